@@ -1,0 +1,67 @@
+# How rooms declare what they build. Paths are relative to the room's folder.
+#
+#   quern_add_library(quern_ir SOURCES A.cpp B.cpp LINK quern_llvm [PCH mlir|halide] [DEPENDS target...])
+#   quern_add_tool(quern SOURCES main.cpp LINK quern_frontend ... [PCH mlir|halide])          -> build/bin/quern
+#   quern_add_test(quern_ir_tests SOURCES ATest.cpp LINK quern_ir [PCH mlir|halide])          -> CTest, one test per TEST()
+#   quern_tablegen(quern_ir_ops QuernOps.td  QuernOps.h.inc "-gen-op-decls"  QuernOps.cpp.inc "-gen-op-defs" ...)
+#                                             -> build/ROOM/QuernOps.h.inc, included as "ir/QuernOps.h.inc"
+
+# One precompiled header for all that see MLIR and one for all that see Halide, built once and shared. A target can share it
+# only while its compile flags are the same, so per-target definitions belong in set_source_files_properties.
+function(quern_precompile name header)
+  add_library(quern_pch_${name} OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/Pch.cpp)
+  target_link_libraries(quern_pch_${name} PRIVATE quern_options ${ARGN})
+  target_precompile_headers(quern_pch_${name} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/${header})
+endfunction()
+quern_precompile(mlir MlirPch.h quern_llvm)
+quern_precompile(halide HalidePch.h quern_halide)
+
+function(quern_configure_target name)
+  cmake_parse_arguments(ARG "" "PCH" "SOURCES;LINK;DEPENDS" ${ARGN})
+  if(ARG_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "${name}: unexpected arguments ${ARG_UNPARSED_ARGUMENTS}")
+  endif()
+  target_sources(${name} PRIVATE ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC quern_options ${ARG_LINK})
+  if(ARG_PCH)
+    target_precompile_headers(${name} REUSE_FROM quern_pch_${ARG_PCH})
+  endif()
+  if(ARG_DEPENDS)
+    add_dependencies(${name} ${ARG_DEPENDS})
+  endif()
+endfunction()
+
+function(quern_add_library name)
+  add_library(${name} STATIC)
+  quern_configure_target(${name} ${ARGN})
+endfunction()
+
+function(quern_add_tool name)
+  add_executable(${name})
+  quern_configure_target(${name} ${ARGN})
+endfunction()
+
+# Tests are found when CTest runs, not when they are built, so that a broken test binary breaks its own tests only.
+function(quern_add_test name)
+  add_executable(${name})
+  quern_configure_target(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600
+                       ENVIRONMENT "QUERN_TEST_DATA=${PROJECT_SOURCE_DIR}/tests/data;QUERN_SOURCE=${PROJECT_SOURCE_DIR};QUERN_BUILD=${PROJECT_BINARY_DIR}")
+endfunction()
+
+function(quern_tablegen target definitions)
+  set(LLVM_TARGET_DEFINITIONS ${definitions})
+  set(TABLEGEN_OUTPUT "")
+  while(ARGN)
+    list(POP_FRONT ARGN file flags)
+    separate_arguments(flags UNIX_COMMAND "${flags}")
+    mlir_tablegen(${file} ${flags} EXTRA_INCLUDES ${PROJECT_SOURCE_DIR} ${MLIR_INCLUDE_DIRS})
+  endwhile()
+  add_custom_target(${target} DEPENDS ${TABLEGEN_OUTPUT})
+endfunction()
+
+if(QUERN_TESTS)
+  include(GoogleTest)
+endif()
