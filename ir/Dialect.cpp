@@ -1,0 +1,190 @@
+// The dialect itself, its type and attributes: printing, parsing, the helpers that all rooms share.
+#include "ir/Dialect.h"
+
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/DialectImplementation.h"
+
+using namespace mlir;
+using namespace quern::ir;
+
+#include "ir/QuernDialect.cpp.inc"
+#include "ir/QuernEnums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/QuernAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/QuernTypes.cpp.inc"
+
+void QuernDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "ir/QuernAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "ir/QuernTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/QuernOps.cpp.inc"
+      >();
+}
+
+// ---- dimensions: `D = 768`, `T`, `S = T`, `N = "past + T"`, without and within `#quern.dim<...>`
+
+static void printDim(AsmPrinter &printer, DimAttr dim) {
+  printer.printKeywordOrString(dim.getName());
+  if (dim.getSizeText() == dim.getName())
+    return;
+  printer << " = ";
+  if (dim.getStatic())
+    printer << dim.getSizeText();
+  else
+    printer.printKeywordOrString(dim.getSizeText());
+}
+
+static FailureOr<DimAttr> parseDim(AsmParser &parser) {
+  std::string name, text;
+  SMLoc where = parser.getCurrentLocation();
+  if (parser.parseKeywordOrString(&name))
+    return failure();
+  if (failed(parser.parseOptionalEqual())) {
+    text = name;
+  } else {
+    int64_t value;
+    OptionalParseResult number = parser.parseOptionalInteger(value);
+    if (number.has_value()) {
+      if (failed(*number))
+        return failure();
+      text = std::to_string(value);
+    } else if (parser.parseKeywordOrString(&text)) {
+      return failure();
+    }
+  }
+  std::optional<Size> size = Size::parse(text);
+  if (!size)
+    return parser.emitError(where, "'") << text << "' is no size: a polynomial over run-time lengths is needed";
+  return DimAttr::get(parser.getContext(), name, size->str());
+}
+
+Attribute DimAttr::parse(AsmParser &parser, Type) {
+  if (parser.parseLess())
+    return {};
+  FailureOr<DimAttr> dim = parseDim(parser);
+  if (failed(dim) || parser.parseGreater())
+    return {};
+  return *dim;
+}
+
+void DimAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  printDim(printer, *this);
+  printer << ">";
+}
+
+Size DimAttr::getSize() const { return *Size::parse(getSizeText()); }
+
+Size LayoutAttr::getStride(unsigned i) const { return *Size::parse(getStrides()[i].getValue()); }
+
+// ---- the tensor type
+
+Type NamedTensorType::parse(AsmParser &parser) {
+  StringRef word;
+  SMLoc where;
+  SmallVector<DimAttr> dims;
+  if (parser.parseLess() || parser.getCurrentLocation(&where) || parser.parseKeyword(&word))
+    return {};
+  std::optional<Kind> kind = symbolizeKind(word);
+  if (!kind) {
+    parser.emitError(where, "a tensor is real, int or bool, not '") << word << "'";
+    return {};
+  }
+  auto element = [&]() -> ParseResult {
+    FailureOr<DimAttr> dim = parseDim(parser);
+    if (failed(dim))
+      return failure();
+    dims.push_back(*dim);
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, element) || parser.parseGreater())
+    return {};
+  return parser.getChecked<NamedTensorType>(where, parser.getContext(), *kind, ArrayRef<DimAttr>(dims));
+}
+
+void NamedTensorType::print(AsmPrinter &printer) const {
+  printer << "<" << stringifyKind(getKind()) << "[";
+  llvm::interleaveComma(getDims(), printer.getStream(), [&](DimAttr dim) { printDim(printer, dim); });
+  printer << "]>";
+}
+
+LogicalResult NamedTensorType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Kind,
+                                      llvm::ArrayRef<DimAttr> dims) {
+  llvm::StringSet<> seen;
+  for (DimAttr dim : dims) {
+    if (!Size::parse(dim.getSizeText()))
+      return emitError() << "dimension " << dim.getName() << " has no readable size: '" << dim.getSizeText() << "'";
+    if (!seen.insert(dim.getName()).second)
+      return emitError() << "dimension " << dim.getName() << " occurs twice in one tensor";
+  }
+  return success();
+}
+
+int NamedTensorType::find(StringRef name) const {
+  for (auto [i, dim] : llvm::enumerate(getDims()))
+    if (dim.getName() == name)
+      return i;
+  return -1;
+}
+
+DimAttr NamedTensorType::dim(StringRef name) const {
+  int i = find(name);
+  return i < 0 ? DimAttr() : getDims()[i];
+}
+
+Size NamedTensorType::elements() const {
+  Size total(1);
+  for (DimAttr dim : getDims())
+    total = total * dim.getSize();
+  return total;
+}
+
+bool NamedTensorType::sameSet(NamedTensorType other) const {
+  return getKind() == other.getKind() && getRank() == other.getRank() &&
+         llvm::all_of(getDims(), [&](DimAttr dim) { return other.dim(dim.getName()) == dim; });
+}
+
+NamedTensorType NamedTensorType::withKind(Kind kind) const { return get(getContext(), kind, getDims()); }
+NamedTensorType NamedTensorType::withDims(ArrayRef<DimAttr> dims) const { return get(getContext(), getKind(), dims); }
+
+// ---- shared helpers
+
+bool quern::ir::sameSets(TypeRange a, TypeRange b) {
+  return a.size() == b.size() && llvm::all_of(llvm::zip(a, b), [](auto pair) {
+           auto x = dyn_cast<NamedTensorType>(std::get<0>(pair)), y = dyn_cast<NamedTensorType>(std::get<1>(pair));
+           return x && y && x.sameSet(y);
+         });
+}
+
+std::optional<SmallVector<DimAttr>> quern::ir::unionDims(ArrayRef<NamedTensorType> types) {
+  const NamedTensorType *widest = nullptr;
+  for (const NamedTensorType &type : types)
+    if (!widest || type.getRank() > widest->getRank())
+      widest = &type;
+  SmallVector<DimAttr> dims(widest->getDims());
+  for (NamedTensorType type : types)
+    for (DimAttr dim : type.getDims()) {
+      auto same = llvm::find_if(dims, [&](DimAttr other) { return other.getName() == dim.getName(); });
+      if (same == dims.end())
+        dims.push_back(dim);
+      else if (*same != dim)
+        return std::nullopt;
+    }
+  return dims;
+}
+
+void quern::ir::collectSymbols(NamedTensorType type, std::vector<std::string> &symbols) {
+  for (DimAttr dim : type.getDims())
+    for (std::string &symbol : dim.getSize().symbols())
+      if (!llvm::is_contained(symbols, symbol))
+        symbols.push_back(std::move(symbol));
+}

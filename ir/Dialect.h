@@ -1,0 +1,48 @@
+// The `quern` dialect: everything that other rooms include.
+#ifndef QUERN_IR_DIALECT_H
+#define QUERN_IR_DIALECT_H
+
+#include "ir/Size.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "ir/QuernDialect.h.inc"
+#include "ir/QuernEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/QuernAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/QuernTypes.h.inc"
+
+namespace quern::ir {
+
+/// Pairwise equal but for the order of dimensions.
+bool sameSets(mlir::TypeRange a, mlir::TypeRange b);
+
+/// The dimensions of an elementwise result: those of the operand of highest rank (the first of equals) in order, then
+/// the others' that it lacks. Nothing if one name has two sizes.
+std::optional<llvm::SmallVector<DimAttr>> unionDims(llvm::ArrayRef<NamedTensorType> types);
+
+/// Run-time symbols that occur in a type's sizes, added to `symbols`.
+void collectSymbols(NamedTensorType type, std::vector<std::string> &symbols);
+
+inline NamedTensorType typeOf(mlir::Value value) { return llvm::cast<NamedTensorType>(value.getType()); }
+inline llvm::SmallVector<llvm::StringRef> names(mlir::ArrayAttr attr) {
+  llvm::SmallVector<llvm::StringRef> out;
+  for (mlir::Attribute name : attr)
+    out.push_back(llvm::cast<mlir::StringAttr>(name).getValue());
+  return out;
+}
+
+} // namespace quern::ir
+
+#define GET_OP_CLASSES
+#include "ir/QuernOps.h.inc"
+#endif

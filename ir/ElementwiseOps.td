@@ -1,0 +1,107 @@
+// Element by element: constants, positions, unary and binary operations, comparison, choice.
+#ifndef QUERN_IR_ELEMENTWISE
+#define QUERN_IR_ELEMENTWISE
+
+include "ir/QuernBase.td"
+
+// An operation without effects whose result type follows from its operands (InferTypes.cpp); the order of the result's
+// dimensions may be another than the inferred one.
+class Quern_Pure<string mnemonic, list<Trait> traits = []> : Quern_Op<mnemonic, !listconcat([Pure,
+    DeclareOpInterfaceMethods<InferTypeOpInterface>], traits)> {
+  code compatible = [{
+    static bool isCompatibleReturnTypes(::mlir::TypeRange a, ::mlir::TypeRange b) { return ::quern::ir::sameSets(a, b); }
+  }];
+  let extraClassDeclaration = compatible;
+}
+
+def Quern_ConstOp : Quern_Op<"const", [Pure]> {
+  let summary = "a number known when compiling: `quern.const 0.5 : f64 -> type`; kinds: f64, i64, bool";
+  let arguments = (ins AnyAttr:$value);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$value attr-dict `->` type($result)";
+  let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "double":$value)>, OpBuilder<(ins "int64_t":$value)>, OpBuilder<(ins "bool":$value)>];
+}
+def Quern_ValuesOp : Quern_Op<"values", [Pure]> {
+  let summary = "a list of numbers of the config as a tensor of one dimension";
+  let arguments = (ins DenseF64ArrayAttr:$numbers);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$numbers attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+def Quern_SizeOp : Quern_Op<"size", [Pure]> {
+  let summary = "a polynomial over run-time lengths as an int without dimensions: `quern.size \"past + T\"`";
+  let arguments = (ins StrAttr:$size);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$size attr-dict `:` type($result)";
+  let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "const ::quern::ir::Size &":$size)>];
+  let extraClassDeclaration = "::quern::ir::Size getPolynomial();";
+}
+def Quern_IndexOp : Quern_Op<"index", [Pure]> {
+  let summary = "int [D]: 0, 1, 2 ... along the one dimension of the result";
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+  let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::quern::ir::DimAttr":$dim)>];
+  let extraClassDeclaration = "::quern::ir::DimAttr getDim() { return getResult().getType().getDims()[0]; }";
+}
+
+class Quern_Unary<string mnemonic, string what> : Quern_Pure<mnemonic> {
+  let summary = what;
+  let arguments = (ins Quern_TensorType:$x);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type($x, $result)";
+}
+def Quern_NegOp : Quern_Unary<"neg", "-x, of the operand's kind">;
+def Quern_AbsOp : Quern_Unary<"abs", "|x|, of the operand's kind">;
+def Quern_ExpOp : Quern_Unary<"exp", "e ^ x, real">;
+def Quern_LogOp : Quern_Unary<"log", "natural logarithm, real">;
+def Quern_Log1pOp : Quern_Unary<"log1p", "log(1 + x), real">;
+def Quern_SqrtOp : Quern_Unary<"sqrt", "square root, real">;
+def Quern_SinOp : Quern_Unary<"sin", "sine, real">;
+def Quern_CosOp : Quern_Unary<"cos", "cosine, real">;
+def Quern_TanhOp : Quern_Unary<"tanh", "hyperbolic tangent, real">;
+def Quern_SigmoidOp : Quern_Unary<"sigmoid", "1 / (1 + e ^ -x), real">;
+def Quern_ErfOp : Quern_Unary<"erf", "error function, real">;
+def Quern_FloorOp : Quern_Unary<"floor", "to int, down">;
+def Quern_CeilOp : Quern_Unary<"ceil", "to int, up">;
+def Quern_RoundOp : Quern_Unary<"round", "to int, halves to even">;
+def Quern_ToIntOp : Quern_Unary<"to_int", "to int: cuts towards zero, counts booleans as 0 and 1">;
+def Quern_ToRealOp : Quern_Unary<"to_real", "int or bool to real">;
+def Quern_NotOp : Quern_Unary<"not", "negation of bool">;
+
+class Quern_Binary<string mnemonic, string what, list<Trait> traits = []> : Quern_Pure<mnemonic, traits> {
+  let summary = what;
+  let arguments = (ins Quern_TensorType:$a, Quern_TensorType:$b);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$a `,` $b attr-dict `:` functional-type(operands, $result)";
+}
+def Quern_AddOp : Quern_Binary<"add", "a + b; int of two ints, else real", [Commutative]>;
+def Quern_SubOp : Quern_Binary<"sub", "a - b; int of two ints, else real">;
+def Quern_MulOp : Quern_Binary<"mul", "a * b; int of two ints, else real", [Commutative]>;
+def Quern_DivOp : Quern_Binary<"div", "a / b, always real">;
+def Quern_FloorDivOp : Quern_Binary<"floordiv", "a // b of ints, rounded down">;
+def Quern_ModOp : Quern_Binary<"mod", "a % b of ints, with b's sign">;
+def Quern_PowOp : Quern_Binary<"pow", "a ^ b, always real">;
+def Quern_MaxOp : Quern_Binary<"max", "the larger; int of two ints, else real", [Commutative]>;
+def Quern_MinOp : Quern_Binary<"min", "the smaller; int of two ints, else real", [Commutative]>;
+def Quern_AndOp : Quern_Binary<"and", "of bools", [Commutative]>;
+def Quern_OrOp : Quern_Binary<"or", "of bools", [Commutative]>;
+
+def Quern_Predicate : I32EnumAttr<"Predicate", "comparison", [
+  I32EnumAttrCase<"lt", 0>, I32EnumAttrCase<"le", 1>, I32EnumAttrCase<"gt", 2>, I32EnumAttrCase<"ge", 3>,
+  I32EnumAttrCase<"eq", 4>, I32EnumAttrCase<"ne", 5>]> { let cppNamespace = "::quern::ir"; }
+def Quern_CompareOp : Quern_Pure<"compare"> {
+  let summary = "a < b and so on, bool; of numbers, or == and != of bools";
+  let arguments = (ins Quern_Predicate:$predicate, Quern_TensorType:$a, Quern_TensorType:$b);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$predicate $a `,` $b attr-dict `:` functional-type(operands, $result)";
+}
+def Quern_WhereOp : Quern_Pure<"where"> {
+  let summary = "a where the condition holds, else b; nothing of the side not chosen is taken, NaN included";
+  let arguments = (ins Quern_TensorType:$condition, Quern_TensorType:$a, Quern_TensorType:$b);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$condition `,` $a `,` $b attr-dict `:` functional-type(operands, $result)";
+}
+#endif

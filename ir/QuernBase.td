@@ -1,0 +1,107 @@
+// The dialect, its one type and its attributes.
+#ifndef QUERN_IR_BASE
+#define QUERN_IR_BASE
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Quern_Dialect : Dialect {
+  let name = "quern";
+  let cppNamespace = "::quern::ir";
+  let summary = "Transformers as algebra over named dimensions";
+  let description = [{
+    Values are tensors whose dimensions have names; every operation aligns its operands by name. There are no axis
+    numbers, no transposes and no broadcasting rules. Weights are never in the IR: `quern.param` names them.
+  }];
+  let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
+}
+
+def Quern_Kind : I32EnumAttr<"Kind", "what a tensor's elements are", [
+  I32EnumAttrCase<"Real", 0, "real">, I32EnumAttrCase<"Int", 1, "int">, I32EnumAttrCase<"Bool", 2, "bool">]> {
+  let cppNamespace = "::quern::ir";
+  let genSpecializedAttr = 0;
+}
+
+class Quern_Attr<string name, string mnemonicText> : AttrDef<Quern_Dialect, name> { let mnemonic = mnemonicText; }
+
+def Quern_DimAttr : Quern_Attr<"Dim", "dim"> {
+  let summary = "a dimension: a name and a size";
+  let description = [{
+    The size is the canonical text of a polynomial over run-time symbols (ir/Size.h): `#quern.dim<D = 768>`,
+    `#quern.dim<T>` (its size is the symbol T), `#quern.dim<S = T>`, `#quern.dim<N = "past + T">`.
+  }];
+  let parameters = (ins StringRefParameter<"the name">:$name, StringRefParameter<"canonical text of the size">:$sizeText);
+  let builders = [
+    AttrBuilder<(ins "::llvm::StringRef":$name, "const ::quern::ir::Size &":$size), [{
+      return $_get($_ctxt, name, size.str());
+    }]>];
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    ::quern::ir::Size getSize() const;
+    /// The size where it is fixed, else nothing.
+    std::optional<int64_t> getStatic() const { return getSize().constant(); }
+  }];
+}
+
+def Quern_DimArrayAttr : TypedArrayAttrBase<Quern_DimAttr, "dimensions">;
+
+def Quern_InitAttr : Quern_Attr<"Init", "init"> {
+  let summary = "how a parameter starts when training from nothing";
+  let parameters = (ins StringRefParameter<"normal, uniform, zeros or ones">:$distribution, "::mlir::FloatAttr":$scale);
+  let assemblyFormat = "`<` $distribution `,` $scale `>`";
+}
+
+def Quern_LayoutAttr : Quern_Attr<"Layout", "layout"> {
+  let summary = "how a kernel's argument or result lies in memory";
+  let description = [{
+    `#quern.layout<strided, ["64 * T", "64", "1"]>`: one stride (in elements) for each dimension of the type, in order.
+    `#quern.layout<packed, ["768", "1"], tile = 64, dims = ["O", "I"]>`: a weight packed at load to
+    [ceil(O / tile)][I][tile], zero padded; the strides (for O and I) say where the stored tensor has its elements.
+    Dimensions of the type before these two are stacked: one packed matrix after the other.
+  }];
+  let parameters = (ins StringRefParameter<"strided or packed">:$form, ArrayRefParameter<"::mlir::StringAttr">:$strides,
+                        DefaultValuedParameter<"int64_t", "0">:$tile, OptionalArrayRefParameter<"::mlir::StringAttr">:$dims);
+  let assemblyFormat = "`<` $form `,` `[` $strides `]` (`,` `tile` `=` $tile^)? (`,` `dims` `=` `[` $dims^ `]`)? `>`";
+  let extraClassDeclaration = [{
+    bool isPacked() const { return getForm() == "packed"; }
+    ::quern::ir::Size getStride(unsigned i) const;
+  }];
+}
+
+def Quern_TensorType : TypeDef<Quern_Dialect, "Tensor"> {
+  let mnemonic = "tensor";
+  let cppClassName = "NamedTensorType";
+  let summary = "a tensor with named dimensions";
+  let description = [{
+    `!quern.tensor<real[B, T, D = 768]>`. The dimensions are a set as far as meaning goes; their order is the order of
+    storage, the last innermost. Kinds: real (f32 in kernels), int (int32), bool (uint8).
+  }];
+  let parameters = (ins EnumParameter<Quern_Kind>:$kind, ArrayRefParameter<"::quern::ir::DimAttr">:$dims);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    unsigned getRank() const { return getDims().size(); }
+    /// Position of a name, or -1.
+    int find(::llvm::StringRef name) const;
+    bool has(::llvm::StringRef name) const { return find(name) >= 0; }
+    ::quern::ir::DimAttr dim(::llvm::StringRef name) const;
+    /// All sizes multiplied.
+    ::quern::ir::Size elements() const;
+    /// Equal but for the order of dimensions.
+    bool sameSet(NamedTensorType other) const;
+    NamedTensorType withKind(::quern::ir::Kind kind) const;
+    NamedTensorType withDims(::llvm::ArrayRef<::quern::ir::DimAttr> dims) const;
+    bool isReal() const { return getKind() == ::quern::ir::Kind::Real; }
+    bool isInt() const { return getKind() == ::quern::ir::Kind::Int; }
+    bool isBool() const { return getKind() == ::quern::ir::Kind::Bool; }
+  }];
+}
+
+class Quern_Op<string mnemonic, list<Trait> traits = []> : Op<Quern_Dialect, mnemonic, traits>;
+
+#endif

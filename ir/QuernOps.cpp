@@ -1,0 +1,270 @@
+// Verifiers, builders and custom forms of the operations that InferTypes.cpp does not cover.
+#include "ir/Dialect.h"
+
+#include <algorithm>
+
+using namespace mlir;
+using namespace quern::ir;
+
+#define GET_OP_CLASSES
+#include "ir/QuernOps.cpp.inc"
+
+// ---- numbers
+
+static NamedTensorType scalar(MLIRContext *context, Kind kind) { return NamedTensorType::get(context, kind, {}); }
+
+void ConstOp::build(OpBuilder &builder, OperationState &state, double value) {
+  build(builder, state, scalar(builder.getContext(), Kind::Real), builder.getF64FloatAttr(value));
+}
+void ConstOp::build(OpBuilder &builder, OperationState &state, int64_t value) {
+  build(builder, state, scalar(builder.getContext(), Kind::Int), builder.getI64IntegerAttr(value));
+}
+void ConstOp::build(OpBuilder &builder, OperationState &state, bool value) {
+  build(builder, state, scalar(builder.getContext(), Kind::Bool), builder.getBoolAttr(value));
+}
+
+LogicalResult ConstOp::verify() {
+  NamedTensorType type = getResult().getType();
+  if (type.getRank())
+    return emitOpError("const_c1: a constant has no dimensions");
+  Kind kind = isa<BoolAttr>(getValue())      ? Kind::Bool
+              : isa<IntegerAttr>(getValue()) ? Kind::Int
+                                             : Kind::Real;
+  if (kind != type.getKind() || !isa<BoolAttr, IntegerAttr, FloatAttr>(getValue()))
+    return emitOpError("const_c2: the value is not of the result's kind");
+  return success();
+}
+
+LogicalResult ValuesOp::verify() {
+  NamedTensorType type = getResult().getType();
+  if (type.getRank() != 1 || !type.isReal() ||
+      type.getDims()[0].getStatic() != static_cast<int64_t>(getNumbers().size()))
+    return emitOpError("values_c1: the result is one real dimension, as long as the list");
+  return success();
+}
+
+void SizeOp::build(OpBuilder &builder, OperationState &state, const Size &size) {
+  build(builder, state, scalar(builder.getContext(), Kind::Int), builder.getStringAttr(size.str()));
+}
+Size SizeOp::getPolynomial() { return *Size::parse(getSize()); }
+LogicalResult SizeOp::verify() {
+  if (!Size::parse(getSize()))
+    return emitOpError("size_c1: '") << getSize() << "' is no polynomial over run-time lengths";
+  if (getResult().getType() != scalar(getContext(), Kind::Int))
+    return emitOpError("size_c2: the result is an int without dimensions");
+  return success();
+}
+
+void IndexOp::build(OpBuilder &builder, OperationState &state, DimAttr dim) {
+  build(builder, state, NamedTensorType::get(builder.getContext(), Kind::Int, {dim}));
+}
+LogicalResult IndexOp::verify() {
+  if (getResult().getType().getRank() != 1 || !getResult().getType().isInt())
+    return emitOpError("index_c1: the result is int with one dimension");
+  return success();
+}
+
+// ---- shape
+
+LogicalResult RenameOp::verify() {
+  for (DimAttr to : getTo().getAsRange<DimAttr>())
+    if (getResult().getType().dim(to.getName()) != to)
+      return emitOpError("rename_c4: the result lacks ") << to.getName();
+  return success();
+}
+
+LogicalResult ExpandOp::verify() {
+  NamedTensorType from = getX().getType(), to = getResult().getType();
+  if (from.getKind() != to.getKind())
+    return emitOpError("expand_c1: the kind changes");
+  for (DimAttr dim : from.getDims())
+    if (to.dim(dim.getName()) != dim)
+      return emitOpError("expand_c2: the result lacks ") << dim.getName();
+  return success();
+}
+
+LogicalResult PermuteOp::verify() {
+  if (!getX().getType().sameSet(getResult().getType()))
+    return emitOpError("permute_c1: the result has other dimensions or another kind");
+  return success();
+}
+
+Size CutOp::getOffsetSize() { return *Size::parse(getOffset()); }
+
+// ---- parameters
+
+SmallVector<std::string> ParamOp::getStacked() {
+  SmallVector<std::string> labels;
+  if (getPaths().empty() || cast<ArrayAttr>(getPaths()[0]).empty())
+    return labels;
+  StringRef name = cast<StringAttr>(cast<ArrayAttr>(getPaths()[0])[0]).getValue();
+  for (size_t open = name.find('{'); open != StringRef::npos; open = name.find('{', open + 1)) {
+    size_t close = name.find('}', open);
+    if (close == StringRef::npos)
+      break;
+    std::string label = name.slice(open + 1, close).str();
+    if (!llvm::is_contained(labels, label))
+      labels.push_back(label);
+  }
+  return labels;
+}
+
+LogicalResult ParamOp::verify() {
+  NamedTensorType type = getResult().getType();
+  if (getPaths().empty())
+    return emitOpError("param_c1: a parameter needs a name for each turn");
+  for (Attribute turn : getPaths()) {
+    auto alternatives = dyn_cast<ArrayAttr>(turn);
+    if (!alternatives || alternatives.empty() ||
+        !llvm::all_of(alternatives, [](Attribute name) { return isa<StringAttr>(name); }))
+      return emitOpError("param_c1: a parameter needs a list of names for each turn");
+  }
+  for (DimAttr dim : type.getDims())
+    if (!dim.getStatic())
+      return emitOpError("param_c2: the size of ") << dim.getName() << " is not fixed by the config";
+  if (!type.isReal())
+    return emitOpError("param_c3: parameters are real");
+  SmallVector<std::string> stacked = getStacked();
+  for (auto [i, label] : llvm::enumerate(stacked)) {
+    int at = type.find(label);
+    if (at < 0 || at >= static_cast<int>(stacked.size()))
+      return emitOpError("param_c4: the name is stacked over ") << label << ", which is no leading dimension";
+  }
+  return success();
+}
+
+// ---- loops
+
+ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &result) {
+  int64_t turns;
+  SmallVector<OpAsmParser::Argument> arguments;
+  SmallVector<OpAsmParser::UnresolvedOperand> inits;
+  SmallVector<Type> types;
+  if (parser.parseInteger(turns))
+    return failure();
+  result.addAttribute("turns", parser.getBuilder().getI64IntegerAttr(turns));
+  if (succeeded(parser.parseOptionalKeyword("carry"))) {
+    if (parser.parseAssignmentList(arguments, inits) || parser.parseColonTypeList(types))
+      return failure();
+    if (types.size() != inits.size())
+      return parser.emitError(parser.getNameLoc(), "repeat_c1: one type for each carried value is needed");
+    if (parser.resolveOperands(inits, types, parser.getNameLoc(), result.operands))
+      return failure();
+    for (auto [argument, type] : llvm::zip(arguments, types))
+      argument.type = type;
+    result.addTypes(types);
+  }
+  Region *body = result.addRegion();
+  if (parser.parseRegion(*body, arguments))
+    return failure();
+  if (body->empty())
+    body->emplaceBlock();
+  return parser.parseOptionalAttrDict(result.attributes);
+}
+
+void RepeatOp::print(OpAsmPrinter &printer) {
+  printer << " " << getTurns();
+  if (!getInits().empty()) {
+    printer << " carry (";
+    llvm::interleaveComma(llvm::zip(getBlock().getArguments(), getInits()), printer, [&](auto pair) {
+      printer << std::get<0>(pair) << " = " << std::get<1>(pair);
+    });
+    printer << ") : ";
+    llvm::interleaveComma(getInits().getTypes(), printer);
+  }
+  printer << " ";
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"turns"});
+}
+
+LogicalResult RepeatOp::verify() {
+  auto yield = dyn_cast<YieldOp>(getBlock().getTerminator());
+  if (!yield)
+    return emitOpError("repeat_c2: the body does not end with quern.yield");
+  if (!sameSets(getInits().getTypes(), getResultTypes()) || !sameSets(yield.getValues().getTypes(), getResultTypes()) ||
+      !sameSets(getBlock().getArgumentTypes(), getResultTypes()))
+    return emitOpError("repeat_c3: carried values change their type");
+  return success();
+}
+
+// ---- kernels
+
+ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
+  StringAttr name;
+  SmallVector<OpAsmParser::Argument> arguments;
+  SmallVector<Attribute> argumentLayouts, resultLayouts;
+  auto argument = [&]() -> ParseResult {
+    return failure(parser.parseArgument(arguments.emplace_back(), /*allowType=*/true) ||
+                   parser.parseAttribute(argumentLayouts.emplace_back()));
+  };
+  auto layout = [&]() -> ParseResult { return parser.parseAttribute(resultLayouts.emplace_back()); };
+  if (parser.parseSymbolName(name, "sym_name", result.attributes) ||
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, argument) || parser.parseArrow() ||
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, layout) ||
+      parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
+      parser.parseRegion(*result.addRegion(), arguments))
+    return failure();
+  result.addAttribute("arg_layouts", parser.getBuilder().getArrayAttr(argumentLayouts));
+  result.addAttribute("result_layouts", parser.getBuilder().getArrayAttr(resultLayouts));
+  return success();
+}
+
+void KernelOp::print(OpAsmPrinter &printer) {
+  printer << " ";
+  printer.printSymbolName(getSymName());
+  printer << "(";
+  llvm::interleaveComma(llvm::zip(getBlock().getArguments(), getArgLayouts()), printer, [&](auto pair) {
+    printer.printRegionArgument(std::get<0>(pair));
+    printer << " " << std::get<1>(pair);
+  });
+  printer << ") -> (";
+  llvm::interleaveComma(getResultLayouts(), printer);
+  printer << ")";
+  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(), {"sym_name", "arg_layouts", "result_layouts"});
+  printer << " ";
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+}
+
+LogicalResult KernelOp::verify() {
+  auto yield = dyn_cast<YieldOp>(getBlock().getTerminator());
+  if (!yield || yield.getValues().empty())
+    return emitOpError("kernel_c1: the body does not end with quern.yield of a result");
+  if (getBlock().getNumArguments() != getArgLayouts().size() || yield.getValues().size() != getResultLayouts().size())
+    return emitOpError("kernel_c2: one layout for each argument and result is needed");
+  auto fits = [&](Type type, Attribute attr) {
+    auto layout = cast<LayoutAttr>(attr);
+    unsigned rank = cast<NamedTensorType>(type).getRank();
+    return layout.isPacked() ? layout.getDims().size() == 2 && layout.getTile() > 0 && rank >= 2
+                             : layout.getStrides().size() == rank;
+  };
+  for (auto [argument, layout] : llvm::zip(getBlock().getArguments(), getArgLayouts()))
+    if (!fits(argument.getType(), layout))
+      return emitOpError("kernel_c3: a layout does not fit its argument: ") << layout;
+  for (auto [value, layout] : llvm::zip(yield.getValues(), getResultLayouts()))
+    if (!fits(value.getType(), layout))
+      return emitOpError("kernel_c3: a layout does not fit its result: ") << layout;
+  return success();
+}
+
+YieldOp KernelOp::getYield() { return cast<YieldOp>(getBlock().getTerminator()); }
+
+SmallVector<std::string> KernelOp::getSymbols() {
+  std::vector<std::string> symbols;
+  auto add = [&](const Size &size) {
+    for (std::string &symbol : size.symbols())
+      if (!llvm::is_contained(symbols, symbol))
+        symbols.push_back(std::move(symbol));
+  };
+  for (BlockArgument argument : getBlock().getArguments())
+    collectSymbols(cast<NamedTensorType>(argument.getType()), symbols);
+  getBlock().walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      collectSymbols(cast<NamedTensorType>(type), symbols);
+    if (auto size = dyn_cast<SizeOp>(op))
+      add(size.getPolynomial());
+    if (auto cut = dyn_cast<CutOp>(op))
+      add(cut.getOffsetSize());
+  });
+  std::sort(symbols.begin(), symbols.end());
+  return {symbols.begin(), symbols.end()};
+}

@@ -1,0 +1,89 @@
+// The structure of programs: parameters, loops, memory, kernels. Includes all other families.
+#ifndef QUERN_IR_OPS
+#define QUERN_IR_OPS
+
+include "ir/ReduceOps.td"
+include "ir/ShapeOps.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+
+def Quern_ParamOp : Quern_Op<"param", [Pure]> {
+  let summary = "a tensor of the checkpoint";
+  let description = [{
+    `paths`: for each turn of the enclosing repeats (outermost slowest; one entry outside of loops) the list of full
+    names under which the tensor may be stored, the first preferred. A name may hold `{E}`, a dimension's label: then
+    one tensor is stored for each position of E, and E is among the leading dimensions of the result. The other
+    dimensions are in the order of storage.
+  }];
+  let arguments = (ins ArrayAttr:$paths, OptionalAttr<Quern_InitAttr>:$init);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$paths (`init` $init^)? attr-dict `:` type($result)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Labels of the dimensions that names are stacked over, in their order within the names.
+    ::llvm::SmallVector<std::string> getStacked();
+    unsigned getTurns() { return getPaths().size(); }
+  }];
+}
+
+def Quern_RepeatOp : Quern_Op<"repeat", [RecursiveMemoryEffects, SingleBlock]> {
+  let summary = "the body `turns` times; values carried from turn to turn";
+  let arguments = (ins Variadic<Quern_TensorType>:$inits, I64Attr:$turns);
+  let results = (outs Variadic<Quern_TensorType>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = "::mlir::Block &getBlock() { return getBody().front(); }";
+}
+def Quern_YieldOp : Quern_Op<"yield", [Pure, Terminator, ReturnLike]> {
+  let summary = "what a body hands on";
+  let arguments = (ins Variadic<Quern_TensorType>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+  let builders = [OpBuilder<(ins), [{}]>];
+}
+
+def Quern_StateOp : Quern_Op<"state", [Symbol]> {
+  let summary = "memory that lives from step to step: a cache (with a dimension of size `cap`) or a running sum";
+  let description = "The first dimension counts the turns of the loop that uses it (absent outside of loops).";
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Quern_TensorType>:$type, StrAttr:$function);
+  let assemblyFormat = "$sym_name `of` $function `:` $type attr-dict";
+}
+def Quern_RememberOp : Quern_Pure<"remember"> {
+  let summary = "writes the new rows of x (along `from`) into a cache and gives all rows so far, along `to`";
+  let description = "Row i of x is position past + i; the result has positions 0 .. past + T - 1.";
+  let arguments = (ins Quern_TensorType:$x, StrAttr:$from, Quern_DimAttr:$to, FlatSymbolRefAttr:$state);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$x $from `to` $to `in` $state attr-dict `:` functional-type($x, $result)";
+}
+
+def Quern_KernelOp : Quern_Op<"kernel", [IsolatedFromAbove, Symbol, SingleBlock]> {
+  let summary = "a fusion group: compiled by Halide to one function";
+  let description = [{
+    Block arguments are buffers; `quern.yield` names the results, which are buffers too. `arg_layouts` and
+    `result_layouts` say how they lie in memory. Names of dimensions (d0, d1 ...) and run-time symbols (s0, s1 ...) are
+    canonical, so that equal kernels have equal text.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<Quern_LayoutAttr, "layouts">:$arg_layouts,
+                       TypedArrayAttrBase<Quern_LayoutAttr, "layouts">:$result_layouts);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Block &getBlock() { return getBody().front(); }
+    YieldOp getYield();
+    /// Run-time symbols of all types and sizes, sorted: the leading int32 arguments of the C function.
+    ::llvm::SmallVector<std::string> getSymbols();
+  }];
+}
+def Quern_LaunchOp : Quern_Op<"launch", []> {
+  let summary = "runs a kernel";
+  let description = [{
+    Types of operands and results are those of the caller: the same ranks, sizes and kinds as the kernel's, with the
+    caller's names. `symbols`: for each run-time symbol of the kernel (in the order of `getSymbols`) its size for the
+    caller. `once`: only in the
+    first call of a request.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Quern_TensorType>:$inputs, StrArrayAttr:$symbols, UnitAttr:$once);
+  let results = (outs Variadic<Quern_TensorType>:$results);
+  let assemblyFormat = "(`once` $once^)? $kernel $symbols `(` $inputs `)` attr-dict `:` functional-type($inputs, $results)";
+}
+#endif

@@ -1,0 +1,52 @@
+// What combines the positions of a dimension.
+#ifndef QUERN_IR_REDUCE
+#define QUERN_IR_REDUCE
+
+include "ir/ElementwiseOps.td"
+
+def Quern_Reduction : I32EnumAttr<"Reduction", "how positions are combined", [
+  I32EnumAttrCase<"sum", 0>, I32EnumAttrCase<"mean", 1>, I32EnumAttrCase<"max", 2>, I32EnumAttrCase<"min", 3>,
+  I32EnumAttrCase<"any", 4>, I32EnumAttrCase<"all", 5>]> { let cppNamespace = "::quern::ir"; }
+
+def Quern_ReduceOp : Quern_Pure<"reduce"> {
+  let summary = "sum, mean, max, min of numbers, any and all of bools, over the dimensions named";
+  let description = "`quern.reduce sum %x over [\"D\"]`. mean is real, the others keep the kind.";
+  let arguments = (ins Quern_Reduction:$reduction, Quern_TensorType:$x, StrArrayAttr:$dims);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$reduction $x `over` $dims attr-dict `:` functional-type($x, $result)";
+}
+def Quern_ContractOp : Quern_Pure<"contract"> {
+  let summary = "sum over dims of a * b, real; the product is never formed";
+  let arguments = (ins Quern_TensorType:$a, Quern_TensorType:$b, StrArrayAttr:$dims);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$a `,` $b `over` $dims attr-dict `:` functional-type(operands, $result)";
+}
+def Quern_SoftmaxOp : Quern_Pure<"softmax"> {
+  let summary = "softmax over one or several dimensions; a row of only -inf gives zeros";
+  let arguments = (ins Quern_TensorType:$x, StrArrayAttr:$dims);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$x `over` $dims attr-dict `:` functional-type($x, $result)";
+}
+def Quern_CumsumOp : Quern_Pure<"cumsum"> {
+  let summary = "running sum along dim, inclusive";
+  let description = [{
+    With `state`, the symbol of a `quern.state`: the sum goes on from the state of this turn, whose new value is the
+    last column (linear attention's memory).
+  }];
+  let arguments = (ins Quern_TensorType:$x, StrAttr:$dim, OptionalAttr<FlatSymbolRefAttr>:$state);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$x `along` $dim (`state` $state^)? attr-dict `:` functional-type($x, $result)";
+}
+def Quern_ArgmaxOp : Quern_Pure<"argmax"> {
+  let summary = "position of the largest along dim, the first of equals; int";
+  let arguments = (ins Quern_TensorType:$x, StrAttr:$dim);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$x `along` $dim attr-dict `:` functional-type($x, $result)";
+}
+def Quern_TopKOp : Quern_Pure<"top_k"> {
+  let summary = "the largest along `from` in order, as the new dimension `into`, and their positions; of equals the first";
+  let arguments = (ins Quern_TensorType:$x, StrAttr:$from, Quern_DimAttr:$into);
+  let results = (outs Quern_TensorType:$values, Quern_TensorType:$positions);
+  let assemblyFormat = "$x `along` $from `into` $into attr-dict `:` functional-type($x, results)";
+}
+#endif
