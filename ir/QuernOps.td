@@ -55,6 +55,18 @@ def Quern_RememberOp : Quern_Pure<"remember"> {
   let assemblyFormat = "$x $from `to` $to `in` $state attr-dict `:` functional-type($x, $result)";
 }
 
+def Quern_RecallOp : Quern_Op<"recall"> {
+  let summary = "what a state holds: zeros before the first step";
+  let arguments = (ins FlatSymbolRefAttr:$state);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$state attr-dict `:` type($result)";
+}
+def Quern_StoreOp : Quern_Op<"store"> {
+  let summary = "the new value of a state";
+  let arguments = (ins Quern_TensorType:$x, FlatSymbolRefAttr:$state);
+  let assemblyFormat = "$x `in` $state attr-dict `:` type($x)";
+}
+
 def Quern_KernelOp : Quern_Op<"kernel", [IsolatedFromAbove, Symbol, SingleBlock]> {
   let summary = "a fusion group: compiled by Halide to one function";
   let description = [{

@@ -1,0 +1,444 @@
+// Takes: functions whose source loops stand as one `quern.repeat` per turn. Gives: the same functions with equal
+// neighbours folded into one repeat of several turns, and with periodic neighbours (A A B A A B ...) folded into a repeat
+// around repeats. Why: later work, and the size of the program, must not grow with the number of layers.
+//
+//   %1 = quern.repeat 1 carry (%a = %0) : ... { param [["h.0.w"]] ... }          before
+//   %2 = quern.repeat 1 carry (%a = %1) : ... { param [["h.1.w"]] ... }
+//
+//   %2 = quern.repeat 2 carry (%a = %0) : ... { param [["h.0.w"], ["h.1.w"]] ... }  after
+//
+// Two turns are equal when their bodies are the same text up to the names of parameters, locations, and the names of
+// dimensions that exist only inside the body. Each body is reduced to a list of numbers once (its signature), so the work
+// is linear in the size of the function but for comparisons of small integers.
+#include "ir/Dialect.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/Pass.h"
+#include "passes/Passes.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace quern::ir;
+
+namespace {
+
+using Signature = std::vector<uintptr_t>;
+
+/// Attributes whose strings are names of dimensions.
+bool holdsLabels(StringRef attribute) {
+  return attribute == "dim" || attribute == "dims" || attribute == "from" || attribute == "parts";
+}
+
+/// One turn (or, after a first fold, several equal ones) as numbers, with what it uses from outside.
+struct Turn {
+  mutable RepeatOp op; // a handle: its accessors are not const
+  /// The initial values, then every value the body captures, in order of first use.
+  SmallVector<Value> outside;
+  /// Names of the body's own dimensions, in order of first use; the signature speaks of them by number.
+  SmallVector<StringRef> labels;
+  int kind = 0; // equal bodies have equal kinds
+};
+
+/// Writes the signature of one repeat's body.
+class Signer {
+public:
+  explicit Signer(Turn &turn) : turn(turn) {
+    turn.outside.assign(turn.op.getInits().begin(), turn.op.getInits().end());
+    for (BlockArgument argument : turn.op.getBlock().getArguments())
+      shared(argument.getType());
+    // What a body captures has types that all turns see, so their names are not the body's own.
+    turn.op.getBody().walk([&](Operation *op) {
+      for (Value operand : op->getOperands())
+        if (!isInside(operand))
+          shared(operand.getType());
+    });
+  }
+
+  Signature run() {
+    region(turn.op.getBody());
+    put(turn.op->getDiscardableAttrDictionary().getAsOpaquePointer());
+    return std::move(out);
+  }
+
+private:
+  Turn &turn;
+  Signature out;
+  llvm::StringMap<uintptr_t> labelIds; // of the body's own dimensions
+  llvm::StringMap<StringAttr> global;  // names that come from outside
+  llvm::DenseMap<Value, uintptr_t> ids;
+  uintptr_t nextId = 0;
+
+  void put(uintptr_t number) { out.push_back(number); }
+  void put(const void *pointer) { out.push_back(reinterpret_cast<uintptr_t>(pointer)); }
+
+  bool isInside(Value value) {
+    Region *region = value.getParentRegion();
+    return region && turn.op.getBody().isAncestor(region);
+  }
+
+  void shared(Type type) {
+    if (auto tensor = dyn_cast<NamedTensorType>(type))
+      for (DimAttr dim : tensor.getDims())
+        global.try_emplace(dim.getName(), StringAttr::get(dim.getContext(), dim.getName()));
+  }
+
+  void label(StringRef name) {
+    if (auto known = global.find(name); known != global.end())
+      return put(known->second.getAsOpaquePointer());
+    auto [at, isNew] = labelIds.try_emplace(name, turn.labels.size());
+    if (isNew)
+      turn.labels.push_back(at->first());
+    put(uintptr_t(1));
+    put(at->second);
+  }
+
+  void type(Type type) {
+    auto tensor = dyn_cast<NamedTensorType>(type);
+    if (!tensor)
+      return put(type.getAsOpaquePointer());
+    put(static_cast<uintptr_t>(tensor.getKind()));
+    put(static_cast<uintptr_t>(tensor.getRank()));
+    for (DimAttr dim : tensor.getDims())
+      attribute(dim, /*labels=*/false);
+  }
+
+  void attribute(Attribute attr, bool labels) {
+    if (auto dim = dyn_cast<DimAttr>(attr)) {
+      label(dim.getName());
+      put(StringAttr::get(dim.getContext(), dim.getSizeText()).getAsOpaquePointer());
+    } else if (auto text = dyn_cast<StringAttr>(attr); text && labels) {
+      label(text.getValue());
+    } else if (auto list = dyn_cast<ArrayAttr>(attr)) {
+      put(uintptr_t(list.size()));
+      for (Attribute element : list)
+        attribute(element, labels);
+    } else if (auto held = dyn_cast<TypeAttr>(attr)) {
+      type(held.getValue());
+    } else {
+      put(attr.getAsOpaquePointer());
+    }
+  }
+
+  void operand(Value value) {
+    if (isInside(value)) {
+      put(uintptr_t(2));
+      return put(ids.lookup(value));
+    }
+    auto known = llvm::find(turn.outside, value);
+    // The first entries are initial values; a capture of the same value is another thing, so it gets its own entry.
+    size_t inits = turn.op.getInits().size();
+    if (known == turn.outside.end() || known < turn.outside.begin() + inits) {
+      known = std::find(turn.outside.begin() + inits, turn.outside.end(), value);
+      if (known == turn.outside.end()) {
+        turn.outside.push_back(value);
+        known = turn.outside.end() - 1;
+      }
+    }
+    put(uintptr_t(3));
+    put(uintptr_t(known - turn.outside.begin()));
+  }
+
+  void region(Region &region) {
+    Block &block = region.front();
+    put(uintptr_t(block.getNumArguments()));
+    for (BlockArgument argument : block.getArguments()) {
+      ids[argument] = nextId++;
+      type(argument.getType());
+    }
+    for (Operation &op : block)
+      operation(op);
+  }
+
+  void operation(Operation &op) {
+    put(op.getName().getAsOpaquePointer());
+    put(uintptr_t(op.getNumOperands()));
+    for (Value value : op.getOperands())
+      operand(value);
+    for (NamedAttribute attr : op.getAttrDictionary()) {
+      put(attr.getName().getAsOpaquePointer());
+      if (auto param = dyn_cast<ParamOp>(op); param && attr.getName() == "paths") {
+        put(uintptr_t(param.getTurns()));
+        for (const std::string &stacked : param.getStacked())
+          label(stacked);
+      } else {
+        attribute(attr.getValue(), holdsLabels(attr.getName()));
+      }
+    }
+    put(uintptr_t(op.getNumResults()));
+    for (Value value : op.getResults()) {
+      ids[value] = nextId++;
+      type(value.getType());
+    }
+    for (Region &nested : op.getRegions())
+      region(nested);
+  }
+};
+
+/// `{label}` in a parameter's names follows the names of the body that stays.
+ArrayAttr renamed(ArrayAttr paths, ArrayRef<StringRef> from, ArrayRef<StringRef> to) {
+  return cast<ArrayAttr>(paths.replace([&](StringAttr path) -> std::optional<Attribute> {
+    std::string text = path.str(), out;
+    for (size_t i = 0; i < text.size();) {
+      size_t close = text[i] == '{' ? text.find('}', i) : std::string::npos;
+      if (close == std::string::npos) {
+        out += text[i++];
+        continue;
+      }
+      StringRef label = StringRef(text).slice(i + 1, close);
+      auto at = llvm::find(from, label);
+      out += "{" + (at == from.end() ? label : to[at - from.begin()]).str() + "}";
+      i = close + 1;
+    }
+    return StringAttr::get(path.getContext(), out);
+  }));
+}
+
+/// Appends the parameters' names of `other`'s body to those of `turn`'s, an equal body.
+void appendPaths(const Turn &turn, const Turn &other) {
+  SmallVector<ParamOp> mine, theirs;
+  turn.op->walk([&](ParamOp param) { mine.push_back(param); });
+  other.op->walk([&](ParamOp param) { theirs.push_back(param); });
+  for (auto [a, b] : llvm::zip_equal(mine, theirs)) {
+    SmallVector<Attribute> paths(a.getPaths().getValue());
+    llvm::append_range(paths, renamed(b.getPaths(), other.labels, turn.labels));
+    a.setPathsAttr(ArrayAttr::get(a.getContext(), paths));
+  }
+}
+
+/// Whether `next` goes on where `turn` ended, with everything else it sees the same.
+bool follows(const Turn &turn, const Turn &next) {
+  if (turn.kind != next.kind || turn.outside.size() != next.outside.size())
+    return false;
+  size_t inits = turn.op.getInits().size();
+  for (size_t i = 0; i < turn.outside.size(); ++i)
+    if (i < inits ? next.outside[i] != turn.op.getResult(i) : next.outside[i] != turn.outside[i])
+      return false;
+  // A capture of an earlier turn's own result would change from turn to turn.
+  return llvm::none_of(ArrayRef(next.outside).drop_front(inits),
+                       [&](Value value) { return value.getDefiningOp() == turn.op.getOperation(); });
+}
+
+/// A run of neighbours that repeats itself: `period` turns, `count` times.
+struct Cycle {
+  size_t begin, period, count;
+};
+
+class Roller {
+public:
+  void run(Block &block) {
+    for (Operation &op : block)
+      for (Region &region : op.getRegions())
+        if (!region.empty())
+          run(region.front());
+    // Turns of a loop stand next to one another; anything else between two repeats ends a chain.
+    SmallVector<Turn> chain;
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      if (auto repeat = dyn_cast<RepeatOp>(op)) {
+        chain.emplace_back();
+        chain.back().op = repeat;
+        continue;
+      }
+      roll(chain);
+      chain.clear();
+    }
+  }
+
+private:
+  std::map<Signature, int> kinds;
+
+  void roll(SmallVectorImpl<Turn> &chain) {
+    if (chain.size() < 2)
+      return;
+    for (Turn &turn : chain)
+      turn.kind = kinds.try_emplace(Signer(turn).run(), kinds.size()).first->second;
+
+    SmallVector<Turn> runs;
+    for (Turn &turn : chain) {
+      if (!runs.empty() && follows(runs.back(), turn)) {
+        Turn &last = runs.back();
+        appendPaths(last, turn);
+        last.op.setTurns(last.op.getTurns() + turn.op.getTurns());
+        turn.op.replaceAllUsesWith(last.op);
+        for (Turn &later : chain) // what later turns see of this one is the run's
+          for (Value &value : later.outside)
+            if (value.getDefiningOp() == turn.op.getOperation())
+              value = last.op.getResult(cast<OpResult>(value).getResultNumber());
+        turn.op.erase();
+        continue;
+      }
+      runs.push_back(turn);
+    }
+
+    for (size_t i = 0; i < runs.size();) {
+      Cycle best{i, 0, 0};
+      for (size_t period = 2; i + 2 * period <= runs.size(); ++period) {
+        size_t count = countCycles(runs, i, period);
+        if (count >= 2 && count * period > best.count * best.period)
+          best = {i, period, count};
+      }
+      if (best.count) {
+        wrap(runs, best);
+        i += best.period * best.count;
+      } else {
+        ++i;
+      }
+    }
+  }
+
+  /// Where an outside value comes from, seen from turn `at` of a cycle: the same value for every cycle, a result of this
+  /// cycle, or a result of the cycle before.
+  struct Source {
+    enum { Fixed, Here, Before } kind;
+    size_t turn = 0;
+    unsigned result = 0;
+    Value value;
+    bool operator==(const Source &o) const {
+      return kind == o.kind && turn == o.turn && result == o.result && value == o.value;
+    }
+  };
+  static Source source(ArrayRef<Turn> runs, size_t begin, size_t period, Value value) {
+    for (size_t t = 0; t < period; ++t) {
+      if (value.getDefiningOp() == runs[begin + t].op.getOperation())
+        return {Source::Here, t, cast<OpResult>(value).getResultNumber(), {}};
+      if (begin >= period && value.getDefiningOp() == runs[begin - period + t].op.getOperation())
+        return {Source::Before, t, cast<OpResult>(value).getResultNumber(), {}};
+    }
+    return {Source::Fixed, 0, 0, value};
+  }
+
+  /// How often the `period` turns from `begin` on repeat themselves.
+  static size_t countCycles(ArrayRef<Turn> runs, size_t begin, size_t period) {
+    auto same = [&](size_t a, size_t b) { // cycles that begin at a and b
+      for (size_t t = 0; t < period; ++t)
+        if (runs[a + t].kind != runs[b + t].kind || runs[a + t].op.getTurns() != runs[b + t].op.getTurns() ||
+            runs[a + t].outside.size() != runs[b + t].outside.size())
+          return false;
+      return true;
+    };
+    size_t count = 1;
+    while (begin + (count + 1) * period <= runs.size() && same(begin, begin + count * period) &&
+           wiredAlike(runs, begin, period, count))
+      ++count;
+    return count;
+  }
+
+  /// Whether cycle number `count` is wired as those before it. The first cycle takes initial values where later ones take
+  /// results of the cycle before.
+  static bool wiredAlike(ArrayRef<Turn> runs, size_t begin, size_t period, size_t count) {
+    std::map<std::pair<size_t, unsigned>, Value> carried;
+    for (size_t t = 0; t < period; ++t)
+      for (size_t i = 0; i < runs[begin + t].outside.size(); ++i) {
+        auto from = [&](size_t cycle) {
+          return source(runs.slice(begin), cycle * period, period, runs[begin + cycle * period + t].outside[i]);
+        };
+        Source now = from(count), first = from(0);
+        if (count > 1 ? !(now == from(1)) : now.kind != Source::Before && !(now == first))
+          return false;
+        if (now.kind != Source::Before)
+          continue;
+        if (first.kind != Source::Fixed)
+          return false;
+        auto [at, isNew] = carried.try_emplace({now.turn, now.result}, first.value);
+        if (!isNew && at->second != first.value)
+          return false;
+      }
+    return true;
+  }
+
+  /// Puts the first cycle's turns into a new repeat and drops the others.
+  static void wrap(MutableArrayRef<Turn> runs, Cycle cycle) {
+    MutableArrayRef<Turn> first = runs.slice(cycle.begin, cycle.period);
+    MutableArrayRef<Turn> last = runs.slice(cycle.begin + (cycle.count - 1) * cycle.period, cycle.period);
+    MutableArrayRef<Turn> second = runs.slice(cycle.begin + cycle.period, cycle.period);
+
+    // Carried: what a cycle takes from the one before, and what is used after the last.
+    using Key = std::pair<size_t, unsigned>;
+    std::map<Key, Value> carried;
+    for (size_t t = 0; t < cycle.period; ++t)
+      for (size_t i = 0; i < first[t].outside.size(); ++i) {
+        Source from = source(runs.slice(cycle.begin), cycle.period, cycle.period, second[t].outside[i]);
+        if (from.kind == Source::Before)
+          carried.try_emplace({from.turn, from.result}, first[t].outside[i]);
+      }
+    auto inCycles = [&](Operation *user) {
+      for (size_t t = 0; t < cycle.period * cycle.count; ++t)
+        if (runs[cycle.begin + t].op->isAncestor(user))
+          return true;
+      return false;
+    };
+    for (size_t t = 0; t < cycle.period; ++t)
+      for (OpResult result : last[t].op->getResults()) {
+        if (carried.count({t, result.getResultNumber()}) || llvm::all_of(result.getUsers(), inCycles))
+          continue;
+        Value init = first[t].op.getInits()[result.getResultNumber()];
+        while (auto from = init.getDefiningOp<RepeatOp>()) { // back to what entered the first cycle
+          if (llvm::none_of(first, [&](const Turn &turn) { return turn.op == from; }))
+            break;
+          init = from.getInits()[cast<OpResult>(init).getResultNumber()];
+        }
+        carried.try_emplace({t, result.getResultNumber()}, init);
+      }
+
+    SmallVector<Value> inits;
+    SmallVector<Type> types;
+    for (auto &[key, init] : carried) {
+      inits.push_back(init);
+      types.push_back(first[key.first].op.getResult(key.second).getType());
+    }
+    OpBuilder builder(first[0].op);
+    auto outer = RepeatOp::create(builder, first[0].op.getLoc(), types, inits, cycle.count);
+    Block &block = outer.getBody().emplaceBlock();
+    std::map<Key, Value> arguments;
+    for (auto &[key, init] : carried)
+      arguments[key] = block.addArgument(init.getType(), init.getLoc());
+
+    for (size_t c = 1; c < cycle.count; ++c)
+      for (size_t t = 0; t < cycle.period; ++t)
+        appendPaths(first[t], runs[cycle.begin + c * cycle.period + t]);
+    for (auto [i, entry] : llvm::enumerate(carried))
+      last[entry.first.first].op.getResult(entry.first.second).replaceUsesWithIf(outer.getResult(i), [&](OpOperand &use) {
+        return !inCycles(use.getOwner());
+      });
+    for (size_t t = 0; t < cycle.period; ++t) {
+      for (size_t i = 0; i < first[t].outside.size(); ++i) {
+        Source from = source(runs.slice(cycle.begin), cycle.period, cycle.period, second[t].outside[i]);
+        if (from.kind != Source::Before)
+          continue;
+        Value argument = arguments[{from.turn, from.result}];
+        if (i < first[t].op.getInits().size())
+          first[t].op.getInitsMutable()[i].set(argument);
+        else
+          first[t].outside[i].replaceUsesWithIf(argument, [&](OpOperand &use) {
+            return use.getOwner() != first[t].op && first[t].op->isAncestor(use.getOwner());
+          });
+      }
+      first[t].op->moveBefore(&block, block.end());
+    }
+    SmallVector<Value> yielded;
+    for (auto &[key, init] : carried)
+      yielded.push_back(first[key.first].op.getResult(key.second));
+    builder.setInsertionPointToEnd(&block);
+    YieldOp::create(builder, first[0].op.getLoc(), yielded);
+    for (size_t t = cycle.period * cycle.count; t-- > cycle.period;)
+      runs[cycle.begin + t].op.erase();
+    for (size_t t = cycle.period; t < cycle.period * cycle.count; ++t)
+      runs[cycle.begin + t].op = first[t % cycle.period].op;
+    (void)builder;
+  }
+};
+
+struct RollRepeatsPass : PassWrapper<RollRepeatsPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RollRepeatsPass)
+  StringRef getArgument() const override { return "roll-repeats"; }
+  StringRef getDescription() const override { return "fold equal neighbouring turns of a loop into one repeat"; }
+  void runOnOperation() override {
+    for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
+      if (!function.isExternal())
+        Roller().run(function.front());
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> quern::passes::createRollRepeatsPass() { return std::make_unique<RollRepeatsPass>(); }
