@@ -7,10 +7,10 @@
 #include "passes/FusionGroups.h"
 
 using namespace mlir;
-using namespace quern;
+using namespace quern::passes;
 using namespace quern::ir;
 
-bool quern::isElementwise(Operation *op) {
+bool quern::passes::isElementwise(Operation *op) {
   return isa<NegOp, AbsOp, ExpOp, LogOp, Log1pOp, SqrtOp, SinOp, CosOp, TanhOp, SigmoidOp, ErfOp, FloorOp, CeilOp,
              RoundOp, ToIntOp, ToRealOp, NotOp, AddOp, SubOp, MulOp, DivOp, FloorDivOp, ModOp, PowOp, MaxOp, MinOp,
              AndOp, OrOp, CompareOp, WhereOp>(op);

@@ -7,7 +7,7 @@
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-namespace quern {
+namespace quern::passes {
 
 /// An analysis of one function (loops included). The rules are in FusionGroups.cpp, one function each.
 class FusionGroups {
@@ -45,5 +45,5 @@ private:
 /// Elementwise: one element of the result from the same element of the operands.
 bool isElementwise(mlir::Operation *op);
 
-} // namespace quern
+} // namespace quern::passes
 #endif

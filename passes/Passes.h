@@ -2,6 +2,8 @@
 #ifndef QUERN_PASSES_PASSES_H
 #define QUERN_PASSES_PASSES_H
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace mlir {
@@ -15,6 +17,15 @@ std::unique_ptr<mlir::Pass> createRollRepeatsPass();
 
 /// Turns causal functions into their step form with caches, and adds `.last` and `.epoch` (Incremental.cpp).
 std::unique_ptr<mlir::Pass> createIncrementalPass();
+
+/// How many rows of a weight [rows, inner] lie in one tile; 0: the weight stays as it is stored.
+using PackingRule = std::function<int64_t(int64_t rows, int64_t inner)>;
+
+/// Cuts fusion groups out as kernels and merges equal ones (OutlineKernels.cpp).
+std::unique_ptr<mlir::Pass> createOutlineKernelsPass(PackingRule rule);
+
+/// Gives every buffer its place in one arena, by liveness (PlanMemory.cpp).
+std::unique_ptr<mlir::Pass> createPlanMemoryPass();
 
 } // namespace quern::passes
 #endif

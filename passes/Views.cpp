@@ -4,7 +4,7 @@
 #include "passes/Views.h"
 
 using namespace mlir;
-using namespace quern;
+using namespace quern::passes;
 using namespace quern::ir;
 
 SmallVector<Size> View::denseStrides(NamedTensorType type) {
@@ -19,11 +19,11 @@ SmallVector<Size> View::denseStrides(NamedTensorType type) {
 
 View View::dense(Value value) { return {value, Size(0), denseStrides(typeOf(value))}; }
 
-bool quern::isViewLike(Operation *op) {
+bool quern::passes::isViewLike(Operation *op) {
   return isa<RenameOp, PermuteOp, SplitOp, MergeOp, CutOp, UnitOp, SqueezeOp>(op);
 }
 
-std::optional<View> quern::viewThrough(Operation *op, const View &operand) {
+std::optional<View> quern::passes::viewThrough(Operation *op, const View &operand) {
   NamedTensorType from = typeOf(op->getOperand(0)), to = typeOf(op->getResult(0));
   View view = operand;
   // Strides by the result's names; put into the result's order at the end.

@@ -4,7 +4,7 @@
 
 #include "ir/Dialect.h"
 
-namespace quern {
+namespace quern::passes {
 
 /// A value as a strided window of a buffer. Offsets and strides count elements.
 struct View {
@@ -25,5 +25,5 @@ bool isViewLike(mlir::Operation *op);
 /// dimensions that do not follow each other in memory).
 std::optional<View> viewThrough(mlir::Operation *op, const View &operand);
 
-} // namespace quern
+} // namespace quern::passes
 #endif

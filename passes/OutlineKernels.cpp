@@ -1,0 +1,387 @@
+// Takes: functions of quern operations. Gives: functions of launches, loops and views, and one quern.kernel for each
+// distinct fusion group.
+// Why outlining: what follows (schedules, compilation, caching) works on one kernel at a time, and equal layers or
+// functions share theirs.
+//
+//   before: %c = quern.contract %x, %w over ["I"] ...    after: %r = quern.launch @contract_0 [...] (%x, %w)
+//           %y = quern.add %c, %b ...                           quern.kernel @contract_0(...) { contract; add; yield }
+#include "passes/FusionGroups.h"
+#include "passes/KernelBody.h"
+#include "passes/Passes.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+using namespace quern::passes;
+using namespace quern::ir;
+
+namespace {
+
+class Outliner {
+public:
+  Outliner(ModuleOp module, const PackingRule &tileFor) : module(module), tileFor(tileFor) {}
+  void run(func::FuncOp function);
+
+private:
+  void normalize(func::FuncOp function);
+  void copyIfNeeded(Operation *user, unsigned operand, Type type);
+  void expandState(CumsumOp op);
+  void outline(Operation *root, FusionGroups &groups);
+  SmallVector<Operation *> slice(Operation *root, FusionGroups &groups, SmallVectorImpl<Value> &inputs);
+  KernelBody cutOut(Operation *root, FusionGroups &groups);
+  void packWeights(KernelBody &body);
+  void unitStrideLast(KernelBody &body);
+  KernelOp merge(KernelBody &body);
+
+  ModuleOp module;
+  const PackingRule &tileFor;
+  std::map<std::string, KernelOp> known; // text -> kernel
+  llvm::DenseMap<Operation *, unsigned> position;
+};
+
+/// The order of storage in which a state keeps the value that is remembered in it.
+NamedTensorType orderOf(RememberOp remember) {
+  auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(remember, remember.getStateAttr());
+  auto type = cast<NamedTensorType>(state.getType());
+  ArrayRef<DimAttr> dims = type.getDims().take_back(typeOf(remember.getX()).getRank());
+  SmallVector<DimAttr> order;
+  for (DimAttr dim : dims) {
+    DimAttr own = typeOf(remember.getX()).dim(dim.getName());
+    order.push_back(own ? own : typeOf(remember.getX()).dim(remember.getFrom()));
+  }
+  return typeOf(remember.getX()).withDims(order);
+}
+
+/// What a consumer takes over must be a value of its own, in the consumer's order of dimensions.
+void Outliner::copyIfNeeded(Operation *user, unsigned operand, Type type) {
+  Value value = user->getOperand(operand);
+  Operation *def = value.getDefiningOp();
+  unsigned takers = llvm::count_if(value.getUses(), [](OpOperand &use) {
+    return isa<func::ReturnOp, YieldOp, RepeatOp, RememberOp, StoreOp>(use.getOwner());
+  });
+  bool own = def && !isa<ParamOp, RememberOp, RecallOp, RepeatOp, ConstOp, ValuesOp, SizeOp, IndexOp>(def) &&
+             def->getBlock() == user->getBlock() && value.getType() == type && takers == 1;
+  if (own)
+    return;
+  OpBuilder builder(user);
+  auto copy = PermuteOp::create(builder, user->getLoc(), type, value);
+  if (user->hasAttr("quern.once"))
+    copy->setAttr("quern.once", builder.getUnitAttr());
+  user->setOperand(operand, copy);
+}
+
+/// A running sum that goes on from a state, in plain operations.
+void Outliner::expandState(CumsumOp op) {
+  OpBuilder builder(op);
+  NamedTensorType type = typeOf(op.getResult());
+  DimAttr time = type.dim(op.getDim());
+  SmallVector<DimAttr> dims;
+  for (DimAttr dim : type.getDims())
+    if (dim != time)
+      dims.push_back(dim);
+  Location loc = op.getLoc();
+  auto before = RecallOp::create(builder, loc, type.withDims(dims), op.getStateAttr());
+  auto sum = CumsumOp::create(builder, loc, type, op.getX(), op.getDimAttr(), FlatSymbolRefAttr());
+  auto total = AddOp::create(builder, loc, type, sum.getResult(), before.getResult());
+  DimAttr one = DimAttr::get(op.getContext(), (time.getName() + ".last").str(), Size(1));
+  auto cut = CutOp::create(builder, loc, total.getResult(), op.getDim(), (time.getSize() - Size(1)).str(), one);
+  auto last = SqueezeOp::create(builder, loc, cut.getResult(), one.getName());
+  auto ordered = PermuteOp::create(builder, loc, type.withDims(dims), last.getResult());
+  StoreOp::create(builder, loc, ordered, op.getStateAttr());
+  op.replaceAllUsesWith(total.getResult());
+  op.erase();
+}
+
+void Outliner::normalize(func::FuncOp function) {
+  function.walk([&](CumsumOp op) {
+    if (op.getStateAttr())
+      expandState(op);
+  });
+  SmallVector<Operation *> takers;
+  function.walk([&](Operation *op) {
+    if (isa<func::ReturnOp, YieldOp, RepeatOp, RememberOp, StoreOp>(op))
+      takers.push_back(op);
+  });
+  for (Operation *op : takers)
+    for (unsigned i = 0; i < op->getNumOperands(); ++i) {
+      Type type = op->getOperand(i).getType();
+      if (isa<YieldOp>(op))
+        type = cast<RepeatOp>(op->getParentOp()).getResult(i).getType();
+      else if (isa<RepeatOp>(op))
+        type = op->getResult(i).getType();
+      else if (auto remember = dyn_cast<RememberOp>(op))
+        type = orderOf(remember);
+      else if (isa<func::ReturnOp>(op))
+        type = function.getResultTypes()[i];
+      copyIfNeeded(op, i, type);
+    }
+  // A loop's arguments have its results' order.
+  function.walk([&](RepeatOp repeat) {
+    for (auto [argument, result] : llvm::zip(repeat.getBlock().getArguments(), repeat.getResults()))
+      argument.setType(result.getType());
+  });
+}
+
+SmallVector<Operation *> Outliner::slice(Operation *root, FusionGroups &groups, SmallVectorImpl<Value> &inputs) {
+  llvm::SetVector<Operation *> ops;
+  SmallVector<Operation *> work = {root};
+  ops.insert(root);
+  while (!work.empty()) {
+    Operation *op = work.pop_back_val();
+    for (Value operand : op->getOperands()) {
+      if (groups.viewOf(operand)) {
+        if (!llvm::is_contained(inputs, operand))
+          inputs.push_back(operand);
+      } else if (ops.insert(operand.getDefiningOp())) {
+        work.push_back(operand.getDefiningOp());
+      }
+    }
+  }
+  SmallVector<Operation *> ordered(ops.begin(), ops.end());
+  llvm::sort(ordered, [&](Operation *a, Operation *b) { return position[a] < position[b]; });
+  return ordered;
+}
+
+KernelBody Outliner::cutOut(Operation *root, FusionGroups &groups) {
+  SmallVector<Value> inputs;
+  SmallVector<Operation *> ops = slice(root, groups, inputs);
+  // Buffers in the order of their first use.
+  SmallVector<Value> ordered;
+  for (Operation *op : ops)
+    for (Value operand : op->getOperands())
+      if (llvm::is_contained(inputs, operand) && !llvm::is_contained(ordered, operand))
+        ordered.push_back(operand);
+
+  KernelBody body;
+  OpBuilder builder(module.getContext());
+  ArrayAttr none = builder.getArrayAttr({});
+  body.kernel = KernelOp::create(builder, root->getLoc(), "kernel", none, none);
+  Block *block = &body.kernel.getBody().emplaceBlock();
+  IRMapping mapping;
+  for (Value value : ordered) {
+    mapping.map(value, block->addArgument(value.getType(), value.getLoc()));
+    body.inputs.push_back({value, groups.viewOf(value)->strides, std::nullopt});
+  }
+  builder.setInsertionPointToEnd(block);
+  for (Operation *op : ops) {
+    Operation *clone = builder.clone(*op, mapping);
+    clone->removeAttr("quern.once");
+  }
+  SmallVector<Value> results;
+  for (Value result : root->getResults()) {
+    if (!groups.isRoot(result) || (result.use_empty() && root->getNumResults() > 1))
+      continue;
+    results.push_back(mapping.lookup(result));
+    SmallVector<Size> strides = View::denseStrides(typeOf(result));
+    for (Operation *user : result.getUsers())
+      if (auto remember = dyn_cast<RememberOp>(user))
+        strides = groups.viewOf(remember.getResult())->strides;
+    body.outputs.push_back({result, strides, std::nullopt});
+  }
+  YieldOp::create(builder, root->getLoc(), results);
+  return body;
+}
+
+/// Changes the order of an argument's dimensions (and of its strides).
+static void reorder(KernelBody &body, unsigned index, ArrayRef<unsigned> order) {
+  BlockArgument argument = body.kernel.getBlock().getArgument(index);
+  SmallVector<DimAttr> dims;
+  SmallVector<Size> strides;
+  for (unsigned i : order) {
+    dims.push_back(typeOf(argument).getDims()[i]);
+    strides.push_back(body.inputs[index].strides[i]);
+  }
+  argument.setType(typeOf(argument).withDims(dims));
+  body.inputs[index].strides = strides;
+}
+
+/// Weights of contractions are read in tiles of rows: [stacked ..., O, I] with I contracted.
+void Outliner::packWeights(KernelBody &body) {
+  for (auto [i, argument] : llvm::enumerate(body.kernel.getBlock().getArguments())) {
+    Value source = body.inputs[i].value;
+    while (source.getDefiningOp() && isa<RenameOp, PermuteOp>(source.getDefiningOp()))
+      source = source.getDefiningOp()->getOperand(0);
+    if (!source.getDefiningOp<ParamOp>() || !argument.hasOneUse())
+      continue;
+    auto contract = dyn_cast<ContractOp>(*argument.getUsers().begin());
+    NamedTensorType type = typeOf(argument);
+    if (!contract || type.getRank() < 2 || contract.getDims().size() != 1)
+      continue;
+    Value other = contract.getA() == argument ? contract.getB() : contract.getA();
+    int inner = type.find(names(contract.getDims())[0]), outer = -1;
+    if (inner < 0 || !typeOf(other).has(names(contract.getDims())[0]))
+      continue;
+    // The rows: the last dimension that the other operand lacks; all before are stacked.
+    for (int d = 0; d < static_cast<int>(type.getRank()); ++d)
+      if (d != inner && !typeOf(other).has(type.getDims()[d].getName()))
+        outer = d;
+    SmallVector<unsigned> order;
+    for (int d = 0; d < static_cast<int>(type.getRank()); ++d)
+      if (d != inner && d != outer)
+        order.push_back(d);
+    bool leading = llvm::all_of(order, [&](unsigned d) { return static_cast<int>(d) < std::min(inner, outer); });
+    if (outer < 0 || !leading)
+      continue;
+    int64_t tile = tileFor(*type.getDims()[outer].getStatic(), *type.getDims()[inner].getStatic());
+    if (!tile)
+      continue;
+    order.push_back(outer);
+    order.push_back(inner);
+    reorder(body, i, order);
+    body.inputs[i].tile = tile;
+  }
+}
+
+/// Buffers are read along their unit stride: that dimension comes last.
+void Outliner::unitStrideLast(KernelBody &body) {
+  for (auto [i, buffer] : llvm::enumerate(body.inputs)) {
+    unsigned rank = buffer.strides.size();
+    if (buffer.tile || !rank || buffer.strides.back() == Size(1))
+      continue;
+    auto unit = llvm::find(buffer.strides, Size(1));
+    if (unit == buffer.strides.end())
+      continue;
+    SmallVector<unsigned> order;
+    for (unsigned d = 0; d < rank; ++d)
+      if (d != unit - buffer.strides.begin())
+        order.push_back(d);
+    order.push_back(unit - buffer.strides.begin());
+    reorder(body, i, order);
+  }
+}
+
+/// A name that tells what a kernel is about: its heaviest operation.
+static StringRef anchorName(KernelOp kernel) {
+  StringRef name = "map";
+  bool contract = false, softmax = false;
+  for (Operation &op : kernel.getBlock()) {
+    contract |= isa<ContractOp>(op);
+    softmax |= isa<SoftmaxOp>(op);
+    if (isa<ReduceOp, SoftmaxOp, CumsumOp, TopKOp, ArgmaxOp>(op))
+      name = op.getName().stripDialect();
+    if (isa<GatherOp>(op) && name == "map")
+      name = "gather";
+  }
+  return contract && softmax ? "attention" : contract ? "contract" : name;
+}
+
+/// The kernel with this text: an earlier one, or this one, named and put into the module.
+KernelOp Outliner::merge(KernelBody &body) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  body.kernel->print(stream, OpPrintingFlags().useLocalScope());
+  auto [it, isNew] = known.try_emplace(text, body.kernel);
+  if (!isNew) {
+    body.kernel->erase();
+    return it->second;
+  }
+  body.kernel.setSymName((anchorName(body.kernel) + "_" + Twine(known.size() - 1)).str());
+  module.push_back(body.kernel);
+  return body.kernel;
+}
+
+void Outliner::outline(Operation *root, FusionGroups &groups) {
+  KernelBody body = cutOut(root, groups);
+  packWeights(body);
+  unitStrideLast(body);
+  SmallVector<NamedTensorType> callerTypes; // of the arguments, in the caller's names
+  for (BlockArgument argument : body.kernel.getBlock().getArguments())
+    callerTypes.push_back(typeOf(argument));
+  bool remembered = llvm::any_of(root->getResults(), [](Value result) {
+    return llvm::any_of(result.getUsers(), [](Operation *user) { return isa<RememberOp>(user); });
+  });
+  if (!remembered && root->getNumResults() == 1)
+    collapseDims(body);
+
+  Location loc = root->getLoc();
+  OpBuilder builder(root);
+  auto mergeDims = [&](Value value) {
+    for (auto [a, b] : body.merged) {
+      if (!typeOf(value).has(a.getName()))
+        continue;
+      DimAttr both = DimAttr::get(builder.getContext(), a.getName(), a.getSize() * b.getSize());
+      value = MergeOp::create(builder, loc, value, builder.getStrArrayAttr({a.getName(), b.getName()}), both);
+    }
+    return value;
+  };
+  SmallVector<Value> operands;
+  for (auto [buffer, type] : llvm::zip(body.inputs, callerTypes)) {
+    Value value = buffer.value;
+    if (value.getType() != type)
+      value = PermuteOp::create(builder, loc, type, value);
+    operands.push_back(buffer.tile ? value : mergeDims(value));
+  }
+  SmallVector<Type> resultTypes;
+  for (Value value : body.kernel.getYield().getValues())
+    resultTypes.push_back(value.getType());
+  SmallVector<KernelBuffer> outputs = body.outputs;
+  SmallVector<std::pair<DimAttr, DimAttr>> merged = body.merged;
+  SmallVector<StringAttr> symbols;
+  for (const Size &size : canonicalize(body))
+    symbols.push_back(builder.getStringAttr(size.str()));
+  KernelOp kernel = merge(body);
+  auto launch = LaunchOp::create(builder, loc, resultTypes, kernel.getSymName(), operands,
+                                 builder.getArrayAttr(SmallVector<Attribute>(symbols.begin(), symbols.end())),
+                                 root->hasAttr("quern.once") ? builder.getUnitAttr() : UnitAttr());
+  for (auto [output, result] : llvm::zip(outputs, launch.getResults())) {
+    Value value = result;
+    for (auto [a, b] : llvm::reverse(merged))
+      if (typeOf(value).has(a.getName()))
+        value = SplitOp::create(builder, loc, value, a.getName(), builder.getArrayAttr({a, b}));
+    if (value.getType() != output.value.getType())
+      value = PermuteOp::create(builder, loc, output.value.getType(), value);
+    output.value.replaceAllUsesWith(value);
+  }
+}
+
+void Outliner::run(func::FuncOp function) {
+  normalize(function);
+  FusionGroups groups(function);
+  SmallVector<Operation *> roots;
+  unsigned count = 0;
+  function.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    position[op] = count++;
+    if (llvm::any_of(op->getResults(), [&](Value result) { return groups.isRoot(result); }))
+      roots.push_back(op);
+  });
+  // Kernels are cut out of the untouched function from the end, so that every slice sees original operations.
+  for (Operation *root : llvm::reverse(roots))
+    outline(root, groups);
+  // What is left without users was taken into kernels.
+  SmallVector<Operation *> ops;
+  function.walk([&](Operation *op) { ops.push_back(op); });
+  for (bool again = true; again;) {
+    again = false;
+    for (Operation *&op : llvm::reverse(ops))
+      if (op && op->use_empty() && op->getNumResults() && !isa<LaunchOp, RepeatOp, RememberOp>(op)) {
+        op->erase();
+        op = nullptr;
+        again = true;
+      }
+  }
+}
+
+class OutlineKernelsPass : public PassWrapper<OutlineKernelsPass, OperationPass<ModuleOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(OutlineKernelsPass)
+  explicit OutlineKernelsPass(PackingRule rule) : rule(std::move(rule)) {}
+  StringRef getArgument() const final { return "outline-kernels"; }
+  StringRef getDescription() const final { return "Cut fusion groups out as kernels; equal ones are merged"; }
+  void runOnOperation() final {
+    Outliner outliner(getOperation(), rule);
+    SmallVector<func::FuncOp> functions(getOperation().getOps<func::FuncOp>());
+    for (func::FuncOp function : functions)
+      outliner.run(function);
+  }
+
+private:
+  PackingRule rule;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> quern::passes::createOutlineKernelsPass(PackingRule rule) {
+  return std::make_unique<OutlineKernelsPass>(std::move(rule));
+}

@@ -1,0 +1,272 @@
+// Takes: functions of launches, loops and views. Gives: the place of every buffer, as attributes that dumps show:
+//
+//   quern.launch ... {quern.places = ["arena 2"]}      a slot of the arena; or "output 0", "kept 1", "rows" (of a cache)
+//   quern.repeat ... {quern.places = [...], quern.copy_in = [...], quern.copy_out = [...]}    carried values
+//   func.func ... {quern.arena = [["4 * B * T"], ...], quern.kept = ["..."]}                  bytes; a slot is the largest
+//
+// Why slots: lengths are known only when the program runs, so offsets cannot be; which buffers may share a slot can
+// (linear scan over live intervals, Poletto and Sarkar 1999), and offsets are then sums of a few maxima.
+#include "passes/Passes.h"
+#include "passes/Views.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+using namespace quern::passes;
+using namespace quern::ir;
+
+namespace {
+
+struct Buffer {
+  unsigned begin = 0, end = 0;
+  Size bytes;
+  int slot = -1;
+  bool inArena = true;
+};
+
+class Planner {
+public:
+  explicit Planner(func::FuncOp function) : function(function), builder(function.getContext()) {}
+  void run();
+
+private:
+  void number(Block &block);
+  void findBuffers();
+  void directCarried();
+  void assignSlots();
+  void annotate();
+  Value owner(Value value) const;
+  unsigned lastUse(Value buffer);
+  int64_t representative(const Size &bytes) const;
+
+  func::FuncOp function;
+  Builder builder;
+  SmallVector<Operation *> order;
+  llvm::DenseMap<Operation *, unsigned> position, endOf; // endOf: of a repeat, after its body
+  llvm::MapVector<Value, unsigned> bufferOf;             // launch results and repeat results -> index
+  llvm::DenseMap<Value, SmallVector<OpOperand *>> uses;  // of a buffer, through views
+  SmallVector<Buffer> buffers;
+  llvm::DenseMap<Value, std::string> elsewhere;          // "output 0", "kept 1", "rows"
+  SmallVector<Size> kept;
+  llvm::DenseMap<Value, std::pair<bool, bool>> copies;   // of a repeat's result: copy in, copy out
+};
+
+unsigned bytesOf(Kind kind) { return kind == Kind::Bool ? 1 : 4; }
+Size bytesOf(NamedTensorType type) { return type.elements() * Size(bytesOf(type.getKind())); }
+
+/// What a view looks at: an argument, a parameter, a launch's or loop's result, a cache.
+Value Planner::owner(Value value) const {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isViewLike(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+void Planner::number(Block &block) {
+  for (Operation &op : block) {
+    position[&op] = order.size();
+    order.push_back(&op);
+    if (auto repeat = dyn_cast<RepeatOp>(op)) {
+      number(repeat.getBlock());
+      endOf[&op] = order.size() - 1;
+    }
+    if (!isViewLike(&op))
+      for (OpOperand &operand : op.getOpOperands())
+        uses[owner(operand.get())].push_back(&operand);
+  }
+}
+
+unsigned Planner::lastUse(Value buffer) {
+  Operation *def = buffer.getDefiningOp();
+  Block *home = def ? def->getBlock() : buffer.getParentBlock();
+  unsigned last = def ? position[def] : 0;
+  for (OpOperand *use : uses[buffer]) {
+    // Used in a loop below its own block: needed until that loop has ended.
+    Operation *user = use->getOwner();
+    while (user->getBlock() != home)
+      user = user->getParentOp();
+    last = std::max(last, endOf.count(user) ? endOf[user] : position[user]);
+  }
+  return last;
+}
+
+int64_t Planner::representative(const Size &bytes) const {
+  return bytes.evaluate([](const std::string &symbol) { return symbol == "B" ? 1 : symbol == "cap" ? 1024 : 512; });
+}
+
+void Planner::findBuffers() {
+  auto add = [&](Value value) {
+    bufferOf[value] = buffers.size();
+    Buffer buffer;
+    buffer.begin = position[value.getDefiningOp()];
+    buffer.end = lastUse(value);
+    buffer.bytes = bytesOf(typeOf(value));
+    buffers.push_back(buffer);
+  };
+  for (Operation *op : order) {
+    if (auto repeat = dyn_cast<RepeatOp>(op)) {
+      for (auto [result, argument] : llvm::zip(repeat.getResults(), repeat.getBlock().getArguments())) {
+        add(result);
+        buffers.back().end = std::max(buffers.back().end, endOf[op]);
+        copies[result] = {true, true};
+      }
+      continue;
+    }
+    auto launch = dyn_cast<LaunchOp>(op);
+    if (!launch)
+      continue;
+    for (Value result : launch.getResults()) {
+      std::string place;
+      for (OpOperand *use : uses[result]) {
+        if (isa<func::ReturnOp>(use->getOwner()))
+          place = "output " + std::to_string(use->getOperandNumber());
+        if (isa<RememberOp>(use->getOwner()))
+          place = "rows";
+      }
+      if (launch.getOnce() && place.empty()) {
+        Size turns(1);
+        for (Operation *parent = op->getParentOp(); isa<RepeatOp>(parent); parent = parent->getParentOp())
+          turns = turns * Size(static_cast<int64_t>(cast<RepeatOp>(parent).getTurns()));
+        place = "kept " + std::to_string(kept.size());
+        kept.push_back(bytesOf(typeOf(result)) * turns);
+      }
+      if (place.empty())
+        add(result);
+      else
+        elsewhere[result] = place;
+    }
+  }
+}
+
+/// A loop's first value and its next ones are written where the loop carries them, if nobody still reads what is there.
+void Planner::directCarried() {
+  for (auto [result, index] : bufferOf) {
+    auto repeat = result.getDefiningOp<RepeatOp>();
+    if (!repeat)
+      continue;
+    unsigned number = cast<OpResult>(result).getResultNumber();
+    Value init = owner(repeat.getInits()[number]), next = owner(cast<YieldOp>(repeat.getBlock().getTerminator()).getValues()[number]);
+    Value argument = repeat.getBlock().getArgument(number);
+    auto owned = [&](Value value) { return value.getDefiningOp<LaunchOp>() && bufferOf.count(value); };
+    if (owned(init) && init.getDefiningOp()->getBlock() == repeat->getBlock() &&
+        buffers[bufferOf[init]].end <= endOf[repeat]) {
+      bool onlyHere = llvm::all_of(uses[init], [&](OpOperand *use) {
+        Operation *user = use->getOwner();
+        return user == repeat ? use->getOperandNumber() == number : position[user] < position[repeat];
+      });
+      if (onlyHere) {
+        buffers[index].begin = std::min(buffers[index].begin, buffers[bufferOf[init]].begin);
+        bufferOf[init] = index;
+        copies[result].first = false;
+      }
+    }
+    unsigned read = 0;
+    for (OpOperand *use : uses[argument]) {
+      Operation *user = use->getOwner();
+      while (user->getBlock() != &repeat.getBlock())
+        user = user->getParentOp();
+      read = std::max(read, endOf.count(user) ? endOf[user] : position[user]);
+    }
+    unsigned takers = llvm::count_if(uses[next], [](OpOperand *use) { return isa<YieldOp>(use->getOwner()); });
+    if (owned(next) && next.getDefiningOp()->getBlock() == &repeat.getBlock() && takers == 1 &&
+        read < position[next.getDefiningOp()]) {
+      bufferOf[next] = index;
+      copies[result].second = false;
+    }
+  }
+}
+
+void Planner::assignSlots() {
+  SmallVector<unsigned> byBegin;
+  llvm::DenseSet<unsigned> used;
+  for (auto &[value, index] : bufferOf)
+    if (used.insert(index).second)
+      byBegin.push_back(index);
+  llvm::stable_sort(byBegin, [&](unsigned a, unsigned b) { return buffers[a].begin < buffers[b].begin; });
+  struct Slot {
+    unsigned end;
+    int64_t bytes;
+  };
+  SmallVector<Slot> slots;
+  for (unsigned index : byBegin) {
+    Buffer &buffer = buffers[index];
+    int64_t bytes = representative(buffer.bytes);
+    int best = -1;
+    auto waste = [&](int slot) { return std::abs(slots[slot].bytes - bytes); };
+    for (int slot = 0; slot < static_cast<int>(slots.size()); ++slot)
+      if (slots[slot].end < buffer.begin && (best < 0 || waste(slot) < waste(best)))
+        best = slot;
+    if (best < 0) {
+      best = slots.size();
+      slots.push_back({0, 0});
+    }
+    slots[best].end = buffer.end;
+    slots[best].bytes = std::max(slots[best].bytes, bytes);
+    buffer.slot = best;
+  }
+}
+
+void Planner::annotate() {
+  SmallVector<SmallVector<Attribute>> slots;
+  for (auto &[value, index] : bufferOf) {
+    Buffer &buffer = buffers[index];
+    if (static_cast<int>(slots.size()) <= buffer.slot)
+      slots.resize(buffer.slot + 1);
+    Attribute bytes = builder.getStringAttr(buffer.bytes.str());
+    if (!llvm::is_contained(slots[buffer.slot], bytes))
+      slots[buffer.slot].push_back(bytes);
+  }
+  SmallVector<Attribute> arena, keptSizes;
+  for (auto &slot : slots)
+    arena.push_back(builder.getArrayAttr(slot));
+  for (const Size &bytes : kept)
+    keptSizes.push_back(builder.getStringAttr(bytes.str()));
+  function->setAttr("quern.arena", builder.getArrayAttr(arena));
+  function->setAttr("quern.kept", builder.getArrayAttr(keptSizes));
+  for (Operation *op : order) {
+    if (!isa<LaunchOp, RepeatOp>(op))
+      continue;
+    SmallVector<Attribute> places;
+    SmallVector<bool> in, out;
+    for (Value result : op->getResults()) {
+      auto other = elsewhere.find(result);
+      places.push_back(builder.getStringAttr(
+          other != elsewhere.end() ? other->second : "arena " + std::to_string(buffers[bufferOf[result]].slot)));
+      if (isa<RepeatOp>(op)) {
+        in.push_back(copies[result].first);
+        out.push_back(copies[result].second);
+      }
+    }
+    op->setAttr("quern.places", builder.getArrayAttr(places));
+    if (isa<RepeatOp>(op)) {
+      op->setAttr("quern.copy_in", builder.getBoolArrayAttr(in));
+      op->setAttr("quern.copy_out", builder.getBoolArrayAttr(out));
+    }
+  }
+}
+
+void Planner::run() {
+  number(function.getBody().front());
+  findBuffers();
+  directCarried();
+  assignSlots();
+  annotate();
+}
+
+class PlanMemoryPass : public PassWrapper<PlanMemoryPass, OperationPass<ModuleOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlanMemoryPass)
+  StringRef getArgument() const final { return "plan-memory"; }
+  StringRef getDescription() const final { return "Give every buffer its place in one arena, by liveness"; }
+  void runOnOperation() final {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      Planner(function).run();
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> quern::passes::createPlanMemoryPass() { return std::make_unique<PlanMemoryPass>(); }
