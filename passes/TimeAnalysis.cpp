@@ -311,11 +311,11 @@ Facts TimeTransfer::visitElementwise(Operation *op) {
   }
   out.joined = first.joined;
   for (size_t i = 0; i < first.parts.size(); ++i) {
-    SmallVector<Facts> parts;
+    std::vector<Facts> parts;
     for (const Facts *x : operands)
       parts.push_back(x->joined.empty() ? *x
                                         : x->parts[i].facts.renamedBy({{x->parts[i].label, first.parts[i].label}}));
-    SmallVector<const Facts *> pointers = llvm::map_to_vector(parts, [](const Facts &x) { return &x; });
+    SmallVector<const Facts *> pointers = llvm::map_to_vector(llvm::ArrayRef(parts), [](const Facts &x) { return &x; });
     out.parts.push_back({first.parts[i].label, first.parts[i].size, elementwise(op, pointers)});
   }
   return out;
