@@ -1,0 +1,146 @@
+// Takes: a module whose `forward` (or `decode`) is defined over the whole text T. Gives, where the time analysis proves
+// that rows of the past never change:
+//
+//   @forward        the same function over T new rows after `past` old ones (past = 0: full evaluation)
+//   @forward.last   for generation: optional inputs at their defaults, results for the last new row only
+//   @forward.epoch  if what is remembered depends on T through comparisons: these; when an answer changes, past is redone
+//   quern.state     one for each cache and running sum, shared by all variants
+//
+// and attributes on the functions: `quern.limits` (longest text), `quern.recompute` (nothing can be kept). A function
+// that looks ahead stays as it is and gets `quern.refusal`, the reason with its place in the spec.
+#include "passes/Incremental.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/Pass.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+using namespace quern::ir;
+using namespace quern::passes;
+
+namespace {
+
+/// What the remembered values know of T as a number.
+struct NumberUse {
+  bool raw = false;
+  llvm::SetVector<Operation *> comparisons;
+};
+
+NumberUse numbersOf(func::FuncOp function, const TimeAnalysis &analysis) {
+  NumberUse use;
+  auto add = [&](Value value) {
+    const Facts &facts = analysis.facts(value);
+    use.raw |= facts.raw;
+    function.walk([&](Operation *op) { // in the function's order
+      if (facts.comparisons.count(op))
+        use.comparisons.insert(op);
+    });
+  };
+  for (Value value : MemoryPlan(function, analysis).values())
+    add(value);
+  function.walk([&](CumsumOp op) {
+    if (op.getDim() == analysis.time())
+      add(op);
+  });
+  return use;
+}
+
+/// `@f.epoch`: the comparisons, made from lengths alone. False if one of them needs more.
+bool makeEpoch(func::FuncOp function, StringRef name, ArrayRef<Operation *> comparisons, DimAttr time) {
+  OpBuilder builder(function);
+  auto epoch = func::FuncOp::create(builder, function.getLoc(), name, builder.getFunctionType({}, {}));
+  Block *block = epoch.addEntryBlock();
+  builder.setInsertionPointToEnd(block);
+  IRMapping mapping;
+  auto copy = [&](Operation *op, auto &&self) -> bool {
+    if (op->getNumRegions() || isa<ParamOp>(op))
+      return false;
+    for (Value x : op->getOperands()) {
+      if (mapping.contains(x))
+        continue;
+      if (!x.getDefiningOp() || !self(x.getDefiningOp(), self))
+        return false;
+    }
+    builder.clone(*op, mapping);
+    return true;
+  };
+  SmallVector<Value> results;
+  for (Operation *op : comparisons) {
+    if (typeOf(op->getResult(0)).getRank() || (!mapping.contains(op->getResult(0)) && !copy(op, copy))) {
+      epoch.erase();
+      return false;
+    }
+    results.push_back(mapping.lookup(op->getResult(0)));
+  }
+  func::ReturnOp::create(builder, function.getLoc(), results);
+  epoch.setType(builder.getFunctionType({}, TypeRange(ValueRange(results))));
+  countFromPast(epoch, time);
+  return true;
+}
+
+struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(IncrementalPass)
+  StringRef getArgument() const override { return "incremental"; }
+  StringRef getDescription() const override { return "derive the step form, with caches, from the whole function"; }
+
+  void runOnOperation() override {
+    for (StringRef name : {"forward", "decode"})
+      if (auto function = getOperation().lookupSymbol<func::FuncOp>(name); function && timeDimension(function))
+        run(function);
+  }
+
+  void run(func::FuncOp function) {
+    std::string base = function.getName().str();
+    StateTable states(getOperation(), base);
+    auto last = cast<func::FuncOp>(OpBuilder(function).clone(*function));
+    last->moveAfter(function);
+    last.setName(base + ".last");
+    inlineDefaults(last, base);
+    if (std::string refusal = extend(last, base, states, /*lastRow=*/true); !refusal.empty()) {
+      last.erase();
+      function->setAttr("quern.refusal", StringAttr::get(&getContext(), refusal));
+      return;
+    }
+    // With a mask or positions from outside the function may still look ahead; then it is only evaluated as a whole.
+    auto whole = cast<func::FuncOp>(OpBuilder(function).clone(*function));
+    if (!extend(whole, base, states, /*lastRow=*/false).empty()) {
+      whole.erase();
+      for (StringRef attr : {"quern.limits", "quern.recompute"})
+        if (Attribute value = last->getAttr(attr))
+          function->setAttr(attr, value);
+      return;
+    }
+    whole->moveAfter(function);
+    function.erase();
+  }
+
+  /// Rewrites to the step form; or gives the reason why that cannot be, and leaves a function of no use.
+  std::string extend(func::FuncOp function, StringRef base, StateTable &states, bool lastRow) {
+    DimAttr time = timeDimension(function);
+    sinkRenames(function, time);
+    TimeAnalysis analysis(function);
+    if (!analysis.refusals().empty())
+      return analysis.describeRefusals();
+
+    if (ArrayAttr limits = findLimits(function, analysis); !limits.empty())
+      function->setAttr("quern.limits", limits);
+    NumberUse numbers = numbersOf(function, analysis);
+    std::string epoch = (base + ".epoch").str();
+    if (!numbers.raw && !numbers.comparisons.empty() && !getOperation().lookupSymbol(epoch))
+      numbers.raw = !makeEpoch(function, epoch, numbers.comparisons.getArrayRef(), time);
+    if (numbers.raw)
+      function->setAttr("quern.recompute", UnitAttr::get(&getContext()));
+
+    states.beginVariant();
+    makeStep(function, analysis, states);
+    if (lastRow)
+      keepLastRow(function, time);
+    countFromPast(function, time);
+    markOnce(function, time);
+    return "";
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> quern::passes::createIncrementalPass() { return std::make_unique<IncrementalPass>(); }

@@ -1,0 +1,75 @@
+// The parts of the incremental lowering; private to Incremental*.cpp and InlineDefaults.cpp.
+#ifndef QUERN_PASSES_INCREMENTAL_H
+#define QUERN_PASSES_INCREMENTAL_H
+
+#include "passes/TimeAnalysis.h"
+
+namespace quern::passes {
+
+/// Dimensions by their old names: what stands for each.
+using Relabelling = std::map<Label, ir::DimAttr>;
+
+/// `type` with dimensions replaced.
+ir::NamedTensorType relabelled(ir::NamedTensorType type, const Relabelling &table);
+/// Replaces dimensions in an operation's attributes and result types (regions excluded).
+void relabel(mlir::Operation *op, const Relabelling &table);
+/// Whether the operation treats the dimension other than element by element: reduces, gathers, cuts, renames it ...
+bool touches(mlir::Operation *op, llvm::StringRef label);
+/// Whether results follow position by position from the operands, along every dimension that `touches` denies.
+bool isPointwise(mlir::Operation *op);
+/// Erases what nothing uses, loops' bodies included.
+void eraseDead(mlir::func::FuncOp function);
+/// Number of turns of all loops around an operation; 0 outside of loops.
+int64_t turnsAround(mlir::Operation *op);
+
+/// Puts the bodies of `@f.default.<parameter>` in place of the optional arguments and drops these (InlineDefaults.cpp).
+void inlineDefaults(mlir::func::FuncOp function, llvm::StringRef base);
+
+/// Values over one twin of T, made position by position from the text, become renames of the same values over T
+/// (IncrementalSink.cpp). `time` is the function's time dimension.
+void sinkRenames(mlir::func::FuncOp function, ir::DimAttr time);
+
+/// The states of a module's step functions. The variants of one function (`forward`, `forward.last`) ask for the same
+/// states in the same order and get the same symbols.
+class StateTable {
+public:
+  StateTable(mlir::ModuleOp module, llvm::StringRef function) : module(module), function(function) {}
+  void beginVariant() { next.clear(); }
+  mlir::FlatSymbolRefAttr get(ir::NamedTensorType type, mlir::Location location);
+
+private:
+  mlir::ModuleOp module;
+  std::string function;
+  std::map<mlir::Type, std::vector<mlir::FlatSymbolRefAttr>, bool (*)(mlir::Type, mlir::Type)> states{
+      [](mlir::Type a, mlir::Type b) { return a.getAsOpaquePointer() < b.getAsOpaquePointer(); }};
+  std::map<const void *, size_t> next;
+  size_t count = 0;
+};
+
+/// Chooses which values over T are kept between steps: for each value that is needed at old positions, itself or what it
+/// can be made from again (IncrementalCut.cpp).
+class MemoryPlan {
+public:
+  MemoryPlan(mlir::func::FuncOp function, const TimeAnalysis &analysis);
+  bool isStored(mlir::Value value) const { return stored.contains(value); }
+  llvm::ArrayRef<mlir::Value> values() const { return stored.getArrayRef(); }
+
+private:
+  llvm::SetVector<mlir::Value> stored;
+};
+
+/// Rewrites a causal function to its step form (IncrementalStep.cpp). Sizes still speak of the whole text.
+void makeStep(mlir::func::FuncOp function, const TimeAnalysis &analysis, StateTable &states);
+/// T becomes the number of new rows and its twins `past + T` (IncrementalStep.cpp).
+void countFromPast(mlir::func::FuncOp function, ir::DimAttr time);
+
+/// Cuts the results to the last new row, as early as possible (IncrementalLast.cpp).
+void keepLastRow(mlir::func::FuncOp function, ir::DimAttr time);
+
+/// `quern.limits`: the longest text for which gathers from fixed tables stay inside (IncrementalLimits.cpp).
+mlir::ArrayAttr findLimits(mlir::func::FuncOp function, const TimeAnalysis &analysis);
+/// Marks with `quern.once` what depends on the request but not on the text (IncrementalLimits.cpp).
+void markOnce(mlir::func::FuncOp function, ir::DimAttr time);
+
+} // namespace quern::passes
+#endif

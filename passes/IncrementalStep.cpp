@@ -1,0 +1,213 @@
+// Takes: a causal function over the full text, renames sunk, with its time analysis. Gives: its step form. Every
+// `rename u, T -> S` becomes what is known of u at all positions so far: u's cache (`quern.remember`), or, for what is
+// made from positions alone, the same thing made again over S. Running sums along T go on from a state.
+//
+//   %k = quern.rename %u ["T"] to [S]          =>  %k = quern.remember %u "T" to <S = "past + T"> in @forward.state0
+//   %i = quern.index : [T]                     =>  %i = index + past
+//   %n = quern.size "T"                        =>  %n = quern.size "past + T"
+//
+// With past = 0 this is the function itself, so one form serves full evaluation, prefill and single steps.
+#include "passes/Incremental.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace quern::ir;
+using namespace quern::passes;
+
+namespace {
+
+class Stepper {
+public:
+  Stepper(func::FuncOp function, const TimeAnalysis &analysis, StateTable &states)
+      : function(function), analysis(analysis), states(states), plan(function, analysis) {
+    time = timeDimension(function);
+    batch = typeOf(function.getArgument(0)).getDims().front();
+  }
+
+  void run() {
+    SmallVector<RenameOp> renames;
+    function.walk([&](RenameOp op) {
+      bool alongT = llvm::is_contained(names(op.getFrom()), time.getName()) ||
+                    llvm::any_of(op.getTo().getAsRange<DimAttr>(), [&](DimAttr to) { return to == time; });
+      if (alongT)
+        renames.push_back(op);
+    });
+    for (RenameOp op : renames) {
+      op.replaceAllUsesWith(replacement(op));
+      replaced.push_back(op);
+    }
+    for (RenameOp op : llvm::reverse(replaced))
+      if (op.use_empty())
+        op.erase();
+    eraseDead(function);
+    function.walk([&](CumsumOp op) {
+      if (op.getDim() == time.getName())
+        op.setStateAttr(states.get(stateType(op.getResult(), /*cache=*/false), op.getLoc()));
+    });
+  }
+
+private:
+  func::FuncOp function;
+  const TimeAnalysis &analysis;
+  StateTable &states;
+  MemoryPlan plan;
+  DimAttr time, batch;
+  SmallVector<RenameOp> replaced;
+  llvm::DenseMap<Value, Value> caches; // stored value -> its remember
+  std::map<std::pair<void *, std::vector<std::pair<Label, void *>>>, Value> memories;
+  unsigned fresh = 0;
+
+  Value replacement(RenameOp op) {
+    Relabelling all, alongTime, others;
+    for (auto [from, to] : llvm::zip(names(op.getFrom()), op.getTo().getAsRange<DimAttr>())) {
+      all[from.str()] = to;
+      (analysis.isTime(to) ? alongTime : others)[from.str()] = to;
+    }
+    Value x = op.getX();
+    if (!analysis.facts(x).data && isMadeFromPositions(x))
+      return memory(x, all);
+    OpBuilder builder(op);
+    auto to = [&](Value value, const Relabelling &table) -> Value {
+      if (table.empty())
+        return value;
+      SmallVector<StringRef> from;
+      SmallVector<Attribute> into;
+      for (auto &[name, dim] : table) {
+        from.push_back(name);
+        into.push_back(dim);
+      }
+      return RenameOp::create(builder, op.getLoc(), relabelled(typeOf(value), table), value,
+                              builder.getStrArrayAttr(from), builder.getArrayAttr(into));
+    };
+    auto &[from, twin] = *alongTime.begin();
+    if (from == time.getName())
+      return to(memory(x, alongTime), others);
+    // A twin's rows at the new positions: the last ones.
+    Value rest = to(x, others);
+    return CutOp::create(builder, op.getLoc(), relabelled(typeOf(rest), alongTime), rest, builder.getStringAttr(from),
+                         builder.getStringAttr("0"), time);
+  }
+
+  /// No text in it, and nothing that a loop carries: it can be made again along another label.
+  bool isMadeFromPositions(Value value) {
+    if (analysis.times(value).empty())
+      return true;
+    Operation *op = value.getDefiningOp();
+    return op && op->getNumRegions() == 0 &&
+           llvm::all_of(op->getOperands(), [&](Value x) { return isMadeFromPositions(x); });
+  }
+
+  /// `value` with T standing for all positions so far (and other labels replaced): kept, or made again.
+  Value memory(Value value, const Relabelling &table) {
+    bool affected = llvm::any_of(typeOf(value).getDims(), [&](DimAttr dim) { return table.count(dim.getName().str()); });
+    if (!affected)
+      return value;
+    std::vector<std::pair<Label, void *>> key;
+    for (auto &[label, dim] : table)
+      key.emplace_back(label, const_cast<void *>(dim.getAsOpaquePointer()));
+    Value &known = memories[{value.getAsOpaquePointer(), key}];
+    if (known)
+      return known;
+    if (plan.isStored(value))
+      return known = recalled(value, table.at(time.getName().str()));
+
+    Operation *op = value.getDefiningOp();
+    // A label that the operation reduces, and that the result's new labels would capture, gets out of the way.
+    Relabelling inner = table;
+    for (Value x : op->getOperands())
+      for (DimAttr dim : typeOf(x).getDims()) {
+        bool captured = llvm::any_of(table, [&](auto &entry) { return entry.second.getName() == dim.getName(); });
+        if (captured && !table.count(dim.getName().str()) && !typeOf(value).has(dim.getName()))
+          inner.try_emplace(dim.getName().str(),
+                            DimAttr::get(dim.getContext(), (dim.getName() + ".m" + Twine(++fresh)).str(), dim.getSize()));
+      }
+    SmallVector<Value> operands;
+    for (Value x : op->getOperands())
+      operands.push_back(memory(x, inner));
+    OpBuilder builder(op->getContext());
+    builder.setInsertionPointAfter(op);
+    for (Value x : operands) // a cache stands after the value it keeps, which may be after `op`'s own place
+      if (Operation *def = x.getDefiningOp(); def && def->getBlock() == op->getBlock() && op->isBeforeInBlock(def))
+        if (builder.getInsertionPoint() == op->getBlock()->end() || !def->isBeforeInBlock(&*builder.getInsertionPoint()))
+          builder.setInsertionPointAfter(def);
+    Operation *copy = builder.clone(*op);
+    copy->setOperands(operands);
+    relabel(copy, inner);
+    return memories[{value.getAsOpaquePointer(), key}] = copy->getResult(cast<OpResult>(value).getResultNumber());
+  }
+
+  /// All rows so far of a stored value, along `twin`.
+  Value recalled(Value value, DimAttr twin) {
+    OpBuilder builder(value.getContext());
+    Value &cache = caches[value];
+    if (cache) {
+      builder.setInsertionPointAfterValue(cache);
+      DimAttr own = cast<RememberOp>(cache.getDefiningOp()).getTo();
+      if (own == twin)
+        return cache;
+      Relabelling table = {{own.getName().str(), twin}};
+      return RenameOp::create(builder, value.getLoc(), relabelled(typeOf(cache), table), cache,
+                              builder.getStrArrayAttr({own.getName()}), builder.getArrayAttr({twin}));
+    }
+    builder.setInsertionPointAfterValue(value);
+    cache = RememberOp::create(builder, value.getLoc(), relabelled(typeOf(value), {{time.getName().str(), twin}}), value,
+                               time.getName(), twin, states.get(stateType(value, /*cache=*/true), value.getLoc()));
+    return cache;
+  }
+
+  /// [turns, B, cap, rest ...]: heads of one position lie together, positions of one row follow each other.
+  NamedTensorType stateType(Value value, bool cache) {
+    NamedTensorType type = typeOf(value);
+    MLIRContext *context = value.getContext();
+    SmallVector<DimAttr> dims;
+    Operation *place = value.getDefiningOp() ? value.getDefiningOp() : &value.getParentBlock()->front();
+    if (int64_t turns = turnsAround(place))
+      dims.push_back(DimAttr::get(context, "turn", Size(turns)));
+    if (type.has(batch.getName()))
+      dims.push_back(batch);
+    if (cache)
+      dims.push_back(DimAttr::get(context, "cap", Size::symbol("cap")));
+    for (DimAttr dim : type.getDims())
+      if (dim != time && dim != batch)
+        dims.push_back(dim);
+    return type.withDims(dims);
+  }
+};
+
+} // namespace
+
+void quern::passes::makeStep(func::FuncOp function, const TimeAnalysis &analysis, StateTable &states) {
+  Stepper(function, analysis, states).run();
+}
+
+void quern::passes::countFromPast(func::FuncOp function, DimAttr time) {
+  std::string symbol = time.getSizeText().str();
+  Size past = Size::symbol("past");
+  std::map<std::string, Size> whole = {{symbol, past + Size::symbol(symbol)}};
+  mlir::AttrTypeReplacer replacer;
+  replacer.addReplacement([&](DimAttr dim) -> std::optional<std::pair<Attribute, WalkResult>> {
+    if (dim == time)
+      return std::pair<Attribute, WalkResult>(dim, WalkResult::skip());
+    auto longer = DimAttr::get(dim.getContext(), dim.getName(), dim.getSize().substitute(whole));
+    return std::pair<Attribute, WalkResult>(longer, WalkResult::skip());
+  });
+  function.walk([&](Operation *op) {
+    if (auto size = dyn_cast<SizeOp>(op)) {
+      size.setSize(size.getPolynomial().substitute(whole).str());
+    } else if (auto cut = dyn_cast<CutOp>(op); cut && cut.getDim() != time.getName()) {
+      Size offset = cut.getOffsetSize().substitute(whole);
+      cut.setOffset((cut.getInto() == time ? offset + past : offset).str());
+    }
+    replacer.replaceElementsIn(op, /*replaceAttrs=*/true, /*replaceLocs=*/false, /*replaceTypes=*/true);
+  });
+  function.walk([&](IndexOp index) {
+    if (index.getDim() != time)
+      return;
+    OpBuilder builder(index.getContext());
+    builder.setInsertionPointAfter(index);
+    auto start = SizeOp::create(builder, index.getLoc(), past);
+    auto position = AddOp::create(builder, index.getLoc(), index.getResult(), start.getResult());
+    index.getResult().replaceAllUsesExcept(position, position);
+  });
+}

@@ -1,0 +1,98 @@
+// Small helpers on labels and operations that the parts of the incremental lowering share.
+#include "passes/Incremental.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace quern::ir;
+using namespace quern::passes;
+
+NamedTensorType quern::passes::relabelled(NamedTensorType type, const Relabelling &table) {
+  SmallVector<DimAttr> dims(type.getDims());
+  for (DimAttr &dim : dims)
+    if (auto at = table.find(dim.getName().str()); at != table.end())
+      dim = at->second;
+  return type.withDims(dims);
+}
+
+/// Attributes whose strings are names of dimensions.
+static bool holdsLabels(StringRef attribute) {
+  return attribute == "dim" || attribute == "dims" || attribute == "from" || attribute == "parts";
+}
+
+static Attribute relabelled(Attribute attr, const Relabelling &table, bool labels) {
+  if (auto dim = dyn_cast<DimAttr>(attr)) {
+    auto at = table.find(dim.getName().str());
+    return at == table.end() ? dim : at->second;
+  }
+  if (auto list = dyn_cast<ArrayAttr>(attr))
+    return ArrayAttr::get(attr.getContext(), llvm::map_to_vector(list, [&](Attribute element) {
+                            return relabelled(element, table, labels);
+                          }));
+  if (auto name = dyn_cast<StringAttr>(attr); name && labels)
+    if (auto at = table.find(name.getValue().str()); at != table.end())
+      return StringAttr::get(attr.getContext(), at->second.getName());
+  return attr;
+}
+
+void quern::passes::relabel(Operation *op, const Relabelling &table) {
+  for (NamedAttribute attr : op->getAttrDictionary())
+    op->setAttr(attr.getName(), relabelled(attr.getValue(), table, holdsLabels(attr.getName())));
+  for (OpResult result : op->getResults())
+    result.setType(relabelled(typeOf(result), table));
+}
+
+bool quern::passes::touches(Operation *op, StringRef label) {
+  if (isa<IndexOp>(op))
+    return cast<IndexOp>(op).getDim().getName() == label;
+  auto names = [&](Attribute attr, auto &&self) -> bool {
+    if (auto dim = dyn_cast<DimAttr>(attr))
+      return dim.getName() == label;
+    if (auto name = dyn_cast<StringAttr>(attr))
+      return name.getValue() == label;
+    if (auto list = dyn_cast<ArrayAttr>(attr))
+      return llvm::any_of(list, [&](Attribute element) { return self(element, self); });
+    return false;
+  };
+  for (NamedAttribute attr : op->getAttrDictionary())
+    if ((holdsLabels(attr.getName()) || attr.getName() == "into" || attr.getName() == "to") && names(attr.getValue(), names))
+      return true;
+  return false;
+}
+
+bool quern::passes::isPointwise(Operation *op) {
+  return op->getDialect() && op->getDialect()->getNamespace() == "quern" && op->getNumRegions() == 0 &&
+         op->getNumResults() > 0 && op->getNumOperands() > 0 && !isa<RememberOp, RecallOp, LaunchOp>(op);
+}
+
+void quern::passes::eraseDead(func::FuncOp function) {
+  // Users come after what they use, so one walk backwards finds all but what only a loop's own turns use.
+  SmallVector<Operation *> order;
+  function.walk<WalkOrder::PreOrder>([&](Operation *op) { order.push_back(op); });
+  for (Operation *op : llvm::reverse(order))
+    if (op->use_empty() && op->getNumResults() && (isPure(op) || isa<RepeatOp>(op)))
+      op->erase();
+}
+
+int64_t quern::passes::turnsAround(Operation *op) {
+  int64_t turns = 0;
+  for (auto loop = op->getParentOfType<RepeatOp>(); loop; loop = loop->getParentOfType<RepeatOp>())
+    turns = std::max<int64_t>(turns, 1) * loop.getTurns();
+  return turns;
+}
+
+FlatSymbolRefAttr StateTable::get(NamedTensorType type, Location location) {
+  std::vector<FlatSymbolRefAttr> &known = states[type];
+  size_t &at = next[type.getAsOpaquePointer()];
+  if (at == known.size()) {
+    OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+    if (!known.empty() || count)
+      for (Operation &op : *module.getBody()) // after the states that exist
+        if (isa<StateOp>(op))
+          builder.setInsertionPointAfter(&op);
+    auto name = builder.getStringAttr(function + ".state" + std::to_string(count++));
+    auto state = StateOp::create(builder, location, name, TypeAttr::get(type), builder.getStringAttr(function));
+    known.push_back(FlatSymbolRefAttr::get(state.getSymNameAttr()));
+  }
+  return known[at++];
+}

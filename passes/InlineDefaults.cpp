@@ -1,0 +1,96 @@
+// Takes: a function whose last arguments may be left out, with `@f.default.<parameter>` beside it for each of these.
+// Gives: the function without them, the defaults' bodies in their place, and choices by a constant decided. Why: a
+// program that generates text never gets masks or sentence numbers, and `mask = true` should cost nothing.
+//
+//   func @forward.last(%tokens, %mask {quern.name = "mask"}) { %y = where %mask, %a, %b ... }
+//   =>  func @forward.last(%tokens) { %y = %a ... }
+#include "passes/Incremental.h"
+
+#include "llvm/ADT/BitVector.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace quern::ir;
+using namespace quern::passes;
+
+namespace {
+
+/// Booleans that are the same everywhere, and what follows from them.
+class UniformFolder {
+public:
+  void run(func::FuncOp function) {
+    function.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (op->getNumResults() == 1 && op->getNumRegions() == 0)
+        visit(op, op->getResult(0));
+    });
+    eraseDead(function);
+  }
+
+private:
+  llvm::DenseMap<Value, bool> uniform;
+
+  std::optional<bool> get(Value value) {
+    auto at = uniform.find(value);
+    return at == uniform.end() ? std::nullopt : std::optional(at->second);
+  }
+
+  void replace(Value value, Value by) {
+    OpBuilder builder(value.getContext());
+    builder.setInsertionPointAfterValue(value);
+    if (typeOf(by).isInt() && typeOf(value).isReal())
+      by = ToRealOp::create(builder, value.getLoc(), typeOf(by).withKind(Kind::Real), by);
+    if (!typeOf(by).sameSet(typeOf(value)))
+      by = ExpandOp::create(builder, value.getLoc(), value.getType(), by);
+    value.replaceAllUsesWith(by);
+    if (auto flag = get(by))
+      uniform[value] = *flag;
+  }
+
+  void visit(Operation *op, Value result) {
+    if (auto constant = dyn_cast<ConstOp>(op)) {
+      if (auto flag = dyn_cast<BoolAttr>(constant.getValue()))
+        uniform[result] = flag.getValue();
+    } else if (isa<ExpandOp, RenameOp, PermuteOp, SplitOp, MergeOp, CutOp, UnitOp, SqueezeOp, GatherOp>(op)) {
+      if (auto flag = get(op->getOperand(0)))
+        uniform[result] = *flag;
+    } else if (isa<NotOp>(op)) {
+      if (auto flag = get(op->getOperand(0)))
+        uniform[result] = !*flag;
+    } else if (isa<AndOp, OrOp>(op)) {
+      bool neutral = isa<AndOp>(op);
+      for (auto [x, other] : {std::pair(op->getOperand(0), op->getOperand(1)),
+                              std::pair(op->getOperand(1), op->getOperand(0))})
+        if (auto flag = get(x))
+          return replace(result, *flag == neutral ? other : x);
+    } else if (auto where = dyn_cast<WhereOp>(op)) {
+      if (auto flag = get(where.getCondition()))
+        replace(result, *flag ? where.getA() : where.getB());
+    }
+  }
+};
+
+} // namespace
+
+void quern::passes::inlineDefaults(func::FuncOp function, StringRef base) {
+  auto module = function->getParentOfType<ModuleOp>();
+  llvm::BitVector gone(function.getNumArguments());
+  OpBuilder builder = OpBuilder::atBlockBegin(&function.front());
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto name = function.getArgAttrOfType<StringAttr>(i, "quern.name");
+    auto body = name ? module.lookupSymbol<func::FuncOp>((base + ".default." + name.getValue()).str()) : func::FuncOp();
+    if (!body)
+      continue;
+    IRMapping mapping;
+    for (Operation &op : body.front().without_terminator())
+      builder.clone(op, mapping);
+    Value value = mapping.lookupOrDefault(body.front().getTerminator()->getOperand(0));
+    if (!typeOf(value).sameSet(typeOf(function.getArgument(i))))
+      value = ExpandOp::create(builder, value.getLoc(), function.getArgument(i).getType(), value);
+    function.getArgument(i).replaceAllUsesWith(value);
+    gone.set(i);
+  }
+  if (gone.none())
+    return;
+  (void)function.eraseArguments(gone);
+  UniformFolder().run(function);
+}
