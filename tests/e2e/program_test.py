@@ -1,0 +1,84 @@
+"""What a compiled program is: small, self-contained, the same for any number of layers, honest about itself."""
+import json
+import shutil
+import unittest
+
+from harness import DATA, EXAMPLES, QUERN, Case, run
+
+LLAMA = DATA / "llama"
+SPEC = EXAMPLES / "llama.quern"
+
+
+class Program(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.program = cls.compile("llama", "--config", LLAMA / "config.json")
+
+    def test_size_and_libraries(self):
+        stripped = self.scratch / "stripped"
+        shutil.copy(self.program, stripped)
+        run("strip", stripped)
+        self.assertLess(stripped.stat().st_size, 4_000_000)
+        libraries = run("ldd", self.program, status=None).out.lower()
+        for name in ("llvm", "mlir", "halide"):
+            self.assertNotIn(name, libraries)
+
+    def test_size_does_not_grow_with_layers(self):
+        sizes = []
+        for layers in (12, 48):
+            program = self.compile("llama", "--config", LLAMA / "config.json", "--set", f"num_hidden_layers={layers}", name=f"deep{layers}")
+            sizes.append(program.stat().st_size)
+        self.assertLess(sizes[1], sizes[0] * 1.1)
+
+    def test_runs_away_from_home(self):
+        """Nothing of the build is needed: an empty environment, another folder."""
+        folder = self.scratch / "elsewhere"
+        folder.mkdir()
+        shutil.copy(self.program, folder / "llama")
+        finished = run("env", "-i", "./llama", "generate", "--weights", LLAMA / "model.safetensors", "--tokens", "5,6,7", "-n", 3,
+                       "--temp", 0, "--json", cwd=folder)
+        self.assertEqual(len(json.loads(finished.out)["tokens"]), 3)
+
+    def test_info(self):
+        self.assertIn("llama", run(self.program, "info").out)
+        json.loads(run(self.program, "info", "--json").out)
+
+    def test_bench(self):
+        answer = json.loads(run(self.program, "bench", "-p", 16, "-n", 4, "--json").out)
+        for part in ("prefill", "decode"):
+            self.assertGreater(answer[part]["tokens_per_s"], 0)
+            self.assertIn("limit", answer[part])
+            self.assertGreater(answer[part]["ratio"], 0)
+
+    def test_same_seed_same_answer(self):
+        def sample(seed):
+            finished = run(self.program, "generate", "--weights", LLAMA / "model.safetensors", "--tokens", "5,6,7", "-n", 24,
+                           "--temp", 1, "--top-k", 50, "--top-p", 0.95, "--seed", seed, "--json")
+            return json.loads(finished.out)["tokens"]
+
+        first = sample(1)
+        self.assertEqual(sample(1), first)
+        self.assertNotEqual(sample(2), first)
+
+    def test_a_model_that_looks_ahead_is_not_extended(self):
+        bert = DATA / "bert"
+        program = self.compile("bert", "--config", bert / "config.json", name="bert")
+        finished = run(program, "generate", "--weights", bert / "model.safetensors", "--tokens", "5,6,7", "-n", 3, status=1)
+        self.assert_refused(finished, "causal")
+
+    def test_emit(self):
+        for kind in ("obj", "llvm", "asm", "mlir"):
+            output = self.scratch / f"out.{kind}"
+            run(QUERN, "compile", SPEC, "--config", LLAMA / "config.json", "--emit", kind, "-o", output)
+            self.assertGreater(output.stat().st_size, 100, kind)
+
+    def test_phases(self):
+        self.assertIn("kernels", run(QUERN, "dump", "--list-passes").out)
+        dumped = run(QUERN, "dump", SPEC, "--config", LLAMA / "config.json", "--after", "all").out
+        self.assertIn("quern.", dumped)
+        self.assertNotIn("loc(unknown)", dumped)
+
+
+if __name__ == "__main__":
+    unittest.main()
