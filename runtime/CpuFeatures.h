@@ -1,0 +1,21 @@
+// What the processor can do, by cpuid.
+#ifndef QUERN_RUNTIME_CPUFEATURES_H
+#define QUERN_RUNTIME_CPUFEATURES_H
+
+#include <string>
+#include <vector>
+
+namespace quern::runtime {
+
+/// Whether processor and system support the feature of LLVM's name ("avx512f", "fma"). Names that this table does not know
+/// count as absent: better a refusal than an illegal instruction.
+bool hasCpuFeature(const std::string &name);
+
+/// Throws MachineError, naming all that is missing.
+void requireCpuFeatures(const std::vector<std::string> &names);
+
+/// "Intel(R) Xeon(R) ...".
+std::string cpuName();
+
+} // namespace quern::runtime
+#endif

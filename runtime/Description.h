@@ -1,0 +1,109 @@
+// The program's description of itself, parsed: what the compiler tells the runtime (JSON in `quern_program`).
+#ifndef QUERN_RUNTIME_DESCRIPTION_H
+#define QUERN_RUNTIME_DESCRIPTION_H
+
+#include "runtime/SizeExpr.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quern::runtime {
+
+enum class Kind { Real, Int, Bool };
+const char *kindName(Kind kind);
+/// Bytes of an element in a kernel's buffer: f32, int32, uint8.
+size_t elementBytes(Kind kind);
+
+struct TensorInfo {
+  std::string name;
+  Kind kind = Kind::Real;
+  std::vector<SizeExpr> dims;
+  bool optional = false;        // inputs: has a default
+  std::optional<int64_t> below; // integer inputs: values are 0 .. below - 1
+};
+
+struct FunctionInfo {
+  std::string name;
+  std::string role; // "eval", "step", "default"
+  std::vector<TensorInfo> inputs, outputs;
+  std::optional<SizeExpr> flops; // of its contractions, in one call
+  std::optional<SizeExpr> bytes; // that one call must read: weights and caches
+};
+
+enum class Init { Normal, Uniform, Zeros, Ones };
+
+/// A stored tensor.
+struct ParameterInfo {
+  std::vector<std::string> names; // the first that the checkpoint has is read
+  std::vector<int64_t> shape;
+  std::string at; // the place in the spec
+  Init init = Init::Normal;
+  double initValue = 0.02;
+  int64_t elements() const;
+};
+
+/// How kernels want a weight: as stored (dense), or packed: [ceil(outer / tile)][inner][tile], zeros after the last row.
+struct LayoutInfo {
+  bool packed = false;
+  int64_t outer = 0, inner = 0, outerStride = 0, innerStride = 0, tile = 0;
+  int64_t offset = 0; // of element (0, 0) in the stored tensor
+  /// Floats of one matrix in packed form.
+  int64_t packedElements() const { return (outer + tile - 1) / tile * tile * inner; }
+};
+
+struct SlotInfo {
+  std::vector<std::vector<int>> turns; // per turn of a loop: parameters, one after the other
+  LayoutInfo layout;
+};
+
+struct StateInfo {
+  std::string name;
+  Kind kind = Kind::Real;
+  std::vector<SizeExpr> dims;
+  std::vector<int> functions; // that use it; empty: all
+};
+
+/// The longest text that a table of positions allows.
+struct LimitInfo {
+  int symbol = -1;
+  bool plusPast = false;
+  int64_t atMost = 0;
+  std::string at, name;
+  std::vector<int> functions; // empty: all
+};
+
+struct CheckInfo {
+  std::string at, message;
+};
+
+struct Description {
+  std::string model, spec;
+  std::vector<std::string> cpu;
+  std::vector<std::string> symbols;
+  int batch = -1, time = -1, past = -1, cap = -1; // numbers of symbols, -1: the program has none
+  nlohmann::json config, fileConfig;
+  std::vector<FunctionInfo> functions;
+  std::vector<ParameterInfo> parameters;
+  std::vector<SlotInfo> slots;
+  std::vector<StateInfo> states;
+  std::optional<std::string> refusal; // why the model cannot be extended step by step
+  bool recompute = false;             // remembered values depend on the length: every step starts anew
+  std::vector<LimitInfo> limits;
+  std::vector<CheckInfo> checks;
+  std::vector<std::string> ignore; // globs of tensors in the checkpoint that the model does without
+
+  /// Throws UserError naming the field where the text is not what Abi.h's contract says.
+  static Description parse(std::string_view json);
+
+  /// The number of the function, or -1.
+  int findFunction(std::string_view name) const;
+  int findRole(std::string_view role, std::string_view nameOrPrefix) const;
+};
+
+} // namespace quern::runtime
+#endif

@@ -1,0 +1,246 @@
+// Takes: the `pre_tokenizer` object of tokenizer.json. Gives: a chain of splits.
+// Every splitter first marks ranges of the text as matching or not; what becomes of them is the `behavior`, the same for all.
+#include "runtime/tokenizer/PreTokenizer.h"
+
+#include "runtime/Error.h"
+#include "runtime/tokenizer/ByteChars.h"
+#include "runtime/tokenizer/Pattern.h"
+#include "runtime/tokenizer/Unicode.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <functional>
+
+namespace quern::runtime {
+
+namespace {
+
+using Json = nlohmann::json;
+using Range = Pattern::Range;
+
+enum class Behavior { Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous };
+
+Behavior parseBehavior(const std::string &name) {
+  const std::pair<const char *, Behavior> table[] = {{"Removed", Behavior::Removed},
+                                                     {"Isolated", Behavior::Isolated},
+                                                     {"MergedWithPrevious", Behavior::MergedWithPrevious},
+                                                     {"MergedWithNext", Behavior::MergedWithNext},
+                                                     {"Contiguous", Behavior::Contiguous}};
+  for (const auto &[text, behavior] : table)
+    if (name == text)
+      return behavior;
+  throw UserError("the split behavior " + quote(name) + " is not known");
+}
+
+/// Ranges that cover the text to the ranges that become pieces.
+std::vector<Range> arrange(const std::vector<Range> &ranges, Behavior behavior) {
+  std::vector<Range> result;
+  bool previousMatch = false;
+  switch (behavior) {
+  case Behavior::Isolated:
+    return ranges;
+  case Behavior::Removed:
+    for (const Range &range : ranges)
+      if (!range.match)
+        result.push_back(range);
+    return result;
+  case Behavior::Contiguous:
+    for (const Range &range : ranges) {
+      if (!result.empty() && result.back().match == range.match)
+        result.back().end = range.end;
+      else
+        result.push_back(range);
+    }
+    return result;
+  case Behavior::MergedWithPrevious:
+    for (const Range &range : ranges) {
+      if (range.match && !previousMatch && !result.empty())
+        result.back().end = range.end;
+      else
+        result.push_back(range);
+      previousMatch = range.match;
+    }
+    return result;
+  case Behavior::MergedWithNext:
+    for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) {
+      if (range->match && !previousMatch && !result.empty())
+        result.back().begin = range->begin;
+      else
+        result.push_back(*range);
+      previousMatch = range->match;
+    }
+    std::reverse(result.begin(), result.end());
+    return result;
+  }
+  return result;
+}
+
+/// One range for each character for which `matches`, and one for each stretch without.
+std::vector<Range> splitByChar(std::string_view text, const std::function<bool(char32_t)> &matches) {
+  std::vector<Range> ranges;
+  for (size_t at = 0; at < text.size();) {
+    size_t begin = at;
+    bool match = matches(nextChar(text, at));
+    if (!match && !ranges.empty() && !ranges.back().match)
+      ranges.back().end = at;
+    else
+      ranges.push_back({begin, at, match});
+  }
+  return ranges;
+}
+
+class Splitter : public PreTokenizer {
+public:
+  using Finder = std::function<std::vector<Range>(std::string_view)>;
+  Splitter(Finder find, Behavior behavior) : find(std::move(find)), behavior(behavior) {}
+  std::vector<Piece> apply(std::vector<Piece> pieces) const override {
+    std::vector<Piece> result;
+    for (const Piece &piece : pieces)
+      for (const Range &range : arrange(find(piece.text), behavior))
+        if (range.end > range.begin)
+          result.push_back({piece.text.substr(range.begin, range.end - range.begin), piece.atStart && range.begin == 0});
+    return result;
+  }
+
+private:
+  Finder find;
+  Behavior behavior;
+};
+
+std::unique_ptr<PreTokenizer> byChar(bool (*matches)(char32_t), Behavior behavior) {
+  return std::make_unique<Splitter>([matches](std::string_view text) { return splitByChar(text, matches); }, behavior);
+}
+
+class Sequence : public PreTokenizer {
+public:
+  std::vector<std::unique_ptr<PreTokenizer>> parts;
+  std::vector<Piece> apply(std::vector<Piece> pieces) const override {
+    for (const std::unique_ptr<PreTokenizer> &part : parts)
+      pieces = part->apply(std::move(pieces));
+    return pieces;
+  }
+};
+
+/// A change of each piece's text.
+class Mapper : public PreTokenizer {
+public:
+  explicit Mapper(std::function<void(Piece &)> change) : change(std::move(change)) {}
+  std::vector<Piece> apply(std::vector<Piece> pieces) const override {
+    for (Piece &piece : pieces)
+      change(piece);
+    return pieces;
+  }
+
+private:
+  std::function<void(Piece &)> change;
+};
+
+constexpr const char *gpt2Pattern = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+std::unique_ptr<PreTokenizer> makeByteLevel(const Json &json) {
+  auto sequence = std::make_unique<Sequence>();
+  if (json.value("add_prefix_space", true))
+    sequence->parts.push_back(std::make_unique<Mapper>([](Piece &piece) {
+      if (!piece.text.starts_with(' '))
+        piece.text.insert(0, 1, ' ');
+    }));
+  if (json.value("use_regex", true))
+    sequence->parts.push_back(std::make_unique<Splitter>([pattern = Pattern::regex(gpt2Pattern)](std::string_view text) { return pattern.split(text); },
+                                                         Behavior::Isolated));
+  sequence->parts.push_back(std::make_unique<Mapper>([](Piece &piece) { piece.text = toByteChars(piece.text); }));
+  return sequence;
+}
+
+std::unique_ptr<PreTokenizer> makeMetaspace(const Json &json) {
+  std::string mark = json.value("replacement", std::string("\xe2\x96\x81"));
+  std::string scheme = "always";
+  if (json.contains("prepend_scheme") && json["prepend_scheme"].is_string())
+    scheme = json["prepend_scheme"].get<std::string>();
+  else if (!json.value("add_prefix_space", true)) // files of before 2023
+    scheme = "never";
+  auto sequence = std::make_unique<Sequence>();
+  sequence->parts.push_back(std::make_unique<Mapper>([mark, scheme](Piece &piece) {
+    piece.text = replaceAll(piece.text, " ", mark);
+    if ((scheme == "always" || (scheme == "first" && piece.atStart)) && !piece.text.starts_with(mark))
+      piece.text.insert(0, mark);
+  }));
+  if (json.value("split", true))
+    sequence->parts.push_back(std::make_unique<Splitter>([pattern = Pattern::literal(mark)](std::string_view text) { return pattern.split(text); },
+                                                         Behavior::MergedWithNext));
+  return sequence;
+}
+
+/// \w+|[^\w\s]+ : what matches is kept.
+std::vector<Range> splitWords(std::string_view text) {
+  std::vector<Range> ranges;
+  int previous = -1;
+  for (size_t at = 0; at < text.size();) {
+    size_t begin = at;
+    char32_t c = nextChar(text, at);
+    int kind = isWordCharacter(c) ? 0 : isWhiteSpace(c) ? 1 : 2;
+    if (kind == previous)
+      ranges.back().end = at;
+    else
+      ranges.push_back({begin, at, kind == 1}); // here the white space is what is removed
+    previous = kind;
+  }
+  return ranges;
+}
+
+std::unique_ptr<PreTokenizer> makeSplit(const Json &json) {
+  Pattern pattern = Pattern::fromJson(json.at("pattern"));
+  bool invert = json.value("invert", false);
+  return std::make_unique<Splitter>(
+      [pattern, invert](std::string_view text) {
+        std::vector<Range> ranges = pattern.split(text);
+        for (Range &range : ranges)
+          range.match ^= invert;
+        return ranges;
+      },
+      parseBehavior(json.at("behavior").get<std::string>()));
+}
+
+bool isBertPunctuation(char32_t c) { return isAsciiPunctuation(c) || isPunctuation(c); }
+
+} // namespace
+
+std::unique_ptr<PreTokenizer> PreTokenizer::fromJson(const Json &json) {
+  if (json.is_null())
+    return nullptr;
+  std::string type = json.at("type").get<std::string>();
+  if (type == "Sequence") {
+    auto sequence = std::make_unique<Sequence>();
+    for (const Json &part : json.at("pretokenizers"))
+      if (std::unique_ptr<PreTokenizer> made = fromJson(part))
+        sequence->parts.push_back(std::move(made));
+    return sequence;
+  }
+  if (type == "ByteLevel")
+    return makeByteLevel(json);
+  if (type == "Metaspace")
+    return makeMetaspace(json);
+  if (type == "Split")
+    return makeSplit(json);
+  if (type == "BertPreTokenizer") {
+    auto sequence = std::make_unique<Sequence>();
+    sequence->parts.push_back(byChar(isWhiteSpace, Behavior::Removed));
+    sequence->parts.push_back(byChar(isBertPunctuation, Behavior::Isolated));
+    return sequence;
+  }
+  if (type == "WhitespaceSplit")
+    return byChar(isWhiteSpace, Behavior::Removed);
+  if (type == "Whitespace")
+    return std::make_unique<Splitter>(splitWords, Behavior::Removed);
+  if (type == "Punctuation")
+    return byChar(isBertPunctuation, parseBehavior(json.value("behavior", "Isolated")));
+  if (type == "Digits")
+    return byChar(isNumber, json.value("individual_digits", false) ? Behavior::Isolated : Behavior::Contiguous);
+  if (type == "CharDelimiterSplit")
+    return std::make_unique<Splitter>([pattern = Pattern::literal(json.at("delimiter").get<std::string>())](
+                                          std::string_view text) { return pattern.split(text); },
+                                      Behavior::Removed);
+  throw UserError("the pre-tokenizer type " + quote(type) + " is not known");
+}
+
+} // namespace quern::runtime

@@ -1,0 +1,19 @@
+// Where the golden data lies, and files that tests make.
+#ifndef QUERN_TESTS_RUNTIME_TESTDATA_H
+#define QUERN_TESTS_RUNTIME_TESTDATA_H
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace quern::runtime::test {
+
+/// A path below tests/data.
+std::string dataPath(const std::string &name);
+/// A fresh path in a folder that is removed when the process ends.
+std::string temporaryPath(const std::string &name);
+nlohmann::json readJson(const std::string &path);
+void writeText(const std::string &path, const std::string &content);
+
+} // namespace quern::runtime::test
+#endif
