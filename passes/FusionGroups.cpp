@@ -188,7 +188,7 @@ Value FusionGroups::epilogueEnd(Value start) {
     return (isElementwise(op) || shape) && typeOf(op->getResult(0)).elements() == count;
   };
   DenseSet<Value> claimed = roots;
-  follow(start, claimed, allowed, [&](Value value, const DenseSet<Value> &region) {
+  follow(start, claimed, allowed, [&](Value value, const DenseSet<Value> &) {
     // Shape operations at the end are left outside: they become views.
     if (!isViewLike(value.getDefiningOp()) || roots.contains(value))
       end = value;
@@ -250,15 +250,8 @@ void FusionGroups::computeViews() {
       for (BlockArgument argument : repeat.getBlock().getArguments())
         dense(argument);
     for (Value result : op->getResults()) {
-      if (auto remember = dyn_cast<RememberOp>(op)) {
-        // The cache: the state's order without the leading turns.
-        auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(op, remember.getStateAttr());
-        auto type = cast<NamedTensorType>(state.getType());
-        SmallVector<Size> strides = View::denseStrides(type);
-        strides.erase(strides.begin(), strides.begin() + (type.getRank() - typeOf(result).getRank()));
-        views[result] = {result, Size(0), strides};
-      } else if (isBuffer(result) || roots.contains(result)) {
-        dense(result);
+      if (isBuffer(result) || roots.contains(result)) {
+        views[result] = ownView(result);
       } else if (isViewLike(op)) {
         if (const View *operand = viewOf(op->getOperand(0)))
           if (std::optional<View> view = viewThrough(op, *operand))

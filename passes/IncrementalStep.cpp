@@ -152,7 +152,7 @@ private:
     }
     builder.setInsertionPointAfterValue(value);
     cache = RememberOp::create(builder, value.getLoc(), relabelled(typeOf(value), {{time.getName().str(), twin}}), value,
-                               time.getName(), twin, states.get(stateType(value, /*cache=*/true), value.getLoc()));
+                               builder.getStringAttr(time.getName()), twin, states.get(stateType(value, /*cache=*/true), value.getLoc()));
     return cache;
   }
 

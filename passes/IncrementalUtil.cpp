@@ -20,14 +20,14 @@ static bool holdsLabels(StringRef attribute) {
   return attribute == "dim" || attribute == "dims" || attribute == "from" || attribute == "parts";
 }
 
-static Attribute relabelled(Attribute attr, const Relabelling &table, bool labels) {
+static Attribute relabelledAttribute(Attribute attr, const Relabelling &table, bool labels) {
   if (auto dim = dyn_cast<DimAttr>(attr)) {
     auto at = table.find(dim.getName().str());
     return at == table.end() ? dim : at->second;
   }
   if (auto list = dyn_cast<ArrayAttr>(attr))
     return ArrayAttr::get(attr.getContext(), llvm::map_to_vector(list, [&](Attribute element) {
-                            return relabelled(element, table, labels);
+                            return relabelledAttribute(element, table, labels);
                           }));
   if (auto name = dyn_cast<StringAttr>(attr); name && labels)
     if (auto at = table.find(name.getValue().str()); at != table.end())
@@ -37,7 +37,7 @@ static Attribute relabelled(Attribute attr, const Relabelling &table, bool label
 
 void quern::passes::relabel(Operation *op, const Relabelling &table) {
   for (NamedAttribute attr : op->getAttrDictionary())
-    op->setAttr(attr.getName(), relabelled(attr.getValue(), table, holdsLabels(attr.getName())));
+    op->setAttr(attr.getName(), relabelledAttribute(attr.getValue(), table, holdsLabels(attr.getName())));
   for (OpResult result : op->getResults())
     result.setType(relabelled(typeOf(result), table));
 }

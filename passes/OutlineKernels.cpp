@@ -322,7 +322,7 @@ void Outliner::outline(Operation *root, FusionGroups &groups) {
   for (const Size &size : canonicalize(body))
     symbols.push_back(builder.getStringAttr(size.str()));
   KernelOp kernel = merge(body);
-  auto launch = LaunchOp::create(builder, loc, resultTypes, kernel.getSymName(), operands,
+  auto launch = LaunchOp::create(builder, loc, resultTypes, FlatSymbolRefAttr::get(kernel.getSymNameAttr()), operands,
                                  builder.getArrayAttr(SmallVector<Attribute>(symbols.begin(), symbols.end())),
                                  root->hasAttr("quern.once") ? builder.getUnitAttr() : UnitAttr());
   for (auto [output, result] : llvm::zip(outputs, launch.getResults())) {

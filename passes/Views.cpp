@@ -19,6 +19,26 @@ SmallVector<Size> View::denseStrides(NamedTensorType type) {
 
 View View::dense(Value value) { return {value, Size(0), denseStrides(typeOf(value))}; }
 
+View quern::passes::ownView(Value owner) {
+  auto remember = owner.getDefiningOp<RememberOp>();
+  if (!remember)
+    return View::dense(owner);
+  // The cache: the state's order without the leading turns.
+  auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(remember, remember.getStateAttr());
+  SmallVector<Size> strides = View::denseStrides(cast<NamedTensorType>(state.getType()));
+  strides.erase(strides.begin(), strides.end() - typeOf(owner).getRank());
+  return {owner, Size(0), strides};
+}
+
+View quern::passes::viewOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !isViewLike(op))
+    return ownView(value);
+  std::optional<View> view = viewThrough(op, viewOf(op->getOperand(0)));
+  assert(view && "outlining leaves only views that strides can say");
+  return *view;
+}
+
 bool quern::passes::isViewLike(Operation *op) {
   return isa<RenameOp, PermuteOp, SplitOp, MergeOp, CutOp, UnitOp, SqueezeOp>(op);
 }

@@ -18,6 +18,12 @@ struct View {
   static llvm::SmallVector<ir::Size> denseStrides(ir::NamedTensorType type);
 };
 
+/// How a value lies that is no view: densely, but for rows of a cache (the result of `remember`).
+View ownView(mlir::Value owner);
+
+/// How any value of an outlined function lies, traced through view-like operations to what owns the buffer.
+View viewOf(mlir::Value value);
+
 /// True for operations that may be mere changes of strides: rename, permute, split, merge, cut, unit, squeeze.
 bool isViewLike(mlir::Operation *op);
 

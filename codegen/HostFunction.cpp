@@ -1,0 +1,370 @@
+// Takes: one function of launches, loops and views with planned places. Gives: an LLVM function that computes pointers
+// and calls kernels. Why pointers and not memrefs: kernels take halide_buffer_t, whose shapes are set once on entry; a
+// call then only stores its addresses.
+#include "codegen/HostFunction.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace quern::ir;
+using namespace quern::codegen;
+using quern::passes::View;
+
+static Type pointer(MLIRContext *context) { return LLVM::LLVMPointerType::get(context); }
+
+int64_t quern::codegen::elementBytes(Kind kind) { return kind == Kind::Bool ? 1 : 4; }
+
+// ---- lengths
+
+SizeEmitter::SizeEmitter(Operation *anchor, Value sizes, ArrayRef<std::string> symbols)
+    : b(anchor), loc(anchor->getLoc()), sizes(sizes), symbols(symbols) {}
+
+Value SizeEmitter::number(int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 64); }
+
+Value SizeEmitter::symbol(const std::string &name) {
+  auto it = llvm::find(symbols, name);
+  assert(it != symbols.end() && "a length that the program does not know");
+  int64_t index = it - symbols.begin();
+  Value at = LLVM::GEPOp::create(b, loc, pointer(b.getContext()), b.getI64Type(), sizes,
+                                 ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
+  return LLVM::LoadOp::create(b, loc, b.getI64Type(), at);
+}
+
+Value SizeEmitter::operator()(const Size &size) {
+  auto [it, isNew] = known.try_emplace(size.str());
+  if (!isNew)
+    return it->second;
+  Value total;
+  if (std::optional<int64_t> constant = size.constant()) {
+    total = number(*constant);
+  } else if (std::optional<std::string> name = size.asSymbol()) {
+    total = symbol(*name);
+  } else {
+    for (const auto &[monomial, coefficient] : size.getTerms()) {
+      Value product = number(coefficient);
+      for (const std::string &name : monomial)
+        product = arith::MulIOp::create(b, loc, product, (*this)(Size::symbol(name)));
+      total = total ? arith::AddIOp::create(b, loc, total, product) : product;
+    }
+  }
+  return known[size.str()] = total;
+}
+
+Value quern::codegen::alignedTo64(SizeEmitter &size, Value bytes) {
+  OpBuilder &b = size.builder();
+  Location loc = bytes.getLoc();
+  Value up = arith::AddIOp::create(b, loc, bytes, size.number(63));
+  return arith::AndIOp::create(b, loc, up, size.number(-64));
+}
+
+SmallVector<Value> quern::codegen::arenaLayout(SizeEmitter &size, ArrayAttr slots) {
+  OpBuilder &b = size.builder();
+  SmallVector<Value> offsets = {size.number(0)};
+  for (Attribute slot : slots) {
+    Value largest;
+    for (Attribute bytes : cast<ArrayAttr>(slot)) {
+      Value value = size(*Size::parse(cast<StringAttr>(bytes).getValue()));
+      largest = largest ? arith::MaxSIOp::create(b, value.getLoc(), largest, value) : value;
+    }
+    offsets.push_back(arith::AddIOp::create(b, largest.getLoc(), offsets.back(), alignedTo64(size, largest)));
+  }
+  return offsets;
+}
+
+SmallVector<Value> quern::codegen::keptLayout(SizeEmitter &size, ArrayAttr buffers) {
+  SmallVector<Value> offsets = {size.number(0)};
+  for (Attribute bytes : buffers) {
+    Value value = alignedTo64(size, size(*Size::parse(cast<StringAttr>(bytes).getValue())));
+    offsets.push_back(arith::AddIOp::create(size.builder(), value.getLoc(), offsets.back(), value));
+  }
+  return offsets;
+}
+
+// ---- addresses
+
+HostFunction::HostFunction(HostProgram &program, func::FuncOp source, LLVM::LLVMFuncOp target)
+    : program(program), source(source), target(target), b(target), loc(source.getLoc()) {}
+
+Value HostFunction::offset(Value pointer, Value bytes) {
+  return LLVM::GEPOp::create(b, loc, pointer.getType(), b.getI8Type(), pointer, ArrayRef<LLVM::GEPArg>{bytes});
+}
+
+Value HostFunction::field(CallField field) {
+  Value at = offset(target.getBody().front().getArgument(0), size->number(static_cast<int64_t>(field) * 8));
+  if (field == CallField::First)
+    return LLVM::LoadOp::create(b, loc, b.getI32Type(), at);
+  return LLVM::LoadOp::create(b, loc, pointer(b.getContext()), at);
+}
+
+Value HostFunction::loadPointer(Value table, Value index) {
+  Value at = LLVM::GEPOp::create(b, loc, table.getType(), table.getType(), table, ArrayRef<LLVM::GEPArg>{index});
+  return LLVM::LoadOp::create(b, loc, table.getType(), at);
+}
+
+Value HostFunction::turn() {
+  Value flat = arith::ConstantIntOp::create(b, loc, 0, 64);
+  for (auto &[induction, count] : turns) {
+    Value many = arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(count), 64);
+    flat = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, flat, many), induction);
+  }
+  return flat;
+}
+
+Value HostFunction::slot(int index) {
+  Value byTurn = loadPointer(field(CallField::Slots), arith::ConstantIntOp::create(b, loc, index, 64));
+  // Outside of loops a slot has one turn; inside, a parameter that all turns share has one too.
+  if (program.slots.slots()[index].turns.size() == 1)
+    return loadPointer(byTurn, arith::ConstantIntOp::create(b, loc, 0, 64));
+  return loadPointer(byTurn, turn());
+}
+
+Value HostFunction::state(FlatSymbolRefAttr symbol, Value rows) {
+  auto op = SymbolTable::lookupNearestSymbolFrom<StateOp>(source, symbol);
+  auto type = cast<NamedTensorType>(op.getType());
+  int64_t index = llvm::find(program.states, symbol.getValue().str()) - program.states.begin();
+  Value start = loadPointer(field(CallField::States), arith::ConstantIntOp::create(b, loc, index, 64));
+  if (type.getRank() == typeOf(rows).getRank())
+    return start;
+  Size perTurn = type.elements().divided(type.getDims()[0].getSize()).value() * Size(elementBytes(type.getKind()));
+  return offset(start, arith::MulIOp::create(b, loc, turn(), (*size)(perTurn)));
+}
+
+/// Where the new rows of a cache are written: after the `past` first ones.
+Value HostFunction::stateRows(RememberOp remember) {
+  View view = quern::passes::ownView(remember.getResult());
+  int at = typeOf(remember.getResult()).find(remember.getTo().getName());
+  Size row = view.strides[at] * Size(elementBytes(typeOf(remember.getResult()).getKind())) * Size::symbol("past");
+  return offset(state(remember.getStateAttr(), remember.getResult()), (*size)(row));
+}
+
+Value HostFunction::place(StringRef text, Value value) {
+  auto [form, number] = text.split(' ');
+  int index = 0;
+  number.getAsInteger(10, index);
+  if (form == "arena")
+    return offset(field(CallField::Arena), arenaOffsets[index]);
+  if (form == "output")
+    return loadPointer(field(CallField::Outputs), arith::ConstantIntOp::create(b, loc, index, 64));
+  if (form == "kept") {
+    Size bytes = typeOf(value).elements() * Size(elementBytes(typeOf(value).getKind()));
+    Value start = offset(field(CallField::Kept), keptOffsets[index]);
+    return offset(start, arith::MulIOp::create(b, loc, turn(), (*size)(bytes)));
+  }
+  for (OpOperand &use : value.getUses())
+    if (auto remember = dyn_cast<RememberOp>(use.getOwner()))
+      return stateRows(remember);
+  llvm_unreachable("a planned buffer has a place");
+}
+
+static Value ownerOf(Value value) {
+  while (value.getDefiningOp() && quern::passes::isViewLike(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+Value HostFunction::base(Value owner) {
+  Operation *op = owner.getDefiningOp();
+  if (!op) {
+    auto argument = cast<BlockArgument>(owner);
+    if (auto repeat = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp()))
+      return base(repeat.getResult(argument.getArgNumber()));
+    return loadPointer(field(CallField::Inputs), arith::ConstantIntOp::create(b, loc, argument.getArgNumber(), 64));
+  }
+  if (auto param = dyn_cast<ParamOp>(op))
+    return slot(program.slots.dense(param));
+  if (auto remember = dyn_cast<RememberOp>(op))
+    return state(remember.getStateAttr(), owner);
+  if (auto recall = dyn_cast<RecallOp>(op))
+    return state(recall.getStateAttr(), owner);
+  auto list = op->getAttrOfType<ArrayAttr>("quern.places");
+  return place(cast<StringAttr>(list[cast<OpResult>(owner).getResultNumber()]).getValue(), owner);
+}
+
+Value HostFunction::address(Value value) {
+  View view = quern::passes::viewOf(value);
+  Value start = base(view.base);
+  if (view.offset == Size(0))
+    return start;
+  return offset(start, (*size)(view.offset * Size(elementBytes(typeOf(value).getKind()))));
+}
+
+/// A packed weight: the slot that the kernel's layout asks for.
+Value HostFunction::weight(Value value, LayoutAttr layout) {
+  View view = quern::passes::viewOf(value);
+  NamedTensorType type = typeOf(value);
+  unsigned rank = type.getRank();
+  auto fixed = [](const Size &s) { return *s.constant(); };
+  return slot(program.slots.packed(view.base.getDefiningOp<ParamOp>(), layout.getTile(),
+                                   *type.getDims()[rank - 2].getStatic(), *type.getDims()[rank - 1].getStatic(),
+                                   fixed(view.strides[rank - 2]), fixed(view.strides[rank - 1])));
+}
+
+// ---- halide_buffer_t (HalideRuntime.h): device, interface, host, flags, type, dimensions, dim, padding; then the dims
+
+static constexpr int64_t hostField = 16, typeField = 32, rankField = 36, dimField = 40, headerBytes = 56, dimBytes = 16;
+
+Value HostFunction::shapedBuffer(Kind kind, ArrayRef<std::pair<Size, Size>> dims) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(entryEnd);
+  int64_t bytes = headerBytes + dimBytes * static_cast<int64_t>(dims.size());
+  Value count = arith::ConstantIntOp::create(b, loc, bytes, 64);
+  Value buffer = LLVM::AllocaOp::create(b, loc, pointer(b.getContext()), b.getI8Type(), count, /*alignment=*/8);
+  auto at = [&](int64_t position) { return offset(buffer, arith::ConstantIntOp::create(b, loc, position, 64)); };
+  auto store32 = [&](int64_t position, Value value) {
+    Value narrow = value.getType().isInteger(32) ? value : arith::TruncIOp::create(b, loc, b.getI32Type(), value);
+    LLVM::StoreOp::create(b, loc, narrow, at(position));
+  };
+  auto number32 = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, loc, value, 32); };
+  Value zero = arith::ConstantIntOp::create(b, loc, 0, 64);
+  for (int64_t position : {int64_t(0), int64_t(8), int64_t(24), int64_t(48)})
+    LLVM::StoreOp::create(b, loc, zero, at(position));
+  // halide_type_t: code (0 int, 1 uint, 2 float), bits, lanes.
+  int64_t code = kind == Kind::Real ? 2 : kind == Kind::Int ? 0 : 1, bits = kind == Kind::Bool ? 8 : 32;
+  store32(typeField, number32(code | bits << 8 | 1 << 16));
+  store32(rankField, number32(dims.size()));
+  LLVM::StoreOp::create(b, loc, at(headerBytes), at(dimField));
+  for (auto [i, dim] : llvm::enumerate(dims)) {
+    int64_t start = headerBytes + dimBytes * static_cast<int64_t>(i);
+    store32(start, number32(0));
+    store32(start + 4, (*size)(dim.first));
+    store32(start + 8, (*size)(dim.second));
+    store32(start + 12, number32(0));
+  }
+  return buffer;
+}
+
+Value HostFunction::halideBuffer(NamedTensorType type, ArrayRef<Size> strides) {
+  SmallVector<std::pair<Size, Size>> dims; // Halide counts from the innermost
+  for (int i = static_cast<int>(type.getRank()) - 1; i >= 0; --i)
+    dims.emplace_back(type.getDims()[i].getSize(), strides[i]);
+  return shapedBuffer(type.getKind(), dims);
+}
+
+Value HostFunction::packedBuffer(NamedTensorType type, int64_t tile) {
+  unsigned rank = type.getRank();
+  Size outer = type.getDims()[rank - 2].getSize(), inner = type.getDims()[rank - 1].getSize();
+  Size tiles((*outer.constant() + tile - 1) / tile);
+  SmallVector<std::pair<Size, Size>> dims = {{Size(tile), Size(1)}, {inner, Size(tile)}, {tiles, inner * Size(tile)}};
+  Size stride = tiles * inner * Size(tile);
+  for (int i = static_cast<int>(rank) - 3; i >= 0; --i) {
+    dims.emplace_back(type.getDims()[i].getSize(), stride);
+    stride = stride * type.getDims()[i].getSize();
+  }
+  return shapedBuffer(type.getKind(), dims);
+}
+
+// ---- operations
+
+void HostFunction::call(LaunchOp launch) {
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr());
+  SmallVector<Value> arguments;
+  for (Attribute symbol : launch.getSymbols()) {
+    Value length = (*size)(*Size::parse(cast<StringAttr>(symbol).getValue()));
+    arguments.push_back(arith::TruncIOp::create(b, loc, b.getI32Type(), length));
+  }
+  auto pass = [&](Value buffer, Value address) {
+    Value host = offset(buffer, arith::ConstantIntOp::create(b, loc, hostField, 64));
+    LLVM::StoreOp::create(b, loc, address, host);
+    arguments.push_back(buffer);
+  };
+  for (auto [input, attr] : llvm::zip(launch.getInputs(), kernel.getArgLayouts())) {
+    auto layout = cast<LayoutAttr>(attr);
+    if (layout.isPacked())
+      pass(packedBuffer(typeOf(input), layout.getTile()), weight(input, layout));
+    else
+      pass(halideBuffer(typeOf(input), quern::passes::viewOf(input).strides), address(input));
+  }
+  for (Value result : launch.getResults()) {
+    SmallVector<Size> strides = View::denseStrides(typeOf(result));
+    for (Operation *user : result.getUsers())
+      if (auto remember = dyn_cast<RememberOp>(user))
+        strides = quern::passes::ownView(remember.getResult()).strides;
+    pass(halideBuffer(typeOf(result), strides), base(result));
+  }
+  auto module = cast<ModuleOp>(target->getParentOp());
+  std::string name = "quern_kernel_" + launch.getKernel().str();
+  if (!module.lookupSymbol(name)) {
+    OpBuilder top = OpBuilder::atBlockEnd(module.getBody());
+    SmallVector<Type> types;
+    for (Value argument : arguments)
+      types.push_back(argument.getType());
+    LLVM::LLVMFuncOp::create(top, loc, name, LLVM::LLVMFunctionType::get(b.getI32Type(), types));
+  }
+  Value code = LLVM::CallOp::create(b, loc, TypeRange{b.getI32Type()}, name, arguments).getResult();
+  Value before = LLVM::LoadOp::create(b, loc, b.getI32Type(), status);
+  LLVM::StoreOp::create(b, loc, arith::OrIOp::create(b, loc, before, code), status);
+}
+
+void HostFunction::lowerLaunch(LaunchOp launch) {
+  if (!launch.getOnce())
+    return call(launch);
+  Value first = field(CallField::First);
+  Value yes = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, first,
+                                    arith::ConstantIntOp::create(b, loc, 0, 32));
+  auto branch = scf::IfOp::create(b, loc, yes, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(branch.thenYield());
+  call(launch);
+}
+
+void HostFunction::copy(Value from, Value to, NamedTensorType type) {
+  LLVM::MemmoveOp::create(b, loc, to, from, (*size)(type.elements() * Size(elementBytes(type.getKind()))),
+                          /*isVolatile=*/false);
+}
+
+void HostFunction::lowerRepeat(RepeatOp repeat) {
+  auto flag = [&](StringRef name, unsigned i) {
+    return cast<BoolAttr>(repeat->getAttrOfType<ArrayAttr>(name)[i]).getValue();
+  };
+  for (auto [i, init] : llvm::enumerate(repeat.getInits()))
+    if (flag("quern.copy_in", i))
+      copy(address(init), base(repeat.getResult(i)), typeOf(init));
+  Value zero = arith::ConstantIntOp::create(b, loc, 0, 64), one = arith::ConstantIntOp::create(b, loc, 1, 64);
+  Value many = arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(repeat.getTurns()), 64);
+  auto loop = scf::ForOp::create(b, loc, zero, many, one);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(loop.getBody()->getTerminator());
+  turns.emplace_back(loop.getInductionVar(), repeat.getTurns());
+  lowerBlock(repeat.getBlock());
+  auto yield = cast<YieldOp>(repeat.getBlock().getTerminator());
+  for (auto [i, value] : llvm::enumerate(yield.getValues()))
+    if (flag("quern.copy_out", i))
+      copy(address(value), base(repeat.getResult(i)), typeOf(value));
+  turns.pop_back();
+}
+
+void HostFunction::lowerBlock(Block &block) {
+  for (Operation &op : block) {
+    if (auto launch = dyn_cast<LaunchOp>(op))
+      lowerLaunch(launch);
+    else if (auto repeat = dyn_cast<RepeatOp>(op))
+      lowerRepeat(repeat);
+    else if (auto store = dyn_cast<StoreOp>(op))
+      copy(address(store.getX()), state(store.getStateAttr(), store.getX()), typeOf(store.getX()));
+  }
+}
+
+void HostFunction::lower() {
+  Block *entry = target.addEntryBlock(b);
+  b.setInsertionPointToStart(entry);
+  Value zero = arith::ConstantIntOp::create(b, loc, 0, 32);
+  entryEnd = LLVM::ReturnOp::create(b, loc, zero); // moved to the end below
+  b.setInsertionPoint(entryEnd);
+  Value sizes = LLVM::LoadOp::create(b, loc, pointer(b.getContext()), entry->getArgument(0));
+  size = std::make_unique<SizeEmitter>(entryEnd, sizes, program.symbols);
+  status = LLVM::AllocaOp::create(b, loc, pointer(b.getContext()), b.getI32Type(),
+                                  arith::ConstantIntOp::create(b, loc, 1, 64));
+  LLVM::StoreOp::create(b, loc, zero, status);
+  arenaOffsets = arenaLayout(*size, source->getAttrOfType<ArrayAttr>("quern.arena"));
+  keptOffsets = keptLayout(*size, source->getAttrOfType<ArrayAttr>("quern.kept"));
+  // `entryEnd` stays where run-once code ends: the body goes after it, into a block of its own.
+  Block *bodyBlock = new Block();
+  target.getBody().push_back(bodyBlock);
+  b.setInsertionPointToStart(bodyBlock);
+  lowerBlock(source.getBody().front());
+  LLVM::ReturnOp::create(b, loc, LLVM::LoadOp::create(b, loc, b.getI32Type(), status).getResult());
+  OpBuilder jump(entryEnd);
+  LLVM::BrOp::create(jump, loc, ValueRange(), bodyBlock);
+  entryEnd->erase();
+}

@@ -1,0 +1,84 @@
+// Lowers one planned function; part of HostProgram.cpp's work, cut in two for reading.
+#ifndef QUERN_CODEGEN_HOST_FUNCTION_H
+#define QUERN_CODEGEN_HOST_FUNCTION_H
+
+#include "codegen/HostProgram.h"
+#include "passes/Views.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+namespace quern::codegen {
+
+/// Emits lengths as i64 arithmetic, once each, before everything else in a function.
+class SizeEmitter {
+public:
+  /// `sizes`: pointer to the run-time lengths. Code is put before `anchor`.
+  SizeEmitter(mlir::Operation *anchor, mlir::Value sizes, llvm::ArrayRef<std::string> symbols);
+  mlir::Value operator()(const ir::Size &size);
+  mlir::Value number(int64_t value);
+  mlir::OpBuilder &builder() { return b; }
+
+private:
+  mlir::Value symbol(const std::string &name);
+  mlir::OpBuilder b;
+  mlir::Location loc;
+  mlir::Value sizes;
+  llvm::ArrayRef<std::string> symbols;
+  std::map<std::string, mlir::Value> known;
+};
+
+/// Fields of quern_call (runtime/Abi.h) by position.
+enum class CallField { Sizes, Inputs, Outputs, Slots, States, Arena, First, Kept };
+
+class HostFunction {
+public:
+  HostFunction(HostProgram &program, mlir::func::FuncOp source, mlir::LLVM::LLVMFuncOp target);
+  void lower();
+
+private:
+  void lowerBlock(mlir::Block &block);
+  void lowerRepeat(ir::RepeatOp repeat);
+  void lowerLaunch(ir::LaunchOp launch);
+  void call(ir::LaunchOp launch);
+  void copy(mlir::Value from, mlir::Value to, ir::NamedTensorType type);
+  /// Address of the element 0 of an owner's buffer.
+  mlir::Value base(mlir::Value owner);
+  mlir::Value address(mlir::Value value);
+  mlir::Value place(llvm::StringRef place, mlir::Value value);
+  mlir::Value slot(int index);
+  mlir::Value weight(mlir::Value value, ir::LayoutAttr layout);
+  mlir::Value state(mlir::FlatSymbolRefAttr symbol, mlir::Value rows);
+  mlir::Value stateRows(ir::RememberOp remember);
+  /// A halide_buffer_t on the stack whose shape is set; its host pointer is stored before each call.
+  mlir::Value halideBuffer(ir::NamedTensorType type, llvm::ArrayRef<ir::Size> strides);
+  mlir::Value packedBuffer(ir::NamedTensorType type, int64_t tile);
+  mlir::Value shapedBuffer(ir::Kind kind, llvm::ArrayRef<std::pair<ir::Size, ir::Size>> dims);
+  mlir::Value field(CallField field);
+  mlir::Value loadPointer(mlir::Value table, mlir::Value index);
+  mlir::Value offset(mlir::Value pointer, mlir::Value bytes);
+  mlir::Value turn(); // of the enclosing loops, flattened
+
+  HostProgram &program;
+  mlir::func::FuncOp source;
+  mlir::LLVM::LLVMFuncOp target;
+  mlir::OpBuilder b;
+  mlir::Location loc;
+  mlir::Operation *entryEnd; // code that runs once is put before this
+  std::unique_ptr<SizeEmitter> size;
+  llvm::DenseMap<mlir::Value, mlir::Value> places; // owner -> pointer, where it is the same everywhere
+  llvm::SmallVector<std::pair<mlir::Value, uint64_t>> turns; // induction variables and counts, outermost first
+  llvm::SmallVector<mlir::Value> arenaOffsets, keptOffsets;
+  mlir::Value status;
+};
+
+/// Bytes of an element in a buffer.
+int64_t elementBytes(ir::Kind kind);
+/// `bytes` rounded up to a cache line, as code.
+mlir::Value alignedTo64(SizeEmitter &size, mlir::Value bytes);
+/// Offsets of the slots of an arena (quern.arena), as code, the total last.
+llvm::SmallVector<mlir::Value> arenaLayout(SizeEmitter &size, mlir::ArrayAttr slots);
+/// The same for quern.kept.
+llvm::SmallVector<mlir::Value> keptLayout(SizeEmitter &size, mlir::ArrayAttr buffers);
+
+} // namespace quern::codegen
+#endif

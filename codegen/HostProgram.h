@@ -1,0 +1,32 @@
+// The host program: what calls the kernels, in the LLVM dialect.
+#ifndef QUERN_CODEGEN_HOST_PROGRAM_H
+#define QUERN_CODEGEN_HOST_PROGRAM_H
+
+#include "codegen/Slots.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace quern::codegen {
+
+/// One entry of the program's table; names of functions in the host module, empty where there is none.
+struct HostEntry {
+  mlir::func::FuncOp source;
+  std::string run, arenaBytes, keptBytes, epoch;
+};
+
+struct HostProgram {
+  mlir::OwningOpRef<mlir::ModuleOp> module; ///< llvm.func's with arith and scf inside
+  std::vector<std::string> symbols;         ///< run-time lengths in the order of quern_call::sizes
+  std::vector<HostEntry> entries;
+  std::vector<std::string> states;          ///< in the order of quern_call::states
+  Slots slots;
+};
+
+/// Lowers the functions of a planned module (phase `planned`) to calls of kernels by pointer arithmetic. The C
+/// interface is runtime/Abi.h.
+HostProgram buildHostProgram(mlir::ModuleOp planned);
+
+} // namespace quern::codegen
+#endif
