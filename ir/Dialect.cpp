@@ -4,6 +4,7 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/Interfaces/FoldInterfaces.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -14,8 +15,18 @@ using namespace quern::ir;
 #include "ir/QuernAttrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES
 #include "ir/QuernTypes.cpp.inc"
+#include "ir/QuernInterfaces.cpp.inc"
+
+namespace {
+/// Constants that folding makes stay in the loop body that needs them: bodies that look alike must stay alike.
+struct KeepInLoops : DialectFoldInterface {
+  using DialectFoldInterface::DialectFoldInterface;
+  bool shouldMaterializeInto(Region *region) const final { return isa<RepeatOp>(region->getParentOp()); }
+};
+} // namespace
 
 void QuernDialect::initialize() {
+  addInterfaces<KeepInLoops>();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "ir/QuernAttrs.cpp.inc"
@@ -28,6 +39,13 @@ void QuernDialect::initialize() {
 #define GET_OP_LIST
 #include "ir/QuernOps.cpp.inc"
       >();
+}
+
+Operation *QuernDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {
+  auto tensor = dyn_cast<NamedTensorType>(type);
+  if (!tensor || tensor.getRank() || !isa<FloatAttr, IntegerAttr>(value)) // booleans are IntegerAttrs too
+    return nullptr;
+  return ConstOp::create(builder, loc, type, value);
 }
 
 // ---- dimensions: `D = 768`, `T`, `S = T`, `N = "past + T"`, without and within `#quern.dim<...>`

@@ -23,6 +23,25 @@
 
 namespace quern::ir {
 
+class Array;       // ir/Array.h
+class Interpreter; // ir/Interpreter.h
+
+/// How an operation treats the dimensions it touches; all others pass through it position by position.
+enum class TimeBehavior {
+  Constant,  // has no operands: a number, a parameter; on no text
+  Length,    // a length as a number
+  Position,  // positions along a dimension
+  Pointwise, // element by element
+  Relabels,  // new names: the only way from T to a twin
+  Reshapes,  // moves positions about; for time the touched dimensions must not be T or a twin
+  Reduces,   // each result sees all positions of the touched dimensions
+  Scans,     // each result sees the positions up to its own
+  Selects,   // chooses among the positions
+  Gathers,   // takes positions that another operand names
+  Remembers, // memory: the new rows become all rows so far
+  Structure  // loops, kernels, declarations: their bodies tell
+};
+
 /// Pairwise equal but for the order of dimensions.
 bool sameSets(mlir::TypeRange a, mlir::TypeRange b);
 
@@ -43,6 +62,7 @@ inline llvm::SmallVector<llvm::StringRef> names(mlir::ArrayAttr attr) {
 
 } // namespace quern::ir
 
+#include "ir/QuernInterfaces.h.inc"
 #define GET_OP_CLASSES
 #include "ir/QuernOps.h.inc"
 #endif

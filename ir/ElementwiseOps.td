@@ -14,11 +14,12 @@ class Quern_Pure<string mnemonic, list<Trait> traits = []> : Quern_Op<mnemonic, 
   let extraClassDeclaration = compatible;
 }
 
-def Quern_ConstOp : Quern_Op<"const", [Pure]> {
+def Quern_ConstOp : Quern_Op<"const", [Pure, ConstantLike]> {
   let summary = "a number known when compiling: `quern.const 0.5 : f64 -> type`; kinds: f64, i64, bool";
   let arguments = (ins AnyAttr:$value);
   let results = (outs Quern_TensorType:$result);
   let assemblyFormat = "$value attr-dict `->` type($result)";
+  let hasFolder = 1;
   let hasVerifier = 1;
   let builders = [OpBuilder<(ins "double":$value)>, OpBuilder<(ins "int64_t":$value)>, OpBuilder<(ins "bool":$value)>];
 }
@@ -34,6 +35,7 @@ def Quern_SizeOp : Quern_Op<"size", [Pure]> {
   let arguments = (ins StrAttr:$size);
   let results = (outs Quern_TensorType:$result);
   let assemblyFormat = "$size attr-dict `:` type($result)";
+  let hasFolder = 1;
   let hasVerifier = 1;
   let builders = [OpBuilder<(ins "const ::quern::ir::Size &":$size)>];
   let extraClassDeclaration = "::quern::ir::Size getPolynomial();";
@@ -52,6 +54,7 @@ class Quern_Unary<string mnemonic, string what> : Quern_Pure<mnemonic> {
   let arguments = (ins Quern_TensorType:$x);
   let results = (outs Quern_TensorType:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type($x, $result)";
+  let hasFolder = 1;
 }
 def Quern_NegOp : Quern_Unary<"neg", "-x, of the operand's kind">;
 def Quern_AbsOp : Quern_Unary<"abs", "|x|, of the operand's kind">;
@@ -76,6 +79,7 @@ class Quern_Binary<string mnemonic, string what, list<Trait> traits = []> : Quer
   let arguments = (ins Quern_TensorType:$a, Quern_TensorType:$b);
   let results = (outs Quern_TensorType:$result);
   let assemblyFormat = "$a `,` $b attr-dict `:` functional-type(operands, $result)";
+  let hasFolder = 1;
 }
 def Quern_AddOp : Quern_Binary<"add", "a + b; int of two ints, else real", [Commutative]>;
 def Quern_SubOp : Quern_Binary<"sub", "a - b; int of two ints, else real">;
@@ -97,11 +101,13 @@ def Quern_CompareOp : Quern_Pure<"compare"> {
   let arguments = (ins Quern_Predicate:$predicate, Quern_TensorType:$a, Quern_TensorType:$b);
   let results = (outs Quern_TensorType:$result);
   let assemblyFormat = "$predicate $a `,` $b attr-dict `:` functional-type(operands, $result)";
+  let hasFolder = 1;
 }
 def Quern_WhereOp : Quern_Pure<"where"> {
   let summary = "a where the condition holds, else b; nothing of the side not chosen is taken, NaN included";
   let arguments = (ins Quern_TensorType:$condition, Quern_TensorType:$a, Quern_TensorType:$b);
   let results = (outs Quern_TensorType:$result);
   let assemblyFormat = "$condition `,` $a `,` $b attr-dict `:` functional-type(operands, $result)";
+  let hasFolder = 1;
 }
 #endif

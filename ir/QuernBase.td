@@ -2,6 +2,7 @@
 #ifndef QUERN_IR_BASE
 #define QUERN_IR_BASE
 
+include "ir/Interfaces.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
@@ -17,6 +18,7 @@ def Quern_Dialect : Dialect {
     Values are tensors whose dimensions have names; every operation aligns its operands by name. There are no axis
     numbers, no transposes and no broadcasting rules. Weights are never in the IR: `quern.param` names them.
   }];
+  let hasConstantMaterializer = 1;
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
 }
@@ -102,6 +104,9 @@ def Quern_TensorType : TypeDef<Quern_Dialect, "Tensor"> {
   }];
 }
 
-class Quern_Op<string mnemonic, list<Trait> traits = []> : Op<Quern_Dialect, mnemonic, traits>;
+// Every operation says what it computes, what it costs and how it treats time; the linker misses what one forgets.
+class Quern_Op<string mnemonic, list<Trait> traits = []> : Op<Quern_Dialect, mnemonic, !listconcat(traits, [
+    DeclareOpInterfaceMethods<Quern_ReferenceOpInterface>, DeclareOpInterfaceMethods<Quern_CostOpInterface>,
+    DeclareOpInterfaceMethods<Quern_TimeOpInterface>])>;
 
 #endif

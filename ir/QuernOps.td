@@ -38,7 +38,7 @@ def Quern_YieldOp : Quern_Op<"yield", [Pure, Terminator, ReturnLike]> {
   let summary = "what a body hands on";
   let arguments = (ins Variadic<Quern_TensorType>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
-  let builders = [OpBuilder<(ins), [{}]>];
+  let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange()); }]>];
 }
 
 def Quern_StateOp : Quern_Op<"state", [Symbol]> {

@@ -11,6 +11,7 @@ class Quern_Shape<string mnemonic, string what> : Quern_Pure<mnemonic> {
 def Quern_RenameOp : Quern_Shape<"rename", "dimensions get new names (all at once, so names may be swapped); sizes stay"> {
   let arguments = (ins Quern_TensorType:$x, StrArrayAttr:$from, Quern_DimArrayAttr:$to);
   let assemblyFormat = "$x $from `to` $to attr-dict `:` functional-type($x, $result)";
+  let hasFolder = 1;
   let hasVerifier = 1;
 }
 def Quern_SplitOp : Quern_Shape<"split", "one dimension becomes several, the first outermost"> {
@@ -47,6 +48,7 @@ def Quern_ExpandOp : Quern_Op<"expand", [Pure]> {
   let arguments = (ins Quern_TensorType:$x);
   let results = (outs Quern_TensorType:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type($x, $result)";
+  let hasFolder = 1;
   let hasVerifier = 1;
 }
 def Quern_PermuteOp : Quern_Op<"permute", [Pure]> {
@@ -54,6 +56,7 @@ def Quern_PermuteOp : Quern_Op<"permute", [Pure]> {
   let arguments = (ins Quern_TensorType:$x);
   let results = (outs Quern_TensorType:$result);
   let assemblyFormat = "$x attr-dict `:` functional-type($x, $result)";
+  let hasFolder = 1;
   let hasVerifier = 1;
 }
 #endif

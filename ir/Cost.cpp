@@ -1,0 +1,140 @@
+// Takes: an operation. Gives: arithmetic operations and bytes moved, as polynomials over run-time lengths.
+// Why polynomials: the schedule's choice and the bench's report both ask for many lengths at once.
+#include "ir/Dialect.h"
+
+using namespace mlir;
+using namespace quern::ir;
+
+/// What a transcendental function counts as: roughly the vector instructions of its polynomial.
+static constexpr int64_t transcendental = 8;
+
+static Size bytesOf(Type type) {
+  auto tensor = cast<NamedTensorType>(type);
+  return tensor.elements() * Size(tensor.isBool() ? 1 : 4);
+}
+
+static Size bytesOf(TypeRange types) {
+  Size total(0);
+  for (Type type : types)
+    total = total + bytesOf(type);
+  return total;
+}
+
+static Size traffic(Operation *op) { return bytesOf(op->getOperandTypes()) + bytesOf(op->getResultTypes()); }
+
+#define QUERN_COST(OP, FLOPS, BYTES)                                                                                  \
+  Size OP::getFlops() { return FLOPS; }                                                                               \
+  Size OP::getBytes() { return BYTES; }
+
+// Numbers that are part of the code, and what only renames: nothing is moved.
+#define QUERN_FREE(OP) QUERN_COST(OP, Size(0), Size(0))
+QUERN_FREE(ConstOp)
+QUERN_FREE(SizeOp)
+QUERN_FREE(RenameOp)
+QUERN_FREE(SplitOp)
+QUERN_FREE(UnitOp)
+QUERN_FREE(SqueezeOp)
+QUERN_FREE(CutOp)
+QUERN_FREE(StateOp)
+QUERN_FREE(YieldOp)
+// A parameter's bytes are counted where it is read.
+QUERN_FREE(ParamOp)
+
+// Copies.
+#define QUERN_COPY(OP) QUERN_COST(OP, Size(0), traffic(*this))
+QUERN_COPY(ValuesOp)
+QUERN_COPY(IndexOp)
+QUERN_COPY(MergeOp)
+QUERN_COPY(ConcatOp)
+QUERN_COPY(ExpandOp)
+QUERN_COPY(PermuteOp)
+QUERN_COPY(ToRealOp)
+// Only the rows that are picked, or new, are read.
+QUERN_COST(GatherOp, Size(0), bytesOf(getPositions().getType()) + bytesOf(getResult().getType()) * Size(2))
+QUERN_COST(RememberOp, Size(0), bytesOf(getX().getType()) * Size(2))
+QUERN_COST(RecallOp, Size(0), bytesOf(getResult().getType()))
+QUERN_COST(StoreOp, Size(0), bytesOf(getX().getType()))
+
+#define QUERN_ELEMENTWISE(OP, EACH) QUERN_COST(OP, getResult().getType().elements() * Size(EACH), traffic(*this))
+QUERN_ELEMENTWISE(NegOp, 1)
+QUERN_ELEMENTWISE(AbsOp, 1)
+QUERN_ELEMENTWISE(SqrtOp, 1)
+QUERN_ELEMENTWISE(FloorOp, 1)
+QUERN_ELEMENTWISE(CeilOp, 1)
+QUERN_ELEMENTWISE(RoundOp, 1)
+QUERN_ELEMENTWISE(ToIntOp, 1)
+QUERN_ELEMENTWISE(NotOp, 1)
+QUERN_ELEMENTWISE(AddOp, 1)
+QUERN_ELEMENTWISE(SubOp, 1)
+QUERN_ELEMENTWISE(MulOp, 1)
+QUERN_ELEMENTWISE(DivOp, 1)
+QUERN_ELEMENTWISE(FloorDivOp, 1)
+QUERN_ELEMENTWISE(ModOp, 1)
+QUERN_ELEMENTWISE(MaxOp, 1)
+QUERN_ELEMENTWISE(MinOp, 1)
+QUERN_ELEMENTWISE(AndOp, 1)
+QUERN_ELEMENTWISE(OrOp, 1)
+QUERN_ELEMENTWISE(CompareOp, 1)
+QUERN_ELEMENTWISE(WhereOp, 1)
+QUERN_ELEMENTWISE(ExpOp, transcendental)
+QUERN_ELEMENTWISE(LogOp, transcendental)
+QUERN_ELEMENTWISE(Log1pOp, transcendental)
+QUERN_ELEMENTWISE(SinOp, transcendental)
+QUERN_ELEMENTWISE(CosOp, transcendental)
+QUERN_ELEMENTWISE(TanhOp, transcendental)
+QUERN_ELEMENTWISE(SigmoidOp, transcendental)
+QUERN_ELEMENTWISE(ErfOp, transcendental)
+QUERN_ELEMENTWISE(PowOp, transcendental)
+
+#define QUERN_ROWS(OP, EACH) QUERN_COST(OP, getX().getType().elements() * Size(EACH), traffic(*this))
+QUERN_ROWS(ReduceOp, 1)
+QUERN_ROWS(CumsumOp, 1)
+QUERN_ROWS(ArgmaxOp, 1)
+QUERN_ROWS(SoftmaxOp, 3 + transcendental) // the largest, minus it, the sum, the division
+QUERN_COST(TopKOp, getX().getType().elements() * getInto().getSize(), traffic(*this))
+
+/// One multiplication and one addition for each position of all dimensions of both sides.
+static Size contraction(ContractOp op) {
+  Size positions = op.getA().getType().elements();
+  for (DimAttr dim : op.getB().getType().getDims())
+    if (!op.getA().getType().has(dim.getName()))
+      positions = positions * dim.getSize();
+  return positions * Size(2);
+}
+QUERN_COST(ContractOp, contraction(*this), traffic(*this))
+
+// ---- bodies
+
+static Size flopsOf(Block &block) {
+  Size total(0);
+  for (Operation &op : block)
+    if (auto cost = dyn_cast<CostOpInterface>(op))
+      total = total + cost.getFlops();
+  return total;
+}
+
+static Size bytesOf(Block &block) {
+  Size total(0);
+  for (Operation &op : block)
+    if (auto cost = dyn_cast<CostOpInterface>(op))
+      total = total + cost.getBytes();
+  return total;
+}
+
+QUERN_COST(RepeatOp, flopsOf(getBlock()) * Size(getTurns()), bytesOf(getBlock()) * Size(getTurns()))
+// Within a kernel only arguments and results are memory.
+QUERN_COST(KernelOp, flopsOf(getBlock()),
+           bytesOf(getBlock().getArgumentTypes()) + bytesOf(getYield().getOperandTypes()))
+
+/// A polynomial of the kernel in the caller's symbols.
+static Size forCaller(LaunchOp op, Size (KernelOp::*cost)()) {
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<KernelOp>(op, op.getKernelAttr());
+  if (!kernel)
+    return Size(0);
+  std::map<std::string, Size> table;
+  for (auto [symbol, size] : llvm::zip(kernel.getSymbols(), names(op.getSymbols())))
+    if (std::optional<Size> polynomial = Size::parse(size))
+      table[symbol] = *polynomial;
+  return (kernel.*cost)().substitute(table);
+}
+QUERN_COST(LaunchOp, forCaller(*this, &KernelOp::getFlops), forCaller(*this, &KernelOp::getBytes))

@@ -1,0 +1,151 @@
+// Elementwise operations of the reference interpreter against numbers worked by hand.
+#include "tests/ir/Support.h"
+
+using namespace quern::ir;
+using namespace quern::ir::test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace {
+
+/// One operation of one operand along N.
+std::vector<double> unary(const std::string &op, std::vector<double> x, const std::string &to = "real") {
+  std::string n = std::to_string(x.size());
+  Evaluated done = evaluate({{"real[N = " + n + "]", reals({{"N", int64_t(x.size())}}, x)}},
+                            "%r = quern." + op + " %a : (!quern.tensor<real[N = " + n + "]>) -> !quern.tensor<" + to +
+                                "[N = " + n + "]>",
+                            to + "[N = " + n + "]");
+  EXPECT_EQ(done.said, "");
+  return done.numbers;
+}
+
+std::vector<double> integers(const std::string &op, std::vector<int64_t> a, std::vector<int64_t> b,
+                             const std::string &to = "int") {
+  std::string type = "[N = " + std::to_string(a.size()) + "]";
+  std::vector<NamedSize> dims = {{"N", int64_t(a.size())}};
+  Evaluated done = evaluate({{"int" + type, ints(dims, a)}, {"int" + type, ints(dims, b)}},
+                            "%r = quern." + op + " %a, %b : (!quern.tensor<int" + type + ">, !quern.tensor<int" + type +
+                                ">) -> !quern.tensor<" + to + type + ">",
+                            to + type);
+  return done.said.empty() ? done.numbers : std::vector<double>();
+}
+
+std::vector<double> doubles(const std::string &op, std::vector<double> a, std::vector<double> b,
+                            const std::string &to = "real") {
+  std::string type = "[N = " + std::to_string(a.size()) + "]";
+  std::vector<NamedSize> dims = {{"N", int64_t(a.size())}};
+  Evaluated done = evaluate({{"real" + type, reals(dims, a)}, {"real" + type, reals(dims, b)}},
+                            "%r = quern." + op + " %a, %b : (!quern.tensor<real" + type + ">, !quern.tensor<real" +
+                                type + ">) -> !quern.tensor<" + to + type + ">",
+                            to + type);
+  EXPECT_EQ(done.said, "");
+  return done.numbers;
+}
+
+TEST(Elementwise, RealFunctions) {
+  EXPECT_THAT(unary("neg", {1.5, -2}), ElementsAre(-1.5, 2));
+  EXPECT_THAT(unary("abs", {1.5, -2}), ElementsAre(1.5, 2));
+  EXPECT_THAT(unary("exp", {0, -inf}), ElementsAre(1, 0));
+  EXPECT_THAT(unary("log", {1, 0}), ElementsAre(0, -inf));
+  EXPECT_DOUBLE_EQ(unary("log1p", {1e-20})[0], 1e-20);
+  EXPECT_THAT(unary("sqrt", {9, 2.25}), ElementsAre(3, 1.5));
+  EXPECT_DOUBLE_EQ(unary("sin", {1})[0], 0.8414709848078965);
+  EXPECT_DOUBLE_EQ(unary("cos", {1})[0], 0.5403023058681398);
+  EXPECT_DOUBLE_EQ(unary("tanh", {0.5})[0], 0.46211715726000973);
+  EXPECT_THAT(unary("sigmoid", {0, -inf, inf, -1000}), ElementsAre(0.5, 0, 1, 0));
+  EXPECT_DOUBLE_EQ(unary("erf", {0.5})[0], 0.5204998778130465);
+}
+
+TEST(Elementwise, RoundingHalvesToEven) {
+  EXPECT_THAT(unary("round", {0.5, 1.5, 2.5, -0.5, -1.5, 2.4999, 2.5001}, "int"), ElementsAre(0, 2, 2, 0, -2, 2, 3));
+  EXPECT_THAT(unary("floor", {1.5, -1.5, 2}, "int"), ElementsAre(1, -2, 2));
+  EXPECT_THAT(unary("ceil", {1.5, -1.5, 2}, "int"), ElementsAre(2, -1, 2));
+  EXPECT_THAT(unary("to_int", {1.9, -1.9}, "int"), ElementsAre(1, -1));
+  EXPECT_EQ(unary("to_int", {notANumber}, "int")[0], 0) << "what a where throws away must not stop the run";
+  EXPECT_GT(unary("floor", {inf}, "int")[0], 1e18);
+}
+
+TEST(Elementwise, IntegerDivisionRoundsDown) {
+  EXPECT_THAT(integers("floordiv", {7, -7, 7, -7, 6}, {2, 2, -2, -2, 3}), ElementsAre(3, -4, -4, 3, 2));
+  EXPECT_THAT(integers("mod", {7, -7, 7, -7, 6}, {2, 2, -2, -2, 3}), ElementsAre(1, 1, -1, -1, 0));
+  EXPECT_THAT(integers("div", {7, 1}, {2, 4}, "real"), ElementsAre(3.5, 0.25));
+  EXPECT_THAT(integers("pow", {2, 2}, {10, -1}, "real"), ElementsAre(1024, 0.5));
+  EXPECT_TRUE(integers("mod", {1}, {0}).empty()) << "Q027";
+  EXPECT_TRUE(integers("floordiv", {1}, {0}).empty()) << "Q027";
+}
+
+TEST(Elementwise, IntegersStayIntegers) {
+  EXPECT_THAT(integers("add", {1, int64_t(1) << 53}, {2, 1}), ElementsAre(3, 9007199254740993.0));
+  EXPECT_THAT(integers("sub", {1, 5}, {2, 1}), ElementsAre(-1, 4));
+  EXPECT_THAT(integers("mul", {3, -5}, {2, 4}), ElementsAre(6, -20));
+  EXPECT_THAT(integers("max", {3, -5}, {2, 4}), ElementsAre(3, 4));
+  EXPECT_THAT(integers("min", {3, -5}, {2, 4}), ElementsAre(2, -5));
+}
+
+TEST(Elementwise, MaximumKeepsNan) {
+  EXPECT_THAT(doubles("max", {1, notANumber, 1}, {2, 1, notANumber}), ElementsAre(2, testing::IsNan(), testing::IsNan()));
+  EXPECT_THAT(doubles("min", {1, notANumber, 1}, {2, 1, notANumber}), ElementsAre(1, testing::IsNan(), testing::IsNan()));
+  EXPECT_THAT(doubles("add", {1, inf}, {0.5, -inf}), ElementsAre(1.5, testing::IsNan()));
+  EXPECT_THAT(doubles("sub", {1}, {0.5}), ElementsAre(0.5));
+  EXPECT_THAT(doubles("mul", {3}, {0.5}), ElementsAre(1.5));
+}
+
+TEST(Elementwise, Comparisons) {
+  EXPECT_THAT(integers("compare lt", {1, 2, 3}, {2, 2, 2}, "bool"), ElementsAre(1, 0, 0));
+  EXPECT_THAT(integers("compare le", {1, 2, 3}, {2, 2, 2}, "bool"), ElementsAre(1, 1, 0));
+  EXPECT_THAT(integers("compare gt", {1, 2, 3}, {2, 2, 2}, "bool"), ElementsAre(0, 0, 1));
+  EXPECT_THAT(integers("compare ge", {1, 2, 3}, {2, 2, 2}, "bool"), ElementsAre(0, 1, 1));
+  EXPECT_THAT(integers("compare eq", {1, 2, 3}, {2, 2, 2}, "bool"), ElementsAre(0, 1, 0));
+  EXPECT_THAT(integers("compare ne", {1, 2, 3}, {2, 2, 2}, "bool"), ElementsAre(1, 0, 1));
+  EXPECT_THAT(doubles("compare eq", {notANumber, 0.5}, {notANumber, 0.5}, "bool"), ElementsAre(0, 1));
+}
+
+TEST(Elementwise, LogicOfBools) {
+  Evaluated done = evaluate({{"bool[N = 4]", bools({{"N", 4}}, {0, 0, 1, 1})}, {"bool[N = 4]", bools({{"N", 4}}, {0, 1, 0, 1})}},
+                            R"(%x = quern.and %a, %b : (!quern.tensor<bool[N = 4]>, !quern.tensor<bool[N = 4]>) -> !quern.tensor<bool[N = 4]>
+      %y = quern.or %a, %b : (!quern.tensor<bool[N = 4]>, !quern.tensor<bool[N = 4]>) -> !quern.tensor<bool[N = 4]>
+      %z = quern.not %x : (!quern.tensor<bool[N = 4]>) -> !quern.tensor<bool[N = 4]>
+      %i = quern.to_int %y : (!quern.tensor<bool[N = 4]>) -> !quern.tensor<int[N = 4]>
+      %j = quern.to_int %z : (!quern.tensor<bool[N = 4]>) -> !quern.tensor<int[N = 4]>
+      %c = quern.const 10 : i64 -> !quern.tensor<int[]>
+      %t = quern.mul %i, %c : (!quern.tensor<int[N = 4]>, !quern.tensor<int[]>) -> !quern.tensor<int[N = 4]>
+      %s = quern.add %t, %j : (!quern.tensor<int[N = 4]>, !quern.tensor<int[N = 4]>) -> !quern.tensor<int[N = 4]>
+      %r = quern.to_real %s : (!quern.tensor<int[N = 4]>) -> !quern.tensor<real[N = 4]>)",
+                            "real[N = 4]");
+  EXPECT_THAT(done.numbers, ElementsAre(1, 11, 11, 10)) << done.said;
+}
+
+TEST(Elementwise, WhereTakesNothingFromTheOtherSide) {
+  Evaluated done = evaluate({{"bool[N = 2]", bools({{"N", 2}}, {1, 0})}, {"real[N = 2]", reals({{"N", 2}}, {1, notANumber})},
+                             {"int[]", ints({}, {7})}},
+                            "%r = quern.where %a, %b, %c : (!quern.tensor<bool[N = 2]>, !quern.tensor<real[N = 2]>, "
+                            "!quern.tensor<int[]>) -> !quern.tensor<real[N = 2]>",
+                            "real[N = 2]");
+  EXPECT_THAT(done.numbers, ElementsAre(1, 7)) << done.said;
+}
+
+TEST(Elementwise, OperandsAlignByName) {
+  // [A, B] plus [B, A] plus [C]: the same names go together whatever their order, a lacking one is repeated.
+  Evaluated done = evaluate(
+      {{"real[A = 2, B = 3]", reals({{"A", 2}, {"B", 3}}, {1, 2, 3, 4, 5, 6})},
+       {"real[B = 3, A = 2]", reals({{"B", 3}, {"A", 2}}, {10, 40, 20, 50, 30, 60})},
+       {"real[C = 2]", reals({{"C", 2}}, {0, 100})}},
+      R"(%s = quern.add %a, %b : (!quern.tensor<real[A = 2, B = 3]>, !quern.tensor<real[B = 3, A = 2]>) -> !quern.tensor<real[A = 2, B = 3]>
+      %r = quern.add %s, %c : (!quern.tensor<real[A = 2, B = 3]>, !quern.tensor<real[C = 2]>) -> !quern.tensor<real[A = 2, B = 3, C = 2]>)",
+      "real[A = 2, B = 3, C = 2]");
+  EXPECT_THAT(done.numbers, ElementsAre(11, 111, 22, 122, 33, 133, 44, 144, 55, 155, 66, 166)) << done.said;
+}
+
+TEST(Elementwise, NumbersOutOfNothing) {
+  EXPECT_THAT(evaluate({}, "%r = quern.values [0.5, -2.0] : !quern.tensor<real[J = 2]>", "real[J = 2]").numbers,
+              ElementsAre(0.5, -2));
+  EXPECT_THAT(evaluate({}, "%r = quern.index : !quern.tensor<int[J = 3]>", "int[J = 3]").numbers, ElementsAre(0, 1, 2));
+  EXPECT_THAT(evaluate({}, "%r = quern.const true -> !quern.tensor<bool[]>", "bool[]").numbers, ElementsAre(1));
+  EXPECT_THAT(evaluate({}, "%r = quern.const 0xFFF0000000000000 : f64 -> !quern.tensor<real[]>", "real[]").numbers,
+              ElementsAre(-inf));
+  Evaluated size = evaluate({{"real[B, T]", reals({{"B", 2}, {"T", 5}}, std::vector<double>(10))}},
+                            "%r = quern.size \"past + 2 * T\" : !quern.tensor<int[]>", "int[]", {{"past", 7}});
+  EXPECT_THAT(size.numbers, ElementsAre(17)) << size.said;
+}
+
+} // namespace
