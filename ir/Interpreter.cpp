@@ -230,41 +230,53 @@ static std::string nameAt(StringRef name, const std::map<std::string, int64_t> &
   return text;
 }
 
-LogicalResult Interpreter::lookupParameter(ParamOp op, std::vector<Array> &results) {
-  if (!parameters)
-    return op.emitError("the interpreter was given no parameters");
-  unsigned count = op.getTurns();
-  if (count != 1 && turn >= count)
-    return op.emitError("names for ") << count << " turns, but this is turn " << turn + 1;
-  SmallVector<StringRef> alternatives = names(cast<ArrayAttr>(op.getPaths()[count == 1 ? 0 : turn]));
-  std::vector<NamedSize> dims = sizesOf(op.getResult().getType());
-  size_t stacked = op.getStacked().size();
-  std::vector<NamedSize> outer(dims.begin(), dims.begin() + stacked);
+void quern::ir::forEachStored(ParamOp op, unsigned turn,
+                              llvm::function_ref<void(ArrayRef<std::string>, ArrayRef<int64_t>)> use) {
+  SmallVector<StringRef> alternatives = names(cast<ArrayAttr>(op.getPaths()[turn]));
+  std::vector<NamedSize> stacked;
   SmallVector<int64_t> shape;
-  for (const NamedSize &dim : llvm::drop_begin(dims, stacked))
-    shape.push_back(dim.size);
-  std::vector<double> numbers;
-  for (int64_t i = 0, parts = countOf(outer); i < parts; ++i) {
+  size_t leading = op.getStacked().size();
+  for (auto [i, dim] : llvm::enumerate(op.getResult().getType().getDims())) // all static: param_c2
+    if (i < leading)
+      stacked.push_back({dim.getName().str(), *dim.getStatic()});
+    else
+      shape.push_back(*dim.getStatic());
+  for (int64_t i = 0, parts = countOf(stacked); i < parts; ++i) {
     std::map<std::string, int64_t> positions;
     int64_t rest = i;
-    for (const NamedSize &dim : llvm::reverse(outer)) {
+    for (const NamedSize &dim : llvm::reverse(stacked)) {
       positions[dim.name] = rest % dim.size;
       rest /= dim.size;
     }
     SmallVector<std::string> full;
     for (StringRef name : alternatives)
       full.push_back(nameAt(name, positions));
-    std::optional<std::vector<double>> part = parameters(full, shape);
+    use(full, shape);
+  }
+}
+
+LogicalResult Interpreter::lookupParameter(ParamOp op, std::vector<Array> &results) {
+  if (!parameters)
+    return op.emitError("the interpreter was given no parameters");
+  unsigned count = op.getTurns();
+  if (count != 1 && turn >= count)
+    return op.emitError("names for ") << count << " turns, but this is turn " << turn + 1;
+  std::vector<NamedSize> dims = sizesOf(op.getResult().getType());
+  std::vector<double> numbers;
+  LogicalResult status = success();
+  forEachStored(op, count == 1 ? 0 : turn, [&](ArrayRef<std::string> names, ArrayRef<int64_t> shape) {
+    std::optional<std::vector<double>> part = parameters(names, shape);
     if (!part)
-      return op.emitError("Q042: the parameters have no '") << full.front() << "' of this shape";
-    if (numbers.empty())
+      status = op.emitError("Q042: the parameters have no '") << names.front() << "' of this shape";
+    else if (numbers.empty())
       numbers = std::move(*part);
     else
       numbers.insert(numbers.end(), part->begin(), part->end());
-  }
+  });
+  if (failed(status))
+    return failure();
   if (static_cast<int64_t>(numbers.size()) != countOf(dims))
-    return op.emitError("Q042: '") << alternatives.front() << "' has " << numbers.size() << " numbers, not "
-                                   << countOf(dims);
+    return op.emitError("Q042: the parameter has ") << numbers.size() << " numbers, not " << countOf(dims);
   results.emplace_back(std::move(dims), std::move(numbers));
   return success();
 }

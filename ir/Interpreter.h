@@ -74,6 +74,11 @@ private:
   int64_t turn = 0, past = 0;
 };
 
+/// Calls `use` for each stored tensor that makes up a parameter in one turn, with its alternative names and its shape:
+/// one tensor, or one for each position of the dimensions in braces (row-major in the order of the type).
+void forEachStored(ParamOp op, unsigned turn,
+                   llvm::function_ref<void(llvm::ArrayRef<std::string> names, llvm::ArrayRef<int64_t> shape)> use);
+
 /// The name of a function's argument or result (`quern.name`); empty if it has none.
 llvm::StringRef argumentName(mlir::func::FuncOp function, unsigned index);
 llvm::StringRef resultName(mlir::func::FuncOp function, unsigned index);

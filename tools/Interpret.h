@@ -1,0 +1,26 @@
+// `quern interpret`: a module's functions evaluated by the reference interpreter on files of tensors.
+#ifndef QUERN_TOOLS_INTERPRET_H
+#define QUERN_TOOLS_INTERPRET_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <map>
+#include <string>
+
+namespace quern::tools {
+
+struct InterpretOptions {
+  std::string function; // empty: forward, or encode and then decode
+  std::string weights;  // a safetensors file, a folder, or a sharded model's index; empty: a model without parameters
+  std::string input;    // a safetensors file with the functions' inputs by name; empty: none
+  std::string output;   // receives the results by name: F64, I64 or BOOL
+  std::map<std::string, int64_t> symbols; // run-time lengths that follow from no input (`past`)
+};
+
+/// Everything a `PROGRAM eval` does, in double precision. `decode` takes `memory` from `encode` unless the input has
+/// it. All parameters that the checkpoint lacks or has in another shape are told at once, at their places in the spec.
+/// Returns the exit status: 0, or 1 after diagnostics (the module's context has a handler) and messages on stderr.
+int interpretMain(mlir::ModuleOp module, const InterpretOptions &options);
+
+} // namespace quern::tools
+#endif

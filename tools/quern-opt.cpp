@@ -1,0 +1,26 @@
+// quern-opt: reads a module in the textual form of MLIR, runs passes named on the command line, prints it. For tests and
+// for looking at one pass alone; `quern dump` prints what the compiler really does.
+#include "ir/Dialect.h"
+#include "passes/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  registry.insert<quern::ir::QuernDialect, mlir::func::FuncDialect, mlir::arith::ArithDialect, mlir::scf::SCFDialect,
+                  mlir::LLVM::LLVMDialect>();
+  mlir::registerCanonicalizerPass();
+  mlir::registerCSEPass();
+  mlir::registerPass(quern::passes::createRollRepeatsPass);
+  mlir::registerPass(quern::passes::createIncrementalPass);
+  // Weights stay as they are stored: the rule that codegen brings depends on the machine, and tests must not.
+  mlir::registerPass([] { return quern::passes::createOutlineKernelsPass([](int64_t, int64_t) { return int64_t(0); }); });
+  mlir::registerPass(quern::passes::createPlanMemoryPass);
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Quern's optimizer driver\n", registry));
+}
