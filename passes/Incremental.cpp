@@ -36,7 +36,8 @@ NumberUse numbersOf(func::FuncOp function, const TimeAnalysis &analysis) {
         use.comparisons.insert(op);
     });
   };
-  for (Value value : MemoryPlan(function, analysis).values())
+  MemoryPlan plan(function, analysis);
+  for (Value value : plan.values())
     add(value);
   function.walk([&](CumsumOp op) {
     if (op.getDim() == analysis.time())

@@ -13,8 +13,8 @@ ArrayAttr quern::passes::findLimits(func::FuncOp function, const TimeAnalysis &a
   auto add = [&](Operation *op, DimAttr table, int64_t atMost) {
     limits.push_back(builder.getDictionaryAttr(
         {builder.getNamedAttr("at", builder.getStringAttr(placesOf(op->getLoc()).first)),
-         builder.getNamedAttr("at_most", builder.getI64IntegerAttr(std::max<int64_t>(atMost, 0))),
-         builder.getNamedAttr("name", builder.getStringAttr(table.getName().split('.').first))}));
+         builder.getNamedAttr("name", builder.getStringAttr(table.getName().split('.').first)),
+         builder.getNamedAttr("size", builder.getI64IntegerAttr(std::max<int64_t>(atMost, 0)))}));
   };
   function.walk([&](Operation *op) {
     if (auto gather = dyn_cast<GatherOp>(op)) {
@@ -33,7 +33,7 @@ ArrayAttr quern::passes::findLimits(func::FuncOp function, const TimeAnalysis &a
     }
   });
   llvm::sort(limits, [](Attribute a, Attribute b) {
-    auto key = [](Attribute x) { return cast<IntegerAttr>(cast<DictionaryAttr>(x).get("at_most")).getInt(); };
+    auto key = [](Attribute x) { return cast<IntegerAttr>(cast<DictionaryAttr>(x).get("size")).getInt(); };
     return key(a) < key(b);
   });
   limits.erase(std::unique(limits.begin(), limits.end()), limits.end());

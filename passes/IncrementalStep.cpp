@@ -33,13 +33,12 @@ public:
       if (alongT)
         renames.push_back(op);
     });
-    for (RenameOp op : renames) {
-      op.replaceAllUsesWith(replacement(op));
-      replaced.push_back(op);
-    }
-    for (RenameOp op : llvm::reverse(replaced))
-      if (op.use_empty())
-        op.erase();
+    // All from the values as they were analysed, then all at once.
+    SmallVector<Value> by;
+    for (RenameOp op : renames)
+      by.push_back(replacement(op));
+    for (auto [op, value] : llvm::zip(renames, by))
+      op.replaceAllUsesWith(value);
     eraseDead(function);
     function.walk([&](CumsumOp op) {
       if (op.getDim() == time.getName())
@@ -53,7 +52,6 @@ private:
   StateTable &states;
   MemoryPlan plan;
   DimAttr time, batch;
-  SmallVector<RenameOp> replaced;
   llvm::DenseMap<Value, Value> caches; // stored value -> its remember
   std::map<std::pair<void *, std::vector<std::pair<Label, void *>>>, Value> memories;
   unsigned fresh = 0;
@@ -68,25 +66,27 @@ private:
     if (!analysis.facts(x).data && isMadeFromPositions(x))
       return memory(x, all);
     OpBuilder builder(op);
-    auto to = [&](Value value, const Relabelling &table) -> Value {
-      if (table.empty())
-        return value;
-      SmallVector<StringRef> from;
-      SmallVector<Attribute> into;
-      for (auto &[name, dim] : table) {
-        from.push_back(name);
-        into.push_back(dim);
-      }
-      return RenameOp::create(builder, op.getLoc(), relabelled(typeOf(value), table), value,
-                              builder.getStrArrayAttr(from), builder.getArrayAttr(into));
-    };
     auto &[from, twin] = *alongTime.begin();
     if (from == time.getName())
-      return to(memory(x, alongTime), others);
+      return renamed(builder, op.getLoc(), memory(x, alongTime), others);
     // A twin's rows at the new positions: the last ones.
-    Value rest = to(x, others);
+    Value rest = renamed(builder, op.getLoc(), x, others);
     return CutOp::create(builder, op.getLoc(), relabelled(typeOf(rest), alongTime), rest, builder.getStringAttr(from),
                          builder.getStringAttr("0"), time);
+  }
+
+  static Value renamed(OpBuilder &builder, Location location, Value value, const Relabelling &table) {
+    SmallVector<StringRef> from;
+    SmallVector<Attribute> to;
+    for (auto &[name, dim] : table)
+      if (typeOf(value).has(name)) {
+        from.push_back(name);
+        to.push_back(dim);
+      }
+    if (from.empty())
+      return value;
+    return RenameOp::create(builder, location, relabelled(typeOf(value), table), value, builder.getStrArrayAttr(from),
+                            builder.getArrayAttr(to));
   }
 
   /// No text in it, and nothing that a loop carries: it can be made again along another label.
@@ -109,10 +109,29 @@ private:
     Value &known = memories[{value.getAsOpaquePointer(), key}];
     if (known)
       return known;
-    if (plan.isStored(value))
-      return known = recalled(value, table.at(time.getName().str()));
+    OpBuilder builder(value.getContext());
+    bool alongTime = llvm::any_of(analysis.times(value), [&](const Label &label) { return table.count(label); });
+    if (!alongTime || plan.isStored(value)) {
+      Relabelling rest = table;
+      rest.erase(time.getName().str());
+      Value whole = alongTime ? recalled(value, table.at(time.getName().str())) : value;
+      builder.setInsertionPointAfterValue(whole);
+      return known = renamed(builder, value.getLoc(), whole, alongTime ? rest : table);
+    }
 
     Operation *op = value.getDefiningOp();
+    if (auto rename = dyn_cast<RenameOp>(op)) { // both renames at once
+      Relabelling both;
+      for (auto &[from, to] : table)
+        if (typeOf(value).has(from) && typeOf(rename.getX()).has(from) && !llvm::is_contained(names(rename.getFrom()), from))
+          both[from] = to;
+      for (auto [from, to] : llvm::zip(names(rename.getFrom()), rename.getTo().getAsRange<DimAttr>())) {
+        auto at = table.find(to.getName().str());
+        both[from.str()] = at == table.end() ? to : at->second;
+      }
+      Value result = memory(rename.getX(), both);
+      return memories[{value.getAsOpaquePointer(), key}] = result;
+    }
     // A label that the operation reduces, and that the result's new labels would capture, gets out of the way.
     Relabelling inner = table;
     for (Value x : op->getOperands())
@@ -125,12 +144,7 @@ private:
     SmallVector<Value> operands;
     for (Value x : op->getOperands())
       operands.push_back(memory(x, inner));
-    OpBuilder builder(op->getContext());
     builder.setInsertionPointAfter(op);
-    for (Value x : operands) // a cache stands after the value it keeps, which may be after `op`'s own place
-      if (Operation *def = x.getDefiningOp(); def && def->getBlock() == op->getBlock() && op->isBeforeInBlock(def))
-        if (builder.getInsertionPoint() == op->getBlock()->end() || !def->isBeforeInBlock(&*builder.getInsertionPoint()))
-          builder.setInsertionPointAfter(def);
     Operation *copy = builder.clone(*op);
     copy->setOperands(operands);
     relabel(copy, inner);
@@ -144,11 +158,7 @@ private:
     if (cache) {
       builder.setInsertionPointAfterValue(cache);
       DimAttr own = cast<RememberOp>(cache.getDefiningOp()).getTo();
-      if (own == twin)
-        return cache;
-      Relabelling table = {{own.getName().str(), twin}};
-      return RenameOp::create(builder, value.getLoc(), relabelled(typeOf(cache), table), cache,
-                              builder.getStrArrayAttr({own.getName()}), builder.getArrayAttr({twin}));
+      return own == twin ? cache : renamed(builder, value.getLoc(), cache, {{own.getName().str(), twin}});
     }
     builder.setInsertionPointAfterValue(value);
     cache = RememberOp::create(builder, value.getLoc(), relabelled(typeOf(value), {{time.getName().str(), twin}}), value,
