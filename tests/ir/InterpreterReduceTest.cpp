@@ -1,0 +1,137 @@
+// Reductions, contractions, softmax, running sums and choices of the reference interpreter against numbers by hand.
+#include "tests/ir/Support.h"
+
+#include <cmath>
+
+using namespace quern::ir;
+using namespace quern::ir::test;
+using testing::DoubleEq;
+using testing::DoubleNear;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsNan;
+
+namespace {
+
+const std::vector<NamedSize> ab = {{"A", 2}, {"B", 3}};
+
+/// One operation on %a: real[A = 2, B = 3].
+Evaluated onPair(std::vector<double> numbers, const std::string &op, const std::string &to) {
+  return evaluate({{"real[A = 2, B = 3]", reals(ab, numbers)}},
+                  "%r = quern." + op + " : (!quern.tensor<real[A = 2, B = 3]>) -> !quern.tensor<" + to + ">", to);
+}
+
+TEST(Reduce, EachKindOverOneDimension) {
+  std::vector<double> x = {1, 5, 3, -4, 2, 8};
+  EXPECT_THAT(onPair(x, "reduce sum %a over [\"B\"]", "real[A = 2]").numbers, ElementsAre(9, 6));
+  EXPECT_THAT(onPair(x, "reduce mean %a over [\"B\"]", "real[A = 2]").numbers, ElementsAre(3, 2));
+  EXPECT_THAT(onPair(x, "reduce max %a over [\"A\"]", "real[B = 3]").numbers, ElementsAre(1, 5, 8));
+  EXPECT_THAT(onPair(x, "reduce min %a over [\"A\"]", "real[B = 3]").numbers, ElementsAre(-4, 2, 3));
+  EXPECT_THAT(onPair(x, "reduce sum %a over [\"B\", \"A\"]", "real[]").numbers, ElementsAre(15));
+  EXPECT_THAT(onPair({notANumber, 1, 2, 3, 4, 5}, "reduce max %a over [\"B\"]", "real[A = 2]").numbers,
+              ElementsAre(IsNan(), 5));
+}
+
+TEST(Reduce, IntegersAndBools) {
+  EXPECT_THAT(evaluate({{"int[A = 2, B = 3]", ints(ab, {1, 2, 4, 5, 6, 8})}},
+                       R"(%r = quern.reduce mean %a over ["B"] : (!quern.tensor<int[A = 2, B = 3]>) -> !quern.tensor<real[A = 2]>)",
+                       "real[A = 2]")
+                  .numbers,
+              ElementsAre(DoubleEq(7.0 / 3), DoubleEq(19.0 / 3)));
+  EXPECT_THAT(evaluate({{"int[A = 2, B = 3]", ints(ab, {1, 2, 4, 5, 6, 8})}},
+                       R"(%r = quern.reduce max %a over ["B"] : (!quern.tensor<int[A = 2, B = 3]>) -> !quern.tensor<int[A = 2]>)",
+                       "int[A = 2]")
+                  .numbers,
+              ElementsAre(4, 8));
+  for (auto [name, first, second] : {std::tuple("any", 1, 0), std::tuple("all", 0, 0)})
+    EXPECT_THAT(evaluate({{"bool[A = 2, B = 3]", bools(ab, {1, 0, 1, 0, 0, 0})}},
+                         std::string("%r = quern.reduce ") + name +
+                             R"( %a over ["B"] : (!quern.tensor<bool[A = 2, B = 3]>) -> !quern.tensor<bool[A = 2]>)",
+                         "bool[A = 2]")
+                    .numbers,
+                ElementsAre(first, second));
+}
+
+TEST(Softmax, OverNothingIsZero) {
+  Evaluated done = onPair({-inf, -inf, -inf, 0, -inf, std::log(3.0)}, "softmax %a over [\"B\"]", "real[A = 2, B = 3]");
+  EXPECT_THAT(done.numbers, ElementsAre(0, 0, 0, DoubleEq(0.25), 0, DoubleEq(0.75))) << done.said;
+}
+
+TEST(Softmax, LargeScoresDoNotOverflow) {
+  Evaluated done = onPair({1000, 1000, -inf, -1000, -1000, -1000}, "softmax %a over [\"A\", \"B\"]", "real[A = 2, B = 3]");
+  EXPECT_THAT(done.numbers, ElementsAre(0.5, 0.5, 0, 0, 0, 0)) << done.said;
+}
+
+TEST(Softmax, OverTheOuterDimension) {
+  Evaluated done = onPair({0, 0, 0, 0, std::log(3.0), -inf}, "softmax %a over [\"A\"]", "real[A = 2, B = 3]");
+  EXPECT_THAT(done.numbers, ElementsAre(0.5, DoubleEq(0.25), 1, 0.5, DoubleEq(0.75), 0)) << done.said;
+}
+
+TEST(Contract, MatrixProductWithSharedDimension) {
+  // H is of both sides and stays; K is summed; T and S are of one side each.
+  Evaluated done = evaluate(
+      {{"real[H = 2, T = 1, K = 2]", reals({{"H", 2}, {"T", 1}, {"K", 2}}, {1, 2, 3, 4})},
+       {"real[S = 2, K = 2, H = 2]", reals({{"S", 2}, {"K", 2}, {"H", 2}}, {1, 2, 3, 4, 5, 6, 7, 8})}},
+      R"(%r = quern.contract %a, %b over ["K"] : (!quern.tensor<real[H = 2, T = 1, K = 2]>, !quern.tensor<real[S = 2, K = 2, H = 2]>) -> !quern.tensor<real[H = 2, T = 1, S = 2]>)",
+      "real[H = 2, T = 1, S = 2]");
+  // h = 0: q = (1, 2), k0 = (1, 3), k1 = (5, 7);  h = 1: q = (3, 4), k0 = (2, 4), k1 = (6, 8)
+  EXPECT_THAT(done.numbers, ElementsAre(7, 19, 22, 50)) << done.said;
+}
+
+TEST(Contract, DimensionsOfOneSideAlone) {
+  // Sum over A (of %a alone), K (of both) and C (of %b alone), to no dimension at all.
+  Evaluated done = evaluate(
+      {{"real[A = 2, K = 2]", reals({{"A", 2}, {"K", 2}}, {1, 2, 3, 4})},
+       {"int[K = 2, C = 3]", ints({{"K", 2}, {"C", 3}}, {1, 1, 1, 2, 2, 2})}},
+      R"(%r = quern.contract %a, %b over ["A", "K", "C"] : (!quern.tensor<real[A = 2, K = 2]>, !quern.tensor<int[K = 2, C = 3]>) -> !quern.tensor<real[]>)",
+      "real[]");
+  EXPECT_THAT(done.numbers, ElementsAre((1 + 3) * 3 + (2 + 4) * 6)) << done.said;
+}
+
+TEST(Contract, OuterProductAndManyColumns) {
+  std::vector<double> column(11), expected;
+  for (int i = 0; i < 11; ++i)
+    column[i] = i;
+  for (int a = 1; a <= 2; ++a)
+    for (double c : column)
+      expected.push_back(a * c);
+  Evaluated done = evaluate(
+      {{"real[A = 2]", reals({{"A", 2}}, {1, 2})}, {"real[C = 11]", reals({{"C", 11}}, column)}},
+      R"(%r = quern.contract %a, %b over [] : (!quern.tensor<real[A = 2]>, !quern.tensor<real[C = 11]>) -> !quern.tensor<real[A = 2, C = 11]>)",
+      "real[A = 2, C = 11]");
+  EXPECT_EQ(done.numbers, expected) << done.said;
+}
+
+TEST(Contract, ZeroTimesNanIsNan) {
+  Evaluated done = evaluate({{"real[K = 2]", reals({{"K", 2}}, {0, 1})}, {"real[K = 2]", reals({{"K", 2}}, {notANumber, 1})}},
+                            R"(%r = quern.contract %a, %b over ["K"] : (!quern.tensor<real[K = 2]>, !quern.tensor<real[K = 2]>) -> !quern.tensor<real[]>)",
+                            "real[]");
+  EXPECT_THAT(done.numbers, ElementsAre(IsNan()));
+}
+
+TEST(Cumsum, AlongEitherDimension) {
+  EXPECT_THAT(onPair({1, 2, 3, 4, 5, 6}, "cumsum %a along \"B\"", "real[A = 2, B = 3]").numbers,
+              ElementsAre(1, 3, 6, 4, 9, 15));
+  EXPECT_THAT(onPair({1, 2, 3, 4, 5, 6}, "cumsum %a along \"A\"", "real[A = 2, B = 3]").numbers,
+              ElementsAre(1, 2, 3, 5, 7, 9));
+}
+
+TEST(Argmax, FirstOfEquals) {
+  EXPECT_THAT(onPair({1, 5, 5, -1, -1, -3}, "argmax %a along \"B\"", "int[A = 2]").numbers, ElementsAre(1, 0));
+  EXPECT_THAT(onPair({-inf, -inf, -inf, 2, 1, 2}, "argmax %a along \"A\"", "int[B = 3]").numbers, ElementsAre(1, 1, 1));
+}
+
+TEST(TopK, OrderAndTies) {
+  auto both = [](const char *which) {
+    return evaluate({{"real[A = 1, E = 5]", reals({{"A", 1}, {"E", 5}}, {2, 7, 7, 1, 7})}},
+                    std::string("%v, %p = quern.top_k %a along \"E\" into <C = 4> : (!quern.tensor<real[A = 1, E = 5]>) -> "
+                                "(!quern.tensor<real[A = 1, C = 4]>, !quern.tensor<int[A = 1, C = 4]>)\n%r = quern.to_real %") +
+                        which + " : (!quern.tensor<" + (*which == 'v' ? "real" : "int") +
+                        "[A = 1, C = 4]>) -> !quern.tensor<real[A = 1, C = 4]>",
+                    "real[A = 1, C = 4]");
+  };
+  EXPECT_THAT(both("v").numbers, ElementsAre(7, 7, 7, 2)) << both("v").said;
+  EXPECT_THAT(both("p").numbers, ElementsAre(1, 2, 4, 0));
+}
+
+} // namespace
