@@ -1,0 +1,12 @@
+# Writes OUT, a C++ file with the text of STD and of every spec in EXAMPLES.
+file(READ ${STD} std_text)
+set(text "// Made by frontend/Embed.cmake.\n#include \"frontend/Embedded.h\"\n\nnamespace quern::frontend {\n\n")
+string(APPEND text "const std::string_view standardLibraryText = R\"quern(${std_text})quern\";\n\nconst std::vector<EmbeddedSpec> &embeddedSpecs() {\n  static const std::vector<EmbeddedSpec> specs = {\n")
+file(GLOB specs ${EXAMPLES}/*.quern)
+foreach(spec ${specs})
+  file(READ ${spec} spec_text)
+  get_filename_component(name ${spec} NAME_WE)
+  string(APPEND text "{\"${name}\", R\"quern(${spec_text})quern\"},\n")
+endforeach()
+string(APPEND text "  };\n  return specs;\n}\n\n} // namespace quern::frontend\n")
+file(WRITE ${OUT} "${text}")

@@ -1,0 +1,35 @@
+// Takes: a spec, a config. Gives: a verified module of the quern dialect in phase `resolved`.
+// Why two walks: the first only checks, so that what is built never has to be taken apart again.
+#include "frontend/Frontend.h"
+#include "frontend/MlirBuilder.h"
+
+#include "mlir/IR/Verifier.h"
+
+using namespace mlir;
+
+namespace quern::frontend {
+
+OwningOpRef<ModuleOp> elaborate(MLIRContext &context, const SpecInput &input, Diagnostics &diagnostics) {
+  if (!checkSpec(input, diagnostics))
+    return nullptr;
+  context.loadDialect<ir::QuernDialect, func::FuncDialect>();
+  MlirBuilder builder(&context, FileLineColLoc::get(&context, input.name, 1, 1));
+  Diagnostics again; // says the same as before
+  Checked checked = checkSpec(input, again, builder);
+  ModuleOp module = builder.getModule();
+  eraseUnused(module);
+
+  mlir::Builder attributes(&context);
+  SmallVector<StringRef> globs(checked.ignores.begin(), checked.ignores.end());
+  module->setAttr("quern.model", attributes.getStringAttr(checked.model));
+  module->setAttr("quern.config", attributes.getStringAttr(checked.configJson));
+  module->setAttr("quern.file_config", attributes.getStringAttr(checked.fileConfigJson));
+  module->setAttr("quern.ignore", attributes.getStrArrayAttr(globs));
+  if (failed(verify(module))) {
+    diagnostics.error("Q000", "the compiler built a wrong module; please report this spec", {});
+    return nullptr;
+  }
+  return builder.take();
+}
+
+} // namespace quern::frontend

@@ -1,0 +1,22 @@
+// The frontend's entry points: what tools call.
+#ifndef QUERN_FRONTEND_FRONTEND_H
+#define QUERN_FRONTEND_FRONTEND_H
+
+#include "frontend/Language.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace quern::frontend {
+
+/// The spec as a module in phase `resolved`, or null with the reasons in `diagnostics` (also warnings on success). Loads the
+/// dialects it needs into the context.
+///
+/// Functions carry `quern.batch` and `quern.time` (labels of dimensions); arguments `quern.name` and, where they may be left
+/// out, `quern.default` (the symbol of a function without arguments that computes the value); results `quern.name`.
+/// The module carries `quern.model`, `quern.config` (bound fields, JSON), `quern.file_config` (the config file, JSON) and
+/// `quern.ignore` (globs of checkpoint tensors that are no parameters).
+mlir::OwningOpRef<mlir::ModuleOp> elaborate(mlir::MLIRContext &context, const SpecInput &input, Diagnostics &diagnostics);
+
+} // namespace quern::frontend
+#endif

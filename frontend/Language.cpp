@@ -1,0 +1,159 @@
+// Takes: texts of specs and configs. Gives: diagnostics, formatted text, the spec for a checkpoint.
+// Why apart from Frontend.cpp: a checker without MLIR starts at once, and can be fuzzed by the second.
+#include "frontend/Language.h"
+#include "frontend/Elaborator.h"
+#include "frontend/Embedded.h"
+#include "frontend/Formatter.h"
+#include "frontend/Lexer.h"
+#include "frontend/Parser.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace quern::frontend {
+
+static std::optional<std::string> readFile(const std::filesystem::path &path, Diagnostics &diagnostics) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    diagnostics.error("Q001", path.string() + " is a folder", {});
+    return std::nullopt;
+  }
+  if (auto size = std::filesystem::file_size(path, error); !error && size > maxFileBytes) {
+    diagnostics.error("Q001", path.string() + " is longer than 16 MB", {});
+    return std::nullopt;
+  }
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  if (in)
+    text << in.rdbuf();
+  if (!in) {
+    diagnostics.error("Q001", "cannot read " + path.string(), {});
+    return std::nullopt;
+  }
+  return text.str();
+}
+
+bool readSpec(const std::filesystem::path &spec, const std::optional<std::filesystem::path> &config, SpecInput &input, Diagnostics &diagnostics) {
+  auto text = readFile(spec, diagnostics);
+  input.name = spec.string();
+  if (text)
+    input.text = std::move(*text);
+  if (config) {
+    auto configText = readFile(*config, diagnostics);
+    if (!configText)
+      return false;
+    input.configText = std::move(*configText);
+    input.configName = config->filename().string();
+  }
+  return text.has_value();
+}
+
+std::optional<Setting> parseSetting(const std::string &text) {
+  size_t equals = text.find('=');
+  if (equals == std::string::npos)
+    return std::nullopt;
+  return Setting{text.substr(0, equals), text.substr(equals + 1)};
+}
+
+static const Ast &standardLibrary() {
+  static const Ast library = [] {
+    Diagnostics diagnostics;
+    Ast ast = parse(std::make_shared<Source>("std.quern", std::string(standardLibraryText)), diagnostics);
+    assert(!diagnostics.hasErrors() && "std.quern has mistakes");
+    return ast;
+  }();
+  return library;
+}
+
+Checked checkSpec(const SpecInput &input, Diagnostics &diagnostics, Builder &builder) {
+  const Ast &library = standardLibrary();
+  diagnostics.keep(library.source);
+  Ast spec = parse(std::make_shared<Source>(input.name, input.text), diagnostics);
+  ConfigFile config;
+  if (input.configText)
+    config = ConfigFile::parse(std::make_shared<Source>(input.configName, *input.configText), diagnostics);
+  Elaborator elaborator(spec, library, config, diagnostics, builder);
+  std::vector<const ConfigField *> fields;
+  if (const ModelDecl *model = elaborator.getModel())
+    for (const ConfigDecl &decl : model->configs)
+      for (const ConfigField &field : decl.fields)
+        fields.push_back(&field);
+  config.apply(input.settings, fields, elaborator.configIgnores(), diagnostics);
+  elaborator.run();
+
+  Checked checked;
+  if (const ModelDecl *model = elaborator.getModel())
+    checked.model = model->name;
+  auto object = std::make_shared<Object>();
+  object->fields = elaborator.getFields();
+  checked.configJson = toJson(Value(ObjectRef(object)));
+  checked.fileConfigJson = config.text();
+  checked.ignores = elaborator.tensorIgnores();
+  return checked;
+}
+
+bool checkSpec(const SpecInput &input, Diagnostics &diagnostics) {
+  Builder silent;
+  checkSpec(input, diagnostics, silent);
+  return !diagnostics.hasErrors();
+}
+
+std::optional<std::string> formatSpec(const std::string &name, const std::string &text, Diagnostics &diagnostics) {
+  auto source = std::make_shared<Source>(name, text);
+  size_t before = diagnostics.errorCount();
+  parse(source, diagnostics);
+  if (diagnostics.errorCount() != before)
+    return std::nullopt;
+  return format(*source);
+}
+
+/// The class that a spec's head comment names: "Checkpoint: LlamaForCausalLM." or "(BertModel)".
+static std::vector<std::string> checkpointClasses(std::string_view text) {
+  std::vector<std::string> classes;
+  std::string_view head = text.substr(0, text.find("\nmodel"));
+  size_t at = head.find("Checkpoint:");
+  std::string word;
+  for (char c : at == std::string_view::npos ? std::string_view() : head.substr(at)) {
+    if (std::isalnum(static_cast<unsigned char>(c))) {
+      word += c;
+      continue;
+    }
+    if (word.find("For") != std::string::npos || word.find("Model") != std::string::npos)
+      classes.push_back(word);
+    word.clear();
+  }
+  return classes;
+}
+
+std::optional<FoundSpec> specForCheckpoint(const std::string &configText, Diagnostics &diagnostics) {
+  nlohmann::json config = nlohmann::json::parse(configText, nullptr, false);
+  if (!config.is_object()) {
+    diagnostics.error("Q041", "config.json is not a JSON object", {});
+    return std::nullopt;
+  }
+  std::vector<std::string> wanted;
+  if (auto it = config.find("architectures"); it != config.end() && it->is_array())
+    for (const auto &name : *it)
+      if (name.is_string())
+        wanted.push_back(name.get<std::string>());
+  for (const std::string &architecture : wanted)
+    for (const EmbeddedSpec &spec : embeddedSpecs())
+      for (const std::string &known : checkpointClasses(spec.text))
+        if (known == architecture)
+          return FoundSpec{spec.name, std::string(spec.text)};
+  std::string type;
+  if (auto it = config.find("model_type"); it != config.end() && it->is_string())
+    type = it->get<std::string>();
+  std::string plain = type.substr(0, type.find("_text"));
+  for (const EmbeddedSpec &spec : embeddedSpecs())
+    if (!type.empty() && (spec.name == type || spec.name == plain))
+      return FoundSpec{spec.name, std::string(spec.text)};
+  std::string list;
+  for (const EmbeddedSpec &spec : embeddedSpecs())
+    list += (list.empty() ? "" : ", ") + spec.name;
+  diagnostics.error("Q010", "no spec is known for " + (wanted.empty() ? "model_type '" + type + "'" : "'" + wanted[0] + "'") + "; there are " + list, {});
+  return std::nullopt;
+}
+
+} // namespace quern::frontend

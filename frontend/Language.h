@@ -1,0 +1,50 @@
+// Entry points that need no MLIR: checking, formatting, finding a spec for a checkpoint.
+#ifndef QUERN_FRONTEND_LANGUAGE_H
+#define QUERN_FRONTEND_LANGUAGE_H
+
+#include "frontend/Builder.h"
+#include "frontend/Config.h"
+#include "frontend/Diagnostics.h"
+
+#include <filesystem>
+#include <optional>
+
+namespace quern::frontend {
+
+/// A spec and what it is bound to.
+struct SpecInput {
+  std::string name, text;                  // the file's name, as messages show it
+  std::optional<std::string> configText;   // a config.json
+  std::string configName = "config.json";
+  std::vector<Setting> settings;           // --set NAME=VALUE
+};
+
+/// Reads SPEC and, where given, a config file. False, with a diagnostic, if a file cannot be read.
+bool readSpec(const std::filesystem::path &spec, const std::optional<std::filesystem::path> &config, SpecInput &input, Diagnostics &diagnostics);
+/// "NAME=VALUE", or nothing if there is no '='.
+std::optional<Setting> parseSetting(const std::string &text);
+
+/// What a spec turned out to be.
+struct Checked {
+  std::string model;
+  std::string configJson, fileConfigJson;
+  std::vector<std::string> ignores;
+};
+
+/// Checks everything, telling `builder` what is computed (a plain Builder: nothing is written).
+Checked checkSpec(const SpecInput &input, Diagnostics &diagnostics, Builder &builder);
+/// `quern check`: true if there are no errors.
+bool checkSpec(const SpecInput &input, Diagnostics &diagnostics);
+
+/// `quern fmt`: the formatted text, or nothing (with diagnostics) where it cannot be read.
+std::optional<std::string> formatSpec(const std::string &name, const std::string &text, Diagnostics &diagnostics);
+
+/// `quern init --from HF_DIR`: the spec that fits a Hugging Face config.json, by its `architectures` and `model_type`.
+struct FoundSpec {
+  std::string name; // "llama", of examples/llama.quern
+  std::string text;
+};
+std::optional<FoundSpec> specForCheckpoint(const std::string &configText, Diagnostics &diagnostics);
+
+} // namespace quern::frontend
+#endif
