@@ -76,8 +76,13 @@ void quern::passes::inlineDefaults(func::FuncOp function, StringRef base) {
   llvm::BitVector gone(function.getNumArguments());
   OpBuilder builder = OpBuilder::atBlockBegin(&function.front());
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(i, "quern.default");
     auto name = function.getArgAttrOfType<StringAttr>(i, "quern.name");
-    auto body = name ? module.lookupSymbol<func::FuncOp>((base + ".default." + name.getValue()).str()) : func::FuncOp();
+    func::FuncOp body;
+    if (symbol)
+      body = module.lookupSymbol<func::FuncOp>(symbol.getValue());
+    else if (name)
+      body = module.lookupSymbol<func::FuncOp>((base + ".default." + name.getValue()).str());
     if (!body)
       continue;
     IRMapping mapping;
