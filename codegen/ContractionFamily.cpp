@@ -1,0 +1,299 @@
+// Takes: a contraction in a kernel. Gives: accumulators for a tile of rows x columns that stay in registers, and loops
+// around them.
+// Why packed: the innermost loop then reads whole vectors of columns one after the other, whatever the weight's shape.
+//
+//   for each tile of columns, block of rows (parallel)    tiles of rows within the block share the columns in L2
+//     for each tile of rows
+//       sums[rows x columns] = 0
+//       for k: sums += x[rows, k] * w[k, columns]         rows beyond the last repeat it, and are not stored
+//       result[tile] = epilogue(sums)
+#include "codegen/ContractionFamily.h"
+
+#include <algorithm>
+
+using namespace Halide;
+
+namespace quern::codegen {
+
+ContractionFamily::ContractionFamily(KernelBuilder &builder, int node) : b(builder), node(node) {}
+
+static bool contains(const std::vector<std::string> &names, const std::string &name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// The weight is what is packed; else the operand with the larger dimensions of its own.
+void ContractionFamily::chooseOperands() {
+  const Node &c = b.graph.nodes[node];
+  auto isPacked = [&](int operand) {
+    return operand < b.graph.argumentCount() && b.graph.argumentLayouts[operand].packed;
+  };
+  auto columns = [&](int mine, int its) {
+    int64_t count = 1;
+    for (const Dim &dim : b.graph.nodes[mine].dims)
+      if (!b.graph.nodes[its].has(dim.name) && !contains(c.names, dim.name))
+        count *= dim.fixed().value_or(1 << 12);
+    return count;
+  };
+  x = c.operands[0], w = c.operands[1];
+  if (isPacked(x) && !isPacked(w))
+    std::swap(x, w);
+  else if (!isPacked(w) && columns(x, w) > columns(w, x))
+    std::swap(x, w);
+  packed = isPacked(w);
+  if (packed) { // its tiles help only if it has columns of its own and nothing but its depth is summed
+    const Node &weight = b.graph.nodes[w];
+    const std::string &outer = weight.dims[weight.dims.size() - 2].name, &inner = weight.dims.back().name;
+    packed = c.names == std::vector<std::string>{inner} && !b.graph.nodes[x].has(outer);
+  }
+}
+
+void ContractionFamily::chooseDims() {
+  const Node &c = b.graph.nodes[node], &input = b.graph.nodes[x], &weight = b.graph.nodes[w];
+  for (const Node *operand : {&input, &weight})
+    for (const Dim &dim : operand->dims)
+      if (contains(c.names, dim.name) &&
+          std::none_of(reduced.begin(), reduced.end(), [&](const Dim &known) { return known.name == dim.name; }))
+        reduced.push_back(dim);
+  if (packed) {
+    column = weight.dims[weight.dims.size() - 2];
+  } else {
+    for (const Dim &dim : weight.dims)
+      if (!contains(c.names, dim.name) && !input.has(dim.name))
+        column = dim;
+  }
+  for (const Dim &dim : input.dims)
+    if (!contains(c.names, dim.name) && !weight.has(dim.name) &&
+        (!row || !dim.fixed() || (row->fixed() && *row->fixed() <= *dim.fixed())))
+      row = dim;
+  for (const Dim &dim : c.dims)
+    if (!(column && dim.name == column->name) && !(row && dim.name == row->name))
+      others.push_back(dim);
+}
+
+/// What is read again and again must be memory.
+void ContractionFamily::prepareInput() {
+  for (int operand : {x, w}) {
+    int source = operand;
+    bool view = true;
+    while (view && !b.isStage[source] && b.graph.nodes[source].op != Op::Argument) {
+      Op op = b.graph.nodes[source].op;
+      view = op == Op::Rename || op == Op::Permute || op == Op::Squeeze || op == Op::Unit || op == Op::Cut || op == Op::Expand;
+      if (view)
+        source = b.graph.nodes[source].operands[0];
+    }
+    if (!view && !b.isStage[operand] && !b.graph.nodes[operand].dims.empty())
+      b.materialize(operand);
+  }
+}
+
+Expr ContractionFamily::weightAt(const Expr &laneIndex, const Expr &tileIndex, Index index) {
+  if (packed) {
+    const Node &weight = b.graph.nodes[w];
+    std::vector<Expr> args = {laneIndex, index.at(weight.dims.back().name), tileIndex};
+    for (int d = static_cast<int>(weight.dims.size()) - 3; d >= 0; --d)
+      args.push_back(index.at(weight.dims[d].name));
+    return b.arguments[w](args);
+  }
+  Expr last = b.extent(column->size) - 1, position = tileIndex * tile + laneIndex;
+  index[column->name] = min(position, last);
+  Expr value = b.real(w, index);
+  bool whole = column->fixed() && *column->fixed() % tile == 0;
+  if (whole) {
+    index[column->name] = position;
+    return b.real(w, index);
+  }
+  return select(position <= last, value, 0.0f);
+}
+
+/// A weight of no packed layout is brought into it first.
+Func ContractionFamily::packWeight() {
+  const Node &weight = b.graph.nodes[w];
+  Func copy = b.newFunc("packed", node);
+  Index index = KernelBuilder::varsOf(weight.dims);
+  Var tileIndex("tile");
+  std::vector<Var> args = {lane};
+  for (auto dim = weight.dims.rbegin(); dim != weight.dims.rend(); ++dim)
+    if (dim->name != column->name)
+      args.push_back(KernelBuilder::var(dim->name));
+  args.push_back(tileIndex);
+  copy(args) = weightAt(lane, tileIndex, index);
+  copy.compute_root().bound(lane, 0, tile).vectorize(lane, std::min(tile, b.target.vector)).parallel(tileIndex);
+  return copy;
+}
+
+void ContractionFamily::accumulate() {
+  const Node &weight = b.graph.nodes[w];
+  sums = b.newFunc("sums", node);
+  Var tileIndex("tile");
+  std::vector<Var> args = {lane};
+  if (row)
+    args.push_back(KernelBuilder::var(row->name));
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
+    args.push_back(KernelBuilder::var(dim->name));
+  args.push_back(tileIndex);
+
+  Region region;
+  for (auto dim = reduced.rbegin(); dim != reduced.rend(); ++dim)
+    region.push_back({0, b.extent(dim->size)});
+  RDom k(region);
+  Index index = KernelBuilder::varsOf(others);
+  if (row)
+    index[row->name] = min(KernelBuilder::var(row->name), b.extent(row->size) - 1);
+  for (size_t i = 0; i < reduced.size(); ++i) {
+    over.push_back(k[static_cast<int>(i)]);
+    index[reduced[reduced.size() - 1 - i].name] = k[static_cast<int>(i)];
+  }
+  Expr factor;
+  if (packed) {
+    factor = weightAt(lane, tileIndex, index);
+  } else {
+    Func copy = packWeight();
+    std::vector<Expr> call = {lane};
+    for (auto dim = weight.dims.rbegin(); dim != weight.dims.rend(); ++dim)
+      if (dim->name != column->name)
+        call.push_back(index.at(dim->name));
+    call.push_back(tileIndex);
+    factor = copy(call);
+  }
+  sums(args) = 0.0f;
+  sums(args) += b.real(x, index) * factor;
+
+  b.isStage[node] = 1;
+  b.values[node] = [this_ = *this](const Index &position) {
+    Expr at = position.at(this_.column->name);
+    std::vector<Expr> call = {at % this_.tile};
+    if (this_.row)
+      call.push_back(position.at(this_.row->name));
+    for (auto dim = this_.others.rbegin(); dim != this_.others.rend(); ++dim)
+      call.push_back(position.at(dim->name));
+    call.push_back(at / this_.tile);
+    return Expr(this_.sums(call));
+  };
+}
+
+/// The one result that everything computed from the sums flows into element by element, or -1.
+int ContractionFamily::fusedResult() const {
+  std::vector<char> reached(b.graph.nodes.size());
+  reached[node] = 1;
+  size_t rank = b.graph.nodes[node].dims.size();
+  int result = -1;
+  for (size_t i = node; i < b.graph.nodes.size(); ++i) {
+    const Node &n = b.graph.nodes[i];
+    for (int operand : n.operands)
+      reached[i] |= reached[operand];
+    if (!reached[i])
+      continue;
+    bool plain = static_cast<int>(i) == node || b.graph.isElementwise(static_cast<int>(i)) || n.op == Op::Permute;
+    if (!plain || n.dims.size() != rank || (static_cast<int>(i) != node && b.wantsStage(static_cast<int>(i))))
+      return -1;
+    for (size_t r = 0; r < b.graph.results.size(); ++r)
+      if (b.graph.results[r] == static_cast<int>(i)) {
+        if (result >= 0)
+          return -1;
+        result = static_cast<int>(r);
+      }
+  }
+  return result;
+}
+
+void ContractionFamily::schedule(Stage &target) {
+  Func out = target.func;
+  int vector = std::min(tile, b.target.vector);
+  Var o = KernelBuilder::var(column->name), outer("co"), inner("ci"), task("task");
+  std::vector<VarOrRVar> order = {inner};
+  std::vector<VarOrRVar> around;
+  out.split(o, outer, inner, tile, TailStrategy::GuardWithIf);
+  LoopLevel level(out, outer);
+  bool few = column->fixed() && *column->fixed() / tile < 4;
+  Var blockOuter("rb"), blockInner("rt"), within("ri");
+  if (row) {
+    Var m = KernelBuilder::var(row->name), tiles("rows");
+    out.split(m, tiles, within, rows, TailStrategy::GuardWithIf);
+    out.split(tiles, blockOuter, blockInner, rowBlock, TailStrategy::GuardWithIf);
+    order.push_back(within);
+    order.push_back(blockInner);
+    level = LoopLevel(out, blockInner);
+  }
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
+    around.push_back(KernelBuilder::var(dim->name));
+  if (!row && !around.empty())
+    level = LoopLevel(out, Var(around[0].name()));
+  order.insert(order.end(), around.begin(), around.end());
+  if (row)
+    order.push_back(blockOuter);
+  order.push_back(outer);
+  out.reorder(order);
+  Var parallel = outer;
+  if (row) {
+    out.fuse(blockOuter, outer, task);
+    parallel = task;
+  }
+  if (few && row) // too few tasks along rows and columns alone
+    for (const VarOrRVar &v : around) {
+      Var next(parallel.name() + "_");
+      out.fuse(v, parallel, next);
+      parallel = next;
+    }
+  out.parallel(parallel);
+  out.vectorize(inner, vector).unroll(inner);
+  if (row)
+    out.unroll(within);
+
+  sums.compute_at(level).bound_extent(lane, tile).vectorize(lane, vector).unroll(lane);
+  std::vector<VarOrRVar> loops = {lane};
+  if (row) {
+    Var m = KernelBuilder::var(row->name);
+    sums.bound_extent(m, rows).unroll(m);
+    loops.push_back(m);
+  }
+  loops.insert(loops.end(), over.begin(), over.end());
+  sums.update().reorder(loops).vectorize(lane, vector).unroll(lane);
+  if (row)
+    sums.update().unroll(KernelBuilder::var(row->name));
+  if (unroll > 1)
+    sums.update().unroll(over[0], unroll);
+  target.scheduled = true;
+}
+
+void ContractionFamily::define() {
+  chooseOperands();
+  chooseDims();
+  prepareInput();
+  if (!column) { // no columns: sums of products
+    const Node &c = b.graph.nodes[node];
+    Func total = b.reduceOver("dot", node, c.dims, reduced, Kind::Real, Reduction::Sum,
+                              [&](const Index &index) { return b.real(x, index) * b.real(w, index); });
+    return b.readFrom(node, total);
+  }
+  auto facts = [&](const std::optional<Dim> &dim) { return dim ? dim->fixed().value_or(0) : 0; };
+  Schedule schedule = b.schedules.find("contract", {{"vector", b.target.vector},
+                                                    {"registers", b.target.registers},
+                                                    {"outer", facts(column)},
+                                                    {"inner", facts(reduced.back())}});
+  tile = packed ? static_cast<int>(b.graph.argumentLayouts[w].tile) : schedule["columns"];
+  if (!packed)
+    while (tile > b.target.vector && column->fixed() && tile / 2 >= *column->fixed())
+      tile /= 2;
+  // A narrower tile leaves registers for more rows.
+  rows = std::min(schedule["rows"] * std::max(1, schedule["columns"] / std::max(tile, b.target.vector)), 12);
+  if (row && row->fixed())
+    rows = static_cast<int>(std::min<int64_t>(rows, *row->fixed()));
+  rowBlock = schedule["row_block"];
+  unroll = schedule["unroll"];
+  std::optional<int64_t> depth = reduced.back().fixed();
+  while (unroll > 1 && !(depth && *depth % unroll == 0))
+    unroll /= 2;
+  accumulate();
+  int result = fusedResult();
+  if (result >= 0 && b.fusedInto(result, [self = *this](Stage &out) mutable { self.schedule(out); }))
+    return;
+  const Node &c = b.graph.nodes[node];
+  Stage copy{b.newFunc("product", node), c.dims, {}, false, {}, false};
+  copy.func(KernelBuilder::pureArgs(c.dims)) = b.values[node](KernelBuilder::varsOf(c.dims));
+  copy.func.compute_root();
+  this->schedule(copy);
+  b.readFrom(node, copy.func);
+  b.addStage(copy);
+}
+
+} // namespace quern::codegen

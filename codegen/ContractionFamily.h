@@ -1,0 +1,39 @@
+// Matrix products: one operand packed in tiles of columns, accumulators in registers, the epilogue at the tile.
+#ifndef QUERN_CODEGEN_CONTRACTIONFAMILY_H
+#define QUERN_CODEGEN_CONTRACTIONFAMILY_H
+
+#include "codegen/KernelBuilder.h"
+
+namespace quern::codegen {
+
+class ContractionFamily {
+public:
+  ContractionFamily(KernelBuilder &builder, int node);
+  /// Gives the node its value: from accumulators computed at the tile of the kernel's result where all between is
+  /// elementwise, else from a stage of its own.
+  void define();
+
+private:
+  void chooseOperands();
+  void chooseDims();
+  void prepareInput();
+  Expr weightAt(const Expr &lane, const Expr &tileIndex, Index index);
+  Func packWeight();
+  void accumulate();
+  int fusedResult() const;
+  void schedule(Stage &target);
+
+  KernelBuilder &b;
+  int node;
+  int x = 0, w = 0;            ///< operands: rows, columns
+  bool packed = false;
+  std::vector<Dim> reduced, others;
+  std::optional<Dim> row, column;
+  int tile = 0, rows = 1, unroll = 1, rowBlock = 1;
+  Func sums;
+  Var lane{"l"};
+  std::vector<RVar> over;
+};
+
+} // namespace quern::codegen
+#endif

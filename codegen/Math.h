@@ -1,0 +1,41 @@
+// Elementwise functions as Halide expressions that vectorise.
+#ifndef QUERN_CODEGEN_MATH_H
+#define QUERN_CODEGEN_MATH_H
+
+#include <Halide.h>
+
+namespace quern::codegen::math {
+
+using Halide::Expr;
+
+// Arithmetic that keeps IEEE meaning (infinities and NaN are values here: masked scores are -inf). Halide's plain
+// operators tell LLVM that neither occurs.
+Expr add(Expr a, Expr b);
+Expr sub(Expr a, Expr b);
+Expr mul(Expr a, Expr b);
+Expr div(Expr a, Expr b);
+Expr max(Expr a, Expr b);
+Expr min(Expr a, Expr b);
+Expr less(Expr a, Expr b);
+Expr lessEqual(Expr a, Expr b);
+Expr equal(Expr a, Expr b);
+
+Expr infinity(); ///< f32
+Expr isNegativeInfinity(Expr x);
+
+// All of f32, within about 2 ulp unless noted.
+Expr exp(Expr x);
+Expr log(Expr x);
+Expr log1p(Expr x);
+Expr sqrt(Expr x);
+Expr sine(Expr x);   ///< absolute error 1e-7 for |x| < 1e6
+Expr cosine(Expr x); ///< likewise
+Expr tanh(Expr x);
+Expr sigmoid(Expr x);
+Expr erf(Expr x); ///< 4 ulp
+Expr pow(Expr a, Expr b);
+Expr roundEven(Expr x); ///< still real
+Expr toInt(Expr x);     ///< towards zero; saturates outside of int32, 0 for NaN
+
+} // namespace quern::codegen::math
+#endif

@@ -1,0 +1,155 @@
+// Takes: a quern.kernel. Gives: the same as plain data, and the text that is its key in the cache.
+// Why: the Halide half then needs no MLIR headers, compiles fast and can be tested and run apart from the compiler.
+#include "codegen/ReadKernel.h"
+
+#include "ir/Dialect.h"
+
+#include "llvm/ADT/StringMap.h"
+#include <stdexcept>
+
+using namespace mlir;
+using namespace quern::codegen;
+namespace ir = quern::ir;
+
+static Dim readDim(ir::DimAttr dim) { return {dim.getName().str(), dim.getSize()}; }
+
+static std::vector<Dim> readDims(ArrayRef<ir::DimAttr> dims) {
+  std::vector<Dim> out;
+  for (ir::DimAttr dim : dims)
+    out.push_back(readDim(dim));
+  return out;
+}
+
+static Layout readLayout(ir::LayoutAttr attr) {
+  Layout layout;
+  layout.packed = attr.isPacked();
+  layout.tile = attr.getTile();
+  if (!layout.packed)
+    for (StringAttr text : attr.getStrides()) {
+      std::optional<ir::Size> size = ir::Size::parse(text.getValue());
+      layout.strides.push_back(size ? size->constant() : std::nullopt);
+    }
+  return layout;
+}
+
+static const llvm::StringMap<Op> &mnemonics() {
+  static const llvm::StringMap<Op> table = {
+      {"const", Op::Const}, {"values", Op::Values}, {"size", Op::Size}, {"index", Op::Index}, {"neg", Op::Neg},
+      {"abs", Op::Abs}, {"exp", Op::Exp}, {"log", Op::Log}, {"log1p", Op::Log1p}, {"sqrt", Op::Sqrt},
+      {"sin", Op::Sin}, {"cos", Op::Cos}, {"tanh", Op::Tanh}, {"sigmoid", Op::Sigmoid}, {"erf", Op::Erf},
+      {"floor", Op::Floor}, {"ceil", Op::Ceil}, {"round", Op::Round}, {"to_int", Op::ToInt},
+      {"to_real", Op::ToReal}, {"not", Op::Not}, {"add", Op::Add}, {"sub", Op::Sub}, {"mul", Op::Mul},
+      {"div", Op::Div}, {"floordiv", Op::FloorDiv}, {"mod", Op::Mod}, {"pow", Op::Pow}, {"max", Op::Max},
+      {"min", Op::Min}, {"and", Op::And}, {"or", Op::Or}, {"compare", Op::Compare}, {"where", Op::Where},
+      {"reduce", Op::Reduce}, {"contract", Op::Contract}, {"softmax", Op::Softmax}, {"cumsum", Op::Cumsum},
+      {"argmax", Op::Argmax}, {"top_k", Op::TopK}, {"rename", Op::Rename}, {"split", Op::Split},
+      {"merge", Op::Merge}, {"cut", Op::Cut}, {"concat", Op::Concat}, {"unit", Op::Unit}, {"squeeze", Op::Squeeze},
+      {"gather", Op::Gather}, {"expand", Op::Expand}, {"permute", Op::Permute}};
+  return table;
+}
+
+/// Names, new dimensions and numbers, wherever the operation keeps them.
+static void readAttributes(Operation *op, Node &node) {
+  auto list = [&](ArrayAttr attr) {
+    for (Attribute name : attr)
+      node.names.push_back(cast<StringAttr>(name).getValue().str());
+  };
+  auto become = [&](ArrayAttr attr) {
+    for (Attribute dim : attr)
+      node.into.push_back(readDim(cast<ir::DimAttr>(dim)));
+  };
+  if (auto value = dyn_cast<ir::ConstOp>(op)) {
+    if (auto real = dyn_cast<FloatAttr>(value.getValue()))
+      node.numbers = {real.getValueAsDouble()};
+    else if (auto flag = dyn_cast<BoolAttr>(value.getValue()))
+      node.integer = flag.getValue();
+    else
+      node.integer = cast<IntegerAttr>(value.getValue()).getInt();
+  } else if (auto values = dyn_cast<ir::ValuesOp>(op)) {
+    node.numbers.assign(values.getNumbers().begin(), values.getNumbers().end());
+  } else if (auto size = dyn_cast<ir::SizeOp>(op)) {
+    node.size = size.getPolynomial();
+  } else if (auto compare = dyn_cast<ir::CompareOp>(op)) {
+    node.predicate = static_cast<Predicate>(compare.getPredicate());
+  } else if (auto reduce = dyn_cast<ir::ReduceOp>(op)) {
+    node.reduction = static_cast<Reduction>(reduce.getReduction());
+    list(reduce.getDims());
+  } else if (auto contract = dyn_cast<ir::ContractOp>(op)) {
+    list(contract.getDims());
+  } else if (auto softmax = dyn_cast<ir::SoftmaxOp>(op)) {
+    list(softmax.getDims());
+  } else if (auto cumsum = dyn_cast<ir::CumsumOp>(op)) {
+    if (cumsum.getState())
+      throw std::runtime_error("a running sum with a state inside a kernel");
+    node.names = {cumsum.getDim().str()};
+  } else if (auto argmax = dyn_cast<ir::ArgmaxOp>(op)) {
+    node.names = {argmax.getDim().str()};
+  } else if (auto top = dyn_cast<ir::TopKOp>(op)) {
+    node.names = {top.getFrom().str()};
+    node.into = {readDim(top.getInto())};
+  } else if (auto rename = dyn_cast<ir::RenameOp>(op)) {
+    list(rename.getFrom());
+    become(rename.getTo());
+  } else if (auto split = dyn_cast<ir::SplitOp>(op)) {
+    node.names = {split.getDim().str()};
+    become(split.getInto());
+  } else if (auto merge = dyn_cast<ir::MergeOp>(op)) {
+    list(merge.getDims());
+    node.into = {readDim(merge.getInto())};
+  } else if (auto cut = dyn_cast<ir::CutOp>(op)) {
+    node.names = {cut.getDim().str()};
+    node.into = {readDim(cut.getInto())};
+    node.size = cut.getOffsetSize();
+  } else if (auto concat = dyn_cast<ir::ConcatOp>(op)) {
+    list(concat.getParts());
+    node.into = {readDim(concat.getInto())};
+  } else if (auto unit = dyn_cast<ir::UnitOp>(op)) {
+    node.into = {readDim(unit.getInto())};
+  } else if (auto squeeze = dyn_cast<ir::SqueezeOp>(op)) {
+    node.names = {squeeze.getDim().str()};
+  } else if (auto gather = dyn_cast<ir::GatherOp>(op)) {
+    node.names = {gather.getDim().str()};
+  }
+}
+
+KernelGraph quern::codegen::readKernel(ir::KernelOp kernel) {
+  KernelGraph graph;
+  graph.name = kernel.getSymName().str();
+  for (const std::string &symbol : kernel.getSymbols())
+    graph.symbols.push_back(symbol);
+  DenseMap<Value, int> index;
+  auto node = [&](Op op, Value value) {
+    ir::NamedTensorType type = ir::typeOf(value);
+    Node out{op, static_cast<Kind>(type.getKind()), readDims(type.getDims())};
+    index[value] = static_cast<int>(graph.nodes.size());
+    return out;
+  };
+  for (auto [argument, layout] :
+       llvm::zip(kernel.getBlock().getArguments(), kernel.getArgLayouts().getAsRange<ir::LayoutAttr>())) {
+    graph.nodes.push_back(node(Op::Argument, argument));
+    graph.argumentLayouts.push_back(readLayout(layout));
+  }
+  for (Operation &op : kernel.getBlock().without_terminator()) {
+    auto known = mnemonics().find(op.getName().stripDialect());
+    if (known == mnemonics().end())
+      throw std::runtime_error(("'" + op.getName().getStringRef() + "' cannot stand in a kernel").str());
+    for (OpResult result : op.getResults()) {
+      Node out = node(result.getResultNumber() ? Op::TopKPositions : known->second, result);
+      for (Value operand : op.getOperands())
+        out.operands.push_back(index.lookup(operand));
+      readAttributes(&op, out);
+      graph.nodes.push_back(std::move(out));
+    }
+  }
+  for (Value value : kernel.getYield().getValues())
+    graph.results.push_back(index.lookup(value));
+  for (auto layout : kernel.getResultLayouts().getAsRange<ir::LayoutAttr>())
+    graph.resultLayouts.push_back(readLayout(layout));
+
+  llvm::raw_string_ostream stream(graph.text);
+  Operation *nameless = kernel->clone();
+  SymbolTable::setSymbolName(nameless, "k");
+  nameless->print(stream, OpPrintingFlags().useLocalScope());
+  nameless->erase();
+  return graph;
+}

@@ -1,0 +1,90 @@
+// Takes: the name of a CPU target. Gives: what Halide, LLVM and the start-up check of the program need to know of it.
+// Why a table: a program must explain itself on an older CPU, so each target lists every feature its code may use.
+#include "codegen/Targets.h"
+
+#include <stdexcept>
+
+namespace quern::codegen {
+
+namespace {
+struct Row {
+  const char *name, *llvmCpu, *halide;
+  std::vector<std::string> features;
+  int vector, registers;
+};
+} // namespace
+
+static std::vector<std::string> operator+(std::vector<std::string> a, const std::vector<std::string> &b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+/// From the least to the most demanding; `native` is the last one that the machine can run.
+static const std::vector<Row> &rows() {
+  static const std::vector<std::string> v2 = {"sse4_1", "sse4_2", "ssse3", "popcnt"}, avx = v2 + std::vector<std::string>{"avx"},
+                                        v3 = avx + std::vector<std::string>{"avx2", "fma", "f16c", "bmi1", "bmi2"},
+                                        v4 = v3 + std::vector<std::string>{"avx512f", "avx512cd", "avx512vl", "avx512dq", "avx512bw"},
+                                        ice = v4 + std::vector<std::string>{"avx512_vnni", "avx512ifma", "avx512vbmi"},
+                                        zen4 = ice + std::vector<std::string>{"avx512_bf16"};
+  static const std::vector<Row> table = {
+      {"x86-64-v2", "x86-64-v2", "sse41", v2, 4, 16},
+      {"x86-64-v3", "x86-64-v3", "avx2-avx-f16c-fma-sse41", v3, 8, 16},
+      {"x86-64-v4", "x86-64-v4", "avx512-avx512_skylake-avx2-avx-f16c-fma-sse41", v4, 16, 32},
+      {"icelake-server", "icelake-server", "avx512-avx512_skylake-avx512_cannonlake-avx2-avx-f16c-fma-sse41", ice, 16, 32},
+      {"znver4", "znver4", "avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx2-avx-f16c-fma-sse41", zen4, 16, 32},
+      {"sapphirerapids", "sapphirerapids",
+       "avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx512_sapphirerapids-avx2-avx-f16c-fma-sse41",
+       zen4 + std::vector<std::string>{"avx_vnni"}, 16, 32},
+  };
+  return table;
+}
+
+static bool machineHas(const std::string &name) {
+  __builtin_cpu_init();
+  bool v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
+  bool v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+  bool ice = v4 && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512ifma") &&
+             __builtin_cpu_supports("avx512vbmi");
+  bool amd = __builtin_cpu_is("amd"), bf16 = ice && __builtin_cpu_supports("avx512bf16");
+  if (name == "x86-64-v2")
+    return v2;
+  if (name == "x86-64-v3")
+    return v3;
+  if (name == "x86-64-v4")
+    return v4;
+  if (name == "icelake-server")
+    return ice;
+  return name == "znver4" ? bf16 && amd : bf16 && !amd;
+}
+
+std::vector<std::string> cpuTargetNames() {
+  std::vector<std::string> names = {"native"};
+  for (const Row &row : rows())
+    names.push_back(row.name);
+  return names;
+}
+
+CpuTarget cpuTarget(const std::string &name) {
+  const Row *found = nullptr;
+  for (const Row &row : rows())
+    if (name == "native" ? machineHas(row.name) : name == row.name)
+      found = &row;
+  if (!found && name == "native")
+    throw std::runtime_error("this machine is older than x86-64-v2, the oldest CPU that Quern compiles for");
+  if (!found) {
+    std::string list;
+    for (const std::string &known : cpuTargetNames())
+      list += (list.empty() ? "" : ", ") + known;
+    throw std::runtime_error("unknown target '" + name + "'; there are " + list);
+  }
+  return {name,
+          std::string("x86-64-linux-") + found->halide,
+          found->llvmCpu,
+          found->features,
+          found->vector,
+          found->registers};
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,273 @@
+// Takes: calls that name operations. Gives: the graph that reading a quern.kernel of the same operations would.
+#include "tests/codegen/GraphMaker.h"
+
+#include <algorithm>
+#include <set>
+
+namespace quern::codegen {
+
+std::vector<std::optional<int64_t>> denseStrides(const std::vector<Dim> &dims) {
+  std::vector<std::optional<int64_t>> strides(dims.size());
+  std::optional<int64_t> stride = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride = stride && dims[i].fixed() ? std::optional<int64_t>(*stride * *dims[i].fixed()) : std::nullopt;
+  }
+  return strides;
+}
+
+int GraphMaker::add(Node node) {
+  graph.nodes.push_back(std::move(node));
+  return static_cast<int>(graph.nodes.size()) - 1;
+}
+
+int GraphMaker::argument(Kind kind, std::vector<Dim> dims, std::vector<std::optional<int64_t>> strides) {
+  graph.argumentLayouts.push_back({false, strides.empty() ? denseStrides(dims) : strides, 0});
+  return add({Op::Argument, kind, dims});
+}
+
+int GraphMaker::weight(std::vector<Dim> dims, int64_t tile) {
+  graph.argumentLayouts.push_back({true, {}, tile});
+  return add({Op::Argument, Kind::Real, dims});
+}
+
+int GraphMaker::leaf(Op op, Kind kind, std::vector<Dim> dims, std::vector<double> numbers, int64_t integer) {
+  Node node{op, kind, dims};
+  node.numbers = numbers;
+  node.integer = integer;
+  return add(node);
+}
+
+int GraphMaker::size(const ir::Size &size) {
+  Node node{Op::Size, Kind::Int, {}};
+  node.size = size;
+  return add(node);
+}
+
+std::vector<Dim> GraphMaker::unionOf(const std::vector<int> &operands) const {
+  size_t widest = 0;
+  for (size_t i = 1; i < operands.size(); ++i)
+    if (graph.nodes[operands[i]].dims.size() > graph.nodes[operands[widest]].dims.size())
+      widest = i;
+  std::vector<Dim> dims = graph.nodes[operands[widest]].dims;
+  for (int operand : operands)
+    for (const Dim &dim : graph.nodes[operand].dims)
+      if (std::none_of(dims.begin(), dims.end(), [&](const Dim &known) { return known.name == dim.name; }))
+        dims.push_back(dim);
+  return dims;
+}
+
+int GraphMaker::elementwise(Op op, std::vector<int> operands) {
+  auto wider = [&](size_t from) {
+    Kind kind = graph.nodes[operands[from]].kind;
+    for (size_t i = from; i < operands.size(); ++i)
+      if (graph.nodes[operands[i]].kind == Kind::Real)
+        kind = Kind::Real;
+    return kind;
+  };
+  static const std::set<Op> keeps = {Op::Neg, Op::Abs, Op::Add, Op::Sub, Op::Mul, Op::Max, Op::Min};
+  static const std::set<Op> integers = {Op::Floor, Op::Ceil, Op::Round, Op::ToInt, Op::FloorDiv, Op::Mod};
+  static const std::set<Op> bools = {Op::Not, Op::And, Op::Or, Op::Compare};
+  Kind kind = keeps.count(op)       ? wider(0)
+              : op == Op::Where     ? wider(1)
+              : integers.count(op)  ? Kind::Int
+              : bools.count(op)     ? Kind::Bool
+                                    : Kind::Real;
+  Node node{op, kind, unionOf(operands)};
+  node.operands = operands;
+  return add(node);
+}
+
+int GraphMaker::compare(Predicate predicate, int a, int b) {
+  int node = elementwise(Op::Compare, {a, b});
+  graph.nodes[node].predicate = predicate;
+  return node;
+}
+
+static std::vector<Dim> without(const std::vector<Dim> &dims, const std::vector<std::string> &names) {
+  std::vector<Dim> kept;
+  for (const Dim &dim : dims)
+    if (std::find(names.begin(), names.end(), dim.name) == names.end())
+      kept.push_back(dim);
+  return kept;
+}
+
+int GraphMaker::reduce(Reduction reduction, int x, std::vector<std::string> over) {
+  Node node{Op::Reduce, reduction == Reduction::Mean ? Kind::Real : graph.nodes[x].kind, without(graph.nodes[x].dims, over)};
+  node.operands = {x};
+  node.names = over;
+  node.reduction = reduction;
+  return add(node);
+}
+
+int GraphMaker::contract(int a, int b, std::vector<std::string> over) {
+  Node node{Op::Contract, Kind::Real, without(unionOf({a, b}), over)};
+  node.operands = {a, b};
+  node.names = over;
+  return add(node);
+}
+
+int GraphMaker::softmax(int x, std::vector<std::string> over) {
+  Node node{Op::Softmax, Kind::Real, graph.nodes[x].dims};
+  node.operands = {x};
+  node.names = over;
+  return add(node);
+}
+
+int GraphMaker::cumsum(int x, std::string along) {
+  Node node{Op::Cumsum, graph.nodes[x].kind, graph.nodes[x].dims};
+  node.operands = {x};
+  node.names = {along};
+  return add(node);
+}
+
+int GraphMaker::argmax(int x, std::string along) {
+  Node node{Op::Argmax, Kind::Int, without(graph.nodes[x].dims, {along})};
+  node.operands = {x};
+  node.names = {along};
+  return add(node);
+}
+
+std::pair<int, int> GraphMaker::topK(int x, std::string from, Dim into) {
+  std::vector<Dim> dims = without(graph.nodes[x].dims, {from});
+  dims.push_back(into);
+  Node node{Op::TopK, graph.nodes[x].kind, dims};
+  node.operands = {x};
+  node.names = {from};
+  node.into = {into};
+  int values = add(node);
+  node.op = Op::TopKPositions;
+  node.kind = Kind::Int;
+  return {values, add(node)};
+}
+
+static Node shapeNode(Op op, const Node &x, int operand) {
+  Node node{op, x.kind, x.dims};
+  node.operands = {operand};
+  return node;
+}
+
+int GraphMaker::rename(int x, std::string from, Dim to) {
+  Node node = shapeNode(Op::Rename, graph.nodes[x], x);
+  node.dims[node.find(from)] = to;
+  node.names = {from};
+  node.into = {to};
+  return add(node);
+}
+
+int GraphMaker::split(int x, std::string dim, std::vector<Dim> into) {
+  Node node = shapeNode(Op::Split, graph.nodes[x], x);
+  int at = node.find(dim);
+  node.dims.erase(node.dims.begin() + at);
+  node.dims.insert(node.dims.begin() + at, into.begin(), into.end());
+  node.names = {dim};
+  node.into = into;
+  return add(node);
+}
+
+int GraphMaker::merge(int x, std::vector<std::string> dims, Dim into) {
+  Node node = shapeNode(Op::Merge, graph.nodes[x], x);
+  int at = node.find(dims[0]);
+  node.dims[at] = into;
+  node.dims = without(node.dims, dims);
+  node.names = dims;
+  node.into = {into};
+  return add(node);
+}
+
+int GraphMaker::cut(int x, std::string dim, const ir::Size &offset, Dim into) {
+  Node node = shapeNode(Op::Cut, graph.nodes[x], x);
+  node.dims[node.find(dim)] = into;
+  node.names = {dim};
+  node.into = {into};
+  node.size = offset;
+  return add(node);
+}
+
+int GraphMaker::concat(std::vector<int> xs, std::vector<std::string> parts, Dim into) {
+  Node node{Op::Concat, graph.nodes[xs[0]].kind, {}};
+  size_t widest = 0;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    if (graph.nodes[xs[i]].kind == Kind::Real)
+      node.kind = Kind::Real;
+    if (graph.nodes[xs[i]].dims.size() > graph.nodes[xs[widest]].dims.size())
+      widest = i;
+  }
+  node.dims = graph.nodes[xs[widest]].dims;
+  node.dims[node.find(parts[widest])] = into;
+  for (size_t i = 0; i < xs.size(); ++i)
+    for (const Dim &dim : graph.nodes[xs[i]].dims)
+      if (dim.name != parts[i] && !node.has(dim.name))
+        node.dims.push_back(dim);
+  node.operands = xs;
+  node.names = parts;
+  node.into = {into};
+  return add(node);
+}
+
+int GraphMaker::unit(int x, Dim into) {
+  Node node = shapeNode(Op::Unit, graph.nodes[x], x);
+  node.dims.push_back(into);
+  node.into = {into};
+  return add(node);
+}
+
+int GraphMaker::squeeze(int x, std::string dim) {
+  Node node = shapeNode(Op::Squeeze, graph.nodes[x], x);
+  node.dims = without(node.dims, {dim});
+  node.names = {dim};
+  return add(node);
+}
+
+int GraphMaker::gather(int x, int positions, std::string dim) {
+  Node node = shapeNode(Op::Gather, graph.nodes[x], x);
+  node.dims.clear();
+  const Node &at = graph.nodes[positions];
+  for (const Dim &own : graph.nodes[x].dims) {
+    if (own.name == dim)
+      node.dims.insert(node.dims.end(), at.dims.begin(), at.dims.end());
+    else if (!at.has(own.name))
+      node.dims.push_back(own);
+  }
+  node.operands = {x, positions};
+  node.names = {dim};
+  return add(node);
+}
+
+int GraphMaker::expand(int x, std::vector<Dim> dims) {
+  Node node = shapeNode(Op::Expand, graph.nodes[x], x);
+  node.dims = dims;
+  return add(node);
+}
+
+int GraphMaker::permute(int x, std::vector<std::string> order) {
+  Node node = shapeNode(Op::Permute, graph.nodes[x], x);
+  node.dims.clear();
+  for (const std::string &name : order)
+    node.dims.push_back(graph.nodes[x].dims[graph.nodes[x].find(name)]);
+  return add(node);
+}
+
+void GraphMaker::yield(int node, std::vector<std::optional<int64_t>> strides) {
+  graph.results.push_back(node);
+  graph.resultLayouts.push_back({false, strides.empty() ? denseStrides(graph.nodes[node].dims) : strides, 0});
+}
+
+KernelGraph &GraphMaker::finish(const std::string &name) {
+  std::set<std::string> symbols;
+  auto collect = [&](const ir::Size &size) {
+    for (const std::string &symbol : size.symbols())
+      symbols.insert(symbol);
+  };
+  for (const Node &node : graph.nodes) {
+    for (const Dim &dim : node.dims)
+      collect(dim.size);
+    collect(node.size);
+  }
+  graph.name = name;
+  graph.text = name;
+  graph.symbols.assign(symbols.begin(), symbols.end());
+  return graph;
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,56 @@
+// Kernels for tests, made without MLIR: each call adds a node and gives its number; dimensions follow by name.
+#ifndef QUERN_TESTS_CODEGEN_GRAPHMAKER_H
+#define QUERN_TESTS_CODEGEN_GRAPHMAKER_H
+
+#include "codegen/KernelGraph.h"
+
+namespace quern::codegen {
+
+class GraphMaker {
+public:
+  KernelGraph graph;
+
+  /// Arguments come before all else. Dense unless strides are given.
+  int argument(Kind kind, std::vector<Dim> dims, std::vector<std::optional<int64_t>> strides = {});
+  int weight(std::vector<Dim> dims, int64_t tile); ///< packed
+  int constant(double value) { return leaf(Op::Const, Kind::Real, {}, {value}, 0); }
+  int integer(int64_t value) { return leaf(Op::Const, Kind::Int, {}, {}, value); }
+  int flag(bool value) { return leaf(Op::Const, Kind::Bool, {}, {}, value); }
+  int values(Dim dim, std::vector<double> numbers) { return leaf(Op::Values, Kind::Real, {dim}, numbers, 0); }
+  int size(const ir::Size &size);
+  int index(Dim dim) { return leaf(Op::Index, Kind::Int, {dim}, {}, 0); }
+
+  int elementwise(Op op, std::vector<int> operands);
+  int compare(Predicate predicate, int a, int b);
+  int reduce(Reduction reduction, int x, std::vector<std::string> over);
+  int contract(int a, int b, std::vector<std::string> over);
+  int softmax(int x, std::vector<std::string> over);
+  int cumsum(int x, std::string along);
+  int argmax(int x, std::string along);
+  std::pair<int, int> topK(int x, std::string from, Dim into);
+  int rename(int x, std::string from, Dim to);
+  int split(int x, std::string dim, std::vector<Dim> into);
+  int merge(int x, std::vector<std::string> dims, Dim into);
+  int cut(int x, std::string dim, const ir::Size &offset, Dim into);
+  int concat(std::vector<int> xs, std::vector<std::string> parts, Dim into);
+  int unit(int x, Dim into);
+  int squeeze(int x, std::string dim);
+  int gather(int x, int positions, std::string dim);
+  int expand(int x, std::vector<Dim> dims);
+  int permute(int x, std::vector<std::string> order);
+
+  void yield(int node, std::vector<std::optional<int64_t>> strides = {});
+  /// Collects symbols; the graph is then ready to build.
+  KernelGraph &finish(const std::string &name);
+
+private:
+  int add(Node node);
+  int leaf(Op op, Kind kind, std::vector<Dim> dims, std::vector<double> numbers, int64_t integer);
+  std::vector<Dim> unionOf(const std::vector<int> &operands) const;
+};
+
+/// Strides of a dense tensor, where they are fixed.
+std::vector<std::optional<int64_t>> denseStrides(const std::vector<Dim> &dims);
+
+} // namespace quern::codegen
+#endif

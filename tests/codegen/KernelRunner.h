@@ -1,0 +1,39 @@
+// Compiles one kernel to a shared library, loads it and runs it on given tensors.
+#ifndef QUERN_TESTS_CODEGEN_KERNELRUNNER_H
+#define QUERN_TESTS_CODEGEN_KERNELRUNNER_H
+
+#include "codegen/EmitKernel.h"
+#include "tests/codegen/Reference.h"
+
+#include <memory>
+
+namespace quern::codegen {
+
+class KernelRunner {
+public:
+  /// Compiles; `graph` must outlive this.
+  KernelRunner(const KernelGraph &graph, const CpuTarget &target = cpuTarget("native"),
+               const ScheduleTable &schedules = ScheduleTable::standard());
+  ~KernelRunner();
+  KernelRunner(const KernelRunner &) = delete;
+
+  /// Gives room for arguments and results, in their layouts, and fills the arguments.
+  void bind(const Lengths &lengths, const std::vector<DenseTensor> &arguments);
+  int run();
+  DenseTensor result(size_t i) const;
+  double compileSeconds = 0;
+
+private:
+  struct Buffer;
+  const KernelGraph &graph;
+  std::string folder;
+  void *library = nullptr, *function = nullptr;
+  Lengths lengths;
+  std::vector<std::unique_ptr<Buffer>> buffers; ///< arguments, then results
+};
+
+/// Deterministic values: reals in [-1, 1), ints in [0, 7), bools.
+DenseTensor randomTensor(const Node &node, const Lengths &lengths, uint64_t seed);
+
+} // namespace quern::codegen
+#endif

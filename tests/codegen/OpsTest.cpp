@@ -1,0 +1,200 @@
+// Every operation alone, at awkward sizes.
+#include "tests/codegen/Check.h"
+
+#include <limits>
+
+using namespace quern::codegen;
+using quern::ir::Size;
+
+static const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}}, {{"B", 2}, {"T", 7}}, {{"B", 3}, {"T", 33}}};
+
+/// Values that show the edges of functions.
+static std::vector<DenseTensor> edges(std::vector<double> values) {
+  return {{{static_cast<int64_t>(values.size())}, values}};
+}
+
+TEST(Elementwise, Functions) {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> all = {0, -0.0, 1e-30, 1e-6f, 0.1f, 0.5f, 0.62f, 0.63f, 0.99f, 1.01f, 1.5f, 2, 3.7f, 4.2f, 10, 20.5f, 80, 88.5f, 100,
+                             1000, 31415.93f, inf, nan, -1e-6f, -0.1f, -0.5f, -0.7f, -0.999f, -1.5f, -2.5f, -5, -10, -87, -95, -110, -inf};
+  for (double &v : all)
+    v = static_cast<float>(v);
+  for (Op op : {Op::Neg, Op::Abs, Op::Exp, Op::Log, Op::Log1p, Op::Sqrt, Op::Sin, Op::Cos, Op::Tanh, Op::Sigmoid, Op::Erf}) {
+    GraphMaker g;
+    int x = g.argument(Kind::Real, {dim("N", all.size())});
+    g.yield(g.elementwise(op, {x}));
+    std::vector<DenseTensor> given = edges(all);
+    checkKernel(g.finish("unary" + std::to_string(int(op))), {{}}, 4e-7, cpuTarget("native"), &given);
+  }
+}
+
+TEST(Elementwise, ToIntegers) {
+  std::vector<double> all = {0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 3.2f, -3.2f, 7.9f, -7.9f, 100000.5, -0.1f};
+  for (Op op : {Op::Floor, Op::Ceil, Op::Round, Op::ToInt}) {
+    GraphMaker g;
+    int x = g.argument(Kind::Real, {dim("N", all.size())});
+    g.yield(g.elementwise(op, {x}));
+    std::vector<DenseTensor> given = edges(all);
+    checkKernel(g.finish("toint" + std::to_string(int(op))), {{}}, 0, cpuTarget("native"), &given);
+  }
+}
+
+TEST(Elementwise, BinaryByName) {
+  for (Op op : {Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Max, Op::Min}) {
+    GraphMaker g;
+    int a = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", 19)}), b = g.argument(Kind::Real, {dim("D", 19), dim("T")});
+    g.yield(g.elementwise(op, {a, b}));
+    checkKernel(g.finish("binary" + std::to_string(int(op))), lengths);
+  }
+}
+
+TEST(Elementwise, IntegersDivideDown) {
+  for (Op op : {Op::FloorDiv, Op::Mod, Op::Add, Op::Sub, Op::Mul, Op::Max, Op::Min, Op::Div}) {
+    GraphMaker g;
+    int a = g.argument(Kind::Int, {dim("N", 8)}), b = g.argument(Kind::Int, {dim("N", 8)});
+    g.yield(g.elementwise(op, {a, b}));
+    std::vector<DenseTensor> given = {{{8}, {7, -7, 7, -7, 6, -6, 0, 5}}, {{8}, {2, 2, -2, -2, 3, 3, 5, 7}}};
+    checkKernel(g.finish("integers" + std::to_string(int(op))), {{}}, 1e-7, cpuTarget("native"), &given);
+  }
+}
+
+TEST(Elementwise, Powers) {
+  for (double e : {2.0, 3.0, 0.5, -0.5, -1.0, 7.0, 0.3}) {
+    GraphMaker g;
+    int a = g.elementwise(Op::Abs, {g.argument(Kind::Real, {dim("T"), dim("N", 9)})});
+    g.yield(g.elementwise(Op::Pow, {a, g.constant(e)}));
+    checkKernel(g.finish("power"), lengths, 1e-6);
+  }
+}
+
+TEST(Elementwise, ComparisonsAndChoice) {
+  for (Predicate p : {Predicate::Lt, Predicate::Le, Predicate::Gt, Predicate::Ge, Predicate::Eq, Predicate::Ne}) {
+    GraphMaker g;
+    int a = g.argument(Kind::Int, {dim("T"), dim("N", 21)}), b = g.argument(Kind::Int, {dim("N", 21)});
+    int m = g.argument(Kind::Bool, {dim("T")});
+    int c = g.elementwise(Op::Or, {g.elementwise(Op::And, {g.compare(p, a, b), m}), g.elementwise(Op::Not, {m})});
+    g.yield(c);
+    g.yield(g.elementwise(Op::Where, {c, g.elementwise(Op::ToReal, {a}), g.constant(0.25)}));
+    checkKernel(g.finish("compare"), lengths);
+  }
+}
+
+TEST(Elementwise, WhereTakesNothingFromTheOtherSide) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("N", 5)});
+  int good = g.compare(Predicate::Gt, x, g.constant(0));
+  g.yield(g.elementwise(Op::Where, {good, g.elementwise(Op::Log, {x}), g.constant(-INFINITY)}));
+  std::vector<DenseTensor> given = edges({1, -1, 0, 2, NAN});
+  checkKernel(g.finish("where"), {{}}, 1e-6, cpuTarget("native"), &given);
+}
+
+TEST(Elementwise, PositionsSizesAndTables) {
+  GraphMaker g;
+  Size past = Size::symbol("past"), T = Size::symbol("T");
+  int t = g.elementwise(Op::Add, {g.index(dim("T")), g.size(past)});
+  int table = g.values(dim("J", 3), {0.5, 1.5, -2});
+  g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::ToReal, {t}), table}));
+  g.yield(g.elementwise(Op::Add, {t, g.size(T * Size(2) - Size(1))}));
+  checkKernel(g.finish("positions"), {{{"T", 1}, {"past", 5}}, {{"T", 18}, {"past", 0}}});
+}
+
+TEST(Reduce, EveryKindAlongEveryDim) {
+  for (Reduction r : {Reduction::Sum, Reduction::Mean, Reduction::Max, Reduction::Min})
+    for (std::vector<std::string> over : std::vector<std::vector<std::string>>{{"D"}, {"T"}, {"T", "D"}, {"B", "D"}, {"B", "T", "D"}})
+      for (int64_t width : {5, 48}) {
+        GraphMaker g;
+        int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", width)});
+        g.yield(g.reduce(r, x, over));
+        checkKernel(g.finish("reduce"), lengths, 5e-6);
+      }
+}
+
+TEST(Reduce, LogicAndIntegers) {
+  for (Reduction r : {Reduction::Any, Reduction::All}) {
+    GraphMaker g;
+    int x = g.argument(Kind::Bool, {dim("T"), dim("D", 3)});
+    g.yield(g.reduce(r, x, {"D"}));
+    g.yield(g.reduce(r, x, {"T"}));
+    checkKernel(g.finish("logic"), lengths);
+  }
+  for (Reduction r : {Reduction::Sum, Reduction::Max, Reduction::Min, Reduction::Mean}) {
+    GraphMaker g;
+    int x = g.argument(Kind::Int, {dim("T"), dim("D", 37)});
+    g.yield(g.reduce(r, x, {"D"}));
+    checkKernel(g.finish("integers"), lengths);
+  }
+}
+
+TEST(Reduce, MaskedMaximumIsMinusInfinity) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("T"), dim("D", 32)}), m = g.argument(Kind::Bool, {dim("T")});
+  g.yield(g.reduce(Reduction::Max, g.elementwise(Op::Where, {m, x, g.constant(-INFINITY)}), {"D"}));
+  checkKernel(g.finish("masked"), lengths);
+}
+
+TEST(Softmax, OneAndSeveralDims) {
+  for (std::vector<std::string> over : std::vector<std::vector<std::string>>{{"D"}, {"T"}, {"T", "D"}})
+    for (int64_t width : {3, 100}) {
+      GraphMaker g;
+      int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", width)});
+      g.yield(g.softmax(x, over));
+      checkKernel(g.finish("softmax"), lengths);
+    }
+}
+
+TEST(Softmax, OverNothingIsZero) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("T"), dim("D", 20)}), m = g.argument(Kind::Bool, {dim("T")});
+  g.yield(g.softmax(g.elementwise(Op::Where, {m, x, g.constant(-INFINITY)}), {"D"}));
+  checkKernel(g.finish("softmax0"), lengths);
+}
+
+TEST(Scan, CumsumArgmaxTopK) {
+  for (Kind kind : {Kind::Real, Kind::Int}) {
+    GraphMaker g;
+    int x = g.argument(kind, {dim("B"), dim("T"), dim("D", 11)});
+    g.yield(g.cumsum(x, "T"));
+    g.yield(g.cumsum(x, "D"));
+    g.yield(g.argmax(x, "D"));
+    g.yield(g.argmax(x, "T"));
+    auto [values, positions] = g.topK(x, "D", dim("C", 4));
+    g.yield(values);
+    g.yield(positions);
+    checkKernel(g.finish("scan"), lengths, 5e-6);
+  }
+}
+
+TEST(Shape, Everything) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", 24)});
+  int y = g.argument(Kind::Real, {dim("T"), dim("E", 5)});
+  int split = g.split(x, "D", {dim("H", 2), dim("R", 3), dim("K", 4)});
+  g.yield(g.permute(split, {"H", "B", "K", "T", "R"}));
+  g.yield(g.merge(g.permute(split, {"B", "T", "K", "H", "R"}), {"H", "K"}, dim("M", 8)));
+  g.yield(g.cut(x, "D", Size(7), dim("P", 9)));
+  g.yield(g.concat({x, y}, {"D", "E"}, dim("N", 29)));
+  g.yield(g.elementwise(Op::Add, {g.concat({g.cut(x, "D", Size(12), dim("P", 12)), g.cut(x, "D", Size(0), dim("Q", 12))}, {"P", "Q"}, dim("D", 24)), x}));
+  g.yield(g.rename(x, "D", dim("W", 24)));
+  g.yield(g.squeeze(g.unit(x, dim("U", 1)), "U"));
+  g.yield(g.expand(y, {dim("Z", 3), dim("T"), dim("E", 5)}));
+  checkKernel(g.finish("shape"), lengths);
+}
+
+TEST(Shape, GatherClampsPositions) {
+  GraphMaker g;
+  int table = g.argument(Kind::Real, {dim("V", 6), dim("D", 10)}), tokens = g.argument(Kind::Int, {dim("T")});
+  g.yield(g.gather(table, tokens, "V"));
+  checkKernel(g.finish("gather"), lengths);
+  GraphMaker h;
+  int t = h.argument(Kind::Real, {dim("V", 6)}), p = h.argument(Kind::Int, {dim("N", 4)});
+  h.yield(h.gather(t, p, "V"));
+  std::vector<DenseTensor> given = {{{6}, {0, 1, 2, 3, 4, 5}}, {{4}, {-5, 2, 6, 1 << 30}}};
+  checkKernel(h.finish("clamped"), {{}}, 0, cpuTarget("native"), &given);
+}
+
+TEST(Shape, SharedDimsOfAGatherGoTogether) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("B"), dim("E", 5), dim("D", 6)}), p = g.argument(Kind::Int, {dim("B"), dim("C", 2)});
+  g.yield(g.gather(x, p, "E"));
+  checkKernel(g.finish("together"), {{{"B", 1}}, {{"B", 4}}});
+}

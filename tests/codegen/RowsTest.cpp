@@ -1,0 +1,53 @@
+// Kernels whose sums run within rows: norms, log-softmax; and chains that mix everything.
+#include "tests/codegen/Check.h"
+
+using namespace quern::codegen;
+
+static const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}}, {{"B", 2}, {"T", 3}}, {{"B", 1}, {"T", 130}}};
+
+TEST(Rows, LayerNorm) {
+  for (int64_t width : {1, 7, 64, 100}) {
+    GraphMaker g;
+    int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", width)}), r = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", width)});
+    int w = g.argument(Kind::Real, {dim("D", width)}), b = g.argument(Kind::Real, {dim("D", width)});
+    int h = g.elementwise(Op::Add, {x, r});
+    int c = g.elementwise(Op::Sub, {h, g.reduce(Reduction::Mean, h, {"D"})});
+    int variance = g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {c, c}), {"D"});
+    int y = g.elementwise(Op::Div, {c, g.elementwise(Op::Sqrt, {g.elementwise(Op::Add, {variance, g.constant(1e-3)})})});
+    g.yield(g.elementwise(Op::Add, {g.elementwise(Op::Mul, {y, w}), b}));
+    checkKernel(g.finish("layernorm"), lengths, 1e-5);
+  }
+}
+
+TEST(Rows, NormOverTwoDims) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("H", 3), dim("K", 8)});
+  int s = g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {x, x}), {"H", "K"});
+  g.yield(g.elementwise(Op::Div, {x, g.elementwise(Op::Sqrt, {s})}));
+  checkKernel(g.finish("norm2"), lengths, 1e-5);
+}
+
+TEST(Rows, LogSoftmaxPicked) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("T"), dim("V", 7)}), labels = g.argument(Kind::Int, {dim("T")});
+  int c = g.elementwise(Op::Sub, {x, g.reduce(Reduction::Max, x, {"V"})});
+  int logs = g.elementwise(Op::Sub, {c, g.elementwise(Op::Log, {g.reduce(Reduction::Sum, g.elementwise(Op::Exp, {c}), {"V"})})});
+  g.yield(g.gather(logs, labels, "V"));
+  checkKernel(g.finish("logsoftmax"), {{{"T", 1}}, {{"T", 40}}}, 1e-5);
+}
+
+TEST(Rows, ArgmaxOfASoftmax) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("T"), dim("V", 50)});
+  g.yield(g.argmax(g.softmax(x, {"V"}), "V"));
+  checkKernel(g.finish("choice"), {{{"T", 1}}, {{"T", 40}}});
+}
+
+TEST(Rows, TopKOfRouterScores) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("T"), dim("E", 8)});
+  auto [values, positions] = g.topK(g.softmax(x, {"E"}), "E", dim("C", 2));
+  g.yield(g.elementwise(Op::Div, {values, g.reduce(Reduction::Sum, values, {"C"})}));
+  g.yield(positions);
+  checkKernel(g.finish("router"), {{{"T", 1}}, {{"T", 40}}});
+}

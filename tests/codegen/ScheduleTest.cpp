@@ -1,0 +1,54 @@
+// Schedules and targets: what is read, and what is said about what cannot be.
+#include "codegen/Layouts.h"
+#include "codegen/Schedule.h"
+#include "codegen/Targets.h"
+
+#include <gtest/gtest.h>
+
+using namespace quern::codegen;
+
+static std::string failure(const std::string &text) {
+  try {
+    ScheduleTable table;
+    table.add(text, "mine.txt");
+    return "";
+  } catch (const std::exception &error) {
+    return error.what();
+  }
+}
+
+TEST(Schedule, LaterLinesOverrideWhereTheyApply) {
+  ScheduleTable table = ScheduleTable::standard();
+  table.add("contract inner > 100 outer < 50 : rows 3\n", "mine.txt");
+  EXPECT_EQ(table.find("contract", {{"vector", 16}, {"inner", 200}, {"outer", 20}})["rows"], 3);
+  EXPECT_EQ(table.find("contract", {{"vector", 16}, {"inner", 200}, {"outer", 60}})["rows"], 6);
+}
+
+TEST(Schedule, MistakesHaveAPlace) {
+  EXPECT_EQ(failure("map : work 1\nmatrix : rows 3"), "mine.txt:2: 'matrix' is no family; there are attention, contract, map and row");
+  EXPECT_EQ(failure("map : work"), "mine.txt:1: 'work' has no number");
+  EXPECT_EQ(failure("map : work x"), "mine.txt:1: 'x' is no number between 1 and 16777216");
+  EXPECT_EQ(failure("map vector 3 : work 1"), "mine.txt:1: a condition reads FACT = NUMBER, FACT < NUMBER or FACT > NUMBER");
+  EXPECT_EQ(failure("map work 3"), "mine.txt:1: a condition reads FACT = NUMBER, FACT < NUMBER or FACT > NUMBER");
+}
+
+TEST(Targets, NamesAndRefusal) {
+  EXPECT_EQ(cpuTarget("x86-64-v3").vector, 8);
+  EXPECT_NO_THROW(cpuTarget("native"));
+  try {
+    cpuTarget("z80");
+    FAIL();
+  } catch (const std::exception &error) {
+    EXPECT_EQ(std::string(error.what()),
+              "unknown target 'z80'; there are native, x86-64-v2, x86-64-v3, x86-64-v4, icelake-server, znver4, sapphirerapids");
+  }
+}
+
+TEST(Layouts, PaddingStaysSmall) {
+  ScheduleTable table = ScheduleTable::standard();
+  CpuTarget cpu = cpuTarget("x86-64-v4");
+  EXPECT_EQ(weightTile(768, 768, table, cpu), 64);
+  EXPECT_EQ(weightTile(80, 768, table, cpu), 16);
+  EXPECT_EQ(weightTile(3, 768, table, cpu), 16);
+  EXPECT_EQ(weightTile(1, 768, table, cpu), 0);
+}
