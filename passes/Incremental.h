@@ -51,11 +51,15 @@ private:
 class MemoryPlan {
 public:
   MemoryPlan(mlir::func::FuncOp function, const TimeAnalysis &analysis);
+  /// No text in it, and nothing that a loop carries: it can be made again along any label.
+  bool isMadeFromPositions(mlir::Value value);
   bool isStored(mlir::Value value) const { return stored.contains(value); }
   llvm::ArrayRef<mlir::Value> values() const { return stored.getArrayRef(); }
 
 private:
+  const TimeAnalysis &analysis;
   llvm::SetVector<mlir::Value> stored;
+  llvm::DenseMap<mlir::Value, bool> fromPositions;
 };
 
 /// Rewrites a causal function to its step form (IncrementalStep.cpp). Sizes still speak of the whole text.

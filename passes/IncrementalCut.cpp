@@ -8,9 +8,20 @@ using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
 
-MemoryPlan::MemoryPlan(func::FuncOp function, const TimeAnalysis &analysis) {
+bool MemoryPlan::isMadeFromPositions(Value value) {
+  if (analysis.times(value).empty())
+    return true;
+  if (auto known = fromPositions.find(value); known != fromPositions.end())
+    return known->second;
+  Operation *op = value.getDefiningOp();
+  bool is = op && op->getNumRegions() == 0 && !analysis.facts(value).data &&
+            llvm::all_of(op->getOperands(), [&](Value x) { return isMadeFromPositions(x); });
+  return fromPositions[value] = is;
+}
+
+MemoryPlan::MemoryPlan(func::FuncOp function, const TimeAnalysis &analysis) : analysis(analysis) {
   function.walk([&](RenameOp op) {
-    if (llvm::is_contained(names(op.getFrom()), analysis.time()) && analysis.facts(op.getX()).data)
+    if (llvm::is_contained(names(op.getFrom()), analysis.time()) && !isMadeFromPositions(op.getX()))
       stored.insert(op.getX());
   });
 }

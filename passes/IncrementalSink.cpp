@@ -65,6 +65,8 @@ private:
     for (OpResult result : op->getResults())
       if (times(result).size() == 1 && times(result)[0] != time)
         sink(result, isData);
+    if (auto rename = dyn_cast<RenameOp>(op))
+      backToTime(rename);
   }
 
   void overTwin(GatherOp gather) {
@@ -97,6 +99,21 @@ private:
     note(renamed, true);
     overTime[renamed] = version;
     result.replaceAllUsesExcept(renamed, renamed);
+  }
+
+  /// From T to a twin and back again: what was made on the way stays over T.
+  void backToTime(RenameOp op) {
+    if (times(op.getResult()) != SmallVector<DimAttr>{time})
+      return;
+    SmallVector<DimAttr> along = times(op.getX());
+    Value version = overTime.lookup(op.getX());
+    if (along.size() != 1 || along[0] == time || !version)
+      return;
+    OpBuilder builder(op);
+    builder.setInsertionPointAfter(op);
+    Value by = versionOfRename(op, time, builder);
+    if (by)
+      op.replaceAllUsesWith(by);
   }
 
   Value versionOf(Operation *op, unsigned number, DimAttr twin) {

@@ -63,7 +63,7 @@ private:
       (analysis.isTime(to) ? alongTime : others)[from.str()] = to;
     }
     Value x = op.getX();
-    if (!analysis.facts(x).data && isMadeFromPositions(x))
+    if (plan.isMadeFromPositions(x))
       return memory(x, all);
     OpBuilder builder(op);
     auto &[from, twin] = *alongTime.begin();
@@ -87,15 +87,6 @@ private:
       return value;
     return RenameOp::create(builder, location, relabelled(typeOf(value), table), value, builder.getStrArrayAttr(from),
                             builder.getArrayAttr(to));
-  }
-
-  /// No text in it, and nothing that a loop carries: it can be made again along another label.
-  bool isMadeFromPositions(Value value) {
-    if (analysis.times(value).empty())
-      return true;
-    Operation *op = value.getDefiningOp();
-    return op && op->getNumRegions() == 0 &&
-           llvm::all_of(op->getOperands(), [&](Value x) { return isMadeFromPositions(x); });
   }
 
   /// `value` with T standing for all positions so far (and other labels replaced): kept, or made again.

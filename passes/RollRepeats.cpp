@@ -36,7 +36,7 @@ struct Turn {
   /// The initial values, then every value the body captures, in order of first use.
   SmallVector<Value> outside;
   /// Names of the body's own dimensions, in order of first use; the signature speaks of them by number.
-  SmallVector<StringRef> labels;
+  std::vector<std::string> labels;
   int kind = 0; // equal bodies have equal kinds
 };
 
@@ -88,7 +88,7 @@ private:
       return put(known->second.getAsOpaquePointer());
     auto [at, isNew] = labelIds.try_emplace(name, turn.labels.size());
     if (isNew)
-      turn.labels.push_back(at->first());
+      turn.labels.push_back(name.str());
     put(uintptr_t(1));
     put(at->second);
   }
@@ -176,7 +176,7 @@ private:
 };
 
 /// `{label}` in a parameter's names follows the names of the body that stays.
-ArrayAttr renamed(ArrayAttr paths, ArrayRef<StringRef> from, ArrayRef<StringRef> to) {
+ArrayAttr renamed(ArrayAttr paths, ArrayRef<std::string> from, ArrayRef<std::string> to) {
   return cast<ArrayAttr>(paths.replace([&](StringAttr path) -> std::optional<Attribute> {
     std::string text = path.str(), out;
     for (size_t i = 0; i < text.size();) {
@@ -185,9 +185,9 @@ ArrayAttr renamed(ArrayAttr paths, ArrayRef<StringRef> from, ArrayRef<StringRef>
         out += text[i++];
         continue;
       }
-      StringRef label = StringRef(text).slice(i + 1, close);
+      std::string label = text.substr(i + 1, close - i - 1);
       auto at = llvm::find(from, label);
-      out += "{" + (at == from.end() ? label : to[at - from.begin()]).str() + "}";
+      out += "{" + (at == from.end() ? label : to[at - from.begin()]) + "}";
       i = close + 1;
     }
     return StringAttr::get(path.getContext(), out);
@@ -424,7 +424,6 @@ private:
       runs[cycle.begin + t].op.erase();
     for (size_t t = cycle.period; t < cycle.period * cycle.count; ++t)
       runs[cycle.begin + t].op = first[t % cycle.period].op;
-    (void)builder;
   }
 };
 
