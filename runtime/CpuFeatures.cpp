@@ -36,8 +36,7 @@ constexpr Row rows[] = {
     {"sse3", 1, 0, ECX, 0, None},           {"pclmul", 1, 0, ECX, 1, None},
     {"ssse3", 1, 0, ECX, 9, None},          {"fma", 1, 0, ECX, 12, Avx},
     {"cx16", 1, 0, ECX, 13, None},          {"sse4.1", 1, 0, ECX, 19, None},
-    {"sse41", 1, 0, ECX, 19, None},         {"sse4.2", 1, 0, ECX, 20, None},
-    {"sse42", 1, 0, ECX, 20, None},         {"movbe", 1, 0, ECX, 22, None},
+    {"sse4.2", 1, 0, ECX, 20, None},        {"movbe", 1, 0, ECX, 22, None},
     {"popcnt", 1, 0, ECX, 23, None},        {"aes", 1, 0, ECX, 25, None},
     {"avx", 1, 0, ECX, 28, Avx},            {"f16c", 1, 0, ECX, 29, Avx},
     {"rdrnd", 1, 0, ECX, 30, None},         {"bmi", 7, 0, EBX, 3, None},
@@ -53,8 +52,27 @@ constexpr Row rows[] = {
     {"avx512fp16", 7, 0, EDX, 23, Avx512},  {"amx-tile", 7, 0, EDX, 24, Amx},
     {"amx-int8", 7, 0, EDX, 25, Amx},       {"avxvnni", 7, 1, EAX, 4, Avx},
     {"avx512bf16", 7, 1, EAX, 5, Avx512},   {"lzcnt", 0x80000001, 0, ECX, 5, None},
-    {"prfchw", 0x80000001, 0, ECX, 8, None},
+    {"prfchw", 0x80000001, 0, ECX, 8, None}, {"pni", 1, 0, ECX, 0, None},
+    {"pclmulqdq", 1, 0, ECX, 1, None},      {"rdrand", 1, 0, ECX, 30, None},
+    {"bmi1", 7, 0, EBX, 3, None},           {"sha_ni", 7, 0, EBX, 29, None},
+    {"abm", 0x80000001, 0, ECX, 5, None},   {"3dnowprefetch", 0x80000001, 0, ECX, 8, None},
 };
+
+/// LLVM says avx512vnni and sse4.1, Linux avx512_vnni and sse4_1.
+bool sameFeature(std::string_view a, std::string_view b) {
+  auto isMark = [](char c) { return c == '.' || c == '_' || c == '-'; };
+  size_t i = 0, j = 0;
+  while (true) {
+    while (i < a.size() && isMark(a[i]))
+      ++i;
+    while (j < b.size() && isMark(b[j]))
+      ++j;
+    if (i == a.size() || j == b.size())
+      return i == a.size() && j == b.size();
+    if (a[i++] != b[j++])
+      return false;
+  }
+}
 
 uint64_t enabledStates() {
   unsigned a, b, c, d;
@@ -69,7 +87,7 @@ uint64_t enabledStates() {
 
 bool hasCpuFeature(const std::string &name) {
   for (const Row &row : rows) {
-    if (name != row.name)
+    if (!sameFeature(name, row.name))
       continue;
     unsigned values[4] = {0, 0, 0, 0};
     if (!__get_cpuid_count(row.leaf, row.subleaf, &values[0], &values[1], &values[2], &values[3]))

@@ -7,7 +7,7 @@
 
 namespace quern::runtime {
 
-/// Whether processor and system support the feature of LLVM's name ("avx512f", "fma"). Names that this table does not know
+/// Whether processor and system support the feature of LLVM's or Linux's name ("avx512f", "sse4_1"). Names that this table does not know
 /// count as absent: better a refusal than an illegal instruction.
 bool hasCpuFeature(const std::string &name);
 

@@ -122,7 +122,7 @@ private:
   }
 
   TensorInfo readTensor(const Json &json) const {
-    TensorInfo tensor{string(json, "name", ""), kind(json), dims(json), json.value("optional", false), {}};
+    TensorInfo tensor{string(json, "name", ""), kind(json), dims(json), json.value("optional", false), string(json, "default", ""), {}};
     if (json.contains("below") && json["below"].is_number_integer())
       tensor.below = json["below"].get<int64_t>();
     return tensor;

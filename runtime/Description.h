@@ -24,6 +24,7 @@ struct TensorInfo {
   Kind kind = Kind::Real;
   std::vector<SizeExpr> dims;
   bool optional = false;        // inputs: has a default
+  std::string fallback;         // the function that computes it
   std::optional<int64_t> below; // integer inputs: values are 0 .. below - 1
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace quern::runtime {
@@ -44,3 +45,13 @@ std::string quote(std::string_view text) {
 std::string systemMessage(int code) { return std::strerror(code); }
 
 } // namespace quern::runtime
+
+// libstdc++'s own handler prints the exception's type, and for that carries 50 KB of demangler into every program. What gets here is a bug; the
+// message and a core are enough.
+namespace __gnu_cxx {
+void __verbose_terminate_handler();
+void __verbose_terminate_handler() {
+  std::fputs("error: an exception was not caught\n", stderr);
+  std::abort();
+}
+} // namespace __gnu_cxx

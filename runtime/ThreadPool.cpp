@@ -9,12 +9,14 @@
 // `job` is never written while a worker may read it.
 #include "runtime/ThreadPool.h"
 
+#include "runtime/Memory.h"
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <string>
 
+#include <ctime>
 #include <sched.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -48,49 +50,37 @@ int measureSpins() {
   return std::clamp(int(50e-6 / each), 100, 20000);
 }
 
-/// The quota of one cgroup folder as processors, or infinity.
+/// The quota of one cgroup folder as processors, or infinity. "max 100000" and "-1" are none.
 double readQuota(const std::string &folder) {
-  double quota = -1, period = -1;
-  if (std::FILE *file = std::fopen((folder + "/cpu.max").c_str(), "re")) {
-    if (std::fscanf(file, "%lf %lf", &quota, &period) != 2)
-      quota = -1; // "max"
-    std::fclose(file);
-  } else if (std::FILE *first = std::fopen((folder + "/cpu.cfs_quota_us").c_str(), "re")) {
-    if (std::fscanf(first, "%lf", &quota) != 1)
-      quota = -1;
-    std::fclose(first);
-    if (std::FILE *second = std::fopen((folder + "/cpu.cfs_period_us").c_str(), "re")) {
-      if (std::fscanf(second, "%lf", &period) != 1)
-        period = -1;
-      std::fclose(second);
-    }
-  }
+  std::string text = readSmallFile(folder + "/cpu.max"); // v2: quota and period
+  if (text.empty())
+    text = readSmallFile(folder + "/cpu.cfs_quota_us") + " " + readSmallFile(folder + "/cpu.cfs_period_us"); // v1
+  char *end = nullptr;
+  double quota = std::strtod(text.c_str(), &end);
+  double period = std::strtod(end, nullptr);
   return quota > 0 && period > 0 ? quota / period : INFINITY;
 }
 
 /// The least quota of this process's groups and all that enclose them.
 double cgroupProcessors() {
   double least = std::min(readQuota("/sys/fs/cgroup"), readQuota("/sys/fs/cgroup/cpu"));
-  std::FILE *file = std::fopen("/proc/self/cgroup", "re");
-  if (!file)
-    return least;
-  char line[4096];
-  while (std::fgets(line, sizeof(line), file)) { // "0::/path" (v2) or "4:cpu,cpuacct:/path" (v1)
-    line[std::strcspn(line, "\n")] = 0;
-    char *controllers = std::strchr(line, ':');
-    char *path = controllers ? std::strchr(controllers + 1, ':') : nullptr;
-    if (!path)
+  std::string list = readSmallFile("/proc/self/cgroup"); // lines "0::/path" (v2) or "4:cpu,cpuacct:/path" (v1)
+  for (size_t at = 0; at < list.size();) {
+    std::string line = list.substr(at, list.find('\n', at) - at);
+    at += line.size() + 1;
+    size_t first = line.find(':'), second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos)
       continue;
-    std::string names(controllers + 1, path), at(path + 1);
+    std::string names = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
     if (!names.empty() && names.find("cpu") == std::string::npos)
       continue;
     std::string root = names.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + names;
-    while (at.size() > 1) {
-      least = std::min(least, readQuota(root + at));
-      at.resize(at.rfind('/') == 0 ? 1 : at.rfind('/'));
+    while (path.size() > 1) {
+      least = std::min(least, readQuota(root + path));
+      size_t slash = path.rfind('/');
+      path.resize(slash == std::string::npos || slash == 0 ? 1 : slash);
     }
   }
-  std::fclose(file);
   return least;
 }
 

@@ -1,0 +1,53 @@
+// The subcommands of an emitted program.
+#ifndef QUERN_RUNTIME_COMMANDS_H
+#define QUERN_RUNTIME_COMMANDS_H
+
+#include "runtime/Abi.h"
+#include "runtime/Options.h"
+#include "runtime/Session.h"
+#include "runtime/tokenizer/Tokenizer.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace quern::runtime {
+
+/// Everything that main does: picks the subcommand, turns exceptions into messages and exit statuses (0 done, 1 the input was wrong,
+/// 2 the machine cannot).
+int runProgram(const quern_program_table &table, int argumentCount, char **arguments);
+
+/// What subcommands share.
+struct Command {
+  const Program &program;
+  std::string executable; // its path, to find what lies in its tail or beside it
+  std::vector<std::string> arguments;
+
+  /// Weights as --weights says, or the program's own, or those beside it. Throws UserError if there are none.
+  std::unique_ptr<Weights> openWeights(const Options &options) const;
+  /// --tokenizer, or tokenizer.json beside the weights, in the program's tail or beside it; nothing if there is none.
+  std::optional<Tokenizer> openTokenizer(const Options &options) const;
+  /// The same, or a UserError about where it was looked for.
+  Tokenizer needTokenizer(const Options &options) const;
+  /// A file that lies beside the tokenizer or the weights; empty if there is none.
+  std::string findBeside(const Options &options, const std::string &name) const;
+};
+
+int generateCommand(const Command &command);
+int evalCommand(const Command &command);
+int embedCommand(const Command &command);
+int benchCommand(const Command &command);
+int infoCommand(const Command &command);
+
+/// "1,2,3". Throws UserError for anything else.
+std::vector<int> parseTokens(const std::string &text);
+/// Standard input to its end.
+std::string readStandardInput();
+/// "[1, 2, 3]".
+std::string jsonList(const std::vector<int> &numbers);
+/// A JSON string literal; what is no UTF-8 is replaced.
+std::string jsonString(std::string_view text);
+
+} // namespace quern::runtime
+#endif

@@ -1,0 +1,138 @@
+// `eval`: takes tensors by the names of a function's parameters. Gives: its results, as safetensors.
+#include "runtime/Commands.h"
+#include "runtime/Error.h"
+#include "runtime/Terminal.h"
+#include "runtime/ThreadPool.h"
+
+#include <algorithm>
+
+namespace quern::runtime {
+
+namespace {
+
+const std::vector<Options::Known> known = {{"--weights", "PATH", "a .safetensors file, an index of shards, or a folder with one"},
+                                           {"--input", "FILE", "the function's parameters as safetensors"},
+                                           {"--output", "FILE", "where the results go"},
+                                           {"--function", "NAME", "the function (forward; encode and then decode)"},
+                                           {"--threads", "N", "threads (all that this process may use)"},
+                                           {"--help", nullptr, "this"}};
+
+/// A stored tensor as the kind that the function takes.
+Value convert(const StoredTensor &tensor, const TensorInfo &wanted) {
+  Value value = Value::make(wanted.kind, tensor.shape);
+  bool fits = wanted.kind == Kind::Real ? isReal(tensor.dtype)
+              : wanted.kind == Kind::Int ? tensor.dtype == Dtype::I32 || tensor.dtype == Dtype::I64
+                                         : tensor.dtype == Dtype::BOOL || tensor.dtype == Dtype::I32 || tensor.dtype == Dtype::I64 ||
+                                               tensor.dtype == Dtype::U8;
+  if (!fits)
+    throw UserError("input " + describeTensor(wanted) + " cannot be read from the type " + dtypeName(tensor.dtype));
+  int64_t count = value.elements();
+  try {
+    if (wanted.kind == Kind::Real)
+      toFloat(tensor, 0, count, reinterpret_cast<float *>(value.data.data()));
+    else if (wanted.kind == Kind::Int)
+      toInt(tensor, 0, count, value.ints());
+    else
+      toBool(tensor, 0, count, value.data.data());
+  } catch (const UserError &error) {
+    throw UserError("input '" + wanted.name + "': " + error.what());
+  }
+  return value;
+}
+
+const TensorInfo *findInput(const FunctionInfo &function, const std::string &name) {
+  auto found = std::find_if(function.inputs.begin(), function.inputs.end(), [&](const TensorInfo &input) { return input.name == name; });
+  return found == function.inputs.end() ? nullptr : &*found;
+}
+
+/// The functions to run, in order, so that each can get the results of those before.
+std::vector<int> plan(const Description &d, const Options &options) {
+  if (options.has("--function")) {
+    std::string name = options.text("--function");
+    int number = d.findFunction(name);
+    if (number < 0 || d.functions[size_t(number)].role != "eval") {
+      std::vector<std::string> names;
+      std::string list;
+      for (const FunctionInfo &function : d.functions)
+        if (function.role == "eval") {
+          names.push_back(function.name);
+          list += (list.empty() ? "" : ", ") + function.name;
+        }
+      throw UserError("the model has no function " + quote(name) + didYouMean(name, names) + " (it has " + list + ")");
+    }
+    return {number};
+  }
+  std::vector<int> functions;
+  for (const char *name : {"encode", "decode", "forward"})
+    if (int number = d.findFunction(name); number >= 0)
+      functions.push_back(number);
+  for (size_t i = 0; i < d.functions.size() && functions.empty(); ++i)
+    if (d.functions[i].role == "eval")
+      functions.push_back(int(i));
+  if (functions.empty())
+    throw UserError("the program has no function to evaluate");
+  return functions;
+}
+
+} // namespace
+
+int evalCommand(const Command &command) {
+  Options options("eval", known);
+  options.parse(command.arguments);
+  if (options.has("--help")) {
+    writeOutput(options.usage("PROGRAM"));
+    return 0;
+  }
+  for (const char *name : {"--input", "--output"})
+    if (!options.has(name))
+      throw UserError(std::string("eval needs ") + name + " FILE");
+  ThreadPool::configure(int(options.integer("--threads", 0, 1, 1024)));
+  const Description &d = command.program.description;
+  std::vector<int> functions = plan(d, options);
+
+  // Names first: all that is wrong with them at once, before weights are touched.
+  std::map<std::string, StoredTensor> stored = readSafetensors(MappedFile::open(options.text("--input")));
+  std::string problems, takes;
+  std::map<std::string, bool> made; // results of functions that run before
+  for (int number : functions) {
+    const FunctionInfo &function = d.functions[size_t(number)];
+    takes += (takes.empty() ? "" : "; ") + function.name + " takes " + describeInputs(d, function);
+    for (const TensorInfo &input : function.inputs)
+      if (!input.optional && !stored.count(input.name) && !made.count(input.name))
+        problems += "the input '" + input.name + "' is missing; ";
+    for (const TensorInfo &output : function.outputs)
+      made[output.name] = true;
+  }
+  for (const auto &[name, tensor] : stored)
+    if (std::none_of(functions.begin(), functions.end(), [&, &name = name](int number) { return findInput(d.functions[size_t(number)], name); }))
+      problems += "there is no input " + quote(name) + "; ";
+  if (!problems.empty())
+    throw UserError(options.text("--input") + ": " + problems + takes);
+
+  Values results;
+  std::vector<std::pair<int, Values>> inputs;
+  for (int number : functions) {
+    Values own;
+    for (const TensorInfo &input : d.functions[size_t(number)].inputs)
+      if (auto found = stored.find(input.name); found != stored.end())
+        own[input.name] = convert(found->second, input);
+    inputs.emplace_back(number, std::move(own));
+  }
+  std::unique_ptr<Weights> weights = command.openWeights(options);
+  Session session(command.program, *weights);
+  for (auto &[number, own] : inputs) {
+    for (const TensorInfo &input : d.functions[size_t(number)].inputs)
+      if (!own.count(input.name) && results.count(input.name))
+        own[input.name] = results[input.name];
+    for (auto &[name, value] : session.evaluate(number, own))
+      results[name] = std::move(value);
+  }
+
+  std::vector<OutputTensor> outputs;
+  for (const auto &[name, value] : results)
+    outputs.push_back({name, value.kind == Kind::Real ? Dtype::F32 : value.kind == Kind::Int ? Dtype::I32 : Dtype::BOOL, value.shape, value.data.data()});
+  writeSafetensors(options.text("--output"), outputs);
+  return 0;
+}
+
+} // namespace quern::runtime

@@ -1,0 +1,202 @@
+// Takes: matched parameters (or a seed). Gives: the pointers that kernels get, packed in parallel where they want it.
+//
+// A dense f32 tensor is used where it is mapped: nothing is copied, nothing is read before a kernel asks. What kernels want packed is
+// written once, in [ceil(outer / tile)][inner][tile] order, so that a contraction reads it end to end; both orders of storage
+// ([out, in] and GPT-2's [in, out]) arrive through the strides. Equal slots (a tied head) share one copy.
+#include "runtime/Weights.h"
+
+#include "runtime/Error.h"
+#include "runtime/Terminal.h"
+#include "runtime/ThreadPool.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <tuple>
+
+namespace quern::runtime {
+
+namespace {
+
+uint64_t mix(uint64_t x) { // splitmix64's finaliser (Steele, Lea and Flood 2014)
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+  return x ^ x >> 31;
+}
+
+constexpr size_t alignment = 64;
+size_t aligned(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+} // namespace
+
+float randomElement(const ParameterInfo &parameter, uint64_t seed, uint64_t number, uint64_t element) {
+  if (parameter.init == Init::Zeros)
+    return 0;
+  if (parameter.init == Init::Ones)
+    return 1;
+  uint64_t bits = mix(mix(seed * 0x9e3779b97f4a7c15ull + number) + element * 0x9e3779b97f4a7c15ull);
+  float u = (float(bits >> 40) + 0.5f) * 0x1p-24f, v = float(bits & 0xffffff) * 0x1p-24f;
+  if (parameter.init == Init::Uniform)
+    return float(parameter.initValue) * (2 * u - 1);
+  return float(parameter.initValue) * std::sqrt(-2 * std::log(u)) * std::cos(6.2831853f * v); // Box and Muller 1958
+}
+
+/// Plans where every slot's turn goes, then fills in parallel.
+class Weights::Packer {
+public:
+  Packer(Weights &weights, const Description &description, std::vector<const StoredTensor *> sources, uint64_t seed)
+      : weights(weights), description(description), sources(std::move(sources)), seed(seed) {}
+
+  void run() {
+    plan();
+    requireMemory(needed, "the model's weights");
+    weights.memory.reset(needed);
+    for (size_t slot = 0; slot < description.slots.size(); ++slot) {
+      std::vector<const void *> pointers;
+      for (const Place &place : places[slot])
+        pointers.push_back(place.mapped ? place.mapped : weights.memory.data() + place.offset);
+      weights.turnPointers.push_back(std::move(pointers));
+    }
+    for (const std::vector<const void *> &pointers : weights.turnPointers)
+      weights.slotPointers.push_back(pointers.data());
+    Progress progress("preparing weights", double(needed));
+    ThreadPool::instance().forEach(int(jobs.size()), [&](int i) {
+      fill(jobs[size_t(i)]);
+      progress.add(double(jobs[size_t(i)].count * jobs[size_t(i)].bytesEach));
+    });
+    for (int parameter : copied)
+      if (const StoredTensor *tensor = sources[size_t(parameter)])
+        tensor->file->release(tensor->data, tensor->bytes);
+  }
+
+private:
+  struct Place {
+    const void *mapped;
+    size_t offset;
+  };
+  struct Job { // elements (dense) or tiles (packed) [first, first + count) of one parameter
+    int parameter;
+    const LayoutInfo *layout;
+    size_t offset;
+    int64_t first, count, bytesEach;
+  };
+  using Key = std::tuple<std::vector<int>, bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
+
+  Weights &weights;
+  const Description &description;
+  std::vector<const StoredTensor *> sources; // empty: random
+  uint64_t seed;
+  std::vector<std::vector<Place>> places;
+  std::vector<Job> jobs;
+  std::vector<int> copied;
+  size_t needed = 0;
+
+  void plan() {
+    std::map<Key, Place> made;
+    if (sources.empty())
+      sources.resize(description.parameters.size(), nullptr);
+    for (const SlotInfo &slot : description.slots) {
+      std::vector<Place> turns;
+      for (const std::vector<int> &parameters : slot.turns) {
+        const LayoutInfo &l = slot.layout;
+        Key key{parameters, l.packed, l.outer, l.inner, l.outerStride, l.innerStride, l.tile, l.offset};
+        auto found = made.find(key);
+        if (found == made.end())
+          found = made.emplace(key, place(parameters, slot.layout)).first;
+        turns.push_back(found->second);
+      }
+      places.push_back(std::move(turns));
+    }
+  }
+
+  Place place(const std::vector<int> &parameters, const LayoutInfo &layout) {
+    uint64_t total = 0;
+    for (int parameter : parameters)
+      total += uint64_t(layout.packed ? layout.packedElements() : description.parameters[size_t(parameter)].elements()) * 4;
+    weights.bytes += total;
+    const StoredTensor *single = parameters.size() == 1 ? sources[size_t(parameters[0])] : nullptr;
+    if (!layout.packed && single && single->dtype == Dtype::F32 && uintptr_t(single->data) % 4 == 0)
+      return {single->data, 0};
+    Place result{nullptr, needed};
+    size_t at = needed;
+    for (int parameter : parameters) {
+      int64_t count = layout.packed ? layout.packedElements() / (layout.inner * layout.tile) : description.parameters[size_t(parameter)].elements();
+      int64_t each = layout.packed ? layout.inner * layout.tile * 4 : 4;
+      int64_t step = std::max<int64_t>(1, (int64_t(1) << 20) / each); // jobs of about a megabyte
+      for (int64_t first = 0; first < count; first += step)
+        jobs.push_back({parameter, &layout, at, first, std::min(step, count - first), each});
+      at += size_t(count * each);
+      copied.push_back(parameter);
+    }
+    needed = aligned(at);
+    return result;
+  }
+
+  /// Element `i` of a parameter is load(i).
+  template <typename Load> void fillFrom(const Job &job, Load load) {
+    const LayoutInfo &layout = *job.layout;
+    float *to = reinterpret_cast<float *>(weights.memory.data() + job.offset) + job.first * (job.bytesEach / 4);
+    if (!layout.packed) {
+      for (int64_t i = 0; i < job.count; ++i)
+        to[i] = load(job.first + i);
+      return;
+    }
+    constexpr int64_t block = 64; // inner positions at a time: what is written stays in the first cache while rows are read along
+    for (int64_t tile = 0; tile < job.count; ++tile, to += layout.inner * layout.tile) {
+      int64_t outer = (job.first + tile) * layout.tile, rows = std::min(layout.tile, layout.outer - outer);
+      for (int64_t i0 = 0; i0 < layout.inner; i0 += block) {
+        int64_t i1 = std::min(i0 + block, layout.inner);
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t i = i0; i < i1; ++i)
+            to[i * layout.tile + r] = load(layout.offset + (outer + r) * layout.outerStride + i * layout.innerStride);
+      } // rows beyond the last stay zero, as the memory came
+    }
+  }
+
+  void fill(const Job &job) {
+    const StoredTensor *source = sources[size_t(job.parameter)];
+    if (!source) {
+      const ParameterInfo &parameter = description.parameters[size_t(job.parameter)];
+      fillFrom(job, [&](int64_t i) { return randomElement(parameter, seed, uint64_t(job.parameter), uint64_t(i)); });
+      return;
+    }
+    const uint8_t *data = source->data;
+    auto read = [data]<typename T>(T, int64_t i) {
+      T value;
+      std::memcpy(&value, data + size_t(i) * sizeof(T), sizeof(T));
+      return value;
+    };
+    switch (source->dtype) {
+    case Dtype::F32:
+      return fillFrom(job, [&](int64_t i) { return read(float(), i); });
+    case Dtype::F64:
+      return fillFrom(job, [&](int64_t i) { return float(read(double(), i)); });
+    case Dtype::F16:
+      return fillFrom(job, [&](int64_t i) { return halfToFloat(read(uint16_t(), i)); });
+    default:
+      return fillFrom(job, [&](int64_t i) {
+        uint32_t bits = uint32_t(read(uint16_t(), i)) << 16;
+        float value;
+        std::memcpy(&value, &bits, 4);
+        return value;
+      });
+    }
+  }
+};
+
+std::unique_ptr<Weights> Weights::load(const Description &description, Checkpoint checkpoint) {
+  auto weights = std::make_unique<Weights>();
+  weights->checkpoint = std::move(checkpoint);
+  Packer(*weights, description, matchParameters(description, weights->checkpoint), 0).run();
+  return weights;
+}
+
+std::unique_ptr<Weights> Weights::random(const Description &description, uint64_t seed) {
+  auto weights = std::make_unique<Weights>();
+  Packer(*weights, description, {}, seed).run();
+  return weights;
+}
+
+} // namespace quern::runtime

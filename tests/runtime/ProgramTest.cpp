@@ -1,0 +1,296 @@
+// Whole programs without the compiler: subcommands on toy models, through the same entry as an emitted program's main.
+#include "runtime/Commands.h"
+#include "runtime/Error.h"
+#include "runtime/Generator.h"
+#include "runtime/Sampler.h"
+#include "tests/runtime/TestData.h"
+#include "tests/runtime/ToyProgram.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+using namespace quern::runtime;
+using namespace quern::runtime::test;
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+namespace {
+
+struct Answer {
+  int status;
+  std::string out, err;
+};
+
+Answer run(const quern_program_table &table, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "toy");
+  std::vector<char *> pointers;
+  for (std::string &argument : arguments)
+    pointers.push_back(argument.data());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  int status = runProgram(table, int(pointers.size()), pointers.data());
+  std::fflush(stderr);
+  return {status, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
+}
+
+std::string list(const std::vector<int> &tokens) {
+  std::string text;
+  for (int token : tokens)
+    text += (text.empty() ? "" : ",") + std::to_string(token);
+  return text;
+}
+
+std::vector<int> expected(std::vector<int> text, int count) {
+  std::vector<int> made;
+  for (int i = 0; i < count; ++i) {
+    made.push_back(toyNext(text));
+    text.push_back(made.back());
+  }
+  return made;
+}
+
+class ToyTest : public testing::Test {
+protected:
+  std::string weights = writeToyWeights();
+  std::string input = temporaryPath("in.safetensors"), output = temporaryPath("out.safetensors");
+  void SetUp() override { std::filesystem::remove(output); }
+  void writeInput(const std::string &name, Dtype dtype, std::vector<int64_t> shape, const void *data) {
+    writeSafetensors(input, {{name, dtype, std::move(shape), data}});
+  }
+  Answer eval(const quern_program_table &table, std::vector<std::string> more = {}) {
+    std::vector<std::string> all = {"eval", "--weights", weights, "--input", input, "--output", output};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(table, all);
+  }
+};
+
+TEST_F(ToyTest, GeneratesTheSameThroughTheCacheAndAnew) {
+  for (std::vector<int> prompt : {std::vector<int>{3}, {1, 2, 3}, {5, 4, 3, 2, 1, 0, 9}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}) {
+    // Up to 8 tokens and beyond: the epoch flips in the middle of some of these.
+    std::vector<int> want = expected(prompt, 9);
+    for (const char *how : {"--json", "--no-cache"}) {
+      Answer answer = run(toyDecoder, {"generate", "--weights", weights, "--tokens", list(prompt), "-n", "9", "--json", how});
+      ASSERT_EQ(answer.status, 0) << answer.err;
+      EXPECT_EQ(Json::parse(answer.out)["tokens"].get<std::vector<int>>(), want) << how;
+    }
+  }
+}
+
+TEST_F(ToyTest, ReadsLongTextsInChunksOfOneEpoch) {
+  Program program(toyDecoder);
+  auto loaded = Weights::load(program.description, Checkpoint::open(weights));
+  std::vector<int> text = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  for (int64_t chunk : {1, 3, 5, 100}) {
+    Session session(program, *loaded);
+    Generator::Options options;
+    options.chunk = chunk;
+    Generator generator(session, options);
+    std::span<const float> logits = generator.next(text);
+    EXPECT_EQ(std::max_element(logits.begin(), logits.end()) - logits.begin(), toyNext(text)) << chunk;
+    std::vector<int> other = {4, 4}; // not a continuation
+    logits = generator.next(other);
+    EXPECT_EQ(std::max_element(logits.begin(), logits.end()) - logits.begin(), toyNext(other));
+  }
+}
+
+TEST_F(ToyTest, WritesTextWithATokenizer) {
+  std::string tokenizer = writeToyTokenizer();
+  std::vector<int> made = expected({0, 1, 2}, 4);
+  std::string want = "a b c";
+  for (int token : made)
+    want += std::string(" ") + char('a' + token);
+  EXPECT_EQ(run(toyDecoder, {"generate", "--weights", weights, "-p", "a b c", "-n", "4", "--eos", "ignore"}).out, want + "\n");
+  Answer json = run(toyDecoder, {"generate", "--weights", weights, "--tokenizer", tokenizer, "-p", "a b c", "-n", "4", "--json", "--eos", "ignore"});
+  EXPECT_EQ(Json::parse(json.out)["text"].get<std::string>(), want.substr(5));
+}
+
+TEST_F(ToyTest, GeneratesFromASource) {
+  Answer cached = run(toyPair, {"generate", "--weights", weights, "--tokens", "3,1,4,1,5", "-n", "6", "--json"});
+  ASSERT_EQ(cached.status, 0) << cached.err;
+  Answer anew = run(toyPair, {"generate", "--weights", weights, "--tokens", "3,1,4,1,5", "-n", "6", "--json", "--no-cache"});
+  EXPECT_EQ(cached.out, anew.out);
+  EXPECT_EQ(Json::parse(cached.out)["tokens"].size(), 6u);
+}
+
+TEST_F(ToyTest, SamplesTheSameForASeed) {
+  auto sample = [&](const char *seed) {
+    return run(toyDecoder, {"generate", "--weights", weights, "--tokens", "1,2", "-n", "12", "--temp", "1", "--top-k", "8", "--top-p", "0.95",
+                            "--min-p", "0.01", "--seed", seed, "--json"})
+        .out;
+  };
+  EXPECT_EQ(sample("1"), sample("1"));
+  EXPECT_NE(sample("1"), sample("2"));
+}
+
+TEST_F(ToyTest, EvaluatesByName) {
+  std::vector<int64_t> tokens = {1, 2, 3, 4, 5, 6};
+  writeInput("tokens", Dtype::I64, {2, 3}, tokens.data());
+  Answer answer = eval(toyDecoder);
+  ASSERT_EQ(answer.status, 0) << answer.err;
+  auto results = readSafetensors(MappedFile::open(output));
+  ASSERT_EQ(results.size(), 1u);
+  const StoredTensor &logits = results.at("logits");
+  EXPECT_EQ(logits.shape, (std::vector<int64_t>{2, 3, 16}));
+  std::vector<float> values(2 * 3 * 16);
+  toFloat(logits, 0, int64_t(values.size()), values.data());
+  for (int row : {0, 1}) {
+    std::vector<int> text;
+    for (int t = 0; t < 3; ++t) {
+      text.push_back(int(tokens[size_t(row * 3 + t)]));
+      auto begin = values.begin() + (row * 3 + t) * 16;
+      EXPECT_EQ(std::max_element(begin, begin + 16) - begin, toyNext(text));
+    }
+  }
+}
+
+TEST_F(ToyTest, EvaluatesEncoderAndDecoder) {
+  std::vector<int32_t> source = {1, 2, 3, 4, 5}, target = {2, 7, 8};
+  writeSafetensors(input, {{"tokens", Dtype::I32, {1, 5}, source.data()}, {"target", Dtype::I32, {1, 3}, target.data()}});
+  Answer answer = eval(toyPair);
+  ASSERT_EQ(answer.status, 0) << answer.err;
+  auto results = readSafetensors(MappedFile::open(output));
+  EXPECT_EQ(results.at("memory").shape, (std::vector<int64_t>{1, 5, 4}));
+  EXPECT_EQ(results.at("logits").shape, (std::vector<int64_t>{1, 3, 16}));
+  Answer missing = eval(toyPair, {"--function", "decode"});
+  EXPECT_EQ(missing.status, 1);
+  EXPECT_THAT(missing.err, HasSubstr("'memory' is missing"));
+}
+
+TEST_F(ToyTest, FillsInDefaultsAndMasks) {
+  std::vector<int32_t> tokens = {1, 2, 3, 1, 2, 0};
+  std::vector<uint8_t> mask = {1, 1, 1, 1, 1, 0};
+  writeInput("tokens", Dtype::I32, {2, 3}, tokens.data());
+  ASSERT_EQ(eval(toyEncoder).status, 0);
+  auto plain = readSafetensors(MappedFile::open(output)).at("logits");
+  writeSafetensors(input, {{"tokens", Dtype::I32, {2, 3}, tokens.data()}, {"mask", Dtype::BOOL, {2, 3}, mask.data()}});
+  ASSERT_EQ(eval(toyEncoder).status, 0);
+  auto masked = readSafetensors(MappedFile::open(output)).at("logits");
+  EXPECT_EQ(std::memcmp(plain.data, masked.data, 16), 0);
+  EXPECT_NE(std::memcmp(plain.data + 16, masked.data + 16, 16), 0);
+}
+
+TEST_F(ToyTest, Embeds) {
+  writeToyTokenizer();
+  Answer answer = run(toyEncoder, {"embed", "--weights", weights, "--json", "a b", "-p", "b a", "c d e f g h i j k"});
+  ASSERT_EQ(answer.status, 0) << answer.err;
+  Json results = Json::parse(answer.out)["results"];
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(results[0]["embedding"], results[1]["embedding"]);
+  EXPECT_EQ(results[2]["tokens"].size(), 6u); // cut to what the model has positions for
+  Answer table = run(toyEncoder, {"embed", "--weights", weights, "--similarity", "a b", "b a"});
+  EXPECT_THAT(table.out, HasSubstr("1.0000  1.0000"));
+}
+
+TEST_F(ToyTest, BenchesAndTellsAboutItself) {
+  Answer bench = run(toyDecoder, {"bench", "-p", "8", "-n", "4", "--json"});
+  ASSERT_EQ(bench.status, 0) << bench.err;
+  for (const char *part : {"prefill", "decode"}) {
+    EXPECT_GT(Json::parse(bench.out)[part]["tokens_per_s"].get<double>(), 0);
+    EXPECT_GT(Json::parse(bench.out)[part]["limit"]["value"].get<double>(), 0);
+    EXPECT_GT(Json::parse(bench.out)[part]["ratio"].get<double>(), 0);
+  }
+  EXPECT_EQ(Json::parse(run(toyDecoder, {"info", "--json"}).out)["parameters"], 16 * 4 * 2 + 4);
+  EXPECT_THAT(run(toyPair, {"info"}).out, HasSubstr("encode(tokens: int[B, S])"));
+}
+
+TEST_F(ToyTest, RefusesWithOneClearMessage) {
+  std::vector<int32_t> tokens(30, 1), bad = {1, 16}, reals = {0, 0};
+  auto generate = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"generate", "--weights", weights});
+    return run(toyDecoder, more);
+  };
+  struct Case {
+    Answer answer;
+    std::vector<const char *> says;
+  };
+  std::vector<Case> cases;
+  cases.push_back({generate({"--tokens", "1,16"}), {"16", "vocabulary"}});
+  cases.push_back({generate({"--tokens", "1,-3"}), {"-3"}});
+  cases.push_back({generate({"--tokens", "1,x"}), {"'x'"}});
+  cases.push_back({generate({"--tokens", list(std::vector<int>(tokens.begin(), tokens.end()))}), {"30 tokens", "24"}});
+  cases.push_back({generate({"--tokens", "1", "--temperatur", "1"}), {"--temperatur"}});
+  cases.push_back({generate({"--tokens", "1", "--temp", "hot"}), {"--temp", "'hot'"}});
+  cases.push_back({generate({"--tokens", "1", "-n"}), {"-n needs a value"}});
+  cases.push_back({generate({"--tokens", "13,13", "-n", "2", "--json"}), {"toy.quern:7:2", "bad luck"}});
+  cases.push_back({generate({"-p", "a", "--tokenizer", weights}), {"toy.safetensors", "tokenizer"}});
+  cases.push_back({run(toyEncoder, {"generate", "--weights", weights, "--tokens", "1"}), {"sum[T] is not causal"}});
+  cases.push_back({run(toyDecoder, {"embed", "--weights", weights, "a"}), {"no function goes from tokens"}});
+  cases.push_back({run(toyDecoder, {"generat"}), {"'generat'", "did you mean generate?"}});
+  cases.push_back({run(toyDecoder, {}), {"usage"}});
+  cases.push_back({run(toyDecoder, {"generate", "--tokens", "1", "--weights", "/nowhere.safetensors"}), {"/nowhere.safetensors", "No such file"}});
+  writeInput("words", Dtype::I32, {1, 2}, bad.data());
+  cases.push_back({eval(toyDecoder), {"'words'", "'tokens' is missing", "tokens: int[B, T]"}});
+  writeInput("tokens", Dtype::I32, {1, 2}, bad.data());
+  cases.push_back({eval(toyDecoder), {"'tokens' holds 16", "from 0 to 15"}});
+  cases.push_back({eval(toyDecoder, {"--function", "forwrad"}), {"'forwrad'", "did you mean forward?"}});
+  writeInput("tokens", Dtype::I32, {2}, bad.data());
+  cases.push_back({eval(toyDecoder), {"tokens: int[B, T]", "[2]"}});
+  writeInput("tokens", Dtype::F32, {1, 2}, reals.data());
+  cases.push_back({eval(toyDecoder), {"tokens", "F32"}});
+  writeInput("tokens", Dtype::I32, {1, 30}, tokens.data());
+  cases.push_back({eval(toyDecoder), {"30 tokens", "24", "toy.quern:9:3"}});
+  writeInput("tokens", Dtype::I32, {1, 2}, bad.data());
+  bad[1] = 2;
+  writeInput("tokens", Dtype::I32, {1, 2}, bad.data());
+  cases.push_back({run(toyDecoder, {"eval", "--weights", weights, "--input", input, "--output", "/dev/full"}), {"/dev/full", "No space left"}});
+  cases.push_back({run(toyDecoder, {"eval", "--weights", weights, "--input", input, "--output", "/no/such/out"}), {"/no/such/out"}});
+  for (const Case &one : cases) {
+    EXPECT_EQ(one.answer.status, 1) << one.answer.err;
+    EXPECT_TRUE(one.answer.out.empty());
+    for (const char *word : one.says)
+      EXPECT_THAT(one.answer.err, HasSubstr(word));
+  }
+}
+
+TEST_F(ToyTest, StopsWhereThePositionsEnd) {
+  Answer answer = run(toyDecoder, {"generate", "--weights", weights, "--tokens", list(std::vector<int>(20, 1)), "-n", "50", "--json"});
+  EXPECT_EQ(answer.status, 0);
+  EXPECT_EQ(Json::parse(answer.out)["tokens"].size(), 5u); // the last one needs no position
+  EXPECT_THAT(answer.err, HasSubstr("24 positions"));
+}
+
+TEST(Processor, MissingFeaturesAreASentence) {
+  static const char text[] = R"({"quern": 1, "model": "old", "cpu": ["sse2", "warpdrive"], "symbols": [], "functions": []})";
+  quern_program_table table = {QUERN_ABI_VERSION, 0, text, sizeof(text) - 1, nullptr};
+  Answer answer = run(table, {"generate", "--tokens", "1"});
+  EXPECT_EQ(answer.status, 2);
+  EXPECT_THAT(answer.err, HasSubstr("warpdrive"));
+  EXPECT_EQ(run(table, {"info"}).status, 0);
+}
+
+TEST(Sampling, KeepsWhatTheOptionsAllow) {
+  std::vector<float> logits = {0, 3, 2, 2.9f, -1};
+  auto seen = [&](SamplerOptions options) {
+    options.temperature = 1;
+    Sampler sampler(options);
+    std::vector<int> counts(5);
+    for (int i = 0; i < 4000; ++i)
+      ++counts[size_t(sampler.next(logits.data(), 5))];
+    return counts;
+  };
+  std::vector<int> all = seen({});
+  EXPECT_GT(all[4], 0);
+  double sum = 0;
+  for (float logit : logits)
+    sum += std::exp(logit);
+  for (int i = 0; i < 5; ++i)
+    EXPECT_NEAR(all[size_t(i)] / 4000.0, std::exp(logits[size_t(i)]) / sum, 0.03);
+  SamplerOptions options;
+  options.topK = 2;
+  EXPECT_EQ(seen(options)[2], 0);
+  options = {};
+  options.topP = 0.5;
+  EXPECT_EQ(seen(options)[2], 0);
+  EXPECT_GT(seen(options)[3], 0);
+  options = {};
+  options.minP = 0.5;
+  EXPECT_EQ(seen(options)[2], 0);
+  EXPECT_EQ(Sampler({}).next(logits.data(), 5), 1);
+  std::vector<float> broken = {NAN, NAN};
+  EXPECT_THROW(Sampler({}).next(broken.data(), 2), UserError);
+}
+
+} // namespace
