@@ -10,6 +10,8 @@
 // that looks ahead stays as it is and gets `quern.refusal`, the reason with its place in the spec.
 #include "passes/Incremental.h"
 
+#include "ir/Interpreter.h"
+#include "llvm/ADT/SetVector.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
 #include "passes/Passes.h"
@@ -95,8 +97,8 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     StateTable states(getOperation(), base);
     auto last = cast<func::FuncOp>(OpBuilder(function).clone(*function));
     last->moveAfter(function);
+    inlineDefaults(last); // by its old name, with which the defaults' names begin
     last.setName(base + ".last");
-    inlineDefaults(last, base);
     if (std::string refusal = extend(last, base, states, /*lastRow=*/true); !refusal.empty()) {
       last.erase();
       function->setAttr("quern.refusal", StringAttr::get(&getContext(), refusal));
@@ -111,6 +113,9 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
           function->setAttr(attr, value);
       return;
     }
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (func::FuncOp given = defaultOf(function, i)) // positions left out are those of the new rows
+        countFromPast(given, timeDimension(function));
     whole->moveAfter(function);
     function.erase();
   }

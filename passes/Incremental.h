@@ -22,8 +22,9 @@ void eraseDead(mlir::func::FuncOp function);
 /// Number of turns of all loops around an operation; 0 outside of loops.
 int64_t turnsAround(mlir::Operation *op);
 
-/// Puts the bodies of `@f.default.<parameter>` in place of the optional arguments and drops these (InlineDefaults.cpp).
-void inlineDefaults(mlir::func::FuncOp function, llvm::StringRef base);
+/// Puts the bodies of the functions that compute them in place of the optional arguments, and drops these
+/// (InlineDefaults.cpp).
+void inlineDefaults(mlir::func::FuncOp function);
 
 /// Values over one twin of T, made position by position from the text, become renames of the same values over T
 /// (IncrementalSink.cpp). `time` is the function's time dimension.

@@ -6,6 +6,8 @@
 //   =>  func @forward.last(%tokens) { %y = %a ... }
 #include "passes/Incremental.h"
 
+#include "ir/Interpreter.h"
+
 #include "llvm/ADT/BitVector.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -71,18 +73,11 @@ private:
 
 } // namespace
 
-void quern::passes::inlineDefaults(func::FuncOp function, StringRef base) {
-  auto module = function->getParentOfType<ModuleOp>();
+void quern::passes::inlineDefaults(func::FuncOp function) {
   llvm::BitVector gone(function.getNumArguments());
   OpBuilder builder = OpBuilder::atBlockBegin(&function.front());
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(i, "quern.default");
-    auto name = function.getArgAttrOfType<StringAttr>(i, "quern.name");
-    func::FuncOp body;
-    if (symbol)
-      body = module.lookupSymbol<func::FuncOp>(symbol.getValue());
-    else if (name)
-      body = module.lookupSymbol<func::FuncOp>((base + ".default." + name.getValue()).str());
+    func::FuncOp body = defaultOf(function, i);
     if (!body)
       continue;
     IRMapping mapping;

@@ -1,0 +1,203 @@
+// Small pages, one question each: is the function causal, with which message not; and do steps equal the whole.
+#include "Support.h"
+#include "passes/TimeAnalysis.h"
+
+using namespace mlir;
+using namespace quern::passes::test;
+using testing::HasSubstr;
+
+namespace {
+
+/// A model of one function over x: [B, T, D] = words[V = tokens], which gives [B, T, D].
+std::string page(const std::string &body, const std::string &more = "") {
+  return "quern 1\nmodel m {\n  config { width = 4, layers = 2 }\n  dim V = 13, D = width, P = 20\n" + more +
+         "  forward(tokens: int[B, T]) -> [B, T, D] {\n    dim S = T\n    param words: [V, D] @ \"words\"\n"
+         "    x = words[V = tokens]\n" +
+         body + "  }\n}\n";
+}
+
+std::string refusalOf(const std::string &text) {
+  auto program = Program::fromSpec(text);
+  program->lower();
+  func::FuncOp function = program->function("forward");
+  auto refusal = function->getAttrOfType<StringAttr>("quern.refusal");
+  return refusal ? refusal.str() : "";
+}
+
+/// Steps of `text` equal the whole; gives the lowered module's text.
+std::string expectSteps(const std::string &text) {
+  auto program = Program::fromSpec(text), lowered = Program::fromSpec(text);
+  lowered->lower();
+  func::FuncOp function = lowered->function("forward");
+  EXPECT_FALSE(function->hasAttr("quern.refusal")) << function->getAttrOfType<StringAttr>("quern.refusal").str();
+  Program::Inputs inputs = inputsFor(program->function("forward"), 2, 9, 5, 13);
+  std::vector<double> whole = program->evaluate("forward", inputs);
+  EXPECT_LE(difference(whole, lowered->evaluate("forward", inputs)), 1e-12);
+  EXPECT_LE(difference(whole, lowered->evaluateSteps("forward", inputs, {3, 1, 5})), 1e-12);
+  EXPECT_LE(difference(whole, lowered->evaluateSteps("forward", inputs, std::vector<int64_t>(9, 1))), 1e-12);
+  std::vector<double> last = lowered->evaluateSteps("forward.last", inputs, {3, 1, 5}), expected;
+  size_t width = whole.size() / 18;
+  for (int64_t end : {3, 4, 9})
+    for (int64_t b : {0, 1})
+      expected.insert(expected.end(), whole.begin() + (b * 9 + end - 1) * width, whole.begin() + (b * 9 + end) * width);
+  EXPECT_LE(difference(expected, last), 1e-12);
+  return lowered->print();
+}
+
+std::string attention(const std::string &mask) {
+  return page("    m = " + mask + "\n    w = softmax[S](where(m, sum[D](x * x[T -> S]), -inf))\n    return sum[S](w * x[T -> S])\n");
+}
+
+} // namespace
+
+TEST(Causality, Masks) {
+  for (const char *mask :
+       {"index(S) <= index(T)", "index(S) < index(T) + 1", "not (index(S) > index(T))", "index(T) - 3 < index(S) <= index(T)",
+        "2 * index(S) <= index(T)", "index(S) // 4 == index(T) // 4 and index(S) <= index(T)",
+        "index(S) <= index(T) and (index(S) % 3 == 2 or index(T) - index(S) < 2)", "index(S) == index(T)",
+        "index(S) - index(T) <= 0", "index(S) + 2 <= index(T)", "where(index(S) > index(T), false, true)",
+        "max(index(S), 3) <= index(T)", "index(S) <= index(T) // 2", "index(S) < 1"})
+    expectSteps(attention(mask));
+}
+
+TEST(Causality, MasksThatLookAhead) {
+  EXPECT_THAT(refusalOf(attention("index(S) <= index(T) + 1")),
+              HasSubstr("softmax[S] is not causal: its mask only implies index(S) <= index(T) + 1, and needs index(S) <= index(T)"));
+  for (const char *mask : {"index(S) >= index(T)", "index(S) <= 2 * index(T)", "index(S) <= index(T) or index(S) == 5",
+                           "index(S) // 4 == index(T) // 4", "index(S) != index(T)"})
+    EXPECT_THAT(refusalOf(attention(mask)), HasSubstr("softmax[S] is not causal")) << mask;
+  EXPECT_EQ(refusalOf(attention("index(S) >= index(T)")).find("test.quern:10:"), 0u);
+}
+
+TEST(Causality, OtherReductions) {
+  expectSteps(page("    m = index(S) <= index(T)\n    return max[S](where(m, x[T -> S], -inf)) + min[S](where(m, x[T -> S], inf)) + sum[S](where(m, x[T -> S], 0))\n"));
+  expectSteps(page("    m = index(S) <= index(T)\n    seen = any[S](m and (x > 0)[T -> S]) and not all[S](not m or (x > 0.2)[T -> S])\n    return where(seen, x, -x)\n"));
+  EXPECT_THAT(refusalOf(page("    return x - sum[S](where(index(S) <= index(T), x[T -> S], 0)) + max[S](where(index(S) <= index(T), x[T -> S], 0))\n")),
+              HasSubstr("max[S] is not causal: it sees positions of S after T"));
+  EXPECT_THAT(refusalOf(page("    return x - mean[T](x)\n")), HasSubstr("mean[T] combines positions of T itself"));
+  EXPECT_THAT(refusalOf(page("    return x + sum[S](x[T -> S])\n")), HasSubstr("sum[S] is not causal: it sees all positions of S, and the result no longer has T"));
+  EXPECT_THAT(refusalOf(page("    return x * sum[S](1 + 0 * index(S))\n")), HasSubstr("sum[S] counts all positions of S; write T, the length, instead"));
+  EXPECT_THAT(refusalOf(page("    dim C = 2\n    v, _ = top_k[S -> C](where(index(S) <= index(T), sum[D](x * x[T -> S]), -inf))\n    return x + sum[C](v)\n")),
+              HasSubstr("top_k[S] along time is not supported in steps"));
+}
+
+TEST(Causality, Gathers) {
+  expectSteps(page("    return x + x[T = max(index(T) - 1, 0)] * 2 + x[T = index(T) // 2]\n"));
+  EXPECT_THAT(refusalOf(page("    return x + x[T = min(index(T) + 1, T - 1)]\n")), HasSubstr("gather along T"));
+  EXPECT_THAT(refusalOf(page("    return x + x[T = T - 1]\n")), HasSubstr("gather along T"));
+}
+
+TEST(Causality, RunningSums) {
+  std::string text = expectSteps(page("    return cumsum[T](x) / (index(T) + 1) + cumsum[T](1 + 0 * index(T))\n"));
+  EXPECT_THAT(text, HasSubstr("quern.state @forward.state0 of \"forward\" : !quern.tensor<real[B, D = 4]>"));
+  expectSteps(page("    y = cumsum[S](x[T -> S])\n    return sum[S](where(index(S) == index(T), y, 0))\n"));
+  // A count of positions that goes back to T has no text in it.
+  expectSteps(page("    n = cumsum[S](index(S))[S -> T]\n    return x * n\n"));
+}
+
+TEST(Causality, AttentionSinks) {
+  std::string sink = "    param sink: [] @ \"sink\"\n    score = where(index(S) <= index(T), sum[D](x * x[T -> S]), -inf)\n";
+  for (const char *order : {"score, s", "s, score"}) {
+    bool first = order[0] == 's' && order[1] == ',';
+    std::string parts = first ? "1 + S" : "S + 1", results = first ? "_, w" : "w, _";
+    std::string body = "    s = x[D = 0]\n    score = where(index(S) <= index(T), sum[D](x * x[T -> S]), -inf)\n    dim N = S + 1\n    " + results +
+                       " = softmax[N](concat[" + parts + " -> N](" + order + "))[N -> " + parts + "]\n    return sum[S](w * x[T -> S])\n";
+    expectSteps(page(body));
+  }
+  EXPECT_THAT(refusalOf(page("    s = x[D = 0]\n    dim N = S + 1\n    w, _ = softmax[N](concat[S + 1 -> N](sum[D](x * x[T -> S]), s))[N -> S + 1]\n"
+                             "    return sum[S](w * x[T -> S])\n")),
+              HasSubstr("softmax[N] is not causal"));
+}
+
+TEST(Causality, ShapesOfTime) {
+  EXPECT_THAT(refusalOf(page("    dim U = T + 1\n    param first: [D] @ \"first\"\n    y = concat[1 + T -> U](first, x)\n    return y[U: 0..T -> T]\n")),
+              HasSubstr("of time cannot be done step by step"));
+}
+
+TEST(Causality, TimeAsANumber) {
+  auto lowered = Program::fromSpec(page("    y = x / T\n    w = where(index(S) <= index(T), sum[D](x * y[T -> S]), 0)\n    return sum[S](w * y[T -> S])\n"));
+  lowered->lower();
+  EXPECT_TRUE(lowered->function("forward")->hasAttr("quern.recompute"));
+  // Where nothing remembered knows T, it is the whole length.
+  auto last = Program::fromSpec(page("    w = where(index(S) <= index(T), sum[D](x * x[T -> S]), 0)\n    return sum[S](w * x[T -> S]) / T\n"));
+  last->lower();
+  EXPECT_FALSE(last->function("forward")->hasAttr("quern.recompute"));
+  EXPECT_THAT(last->print(), HasSubstr("quern.size \"T + past\""));
+  // A comparison is one bit: a function tells it.
+  auto flips = Program::fromSpec(page("    y = where(T > 5, x, 2 * x)\n    w = where(index(S) <= index(T), sum[D](x * y[T -> S]), 0)\n    return sum[S](w * y[T -> S])\n"));
+  flips->lower();
+  EXPECT_FALSE(flips->function("forward")->hasAttr("quern.recompute"));
+  func::FuncOp epoch = flips->function("forward.epoch");
+  ASSERT_TRUE(epoch);
+  for (auto [past, answer] : {std::pair(3, 0.), std::pair(4, 1.)}) {
+    quern::ir::Interpreter interpreter(flips->module());
+    interpreter.bind("T", 2);
+    interpreter.bind("past", past);
+    auto results = interpreter.run(epoch, {});
+    ASSERT_TRUE(succeeded(results));
+    EXPECT_EQ(results->front().number(0), past + 2 > 5) << answer;
+  }
+}
+
+TEST(Causality, Limits) {
+  auto limitsOf = [](const std::string &text) {
+    auto program = Program::fromSpec(text);
+    program->lower();
+    std::vector<int64_t> sizes;
+    if (auto limits = program->function("forward")->getAttrOfType<ArrayAttr>("quern.limits"))
+      for (auto limit : limits.getAsRange<DictionaryAttr>())
+        sizes.push_back(cast<IntegerAttr>(limit.get("size")).getInt());
+    return sizes;
+  };
+  std::string table = "    param places: [P, D] @ \"places\"\n";
+  EXPECT_THAT(limitsOf(page(table + "    return x + places[P = index(T) + 2]\n")), testing::ElementsAre(18));
+  EXPECT_THAT(limitsOf(page(table + "    return x + places[P = 2 * index(T)]\n")), testing::ElementsAre(10));
+  EXPECT_THAT(limitsOf(page(table + "    return x + places[P = min(index(T), P - 1)]\n")), testing::ElementsAre());
+  EXPECT_THAT(limitsOf(page(table + "    return x + places[P: 0..T -> T]\n")), testing::ElementsAre(20));
+  expectSteps(page(table + "    return x + places[P: 0..T -> T] * places[P = index(T) + 2]\n"));
+}
+
+TEST(Causality, Loops) {
+  // What a loop carries comes to depend on time by the fixpoint; a mask may be carried, too.
+  expectSteps(page("    y = x\n    repeat i in layers {\n      w = where(index(S) <= index(T), sum[D](x * y[T -> S]), 0)\n      y = y + sum[S](w * y[T -> S])\n    }\n    return y\n"));
+  EXPECT_THAT(refusalOf(page("    y = x\n    m = index(S) <= index(T)\n    repeat i in layers {\n      w = where(m, sum[D](x * y[T -> S]), 0)\n      y = y + sum[S](w * y[T -> S])\n"
+                             "      m = index(S) <= index(T) + i + 1\n    }\n    return y\n")),
+              HasSubstr("sum[S] is not causal"));
+  // Positions that a loop carries cannot be made again: they are remembered like text.
+  expectSteps(page("    y = x\n    p = 0.1 * index(T)\n    repeat i in layers {\n      w = where(index(S) <= index(T), sum[D](x * y[T -> S]) + p[T -> S], 0)\n      y = y + sum[S](w * y[T -> S])\n"
+                   "      p = p * 2\n    }\n    return y\n"));
+}
+
+TEST(Causality, InputsWithDefaults) {
+  std::string text = "quern 1\nmodel m {\n  dim V = 13, D = 4\n  forward(tokens: int[B, T], mask: bool[B, T] = true, positions: int[B, T] = index(T)) -> [B, T, D] {\n    dim S = T\n"
+                     "    param words: [V, D] @ \"words\"\n    x = words[V = tokens] + 0.1 * positions\n"
+                     "    w = softmax[S](where(index(S) <= index(T) and mask[T -> S], sum[D](x * x[T -> S]), -inf))\n"
+                     "    return sum[S](w * x[T -> S])\n  }\n}\n";
+  std::string lowered = expectSteps(text);
+  EXPECT_THAT(lowered, HasSubstr("func.func @forward.last(%arg0: !quern.tensor<int[B, T]> {quern.name = \"tokens\"}) ->"));
+  // A mask by given positions is not provably causal, by the default ones it is: generation works, `forward` stays whole.
+  std::string given = "quern 1\nmodel m {\n  dim V = 13, D = 4\n  forward(tokens: int[B, T], positions: int[B, T] = index(T)) -> [B, T, D] {\n    dim S = T\n"
+                      "    param words: [V, D] @ \"words\"\n    x = words[V = tokens]\n"
+                      "    w = softmax[S](where(positions[T -> S] <= positions, sum[D](x * x[T -> S]), -inf))\n"
+                      "    return sum[S](w * x[T -> S])\n  }\n}\n";
+  auto program = Program::fromSpec(given);
+  program->lower();
+  EXPECT_FALSE(program->function("forward")->hasAttr("quern.refusal"));
+  EXPECT_TRUE(program->function("forward.last"));
+  EXPECT_EQ(program->function("forward").getNumArguments(), 2u);
+}
+
+TEST(Causality, EncodersLookAhead) {
+  std::string text = "quern 1\nmodel m {\n  dim V = 13, D = 4\n"
+                     "  encode(tokens: int[B, S]) -> [B, S, D] {\n    dim Q = S\n    param words: [V, D] @ \"words\"\n    x = words[V = tokens]\n"
+                     "    return sum[S](softmax[S](sum[D](x * x[S -> Q])) * x)[Q -> S]\n  }\n"
+                     "  decode(target: int[B, T], memory: [B, S, D]) -> [B, T, D] {\n    param more: [V, D] @ \"more\"\n    x = more[V = target]\n"
+                     "    k = tanh(memory)\n    return sum[S](softmax[S](sum[D](x * k)) * k)\n  }\n}\n";
+  auto program = Program::fromSpec(text);
+  quern::passes::TimeAnalysis analysis(program->function("encode"));
+  EXPECT_THAT(analysis.describeRefusals(), HasSubstr("softmax[S] combines positions of S itself"));
+  program->lower();
+  EXPECT_FALSE(program->function("decode")->hasAttr("quern.refusal"));
+  EXPECT_TRUE(program->function("encode"));
+  EXPECT_THAT(program->print(), HasSubstr("quern.tanh %arg1 {quern.once}")); // made once a request
+}
