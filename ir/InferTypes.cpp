@@ -189,6 +189,9 @@ QUERN_INFER(TopKOp) {
   if (failed(needs(loc, operands, {Kind::Real, Kind::Int}, "top_k_c2")) ||
       failed(without(loc, x.getDims(), {op.getFrom()}, "top_k_c1", kept)))
     return failure();
+  std::optional<int64_t> count = op.getInto().getStatic(), size = x.dim(op.getFrom()).getStatic();
+  if (count && size && *count > *size)
+    return emitOptionalError(loc, "top_k_c3: ", *count, " of only ", *size, " positions");
   kept.push_back(op.getInto());
   results.push_back(x.withDims(kept));
   results.push_back(NamedTensorType::get(context, Kind::Int, kept));
@@ -244,6 +247,8 @@ QUERN_INFER(MergeOp) {
   SmallVector<StringRef> over = names(op.getDims());
   SmallVector<DimAttr> dims;
   Size product(1);
+  if (over.empty())
+    return emitOptionalError(loc, "merge_c3: nothing is merged");
   for (StringRef name : over) {
     if (!x.has(name))
       return emitOptionalError(loc, "merge_c1: the value has no dimension ", name);
@@ -278,6 +283,12 @@ QUERN_INFER(CutOp) {
   Adaptor op(operands, attrs, props, regions);
   if (!Size::parse(op.getOffset()))
     return emitOptionalError(loc, "cut_c2: '", op.getOffset(), "' is no size");
+  // Only where all three are known; else the range is checked at run time.
+  std::optional<int64_t> first = Size::parse(op.getOffset())->constant(), count = op.getInto().getStatic();
+  DimAttr dim = type(op.getX()).dim(op.getDim());
+  if (first && count && dim && dim.getStatic() && (*first < 0 || *first + *count > *dim.getStatic()))
+    return emitOptionalError(loc, "cut_c3: positions ", *first, " to ", *first + *count - 1, " of ",
+                             *dim.getStatic());
   return replaced(loc, type(op.getX()), op.getDim(), op.getInto(), "cut_c1", results);
 }
 

@@ -184,6 +184,8 @@ LogicalResult RepeatOp::verify() {
   if (!sameSets(getInits().getTypes(), getResultTypes()) || !sameSets(yield.getValues().getTypes(), getResultTypes()) ||
       !sameSets(getBlock().getArgumentTypes(), getResultTypes()))
     return emitOpError("repeat_c3: carried values change their type");
+  if (static_cast<int64_t>(getTurns()) < 1)
+    return emitOpError("repeat_c4: at least one turn is needed");
   return success();
 }
 
@@ -234,6 +236,8 @@ LogicalResult KernelOp::verify() {
   auto fits = [&](Type type, Attribute attr) {
     auto layout = cast<LayoutAttr>(attr);
     unsigned rank = cast<NamedTensorType>(type).getRank();
+    if (!llvm::all_of(layout.getStrides(), [](StringAttr stride) { return Size::parse(stride.getValue()); }))
+      return false;
     return layout.isPacked() ? layout.getDims().size() == 2 && layout.getTile() > 0 && rank >= 2
                              : layout.getStrides().size() == rank;
   };

@@ -1,0 +1,59 @@
+// Arithmetic and traffic of operations, loops and kernels as polynomials.
+#include "tests/ir/Support.h"
+
+using namespace quern::ir;
+using namespace quern::ir::test;
+
+namespace {
+
+struct Cost : testing::Test {
+  Module m{R"(
+quern.kernel @k(%a: !quern.tensor<real[d0 = s0, d1 = 4]> #quern.layout<"strided", ["4", "1"]>, %w: !quern.tensor<real[d2 = 8, d1 = 4]> #quern.layout<"packed", ["4", "1"], tile = 8, dims = ["d2", "d1"]>) -> (#quern.layout<"strided", ["8", "1"]>) {
+  %0 = quern.contract %a, %w over ["d1"] : (!quern.tensor<real[d0 = s0, d1 = 4]>, !quern.tensor<real[d2 = 8, d1 = 4]>) -> !quern.tensor<real[d0 = s0, d2 = 8]>
+  %1 = quern.tanh %0 : (!quern.tensor<real[d0 = s0, d2 = 8]>) -> !quern.tensor<real[d0 = s0, d2 = 8]>
+  quern.yield %1 : !quern.tensor<real[d0 = s0, d2 = 8]>
+}
+func.func @f(%x: !quern.tensor<real[B, T, D = 4]>, %w: !quern.tensor<real[O = 8, D = 4]>, %m: !quern.tensor<bool[T]>, %p: !quern.tensor<int[T]>, %y: !quern.tensor<real[T, D = 4]>) {
+  %sum = quern.add %x, %y : (!quern.tensor<real[B, T, D = 4]>, !quern.tensor<real[T, D = 4]>) -> !quern.tensor<real[B, T, D = 4]>
+  %not = quern.not %m : (!quern.tensor<bool[T]>) -> !quern.tensor<bool[T]>
+  %exp = quern.exp %y : (!quern.tensor<real[T, D = 4]>) -> !quern.tensor<real[T, D = 4]>
+  %dot = quern.contract %x, %w over ["D"] : (!quern.tensor<real[B, T, D = 4]>, !quern.tensor<real[O = 8, D = 4]>) -> !quern.tensor<real[B, T, O = 8]>
+  %split = quern.split %y "D" into [#quern.dim<H = 2>, #quern.dim<K = 2>] : (!quern.tensor<real[T, D = 4]>) -> !quern.tensor<real[T, H = 2, K = 2]>
+  %pick = quern.gather %w["O" = %p] : (!quern.tensor<real[O = 8, D = 4]>, !quern.tensor<int[T]>) -> !quern.tensor<real[T, D = 4]>
+  %loop = quern.repeat 3 carry (%z = %y) : !quern.tensor<real[T, D = 4]> {
+    %q = quern.neg %z : (!quern.tensor<real[T, D = 4]>) -> !quern.tensor<real[T, D = 4]>
+    quern.yield %q : !quern.tensor<real[T, D = 4]>
+  }
+  %launch = quern.launch @k ["T + past"](%y, %w) : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[O = 8, D = 4]>) -> !quern.tensor<real[T, O = 8]>
+  return
+})"};
+  std::pair<std::string, std::string> of(llvm::StringRef name) {
+    std::pair<std::string, std::string> found;
+    m.function().walk([&](CostOpInterface op) {
+      if (op->getName().getStringRef() == name)
+        found = {op.getFlops().str(), op.getBytes().str()};
+    });
+    return found;
+  }
+  using Pair = std::pair<std::string, std::string>;
+};
+
+TEST_F(Cost, OfEachKind) {
+  ASSERT_TRUE(m.module) << m.said;
+  EXPECT_EQ(of("quern.add"), Pair("4 * B * T", "32 * B * T + 16 * T"));
+  EXPECT_EQ(of("quern.not"), Pair("T", "2 * T")) << "a bool is one byte";
+  EXPECT_EQ(of("quern.exp"), Pair("32 * T", "32 * T"));
+  EXPECT_EQ(of("quern.contract"), Pair("64 * B * T", "48 * B * T + 128"));
+  EXPECT_EQ(of("quern.split"), Pair("0", "0"));
+  EXPECT_EQ(of("quern.gather"), Pair("0", "36 * T")) << "only the rows picked are read";
+}
+
+TEST_F(Cost, OfLoopsAndKernels) {
+  EXPECT_EQ(of("quern.repeat"), Pair("12 * T", "96 * T"));
+  auto kernel = llvm::cast<CostOpInterface>(*m.module->lookupSymbol<KernelOp>("k"));
+  EXPECT_EQ(kernel.getFlops().str(), "128 * s0");
+  EXPECT_EQ(kernel.getBytes().str(), "48 * s0 + 128") << "between its operations nothing is memory";
+  EXPECT_EQ(of("quern.launch"), Pair("128 * T + 128 * past", "48 * T + 48 * past + 128"));
+}
+
+} // namespace

@@ -1,0 +1,72 @@
+// Polynomials over run-time lengths.
+#include "ir/Size.h"
+
+#include <gmock/gmock.h>
+
+using quern::ir::Size;
+using testing::ElementsAre;
+
+namespace {
+
+Size size(const char *text) {
+  std::optional<Size> parsed = Size::parse(text);
+  EXPECT_TRUE(parsed) << text;
+  return parsed.value_or(Size());
+}
+
+TEST(Size, OneCanonicalText) {
+  for (auto [text, canonical] : {std::pair("0", "0"), std::pair("768", "768"), std::pair("T", "T"), std::pair("1*T", "T"),
+                                 std::pair("past + T", "T + past"), std::pair("1 + T*2 + 3", "2 * T + 4"),
+                                 std::pair("-T", "-T"), std::pair("T - T", "0"), std::pair("T * S * 2", "2 * S * T"),
+                                 std::pair("T * T - 1", "T * T - 1"), std::pair("0 * T", "0"), std::pair("K.3", "K.3")})
+    EXPECT_EQ(size(text).str(), canonical) << text;
+}
+
+TEST(Size, TextThatIsNoPolynomial) {
+  for (const char *text : {"", " ", "T +", "+ T", "T T", "2T", "T /2", "(T)", "T *", "- ", "T + + S", "99999999999999999999"})
+    EXPECT_FALSE(Size::parse(text)) << text;
+}
+
+TEST(Size, EveryTextReadsBack) {
+  for (const char *text : {"T + past", "2 * T - 1", "-3 * S * T + T - 7", "S * S * T"})
+    EXPECT_EQ(Size::parse(size(text).str()), size(text));
+}
+
+TEST(Size, Arithmetic) {
+  EXPECT_EQ(size("T") + size("T"), size("2 * T"));
+  EXPECT_NE(size("T"), size("S"));
+  EXPECT_EQ((size("T + 1") * size("T - 1")).str(), "T * T - 1");
+  EXPECT_EQ(size("T") - size("T + 3"), Size(-3));
+}
+
+TEST(Size, DivisionIsExact) {
+  EXPECT_EQ(size("4 * T + 8").divided(4), size("T + 2"));
+  EXPECT_FALSE(size("4 * T + 2").divided(4));
+  EXPECT_EQ(size("64 * T").divided(size("T")), Size(64));
+  EXPECT_EQ(size("64 * T").divided(size("32 * T")), Size(2));
+  EXPECT_FALSE(size("64 * T").divided(size("S")));
+  EXPECT_EQ(size("T + 1").divided(size("T + 1")), Size(1));
+  EXPECT_FALSE(size("T + 1").divided(Size(0))) << "nothing divides by 0";
+  EXPECT_FALSE(Size(0).divided(Size(0)));
+  EXPECT_EQ(Size(0).divided(3), Size(0));
+}
+
+TEST(Size, Questions) {
+  EXPECT_EQ(size("3 + 4").constant(), 7);
+  EXPECT_FALSE(size("T").constant());
+  EXPECT_EQ(size("T").asSymbol(), "T");
+  EXPECT_FALSE(size("2 * T").asSymbol());
+  EXPECT_FALSE(size("5").asSymbol());
+  EXPECT_THAT(size("T * S + past").symbols(), ElementsAre("S", "T", "past"));
+  EXPECT_TRUE(size("T * S").mentions("S"));
+  EXPECT_FALSE(size("T").mentions("past"));
+}
+
+TEST(Size, EvaluateAndSubstitute) {
+  auto lookup = [](const std::string &name) { return name == "T" ? 5 : 3; };
+  EXPECT_EQ(size("2 * T * T - past").evaluate(lookup), 47);
+  EXPECT_EQ(size("T + S").substitute({{"T", size("past + T")}}), size("T + past + S"));
+  EXPECT_EQ(size("T * T").substitute({{"T", size("S + 1")}}).str(), "S * S + 2 * S + 1");
+}
+
+} // namespace

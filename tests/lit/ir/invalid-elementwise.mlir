@@ -1,0 +1,190 @@
+// RUN: quern-opt %s -split-input-file -verify-diagnostics
+// Operands of another kind or size, results that do not fit. Each constraint is labelled as in its verifier.
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{unary_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.exp %m : (!quern.tensor<bool[A = 2]>) -> !quern.tensor<real[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{unary_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.neg %m : (!quern.tensor<bool[A = 2]>) -> !quern.tensor<bool[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{binary_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.add %m, %i : (!quern.tensor<bool[A = 2]>, !quern.tensor<int[A = 2]>) -> !quern.tensor<int[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{integer_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.floordiv %x, %i : (!quern.tensor<real[A = 2, B = 3]>, !quern.tensor<int[A = 2]>) -> !quern.tensor<real[A = 2, B = 3]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{integer_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.mod %i, %m : (!quern.tensor<int[A = 2]>, !quern.tensor<bool[A = 2]>) -> !quern.tensor<int[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{logic_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.not %i : (!quern.tensor<int[A = 2]>) -> !quern.tensor<bool[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{logic_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.and %i, %m : (!quern.tensor<int[A = 2]>, !quern.tensor<bool[A = 2]>) -> !quern.tensor<bool[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{compare_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.compare eq %i, %m : (!quern.tensor<int[A = 2]>, !quern.tensor<bool[A = 2]>) -> !quern.tensor<bool[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{compare_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.compare lt %m, %m : (!quern.tensor<bool[A = 2]>, !quern.tensor<bool[A = 2]>) -> !quern.tensor<bool[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{where_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.where %i, %i, %i : (!quern.tensor<int[A = 2]>, !quern.tensor<int[A = 2]>, !quern.tensor<int[A = 2]>) -> !quern.tensor<int[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{where_c2}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.where %m, %m, %i : (!quern.tensor<bool[A = 2]>, !quern.tensor<bool[A = 2]>, !quern.tensor<int[A = 2]>) -> !quern.tensor<int[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{elementwise_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.mul %x, %y : (!quern.tensor<real[A = 2, B = 3]>, !quern.tensor<real[A = 5]>) -> !quern.tensor<real[A = 2, B = 3]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{are incompatible with return type}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.add %x, %i : (!quern.tensor<real[A = 2, B = 3]>, !quern.tensor<int[A = 2]>) -> !quern.tensor<int[A = 2, B = 3]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{are incompatible with return type}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.exp %x : (!quern.tensor<real[A = 2, B = 3]>) -> !quern.tensor<real[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+1 {{const_c1}}
+  %r = quern.const 1.0 : f64 -> !quern.tensor<real[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+1 {{const_c2}}
+  %r = quern.const 1.0 : f64 -> !quern.tensor<int[]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+1 {{const_c2}}
+  %r = quern.const "one" -> !quern.tensor<real[]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+1 {{values_c1}}
+  %r = quern.values [1.0, 2.0] : !quern.tensor<real[A = 3]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+1 {{size_c1}}
+  %r = quern.size "T /" : !quern.tensor<int[]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+1 {{size_c2}}
+  %r = quern.size "T" : !quern.tensor<real[]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+1 {{index_c1}}
+  %r = quern.index : !quern.tensor<real[A = 3]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+1 {{index_c1}}
+  %r = quern.index : !quern.tensor<int[]>
+  return
+}
