@@ -6,6 +6,7 @@
 #include "runtime/tokenizer/Pattern.h"
 
 #include "runtime/Error.h"
+#include "runtime/tokenizer/NoJit.h"
 #include "runtime/tokenizer/Unicode.h"
 
 #include <nlohmann/json.hpp>
@@ -68,6 +69,7 @@ Pattern Pattern::literal(std::string text) {
 }
 
 Pattern Pattern::regex(const std::string &source) {
+  leaveOutJit();
   if (source.size() > 1 << 16)
     throw UserError("a pattern of the tokenizer is longer than 64 KB");
   std::string spelled = spellSpaces(source);
