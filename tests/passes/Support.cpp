@@ -1,6 +1,8 @@
 // The helpers of Support.h. Results of steps are put together along T, so that they compare with a whole run.
 #include "Support.h"
 
+#include "mlir/Transforms/Passes.h"
+
 #include <cmath>
 #include <fstream>
 #include <numeric>
@@ -70,7 +72,11 @@ void Program::roll() {
 void Program::lower() {
   std::vector<std::unique_ptr<Pass>> passes;
   passes.push_back(createRollRepeatsPass());
+  passes.push_back(createCanonicalizerPass());
+  passes.push_back(createCSEPass());
   passes.push_back(createIncrementalPass());
+  passes.push_back(createCanonicalizerPass());
+  passes.push_back(createCSEPass());
   run(std::move(passes));
 }
 

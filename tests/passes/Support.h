@@ -29,7 +29,7 @@ public:
   /// Runs passes and the verifier; a test failure if one fails.
   void run(std::vector<std::unique_ptr<mlir::Pass>> passes);
   void roll();
-  void lower(); // roll-repeats and incremental
+  void lower(); // to the step form, as the compiler does it: with folding before and after
   std::string print();
 
   using Inputs = ir::Interpreter::Inputs;
