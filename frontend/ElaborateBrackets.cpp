@@ -408,8 +408,9 @@ Tensor Elaborator::gather(const Tensor &value, const GatherItem &item, Scope &sc
   if (auto position = index.as<int64_t>(); position && *position < 0)
     fail("Q028", "position " + std::to_string(*position) + " along " + dim->shown + ": positions count from 0", item.at);
   Tensor positions = tensorOf(index);
-  DimRefs dims = rest;
-  for (DimRef d : positions.dims)
+  bool table = positions.dims.size() > rest.size(); // as authors write it: words[V = tokens] is [B, T, D]
+  DimRefs dims = table ? positions.dims : rest;
+  for (DimRef d : table ? rest : positions.dims)
     if (std::find(dims.begin(), dims.end(), d) == dims.end())
       dims.push_back(d);
   return {dims, value.kind, builder.gather(value.handle, positions.handle, dim)};

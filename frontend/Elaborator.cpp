@@ -8,7 +8,7 @@
 namespace quern::frontend {
 
 // Bounds for what a stranger's spec may unfold to; the largest real models stay a hundredfold below.
-static constexpr size_t maxSteps = 20'000'000;
+static constexpr size_t maxSteps = 5'000'000;
 static constexpr size_t maxStackBytes = 4u << 20;
 
 DimRef Scope::dim(const std::string &name) const {
@@ -65,7 +65,7 @@ template <typename Action> void Elaborator::guarded(Action action) {
 /// Called once an expression and a statement: bounds the work, and the depth of the machine's stack.
 void Elaborator::step(Span at) {
   if (++steps > maxSteps)
-    throw GiveUp{{"Q034", "the calls and loops of this spec unfold to more than 20 million steps", at, {}}};
+    throw GiveUp{{"Q034", "the calls and loops of this spec unfold to more than 5 million steps", at, {}}};
   std::ptrdiff_t used = stackBase - static_cast<const char *>(__builtin_frame_address(0));
   if (static_cast<size_t>(used < 0 ? -used : used) > maxStackBytes)
     fail("Q002", "calls and expressions are nested too deeply", at);

@@ -115,11 +115,24 @@ void Parser::tell(const SyntaxError &error) {
     diagnostics.report(error.diagnostic);
 }
 
+/// Whether token i can only be the start of a statement: then an earlier line was left open, and the mistake is there.
+bool Parser::startsStatement(size_t i) const {
+  static const std::set<std::string_view> words = {"param", "dim", "repeat", "if", "return", "require", "block"};
+  if (!tokens[i].startsLine)
+    return false;
+  return tokens[i].kind == Token::Word ? words.count(tokens[i].text()) : tokens[i].kind == Token::Name && tokens[std::min(i + 1, tokens.size() - 1)].is("=");
+}
+
 /// To the next line of the same depth as token `start`, or to the brace that closes it.
 void Parser::recover(size_t start) {
   brackets = 0;
   inBound = false;
   expressions = 0;
+  for (size_t i = start + 1; i <= at && i < tokens.size() && !tokens[i].is("{"); ++i)
+    if (startsStatement(i)) {
+      at = i;
+      return nextLine();
+    }
   int level = 0;
   for (size_t i = start; i < at; ++i)
     level += tokens[i].is("{") ? 1 : tokens[i].is("}") ? -1 : 0;
@@ -160,15 +173,17 @@ template <typename One> void Parser::braces(One one, Body *statements) {
       }
       return;
     }
-    size_t start = at;
+    size_t start = at, count = statements ? statements->size() : 0;
     try {
       one();
       endOfStatement();
     } catch (const SyntaxError &error) {
       tell(error);
       recover(start);
-      if (statements)
+      if (statements) { // what was read before the mistake does not count
+        statements->resize(count);
         statements->push_back(broken(start));
+      }
     }
   }
   take();

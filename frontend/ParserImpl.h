@@ -58,6 +58,7 @@ private:
   void nextLine() { fresh = at; }
   void endOfStatement();
   void tell(const SyntaxError &error);
+  bool startsStatement(size_t i) const;
   void recover(size_t start);
   void recoverTopLevel(size_t start);
   template <typename One> void listed(std::string_view closing, One one);

@@ -1,0 +1,125 @@
+// config.json: spellings, overrides, sorts, and what is not used.
+#include "Support.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace quern::frontend;
+using namespace quern::frontend::testing;
+
+namespace {
+
+const std::string spec = R"(quern 1
+model m {
+  config {
+    size @ "hidden" | "attn.size" = 4, layers = 2, eps = 1e-5, act = "relu", window = null
+    rope = null, theta = rope.theta ?? 100.0, flag = false
+    ignore "training_*"
+  }
+  dim D = size
+  act_used = act
+  forward(x: [B, T, D]) -> [B, T, D] {
+    repeat i in layers { x = x * eps }
+    return (x if flag else x + theta) if window == null else activation(x, act_used)
+  }
+})";
+
+Checked bound(std::optional<std::string> config, std::vector<Setting> settings, Outcome &outcome) {
+  SpecInput input;
+  input.name = "case.quern";
+  input.text = spec;
+  input.configText = std::move(config);
+  input.settings = std::move(settings);
+  Diagnostics diagnostics;
+  Builder silent;
+  Checked checked = checkSpec(input, diagnostics, silent);
+  outcome = outcomeOf(diagnostics);
+  return checked;
+}
+
+nlohmann::json fields(std::optional<std::string> config, std::vector<Setting> settings = {}) {
+  Outcome outcome;
+  Checked checked = bound(std::move(config), std::move(settings), outcome);
+  EXPECT_EQ(outcome.text, "");
+  return nlohmann::json::parse(checked.configJson);
+}
+
+TEST(Config, DefaultsSpellingsAndObjects) {
+  EXPECT_EQ(fields({})["size"], 4);
+  EXPECT_EQ(fields(R"({"hidden": 6})")["size"], 6);
+  EXPECT_EQ(fields(R"({"attn": {"size": 7}})")["size"], 7);
+  EXPECT_EQ(fields(R"({"hidden": null, "attn": {"size": 7}})")["size"], 7);
+  EXPECT_EQ(fields(R"({"rope": {"theta": 5.5}})")["theta"], 5.5);
+  EXPECT_EQ(fields(R"({"rope": null})")["theta"], 100.0);
+}
+
+TEST(Config, SortsAreThoseOfTheDefault) {
+  EXPECT_EQ(fields(R"({"layers": 3.0})")["layers"], 3);
+  EXPECT_EQ(fields(R"({"eps": 1})")["eps"], 1);
+  EXPECT_EQ(fields(R"({"window": 12})")["window"], 12);
+  Outcome outcome;
+  for (const char *wrong : {R"({"layers": 2.5})", R"({"layers": true})", R"({"act": 3})", R"({"flag": 1})", R"({"hidden": "6"})"}) {
+    bound(wrong, {}, outcome);
+    EXPECT_EQ(outcome.codes, "Q041") << wrong << outcome.text;
+  }
+  EXPECT_NE(outcome.text.find("config.json:1:2: note: the file's value"), std::string::npos) << outcome.text;
+}
+
+TEST(Config, SettingsOverride) {
+  EXPECT_EQ(fields(R"({"hidden": 6})", {{"size", "8"}})["size"], 8);
+  EXPECT_EQ(fields(R"({"hidden": 6})", {{"hidden", "9"}})["size"], 9);
+  EXPECT_EQ(fields({}, {{"attn.size", "5"}})["size"], 5);
+  EXPECT_EQ(fields({}, {{"act", "gelu"}})["act"], "gelu");
+  EXPECT_EQ(fields({}, {{"rope.theta", "7"}})["theta"], 7);
+  EXPECT_EQ(fields(R"({"window": 3})", {{"window", "null"}})["window"], nullptr);
+  Outcome outcome;
+  bound({}, {{"sise", "8"}}, outcome);
+  EXPECT_EQ(outcome.codes, "Q010");
+  EXPECT_NE(outcome.text.find("did you mean 'size'?"), std::string::npos);
+  Checked checked = bound(R"({"eos_token_id": 2})", {{"eos_token_id", "3"}}, outcome); // for the runtime: the library ignores it
+  EXPECT_EQ(nlohmann::json::parse(checked.fileConfigJson)["eos_token_id"], 3);
+}
+
+TEST(Config, WarnsOfFieldsThatNothingReads) {
+  Outcome outcome;
+  bound(R"({"hidden": 4, "training_steps": 3, "torch_dtype": "float32", "extra": 1, "gone": null})", {}, outcome);
+  EXPECT_EQ(outcome.warnings, 1u) << outcome.text;
+  EXPECT_NE(outcome.text.find("config.json:1:62: warning Q043: config.json has extra = 1"), std::string::npos) << outcome.text;
+  bound("{\"rope\": {\"theta\": 5.0,\n \"beta_fast\": 32}}", {}, outcome);
+  EXPECT_NE(outcome.text.find("config.json:2:2: warning Q043: config.json has rope.beta_fast = 32"), std::string::npos) << outcome.text;
+}
+
+TEST(Config, HostileFilesAreRefused) {
+  Outcome outcome;
+  bound("{\"a\":" + std::string(100, '[') + std::string(100, ']') + "}", {}, outcome);
+  EXPECT_EQ(outcome.codes, "Q041");
+  bound(std::string(100000, '['), {}, outcome);
+  EXPECT_EQ(outcome.codes, "Q041");
+  bound("\xff\xfe", {}, outcome);
+  EXPECT_EQ(outcome.codes, "Q041");
+}
+
+TEST(Config, Globs) {
+  EXPECT_TRUE(globMatches("*.attn.bias", "h.0.attn.bias"));
+  EXPECT_FALSE(globMatches("*.attn.bias", "h.0.attn.biases"));
+  EXPECT_TRUE(globMatches("a?c[0-9][!x]", "abc5y"));
+  EXPECT_FALSE(globMatches("a?c[0-9][!x]", "abc5x"));
+  EXPECT_TRUE(globMatches("*", ""));
+  EXPECT_FALSE(globMatches(std::string(40, '*') + "b", std::string(5000, 'a')));
+}
+
+TEST(Init, FindsTheSpecOfACheckpoint) {
+  auto found = [](const std::string &config) {
+    Diagnostics diagnostics;
+    auto spec = specForCheckpoint(config, diagnostics);
+    return spec ? spec->name : outcomeOf(diagnostics).codes;
+  };
+  EXPECT_EQ(found(R"({"architectures": ["LlamaForCausalLM"]})"), "llama");
+  EXPECT_EQ(found(R"({"architectures": ["BertModel"], "model_type": "bert"})"), "sentence");
+  EXPECT_EQ(found(R"({"model_type": "gpt_bigcode"})"), "gpt_bigcode");
+  EXPECT_EQ(found(R"({"model_type": "whisper"})"), "Q010");
+  EXPECT_EQ(found("oops"), "Q041");
+  for (const auto &[fixture, name] : fixtures())
+    EXPECT_EQ(found(read(dataDir() / fixture / "config.json")), name) << fixture;
+}
+
+} // namespace
