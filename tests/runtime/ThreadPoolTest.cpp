@@ -1,0 +1,175 @@
+// The pool, the hooks that kernels call, and the small parts: sizes, processor features, the description.
+#include "runtime/CpuFeatures.h"
+#include "runtime/Description.h"
+#include "runtime/Error.h"
+#include "runtime/HalideHooks.h"
+#include "runtime/Options.h"
+#include "runtime/ThreadPool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+using namespace quern::runtime;
+using testing::HasSubstr;
+
+extern "C" {
+int halide_do_par_for(void *, int (*)(void *, int, uint8_t *), int, int, uint8_t *);
+void *halide_malloc(void *, size_t);
+void halide_free(void *, void *);
+}
+
+namespace {
+
+TEST(ThreadPool, RunsEveryIndexOnce) {
+  for (int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.threads(), threads);
+    for (int count : {0, 1, 2, 7, 1000})
+      for (int round = 0; round < 50; ++round) {
+        std::vector<std::atomic<int>> seen(size_t(count) + 1);
+        pool.forEach(count, [&](int i) { ++seen[size_t(i)]; });
+        for (int i = 0; i < count; ++i)
+          ASSERT_EQ(seen[size_t(i)], 1);
+      }
+  }
+}
+
+TEST(ThreadPool, NestedLoopsStayInTheirThread) {
+  ThreadPool pool(4);
+  std::atomic<int> running{0}, most{0}, total{0};
+  pool.forEach(16, [&](int) {
+    pool.forEach(16, [&](int) {
+      int now = ++running;
+      for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);)
+        ;
+      ++total;
+      --running;
+    });
+  });
+  EXPECT_EQ(total, 256);
+  EXPECT_LE(most, 4);
+}
+
+TEST(ThreadPool, SeveralCallers) {
+  ThreadPool pool(3);
+  std::atomic<int> total{0};
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i)
+    callers.emplace_back([&] {
+      for (int round = 0; round < 500; ++round)
+        pool.forEach(8, [&](int) { ++total; });
+    });
+  for (std::thread &caller : callers)
+    caller.join();
+  EXPECT_EQ(total, 4 * 500 * 8);
+}
+
+TEST(ThreadPool, PassesErrorsOn) {
+  ThreadPool pool(3);
+  EXPECT_THROW(pool.forEach(100, [](int i) {
+    if (i == 42)
+      throw UserError("no");
+  }),
+               UserError);
+  auto task = [](void *, int index, uint8_t *) { return index == 5 ? -7 : 0; };
+  EXPECT_EQ(pool.parallelFor(nullptr, task, 0, 10, nullptr), -7);
+  EXPECT_EQ(pool.parallelFor(nullptr, task, 6, 10, nullptr), 0);
+}
+
+TEST(ThreadPool, SleepsAndWakes) {
+  ThreadPool pool(2);
+  for (int i = 0; i < 5; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::atomic<int> total{0};
+    pool.forEach(100, [&](int k) { total += k; });
+    EXPECT_EQ(total, 4950);
+  }
+}
+
+TEST(HalideHooks, LoopsAndScratch) {
+  std::vector<int> seen(50);
+  auto task = [](void *, int index, uint8_t *closure) {
+    (*reinterpret_cast<std::vector<int> *>(closure))[size_t(index - 3)] = index;
+    return 0;
+  };
+  EXPECT_EQ(halide_do_par_for(nullptr, task, 3, 50, reinterpret_cast<uint8_t *>(&seen)), 0);
+  std::vector<int> expected(50);
+  std::iota(expected.begin(), expected.end(), 3);
+  EXPECT_EQ(seen, expected);
+
+  void *first = halide_malloc(nullptr, 1000);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % 128, 0u);
+  std::memset(first, 1, 1024);
+  halide_free(nullptr, first);
+  EXPECT_EQ(halide_malloc(nullptr, 900), first); // the same size class comes from the cache
+  halide_free(nullptr, first);
+  std::vector<void *> blocks;
+  for (size_t i = 1; i < 100; ++i)
+    blocks.push_back(halide_malloc(nullptr, i * 10000));
+  std::thread([&] { // freed by another thread than the maker
+    for (void *block : blocks)
+      halide_free(nullptr, block);
+  }).join();
+  halide_free(nullptr, nullptr);
+  EXPECT_EQ(halide_malloc(nullptr, SIZE_MAX - 5), nullptr);
+}
+
+TEST(SizeExpr, ReadsPolynomials) {
+  std::vector<std::string> symbols = {"B", "T", "past"};
+  auto value = [&](const char *text) { return SizeExpr::parse(text, symbols).evaluate({2, 5, 100}); };
+  EXPECT_EQ(value("7"), 7);
+  EXPECT_EQ(value("T + past"), 105);
+  EXPECT_EQ(value("2 * T - 1"), 9);
+  EXPECT_EQ(value("-3 * B * T + T^2"), -5);
+  EXPECT_EQ(value("T * T * B"), 50);
+  EXPECT_EQ(SizeExpr::parse("past", symbols).asSymbol(), 2);
+  EXPECT_EQ(SizeExpr::parse("2 * past", symbols).asSymbol(), -1);
+  for (const char *bad : {"", "T +", "X", "T T", "2 *", "T^x", "99999999999999999999", "T ? 1"})
+    EXPECT_THROW(SizeExpr::parse(bad, symbols), UserError) << bad;
+  EXPECT_THROW(SizeExpr::parse("T * T", symbols).evaluate({0, int64_t(1) << 40, 0}), UserError);
+}
+
+TEST(CpuFeatures, KnowsBothSpellings) {
+  EXPECT_TRUE(hasCpuFeature("sse2"));
+  EXPECT_EQ(hasCpuFeature("sse4_1"), hasCpuFeature("sse4.1"));
+  EXPECT_EQ(hasCpuFeature("avx512_vnni"), hasCpuFeature("avx512vnni"));
+  EXPECT_FALSE(hasCpuFeature("flux"));
+  EXPECT_THROW(requireCpuFeatures({"sse2", "flux"}), MachineError);
+}
+
+TEST(Options, NamesEverySlip) {
+  auto parsed = [](std::vector<std::string> arguments) {
+    Options options("go", {{"--seed", "N", ""}, {"-n", "N", ""}, {"--json", nullptr, ""}});
+    options.parse(arguments);
+    options.integer("-n", 0, 0, 10);
+    options.number("--seed", 0, 0, 10);
+    return options;
+  };
+  EXPECT_EQ(parsed({"--seed=3", "-n", "4", "--json"}).integer("-n", 0, 0, 10), 4);
+  EXPECT_TRUE(parsed({"--json"}).has("--json"));
+  const std::pair<std::vector<std::string>, const char *> cases[] = {{{"--sed", "1"}, "did you mean --seed?"}, {{"-n"}, "needs a value"},
+                                                                     {{"-n", "11"}, "'11'"},                   {{"-n", "x"}, "'x'"},
+                                                                     {{"--json=1"}, "takes no value"},         {{"word"}, "'word'"},
+                                                                     {{"--seed", "nan"}, "'nan'"}};
+  for (const auto &[arguments, says] : cases) {
+    try {
+      parsed(arguments);
+      FAIL() << says;
+    } catch (const UserError &error) {
+      EXPECT_THAT(error.what(), HasSubstr(says));
+    }
+  }
+}
+
+TEST(Description, RefusesWhatCannotBe) {
+  for (const char *text : {"", "[]", "{}", R"({"quern": 2})", R"({"quern": 1, "symbols": 3})", R"({"quern": 1, "functions": [{"inputs": [{"kind": "complex"}]}]})",
+                           R"({"quern": 1, "parameters": [{"names": [], "shape": [1]}]})", R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [0]}]})",
+                           R"({"quern": 1, "slots": [{"turns": [[0]], "layout": {"kind": "dense"}}]})",
+                           R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [4]}], "slots": [{"turns": [[0]], "layout": {"kind": "packed",
+                               "outer": 2, "inner": 3, "outer_stride": 3, "inner_stride": 1, "tile": 8}}]})"})
+    EXPECT_THROW(Description::parse(text), UserError) << text;
+}
+
+} // namespace

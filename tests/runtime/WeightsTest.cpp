@@ -1,0 +1,167 @@
+// Matching a checkpoint with a model's parameters, and packing.
+#include "runtime/Error.h"
+#include "runtime/Weights.h"
+#include "tests/runtime/TestData.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+using namespace quern::runtime;
+using namespace quern::runtime::test;
+using testing::HasSubstr;
+using testing::Not;
+
+namespace {
+
+struct Stored {
+  std::string name;
+  Dtype dtype;
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+
+Checkpoint checkpoint(const std::vector<Stored> &tensors) {
+  std::vector<OutputTensor> outputs;
+  for (const Stored &tensor : tensors)
+    outputs.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.values.data()});
+  std::string path = temporaryPath("weights.safetensors");
+  writeSafetensors(path, outputs);
+  return Checkpoint::open(path);
+}
+
+ParameterInfo parameter(std::vector<std::string> names, std::vector<int64_t> shape, std::string at) {
+  ParameterInfo info;
+  info.names = std::move(names);
+  info.shape = std::move(shape);
+  info.at = std::move(at);
+  return info;
+}
+
+std::vector<float> counting(size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i)
+    values[i] = float(i) + 1;
+  return values;
+}
+
+TEST(Matching, TellsAllThatIsWrongAtOnce) {
+  Description d;
+  d.model = "m";
+  d.parameters = {parameter({"a.weight", "a.gamma"}, {2, 3}, "m.quern:1:2"), parameter({"layer.0.weight"}, {4}, "m.quern:2:2"),
+                  parameter({"shape"}, {2, 3}, "m.quern:3:2"), parameter({"gone"}, {7}, "m.quern:4:2")};
+  d.ignore = {"*.inv_freq"};
+  Checkpoint c = checkpoint({{"a.gamma", Dtype::F32, {2, 3}, counting(6)},
+                             {"layer_0.weight", Dtype::F32, {4}, counting(4)},
+                             {"shape", Dtype::F32, {3, 2}, counting(6)},
+                             {"copy", Dtype::F32, {2, 3}, counting(6)},
+                             {"rotary.inv_freq", Dtype::F32, {1}, {1}},
+                             {"stranger", Dtype::F32, {1}, {1}}});
+  try {
+    matchParameters(d, c);
+    FAIL();
+  } catch (const UserError &error) {
+    std::string text = error.what();
+    EXPECT_THAT(text, HasSubstr("missing tensors (2)"));
+    EXPECT_THAT(text, HasSubstr("layer.0.weight [4]  (m.quern:2:2); did you mean layer_0.weight?"));
+    EXPECT_THAT(text, HasSubstr("gone [7]  (m.quern:4:2)\n"));
+    EXPECT_THAT(text, HasSubstr("shape is [3, 2], the model needs [2, 3]  (m.quern:3:2)"));
+    EXPECT_THAT(text, HasSubstr("stranger F32[1]"));
+    EXPECT_THAT(text, HasSubstr("does not use (2)"));
+    EXPECT_THAT(text, Not(HasSubstr("copy")));
+    EXPECT_THAT(text, Not(HasSubstr("inv_freq")));
+  }
+}
+
+TEST(Matching, Globs) {
+  EXPECT_TRUE(matchGlob("*pooler.*", "bert.pooler.dense.weight"));
+  EXPECT_TRUE(matchGlob("a?c*", "abc"));
+  EXPECT_FALSE(matchGlob("a?c", "abd"));
+  EXPECT_FALSE(matchGlob("", "x"));
+  EXPECT_TRUE(matchGlob("*", ""));
+  EXPECT_FALSE(matchGlob(std::string(100, '*') + "b", std::string(100000, 'a')));
+}
+
+SlotInfo packed(std::vector<std::vector<int>> turns, int64_t outer, int64_t inner, int64_t outerStride, int64_t innerStride, int64_t tile) {
+  return {std::move(turns), {true, outer, inner, outerStride, innerStride, tile, 0}};
+}
+
+TEST(Packing, BothOrdersGiveTheSameLayout) {
+  Description d;
+  constexpr int64_t O = 37, I = 75, tile = 16;
+  d.parameters = {parameter({"w"}, {O, I}, ""), parameter({"wt"}, {I, O}, "")};
+  std::vector<float> w(O * I), wt(O * I);
+  for (int64_t o = 0; o < O; ++o)
+    for (int64_t i = 0; i < I; ++i)
+      w[size_t(o * I + i)] = wt[size_t(i * O + o)] = float(o * 100 + i);
+  d.slots = {packed({{0}}, O, I, I, 1, tile), packed({{1}}, O, I, 1, O, tile), packed({{0, 1}, {0, 0}}, O, I, I, 1, tile)};
+  auto weights = Weights::load(d, checkpoint({{"w", Dtype::F32, {O, I}, w}, {"wt", Dtype::F32, {I, O}, wt}}));
+  int64_t size = (O + tile - 1) / tile * tile * I;
+  auto slot = [&](int s, int turn) { return static_cast<const float *>(weights->slots()[s][turn]); };
+  for (int64_t o = 0; o < (O + tile - 1) / tile * tile; ++o)
+    for (int64_t i = 0; i < I; ++i) {
+      float expected = o < O ? float(o * 100 + i) : 0;
+      int64_t at = (o / tile * I + i) * tile + o % tile;
+      ASSERT_EQ(slot(0, 0)[at], expected);
+      ASSERT_EQ(slot(1, 0)[at], expected);
+      ASSERT_EQ(slot(2, 0)[at], expected);
+      ASSERT_EQ(slot(2, 1)[size + at], expected);
+    }
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(slot(0, 0)) % 64, 0u);
+}
+
+TEST(Packing, DenseFloatsStayWhereTheyAreMapped) {
+  Description d;
+  d.parameters = {parameter({"a"}, {4}, ""), parameter({"b"}, {4}, "")};
+  d.slots = {{{{0}, {1}}, {}}, {{{0, 1}}, {}}, {{{0}}, {}}};
+  Checkpoint c = checkpoint({{"a", Dtype::F32, {4}, counting(4)}, {"b", Dtype::F32, {4}, {5, 6, 7, 8}}});
+  const void *mapped = c.tensors.at("b").data;
+  auto weights = Weights::load(d, std::move(c));
+  EXPECT_EQ(weights->slots()[0][1], mapped);
+  EXPECT_EQ(weights->slots()[0][0], weights->slots()[2][0]);
+  EXPECT_EQ(std::memcmp(weights->slots()[1][0], counting(8).data(), 32), 0); // stacked
+}
+
+TEST(Packing, ReadsNarrowTypes) {
+  Description d;
+  d.parameters = {parameter({"a"}, {2, 3}, "")};
+  d.slots = {packed({{0}}, 2, 3, 3, 1, 2), {{{0}}, {}}};
+  uint16_t bits[] = {0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0}; // 1 to 6 in bfloat16
+  std::string path = temporaryPath("bf16.safetensors");
+  writeSafetensors(path, {{"a", Dtype::BF16, {2, 3}, bits}});
+  auto weights = Weights::load(d, Checkpoint::open(path));
+  float expected[] = {1, 4, 2, 5, 3, 6};
+  EXPECT_EQ(std::memcmp(weights->slots()[0][0], expected, 24), 0);
+  EXPECT_EQ(std::memcmp(weights->slots()[1][0], counting(6).data(), 24), 0);
+}
+
+TEST(Random, FollowsInitAndSeed) {
+  Description d;
+  d.parameters = {parameter({"n"}, {100, 1000}, ""), parameter({"u"}, {1000}, ""), parameter({"z"}, {3}, ""), parameter({"o"}, {3}, "")};
+  d.parameters[0].initValue = 0.5;
+  d.parameters[1].init = Init::Uniform;
+  d.parameters[1].initValue = 2;
+  d.parameters[2].init = Init::Zeros;
+  d.parameters[3].init = Init::Ones;
+  for (int i = 0; i < 4; ++i)
+    d.slots.push_back({{{i}}, {}});
+  auto a = Weights::random(d, 1), b = Weights::random(d, 1), c = Weights::random(d, 2);
+  auto slot = [](const auto &weights, int s) { return static_cast<const float *>(weights->slots()[s][0]); };
+  EXPECT_EQ(std::memcmp(slot(a, 0), slot(b, 0), 400000), 0);
+  EXPECT_NE(std::memcmp(slot(a, 0), slot(c, 0), 400000), 0);
+  double sum = 0, squares = 0;
+  for (int i = 0; i < 100000; ++i) {
+    sum += slot(a, 0)[i];
+    squares += double(slot(a, 0)[i]) * slot(a, 0)[i];
+  }
+  EXPECT_NEAR(sum / 100000, 0, 0.01);
+  EXPECT_NEAR(std::sqrt(squares / 100000), 0.5, 0.01);
+  for (int i = 0; i < 1000; ++i)
+    EXPECT_LE(std::abs(slot(a, 1)[i]), 2);
+  EXPECT_EQ(slot(a, 2)[2], 0);
+  EXPECT_EQ(slot(a, 3)[2], 1);
+}
+
+} // namespace
