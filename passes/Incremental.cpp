@@ -99,7 +99,13 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     last->moveAfter(function);
     inlineDefaults(last); // by its old name, with which the defaults' names begin
     last.setName(base + ".last");
+    auto keep = [&](func::FuncOp from) { // what is true of the function, whatever form it has
+      for (StringRef attr : {"quern.limits", "quern.recompute"})
+        if (Attribute value = from->getAttr(attr))
+          function->setAttr(attr, value);
+    };
     if (std::string refusal = extend(last, base, states, /*lastRow=*/true); !refusal.empty()) {
+      keep(last);
       last.erase();
       function->setAttr("quern.refusal", StringAttr::get(&getContext(), refusal));
       return;
@@ -108,9 +114,7 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     auto whole = cast<func::FuncOp>(OpBuilder(function).clone(*function));
     if (!extend(whole, base, states, /*lastRow=*/false).empty()) {
       whole.erase();
-      for (StringRef attr : {"quern.limits", "quern.recompute"})
-        if (Attribute value = last->getAttr(attr))
-          function->setAttr(attr, value);
+      keep(last);
       return;
     }
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
@@ -125,11 +129,11 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     DimAttr time = timeDimension(function);
     sinkRenames(function, time);
     TimeAnalysis analysis(function);
+    if (ArrayAttr limits = findLimits(function, analysis); !limits.empty())
+      function->setAttr("quern.limits", limits);
     if (!analysis.refusals().empty())
       return analysis.describeRefusals();
 
-    if (ArrayAttr limits = findLimits(function, analysis); !limits.empty())
-      function->setAttr("quern.limits", limits);
     NumberUse numbers = numbersOf(function, analysis);
     std::string epoch = (base + ".epoch").str();
     if (!numbers.raw && !numbers.comparisons.empty() && !getOperation().lookupSymbol(epoch))

@@ -1,3 +1,6 @@
+// RUN: quern-opt --roll-repeats %s | FileCheck %s --check-prefix=ROLL
+// RUN: quern-opt --roll-repeats --incremental %s | FileCheck %s
+//
 // One decoder of two layers, pre-norm without weights: rotary keys, grouped values, a table of positions, an optional mask.
 // Two turns become one loop; keys after rope and values are remembered; the last row alone reaches the vocabulary.
 
@@ -74,3 +77,40 @@ func.func @forward(%tokens: !quern.tensor<int[B, T]> {quern.name = "tokens"},
   %logits = quern.contract %z, %words over ["D"] : (!quern.tensor<real[B, T, D = 8]>, !quern.tensor<real[V = 11, D = 8]>) -> !quern.tensor<real[B, T, V = 11]>
   return %logits : !quern.tensor<real[B, T, V = 11]>
 }
+
+// The label S.7 of the second turn is S of the first; their parameters differ in their names only.
+// ROLL-LABEL: func.func @forward
+// ROLL: quern.repeat 2 carry
+// ROLL: quern.param {{\[\[}}"h.0.q"], ["h.1.q"]]
+// ROLL-NOT: quern.repeat
+// ROLL: return
+
+// Heads of a position lie together; the turns of the loop come first.
+// CHECK: quern.state @[[KEYS:.*]] of "forward" : !quern.tensor<real[turn = 2, B, cap, K = 4]>
+// CHECK: quern.state @[[VALUES:.*]] of "forward" : !quern.tensor<real[turn = 2, B, cap, K = 4]>
+// CHECK: quern.state @[[MASK:.*]] of "forward" : !quern.tensor<bool[B, cap]>
+
+// CHECK-LABEL: func.func @forward(
+// CHECK-SAME: quern.limits = [{at = "{{.*}}attention.mlir:{{[0-9]+}}:8", name = "P", size = 16 : i64}]
+// CHECK: quern.remember %arg1 "T" to <S = "T + past"> in @[[MASK]]
+// CHECK: %[[INDEX:.*]] = quern.index : <int[T]>
+// CHECK: %[[PAST:.*]] = quern.size "past"
+// CHECK: %[[AT:.*]] = quern.add %[[INDEX]], %[[PAST]]
+// CHECK: quern.gather {{.*}}["P" = %[[AT]]]
+// CHECK: %[[COS:.*]] = quern.cos
+// CHECK: quern.repeat 2
+// What is remembered are keys after their rotation: old positions are not rotated again.
+// CHECK: %[[KEY:.*]] = quern.mul %{{.*}}, %[[COS]] {{.*}}real[B, T, K = 4]
+// CHECK: quern.remember %[[KEY]] "T" to <S = "T + past"> in @[[KEYS]]
+// CHECK: quern.remember %{{.*}} "T" to <S = "T + past"> in @[[VALUES]]
+// CHECK: quern.softmax {{.*}}S = "T + past"
+
+// CHECK-LABEL: func.func @forward.last(%arg0: !quern.tensor<int[B, T]> {quern.name = "tokens"}) -> !quern.tensor<real[B, V = 11]>
+// CHECK-NOT: @[[MASK]]
+// CHECK: quern.repeat 2
+// CHECK: in @[[KEYS]]
+// CHECK: in @[[VALUES]]
+// CHECK: %[[ROW:.*]] = quern.cut %{{.*}} "T" at "T - 1" into <T.last = 1>
+// CHECK: quern.squeeze %[[ROW]] "T.last"
+// CHECK: quern.tanh {{.*}} -> !quern.tensor<real[B, D = 8]>
+// CHECK: return %{{.*}} : !quern.tensor<real[B, V = 11]>
