@@ -31,7 +31,7 @@ static Expr identity(Reduction reduction, Kind kind) {
   bool real = kind == Kind::Real;
   switch (reduction) {
   case Reduction::Max:
-    return real ? -math::infinity() : Expr(std::numeric_limits<int32_t>::min());
+    return real ? math::negativeInfinity() : Expr(std::numeric_limits<int32_t>::min());
   case Reduction::Min:
     return real ? math::infinity() : Expr(std::numeric_limits<int32_t>::max());
   case Reduction::Any:
@@ -200,14 +200,14 @@ void KernelBuilder::defineArgmax(int i) {
   first[over.name] = 0;
   next[over.name] = r.x;
   std::vector<Var> args = pureArgs(node.dims);
-  best(args) = Tuple(at(x, first), 0);
-  Expr value = at(x, next);
-  Expr known = best(args)[0];
+  // The position comes first: Halide stores a tuple's parts in order, and the position is decided by the old value.
+  best(args) = Tuple(0, at(x, first));
+  Expr value = at(x, next), known = best(args)[1];
   Expr better = value.type().is_float() ? math::less(known, value) : known < value;
-  best(args) = Tuple(select(better, value, known), select(better, Expr(r.x), best(args)[1]));
+  best(args) = Tuple(select(better, Expr(r.x), best(args)[0]), select(better, value, known));
   addStage({best, node.dims, {{r.x}}, false, {}, false});
   isStage[i] = 1;
-  values[i] = [this, i, best](const Index &index) { return best(call(graph.nodes[i].dims, index))[1]; };
+  values[i] = [this, i, best](const Index &index) { return Expr(best(call(graph.nodes[i].dims, index))[0]); };
 }
 
 /// By rank: how many are larger, or equal and earlier. The one of rank c is the c-th.

@@ -26,7 +26,9 @@ Expr less(Expr a, Expr b) { return strict(Call::strict_lt, a, b, Bool()); }
 Expr lessEqual(Expr a, Expr b) { return strict(Call::strict_le, a, b, Bool()); }
 Expr equal(Expr a, Expr b) { return strict(Call::strict_eq, a, b, Bool()); }
 
+// Literals: to negate an infinity would be arithmetic that assumes there is none.
 Expr infinity() { return FloatImm::make(Float(32), std::numeric_limits<float>::infinity()); }
+Expr negativeInfinity() { return FloatImm::make(Float(32), -std::numeric_limits<float>::infinity()); }
 // By its bits: a comparison with an infinity is folded to false wherever "no infinities" is assumed.
 Expr isNegativeInfinity(Expr x) { return reinterpret<uint32_t>(x) == Expr(uint32_t(0xff800000u)); }
 
@@ -71,7 +73,7 @@ Expr log(Expr x) {
   Expr result = add(add(f, small), n * 0.693359375f);
   Expr nan = FloatImm::make(Float(32), std::numeric_limits<float>::quiet_NaN());
   result = select(lessEqual(infinity(), x), infinity(), result);
-  result = select(less(x, 0.0f), nan, select(equal(x, 0.0f), -infinity(), result));
+  result = select(less(x, 0.0f), nan, select(equal(x, 0.0f), negativeInfinity(), result));
   return nanThrough(x, result);
 }
 

@@ -21,6 +21,7 @@ Expr lessEqual(Expr a, Expr b);
 Expr equal(Expr a, Expr b);
 
 Expr infinity(); ///< f32
+Expr negativeInfinity();
 Expr isNegativeInfinity(Expr x);
 
 // All of f32, within about 2 ulp unless noted.

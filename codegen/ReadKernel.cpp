@@ -7,7 +7,8 @@
 #include "llvm/ADT/StringMap.h"
 #include <stdexcept>
 
-using namespace mlir;
+using llvm::ArrayRef, llvm::StringRef, llvm::cast, llvm::dyn_cast, llvm::isa; // not all of mlir: its Op is another
+using llvm::DenseMap, mlir::OpResult, mlir::StringAttr, mlir::ArrayAttr, mlir::FloatAttr, mlir::BoolAttr, mlir::IntegerAttr, mlir::DenseF64ArrayAttr, mlir::Attribute, mlir::Operation, mlir::Value, mlir::BlockArgument;
 using namespace quern::codegen;
 namespace ir = quern::ir;
 
@@ -148,8 +149,8 @@ KernelGraph quern::codegen::readKernel(ir::KernelOp kernel) {
 
   llvm::raw_string_ostream stream(graph.text);
   Operation *nameless = kernel->clone();
-  SymbolTable::setSymbolName(nameless, "k");
-  nameless->print(stream, OpPrintingFlags().useLocalScope());
+  mlir::SymbolTable::setSymbolName(nameless, "k");
+  nameless->print(stream, mlir::OpPrintingFlags().useLocalScope());
   nameless->erase();
   return graph;
 }

@@ -1,0 +1,20 @@
+// All kernels of a module to object files, in parallel, cached by content.
+#ifndef QUERN_CODEGEN_COMPILEKERNELS_H
+#define QUERN_CODEGEN_COMPILEKERNELS_H
+
+#include "codegen/Compiler.h"
+
+namespace quern::codegen {
+
+struct KernelFiles {
+  std::vector<std::string> paths; ///< one for each kernel, and Halide's runtime last; only objects are ever linked
+  int count = 0, cached = 0;      ///< kernels, and how many of them the cache had
+};
+
+/// Objects stay in the cache, or are copied to `folder` where they are what was asked for; assembly and LLVM IR are
+/// written to `folder`. The function of kernel @k is `quern_kernel_k`. Throws std::runtime_error, with the kernel's name,
+/// for what cannot be compiled or written.
+KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options, const std::string &folder);
+
+} // namespace quern::codegen
+#endif
