@@ -112,24 +112,44 @@ static Array summed(const Array &x, ArrayRef<StringRef> over) {
   return result;
 }
 
-/// c[m, n] += a[m, k] * b[k, n]. Blocks of eight columns stay in registers.
+// A quarter of the matrix products' time on machines that have it; no fused multiply-add, so that results are the same
+// on all machines.
+#if defined(__x86_64__)
+#define QUERN_WIDE __attribute__((target_clones("default", "avx2")))
+#else
+#define QUERN_WIDE
+#endif
+
+constexpr int64_t tileRows = 4, tileColumns = 8;
+
+/// sum[r, x] = sum over l of a[r, l] * panel[l, x], in registers.
+QUERN_WIDE static void multiplyTile(const double *a, const double *panel, double *sum, int64_t k) {
+  double partial[tileRows][tileColumns] = {};
+  for (int64_t l = 0; l < k; ++l)
+    for (int64_t r = 0; r < tileRows; ++r)
+      for (int64_t x = 0; x < tileColumns; ++x)
+        partial[r][x] += a[r * k + l] * panel[l * tileColumns + x];
+  std::copy_n(&partial[0][0], tileRows * tileColumns, sum);
+}
+
+/// c[m, n] = a[m, k] * b[k, n], tile by tile; what sticks out of the last tiles is computed on copies.
 static void multiply(const double *a, const double *b, double *c, int64_t m, int64_t k, int64_t n) {
-  constexpr int64_t width = 8;
-  for (int64_t j = 0; j < n; j += width) {
-    int64_t columns = std::min(width, n - j);
-    for (int64_t i = 0; i < m; ++i) {
-      double sum[width] = {};
-      const double *row = a + i * k, *column = b + j;
-      if (columns == width) {
-        for (int64_t l = 0; l < k; ++l, column += n)
-          for (int64_t x = 0; x < width; ++x)
-            sum[x] += row[l] * column[x];
-      } else {
-        for (int64_t l = 0; l < k; ++l, column += n)
-          for (int64_t x = 0; x < columns; ++x)
-            sum[x] += row[l] * column[x];
+  std::vector<double> panel(k * tileColumns), lastRows(tileRows * k);
+  double sum[tileRows * tileColumns];
+  for (int64_t j = 0; j < n; j += tileColumns) {
+    int64_t columns = std::min(tileColumns, n - j);
+    for (int64_t l = 0; l < k; ++l)
+      std::copy_n(b + l * n + j, columns, panel.begin() + l * tileColumns);
+    for (int64_t i = 0; i < m; i += tileRows) {
+      int64_t rows = std::min(tileRows, m - i);
+      const double *block = a + i * k;
+      if (rows < tileRows) {
+        std::copy_n(block, rows * k, lastRows.begin());
+        block = lastRows.data();
       }
-      std::copy(sum, sum + columns, c + i * n + j);
+      multiplyTile(block, panel.data(), sum, k);
+      for (int64_t r = 0; r < rows; ++r)
+        std::copy_n(sum + r * tileColumns, columns, c + (i + r) * n + j);
     }
   }
 }
