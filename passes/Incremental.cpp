@@ -11,7 +11,6 @@
 #include "passes/Incremental.h"
 
 #include "ir/Interpreter.h"
-#include "llvm/ADT/SetVector.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
 #include "passes/Passes.h"
@@ -28,7 +27,7 @@ struct NumberUse {
   llvm::SetVector<Operation *> comparisons;
 };
 
-NumberUse numbersOf(func::FuncOp function, const TimeAnalysis &analysis) {
+NumberUse numbersOf(func::FuncOp function, const TimeAnalysis &analysis, const MemoryPlan &plan) {
   NumberUse use;
   auto add = [&](Value value) {
     const Facts &facts = analysis.facts(value);
@@ -38,7 +37,6 @@ NumberUse numbersOf(func::FuncOp function, const TimeAnalysis &analysis) {
         use.comparisons.insert(op);
     });
   };
-  MemoryPlan plan(function, analysis);
   for (Value value : plan.values())
     add(value);
   function.walk([&](CumsumOp op) {
@@ -134,7 +132,8 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     if (!analysis.refusals().empty())
       return analysis.describeRefusals();
 
-    NumberUse numbers = numbersOf(function, analysis);
+    MemoryPlan plan(function, analysis);
+    NumberUse numbers = numbersOf(function, analysis, plan);
     std::string epoch = (base + ".epoch").str();
     if (!numbers.raw && !numbers.comparisons.empty() && !getOperation().lookupSymbol(epoch))
       numbers.raw = !makeEpoch(function, epoch, numbers.comparisons.getArrayRef(), time);
@@ -142,7 +141,7 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
       function->setAttr("quern.recompute", UnitAttr::get(&getContext()));
 
     states.beginVariant();
-    makeStep(function, analysis, states);
+    makeStep(function, analysis, plan, states);
     if (lastRow)
       keepLastRow(function, time);
     countFromPast(function, time);

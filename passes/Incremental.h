@@ -4,6 +4,8 @@
 
 #include "passes/TimeAnalysis.h"
 
+#include "llvm/ADT/SetVector.h"
+
 namespace quern::passes {
 
 /// Dimensions by their old names: what stands for each.
@@ -61,10 +63,11 @@ private:
   const TimeAnalysis &analysis;
   llvm::SetVector<mlir::Value> stored;
   llvm::DenseMap<mlir::Value, bool> fromPositions;
+  bool isBarrier(mlir::Value value);
 };
 
 /// Rewrites a causal function to its step form (IncrementalStep.cpp). Sizes still speak of the whole text.
-void makeStep(mlir::func::FuncOp function, const TimeAnalysis &analysis, StateTable &states);
+void makeStep(mlir::func::FuncOp function, const TimeAnalysis &analysis, MemoryPlan &plan, StateTable &states);
 /// T becomes the number of new rows and its twins `past + T` (IncrementalStep.cpp).
 void countFromPast(mlir::func::FuncOp function, ir::DimAttr time);
 

@@ -9,8 +9,6 @@
 // With past = 0 this is the function itself, so one form serves full evaluation, prefill and single steps.
 #include "passes/Incremental.h"
 
-#include "llvm/ADT/SetVector.h"
-
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
@@ -19,8 +17,8 @@ namespace {
 
 class Stepper {
 public:
-  Stepper(func::FuncOp function, const TimeAnalysis &analysis, StateTable &states)
-      : function(function), analysis(analysis), states(states), plan(function, analysis) {
+  Stepper(func::FuncOp function, const TimeAnalysis &analysis, MemoryPlan &plan, StateTable &states)
+      : function(function), analysis(analysis), states(states), plan(plan) {
     time = timeDimension(function);
     batch = typeOf(function.getArgument(0)).getDims().front();
   }
@@ -50,7 +48,7 @@ private:
   func::FuncOp function;
   const TimeAnalysis &analysis;
   StateTable &states;
-  MemoryPlan plan;
+  MemoryPlan &plan;
   DimAttr time, batch;
   llvm::DenseMap<Value, Value> caches; // stored value -> its remember
   std::map<std::pair<void *, std::vector<std::pair<Label, void *>>>, Value> memories;
@@ -178,8 +176,9 @@ private:
 
 } // namespace
 
-void quern::passes::makeStep(func::FuncOp function, const TimeAnalysis &analysis, StateTable &states) {
-  Stepper(function, analysis, states).run();
+void quern::passes::makeStep(func::FuncOp function, const TimeAnalysis &analysis, MemoryPlan &plan,
+                             StateTable &states) {
+  Stepper(function, analysis, plan, states).run();
 }
 
 void quern::passes::countFromPast(func::FuncOp function, DimAttr time) {

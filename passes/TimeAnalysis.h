@@ -64,6 +64,8 @@ public:
 
   /// T and the labels of its twins: dimensions exactly as long as the text.
   const Label &time() const { return timeLabel; }
+  /// The run-time symbol that is T's size.
+  const std::string &symbol() const { return timeSymbol; }
   bool isTime(ir::DimAttr dim) const { return dim.getSizeText() == timeSymbol; }
   bool isTwin(ir::DimAttr dim) const { return isTime(dim) && dim.getName() != timeLabel; }
   llvm::SmallVector<Label> times(mlir::Value value) const;
