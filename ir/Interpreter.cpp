@@ -62,6 +62,10 @@ LogicalResult Interpreter::bindInputs(func::FuncOp function, const Inputs &input
       if (auto symbol = dim.getSize().asSymbol())
         symbols.try_emplace(*symbol, array.sizeOf(dim.getName()));
   }
+  // Told before the lengths, which are unknown because of it.
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (StringRef name = argumentName(function, i); !inputs.count(name.str()) && !defaultOf(function, i))
+      return function.emitError("input '") << name << "' is missing";
   past = symbols.try_emplace("past", 0).first->second;
   int64_t largest = 0;
   for (const auto &[symbol, value] : symbols)
@@ -115,9 +119,7 @@ FailureOr<Array> Interpreter::inputFor(func::FuncOp function, unsigned index, co
   StringRef name = argumentName(function, index);
   if (auto given = inputs.find(name.str()); given != inputs.end())
     return given->second.aligned(sizes);
-  func::FuncOp fallback = defaultOf(function, index);
-  if (!fallback)
-    return function.emitError("input '") << name << "' is missing";
+  func::FuncOp fallback = defaultOf(function, index); // bindInputs saw to it that there is one
   std::vector<Array> value;
   if (failed(checkSymbols(fallback)) || failed(runBlock(fallback.getBody().front(), {}, value)))
     return failure();
