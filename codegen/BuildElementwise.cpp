@@ -126,10 +126,9 @@ Expr KernelBuilder::elementwise(const Node &node, const Index &index) {
   }
   case Op::Where: {
     // Both sides exist, one is taken bit by bit: nothing of the other shows.
-    Expr a = x(1), b = x(2);
     if (node.kind == Kind::Real)
-      a = r(1), b = r(2);
-    return select(x(0), a, b);
+      return math::choose(x(0), r(1), r(2));
+    return select(x(0), x(1), x(2));
   }
   default:
     throw std::logic_error("not an elementwise operation");

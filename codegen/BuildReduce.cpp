@@ -178,7 +178,7 @@ void KernelBuilder::defineSoftmax(int i) {
   Index vars = varsOf(node.dims);
   // Where everything is -inf the maximum must not be subtracted: -inf - -inf is no number.
   Expr top = largest(call(kept, vars));
-  Expr shift = select(math::isNegativeInfinity(top), 0.0f, top);
+  Expr shift = math::choose(math::isNegativeInfinity(top), 0.0f, top);
   weights(pureArgs(node.dims)) = math::exp(math::sub(real(x, vars), shift));
   addStage({weights, node.dims, {}, false, {}, false});
   Func total = reduceOver("sum", i, kept, over, Kind::Real, Reduction::Sum,
@@ -186,7 +186,7 @@ void KernelBuilder::defineSoftmax(int i) {
   isStage[i] = 1;
   values[i] = [this, i, weights, total, kept](const Index &index) {
     Expr sum = total(call(kept, index)), weight = weights(call(graph.nodes[i].dims, index));
-    return select(math::equal(sum, 0.0f), 0.0f, math::div(weight, sum));
+    return math::choose(math::equal(sum, 0.0f), 0.0f, math::div(weight, sum));
   };
 }
 

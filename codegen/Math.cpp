@@ -10,7 +10,7 @@
 namespace quern::codegen::math {
 
 // One by one: whole namespaces would make log, sqrt, max ... ambiguous.
-using Halide::abs, Halide::Bool, Halide::cast, Halide::floor, Halide::Float, Halide::reinterpret, Halide::select;
+using Halide::Bool, Halide::cast, Halide::floor, Halide::Float, Halide::reinterpret, Halide::select;
 using Halide::Type, Halide::Internal::Call, Halide::Internal::FloatImm;
 
 static Expr strict(Call::IntrinsicOp op, const Expr &a, const Expr &b, Type type) {
@@ -40,7 +40,11 @@ static Expr polynomial(const Expr &x, const std::vector<float> &c) {
   return sum;
 }
 
-static Expr nanThrough(const Expr &x, const Expr &result) { return select(equal(x, x), result, x); }
+Expr choose(Expr condition, Expr a, Expr b) {
+  return reinterpret<float>(select(condition, reinterpret<int32_t>(a), reinterpret<int32_t>(b)));
+}
+
+static Expr nanThrough(const Expr &x, const Expr &result) { return choose(equal(x, x), result, x); }
 static Expr clampStrict(const Expr &x, float low, float high) { return math::min(math::max(x, Expr(low)), Expr(high)); }
 
 /// e^x for -104 <= x <= 89.
@@ -72,8 +76,8 @@ Expr log(Expr x) {
   Expr small = n * -2.12194440e-4f + (f * z * p - 0.5f * z);
   Expr result = add(add(f, small), n * 0.693359375f);
   Expr nan = FloatImm::make(Float(32), std::numeric_limits<float>::quiet_NaN());
-  result = select(lessEqual(infinity(), x), infinity(), result);
-  result = select(less(x, 0.0f), nan, select(equal(x, 0.0f), negativeInfinity(), result));
+  result = choose(lessEqual(infinity(), x), infinity(), result);
+  result = choose(less(x, 0.0f), nan, choose(equal(x, 0.0f), negativeInfinity(), result));
   return nanThrough(x, result);
 }
 
@@ -82,10 +86,15 @@ Expr log1p(Expr x) {
   // What rounding 1 + x lost, put back: log(u) - ((u - 1) - x) / u.
   Expr lost = div(sub(sub(u, Expr(1.0f)), x), u);
   Expr big = lessEqual(Expr(1e30f), x);
-  return select(equal(u, 1.0f), x, sub(math::log(u), select(big || equal(u, 0.0f), 0.0f, lost)));
+  return choose(equal(u, 1.0f), x, sub(math::log(u), choose(big || equal(u, 0.0f), 0.0f, lost)));
 }
 
 Expr sqrt(Expr x) { return Halide::sqrt(x); }
+
+static Expr withSign(const Expr &magnitude, const Expr &x) {
+  return reinterpret<float>(reinterpret<uint32_t>(magnitude) | (reinterpret<uint32_t>(x) & Expr(0x80000000u)));
+}
+static Expr magnitude(const Expr &x) { return reinterpret<float>(reinterpret<uint32_t>(x) & Expr(0x7fffffffu)); }
 
 /// Sine of x + quarter * pi / 2. The reduction runs in double precision, as positions times frequencies grow large.
 static Expr sineShifted(const Expr &x, int quarter) {
@@ -100,15 +109,10 @@ static Expr sineShifted(const Expr &x, int quarter) {
   Expr value = select((q & 1) == 1, c, s);
   value = select((q & 2) == 2, -value, value);
   Expr nan = FloatImm::make(Float(32), std::numeric_limits<float>::quiet_NaN());
-  return select(less(abs(x), infinity()), value, nan);
+  return choose(less(magnitude(x), infinity()), value, nan);
 }
 Expr sine(Expr x) { return sineShifted(x, 0); }
 Expr cosine(Expr x) { return sineShifted(x, 1); }
-
-static Expr withSign(const Expr &magnitude, const Expr &x) {
-  return reinterpret<float>(reinterpret<uint32_t>(magnitude) | (reinterpret<uint32_t>(x) & Expr(0x80000000u)));
-}
-static Expr magnitude(const Expr &x) { return reinterpret<float>(reinterpret<uint32_t>(x) & Expr(0x7fffffffu)); }
 
 Expr tanh(Expr x) {
   Expr a = clampStrict(magnitude(x), 0.0f, 10.0f), z = a * a;

@@ -23,6 +23,8 @@ Expr equal(Expr a, Expr b);
 Expr infinity(); ///< f32
 Expr negativeInfinity();
 Expr isNegativeInfinity(Expr x);
+/// a or b bit by bit. LLVM takes a plain choice between reals as one that never gives an infinity.
+Expr choose(Expr condition, Expr a, Expr b);
 
 // All of f32, within about 2 ulp unless noted.
 Expr exp(Expr x);

@@ -1,0 +1,113 @@
+// Takes: a planned module. Gives: an executable: kernels by Halide (in parallel, or from the cache), the host program by
+// LLVM, linked with the runtime.
+#include "codegen/Compiler.h"
+
+#include "codegen/CompileKernels.h"
+#include "codegen/Description.h"
+#include "codegen/HostObject.h"
+#include "codegen/Link.h"
+
+#include "llvm/Support/FileSystem.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+
+using namespace quern::codegen;
+namespace fs = std::filesystem;
+
+namespace {
+/// A folder of its own that goes away with the object.
+class WorkFolder {
+public:
+  WorkFolder() {
+    llvm::SmallString<128> name;
+    if (std::error_code code = llvm::sys::fs::createUniqueDirectory("quern", name))
+      throw std::runtime_error("cannot make a temporary folder: " + code.message());
+    path = std::string(name);
+  }
+  ~WorkFolder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  fs::path path;
+};
+
+class Clock {
+public:
+  /// Seconds since the last call.
+  double lap() {
+    auto now = std::chrono::steady_clock::now();
+    std::chrono::duration<double> seconds = now - last;
+    last = now;
+    return seconds.count();
+  }
+
+private:
+  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
+};
+} // namespace
+
+std::string quern::codegen::defaultCache() {
+  auto variable = [](const char *name) -> std::string {
+    const char *value = std::getenv(name);
+    return value ? value : "";
+  };
+  if (std::string own = variable("QUERN_CACHE"); !own.empty())
+    return own;
+  if (std::string base = variable("XDG_CACHE_HOME"); !base.empty())
+    return base + "/quern";
+  if (std::string home = variable("HOME"); !home.empty())
+    return home + "/.cache/quern";
+  return "/tmp/quern-cache";
+}
+
+static void makeFolder(const fs::path &path) {
+  std::error_code code;
+  fs::create_directories(path, code);
+  if (code)
+    throw std::runtime_error("cannot make the folder " + path.string() + ": " + code.message());
+}
+
+CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const CompileOptions &options) {
+  CompileReport report;
+  Clock clock;
+  WorkFolder work;
+  bool linking = options.emit == Emit::Executable;
+  fs::path folder = linking ? work.path : fs::path(options.output);
+  makeFolder(folder);
+
+  KernelFiles kernels = compileKernels(planned, options, folder.string());
+  report.kernels = kernels.count;
+  report.cached = kernels.cached;
+  report.kernelSeconds = clock.lap();
+
+  HostProgram program = buildHostProgram(planned);
+  std::string description = describe(planned, program, options.target.features, options.spec), error;
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> host = translateHost(program, description, context, error);
+  if (!host)
+    throw std::runtime_error(error);
+  std::string file = (folder / "host.o").string();
+  if (options.emit == Emit::Llvm) {
+    std::error_code code;
+    llvm::raw_fd_ostream out((folder / "host.ll").string(), code);
+    if (code)
+      throw std::runtime_error("cannot write " + (folder / "host.ll").string() + ": " + code.message());
+    host->print(out, nullptr);
+  } else if (options.emit == Emit::Assembly) {
+    if (!writeHost(*host, HostFile::Assembly, (folder / "host.s").string(), error))
+      throw std::runtime_error(error);
+  } else if (!writeHost(*host, HostFile::Object, file, error)) {
+    throw std::runtime_error(error);
+  }
+  report.hostSeconds = clock.lap();
+  if (linking) {
+    std::vector<std::string> objects = {file};
+    objects.insert(objects.end(), kernels.paths.begin(), kernels.paths.end());
+    if (!linkProgram(objects, options.output, error))
+      throw std::runtime_error(error);
+    report.linkSeconds = clock.lap();
+  }
+  return report;
+}

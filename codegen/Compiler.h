@@ -1,0 +1,40 @@
+// From a planned module to an executable, or to the files on the way there.
+#ifndef QUERN_CODEGEN_COMPILER_H
+#define QUERN_CODEGEN_COMPILER_H
+
+#include "codegen/Schedule.h"
+#include "codegen/Targets.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <functional>
+
+namespace quern::codegen {
+
+enum class Emit { Executable, Object, Llvm, Assembly };
+
+struct CompileOptions {
+  std::string spec;   ///< the spec's file, for messages of the program
+  std::string output; ///< a file; for Object, Llvm and Assembly a folder
+  Emit emit = Emit::Executable;
+  CpuTarget target;
+  ScheduleTable schedules;
+  int jobs = 2;
+  std::string cache; ///< folder of compiled kernels; empty: the user's own
+  /// Called as kernels are done: how many of how many.
+  std::function<void(int done, int all)> progress = [](int, int) {};
+};
+
+struct CompileReport {
+  int kernels = 0, cached = 0;
+  double kernelSeconds = 0, hostSeconds = 0, linkSeconds = 0;
+};
+
+/// Throws std::runtime_error with what went wrong and where. `planned` is in phase `planned`; it is not changed.
+CompileReport compileModule(mlir::ModuleOp planned, const CompileOptions &options);
+
+/// $QUERN_CACHE, else $XDG_CACHE_HOME/quern, else ~/.cache/quern.
+std::string defaultCache();
+
+} // namespace quern::codegen
+#endif

@@ -1,0 +1,99 @@
+// Takes: a module at some phase. Gives: the module at a later one.
+// Why a table: it is what `quern dump --list-passes` prints, what `--after` and `--compile-to` stop at, and the one
+// place where the order of passes is written.
+#include "passes/Phases.h"
+
+#include "ir/Dialect.h"
+
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+#include <chrono>
+
+using namespace mlir;
+using namespace quern::passes;
+
+ArrayRef<Phase> quern::passes::phases() {
+  static const std::vector<Phase> table = {
+      {"resolved", "config bound, blocks inlined, shapes inferred by name; a loop is one quern.repeat a turn", {}, {}},
+      {"rolled",
+       "equal turns of a loop are one loop",
+       {{"roll-repeats", "fold the turns of a loop", [](const PassOptions &) { return createRollRepeatsPass(); }},
+        {"canonicalize", "fold constants and trivial operations", [](const PassOptions &) { return createCanonicalizerPass(); }},
+        {"cse", "merge common subexpressions", [](const PassOptions &) { return createCSEPass(); }}},
+       {}},
+      {"incremental",
+       "causal functions work on new rows and remember the others (KV caches); a model that looks ahead keeps the reason",
+       {{"incremental", "derive step forms and caches", [](const PassOptions &) { return createIncrementalPass(); }},
+        {"canonicalize-steps", "fold what the step form made trivial",
+         [](const PassOptions &) { return createCanonicalizerPass(); }},
+        {"cse-steps", "merge common subexpressions", [](const PassOptions &) { return createCSEPass(); }}},
+       {}},
+      {"kernels",
+       "fusion groups are kernels, equal ones merged; functions launch them",
+       {{"outline-kernels", "cut fusion groups out as kernels",
+         [](const PassOptions &options) { return createOutlineKernelsPass(options.packing); }}},
+       {"quern.contract", "quern.softmax", "quern.reduce", "quern.cumsum", "quern.top_k", "quern.argmax", "quern.gather",
+        "quern.concat", "quern.expand", "quern.add", "quern.mul", "quern.where", "quern.exp"}},
+      {"planned",
+       "every buffer has its place in one arena",
+       {{"plan-memory", "place buffers by liveness", [](const PassOptions &) { return createPlanMemoryPass(); }}},
+       {}},
+  };
+  return table;
+}
+
+bool quern::passes::isPhaseOrPass(StringRef name) {
+  for (const Phase &phase : phases()) {
+    if (phase.name == name)
+      return true;
+    for (const PassEntry &pass : phase.passes)
+      if (pass.name == name)
+        return true;
+  }
+  return false;
+}
+
+/// The legality table: functions hold none of the operations that the phase has done away with.
+static LogicalResult checkLegal(ModuleOp module, const Phase &phase) {
+  LogicalResult result = success();
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function.getSymName().ends_with(".epoch")) // stays an expression of lengths
+      continue;
+    function.walk([&](Operation *op) {
+      if (!llvm::is_contained(phase.gone, op->getName().getStringRef().str()))
+        return;
+      op->emitError() << "must not occur after phase '" << phase.name << "'";
+      result = failure();
+    });
+  }
+  return result;
+}
+
+LogicalResult quern::passes::runPhases(ModuleOp module, const PassOptions &options, StringRef from, StringRef to,
+                                       AfterPass after) {
+  bool started = from.empty();
+  for (const Phase &phase : phases()) {
+    for (const PassEntry &entry : phase.passes) {
+      if (started) {
+        auto start = std::chrono::steady_clock::now();
+        PassManager manager(module.getContext());
+        manager.addPass(entry.create(options));
+        if (failed(manager.run(module)))
+          return failure();
+        std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+        after(entry.name, module, seconds.count());
+      }
+      started |= entry.name == from;
+      if (entry.name == to)
+        return success();
+    }
+    if (started && failed(checkLegal(module, phase)))
+      return failure();
+    started |= phase.name == from;
+    if (phase.name == to)
+      return success();
+  }
+  return success();
+}

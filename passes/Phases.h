@@ -1,0 +1,53 @@
+// The compiler's table of contents: phases, what is legal after each, and their passes in order.
+#ifndef QUERN_PASSES_PHASES_H
+#define QUERN_PASSES_PHASES_H
+
+#include "passes/Passes.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Support/LLVM.h"
+
+#include <string>
+#include <vector>
+
+namespace quern::passes {
+
+/// What passes need to know of the machine that is compiled for.
+struct PassOptions {
+  PackingRule packing = [](int64_t, int64_t) { return 0; };
+};
+
+struct PassEntry {
+  std::string name;
+  std::string meaning;
+  std::function<std::unique_ptr<mlir::Pass>(const PassOptions &)> create;
+};
+
+struct Phase {
+  std::string name;
+  std::string meaning;
+  std::vector<PassEntry> passes;
+  /// Operations that no longer occur once the phase is done.
+  std::vector<std::string> gone;
+};
+
+/// All phases in order, from `resolved` (the frontend's result) to `planned` (the code generator's input).
+llvm::ArrayRef<Phase> phases();
+
+/// True if `name` is a phase or a pass.
+bool isPhaseOrPass(llvm::StringRef name);
+
+/// Called after each pass with its name and how long it took in seconds; `module` is its result.
+using AfterPass = llvm::function_ref<void(llvm::StringRef pass, mlir::ModuleOp module, double seconds)>;
+
+/// Runs all passes after `from` up to and including `to` (names of phases or passes; empty: from the start, to the
+/// end). The verifier runs after every pass, the legality table is checked after every phase. Problems are emitted as
+/// MLIR diagnostics.
+mlir::LogicalResult runPhases(mlir::ModuleOp module, const PassOptions &options, llvm::StringRef from = "",
+                              llvm::StringRef to = "",
+                              AfterPass after = [](llvm::StringRef, mlir::ModuleOp, double) {});
+
+} // namespace quern::passes
+#endif

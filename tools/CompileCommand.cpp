@@ -1,0 +1,150 @@
+// quern compile and quern run: from a spec to an executable, and on to its first words.
+#include "codegen/Compiler.h"
+#include "tools/SpecOptions.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SHA256.h"
+
+#include <filesystem>
+#include <iostream>
+#include <sched.h>
+#include <unistd.h>
+
+namespace po = boost::program_options;
+namespace fs = std::filesystem;
+using namespace quern::tools;
+using namespace quern::codegen;
+
+namespace {
+struct CompileFlags {
+  SpecOptions spec;
+  std::string output, emit = "exe", target = "native", schedules, cache, from;
+  int jobs = 0;
+  bool quiet = false;
+
+  void add(po::options_description &options) {
+    addSpecOptions(options, spec);
+    options.add_options()("output,o", po::value(&output), "the executable (default: the spec's name); a folder for obj, llvm, asm")(
+        "emit", po::value(&emit), "exe, obj, llvm, asm or mlir (default: exe)")(
+        "target", po::value(&target), "native, or an architecture level such as x86-64-v3")(
+        "schedules", po::value(&schedules), "a file of schedules that override the built-in ones")(
+        "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
+        "compile-from", po::value(&from), "the phase that an .mlir file is at (default: resolved)")(
+        "jobs,j", po::value(&jobs), "kernels compiled at the same time (default: all processors)")(
+        "quiet,q", po::bool_switch(&quiet), "say nothing when all is well");
+  }
+};
+} // namespace
+
+static int processors() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+static ScheduleTable scheduleTable(const std::string &path) {
+  ScheduleTable table = ScheduleTable::standard();
+  if (!path.empty()) {
+    auto text = llvm::MemoryBuffer::getFile(path);
+    if (!text)
+      throw std::runtime_error("cannot read " + path + ": " + text.getError().message());
+    table.add((*text)->getBuffer(), path);
+  }
+  return table;
+}
+
+/// Everything between a spec and `flags.output`. Returns the exit status.
+static int compile(CompileFlags &flags) {
+  CompileOptions options;
+  options.spec = flags.spec.spec;
+  options.output = flags.output;
+  options.target = cpuTarget(flags.target);
+  options.schedules = scheduleTable(flags.schedules);
+  options.cache = flags.cache;
+  options.jobs = flags.jobs > 0 ? flags.jobs : processors();
+  static const std::map<std::string, Emit> forms = {
+      {"exe", Emit::Executable}, {"obj", Emit::Object}, {"llvm", Emit::Llvm}, {"asm", Emit::Assembly}};
+  auto form = forms.find(flags.emit);
+  if (form == forms.end() && flags.emit != "mlir")
+    throw std::runtime_error("--emit " + flags.emit + ": exe, obj, llvm, asm or mlir is needed");
+  if (options.output.empty())
+    options.output = fs::path(flags.spec.spec).stem().string() + (flags.emit == "exe" ? "" : "." + flags.emit);
+
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, flags.spec);
+  if (!module)
+    return 1;
+  std::string from = flags.from.empty() ? "resolved" : flags.from;
+  if (!quern::passes::isPhaseOrPass(from))
+    throw std::runtime_error("no phase or pass is named '" + from + "'; see quern dump --list-passes");
+  if (mlir::failed(quern::passes::runPhases(*module, passOptions(flags.target, flags.schedules), from)))
+    return 1;
+  if (flags.emit == "mlir") {
+    std::error_code code;
+    llvm::raw_fd_ostream out(options.output, code);
+    out << *module;
+    out.close();
+    if (code || out.has_error())
+      throw std::runtime_error("cannot write " + options.output + ": " + (code ? code : out.error()).message());
+    return 0;
+  }
+  options.emit = form->second;
+  bool terminal = isatty(STDERR_FILENO) && !flags.quiet;
+  options.progress = [&](int done, int all) {
+    if (terminal)
+      std::cerr << "\rkernels " << done << " of " << all << std::flush;
+  };
+  CompileReport report = compileModule(*module, options);
+  if (terminal)
+    std::cerr << "\r\033[K";
+  if (!flags.quiet)
+    std::cerr << llvm::formatv("{0}: {1} kernels ({2} from the cache) in {3:f1} s, host program {4:f1} s, link {5:f1} s\n",
+                               options.output, report.kernels, report.cached, report.kernelSeconds, report.hostSeconds,
+                               report.linkSeconds)
+                     .str();
+  return 0;
+}
+
+int quern::tools::compileCommand(const Arguments &arguments) {
+  CompileFlags flags;
+  po::options_description options("options");
+  flags.add(options);
+  po::variables_map values;
+  if (!parseOptions(arguments, "quern compile SPEC [-o PROGRAM] [--config FILE] [--set NAME=VALUE] [options]", options, values))
+    return 0;
+  return compile(flags);
+}
+
+int quern::tools::runCommand(const Arguments &arguments) {
+  auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  CompileFlags flags;
+  po::options_description options("options");
+  flags.add(options);
+  po::variables_map values;
+  if (!parseOptions(Arguments(arguments.begin(), separator),
+                    "quern run SPEC [options] -- generate|eval|embed|bench|info [its options]", options, values))
+    return 0;
+  // One program for each spec, config and machine.
+  std::string key = fs::absolute(flags.spec.spec).string() + "\n" + flags.spec.config + "\n" + flags.target + "\n";
+  for (const std::string &setting : flags.spec.settings)
+    key += setting + "\n";
+  llvm::SHA256 hash;
+  hash.update(key);
+  fs::path folder = fs::path(flags.cache.empty() ? defaultCache() : flags.cache) / "programs";
+  fs::create_directories(folder);
+  flags.output = (folder / (fs::path(flags.spec.spec).stem().string() + "-" +
+                            llvm::toHex(hash.final()).substr(0, 16))).string();
+  flags.quiet = true;
+  if (int status = compile(flags))
+    return status;
+  std::vector<std::string> words = {flags.output};
+  if (separator != arguments.end())
+    words.insert(words.end(), separator + 1, arguments.end());
+  std::vector<char *> argv;
+  for (std::string &word : words)
+    argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execv(argv[0], argv.data());
+  throw std::runtime_error("cannot start " + flags.output);
+}

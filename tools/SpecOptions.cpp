@@ -1,0 +1,93 @@
+// Takes: a command's words. Gives: the module of the spec that they name, or everything that is wrong with it.
+#include "tools/SpecOptions.h"
+
+#include "codegen/Layouts.h"
+#include "frontend/Frontend.h"
+#include "ir/Dialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "mlir/Parser/Parser.h"
+
+#include <cstdlib>
+#include <iostream>
+#include <unistd.h>
+
+namespace po = boost::program_options;
+using namespace quern::tools;
+
+void quern::tools::addSpecOptions(po::options_description &options, SpecOptions &spec) {
+  options.add_options()("spec", po::value(&spec.spec)->required(), "the model: SPEC.quern, or an .mlir file from quern dump")(
+      "config", po::value(&spec.config), "config.json of the model (or the folder that holds it)")(
+      "set", po::value(&spec.settings)->composing(), "NAME=VALUE: a config field, as the spec or the file names it");
+}
+
+bool quern::tools::parseOptions(const Arguments &arguments, const std::string &usage, po::options_description &options,
+                                po::variables_map &values, const char *positional) {
+  options.add_options()("help,h", "this text");
+  po::positional_options_description positions;
+  positions.add(positional, -1);
+  try {
+    po::store(po::command_line_parser(arguments).options(options).positional(positions).run(), values);
+    if (values.count("help")) {
+      std::cout << "usage: " << usage << "\n\n" << options;
+      return false;
+    }
+    po::notify(values);
+  } catch (const po::error &error) {
+    throw std::runtime_error(std::string(error.what()) + "\nusage: " + usage);
+  }
+  return true;
+}
+
+bool quern::tools::useColour() {
+  const char *no = std::getenv("NO_COLOR");
+  return isatty(STDERR_FILENO) && !(no && *no);
+}
+
+bool quern::tools::readInput(const SpecOptions &options, quern::frontend::SpecInput &input,
+                             quern::frontend::Diagnostics &diagnostics) {
+  std::optional<std::filesystem::path> config;
+  if (!options.config.empty())
+    config = std::filesystem::is_directory(options.config) ? std::filesystem::path(options.config) / "config.json"
+                                                            : std::filesystem::path(options.config);
+  if (!quern::frontend::readSpec(options.spec, config, input, diagnostics))
+    return false;
+  for (const std::string &text : options.settings) {
+    std::optional<quern::frontend::Setting> setting = quern::frontend::parseSetting(text);
+    if (!setting)
+      throw std::runtime_error("--set " + text + ": NAME=VALUE is needed");
+    input.settings.push_back(*setting);
+  }
+  return true;
+}
+
+mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &context, const SpecOptions &options) {
+  context.loadDialect<quern::ir::QuernDialect, mlir::func::FuncDialect>();
+  if (llvm::StringRef(options.spec).ends_with(".mlir")) {
+    if (!options.config.empty() || !options.settings.empty())
+      throw std::runtime_error("--config and --set belong to a spec; " + options.spec + " has its config bound already");
+    return mlir::parseSourceFile<mlir::ModuleOp>(options.spec, &context);
+  }
+  quern::frontend::Diagnostics diagnostics;
+  quern::frontend::SpecInput input;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  if (readInput(options, input, diagnostics))
+    module = quern::frontend::elaborate(context, input, diagnostics);
+  diagnostics.print(std::cerr, useColour());
+  return diagnostics.hasErrors() ? nullptr : std::move(module);
+}
+
+quern::passes::PassOptions quern::tools::passOptions(const std::string &target, const std::string &schedules) {
+  codegen::CpuTarget cpu = codegen::cpuTarget(target);
+  codegen::ScheduleTable table = codegen::ScheduleTable::standard();
+  if (!schedules.empty()) {
+    auto text = llvm::MemoryBuffer::getFile(schedules);
+    if (!text)
+      throw std::runtime_error("cannot read " + schedules + ": " + text.getError().message());
+    table.add((*text)->getBuffer(), schedules);
+  }
+  passes::PassOptions options;
+  options.packing = [cpu, table](int64_t rows, int64_t inner) { return codegen::weightTile(rows, inner, table, cpu); };
+  return options;
+}

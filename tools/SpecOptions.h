@@ -1,0 +1,43 @@
+// What all commands that read a spec have in common: their options, the diagnostics on stderr, the module.
+#ifndef QUERN_TOOLS_SPEC_OPTIONS_H
+#define QUERN_TOOLS_SPEC_OPTIONS_H
+
+#include "frontend/Language.h"
+#include "passes/Phases.h"
+#include "tools/Commands.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <boost/program_options.hpp>
+
+namespace quern::tools {
+
+struct SpecOptions {
+  std::string spec, config;
+  std::vector<std::string> settings; // NAME=VALUE
+};
+
+/// Adds --config, --set and the positional SPEC.
+void addSpecOptions(boost::program_options::options_description &options, SpecOptions &spec);
+
+/// Parses `arguments`; prints help and returns false where that was asked for. Throws with a clear message otherwise.
+/// `usage` is the first line of the help.
+bool parseOptions(const Arguments &arguments, const std::string &usage, boost::program_options::options_description &options,
+                  boost::program_options::variables_map &values, const char *positional = "spec");
+
+/// Reads the spec and the config that the options name. False, with diagnostics, where something cannot be read.
+bool readInput(const SpecOptions &options, frontend::SpecInput &input, frontend::Diagnostics &diagnostics);
+
+/// The module of a spec, or of an `.mlir` file that `quern dump` wrote. Mistakes are printed; then the result is null.
+mlir::OwningOpRef<mlir::ModuleOp> readModule(mlir::MLIRContext &context, const SpecOptions &options);
+
+/// What passes must know of a target: its name as --target takes it, and a file of schedules (or an empty name).
+passes::PassOptions passOptions(const std::string &target, const std::string &schedules = "");
+
+/// True if stderr is a terminal and NO_COLOR is not set.
+bool useColour();
+
+} // namespace quern::tools
+#endif

@@ -1,0 +1,51 @@
+// quern: the compiler's command line. Finds the subcommand; each has a file of its own.
+#include "tools/Commands.h"
+
+#include <cstdio>
+#include <exception>
+#include <iostream>
+
+using namespace quern::tools;
+
+namespace {
+struct Command {
+  const char *name, *meaning;
+  int (*run)(const Arguments &);
+};
+
+constexpr Command commands[] = {
+    {"compile", "a spec to an executable (or --emit obj, llvm, asm, mlir)", compileCommand},
+    {"run", "compile into a cache, then run: quern run SPEC [options] -- generate -p ...", runCommand},
+    {"check", "all mistakes of a spec at once", checkCommand},
+    {"fmt", "lay out specs in the one way", fmtCommand},
+    {"init", "a spec for a Hugging Face model's folder", initCommand},
+    {"dump", "the IR after a pass or a phase", dumpCommand},
+    {"interpret", "evaluate a spec in double precision, without compiling", interpretCommand},
+};
+
+void usage(std::ostream &out) {
+  out << "quern: a compiler for Transformers\n\nusage: quern COMMAND [options]; quern COMMAND --help\n\n";
+  for (const Command &command : commands)
+    out << "  " << command.name << std::string(12 - std::string(command.name).size(), ' ') << command.meaning << "\n";
+}
+} // namespace
+
+int main(int argc, char **argv) {
+  Arguments words(argv + 1, argv + argc);
+  if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+    usage(words.empty() ? std::cerr : std::cout);
+    return words.empty() ? 1 : 0;
+  }
+  for (const Command &command : commands)
+    if (words[0] == command.name) {
+      try {
+        return command.run(Arguments(words.begin() + 1, words.end()));
+      } catch (const std::exception &error) {
+        std::cerr << "quern " << command.name << ": " << error.what() << "\n";
+        return 1;
+      }
+    }
+  std::cerr << "quern: unknown command '" << words[0] << "'\n\n";
+  usage(std::cerr);
+  return 1;
+}
