@@ -43,21 +43,12 @@ void quern::passes::relabel(Operation *op, const Relabelling &table) {
 }
 
 bool quern::passes::touches(Operation *op, StringRef label) {
-  if (isa<IndexOp>(op))
-    return cast<IndexOp>(op).getDim().getName() == label;
-  auto names = [&](Attribute attr, auto &&self) -> bool {
-    if (auto dim = dyn_cast<DimAttr>(attr))
-      return dim.getName() == label;
-    if (auto name = dyn_cast<StringAttr>(attr))
-      return name.getValue() == label;
-    if (auto list = dyn_cast<ArrayAttr>(attr))
-      return llvm::any_of(list, [&](Attribute element) { return self(element, self); });
-    return false;
-  };
-  for (NamedAttribute attr : op->getAttrDictionary())
-    if ((holdsLabels(attr.getName()) || attr.getName() == "into" || attr.getName() == "to") && names(attr.getValue(), names))
-      return true;
-  return false;
+  auto timed = dyn_cast<TimeOpInterface>(op);
+  if (!timed || llvm::is_contained(timed.getTouchedDims(), label))
+    return true;
+  auto has = [&](Value value) { return typeOf(value).has(label); };
+  // A dimension that the operation makes, and does not just repeat along.
+  return !isa<ExpandOp>(op) && llvm::any_of(op->getResults(), has) && llvm::none_of(op->getOperands(), has);
 }
 
 bool quern::passes::isPointwise(Operation *op) {

@@ -38,8 +38,8 @@ TEST_P(Steps, EqualTheWhole) {
   Program::Inputs inputs = inputsFor(program->function(name), 2, 11, 5, 60);
   std::vector<double> whole = program->evaluate(name, inputs);
   EXPECT_LE(difference(whole, lowered->evaluate(name, inputs)), 1e-12);
-  if (function->hasAttr("quern.recompute") || lowered->function(name + ".epoch"))
-    return; // pieces are right only while the comparisons' answers stay: see the test of longrope
+  // Longrope's page compares T with a length beyond these texts, so the answer stays (its test is in CausalityTest.cpp).
+  ASSERT_FALSE(function->hasAttr("quern.recompute"));
   EXPECT_LE(difference(whole, lowered->evaluateSteps(name, inputs, {4, 1, 1, 5})), 1e-12);
   EXPECT_LE(difference(whole, lowered->evaluateSteps(name, inputs, std::vector<int64_t>(11, 1))), 1e-12);
 
