@@ -92,7 +92,7 @@ Value Elaborator::callFunction(const FunctionDecl &decl, const CallExpr &expr, S
 
 // ---- blocks
 
-/// Names of dimensions that a block of the model, or a block that it calls, mentions: these may be the model's.
+/// Names that may mean the model's dimensions in a block of the model, or in a block that it calls.
 const std::set<std::string> &Elaborator::mentioned(const BlockDecl &decl) {
   auto [it, added] = mentionedBy.try_emplace(decl.name);
   if (!added)
@@ -128,6 +128,8 @@ const std::set<std::string> &Elaborator::mentioned(const BlockDecl &decl) {
       called.push_back(block->second);
     i = stop;
   }
+  for (const Named &formal : decl.formals) // inside, these are the block's own
+    names.erase(formal.name);
   for (const BlockDecl *block : called) {
     const std::set<std::string> &more = mentioned(*block);
     names.insert(more.begin(), more.end());
@@ -136,15 +138,15 @@ const std::set<std::string> &Elaborator::mentioned(const BlockDecl &decl) {
 }
 
 /// Whether a formal may simply be the dimension it is given: nobody inside can tell, and nothing of that name is stacked.
-bool Elaborator::mayAlias(const BlockDecl &decl, const Expr &given, DimRef dim, bool inModel, const DimRefs &stacked) {
+bool Elaborator::mayAlias(const BlockDecl &decl, DimRef dim, bool inModel, const DimRefs &stacked) {
   if (std::find(stacked.begin(), stacked.end(), dim) != stacked.end())
     return false;
   if (!inModel)
     return true;
-  // A block of the model also sees the model's own dimensions, and tensors over them.
-  if (dim->size.isConstant() && modelScope.dim(dim->shown) == dim)
-    return false;
-  return !mentioned(decl).count(given.as<NamedExpr>().name);
+  // A block of the model also sees the model's own dimensions, and tensors over those of fixed size.
+  if (modelScope.dim(dim->shown) != dim)
+    return true;
+  return !dim->size.isConstant() && !mentioned(decl).count(dim->shown);
 }
 
 std::vector<Elaborator::Binding> Elaborator::bindFormals(const BlockDecl &decl, const CallExpr &expr, Scope &scope, Scope &inner, bool inModel,
@@ -160,7 +162,7 @@ std::vector<Elaborator::Binding> Elaborator::bindFormals(const BlockDecl &decl, 
     DimRef plain = dim.kind == Expr::DimName ? label(dim, scope) : nullptr;
     bool input = i < decl.inputs;
     DimRef formal = nullptr;
-    if (plain && !aliased.count(plain) && mayAlias(decl, dim, plain, inModel, stacked) && (input || !holds(plain)))
+    if (plain && !aliased.count(plain) && mayAlias(decl, plain, inModel, stacked) && (input || !holds(plain)))
       formal = plain;
     if (formal)
       aliased.insert(formal);

@@ -170,7 +170,7 @@ private:
   };
   std::vector<Binding> bindFormals(const BlockDecl &decl, const CallExpr &expr, Scope &scope, Scope &inner, bool inModel,
                                    const DimRefs &stacked, std::map<std::string, Value> &given);
-  bool mayAlias(const BlockDecl &decl, const Expr &given, DimRef dim, bool inModel, const DimRefs &stacked);
+  bool mayAlias(const BlockDecl &decl, DimRef dim, bool inModel, const DimRefs &stacked);
   void bindParameters(const BlockDecl &decl, const CallExpr &expr, Scope &inner, const std::map<std::string, Value> &original,
                       std::map<std::string, Value> &given);
   std::vector<Value> results(const BlockDecl &decl, const CallExpr &expr, Scope &scope, const std::vector<Binding> &bound, const Value &value,

@@ -123,6 +123,24 @@ bool Parser::startsStatement(size_t i) const {
   return tokens[i].kind == Token::Word ? words.count(tokens[i].text()) : tokens[i].kind == Token::Name && tokens[std::min(i + 1, tokens.size() - 1)].is("=");
 }
 
+/// Where the next statement was read as part of this one, a bracket was left open, and that is the mistake.
+void Parser::blameOpenBracket(SyntaxError &error, size_t start) const {
+  std::vector<size_t> open;
+  for (size_t i = start; i <= at && i < tokens.size() && !error.diagnostic.message.empty(); ++i) {
+    if (i > start && startsStatement(i)) {
+      if (!open.empty())
+        error.diagnostic = {"Q002", "this '" + std::string(tokens[open.back()].text()) + "' is not closed", tokens[open.back()].at, {}};
+      return;
+    }
+    if (tokens[i].is("(") || tokens[i].is("["))
+      open.push_back(i);
+    else if ((tokens[i].is(")") || tokens[i].is("]")) && !open.empty())
+      open.pop_back();
+    else if (tokens[i].is("{"))
+      return;
+  }
+}
+
 /// To the next line of the same depth as token `start`, or to the brace that closes it.
 void Parser::recover(size_t start) {
   brackets = 0;
@@ -177,7 +195,8 @@ template <typename One> void Parser::braces(One one, Body *statements) {
     try {
       one();
       endOfStatement();
-    } catch (const SyntaxError &error) {
+    } catch (SyntaxError &error) {
+      blameOpenBracket(error, start);
       tell(error);
       recover(start);
       if (statements) { // what was read before the mistake does not count

@@ -59,6 +59,7 @@ private:
   void endOfStatement();
   void tell(const SyntaxError &error);
   bool startsStatement(size_t i) const;
+  void blameOpenBracket(SyntaxError &error, size_t start) const;
   void recover(size_t start);
   void recoverTopLevel(size_t start);
   template <typename One> void listed(std::string_view closing, One one);
