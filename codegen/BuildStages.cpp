@@ -81,7 +81,7 @@ static bool repeatedBy(const KernelGraph &graph, int value, int user) {
 
 bool KernelBuilder::wantsStage(int i) const {
   const Node &node = graph.nodes[i];
-  if (node.op <= Op::Index || combines(node.op) || node.dims.empty() || users[i].empty())
+  if (node.op <= Op::Index || combines(node.op) || node.dims.empty() || users[i].empty() || inlineOnly[i])
     return false;
   if (cost[i] > huge)
     return true;

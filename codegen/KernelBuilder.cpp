@@ -19,6 +19,7 @@ KernelBuilder::KernelBuilder(const KernelGraph &graph, const ScheduleTable &sche
   values.resize(graph.nodes.size());
   memo.resize(graph.nodes.size());
   isStage.resize(graph.nodes.size());
+  inlineOnly.resize(graph.nodes.size());
   computeCosts();
 }
 
@@ -202,10 +203,20 @@ void KernelBuilder::output(size_t result) {
 
 BuiltKernel KernelBuilder::build() {
   declareArguments();
-  std::vector<char> taken = AttentionFamily::claim(*this);
-  for (size_t i = 0; i < graph.nodes.size(); ++i)
-    if (!taken[i])
+  std::map<int, AttentionPattern> attentions; // by their last node
+  std::vector<char> taken(graph.nodes.size());
+  for (AttentionPattern &pattern : findAttention(graph)) {
+    taken[pattern.dot] = taken[pattern.softmax] = taken[pattern.result] = 1;
+    for (int node : pattern.between)
+      inlineOnly[node] = 1;
+    attentions.emplace(pattern.result, std::move(pattern));
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (auto it = attentions.find(static_cast<int>(i)); it != attentions.end())
+      AttentionFamily(*this, it->second).define();
+    else if (!taken[i])
       define(static_cast<int>(i));
+  }
   for (size_t result = 0; result < graph.results.size(); ++result)
     output(result);
   StageScheduler(*this).run();

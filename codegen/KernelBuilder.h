@@ -105,6 +105,7 @@ private:
   std::vector<std::vector<std::pair<std::vector<Expr>, Expr>>> memo;
   std::vector<int> cost; ///< of one element, with everything that is computed along with it
   std::vector<char> isStage;
+  std::vector<char> inlineOnly; ///< a family computes them where it needs them
   std::vector<Stage> stages;
   std::vector<Stage> outputs;
   std::map<int, std::function<void(Stage &)>> fused;
