@@ -1,54 +1,10 @@
 // Small pages, one question each: is the function causal, with which message not; and do steps equal the whole.
-#include "Support.h"
+#include "SmallPages.h"
 #include "passes/TimeAnalysis.h"
 
 using namespace mlir;
 using namespace quern::passes::test;
 using testing::HasSubstr;
-
-namespace {
-
-/// A model of one function over x: [B, T, D] = words[V = tokens], which gives [B, T, D].
-std::string page(const std::string &body, const std::string &more = "") {
-  return "quern 1\nmodel m {\n  config { width = 4, layers = 2 }\n  dim V = 13, D = width, P = 20\n" + more +
-         "  forward(tokens: int[B, T]) -> [B, T, D] {\n    dim S = T\n    param words: [V, D] @ \"words\"\n"
-         "    x = words[V = tokens]\n" +
-         body + "  }\n}\n";
-}
-
-std::string refusalOf(const std::string &text) {
-  auto program = Program::fromSpec(text);
-  program->lower();
-  func::FuncOp function = program->function("forward");
-  auto refusal = function->getAttrOfType<StringAttr>("quern.refusal");
-  return refusal ? refusal.str() : "";
-}
-
-/// Steps of `text` equal the whole; gives the lowered module's text.
-std::string expectSteps(const std::string &text) {
-  auto program = Program::fromSpec(text), lowered = Program::fromSpec(text);
-  lowered->lower();
-  func::FuncOp function = lowered->function("forward");
-  EXPECT_FALSE(function->hasAttr("quern.refusal")) << function->getAttrOfType<StringAttr>("quern.refusal").str();
-  Program::Inputs inputs = inputsFor(program->function("forward"), 2, 9, 5, 13);
-  std::vector<double> whole = program->evaluate("forward", inputs);
-  EXPECT_LE(difference(whole, lowered->evaluate("forward", inputs)), 1e-12);
-  EXPECT_LE(difference(whole, lowered->evaluateSteps("forward", inputs, {3, 1, 5})), 1e-12);
-  EXPECT_LE(difference(whole, lowered->evaluateSteps("forward", inputs, std::vector<int64_t>(9, 1))), 1e-12);
-  std::vector<double> last = lowered->evaluateSteps("forward.last", inputs, {3, 1, 5}), expected;
-  size_t width = whole.size() / 18;
-  for (int64_t end : {3, 4, 9})
-    for (int64_t b : {0, 1})
-      expected.insert(expected.end(), whole.begin() + (b * 9 + end - 1) * width, whole.begin() + (b * 9 + end) * width);
-  EXPECT_LE(difference(expected, last), 1e-12);
-  return lowered->print();
-}
-
-std::string attention(const std::string &mask) {
-  return page("    m = " + mask + "\n    w = softmax[S](where(m, sum[D](x * x[T -> S]), -inf))\n    return sum[S](w * x[T -> S])\n");
-}
-
-} // namespace
 
 TEST(Causality, Masks) {
   for (const char *mask :

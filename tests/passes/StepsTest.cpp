@@ -52,6 +52,20 @@ TEST_P(Steps, EqualTheWhole) {
   EXPECT_LE(difference(expected, last), 1e-12);
 }
 
+TEST_P(Steps, EqualTheWholeAsKernels) {
+  auto program = load(GetParam()), lowered = load(GetParam());
+  std::string name = program->function("forward") ? "forward" : "decode";
+  lowered->lower();
+  std::vector<std::unique_ptr<Pass>> passes;
+  passes.push_back(quern::passes::createOutlineKernelsPass([](int64_t, int64_t) { return int64_t(0); }));
+  passes.push_back(quern::passes::createPlanMemoryPass());
+  lowered->run(std::move(passes));
+  Program::Inputs inputs = inputsFor(program->function(name), 2, 11, 5, 60);
+  std::vector<double> whole = program->evaluate(name, inputs);
+  EXPECT_LE(difference(whole, lowered->evaluate(name, inputs)), 1e-12);
+  EXPECT_LE(difference(whole, lowered->evaluateSteps(name, inputs, {4, 1, 6})), 1e-12);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Pages, Steps,
     testing::Values(Page{"bloom", "bloom", "bloom", {}}, Page{"cohere", "cohere", "cohere", {}},
