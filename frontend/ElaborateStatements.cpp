@@ -239,7 +239,7 @@ bool Elaborator::turn(const RepeatStmt &stmt, Scope &scope, int64_t i, std::set<
         auto shown = [](const Value &v) { return v.is<Tensor>() ? shownDims(v.as<Tensor>()->dims) : describe(v); };
         bool kinds = now.is<Tensor>() && was.is<Tensor>() && now.as<Tensor>()->dims.size() == was.as<Tensor>()->dims.size();
         failures.push_back({{"Q033", "'" + it->first + "' enters the loop as " + (kinds ? describe(was) : shown(was)) + " and leaves as " +
-                                         (kinds ? describe(now) : shown(now)), stmt.index.at, {}}});
+                                         (kinds ? describe(now) : shown(now)) + (was.isStaticNumber() && now.is<Tensor>() ? "; give it these dimensions before the loop" : ""), stmt.index.at, {}}});
         now = Poison{};
       }
     }

@@ -19,6 +19,18 @@ TEST(Elaborate, EveryFixtureWithBothConfigs) {
       EXPECT_EQ(check(read(sourceDir() / "examples" / (name + ".quern")), read(dataDir() / fixture / config)).text, "") << fixture << " " << config;
 }
 
+TEST(Elaborate, ArchitecturesBeyondTheExamples) {
+  size_t count = 0;
+  for (const auto &entry : std::filesystem::directory_iterator(sourceDir() / "tests/frontend/specs")) {
+    EXPECT_EQ(check(read(entry.path())).text, "") << entry.path();
+    ++count;
+  }
+  EXPECT_GE(count, 4u);
+  std::string deepseek = read(sourceDir() / "tests/frontend/specs/deepseek_v3.quern");
+  EXPECT_EQ(check(deepseek, R"({"q_lora_rank": 20, "norm_topk_prob": false})").text, "");
+  EXPECT_EQ(check(deepseek, R"({"n_group": 3})").codes, "Q040");
+}
+
 void right(const std::string &text) { EXPECT_EQ(check(text).text, "") << text; }
 
 TEST(Elaborate, GroupsSumsAndUnitsInAllPositions) {

@@ -59,6 +59,11 @@ TEST(Module, EveryFixtureVerifiesAndRoundTrips) {
     }
 }
 
+TEST(Module, ArchitecturesBeyondTheExamplesVerify) {
+  for (const auto &entry : std::filesystem::directory_iterator(sourceDir() / "tests/frontend/specs"))
+    Built built(read(entry.path()));
+}
+
 TEST(Module, FunctionsCarryNamesDefaultsTimeAndBatch) {
   Built built(example("bert"));
   auto forward = built.function("forward");
