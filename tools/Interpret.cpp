@@ -2,6 +2,7 @@
 #include "tools/Interpret.h"
 
 #include "ir/Interpreter.h"
+#include "tools/InterpretDiagnostics.h"
 #include "tools/InterpretSafetensors.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -233,6 +234,7 @@ LogicalResult Run::run() {
 } // namespace
 
 int quern::tools::interpretMain(ModuleOp module, const InterpretOptions &options) {
+  SpecDiagnostics diagnostics(module.getContext());
   try {
     return failed(Run(module, options).run());
   } catch (const SafetensorsError &error) {

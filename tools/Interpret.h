@@ -19,7 +19,7 @@ struct InterpretOptions {
 
 /// Everything a `PROGRAM eval` does, in double precision. `decode` takes `memory` from `encode` unless the input has
 /// it. All parameters that the checkpoint lacks or has in another shape are told at once, at their places in the spec.
-/// Returns the exit status: 0, or 1 after diagnostics (the module's context has a handler) and messages on stderr.
+/// Returns the exit status: 0, or 1 after messages on stderr.
 int interpretMain(mlir::ModuleOp module, const InterpretOptions &options);
 
 } // namespace quern::tools

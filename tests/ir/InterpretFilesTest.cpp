@@ -244,6 +244,17 @@ func.func @forward(%t: !quern.tensor<int[B, T]> {quern.name = "tokens"}, %g: !qu
   EXPECT_THAT(said, HasSubstr("'y' is of type I64, not real"));
 }
 
+TEST_F(Runs, ErrorsShowTheUsersLineFirst) {
+  put("m.quern", "quern 1\n\tx = words[V = tokens]\n");
+  writeSafetensors(options.input, {{"tokens", tensor<int64_t>("I64", {1, 1}, {3})}});
+  options.function = "encode";
+  std::string text = pair, place = "loc(callsite(\"std.quern\":7:3 at \"" + at("m.quern") + "\":2:6))";
+  text.insert(text.find("\n", text.find("quern.gather")), " " + place);
+  EXPECT_EQ(run(text.c_str()), 1);
+  EXPECT_THAT(said, HasSubstr("m.quern:2:6: error Q028: position 3 along V, whose size is 3\n    \tx = words[V = tokens]\n    \t    ^\n"
+                              "  std.quern:7:3: note: inside the library's block\n"));
+}
+
 TEST_F(Runs, UnreadableFilesAreNamed) {
   options.weights = at("nowhere.safetensors");
   EXPECT_EQ(run(), 1);
