@@ -106,7 +106,7 @@ int benchCommand(const Command &command) {
                  {"weights_bytes", weights->totalBytes()}, {"load_s", loaded}};
   std::string flopsWhat = "f32 multiply-adds in registers", bytesWhat = "reading memory";
 
-  bool generates = !d.refusal && d.findRole("step", d.findFunction("encode") >= 0 ? "decode" : "forward") >= 0;
+  bool generates = d.findRole("step", d.findFunction("encode") >= 0 ? "decode" : "forward") >= 0;
   std::optional<Generator> generator;
   int reader = d.findFunction("forward");
   if (generates) {

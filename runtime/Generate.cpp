@@ -59,7 +59,8 @@ int64_t statedContext(const nlohmann::json &config) {
 void checkTokens(const std::vector<int> &tokens, int64_t bound) {
   for (int token : tokens)
     if (token < 0 || token >= bound)
-      throw UserError(format("the token %d is unknown: the model's vocabulary has 0 to %lld", token, static_cast<long long>(bound - 1)));
+      throw UserError(format("the token %d is unknown: the model's vocabulary has %lld, from 0 to %lld", token, static_cast<long long>(bound),
+                             static_cast<long long>(bound - 1)));
 }
 
 struct Prompt {
@@ -109,8 +110,7 @@ int generateCommand(const Command &command) {
     return 0;
   }
   const Description &d = command.program.description;
-  if (d.refusal) // before gigabytes of weights are touched
-    throw UserError("this model cannot generate text step by step: " + *d.refusal);
+  Generator::requireSteps(d); // before gigabytes of weights are touched
   ThreadPool::configure(int(options.integer("--threads", 0, 1, 1024)));
   int64_t most = options.integer("-n", 128, 0, INT32_MAX);
   bool json = options.has("--json");
@@ -128,6 +128,7 @@ int generateCommand(const Command &command) {
   Session session(command.program, *weights);
   Generator::Options how;
   how.cache = !options.has("--no-cache");
+  how.room = int64_t(prompt.tokens.size()) + std::min<int64_t>(most, 4096) + 1;
   Generator generator(session, how);
 
   std::vector<int> text = prompt.tokens;

@@ -8,6 +8,7 @@
 #include "runtime/Error.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace quern::runtime {
 
@@ -25,20 +26,27 @@ int findText(const Description &d, int number) {
 
 } // namespace
 
+void Generator::requireSteps(const Description &d) {
+  const char *name = d.findFunction("encode") >= 0 ? "decode" : "forward";
+  if (d.findRole("step", name) >= 0 && d.findFunction(name) >= 0 && d.time >= 0 && d.past >= 0 && d.cap >= 0)
+    return;
+  if (d.refusal)
+    throw UserError("this model cannot generate text step by step: " + *d.refusal);
+  throw UserError(std::string("this model cannot generate text: it has no causal function '") + name + "' over a growing text");
+}
+
 Generator::Generator(Session &session, Options options) : session(session), options(options) {
   const Description &d = session.description();
+  requireSteps(d);
   encoder = d.findFunction("encode");
   const char *name = encoder >= 0 ? "decode" : "forward";
   full = d.findFunction(name);
   stepper = d.findRole("step", name);
-  if (d.refusal)
-    throw UserError("this model cannot generate text step by step: " + *d.refusal);
-  if (stepper < 0 || full < 0 || d.time < 0 || d.past < 0 || d.cap < 0)
-    throw UserError(std::string("this model cannot generate text: it has no causal function '") + name + "' over a growing text");
   textInput = findText(d, stepper);
   const FunctionInfo &step = d.functions[size_t(stepper)];
   if (textInput < 0 || step.outputs.size() != 1 || step.outputs[0].kind != Kind::Real || step.outputs[0].dims.size() != 2)
     throw UserError("this model cannot generate text: '" + step.name + "' does not give logits [B, V] of a text [B, T]");
+  this->options.room = std::min(options.room, longest());
 }
 
 int64_t Generator::vocabulary() const {
@@ -103,9 +111,11 @@ std::span<const float> Generator::run(int function, const std::vector<int> &text
   const Description &d = session.description();
   const FunctionInfo &info = d.functions[size_t(function)];
   if (past + count > options.room) // half as much again, so that a growing cache is copied seldom
-    options.room = (past + count) * 3 / 2 + 64;
+    options.room = std::max(past + count, std::min(longest(), (past + count) * 3 / 2 + 64));
   std::vector<int64_t> sizes = sizesFor(function, past, count);
   session.checkLimits(function, sizes);
+  if (std::exchange(planned, sizes[size_t(d.cap)]) != sizes[size_t(d.cap)])
+    requireMemory(session.plannedBytes(function, sizes), "a text of " + std::to_string(sizes[size_t(d.cap)]) + " tokens");
   Values own;
   std::vector<const Value *> inputs;
   for (const TensorInfo &input : info.inputs) {

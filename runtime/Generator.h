@@ -18,6 +18,7 @@ public:
     int64_t chunk = 512; // rows of one call while a long text is read
   };
   /// Throws UserError, with the reason, for a model that cannot be extended step by step.
+  static void requireSteps(const Description &description);
   Generator(Session &session, Options options);
 
   /// Whether the model reads a source first (encoder-decoder).
@@ -47,7 +48,8 @@ private:
   Values request; // inputs that stay: memory, mask, the encoder's others
   std::vector<int> remembered;
   uint64_t epoch = 0;
-  bool fresh = true; // the next call is the request's first
+  int64_t planned = 0; // positions that memory was asked for
+  bool fresh = true;   // the next call is the request's first
   std::vector<Value> outputs;
 
   std::span<const float> run(int function, const std::vector<int> &text, int64_t past, int64_t count);

@@ -48,7 +48,7 @@ Json infoJson(const Command &command) {
           {"parameters", elements},
           {"tensors", d.parameters.size()},
           {"functions", functions},
-          {"generates", !d.refusal && (d.findRole("step", "forward") >= 0 || d.findRole("step", "decode") >= 0)},
+          {"generates", d.findRole("step", "forward") >= 0 || d.findRole("step", "decode") >= 0},
           {"refusal", d.refusal ? Json(*d.refusal) : Json()},
           {"limits", limits},
           {"carries_weights", carried.count("model.safetensors") + carried.count("model.safetensors.index.json") > 0},
@@ -83,7 +83,7 @@ int infoCommand(const Command &command) {
       text += (i ? ", " : "") + describeTensor(function.outputs[i]);
     text += "\n";
   }
-  text += "generates   " + (d.refusal ? "no: " + *d.refusal : std::string(info["generates"].get<bool>() ? "yes" : "no")) + "\n";
+  text += "generates   " + (info["generates"].get<bool>() ? std::string("yes") : "no" + (d.refusal ? ": " + *d.refusal : std::string())) + "\n";
   for (const LimitInfo &limit : d.limits)
     if (limit.functions.empty() || d.functions[size_t(limit.functions[0])].role == "eval")
       text += format("positions   %s at most %lld (%s)\n", d.symbols[size_t(limit.symbol)].c_str(), static_cast<long long>(limit.atMost), limit.at.c_str());

@@ -96,6 +96,23 @@ TEST_F(ToyTest, ReadsLongTextsInChunksOfOneEpoch) {
   }
 }
 
+TEST_F(ToyTest, CachesGrowWithWhatIsInThem) {
+  Program program(toyDecoder);
+  auto loaded = Weights::load(program.description, Checkpoint::open(weights));
+  Session session(program, *loaded);
+  std::vector<std::vector<int>> rows = {{1, 2, 3, 4, 5, 6}, {9, 8, 7, 6, 5, 4}};
+  for (int64_t t = 0; t < 6; ++t) {
+    Value tokens = Value::ints({2, 1}, {rows[0][size_t(t)], rows[1][size_t(t)]});
+    std::vector<int64_t> sizes = {2, 0, 1, t + 1 + t % 2, t}; // B, S, T, cap, past
+    std::vector<Value> outputs = session.makeOutputs(1, sizes);
+    session.call(1, sizes, {&tokens}, {&outputs[0]}, t == 0);
+    for (size_t b : {0, 1}) {
+      const float *logits = outputs[0].reals() + b * 16;
+      EXPECT_EQ(std::max_element(logits, logits + 16) - logits, toyNext({rows[b].begin(), rows[b].begin() + t + 1}));
+    }
+  }
+}
+
 TEST_F(ToyTest, WritesTextWithATokenizer) {
   std::string tokenizer = writeToyTokenizer();
   std::vector<int> made = expected({0, 1, 2}, 4);
