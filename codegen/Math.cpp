@@ -77,7 +77,7 @@ Expr log(Expr x) {
   Expr result = add(add(f, small), n * 0.693359375f);
   Expr nan = FloatImm::make(Float(32), std::numeric_limits<float>::quiet_NaN());
   result = choose(lessEqual(infinity(), x), infinity(), result);
-  result = choose(less(x, 0.0f), nan, choose(equal(x, 0.0f), negativeInfinity(), result));
+  result = choose(less(x, 0.0f), nan, choose((reinterpret<uint32_t>(x) & Expr(0x7fffffffu)) == Expr(0u), negativeInfinity(), result));
   return nanThrough(x, result);
 }
 

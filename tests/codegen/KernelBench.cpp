@@ -1,0 +1,206 @@
+// Takes: nothing. Gives: what compiled kernels reach, beside the machine's limits measured in the same run.
+// Ratios count where the machine is quiet: the limits are measured right before and after each kernel, the larger counts.
+#include "tests/codegen/GraphMaker.h"
+#include "tests/codegen/KernelRunner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+using namespace quern::codegen;
+
+static double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// GFLOP/s of multiply-adds that touch no memory: 12 independent vectors of `Width` floats.
+template <int Width> static double registerPeak() {
+  typedef float Vector __attribute__((vector_size(Width * 4)));
+  double best = 0;
+  for (int round = 0; round < 4; ++round) {
+    Vector a = {}, b = {}, s[12] = {};
+    long turns = 400000;
+    double start = now();
+    for (long i = 0; i < turns; ++i) {
+      asm volatile("" : "+v"(a), "+v"(b));
+#pragma GCC unroll 12
+      for (int j = 0; j < 12; ++j)
+        s[j] += a * b;
+#pragma GCC unroll 12
+      for (int j = 0; j < 12; ++j)
+        asm volatile("" : "+v"(s[j]));
+    }
+    best = std::max(best, turns * 12.0 * 2 * Width / (now() - start) / 1e9);
+  }
+  return best;
+}
+
+static double onAllThreads(double (*measure)(int, int)) {
+  int count = static_cast<int>(std::thread::hardware_concurrency());
+  std::vector<double> results(count);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i)
+    threads.emplace_back([&, i] { results[i] = measure(i, count); });
+  double sum = 0;
+  for (int i = 0; i < count; ++i) {
+    threads[i].join();
+    sum += results[i];
+  }
+  return sum;
+}
+
+static std::vector<uint64_t> &bytes() {
+  static std::vector<uint64_t> memory(32 << 20, 1);
+  return memory;
+}
+
+static double peak() {
+  return onAllThreads([](int, int) { return registerPeak<16>(); });
+}
+static double bandwidth() {
+  return onAllThreads([](int i, int count) {
+    const std::vector<uint64_t> &m = bytes();
+    size_t part = m.size() / count;
+    double best = 0;
+    for (int round = 0; round < 2; ++round) {
+      double start = now();
+      uint64_t s[16] = {};
+      for (size_t k = 0; k + 16 <= part; k += 16)
+        for (int j = 0; j < 16; ++j)
+          s[j] += m[i * part + k + j];
+      uint64_t total = 0;
+      for (uint64_t v : s)
+        total += v;
+      asm volatile("" : : "r"(total));
+      best = std::max(best, part * 8 / (now() - start) / 1e9);
+    }
+    return best;
+  });
+}
+
+/// Runs for about half a second; the best time counts.
+static void report(const char *name, KernelRunner &runner, double work, bool flops) {
+  double before = flops ? peak() : bandwidth(), best = 1e9, end = now() + 0.5;
+  for (int turns = 0; turns < 3 || now() < end; ++turns) {
+    double start = now();
+    if (runner.run())
+      std::abort();
+    best = std::min(best, now() - start);
+  }
+  double limit = std::max(before, flops ? peak() : bandwidth());
+  std::printf("%-44s %9.1f us %8.1f %s of %.1f: %3.0f%%   compiled in %.2f s\n", name, best * 1e6, work / best / 1e9,
+              flops ? "GFLOP/s" : "GB/s", limit, 100 * work / best / 1e9 / limit, runner.compileSeconds);
+  std::fflush(stdout);
+}
+
+static std::vector<DenseTensor> inputs(const KernelGraph &graph, const Lengths &lengths) {
+  std::vector<DenseTensor> out;
+  for (int i = 0; i < graph.argumentCount(); ++i)
+    out.push_back(randomTensor(graph.nodes[i], lengths, i + 1));
+  return out;
+}
+
+static Dim fixed(const char *name, int64_t size) { return {name, quern::ir::Size(size)}; }
+static Dim run(const char *name) { return {name, quern::ir::Size::symbol(name)}; }
+
+static void contraction(int64_t in, int64_t out, std::vector<int64_t> rows) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {run("M"), fixed("I", in)});
+  int w = g.weight({fixed("O", out), fixed("I", in)}, 64);
+  g.yield(g.contract(x, w, {"I"}));
+  KernelRunner runner(g.finish("contract"));
+  for (int64_t m : rows) {
+    Lengths lengths = {{"M", m}};
+    runner.bind(lengths, inputs(g.graph, lengths));
+    char name[80];
+    std::snprintf(name, sizeof name, "contraction %ld x %ld x %ld", long(m), long(in), long(out));
+    bool flops = m > 16;
+    report(name, runner, flops ? 2.0 * m * in * out : 4.0 * in * out, flops);
+  }
+}
+
+static void epilogue() {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {run("M"), fixed("I", 768)});
+  int w = g.weight({fixed("O", 2048), fixed("I", 768)}, 64);
+  int up = g.argument(Kind::Real, {run("M"), fixed("O", 2048)});
+  int y = g.contract(x, w, {"I"});
+  g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {y, g.elementwise(Op::Sigmoid, {y})}), up}));
+  KernelRunner runner(g.finish("gate"));
+  Lengths lengths = {{"M", 512}};
+  runner.bind(lengths, inputs(g.graph, lengths));
+  report("contraction 512 x 768 x 2048, silu(.) * up", runner, 2.0 * 512 * 768 * 2048, true);
+}
+
+static void attention() {
+  using quern::ir::Size;
+  GraphMaker g;
+  Size past = Size::symbol("past");
+  Dim S{"S", Size::symbol("T") + past};
+  int q = g.argument(Kind::Real, {run("B"), run("T"), fixed("H", 12), fixed("K", 64)});
+  int k = g.argument(Kind::Real, {run("B"), S, fixed("H", 12), fixed("K", 64)}), v = g.argument(Kind::Real, {run("B"), S, fixed("H", 12), fixed("V", 64)});
+  int score = g.elementwise(Op::Mul, {g.contract(q, k, {"K"}), g.constant(0.125)});
+  int mask = g.compare(Predicate::Le, g.index(S), g.elementwise(Op::Add, {g.index(run("T")), g.size(past)}));
+  g.yield(g.contract(g.softmax(g.elementwise(Op::Where, {mask, score, g.constant(-1.0 / 0.0)}), {"S"}), v, {"S"}));
+  KernelRunner runner(g.finish("attention"));
+  for (auto [t, before] : std::vector<std::pair<int64_t, int64_t>>{{512, 0}, {1024, 0}, {1, 511}, {1, 2047}}) {
+    Lengths lengths = {{"B", 1}, {"T", t}, {"past", before}};
+    runner.bind(lengths, inputs(g.graph, lengths));
+    char name[80];
+    std::snprintf(name, sizeof name, "attention, 12 heads of 64, %ld new after %ld", long(t), long(before));
+    double pairs = double(t) * (t + 1) / 2 + double(t) * before;
+    bool flops = t > 1;
+    report(name, runner, flops ? pairs * 12 * 64 * 4 : pairs * 12 * 64 * 8, flops);
+  }
+}
+
+static void norm() {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {run("M"), fixed("D", 768)}), w = g.argument(Kind::Real, {fixed("D", 768)});
+  int mean = g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {x, x}), {"D"});
+  int y = g.elementwise(Op::Div, {x, g.elementwise(Op::Sqrt, {g.elementwise(Op::Add, {mean, g.constant(1e-5)})})});
+  g.yield(g.elementwise(Op::Mul, {y, w}));
+  KernelRunner runner(g.finish("norm"));
+  for (int64_t m : {1, 512, 16384}) {
+    Lengths lengths = {{"M", m}};
+    runner.bind(lengths, inputs(g.graph, lengths));
+    char name[80];
+    std::snprintf(name, sizeof name, "rms norm %ld x 768 (read and written)", long(m));
+    report(name, runner, 8.0 * m * 768, false);
+  }
+}
+
+static void rotation() {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {run("M"), fixed("H", 12), fixed("K", 64)});
+  int c = g.argument(Kind::Real, {run("M"), fixed("J", 32)}), s = g.argument(Kind::Real, {run("M"), fixed("J", 32)});
+  int a = g.cut(x, "K", quern::ir::Size(0), fixed("J", 32)), b = g.cut(x, "K", quern::ir::Size(32), fixed("J", 32));
+  auto mul = [&](int p, int q) { return g.elementwise(Op::Mul, {p, q}); };
+  int left = g.elementwise(Op::Sub, {mul(a, c), mul(b, s)}), right = g.elementwise(Op::Add, {mul(b, c), mul(a, s)});
+  g.yield(g.concat({left, right}, {"J", "J"}, fixed("K", 64)));
+  KernelRunner runner(g.finish("rotation"));
+  for (int64_t m : {1, 512, 16384}) {
+    Lengths lengths = {{"M", m}};
+    runner.bind(lengths, inputs(g.graph, lengths));
+    char name[80];
+    std::snprintf(name, sizeof name, "rope %ld x 12 x 64 (read and written)", long(m));
+    report(name, runner, 8.0 * m * 768, false);
+  }
+}
+
+int main(int argc, char **argv) {
+  auto wanted = [&](const char *name) { return argc < 2 || std::any_of(argv + 1, argv + argc, [&](char *a) { return !std::strcmp(a, name); }); };
+  if (wanted("contract")) {
+    contraction(768, 768, {512, 1});
+    contraction(768, 2048, {512, 1, 4});
+    contraction(2048, 768, {512, 1});
+    contraction(768, 32000, {512, 1});
+    epilogue();
+  }
+  if (wanted("attention"))
+    attention();
+  if (wanted("row")) {
+    norm();
+    rotation();
+  }
+}
