@@ -36,11 +36,28 @@ private:
     return at == uniform.end() ? std::nullopt : std::optional(at->second);
   }
 
+  /// An elementwise user whose result has all its dimensions from its other operands and `type`.
+  static bool isSpreadBy(OpOperand &use, NamedTensorType type) {
+    Operation *user = use.getOwner();
+    auto timed = dyn_cast<TimeOpInterface>(user);
+    if (!timed || timed.getTimeBehavior() != TimeBehavior::Pointwise || isa<ExpandOp, PermuteOp>(user))
+      return false;
+    return llvm::all_of(typeOf(user->getResult(0)).getDims(), [&](DimAttr dim) {
+      return type.has(dim.getName()) || llvm::any_of(user->getOpOperands(), [&](OpOperand &other) {
+               return &other != &use && other.get() != use.get() && typeOf(other.get()).has(dim.getName());
+             });
+    });
+  }
+
   void replace(Value value, Value by) {
     OpBuilder builder(value.getContext());
     builder.setInsertionPointAfterValue(value);
     if (typeOf(by).isInt() && typeOf(value).isReal())
       by = ToRealOp::create(builder, value.getLoc(), typeOf(by).withKind(Kind::Real), by);
+    // Where a user's other operands have the lacking dimensions anyway, nothing needs to be repeated along them.
+    value.replaceUsesWithIf(by, [&](OpOperand &use) { return isSpreadBy(use, typeOf(by)); });
+    if (value.use_empty())
+      return;
     if (!typeOf(by).sameSet(typeOf(value)))
       by = ExpandOp::create(builder, value.getLoc(), value.getType(), by);
     value.replaceAllUsesWith(by);

@@ -127,7 +127,7 @@ TimeAnalysis::TimeAnalysis(func::FuncOp function) {
     Location where = result.getDefiningOp() ? result.getDefiningOp()->getLoc() : end->getLoc();
     if (!typeOf(result).has(timeLabel))
       refused.push_back({where, "the result has no " + timeLabel});
-    else if (times(result).size() > 1)
+    else if (times(result).size() > 1 || llvm::any_of(known[result].dep, [&](const Label &l) { return l != timeLabel; }))
       refused.push_back({where, "the result has a twin of " + timeLabel});
   }
 }

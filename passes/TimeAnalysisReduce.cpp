@@ -204,6 +204,10 @@ Facts TimeTransfer::visitCumsum(CumsumOp op) {
     refuse(op, "cumsum[" + spelled(label) + "] of a dimension made from " + time() + " cannot be done step by step");
   if (!analysis.isTime(dim))
     return out;
+  // The state between steps would grow with the text.
+  if (label == time() && analysis.times(op.getResult()).size() > 1)
+    refuse(op, "cumsum[" + spelled(label) + "] of a value that also has " + spelled(analysis.twins(op.getResult()).front()) +
+                   " would have to keep a sum for every position");
   // A running sum of ones counts positions: index + 1.
   if (x.affine && x.affine->coefficients.empty()) {
     out.affine = Affine{{{label, x.affine->constant}}, x.affine->constant};

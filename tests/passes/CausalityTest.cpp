@@ -51,6 +51,13 @@ TEST(Causality, RunningSums) {
   expectSteps(page("    n = cumsum[S](index(S))[S -> T]\n    return x * n\n"));
 }
 
+TEST(Causality, RunningSumsOfPairs) {
+  EXPECT_THAT(refusalOf(page("    y = cumsum[T](sum[D](x * x[T -> S]))\n    return sum[S](where(index(S) <= index(T), y * x[T -> S], 0))\n")),
+              HasSubstr("cumsum[T] of a value that also has S would have to keep a sum for every position"));
+  // Along the twin it is a sum over what is remembered.
+  expectSteps(page("    y = cumsum[S](sum[D](x * x[T -> S]))\n    return sum[S](where(index(S) <= index(T), y * x[T -> S], 0))\n"));
+}
+
 TEST(Causality, AttentionSinks) {
   std::string sink = "    param sink: [] @ \"sink\"\n    score = where(index(S) <= index(T), sum[D](x * x[T -> S]), -inf)\n";
   for (const char *order : {"score, s", "s, score"}) {
@@ -131,6 +138,9 @@ TEST(Causality, InputsWithDefaults) {
                      "    return sum[S](w * x[T -> S])\n  }\n}\n";
   std::string lowered = expectSteps(text);
   EXPECT_THAT(lowered, HasSubstr("func.func @forward.last(%arg0: !quern.tensor<int[B, T]> {quern.name = \"tokens\"}) ->"));
+  // `true` leaves no trace: the mask is the causal one alone.
+  std::string last = lowered.substr(lowered.find("@forward.last"));
+  EXPECT_THAT(last, testing::Not(HasSubstr("quern.and")));
   // A mask by given positions is not provably causal, by the default ones it is: generation works, `forward` stays whole.
   std::string given = "quern 1\nmodel m {\n  dim V = 13, D = 4\n  forward(tokens: int[B, T], positions: int[B, T] = index(T)) -> [B, T, D] {\n    dim S = T\n"
                       "    param words: [V, D] @ \"words\"\n    x = words[V = tokens]\n"

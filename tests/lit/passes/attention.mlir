@@ -107,6 +107,7 @@ func.func @forward(%tokens: !quern.tensor<int[B, T]> {quern.name = "tokens"},
 
 // CHECK-LABEL: func.func @forward.last(%arg0: !quern.tensor<int[B, T]> {quern.name = "tokens"}) -> !quern.tensor<real[B, V = 11]>
 // CHECK-NOT: @[[MASK]]
+// CHECK-NOT: quern.expand
 // CHECK: quern.repeat 2
 // CHECK: in @[[KEYS]]
 // CHECK: in @[[VALUES]]
