@@ -3,7 +3,7 @@
 // Why blocks with scratch: on a CPU the scores of a block stay in L2, so each pass over them is cheap, and the two products
 // run in registers like any contraction. Parts of keys that the mask hides from the whole block are never touched.
 //
-//   keys packed [part][depth][keys]                                        once, in parallel
+//   keys packed [part][depth][keys]                   once, in parallel; not for a single query
 //   for each head, block of queries (parallel)
 //     score[part][query][key] = mask(q k), tile by tile of rows x keys
 //     largest[query]; weight = exp(score - largest); total[query]
@@ -69,12 +69,14 @@ Func AttentionFamily::packKeys() {
     args.push_back(KernelBuilder::var(dim->name));
   index[p.key.name] = min(part * keys + lane, b.extent(p.key.size) - 1);
   copy(args) = b.real(p.k, index);
-  // Depth by depth would read a key's row once for each: the depths of one key lie together in memory.
-  Var inner = KernelBuilder::var(p.depth.back().name);
-  copy.compute_root().bound(lane, 0, keys).reorder(inner, lane);
-  int length = static_cast<int>(p.depth.back().fixed().value_or(0));
-  if (length && length % width == 0)
-    copy.vectorize(inner, width);
+  // A vector of keys at all depths before the next: their lines of memory stay in L1 meanwhile.
+  Var inner("li");
+  copy.compute_root().bound(lane, 0, keys).split(lane, lane, inner, width);
+  std::vector<VarOrRVar> order = {inner};
+  for (auto dim = p.depth.rbegin(); dim != p.depth.rend(); ++dim)
+    order.push_back(KernelBuilder::var(dim->name));
+  order.push_back(lane);
+  copy.reorder(order).vectorize(inner);
   Var task = part;
   for (auto dim = own.rbegin(); dim != own.rend(); ++dim) {
     Var next(task.name() + "_");
@@ -120,8 +122,11 @@ void AttentionFamily::makeScores(const Func &packedKeys) {
   dot(asVars(args)) = 0.0f;
   dot(args) += b.real(p.q, index) * packedKeys(keyArgs);
 
+  makeDirect();
   b.isStage[p.dot] = 1;
-  b.values[p.dot] = [dot = dot, args](const Index &) { return Expr(dot(args)); };
+  // Halide computes only the one of the two that the number of queries asks for.
+  Expr product = select(queries == 1, direct(blockArgs({lane, part})), dot(args));
+  b.values[p.dot] = [product](const Index &) { return product; };
   Expr key = part * keys + lane;
   Index where = KernelBuilder::varsOf(heads);
   where[p.query.name] = position;
@@ -129,6 +134,24 @@ void AttentionFamily::makeScores(const Func &packedKeys) {
   score = b.newFunc("score", p.dot);
   score(asVars(args)) =
       math::choose(key < length, b.real(b.graph.nodes[p.softmax].operands[0], where), math::negativeInfinity());
+}
+
+/// The product for a single query, from the keys as they lie in the cache: to pack them would cost more than to use them.
+void AttentionFamily::makeDirect() {
+  Region region;
+  for (auto dim = p.depth.rbegin(); dim != p.depth.rend(); ++dim)
+    region.push_back({0, b.extent(dim->size)});
+  RDom r(region);
+  Index index = KernelBuilder::varsOf(heads);
+  index[p.query.name] = 0;
+  index[p.key.name] = min(part * keys + lane, b.extent(p.key.size) - 1);
+  for (size_t i = 0; i < p.depth.size(); ++i)
+    index[p.depth[p.depth.size() - 1 - i].name] = r[static_cast<int>(i)];
+  direct = b.newFunc("direct", p.dot);
+  std::vector<Expr> args = blockArgs({lane, part});
+  direct(asVars(args)) = 0.0f;
+  direct(args) += b.real(p.q, index) * b.real(p.k, index);
+  directDepth = r[0];
 }
 
 /// The largest or the sum over all keys of a query: in vectors first, then across the vector.
@@ -215,6 +238,13 @@ void AttentionFamily::schedule(Stage &out) {
   std::vector<VarOrRVar> loops = {lane, query};
   loops.insert(loops.end(), depths.begin(), depths.end());
   dot.update().reorder(loops).vectorize(lane, width).unroll(lane).unroll(query);
+  direct.compute_at(score, queryTile).bound_extent(lane, keys).vectorize(lane, width);
+  int together = keys; // depths that one vector (or several) takes at once
+  int64_t depth = p.depth.back().fixed().value_or(1);
+  while (together > 1 && depth % together)
+    together /= 2;
+  if (together > 1)
+    direct.update().atomic().vectorize(directDepth, together);
   largest.compute_at(level);
   largestLanes.compute_at(largest, query);
   weight.compute_at(level).bound_extent(lane, keys).reorder(lane, query, part).vectorize(lane, width);

@@ -17,6 +17,7 @@ private:
   void prepareInputs();
   Func packKeys();
   void makeScores(const Func &keys);
+  void makeDirect();
   void makeWeights();
   void makeBlock();
   void schedule(Stage &out);
@@ -30,8 +31,8 @@ private:
   Var lane{"l"}, query{"tq"}, tile{"tb"}, part{"sb"}, column{"c"}, at{"u"};
   Expr firstPart, lastPart, parts; ///< of keys that a block of queries can see
   bool bounded = false;
-  Func packed, dot, score, largestLanes, largest, weight, totalLanes, total, sums, result;
-  RVar depth;
+  Func dot, direct, score, largestLanes, largest, weight, totalLanes, total, sums, result;
+  RVar directDepth;
   std::vector<RVar> depths;
   Halide::RDom positions;
 };
