@@ -22,17 +22,16 @@ static_assert(std::endian::native == std::endian::little, "numbers are read and 
 static constexpr uint64_t largestHeader = 100'000'000;
 
 static int64_t elementBytes(const std::string &dtype) {
-  static const std::map<std::string, int64_t> sizes = {
-      {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4},
-      {"I16", 2}, {"I8", 1},  {"U64", 8}, {"U32", 4},  {"U16", 2}, {"U8", 1},  {"BOOL", 1}};
+  static const std::map<std::string, int64_t> sizes = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+                                                       {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U64", 8},  {"U32", 4},
+                                                       {"U16", 2}, {"U8", 1},  {"BOOL", 1}};
   auto found = sizes.find(dtype);
   return found == sizes.end() ? 0 : found->second;
 }
 
 // ---- numbers
 
-template <class T>
-static T load(const char *data, int64_t i) {
+template <class T> static T load(const char *data, int64_t i) {
   T value;
   std::memcpy(&value, data + i * sizeof(T), sizeof(T));
   return value;
@@ -47,8 +46,7 @@ static double halfToDouble(uint16_t bits) {
 }
 
 /// Calls `use(i, number)` for each element with the number in its C++ type.
-template <class Use>
-static void forEachNumber(const StoredTensor &tensor, Use use) {
+template <class Use> static void forEachNumber(const StoredTensor &tensor, Use use) {
   auto all = [&](auto read) {
     for (int64_t i = 0; i < tensor.count; ++i)
       use(i, read(tensor.data, i));
@@ -80,7 +78,9 @@ static void forEachNumber(const StoredTensor &tensor, Use use) {
     all(load<uint8_t>); // U8, BOOL; the reader accepts no other type
 }
 
-bool StoredTensor::isFloat() const { return dtype[0] == 'F' || dtype == "BF16"; }
+bool StoredTensor::isFloat() const {
+  return dtype[0] == 'F' || dtype == "BF16";
+}
 
 std::vector<double> StoredTensor::asDoubles() const {
   std::vector<double> numbers(count);
@@ -220,7 +220,8 @@ void quern::tools::writeSafetensors(const std::string &path, const std::map<std:
   Json header = Json::object();
   uint64_t offset = 0;
   for (const auto &[name, tensor] : tensors) {
-    header[name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + tensor.bytes.size()}}};
+    header[name] = {
+        {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + tensor.bytes.size()}}};
     offset += tensor.bytes.size();
   }
   std::string text = header.dump();

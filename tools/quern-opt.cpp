@@ -1,5 +1,5 @@
-// quern-opt: reads a module in the textual form of MLIR, runs passes named on the command line, prints it. For tests and
-// for looking at one pass alone; `quern dump` prints what the compiler really does.
+// quern-opt: reads a module in the textual form of MLIR, runs passes named on the command line, prints it. For tests
+// and for looking at one pass alone; `quern dump` prints what the compiler really does.
 #include "ir/Dialect.h"
 #include "passes/Passes.h"
 
@@ -20,7 +20,8 @@ int main(int argc, char **argv) {
   mlir::registerPass(quern::passes::createRollRepeatsPass);
   mlir::registerPass(quern::passes::createIncrementalPass);
   // Weights stay as they are stored: the rule that codegen brings depends on the machine, and tests must not.
-  mlir::registerPass([] { return quern::passes::createOutlineKernelsPass([](int64_t, int64_t) { return int64_t(0); }); });
+  mlir::registerPass(
+      [] { return quern::passes::createOutlineKernelsPass([](int64_t, int64_t) { return int64_t(0); }); });
   mlir::registerPass(quern::passes::createPlanMemoryPass);
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Quern's optimizer driver\n", registry));
 }

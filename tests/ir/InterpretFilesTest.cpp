@@ -18,8 +18,7 @@ using testing::HasSubstr;
 
 namespace {
 
-template <class T>
-OutputTensor tensor(std::string dtype, std::vector<int64_t> shape, std::vector<T> numbers) {
+template <class T> OutputTensor tensor(std::string dtype, std::vector<int64_t> shape, std::vector<T> numbers) {
   return {std::move(dtype), std::move(shape),
           std::string(reinterpret_cast<const char *>(numbers.data()), numbers.size() * sizeof(T))};
 }
@@ -112,7 +111,8 @@ TEST_F(Files, FoldersAndShards) {
 
 TEST_F(Files, LyingHeadersAreRefused) {
   auto entry = [](const char *dtype, const char *shape, const char *offsets) {
-    return std::string(R"({"x": {"dtype": ")") + dtype + R"(", "shape": )" + shape + R"(, "data_offsets": )" + offsets + "}}";
+    return std::string(R"({"x": {"dtype": ")") + dtype + R"(", "shape": )" + shape + R"(, "data_offsets": )" + offsets +
+           "}}";
   };
   EXPECT_EQ(refusal(withHeader(entry("F32", "[2]", "[0, 8]"), 8)), "");
   EXPECT_THAT(refusal(withHeader(entry("F32", "[2]", "[0, 8]"), 7)), HasSubstr("outside of the file"));
@@ -131,14 +131,16 @@ TEST_F(Files, LyingHeadersAreRefused) {
 }
 
 TEST_F(Files, EveryTruncationIsRefused) {
-  writeSafetensors(at("x.safetensors"), {{"f", tensor<float>("F32", {2}, {1, 2})}, {"i", tensor<int64_t>("I64", {1}, {3})}});
+  writeSafetensors(at("x.safetensors"),
+                   {{"f", tensor<float>("F32", {2}, {1, 2})}, {"i", tensor<int64_t>("I64", {1}, {3})}});
   std::string whole = bytes("x.safetensors");
   for (size_t length = 0; length < whole.size(); ++length)
     EXPECT_NE(refusal(put("cut.safetensors", whole.substr(0, length))), "") << length;
 }
 
 TEST_F(Files, CorruptedHeadersNeverCrash) {
-  writeSafetensors(at("x.safetensors"), {{"f", tensor<float>("F32", {2}, {1, 2})}, {"i", tensor<int64_t>("I64", {1}, {3})}});
+  writeSafetensors(at("x.safetensors"),
+                   {{"f", tensor<float>("F32", {2}, {1, 2})}, {"i", tensor<int64_t>("I64", {1}, {3})}});
   std::string whole = bytes("x.safetensors");
   std::mt19937 random(1);
   for (int i = 0; i < 1000; ++i) {
@@ -221,7 +223,8 @@ TEST_F(Runs, MistakesInInputs) {
   writeSafetensors(options.input, {{"tokens", tensor<int64_t>("I64", {1}, {0})}});
   EXPECT_EQ(run(), 1);
   EXPECT_THAT(said, HasSubstr("'tokens' is [1], but has 2 dimensions"));
-  writeSafetensors(options.input, {{"tokens", tensor<int64_t>("I64", {1, 1}, {3})}, {"target", tensor<int64_t>("I64", {1, 1}, {1})}});
+  writeSafetensors(options.input,
+                   {{"tokens", tensor<int64_t>("I64", {1, 1}, {3})}, {"target", tensor<int64_t>("I64", {1, 1}, {1})}});
   EXPECT_EQ(run(), 1);
   EXPECT_THAT(said, HasSubstr("Q028: position 3 along V, whose size is 3"));
   writeSafetensors(options.input, {{"tokens", tensor<int64_t>("I64", {1, 1}, {2})}});
@@ -230,14 +233,16 @@ TEST_F(Runs, MistakesInInputs) {
 }
 
 TEST_F(Runs, AllMisfitsOfTheWeightsAtOnce) {
-  writeSafetensors(options.weights, {{"x.0", tensor<float>("F32", {2}, {1, 2})}, {"y", tensor<int64_t>("I64", {2}, {1, 2})}});
+  writeSafetensors(options.weights,
+                   {{"x.0", tensor<float>("F32", {2}, {1, 2})}, {"y", tensor<int64_t>("I64", {2}, {1, 2})}});
   EXPECT_EQ(run(R"(
 func.func @forward(%t: !quern.tensor<int[B, T]> {quern.name = "tokens"}, %g: !quern.tensor<int[B, U]> {quern.name = "target"}) -> !quern.tensor<int[B, T]> {
   %a = quern.param [["a", "b"]] : !quern.tensor<real[D = 2]>
   %x = quern.param [["x.{E}"]] : !quern.tensor<real[E = 2, D = 3]>
   %y = quern.param [["y"]] : !quern.tensor<real[D = 2]>
   return %t : !quern.tensor<int[B, T]>
-})"), 1);
+})"),
+            1);
   EXPECT_THAT(said, HasSubstr("the weights have no 'a' or 'b'"));
   EXPECT_THAT(said, HasSubstr("'x.0' is [2] in the weights, but [3] here"));
   EXPECT_THAT(said, HasSubstr("the weights have no 'x.1'"));
@@ -251,8 +256,11 @@ TEST_F(Runs, ErrorsShowTheUsersLineFirst) {
   std::string text = pair, place = "loc(callsite(\"std.quern\":7:3 at \"" + at("m.quern") + "\":2:6))";
   text.insert(text.find("\n", text.find("quern.gather")), " " + place);
   EXPECT_EQ(run(text.c_str()), 1);
-  EXPECT_THAT(said, HasSubstr("m.quern:2:6: error Q028: position 3 along V, whose size is 3\n    \tx = words[V = tokens]\n    \t    ^\n"
-                              "  std.quern:7:3: note: inside the library's block\n"));
+  EXPECT_THAT(
+      said,
+      HasSubstr(
+          "m.quern:2:6: error Q028: position 3 along V, whose size is 3\n    \tx = words[V = tokens]\n    \t    ^\n"
+          "  std.quern:7:3: note: inside the library's block\n"));
 }
 
 TEST_F(Runs, UnreadableFilesAreNamed) {

@@ -83,8 +83,10 @@ TEST(Elementwise, IntegersStayIntegers) {
 }
 
 TEST(Elementwise, MaximumKeepsNan) {
-  EXPECT_THAT(doubles("max", {1, notANumber, 1}, {2, 1, notANumber}), ElementsAre(2, testing::IsNan(), testing::IsNan()));
-  EXPECT_THAT(doubles("min", {1, notANumber, 1}, {2, 1, notANumber}), ElementsAre(1, testing::IsNan(), testing::IsNan()));
+  EXPECT_THAT(doubles("max", {1, notANumber, 1}, {2, 1, notANumber}),
+              ElementsAre(2, testing::IsNan(), testing::IsNan()));
+  EXPECT_THAT(doubles("min", {1, notANumber, 1}, {2, 1, notANumber}),
+              ElementsAre(1, testing::IsNan(), testing::IsNan()));
   EXPECT_THAT(doubles("add", {1, inf}, {0.5, -inf}), ElementsAre(1.5, testing::IsNan()));
   EXPECT_THAT(doubles("sub", {1}, {0.5}), ElementsAre(0.5));
   EXPECT_THAT(doubles("mul", {3}, {0.5}), ElementsAre(1.5));
@@ -101,8 +103,9 @@ TEST(Elementwise, Comparisons) {
 }
 
 TEST(Elementwise, LogicOfBools) {
-  Evaluated done = evaluate({{"bool[N = 4]", bools({{"N", 4}}, {0, 0, 1, 1})}, {"bool[N = 4]", bools({{"N", 4}}, {0, 1, 0, 1})}},
-                            R"(%x = quern.and %a, %b : (!quern.tensor<bool[N = 4]>, !quern.tensor<bool[N = 4]>) -> !quern.tensor<bool[N = 4]>
+  Evaluated done = evaluate(
+      {{"bool[N = 4]", bools({{"N", 4}}, {0, 0, 1, 1})}, {"bool[N = 4]", bools({{"N", 4}}, {0, 1, 0, 1})}},
+      R"(%x = quern.and %a, %b : (!quern.tensor<bool[N = 4]>, !quern.tensor<bool[N = 4]>) -> !quern.tensor<bool[N = 4]>
       %y = quern.or %a, %b : (!quern.tensor<bool[N = 4]>, !quern.tensor<bool[N = 4]>) -> !quern.tensor<bool[N = 4]>
       %z = quern.not %x : (!quern.tensor<bool[N = 4]>) -> !quern.tensor<bool[N = 4]>
       %i = quern.to_int %y : (!quern.tensor<bool[N = 4]>) -> !quern.tensor<int[N = 4]>
@@ -111,12 +114,13 @@ TEST(Elementwise, LogicOfBools) {
       %t = quern.mul %i, %c : (!quern.tensor<int[N = 4]>, !quern.tensor<int[]>) -> !quern.tensor<int[N = 4]>
       %s = quern.add %t, %j : (!quern.tensor<int[N = 4]>, !quern.tensor<int[N = 4]>) -> !quern.tensor<int[N = 4]>
       %r = quern.to_real %s : (!quern.tensor<int[N = 4]>) -> !quern.tensor<real[N = 4]>)",
-                            "real[N = 4]");
+      "real[N = 4]");
   EXPECT_THAT(done.numbers, ElementsAre(1, 11, 11, 10)) << done.said;
 }
 
 TEST(Elementwise, WhereTakesNothingFromTheOtherSide) {
-  Evaluated done = evaluate({{"bool[N = 2]", bools({{"N", 2}}, {1, 0})}, {"real[N = 2]", reals({{"N", 2}}, {1, notANumber})},
+  Evaluated done = evaluate({{"bool[N = 2]", bools({{"N", 2}}, {1, 0})},
+                             {"real[N = 2]", reals({{"N", 2}}, {1, notANumber})},
                              {"int[]", ints({}, {7})}},
                             "%r = quern.where %a, %b, %c : (!quern.tensor<bool[N = 2]>, !quern.tensor<real[N = 2]>, "
                             "!quern.tensor<int[]>) -> !quern.tensor<real[N = 2]>",

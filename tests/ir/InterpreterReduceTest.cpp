@@ -33,16 +33,20 @@ TEST(Reduce, EachKindOverOneDimension) {
 }
 
 TEST(Reduce, IntegersAndBools) {
-  EXPECT_THAT(evaluate({{"int[A = 2, B = 3]", ints(ab, {1, 2, 4, 5, 6, 8})}},
-                       R"(%r = quern.reduce mean %a over ["B"] : (!quern.tensor<int[A = 2, B = 3]>) -> !quern.tensor<real[A = 2]>)",
-                       "real[A = 2]")
-                  .numbers,
-              ElementsAre(DoubleEq(7.0 / 3), DoubleEq(19.0 / 3)));
-  EXPECT_THAT(evaluate({{"int[A = 2, B = 3]", ints(ab, {1, 2, 4, 5, 6, 8})}},
-                       R"(%r = quern.reduce max %a over ["B"] : (!quern.tensor<int[A = 2, B = 3]>) -> !quern.tensor<int[A = 2]>)",
-                       "int[A = 2]")
-                  .numbers,
-              ElementsAre(4, 8));
+  EXPECT_THAT(
+      evaluate(
+          {{"int[A = 2, B = 3]", ints(ab, {1, 2, 4, 5, 6, 8})}},
+          R"(%r = quern.reduce mean %a over ["B"] : (!quern.tensor<int[A = 2, B = 3]>) -> !quern.tensor<real[A = 2]>)",
+          "real[A = 2]")
+          .numbers,
+      ElementsAre(DoubleEq(7.0 / 3), DoubleEq(19.0 / 3)));
+  EXPECT_THAT(
+      evaluate(
+          {{"int[A = 2, B = 3]", ints(ab, {1, 2, 4, 5, 6, 8})}},
+          R"(%r = quern.reduce max %a over ["B"] : (!quern.tensor<int[A = 2, B = 3]>) -> !quern.tensor<int[A = 2]>)",
+          "int[A = 2]")
+          .numbers,
+      ElementsAre(4, 8));
   for (auto [name, first, second] : {std::tuple("any", 1, 0), std::tuple("all", 0, 0)})
     EXPECT_THAT(evaluate({{"bool[A = 2, B = 3]", bools(ab, {1, 0, 1, 0, 0, 0})}},
                          std::string("%r = quern.reduce ") + name +
@@ -58,7 +62,8 @@ TEST(Softmax, OverNothingIsZero) {
 }
 
 TEST(Softmax, LargeScoresDoNotOverflow) {
-  Evaluated done = onPair({1000, 1000, -inf, -1000, -1000, -1000}, "softmax %a over [\"A\", \"B\"]", "real[A = 2, B = 3]");
+  Evaluated done =
+      onPair({1000, 1000, -inf, -1000, -1000, -1000}, "softmax %a over [\"A\", \"B\"]", "real[A = 2, B = 3]");
   EXPECT_THAT(done.numbers, ElementsAre(0.5, 0.5, 0, 0, 0, 0)) << done.said;
 }
 
@@ -103,9 +108,10 @@ TEST(Contract, OuterProductAndManyColumns) {
 }
 
 TEST(Contract, ZeroTimesNanIsNan) {
-  Evaluated done = evaluate({{"real[K = 2]", reals({{"K", 2}}, {0, 1})}, {"real[K = 2]", reals({{"K", 2}}, {notANumber, 1})}},
-                            R"(%r = quern.contract %a, %b over ["K"] : (!quern.tensor<real[K = 2]>, !quern.tensor<real[K = 2]>) -> !quern.tensor<real[]>)",
-                            "real[]");
+  Evaluated done = evaluate(
+      {{"real[K = 2]", reals({{"K", 2}}, {0, 1})}, {"real[K = 2]", reals({{"K", 2}}, {notANumber, 1})}},
+      R"(%r = quern.contract %a, %b over ["K"] : (!quern.tensor<real[K = 2]>, !quern.tensor<real[K = 2]>) -> !quern.tensor<real[]>)",
+      "real[]");
   EXPECT_THAT(done.numbers, ElementsAre(IsNan()));
 }
 
@@ -123,12 +129,13 @@ TEST(Argmax, FirstOfEquals) {
 
 TEST(TopK, OrderAndTies) {
   auto both = [](const char *which) {
-    return evaluate({{"real[A = 1, E = 5]", reals({{"A", 1}, {"E", 5}}, {2, 7, 7, 1, 7})}},
-                    std::string("%v, %p = quern.top_k %a along \"E\" into <C = 4> : (!quern.tensor<real[A = 1, E = 5]>) -> "
-                                "(!quern.tensor<real[A = 1, C = 4]>, !quern.tensor<int[A = 1, C = 4]>)\n%r = quern.to_real %") +
-                        which + " : (!quern.tensor<" + (*which == 'v' ? "real" : "int") +
-                        "[A = 1, C = 4]>) -> !quern.tensor<real[A = 1, C = 4]>",
-                    "real[A = 1, C = 4]");
+    return evaluate(
+        {{"real[A = 1, E = 5]", reals({{"A", 1}, {"E", 5}}, {2, 7, 7, 1, 7})}},
+        std::string("%v, %p = quern.top_k %a along \"E\" into <C = 4> : (!quern.tensor<real[A = 1, E = 5]>) -> "
+                    "(!quern.tensor<real[A = 1, C = 4]>, !quern.tensor<int[A = 1, C = 4]>)\n%r = quern.to_real %") +
+            which + " : (!quern.tensor<" + (*which == 'v' ? "real" : "int") +
+            "[A = 1, C = 4]>) -> !quern.tensor<real[A = 1, C = 4]>",
+        "real[A = 1, C = 4]");
   };
   EXPECT_THAT(both("v").numbers, ElementsAre(7, 7, 7, 2)) << both("v").said;
   EXPECT_THAT(both("p").numbers, ElementsAre(1, 2, 4, 0));

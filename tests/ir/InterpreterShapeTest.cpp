@@ -18,48 +18,55 @@ Evaluated onPair(const std::string &op, const std::string &to) {
 
 TEST(Shape, RenamesSwapAllAtOnce) {
   // A 2 x 2 matrix whose names change places, in the order of storage [A, B]: the transpose.
-  Evaluated done = evaluate({{"real[A = 2, B = 2]", reals({{"A", 2}, {"B", 2}}, {1, 2, 3, 4})}},
-                            R"(%r = quern.rename %a ["A", "B"] to [#quern.dim<B = 2>, #quern.dim<A = 2>] : (!quern.tensor<real[A = 2, B = 2]>) -> !quern.tensor<real[A = 2, B = 2]>)",
-                            "real[A = 2, B = 2]");
+  Evaluated done = evaluate(
+      {{"real[A = 2, B = 2]", reals({{"A", 2}, {"B", 2}}, {1, 2, 3, 4})}},
+      R"(%r = quern.rename %a ["A", "B"] to [#quern.dim<B = 2>, #quern.dim<A = 2>] : (!quern.tensor<real[A = 2, B = 2]>) -> !quern.tensor<real[A = 2, B = 2]>)",
+      "real[A = 2, B = 2]");
   EXPECT_THAT(done.numbers, ElementsAre(1, 3, 2, 4)) << done.said;
 }
 
 TEST(Shape, SplitAndMergeAreRowMajor) {
-  EXPECT_THAT(evaluate({{"real[N = 6]", reals({{"N", 6}}, six)}},
-                       R"(%r = quern.split %a "N" into [#quern.dim<A = 2>, #quern.dim<B = 3>] : (!quern.tensor<real[N = 6]>) -> !quern.tensor<real[B = 3, A = 2]>)",
-                       "real[B = 3, A = 2]")
-                  .numbers,
-              ElementsAre(1, 4, 2, 5, 3, 6));
+  EXPECT_THAT(
+      evaluate(
+          {{"real[N = 6]", reals({{"N", 6}}, six)}},
+          R"(%r = quern.split %a "N" into [#quern.dim<A = 2>, #quern.dim<B = 3>] : (!quern.tensor<real[N = 6]>) -> !quern.tensor<real[B = 3, A = 2]>)",
+          "real[B = 3, A = 2]")
+          .numbers,
+      ElementsAre(1, 4, 2, 5, 3, 6));
   EXPECT_THAT(onPair(R"(merge %a ["A", "B"] into <N = 6>)", "real[N = 6]").numbers, ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_THAT(onPair(R"(merge %a ["B", "A"] into <N = 6>)", "real[N = 6]").numbers, ElementsAre(1, 4, 2, 5, 3, 6));
 }
 
 TEST(Shape, MergeOfDistantDimensions) {
-  Evaluated done = evaluate({{"real[H = 2, T = 2, K = 2]", reals({{"H", 2}, {"T", 2}, {"K", 2}}, {1, 2, 3, 4, 5, 6, 7, 8})}},
-                            R"(%r = quern.merge %a ["H", "K"] into <D = 4> : (!quern.tensor<real[H = 2, T = 2, K = 2]>) -> !quern.tensor<real[D = 4, T = 2]>)",
-                            "real[D = 4, T = 2]");
+  Evaluated done = evaluate(
+      {{"real[H = 2, T = 2, K = 2]", reals({{"H", 2}, {"T", 2}, {"K", 2}}, {1, 2, 3, 4, 5, 6, 7, 8})}},
+      R"(%r = quern.merge %a ["H", "K"] into <D = 4> : (!quern.tensor<real[H = 2, T = 2, K = 2]>) -> !quern.tensor<real[D = 4, T = 2]>)",
+      "real[D = 4, T = 2]");
   EXPECT_THAT(done.numbers, ElementsAre(1, 3, 2, 4, 5, 7, 6, 8)) << done.said;
 }
 
 TEST(Shape, CutTakesPositionsFromAnOffset) {
   EXPECT_THAT(onPair(R"(cut %a "B" at "1" into <C = 2>)", "real[A = 2, C = 2]").numbers, ElementsAre(2, 3, 5, 6));
-  Evaluated last = evaluate({{"real[T, A = 1]", reals({{"T", 3}, {"A", 1}}, {7, 8, 9})}},
-                            R"(%r = quern.cut %a "T" at "T - 1" into <U = 1> : (!quern.tensor<real[T, A = 1]>) -> !quern.tensor<real[U = 1, A = 1]>)",
-                            "real[U = 1, A = 1]");
+  Evaluated last = evaluate(
+      {{"real[T, A = 1]", reals({{"T", 3}, {"A", 1}}, {7, 8, 9})}},
+      R"(%r = quern.cut %a "T" at "T - 1" into <U = 1> : (!quern.tensor<real[T, A = 1]>) -> !quern.tensor<real[U = 1, A = 1]>)",
+      "real[U = 1, A = 1]");
   EXPECT_THAT(last.numbers, ElementsAre(9)) << last.said;
-  Evaluated outside = evaluate({{"real[T, A = 1]", reals({{"T", 3}, {"A", 1}}, {7, 8, 9})}},
-                               R"(%r = quern.cut %a "T" at "2" into <U = 2> : (!quern.tensor<real[T, A = 1]>) -> !quern.tensor<real[U = 2, A = 1]>)",
-                               "real[U = 2, A = 1]");
+  Evaluated outside = evaluate(
+      {{"real[T, A = 1]", reals({{"T", 3}, {"A", 1}}, {7, 8, 9})}},
+      R"(%r = quern.cut %a "T" at "2" into <U = 2> : (!quern.tensor<real[T, A = 1]>) -> !quern.tensor<real[U = 2, A = 1]>)",
+      "real[U = 2, A = 1]");
   EXPECT_THAT(outside.said, HasSubstr("Q028: positions 2 to 3 along T, whose size is 3"));
 }
 
 TEST(Shape, UnitSqueezeExpandPermute) {
   EXPECT_THAT(onPair("unit %a into <U = 1>", "real[A = 2, B = 3, U = 1]").numbers, ElementsAre(1, 2, 3, 4, 5, 6));
-  EXPECT_THAT(evaluate({{"real[U = 1, A = 2]", reals({{"U", 1}, {"A", 2}}, {1, 2})}},
-                       R"(%r = quern.squeeze %a "U" : (!quern.tensor<real[U = 1, A = 2]>) -> !quern.tensor<real[A = 2]>)",
-                       "real[A = 2]")
-                  .numbers,
-              ElementsAre(1, 2));
+  EXPECT_THAT(
+      evaluate({{"real[U = 1, A = 2]", reals({{"U", 1}, {"A", 2}}, {1, 2})}},
+               R"(%r = quern.squeeze %a "U" : (!quern.tensor<real[U = 1, A = 2]>) -> !quern.tensor<real[A = 2]>)",
+               "real[A = 2]")
+          .numbers,
+      ElementsAre(1, 2));
   EXPECT_THAT(evaluate({{"real[A = 2]", reals({{"A", 2}}, {1, 2})}},
                        "%r = quern.expand %a : (!quern.tensor<real[A = 2]>) -> !quern.tensor<real[C = 2, A = 2]>",
                        "real[C = 2, A = 2]")
@@ -70,16 +77,18 @@ TEST(Shape, UnitSqueezeExpandPermute) {
 
 TEST(Shape, ConcatRepeatsWhatAPartLacks) {
   // [A, B] before [C] along the second place: the part without A is repeated for each of A.
-  Evaluated done = evaluate({{"real[A = 2, B = 3]", reals(ab, six)}, {"int[C = 1]", ints({{"C", 1}}, {9})}},
-                            R"(%r = quern.concat %a, %b ["B", "C"] into <N = 4> : (!quern.tensor<real[A = 2, B = 3]>, !quern.tensor<int[C = 1]>) -> !quern.tensor<real[A = 2, N = 4]>)",
-                            "real[A = 2, N = 4]");
+  Evaluated done = evaluate(
+      {{"real[A = 2, B = 3]", reals(ab, six)}, {"int[C = 1]", ints({{"C", 1}}, {9})}},
+      R"(%r = quern.concat %a, %b ["B", "C"] into <N = 4> : (!quern.tensor<real[A = 2, B = 3]>, !quern.tensor<int[C = 1]>) -> !quern.tensor<real[A = 2, N = 4]>)",
+      "real[A = 2, N = 4]");
   EXPECT_THAT(done.numbers, ElementsAre(1, 2, 3, 9, 4, 5, 6, 9)) << done.said;
 }
 
 TEST(Shape, GatherOfRows) {
-  Evaluated done = evaluate({{"real[A = 2, B = 3]", reals(ab, six)}, {"int[T]", ints({{"T", 3}}, {1, 0, 1})}},
-                            R"(%r = quern.gather %a["A" = %b] : (!quern.tensor<real[A = 2, B = 3]>, !quern.tensor<int[T]>) -> !quern.tensor<real[T, B = 3]>)",
-                            "real[T, B = 3]");
+  Evaluated done = evaluate(
+      {{"real[A = 2, B = 3]", reals(ab, six)}, {"int[T]", ints({{"T", 3}}, {1, 0, 1})}},
+      R"(%r = quern.gather %a["A" = %b] : (!quern.tensor<real[A = 2, B = 3]>, !quern.tensor<int[T]>) -> !quern.tensor<real[T, B = 3]>)",
+      "real[T, B = 3]");
   EXPECT_THAT(done.numbers, ElementsAre(4, 5, 6, 1, 2, 3, 4, 5, 6)) << done.said;
 }
 

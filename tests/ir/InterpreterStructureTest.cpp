@@ -101,7 +101,8 @@ struct Names {
 };
 
 TEST(Repeat, CarriesValuesAndParametersOfEachTurn) {
-  Module m(R"(func.func @f(%x: !quern.tensor<real[A = 2]> {quern.name = "x"}) -> (!quern.tensor<real[A = 2]>, !quern.tensor<int[]>) {
+  Module m(
+      R"(func.func @f(%x: !quern.tensor<real[A = 2]> {quern.name = "x"}) -> (!quern.tensor<real[A = 2]>, !quern.tensor<int[]>) {
     %n = quern.const 0 : i64 -> !quern.tensor<int[]>
     %r:2 = quern.repeat 3 carry (%y = %x, %i = %n) : !quern.tensor<real[A = 2]>, !quern.tensor<int[]> {
       %w = quern.param [["h.5"], ["h.7"], ["h.1"]] : !quern.tensor<real[A = 2]>
@@ -226,7 +227,8 @@ func.func @f(%x: !quern.tensor<real[T, D = 2]> {quern.name = "x"}) -> !quern.ten
 })");
   ASSERT_TRUE(m.module) << m.said;
   Interpreter steps(*m.module);
-  EXPECT_THAT(first(steps.run(m.function(), {{"x", reals({{"T", 2}, {"D", 2}}, {1, 10, 2, 20})}})), ElementsAre(1, 10, 3, 30));
+  EXPECT_THAT(first(steps.run(m.function(), {{"x", reals({{"T", 2}, {"D", 2}}, {1, 10, 2, 20})}})),
+              ElementsAre(1, 10, 3, 30));
   steps.bind("past", 2);
   EXPECT_THAT(first(steps.run(m.function(), {{"x", reals({{"T", 1}, {"D", 2}}, {3, 30})}})), ElementsAre(6, 60));
   steps.bind("past", 0);

@@ -15,15 +15,17 @@ Size size(const char *text) {
 }
 
 TEST(Size, OneCanonicalText) {
-  for (auto [text, canonical] : {std::pair("0", "0"), std::pair("768", "768"), std::pair("T", "T"), std::pair("1*T", "T"),
-                                 std::pair("past + T", "T + past"), std::pair("1 + T*2 + 3", "2 * T + 4"),
-                                 std::pair("-T", "-T"), std::pair("T - T", "0"), std::pair("T * S * 2", "2 * S * T"),
-                                 std::pair("T * T - 1", "T * T - 1"), std::pair("0 * T", "0"), std::pair("K.3", "K.3")})
+  for (auto [text, canonical] :
+       {std::pair("0", "0"), std::pair("768", "768"), std::pair("T", "T"), std::pair("1*T", "T"),
+        std::pair("past + T", "T + past"), std::pair("1 + T*2 + 3", "2 * T + 4"), std::pair("-T", "-T"),
+        std::pair("T - T", "0"), std::pair("T * S * 2", "2 * S * T"), std::pair("T * T - 1", "T * T - 1"),
+        std::pair("0 * T", "0"), std::pair("K.3", "K.3")})
     EXPECT_EQ(size(text).str(), canonical) << text;
 }
 
 TEST(Size, TextThatIsNoPolynomial) {
-  for (const char *text : {"", " ", "T +", "+ T", "T T", "2T", "T /2", "(T)", "T *", "- ", "T + + S", "99999999999999999999"})
+  for (const char *text :
+       {"", " ", "T +", "+ T", "T T", "2T", "T /2", "(T)", "T *", "- ", "T + + S", "99999999999999999999"})
     EXPECT_FALSE(Size::parse(text)) << text;
 }
 

@@ -31,8 +31,12 @@ struct Module {
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
-inline Array reals(std::vector<NamedSize> dims, std::vector<double> numbers) { return Array(dims, numbers); }
-inline Array ints(std::vector<NamedSize> dims, std::vector<int64_t> numbers) { return Array(Kind::Int, dims, numbers); }
+inline Array reals(std::vector<NamedSize> dims, std::vector<double> numbers) {
+  return Array(dims, numbers);
+}
+inline Array ints(std::vector<NamedSize> dims, std::vector<int64_t> numbers) {
+  return Array(Kind::Int, dims, numbers);
+}
 inline Array bools(std::vector<NamedSize> dims, std::vector<int64_t> numbers) {
   return Array(Kind::Bool, dims, numbers);
 }

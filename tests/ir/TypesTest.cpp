@@ -77,40 +77,48 @@ TEST_F(Types, InferenceOfBuiltOperations) {
   Value x = value("real[B, T, D = 4]"), w = value("real[O = 8, D = 4]"), p = value("int[B, C = 2]");
   EXPECT_EQ(AddOp::create(builder, loc(), value("int[D = 4]"), x).getType(), type("real[B, T, D = 4]"));
   EXPECT_EQ(AddOp::create(builder, loc(), value("int[T]"), value("int[T]")).getType(), type("int[T]"));
-  EXPECT_EQ(ContractOp::create(builder, loc(), x, w, builder.getStrArrayAttr({"D"})).getType(), type("real[B, T, O = 8]"));
+  EXPECT_EQ(ContractOp::create(builder, loc(), x, w, builder.getStrArrayAttr({"D"})).getType(),
+            type("real[B, T, O = 8]"));
   EXPECT_EQ(SplitOp::create(builder, loc(), x, "D", builder.getArrayAttr({dim("H", 2), dim("K", 2)})).getType(),
             type("real[B, T, H = 2, K = 2]"));
-  EXPECT_EQ(MergeOp::create(builder, loc(), x, builder.getStrArrayAttr({"T", "D"}), dim("N", Size::symbol("T") * 4)).getType(),
+  EXPECT_EQ(MergeOp::create(builder, loc(), x, builder.getStrArrayAttr({"T", "D"}), dim("N", Size::symbol("T") * 4))
+                .getType(),
             type("real[B, N = \"4 * T\"]"));
   // What both have (B) stands where the positions have it.
   EXPECT_EQ(GatherOp::create(builder, loc(), x, p, "D").getType(), type("real[T, B, C = 2]"));
-  EXPECT_EQ(ConcatOp::create(builder, loc(), ValueRange{x, value("real[D = 4]")}, builder.getStrArrayAttr({"D", "D"}), dim("N", 8)).getType(),
+  EXPECT_EQ(ConcatOp::create(builder, loc(), ValueRange{x, value("real[D = 4]")}, builder.getStrArrayAttr({"D", "D"}),
+                             dim("N", 8))
+                .getType(),
             type("real[B, T, N = 8]"));
   auto top = TopKOp::create(builder, loc(), x, "D", dim("C", 2));
   EXPECT_EQ(top.getValues().getType(), type("real[B, T, C = 2]"));
   EXPECT_EQ(top.getPositions().getType(), type("int[B, T, C = 2]"));
-  EXPECT_EQ(RememberOp::create(builder, loc(), x, "T", dim("S", Size::symbol("T") + Size::symbol("past")), "k0").getType(),
-            type("real[B, S = \"T + past\", D = 4]"));
+  EXPECT_EQ(
+      RememberOp::create(builder, loc(), x, "T", dim("S", Size::symbol("T") + Size::symbol("past")), "k0").getType(),
+      type("real[B, S = \"T + past\", D = 4]"));
   EXPECT_EQ(m.said, "");
 }
 
 TEST_F(Types, FailedInferenceNamesItsConstraint) {
   SmallVector<Type> results;
   Value x = value("real[A = 2]"), y = value("real[A = 3]");
-  EXPECT_TRUE(failed(AddOp::inferReturnTypes(&m.context, loc(), {x, y}, DictionaryAttr(), OpaqueProperties(nullptr), {}, results)));
+  EXPECT_TRUE(failed(
+      AddOp::inferReturnTypes(&m.context, loc(), {x, y}, DictionaryAttr(), OpaqueProperties(nullptr), {}, results)));
   EXPECT_THAT(m.said, HasSubstr("elementwise_c1"));
 }
 
 TEST_F(Types, StackedParameters) {
   auto param = [&](StringRef name, StringRef text) {
-    return ParamOp::create(builder, loc(), type(text), builder.getArrayAttr({builder.getStrArrayAttr({name})}), InitAttr());
+    return ParamOp::create(builder, loc(), type(text), builder.getArrayAttr({builder.getStrArrayAttr({name})}),
+                           InitAttr());
   };
   EXPECT_TRUE(param("w", "real[A = 2]").getStacked().empty());
   EXPECT_THAT(param("l.{E}.m.{F}.{E}", "real[F = 2, E = 3, A = 2]").getStacked(), ElementsAre("E", "F"));
 }
 
 TEST_F(Types, KernelSymbols) {
-  Module kernels(R"(quern.kernel @k(%a: !quern.tensor<real[d0 = s1]> #quern.layout<"strided", ["1"]>) -> (#quern.layout<"strided", ["1"]>) {
+  Module kernels(
+      R"(quern.kernel @k(%a: !quern.tensor<real[d0 = s1]> #quern.layout<"strided", ["1"]>) -> (#quern.layout<"strided", ["1"]>) {
     %n = quern.size "s0 + s2" : !quern.tensor<int[]>
     %c = quern.cut %a "d0" at "s3" into <d1 = 1> : (!quern.tensor<real[d0 = s1]>) -> !quern.tensor<real[d1 = 1]>
     %r = quern.mul %c, %n : (!quern.tensor<real[d1 = 1]>, !quern.tensor<int[]>) -> !quern.tensor<real[d1 = 1]>
