@@ -156,7 +156,7 @@ HostProgram quern::codegen::buildHostProgram(ModuleOp planned) {
   Type i32 = IntegerType::get(context, 32);
   for (auto function : planned.getOps<func::FuncOp>()) {
     std::string name = function.getSymName().str();
-    if (StringRef(name).ends_with(".epoch"))
+    if (quern::passes::isEpoch(function))
       continue;
     HostEntry entry;
     entry.source = function;

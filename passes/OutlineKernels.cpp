@@ -373,7 +373,8 @@ public:
     Outliner outliner(getOperation(), rule);
     SmallVector<func::FuncOp> functions(getOperation().getOps<func::FuncOp>());
     for (func::FuncOp function : functions)
-      outliner.run(function);
+      if (!isEpoch(function))
+        outliner.run(function);
   }
 
 private:

@@ -3,7 +3,7 @@
 // place where the order of passes is written.
 #include "passes/Phases.h"
 
-#include "ir/Dialect.h"
+#include "passes/Views.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -59,7 +59,7 @@ bool quern::passes::isPhaseOrPass(StringRef name) {
 static LogicalResult checkLegal(ModuleOp module, const Phase &phase) {
   LogicalResult result = success();
   for (auto function : module.getOps<func::FuncOp>()) {
-    if (function.getSymName().ends_with(".epoch")) // stays an expression of lengths
+    if (isEpoch(function))
       continue;
     function.walk([&](Operation *op) {
       if (!llvm::is_contained(phase.gone, op->getName().getStringRef().str()))

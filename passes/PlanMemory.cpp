@@ -263,7 +263,8 @@ public:
   StringRef getDescription() const final { return "Give every buffer its place in one arena, by liveness"; }
   void runOnOperation() final {
     for (auto function : getOperation().getOps<func::FuncOp>())
-      Planner(function).run();
+      if (!isEpoch(function))
+        Planner(function).run();
   }
 };
 

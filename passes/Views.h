@@ -4,6 +4,8 @@
 
 #include "ir/Dialect.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
 namespace quern::passes {
 
 /// A value as a strided window of a buffer. Offsets and strides count elements.
@@ -17,6 +19,9 @@ struct View {
   /// Row-major strides for a type.
   static llvm::SmallVector<ir::Size> denseStrides(ir::NamedTensorType type);
 };
+
+/// True for a function of comparisons of lengths alone (Incremental.cpp): it stays an expression, without kernels.
+inline bool isEpoch(mlir::func::FuncOp function) { return function.getSymName().ends_with(".epoch"); }
 
 /// How a value lies that is no view: densely, but for rows of a cache (the result of `remember`).
 View ownView(mlir::Value owner);
