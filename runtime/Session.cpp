@@ -230,6 +230,7 @@ uint64_t Session::plannedBytes(int number, const std::vector<int64_t> &sizes) co
 
 void Session::call(int number, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs, const std::vector<Value *> &outputs,
                    bool first) {
+  const Description &d = program.description;
   const quern_entry &entry = program.table.entries[number];
   int64_t arenaBytes = entry.arenaBytes(sizes.data()), keptBytes = entry.keptBytes(sizes.data());
   if (arenaBytes < 0 || keptBytes < 0)
@@ -240,6 +241,10 @@ void Session::call(int number, const std::vector<int64_t> &sizes, const std::vec
   }
   kept.ensure(size_t(keptBytes));
   ensureStates(number, sizes);
+  if (d.past >= 0 && sizes[size_t(d.past)] == 0) // a text begins: its running sums do, too; caches are written before they are read
+    for (size_t i = 0; i < states.size(); ++i)
+      if (states[i].memory.data() && std::none_of(d.states[i].dims.begin(), d.states[i].dims.end(), [&](const SizeExpr &dim) { return dim.mentions(d.cap); }))
+        std::memset(states[i].memory.data(), 0, states[i].memory.size());
 
   std::vector<const void *> inputPointers;
   std::vector<void *> outputPointers, statePointers;
@@ -254,10 +259,10 @@ void Session::call(int number, const std::vector<int64_t> &sizes, const std::vec
   int32_t result = entry.run(&call);
   if (result == 0)
     return;
-  const std::vector<CheckInfo> &checks = program.description.checks;
+  const std::vector<CheckInfo> &checks = d.checks;
   size_t check = size_t(-(result + 1));
   if (result > 0 || check >= checks.size())
-    throw MachineError(format("function %s failed with status %d", program.description.functions[size_t(number)].name.c_str(), result));
+    throw MachineError(format("function %s failed with status %d", d.functions[size_t(number)].name.c_str(), result));
   throw UserError((checks[check].at.empty() ? "" : checks[check].at + ": ") + checks[check].message);
 }
 
