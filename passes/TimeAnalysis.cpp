@@ -223,7 +223,7 @@ void TimeTransfer::visit(Operation *op) {
       })
       .Case([&](TopKOp top) {
         Facts out = merged({&get(top.getX())});
-        if (analysis.isTime(typeOf(top.getX()).dim(top.getFrom()))) {
+        if (DimAttr from = typeOf(top.getX()).dim(top.getFrom()); analysis.isTime(from) || (isOdd(from) && out.data)) {
           refuse(op, "top_k[" + top.getFrom().split('.').first + "] along time is not supported in steps: where fewer than " +
                          top.getInto().getSizeText() + " positions are visible its choice falls on later ones");
           out.raw = true;

@@ -16,6 +16,8 @@ std::set<Label> TimeTransfer::reduced(Operation *op, StringRef what, ArrayRef<St
     for (Value operand : op->getOperands())
       if (DimAttr found = typeOf(operand).dim(name))
         dim = found;
+    if (dim && isOdd(dim) && x.data)
+      refuse(op, what + "[" + spelled(name) + "] of a dimension made from " + time() + " cannot be done step by step");
     if (!dim || !analysis.isTime(dim))
       continue;
     Label label = name.str();

@@ -77,6 +77,35 @@ TEST(Causality, ShapesOfTime) {
               HasSubstr("of time cannot be done step by step"));
 }
 
+TEST(Causality, EveryReasonIsTold) {
+  std::string twice = "    dim U = 2 * T, Q = T\n    y = concat[S + Q -> U](x[T -> S], x[T -> Q])\n";
+  std::pair<std::string, const char *> reasons[] = {
+      {"    dim U = T, Q = T\n    y = sum[D](x * x[T -> S])[T -> U]\n    return x + sum[S](sum[U](y))\n",
+       "a value with two dimensions of time is renamed along time; it would have to be remembered for every pair of positions"},
+      {"    y = max[S](x[T -> S])\n    return 0 * x + y\n", "max[S] is not causal: it sees all positions of S, and the result no longer has T"},
+      {twice + "    return x + sum[U](y * index(U))\n", "sum[U] of a dimension made from T cannot be done step by step"},
+      {twice + "    return x + sum[U](max(y, index(U)))\n", "a dimension of size 2 * T made from T cannot grow step by step"},
+      {twice + "    return x + argmax[U](y)\n", "argmax[U] of a dimension made from T cannot be done step by step"},
+      {twice + "    dim C = 2\n    v, _ = top_k[U -> C](y)\n    return x + sum[C](v)\n", "top_k[U] along time is not supported in steps"},
+      {twice + "    z = y[U: 1..T + 1 -> S]\n    return x + sum[S](where(index(S) <= index(T), z, 0))\n",
+       "'cut' of a dimension of size 2 * T made from T cannot be done step by step"},
+      {twice + "    return y[U = index(T)]\n", "gather along U, made from T, cannot be done step by step"},
+      {twice + "    return x + mean[U](y)\n", "'mean' of a dimension made from T cannot be done step by step"},
+      {twice + "    return x + sum[U](y)\n", "sum[U] is not causal: it sees positions of S that nothing masks"},
+      {twice + "    return x + sum[U](softmax[U](y))\n", "softmax[U] is not causal: it sees positions of S after T"},
+      {twice + "    z = cumsum[U](y)\n    return x + z[U = 0]\n", "cumsum[U] of a dimension made from T cannot be done step by step"},
+      {"    return x[T = min(index(T) + 1, T - 1)]\n", "gather along T is not causal: its positions are only known to be <= index(T) + 1"},
+      {"    return x[T = tokens]\n", "gather along T is not causal: its positions are not known to be <= index(T)"},
+      {"    return x + x[T = T - 1]\n", "it picks one position of the whole text, and the result no longer has T"},
+      {"    dim A = 1\n    y = x[T -> (T, A)]\n    return y[(T, A) -> T]\n", "of the dimension T of time cannot be done step by step"},
+  };
+  for (auto &[body, reason] : reasons)
+    EXPECT_THAT(refusalOf(page(body)), HasSubstr(reason)) << body;
+  // What is wrong in two lines is told twice.
+  std::string both = refusalOf(page("    a = max[S](x[T -> S])\n    b = mean[T](x)\n    return x + a + b\n"));
+  EXPECT_EQ(std::count(both.begin(), both.end(), '\n'), 1) << both;
+}
+
 TEST(Causality, TimeAsANumber) {
   auto lowered = Program::fromSpec(page("    y = x / T\n    w = where(index(S) <= index(T), sum[D](x * y[T -> S]), 0)\n    return sum[S](w * y[T -> S])\n"));
   lowered->lower();
