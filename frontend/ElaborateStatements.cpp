@@ -160,11 +160,12 @@ void Elaborator::repeat(const RepeatStmt &stmt, Scope &scope) {
     fail("Q031", "the bounds of a repeat must be whole numbers known from the config, not " + describe(begin ? last : first), stmt.at);
   if (scope.holder(stmt.index.name))
     fail("Q014", "'" + stmt.index.name + "' already has a value; choose another loop index", stmt.index.at);
+  uint64_t count = *end > *begin ? static_cast<uint64_t>(*end) - static_cast<uint64_t>(*begin) : 0;
+  if (count > maxTurns || (turns += count) > maxTurns)
+    throw GiveUp{{"Q031", "the loops of this spec make more than 100000 turns", stmt.at, {}}};
   std::set<std::string> asTensors;
   unsigned labels = counter, most = counter;
   for (int64_t i = *begin; i < *end; ++i) {
-    if (++turns > maxTurns)
-      throw GiveUp{{"Q031", "the loops of this spec make more than 100000 turns", stmt.at, {}}};
     counter = labels; // every turn names its own dimensions alike, so that equal turns are equal text
     if (!turn(stmt, scope, i, asTensors)) {
       counter = labels;

@@ -102,6 +102,7 @@ TEST(Crash, SpecsBuiltToHurt) {
     return power + ")";
   }()));
   bounded(body("repeat i in 9000000000000000000 { x = x }"));
+  bounded(body("repeat i in 2 { x = x }\nrepeat i in -9223372036854775807..9223372036854775807 { x = x }"));
   bounded(body("repeat i in 1000 { repeat j in 1000 { x = x } }"));
   bounded(body("dim N = 9000000000000000000\nparam p: [N, N] @ \"p\"\nx = x * sum[N](p)"));
   bounded(body("dim N = 100000000000\ny = linear[D -> D](x) @ \"e.{N}\""));
