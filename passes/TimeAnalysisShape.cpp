@@ -74,8 +74,11 @@ Facts TimeTransfer::visitConcat(ConcatOp op) {
       return out;
     }
     out.joined = op.getInto().getName().str();
-    for (auto [x, label, facts] : llvm::zip(op.getInputs(), labels, operands))
-      out.parts.push_back({label.str(), typeOf(x).dim(label).getSizeText().str(), *facts});
+    for (auto [x, label, facts] : llvm::zip(op.getInputs(), labels, operands)) {
+      // A part's positions are not those of a dimension that the whole may have under the same name.
+      Label own = (label + ".of." + op.getInto().getName()).str();
+      out.parts.push_back({own, typeOf(x).dim(label).getSizeText().str(), facts->renamedBy({{label.str(), own}})});
+    }
     return out;
   }
   for (auto &[k, unused] : operands[0]->absent)

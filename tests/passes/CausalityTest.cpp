@@ -67,6 +67,10 @@ TEST(Causality, AttentionSinks) {
                        " = softmax[N](concat[" + parts + " -> N](" + order + "))[N -> " + parts + "]\n    return sum[S](w * x[T -> S])\n";
     expectSteps(page(body));
   }
+  // A part is named S, and so is a dimension of the other: they are not the same positions.
+  EXPECT_THAT(refusalOf(page("    dim N = S + 1\n    all = concat[S + 1 -> N](sum[D](x * x[T -> S]), x[D = 0])\n"
+                             "    w = softmax[N](where(index(S) <= index(T), all, -inf))\n    return x + sum[S](where(index(S) <= index(T), max[N](w), 0))\n")),
+              HasSubstr("softmax[N] is not causal"));
   EXPECT_THAT(refusalOf(page("    s = x[D = 0]\n    dim N = S + 1\n    w, _ = softmax[N](concat[S + 1 -> N](sum[D](x * x[T -> S]), s))[N -> S + 1]\n"
                              "    return sum[S](w * x[T -> S])\n")),
               HasSubstr("softmax[N] is not causal"));
