@@ -29,6 +29,14 @@ void Diagnostics::warning(std::string code, std::string message, Span at, std::v
   report({std::move(code), std::move(message), at, std::move(notes), Severity::Warning});
 }
 
+void Diagnostics::sortByPlace(const Source *first) {
+  auto key = [&](const Diagnostic &diagnostic) {
+    bool own = diagnostic.at && diagnostic.at.source == first;
+    return std::pair(!diagnostic.at ? 0 : own ? 1 : 2, own ? diagnostic.at.begin : 0);
+  };
+  std::stable_sort(all.begin(), all.end(), [&](const Diagnostic &a, const Diagnostic &b) { return key(a) < key(b); });
+}
+
 namespace {
 struct Palette {
   const char *bold = "", *red = "", *yellow = "", *cyan = "", *off = "";

@@ -39,6 +39,9 @@ public:
   size_t warningCount() const { return all.size() - errors; }
   const std::vector<Diagnostic> &list() const { return all; }
 
+  /// In the order of the text, what concerns other files last: parsing and checking find mistakes in turns.
+  void sortByPlace(const Source *first);
+
   /// Spans point into sources; whoever keeps the diagnostics keeps these.
   void keep(std::shared_ptr<const Source> source) { sources.push_back(std::move(source)); }
 

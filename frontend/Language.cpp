@@ -81,6 +81,7 @@ Checked checkSpec(const SpecInput &input, Diagnostics &diagnostics, Builder &bui
         fields.push_back(&field);
   config.apply(input.settings, fields, elaborator.configIgnores(), diagnostics);
   elaborator.run();
+  diagnostics.sortByPlace(spec.source.get());
 
   Checked checked;
   if (const ModelDecl *model = elaborator.getModel())

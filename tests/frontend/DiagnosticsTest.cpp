@@ -255,6 +255,8 @@ TEST(Diagnostics, TellsAllMistakesOfAFileInOneRun) {
                               "'width' is already a name", "the condition is a tensor"})
     EXPECT_NE(outcome.text.find(message), std::string::npos) << message << "\n" << outcome.text;
   EXPECT_EQ(outcome.text.find("unknown name 'a'"), std::string::npos);
+  EXPECT_LT(outcome.text.find("K is 4"), outcome.text.find("unknown name 'nothing'")); // in the order of the text
+  EXPECT_LT(outcome.text.find("this '(' is not closed"), outcome.text.find("unknown name 'nothing'"));
 }
 
 TEST(Diagnostics, WhatAWrongStatementNamesIsSilentAfterwards) {
