@@ -26,8 +26,8 @@ View quern::passes::ownView(Value owner) {
   // The cache: the state's order without the leading turns.
   auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(remember, remember.getStateAttr());
   SmallVector<Size> strides = View::denseStrides(cast<NamedTensorType>(state.getType()));
-  strides.erase(strides.begin(), strides.end() - typeOf(owner).getRank());
-  return {owner, Size(0), strides};
+  // A copy, not an erase: erasing nothing from a SmallVector moves each element onto itself, which empties a Size.
+  return {owner, Size(0), SmallVector<Size>(ArrayRef<Size>(strides).take_back(typeOf(owner).getRank()))};
 }
 
 View quern::passes::viewOf(Value value) {
