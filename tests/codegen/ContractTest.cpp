@@ -47,6 +47,14 @@ TEST(Contract, RowsInTwoDimsIntoAWiderBuffer) { // a cache: more room along T th
   checkKernel(g.finish("wider"), {{{"B", 1}, {"T", 1}}, {{"B", 3}, {"T", 1}}, {{"B", 2}, {"T", 19}}}, 1e-5);
 }
 
+TEST(Contract, ResultsThatMayPassTwoGigabytes) { // 64-bit offsets
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("M"), dim("I", 4)});
+  int w = g.weight({dim("O", 20000), dim("I", 4)}, 64);
+  g.yield(g.contract(x, w, {"I"}));
+  checkKernel(g.finish("large"), {{{"M", 1}}, {{"M", 3}}}, 1e-5);
+}
+
 TEST(Contract, StridedInput) {
   GraphMaker g;
   int x = g.argument(Kind::Real, {dim("M"), dim("I", 24)}, {72, 1});
