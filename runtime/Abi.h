@@ -25,8 +25,8 @@ typedef struct quern_call {
   void *const *outputs;
   /// slots[s][turn]: a parameter tensor in the layout that slot `s` of the description asks for.
   const void *const *const *slots;
-  /// One buffer for each of the description's `states`; zero-filled when made. Those without `cap` (running sums) are zero
-  /// again whenever a text begins (past = 0); caches then hold old rows, which are written before they are read.
+  /// One buffer for each of the description's `states`; zero-filled when made. Those without `cap` (running sums) are
+  /// zero again whenever a text begins (past = 0); caches then hold old rows, which are written before they are read.
   void *const *states;
   /// At least `arenaBytes(sizes)` bytes, aligned to 64.
   uint8_t *arena;

@@ -39,7 +39,9 @@ AtomicFile::~AtomicFile() {
     ::unlink(temporary.c_str());
 }
 
-void AtomicFile::fail(int code) { throw UserError("cannot write " + target + ": " + systemMessage(code)); }
+void AtomicFile::fail(int code) {
+  throw UserError("cannot write " + target + ": " + systemMessage(code));
+}
 
 void AtomicFile::write(const void *data, size_t bytes) {
   const char *at = static_cast<const char *>(data);

@@ -1,7 +1,9 @@
-// `bench`: takes a compiled model, with random weights unless told. Gives: how fast it reads and writes text, next to what the machine allows.
+// `bench`: takes a compiled model, with random weights unless told. Gives: how fast it reads and writes text, next to
+// what the machine allows.
 //
-// Both limits are measured right before and right after, as a shared machine drifts by a factor of two; the ratio is to their mean. What counts as
-// work comes from the description: the contractions' operations, the bytes of weights and caches that a step must read.
+// Both limits are measured right before and right after, as a shared machine drifts by a factor of two; the ratio is to
+// their mean. What counts as work comes from the description: the contractions' operations, the bytes of weights and
+// caches that a step must read.
 #include "runtime/Commands.h"
 #include "runtime/CpuFeatures.h"
 #include "runtime/Error.h"
@@ -52,10 +54,13 @@ std::vector<int64_t> lengths(const Description &d, int64_t past, int64_t count) 
   return sizes;
 }
 
-Json rate(double tokens, double seconds, double work, double before, double after, double scale, const char *unit, const std::string &what) {
+Json rate(double tokens, double seconds, double work, double before, double after, double scale, const char *unit,
+          const std::string &what) {
   double limit = (before + after) / 2, achieved = work / seconds;
-  Json result = {{"tokens", tokens}, {"seconds", seconds}, {"tokens_per_s", tokens / seconds}, {"achieved", achieved / scale}};
-  result["limit"] = {{"value", limit / scale}, {"unit", unit}, {"what", what}, {"before", before / scale}, {"after", after / scale}};
+  Json result = {
+      {"tokens", tokens}, {"seconds", seconds}, {"tokens_per_s", tokens / seconds}, {"achieved", achieved / scale}};
+  result["limit"] = {
+      {"value", limit / scale}, {"unit", unit}, {"what", what}, {"before", before / scale}, {"after", after / scale}};
   result["ratio"] = achieved / limit;
   return result;
 }
@@ -73,13 +78,14 @@ double timeIt(const std::function<void()> &once) {
 }
 
 void print(const Json &result) {
-  std::string text = format("%s on %s, %d threads\n", result["model"].get<std::string>().c_str(), result["cpu"].get<std::string>().c_str(),
-                            result["threads"].get<int>());
+  std::string text = format("%s on %s, %d threads\n", result["model"].get<std::string>().c_str(),
+                            result["cpu"].get<std::string>().c_str(), result["threads"].get<int>());
   for (const char *part : {"prefill", "decode"}) {
     const Json &one = result[part];
     if (one.is_object())
-      text += format("%-8s %8.1f tokens/s  %7.1f of %.1f %s (%.0f%%)\n", part, one["tokens_per_s"].get<double>(), one["achieved"].get<double>(),
-                     one["limit"]["value"].get<double>(), one["limit"]["unit"].get<std::string>().c_str(), 100 * one["ratio"].get<double>());
+      text += format("%-8s %8.1f tokens/s  %7.1f of %.1f %s (%.0f%%)\n", part, one["tokens_per_s"].get<double>(),
+                     one["achieved"].get<double>(), one["limit"]["value"].get<double>(),
+                     one["limit"]["unit"].get<std::string>().c_str(), 100 * one["ratio"].get<double>());
   }
   writeOutput(text);
 }
@@ -102,8 +108,12 @@ int benchCommand(const Command &command) {
   std::unique_ptr<Weights> weights = options.has("--weights") ? command.openWeights(options) : Weights::random(d, seed);
   double loaded = now() - begin;
   Session session(command.program, *weights);
-  Json result = {{"model", d.model}, {"cpu", cpuName()}, {"vectors", vectorName()}, {"threads", ThreadPool::instance().threads()},
-                 {"weights_bytes", weights->totalBytes()}, {"load_s", loaded}};
+  Json result = {{"model", d.model},
+                 {"cpu", cpuName()},
+                 {"vectors", vectorName()},
+                 {"threads", ThreadPool::instance().threads()},
+                 {"weights_bytes", weights->totalBytes()},
+                 {"load_s", loaded}};
   std::string flopsWhat = "f32 multiply-adds in registers", bytesWhat = "reading memory";
 
   bool generates = d.findRole("step", d.findFunction("encode") >= 0 ? "decode" : "forward") >= 0;
@@ -117,7 +127,8 @@ int benchCommand(const Command &command) {
     int64_t longest = generator->hasSource() ? generator->longestSource() : generator->longest();
     auto fit = [&](int64_t &count, const char *name, int64_t most) {
       if (count > most && options.has(name))
-        throw UserError(format("%s %lld is too much: the model has only %lld positions", name, static_cast<long long>(count), static_cast<long long>(most)));
+        throw UserError(format("%s %lld is too much: the model has only %lld positions", name,
+                               static_cast<long long>(count), static_cast<long long>(most)));
       count = std::max<int64_t>(1, std::min(count, most));
     };
     if (generator->hasSource()) {
@@ -136,8 +147,9 @@ int benchCommand(const Command &command) {
     reads = std::min(reads, session.longestText(reader));
 
   // Reading.
-  int64_t bound = generates ? std::min(generator->tokenBound(), generator->hasSource() ? generator->sourceBound() : INT64_MAX)
-                            : readFunction.inputs.at(0).below.value_or(2);
+  int64_t bound = generates
+                      ? std::min(generator->tokenBound(), generator->hasSource() ? generator->sourceBound() : INT64_MAX)
+                      : readFunction.inputs.at(0).below.value_or(2);
   std::vector<int> text = randomTokens(reads, bound, seed);
   double before = measureFlops();
   double seconds = timeIt([&] {

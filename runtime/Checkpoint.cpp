@@ -94,12 +94,14 @@ Checkpoint Checkpoint::open(const std::string &path) {
   }
   if (path.ends_with(".json")) {
     std::string folder = folderOf(path);
-    return openIndex(path, readFile(path), [&](const std::string &name) { return MappedFile::open(folder + "/" + name); });
+    return openIndex(path, readFile(path),
+                     [&](const std::string &name) { return MappedFile::open(folder + "/" + name); });
   }
   return {path, readSafetensors(MappedFile::open(path))};
 }
 
-Checkpoint Checkpoint::open(const std::string &label, const std::map<std::string, std::shared_ptr<const MappedFile>> &files) {
+Checkpoint Checkpoint::open(const std::string &label,
+                            const std::map<std::string, std::shared_ptr<const MappedFile>> &files) {
   auto file = [&](const std::string &name) {
     auto found = files.find(name);
     if (found == files.end())

@@ -56,13 +56,16 @@ int dispatch(const quern_program_table &table, const std::vector<std::string> &a
       requireCpuFeatures(program.description.cpu);
     char path[4096];
     ssize_t length = ::readlink("/proc/self/exe", path, sizeof(path));
-    Command command{program, length > 0 ? std::string(path, size_t(length)) : arguments[0], {arguments.begin() + 2, arguments.end()}};
+    Command command{program,
+                    length > 0 ? std::string(path, size_t(length)) : arguments[0],
+                    {arguments.begin() + 2, arguments.end()}};
     return row.run(command);
   }
   std::vector<std::string> names;
   for (const Row &row : commands)
     names.push_back(row.name);
-  throw UserError("there is no command " + quote(arguments[1]) + didYouMean(arguments[1], names) + "\n" + usage(name, nullptr));
+  throw UserError("there is no command " + quote(arguments[1]) + didYouMean(arguments[1], names) + "\n" +
+                  usage(name, nullptr));
 }
 
 } // namespace
@@ -96,7 +99,9 @@ std::string besideProgram(const std::string &executable, const std::vector<std::
   return "";
 }
 
-std::string baseName(const std::string &path) { return path.substr(path.rfind('/') + 1); }
+std::string baseName(const std::string &path) {
+  return path.substr(path.rfind('/') + 1);
+}
 
 } // namespace
 
@@ -107,9 +112,11 @@ std::unique_ptr<Weights> Command::openWeights(const Options &options) const {
   auto tail = readTail(executable);
   if (tail.count("model.safetensors") || tail.count("model.safetensors.index.json"))
     return Weights::load(d, Checkpoint::open(executable, tail));
-  std::string path = besideProgram(executable, {baseName(executable) + ".safetensors", "model.safetensors", "model.safetensors.index.json"});
+  std::string path = besideProgram(
+      executable, {baseName(executable) + ".safetensors", "model.safetensors", "model.safetensors.index.json"});
   if (path.empty())
-    throw UserError("no weights: give --weights FILE or DIR (none are in this program, and no model.safetensors lies beside it)");
+    throw UserError(
+        "no weights: give --weights FILE or DIR (none are in this program, and no model.safetensors lies beside it)");
   return Weights::load(d, Checkpoint::open(path));
 }
 
@@ -152,7 +159,8 @@ std::optional<Tokenizer> Command::openTokenizer(const Options &options) const {
 Tokenizer Command::needTokenizer(const Options &options) const {
   if (std::optional<Tokenizer> tokenizer = openTokenizer(options))
     return std::move(*tokenizer);
-  throw UserError("text needs a tokenizer: give --tokenizer FILE (there is no tokenizer.json beside the weights), or token numbers by --tokens");
+  throw UserError("text needs a tokenizer: give --tokenizer FILE (there is no tokenizer.json beside the weights), or "
+                  "token numbers by --tokens");
 }
 
 std::vector<int> parseTokens(const std::string &text) {

@@ -7,8 +7,8 @@
 
 namespace quern::runtime {
 
-/// Whether processor and system support the feature of LLVM's or Linux's name ("avx512f", "sse4_1"). Names that this table does not know
-/// count as absent: better a refusal than an illegal instruction.
+/// Whether processor and system support the feature of LLVM's or Linux's name ("avx512f", "sse4_1"). Names that this
+/// table does not know count as absent: better a refusal than an illegal instruction.
 bool hasCpuFeature(const std::string &name);
 
 /// Throws MachineError, naming all that is missing.

@@ -1,5 +1,6 @@
 // Takes: the JSON text that the compiler put into the program. Gives: structs with everything checked.
-// Why checked, though our own compiler wrote it: the two sides change at different times, and a slip shows here by name.
+// Why checked, though our own compiler wrote it: the two sides change at different times, and a slip shows here by
+// name.
 #include "runtime/Description.h"
 
 #include "runtime/Error.h"
@@ -8,9 +9,13 @@ namespace quern::runtime {
 
 using Json = nlohmann::json;
 
-const char *kindName(Kind kind) { return kind == Kind::Real ? "real" : kind == Kind::Int ? "int" : "bool"; }
+const char *kindName(Kind kind) {
+  return kind == Kind::Real ? "real" : kind == Kind::Int ? "int" : "bool";
+}
 
-size_t elementBytes(Kind kind) { return kind == Kind::Bool ? 1 : 4; }
+size_t elementBytes(Kind kind) {
+  return kind == Kind::Bool ? 1 : 4;
+}
 
 int64_t ParameterInfo::elements() const {
   int64_t count = 1;
@@ -27,7 +32,8 @@ public:
 
   void read(const Json &root) {
     if (integer(root, "quern") != 1)
-      throw UserError(format("the program's description has version %ld; this runtime knows 1", long(integer(root, "quern"))));
+      throw UserError(
+          format("the program's description has version %ld; this runtime knows 1", long(integer(root, "quern"))));
     result.model = string(root, "model", "model");
     result.spec = string(root, "spec", "");
     for (const Json &feature : list(root, "cpu"))
@@ -122,7 +128,8 @@ private:
   }
 
   TensorInfo readTensor(const Json &json) const {
-    TensorInfo tensor{string(json, "name", ""), kind(json), dims(json), json.value("optional", false), string(json, "default", ""), {}};
+    TensorInfo tensor{string(json, "name", ""),    kind(json), dims(json), json.value("optional", false),
+                      string(json, "default", ""), {}};
     if (json.contains("below") && json["below"].is_number_integer())
       tensor.below = json["below"].get<int64_t>();
     return tensor;
@@ -200,7 +207,8 @@ private:
       packed.innerStride = integer(layout, "inner_stride");
       packed.tile = integer(layout, "tile");
       packed.offset = layout.value("offset", int64_t(0));
-      if (packed.outer < 1 || packed.inner < 1 || packed.tile < 1 || packed.outerStride < 0 || packed.innerStride < 0 || packed.offset < 0)
+      if (packed.outer < 1 || packed.inner < 1 || packed.tile < 1 || packed.outerStride < 0 || packed.innerStride < 0 ||
+          packed.offset < 0)
         throw UserError("a packed layout has a size below 1");
       int64_t last = checkedAdd(packed.offset, checkedAdd(checkedMultiply(packed.outer - 1, packed.outerStride),
                                                           checkedMultiply(packed.inner - 1, packed.innerStride)));
@@ -208,12 +216,15 @@ private:
       for (const std::vector<int> &turn : slot.turns)
         for (int number : turn)
           if (last >= result.parameters[size_t(number)].elements())
-            throw UserError("a packed layout reaches past its parameter " + quote(result.parameters[size_t(number)].names[0]));
+            throw UserError("a packed layout reaches past its parameter " +
+                            quote(result.parameters[size_t(number)].names[0]));
     }
     return slot;
   }
 
-  StateInfo readState(const Json &json) const { return {string(json, "name", ""), kind(json), dims(json), functions(json)}; }
+  StateInfo readState(const Json &json) const {
+    return {string(json, "name", ""), kind(json), dims(json), functions(json)};
+  }
 
   LimitInfo readLimit(const Json &json) const {
     LimitInfo limit;

@@ -48,7 +48,8 @@ struct ParameterInfo {
   int64_t elements() const;
 };
 
-/// How kernels want a weight: as stored (dense), or packed: [ceil(outer / tile)][inner][tile], zeros after the last row.
+/// How kernels want a weight: as stored (dense), or packed: [ceil(outer / tile)][inner][tile], zeros after the last
+/// row.
 struct LayoutInfo {
   bool packed = false;
   int64_t outer = 0, inner = 0, outerStride = 0, innerStride = 0, tile = 0;

@@ -14,14 +14,15 @@ namespace quern::runtime {
 
 namespace {
 
-const std::vector<Options::Known> known = {{"--weights", "PATH", "a .safetensors file, an index of shards, or a folder with one"},
-                                           {"--tokenizer", "FILE", "tokenizer.json; else the one beside the weights"},
-                                           {"-p", "TEXT", "a text (may be repeated)"},
-                                           {"-f", "FILE", "a text a line (no text at all: from standard input)"},
-                                           {"--similarity", nullptr, "the cosine of each text with each"},
-                                           {"--threads", "N", "threads (all that this process may use)"},
-                                           {"--json", nullptr, "one object: {\"results\": [{\"text\", \"tokens\", \"embedding\"}]}"},
-                                           {"--help", nullptr, "this"}};
+const std::vector<Options::Known> known = {
+    {"--weights", "PATH", "a .safetensors file, an index of shards, or a folder with one"},
+    {"--tokenizer", "FILE", "tokenizer.json; else the one beside the weights"},
+    {"-p", "TEXT", "a text (may be repeated)"},
+    {"-f", "FILE", "a text a line (no text at all: from standard input)"},
+    {"--similarity", nullptr, "the cosine of each text with each"},
+    {"--threads", "N", "threads (all that this process may use)"},
+    {"--json", nullptr, "one object: {\"results\": [{\"text\", \"tokens\", \"embedding\"}]}"},
+    {"--help", nullptr, "this"}};
 
 struct Result {
   std::string text;
@@ -33,9 +34,9 @@ struct Result {
 int findEmbedding(const Description &d) {
   for (size_t i = 0; i < d.functions.size(); ++i) {
     const FunctionInfo &function = d.functions[i];
-    if (function.role == "eval" && function.outputs.size() == 1 && function.outputs[0].kind == Kind::Real && function.outputs[0].dims.size() == 2 &&
-        function.outputs[0].dims[1].isConstant() && !function.inputs.empty() && function.inputs[0].name == "tokens" &&
-        function.inputs[0].dims.size() == 2)
+    if (function.role == "eval" && function.outputs.size() == 1 && function.outputs[0].kind == Kind::Real &&
+        function.outputs[0].dims.size() == 2 && function.outputs[0].dims[1].isConstant() && !function.inputs.empty() &&
+        function.inputs[0].name == "tokens" && function.inputs[0].dims.size() == 2)
       return int(i);
   }
   throw UserError("this model gives no vector for a text: no function goes from tokens [B, T] to [B, D]");
@@ -77,7 +78,8 @@ double cosine(const std::vector<float> &a, const std::vector<float> &b) {
   return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
 }
 
-/// The length that the model was trained for: sentence-transformers keeps it beside the tokenizer, whose own may be shorter.
+/// The length that the model was trained for: sentence-transformers keeps it beside the tokenizer, whose own may be
+/// shorter.
 std::optional<size_t> trainedLength(const Command &command, const Options &options) {
   std::string path = command.findBeside(options, "sentence_bert_config.json");
   if (path.empty())
@@ -119,8 +121,8 @@ void printSimilarity(const std::vector<Result> &results, bool json) {
 void printJson(const std::vector<Result> &results) {
   std::string output = "{\"results\": [";
   for (size_t i = 0; i < results.size(); ++i) {
-    output += (i ? ",\n" : "\n") + ("{\"text\": " + jsonString(results[i].text) + ", \"tokens\": ") + jsonList(results[i].tokens) +
-              ", \"embedding\": [";
+    output += (i ? ",\n" : "\n") + ("{\"text\": " + jsonString(results[i].text) + ", \"tokens\": ") +
+              jsonList(results[i].tokens) + ", \"embedding\": [";
     for (size_t k = 0; k < results[i].vector.size(); ++k)
       output += format(k ? ", %.9g" : "%.9g", double(results[i].vector[k]));
     output += "]}";

@@ -42,12 +42,14 @@ std::string quote(std::string_view text) {
   return result + (text.size() > 120 ? "...'" : "'");
 }
 
-std::string systemMessage(int code) { return std::strerror(code); }
+std::string systemMessage(int code) {
+  return std::strerror(code);
+}
 
 } // namespace quern::runtime
 
-// libstdc++'s own handler prints the exception's type, and for that carries 50 KB of demangler into every program. What gets here is a bug; the
-// message and a core are enough.
+// libstdc++'s own handler prints the exception's type, and for that carries 50 KB of demangler into every program. What
+// gets here is a bug; the message and a core are enough.
 namespace __gnu_cxx {
 void __verbose_terminate_handler();
 void __verbose_terminate_handler() {

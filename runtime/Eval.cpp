@@ -10,20 +10,21 @@ namespace quern::runtime {
 
 namespace {
 
-const std::vector<Options::Known> known = {{"--weights", "PATH", "a .safetensors file, an index of shards, or a folder with one"},
-                                           {"--input", "FILE", "the function's parameters as safetensors"},
-                                           {"--output", "FILE", "where the results go"},
-                                           {"--function", "NAME", "the function (forward; encode and then decode)"},
-                                           {"--threads", "N", "threads (all that this process may use)"},
-                                           {"--help", nullptr, "this"}};
+const std::vector<Options::Known> known = {
+    {"--weights", "PATH", "a .safetensors file, an index of shards, or a folder with one"},
+    {"--input", "FILE", "the function's parameters as safetensors"},
+    {"--output", "FILE", "where the results go"},
+    {"--function", "NAME", "the function (forward; encode and then decode)"},
+    {"--threads", "N", "threads (all that this process may use)"},
+    {"--help", nullptr, "this"}};
 
 /// A stored tensor as the kind that the function takes.
 Value convert(const StoredTensor &tensor, const TensorInfo &wanted) {
   Value value = Value::make(wanted.kind, tensor.shape);
-  bool fits = wanted.kind == Kind::Real ? isReal(tensor.dtype)
+  bool fits = wanted.kind == Kind::Real  ? isReal(tensor.dtype)
               : wanted.kind == Kind::Int ? tensor.dtype == Dtype::I32 || tensor.dtype == Dtype::I64
-                                         : tensor.dtype == Dtype::BOOL || tensor.dtype == Dtype::I32 || tensor.dtype == Dtype::I64 ||
-                                               tensor.dtype == Dtype::U8;
+                                         : tensor.dtype == Dtype::BOOL || tensor.dtype == Dtype::I32 ||
+                                               tensor.dtype == Dtype::I64 || tensor.dtype == Dtype::U8;
   if (!fits)
     throw UserError("input " + describeTensor(wanted) + " cannot be read from the type " + dtypeName(tensor.dtype));
   int64_t count = value.elements();
@@ -41,7 +42,8 @@ Value convert(const StoredTensor &tensor, const TensorInfo &wanted) {
 }
 
 const TensorInfo *findInput(const FunctionInfo &function, const std::string &name) {
-  auto found = std::find_if(function.inputs.begin(), function.inputs.end(), [&](const TensorInfo &input) { return input.name == name; });
+  auto found = std::find_if(function.inputs.begin(), function.inputs.end(),
+                            [&](const TensorInfo &input) { return input.name == name; });
   return found == function.inputs.end() ? nullptr : &*found;
 }
 
@@ -104,7 +106,8 @@ int evalCommand(const Command &command) {
       made[output.name] = true;
   }
   for (const auto &[name, tensor] : stored)
-    if (std::none_of(functions.begin(), functions.end(), [&, &name = name](int number) { return findInput(d.functions[size_t(number)], name); }))
+    if (std::none_of(functions.begin(), functions.end(),
+                     [&, &name = name](int number) { return findInput(d.functions[size_t(number)], name); }))
       problems += "there is no input " + quote(name) + "; ";
   if (!problems.empty())
     throw UserError(options.text("--input") + ": " + problems + takes);
@@ -130,7 +133,11 @@ int evalCommand(const Command &command) {
 
   std::vector<OutputTensor> outputs;
   for (const auto &[name, value] : results)
-    outputs.push_back({name, value.kind == Kind::Real ? Dtype::F32 : value.kind == Kind::Int ? Dtype::I32 : Dtype::BOOL, value.shape, value.data.data()});
+    outputs.push_back({name,
+                       value.kind == Kind::Real  ? Dtype::F32
+                       : value.kind == Kind::Int ? Dtype::I32
+                                                 : Dtype::BOOL,
+                       value.shape, value.data.data()});
   writeSafetensors(options.text("--output"), outputs);
   return 0;
 }

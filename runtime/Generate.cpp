@@ -59,8 +59,8 @@ int64_t statedContext(const nlohmann::json &config) {
 void checkTokens(const std::vector<int> &tokens, int64_t bound) {
   for (int token : tokens)
     if (token < 0 || token >= bound)
-      throw UserError(format("the token %d is unknown: the model's vocabulary has %lld, from 0 to %lld", token, static_cast<long long>(bound),
-                             static_cast<long long>(bound - 1)));
+      throw UserError(format("the token %d is unknown: the model's vocabulary has %lld, from 0 to %lld", token,
+                             static_cast<long long>(bound), static_cast<long long>(bound - 1)));
 }
 
 struct Prompt {
@@ -135,10 +135,11 @@ int generateCommand(const Command &command) {
   int64_t stated = options.integer("--context", statedContext(d.fileConfig), 1, INT32_MAX);
   auto checkLength = [&](size_t length, int64_t longest) {
     if (longest != INT64_MAX && int64_t(length) > longest)
-      throw UserError(format("the prompt has %zu tokens, but the model has only %lld positions", length, static_cast<long long>(longest)));
+      throw UserError(format("the prompt has %zu tokens, but the model has only %lld positions", length,
+                             static_cast<long long>(longest)));
     if (stated > 0 && int64_t(length) > stated)
-      throw UserError(format("the prompt has %zu tokens, but the model's context is %lld; --context N allows more", length,
-                             static_cast<long long>(stated)));
+      throw UserError(format("the prompt has %zu tokens, but the model's context is %lld; --context N allows more",
+                             length, static_cast<long long>(stated)));
   };
   if (generator.hasSource()) {
     if (prompt.tokens.empty())
@@ -209,8 +210,8 @@ int generateCommand(const Command &command) {
   else
     writeOutput("\n");
   if (errorIsTerminal() && made.size() > 1)
-    printNote(format("%zu tokens, %.1f a second; the first after %.0f ms", made.size(), double(made.size() - 1) / (now() - firstDone),
-                     1000 * (firstDone - begin)));
+    printNote(format("%zu tokens, %.1f a second; the first after %.0f ms", made.size(),
+                     double(made.size() - 1) / (now() - firstDone), 1000 * (firstDone - begin)));
   return 0;
 }
 

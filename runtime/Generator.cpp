@@ -1,8 +1,9 @@
 // Takes: the tokens so far. Gives: the logits of the next one.
 //
-// The step function sees only new rows; the caches hold what it remembers of the others. What is remembered can depend on the text's whole
-// length through comparisons (longrope): their answers are the epoch, and where it flips, the text is read again from its start. So a
-// long text is read in chunks only while all their ends answer as its own end does; else in one call.
+// The step function sees only new rows; the caches hold what it remembers of the others. What is remembered can depend
+// on the text's whole length through comparisons (longrope): their answers are the epoch, and where it flips, the text
+// is read again from its start. So a long text is read in chunks only while all their ends answer as its own end does;
+// else in one call.
 #include "runtime/Generator.h"
 
 #include "runtime/Error.h"
@@ -19,7 +20,8 @@ int findText(const Description &d, int number) {
   const FunctionInfo &function = d.functions[size_t(number)];
   for (const char *name : {"target", "tokens"})
     for (size_t i = 0; i < function.inputs.size(); ++i)
-      if (function.inputs[i].name == name && function.inputs[i].kind == Kind::Int && function.inputs[i].dims.size() == 2)
+      if (function.inputs[i].name == name && function.inputs[i].kind == Kind::Int &&
+          function.inputs[i].dims.size() == 2)
         return int(i);
   return -1;
 }
@@ -32,7 +34,8 @@ void Generator::requireSteps(const Description &d) {
     return;
   if (d.refusal)
     throw UserError("this model cannot generate text step by step: " + *d.refusal);
-  throw UserError(std::string("this model cannot generate text: it has no causal function '") + name + "' over a growing text");
+  throw UserError(std::string("this model cannot generate text: it has no causal function '") + name +
+                  "' over a growing text");
 }
 
 Generator::Generator(Session &session, Options options) : session(session), options(options) {
@@ -44,13 +47,16 @@ Generator::Generator(Session &session, Options options) : session(session), opti
   stepper = d.findRole("step", name);
   textInput = findText(d, stepper);
   const FunctionInfo &step = d.functions[size_t(stepper)];
-  if (textInput < 0 || step.outputs.size() != 1 || step.outputs[0].kind != Kind::Real || step.outputs[0].dims.size() != 2)
-    throw UserError("this model cannot generate text: '" + step.name + "' does not give logits [B, V] of a text [B, T]");
+  if (textInput < 0 || step.outputs.size() != 1 || step.outputs[0].kind != Kind::Real ||
+      step.outputs[0].dims.size() != 2)
+    throw UserError("this model cannot generate text: '" + step.name +
+                    "' does not give logits [B, V] of a text [B, T]");
   this->options.room = std::min(options.room, longest());
 }
 
 int64_t Generator::vocabulary() const {
-  return session.description().functions[size_t(stepper)].outputs[0].dims[1].evaluate(std::vector<int64_t>(session.description().symbols.size(), 0));
+  return session.description().functions[size_t(stepper)].outputs[0].dims[1].evaluate(
+      std::vector<int64_t>(session.description().symbols.size(), 0));
 }
 
 int64_t Generator::tokenBound() const {
@@ -59,7 +65,8 @@ int64_t Generator::tokenBound() const {
 
 int64_t Generator::sourceBound() const {
   int number = findText(session.description(), encoder);
-  return number < 0 ? INT64_MAX : session.description().functions[size_t(encoder)].inputs[size_t(number)].below.value_or(INT64_MAX);
+  return number < 0 ? INT64_MAX
+                    : session.description().functions[size_t(encoder)].inputs[size_t(number)].below.value_or(INT64_MAX);
 }
 
 int64_t Generator::longestSource() const {
@@ -68,7 +75,8 @@ int64_t Generator::longestSource() const {
   int symbol = number < 0 ? -1 : d.functions[size_t(encoder)].inputs[size_t(number)].dims[1].asSymbol();
   int64_t longest = INT64_MAX;
   for (const LimitInfo &limit : d.limits)
-    if (limit.symbol == symbol && (limit.functions.empty() || std::count(limit.functions.begin(), limit.functions.end(), encoder)))
+    if (limit.symbol == symbol &&
+        (limit.functions.empty() || std::count(limit.functions.begin(), limit.functions.end(), encoder)))
       longest = std::min(longest, limit.atMost);
   return longest;
 }
@@ -115,7 +123,8 @@ std::span<const float> Generator::run(int function, const std::vector<int> &text
   std::vector<int64_t> sizes = sizesFor(function, past, count);
   session.checkLimits(function, sizes);
   if (std::exchange(planned, sizes[size_t(d.cap)]) != sizes[size_t(d.cap)])
-    requireMemory(session.plannedBytes(function, sizes), "a text of " + std::to_string(sizes[size_t(d.cap)]) + " tokens");
+    requireMemory(session.plannedBytes(function, sizes),
+                  "a text of " + std::to_string(sizes[size_t(d.cap)]) + " tokens");
   Values own;
   std::vector<const Value *> inputs;
   for (const TensorInfo &input : info.inputs) {

@@ -1,6 +1,6 @@
-// Takes: calls that generated kernels make (parallel loops, scratch memory, errors). Gives: the runtime's pool and allocator.
-// Why: Halide's standalone runtime defines these weakly. Its threads would stand beside ours, and its allocator goes to malloc for the
-// scratch of every task; a decode step asks for the same few sizes hundreds of times.
+// Takes: calls that generated kernels make (parallel loops, scratch memory, errors). Gives: the runtime's pool and
+// allocator. Why: Halide's standalone runtime defines these weakly. Its threads would stand beside ours, and its
+// allocator goes to malloc for the scratch of every task; a decode step asks for the same few sizes hundreds of times.
 // Not here: halide_do_parallel_tasks and semaphores, which only `async` schedules call; codegen makes none.
 #include "runtime/HalideHooks.h"
 
@@ -30,7 +30,9 @@ struct ScratchCache {
     while (count > 0)
       release(blocks[--count]);
   }
-  static Header &header(void *block) { return *reinterpret_cast<Header *>(static_cast<uint8_t *>(block) - blockAlignment); }
+  static Header &header(void *block) {
+    return *reinterpret_cast<Header *>(static_cast<uint8_t *>(block) - blockAlignment);
+  }
   static void release(void *block) { std::free(static_cast<uint8_t *>(block) - blockAlignment); }
 
   /// The smallest block that is large enough but not more than twice as large.
@@ -38,7 +40,8 @@ struct ScratchCache {
     size_t best = cachedBlocks;
     for (size_t i = 0; i < count; ++i) {
       size_t capacity = header(blocks[i]).capacity;
-      if (capacity >= size && capacity / 2 <= size && (best == cachedBlocks || capacity < header(blocks[best]).capacity))
+      if (capacity >= size && capacity / 2 <= size &&
+          (best == cachedBlocks || capacity < header(blocks[best]).capacity))
         best = i;
     }
     if (best == cachedBlocks)
@@ -80,7 +83,9 @@ int halide_do_par_for(void *context, int (*task)(void *, int, uint8_t *), int mi
   return ThreadPool::instance().parallelFor(context, task, min, size, closure);
 }
 
-int halide_do_task(void *context, int (*task)(void *, int, uint8_t *), int index, uint8_t *closure) { return task(context, index, closure); }
+int halide_do_task(void *context, int (*task)(void *, int, uint8_t *), int index, uint8_t *closure) {
+  return task(context, index, closure);
+}
 
 void *halide_malloc(void *, size_t size) {
   using namespace quern::runtime;
@@ -109,6 +114,8 @@ void halide_error(void *, const char *message) {
   std::_Exit(2); // not exit: a worker would wait for itself
 }
 
-void halide_print(void *, const char *message) { std::fputs(message, stderr); }
+void halide_print(void *, const char *message) {
+  std::fputs(message, stderr);
+}
 
 } // extern "C"

@@ -4,8 +4,8 @@
 
 namespace quern::runtime {
 
-/// Does nothing, but being called it makes the linker take HalideHooks.o from the archive. Without that, Halide's own weak
-/// definitions would do, and its own threads would start.
+/// Does nothing, but being called it makes the linker take HalideHooks.o from the archive. Without that, Halide's own
+/// weak definitions would do, and its own threads would start.
 void useHalideHooks();
 
 } // namespace quern::runtime

@@ -74,7 +74,8 @@ int infoCommand(const Command &command) {
   }
   const Description &d = command.program.description;
   std::string text = format("model       %s (%s)\n", d.model.c_str(), d.spec.c_str());
-  text += format("parameters  %.1f million in %zu tensors\n", double(info["parameters"].get<int64_t>()) / 1e6, d.parameters.size());
+  text += format("parameters  %.1f million in %zu tensors\n", double(info["parameters"].get<int64_t>()) / 1e6,
+                 d.parameters.size());
   for (const FunctionInfo &function : d.functions) {
     if (function.role != "eval")
       continue;
@@ -83,10 +84,14 @@ int infoCommand(const Command &command) {
       text += (i ? ", " : "") + describeTensor(function.outputs[i]);
     text += "\n";
   }
-  text += "generates   " + (info["generates"].get<bool>() ? std::string("yes") : "no" + (d.refusal ? ": " + *d.refusal : std::string())) + "\n";
+  text +=
+      "generates   " +
+      (info["generates"].get<bool>() ? std::string("yes") : "no" + (d.refusal ? ": " + *d.refusal : std::string())) +
+      "\n";
   for (const LimitInfo &limit : d.limits)
     if (limit.functions.empty() || d.functions[size_t(limit.functions[0])].role == "eval")
-      text += format("positions   %s at most %lld (%s)\n", d.symbols[size_t(limit.symbol)].c_str(), static_cast<long long>(limit.atMost), limit.at.c_str());
+      text += format("positions   %s at most %lld (%s)\n", d.symbols[size_t(limit.symbol)].c_str(),
+                     static_cast<long long>(limit.atMost), limit.at.c_str());
   text += format("threads     %d\n", availableThreads());
   std::string needs;
   for (const std::string &feature : d.cpu)

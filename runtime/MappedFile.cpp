@@ -22,7 +22,9 @@ struct Descriptor {
 };
 } // namespace
 
-std::shared_ptr<const MappedFile> MappedFile::open(const std::string &path) { return open(path, 0, UINT64_MAX); }
+std::shared_ptr<const MappedFile> MappedFile::open(const std::string &path) {
+  return open(path, 0, UINT64_MAX);
+}
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string &path, uint64_t offset, uint64_t bytes) {
   Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};

@@ -1,6 +1,8 @@
-// Takes: the parameters that a model declares and the tensors that a checkpoint has. Gives: which is which, or all that is wrong.
+// Takes: the parameters that a model declares and the tensors that a checkpoint has. Gives: which is which, or all that
+// is wrong.
 //
-// Everything is told at once: a checkpoint that does not fit is mostly the wrong model or a wrong config, and the list shows the pattern.
+// Everything is told at once: a checkpoint that does not fit is mostly the wrong model or a wrong config, and the list
+// shows the pattern.
 #include "runtime/Error.h"
 #include "runtime/Weights.h"
 
@@ -50,7 +52,9 @@ size_t distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-std::string placeOf(const ParameterInfo &parameter) { return parameter.at.empty() ? "" : "  (" + parameter.at + ")"; }
+std::string placeOf(const ParameterInfo &parameter) {
+  return parameter.at.empty() ? "" : "  (" + parameter.at + ")";
+}
 
 std::string namesOf(const ParameterInfo &parameter) {
   std::string text = parameter.names[0];
@@ -60,7 +64,8 @@ std::string namesOf(const ParameterInfo &parameter) {
 }
 
 /// The unused tensor of the same shape whose name is nearest, if it is near.
-std::string suggestion(const ParameterInfo &parameter, const std::vector<std::string> &unused, const Checkpoint &checkpoint) {
+std::string suggestion(const ParameterInfo &parameter, const std::vector<std::string> &unused,
+                       const Checkpoint &checkpoint) {
   std::string best;
   size_t least = SIZE_MAX;
   for (const std::string &name : unused) {
@@ -79,7 +84,8 @@ std::string suggestion(const ParameterInfo &parameter, const std::vector<std::st
 
 bool isCopy(const StoredTensor &tensor, const std::vector<const StoredTensor *> &used) {
   return std::any_of(used.begin(), used.end(), [&](const StoredTensor *other) {
-    return other && other->dtype == tensor.dtype && other->shape == tensor.shape && std::memcmp(other->data, tensor.data, tensor.bytes) == 0;
+    return other && other->dtype == tensor.dtype && other->shape == tensor.shape &&
+           std::memcmp(other->data, tensor.data, tensor.bytes) == 0;
   });
 }
 
@@ -108,9 +114,11 @@ std::vector<const StoredTensor *> matchParameters(const Description &description
       found = &entry->second;
       usedNames.insert(name);
       if (found->shape != parameter.shape)
-        wrong.push_back(name + " is " + shapeText(found->shape) + ", the model needs " + shapeText(parameter.shape) + placeOf(parameter));
+        wrong.push_back(name + " is " + shapeText(found->shape) + ", the model needs " + shapeText(parameter.shape) +
+                        placeOf(parameter));
       else if (!isReal(found->dtype))
-        wrong.push_back(name + " has the type " + dtypeName(found->dtype) + ", the model needs F32, F16, BF16 or F64" + placeOf(parameter));
+        wrong.push_back(name + " has the type " + dtypeName(found->dtype) + ", the model needs F32, F16, BF16 or F64" +
+                        placeOf(parameter));
       break;
     }
     if (!found)
@@ -118,11 +126,13 @@ std::vector<const StoredTensor *> matchParameters(const Description &description
     result.push_back(found);
   }
   for (const auto &[name, tensor] : checkpoint.tensors) {
-    bool ignored = std::any_of(description.ignore.begin(), description.ignore.end(), [&](const std::string &glob) { return matchGlob(glob, name); });
+    bool ignored = std::any_of(description.ignore.begin(), description.ignore.end(),
+                               [&](const std::string &glob) { return matchGlob(glob, name); });
     if (usedNames.count(name) || ignored || isCopy(tensor, result))
       continue;
     unused.push_back(name);
-    unusedLines.push_back(quote(name).substr(1, quote(name).size() - 2) + " " + dtypeName(tensor.dtype) + shapeText(tensor.shape));
+    unusedLines.push_back(quote(name).substr(1, quote(name).size() - 2) + " " + dtypeName(tensor.dtype) +
+                          shapeText(tensor.shape));
   }
   for (const ParameterInfo *parameter : absent) {
     // Names of hundreds of layers against hundreds of others: enough suggestions show the pattern.
@@ -130,8 +140,9 @@ std::vector<const StoredTensor *> matchParameters(const Description &description
     missing.push_back(namesOf(*parameter) + " " + shapeText(parameter->shape) + placeOf(*parameter) + guess);
   }
   if (!missing.empty() || !wrong.empty() || !unused.empty())
-    throw UserError("Q042: " + checkpoint.path + " does not fit the model " + description.model + section("missing tensors", missing) +
-                    section("tensors of another shape or type", wrong) + section("tensors that the model does not use", unusedLines));
+    throw UserError("Q042: " + checkpoint.path + " does not fit the model " + description.model +
+                    section("missing tensors", missing) + section("tensors of another shape or type", wrong) +
+                    section("tensors that the model does not use", unusedLines));
   return result;
 }
 

@@ -40,7 +40,8 @@ namespace {
 
 uint64_t readNumber(const char *path) {
   std::string text = readSmallFile(path);
-  return text.empty() || text[0] < '0' || text[0] > '9' ? UINT64_MAX : std::strtoull(text.c_str(), nullptr, 10); // "max"
+  return text.empty() || text[0] < '0' || text[0] > '9' ? UINT64_MAX
+                                                        : std::strtoull(text.c_str(), nullptr, 10); // "max"
 }
 
 } // namespace

@@ -40,7 +40,8 @@ private:
   }
 };
 
-/// Bytes that this process can still take: the machine's free and reclaimable memory, within the limit of its control group.
+/// Bytes that this process can still take: the machine's free and reclaimable memory, within the limit of its control
+/// group.
 uint64_t availableMemory();
 
 /// The first 8 KB of a file of /proc or /sys; empty if it cannot be read.

@@ -1,5 +1,6 @@
 // Takes: arguments. Gives: named values, checked.
-// Why not Boost.Program_Options: it brings iostreams and locales, a third of what an emitted program's runtime may weigh.
+// Why not Boost.Program_Options: it brings iostreams and locales, a third of what an emitted program's runtime may
+// weigh.
 #include "runtime/Options.h"
 
 #include "runtime/Error.h"
@@ -91,8 +92,9 @@ int64_t Options::integer(const std::string &name, int64_t fallback, int64_t leas
   errno = 0;
   long long number = std::strtoll(value.c_str(), &end, 10);
   if (value.empty() || *end || errno || number < least || number > most)
-    throw UserError(name + " needs a whole number" + (least > INT64_MIN ? format(" of at least %lld", static_cast<long long>(least)) : "") +
-                    ", not " + quote(value));
+    throw UserError(name + " needs a whole number" +
+                    (least > INT64_MIN ? format(" of at least %lld", static_cast<long long>(least)) : "") + ", not " +
+                    quote(value));
   return number;
 }
 
@@ -108,9 +110,12 @@ double Options::number(const std::string &name, double fallback, double least, d
 }
 
 std::string Options::usage(const std::string &program) const {
-  std::string result = "usage: " + program + " " + command + " [options]" + (wordsHelp.empty() ? "" : " " + wordsHelp) + "\n";
+  std::string result =
+      "usage: " + program + " " + command + " [options]" + (wordsHelp.empty() ? "" : " " + wordsHelp) + "\n";
   for (const Known &option : known)
-    result += format("  %-24s %s\n", (std::string(option.name) + (option.value ? std::string(" ") + option.value : "")).c_str(), option.help);
+    result +=
+        format("  %-24s %s\n",
+               (std::string(option.name) + (option.value ? std::string(" ") + option.value : "")).c_str(), option.help);
   return result;
 }
 

@@ -9,8 +9,8 @@
 
 namespace quern::runtime {
 
-/// Options of one subcommand: "--name VALUE", "--name=VALUE", "-n VALUE", flags, and words. Every slip is a UserError that names it and,
-/// for an unknown option, the nearest known one.
+/// Options of one subcommand: "--name VALUE", "--name=VALUE", "-n VALUE", flags, and words. Every slip is a UserError
+/// that names it and, for an unknown option, the nearest known one.
 class Options {
 public:
   struct Known {

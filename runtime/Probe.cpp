@@ -1,7 +1,8 @@
 // Takes: the machine. Gives: its limits, measured the way the kernels will use it (same pool, same threads).
 //
-// Twenty-four independent accumulators keep two ports with a latency of four or five busy. Functions carry their own target attribute, so the
-// file is compiled for any x86-64 and asks cpuid before it calls them. The empty asm statements keep the compiler from seeing through.
+// Twenty-four independent accumulators keep two ports with a latency of four or five busy. Functions carry their own
+// target attribute, so the file is compiled for any x86-64 and asks cpuid before it calls them. The empty asm
+// statements keep the compiler from seeing through.
 #include "runtime/Probe.h"
 
 #include "runtime/CpuFeatures.h"
@@ -29,7 +30,10 @@ double median(std::vector<double> samples) {
 
 #if defined(__x86_64__)
 // The accumulators are named one by one: an array would be indexed in memory by some compilers at -O2.
-#define QUERN_TWENTY_FOUR(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15) DO(16) DO(17) DO(18) DO(19) DO(20) DO(21) DO(22) DO(23)
+#define QUERN_TWENTY_FOUR(DO)                                                                                          \
+  DO(0)                                                                                                                \
+  DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15) DO(16) DO(17) DO(18) \
+      DO(19) DO(20) DO(21) DO(22) DO(23)
 #define QUERN_TWELVE(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
 
 [[gnu::target("avx512f")]] void multiplyAvx512(long rounds) {
@@ -38,7 +42,9 @@ double median(std::vector<double> samples) {
   QUERN_TWENTY_FOUR(QUERN_DO)
 #undef QUERN_DO
   for (long r = 0; r < rounds; ++r) {
-#define QUERN_DO(i) a##i = _mm512_fmadd_ps(a##i, x, y); __asm__ volatile("" : "+v"(a##i));
+#define QUERN_DO(i)                                                                                                    \
+  a##i = _mm512_fmadd_ps(a##i, x, y);                                                                                  \
+  __asm__ volatile("" : "+v"(a##i));
     QUERN_TWENTY_FOUR(QUERN_DO)
 #undef QUERN_DO
   }
@@ -50,7 +56,9 @@ double median(std::vector<double> samples) {
   QUERN_TWELVE(QUERN_DO)
 #undef QUERN_DO
   for (long r = 0; r < rounds; ++r) {
-#define QUERN_DO(i) a##i = _mm256_fmadd_ps(a##i, x, y); __asm__ volatile("" : "+x"(a##i));
+#define QUERN_DO(i)                                                                                                    \
+  a##i = _mm256_fmadd_ps(a##i, x, y);                                                                                  \
+  __asm__ volatile("" : "+x"(a##i));
     QUERN_TWELVE(QUERN_DO)
 #undef QUERN_DO
   }
@@ -62,7 +70,9 @@ void multiplySse(long rounds) {
   QUERN_TWELVE(QUERN_DO)
 #undef QUERN_DO
   for (long r = 0; r < rounds; ++r) {
-#define QUERN_DO(i) a##i = _mm_add_ps(_mm_mul_ps(a##i, x), y); __asm__ volatile("" : "+x"(a##i));
+#define QUERN_DO(i)                                                                                                    \
+  a##i = _mm_add_ps(_mm_mul_ps(a##i, x), y);                                                                           \
+  __asm__ volatile("" : "+x"(a##i));
     QUERN_TWELVE(QUERN_DO)
 #undef QUERN_DO
   }
@@ -105,16 +115,18 @@ const Level &level() {
   static const Level levels[] = {{"AVX-512", multiplyAvx512, readAvx512, 24 * 16 * 2},
                                  {"AVX2", multiplyAvx2, readAvx2, 12 * 8 * 2},
                                  {"SSE2", multiplySse, readSse, 12 * 4 * 2}};
-  static const Level &chosen = hasCpuFeature("avx512f")                          ? levels[0]
+  static const Level &chosen = hasCpuFeature("avx512f")                        ? levels[0]
                                : hasCpuFeature("avx2") && hasCpuFeature("fma") ? levels[1]
-                                                                                : levels[2];
+                                                                               : levels[2];
   return chosen;
 }
 #endif
 
 } // namespace
 
-std::string vectorName() { return level().name; }
+std::string vectorName() {
+  return level().name;
+}
 
 double measureFlops() {
   ThreadPool &pool = ThreadPool::instance();
@@ -144,11 +156,14 @@ BandwidthProbe::BandwidthProbe() : memory(new Memory) {
   pool.forEach(pool.threads(), [&](int i) { std::memset(memory->buffer.data() + size_t(i) * part, 1, part); });
 }
 
-BandwidthProbe::~BandwidthProbe() { delete memory; }
+BandwidthProbe::~BandwidthProbe() {
+  delete memory;
+}
 
 double BandwidthProbe::measure() {
   ThreadPool &pool = ThreadPool::instance();
-  // Small pieces in order: both threads walk through neighbouring memory, as a kernel's rows do, and none waits for the other at the end.
+  // Small pieces in order: both threads walk through neighbouring memory, as a kernel's rows do, and none waits for the
+  // other at the end.
   constexpr size_t piece = size_t(1) << 20;
   int pieces = int(memory->buffer.size() / piece);
   auto run = [&] {

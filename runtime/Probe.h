@@ -6,8 +6,8 @@
 
 namespace quern::runtime {
 
-/// f32 operations a second (a fused multiply-add counts two) on all threads of the pool, with the widest vectors there are and nothing
-/// but registers. Median of a few runs, about 0.2 s.
+/// f32 operations a second (a fused multiply-add counts two) on all threads of the pool, with the widest vectors there
+/// are and nothing but registers. Median of a few runs, about 0.2 s.
 double measureFlops();
 /// "AVX-512", "AVX2", "SSE2": what measureFlops used.
 std::string vectorName();

@@ -1,6 +1,6 @@
 // Takes: a mapped safetensors file. Gives: its table of tensors, or an error that names the file and the tensor.
-// Why a SAX parser: a hostile header of many tiny values must not grow into a tree many times its size. Only the structure that
-// the format knows is accepted, and nothing else is ever stored.
+// Why a SAX parser: a hostile header of many tiny values must not grow into a tree many times its size. Only the
+// structure that the format knows is accepted, and nothing else is ever stored.
 #include "runtime/Safetensors.h"
 
 #include "runtime/Error.h"
@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -20,8 +19,9 @@ struct DtypeRow {
   const char *name;
   size_t bytes;
 };
-constexpr DtypeRow dtypeRows[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4},     {"BOOL", 1},   {"U8", 1},
-                                  {"I8", 1},  {"I16", 2}, {"U16", 2}, {"U32", 4},  {"U64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+constexpr DtypeRow dtypeRows[] = {{"F64", 8}, {"F32", 4},  {"F16", 2}, {"BF16", 2},    {"I64", 8},
+                                  {"I32", 4}, {"BOOL", 1}, {"U8", 1},  {"I8", 1},      {"I16", 2},
+                                  {"U16", 2}, {"U32", 4},  {"U64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
 constexpr uint64_t maxHeaderBytes = 100'000'000; // the format's own limit
 constexpr size_t maxRank = 16;
 
@@ -137,9 +137,15 @@ private:
 
 } // namespace
 
-const char *dtypeName(Dtype dtype) { return dtypeRows[size_t(dtype)].name; }
-size_t dtypeBytes(Dtype dtype) { return dtypeRows[size_t(dtype)].bytes; }
-bool isReal(Dtype dtype) { return dtype <= Dtype::BF16; }
+const char *dtypeName(Dtype dtype) {
+  return dtypeRows[size_t(dtype)].name;
+}
+size_t dtypeBytes(Dtype dtype) {
+  return dtypeRows[size_t(dtype)].bytes;
+}
+bool isReal(Dtype dtype) {
+  return dtype <= Dtype::BF16;
+}
 
 std::string shapeText(const std::vector<int64_t> &shape) {
   std::string text = "[";
@@ -149,14 +155,16 @@ std::string shapeText(const std::vector<int64_t> &shape) {
 }
 
 std::map<std::string, StoredTensor> readSafetensors(std::shared_ptr<const MappedFile> file) {
-  auto fail = [&](const std::string &reason) { throw UserError(file->name() + " is no valid safetensors file: " + reason); };
+  auto fail = [&](const std::string &reason) {
+    throw UserError(file->name() + " is no valid safetensors file: " + reason);
+  };
   if (file->size() < 8)
     fail(format("it has %llu bytes, too few for a header", static_cast<unsigned long long>(file->size())));
   uint64_t headerBytes;
   std::memcpy(&headerBytes, file->data(), 8);
   if (headerBytes > file->size() - 8)
-    fail(format("its header claims %llu bytes, but only %llu follow; is it cut short?", static_cast<unsigned long long>(headerBytes),
-                static_cast<unsigned long long>(file->size() - 8)));
+    fail(format("its header claims %llu bytes, but only %llu follow; is it cut short?",
+                static_cast<unsigned long long>(headerBytes), static_cast<unsigned long long>(file->size() - 8)));
   if (headerBytes > maxHeaderBytes)
     fail("its header is longer than 100 MB");
   if (headerBytes < 2 || file->data()[8] != '{')
@@ -183,11 +191,13 @@ std::map<std::string, StoredTensor> readSafetensors(std::shared_ptr<const Mapped
     if (entry.offsets.size() != 2 || entry.offsets[0] > entry.offsets[1])
       fail("the offsets of tensor " + quote(entry.name) + " are not a range");
     if (entry.offsets[1] > dataBytes)
-      fail(format("tensor %s ends at byte %llu of the data, but only %llu are there; is the file cut short?", quote(entry.name).c_str(),
-                  static_cast<unsigned long long>(entry.offsets[1]), static_cast<unsigned long long>(dataBytes)));
+      fail(format("tensor %s ends at byte %llu of the data, but only %llu are there; is the file cut short?",
+                  quote(entry.name).c_str(), static_cast<unsigned long long>(entry.offsets[1]),
+                  static_cast<unsigned long long>(dataBytes)));
     if (entry.offsets[1] - entry.offsets[0] != tensor.bytes)
-      fail(format("tensor %s of %s%s needs %llu bytes, but its offsets hold %llu", quote(entry.name).c_str(), dtypeName(tensor.dtype),
-                  shapeText(tensor.shape).c_str(), static_cast<unsigned long long>(tensor.bytes),
+      fail(format("tensor %s of %s%s needs %llu bytes, but its offsets hold %llu", quote(entry.name).c_str(),
+                  dtypeName(tensor.dtype), shapeText(tensor.shape).c_str(),
+                  static_cast<unsigned long long>(tensor.bytes),
                   static_cast<unsigned long long>(entry.offsets[1] - entry.offsets[0])));
     tensor.data = file->data() + 8 + headerBytes + entry.offsets[0];
     tensor.file = file;
@@ -202,106 +212,13 @@ std::map<std::string, StoredTensor> readSafetensors(std::shared_ptr<const Mapped
   uint64_t end = 0;
   for (const Entry *entry : sorted) {
     if (entry->offsets[0] != end)
-      fail("tensor " + quote(entry->name) + (entry->offsets[0] < end ? " overlaps another" : " leaves a hole before it"));
+      fail("tensor " + quote(entry->name) +
+           (entry->offsets[0] < end ? " overlaps another" : " leaves a hole before it"));
     end = entry->offsets[1];
   }
   if (end != dataBytes)
     fail(format("%llu bytes after the last tensor belong to none", static_cast<unsigned long long>(dataBytes - end)));
   return tensors;
-}
-
-float halfToFloat(uint16_t bits) {
-  uint32_t sign = uint32_t(bits & 0x8000) << 16, exponent = (bits >> 10) & 31, mantissa = bits & 1023;
-  uint32_t result;
-  if (exponent == 31) {
-    result = sign | 0x7f800000u | (mantissa << 13);
-  } else if (exponent != 0) {
-    result = sign | ((exponent + 112) << 23) | (mantissa << 13);
-  } else {
-    float value = std::ldexp(float(mantissa), -24);
-    return sign ? -value : value;
-  }
-  float value;
-  std::memcpy(&value, &result, 4);
-  return value;
-}
-
-namespace {
-
-template <typename T> T load(const uint8_t *at) {
-  T value;
-  std::memcpy(&value, at, sizeof(T));
-  return value;
-}
-
-[[noreturn]] void badType(const StoredTensor &tensor, const char *wanted) {
-  throw UserError(format("a tensor of type %s in %s cannot be read as %s", dtypeName(tensor.dtype), tensor.file->name().c_str(), wanted));
-}
-
-} // namespace
-
-void toFloat(const StoredTensor &tensor, int64_t first, int64_t count, float *result) {
-  const uint8_t *from = tensor.data + uint64_t(first) * dtypeBytes(tensor.dtype);
-  switch (tensor.dtype) {
-  case Dtype::F32:
-    std::memcpy(result, from, size_t(count) * 4);
-    return;
-  case Dtype::F64:
-    for (int64_t i = 0; i < count; ++i)
-      result[i] = float(load<double>(from + i * 8));
-    return;
-  case Dtype::F16:
-    for (int64_t i = 0; i < count; ++i)
-      result[i] = halfToFloat(load<uint16_t>(from + i * 2));
-    return;
-  case Dtype::BF16:
-    for (int64_t i = 0; i < count; ++i) {
-      uint32_t bits = uint32_t(load<uint16_t>(from + i * 2)) << 16;
-      std::memcpy(result + i, &bits, 4);
-    }
-    return;
-  default:
-    badType(tensor, "real numbers");
-  }
-}
-
-void toInt(const StoredTensor &tensor, int64_t first, int64_t count, int32_t *result) {
-  const uint8_t *from = tensor.data + uint64_t(first) * dtypeBytes(tensor.dtype);
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t value;
-    switch (tensor.dtype) {
-    case Dtype::I64:
-      value = load<int64_t>(from + i * 8);
-      break;
-    case Dtype::I32:
-      value = load<int32_t>(from + i * 4);
-      break;
-    case Dtype::I16:
-      value = load<int16_t>(from + i * 2);
-      break;
-    case Dtype::U8:
-      value = from[i];
-      break;
-    default:
-      badType(tensor, "integers");
-    }
-    if (value != int32_t(value))
-      throw UserError(format("%lld in %s does not fit 32 bits", static_cast<long long>(value), tensor.file->name().c_str()));
-    result[i] = int32_t(value);
-  }
-}
-
-void toBool(const StoredTensor &tensor, int64_t first, int64_t count, uint8_t *result) {
-  if (isReal(tensor.dtype) || tensor.dtype > Dtype::U8)
-    badType(tensor, "booleans");
-  size_t width = dtypeBytes(tensor.dtype);
-  const uint8_t *from = tensor.data + uint64_t(first) * width;
-  for (int64_t i = 0; i < count; ++i) {
-    uint8_t any = 0;
-    for (size_t k = 0; k < width; ++k)
-      any |= from[size_t(i) * width + k];
-    result[i] = any != 0;
-  }
 }
 
 } // namespace quern::runtime

@@ -1,4 +1,5 @@
-// The safetensors format (https://github.com/huggingface/safetensors): reading with every extent checked, writing whole or not at all.
+// The safetensors format (https://github.com/huggingface/safetensors): reading with every extent checked, writing whole
+// or not at all.
 #ifndef QUERN_RUNTIME_SAFETENSORS_H
 #define QUERN_RUNTIME_SAFETENSORS_H
 
@@ -30,12 +31,13 @@ struct StoredTensor {
 
 std::string shapeText(const std::vector<int64_t> &shape);
 
-/// All tensors of one file. Throws UserError (with the file's name) for anything the format forbids: a header that is cut, too
-/// long or no JSON of the right form, an extent outside the file, holes, overlaps, a size that does not fit the shape, a name twice.
+/// All tensors of one file. Throws UserError (with the file's name) for anything the format forbids: a header that is
+/// cut, too long or no JSON of the right form, an extent outside the file, holes, overlaps, a size that does not fit
+/// the shape, a name twice.
 std::map<std::string, StoredTensor> readSafetensors(std::shared_ptr<const MappedFile> file);
 
-/// Elements as numbers. `count` elements from element `first`. Throws UserError for types that are no numbers here, and (toInt)
-/// for values beyond 32 bits.
+/// Elements as numbers. `count` elements from element `first`. Throws UserError for types that are no numbers here, and
+/// (toInt) for values beyond 32 bits.
 void toFloat(const StoredTensor &tensor, int64_t first, int64_t count, float *result);
 void toInt(const StoredTensor &tensor, int64_t first, int64_t count, int32_t *result);
 void toBool(const StoredTensor &tensor, int64_t first, int64_t count, uint8_t *result);
@@ -50,8 +52,8 @@ struct OutputTensor {
   const void *data;
 };
 
-/// Writes beside `path`, syncs, then renames: the file is there whole or not at all. Throws UserError with the reason (a full disk).
-/// A path that exists and is no regular file (/dev/stdout) is written to directly.
+/// Writes beside `path`, syncs, then renames: the file is there whole or not at all. Throws UserError with the reason
+/// (a full disk). A path that exists and is no regular file (/dev/stdout) is written to directly.
 void writeSafetensors(const std::string &path, const std::vector<OutputTensor> &tensors);
 
 } // namespace quern::runtime

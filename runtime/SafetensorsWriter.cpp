@@ -15,7 +15,8 @@ void writeSafetensors(const std::string &path, const std::vector<OutputTensor> &
     uint64_t bytes = dtypeBytes(tensor.dtype);
     for (int64_t length : tensor.shape)
       bytes *= uint64_t(length);
-    header[tensor.name] = {{"dtype", dtypeName(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + bytes}}};
+    header[tensor.name] = {
+        {"dtype", dtypeName(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + bytes}}};
     sizes.push_back(bytes);
     offset += bytes;
   }

@@ -1,6 +1,6 @@
 // Takes: logits. Gives: a token.
-// Why an own exponential and an own generator: those of a C library differ between versions and processors in the last bit, and one bit
-// is enough to choose another token. Both use only operations that IEEE 754 fixes.
+// Why an own exponential and an own generator: those of a C library differ between versions and processors in the last
+// bit, and one bit is enough to choose another token. Both use only operations that IEEE 754 fixes.
 #include "runtime/Sampler.h"
 
 #include "runtime/Error.h"
@@ -26,7 +26,9 @@ double portableExp(double x) {
   return std::ldexp(sum, int(n));
 }
 
-uint64_t rotate(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
+uint64_t rotate(uint64_t x, int bits) {
+  return x << bits | x >> (64 - bits);
+}
 
 } // namespace
 
@@ -65,9 +67,12 @@ int Sampler::next(const float *logits, int64_t count) {
   double largest = logits[best];
   choices.clear();
   for (int64_t i = 0; i < count; ++i)
-    if (double weight = std::isnan(logits[i]) ? 0 : portableExp((logits[i] - largest) / options.temperature); weight > 0)
+    if (double weight = std::isnan(logits[i]) ? 0 : portableExp((logits[i] - largest) / options.temperature);
+        weight > 0)
       choices.push_back({weight, int(i)});
-  auto heavier = [](const Choice &a, const Choice &b) { return a.weight != b.weight ? a.weight > b.weight : a.token < b.token; };
+  auto heavier = [](const Choice &a, const Choice &b) {
+    return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
+  };
   std::sort(choices.begin(), choices.end(), heavier);
   if (options.topK > 0 && int64_t(choices.size()) > options.topK)
     choices.resize(size_t(options.topK));

@@ -15,8 +15,9 @@ struct SamplerOptions {
   uint64_t seed = 0;
 };
 
-/// Temperature first, then of what is left the k likeliest, the least set whose probability reaches p, and those of at least
-/// min-p times the likeliest. Greedy takes the first of equals. The same logits, options and seed give the same tokens on every machine.
+/// Temperature first, then of what is left the k likeliest, the least set whose probability reaches p, and those of at
+/// least min-p times the likeliest. Greedy takes the first of equals. The same logits, options and seed give the same
+/// tokens on every machine.
 class Sampler {
 public:
   explicit Sampler(const SamplerOptions &options);

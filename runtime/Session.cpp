@@ -1,5 +1,6 @@
 // Takes: a function's number, lengths and tensors. Gives: results, after one call into generated code.
-// Everything that generated code takes for granted (shapes that agree, numbers in range, room in the caches) is made sure of here.
+// Everything that generated code takes for granted (shapes that agree, numbers in range, room in the caches) is made
+// sure of here.
 #include "runtime/Session.h"
 
 #include "runtime/Error.h"
@@ -25,11 +26,14 @@ Value Value::ints(std::vector<int64_t> shape, const std::vector<int> &content) {
   return value;
 }
 
-int64_t Value::elements() const { return int64_t(data.size() / elementBytes(kind)); }
+int64_t Value::elements() const {
+  return int64_t(data.size() / elementBytes(kind));
+}
 
 Program::Program(const quern_program_table &table) : table(table) {
   if (table.abiVersion != QUERN_ABI_VERSION)
-    throw UserError(format("this program follows version %d of the interface, its runtime version %d", table.abiVersion, QUERN_ABI_VERSION));
+    throw UserError(format("this program follows version %d of the interface, its runtime version %d", table.abiVersion,
+                           QUERN_ABI_VERSION));
   description = Description::parse({table.description, size_t(table.descriptionBytes)});
   if (size_t(table.entryCount) != description.functions.size())
     throw UserError("the program's table and its description disagree");
@@ -79,9 +83,10 @@ std::vector<int64_t> Session::inferSizes(int number, const Values &inputs) const
         sizes[size_t(symbol)] = shape[i];
         from[size_t(symbol)] = input.name;
       } else if (sizes[size_t(symbol)] != shape[i]) {
-        throw UserError(format("input '%s' has the shape %s, where %s is %lld, but '%s' makes it %lld", input.name.c_str(),
-                               shapeText(shape).c_str(), d.symbols[size_t(symbol)].c_str(), static_cast<long long>(shape[i]),
-                               from[size_t(symbol)].c_str(), static_cast<long long>(sizes[size_t(symbol)])));
+        throw UserError(format("input '%s' has the shape %s, where %s is %lld, but '%s' makes it %lld",
+                               input.name.c_str(), shapeText(shape).c_str(), d.symbols[size_t(symbol)].c_str(),
+                               static_cast<long long>(shape[i]), from[size_t(symbol)].c_str(),
+                               static_cast<long long>(sizes[size_t(symbol)])));
       }
     }
   }
@@ -98,7 +103,8 @@ void Session::checkShapes(int number, const Values &inputs, const std::vector<in
       continue;
     const Value &value = given->second;
     if (value.shape != shapeOf(input, sizes))
-      throw UserError("input " + describeTensor(input) + " has the shape " + shapeText(value.shape) + ", not " + shapeText(shapeOf(input, sizes)));
+      throw UserError("input " + describeTensor(input) + " has the shape " + shapeText(value.shape) + ", not " +
+                      shapeText(shapeOf(input, sizes)));
     if (value.elements() == 0)
       throw UserError("input '" + input.name + "' is empty");
     if (value.kind != input.kind)
@@ -107,15 +113,16 @@ void Session::checkShapes(int number, const Values &inputs, const std::vector<in
       continue;
     for (int64_t i = 0; i < value.elements(); ++i)
       if (int32_t id = value.ints()[i]; id < 0 || id >= *input.below)
-        throw UserError(format("'%s' holds %d at place %lld; it must be from 0 to %lld", input.name.c_str(), id, static_cast<long long>(i),
-                               static_cast<long long>(*input.below - 1)));
+        throw UserError(format("'%s' holds %d at place %lld; it must be from 0 to %lld", input.name.c_str(), id,
+                               static_cast<long long>(i), static_cast<long long>(*input.below - 1)));
   }
 }
 
 int64_t Session::longestText(int number) const {
   int64_t longest = INT64_MAX;
   for (const LimitInfo &limit : program.description.limits)
-    if (limit.symbol == program.description.time && (limit.functions.empty() || std::count(limit.functions.begin(), limit.functions.end(), number)))
+    if (limit.symbol == program.description.time &&
+        (limit.functions.empty() || std::count(limit.functions.begin(), limit.functions.end(), number)))
       longest = std::min(longest, limit.atMost);
   return longest;
 }
@@ -127,8 +134,9 @@ void Session::checkLimits(int number, const std::vector<int64_t> &sizes) const {
       continue;
     int64_t length = sizes[size_t(limit.symbol)] + (limit.plusPast && d.past >= 0 ? sizes[size_t(d.past)] : 0);
     if (length > limit.atMost)
-      throw UserError(format("the text has %lld tokens (%s), but the model has only %lld positions%s%s", static_cast<long long>(length),
-                             d.symbols[size_t(limit.symbol)].c_str(), static_cast<long long>(limit.atMost),
+      throw UserError(format("the text has %lld tokens (%s), but the model has only %lld positions%s%s",
+                             static_cast<long long>(length), d.symbols[size_t(limit.symbol)].c_str(),
+                             static_cast<long long>(limit.atMost),
                              limit.name.empty() ? "" : (" (" + limit.name + ")").c_str(),
                              limit.at.empty() ? "" : (", see " + limit.at).c_str()));
   }
@@ -146,90 +154,8 @@ uint64_t Session::epoch(int number, const std::vector<int64_t> &sizes) const {
   return entry.epoch ? entry.epoch(sizes.data()) : 0;
 }
 
-bool Session::usesState(const StateInfo &state, int number) const {
-  return state.functions.empty() || std::count(state.functions.begin(), state.functions.end(), number);
-}
-
-namespace {
-
-/// Copies a tensor into one that is longer along some dimensions.
-void copyInto(const uint8_t *from, const std::vector<int64_t> &small, uint8_t *to, const std::vector<int64_t> &large, size_t element) {
-  size_t inner = small.size(); // dimensions from here on are equal: copied as one run
-  size_t run = element;
-  while (inner > 0 && small[inner - 1] == large[inner - 1])
-    run *= size_t(small[--inner]);
-  if (inner > 0)
-    --inner;
-  size_t fromRow = run, toRow = run;
-  if (inner < small.size()) {
-    fromRow = run * size_t(small[inner]);
-    toRow = run * size_t(large[inner]);
-  }
-  int64_t rows = 1;
-  for (size_t i = 0; i < inner; ++i)
-    rows *= small[i];
-  std::vector<int64_t> index(inner, 0);
-  for (int64_t row = 0; row < rows; ++row) {
-    int64_t place = 0;
-    for (size_t i = 0; i < inner; ++i)
-      place = place * large[i] + index[i];
-    std::memcpy(to + size_t(place) * toRow, from + size_t(row) * fromRow, std::min(fromRow, toRow));
-    for (size_t i = inner; i-- > 0 && ++index[i] == small[i];)
-      index[i] = 0;
-  }
-}
-
-int64_t count(const std::vector<int64_t> &shape) {
-  int64_t result = 1;
-  for (int64_t length : shape)
-    result = checkedMultiply(result, length);
-  return result;
-}
-
-} // namespace
-
-void Session::ensureStates(int number, const std::vector<int64_t> &sizes) {
-  const Description &d = program.description;
-  states.resize(d.states.size());
-  for (size_t i = 0; i < d.states.size(); ++i) {
-    const StateInfo &info = d.states[i];
-    if (!usesState(info, number))
-      continue;
-    State &state = states[i];
-    std::vector<int64_t> shape;
-    bool onlyGrown = !state.shape.empty();
-    for (size_t k = 0; k < info.dims.size(); ++k) {
-      shape.push_back(info.dims[k].evaluate(sizes));
-      if (onlyGrown && shape[k] != state.shape[k])
-        onlyGrown = d.cap >= 0 && info.dims[k].mentions(d.cap) && shape[k] > state.shape[k];
-    }
-    if (state.memory.data() && shape == state.shape)
-      continue;
-    size_t element = elementBytes(info.kind);
-    Buffer memory(size_t(std::max<int64_t>(1, count(shape))) * element);
-    if (onlyGrown && state.memory.data())
-      copyInto(state.memory.data(), state.shape, memory.data(), shape, element);
-    state.memory = std::move(memory);
-    state.shape = std::move(shape);
-  }
-}
-
-uint64_t Session::plannedBytes(int number, const std::vector<int64_t> &sizes) const {
-  const quern_entry &entry = program.table.entries[number];
-  uint64_t bytes = uint64_t(entry.arenaBytes(sizes.data()) + entry.keptBytes(sizes.data()));
-  for (const StateInfo &state : program.description.states) {
-    if (!usesState(state, number))
-      continue;
-    int64_t elements = 1;
-    for (const SizeExpr &dim : state.dims)
-      elements = checkedMultiply(elements, dim.evaluate(sizes));
-    bytes += uint64_t(elements) * elementBytes(state.kind);
-  }
-  return bytes;
-}
-
-void Session::call(int number, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs, const std::vector<Value *> &outputs,
-                   bool first) {
+void Session::call(int number, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
+                   const std::vector<Value *> &outputs, bool first) {
   const Description &d = program.description;
   const quern_entry &entry = program.table.entries[number];
   int64_t arenaBytes = entry.arenaBytes(sizes.data()), keptBytes = entry.keptBytes(sizes.data());
@@ -241,10 +167,8 @@ void Session::call(int number, const std::vector<int64_t> &sizes, const std::vec
   }
   kept.ensure(size_t(keptBytes));
   ensureStates(number, sizes);
-  if (d.past >= 0 && sizes[size_t(d.past)] == 0) // a text begins: its running sums do, too; caches are written before they are read
-    for (size_t i = 0; i < states.size(); ++i)
-      if (states[i].memory.data() && std::none_of(d.states[i].dims.begin(), d.states[i].dims.end(), [&](const SizeExpr &dim) { return dim.mentions(d.cap); }))
-        std::memset(states[i].memory.data(), 0, states[i].memory.size());
+  if (d.past >= 0 && sizes[size_t(d.past)] == 0)
+    clearSums();
 
   std::vector<const void *> inputPointers;
   std::vector<void *> outputPointers, statePointers;
@@ -254,8 +178,8 @@ void Session::call(int number, const std::vector<int64_t> &sizes, const std::vec
     outputPointers.push_back(output->data.data());
   for (const State &state : states)
     statePointers.push_back(state.memory.data());
-  quern_call call{sizes.data(),   inputPointers.data(), outputPointers.data(), weights.slots(), statePointers.data(),
-                  arena.data(), first ? 1 : 0,        kept.data()};
+  quern_call call{sizes.data(),         inputPointers.data(), outputPointers.data(), weights.slots(),
+                  statePointers.data(), arena.data(),         first ? 1 : 0,         kept.data()};
   int32_t result = entry.run(&call);
   if (result == 0)
     return;
@@ -285,7 +209,8 @@ Values Session::evaluate(int number, const Values &given) {
   const FunctionInfo &function = program.description.functions[size_t(number)];
   std::string problems;
   for (const auto &[name, value] : given)
-    if (std::none_of(function.inputs.begin(), function.inputs.end(), [&](const TensorInfo &input) { return input.name == name; }))
+    if (std::none_of(function.inputs.begin(), function.inputs.end(),
+                     [&](const TensorInfo &input) { return input.name == name; }))
       problems += "there is no input " + quote(name) + "; ";
   for (const TensorInfo &input : function.inputs)
     if (!input.optional && !given.count(input.name))
@@ -300,7 +225,8 @@ Values Session::evaluate(int number, const Values &given) {
   std::vector<const Value *> inputs;
   for (const TensorInfo &input : function.inputs) {
     auto found = given.find(input.name);
-    inputs.push_back(found != given.end() ? &found->second : &(defaults[input.name] = defaultInput(number, input, sizes)));
+    inputs.push_back(found != given.end() ? &found->second
+                                          : &(defaults[input.name] = defaultInput(number, input, sizes)));
   }
   requireMemory(plannedBytes(number, sizes), "a text of this length");
   std::vector<Value> outputs = makeOutputs(number, sizes);

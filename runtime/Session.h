@@ -44,8 +44,8 @@ public:
 
   const Description &description() const { return program.description; }
 
-  /// The whole function on whole texts: past = 0. Inputs by name; those left out take their defaults. Throws UserError for what is
-  /// missing, unknown, of another shape, outside its range or longer than the model's tables.
+  /// The whole function on whole texts: past = 0. Inputs by name; those left out take their defaults. Throws UserError
+  /// for what is missing, unknown, of another shape, outside its range or longer than the model's tables.
   Values evaluate(int function, const Values &inputs);
 
   /// The lengths of all symbols as the inputs' shapes give them, 0 where none does; checked against each other.
@@ -57,8 +57,8 @@ public:
 
   /// One call. `inputs` and `outputs` in the order of the description, with the shapes that `sizes` gives them.
   /// `first` begins a request. Throws UserError where one of the description's checks failed.
-  void call(int function, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs, const std::vector<Value *> &outputs,
-            bool first);
+  void call(int function, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
+            const std::vector<Value *> &outputs, bool first);
   /// Results for `call`, of the shapes that `sizes` gives.
   std::vector<Value> makeOutputs(int function, const std::vector<int64_t> &sizes) const;
   /// The default of an input that was left out.
@@ -81,6 +81,7 @@ private:
   std::vector<State> states;
   Buffer arena, kept;
 
+  void clearSums();
   bool usesState(const StateInfo &state, int function) const;
   void checkShapes(int function, const Values &inputs, const std::vector<int64_t> &sizes) const;
   std::vector<int64_t> shapeOf(const TensorInfo &tensor, const std::vector<int64_t> &sizes) const;

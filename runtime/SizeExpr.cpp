@@ -23,7 +23,9 @@ int64_t checkedAdd(int64_t a, int64_t b) {
   return result;
 }
 
-SizeExpr::SizeExpr(int64_t value) : text(std::to_string(value)) { terms.push_back({value, {}}); }
+SizeExpr::SizeExpr(int64_t value) : text(std::to_string(value)) {
+  terms.push_back({value, {}});
+}
 
 SizeExpr SizeExpr::parse(std::string_view source, const std::vector<std::string> &symbols) {
   SizeExpr result;

@@ -1,8 +1,9 @@
 // Takes: the path of an executable. Gives: the files that the compiler appended to it (weights, tokenizer.json).
 //
-// Layout, from the end of the executable: 8 bytes "QUERNTL1"; before them the table's length (uint64, little endian); before that the
-// table, JSON {"files": [{"name", "offset", "bytes"}]} with offsets from the start of the executable. Files begin on page boundaries,
-// so that weights are mapped aligned. Why a tail: an ELF loader maps only what program headers name, so it costs nothing.
+// Layout, from the end of the executable: 8 bytes "QUERNTL1"; before them the table's length (uint64, little endian);
+// before that the table, JSON {"files": [{"name", "offset", "bytes"}]} with offsets from the start of the executable.
+// Files begin on page boundaries, so that weights are mapped aligned. Why a tail: an ELF loader maps only what program
+// headers name, so it costs nothing.
 #include "runtime/Checkpoint.h"
 #include "runtime/Error.h"
 

@@ -11,22 +11,33 @@
 
 namespace quern::runtime {
 
-bool errorIsTerminal() { return ::isatty(STDERR_FILENO); }
-bool outputIsTerminal() { return ::isatty(STDOUT_FILENO); }
+bool errorIsTerminal() {
+  return ::isatty(STDERR_FILENO);
+}
+bool outputIsTerminal() {
+  return ::isatty(STDOUT_FILENO);
+}
 
 namespace {
 
 void print(const char *colour, const char *word, std::string_view message) {
   const char *plain = std::getenv("NO_COLOR");
   bool coloured = errorIsTerminal() && !(plain && *plain);
-  std::fprintf(stderr, "%s%s:%s %.*s\n", coloured ? colour : "", word, coloured ? "\033[0m" : "", int(message.size()), message.data());
+  std::fprintf(stderr, "%s%s:%s %.*s\n", coloured ? colour : "", word, coloured ? "\033[0m" : "", int(message.size()),
+               message.data());
 }
 
 } // namespace
 
-void printError(std::string_view message) { print("\033[1;31m", "error", message); }
-void printWarning(std::string_view message) { print("\033[1;33m", "warning", message); }
-void printNote(std::string_view message) { print("\033[1;36m", "note", message); }
+void printError(std::string_view message) {
+  print("\033[1;31m", "error", message);
+}
+void printWarning(std::string_view message) {
+  print("\033[1;33m", "warning", message);
+}
+void printNote(std::string_view message) {
+  print("\033[1;36m", "note", message);
+}
 
 void writeOutput(std::string_view text) {
   while (!text.empty()) {
@@ -46,7 +57,8 @@ double now() {
   return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 
-Progress::Progress(std::string what, double total) : what(std::move(what)), total(total), begin(now()), nextShow(begin + 1) {}
+Progress::Progress(std::string what, double total)
+    : what(std::move(what)), total(total), begin(now()), nextShow(begin + 1) {}
 
 Progress::~Progress() {
   if (shown)
@@ -59,7 +71,8 @@ void Progress::add(double amount) {
     return;
   double rate = sum / (time - begin);
   shown = true;
-  std::fprintf(stderr, "\r%s: %.0f%%, %s/s, %.0f s left\033[K", what.c_str(), 100 * sum / total, formatBytes(rate).c_str(), (total - sum) / rate);
+  std::fprintf(stderr, "\r%s: %.0f%%, %s/s, %.0f s left\033[K", what.c_str(), 100 * sum / total,
+               formatBytes(rate).c_str(), (total - sum) / rate);
 }
 
 } // namespace quern::runtime

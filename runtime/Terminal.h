@@ -12,7 +12,8 @@ namespace quern::runtime {
 bool errorIsTerminal();
 bool outputIsTerminal();
 
-/// "error: ...", "warning: ...", "note: ..." on standard error; the word in colour on a terminal unless NO_COLOR is set.
+/// "error: ...", "warning: ...", "note: ..." on standard error; the word in colour on a terminal unless NO_COLOR is
+/// set.
 void printError(std::string_view message);
 void printWarning(std::string_view message);
 void printNote(std::string_view message);

@@ -1,12 +1,13 @@
 // Takes: parallel loops. Gives: their results, computed by a fixed set of threads.
 //
-// Why spinning: a decode step is a hundred loops a few microseconds apart; waking a sleeping thread costs more than many of them.
-// So workers watch `ticket` for about 50 microseconds before they sleep on it, and nobody calls the kernel while all are awake.
+// Why spinning: a decode step is a hundred loops a few microseconds apart; waking a sleeping thread costs more than
+// many of them. So workers watch `ticket` for about 50 microseconds before they sleep on it, and nobody calls the
+// kernel while all are awake.
 //
-// Protocol. The caller fills `job`, sets open, then bumps ticket. A worker that sees a new ticket counts itself in (active), and only
-// then looks at open. The caller closes the job when the indices are used up, then waits until active is 0. As both sides write
-// their own flag before they read the other's (sequentially consistent), a late worker either is waited for or finds the job closed;
-// `job` is never written while a worker may read it.
+// Protocol. The caller fills `job`, sets open, then bumps ticket. A worker that sees a new ticket counts itself in
+// (active), and only then looks at open. The caller closes the job when the indices are used up, then waits until
+// active is 0. As both sides write their own flag before they read the other's (sequentially consistent), a late worker
+// either is waited for or finds the job closed; `job` is never written while a worker may read it.
 #include "runtime/ThreadPool.h"
 
 #include "runtime/Memory.h"
@@ -106,7 +107,9 @@ ThreadPool &ThreadPool::instance() {
   return pool;
 }
 
-void ThreadPool::configure(int threads) { configuredThreads = threads; }
+void ThreadPool::configure(int threads) {
+  configuredThreads = threads;
+}
 
 ThreadPool::ThreadPool(int threads) {
   int count = std::clamp(threads > 0 ? threads : availableThreads(), 1, 1024);

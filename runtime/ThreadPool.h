@@ -25,9 +25,9 @@ public:
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
 
-  /// Runs task(context, i, closure) for i in [begin, begin + count), each once, and returns when all are done: 0, or some task's error.
-  /// A loop inside a loop, or a second one from another thread, runs in its caller alone: there are never more running threads
-  /// than the pool has.
+  /// Runs task(context, i, closure) for i in [begin, begin + count), each once, and returns when all are done: 0, or
+  /// some task's error. A loop inside a loop, or a second one from another thread, runs in its caller alone: there are
+  /// never more running threads than the pool has.
   int parallelFor(void *context, Task task, int begin, int count, uint8_t *closure);
 
   /// function(i) for i in [0, count). What a call throws is thrown here, once (the first of several).

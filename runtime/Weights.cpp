@@ -1,7 +1,8 @@
 // Takes: matched parameters (or a seed). Gives: the pointers that kernels get, packed in parallel where they want it.
 //
-// A dense f32 tensor is used where it is mapped: nothing is copied, nothing is read before a kernel asks. What kernels want packed is
-// written once, in [ceil(outer / tile)][inner][tile] order, so that a contraction reads it end to end; both orders of storage
+// A dense f32 tensor is used where it is mapped: nothing is copied, nothing is read before a kernel asks. What kernels
+// want packed is written once, in [ceil(outer / tile)][inner][tile] order, so that a contraction reads it end to end;
+// both orders of storage
 // ([out, in] and GPT-2's [in, out]) arrive through the strides. Equal slots (a tied head) share one copy.
 #include "runtime/Weights.h"
 
@@ -27,7 +28,9 @@ uint64_t mix(uint64_t x) { // splitmix64's finaliser (Steele, Lea and Flood 2014
 }
 
 constexpr size_t alignment = 64;
-size_t aligned(size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+size_t aligned(size_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 } // namespace
 
@@ -114,7 +117,8 @@ private:
   Place place(const std::vector<int> &parameters, const LayoutInfo &layout) {
     uint64_t total = 0;
     for (int parameter : parameters)
-      total += uint64_t(layout.packed ? layout.packedElements() : description.parameters[size_t(parameter)].elements()) * 4;
+      total +=
+          uint64_t(layout.packed ? layout.packedElements() : description.parameters[size_t(parameter)].elements()) * 4;
     weights.bytes += total;
     const StoredTensor *single = parameters.size() == 1 ? sources[size_t(parameters[0])] : nullptr;
     if (!layout.packed && single && single->dtype == Dtype::F32 && uintptr_t(single->data) % 4 == 0)
@@ -122,7 +126,8 @@ private:
     Place result{nullptr, needed};
     size_t at = needed;
     for (int parameter : parameters) {
-      int64_t count = layout.packed ? layout.packedElements() / (layout.inner * layout.tile) : description.parameters[size_t(parameter)].elements();
+      int64_t count = layout.packed ? layout.packedElements() / (layout.inner * layout.tile)
+                                    : description.parameters[size_t(parameter)].elements();
       int64_t each = layout.packed ? layout.inner * layout.tile * 4 : 4;
       int64_t step = std::max<int64_t>(1, (int64_t(1) << 20) / each); // jobs of about a megabyte
       for (int64_t first = 0; first < count; first += step)
@@ -143,7 +148,8 @@ private:
         to[i] = load(job.first + i);
       return;
     }
-    constexpr int64_t block = 64; // inner positions at a time: what is written stays in the first cache while rows are read along
+    constexpr int64_t block =
+        64; // inner positions at a time: what is written stays in the first cache while rows are read along
     for (int64_t tile = 0; tile < job.count; ++tile, to += layout.inner * layout.tile) {
       int64_t outer = (job.first + tile) * layout.tile, rows = std::min(layout.tile, layout.outer - outer);
       for (int64_t i0 = 0; i0 < layout.inner; i0 += block) {

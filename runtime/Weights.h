@@ -11,11 +11,13 @@
 
 namespace quern::runtime {
 
-/// The stored tensor of each parameter. Throws one UserError that lists everything that does not fit: missing tensors, other shapes or
-/// types, and unused ones (but those that `ignore` names and copies of used ones, such as a tied head), each with its place in the spec.
+/// The stored tensor of each parameter. Throws one UserError that lists everything that does not fit: missing tensors,
+/// other shapes or types, and unused ones (but those that `ignore` names and copies of used ones, such as a tied head),
+/// each with its place in the spec.
 std::vector<const StoredTensor *> matchParameters(const Description &description, const Checkpoint &checkpoint);
 
-/// Whether `name` matches a pattern of * (anything) and ? (one character). Linear in practice, quadratic at worst, never deeper.
+/// Whether `name` matches a pattern of * (anything) and ? (one character). Linear in practice, quadratic at worst,
+/// never deeper.
 bool matchGlob(std::string_view pattern, std::string_view name);
 
 class Weights {

@@ -28,7 +28,8 @@ public:
     int id;
   };
 
-  /// The list `added_tokens`. Those with `normalized` are looked for in normalized text, in the form that `normalizer` gives them.
+  /// The list `added_tokens`. Those with `normalized` are looked for in normalized text, in the form that `normalizer`
+  /// gives them.
   void read(const nlohmann::json &list, const Normalizer *normalizer);
   /// Cuts out the tokens for raw, or for normalized text: leftmost first, of those the longest.
   std::vector<Part> split(std::string_view text, bool normalizedText) const;

@@ -1,8 +1,9 @@
-// Takes: a word. Gives: its tokens by byte-pair encoding (Sennrich et al. 2016), both kinds: GPT-2's over characters that stand for bytes,
-// and SentencePiece's over characters with bytes as a fallback.
+// Takes: a word. Gives: its tokens by byte-pair encoding (Sennrich et al. 2016), both kinds: GPT-2's over characters
+// that stand for bytes, and SentencePiece's over characters with bytes as a fallback.
 //
-// The pair of lowest rank is merged first, of equal ones the leftmost. Pairs wait in a heap and symbols form a linked list, so a word of n
-// characters takes O(n log n), also where a whole text is one word (SentencePiece). Heap entries whose symbols have changed are skipped.
+// The pair of lowest rank is merged first, of equal ones the leftmost. Pairs wait in a heap and symbols form a linked
+// list, so a word of n characters takes O(n log n), also where a whole text is one word (SentencePiece). Heap entries
+// whose symbols have changed are skipped.
 #include "runtime/Error.h"
 #include "runtime/tokenizer/Model.h"
 #include "runtime/tokenizer/Unicode.h"
@@ -96,7 +97,8 @@ private:
       std::string rest = !prefix.empty() && right.starts_with(prefix) ? right.substr(prefix.size()) : right;
       int a = words.find(left), b = words.find(right), merged = words.find(left + rest);
       if (a < 0 || b < 0 || merged < 0)
-        throw UserError("the merge of " + quote(left) + " and " + quote(right) + " names a token that is not in the vocabulary");
+        throw UserError("the merge of " + quote(left) + " and " + quote(right) +
+                        " names a token that is not in the vocabulary");
       merges.emplace(pairKey(a, b), Merge{rank++, merged});
     }
   }
@@ -188,6 +190,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<TokenModel> makeBpe(const Json &json) { return std::make_unique<Bpe>(json); }
+std::unique_ptr<TokenModel> makeBpe(const Json &json) {
+  return std::make_unique<Bpe>(json);
+}
 
 } // namespace quern::runtime

@@ -1,4 +1,5 @@
-// The characters that stand for bytes in byte-level vocabularies: printable ones for themselves, the others shifted up from U+0100.
+// The characters that stand for bytes in byte-level vocabularies: printable ones for themselves, the others shifted up
+// from U+0100.
 #ifndef QUERN_RUNTIME_TOKENIZER_BYTECHARS_H
 #define QUERN_RUNTIME_TOKENIZER_BYTECHARS_H
 

@@ -57,8 +57,9 @@ Tokens byteLevel(const Tokens &tokens) {
 
 /// English as people write it: no space before a full stop, "do n't" together.
 std::string cleanUp(std::string text) {
-  const std::pair<const char *, const char *> table[] = {{" .", "."},    {" ?", "?"},      {" !", "!"},         {" ,", ","},   {" ' ", "'"},  {" n't", "n't"},
-                                                         {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  const std::pair<const char *, const char *> table[] = {
+      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
+      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (const auto &[from, to] : table)
     text = replaceAll(text, from, to);
   return text;
@@ -76,9 +77,12 @@ std::unique_ptr<Decoder> makeWordPieceDecoder(const Json &json) {
 
 std::unique_ptr<Decoder> makeMetaspaceDecoder(const Json &json) {
   std::string mark = json.value("replacement", std::string("\xe2\x96\x81"));
-  bool prepends = json.contains("prepend_scheme") && json["prepend_scheme"].is_string() ? json["prepend_scheme"] != "never"
-                                                                                          : json.value("add_prefix_space", true);
-  return onEach([=](const std::string &token, size_t i, size_t) { return replaceAll(token, mark, i == 0 && prepends ? "" : " "); });
+  bool prepends = json.contains("prepend_scheme") && json["prepend_scheme"].is_string()
+                      ? json["prepend_scheme"] != "never"
+                      : json.value("add_prefix_space", true);
+  return onEach([=](const std::string &token, size_t i, size_t) {
+    return replaceAll(token, mark, i == 0 && prepends ? "" : " ");
+  });
 }
 
 /// "<0xE2>" to 0xE2, or -1.
@@ -87,7 +91,10 @@ int byteOf(const std::string &token) {
     return -1;
   int value = 0;
   for (char c : {token[3], token[4]}) {
-    int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    int digit = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                       : -1;
     if (digit < 0)
       return -1;
     value = value * 16 + digit;
@@ -170,11 +177,14 @@ std::unique_ptr<Decoder> Decoder::fromJson(const Json &json) {
   if (type == "Replace") {
     Pattern pattern = Pattern::fromJson(json.at("pattern"));
     std::string content = json.at("content").get<std::string>();
-    return onEach([pattern, content](const std::string &token, size_t, size_t) { return pattern.replace(token, content); });
+    return onEach(
+        [pattern, content](const std::string &token, size_t, size_t) { return pattern.replace(token, content); });
   }
   if (type == "BPEDecoder") {
     std::string suffix = json.value("suffix", "</w>");
-    return onEach([suffix](const std::string &token, size_t i, size_t count) { return replaceAll(token, suffix, i + 1 == count ? "" : " "); });
+    return onEach([suffix](const std::string &token, size_t i, size_t count) {
+      return replaceAll(token, suffix, i + 1 == count ? "" : " ");
+    });
   }
   throw UserError("the decoder type " + quote(type) + " is not known");
 }

@@ -62,7 +62,9 @@ int Vocabulary::find(std::string_view text) const {
   return found == ids.end() ? -1 : found->second;
 }
 
-const std::string *Vocabulary::text(int id) const { return id < 0 || size_t(id) >= texts.size() ? nullptr : texts[size_t(id)]; }
+const std::string *Vocabulary::text(int id) const {
+  return id < 0 || size_t(id) >= texts.size() ? nullptr : texts[size_t(id)];
+}
 
 std::vector<int> byteTokens(const Vocabulary &vocabulary) {
   std::vector<int> ids(256);
@@ -76,7 +78,9 @@ std::unique_ptr<TokenModel> TokenModel::fromJson(const Json &json) {
   if (json.contains("type") && json["type"].is_string())
     type = json["type"].get<std::string>();
   else // old files leave it to the fields
-    type = json.contains("merges") ? "BPE" : json.contains("vocab") && json["vocab"].is_array() ? "Unigram" : "WordPiece";
+    type = json.contains("merges")                              ? "BPE"
+           : json.contains("vocab") && json["vocab"].is_array() ? "Unigram"
+                                                                : "WordPiece";
   if (type == "BPE")
     return makeBpe(json);
   if (type == "WordPiece")

@@ -1,5 +1,6 @@
 // Takes: the `normalizer` object of tokenizer.json. Gives: a chain of text transformations.
-// What each type means follows the `tokenizers` library; where its documentation is silent, its goldens decide (tests/data/tokenizers).
+// What each type means follows the `tokenizers` library; where its documentation is silent, its goldens decide
+// (tests/data/tokenizers).
 #include "runtime/tokenizer/Normalizer.h"
 
 #include "runtime/Error.h"
@@ -62,8 +63,9 @@ Chars lower(const Chars &chars) {
 }
 
 bool isChinese(char32_t c) {
-  return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) || (c >= 0x2a700 && c <= 0x2b73f) ||
-         (c >= 0x2b740 && c <= 0x2b81f) || (c >= 0x2b920 && c <= 0x2ceaf) || (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
+  return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) ||
+         (c >= 0x2a700 && c <= 0x2b73f) || (c >= 0x2b740 && c <= 0x2b81f) || (c >= 0x2b920 && c <= 0x2ceaf) ||
+         (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
 }
 
 /// BERT's: controls dropped, any white space a space, spaces around CJK ideographs, accents off, lower case.
@@ -95,8 +97,8 @@ Chars nmt(const Chars &chars) {
   for (char32_t c : chars) {
     if ((c >= 1 && c <= 8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f)
       continue;
-    bool space = c == 9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 || (c >= 0x200b && c <= 0x200f) || c == 0x2028 || c == 0x2029 ||
-                 c == 0x2581 || c == 0xfeff || c == 0xfffd;
+    bool space = c == 9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 || (c >= 0x200b && c <= 0x200f) ||
+                 c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd;
     result.push_back(space ? U' ' : c);
   }
   return result;
@@ -136,8 +138,11 @@ std::unique_ptr<Normalizer> Normalizer::fromJson(const Json &json) {
     return sequence;
   }
   if (type == "BertNormalizer") {
-    bool clean = json.value("clean_text", true), chinese = json.value("handle_chinese_chars", true), lowercase = json.value("lowercase", true);
-    bool stripAccents = json.contains("strip_accents") && json["strip_accents"].is_boolean() ? json["strip_accents"].get<bool>() : lowercase;
+    bool clean = json.value("clean_text", true), chinese = json.value("handle_chinese_chars", true),
+         lowercase = json.value("lowercase", true);
+    bool stripAccents = json.contains("strip_accents") && json["strip_accents"].is_boolean()
+                            ? json["strip_accents"].get<bool>()
+                            : lowercase;
     return onChars([=](const Chars &chars) { return bert(chars, clean, chinese, stripAccents, lowercase); });
   }
   if (type == "Prepend") {

@@ -1,8 +1,9 @@
 // Takes: a pattern and a text. Gives: the matches.
 //
-// The library that defines these files uses Oniguruma; PCRE2 agrees on what tokenizers write once \s means the property White_Space
-// (PCRE2 also counts U+180E), so \s and \S are spelled out before compiling. Start optimisations are off: they rescan the text from
-// every position. The match limit grows with the text: enough for any single pass, far too little for catastrophic backtracking.
+// The library that defines these files uses Oniguruma; PCRE2 agrees on what tokenizers write once \s means the property
+// White_Space (PCRE2 also counts U+180E), so \s and \S are spelled out before compiling. Start optimisations are off:
+// they rescan the text from every position. The match limit grows with the text: enough for any single pass, far too
+// little for catastrophic backtracking.
 #include "runtime/tokenizer/Pattern.h"
 
 #include "runtime/Error.h"
@@ -26,7 +27,8 @@ struct Pattern::Compiled {
 
 namespace {
 
-constexpr const char *spaces = "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
+constexpr const char *spaces =
+    "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
 
 /// \s and \S spelled out. Inside a class \S stays PCRE2's, as a complement cannot be spelled there.
 std::string spellSpaces(const std::string &source) {
@@ -80,12 +82,14 @@ Pattern Pattern::regex(const std::string &source) {
   pcre2_compile_context *context = pcre2_compile_context_create(nullptr);
   pcre2_set_parens_nest_limit(context, 100);
   pattern.compiled->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(spelled.data()), spelled.size(),
-                                         PCRE2_UTF | PCRE2_UCP | PCRE2_NO_START_OPTIMIZE | PCRE2_NEVER_BACKSLASH_C, &error, &offset, context);
+                                         PCRE2_UTF | PCRE2_UCP | PCRE2_NO_START_OPTIMIZE | PCRE2_NEVER_BACKSLASH_C,
+                                         &error, &offset, context);
   pcre2_compile_context_free(context);
   if (!pattern.compiled->code) {
     PCRE2_UCHAR message[256];
     pcre2_get_error_message(error, message, sizeof(message));
-    throw UserError("the tokenizer's pattern " + quote(source) + " cannot be compiled: " + reinterpret_cast<char *>(message));
+    throw UserError("the tokenizer's pattern " + quote(source) +
+                    " cannot be compiled: " + reinterpret_cast<char *>(message));
   }
   return pattern;
 }
@@ -111,9 +115,10 @@ std::vector<Pattern::Range> Pattern::split(std::string_view subject) const {
     for (size_t at = 0; !text.empty() && (at = subject.find(text, at)) != std::string_view::npos; at += text.size())
       found(at, at + text.size());
   } else {
-    std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data *)> data(pcre2_match_data_create_from_pattern(compiled->code, nullptr),
-                                                                         pcre2_match_data_free);
-    std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context *)> context(pcre2_match_context_create(nullptr), pcre2_match_context_free);
+    std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data *)> data(
+        pcre2_match_data_create_from_pattern(compiled->code, nullptr), pcre2_match_data_free);
+    std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context *)> context(pcre2_match_context_create(nullptr),
+                                                                                  pcre2_match_context_free);
     // Each single match may look at the whole rest of the text once per alternative.
     uint64_t perMatch = std::min<uint64_t>(UINT32_MAX, uint64_t(subject.size()) * 64 + 1'000'000);
     pcre2_set_match_limit(context.get(), uint32_t(perMatch));

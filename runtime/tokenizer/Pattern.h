@@ -11,8 +11,8 @@
 
 namespace quern::runtime {
 
-/// Finds its matches in valid UTF-8, left to right, without overlaps. Work is bounded in proportion to the text's length: a pattern that
-/// needs more (nested repetitions on hostile text) is a UserError.
+/// Finds its matches in valid UTF-8, left to right, without overlaps. Work is bounded in proportion to the text's
+/// length: a pattern that needs more (nested repetitions on hostile text) is a UserError.
 class Pattern {
 public:
   struct Range {

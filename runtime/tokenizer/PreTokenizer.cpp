@@ -1,5 +1,6 @@
 // Takes: the `pre_tokenizer` object of tokenizer.json. Gives: a chain of splits.
-// Every splitter first marks ranges of the text as matching or not; what becomes of them is the `behavior`, the same for all.
+// Every splitter first marks ranges of the text as matching or not; what becomes of them is the `behavior`, the same
+// for all.
 #include "runtime/tokenizer/PreTokenizer.h"
 
 #include "runtime/Error.h"
@@ -99,7 +100,8 @@ public:
     for (const Piece &piece : pieces)
       for (const Range &range : arrange(find(piece.text), behavior))
         if (range.end > range.begin)
-          result.push_back({piece.text.substr(range.begin, range.end - range.begin), piece.atStart && range.begin == 0});
+          result.push_back(
+              {piece.text.substr(range.begin, range.end - range.begin), piece.atStart && range.begin == 0});
     return result;
   }
 
@@ -136,7 +138,8 @@ private:
   std::function<void(Piece &)> change;
 };
 
-constexpr const char *gpt2Pattern = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+constexpr const char *gpt2Pattern =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 std::unique_ptr<PreTokenizer> makeByteLevel(const Json &json) {
   auto sequence = std::make_unique<Sequence>();
@@ -146,8 +149,9 @@ std::unique_ptr<PreTokenizer> makeByteLevel(const Json &json) {
         piece.text.insert(0, 1, ' ');
     }));
   if (json.value("use_regex", true))
-    sequence->parts.push_back(std::make_unique<Splitter>([pattern = Pattern::regex(gpt2Pattern)](std::string_view text) { return pattern.split(text); },
-                                                         Behavior::Isolated));
+    sequence->parts.push_back(std::make_unique<Splitter>(
+        [pattern = Pattern::regex(gpt2Pattern)](std::string_view text) { return pattern.split(text); },
+        Behavior::Isolated));
   sequence->parts.push_back(std::make_unique<Mapper>([](Piece &piece) { piece.text = toByteChars(piece.text); }));
   return sequence;
 }
@@ -166,8 +170,9 @@ std::unique_ptr<PreTokenizer> makeMetaspace(const Json &json) {
       piece.text.insert(0, mark);
   }));
   if (json.value("split", true))
-    sequence->parts.push_back(std::make_unique<Splitter>([pattern = Pattern::literal(mark)](std::string_view text) { return pattern.split(text); },
-                                                         Behavior::MergedWithNext));
+    sequence->parts.push_back(std::make_unique<Splitter>(
+        [pattern = Pattern::literal(mark)](std::string_view text) { return pattern.split(text); },
+        Behavior::MergedWithNext));
   return sequence;
 }
 
@@ -201,7 +206,9 @@ std::unique_ptr<PreTokenizer> makeSplit(const Json &json) {
       parseBehavior(json.at("behavior").get<std::string>()));
 }
 
-bool isBertPunctuation(char32_t c) { return isAsciiPunctuation(c) || isPunctuation(c); }
+bool isBertPunctuation(char32_t c) {
+  return isAsciiPunctuation(c) || isPunctuation(c);
+}
 
 } // namespace
 

@@ -1,8 +1,9 @@
 // Takes: SentencePiece's precompiled character map. Gives: a normalizer.
 //
-// The blob: the byte length of a double array (uint32), the array (darts-clone units), then zero-terminated replacement texts; the
-// array's values are offsets into them. Clusters of up to five bytes are looked up whole, and the *shortest* entry that begins the
-// cluster replaces all of it; that is what the reference library does, and the goldens hold it to it.
+// The blob: the byte length of a double array (uint32), the array (darts-clone units), then zero-terminated replacement
+// texts; the array's values are offsets into them. Clusters of up to five bytes are looked up whole, and the *shortest*
+// entry that begins the cluster replaces all of it; that is what the reference library does, and the goldens hold it to
+// it.
 #include "runtime/Error.h"
 #include "runtime/tokenizer/Normalizer.h"
 #include "runtime/tokenizer/Unicode.h"
@@ -97,7 +98,8 @@ private:
         return std::nullopt;
       if (leaf) {
         size_t begin = units[node] & 0x7fffffff;
-        if (begin >= texts.size() || (static_cast<unsigned char>(texts[begin]) & 0xc0) == 0x80) // never half a character
+        if (begin >= texts.size() ||
+            (static_cast<unsigned char>(texts[begin]) & 0xc0) == 0x80) // never half a character
           return std::nullopt;
         return std::string_view(texts).substr(begin, texts.find('\0', begin) - begin);
       }

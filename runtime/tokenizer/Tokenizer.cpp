@@ -1,7 +1,8 @@
 // Takes: tokenizer.json. Gives: encode and decode.
 //
-// The order of steps is the library's: added tokens are cut out of the raw text, each stretch between is normalized, then the added tokens
-// with `normalized` are cut out of that, then comes splitting into words, then the model, then the template.
+// The order of steps is the library's: added tokens are cut out of the raw text, each stretch between is normalized,
+// then the added tokens with `normalized` are cut out of that, then comes splitting into words, then the model, then
+// the template.
 #include "runtime/tokenizer/Tokenizer.h"
 
 #include "runtime/Error.h"
@@ -79,7 +80,9 @@ void Tokenizer::readPostProcessor(const Json &json) {
   }
 }
 
-std::vector<int> Tokenizer::encode(std::string_view raw, bool withSpecial) const { return encode(raw, withSpecial, SIZE_MAX); }
+std::vector<int> Tokenizer::encode(std::string_view raw, bool withSpecial) const {
+  return encode(raw, withSpecial, SIZE_MAX);
+}
 
 std::vector<int> Tokenizer::encode(std::string_view raw, bool withSpecial, size_t longest) const {
   std::string text = repairUtf8(raw);
@@ -153,6 +156,8 @@ int Tokenizer::findToken(std::string_view text) const {
   return token ? token->id : model->vocabulary().find(text);
 }
 
-int Tokenizer::size() const { return largestId + 1; }
+int Tokenizer::size() const {
+  return largestId + 1;
+}
 
 } // namespace quern::runtime

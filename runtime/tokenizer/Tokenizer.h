@@ -18,12 +18,12 @@ namespace quern::runtime {
 
 class Tokenizer {
 public:
-  /// The content of a tokenizer.json; `label` is for messages. Throws UserError for anything it cannot follow to the letter: a
-  /// tokenizer that is nearly right gives a model nearly right texts, which nobody notices.
+  /// The content of a tokenizer.json; `label` is for messages. Throws UserError for anything it cannot follow to the
+  /// letter: a tokenizer that is nearly right gives a model nearly right texts, which nobody notices.
   static Tokenizer parse(std::string_view json, const std::string &label);
 
-  /// The numbers of a text (any bytes: invalid UTF-8 counts as U+FFFD). With `special`, the template's tokens ("<s>") are put around.
-  /// Time is linear in the text up to a logarithm.
+  /// The numbers of a text (any bytes: invalid UTF-8 counts as U+FFFD). With `special`, the template's tokens ("<s>")
+  /// are put around. Time is linear in the text up to a logarithm.
   std::vector<int> encode(std::string_view text, bool special) const;
   /// The same, cut so that with the template's tokens at most `longest` remain.
   std::vector<int> encode(std::string_view text, bool special, size_t longest) const;
@@ -68,9 +68,9 @@ public:
 
 private:
   const Tokenizer &tokenizer;
-  std::vector<int> window;   // the last tokens; those before `shown` have been given out
+  std::vector<int> window; // the last tokens; those before `shown` have been given out
   size_t shown = 0;
-  std::string shownText;     // of the first `shown` tokens of the window
+  std::string shownText; // of the first `shown` tokens of the window
   std::string emit(const std::string &text);
 };
 

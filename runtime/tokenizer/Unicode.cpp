@@ -1,6 +1,6 @@
 // Takes: text. Gives: characters, their properties and normal forms, on top of utf8proc.
-// Why not utf8proc_map for normal forms: it sorts marks by exchanging neighbours, which is quadratic in a long run of them, and a stranger
-// may send ten million.
+// Why not utf8proc_map for normal forms: it sorts marks by exchanging neighbours, which is quadratic in a long run of
+// them, and a stranger may send ten million.
 #include "runtime/tokenizer/Unicode.h"
 
 #include "runtime/Error.h"
@@ -57,8 +57,8 @@ std::string toUtf8(const std::vector<char32_t> &chars) {
 
 namespace {
 
-/// Looks at one character: its length if valid, else 0 and how many bytes are surely wrong together (0: the text ends too early,
-/// though what is there could go on).
+/// Looks at one character: its length if valid, else 0 and how many bytes are surely wrong together (0: the text ends
+/// too early, though what is there could go on).
 size_t checkChar(std::string_view text, size_t at, size_t &wrong) {
   auto byte = [&](size_t i) { return static_cast<unsigned char>(text[at + i]); };
   unsigned char first = byte(0);
@@ -124,8 +124,8 @@ std::string repairUtf8(std::string_view text) {
 }
 
 bool isWhiteSpace(char32_t c) {
-  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
-         c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
+         c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 bool isPunctuation(char32_t c) {
@@ -142,7 +142,9 @@ bool isNumber(char32_t c) {
   return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
 }
 
-bool isMarkNonspacing(char32_t c) { return utf8proc_category(utf8proc_int32_t(c)) == UTF8PROC_CATEGORY_MN; }
+bool isMarkNonspacing(char32_t c) {
+  return utf8proc_category(utf8proc_int32_t(c)) == UTF8PROC_CATEGORY_MN;
+}
 
 bool isMark(char32_t c) {
   utf8proc_category_t category = utf8proc_category(utf8proc_int32_t(c));
@@ -156,8 +158,8 @@ bool isControlOrFormat(char32_t c) {
 
 bool isWordCharacter(char32_t c) {
   utf8proc_category_t category = utf8proc_category(utf8proc_int32_t(c));
-  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) || category == UTF8PROC_CATEGORY_PC || c == 0x200c ||
-         c == 0x200d || (c >= 0x24b6 && c <= 0x24e9);
+  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) || category == UTF8PROC_CATEGORY_PC ||
+         c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9);
 }
 
 void appendLower(std::vector<char32_t> &result, char32_t c) {
@@ -188,7 +190,8 @@ std::vector<char32_t> decompose(const std::vector<char32_t> &chars, bool compati
     while (end < result.size() && rank(result[end]) != 0)
       ++end;
     if (end - i > 1)
-      std::stable_sort(result.begin() + i, result.begin() + end, [&](char32_t a, char32_t b) { return rank(a) < rank(b); });
+      std::stable_sort(result.begin() + i, result.begin() + end,
+                       [&](char32_t a, char32_t b) { return rank(a) < rank(b); });
     i = std::max(end, i + 1);
   }
   return result;
@@ -197,8 +200,9 @@ std::vector<char32_t> decompose(const std::vector<char32_t> &chars, bool compati
 std::vector<char32_t> compose(std::vector<char32_t> chars) {
   static_assert(sizeof(char32_t) == sizeof(utf8proc_int32_t));
   chars.push_back(0); // utf8proc may write one more
-  utf8proc_ssize_t length = utf8proc_normalize_utf32(reinterpret_cast<utf8proc_int32_t *>(chars.data()), utf8proc_ssize_t(chars.size() - 1),
-                                                     utf8proc_option_t(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+  utf8proc_ssize_t length =
+      utf8proc_normalize_utf32(reinterpret_cast<utf8proc_int32_t *>(chars.data()), utf8proc_ssize_t(chars.size() - 1),
+                               utf8proc_option_t(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
   if (length < 0)
     throw UserError("text cannot be normalized");
   chars.resize(size_t(length));

@@ -11,7 +11,9 @@
 namespace quern::runtime {
 
 /// Bytes of the character that begins with this byte of valid UTF-8.
-inline size_t utf8Length(unsigned char first) { return first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4; }
+inline size_t utf8Length(unsigned char first) {
+  return first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+}
 /// The character at `at` of valid UTF-8; moves `at` behind it.
 char32_t nextChar(std::string_view text, size_t &at);
 void appendChar(std::string &text, char32_t c);
@@ -25,14 +27,14 @@ bool isValidUtf8(std::string_view text);
 /// Each maximal invalid part becomes one U+FFFD (Unicode 15, section 3.9).
 std::string repairUtf8(std::string_view text);
 
-bool isWhiteSpace(char32_t c);        // property White_Space
-bool isPunctuation(char32_t c);       // general category P
+bool isWhiteSpace(char32_t c);  // property White_Space
+bool isPunctuation(char32_t c); // general category P
 bool isAsciiPunctuation(char32_t c);
-bool isNumber(char32_t c);            // category N
-bool isMarkNonspacing(char32_t c);    // category Mn
-bool isMark(char32_t c);              // category M
-bool isControlOrFormat(char32_t c);   // categories Cc and Cf
-bool isWordCharacter(char32_t c);     // \w of UTS 18: letters, marks, digits, connectors, joiners
+bool isNumber(char32_t c);          // category N
+bool isMarkNonspacing(char32_t c);  // category Mn
+bool isMark(char32_t c);            // category M
+bool isControlOrFormat(char32_t c); // categories Cc and Cf
+bool isWordCharacter(char32_t c);   // \w of UTS 18: letters, marks, digits, connectors, joiners
 /// Full lower case of one character, without context.
 void appendLower(std::vector<char32_t> &result, char32_t c);
 

@@ -1,5 +1,6 @@
-// Takes: a word. Gives: its most likely cut into tokens under a unigram language model (Kudo 2018), by dynamic programming from left to right;
-// of equal paths the one found first stays. A character that begins no token costs the worst score less 10; neighbours of that kind fuse.
+// Takes: a word. Gives: its most likely cut into tokens under a unigram language model (Kudo 2018), by dynamic
+// programming from left to right; of equal paths the one found first stays. A character that begins no token costs the
+// worst score less 10; neighbours of that kind fuse.
 #include "runtime/Error.h"
 #include "runtime/tokenizer/ByteTrie.h"
 #include "runtime/tokenizer/Model.h"
@@ -106,7 +107,8 @@ private:
       ids.push_back(id);
       return;
     }
-    if (byteFallback && std::all_of(text.begin(), text.end(), [&](char c) { return bytes[static_cast<unsigned char>(c)] >= 0; })) {
+    if (byteFallback &&
+        std::all_of(text.begin(), text.end(), [&](char c) { return bytes[static_cast<unsigned char>(c)] >= 0; })) {
       for (char c : text)
         ids.push_back(bytes[static_cast<unsigned char>(c)]);
       return;
@@ -119,6 +121,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<TokenModel> makeUnigram(const nlohmann::json &json) { return std::make_unique<Unigram>(json); }
+std::unique_ptr<TokenModel> makeUnigram(const nlohmann::json &json) {
+  return std::make_unique<Unigram>(json);
+}
 
 } // namespace quern::runtime

@@ -1,4 +1,5 @@
-// Takes: a word. Gives: its tokens by WordPiece (Devlin et al. 2018): the longest piece of the vocabulary first, then again from where it ends.
+// Takes: a word. Gives: its tokens by WordPiece (Devlin et al. 2018): the longest piece of the vocabulary first, then
+// again from where it ends.
 #include "runtime/Error.h"
 #include "runtime/tokenizer/Model.h"
 #include "runtime/tokenizer/Unicode.h"
@@ -65,6 +66,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<TokenModel> makeWordPiece(const nlohmann::json &json) { return std::make_unique<WordPiece>(json); }
+std::unique_ptr<TokenModel> makeWordPiece(const nlohmann::json &json) {
+  return std::make_unique<WordPiece>(json);
+}
 
 } // namespace quern::runtime

@@ -68,11 +68,13 @@ protected:
 };
 
 TEST_F(ToyTest, GeneratesTheSameThroughTheCacheAndAnew) {
-  for (std::vector<int> prompt : {std::vector<int>{3}, {1, 2, 3}, {5, 4, 3, 2, 1, 0, 9}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}) {
+  for (std::vector<int> prompt :
+       {std::vector<int>{3}, {1, 2, 3}, {5, 4, 3, 2, 1, 0, 9}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}) {
     // Up to 8 tokens and beyond: the epoch flips in the middle of some of these.
     std::vector<int> want = expected(prompt, 9);
     for (const char *how : {"--json", "--no-cache"}) {
-      Answer answer = run(toyDecoder, {"generate", "--weights", weights, "--tokens", list(prompt), "-n", "9", "--json", how});
+      Answer answer =
+          run(toyDecoder, {"generate", "--weights", weights, "--tokens", list(prompt), "-n", "9", "--json", how});
       ASSERT_EQ(answer.status, 0) << answer.err;
       EXPECT_EQ(Json::parse(answer.out)["tokens"].get<std::vector<int>>(), want) << how;
     }
@@ -119,23 +121,26 @@ TEST_F(ToyTest, WritesTextWithATokenizer) {
   std::string want = "a b c";
   for (int token : made)
     want += std::string(" ") + char('a' + token);
-  EXPECT_EQ(run(toyDecoder, {"generate", "--weights", weights, "-p", "a b c", "-n", "4", "--eos", "ignore"}).out, want + "\n");
-  Answer json = run(toyDecoder, {"generate", "--weights", weights, "--tokenizer", tokenizer, "-p", "a b c", "-n", "4", "--json", "--eos", "ignore"});
+  EXPECT_EQ(run(toyDecoder, {"generate", "--weights", weights, "-p", "a b c", "-n", "4", "--eos", "ignore"}).out,
+            want + "\n");
+  Answer json = run(toyDecoder, {"generate", "--weights", weights, "--tokenizer", tokenizer, "-p", "a b c", "-n", "4",
+                                 "--json", "--eos", "ignore"});
   EXPECT_EQ(Json::parse(json.out)["text"].get<std::string>(), want.substr(5));
 }
 
 TEST_F(ToyTest, GeneratesFromASource) {
   Answer cached = run(toyPair, {"generate", "--weights", weights, "--tokens", "3,1,4,1,5", "-n", "6", "--json"});
   ASSERT_EQ(cached.status, 0) << cached.err;
-  Answer anew = run(toyPair, {"generate", "--weights", weights, "--tokens", "3,1,4,1,5", "-n", "6", "--json", "--no-cache"});
+  Answer anew =
+      run(toyPair, {"generate", "--weights", weights, "--tokens", "3,1,4,1,5", "-n", "6", "--json", "--no-cache"});
   EXPECT_EQ(cached.out, anew.out);
   EXPECT_EQ(Json::parse(cached.out)["tokens"].size(), 6u);
 }
 
 TEST_F(ToyTest, SamplesTheSameForASeed) {
   auto sample = [&](const char *seed) {
-    return run(toyDecoder, {"generate", "--weights", weights, "--tokens", "1,2", "-n", "12", "--temp", "1", "--top-k", "8", "--top-p", "0.95",
-                            "--min-p", "0.01", "--seed", seed, "--json"})
+    return run(toyDecoder, {"generate", "--weights", weights, "--tokens", "1,2", "-n", "12", "--temp", "1", "--top-k",
+                            "8", "--top-p", "0.95", "--min-p", "0.01", "--seed", seed, "--json"})
         .out;
   };
   EXPECT_EQ(sample("1"), sample("1"));
@@ -165,7 +170,8 @@ TEST_F(ToyTest, EvaluatesByName) {
 
 TEST_F(ToyTest, EvaluatesEncoderAndDecoder) {
   std::vector<int32_t> source = {1, 2, 3, 4, 5}, target = {2, 7, 8};
-  writeSafetensors(input, {{"tokens", Dtype::I32, {1, 5}, source.data()}, {"target", Dtype::I32, {1, 3}, target.data()}});
+  writeSafetensors(input,
+                   {{"tokens", Dtype::I32, {1, 5}, source.data()}, {"target", Dtype::I32, {1, 3}, target.data()}});
   Answer answer = eval(toyPair);
   ASSERT_EQ(answer.status, 0) << answer.err;
   auto results = readSafetensors(MappedFile::open(output));
@@ -237,7 +243,8 @@ TEST_F(ToyTest, RefusesWithOneClearMessage) {
   cases.push_back({run(toyDecoder, {"embed", "--weights", weights, "a"}), {"no function goes from tokens"}});
   cases.push_back({run(toyDecoder, {"generat"}), {"'generat'", "did you mean generate?"}});
   cases.push_back({run(toyDecoder, {}), {"usage"}});
-  cases.push_back({run(toyDecoder, {"generate", "--tokens", "1", "--weights", "/nowhere.safetensors"}), {"/nowhere.safetensors", "No such file"}});
+  cases.push_back({run(toyDecoder, {"generate", "--tokens", "1", "--weights", "/nowhere.safetensors"}),
+                   {"/nowhere.safetensors", "No such file"}});
   writeInput("words", Dtype::I32, {1, 2}, bad.data());
   cases.push_back({eval(toyDecoder), {"'words'", "'tokens' is missing", "tokens: int[B, T]"}});
   writeInput("tokens", Dtype::I32, {1, 2}, bad.data());
@@ -252,8 +259,10 @@ TEST_F(ToyTest, RefusesWithOneClearMessage) {
   writeInput("tokens", Dtype::I32, {1, 2}, bad.data());
   bad[1] = 2;
   writeInput("tokens", Dtype::I32, {1, 2}, bad.data());
-  cases.push_back({run(toyDecoder, {"eval", "--weights", weights, "--input", input, "--output", "/dev/full"}), {"/dev/full", "No space left"}});
-  cases.push_back({run(toyDecoder, {"eval", "--weights", weights, "--input", input, "--output", "/no/such/out"}), {"/no/such/out"}});
+  cases.push_back({run(toyDecoder, {"eval", "--weights", weights, "--input", input, "--output", "/dev/full"}),
+                   {"/dev/full", "No space left"}});
+  cases.push_back({run(toyDecoder, {"eval", "--weights", weights, "--input", input, "--output", "/no/such/out"}),
+                   {"/no/such/out"}});
   for (const Case &one : cases) {
     EXPECT_EQ(one.answer.status, 1) << one.answer.err;
     EXPECT_TRUE(one.answer.out.empty());
@@ -263,14 +272,16 @@ TEST_F(ToyTest, RefusesWithOneClearMessage) {
 }
 
 TEST_F(ToyTest, StopsWhereThePositionsEnd) {
-  Answer answer = run(toyDecoder, {"generate", "--weights", weights, "--tokens", list(std::vector<int>(20, 1)), "-n", "50", "--json"});
+  Answer answer = run(
+      toyDecoder, {"generate", "--weights", weights, "--tokens", list(std::vector<int>(20, 1)), "-n", "50", "--json"});
   EXPECT_EQ(answer.status, 0);
   EXPECT_EQ(Json::parse(answer.out)["tokens"].size(), 5u); // the last one needs no position
   EXPECT_THAT(answer.err, HasSubstr("24 positions"));
 }
 
 TEST(Processor, MissingFeaturesAreASentence) {
-  static const char text[] = R"({"quern": 1, "model": "old", "cpu": ["sse2", "warpdrive"], "symbols": [], "functions": []})";
+  static const char text[] =
+      R"({"quern": 1, "model": "old", "cpu": ["sse2", "warpdrive"], "symbols": [], "functions": []})";
   quern_program_table table = {QUERN_ABI_VERSION, 0, text, sizeof(text) - 1, nullptr};
   Answer answer = run(table, {"generate", "--tokens", "1"});
   EXPECT_EQ(answer.status, 2);

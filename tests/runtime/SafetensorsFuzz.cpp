@@ -1,4 +1,5 @@
-// libFuzzer: any bytes as a safetensors file. What is accepted must be readable to its last byte; all else is a UserError.
+// libFuzzer: any bytes as a safetensors file. What is accepted must be readable to its last byte; all else is a
+// UserError.
 #include "runtime/Error.h"
 #include "runtime/Safetensors.h"
 

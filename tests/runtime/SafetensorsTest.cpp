@@ -1,8 +1,8 @@
 // The safetensors reader against files that lie, and the writer against disks that are full.
+#include "runtime/Safetensors.h"
 #include "runtime/AtomicFile.h"
 #include "runtime/Checkpoint.h"
 #include "runtime/Error.h"
-#include "runtime/Safetensors.h"
 #include "tests/runtime/TestData.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,11 @@ std::string complaint(const std::string &bytes) {
 
 TEST(Safetensors, ReadsWhatTheFormatAllows) {
   EXPECT_EQ(complaint(file("{}", 0)), "");
-  EXPECT_EQ(complaint(file(R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,1],"data_offsets":[4,12]},"b":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}   )", 12)), "");
+  EXPECT_EQ(
+      complaint(file(
+          R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,1],"data_offsets":[4,12]},"b":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}   )",
+          12)),
+      "");
   EXPECT_EQ(complaint(file(R"({"a":{"dtype":"F32","shape":[0,5],"data_offsets":[0,0]}})", 0)), "");
   EXPECT_EQ(complaint(file(R"({"a":{"data_offsets":[0,3],"shape":[3],"dtype":"F8_E4M3"}})", 3)), "");
 }
@@ -73,8 +77,14 @@ TEST(Safetensors, NamesWhatIsWrong) {
       {file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4), "cut short"},
       {file(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8), "hole"},
       {file(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8), "belong to none"},
-      {file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 12), "overlaps"},
-      {file(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8), "twice"},
+      {file(
+           R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
+           12),
+       "overlaps"},
+      {file(
+           R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+           8),
+       "twice"},
       {file(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296,4],"data_offsets":[0,0]}})", 0), "64 bits"},
       {file(R"({"a":{"dtype":"F64","shape":[9223372036854775807],"data_offsets":[0,0]}})", 0), "64 bits"},
       {file(R"({"a":{"dtype":"F32","shape":[18446744073709551616],"data_offsets":[0,0]}})", 0), "no integer"},
@@ -182,7 +192,9 @@ TEST(Checkpoint, OpensShards) {
   EXPECT_EQ(folder.tensors.size(), index.tensors.size());
   EXPECT_GT(folder.tensors.size(), 10u);
   std::string path = temporaryPath("x.safetensors.index.json");
-  for (const auto &[text, says] : {std::pair{"{", "no valid index"}, {R"({"weight_map":{"a":"../b"}})", "no file beside it"}, {R"({"weight_map":{"a":"gone.safetensors"}})", "gone.safetensors"}}) {
+  for (const auto &[text, says] : {std::pair{"{", "no valid index"},
+                                   {R"({"weight_map":{"a":"../b"}})", "no file beside it"},
+                                   {R"({"weight_map":{"a":"gone.safetensors"}})", "gone.safetensors"}}) {
     writeText(path, text);
     try {
       Checkpoint::open(path);

@@ -28,7 +28,9 @@ std::string temporaryPath(const std::string &name) {
   return folder.path + "/" + name;
 }
 
-nlohmann::json readJson(const std::string &path) { return nlohmann::json::parse(readFile(path)); }
+nlohmann::json readJson(const std::string &path) {
+  return nlohmann::json::parse(readFile(path));
+}
 
 void writeText(const std::string &path, const std::string &content) {
   std::ofstream(path, std::ios::binary) << content;

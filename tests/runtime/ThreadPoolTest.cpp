@@ -1,10 +1,10 @@
 // The pool, the hooks that kernels call, and the small parts: sizes, processor features, the description.
+#include "runtime/ThreadPool.h"
 #include "runtime/CpuFeatures.h"
 #include "runtime/Description.h"
 #include "runtime/Error.h"
 #include "runtime/HalideHooks.h"
 #include "runtime/Options.h"
-#include "runtime/ThreadPool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -68,10 +68,11 @@ TEST(ThreadPool, SeveralCallers) {
 
 TEST(ThreadPool, PassesErrorsOn) {
   ThreadPool pool(3);
-  EXPECT_THROW(pool.forEach(100, [](int i) {
-    if (i == 42)
-      throw UserError("no");
-  }),
+  EXPECT_THROW(pool.forEach(100,
+                            [](int i) {
+                              if (i == 42)
+                                throw UserError("no");
+                            }),
                UserError);
   auto task = [](void *, int index, uint8_t *) { return index == 5 ? -7 : 0; };
   EXPECT_EQ(pool.parallelFor(nullptr, task, 0, 10, nullptr), -7);
@@ -111,7 +112,8 @@ TEST(HalideHooks, LoopsAndScratch) {
   std::thread([&] { // freed by another thread than the maker
     for (void *block : blocks)
       halide_free(nullptr, block);
-  }).join();
+  })
+      .join();
   halide_free(nullptr, nullptr);
   EXPECT_EQ(halide_malloc(nullptr, SIZE_MAX - 5), nullptr);
 }
@@ -149,9 +151,12 @@ TEST(Options, NamesEverySlip) {
   };
   EXPECT_EQ(parsed({"--seed=3", "-n", "4", "--json"}).integer("-n", 0, 0, 10), 4);
   EXPECT_TRUE(parsed({"--json"}).has("--json"));
-  const std::pair<std::vector<std::string>, const char *> cases[] = {{{"--sed", "1"}, "did you mean --seed?"}, {{"-n"}, "needs a value"},
-                                                                     {{"-n", "11"}, "'11'"},                   {{"-n", "x"}, "'x'"},
-                                                                     {{"--json=1"}, "takes no value"},         {{"word"}, "'word'"},
+  const std::pair<std::vector<std::string>, const char *> cases[] = {{{"--sed", "1"}, "did you mean --seed?"},
+                                                                     {{"-n"}, "needs a value"},
+                                                                     {{"-n", "11"}, "'11'"},
+                                                                     {{"-n", "x"}, "'x'"},
+                                                                     {{"--json=1"}, "takes no value"},
+                                                                     {{"word"}, "'word'"},
                                                                      {{"--seed", "nan"}, "'nan'"}};
   for (const auto &[arguments, says] : cases) {
     try {
@@ -164,10 +169,14 @@ TEST(Options, NamesEverySlip) {
 }
 
 TEST(Description, RefusesWhatCannotBe) {
-  for (const char *text : {"", "[]", "{}", R"({"quern": 2})", R"({"quern": 1, "symbols": 3})", R"({"quern": 1, "functions": [{"inputs": [{"kind": "complex"}]}]})",
-                           R"({"quern": 1, "parameters": [{"names": [], "shape": [1]}]})", R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [0]}]})",
-                           R"({"quern": 1, "slots": [{"turns": [[0]], "layout": {"kind": "dense"}}]})",
-                           R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [4]}], "slots": [{"turns": [[0]], "layout": {"kind": "packed",
+  for (
+      const char *text :
+      {"", "[]", "{}", R"({"quern": 2})", R"({"quern": 1, "symbols": 3})",
+       R"({"quern": 1, "functions": [{"inputs": [{"kind": "complex"}]}]})",
+       R"({"quern": 1, "parameters": [{"names": [], "shape": [1]}]})",
+       R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [0]}]})",
+       R"({"quern": 1, "slots": [{"turns": [[0]], "layout": {"kind": "dense"}}]})",
+       R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [4]}], "slots": [{"turns": [[0]], "layout": {"kind": "packed",
                                "outer": 2, "inner": 3, "outer_stride": 3, "inner_stride": 1, "tile": 8}}]})"})
     EXPECT_THROW(Description::parse(text), UserError) << text;
 }

@@ -1,7 +1,7 @@
 // Tokenizers against what the reference libraries did (tests/data/tokenizers), and against hostile files and texts.
+#include "runtime/tokenizer/Tokenizer.h"
 #include "runtime/Checkpoint.h"
 #include "runtime/Error.h"
-#include "runtime/tokenizer/Tokenizer.h"
 #include "runtime/tokenizer/Unicode.h"
 #include "tests/runtime/TestData.h"
 
@@ -83,7 +83,8 @@ TEST_P(TokenizerGolden, StreamsWholeCharactersThatJoinToTheText) {
 TEST_P(TokenizerGolden, SurvivesAMegabyteOfEachKind) {
   Tokenizer tokenizer = open(std::string("tokenizers/") + GetParam() + "/tokenizer.json");
   std::vector<std::string> texts;
-  for (std::string part : {"a", " ", "\n", "\xcc\x81\xcc\xa3", "\xf0\x9f\x98\x80", "\xff", "ab ", "'s", "1", " \n", "\xe2\x96\x81", "<"}) {
+  for (std::string part :
+       {"a", " ", "\n", "\xcc\x81\xcc\xa3", "\xf0\x9f\x98\x80", "\xff", "ab ", "'s", "1", " \n", "\xe2\x96\x81", "<"}) {
     std::string text;
     while (text.size() < 1'000'000)
       text += part;
@@ -98,7 +99,8 @@ TEST_P(TokenizerGolden, SurvivesAMegabyteOfEachKind) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TokenizerGolden, testing::Values("gpt2-bpe", "llama3-bpe", "llama2-spm", "t5-unigram", "bert-wordpiece"),
+INSTANTIATE_TEST_SUITE_P(All, TokenizerGolden,
+                         testing::Values("gpt2-bpe", "llama3-bpe", "llama2-spm", "t5-unigram", "bert-wordpiece"),
                          [](const auto &info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -12,7 +12,8 @@ static const std::vector<Tokenizer> &tokenizers() {
     std::vector<Tokenizer> result;
     const char *folder = std::getenv("QUERN_TEST_DATA");
     for (const char *name : {"gpt2-bpe", "llama3-bpe", "llama2-spm", "t5-unigram", "bert-wordpiece"}) {
-      std::string path = std::string(folder ? folder : QUERN_TEST_DATA_DEFAULT) + "/tokenizers/" + name + "/tokenizer.json";
+      std::string path =
+          std::string(folder ? folder : QUERN_TEST_DATA_DEFAULT) + "/tokenizers/" + name + "/tokenizer.json";
       result.push_back(Tokenizer::parse(readFile(path), path));
     }
     return result;

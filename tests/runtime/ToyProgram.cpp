@@ -15,9 +15,13 @@ constexpr int V = 16, D = 4, tile = 8;
 enum Symbol { B, S, T, Cap, Past };
 enum Slot { Words, Head, Scale };
 
-const float *slot(const quern_call *call, int number) { return static_cast<const float *>(call->slots[number][0]); }
+const float *slot(const quern_call *call, int number) {
+  return static_cast<const float *>(call->slots[number][0]);
+}
 
-float stretch(int64_t total) { return total > 8 ? 2.0f : 1.0f; }
+float stretch(int64_t total) {
+  return total > 8 ? 2.0f : 1.0f;
+}
 
 /// Fills the cache with the new rows and gives the mean up to position `t` of row `b`.
 void meanUpTo(const quern_call *call, int64_t b, int64_t t, float *result) {
@@ -108,21 +112,27 @@ int32_t allTrue(const quern_call *call) {
   return 0;
 }
 
-int64_t someBytes(const int64_t *) { return D * sizeof(float); }
-int64_t keptBytes(const int64_t *sizes) { return sizes[B] * D * int64_t(sizeof(float)); }
-uint64_t epoch(const int64_t *sizes) { return sizes[Past] + sizes[T] > 8; }
+int64_t someBytes(const int64_t *) {
+  return D * sizeof(float);
+}
+int64_t keptBytes(const int64_t *sizes) {
+  return sizes[B] * D * int64_t(sizeof(float));
+}
+uint64_t epoch(const int64_t *sizes) {
+  return sizes[Past] + sizes[T] > 8;
+}
 
-#define PARAMETERS \
-  R"("parameters": [{"names": ["old.words", "words"], "shape": [16, 4], "at": "toy.quern:3:5"}, )" \
-  R"({"names": ["head"], "shape": [4, 16], "at": "toy.quern:4:5", "init": {"kind": "uniform", "value": 0.5}}, )" \
-  R"({"names": ["scale"], "shape": [4], "at": "toy.quern:5:5", "init": {"kind": "ones"}}], )" \
-  R"("slots": [{"turns": [[0]], "layout": {"kind": "dense"}}, )" \
+#define PARAMETERS                                                                                                                 \
+  R"("parameters": [{"names": ["old.words", "words"], "shape": [16, 4], "at": "toy.quern:3:5"}, )"                                 \
+  R"({"names": ["head"], "shape": [4, 16], "at": "toy.quern:4:5", "init": {"kind": "uniform", "value": 0.5}}, )"                   \
+  R"({"names": ["scale"], "shape": [4], "at": "toy.quern:5:5", "init": {"kind": "ones"}}], )"                                      \
+  R"("slots": [{"turns": [[0]], "layout": {"kind": "dense"}}, )"                                                                   \
   R"({"turns": [[1]], "layout": {"kind": "packed", "outer": 16, "inner": 4, "outer_stride": 1, "inner_stride": 16, "tile": 8}}, )" \
-  R"({"turns": [[2]], "layout": {"kind": "dense"}}], )" \
+  R"({"turns": [[2]], "layout": {"kind": "dense"}}], )"                                                                            \
   R"("ignore": ["*.inv_freq"], "cpu": ["sse2"], "symbols": ["B", "S", "T", "cap", "past"], "batch": "B", "time": "T", )"
-#define CACHE \
-  R"("states": [{"name": "x", "kind": "real", "dims": ["B", "cap", 4]}], )" \
-  R"("limits": [{"symbol": "T", "plus_past": true, "at_most": 24, "at": "toy.quern:9:3", "name": "P"}], )" \
+#define CACHE                                                                                                          \
+  R"("states": [{"name": "x", "kind": "real", "dims": ["B", "cap", 4]}], )"                                            \
+  R"("limits": [{"symbol": "T", "plus_past": true, "at_most": 24, "at": "toy.quern:9:3", "name": "P"}], )"             \
   R"("checks": [{"at": "toy.quern:7:2", "message": "the word 13 twice brings bad luck"}], )"
 constexpr char decoderText[] = R"({"quern": 1, "model": "toy", "spec": "toy.quern", )" PARAMETERS CACHE R"(
    "file_config": {"bos_token_id": 1, "eos_token_id": [15], "max_position_embeddings": 24},
@@ -150,15 +160,23 @@ constexpr char encoderText[] = R"({"quern": 1, "model": "toy encoder", "spec": "
       "outputs": [{"name": "logits", "kind": "real", "dims": ["B", 4]}]},
      {"name": "forward.default.mask", "role": "default", "inputs": [], "outputs": [{"name": "mask", "kind": "bool", "dims": ["B", "T"]}]}]})";
 
-constexpr quern_entry decoderEntries[] = {{decode<false, false>, someBytes, someBytes, epoch}, {decode<true, false>, someBytes, someBytes, epoch}};
+constexpr quern_entry decoderEntries[] = {{decode<false, false>, someBytes, someBytes, epoch},
+                                          {decode<true, false>, someBytes, someBytes, epoch}};
 constexpr quern_entry pairEntries[] = {{encode, someBytes, someBytes, nullptr},
                                        {decode<false, true>, someBytes, keptBytes, nullptr},
                                        {decode<true, true>, someBytes, keptBytes, nullptr}};
-constexpr quern_entry encoderEntries[] = {{embed, someBytes, someBytes, nullptr}, {allTrue, someBytes, someBytes, nullptr}};
+constexpr quern_entry encoderEntries[] = {{embed, someBytes, someBytes, nullptr},
+                                          {allTrue, someBytes, someBytes, nullptr}};
 
-float word(int v, int d) { return float((v * 7 + d * 5) % 11 - 5) / 4; }
-float head(int d, int v) { return float((v * 5 + d * 3 + v * d) % 13 - 6) / 3; }
-float scale(int d) { return 1 + float(d) / 4; }
+float word(int v, int d) {
+  return float((v * 7 + d * 5) % 11 - 5) / 4;
+}
+float head(int d, int v) {
+  return float((v * 5 + d * 3 + v * d) % 13 - 6) / 3;
+}
+float scale(int d) {
+  return 1 + float(d) / 4;
+}
 
 } // namespace
 
@@ -196,12 +214,15 @@ std::string writeToyWeights() {
   for (int d = 0; d < D; ++d)
     scales.push_back(scale(d));
   std::string path = temporaryPath("toy.safetensors");
-  writeSafetensors(path, {{"words", Dtype::F32, {V, D}, words.data()}, {"head", Dtype::F32, {D, V}, heads.data()}, {"scale", Dtype::F32, {D}, scales.data()}});
+  writeSafetensors(path, {{"words", Dtype::F32, {V, D}, words.data()},
+                          {"head", Dtype::F32, {D, V}, heads.data()},
+                          {"scale", Dtype::F32, {D}, scales.data()}});
   return path;
 }
 
 std::string writeToyTokenizer() {
-  nlohmann::json json = {{"version", "1.0"}, {"added_tokens", nlohmann::json::array()}, {"pre_tokenizer", {{"type", "WhitespaceSplit"}}}};
+  nlohmann::json json = {
+      {"version", "1.0"}, {"added_tokens", nlohmann::json::array()}, {"pre_tokenizer", {{"type", "WhitespaceSplit"}}}};
   json["model"] = {{"type", "WordLevel"}, {"unk_token", "a"}, {"vocab", nlohmann::json::object()}};
   for (int v = 0; v < V; ++v)
     json["model"]["vocab"][std::string(1, char('a' + v))] = v;

@@ -9,8 +9,9 @@
 
 namespace quern::runtime::test {
 
-/// A decoder: 16 words, 4 wide, at most 24 positions. Row t is the mean of what it has seen, times two if the whole text is longer than 8 (so
-/// what is remembered depends on the length), against a packed head. The word 13 twice in a row fails a check.
+/// A decoder: 16 words, 4 wide, at most 24 positions. Row t is the mean of what it has seen, times two if the whole
+/// text is longer than 8 (so what is remembered depends on the length), against a packed head. The word 13 twice in a
+/// row fails a check.
 extern const quern_program_table toyDecoder;
 /// An encoder-decoder over the same words: the decoder adds the mean of the source, computed once a request and kept.
 extern const quern_program_table toyPair;

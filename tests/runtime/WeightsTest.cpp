@@ -1,6 +1,6 @@
 // Matching a checkpoint with a model's parameters, and packing.
-#include "runtime/Error.h"
 #include "runtime/Weights.h"
+#include "runtime/Error.h"
 #include "tests/runtime/TestData.h"
 
 #include <gmock/gmock.h>
@@ -50,8 +50,9 @@ std::vector<float> counting(size_t count) {
 TEST(Matching, TellsAllThatIsWrongAtOnce) {
   Description d;
   d.model = "m";
-  d.parameters = {parameter({"a.weight", "a.gamma"}, {2, 3}, "m.quern:1:2"), parameter({"layer.0.weight"}, {4}, "m.quern:2:2"),
-                  parameter({"shape"}, {2, 3}, "m.quern:3:2"), parameter({"gone"}, {7}, "m.quern:4:2")};
+  d.parameters = {parameter({"a.weight", "a.gamma"}, {2, 3}, "m.quern:1:2"),
+                  parameter({"layer.0.weight"}, {4}, "m.quern:2:2"), parameter({"shape"}, {2, 3}, "m.quern:3:2"),
+                  parameter({"gone"}, {7}, "m.quern:4:2")};
   d.ignore = {"*.inv_freq"};
   Checkpoint c = checkpoint({{"a.gamma", Dtype::F32, {2, 3}, counting(6)},
                              {"layer_0.weight", Dtype::F32, {4}, counting(4)},
@@ -84,7 +85,8 @@ TEST(Matching, Globs) {
   EXPECT_FALSE(matchGlob(std::string(100, '*') + "b", std::string(100000, 'a')));
 }
 
-SlotInfo packed(std::vector<std::vector<int>> turns, int64_t outer, int64_t inner, int64_t outerStride, int64_t innerStride, int64_t tile) {
+SlotInfo packed(std::vector<std::vector<int>> turns, int64_t outer, int64_t inner, int64_t outerStride,
+                int64_t innerStride, int64_t tile) {
   return {std::move(turns), {true, outer, inner, outerStride, innerStride, tile, 0}};
 }
 
@@ -96,7 +98,8 @@ TEST(Packing, BothOrdersGiveTheSameLayout) {
   for (int64_t o = 0; o < O; ++o)
     for (int64_t i = 0; i < I; ++i)
       w[size_t(o * I + i)] = wt[size_t(i * O + o)] = float(o * 100 + i);
-  d.slots = {packed({{0}}, O, I, I, 1, tile), packed({{1}}, O, I, 1, O, tile), packed({{0, 1}, {0, 0}}, O, I, I, 1, tile)};
+  d.slots = {packed({{0}}, O, I, I, 1, tile), packed({{1}}, O, I, 1, O, tile),
+             packed({{0, 1}, {0, 0}}, O, I, I, 1, tile)};
   auto weights = Weights::load(d, checkpoint({{"w", Dtype::F32, {O, I}, w}, {"wt", Dtype::F32, {I, O}, wt}}));
   int64_t size = (O + tile - 1) / tile * tile * I;
   auto slot = [&](int s, int turn) { return static_cast<const float *>(weights->slots()[s][turn]); };
@@ -139,7 +142,8 @@ TEST(Packing, ReadsNarrowTypes) {
 
 TEST(Random, FollowsInitAndSeed) {
   Description d;
-  d.parameters = {parameter({"n"}, {100, 1000}, ""), parameter({"u"}, {1000}, ""), parameter({"z"}, {3}, ""), parameter({"o"}, {3}, "")};
+  d.parameters = {parameter({"n"}, {100, 1000}, ""), parameter({"u"}, {1000}, ""), parameter({"z"}, {3}, ""),
+                  parameter({"o"}, {3}, "")};
   d.parameters[0].initValue = 0.5;
   d.parameters[1].init = Init::Uniform;
   d.parameters[1].initValue = 2;
