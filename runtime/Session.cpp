@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace quern::runtime {
 
@@ -201,7 +202,9 @@ Value Session::defaultInput(int number, const TensorInfo &input, const std::vect
   std::vector<Value> outputs = makeOutputs(found, sizes);
   if (outputs.size() != 1)
     throw UserError("the program's default for input '" + input.name + "' is not one tensor");
+  Buffer request = std::exchange(kept, Buffer()); // what the request keeps is another function's
   call(found, sizes, {}, {&outputs[0]}, true);
+  kept = std::move(request);
   return std::move(outputs[0]);
 }
 
