@@ -187,6 +187,10 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     root["slots"].push_back({{"turns", slot.turns}, {"layout", layout}});
   }
   for (auto state : planned.getOps<StateOp>()) {
+    if (auto message = state->getAttrOfType<StringAttr>("quern.check")) {
+      root["checks"].push_back({{"at", placeOf(state.getLoc())}, {"message", message.getValue().str()}});
+      continue;
+    }
     Json json = tensorJson(state.getSymName(), cast<NamedTensorType>(state.getType()));
     root["states"].push_back(std::move(json));
   }

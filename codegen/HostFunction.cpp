@@ -313,6 +313,22 @@ void HostFunction::copy(Value from, Value to, NamedTensorType type) {
                           /*isVolatile=*/false);
 }
 
+/// A new state; or a check: if it holds true, the function's status names it (the first one stays).
+void HostFunction::lowerStore(StoreOp store) {
+  auto check = llvm::find(program.checks, store.getState().str());
+  if (check == program.checks.end())
+    return copy(address(store.getX()), state(store.getStateAttr(), store.getX()), typeOf(store.getX()));
+  auto number = [&](int64_t value, unsigned bits) -> Value { return arith::ConstantIntOp::create(b, loc, value, bits); };
+  using arith::CmpIPredicate;
+  Value flag = LLVM::LoadOp::create(b, loc, b.getI8Type(), address(store.getX()));
+  Value before = LLVM::LoadOp::create(b, loc, b.getI32Type(), status);
+  Value bad = arith::CmpIOp::create(b, loc, CmpIPredicate::ne, flag, number(0, 8));
+  Value fine = arith::CmpIOp::create(b, loc, CmpIPredicate::eq, before, number(0, 32));
+  Value now = arith::AndIOp::create(b, loc, bad, fine);
+  Value code = number(-(check - program.checks.begin()) - 1, 32);
+  LLVM::StoreOp::create(b, loc, arith::SelectOp::create(b, loc, now, code, before), status);
+}
+
 void HostFunction::lowerRepeat(RepeatOp repeat) {
   auto flag = [&](StringRef name, unsigned i) {
     return cast<BoolAttr>(repeat->getAttrOfType<ArrayAttr>(name)[i]).getValue();
@@ -341,7 +357,7 @@ void HostFunction::lowerBlock(Block &block) {
     else if (auto repeat = dyn_cast<RepeatOp>(op))
       lowerRepeat(repeat);
     else if (auto store = dyn_cast<StoreOp>(op))
-      copy(address(store.getX()), state(store.getStateAttr(), store.getX()), typeOf(store.getX()));
+      lowerStore(store);
   }
 }
 

@@ -40,6 +40,7 @@ private:
   void lowerRepeat(ir::RepeatOp repeat);
   void lowerLaunch(ir::LaunchOp launch);
   void call(ir::LaunchOp launch);
+  void lowerStore(ir::StoreOp store);
   void copy(mlir::Value from, mlir::Value to, ir::NamedTensorType type);
   /// Address of the element 0 of an owner's buffer.
   mlir::Value base(mlir::Value owner);

@@ -152,7 +152,7 @@ HostProgram quern::codegen::buildHostProgram(ModuleOp planned) {
   program.module = ModuleOp::create(planned.getLoc());
   program.symbols = symbolsOf(planned);
   for (auto state : planned.getOps<StateOp>())
-    program.states.push_back(state.getSymName().str());
+    (state->hasAttr("quern.check") ? program.checks : program.states).push_back(state.getSymName().str());
   Type i32 = IntegerType::get(context, 32);
   for (auto function : planned.getOps<func::FuncOp>()) {
     std::string name = function.getSymName().str();

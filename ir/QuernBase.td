@@ -61,14 +61,14 @@ def Quern_InitAttr : Quern_Attr<"Init", "init"> {
 def Quern_LayoutAttr : Quern_Attr<"Layout", "layout"> {
   let summary = "how a kernel's argument or result lies in memory";
   let description = [{
-    `#quern.layout<strided, ["64 * T", "64", "1"]>`: one stride (in elements) for each dimension of the type, in order.
-    `#quern.layout<packed, ["768", "1"], tile = 64, dims = ["O", "I"]>`: a weight packed at load to
+    `#quern.layout<"strided", ["64", "_", "1"]>`: one stride (in elements) for each dimension of the type, in order.
+    `#quern.layout<"packed", ["_", "_"], tile = 64, dims = ["O", "I"]>`: a weight packed at load to
     [ceil(O / tile)][I][tile], zero padded; the strides (for O and I) say where the stored tensor has its elements.
     Dimensions of the type before these two are stacked: one packed matrix after the other.
   }];
-  let parameters = (ins StringRefParameter<"strided or packed">:$form, ArrayRefParameter<"::mlir::StringAttr">:$strides,
+  let parameters = (ins StringRefParameter<"strided or packed">:$form, OptionalArrayRefParameter<"::mlir::StringAttr">:$strides,
                         DefaultValuedParameter<"int64_t", "0">:$tile, OptionalArrayRefParameter<"::mlir::StringAttr">:$dims);
-  let assemblyFormat = "`<` $form `,` `[` $strides `]` (`,` `tile` `=` $tile^)? (`,` `dims` `=` `[` $dims^ `]`)? `>`";
+  let assemblyFormat = "`<` $form (`,` `[` $strides^ `]`)? (`,` `tile` `=` $tile^)? (`,` `dims` `=` `[` $dims^ `]`)? `>`";
   let extraClassDeclaration = [{
     bool isPacked() const { return getForm() == "packed"; }
     ::quern::ir::Size getStride(unsigned i) const;

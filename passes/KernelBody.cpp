@@ -229,7 +229,8 @@ SmallVector<Size> quern::passes::canonicalize(KernelBody &body) {
     SmallVector<StringAttr> dims = {StringAttr::get(context, type.getDims()[rank - 2].getName()),
                                     StringAttr::get(context, type.getDims()[rank - 1].getName())};
     // How the checkpoint stores the weight is the loader's concern: kernels for both orders are equal.
-    return LayoutAttr::get(context, "packed", ArrayRef<StringAttr>{}, *buffer.tile, dims);
+    SmallVector<StringAttr> any(2, StringAttr::get(context, "_"));
+    return LayoutAttr::get(context, "packed", any, *buffer.tile, dims);
   };
   SmallVector<Attribute> inputs, outputs;
   for (auto [argument, buffer] : llvm::zip(kernel.getBlock().getArguments(), body.inputs))

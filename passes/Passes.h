@@ -18,6 +18,9 @@ std::unique_ptr<mlir::Pass> createRollRepeatsPass();
 /// Turns causal functions into their step form with caches, and adds `.last` and `.epoch` (Incremental.cpp).
 std::unique_ptr<mlir::Pass> createIncrementalPass();
 
+/// Adds checks of the positions of gathers that come from data (CheckPositions.cpp).
+std::unique_ptr<mlir::Pass> createCheckPositionsPass();
+
 /// How many rows of a weight [rows, inner] lie in one tile; 0: the weight stays as it is stored.
 using PackingRule = std::function<int64_t(int64_t rows, int64_t inner)>;
 

@@ -1,5 +1,6 @@
 // quern compile and quern run: from a spec to an executable, and on to its first words.
 #include "codegen/Compiler.h"
+#include "codegen/EmbedFiles.h"
 #include "tools/SpecOptions.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -20,14 +21,16 @@ using namespace quern::codegen;
 namespace {
 struct CompileFlags {
   SpecOptions spec;
-  std::string output, emit = "exe", target = "native", schedules, cache, from;
+  std::string output, emit = "exe", target = "native", schedules, cache, from, weights;
   int jobs = 0;
-  bool quiet = false;
+  bool quiet = false, embed = false;
 
   void add(po::options_description &options) {
     addSpecOptions(options, spec);
     options.add_options()("output,o", po::value(&output), "the executable (default: the spec's name); a folder for obj, llvm, asm")(
         "emit", po::value(&emit), "exe, obj, llvm, asm or mlir (default: exe)")(
+        "weights", po::value(&weights), "the checkpoint: its config.json is taken where --config names none")(
+        "embed-weights", po::bool_switch(&embed), "append --weights (and tokenizer.json) to the executable")(
         "target", po::value(&target), "native, or an architecture level such as x86-64-v3")(
         "schedules", po::value(&schedules), "a file of schedules that override the built-in ones")(
         "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
@@ -68,6 +71,10 @@ static int compile(CompileFlags &flags) {
   auto form = forms.find(flags.emit);
   if (form == forms.end() && flags.emit != "mlir")
     throw std::runtime_error("--emit " + flags.emit + ": exe, obj, llvm, asm or mlir is needed");
+  if (flags.embed && (flags.weights.empty() || flags.emit != "exe"))
+    throw std::runtime_error("--embed-weights needs --weights and an executable to append them to");
+  if (flags.spec.config.empty() && fs::is_directory(flags.weights) && fs::exists(fs::path(flags.weights) / "config.json"))
+    flags.spec.config = flags.weights;
   if (options.output.empty())
     options.output = fs::path(flags.spec.spec).stem().string() + (flags.emit == "exe" ? "" : "." + flags.emit);
 
@@ -98,6 +105,8 @@ static int compile(CompileFlags &flags) {
   CompileReport report = compileModule(*module, options);
   if (terminal)
     std::cerr << "\r\033[K";
+  if (flags.embed)
+    embedCheckpoint(options.output, flags.weights);
   if (!flags.quiet)
     std::cerr << llvm::formatv("{0}: {1} kernels ({2} from the cache) in {3:f1} s, host program {4:f1} s, link {5:f1} s\n",
                                options.output, report.kernels, report.cached, report.kernelSeconds, report.hostSeconds,

@@ -22,6 +22,7 @@ int main(int argc, char **argv) {
   // Weights stay as they are stored: the rule that codegen brings depends on the machine, and tests must not.
   mlir::registerPass(
       [] { return quern::passes::createOutlineKernelsPass([](int64_t, int64_t) { return int64_t(0); }); });
+  mlir::registerPass(quern::passes::createCheckPositionsPass);
   mlir::registerPass(quern::passes::createPlanMemoryPass);
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Quern's optimizer driver\n", registry));
 }
