@@ -47,8 +47,7 @@ function(quern_add_test name)
   quern_configure_target(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600
-                       ENVIRONMENT "QUERN_TEST_DATA=${PROJECT_SOURCE_DIR}/tests/data;QUERN_SOURCE=${PROJECT_SOURCE_DIR};QUERN_BUILD=${PROJECT_BINARY_DIR}")
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600)
 endfunction()
 
 function(quern_tablegen target definitions)
@@ -64,4 +63,10 @@ endfunction()
 
 if(QUERN_TESTS)
   include(GoogleTest)
+  # Where tests find data and programs. CTest reads this file before it starts any; gtest_discover_tests would cut a list
+  # of several variables in pieces.
+  file(WRITE ${PROJECT_BINARY_DIR}/tests/environment.cmake
+    "set(ENV{QUERN_SOURCE} [[${PROJECT_SOURCE_DIR}]])\nset(ENV{QUERN_BUILD} [[${PROJECT_BINARY_DIR}]])\n"
+    "set(ENV{QUERN_TEST_DATA} [[${PROJECT_SOURCE_DIR}/tests/data]])\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${PROJECT_BINARY_DIR}/tests/environment.cmake)
 endif()
