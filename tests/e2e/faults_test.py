@@ -86,6 +86,29 @@ class Faults(Case):
         self.assert_refused(self.try_eval(inputs={"tokens": Tensor("I64", [3], [1, 2, 3])}), "tokens")
         self.assert_refused(self.try_eval(inputs={"tokens": Tensor("F32", [1, 2], [1.5, 2])}), "tokens")
 
+    def test_position_outside_a_table(self):
+        """Positions that the program computes from data: the place in the spec is told, no foreign memory is read."""
+        spec = self.scratch / "picks.quern"
+        spec.write_text("""quern 1
+model picks {
+  config { size = 5 }
+  dim N = size, D = 3
+  forward(tokens: int[B, T]) -> [B, T, D] {
+    param table: [N, D] @ "table"
+    return table[N = tokens * 2 - 1]
+  }
+}
+""")
+        program, weights = self.compile(spec, name="picks"), self.scratch / "picks.safetensors"
+        write_safetensors(weights, {"table": Tensor("F32", [5, 3], list(range(15)))})
+        inside = self.evaluate(program, weights, {"tokens": ints([[1, 2]])})["logits"]
+        self.assertEqual(list(inside.data), [3, 4, 5, 9, 10, 11])
+        for tokens in ([1, 3], [0, 1]):
+            source = self.scratch / "in.safetensors"
+            write_safetensors(source, {"tokens": ints([tokens])})
+            finished = run(program, "eval", "--weights", weights, "--input", source, "--output", self.scratch / "outside.safetensors", status=1)
+            self.assert_refused(finished, "picks.quern:7:", "along N")
+
     def test_text_without_a_tokenizer(self):
         self.assert_refused(self.try_generate("-p", "Once", "-n", 2), "tokenizer")
 

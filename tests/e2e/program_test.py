@@ -79,6 +79,24 @@ class Program(Case):
         self.assertIn("quern.", dumped)
         self.assertNotIn("loc(unknown)", dumped)
 
+    def test_dumps_are_read_again(self):
+        """What `dump` writes after any phase is where the compiler can go on, and it ends in the same module."""
+        config = ("--config", LLAMA / "config.json")
+        planned = run(QUERN, "dump", SPEC, *config, "--after", "planned").out
+        for phase in ("resolved", "rolled", "incremental", "kernels", "planned"):
+            path = self.scratch / f"{phase}.mlir"
+            path.write_text(run(QUERN, "dump", SPEC, *config, "--after", phase).out)
+            self.assertEqual(run(QUERN, "dump", path, "--compile-from", phase, "--after", "planned").out, planned, phase)
+
+    def test_weights_inside_the_program(self):
+        """One file is the whole model: it writes without being told of weights or tokenizer."""
+        story = DATA / "stories260K"
+        program = self.compile("llama", "--weights", story, "--embed-weights", name="carries")
+        alone = run(program, "generate", "-p", "Once upon a time", "--temp", 0, "-n", 60, cwd=self.scratch).out
+        self.assertTrue((story / "greedy.txt").read_text().startswith(alone.strip()), alone)
+        missing = run(QUERN, "compile", SPEC, "--embed-weights", "-o", self.scratch / "none", status=1)
+        self.assert_refused(missing, "--weights")
+
 
 if __name__ == "__main__":
     unittest.main()
