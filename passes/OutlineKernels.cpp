@@ -203,7 +203,8 @@ void Outliner::packWeights(KernelBody &body) {
     Value source = body.inputs[i].value;
     while (source.getDefiningOp() && isa<RenameOp, PermuteOp>(source.getDefiningOp()))
       source = source.getDefiningOp()->getOperand(0);
-    if (!source.getDefiningOp<ParamOp>() || !argument.hasOneUse())
+    auto param = source.getDefiningOp<ParamOp>();
+    if (!param || !argument.hasOneUse())
       continue;
     auto contract = dyn_cast<ContractOp>(*argument.getUsers().begin());
     NamedTensorType type = typeOf(argument);
@@ -222,7 +223,8 @@ void Outliner::packWeights(KernelBody &body) {
       if (d != inner && d != outer)
         order.push_back(d);
     bool leading = llvm::all_of(order, [&](unsigned d) { return static_cast<int>(d) < std::min(inner, outer); });
-    if (outer < 0 || !leading)
+    // A slot packs one matrix of each stored tensor: several in one tensor (experts stored together) stay as they are.
+    if (outer < 0 || !leading || order.size() != param.getStacked().size())
       continue;
     int64_t tile = tileFor(*type.getDims()[outer].getStatic(), *type.getDims()[inner].getStatic());
     if (!tile)

@@ -3,7 +3,7 @@ import json
 import random
 import unittest
 
-from harness import Case, ints, random_tensor, random_tokens, relative_error, write_safetensors
+from harness import ROOT, Case, ints, random_tensor, random_tokens, relative_error, write_safetensors
 
 WIDTH, INNER, WORDS = 32, 64, 64
 
@@ -47,12 +47,26 @@ def translate():
     return shapes
 
 
+def gpt_oss():
+    """Attention sinks, and experts that lie together in one tensor."""
+    shapes = {"model.embed_tokens.weight": [WORDS, WIDTH], "model.norm.weight": [WIDTH], "lm_head.weight": [WORDS, WIDTH]}
+    for i in range(3):
+        layer = f"model.layers.{i}."
+        attention, experts = layer + "self_attn.", layer + "mlp.experts."
+        shapes |= {layer + "input_layernorm.weight": [WIDTH], layer + "post_attention_layernorm.weight": [WIDTH], attention + "sinks": [4]}
+        for part, size in (("q", 32), ("k", 16), ("v", 16), ("o", 32)):
+            shapes |= {f"{attention}{part}_proj.weight": [size, WIDTH], f"{attention}{part}_proj.bias": [size]}
+        shapes |= {layer + "mlp.router.weight": [4, WIDTH], layer + "mlp.router.bias": [4], experts + "gate_up_proj": [4, WIDTH, 32],
+                   experts + "gate_up_proj_bias": [4, 32], experts + "down_proj": [4, 16, WIDTH], experts + "down_proj_bias": [4, WIDTH]}
+    return shapes
+
+
 class Examples(Case):
     def check(self, spec, shapes, *options):
-        source = random.Random(spec)
-        weights = self.scratch / f"{spec}.safetensors"
+        source = random.Random("weights")
+        weights = self.scratch / "weights.safetensors"
         write_safetensors(weights, {name: random_tensor(source, shape, 0.5 if len(shape) == 1 else None) for name, shape in shapes.items()})
-        program = self.compile(spec, *options, name=spec)
+        program = self.compile(spec, *options)
         pair = spec == "translate"
         for rows, length in ((1, 1), (2, 12), (3, 40)):
             inputs = {"tokens": random_tokens(length, rows, length, WORDS)}
@@ -76,6 +90,9 @@ class Examples(Case):
 
     def test_linear_attention(self):
         self.check("linear_attention", linear_attention())
+
+    def test_sinks_and_experts_in_one_tensor(self):
+        self.check(ROOT / "tests" / "frontend" / "specs" / "gpt_oss.quern", gpt_oss())
 
     def test_translate(self):
         config = self.scratch / "config.json"
