@@ -117,6 +117,14 @@ void Outliner::normalize(func::FuncOp function) {
         type = function.getResultTypes()[i];
       copyIfNeeded(op, i, type);
     }
+  // What comes out of a cache has the cache's order: strides are told by position (ownView).
+  function.walk([&](RememberOp remember) {
+    SmallVector<DimAttr> dims(orderOf(remember).getDims());
+    for (DimAttr &dim : dims)
+      if (dim.getName() == remember.getFrom())
+        dim = remember.getTo();
+    remember.getResult().setType(typeOf(remember.getResult()).withDims(dims));
+  });
   // A loop's arguments have its results' order.
   function.walk([&](RepeatOp repeat) {
     for (auto [argument, result] : llvm::zip(repeat.getBlock().getArguments(), repeat.getResults()))

@@ -61,6 +61,15 @@ def gpt_oss():
     return shapes
 
 
+def mixer():
+    shapes = {"words": [WORDS, 24], "places": [1, 64, 24]}
+    for i in range(3):
+        layer = f"l.{i}."
+        shapes |= {layer + "mix": [24], layer + "wq": [3, 24, 8], layer + "wk": [24, 3, 8], layer + "wv": [24, 24], layer + "wo": [3, 8, 24],
+                   layer + "in.weight": [96, 24], layer + "out.weight": [24, 48], layer + "out.bias": [24]}
+    return shapes
+
+
 class Examples(Case):
     def check(self, spec, shapes, *options):
         source = random.Random("weights")
@@ -93,6 +102,9 @@ class Examples(Case):
 
     def test_sinks_and_experts_in_one_tensor(self):
         self.check(ROOT / "tests" / "frontend" / "specs" / "gpt_oss.quern", gpt_oss())
+
+    def test_unusual_algebra(self):
+        self.check(ROOT / "tests" / "e2e" / "mixer.quern", mixer())
 
     def test_translate(self):
         config = self.scratch / "config.json"
