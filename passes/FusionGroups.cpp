@@ -28,11 +28,14 @@ static bool overRunTimeDim(NamedTensorType type, ArrayRef<StringRef> dims) {
   return llvm::any_of(dims, [&](StringRef name) { return !type.dim(name).getStatic(); });
 }
 
-FusionGroups::FusionGroups(func::FuncOp function) {
+FusionGroups::FusionGroups(func::FuncOp function, const Without &without) {
   collect(function.getBody().front());
   force();
-  findAttention();
-  extendEpilogues();
+  if (!without.has("fuse-attention"))
+    findAttention();
+  separate(without);
+  if (!without.has("fuse-epilogues"))
+    extendEpilogues();
   splitShared();
   computeViews();
 }
@@ -208,6 +211,17 @@ void FusionGroups::extendEpilogues() {
       end = contract.getResult();
     roots.insert(end);
     taken.insert(end);
+  }
+}
+
+/// Stores what a rule that is left out would have kept inside of a kernel.
+void FusionGroups::separate(const Without &without) {
+  for (Operation *op : order) {
+    bool apart = (isa<ContractOp>(op) && without.has("fuse-epilogues")) || (isa<ReduceOp>(op) && without.has("fuse-norms")) ||
+                 (isElementwise(op) && without.has("fuse-elementwise"));
+    if (!apart || inner.contains(op->getResult(0)) || isCheap(op->getResult(0)))
+      continue;
+    roots.insert(op->getResult(0));
   }
 }
 

@@ -3,6 +3,7 @@
 #define QUERN_PASSES_FUSION_GROUPS_H
 
 #include "passes/Views.h"
+#include "passes/Without.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -12,7 +13,7 @@ namespace quern::passes {
 /// An analysis of one function (loops included). The rules are in FusionGroups.cpp, one function each.
 class FusionGroups {
 public:
-  explicit FusionGroups(mlir::func::FuncOp function);
+  explicit FusionGroups(mlir::func::FuncOp function, const Without &without = {});
 
   /// True where a kernel ends: the value is stored.
   bool isRoot(mlir::Value value) const { return roots.contains(value); }
@@ -30,6 +31,7 @@ private:
   void findAttention();
   void extendEpilogues();
   void splitShared();
+  void separate(const Without &without);
   void computeViews();
   /// Makes `value` a root, or the value that it is a window of.
   void require(mlir::Value value);

@@ -21,7 +21,8 @@ namespace {
 
 class Outliner {
 public:
-  Outliner(ModuleOp module, const PackingRule &tileFor) : module(module), tileFor(tileFor) {}
+  Outliner(ModuleOp module, const PackingRule &tileFor, const Without &without)
+      : module(module), tileFor(tileFor), without(without) {}
   void run(func::FuncOp function);
 
 private:
@@ -37,6 +38,7 @@ private:
 
   ModuleOp module;
   const PackingRule &tileFor;
+  const Without &without;
   std::map<std::string, KernelOp> known; // text -> kernel
   llvm::DenseMap<Operation *, unsigned> position;
 };
@@ -294,7 +296,8 @@ KernelOp Outliner::merge(KernelBody &body) {
 
 void Outliner::outline(Operation *root, FusionGroups &groups) {
   KernelBody body = cutOut(root, groups);
-  packWeights(body);
+  if (!without.has("pack-weights"))
+    packWeights(body);
   unitStrideLast(body);
   SmallVector<NamedTensorType> callerTypes; // of the arguments, in the caller's names
   for (BlockArgument argument : body.kernel.getBlock().getArguments())
@@ -348,7 +351,7 @@ void Outliner::outline(Operation *root, FusionGroups &groups) {
 
 void Outliner::run(func::FuncOp function) {
   normalize(function);
-  FusionGroups groups(function);
+  FusionGroups groups(function, without);
   SmallVector<Operation *> roots;
   unsigned count = 0;
   function.walk<WalkOrder::PreOrder>([&](Operation *op) {
@@ -376,11 +379,19 @@ void Outliner::run(func::FuncOp function) {
 class OutlineKernelsPass : public PassWrapper<OutlineKernelsPass, OperationPass<ModuleOp>> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(OutlineKernelsPass)
-  explicit OutlineKernelsPass(PackingRule rule) : rule(std::move(rule)) {}
+  OutlineKernelsPass(PackingRule rule, Without without) : rule(std::move(rule)), without(std::move(without)) {}
+  OutlineKernelsPass(const OutlineKernelsPass &other) : PassWrapper(other), rule(other.rule), without(other.without) {}
   StringRef getArgument() const final { return "outline-kernels"; }
   StringRef getDescription() const final { return "Cut fusion groups out as kernels; equal ones are merged"; }
   void runOnOperation() final {
-    Outliner outliner(getOperation(), rule);
+    try {
+      for (const std::string &name : leftOut)
+        without.add(name);
+    } catch (const std::exception &error) {
+      getOperation().emitError(error.what());
+      return signalPassFailure();
+    }
+    Outliner outliner(getOperation(), rule, without);
     SmallVector<func::FuncOp> functions(getOperation().getOps<func::FuncOp>());
     for (func::FuncOp function : functions)
       if (!isEpoch(function))
@@ -389,10 +400,12 @@ public:
 
 private:
   PackingRule rule;
+  Without without;
+  ListOption<std::string> leftOut{*this, "without", llvm::cl::desc("rules that are left out")};
 };
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createOutlineKernelsPass(PackingRule rule) {
-  return std::make_unique<OutlineKernelsPass>(std::move(rule));
+std::unique_ptr<Pass> quern::passes::createOutlineKernelsPass(PackingRule rule, Without without) {
+  return std::make_unique<OutlineKernelsPass>(std::move(rule), std::move(without));
 }

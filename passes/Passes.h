@@ -2,6 +2,8 @@
 #ifndef QUERN_PASSES_PASSES_H
 #define QUERN_PASSES_PASSES_H
 
+#include "passes/Without.h"
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,7 +27,7 @@ std::unique_ptr<mlir::Pass> createCheckPositionsPass();
 using PackingRule = std::function<int64_t(int64_t rows, int64_t inner)>;
 
 /// Cuts fusion groups out as kernels and merges equal ones (OutlineKernels.cpp).
-std::unique_ptr<mlir::Pass> createOutlineKernelsPass(PackingRule rule);
+std::unique_ptr<mlir::Pass> createOutlineKernelsPass(PackingRule rule, Without without = {});
 
 /// Gives every buffer its place in one arena, by liveness (PlanMemory.cpp).
 std::unique_ptr<mlir::Pass> createPlanMemoryPass();

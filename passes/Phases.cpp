@@ -35,12 +35,14 @@ ArrayRef<Phase> quern::passes::phases() {
        {{"check-positions", "tell of positions outside of what is gathered from",
          [](const PassOptions &) { return createCheckPositionsPass(); }},
         {"outline-kernels", "cut fusion groups out as kernels",
-         [](const PassOptions &options) { return createOutlineKernelsPass(options.packing); }}},
+         [](const PassOptions &options) { return createOutlineKernelsPass(options.packing, options.without); },
+         "machine code is made of kernels"}},
        {"quern.contract", "quern.softmax", "quern.reduce", "quern.cumsum", "quern.top_k", "quern.argmax", "quern.gather",
         "quern.concat", "quern.expand", "quern.add", "quern.mul", "quern.where", "quern.exp"}},
       {"planned",
        "every buffer has its place in one arena",
-       {{"plan-memory", "place buffers by liveness", [](const PassOptions &) { return createPlanMemoryPass(); }}},
+       {{"plan-memory", "place buffers by liveness", [](const PassOptions &) { return createPlanMemoryPass(); },
+         "the host program finds buffers by their places"}},
        {}},
   };
   return table;
@@ -73,12 +75,25 @@ static LogicalResult checkLegal(ModuleOp module, const Phase &phase) {
   return result;
 }
 
+/// What later phases and programs must know of a pass that was left out.
+static void leaveOut(ModuleOp module, const PassEntry &pass) {
+  if (pass.name != "incremental")
+    return;
+  for (StringRef name : {"forward", "decode"})
+    if (auto function = module.lookupSymbol<func::FuncOp>(name))
+      function->setAttr("quern.refusal",
+                        StringAttr::get(module.getContext(), "it was compiled without the pass 'incremental'"));
+}
+
 LogicalResult quern::passes::runPhases(ModuleOp module, const PassOptions &options, StringRef from, StringRef to,
                                        AfterPass after) {
   bool started = from.empty();
   for (const Phase &phase : phases()) {
     for (const PassEntry &entry : phase.passes) {
-      if (started) {
+      if (started && options.without.has(entry.name)) {
+        leaveOut(module, entry);
+        after(entry.name, module, 0);
+      } else if (started) {
         auto start = std::chrono::steady_clock::now();
         PassManager manager(module.getContext());
         manager.addPass(entry.create(options));

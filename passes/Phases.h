@@ -14,15 +14,18 @@
 
 namespace quern::passes {
 
-/// What passes need to know of the machine that is compiled for.
+/// What passes need to know of the machine that is compiled for, and what is left out.
 struct PassOptions {
   PackingRule packing = [](int64_t, int64_t) { return 0; };
+  Without without;
 };
 
 struct PassEntry {
   std::string name;
   std::string meaning;
   std::function<std::unique_ptr<mlir::Pass>(const PassOptions &)> create;
+  /// Why the compiler cannot do without it; empty: it can be left out.
+  std::string needed = "";
 };
 
 struct Phase {
@@ -43,7 +46,7 @@ bool isPhaseOrPass(llvm::StringRef name);
 using AfterPass = llvm::function_ref<void(llvm::StringRef pass, mlir::ModuleOp module, double seconds)>;
 
 /// Runs all passes after `from` up to and including `to` (names of phases or passes; empty: from the start, to the
-/// end). The verifier runs after every pass, the legality table is checked after every phase. Problems are emitted as
+/// end), but those that the options leave out. The verifier runs after every pass, the legality table is checked after every phase. Problems are emitted as
 /// MLIR diagnostics.
 mlir::LogicalResult runPhases(mlir::ModuleOp module, const PassOptions &options, llvm::StringRef from = "",
                               llvm::StringRef to = "",

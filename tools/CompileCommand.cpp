@@ -23,10 +23,12 @@ struct CompileFlags {
   SpecOptions spec;
   std::string output, emit = "exe", target = "native", schedules, cache, from, weights;
   int jobs = 0;
+  std::vector<std::string> without;
   bool quiet = false, embed = false;
 
   void add(po::options_description &options) {
     addSpecOptions(options, spec);
+    addWithout(options, without);
     options.add_options()("output,o", po::value(&output), "the executable (default: the spec's name); a folder for obj, llvm, asm")(
         "emit", po::value(&emit), "exe, obj, llvm, asm or mlir (default: exe)")(
         "weights", po::value(&weights), "the checkpoint: its config.json is taken where --config names none")(
@@ -85,7 +87,7 @@ static int compile(CompileFlags &flags) {
   std::string from = flags.from.empty() ? "resolved" : flags.from;
   if (!quern::passes::isPhaseOrPass(from))
     throw std::runtime_error("no phase or pass is named '" + from + "'; see quern dump --list-passes");
-  if (mlir::failed(quern::passes::runPhases(*module, passOptions(flags.target, flags.schedules), from)))
+  if (mlir::failed(quern::passes::runPhases(*module, passOptions(flags.target, flags.schedules, flags.without), from)))
     return 1;
   if (flags.emit == "mlir") {
     std::error_code code;
@@ -138,6 +140,8 @@ int quern::tools::runCommand(const Arguments &arguments) {
   std::string key = fs::absolute(flags.spec.spec).string() + "\n" + flags.spec.config + "\n" + flags.target + "\n";
   for (const std::string &setting : flags.spec.settings)
     key += setting + "\n";
+  for (const std::string &names : flags.without)
+    key += "without " + names + "\n";
   llvm::SHA256 hash;
   hash.update(key);
   fs::path folder = fs::path(flags.cache.empty() ? defaultCache() : flags.cache) / "programs";

@@ -15,8 +15,13 @@ using namespace quern::passes;
 static void listPasses() {
   for (const Phase &phase : phases()) {
     std::cout << phase.name << std::string(14 - phase.name.size(), ' ') << phase.meaning << "\n";
-    for (const PassEntry &pass : phase.passes)
-      std::cout << "    " << pass.name << std::string(22 - pass.name.size(), ' ') << pass.meaning << "\n";
+    for (const PassEntry &pass : phase.passes) {
+      std::cout << "    " << pass.name << std::string(22 - pass.name.size(), ' ') << pass.meaning
+                << (pass.needed.empty() ? "" : " (cannot be left out)") << "\n";
+      for (const Rule &rule : rules())
+        if (pass.name == rule.pass)
+          std::cout << "      " << rule.name << std::string(20 - llvm::StringRef(rule.name).size(), ' ') << rule.meaning << "\n";
+    }
   }
 }
 
@@ -35,9 +40,11 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   }
   SpecOptions spec;
   std::string after = "resolved", from, target = "native";
+  std::vector<std::string> without;
   bool locations = false, times = false, onlyChanged = false;
   po::options_description options("options");
   addSpecOptions(options, spec);
+  addWithout(options, without);
   options.add_options()("after", po::value(&after), "a phase, a pass, or 'all' (the default: resolved)")(
       "compile-from", po::value(&from), "the phase that an .mlir file is at")(
       "only-changed", po::bool_switch(&onlyChanged), "with 'all': leave out passes that changed nothing")(
@@ -54,7 +61,7 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, spec);
   if (!module)
     return 1;
-  PassOptions machine = passOptions(target);
+  PassOptions machine = passOptions(target, "", without);
   std::string before;
   bool all = after == "all";
   if (all && from.empty()) {

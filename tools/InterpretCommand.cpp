@@ -10,8 +10,10 @@ int quern::tools::interpretCommand(const Arguments &arguments) {
   SpecOptions spec;
   InterpretOptions interpret;
   std::string after = "resolved";
+  std::vector<std::string> without;
   po::options_description options("options");
   addSpecOptions(options, spec);
+  addWithout(options, without);
   options.add_options()("weights", po::value(&interpret.weights), "safetensors file or folder")(
       "input", po::value(&interpret.input), "safetensors file with the function's parameters by name")(
       "output", po::value(&interpret.output)->required(), "safetensors file for the results")(
@@ -26,7 +28,7 @@ int quern::tools::interpretCommand(const Arguments &arguments) {
   mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, spec);
   if (!module)
     return 1;
-  if (after != "resolved" && mlir::failed(quern::passes::runPhases(*module, passOptions("native"), "resolved", after)))
+  if (after != "resolved" && mlir::failed(quern::passes::runPhases(*module, passOptions("native", "", without), "resolved", after)))
     return 1;
   return interpretMain(*module, interpret);
 }

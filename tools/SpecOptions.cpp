@@ -22,6 +22,11 @@ void quern::tools::addSpecOptions(po::options_description &options, SpecOptions 
       "set", po::value(&spec.settings)->composing(), "NAME=VALUE: a config field, as the spec or the file names it");
 }
 
+void quern::tools::addWithout(po::options_description &options, std::vector<std::string> &without) {
+  options.add_options()("without", po::value(&without)->composing(),
+                        "PASS[,PASS]: leave optional passes or rules out (quern dump --list-passes names them)");
+}
+
 bool quern::tools::parseOptions(const Arguments &arguments, const std::string &usage, po::options_description &options,
                                 po::variables_map &values, const char *positional) {
   options.add_options()("help,h", "this text");
@@ -78,7 +83,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
   return diagnostics.hasErrors() ? nullptr : std::move(module);
 }
 
-quern::passes::PassOptions quern::tools::passOptions(const std::string &target, const std::string &schedules) {
+quern::passes::PassOptions quern::tools::passOptions(const std::string &target, const std::string &schedules,
+                                               const std::vector<std::string> &without) {
   codegen::CpuTarget cpu = codegen::cpuTarget(target);
   codegen::ScheduleTable table = codegen::ScheduleTable::standard();
   if (!schedules.empty()) {
@@ -89,5 +95,7 @@ quern::passes::PassOptions quern::tools::passOptions(const std::string &target, 
   }
   passes::PassOptions options;
   options.packing = [cpu, table](int64_t rows, int64_t inner) { return codegen::weightTile(rows, inner, table, cpu); };
+  for (const std::string &names : without)
+    options.without.add(names);
   return options;
 }

@@ -34,7 +34,11 @@ bool readInput(const SpecOptions &options, frontend::SpecInput &input, frontend:
 mlir::OwningOpRef<mlir::ModuleOp> readModule(mlir::MLIRContext &context, const SpecOptions &options);
 
 /// What passes must know of a target: its name as --target takes it, and a file of schedules (or an empty name).
-passes::PassOptions passOptions(const std::string &target, const std::string &schedules = "");
+passes::PassOptions passOptions(const std::string &target, const std::string &schedules = "",
+                                const std::vector<std::string> &without = {});
+
+/// Adds --without: passes and rules that are left out.
+void addWithout(boost::program_options::options_description &options, std::vector<std::string> &without);
 
 /// True if stderr is a terminal and NO_COLOR is not set.
 bool useColour();

@@ -1,0 +1,73 @@
+// Takes: names on a command line. Gives: what passes ask before they apply a rule.
+// Why rules have names too: an optimisation is believed when the program without it gives the same numbers and more time.
+#include "passes/Without.h"
+
+#include "passes/Phases.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <cassert>
+#include <stdexcept>
+
+using namespace quern::passes;
+using llvm::StringRef;
+
+llvm::ArrayRef<Rule> quern::passes::rules() {
+  static const Rule table[] = {
+      {"fuse-attention", "outline-kernels", "scores, mask, softmax and weighted sum are one kernel"},
+      {"fuse-epilogues", "outline-kernels", "a contraction takes along what follows element by element"},
+      {"fuse-norms", "outline-kernels", "a reduction is part of the kernel that uses its result"},
+      {"fuse-elementwise", "outline-kernels", "neighbouring elementwise operations are one kernel"},
+      {"pack-weights", "outline-kernels", "weights of contractions lie in tiles of rows"},
+  };
+  return table;
+}
+
+static bool isRule(StringRef name) {
+  return llvm::any_of(rules(), [&](const Rule &rule) { return name == rule.name; });
+}
+
+static const PassEntry *findPass(StringRef name) {
+  for (const Phase &phase : phases())
+    for (const PassEntry &pass : phase.passes)
+      if (pass.name == name)
+        return &pass;
+  return nullptr;
+}
+
+std::vector<std::string> quern::passes::optionalNames() {
+  std::vector<std::string> names;
+  for (const Phase &phase : phases())
+    for (const PassEntry &pass : phase.passes) {
+      if (pass.needed.empty())
+        names.push_back(pass.name);
+      for (const Rule &rule : rules())
+        if (pass.name == rule.pass)
+          names.push_back(rule.name);
+    }
+  return names;
+}
+
+Without::Without(StringRef names) { add(names); }
+
+void Without::add(StringRef list) {
+  llvm::SmallVector<StringRef> words;
+  list.split(words, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef word : words) {
+    StringRef name = word.trim();
+    const PassEntry *pass = findPass(name);
+    if (pass && !pass->needed.empty())
+      throw std::runtime_error("the pass '" + name.str() + "' cannot be left out: " + pass->needed);
+    if (!pass && !isRule(name))
+      throw std::runtime_error("no pass or rule is named '" + name.str() +
+                               "'; these can be left out: " + llvm::join(optionalNames(), ", "));
+    names.insert(name.str());
+  }
+}
+
+bool Without::has(StringRef name) const {
+  assert((isRule(name) || findPass(name)) && "not in the tables of passes and rules");
+  return names.count(name.str());
+}
+
+std::string Without::str() const { return llvm::join(names, ","); }
