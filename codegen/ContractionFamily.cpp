@@ -21,10 +21,19 @@ static bool contains(const std::vector<std::string> &names, const std::string &n
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// What a weight is picked from, one expert for each position; or itself.
+int ContractionFamily::tableOf(int operand) const {
+  const Node &node = b.graph.nodes[operand];
+  bool picked = node.op == Op::Gather && node.operands[0] < b.graph.argumentCount() &&
+                b.graph.argumentLayouts[node.operands[0]].packed;
+  return picked ? node.operands[0] : operand;
+}
+
 /// The weight is what is packed; else the operand with the larger dimensions of its own.
 void ContractionFamily::chooseOperands() {
   const Node &c = b.graph.nodes[node];
   auto isPacked = [&](int operand) {
+    operand = tableOf(operand);
     return operand < b.graph.argumentCount() && b.graph.argumentLayouts[operand].packed;
   };
   auto columns = [&](int mine, int its) {
@@ -41,7 +50,7 @@ void ContractionFamily::chooseOperands() {
     std::swap(x, w);
   packed = isPacked(w);
   if (packed) { // its tiles help only if it has columns of its own and nothing but its depth is summed
-    const Node &weight = b.graph.nodes[w];
+    const Node &weight = b.graph.nodes[tableOf(w)];
     const std::string &outer = weight.dims[weight.dims.size() - 2].name, &inner = weight.dims.back().name;
     packed = c.names == std::vector<std::string>{inner} && !b.graph.nodes[x].has(outer);
   }
@@ -55,7 +64,8 @@ void ContractionFamily::chooseDims() {
           std::none_of(reduced.begin(), reduced.end(), [&](const Dim &known) { return known.name == dim.name; }))
         reduced.push_back(dim);
   if (packed) {
-    column = weight.dims[weight.dims.size() - 2];
+    const Node &table = b.graph.nodes[tableOf(w)];
+    column = table.dims[table.dims.size() - 2];
   } else {
     for (const Dim &dim : weight.dims)
       if (!contains(c.names, dim.name) && !input.has(dim.name))
@@ -81,18 +91,22 @@ void ContractionFamily::prepareInput() {
       if (view)
         source = b.graph.nodes[source].operands[0];
     }
-    if (!view && !b.isStage[operand] && !b.graph.nodes[operand].dims.empty())
+    if (!view && tableOf(operand) == operand && !b.isStage[operand] && !b.graph.nodes[operand].dims.empty())
       b.materialize(operand);
   }
 }
 
 Expr ContractionFamily::weightAt(const Expr &laneIndex, const Expr &tileIndex, Index index) {
   if (packed) {
-    const Node &weight = b.graph.nodes[w];
+    int source = tableOf(w);
+    const Node &weight = b.graph.nodes[source], &node = b.graph.nodes[w];
     std::vector<Expr> args = {laneIndex, index.at(weight.dims.back().name), tileIndex};
-    for (int d = static_cast<int>(weight.dims.size()) - 3; d >= 0; --d)
-      args.push_back(index.at(weight.dims[d].name));
-    return b.arguments[w](args);
+    for (int d = static_cast<int>(weight.dims.size()) - 3; d >= 0; --d) {
+      bool picked = source != w && weight.dims[d].name == node.names[0];
+      args.push_back(picked ? clamp(b.at(node.operands[1], index), 0, b.extent(weight.dims[d].size) - 1)
+                            : index.at(weight.dims[d].name));
+    }
+    return b.arguments[source](args);
   }
   Expr last = b.extent(column->size) - 1, position = tileIndex * tile + laneIndex;
   index[column->name] = min(position, last);
@@ -270,7 +284,7 @@ void ContractionFamily::define() {
                                                     {"registers", b.target.registers},
                                                     {"outer", facts(column)},
                                                     {"inner", facts(reduced.back())}});
-  tile = packed ? static_cast<int>(b.graph.argumentLayouts[w].tile) : schedule["columns"];
+  tile = packed ? static_cast<int>(b.graph.argumentLayouts[tableOf(w)].tile) : schedule["columns"];
   if (!packed)
     while (tile > b.target.vector && column->fixed() && tile / 2 >= *column->fixed())
       tile /= 2;

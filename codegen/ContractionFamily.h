@@ -14,6 +14,7 @@ public:
   void define();
 
 private:
+  int tableOf(int operand) const;
   void chooseOperands();
   void chooseDims();
   void prepareInput();

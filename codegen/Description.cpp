@@ -89,11 +89,15 @@ static Cost costOf(func::FuncOp function, ModuleOp module) {
     }
     for (auto [input, argument] : llvm::zip(launch.getInputs(), kernel.getBlock().getArguments())) {
       Operation *owner = quern::passes::viewOf(input).base.getDefiningOp();
-      bool gathered = llvm::any_of(argument.getUsers(), [&](Operation *user) {
-        auto gather = dyn_cast<GatherOp>(user);
-        return gather && gather.getX() == argument;
-      });
-      if (owner && isa<ParamOp, RememberOp, RecallOp>(owner) && !gathered)
+      if (!owner || !isa<ParamOp, RememberOp, RecallOp>(owner))
+        continue;
+      bool gathered = false;
+      for (Operation *user : argument.getUsers())
+        if (auto gather = dyn_cast<GatherOp>(user); gather && gather.getX() == argument) { // what is picked is read
+          gathered = true;
+          cost.bytes = cost.bytes + typeOf(gather.getResult()).elements().substitute(table) * Size(4) * turns;
+        }
+      if (!gathered)
         cost.bytes = cost.bytes + typeOf(input).elements() * Size(4) * turns;
     }
   });
@@ -126,10 +130,14 @@ static Json functionJson(const HostEntry &entry, ModuleOp module) {
     outputs.push_back(tensorJson(label ? label.getValue() : name, cast<NamedTensorType>(function.getResultTypes()[i])));
   }
   Cost cost = costOf(function, module);
-  const char *role = name.contains(".default.") ? "default" : name.ends_with(".last") ? "step" : "eval";
-  return {{"name", name.str()},         {"role", role},
-          {"inputs", inputs},           {"outputs", outputs},
-          {"flops", cost.flops.str()},  {"bytes", cost.bytes.str()}};
+  auto fewRows = function->getAttrOfType<IntegerAttr>("quern.few_rows");
+  const char *role = name.contains(".default.") ? "default" : name.ends_with(".last") ? "step" : fewRows ? "few" : "eval";
+  Json json = {{"name", name.str()},         {"role", role},
+               {"inputs", inputs},           {"outputs", outputs},
+               {"flops", cost.flops.str()},  {"bytes", cost.bytes.str()}};
+  if (fewRows)
+    json["few_rows"] = fewRows.getInt();
+  return json;
 }
 
 std::string quern::codegen::describe(ModuleOp planned, const HostProgram &program, ArrayRef<std::string> cpu,

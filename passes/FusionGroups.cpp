@@ -100,8 +100,14 @@ void FusionGroups::force() {
       for (Value result : op->getResults())
         roots.insert(result);
     if (auto contract = dyn_cast<ContractOp>(op))
-      for (Value operand : contract->getOperands())
+      for (Value operand : contract->getOperands()) {
+        // Weights of chosen experts are read where they lie: no copy of them is stored.
+        if (auto gather = operand.getDefiningOp<GatherOp>(); gather && gather->hasOneUse() && isBuffer(gather.getX())) {
+          require(gather.getPositions());
+          continue;
+        }
         require(operand);
+      }
     // Made outside of a loop and used inside: once, not in every turn. Also what only the first call makes.
     for (Value operand : op->getOperands()) {
       Operation *def = operand.getDefiningOp();

@@ -3,6 +3,7 @@
 //
 //   @forward        the same function over T new rows after `past` old ones (past = 0: full evaluation)
 //   @forward.last   for generation: optional inputs at their defaults, results for the last new row only
+//   @forward.step   the same for few rows, where another form reads less: only chosen experts (SinkGathers.cpp)
 //   @forward.epoch  if what is remembered depends on T through comparisons: these; when an answer changes, past is redone
 //   quern.state     one for each cache and running sum, shared by all variants
 //
@@ -14,6 +15,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
 #include "passes/Passes.h"
+#include "passes/SinkGathers.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -97,6 +99,14 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     last->moveAfter(function);
     inlineDefaults(last); // by its old name, with which the defaults' names begin
     last.setName(base + ".last");
+    // For few rows other forms of the same function read less; what they remember is the same.
+    func::FuncOp step;
+    if (int64_t rows = rowsWhereSinkingPays(last)) {
+      step = cast<func::FuncOp>(OpBuilder(last).clone(*last));
+      step->moveAfter(last);
+      step.setName(base + ".step");
+      step->setAttr(fewRows, OpBuilder(step).getI64IntegerAttr(rows));
+    }
     auto keep = [&](func::FuncOp from) { // what is true of the function, whatever form it has
       for (StringRef attr : {"quern.limits", "quern.recompute"})
         if (Attribute value = from->getAttr(attr))
@@ -105,9 +115,13 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     if (std::string refusal = extend(last, base, states, /*lastRow=*/true); !refusal.empty()) {
       keep(last);
       last.erase();
+      if (step)
+        step.erase();
       function->setAttr("quern.refusal", StringAttr::get(&getContext(), refusal));
       return;
     }
+    if (step && !extend(step, base, states, /*lastRow=*/true).empty())
+      llvm_unreachable("as causal as the form for many rows");
     // With a mask or positions from outside the function may still look ahead; then it is only evaluated as a whole.
     auto whole = cast<func::FuncOp>(OpBuilder(function).clone(*function));
     if (!extend(whole, base, states, /*lastRow=*/false).empty()) {

@@ -216,17 +216,23 @@ void Outliner::packWeights(KernelBody &body) {
     auto param = source.getDefiningOp<ParamOp>();
     if (!param || !argument.hasOneUse())
       continue;
-    auto contract = dyn_cast<ContractOp>(*argument.getUsers().begin());
+    Value weight = argument; // or what is picked of it, one expert for each position
+    StringRef picked;
+    if (auto gather = dyn_cast<GatherOp>(*argument.getUsers().begin()); gather && gather->hasOneUse()) {
+      weight = gather.getResult();
+      picked = gather.getDim();
+    }
+    auto contract = dyn_cast<ContractOp>(*weight.getUsers().begin());
     NamedTensorType type = typeOf(argument);
     if (!contract || type.getRank() < 2 || contract.getDims().size() != 1)
       continue;
-    Value other = contract.getA() == argument ? contract.getB() : contract.getA();
+    Value other = contract.getA() == weight ? contract.getB() : contract.getA();
     int inner = type.find(names(contract.getDims())[0]), outer = -1;
     if (inner < 0 || !typeOf(other).has(names(contract.getDims())[0]))
       continue;
     // The rows: the last dimension that the other operand lacks; all before are stacked.
     for (int d = 0; d < static_cast<int>(type.getRank()); ++d)
-      if (d != inner && !typeOf(other).has(type.getDims()[d].getName()))
+      if (d != inner && type.getDims()[d].getName() != picked && !typeOf(other).has(type.getDims()[d].getName()))
         outer = d;
     SmallVector<unsigned> order;
     for (int d = 0; d < static_cast<int>(type.getRank()); ++d)

@@ -20,6 +20,9 @@ std::unique_ptr<mlir::Pass> createRollRepeatsPass();
 /// Turns causal functions into their step form with caches, and adds `.last` and `.epoch` (Incremental.cpp).
 std::unique_ptr<mlir::Pass> createIncrementalPass();
 
+/// Computes only the experts that are chosen: everywhere, or in functions for few rows (SinkGathers.cpp).
+std::unique_ptr<mlir::Pass> createSinkGathersPass(bool everywhere = false);
+
 /// Adds checks of the positions of gathers that come from data (CheckPositions.cpp).
 std::unique_ptr<mlir::Pass> createCheckPositionsPass();
 

@@ -170,7 +170,7 @@ int benchCommand(const Command &command) {
 
   // Writing.
   if (generates) {
-    const FunctionInfo &step = d.functions[size_t(generator->stepFunction())];
+    const FunctionInfo &step = d.functions[size_t(generator->functionFor(1))];
     if (generator->hasSource())
       text = {0};
     generator->next(text);

@@ -139,6 +139,8 @@ private:
     FunctionInfo function;
     function.name = string(json, "name", "");
     function.role = string(json, "role", "eval");
+    if (json.contains("few_rows"))
+      function.fewRows = integer(json, "few_rows");
     for (const Json &input : list(json, "inputs"))
       function.inputs.push_back(readTensor(input));
     for (const Json &output : list(json, "outputs"))

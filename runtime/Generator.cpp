@@ -45,6 +45,7 @@ Generator::Generator(Session &session, Options options) : session(session), opti
   const char *name = encoder >= 0 ? "decode" : "forward";
   full = d.findFunction(name);
   stepper = d.findRole("step", name);
+  few = d.findRole("few", name);
   textInput = findText(d, stepper);
   const FunctionInfo &step = d.functions[size_t(stepper)];
   if (textInput < 0 || step.outputs.size() != 1 || step.outputs[0].kind != Kind::Real ||
@@ -167,7 +168,7 @@ std::span<const float> Generator::next(const std::vector<int> &text) {
     int64_t count = d.recompute ? length : std::min(options.chunk, length - past);
     while (past + count < length && epochAt(past + count) != wanted)
       count = std::min(count + options.chunk, length - past);
-    logits = run(stepper, text, past, count);
+    logits = run(functionFor(count), text, past, count);
     past += count;
   }
   remembered = text;

@@ -40,11 +40,15 @@ public:
   int64_t longestSource() const;
   /// The functions that do the work: numbers in the description.
   int stepFunction() const { return stepper; }
+  /// The one for a call of `rows` new rows.
+  int functionFor(int64_t rows) const {
+    return few >= 0 && rows <= session.description().functions[size_t(few)].fewRows ? few : stepper;
+  }
 
 private:
   Session &session;
   Options options;
-  int stepper = -1, full = -1, encoder = -1, textInput = -1;
+  int stepper = -1, few = -1, full = -1, encoder = -1, textInput = -1;
   Values request; // inputs that stay: memory, mask, the encoder's others
   std::vector<int> remembered;
   uint64_t epoch = 0;

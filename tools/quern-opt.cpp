@@ -19,6 +19,7 @@ int main(int argc, char **argv) {
   mlir::registerCSEPass();
   mlir::registerPass(quern::passes::createRollRepeatsPass);
   mlir::registerPass(quern::passes::createIncrementalPass);
+  mlir::registerPass([] { return quern::passes::createSinkGathersPass(/*everywhere=*/true); });
   // Weights stay as they are stored: the rule that codegen brings depends on the machine, and tests must not.
   mlir::registerPass(
       [] { return quern::passes::createOutlineKernelsPass([](int64_t, int64_t) { return int64_t(0); }); });

@@ -44,9 +44,13 @@ TEST(Architectures, PositionsThatCountTokens) { // RoBERTa, OPT by mask: padding
 }
 
 TEST(Architectures, Experts) { // gathers of experts over positions, with and without a shared one
-  expectSteps(page("    dim E = 3, C = 2, F = 5\n    score, chosen = top_k[E -> C](softmax[E](linear[D -> E](x) @ \"gate\"))\n"
+  std::string text = expectSteps(page("    dim E = 3, C = 2, F = 5\n    score, chosen = top_k[E -> C](softmax[E](linear[D -> E](x) @ \"gate\"))\n"
                    "    y = linear[F -> D](silu(linear[D -> F](x) @ \"{E}.in\")) @ \"{E}.out\"\n"
                    "    return x + sum[C](y[E = chosen] * score) + affine[D -> D](x) @ \"shared\"\n"));
+  // For few rows: the weights of the chosen experts alone.
+  std::string step = text.substr(text.find("func.func @forward.step"));
+  EXPECT_THAT(step, HasSubstr("!quern.tensor<int[B, C = 2]>) -> !quern.tensor<real[B, C = 2, F = 5, D = 4]>"));
+  EXPECT_THAT(step, testing::Not(HasSubstr("real[B, E = 3, F = 5]")));
 }
 
 TEST(Architectures, TwoStreams) { // values of two loops, carried side by side; one global layer after local ones
