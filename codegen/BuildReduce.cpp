@@ -254,11 +254,45 @@ void KernelBuilder::defineCumsum(int i) {
   Func sums = newFunc("cumsum", i);
   Index vars = varsOf(node.dims), here = vars, before = vars;
   RDom r(1, max(extent(along.size) - 1, 0));
-  here[along.name] = r.x;
-  before[along.name] = r.x - 1;
+  bool reverse = node.integer;
+  Expr last = extent(along.size) - 1;
+  here[along.name] = reverse ? last - r.x : Expr(r.x);
+  before[along.name] = reverse ? last - r.x + 1 : r.x - 1;
   sums(pureArgs(node.dims)) = at(x, vars);
   sums(call(node.dims, here)) += sums(call(node.dims, before));
   addStage({sums, node.dims, {{r.x}}, false, {}, false});
+  readFrom(i, sums);
+}
+
+/// One update over all that is summed, in the order of x's dimensions: what meets at a position is added in that order.
+void KernelBuilder::defineScatterAdd(int i) {
+  const Node &node = graph.nodes[i];
+  int x = node.operands[0], positions = node.operands[1];
+  std::vector<Dim> over = onlyDims(graph.nodes[x].dims, node.names);
+  for (const Dim &dim : onlyDims(graph.nodes[positions].dims, node.names))
+    if (!graph.nodes[x].has(dim.name))
+      over.push_back(dim);
+  Region region;
+  for (auto dim = over.rbegin(); dim != over.rend(); ++dim)
+    region.push_back({0, extent(dim->size)});
+  // Of the same name may be a summed dimension and the new one: the former is of what is read, the latter of the result.
+  const Dim &into = node.into[0];
+  Index from = varsOf(node.dims), to = from;
+  from.erase(into.name);
+  std::vector<RVar> variables;
+  if (!region.empty()) {
+    RDom r(region);
+    for (size_t d = 0; d < over.size(); ++d)
+      from[over[over.size() - 1 - d].name] = r[static_cast<int>(d)];
+    for (size_t d = 0; d < over.size(); ++d)
+      variables.push_back(r[static_cast<int>(d)]);
+  }
+  to[into.name] = clamp(at(positions, from), 0, extent(into.size) - 1); // as a gather's: never outside of the buffer
+  Func sums = newFunc("scatter", i);
+  sums(pureArgs(node.dims)) = 0.0f;
+  sums(call(node.dims, to)) += real(x, from);
+  sums.update().unscheduled(); // it may well stay as it is: silences Halide
+  addStage({sums, node.dims, {variables}, false, {}, false, true});
   readFrom(i, sums);
 }
 

@@ -41,7 +41,7 @@ static int ownCost(Op op) {
 }
 
 static bool combines(Op op) {
-  return op == Op::Reduce || op == Op::Contract || op == Op::Softmax || op == Op::Cumsum || op == Op::Argmax ||
+  return op == Op::Reduce || op == Op::Contract || op == Op::Softmax || op == Op::Cumsum || op == Op::ScatterAdd || op == Op::Argmax ||
          op == Op::TopK || op == Op::TopKPositions || op == Op::Concat;
 }
 

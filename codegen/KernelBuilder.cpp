@@ -166,6 +166,8 @@ void KernelBuilder::define(int i) {
     return defineTopK(i);
   case Op::Cumsum:
     return defineCumsum(i);
+  case Op::ScatterAdd:
+    return defineScatterAdd(i);
   case Op::Concat:
     return defineConcat(i);
   case Op::Contract:

@@ -35,6 +35,7 @@ struct Stage {
   bool vectorOver = false;            ///< updates are vectorised along their first reduction variable (concat)
   Func lanes;                         ///< partial sums that only this stage reads
   bool scheduled = false;             ///< a family did it
+  bool scattered = false;             ///< its update writes anywhere: it is computed whole
 };
 
 struct BuiltKernel {
@@ -88,6 +89,7 @@ private:
   void defineArgmax(int node);
   void defineTopK(int node);
   void defineCumsum(int node);
+  void defineScatterAdd(int node);
   /// Combines `body` over dims: the value per kept position. Max and min keep infinities.
   Func reduceOver(const std::string &what, int node, const std::vector<Dim> &kept, const std::vector<Dim> &over, Kind kind,
                   Reduction reduction, const std::function<Expr(const Index &)> &body);

@@ -25,7 +25,7 @@ enum class Op {
   Const, Values, Size, Index,
   Neg, Abs, Exp, Log, Log1p, Sqrt, Sin, Cos, Tanh, Sigmoid, Erf, Floor, Ceil, Round, ToInt, ToReal, Not,
   Add, Sub, Mul, Div, FloorDiv, Mod, Pow, Max, Min, And, Or, Compare, Where,
-  Reduce, Contract, Softmax, Cumsum, Argmax, TopK, TopKPositions,
+  Reduce, Contract, Softmax, Cumsum, ScatterAdd, Argmax, TopK, TopKPositions,
   Rename, Split, Merge, Cut, Concat, Unit, Squeeze, Gather, Expand, Permute,
 };
 enum class Reduction { Sum, Mean, Max, Min, Any, All };
@@ -39,7 +39,7 @@ struct Node {
   std::vector<std::string> names;  ///< reduced, renamed, split, merged, cut, gathered dimensions; parts of a concat
   std::vector<Dim> into;           ///< what they become
   std::vector<double> numbers;     ///< const, values
-  int64_t integer = 0;             ///< const of kind int or bool, exact
+  int64_t integer = 0;             ///< const of kind int or bool, exact; 1: a running sum from the end
   ir::Size size;                   ///< size, offset of a cut
   Reduction reduction = Reduction::Sum;
   Predicate predicate = Predicate::Lt;

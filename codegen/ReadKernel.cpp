@@ -43,6 +43,7 @@ static const llvm::StringMap<Op> &mnemonics() {
       {"div", Op::Div}, {"floordiv", Op::FloorDiv}, {"mod", Op::Mod}, {"pow", Op::Pow}, {"max", Op::Max},
       {"min", Op::Min}, {"and", Op::And}, {"or", Op::Or}, {"compare", Op::Compare}, {"where", Op::Where},
       {"reduce", Op::Reduce}, {"contract", Op::Contract}, {"softmax", Op::Softmax}, {"cumsum", Op::Cumsum},
+      {"scatter_add", Op::ScatterAdd},
       {"argmax", Op::Argmax}, {"top_k", Op::TopK}, {"rename", Op::Rename}, {"split", Op::Split},
       {"merge", Op::Merge}, {"cut", Op::Cut}, {"concat", Op::Concat}, {"unit", Op::Unit}, {"squeeze", Op::Squeeze},
       {"gather", Op::Gather}, {"expand", Op::Expand}, {"permute", Op::Permute}};
@@ -83,6 +84,10 @@ static void readAttributes(Operation *op, Node &node) {
     if (cumsum.getState())
       throw std::runtime_error("a running sum with a state inside a kernel");
     node.names = {cumsum.getDim().str()};
+    node.integer = cumsum.getReverse();
+  } else if (auto scatter = dyn_cast<ir::ScatterAddOp>(op)) {
+    list(scatter.getDims());
+    node.into = {readDim(scatter.getInto())};
   } else if (auto argmax = dyn_cast<ir::ArgmaxOp>(op)) {
     node.names = {argmax.getDim().str()};
   } else if (auto top = dyn_cast<ir::TopKOp>(op)) {

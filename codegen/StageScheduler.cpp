@@ -24,6 +24,8 @@ bool StageScheduler::rowDims(std::vector<Dim> &rows) const {
     for (const Stage &stage : b.stages) {
       if (stage.scheduled || (stage.over.empty() && !stage.lanes.defined()))
         continue;
+      if (stage.scattered)
+        return false;
       any = true;
       everywhere &= has(stage.dims, dim.name);
     }

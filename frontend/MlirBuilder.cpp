@@ -223,7 +223,7 @@ Handle MlirBuilder::reduce(Reduction reduction, Handle x, const DimRefs &over) {
 Handle MlirBuilder::contract(Handle a, Handle b, const DimRefs &over) { return make<ir::ContractOp>(value(a), value(b), names(over)); }
 Handle MlirBuilder::softmax(Handle x, const DimRefs &over) { return make<ir::SoftmaxOp>(value(x), names(over)); }
 Handle MlirBuilder::cumsum(Handle x, DimRef ref) {
-  return make<ir::CumsumOp>(value(x), builder.getStringAttr(ref->label), FlatSymbolRefAttr());
+  return make<ir::CumsumOp>(value(x), builder.getStringAttr(ref->label), FlatSymbolRefAttr(), mlir::UnitAttr());
 }
 Handle MlirBuilder::argmax(Handle x, DimRef ref) { return make<ir::ArgmaxOp>(value(x), builder.getStringAttr(ref->label)); }
 

@@ -90,6 +90,7 @@ QUERN_ELEMENTWISE(PowOp, transcendental)
 QUERN_ROWS(ReduceOp, 1)
 QUERN_ROWS(CumsumOp, 1)
 QUERN_ROWS(ArgmaxOp, 1)
+QUERN_ROWS(ScatterAddOp, 1)
 QUERN_ROWS(SoftmaxOp, 3 + transcendental) // the largest, minus it, the sum, the division
 QUERN_COST(TopKOp, getX().getType().elements() * getInto().getSize(), traffic(*this))
 

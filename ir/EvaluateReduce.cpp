@@ -192,11 +192,13 @@ QUERN_EVALUATE(ContractOp) {
 // ---- running sums
 
 template <class T>
-static void runningSum(const T *in, T *out, const T *start, int64_t rows, int64_t n) {
+static void runningSum(const T *in, T *out, const T *start, int64_t rows, int64_t n, bool reverse) {
   for (int64_t r = 0; r < rows; ++r) {
     T sum = start ? start[r] : T(0);
-    for (int64_t i = 0; i < n; ++i)
-      out[r * n + i] = sum += in[r * n + i];
+    for (int64_t i = 0; i < n; ++i) {
+      int64_t at = r * n + (reverse ? n - 1 - i : i);
+      out[at] = sum += in[at];
+    }
   }
 }
 
@@ -210,17 +212,40 @@ QUERN_EVALUATE(CumsumOp) {
   if (n < 1)
     return emitError("a running sum over no positions");
   if (x.isReal()) {
-    runningSum(x.reals(), result.writeReals(), start ? start->reals() : nullptr, rows, n);
+    runningSum(x.reals(), result.writeReals(), start ? start->reals() : nullptr, rows, n, getReverse());
     for (int64_t r = 0; r < rows; ++r)
       last.writeReals()[r] = result.reals()[r * n + n - 1];
   } else {
-    runningSum(x.ints(), result.writeInts(), start ? start->ints() : nullptr, rows, n);
+    runningSum(x.ints(), result.writeInts(), start ? start->ints() : nullptr, rows, n, getReverse());
     for (int64_t r = 0; r < rows; ++r)
       last.writeInts()[r] = result.ints()[r * n + n - 1];
   }
   if (getState())
     interpreter.keep(*getState(), std::move(last));
   results.push_back(result.aligned(interpreter.sizesOf(getResult().getType())));
+  return success();
+}
+
+QUERN_EVALUATE(ScatterAddOp) {
+  const Array &x = operands[0], &positions = operands[1];
+  int64_t size = interpreter.valueOf(getInto().getSize());
+  for (int64_t i = 0, n = positions.getCount(); i < n; ++i)
+    if (int64_t position = positions.ints()[i]; position < 0 || position >= size)
+      return emitError("Q028: position ") << position << " along " << getInto().getName() << ", whose size is " << size;
+  Array result = interpreter.make(getResult().getType());
+  // In the order of x's dimensions; a summed dimension of the new one's name is another dimension of the result's.
+  Dims loop = x.getDims(), target = result.getDims();
+  for (const NamedSize &dim : positions.getDims())
+    if (x.find(dim.name) < 0)
+      loop.push_back(dim);
+  target[result.find(getInto().getName())].name = "<scattered>";
+  int64_t step = result.stridesIn({{getInto().getName().str(), size}})[0];
+  double *out = result.writeReals();
+  std::vector<int64_t> resultStrides = Array(Kind::Real, target).stridesIn(loop);
+  forEachPosition<3>(loop, {x.stridesIn(loop), positions.stridesIn(loop), resultStrides}, [&](int64_t, const auto &at) {
+    out[at[2] + step * positions.ints()[at[1]]] += x.reals()[at[0]];
+  });
+  results.push_back(std::move(result));
   return success();
 }
 

@@ -168,7 +168,27 @@ QUERN_INFER(CumsumOp) {
   if (failed(needs(loc, operands, {Kind::Real, Kind::Int}, "cumsum_c2")) ||
       failed(without(loc, type(op.getX()).getDims(), {op.getDim()}, "cumsum_c1", kept)))
     return failure();
+  if (op.getReverse() && op.getState())
+    return emitOptionalError(loc, "cumsum_c3: a running sum that goes on from a state runs forwards");
   results.push_back(op.getX().getType());
+  return success();
+}
+
+QUERN_INFER(ScatterAddOp) {
+  Adaptor op(operands, attrs, props, regions);
+  NamedTensorType x = type(op.getX()), positions = type(op.getPositions());
+  if (!x.isReal() || !positions.isInt())
+    return emitOptionalError(loc, "scatter_add_c1: reals are added at int positions");
+  std::optional<SmallVector<DimAttr>> all = unionDims({x, positions});
+  if (!all)
+    return emitOptionalError(loc, "scatter_add_c2: operands give one name two sizes");
+  SmallVector<DimAttr> kept = {op.getInto()};
+  if (failed(without(loc, *all, names(op.getDims()), "scatter_add_c3", kept)))
+    return failure();
+  for (DimAttr dim : ArrayRef<DimAttr>(kept).drop_front())
+    if (dim.getName() == op.getInto().getName())
+      return emitOptionalError(loc, "scatter_add_c4: the result would have ", dim.getName(), " twice");
+  results.push_back(x.withDims(kept));
   return success();
 }
 

@@ -82,24 +82,62 @@ LogicalResult Interpreter::runBlock(Block &block, ArrayRef<Array> arguments, std
   return success();
 }
 
-LogicalResult Interpreter::runRepeat(RepeatOp op, ArrayRef<Array> inits, std::vector<Array> &results) {
+/// Where the numbers of turn `number` lie in a stack, whose first dimension counts the turns.
+static std::pair<int64_t, int64_t> partRange(const Array &stack, int64_t number) {
+  int64_t count = stack.getCount() / stack.getDims()[0].size;
+  return {number * count, count};
+}
+
+/// One turn's part of a stack, in the stack's order.
+static Array partOfStack(const Array &stack, int64_t number) {
+  std::vector<NamedSize> dims(stack.getDims().begin() + 1, stack.getDims().end());
+  auto [start, count] = partRange(stack, number);
+  if (stack.isReal())
+    return Array(std::move(dims), std::vector<double>(stack.reals() + start, stack.reals() + start + count));
+  return Array(stack.getKind(), std::move(dims),
+               std::vector<int64_t>(stack.ints() + start, stack.ints() + start + count));
+}
+
+/// Puts one turn's part (in the stack's order) where it belongs.
+static void putOnStack(Array &stack, int64_t number, const Array &part) {
+  auto [start, count] = partRange(stack, number);
+  if (stack.isReal())
+    std::copy_n(part.reals(), count, stack.writeReals() + start);
+  else
+    std::copy_n(part.ints(), count, stack.writeInts() + start);
+}
+
+LogicalResult Interpreter::runRepeat(RepeatOp op, ArrayRef<Array> operands, std::vector<Array> &results) {
   int64_t outer = turn, turns = op.getTurns();
+  unsigned carriedCount = op.getCarriedCount();
   llvm::scope_exit restore([&] { turn = outer; });
-  // Carried values keep their set of dimensions; the order of storage follows each place's type.
+  // Values keep their set of dimensions; the order of storage follows each place's type.
   auto inOrderOf = [&](TypeRange types, std::vector<Array> arrays) {
     for (auto [array, type] : llvm::zip(arrays, types))
       array = array.aligned(sizesOf(cast<NamedTensorType>(type)));
     return arrays;
   };
-  std::vector<Array> carried(inits.begin(), inits.end());
+  std::vector<Array> carried(operands.begin(), operands.begin() + carriedCount), given;
+  TypeRange resultTypes = op.getResultTypes();
+  for (Type type : resultTypes.drop_front(carriedCount))
+    given.push_back(make(cast<NamedTensorType>(type)));
   for (int64_t i = 0; i < turns; ++i) {
-    turn = outer * turns + i;
-    std::vector<Array> next;
-    if (failed(runBlock(op.getBlock(), inOrderOf(op.getBlock().getArgumentTypes(), std::move(carried)), next)))
+    int64_t number = op.getReversed() ? turns - 1 - i : i;
+    turn = outer * turns + number;
+    std::vector<Array> arguments = std::move(carried), next;
+    for (const Array &stack : operands.drop_front(carriedCount))
+      arguments.push_back(partOfStack(stack, number));
+    if (failed(runBlock(op.getBlock(), inOrderOf(op.getBlock().getArgumentTypes(), std::move(arguments)), next)))
       return failure();
+    for (auto [stack, part] : llvm::zip(given, ArrayRef<Array>(next).drop_front(carriedCount))) {
+      std::vector<NamedSize> order(stack.getDims().begin() + 1, stack.getDims().end());
+      putOnStack(stack, number, part.aligned(order));
+    }
+    next.resize(carriedCount);
     carried = std::move(next);
   }
-  results = inOrderOf(op.getResultTypes(), std::move(carried));
+  results = inOrderOf(resultTypes.take_front(carriedCount), std::move(carried));
+  llvm::append_range(results, given);
   return success();
 }
 

@@ -47,7 +47,7 @@ public:
   llvm::LogicalResult lookupParameter(ParamOp op, std::vector<Array> &results);
   /// The body's operations with `arguments`; the terminator's values.
   llvm::LogicalResult runBlock(mlir::Block &block, llvm::ArrayRef<Array> arguments, std::vector<Array> &results);
-  llvm::LogicalResult runRepeat(RepeatOp op, llvm::ArrayRef<Array> inits, std::vector<Array> &results);
+  llvm::LogicalResult runRepeat(RepeatOp op, llvm::ArrayRef<Array> operands, std::vector<Array> &results);
   llvm::LogicalResult runLaunch(LaunchOp op, llvm::ArrayRef<Array> inputs, std::vector<Array> &results);
   /// What a state holds for this turn, or nothing (always at past = 0).
   const Array *recall(llvm::StringRef state) const;

@@ -135,25 +135,63 @@ LogicalResult ParamOp::verify() {
 
 // ---- loops
 
+void RepeatOp::build(OpBuilder &builder, OperationState &state, TypeRange types, ValueRange inits, uint64_t turns) {
+  build(builder, state, types, inits, ValueRange(), turns, /*reversed=*/false);
+}
+
+YieldOp RepeatOp::getYield() { return cast<YieldOp>(getBlock().getTerminator()); }
+
+NamedTensorType RepeatOp::stackOf(NamedTensorType part, DimAttr turns) {
+  SmallVector<DimAttr> dims = {turns};
+  llvm::append_range(dims, part.getDims());
+  return part.withDims(dims);
+}
+
+NamedTensorType RepeatOp::partOf(NamedTensorType stack) { return stack.withDims(stack.getDims().drop_front()); }
+
+/// `(%argument = %operand, ...) : types`, appended to all three lists.
+static ParseResult parseValues(OpAsmParser &parser, SmallVectorImpl<OpAsmParser::Argument> &arguments,
+                               SmallVectorImpl<Value> &operands, SmallVectorImpl<Type> &types) {
+  SmallVector<OpAsmParser::Argument> names;
+  SmallVector<OpAsmParser::UnresolvedOperand> values;
+  if (parser.parseAssignmentList(names, values) || parser.parseColonTypeList(types))
+    return failure();
+  if (types.size() != values.size())
+    return parser.emitError(parser.getNameLoc(), "repeat_c1: one type for each value is needed");
+  llvm::append_range(arguments, names);
+  return parser.resolveOperands(values, types, parser.getNameLoc(), operands);
+}
+
 ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &result) {
   int64_t turns;
   SmallVector<OpAsmParser::Argument> arguments;
-  SmallVector<OpAsmParser::UnresolvedOperand> inits;
-  SmallVector<Type> types;
+  SmallVector<Type> carried, stacks, given;
+  Builder &builder = parser.getBuilder();
   if (parser.parseInteger(turns))
     return failure();
-  result.addAttribute("turns", parser.getBuilder().getI64IntegerAttr(turns));
-  if (succeeded(parser.parseOptionalKeyword("carry"))) {
-    if (parser.parseAssignmentList(arguments, inits) || parser.parseColonTypeList(types))
+  result.addAttribute("turns", builder.getI64IntegerAttr(turns));
+  if (succeeded(parser.parseOptionalKeyword("reversed")))
+    result.addAttribute("reversed", builder.getUnitAttr());
+  if (succeeded(parser.parseOptionalKeyword("carry")) && parseValues(parser, arguments, result.operands, carried))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("over"))) {
+    if (parseValues(parser, arguments, result.operands, stacks))
       return failure();
-    if (types.size() != inits.size())
-      return parser.emitError(parser.getNameLoc(), "repeat_c1: one type for each carried value is needed");
-    if (parser.resolveOperands(inits, types, parser.getNameLoc(), result.operands))
-      return failure();
-    for (auto [argument, type] : llvm::zip(arguments, types))
-      argument.type = type;
-    result.addTypes(types);
+    for (Type &type : stacks) {
+      auto stack = dyn_cast<NamedTensorType>(type);
+      if (!stack || !stack.getRank())
+        return parser.emitError(parser.getNameLoc(), "repeat_c5: a stack's first dimension counts the turns");
+      type = partOf(stack);
+    }
   }
+  if (succeeded(parser.parseOptionalKeyword("gives")) && parser.parseTypeList(given))
+    return failure();
+  for (auto [argument, type] : llvm::zip(arguments, llvm::concat<Type>(carried, stacks)))
+    argument.type = type;
+  result.addAttribute("operandSegmentSizes",
+                      builder.getDenseI32ArrayAttr({int32_t(carried.size()), int32_t(stacks.size())}));
+  result.addTypes(carried);
+  result.addTypes(given);
   Region *body = result.addRegion();
   if (parser.parseRegion(*body, arguments))
     return failure();
@@ -163,29 +201,53 @@ ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &result) {
 }
 
 void RepeatOp::print(OpAsmPrinter &printer) {
-  printer << " " << getTurns();
-  if (!getInits().empty()) {
-    printer << " carry (";
-    llvm::interleaveComma(llvm::zip(getBlock().getArguments(), getInits()), printer, [&](auto pair) {
+  auto values = [&](StringRef word, ValueRange arguments, ValueRange operands) {
+    if (operands.empty())
+      return;
+    printer << " " << word << " (";
+    llvm::interleaveComma(llvm::zip(arguments, operands), printer, [&](auto pair) {
       printer << std::get<0>(pair) << " = " << std::get<1>(pair);
     });
     printer << ") : ";
-    llvm::interleaveComma(getInits().getTypes(), printer);
+    llvm::interleaveComma(operands.getTypes(), printer);
+  };
+  ValueRange arguments = getBlock().getArguments();
+  printer << " " << getTurns() << (getReversed() ? " reversed" : "");
+  values("carry", arguments.take_front(getCarriedCount()), getInits());
+  values("over", arguments.drop_front(getCarriedCount()), getStacks());
+  if (getNumResults() > getCarriedCount()) {
+    printer << " gives ";
+    llvm::interleaveComma(TypeRange(getResultTypes()).drop_front(getCarriedCount()), printer);
   }
   printer << " ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
-  printer.printOptionalAttrDict((*this)->getAttrs(), {"turns"});
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"turns", "reversed", "operandSegmentSizes"});
 }
 
 LogicalResult RepeatOp::verify() {
   auto yield = dyn_cast<YieldOp>(getBlock().getTerminator());
   if (!yield)
     return emitOpError("repeat_c2: the body does not end with quern.yield");
-  if (!sameSets(getInits().getTypes(), getResultTypes()) || !sameSets(yield.getValues().getTypes(), getResultTypes()) ||
-      !sameSets(getBlock().getArgumentTypes(), getResultTypes()))
+  unsigned carried = getCarriedCount();
+  TypeRange arguments = getBlock().getArgumentTypes(), yielded = yield.getValues().getTypes(), results = getResultTypes();
+  if (arguments.size() != carried + getStacks().size() || yielded.size() != getNumResults() ||
+      getNumResults() < carried || !sameSets(getInits().getTypes(), results.take_front(carried)) ||
+      !sameSets(yielded.take_front(carried), results.take_front(carried)) ||
+      !sameSets(arguments.take_front(carried), results.take_front(carried)))
     return emitOpError("repeat_c3: carried values change their type");
-  if (static_cast<int64_t>(getTurns()) < 1)
+  int64_t turns = getTurns();
+  if (turns < 1)
     return emitOpError("repeat_c4: at least one turn is needed");
+  auto fits = [&](Type stack, Type part) {
+    auto type = cast<NamedTensorType>(stack);
+    return type.getRank() && type.getDims()[0].getStatic() == turns && partOf(type).sameSet(cast<NamedTensorType>(part));
+  };
+  for (auto [stack, part] : llvm::zip(getStacks().getTypes(), arguments.drop_front(carried)))
+    if (!fits(stack, part))
+      return emitOpError("repeat_c5: ") << part << " is no part of the stack " << stack << " of " << turns << " turns";
+  for (auto [stack, part] : llvm::zip(results.drop_front(carried), yielded.drop_front(carried)))
+    if (!fits(stack, part))
+      return emitOpError("repeat_c6: ") << part << " is no part of the stack " << stack << " of " << turns << " turns";
   return success();
 }
 

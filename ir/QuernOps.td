@@ -25,14 +25,34 @@ def Quern_ParamOp : Quern_Op<"param", [Pure]> {
   }];
 }
 
-def Quern_RepeatOp : Quern_Op<"repeat", [RecursiveMemoryEffects, SingleBlock]> {
-  let summary = "the body `turns` times; values carried from turn to turn";
-  let arguments = (ins Variadic<Quern_TensorType>:$inits, I64Attr:$turns);
+def Quern_RepeatOp : Quern_Op<"repeat", [RecursiveMemoryEffects, SingleBlock, AttrSizedOperandSegments]> {
+  let summary = "the body `turns` times; values carried from turn to turn, values of each turn read from and put on stacks";
+  let description = [{
+    `quern.repeat 12 reversed carry (%x = %init) : types over (%s = %stack) : types gives types { ... quern.yield %x', %y }`
+
+    A stack's first dimension counts the turns. The body's arguments are the carried values, then this turn's part of each
+    stack; it yields the carried values, then this turn's part of each stack that the loop gives. Results: the carried
+    values, then the stacks given. `reversed`: from the last turn to the first; a turn keeps its number, so parameters and
+    parts of stacks are those of the same turn of a loop that runs forwards.
+  }];
+  let arguments = (ins Variadic<Quern_TensorType>:$inits, Variadic<Quern_TensorType>:$stacks, I64Attr:$turns,
+                       UnitAttr:$reversed);
   let results = (outs Variadic<Quern_TensorType>:$results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
-  let extraClassDeclaration = "::mlir::Block &getBlock() { return getBody().front(); }";
+  let builders = [OpBuilder<(ins "::mlir::TypeRange":$types, "::mlir::ValueRange":$inits, "uint64_t":$turns)>];
+  let extraClassDeclaration = [{
+    ::mlir::Block &getBlock() { return getBody().front(); }
+    YieldOp getYield();
+    /// How many values are carried: the first of the arguments, of what is yielded and of the results.
+    unsigned getCarriedCount() { return getInits().size(); }
+    bool isCarried(unsigned i) { return i < getCarriedCount(); }
+    /// `part` with a leading dimension for the turns.
+    static ::quern::ir::NamedTensorType stackOf(::quern::ir::NamedTensorType part, ::quern::ir::DimAttr turns);
+    /// What one turn has of a stack.
+    static ::quern::ir::NamedTensorType partOf(::quern::ir::NamedTensorType stack);
+  }];
 }
 def Quern_YieldOp : Quern_Op<"yield", [Pure, Terminator, ReturnLike]> {
   let summary = "what a body hands on";

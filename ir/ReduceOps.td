@@ -31,11 +31,22 @@ def Quern_CumsumOp : Quern_Pure<"cumsum"> {
   let summary = "running sum along dim, inclusive";
   let description = [{
     With `state`, the symbol of a `quern.state`: the sum goes on from the state of this turn, whose new value is the
-    last column (linear attention's memory).
+    last column (linear attention's memory). `reverse`: from the last position to the first (the gradient's direction).
   }];
-  let arguments = (ins Quern_TensorType:$x, StrAttr:$dim, OptionalAttr<FlatSymbolRefAttr>:$state);
+  let arguments = (ins Quern_TensorType:$x, StrAttr:$dim, OptionalAttr<FlatSymbolRefAttr>:$state, UnitAttr:$reverse);
   let results = (outs Quern_TensorType:$result);
-  let assemblyFormat = "$x `along` $dim (`state` $state^)? attr-dict `:` functional-type($x, $result)";
+  let assemblyFormat = "$x `along` $dim (`reverse` $reverse^)? (`state` $state^)? attr-dict `:` functional-type($x, $result)";
+}
+def Quern_ScatterAddOp : Quern_Pure<"scatter_add"> {
+  let summary = "the gradient of gather: x added up at `positions` of the new dimension `into`, over the dimensions named";
+  let description = [{
+    result[.., into = p] = sum over `dims` of x where positions = p, real. Dimensions that x and `positions` both have go
+    together; x is repeated along those that only `positions` has. What meets at one position is added in the order of
+    x's dimensions in storage, so a result is the same bit for bit in every run.
+  }];
+  let arguments = (ins Quern_TensorType:$x, Quern_TensorType:$positions, StrArrayAttr:$dims, Quern_DimAttr:$into);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$x `at` $positions `over` $dims `into` $into attr-dict `:` functional-type(operands, $result)";
 }
 def Quern_ArgmaxOp : Quern_Pure<"argmax"> {
   let summary = "position of the largest along dim, the first of equals; int";

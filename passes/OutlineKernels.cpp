@@ -85,7 +85,7 @@ void Outliner::expandState(CumsumOp op) {
       dims.push_back(dim);
   Location loc = op.getLoc();
   auto before = RecallOp::create(builder, loc, type.withDims(dims), op.getStateAttr());
-  auto sum = CumsumOp::create(builder, loc, type, op.getX(), op.getDimAttr(), FlatSymbolRefAttr());
+  auto sum = CumsumOp::create(builder, loc, type, op.getX(), op.getDimAttr(), FlatSymbolRefAttr(), UnitAttr());
   auto total = AddOp::create(builder, loc, type, sum.getResult(), before.getResult());
   DimAttr one = DimAttr::get(op.getContext(), (time.getName() + ".last").str(), Size(1));
   auto cut = CutOp::create(builder, loc, total.getResult(), op.getDim(), (time.getSize() - Size(1)).str(), one);

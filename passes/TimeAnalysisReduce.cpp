@@ -206,6 +206,8 @@ Facts TimeTransfer::visitCumsum(CumsumOp op) {
     refuse(op, "cumsum[" + spelled(label) + "] of a dimension made from " + time() + " cannot be done step by step");
   if (!analysis.isTime(dim))
     return out;
+  if (op.getReverse())
+    refuse(op, "cumsum[" + spelled(label) + "] from the last position to the first sees later positions");
   // The state between steps would grow with the text.
   if (label == time() && analysis.times(op.getResult()).size() > 1)
     refuse(op, "cumsum[" + spelled(label) + "] of a value that also has " + spelled(analysis.twins(op.getResult()).front()) +

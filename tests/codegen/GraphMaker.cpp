@@ -114,10 +114,24 @@ int GraphMaker::softmax(int x, std::vector<std::string> over) {
   return add(node);
 }
 
-int GraphMaker::cumsum(int x, std::string along) {
+int GraphMaker::cumsum(int x, std::string along, bool reverse) {
   Node node{Op::Cumsum, graph.nodes[x].kind, graph.nodes[x].dims};
   node.operands = {x};
   node.names = {along};
+  node.integer = reverse;
+  return add(node);
+}
+
+int GraphMaker::scatterAdd(int x, int positions, std::vector<std::string> over, Dim into) {
+  std::vector<Dim> all = graph.nodes[x].dims;
+  for (const Dim &dim : graph.nodes[positions].dims)
+    if (!graph.nodes[x].has(dim.name))
+      all.push_back(dim);
+  Node node{Op::ScatterAdd, Kind::Real, without(all, over)};
+  node.dims.insert(node.dims.begin(), into);
+  node.operands = {x, positions};
+  node.names = std::move(over);
+  node.into = {into};
   return add(node);
 }
 

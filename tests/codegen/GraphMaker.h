@@ -25,7 +25,8 @@ public:
   int reduce(Reduction reduction, int x, std::vector<std::string> over);
   int contract(int a, int b, std::vector<std::string> over);
   int softmax(int x, std::vector<std::string> over);
-  int cumsum(int x, std::string along);
+  int cumsum(int x, std::string along, bool reverse = false);
+  int scatterAdd(int x, int positions, std::vector<std::string> over, Dim into);
   int argmax(int x, std::string along);
   std::pair<int, int> topK(int x, std::string from, Dim into);
   int rename(int x, std::string from, Dim to);

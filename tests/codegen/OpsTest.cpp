@@ -155,6 +155,8 @@ TEST(Scan, CumsumArgmaxTopK) {
     int x = g.argument(kind, {dim("B"), dim("T"), dim("D", 11)});
     g.yield(g.cumsum(x, "T"));
     g.yield(g.cumsum(x, "D"));
+    g.yield(g.cumsum(x, "T", /*reverse=*/true));
+    g.yield(g.cumsum(x, "D", /*reverse=*/true));
     g.yield(g.argmax(x, "D"));
     g.yield(g.argmax(x, "T"));
     auto [values, positions] = g.topK(x, "D", dim("C", 4));
@@ -162,6 +164,18 @@ TEST(Scan, CumsumArgmaxTopK) {
     g.yield(positions);
     checkKernel(g.finish("scan"), lengths, 5e-6);
   }
+}
+
+TEST(ScatterAdd, EveryPlaceOfTheNewDimension) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", 11)});
+  int positions = g.elementwise(Op::Mod, {g.argument(Kind::Int, {dim("B"), dim("T")}), g.integer(7)});
+  g.yield(g.scatterAdd(x, positions, {"B", "T"}, dim("V", 7)));               // an embedding's gradient
+  g.yield(g.permute(g.scatterAdd(x, positions, {"B", "T"}, dim("V", 7)), {"D", "V"}));
+  g.yield(g.scatterAdd(x, positions, {"T"}, dim("T", 7)));                    // B goes together; the new T is another
+  g.yield(g.scatterAdd(x, positions, {"B", "T", "D"}, dim("V", 7)));          // to one dimension alone
+  g.yield(g.scatterAdd(g.reduce(Reduction::Sum, x, {"B"}), positions, {"B", "T"}, dim("V", 9))); // x lacks B
+  checkKernel(g.finish("scatter"), lengths, 5e-6);
 }
 
 TEST(Shape, Everything) {

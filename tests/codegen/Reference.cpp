@@ -145,9 +145,18 @@ double Evaluator::combined(const Node &node, const Position &at) const {
   }
   if (node.op == Op::Cumsum) {
     double sum = 0;
-    Position p = at;
-    for (p[node.names[0]] = 0; p[node.names[0]] <= at.at(node.names[0]); ++p[node.names[0]])
-      sum += read(x, p);
+    bool reverse = node.integer;
+    forEach(over, at, [&](const Position &p) {
+      int64_t here = p.at(node.names[0]), end = at.at(node.names[0]);
+      sum += (reverse ? here >= end : here <= end) ? read(x, p) : 0;
+    });
+    return sum;
+  }
+  if (node.op == Op::ScatterAdd) {
+    double sum = 0;
+    forEach(over, at, [&](const Position &p) {
+      sum += read(node.operands[1], p) == at.at(node.into[0].name) ? read(x, p) : 0;
+    });
     return sum;
   }
   std::vector<std::pair<double, int64_t>> order;

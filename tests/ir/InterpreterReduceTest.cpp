@@ -122,6 +122,40 @@ TEST(Cumsum, AlongEitherDimension) {
               ElementsAre(1, 2, 3, 5, 7, 9));
 }
 
+TEST(Cumsum, FromTheEnd) {
+  EXPECT_THAT(onPair({1, 2, 3, 4, 5, 6}, "cumsum %a along \"B\" reverse", "real[A = 2, B = 3]").numbers,
+              ElementsAre(6, 5, 3, 15, 11, 6));
+  EXPECT_THAT(onPair({1, 2, 3, 4, 5, 6}, "cumsum %a along \"A\" reverse", "real[A = 2, B = 3]").numbers,
+              ElementsAre(5, 7, 9, 4, 5, 6));
+}
+
+TEST(ScatterAdd, DuplicatesAddUpAndTheRestIsZero) {
+  auto scatter = [](const char *over, const char *into, const char *result, std::vector<int64_t> positions) {
+    return evaluate({{"real[A = 3, B = 2]", reals({{"A", 3}, {"B", 2}}, {1, 2, 3, 4, 5, 6})},
+                     {"int[A = 3]", ints({{"A", 3}}, positions)}},
+                    std::string("%r = quern.scatter_add %a at %b over ") + over + " into <" + into +
+                        "> : (!quern.tensor<real[A = 3, B = 2]>, !quern.tensor<int[A = 3]>) -> !quern.tensor<" + result + ">",
+                    result);
+  };
+  EXPECT_THAT(scatter("[\"A\"]", "V = 4", "real[V = 4, B = 2]", {2, 0, 2}).numbers, ElementsAre(3, 4, 0, 0, 6, 8, 0, 0));
+  EXPECT_THAT(scatter("[\"A\", \"B\"]", "V = 3", "real[V = 3]", {2, 0, 2}).numbers, ElementsAre(7, 0, 14));
+  // The positions' own dimension stays: each of its parts has one position.
+  EXPECT_THAT(scatter("[]", "V = 2", "real[A = 3, B = 2, V = 2]", {1, 0, 1}).numbers,
+              ElementsAre(0, 1, 0, 2, 3, 0, 4, 0, 0, 5, 0, 6));
+  // The new dimension may have the name of one that is summed.
+  EXPECT_THAT(scatter("[\"A\"]", "A = 3", "real[B = 2, A = 3]", {1, 1, 0}).numbers, ElementsAre(5, 4, 0, 6, 6, 0));
+  EXPECT_THAT(scatter("[\"A\"]", "V = 2", "real[V = 2, B = 2]", {0, 2, 0}).said, HasSubstr("Q028: position 2 along V"));
+}
+
+TEST(ScatterAdd, RepeatsWhatThePositionsAloneHave) {
+  EXPECT_THAT(evaluate({{"real[B = 2]", reals({{"B", 2}}, {1, 10})}, {"int[A = 3]", ints({{"A", 3}}, {1, 0, 1})}},
+                       "%r = quern.scatter_add %a at %b over [\"A\"] into <V = 2> : (!quern.tensor<real[B = 2]>, "
+                       "!quern.tensor<int[A = 3]>) -> !quern.tensor<real[V = 2, B = 2]>",
+                       "real[V = 2, B = 2]")
+                  .numbers,
+              ElementsAre(1, 10, 2, 20));
+}
+
 TEST(Argmax, FirstOfEquals) {
   EXPECT_THAT(onPair({1, 5, 5, -1, -1, -3}, "argmax %a along \"B\"", "int[A = 2]").numbers, ElementsAre(1, 0));
   EXPECT_THAT(onPair({-inf, -inf, -inf, 2, 1, 2}, "argmax %a along \"A\"", "int[B = 3]").numbers, ElementsAre(1, 1, 1));

@@ -125,6 +125,39 @@ TEST(Repeat, CarriesValuesAndParametersOfEachTurn) {
   EXPECT_THAT(numbersOf(results->at(1)), ElementsAre(3));
 }
 
+TEST(Repeat, StacksHoldWhatEachTurnSaves) {
+  // Forwards: y = y * w, saving y and its double; reversed over what was saved, each turn with its own weight.
+  Module m(
+      R"(func.func @f(%x: !quern.tensor<real[A = 2]> {quern.name = "x"}) -> (!quern.tensor<real[turns = 3, A = 2]>, !quern.tensor<real[A = 2]>, !quern.tensor<real[A = 2, turns = 3]>) {
+    %r:2 = quern.repeat 3 carry (%y = %x) : !quern.tensor<real[A = 2]> gives !quern.tensor<real[turns = 3, A = 2]> {
+      %w = quern.param [["h.5"], ["h.7"], ["h.1"]] : !quern.tensor<real[A = 2]>
+      %p = quern.mul %y, %w : (!quern.tensor<real[A = 2]>, !quern.tensor<real[A = 2]>) -> !quern.tensor<real[A = 2]>
+      quern.yield %p, %y : !quern.tensor<real[A = 2]>, !quern.tensor<real[A = 2]>
+    }
+    %one = quern.const 1.0 : f64 -> !quern.tensor<real[]>
+    %start = quern.expand %one : (!quern.tensor<real[]>) -> !quern.tensor<real[A = 2]>
+    %s:2 = quern.repeat 3 reversed carry (%g = %start) : !quern.tensor<real[A = 2]> over (%y = %r#1) : !quern.tensor<real[turns = 3, A = 2]> gives !quern.tensor<real[turns = 3, A = 2]> {
+      %w = quern.param [["h.5"], ["h.7"], ["h.1"]] : !quern.tensor<real[A = 2]>
+      %dw = quern.mul %g, %y : (!quern.tensor<real[A = 2]>, !quern.tensor<real[A = 2]>) -> !quern.tensor<real[A = 2]>
+      %dy = quern.mul %g, %w : (!quern.tensor<real[A = 2]>, !quern.tensor<real[A = 2]>) -> !quern.tensor<real[A = 2]>
+      quern.yield %dy, %dw : !quern.tensor<real[A = 2]>, !quern.tensor<real[A = 2]>
+    }
+    %t = quern.permute %s#1 : (!quern.tensor<real[turns = 3, A = 2]>) -> !quern.tensor<real[A = 2, turns = 3]>
+    return %r#1, %s#0, %t : !quern.tensor<real[turns = 3, A = 2]>, !quern.tensor<real[A = 2]>, !quern.tensor<real[A = 2, turns = 3]>
+  })");
+  ASSERT_TRUE(m.module) << m.said;
+  ASSERT_TRUE(succeeded(mlir::verify(*m.module))) << m.said;
+  Names names;
+  Interpreter interpreter(*m.module);
+  interpreter.setParameters(names.lookup());
+  auto results = interpreter.run(m.function(), {{"x", reals({{"A", 2}}, {1, 2})}});
+  ASSERT_TRUE(succeeded(results)) << m.said;
+  EXPECT_THAT(numbersOf(results->at(0)), ElementsAre(1, 2, 5, 10, 35, 70));
+  EXPECT_THAT(numbersOf(results->at(1)), ElementsAre(35, 35));
+  // d/dw of x * 5 * 7 * 1: x * 7 * 1, x * 5 * 1, x * 5 * 7.
+  EXPECT_THAT(numbersOf(results->at(2)), ElementsAre(7, 5, 35, 14, 10, 70));
+}
+
 TEST(Repeat, NestedLoopsCountTurnsOutermostSlowest) {
   Module m(R"(func.func @f() -> !quern.tensor<real[]> {
     %zero = quern.const 0.0 : f64 -> !quern.tensor<real[]>

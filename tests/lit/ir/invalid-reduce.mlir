@@ -92,6 +92,51 @@ func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]
 // -----
 
 func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{cumsum_c3}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.cumsum %x along "A" reverse state @s : (!quern.tensor<real[A = 2, B = 3]>) -> !quern.tensor<real[A = 2, B = 3]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{scatter_add_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.scatter_add %i at %i over ["A"] into <V = 5> : (!quern.tensor<int[A = 2]>, !quern.tensor<int[A = 2]>) -> !quern.tensor<real[V = 5]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{scatter_add_c2}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.scatter_add %y at %i over ["A"] into <V = 5> : (!quern.tensor<real[A = 5]>, !quern.tensor<int[A = 2]>) -> !quern.tensor<real[V = 5]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{scatter_add_c3}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.scatter_add %x at %i over ["C"] into <V = 5> : (!quern.tensor<real[A = 2, B = 3]>, !quern.tensor<int[A = 2]>) -> !quern.tensor<real[V = 5, A = 2, B = 3]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
+  // expected-error @+2 {{scatter_add_c4}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.scatter_add %x at %i over ["A"] into <B = 5> : (!quern.tensor<real[A = 2, B = 3]>, !quern.tensor<int[A = 2]>) -> !quern.tensor<real[B = 5]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
   // expected-error @+2 {{argmax_c1}}
   // expected-error @+1 {{failed to infer returned types}}
   %r = quern.argmax %x along "C" : (!quern.tensor<real[A = 2, B = 3]>) -> !quern.tensor<int[A = 2]>

@@ -97,6 +97,36 @@ func.func @f(%x: !quern.tensor<real[]>) {
 
 // -----
 
+func.func @f(%s: !quern.tensor<real[turns = 3, A = 2]>) {
+  // expected-error @+1 {{repeat_c5}}
+  quern.repeat 2 over (%y = %s) : !quern.tensor<real[turns = 3, A = 2]> {
+    quern.yield
+  }
+  return
+}
+
+// -----
+
+func.func @f(%s: !quern.tensor<real[]>) {
+  // expected-error @+1 {{repeat_c5}}
+  quern.repeat 2 over (%y = %s) : !quern.tensor<real[]> {
+    quern.yield
+  }
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2]>) {
+  // expected-error @+1 {{repeat_c6}}
+  %r = quern.repeat 2 gives !quern.tensor<real[A = 2, turns = 2]> {
+    quern.yield %x : !quern.tensor<real[A = 2]>
+  }
+  return
+}
+
+// -----
+
 quern.state @s of "f" : !quern.tensor<real[cap]>
 func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
   // expected-error @+2 {{remember_c1}}

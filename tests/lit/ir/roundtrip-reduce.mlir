@@ -26,6 +26,12 @@ func.func @reduce(%x: !quern.tensor<real[B, T, D = 8]>, %m: !quern.tensor<bool[B
   %8 = quern.cumsum %x along "T" : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
   // CHECK: quern.cumsum %{{.*}} along "T" state @f.s0 : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
   %9 = quern.cumsum %x along "T" state @f.s0 : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
+  // CHECK: quern.cumsum %{{.*}} along "T" reverse : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
+  %11 = quern.cumsum %x along "T" reverse : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
+  // CHECK: quern.index : <int[T]>
+  %12 = quern.index : !quern.tensor<int[T]>
+  // CHECK: quern.scatter_add %{{.*}} at %{{.*}} over ["B", "T"] into <V = 5> : (!quern.tensor<real[B, T, D = 8]>, !quern.tensor<int[T]>) -> !quern.tensor<real[V = 5, D = 8]>
+  %13 = quern.scatter_add %x at %12 over ["B", "T"] into <V = 5> : (!quern.tensor<real[B, T, D = 8]>, !quern.tensor<int[T]>) -> !quern.tensor<real[V = 5, D = 8]>
   // CHECK: quern.argmax %{{.*}} along "D" : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<int[B, T]>
   %10 = quern.argmax %x along "D" : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<int[B, T]>
   // CHECK: quern.top_k %{{.*}} along "D" into <C = 2> : (!quern.tensor<real[B, T, D = 8]>) -> (!quern.tensor<real[B, T, C = 2]>, !quern.tensor<int[B, T, C = 2]>)

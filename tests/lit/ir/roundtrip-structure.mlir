@@ -34,6 +34,17 @@ func.func @f(%x: !quern.tensor<real[T, K = 4]>) -> !quern.tensor<real[T, K = 4]>
     // CHECK: quern.yield
     quern.yield
   }
+  // CHECK: quern.repeat 3 gives !quern.tensor<real[turns = 3, K = 4]> {
+  %8 = quern.repeat 3 gives !quern.tensor<real[turns = 3, K = 4]> {
+    %10 = quern.param [["h.0.w"], ["h.1.w"], ["h.2.w"]] : !quern.tensor<real[K = 4]>
+    quern.yield %10 : !quern.tensor<real[K = 4]>
+  }
+  // CHECK: quern.repeat 3 reversed carry (%{{.*}} = %{{.*}}) : !quern.tensor<real[T, K = 4]> over (%{{.*}} = %{{.*}}) : !quern.tensor<real[turns = 3, K = 4]> gives !quern.tensor<real[turns = 3, T, K = 4]>, !quern.tensor<real[turns = 3, K = 4]> {
+  %9:3 = quern.repeat 3 reversed carry (%arg1 = %x) : !quern.tensor<real[T, K = 4]> over (%arg2 = %8) : !quern.tensor<real[turns = 3, K = 4]> gives !quern.tensor<real[turns = 3, T, K = 4]>, !quern.tensor<real[turns = 3, K = 4]> {
+    %10 = quern.mul %arg1, %arg2 : (!quern.tensor<real[T, K = 4]>, !quern.tensor<real[K = 4]>) -> !quern.tensor<real[T, K = 4]>
+    // CHECK: quern.yield %{{.*}}, %{{.*}}, %{{.*}} : !quern.tensor<real[T, K = 4]>, !quern.tensor<real[T, K = 4]>, !quern.tensor<real[K = 4]>
+    quern.yield %10, %arg1, %arg2 : !quern.tensor<real[T, K = 4]>, !quern.tensor<real[T, K = 4]>, !quern.tensor<real[K = 4]>
+  }
   // CHECK: quern.launch @k ["T"](%{{.*}}, %{{.*}}) : (!quern.tensor<real[T, K = 4]>, !quern.tensor<real[O = 8, K = 4]>) -> !quern.tensor<real[T, O = 8]>
   %3 = quern.launch @k ["T"](%x, %0) : (!quern.tensor<real[T, K = 4]>, !quern.tensor<real[O = 8, K = 4]>) -> !quern.tensor<real[T, O = 8]>
   // CHECK: quern.launch once @k ["T"](%{{.*}}, %{{.*}}) : (!quern.tensor<real[T, K = 4]>, !quern.tensor<real[O = 8, K = 4]>) -> !quern.tensor<real[T, O = 8]>
