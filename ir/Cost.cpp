@@ -123,9 +123,24 @@ static Size bytesOf(Block &block) {
 }
 
 QUERN_COST(RepeatOp, flopsOf(getBlock()) * Size(getTurns()), bytesOf(getBlock()) * Size(getTurns()))
-// Within a kernel only arguments and results are memory.
-QUERN_COST(KernelOp, flopsOf(getBlock()),
-           bytesOf(getBlock().getArgumentTypes()) + bytesOf(getYield().getOperandTypes()))
+/// Within a kernel only arguments and results are memory; of a table that is only gathered from, the rows that are picked.
+static Size kernelTraffic(KernelOp kernel) {
+  Size total = bytesOf(kernel.getYield().getOperandTypes());
+  for (BlockArgument argument : kernel.getBlock().getArguments()) {
+    auto picks = [&](Operation *user) {
+      auto gather = dyn_cast<GatherOp>(user);
+      return gather && gather.getX() == argument && gather.getPositions() != argument;
+    };
+    if (argument.use_empty() || !llvm::all_of(argument.getUsers(), picks)) {
+      total = total + bytesOf(argument.getType());
+      continue;
+    }
+    for (Operation *user : argument.getUsers())
+      total = total + bytesOf(user->getResultTypes());
+  }
+  return total;
+}
+QUERN_COST(KernelOp, flopsOf(getBlock()), kernelTraffic(*this))
 
 /// A polynomial of the kernel in the caller's symbols.
 static Size forCaller(LaunchOp op, Size (KernelOp::*cost)()) {

@@ -87,6 +87,9 @@ void print(const Json &result) {
                      one["achieved"].get<double>(), one["limit"]["value"].get<double>(),
                      one["limit"]["unit"].get<std::string>().c_str(), 100 * one["ratio"].get<double>());
   }
+  const Json &memory = result["memory"];
+  text += "memory   " + formatBytes(memory["planned_bytes"].get<double>()) + " planned, " +
+          formatBytes(memory["used_bytes"].get<double>()) + " used, beside the weights\n";
   writeOutput(text);
 }
 
@@ -194,6 +197,11 @@ int benchCommand(const Command &command) {
   } else {
     result["decode"] = nullptr;
   }
+  // The plan of the call that takes most, and the pages that were written.
+  std::vector<int64_t> largest = lengths(d, 0, reads);
+  if (generates && d.cap >= 0)
+    largest[size_t(d.cap)] = reads + writes;
+  result["memory"] = {{"planned_bytes", session.plannedBytes(reader, largest)}, {"used_bytes", session.touchedBytes()}};
   if (options.has("--json"))
     writeOutput(result.dump() + "\n");
   else

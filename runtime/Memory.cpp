@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <sys/mman.h>
+#include <vector>
 
 namespace quern::runtime {
 
@@ -24,6 +25,14 @@ void Buffer::reset(size_t bytes) {
     ::madvise(made, bytes, MADV_HUGEPAGE); // weights are read end to end in every step: fewer translations
   memory = static_cast<uint8_t *>(made);
   length = bytes;
+}
+
+size_t Buffer::touched() const {
+  constexpr size_t page = 4096;
+  std::vector<unsigned char> pages((length + page - 1) / page);
+  if (!memory || ::mincore(memory, length, pages.data()))
+    return 0;
+  return size_t(std::count_if(pages.begin(), pages.end(), [](unsigned char p) { return p & 1; })) * page;
 }
 
 std::string readSmallFile(const std::string &path) {

@@ -27,6 +27,8 @@ public:
     if (bytes > length)
       reset(bytes);
   }
+  /// Bytes of it that are in memory because somebody used them, in whole pages.
+  size_t touched() const;
   uint8_t *data() const { return memory; }
   size_t size() const { return length; }
   template <typename T> T *as() const { return reinterpret_cast<T *>(memory); }

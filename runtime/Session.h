@@ -70,6 +70,8 @@ public:
   void ensureStates(int function, const std::vector<int64_t> &sizes);
   /// Bytes that a call would work in: arena, kept values, caches.
   uint64_t plannedBytes(int function, const std::vector<int64_t> &sizes) const;
+  /// What calls really used of that so far, in whole pages.
+  uint64_t touchedBytes() const;
 
 private:
   struct State {

@@ -90,6 +90,13 @@ uint64_t Session::plannedBytes(int number, const std::vector<int64_t> &sizes) co
   return bytes;
 }
 
+uint64_t Session::touchedBytes() const {
+  uint64_t bytes = arena.touched() + kept.touched();
+  for (const State &state : states)
+    bytes += state.memory.touched();
+  return bytes;
+}
+
 /// A text begins: its running sums do, too. Caches are written before they are read.
 void Session::clearSums() {
   const Description &d = program.description;

@@ -21,7 +21,7 @@ using namespace quern::codegen;
 namespace {
 struct CompileFlags {
   SpecOptions spec;
-  std::string output, emit = "exe", target = "native", schedules, cache, from, weights;
+  std::string output, emit = "exe", target = "native", schedules, cache, from, to, weights;
   int jobs = 0;
   std::vector<std::string> without;
   bool quiet = false, embed = false;
@@ -36,7 +36,8 @@ struct CompileFlags {
         "target", po::value(&target), "native, or an architecture level such as x86-64-v3")(
         "schedules", po::value(&schedules), "a file of schedules that override the built-in ones")(
         "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
-        "compile-from", po::value(&from), "the phase that an .mlir file is at (default: resolved)")(
+        "compile-from", po::value(&from), "PHASE: where an .mlir file stands (a dump says it itself); or the FILE")(
+        "compile-to", po::value(&to), "PHASE: stop there and write the module (as --emit mlir does at the end)")(
         "jobs,j", po::value(&jobs), "kernels compiled at the same time (default: all processors)")(
         "quiet,q", po::bool_switch(&quiet), "say nothing when all is well");
   }
@@ -70,6 +71,11 @@ static int compile(CompileFlags &flags) {
   options.jobs = flags.jobs > 0 ? flags.jobs : processors();
   static const std::map<std::string, Emit> forms = {
       {"exe", Emit::Executable}, {"obj", Emit::Object}, {"llvm", Emit::Llvm}, {"asm", Emit::Assembly}};
+  if (!flags.to.empty()) {
+    if (!quern::passes::isPhaseOrPass(flags.to))
+      throw std::runtime_error("no phase or pass is named '" + flags.to + "'; see quern dump --list-passes");
+    flags.emit = "mlir";
+  }
   auto form = forms.find(flags.emit);
   if (form == forms.end() && flags.emit != "mlir")
     throw std::runtime_error("--emit " + flags.emit + ": exe, obj, llvm, asm or mlir is needed");
@@ -84,15 +90,13 @@ static int compile(CompileFlags &flags) {
   mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, flags.spec);
   if (!module)
     return 1;
-  std::string from = flags.from.empty() ? "resolved" : flags.from;
-  if (!quern::passes::isPhaseOrPass(from))
-    throw std::runtime_error("no phase or pass is named '" + from + "'; see quern dump --list-passes");
-  if (mlir::failed(quern::passes::runPhases(*module, passOptions(flags.target, flags.schedules, flags.without), from)))
+  std::string from = startOf(flags.spec, flags.from);
+  if (mlir::failed(quern::passes::runPhases(*module, passOptions(flags.target, flags.schedules, flags.without), from, flags.to)))
     return 1;
   if (flags.emit == "mlir") {
     std::error_code code;
     llvm::raw_fd_ostream out(options.output, code);
-    out << *module;
+    out << dumpHeader(flags.to.empty() ? "planned" : flags.to) << *module << "\n";
     out.close();
     if (code || out.has_error())
       throw std::runtime_error("cannot write " + options.output + ": " + (code ? code : out.error()).message());
@@ -122,7 +126,7 @@ int quern::tools::compileCommand(const Arguments &arguments) {
   po::options_description options("options");
   flags.add(options);
   po::variables_map values;
-  if (!parseOptions(arguments, "quern compile SPEC [-o PROGRAM] [--config FILE] [--set NAME=VALUE] [options]", options, values))
+  if (!parseOptions(withCompileFrom(arguments), "quern compile SPEC [-o PROGRAM] [--config FILE] [--set NAME=VALUE] [options]", options, values))
     return 0;
   return compile(flags);
 }

@@ -83,6 +83,46 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
   return diagnostics.hasErrors() ? nullptr : std::move(module);
 }
 
+static constexpr llvm::StringLiteral headerStart = "// ---- after ";
+
+std::string quern::tools::dumpHeader(const std::string &after) { return headerStart.str() + after + "\n"; }
+
+Arguments quern::tools::withCompileFrom(const Arguments &arguments) {
+  Arguments out;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    llvm::StringRef word = arguments[i];
+    bool joined = word.consume_front("--compile-from=");
+    if (!joined && word == "--compile-from" && i + 1 < arguments.size())
+      word = arguments[i + 1];
+    else if (!joined)
+      word = "";
+    if (!word.ends_with(".mlir")) {
+      out.push_back(arguments[i]);
+      continue;
+    }
+    out.push_back(word.str());
+    i += !joined;
+  }
+  return out;
+}
+
+std::string quern::tools::startOf(const SpecOptions &options, const std::string &given) {
+  std::string start = given;
+  if (given.empty() && llvm::StringRef(options.spec).ends_with(".mlir"))
+    if (auto text = llvm::MemoryBuffer::getFile(options.spec)) {
+      llvm::StringRef body = (*text)->getBuffer();
+      if (body.count("\nmodule") + body.starts_with("module") > 1)
+        throw std::runtime_error(options.spec + " holds several modules; quern dump --after PASS writes one");
+      if (body.consume_front(headerStart))
+        start = body.take_until([](char c) { return c == '\n'; }).str();
+    }
+  if (start.empty())
+    return "resolved";
+  if (!passes::isPhaseOrPass(start))
+    throw std::runtime_error("no phase or pass is named '" + start + "'; see quern dump --list-passes");
+  return start;
+}
+
 quern::passes::PassOptions quern::tools::passOptions(const std::string &target, const std::string &schedules,
                                                const std::vector<std::string> &without) {
   codegen::CpuTarget cpu = codegen::cpuTarget(target);

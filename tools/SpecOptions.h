@@ -33,6 +33,15 @@ bool readInput(const SpecOptions &options, frontend::SpecInput &input, frontend:
 /// The module of a spec, or of an `.mlir` file that `quern dump` wrote. Mistakes are printed; then the result is null.
 mlir::OwningOpRef<mlir::ModuleOp> readModule(mlir::MLIRContext &context, const SpecOptions &options);
 
+/// Takes `--compile-from FILE` as the file to read, and leaves `--compile-from PHASE` as it is.
+Arguments withCompileFrom(const Arguments &arguments);
+
+/// The phase or pass that the compiler goes on from: `given` (--compile-from), else what a dump's first line says, else
+/// `resolved`. Throws std::runtime_error for a name that is none, and for a file of several dumps.
+std::string startOf(const SpecOptions &options, const std::string &given);
+/// The first line of a dump that the compiler reads again.
+std::string dumpHeader(const std::string &after);
+
 /// What passes must know of a target: its name as --target takes it, and a file of schedules (or an empty name).
 passes::PassOptions passOptions(const std::string &target, const std::string &schedules = "",
                                 const std::vector<std::string> &without = {});

@@ -88,6 +88,19 @@ class Program(Case):
             path.write_text(run(QUERN, "dump", SPEC, *config, "--after", phase).out)
             self.assertEqual(run(QUERN, "dump", path, "--compile-from", phase, "--after", "planned").out, planned, phase)
 
+    def test_memory_as_planned(self):
+        """What a program works in, beside its weights, is what `quern dump --stats` says, within 5%."""
+        story = DATA / "stories260K"
+        config = ("--config", story / "config.json")
+        program = self.compile("llama", *config, name="story")
+        for read, write in ((100, 20), (480, 8)):
+            used = json.loads(run(program, "bench", "-p", read, "-n", write, "--json").out)["memory"]
+            dumped = run(QUERN, "dump", SPEC, *config, "--after", "planned", "--stats", "--json", "--set-size", f"T={read},cap={read + write}")
+            functions = json.loads(dumped.out)["passes"][0]["statistics"]["functions"]
+            (plan,) = [f["peak_at"] for f in functions if f["name"] == "forward.last"]
+            self.assertEqual(used["planned_bytes"], plan)
+            self.assertLess(abs(used["used_bytes"] - plan), 0.05 * plan, (read, used))
+
     def test_weights_inside_the_program(self):
         """One file is the whole model: it writes without being told of weights or tokenizer."""
         story = DATA / "stories260K"

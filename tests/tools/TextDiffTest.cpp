@@ -1,0 +1,67 @@
+// Which lines of two dumps belong together.
+#include "tools/inspect/TextDiff.h"
+
+#include <gmock/gmock.h>
+
+#include <random>
+
+using namespace quern::tools;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+namespace {
+
+TEST(TextDiff, NumbersOfValuesDoNotCount) {
+  EXPECT_EQ(unifiedDiff("%0 = a\n%1 = b %0\n", "%7 = a\n%8 = b %7\n", "x", "y", false), "");
+}
+
+TEST(TextDiff, NewLineAndItsNeighbours) {
+  EXPECT_EQ(unifiedDiff("%0 = a\n%1 = c %0\n", "%0 = a\n%1 = b %0\n%2 = c %0\n", "x", "y", false, 1),
+            "--- x\n+++ y\n@@ -1,2 +1,3 @@\n %0 = a\n+%1 = b %0\n %2 = c %0\n");
+}
+
+TEST(TextDiff, OtherOperandsAreAChange) {
+  std::string diff = unifiedDiff("%0 = a\n%1 = b\n%2 = c %0\n", "%0 = a\n%1 = b\n%2 = c %1\n", "x", "y", false, 0);
+  EXPECT_THAT(diff, HasSubstr("-%2 = c %0\n+%2 = c %1\n"));
+  EXPECT_THAT(diff, Not(HasSubstr("= b")));
+}
+
+TEST(TextDiff, EveryLineOnceAndInOrder) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<std::string> sides[2];
+    for (auto &side : sides)
+      for (int i = random() % 30; i > 0; --i)
+        side.push_back(std::string(1, static_cast<char>('a' + random() % 6)) + " %" + std::to_string(random() % 9));
+    int next[2] = {0, 0};
+    for (auto [x, y] : alignLines(sides[0], sides[1])) {
+      if (x >= 0) {
+        ASSERT_EQ(x, next[0]++);
+      }
+      if (y >= 0) {
+        ASSERT_EQ(y, next[1]++);
+      }
+      if (x >= 0 && y >= 0) {
+        ASSERT_EQ(sides[0][x][0], sides[1][y][0]);
+      }
+    }
+    ASSERT_EQ(next[0], static_cast<int>(sides[0].size()));
+    ASSERT_EQ(next[1], static_cast<int>(sides[1].size()));
+  }
+}
+
+TEST(TextDiff, TenThousandLinesAreFast) {
+  std::vector<std::string> a, b;
+  for (int i = 0; i < 20000; ++i) {
+    a.push_back("line " + std::to_string(i));
+    if (i % 7)
+      b.push_back(i % 11 ? a.back() : "other " + std::to_string(i));
+  }
+  size_t same = 0;
+  for (auto [x, y] : alignLines(a, b))
+    same += x >= 0 && y >= 0;
+  EXPECT_EQ(same,
+            static_cast<size_t>(std::count_if(b.begin(), b.end(), [](const std::string &l) { return l[0] == 'l'; })));
+}
+
+} // namespace
