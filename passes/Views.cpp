@@ -21,6 +21,10 @@ View View::dense(Value value) { return {value, Size(0), denseStrides(typeOf(valu
 
 View quern::passes::ownView(Value owner) {
   auto remember = owner.getDefiningOp<RememberOp>();
+  // New rows that a kernel writes straight into the cache lie as the cache does, for whoever else reads them.
+  for (Operation *user : owner.getUsers())
+    if (auto rows = dyn_cast<RememberOp>(user); rows && owner.getDefiningOp())
+      remember = rows;
   if (!remember)
     return View::dense(owner);
   // The cache: the state's order without the leading turns.

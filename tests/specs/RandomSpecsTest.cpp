@@ -1,0 +1,85 @@
+// A few random specs, the same ones in every run. `quern_random_specs` checks thousands (tests/README.md).
+#include "tests/specs/CheckSpec.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+using namespace quern::test;
+
+namespace {
+
+CheckOptions options(const char *without) {
+  CheckOptions options;
+  options.cache = std::string(std::getenv("QUERN_BUILD")) + "/specs/cache";
+  options.without = without;
+  options.schedules = smallTiles;
+  return options;
+}
+
+class RandomSpecs : public testing::TestWithParam<int> {};
+
+} // namespace
+
+TEST_P(RandomSpecs, CompiledAndInterpreted) {
+  Choices choices(static_cast<uint64_t>(GetParam()));
+  RandomSpec spec = makeSpec(choices);
+  Outcome outcome = checkSpec(spec, choices, options("random"));
+  EXPECT_TRUE(outcome.verdict == Verdict::Same || outcome.verdict == Verdict::Unstable)
+      << outcome.stage << ": " << outcome.message << "\nwithout " << outcome.without << "\n" << spec.text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomSpecs, testing::Range(1, 13));
+
+TEST(RandomSpecsOfTheInterpreter, AfterEveryPass) {
+  int causal = 0;
+  for (uint64_t seed = 5000; seed < 5060; ++seed) {
+    Choices choices(seed);
+    RandomSpec spec = makeSpec(choices);
+    CheckOptions interpreted = options("random");
+    interpreted.compile = false;
+    Outcome outcome = checkSpec(spec, choices, interpreted);
+    EXPECT_TRUE(outcome.verdict == Verdict::Same || outcome.verdict == Verdict::Unstable)
+        << "seed " << seed << ", " << outcome.stage << ": " << outcome.message << "\n" << spec.text;
+    causal += outcome.causal;
+  }
+  EXPECT_GT(causal, 30);
+}
+
+/// Rows that a kernel writes into a cache and another reads: with room for more, the second sequence lies further off.
+TEST(FoundByRandomSpecs, NewRowsInACacheWithRoom) {
+  Choices choices(uint64_t(48));
+  RandomSpec spec{"quern 1\nmodel m {\n  dim V = 16, D = 4\n  forward(tokens: int[B, T]) -> [B, T, D] {\n"
+                  "    param words: [V, D] @ \"words\"\n    x = words[V = tokens]\n    h = normalize[D](x, 0.1)\n"
+                  "    return x[T = max(index(T) - 3, 0)] - 0.5 * h\n  }\n}\n",
+                  true, 16, 40};
+  Outcome outcome = checkSpec(spec, choices, options(""));
+  EXPECT_TRUE(outcome.causal);
+  EXPECT_EQ(outcome.verdict, Verdict::Same) << outcome.stage << ": " << outcome.message;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+TEST(SpecsFuzz, TakesAnyBytes) {
+  unsetenv("QUERN_FUZZ_CACHE");
+  uint32_t state = 1;
+  for (size_t size = 0; size < 400; size += 40) {
+    std::vector<uint8_t> bytes(size);
+    for (uint8_t &byte : bytes)
+      byte = static_cast<uint8_t>((state = state * 1664525 + 1013904223) >> 24);
+    EXPECT_EQ(LLVMFuzzerTestOneInput(bytes.data(), bytes.size()), 0); // it traps where numbers differ
+  }
+}
+
+TEST(Choices, EndWithTheBytes) {
+  uint8_t bytes[] = {200, 3, 90};
+  Choices few(bytes, sizeof bytes), none(nullptr, 0);
+  RandomSpec spec = makeSpec(few), empty = makeSpec(none);
+  EXPECT_NE(spec.text, "");
+  CheckOptions interpreted = options("");
+  interpreted.compile = false;
+  for (const RandomSpec &one : {spec, empty}) {
+    Outcome outcome = checkSpec(one, none, interpreted);
+    EXPECT_EQ(outcome.verdict, Verdict::Same) << outcome.message << one.text;
+  }
+}
