@@ -4,6 +4,7 @@
 #include "codegen/CompileKernels.h"
 
 #include "codegen/EmitKernel.h"
+#include "codegen/LoopNest.h"
 #include "codegen/ReadKernel.h"
 #include "ir/Dialect.h"
 
@@ -12,6 +13,7 @@
 #include <atomic>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <thread>
 #include <unistd.h>
@@ -139,6 +141,37 @@ KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options
       files.paths[i] = copy.string();
     }
   return files;
+}
+
+static std::string contentOf(const fs::path &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<KernelText> describeKernels(mlir::ModuleOp planned, const CompileOptions &options) {
+  std::vector<KernelGraph> graphs;
+  for (ir::KernelOp kernel : planned.getOps<ir::KernelOp>())
+    graphs.push_back(readKernel(kernel));
+  fs::path cache = makeCache(options);
+  std::string environment = options.schedules.text() + options.target.halide + halideVersion() + revision;
+  std::vector<KernelText> texts(graphs.size());
+  std::mutex mutex;
+  int done = 0;
+  inParallel(graphs.size(), options.jobs, [&](size_t i) {
+    const KernelGraph &graph = graphs[i];
+    fs::path stem = cache / hashOf(graph.text + "\n" + environment);
+    fs::path loops = stem, assembly = stem;
+    loops += ".loops", assembly += ".s";
+    once(loops, [&](const std::string &path) { std::ofstream(path) << loopNest(graph, options.schedules, options.target); });
+    once(assembly, [&](const std::string &path) {
+      emitKernel(graph, "quern_kernel", options.schedules, options.target, EmitForm::Assembly, path);
+    });
+    texts[i] = {graph.name, contentOf(loops), contentOf(assembly)};
+    std::lock_guard lock(mutex);
+    if (options.progress)
+      options.progress(++done, static_cast<int>(graphs.size()));
+  });
+  return texts;
 }
 
 } // namespace quern::codegen

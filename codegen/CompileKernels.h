@@ -16,5 +16,13 @@ struct KernelFiles {
 /// for what cannot be compiled or written.
 KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options, const std::string &folder);
 
+/// A kernel for a reader.
+struct KernelText {
+  std::string name, loops, assembly;
+};
+
+/// Loops and assembly of every kernel, kept in the cache like objects. Throws as compileKernels does.
+std::vector<KernelText> describeKernels(mlir::ModuleOp planned, const CompileOptions &options);
+
 } // namespace quern::codegen
 #endif

@@ -1,6 +1,6 @@
 // quern dump: the module after each pass, as text that the compiler reads again, as numbers, as a diff or as JSON.
 #include "tools/SpecOptions.h"
-#include "tools/inspect/Stages.h"
+#include "tools/inspect/DumpPage.h"
 #include "tools/inspect/TextDiff.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -53,7 +53,7 @@ static int passesOf(llvm::StringRef name) {
 namespace {
 struct DumpFlags {
   SpecOptions spec;
-  std::string after, to, from, target = "native", diffA, diffB;
+  std::string after, to, from, target = "native", diffA, diffB, html, machine, cache;
   std::vector<std::string> without, sizes;
   bool locations = false, timing = false, onlyChanged = false, stats = false, json = false;
 
@@ -70,6 +70,9 @@ struct DumpFlags {
         "stats", po::bool_switch(&stats), "operations, launches, kernels, FLOPs, bytes, memory, instead of the text")(
         "set-size", po::value(&sizes)->composing(), "T=512[,past=0]: also the value of each polynomial of --stats")(
         "json", po::bool_switch(&json), "one object: text and numbers after each pass (with --stats: numbers alone)")(
+        "html", po::value(&html), "FILE: a page that shows all of it, and the kernels, in a browser")(
+        "machine", po::value(&machine), "GFLOPS,GBS: the roofs of the page's roofline, instead of measuring this machine")(
+        "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
         "timing", po::bool_switch(&timing), "time of each pass, on stderr")(
         "list-passes", "phases and passes in order")("locations", po::bool_switch(&locations),
                                                      "with places in the spec")("target", po::value(&target),
@@ -185,6 +188,13 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, flags.spec);
   if (!module)
     return 1;
+  if (!flags.html.empty()) {
+    DumpPageOptions page{flags.spec,   flags.html, flags.machine, flags.cache,
+                         from, flags.target, lengths,    "quern dump"};
+    for (const std::string &word : arguments)
+      page.command += " " + word;
+    return dumpPage(*module, passOptions(flags.target, "", flags.without), page);
+  }
   std::string to = all    ? ""
                    : diff ? (orderOf(flags.diffA) > orderOf(flags.diffB) ? flags.diffA : flags.diffB)
                           : flags.after;

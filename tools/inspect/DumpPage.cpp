@@ -1,0 +1,85 @@
+// Takes: a module and where the page goes. Gives: the page, complete or not at all.
+#include "tools/inspect/DumpPage.h"
+
+#include "frontend/Embedded.h"
+#include "tools/inspect/Page.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <thread>
+#include <unistd.h>
+
+namespace fs = std::filesystem;
+using namespace quern::tools;
+
+/// Sources that locations may name, with their texts where they can be read.
+static std::vector<std::pair<std::string, std::string>> sourcesOf(const std::vector<std::string> &files) {
+  std::vector<std::pair<std::string, std::string>> sources;
+  for (const std::string &name : files) {
+    if (name == "std.quern")
+      sources.emplace_back(name, std::string(quern::frontend::standardLibraryText));
+    else if (auto text = llvm::MemoryBuffer::getFile(name, /*IsText=*/true))
+      sources.emplace_back(name, (*text)->getBuffer().str());
+  }
+  return sources;
+}
+
+static void writeWhole(const std::string &path, const std::string &text) {
+  std::string beside = path + "." + std::to_string(getpid());
+  std::ofstream out(beside, std::ios::binary);
+  out << text;
+  out.close();
+  std::error_code code;
+  if (out)
+    fs::rename(beside, path, code);
+  if (!out || code) {
+    std::error_code ignored;
+    fs::remove(beside, ignored);
+    throw std::runtime_error("cannot write " + path + (code ? ": " + code.message() : ""));
+  }
+}
+
+int quern::tools::dumpPage(mlir::ModuleOp module, const passes::PassOptions &machine, const DumpPageOptions &options) {
+  PageInput page;
+  page.machine = options.machine.empty() ? Machine() : parseMachine(options.machine);
+  auto look = [&](Stage &stage, mlir::ModuleOp result, const Printed &printed) {
+    page.modules.push_back("");
+    if (stage.changed)
+      page.modules.back() = pageJson(moduleJson(result, printed, page.places));
+  };
+  mlir::FailureOr<std::vector<Stage>> stages = collectStages(module, machine, options.from, "", false, look);
+  if (mlir::failed(stages))
+    return 1;
+  page.stages = std::move(*stages);
+  page.sources = sourcesOf(page.places.files);
+  page.command = options.command;
+  page.lengths = options.lengths;
+  auto text = [&](llvm::StringRef name) {
+    auto attr = module->getAttrOfType<mlir::StringAttr>(name);
+    return attr ? attr.getValue().str() : std::string();
+  };
+  page.title = text("quern.model").empty() ? fs::path(options.spec.spec).stem().string() : text("quern.model");
+  page.config = text("quern.config");
+
+  codegen::CompileOptions compile;
+  compile.target = codegen::cpuTarget(options.target);
+  compile.schedules = codegen::ScheduleTable::standard();
+  compile.jobs = std::max(1u, std::thread::hardware_concurrency());
+  compile.cache = options.cache;
+  bool terminal = isatty(STDERR_FILENO);
+  compile.progress = [&](int done, int all) {
+    if (terminal)
+      std::cerr << "\rkernels " << done << " of " << all << std::flush;
+  };
+  page.kernels = codegen::describeKernels(module, compile);
+  if (terminal)
+    std::cerr << "\r\033[K";
+  if (options.machine.empty())
+    page.machine = measureMachine();
+  writeWhole(options.file, makePage(page));
+  return 0;
+}

@@ -1,0 +1,21 @@
+// quern dump --html.
+#ifndef QUERN_TOOLS_INSPECT_DUMP_PAGE_H
+#define QUERN_TOOLS_INSPECT_DUMP_PAGE_H
+
+#include "tools/SpecOptions.h"
+#include "tools/inspect/Stages.h"
+
+namespace quern::tools {
+
+struct DumpPageOptions {
+  SpecOptions spec;
+  std::string file, machine, cache, from, target;
+  Lengths lengths;
+  std::string command; ///< as it was given, for the page to show
+};
+
+/// Runs all passes, describes all kernels and writes the page. Returns the exit status.
+int dumpPage(mlir::ModuleOp module, const passes::PassOptions &machine, const DumpPageOptions &options);
+
+} // namespace quern::tools
+#endif

@@ -1,0 +1,12 @@
+# Writes OUT, a C++ file with the page's template, style and scripts (joined in the order of SCRIPTS).
+file(READ ${FOLDER}/page.html template)
+file(READ ${FOLDER}/page.css style)
+set(text "// Made by tools/inspect/page/Embed.cmake.\n#include \"tools/inspect/PageFiles.h\"\n\nnamespace quern::tools {\n")
+string(APPEND text "const char *const pageTemplate = R\"quern(${template})quern\";\nconst char *const pageStyle = R\"quern(${style})quern\";\nconst char *const pageScript =\n")
+string(REPLACE "," ";" scripts "${SCRIPTS}")
+foreach(script ${scripts})
+  file(READ ${FOLDER}/${script} script_text)
+  string(APPEND text "    R\"quern(${script_text})quern\"\n")
+endforeach()
+string(APPEND text "    ;\n} // namespace quern::tools\n")
+file(WRITE ${OUT} "${text}")
