@@ -99,6 +99,8 @@ bool KernelBuilder::wantsStage(int i) const {
 Func KernelBuilder::newFunc(const std::string &what, int node) { return Func(what + "_" + std::to_string(node)); }
 
 int KernelBuilder::addStage(Stage stage) {
+  if (stage.node < 0)
+    stage.node = current;
   stages.push_back(std::move(stage));
   return static_cast<int>(stages.size()) - 1;
 }
@@ -116,7 +118,7 @@ void KernelBuilder::materialize(int i) {
   Func func = newFunc("value", i);
   func(pureArgs(node.dims)) = stored(at(i, varsOf(node.dims)), node.kind);
   memo[i].clear();
-  addStage({func, node.dims, {}, false, {}, false});
+  addStage({func, node.dims, {}, false, {}, false, i});
   readFrom(i, func);
 }
 
@@ -147,7 +149,7 @@ void KernelBuilder::defineConcat(int i) {
   if (onlyResult)
     return; // written into the buffer directly
   Func func = newFunc("concat", i);
-  Stage stage{func, node.dims, {}, false, {}, false};
+  Stage stage{func, node.dims, {}, false, {}, false, i};
   writeConcat(node, stage);
   addStage(std::move(stage));
   readFrom(i, func);

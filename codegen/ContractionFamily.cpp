@@ -93,6 +93,8 @@ void ContractionFamily::prepareInput() {
     }
     if (!view && tableOf(operand) == operand && !b.isStage[operand] && !b.graph.nodes[operand].dims.empty())
       b.materialize(operand);
+    if (!view && b.isStage[operand])
+      b.prologues.push_back(operand);
   }
 }
 
@@ -185,20 +187,33 @@ void ContractionFamily::accumulate() {
   };
 }
 
-/// The one result that everything computed from the sums flows into element by element, or -1.
-int ContractionFamily::fusedResult() const {
+/// The one result that everything computed from the sums flows into element by element, or -1. Parts of a joined weight
+/// (gate and up) may be taken apart on the way: the result has the same row and column of each at hand.
+int ContractionFamily::fusedResult() {
+  const std::vector<Dim> &own = b.graph.nodes[node].dims;
+  auto known = [&](const Dim &dim) {
+    return std::any_of(own.begin(), own.end(), [&](const Dim &mine) { return mine.name == dim.name; });
+  };
   std::vector<char> reached(b.graph.nodes.size());
+  std::vector<std::string> parts; // dimensions of which single positions are taken
   reached[node] = 1;
-  size_t rank = b.graph.nodes[node].dims.size();
   int result = -1;
   for (size_t i = node; i < b.graph.nodes.size(); ++i) {
     const Node &n = b.graph.nodes[i];
+    bool isPart = n.op == Op::Cut || n.op == Op::Squeeze;
     for (int operand : n.operands)
       reached[i] |= reached[operand];
     if (!reached[i])
       continue;
-    bool plain = static_cast<int>(i) == node || b.graph.isElementwise(static_cast<int>(i)) || n.op == Op::Permute;
-    if (!plain || n.dims.size() != rank || (static_cast<int>(i) != node && b.wantsStage(static_cast<int>(i))))
+    if (n.op == Op::Cut) {
+      bool among = std::any_of(others.begin(), others.end(), [&](const Dim &dim) { return dim.name == n.names[0]; });
+      if (!among || n.into[0].fixed() != 1)
+        return -1;
+      parts.push_back(n.names[0]);
+    }
+    bool plain = static_cast<int>(i) == node || b.graph.isElementwise(static_cast<int>(i)) || n.op == Op::Permute || isPart;
+    bool dims = std::all_of(n.dims.begin(), n.dims.end(), [&](const Dim &dim) { return known(dim) || dim.fixed() == 1; });
+    if (!plain || !dims || (static_cast<int>(i) != node && b.wantsStage(static_cast<int>(i))))
       return -1;
     for (size_t r = 0; r < b.graph.results.size(); ++r)
       if (b.graph.results[r] == static_cast<int>(i)) {
@@ -207,7 +222,24 @@ int ContractionFamily::fusedResult() const {
         result = static_cast<int>(r);
       }
   }
+  if (result < 0)
+    return -1;
+  const Node &last = b.graph.nodes[b.graph.results[result]];
+  for (const Dim &dim : own)
+    if (last.has(dim.name) == contains(parts, dim.name))
+      return -1;
+  if (last.dims.size() + (others.size() - aroundOf(last.dims).size()) != own.size())
+    return -1;
   return result;
+}
+
+/// The other dimensions that a result has: loops around its tiles. The rest is inside of a tile.
+std::vector<Dim> ContractionFamily::aroundOf(const std::vector<Dim> &result) const {
+  std::vector<Dim> around;
+  for (const Dim &dim : others)
+    if (std::any_of(result.begin(), result.end(), [&](const Dim &its) { return its.name == dim.name; }))
+      around.push_back(dim);
+  return around;
 }
 
 void ContractionFamily::schedule(Stage &target) {
@@ -228,7 +260,8 @@ void ContractionFamily::schedule(Stage &target) {
     order.push_back(blockInner);
     level = LoopLevel(out, blockInner);
   }
-  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
+  std::vector<Dim> outside = aroundOf(target.dims);
+  for (auto dim = outside.rbegin(); dim != outside.rend(); ++dim)
     around.push_back(KernelBuilder::var(dim->name));
   if (!row && !around.empty())
     level = LoopLevel(out, Var(around[0].name()));
@@ -302,7 +335,7 @@ void ContractionFamily::define() {
   if (result >= 0 && b.fusedInto(result, [self = *this](Stage &out) mutable { self.schedule(out); }))
     return;
   const Node &c = b.graph.nodes[node];
-  Stage copy{b.newFunc("product", node), c.dims, {}, false, {}, false};
+  Stage copy{b.newFunc("product", node), c.dims, {}, false, {}, false, node};
   copy.func(KernelBuilder::pureArgs(c.dims)) = b.values[node](KernelBuilder::varsOf(c.dims));
   copy.func.compute_root();
   this->schedule(copy);

@@ -21,7 +21,8 @@ private:
   Expr weightAt(const Expr &lane, const Expr &tileIndex, Index index);
   Func packWeight();
   void accumulate();
-  int fusedResult() const;
+  int fusedResult();
+  std::vector<Dim> aroundOf(const std::vector<Dim> &result) const;
   void schedule(Stage &target);
 
   KernelBuilder &b;

@@ -1,6 +1,7 @@
 // Takes: the planned module and the host program's tables. Gives: what the runtime must know, as JSON.
 #include "codegen/Description.h"
 #include "passes/Views.h"
+#include "passes/Weights.h"
 
 #include "llvm/Support/Path.h"
 
@@ -89,7 +90,7 @@ static Cost costOf(func::FuncOp function, ModuleOp module) {
     }
     for (auto [input, argument] : llvm::zip(launch.getInputs(), kernel.getBlock().getArguments())) {
       Operation *owner = quern::passes::viewOf(input).base.getDefiningOp();
-      if (!owner || !isa<ParamOp, RememberOp, RecallOp>(owner))
+      if (!owner || !(isa<ParamOp, RememberOp, RecallOp>(owner) || quern::passes::joinedWeight(input)))
         continue;
       bool gathered = false;
       for (Operation *user : argument.getUsers())
@@ -189,9 +190,12 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
   }
   for (const Slots::Slot &slot : program.slots.slots()) {
     Json layout = {{"kind", slot.tile ? "packed" : "dense"}};
-    if (slot.tile)
-      layout.update({{"outer", slot.outer}, {"inner", slot.inner}, {"outer_stride", slot.outerStride},
-                     {"inner_stride", slot.innerStride}, {"tile", slot.tile}});
+    if (slot.tile) {
+      layout.update({{"inner", slot.inner}, {"tile", slot.tile}, {"parts", Json::array()}});
+      for (const Slots::Part &part : slot.parts)
+        layout["parts"].push_back(
+            {{"outer", part.outer}, {"outer_stride", part.outerStride}, {"inner_stride", part.innerStride}});
+    }
     root["slots"].push_back({{"turns", slot.turns}, {"layout", layout}});
   }
   for (auto state : planned.getOps<StateOp>()) {

@@ -3,6 +3,8 @@
 // call then only stores its addresses.
 #include "codegen/HostFunction.h"
 
+#include "passes/Weights.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -157,12 +159,6 @@ Value HostFunction::place(StringRef text, Value value) {
   llvm_unreachable("a planned buffer has a place");
 }
 
-static Value ownerOf(Value value) {
-  while (value.getDefiningOp() && quern::passes::isViewLike(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value;
-}
-
 Value HostFunction::base(Value owner) {
   Operation *op = owner.getDefiningOp();
   if (!op) {
@@ -191,13 +187,23 @@ Value HostFunction::address(Value value) {
 
 /// A packed weight: the slot that the kernel's layout asks for.
 Value HostFunction::weight(Value value, LayoutAttr layout) {
-  View view = quern::passes::viewOf(value);
   NamedTensorType type = typeOf(value);
-  unsigned rank = type.getRank();
-  auto fixed = [](const Size &s) { return *s.constant(); };
-  return slot(program.slots.packed(view.base.getDefiningOp<ParamOp>(), layout.getTile(),
-                                   *type.getDims()[rank - 2].getStatic(), *type.getDims()[rank - 1].getStatic(),
-                                   fixed(view.strides[rank - 2]), fixed(view.strides[rank - 1])));
+  StringRef outer = type.getDims()[type.getRank() - 2].getName(), inner = type.getDims().back().getName();
+  SmallVector<ParamOp> params;
+  SmallVector<Slots::Part> parts;
+  auto add = [&](Value part, StringRef rows) {
+    View view = quern::passes::viewOf(part);
+    auto stride = [&](StringRef name) { return *view.strides[typeOf(part).find(name)].constant(); };
+    params.push_back(view.base.getDefiningOp<ParamOp>());
+    parts.push_back({*typeOf(part).dim(rows).getStatic(), stride(rows), stride(inner)});
+  };
+  ConcatOp joined = quern::passes::joinedWeight(value);
+  if (!joined)
+    add(value, outer);
+  else
+    for (auto [part, name] : llvm::zip(joined.getInputs(), names(joined.getParts())))
+      add(part, joined.getInto().getName() == outer ? name : outer);
+  return slot(program.slots.packed(params, parts, layout.getTile(), *type.getDims().back().getStatic()));
 }
 
 // ---- halide_buffer_t (HalideRuntime.h): device, interface, host, flags, type, dimensions, dim, padding; then the dims

@@ -214,6 +214,7 @@ BuiltKernel KernelBuilder::build() {
     attentions.emplace(pattern.result, std::move(pattern));
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    current = static_cast<int>(i);
     if (auto it = attentions.find(static_cast<int>(i)); it != attentions.end())
       AttentionFamily(*this, it->second).define();
     else if (!taken[i])

@@ -36,6 +36,7 @@ struct Stage {
   Func lanes;                         ///< partial sums that only this stage reads
   bool scheduled = false;             ///< a family did it
   bool scattered = false;             ///< its update writes anywhere: it is computed whole
+  int node = -1;                      ///< whose value it holds
 };
 
 struct BuiltKernel {
@@ -111,6 +112,8 @@ private:
   std::vector<Stage> stages;
   std::vector<Stage> outputs;
   std::map<int, std::function<void(Stage &)>> fused;
+  int current = 0;            ///< the node that is being defined
+  std::vector<int> prologues; ///< nodes that are made for a contraction: norms
   std::map<int, Halide::Buffer<float>> tables;
 };
 

@@ -67,7 +67,9 @@ int Slots::add(Slot slot) {
       stream << tensor << ",";
     stream << ";";
   }
-  stream << slot.tile << "," << slot.outer << "," << slot.inner << "," << slot.outerStride << "," << slot.innerStride;
+  stream << slot.tile << "," << slot.inner;
+  for (const Part &part : slot.parts)
+    stream << ";" << part.outer << "," << part.outerStride << "," << part.innerStride;
   auto [it, isNew] = byText.try_emplace(text, slotList.size());
   if (isNew)
     slotList.push_back(std::move(slot));
@@ -80,6 +82,16 @@ int Slots::dense(ParamOp param) {
   return add(std::move(slot));
 }
 
-int Slots::packed(ParamOp param, int64_t tile, int64_t outer, int64_t inner, int64_t outerStride, int64_t innerStride) {
-  return add({turnsOf(param), tile, outer, inner, outerStride, innerStride});
+int Slots::packed(ArrayRef<ParamOp> params, ArrayRef<Part> parts, int64_t tile, int64_t inner) {
+  Slot slot{{}, tile, inner, {parts.begin(), parts.end()}};
+  for (ParamOp param : params) {
+    std::vector<std::vector<int>> turns = turnsOf(param);
+    if (slot.turns.size() < turns.size()) // what all turns share stands beside what each has of its own
+      slot.turns.resize(turns.size(), slot.turns.empty() ? std::vector<int>() : slot.turns[0]);
+    for (size_t turn = 0; turn < slot.turns.size(); ++turn) {
+      const std::vector<int> &tensors = turns[turns.size() == 1 ? 0 : turn];
+      slot.turns[turn].insert(slot.turns[turn].end(), tensors.begin(), tensors.end());
+    }
+  }
+  return add(std::move(slot));
 }

@@ -15,16 +15,21 @@ public:
     ir::InitAttr init;              // may be null
     mlir::Location at;
   };
+  /// How one stored matrix [outer, inner] lies, in elements.
+  struct Part {
+    int64_t outer = 0, outerStride = 0, innerStride = 0;
+  };
   struct Slot {
-    std::vector<std::vector<int>> turns; // per turn: parameters, one after the other (stacked experts)
-    // Packed: [ceil(outer / tile)][inner][tile]; tile 0: dense, as stored.
-    int64_t tile = 0, outer = 0, inner = 0, outerStride = 0, innerStride = 0;
+    std::vector<std::vector<int>> turns; // per turn: parameters, one after the other (stacked experts, joined weights)
+    // Packed: [ceil(outer / tile)][inner][tile] for each parameter; tile 0: dense, as stored.
+    int64_t tile = 0, inner = 0;
+    std::vector<Part> parts; // one for all parameters of a turn, or one for each
   };
 
   /// The slot of `param` as stored.
   int dense(ir::ParamOp param);
-  /// The slot of `param` packed; strides are those of one stored matrix.
-  int packed(ir::ParamOp param, int64_t tile, int64_t outer, int64_t inner, int64_t outerStride, int64_t innerStride);
+  /// The slot of `params` packed one after the other, each as its part says.
+  int packed(llvm::ArrayRef<ir::ParamOp> params, llvm::ArrayRef<Part> parts, int64_t tile, int64_t inner);
 
   const std::vector<Parameter> &parameters() const { return parameterList; }
   const std::vector<Slot> &slots() const { return slotList; }

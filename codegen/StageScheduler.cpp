@@ -14,20 +14,47 @@ static bool has(const std::vector<Dim> &dims, const std::string &name) {
   return std::any_of(dims.begin(), dims.end(), [&](const Dim &dim) { return dim.name == name; });
 }
 
-/// The leading dimensions of the result that every stage with a reduction has too, if there is one.
-bool StageScheduler::rowDims(std::vector<Dim> &rows) const {
-  if (b.outputs.size() != 1 || b.outputs[0].scheduled)
-    return false;
+/// Per node: whether `node` is computed from it.
+std::vector<char> StageScheduler::leadingTo(int node) const {
+  std::vector<char> leads(b.graph.nodes.size());
+  leads[node] = 1;
+  for (int i = node; i >= 0; --i)
+    if (leads[i])
+      for (int operand : b.graph.nodes[i].operands)
+        leads[operand] = 1;
+  leads[node] = 0;
+  return leads;
+}
+
+/// The stages that only `target` needs, which can therefore live in its loops.
+std::vector<Stage *> StageScheduler::madeFor(Stage &target) const {
+  std::vector<char> leads = leadingTo(target.node);
+  std::vector<Stage *> stages;
+  for (Stage &stage : b.stages) {
+    if (stage.scheduled || &stage == &target || !(leads[stage.node] || stage.node == target.node))
+      continue;
+    bool only = stage.node == target.node || std::all_of(b.users[stage.node].begin(), b.users[stage.node].end(), [&](int user) {
+                  return leads[user] || user == target.node;
+                });
+    if (!only)
+      return {};
+    stages.push_back(&stage);
+  }
+  return stages;
+}
+
+/// The leading dimensions of the target that every stage with a reduction has too, if there is one.
+bool StageScheduler::rowDims(const Stage &target, const std::vector<Stage *> &inside, std::vector<Dim> &rows) {
   bool any = false;
-  for (const Dim &dim : b.outputs[0].dims) {
+  for (const Dim &dim : target.dims) {
     bool everywhere = true;
-    for (const Stage &stage : b.stages) {
-      if (stage.scheduled || (stage.over.empty() && !stage.lanes.defined()))
+    for (const Stage *stage : inside) {
+      if (stage->over.empty() && !stage->lanes.defined())
         continue;
       if (stage.scattered)
         return false;
       any = true;
-      everywhere &= has(stage.dims, dim.name);
+      everywhere &= has(stage->dims, dim.name);
     }
     if (!everywhere)
       break;
@@ -129,13 +156,12 @@ void StageScheduler::atRoot(Stage &stage) {
   }
 }
 
-void StageScheduler::asRows(const std::vector<Dim> &rows) {
-  Stage &out = b.outputs[0];
+void StageScheduler::asRows(Stage &out, const std::vector<Stage *> &within, const std::vector<Dim> &rows) {
   Var loop;
   int work = b.schedules.find("row", {{"vector", b.target.vector}})["work"];
   int64_t inside = elements(out.dims, rows.size());
-  for (const Stage &stage : b.stages)
-    if (stage.lanes.defined())
+  for (const Stage *stage : within)
+    if (stage->lanes.defined())
       inside = std::max<int64_t>(inside, 512);
   int chunk = static_cast<int>(std::clamp<int64_t>(work / inside, 1, 64));
   std::vector<VarOrRVar> order;
@@ -150,31 +176,63 @@ void StageScheduler::asRows(const std::vector<Dim> &rows) {
     vectorizeInner(out);
   loop = fuseOuter(out.func, rows, rows.size(), chunk, KernelBuilder::var);
   out.scheduled = true;
-  for (Stage &stage : b.stages) {
-    if (stage.scheduled)
-      continue;
-    stage.scheduled = true;
-    bool within = std::all_of(rows.begin(), rows.end(), [&](const Dim &row) { return has(stage.dims, row.name); });
-    if (!within) {
-      stage.func.compute_root();
-      atRoot(stage);
+  for (Stage *stage : within) {
+    stage->scheduled = true;
+    bool inRow = std::all_of(rows.begin(), rows.end(), [&](const Dim &row) { return has(stage->dims, row.name); });
+    if (!inRow) {
+      stage->func.compute_root();
+      atRoot(*stage);
       continue;
     }
-    stage.func.compute_at(out.func, loop);
-    if (stage.lanes.defined())
-      stage.lanes.compute_at(stage.func, KernelBuilder::var(stage.dims.back().name));
-    else if (stage.dims.size() > rows.size() || stage.vectorOver)
-      vectorizeInner(stage);
+    stage->func.compute_at(out.func, loop);
+    if (stage->lanes.defined())
+      stage->lanes.compute_at(stage->func, KernelBuilder::var(stage->dims.back().name));
+    else if (stage->dims.size() > rows.size() || stage->vectorOver)
+      vectorizeInner(*stage);
+  }
+}
+
+/// What a contraction reads (a norm) is made before it, row by row; so is all else that it needs.
+void StageScheduler::prologues() {
+  for (int node : b.prologues)
+    for (Stage &stage : b.stages) {
+      if (stage.node != node || stage.scheduled || !stage.over.empty())
+        continue;
+      std::vector<Stage *> inside = madeFor(stage);
+      std::vector<Dim> rows;
+      if (!rowDims(stage, inside, rows))
+        continue;
+      stage.func.compute_root();
+      asRows(stage, inside, rows);
+    }
+  // What a stage with loops of its own reads cannot live in the loops of the result.
+  for (const Stage &family : b.stages) {
+    if (!family.scheduled)
+      continue;
+    std::vector<char> leads = leadingTo(family.node);
+    for (Stage &stage : b.stages)
+      if (!stage.scheduled && leads[stage.node]) {
+        stage.func.compute_root();
+        atRoot(stage);
+        stage.scheduled = true;
+      }
   }
 }
 
 void StageScheduler::run() {
   for (auto &[result, schedule] : b.fused)
     schedule(b.outputs[result]);
-  std::vector<Dim> rows;
+  prologues();
   // A result written part by part has no single loop over rows.
-  if (rowDims(rows) && b.outputs[0].over.empty())
-    asRows(rows);
+  if (b.outputs.size() == 1 && !b.outputs[0].scheduled && b.outputs[0].over.empty()) {
+    std::vector<Stage *> rest;
+    for (Stage &stage : b.stages)
+      if (!stage.scheduled)
+        rest.push_back(&stage);
+    std::vector<Dim> rows;
+    if (rowDims(b.outputs[0], rest, rows))
+      asRows(b.outputs[0], rest, rows);
+  }
   for (Stage &stage : b.stages)
     if (!stage.scheduled) {
       stage.func.compute_root();

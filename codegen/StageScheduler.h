@@ -12,8 +12,11 @@ public:
   void run();
 
 private:
-  bool rowDims(std::vector<Dim> &rows) const;
-  void asRows(const std::vector<Dim> &rows);
+  std::vector<char> leadingTo(int node) const;
+  std::vector<Stage *> madeFor(Stage &target) const;
+  static bool rowDims(const Stage &target, const std::vector<Stage *> &inside, std::vector<Dim> &rows);
+  void asRows(Stage &target, const std::vector<Stage *> &inside, const std::vector<Dim> &rows);
+  void prologues();
   void atRoot(Stage &stage);
   void vectorizeInner(Stage &stage);
 

@@ -6,6 +6,10 @@
 //   after:  roots {%h, ...}: "contract, add" is one group, whose only buffers are %x, %a, %w and %h
 #include "passes/FusionGroups.h"
 
+#include "passes/Weights.h"
+
+#include "llvm/ADT/SetVector.h"
+
 using namespace mlir;
 using namespace quern::passes;
 using namespace quern::ir;
@@ -21,7 +25,15 @@ static bool isLeaf(Operation *op) { return isa<ConstOp, ValuesOp, SizeOp, IndexO
 /// Stored before any kernel runs: arguments, parameters, caches.
 static bool isBuffer(Value value) {
   Operation *op = value.getDefiningOp();
-  return !op || isa<ParamOp, RememberOp, RecallOp, RepeatOp, LaunchOp>(op);
+  return !op || isa<ParamOp, RememberOp, RecallOp, RepeatOp, LaunchOp>(op) || op->hasAttr(weightAttr);
+}
+
+/// A projection: one operand is a parameter, or several that are packed into one.
+static bool readsWeight(ContractOp contract) {
+  return llvm::any_of(contract->getOperands(), [](Value operand) {
+    Operation *op = operand.getDefiningOp();
+    return op && (isa<ParamOp>(op) || op->hasAttr(weightAttr));
+  });
 }
 
 static bool overRunTimeDim(NamedTensorType type, ArrayRef<StringRef> dims) {
@@ -30,13 +42,16 @@ static bool overRunTimeDim(NamedTensorType type, ArrayRef<StringRef> dims) {
 
 FusionGroups::FusionGroups(func::FuncOp function, const Without &without) {
   collect(function.getBody().front());
-  force();
+  force(without);
   if (!without.has("fuse-attention"))
     findAttention();
   separate(without);
+  if (!without.has("fuse-branches"))
+    branch();
   if (!without.has("fuse-epilogues"))
     extendEpilogues();
   splitShared();
+  dropImpossible();
   computeViews();
 }
 
@@ -86,19 +101,28 @@ void FusionGroups::require(Value value) {
   if (isBuffer(value) || isCheap(value) || inner.contains(value))
     return;
   Value base = windowed(value);
-  if (!isBuffer(base) && !isCheap(base))
-    roots.insert(base);
+  if (isBuffer(base) || isCheap(base))
+    return;
+  if (base == value)
+    return store(value);
+  if (roots.insert(base).second)
+    forWindows.insert(base);
 }
 
-void FusionGroups::force() {
+void FusionGroups::store(Value value) {
+  roots.insert(value);
+  forWindows.erase(value);
+}
+
+void FusionGroups::force(const Without &without) {
   for (Operation *op : order) {
     // Whatever hands a buffer on needs exactly this value stored, in this order of dimensions.
     if (isa<func::ReturnOp, YieldOp, RepeatOp, RememberOp, StoreOp>(op))
       for (Value operand : op->getOperands())
-        roots.insert(operand);
+        store(operand);
     if (isa<ArgmaxOp, TopKOp, CumsumOp>(op))
       for (Value result : op->getResults())
-        roots.insert(result);
+        store(result);
     if (auto contract = dyn_cast<ContractOp>(op))
       for (Value operand : contract->getOperands()) {
         // Weights of chosen experts are read where they lie: no copy of them is stored.
@@ -106,7 +130,9 @@ void FusionGroups::force() {
           require(gather.getPositions());
           continue;
         }
-        require(operand);
+        bool prologues = !without.has("fuse-prologues") && !without.has("fuse-norms");
+        if (!prologues || !takePrologue(operand, contract))
+          require(operand);
       }
     // Made outside of a loop and used inside: once, not in every turn. Also what only the first call makes.
     for (Value operand : op->getOperands()) {
@@ -122,7 +148,7 @@ void FusionGroups::force() {
   for (Operation *op : order) {
     auto reduce = dyn_cast<ReduceOp>(op);
     if (reduce && overRunTimeDim(typeOf(reduce.getX()), names(reduce.getDims())))
-      roots.insert(reduce.getResult());
+      store(reduce.getResult());
   }
 }
 
@@ -205,11 +231,145 @@ Value FusionGroups::epilogueEnd(Value start) {
   return end;
 }
 
+/// A norm that only this contraction reads: computed in its kernel, once per row. What it is made from is stored.
+bool FusionGroups::takePrologue(Value value, ContractOp contract) {
+  Operation *last = value.getDefiningOp();
+  if (!value.hasOneUse() || !readsWeight(contract) || !last || last->getBlock() != contract->getBlock())
+    return false;
+  auto fits = [&](Operation *op) {
+    auto reduce = dyn_cast<ReduceOp>(op);
+    bool along = reduce && !overRunTimeDim(typeOf(reduce.getX()), names(reduce.getDims()));
+    return (isElementwise(op) || along) && op->hasAttr("quern.once") == contract->hasAttr("quern.once");
+  };
+  // Backwards: an operation belongs to it if nobody else needs its result.
+  DenseSet<Operation *> ops = {contract};
+  SmallVector<Value> from;
+  bool reduces = false;
+  Operation *op = last;
+  for (int steps = 0; op && steps < 200; op = op->getPrevNode(), ++steps) {
+    auto uses = llvm::make_filter_range(op->getUsers(), [&](Operation *user) { return ops.contains(user); });
+    if (uses.empty() || (op != last && llvm::is_contained(contract->getOperands(), op->getResult(0))))
+      continue;
+    if (fits(op) && llvm::all_of(op->getUsers(), [&](Operation *user) { return ops.contains(user); })) {
+      ops.insert(op);
+      reduces |= isa<ReduceOp>(op);
+    } else {
+      from.push_back(op->getResult(0));
+    }
+  }
+  if (!reduces)
+    return false;
+  for (Value stored : from)
+    require(stored);
+  return true;
+}
+
+/// Whether `value` is known before `place`, once what it needs has been moved there. `within`: values of the same kernel.
+bool FusionGroups::availableAt(Operation *place, Value value, const DenseSet<Value> &within) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getBlock() != place->getBlock() || op->isBeforeInBlock(place) || within.contains(value))
+    return true;
+  if (isa<ParamOp>(op) || op->hasAttr(weightAttr))
+    return true;
+  if (roots.contains(value) || isBuffer(value) || op->getNumRegions())
+    return false;
+  return llvm::all_of(op->getOperands(), [&](Value operand) { return availableAt(place, operand, within); });
+}
+
+/// The values in which all of a contraction's result ends, if they are several or it is cut or joined on the way.
+SmallVector<Value> FusionGroups::branchesOf(ContractOp contract) {
+  Value start = contract.getResult();
+  auto elements = [](Value value) { // at lengths that stand for any
+    return typeOf(value).elements().evaluate([](const std::string &name) { return name == "B" ? 1 : 512; });
+  };
+  auto stays = [&](Value value) { return roots.contains(value) && !forWindows.contains(value); };
+  llvm::SetVector<Value> region, ends;
+  region.insert(start);
+  bool parts = false;
+  auto next = ++Block::iterator(contract);
+  for (int steps = 0; next != contract->getBlock()->end() && steps < 300; ++next, ++steps) {
+    Operation *op = &*next;
+    auto reads = [&](Value v) { return region.contains(v) && !stays(v); };
+    if (llvm::none_of(op->getOperands(), reads))
+      continue;
+    bool shape = isa<RenameOp, SplitOp, MergeOp, CutOp, ConcatOp, UnitOp, SqueezeOp, PermuteOp>(op);
+    bool along = (isElementwise(op) || shape) && op->getNumResults() == 1 &&
+                 op->hasAttr("quern.once") == contract->hasAttr("quern.once") && elements(op->getResult(0)) <= elements(start);
+    if (!along)
+      continue;
+    parts |= isa<CutOp, ConcatOp>(op);
+    region.insert(op->getResult(0));
+  }
+  int64_t stored = 0;
+  for (Value value : region) {
+    bool all = llvm::all_of(value.getUsers(), [&](Operation *user) {
+      return user->getNumResults() == 1 && region.contains(user->getResult(0)) && user->getBlock() == contract->getBlock();
+    });
+    if (all && !stays(value))
+      continue;
+    ends.insert(value);
+    stored += elements(value);
+  }
+  // Mere windows need no kernel to write them apart.
+  bool windows = llvm::all_of(ends, [&](Value end) { return !stays(end) && (windowed(end) == start || forWindows.contains(windowed(end))); });
+  if (!parts || windows || ends.size() > 6 || ends.contains(start) || stored > elements(start) * 3 / 2)
+    return {};
+  for (Value value : region)
+    if (forWindows.erase(value)) // its windows are stored themselves
+      roots.erase(value);
+  return SmallVector<Value>(ends.begin(), ends.end());
+}
+
+/// One kernel for a contraction whose parts go different ways: queries, keys and values, each with its rotation.
+void FusionGroups::branch() {
+  for (Operation *op : order) {
+    auto contract = dyn_cast<ContractOp>(op);
+    if (!contract || inner.contains(contract.getResult()) || roots.contains(contract.getResult()) || !readsWeight(contract))
+      continue;
+    SmallVector<Value> ends = branchesOf(contract);
+    if (ends.empty())
+      continue;
+    branched.insert(contract.getResult());
+    roots.insert(ends.begin(), ends.end());
+    for (Value end : ends)
+      jointOf[end] = joint.size();
+    jointSource[joint.size()] = contract.getResult();
+    joint.push_back(std::move(ends));
+  }
+}
+
+/// A joint kernel runs where its first result is needed: all that it reads must be known there.
+void FusionGroups::dropImpossible() {
+  for (auto [index, ends] : llvm::enumerate(joint)) {
+    Operation *place = ends[0].getDefiningOp();
+    DenseSet<Value> within(ends.begin(), ends.end());
+    SmallVector<Value> work(ends.begin(), ends.end());
+    DenseSet<Value> seen;
+    bool fits = true;
+    while (!work.empty()) {
+      Value value = work.pop_back_val();
+      if (!seen.insert(value).second)
+        continue;
+      if (!within.contains(value) && (roots.contains(value) || isBuffer(value))) {
+        fits &= availableAt(place, value, {});
+        continue;
+      }
+      if (Operation *op = value.getDefiningOp())
+        work.append(op->operand_begin(), op->operand_end());
+    }
+    if (fits)
+      continue;
+    roots.insert(jointSource[index]);
+    for (Value end : ends)
+      jointOf.erase(end);
+  }
+}
+
 void FusionGroups::extendEpilogues() {
   DenseSet<Value> taken; // values that already belong to a contraction
   for (Operation *op : order) {
     auto contract = dyn_cast<ContractOp>(op);
-    if (!contract || inner.contains(contract.getResult()))
+    if (!contract || inner.contains(contract.getResult()) || branched.contains(contract.getResult()))
       continue;
     Value end = epilogueEnd(contract.getResult());
     // A second contraction ends before what the first one took.
@@ -242,6 +402,9 @@ void FusionGroups::splitShared() {
       for (Operation *user : result.getUsers())
         for (Value next : user->getResults()) {
           SmallVector<Value, 2> targets = roots.contains(next) || isBuffer(next) ? SmallVector<Value, 2>{next} : reach[next];
+          for (Value &target : targets) // results of one kernel count once
+            if (auto group = jointOf.find(target); group != jointOf.end())
+              target = joint[group->second][0];
           for (Value target : targets)
             if (!llvm::is_contained(into, target))
               into.push_back(target);

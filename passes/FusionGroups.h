@@ -22,24 +22,41 @@ public:
     auto it = views.find(value);
     return it == views.end() ? nullptr : &it->second;
   }
+  /// Values that one kernel gives together, in program order: the parts that a contraction's result goes into.
+  llvm::ArrayRef<mlir::Value> jointWith(mlir::Value root) const {
+    auto it = jointOf.find(root);
+    return it == jointOf.end() ? llvm::ArrayRef<mlir::Value>() : llvm::ArrayRef<mlir::Value>(joint[it->second]);
+  }
   /// The value is made from positions, lengths and constants by simple operations: cheaper made again than stored.
   bool isCheap(mlir::Value value);
 
 private:
   void collect(mlir::Block &block);
-  void force();
+  void force(const Without &without);
   void findAttention();
+  void branch();
   void extendEpilogues();
   void splitShared();
   void separate(const Without &without);
+  void dropImpossible();
   void computeViews();
   /// Makes `value` a root, or the value that it is a window of.
   void require(mlir::Value value);
+  /// Makes exactly `value` a root.
+  void store(mlir::Value value);
   mlir::Value epilogueEnd(mlir::Value start);
+  bool takePrologue(mlir::Value value, ir::ContractOp contract);
+  llvm::SmallVector<mlir::Value> branchesOf(ir::ContractOp contract);
+  bool availableAt(mlir::Operation *place, mlir::Value value, const llvm::DenseSet<mlir::Value> &within);
 
   llvm::SmallVector<mlir::Operation *> order; // all operations, blocks nested, in program order
   llvm::DenseSet<mlir::Value> roots;
+  llvm::DenseSet<mlir::Value> forWindows;     // roots of which only windows are asked for
   llvm::DenseSet<mlir::Value> inner;          // scores and weights of attention: never stored
+  llvm::SmallVector<llvm::SmallVector<mlir::Value>> joint;
+  llvm::DenseMap<mlir::Value, unsigned> jointOf;             // root -> index in `joint`
+  llvm::DenseMap<unsigned, mlir::Value> jointSource;         // the contraction of a joint group
+  llvm::DenseSet<mlir::Value> branched;                      // contractions whose roots are already known
   llvm::DenseMap<mlir::Value, bool> cheap;
   llvm::DenseMap<mlir::Value, View> views;
 };

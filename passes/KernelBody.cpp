@@ -3,6 +3,7 @@
 // over [B, T, D] is a plain matrix product over B * T rows wherever nothing tells the two apart.
 #include "passes/KernelBody.h"
 
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallSet.h"
 #include "llvm/ADT/StringMap.h"
 #include "mlir/IR/AttrTypeSubElements.h"
@@ -15,19 +16,32 @@ using namespace quern::ir;
 static constexpr StringLiteral nameAttrs[] = {"dims", "from", "dim", "parts"};
 static constexpr StringLiteral sizeAttrs[] = {"offset", "size"};
 
+/// The values of a kernel whose types change together, and the operations between them.
+struct Scope {
+  SmallVector<Value> values;
+  SmallVector<Operation *> ops;
+};
+
+static Scope whole(KernelOp kernel) {
+  Scope scope;
+  scope.values.append(kernel.getBlock().args_begin(), kernel.getBlock().args_end());
+  for (Operation &op : kernel.getBlock()) {
+    scope.ops.push_back(&op);
+    scope.values.append(op.result_begin(), op.result_end());
+  }
+  return scope;
+}
+
 static void forEachType(KernelOp kernel, function_ref<void(Value)> visit) {
-  for (BlockArgument argument : kernel.getBlock().getArguments())
-    visit(argument);
-  for (Operation &op : kernel.getBlock())
-    for (Value result : op.getResults())
-      visit(result);
+  for (Value value : whole(kernel).values)
+    visit(value);
 }
 
 /// All dimension names that operations mention in attributes.
-static llvm::SmallSet<StringRef, 8> mentionedNames(KernelOp kernel) {
+static llvm::SmallSet<StringRef, 8> mentionedNames(ArrayRef<Operation *> ops) {
   llvm::SmallSet<StringRef, 8> names;
-  for (Operation &op : kernel.getBlock())
-    for (NamedAttribute attr : op.getAttrs()) {
+  for (Operation *op : ops)
+    for (NamedAttribute attr : op->getAttrs()) {
       if (llvm::is_contained(nameAttrs, attr.getName().getValue())) {
         if (auto name = dyn_cast<StringAttr>(attr.getValue()))
           names.insert(name.getValue());
@@ -48,56 +62,100 @@ static bool nested(NamedTensorType type, ArrayRef<Size> strides, DimAttr a, DimA
   return i >= 0 && j == i + 1 && strides[i] == strides[j] * b.getSize();
 }
 
-static bool canMerge(KernelBody &body, DimAttr a, DimAttr b) {
-  Block &block = body.kernel.getBlock();
-  bool fits = true;
-  forEachType(body.kernel, [&](Value value) {
-    NamedTensorType type = typeOf(value);
-    fits &= type.has(a.getName()) == type.has(b.getName());
-  });
-  for (auto [argument, buffer] : llvm::zip(block.getArguments(), body.inputs))
-    fits = fits && nested(typeOf(argument), buffer.strides, a, b) && !(buffer.tile && typeOf(argument).has(a.getName()));
+/// The buffers that a scope reads or gives, with their values in the body.
+static SmallVector<std::pair<Value, KernelBuffer *>> buffersOf(KernelBody &body, const Scope &scope) {
+  SmallVector<std::pair<Value, KernelBuffer *>> buffers;
+  for (auto [argument, buffer] : llvm::zip(body.kernel.getBlock().getArguments(), body.inputs))
+    if (llvm::is_contained(scope.values, argument))
+      buffers.emplace_back(argument, &buffer);
   for (auto [value, buffer] : llvm::zip(body.kernel.getYield().getValues(), body.outputs))
-    fits = fits && nested(typeOf(value), buffer.strides, a, b);
-  return fits;
+    if (llvm::is_contained(scope.values, value))
+      buffers.emplace_back(value, &buffer);
+  return buffers;
 }
 
-static void mergePair(KernelBody &body, DimAttr a, DimAttr b) {
+static bool canMerge(KernelBody &body, const Scope &scope, DimAttr a, DimAttr b) {
+  for (Value value : scope.values)
+    if (typeOf(value).has(a.getName()) != typeOf(value).has(b.getName()))
+      return false;
+  return llvm::all_of(buffersOf(body, scope), [&](auto &entry) {
+    NamedTensorType type = typeOf(entry.first);
+    return nested(type, entry.second->strides, a, b) && !(entry.second->tile && type.has(a.getName()));
+  });
+}
+
+static void mergePair(KernelBody &body, const Scope &scope, DimAttr a, DimAttr b) {
   DimAttr both = DimAttr::get(a.getContext(), a.getName(), a.getSize() * b.getSize());
-  auto drop = [&](NamedTensorType type, SmallVector<Size> *strides) {
-    int i = type.find(a.getName()), j = type.find(b.getName());
-    if (strides && i >= 0) {
-      (*strides)[i] = (*strides)[j];
-      strides->erase(strides->begin() + j);
-    }
-  };
-  for (auto [argument, buffer] : llvm::zip(body.kernel.getBlock().getArguments(), body.inputs))
-    drop(typeOf(argument), &buffer.strides);
-  for (auto [value, buffer] : llvm::zip(body.kernel.getYield().getValues(), body.outputs))
-    drop(typeOf(value), &buffer.strides);
-  forEachType(body.kernel, [&](Value value) {
+  for (auto &[value, buffer] : buffersOf(body, scope)) {
+    int i = typeOf(value).find(a.getName()), j = typeOf(value).find(b.getName());
+    if (i < 0)
+      continue;
+    buffer->strides[i] = buffer->strides[j];
+    buffer->strides.erase(buffer->strides.begin() + j);
+    buffer->merged.emplace_back(a, b);
+  }
+  for (Value value : scope.values) {
     SmallVector<DimAttr> dims;
     for (DimAttr dim : typeOf(value).getDims())
       if (dim != b)
         dims.push_back(dim == a ? both : dim);
     value.setType(typeOf(value).withDims(dims));
-  });
-  body.merged.emplace_back(a, b);
+  }
 }
 
-void quern::passes::collapseDims(KernelBody &body) {
-  auto mentioned = mentionedNames(body.kernel);
+/// Merges neighbours of `type` until nothing more fits. Returns what was merged.
+static SmallVector<std::pair<DimAttr, DimAttr>> collapse(KernelBody &body, const Scope &scope, Value guide) {
+  auto mentioned = mentionedNames(scope.ops);
+  SmallVector<std::pair<DimAttr, DimAttr>> merged;
   for (bool again = true; again;) {
     again = false;
-    ArrayRef<DimAttr> dims = typeOf(body.kernel.getYield().getValues()[0]).getDims();
+    ArrayRef<DimAttr> dims = typeOf(guide).getDims();
     for (size_t i = 0; i + 1 < dims.size() && !again; ++i) {
       DimAttr a = dims[i], b = dims[i + 1];
-      if (mentioned.contains(a.getName()) || mentioned.contains(b.getName()) || !canMerge(body, a, b))
+      if (mentioned.contains(a.getName()) || mentioned.contains(b.getName()) || !canMerge(body, scope, a, b))
         continue;
-      mergePair(body, a, b);
+      mergePair(body, scope, a, b);
+      merged.emplace_back(a, b);
       again = true;
     }
   }
+  return merged;
+}
+
+void quern::passes::collapseDims(KernelBody &body) {
+  collapse(body, whole(body.kernel), body.kernel.getYield().getValues()[0]);
+}
+
+void quern::passes::collapseInputDims(KernelBody &body) {
+  auto contracts = body.kernel.getBlock().getOps<ContractOp>();
+  if (!llvm::hasSingleElement(contracts))
+    return;
+  ContractOp contract = *contracts.begin();
+  Scope scope;
+  llvm::SetVector<Value> values;
+  values.insert(contract.getResult());
+  for (size_t i = 0; i < values.size(); ++i)
+    if (Operation *op = values[i].getDefiningOp()) {
+      scope.ops.push_back(op);
+      values.insert(op->operand_begin(), op->operand_end());
+    }
+  scope.values = values.takeVector();
+  // What else is made of these values would see other dimensions.
+  for (Value value : scope.values)
+    if (value != contract.getResult() && typeOf(value).getRank() &&
+        llvm::any_of(value.getUsers(), [&](Operation *user) { return !llvm::is_contained(scope.ops, user); }))
+      return;
+  Value result = contract.getResult();
+  SmallVector<OpOperand *> uses;
+  for (OpOperand &use : result.getUses())
+    uses.push_back(&use);
+  OpBuilder builder(contract->getContext());
+  builder.setInsertionPointAfter(contract);
+  Value split = result;
+  for (auto [a, b] : llvm::reverse(collapse(body, scope, result)))
+    split = SplitOp::create(builder, contract.getLoc(), split, a.getName(), builder.getArrayAttr({a, b}));
+  for (OpOperand *use : uses)
+    use->set(split);
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include "passes/FusionGroups.h"
 #include "passes/KernelBody.h"
 #include "passes/Passes.h"
+#include "passes/Weights.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "mlir/IR/IRMapping.h"
@@ -29,9 +30,10 @@ private:
   void normalize(func::FuncOp function);
   void copyIfNeeded(Operation *user, unsigned operand, Type type);
   void expandState(CumsumOp op);
-  void outline(Operation *root, FusionGroups &groups);
-  SmallVector<Operation *> slice(Operation *root, FusionGroups &groups, SmallVectorImpl<Value> &inputs);
-  KernelBody cutOut(Operation *root, FusionGroups &groups);
+  using Roots = SmallVector<Operation *>; // of one kernel, in program order
+  void outline(const Roots &roots, FusionGroups &groups);
+  SmallVector<Operation *> slice(const Roots &roots, FusionGroups &groups, SmallVectorImpl<Value> &inputs);
+  KernelBody cutOut(const Roots &roots, FusionGroups &groups);
   void packWeights(KernelBody &body);
   void unitStrideLast(KernelBody &body);
   KernelOp merge(KernelBody &body);
@@ -134,14 +136,17 @@ void Outliner::normalize(func::FuncOp function) {
   });
 }
 
-SmallVector<Operation *> Outliner::slice(Operation *root, FusionGroups &groups, SmallVectorImpl<Value> &inputs) {
-  llvm::SetVector<Operation *> ops;
-  SmallVector<Operation *> work = {root};
-  ops.insert(root);
+SmallVector<Operation *> Outliner::slice(const Roots &roots, FusionGroups &groups, SmallVectorImpl<Value> &inputs) {
+  llvm::SetVector<Operation *> ops(roots.begin(), roots.end());
+  SmallVector<Operation *> work(roots);
+  auto stored = [&](Value value) {
+    const View *view = groups.viewOf(value);
+    return view && !llvm::is_contained(roots, view->base.getDefiningOp()); // results of this kernel are at hand
+  };
   while (!work.empty()) {
     Operation *op = work.pop_back_val();
     for (Value operand : op->getOperands()) {
-      if (groups.viewOf(operand)) {
+      if (stored(operand)) {
         if (!llvm::is_contained(inputs, operand))
           inputs.push_back(operand);
       } else if (ops.insert(operand.getDefiningOp())) {
@@ -154,9 +159,9 @@ SmallVector<Operation *> Outliner::slice(Operation *root, FusionGroups &groups, 
   return ordered;
 }
 
-KernelBody Outliner::cutOut(Operation *root, FusionGroups &groups) {
+KernelBody Outliner::cutOut(const Roots &roots, FusionGroups &groups) {
   SmallVector<Value> inputs;
-  SmallVector<Operation *> ops = slice(root, groups, inputs);
+  SmallVector<Operation *> ops = slice(roots, groups, inputs);
   // Buffers in the order of their first use.
   SmallVector<Value> ordered;
   for (Operation *op : ops)
@@ -167,12 +172,12 @@ KernelBody Outliner::cutOut(Operation *root, FusionGroups &groups) {
   KernelBody body;
   OpBuilder builder(module.getContext());
   ArrayAttr none = builder.getArrayAttr({});
-  body.kernel = KernelOp::create(builder, root->getLoc(), "kernel", none, none);
+  body.kernel = KernelOp::create(builder, roots[0]->getLoc(), "kernel", none, none);
   Block *block = &body.kernel.getBody().emplaceBlock();
   IRMapping mapping;
   for (Value value : ordered) {
     mapping.map(value, block->addArgument(value.getType(), value.getLoc()));
-    body.inputs.push_back({value, groups.viewOf(value)->strides, std::nullopt});
+    body.inputs.push_back({value, groups.viewOf(value)->strides, std::nullopt, {}});
   }
   builder.setInsertionPointToEnd(block);
   for (Operation *op : ops) {
@@ -180,17 +185,18 @@ KernelBody Outliner::cutOut(Operation *root, FusionGroups &groups) {
     clone->removeAttr("quern.once");
   }
   SmallVector<Value> results;
-  for (Value result : root->getResults()) {
-    if (!groups.isRoot(result) || (result.use_empty() && root->getNumResults() > 1))
-      continue;
-    results.push_back(mapping.lookup(result));
-    SmallVector<Size> strides = View::denseStrides(typeOf(result));
-    for (Operation *user : result.getUsers())
-      if (auto remember = dyn_cast<RememberOp>(user))
-        strides = groups.viewOf(remember.getResult())->strides;
-    body.outputs.push_back({result, strides, std::nullopt});
-  }
-  YieldOp::create(builder, root->getLoc(), results);
+  for (Operation *root : roots)
+    for (Value result : root->getResults()) {
+      if (!groups.isRoot(result) || (result.use_empty() && root->getNumResults() > 1))
+        continue;
+      results.push_back(mapping.lookup(result));
+      SmallVector<Size> strides = View::denseStrides(typeOf(result));
+      for (Operation *user : result.getUsers())
+        if (auto remember = dyn_cast<RememberOp>(user))
+          strides = groups.viewOf(remember.getResult())->strides;
+      body.outputs.push_back({result, strides, std::nullopt, {}});
+    }
+  YieldOp::create(builder, roots[0]->getLoc(), results);
   return body;
 }
 
@@ -214,7 +220,10 @@ void Outliner::packWeights(KernelBody &body) {
     while (source.getDefiningOp() && isa<RenameOp, PermuteOp>(source.getDefiningOp()))
       source = source.getDefiningOp()->getOperand(0);
     auto param = source.getDefiningOp<ParamOp>();
-    if (!param || !argument.hasOneUse())
+    ConcatOp joined = joinedWeight(source);
+    if (!(param || joined) || !argument.hasOneUse())
+      continue;
+    if (param && without.has("pack-weights")) // joined weights exist packed only
       continue;
     Value weight = argument; // or what is picked of it, one expert for each position
     StringRef picked;
@@ -230,9 +239,13 @@ void Outliner::packWeights(KernelBody &body) {
     int inner = type.find(names(contract.getDims())[0]), outer = -1;
     if (inner < 0 || !typeOf(other).has(names(contract.getDims())[0]))
       continue;
-    // The rows: the last dimension that the other operand lacks; all before are stacked.
+    // The rows: the last dimension that the other operand lacks; all before are stacked. Parts of a joined weight may
+    // lie along a dimension of their own, wherever that stands.
+    StringRef parts = joined ? joined.getInto().getName() : "";
+    bool apart = joined && type.getRank() == 3;
     for (int d = 0; d < static_cast<int>(type.getRank()); ++d)
-      if (d != inner && type.getDims()[d].getName() != picked && !typeOf(other).has(type.getDims()[d].getName()))
+      if (d != inner && type.getDims()[d].getName() != picked && !typeOf(other).has(type.getDims()[d].getName()) &&
+          !(apart && type.getDims()[d].getName() == parts))
         outer = d;
     SmallVector<unsigned> order;
     for (int d = 0; d < static_cast<int>(type.getRank()); ++d)
@@ -240,9 +253,15 @@ void Outliner::packWeights(KernelBody &body) {
         order.push_back(d);
     bool leading = llvm::all_of(order, [&](unsigned d) { return static_cast<int>(d) < std::min(inner, outer); });
     // A slot packs one matrix of each stored tensor: several in one tensor (experts stored together) stay as they are.
-    if (outer < 0 || !leading || order.size() != param.getStacked().size())
+    if (outer < 0 || (param && (!leading || order.size() != param.getStacked().size())))
       continue;
     int64_t tile = tileFor(*type.getDims()[outer].getStatic(), *type.getDims()[inner].getStatic());
+    if (joined && !apart) {
+      SmallVector<int64_t> offsets = {0};
+      for (auto [part, name] : llvm::zip(joined.getInputs(), names(joined.getParts())))
+        offsets.push_back(offsets.back() + *typeOf(part).dim(name).getStatic());
+      tile = tileOfParts(tile, ArrayRef<int64_t>(offsets).drop_back());
+    }
     if (!tile)
       continue;
     order.push_back(outer);
@@ -300,55 +319,62 @@ KernelOp Outliner::merge(KernelBody &body) {
   return body.kernel;
 }
 
-void Outliner::outline(Operation *root, FusionGroups &groups) {
-  KernelBody body = cutOut(root, groups);
-  if (!without.has("pack-weights"))
-    packWeights(body);
+/// Moves what `value` is made of (parameters, windows) before `place`.
+static void moveBefore(Value value, Operation *place) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getBlock() != place->getBlock() || op->isBeforeInBlock(place))
+    return;
+  for (Value operand : op->getOperands())
+    moveBefore(operand, place);
+  op->moveBefore(place);
+}
+
+void Outliner::outline(const Roots &roots, FusionGroups &groups) {
+  KernelBody body = cutOut(roots, groups);
+  packWeights(body);
   unitStrideLast(body);
   SmallVector<NamedTensorType> callerTypes; // of the arguments, in the caller's names
   for (BlockArgument argument : body.kernel.getBlock().getArguments())
     callerTypes.push_back(typeOf(argument));
-  bool remembered = llvm::any_of(root->getResults(), [](Value result) {
-    return llvm::any_of(result.getUsers(), [](Operation *user) { return isa<RememberOp>(user); });
+  bool remembered = llvm::any_of(body.outputs, [](const KernelBuffer &output) {
+    return llvm::any_of(output.value.getUsers(), [](Operation *user) { return isa<RememberOp>(user); });
   });
-  if (!remembered && root->getNumResults() == 1)
+  if (!remembered && body.outputs.size() == 1)
     collapseDims(body);
+  else
+    collapseInputDims(body);
 
-  Location loc = root->getLoc();
-  OpBuilder builder(root);
-  auto mergeDims = [&](Value value) {
-    for (auto [a, b] : body.merged) {
-      if (!typeOf(value).has(a.getName()))
-        continue;
-      DimAttr both = DimAttr::get(builder.getContext(), a.getName(), a.getSize() * b.getSize());
-      value = MergeOp::create(builder, loc, value, builder.getStrArrayAttr({a.getName(), b.getName()}), both);
-    }
-    return value;
-  };
+  Operation *place = roots[0];
+  for (const KernelBuffer &input : body.inputs)
+    moveBefore(input.value, place);
+  Location loc = place->getLoc();
+  OpBuilder builder(place);
   SmallVector<Value> operands;
   for (auto [buffer, type] : llvm::zip(body.inputs, callerTypes)) {
     Value value = buffer.value;
     if (value.getType() != type)
       value = PermuteOp::create(builder, loc, type, value);
-    operands.push_back(buffer.tile ? value : mergeDims(value));
+    for (auto [a, b] : buffer.merged) {
+      DimAttr both = DimAttr::get(builder.getContext(), a.getName(), a.getSize() * b.getSize());
+      value = MergeOp::create(builder, loc, value, builder.getStrArrayAttr({a.getName(), b.getName()}), both);
+    }
+    operands.push_back(value);
   }
   SmallVector<Type> resultTypes;
   for (Value value : body.kernel.getYield().getValues())
     resultTypes.push_back(value.getType());
   SmallVector<KernelBuffer> outputs = body.outputs;
-  SmallVector<std::pair<DimAttr, DimAttr>> merged = body.merged;
   SmallVector<StringAttr> symbols;
   for (const Size &size : canonicalize(body))
     symbols.push_back(builder.getStringAttr(size.str()));
   KernelOp kernel = merge(body);
   auto launch = LaunchOp::create(builder, loc, resultTypes, FlatSymbolRefAttr::get(kernel.getSymNameAttr()), operands,
                                  builder.getArrayAttr(SmallVector<Attribute>(symbols.begin(), symbols.end())),
-                                 root->hasAttr("quern.once") ? builder.getUnitAttr() : UnitAttr());
+                                 place->hasAttr("quern.once") ? builder.getUnitAttr() : UnitAttr());
   for (auto [output, result] : llvm::zip(outputs, launch.getResults())) {
     Value value = result;
-    for (auto [a, b] : llvm::reverse(merged))
-      if (typeOf(value).has(a.getName()))
-        value = SplitOp::create(builder, loc, value, a.getName(), builder.getArrayAttr({a, b}));
+    for (auto [a, b] : llvm::reverse(output.merged))
+      value = SplitOp::create(builder, loc, value, a.getName(), builder.getArrayAttr({a, b}));
     if (value.getType() != output.value.getType())
       value = PermuteOp::create(builder, loc, output.value.getType(), value);
     output.value.replaceAllUsesWith(value);
@@ -366,8 +392,16 @@ void Outliner::run(func::FuncOp function) {
       roots.push_back(op);
   });
   // Kernels are cut out of the untouched function from the end, so that every slice sees original operations.
-  for (Operation *root : llvm::reverse(roots))
-    outline(root, groups);
+  // A joint kernel comes where its first result stood: by then all that reads any of them has been cut out.
+  for (Operation *root : llvm::reverse(roots)) {
+    Roots together;
+    for (Value value : groups.jointWith(root->getResult(0)))
+      together.push_back(value.getDefiningOp());
+    if (together.empty())
+      outline({root}, groups);
+    else if (together[0] == root)
+      outline(together, groups);
+  }
   // What is left without users was taken into kernels.
   SmallVector<Operation *> ops;
   function.walk([&](Operation *op) { ops.push_back(op); });

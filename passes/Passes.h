@@ -29,6 +29,9 @@ std::unique_ptr<mlir::Pass> createCheckPositionsPass();
 /// How many rows of a weight [rows, inner] lie in one tile; 0: the weight stays as it is stored.
 using PackingRule = std::function<int64_t(int64_t rows, int64_t inner)>;
 
+/// Makes contractions of one value with several weights one (PackProjections.cpp).
+std::unique_ptr<mlir::Pass> createPackProjectionsPass(PackingRule rule);
+
 /// Cuts fusion groups out as kernels and merges equal ones (OutlineKernels.cpp).
 std::unique_ptr<mlir::Pass> createOutlineKernelsPass(PackingRule rule, Without without = {});
 

@@ -4,6 +4,7 @@
 #include "passes/Phases.h"
 
 #include "passes/Views.h"
+#include "passes/Weights.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -36,6 +37,8 @@ ArrayRef<Phase> quern::passes::phases() {
        "fusion groups are kernels, equal ones merged; functions launch them",
        {{"check-positions", "tell of positions outside of what is gathered from",
          [](const PassOptions &) { return createCheckPositionsPass(); }},
+        {"pack-projections", "make contractions of one value with several weights one",
+         [](const PassOptions &options) { return createPackProjectionsPass(options.packing); }},
         {"outline-kernels", "cut fusion groups out as kernels",
          [](const PassOptions &options) { return createOutlineKernelsPass(options.packing, options.without); },
          "machine code is made of kernels"}},
@@ -68,7 +71,7 @@ static LogicalResult checkLegal(ModuleOp module, const Phase &phase) {
     if (isEpoch(function))
       continue;
     function.walk([&](Operation *op) {
-      if (!llvm::is_contained(phase.gone, op->getName().getStringRef().str()))
+      if (!llvm::is_contained(phase.gone, op->getName().getStringRef().str()) || op->hasAttr(weightAttr))
         return;
       op->emitError() << "must not occur after phase '" << phase.name << "'";
       result = failure();

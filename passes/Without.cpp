@@ -16,6 +16,8 @@ llvm::ArrayRef<Rule> quern::passes::rules() {
   static const Rule table[] = {
       {"fuse-attention", "outline-kernels", "scores, mask, softmax and weighted sum are one kernel"},
       {"fuse-epilogues", "outline-kernels", "a contraction takes along what follows element by element"},
+      {"fuse-branches", "outline-kernels", "parts of a contraction that go different ways (queries, keys, values) are one kernel"},
+      {"fuse-prologues", "outline-kernels", "a norm that one contraction reads is made in its kernel"},
       {"fuse-norms", "outline-kernels", "a reduction is part of the kernel that uses its result"},
       {"fuse-elementwise", "outline-kernels", "neighbouring elementwise operations are one kernel"},
       {"pack-weights", "outline-kernels", "weights of contractions lie in tiles of rows"},

@@ -200,28 +200,43 @@ private:
     std::string name = string(layout, "kind", "dense");
     if (name != "dense" && name != "packed")
       throw UserError("unknown layout " + quote(name));
-    slot.layout.packed = name == "packed";
-    if (slot.layout.packed) {
-      LayoutInfo &packed = slot.layout;
-      packed.outer = integer(layout, "outer");
-      packed.inner = integer(layout, "inner");
-      packed.outerStride = integer(layout, "outer_stride");
-      packed.innerStride = integer(layout, "inner_stride");
-      packed.tile = integer(layout, "tile");
-      packed.offset = layout.value("offset", int64_t(0));
-      if (packed.outer < 1 || packed.inner < 1 || packed.tile < 1 || packed.outerStride < 0 || packed.innerStride < 0 ||
-          packed.offset < 0)
-        throw UserError("a packed layout has a size below 1");
-      int64_t last = checkedAdd(packed.offset, checkedAdd(checkedMultiply(packed.outer - 1, packed.outerStride),
-                                                          checkedMultiply(packed.inner - 1, packed.innerStride)));
-      checkedMultiply(checkedMultiply(checkedAdd(packed.outer, packed.tile), packed.inner), 4);
-      for (const std::vector<int> &turn : slot.turns)
-        for (int number : turn)
-          if (last >= result.parameters[size_t(number)].elements())
-            throw UserError("a packed layout reaches past its parameter " +
-                            quote(result.parameters[size_t(number)].names[0]));
+    if (name == "dense") {
+      slot.layouts.emplace_back();
+      return slot;
+    }
+    for (const Json &part : list(layout, "parts"))
+      slot.layouts.push_back(readPacked(layout, part));
+    if (slot.layouts.empty())
+      throw UserError("a packed slot has no parts");
+    for (const std::vector<int> &turn : slot.turns) {
+      if (slot.layouts.size() != 1 && slot.layouts.size() != turn.size())
+        throw UserError("a packed slot has a layout for some of its parameters only");
+      for (size_t i = 0; i < turn.size(); ++i) {
+        const LayoutInfo &packed = slot.layout(i);
+        int64_t last = checkedAdd(packed.offset, checkedAdd(checkedMultiply(packed.outer - 1, packed.outerStride),
+                                                            checkedMultiply(packed.inner - 1, packed.innerStride)));
+        if (last >= result.parameters[size_t(turn[i])].elements())
+          throw UserError("a packed layout reaches past its parameter " +
+                          quote(result.parameters[size_t(turn[i])].names[0]));
+      }
     }
     return slot;
+  }
+
+  LayoutInfo readPacked(const Json &layout, const Json &part) const {
+    LayoutInfo packed;
+    packed.packed = true;
+    packed.inner = integer(layout, "inner");
+    packed.tile = integer(layout, "tile");
+    packed.outer = integer(part, "outer");
+    packed.outerStride = integer(part, "outer_stride");
+    packed.innerStride = integer(part, "inner_stride");
+    packed.offset = part.value("offset", int64_t(0));
+    if (packed.outer < 1 || packed.inner < 1 || packed.tile < 1 || packed.outerStride < 0 || packed.innerStride < 0 ||
+        packed.offset < 0)
+      throw UserError("a packed layout has a size below 1");
+    checkedMultiply(checkedMultiply(checkedAdd(packed.outer, packed.tile), packed.inner), 4);
+    return packed;
   }
 
   StateInfo readState(const Json &json) const {

@@ -61,7 +61,8 @@ struct LayoutInfo {
 
 struct SlotInfo {
   std::vector<std::vector<int>> turns; // per turn of a loop: parameters, one after the other
-  LayoutInfo layout;
+  std::vector<LayoutInfo> layouts;     // one for all parameters of a turn, or one for each
+  const LayoutInfo &layout(size_t parameter) const { return layouts[layouts.size() == 1 ? 0 : parameter]; }
 };
 
 struct StateInfo {

@@ -85,7 +85,7 @@ private:
     size_t offset;
     int64_t first, count, bytesEach;
   };
-  using Key = std::tuple<std::vector<int>, bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
+  using Key = std::pair<std::vector<int>, std::vector<int64_t>>;
 
   Weights &weights;
   const Description &description;
@@ -103,37 +103,38 @@ private:
     for (const SlotInfo &slot : description.slots) {
       std::vector<Place> turns;
       for (const std::vector<int> &parameters : slot.turns) {
-        const LayoutInfo &l = slot.layout;
-        Key key{parameters, l.packed, l.outer, l.inner, l.outerStride, l.innerStride, l.tile, l.offset};
+        Key key{parameters, {}};
+        for (const LayoutInfo &l : slot.layouts)
+          key.second.insert(key.second.end(),
+                            {l.packed, l.outer, l.inner, l.outerStride, l.innerStride, l.tile, l.offset});
         auto found = made.find(key);
         if (found == made.end())
-          found = made.emplace(key, place(parameters, slot.layout)).first;
+          found = made.emplace(key, place(parameters, slot)).first;
         turns.push_back(found->second);
       }
       places.push_back(std::move(turns));
     }
   }
 
-  Place place(const std::vector<int> &parameters, const LayoutInfo &layout) {
-    uint64_t total = 0;
-    for (int parameter : parameters)
-      total +=
-          uint64_t(layout.packed ? layout.packedElements() : description.parameters[size_t(parameter)].elements()) * 4;
-    weights.bytes += total;
+  Place place(const std::vector<int> &parameters, const SlotInfo &slot) {
+    auto elementsOf = [&](size_t i) {
+      return slot.layout(i).packed ? slot.layout(i).packedElements() : description.parameters[size_t(parameters[i])].elements();
+    };
+    for (size_t i = 0; i < parameters.size(); ++i)
+      weights.bytes += uint64_t(elementsOf(i)) * 4;
     const StoredTensor *single = parameters.size() == 1 ? sources[size_t(parameters[0])] : nullptr;
-    if (!layout.packed && single && single->dtype == Dtype::F32 && uintptr_t(single->data) % 4 == 0)
+    if (!slot.layouts[0].packed && single && single->dtype == Dtype::F32 && uintptr_t(single->data) % 4 == 0)
       return {single->data, 0};
     Place result{nullptr, needed};
     size_t at = needed;
-    for (int parameter : parameters) {
-      int64_t count = layout.packed ? layout.packedElements() / (layout.inner * layout.tile)
-                                    : description.parameters[size_t(parameter)].elements();
-      int64_t each = layout.packed ? layout.inner * layout.tile * 4 : 4;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const LayoutInfo &layout = slot.layout(i);
+      int64_t each = layout.packed ? layout.inner * layout.tile * 4 : 4, count = elementsOf(i) * 4 / each;
       int64_t step = std::max<int64_t>(1, (int64_t(1) << 20) / each); // jobs of about a megabyte
       for (int64_t first = 0; first < count; first += step)
-        jobs.push_back({parameter, &layout, at, first, std::min(step, count - first), each});
+        jobs.push_back({parameters[i], &layout, at, first, std::min(step, count - first), each});
       at += size_t(count * each);
-      copied.push_back(parameter);
+      copied.push_back(parameters[i]);
     }
     needed = aligned(at);
     return result;

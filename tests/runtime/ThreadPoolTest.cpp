@@ -177,7 +177,9 @@ TEST(Description, RefusesWhatCannotBe) {
        R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [0]}]})",
        R"({"quern": 1, "slots": [{"turns": [[0]], "layout": {"kind": "dense"}}]})",
        R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [4]}], "slots": [{"turns": [[0]], "layout": {"kind": "packed",
-                               "outer": 2, "inner": 3, "outer_stride": 3, "inner_stride": 1, "tile": 8}}]})"})
+                               "inner": 3, "tile": 8, "parts": [{"outer": 2, "outer_stride": 3, "inner_stride": 1}]}}]})",
+       R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [4]}], "slots": [{"turns": [[0]], "layout": {"kind": "packed",
+                               "inner": 3, "tile": 8, "parts": []}}]})"})
     EXPECT_THROW(Description::parse(text), UserError) << text;
 }
 

@@ -87,7 +87,7 @@ TEST(Matching, Globs) {
 
 SlotInfo packed(std::vector<std::vector<int>> turns, int64_t outer, int64_t inner, int64_t outerStride,
                 int64_t innerStride, int64_t tile) {
-  return {std::move(turns), {true, outer, inner, outerStride, innerStride, tile, 0}};
+  return {std::move(turns), {{true, outer, inner, outerStride, innerStride, tile, 0}}};
 }
 
 TEST(Packing, BothOrdersGiveTheSameLayout) {
@@ -115,10 +115,23 @@ TEST(Packing, BothOrdersGiveTheSameLayout) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(slot(0, 0)) % 64, 0u);
 }
 
+TEST(Packing, JoinedWeightsFollowEachOther) {
+  // Queries of 16 rows stored [rows, depth], keys of 8 stored [depth, rows]: one slot of three tiles.
+  Description d;
+  constexpr int64_t I = 5, tile = 8;
+  d.parameters = {parameter({"q"}, {16, I}, ""), parameter({"k"}, {I, 8}, "")};
+  d.slots = {{{{0, 1}}, {{true, 16, I, I, 1, tile, 0}, {true, 8, I, 1, 8, tile, 0}}}};
+  auto weights = Weights::load(d, checkpoint({{"q", Dtype::F32, {16, I}, counting(16 * I)}, {"k", Dtype::F32, {I, 8}, counting(I * 8)}}));
+  const float *packed = static_cast<const float *>(weights->slots()[0][0]);
+  for (int64_t o = 0; o < 24; ++o)
+    for (int64_t i = 0; i < I; ++i)
+      EXPECT_EQ(packed[(o / tile * I + i) * tile + o % tile], counting(80)[size_t(o < 16 ? o * I + i : i * 8 + o - 16)]);
+}
+
 TEST(Packing, DenseFloatsStayWhereTheyAreMapped) {
   Description d;
   d.parameters = {parameter({"a"}, {4}, ""), parameter({"b"}, {4}, "")};
-  d.slots = {{{{0}, {1}}, {}}, {{{0, 1}}, {}}, {{{0}}, {}}};
+  d.slots = {{{{0}, {1}}, {{}}}, {{{0, 1}}, {{}}}, {{{0}}, {{}}}};
   Checkpoint c = checkpoint({{"a", Dtype::F32, {4}, counting(4)}, {"b", Dtype::F32, {4}, {5, 6, 7, 8}}});
   const void *mapped = c.tensors.at("b").data;
   auto weights = Weights::load(d, std::move(c));
@@ -130,7 +143,7 @@ TEST(Packing, DenseFloatsStayWhereTheyAreMapped) {
 TEST(Packing, ReadsNarrowTypes) {
   Description d;
   d.parameters = {parameter({"a"}, {2, 3}, "")};
-  d.slots = {packed({{0}}, 2, 3, 3, 1, 2), {{{0}}, {}}};
+  d.slots = {packed({{0}}, 2, 3, 3, 1, 2), {{{0}}, {{}}}};
   uint16_t bits[] = {0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0}; // 1 to 6 in bfloat16
   std::string path = temporaryPath("bf16.safetensors");
   writeSafetensors(path, {{"a", Dtype::BF16, {2, 3}, bits}});

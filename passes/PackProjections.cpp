@@ -1,0 +1,171 @@
+// Takes: contractions of one value with several weights. Gives: one contraction with all of them, packed into one.
+// Why: queries, keys and values (gate and up) then read their input once, in one loop over one weight; the parts come
+// out as windows. The loader packs the weight, so nothing is done per call.
+//
+//   before: %q = contract %x, %wq    %k = contract %x, %wk    %v = contract %x, %wv
+//   after:  %w = concat %wq, %wk, %wv                    {quern.weight}: the loader's work
+//           %p = contract %x, %w
+//           %q = cut %p at 0      %k = cut %p at 768      %v = cut %p at 1536
+//
+// Parts that share the label of their rows (gate and up) lie along a dimension of their own instead, so that a kernel has
+// the same row of each at hand: %p[U = 0], %p[U = 1].
+#include "passes/Passes.h"
+#include "passes/Weights.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
+
+using namespace mlir;
+using namespace quern::passes;
+using namespace quern::ir;
+
+namespace {
+
+/// A contraction of `x` with a weight [rows, depth] of which nobody else knows.
+struct Projection {
+  ContractOp op;
+  Value x;
+  ParamOp param;
+  DimAttr rows, depth;
+};
+
+std::optional<Projection> projection(ContractOp op) {
+  if (op.getDims().size() != 1)
+    return std::nullopt;
+  for (auto [weight, x] : {std::pair(op.getB(), op.getA()), std::pair(op.getA(), op.getB())}) {
+    auto param = weight.getDefiningOp<ParamOp>();
+    NamedTensorType type = typeOf(weight);
+    if (!param || !param->hasOneUse() || !param.getStacked().empty() || type.getRank() != 2)
+      continue;
+    DimAttr depth = type.dim(names(op.getDims())[0]);
+    if (!depth || x.getDefiningOp<ParamOp>())
+      continue;
+    DimAttr rows = type.getDims()[type.getDims()[0] == depth ? 1 : 0];
+    if (typeOf(x).has(depth.getName()) && !typeOf(x).has(rows.getName()))
+      return Projection{op, x, param, rows, depth};
+  }
+  return std::nullopt;
+}
+
+class PackProjectionsPass : public PassWrapper<PackProjectionsPass, OperationPass<ModuleOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PackProjectionsPass)
+  explicit PackProjectionsPass(PackingRule rule) : tileFor(std::move(rule)) {}
+  StringRef getArgument() const final { return "pack-projections"; }
+  StringRef getDescription() const final { return "Contractions of one value with several weights become one"; }
+
+  void runOnOperation() final {
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      function.walk([&](Block *block) { packIn(*block); });
+      count = 0; // labels are per function, so that equal functions stay equal
+    }
+  }
+
+private:
+  void packIn(Block &block) {
+    using Key = std::tuple<Value, Attribute, unsigned, unsigned>; // input, depth, on the first call only, the weight's order
+    llvm::MapVector<Key, SmallVector<Projection>> siblings;
+    for (auto op : block.getOps<ContractOp>())
+      if (std::optional<Projection> found = projection(op)) {
+        unsigned once = op->hasAttr("quern.once"), rowsFirst = typeOf(found->param).getDims()[0] == found->rows;
+        siblings[{found->x, found->depth, once, rowsFirst}].push_back(*found);
+      }
+    for (auto &[key, parts] : siblings) {
+      // Parts with the label of the first go with it; those with labels of their own make another weight.
+      llvm::MapVector<Attribute, SmallVector<Projection>> byRows;
+      for (Projection &part : parts)
+        byRows[part.rows].push_back(part);
+      SmallVector<Projection> alone;
+      for (auto &[rows, same] : byRows)
+        if (same.size() > 1)
+          stack(same);
+        else
+          alone.push_back(same[0]);
+      if (alone.size() > 1)
+        append(alone);
+    }
+  }
+
+  /// The weight of all parts, before the first of their contractions.
+  Value join(MutableArrayRef<Projection> parts, ArrayRef<Value> weights, ArrayRef<StringRef> along, DimAttr into) {
+    OpBuilder b(parts[0].op);
+    auto weight = ConcatOp::create(b, parts[0].op.getLoc(), weights, b.getStrArrayAttr(along), into);
+    weight->setAttr(weightAttr, b.getUnitAttr());
+    return weight;
+  }
+
+  /// The one contraction. What was contracted is taken from it by `part`.
+  void replace(MutableArrayRef<Projection> parts, Value weight, function_ref<Value(OpBuilder &, Value, unsigned)> part) {
+    OpBuilder b(parts[0].op);
+    auto mark = [&](Value value) {
+      if (parts[0].op->hasAttr("quern.once"))
+        value.getDefiningOp()->setAttr("quern.once", b.getUnitAttr());
+    };
+    Value all = ContractOp::create(b, parts[0].op.getLoc(), parts[0].x, weight, parts[0].op.getDims());
+    mark(all);
+    for (auto [i, projection] : llvm::enumerate(parts)) {
+      b.setInsertionPoint(projection.op);
+      Value value = part(b, all, i);
+      if (value.getType() != projection.op.getType())
+        value = PermuteOp::create(b, projection.op.getLoc(), projection.op.getType(), value);
+      for (Value made = value; made != all; made = made.getDefiningOp()->getOperand(0))
+        mark(made);
+      projection.op.replaceAllUsesWith(value);
+      projection.op.erase();
+    }
+  }
+
+  void stack(MutableArrayRef<Projection> parts) {
+    if (!tileFor(*parts[0].rows.getStatic(), *parts[0].depth.getStatic()))
+      return;
+    std::string label = "U." + std::to_string(count++);
+    MLIRContext *context = &getContext();
+    SmallVector<Value> weights;
+    SmallVector<std::string> own;
+    for (auto [i, part] : llvm::enumerate(parts)) {
+      part.param->moveBefore(parts[0].op);
+      own.push_back(label + "." + std::to_string(i));
+      OpBuilder b(parts[0].op);
+      weights.push_back(UnitOp::create(b, part.op.getLoc(), part.param, DimAttr::get(context, own[i], Size(1))));
+    }
+    DimAttr into = DimAttr::get(context, label, Size(static_cast<int64_t>(parts.size())));
+    Value weight = join(parts, weights, SmallVector<StringRef>(own.begin(), own.end()), into);
+    replace(parts, weight, [&](OpBuilder &b, Value all, unsigned i) -> Value {
+      DimAttr one = DimAttr::get(context, own[i], Size(1));
+      Value cut = CutOp::create(b, parts[i].op.getLoc(), all, label, std::to_string(i), one);
+      return SqueezeOp::create(b, parts[i].op.getLoc(), cut, own[i]);
+    });
+  }
+
+  void append(MutableArrayRef<Projection> parts) {
+    int64_t total = 0;
+    SmallVector<int64_t> offsets;
+    SmallVector<Value> weights;
+    SmallVector<StringRef> rows;
+    for (Projection &part : parts) {
+      offsets.push_back(total);
+      total += *part.rows.getStatic();
+      weights.push_back(part.param);
+      rows.push_back(part.rows.getName());
+    }
+    if (!tileOfParts(tileFor(total, *parts[0].depth.getStatic()), offsets))
+      return;
+    for (Projection &part : parts)
+      part.param->moveBefore(parts[0].op);
+    std::string label = "P." + std::to_string(count++);
+    Value weight = join(parts, weights, rows, DimAttr::get(&getContext(), label, Size(total)));
+    replace(parts, weight, [&](OpBuilder &b, Value all, unsigned i) -> Value {
+      return CutOp::create(b, parts[i].op.getLoc(), all, label, std::to_string(offsets[i]), parts[i].rows);
+    });
+  }
+
+  PackingRule tileFor;
+  unsigned count = 0;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> quern::passes::createPackProjectionsPass(PackingRule rule) {
+  return std::make_unique<PackProjectionsPass>(std::move(rule));
+}

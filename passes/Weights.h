@@ -1,0 +1,21 @@
+// Weights that are made of several parameters: what the loader packs one after the other, and never the program.
+#ifndef QUERN_PASSES_WEIGHTS_H
+#define QUERN_PASSES_WEIGHTS_H
+
+#include "ir/Dialect.h"
+
+namespace quern::passes {
+
+/// On a `quern.concat` of parameters (PackProjections.cpp): it is no operation of the program, but how a packed weight is
+/// put together at load.
+inline constexpr llvm::StringLiteral weightAttr = "quern.weight";
+
+/// The joined weight that a value is, perhaps in another order of dimensions; null for anything else.
+ir::ConcatOp joinedWeight(mlir::Value value);
+
+/// The widest tile of rows, at most `tile`, in which every part begins with a tile of its own; 0 if that would be too
+/// narrow to be worth it. `offsets`: the first row of each part.
+int64_t tileOfParts(int64_t tile, llvm::ArrayRef<int64_t> offsets);
+
+} // namespace quern::passes
+#endif
