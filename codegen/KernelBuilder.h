@@ -35,8 +35,8 @@ struct Stage {
   bool vectorOver = false;            ///< updates are vectorised along their first reduction variable (concat)
   Func lanes;                         ///< partial sums that only this stage reads
   bool scheduled = false;             ///< a family did it
-  bool scattered = false;             ///< its update writes anywhere: it is computed whole
   int node = -1;                      ///< whose value it holds
+  bool scattered = false;             ///< its update writes anywhere: it is computed whole
 };
 
 struct BuiltKernel {

@@ -51,7 +51,7 @@ bool StageScheduler::rowDims(const Stage &target, const std::vector<Stage *> &in
     for (const Stage *stage : inside) {
       if (stage->over.empty() && !stage->lanes.defined())
         continue;
-      if (stage.scattered)
+      if (stage->scattered)
         return false;
       any = true;
       everywhere &= has(stage->dims, dim.name);

@@ -20,9 +20,10 @@ int main(int argc, char **argv) {
   mlir::registerPass(quern::passes::createRollRepeatsPass);
   mlir::registerPass(quern::passes::createIncrementalPass);
   mlir::registerPass([] { return quern::passes::createSinkGathersPass(/*everywhere=*/true); });
-  // Weights stay as they are stored: the rule that codegen brings depends on the machine, and tests must not.
-  mlir::registerPass(
-      [] { return quern::passes::createOutlineKernelsPass([](int64_t, int64_t) { return int64_t(0); }); });
+  // The rule that codegen brings depends on the machine, and tests must not.
+  auto tiles = [](int64_t rows, int64_t) { return int64_t(rows < 16 ? 0 : 8); };
+  mlir::registerPass([=] { return quern::passes::createPackProjectionsPass(tiles); });
+  mlir::registerPass([=] { return quern::passes::createOutlineKernelsPass(tiles); });
   mlir::registerPass(quern::passes::createCheckPositionsPass);
   mlir::registerPass(quern::passes::createPlanMemoryPass);
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Quern's optimizer driver\n", registry));
