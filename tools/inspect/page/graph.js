@@ -282,12 +282,13 @@ class Graph {
   }
 
   drawEdge(edge) {
-    const [first, ...rest] = edge.points;
-    let path = `M${first[0]} ${first[1]}`, [px, py] = first;
-    for (const [nx, ny] of rest) {
-      const half = (ny - py) / 2;
-      path += `C${px} ${py + half} ${nx} ${ny - half} ${nx} ${ny}`;
-      px = nx, py = ny;
+    // Hermite through the bends; it leaves and arrives straight down.
+    const points = edge.points, last = points.length - 1;
+    const lean = i => i === 0 || i === last ? 0 : (points[i + 1][0] - points[i - 1][0]) / (points[i + 1][1] - points[i - 1][1]);
+    let path = `M${points[0][0]} ${points[0][1]}`;
+    for (let i = 0; i < last; ++i) {
+      const [x, y] = points[i], [nx, ny] = points[i + 1], reach = (ny - y) / (last === 1 ? 2 : 2.6);
+      path += `C${x + lean(i) * reach} ${y + reach} ${nx - lean(i + 1) * reach} ${ny - reach} ${nx} ${ny}`;
     }
     return svg("path", {d: path, class: edge.bus ? "edge bus" : "edge"});
   }
