@@ -310,9 +310,9 @@ SmallVector<Value> FusionGroups::branchesOf(ContractOp contract) {
     ends.insert(value);
     stored += elements(value);
   }
-  // Mere windows need no kernel to write them apart.
-  bool windows = llvm::all_of(ends, [&](Value end) { return !stays(end) && (windowed(end) == start || forWindows.contains(windowed(end))); });
-  if (!parts || windows || ends.size() > 6 || ends.contains(start) || stored > elements(start) * 3 / 2)
+  // Windows of one value need no kernel that writes them apart.
+  bool windows = !ends.empty() && llvm::all_of(ends, [&](Value end) { return !stays(end) && windowed(end) == windowed(ends[0]); });
+  if (!parts || ends.empty() || windows || ends.size() > 6 || ends.contains(start) || stored > elements(start) * 3 / 2)
     return {};
   for (Value value : region)
     if (forWindows.erase(value)) // its windows are stored themselves
