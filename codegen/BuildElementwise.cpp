@@ -125,10 +125,14 @@ Expr KernelBuilder::elementwise(const Node &node, const Index &index) {
     return compare(node.predicate, a, b);
   }
   case Op::Where: {
-    // Both sides exist, one is taken bit by bit: nothing of the other shows.
+    // Both sides exist, one is taken bit by bit: nothing of the other shows. Not as a `select`: from its condition (a mask
+    // of positions) Halide would conclude that less of a contraction is needed than its tile computes.
     if (node.kind == Kind::Real)
-      return math::choose(x(0), r(1), r(2));
-    return select(x(0), x(1), x(2));
+      return math::chooseUnseen(x(0), r(1), r(2));
+    if (node.kind == Kind::Bool)
+      return (x(0) && x(1)) || (!x(0) && x(2));
+    Expr mask = select(x(0), -1, 0);
+    return (x(1) & mask) | (x(2) & ~mask);
   }
   default:
     throw std::logic_error("not an elementwise operation");

@@ -286,7 +286,8 @@ void ContractionFamily::schedule(Stage &target) {
   if (row)
     out.unroll(within);
 
-  sums.compute_at(level).bound_extent(lane, tile).vectorize(lane, vector).unroll(lane);
+  // Known extents keep the sums on the stack.
+  sums.compute_at(level).bound_extent(lane, tile).bound_extent(Var("tile"), 1).vectorize(lane, vector).unroll(lane);
   std::vector<VarOrRVar> loops = {lane};
   if (row) {
     Var m = KernelBuilder::var(row->name);

@@ -44,6 +44,11 @@ Expr choose(Expr condition, Expr a, Expr b) {
   return reinterpret<float>(select(condition, reinterpret<int32_t>(a), reinterpret<int32_t>(b)));
 }
 
+Expr chooseUnseen(Expr condition, Expr a, Expr b) {
+  Expr mask = select(condition, -1, 0);
+  return reinterpret<float>((reinterpret<int32_t>(a) & mask) | (reinterpret<int32_t>(b) & ~mask));
+}
+
 static Expr nanThrough(const Expr &x, const Expr &result) { return choose(equal(x, x), result, x); }
 static Expr clampStrict(const Expr &x, float low, float high) { return math::min(math::max(x, Expr(low)), Expr(high)); }
 

@@ -25,6 +25,8 @@ Expr negativeInfinity();
 Expr isNegativeInfinity(Expr x);
 /// a or b bit by bit. LLVM takes a plain choice between reals as one that never gives an infinity.
 Expr choose(Expr condition, Expr a, Expr b);
+/// The same, but Halide does not see that a or b is not needed where the other is taken.
+Expr chooseUnseen(Expr condition, Expr a, Expr b);
 
 // All of f32, within about 2 ulp unless noted.
 Expr exp(Expr x);

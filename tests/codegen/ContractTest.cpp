@@ -111,3 +111,36 @@ TEST(Contract, NormBeforeAndRotationAfter) {
   g.yield(g.concat({left, right}, {"J", "J"}, dim("K", 8)));
   checkKernel(g.finish("rotation"), {{{"T", 1}}, {{"T", 37}}}, 1e-5);
 }
+
+TEST(Contract, GateAndUpInOneWeight) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("M"), dim("I", 32)});
+  int w = g.weight({dim("U", 2), dim("O", 71), dim("I", 32)}, 16);
+  int both = g.contract(x, w, {"I"});
+  int gate = g.squeeze(g.cut(both, "U", 0, dim("G", 1)), "G"), up = g.squeeze(g.cut(both, "U", 1, dim("V", 1)), "V");
+  g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {gate, g.elementwise(Op::Sigmoid, {gate})}), up}));
+  checkKernel(g.finish("gated"), rows, 1e-5);
+}
+
+TEST(Contract, PartsThatGoDifferentWays) { // after a norm; one rotated, one into a wider buffer, one as it is
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("T"), dim("D", 32)});
+  int w = g.weight({dim("O", 40), dim("D", 32)}, 8);
+  int norm = g.elementwise(Op::Div, {x, g.elementwise(Op::Sqrt, {g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {x, x}), {"D"})})});
+  int all = g.contract(norm, w, {"D"});
+  int q = g.cut(all, "O", 0, dim("Q", 24)), k = g.cut(all, "O", 24, dim("K", 8)), v = g.cut(all, "O", 32, dim("V", 8));
+  int a = g.cut(k, "K", 0, dim("J", 4)), b = g.cut(k, "K", 4, dim("J", 4));
+  g.yield(g.elementwise(Op::Tanh, {q}));
+  g.yield(g.concat({g.elementwise(Op::Neg, {b}), a}, {"J", "J"}, dim("K", 8)), {64, 1});
+  g.yield(v);
+  checkKernel(g.finish("parts"), {{{"T", 1}}, {{"T", 37}}, {{"T", 400}}}, 1e-5);
+}
+
+TEST(Contract, MaskOfPositionsBehindIt) { // Halide once concluded from the mask that fewer rows are needed than a tile has
+  GraphMaker g;
+  int q = g.argument(Kind::Real, {dim("T"), dim("K", 16)}), k = g.argument(Kind::Real, {dim("S"), dim("K", 16)});
+  int before = g.compare(Predicate::Le, g.index(dim("S")), g.index(dim("T")));
+  int scores = g.contract(q, k, {"K"});
+  g.yield(g.elementwise(Op::Where, {before, scores, g.constant(-5)}));
+  checkKernel(g.finish("masked"), {{{"T", 1}, {"S", 1}}, {{"T", 128}, {"S", 128}}, {{"T", 90}, {"S", 200}}, {{"T", 300}, {"S", 70}}}, 1e-5);
+}

@@ -163,7 +163,7 @@ TEST(Random, FollowsInitAndSeed) {
   d.parameters[2].init = Init::Zeros;
   d.parameters[3].init = Init::Ones;
   for (int i = 0; i < 4; ++i)
-    d.slots.push_back({{{i}}, {}});
+    d.slots.push_back({{{i}}, {LayoutInfo()}});
   auto a = Weights::random(d, 1), b = Weights::random(d, 1), c = Weights::random(d, 2);
   auto slot = [](const auto &weights, int s) { return static_cast<const float *>(weights->slots()[s][0]); };
   EXPECT_EQ(std::memcmp(slot(a, 0), slot(b, 0), 400000), 0);
