@@ -1,8 +1,6 @@
 // Takes: a module and its text. Gives: its operations with their places in text and spec, operands, types and costs.
 #include "tools/inspect/ModuleJson.h"
 
-#include "passes/Views.h"
-
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Location.h"
 
@@ -107,21 +105,23 @@ static std::string labelOf(Operation *op) {
   return "";
 }
 
-static void addCost(Json &one, Operation *op) {
-  if (quern::passes::isViewLike(op) || isa<ConstOp, SizeOp, ParamOp>(op))
+static void addCost(Json &one, Operation *op, bool launched) {
+  if (isa<ConstOp, SizeOp, ParamOp, func::FuncOp>(op))
     return;
-  auto cost = dyn_cast<CostOpInterface>(op);
-  if (!cost)
-    return;
-  if (Size flops = cost.getFlops(); flops != Size(0))
-    one["f"] = flops.str();
-  if (Size bytes = cost.getBytes(); bytes != Size(0))
-    one["m"] = bytes.str();
+  // Operations inside a kernel say what they would cost alone.
+  OperationCost cost = costOf(op, launched && !op->getParentOfType<KernelOp>());
+  if (auto kernel = dyn_cast<KernelOp>(op))
+    cost = {kernel.getFlops(), kernel.getBytes()};
+  if (cost.flops != Size(0))
+    one["f"] = cost.flops.str();
+  if (cost.bytes != Size(0))
+    one["m"] = cost.bytes.str();
 }
 
 Json quern::tools::moduleJson(ModuleOp module, const Printed &printed, Places &places) {
   Json ops = Json::array();
   llvm::DenseMap<Operation *, int> number;
+  bool launched = isLaunched(module);
   module->walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (op == module)
       return;
@@ -176,7 +176,7 @@ Json quern::tools::moduleJson(ModuleOp module, const Printed &printed, Places &p
       if (launch.getOnce())
         one["once"] = true;
     }
-    addCost(one, op);
+    addCost(one, op, launched);
     ops.push_back(std::move(one));
   });
   return {{"text", printed.text}, {"ops", std::move(ops)}};

@@ -71,7 +71,30 @@ int64_t Statistics::stateBytes(const Lengths &lengths) const {
 
 // ---- collecting
 
-static void addBlock(Block &block, const Size &turns, LoopStatistics *loop, FunctionStatistics &out) {
+bool quern::tools::isLaunched(ModuleOp module) {
+  return !module.getOps<KernelOp>().empty();
+}
+
+OperationCost quern::tools::costOf(Operation *op, bool launched) {
+  OperationCost total;
+  if (auto repeat = dyn_cast<RepeatOp>(op)) {
+    for (Operation &inner : repeat.getBlock()) {
+      if (auto launch = dyn_cast<LaunchOp>(inner); launch && launch.getOnce())
+        continue;
+      OperationCost one = costOf(&inner, launched);
+      total.flops = total.flops + one.flops * Size(static_cast<int64_t>(repeat.getTurns()));
+      total.bytes = total.bytes + one.bytes * Size(static_cast<int64_t>(repeat.getTurns()));
+    }
+    return total;
+  }
+  auto launch = dyn_cast<LaunchOp>(op);
+  auto cost = dyn_cast<CostOpInterface>(op);
+  if (!cost || quern::passes::isViewLike(op) || (launched && !launch))
+    return total;
+  return {cost.getFlops(), cost.getBytes()};
+}
+
+static void addBlock(Block &block, const Size &turns, bool launched, LoopStatistics *loop, FunctionStatistics &out) {
   for (Operation &op : block) {
     if (op.hasTrait<OpTrait::IsTerminator>())
       continue;
@@ -81,7 +104,7 @@ static void addBlock(Block &block, const Size &turns, LoopStatistics *loop, Func
       inner.turns = static_cast<int64_t>(repeat.getTurns()) * (loop ? loop->turns : 1);
       size_t place = out.loops.size();
       out.loops.push_back(inner);
-      addBlock(repeat.getBlock(), turns * Size(static_cast<int64_t>(repeat.getTurns())), &inner, out);
+      addBlock(repeat.getBlock(), turns * Size(static_cast<int64_t>(repeat.getTurns())), launched, &inner, out);
       out.loops[place] = inner;
       continue;
     }
@@ -93,21 +116,18 @@ static void addBlock(Block &block, const Size &turns, LoopStatistics *loop, Func
       ++(loop ? loop->launches : out.outside);
       out.launches += *turns.constant();
     }
-    if (quern::passes::isViewLike(&op))
-      continue;
-    if (auto cost = dyn_cast<CostOpInterface>(op)) {
-      out.flops = out.flops + cost.getFlops() * turns;
-      out.bytes = out.bytes + cost.getBytes() * turns;
-    }
+    OperationCost cost = costOf(&op, launched);
+    out.flops = out.flops + cost.flops * turns;
+    out.bytes = out.bytes + cost.bytes * turns;
   }
 }
 
-static FunctionStatistics functionStatistics(func::FuncOp function) {
+static FunctionStatistics functionStatistics(func::FuncOp function, bool launched) {
   FunctionStatistics out;
   out.name = function.getSymName().str();
   if (function.isExternal())
     return out;
-  addBlock(function.getBody().front(), Size(1), nullptr, out);
+  addBlock(function.getBody().front(), Size(1), launched, nullptr, out);
   auto sizes = [](ArrayAttr list) {
     std::vector<Size> result;
     for (Attribute text : list)
@@ -151,7 +171,7 @@ Statistics quern::tools::statisticsOf(ModuleOp module) {
   module.walk([&](LaunchOp launch) { ++launches[launch.getKernel().str()]; });
   for (Operation &op : *module.getBody()) {
     if (auto function = dyn_cast<func::FuncOp>(op)) {
-      out.functions.push_back(functionStatistics(function));
+      out.functions.push_back(functionStatistics(function, isLaunched(module)));
       out.ops += out.functions.back().ops;
     } else if (auto kernel = dyn_cast<KernelOp>(op)) {
       KernelStatistics one;

@@ -62,6 +62,15 @@ struct Statistics {
 };
 
 Statistics statisticsOf(mlir::ModuleOp module);
+
+/// FLOPs and bytes of one run of an operation; of a loop, of all its turns. Where kernels are launched only launches
+/// count: what stands beside them are views and the joining of weights, which is done once when a program starts.
+struct OperationCost {
+  ir::Size flops, bytes;
+};
+OperationCost costOf(mlir::Operation *op, bool launched);
+/// True if the module has been cut into kernels.
+bool isLaunched(mlir::ModuleOp module);
 /// `lengths`: also what the polynomials are for them.
 nlohmann::ordered_json toJson(const Statistics &statistics, const std::optional<Lengths> &lengths);
 /// Lines for a reader.
