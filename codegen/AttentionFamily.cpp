@@ -97,6 +97,8 @@ void AttentionFamily::makeScores(const Func &packedKeys) {
   }
   if (p.lower) // of its first
     first = clamp((tile * block + b.extent(*p.lower)) / keys, 0, last);
+  if (p.lower && p.ring)
+    first = select(b.extent(*p.ring) > 0, 0, first);
   bounded = p.upper || p.lower;
   firstPart = first, lastPart = last;
 

@@ -13,6 +13,7 @@ namespace {
 struct Affine {
   std::map<std::string, int64_t> coefficients;
   ir::Size constant;
+  std::optional<ir::Size> ring; ///< holds only from this key on: before lie old positions in another order
 };
 } // namespace
 
@@ -23,15 +24,17 @@ static std::optional<Affine> affine(const KernelGraph &graph, int i) {
     for (const auto &[name, c] : b.coefficients)
       a.coefficients[name] += sign * c;
     a.constant = a.constant + b.constant * ir::Size(sign);
+    if (b.ring)
+      a.ring = b.ring;
     return a;
   };
   switch (node.op) {
   case Op::Index:
-    return Affine{{{node.dims[0].name, 1}}, {}};
+    return Affine{{{node.dims[0].name, 1}}, {}, {}};
   case Op::Size:
-    return Affine{{}, node.size};
+    return Affine{{}, node.size, {}};
   case Op::Const:
-    return node.kind == Kind::Int ? std::optional<Affine>(Affine{{}, ir::Size(node.integer)}) : std::nullopt;
+    return node.kind == Kind::Int ? std::optional<Affine>(Affine{{}, ir::Size(node.integer), {}}) : std::nullopt;
   case Op::Add:
   case Op::Sub: {
     std::optional<Affine> a = operand(0), b = operand(1);
@@ -45,6 +48,16 @@ static std::optional<Affine> affine(const KernelGraph &graph, int i) {
   case Op::Expand:
   case Op::Permute:
     return operand(0);
+  case Op::Where: { // where(slot < filled, an old position, slot + ...): positions in a ring (passes/IncrementalWindows)
+    const Node &condition = graph.nodes[node.operands[0]];
+    if (condition.op != Op::Compare || condition.predicate != Predicate::Lt ||
+        graph.nodes[condition.operands[0]].op != Op::Index || graph.nodes[condition.operands[1]].op != Op::Size)
+      return std::nullopt;
+    std::optional<Affine> fresh = operand(2);
+    if (fresh)
+      fresh->ring = graph.nodes[condition.operands[1]].size;
+    return fresh;
+  }
   default:
     return std::nullopt;
   }
@@ -72,6 +85,14 @@ static void boundsOf(const KernelGraph &graph, int condition, AttentionPattern &
     if (d.size() != 2 || !d.count(p.key.name) || !d.count(p.query.name))
       return;
     ir::Size constant = x.constant - y.constant + ir::Size(slack);
+    if (std::optional<ir::Size> ring = x.ring ? x.ring : y.ring) {
+      // All of the ring is looked at: an upper bound must let it through for every query, a lower one waits until there
+      // is no ring.
+      std::optional<int64_t> spare = (ir::Size(0) - constant - *ring).constant();
+      if (d[p.key.name] == 1 && !(spare && *spare >= -1))
+        return;
+      p.ring = ring;
+    }
     if (d[p.key.name] == 1 && d[p.query.name] == -1 && !p.upper)
       p.upper = ir::Size(0) - constant;
     if (d[p.key.name] == -1 && d[p.query.name] == 1 && !p.lower)

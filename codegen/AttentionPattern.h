@@ -14,6 +14,8 @@ struct AttentionPattern {
   std::vector<int> between; ///< elementwise nodes from the scores to the softmax
   /// index(key) <= index(query) + upper, index(key) >= index(query) + lower, where the mask says so.
   std::optional<ir::Size> upper, lower;
+  /// Keys before this one are a ring's: any of them may be seen, so `lower` holds only where there are none.
+  std::optional<ir::Size> ring;
 };
 
 std::vector<AttentionPattern> findAttention(const KernelGraph &graph);

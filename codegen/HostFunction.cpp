@@ -3,6 +3,7 @@
 // call then only stores its addresses.
 #include "codegen/HostFunction.h"
 
+#include "ir/Window.h"
 #include "passes/Weights.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -132,11 +133,13 @@ Value HostFunction::state(FlatSymbolRefAttr symbol, Value rows) {
   return offset(start, arith::MulIOp::create(b, loc, turn(), (*size)(perTurn)));
 }
 
-/// Where the new rows of a cache are written: after the `past` first ones.
+/// Where the new rows of a cache are written: after the `past` first ones, or after the filled slots of a ring.
 Value HostFunction::stateRows(RememberOp remember) {
   View view = quern::passes::ownView(remember.getResult());
   int at = typeOf(remember.getResult()).find(remember.getTo().getName());
-  Size row = view.strides[at] * Size(elementBytes(typeOf(remember.getResult()).getKind())) * Size::symbol("past");
+  std::optional<int64_t> window = windowOf(remember.getTo().getSize());
+  Size before = window ? filledSlots(*window) : Size::symbol("past");
+  Size row = view.strides[at] * Size(elementBytes(typeOf(remember.getResult()).getKind())) * before;
   return offset(state(remember.getStateAttr(), remember.getResult()), (*size)(row));
 }
 
@@ -356,6 +359,42 @@ void HostFunction::lowerRepeat(RepeatOp repeat) {
   turns.pop_back();
 }
 
+/// The new rows of a ring lie after its filled slots; the last W of them go to their slots, position modulo W.
+void HostFunction::moveIntoRing(RememberOp remember) {
+  int64_t window = *windowOf(remember.getTo().getSize());
+  NamedTensorType type = typeOf(remember.getResult());
+  View view = quern::passes::ownView(remember.getResult());
+  int at = type.find(remember.getTo().getName());
+  Size bytes(elementBytes(type.getKind()));
+  SmallVector<Size> outer; // what lies around the positions: rows of the batch
+  Size run(1);             // what lies within one position
+  for (int d = 0; d < static_cast<int>(type.getRank()); ++d)
+    if (d != at)
+      (d < at ? outer.emplace_back(type.getDims()[d].getSize()) : run = run * type.getDims()[d].getSize());
+  assert(outer.size() <= 1 && "a cache has the batch before the positions, and the rest after them");
+  auto number = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, loc, value, 64); };
+  Value past = (*size)(Size::symbol("past")), rows = (*size)(typeOf(remember.getX()).dim(remember.getFrom()).getSize());
+  Value filled = (*size)(filledSlots(window)), step = (*size)(view.strides[at] * bytes);
+  // Positions that already lie in their slots (the ring is not yet full) and those that newer ones replace stay away.
+  Value tooOld = arith::SubIOp::create(b, loc, rows, number(window));
+  Value inPlace = arith::SubIOp::create(b, loc, number(window), past);
+  Value first = arith::MaxSIOp::create(b, loc, arith::MaxSIOp::create(b, loc, tooOld, inPlace), number(0));
+  Value start = state(remember.getStateAttr(), remember.getResult());
+  Value many = outer.empty() ? number(1) : (*size)(outer[0]);
+  auto batch = scf::ForOp::create(b, loc, number(0), many, number(1));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(batch.getBody()->getTerminator());
+  if (!outer.empty())
+    start = offset(start, arith::MulIOp::create(b, loc, batch.getInductionVar(), (*size)(view.strides[0] * bytes)));
+  auto loop = scf::ForOp::create(b, loc, first, rows, number(1));
+  b.setInsertionPoint(loop.getBody()->getTerminator());
+  Value row = loop.getInductionVar();
+  Value slot = arith::RemSIOp::create(b, loc, arith::AddIOp::create(b, loc, past, row), number(window));
+  auto rowAt = [&](Value index) { return offset(start, arith::MulIOp::create(b, loc, index, step)); };
+  LLVM::MemmoveOp::create(b, loc, rowAt(slot), rowAt(arith::AddIOp::create(b, loc, filled, row)), (*size)(run * bytes),
+                          /*isVolatile=*/false);
+}
+
 void HostFunction::lowerBlock(Block &block) {
   for (Operation &op : block) {
     if (auto launch = dyn_cast<LaunchOp>(op))
@@ -365,6 +404,10 @@ void HostFunction::lowerBlock(Block &block) {
     else if (auto store = dyn_cast<StoreOp>(op))
       lowerStore(store);
   }
+  // All of the block has read the rings: the new rows may take the places of the oldest.
+  for (auto remember : block.getOps<RememberOp>())
+    if (windowOf(remember.getTo().getSize()))
+      moveIntoRing(remember);
 }
 
 void HostFunction::lower() {

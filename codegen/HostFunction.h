@@ -50,6 +50,7 @@ private:
   mlir::Value weight(mlir::Value value, ir::LayoutAttr layout);
   mlir::Value state(mlir::FlatSymbolRefAttr symbol, mlir::Value rows);
   mlir::Value stateRows(ir::RememberOp remember);
+  void moveIntoRing(ir::RememberOp remember);
   /// A halide_buffer_t on the stack whose shape is set; its host pointer is stored before each call.
   mlir::Value halideBuffer(ir::NamedTensorType type, llvm::ArrayRef<ir::Size> strides);
   mlir::Value packedBuffer(ir::NamedTensorType type, int64_t tile);

@@ -1,6 +1,7 @@
 // Takes: operands of what changes dimensions. Gives: the same numbers under other names, in other places, or picked.
 // Each operation forms its result in the inferred order and then brings it into the order of the result's type.
 #include "ir/Interpreter.h"
+#include "ir/Window.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -151,21 +152,39 @@ QUERN_EVALUATE(GatherOp) {
   return success();
 }
 
+/// A ring after the step: slot j holds the last position that is j modulo the window. `all`: its rows before, then the
+/// new ones.
+static Array ringOf(const Array &all, StringRef along, int64_t window, int64_t past, int64_t rows) {
+  int64_t held = std::min(past, window), total = past + rows, filled = std::min(total, window);
+  Dims dims = all.getDims();
+  dims[all.find(along)].size = filled;
+  Array ring(all.getKind(), dims);
+  for (int64_t slot = 0; slot < filled; ++slot) {
+    int64_t position = total - 1 - ((total - 1 - slot) % window);
+    copyRange(all, along, position < past ? slot : held + position - past, ring, along, slot, 1);
+  }
+  return ring;
+}
+
 QUERN_EVALUATE(RememberOp) {
+  StringRef along = getTo().getName();
   int64_t rows = operands[0].sizeOf(getFrom()), total = interpreter.valueOf(getTo().getSize()), past = total - rows;
   Array result = interpreter.make(getResult().getType());
   const Array *before = interpreter.recall(getState());
   if (past) {
-    if (!before || before->sizeOf(getTo().getName()) < past)
+    if (!before || before->sizeOf(along) < past)
       return emitError("the memory ") << getState() << " holds fewer than the " << past << " positions before the new rows";
     Dims expected = result.getDims(), kept = before->getDims();
-    expected[result.find(getTo().getName())].size = kept[before->find(getTo().getName())].size;
+    expected[result.find(along)].size = kept[before->find(along)].size;
     if (kept != expected)
       return emitError("the memory ") << getState() << " is " << describe(kept) << ", not " << describe(expected);
-    copyRange(*before, getTo().getName(), 0, result, getTo().getName(), 0, past);
+    copyRange(*before, along, 0, result, along, 0, past);
   }
-  copyRange(operands[0], getFrom(), 0, result, getTo().getName(), past, rows);
-  interpreter.keep(getState(), result);
+  copyRange(operands[0], getFrom(), 0, result, along, past, rows);
+  if (std::optional<int64_t> window = windowOf(getTo().getSize()))
+    interpreter.keep(getState(), ringOf(result, along, *window, interpreter.valueOf(Size::symbol("past")), rows));
+  else
+    interpreter.keep(getState(), result);
   results.push_back(std::move(result));
   return success();
 }

@@ -1,6 +1,7 @@
 // Takes: arrays by name, stored tensors by callback. Gives: the values of a function's arguments and parameters, and
 // the run-time lengths that follow from them.
 #include "ir/Interpreter.h"
+#include "ir/Window.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -25,7 +26,11 @@ func::FuncOp quern::ir::defaultOf(func::FuncOp function, unsigned index) {
 // ---- symbols and inputs
 
 int64_t Interpreter::valueOf(const Size &size) const {
-  return size.evaluate([&](const std::string &symbol) { return symbols.at(symbol); });
+  return size.evaluate([&](const std::string &symbol) {
+    if (std::optional<int64_t> window = windowOf(symbol))
+      return std::min(past, *window);
+    return symbols.at(symbol);
+  });
 }
 
 std::vector<NamedSize> Interpreter::sizesOf(NamedTensorType type) const {
@@ -84,7 +89,7 @@ LogicalResult Interpreter::bindInputs(func::FuncOp function, const Inputs &input
 LogicalResult Interpreter::checkSymbols(Operation *root) {
   auto known = [&](Operation *op, const Size &size) -> LogicalResult {
     for (const std::string &symbol : size.symbols())
-      if (!symbols.count(symbol))
+      if (!symbols.count(symbol) && !windowOf(symbol))
         return op->emitError("the run-time length ") << symbol << " follows from no input";
     return success();
   };

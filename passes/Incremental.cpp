@@ -9,7 +9,7 @@
 //
 // and attributes on the functions: `quern.limits` (longest text), `quern.recompute` (nothing can be kept). A function
 // that looks ahead stays as it is and gets `quern.refusal`, the reason with its place in the spec.
-#include "passes/Incremental.h"
+#include "passes/IncrementalWindows.h"
 
 #include "ir/Interpreter.h"
 #include "mlir/IR/IRMapping.h"
@@ -155,10 +155,13 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
       function->setAttr("quern.recompute", UnitAttr::get(&getContext()));
 
     states.beginVariant();
+    if (!numbers.raw)
+      findWindows(function, analysis, plan);
     makeStep(function, analysis, plan, states);
     if (lastRow)
       keepLastRow(function, time);
     countFromPast(function, time);
+    makeRings(function, time);
     markOnce(function, time);
     return "";
   }

@@ -7,7 +7,8 @@
 //   %n = quern.size "T"                        =>  %n = quern.size "past + T"
 //
 // With past = 0 this is the function itself, so one form serves full evaluation, prefill and single steps.
-#include "passes/Incremental.h"
+#include "ir/Window.h"
+#include "passes/IncrementalWindows.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -52,9 +53,11 @@ private:
   DimAttr time, batch;
   llvm::DenseMap<Value, Value> caches; // stored value -> its remember
   std::map<std::pair<void *, std::vector<std::pair<Label, void *>>>, Value> memories;
+  std::optional<int64_t> window; // of the rename that is being replaced
   unsigned fresh = 0;
 
   Value replacement(RenameOp op) {
+    window = windowFor(op);
     Relabelling all, alongTime, others;
     for (auto [from, to] : llvm::zip(names(op.getFrom()), op.getTo().getAsRange<DimAttr>())) {
       all[from.str()] = to;
@@ -152,6 +155,7 @@ private:
     builder.setInsertionPointAfterValue(value);
     cache = RememberOp::create(builder, value.getLoc(), relabelled(typeOf(value), {{time.getName().str(), twin}}), value,
                                builder.getStringAttr(time.getName()), twin, states.get(stateType(value, /*cache=*/true), value.getLoc()));
+    noteWindow(cast<RememberOp>(cache.getDefiningOp()), window);
     return cache;
   }
 
@@ -166,7 +170,7 @@ private:
     if (type.has(batch.getName()))
       dims.push_back(batch);
     if (cache)
-      dims.push_back(DimAttr::get(context, "cap", Size::symbol("cap")));
+      dims.push_back(DimAttr::get(context, "cap", window ? ringCapacity(*window) : Size::symbol("cap")));
     for (DimAttr dim : type.getDims())
       if (dim != time && dim != batch)
         dims.push_back(dim);

@@ -51,6 +51,7 @@ std::vector<int64_t> lengths(const Description &d, int64_t past, int64_t count) 
   for (auto [symbol, value] : {std::pair{d.batch, int64_t(1)}, {d.past, past}, {d.cap, past + count}, {d.time, count}})
     if (symbol >= 0)
       sizes[size_t(symbol)] = value;
+  d.completeSizes(sizes, count);
   return sizes;
 }
 

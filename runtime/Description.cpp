@@ -5,6 +5,9 @@
 
 #include "runtime/Error.h"
 
+#include <algorithm>
+#include <charconv>
+
 namespace quern::runtime {
 
 using Json = nlohmann::json;
@@ -44,6 +47,9 @@ public:
     result.time = symbolNumber(root, "time");
     result.past = find("past");
     result.cap = find("cap");
+    for (size_t i = 0; i < result.symbols.size(); ++i)
+      for (bool isPast : {true, false})
+        noteWindow(result.symbols[i], int(i), isPast);
     result.config = root.value("config", Json::object());
     result.fileConfig = root.value("file_config", Json::object());
     for (const Json &function : list(root, "functions"))
@@ -67,6 +73,22 @@ public:
 
 private:
   Description &result;
+
+  /// "past.256" or "cap.256": a ring of 256 positions.
+  void noteWindow(std::string_view symbol, int number, bool isPast) {
+    std::string_view stem = isPast ? "past." : "cap.";
+    int64_t size = 0;
+    if (!symbol.starts_with(stem))
+      return;
+    symbol.remove_prefix(stem.size());
+    if (std::from_chars(symbol.data(), symbol.data() + symbol.size(), size).ec != std::errc() || size < 1)
+      throw UserError("'symbols' has a ring of no size");
+    auto window = std::find_if(result.windows.begin(), result.windows.end(),
+                               [&](const WindowInfo &known) { return known.size == size; });
+    if (window == result.windows.end())
+      window = result.windows.insert(result.windows.end(), {size, -1, -1});
+    (isPast ? window->past : window->cap) = number;
+  }
 
   static const Json &list(const Json &object, const char *name) {
     static const Json none = Json::array();
@@ -269,6 +291,21 @@ Description Description::parse(std::string_view text) {
     throw UserError(std::string("the program's description is damaged: ") + error.what());
   }
   return result;
+}
+
+void Description::completeSizes(std::vector<int64_t> &sizes, int64_t newRows) const {
+  for (const WindowInfo &window : windows) {
+    if (window.past >= 0)
+      sizes[size_t(window.past)] = std::min(past >= 0 ? sizes[size_t(past)] : 0, window.size);
+    if (window.cap >= 0 && cap >= 0)
+      sizes[size_t(window.cap)] = std::min(sizes[size_t(cap)], window.size + newRows);
+  }
+}
+
+bool Description::isCapacity(const SizeExpr &dim) const {
+  return (cap >= 0 && dim.mentions(cap)) || std::any_of(windows.begin(), windows.end(), [&](const WindowInfo &window) {
+           return window.cap >= 0 && dim.mentions(window.cap);
+         });
 }
 
 int Description::findFunction(std::string_view name) const {

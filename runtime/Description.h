@@ -81,6 +81,12 @@ struct LimitInfo {
   std::vector<int> functions; // empty: all
 };
 
+/// The lengths of rings that keep `size` positions, numbers of symbols: filled slots ("past.256") and room ("cap.256").
+struct WindowInfo {
+  int64_t size = 0;
+  int past = -1, cap = -1;
+};
+
 struct CheckInfo {
   std::string at, message;
 };
@@ -97,6 +103,7 @@ struct Description {
   std::vector<StateInfo> states;
   std::optional<std::string> refusal; // why the model cannot be extended step by step
   bool recompute = false;             // remembered values depend on the length: every step starts anew
+  std::vector<WindowInfo> windows;
   std::vector<LimitInfo> limits;
   std::vector<CheckInfo> checks;
   std::vector<std::string> ignore; // globs of tensors in the checkpoint that the model does without
@@ -106,6 +113,10 @@ struct Description {
 
   /// The number of the function, or -1.
   int findFunction(std::string_view name) const;
+  /// Sets the lengths that follow from others: of rings, with room for calls of `newRows` new rows.
+  void completeSizes(std::vector<int64_t> &sizes, int64_t newRows) const;
+  /// Whether a state's dimension is the room of a cache.
+  bool isCapacity(const SizeExpr &dim) const;
   int findRole(std::string_view role, std::string_view nameOrPrefix) const;
 };
 

@@ -113,6 +113,7 @@ std::vector<int64_t> Generator::sizesFor(int function, int64_t past, int64_t cou
   sizes[size_t(d.time)] = count;
   sizes[size_t(d.past)] = past;
   sizes[size_t(d.cap)] = std::max(options.room, past + count);
+  d.completeSizes(sizes, std::max(newRows, count));
   return sizes;
 }
 
@@ -121,6 +122,7 @@ std::span<const float> Generator::run(int function, const std::vector<int> &text
   const FunctionInfo &info = d.functions[size_t(function)];
   if (past + count > options.room) // half as much again, so that a growing cache is copied seldom
     options.room = std::max(past + count, std::min(longest(), (past + count) * 3 / 2 + 64));
+  newRows = std::max(newRows, count);
   std::vector<int64_t> sizes = sizesFor(function, past, count);
   session.checkLimits(function, sizes);
   if (std::exchange(planned, sizes[size_t(d.cap)]) != sizes[size_t(d.cap)])

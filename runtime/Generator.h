@@ -53,6 +53,7 @@ private:
   std::vector<int> remembered;
   uint64_t epoch = 0;
   int64_t planned = 0; // positions that memory was asked for
+  int64_t newRows = 0; // of the longest call so far: rings have room for them
   bool fresh = true;   // the next call is the request's first
   std::vector<Value> outputs;
 

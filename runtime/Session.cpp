@@ -93,6 +93,7 @@ std::vector<int64_t> Session::inferSizes(int number, const Values &inputs) const
   }
   if (d.cap >= 0 && d.time >= 0)
     sizes[size_t(d.cap)] = sizes[size_t(d.time)];
+  d.completeSizes(sizes, d.time >= 0 ? sizes[size_t(d.time)] : 0);
   return sizes;
 }
 

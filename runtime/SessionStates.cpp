@@ -63,7 +63,7 @@ void Session::ensureStates(int number, const std::vector<int64_t> &sizes) {
     for (size_t k = 0; k < info.dims.size(); ++k) {
       shape.push_back(info.dims[k].evaluate(sizes));
       if (onlyGrown && shape[k] != state.shape[k])
-        onlyGrown = d.cap >= 0 && info.dims[k].mentions(d.cap) && shape[k] > state.shape[k];
+        onlyGrown = d.isCapacity(info.dims[k]) && shape[k] > state.shape[k];
     }
     if (state.memory.data() && shape == state.shape)
       continue;
@@ -102,7 +102,7 @@ void Session::clearSums() {
   const Description &d = program.description;
   for (size_t i = 0; i < states.size(); ++i) {
     const std::vector<SizeExpr> &dims = d.states[i].dims;
-    bool isCache = std::any_of(dims.begin(), dims.end(), [&](const SizeExpr &dim) { return dim.mentions(d.cap); });
+    bool isCache = std::any_of(dims.begin(), dims.end(), [&](const SizeExpr &dim) { return d.isCapacity(dim); });
     if (states[i].memory.data() && !isCache)
       std::memset(states[i].memory.data(), 0, states[i].memory.size());
   }

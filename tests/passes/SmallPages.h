@@ -39,8 +39,9 @@ inline std::string expectSteps(const std::string &text) {
     for (int64_t b : {0, 1})
       expected.insert(expected.end(), whole.begin() + (b * 9 + end - 1) * width, whole.begin() + (b * 9 + end) * width);
   EXPECT_LE(difference(expected, last), 1e-12);
-  if (lowered->function("forward.step"))
+  if (lowered->function("forward.step")) {
     EXPECT_LE(difference(expected, lowered->evaluateSteps("forward.step", inputs, {3, 1, 5})), 1e-12) << "for few rows";
+  }
   std::string module = lowered->print();
   std::vector<std::unique_ptr<mlir::Pass>> passes;
   passes.push_back(createOutlineKernelsPass([](int64_t, int64_t) { return int64_t(0); }));

@@ -50,8 +50,9 @@ TEST_P(Steps, EqualTheWhole) {
     for (int64_t b : {0, 1})
       expected.insert(expected.end(), whole.begin() + (b * 11 + end - 1) * width, whole.begin() + (b * 11 + end) * width);
   EXPECT_LE(difference(expected, last), 1e-12);
-  if (lowered->function(name + ".step")) // the form for few rows serves any number, and goes on where the other stopped
+  if (lowered->function(name + ".step")) { // the form for few rows serves any number, and goes on where the other stopped
     EXPECT_LE(difference(expected, lowered->evaluateSteps(name + ".step", inputs, {4, 1, 1, 5})), 1e-12);
+  }
 }
 
 TEST_P(Steps, EqualTheWholeAsKernels) {

@@ -5,6 +5,7 @@
 // are the operations, so the difference of two phases is what fusion saved. Views move nothing.
 #include "tools/inspect/Statistics.h"
 
+#include "ir/Window.h"
 #include "passes/Views.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -33,6 +34,10 @@ static int64_t lengthOf(const std::string &symbol, const Lengths &lengths) {
     return found->second;
   if (symbol == "cap")
     return lengthOf("past", lengths) + lengthOf("T", lengths);
+  if (std::optional<int64_t> window = windowOf(symbol))
+    return std::min(lengthOf("past", lengths), *window);
+  if (std::optional<int64_t> window = windowOf(symbol, "cap."))
+    return std::min(lengthOf("cap", lengths), *window + lengthOf("T", lengths));
   return symbol == "B" ? 1 : symbol == "past" ? 0 : 512;
 }
 
@@ -152,16 +157,19 @@ static StateStatistics stateStatistics(StateOp state) {
   out.bytes = type.elements() * Size(type.isBool() ? 1 : 4);
   Size one(1);
   bool grows = false;
+  std::optional<int64_t> window;
   for (DimAttr dim : type.getDims()) {
     if (dim.getName() == "turn")
       out.layers = dim.getStatic().value_or(1);
-    else if (dim.getSize().mentions("cap"))
-      grows = true;
+    else if (dim.getName() == "cap")
+      grows = true, window = windowOf(dim.getSize());
     else if (dim.getSizeText() != "B")
       one = one * dim.getSize();
   }
   out.remembered = one.str() + (one == Size(1) ? " number" : " numbers") + (out.layers > 1 ? " per layer" : "") +
                    (grows ? (out.layers > 1 ? " and position" : " per position") : "");
+  if (window)
+    out.remembered += ", the last " + std::to_string(*window) + " positions in a ring";
   return out;
 }
 
