@@ -300,6 +300,12 @@ void ContractionFamily::schedule(Stage &target) {
     sums.update().unroll(KernelBuilder::var(row->name));
   if (unroll > 1)
     sums.update().unroll(over[0], unroll);
+  for (const Dim &dim : others) // parts within a tile: sums at positions that only the run knows would not stay in registers
+    if (dim.fixed() && std::none_of(outside.begin(), outside.end(), [&](const Dim &its) { return its.name == dim.name; })) {
+      Var part = KernelBuilder::var(dim.name);
+      sums.unroll(part);
+      sums.update().unroll(part);
+    }
   target.scheduled = true;
 }
 

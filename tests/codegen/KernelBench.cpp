@@ -132,6 +132,24 @@ static void epilogue() {
   report("contraction 512 x 768 x 2048, silu(.) * up", runner, 2.0 * 512 * 768 * 2048, true);
 }
 
+/// Gate and up in one weight, as pack-projections leaves them.
+static void gated() {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {run("M"), fixed("I", 768)});
+  int both = g.contract(x, g.weight({fixed("U", 2), fixed("O", 2048), fixed("I", 768)}, 64), {"I"});
+  int gate = g.squeeze(g.cut(both, "U", quern::ir::Size(0), fixed("G", 1)), "G"), up = g.squeeze(g.cut(both, "U", quern::ir::Size(1), fixed("V", 1)), "V");
+  g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {gate, g.elementwise(Op::Sigmoid, {gate})}), up}));
+  KernelRunner runner(g.finish("gated"));
+  for (int64_t m : {512, 1}) {
+    Lengths lengths = {{"M", m}};
+    runner.bind(lengths, inputs(g.graph, lengths));
+    char name[80];
+    std::snprintf(name, sizeof name, "gated %ld x 768 x 2 x 2048", long(m));
+    bool flops = m > 16;
+    report(name, runner, flops ? 4.0 * m * 768 * 2048 : 8.0 * 768 * 2048, flops);
+  }
+}
+
 static void attention() {
   using quern::ir::Size;
   GraphMaker g;
@@ -196,6 +214,7 @@ int main(int argc, char **argv) {
     contraction(2048, 768, {512, 1});
     contraction(768, 32000, {512, 1});
     epilogue();
+    gated();
   }
   if (wanted("attention"))
     attention();
