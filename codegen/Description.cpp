@@ -192,9 +192,12 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     Json layout = {{"kind", slot.tile ? "packed" : "dense"}};
     if (slot.tile) {
       layout.update({{"inner", slot.inner}, {"tile", slot.tile}, {"parts", Json::array()}});
-      for (const Slots::Part &part : slot.parts)
+      for (const Slots::Part &part : slot.parts) {
         layout["parts"].push_back(
             {{"outer", part.outer}, {"outer_stride", part.outerStride}, {"inner_stride", part.innerStride}});
+        if (part.offset)
+          layout["parts"].back()["offset"] = part.offset;
+      }
     }
     root["slots"].push_back({{"turns", slot.turns}, {"layout", layout}});
   }

@@ -194,18 +194,32 @@ Value HostFunction::weight(Value value, LayoutAttr layout) {
   StringRef outer = type.getDims()[type.getRank() - 2].getName(), inner = type.getDims().back().getName();
   SmallVector<ParamOp> params;
   SmallVector<Slots::Part> parts;
-  auto add = [&](Value part, StringRef rows) {
+  auto add = [&](Value part, StringRef rows, ArrayRef<DimAttr> leading) {
     View view = quern::passes::viewOf(part);
     auto stride = [&](StringRef name) { return *view.strides[typeOf(part).find(name)].constant(); };
-    params.push_back(view.base.getDefiningOp<ParamOp>());
-    parts.push_back({*typeOf(part).dim(rows).getStatic(), stride(rows), stride(inner)});
+    auto param = view.base.getDefiningOp<ParamOp>();
+    // Several matrices in one stored tensor, slowest first.
+    SmallVector<int64_t> offsets = {0};
+    for (DimAttr dim : leading) {
+      if (!param.getStacked().empty())
+        break;
+      SmallVector<int64_t> all;
+      for (int64_t offset : offsets)
+        for (int64_t i = 0; i < *dim.getStatic(); ++i)
+          all.push_back(offset + i * stride(dim.getName()));
+      offsets = std::move(all);
+    }
+    for (int64_t offset : offsets) {
+      params.push_back(param);
+      parts.push_back({*typeOf(part).dim(rows).getStatic(), stride(rows), stride(inner), offset});
+    }
   };
   ConcatOp joined = quern::passes::joinedWeight(value);
   if (!joined)
-    add(value, outer);
+    add(value, outer, type.getDims().drop_back(2));
   else
     for (auto [part, name] : llvm::zip(joined.getInputs(), names(joined.getParts())))
-      add(part, joined.getInto().getName() == outer ? name : outer);
+      add(part, joined.getInto().getName() == outer ? name : outer, {});
   return slot(program.slots.packed(params, parts, layout.getTile(), *type.getDims().back().getStatic()));
 }
 

@@ -69,7 +69,7 @@ int Slots::add(Slot slot) {
   }
   stream << slot.tile << "," << slot.inner;
   for (const Part &part : slot.parts)
-    stream << ";" << part.outer << "," << part.outerStride << "," << part.innerStride;
+    stream << ";" << part.outer << "," << part.outerStride << "," << part.innerStride << "," << part.offset;
   auto [it, isNew] = byText.try_emplace(text, slotList.size());
   if (isNew)
     slotList.push_back(std::move(slot));

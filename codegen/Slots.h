@@ -15,9 +15,9 @@ public:
     ir::InitAttr init;              // may be null
     mlir::Location at;
   };
-  /// How one stored matrix [outer, inner] lies, in elements.
+  /// How one matrix [outer, inner] lies in a stored tensor, in elements.
   struct Part {
-    int64_t outer = 0, outerStride = 0, innerStride = 0;
+    int64_t outer = 0, outerStride = 0, innerStride = 0, offset = 0;
   };
   struct Slot {
     std::vector<std::vector<int>> turns; // per turn: parameters, one after the other (stacked experts, joined weights)
@@ -28,7 +28,7 @@ public:
 
   /// The slot of `param` as stored.
   int dense(ir::ParamOp param);
-  /// The slot of `params` packed one after the other, each as its part says.
+  /// The slot of `params` packed one after the other, each as its part says; one with several matrices stands there for each.
   int packed(llvm::ArrayRef<ir::ParamOp> params, llvm::ArrayRef<Part> parts, int64_t tile, int64_t inner);
 
   const std::vector<Parameter> &parameters() const { return parameterList; }

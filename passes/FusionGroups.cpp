@@ -324,7 +324,9 @@ SmallVector<Value> FusionGroups::branchesOf(ContractOp contract) {
 void FusionGroups::branch() {
   for (Operation *op : order) {
     auto contract = dyn_cast<ContractOp>(op);
-    if (!contract || inner.contains(contract.getResult()) || roots.contains(contract.getResult()) || !readsWeight(contract))
+    if (!contract || inner.contains(contract.getResult()) || !readsWeight(contract))
+      continue;
+    if (roots.contains(contract.getResult()) && !forWindows.contains(contract.getResult()))
       continue;
     SmallVector<Value> ends = branchesOf(contract);
     if (ends.empty())

@@ -20,6 +20,7 @@ static constexpr StringLiteral sizeAttrs[] = {"offset", "size"};
 struct Scope {
   SmallVector<Value> values;
   SmallVector<Operation *> ops;
+  bool outputs = true; ///< what the kernel gives changes too
 };
 
 static Scope whole(KernelOp kernel) {
@@ -69,7 +70,7 @@ static SmallVector<std::pair<Value, KernelBuffer *>> buffersOf(KernelBody &body,
     if (llvm::is_contained(scope.values, argument))
       buffers.emplace_back(argument, &buffer);
   for (auto [value, buffer] : llvm::zip(body.kernel.getYield().getValues(), body.outputs))
-    if (llvm::is_contained(scope.values, value))
+    if (scope.outputs && llvm::is_contained(scope.values, value))
       buffers.emplace_back(value, &buffer);
   return buffers;
 }
@@ -132,6 +133,7 @@ void quern::passes::collapseInputDims(KernelBody &body) {
     return;
   ContractOp contract = *contracts.begin();
   Scope scope;
+  scope.outputs = false; // a result that is given as it is goes through the splits below
   llvm::SetVector<Value> values;
   values.insert(contract.getResult());
   for (size_t i = 0; i < values.size(); ++i)

@@ -216,11 +216,8 @@ static void reorder(KernelBody &body, unsigned index, ArrayRef<unsigned> order) 
 /// Weights of contractions are read in tiles of rows: [stacked ..., O, I] with I contracted.
 void Outliner::packWeights(KernelBody &body) {
   for (auto [i, argument] : llvm::enumerate(body.kernel.getBlock().getArguments())) {
-    Value source = body.inputs[i].value;
-    while (source.getDefiningOp() && isa<RenameOp, PermuteOp>(source.getDefiningOp()))
-      source = source.getDefiningOp()->getOperand(0);
-    auto param = source.getDefiningOp<ParamOp>();
-    ConcatOp joined = joinedWeight(source);
+    ParamOp param = parameterOf(body.inputs[i].value);
+    ConcatOp joined = joinedWeight(body.inputs[i].value);
     if (!(param || joined) || !argument.hasOneUse())
       continue;
     if (param && without.has("pack-weights")) // joined weights exist packed only
@@ -252,8 +249,8 @@ void Outliner::packWeights(KernelBody &body) {
       if (d != inner && d != outer)
         order.push_back(d);
     bool leading = llvm::all_of(order, [&](unsigned d) { return static_cast<int>(d) < std::min(inner, outer); });
-    // A slot packs one matrix of each stored tensor: several in one tensor (experts stored together) stay as they are.
-    if (outer < 0 || (param && (!leading || order.size() != param.getStacked().size())))
+    // Matrices lie in as many stored tensors, or all in one; some in each of several stay as they are.
+    if (outer < 0 || (param && (!leading || (order.size() != param.getStacked().size() && !param.getStacked().empty()))))
       continue;
     int64_t tile = tileFor(*type.getDims()[outer].getStatic(), *type.getDims()[inner].getStatic());
     if (joined && !apart) {

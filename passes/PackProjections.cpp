@@ -26,24 +26,39 @@ namespace {
 struct Projection {
   ContractOp op;
   Value x;
-  ParamOp param;
+  Value weight; ///< a parameter, perhaps flattened
   DimAttr rows, depth;
 };
+
+bool usedOnce(Value weight) {
+  for (; !isa<ParamOp>(weight.getDefiningOp()); weight = weight.getDefiningOp()->getOperand(0))
+    if (!weight.hasOneUse())
+      return false;
+  return weight.hasOneUse();
+}
+
+/// A weight with what it is made from.
+void moveBefore(Value weight, Operation *place) {
+  for (Operation *op = weight.getDefiningOp(); op; op = op->getNumOperands() ? op->getOperand(0).getDefiningOp() : nullptr) {
+    op->moveBefore(place);
+    place = op;
+  }
+}
 
 std::optional<Projection> projection(ContractOp op) {
   if (op.getDims().size() != 1)
     return std::nullopt;
   for (auto [weight, x] : {std::pair(op.getB(), op.getA()), std::pair(op.getA(), op.getB())}) {
-    auto param = weight.getDefiningOp<ParamOp>();
+    ParamOp param = parameterOf(weight);
     NamedTensorType type = typeOf(weight);
-    if (!param || !param->hasOneUse() || !param.getStacked().empty() || type.getRank() != 2)
+    if (!param || !usedOnce(weight) || !param.getStacked().empty() || type.getRank() != 2)
       continue;
     DimAttr depth = type.dim(names(op.getDims())[0]);
     if (!depth || x.getDefiningOp<ParamOp>())
       continue;
     DimAttr rows = type.getDims()[type.getDims()[0] == depth ? 1 : 0];
     if (typeOf(x).has(depth.getName()) && !typeOf(x).has(rows.getName()))
-      return Projection{op, x, param, rows, depth};
+      return Projection{op, x, weight, rows, depth};
   }
   return std::nullopt;
 }
@@ -68,7 +83,7 @@ private:
     llvm::MapVector<Key, SmallVector<Projection>> siblings;
     for (auto op : block.getOps<ContractOp>())
       if (std::optional<Projection> found = projection(op)) {
-        unsigned once = op->hasAttr("quern.once"), rowsFirst = typeOf(found->param).getDims()[0] == found->rows;
+        unsigned once = op->hasAttr("quern.once"), rowsFirst = typeOf(found->weight).getDims()[0] == found->rows;
         siblings[{found->x, found->depth, once, rowsFirst}].push_back(*found);
       }
     for (auto &[key, parts] : siblings) {
@@ -124,10 +139,10 @@ private:
     SmallVector<Value> weights;
     SmallVector<std::string> own;
     for (auto [i, part] : llvm::enumerate(parts)) {
-      part.param->moveBefore(parts[0].op);
+      moveBefore(part.weight, parts[0].op);
       own.push_back(label + "." + std::to_string(i));
       OpBuilder b(parts[0].op);
-      weights.push_back(UnitOp::create(b, part.op.getLoc(), part.param, DimAttr::get(context, own[i], Size(1))));
+      weights.push_back(UnitOp::create(b, part.op.getLoc(), part.weight, DimAttr::get(context, own[i], Size(1))));
     }
     DimAttr into = DimAttr::get(context, label, Size(static_cast<int64_t>(parts.size())));
     Value weight = join(parts, weights, SmallVector<StringRef>(own.begin(), own.end()), into);
@@ -146,13 +161,13 @@ private:
     for (Projection &part : parts) {
       offsets.push_back(total);
       total += *part.rows.getStatic();
-      weights.push_back(part.param);
+      weights.push_back(part.weight);
       rows.push_back(part.rows.getName());
     }
     if (!tileOfParts(tileFor(total, *parts[0].depth.getStatic()), offsets))
       return;
     for (Projection &part : parts)
-      part.param->moveBefore(parts[0].op);
+      moveBefore(part.weight, parts[0].op);
     std::string label = "P." + std::to_string(count++);
     Value weight = join(parts, weights, rows, DimAttr::get(&getContext(), label, Size(total)));
     replace(parts, weight, [&](OpBuilder &b, Value all, unsigned i) -> Value {

@@ -26,6 +26,9 @@ std::unique_ptr<mlir::Pass> createSinkGathersPass(bool everywhere = false);
 /// Adds checks of the positions of gathers that come from data (CheckPositions.cpp).
 std::unique_ptr<mlir::Pass> createCheckPositionsPass();
 
+/// Makes weights of many dimensions matrices (FlattenWeights.cpp).
+std::unique_ptr<mlir::Pass> createFlattenWeightsPass();
+
 /// How many rows of a weight [rows, inner] lie in one tile; 0: the weight stays as it is stored.
 using PackingRule = std::function<int64_t(int64_t rows, int64_t inner)>;
 

@@ -37,6 +37,8 @@ ArrayRef<Phase> quern::passes::phases() {
        "fusion groups are kernels, equal ones merged; functions launch them",
        {{"check-positions", "tell of positions outside of what is gathered from",
          [](const PassOptions &) { return createCheckPositionsPass(); }},
+        {"flatten-weights", "make weights of many dimensions matrices",
+         [](const PassOptions &) { return createFlattenWeightsPass(); }},
         {"pack-projections", "make contractions of one value with several weights one",
          [](const PassOptions &options) { return createPackProjectionsPass(options.packing); }},
         {"outline-kernels", "cut fusion groups out as kernels",

@@ -12,6 +12,12 @@ ConcatOp quern::passes::joinedWeight(Value value) {
   return concat && concat->hasAttr(weightAttr) ? concat : ConcatOp();
 }
 
+ParamOp quern::passes::parameterOf(Value value) {
+  while (value.getDefiningOp() && isa<PermuteOp, RenameOp, MergeOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value.getDefiningOp<ParamOp>();
+}
+
 int64_t quern::passes::tileOfParts(int64_t tile, ArrayRef<int64_t> offsets) {
   constexpr int64_t narrowest = 8; // a register of AVX2
   while (tile >= narrowest && llvm::any_of(offsets, [&](int64_t offset) { return offset % tile; }))

@@ -13,6 +13,10 @@ inline constexpr llvm::StringLiteral weightAttr = "quern.weight";
 /// The joined weight that a value is, perhaps in another order of dimensions; null for anything else.
 ir::ConcatOp joinedWeight(mlir::Value value);
 
+/// The parameter that a value is, perhaps in another order of dimensions, under other names or with some merged into one
+/// (FlattenWeights.cpp): all of them other strides of the same memory. Null for anything else.
+ir::ParamOp parameterOf(mlir::Value value);
+
 /// The widest tile of rows, at most `tile`, in which every part begins with a tile of its own; 0 if that would be too
 /// narrow to be worth it. `offsets`: the first row of each part.
 int64_t tileOfParts(int64_t tile, llvm::ArrayRef<int64_t> offsets);

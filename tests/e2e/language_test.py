@@ -70,6 +70,15 @@ def mixer():
     return shapes
 
 
+def heads():
+    shapes = {"words": [WORDS, WIDTH]}
+    for i in range(2):
+        layer = f"l.{i}."
+        shapes |= {layer + "norm.weight": [WIDTH], layer + "up": [128, 4, 8], layer + "down": [128, WIDTH]}
+        shapes |= {layer + name: [4, 8, WIDTH] for name in ("wq", "wk", "wv", "wo")}
+    return shapes
+
+
 class Examples(Case):
     def check(self, spec, shapes, *options):
         source = random.Random("weights")
@@ -105,6 +114,9 @@ class Examples(Case):
 
     def test_unusual_algebra(self):
         self.check(ROOT / "tests" / "e2e" / "mixer.quern", mixer())
+
+    def test_weights_of_three_dimensions(self):
+        self.check(ROOT / "tests" / "e2e" / "heads.quern", heads())
 
     def test_translate(self):
         config = self.scratch / "config.json"
