@@ -7,6 +7,14 @@
 
 namespace quern::codegen {
 
+/// The sums of a part of the keys, and how parts are put together (AttentionFamily.cpp).
+struct AttentionParts {
+  Func sums;                  ///< over a part: tuple of weighted values, largest score, total of weights
+  std::vector<Expr> leading;  ///< its arguments before the number of the part, but the column
+  std::vector<Expr> trailing; ///< those behind
+  Expr first, last, count;    ///< parts to look at, how many there are
+};
+
 class AttentionFamily {
 public:
   AttentionFamily(KernelBuilder &builder, AttentionPattern pattern);
@@ -14,27 +22,46 @@ public:
   void define();
 
 private:
+  using Product = std::function<Expr(const AttentionDot &, size_t)>;
+
   void prepareInputs();
-  Func packKeys();
-  void makeScores(const Func &keys);
-  void makeDirect();
-  void makeWeights();
-  void makeBlock();
+  Expr scoreAt(const Index &where, const Expr &key, const Product &product);
+  Expr positionOf(const Position &position);
+  Index rowIndex(Index index, const Expr &row) const;
+  std::vector<Expr> headArgs(std::vector<Expr> leading) const;
+  Func combine(const std::string &what, const AttentionParts &parts, const Index &where, const std::vector<Expr> &args,
+               const std::vector<Expr> &rowArgs, std::vector<Func> &perRow);
   void schedule(Stage &out);
-  Func overKeys(const std::string &what, const Func &of, bool largest);
-  std::vector<Expr> blockArgs(std::vector<Expr> leading) const;
+  // Many queries (AttentionBlocks.cpp)
+  void makeBlocks();
+  void makeScores();
+  Index blockIndex() const;
+  void scheduleBlocks(const Halide::LoopLevel &level);
+  // One query (AttentionSingle.cpp)
+  void makeSingle();
+  void scheduleSingle(const Halide::LoopLevel &level);
 
   KernelBuilder &b;
   AttentionPattern p;
-  std::vector<Dim> heads; ///< dimensions of the result but queries and columns
-  int block, rows, keys, width;
-  Var lane{"l"}, query{"tq"}, tile{"tb"}, part{"sb"}, column{"c"}, at{"u"};
-  Expr firstPart, lastPart, parts; ///< of keys that a block of queries can see
-  bool bounded = false;
-  Func dot, direct, score, largestLanes, largest, weight, totalLanes, total, sums, result;
-  RVar directDepth;
+  int together = 1; ///< rows per query
+  int width;        ///< floats in a vector
+  Var row{"tr"}, key{"s"}, column{"c"}, tile{"tb"}, part{"sb"};
+
+  // Blocks: rows are queries (and what shares their keys), one per lane.
+  int positions, lanes, span, step, unroll, chunk; ///< queries per block, rows with padding, rows and keys per register tile ...
+  Expr firstKey, lastKey;
+  Func place, which, score, most, weight, total, sums, partial, attended;
+  std::vector<Func> queries, dots, blockRows;
   std::vector<RVar> depths;
-  Halide::RDom positions;
+  RVar inGroup, overGroups;
+
+  // Single: parts of keys in parallel, all heads of a key together.
+  int split; ///< keys per part
+  std::vector<Dim> innerHeads, outerHeads;
+  Func singleScore, singleMost, singleWeight, singleTotal, singleSums, singlePartial, single;
+  std::vector<Func> singleDots, singleRows;
+  std::vector<std::vector<RVar>> singleDepths;
+  RVar singleKeys;
 };
 
 } // namespace quern::codegen

@@ -1,133 +1,115 @@
-// Takes: a kernel's graph. Gives: its attentions, with the difference bounds that their masks imply.
-// Why bounds: half of a causal mask's scores would be computed to be thrown away.
+// Takes: a kernel's graph. Gives: its attentions, and why what nearly is one is not.
+// Why from the end: the weighted sum names the keys; whatever leads from there back to products of queries and keys is
+// the score, in any spelling.
+//
+//   result = contract(cut(softmax(concat(score, sink))), v)      cut and concat only where there are sinks
+//   score  = any elementwise expression of contract(q, k) ...
 #include "codegen/AttentionPattern.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 
 namespace quern::codegen {
 
 namespace {
-/// coefficients * positions + constant
-struct Affine {
-  std::map<std::string, int64_t> coefficients;
-  ir::Size constant;
-  std::optional<ir::Size> ring; ///< holds only from this key on: before lie old positions in another order
+/// Thrown and caught here: what does not fit.
+struct Miss {
+  std::string reason;
+};
+
+class Matcher {
+public:
+  Matcher(const KernelGraph &graph, const std::vector<std::vector<int>> &users, int result) : graph(graph), users(users) {
+    p.result = result;
+  }
+  /// The softmax that flows into operand `which` of the result, or -1.
+  int softmaxBehind(int which);
+  AttentionPattern match();
+
+private:
+  void readSinks();
+  void findScores();
+  void readDots();
+  void readDims();
+  void checkAlone();
+  bool isShape(int n) const { return graph.nodes[n].op == Op::Expand || graph.nodes[n].op == Op::Permute; }
+
+  const KernelGraph &graph;
+  const std::vector<std::vector<int>> &users;
+  AttentionPattern p;
+  int weights = 0;
+  ir::Size offset; ///< of the scores among what the softmax is over
+  std::vector<int> products;
 };
 } // namespace
 
-static std::optional<Affine> affine(const KernelGraph &graph, int i) {
-  const Node &node = graph.nodes[i];
-  auto operand = [&](size_t n) { return affine(graph, node.operands[n]); };
-  auto combined = [](Affine a, const Affine &b, int64_t sign) {
-    for (const auto &[name, c] : b.coefficients)
-      a.coefficients[name] += sign * c;
-    a.constant = a.constant + b.constant * ir::Size(sign);
-    if (b.ring)
-      a.ring = b.ring;
-    return a;
-  };
-  switch (node.op) {
-  case Op::Index:
-    return Affine{{{node.dims[0].name, 1}}, {}, {}};
-  case Op::Size:
-    return Affine{{}, node.size, {}};
-  case Op::Const:
-    return node.kind == Kind::Int ? std::optional<Affine>(Affine{{}, ir::Size(node.integer), {}}) : std::nullopt;
-  case Op::Add:
-  case Op::Sub: {
-    std::optional<Affine> a = operand(0), b = operand(1);
-    return node.kind == Kind::Int && a && b ? std::optional<Affine>(combined(*a, *b, node.op == Op::Add ? 1 : -1))
-                                            : std::nullopt;
-  }
-  case Op::Neg: {
-    std::optional<Affine> a = operand(0);
-    return node.kind == Kind::Int && a ? std::optional<Affine>(combined({}, *a, -1)) : std::nullopt;
-  }
-  case Op::Expand:
-  case Op::Permute:
-    return operand(0);
-  case Op::Where: { // where(slot < filled, an old position, slot + ...): positions in a ring (passes/IncrementalWindows)
-    const Node &condition = graph.nodes[node.operands[0]];
-    if (condition.op != Op::Compare || condition.predicate != Predicate::Lt ||
-        graph.nodes[condition.operands[0]].op != Op::Index || graph.nodes[condition.operands[1]].op != Op::Size)
-      return std::nullopt;
-    std::optional<Affine> fresh = operand(2);
-    if (fresh)
-      fresh->ring = graph.nodes[condition.operands[1]].size;
-    return fresh;
-  }
-  default:
-    return std::nullopt;
-  }
+int Matcher::softmaxBehind(int which) {
+  int n = weights = graph.nodes[p.result].operands[which];
+  p.v = graph.nodes[p.result].operands[1 - which];
+  while (isShape(n) || graph.nodes[n].op == Op::Cut || graph.nodes[n].op == Op::Rename)
+    n = graph.nodes[n].operands[0];
+  return p.softmax = graph.nodes[n].op == Op::Softmax ? n : -1;
 }
 
-/// What follows for key - query where `condition` holds.
-static void boundsOf(const KernelGraph &graph, int condition, AttentionPattern &p) {
-  const Node &node = graph.nodes[condition];
-  if (node.op == Op::And || node.op == Op::Expand || node.op == Op::Permute) {
-    for (int operand : node.operands)
-      boundsOf(graph, operand, p);
+/// From the weights back to the softmax, and through its concatenation to the scores.
+void Matcher::readSinks() {
+  const Node &result = graph.nodes[p.result], &softmax = graph.nodes[p.softmax];
+  if (result.names.size() != 1 || softmax.names.size() != 1)
+    throw Miss{"it sums over several dimensions; one of keys is needed"};
+  std::string name = result.names[0]; // of the keys, on the way back
+  p.key = graph.nodes[weights].dims[graph.nodes[weights].find(name)];
+  bool cut = false;
+  for (int n = weights; n != p.softmax; n = graph.nodes[n].operands[0]) {
+    const Node &node = graph.nodes[n];
+    p.inside.push_back(n);
+    for (size_t i = 0; i < node.names.size(); ++i)
+      if (node.into[i].name == name) {
+        if (node.op == Op::Cut)
+          offset = offset + node.size, cut = true;
+        name = node.names[i];
+      } else {
+        throw Miss{"its weights are cut or renamed along another dimension than that of the keys"};
+      }
+  }
+  if (name != softmax.names[0])
+    throw Miss{"its weights are summed over another dimension than their softmax"};
+  int x = softmax.operands[0];
+  while (isShape(x)) {
+    p.inside.push_back(x);
+    x = graph.nodes[x].operands[0];
+  }
+  p.score = x;
+  const Node &concat = graph.nodes[x];
+  if (concat.op != Op::Concat || concat.into[0].name != name) {
+    if (cut)
+      throw Miss{"only some of its weights have values"};
+    p.key = softmax.dims[softmax.find(name)];
     return;
   }
-  if (node.op != Op::Compare || node.predicate == Predicate::Ne)
-    return;
-  std::optional<Affine> a = affine(graph, node.operands[0]), b = affine(graph, node.operands[1]);
-  if (!a || !b)
-    return;
-  // a - b + slack <= 0
-  auto note = [&](const Affine &x, const Affine &y, int64_t slack) {
-    std::map<std::string, int64_t> d = x.coefficients;
-    for (const auto &[name, c] : y.coefficients)
-      d[name] -= c;
-    std::erase_if(d, [](const auto &entry) { return entry.second == 0; });
-    if (d.size() != 2 || !d.count(p.key.name) || !d.count(p.query.name))
-      return;
-    ir::Size constant = x.constant - y.constant + ir::Size(slack);
-    if (std::optional<ir::Size> ring = x.ring ? x.ring : y.ring) {
-      // All of the ring is looked at: an upper bound must let it through for every query, a lower one waits until there
-      // is no ring.
-      std::optional<int64_t> spare = (ir::Size(0) - constant - *ring).constant();
-      if (d[p.key.name] == 1 && !(spare && *spare >= -1))
-        return;
-      p.ring = ring;
+  p.inside.push_back(x);
+  ir::Size position;
+  bool found = false;
+  for (size_t i = 0; i < concat.operands.size(); ++i) {
+    const Node &part = graph.nodes[concat.operands[i]];
+    const Dim &dim = part.dims[part.find(concat.names[i])];
+    if (!found && position == offset && dim.size == p.key.size) {
+      found = true;
+      p.score = concat.operands[i];
+      p.key = dim;
+    } else if (dim.fixed() && *dim.fixed() <= 16) {
+      p.sinks.emplace_back(concat.operands[i], dim.name);
+    } else {
+      throw Miss{"a part of its scores has no values"};
     }
-    if (d[p.key.name] == 1 && d[p.query.name] == -1 && !p.upper)
-      p.upper = ir::Size(0) - constant;
-    if (d[p.key.name] == -1 && d[p.query.name] == 1 && !p.lower)
-      p.lower = constant;
-  };
-  bool strict = node.predicate == Predicate::Lt || node.predicate == Predicate::Gt;
-  if (node.predicate != Predicate::Gt && node.predicate != Predicate::Ge)
-    note(*a, *b, strict);
-  if (node.predicate != Predicate::Lt && node.predicate != Predicate::Le)
-    note(*b, *a, strict);
+    position = position + dim.size;
+  }
+  if (!found)
+    throw Miss{"its values belong to no whole part of the concatenated scores"};
 }
 
-static bool isMinusInfinity(const Node &node) {
-  return node.op == Op::Const && node.kind == Kind::Real && std::isinf(node.numbers[0]) && node.numbers[0] < 0;
-}
-
-static std::optional<AttentionPattern> matchAt(const KernelGraph &graph, const std::vector<std::vector<int>> &users, int i) {
-  const Node &result = graph.nodes[i];
-  if (result.op != Op::Contract || result.names.size() != 1)
-    return std::nullopt;
-  AttentionPattern p;
-  p.result = i;
-  int which = graph.nodes[result.operands[0]].op == Op::Softmax ? 0 : 1;
-  p.softmax = result.operands[which];
-  p.v = result.operands[1 - which];
-  const Node &softmax = graph.nodes[p.softmax], &v = graph.nodes[p.v];
-  if (softmax.op != Op::Softmax || softmax.names != result.names || !v.has(result.names[0]) ||
-      users[p.softmax].size() != 1 || std::count(graph.results.begin(), graph.results.end(), p.softmax))
-    return std::nullopt;
-  p.key = softmax.dims[softmax.find(result.names[0])];
-
-  // Backwards from the softmax through elementwise nodes: exactly one contraction has both queries and keys.
-  std::vector<int> work = {softmax.operands[0]}, dots;
+/// Backwards from the scores through elementwise nodes to the products.
+void Matcher::findScores() {
+  std::vector<int> work = {p.score}, region;
   std::vector<char> seen(graph.nodes.size());
-  std::vector<int> region;
   while (!work.empty()) {
     int n = work.back();
     work.pop_back();
@@ -135,84 +117,144 @@ static std::optional<AttentionPattern> matchAt(const KernelGraph &graph, const s
       continue;
     seen[n] = 1;
     const Node &node = graph.nodes[n];
-    if (node.op == Op::Contract && node.has(p.key.name)) {
-      dots.push_back(n);
-      continue;
-    }
-    region.push_back(n);
-    if (graph.isElementwise(n) || node.op == Op::Expand || node.op == Op::Permute)
+    bool product = node.op == Op::Contract && node.has(p.key.name) &&
+                   graph.nodes[node.operands[0]].has(p.key.name) != graph.nodes[node.operands[1]].has(p.key.name);
+    if (product) {
+      products.push_back(n);
+    } else if (graph.isElementwise(n) || isShape(n)) {
+      region.push_back(n);
       work.insert(work.end(), node.operands.begin(), node.operands.end());
+    }
   }
-  if (dots.size() != 1)
-    return std::nullopt;
-  p.dot = dots[0];
-  // Between: what depends on the scores; nothing else may use it.
-  std::vector<char> depends(graph.nodes.size());
-  depends[p.dot] = 1;
+  if (products.empty())
+    throw Miss{"no product of queries and keys reaches it element by element"};
+  std::sort(products.begin(), products.end());
   std::sort(region.begin(), region.end());
+  std::vector<char> depends(graph.nodes.size());
+  for (int n : products)
+    depends[n] = 1;
   for (int n : region)
-    if (n > p.dot)
-      for (int operand : graph.nodes[n].operands)
-        if (depends[operand]) {
-          depends[n] = 1;
-          p.between.push_back(n);
-          break;
-        }
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    if (!depends[n])
-      continue;
-    if (std::count(graph.results.begin(), graph.results.end(), static_cast<int>(n)))
-      return std::nullopt;
-    for (int user : users[n])
-      if (!depends[user] && user != p.softmax)
-        return std::nullopt;
-  }
-  if (!depends[softmax.operands[0]])
-    return std::nullopt;
+    for (int operand : graph.nodes[n].operands)
+      if (depends[operand] && !depends[n]) {
+        depends[n] = 1;
+        p.inside.push_back(n);
+      }
+  for (auto &[node, dim] : p.sinks)
+    if (depends[node])
+      throw Miss{"a score without a value is made from products too"};
+}
 
-  const Node &dot = graph.nodes[p.dot];
-  p.q = dot.operands[0], p.k = dot.operands[1];
-  if (!graph.nodes[p.k].has(p.key.name))
-    std::swap(p.q, p.k);
-  const Node &q = graph.nodes[p.q], &k = graph.nodes[p.k];
-  if (!k.has(p.key.name) || q.has(p.key.name) || dot.dims.size() > softmax.dims.size())
-    return std::nullopt;
-  for (const std::string &name : dot.names) {
-    if (!q.has(name) || !k.has(name))
-      return std::nullopt;
-    p.depth.push_back(k.dims[k.find(name)]);
+void Matcher::readDots() {
+  for (int n : products) {
+    const Node &node = graph.nodes[n];
+    AttentionDot dot{n, node.operands[0], node.operands[1], {}};
+    if (!graph.nodes[dot.k].has(p.key.name))
+      std::swap(dot.q, dot.k);
+    for (const std::string &name : node.names) {
+      const Node &q = graph.nodes[dot.q], &k = graph.nodes[dot.k];
+      if (!q.has(name) || !k.has(name))
+        throw Miss{"a product sums over a dimension that only queries or only keys have"};
+      dot.depth.push_back(k.dims[k.find(name)]);
+      if (!dot.depth.back().fixed())
+        throw Miss{"a product sums over a dimension whose size only the run knows"};
+    }
+    p.dots.push_back(dot);
+    p.inside.push_back(n);
   }
-  int columns = 0, queries = 0;
+}
+
+void Matcher::readDims() {
+  const Node &softmax = graph.nodes[p.softmax], &v = graph.nodes[p.v];
+  const std::string &over = softmax.names[0];
+  int columns = 0;
+  if (!v.has(graph.nodes[p.result].names[0]))
+    throw Miss{"its values lack the dimension of the keys"};
   for (const Dim &dim : v.dims)
-    if (!softmax.has(dim.name)) {
+    if (dim.name != graph.nodes[p.result].names[0] && !softmax.has(dim.name)) {
       p.column = dim;
       ++columns;
     }
-  for (const Dim &dim : softmax.dims)
-    if (q.has(dim.name) && !k.has(dim.name) && !v.has(dim.name) && (!queries || !dim.fixed())) {
+  if (columns != 1 || !p.column.fixed())
+    throw Miss{"its values have " + (columns ? std::to_string(columns) : std::string("no")) +
+               " dimensions of their own; one of fixed size is needed"};
+  auto shared = [&](const Dim &dim) { // by keys or values
+    return v.has(dim.name) || std::any_of(p.dots.begin(), p.dots.end(), [&](const AttentionDot &dot) {
+             return graph.nodes[dot.k].has(dim.name);
+           });
+  };
+  bool any = false;
+  for (const Dim &dim : softmax.dims) {
+    if (dim.name == over || shared(dim) || (any && dim.fixed() && !p.query.fixed()))
+      continue;
+    bool ofQueries = std::all_of(p.dots.begin(), p.dots.end(), [&](const AttentionDot &dot) {
+      return graph.nodes[dot.q].has(dim.name);
+    });
+    if (ofQueries && (!any || p.query.fixed())) {
       p.query = dim;
-      ++queries;
+      any = true;
     }
-  if (columns != 1 || !queries)
-    return std::nullopt;
-  // Dimensions of the softmax that the scores lack would need scores of their own.
-  for (const Dim &dim : softmax.dims)
-    if (!dot.has(dim.name))
-      return std::nullopt;
-  int x = softmax.operands[0];
-  while (graph.nodes[x].op == Op::Expand || graph.nodes[x].op == Op::Permute)
-    x = graph.nodes[x].operands[0];
-  if (graph.nodes[x].op == Op::Where && isMinusInfinity(graph.nodes[graph.nodes[x].operands[2]]))
-    boundsOf(graph, graph.nodes[x].operands[0], p);
+  }
+  if (!any)
+    throw Miss{"no dimension belongs to the queries alone"};
+  int64_t rows = 1;
+  for (const Dim &dim : softmax.dims) {
+    if (dim.name == over || dim.name == p.query.name)
+      continue;
+    if (!shared(dim) && dim.fixed() && rows * *dim.fixed() <= 128) {
+      p.together.push_back(dim);
+      rows *= *dim.fixed();
+    } else {
+      p.heads.push_back(dim);
+    }
+  }
+}
+
+/// What lies between the products and the result is not computed for anyone else.
+void Matcher::checkAlone() {
+  p.inside.push_back(p.softmax);
+  auto inside = [&](int n) { return std::find(p.inside.begin(), p.inside.end(), n) != p.inside.end(); };
+  for (int n : p.inside) {
+    if (std::find(graph.results.begin(), graph.results.end(), n) != graph.results.end())
+      throw Miss{"its scores or weights are a result of their own"};
+    for (int user : users[n])
+      if (user != p.result && !inside(user))
+        throw Miss{"its scores or weights are used elsewhere too"};
+  }
+}
+
+AttentionPattern Matcher::match() {
+  readSinks();
+  findScores();
+  readDots();
+  readDims();
+  checkAlone();
+  p.inside.push_back(p.result);
   return p;
 }
 
-std::vector<AttentionPattern> findAttention(const KernelGraph &graph) {
+std::vector<AttentionPattern> findAttention(const KernelGraph &graph, std::vector<AttentionMiss> *misses) {
   std::vector<AttentionPattern> found;
   std::vector<std::vector<int>> users = graph.users();
-  for (size_t i = 0; i < graph.nodes.size(); ++i)
-    if (std::optional<AttentionPattern> p = matchAt(graph, users, static_cast<int>(i)))
-      found.push_back(*p);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (graph.nodes[i].op != Op::Contract)
+      continue;
+    Matcher matcher(graph, users, static_cast<int>(i));
+    int softmax = matcher.softmaxBehind(0);
+    if (softmax < 0)
+      softmax = matcher.softmaxBehind(1);
+    if (softmax < 0)
+      continue;
+    try {
+      AttentionPattern pattern = matcher.match();
+      std::optional<std::string> unbounded = findBounds(graph, pattern);
+      if (unbounded && misses)
+        misses->push_back({softmax, *unbounded});
+      found.push_back(std::move(pattern));
+    } catch (const Miss &miss) {
+      if (misses)
+        misses->push_back({softmax, "not computed as attention: " + miss.reason});
+    }
+  }
   return found;
 }
 

@@ -6,19 +6,43 @@
 
 namespace quern::codegen {
 
+/// A length or position that only some of it is known before the run: `size` plus integers that are computed.
+struct Position {
+  ir::Size size;
+  std::vector<std::pair<int, int64_t>> terms; ///< nodes (their dimensions: heads alone) and factors
+};
+
+/// One product of queries and keys.
+struct AttentionDot {
+  int node = 0, q = 0, k = 0;
+  std::vector<Dim> depth; ///< what it sums over
+};
+
+/// result = sum over keys of softmax(concat(score, sinks)) v, where score is any expression of `dots`.
 struct AttentionPattern {
-  int dot = 0, softmax = 0, result = 0; ///< nodes: q k, its softmax, the weighted sum
-  int q = 0, k = 0, v = 0;
-  std::vector<Dim> depth; ///< summed in the scores
+  int result = 0, softmax = 0, score = 0, v = 0;
+  std::vector<AttentionDot> dots;
+  std::vector<std::pair<int, std::string>> sinks; ///< scores without a value: node, its dimension of fixed size
   Dim key, query, column;
-  std::vector<int> between; ///< elementwise nodes from the scores to the softmax
+  std::vector<Dim> together; ///< other fixed dimensions that keys and values lack: their queries share a block
+  std::vector<Dim> heads;    ///< the rest of the result's dimensions
+  std::vector<int> inside;   ///< nodes that no one else needs to define: from the dots to the result
   /// index(key) <= index(query) + upper, index(key) >= index(query) + lower, where the mask says so.
-  std::optional<ir::Size> upper, lower;
+  std::optional<Position> upper, lower;
   /// Keys before this one are a ring's: any of them may be seen, so `lower` holds only where there are none.
   std::optional<ir::Size> ring;
 };
 
-std::vector<AttentionPattern> findAttention(const KernelGraph &graph);
+/// A softmax that flows into a contraction and still is no attention, with the reason.
+struct AttentionMiss {
+  int node = 0;
+  std::string reason;
+};
+
+std::vector<AttentionPattern> findAttention(const KernelGraph &graph, std::vector<AttentionMiss> *misses = nullptr);
+
+/// Reads the bounds off the score expression (AttentionBounds.cpp). A text where a mask cannot bound the loops.
+std::optional<std::string> findBounds(const KernelGraph &graph, AttentionPattern &pattern);
 
 } // namespace quern::codegen
 #endif

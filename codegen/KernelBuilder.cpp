@@ -208,9 +208,11 @@ BuiltKernel KernelBuilder::build() {
   std::map<int, AttentionPattern> attentions; // by their last node
   std::vector<char> taken(graph.nodes.size());
   for (AttentionPattern &pattern : findAttention(graph)) {
-    taken[pattern.dot] = taken[pattern.softmax] = taken[pattern.result] = 1;
-    for (int node : pattern.between)
+    for (int node : pattern.inside) {
       inlineOnly[node] = 1;
+      Op op = graph.nodes[node].op;
+      taken[node] = op == Op::Contract || op == Op::Softmax || op == Op::Concat;
+    }
     attentions.emplace(pattern.result, std::move(pattern));
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {

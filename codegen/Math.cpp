@@ -52,13 +52,18 @@ Expr chooseUnseen(Expr condition, Expr a, Expr b) {
 static Expr nanThrough(const Expr &x, const Expr &result) { return choose(equal(x, x), result, x); }
 static Expr clampStrict(const Expr &x, float low, float high) { return math::min(math::max(x, Expr(low)), Expr(high)); }
 
-/// e^x for -104 <= x <= 89.
-static Expr expFinite(const Expr &x) {
-  Expr n = floor(x * 1.44269504f + 0.5f);
+/// e^x = e^r 2^n: e^r, and n as a real.
+static Expr reducedExp(const Expr &x, Expr &n) {
+  n = floor(x * 1.44269504f + 0.5f);
   // ln 2 in two parts; the first has few digits, so that n times it is exact.
   Expr r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
   // |r| <= ln(2) / 2
-  Expr p = polynomial(r, {1.0f, 1.0f, 0.5f, 1.666640530e-01f, 4.166634014e-02f, 8.375968226e-03f, 1.394215984e-03f});
+  return polynomial(r, {1.0f, 1.0f, 0.5f, 1.666640530e-01f, 4.166634014e-02f, 8.375968226e-03f, 1.394215984e-03f});
+}
+
+/// e^x for -104 <= x <= 89.
+static Expr expFinite(const Expr &x) {
+  Expr n, p = reducedExp(x, n);
   // 2^n in two factors: n reaches 128 and falls below -126, where one would not be a normal number.
   Expr k = cast<int32_t>(n), half = k >> 1;
   auto power = [](const Expr &e) { return reinterpret<float>((e + 127) << 23); };
@@ -66,6 +71,12 @@ static Expr expFinite(const Expr &x) {
 }
 
 Expr exp(Expr x) { return nanThrough(x, expFinite(clampStrict(x, -104.0f, 89.0f))); }
+
+Expr expOfDifference(Expr x) {
+  Expr n, p = reducedExp(math::max(x, Expr(-87.0f)), n);
+  Expr value = mul(p, reinterpret<float>((cast<int32_t>(n) + 127) << 23));
+  return nanThrough(x, choose(less(x, -87.0f), 0.0f, value));
+}
 
 Expr log(Expr x) {
   Expr tiny = less(x, Expr(1.17549435e-38f)); // denormals are scaled up first

@@ -45,6 +45,7 @@ FusionGroups::FusionGroups(func::FuncOp function, const Without &without) {
   force(without);
   if (!without.has("fuse-attention"))
     findAttention();
+  remarkMissedAttention(order, inner);
   separate(without);
   if (!without.has("fuse-branches"))
     branch();

@@ -61,6 +61,9 @@ private:
   llvm::DenseMap<mlir::Value, View> views;
 };
 
+/// Says where attention was nearly one kernel; `fused` are the values that no kernel stores (ExplainAttention.cpp).
+void remarkMissedAttention(llvm::ArrayRef<mlir::Operation *> order, const llvm::DenseSet<mlir::Value> &fused);
+
 /// Elementwise: one element of the result from the same element of the operands.
 bool isElementwise(mlir::Operation *op);
 

@@ -1,6 +1,8 @@
 // quern compile and quern run: from a spec to an executable, and on to its first words.
 #include "codegen/Compiler.h"
 #include "codegen/EmbedFiles.h"
+#include "codegen/ExplainKernels.h"
+#include "tools/Remarks.h"
 #include "tools/SpecOptions.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -24,7 +26,7 @@ struct CompileFlags {
   std::string output, emit = "exe", target = "native", schedules, cache, from, to, weights;
   int jobs = 0;
   std::vector<std::string> without;
-  bool quiet = false, embed = false;
+  bool quiet = false, embed = false, remarks = false;
 
   void add(po::options_description &options) {
     addSpecOptions(options, spec);
@@ -39,6 +41,7 @@ struct CompileFlags {
         "compile-from", po::value(&from), "PHASE: where an .mlir file stands (a dump says it itself); or the FILE")(
         "compile-to", po::value(&to), "PHASE: stop there and write the module (as --emit mlir does at the end)")(
         "jobs,j", po::value(&jobs), "kernels compiled at the same time (default: all processors)")(
+        "remarks", po::bool_switch(&remarks), "say on stderr what was and what was not done, at the spec's lines")(
         "quiet,q", po::bool_switch(&quiet), "say nothing when all is well");
   }
 };
@@ -87,12 +90,16 @@ static int compile(CompileFlags &flags) {
     options.output = fs::path(flags.spec.spec).stem().string() + (flags.emit == "exe" ? "" : "." + flags.emit);
 
   mlir::MLIRContext context;
+  if (flags.remarks)
+    enableRemarks(context);
   mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, flags.spec);
   if (!module)
     return 1;
   std::string from = startOf(flags.spec, flags.from);
   if (mlir::failed(quern::passes::runPhases(*module, passOptions(flags.target, flags.schedules, flags.without), from, flags.to)))
     return 1;
+  if (flags.remarks)
+    explainKernels(*module);
   if (flags.emit == "mlir") {
     std::error_code code;
     llvm::raw_fd_ostream out(options.output, code);

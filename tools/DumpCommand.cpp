@@ -1,4 +1,6 @@
 // quern dump: the module after each pass, as text that the compiler reads again, as numbers, as a diff or as JSON.
+#include "codegen/ExplainKernels.h"
+#include "tools/Remarks.h"
 #include "tools/SpecOptions.h"
 #include "tools/inspect/DumpPage.h"
 #include "tools/inspect/TextDiff.h"
@@ -55,7 +57,7 @@ struct DumpFlags {
   SpecOptions spec;
   std::string after, to, from, target = "native", diffA, diffB, html, machine, cache;
   std::vector<std::string> without, sizes;
-  bool locations = false, timing = false, onlyChanged = false, stats = false, json = false;
+  bool locations = false, timing = false, onlyChanged = false, stats = false, json = false, remarks = false;
 
   void add(po::options_description &options) {
     addSpecOptions(options, spec);
@@ -73,6 +75,7 @@ struct DumpFlags {
         "html", po::value(&html), "FILE: a page that shows all of it, and the kernels, in a browser")(
         "machine", po::value(&machine), "GFLOPS,GBS: the roofs of the page's roofline, instead of measuring this machine")(
         "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
+        "remarks", po::bool_switch(&remarks), "say on stderr what the passes that ran did and did not do")(
         "timing", po::bool_switch(&timing), "time of each pass, on stderr")(
         "list-passes", "phases and passes in order")("locations", po::bool_switch(&locations),
                                                      "with places in the spec")("target", po::value(&target),
@@ -185,6 +188,8 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   std::optional<Lengths> given = flags.sizes.empty() ? std::nullopt : std::optional(lengths);
 
   mlir::MLIRContext context;
+  if (flags.remarks)
+    enableRemarks(context);
   mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, flags.spec);
   if (!module)
     return 1;
@@ -204,6 +209,8 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   if (mlir::failed(collected))
     return 1;
   std::vector<Stage> &stages = *collected;
+  if (flags.remarks)
+    codegen::explainKernels(*module);
   if (flags.timing)
     std::cerr << timingText(stages);
 

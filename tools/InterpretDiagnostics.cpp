@@ -40,11 +40,11 @@ static std::string excerpt(FileLineColLoc place) {
   return "";
 }
 
-std::string quern::tools::describeDiagnostic(Diagnostic &diagnostic) {
-  std::string message = diagnostic.str(), text;
+std::string quern::tools::describeAt(Location location, StringRef kind, StringRef message) {
+  std::string text;
   llvm::raw_string_ostream out(text);
   SmallVector<FileLineColLoc> chain;
-  places(diagnostic.getLocation(), chain);
+  places(location, chain);
   auto isLibrary = [](FileLineColLoc place) { return place.getFilename().getValue().ends_with("std.quern"); };
   auto user = llvm::find_if_not(chain, isLibrary);
   if (user == chain.end())
@@ -54,16 +54,23 @@ std::string quern::tools::describeDiagnostic(Diagnostic &diagnostic) {
   };
   if (user != chain.end())
     print(*user);
-  out << (diagnostic.getSeverity() == DiagnosticSeverity::Warning ? "warning" : "error");
-  if (message.size() > 6 && message[0] == 'Q' && message.compare(4, 2, ": ") == 0) {
-    out << " " << message.substr(0, 4);
-    message = message.substr(6);
-  }
-  out << ": " << message << "\n";
+  out << kind << ": " << message << "\n";
   if (user != chain.end())
     out << excerpt(*user);
   if (user != chain.begin())
     out << "  ", print(chain.front()) << "note: inside the library's block\n";
+  return text;
+}
+
+std::string quern::tools::describeDiagnostic(Diagnostic &diagnostic) {
+  std::string message = diagnostic.str();
+  std::string kind = diagnostic.getSeverity() == DiagnosticSeverity::Warning ? "warning" : "error";
+  if (message.size() > 6 && message[0] == 'Q' && message.compare(4, 2, ": ") == 0) {
+    kind += " " + message.substr(0, 4);
+    message = message.substr(6);
+  }
+  std::string text = describeAt(diagnostic.getLocation(), kind, message);
+  llvm::raw_string_ostream out(text);
   for (Diagnostic &note : diagnostic.getNotes())
     out << "  note: " << note.str() << "\n";
   return text;

@@ -14,6 +14,9 @@ public:
   explicit SpecDiagnostics(mlir::MLIRContext *context);
 };
 
+/// "PLACE: kind: message" with the user's line underlined; where the library stands between, its place as a note.
+std::string describeAt(mlir::Location location, llvm::StringRef kind, llvm::StringRef message);
+
 /// The text for one diagnostic.
 std::string describeDiagnostic(mlir::Diagnostic &diagnostic);
 

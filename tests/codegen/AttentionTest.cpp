@@ -48,8 +48,8 @@ TEST(Attention, BoundsAreSeen) {
   g.finishWith(g.elementwise(Op::Where, {mask, g.score, g.constant(-INFINITY)}));
   std::vector<AttentionPattern> found = findAttention(g.finish("window"));
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].upper->str(), "past");
-  EXPECT_EQ(found[0].lower->str(), "past - 3");
+  EXPECT_EQ(found[0].upper->size.str(), "past");
+  EXPECT_EQ(found[0].lower->size.str(), "past - 3");
 }
 
 TEST(Attention, Window) {
@@ -95,12 +95,108 @@ TEST(Attention, SlopesCapAndEpilogue) { // ALiBi, soft cap, then merged heads
   checkKernel(g.finish("alibi"), lengths, 1e-5);
 }
 
-TEST(Attention, Sink) { // one more score without a value: no family fits
+/// Bounds as text, or what was said instead.
+static std::string boundsOf(const KernelGraph &graph) {
+  std::vector<AttentionMiss> misses;
+  std::vector<AttentionPattern> found = findAttention(graph, &misses);
+  std::string text;
+  for (const AttentionMiss &miss : misses)
+    text += miss.reason + "; ";
+  if (found.size() != 1)
+    return text + "none";
+  auto of = [](const std::optional<Position> &p) { return p ? p->size.str() + (p->terms.empty() ? "" : " + data") : "-"; };
+  return text + of(found[0].lower) + " .. " + of(found[0].upper);
+}
+
+TEST(Attention, MasksInEverySpelling) {
+  struct Spelling {
+    const char *bounds;
+    std::function<int(Attention &, int, int)> score; // of key and query positions
+  };
+  auto where = [](Attention &g, int mask, int a, int b) { return g.elementwise(Op::Where, {mask, a, b}); };
+  std::vector<Spelling> spellings = {
+      {"- .. past", [&](Attention &g, int s, int t) { // the other way round
+         return where(g, g.compare(Predicate::Gt, s, t), g.constant(-INFINITY), g.score);
+       }},
+      {"- .. past", [&](Attention &g, int s, int t) { // added
+         return g.elementwise(Op::Add, {g.score, where(g, g.compare(Predicate::Ge, t, s), g.constant(0), g.constant(-INFINITY))});
+       }},
+      {"- .. past", [&](Attention &g, int s, int t) { // a large negative number where every query sees itself
+         return where(g, g.compare(Predicate::Le, s, t), g.score, g.constant(-1e9));
+       }},
+      {"past - 3 .. past", [&](Attention &g, int s, int t) { // not (too late or too early), scaled afterwards
+         int late = g.compare(Predicate::Lt, t, s), early = g.compare(Predicate::Le, s, g.elementwise(Op::Sub, {t, g.integer(4)}));
+         int mask = g.elementwise(Op::Not, {g.elementwise(Op::Or, {late, early})});
+         return g.elementwise(Op::Mul, {where(g, mask, g.score, g.constant(-INFINITY)), g.constant(2)});
+       }},
+      {"past - 4 .. past", [&](Attention &g, int s, int t) { // within blocks of five
+         auto block = [&](int x) { return g.elementwise(Op::FloorDiv, {x, g.integer(5)}); };
+         int mask = g.elementwise(Op::And, {g.compare(Predicate::Eq, block(s), block(t)), g.compare(Predicate::Le, s, t)});
+         return where(g, mask, g.score, g.constant(-INFINITY));
+       }},
+      {"- .. -", [&](Attention &g, int s, int t) { // capped after the mask: nothing is certain
+         return g.elementwise(Op::Tanh, {where(g, g.compare(Predicate::Le, s, t), g.score, g.constant(-INFINITY))});
+       }},
+      {"masked scores are computed: a query that sees no key would attend to them, as the mask is a finite number; -inf lets "
+       "them be skipped; - .. -",
+       [&](Attention &g, int s, int t) { // the first four queries see nothing
+         return where(g, g.compare(Predicate::Le, s, g.elementwise(Op::Sub, {t, g.integer(4)})), g.score, g.constant(-1e9));
+       }},
+  };
+  for (Spelling &spelling : spellings) {
+    Attention g(1, 1, 8, 8);
+    g.finishWith(spelling.score(g, g.index(g.S), g.queryPosition()));
+    EXPECT_EQ(boundsOf(g.finish("mask")), spelling.bounds);
+    checkKernel(g.graph, lengths, 1e-5);
+  }
+}
+
+TEST(Attention, BoundsFromData) { // each row of the batch has a past of its own
+  Attention g(2, 1, 8, 8, {{Kind::Int, {dim("B")}}});
+  int t = g.elementwise(Op::Add, {g.index(g.T), g.extra[0]});
+  int mask = g.elementwise(Op::And, {g.compare(Predicate::Le, g.index(g.S), t), g.compare(Predicate::Gt, g.index(g.S), g.elementwise(Op::Sub, {t, g.integer(3)}))});
+  g.finishWith(g.elementwise(Op::Where, {mask, g.score, g.constant(-INFINITY)}));
+  EXPECT_EQ(boundsOf(g.finish("ragged")), "-2 + data .. 0 + data");
+  checkKernel(g.graph, lengths, 1e-5);
+}
+
+TEST(Attention, LatentKeys) { // the sum of two products: one per head, one with keys that heads share
+  Dim P = dim("P", 6);
+  Attention g(2, 3, 8, 8, {{Kind::Real, {dim("B"), dim("T"), dim("G", 2), dim("R", 3), P}},
+                           {Kind::Real, {dim("B"), dim("S", Size::symbol("past") + Size::symbol("T")), P}}});
+  int both = g.elementwise(Op::Add, {g.score, g.contract(g.extra[0], g.extra[1], {"P"})});
+  int mask = g.compare(Predicate::Le, g.index(g.S), g.queryPosition());
+  g.finishWith(g.elementwise(Op::Where, {mask, both, g.constant(-INFINITY)}));
+  EXPECT_EQ(boundsOf(g.finish("latent")), "- .. past");
+  checkKernel(g.graph, lengths, 1e-5);
+}
+
+TEST(Attention, NearlyAttention) {
+  Attention g(1, 1, 8, 8);
+  int weights = g.softmax(g.score, {"S"});
+  g.yield(weights);
+  g.yield(g.contract(weights, g.v, {"S"}));
+  EXPECT_EQ(boundsOf(g.finish("weights")), "not computed as attention: its scores or weights are a result of their own; none");
+  checkKernel(g.graph, {lengths[4]}, 1e-5);
+}
+
+TEST(Attention, LongOverManyParts) { // more keys than are held at a time, for many queries and for one
+  Attention g(1, 1, 4, 4);
+  int t = g.queryPosition();
+  int mask = g.elementwise(Op::And, {g.compare(Predicate::Le, g.index(g.S), t), g.compare(Predicate::Gt, g.index(g.S), g.elementwise(Op::Sub, {t, g.integer(530)}))});
+  g.finishWith(g.elementwise(Op::Where, {mask, g.score, g.constant(-INFINITY)}));
+  checkKernel(g.finish("long"), {{{"B", 1}, {"T", 50}, {"past", 549}}, {{"B", 1}, {"T", 1}, {"past", 598}}}, 1e-5);
+}
+
+TEST(Attention, Sink) { // one more score without a value
   Attention g(2, 1, 8, 8, {{Kind::Real, {dim("G", 2)}}});
   Dim N = dim("N", g.length + Size(1)), one = dim("U", 1);
-  int all = g.softmax(g.concat({g.score, g.unit(g.extra[0], one)}, {"S", "U"}, N), {"N"});
+  int mask = g.compare(Predicate::Le, g.index(g.S), g.queryPosition());
+  int score = g.elementwise(Op::Where, {mask, g.score, g.constant(-INFINITY)});
+  int all = g.softmax(g.concat({score, g.unit(g.extra[0], one)}, {"S", "U"}, N), {"N"});
   g.yield(g.contract(g.cut(all, "N", Size(0), g.S), g.v, {"S"}));
-  checkKernel(g.finish("sink"), lengths, 1e-5);
+  EXPECT_EQ(boundsOf(g.finish("sink")), "- .. past");
+  checkKernel(g.graph, lengths, 1e-5);
 }
 
 TEST(Attention, EveryTarget) {

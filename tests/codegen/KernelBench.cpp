@@ -150,7 +150,8 @@ static void gated() {
   }
 }
 
-static void attention() {
+/// `window`: keys that a query sees, counted from itself; 0: all before it; -1: all.
+static void attention(int64_t window, std::vector<std::pair<int64_t, int64_t>> sizes) {
   using quern::ir::Size;
   GraphMaker g;
   Size past = Size::symbol("past");
@@ -158,15 +159,22 @@ static void attention() {
   int q = g.argument(Kind::Real, {run("B"), run("T"), fixed("H", 12), fixed("K", 64)});
   int k = g.argument(Kind::Real, {run("B"), S, fixed("H", 12), fixed("K", 64)}), v = g.argument(Kind::Real, {run("B"), S, fixed("H", 12), fixed("V", 64)});
   int score = g.elementwise(Op::Mul, {g.contract(q, k, {"K"}), g.constant(0.125)});
-  int mask = g.compare(Predicate::Le, g.index(S), g.elementwise(Op::Add, {g.index(run("T")), g.size(past)}));
-  g.yield(g.contract(g.softmax(g.elementwise(Op::Where, {mask, score, g.constant(-1.0 / 0.0)}), {"S"}), v, {"S"}));
+  int t = g.elementwise(Op::Add, {g.index(run("T")), g.size(past)}), mask = g.compare(Predicate::Le, g.index(S), t);
+  if (window > 0)
+    mask = g.elementwise(Op::And, {mask, g.compare(Predicate::Gt, g.index(S), g.elementwise(Op::Sub, {t, g.integer(window)}))});
+  if (window >= 0)
+    score = g.elementwise(Op::Where, {mask, score, g.constant(-1.0 / 0.0)});
+  g.yield(g.contract(g.softmax(score, {"S"}), v, {"S"}));
   KernelRunner runner(g.finish("attention"));
-  for (auto [t, before] : std::vector<std::pair<int64_t, int64_t>>{{512, 0}, {1024, 0}, {1, 511}, {1, 2047}}) {
+  for (auto [t, before] : sizes) {
     Lengths lengths = {{"B", 1}, {"T", t}, {"past", before}};
     runner.bind(lengths, inputs(g.graph, lengths));
     char name[80];
-    std::snprintf(name, sizeof name, "attention, 12 heads of 64, %ld new after %ld", long(t), long(before));
-    double pairs = double(t) * (t + 1) / 2 + double(t) * before;
+    std::snprintf(name, sizeof name, "attention 12 x 64, %ld after %ld, %s", long(t), long(before),
+                  window < 0 ? "no mask" : window ? ("window " + std::to_string(window)).c_str() : "causal");
+    double pairs = 0;
+    for (int64_t at = before; at < before + t; ++at)
+      pairs += window < 0 ? before + t : window ? std::min(window, at + 1) : at + 1;
     bool flops = t > 1;
     report(name, runner, flops ? pairs * 12 * 64 * 4 : pairs * 12 * 64 * 8, flops);
   }
@@ -216,8 +224,11 @@ int main(int argc, char **argv) {
     epilogue();
     gated();
   }
-  if (wanted("attention"))
-    attention();
+  if (wanted("attention")) {
+    attention(0, {{512, 0}, {1024, 0}, {2048, 0}, {4096, 0}, {1, 511}, {1, 2047}});
+    attention(-1, {{2048, 0}});
+    attention(256, {{4096, 0}});
+  }
   if (wanted("row")) {
     norm();
     rotation();

@@ -59,6 +59,41 @@ static const std::string &runtimeObject(const CpuTarget &target) {
   return path;
 }
 
+namespace {
+/// Scratch memory that stays with its thread, as the runtime's does (runtime/HalideHooks.cpp): else kernels would be
+/// measured with the system's page faults.
+struct Scratch {
+  std::vector<std::pair<size_t, char *>> blocks;
+  ~Scratch() {
+    for (auto &[size, block] : blocks)
+      std::free(block);
+  }
+};
+thread_local Scratch scratch;
+constexpr size_t scratchHeader = 128;
+} // namespace
+
+static void *takeScratch(void *, size_t size) {
+  for (size_t i = 0; i < scratch.blocks.size(); ++i)
+    if (auto [capacity, block] = scratch.blocks[i]; capacity >= size && capacity <= 2 * size + 4096) {
+      scratch.blocks.erase(scratch.blocks.begin() + i);
+      return block + scratchHeader;
+    }
+  char *block = static_cast<char *>(std::aligned_alloc(scratchHeader, (size + 2 * scratchHeader) / scratchHeader * scratchHeader + scratchHeader));
+  *reinterpret_cast<size_t *>(block) = size;
+  return block + scratchHeader;
+}
+static void freeScratch(void *, void *memory) {
+  if (!memory)
+    return;
+  char *block = static_cast<char *>(memory) - scratchHeader;
+  scratch.blocks.emplace_back(*reinterpret_cast<size_t *>(block), block);
+  if (scratch.blocks.size() > 64) {
+    std::free(scratch.blocks.front().second);
+    scratch.blocks.erase(scratch.blocks.begin());
+  }
+}
+
 KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules)
     : graph(graph) {
   char name[] = "/tmp/quern_kernel_XXXXXX";
@@ -74,6 +109,10 @@ KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &target, co
   function = library ? dlsym(library, "k") : nullptr;
   if (!function)
     throw std::runtime_error(dlerror());
+  using Take = void *(*)(void *, size_t);
+  using Free = void (*)(void *, void *);
+  reinterpret_cast<Take (*)(Take)>(dlsym(library, "halide_set_custom_malloc"))(takeScratch);
+  reinterpret_cast<Free (*)(Free)>(dlsym(library, "halide_set_custom_free"))(freeScratch);
 }
 
 KernelRunner::~KernelRunner() {

@@ -1,0 +1,158 @@
+// Takes: an attention of several queries. Gives: stages that compute a block of rows of one head per task.
+// Why rows in lanes: keys and values are then read as they lie, one number for all lanes, so nothing is packed; maxima,
+// sums and masks run down the lanes; and the keys of a block end where its mask ends, not at the next tile.
+//
+//   for each head, block of rows (parallel)
+//     queries[depth][row]                                       a copy with the rows innermost
+//     for each part of the keys that the mask lets the block see
+//       score[key][row] = mask(q k), in tiles of keys x rows    accumulators in registers
+//       most[row]; weight[key][row] = e^(score - most); total[row]
+//       partial[column][row] = sum of weight v, in tiles of columns x rows
+//     the parts together (AttentionFamily.cpp)
+#include "codegen/AttentionFamily.h"
+
+#include "codegen/Math.h"
+
+#include <algorithm>
+
+using namespace Halide;
+
+namespace quern::codegen {
+
+static std::vector<Var> asVars(const std::vector<Expr> &args) {
+  std::vector<Var> vars;
+  for (const Expr &arg : args)
+    vars.push_back(Var(arg.as<Internal::Variable>()->name));
+  return vars;
+}
+
+/// The positions of a row of a block. What is looked up says again how far it reaches.
+Index AttentionFamily::blockIndex() const {
+  Expr last = b.extent(p.query.size) - 1;
+  Index index = rowIndex(KernelBuilder::varsOf(p.heads), together > 1 ? clamp(which(row), 0, together - 1) : Expr(0));
+  index[p.query.name] = together > 1 ? clamp(place(row, tile), 0, last) : min(tile * positions + row, last);
+  return index;
+}
+
+void AttentionFamily::makeScores() {
+  Expr count = b.extent(p.query.size), length = b.extent(p.key.size);
+  // Where a row stands. Rows beyond the last repeat it.
+  place = b.newFunc("place", p.softmax), which = b.newFunc("which", p.softmax);
+  place(row, tile) = min(tile * positions + row / together, count - 1);
+  which(row) = row % together;
+  Index where = blockIndex();
+  std::vector<Expr> args = headArgs({row, key, tile});
+  for (const AttentionDot &dot : p.dots) {
+    Func copy = b.newFunc("queries", dot.node), product = b.newFunc("dot", dot.node);
+    std::vector<Expr> copyArgs = {row}, call = {row};
+    Index from = where, keys = KernelBuilder::varsOf(p.heads);
+    Region region;
+    for (const Dim &dim : dot.depth)
+      region.push_back({0, b.extent(dim.size)});
+    RDom r(region);
+    keys[p.key.name] = min(key, length - 1);
+    for (size_t i = 0; i < dot.depth.size(); ++i) {
+      Var d("depth" + std::to_string(i));
+      copyArgs.push_back(d);
+      from[dot.depth[i].name] = d;
+      call.push_back(r[static_cast<int>(i)]);
+      keys[dot.depth[i].name] = r[static_cast<int>(i)];
+      depths.push_back(r[static_cast<int>(i)]);
+    }
+    copyArgs.push_back(tile), call.push_back(tile);
+    copy(asVars(headArgs(copyArgs))) = b.real(dot.q, from);
+    product(asVars(args)) = 0.0f;
+    product(args) += copy(headArgs(call)) * b.real(dot.k, keys);
+    queries.push_back(copy);
+    dots.push_back(product);
+  }
+  score = b.newFunc("score", p.softmax);
+  score(asVars(args)) = scoreAt(where, key, [&](const AttentionDot &, size_t i) { return Expr(dots[i](args)); });
+}
+
+void AttentionFamily::makeBlocks() {
+  Expr length = b.extent(p.key.size), count = b.extent(p.query.size);
+  lastKey = length - 1, firstKey = 0;
+  if (p.upper) // of the block's last query
+    lastKey = clamp(min(tile * positions + (positions - 1), count - 1) + positionOf(*p.upper), 0, length - 1);
+  if (p.lower) // of its first
+    firstKey = clamp(tile * positions + positionOf(*p.lower), 0, lastKey);
+  if (p.lower && p.ring)
+    firstKey = select(b.extent(*p.ring) > 0, 0, firstKey);
+  makeScores();
+
+  std::vector<Expr> rowArgs = headArgs({row, part, tile}), args = headArgs({row, column, part, tile});
+  RDom r(0, step, 0, chunk / step);
+  Expr group = part * (chunk / step) + r.y, seen = clamp(group, firstKey / step, lastKey / step) * step + r.x;
+  r.where(group >= firstKey / step && group <= lastKey / step);
+  inGroup = r.x, overGroups = r.y;
+  most = b.newFunc("most", p.softmax);
+  most(asVars(rowArgs)) = math::negativeInfinity();
+  most(rowArgs) = math::max(most(rowArgs), score(headArgs({row, seen, tile})));
+  Expr largest = most(rowArgs);
+  Expr shift = math::choose(math::isNegativeInfinity(largest), 0.0f, largest);
+  weight = b.newFunc("weight", p.softmax);
+  weight(asVars(headArgs({row, key, part, tile}))) = math::expOfDifference(math::sub(score(headArgs({row, key, tile})), shift));
+  Expr factor = weight(headArgs({row, seen, part, tile}));
+  total = b.newFunc("total", p.softmax);
+  total(asVars(rowArgs)) = 0.0f;
+  total(rowArgs) += factor;
+  sums = b.newFunc("sums", p.result);
+  Index index = KernelBuilder::varsOf(p.heads);
+  index[p.column.name] = min(column, static_cast<int32_t>(*p.column.fixed()) - 1);
+  index[b.graph.nodes[p.result].names[0]] = min(seen, length - 1);
+  sums(asVars(args)) = 0.0f;
+  sums(args) += factor * b.real(p.v, index);
+  partial = b.newFunc("partial", p.result);
+  partial(asVars(args)) = Tuple(sums(args), most(rowArgs), total(rowArgs));
+
+  AttentionParts parts{partial, {row}, headArgs({tile}), firstKey / chunk, lastKey / chunk, (length + (chunk - 1)) / chunk};
+  attended = combine("attended", parts, blockIndex(), headArgs({row, column, tile}), headArgs({row, tile}), blockRows);
+}
+
+void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
+  // Names of their own: a loop that keeps its name when it is split must begin at 0.
+  Var rowTile("rt"), keyTile("kt"), columnTile("ct"), inRow("ri"), inKey("ki"), inColumn("ci");
+  if (together > 1) {
+    place.compute_at(level).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width);
+    which.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
+  }
+  for (Func &copy : queries)
+    copy.compute_at(level).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width);
+  attended.compute_at(level).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width);
+  for (Func &f : blockRows) {
+    f.compute_at(level).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width);
+    for (int u = 0; u < static_cast<int>(f.num_update_definitions()); ++u)
+      f.update(u).vectorize(row, width);
+  }
+
+  partial.compute_at(level).bound_extent(tile, 1).bound_extent(row, lanes);
+  partial.split(row, rowTile, inRow, span).split(column, columnTile, inColumn, step, TailStrategy::RoundUp);
+  partial.reorder(inRow, inColumn, rowTile, columnTile, part).vectorize(inRow, width).unroll(inRow).unroll(inColumn);
+  partial.never_partition_all(); // else all of it would stand in the kernel twice
+  sums.compute_at(partial, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(column, step);
+  sums.vectorize(row, width).unroll(row).unroll(column);
+  sums.update().reorder(row, column, inGroup, overGroups).vectorize(row, width).unroll(row).unroll(column).unroll(inGroup, unroll);
+
+  score.compute_at(partial, part).bound_extent(tile, 1).bound_extent(row, lanes);
+  score.split(row, rowTile, inRow, span).split(key, keyTile, inKey, step, TailStrategy::RoundUp);
+  score.reorder(inRow, inKey, rowTile, keyTile).vectorize(inRow, width).unroll(inRow).unroll(inKey);
+  size_t next = 0;
+  for (size_t i = 0; i < dots.size(); ++i) {
+    dots[i].compute_at(score, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(key, step);
+    dots[i].vectorize(row, width).unroll(row).unroll(key);
+    std::vector<VarOrRVar> loops = {row, key};
+    for (size_t d = 0; d < p.dots[i].depth.size(); ++d)
+      loops.push_back(depths[next++]);
+    dots[i].update().reorder(loops).vectorize(row, width).unroll(row).unroll(key);
+    if (*p.dots[i].depth[0].fixed() % unroll == 0)
+      dots[i].update().unroll(loops[2].rvar, unroll);
+  }
+  weight.compute_at(partial, part).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
+  for (Func *f : {&most, &total}) {
+    f->compute_at(partial, part).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
+    f->update().reorder(row, inGroup, overGroups).vectorize(row, width).unroll(row).unroll(inGroup);
+  }
+}
+
+} // namespace quern::codegen
