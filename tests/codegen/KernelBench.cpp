@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 using namespace quern::codegen;
@@ -78,8 +80,11 @@ static double bandwidth() {
   });
 }
 
-/// Runs for about half a second; the best time counts.
-static void report(const char *name, KernelRunner &runner, double work, bool flops) {
+/// What other schedules reach: `--schedules FILE`, as for the compiler.
+static ScheduleTable schedules = ScheduleTable::standard();
+
+/// Runs for about half a second; the best time counts, and is returned.
+static double report(const char *name, KernelRunner &runner, double work, bool flops) {
   double before = flops ? peak() : bandwidth(), best = 1e9, end = now() + 0.5;
   for (int turns = 0; turns < 3 || now() < end; ++turns) {
     double start = now();
@@ -91,6 +96,7 @@ static void report(const char *name, KernelRunner &runner, double work, bool flo
   std::printf("%-44s %9.1f us %8.1f %s of %.1f: %3.0f%%   compiled in %.2f s\n", name, best * 1e6, work / best / 1e9,
               flops ? "GFLOP/s" : "GB/s", limit, 100 * work / best / 1e9 / limit, runner.compileSeconds);
   std::fflush(stdout);
+  return best;
 }
 
 static std::vector<DenseTensor> inputs(const KernelGraph &graph, const Lengths &lengths) {
@@ -108,7 +114,7 @@ static void contraction(int64_t in, int64_t out, std::vector<int64_t> rows) {
   int x = g.argument(Kind::Real, {run("M"), fixed("I", in)});
   int w = g.weight({fixed("O", out), fixed("I", in)}, 64);
   g.yield(g.contract(x, w, {"I"}));
-  KernelRunner runner(g.finish("contract"));
+  KernelRunner runner(g.finish("contract"), cpuTarget("native"), schedules);
   for (int64_t m : rows) {
     Lengths lengths = {{"M", m}};
     runner.bind(lengths, inputs(g.graph, lengths));
@@ -126,7 +132,7 @@ static void epilogue() {
   int up = g.argument(Kind::Real, {run("M"), fixed("O", 2048)});
   int y = g.contract(x, w, {"I"});
   g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {y, g.elementwise(Op::Sigmoid, {y})}), up}));
-  KernelRunner runner(g.finish("gate"));
+  KernelRunner runner(g.finish("gate"), cpuTarget("native"), schedules);
   Lengths lengths = {{"M", 512}};
   runner.bind(lengths, inputs(g.graph, lengths));
   report("contraction 512 x 768 x 2048, silu(.) * up", runner, 2.0 * 512 * 768 * 2048, true);
@@ -139,7 +145,7 @@ static void gated() {
   int both = g.contract(x, g.weight({fixed("U", 2), fixed("O", 2048), fixed("I", 768)}, 64), {"I"});
   int gate = g.squeeze(g.cut(both, "U", quern::ir::Size(0), fixed("G", 1)), "G"), up = g.squeeze(g.cut(both, "U", quern::ir::Size(1), fixed("V", 1)), "V");
   g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {gate, g.elementwise(Op::Sigmoid, {gate})}), up}));
-  KernelRunner runner(g.finish("gated"));
+  KernelRunner runner(g.finish("gated"), cpuTarget("native"), schedules);
   for (int64_t m : {512, 1}) {
     Lengths lengths = {{"M", m}};
     runner.bind(lengths, inputs(g.graph, lengths));
@@ -150,8 +156,8 @@ static void gated() {
   }
 }
 
-/// `window`: keys that a query sees, counted from itself; 0: all before it; -1: all.
-static void attention(int64_t window, std::vector<std::pair<int64_t, int64_t>> sizes) {
+/// `window`: keys that a query sees, counted from itself; 0: all before it; -1: all. Gives the last time.
+static double attention(int64_t window, std::vector<std::pair<int64_t, int64_t>> sizes) {
   using quern::ir::Size;
   GraphMaker g;
   Size past = Size::symbol("past");
@@ -165,7 +171,8 @@ static void attention(int64_t window, std::vector<std::pair<int64_t, int64_t>> s
   if (window >= 0)
     score = g.elementwise(Op::Where, {mask, score, g.constant(-1.0 / 0.0)});
   g.yield(g.contract(g.softmax(score, {"S"}), v, {"S"}));
-  KernelRunner runner(g.finish("attention"));
+  KernelRunner runner(g.finish("attention"), cpuTarget("native"), schedules);
+  double time = 0;
   for (auto [t, before] : sizes) {
     Lengths lengths = {{"B", 1}, {"T", t}, {"past", before}};
     runner.bind(lengths, inputs(g.graph, lengths));
@@ -176,8 +183,19 @@ static void attention(int64_t window, std::vector<std::pair<int64_t, int64_t>> s
     for (int64_t at = before; at < before + t; ++at)
       pairs += window < 0 ? before + t : window ? std::min(window, at + 1) : at + 1;
     bool flops = t > 1;
-    report(name, runner, flops ? pairs * 12 * 64 * 4 : pairs * 12 * 64 * 8, flops);
+    time = report(name, runner, flops ? pairs * 12 * 64 * 4 : pairs * 12 * 64 * 8, flops);
   }
+  return time;
+}
+
+/// What a mask saves: blocks that it empties are not computed.
+static void masks() {
+  double full = attention(-1, {{2048, 0}}), causal = attention(0, {{2048, 0}});
+  std::printf("  causal is %.2f times as fast as full at T = 2048 (half of the pairs: 2.00)\n", full / causal);
+  double all = attention(-1, {{4096, 0}}), window = attention(256, {{4096, 0}});
+  double covers = (4096.0 * 256 - 256 * 255 / 2) / (4096.0 * 4096);
+  std::printf("  a window of 256 at T = 4096 takes %.1f%% of the time of full, and covers %.1f%% of its pairs\n",
+              100 * window / all, 100 * covers);
 }
 
 static void norm() {
@@ -186,7 +204,7 @@ static void norm() {
   int mean = g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {x, x}), {"D"});
   int y = g.elementwise(Op::Div, {x, g.elementwise(Op::Sqrt, {g.elementwise(Op::Add, {mean, g.constant(1e-5)})})});
   g.yield(g.elementwise(Op::Mul, {y, w}));
-  KernelRunner runner(g.finish("norm"));
+  KernelRunner runner(g.finish("norm"), cpuTarget("native"), schedules);
   for (int64_t m : {1, 512, 16384}) {
     Lengths lengths = {{"M", m}};
     runner.bind(lengths, inputs(g.graph, lengths));
@@ -204,7 +222,7 @@ static void rotation() {
   auto mul = [&](int p, int q) { return g.elementwise(Op::Mul, {p, q}); };
   int left = g.elementwise(Op::Sub, {mul(a, c), mul(b, s)}), right = g.elementwise(Op::Add, {mul(b, c), mul(a, s)});
   g.yield(g.concat({left, right}, {"J", "J"}, fixed("K", 64)));
-  KernelRunner runner(g.finish("rotation"));
+  KernelRunner runner(g.finish("rotation"), cpuTarget("native"), schedules);
   for (int64_t m : {1, 512, 16384}) {
     Lengths lengths = {{"M", m}};
     runner.bind(lengths, inputs(g.graph, lengths));
@@ -215,6 +233,11 @@ static void rotation() {
 }
 
 int main(int argc, char **argv) {
+  if (argc > 2 && !std::strcmp(argv[1], "--schedules")) {
+    std::ifstream file(argv[2]);
+    schedules.add(std::string(std::istreambuf_iterator<char>(file), {}), argv[2]);
+    argc -= 2, argv += 2;
+  }
   auto wanted = [&](const char *name) { return argc < 2 || std::any_of(argv + 1, argv + argc, [&](char *a) { return !std::strcmp(a, name); }); };
   if (wanted("contract")) {
     contraction(768, 768, {512, 1});
@@ -226,9 +249,9 @@ int main(int argc, char **argv) {
   }
   if (wanted("attention")) {
     attention(0, {{512, 0}, {1024, 0}, {2048, 0}, {4096, 0}, {1, 511}, {1, 2047}});
-    attention(-1, {{2048, 0}});
-    attention(256, {{4096, 0}});
   }
+  if (wanted("masks"))
+    masks();
   if (wanted("row")) {
     norm();
     rotation();
