@@ -77,7 +77,10 @@ std::string Parser::shown() const {
 void Parser::fail(std::string message) {
   if (!lineEnd() && token().kind == Token::Invalid)
     message.clear(); // told by the lexer
-  failAt(std::move(message), token().at);
+  Span place = token().at;
+  if (lineEnd() && at > 0) // behind what is there, not at the line that follows
+    place = {place.source, tokens[at - 1].at.end, tokens[at - 1].at.end};
+  failAt(std::move(message), place);
 }
 
 void Parser::failAt(std::string message, Span span) { throw SyntaxError{{"Q002", std::move(message), span, {}}, at}; }

@@ -30,10 +30,7 @@ static bool isBuffer(Value value) {
 
 /// A projection: one operand is a parameter, or several that are packed into one.
 static bool readsWeight(ContractOp contract) {
-  return llvm::any_of(contract->getOperands(), [](Value operand) {
-    Operation *op = operand.getDefiningOp();
-    return op && (isa<ParamOp>(op) || op->hasAttr(weightAttr));
-  });
+  return llvm::any_of(contract->getOperands(), [](Value operand) { return parameterOf(operand) || joinedWeight(operand); });
 }
 
 static bool overRunTimeDim(NamedTensorType type, ArrayRef<StringRef> dims) {
@@ -54,6 +51,12 @@ FusionGroups::FusionGroups(func::FuncOp function, const Without &without) {
   splitShared();
   dropImpossible();
   computeViews();
+  remarkFusion(order, roots, [&](ContractOp contract) -> size_t {
+    for (auto [index, source] : jointSource)
+      if (source == contract.getResult() && !roots.contains(source))
+        return joint[index].size();
+    return 1;
+  });
 }
 
 void FusionGroups::collect(Block &block) {

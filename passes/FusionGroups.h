@@ -63,6 +63,9 @@ private:
 
 /// Says where attention was nearly one kernel; `fused` are the values that no kernel stores (ExplainAttention.cpp).
 void remarkMissedAttention(llvm::ArrayRef<mlir::Operation *> order, const llvm::DenseSet<mlir::Value> &fused);
+/// Says what each contraction's kernel takes along, and which norms are stored; `results`: of the kernel (ExplainFusion.cpp).
+void remarkFusion(llvm::ArrayRef<mlir::Operation *> order, const llvm::DenseSet<mlir::Value> &roots,
+                  llvm::function_ref<size_t(ir::ContractOp)> results);
 
 /// Elementwise: one element of the result from the same element of the operands.
 bool isElementwise(mlir::Operation *op);

@@ -14,6 +14,7 @@
 
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/Pass/Pass.h"
 
 using namespace mlir;
@@ -131,8 +132,28 @@ private:
     }
   }
 
+  /// What one contraction instead of several is worth: its input is read once.
+  void say(MutableArrayRef<Projection> parts, bool packed) {
+    if (!getContext().getRemarkEngine())
+      return;
+    std::string rows;
+    for (const Projection &part : parts)
+      rows += (rows.empty() ? "" : ", ") + std::to_string(*part.rows.getStatic());
+    int64_t depth = *parts[0].depth.getStatic();
+    auto options = remark::RemarkOpts::name("packing").category("packing");
+    if (packed)
+      remark::passed(parts[0].op.getLoc(), options)
+          << "one contraction for " << std::to_string(parts.size()) << " (" << rows << " rows of " << std::to_string(depth) << "), packed when the program starts: "
+          << std::to_string(depth * 4 * static_cast<int64_t>(parts.size() - 1)) << " bytes a row that are not read again";
+    else
+      remark::missed(parts[0].op.getLoc(), options)
+          << std::to_string(parts.size()) << " contractions of one value stay apart: their rows (" << rows << ") do not fill tiles of a packed weight";
+  }
+
   void stack(MutableArrayRef<Projection> parts) {
-    if (!tileFor(*parts[0].rows.getStatic(), *parts[0].depth.getStatic()))
+    bool packed = tileFor(*parts[0].rows.getStatic(), *parts[0].depth.getStatic());
+    say(parts, packed);
+    if (!packed)
       return;
     std::string label = "U." + std::to_string(count++);
     MLIRContext *context = &getContext();
@@ -164,7 +185,9 @@ private:
       weights.push_back(part.weight);
       rows.push_back(part.rows.getName());
     }
-    if (!tileOfParts(tileFor(total, *parts[0].depth.getStatic()), offsets))
+    bool packed = tileOfParts(tileFor(total, *parts[0].depth.getStatic()), offsets);
+    say(parts, packed);
+    if (!packed)
       return;
     for (Projection &part : parts)
       moveBefore(part.weight, parts[0].op);

@@ -1,7 +1,8 @@
 """`./dev bench passes`: what each optimisation is worth, measured by leaving it out (`--without`).
 
-The 110M Llama shape with random weights. Prints a table: time to read 512 tokens and to write one, as a multiple of the time with
-everything on, and the memory of a call beside weights and caches. Every variant is run several times in turn with the whole, so that a
+The 110M Llama shape with random weights. Prints a table: time to read 512 tokens and to write one, what kernels then read and write
+(each its arguments and results once), all as multiples of the same with everything on; kernels a layer; and the memory of a call
+beside weights and caches. Every variant is run several times in turn with the whole, so that a
 machine that changes its pace changes it for both; medians."""
 import json
 import pathlib
@@ -28,6 +29,18 @@ def main():
         rate = lambda part: out[part]["tokens_per_s"] if out[part] else None
         return rate("prefill"), rate("decode"), out["memory"]["planned_bytes"]
 
+    def traffic(rule):
+        """Kernels a layer; bytes that kernels move in one call: reading 512 tokens, writing the next."""
+        result = []
+        for function, sizes in (("forward.last", "T=512,past=0,B=1"), ("forward.last", "T=1,past=512,B=1")):
+            text = run(QUERN, "dump", EXAMPLES / "llama.quern", "--config", config, "--after", "planned", "--stats", "--json", "--set-size", sizes,
+                       *(["--without", rule] if rule else [])).out
+            functions = {f["name"]: f for f in json.loads(text)["passes"][-1]["statistics"]["functions"]}
+            found = functions.get(function)  # not there if nothing is remembered: the text is run again
+            result.append((found or functions["forward"], found is not None))
+        loops = result[0][0]["loops"]
+        return loops[0]["launches"] if loops else None, *(f["bytes_at"] if known else None for f, known in result)
+
     def compile_without(rule):
         program = folder / (rule or "whole")
         run(QUERN, "compile", EXAMPLES / "llama.quern", "--config", config, "-o", program, *(["--without", rule] if rule else []))
@@ -35,7 +48,9 @@ def main():
 
     try:
         whole = compile_without(None)
-        print("| left out | reading 512 tokens | writing a token | memory of a call |\n| --- | --- | --- | --- |")
+        base = traffic(None)
+        print("| left out | reading 512 tokens | bytes moved | writing a token | bytes moved | kernels a layer | memory of a call |")
+        print("| --- | --- | --- | --- | --- | --- | --- |")
         for rule in RULES:
             program = compile_without(rule)
             pairs = [(bench(whole), bench(program)) for _ in range(rounds)]
@@ -44,9 +59,11 @@ def main():
                 times = [a[part] / b[part] for a, b in pairs if a[part] and b[part]]
                 cells.append(f"{statistics.median(times):.2f} x" if times else "not possible")
             memory = statistics.median(b[2] / a[2] for a, b in pairs)
-            print(f"| `{rule}` | {cells[0]} | {cells[1]} | {memory:.2f} x |", flush=True)
+            layer, *moved = traffic(rule)
+            moved = [f"{now / then:.2f} x" if now else "" for now, then in zip(moved, base[1:])]
+            print(f"| `{rule}` | {cells[0]} | {moved[0]} | {cells[1]} | {moved[1]} | {layer or 'not in a loop'} | {memory:.2f} x |", flush=True)
             program.unlink()
-        print(f"\nWith everything: {pairs[-1][0][0]:.0f} tokens/s read, {pairs[-1][0][1]:.1f} written, {pairs[-1][0][2] / 2**20:.1f} MiB.")
+        print(f"\nWith everything: {base[0]} kernels a layer, {base[1] / 1e9:.2f} and {base[2] / 1e9:.2f} GB moved; {pairs[-1][0][0]:.0f} tokens/s read, {pairs[-1][0][1]:.1f} written, {pairs[-1][0][2] / 2**20:.1f} MiB.")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
