@@ -87,20 +87,11 @@ private:
 };
 
 /// Elementwise operations back to a reduction: a norm, or something like it.
-bool isNorm(Value value) {
-  for (int steps = 0; steps < 8; ++steps) {
-    Operation *op = value.getDefiningOp();
-    if (!op)
-      return false;
-    if (isa<ReduceOp>(op))
-      return true;
-    if (!isElementwise(op))
-      return false;
-    for (Value operand : op->getOperands()) // the side with fewer dimensions is the statistics
-      if (operand.getDefiningOp() && typeOf(operand).getRank() <= typeOf(value).getRank())
-        value = operand;
-  }
-  return false;
+bool isNorm(Value value, int steps = 8) {
+  Operation *op = value.getDefiningOp();
+  if (!op || isa<ReduceOp>(op) || !steps || !isElementwise(op))
+    return op && isa<ReduceOp>(op);
+  return llvm::any_of(op->getOperands(), [&](Value operand) { return isNorm(operand, steps - 1); });
 }
 
 } // namespace
