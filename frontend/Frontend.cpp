@@ -25,6 +25,10 @@ OwningOpRef<ModuleOp> elaborate(MLIRContext &context, const SpecInput &input, Di
   module->setAttr("quern.config", attributes.getStringAttr(checked.configJson));
   module->setAttr("quern.file_config", attributes.getStringAttr(checked.fileConfigJson));
   module->setAttr("quern.ignore", attributes.getStrArrayAttr(globs));
+  if (input.train)
+    module->setAttr("quern.train", attributes.getUnitAttr());
+  if (checked.nextToken)
+    module.lookupSymbol("loss")->setAttr("quern.next_token", attributes.getUnitAttr());
   if (failed(verify(module))) {
     diagnostics.error("Q000", "the compiler built a wrong module; please report this spec", {});
     return nullptr;

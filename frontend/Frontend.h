@@ -15,7 +15,8 @@ namespace quern::frontend {
 /// Functions carry `quern.batch` and `quern.time` (labels of dimensions); arguments `quern.name` and, where they may be left
 /// out, `quern.default` (the symbol of a function without arguments that computes the value); results `quern.name`.
 /// The module carries `quern.model`, `quern.config` (bound fields, JSON), `quern.file_config` (the config file, JSON) and
-/// `quern.ignore` (globs of checkpoint tensors that are no parameters).
+/// `quern.ignore` (globs of checkpoint tensors that are no parameters), and `quern.train` where training was asked for; then
+/// @loss is the page's, or the default one (DefaultLoss.h), with `quern.next_token` where a row of tokens is its own labels.
 mlir::OwningOpRef<mlir::ModuleOp> elaborate(mlir::MLIRContext &context, const SpecInput &input, Diagnostics &diagnostics);
 
 } // namespace quern::frontend

@@ -1,6 +1,7 @@
 // Takes: texts of specs and configs. Gives: diagnostics, formatted text, the spec for a checkpoint.
 // Why apart from Frontend.cpp: a checker without MLIR starts at once, and can be fuzzed by the second.
 #include "frontend/Language.h"
+#include "frontend/DefaultLoss.h"
 #include "frontend/Elaborator.h"
 #include "frontend/Embedded.h"
 #include "frontend/Formatter.h"
@@ -70,6 +71,13 @@ Checked checkSpec(const SpecInput &input, Diagnostics &diagnostics, Builder &bui
   const Ast &library = standardLibrary();
   diagnostics.keep(library.source);
   Ast spec = parse(std::make_shared<Source>(input.name, input.text), diagnostics);
+  Checked checked;
+  if (input.train && !spec.models.empty()) {
+    DefaultLoss loss = defaultLoss(spec.models[0], spec);
+    checked.nextToken = loss.nextToken;
+    if (loss.function)
+      spec.models[0].functions.push_back(loss.function);
+  }
   ConfigFile config;
   if (input.configText)
     config = ConfigFile::parse(std::make_shared<Source>(input.configName, *input.configText), diagnostics);
@@ -83,7 +91,6 @@ Checked checkSpec(const SpecInput &input, Diagnostics &diagnostics, Builder &bui
   elaborator.run();
   diagnostics.sortByPlace(spec.source.get());
 
-  Checked checked;
   if (const ModelDecl *model = elaborator.getModel())
     checked.model = model->name;
   auto object = std::make_shared<Object>();

@@ -17,6 +17,7 @@ struct SpecInput {
   std::optional<std::string> configText;   // a config.json
   std::string configName = "config.json";
   std::vector<Setting> settings;           // --set NAME=VALUE
+  bool train = false;                      // --train: with a loss, the page's or the default one
 };
 
 /// Reads SPEC and, where given, a config file. False, with a diagnostic, if a file cannot be read.
@@ -29,6 +30,7 @@ struct Checked {
   std::string model;
   std::string configJson, fileConfigJson;
   std::vector<std::string> ignores;
+  bool nextToken = false; // the loss is the default one of `forward`
 };
 
 /// Checks everything, telling `builder` what is computed (a plain Builder: nothing is written).

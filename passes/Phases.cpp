@@ -3,6 +3,7 @@
 // place where the order of passes is written.
 #include "passes/Phases.h"
 
+#include "passes/Differentiate.h"
 #include "passes/Views.h"
 #include "passes/Weights.h"
 
@@ -23,6 +24,14 @@ ArrayRef<Phase> quern::passes::phases() {
        {{"roll-repeats", "fold the turns of a loop", [](const PassOptions &) { return createRollRepeatsPass(); }},
         {"canonicalize", "fold constants and trivial operations", [](const PassOptions &) { return createCanonicalizerPass(); }},
         {"cse", "merge common subexpressions", [](const PassOptions &) { return createCSEPass(); }}},
+       {}},
+      {"differentiated",
+       "a module to be trained (--train) has @loss.grad: the loss and the gradient of every parameter",
+       {{"differentiate", "derive the gradient of the loss", [](const PassOptions &) { return createDifferentiatePass(); },
+         "training needs gradients"},
+        {"canonicalize-gradients", "fold what rules made trivial",
+         [](const PassOptions &) { return createCanonicalizerPass(); }},
+        {"cse-gradients", "merge common subexpressions", [](const PassOptions &) { return createCSEPass(); }}},
        {}},
       {"incremental",
        "causal functions work on new rows and remember the others (KV caches); a model that looks ahead keeps the reason",

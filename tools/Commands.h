@@ -17,6 +17,7 @@ int dumpCommand(const Arguments &arguments);
 int compileCommand(const Arguments &arguments);
 int runCommand(const Arguments &arguments);
 int interpretCommand(const Arguments &arguments);
+int gradcheckCommand(const Arguments &arguments);
 
 } // namespace quern::tools
 #endif

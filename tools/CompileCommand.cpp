@@ -30,6 +30,7 @@ struct CompileFlags {
 
   void add(po::options_description &options) {
     addSpecOptions(options, spec);
+    addTrain(options, spec);
     addWithout(options, without);
     options.add_options()("output,o", po::value(&output), "the executable (default: the spec's name); a folder for obj, llvm, asm")(
         "emit", po::value(&emit), "exe, obj, llvm, asm or mlir (default: exe)")(
@@ -148,7 +149,7 @@ int quern::tools::runCommand(const Arguments &arguments) {
                     "quern run SPEC [options] -- generate|eval|embed|bench|info [its options]", options, values))
     return 0;
   // One program for each spec, config and machine.
-  std::string key = fs::absolute(flags.spec.spec).string() + "\n" + flags.spec.config + "\n" + flags.target + "\n";
+  std::string key = (flags.spec.train ? "train\n" : "") + fs::absolute(flags.spec.spec).string() + "\n" + flags.spec.config + "\n" + flags.target + "\n";
   for (const std::string &setting : flags.spec.settings)
     key += setting + "\n";
   for (const std::string &names : flags.without)

@@ -61,6 +61,7 @@ struct DumpFlags {
 
   void add(po::options_description &options) {
     addSpecOptions(options, spec);
+    addTrain(options, spec);
     addWithout(options, without);
     options.add_options()("after", po::value(&after),
                           "a phase, a pass, or 'all' (default: where the module stands, resolved)")(

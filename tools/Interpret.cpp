@@ -4,6 +4,7 @@
 #include "ir/Interpreter.h"
 #include "tools/InterpretDiagnostics.h"
 #include "tools/InterpretSafetensors.h"
+#include "tools/Training.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -189,12 +190,22 @@ void Run::keepResult(StringRef name, const Array &array) {
 
 LogicalResult Run::runFunction(func::FuncOp function) {
   Interpreter::Inputs given;
-  if (failed(inputsOf(function, given)))
+  if (failed(inputsOf(function, given)) || failed(shiftToNextToken(function, given)))
     return failure();
   FailureOr<std::vector<Array>> results = interpreter.run(function, given);
   if (failed(results))
     return failure();
+  for (StoredGradient &gradient : storedGradients(function, *results)) {
+    std::vector<NamedSize> dims;
+    for (int64_t size : gradient.shape)
+      dims.push_back({"", size});
+    std::string found = gradient.names.front();
+    stored(gradient.names, found);
+    keepResult("grad." + found, Array(std::move(dims), std::move(gradient.numbers)));
+  }
   for (auto [i, array] : llvm::enumerate(*results)) {
+    if (function.getResultAttr(i, "quern.gradient"))
+      continue;
     std::string name = resultName(function, i).str();
     if (name.empty()) // the names that `eval` gives
       name = function.getName() == "encode" ? "memory" : "logits";

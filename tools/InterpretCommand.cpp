@@ -13,6 +13,7 @@ int quern::tools::interpretCommand(const Arguments &arguments) {
   std::vector<std::string> without;
   po::options_description options("options");
   addSpecOptions(options, spec);
+  addTrain(options, spec);
   addWithout(options, without);
   options.add_options()("weights", po::value(&interpret.weights), "safetensors file or folder")(
       "input", po::value(&interpret.input), "safetensors file with the function's parameters by name")(
@@ -22,6 +23,10 @@ int quern::tools::interpretCommand(const Arguments &arguments) {
   po::variables_map values;
   if (!parseOptions(arguments, "quern interpret SPEC --weights W --input IN --output OUT [options]", options, values))
     return 0;
+  if (spec.train) {
+    interpret.function = interpret.function.empty() ? "loss.grad" : interpret.function;
+    after = after == "resolved" ? "differentiated" : after;
+  }
   if (!quern::passes::isPhaseOrPass(after))
     throw std::runtime_error("no phase or pass is named '" + after + "'; see quern dump --list-passes");
   mlir::MLIRContext context;

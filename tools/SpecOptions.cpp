@@ -22,6 +22,10 @@ void quern::tools::addSpecOptions(po::options_description &options, SpecOptions 
       "set", po::value(&spec.settings)->composing(), "NAME=VALUE: a config field, as the spec or the file names it");
 }
 
+void quern::tools::addTrain(po::options_description &options, SpecOptions &spec) {
+  options.add_options()("train", po::bool_switch(&spec.train), "with the gradient of the loss");
+}
+
 void quern::tools::addWithout(po::options_description &options, std::vector<std::string> &without) {
   options.add_options()("without", po::value(&without)->composing(),
                         "PASS[,PASS]: leave optional passes or rules out (quern dump --list-passes names them)");
@@ -58,6 +62,7 @@ bool quern::tools::readInput(const SpecOptions &options, quern::frontend::SpecIn
                                                             : std::filesystem::path(options.config);
   if (!quern::frontend::readSpec(options.spec, config, input, diagnostics))
     return false;
+  input.train = options.train;
   for (const std::string &text : options.settings) {
     std::optional<quern::frontend::Setting> setting = quern::frontend::parseSetting(text);
     if (!setting)

@@ -17,10 +17,14 @@ namespace quern::tools {
 struct SpecOptions {
   std::string spec, config;
   std::vector<std::string> settings; // NAME=VALUE
+  bool train = false;
 };
 
 /// Adds --config, --set and the positional SPEC.
 void addSpecOptions(boost::program_options::options_description &options, SpecOptions &spec);
+
+/// Adds --train.
+void addTrain(boost::program_options::options_description &options, SpecOptions &spec);
 
 /// Parses `arguments`; prints help and returns false where that was asked for. Throws with a clear message otherwise.
 /// `usage` is the first line of the help.

@@ -1,6 +1,7 @@
 // quern-opt: reads a module in the textual form of MLIR, runs passes named on the command line, prints it. For tests
 // and for looking at one pass alone; `quern dump` prints what the compiler really does.
 #include "ir/Dialect.h"
+#include "passes/Differentiate.h"
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -18,6 +19,7 @@ int main(int argc, char **argv) {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerPass(quern::passes::createRollRepeatsPass);
+  mlir::registerPass(quern::passes::createDifferentiatePass);
   mlir::registerPass(quern::passes::createIncrementalPass);
   mlir::registerPass([] { return quern::passes::createSinkGathersPass(/*everywhere=*/true); });
   mlir::registerPass(quern::passes::createFlattenWeightsPass);

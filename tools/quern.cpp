@@ -21,6 +21,7 @@ constexpr Command commands[] = {
     {"init", "a spec for a Hugging Face model's folder", initCommand},
     {"dump", "the IR after a pass or a phase", dumpCommand},
     {"interpret", "evaluate a spec in double precision, without compiling", interpretCommand},
+    {"gradcheck", "every parameter's gradient against differences of the loss", gradcheckCommand},
 };
 
 void usage(std::ostream &out) {

@@ -1,0 +1,90 @@
+"""Gradients: the interpreter's against PyTorch's for every golden model, and against differences for every page.
+
+What is compared, and how near it has to be, is in tests/data/README.md."""
+import json
+import unittest
+
+from harness import DATA, EXAMPLES, QUERN, Case, ints, read_safetensors, run
+from models_test import ENCODERS, INPUTS, PAIRS, SPECS
+
+LOSS = 1e-5
+
+
+class Golden(Case):
+    """Loss and every stored gradient, each within its tensor's tolerance of `meta.json`."""
+
+    def read(self, fixture):
+        folder = DATA / fixture
+        expected = read_safetensors(folder / "expected.safetensors")
+        inputs = {name: expected[there] for name, there in INPUTS.items() if there in expected}
+        if fixture in ENCODERS + PAIRS:
+            inputs["labels"] = expected["labels"]
+        elif fixture == "phi3-longrope":  # its factors depend on the length: all 17 tokens, the last without a label
+            inputs["labels"] = ints([row[1:] + [-100] for row in expected["input_ids"].rows()])
+        return folder, expected, inputs
+
+    def compare(self, folder, expected, got, noise):
+        meta = json.loads((folder / "meta.json").read_text())
+        tolerance = meta["suggested_grad_tolerance_relative_to_tensor_max"]
+        self.assertLess(abs(got["loss"].data[0] - expected["loss"].data[0]), LOSS)
+        wanted = [name for name in expected if name.startswith("grad.")]
+        self.assertTrue(wanted)
+        for name in wanted:
+            self.assertEqual(got[name].shape, expected[name].shape, name)
+            if name[len("grad."):] in meta["zero_gradients"]:  # PyTorch's is noise
+                self.assertLess(max(abs(x) for x in got[name].data), noise, name)
+                continue
+            largest = max(abs(x) for x in expected[name].data)
+            worst = max(abs(a - b) for a, b in zip(got[name].data, expected[name].data))
+            self.assertLess(worst, tolerance * largest, name)
+
+
+class Interpreted(Golden):
+    def check(self, fixture):
+        folder, expected, inputs = self.read(fixture)
+        got = self.interpret(SPECS[fixture], folder / "model.safetensors", inputs, "--train", "--config", folder / "config.json")
+        self.compare(folder, expected, got, noise=1e-12)
+
+
+class Compiled(Golden):
+    def check(self, fixture):
+        folder, expected, inputs = self.read(fixture)
+        program = self.compile(SPECS[fixture], "--train", "--config", folder / "config.json", name=f"{fixture}-train")
+        got = self._evaluate([program, "grad"], folder / "model.safetensors", inputs, ())
+        self.compare(folder, expected, got, noise=1e-6)
+
+
+class Differences(Case):
+    """`quern gradcheck` on every page, with a small config."""
+
+    def check(self, page, *options):
+        run(QUERN, "gradcheck", EXAMPLES / f"{page}.quern", "--quiet", "--directions", "1", *options)
+
+
+def golden(fixture):
+    return lambda self: self.check(fixture)
+
+
+def differences(page, options):
+    return lambda self: self.check(page, *options)
+
+
+for fixture, page in SPECS.items():
+    for case in (Interpreted, Compiled):
+        setattr(case, "test_" + fixture.replace("-", "_"), golden(fixture))
+    setattr(Differences, "test_" + fixture.replace("-", "_"), differences(page, ("--config", DATA / fixture / "config.json")))
+
+SMALL = {"width": 16, "vocab": 20, "heads": 2, "layers": 2}
+for page, more in {"linear_attention": {}, "sparse": {}, "translate": {"inner": 24}}.items():
+    settings = [word for name, value in {**SMALL, **more}.items() for word in ("--set", f"{name}={value}")]
+    setattr(Differences, "test_" + page, differences(page, settings))
+
+
+class Refusals(Case):
+    def test_a_model_without_a_loss(self):
+        refused = run(QUERN, "gradcheck", EXAMPLES / "sentence.quern", status=1)
+        self.assertIn("there is no loss to train on", refused.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
