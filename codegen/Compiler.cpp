@@ -105,7 +105,7 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
   if (linking) {
     std::vector<std::string> objects = {file};
     objects.insert(objects.end(), kernels.paths.begin(), kernels.paths.end());
-    if (!linkProgram(objects, options.output, error))
+    if (!linkProgram(objects, options.output, planned->hasAttr("quern.train"), error))
       throw std::runtime_error(error);
     report.linkSeconds = clock.lap();
   }

@@ -160,6 +160,14 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
   for (auto [number, entry] : llvm::enumerate(program.entries)) {
     root["functions"].push_back(functionJson(entry, planned));
     func::FuncOp function = entry.source;
+    if (!entry.gradients.empty()) {
+      Json gradients = Json::array();
+      for (const auto &[result, parameters] : entry.gradients)
+        gradients.push_back({{"output", function.getResultAttrOfType<StringAttr>(result, "quern.name").getValue().str()},
+                             {"parameters", parameters}});
+      root["training"] = {{"function", number}, {"next_token", function->hasAttr("quern.next_token")},
+                          {"gradients", std::move(gradients)}};
+    }
     for (auto [key, attr] : {std::pair{"batch", "quern.batch"}, std::pair{"time", "quern.time"}})
       if (auto label = function->getAttrOfType<StringAttr>(attr))
         if (StringRef name = function.getSymName(); name == "forward" || name == "decode")

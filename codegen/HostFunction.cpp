@@ -107,9 +107,9 @@ Value HostFunction::loadPointer(Value table, Value index) {
 
 Value HostFunction::turn() {
   Value flat = arith::ConstantIntOp::create(b, loc, 0, 64);
-  for (auto &[induction, count] : turns) {
-    Value many = arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(count), 64);
-    flat = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, flat, many), induction);
+  for (Loop &loop : loops) {
+    Value many = arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(loop.op.getTurns()), 64);
+    flat = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, flat, many), loop.turn);
   }
   return flat;
 }
@@ -156,10 +156,21 @@ Value HostFunction::place(StringRef text, Value value) {
     Value start = offset(field(CallField::Kept), keptOffsets[index]);
     return offset(start, arith::MulIOp::create(b, loc, turn(), (*size)(bytes)));
   }
+  if (form == "part") {
+    auto loop = cast<RepeatOp>(value.getDefiningOp()->getParentOp());
+    return partOfStack(base(loop.getResult(index)), loop, typeOf(value));
+  }
   for (OpOperand &use : value.getUses())
     if (auto remember = dyn_cast<RememberOp>(use.getOwner()))
       return stateRows(remember);
   llvm_unreachable("a planned buffer has a place");
+}
+
+Value HostFunction::partOfStack(Value stack, RepeatOp loop, NamedTensorType part) {
+  auto around = llvm::find_if(loops, [&](Loop &other) { return other.op == loop; });
+  assert(around != loops.end() && "a part of a stack is read and written inside of its loop");
+  Size bytes = part.elements() * Size(elementBytes(part.getKind()));
+  return offset(stack, arith::MulIOp::create(b, loc, around->turn, (*size)(bytes)));
 }
 
 Value HostFunction::base(Value owner) {
@@ -167,7 +178,10 @@ Value HostFunction::base(Value owner) {
   if (!op) {
     auto argument = cast<BlockArgument>(owner);
     if (auto repeat = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp()))
-      return base(repeat.getResult(argument.getArgNumber()));
+      return repeat.isCarried(argument.getArgNumber())
+                 ? base(repeat.getResult(argument.getArgNumber()))
+                 : partOfStack(address(repeat.getStacks()[argument.getArgNumber() - repeat.getCarriedCount()]), repeat,
+                               typeOf(argument));
     return loadPointer(field(CallField::Inputs), arith::ConstantIntOp::create(b, loc, argument.getArgNumber(), 64));
   }
   if (auto param = dyn_cast<ParamOp>(op))
@@ -364,13 +378,16 @@ void HostFunction::lowerRepeat(RepeatOp repeat) {
   auto loop = scf::ForOp::create(b, loc, zero, many, one);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(loop.getBody()->getTerminator());
-  turns.emplace_back(loop.getInductionVar(), repeat.getTurns());
+  Value turn = loop.getInductionVar();
+  if (repeat.getReversed())
+    turn = arith::SubIOp::create(b, loc, arith::SubIOp::create(b, loc, many, one), turn);
+  loops.push_back({repeat, turn});
   lowerBlock(repeat.getBlock());
   auto yield = cast<YieldOp>(repeat.getBlock().getTerminator());
   for (auto [i, value] : llvm::enumerate(yield.getValues()))
     if (flag("quern.copy_out", i))
       copy(address(value), base(repeat.getResult(i)), typeOf(value));
-  turns.pop_back();
+  loops.pop_back();
 }
 
 /// The new rows of a ring lie after its filled slots; the last W of them go to their slots, position modulo W.

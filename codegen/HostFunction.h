@@ -46,6 +46,8 @@ private:
   mlir::Value base(mlir::Value owner);
   mlir::Value address(mlir::Value value);
   mlir::Value place(llvm::StringRef place, mlir::Value value);
+  /// Where this turn's part of a stack lies that begins at `stack`.
+  mlir::Value partOfStack(mlir::Value stack, ir::RepeatOp loop, ir::NamedTensorType part);
   mlir::Value slot(int index);
   mlir::Value weight(mlir::Value value, ir::LayoutAttr layout);
   mlir::Value state(mlir::FlatSymbolRefAttr symbol, mlir::Value rows);
@@ -68,7 +70,11 @@ private:
   mlir::Operation *entryEnd; // code that runs once is put before this
   std::unique_ptr<SizeEmitter> size;
   llvm::DenseMap<mlir::Value, mlir::Value> places; // owner -> pointer, where it is the same everywhere
-  llvm::SmallVector<std::pair<mlir::Value, uint64_t>> turns; // induction variables and counts, outermost first
+  struct Loop {
+    ir::RepeatOp op;
+    mlir::Value turn; // its number, whichever way the loop runs
+  };
+  llvm::SmallVector<Loop> loops; // around what is being lowered, outermost first
   llvm::SmallVector<mlir::Value> arenaOffsets, keptOffsets;
   mlir::Value status;
 };

@@ -166,6 +166,10 @@ HostProgram quern::codegen::buildHostProgram(ModuleOp planned) {
     HostFunction(program, function, declare(*program.module, function.getLoc(), entry.run, i32)).lower();
     buildBytes(program, function.getLoc(), entry.arenaBytes, function->getAttrOfType<ArrayAttr>("quern.arena"), arenaLayout);
     buildBytes(program, function.getLoc(), entry.keptBytes, function->getAttrOfType<ArrayAttr>("quern.kept"), keptLayout);
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (auto paths = function.getResultAttrOfType<ArrayAttr>(i, "quern.gradient"))
+        entry.gradients.emplace_back(i, program.slots.gradient(paths, cast<NamedTensorType>(function.getResultTypes()[i]),
+                                                               function.getLoc()));
     // `forward.last` shares `forward`'s comparisons.
     std::string stem = name.substr(0, name.find('.'));
     if (auto epoch = planned.lookupSymbol<func::FuncOp>(stem + ".epoch")) {

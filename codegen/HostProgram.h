@@ -14,6 +14,8 @@ namespace quern::codegen {
 struct HostEntry {
   mlir::func::FuncOp source;
   std::string run, arenaBytes, keptBytes, epoch;
+  /// Results that are gradients: their number, and the stored tensors (Slots::parameters) one after the other.
+  std::vector<std::pair<unsigned, std::vector<int>>> gradients = {};
 };
 
 struct HostProgram {

@@ -51,7 +51,7 @@ static std::string libraryFolder() {
 }
 
 bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const std::string &output,
-                                 std::string &error) {
+                                 bool training, std::string &error) {
   std::string folder = libraryFolder();
   auto flags = llvm::MemoryBuffer::getFile(folder + "/quern_runtime.link");
   if (!flags || !fs::exists(folder + "/libquern_runtime.a")) {
@@ -61,6 +61,10 @@ bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const 
   std::string partial = output + ".partial";
   std::vector<std::string> command = {QUERN_CXX, "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-s", "-o", partial};
   command.insert(command.end(), objects.begin(), objects.end());
+  if (training) { // the runtime refers to it weakly, which alone would not take it out of its archive
+    command.push_back("-Wl,-u,quern_training_commands");
+    command.push_back(folder + "/libquern_training.a");
+  }
   command.push_back(folder + "/libquern_runtime.a");
   llvm::SmallVector<llvm::StringRef> libraries;
   llvm::SplitString((*flags)->getBuffer(), libraries);

@@ -59,6 +59,18 @@ std::vector<std::vector<int>> Slots::turnsOf(ParamOp param) {
   return turns;
 }
 
+std::vector<int> Slots::gradient(ArrayAttr paths, NamedTensorType type, Location at) {
+  ArrayRef<DimAttr> dims = type.getDims();
+  for (int64_t rest = paths.size(); rest > 1; dims = dims.drop_front())
+    rest /= *dims.front().getStatic();
+  OpBuilder builder(type.getContext());
+  OwningOpRef<ParamOp> like = ParamOp::create(builder, at, type.withDims(dims), paths, InitAttr());
+  std::vector<int> all;
+  for (const std::vector<int> &turn : turnsOf(*like))
+    all.insert(all.end(), turn.begin(), turn.end());
+  return all;
+}
+
 int Slots::add(Slot slot) {
   std::string text;
   llvm::raw_string_ostream stream(text);

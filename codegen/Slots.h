@@ -31,6 +31,9 @@ public:
   /// The slot of `params` packed one after the other, each as its part says; one with several matrices stands there for each.
   int packed(llvm::ArrayRef<ir::ParamOp> params, llvm::ArrayRef<Part> parts, int64_t tile, int64_t inner);
 
+  /// The stored tensors of a gradient, in the order in which they lie in it: `type` leads with the turns of the loops.
+  std::vector<int> gradient(mlir::ArrayAttr paths, ir::NamedTensorType type, mlir::Location at);
+
   const std::vector<Parameter> &parameters() const { return parameterList; }
   const std::vector<Slot> &slots() const { return slotList; }
 

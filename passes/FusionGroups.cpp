@@ -121,7 +121,12 @@ void FusionGroups::store(Value value) {
 void FusionGroups::force(const Without &without) {
   for (Operation *op : order) {
     // Whatever hands a buffer on needs exactly this value stored, in this order of dimensions.
-    if (isa<func::ReturnOp, YieldOp, RepeatOp, RememberOp, StoreOp>(op))
+    if (auto repeat = dyn_cast<RepeatOp>(op)) {
+      for (Value init : repeat.getInits())
+        roots.insert(init);
+      for (Value stack : repeat.getStacks())
+        require(stack);
+    } else if (isa<func::ReturnOp, YieldOp, RememberOp, StoreOp>(op))
       for (Value operand : op->getOperands())
         store(operand);
     if (isa<ArgmaxOp, TopKOp, CumsumOp>(op))

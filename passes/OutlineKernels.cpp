@@ -98,6 +98,12 @@ void Outliner::expandState(CumsumOp op) {
   op.erase();
 }
 
+/// How the loop wants what a turn yields: as the next turn's value, or as part of a stack.
+static Type yieldedType(RepeatOp repeat, unsigned i) {
+  NamedTensorType type = typeOf(repeat.getResult(i));
+  return repeat.isCarried(i) ? type : RepeatOp::partOf(type);
+}
+
 void Outliner::normalize(func::FuncOp function) {
   function.walk([&](CumsumOp op) {
     if (op.getStateAttr())
@@ -112,8 +118,10 @@ void Outliner::normalize(func::FuncOp function) {
     for (unsigned i = 0; i < op->getNumOperands(); ++i) {
       Type type = op->getOperand(i).getType();
       if (isa<YieldOp>(op))
-        type = cast<RepeatOp>(op->getParentOp()).getResult(i).getType();
-      else if (isa<RepeatOp>(op))
+        type = yieldedType(cast<RepeatOp>(op->getParentOp()), i);
+      else if (auto repeat = dyn_cast<RepeatOp>(op); repeat && !repeat.isCarried(i))
+        continue; // a stack is read where it lies
+      else if (repeat)
         type = op->getResult(i).getType();
       else if (auto remember = dyn_cast<RememberOp>(op))
         type = orderOf(remember);
@@ -129,10 +137,11 @@ void Outliner::normalize(func::FuncOp function) {
         dim = remember.getTo();
     remember.getResult().setType(typeOf(remember.getResult()).withDims(dims));
   });
-  // A loop's arguments have its results' order.
+  // A loop's arguments have its results' order, or that of their stacks.
   function.walk([&](RepeatOp repeat) {
-    for (auto [argument, result] : llvm::zip(repeat.getBlock().getArguments(), repeat.getResults()))
-      argument.setType(result.getType());
+    for (auto [i, argument] : llvm::enumerate(repeat.getBlock().getArguments()))
+      argument.setType(repeat.isCarried(i) ? typeOf(repeat.getResult(i))
+                                           : RepeatOp::partOf(typeOf(repeat.getStacks()[i - repeat.getCarriedCount()])));
   });
 }
 

@@ -1,6 +1,7 @@
 // Takes: functions of launches, loops and views. Gives: the place of every buffer, as attributes that dumps show:
 //
-//   quern.launch ... {quern.places = ["arena 2"]}      a slot of the arena; or "output 0", "kept 1", "rows" (of a cache)
+//   quern.launch ... {quern.places = ["arena 2"]}      a slot of the arena; or "output 0", "kept 1", "rows" (of a cache),
+//                                                      "part 3" (this turn's of the loop's result 3, a stack)
 //   quern.repeat ... {quern.places = [...], quern.copy_in = [...], quern.copy_out = [...]}    carried values
 //   func.func ... {quern.arena = [["4 * B * T"], ...], quern.kept = ["..."]}                  bytes; a slot is the largest
 //
@@ -108,10 +109,11 @@ void Planner::findBuffers() {
   };
   for (Operation *op : order) {
     if (auto repeat = dyn_cast<RepeatOp>(op)) {
-      for (auto [result, argument] : llvm::zip(repeat.getResults(), repeat.getBlock().getArguments())) {
+      for (auto [i, result] : llvm::enumerate(repeat.getResults())) {
         add(result);
         buffers.back().end = std::max(buffers.back().end, endOf[op]);
-        copies[result] = {true, true};
+        bool carried = repeat.isCarried(i); // a stack's parts are written where they belong
+        copies[result] = {carried, carried};
       }
       continue;
     }
@@ -125,6 +127,9 @@ void Planner::findBuffers() {
           place = "output " + std::to_string(use->getOperandNumber());
         if (isa<RememberOp>(use->getOwner()))
           place = "rows";
+        if (isa<YieldOp>(use->getOwner()) &&
+            !cast<RepeatOp>(use->getOwner()->getParentOp()).isCarried(use->getOperandNumber()))
+          place = "part " + std::to_string(use->getOperandNumber());
       }
       if (launch.getOnce() && place.empty()) {
         Size turns(1);
@@ -148,6 +153,8 @@ void Planner::directCarried() {
     if (!repeat)
       continue;
     unsigned number = cast<OpResult>(result).getResultNumber();
+    if (!repeat.isCarried(number))
+      continue;
     Value init = owner(repeat.getInits()[number]), next = owner(cast<YieldOp>(repeat.getBlock().getTerminator()).getValues()[number]);
     Value argument = repeat.getBlock().getArgument(number);
     auto owned = [&](Value value) { return value.getDefiningOp<LaunchOp>() && bufferOf.count(value); };

@@ -29,10 +29,18 @@ constexpr Row commands[] = {{"generate", generateCommand, "continue a text"},
                             {"bench", benchCommand, "measure speed next to the machine's limits"},
                             {"info", infoCommand, "say what this program is"}};
 
+/// All that this program has.
+std::vector<Row> rows() {
+  std::vector<Row> all(std::begin(commands), std::end(commands));
+  if (&quern_training_commands)
+    all.push_back({"grad", quern_training_commands.grad, "the loss and the gradient of every parameter"});
+  return all;
+}
+
 std::string usage(const std::string &name, const Description *description) {
   std::string text = description ? name + ": the model " + description->model + ", compiled by Quern\n" : "";
   text += "usage: " + name + " COMMAND [options]\n";
-  for (const Row &row : commands)
+  for (const Row &row : rows())
     text += format("  %-10s %s\n", row.name, row.help);
   return text + "'" + name + " COMMAND --help' lists a command's options\n";
 }
@@ -48,7 +56,7 @@ int dispatch(const quern_program_table &table, const std::vector<std::string> &a
     writeOutput(usage(name, &program.description));
     return 0;
   }
-  for (const Row &row : commands) {
+  for (const Row &row : rows()) {
     if (arguments[1] != row.name)
       continue;
     // info may be asked on any machine; all else runs kernels.
@@ -62,7 +70,7 @@ int dispatch(const quern_program_table &table, const std::vector<std::string> &a
     return row.run(command);
   }
   std::vector<std::string> names;
-  for (const Row &row : commands)
+  for (const Row &row : rows())
     names.push_back(row.name);
   throw UserError("there is no command " + quote(arguments[1]) + didYouMean(arguments[1], names) + "\n" +
                   usage(name, nullptr));

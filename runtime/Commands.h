@@ -40,6 +40,14 @@ int embedCommand(const Command &command);
 int benchCommand(const Command &command);
 int infoCommand(const Command &command);
 
+/// What only programs compiled with --train have (runtime/training).
+struct TrainingCommands {
+  int (*grad)(const Command &command);
+};
+
+/// A stored tensor as the kind that a function's input has. Throws UserError where it cannot be.
+Value convertInput(const StoredTensor &tensor, const TensorInfo &wanted);
+
 /// "1,2,3". Throws UserError for anything else.
 std::vector<int> parseTokens(const std::string &text);
 /// Standard input to its end.
@@ -50,4 +58,7 @@ std::string jsonList(const std::vector<int> &numbers);
 std::string jsonString(std::string_view text);
 
 } // namespace quern::runtime
+
+/// Absent (its address is null) where the training library is not linked.
+extern "C" __attribute__((weak)) const quern::runtime::TrainingCommands quern_training_commands;
 #endif

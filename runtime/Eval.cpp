@@ -18,29 +18,6 @@ const std::vector<Options::Known> known = {
     {"--threads", "N", "threads (all that this process may use)"},
     {"--help", nullptr, "this"}};
 
-/// A stored tensor as the kind that the function takes.
-Value convert(const StoredTensor &tensor, const TensorInfo &wanted) {
-  Value value = Value::make(wanted.kind, tensor.shape);
-  bool fits = wanted.kind == Kind::Real  ? isReal(tensor.dtype)
-              : wanted.kind == Kind::Int ? tensor.dtype == Dtype::I32 || tensor.dtype == Dtype::I64
-                                         : tensor.dtype == Dtype::BOOL || tensor.dtype == Dtype::I32 ||
-                                               tensor.dtype == Dtype::I64 || tensor.dtype == Dtype::U8;
-  if (!fits)
-    throw UserError("input " + describeTensor(wanted) + " cannot be read from the type " + dtypeName(tensor.dtype));
-  int64_t count = value.elements();
-  try {
-    if (wanted.kind == Kind::Real)
-      toFloat(tensor, 0, count, reinterpret_cast<float *>(value.data.data()));
-    else if (wanted.kind == Kind::Int)
-      toInt(tensor, 0, count, value.ints());
-    else
-      toBool(tensor, 0, count, value.data.data());
-  } catch (const UserError &error) {
-    throw UserError("input '" + wanted.name + "': " + error.what());
-  }
-  return value;
-}
-
 const TensorInfo *findInput(const FunctionInfo &function, const std::string &name) {
   auto found = std::find_if(function.inputs.begin(), function.inputs.end(),
                             [&](const TensorInfo &input) { return input.name == name; });
@@ -77,6 +54,28 @@ std::vector<int> plan(const Description &d, const Options &options) {
 }
 
 } // namespace
+
+Value convertInput(const StoredTensor &tensor, const TensorInfo &wanted) {
+  Value value = Value::make(wanted.kind, tensor.shape);
+  bool fits = wanted.kind == Kind::Real  ? isReal(tensor.dtype)
+              : wanted.kind == Kind::Int ? tensor.dtype == Dtype::I32 || tensor.dtype == Dtype::I64
+                                         : tensor.dtype == Dtype::BOOL || tensor.dtype == Dtype::I32 ||
+                                               tensor.dtype == Dtype::I64 || tensor.dtype == Dtype::U8;
+  if (!fits)
+    throw UserError("input " + describeTensor(wanted) + " cannot be read from the type " + dtypeName(tensor.dtype));
+  int64_t count = value.elements();
+  try {
+    if (wanted.kind == Kind::Real)
+      toFloat(tensor, 0, count, reinterpret_cast<float *>(value.data.data()));
+    else if (wanted.kind == Kind::Int)
+      toInt(tensor, 0, count, value.ints());
+    else
+      toBool(tensor, 0, count, value.data.data());
+  } catch (const UserError &error) {
+    throw UserError("input '" + wanted.name + "': " + error.what());
+  }
+  return value;
+}
 
 int evalCommand(const Command &command) {
   Options options("eval", known);
@@ -118,7 +117,7 @@ int evalCommand(const Command &command) {
     Values own;
     for (const TensorInfo &input : d.functions[size_t(number)].inputs)
       if (auto found = stored.find(input.name); found != stored.end())
-        own[input.name] = convert(found->second, input);
+        own[input.name] = convertInput(found->second, input);
     inputs.emplace_back(number, std::move(own));
   }
   std::unique_ptr<Weights> weights = command.openWeights(options);
