@@ -83,7 +83,7 @@ for page, more in {"linear_attention": {}, "sparse": {}, "translate": {"inner": 
 class Refusals(Case):
     def test_a_model_without_a_loss(self):
         refused = run(QUERN, "gradcheck", EXAMPLES / "sentence.quern", status=1)
-        self.assertIn("there is no loss to train on", refused.stderr)
+        self.assertIn("there is no loss to train on", refused.err)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,11 @@ module attributes {quern.train} {
   // CHECK-SAME: !quern.tensor<real[D = 4]> {quern.gradient = {{\[\[}}"shared"]], quern.name = "grad.shared"}
   // CHECK-SAME: !quern.tensor<real[turns = 2, D = 4]> {quern.gradient = {{\[\[}}"h.0.w"], ["h.1.w"]], quern.name = "grad.h.0.w"}
   // CHECK: %[[SHARED:.*]] = quern.param {{\[\[}}"shared"]]
-  // CHECK: %[[OUT:.*]]:2 = quern.repeat 2 carry (%[[X:.*]] = %{{.*}}) : !quern.tensor<real[B, D = 4]> gives !quern.tensor<real[turns = 2, B, D = 4]>
+  // CHECK: %[[OUT:.*]]:3 = quern.repeat 2 carry (%[[X:.*]] = %{{.*}}) : !quern.tensor<real[B, D = 4]> gives !quern.tensor<real[turns = 2, B, D = 4]>, !quern.tensor<real[turns = 2, B, D = 4]>
   // CHECK: %[[Y:.*]] = quern.tanh
-  // CHECK: quern.yield %[[Y]], %{{.*}}
+  // CHECK: quern.yield %[[Y]], %[[Y]], %[[X]] :
   // CHECK: quern.repeat 2 reversed carry (%{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) : !quern.tensor<real[B, D = 4]>, !quern.tensor<real[D = 4]> over (
-  // CHECK-SAME: = %[[OUT]]#1
+  // CHECK-SAME: = %[[OUT]]#1, %{{.*}} = %[[OUT]]#2)
   // CHECK-SAME: gives !quern.tensor<real[turns = 2, D = 4]>
   // CHECK: quern.param {{\[\[}}"h.0.w"], ["h.1.w"]]
 
