@@ -26,6 +26,8 @@ using Json = nlohmann::json;
 const std::vector<Options::Known> known = {{"-p", "N", "tokens of the text to read (512)"},
                                            {"-n", "N", "tokens to write (128)"},
                                            {"--weights", "PATH", "real weights instead of random ones"},
+                                           {"--train", nullptr, "the gradient of the loss instead (compiled with --train)"},
+                                           {"--batch", "N", "rows of -p tokens (64) for --train (4)"},
                                            {"--seed", "N", "of the random weights and tokens (0)"},
                                            {"--threads", "N", "threads (all that this process may use)"},
                                            {"--json", nullptr, "one object"},
@@ -104,6 +106,11 @@ int benchCommand(const Command &command) {
     return 0;
   }
   ThreadPool::configure(int(options.integer("--threads", 0, 1, 1024)));
+  if (options.has("--train")) {
+    if (!&quern_training_commands)
+      throw UserError("bench --train needs a program compiled with --train");
+    return quern_training_commands.bench(command, options);
+  }
   const Description &d = command.program.description;
   uint64_t seed = uint64_t(options.integer("--seed", 0, INT64_MIN, INT64_MAX));
   int64_t reads = options.integer("-p", 512, 1, INT32_MAX), writes = options.integer("-n", 128, 1, INT32_MAX);

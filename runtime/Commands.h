@@ -43,7 +43,9 @@ int infoCommand(const Command &command);
 /// What only programs compiled with --train have (runtime/training).
 struct TrainingCommands {
   int (*grad)(const Command &command);
+  int (*bench)(const Command &command, const Options &options);
 };
+int trainBenchCommand(const Command &command, const Options &options);
 
 /// A stored tensor as the kind that a function's input has. Throws UserError where it cannot be.
 Value convertInput(const StoredTensor &tensor, const TensorInfo &wanted);

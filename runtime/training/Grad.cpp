@@ -127,4 +127,5 @@ int gradCommand(const Command &command) {
 
 } // namespace quern::runtime
 
-extern "C" const quern::runtime::TrainingCommands quern_training_commands = {quern::runtime::gradCommand};
+extern "C" const quern::runtime::TrainingCommands quern_training_commands = {quern::runtime::gradCommand,
+                                                                             quern::runtime::trainBenchCommand};

@@ -1,0 +1,105 @@
+// `bench --train`: takes a program compiled with --train, with random weights and tokens unless told. Gives: how fast it makes
+// the loss and all gradients, next to what the machine computes in registers.
+//
+// What counts as work is 6 operations a parameter and token (Kaplan et al. 2020): what is computed again, attention's own
+// products and lookups count for nothing, so that no way of computing a step can flatter itself. The limit is measured right
+// before and right after, as a shared machine drifts.
+#include "runtime/Commands.h"
+
+#include "runtime/CpuFeatures.h"
+#include "runtime/Error.h"
+#include "runtime/Probe.h"
+#include "runtime/Terminal.h"
+#include "runtime/ThreadPool.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace quern::runtime {
+
+/// Random numbers for an input of the loss: each below what it may be.
+static Value randomInput(const TensorInfo &input, const std::vector<int64_t> &sizes, uint64_t &seed) {
+  std::vector<int64_t> shape;
+  for (const SizeExpr &dim : input.dims)
+    shape.push_back(dim.evaluate(sizes));
+  if (input.kind != Kind::Int)
+    throw UserError("bench --train makes tokens up, but input " + describeTensor(input) + " is none");
+  Value value = Value::make(Kind::Int, shape);
+  for (int64_t i = 0; i < value.elements(); ++i) {
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+    value.ints()[i] = int32_t(int64_t(seed >> 33) % input.below.value_or(2));
+  }
+  return value;
+}
+
+int trainBenchCommand(const Command &command, const Options &options) {
+  const Description &d = command.program.description;
+  const char *text = command.program.table.description;
+  int number = nlohmann::json::parse(text, text + command.program.table.descriptionBytes).at("training").at("function");
+  const FunctionInfo &function = d.functions.at(size_t(number));
+  uint64_t seed = uint64_t(options.integer("--seed", 0, INT64_MIN, INT64_MAX));
+  int64_t rows = options.integer("--batch", 4, 1, INT32_MAX), length = options.integer("-p", 64, 1, INT32_MAX);
+  std::unique_ptr<Weights> weights = options.has("--weights") ? command.openWeights(options) : Weights::random(d, seed);
+  Session session(command.program, *weights);
+
+  std::vector<int64_t> sizes(d.symbols.size(), length);
+  if (d.batch >= 0)
+    sizes[size_t(d.batch)] = rows;
+  if (d.past >= 0)
+    sizes[size_t(d.past)] = 0;
+  session.checkLimits(number, sizes);
+  std::vector<Value> made;
+  for (const TensorInfo &input : function.inputs)
+    made.push_back(input.optional ? session.defaultInput(number, input, sizes) : randomInput(input, sizes, seed));
+  std::vector<Value> outputs = session.makeOutputs(number, sizes);
+  std::vector<const Value *> inputs;
+  std::vector<Value *> results;
+  for (const Value &value : made)
+    inputs.push_back(&value);
+  for (Value &value : outputs)
+    results.push_back(&value);
+  double parameters = 0, tokens = double(rows) * double(length);
+  for (const ParameterInfo &parameter : d.parameters)
+    parameters += double(parameter.elements());
+
+  auto once = [&] { session.call(number, sizes, inputs, results, true); };
+  once(); // touches all memory
+  double before = measureFlops();
+  std::vector<double> samples;
+  for (double begin = now(); samples.size() < 3 || (now() - begin < 3 && samples.size() < 50);) {
+    double start = now();
+    once();
+    samples.push_back(now() - start);
+  }
+  double after = measureFlops(), limit = (before + after) / 2;
+  std::sort(samples.begin(), samples.end());
+  double seconds = samples[samples.size() / 2], achieved = 6 * parameters * tokens / seconds;
+  double planned = double(session.plannedBytes(number, sizes)), used = double(session.touchedBytes());
+  if (options.has("--json")) {
+    nlohmann::json result = {{"model", d.model},
+                             {"cpu", cpuName()},
+                             {"threads", ThreadPool::instance().threads()},
+                             {"parameters", parameters},
+                             {"tokens", tokens},
+                             {"seconds", seconds},
+                             {"achieved_gflops", achieved / 1e9},
+                             {"limit_gflops", limit / 1e9},
+                             {"limit_before", before / 1e9},
+                             {"limit_after", after / 1e9},
+                             {"ratio", achieved / limit},
+                             {"planned_bytes", planned},
+                             {"used_bytes", used}};
+    writeOutput(result.dump() + "\n");
+    return 0;
+  }
+  writeOutput(format("%s on %s, %d threads, %.1fM parameters, %lld x %lld tokens\n", d.model.c_str(), cpuName().c_str(),
+                     ThreadPool::instance().threads(), parameters / 1e6, static_cast<long long>(rows),
+                     static_cast<long long>(length)) +
+              format("gradient %8.1f tokens/s  %7.1f of %.1f GFLOP/s (%.0f%%), %.3f s\n", tokens / seconds, achieved / 1e9,
+                     limit / 1e9, 100 * achieved / limit, seconds) +
+              "memory   " + formatBytes(planned) + " planned, " + formatBytes(used) + " used, beside weights and gradients\n");
+  return 0;
+}
+
+} // namespace quern::runtime
