@@ -64,7 +64,7 @@ LogicalResult Interpreter::runOp(Operation &op) {
       values[value] = array;
   }
   if (observer)
-    observer(&op, results);
+    observer(&op, operands, results);
   return success();
 }
 

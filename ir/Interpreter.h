@@ -21,8 +21,8 @@ public:
   using ParameterLookup = std::function<std::optional<std::vector<double>>(
       llvm::ArrayRef<std::string> names, llvm::ArrayRef<int64_t> shape)>;
   using Inputs = std::map<std::string, Array>;
-  /// Called after each operation with its results.
-  using Observer = std::function<void(mlir::Operation *, llvm::ArrayRef<Array>)>;
+  /// Called after each operation with its operands and results.
+  using Observer = std::function<void(mlir::Operation *, llvm::ArrayRef<Array> operands, llvm::ArrayRef<Array> results)>;
 
   explicit Interpreter(mlir::ModuleOp module) : module(module) {}
 

@@ -110,6 +110,7 @@ LogicalResult quern::passes::runPhases(ModuleOp module, const PassOptions &optio
         leaveOut(module, entry);
         after(entry.name, module, 0);
       } else if (started) {
+        options.before(entry.name);
         auto start = std::chrono::steady_clock::now();
         PassManager manager(module.getContext());
         manager.addPass(entry.create(options));

@@ -18,6 +18,8 @@ namespace quern::passes {
 struct PassOptions {
   PackingRule packing = [](int64_t, int64_t) { return 0; };
   Without without;
+  /// Called before each pass that runs, so that a crash can say where it was.
+  std::function<void(llvm::StringRef pass)> before = [](llvm::StringRef) {};
 };
 
 struct PassEntry {
@@ -41,6 +43,9 @@ llvm::ArrayRef<Phase> phases();
 
 /// True if `name` is a phase or a pass.
 bool isPhaseOrPass(llvm::StringRef name);
+
+/// "did you mean 'cse'? " if one of `known` is nearly `name`; else nothing.
+std::string didYouMean(llvm::StringRef name, llvm::ArrayRef<std::string> known);
 
 /// Called after each pass with its name and how long it took in seconds; `module` is its result.
 using AfterPass = llvm::function_ref<void(llvm::StringRef pass, mlir::ModuleOp module, double seconds)>;

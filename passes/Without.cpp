@@ -25,6 +25,15 @@ llvm::ArrayRef<Rule> quern::passes::rules() {
   return table;
 }
 
+std::string quern::passes::didYouMean(StringRef name, llvm::ArrayRef<std::string> known) {
+  const std::string *best = nullptr;
+  size_t gap = std::max<size_t>(2, name.size() / 4) + 1;
+  for (const std::string &one : known)
+    if (size_t distance = name.edit_distance(one); distance < gap)
+      gap = distance, best = &one;
+  return best ? "did you mean '" + *best + "'? " : "";
+}
+
 static bool isRule(StringRef name) {
   return llvm::any_of(rules(), [&](const Rule &rule) { return name == rule.name; });
 }
@@ -60,9 +69,11 @@ void Without::add(StringRef list) {
     const PassEntry *pass = findPass(name);
     if (pass && !pass->needed.empty())
       throw std::runtime_error("the pass '" + name.str() + "' cannot be left out: " + pass->needed);
-    if (!pass && !isRule(name))
-      throw std::runtime_error("no pass or rule is named '" + name.str() +
-                               "'; these can be left out: " + llvm::join(optionalNames(), ", "));
+    if (!pass && !isRule(name)) {
+      std::string meant = didYouMean(name, optionalNames());
+      throw std::runtime_error("no pass or rule is named '" + name.str() + "'; " + meant +
+                               (meant.empty() ? "these" : "These") + " can be left out: " + llvm::join(optionalNames(), ", "));
+    }
     names.insert(name.str());
   }
 }

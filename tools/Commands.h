@@ -18,6 +18,7 @@ int compileCommand(const Arguments &arguments);
 int runCommand(const Arguments &arguments);
 int interpretCommand(const Arguments &arguments);
 int gradcheckCommand(const Arguments &arguments);
+int bisectCommand(const Arguments &arguments);
 
 } // namespace quern::tools
 #endif

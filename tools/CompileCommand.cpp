@@ -2,6 +2,7 @@
 #include "codegen/Compiler.h"
 #include "codegen/EmbedFiles.h"
 #include "codegen/ExplainKernels.h"
+#include "tools/CrashReport.h"
 #include "tools/Remarks.h"
 #include "tools/SpecOptions.h"
 
@@ -26,7 +27,7 @@ struct CompileFlags {
   std::string output, emit = "exe", target = "native", schedules, cache, from, to, weights;
   int jobs = 0;
   std::vector<std::string> without;
-  bool quiet = false, embed = false, remarks = false;
+  bool quiet = false, embed = false, remarks = false, locations = false;
 
   void add(po::options_description &options) {
     addSpecOptions(options, spec);
@@ -41,6 +42,7 @@ struct CompileFlags {
         "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
         "compile-from", po::value(&from), "PHASE: where an .mlir file stands (a dump says it itself); or the FILE")(
         "compile-to", po::value(&to), "PHASE: stop there and write the module (as --emit mlir does at the end)")(
+        "locations", po::bool_switch(&locations), "with --compile-to: places in the spec, too")(
         "jobs,j", po::value(&jobs), "kernels compiled at the same time (default: all processors)")(
         "remarks", po::bool_switch(&remarks), "say on stderr what was and what was not done, at the spec's lines")(
         "quiet,q", po::bool_switch(&quiet), "say nothing when all is well");
@@ -51,17 +53,6 @@ struct CompileFlags {
 static int processors() {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
-static ScheduleTable scheduleTable(const std::string &path) {
-  ScheduleTable table = ScheduleTable::standard();
-  if (!path.empty()) {
-    auto text = llvm::MemoryBuffer::getFile(path);
-    if (!text)
-      throw std::runtime_error("cannot read " + path + ": " + text.getError().message());
-    table.add((*text)->getBuffer(), path);
-  }
-  return table;
 }
 
 /// Everything between a spec and `flags.output`. Returns the exit status.
@@ -76,8 +67,7 @@ static int compile(CompileFlags &flags) {
   static const std::map<std::string, Emit> forms = {
       {"exe", Emit::Executable}, {"obj", Emit::Object}, {"llvm", Emit::Llvm}, {"asm", Emit::Assembly}};
   if (!flags.to.empty()) {
-    if (!quern::passes::isPhaseOrPass(flags.to))
-      throw std::runtime_error("no phase or pass is named '" + flags.to + "'; see quern dump --list-passes");
+    checkGoal("resolved", flags.to);
     flags.emit = "mlir";
   }
   auto form = forms.find(flags.emit);
@@ -89,6 +79,9 @@ static int compile(CompileFlags &flags) {
     flags.spec.config = flags.weights;
   if (options.output.empty())
     options.output = fs::path(flags.spec.spec).stem().string() + (flags.emit == "exe" ? "" : "." + flags.emit);
+  fs::path folder = fs::path(options.output).parent_path(); // folders of objects are made
+  if ((flags.emit == "exe" || flags.emit == "mlir") && !folder.empty() && !fs::is_directory(folder))
+    throw std::runtime_error("-o " + options.output + ": there is no folder " + folder.string());
 
   mlir::MLIRContext context;
   if (flags.remarks)
@@ -97,14 +90,18 @@ static int compile(CompileFlags &flags) {
   if (!module)
     return 1;
   std::string from = startOf(flags.spec, flags.from);
+  if (!flags.to.empty())
+    checkGoal(from, flags.to);
   if (mlir::failed(quern::passes::runPhases(*module, passOptions(flags.target, flags.schedules, flags.without), from, flags.to)))
-    return 1;
+    return llvm::StringRef(flags.spec.spec).ends_with(".mlir") ? 1 : reportFault("failed"); // a module may be anybody's
   if (flags.remarks)
     explainKernels(*module);
   if (flags.emit == "mlir") {
     std::error_code code;
     llvm::raw_fd_ostream out(options.output, code);
-    out << dumpHeader(flags.to.empty() ? "planned" : flags.to) << *module << "\n";
+    out << dumpHeader(flags.to.empty() ? "planned" : flags.to);
+    module->print(out, flags.locations ? mlir::OpPrintingFlags().enableDebugInfo() : mlir::OpPrintingFlags());
+    out << "\n";
     out.close();
     if (code || out.has_error())
       throw std::runtime_error("cannot write " + options.output + ": " + (code ? code : out.error()).message());
@@ -116,6 +113,7 @@ static int compile(CompileFlags &flags) {
     if (terminal)
       std::cerr << "\rkernels " << done << " of " << all << std::flush;
   };
+  enterCodegen();
   CompileReport report = compileModule(*module, options);
   if (terminal)
     std::cerr << "\r\033[K";

@@ -30,21 +30,6 @@ static void listPasses() {
   }
 }
 
-/// How far the compiler is after a phase or pass: a phase is as far as its last pass, or the one before it.
-static int orderOf(llvm::StringRef name) {
-  int order = 0;
-  for (const Phase &phase : phases()) {
-    for (const PassEntry &pass : phase.passes) {
-      ++order;
-      if (pass.name == name)
-        return order;
-    }
-    if (phase.name == name)
-      return order;
-  }
-  return -1;
-}
-
 static int passesOf(llvm::StringRef name) {
   for (const Phase &phase : phases())
     if (phase.name == name)
@@ -177,14 +162,9 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   if (flags.after.empty())
     flags.after = flags.to.empty() ? from : flags.to;
   bool diff = !flags.diffA.empty(), all = flags.after == "all";
-  for (const std::string &name : {flags.after, flags.diffA, flags.diffB}) {
-    if (name.empty() || name == "all")
-      continue;
-    if (!isPhaseOrPass(name))
-      throw std::runtime_error("no phase or pass is named '" + name + "'; see quern dump --list-passes");
-    if (orderOf(name) < orderOf(from))
-      throw std::runtime_error("the module stands at '" + from + "' already, which is later than '" + name + "'");
-  }
+  for (const std::string &name : {flags.after, flags.diffA, flags.diffB})
+    if (!name.empty() && name != "all")
+      checkGoal(from, name);
   Lengths lengths = parseLengths(flags.sizes);
   std::optional<Lengths> given = flags.sizes.empty() ? std::nullopt : std::optional(lengths);
 

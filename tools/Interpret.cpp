@@ -235,20 +235,31 @@ LogicalResult Run::run() {
   });
   for (const auto &[symbol, value] : options.symbols)
     interpreter.bind(symbol, value);
+  if (options.observer)
+    interpreter.setObserver([&](Operation *op, ArrayRef<Array> operands, ArrayRef<Array> results) {
+      options.observer(op, operands, results, interpreter);
+    });
   for (func::FuncOp function : *functions)
     if (failed(runFunction(function)))
       return failure();
-  writeSafetensors(options.output, outputs);
+  if (options.results)
+    *options.results = made;
+  if (!options.output.empty())
+    writeSafetensors(options.output, outputs);
   return success();
 }
 
 } // namespace
 
 int quern::tools::interpretMain(ModuleOp module, const InterpretOptions &options) {
-  SpecDiagnostics diagnostics(module.getContext());
+  std::optional<SpecDiagnostics> diagnostics;
+  if (!options.quiet)
+    diagnostics.emplace(module.getContext());
   try {
     return failed(Run(module, options).run());
   } catch (const SafetensorsError &error) {
+    if (options.quiet)
+      throw std::runtime_error(error.what());
     llvm::errs() << "error: " << error.what() << "\n";
     return 1;
   }

@@ -2,8 +2,11 @@
 #ifndef QUERN_TOOLS_INTERPRET_H
 #define QUERN_TOOLS_INTERPRET_H
 
+#include "ir/Interpreter.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -13,8 +16,14 @@ struct InterpretOptions {
   std::string function; // empty: forward, or encode and then decode
   std::string weights;  // a safetensors file, a folder, or a sharded model's index; empty: a model without parameters
   std::string input;    // a safetensors file with the functions' inputs by name; empty: none
-  std::string output;   // receives the results by name: F64, I64 or BOOL
+  std::string output;   // receives the results by name: F64, I64 or BOOL; empty: nothing is written
   std::map<std::string, int64_t> symbols; // run-time lengths that follow from no input (`past`)
+  /// Called after each operation with its operands and its results; the interpreter knows the turn and all lengths.
+  std::function<void(mlir::Operation *, llvm::ArrayRef<ir::Array> operands, llvm::ArrayRef<ir::Array> results,
+                     const ir::Interpreter &)>
+      observer;
+  bool quiet = false; // errors go to the context's handlers as they are, those of files are thrown
+  std::map<std::string, ir::Array> *results = nullptr; // receives the results by name
 };
 
 /// Everything a `PROGRAM eval` does, in double precision. `decode` takes `memory` from `encode` unless the input has

@@ -9,7 +9,7 @@ using namespace quern::tools;
 int quern::tools::interpretCommand(const Arguments &arguments) {
   SpecOptions spec;
   InterpretOptions interpret;
-  std::string after = "resolved";
+  std::string after, start;
   std::vector<std::string> without;
   po::options_description options("options");
   addSpecOptions(options, spec);
@@ -19,21 +19,23 @@ int quern::tools::interpretCommand(const Arguments &arguments) {
       "input", po::value(&interpret.input), "safetensors file with the function's parameters by name")(
       "output", po::value(&interpret.output)->required(), "safetensors file for the results")(
       "function", po::value(&interpret.function), "default: forward, or encode and decode")(
-      "after", po::value(&after), "interpret the module after this pass or phase (default: resolved)");
+      "after", po::value(&after), "interpret the module after this pass or phase (default: where the module stands, resolved)")(
+      "compile-from", po::value(&start), "PHASE: where an .mlir file stands (a dump says it itself)");
   po::variables_map values;
   if (!parseOptions(arguments, "quern interpret SPEC --weights W --input IN --output OUT [options]", options, values))
     return 0;
-  if (spec.train) {
-    interpret.function = interpret.function.empty() ? "loss.grad" : interpret.function;
-    after = after == "resolved" ? "differentiated" : after;
-  }
-  if (!quern::passes::isPhaseOrPass(after))
-    throw std::runtime_error("no phase or pass is named '" + after + "'; see quern dump --list-passes");
+  std::string from = startOf(spec, start);
+  if (spec.train && interpret.function.empty())
+    interpret.function = "loss.grad";
+  if (after.empty())
+    after = spec.train && orderOf(from) < orderOf("differentiated") ? "differentiated" : from;
+  checkGoal(from, after);
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, spec);
   if (!module)
     return 1;
-  if (after != "resolved" && mlir::failed(quern::passes::runPhases(*module, passOptions("native", "", without), "resolved", after)))
+  if (orderOf(after) > orderOf(from) &&
+      mlir::failed(quern::passes::runPhases(*module, passOptions("native", "", without), from, after)))
     return 1;
   return interpretMain(*module, interpret);
 }

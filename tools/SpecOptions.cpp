@@ -4,6 +4,7 @@
 #include "codegen/Layouts.h"
 #include "frontend/Frontend.h"
 #include "ir/Dialect.h"
+#include "tools/CrashReport.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -43,6 +44,11 @@ bool quern::tools::parseOptions(const Arguments &arguments, const std::string &u
       return false;
     }
     po::notify(values);
+  } catch (const po::unknown_option &error) {
+    std::vector<std::string> names;
+    for (const auto &option : options.options())
+      names.push_back("--" + option->long_name());
+    throw std::runtime_error(std::string(error.what()) + "; " + passes::didYouMean(error.get_option_name(), names) + "--help lists all\nusage: " + usage);
   } catch (const po::error &error) {
     throw std::runtime_error(std::string(error.what()) + "\nusage: " + usage);
   }
@@ -77,13 +83,24 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
   if (llvm::StringRef(options.spec).ends_with(".mlir")) {
     if (!options.config.empty() || !options.settings.empty())
       throw std::runtime_error("--config and --set belong to a spec; " + options.spec + " has its config bound already");
-    return mlir::parseSourceFile<mlir::ModuleOp>(options.spec, &context);
+    auto text = llvm::MemoryBuffer::getFile(options.spec);
+    if (!text)
+      throw std::runtime_error("cannot read " + options.spec + ": " + text.getError().message());
+    keepInput(options.spec, (*text)->getBuffer().str(), "", {});
+    return mlir::parseSourceString<mlir::ModuleOp>((*text)->getBuffer(), &context, options.spec);
   }
   quern::frontend::Diagnostics diagnostics;
   quern::frontend::SpecInput input;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  if (readInput(options, input, diagnostics))
+  if (readInput(options, input, diagnostics)) {
+    Arguments words;
+    for (const std::string &setting : options.settings)
+      words.insert(words.end(), {"--set", setting});
+    if (options.train)
+      words.push_back("--train");
+    keepInput(options.spec, input.text, input.configText.value_or(""), words);
     module = quern::frontend::elaborate(context, input, diagnostics);
+  }
   diagnostics.print(std::cerr, useColour());
   return diagnostics.hasErrors() ? nullptr : std::move(module);
 }
@@ -123,24 +140,64 @@ std::string quern::tools::startOf(const SpecOptions &options, const std::string 
     }
   if (start.empty())
     return "resolved";
-  if (!passes::isPhaseOrPass(start))
-    throw std::runtime_error("no phase or pass is named '" + start + "'; see quern dump --list-passes");
+  checkGoal("resolved", start);
   return start;
+}
+
+int quern::tools::orderOf(llvm::StringRef name) {
+  int order = 0;
+  for (const passes::Phase &phase : passes::phases()) {
+    for (const passes::PassEntry &pass : phase.passes) {
+      ++order;
+      if (pass.name == name)
+        return order;
+    }
+    if (phase.name == name)
+      return order;
+  }
+  return -1;
+}
+
+void quern::tools::checkGoal(const std::string &from, const std::string &to) {
+  if (!passes::isPhaseOrPass(to)) {
+    std::vector<std::string> names;
+    for (const passes::Phase &phase : passes::phases()) {
+      names.push_back(phase.name);
+      for (const passes::PassEntry &pass : phase.passes)
+        names.push_back(pass.name);
+    }
+    throw std::runtime_error("no phase or pass is named '" + to + "'; " + passes::didYouMean(to, names) +
+                             "see quern dump --list-passes");
+  }
+  if (orderOf(to) < orderOf(from))
+    throw std::runtime_error("the module stands at '" + from + "' already, which is later than '" + to + "'");
+}
+
+quern::codegen::ScheduleTable quern::tools::scheduleTable(const std::string &path) {
+  codegen::ScheduleTable table = codegen::ScheduleTable::standard();
+  if (path.empty())
+    return table;
+  auto text = llvm::MemoryBuffer::getFile(path);
+  if (!text)
+    throw std::runtime_error("cannot read " + path + ": " + text.getError().message());
+  table.add((*text)->getBuffer(), path);
+  return table;
 }
 
 quern::passes::PassOptions quern::tools::passOptions(const std::string &target, const std::string &schedules,
                                                const std::vector<std::string> &without) {
   codegen::CpuTarget cpu = codegen::cpuTarget(target);
-  codegen::ScheduleTable table = codegen::ScheduleTable::standard();
-  if (!schedules.empty()) {
-    auto text = llvm::MemoryBuffer::getFile(schedules);
-    if (!text)
-      throw std::runtime_error("cannot read " + schedules + ": " + text.getError().message());
-    table.add((*text)->getBuffer(), schedules);
-  }
+  codegen::ScheduleTable table = scheduleTable(schedules);
   passes::PassOptions options;
   options.packing = [cpu, table](int64_t rows, int64_t inner) { return codegen::weightTile(rows, inner, table, cpu); };
-  for (const std::string &names : without)
+  Arguments words = {"--target", target};
+  if (!schedules.empty())
+    words.insert(words.end(), {"--schedules", schedules});
+  for (const std::string &names : without) {
     options.without.add(names);
+    words.insert(words.end(), {"--without", names});
+  }
+  keepOptions(words);
+  options.before = [](llvm::StringRef pass) { enterPass(pass.str()); };
   return options;
 }

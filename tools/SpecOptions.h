@@ -2,6 +2,7 @@
 #ifndef QUERN_TOOLS_SPEC_OPTIONS_H
 #define QUERN_TOOLS_SPEC_OPTIONS_H
 
+#include "codegen/Schedule.h"
 #include "frontend/Language.h"
 #include "passes/Phases.h"
 #include "tools/Commands.h"
@@ -49,6 +50,14 @@ std::string dumpHeader(const std::string &after);
 /// What passes must know of a target: its name as --target takes it, and a file of schedules (or an empty name).
 passes::PassOptions passOptions(const std::string &target, const std::string &schedules = "",
                                 const std::vector<std::string> &without = {});
+
+/// The built-in schedules, overridden by those of a file (or an empty name).
+codegen::ScheduleTable scheduleTable(const std::string &path);
+
+/// How far the compiler is after a phase or pass: a phase is as far as its last pass, or the one before it.
+int orderOf(llvm::StringRef name);
+/// Throws unless `to` is a phase or pass (with what it may have meant) and not earlier than `from`.
+void checkGoal(const std::string &from, const std::string &to);
 
 /// Adds --without: passes and rules that are left out.
 void addWithout(boost::program_options::options_description &options, std::vector<std::string> &without);

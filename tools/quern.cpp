@@ -1,9 +1,13 @@
 // quern: the compiler's command line. Finds the subcommand; each has a file of its own.
+#include "passes/Phases.h"
 #include "tools/Commands.h"
+#include "tools/CrashReport.h"
 
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <new>
+#include <stdexcept>
 
 using namespace quern::tools;
 
@@ -20,6 +24,7 @@ constexpr Command commands[] = {
     {"fmt", "lay out specs in the one way", fmtCommand},
     {"init", "a spec for a Hugging Face model's folder", initCommand},
     {"dump", "the IR after a pass or a phase", dumpCommand},
+    {"bisect", "the first pass, kernel or weight whose numbers differ, with layer, operation and line", bisectCommand},
     {"interpret", "evaluate a spec in double precision, without compiling", interpretCommand},
     {"gradcheck", "every parameter's gradient against differences of the loss", gradcheckCommand},
 };
@@ -37,16 +42,25 @@ int main(int argc, char **argv) {
     usage(words.empty() ? std::cerr : std::cout);
     return words.empty() ? 1 : 0;
   }
+  installCrashReport(words);
   for (const Command &command : commands)
     if (words[0] == command.name) {
       try {
         return command.run(Arguments(words.begin() + 1, words.end()));
+      } catch (const std::bad_alloc &) {
+        std::cerr << "quern " << command.name << ": there is not enough memory\n";
+        return 2;
+      } catch (const std::logic_error &error) { // no input may lead to one
+        return reportFault("failed (" + std::string(error.what()) + ")");
       } catch (const std::exception &error) {
         std::cerr << "quern " << command.name << ": " << error.what() << "\n";
         return 1;
       }
     }
-  std::cerr << "quern: unknown command '" << words[0] << "'\n\n";
+  std::vector<std::string> names;
+  for (const Command &command : commands)
+    names.push_back(command.name);
+  std::cerr << "quern: unknown command '" << words[0] << "'; " << quern::passes::didYouMean(words[0], names) << "these are known:\n\n";
   usage(std::cerr);
   return 1;
 }

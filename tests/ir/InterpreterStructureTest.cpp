@@ -331,7 +331,7 @@ TEST(Observer, SeesEveryResultInOrder) {
   Module m(withDefault);
   Interpreter interpreter(*m.module);
   std::vector<std::string> seen;
-  interpreter.setObserver([&](mlir::Operation *op, llvm::ArrayRef<Array> results) {
+  interpreter.setObserver([&](mlir::Operation *op, llvm::ArrayRef<Array>, llvm::ArrayRef<Array> results) {
     seen.push_back(op->getName().getStringRef().str() + " " + std::to_string(results.size()));
   });
   EXPECT_TRUE(succeeded(interpreter.run(m.function(), {{"x", reals({{"B", 1}, {"T", 1}}, {3})}})));
