@@ -101,7 +101,6 @@ static int compile(CompileFlags &flags) {
     llvm::raw_fd_ostream out(options.output, code);
     out << dumpHeader(flags.to.empty() ? "planned" : flags.to);
     module->print(out, flags.locations ? mlir::OpPrintingFlags().enableDebugInfo() : mlir::OpPrintingFlags());
-    out << "\n";
     out.close();
     if (code || out.has_error())
       throw std::runtime_error("cannot write " + options.output + ": " + (code ? code : out.error()).message());

@@ -176,9 +176,9 @@ Program::Inputs quern::passes::test::inputsFor(func::FuncOp function, int64_t ba
     NamedTensorType type = typeOf(function.getArgument(i));
     std::vector<NamedSize> dims;
     for (DimAttr dim : type.getDims()) {
-      int64_t size = dim == text.getDims().front()  ? batch
-                     : dim == text.getDims().back() ? time
-                                                    : dim.getStatic().value_or(length);
+      int64_t size = dim.getStatic().value_or(dim == text.getDims().front()  ? batch
+                                              : dim == text.getDims().back() ? time
+                                                                             : length);
       dims.push_back({dim.getName().str(), size});
     }
     std::string name = argumentName(function, i).str();

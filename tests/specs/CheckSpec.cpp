@@ -132,17 +132,26 @@ void Checker::makeSamples() {
         continue;
       sample.plain &= !defaultOf(function, i);
       NamedTensorType type = typeOf(function.getArgument(i));
-      std::vector<NamedSize> dims = {{type.getDims()[0].getName().str(), batch},
-                                     {type.getDims()[1].getName().str(), type.getDims()[1] == last ? length : other}};
+      DimAttr first = typeOf(function.getArgument(0)).getDims().front();
+      std::vector<NamedSize> dims;
+      for (DimAttr dim : type.getDims())
+        dims.push_back({dim.getName().str(), dim.getStatic().value_or(dim == last ? length : dim == first ? batch : other)});
+      int64_t inner = dims.empty() ? 1 : dims.back().size, count = countOf(dims);
+      if (type.isReal()) {
+        std::vector<double> numbers;
+        for (int64_t i = 0; i < count; ++i)
+          numbers.push_back(static_cast<float>((mix(i * 7 + name.size() * 1009) >> 11) * 0x1p-53 * 2 - 1));
+        inputs[name] = Array(dims, numbers);
+        continue;
+      }
       std::vector<int64_t> numbers;
-      for (int64_t b = 0; b < batch; ++b)
-        for (int64_t t = 0; t < dims[1].size; ++t) {
-          uint64_t random = mix(b * 131 + t * 7 + name.size() * 1009);
-          numbers.push_back(name == "mask"       ? random % 4 != 0
-                            : name == "segments" ? static_cast<int64_t>(random % 3)
-                            : name == "positions" ? (t + b) % spec.longest
-                                                  : static_cast<int64_t>(random % spec.vocabulary));
-        }
+      for (int64_t i = 0; i < count; ++i) {
+        uint64_t random = mix(i / inner * 131 + i % inner * 7 + name.size() * 1009);
+        numbers.push_back(name == "mask"       ? random % 4 != 0
+                          : name == "segments" ? static_cast<int64_t>(random % 2)
+                          : name == "positions" ? (i % inner + i / inner) % spec.longest
+                                                : static_cast<int64_t>(random % spec.vocabulary));
+      }
       inputs[name] = Array(type.getKind(), dims, numbers);
     }
     return inputs;
@@ -360,6 +369,10 @@ Outcome Checker::run() {
   quern::frontend::SpecInput input;
   input.name = "random.quern";
   input.text = spec.text;
+  if (!spec.config.empty())
+    input.configText = spec.config;
+  for (const std::string &setting : spec.settings)
+    input.settings.push_back(*quern::frontend::parseSetting(setting));
   quern::frontend::Diagnostics messages;
   reference = quern::frontend::elaborate(context, input, messages);
   if (!reference || messages.hasErrors()) {

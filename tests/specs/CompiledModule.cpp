@@ -13,6 +13,7 @@
 
 #include "llvm/Support/FileSystem.h"
 
+#include <algorithm>
 #include <dlfcn.h>
 #include <filesystem>
 
@@ -158,6 +159,7 @@ std::vector<std::vector<double>> CompiledModule::evaluateSteps(const std::string
     sizes[d.time] = length;
     sizes[d.past] = past;
     sizes[d.cap] = whole;
+    d.completeSizes(sizes, *std::max_element(lengths.begin(), lengths.end())); // rings have room for the longest piece
     std::vector<const runtime::Value *> arguments;
     for (const runtime::TensorInfo &input : info.inputs) {
       if (!given.count(input.name))

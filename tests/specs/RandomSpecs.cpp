@@ -2,7 +2,10 @@
 //
 //   quern_random_specs --from 1 --count 2000 --jobs 2 --keep FOLDER     writes each spec that differs to FOLDER
 //   quern_random_specs --print 17                                       the spec of seed 17
+//   quern_random_specs --pages all --jobs 2                             every page of examples/, with each pass and rule left out alone,
+//                                                                       with none and with all left out ($QUERN_SOURCE: the repository)
 //   quern_random_specs --one 17 [--without NAMES] [--file SPEC]         checks one (or another text with its choices)
+#include "tests/specs/CheckPages.h"
 #include "tests/specs/CheckSpec.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -14,6 +17,7 @@
 #include <iostream>
 #include <map>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +27,7 @@ namespace {
 
 struct Flags {
   long from = 1, count = 100, jobs = 1, one = -1, print = -1, seconds = 120;
-  std::string keep, cache, without = "random", file, target = "native";
+  std::string keep, cache, without = "random", pages, file, target = "native";
   bool interpret = false, small = false;
 };
 
@@ -32,9 +36,21 @@ const char *nameOf(Verdict verdict) {
   return names[static_cast<int>(verdict)];
 }
 
+/// What --pages names, and what is left out.
+std::vector<PageWay> matrix;
+
+std::string labelOf(long seed, const Flags &flags) {
+  return flags.pages.empty() ? "seed " + std::to_string(seed) : matrix[static_cast<size_t>(seed)].label();
+}
+
 /// The seed makes the spec and then all that is chosen for it.
 Outcome check(long seed, const Flags &flags, RandomSpec &spec) {
   Choices choices(static_cast<uint64_t>(seed));
+  if (!flags.pages.empty()) {
+    const PageWay &way = matrix[static_cast<size_t>(seed)];
+    spec = specOf(way.page);
+    return checkSpec(spec, choices, {flags.cache, way.without, flags.target, flags.small ? smallTiles : "", !flags.interpret});
+  }
   spec = makeSpec(choices);
   if (!flags.file.empty()) {
     std::ifstream file(flags.file);
@@ -66,7 +82,9 @@ Job begin(long seed, const Flags &flags) {
   pid_t process = fork();
   if (process == 0) {
     close(ends[0]);
-    alarm(static_cast<unsigned>(flags.seconds));
+    // Of this process alone: a machine that is busy, or stopped, is no finding.
+    rlimit limit{static_cast<rlim_t>(flags.seconds), static_cast<rlim_t>(flags.seconds)};
+    setrlimit(RLIMIT_CPU, &limit);
     RandomSpec spec;
     std::string line = describe(check(seed, flags, spec));
     for (char &c : line)
@@ -112,12 +130,12 @@ int runMany(const Flags &flags) {
       ++verdicts[verdict], ++done;
       steps += line.find("\tsteps\t") != std::string::npos;
       Choices choices(static_cast<uint64_t>(running[i].seed));
-      RandomSpec spec = makeSpec(choices);
-      refused += verdict == "same" && spec.causal && line.find("\twhole\t") != std::string::npos &&
+      RandomSpec spec = flags.pages.empty() ? makeSpec(choices) : RandomSpec{};
+      refused += flags.pages.empty() && verdict == "same" && spec.causal && line.find("\twhole\t") != std::string::npos &&
                  line.find("incremental") == std::string::npos;
       if (verdict != "same") {
-        std::cout << "seed " << running[i].seed << ": " << line << std::endl;
-        if (!flags.keep.empty())
+        std::cout << labelOf(running[i].seed, flags) << ": " << line << std::endl;
+        if (!flags.keep.empty() && flags.pages.empty())
           std::ofstream(flags.keep + "/" + std::to_string(running[i].seed) + ".quern") << spec.text;
       }
       running.erase(running.begin() + static_cast<long>(i));
@@ -137,7 +155,10 @@ int runMany(const Flags &flags) {
   std::cout << done << " specs in " << llvm::formatv("{0:f0} s", seconds.count()).str() << ":";
   for (const auto &[verdict, count] : verdicts)
     std::cout << " " << count << " " << verdict;
-  std::cout << "; " << steps << " compiled to steps, " << refused << " causal ones were not\n";
+  std::cout << "; " << steps << " compiled to steps";
+  if (flags.pages.empty())
+    std::cout << ", " << refused << " causal ones were not";
+  std::cout << "\n";
   verdicts.erase("same"), verdicts.erase("unstable");
   return verdicts.empty() ? 0 : 1;
 }
@@ -151,7 +172,7 @@ int main(int count, char **words) {
     auto next = [&] { return i + 1 < count ? words[++i] : throw std::runtime_error(word + " needs a value"); };
     std::map<std::string, long *> numbers = {{"--from", &flags.from}, {"--count", &flags.count}, {"--jobs", &flags.jobs},
                                              {"--one", &flags.one},   {"--print", &flags.print}, {"--seconds", &flags.seconds}};
-    std::map<std::string, std::string *> texts = {{"--keep", &flags.keep}, {"--cache-dir", &flags.cache}, {"--without", &flags.without}, {"--file", &flags.file},
+    std::map<std::string, std::string *> texts = {{"--keep", &flags.keep}, {"--cache-dir", &flags.cache}, {"--without", &flags.without}, {"--pages", &flags.pages}, {"--file", &flags.file},
                                                   {"--target", &flags.target}};
     if (numbers.count(word))
       *numbers[word] = std::stol(next());
@@ -162,7 +183,7 @@ int main(int count, char **words) {
     else if (word == "--interpret")
       flags.interpret = true;
     else {
-      std::cerr << "usage: quern_random_specs [--from SEED] [--count N] [--jobs N] [--keep FOLDER] [--cache-dir FOLDER]\n"
+      std::cerr << "usage: quern_random_specs [--from SEED] [--count N] [--jobs N] [--keep FOLDER] [--cache-dir FOLDER] [--pages all|NAME,...]\n"
                    "         [--without NAMES|random] [--target T] [--small-tiles] [--interpret] [--seconds N] | --print SEED | --one SEED [--file SPEC]\n";
       return 1;
     }
@@ -177,6 +198,10 @@ int main(int count, char **words) {
     Outcome outcome = check(flags.one, flags, spec);
     std::cout << describe(outcome) << "\n";
     return outcome.verdict == Verdict::Same || outcome.verdict == Verdict::Unstable ? 0 : 1;
+  }
+  if (!flags.pages.empty()) {
+    matrix = pageWays(flags.pages);
+    flags.from = 0, flags.count = static_cast<long>(matrix.size());
   }
   return runMany(flags);
 }

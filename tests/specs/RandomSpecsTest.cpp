@@ -1,8 +1,10 @@
 // A few random specs, the same ones in every run. `quern_random_specs` checks thousands (tests/README.md).
+#include "tests/specs/CheckPages.h"
 #include "tests/specs/CheckSpec.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 using namespace quern::test;
@@ -45,6 +47,43 @@ TEST(RandomSpecsOfTheInterpreter, AfterEveryPass) {
   }
   EXPECT_GT(causal, 30);
 }
+
+// Pages of examples/, compiled in other ways than the shipped one. `quern_random_specs --pages all` takes all pages in all ways.
+
+static void expectSame(const PageWay &way) {
+  Choices choices(uint64_t(1));
+  CheckOptions small = options("");
+  small.without = way.without;
+  Outcome outcome = checkSpec(specOf(way.page), choices, small);
+  EXPECT_EQ(outcome.verdict, Verdict::Same) << way.label() << ": " << outcome.stage << ": " << outcome.message;
+  EXPECT_GT(outcome.kernels, 0) << way.label();
+}
+
+class PagesCompiled : public testing::TestWithParam<const char *> {};
+
+TEST_P(PagesCompiled, WithEverythingLeftOut) {
+  std::vector<PageWay> ways = pageWays(GetParam());
+  ASSERT_GT(ways.size(), 10u);
+  expectSame(ways[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Pages, PagesCompiled, testing::Values("bert", "bloom", "gemma3", "linear_attention", "mixtral", "phi3_longrope", "sparse", "t5"),
+                         [](const auto &info) { return info.param; });
+
+class LlamaWithout : public testing::TestWithParam<std::string> {};
+
+TEST_P(LlamaWithout, Compiled) {
+  for (const PageWay &way : pageWays("llama"))
+    if (way.without == GetParam())
+      return expectSame(way);
+  FAIL() << GetParam() << " is not known";
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, LlamaWithout, testing::ValuesIn(quern::passes::optionalNames()), [](const auto &info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
 
 /// Rows that a kernel writes into a cache and another reads: with room for more, the second sequence lies further off.
 TEST(FoundByRandomSpecs, NewRowsInACacheWithRoom) {

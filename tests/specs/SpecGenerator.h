@@ -5,6 +5,7 @@
 #include "tests/specs/Choices.h"
 
 #include <string>
+#include <vector>
 
 namespace quern::test {
 
@@ -13,6 +14,8 @@ struct RandomSpec {
   bool causal = true;     ///< written so that no position needs a later one
   int64_t vocabulary = 0; ///< of `tokens`
   int64_t longest = 0;    ///< positions that its tables have
+  std::string config = "";                ///< config.json, for a page that is not random
+  std::vector<std::string> settings = {}; ///< NAME=VALUE
 };
 
 RandomSpec makeSpec(Choices &choices);

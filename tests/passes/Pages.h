@@ -1,0 +1,56 @@
+// Every page of examples/ in a small size: what all passes together, and each without the others, are tried on.
+#ifndef QUERN_TESTS_PASSES_PAGES_H
+#define QUERN_TESTS_PASSES_PAGES_H
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace quern::passes::test {
+
+struct SmallPage {
+  const char *name, *spec, *config; // config: a folder of tests/data
+  std::vector<std::string> settings;
+  int64_t vocabulary = 50; // tokens are smaller
+};
+inline void PrintTo(const SmallPage &page, std::ostream *out) { *out << page.name; }
+
+inline std::vector<SmallPage> smallPages() {
+  return {{"bert", "bert", "bert", {}},
+          {"bloom", "bloom", "bloom", {}},
+          {"cohere", "cohere", "cohere", {}},
+          {"distilbert", "distilbert", "distilbert", {}},
+          {"gemma", "gemma", "gemma", {}},
+          {"gemma3", "gemma3", "gemma3-text", {}},
+          {"gpt2", "gpt2", "gpt2", {}},
+          {"gpt_bigcode", "gpt_bigcode", "gpt-bigcode", {}},
+          {"gptj", "gptj", "gptj", {}},
+          {"linear_attention", "linear_attention", nullptr, {}},
+          {"llama", "llama", "llama", {}},
+          {"llama3", "llama", "llama3-rope-scaling", {}},
+          {"m2m100", "m2m100", "m2m100", {}},
+          {"manual_article", "manual/article", nullptr, {}, 3},
+          {"manual_attention", "manual/attention", nullptr, {}, 3},
+          {"manual_mini_transformer", "manual/mini_transformer", nullptr, {"vocab_size=50", "d_model=16", "n_heads=2", "d_ff=32"}},
+          {"mistral", "mistral", "mistral", {}},
+          {"mixtral", "mixtral", "mixtral", {}},
+          {"mpt", "mpt", "mpt", {}},
+          {"opt", "opt", "opt", {}},
+          {"opt350m", "opt", "opt-postln-proj", {}},
+          {"phi3", "phi3", "phi3", {}},
+          {"phi3_longrope", "phi3", "phi3-longrope", {}},
+          {"qwen2", "qwen2", "qwen2", {}},
+          {"sentence", "sentence", nullptr,
+           {"vocab_size=64", "hidden_size=16", "num_hidden_layers=2", "num_attention_heads=2", "intermediate_size=32",
+            "max_position_embeddings=32"}},
+          {"smollm3", "smollm3", "smollm3", {}},
+          {"sparse", "sparse", nullptr, {}},
+          {"stablelm", "stablelm", "stablelm", {}},
+          {"starcoder2", "starcoder2", "starcoder2", {}},
+          {"t5", "t5", "t5", {}},
+          {"translate", "translate", nullptr, {"vocab=64", "width=16", "inner=32", "heads=2", "layers=2"}}};
+}
+
+} // namespace quern::passes::test
+#endif
