@@ -132,7 +132,9 @@ static Json functionJson(const HostEntry &entry, ModuleOp module) {
   }
   Cost cost = costOf(function, module);
   auto fewRows = function->getAttrOfType<IntegerAttr>("quern.few_rows");
-  const char *role = name.contains(".default.") ? "default" : name.ends_with(".last") ? "step" : fewRows ? "few" : "eval";
+  const char *role = name.contains(".default.") ? "default" : name.ends_with(".last") ? "step" : fewRows ? "few"
+                     : name.ends_with(".ragged")   ? "ragged"
+                                                   : "eval";
   Json json = {{"name", name.str()},         {"role", role},
                {"inputs", inputs},           {"outputs", outputs},
                {"flops", cost.flops.str()},  {"bytes", cost.bytes.str()}};

@@ -4,6 +4,7 @@
 //   @forward        the same function over T new rows after `past` old ones (past = 0: full evaluation)
 //   @forward.last   for generation: optional inputs at their defaults, results for the last new row only
 //   @forward.step   the same for few rows, where another form reads less: only chosen experts (SinkGathers.cpp)
+//   @forward.ragged the same for rows that began at different times (IncrementalRagged.cpp)
 //   @forward.epoch  if what is remembered depends on T through comparisons: these; when an answer changes, past is redone
 //   quern.state     one for each cache and running sum, shared by all variants
 //
@@ -83,6 +84,9 @@ bool makeEpoch(func::FuncOp function, StringRef name, ArrayRef<Operation *> comp
 
 struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(IncrementalPass)
+  explicit IncrementalPass(bool withRagged) : withRagged(withRagged) {}
+  bool withRagged;
+
   StringRef getArgument() const override { return "incremental"; }
   StringRef getDescription() const override { return "derive the step form, with caches, from the whole function"; }
 
@@ -107,6 +111,12 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
       step.setName(base + ".step");
       step->setAttr(fewRows, OpBuilder(step).getI64IntegerAttr(rows));
     }
+    func::FuncOp ragged;
+    if (withRagged) {
+      ragged = cast<func::FuncOp>(OpBuilder(last).clone(*last));
+      ragged->moveAfter(step ? step : last);
+      ragged.setName(base + ".ragged");
+    }
     auto keep = [&](func::FuncOp from) { // what is true of the function, whatever form it has
       for (StringRef attr : {"quern.limits", "quern.recompute"})
         if (Attribute value = from->getAttr(attr))
@@ -115,6 +125,8 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     if (std::string refusal = extend(last, base, states, /*lastRow=*/true); !refusal.empty()) {
       keep(last);
       last.erase();
+      if (ragged)
+        ragged.erase();
       if (step)
         step.erase();
       function->setAttr("quern.refusal", StringAttr::get(&getContext(), refusal));
@@ -122,6 +134,8 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     }
     if (step && !extend(step, base, states, /*lastRow=*/true).empty())
       llvm_unreachable("as causal as the form for many rows");
+    if (ragged && !extend(ragged, base, states, /*lastRow=*/true, /*isRagged=*/true).empty())
+      ragged.erase();
     // With a mask or positions from outside the function may still look ahead; then it is only evaluated as a whole.
     auto whole = cast<func::FuncOp>(OpBuilder(function).clone(*function));
     if (!extend(whole, base, states, /*lastRow=*/false).empty()) {
@@ -137,7 +151,7 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
   }
 
   /// Rewrites to the step form; or gives the reason why that cannot be, and leaves a function of no use.
-  std::string extend(func::FuncOp function, StringRef base, StateTable &states, bool lastRow) {
+  std::string extend(func::FuncOp function, StringRef base, StateTable &states, bool lastRow, bool isRagged = false) {
     DimAttr time = timeDimension(function);
     sinkRenames(function, time);
     TimeAnalysis analysis(function);
@@ -161,6 +175,8 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     if (lastRow)
       keepLastRow(function, time);
     countFromPast(function, time);
+    if (isRagged && !makeRagged(function, time))
+      return "what is made from positions is carried or remembered for all rows at once";
     makeRings(function, time);
     markOnce(function, time);
     return "";
@@ -169,4 +185,6 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createIncrementalPass() { return std::make_unique<IncrementalPass>(); }
+std::unique_ptr<Pass> quern::passes::createIncrementalPass(bool ragged) {
+  return std::make_unique<IncrementalPass>(ragged);
+}

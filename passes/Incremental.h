@@ -71,6 +71,10 @@ void makeStep(mlir::func::FuncOp function, const TimeAnalysis &analysis, MemoryP
 /// T becomes the number of new rows and its twins `past + T` (IncrementalStep.cpp).
 void countFromPast(mlir::func::FuncOp function, ir::DimAttr time);
 
+/// Lets rows of the batch begin at different times (IncrementalRagged.cpp). False if that cannot be; the function is then
+/// of no use.
+bool makeRagged(mlir::func::FuncOp function, ir::DimAttr time);
+
 /// Cuts the results to the last new row, as early as possible (IncrementalLast.cpp).
 void keepLastRow(mlir::func::FuncOp function, ir::DimAttr time);
 

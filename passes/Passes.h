@@ -17,8 +17,9 @@ namespace quern::passes {
 /// Folds the turns of a loop, one `quern.repeat` each, into loops (RollRepeats.cpp).
 std::unique_ptr<mlir::Pass> createRollRepeatsPass();
 
-/// Turns causal functions into their step form with caches, and adds `.last` and `.epoch` (Incremental.cpp).
-std::unique_ptr<mlir::Pass> createIncrementalPass();
+/// Turns causal functions into their step form with caches, and adds `.last`, `.epoch` and, where asked, `.ragged`
+/// (Incremental.cpp).
+std::unique_ptr<mlir::Pass> createIncrementalPass(bool ragged = true);
 
 /// Computes only the experts that are chosen: everywhere, or in functions for few rows (SinkGathers.cpp).
 std::unique_ptr<mlir::Pass> createSinkGathersPass(bool everywhere = false);

@@ -20,6 +20,7 @@ llvm::ArrayRef<Rule> quern::passes::rules() {
       {"fuse-prologues", "outline-kernels", "a norm that one contraction reads is made in its kernel"},
       {"fuse-norms", "outline-kernels", "a reduction is part of the kernel that uses its result"},
       {"fuse-elementwise", "outline-kernels", "neighbouring elementwise operations are one kernel"},
+      {"ragged-rows", "incremental", "rows of a batch may begin at different times: one more function of a program"},
       {"pack-weights", "outline-kernels", "weights of contractions lie in tiles of rows"},
   };
   return table;

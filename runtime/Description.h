@@ -30,7 +30,7 @@ struct TensorInfo {
 
 struct FunctionInfo {
   std::string name;
-  std::string role; // "eval", "step", "few", "default"
+  std::string role; // "eval", "step", "few", "ragged", "default"
   int64_t fewRows = 0; // of role "few": serves calls of at most this many rows
   std::vector<TensorInfo> inputs, outputs;
   std::optional<SizeExpr> flops; // of its contractions, in one call

@@ -1,6 +1,7 @@
 // `generate`: takes a prompt (text or token numbers). Gives: its continuation, as it is written, or one line of JSON.
 #include "runtime/Commands.h"
 #include "runtime/Error.h"
+#include "runtime/GenerateOptions.h"
 #include "runtime/Generator.h"
 #include "runtime/Sampler.h"
 #include "runtime/Terminal.h"
@@ -19,7 +20,7 @@ namespace {
 const std::vector<Options::Known> known = {
     {"--weights", "PATH", "a .safetensors file, an index of shards, or a folder with one"},
     {"--tokenizer", "FILE", "tokenizer.json; else the one beside the weights"},
-    {"-p", "TEXT", "the prompt"},
+    {"-p", "TEXT", "the prompt; several: continued together, each as if it were alone"},
     {"-f", "FILE", "the prompt from a file (neither: from standard input)"},
     {"--tokens", "1,2,3", "the prompt as token numbers; exactly n new ones follow"},
     {"-n", "N", "new tokens at most (128)"},
@@ -35,33 +36,6 @@ const std::vector<Options::Known> known = {
     {"--threads", "N", "threads (all that this process may use)"},
     {"--json", nullptr, "one line: {\"tokens\": [new ones], \"text\": \"...\"}"},
     {"--help", nullptr, "this"}};
-
-/// The numbers of a field of config.json that is a number or a list of them.
-std::set<int> idsOf(const nlohmann::json &config, const char *name) {
-  std::set<int> ids;
-  auto field = config.find(name);
-  if (field == config.end())
-    return ids;
-  for (const nlohmann::json &value : field->is_array() ? *field : nlohmann::json::array({*field}))
-    if (value.is_number_integer())
-      ids.insert(value.get<int>());
-  return ids;
-}
-
-/// The length that config.json states, by its usual names; 0 if it states none.
-int64_t statedContext(const nlohmann::json &config) {
-  for (const char *name : {"max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"})
-    if (auto field = config.find(name); field != config.end() && field->is_number_integer())
-      return field->get<int64_t>();
-  return 0;
-}
-
-void checkTokens(const std::vector<int> &tokens, int64_t bound) {
-  for (int token : tokens)
-    if (token < 0 || token >= bound)
-      throw UserError(format("the token %d is unknown: the model's vocabulary has %lld, from 0 to %lld", token,
-                             static_cast<long long>(bound), static_cast<long long>(bound - 1)));
-}
 
 struct Prompt {
   std::string text;
@@ -89,17 +63,6 @@ Prompt readPrompt(const Options &options, const std::optional<Tokenizer> &tokeni
   return prompt;
 }
 
-SamplerOptions samplerOptions(const Options &options) {
-  SamplerOptions result;
-  bool chooses = options.has("--top-k") || options.has("--top-p") || options.has("--min-p");
-  result.temperature = options.number("--temp", chooses ? 1 : 0, 0, 1e6);
-  result.topK = options.integer("--top-k", 0, 0, INT32_MAX);
-  result.topP = options.number("--top-p", 1, 0, 1);
-  result.minP = options.number("--min-p", 0, 0, 1);
-  result.seed = uint64_t(options.integer("--seed", 0, INT64_MIN, INT64_MAX));
-  return result;
-}
-
 } // namespace
 
 int generateCommand(const Command &command) {
@@ -112,6 +75,8 @@ int generateCommand(const Command &command) {
   const Description &d = command.program.description;
   Generator::requireSteps(d); // before gigabytes of weights are touched
   ThreadPool::configure(int(options.integer("--threads", 0, 1, 1024)));
+  if (options.all("-p").size() > 1 || options.all("--tokens").size() > 1)
+    return generateMany(command, options);
   int64_t most = options.integer("-n", 128, 0, INT32_MAX);
   bool json = options.has("--json");
   SamplerOptions sampling = samplerOptions(options);

@@ -3,6 +3,7 @@
 #include "runtime/Session.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 namespace quern::runtime {
@@ -41,6 +42,12 @@ void copyInto(const uint8_t *from, const std::vector<int64_t> &small, uint8_t *t
   }
 }
 
+/// For tests: caches begin as NaN, so that reading what was never written shows.
+bool poisoned() {
+  static const bool is = std::getenv("QUERN_POISON") != nullptr;
+  return is;
+}
+
 int64_t count(const std::vector<int64_t> &shape) {
   int64_t result = 1;
   for (int64_t length : shape)
@@ -69,6 +76,9 @@ void Session::ensureStates(int number, const std::vector<int64_t> &sizes) {
       continue;
     size_t element = elementBytes(info.kind);
     Buffer memory(size_t(std::max<int64_t>(1, count(shape))) * element);
+    bool isCache = std::any_of(info.dims.begin(), info.dims.end(), [&](const SizeExpr &dim) { return d.isCapacity(dim); });
+    if (poisoned() && isCache && info.kind == Kind::Real)
+      std::memset(memory.data(), 0xff, memory.size()); // NaN, all of them
     if (onlyGrown && state.memory.data())
       copyInto(state.memory.data(), state.shape, memory.data(), shape, element);
     state.memory = std::move(memory);

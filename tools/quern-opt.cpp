@@ -20,7 +20,7 @@ int main(int argc, char **argv) {
   mlir::registerCSEPass();
   mlir::registerPass(quern::passes::createRollRepeatsPass);
   mlir::registerPass(quern::passes::createDifferentiatePass);
-  mlir::registerPass(quern::passes::createIncrementalPass);
+  mlir::registerPass([] { return quern::passes::createIncrementalPass(); });
   mlir::registerPass([] { return quern::passes::createSinkGathersPass(/*everywhere=*/true); });
   mlir::registerPass(quern::passes::createFlattenWeightsPass);
   // The rule that codegen brings depends on the machine, and tests must not.
