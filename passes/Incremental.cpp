@@ -3,7 +3,8 @@
 //
 //   @forward        the same function over T new rows after `past` old ones (past = 0: full evaluation)
 //   @forward.last   for generation: optional inputs at their defaults, results for the last new row only
-//   @forward.step   the same for few rows, where another form reads less: only chosen experts (SinkGathers.cpp)
+//   @forward.step   the same for few rows, where another form reads less: only chosen experts (SinkGathers.cpp), latents
+//                   instead of keys and values made of them (AbsorbProjections.cpp)
 //   @forward.ragged the same for rows that began at different times (IncrementalRagged.cpp)
 //   @forward.epoch  if what is remembered depends on T through comparisons: these; when an answer changes, past is redone
 //   quern.state     one for each cache and running sum, shared by all variants
@@ -84,8 +85,8 @@ bool makeEpoch(func::FuncOp function, StringRef name, ArrayRef<Operation *> comp
 
 struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(IncrementalPass)
-  explicit IncrementalPass(bool withRagged) : withRagged(withRagged) {}
-  bool withRagged;
+  IncrementalPass(bool withRagged, bool absorb) : withRagged(withRagged), absorb(absorb) {}
+  bool withRagged, absorb;
 
   StringRef getArgument() const override { return "incremental"; }
   StringRef getDescription() const override { return "derive the step form, with caches, from the whole function"; }
@@ -104,17 +105,14 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     inlineDefaults(last); // by its old name, with which the defaults' names begin
     last.setName(base + ".last");
     // For few rows other forms of the same function read less; what they remember is the same.
-    func::FuncOp step;
-    if (int64_t rows = rowsWhereSinkingPays(last)) {
-      step = cast<func::FuncOp>(OpBuilder(last).clone(*last));
-      step->moveAfter(last);
-      step.setName(base + ".step");
-      step->setAttr(fewRows, OpBuilder(step).getI64IntegerAttr(rows));
-    }
+    auto step = cast<func::FuncOp>(OpBuilder(last).clone(*last));
+    step->moveAfter(last);
+    step.setName(base + ".step");
+    int64_t rows = rowsWhereSinkingPays(last);
     func::FuncOp ragged;
     if (withRagged) {
       ragged = cast<func::FuncOp>(OpBuilder(last).clone(*last));
-      ragged->moveAfter(step ? step : last);
+      ragged->moveAfter(step);
       ragged.setName(base + ".ragged");
     }
     auto keep = [&](func::FuncOp from) { // what is true of the function, whatever form it has
@@ -122,18 +120,26 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
         if (Attribute value = from->getAttr(attr))
           function->setAttr(attr, value);
     };
-    if (std::string refusal = extend(last, base, states, /*lastRow=*/true); !refusal.empty()) {
+    int64_t absorbing = 0;
+    if (std::string refusal = extend(last, base, states, /*lastRow=*/true, /*isRagged=*/false, &absorbing); !refusal.empty()) {
       keep(last);
       last.erase();
       if (ragged)
         ragged.erase();
-      if (step)
-        step.erase();
+      step.erase();
       function->setAttr("quern.refusal", StringAttr::get(&getContext(), refusal));
       return;
     }
-    if (step && !extend(step, base, states, /*lastRow=*/true).empty())
+    if (rows && absorbing)
+      rows = std::min(rows, absorbing);
+    else
+      rows = std::max(rows, absorbing);
+    if (!rows)
+      step.erase();
+    else if (!extend(step, base, states, /*lastRow=*/true).empty())
       llvm_unreachable("as causal as the form for many rows");
+    else
+      step->setAttr(fewRows, OpBuilder(step).getI64IntegerAttr(rows));
     if (ragged && !extend(ragged, base, states, /*lastRow=*/true, /*isRagged=*/true).empty())
       ragged.erase();
     // With a mask or positions from outside the function may still look ahead; then it is only evaluated as a whole.
@@ -151,7 +157,8 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
   }
 
   /// Rewrites to the step form; or gives the reason why that cannot be, and leaves a function of no use.
-  std::string extend(func::FuncOp function, StringRef base, StateTable &states, bool lastRow, bool isRagged = false) {
+  std::string extend(func::FuncOp function, StringRef base, StateTable &states, bool lastRow, bool isRagged = false,
+                     int64_t *absorbing = nullptr) {
     DimAttr time = timeDimension(function);
     sinkRenames(function, time);
     TimeAnalysis analysis(function);
@@ -160,7 +167,9 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     if (!analysis.refusals().empty())
       return analysis.describeRefusals();
 
-    MemoryPlan plan(function, analysis);
+    MemoryPlan plan(function, analysis, absorb);
+    if (absorbing)
+      *absorbing = plan.rowsWhereAbsorbingPays();
     NumberUse numbers = numbersOf(function, analysis, plan);
     std::string epoch = (base + ".epoch").str();
     if (!numbers.raw && !numbers.comparisons.empty() && !getOperation().lookupSymbol(epoch))
@@ -185,6 +194,6 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createIncrementalPass(bool ragged) {
-  return std::make_unique<IncrementalPass>(ragged);
+std::unique_ptr<Pass> quern::passes::createIncrementalPass(bool ragged, bool absorb) {
+  return std::make_unique<IncrementalPass>(ragged, absorb);
 }

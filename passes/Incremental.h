@@ -53,16 +53,20 @@ private:
 /// can be made from again (IncrementalCut.cpp).
 class MemoryPlan {
 public:
-  MemoryPlan(mlir::func::FuncOp function, const TimeAnalysis &analysis);
+  /// `absorb`: projections of what is kept may be left to those who contract with them (AbsorbProjections.h).
+  MemoryPlan(mlir::func::FuncOp function, const TimeAnalysis &analysis, bool absorb);
   /// No text in it, and nothing that a loop carries: it can be made again along any label.
   bool isMadeFromPositions(mlir::Value value);
   bool isStored(mlir::Value value) const { return stored.contains(value); }
   llvm::ArrayRef<mlir::Value> values() const { return stored.getArrayRef(); }
+  /// Up to how many new rows projections are better absorbed than made again; 0: the plan counts on no absorption.
+  int64_t rowsWhereAbsorbingPays() const { return absorbingRows; }
 
 private:
   const TimeAnalysis &analysis;
   llvm::SetVector<mlir::Value> stored;
   llvm::DenseMap<mlir::Value, bool> fromPositions;
+  int64_t absorbingRows = 0;
   bool isBarrier(mlir::Value value);
 };
 

@@ -1,7 +1,9 @@
 // Takes: a causal function with its renames sunk. Gives: which values over T are kept between steps. What is needed at
 // old positions is the operand u of a `rename u, T -> S`: kept itself, or made again from something smaller that is kept
 // (keys before they are repeated over heads; a rotary part before it is joined to every head's key). A least cut decides:
-// a value kept costs its elements, a value made again costs its operations at every old position.
+// a value kept costs its elements, a value made again costs its operations at every old position; a projection that new
+// rows can absorb (AbsorbProjections.cpp) only what that adds.
+#include "passes/AbsorbProjections.h"
 #include "passes/Incremental.h"
 #include "passes/MinimumCut.h"
 
@@ -30,6 +32,8 @@ public:
         product *= dim.getStatic() ? static_cast<double>(*dim.getStatic()) : assumedLength;
     return product;
   }
+  static double asElements(double operations) { return std::max(operations, 0.0) / operationsPerNumber + 0.001; }
+  double absorbed(Value value, const Absorption &absorption) const { return asElements(absorption.added) * turns(value); }
   double kept(Value value) const { return elements(typeOf(value).getDims()) * turns(value); }
   /// Making the value again at one old position; never nothing, so that of equals the later value is kept.
   double again(Value value) const {
@@ -45,7 +49,7 @@ public:
             .Case<RenameOp, SplitOp, MergeOp, CutOp, ConcatOp, UnitOp, SqueezeOp, ExpandOp, PermuteOp>(
                 [](auto) { return 0.01; })
             .Default([&](Operation *) { return elements(all ? *all : SmallVector<DimAttr>()); });
-    return (operations / operationsPerNumber + 0.001) * turns(value);
+    return asElements(operations) * turns(value);
   }
 
 private:
@@ -53,8 +57,8 @@ private:
   DimAttr batch;
 
   static double turns(Value value) {
-    Operation *op = value.getDefiningOp();
-    return op ? std::max<double>(turnsAround(op), 1) : 1;
+    Operation *place = value.getDefiningOp() ? value.getDefiningOp() : &value.getParentBlock()->front();
+    return std::max<double>(turnsAround(place), 1);
   }
 };
 
@@ -84,7 +88,7 @@ bool MemoryPlan::isBarrier(Value value) {
   return otherTimes(value) || llvm::any_of(op->getOperands(), otherTimes);
 }
 
-MemoryPlan::MemoryPlan(func::FuncOp function, const TimeAnalysis &analysis) : analysis(analysis) {
+MemoryPlan::MemoryPlan(func::FuncOp function, const TimeAnalysis &analysis, bool absorb) : analysis(analysis) {
   llvm::SetVector<Value> region; // values over T from which what is needed can be made
   function.walk([&](RenameOp op) {
     if (llvm::is_contained(names(op.getFrom()), analysis.time()) && !isMadeFromPositions(op.getX()))
@@ -103,10 +107,24 @@ MemoryPlan::MemoryPlan(func::FuncOp function, const TimeAnalysis &analysis) : an
   llvm::DenseMap<Value, size_t> number;
   for (auto [i, value] : llvm::enumerate(region))
     number[value] = i;
-  Costs costs(analysis, typeOf(function.getArgument(0)).getDims().front());
+  DimAttr batch = typeOf(function.getArgument(0)).getDims().front();
+  Costs costs(analysis, batch);
+  llvm::DenseMap<Value, int64_t> absorbable; // up to how many rows
+  auto again = [&](Value value) {
+    double cost = costs.again(value);
+    auto contract = value.getDefiningOp<ContractOp>();
+    if (!absorb || !contract)
+      return cost;
+    std::optional<Absorption> absorption =
+        absorptionOf(contract, batch, [&](DimAttr dim) { return analysis.isTwin(dim); });
+    if (!absorption || costs.absorbed(value, *absorption) >= cost)
+      return cost;
+    absorbable[value] = absorption->rows();
+    return costs.absorbed(value, *absorption);
+  };
   for (auto [i, value] : llvm::enumerate(region)) {
     bool barrier = isBarrier(value);
-    cut.addEdge(source, 2 * i, barrier ? MinimumCut::unlimited : costs.again(value));
+    cut.addEdge(source, 2 * i, barrier ? MinimumCut::unlimited : again(value));
     cut.addEdge(2 * i, 2 * i + 1, costs.kept(value));
     if (i < needed)
       cut.addEdge(2 * i + 1, sink, MinimumCut::unlimited);
@@ -120,4 +138,7 @@ MemoryPlan::MemoryPlan(func::FuncOp function, const TimeAnalysis &analysis) : an
   for (auto [i, value] : llvm::enumerate(region))
     if (side[2 * i] && !side[2 * i + 1])
       stored.insert(value);
+  for (auto [value, rows] : absorbable)
+    if (!side[2 * number[value]])
+      absorbingRows = absorbingRows ? std::min(absorbingRows, rows) : rows;
 }

@@ -19,7 +19,12 @@ std::unique_ptr<mlir::Pass> createRollRepeatsPass();
 
 /// Turns causal functions into their step form with caches, and adds `.last`, `.epoch` and, where asked, `.ragged`
 /// (Incremental.cpp).
-std::unique_ptr<mlir::Pass> createIncrementalPass(bool ragged = true);
+/// `absorb`: it may remember latents that `createAbsorbProjectionsPass` makes cheap to look at.
+std::unique_ptr<mlir::Pass> createIncrementalPass(bool ragged = true, bool absorb = true);
+
+/// New rows meet what is remembered before its projection: everywhere, or in functions for few rows
+/// (AbsorbProjections.cpp).
+std::unique_ptr<mlir::Pass> createAbsorbProjectionsPass(bool everywhere = false);
 
 /// Computes only the experts that are chosen: everywhere, or in functions for few rows (SinkGathers.cpp).
 std::unique_ptr<mlir::Pass> createSinkGathersPass(bool everywhere = false);

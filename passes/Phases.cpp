@@ -35,7 +35,12 @@ ArrayRef<Phase> quern::passes::phases() {
        {}},
       {"incremental",
        "causal functions work on new rows and remember the others (KV caches); a model that looks ahead keeps the reason",
-       {{"incremental", "derive step forms and caches", [](const PassOptions &options) { return createIncrementalPass(!options.without.has("ragged-rows")); }},
+       {{"incremental", "derive step forms and caches",
+         [](const PassOptions &options) {
+           return createIncrementalPass(!options.without.has("ragged-rows"), !options.without.has("absorb-projections"));
+         }},
+        {"absorb-projections", "in functions for few rows meet what is remembered before its projection",
+         [](const PassOptions &) { return createAbsorbProjectionsPass(); }},
         {"sink-gathers", "in functions for few rows compute only the experts that are chosen",
          [](const PassOptions &) { return createSinkGathersPass(); }},
         {"canonicalize-steps", "fold what the step form made trivial",

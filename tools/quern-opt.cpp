@@ -22,6 +22,7 @@ int main(int argc, char **argv) {
   mlir::registerPass(quern::passes::createDifferentiatePass);
   mlir::registerPass([] { return quern::passes::createIncrementalPass(); });
   mlir::registerPass([] { return quern::passes::createSinkGathersPass(/*everywhere=*/true); });
+  mlir::registerPass([] { return quern::passes::createAbsorbProjectionsPass(/*everywhere=*/true); });
   mlir::registerPass(quern::passes::createFlattenWeightsPass);
   // The rule that codegen brings depends on the machine, and tests must not.
   auto tiles = [](int64_t rows, int64_t) { return int64_t(rows < 16 ? 0 : 8); };

@@ -16,7 +16,7 @@ class Batch(Case):
     def check(self, spec, folder, options):
         program = self.compile(spec, "--config", DATA / folder / "config.json", *options, name=f"{folder}{len(options)}")
         weights = DATA / folder / "model.safetensors"
-        prompts = [list(random_tokens(seed, 1, length, 90).row(0)) for seed, length in ((1, 7), (2, 1), (3, 13), (4, 7))]
+        prompts = [list(random_tokens(seed, 1, length, 90).row(0).data) for seed, length in ((1, 7), (2, 1), (3, 13), (4, 7))]
         texts = [",".join(map(str, prompt)) for prompt in prompts]
         together = run("env", "QUERN_POISON=1", program, "generate", "--weights", weights, "-n", 20, "--json", *[w for text in texts for w in ("--tokens", text)])
         made = [json.loads(line)["tokens"] for line in together.out.splitlines()]
@@ -30,7 +30,7 @@ class Batch(Case):
     def test_chunks_across_a_window(self):
         """A prompt that is read in two calls, the second while the ring is full, beside a short one."""
         program = self.compile("mistral", "--config", DATA / "mistral" / "config.json", name="long")
-        texts = [",".join(map(str, random_tokens(seed, 1, length, 90).row(0))) for seed, length in ((5, 700), (6, 3), (7, 515))]
+        texts = [",".join(map(str, random_tokens(seed, 1, length, 90).row(0).data)) for seed, length in ((5, 700), (6, 3), (7, 515))]
         options = ("--weights", DATA / "mistral" / "model.safetensors", "-n", 4, "--json", "--context", 2000)
         together = run("env", "QUERN_POISON=1", program, "generate", *options, *[w for text in texts for w in ("--tokens", text)])
         for text, made in zip(texts, together.out.splitlines()):

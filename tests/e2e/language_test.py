@@ -3,7 +3,7 @@ import json
 import random
 import unittest
 
-from harness import ROOT, Case, ints, random_tensor, random_tokens, relative_error, write_safetensors
+from harness import ROOT, Case, ints, random_tensor, random_tokens, relative_error, run, write_safetensors
 
 WIDTH, INNER, WORDS = 32, 64, 64
 
@@ -79,6 +79,25 @@ def heads():
     return shapes
 
 
+def deepseek():
+    """Keys and values made of one latent, which is what is remembered; experts in groups."""
+    def gated(layer, inner):
+        return {f"{layer}gate_proj.weight": [inner, WIDTH], f"{layer}up_proj.weight": [inner, WIDTH], f"{layer}down_proj.weight": [WIDTH, inner]}
+    shapes = {"model.embed_tokens.weight": [WORDS, WIDTH], "model.norm.weight": [WIDTH], "lm_head.weight": [WORDS, WIDTH]}
+    for i in range(3):
+        layer = f"model.layers.{i}."
+        shapes |= {layer + "input_layernorm.weight": [WIDTH], layer + "post_attention_layernorm.weight": [WIDTH]}
+        for part, shape in (("q_proj", [48, WIDTH]), ("kv_a_proj_with_mqa", [20, WIDTH]), ("kv_a_layernorm", [16]), ("kv_b_proj", [64, 16]), ("o_proj", [WIDTH, 32])):
+            shapes[f"{layer}self_attn.{part}.weight"] = shape
+        if i == 0:
+            shapes |= gated(layer + "mlp.", 24)
+            continue
+        shapes |= {layer + "mlp.gate.weight": [8, WIDTH], layer + "mlp.gate.e_score_correction_bias": [8]} | gated(layer + "mlp.shared_experts.", 12)
+        for expert in range(8):
+            shapes |= gated(f"{layer}mlp.experts.{expert}.", 12)
+    return shapes
+
+
 class Examples(Case):
     def check(self, spec, shapes, *options):
         source = random.Random("weights")
@@ -97,6 +116,12 @@ class Examples(Case):
         written = self.generate(program, weights, prompt, 20)
         self.assertEqual(len(written), 20)
         self.assertEqual(self.generate(program, weights, prompt, 20, "--no-cache"), written)
+        if not pair:  # beside a shorter and a longer one
+            prompts = [list(random_tokens(seed, 1, length, WORDS).data) for seed, length in ((8, 2), (9, 11))]
+            several = [word for tokens in (prompts[0], prompt, prompts[1]) for word in ("--tokens", ",".join(map(str, tokens)))]
+            made = run(program, "generate", "--weights", weights, "-n", 20, "--temp", 0, "--json", *several).out.splitlines()
+            self.assertEqual([json.loads(line)["tokens"] for line in made],
+                             [self.generate(program, weights, prompts[0], 20), written, self.generate(program, weights, prompts[1], 20)])
         if not pair:  # each new token is the best by the full evaluation of what stands before it
             logits = self.evaluate(program, weights, {"tokens": ints([prompt + written])})["logits"].row(0)
             for i, token in enumerate(written):
@@ -111,6 +136,9 @@ class Examples(Case):
 
     def test_sinks_and_experts_in_one_tensor(self):
         self.check(ROOT / "tests" / "frontend" / "specs" / "gpt_oss.quern", gpt_oss())
+
+    def test_latents(self):
+        self.check(ROOT / "tests" / "frontend" / "specs" / "deepseek_v3.quern", deepseek())
 
     def test_unusual_algebra(self):
         self.check(ROOT / "tests" / "e2e" / "mixer.quern", mixer())
