@@ -8,6 +8,7 @@
 #include "runtime/CpuFeatures.h"
 #include "runtime/Error.h"
 #include "runtime/Generator.h"
+#include "runtime/HalideHooks.h"
 #include "runtime/Probe.h"
 #include "runtime/Terminal.h"
 #include "runtime/ThreadPool.h"
@@ -92,7 +93,8 @@ void print(const Json &result) {
   }
   const Json &memory = result["memory"];
   text += "memory   " + formatBytes(memory["planned_bytes"].get<double>()) + " planned, " +
-          formatBytes(memory["used_bytes"].get<double>()) + " used, beside the weights\n";
+          formatBytes(memory["used_bytes"].get<double>()) + " used, beside the weights; " +
+          formatBytes(memory["scratch_bytes"].get<double>()) + " scratch of kernels\n";
   writeOutput(text);
 }
 
@@ -209,7 +211,8 @@ int benchCommand(const Command &command) {
   std::vector<int64_t> largest = lengths(d, 0, reads);
   if (generates && d.cap >= 0)
     largest[size_t(d.cap)] = reads + writes;
-  result["memory"] = {{"planned_bytes", session.plannedBytes(reader, largest)}, {"used_bytes", session.touchedBytes()}};
+  d.completeSizes(largest, reads);
+  result["memory"] = {{"planned_bytes", session.plannedBytes(reader, largest)}, {"used_bytes", session.touchedBytes()}, {"scratch_bytes", scratchPeakBytes()}};
   if (options.has("--json"))
     writeOutput(result.dump() + "\n");
   else

@@ -6,6 +6,7 @@
 
 #include "runtime/ThreadPool.h"
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +16,15 @@ namespace {
 
 constexpr size_t blockAlignment = 128; // two cache lines; vectors need 64
 constexpr size_t cachedBlocks = 16, cachedBytes = size_t(64) << 20;
+
+/// Counted where the system is asked, not where a kept block serves again.
+std::atomic<uint64_t> scratchNow = 0, scratchPeak = 0;
+
+void countScratch(size_t bytes) {
+  uint64_t now = scratchNow.fetch_add(bytes) + bytes;
+  for (uint64_t peak = scratchPeak; peak < now && !scratchPeak.compare_exchange_weak(peak, now);)
+    ;
+}
 
 /// Stands in the 128 bytes before a block.
 struct Header {
@@ -33,7 +43,10 @@ struct ScratchCache {
   static Header &header(void *block) {
     return *reinterpret_cast<Header *>(static_cast<uint8_t *>(block) - blockAlignment);
   }
-  static void release(void *block) { std::free(static_cast<uint8_t *>(block) - blockAlignment); }
+  static void release(void *block) {
+    scratchNow -= header(block).capacity + 2 * blockAlignment;
+    std::free(static_cast<uint8_t *>(block) - blockAlignment);
+  }
 
   /// The smallest block that is large enough but not more than twice as large.
   void *take(size_t size) {
@@ -73,6 +86,8 @@ thread_local ScratchCache scratch;
 
 void useHalideHooks() {}
 
+uint64_t scratchPeakBytes() { return scratchPeak; }
+
 } // namespace quern::runtime
 
 using quern::runtime::ThreadPool;
@@ -100,6 +115,7 @@ void *halide_malloc(void *, size_t size) {
     return nullptr;
   void *block = static_cast<uint8_t *>(memory) + blockAlignment;
   ScratchCache::header(block).capacity = size;
+  countScratch(size + 2 * blockAlignment);
   return block;
 }
 

@@ -1,0 +1,40 @@
+"""Memory: the plan (`quern dump --stats`, one arena and what is remembered) is what a program then works in, within 5%.
+
+Kinds of memory that differ: keys and values, a ring, latents, running sums, chosen experts. Shapes that read much or write much."""
+import json
+import unittest
+
+from harness import DATA, EXAMPLES, QUERN, ROOT, Case, run
+
+PAGE = 4096
+PAGES = {
+    "llama": (EXAMPLES / "llama.quern", ("--config", DATA / "llama" / "config.json")),
+    # A ring has room for its window beside the longest call; bench reads once, so this room stays empty here.
+    "mistral": (EXAMPLES / "mistral.quern", ("--config", DATA / "mistral" / "config.json", "--set", "sliding_window=16")),
+    "mixtral": (EXAMPLES / "mixtral.quern", ("--config", DATA / "mixtral" / "config.json")),
+    "linear_attention": (EXAMPLES / "linear_attention.quern", ()),
+    "deepseek": (ROOT / "tests" / "frontend" / "specs" / "deepseek_v3.quern", ()),
+}
+SHAPES = ((1000, 8), (300, 300), (16, 900))
+
+
+class Memory(Case):
+    def check(self, spec, options):
+        program = self.compile(spec, *options)
+        for read, write in SHAPES:
+            used = json.loads(run(program, "bench", "-p", read, "-n", write, "--json").out)["memory"]
+            dumped = run(QUERN, "dump", spec, *options, "--after", "planned", "--stats", "--json",
+                         "--set-size", f"T={read},cap={read + write}").out
+            statistics = json.loads(dumped)["passes"][0]["statistics"]
+            (plan,) = [f["peak_at"] for f in statistics["functions"] if f["name"] == "forward.last"]
+            # Memory is counted in whole pages: half of one more or less for the arena and each state.
+            slack = PAGE * (1 + len(statistics["states"]))
+            self.assertLess(abs(used["used_bytes"] - plan), max(0.05 * plan, slack), (read, write, used, plan))
+            self.assertLess(abs(used["planned_bytes"] - plan), 0.05 * plan + slack, (read, write, used, plan))
+
+
+for name, (spec, options) in PAGES.items():
+    setattr(Memory, f"test_{name}", lambda self, spec=spec, options=options: self.check(spec, options))
+
+if __name__ == "__main__":
+    unittest.main()
