@@ -18,13 +18,13 @@ using Json = nlohmann::ordered_json;
 
 static void listPasses() {
   for (const Phase &phase : phases()) {
-    std::cout << phase.name << std::string(14 - phase.name.size(), ' ') << phase.meaning << "\n";
+    std::cout << phase.name << std::string(16 - phase.name.size(), ' ') << phase.meaning << "\n";
     for (const PassEntry &pass : phase.passes) {
-      std::cout << "    " << pass.name << std::string(22 - pass.name.size(), ' ') << pass.meaning
+      std::cout << "    " << pass.name << std::string(24 - pass.name.size(), ' ') << pass.meaning
                 << (pass.needed.empty() ? "" : " (cannot be left out)") << "\n";
       for (const Rule &rule : rules())
         if (pass.name == rule.pass)
-          std::cout << "      " << rule.name << std::string(20 - llvm::StringRef(rule.name).size(), ' ') << rule.meaning
+          std::cout << "      " << rule.name << std::string(22 - llvm::StringRef(rule.name).size(), ' ') << rule.meaning
                     << "\n";
     }
   }

@@ -72,6 +72,15 @@ class Remembered(Case):
         self.assertEqual(bytes_at("linear_attention", 100), bytes_at("linear_attention", 1000000))
         self.assertLess(bytes_at("gpt2", 100), bytes_at("gpt2", 1000))
 
+    def test_encoders_are_read_once(self):
+        """Keys and values of the source are made in a request's first call, and kept for as long as the source is."""
+        for spec in ("t5", "m2m100", "translate"):
+            text = run(QUERN, "dump", EXAMPLES / f"{spec}.quern", "--after", "planned", "--stats", "--json").out
+            (step,) = [f for f in json.loads(text)["passes"][-1]["statistics"]["functions"] if f["name"] == "decode.last"]
+            self.assertGreater(sum(loop["once"] for loop in step["loops"]), 0, spec)
+            self.assertTrue(any("S" in size for size in step["kept"]), f"{spec} keeps {step['kept']}")
+            self.assertTrue(all("T" not in size and "past" not in size for size in step["kept"]), f"{spec} keeps {step['kept']}")
+
     def test_longrope_redoes_a_row(self):
         """What is remembered changes when T > context does; a function tells, so that the past is run again."""
         self.assertIn("@forward.epoch", self.dump(*PAGES["phi3_mini_128k"][:2]))
