@@ -17,6 +17,9 @@ namespace quern::passes {
 /// Folds the turns of a loop, one `quern.repeat` each, into loops (RollRepeats.cpp).
 std::unique_ptr<mlir::Pass> createRollRepeatsPass();
 
+/// In a module to be trained adds the functions that update parameters (Optimizers.cpp).
+std::unique_ptr<mlir::Pass> createOptimizersPass();
+
 /// Turns causal functions into their step form with caches, and adds `.last`, `.epoch` and, where asked, `.ragged`
 /// (Incremental.cpp).
 /// `absorb`: it may remember latents that `createAbsorbProjectionsPass` makes cheap to look at.

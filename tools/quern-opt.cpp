@@ -20,6 +20,7 @@ int main(int argc, char **argv) {
   mlir::registerCSEPass();
   mlir::registerPass(quern::passes::createRollRepeatsPass);
   mlir::registerPass(quern::passes::createDifferentiatePass);
+  mlir::registerPass(quern::passes::createOptimizersPass);
   mlir::registerPass([] { return quern::passes::createIncrementalPass(); });
   mlir::registerPass([] { return quern::passes::createSinkGathersPass(/*everywhere=*/true); });
   mlir::registerPass([] { return quern::passes::createAbsorbProjectionsPass(/*everywhere=*/true); });
