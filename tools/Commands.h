@@ -19,6 +19,7 @@ int runCommand(const Arguments &arguments);
 int interpretCommand(const Arguments &arguments);
 int gradcheckCommand(const Arguments &arguments);
 int bisectCommand(const Arguments &arguments);
+int tokenizerCommand(const Arguments &arguments);
 
 } // namespace quern::tools
 #endif

@@ -27,6 +27,7 @@ constexpr Command commands[] = {
     {"bisect", "the first pass, kernel or weight whose numbers differ, with layer, operation and line", bisectCommand},
     {"interpret", "evaluate a spec in double precision, without compiling", interpretCommand},
     {"gradcheck", "every parameter's gradient against differences of the loss", gradcheckCommand},
+    {"tokenizer", "make a tokenizer from texts: quern tokenizer train", tokenizerCommand},
 };
 
 void usage(std::ostream &out) {
