@@ -32,8 +32,10 @@ constexpr Row commands[] = {{"generate", generateCommand, "continue a text"},
 /// All that this program has.
 std::vector<Row> rows() {
   std::vector<Row> all(std::begin(commands), std::end(commands));
-  if (&quern_training_commands)
+  if (&quern_training_commands) {
+    all.push_back({"train", quern_training_commands.train, "fit the parameters to texts"});
     all.push_back({"grad", quern_training_commands.grad, "the loss and the gradient of every parameter"});
+  }
   return all;
 }
 

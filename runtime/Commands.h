@@ -43,6 +43,7 @@ int infoCommand(const Command &command);
 /// What only programs compiled with --train have (runtime/training).
 struct TrainingCommands {
   int (*grad)(const Command &command);
+  int (*train)(const Command &command);
   int (*bench)(const Command &command, const Options &options);
 };
 int trainBenchCommand(const Command &command, const Options &options);

@@ -158,6 +158,14 @@ uint64_t Session::epoch(int number, const std::vector<int64_t> &sizes) const {
 
 void Session::call(int number, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
                    const std::vector<Value *> &outputs, bool first) {
+  std::vector<void *> pointers;
+  for (Value *output : outputs)
+    pointers.push_back(output->data.data());
+  callInto(number, sizes, inputs, pointers, first);
+}
+
+void Session::callInto(int number, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
+                       const std::vector<void *> &outputs, bool first) {
   const Description &d = program.description;
   const quern_entry &entry = program.table.entries[number];
   int64_t arenaBytes = entry.arenaBytes(sizes.data()), keptBytes = entry.keptBytes(sizes.data());
@@ -173,14 +181,12 @@ void Session::call(int number, const std::vector<int64_t> &sizes, const std::vec
     clearSums();
 
   std::vector<const void *> inputPointers;
-  std::vector<void *> outputPointers, statePointers;
+  std::vector<void *> statePointers;
   for (const Value *input : inputs)
     inputPointers.push_back(input->data.data());
-  for (Value *output : outputs)
-    outputPointers.push_back(output->data.data());
   for (const State &state : states)
     statePointers.push_back(state.memory.data());
-  quern_call call{sizes.data(),         inputPointers.data(), outputPointers.data(), weights.slots(),
+  quern_call call{sizes.data(),         inputPointers.data(), outputs.data(),        weights.slots(),
                   statePointers.data(), arena.data(),         first ? 1 : 0,         kept.data()};
   int32_t result = entry.run(&call);
   if (result == 0)
@@ -209,7 +215,7 @@ Value Session::defaultInput(int number, const TensorInfo &input, const std::vect
   return std::move(outputs[0]);
 }
 
-Values Session::evaluate(int number, const Values &given) {
+Session::Prepared Session::prepare(int number, const Values &given) {
   const FunctionInfo &function = program.description.functions[size_t(number)];
   std::string problems;
   for (const auto &[name, value] : given)
@@ -222,26 +228,35 @@ Values Session::evaluate(int number, const Values &given) {
   if (!problems.empty())
     throw UserError(problems + function.name + " takes " + describeInputs(program.description, function));
 
-  std::vector<int64_t> sizes = inferSizes(number, given);
-  checkShapes(number, given, sizes);
-  checkLimits(number, sizes);
-  Values defaults;
-  std::vector<const Value *> inputs;
+  Prepared ready;
+  ready.sizes = inferSizes(number, given);
+  checkShapes(number, given, ready.sizes);
+  checkLimits(number, ready.sizes);
   for (const TensorInfo &input : function.inputs) {
     auto found = given.find(input.name);
-    inputs.push_back(found != given.end() ? &found->second
-                                          : &(defaults[input.name] = defaultInput(number, input, sizes)));
+    ready.inputs.push_back(found != given.end() ? &found->second
+                                               : &(ready.defaults[input.name] = defaultInput(number, input, ready.sizes)));
   }
-  requireMemory(plannedBytes(number, sizes), "a text of this length");
-  std::vector<Value> outputs = makeOutputs(number, sizes);
-  std::vector<Value *> pointers;
+  requireMemory(plannedBytes(number, ready.sizes), "a text of this length");
+  return ready;
+}
+
+Values Session::evaluate(int number, const Values &given) {
+  Prepared ready = prepare(number, given);
+  std::vector<Value> outputs = makeOutputs(number, ready.sizes);
+  std::vector<void *> pointers;
   for (Value &output : outputs)
-    pointers.push_back(&output);
-  call(number, sizes, inputs, pointers, true);
+    pointers.push_back(output.data.data());
+  callInto(number, ready.sizes, ready.inputs, pointers, true);
   Values result;
   for (size_t i = 0; i < outputs.size(); ++i)
-    result[function.outputs[i].name] = std::move(outputs[i]);
+    result[program.description.functions[size_t(number)].outputs[i].name] = std::move(outputs[i]);
   return result;
+}
+
+void Session::evaluateInto(int number, const Values &given, const std::vector<void *> &outputs) {
+  Prepared ready = prepare(number, given);
+  callInto(number, ready.sizes, ready.inputs, outputs, true);
 }
 
 } // namespace quern::runtime

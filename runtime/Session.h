@@ -47,6 +47,8 @@ public:
   /// The whole function on whole texts: past = 0. Inputs by name; those left out take their defaults. Throws UserError
   /// for what is missing, unknown, of another shape, outside its range or longer than the model's tables.
   Values evaluate(int function, const Values &inputs);
+  /// The same, with the results at places of the caller's, in the order of the description.
+  void evaluateInto(int function, const Values &inputs, const std::vector<void *> &outputs);
 
   /// The lengths of all symbols as the inputs' shapes give them, 0 where none does; checked against each other.
   std::vector<int64_t> inferSizes(int function, const Values &inputs) const;
@@ -59,6 +61,8 @@ public:
   /// `first` begins a request. Throws UserError where one of the description's checks failed.
   void call(int function, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
             const std::vector<Value *> &outputs, bool first);
+  void callInto(int function, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
+                const std::vector<void *> &outputs, bool first);
   /// Results for `call`, of the shapes that `sizes` gives.
   std::vector<Value> makeOutputs(int function, const std::vector<int64_t> &sizes) const;
   /// The default of an input that was left out.
@@ -83,6 +87,12 @@ private:
   std::vector<State> states;
   Buffer arena, kept;
 
+  struct Prepared {
+    std::vector<int64_t> sizes;
+    Values defaults;
+    std::vector<const Value *> inputs;
+  };
+  Prepared prepare(int function, const Values &given);
   void clearSums();
   bool usesState(const StateInfo &state, int function) const;
   void checkShapes(int function, const Values &inputs, const std::vector<int64_t> &sizes) const;

@@ -70,8 +70,12 @@ public:
       progress.add(double(jobs[size_t(i)].count * jobs[size_t(i)].bytesEach));
     });
     for (int parameter : copied)
-      if (const StoredTensor *tensor = sources[size_t(parameter)])
+      if (const StoredTensor *tensor = sources[size_t(parameter)]; tensor && tensor->file)
         tensor->file->release(tensor->data, tensor->bytes);
+  }
+
+  void again() {
+    ThreadPool::instance().forEach(int(jobs.size()), [&](int i) { fill(jobs[size_t(i)]); });
   }
 
 private:
@@ -199,6 +203,28 @@ std::unique_ptr<Weights> Weights::load(const Description &description, Checkpoin
   Packer(*weights, description, matchParameters(description, weights->checkpoint), 0).run();
   return weights;
 }
+
+std::unique_ptr<Weights> Weights::over(const Description &description, const std::vector<const float *> &tensors) {
+  auto weights = std::make_unique<Weights>();
+  std::vector<const StoredTensor *> sources;
+  weights->changing.reserve(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const ParameterInfo &parameter = description.parameters[i];
+    weights->changing.push_back({Dtype::F32, parameter.shape, reinterpret_cast<const uint8_t *>(tensors[i]),
+                                 uint64_t(parameter.elements()) * 4, nullptr});
+    sources.push_back(&weights->changing.back());
+  }
+  weights->packer = std::make_unique<Packer>(*weights, description, std::move(sources), 0);
+  weights->packer->run();
+  return weights;
+}
+
+void Weights::update() {
+  packer->again();
+}
+
+Weights::Weights() = default;
+Weights::~Weights() = default;
 
 std::unique_ptr<Weights> Weights::random(const Description &description, uint64_t seed) {
   auto weights = std::make_unique<Weights>();

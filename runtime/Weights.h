@@ -24,6 +24,11 @@ class Weights {
 public:
   /// From a checkpoint, whose files stay mapped as long as this lives.
   static std::unique_ptr<Weights> load(const Description &description, Checkpoint checkpoint);
+  /// From dense f32 tensors in memory, one for each parameter, whose content may change: `update` follows. What kernels
+  /// want dense is used where it lies.
+  static std::unique_ptr<Weights> over(const Description &description, const std::vector<const float *> &tensors);
+  /// Packs anew what was packed, after the tensors changed.
+  void update();
   /// Random, by each parameter's `init`; the same for a seed on every machine.
   static std::unique_ptr<Weights> random(const Description &description, uint64_t seed);
 
@@ -34,6 +39,9 @@ public:
   /// Bytes of all slots' tensors, each once.
   uint64_t totalBytes() const { return bytes; }
 
+  Weights();
+  ~Weights();
+
 private:
   class Packer;
   Checkpoint checkpoint;
@@ -41,6 +49,8 @@ private:
   std::vector<std::vector<const void *>> turnPointers;
   std::vector<const void *const *> slotPointers;
   uint64_t bytes = 0;
+  std::vector<StoredTensor> changing; // what `over` was given
+  std::unique_ptr<Packer> packer;     // only where tensors change
 };
 
 /// One element of a random tensor: depends only on the seed, the parameter's number and the element's.

@@ -1,0 +1,316 @@
+// `train`: takes texts (or token numbers, or tensors) and settings. Gives: checkpoints of a model that fits them better,
+// a log in JSON lines, a report.
+//
+// Everything that a step depends on is in the checkpoint or follows from the step's number: a run that was killed and
+// resumed gives the numbers of one that was not, bit for bit.
+#include "runtime/Error.h"
+#include "runtime/Generator.h"
+#include "runtime/Probe.h"
+#include "runtime/Sampler.h"
+#include "runtime/Terminal.h"
+#include "runtime/ThreadPool.h"
+#include "runtime/tokenizer/Unicode.h"
+#include "runtime/training/Corpus.h"
+#include "runtime/training/Data.h"
+#include "runtime/training/Report.h"
+#include "runtime/training/RunFolder.h"
+#include "runtime/training/Settings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+
+namespace quern::runtime {
+
+namespace {
+
+using Json = nlohmann::json;
+
+volatile std::sig_atomic_t interrupted = 0;
+
+/// The first Ctrl-C asks for an orderly end, the second one is the system's.
+void onInterrupt(int signal) {
+  interrupted = signal;
+  std::signal(signal, SIG_DFL);
+}
+
+class Run {
+public:
+  Run(const Command &command, const Options &options, const std::vector<std::string> &arguments, TrainSettings settings)
+      : command(command), d(command.program.description), s(std::move(settings)), arguments(arguments),
+        folder(s.output, s.resume), trainer(command.program, s.optimizer, s.seed) {
+    loadParameters(options);
+    openData(options);
+  }
+  int train();
+
+private:
+  const Command &command;
+  const Description &d;
+  TrainSettings s;
+  std::vector<std::string> arguments;
+  RunFolder folder;
+  Trainer trainer;
+  TrainTokenizer tokenizer;
+  std::unique_ptr<Data> data, valid;
+  std::vector<int> prompt;
+  std::unique_ptr<RunLog> log;
+  TrainProgress progress;
+  double peak = 0, bestLoss = INFINITY;
+  uint64_t bestStep = 0;
+
+  void loadParameters(const Options &options);
+  void openData(const Options &options);
+  std::vector<int32_t> readTokens(const std::string &path, const std::string &text) const;
+  Json describeRun() const;
+  double step(uint64_t number);
+  double validationLoss(uint64_t batches);
+  void evaluate(bool last);
+  void sample();
+  void save(bool last);
+  void report();
+  [[noreturn]] void stopBroken(uint64_t number, const Values &inputs, const std::string &what);
+};
+
+void Run::loadParameters(const Options &options) {
+  std::string path = s.resume ? folder.newest() : options.text("--weights");
+  if (!path.empty())
+    trainer.load(Checkpoint::open(path));
+  if (!s.resume)
+    return;
+  std::string state = path + "/optimizer.safetensors";
+  trainer.restore(readSafetensors(MappedFile::open(state)), state);
+}
+
+std::vector<int32_t> Run::readTokens(const std::string &path, const std::string &text) const {
+  std::vector<int32_t> tokens = isTokenFile(path) ? readTokenFile(path) : encodeText(tokenizer, text, path);
+  const FunctionInfo &function = d.functions[size_t(trainer.training().function)];
+  if (function.inputs.at(0).below)
+    checkBound(tokens, *function.inputs[0].below, path);
+  return tokens;
+}
+
+void Run::openData(const Options &options) {
+  const FunctionInfo &function = d.functions[size_t(trainer.training().function)];
+  bool next = trainer.training().nextToken;
+  auto isTensors = [](const std::string &path) { return path.ends_with(".safetensors"); };
+  std::string file = !s.tokenizer.empty() ? s.tokenizer : command.findBeside(options, "tokenizer.json");
+  if (s.resume && fileExists(folder.newest() + "/tokenizer.json"))
+    file = folder.newest() + "/tokenizer.json";
+  if (!s.valid.empty() && isTensors(s.valid) != isTensors(s.data))
+    throw UserError("--data and --valid must both be .safetensors or both not");
+  if (isTensors(s.data)) {
+    data = makeExamples(s.data, d, function, next, s.seed);
+    if (!s.valid.empty())
+      valid = makeExamples(s.valid, d, function, next, std::nullopt);
+    if (!s.tokenizer.empty())
+      tokenizer = makeTokenizer(file, "");
+    return;
+  }
+  if (!next)
+    throw UserError("this model's loss takes " + describeInputs(d, function) +
+                    ", which a text alone does not give: --data needs a .safetensors file with them");
+  bool isText = !isTokenFile(s.data);
+  std::string text = isText ? repairUtf8(readFile(s.data, uint64_t(1) << 36)) : "";
+  if (isText || !file.empty())
+    tokenizer = makeTokenizer(file.empty() ? "chars" : file, text);
+  std::vector<int32_t> tokens = readTokens(s.data, text), validTokens;
+  if (!s.valid.empty()) {
+    validTokens = readTokens(s.valid, isTokenFile(s.valid) ? "" : repairUtf8(readFile(s.valid, uint64_t(1) << 36)));
+  } else if (s.split > 0) {
+    size_t from = size_t(double(tokens.size()) * (1 - s.split));
+    validTokens.assign(tokens.begin() + std::ptrdiff_t(from), tokens.end());
+    tokens.resize(from);
+  }
+  auto stream = [&](std::vector<int32_t> part, const std::string &name, std::optional<uint64_t> seed) {
+    if (int64_t(part.size()) <= s.length)
+      throw UserError(format("%s has %zu tokens, but a row takes %lld and the one after it (--length)", name.c_str(), part.size(),
+                             static_cast<long long>(s.length)));
+    return makeStream(std::move(part), function.inputs.at(0).name, s.length, seed);
+  };
+  if (tokenizer.tokenizer && !s.prompt.empty())
+    prompt = tokenizer.tokenizer->encode(s.prompt, false);
+  if (prompt.empty() && !tokens.empty())
+    prompt = {validTokens.empty() ? tokens[0] : validTokens[0]};
+  data = stream(std::move(tokens), s.data, s.seed);
+  if (!validTokens.empty())
+    valid = stream(std::move(validTokens), s.valid.empty() ? "the validation part of " + s.data : s.valid, std::nullopt);
+}
+
+Json Run::describeRun() const {
+  return {{"run", {{"model", d.model}, {"parameters", trainer.parameterCount()}, {"trained", trainer.trainedCount()},
+                   {"data", s.data}, {"holds", data->describe()}, {"passes", double(s.steps * s.accumulate) / data->batches(s.batch)},
+                   {"validation", valid ? valid->describe() : "none"}, {"steps", s.steps}, {"batch", s.batch},
+                   {"length", s.length}, {"accumulate", s.accumulate}, {"optimizer", s.optimizer.kind}, {"rate", s.rate},
+                   {"schedule", s.schedule}, {"warmup", s.warmup}, {"decay", s.optimizer.decay}, {"clip", s.optimizer.clip},
+                   {"seed", s.seed}, {"threads", ThreadPool::instance().threads()}, {"peak_flops", peak}}}};
+}
+
+/// What is needed to look into it stays in the folder.
+void Run::stopBroken(uint64_t number, const Values &inputs, const std::string &what) {
+  std::string place = folder.path() + "/broken-" + std::to_string(number);
+  std::vector<OutputTensor> stored;
+  for (const auto &[name, value] : inputs)
+    stored.push_back({name, value.kind == Kind::Real ? Dtype::F32 : value.kind == Kind::Int ? Dtype::I32 : Dtype::BOOL,
+                      value.shape, value.data.data()});
+  writeSafetensors(place + ".inputs.safetensors", stored);
+  writeSafetensors(place + ".model.safetensors", trainer.tensors());
+  log->write(Json{{"step", number}, {"broken", what}}.dump());
+  throw UserError(format("step %llu: ", static_cast<unsigned long long>(number)) + what +
+                  "; parameters and inputs of the step are in " + place + ".*, the last checkpoint is " +
+                  (folder.newest().empty() ? "not there yet" : folder.newest()));
+}
+
+/// One update; its mean loss.
+double Run::step(uint64_t number) {
+  double begin = now(), loss = 0, labels = 0, rate = s.rateAt(number);
+  Values inputs;
+  for (int64_t i = 0; i < s.accumulate; ++i) {
+    inputs = data->batch((number - 1) * uint64_t(s.accumulate) + uint64_t(i), s.batch);
+    double part = trainer.accumulate(inputs), count = countLabels(inputs);
+    if (!std::isfinite(part))
+      stopBroken(number, inputs, format("the loss is %f%s", part, trainer.brokenParameter().c_str()));
+    loss += part * count;
+    labels += count;
+  }
+  loss /= std::max(labels, 1.0);
+  Trainer::Step done = trainer.update(rate);
+  if (!done.broken.empty())
+    stopBroken(number, inputs, "the loss is finite, but the gradient of " + done.broken + " is not");
+  double seconds = now() - begin, speed = labels / seconds;
+  log->write(Json{{"step", number}, {"loss", loss}, {"grad_norm", done.norm}, {"rate", rate}, {"labels", labels},
+                  {"seconds", seconds}, {"utilisation", 6 * double(trainer.parameterCount()) * speed / peak}}.dump());
+  return loss;
+}
+
+double Run::validationLoss(uint64_t batches) {
+  double sum = 0, labels = 0;
+  for (uint64_t i = 0; i < batches && !interrupted; ++i) {
+    Values inputs = valid->batch(i, s.batch);
+    double count = countLabels(inputs);
+    sum += trainer.loss(inputs) * count;
+    labels += count;
+  }
+  return sum / std::max(labels, 1.0);
+}
+
+void Run::evaluate(bool last) {
+  if (!valid)
+    return;
+  uint64_t all = std::max<uint64_t>(1, uint64_t(valid->batches(s.batch)));
+  uint64_t batches = last ? all : std::min(all, uint64_t(s.evalBatches));
+  double loss = validationLoss(batches);
+  if (interrupted)
+    return;
+  log->write(Json{{"step", trainer.steps()}, {"valid_loss", loss}, {"perplexity", std::exp(loss)}, {"batches", batches}}.dump());
+  if (!s.quiet)
+    progress.say(format("step %llu: validation loss %.4f, perplexity %.2f%s", static_cast<unsigned long long>(trainer.steps()),
+                        loss, std::exp(loss), last ? " (all of it)" : ""));
+  if (loss < bestLoss) {
+    bestLoss = loss;
+    bestStep = trainer.steps();
+  }
+}
+
+void Run::sample() {
+  if (prompt.empty() || !tokenizer.tokenizer || d.findRole("step", "forward") < 0)
+    return;
+  Generator generator(trainer.session(), {true, int64_t(prompt.size()) + s.sampleTokens, 512});
+  Sampler sampler({0.8, 0, 1, 0, s.seed + trainer.steps()});
+  std::vector<int> text = prompt;
+  for (int64_t i = 0; i < s.sampleTokens && int64_t(text.size()) < generator.longest(); ++i) {
+    std::span<const float> logits = generator.next(text);
+    text.push_back(sampler.next(logits.data(), std::min(int64_t(logits.size()), generator.tokenBound())));
+  }
+  std::string written = tokenizer.tokenizer->decode(text, true);
+  log->write(Json{{"step", trainer.steps()}, {"sample", written}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+  if (!s.quiet)
+    progress.say("--- sample\n" + written + "\n---");
+}
+
+void Run::save(bool last) {
+  std::map<std::string, std::string> files = {{"config.json", d.fileConfig.dump(1) + "\n"},
+                                              {"train.json", Json{{"arguments", arguments}}.dump(1) + "\n"}};
+  if (!tokenizer.json.empty())
+    files["tokenizer.json"] = tokenizer.json;
+  try {
+    folder.save(trainer, files, size_t(s.keep), bestStep);
+  } catch (const UserError &error) { // a full disk may have room again at the next one
+    if (last)
+      throw;
+    progress.say(std::string("warning: no checkpoint: ") + error.what());
+  }
+}
+
+void Run::report() { writeReport(folder.path() + "/report.html", d.model, log->lines()); }
+
+int Run::train() {
+  log = std::make_unique<RunLog>(folder.path() + "/train.jsonl", trainer.steps());
+  peak = measureFlops();
+  for (const std::string &line : log->lines())
+    if (Json entry = Json::parse(line); entry.contains("valid_loss") && entry["valid_loss"].is_number() &&
+                                        entry["valid_loss"].get<double>() < bestLoss) {
+      bestLoss = entry["valid_loss"];
+      bestStep = entry["step"];
+    }
+  log->write(describeRun().dump());
+  progress.begin(uint64_t(s.steps), trainer.steps(), s.quiet);
+  std::signal(SIGINT, onInterrupt);
+  std::signal(SIGTERM, onInterrupt);
+  bool saved = false;
+  while (trainer.steps() < uint64_t(s.steps) && !interrupted) {
+    uint64_t number = trainer.steps() + 1;
+    double loss = step(number);
+    progress.step(number, loss, log->lines().back());
+    auto due = [&](int64_t every) { return every > 0 && number % uint64_t(every) == 0; };
+    bool last = number == uint64_t(s.steps);
+    double pause = now();
+    if (due(s.evalEvery) || last)
+      evaluate(last);
+    if (due(s.sampleEvery) || (last && s.sampleEvery))
+      sample();
+    saved = due(s.saveEvery) || last;
+    if (saved)
+      save(last);
+    if (due(s.evalEvery) || last)
+      report();
+    progress.paused(now() - pause);
+  }
+  if (interrupted && !saved) {
+    save(true);
+    report();
+  }
+  std::string newest = folder.newest();
+  progress.end();
+  if (interrupted)
+    printNote(format("stopped after step %llu; --resume goes on from %s", static_cast<unsigned long long>(trainer.steps()),
+                     newest.c_str()));
+  else
+    writeOutput(newest + "\n");
+  return interrupted ? 128 + interrupted : 0;
+}
+
+} // namespace
+
+int trainCommand(const Command &command) {
+  std::vector<std::string> arguments = command.arguments;
+  Options options("train", trainOptions());
+  options.parse(arguments);
+  if (options.has("--help")) {
+    writeOutput(options.usage("PROGRAM"));
+    return 0;
+  }
+  if (options.has("--resume") && options.has("--output")) { // the run's own options, then those of now
+    std::vector<std::string> stored = storedArguments(options.text("--output"));
+    stored.insert(stored.end(), arguments.begin(), arguments.end());
+    arguments = std::move(stored);
+    options = Options("train", trainOptions());
+    options.parse(arguments);
+  }
+  ThreadPool::configure(int(options.integer("--threads", 0, 1, 1024)));
+  arguments.erase(std::remove(arguments.begin(), arguments.end(), "--resume"), arguments.end());
+  return Run(command, options, arguments, readSettings(options, command.program)).train();
+}
+
+} // namespace quern::runtime

@@ -1,0 +1,118 @@
+// The state of a training run in memory, and its steps.
+#ifndef QUERN_RUNTIME_TRAINING_TRAINER_H
+#define QUERN_RUNTIME_TRAINING_TRAINER_H
+
+#include "runtime/training/Lora.h"
+#include "runtime/training/Training.h"
+
+#include <functional>
+
+namespace quern::runtime {
+
+struct OptimizerOptions {
+  std::string kind = "adamw"; ///< sgd, momentum, nesterov, adam, adamw: the program's functions update.*
+  double momentum = 0.9, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double decay = 0;
+  bool decayAll = false; ///< vectors (biases, norms) too
+  double clip = 0;       ///< of the gradient's length; 0: none
+  int64_t lora = 0;      ///< rank of adapters, which alone are trained; 0: the parameters themselves
+  double loraScale = 2;
+  /// Which parameters are trained (or have an adapter), by one of their names; empty: all (matrices of the layers).
+  std::function<bool(const std::string &name)> wanted;
+};
+
+/// Owns parameters (once, in f32), gradients and moments. All lie flat, in the order in which the gradient's results
+/// come, so that an update is one pass over memory whatever the tensors are.
+class Trainer {
+public:
+  /// Random parameters, by the spec's initialisers and the seed. Throws UserError where nothing is to be trained.
+  Trainer(const Program &program, const OptimizerOptions &options, uint64_t seed);
+
+  /// Parameters from a checkpoint. Throws UserError with all that does not fit.
+  void load(const Checkpoint &checkpoint);
+
+  /// The mean loss of these rows; its gradient is added, so that `update` sees that of the mean over all rows since the last.
+  double accumulate(const Values &inputs);
+  struct Step {
+    double norm = 0;    ///< of the gradient, before it is clipped
+    std::string broken; ///< a tensor whose gradient is not finite; nothing was changed then
+  };
+  Step update(double rate);
+  /// The loss alone.
+  double loss(const Values &inputs);
+
+  /// A session over the current parameters.
+  Session &session();
+  const Description &description() const { return program.description; }
+  const Training &training() const { return what; }
+  /// "; it was so in ...": a parameter that is not finite, or nothing.
+  std::string brokenParameter() const;
+  uint64_t steps() const { return count; }
+  int64_t parameterCount() const { return parameters; }
+  int64_t trainedCount() const { return trained; }
+
+  /// Parameters under the names of the checkpoint that they came from.
+  std::vector<OutputTensor> tensors() const;
+  /// Adapters alone ("NAME.lora_u", "NAME.lora_v"); the tensors above have them merged in.
+  std::vector<OutputTensor> adapterTensors() const;
+  /// Moments by tensor ("m.NAME") and the number of steps ("step"), adapters and what they were added to ("base.NAME"): with
+  /// `tensors` all that the next step depends on.
+  std::vector<OutputTensor> optimizerTensors() const;
+  /// The opposite of optimizerTensors. Throws UserError where `stored` is of another model or optimizer.
+  void restore(const std::map<std::string, StoredTensor> &stored, const std::string &path);
+
+private:
+  /// What the optimizer changes: a parameter, or one side of an adapter.
+  struct Variable {
+    std::string name;
+    size_t place;
+    std::vector<int64_t> shape;
+    size_t elements() const;
+  };
+  struct Adapter {
+    size_t parameter, u, v, base; // places in the flat memory; `base` in `bases`
+    LoraMatrix matrix;
+  };
+  struct Piece { // of the flat memory, short enough for the cache
+    size_t at, count;
+    bool decays;
+  };
+  const Program &program;
+  Training what;
+  OptimizerOptions options;
+  std::vector<std::string> names; // of each parameter, as stored
+  std::vector<size_t> places;     // of each parameter in the flat memory, in elements
+  std::vector<Variable> variables;
+  std::vector<Adapter> adapters;
+  size_t total = 0;
+  int64_t parameters = 0, trained = 0;
+  Buffer masters, gradients, accumulated, bases;
+  std::vector<Buffer> moments; // m and v, as far as the optimizer has them
+  std::vector<std::string> momentNames;
+  std::vector<Piece> pieces;
+  uint64_t count = 0;
+  double weight = 0;    // of the rows since the last update
+  bool several = false; // they came in several calls: their sum is in `accumulated`
+  bool stale = false;   // parameters have changed since they were packed
+  std::unique_ptr<Weights> weights;
+  std::unique_ptr<Session> memory;
+  std::vector<void *> outputs; // of the gradient's function
+  float lossValue = 0;
+
+  const Buffer &sum() const { return several ? accumulated : gradients; }
+  float *data(size_t parameter) { return masters.as<float>() + places[parameter]; }
+  void layOut();
+  void addAdapters(const std::vector<size_t> &candidates);
+  void cutPieces();
+  void takeBases();
+  void mergeAdapters();
+  std::string brokenGradient() const;
+  double squares();
+  void addGradients(double scale);
+  void forget() { weight = 0, several = false; }
+  struct Flat;
+  void forPieces(const Flat &function);
+};
+
+} // namespace quern::runtime
+#endif

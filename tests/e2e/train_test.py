@@ -1,0 +1,295 @@
+"""`PROGRAM train`: PyTorch's losses and weights, runs that are resumed, killed, or begun with bad options or data."""
+import json
+import math
+import os
+import pathlib
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from harness import DATA, QUERN, Case, Tensor, ints, read_safetensors, run, write_safetensors
+
+FIXTURE = DATA / "train-gpt2"
+SHAKESPEARE = DATA / "tinyshakespeare.txt"
+ADAMW = ["--rate", 3e-4, "--schedule", "constant", "--beta2", 0.95, "--decay", 0.1, "--clip", 1]
+TINY = ["--set", "n_layer=2", "--set", "n_embd=32", "--set", "n_head=2", "--set", "n_positions=32", "--set", "vocab_size=256"]
+
+
+def log(folder, key):
+    """The values of `key` by step."""
+    lines = [json.loads(line) for line in (folder / "train.jsonl").read_text().splitlines()]
+    return {line["step"]: line[key] for line in lines if key in line}
+
+
+class Fixture(Case):
+    """Twenty steps of AdamW beside PyTorch's (tests/data/README.md)."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.program = cls.compile("gpt2", "--train", "--config", FIXTURE / "config.json", name="gpt2")
+        # The data come as whole batches in order, under the name of the input.
+        batches = read_safetensors(FIXTURE / "data.safetensors")["batches"]
+        cls.data = cls.scratch / "batches.safetensors"
+        write_safetensors(cls.data, {"tokens": batches})
+
+    def train(self, name, steps, *options):
+        folder = self.scratch / name
+        run(self.program, "train", "--data", self.data, "--weights", FIXTURE / "model.safetensors", "--output", folder, "--steps", steps,
+            *ADAMW, *options)
+        return folder
+
+    def compare_weights(self, folder, expected):
+        got, want = read_safetensors(folder / "model.safetensors"), read_safetensors(FIXTURE / expected)
+        self.assertEqual(sorted(got), sorted(want))
+        for name, tensor in want.items():
+            width = tensor.shape[-1]
+            for i, (a, b) in enumerate(zip(got[name].data, tensor.data)):
+                key_bias = name.endswith("c_attn.bias") and width // 3 <= i < 2 * width // 3
+                self.assertLess(abs(a - b), 2e-5 if key_bias else 2e-6, f"{name}[{i}]")
+
+    def test_twenty_steps(self):
+        folder = self.train("twenty", 20)
+        losses, norms = log(folder, "loss"), log(folder, "grad_norm")
+        expected = read_safetensors(FIXTURE / "expected.safetensors")
+        for step, (loss, norm) in enumerate(zip(expected["loss"].data, expected["grad_norm"].data), 1):
+            self.assertLess(abs(losses[step] - loss), 1e-5, step)
+            self.assertLess(abs(norms[step] - norm), 1e-4, step)
+        self.compare_weights(folder / "checkpoint-20", "final.safetensors")
+        moments = read_safetensors(folder / "checkpoint-20" / "optimizer.safetensors")
+        for theirs, ours in {"exp_avg": "m", "exp_avg_sq": "v"}.items():
+            for name, tensor in expected.items():
+                if name.startswith(theirs + "."):
+                    got = moments[ours + name[len(theirs):]]
+                    largest = max(map(abs, tensor.data))
+                    self.assertLess(max(abs(a - b) for a, b in zip(got.data, tensor.data)), 1e-4 * largest, name)
+
+    def test_one_step(self):
+        self.compare_weights(self.train("one", 1) / "checkpoint-1", "step1.safetensors")
+
+    def test_other_settings(self):
+        expected = read_safetensors(FIXTURE / "expected.safetensors")
+        for name, options in {"without_clipping": ["--clip", 0], "without_decay": ["--decay", 0], "with_ten_times_decay": ["--decay", 1]}.items():
+            losses = log(self.train(name, 20, *options), "loss")
+            for step, loss in enumerate(expected["loss_f64_" + name].data, 1):
+                self.assertLess(abs(losses[step] - loss), 1e-5, (name, step))
+
+
+class Small(Case):
+    """A byte-level GPT-2 of 30,000 parameters on Shakespeare."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.program = cls.compile("gpt2", "--train", *TINY, name="gpt2")
+        cls.text = cls.scratch / "text.txt"
+        cls.text.write_text(SHAKESPEARE.read_text()[:20000])
+
+    def command(self, name, *options):
+        return [self.program, "train", "--data", self.text, "--tokenizer", "bytes", "--output", self.scratch / name, "--batch", 4, "--length", 16,
+                "--sample-every", 0, *options]
+
+    def train(self, name, *options, status=0, **more):
+        return run(*self.command(name, *options), status=status, **more)
+
+    def start(self, name, *options):
+        return subprocess.Popen([str(word) for word in self.command(name, *options)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def wait_for(self, condition, what):
+        end = time.time() + 120
+        while not condition():
+            self.assertLess(time.time(), end, f"still not: {what}")
+            time.sleep(0.002)
+
+    def checkpoints(self, name):
+        return sorted(int(path.name.split("-")[1]) for path in (self.scratch / name).glob("checkpoint-*") if not path.name.endswith(".tmp"))
+
+    def steps_logged(self, name):
+        path = self.scratch / name / "train.jsonl"
+        return sum('"loss"' in line for line in path.read_text().splitlines()) if path.exists() else 0
+
+
+class Runs(Small):
+    def test_loss_falls_and_everything_is_written(self):
+        self.train("fall", "--steps", 60, "--rate", 1e-2, "--eval-every", 20, "--sample-every", 30, "--sample-tokens", 10)
+        folder = self.scratch / "fall"
+        losses, valid = log(folder, "loss"), log(folder, "valid_loss")
+        self.assertLess(abs(losses[1] - math.log(256)), 0.2)
+        self.assertLess(losses[60], 3.5)
+        self.assertEqual(list(valid), [20, 40, 60])
+        self.assertLess(abs(math.exp(valid[60]) - log(folder, "perplexity")[60]), 1e-6 * math.exp(valid[60]))
+        self.assertEqual(len(log(folder, "sample")), 2)
+        page = (folder / "report.html").read_text()
+        self.assertGreaterEqual(page.count("<polyline"), 5)
+        self.assertIn("prefers-color-scheme: dark", page)
+        self.assertNotIn("http", page)
+        written = run(self.program, "generate", "--weights", folder / "checkpoint-60", "-p", "KING", "--temp", 0, "-n", 8).out
+        self.assertTrue(written.startswith("KING"))
+
+    def test_killed_and_resumed_is_bit_equal(self):
+        options = ["--steps", 40, "--save-every", 7, "--eval-every", 10, "--accumulate", 2]
+        self.train("whole", *options)
+        process = self.start("pieces", *options)
+        self.wait_for(lambda: self.checkpoints("pieces") or process.poll() is not None, "a checkpoint")
+        process.kill()
+        process.wait()
+        self.assertLess(self.checkpoints("pieces")[-1], 40)
+        run(self.program, "train", "--resume", "--output", self.scratch / "pieces")
+        for key in ("loss", "grad_norm", "rate", "valid_loss"):
+            self.assertEqual(log(self.scratch / "whole", key), log(self.scratch / "pieces", key))
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            self.assertEqual((self.scratch / "whole/checkpoint-40" / file).read_bytes(), (self.scratch / "pieces/checkpoint-40" / file).read_bytes())
+
+    def test_ctrl_c_saves(self):
+        process = self.start("stopped", "--steps", 100000)
+        self.wait_for(lambda: self.steps_logged("stopped") >= 3, "three steps")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=60), 128 + signal.SIGINT)
+        self.assertEqual(self.checkpoints("stopped"), [self.steps_logged("stopped")])
+
+    def test_accumulated_batches_are_one_large_batch(self):
+        self.train("large", "--steps", 5, "--batch", 8)
+        self.train("parts", "--steps", 5, "--batch", 2, "--accumulate", 4)
+        large, parts = (log(self.scratch / name, "loss") for name in ("large", "parts"))
+        for step, loss in large.items():
+            self.assertLess(abs(loss - parts[step]), 1e-5)
+
+    def test_every_optimizer_learns(self):
+        for name in ("adamw", "adam", "sgd", "momentum", "nesterov"):
+            self.train(name, "--steps", 40, "--optimizer", name, "--schedule", "linear", "--rate", 1e-2 if name.startswith("adam") else 0.3, "--clip", 0)
+            losses = log(self.scratch / name, "loss")
+            self.assertLess(losses[40], losses[1] - 0.5, name)
+
+    def test_some_parameters(self):
+        self.train("begin", "--steps", 1)
+        begin = self.scratch / "begin/checkpoint-1"
+        self.train("some", "--steps", 3, "--weights", begin, "--train-only", "*ln_f*", "--train-only", "*.1.mlp.*")
+        before, after = (read_safetensors(folder / "model.safetensors") for folder in (begin, self.scratch / "some/checkpoint-3"))
+        for name in before:
+            changes = "ln_f" in name or ".1.mlp." in name
+            self.assertEqual(before[name].data != after[name].data, changes, name)
+
+    def test_lora(self):
+        self.train("base", "--steps", 1)
+        base = self.scratch / "base/checkpoint-1"
+        self.train("lora", "--steps", 30, "--weights", base, "--lora", 2, "--lora-scale", 3, "--rate", 1e-2, "--save-every", 10)
+        losses = log(self.scratch / "lora", "loss")
+        self.assertLess(losses[30], losses[1] - 0.2)
+        before = read_safetensors(base / "model.safetensors")
+        after, adapter = (read_safetensors(self.scratch / "lora/checkpoint-30" / f"{file}.safetensors") for file in ("model", "adapter"))
+        for name, tensor in after.items():
+            if ".h." not in name or len(tensor.shape) < 2:
+                self.assertEqual(tensor.data, before[name].data, name)
+                continue
+            (rows, columns), u, v = tensor.shape, adapter[name + ".lora_u"], adapter[name + ".lora_v"]
+            self.assertEqual((u.shape, v.shape), ([rows, 2], [2, columns]))
+            for i in range(0, rows * columns, 37):
+                r, c = divmod(i, columns)
+                merged = before[name].data[i] + 3 * sum(u.data[2 * r + k] * v.data[columns * k + c] for k in range(2))
+                self.assertLess(abs(tensor.data[i] - merged), 1e-5, name)
+        # Resumed from the middle it ends the same.
+        shutil.copytree(self.scratch / "lora", self.scratch / "lora2")
+        shutil.rmtree(self.scratch / "lora2/checkpoint-30")
+        run(self.program, "train", "--resume", "--output", self.scratch / "lora2")
+        self.assertEqual(losses, log(self.scratch / "lora2", "loss"))
+
+    def test_own_tokenizer(self):
+        run(QUERN, "tokenizer", "train", self.text, "--vocabulary", 256, "-o", self.scratch / "tokenizer.json")
+        run(QUERN, "tokenizer", "train", self.text, "--vocabulary", 300, "--special", "<|end|>", "-o", self.scratch / "large.json")
+        vocabulary = json.loads((self.scratch / "large.json").read_text())["model"]["vocab"]
+        self.assertEqual((len(vocabulary), vocabulary["<|end|>"]), (300, 299))
+        self.train("own", "--steps", 2, "--tokenizer", self.scratch / "tokenizer.json")
+        self.assert_refused(self.train("large", "--tokenizer", self.scratch / "large.json", status=1), "vocabulary has only 256")
+
+
+class Saving(Small):
+    """Checkpoints of runs that are killed while they save at every step."""
+
+    def check_all(self, name):
+        for step in self.checkpoints(name):
+            folder = self.scratch / name / f"checkpoint-{step}"
+            model, state = (read_safetensors(folder / f"{file}.safetensors") for file in ("model", "optimizer"))
+            self.assertEqual(state["step"].data[0], step)
+            self.assertEqual(len(state), 2 * len(model) + 1)
+            json.loads((folder / "train.json").read_text())
+
+    def test_kills(self):
+        source = random.Random(5)
+        options = ["--steps", 100000, "--save-every", 1, "--eval-every", 100000]
+        process = self.start("killed", *options)
+        for _ in range(int(os.environ.get("QUERN_KILLS", "12"))):
+            before = self.checkpoints("killed") if (self.scratch / "killed").exists() else []
+            self.wait_for(lambda: (self.scratch / "killed").exists() and self.checkpoints("killed")[-1:] > before[-1:] or process.poll() is not None,
+                          "another checkpoint")
+            time.sleep(source.uniform(0, 0.1))
+            process.kill()
+            process.wait()
+            self.check_all("killed")
+            self.assertTrue(self.checkpoints("killed"))
+            process = subprocess.Popen([str(self.program), "train", "--resume", "--output", str(self.scratch / "killed")],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process.kill()
+        process.wait()
+
+    def test_full_disk(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+        finished = self.train("full", "--steps", 4, "--save-every", 2, status=1, preexec_fn=limit)
+        self.assert_refused(finished, "cannot write", "no checkpoint")
+        self.assertEqual(list((self.scratch / "full").glob("checkpoint-*")), [])
+
+
+class Refusals(Small):
+    def refused(self, *options, says):
+        name = f"refused-{len(list(self.scratch.iterdir()))}"
+        self.assert_refused(self.train(name, *options, status=1), *says)
+
+    def test_options(self):
+        self.refused("--optimizer", "adamv", says=["--optimizer", "did you mean adamw"])
+        self.refused("--schedule", "cos", says=["--schedule", "cosine"])
+        self.refused("--length", 33, says=["--length 33", "32 positions"])
+        self.refused("--steps", 0, says=["--steps"])
+        self.refused("--beta2", 1, says=["--beta2"])
+        self.refused("--train-only", "nothing*", says=["--train-only"])
+        self.refused("--lora", 0, says=["--lora"])
+        self.refused("--valid", self.text, "--valid-split", 0.1, says=["--valid-split"])
+        self.refused("--tokenizer", "words", says=["words", "bytes, chars"])
+        self.refused("--resume", says=["resume"])
+        self.assert_refused(run(self.program, "train", "--output", self.scratch / "x", status=1), "--data")
+        self.assert_refused(run(self.program, "train", "--data", self.text, status=1), "--output")
+
+    def test_a_folder_with_a_run(self):
+        self.train("twice", "--steps", 1)
+        self.assert_refused(self.train("twice", "--steps", 1, status=1), "--resume")
+
+    def test_data(self):
+        def file(name, content):
+            path = self.scratch / name
+            path.write_bytes(content)
+            return path
+        self.refused("--data", self.scratch / "absent", says=["absent"])
+        self.refused("--data", file("empty.txt", b""), says=["0 tokens"])
+        self.refused("--data", file("short.txt", b"ten bytes."), says=["tokens", "--length"])
+        self.refused("--data", file("odd.bin", b"abc"), says=["3 bytes"])
+        self.refused("--data", file("large.bin", b"\x00\x01" * 100), says=["token 0 is 256", "from 0 to 255"])
+        self.refused("--tokenizer", "chars", "--valid", file("other.txt", "Ω".encode() * 50), says=["character 0", "chars"])
+        broken = self.scratch / "broken.safetensors"
+        write_safetensors(broken, {"words": ints([[1, 2]])})
+        self.refused("--data", broken, says=["words", "tokens"])
+        write_safetensors(broken, {"tokens": Tensor("I64", [4], [1, 2, 3, 4])})
+        self.refused("--data", broken, says=["tokens", "[4]"])
+        broken.write_bytes(b"no tensors")
+        self.refused("--data", broken, says=["broken.safetensors"])
+
+    def test_a_broken_step_is_named(self):
+        finished = self.train("broken", "--steps", 50, "--optimizer", "sgd", "--rate", 1e20, "--clip", 0, status=1)
+        self.assert_refused(finished, "step ", "broken-")
+        self.assertTrue(list((self.scratch / "broken").glob("broken-*.inputs.safetensors")))
+
+
+if __name__ == "__main__":
+    unittest.main()
