@@ -27,7 +27,7 @@ using Json = nlohmann::json;
 const std::vector<Options::Known> known = {{"-p", "N", "tokens of the text to read (512)"},
                                            {"-n", "N", "tokens to write (128)"},
                                            {"--weights", "PATH", "real weights instead of random ones"},
-                                           {"--train", nullptr, "the gradient of the loss instead (compiled with --train)"},
+                                           {"--train", nullptr, "a step of training instead (compiled with --train)"},
                                            {"--batch", "N", "rows of -p tokens (64) for --train (4)"},
                                            {"--seed", "N", "of the random weights and tokens (0)"},
                                            {"--threads", "N", "threads (all that this process may use)"},

@@ -62,7 +62,7 @@ RunFolder::RunFolder(const std::string &path, bool resume) : folder(path) {
   if (!resume)
     makeFolder(folder);
   if (!isFolder(folder))
-    throw UserError(folder + " is no folder");
+    throw UserError(folder + (resume ? ": there is no run to resume" : " is no folder"));
   for (const std::string &name : entries(folder))
     if (name.starts_with(prefix) && name.ends_with(unfinished))
       removeFolder(folder + "/" + name);

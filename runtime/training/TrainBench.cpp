@@ -1,18 +1,16 @@
 // `bench --train`: takes a program compiled with --train, with random weights and tokens unless told. Gives: how fast it makes
-// the loss and all gradients, next to what the machine computes in registers.
+// the loss and all gradients, and updates the parameters (AdamW, clipped), next to what the machine computes in registers.
 //
 // What counts as work is 6 operations a parameter and token (Kaplan et al. 2020): what is computed again, attention's own
 // products and lookups count for nothing, so that no way of computing a step can flatter itself. The limit is measured right
 // before and right after, as a shared machine drifts.
-#include "runtime/Commands.h"
+#include "runtime/training/Trainer.h"
 
 #include "runtime/CpuFeatures.h"
 #include "runtime/Error.h"
 #include "runtime/Probe.h"
 #include "runtime/Terminal.h"
 #include "runtime/ThreadPool.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -35,46 +33,51 @@ static Value randomInput(const TensorInfo &input, const std::vector<int64_t> &si
 
 int trainBenchCommand(const Command &command, const Options &options) {
   const Description &d = command.program.description;
-  const char *text = command.program.table.description;
-  int number = nlohmann::json::parse(text, text + command.program.table.descriptionBytes).at("training").at("function");
-  const FunctionInfo &function = d.functions.at(size_t(number));
   uint64_t seed = uint64_t(options.integer("--seed", 0, INT64_MIN, INT64_MAX));
   int64_t rows = options.integer("--batch", 4, 1, INT32_MAX), length = options.integer("-p", 64, 1, INT32_MAX);
-  std::unique_ptr<Weights> weights = options.has("--weights") ? command.openWeights(options) : Weights::random(d, seed);
-  Session session(command.program, *weights);
+  OptimizerOptions optimizer;
+  optimizer.decay = 0.1;
+  optimizer.clip = 1;
+  Trainer trainer(command.program, optimizer, seed);
+  if (options.has("--weights"))
+    trainer.load(Checkpoint::open(options.text("--weights")));
+  int number = trainer.training().function;
+  const FunctionInfo &function = d.functions.at(size_t(number));
+  Session &session = trainer.session();
 
   std::vector<int64_t> sizes(d.symbols.size(), length);
   if (d.batch >= 0)
     sizes[size_t(d.batch)] = rows;
   if (d.past >= 0)
     sizes[size_t(d.past)] = 0;
-  session.checkLimits(number, sizes);
-  std::vector<Value> made;
+  Values inputs;
   for (const TensorInfo &input : function.inputs)
-    made.push_back(input.optional ? session.defaultInput(number, input, sizes) : randomInput(input, sizes, seed));
-  std::vector<Value> outputs = session.makeOutputs(number, sizes);
-  std::vector<const Value *> inputs;
-  std::vector<Value *> results;
-  for (const Value &value : made)
-    inputs.push_back(&value);
-  for (Value &value : outputs)
-    results.push_back(&value);
-  double parameters = 0, tokens = double(rows) * double(length);
-  for (const ParameterInfo &parameter : d.parameters)
-    parameters += double(parameter.elements());
-
-  auto once = [&] { session.call(number, sizes, inputs, results, true); };
-  once(); // touches all memory
-  double before = measureFlops();
-  std::vector<double> samples;
-  for (double begin = now(); samples.size() < 3 || (now() - begin < 3 && samples.size() < 50);) {
+    if (!input.optional)
+      inputs[input.name] = randomInput(input, sizes, seed);
+  double parameters = double(trainer.parameterCount()), tokens = double(rows) * double(length);
+  std::vector<double> gradients, updates;
+  auto once = [&] {
     double start = now();
+    trainer.accumulate(inputs);
+    gradients.push_back(now() - start);
+    start = now();
+    trainer.update(1e-5);
+    trainer.session(); // packs the parameters anew, which else the next step does
+    updates.push_back(now() - start);
+  };
+  once(); // touches all memory
+  gradients.clear();
+  updates.clear();
+  double before = measureFlops();
+  for (double begin = now(); gradients.size() < 3 || (now() - begin < 5 && gradients.size() < 50);)
     once();
-    samples.push_back(now() - start);
-  }
   double after = measureFlops(), limit = (before + after) / 2;
-  std::sort(samples.begin(), samples.end());
-  double seconds = samples[samples.size() / 2], achieved = 6 * parameters * tokens / seconds;
+  auto median = [](std::vector<double> &samples) {
+    std::sort(samples.begin(), samples.end());
+    return samples[samples.size() / 2];
+  };
+  double seconds = median(gradients), achieved = 6 * parameters * tokens / seconds;
+  double update = median(updates), step = seconds + update, whole = 6 * parameters * tokens / step;
   double planned = double(session.plannedBytes(number, sizes)), used = double(session.touchedBytes());
   if (options.has("--json")) {
     nlohmann::json result = {{"model", d.model},
@@ -88,6 +91,9 @@ int trainBenchCommand(const Command &command, const Options &options) {
                              {"limit_before", before / 1e9},
                              {"limit_after", after / 1e9},
                              {"ratio", achieved / limit},
+                             {"update_seconds", update},
+                             {"step_tokens_per_s", tokens / step},
+                             {"step_ratio", whole / limit},
                              {"planned_bytes", planned},
                              {"used_bytes", used}};
     writeOutput(result.dump() + "\n");
@@ -98,7 +104,9 @@ int trainBenchCommand(const Command &command, const Options &options) {
                      static_cast<long long>(length)) +
               format("gradient %8.1f tokens/s  %7.1f of %.1f GFLOP/s (%.0f%%), %.3f s\n", tokens / seconds, achieved / 1e9,
                      limit / 1e9, 100 * achieved / limit, seconds) +
-              "memory   " + formatBytes(planned) + " planned, " + formatBytes(used) + " used, beside weights and gradients\n");
+              format("step     %8.1f tokens/s  %7.1f of %.1f GFLOP/s (%.0f%%), with an update of %.3f s\n", tokens / step, whole / 1e9,
+                     limit / 1e9, 100 * whole / limit, update) +
+              "memory   " + formatBytes(planned) + " planned, " + formatBytes(used) + " used, beside parameters, gradients and moments\n");
   return 0;
 }
 

@@ -176,9 +176,9 @@ class Runs(Small):
     def test_lora(self):
         self.train("base", "--steps", 1)
         base = self.scratch / "base/checkpoint-1"
-        self.train("lora", "--steps", 30, "--weights", base, "--lora", 2, "--lora-scale", 3, "--rate", 1e-2, "--save-every", 10)
+        self.train("lora", "--steps", 30, "--weights", base, "--lora", 2, "--lora-scale", 3, "--rate", 3e-2, "--save-every", 10)
         losses = log(self.scratch / "lora", "loss")
-        self.assertLess(losses[30], losses[1] - 0.2)
+        self.assertLess(losses[30], losses[1] - 0.1)
         before = read_safetensors(base / "model.safetensors")
         after, adapter = (read_safetensors(self.scratch / "lora/checkpoint-30" / f"{file}.safetensors") for file in ("model", "adapter"))
         for name, tensor in after.items():
@@ -203,7 +203,7 @@ class Runs(Small):
         vocabulary = json.loads((self.scratch / "large.json").read_text())["model"]["vocab"]
         self.assertEqual((len(vocabulary), vocabulary["<|end|>"]), (300, 299))
         self.train("own", "--steps", 2, "--tokenizer", self.scratch / "tokenizer.json")
-        self.assert_refused(self.train("large", "--tokenizer", self.scratch / "large.json", status=1), "vocabulary has only 256")
+        self.assert_refused(self.train("too-large", "--tokenizer", self.scratch / "large.json", status=1), "vocabulary has only 256")
 
 
 class Saving(Small):
@@ -286,7 +286,7 @@ class Refusals(Small):
         self.refused("--data", broken, says=["broken.safetensors"])
 
     def test_a_broken_step_is_named(self):
-        finished = self.train("broken", "--steps", 50, "--optimizer", "sgd", "--rate", 1e20, "--clip", 0, status=1)
+        finished = self.train("broken", "--steps", 50, "--optimizer", "sgd", "--rate", 1e6, "--decay", 1e6, "--warmup", 0, "--clip", 0, status=1)
         self.assert_refused(finished, "step ", "broken-")
         self.assertTrue(list((self.scratch / "broken").glob("broken-*.inputs.safetensors")))
 
