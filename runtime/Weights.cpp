@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <tuple>
+#include <xmmintrin.h>
 
 namespace quern::runtime {
 
@@ -166,6 +167,48 @@ private:
     }
   }
 
+  /// fillFrom for f32 tensors that training packs after every step: rows copied whole, or transposed four by four.
+  bool packFloats(const Job &job, const float *from) {
+    const LayoutInfo &l = *job.layout;
+    if (!l.packed || (l.outerStride != 1 && l.innerStride != 1))
+      return false;
+    float *to = reinterpret_cast<float *>(weights.memory.data() + job.offset) + job.first * (job.bytesEach / 4);
+    for (int64_t tile = 0; tile < job.count; ++tile, to += l.inner * l.tile) {
+      int64_t outer = (job.first + tile) * l.tile, rows = std::min(l.tile, l.outer - outer);
+      const float *source = from + l.offset + outer * l.outerStride;
+      if (l.outerStride == 1) {
+        for (int64_t i = 0; i < l.inner; ++i)
+          std::memcpy(to + i * l.tile, source + i * l.innerStride, size_t(rows) * 4);
+        continue;
+      }
+      constexpr int64_t block = 64; // as in fillFrom
+      for (int64_t i0 = 0; i0 < l.inner; i0 += block) {
+        int64_t i1 = std::min(i0 + block, l.inner), r = 0;
+        for (; r + 4 <= rows; r += 4) {
+          const float *row = source + r * l.outerStride;
+          int64_t i = i0;
+          for (; i + 4 <= i1; i += 4) {
+            __m128 a = _mm_loadu_ps(row + i), b = _mm_loadu_ps(row + l.outerStride + i),
+                   c = _mm_loadu_ps(row + 2 * l.outerStride + i), d = _mm_loadu_ps(row + 3 * l.outerStride + i);
+            _MM_TRANSPOSE4_PS(a, b, c, d);
+            float *at = to + i * l.tile + r;
+            _mm_storeu_ps(at, a);
+            _mm_storeu_ps(at + l.tile, b);
+            _mm_storeu_ps(at + 2 * l.tile, c);
+            _mm_storeu_ps(at + 3 * l.tile, d);
+          }
+          for (; i < i1; ++i)
+            for (int64_t k = 0; k < 4; ++k)
+              to[i * l.tile + r + k] = row[k * l.outerStride + i];
+        }
+        for (; r < rows; ++r)
+          for (int64_t i = i0; i < i1; ++i)
+            to[i * l.tile + r] = source[r * l.outerStride + i];
+      }
+    }
+    return true;
+  }
+
   void fill(const Job &job) {
     const StoredTensor *source = sources[size_t(job.parameter)];
     if (!source) {
@@ -174,6 +217,8 @@ private:
       return;
     }
     const uint8_t *data = source->data;
+    if (source->dtype == Dtype::F32 && uintptr_t(data) % 4 == 0 && packFloats(job, reinterpret_cast<const float *>(data)))
+      return;
     auto read = [data]<typename T>(T, int64_t i) {
       T value;
       std::memcpy(&value, data + size_t(i) * sizeof(T), sizeof(T));

@@ -181,4 +181,35 @@ TEST(Random, FollowsInitAndSeed) {
   EXPECT_EQ(slot(a, 3)[2], 1);
 }
 
+TEST(Packing, FollowsTensorsThatChange) {
+  for (int64_t outer : {1, 3, 8, 21})
+    for (int64_t inner : {1, 5, 64, 131})
+      for (bool transposed : {false, true}) {
+        Description d;
+        d.parameters = {parameter({"w"}, {transposed ? inner : outer, transposed ? outer : inner}, "")};
+        LayoutInfo layout;
+        layout.packed = true;
+        layout.outer = outer;
+        layout.inner = inner;
+        layout.outerStride = transposed ? 1 : inner;
+        layout.innerStride = transposed ? outer : 1;
+        layout.tile = 8;
+        d.slots = {{{{0}}, {layout}}, {{{0}}, {LayoutInfo()}}};
+        std::vector<float> values = counting(size_t(outer * inner));
+        std::unique_ptr<Weights> weights = Weights::over(d, {values.data()});
+        for (int round = 0; round < 2; ++round) {
+          const float *packed = static_cast<const float *>(weights->slots()[0][0]);
+          for (int64_t o = 0; o < (outer + 7) / 8 * 8; ++o)
+            for (int64_t i = 0; i < inner; ++i) {
+              float want = o < outer ? values[size_t(o * layout.outerStride + i * layout.innerStride)] : 0;
+              ASSERT_EQ(packed[(o / 8 * inner + i) * 8 + o % 8], want) << outer << " " << inner << " " << transposed;
+            }
+          EXPECT_EQ(weights->slots()[1][0], values.data()); // dense is used where it lies
+          for (float &value : values)
+            value = -2 * value;
+          weights->update();
+        }
+      }
+}
+
 } // namespace
