@@ -107,6 +107,7 @@ public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(OptimizersPass)
   StringRef getArgument() const final { return "optimizers"; }
   StringRef getDescription() const final { return "Add the functions that update parameters"; }
+  void getDependentDialects(DialectRegistry &registry) const final { registry.insert<func::FuncDialect, QuernDialect>(); }
 
   void runOnOperation() final {
     ModuleOp module = getOperation();

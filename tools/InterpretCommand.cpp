@@ -3,12 +3,38 @@
 #include "tools/Interpret.h"
 #include "tools/SpecOptions.h"
 
+#include <cmath>
+
 namespace po = boost::program_options;
 using namespace quern::tools;
+
+/// NaN, or beyond 32 bits; masks are made of -infinity, so that alone breaks nothing.
+static bool isBroken(const quern::ir::Array &array) {
+  if (!array.isReal())
+    return false;
+  return std::any_of(array.reals(), array.reals() + array.getCount(), [](double x) {
+    return std::isnan(x) || (std::fabs(x) > std::numeric_limits<float>::max() && x != -std::numeric_limits<double>::infinity());
+  });
+}
+
+/// A training step that breaks leaves its inputs behind: tells of the operation where it began, once.
+static void watchForBroken(InterpretOptions &options) {
+  options.observer = [found = false](mlir::Operation *op, llvm::ArrayRef<quern::ir::Array>, llvm::ArrayRef<quern::ir::Array> results,
+                                     const quern::ir::Interpreter &interpreter) mutable {
+    if (found || llvm::none_of(results, isBroken))
+      return;
+    found = true;
+    mlir::InFlightDiagnostic note = op->emitWarning("this is the first operation with a result that is NaN or overflows 32 bits: '")
+                                    << op->getName().stripDialect() << "'";
+    if (op->getParentOfType<quern::ir::RepeatOp>())
+      note << ", in turn " << interpreter.getTurn() << " of its loop";
+  };
+}
 
 int quern::tools::interpretCommand(const Arguments &arguments) {
   SpecOptions spec;
   InterpretOptions interpret;
+  bool firstBroken = false;
   std::string after, start;
   std::vector<std::string> without;
   po::options_description options("options");
@@ -19,11 +45,14 @@ int quern::tools::interpretCommand(const Arguments &arguments) {
       "input", po::value(&interpret.input), "safetensors file with the function's parameters by name")(
       "output", po::value(&interpret.output)->required(), "safetensors file for the results")(
       "function", po::value(&interpret.function), "default: forward, or encode and decode")(
+      "first-broken", po::bool_switch(&firstBroken), "name the first operation that makes a NaN or overflows 32 bits")(
       "after", po::value(&after), "interpret the module after this pass or phase (default: where the module stands, resolved)")(
       "compile-from", po::value(&start), "PHASE: where an .mlir file stands (a dump says it itself)");
   po::variables_map values;
   if (!parseOptions(arguments, "quern interpret SPEC --weights W --input IN --output OUT [options]", options, values))
     return 0;
+  if (firstBroken)
+    watchForBroken(interpret);
   std::string from = startOf(spec, start);
   if (spec.train && interpret.function.empty())
     interpret.function = "loss.grad";

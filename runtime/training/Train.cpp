@@ -159,7 +159,9 @@ void Run::stopBroken(uint64_t number, const Values &inputs, const std::string &w
   log->write(Json{{"step", number}, {"broken", what}}.dump());
   throw UserError(format("step %llu: ", static_cast<unsigned long long>(number)) + what +
                   "; parameters and inputs of the step are in " + place + ".*, the last checkpoint is " +
-                  (folder.newest().empty() ? "not there yet" : folder.newest()));
+                  (folder.newest().empty() ? "not there yet" : folder.newest()) +
+                  "\nfor the operation: quern interpret SPEC --train --first-broken --weights " + place +
+                  ".model.safetensors --input " + place + ".inputs.safetensors --output /dev/null");
 }
 
 /// One update; its mean loss.
