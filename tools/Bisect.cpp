@@ -330,7 +330,7 @@ bool Bisector::checkKernels() {
       found.op = launch->getName().getStringRef().str() + " of kernel @" + found.name;
       found.place = placeOf(launch.getLoc());
       found.layer = layerOf(op, interpreter.getTurn());
-      found.message = "the compiled kernel @" + found.name + " gives " + firstDifference(named, want, options.tolerance) + " (" +
+      found.message = "the compiled kernel @" + found.name + " gives a result that differs: " + firstDifference(named, want, options.tolerance) + " (" +
                       percent(difference) + ") for the same operands; it computes\n";
       llvm::StringSet<> told;
       for (Operation &inner : kernel.getBlock().without_terminator())

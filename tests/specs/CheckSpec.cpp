@@ -415,8 +415,9 @@ Outcome Checker::run() {
 
 const char *const quern::test::smallTiles = "contract vector > 0 : rows 2, columns 16, unroll 1, row_block 4\n"
                                             "contract vector = 4 : columns 8\n"
-                                            "attention vector > 0 : block 6, rows 2, keys 16\n"
-                                            "attention vector = 4 : keys 8\n"
+                                            "attention vector = 16 : rows 16, step 4, keys 16, split 16\n"
+                                            "attention vector = 8 : rows 8, step 4, keys 16, split 16\n"
+                                            "attention vector = 4 : rows 4, step 4, keys 8, split 8\n"
                                             "row vector > 0 : lanes 16, work 256\n"
                                             "map vector > 0 : work 256\n";
 
