@@ -2,13 +2,17 @@
 // Why rows in lanes: keys and values are then read as they lie, one number for all lanes, so nothing is packed; maxima,
 // sums and masks run down the lanes; and the keys of a block end where its mask ends, not at the next tile.
 //
-//   for each head, block of rows (parallel)
-//     queries[depth][row]                                       a copy with the rows innermost
-//     for each part of the keys that the mask lets the block see
-//       score[key][row] = mask(q k), in tiles of keys x rows    accumulators in registers
-//       most[row]; weight[key][row] = e^(score - most); total[row]
-//       partial[column][row] = sum of weight v, in tiles of columns x rows
+//   for each head, several blocks of rows (parallel)
+//     queries[depth][row]                                         copies with the rows innermost
+//     for each part of the keys that the mask lets a block see
+//       keys[key][depth], values[key][column]                     copies, side by side; what follows reads them often
+//       for each of the blocks
+//         score[key][row] = mask(q k), in tiles of keys x rows    accumulators in registers
+//         most[row]; weight[key][row] = e^(score - most); total[row]
+//         partial[column][row] = sum of weight v, in tiles of columns x rows; behind the columns most and total
 //     the parts together (AttentionFamily.cpp)
+//
+// Keys of a head lie a row of all heads apart: read in place, each would be a page and a few sets of the cache again and again.
 #include "codegen/AttentionFamily.h"
 
 #include "codegen/Math.h"
@@ -43,27 +47,30 @@ void AttentionFamily::makeScores() {
   Index where = blockIndex();
   std::vector<Expr> args = headArgs({row, key, tile});
   for (const AttentionDot &dot : p.dots) {
-    Func copy = b.newFunc("queries", dot.node), product = b.newFunc("dot", dot.node);
-    std::vector<Expr> copyArgs = {row}, call = {row};
-    Index from = where, keys = KernelBuilder::varsOf(p.heads);
+    Func copy = b.newFunc("queries", dot.node), keyCopy = b.newFunc("keys", dot.node), product = b.newFunc("dot", dot.node);
+    std::vector<Expr> copyArgs = {row}, call = {row}, keyArgs, keyCall;
+    Index from = where, inKeys = KernelBuilder::varsOf(p.heads);
     Region region;
     for (const Dim &dim : dot.depth)
       region.push_back({0, b.extent(dim.size)});
     RDom r(region);
-    keys[p.key.name] = min(key, length - 1);
+    inKeys[p.key.name] = min(key, length - 1);
     for (size_t i = 0; i < dot.depth.size(); ++i) {
       Var d("depth" + std::to_string(i));
       copyArgs.push_back(d);
       from[dot.depth[i].name] = d;
       call.push_back(r[static_cast<int>(i)]);
-      keys[dot.depth[i].name] = r[static_cast<int>(i)];
+      inKeys[dot.depth[i].name] = d;
+      keyArgs.insert(keyArgs.begin(), d), keyCall.insert(keyCall.begin(), r[static_cast<int>(i)]);
       depths.push_back(r[static_cast<int>(i)]);
     }
     copyArgs.push_back(tile), call.push_back(tile);
     copy(asVars(headArgs(copyArgs))) = b.real(dot.q, from);
+    keyArgs.push_back(key), keyCall.push_back(key);
+    keyCopy(asVars(headArgs(keyArgs))) = b.real(dot.k, inKeys);
     product(asVars(args)) = 0.0f;
-    product(args) += copy(headArgs(call)) * b.real(dot.k, keys);
-    queries.push_back(copy);
+    product(args) += copy(headArgs(call)) * keyCopy(headArgs(keyCall));
+    queries.push_back(copy), keys.push_back(keyCopy);
     dots.push_back(product);
   }
   score = b.newFunc("score", p.softmax);
@@ -76,14 +83,18 @@ void AttentionFamily::makeBlocks() {
   if (p.upper) // of the block's last query
     lastKey = clamp(min(tile * positions + (positions - 1), count - 1) + positionOf(*p.upper), 0, length - 1);
   if (p.lower) // of its first
-    firstKey = clamp(tile * positions + positionOf(*p.lower), 0, lastKey);
+    firstKey = clamp(tile * positions + positionOf(*p.lower), 0, length - 1);
   if (p.lower && p.ring)
     firstKey = select(b.extent(*p.ring) > 0, 0, firstKey);
   makeScores();
 
   std::vector<Expr> rowArgs = headArgs({row, part, tile}), args = headArgs({row, column, part, tile});
-  RDom r(0, step, 0, chunk / step);
-  Expr group = part * (chunk / step) + r.y, seen = clamp(group, firstKey / step, lastKey / step) * step + r.x;
+  // A block that sees nothing of a part stays within it, so that copies are of the part alone.
+  int perPart = chunk / step, columns = static_cast<int>(*p.column.fixed());
+  RDom r(0, step, 0, perPart);
+  Expr begin = part * perPart, group = begin + r.y;
+  auto within = [&](const Expr &at) { return clamp(at, begin, begin + (perPart - 1)); };
+  Expr seen = clamp(group, within(firstKey / step), within(lastKey / step)) * step + r.x;
   r.where(group >= firstKey / step && group <= lastKey / step);
   inGroup = r.x, overGroups = r.y;
   most = b.newFunc("most", p.softmax);
@@ -97,16 +108,24 @@ void AttentionFamily::makeBlocks() {
   total = b.newFunc("total", p.softmax);
   total(asVars(rowArgs)) = 0.0f;
   total(rowArgs) += factor;
-  sums = b.newFunc("sums", p.result);
+  values = b.newFunc("values", p.result), sums = b.newFunc("sums", p.result);
   Index index = KernelBuilder::varsOf(p.heads);
-  index[p.column.name] = min(column, static_cast<int32_t>(*p.column.fixed()) - 1);
-  index[b.graph.nodes[p.result].names[0]] = min(seen, length - 1);
+  index[p.column.name] = column;
+  index[b.graph.nodes[p.result].names[0]] = min(key, length - 1);
+  values(asVars(headArgs({column, key}))) = b.real(p.v, index);
+  // Columns beyond the last repeat some: whole tiles of them where it fits, so that those of a tile stay side by side.
+  Expr from = columns % step ? min(column, columns - 1) : min(column / step, columns / step - 1) * step + column % step;
   sums(asVars(args)) = 0.0f;
-  sums(args) += factor * b.real(p.v, index);
+  sums(args) += factor * values(headArgs({from, seen}));
   partial = b.newFunc("partial", p.result);
-  partial(asVars(args)) = Tuple(sums(args), most(rowArgs), total(rowArgs));
+  partial(asVars(args)) =
+      math::choose(column < columns, sums(args), math::choose(column == columns, most(rowArgs), total(rowArgs)));
 
-  AttentionParts parts{partial, {row}, headArgs({tile}), firstKey / chunk, lastKey / chunk, (length + (chunk - 1)) / chunk};
+  AttentionParts parts{[this, columns](const Expr &n, AttentionParts::Field field, const Expr &at) {
+                         Expr where = field == AttentionParts::Sum ? at : columns + (field == AttentionParts::Total);
+                         return Expr(partial(headArgs({row, where, n, tile})));
+                       },
+                       firstKey / chunk, lastKey / chunk, (length + (chunk - 1)) / chunk};
   attended = combine("attended", parts, blockIndex(), headArgs({row, column, tile}), headArgs({row, tile}), blockRows);
 }
 
@@ -114,27 +133,38 @@ void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
   // Names of their own: a loop that keeps its name when it is split must begin at 0.
   Var rowTile("rt"), keyTile("kt"), columnTile("ct"), inRow("ri"), inKey("ki"), inColumn("ci");
   if (together > 1) {
-    place.compute_at(level).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width);
+    place.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
     which.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
   }
   for (Func &copy : queries)
-    copy.compute_at(level).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width);
-  attended.compute_at(level).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width);
+    copy.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
+  attended.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
   for (Func &f : blockRows) {
-    f.compute_at(level).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width);
+    f.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
     for (int u = 0; u < static_cast<int>(f.num_update_definitions()); ++u)
       f.update(u).vectorize(row, width);
   }
 
-  partial.compute_at(level).bound_extent(tile, 1).bound_extent(row, lanes);
+  partial.compute_at(level).bound_extent(row, lanes);
   partial.split(row, rowTile, inRow, span).split(column, columnTile, inColumn, step, TailStrategy::RoundUp);
-  partial.reorder(inRow, inColumn, rowTile, columnTile, part).vectorize(inRow, width).unroll(inRow).unroll(inColumn);
+  partial.reorder(inRow, inColumn, rowTile, columnTile, tile, part).vectorize(inRow, width).unroll(inRow).unroll(inColumn);
   partial.never_partition_all(); // else all of it would stand in the kernel twice
   sums.compute_at(partial, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(column, step);
   sums.vectorize(row, width).unroll(row).unroll(column);
   sums.update().reorder(row, column, inGroup, overGroups).vectorize(row, width).unroll(row).unroll(column).unroll(inGroup, unroll);
 
-  score.compute_at(partial, part).bound_extent(tile, 1).bound_extent(row, lanes);
+  auto copied = [&](Func &copy, const Var &inner, int64_t extent) {
+    int narrow = width;
+    while (narrow > extent)
+      narrow /= 2;
+    copy.compute_at(partial, part).bound(inner, 0, static_cast<int32_t>(extent));
+    if (narrow > 1)
+      copy.vectorize(inner, narrow, TailStrategy::GuardWithIf);
+  };
+  copied(values, column, *p.column.fixed());
+  for (size_t i = 0; i < keys.size(); ++i)
+    copied(keys[i], keys[i].args()[0], *p.dots[i].depth.back().fixed());
+  score.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes);
   score.split(row, rowTile, inRow, span).split(key, keyTile, inKey, step, TailStrategy::RoundUp);
   score.reorder(inRow, inKey, rowTile, keyTile).vectorize(inRow, width).unroll(inRow).unroll(inKey);
   size_t next = 0;
@@ -148,9 +178,9 @@ void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
     if (*p.dots[i].depth[0].fixed() % unroll == 0)
       dots[i].update().unroll(loops[2].rvar, unroll);
   }
-  weight.compute_at(partial, part).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
+  weight.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
   for (Func *f : {&most, &total}) {
-    f->compute_at(partial, part).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
+    f->compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
     f->update().reorder(row, inGroup, overGroups).vectorize(row, width).unroll(row).unroll(inGroup);
   }
 }

@@ -161,6 +161,18 @@ void Bounds::compare(const Node &node, bool truth) {
     predicate = opposite.at(predicate);
   }
   int x = node.operands[0], y = node.operands[1];
+  // |a| < b holds where both a and -a are below b.
+  auto below = [&](Predicate one, Predicate other) { return predicate == one || predicate == other; };
+  bool small = below(Predicate::Lt, Predicate::Le) && graph.nodes[x].op == Op::Abs;
+  if (small || (below(Predicate::Gt, Predicate::Ge) && graph.nodes[y].op == Op::Abs)) {
+    std::optional<Affine> inside = affine(graph.nodes[small ? x : y].operands[0]), limit = affine(small ? y : x);
+    int64_t strict = below(Predicate::Lt, Predicate::Gt);
+    if (inside && limit) {
+      note(*inside, *limit, strict);
+      note(*combined(Affine{}, inside, -1), *limit, strict);
+      return;
+    }
+  }
   // Blocks of n positions: a // n <= b // n bounds a - b by n - 1.
   int64_t slack = 0;
   auto divisor = [&](int i) {

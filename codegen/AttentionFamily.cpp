@@ -25,6 +25,7 @@ AttentionFamily::AttentionFamily(KernelBuilder &builder, AttentionPattern patter
   chunk = schedule["keys"] / step * step, split = schedule["split"];
   positions = std::max(1, span / together);
   lanes = (positions * together + span - 1) / span * span;
+  blocks = std::max(1, schedule["block"] / lanes);
 }
 
 /// What is read again and again must be memory; windows of memory are.
@@ -98,13 +99,6 @@ Func AttentionFamily::combine(const std::string &what, const AttentionParts &par
                               const std::vector<Expr> &args, const std::vector<Expr> &rowArgs, std::vector<Func> &perRow) {
   RDom r(0, parts.count);
   r.where(r.x >= parts.first && r.x <= parts.last);
-  auto read = [&](const Expr &at, const Expr &n, int field) {
-    std::vector<Expr> call = parts.leading;
-    call.push_back(at);
-    call.push_back(n);
-    call.insert(call.end(), parts.trailing.begin(), parts.trailing.end());
-    return Expr(parts.sums(call)[field]);
-  };
   Expr now = clamp(r.x, parts.first, parts.last);
   std::vector<Expr> sinks;
   for (auto &[node, dim] : p.sinks) {
@@ -122,23 +116,23 @@ Func AttentionFamily::combine(const std::string &what, const AttentionParts &par
     most = math::max(most, sink);
   std::vector<Var> rowVars = asVars(rowArgs);
   top(rowVars) = most;
-  top(rowArgs) = math::max(top(rowArgs), read(0, now, 1));
+  top(rowArgs) = math::max(top(rowArgs), parts.read(now, AttentionParts::Most, 0));
   Expr best = top(rowArgs);
   Expr shift = math::choose(math::isNegativeInfinity(best), 0.0f, best);
 
   std::vector<Expr> factorArgs = rowArgs;
   factorArgs.push_back(part);
-  factor(asVars(factorArgs)) = math::exp(math::sub(read(0, part, 1), shift));
+  factor(asVars(factorArgs)) = math::exp(math::sub(parts.read(part, AttentionParts::Most, 0), shift));
   factorArgs.back() = now;
   Expr first = 0.0f;
   for (const Expr &sink : sinks)
     first = math::add(first, math::exp(math::sub(sink, shift)));
   all(rowVars) = first;
-  all(rowArgs) += factor(factorArgs) * read(0, now, 2);
+  all(rowArgs) += factor(factorArgs) * parts.read(now, AttentionParts::Total, 0);
 
   Func weighted = b.newFunc(what + "_sums", p.result);
   weighted(asVars(args)) = 0.0f;
-  weighted(args) += factor(factorArgs) * read(column, now, 0);
+  weighted(args) += factor(factorArgs) * parts.read(now, AttentionParts::Sum, column);
   Expr whole = all(rowArgs);
   out(asVars(args)) = math::choose(math::equal(whole, 0.0f), 0.0f, math::div(weighted(args), whole));
   perRow = {top, factor, all, weighted};
@@ -147,7 +141,7 @@ Func AttentionFamily::combine(const std::string &what, const AttentionParts &par
 
 void AttentionFamily::schedule(Stage &out) {
   Var t = KernelBuilder::var(p.query.name), c = KernelBuilder::var(p.column.name), blockLoop("tblock"), within("twithin");
-  out.func.split(t, blockLoop, within, positions, TailStrategy::GuardWithIf);
+  out.func.split(t, blockLoop, within, positions * blocks, TailStrategy::GuardWithIf);
   std::vector<VarOrRVar> order = {c};
   for (auto dim = p.together.rbegin(); dim != p.together.rend(); ++dim)
     order.push_back(KernelBuilder::var(dim->name));
@@ -195,7 +189,7 @@ void AttentionFamily::define() {
     auto call = [&](const Func &func, const Expr &row, bool block) {
       std::vector<Expr> args = {row, index.at(p.column.name)};
       if (block)
-        args.push_back(index.at(p.query.name) / self.positions);
+        args.push_back(min(index.at(p.query.name), self.b.extent(p.query.size) - 1) / self.positions);
       for (auto dim = p.heads.rbegin(); dim != p.heads.rend(); ++dim)
         args.push_back(index.at(dim->name));
       return Expr(func(args));

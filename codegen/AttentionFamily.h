@@ -7,12 +7,11 @@
 
 namespace quern::codegen {
 
-/// The sums of a part of the keys, and how parts are put together (AttentionFamily.cpp).
+/// What was summed over each part of the keys, and how parts are put together (AttentionFamily.cpp).
 struct AttentionParts {
-  Func sums;                  ///< over a part: tuple of weighted values, largest score, total of weights
-  std::vector<Expr> leading;  ///< its arguments before the number of the part, but the column
-  std::vector<Expr> trailing; ///< those behind
-  Expr first, last, count;    ///< parts to look at, how many there are
+  enum Field { Sum, Most, Total };                       ///< weighted values of a column; largest score; sum of weights
+  std::function<Expr(const Expr &part, Field, Expr column)> read; ///< the column: of Sum alone
+  Expr first, last, count;                               ///< parts to look at, how many there are
 };
 
 class AttentionFamily {
@@ -49,9 +48,10 @@ private:
 
   // Blocks: rows are queries (and what shares their keys), one per lane.
   int positions, lanes, span, step, unroll, chunk; ///< queries per block, rows with padding, rows and keys per register tile ...
+  int blocks;                                      ///< of a task: they share its copies of keys and values
   Expr firstKey, lastKey;
-  Func place, which, score, most, weight, total, sums, partial, attended;
-  std::vector<Func> queries, dots, blockRows;
+  Func place, which, score, most, weight, total, sums, partial, attended, values;
+  std::vector<Func> queries, keys, dots, blockRows;
   std::vector<RVar> depths;
   RVar inGroup, overGroups;
 

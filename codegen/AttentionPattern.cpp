@@ -23,6 +23,8 @@ public:
   }
   /// The softmax that flows into operand `which` of the result, or -1.
   int softmaxBehind(int which);
+  /// A softmax over what the result sums over that is changed on the way to it, or -1.
+  int changedSoftmax() const;
   AttentionPattern match();
 
 private:
@@ -48,6 +50,21 @@ int Matcher::softmaxBehind(int which) {
   while (isShape(n) || graph.nodes[n].op == Op::Cut || graph.nodes[n].op == Op::Rename)
     n = graph.nodes[n].operands[0];
   return p.softmax = graph.nodes[n].op == Op::Softmax ? n : -1;
+}
+
+int Matcher::changedSoftmax() const {
+  const Node &result = graph.nodes[p.result];
+  for (int operand : result.operands) {
+    std::vector<int> work = {operand};
+    for (size_t i = 0; i < work.size() && work.size() < 64; ++i) {
+      const Node &node = graph.nodes[work[i]];
+      if (node.op == Op::Softmax && node.names == result.names)
+        return work[i];
+      if (graph.isElementwise(work[i]) || isShape(work[i]))
+        work.insert(work.end(), node.operands.begin(), node.operands.end());
+    }
+  }
+  return -1;
 }
 
 /// From the weights back to the softmax, and through its concatenation to the scores.
@@ -242,8 +259,11 @@ std::vector<AttentionPattern> findAttention(const KernelGraph &graph, std::vecto
     int softmax = matcher.softmaxBehind(0);
     if (softmax < 0)
       softmax = matcher.softmaxBehind(1);
-    if (softmax < 0)
+    if (softmax < 0) {
+      if (int changed = matcher.changedSoftmax(); changed >= 0 && misses)
+        misses->push_back({changed, "not computed as attention: its weights are changed before they are summed"});
       continue;
+    }
     try {
       AttentionPattern pattern = matcher.match();
       std::optional<std::string> unbounded = findBounds(graph, pattern);

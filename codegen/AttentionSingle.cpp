@@ -89,11 +89,12 @@ void AttentionFamily::makeSingle() {
   singlePartial = b.newFunc("single_partial", p.result);
   singlePartial(asVars(sumArgs)) = Tuple(singleSums(sumArgs), singleMost(rowArgs), singleTotal(rowArgs));
 
-  // combine calls sums(leading, column, part, trailing).
-  Func ordered = b.newFunc("single_ordered", p.result);
-  std::vector<Expr> orderedArgs = headArgs({row, column, part});
-  ordered(asVars(orderedArgs)) = singlePartial(sumArgs);
-  AttentionParts parts{ordered, {row}, headArgs({}), first, last, count};
+  AttentionParts parts{[this](const Expr &n, AttentionParts::Field field, const Expr &at) {
+                         std::vector<Expr> call = headArgs({at, row});
+                         call.push_back(n);
+                         return Expr(singlePartial(call)[field]);
+                       },
+                       first, last, count};
   single = combine("single", parts, where, results, headArgs({row}), singleRows);
 }
 

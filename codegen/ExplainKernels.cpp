@@ -8,15 +8,20 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Remarks.h"
+#include "llvm/ADT/StringMap.h"
 
 using mlir::remark::RemarkOpts;
 
-static std::string textOf(const quern::codegen::Position &position) {
-  std::string text = position.size.str();
-  return position.terms.empty() ? text : text == "0" ? "a position from data" : text + " + a position from data";
+/// `caller`: what the kernel's lengths are where it is launched.
+static std::string textOf(const quern::codegen::Position &position, const std::map<std::string, quern::ir::Size> &caller) {
+  std::string text = position.size.substitute(caller).str();
+  text = text == "0" ? "query" : text[0] == '-' ? "query - " + text.substr(1) : "query + " + text;
+  return position.terms.empty() ? text : text + " + a position from data";
 }
 
 void quern::codegen::explainKernels(mlir::ModuleOp module) {
+  llvm::StringMap<ir::LaunchOp> launches; // the first of each: functions derived from one another say the same
+  module.walk([&](ir::LaunchOp launch) { launches.try_emplace(launch.getKernel(), launch); });
   for (ir::KernelOp kernel : module.getOps<ir::KernelOp>()) {
     KernelGraph graph = readKernel(kernel);
     std::vector<mlir::Location> places;
@@ -25,13 +30,18 @@ void quern::codegen::explainKernels(mlir::ModuleOp module) {
     for (mlir::Operation &op : kernel.getBlock().without_terminator())
       places.insert(places.end(), op.getNumResults(), op.getLoc());
     RemarkOpts about = RemarkOpts::name("attention").category("codegen").function(kernel.getSymName());
+    std::map<std::string, ir::Size> caller;
+    if (ir::LaunchOp launch = launches.lookup(kernel.getSymName()))
+      for (auto [symbol, size] : llvm::zip(kernel.getSymbols(), launch.getSymbols().getAsValueRange<mlir::StringAttr>()))
+        if (std::optional<ir::Size> known = ir::Size::parse(std::string_view(size)))
+          caller.emplace(symbol, *known);
     std::vector<AttentionMiss> misses;
     for (const AttentionPattern &p : findAttention(graph, &misses)) {
       std::string text = "one kernel, " + graph.name + ", without the matrix of scores";
       if (p.upper)
-        text += "; keys after query + " + textOf(*p.upper) + " are skipped";
+        text += "; keys after " + textOf(*p.upper, caller) + " are skipped";
       if (p.lower)
-        text += "; keys before query + " + textOf(*p.lower) + " are skipped";
+        text += "; keys before " + textOf(*p.lower, caller) + " are skipped";
       mlir::remark::passed(places[p.softmax], about) << text;
     }
     for (const AttentionMiss &miss : misses)

@@ -52,18 +52,16 @@ Expr chooseUnseen(Expr condition, Expr a, Expr b) {
 static Expr nanThrough(const Expr &x, const Expr &result) { return choose(equal(x, x), result, x); }
 static Expr clampStrict(const Expr &x, float low, float high) { return math::min(math::max(x, Expr(low)), Expr(high)); }
 
-/// e^x = e^r 2^n: e^r, and n as a real.
-static Expr reducedExp(const Expr &x, Expr &n) {
-  n = floor(x * 1.44269504f + 0.5f);
-  // ln 2 in two parts; the first has few digits, so that n times it is exact.
-  Expr r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
-  // |r| <= ln(2) / 2
+/// e^r for |r| <= ln(2) / 2.
+static Expr exponentialNear0(const Expr &r) {
   return polynomial(r, {1.0f, 1.0f, 0.5f, 1.666640530e-01f, 4.166634014e-02f, 8.375968226e-03f, 1.394215984e-03f});
 }
 
 /// e^x for -104 <= x <= 89.
 static Expr expFinite(const Expr &x) {
-  Expr n, p = reducedExp(x, n);
+  Expr n = floor(x * 1.44269504f + 0.5f);
+  // ln 2 in two parts; the first has few digits, so that n times it is exact.
+  Expr p = exponentialNear0((x - n * 0.693359375f) - n * -2.12194440e-4f);
   // 2^n in two factors: n reaches 128 and falls below -126, where one would not be a normal number.
   Expr k = cast<int32_t>(n), half = k >> 1;
   auto power = [](const Expr &e) { return reinterpret<float>((e + 127) << 23); };
@@ -73,9 +71,13 @@ static Expr expFinite(const Expr &x) {
 Expr exp(Expr x) { return nanThrough(x, expFinite(clampStrict(x, -104.0f, 89.0f))); }
 
 Expr expOfDifference(Expr x) {
-  Expr n, p = reducedExp(math::max(x, Expr(-87.0f)), n);
-  Expr value = mul(p, reinterpret<float>((cast<int32_t>(n) + 127) << 23));
-  return nanThrough(x, choose(less(x, -87.0f), 0.0f, value));
+  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the lowest bits: neither a rounding nor a conversion is
+  // needed. Shifted into the exponent of e^r it multiplies by 2^n.
+  Expr inside = math::max(x, Expr(-87.0f)), magic = 12582912.0f;
+  Expr shifted = add(mul(inside, Expr(1.44269504f)), magic), n = sub(shifted, magic);
+  Expr r = (inside - n * 0.693359375f) - n * -2.12194440e-4f;
+  Expr bits = reinterpret<int32_t>(exponentialNear0(r)) + (reinterpret<int32_t>(shifted) << 23);
+  return nanThrough(x, choose(less(x, -87.0f), 0.0f, reinterpret<float>(bits)));
 }
 
 Expr log(Expr x) {

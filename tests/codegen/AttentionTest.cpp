@@ -134,6 +134,10 @@ TEST(Attention, MasksInEverySpelling) {
          int mask = g.elementwise(Op::And, {g.compare(Predicate::Eq, block(s), block(t)), g.compare(Predicate::Le, s, t)});
          return where(g, mask, g.score, g.constant(-INFINITY));
        }},
+      {"past - 3 .. past + 3", [&](Attention &g, int s, int t) { // to both sides
+         int away = g.elementwise(Op::Abs, {g.elementwise(Op::Sub, {t, s})});
+         return where(g, g.compare(Predicate::Lt, away, g.integer(4)), g.score, g.constant(-INFINITY));
+       }},
       {"- .. -", [&](Attention &g, int s, int t) { // capped after the mask: nothing is certain
          return g.elementwise(Op::Tanh, {where(g, g.compare(Predicate::Le, s, t), g.score, g.constant(-INFINITY))});
        }},

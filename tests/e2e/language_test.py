@@ -3,7 +3,7 @@ import json
 import random
 import unittest
 
-from harness import ROOT, Case, ints, random_tensor, random_tokens, relative_error, run, write_safetensors
+from harness import ROOT, Case, Tensor, ints, random_tensor, random_tokens, relative_error, run, write_safetensors
 
 WIDTH, INNER, WORDS = 32, 64, 64
 
@@ -150,6 +150,60 @@ class Examples(Case):
         config = self.scratch / "config.json"
         config.write_text(json.dumps({"decoder_start_token_id": 1, "vocab": WORDS, "width": WIDTH, "inner": INNER, "heads": 4, "layers": 2}))
         self.check("translate", translate(), "--config", config)
+
+
+class NothingToAttend(Case):
+    """REFERENCE section 6: a softmax over nothing but -inf gives zeros. Interpreter and kernels, one query and many."""
+
+    PAGE = """quern 1
+model nothing {
+  dim G = 2, K = 8
+  forward(q: [B, T, G, K], k: [B, M, G, K], v: [B, M, G, K], keep: bool[B, M]) -> [B, T, G, K] {
+    return attention[M, K](q, k, v, mask: keep)
+  }
+  early(q: [B, T, G, K], k: [B, T, G, K], v: [B, T, G, K]) -> [B, T, G, K] {
+    dim S = T
+    return attention[S, K](q, k[T -> S], v[T -> S], mask: index(S) < index(T))
+  }
+  sink(q: [B, T, G, K], k: [B, T, G, K], v: [B, T, G, K]) -> [B, T, G, K] {
+    dim S = T
+    return attention[S, K](q, k[T -> S], v[T -> S], mask: index(S) + 1000 < index(T), sink: index(G) * 0.5)
+  }
+  finite(q: [B, T, G, K], k: [B, M, G, K], v: [B, M, G, K], keep: bool[B, M]) -> [B, T, G, K] {
+    return sum[M](softmax[M](where(keep, sum[K](q * k), -1e9)) * v)
+  }
+}
+"""
+
+    def test_zeros(self):
+        page, weights = self.scratch / "nothing.quern", self.scratch / "none.safetensors"
+        page.write_text(self.PAGE)
+        write_safetensors(weights, {})
+        program = self.compile(page)
+        source = random.Random("nothing")
+        for queries in (1, 5, 60):
+            def both(function, keys, **more):
+                shape = {"q": queries, "k": keys, "v": keys}
+                inputs = {name: random_tensor(source, [2, n, 2, 8]) for name, n in shape.items()} | more
+                got = self.evaluate(program, weights, inputs, "--function", function)
+                want = self.interpret(page, weights, inputs, "--function", function)
+                (got,), (want,) = got.values(), want.values()
+                self.assertLess(relative_error(got, want), 1e-5, f"{function}, {queries} queries")
+                return got, inputs["v"]
+
+            keep = Tensor("BOOL", [2, 7], [0] * 7 + [1] * 7)
+            masked, _ = both("forward", 7, keep=keep)
+            self.assertEqual(set(masked.row(0).data), {0.0})
+            self.assertNotIn(0.0, masked.row(1).data)
+            first, _ = both("early", queries)  # the first query sees nothing
+            self.assertEqual(set(first.row(1).row(0).data), {0.0})
+            sunk, _ = both("sink", queries)  # all goes to the sink, which has no value
+            self.assertEqual(set(sunk.data), {0.0})
+            # A finite mask is a number: where all is masked by it, all keys count alike.
+            finite, values = both("finite", 7, keep=keep)
+            mean = [sum(values.data[i * 16 + c] for i in range(7)) / 7 for c in range(16)]
+            for got, want in zip(finite.data[:16], mean):
+                self.assertAlmostEqual(got, want, places=5)
 
 
 if __name__ == "__main__":
