@@ -114,8 +114,9 @@ private:
   /// The one contraction. What was contracted is taken from it by `part`.
   void replace(MutableArrayRef<Projection> parts, Value weight, function_ref<Value(OpBuilder &, Value, unsigned)> part) {
     OpBuilder b(parts[0].op);
+    bool once = parts[0].op->hasAttr("quern.once"); // read now: the operations go one by one
     auto mark = [&](Value value) {
-      if (parts[0].op->hasAttr("quern.once"))
+      if (once)
         value.getDefiningOp()->setAttr("quern.once", b.getUnitAttr());
     };
     Value all = ContractOp::create(b, parts[0].op.getLoc(), parts[0].x, weight, parts[0].op.getDims());
