@@ -119,7 +119,9 @@ private:
       if (once)
         value.getDefiningOp()->setAttr("quern.once", b.getUnitAttr());
     };
-    Value all = ContractOp::create(b, parts[0].op.getLoc(), parts[0].x, weight, parts[0].op.getDims());
+    // As it is by now: it may be the result of projections that were packed a moment ago.
+    Value x = parts[0].op.getA() == parts[0].weight ? parts[0].op.getB() : parts[0].op.getA();
+    Value all = ContractOp::create(b, parts[0].op.getLoc(), x, weight, parts[0].op.getDims());
     mark(all);
     for (auto [i, projection] : llvm::enumerate(parts)) {
       b.setInsertionPoint(projection.op);
