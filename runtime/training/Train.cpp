@@ -268,8 +268,10 @@ int Run::train() {
     auto due = [&](int64_t every) { return every > 0 && number % uint64_t(every) == 0; };
     bool last = number == uint64_t(s.steps);
     double pause = now();
-    if (due(s.evalEvery) || last)
+    if (due(s.evalEvery) || last) {
+      peak = std::max(peak, measureFlops()); // other work on the machine only ever lowers it
       evaluate(last);
+    }
     if (due(s.sampleEvery) || (last && s.sampleEvery))
       sample();
     saved = due(s.saveEvery) || last;
