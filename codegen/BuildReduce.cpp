@@ -265,7 +265,8 @@ void KernelBuilder::defineCumsum(int i) {
 }
 
 /// One update over all that is summed, in the order of x's dimensions: what meets at a position is added in that order.
-void KernelBuilder::defineScatterAdd(int i) {
+/// Adds what the scatter `i` scatters to a Func of its dimensions. Returns the loops.
+std::vector<RVar> KernelBuilder::scatterInto(Func &sums, int i) {
   const Node &node = graph.nodes[i];
   int x = node.operands[0], positions = node.operands[1];
   std::vector<Dim> over = onlyDims(graph.nodes[x].dims, node.names);
@@ -288,12 +289,40 @@ void KernelBuilder::defineScatterAdd(int i) {
       variables.push_back(r[static_cast<int>(d)]);
   }
   to[into.name] = clamp(at(positions, from), 0, extent(into.size) - 1); // as a gather's: never outside of the buffer
+  sums(call(node.dims, to)) += real(x, from);
+  return variables;
+}
+
+void KernelBuilder::defineScatterAdd(int i) {
+  const Node &node = graph.nodes[i];
   Func sums = newFunc("scatter", i);
   sums(pureArgs(node.dims)) = 0.0f;
-  sums(call(node.dims, to)) += real(x, from);
+  std::vector<RVar> variables = scatterInto(sums, i);
   sums.update().unscheduled(); // it may well stay as it is: silences Halide
   addStage({sums, node.dims, {variables}, false, {}, false, true});
   readFrom(i, sums);
+}
+
+/// A result that is a sum with a scatter (a tied matrix: its product, and the rows that tokens looked up): the scatter goes
+/// into the result itself, not through a second matrix.
+void KernelBuilder::findScatteredResults() {
+  for (size_t r = 0; r < graph.results.size(); ++r) {
+    int i = graph.results[r];
+    const Node &node = graph.nodes[i];
+    bool once = users[i].empty() && std::count(graph.results.begin(), graph.results.end(), i) == 1;
+    if (node.op == Op::ScatterAdd && once)
+      scatteredInto[i] = {-1, i}; // first zeros
+    if (node.op != Op::Add || node.kind != Kind::Real || !once)
+      continue;
+    for (int which : {0, 1}) {
+      int scatter = node.operands[which], other = node.operands[1 - which];
+      bool alone = graph.nodes[scatter].op == Op::ScatterAdd && users[scatter].size() == 1 && other != scatter &&
+                   !std::count(graph.results.begin(), graph.results.end(), scatter);
+      if (!alone || graph.nodes[scatter].dims.size() != node.dims.size() || scatteredInto.count(i))
+        continue;
+      scatteredInto[i] = {other, scatter};
+    }
+  }
 }
 
 } // namespace quern::codegen

@@ -44,9 +44,22 @@ void ContractionFamily::chooseOperands() {
     return count;
   };
   x = c.operands[0], w = c.operands[1];
+  // What lies innermost in the result makes columns: then whole vectors are stored.
+  const Node &result = b.graph.nodes[b.graph.results[0]];
+  auto innermostOf = [&](const Node &node) { return node.dims.empty() ? Dim{"", ir::Size(0)} : node.dims.back(); };
+  Dim last = innermostOf(result);
+  if (!b.graph.nodes[x].has(last.name) && !b.graph.nodes[w].has(last.name))
+    last = innermostOf(c); // the result has others: its parts, or dimensions that are split
+  const std::string &innermost = last.name;
+  bool inX = b.graph.nodes[x].has(innermost), inW = b.graph.nodes[w].has(innermost);
+  bool wide = last.fixed().value_or(b.target.vector) >= b.target.vector;
   if (isPacked(x) && !isPacked(w))
     std::swap(x, w);
-  else if (!isPacked(w) && columns(x, w) > columns(w, x))
+  else if (!isPacked(w) && wide && inX != inW && !contains(c.names, innermost)) {
+    if (inX)
+      std::swap(x, w);
+    columnName = innermost;
+  } else if (!isPacked(w) && columns(x, w) > columns(w, x))
     std::swap(x, w);
   packed = isPacked(w);
   if (packed) { // its tiles help only if it has columns of its own and nothing but its depth is summed
@@ -68,7 +81,7 @@ void ContractionFamily::chooseDims() {
     column = table.dims[table.dims.size() - 2];
   } else {
     for (const Dim &dim : weight.dims)
-      if (!contains(c.names, dim.name) && !input.has(dim.name))
+      if (!contains(c.names, dim.name) && !input.has(dim.name) && !(column && column->name == columnName))
         column = dim;
   }
   for (const Dim &dim : input.dims)
@@ -173,7 +186,11 @@ void ContractionFamily::accumulate() {
   }
   sums(args) = 0.0f;
   sums(args) += b.real(x, index) * factor;
+  totals = sums;
+}
 
+/// What is computed from the contraction reads its tiles.
+void ContractionFamily::readTiles() {
   b.isStage[node] = 1;
   b.values[node] = [this_ = *this](const Index &position) {
     Expr at = position.at(this_.column->name);
@@ -183,7 +200,7 @@ void ContractionFamily::accumulate() {
     for (auto dim = this_.others.rbegin(); dim != this_.others.rend(); ++dim)
       call.push_back(position.at(dim->name));
     call.push_back(at / this_.tile);
-    return Expr(this_.sums(call));
+    return Expr(this_.totals(call));
   };
 }
 
@@ -337,15 +354,22 @@ void ContractionFamily::define() {
   std::optional<int64_t> depth = reduced.back().fixed();
   while (unroll > 1 && !(depth && *depth % unroll == 0))
     unroll /= 2;
-  accumulate();
+  if (isDense()) {
+    chooseDepth();
+    accumulateDense();
+  } else {
+    accumulate();
+  }
+  readTiles();
+  auto run = [self = *this](Stage &out) mutable { self.isDense() ? self.scheduleDense(out) : self.schedule(out); };
   int result = fusedResult();
-  if (result >= 0 && b.fusedInto(result, [self = *this](Stage &out) mutable { self.schedule(out); }))
+  if (result >= 0 && b.fusedInto(result, run))
     return;
   const Node &c = b.graph.nodes[node];
   Stage copy{b.newFunc("product", node), c.dims, {}, false, {}, false, node};
   copy.func(KernelBuilder::pureArgs(c.dims)) = b.values[node](KernelBuilder::varsOf(c.dims));
   copy.func.compute_root();
-  this->schedule(copy);
+  run(copy);
   b.readFrom(node, copy.func);
   b.addStage(copy);
 }

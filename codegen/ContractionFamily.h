@@ -21,20 +21,33 @@ private:
   Expr weightAt(const Expr &lane, const Expr &tileIndex, Index index);
   Func packWeight();
   void accumulate();
+  void readTiles();
   int fusedResult();
   std::vector<Dim> aroundOf(const std::vector<Dim> &result) const;
   void schedule(Stage &target);
+
+  // Neither operand packed (ContractionDense.cpp)
+  bool isDense() const { return !packed && row && column; }
+  void chooseDepth();
+  void accumulateDense();
+  void scheduleDense(Stage &target);
 
   KernelBuilder &b;
   int node;
   int x = 0, w = 0;            ///< operands: rows, columns
   bool packed = false;
+  std::string columnName; ///< the column that was chosen with them
   std::vector<Dim> reduced, others;
   std::optional<Dim> row, column;
   int tile = 0, rows = 1, unroll = 1, rowBlock = 1;
-  Func sums;
+  Func sums, totals; ///< of a tile in registers; what results read
+  Func strip, groups; ///< copies of w and x
   Var lane{"l"};
   std::vector<RVar> over;
+  Var groupLane{"g"};
+  Halide::RDom parts;
+  int partDepth = 0, group = 1;
+  bool wholeParts = false;
 };
 
 } // namespace quern::codegen

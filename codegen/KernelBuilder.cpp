@@ -146,6 +146,10 @@ Expr KernelBuilder::readArgument(int i, const Index &index) {
 
 void KernelBuilder::define(int i) {
   const Node &node = graph.nodes[i];
+  if (auto parts = scatteredInto.find(i); parts != scatteredInto.end()) {
+    values[i] = [this, first = parts->second.first](const Index &index) { return first < 0 ? Expr(0.0f) : real(first, index); };
+    return;
+  }
   switch (node.op) {
   case Op::Argument:
     return;
@@ -192,6 +196,11 @@ void KernelBuilder::output(size_t result) {
     writeConcat(node, stage);
   else
     stage.func(pureArgs(node.dims)) = stored(at(i, varsOf(node.dims)), node.kind);
+  if (auto parts = scatteredInto.find(i); parts != scatteredInto.end()) {
+    stage.over.push_back(scatterInto(stage.func, parts->second.second));
+    stage.scattered = true;
+    stage.func.update().unscheduled();
+  }
   OutputImageParam buffer = stage.func.output_buffer();
   int rank = static_cast<int>(node.dims.size());
   for (int d = 0; d < rank; ++d) {
@@ -215,6 +224,9 @@ BuiltKernel KernelBuilder::build() {
     }
     attentions.emplace(pattern.result, std::move(pattern));
   }
+  findScatteredResults();
+  for (const auto &[result, parts] : scatteredInto)
+    taken[parts.second] = parts.second != result;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     current = static_cast<int>(i);
     if (auto it = attentions.find(static_cast<int>(i)); it != attentions.end())

@@ -91,6 +91,8 @@ private:
   void defineTopK(int node);
   void defineCumsum(int node);
   void defineScatterAdd(int node);
+  std::vector<RVar> scatterInto(Func &sums, int node);
+  void findScatteredResults();
   /// Combines `body` over dims: the value per kept position. Max and min keep infinities.
   Func reduceOver(const std::string &what, int node, const std::vector<Dim> &kept, const std::vector<Dim> &over, Kind kind,
                   Reduction reduction, const std::function<Expr(const Index &)> &body);
@@ -112,6 +114,7 @@ private:
   std::vector<Stage> stages;
   std::vector<Stage> outputs;
   std::map<int, std::function<void(Stage &)>> fused;
+  std::map<int, std::pair<int, int>> scatteredInto; ///< result: what it is first, and the scatter that is added to it
   int current = 0;            ///< the node that is being defined
   std::vector<int> prologues; ///< nodes that are made for a contraction: norms
   std::map<int, Halide::Buffer<float>> tables;

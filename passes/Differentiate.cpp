@@ -12,6 +12,7 @@
 #include "passes/Differentiate.h"
 
 #include "ir/Interpreter.h"
+#include "passes/Weights.h"
 
 #include "mlir/Pass/Pass.h"
 
@@ -233,10 +234,13 @@ LogicalResult Differentiator::run() {
     return function.emitError("a loss is one real number, not ") << loss.getType();
   OpBuilder builder(end);
   std::vector<ParameterGradient> found;
-  give(loss, GradientBuilder(builder, loss.getLoc()).number(1.0), CutOp());
+  Value seed = GradientBuilder(builder, loss.getLoc()).number(1.0); // the first operation of the gradient
+  give(loss, seed, CutOp());
   if (failed(reverseBlock(function.front(), builder, found)))
     return failure();
   std::reverse(found.begin(), found.end()); // in the order of the parameters
+  if (recomputing.allowed)
+    repeatForGradient(seed.getDefiningOp());
 
   SmallVector<Value> results = {loss};
   SmallVector<Attribute> attributes = {function.getResultAttrDict(0)};
@@ -262,6 +266,7 @@ namespace {
 class DifferentiatePass : public PassWrapper<DifferentiatePass, OperationPass<ModuleOp>> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DifferentiatePass)
+  explicit DifferentiatePass(bool recompute) : recompute(recompute) {}
   StringRef getArgument() const final { return "differentiate"; }
   StringRef getDescription() const final { return "Add @loss.grad: the loss and the gradient of every parameter"; }
 
@@ -274,6 +279,7 @@ public:
       module.emitError("there is no loss to train on: the model needs `loss`, or `forward` or `decode` to [B, T, V]");
       return signalPassFailure();
     }
+    loss->setAttr(changingAttr, UnitAttr::get(&getContext()));
     func::FuncOp gradient = loss.clone();
     gradient.setSymName("loss.grad");
     // Inputs that may be left out take the same defaults.
@@ -281,10 +287,16 @@ public:
       if (func::FuncOp fallback = defaultOf(loss, i))
         gradient.setArgAttr(i, "quern.default", FlatSymbolRefAttr::get(fallback.getSymNameAttr()));
     module.insert(std::next(Block::iterator(loss)), gradient);
-    if (failed(Differentiator(gradient).run()))
+    Recomputing recomputing{recompute};
+    if (auto price = module->getAttrOfType<FloatAttr>(priceAttr))
+      recomputing.price = price.getValueAsDouble();
+    if (failed(Differentiator(gradient, recomputing).run()))
       signalPassFailure();
   }
+
+private:
+  bool recompute;
 };
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createDifferentiatePass() { return std::make_unique<DifferentiatePass>(); }
+std::unique_ptr<Pass> quern::passes::createDifferentiatePass(bool recompute) { return std::make_unique<DifferentiatePass>(recompute); }

@@ -7,84 +7,10 @@
 //       %dx0, %du, %dw = repeat 12 reversed carry (%dx = %dy, %d = 0) over (%mid = %saved) gives [turns, ...] { body's
 //                        rules; yield %dx', %d + ..., %dw }       (u: used by all turns; w: a parameter of each turn)
 #include "passes/Differentiate.h"
-#include "passes/FusionGroups.h"
-
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
-
-// ---- what is saved
-
-namespace {
-/// Decides for each value of a loop's body that its gradient reads: saved, or made again. Made again is what needs no saved
-/// value (parameters, positions, masks made of them) or only moves one about (views).
-class Saving {
-public:
-  Saving(Block &body, Block &gradient) : body(body), gradient(gradient) {}
-
-  SmallVector<Value> run() {
-    SmallVector<OpOperand *> uses;
-    gradient.walk([&](Operation *op) {
-      for (OpOperand &use : op->getOpOperands())
-        if (use.get().getParentBlock() == &body) {
-          uses.push_back(&use);
-          require(use.get());
-        }
-    });
-    IRMapping mapping;
-    for (Value value : saved)
-      mapping.map(value, gradient.addArgument(value.getType(), value.getLoc()));
-    OpBuilder builder(gradient.front().getContext()); // the block has no parent to ask yet
-    builder.setInsertionPointToStart(&gradient);
-    for (Operation &op : body)
-      if (again.contains(&op))
-        builder.clone(op, mapping);
-    for (OpOperand *use : uses)
-      use->set(mapping.lookup(use->get()));
-    return {saved.begin(), saved.end()};
-  }
-
-private:
-  bool isFree(Value value) {
-    if (value.getParentBlock() != &body)
-      return true;
-    auto [entry, fresh] = free.try_emplace(value, false);
-    if (!fresh)
-      return entry->second;
-    Operation *op = value.getDefiningOp();
-    bool leaf = op && isa<ConstOp, ValuesOp, SizeOp, IndexOp, ParamOp>(op);
-    bool simple = op && (isElementwise(op) || movesOnly(op)) &&
-                  llvm::all_of(op->getOperands(), [&](Value operand) { return isFree(operand); });
-    return free[value] = leaf || simple;
-  }
-
-  static bool movesOnly(Operation *op) {
-    return isa<RenameOp, SplitOp, MergeOp, CutOp, UnitOp, SqueezeOp, ExpandOp, PermuteOp>(op);
-  }
-
-  void require(Value value) {
-    if (value.getParentBlock() != &body)
-      return;
-    Operation *op = value.getDefiningOp();
-    if (!op || (!isFree(value) && !movesOnly(op))) {
-      saved.insert(value);
-      return;
-    }
-    if (again.insert(op).second)
-      for (Value operand : op->getOperands())
-        require(operand);
-  }
-
-  Block &body, &gradient;
-  llvm::DenseMap<Value, bool> free;
-  llvm::SetVector<Value> saved;
-  llvm::DenseSet<Operation *> again;
-};
-} // namespace
-
-SmallVector<Value> quern::passes::saveForGradient(Block &body, Block &gradient) { return Saving(body, gradient).run(); }
 
 /// A dimension for the turns that no one of `type` is named like.
 static DimAttr turnsDim(NamedTensorType type, int64_t turns) {
@@ -163,7 +89,7 @@ LogicalResult Differentiator::reverseLoop(RepeatOp repeat, OpBuilder &builder, s
     yielded.push_back(parameter.gradient);
   }
   YieldOp::create(inside, loc, yielded);
-  SmallVector<Value> saved = saveForGradient(body, *gradient);
+  SmallVector<Value> saved = saveForGradient(body, *gradient, recomputing);
   unsigned before = repeat.getNumResults();
   repeat = withStacks(repeat, saved);
   auto reverse = RepeatOp::create(builder, loc, types, enter, repeat.getResults().drop_front(before), repeat.getTurns(),

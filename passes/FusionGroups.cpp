@@ -114,6 +114,8 @@ void FusionGroups::require(Value value) {
 }
 
 void FusionGroups::store(Value value) {
+  if (value.getDefiningOp<RepeatOp>()) // a loop stores its results itself
+    return;
   roots.insert(value);
   forWindows.erase(value);
 }
@@ -402,6 +404,23 @@ void FusionGroups::separate(const Without &without) {
   }
 }
 
+/// A step from one stored value of the same size, with smaller ones (x - max of each row): who reads the stored value instead
+/// reads no more, and the result is never written.
+bool FusionGroups::isLight(Operation *op) {
+  if (!isa<NegOp, AddOp, SubOp, MulOp>(op) || !typeOf(op->getResult(0)).isReal())
+    return false;
+  Size count = typeOf(op->getResult(0)).elements();
+  Value large;
+  for (Value operand : op->getOperands()) {
+    if (typeOf(operand).elements() != count)
+      continue;
+    if (large && large != operand)
+      return false;
+    large = operand;
+  }
+  return large && (isBuffer(large) || roots.contains(large));
+}
+
 /// What flows into two kernels is stored, unless it is cheap; and softmax along time is a kernel of its own.
 void FusionGroups::splitShared() {
   DenseMap<Value, SmallVector<Value, 2>> reach; // the roots that a value flows into without passing another
@@ -422,7 +441,7 @@ void FusionGroups::splitShared() {
         }
       bool timed = isa<SoftmaxOp>(op) && !inner.contains(result) &&
                    overRunTimeDim(typeOf(op->getOperand(0)), names(cast<SoftmaxOp>(op).getDims()));
-      bool shared = into.size() > 1 && !isCheap(result) && !isLeaf(op) && typeOf(result).getRank();
+      bool shared = into.size() > 1 && !isCheap(result) && !isLeaf(op) && typeOf(result).getRank() && !isLight(op);
       if (!timed && !shared)
         continue;
       Value base = timed ? result : windowed(result);

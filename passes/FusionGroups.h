@@ -29,6 +29,7 @@ public:
   }
   /// The value is made from positions, lengths and constants by simple operations: cheaper made again than stored.
   bool isCheap(mlir::Value value);
+  bool isLight(mlir::Operation *op);
 
 private:
   void collect(mlir::Block &block);

@@ -201,6 +201,10 @@ static Value scattered(RuleInput &in, Value positions, DimAttr into) {
   for (DimAttr dim : typeOf(positions).getDims())
     if (!in.type().has(dim.getName()) || dim.getName() == into.getName())
       over.push_back(dim.getName());
+  if (over.empty()) { // one position a row (the label's of the logits): no two meet, so each element asks whether it is the one
+    auto index = in.make<IndexOp>(into);
+    return in.fit(in.choose(in.compare(Predicate::eq, index, positions), in.g, in.number(0.0)), in.type());
+  }
   return in.make<ScatterAddOp>(in.type().withKind(Kind::Real), in.g, positions, in.b.getStrArrayAttr(over), into);
 }
 

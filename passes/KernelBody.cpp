@@ -160,6 +160,42 @@ void quern::passes::collapseInputDims(KernelBody &body) {
     use->set(split);
 }
 
+void quern::passes::collapseSummedDims(KernelBody &body) {
+  Scope scope = whole(body.kernel);
+  SmallVector<Operation *> sums, rest;
+  for (Operation *op : scope.ops)
+    (isa<ContractOp, ReduceOp, ScatterAddOp>(op) ? sums : rest).push_back(op);
+  auto mentioned = mentionedNames(rest);
+  for (Operation *op : sums)
+    if (auto scatter = dyn_cast<ScatterAddOp>(op))
+      mentioned.insert(scatter.getInto().getName());
+  auto summed = [](Operation *op, DimAttr dim) {
+    return llvm::is_contained(names(op->getAttrOfType<ArrayAttr>("dims")), dim.getName());
+  };
+  auto next = [&]() -> std::optional<std::pair<DimAttr, DimAttr>> {
+    for (Operation *op : sums) {
+      ArrayRef<DimAttr> dims = typeOf(op->getOperand(0)).getDims();
+      for (size_t i = 0; i + 1 < dims.size(); ++i) {
+        DimAttr a = dims[i], b = dims[i + 1];
+        bool together = summed(op, a) && llvm::all_of(sums, [&](Operation *other) { return summed(other, a) == summed(other, b); });
+        if (together && !mentioned.contains(a.getName()) && !mentioned.contains(b.getName()) && canMerge(body, scope, a, b))
+          return std::make_pair(a, b);
+      }
+    }
+    return std::nullopt;
+  };
+  while (auto pair = next()) {
+    mergePair(body, scope, pair->first, pair->second);
+    for (Operation *op : sums) {
+      SmallVector<StringRef> left;
+      for (StringRef name : names(op->getAttrOfType<ArrayAttr>("dims")))
+        if (name != pair->second.getName())
+          left.push_back(name);
+      op->setAttr("dims", Builder(op->getContext()).getStrArrayAttr(left));
+    }
+  }
+}
+
 namespace {
 /// Canonical names in the order of first appearance.
 class Names {

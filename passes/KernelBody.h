@@ -29,6 +29,9 @@ void collapseDims(KernelBody &body);
 /// one dimension, which is split behind it.
 void collapseInputDims(KernelBody &body);
 
+/// The same for dimensions that are summed: a gradient's sum over a batch's rows and positions is one over all tokens.
+void collapseSummedDims(KernelBody &body);
+
 /// Gives dimensions and run-time symbols canonical names, sets the layouts, and returns for each symbol (in the order
 /// of KernelOp::getSymbols) what it is for the caller.
 llvm::SmallVector<ir::Size> canonicalize(KernelBody &body);

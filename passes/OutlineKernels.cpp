@@ -5,6 +5,7 @@
 //
 //   before: %c = quern.contract %x, %w over ["I"] ...    after: %r = quern.launch @contract_0 [...] (%x, %w)
 //           %y = quern.add %c, %b ...                           quern.kernel @contract_0(...) { contract; add; yield }
+#include "passes/Differentiate.h"
 #include "passes/FusionGroups.h"
 #include "passes/KernelBody.h"
 #include "passes/Passes.h"
@@ -65,7 +66,9 @@ void Outliner::copyIfNeeded(Operation *user, unsigned operand, Type type) {
   unsigned takers = llvm::count_if(value.getUses(), [](OpOperand &use) {
     return isa<func::ReturnOp, YieldOp, RepeatOp, RememberOp, StoreOp>(use.getOwner());
   });
-  bool own = def && !isa<ParamOp, RememberOp, RecallOp, RepeatOp, ConstOp, ValuesOp, SizeOp, IndexOp>(def) &&
+  auto loop = dyn_cast_or_null<RepeatOp>(def);
+  bool stack = loop && isa<func::ReturnOp>(user) && !loop.isCarried(cast<OpResult>(value).getResultNumber());
+  bool own = def && (stack || !isa<ParamOp, RememberOp, RecallOp, RepeatOp, ConstOp, ValuesOp, SizeOp, IndexOp>(def)) &&
              def->getBlock() == user->getBlock() && value.getType() == type && takers == 1;
   if (own)
     return;
@@ -192,6 +195,7 @@ KernelBody Outliner::cutOut(const Roots &roots, FusionGroups &groups) {
   for (Operation *op : ops) {
     Operation *clone = builder.clone(*op, mapping);
     clone->removeAttr("quern.once");
+    clone->removeAttr(againAttr);
   }
   SmallVector<Value> results;
   for (Operation *root : roots)
@@ -337,7 +341,8 @@ static void moveBefore(Value value, Operation *place) {
 
 void Outliner::outline(const Roots &roots, FusionGroups &groups) {
   KernelBody body = cutOut(roots, groups);
-  packWeights(body);
+  if (!roots[0]->getParentOfType<func::FuncOp>()->hasAttr(changingAttr))
+    packWeights(body);
   unitStrideLast(body);
   SmallVector<NamedTensorType> callerTypes; // of the arguments, in the caller's names
   for (BlockArgument argument : body.kernel.getBlock().getArguments())
@@ -345,6 +350,7 @@ void Outliner::outline(const Roots &roots, FusionGroups &groups) {
   bool remembered = llvm::any_of(body.outputs, [](const KernelBuffer &output) {
     return llvm::any_of(output.value.getUsers(), [](Operation *user) { return isa<RememberOp>(user); });
   });
+  collapseSummedDims(body);
   if (!remembered && body.outputs.size() == 1)
     collapseDims(body);
   else

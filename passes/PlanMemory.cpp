@@ -110,6 +110,11 @@ void Planner::findBuffers() {
   for (Operation *op : order) {
     if (auto repeat = dyn_cast<RepeatOp>(op)) {
       for (auto [i, result] : llvm::enumerate(repeat.getResults())) {
+        auto returned = llvm::find_if(uses[result], [](OpOperand *use) { return isa<func::ReturnOp>(use->getOwner()); });
+        if (!repeat.isCarried(i) && returned != uses[result].end()) {
+          elsewhere[result] = "output " + std::to_string((*returned)->getOperandNumber());
+          continue;
+        }
         add(result);
         buffers.back().end = std::max(buffers.back().end, endOf[op]);
         bool carried = repeat.isCarried(i); // a stack's parts are written where they belong

@@ -10,6 +10,9 @@ namespace quern::passes {
 /// put together at load.
 inline constexpr llvm::StringLiteral weightAttr = "quern.weight";
 
+/// On a function whose weights are others at every call (training): they are read as they lie, and packed by nobody.
+inline constexpr llvm::StringLiteral changingAttr = "quern.changing_weights";
+
 /// The joined weight that a value is, perhaps in another order of dimensions; null for anything else.
 ir::ConcatOp joinedWeight(mlir::Value value);
 

@@ -144,3 +144,53 @@ TEST(Contract, MaskOfPositionsBehindIt) { // Halide once concluded from the mask
   g.yield(g.elementwise(Op::Where, {before, scores, g.constant(-5)}));
   checkKernel(g.finish("masked"), {{{"T", 1}, {"S", 1}}, {{"T", 128}, {"S", 128}}, {{"T", 90}, {"S", 200}}, {{"T", 300}, {"S", 70}}}, 1e-5);
 }
+
+TEST(Contract, WeightsAsTheyLie) { // stored either way round, at depths of less than a part, whole parts and more
+  for (int64_t out : {5, 71})
+    for (int64_t in : {33, 1024, 1100}) {
+      double tolerance = in > 1000 ? 1e-4 : 1e-5; // of sums of more terms
+      GraphMaker g;
+      int x = g.argument(Kind::Real, {dim("M"), dim("I", in)});
+      int a = g.argument(Kind::Real, {dim("O", out), dim("I", in)});
+      g.yield(g.contract(x, a, {"I"}));
+      checkKernel(g.finish("rows"), rows, tolerance);
+      GraphMaker h;
+      x = h.argument(Kind::Real, {dim("M"), dim("I", in)});
+      int c = h.argument(Kind::Real, {dim("I", in), dim("P", out)});
+      h.yield(h.elementwise(Op::Tanh, {h.contract(x, c, {"I"})}));
+      checkKernel(h.finish("columns"), rows, tolerance);
+    }
+}
+
+TEST(Contract, SumsOverAllTokens) { // the gradient of a weight, either way round
+  for (bool turned : {false, true}) {
+    GraphMaker g;
+    int x = g.argument(Kind::Real, {dim("M"), dim("I", 70)}), dy = g.argument(Kind::Real, {dim("M"), dim("O", 90)});
+    int sum = g.contract(x, dy, {"M"});
+    g.yield(turned ? g.permute(sum, {"O", "I"}) : sum);
+    checkKernel(g.finish("weight"), {{{"M", 1}}, {{"M", 7}}, {{"M", 256}}, {{"M", 513}}, {{"M", 1500}}}, 2e-5);
+  }
+}
+
+TEST(Contract, SumsOverTwoDimsOfRunTime) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("I", 20)}), dy = g.argument(Kind::Real, {dim("B"), dim("T"), dim("O", 40)});
+  g.yield(g.contract(x, dy, {"B", "T"}));
+  checkKernel(g.finish("two"), {{{"B", 1}, {"T", 1}}, {{"B", 3}, {"T", 70}}, {{"B", 2}, {"T", 600}}}, 2e-5);
+}
+
+TEST(Contract, HeadsOfWeightsAsTheyLie) { // a batch of products, few and many rows of each
+  GraphMaker g;
+  int a = g.argument(Kind::Real, {dim("B"), dim("T"), dim("H", 3), dim("S")});
+  int v = g.argument(Kind::Real, {dim("B"), dim("S"), dim("H", 3), dim("K", 24)});
+  g.yield(g.contract(a, v, {"S"}));
+  checkKernel(g.finish("heads"), {{{"B", 1}, {"T", 1}, {"S", 1}}, {{"B", 2}, {"T", 9}, {"S", 70}}, {{"B", 2}, {"T", 400}, {"S", 600}}}, 2e-5);
+}
+
+TEST(Contract, RowsThatTokensLookedUpAreAdded) { // a tied matrix
+  GraphMaker g;
+  int dy = g.argument(Kind::Real, {dim("M"), dim("V", 50)}), h = g.argument(Kind::Real, {dim("M"), dim("D", 33)});
+  int ds = g.argument(Kind::Real, {dim("M"), dim("D", 33)}), at = g.argument(Kind::Int, {dim("M")});
+  g.yield(g.elementwise(Op::Add, {g.contract(dy, h, {"M"}), g.scatterAdd(ds, at, {"M"}, dim("V", 50))}));
+  checkKernel(g.finish("tied"), {{{"M", 1}}, {{"M", 64}}, {{"M", 700}}}, 2e-5);
+}

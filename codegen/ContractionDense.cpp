@@ -1,0 +1,177 @@
+// Takes: a contraction of two values as they lie in memory: weights that change with every step, and gradients. Gives: loops
+// like those over packed weights, which pack what they are about to use.
+// Why by parts of the depth: a strip of columns over a part of the depth stays in the second cache while a whole block of rows
+// uses it, however deep the contraction is (a gradient sums over a vocabulary, or over all tokens); so packing costs little
+// beside the products, and no packed copy of a matrix goes through memory.
+//
+//   x in groups of rows                                 once, where its rows lie side by side
+//   for each tile of columns, block of rows (parallel)
+//     totals[block x columns] = 0
+//     for each part of the depth
+//       strip[part x columns] = w
+//       for each tile of rows
+//         sums[rows x columns] = 0;  for k: sums += x[rows, k] * strip[k, columns]
+//         totals += sums
+//     result = epilogue(totals)
+#include "codegen/ContractionFamily.h"
+
+#include <functional>
+
+using namespace Halide;
+
+namespace quern::codegen {
+
+/// The dimension whose parts follow each other: the longest. It comes last.
+void ContractionFamily::chooseDepth() {
+  auto length = [](const Dim &dim) { return dim.fixed().value_or(int64_t(1) << 40); };
+  auto longest = reduced.begin();
+  for (auto dim = reduced.begin(); dim != reduced.end(); ++dim)
+    if (length(*dim) >= length(*longest))
+      longest = dim;
+  std::rotate(longest, longest + 1, reduced.end());
+  Schedule schedule = b.schedules.find("dense", {{"vector", b.target.vector}});
+  rowBlock = schedule["row_block"];
+  // Neighbouring tiles together, as long as enough tasks are left: their packing reads longer lines of memory.
+  int64_t tiles = column->fixed() ? (*column->fixed() + tile - 1) / tile : 1;
+  group = schedule["group"];
+  while (group > 1 && (tiles / group < 6 || tiles % group))
+    group /= 2;
+  partDepth = schedule["depth"];
+  wholeParts = false;
+  if (std::optional<int64_t> depth = reduced.back().fixed()) {
+    int64_t parts = (*depth + partDepth - 1) / partDepth;
+    partDepth = static_cast<int>((*depth + parts - 1) / parts);
+    wholeParts = *depth % partDepth == 0;
+  }
+  while (unroll > 1 && !(wholeParts && partDepth % unroll == 0))
+    unroll /= 2;
+}
+
+/// Names of a copy's loops: the depth, then all of an operand's dimensions but `own` and the depth.
+static std::vector<Var> copyArgs(const Var &first, const Node &operand, const Dim &own, const Dim &depth, const Var &last,
+                                 const std::function<Var(const std::string &)> &var) {
+  std::vector<Var> args = {first, var(depth.name)};
+  for (auto dim = operand.dims.rbegin(); dim != operand.dims.rend(); ++dim)
+    if (dim->name != own.name && dim->name != depth.name)
+      args.push_back(var(dim->name));
+  args.push_back(last);
+  return args;
+}
+
+static std::vector<Expr> copyCall(const Expr &first, const Node &operand, const Dim &own, const Dim &depth, const Expr &last,
+                                  const Index &index) {
+  std::vector<Expr> call = {first, index.at(depth.name)};
+  for (auto dim = operand.dims.rbegin(); dim != operand.dims.rend(); ++dim)
+    if (dim->name != own.name && dim->name != depth.name)
+      call.push_back(index.at(dim->name));
+  call.push_back(last);
+  return call;
+}
+
+void ContractionFamily::accumulateDense() {
+  const Node &input = b.graph.nodes[x], &weight = b.graph.nodes[w];
+  const Dim &depth = reduced.back();
+  Var tileIndex("tile"), part("part"), group("group");
+  strip = b.newFunc("strip", node);
+  strip(copyArgs(lane, weight, *column, depth, tileIndex, KernelBuilder::var)) =
+      weightAt(lane, tileIndex, KernelBuilder::varsOf(weight.dims));
+  bool grouped = input.dims.back().name == row->name; // its rows lie side by side
+  if (grouped) {
+    groups = b.newFunc("groups", node);
+    Index index = KernelBuilder::varsOf(input.dims);
+    index[row->name] = min(group * rows + groupLane, b.extent(row->size) - 1);
+    groups(copyArgs(groupLane, input, *row, depth, group, KernelBuilder::var)) = b.real(x, index);
+  }
+
+  std::vector<Dim> between(reduced.begin(), reduced.end() - 1); // the other summed dimensions: a part is at one position of each
+  Var rowVar = KernelBuilder::var(row->name);
+  std::vector<Var> args = {lane, rowVar};
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
+    args.push_back(KernelBuilder::var(dim->name));
+  args.push_back(tileIndex);
+  std::vector<Var> totalArgs = args;
+  for (const Dim &dim : between)
+    args.push_back(KernelBuilder::var(dim.name));
+  args.push_back(part);
+
+  RDom k(0, partDepth, "k");
+  Expr position = part * partDepth + k.x;
+  if (!wholeParts)
+    k.where(position < b.extent(depth.size));
+  over = {k.x};
+  Index index = KernelBuilder::varsOf(others);
+  for (const Dim &dim : between)
+    index[dim.name] = KernelBuilder::var(dim.name);
+  index[depth.name] = position;
+  index[row->name] = min(rowVar, b.extent(row->size) - 1);
+  Expr left = grouped ? Expr(groups(copyCall(rowVar % rows, input, *row, depth, rowVar / rows, index))) : b.real(x, index);
+  sums = b.newFunc("sums", node);
+  sums(args) = 0.0f;
+  sums(args) += left * strip(copyCall(lane, weight, *column, depth, tileIndex, index));
+
+  Region region;
+  region.push_back({0, (b.extent(depth.size) + (partDepth - 1)) / partDepth});
+  for (const Dim &dim : between)
+    region.push_back({0, b.extent(dim.size)});
+  parts = RDom(region, "parts");
+  std::vector<Expr> call(totalArgs.begin(), totalArgs.end());
+  for (size_t i = 0; i < between.size(); ++i)
+    call.push_back(parts[static_cast<int>(i) + 1]);
+  call.push_back(parts[0]);
+  totals = b.newFunc("totals", node);
+  totals(totalArgs) = 0.0f;
+  totals(totalArgs) += sums(call);
+}
+
+void ContractionFamily::scheduleDense(Stage &target) {
+  Func out = target.func;
+  int vector = std::min(tile, b.target.vector);
+  Var o = KernelBuilder::var(column->name), m = KernelBuilder::var(row->name), outer("co"), inner("ci"), block("rb"), within("ri"),
+      task("task"), tiles("rt"), beside("ct");
+  out.split(o, outer, inner, tile, TailStrategy::GuardWithIf);
+  out.split(outer, outer, beside, group, TailStrategy::GuardWithIf);
+  out.split(m, block, within, rows * rowBlock, TailStrategy::GuardWithIf);
+  std::vector<VarOrRVar> order = {inner, within, beside}, around;
+  std::vector<Dim> outside = aroundOf(target.dims);
+  for (auto dim = outside.rbegin(); dim != outside.rend(); ++dim)
+    around.push_back(KernelBuilder::var(dim->name));
+  order.insert(order.end(), around.begin(), around.end());
+  order.push_back(block);
+  order.push_back(outer);
+  out.reorder(order);
+  out.fuse(block, outer, task);
+  Var parallel = task;
+  for (const VarOrRVar &v : around) {
+    Var next(parallel.name() + "_");
+    out.fuse(v, parallel, next);
+    parallel = next;
+  }
+  out.parallel(parallel).vectorize(inner, vector).unroll(inner);
+
+  totals.compute_at(out, parallel).bound_extent(lane, tile).bound_extent(Var("tile"), group).vectorize(lane, vector).unroll(lane);
+  std::vector<VarOrRVar> loops = {lane, within, tiles, Var("tile")};
+  for (const Dim &dim : others)
+    loops.push_back(KernelBuilder::var(dim.name));
+  for (int i = 0; i < parts.dimensions(); ++i)
+    loops.push_back(parts[i]);
+  totals.update().split(m, tiles, within, rows, TailStrategy::GuardWithIf).reorder(loops);
+  totals.update().vectorize(lane, vector).unroll(lane).unroll(within);
+  sums.compute_at(totals, tiles).bound_extent(lane, tile).bound_extent(m, rows).bound_extent(Var("tile"), 1);
+  sums.vectorize(lane, vector).unroll(lane).unroll(m);
+  std::vector<VarOrRVar> steps = {lane, m, over[0]};
+  sums.update().reorder(steps).vectorize(lane, vector).unroll(lane).unroll(m);
+  if (unroll > 1)
+    sums.update().unroll(over[0], unroll);
+
+  strip.compute_at(totals, parts[0]).bound_extent(lane, tile).bound_extent(Var("tile"), group).vectorize(lane, vector);
+  Var depth = KernelBuilder::var(reduced.back().name);
+  if (b.graph.nodes[w].dims.back().name == reduced.back().name) // lines of memory run along the depth
+    strip.reorder(depth, lane);
+  else
+    strip.reorder(lane, Var("tile"), depth);
+  if (groups.defined())
+    groups.compute_root().bound(groupLane, 0, rows).reorder(groupLane, depth).vectorize(groupLane).parallel(Var("group"));
+  target.scheduled = true;
+}
+
+} // namespace quern::codegen
