@@ -5,6 +5,7 @@
 #include "tools/CrashReport.h"
 #include "tools/Remarks.h"
 #include "tools/SpecOptions.h"
+#include "tools/TrainingMemory.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -24,6 +25,7 @@ using namespace quern::codegen;
 namespace {
 struct CompileFlags {
   SpecOptions spec;
+  MemoryOptions memory;
   std::string output, emit = "exe", target = "native", schedules, cache, from, to, weights;
   int jobs = 0;
   std::vector<std::string> without;
@@ -44,6 +46,9 @@ struct CompileFlags {
         "compile-to", po::value(&to), "PHASE: stop there and write the module (as --emit mlir does at the end)")(
         "locations", po::bool_switch(&locations), "with --compile-to: places in the spec, too")(
         "jobs,j", po::value(&jobs), "kernels compiled at the same time (default: all processors)")(
+        "memory", po::value(&memory.memory), "with --train, SIZE such as 4G: what a gradient may work in; the less, the more is made again")(
+        "batch", po::value(&memory.rows), "rows that --memory is for (1)")(
+        "length", po::value(&memory.length), "tokens of a row that --memory is for")(
         "remarks", po::bool_switch(&remarks), "say on stderr what was and what was not done, at the spec's lines")(
         "quiet,q", po::bool_switch(&quiet), "say nothing when all is well");
   }
@@ -92,7 +97,13 @@ static int compile(CompileFlags &flags) {
   std::string from = startOf(flags.spec, flags.from);
   if (!flags.to.empty())
     checkGoal(from, flags.to);
-  if (mlir::failed(quern::passes::runPhases(*module, passOptions(flags.target, flags.schedules, flags.without), from, flags.to)))
+  if (!flags.memory.memory.empty() && (!flags.spec.train || !flags.to.empty()))
+    throw std::runtime_error("--memory plans a whole program for training: it needs --train, and no --compile-to");
+  quern::passes::PassOptions passes = passOptions(flags.target, flags.schedules, flags.without);
+  std::string planned;
+  mlir::LogicalResult done = flags.memory.memory.empty() ? quern::passes::runPhases(*module, passes, from, flags.to)
+                                                         : runWithin(module, flags.memory, passes, from, planned);
+  if (mlir::failed(done))
     return llvm::StringRef(flags.spec.spec).ends_with(".mlir") ? 1 : reportFault("failed"); // a module may be anybody's
   if (flags.remarks)
     explainKernels(*module);
@@ -118,6 +129,8 @@ static int compile(CompileFlags &flags) {
     std::cerr << "\r\033[K";
   if (flags.embed)
     embedCheckpoint(options.output, flags.weights);
+  if (!flags.quiet && !planned.empty())
+    std::cerr << options.output << ": " << planned << "\n";
   if (!flags.quiet)
     std::cerr << llvm::formatv("{0}: {1} kernels ({2} from the cache) in {3:f1} s, host program {4:f1} s, link {5:f1} s\n",
                                options.output, report.kernels, report.cached, report.kernelSeconds, report.hostSeconds,
@@ -147,6 +160,8 @@ int quern::tools::runCommand(const Arguments &arguments) {
     return 0;
   // One program for each spec, config and machine.
   std::string key = (flags.spec.train ? "train\n" : "") + fs::absolute(flags.spec.spec).string() + "\n" + flags.spec.config + "\n" + flags.target + "\n";
+  if (!flags.memory.memory.empty())
+    key += llvm::formatv("{0} {1} {2}\n", flags.memory.memory, flags.memory.rows, flags.memory.length).str();
   for (const std::string &setting : flags.spec.settings)
     key += setting + "\n";
   for (const std::string &names : flags.without)

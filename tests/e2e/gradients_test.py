@@ -2,6 +2,7 @@
 
 What is compared, and how near it has to be, is in tests/data/README.md."""
 import json
+import re
 import unittest
 
 from harness import DATA, EXAMPLES, QUERN, Case, ints, read_safetensors, run
@@ -52,6 +53,26 @@ class Compiled(Golden):
         program = self.compile(SPECS[fixture], "--train", "--config", folder / "config.json", name=f"{fixture}-train")
         got = self._evaluate([program, "grad"], folder / "model.safetensors", inputs, ())
         self.compare(folder, expected, got, noise=1e-6)
+
+
+class Memory(Golden):
+    """`--memory`: the tightest budget there is gives the same gradients, and one below it is refused with that number."""
+
+    def options(self, budget):
+        return ("--train", "--config", DATA / "gpt2" / "config.json", "--batch", "2", "--length", "16", "--memory", budget)
+
+    def test_least(self):
+        refused = run(QUERN, "compile", EXAMPLES / "gpt2.quern", *self.options("1K"), "-o", "never", status=1)
+        least = float(re.search(r"needs at least ([0-9.]+) MiB", refused.err)[1])
+        folder, expected, inputs = self.read("gpt2")
+        program = self.compile("gpt2", *self.options(f"{least + 0.1:.1f}M"), name="gpt2-least")
+        got = self._evaluate([program, "grad"], folder / "model.safetensors", inputs, ())
+        self.compare(folder, expected, got, noise=1e-6)
+
+    def test_mistakes(self):
+        for options, words in ((("--memory", "much", "--length", "8"), "a size such as 512M"), (("--memory", "1G"), "needs --length")):
+            refused = run(QUERN, "compile", EXAMPLES / "gpt2.quern", "--train", *options, "-o", "never", status=1)
+            self.assertIn(words, refused.err)
 
 
 class Differences(Case):
