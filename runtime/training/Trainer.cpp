@@ -186,16 +186,31 @@ void Trainer::load(const Checkpoint &checkpoint) {
 }
 
 Session &Trainer::session() {
+  dense();
+  if (stale)
+    weights->update();
+  stale = false;
+  return *memory;
+}
+
+Session &Trainer::dense() {
   if (!weights) {
     std::vector<const float *> tensors;
     for (size_t i = 0; i < places.size(); ++i)
       tensors.push_back(data(i));
     weights = Weights::over(program.description, tensors);
     memory = std::make_unique<Session>(program, *weights);
-  } else if (stale) {
-    weights->update();
+    stale = false;
   }
-  stale = false;
+  // Several tensors that a kernel sees as one (experts) are copied for it.
+  bool copied = std::any_of(program.description.slots.begin(), program.description.slots.end(), [](const SlotInfo &slot) {
+    return !slot.layouts[0].packed &&
+           std::any_of(slot.turns.begin(), slot.turns.end(), [](const auto &turn) { return turn.size() > 1; });
+  });
+  if (stale && copied) {
+    weights->update();
+    stale = false;
+  }
   return *memory;
 }
 
@@ -203,8 +218,8 @@ double Trainer::loss(const Values &inputs) {
   const Description &d = program.description;
   if (what.loss < 0)
     throw UserError("the program has no function 'loss'");
-  checkLength(session(), what.loss, inputs);
-  Values results = session().evaluate(what.loss, inputs);
+  checkLength(dense(), what.loss, inputs);
+  Values results = dense().evaluate(what.loss, inputs);
   return results.at(d.functions[size_t(what.loss)].outputs.at(0).name).reals()[0];
 }
 
@@ -228,8 +243,8 @@ double Trainer::accumulate(const Values &inputs) {
     std::memset(accumulated.data(), 0, accumulated.size());
     addGradients(weight);
   }
-  checkLength(session(), what.function, inputs);
-  session().evaluateInto(what.function, inputs, outputs);
+  checkLength(dense(), what.function, inputs);
+  dense().evaluateInto(what.function, inputs, outputs);
   float *all = masters.as<float>(), *slopes = gradients.as<float>();
   for (const Adapter &a : adapters)
     loraGradients(a.matrix, slopes + places[a.parameter], all + a.u, all + a.v, slopes + a.u, slopes + a.v);
