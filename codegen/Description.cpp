@@ -132,8 +132,9 @@ static Json functionJson(const HostEntry &entry, ModuleOp module) {
   }
   Cost cost = costOf(function, module);
   auto fewRows = function->getAttrOfType<IntegerAttr>("quern.few_rows");
-  const char *role = name.contains(".default.") ? "default" : name.ends_with(".last") ? "step" : fewRows ? "few"
-                     : name.ends_with(".ragged")   ? "ragged"
+  const char *role = name.contains(".default.") ? "default" : name.ends_with(".last") ? "step"
+                     : name.contains(".ragged")    ? (fewRows ? "ragged_few" : "ragged")
+                     : fewRows                     ? "few"
                                                    : "eval";
   Json json = {{"name", name.str()},         {"role", role},
                {"inputs", inputs},           {"outputs", outputs},

@@ -5,7 +5,7 @@
 //   @forward.last   for generation: optional inputs at their defaults, results for the last new row only
 //   @forward.step   the same for few rows, where another form reads less: only chosen experts (SinkGathers.cpp), latents
 //                   instead of keys and values made of them (AbsorbProjections.cpp)
-//   @forward.ragged the same for rows that began at different times (IncrementalRagged.cpp)
+//   @forward.ragged the same for rows that began at different times (IncrementalRagged.cpp); @forward.ragged.step for few
 //   @forward.epoch  if what is remembered depends on T through comparisons: these; when an answer changes, past is redone
 //   quern.state     one for each cache and running sum, shared by all variants
 //
@@ -140,8 +140,17 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
       llvm_unreachable("as causal as the form for many rows");
     else
       step->setAttr(fewRows, OpBuilder(step).getI64IntegerAttr(rows));
-    if (ragged && !extend(ragged, base, states, /*lastRow=*/true, /*isRagged=*/true).empty())
-      ragged.erase();
+    func::FuncOp raggedStep;
+    if (ragged && rows) {
+      raggedStep = cast<func::FuncOp>(OpBuilder(ragged).clone(*ragged));
+      raggedStep->moveAfter(ragged);
+      raggedStep.setName(base + ".ragged.step");
+    }
+    for (func::FuncOp form : {ragged, raggedStep})
+      if (form && !extend(form, base, states, /*lastRow=*/true, /*isRagged=*/true).empty())
+        form.erase();
+      else if (form && form == raggedStep)
+        form->setAttr(fewRows, OpBuilder(form).getI64IntegerAttr(rows));
     // With a mask or positions from outside the function may still look ahead; then it is only evaluated as a whole.
     auto whole = cast<func::FuncOp>(OpBuilder(function).clone(*function));
     if (!extend(whole, base, states, /*lastRow=*/false).empty()) {

@@ -21,6 +21,7 @@ bool BatchGenerator::serves(const Description &d) {
 
 BatchGenerator::BatchGenerator(Session &session, int64_t room) : session(session), room(room) {
   ragged = session.description().findRole("ragged", "forward");
+  few = session.description().findRole("ragged_few", "forward");
 }
 
 std::vector<int64_t> BatchGenerator::sizesFor(size_t rows, int64_t past, int64_t count) const {
@@ -36,6 +37,9 @@ std::vector<int64_t> BatchGenerator::sizesFor(size_t rows, int64_t past, int64_t
 
 void BatchGenerator::run(const std::vector<std::vector<int>> &texts, int64_t length, int64_t past, int64_t count) {
   newRows = std::max(newRows, count);
+  const Description &d = session.description();
+  int64_t rows = int64_t(texts.size()) * count;
+  int number = few >= 0 && rows <= d.functions[size_t(few)].fewRows ? few : ragged;
   if (past + count > room) // half as much again, so that a growing cache is copied seldom
     room = std::min(session.longestText(ragged), (past + count) * 3 / 2 + 64);
   std::vector<int64_t> sizes = sizesFor(texts.size(), past, count);
@@ -51,8 +55,8 @@ void BatchGenerator::run(const std::vector<std::vector<int>> &texts, int64_t len
   }
   Value text = Value::ints({int64_t(texts.size()), count}, tokens);
   Value shift = Value::ints({int64_t(texts.size())}, shifts);
-  outputs = session.makeOutputs(ragged, sizes);
-  session.call(ragged, sizes, {&text, &shift}, {&outputs[0]}, past == 0);
+  outputs = session.makeOutputs(number, sizes);
+  session.call(number, sizes, {&text, &shift}, {&outputs[0]}, past == 0);
 }
 
 std::span<const float> BatchGenerator::next(const std::vector<std::vector<int>> &texts) {

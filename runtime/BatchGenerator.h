@@ -24,7 +24,7 @@ public:
 private:
   Session &session;
   int64_t room, newRows = 0;
-  int ragged = -1;
+  int ragged = -1, few = -1; // few: for steps of few rows, where there is one
   std::vector<std::vector<int>> remembered;
   std::vector<uint64_t> epochs;
   std::vector<Value> outputs;

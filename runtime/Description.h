@@ -30,8 +30,8 @@ struct TensorInfo {
 
 struct FunctionInfo {
   std::string name;
-  std::string role; // "eval", "step", "few", "ragged", "default"
-  int64_t fewRows = 0; // of role "few": serves calls of at most this many rows
+  std::string role; // "eval", "step", "few", "ragged", "ragged_few", "default"
+  int64_t fewRows = 0; // of roles "few", "ragged_few": serves calls of at most this many rows
   std::vector<TensorInfo> inputs, outputs;
   std::optional<SizeExpr> flops; // of its contractions, in one call
   std::optional<SizeExpr> bytes; // that one call must read: weights and caches
