@@ -12,6 +12,7 @@
 #include "codegen/Math.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 using namespace Halide;
 
@@ -23,6 +24,10 @@ AttentionFamily::AttentionFamily(KernelBuilder &builder, AttentionPattern patter
   Schedule schedule = b.schedules.find("attention", {{"vector", b.target.vector}});
   width = b.target.vector, span = schedule["rows"], step = schedule["step"], unroll = schedule["unroll"];
   chunk = schedule["keys"] / step * step, split = schedule["split"];
+  if (span % width || split % width || !chunk)
+    throw std::runtime_error("a schedule of attention has rows " + std::to_string(span) + ", split " + std::to_string(split) +
+                             " and keys " + std::to_string(schedule["keys"]) + ": rows and split must be multiples of the target's vector of " +
+                             std::to_string(width) + " floats, and keys at least step");
   positions = std::max(1, span / together);
   lanes = (positions * together + span - 1) / span * span;
   blocks = std::max(1, schedule["block"] / lanes);

@@ -41,6 +41,22 @@ TEST(Attention, Causal) {
   }
 }
 
+TEST(Attention, SchedulesThatCannotBeAreRefused) {
+  Attention g(1, 1, 8, 8);
+  g.finishWith(g.score);
+  KernelGraph graph = g.finish("refused");
+  for (std::string numbers : {"rows 2", "split 3", "keys 1"}) {
+    ScheduleTable table = ScheduleTable::standard();
+    table.add("attention : " + numbers, "mine.txt");
+    try {
+      KernelRunner runner(graph, cpuTarget("x86-64-v3"), table);
+      FAIL() << numbers;
+    } catch (const std::exception &error) {
+      EXPECT_NE(std::string(error.what()).find("must be multiples of the target's vector of 8 floats"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(Attention, BoundsAreSeen) {
   Attention g(1, 1, 8, 8);
   int t = g.queryPosition(), s = g.index(g.S);
