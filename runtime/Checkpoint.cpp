@@ -21,7 +21,7 @@ using Opener = std::function<std::shared_ptr<const MappedFile>(const std::string
 Checkpoint openIndex(const std::string &path, std::string_view text, const Opener &open) {
   std::map<std::string, std::string> where;
   try {
-    nlohmann::json index = nlohmann::json::parse(text);
+    nlohmann::json index = nlohmann::json::parse(text.data(), text.data() + text.size());
     for (const auto &[name, shard] : index.at("weight_map").items())
       where[name] = shard.get<std::string>();
   } catch (const nlohmann::json::exception &error) {
