@@ -405,13 +405,15 @@ void FusionGroups::separate(const Without &without) {
 }
 
 /// A step from one stored value of the same size, with smaller ones (x - max of each row): who reads the stored value instead
-/// reads no more, and the result is never written.
+/// reads no more, and the result is never written. Not with a state: the later of two readers would find the next one there.
 bool FusionGroups::isLight(Operation *op) {
   if (!isa<NegOp, AddOp, SubOp, MulOp>(op) || !typeOf(op->getResult(0)).isReal())
     return false;
   Size count = typeOf(op->getResult(0)).elements();
   Value large;
   for (Value operand : op->getOperands()) {
+    if (operand.getDefiningOp<RecallOp>())
+      return false;
     if (typeOf(operand).elements() != count)
       continue;
     if (large && large != operand)
