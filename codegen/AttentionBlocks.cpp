@@ -23,13 +23,6 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-static std::vector<Var> asVars(const std::vector<Expr> &args) {
-  std::vector<Var> vars;
-  for (const Expr &arg : args)
-    vars.push_back(Var(arg.as<Internal::Variable>()->name));
-  return vars;
-}
-
 /// The positions of a row of a block. What is looked up says again how far it reaches.
 Index AttentionFamily::blockIndex() const {
   Expr last = b.extent(p.query.size) - 1;

@@ -91,7 +91,7 @@ Expr AttentionFamily::scoreAt(const Index &where, const Expr &at, const Product 
   return value;
 }
 
-static std::vector<Var> asVars(const std::vector<Expr> &args) {
+std::vector<Var> AttentionFamily::asVars(const std::vector<Expr> &args) {
   std::vector<Var> vars;
   for (const Expr &arg : args)
     vars.push_back(Var(arg.as<Internal::Variable>()->name));

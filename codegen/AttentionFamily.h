@@ -28,6 +28,8 @@ private:
   Expr positionOf(const Position &position);
   Index rowIndex(Index index, const Expr &row) const;
   std::vector<Expr> headArgs(std::vector<Expr> leading) const;
+  /// The same arguments for a definition: each is a variable.
+  static std::vector<Var> asVars(const std::vector<Expr> &args);
   Func combine(const std::string &what, const AttentionParts &parts, const Index &where, const std::vector<Expr> &args,
                const std::vector<Expr> &rowArgs, std::vector<Func> &perRow);
   void schedule(Stage &out);

@@ -16,13 +16,6 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-static std::vector<Var> asVars(const std::vector<Expr> &args) {
-  std::vector<Var> vars;
-  for (const Expr &arg : args)
-    vars.push_back(Var(arg.as<Internal::Variable>()->name));
-  return vars;
-}
-
 void AttentionFamily::makeSingle() {
   const Node &k = b.graph.nodes[p.dots[0].k];
   for (const Dim &dim : p.heads)

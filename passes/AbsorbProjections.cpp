@@ -180,19 +180,7 @@ private:
     SmallVector<StringRef> labels(over.begin(), over.end());
     return ContractOp::create(builder, loc, a, b, builder.getStrArrayAttr(labels));
   }
-  Value renamed(Value value, const Relabelling &table) {
-    SmallVector<StringRef> from;
-    SmallVector<Attribute> to;
-    for (auto &[name, dim] : table)
-      if (typeOf(value).has(name)) {
-        from.push_back(name);
-        to.push_back(dim);
-      }
-    return from.empty() ? value
-                        : RenameOp::create(builder, loc, relabelled(typeOf(value), table), value,
-                                           builder.getStrArrayAttr(from), builder.getArrayAttr(to))
-                              .getResult();
-  }
+  Value renamed(Value value, const Relabelling &table) { return quern::passes::renamed(builder, loc, value, table); }
 
   /// contract(a, f) over `over` with the projections in f absorbed; nothing if there are none that can be.
   Value absorbed(Value a, Value f, ArrayRef<std::string> over) {

@@ -15,6 +15,8 @@ using Relabelling = std::map<Label, ir::DimAttr>;
 ir::NamedTensorType relabelled(ir::NamedTensorType type, const Relabelling &table);
 /// Replaces dimensions in an operation's attributes and result types (regions excluded).
 void relabel(mlir::Operation *op, const Relabelling &table);
+/// `value` under other labels; itself if it has none that the table replaces.
+mlir::Value renamed(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, const Relabelling &table);
 /// Whether the operation treats the dimension other than position by position: reduces, gathers, cuts, renames, makes it.
 bool touches(mlir::Operation *op, llvm::StringRef label);
 /// Whether results follow position by position from the operands, along every dimension that `touches` denies.

@@ -76,20 +76,6 @@ private:
                          builder.getStringAttr("0"), time);
   }
 
-  static Value renamed(OpBuilder &builder, Location location, Value value, const Relabelling &table) {
-    SmallVector<StringRef> from;
-    SmallVector<Attribute> to;
-    for (auto &[name, dim] : table)
-      if (typeOf(value).has(name)) {
-        from.push_back(name);
-        to.push_back(dim);
-      }
-    if (from.empty())
-      return value;
-    return RenameOp::create(builder, location, relabelled(typeOf(value), table), value, builder.getStrArrayAttr(from),
-                            builder.getArrayAttr(to));
-  }
-
   /// `value` with T standing for all positions so far (and other labels replaced): kept, or made again.
   Value memory(Value value, const Relabelling &table) {
     bool affected = llvm::any_of(typeOf(value).getDims(), [&](DimAttr dim) { return table.count(dim.getName().str()); });

@@ -42,6 +42,20 @@ void quern::passes::relabel(Operation *op, const Relabelling &table) {
     result.setType(relabelled(typeOf(result), table));
 }
 
+Value quern::passes::renamed(OpBuilder &builder, Location loc, Value value, const Relabelling &table) {
+  SmallVector<StringRef> from;
+  SmallVector<Attribute> to;
+  for (auto &[name, dim] : table)
+    if (typeOf(value).has(name)) {
+      from.push_back(name);
+      to.push_back(dim);
+    }
+  if (from.empty())
+    return value;
+  return RenameOp::create(builder, loc, relabelled(typeOf(value), table), value, builder.getStrArrayAttr(from),
+                          builder.getArrayAttr(to));
+}
+
 bool quern::passes::touches(Operation *op, StringRef label) {
   auto timed = dyn_cast<TimeOpInterface>(op);
   if (!timed || llvm::is_contained(timed.getTouchedDims(), label))

@@ -33,7 +33,7 @@ static double elements(ArrayRef<DimAttr> dims) {
 }
 
 static bool movesOnly(Operation *op) {
-  return isa<RenameOp, SplitOp, MergeOp, CutOp, UnitOp, SqueezeOp, ExpandOp, PermuteOp>(op);
+  return isViewLike(op) || isa<ExpandOp>(op);
 }
 
 static double secondsToSave(Value value) {

@@ -324,4 +324,11 @@ int Description::findRole(std::string_view role, std::string_view name) const {
   return -1;
 }
 
+const TensorInfo *FunctionInfo::findInput(const std::string &name) const {
+  for (const TensorInfo &input : inputs)
+    if (input.name == name)
+      return &input;
+  return nullptr;
+}
+
 } // namespace quern::runtime

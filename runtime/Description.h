@@ -35,6 +35,8 @@ struct FunctionInfo {
   std::vector<TensorInfo> inputs, outputs;
   std::optional<SizeExpr> flops; // of its contractions, in one call
   std::optional<SizeExpr> bytes; // that one call must read: weights and caches
+  /// Null if there is none of that name.
+  const TensorInfo *findInput(const std::string &name) const;
 };
 
 enum class Init { Normal, Uniform, Zeros, Ones };

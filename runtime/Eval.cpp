@@ -18,12 +18,6 @@ const std::vector<Options::Known> known = {
     {"--threads", "N", "threads (all that this process may use)"},
     {"--help", nullptr, "this"}};
 
-const TensorInfo *findInput(const FunctionInfo &function, const std::string &name) {
-  auto found = std::find_if(function.inputs.begin(), function.inputs.end(),
-                            [&](const TensorInfo &input) { return input.name == name; });
-  return found == function.inputs.end() ? nullptr : &*found;
-}
-
 /// The functions to run, in order, so that each can get the results of those before.
 std::vector<int> plan(const Description &d, const Options &options) {
   if (options.has("--function")) {
@@ -77,17 +71,23 @@ Value convertInput(const StoredTensor &tensor, const TensorInfo &wanted) {
   return value;
 }
 
-int evalCommand(const Command &command) {
-  Options options("eval", known);
+bool openFileCommand(Options &options, const std::string &name, const Command &command) {
   options.parse(command.arguments);
   if (options.has("--help")) {
     writeOutput(options.usage("PROGRAM"));
-    return 0;
+    return false;
   }
-  for (const char *name : {"--input", "--output"})
-    if (!options.has(name))
-      throw UserError(std::string("eval needs ") + name + " FILE");
+  for (const char *file : {"--input", "--output"})
+    if (!options.has(file))
+      throw UserError(name + " needs " + file + " FILE");
   ThreadPool::configure(int(options.integer("--threads", 0, 1, 1024)));
+  return true;
+}
+
+int evalCommand(const Command &command) {
+  Options options("eval", known);
+  if (!openFileCommand(options, "eval", command))
+    return 0;
   const Description &d = command.program.description;
   std::vector<int> functions = plan(d, options);
 
@@ -106,7 +106,7 @@ int evalCommand(const Command &command) {
   }
   for (const auto &[name, tensor] : stored)
     if (std::none_of(functions.begin(), functions.end(),
-                     [&, &name = name](int number) { return findInput(d.functions[size_t(number)], name); }))
+                     [&, &name = name](int number) { return d.functions[size_t(number)].findInput(name); }))
       problems += "there is no input " + quote(name) + "; ";
   if (!problems.empty())
     throw UserError(options.text("--input") + ": " + problems + takes);

@@ -219,8 +219,7 @@ Session::Prepared Session::prepare(int number, const Values &given) {
   const FunctionInfo &function = program.description.functions[size_t(number)];
   std::string problems;
   for (const auto &[name, value] : given)
-    if (std::none_of(function.inputs.begin(), function.inputs.end(),
-                     [&](const TensorInfo &input) { return input.name == name; }))
+    if (!function.findInput(name))
       problems += "there is no input " + quote(name) + "; ";
   for (const TensorInfo &input : function.inputs)
     if (!input.optional && !given.count(input.name))

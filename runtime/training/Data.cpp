@@ -130,14 +130,10 @@ std::unique_ptr<Data> makeExamples(const std::string &path, const Description &d
   std::optional<bool> whole;
   std::string first;
   for (const auto &[name, tensor] : readSafetensors(MappedFile::open(path))) {
-    auto wanted = std::find_if(function.inputs.begin(), function.inputs.end(),
-                               [&name = name](const TensorInfo &input) { return input.name == name; });
-    if (wanted == function.inputs.end())
-      throw UserError(path + ": there is no input " + quote(name) + "; the loss takes " +
-                      describeInputs(description, function));
-    size_t rank = tensor.shape.size(), rows = wanted->dims.size();
+    const TensorInfo &wanted = lossInput(path, description, function, name);
+    size_t rank = tensor.shape.size(), rows = wanted.dims.size();
     if (rank != rows && rank != rows + 1)
-      throw UserError(path + ": " + describeTensor(*wanted) + " has the shape " + shapeText(tensor.shape) +
+      throw UserError(path + ": " + describeTensor(wanted) + " has the shape " + shapeText(tensor.shape) +
                       "; a row each, or with one dimension more a batch each, is needed");
     if (tensor.shape.empty() || tensor.bytes == 0)
       throw UserError(path + ": " + quote(name) + " is empty");
@@ -146,7 +142,7 @@ std::unique_ptr<Data> makeExamples(const std::string &path, const Description &d
       throw UserError(path + ": " + quote(name) + " has the shape " + shapeText(tensor.shape) + ", which does not go with " +
                       quote(first) + " " + shapeText(tensors.begin()->second.shape));
     whole = isWhole;
-    tensors[name] = convertInput(tensor, *wanted);
+    tensors[name] = convertInput(tensor, wanted);
     first = tensors.begin()->first;
   }
   for (const TensorInfo &input : function.inputs)

@@ -24,27 +24,14 @@ const std::vector<Options::Known> known = {
 
 int gradCommand(const Command &command) {
   Options options("grad", known);
-  options.parse(command.arguments);
-  if (options.has("--help")) {
-    writeOutput(options.usage("PROGRAM"));
+  if (!openFileCommand(options, "grad", command))
     return 0;
-  }
-  for (const char *name : {"--input", "--output"})
-    if (!options.has(name))
-      throw UserError(std::string("grad needs ") + name + " FILE");
-  ThreadPool::configure(int(options.integer("--threads", 0, 1, 1024)));
   const Description &d = command.program.description;
   Training training = readTraining(command.program);
   const FunctionInfo &function = d.functions.at(size_t(training.function));
   Values inputs;
-  for (const auto &[name, tensor] : readSafetensors(MappedFile::open(options.text("--input")))) {
-    auto wanted = std::find_if(function.inputs.begin(), function.inputs.end(),
-                               [&name = name](const TensorInfo &input) { return input.name == name; });
-    if (wanted == function.inputs.end())
-      throw UserError(options.text("--input") + ": there is no input " + quote(name) + "; the loss takes " +
-                      describeInputs(d, function));
-    inputs[name] = convertInput(tensor, *wanted);
-  }
+  for (const auto &[name, tensor] : readSafetensors(MappedFile::open(options.text("--input"))))
+    inputs[name] = convertInput(tensor, lossInput(options.text("--input"), d, function, name));
   if (training.nextToken)
     shiftToNextToken(inputs, function);
 

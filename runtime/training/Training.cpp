@@ -39,6 +39,13 @@ Value shortened(const Value &value, int64_t from) {
 
 } // namespace
 
+const TensorInfo &lossInput(const std::string &path, const Description &description, const FunctionInfo &function,
+                            const std::string &name) {
+  if (const TensorInfo *input = function.findInput(name))
+    return *input;
+  throw UserError(path + ": there is no input " + quote(name) + "; the loss takes " + describeInputs(description, function));
+}
+
 void shiftToNextToken(Values &inputs, const FunctionInfo &function) {
   const std::string &text = function.inputs.at(0).name;
   auto tokens = inputs.find(text);

@@ -19,6 +19,10 @@ struct Training {
 
 Training readTraining(const Program &program);
 
+/// The loss's input of that name; UserError, with what it takes, if a file names another.
+const TensorInfo &lossInput(const std::string &path, const Description &description, const FunctionInfo &function,
+                            const std::string &name);
+
 /// Without labels a text is its own: position t predicts token t + 1.
 void shiftToNextToken(Values &inputs, const FunctionInfo &function);
 

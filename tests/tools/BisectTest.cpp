@@ -56,14 +56,18 @@ protected:
   }
   void TearDown() override { std::filesystem::remove_all(folder); }
 
-  Divergence run() {
-    MLIRContext context(DialectRegistry(), MLIRContext::Threading::DISABLED);
+  OwningOpRef<ModuleOp> page(MLIRContext &context) {
     quern::frontend::SpecInput input;
     input.name = "llama.quern";
     input.text = textOf(source("examples/llama.quern"));
     input.configText = textOf(source("tests/data/llama/config.json"));
     quern::frontend::Diagnostics diagnostics;
-    OwningOpRef<ModuleOp> module = quern::frontend::elaborate(context, input, diagnostics);
+    return quern::frontend::elaborate(context, input, diagnostics);
+  }
+
+  Divergence run() {
+    MLIRContext context(DialectRegistry(), MLIRContext::Threading::DISABLED);
+    OwningOpRef<ModuleOp> module = page(context);
     EXPECT_TRUE(module);
     return bisect(*module, options);
   }
@@ -196,12 +200,7 @@ TEST_F(BisectTest, KnowsThatTheCompilerIsNotToBlame) {
   golden.output = options.expected = folder + "/expected.safetensors";
   {
     MLIRContext context(DialectRegistry(), MLIRContext::Threading::DISABLED);
-    quern::frontend::SpecInput input;
-    input.name = "llama.quern";
-    input.text = textOf(source("examples/llama.quern"));
-    input.configText = textOf(source("tests/data/llama/config.json"));
-    quern::frontend::Diagnostics diagnostics;
-    OwningOpRef<ModuleOp> module = quern::frontend::elaborate(context, input, diagnostics);
+    OwningOpRef<ModuleOp> module = page(context);
     ASSERT_EQ(interpretMain(*module, golden), 0);
   }
   EXPECT_EQ(run().stage, "none");
