@@ -29,17 +29,17 @@ def main():
         rate = lambda part: out[part]["tokens_per_s"] if out[part] else None
         return rate("prefill"), rate("decode"), out["memory"]["planned_bytes"]
 
+    def functions(rule, sizes):
+        text = run(QUERN, "dump", EXAMPLES / "llama.quern", "--config", config, "--after", "planned", "--stats", "--json", "--set-size", sizes,
+                   *(["--without", rule] if rule else [])).out
+        return {f["name"]: f for f in json.loads(text)["passes"][-1]["statistics"]["functions"]}
+
     def traffic(rule):
         """Kernels a layer; bytes that kernels move in one call: reading 512 tokens, writing the next."""
-        result = []
-        for function, sizes in (("forward.last", "T=512,past=0,B=1"), ("forward.last", "T=1,past=512,B=1")):
-            text = run(QUERN, "dump", EXAMPLES / "llama.quern", "--config", config, "--after", "planned", "--stats", "--json", "--set-size", sizes,
-                       *(["--without", rule] if rule else [])).out
-            functions = {f["name"]: f for f in json.loads(text)["passes"][-1]["statistics"]["functions"]}
-            found = functions.get(function)  # not there if nothing is remembered: the text is run again
-            result.append((found or functions["forward"], found is not None))
-        loops = result[0][0]["loops"]
-        return loops[0]["launches"] if loops else None, *(f["bytes_at"] if known else None for f, known in result)
+        reading, writing = functions(rule, "T=512,past=0,B=1"), functions(rule, "T=1,past=512,B=1")
+        read = reading.get("forward.last", reading["forward"])  # without caches only the page's own function is there
+        step = writing.get("forward.last")
+        return read["loops"][0]["launches"], read["bytes_at"], step["bytes_at"] if step else None
 
     def compile_without(rule):
         program = folder / (rule or "whole")
@@ -60,8 +60,8 @@ def main():
                 cells.append(f"{statistics.median(times):.2f} x" if times else "not possible")
             memory = statistics.median(b[2] / a[2] for a, b in pairs)
             layer, *moved = traffic(rule)
-            moved = [f"{now / then:.2f} x" if now else "" for now, then in zip(moved, base[1:])]
-            print(f"| `{rule}` | {cells[0]} | {moved[0]} | {cells[1]} | {moved[1]} | {layer or 'not in a loop'} | {memory:.2f} x |", flush=True)
+            moved = [f"{now / then:.2f} x" if now else "not possible" for now, then in zip(moved, base[1:])]
+            print(f"| `{rule}` | {cells[0]} | {moved[0]} | {cells[1]} | {moved[1]} | {layer} | {memory:.2f} x |", flush=True)
             program.unlink()
         print(f"\nWith everything: {base[0]} kernels a layer, {base[1] / 1e9:.2f} and {base[2] / 1e9:.2f} GB moved; {pairs[-1][0][0]:.0f} tokens/s read, {pairs[-1][0][1]:.1f} written, {pairs[-1][0][2] / 2**20:.1f} MiB.")
     finally:
