@@ -48,7 +48,7 @@ std::unique_ptr<mlir::Pass> createPackProjectionsPass(PackingRule rule);
 std::unique_ptr<mlir::Pass> createOutlineKernelsPass(PackingRule rule, Without without = {});
 
 /// Gives every buffer its place in one arena, by liveness (PlanMemory.cpp).
-std::unique_ptr<mlir::Pass> createPlanMemoryPass();
+std::unique_ptr<mlir::Pass> createPlanMemoryPass(const Without &without = {});
 
 } // namespace quern::passes
 #endif

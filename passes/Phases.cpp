@@ -65,7 +65,8 @@ ArrayRef<Phase> quern::passes::phases() {
         "quern.concat", "quern.expand", "quern.add", "quern.mul", "quern.where", "quern.exp"}},
       {"planned",
        "every buffer has its place in one arena",
-       {{"plan-memory", "place buffers by liveness", [](const PassOptions &) { return createPlanMemoryPass(); },
+       {{"plan-memory", "place buffers by liveness", 
+         [](const PassOptions &options) { return createPlanMemoryPass(options.without); },
          "the host program finds buffers by their places"}},
        {}},
   };

@@ -5,10 +5,14 @@
 //   quern.repeat ... {quern.places = [...], quern.copy_in = [...], quern.copy_out = [...]}    carried values
 //   func.func ... {quern.arena = [["4 * B * T"], ...], quern.kept = ["..."]}                  bytes; a slot is the largest
 //
+// A result lies over an argument that its kernel reads element by element and nobody reads again (a residual is added in place).
+//
 // Why slots: lengths are known only when the program runs, so offsets cannot be; which buffers may share a slot can
 // (linear scan over live intervals, Poletto and Sarkar 1999), and offsets are then sums of a few maxima.
+#include "passes/InPlace.h"
 #include "passes/Passes.h"
 #include "passes/Views.h"
+#include "passes/Without.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
@@ -28,26 +32,31 @@ struct Buffer {
 
 class Planner {
 public:
-  explicit Planner(func::FuncOp function) : function(function), builder(function.getContext()) {}
+  Planner(func::FuncOp function, const Without &without) : function(function), without(without), builder(function.getContext()) {}
   void run();
 
 private:
   void number(Block &block);
   void findBuffers();
+  void shareInPlace();
+  Value sharedArgument(LaunchOp launch);
   void directCarried();
   void assignSlots();
   void annotate();
   Value owner(Value value) const;
   unsigned lastUse(Value buffer);
+  std::optional<unsigned> indexOf(Value buffer) const;
   int64_t representative(const Size &bytes) const;
 
   func::FuncOp function;
+  const Without &without;
   Builder builder;
   SmallVector<Operation *> order;
   llvm::DenseMap<Operation *, unsigned> position, endOf; // endOf: of a repeat, after its body
   llvm::MapVector<Value, unsigned> bufferOf;             // launch results and repeat results -> index
   llvm::DenseMap<Value, SmallVector<OpOperand *>> uses;  // of a buffer, through views
   SmallVector<Buffer> buffers;
+  llvm::DenseMap<Value, Value> writtenOver;              // launch result -> the value whose memory it takes over
   llvm::DenseMap<Value, std::string> elsewhere;          // "output 0", "kept 1", "rows"
   SmallVector<Size> kept;
   llvm::DenseMap<Value, std::pair<bool, bool>> copies;   // of a repeat's result: copy in, copy out
@@ -92,6 +101,15 @@ unsigned Planner::lastUse(Value buffer) {
     last = std::max(last, endOf.count(user) ? endOf[user] : position[user]);
   }
   return last;
+}
+
+/// The buffer that holds a value of the arena: its own, or the one of the loop that carries it.
+std::optional<unsigned> Planner::indexOf(Value buffer) const {
+  if (auto argument = dyn_cast<BlockArgument>(buffer))
+    if (auto repeat = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp()); repeat && argument.getArgNumber() < repeat.getInits().size())
+      buffer = repeat.getResult(argument.getArgNumber());
+  auto it = bufferOf.find(buffer);
+  return it == bufferOf.end() ? std::nullopt : std::optional<unsigned>(it->second);
 }
 
 int64_t Planner::representative(const Size &bytes) const {
@@ -151,6 +169,40 @@ void Planner::findBuffers() {
   }
 }
 
+/// What a launch's result can be written over: all of a buffer that is read there for the last time.
+Value Planner::sharedArgument(LaunchOp launch) {
+  if (launch.getNumResults() != 1 || !bufferOf.count(launch.getResult(0)))
+    return {};
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr());
+  Size elements = typeOf(launch.getResult(0)).elements();
+  for (auto [i, operand] : llvm::enumerate(launch.getInputs())) {
+    Value base = owner(operand);
+    View view = viewOf(operand);
+    Block *home = base.getDefiningOp() ? base.getDefiningOp()->getBlock() : base.getParentBlock();
+    bool whole = view.base == base && view.offset == Size(0) && typeOf(base).elements() == elements &&
+                 view.strides == View::denseStrides(typeOf(operand));
+    bool once = llvm::count_if(launch.getInputs(), [&](Value other) { return owner(other) == base; }) == 1;
+    if (whole && once && indexOf(base) && home == launch->getBlock() && lastUse(base) == position[launch] &&
+        mayShareMemory(kernel, i))
+      return base;
+  }
+  return {};
+}
+
+void Planner::shareInPlace() {
+  for (Operation *op : order) {
+    auto launch = dyn_cast<LaunchOp>(op);
+    Value over = launch ? sharedArgument(launch) : Value();
+    if (!over)
+      continue;
+    Value result = launch.getResult(0);
+    unsigned index = *indexOf(over);
+    buffers[index].end = std::max(buffers[index].end, buffers[bufferOf[result]].end);
+    bufferOf[result] = index;
+    writtenOver[result] = over;
+  }
+}
+
 /// A loop's first value and its next ones are written where the loop carries them, if nobody still reads what is there.
 void Planner::directCarried() {
   for (auto [result, index] : bufferOf) {
@@ -175,12 +227,14 @@ void Planner::directCarried() {
         copies[result].first = false;
       }
     }
-    unsigned read = 0;
-    for (OpOperand *use : uses[argument]) {
-      Operation *user = use->getOwner();
-      while (user->getBlock() != &repeat.getBlock())
-        user = user->getParentOp();
-      read = std::max(read, endOf.count(user) ? endOf[user] : position[user]);
+    // What lies there meanwhile: the carried value, then those that were written over it one after the other.
+    unsigned read = uses[argument].empty() ? 0 : lastUse(argument);
+    for (auto [over, before] : writtenOver)
+      if (over.getParentBlock() == &repeat.getBlock() && bufferOf[over] == index)
+        read = std::max(read, lastUse(over));
+    if (writtenOver.count(next) && bufferOf[next] == index) {
+      copies[result].second = false;
+      continue;
     }
     unsigned takers = llvm::count_if(uses[next], [](OpOperand *use) { return isa<YieldOp>(use->getOwner()); });
     if (owned(next) && next.getDefiningOp()->getBlock() == &repeat.getBlock() && takers == 1 &&
@@ -263,6 +317,8 @@ void Planner::annotate() {
 void Planner::run() {
   number(function.getBody().front());
   findBuffers();
+  if (!without.has("write-in-place"))
+    shareInPlace();
   directCarried();
   assignSlots();
   annotate();
@@ -271,15 +327,19 @@ void Planner::run() {
 class PlanMemoryPass : public PassWrapper<PlanMemoryPass, OperationPass<ModuleOp>> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlanMemoryPass)
+  explicit PlanMemoryPass(const Without &without) : without(without) {}
   StringRef getArgument() const final { return "plan-memory"; }
   StringRef getDescription() const final { return "Give every buffer its place in one arena, by liveness"; }
   void runOnOperation() final {
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!isEpoch(function))
-        Planner(function).run();
+        Planner(function, without).run();
   }
+
+private:
+  Without without;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createPlanMemoryPass() { return std::make_unique<PlanMemoryPass>(); }
+std::unique_ptr<Pass> quern::passes::createPlanMemoryPass(const Without &without) { return std::make_unique<PlanMemoryPass>(without); }

@@ -23,6 +23,7 @@ llvm::ArrayRef<Rule> quern::passes::rules() {
       {"fuse-elementwise", "outline-kernels", "neighbouring elementwise operations are one kernel"},
       {"ragged-rows", "incremental", "rows of a batch may begin at different times: one more function of a program"},
       {"pack-weights", "outline-kernels", "weights of contractions lie in tiles of rows"},
+      {"write-in-place", "plan-memory", "a result lies over an argument that is read element by element for the last time"},
   };
   return table;
 }

@@ -30,6 +30,6 @@ int main(int argc, char **argv) {
   mlir::registerPass([=] { return quern::passes::createPackProjectionsPass(tiles); });
   mlir::registerPass([=] { return quern::passes::createOutlineKernelsPass(tiles); });
   mlir::registerPass(quern::passes::createCheckPositionsPass);
-  mlir::registerPass(quern::passes::createPlanMemoryPass);
+  mlir::registerPass([] { return quern::passes::createPlanMemoryPass(); });
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Quern's optimizer driver\n", registry));
 }

@@ -22,7 +22,39 @@ inline void compareTensors(const DenseTensor &got, const DenseTensor &want, doub
   }
 }
 
-/// Compiles once, runs at all lengths.
+/// The rule of passes/InPlace.cpp on plain data: the arguments that a result may be written over.
+inline std::vector<int> inPlaceArguments(const KernelGraph &graph) {
+  std::vector<int> found;
+  if (graph.results.size() != 1)
+    return found;
+  const Node &result = graph.nodes[graph.results[0]];
+  auto same = [](const std::vector<Dim> &a, const std::vector<Dim> &b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Dim &x, const Dim &y) { return x.name == y.name && x.size == y.size; });
+  };
+  for (const Node &node : graph.nodes)
+    if (node.op == Op::ScatterAdd)
+      return found;
+  for (int a = 0; a < graph.argumentCount(); ++a) {
+    const Node &argument = graph.nodes[a];
+    const Layout &layout = graph.argumentLayouts[a];
+    if (argument.kind != result.kind || !same(argument.dims, result.dims) || layout.packed || layout.strides != graph.resultLayouts[0].strides)
+      continue;
+    std::vector<char> made(graph.nodes.size());
+    made[a] = 1;
+    bool elementwise = true;
+    for (size_t i = graph.argumentCount(); i < graph.nodes.size(); ++i)
+      for (int operand : graph.nodes[i].operands)
+        if (made[operand]) {
+          made[i] = 1;
+          elementwise &= graph.isElementwise(static_cast<int>(i)) || graph.nodes[i].op == Op::Permute;
+        }
+    if (elementwise && made[graph.results[0]])
+      found.push_back(a);
+  }
+  return found;
+}
+
+/// Compiles once, runs at all lengths; then again with the result over each argument that may lie there.
 inline void checkKernel(const KernelGraph &graph, const std::vector<Lengths> &lengths, double tolerance = 2e-6,
                         const CpuTarget &target = cpuTarget("native"),
                         const std::vector<DenseTensor> *given = nullptr) {
@@ -39,6 +71,12 @@ inline void checkKernel(const KernelGraph &graph, const std::vector<Lengths> &le
     ASSERT_EQ(runner.run(), 0) << what;
     for (size_t r = 0; r < graph.results.size(); ++r)
       compareTensors(runner.result(r), want[graph.results[r]], tolerance, what + " result " + std::to_string(r));
+    for (int argument : inPlaceArguments(graph)) {
+      runner.bind(now, arguments);
+      runner.shareResult(argument);
+      ASSERT_EQ(runner.run(), 0) << what;
+      compareTensors(runner.result(0), want[graph.results[0]], tolerance, what + " over argument " + std::to_string(argument));
+    }
   }
 }
 

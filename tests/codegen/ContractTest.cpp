@@ -39,6 +39,20 @@ TEST(Contract, EpilogueWithBiasActivationAndResidual) {
   checkKernel(g.finish("epilogue"), rows, 1e-5);
 }
 
+TEST(Contract, ResidualInPlace) { // at widths and lengths that no tile divides, packed and as it lies
+  for (bool packed : {true, false})
+    for (int64_t out : {20, 71, 200}) {
+      GraphMaker g;
+      int x = g.argument(Kind::Real, {dim("M"), dim("I", 40)});
+      int w = packed ? g.weight({dim("O", out), dim("I", 40)}, out > 64 ? 64 : 16) : g.argument(Kind::Real, {dim("I", 40), dim("O", out)});
+      int residual = g.argument(Kind::Real, {dim("M"), dim("O", out)});
+      g.yield(g.elementwise(Op::Add, {residual, g.contract(x, w, {"I"})}));
+      KernelGraph &graph = g.finish("in_place");
+      ASSERT_EQ(inPlaceArguments(graph), std::vector<int>{residual});
+      checkKernel(graph, rows, 1e-5);
+    }
+}
+
 TEST(Contract, RowsInTwoDimsIntoAWiderBuffer) { // a cache: more room along T than rows
   GraphMaker g;
   int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("I", 20)});

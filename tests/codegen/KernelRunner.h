@@ -19,6 +19,8 @@ public:
 
   /// Gives room for arguments and results, in their layouts, and fills the arguments.
   void bind(const Lengths &lengths, const std::vector<DenseTensor> &arguments);
+  /// The only result lies where this argument lies.
+  void shareResult(int argument);
   int run();
   DenseTensor result(size_t i) const;
   double compileSeconds = 0;

@@ -15,7 +15,7 @@ from bench import LLAMA
 from harness import EXAMPLES, QUERN, run
 
 RULES = ["roll-repeats", "incremental", "pack-projections", "fuse-attention", "fuse-epilogues", "fuse-branches", "fuse-prologues", "fuse-norms",
-         "fuse-elementwise", "pack-weights"]
+         "fuse-elementwise", "pack-weights", "write-in-place"]
 
 
 def main():
