@@ -10,6 +10,7 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <xmmintrin.h>
 #endif
 
 namespace quern::runtime {
@@ -151,6 +152,12 @@ void requireCpuFeatures(const std::vector<std::string> &names) {
   if (!missing.empty())
     throw MachineError("this program was compiled for a processor with " + missing + ", which this one (" + cpuName() +
                        ") lacks; compile it again with --target x86-64-v3 or on this machine");
+}
+
+void flushDenormals() {
+#if defined(__x86_64__)
+  _mm_setcsr(_mm_getcsr() | 0x8040); // results, operands
+#endif
 }
 
 } // namespace quern::runtime

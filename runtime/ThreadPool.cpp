@@ -2,7 +2,8 @@
 //
 // Why spinning: a decode step is a hundred loops a few microseconds apart; waking a sleeping thread costs more than
 // many of them. So workers watch `ticket` for about 50 microseconds before they sleep on it, and nobody calls the
-// kernel while all are awake.
+// kernel while all are awake. The caller, too, sleeps after as long: on a machine with other work the worker that it
+// waits for may not be running, and spinning would keep the processor from it.
 //
 // Protocol. The caller fills `job`, sets open, then bumps ticket. A worker that sees a new ticket counts itself in
 // (active), and only then looks at open. The caller closes the job when the indices are used up, then waits until
@@ -49,6 +50,11 @@ int measureSpins() {
     relax();
   double each = std::max(1e-9, (now() - begin) / 1000);
   return std::clamp(int(50e-6 / each), 100, 20000);
+}
+
+int spinLimit() {
+  static const int spins = measureSpins();
+  return spins;
 }
 
 /// The quota of one cgroup folder as processors, or infinity. "max 100000" and "-1" are none.
@@ -156,8 +162,14 @@ int ThreadPool::parallelFor(void *context, Task task, int begin, int count, uint
   insideLoop = false;
 
   open.store(false);
-  while (active.load() != 0)
+  for (int left = spinLimit(); active.load() != 0 && left > 0; --left)
     relax();
+  if (active.load() != 0) {
+    callerSleeps.store(true);
+    for (int still; (still = active.load()) != 0;)
+      active.wait(still);
+    callerSleeps.store(false);
+  }
   return error.load(std::memory_order_relaxed);
 }
 
@@ -173,11 +185,10 @@ void ThreadPool::take() {
 }
 
 void ThreadPool::work() {
-  static const int spins = measureSpins();
   insideLoop = true; // whatever a worker runs is already inside a loop
   uint32_t seen = 0;
   while (true) {
-    int left = spins;
+    int left = spinLimit();
     while (ticket.load() == seen && --left > 0)
       relax();
     if (left <= 0) {
@@ -191,7 +202,8 @@ void ThreadPool::work() {
     active.fetch_add(1);
     if (open.load())
       take();
-    active.fetch_sub(1);
+    if (active.fetch_sub(1) == 1 && callerSleeps.load())
+      active.notify_all();
   }
 }
 

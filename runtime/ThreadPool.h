@@ -54,6 +54,7 @@ private:
   std::atomic<bool> open{false};          // the job still takes workers
   std::atomic<int> error{0};
   std::atomic<int> sleepers{0};
+  std::atomic<bool> callerSleeps{false}; // until `active` is 0
   std::atomic<bool> stopping{false};
   std::mutex busy; // held by the thread whose loop runs
   std::vector<std::thread> workers;

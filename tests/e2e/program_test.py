@@ -3,7 +3,7 @@ import json
 import shutil
 import unittest
 
-from harness import DATA, EXAMPLES, QUERN, Case, run
+from harness import DATA, EXAMPLES, QUERN, Case, Tensor, run, write_safetensors
 
 LLAMA = DATA / "llama"
 SPEC = EXAMPLES / "llama.quern"
@@ -66,6 +66,17 @@ class Program(Case):
         program = self.compile("bert", "--config", bert / "config.json", name="bert")
         finished = run(program, "generate", "--weights", bert / "model.safetensors", "--tokens", "5,6,7", "-n", 3, status=1)
         self.assert_refused(finished, "causal")
+
+    def test_denormal_numbers_are_zero(self):
+        """On every thread: they would make kernels slow."""
+        page = self.scratch / "small.quern"
+        page.write_text("quern 1\nmodel small {\n  dim D = 64\n  param scale: [D] @ \"scale\"\n"
+                        "  forward(x: [B, T, D]) -> [B, T, D] { return x * scale }\n}\n")
+        program, weights = self.compile(page, name="small"), self.scratch / "small.safetensors"
+        write_safetensors(weights, {"scale": Tensor("F32", [64], [1e-20] * 64)})
+        for x, y in ((1e-19, 0.0), (-1e-19, 0.0), (1e-10, 1e-30)):
+            (result,) = self.evaluate(program, weights, {"x": Tensor("F32", [4, 500, 64], [x] * 128000)}).values()
+            self.assertLessEqual(max(abs(got - y) for got in result.data), 1e-7 * y)
 
     def test_emit(self):
         for kind in ("obj", "llvm", "asm", "mlir"):

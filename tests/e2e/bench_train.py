@@ -1,0 +1,137 @@
+"""`./dev bench train`: a training step beside PyTorch's, in one run.
+
+GPT-2 of 124M parameters, 4 x 64 tokens, f32, AdamW with clipping; Quern's `PROGRAM bench --train`, PyTorch eager and torch.compile take turns, so
+that a machine that changes its pace changes it for all. Work counts as 6 operations a parameter and token; the limit is what registers do,
+measured by Quern's program around each of its turns. Prints a table of medians, or with --json all that was measured.
+
+PyTorch is no part of Quern: `--install` makes build/torch and installs it there from PyPI (about 3 GB to fetch, 6 GB on disk: its Linux wheel
+brings CUDA along), or `--python PATH` names a Python that has it."""
+import argparse
+import json
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from bench import GPT2
+from harness import BUILD, EXAMPLES, QUERN, run
+
+TORCH = "torch==2.15.0"  # as the golden data's
+PLACE = BUILD / "torch"
+
+
+def install():
+    free = shutil.disk_usage(BUILD).free
+    if free < 8e9:
+        sys.exit(f"bench_train.py: PyTorch needs 8 GB of room in {BUILD}; there are {free / 1e9:.1f}")
+    print(f"installing {TORCH} into {PLACE}: about 3 GB from PyPI", file=sys.stderr)
+    try:
+        subprocess.run([sys.executable, "-m", "venv", str(PLACE)], check=True, stdout=sys.stderr)
+        subprocess.run([str(PLACE / "bin/python"), "-m", "pip", "install", "-q", TORCH, "numpy", "setuptools"], check=True, stdout=sys.stderr)
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"bench_train.py: {error}\nPyTorch cannot be installed so (is there a network? the package python3-venv? a wheel for this Python?); "
+                 f"with another Python that can `import torch`: ./dev bench train --python /path/to/python3")
+
+
+class Torch:
+    """A process with PyTorch's model in it, which takes turns on command."""
+
+    def __init__(self, python, arguments):
+        check = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, encoding="utf-8")
+        if check.returncode:
+            sys.exit(f"bench_train.py: {python} has no PyTorch: {check.stderr.strip().splitlines()[-1:]}\n"
+                     "./dev bench train --install fetches it (about 3 GB), --python PATH names a Python that has it")
+        self.version = check.stdout.strip()
+        script = pathlib.Path(__file__).with_name("bench_torch.py")
+        words = ["--batch", arguments.batch, "--length", arguments.length, "--threads", arguments.threads, "--config", json.dumps(GPT2)]
+        self.process = subprocess.Popen([python, script, *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
+
+    def turn(self, kind, steps):
+        self.process.stdin.write(f"{kind} {steps}\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"bench_train.py: PyTorch's process ended ({self.process.wait()})")
+        return json.loads(line)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev bench train", description="a training step beside PyTorch's")
+    parser.add_argument("--install", action="store_true", help="install PyTorch into build/torch first (about 3 GB from PyPI)")
+    parser.add_argument("--python", help="a Python that can import torch (build/torch/bin/python)")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=4, help="PyTorch's steps a turn (4)")
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--length", type=int, default=64)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--program", type=pathlib.Path, help="a program of gpt2.quern made before, instead of compiling it")
+    parser.add_argument("--wait", action="store_true", help="wait for a line on standard input before the first round")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.install:
+        install()
+    torch = Torch(arguments.python or str(PLACE / "bin/python"), arguments)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="quern-bench-train-"))
+    try:
+        program = arguments.program or folder / "gpt2"
+        if not arguments.program:
+            (folder / "config.json").write_text(json.dumps(GPT2))
+            run(QUERN, "compile", EXAMPLES / "gpt2.quern", "--config", folder / "config.json", "--train", "-o", program)
+        for kind in ("eager", "compiled"):  # torch.compile takes its minutes here
+            torch.turn(kind, 1)
+        if arguments.wait:
+            print("ready", file=sys.stderr, flush=True)
+            sys.stdin.readline()
+        rounds = []
+        for number in range(arguments.rounds):
+            turns = {}
+            kinds = ["quern", "eager", "compiled"]
+            for kind in kinds[number % 3:] + kinds[:number % 3]:
+                if kind == "quern":
+                    turns[kind] = json.loads(run(program, "bench", "--train", "--batch", arguments.batch, "-p", arguments.length, "--threads",
+                                                 arguments.threads, "--json").out)
+                else:
+                    turns[kind] = torch.turn(kind, arguments.steps)
+            rounds.append(turns)
+            print(f"round {number + 1} of {arguments.rounds}", file=sys.stderr, flush=True)
+    finally:
+        torch.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    report(rounds, torch.version, arguments)
+
+
+def report(rounds, version, arguments):
+    middle = statistics.median
+    first = rounds[0]["quern"]
+    work, limit = 6 * first["parameters"] * first["tokens"], middle(r["quern"]["limit_gflops"] for r in rounds) * 1e9
+    result = {"cpu": first["cpu"], "threads": arguments.threads, "tokens": [arguments.batch, arguments.length], "torch": version,
+              "parameters": first["parameters"], "limit_gflops": limit / 1e9, "rounds": rounds}
+    for kind in ("quern", "eager", "compiled"):
+        gradient, update = (middle(r[kind][key] for r in rounds) for key in ("seconds", "update_seconds"))
+        # Each round against the limit of that round, and against Quern's turn in it.
+        peak = lambda r, seconds: work / seconds / (r["quern"]["limit_gflops"] * 1e9)
+        step = lambda r, kind: r[kind]["seconds"] + r[kind]["update_seconds"]
+        result[kind] = {"gradient_s": gradient, "update_s": update, "gradient_of_peak": middle(peak(r, r[kind]["seconds"]) for r in rounds),
+                        "step_of_peak": middle(peak(r, step(r, kind)) for r in rounds),
+                        "gradient_times_quern": middle(r[kind]["seconds"] / r["quern"]["seconds"] for r in rounds),
+                        "step_times_quern": middle(step(r, kind) / step(r, "quern") for r in rounds)}
+    if arguments.json:
+        print(json.dumps(result, indent=1))
+        return
+    print(f"GPT-2, {first['parameters'] / 1e6:.1f}M parameters, {arguments.batch} x {arguments.length} tokens, f32, {arguments.threads} threads, "
+          f"{first['cpu']}\nregisters: {limit / 1e9:.0f} GFLOP/s; PyTorch {version}; medians of {len(rounds)} rounds\n")
+    print("| | gradient | of the peak | update | step | of the peak | step, Quern = 1 |\n| --- | --- | --- | --- | --- | --- | --- |")
+    for kind, name in {"quern": "Quern", "eager": "PyTorch eager", "compiled": "PyTorch compiled"}.items():
+        r = result[kind]
+        print(f"| {name} | {r['gradient_s']:.3f} s | {100 * r['gradient_of_peak']:.0f}% | {r['update_s']:.3f} s | {r['gradient_s'] + r['update_s']:.3f} s "
+              f"| {100 * r['step_of_peak']:.0f}% | {r['step_times_quern']:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
