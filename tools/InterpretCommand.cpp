@@ -19,8 +19,8 @@ static bool isBroken(const quern::ir::Array &array) {
 
 /// A training step that breaks leaves its inputs behind: tells of the operation where it began, once.
 static void watchForBroken(InterpretOptions &options) {
-  options.observer = [found = false](mlir::Operation *op, llvm::ArrayRef<quern::ir::Array>, llvm::ArrayRef<quern::ir::Array> results,
-                                     const quern::ir::Interpreter &interpreter) mutable {
+  options.observer = [found = false](mlir::Operation *op, llvm::ArrayRef<quern::ir::Array> operands,
+                                     llvm::ArrayRef<quern::ir::Array> results, const quern::ir::Interpreter &interpreter) mutable {
     if (found || llvm::none_of(results, isBroken))
       return;
     found = true;
@@ -28,6 +28,8 @@ static void watchForBroken(InterpretOptions &options) {
                                     << op->getName().stripDialect() << "'";
     if (op->getParentOfType<quern::ir::RepeatOp>())
       note << ", in turn " << interpreter.getTurn() << " of its loop";
+    if (llvm::any_of(operands, isBroken))
+      note << "; an operand has it already: an input of the function";
   };
 }
 
