@@ -39,6 +39,8 @@ public:
   virtual void place(Span) {}
   virtual void enterCall(Span) {}
   virtual void leaveCall() {}
+  /// A statement gives `value` this name.
+  virtual void named(const std::string & /*name*/, const Tensor & /*value*/, Span /*at*/) {}
 
   /// The inputs come later: their dimensions are known only after the model's own statements, which build too.
   virtual void beginFunction(const std::string & /*name*/) {}

@@ -122,8 +122,11 @@ void Elaborator::assign(const AssignStmt &stmt, Scope &scope) {
     Scope *holder = scope.holder(target.name);
     if (holder && holder != &scope)
       fail("Q014", "'" + target.name + "' is already a name of the model (config, parameter or constant); choose another", target.at);
-    if (target.name != "_")
-      scope.values[target.name] = values[i];
+    if (target.name == "_")
+      continue;
+    scope.values[target.name] = values[i];
+    if (const Tensor *tensor = values[i].as<Tensor>())
+      builder.named(target.name, *tensor, target.at);
   }
 }
 

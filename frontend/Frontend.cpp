@@ -9,7 +9,20 @@ using namespace mlir;
 
 namespace quern::frontend {
 
-OwningOpRef<ModuleOp> elaborate(MLIRContext &context, const SpecInput &input, Diagnostics &diagnostics) {
+/// Names of what is still there: what nothing uses has been erased.
+static std::vector<NamedValue> stillThere(ModuleOp module, std::vector<NamedValue> names) {
+  llvm::DenseSet<mlir::Value> values;
+  module.walk([&](Operation *op) {
+    values.insert_range(op->getResults());
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        values.insert_range(block.getArguments());
+  });
+  llvm::erase_if(names, [&](const NamedValue &named) { return !values.contains(named.value); });
+  return names;
+}
+
+OwningOpRef<ModuleOp> elaborate(MLIRContext &context, const SpecInput &input, Diagnostics &diagnostics, std::vector<NamedValue> *names) {
   if (!checkSpec(input, diagnostics))
     return nullptr;
   context.loadDialect<ir::QuernDialect, func::FuncDialect>();
@@ -18,6 +31,8 @@ OwningOpRef<ModuleOp> elaborate(MLIRContext &context, const SpecInput &input, Di
   Checked checked = checkSpec(input, again, builder);
   ModuleOp module = builder.getModule();
   eraseUnused(module);
+  if (names)
+    *names = stillThere(module, std::move(builder.getNamedValues()));
 
   mlir::Builder attributes(&context);
   SmallVector<StringRef> globs(checked.ignores.begin(), checked.ignores.end());

@@ -9,6 +9,13 @@
 
 namespace quern::frontend {
 
+/// A value that a statement of the spec, or of a block that it calls, gives a name.
+struct NamedValue {
+  std::string name;
+  mlir::Value value;
+  mlir::Location where;
+};
+
 /// The spec as a module in phase `resolved`, or null with the reasons in `diagnostics` (also warnings on success). Loads the
 /// dialects it needs into the context.
 ///
@@ -17,7 +24,9 @@ namespace quern::frontend {
 /// The module carries `quern.model`, `quern.config` (bound fields, JSON), `quern.file_config` (the config file, JSON) and
 /// `quern.ignore` (globs of checkpoint tensors that are no parameters), and `quern.train` where training was asked for; then
 /// @loss is the page's, or the default one (DefaultLoss.h), with `quern.next_token` where a row of tokens is its own labels.
-mlir::OwningOpRef<mlir::ModuleOp> elaborate(mlir::MLIRContext &context, const SpecInput &input, Diagnostics &diagnostics);
+/// `names` receives the named values of all functions in the order of the statements; they hold until a pass runs.
+mlir::OwningOpRef<mlir::ModuleOp> elaborate(mlir::MLIRContext &context, const SpecInput &input, Diagnostics &diagnostics,
+                                            std::vector<NamedValue> *names = nullptr);
 
 } // namespace quern::frontend
 #endif

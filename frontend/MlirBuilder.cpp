@@ -33,6 +33,11 @@ void MlirBuilder::enterCall(Span at) {
 
 void MlirBuilder::leaveCall() { callers.pop_back(); }
 
+void MlirBuilder::named(const std::string &name, const Tensor &tensor, Span at) {
+  Location where = locationOf(at);
+  namedValues.push_back({name, value(tensor.handle), callers.empty() ? where : CallSiteLoc::get(where, callers.back())});
+}
+
 ir::DimAttr MlirBuilder::dim(DimRef ref) { return ir::DimAttr::get(builder.getContext(), StringRef(ref->label), ref->size); }
 
 SmallVector<ir::DimAttr> MlirBuilder::dims(const DimRefs &refs) {

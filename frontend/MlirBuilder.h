@@ -3,6 +3,7 @@
 #define QUERN_FRONTEND_MLIRBUILDER_H
 
 #include "frontend/Builder.h"
+#include "frontend/Frontend.h"
 #include "ir/Dialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -18,6 +19,9 @@ public:
   void place(Span at) override;
   void enterCall(Span at) override;
   void leaveCall() override;
+  void named(const std::string &name, const Tensor &tensor, Span at) override;
+  /// What the spec's statements name, in their order; valid until something is erased.
+  std::vector<NamedValue> &getNamedValues() { return namedValues; }
 
   void beginFunction(const std::string &name) override;
   std::vector<Handle> inputs(const FunctionInfo &info) override;
@@ -63,6 +67,7 @@ private:
   std::vector<ir::RepeatOp> loops;
   mlir::func::FuncOp function;
   std::string resultName;
+  std::vector<NamedValue> namedValues;
 
   mlir::Location locationOf(Span at);
   ir::DimAttr dim(DimRef ref);

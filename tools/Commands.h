@@ -20,6 +20,8 @@ int interpretCommand(const Arguments &arguments);
 int gradcheckCommand(const Arguments &arguments);
 int bisectCommand(const Arguments &arguments);
 int tokenizerCommand(const Arguments &arguments);
+int tensorsCommand(const Arguments &arguments);
+int doctorCommand(const Arguments &arguments);
 
 } // namespace quern::tools
 #endif

@@ -22,8 +22,6 @@ public:
 
 private:
   LogicalResult collectParameters();
-  void makeInputs();
-  int64_t largestPosition(BlockArgument argument);
   FailureOr<double> lossAt(const std::string &name, const Numbers &direction, double step);
   FailureOr<double> along(const std::string &name, const Numbers &direction, double step);
   FailureOr<double> errorAlong(const StoredGradient &gradient, const Numbers &direction, double typical);
@@ -74,46 +72,6 @@ LogicalResult Checker::collectParameters() {
   return status;
 }
 
-/// Below which an int input stays inside of everything that is gathered at positions made from it.
-int64_t Checker::largestPosition(BlockArgument argument) {
-  int64_t below = 16;
-  llvm::DenseSet<Value> made = {argument};
-  loss.walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (auto gather = dyn_cast<GatherOp>(op); gather && made.contains(gather.getPositions())) {
-      if (std::optional<int64_t> size = typeOf(gather.getX()).dim(gather.getDim()).getStatic())
-        below = std::min(below, *size);
-    } else if (llvm::any_of(op->getOperands(), [&](Value operand) { return made.contains(operand); })) {
-      made.insert_range(op->getResults());
-    }
-  });
-  return below;
-}
-
-void Checker::makeInputs() {
-  inputs = options.inputs;
-  std::mt19937_64 generator(7);
-  for (BlockArgument argument : loss.getArguments()) {
-    std::string name = argumentName(loss, argument.getArgNumber()).str();
-    if (inputs.count(name) || defaultOf(loss, argument.getArgNumber()))
-      continue;
-    std::vector<NamedSize> dims;
-    for (auto [i, dim] : llvm::enumerate(typeOf(argument).getDims()))
-      dims.push_back({dim.getName().str(), dim.getStatic().value_or(i == 0 ? options.batch : options.length)});
-    int64_t count = countOf(dims), below = largestPosition(argument);
-    if (typeOf(argument).isReal()) {
-      Numbers numbers(count);
-      for (double &number : numbers)
-        number = std::normal_distribution<double>()(generator);
-      inputs[name] = Array(dims, std::move(numbers));
-      continue;
-    }
-    std::vector<int64_t> numbers(count);
-    for (int64_t &number : numbers)
-      number = typeOf(argument).isBool() ? 1 : static_cast<int64_t>(generator() % below);
-    inputs[name] = Array(typeOf(argument).getKind(), dims, std::move(numbers));
-  }
-}
-
 FailureOr<double> Checker::lossAt(const std::string &name, const Numbers &direction, double step) {
   Numbers &numbers = values.at(name), before = numbers;
   for (size_t i = 0; i < numbers.size(); ++i)
@@ -159,7 +117,7 @@ FailureOr<std::vector<GradientError>> Checker::run() {
     return module.emitError("there is no @loss.grad to check");
   if (failed(collectParameters()))
     return failure();
-  makeInputs();
+  inputs = madeUpInputs(loss, options.inputs, options.batch, options.length);
   FailureOr<std::vector<Array>> results = interpreter.run(gradient, inputs);
   if (failed(results))
     return failure();

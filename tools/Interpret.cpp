@@ -3,13 +3,16 @@
 
 #include "ir/Interpreter.h"
 #include "tools/InterpretDiagnostics.h"
+#include "tools/InitialValues.h"
 #include "tools/InterpretSafetensors.h"
+#include "tools/TensorText.h"
 #include "tools/Training.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <cstring>
+#include <iostream>
 
 using namespace mlir;
 using namespace quern::ir;
@@ -46,6 +49,7 @@ private:
   Interpreter interpreter;
   std::unique_ptr<SafetensorsFiles> weights, inputs;
   std::map<std::string, Array> made; // results so far, by name
+  std::map<std::string, std::vector<double>> initial;
   std::map<std::string, OutputTensor> outputs;
 };
 
@@ -112,6 +116,8 @@ const StoredTensor *Run::stored(ArrayRef<std::string> names, std::string &found)
 /// Q042 for each parameter of the function that the checkpoint lacks or has in another shape.
 LogicalResult Run::checkParameters(func::FuncOp function) {
   LogicalResult status = success();
+  if (!weights && options.seed)
+    return initial.merge(initialValues(function, *options.seed)), success();
   function.walk([&](ParamOp op) {
     auto check = [&](ArrayRef<std::string> names, ArrayRef<int64_t> shape) {
       std::string found;
@@ -185,6 +191,8 @@ void Run::keepResult(StringRef name, const Array &array) {
     tensor.bytes.assign(array.ints(), array.ints() + count);
   }
   outputs[name.str()] = std::move(tensor);
+  if (options.print)
+    std::cout << tensorText(name.str(), array);
   made[name.str()] = array;
 }
 
@@ -230,14 +238,22 @@ LogicalResult Run::run() {
     return failure();
   interpreter.setParameters([&](ArrayRef<std::string> names, ArrayRef<int64_t>) -> std::optional<std::vector<double>> {
     std::string found;
-    const StoredTensor *tensor = stored(names, found);
-    return tensor ? std::optional(tensor->asDoubles()) : std::nullopt;
+    if (const StoredTensor *tensor = stored(names, found))
+      return tensor->asDoubles();
+    auto made = initial.find(names.front());
+    return made == initial.end() ? std::nullopt : std::optional(made->second);
   });
   for (const auto &[symbol, value] : options.symbols)
     interpreter.bind(symbol, value);
-  if (options.observer)
+  if (options.observer || !options.named.empty())
     interpreter.setObserver([&](Operation *op, ArrayRef<Array> operands, ArrayRef<Array> results) {
-      options.observer(op, operands, results, interpreter);
+      if (options.observer)
+        options.observer(op, operands, results, interpreter);
+      if (!options.named.empty())
+        for (auto [value, array] : llvm::zip(op->getResults(), results))
+          if (auto named = options.named.find(value); named != options.named.end())
+            for (const std::string &name : named->second)
+              std::cout << tensorText(name, array);
     });
   for (func::FuncOp function : *functions)
     if (failed(runFunction(function)))

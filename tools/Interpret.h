@@ -6,8 +6,11 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace quern::tools {
@@ -17,6 +20,10 @@ struct InterpretOptions {
   std::string weights;  // a safetensors file, a folder, or a sharded model's index; empty: a model without parameters
   std::string input;    // a safetensors file with the functions' inputs by name; empty: none
   std::string output;   // receives the results by name: F64, I64 or BOOL; empty: nothing is written
+  bool print = false;   // the results as text on stdout
+  /// With `print`: values that are printed, too, when they are computed, under these names.
+  llvm::DenseMap<mlir::Value, std::vector<std::string>> named;
+  std::optional<uint64_t> seed; // without weights: the parameters' initial values
   std::map<std::string, int64_t> symbols; // run-time lengths that follow from no input (`past`)
   /// Called after each operation with its operands and its results; the interpreter knows the turn and all lengths.
   std::function<void(mlir::Operation *, llvm::ArrayRef<ir::Array> operands, llvm::ArrayRef<ir::Array> results,

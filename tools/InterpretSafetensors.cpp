@@ -2,6 +2,8 @@
 // Format: 8 bytes length n, n bytes of JSON {name: {dtype, shape, data_offsets}}, then the data.
 #include "tools/InterpretSafetensors.h"
 
+#include "tools/TensorText.h"
+
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -106,7 +108,7 @@ SafetensorsFiles::SafetensorsFiles(const std::string &path) {
   using namespace llvm::sys;
   auto open = [&](const std::string &file) {
     if (llvm::StringRef(file).ends_with(".json"))
-      readIndex(file);
+      readJson(file);
     else
       readFile(file);
   };
@@ -134,12 +136,22 @@ SafetensorsFiles::SafetensorsFiles(const std::string &path) {
     readFile(file);
 }
 
-void SafetensorsFiles::readIndex(const std::string &path) {
+void SafetensorsFiles::readJson(const std::string &path) {
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
     fail(path, buffer.getError().message());
   Json index = Json::parse((*buffer)->getBuffer(), nullptr, /*allow_exceptions=*/false);
-  if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
+  if (!index.is_object() || !index.contains("weight_map")) {
+    if (llvm::StringRef(path).ends_with(".index.json"))
+      fail(path, "an index needs an object weight_map");
+    fromText = tensorsFromJson(path, (*buffer)->getBuffer());
+    for (const auto &[name, tensor] : fromText) {
+      auto count = static_cast<int64_t>(tensor.bytes.size()) / elementBytes(tensor.dtype);
+      tensors[name] = {tensor.dtype, tensor.shape, tensor.bytes.data(), count};
+    }
+    return;
+  }
+  if (!index["weight_map"].is_object())
     fail(path, "an index needs an object weight_map");
   std::map<std::string, std::vector<std::string>> shards;
   for (const auto &[name, file] : index["weight_map"].items()) {

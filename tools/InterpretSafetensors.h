@@ -33,8 +33,15 @@ struct StoredTensor {
   std::vector<int64_t> asInts() const; // of ints and bools only
 };
 
-/// The tensors of one file, of a folder (model.safetensors, a sharded model's index, or all *.safetensors in it) or of
-/// an index file. Throws SafetensorsError for anything that is not as the format demands.
+/// A tensor to be written: doubles as F64, ints as I64, bools as BOOL.
+struct OutputTensor {
+  std::string dtype;
+  std::vector<int64_t> shape;
+  std::string bytes;
+};
+
+/// The tensors of one file, of a folder (model.safetensors, a sharded model's index, or all *.safetensors in it), of
+/// an index file, or of JSON as tensorsFromJson (TensorText.h) reads it. Throws SafetensorsError for anything that is not as the format demands.
 class SafetensorsFiles {
 public:
   explicit SafetensorsFiles(const std::string &path);
@@ -45,17 +52,11 @@ public:
 
 private:
   void readFile(const std::string &path);
-  void readIndex(const std::string &path);
+  void readJson(const std::string &path);
 
   std::vector<std::unique_ptr<llvm::MemoryBuffer>> buffers;
+  std::map<std::string, OutputTensor> fromText;
   std::map<std::string, StoredTensor> tensors;
-};
-
-/// A tensor to be written: doubles as F64, ints as I64, bools as BOOL.
-struct OutputTensor {
-  std::string dtype;
-  std::vector<int64_t> shape;
-  std::string bytes;
 };
 
 /// Writes to a temporary file beside `path` and renames it, so that no half-written file stays.

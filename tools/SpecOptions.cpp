@@ -78,7 +78,8 @@ bool quern::tools::readInput(const SpecOptions &options, quern::frontend::SpecIn
   return true;
 }
 
-mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &context, const SpecOptions &options) {
+mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &context, const SpecOptions &options,
+                                                                std::vector<frontend::NamedValue> *names) {
   context.loadDialect<quern::ir::QuernDialect, mlir::func::FuncDialect>();
   if (llvm::StringRef(options.spec).ends_with(".mlir")) {
     if (!options.config.empty() || !options.settings.empty())
@@ -99,7 +100,7 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
     if (options.train)
       words.push_back("--train");
     keepInput(options.spec, input.text, input.configText.value_or(""), words);
-    module = quern::frontend::elaborate(context, input, diagnostics);
+    module = quern::frontend::elaborate(context, input, diagnostics, names);
   }
   diagnostics.print(std::cerr, useColour());
   return diagnostics.hasErrors() ? nullptr : std::move(module);

@@ -3,7 +3,7 @@
 #define QUERN_TOOLS_SPEC_OPTIONS_H
 
 #include "codegen/Schedule.h"
-#include "frontend/Language.h"
+#include "frontend/Frontend.h"
 #include "passes/Phases.h"
 #include "tools/Commands.h"
 
@@ -36,7 +36,9 @@ bool parseOptions(const Arguments &arguments, const std::string &usage, boost::p
 bool readInput(const SpecOptions &options, frontend::SpecInput &input, frontend::Diagnostics &diagnostics);
 
 /// The module of a spec, or of an `.mlir` file that `quern dump` wrote. Mistakes are printed; then the result is null.
-mlir::OwningOpRef<mlir::ModuleOp> readModule(mlir::MLIRContext &context, const SpecOptions &options);
+/// `names` receives what the spec's statements name (nothing of an `.mlir` file).
+mlir::OwningOpRef<mlir::ModuleOp> readModule(mlir::MLIRContext &context, const SpecOptions &options,
+                                             std::vector<frontend::NamedValue> *names = nullptr);
 
 /// Takes `--compile-from FILE` as the file to read, and leaves `--compile-from PHASE` as it is.
 Arguments withCompileFrom(const Arguments &arguments);

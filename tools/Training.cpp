@@ -1,6 +1,8 @@
 // Takes: inputs and results of @loss.grad. Gives: the inputs as the loss wants them, the results by stored tensor.
 #include "tools/Training.h"
 
+#include <random>
+
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::tools;
@@ -62,4 +64,43 @@ std::vector<StoredGradient> quern::tools::storedGradients(func::FuncOp function,
       });
   }
   return gradients;
+}
+
+int64_t quern::tools::positionsBelow(func::FuncOp function, BlockArgument argument) {
+  int64_t below = 16;
+  llvm::DenseSet<Value> made = {argument};
+  function.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (auto gather = dyn_cast<GatherOp>(op); gather && made.contains(gather.getPositions())) {
+      if (std::optional<int64_t> size = typeOf(gather.getX()).dim(gather.getDim()).getStatic())
+        below = std::min(below, *size);
+    } else if (llvm::any_of(op->getOperands(), [&](Value operand) { return made.contains(operand); })) {
+      made.insert_range(op->getResults());
+    }
+  });
+  return below;
+}
+
+Interpreter::Inputs quern::tools::madeUpInputs(func::FuncOp function, Interpreter::Inputs inputs, int64_t batch, int64_t length) {
+  std::mt19937_64 generator(7);
+  for (BlockArgument argument : function.getArguments()) {
+    std::string name = argumentName(function, argument.getArgNumber()).str();
+    if (inputs.count(name) || defaultOf(function, argument.getArgNumber()))
+      continue;
+    std::vector<NamedSize> dims;
+    for (auto [i, dim] : llvm::enumerate(typeOf(argument).getDims()))
+      dims.push_back({dim.getName().str(), dim.getStatic().value_or(i == 0 ? batch : length)});
+    int64_t count = countOf(dims), below = positionsBelow(function, argument);
+    if (typeOf(argument).isReal()) {
+      std::vector<double> numbers(count);
+      for (double &number : numbers)
+        number = std::normal_distribution<double>()(generator);
+      inputs[name] = Array(dims, std::move(numbers));
+      continue;
+    }
+    std::vector<int64_t> numbers(count);
+    for (int64_t &number : numbers)
+      number = typeOf(argument).isBool() ? 1 : static_cast<int64_t>(generator() % below);
+    inputs[name] = Array(typeOf(argument).getKind(), dims, std::move(numbers));
+  }
+  return inputs;
 }

@@ -27,6 +27,8 @@ constexpr Command commands[] = {
     {"bisect", "the first pass, kernel or weight whose numbers differ, with layer, operation and line", bisectCommand},
     {"interpret", "evaluate a spec in double precision, without compiling", interpretCommand},
     {"gradcheck", "every parameter's gradient against differences of the loss", gradcheckCommand},
+    {"doctor", "the checklist for a page that does not learn: shapes, masks, gradients, loss, overfitting", doctorCommand},
+    {"tensors", "print files of tensors, or make one from numbers written as JSON", tensorsCommand},
     {"tokenizer", "make a tokenizer from texts: quern tokenizer train", tokenizerCommand},
 };
 
