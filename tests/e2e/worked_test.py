@@ -227,9 +227,9 @@ class Learning(Worked):
         last = {}
         for page in ("encoder", "decoder"):
             program = self.compile(MANUAL / f"{page}.quern", "--train", name=page)
-            run(program, "train", "--data", data, "--output", self.scratch / page, "--batch", 64, "--steps", 250, "--rate", 5e-3, "--valid-split", 0,
+            run(program, "train", "--data", data, "--output", self.scratch / f"{page}_run", "--batch", 64, "--steps", 250, "--rate", 5e-3, "--valid-split", 0,
                 "--decay", 0, "--sample-every", 0, "--quiet")
-            last[page] = self.losses(self.scratch / page)[-1]
+            last[page] = self.losses(self.scratch / f"{page}_run")[-1]
         # Half of a reversed text lies ahead: there a decoder can but guess, at log 10 each.
         self.assertLess(last["encoder"], 0.1)
         self.assertGreater(last["decoder"], 0.5 * math.log(10) * 0.9)
