@@ -6,7 +6,7 @@
 //
 // A finite mask is not nothing: a row that sees no key at all attends to what is masked. So its bounds count only where
 // they provably leave every query a key; then e^(mask - score) is 0 in f32 unless a score lies below -1e4 or so too.
-#include "codegen/AttentionPattern.h"
+#include "codegen/AttentionGradient.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,11 +27,14 @@ public:
   Bounds(const KernelGraph &graph, AttentionPattern &p) : graph(graph), p(p) {}
   /// Notes what follows for the positions where node `i` is not masked.
   void live(int i);
+  /// The same for the positions where node `i`, made from e^score, is not zero.
+  void nonzero(int i);
   bool everyRowSees() const;
 
   bool finite = false;   ///< some mask is a large negative number
   bool complete = true;  ///< masks are nothing but the bounds that were noted
   bool masked = false;   ///< there is a mask
+  bool swapped = false;  ///< what is summed over are the queries of the softmax
 private:
   std::optional<Affine> affine(int i) const;
   std::optional<Affine> combined(const std::optional<Affine> &a, const std::optional<Affine> &b, int64_t factor) const;
@@ -279,6 +282,67 @@ bool Bounds::everyRowSees() const {
   bool fits = !p.upper || neverNegative(p.upper->size);
   fits &= !p.lower || neverNegative(p.key.size - p.query.size - p.lower->size);
   return fits && (!p.upper || !p.lower || neverNegative(p.upper->size - p.lower->size));
+}
+
+void Bounds::nonzero(int i) {
+  const Node &node = graph.nodes[i];
+  auto isZero = [&](int n) {
+    const Node &number = graph.nodes[n];
+    return number.op == Op::Const && number.kind == Kind::Real && number.numbers[0] == 0;
+  };
+  switch (node.op) {
+  case Op::Where:
+    if (isZero(node.operands[2])) {
+      holds(node.operands[0], true);
+      nonzero(node.operands[1]);
+    } else if (isZero(node.operands[1])) {
+      holds(node.operands[0], false);
+      nonzero(node.operands[2]);
+    }
+    return;
+  case Op::Mul:
+    nonzero(node.operands[0]);
+    return nonzero(node.operands[1]);
+  case Op::Neg:
+  case Op::Div:
+  case Op::Expand:
+  case Op::Permute:
+    return nonzero(node.operands[0]);
+  case Op::Exp: {
+    const Node &shifted = graph.nodes[node.operands[0]];
+    swapped |= shifted.op == Op::Sub && graph.nodes[shifted.operands[1]].has(p.key.name);
+    return live(node.operands[0]);
+  }
+  default:
+    return;
+  }
+}
+
+void findGradientBounds(const KernelGraph &graph, GradientPattern &pattern) {
+  auto text = [](const std::optional<Position> &at) {
+    std::string out = at ? at->size.str() : "-";
+    for (auto [node, factor] : at ? at->terms : std::vector<std::pair<int, int64_t>>())
+      out += " " + std::to_string(node) + "*" + std::to_string(factor);
+    return out;
+  };
+  std::optional<AttentionPattern> same;
+  for (const GradientSum &sum : pattern.sums) {
+    AttentionPattern frame = pattern.frame;
+    Bounds bounds(graph, frame);
+    bounds.nonzero(sum.weights);
+    AttentionPattern rows = frame; // as the softmax saw it
+    if (bounds.swapped) {
+      std::swap(rows.key, rows.query);
+      rows.upper = frame.lower ? std::optional<Position>(::quern::codegen::sum({}, *frame.lower, -1)) : std::nullopt;
+      rows.lower = frame.upper ? std::optional<Position>(::quern::codegen::sum({}, *frame.upper, -1)) : std::nullopt;
+    }
+    if (frame.ring || (bounds.finite && !(bounds.complete && Bounds(graph, rows).everyRowSees())))
+      return;
+    if (same && (text(same->upper) != text(frame.upper) || text(same->lower) != text(frame.lower)))
+      return;
+    same = frame;
+  }
+  pattern.frame = *same;
 }
 
 std::optional<std::string> findBounds(const KernelGraph &graph, AttentionPattern &p) {

@@ -175,6 +175,63 @@ void AttentionFamily::schedule(Stage &out) {
   out.scheduled = true;
 }
 
+/// What `read` finds for a row: by its place in its block, or among the rows of a single query.
+Expr AttentionFamily::atRow(const Index &index, const std::function<Expr(std::vector<Expr>, bool)> &read) const {
+  Expr at = 0;
+  for (const Dim &dim : p.together)
+    at = at * static_cast<int32_t>(*dim.fixed()) + index.at(dim.name);
+  auto call = [&](const Expr &row, bool block) {
+    std::vector<Expr> args = {row};
+    if (block)
+      args.push_back(min(index.at(p.query.name), b.extent(p.query.size) - 1) / positions);
+    for (auto dim = p.heads.rbegin(); dim != p.heads.rend(); ++dim)
+      args.push_back(index.at(dim->name));
+    return read(args, block);
+  };
+  // The remainder is at most the last query: said so that few queries make few rows.
+  Expr t = index.at(p.query.name), queries = b.extent(p.query.size);
+  Expr inBlock = min(t % positions, queries - 1) * together + at;
+  if (!single.defined())
+    return call(inBlock, true);
+  if (!attended.defined())
+    return call(at, false);
+  // Halide computes only the one of the two that the number of queries asks for.
+  return math::choose(queries == 1, call(at, false), call(inBlock, true));
+}
+
+/// The results and behind them, as two more columns, what the gradient keeps of the softmax: one pass makes them all.
+void AttentionFamily::defineWithStatistics() {
+  const Node &node = b.graph.nodes[p.result];
+  std::vector<Dim> dims = node.dims;
+  int32_t columns = static_cast<int32_t>(*p.column.fixed());
+  for (Dim &dim : dims)
+    if (dim.name == p.column.name)
+      dim.size = dim.size + ir::Size(2);
+  Stage all{b.newFunc("attention", p.result), dims, {}, false, {}, false};
+  Index index = KernelBuilder::varsOf(dims), inside = index;
+  Expr at = index.at(p.column.name);
+  inside[p.column.name] = min(at, columns - 1);
+  auto statistic = [&](size_t which) { // combine's order: largest, factors, totals
+    return atRow(index, [&](std::vector<Expr> args, bool block) { return Expr((block ? blockRows : singleRows)[which](args)); });
+  };
+  all.func(KernelBuilder::pureArgs(dims)) =
+      math::choose(at < columns, b.values[p.result](inside), math::choose(at == columns, statistic(0), statistic(2)));
+  all.func.compute_root();
+  schedule(all);
+  auto read = [this, dims, func = all.func](int result, int32_t offset, bool ofColumn) {
+    b.isStage[result] = 1;
+    b.values[result] = [dims, func, offset, ofColumn, name = p.column.name](Index index) {
+      if (!ofColumn)
+        index[name] = offset;
+      return Expr(func(KernelBuilder::call(dims, index)));
+    };
+  };
+  read(p.result, 0, true);
+  read(p.most, columns, false);
+  read(p.total, columns + 1, false);
+  b.addStage(all);
+}
+
 void AttentionFamily::define() {
   prepareInputs();
   std::optional<int64_t> queries = p.query.fixed();
@@ -184,36 +241,21 @@ void AttentionFamily::define() {
     makeSingle();
   for (int node : p.inside)
     b.values[node] = [](const Index &) -> Expr { throw std::logic_error("a value inside attention is asked for"); };
-  const Node &node = b.graph.nodes[p.result];
   b.isStage[p.result] = 1;
   b.values[p.result] = [self = *this](const Index &index) {
-    const AttentionPattern &p = self.p;
-    Expr at = 0;
-    for (const Dim &dim : p.together)
-      at = at * static_cast<int32_t>(*dim.fixed()) + index.at(dim.name);
-    auto call = [&](const Func &func, const Expr &row, bool block) {
-      std::vector<Expr> args = {row, index.at(p.column.name)};
-      if (block)
-        args.push_back(min(index.at(p.query.name), self.b.extent(p.query.size) - 1) / self.positions);
-      for (auto dim = p.heads.rbegin(); dim != p.heads.rend(); ++dim)
-        args.push_back(index.at(dim->name));
-      return Expr(func(args));
-    };
-    // The remainder is at most the last query: said so that few queries make few rows.
-    Expr t = index.at(p.query.name), queries = self.b.extent(p.query.size);
-    Expr inBlock = min(t % self.positions, queries - 1) * self.together + at;
-    if (!self.single.defined())
-      return call(self.attended, inBlock, true);
-    if (!self.attended.defined())
-      return call(self.single, at, false);
-    // Halide computes only the one of the two that the number of queries asks for.
-    return math::choose(queries == 1, call(self.single, at, false), call(self.attended, inBlock, true));
+    return self.atRow(index, [&](std::vector<Expr> args, bool block) {
+      args.insert(args.begin() + 1, index.at(self.p.column.name));
+      return Expr((block ? self.attended : self.single)(args));
+    });
   };
+  if (p.most >= 0)
+    return defineWithStatistics();
   auto found = std::find(b.graph.results.begin(), b.graph.results.end(), p.result);
   bool direct = b.users[p.result].empty() && std::count(b.graph.results.begin(), b.graph.results.end(), p.result) == 1;
   if (direct && b.fusedInto(static_cast<int>(found - b.graph.results.begin()),
                             [self = *this](Stage &out) mutable { self.schedule(out); }))
     return;
+  const Node &node = b.graph.nodes[p.result];
   Stage copy{b.newFunc("attention", p.result), node.dims, {}, false, {}, false};
   copy.func(KernelBuilder::pureArgs(node.dims)) = b.values[p.result](KernelBuilder::varsOf(node.dims));
   copy.func.compute_root();

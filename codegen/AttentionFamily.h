@@ -32,6 +32,8 @@ private:
   static std::vector<Var> asVars(const std::vector<Expr> &args);
   Func combine(const std::string &what, const AttentionParts &parts, const Index &where, const std::vector<Expr> &args,
                const std::vector<Expr> &rowArgs, std::vector<Func> &perRow);
+  Expr atRow(const Index &index, const std::function<Expr(std::vector<Expr>, bool)> &read) const;
+  void defineWithStatistics();
   void schedule(Stage &out);
   // Many queries (AttentionBlocks.cpp)
   void makeBlocks();

@@ -7,6 +7,7 @@
 #include "codegen/AttentionPattern.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace quern::codegen {
 
@@ -32,6 +33,7 @@ private:
   void findScores();
   void readDots();
   void readDims();
+  void readStatistics();
   void checkAlone();
   bool isShape(int n) const { return graph.nodes[n].op == Op::Expand || graph.nodes[n].op == Op::Permute; }
 
@@ -226,6 +228,40 @@ void Matcher::readDims() {
   }
 }
 
+/// max(x) and sum(e^(x - where(max(x) == -inf, 0, max(x)))), where x is what the softmax is of.
+void Matcher::readStatistics() {
+  const Node &softmax = graph.nodes[p.softmax];
+  int x = softmax.operands[0];
+  auto isConst = [&](int n, double value) {
+    const Node &node = graph.nodes[n];
+    return node.op == Op::Const && node.kind == Kind::Real && node.numbers[0] == value;
+  };
+  auto reduced = [&](int n, Reduction reduction) {
+    const Node &node = graph.nodes[n];
+    return node.op == Op::Reduce && node.reduction == reduction && node.names == softmax.names;
+  };
+  int most = -1;
+  for (int user : users[x])
+    if (reduced(user, Reduction::Max))
+      most = user;
+  for (int user : users[x]) {
+    const Node &difference = graph.nodes[user];
+    if (most < 0 || difference.op != Op::Sub || difference.operands[0] != x || users[user].size() != 1)
+      continue;
+    const Node &shift = graph.nodes[difference.operands[1]];
+    int power = users[user][0];
+    if (shift.op != Op::Where || shift.operands[2] != most || !isConst(shift.operands[1], 0) || graph.nodes[power].op != Op::Exp ||
+        users[power].size() != 1 || !reduced(users[power][0], Reduction::Sum))
+      continue;
+    const Node &none = graph.nodes[shift.operands[0]];
+    if (none.op != Op::Compare || none.predicate != Predicate::Eq || none.operands[0] != most || !isConst(none.operands[1], -INFINITY))
+      continue;
+    p.most = most, p.total = users[power][0];
+    p.inside.insert(p.inside.end(), {user, power});
+    return;
+  }
+}
+
 /// What lies between the products and the result is not computed for anyone else.
 void Matcher::checkAlone() {
   p.inside.push_back(p.softmax);
@@ -234,7 +270,7 @@ void Matcher::checkAlone() {
     if (std::find(graph.results.begin(), graph.results.end(), n) != graph.results.end())
       throw Miss{"its scores or weights are a result of their own"};
     for (int user : users[n])
-      if (user != p.result && !inside(user))
+      if (user != p.result && user != p.most && user != p.total && !inside(user))
         throw Miss{"its scores or weights are used elsewhere too"};
   }
 }
@@ -244,6 +280,7 @@ AttentionPattern Matcher::match() {
   findScores();
   readDots();
   readDims();
+  readStatistics();
   checkAlone();
   p.inside.push_back(p.result);
   return p;

@@ -27,6 +27,8 @@ struct AttentionPattern {
   std::vector<Dim> together; ///< other fixed dimensions that keys and values lack: their queries share a block
   std::vector<Dim> heads;    ///< the rest of the result's dimensions
   std::vector<int> inside;   ///< nodes that no one else needs to define: from the dots to the result
+  /// What the gradient keeps of the softmax, if it does: each row's largest score, and its sum of e^(score - largest); or -1.
+  int most = -1, total = -1;
   /// index(key) <= index(query) + upper, index(key) >= index(query) + lower, where the mask says so.
   std::optional<Position> upper, lower;
   /// Keys before this one are a ring's: any of them may be seen, so `lower` holds only where there are none.

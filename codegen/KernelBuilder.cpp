@@ -4,6 +4,7 @@
 #include "codegen/KernelBuilder.h"
 
 #include "codegen/AttentionFamily.h"
+#include "codegen/AttentionGradient.h"
 #include "codegen/ContractionFamily.h"
 #include "codegen/StageScheduler.h"
 
@@ -222,7 +223,20 @@ BuiltKernel KernelBuilder::build() {
       Op op = graph.nodes[node].op;
       taken[node] = op == Op::Contract || op == Op::Softmax || op == Op::Concat;
     }
+    for (int statistic : {pattern.most, pattern.total})
+      if (statistic >= 0)
+        taken[statistic] = 1;
     attentions.emplace(pattern.result, std::move(pattern));
+  }
+  std::optional<GradientPattern> gradient = findAttentionGradient(graph);
+  size_t lastSum = graph.nodes.size(); // by then all is defined that they are made of
+  for (int node : gradient ? gradient->frame.inside : std::vector<int>()) {
+    inlineOnly[node] = 1;
+    taken[node] = graph.nodes[node].op == Op::Contract;
+  }
+  for (const GradientSum &sum : gradient ? gradient->sums : std::vector<GradientSum>()) {
+    taken[sum.node] = 1;
+    lastSum = lastSum == graph.nodes.size() ? sum.node : std::max<size_t>(lastSum, sum.node);
   }
   findScatteredResults();
   for (const auto &[result, parts] : scatteredInto)
@@ -231,6 +245,8 @@ BuiltKernel KernelBuilder::build() {
     current = static_cast<int>(i);
     if (auto it = attentions.find(static_cast<int>(i)); it != attentions.end())
       AttentionFamily(*this, it->second).define();
+    else if (i == lastSum)
+      AttentionGradientFamily(*this, *gradient).define();
     else if (!taken[i])
       define(static_cast<int>(i));
   }

@@ -52,6 +52,7 @@ public:
 private:
   friend class ContractionFamily;
   friend class AttentionFamily;
+  friend class AttentionGradientFamily;
   friend class StageScheduler;
 
   // Arguments (KernelBuilder.cpp)

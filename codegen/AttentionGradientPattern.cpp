@@ -1,0 +1,187 @@
+// Takes: a kernel's graph. Gives: its sums that belong to the gradient of an attention, if they are all that it is about.
+// Why by shape alone: the gradients of queries, keys and values are each a product of a matrix of keys x queries, made element
+// by element from products, with a value; which of them it is makes no difference to the loops.
+//
+//   p = exp(score(contract(q, k)) - most) * share;   dp = contract(do, v);   ds = p * (dp - delta) ...
+//   dq = contract(ds, k) over keys                   dv = contract(p, do), dk = contract(ds, q) over queries, in one kernel
+#include "codegen/AttentionGradient.h"
+
+#include <algorithm>
+
+namespace quern::codegen {
+
+namespace {
+class GradientMatcher {
+public:
+  explicit GradientMatcher(const KernelGraph &graph) : graph(graph), users(graph.users()) {}
+  std::optional<GradientPattern> match();
+
+private:
+  bool isPointwise(int n) const {
+    return graph.isElementwise(n) || graph.nodes[n].op == Op::Expand || graph.nodes[n].op == Op::Permute;
+  }
+  bool findProducts(int weights, const std::string &over);
+  bool readSum(int node);
+  bool readDots();
+  bool readDims();
+  bool readInside();
+
+  const KernelGraph &graph;
+  std::vector<std::vector<int>> users;
+  GradientPattern g;
+  std::vector<int> products, region;
+};
+} // namespace
+
+/// Backwards from the weights to the products that they are made from.
+bool GradientMatcher::findProducts(int weights, const std::string &over) {
+  std::vector<int> work = {weights};
+  size_t before = products.size();
+  std::vector<char> seen(graph.nodes.size());
+  while (!work.empty()) {
+    int n = work.back();
+    work.pop_back();
+    if (seen[n])
+      continue;
+    seen[n] = 1;
+    const Node &node = graph.nodes[n];
+    if (node.op == Op::Contract && node.has(over)) {
+      products.push_back(n);
+    } else if (isPointwise(n)) {
+      region.push_back(n);
+      work.insert(work.end(), node.operands.begin(), node.operands.end());
+    }
+  }
+  return products.size() > before;
+}
+
+bool GradientMatcher::readSum(int n) {
+  const Node &node = graph.nodes[n];
+  if (node.op != Op::Contract || node.names.size() != 1 || !users[n].empty() ||
+      std::count(graph.results.begin(), graph.results.end(), n) != 1)
+    return false;
+  const std::string &over = node.names[0];
+  for (int side : {0, 1}) {
+    GradientSum sum{n, node.operands[side], node.operands[1 - side], {}};
+    const Node &weights = graph.nodes[sum.weights], &value = graph.nodes[sum.value];
+    if (!isPointwise(sum.weights) || !weights.has(over) || !value.has(over) || !findProducts(sum.weights, over))
+      continue;
+    int columns = 0;
+    for (const Dim &dim : value.dims)
+      if (!weights.has(dim.name))
+        sum.column = dim, ++columns;
+    if (columns != 1 || !sum.column.fixed())
+      return false;
+    g.frame.key = weights.dims[weights.find(over)];
+    g.sums.push_back(sum);
+    return true;
+  }
+  return false;
+}
+
+bool GradientMatcher::readDots() {
+  std::sort(products.begin(), products.end());
+  products.erase(std::unique(products.begin(), products.end()), products.end());
+  for (int n : products) {
+    const Node &node = graph.nodes[n];
+    AttentionDot dot{n, node.operands[0], node.operands[1], {}};
+    if (!graph.nodes[dot.k].has(g.frame.key.name))
+      std::swap(dot.q, dot.k);
+    const Node &q = graph.nodes[dot.q], &k = graph.nodes[dot.k];
+    if (q.has(g.frame.key.name) || !k.has(g.frame.key.name))
+      return false;
+    for (const std::string &name : node.names) {
+      if (!q.has(name) || !k.has(name) || !k.dims[k.find(name)].fixed())
+        return false;
+      dot.depth.push_back(k.dims[k.find(name)]);
+    }
+    g.frame.dots.push_back(dot);
+  }
+  return true;
+}
+
+/// Rows: what is kept and what neither values nor the products' other sides have; the rest are heads.
+bool GradientMatcher::readDims() {
+  const Node &weights = graph.nodes[g.sums[0].weights];
+  for (const GradientSum &sum : g.sums) {
+    const Node &other = graph.nodes[sum.weights];
+    bool same = other.dims.size() == weights.dims.size() && graph.nodes[sum.node].names[0] == g.frame.key.name &&
+                std::all_of(other.dims.begin(), other.dims.end(), [&](const Dim &dim) { return weights.has(dim.name); });
+    if (!same)
+      return false;
+  }
+  auto summed = [&](const Dim &dim) { // has it something that is summed over?
+    return std::any_of(g.sums.begin(), g.sums.end(), [&](const GradientSum &sum) { return graph.nodes[sum.value].has(dim.name); }) ||
+           std::any_of(g.frame.dots.begin(), g.frame.dots.end(), [&](const AttentionDot &dot) { return graph.nodes[dot.k].has(dim.name); });
+  };
+  std::vector<Dim> own;
+  for (const Dim &dim : weights.dims)
+    if (dim.name != g.frame.key.name)
+      (summed(dim) ? g.frame.heads : own).push_back(dim);
+  auto longest = std::find_if(own.rbegin(), own.rend(), [](const Dim &dim) { return !dim.fixed(); });
+  if (own.empty())
+    return false;
+  g.frame.query = longest == own.rend() ? own.front() : *longest;
+  int64_t rows = 1;
+  for (const Dim &dim : own) {
+    if (dim.name == g.frame.query.name)
+      continue;
+    if (dim.fixed() && rows * *dim.fixed() <= 128) {
+      g.frame.together.push_back(dim);
+      rows *= *dim.fixed();
+    } else {
+      g.frame.heads.push_back(dim);
+    }
+  }
+  return true;
+}
+
+bool GradientMatcher::readInside() {
+  std::vector<char> inside(graph.nodes.size());
+  for (int n : products)
+    inside[n] = 1;
+  std::sort(region.begin(), region.end());
+  region.erase(std::unique(region.begin(), region.end()), region.end());
+  for (int n : region)
+    for (int operand : graph.nodes[n].operands)
+      inside[n] |= inside[operand];
+  auto isSum = [&](int n) {
+    return std::any_of(g.sums.begin(), g.sums.end(), [&](const GradientSum &sum) { return sum.node == n; });
+  };
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (!inside[n])
+      continue;
+    g.frame.inside.push_back(static_cast<int>(n));
+    if (std::count(graph.results.begin(), graph.results.end(), static_cast<int>(n)))
+      return false;
+    for (int user : users[n])
+      if (!inside[user] && !isSum(user))
+        return false;
+    if (graph.nodes[n].op == Op::Contract)
+      continue;
+    for (int operand : graph.nodes[n].operands) {
+      const Node &from = graph.nodes[operand];
+      bool ofRows = from.has(g.frame.query.name) && !from.has(g.frame.key.name) && from.kind == Kind::Real;
+      if (ofRows && !inside[operand] && !std::count(g.perRow.begin(), g.perRow.end(), operand))
+        g.perRow.push_back(operand);
+    }
+  }
+  for (const GradientSum &sum : g.sums)
+    if (!inside[sum.weights] || inside[sum.value])
+      return false;
+  return true;
+}
+
+std::optional<GradientPattern> GradientMatcher::match() {
+  for (int result : graph.results)
+    if (!readSum(result))
+      return std::nullopt;
+  if (g.sums.empty() || !readDots() || !readDims() || !readInside())
+    return std::nullopt;
+  findGradientBounds(graph, g);
+  return g;
+}
+
+std::optional<GradientPattern> findAttentionGradient(const KernelGraph &graph) { return GradientMatcher(graph).match(); }
+
+} // namespace quern::codegen

@@ -1,0 +1,215 @@
+// The gradient of attention in its two kernels, and the statistics that it keeps of the forward one.
+#include "codegen/AttentionGradient.h"
+#include "tests/codegen/Check.h"
+
+using namespace quern::codegen;
+using quern::ir::Size;
+
+namespace {
+using Score = std::function<int(int)>; ///< of the scaled product: what the softmax is of, or the way back of a gradient
+
+/// q, do [B, T, G, R, K or V], k, v [B, S, G, K or V]; statistics of rows [B, T, G, R].
+struct Gradient : GraphMaker {
+  Dim B = dim("B"), T = dim("T"), S, G, R, K, V;
+  int q, dout, k, v, most, share, delta;
+  std::vector<int> extra;
+
+  Gradient(int64_t groups, int64_t each, int64_t depth, int64_t columns, std::vector<std::pair<Kind, std::vector<Dim>>> more = {},
+           Dim keys = dim("S"))
+      : S(keys), G(dim("G", groups)), R(dim("R", each)), K(dim("K", depth)), V(dim("V", columns)) {
+    q = argument(Kind::Real, {B, T, G, R, K});
+    k = argument(Kind::Real, {B, S, G, K});
+    dout = argument(Kind::Real, {B, T, G, R, V});
+    v = argument(Kind::Real, {B, S, G, V});
+    most = argument(Kind::Real, {B, T, G, R}), share = argument(Kind::Real, {B, T, G, R}), delta = argument(Kind::Real, {B, T, G, R});
+    for (auto &[kind, dims] : more)
+      extra.push_back(argument(kind, dims));
+  }
+  int binary(Op op, int a, int b) { return elementwise(op, {a, b}); }
+  int where(int mask, int a, int b) { return elementwise(Op::Where, {mask, a, b}); }
+  int causal() { return compare(Predicate::Le, index(S), index(T)); }
+  int none() { return constant(-INFINITY); }
+  /// p and ds, where `score` is the way from the product to the softmax and `back` that of the gradient.
+  std::pair<int, int> matrices(const Score &score, const Score &back, int product = -1) {
+    int x = score(binary(Op::Mul, product < 0 ? contract(q, k, {"K"}) : product, constant(0.3)));
+    int p = binary(Op::Mul, elementwise(Op::Exp, {binary(Op::Sub, x, most)}), share);
+    int dp = contract(dout, v, {"V"});
+    return {p, binary(Op::Mul, back(binary(Op::Mul, p, binary(Op::Sub, dp, delta))), constant(0.3))};
+  }
+  KernelGraph &queries(const Score &score, const Score &back) {
+    yield(contract(matrices(score, back).second, k, {"S"}));
+    return finish("dq");
+  }
+  KernelGraph &keys(const Score &score, const Score &back) {
+    auto [p, ds] = matrices(score, back);
+    yield(contract(dout, p, {"T"}));
+    yield(contract(ds, q, {"T"}));
+    return finish("dk, dv");
+  }
+};
+
+const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}, {"S", 1}},   {{"B", 2}, {"T", 7}, {"S", 5}},  {{"B", 1}, {"T", 50}, {"S", 50}},
+                                      {{"B", 1}, {"T", 33}, {"S", 70}}, {{"B", 2}, {"T", 70}, {"S", 33}}};
+
+std::string boundsOf(const KernelGraph &graph) {
+  std::optional<GradientPattern> found = findAttentionGradient(graph);
+  if (!found)
+    return "none";
+  auto of = [](const std::optional<Position> &p) { return p ? p->size.str() : "-"; };
+  return of(found->frame.lower) + " .. " + of(found->frame.upper);
+}
+
+struct Case {
+  const char *what, *ofQueries, *ofKeys; ///< bounds
+  int64_t groups, each, depth, columns;
+  std::function<std::pair<Score, Score>(Gradient &)> expressions;
+};
+
+std::vector<Case> cases() {
+  auto masked = [](std::function<int(Gradient &)> mask, double nothing = -INFINITY) {
+    return [mask, nothing](Gradient &g) -> std::pair<Score, Score> {
+      int m = mask(g);
+      return {[&g, m, nothing](int s) { return g.where(m, s, g.constant(nothing)); }, [&g, m](int d) { return g.where(m, d, g.constant(0)); }};
+    };
+  };
+  auto causal = [](Gradient &g) { return g.causal(); };
+  auto window = [](Gradient &g) { // the last five
+    return g.binary(Op::And, g.causal(), g.compare(Predicate::Gt, g.index(g.S), g.binary(Op::Sub, g.index(g.T), g.integer(5))));
+  };
+  auto early = [](Gradient &g) { return g.compare(Predicate::Lt, g.index(g.S), g.binary(Op::Sub, g.index(g.T), g.integer(40))); };
+  auto capped = [](Gradient &g) -> std::pair<Score, Score> { // c tanh(s / c), and slopes by distance
+    int m = g.causal(), slope = g.binary(Op::Pow, g.constant(2), g.elementwise(Op::Neg, {g.elementwise(Op::ToReal, {g.index(g.G)})}));
+    int distance = g.binary(Op::Mul, slope, g.binary(Op::Sub, g.index(g.S), g.index(g.T)));
+    auto cap = std::make_shared<int>();
+    return {[&g, m, distance, cap](int s) {
+              *cap = g.elementwise(Op::Tanh, {g.binary(Op::Div, s, g.constant(5))});
+              return g.where(m, g.binary(Op::Add, g.binary(Op::Mul, *cap, g.constant(5)), distance), g.none());
+            },
+            [&g, m, cap](int d) {
+              int slopeOfCap = g.binary(Op::Sub, g.constant(1), g.binary(Op::Mul, *cap, *cap));
+              return g.binary(Op::Mul, g.where(m, d, g.constant(0)), slopeOfCap);
+            }};
+  };
+  auto same = [](Gradient &) -> std::pair<Score, Score> { return {[](int s) { return s; }, [](int d) { return d; }}; };
+  return {{"no mask", "- .. -", "- .. -", 2, 1, 8, 8, same},
+          {"causal", "- .. 0", "0 .. -", 2, 1, 16, 16, masked(causal)},
+          {"grouped", "- .. 0", "0 .. -", 2, 3, 8, 8, masked(causal)},
+          {"odd sizes", "- .. 0", "0 .. -", 1, 2, 5, 3, masked(causal)},
+          {"wider values", "- .. 0", "0 .. -", 1, 1, 24, 40, masked(causal)},
+          {"window", "-4 .. 0", "0 .. 4", 2, 1, 8, 8, masked(window)},
+          {"a finite number as mask", "- .. 0", "0 .. -", 1, 1, 8, 8, masked(causal, -1e9)},
+          {"a finite mask that leaves rows nothing", "- .. -", "- .. -", 1, 1, 8, 8, masked(early, -1e9)},
+          {"rows that see nothing", "- .. -41", "41 .. -", 1, 1, 8, 8, masked(early)},
+          {"cap and slopes", "- .. 0", "0 .. -", 4, 1, 8, 8, capped}};
+}
+} // namespace
+
+TEST(AttentionGradient, OfQueries) {
+  for (Case &one : cases()) {
+    SCOPED_TRACE(one.what);
+    Gradient g(one.groups, one.each, one.depth, one.columns);
+    auto [score, back] = one.expressions(g);
+    KernelGraph &graph = g.queries(score, back);
+    EXPECT_EQ(boundsOf(graph), one.ofQueries);
+    checkKernel(graph, lengths, 2e-5);
+  }
+}
+
+TEST(AttentionGradient, OfKeysAndValues) {
+  for (Case &one : cases()) {
+    SCOPED_TRACE(one.what);
+    Gradient g(one.groups, one.each, one.depth, one.columns);
+    auto [score, back] = one.expressions(g);
+    KernelGraph &graph = g.keys(score, back);
+    EXPECT_EQ(boundsOf(graph), one.ofKeys);
+    checkKernel(graph, lengths, 2e-5);
+  }
+}
+
+TEST(AttentionGradient, PaddingAndLatentKeys) { // a mask from data; two products, one with keys that heads share
+  for (bool ofKeys : {false, true}) {
+    Dim P = dim("P", 6);
+    Gradient g(2, 2, 8, 8, {{Kind::Bool, {dim("B"), dim("S")}}, {Kind::Real, {dim("B"), dim("T"), dim("G", 2), dim("R", 2), P}}, {Kind::Real, {dim("B"), dim("S"), P}}});
+    int product = g.binary(Op::Add, g.contract(g.q, g.k, {"K"}), g.contract(g.extra[1], g.extra[2], {"P"}));
+    auto [p, ds] = g.matrices([&](int s) { return g.where(g.extra[0], s, g.none()); },
+                              [&](int d) { return g.where(g.extra[0], d, g.constant(0)); }, product);
+    if (ofKeys) {
+      g.yield(g.contract(g.dout, p, {"T"}));
+      g.yield(g.contract(ds, g.extra[1], {"T"}));
+      g.yield(g.contract(ds, g.q, {"T"}));
+    } else {
+      g.yield(g.contract(ds, g.extra[2], {"S"}));
+      g.yield(g.contract(ds, g.k, {"S"}));
+    }
+    KernelGraph &graph = g.finish("latent");
+    EXPECT_EQ(boundsOf(graph), "- .. -");
+    checkKernel(graph, lengths, 2e-5);
+  }
+}
+
+TEST(AttentionGradient, SumsOverSeveralDimensionsAreLeftToOthers) { // still right
+  Gradient g(2, 3, 8, 8);
+  auto [p, ds] = g.matrices([&](int s) { return s; }, [&](int d) { return d; });
+  g.yield(g.contract(ds, g.q, {"T", "R"}));
+  KernelGraph &graph = g.finish("both");
+  EXPECT_EQ(boundsOf(graph), "none");
+  checkKernel(graph, {lengths[1]}, 2e-5);
+}
+
+TEST(AttentionGradient, LongOverManyParts) { // more than is held at a time, several tasks
+  for (bool ofKeys : {false, true}) {
+    Gradient g(1, 1, 4, 4);
+    int m = g.causal();
+    Score score = [&](int s) { return g.where(m, s, g.none()); }, back = [&](int d) { return g.where(m, d, g.constant(0)); };
+    checkKernel(ofKeys ? g.keys(score, back) : g.queries(score, back), {{{"B", 1}, {"T", 600}, {"S", 600}}}, 5e-5);
+  }
+}
+
+TEST(AttentionGradient, EveryTarget) {
+  for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"})
+    for (bool ofKeys : {false, true}) {
+      Gradient g(2, 2, 16, 16);
+      int m = g.causal();
+      Score score = [&](int s) { return g.where(m, s, g.none()); }, back = [&](int d) { return g.where(m, d, g.constant(0)); };
+      checkKernel(ofKeys ? g.keys(score, back) : g.queries(score, back), {lengths[2]}, 2e-5, cpuTarget(name));
+    }
+}
+
+// ---- what is kept of the softmax
+
+/// Attention that also gives its rows' statistics, as Differentiate writes them.
+static KernelGraph &withStatistics(GraphMaker &g, int v, int score, bool sink) {
+  std::string over = sink ? "N" : "S";
+  int weights = g.softmax(score, {over});
+  const Node &values = g.graph.nodes[v];
+  Dim S = values.dims[values.find("S")];
+  int y = g.contract(sink ? g.cut(weights, "N", Size(0), S) : weights, v, {"S"});
+  int most = g.reduce(Reduction::Max, score, {over});
+  int shift = g.elementwise(Op::Where, {g.compare(Predicate::Eq, most, g.constant(-INFINITY)), g.constant(0), most});
+  int total = g.reduce(Reduction::Sum, g.elementwise(Op::Exp, {g.elementwise(Op::Sub, {score, shift})}), {over});
+  int empty = g.compare(Predicate::Eq, total, g.constant(0));
+  int share = g.elementwise(Op::Where, {empty, g.constant(0), g.elementwise(Op::Div, {g.constant(1), total})});
+  g.yield(y);
+  g.yield(shift);
+  g.yield(share);
+  return g.finish("statistics");
+}
+
+TEST(AttentionGradient, StatisticsOfTheSoftmax) {
+  for (bool sink : {false, true})
+    for (int64_t shift : {0, 3}) { // the first three queries see nothing
+      GraphMaker g;
+      Dim B = dim("B"), T = dim("T"), S = dim("S"), G = dim("G", 2), R = dim("R", 2), K = dim("K", 8), V = dim("V", 12);
+      int q = g.argument(Kind::Real, {B, T, G, R, K}), k = g.argument(Kind::Real, {B, S, G, K}), v = g.argument(Kind::Real, {B, S, G, V});
+      int z = sink ? g.argument(Kind::Real, {G}) : -1;
+      int mask = g.compare(Predicate::Le, g.index(S), g.elementwise(Op::Sub, {g.index(T), g.integer(shift)}));
+      int score = g.elementwise(Op::Where, {mask, g.contract(q, k, {"K"}), g.constant(-INFINITY)});
+      if (sink)
+        score = g.concat({score, g.unit(z, dim("U", 1))}, {"S", "U"}, dim("N", Size::symbol("S") + Size(1)));
+      KernelGraph &graph = withStatistics(g, v, score, sink);
+      std::vector<AttentionPattern> found = findAttention(graph);
+      ASSERT_EQ(found.size(), 1u);
+      EXPECT_GE(found[0].most, 0);
+      checkKernel(graph, lengths, 1e-5);
+    }
+}
