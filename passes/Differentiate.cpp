@@ -148,6 +148,12 @@ LogicalResult Differentiator::reverseOp(Operation *op, OpBuilder &builder) {
   Value gradient = op->getNumResults() ? gradientOf(op->getResult(0), builder) : Value();
   if (!gradient)
     return success();
+  if (auto contract = dyn_cast<ContractOp>(op)) {
+    if (attentionProducts.contains(op))
+      return reverseProduct(contract, gradient, builder), success();
+    if (std::optional<RaisedAttention> attention = raised(contract))
+      return reverseAttention(*attention, gradient, builder), success();
+  }
   auto entry = gradientRules().find(op->getName().stripDialect());
   if (entry == gradientRules().end() || !entry->second.rule)
     return op->emitError("has no gradient rule");
@@ -266,7 +272,7 @@ namespace {
 class DifferentiatePass : public PassWrapper<DifferentiatePass, OperationPass<ModuleOp>> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DifferentiatePass)
-  explicit DifferentiatePass(bool recompute) : recompute(recompute) {}
+  DifferentiatePass(bool recompute, bool raiseAttention) : recompute(recompute), raiseAttention(raiseAttention) {}
   StringRef getArgument() const final { return "differentiate"; }
   StringRef getDescription() const final { return "Add @loss.grad: the loss and the gradient of every parameter"; }
 
@@ -290,13 +296,15 @@ public:
     Recomputing recomputing{recompute};
     if (auto price = module->getAttrOfType<FloatAttr>(priceAttr))
       recomputing.price = price.getValueAsDouble();
-    if (failed(Differentiator(gradient, recomputing).run()))
+    if (failed(Differentiator(gradient, recomputing, raiseAttention).run()))
       signalPassFailure();
   }
 
 private:
-  bool recompute;
+  bool recompute, raiseAttention;
 };
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createDifferentiatePass(bool recompute) { return std::make_unique<DifferentiatePass>(recompute); }
+std::unique_ptr<Pass> quern::passes::createDifferentiatePass(bool recompute, bool raiseAttention) {
+  return std::make_unique<DifferentiatePass>(recompute, raiseAttention);
+}

@@ -15,8 +15,9 @@ class Pass;
 namespace quern::passes {
 
 /// In a module to be trained adds @loss.grad: the loss and the gradient of every parameter. `recompute`: what is cheaper made
-/// again than saved is not saved. The module's priceAttr makes saving dearer.
-std::unique_ptr<mlir::Pass> createDifferentiatePass(bool recompute = true);
+/// again than saved is not saved. The module's priceAttr makes saving dearer. `raiseAttention`: a softmax between products has
+/// a rule of its own.
+std::unique_ptr<mlir::Pass> createDifferentiatePass(bool recompute = true, bool raiseAttention = true);
 
 /// On a module: seconds that saving a byte costs beyond its traffic. The higher, the less a gradient saves (`--memory`).
 inline constexpr llvm::StringLiteral priceAttr = "quern.saving_price";
@@ -40,9 +41,27 @@ struct ParameterGradient {
   mlir::Value gradient;
 };
 
+/// o = sum over `valueKey` of softmax(score, sinks) v (DifferentiateAttention.cpp).
+struct RaisedAttention {
+  ir::ContractOp sum;
+  ir::SoftmaxOp softmax;
+  mlir::Value score, v;
+  ir::DimAttr key, partKey, valueKey; ///< of the keys: in the scores, in their part of joined ones, in the values
+  llvm::StringRef query;              ///< of the queries
+  llvm::SmallVector<std::pair<mlir::Value, llvm::StringRef>> sinks;
+  llvm::SmallVector<ir::ContractOp> products;
+  llvm::SmallVector<mlir::Operation *> inside; ///< all that has queries and keys
+};
+
+/// On operations with queries and keys of an attention that has its own rule: their results are never saved.
+inline constexpr llvm::StringLiteral insideAttr = "quern.inside";
+/// On what is kept of its softmax for each row.
+inline constexpr llvm::StringLiteral statisticAttr = "quern.statistic";
+
 class Differentiator {
 public:
-  Differentiator(mlir::func::FuncOp function, Recomputing recomputing) : function(function), recomputing(recomputing) {}
+  Differentiator(mlir::func::FuncOp function, Recomputing recomputing, bool raiseAttention)
+      : function(function), recomputing(recomputing), raiseAttention(raiseAttention) {}
   /// Makes the function return the gradients of all of its parameters beside its loss.
   mlir::LogicalResult run();
 
@@ -57,8 +76,15 @@ private:
   mlir::LogicalResult reverseBlock(mlir::Block &block, mlir::OpBuilder &builder, std::vector<ParameterGradient> &found);
   mlir::LogicalResult reverseLoop(ir::RepeatOp repeat, mlir::OpBuilder &builder, std::vector<ParameterGradient> &found);
 
+  std::optional<RaisedAttention> raised(ir::ContractOp sum);
+  bool findProducts(RaisedAttention &found);
+  void reverseAttention(RaisedAttention &found, mlir::Value gradient, mlir::OpBuilder &builder);
+  void reverseProduct(ir::ContractOp product, mlir::Value gradient, mlir::OpBuilder &builder);
+
   mlir::func::FuncOp function;
   Recomputing recomputing;
+  bool raiseAttention;
+  llvm::DenseMap<mlir::Operation *, std::pair<llvm::StringRef, llvm::StringRef>> attentionProducts; ///< key, query
   llvm::DenseSet<mlir::Value> active;
   llvm::MapVector<mlir::Value, llvm::SmallVector<GradientPart>> pending;
 };

@@ -40,8 +40,10 @@ static bool overRunTimeDim(NamedTensorType type, ArrayRef<StringRef> dims) {
 FusionGroups::FusionGroups(func::FuncOp function, const Without &without) {
   collect(function.getBody().front());
   force(without);
-  if (!without.has("fuse-attention"))
+  if (!without.has("fuse-attention")) {
     findAttention();
+    findRaisedAttention();
+  }
   remarkMissedAttention(order, inner);
   separate(without);
   if (!without.has("fuse-branches"))
@@ -372,7 +374,8 @@ void FusionGroups::dropImpossible() {
     }
     if (fits)
       continue;
-    roots.insert(jointSource[index]);
+    if (Value source = jointSource.lookup(index)) // else each result has a kernel of its own
+      roots.insert(source);
     for (Value end : ends)
       jointOf.erase(end);
   }
@@ -443,7 +446,7 @@ void FusionGroups::splitShared() {
         }
       bool timed = isa<SoftmaxOp>(op) && !inner.contains(result) &&
                    overRunTimeDim(typeOf(op->getOperand(0)), names(cast<SoftmaxOp>(op).getDims()));
-      bool shared = into.size() > 1 && !isCheap(result) && !isLeaf(op) && typeOf(result).getRank() && !isLight(op);
+      bool shared = into.size() > 1 && !isCheap(result) && !isLeaf(op) && typeOf(result).getRank() && !isLight(op) && !inner.contains(result);
       if (!timed && !shared)
         continue;
       Value base = timed ? result : windowed(result);

@@ -35,6 +35,8 @@ private:
   void collect(mlir::Block &block);
   void force(const Without &without);
   void findAttention();
+  void findRaisedAttention(); // FusionAttention.cpp
+  void makeJoint(llvm::SmallVector<mlir::Value> ends);
   void branch();
   void extendEpilogues();
   void splitShared();

@@ -195,7 +195,8 @@ KernelBody Outliner::cutOut(const Roots &roots, FusionGroups &groups) {
   for (Operation *op : ops) {
     Operation *clone = builder.clone(*op, mapping);
     clone->removeAttr("quern.once");
-    clone->removeAttr(againAttr);
+    for (StringRef mark : {againAttr, insideAttr, statisticAttr})
+      clone->removeAttr(mark);
   }
   SmallVector<Value> results;
   for (Operation *root : roots)

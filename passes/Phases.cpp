@@ -28,7 +28,9 @@ ArrayRef<Phase> quern::passes::phases() {
       {"differentiated",
        "a module to be trained (--train) has @loss.grad, the loss and the gradient of every parameter, and @update.*",
        {{"differentiate", "derive the gradient of the loss",
-         [](const PassOptions &options) { return createDifferentiatePass(!options.without.has("recompute")); },
+         [](const PassOptions &options) {
+           return createDifferentiatePass(!options.without.has("recompute"), !options.without.has("attention-gradient"));
+         },
          "training needs gradients"},
         {"optimizers", "add the updates of parameters", [](const PassOptions &) { return createOptimizersPass(); },
          "training needs updates"},

@@ -36,7 +36,15 @@ static bool movesOnly(Operation *op) {
   return isViewLike(op) || isa<ExpandOp>(op);
 }
 
+/// Queries x keys of an attention: made again in every kernel that reads them.
+static bool isInside(Value value) { return value.getDefiningOp() && value.getDefiningOp()->hasAttr(insideAttr); }
+
+/// What is kept of a row so that those can be.
+static bool isStatistic(Value value) { return value.getDefiningOp() && value.getDefiningOp()->hasAttr(statisticAttr); }
+
 static double secondsToSave(Value value) {
+  if (isInside(value))
+    return MinimumCut::unlimited;
   double bytes = typeOf(value).getKind() == Kind::Bool ? 1 : 4;
   return 2 * bytes * elements(typeOf(value).getDims()) / bytesPerSecond; // written and read
 }
@@ -110,7 +118,7 @@ public:
     });
     chosen = leastCut(
         wanted.getArrayRef(), [&](Value value) { return isFree(value); },
-        [&](Value value) { return mustBeSaved(value) || (!how.allowed && !movesOnly(value.getDefiningOp())); },
+        [&](Value value) { return mustBeSaved(value) || isStatistic(value) || (!how.allowed && !movesOnly(value.getDefiningOp()) && !isInside(value)); },
         [&](Value value) { return secondsToSave(value) * (1 + how.price * bytesPerSecond / 2); });
     for (Value value : wanted)
       require(value);
@@ -188,7 +196,10 @@ void quern::passes::repeatForGradient(Operation *firstOfGradient) {
     return !isForward(value) || isa<ConstOp, ValuesOp, SizeOp, IndexOp, ParamOp>(op);
   };
   // What combines positions is stored already: it costs no writing.
-  auto must = [&](Value value) { return !isElementwise(value.getDefiningOp()) && !movesOnly(value.getDefiningOp()); };
+  auto must = [&](Value value) {
+    bool made = isElementwise(value.getDefiningOp()) || movesOnly(value.getDefiningOp()) || isInside(value);
+    return !made || isStatistic(value);
+  };
   auto save = [&](Value value) { return secondsToSave(value) / (must(value) ? 2 : 1); };
   llvm::DenseSet<Value> saved = leastCut(wanted.getArrayRef(), given, must, save);
   llvm::SetVector<Operation *> again;
