@@ -39,10 +39,14 @@ class Torch:
     """A process with PyTorch's model in it, which takes turns on command."""
 
     def __init__(self, python, arguments):
-        check = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, encoding="utf-8")
-        if check.returncode:
-            sys.exit(f"bench_train.py: {python} has no PyTorch: {check.stderr.strip().splitlines()[-1:]}\n"
-                     "./dev bench train --install fetches it (about 3 GB), --python PATH names a Python that has it")
+        try:
+            check = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, encoding="utf-8")
+            missing = check.returncode and (check.stderr.strip().splitlines() or ["it ends at once"])[-1]
+        except OSError as error:
+            missing = error.strerror
+        if missing:
+            sys.exit(f"bench_train.py: {python} has no PyTorch: {missing}\n"
+                     "./dev bench train --install fetches it (about 3 GB, 6 GB on disk), --python PATH names a Python that has it")
         self.version = check.stdout.strip()
         script = pathlib.Path(__file__).with_name("bench_torch.py")
         words = ["--batch", arguments.batch, "--length", arguments.length, "--threads", arguments.threads, "--config", json.dumps(GPT2)]
