@@ -91,8 +91,8 @@ static std::string reasonOf(SoftmaxOp softmax) {
   return "what lies between scores and weighted sum is needed elsewhere too";
 }
 
-/// e^x over the sum of e^x: a softmax by hand, if x comes from a product and the quotient is summed.
-static bool isHandWritten(DivOp quotient) {
+/// e^x over the sum of e^x and something: nearly a softmax, if x comes from a product and the quotient is summed.
+static bool isNearlySoftmax(DivOp quotient) {
   auto strip = [](Value value) {
     while (Operation *op = value.getDefiningOp())
       if (isa<ExpandOp, PermuteOp>(op))
@@ -101,7 +101,8 @@ static bool isHandWritten(DivOp quotient) {
         break;
     return value;
   };
-  auto sum = strip(quotient.getOperand(1)).getDefiningOp<ReduceOp>();
+  auto guarded = strip(quotient.getOperand(1)).getDefiningOp<AddOp>();
+  auto sum = guarded ? strip(guarded.getA()).getDefiningOp<ReduceOp>() : ReduceOp();
   auto exponential = strip(quotient.getOperand(0)).getDefiningOp<ExpOp>();
   if (!sum || sum.getReduction() != Reduction::sum || !exponential || strip(sum.getX()) != exponential.getResult() || names(sum.getDims()).size() != 1)
     return false;
@@ -119,9 +120,9 @@ void quern::passes::remarkMissedAttention(ArrayRef<Operation *> order, const llv
     if (auto softmax = dyn_cast<SoftmaxOp>(op); softmax && !fused.contains(softmax.getResult()))
       if (std::string reason = reasonOf(softmax); !reason.empty())
         mlir::remark::missed(op->getLoc(), about) << "not one kernel: " << reason << ", so the scores are stored";
-    if (auto quotient = dyn_cast<DivOp>(op); quotient && isHandWritten(quotient))
+    if (auto quotient = dyn_cast<DivOp>(op); quotient && isNearlySoftmax(quotient))
       mlir::remark::missed(op->getLoc(), about)
-          << "not one kernel: its softmax is written as e^x over its sum; softmax[...](x) is recognised, and gives zeros where all "
-             "is -inf";
+          << "not one kernel: e^x is divided by more than its sum; softmax[...](x) is recognised, and needs no guard: it gives "
+             "zeros where all is -inf";
   }
 }

@@ -41,6 +41,9 @@ std::unique_ptr<mlir::Pass> createFlattenWeightsPass();
 /// How many rows of a weight [rows, inner] lie in one tile; 0: the weight stays as it is stored.
 using PackingRule = std::function<int64_t(int64_t rows, int64_t inner)>;
 
+/// Recognises e^x over its sum as softmax (RaiseSoftmax.cpp).
+std::unique_ptr<mlir::Pass> createRaiseSoftmaxPass();
+
 /// Makes contractions of one value with several weights one (PackProjections.cpp).
 std::unique_ptr<mlir::Pass> createPackProjectionsPass(PackingRule rule);
 

@@ -20,10 +20,11 @@ ArrayRef<Phase> quern::passes::phases() {
   static const std::vector<Phase> table = {
       {"resolved", "config bound, blocks inlined, shapes inferred by name; a loop is one quern.repeat a turn", {}, {}},
       {"rolled",
-       "equal turns of a loop are one loop",
+       "equal turns of a loop are one loop; a softmax is one operation",
        {{"roll-repeats", "fold the turns of a loop", [](const PassOptions &) { return createRollRepeatsPass(); }},
         {"canonicalize", "fold constants and trivial operations", [](const PassOptions &) { return createCanonicalizerPass(); }},
-        {"cse", "merge common subexpressions", [](const PassOptions &) { return createCSEPass(); }}},
+        {"cse", "merge common subexpressions", [](const PassOptions &) { return createCSEPass(); }},
+        {"raise-softmax", "recognise e^x over its sum", [](const PassOptions &) { return createRaiseSoftmaxPass(); }}},
        {}},
       {"differentiated",
        "a module to be trained (--train) has @loss.grad, the loss and the gradient of every parameter, and @update.*",

@@ -74,6 +74,7 @@ void Program::lower() {
   passes.push_back(createRollRepeatsPass());
   passes.push_back(createCanonicalizerPass());
   passes.push_back(createCSEPass());
+  passes.push_back(createRaiseSoftmaxPass());
   passes.push_back(createIncrementalPass());
   passes.push_back(createAbsorbProjectionsPass());
   passes.push_back(createSinkGathersPass());
