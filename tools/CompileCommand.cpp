@@ -158,6 +158,8 @@ int quern::tools::runCommand(const Arguments &arguments) {
   if (!parseOptions(Arguments(arguments.begin(), separator),
                     "quern run SPEC [options] -- generate|eval|embed|bench|info [its options]", options, values))
     return 0;
+  if (flags.spec.config.empty() && fs::is_directory(flags.weights) && fs::exists(fs::path(flags.weights) / "config.json"))
+    flags.spec.config = flags.weights;
   // One program for each spec, config and machine.
   std::string key = (flags.spec.train ? "train\n" : "") + fs::absolute(flags.spec.spec).string() + "\n" + flags.spec.config + "\n" + flags.target + "\n";
   if (!flags.memory.memory.empty())
@@ -178,6 +180,10 @@ int quern::tools::runCommand(const Arguments &arguments) {
   std::vector<std::string> words = {flags.output};
   if (separator != arguments.end())
     words.insert(words.end(), separator + 1, arguments.end());
+  // The checkpoint named to the compiler is the program's, too.
+  bool reads = words.size() > 1 && words[1] != "info" && words[1] != "train" && words[1].front() != '-';
+  if (reads && !flags.weights.empty() && !flags.embed && llvm::none_of(words, [](llvm::StringRef word) { return word.starts_with("--weights"); }))
+    words.insert(words.end(), {"--weights", flags.weights});
   std::vector<char *> argv;
   for (std::string &word : words)
     argv.push_back(word.data());
