@@ -2,10 +2,11 @@
 import json
 import math
 import os
+import re
 import subprocess
 import unittest
 
-from harness import DATA, MINILM, Case, Tensor, ints, run
+from harness import DATA, EXAMPLES, MINILM, QUERN, Case, Tensor, ints, run
 
 STORIES = DATA / "stories260K"
 SENTENCES = json.loads((DATA / "minilm.json").read_text())
@@ -48,6 +49,21 @@ class Stories(Case):
         named = run(self.program, "generate", "--weights", STORIES / "model.safetensors", "--tokenizer", STORIES / "tokenizer.json",
                     "-p", "Once upon a time", "--temp", "0", "-n", "200").out
         self.assertEqual(named, run(*self.command).out)
+
+
+class Novels(Case):
+    """A GPT-2 that Quern trained on Jane Austen's novels, as it lies in the repository: 16 bits a number, readable text at once."""
+
+    def test_writes_words(self):
+        model = EXAMPLES / "novels/model"
+        self.assertLess((model / "model.safetensors").stat().st_size, 10e6)
+        known = set(re.findall("[a-z]+", (DATA / "tinyshakespeare.txt").read_text().lower()))
+        text = run(QUERN, "run", EXAMPLES / "gpt2.quern", "--weights", model, "--", "generate", "-p", "It was", "--temp", 0.8, "--seed", 1, "-n", 200).out
+        self.assertTrue(text.startswith("It was"))
+        words = re.findall("[a-z]+", text.lower())
+        self.assertGreater(len(words), 100)
+        # Another author's words: names and what Shakespeare did not say are the rest.
+        self.assertGreater(sum(word in known for word in words) / len(words), 0.75, text)
 
 
 class Sentences(Case):
