@@ -45,6 +45,12 @@ inline std::vector<Page> causalPages() {
   pages.push_back({"translate", "examples/translate.quern", "", {"vocab=64", "width=16", "inner=32", "heads=2", "layers=2"}});
   pages.push_back({"manual_attention", "examples/manual/attention.quern", "", {}, 3});
   pages.push_back({"manual_article", "examples/manual/article.quern", "", {}, 3});
+  pages.push_back({"manual_decoder", "examples/manual/decoder.quern", "", {}, 10});
+  pages.push_back({"manual_one_head", "examples/manual/one_head.quern", "", {}, 4});
+  pages.push_back({"manual_feed_forward", "examples/manual/feed_forward.quern", "", {}, 4});
+  pages.push_back({"manual_two_blocks", "examples/manual/two_blocks.quern", "", {}, 4});
+  pages.push_back({"manual_variants", "examples/manual/variants.quern", "", {}, 3});
+  pages.push_back({"labs_attention", "examples/labs/attention.quern", "", {"words=60", "width=16", "heads=2"}});
   for (const char *spec : {"deepseek_v3", "gpt_neox", "gpt_oss", "oddities"})
     pages.push_back({spec, std::string("tests/frontend/specs/") + spec + ".quern", "", {}, 30});
   return pages;
@@ -55,6 +61,7 @@ inline std::vector<Page> otherPages() {
   return {{"bert", "examples/bert.quern", "bert"},
           {"distilbert", "examples/distilbert.quern", "distilbert"},
           {"sentence", "examples/sentence.quern", "", {"vocab_size=60", "hidden_size=16", "num_hidden_layers=2", "num_attention_heads=2", "intermediate_size=8"}},
+          {"manual_encoder", "examples/manual/encoder.quern", "", {}, 10},
           {"manual_mini_transformer", "examples/manual/mini_transformer.quern", "", {"vocab_size=60", "d_model=16", "d_ff=8"}}};
 }
 
