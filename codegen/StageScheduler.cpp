@@ -43,6 +43,20 @@ std::vector<Stage *> StageScheduler::madeFor(Stage &target) const {
   return stages;
 }
 
+/// True if each update of the stage writes the element of the dimension that its loop stands at. A running sum goes from one to the
+/// next: inside of a loop over them it would begin anew at every one.
+bool StageScheduler::standsStill(const Stage &stage, const std::string &name) {
+  auto found = std::find_if(stage.dims.begin(), stage.dims.end(), [&](const Dim &dim) { return dim.name == name; });
+  size_t place = stage.dims.end() - found - 1; // arguments stand innermost first
+  for (size_t u = 0; u < stage.over.size(); ++u) {
+    std::vector<Expr> args = stage.func.update_args(u);
+    const auto *pure = args[place].as<Internal::Variable>();
+    if (!pure || pure->name != KernelBuilder::var(name).name())
+      return false;
+  }
+  return true;
+}
+
 /// The leading dimensions of the target that every stage with a reduction has too, if there is one.
 bool StageScheduler::rowDims(const Stage &target, const std::vector<Stage *> &inside, std::vector<Dim> &rows) {
   bool any = false;
@@ -54,7 +68,7 @@ bool StageScheduler::rowDims(const Stage &target, const std::vector<Stage *> &in
       if (stage->scattered)
         return false;
       any = true;
-      everywhere &= has(stage->dims, dim.name);
+      everywhere &= has(stage->dims, dim.name) && standsStill(*stage, dim.name);
     }
     if (!everywhere)
       break;
