@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The manuals' labs: each measures with compiled programs and writes one page of plots.
 
-    lab.py cost       attention's time and memory from 100 to 10,000 tokens: full, and in a window
+    lab.py cost       attention's time and memory from 100 to 10,000 tokens: full, local, linear
     lab.py heads      one head against eight of an eighth of the width
     lab.py window     what a longer context is worth
     lab.py size       model size against loss
@@ -84,7 +84,7 @@ def slope(points):
 def cost(lab):
     lengths = [64, 128, 256] if lab.options.quick else [100, 200, 500, 1000, 2000, 5000, 10000]
     seconds, memory, rows = {}, {}, []
-    for kind in ("full", "local"):
+    for kind in ("full", "local", "linear"):
         program = lab.compile("examples/labs/attention.quern", kind, kind=kind)
         seconds[kind], memory[kind] = [], []
         for length in lengths:
@@ -97,8 +97,8 @@ def cost(lab):
         rows.append([length] + [f"{seconds[kind][i][1] * 1e3:.2f} ms" for kind in seconds] + [short(4.0 * length * length * 4 / 2**20) + " MiB"])
     grows = ", ".join(f"{kind} as N<sup>{slope(line):.2f}</sup>" for kind, line in seconds.items())
     lab.write("Lab: what attention costs", [
-        "<p>One layer of attention (width 64, 4 heads) reads texts of N tokens at once. Full attention looks at N&#178;/2 pairs, a window of 64 at "
-        "64 N. On these axes a straight line is a power of N, its slope the exponent.</p>",
+        "<p>Two layers of attention (width 64, 4 heads) read texts of N tokens at once. Full attention looks at N&#178;/2 pairs, a window of 64 at "
+        "64 N, and linear attention at none: it carries a sum. On these axes a straight line is a power of N, its slope the exponent.</p>",
         chart("Seconds to read a text", "tokens", "seconds", seconds, True, True),
         f"<p>Between the two longest texts time grows: {grows}.</p>",
         chart("Memory beside the weights", "tokens", "MiB", memory, True, True),
