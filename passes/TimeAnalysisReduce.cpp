@@ -2,11 +2,35 @@
 // the reason why it looks ahead: a twin may be reduced where its element is the reduction's identity for later positions.
 #include "passes/TimeTransfer.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
+
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
 
 static StringRef spelled(StringRef label) { return label.split('.').first; }
+
+/// Where the masked get a number that counts: `max[S](where(mask, x, -5))` is never less than -5, but only while something is masked.
+static std::string countedNumber(Operation *op, StringRef what) {
+  auto choice = op->getOperand(0).getDefiningOp<WhereOp>();
+  auto constant = choice ? choice->getOperand(2).getDefiningOp<ConstOp>() : ConstOp();
+  auto reduce = dyn_cast<ReduceOp>(op);
+  bool least = isa<SoftmaxOp>(op) || (reduce && reduce.getReduction() == Reduction::max);
+  bool most = reduce && reduce.getReduction() == Reduction::min, sum = reduce && reduce.getReduction() == Reduction::sum;
+  if (!constant || !(least || most || sum))
+    return "";
+  std::string number;
+  llvm::raw_string_ostream out(number);
+  if (auto real = dyn_cast<FloatAttr>(constant.getValue()); real && std::isfinite(real.getValueAsDouble()))
+    out << llvm::formatv("{0}", real.getValueAsDouble());
+  else if (auto integer = dyn_cast<IntegerAttr>(constant.getValue()); integer && !integer.getType().isInteger(1))
+    out << integer.getInt();
+  if (number.empty() || (sum && number == "0"))
+    return "";
+  return "; its masked positions count as " + number + ", where " + what.str() + " needs " + (least ? "-inf" : most ? "inf" : "0");
+}
 
 std::set<Label> TimeTransfer::reduced(Operation *op, StringRef what, ArrayRef<StringRef> over, ArrayRef<Label> rest,
                                       const Facts &x, const Bounds &unless) {
@@ -77,7 +101,7 @@ std::set<Label> TimeTransfer::reduced(Operation *op, StringRef what, ArrayRef<St
             before(nearest->second);
     else if (!left.empty())
       why = ("it sees positions of " + spelled(label) + " after " + spelled(left.front())).str() +
-            ": nothing masks it by " + before(left.front());
+            ": nothing masks it by " + before(left.front()) + countedNumber(op, what);
     else
       why = ("it sees all positions of " + spelled(label) + ", and the result no longer has ").str() + time();
     refuse(op, message + " is not causal: " + why);

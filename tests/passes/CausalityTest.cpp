@@ -29,7 +29,8 @@ TEST(Causality, OtherReductions) {
   expectSteps(page("    m = index(S) <= index(T)\n    return max[S](where(m, x[T -> S], -inf)) + min[S](where(m, x[T -> S], inf)) + sum[S](where(m, x[T -> S], 0))\n"));
   expectSteps(page("    m = index(S) <= index(T)\n    seen = any[S](m and (x > 0)[T -> S]) and not all[S](not m or (x > 0.2)[T -> S])\n    return where(seen, x, -x)\n"));
   EXPECT_THAT(refusalOf(page("    return x - sum[S](where(index(S) <= index(T), x[T -> S], 0)) + max[S](where(index(S) <= index(T), x[T -> S], 0))\n")),
-              HasSubstr("max[S] is not causal: it sees positions of S after T"));
+              HasSubstr("max[S] is not causal: it sees positions of S after T: nothing masks it by index(S) <= index(T); its masked positions "
+                        "count as 0, where max needs -inf"));
   EXPECT_THAT(refusalOf(page("    return x - mean[T](x)\n")), HasSubstr("mean[T] combines positions of T itself"));
   EXPECT_THAT(refusalOf(page("    return x + sum[S](x[T -> S])\n")), HasSubstr("sum[S] is not causal: it sees all positions of S, and the result no longer has T"));
   EXPECT_THAT(refusalOf(page("    return x * sum[S](1 + 0 * index(S))\n")), HasSubstr("sum[S] counts all positions of S; write T, the length, instead"));
