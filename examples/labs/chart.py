@@ -47,12 +47,14 @@ class Scale:
             decades = range(math.floor(self.low), math.ceil(self.high) + 1)
             fine = (1, 2, 5) if self.high - self.low < 2.5 else (1,)
             found = [m * 10.0 ** d for d in decades for m in fine]
-            return [x for x in found if self.low <= math.log10(x) <= self.high]
-        raw = (self.high - self.low) / 5
+            found = [x for x in found if self.low <= math.log10(x) <= self.high]
+            if len(found) > 2:
+                return found
+        low, high = (10 ** self.low, 10 ** self.high) if self.log else (self.low, self.high)  # less than a decade: even steps
+        raw = (high - low) / 5
         size = 10 ** math.floor(math.log10(raw))
         step = next(m * size for m in (1, 2, 5, 10) if m * size >= raw)
-        first = math.ceil(self.low / step)
-        return [i * step for i in range(first, math.floor(self.high / step) + 1)]
+        return [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def mark(kind, x, y, colour):
