@@ -74,7 +74,7 @@ void ContractionFamily::accumulateDense() {
   Var tileIndex("tile"), part("part"), group("group");
   strip = b.newFunc("strip", node);
   strip(copyArgs(lane, weight, *column, depth, tileIndex, KernelBuilder::var)) =
-      weightAt(lane, tileIndex, KernelBuilder::varsOf(weight.dims));
+      weightAt(w, lane, tileIndex, KernelBuilder::varsOf(weight.dims));
   bool grouped = input.dims.back().name == row->name; // its rows lie side by side
   if (grouped) {
     groups = b.newFunc("groups", node);

@@ -21,11 +21,15 @@ static bool contains(const std::vector<std::string> &names, const std::string &n
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+static bool has(const std::vector<Dim> &dims, const std::string &name) {
+  return std::any_of(dims.begin(), dims.end(), [&](const Dim &dim) { return dim.name == name; });
+}
+
 /// What a weight is picked from, one expert for each position; or itself.
 int ContractionFamily::tableOf(int operand) const {
   const Node &node = b.graph.nodes[operand];
   bool picked = node.op == Op::Gather && node.operands[0] < b.graph.argumentCount() &&
-                b.graph.argumentLayouts[node.operands[0]].packed;
+                (b.graph.argumentLayouts[node.operands[0]].packed || (isGrouped() && operand == w));
   return picked ? node.operands[0] : operand;
 }
 
@@ -80,16 +84,16 @@ void ContractionFamily::chooseDims() {
     const Node &table = b.graph.nodes[tableOf(w)];
     column = table.dims[table.dims.size() - 2];
   } else {
-    for (const Dim &dim : weight.dims)
+    for (const Dim &dim : b.graph.nodes[tableOf(w)].dims)
       if (!contains(c.names, dim.name) && !input.has(dim.name) && !(column && column->name == columnName))
         column = dim;
   }
   for (const Dim &dim : input.dims)
-    if (!contains(c.names, dim.name) && !weight.has(dim.name) &&
+    if (!isGrouped() && !contains(c.names, dim.name) && !weight.has(dim.name) &&
         (!row || !dim.fixed() || (row->fixed() && *row->fixed() <= *dim.fixed())))
       row = dim;
   for (const Dim &dim : c.dims)
-    if (!(column && dim.name == column->name) && !(row && dim.name == row->name))
+    if (!(column && dim.name == column->name) && !(row && dim.name == row->name) && !has(pairs, dim.name))
       others.push_back(dim);
 }
 
@@ -111,13 +115,14 @@ void ContractionFamily::prepareInput() {
   }
 }
 
-Expr ContractionFamily::weightAt(const Expr &laneIndex, const Expr &tileIndex, Index index) {
+/// `from`: the weight where it is packed; else what is read, that or the table it is picked from.
+Expr ContractionFamily::weightAt(int from, const Expr &laneIndex, const Expr &tileIndex, Index index) {
   if (packed) {
     int source = tableOf(w);
     const Node &weight = b.graph.nodes[source], &node = b.graph.nodes[w];
     std::vector<Expr> args = {laneIndex, index.at(weight.dims.back().name), tileIndex};
     for (int d = static_cast<int>(weight.dims.size()) - 3; d >= 0; --d) {
-      bool picked = source != w && weight.dims[d].name == node.names[0];
+      bool picked = source != w && !isGrouped() && weight.dims[d].name == node.names[0];
       args.push_back(picked ? clamp(b.at(node.operands[1], index), 0, b.extent(weight.dims[d].size) - 1)
                             : index.at(weight.dims[d].name));
     }
@@ -125,18 +130,18 @@ Expr ContractionFamily::weightAt(const Expr &laneIndex, const Expr &tileIndex, I
   }
   Expr last = b.extent(column->size) - 1, position = tileIndex * tile + laneIndex;
   index[column->name] = min(position, last);
-  Expr value = b.real(w, index);
+  Expr value = b.real(from, index);
   bool whole = column->fixed() && *column->fixed() % tile == 0;
   if (whole) {
     index[column->name] = position;
-    return b.real(w, index);
+    return b.real(from, index);
   }
   return select(position <= last, value, 0.0f);
 }
 
 /// A weight of no packed layout is brought into it first.
-Func ContractionFamily::packWeight() {
-  const Node &weight = b.graph.nodes[w];
+Func ContractionFamily::packWeight(int from) {
+  const Node &weight = b.graph.nodes[from];
   Func copy = b.newFunc("packed", node);
   Index index = KernelBuilder::varsOf(weight.dims);
   Var tileIndex("tile");
@@ -145,7 +150,7 @@ Func ContractionFamily::packWeight() {
     if (dim->name != column->name)
       args.push_back(KernelBuilder::var(dim->name));
   args.push_back(tileIndex);
-  copy(args) = weightAt(lane, tileIndex, index);
+  copy(args) = weightAt(from, lane, tileIndex, index);
   copy.compute_root().bound(lane, 0, tile).vectorize(lane, std::min(tile, b.target.vector)).parallel(tileIndex);
   return copy;
 }
@@ -174,9 +179,9 @@ void ContractionFamily::accumulate() {
   }
   Expr factor;
   if (packed) {
-    factor = weightAt(lane, tileIndex, index);
+    factor = weightAt(w, lane, tileIndex, index);
   } else {
-    Func copy = packWeight();
+    Func copy = packWeight(w);
     std::vector<Expr> call = {lane};
     for (auto dim = weight.dims.rbegin(); dim != weight.dims.rend(); ++dim)
       if (dim->name != column->name)
@@ -259,6 +264,16 @@ std::vector<Dim> ContractionFamily::aroundOf(const std::vector<Dim> &result) con
   return around;
 }
 
+/// Parts within a tile: sums at positions that only the run knows would not stay in registers.
+void ContractionFamily::unrollParts(Func sums, const std::vector<Dim> &outside) const {
+  for (const Dim &dim : others)
+    if (dim.fixed() && !has(outside, dim.name)) {
+      Var part = KernelBuilder::var(dim.name);
+      sums.unroll(part);
+      sums.update().unroll(part);
+    }
+}
+
 void ContractionFamily::schedule(Stage &target) {
   Func out = target.func;
   int vector = std::min(tile, b.target.vector);
@@ -317,17 +332,13 @@ void ContractionFamily::schedule(Stage &target) {
     sums.update().unroll(KernelBuilder::var(row->name));
   if (unroll > 1)
     sums.update().unroll(over[0], unroll);
-  for (const Dim &dim : others) // parts within a tile: sums at positions that only the run knows would not stay in registers
-    if (dim.fixed() && std::none_of(outside.begin(), outside.end(), [&](const Dim &its) { return its.name == dim.name; })) {
-      Var part = KernelBuilder::var(dim.name);
-      sums.unroll(part);
-      sums.update().unroll(part);
-    }
+  unrollParts(sums, outside);
   target.scheduled = true;
 }
 
 void ContractionFamily::define() {
   chooseOperands();
+  findPairs();
   chooseDims();
   prepareInput();
   if (!column) { // no columns: sums of products
@@ -354,6 +365,8 @@ void ContractionFamily::define() {
   std::optional<int64_t> depth = reduced.back().fixed();
   while (unroll > 1 && !(depth && *depth % unroll == 0))
     unroll /= 2;
+  if (isGrouped())
+    return defineGrouped();
   if (isDense()) {
     chooseDepth();
     accumulateDense();

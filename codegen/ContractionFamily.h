@@ -18,12 +18,13 @@ private:
   void chooseOperands();
   void chooseDims();
   void prepareInput();
-  Expr weightAt(const Expr &lane, const Expr &tileIndex, Index index);
-  Func packWeight();
+  Expr weightAt(int from, const Expr &lane, const Expr &tileIndex, Index index);
+  Func packWeight(int from);
   void accumulate();
   void readTiles();
   int fusedResult();
   std::vector<Dim> aroundOf(const std::vector<Dim> &result) const;
+  void unrollParts(Func sums, const std::vector<Dim> &outside) const;
   void schedule(Stage &target);
 
   // Neither operand packed (ContractionDense.cpp)
@@ -31,6 +32,18 @@ private:
   void chooseDepth();
   void accumulateDense();
   void scheduleDense(Stage &target);
+
+  // A weight for each row, picked from several (ContractionGrouped.cpp)
+  bool isGrouped() const { return !pairs.empty(); }
+  void findPairs();
+  void sortPairs();
+  Expr pairAt(const Expr &slot) const { return order(experts + slot); }
+  void setPair(Index &index, const Expr &slot) const;
+  void placePairs();
+  void accumulateGrouped();
+  void writeGrouped(Stage &target, int value);
+  void scheduleGrouped(Stage &target);
+  void defineGrouped();
 
   KernelBuilder &b;
   int node;
@@ -48,6 +61,15 @@ private:
   Halide::RDom parts;
   int partDepth = 0, group = 1;
   bool wholeParts = false;
+
+  std::vector<Dim> pairs;  ///< dimensions of the positions that pick: together they number the pairs of row and expert
+  Expr experts;            ///< how many
+  Func order;              ///< where the next pair of each expert goes; then the pair in each slot, or -1
+  Func single;             ///< sums of a block that has one pair
+  RVar singleOver;
+  Func leader;             ///< the expert of a chunk: as many blocks as share a task
+  std::vector<Func> places; ///< per slot, the pair's position along each of several dimensions
+  Halide::RDom slots;      ///< within a block, blocks
 };
 
 } // namespace quern::codegen

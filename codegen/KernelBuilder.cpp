@@ -193,7 +193,9 @@ void KernelBuilder::output(size_t result) {
   const Node &node = graph.nodes[i];
   Stage stage{Func("out" + std::to_string(result)), node.dims, {}, false, {}, false};
   bool onlyHere = users[i].empty() && std::count(graph.results.begin(), graph.results.end(), i) == 1;
-  if (node.op == Op::Concat && onlyHere)
+  if (auto family = written.find(static_cast<int>(result)); family != written.end())
+    family->second(stage);
+  else if (node.op == Op::Concat && onlyHere)
     writeConcat(node, stage);
   else
     stage.func(pureArgs(node.dims)) = stored(at(i, varsOf(node.dims)), node.kind);

@@ -115,6 +115,7 @@ private:
   std::vector<Stage> stages;
   std::vector<Stage> outputs;
   std::map<int, std::function<void(Stage &)>> fused;
+  std::map<int, std::function<void(Stage &)>> written; ///< results of which a family also defines what is stored
   std::map<int, std::pair<int, int>> scatteredInto; ///< result: what it is first, and the scatter that is added to it
   int current = 0;            ///< the node that is being defined
   std::vector<int> prologues; ///< nodes that are made for a contraction: norms

@@ -15,7 +15,6 @@
 #include "mlir/Pass/Pass.h"
 #include "passes/Incremental.h"
 #include "passes/Passes.h"
-#include "passes/SinkGathers.h"
 
 using namespace mlir;
 using namespace quern::ir;

@@ -28,6 +28,13 @@ static bool isBuffer(Value value) {
   return !op || isa<ParamOp, RememberOp, RecallOp, RepeatOp, LaunchOp>(op) || op->hasAttr(weightAttr);
 }
 
+/// Whether what is picked from lies in memory, or is made of parameters alone: the same for all that pick.
+static bool isTable(GatherOp gather) {
+  NamedTensorType type = typeOf(gather.getX());
+  bool alone = llvm::all_of(type.getDims(), [&](DimAttr dim) { return dim.getStatic() && !typeOf(gather.getPositions()).has(dim.getName()); });
+  return isBuffer(gather.getX()) || (alone && type.getRank() > 2);
+}
+
 /// A projection: one operand is a parameter, or several that are packed into one.
 static bool readsWeight(ContractOp contract) {
   return llvm::any_of(contract->getOperands(), [](Value operand) { return parameterOf(operand) || joinedWeight(operand); });
@@ -139,7 +146,8 @@ void FusionGroups::force(const Without &without) {
     if (auto contract = dyn_cast<ContractOp>(op))
       for (Value operand : contract->getOperands()) {
         // Weights of chosen experts are read where they lie: no copy of them is stored.
-        if (auto gather = operand.getDefiningOp<GatherOp>(); gather && gather->hasOneUse() && isBuffer(gather.getX())) {
+        if (auto gather = operand.getDefiningOp<GatherOp>(); gather && gather->hasOneUse() && isTable(gather)) {
+          require(gather.getX());
           require(gather.getPositions());
           continue;
         }

@@ -3,8 +3,8 @@
 //
 //   @forward        the same function over T new rows after `past` old ones (past = 0: full evaluation)
 //   @forward.last   for generation: optional inputs at their defaults, results for the last new row only
-//   @forward.step   the same for few rows, where another form reads less: only chosen experts (SinkGathers.cpp), latents
-//                   instead of keys and values made of them (AbsorbProjections.cpp)
+//   @forward.step   the same for few rows, where another form reads less: latents instead of keys and values made of them
+//                   (AbsorbProjections.cpp)
 //   @forward.ragged the same for rows that began at different times (IncrementalRagged.cpp); @forward.ragged.step for few
 //   @forward.epoch  if what is remembered depends on T through comparisons: these; when an answer changes, past is redone
 //   quern.state     one for each cache and running sum, shared by all variants
@@ -17,7 +17,6 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
 #include "passes/Passes.h"
-#include "passes/SinkGathers.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -108,7 +107,6 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     auto step = cast<func::FuncOp>(OpBuilder(last).clone(*last));
     step->moveAfter(last);
     step.setName(base + ".step");
-    int64_t rows = rowsWhereSinkingPays(last);
     func::FuncOp ragged;
     if (withRagged) {
       ragged = cast<func::FuncOp>(OpBuilder(last).clone(*last));
@@ -120,8 +118,8 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
         if (Attribute value = from->getAttr(attr))
           function->setAttr(attr, value);
     };
-    int64_t absorbing = 0;
-    if (std::string refusal = extend(last, base, states, /*lastRow=*/true, /*isRagged=*/false, &absorbing); !refusal.empty()) {
+    int64_t rows = 0; // up to how many another form pays
+    if (std::string refusal = extend(last, base, states, /*lastRow=*/true, /*isRagged=*/false, &rows); !refusal.empty()) {
       keep(last);
       last.erase();
       if (ragged)
@@ -130,10 +128,6 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
       function->setAttr("quern.refusal", StringAttr::get(&getContext(), refusal));
       return;
     }
-    if (rows && absorbing)
-      rows = std::min(rows, absorbing);
-    else
-      rows = std::max(rows, absorbing);
     if (!rows)
       step.erase();
     else if (!extend(step, base, states, /*lastRow=*/true).empty())

@@ -8,6 +8,9 @@
 
 namespace quern::passes {
 
+/// On a function: the variant for calls of at most this many rows (B * T), where it reads less than the one for many.
+inline constexpr llvm::StringLiteral fewRows = "quern.few_rows";
+
 /// Dimensions by their old names: what stands for each.
 using Relabelling = std::map<Label, ir::DimAttr>;
 
@@ -21,6 +24,8 @@ mlir::Value renamed(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value va
 bool touches(mlir::Operation *op, llvm::StringRef label);
 /// Whether results follow position by position from the operands, along every dimension that `touches` denies.
 bool isPointwise(mlir::Operation *op);
+/// `op` on other operands, with the result types that follow from them.
+mlir::Operation *cloneOn(mlir::OpBuilder &builder, mlir::Operation *op, mlir::ValueRange operands);
 /// Erases what nothing uses, loops' bodies included.
 void eraseDead(mlir::func::FuncOp function);
 /// Number of turns of all loops around an operation; 0 outside of loops.

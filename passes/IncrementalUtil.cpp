@@ -2,6 +2,7 @@
 #include "passes/Incremental.h"
 
 #include "llvm/ADT/TypeSwitch.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -54,6 +55,20 @@ Value quern::passes::renamed(OpBuilder &builder, Location loc, Value value, cons
     return value;
   return RenameOp::create(builder, loc, relabelled(typeOf(value), table), value, builder.getStrArrayAttr(from),
                           builder.getArrayAttr(to));
+}
+
+Operation *quern::passes::cloneOn(OpBuilder &builder, Operation *op, ValueRange operands) {
+  Operation *copy = builder.clone(*op);
+  copy->setOperands(operands);
+  SmallVector<Type> types;
+  LogicalResult inferred = cast<InferTypeOpInterface>(copy).inferReturnTypes(
+      op->getContext(), op->getLoc(), operands, copy->getDiscardableAttrDictionary(), copy->getPropertiesStorage(),
+      copy->getRegions(), types);
+  assert(succeeded(inferred) && "operands that gain dimensions still fit");
+  (void)inferred;
+  for (auto [result, type] : llvm::zip(copy->getResults(), types))
+    result.setType(type);
+  return copy;
 }
 
 bool quern::passes::touches(Operation *op, StringRef label) {

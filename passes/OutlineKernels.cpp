@@ -112,6 +112,19 @@ void Outliner::normalize(func::FuncOp function) {
     if (op.getStateAttr())
       expandState(op);
   });
+  // Each contraction picks its weights itself: shared, a copy of them for each row would be stored.
+  SmallVector<GatherOp> picks;
+  function.walk([&](GatherOp op) { picks.push_back(op); });
+  for (GatherOp pick : picks) {
+    NamedTensorType table = typeOf(pick.getX());
+    if (table.getRank() < 3 || !llvm::all_of(table.getDims(), [](DimAttr dim) { return dim.getStatic().has_value(); }))
+      continue;
+    for (OpOperand &use : llvm::make_early_inc_range(pick->getUses()))
+      if (isa<ContractOp>(use.getOwner()) && !pick->hasOneUse()) {
+        OpBuilder builder(use.getOwner());
+        use.set(builder.clone(*pick)->getResult(0));
+      }
+  }
   SmallVector<Operation *> takers;
   function.walk([&](Operation *op) {
     if (isa<func::ReturnOp, YieldOp, RepeatOp, RememberOp, StoreOp>(op))

@@ -29,8 +29,8 @@ std::unique_ptr<mlir::Pass> createIncrementalPass(bool ragged = true, bool absor
 /// (AbsorbProjections.cpp).
 std::unique_ptr<mlir::Pass> createAbsorbProjectionsPass(bool everywhere = false);
 
-/// Computes only the experts that are chosen: everywhere, or in functions for few rows (SinkGathers.cpp).
-std::unique_ptr<mlir::Pass> createSinkGathersPass(bool everywhere = false);
+/// Computes only the experts that are chosen, wherever weights do not change (SinkGathers.cpp).
+std::unique_ptr<mlir::Pass> createSinkGathersPass();
 
 /// Adds checks of the positions of gathers that come from data (CheckPositions.cpp).
 std::unique_ptr<mlir::Pass> createCheckPositionsPass();

@@ -47,7 +47,7 @@ ArrayRef<Phase> quern::passes::phases() {
          }},
         {"absorb-projections", "in functions for few rows meet what is remembered before its projection",
          [](const PassOptions &) { return createAbsorbProjectionsPass(); }},
-        {"sink-gathers", "in functions for few rows compute only the experts that are chosen",
+        {"sink-gathers", "compute only the experts that are chosen",
          [](const PassOptions &) { return createSinkGathersPass(); }},
         {"canonicalize-steps", "fold what the step form made trivial",
          [](const PassOptions &) { return createCanonicalizerPass(); }},

@@ -6,31 +6,19 @@
 //   %y = quern.gather %a["E" = %chosen]     : [B, T, C, F]      %y = quern.tanh %h
 //
 // Backwards from the gather along E = p, as long as operations treat E and the dimensions of p position by position, and
-// nothing else uses what they make; down to parameters. Only where a contraction lies between: else nothing is saved.
-#include "passes/SinkGathers.h"
-
+// nothing else uses what they make; down to what has no row of p: parameters, and what is made of them alone. Only where a
+// contraction lies between: else nothing is saved. Kernels sort rows by expert (codegen's ContractionGrouped), so this is right
+// for any number of rows. Not where weights change (training): a gradient would pass through a copy of the weights for each row.
+#include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Pass/Pass.h"
 #include "passes/Incremental.h"
 #include "passes/Passes.h"
+#include "passes/Weights.h"
 
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
-
-Operation *quern::passes::cloneOn(OpBuilder &builder, Operation *op, ValueRange operands) {
-  Operation *copy = builder.clone(*op);
-  copy->setOperands(operands);
-  SmallVector<Type> types;
-  LogicalResult inferred = cast<InferTypeOpInterface>(copy).inferReturnTypes(
-      op->getContext(), op->getLoc(), operands, copy->getDiscardableAttrDictionary(), copy->getPropertiesStorage(),
-      copy->getRegions(), types);
-  assert(succeeded(inferred) && "operands that gain dimensions still fit");
-  (void)inferred;
-  for (auto [result, type] : llvm::zip(copy->getResults(), types))
-    result.setType(type);
-  return copy;
-}
 
 namespace {
 
@@ -43,7 +31,20 @@ public:
 
   bool pays() {
     Value y = gather.getX();
-    return y.getDefiningOp() && !isa<ParamOp>(y.getDefiningOp()) && isWithin(y) && isClosed() && contractions > 0;
+    return !isLeaf(y) && isWithin(y) && isClosed() && contractions > 0;
+  }
+
+  /// What was done, or why not where an expert is more than a row of the router's matrix.
+  void say(bool paid) {
+    if (!gather.getContext()->getRemarkEngine())
+      return;
+    auto options = remark::RemarkOpts::name("experts").category("experts");
+    if (paid) {
+      int64_t all = typeOf(gather.getX()).dim(along).getStatic().value_or(0);
+      remark::passed(gather.getLoc(), options) << "only the chosen of " << std::to_string(all) << " are computed, in " << std::to_string(contractions)
+                                               << " contractions, rows sorted by what they chose";
+    } else if (!reason.empty() && hasExperts(gather.getX()))
+      remark::missed(gather.getLoc(), options) << "all positions of " << along << " are computed and then picked from: " << reason;
   }
 
   void run() {
@@ -60,16 +61,31 @@ private:
   llvm::SetVector<Operation *> walk; // operations between
   llvm::DenseMap<Value, Value> known;
 
+  std::string reason; // why not
+
+  /// No row in it: the same for all positions, picked from as it is.
+  bool isLeaf(Value value) {
+    return !typeOf(value).has(along) || isa_and_nonnull<ParamOp>(value.getDefiningOp()) ||
+           llvm::none_of(own, [&](StringRef dim) { return typeOf(value).has(dim); });
+  }
+
+  bool refuse(Operation *op, const Twine &what) {
+    reason = (op ? "'" + op->getName().stripDialect() + "' " : Twine()).str() + what.str();
+    return false;
+  }
+
   /// Collects what makes `value`; false where an operation needs more of it than the chosen positions.
   bool isWithin(Value value) {
     Operation *op = value.getDefiningOp();
-    if (!typeOf(value).has(along) || (op && (isa<ParamOp>(op) || walk.contains(op))))
+    if (isLeaf(value) || walk.contains(op))
       return true;
-    if (!op || op->getBlock() != gather->getBlock() || op->getNumResults() != 1 || !isPointwise(op) ||
-        !isa<InferTypeOpInterface>(op) || touches(op, along))
-      return false;
-    if (llvm::any_of(own, [&](StringRef dim) { return touchesHere(op, dim); }))
-      return false;
+    if (!op || op->getBlock() != gather->getBlock())
+      return refuse(nullptr, "they are computed outside of the loop, or given");
+    if (op->getNumResults() != 1 || !isPointwise(op) || !isa<InferTypeOpInterface>(op) || touches(op, along))
+      return refuse(op, "treats positions of " + along + " otherwise than one by one");
+    for (StringRef dim : own)
+      if (touchesHere(op, dim))
+        return refuse(op, "treats positions of " + dim + " otherwise than one by one");
     walk.insert(op);
     contractions += isa<ContractOp>(op);
     return llvm::all_of(op->getOperands(), [&](Value x) { return isWithin(x); });
@@ -77,9 +93,29 @@ private:
 
   /// Whether nothing else uses what was collected: the router's scores also decide which are chosen.
   bool isClosed() {
-    return llvm::all_of(walk, [&](Operation *op) {
-      return llvm::all_of(op->getUsers(), [&](Operation *user) { return user == gather || walk.contains(user); });
-    });
+    for (Operation *op : walk)
+      for (Operation *user : op->getUsers())
+        if (user != gather && !walk.contains(user))
+          return refuse(user, "uses all of them");
+    return true;
+  }
+
+  /// Whether a contraction with a matrix for each position lies before `value`.
+  bool hasExperts(Value value) {
+    llvm::SetVector<Operation *> before;
+    auto add = [&](Value x) {
+      Operation *op = x.getDefiningOp();
+      if (op && typeOf(x).has(along) && !isLeaf(x))
+        before.insert(op);
+    };
+    add(value);
+    for (size_t i = 0; i < before.size(); ++i)
+      for (Value x : before[i]->getOperands()) {
+        if (isa<ContractOp>(before[i]) && isLeaf(x) && typeOf(x).has(along) && typeOf(x).getRank() > 2)
+          return true;
+        add(x);
+      }
+    return false;
   }
 
   /// As `touches`, but a dimension that neither operands nor result have is of no concern.
@@ -96,7 +132,7 @@ private:
       return made;
     OpBuilder builder(gather);
     Operation *op = value.getDefiningOp();
-    if (isa<ParamOp>(op))
+    if (isLeaf(value))
       return known[value] = GatherOp::create(builder, gather.getLoc(), value, gather.getPositions(), along);
     SmallVector<Value> operands;
     for (Value x : op->getOperands())
@@ -107,47 +143,31 @@ private:
 
 struct SinkGathersPass : PassWrapper<SinkGathersPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SinkGathersPass)
-  explicit SinkGathersPass(bool everywhere) : everywhere(everywhere) {}
   StringRef getArgument() const override { return "sink-gathers"; }
   StringRef getDescription() const override { return "compute only the experts that are chosen"; }
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (everywhere || function->hasAttr(fewRows))
+      if (!function->hasAttr(changingAttr))
         sinkGathers(function);
   }
-  bool everywhere;
+
+  static void sinkGathers(func::FuncOp function) {
+    SmallVector<GatherOp> gathers;
+    bool any = false;
+    function.walk([&](GatherOp op) { gathers.push_back(op); });
+    for (GatherOp gather : gathers) {
+      Sink sink(gather);
+      bool pays = sink.pays();
+      sink.say(pays);
+      if (pays)
+        sink.run();
+      any |= pays;
+    }
+    if (any)
+      eraseDead(function);
+  }
 };
 
 } // namespace
 
-static SmallVector<GatherOp> gathersOf(func::FuncOp function) {
-  SmallVector<GatherOp> gathers;
-  function.walk([&](GatherOp op) { gathers.push_back(op); });
-  return gathers;
-}
-
-int64_t quern::passes::rowsWhereSinkingPays(func::FuncOp function) {
-  int64_t rows = 0;
-  for (GatherOp gather : gathersOf(function)) {
-    if (!Sink(gather).pays())
-      continue;
-    // Each row reads as many experts as it chose; computed for all rows at once, every expert is read once.
-    int64_t all = typeOf(gather.getX()).dim(gather.getDim()).getStatic().value_or(1), chosen = 1;
-    for (DimAttr dim : typeOf(gather.getPositions()).getDims())
-      if (!typeOf(gather.getX()).has(dim.getName()))
-        chosen *= dim.getStatic().value_or(1);
-    rows = std::max(rows, all / std::max<int64_t>(chosen, 1));
-  }
-  return rows;
-}
-
-void quern::passes::sinkGathers(func::FuncOp function) {
-  for (GatherOp gather : gathersOf(function))
-    if (Sink sink(gather); sink.pays())
-      sink.run();
-  eraseDead(function);
-}
-
-std::unique_ptr<Pass> quern::passes::createSinkGathersPass(bool everywhere) {
-  return std::make_unique<SinkGathersPass>(everywhere);
-}
+std::unique_ptr<Pass> quern::passes::createSinkGathersPass() { return std::make_unique<SinkGathersPass>(); }

@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
   mlir::registerPass([] { return quern::passes::createDifferentiatePass(); });
   mlir::registerPass(quern::passes::createOptimizersPass);
   mlir::registerPass([] { return quern::passes::createIncrementalPass(); });
-  mlir::registerPass([] { return quern::passes::createSinkGathersPass(/*everywhere=*/true); });
+  mlir::registerPass([] { return quern::passes::createSinkGathersPass(); });
   mlir::registerPass([] { return quern::passes::createAbsorbProjectionsPass(/*everywhere=*/true); });
   mlir::registerPass(quern::passes::createFlattenWeightsPass);
   // The rule that codegen brings depends on the machine, and tests must not.

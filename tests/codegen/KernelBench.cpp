@@ -158,6 +158,30 @@ static void gated() {
   }
 }
 
+/// Experts: each row picks some; as fast as plain rows, as many as there are pairs, would be the best.
+static void experts(int64_t count, int64_t chosen, int64_t in, int64_t out, std::vector<int64_t> rows) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {run("M"), fixed("I", in)});
+  int w = g.weight({fixed("E", count), fixed("O", out), fixed("I", in)}, 64);
+  int picked = g.argument(Kind::Int, {run("M"), fixed("C", chosen)});
+  g.yield(g.contract(x, g.gather(w, picked, "E"), {"I"}));
+  KernelRunner runner(g.finish("experts"), cpuTarget("native"), schedules);
+  for (int64_t m : rows) {
+    Lengths lengths = {{"M", m}};
+    std::vector<DenseTensor> given = inputs(g.graph, lengths);
+    for (size_t i = 0; i < given[picked].data.size(); ++i)
+      given[picked].data[i] = double((i * 2654435761u >> 7) % count);
+    std::vector<char> used(count);
+    for (double e : given[picked].data)
+      used[size_t(e)] = 1;
+    runner.bind(lengths, given);
+    char name[80];
+    std::snprintf(name, sizeof name, "experts %ld of %ld, %ld x %ld x %ld", long(chosen), long(count), long(m), long(in), long(out));
+    bool flops = m > 16;
+    report(name, runner, flops ? 2.0 * m * chosen * in * out : 4.0 * in * out * double(std::count(used.begin(), used.end(), 1)), flops);
+  }
+}
+
 /// `window`: keys that a query sees, counted from itself; 0: all before it; -1: all.
 static KernelGraph attentionOver(int64_t window) {
   using quern::ir::Size;
@@ -268,6 +292,13 @@ int main(int argc, char **argv) {
     contraction(768, 32000, {512, 1});
     epilogue();
     gated();
+  }
+  if (wanted("experts")) {
+    experts(8, 2, 512, 1792, {512, 64, 1, 4});
+    experts(8, 2, 1792, 512, {512, 1});
+    experts(64, 4, 512, 512, {512, 1});
+    contraction(512, 1792, {1024});
+    contraction(1792, 512, {1024});
   }
   if (wanted("attention")) {
     attention(0, {{512, 0}, {1024, 0}, {2048, 0}, {4096, 0}, {1, 511}, {1, 2047}});

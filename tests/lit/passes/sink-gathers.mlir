@@ -1,4 +1,5 @@
 // RUN: quern-opt --sink-gathers %s | FileCheck %s
+// RUN: quern-opt --sink-gathers --outline-kernels %s | FileCheck %s --check-prefix=KERNELS
 //
 // Experts: what is picked after all were computed is computed for the picked alone. What decides which are picked, and
 // what treats the experts or the picked positions otherwise than one by one, stays.
@@ -64,4 +65,47 @@ func.func @table(%p: !quern.tensor<int[T]>) -> !quern.tensor<real[T]> {
   %h = quern.tanh %w : (!quern.tensor<real[E = 8]>) -> !quern.tensor<real[E = 8]>
   %y = quern.gather %h["E" = %p] : (!quern.tensor<real[E = 8]>, !quern.tensor<int[T]>) -> !quern.tensor<real[T]>
   return %y : !quern.tensor<real[T]>
+}
+
+// Weights made of weights are made once, for all experts, and then picked from; in kernels they are stored, never a copy for each row.
+// CHECK-LABEL: func.func @made
+// CHECK: %[[M:.*]] = quern.mul %{{.*}}, %{{.*}} : {{.*}} -> !quern.tensor<real[E = 8, F = 3, D = 4]>
+// CHECK: %[[P:.*]] = quern.gather %[[M]]["E" = %arg1]
+// CHECK: quern.contract %arg0, %[[P]] over ["D"]
+// KERNELS-LABEL: func.func @made
+// KERNELS: quern.launch @map_{{.*}} -> !quern.tensor<real[
+// KERNELS: quern.launch @contract_
+// KERNELS-NOT: real[T, C = 2, F = 3, D = 4]
+// KERNELS: return
+func.func @made(%x: !quern.tensor<real[T, D = 4]>, %p: !quern.tensor<int[T, C = 2]>) -> !quern.tensor<real[T, C = 2, F = 3]> {
+  %w = quern.param [["{E}.w"]] : !quern.tensor<real[E = 8, F = 3, D = 4]>
+  %s = quern.param [["{E}.s"]] : !quern.tensor<real[E = 8, F = 3]>
+  %m = quern.mul %w, %s : (!quern.tensor<real[E = 8, F = 3, D = 4]>, !quern.tensor<real[E = 8, F = 3]>) -> !quern.tensor<real[E = 8, F = 3, D = 4]>
+  %h = quern.contract %x, %m over ["D"] : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[E = 8, F = 3, D = 4]>) -> !quern.tensor<real[T, E = 8, F = 3]>
+  %y = quern.gather %h["E" = %p] : (!quern.tensor<real[T, E = 8, F = 3]>, !quern.tensor<int[T, C = 2]>) -> !quern.tensor<real[T, C = 2, F = 3]>
+  return %y : !quern.tensor<real[T, C = 2, F = 3]>
+}
+
+// One weight that two contractions pick from: each kernel picks itself.
+// KERNELS-LABEL: func.func @tied
+// KERNELS-NOT: quern.launch @gather
+// KERNELS-NOT: real[T, F = 4, D = 4]
+// KERNELS: return
+func.func @tied(%x: !quern.tensor<real[T, D = 4]>, %p: !quern.tensor<int[T]>) -> !quern.tensor<real[T, D = 4]> {
+  %w = quern.param [["{E}.w"]] : !quern.tensor<real[E = 8, F = 4, D = 4]>
+  %g = quern.gather %w["E" = %p] : (!quern.tensor<real[E = 8, F = 4, D = 4]>, !quern.tensor<int[T]>) -> !quern.tensor<real[T, F = 4, D = 4]>
+  %h = quern.contract %x, %g over ["D"] : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[T, F = 4, D = 4]>) -> !quern.tensor<real[T, F = 4]>
+  %y = quern.contract %h, %g over ["F"] : (!quern.tensor<real[T, F = 4]>, !quern.tensor<real[T, F = 4, D = 4]>) -> !quern.tensor<real[T, D = 4]>
+  return %y : !quern.tensor<real[T, D = 4]>
+}
+
+// Where weights change, their gradient must not pass through a copy for each row.
+// CHECK-LABEL: func.func @trained
+// CHECK: quern.contract {{.*}} -> !quern.tensor<real[T, E = 8, F = 3]>
+// CHECK: quern.gather
+func.func @trained(%x: !quern.tensor<real[T, D = 4]>, %p: !quern.tensor<int[T]>) -> !quern.tensor<real[T, F = 3]> attributes {quern.changing_weights} {
+  %w = quern.param [["{E}.w"]] : !quern.tensor<real[E = 8, F = 3, D = 4]>
+  %h = quern.contract %x, %w over ["D"] : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[E = 8, F = 3, D = 4]>) -> !quern.tensor<real[T, E = 8, F = 3]>
+  %y = quern.gather %h["E" = %p] : (!quern.tensor<real[T, E = 8, F = 3]>, !quern.tensor<int[T]>) -> !quern.tensor<real[T, F = 3]>
+  return %y : !quern.tensor<real[T, F = 3]>
 }
