@@ -1,5 +1,6 @@
 // Takes: the planned module and the host program's tables. Gives: what the runtime must know, as JSON.
 #include "codegen/Description.h"
+#include "ir/Chunk.h"
 #include "passes/Views.h"
 #include "passes/Weights.h"
 
@@ -102,7 +103,7 @@ static Cost costOf(func::FuncOp function, ModuleOp module) {
         cost.bytes = cost.bytes + typeOf(input).elements() * Size(4) * turns;
     }
   });
-  return cost;
+  return {overAllTurns(cost.flops), overAllTurns(cost.bytes)};
 }
 
 static Json parseAttr(ModuleOp module, StringRef name) {

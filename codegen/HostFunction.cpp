@@ -3,6 +3,7 @@
 // call then only stores its addresses.
 #include "codegen/HostFunction.h"
 
+#include "ir/Chunk.h"
 #include "ir/Window.h"
 #include "passes/Weights.h"
 
@@ -21,7 +22,7 @@ int64_t quern::codegen::elementBytes(Kind kind) { return kind == Kind::Bool ? 1 
 // ---- lengths
 
 SizeEmitter::SizeEmitter(Operation *anchor, Value sizes, ArrayRef<std::string> symbols)
-    : b(anchor), loc(anchor->getLoc()), sizes(sizes), symbols(symbols) {}
+    : b(anchor), loc(anchor->getLoc()), sizes(sizes), symbols(symbols), anchor(anchor) {}
 
 Value SizeEmitter::number(int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 64); }
 
@@ -34,15 +35,29 @@ Value SizeEmitter::symbol(const std::string &name) {
   return LLVM::LoadOp::create(b, loc, b.getI64Type(), at);
 }
 
+void SizeEmitter::enterChunks(const std::string &symbol, Value length, Operation *place) {
+  chunk = symbol;
+  chunkPlace = place;
+  ofChunk[symbol] = length;
+}
+
+void SizeEmitter::leaveChunks() {
+  chunk.clear();
+  ofChunk.clear();
+}
+
 Value SizeEmitter::operator()(const Size &size) {
-  auto [it, isNew] = known.try_emplace(size.str());
-  if (!isNew)
-    return it->second;
+  bool varies = !chunk.empty() && size.mentions(chunk);
+  if (auto found = (varies ? ofChunk : known).find(size.str()); found != (varies ? ofChunk : known).end())
+    return found->second;
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(varies ? chunkPlace : anchor);
   Value total;
   if (std::optional<int64_t> constant = size.constant()) {
     total = number(*constant);
   } else if (std::optional<std::string> name = size.asSymbol()) {
-    total = symbol(*name);
+    std::optional<Chunk> longest = chunkOf(*name);
+    total = longest ? arith::MinSIOp::create(b, loc, number(longest->most), (*this)(longest->rows)).getResult() : symbol(*name);
   } else {
     for (const auto &[monomial, coefficient] : size.getTerms()) {
       Value product = number(coefficient);
@@ -51,7 +66,7 @@ Value SizeEmitter::operator()(const Size &size) {
       total = total ? arith::AddIOp::create(b, loc, total, product) : product;
     }
   }
-  return known[size.str()] = total;
+  return (varies ? ofChunk : known)[size.str()] = total;
 }
 
 Value quern::codegen::alignedTo64(SizeEmitter &size, Value bytes) {
@@ -108,6 +123,8 @@ Value HostFunction::loadPointer(Value table, Value index) {
 Value HostFunction::turn() {
   Value flat = arith::ConstantIntOp::create(b, loc, 0, 64);
   for (Loop &loop : loops) {
+    if (chunkOf(loop.op)) // parameters are not of a chunk
+      continue;
     Value many = arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(loop.op.getTurns()), 64);
     flat = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, flat, many), loop.turn);
   }
@@ -158,7 +175,7 @@ Value HostFunction::place(StringRef text, Value value) {
   }
   if (form == "part") {
     auto loop = cast<RepeatOp>(value.getDefiningOp()->getParentOp());
-    return partOfStack(base(loop.getResult(index)), loop, typeOf(value));
+    return partOfStack(base(loop.getResult(index)), loop, typeOf(loop.getResult(index)));
   }
   for (OpOperand &use : value.getUses())
     if (auto remember = dyn_cast<RememberOp>(use.getOwner()))
@@ -166,10 +183,10 @@ Value HostFunction::place(StringRef text, Value value) {
   llvm_unreachable("a planned buffer has a place");
 }
 
-Value HostFunction::partOfStack(Value stack, RepeatOp loop, NamedTensorType part) {
+Value HostFunction::partOfStack(Value stack, RepeatOp loop, NamedTensorType type) {
   auto around = llvm::find_if(loops, [&](Loop &other) { return other.op == loop; });
   assert(around != loops.end() && "a part of a stack is read and written inside of its loop");
-  Size bytes = part.elements() * Size(elementBytes(part.getKind()));
+  Size bytes = turnStride(loop, type) * Size(elementBytes(type.getKind()));
   return offset(stack, arith::MulIOp::create(b, loc, around->turn, (*size)(bytes)));
 }
 
@@ -181,7 +198,7 @@ Value HostFunction::base(Value owner) {
       return repeat.isCarried(argument.getArgNumber())
                  ? base(repeat.getResult(argument.getArgNumber()))
                  : partOfStack(address(repeat.getStacks()[argument.getArgNumber() - repeat.getCarriedCount()]), repeat,
-                               typeOf(argument));
+                               typeOf(repeat.getStacks()[argument.getArgNumber() - repeat.getCarriedCount()]));
     return loadPointer(field(CallField::Inputs), arith::ConstantIntOp::create(b, loc, argument.getArgNumber(), 64));
   }
   if (auto param = dyn_cast<ParamOp>(op))
@@ -242,6 +259,7 @@ Value HostFunction::weight(Value value, LayoutAttr layout) {
 static constexpr int64_t hostField = 16, typeField = 32, rankField = 36, dimField = 40, headerBytes = 56, dimBytes = 16;
 
 Value HostFunction::shapedBuffer(Kind kind, ArrayRef<std::pair<Size, Size>> dims) {
+  OpBuilder::InsertPoint here = b.saveInsertionPoint();
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(entryEnd);
   int64_t bytes = headerBytes + dimBytes * static_cast<int64_t>(dims.size());
@@ -261,6 +279,9 @@ Value HostFunction::shapedBuffer(Kind kind, ArrayRef<std::pair<Size, Size>> dims
   store32(typeField, number32(code | bits << 8 | 1 << 16));
   store32(rankField, number32(dims.size()));
   LLVM::StoreOp::create(b, loc, at(headerBytes), at(dimField));
+  // Lengths of a chunk are known within its turn.
+  if (llvm::any_of(dims, [&](auto &dim) { return overAllTurns(dim.first) != dim.first || overAllTurns(dim.second) != dim.second; }))
+    b.restoreInsertionPoint(here);
   for (auto [i, dim] : llvm::enumerate(dims)) {
     int64_t start = headerBytes + dimBytes * static_cast<int64_t>(i);
     store32(start, number32(0));
@@ -374,13 +395,23 @@ void HostFunction::lowerRepeat(RepeatOp repeat) {
     if (flag("quern.copy_in", i))
       copy(address(init), base(repeat.getResult(i)), typeOf(init));
   Value zero = arith::ConstantIntOp::create(b, loc, 0, 64), one = arith::ConstantIntOp::create(b, loc, 1, 64);
-  Value many = arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(repeat.getTurns()), 64);
+  std::optional<Chunk> chunk = chunkOf(repeat);
+  Value many = arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(repeat.getTurns()), 64), most, rows;
+  if (chunk) {
+    most = size->number(chunk->most);
+    rows = (*size)(chunk->rows);
+    many = arith::DivSIOp::create(b, loc, arith::AddIOp::create(b, loc, rows, size->number(chunk->most - 1)), most);
+  }
   auto loop = scf::ForOp::create(b, loc, zero, many, one);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(loop.getBody()->getTerminator());
   Value turn = loop.getInductionVar();
   if (repeat.getReversed())
     turn = arith::SubIOp::create(b, loc, arith::SubIOp::create(b, loc, many, one), turn);
+  if (chunk) {
+    Value left = arith::SubIOp::create(b, loc, rows, arith::MulIOp::create(b, loc, turn, most));
+    size->enterChunks(chunkLength(chunk->most, chunk->rows)->str(), arith::MinSIOp::create(b, loc, left, most), loop.getBody()->getTerminator());
+  }
   loops.push_back({repeat, turn});
   lowerBlock(repeat.getBlock());
   auto yield = cast<YieldOp>(repeat.getBlock().getTerminator());
@@ -388,6 +419,8 @@ void HostFunction::lowerRepeat(RepeatOp repeat) {
     if (flag("quern.copy_out", i))
       copy(address(value), base(repeat.getResult(i)), typeOf(value));
   loops.pop_back();
+  if (chunk)
+    size->leaveChunks();
 }
 
 /// The new rows of a ring lie after its filled slots; the last W of them go to their slots, position modulo W.

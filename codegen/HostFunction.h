@@ -15,6 +15,9 @@ public:
   /// `sizes`: pointer to the run-time lengths. Code is put before `anchor`.
   SizeEmitter(mlir::Operation *anchor, mlir::Value sizes, llvm::ArrayRef<std::string> symbols);
   mlir::Value operator()(const ir::Size &size);
+  /// Until `leaveChunks`, `symbol` is `length`, and what it occurs in is emitted at `place`, in a loop's body.
+  void enterChunks(const std::string &symbol, mlir::Value length, mlir::Operation *place);
+  void leaveChunks();
   mlir::Value number(int64_t value);
   mlir::OpBuilder &builder() { return b; }
 
@@ -24,7 +27,9 @@ private:
   mlir::Location loc;
   mlir::Value sizes;
   llvm::ArrayRef<std::string> symbols;
-  std::map<std::string, mlir::Value> known;
+  std::map<std::string, mlir::Value> known, ofChunk; ///< by their texts; the latter within a loop over chunks
+  std::string chunk;                                 ///< its symbol
+  mlir::Operation *anchor, *chunkPlace = nullptr;
 };
 
 /// Fields of quern_call (runtime/Abi.h) by position.

@@ -5,6 +5,7 @@
 #include "codegen/CompileKernels.h"
 #include "codegen/Link.h"
 #include "codegen/ReadKernel.h"
+#include "passes/ChunkLoss.h"
 
 #include "llvm/Support/FileSystem.h"
 
@@ -182,7 +183,10 @@ std::vector<Array> HostLibrary::call(ir::KernelOp kernel, llvm::ArrayRef<int64_t
   for (int i = 0; i < graph.argumentCount(); ++i)
     add(graph.argumentLayouts[i], graph.nodes[i]).fill(inputs[i]);
   for (size_t i = 0; i < graph.results.size(); ++i)
-    add(graph.resultLayouts[i], graph.nodes[graph.results[i]]).spoil();
+    if (Buffer &result = add(graph.resultLayouts[i], graph.nodes[graph.results[i]]); auto place = kernel->getAttrOfType<mlir::IntegerAttr>(passes::inPlaceAttr))
+      result.fill(inputs[place.getInt()]);
+    else
+      result.spoil();
   std::vector<void *> arguments;
   for (int32_t &number : numbers)
     arguments.push_back(&number);

@@ -3,6 +3,8 @@
 #include "codegen/HostProgram.h"
 #include "codegen/HostFunction.h"
 
+#include "ir/Chunk.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -38,6 +40,8 @@ static std::vector<std::string> symbolsOf(ModuleOp module) {
     if (auto state = dyn_cast<StateOp>(op))
       note(state.getType());
   }
+  // The length of a chunk is the loop's own.
+  llvm::erase_if(symbols, [](const std::string &symbol) { return chunkOf(symbol).has_value(); });
   llvm::sort(symbols);
   return symbols;
 }

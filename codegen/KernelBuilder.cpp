@@ -188,19 +188,29 @@ void KernelBuilder::define(int i) {
     materialize(i);
 }
 
+/// The argument whose memory the result takes over, as the kernel's text says; -2: none.
+static int inPlaceArgument(const KernelGraph &graph) {
+  static const std::string word = "quern.in_place = ";
+  size_t at = graph.text.find(word);
+  return at == std::string::npos ? -2 : std::stoi(graph.text.substr(at + word.size()));
+}
+
 void KernelBuilder::output(size_t result) {
   int i = graph.results[result];
   const Node &node = graph.nodes[i];
   Stage stage{Func("out" + std::to_string(result)), node.dims, {}, false, {}, false};
   bool onlyHere = users[i].empty() && std::count(graph.results.begin(), graph.results.end(), i) == 1;
+  auto scattered = scatteredInto.find(i);
   if (auto family = written.find(static_cast<int>(result)); family != written.end())
     family->second(stage);
   else if (node.op == Op::Concat && onlyHere)
     writeConcat(node, stage);
+  else if (scattered != scatteredInto.end() && scattered->second.first == inPlaceArgument(graph))
+    stage.func(pureArgs(node.dims)) = undef<float>(); // it is there
   else
     stage.func(pureArgs(node.dims)) = stored(at(i, varsOf(node.dims)), node.kind);
-  if (auto parts = scatteredInto.find(i); parts != scatteredInto.end()) {
-    stage.over.push_back(scatterInto(stage.func, parts->second.second));
+  if (scattered != scatteredInto.end()) {
+    stage.over.push_back(scatterInto(stage.func, scattered->second.second));
     stage.scattered = true;
     stage.func.update().unscheduled();
   }

@@ -1,6 +1,6 @@
 // Takes: an operation. Gives: arithmetic operations and bytes moved, as polynomials over run-time lengths.
 // Why polynomials: the schedule's choice and the bench's report both ask for many lengths at once.
-#include "ir/Dialect.h"
+#include "ir/Chunk.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -122,7 +122,7 @@ static Size bytesOf(Block &block) {
   return total;
 }
 
-QUERN_COST(RepeatOp, flopsOf(getBlock()) * Size(getTurns()), bytesOf(getBlock()) * Size(getTurns()))
+QUERN_COST(RepeatOp, overAllTurns(flopsOf(getBlock()) * Size(getTurns())), overAllTurns(bytesOf(getBlock()) * Size(getTurns())))
 /// Within a kernel only arguments and results are memory; of a table that is only gathered from, the rows that are picked.
 static Size kernelTraffic(KernelOp kernel) {
   Size total = bytesOf(kernel.getYield().getOperandTypes());

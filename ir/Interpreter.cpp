@@ -3,6 +3,8 @@
 // drops values after their last use, or whole models would not fit.
 #include "ir/Interpreter.h"
 
+#include "ir/Chunk.h"
+
 #include "llvm/ADT/ScopeExit.h"
 
 using namespace mlir;
@@ -82,16 +84,11 @@ LogicalResult Interpreter::runBlock(Block &block, ArrayRef<Array> arguments, std
   return success();
 }
 
-/// Where the numbers of turn `number` lie in a stack, whose first dimension counts the turns.
-static std::pair<int64_t, int64_t> partRange(const Array &stack, int64_t number) {
-  int64_t count = stack.getCount() / stack.getDims()[0].size;
-  return {number * count, count};
-}
-
-/// One turn's part of a stack, in the stack's order.
-static Array partOfStack(const Array &stack, int64_t number) {
-  std::vector<NamedSize> dims(stack.getDims().begin() + 1, stack.getDims().end());
-  auto [start, count] = partRange(stack, number);
+/// The part of a stack that begins at `start` in its first dimension, `count` long there; without that dimension if it counts turns.
+static Array takeFrom(const Array &stack, int64_t start, std::vector<NamedSize> dims) {
+  int64_t count = 1;
+  for (const NamedSize &dim : dims)
+    count *= dim.size;
   if (stack.isReal())
     return Array(std::move(dims), std::vector<double>(stack.reals() + start, stack.reals() + start + count));
   return Array(stack.getKind(), std::move(dims),
@@ -99,16 +96,16 @@ static Array partOfStack(const Array &stack, int64_t number) {
 }
 
 /// Puts one turn's part (in the stack's order) where it belongs.
-static void putOnStack(Array &stack, int64_t number, const Array &part) {
-  auto [start, count] = partRange(stack, number);
+static void putOnStack(Array &stack, int64_t start, const Array &part) {
   if (stack.isReal())
-    std::copy_n(part.reals(), count, stack.writeReals() + start);
+    std::copy_n(part.reals(), part.getCount(), stack.writeReals() + start);
   else
-    std::copy_n(part.ints(), count, stack.writeInts() + start);
+    std::copy_n(part.ints(), part.getCount(), stack.writeInts() + start);
 }
 
 LogicalResult Interpreter::runRepeat(RepeatOp op, ArrayRef<Array> operands, std::vector<Array> &results) {
-  int64_t outer = turn, turns = op.getTurns();
+  std::optional<Chunk> chunk = chunkOf(op);
+  int64_t outer = turn, rows = chunk ? valueOf(chunk->rows) : 0, turns = chunk ? chunk->turns(rows) : static_cast<int64_t>(op.getTurns());
   unsigned carriedCount = op.getCarriedCount();
   llvm::scope_exit restore([&] { turn = outer; });
   // Values keep their set of dimensions; the order of storage follows each place's type.
@@ -117,22 +114,25 @@ LogicalResult Interpreter::runRepeat(RepeatOp op, ArrayRef<Array> operands, std:
       array = array.aligned(sizesOf(cast<NamedTensorType>(type)));
     return arrays;
   };
+  auto partSizes = [&](Type stack) { return sizesOf(partOfStack(op, cast<NamedTensorType>(stack))); };
+  auto start = [&](Type stack, int64_t number) { return number * valueOf(turnStride(op, cast<NamedTensorType>(stack))); };
   std::vector<Array> carried(operands.begin(), operands.begin() + carriedCount), given;
-  TypeRange resultTypes = op.getResultTypes();
-  for (Type type : resultTypes.drop_front(carriedCount))
+  TypeRange resultTypes = op.getResultTypes(), stackTypes = op.getStacks().getTypes(), givenTypes = resultTypes.drop_front(carriedCount);
+  for (Type type : givenTypes)
     given.push_back(make(cast<NamedTensorType>(type)));
   for (int64_t i = 0; i < turns; ++i) {
     int64_t number = op.getReversed() ? turns - 1 - i : i;
-    turn = outer * turns + number;
+    if (chunk) // parameters are not of a turn
+      symbols[chunkLength(chunk->most, chunk->rows)->str()] = std::min(chunk->most, rows - i * chunk->most);
+    else
+      turn = outer * turns + number;
     std::vector<Array> arguments = std::move(carried), next;
-    for (const Array &stack : operands.drop_front(carriedCount))
-      arguments.push_back(partOfStack(stack, number));
+    for (auto [stack, type] : llvm::zip(operands.drop_front(carriedCount), stackTypes))
+      arguments.push_back(takeFrom(stack, start(type, number), partSizes(type)));
     if (failed(runBlock(op.getBlock(), inOrderOf(op.getBlock().getArgumentTypes(), std::move(arguments)), next)))
       return failure();
-    for (auto [stack, part] : llvm::zip(given, ArrayRef<Array>(next).drop_front(carriedCount))) {
-      std::vector<NamedSize> order(stack.getDims().begin() + 1, stack.getDims().end());
-      putOnStack(stack, number, part.aligned(order));
-    }
+    for (auto [stack, part, type] : llvm::zip(given, ArrayRef<Array>(next).drop_front(carriedCount), givenTypes))
+      putOnStack(stack, start(type, number), part.aligned(partSizes(type)));
     next.resize(carriedCount);
     carried = std::move(next);
   }

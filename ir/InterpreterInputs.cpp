@@ -1,6 +1,8 @@
 // Takes: arrays by name, stored tensors by callback. Gives: the values of a function's arguments and parameters, and
 // the run-time lengths that follow from them.
 #include "ir/Interpreter.h"
+
+#include "ir/Chunk.h"
 #include "ir/Window.h"
 
 using namespace mlir;
@@ -89,7 +91,7 @@ LogicalResult Interpreter::bindInputs(func::FuncOp function, const Inputs &input
 LogicalResult Interpreter::checkSymbols(Operation *root) {
   auto known = [&](Operation *op, const Size &size) -> LogicalResult {
     for (const std::string &symbol : size.symbols())
-      if (!symbols.count(symbol) && !windowOf(symbol))
+      if (!symbols.count(symbol) && !windowOf(symbol) && !chunkOf(symbol))
         return op->emitError("the run-time length ") << symbol << " follows from no input";
     return success();
   };

@@ -1,5 +1,5 @@
 // Verifiers, builders and custom forms of the operations that InferTypes.cpp does not cover.
-#include "ir/Dialect.h"
+#include "ir/Chunk.h"
 
 #include <algorithm>
 
@@ -167,9 +167,12 @@ ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &result) {
   SmallVector<OpAsmParser::Argument> arguments;
   SmallVector<Type> carried, stacks, given;
   Builder &builder = parser.getBuilder();
+  bool chunks = succeeded(parser.parseOptionalKeyword("rows"));
   if (parser.parseInteger(turns))
     return failure();
-  result.addAttribute("turns", builder.getI64IntegerAttr(turns));
+  if (chunks)
+    result.addAttribute(chunkAttr, builder.getI64IntegerAttr(turns));
+  result.addAttribute("turns", builder.getI64IntegerAttr(chunks ? 1 : turns));
   if (succeeded(parser.parseOptionalKeyword("reversed")))
     result.addAttribute("reversed", builder.getUnitAttr());
   if (succeeded(parser.parseOptionalKeyword("carry")) && parseValues(parser, arguments, result.operands, carried))
@@ -181,7 +184,11 @@ ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &result) {
       auto stack = dyn_cast<NamedTensorType>(type);
       if (!stack || !stack.getRank())
         return parser.emitError(parser.getNameLoc(), "repeat_c5: a stack's first dimension counts the turns");
-      type = partOf(stack);
+      std::optional<Size> length = chunks ? chunkLength(turns, stack.getDims()[0].getSize()) : std::nullopt;
+      SmallVector<DimAttr> dims(stack.getDims());
+      if (length)
+        dims[0] = DimAttr::get(builder.getContext(), dims[0].getName(), *length);
+      type = length ? stack.withDims(dims) : partOf(stack);
     }
   }
   if (succeeded(parser.parseOptionalKeyword("gives")) && parser.parseTypeList(given))
@@ -212,7 +219,8 @@ void RepeatOp::print(OpAsmPrinter &printer) {
     llvm::interleaveComma(operands.getTypes(), printer);
   };
   ValueRange arguments = getBlock().getArguments();
-  printer << " " << getTurns() << (getReversed() ? " reversed" : "");
+  auto rows = (*this)->getAttrOfType<IntegerAttr>(chunkAttr);
+  printer << (rows ? " rows " : " ") << (rows ? rows.getInt() : static_cast<int64_t>(getTurns())) << (getReversed() ? " reversed" : "");
   values("carry", arguments.take_front(getCarriedCount()), getInits());
   values("over", arguments.drop_front(getCarriedCount()), getStacks());
   if (getNumResults() > getCarriedCount()) {
@@ -221,7 +229,7 @@ void RepeatOp::print(OpAsmPrinter &printer) {
   }
   printer << " ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
-  printer.printOptionalAttrDict((*this)->getAttrs(), {"turns", "reversed", "operandSegmentSizes"});
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"turns", "reversed", "operandSegmentSizes", chunkAttr});
 }
 
 LogicalResult RepeatOp::verify() {
@@ -238,8 +246,13 @@ LogicalResult RepeatOp::verify() {
   int64_t turns = getTurns();
   if (turns < 1)
     return emitOpError("repeat_c4: at least one turn is needed");
+  std::optional<Chunk> chunk = chunkOf(*this);
+  if (chunk && (chunk->most < 1 || getReversed() || !chunkLength(chunk->most, chunk->rows)))
+    return emitOpError("repeat_c7: chunks are of a positive number of rows of a stack whose first dimension is a product of lengths");
   auto fits = [&](Type stack, Type part) {
     auto type = cast<NamedTensorType>(stack);
+    if (chunk)
+      return type.getRank() && type.getDims()[0].getSize() == chunk->rows && partOfStack(*this, type).sameSet(cast<NamedTensorType>(part));
     return type.getRank() && type.getDims()[0].getStatic() == turns && partOf(type).sameSet(cast<NamedTensorType>(part));
   };
   for (auto [stack, part] : llvm::zip(getStacks().getTypes(), arguments.drop_front(carried)))

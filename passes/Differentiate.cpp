@@ -22,9 +22,44 @@ using namespace quern::passes;
 
 // ---- what is active: real, and made from a parameter
 
+/// The largest value that is taken off before exponentials are added up: whatever it were, a softmax and its logarithm would be
+/// the same, so nothing flows through it.
+static bool onlyShifts(Operation *op) {
+  auto largest = dyn_cast<ReduceOp>(op);
+  if (!largest || largest.getReduction() != Reduction::max || largest.use_empty())
+    return false;
+  auto all = [](Value value, function_ref<bool(Operation *)> test) { return llvm::all_of(value.getUsers(), test); };
+  return all(largest, [&](Operation *user) {
+    auto shifted = dyn_cast<SubOp>(user);
+    if (!shifted || shifted.getA() != largest.getX() || shifted.getB() != largest.getResult())
+      return false;
+    Value power, sum;
+    for (Operation *next : shifted->getUsers())
+      if (isa<ExpOp>(next) && !power)
+        power = next->getResult(0);
+    if (!power)
+      return false;
+    for (Operation *next : power.getUsers())
+      if (auto reduce = dyn_cast<ReduceOp>(next); reduce && reduce.getReduction() == Reduction::sum && reduce.getDims() == largest.getDims())
+        sum = reduce.getResult();
+    auto isQuotient = [&](Operation *next) {
+      return isa<DivOp>(next) && next->getOperand(0) == power && next->getOperand(1) == sum;
+    };
+    auto isLogarithm = [&](Operation *next) {
+      return isa<SubOp>(next) && next->getOperand(0) == shifted.getResult() && next->getOperand(1) != shifted.getResult() &&
+             isa_and_nonnull<LogOp>(next->getOperand(1).getDefiningOp()) && next->getOperand(1).getDefiningOp()->getOperand(0) == sum;
+    };
+    return sum && all(shifted, [&](Operation *next) { return next == power.getDefiningOp() || isLogarithm(next); }) &&
+           all(power, [&](Operation *next) { return next == sum.getDefiningOp() || isQuotient(next); }) &&
+           all(sum, [&](Operation *next) { return isQuotient(next) || (isa<LogOp>(next) && all(next->getResult(0), isLogarithm)); });
+  });
+}
+
 static bool isActiveResult(Operation *op, Value result, const llvm::DenseSet<Value> &active) {
   if (isa<ParamOp>(op))
     return true;
+  if (onlyShifts(op))
+    return false;
   auto entry = gradientRules().find(op->getName().stripDialect());
   return entry != gradientRules().end() && entry->second.rule && typeOf(result).isReal() &&
          llvm::any_of(op->getOperands(), [&](Value operand) { return active.contains(operand); });
@@ -233,6 +268,7 @@ static LogicalResult liftParameters(func::FuncOp function) {
 LogicalResult Differentiator::run() {
   if (failed(liftParameters(function)))
     return failure();
+  segmentLoops(function, recomputing.segment);
   findActive(function.front());
   auto end = cast<func::ReturnOp>(function.front().getTerminator());
   Value loss = end.getOperand(0);
@@ -296,6 +332,8 @@ public:
     Recomputing recomputing{recompute};
     if (auto price = module->getAttrOfType<FloatAttr>(priceAttr))
       recomputing.price = price.getValueAsDouble();
+    if (auto turns = module->getAttrOfType<IntegerAttr>(segmentTurnsAttr))
+      recomputing.segment = turns.getInt();
     if (failed(Differentiator(gradient, recomputing, raiseAttention).run()))
       signalPassFailure();
   }

@@ -22,10 +22,14 @@ std::unique_ptr<mlir::Pass> createDifferentiatePass(bool recompute = true, bool 
 /// On a module: seconds that saving a byte costs beyond its traffic. The higher, the less a gradient saves (`--memory`).
 inline constexpr llvm::StringLiteral priceAttr = "quern.saving_price";
 
+/// On a module: so many turns of a loop are a segment, of which a gradient keeps only what is carried in. Absent: none.
+inline constexpr llvm::StringLiteral segmentTurnsAttr = "quern.segment_turns";
+
 /// What decides between saving and making again.
 struct Recomputing {
   bool allowed = true;
   double price = 0;
+  int64_t segment = 0; ///< turns of a segment; 0: loops are not cut
 };
 
 /// A contribution to a value's gradient: all of it, or of the part that `cut` takes.
@@ -88,6 +92,11 @@ private:
   llvm::DenseSet<mlir::Value> active;
   llvm::MapVector<mlir::Value, llvm::SmallVector<GradientPart>> pending;
 };
+
+/// Cuts the function's loops into segments of `turns` turns (SegmentLoops.cpp).
+void segmentLoops(mlir::func::FuncOp function, int64_t turns);
+/// On a loop within a loop: the gradient runs it again.
+inline constexpr llvm::StringLiteral segmentAttr = "quern.segment";
 
 /// What the gradient of a loop's body reads of the forward turn (values of `body` used inside `gradient`): replaced by
 /// parts of stacks, which become new arguments of `gradient`, or by operations done again there. Returns what must be saved.

@@ -29,6 +29,7 @@ static RepeatOp withStacks(RepeatOp repeat, ArrayRef<Value> saved) {
   auto more = RepeatOp::create(builder, repeat.getLoc(), types, repeat.getInits(), repeat.getStacks(), repeat.getTurns(),
                                repeat.getReversed());
   more.getBody().takeBody(repeat.getBody());
+  more->setDiscardableAttrs(repeat->getDiscardableAttrDictionary());
   SmallVector<Value> yielded(more.getYield().getValues());
   llvm::append_range(yielded, saved);
   more.getYield()->setOperands(yielded);

@@ -5,6 +5,7 @@
 //
 //   before: %c = quern.contract %x, %w over ["I"] ...    after: %r = quern.launch @contract_0 [...] (%x, %w)
 //           %y = quern.add %c, %b ...                           quern.kernel @contract_0(...) { contract; add; yield }
+#include "ir/Chunk.h"
 #include "passes/Differentiate.h"
 #include "passes/FusionGroups.h"
 #include "passes/KernelBody.h"
@@ -67,7 +68,10 @@ void Outliner::copyIfNeeded(Operation *user, unsigned operand, Type type) {
     return isa<func::ReturnOp, YieldOp, RepeatOp, RememberOp, StoreOp>(use.getOwner());
   });
   auto loop = dyn_cast_or_null<RepeatOp>(def);
-  bool stack = loop && isa<func::ReturnOp>(user) && !loop.isCarried(cast<OpResult>(value).getResultNumber());
+  // A loop writes its stacks, and what it carries from chunk to chunk, where they are returned, or where the loop around it has them.
+  bool given = loop && !loop.isCarried(cast<OpResult>(value).getResultNumber());
+  auto around = dyn_cast<YieldOp>(user) ? cast<RepeatOp>(user->getParentOp()) : RepeatOp();
+  bool stack = loop && ((isa<func::ReturnOp>(user) && (given || chunkOf(loop))) || (around && given && !around.isCarried(operand)));
   bool own = def && (stack || !isa<ParamOp, RememberOp, RecallOp, RepeatOp, ConstOp, ValuesOp, SizeOp, IndexOp>(def)) &&
              def->getBlock() == user->getBlock() && value.getType() == type && takers == 1;
   if (own)
@@ -104,7 +108,7 @@ void Outliner::expandState(CumsumOp op) {
 /// How the loop wants what a turn yields: as the next turn's value, or as part of a stack.
 static Type yieldedType(RepeatOp repeat, unsigned i) {
   NamedTensorType type = typeOf(repeat.getResult(i));
-  return repeat.isCarried(i) ? type : RepeatOp::partOf(type);
+  return repeat.isCarried(i) ? type : partOfStack(repeat, type);
 }
 
 void Outliner::normalize(func::FuncOp function) {
@@ -157,7 +161,7 @@ void Outliner::normalize(func::FuncOp function) {
   function.walk([&](RepeatOp repeat) {
     for (auto [i, argument] : llvm::enumerate(repeat.getBlock().getArguments()))
       argument.setType(repeat.isCarried(i) ? typeOf(repeat.getResult(i))
-                                           : RepeatOp::partOf(typeOf(repeat.getStacks()[i - repeat.getCarriedCount()])));
+                                           : partOfStack(repeat, typeOf(repeat.getStacks()[i - repeat.getCarriedCount()])));
   });
 }
 

@@ -3,6 +3,7 @@
 // place where the order of passes is written.
 #include "passes/Phases.h"
 
+#include "passes/ChunkLoss.h"
 #include "passes/Differentiate.h"
 #include "passes/Views.h"
 #include "passes/Weights.h"
@@ -37,7 +38,9 @@ ArrayRef<Phase> quern::passes::phases() {
          "training needs updates"},
         {"canonicalize-gradients", "fold what rules made trivial",
          [](const PassOptions &) { return createCanonicalizerPass(); }},
-        {"cse-gradients", "merge common subexpressions", [](const PassOptions &) { return createCSEPass(); }}},
+        {"cse-gradients", "merge common subexpressions", [](const PassOptions &) { return createCSEPass(); }},
+        {"chunk-loss", "compute logits and their gradient some rows at a time",
+         [](const PassOptions &) { return createChunkLossPass(); }}},
        {}},
       {"incremental",
        "causal functions work on new rows and remember the others (KV caches); a model that looks ahead keeps the reason",

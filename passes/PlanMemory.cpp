@@ -9,6 +9,8 @@
 //
 // Why slots: lengths are known only when the program runs, so offsets cannot be; which buffers may share a slot can
 // (linear scan over live intervals, Poletto and Sarkar 1999), and offsets are then sums of a few maxima.
+#include "ir/Chunk.h"
+#include "passes/ChunkLoss.h"
 #include "passes/InPlace.h"
 #include "passes/Passes.h"
 #include "passes/Views.h"
@@ -27,7 +29,7 @@ struct Buffer {
   unsigned begin = 0, end = 0;
   Size bytes;
   int slot = -1;
-  bool inArena = true;
+  std::string place; // if it lies outside of the arena
 };
 
 class Planner {
@@ -41,6 +43,8 @@ private:
   void shareInPlace();
   Value sharedArgument(LaunchOp launch);
   void directCarried();
+  void takeOver();
+  std::optional<unsigned> scatteredInto(LaunchOp launch);
   void assignSlots();
   void annotate();
   Value owner(Value value) const;
@@ -128,6 +132,13 @@ void Planner::findBuffers() {
   for (Operation *op : order) {
     if (auto repeat = dyn_cast<RepeatOp>(op)) {
       for (auto [i, result] : llvm::enumerate(repeat.getResults())) {
+        auto part = llvm::find_if(uses[result], [](OpOperand *use) {
+          return isa<YieldOp>(use->getOwner()) && !cast<RepeatOp>(use->getOwner()->getParentOp()).isCarried(use->getOperandNumber());
+        });
+        if (!repeat.isCarried(i) && part != uses[result].end()) { // a stack of the loop around this one
+          elsewhere[result] = "part " + std::to_string((*part)->getOperandNumber());
+          continue;
+        }
         auto returned = llvm::find_if(uses[result], [](OpOperand *use) { return isa<func::ReturnOp>(use->getOwner()); });
         if (!repeat.isCarried(i) && returned != uses[result].end()) {
           elsewhere[result] = "output " + std::to_string((*returned)->getOperandNumber());
@@ -136,6 +147,8 @@ void Planner::findBuffers() {
         add(result);
         buffers.back().end = std::max(buffers.back().end, endOf[op]);
         bool carried = repeat.isCarried(i); // a stack's parts are written where they belong
+        if (carried && returned != uses[result].end() && chunkOf(repeat))
+          buffers.back().place = "output " + std::to_string((*returned)->getOperandNumber());
         copies[result] = {carried, carried};
       }
       continue;
@@ -245,11 +258,52 @@ void Planner::directCarried() {
   }
 }
 
+/// Where rows are scattered into what a loop over chunks has added up, and that is a result of the function: they go to it where it
+/// lies, and the kernel need not write the rest.
+void Planner::takeOver() {
+  auto module = function->getParentOfType<ModuleOp>();
+  for (Operation *op : order) {
+    auto launch = dyn_cast<LaunchOp>(op);
+    if (!launch || launch.getNumResults() != 1)
+      continue;
+    std::string place = elsewhere.lookup(launch.getResult(0));
+    std::optional<unsigned> into = StringRef(place).starts_with("output") ? scatteredInto(launch) : std::nullopt;
+    Value from = into ? owner(launch.getInputs()[*into]) : Value();
+    auto loop = from ? from.getDefiningOp<RepeatOp>() : RepeatOp();
+    auto known = bufferOf.find(from);
+    if (!loop || !chunkOf(loop) || known == bufferOf.end())
+      continue;
+    unsigned launches = 0;
+    module.walk([&](LaunchOp other) { launches += other.getKernelAttr() == launch.getKernelAttr(); });
+    Buffer &buffer = buffers[known->second];
+    bool once = llvm::count_if(uses[from], [&](OpOperand *use) { return use->getOwner() == launch; }) == 1;
+    if (launches != 1 || !once || !buffer.place.empty() || buffer.end != position[launch])
+      continue;
+    buffer.place = place;
+    SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr())->setAttr(inPlaceAttr, builder.getI64IntegerAttr(*into));
+  }
+}
+
+/// The argument that a launch adds scattered rows to and does nothing else with, if that is all it does.
+std::optional<unsigned> Planner::scatteredInto(LaunchOp launch) {
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr());
+  auto sum = kernel.getYield().getValues()[0].getDefiningOp<AddOp>();
+  for (unsigned which : {0, 1})
+    if (auto argument = sum ? dyn_cast<BlockArgument>(sum->getOperand(which)) : BlockArgument()) {
+      unsigned i = argument.getArgNumber();
+      bool scattered = sum->getOperand(1 - which).getDefiningOp<ScatterAddOp>() && argument.hasOneUse();
+      if (scattered && argument.getType() == sum.getType() && kernel.getArgLayouts()[i] == kernel.getResultLayouts()[0] &&
+          viewOf(launch.getInputs()[i]).offset == Size(0))
+        return i;
+    }
+  return std::nullopt;
+}
+
 void Planner::assignSlots() {
   SmallVector<unsigned> byBegin;
   llvm::DenseSet<unsigned> used;
   for (auto &[value, index] : bufferOf)
-    if (used.insert(index).second)
+    if (used.insert(index).second && buffers[index].place.empty())
       byBegin.push_back(index);
   llvm::stable_sort(byBegin, [&](unsigned a, unsigned b) { return buffers[a].begin < buffers[b].begin; });
   struct Slot {
@@ -279,6 +333,8 @@ void Planner::annotate() {
   SmallVector<SmallVector<Attribute>> slots;
   for (auto &[value, index] : bufferOf) {
     Buffer &buffer = buffers[index];
+    if (!buffer.place.empty())
+      continue;
     if (static_cast<int>(slots.size()) <= buffer.slot)
       slots.resize(buffer.slot + 1);
     Attribute bytes = builder.getStringAttr(buffer.bytes.str());
@@ -299,8 +355,11 @@ void Planner::annotate() {
     SmallVector<bool> in, out;
     for (Value result : op->getResults()) {
       auto other = elsewhere.find(result);
-      places.push_back(builder.getStringAttr(
-          other != elsewhere.end() ? other->second : "arena " + std::to_string(buffers[bufferOf[result]].slot)));
+      if (other == elsewhere.end() && !buffers[bufferOf[result]].place.empty())
+        places.push_back(builder.getStringAttr(buffers[bufferOf[result]].place));
+      else
+        places.push_back(builder.getStringAttr(
+            other != elsewhere.end() ? other->second : "arena " + std::to_string(buffers[bufferOf[result]].slot)));
       if (isa<RepeatOp>(op)) {
         in.push_back(copies[result].first);
         out.push_back(copies[result].second);
@@ -320,6 +379,8 @@ void Planner::run() {
   if (!without.has("write-in-place"))
     shareInPlace();
   directCarried();
+  if (!without.has("write-in-place"))
+    takeOver();
   assignSlots();
   annotate();
 }

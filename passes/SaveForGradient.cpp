@@ -42,9 +42,13 @@ static bool isInside(Value value) { return value.getDefiningOp() && value.getDef
 /// What is kept of a row so that those can be.
 static bool isStatistic(Value value) { return value.getDefiningOp() && value.getDefiningOp()->hasAttr(statisticAttr); }
 
+static bool isSegment(Operation *op) { return op && op->hasAttr(segmentAttr); }
+
 static double secondsToSave(Value value) {
   if (isInside(value))
     return MinimumCut::unlimited;
+  if (isSegment(value.getDefiningOp()))
+    return 1e6;
   double bytes = typeOf(value).getKind() == Kind::Bool ? 1 : 4;
   return 2 * bytes * elements(typeOf(value).getDims()) / bytesPerSecond; // written and read
 }
@@ -52,6 +56,8 @@ static double secondsToSave(Value value) {
 static double secondsToRepeat(Operation *op) {
   auto types = llvm::map_to_vector(op->getOperands(), [](Value x) { return typeOf(x); });
   double all = elements(unionDims(types).value_or(SmallVector<DimAttr>()));
+  if (isa<RepeatOp>(op)) // the turns of a segment are run again whatever they cost: that is what segments are for
+    return 0;
   double operations = llvm::TypeSwitch<Operation *, double>(op)
                           .Case<ExpOp, LogOp, Log1pOp, TanhOp, SigmoidOp, ErfOp, PowOp>([](auto) { return 12; })
                           .Case<SinOp, CosOp, SoftmaxOp>([](auto) { return 25; })
@@ -101,6 +107,19 @@ static llvm::DenseSet<Value> leastCut(ArrayRef<Value> wanted, function_ref<bool(
   return saved;
 }
 
+/// Only the turns that the gradient runs again save anything.
+static void dropStacks(RepeatOp repeat) {
+  unsigned carried = repeat.getCarriedCount();
+  OpBuilder builder(repeat);
+  auto less = RepeatOp::create(builder, repeat.getLoc(), TypeRange(repeat.getResultTypes()).take_front(carried), repeat.getInits(),
+                               repeat.getStacks(), repeat.getTurns(), repeat.getReversed());
+  less.getBody().takeBody(repeat.getBody());
+  less.getYield()->setOperands(SmallVector<Value>(less.getYield().getValues().take_front(carried)));
+  for (unsigned i = 0; i < carried; ++i)
+    repeat.getResult(i).replaceAllUsesWith(less.getResult(i));
+  repeat.erase();
+}
+
 namespace {
 class Saving {
 public:
@@ -118,7 +137,10 @@ public:
     });
     chosen = leastCut(
         wanted.getArrayRef(), [&](Value value) { return isFree(value); },
-        [&](Value value) { return mustBeSaved(value) || isStatistic(value) || (!how.allowed && !movesOnly(value.getDefiningOp()) && !isInside(value)); },
+        [&](Value value) {
+          return mustBeSaved(value) || isStatistic(value) ||
+                 (!how.allowed && !movesOnly(value.getDefiningOp()) && !isInside(value) && !isSegment(value.getDefiningOp()));
+        },
         [&](Value value) { return secondsToSave(value) * (1 + how.price * bytesPerSecond / 2); });
     for (Value value : wanted)
       require(value);
@@ -132,6 +154,9 @@ public:
         builder.clone(op, mapping);
     for (OpOperand *use : uses)
       use->set(mapping.lookup(use->get()));
+    for (Operation *op : again)
+      if (isSegment(op))
+        dropStacks(cast<RepeatOp>(op));
     return {saved.begin(), saved.end()};
   }
 
@@ -150,7 +175,10 @@ private:
     return free[value] = leaf || simple;
   }
   /// What a loop carries or makes cannot be made again.
-  static bool mustBeSaved(Value value) { return !value.getDefiningOp() || value.getDefiningOp()->getNumRegions(); }
+  static bool mustBeSaved(Value value) {
+    Operation *op = value.getDefiningOp();
+    return !op || (op->getNumRegions() && !isSegment(op));
+  }
 
   void require(Value value) {
     if (value.getParentBlock() != &body)

@@ -4,7 +4,7 @@
 // what the loop carries.
 #include "tools/TrainingMemory.h"
 
-#include "ir/Dialect.h"
+#include "ir/Chunk.h"
 #include "passes/Differentiate.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -32,12 +32,14 @@ int64_t quern::tools::parseBytes(const std::string &text) {
 static int64_t plannedBytes(mlir::ModuleOp planned, const MemoryOptions &spec) {
   auto function = planned.lookupSymbol<mlir::func::FuncOp>("loss.grad");
   auto batch = function->getAttrOfType<mlir::StringAttr>("quern.batch");
+  auto lengthOf = [&](const std::string &symbol) { return batch && symbol == batch.getValue() ? spec.rows : spec.length; };
   int64_t total = 0;
   for (mlir::Attribute slot : function->getAttrOfType<mlir::ArrayAttr>("quern.arena")) {
     int64_t largest = 0;
     for (mlir::Attribute bytes : mlir::cast<mlir::ArrayAttr>(slot))
       largest = std::max(largest, Size::parse(mlir::cast<mlir::StringAttr>(bytes).getValue())->evaluate([&](const std::string &symbol) {
-        return batch && symbol == batch.getValue() ? spec.rows : spec.length;
+        std::optional<Chunk> chunk = chunkOf(symbol);
+        return chunk ? std::min(chunk->most, chunk->rows.evaluate(lengthOf)) : lengthOf(symbol);
       }));
     total += largest;
   }
@@ -54,9 +56,21 @@ mlir::LogicalResult quern::tools::runWithin(mlir::OwningOpRef<mlir::ModuleOp> &m
     throw std::runtime_error("--memory needs --length, the tokens of a row (and --batch, if rows are more than one)");
   int64_t budget = parseBytes(spec.memory), least = 0;
   std::string size = llvm::formatv("{0} x {1} tokens", spec.rows, spec.length).str();
-  for (double price : {0.0, 1e-11, 3e-11, 1e-10, 3e-10, 1e-9, 1e-8, 1.0}) {
+  // By the work that is done again: what pays anyhow, more and more within a turn, then the turns of segments a second time.
+  std::vector<std::pair<double, int64_t>> ways;
+  for (double price : {0.0, 1e-11, 3e-11, 1e-10, 3e-10, 1e-9, 1e-8, 1.0})
+    ways.emplace_back(price, 0);
+  int64_t turns = 0;
+  module->walk([&](RepeatOp loop) { turns += static_cast<int64_t>(loop.getTurns()); });
+  for (int64_t segment : {2, 3, 4, 6, 8, 12, 16, 24, 32})
+    if (segment < turns)
+      ways.emplace_back(1.0, segment);
+  for (auto [price, segment] : ways) {
     mlir::OwningOpRef<mlir::ModuleOp> tried = module->clone();
-    (*tried)->setAttr(passes::priceAttr, mlir::Builder(tried->getContext()).getF64FloatAttr(price));
+    mlir::Builder attributes(tried->getContext());
+    (*tried)->setAttr(passes::priceAttr, attributes.getF64FloatAttr(price));
+    if (segment)
+      (*tried)->setAttr(passes::segmentTurnsAttr, attributes.getI64IntegerAttr(segment));
     if (mlir::failed(passes::runPhases(*tried, options, from)))
       return mlir::failure();
     int64_t bytes = plannedBytes(*tried, spec);
@@ -64,7 +78,8 @@ mlir::LogicalResult quern::tools::runWithin(mlir::OwningOpRef<mlir::ModuleOp> &m
     if (bytes > budget)
       continue;
     module = std::move(tried);
-    report = "a gradient of " + size + " works in " + readable(bytes) + " of the " + readable(budget) + " given";
+    report = "a gradient of " + size + " works in " + readable(bytes) + " of the " + readable(budget) + " given" +
+             (segment ? ", in segments of " + std::to_string(segment) + " layers" : "");
     return mlir::success();
   }
   throw std::runtime_error("--memory " + spec.memory + ": a gradient of " + size + " needs at least " + readable(least) +

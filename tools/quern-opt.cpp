@@ -1,6 +1,7 @@
 // quern-opt: reads a module in the textual form of MLIR, runs passes named on the command line, prints it. For tests
 // and for looking at one pass alone; `quern dump` prints what the compiler really does.
 #include "ir/Dialect.h"
+#include "passes/ChunkLoss.h"
 #include "passes/Differentiate.h"
 #include "passes/Passes.h"
 
@@ -22,6 +23,7 @@ int main(int argc, char **argv) {
   mlir::registerPass(quern::passes::createRaiseSoftmaxPass);
   mlir::registerPass([] { return quern::passes::createDifferentiatePass(); });
   mlir::registerPass(quern::passes::createOptimizersPass);
+  mlir::registerPass(quern::passes::createChunkLossPass);
   mlir::registerPass([] { return quern::passes::createIncrementalPass(); });
   mlir::registerPass([] { return quern::passes::createSinkGathersPass(); });
   mlir::registerPass([] { return quern::passes::createAbsorbProjectionsPass(/*everywhere=*/true); });

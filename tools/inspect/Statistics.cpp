@@ -5,6 +5,7 @@
 // are the operations, so the difference of two phases is what fusion saved. Views move nothing.
 #include "tools/inspect/Statistics.h"
 
+#include "ir/Chunk.h"
 #include "ir/Window.h"
 #include "passes/Views.h"
 
@@ -38,6 +39,8 @@ static int64_t lengthOf(const std::string &symbol, const Lengths &lengths) {
     return std::min(lengthOf("past", lengths), *window);
   if (std::optional<int64_t> window = windowOf(symbol, "cap."))
     return std::min(lengthOf("cap", lengths), *window + lengthOf("T", lengths));
+  if (std::optional<Chunk> chunk = chunkOf(symbol))
+    return std::min(chunk->most, quern::tools::valueOf(chunk->rows, lengths));
   return symbol == "B" ? 1 : symbol == "past" ? 0 : 512;
 }
 
@@ -90,7 +93,7 @@ OperationCost quern::tools::costOf(Operation *op, bool launched) {
       total.flops = total.flops + one.flops * Size(static_cast<int64_t>(repeat.getTurns()));
       total.bytes = total.bytes + one.bytes * Size(static_cast<int64_t>(repeat.getTurns()));
     }
-    return total;
+    return {overAllTurns(total.flops), overAllTurns(total.bytes)};
   }
   auto launch = dyn_cast<LaunchOp>(op);
   auto cost = dyn_cast<CostOpInterface>(op);
@@ -122,8 +125,8 @@ static void addBlock(Block &block, const Size &turns, bool launched, LoopStatist
       out.launches += *turns.constant();
     }
     OperationCost cost = costOf(&op, launched);
-    out.flops = out.flops + cost.flops * turns;
-    out.bytes = out.bytes + cost.bytes * turns;
+    out.flops = out.flops + overAllTurns(cost.flops) * turns;
+    out.bytes = out.bytes + overAllTurns(cost.bytes) * turns;
   }
 }
 

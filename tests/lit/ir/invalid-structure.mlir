@@ -127,6 +127,28 @@ func.func @f(%x: !quern.tensor<real[A = 2]>) {
 
 // -----
 
+// Chunks of what has a fixed length.
+func.func @f(%s: !quern.tensor<real[A = 4, B = 2]>) {
+  // expected-error @+1 {{repeat_c7}}
+  quern.repeat rows 2 over (%y = %s) : !quern.tensor<real[A = 4, B = 2]> {
+    quern.yield
+  }
+  return
+}
+
+// -----
+
+// Two stacks of different numbers of rows.
+func.func @f(%s: !quern.tensor<real[T, A = 2]>, %t: !quern.tensor<real[S]>) {
+  // expected-error @+1 {{repeat_c5}}
+  quern.repeat rows 2 over (%y = %s, %z = %t) : !quern.tensor<real[T, A = 2]>, !quern.tensor<real[S]> {
+    quern.yield
+  }
+  return
+}
+
+// -----
+
 quern.state @s of "f" : !quern.tensor<real[cap]>
 func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]>, %m: !quern.tensor<bool[A = 2]>, %y: !quern.tensor<real[A = 5]>) {
   // expected-error @+2 {{remember_c1}}

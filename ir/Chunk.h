@@ -1,0 +1,35 @@
+// Loops over chunks of rows: `quern.repeat rows 256 ...` takes its stacks 256 rows at a time, the last turn what is left. The
+// length of a turn is the symbol "rows.256.B.T" within the body: min(256, B * T), or less in the last turn. Outside it stands for
+// the longest turn, which is what memory is planned for.
+#ifndef QUERN_IR_CHUNK_H
+#define QUERN_IR_CHUNK_H
+
+#include "ir/Dialect.h"
+
+namespace quern::ir {
+
+/// On a RepeatOp: the most rows of a turn. Its `turns` are 1 then and mean nothing.
+inline constexpr llvm::StringLiteral chunkAttr = "quern.rows";
+
+struct Chunk {
+  int64_t most = 0;
+  Size rows; ///< all of them
+  int64_t turns(int64_t count) const { return (count + most - 1) / most; }
+};
+
+/// The length of a turn over `rows`, a product of symbols; nothing for other sizes.
+std::optional<Size> chunkLength(int64_t most, const Size &rows);
+/// What a symbol such as "rows.256.B.T" stands for; nothing for any other.
+std::optional<Chunk> chunkOf(std::string_view symbol);
+/// The chunk that a loop takes its stacks by; nothing for a loop that counts turns.
+std::optional<Chunk> chunkOf(RepeatOp loop);
+/// `size` with all rows in the place of those of a turn: what all turns come to together.
+Size overAllTurns(const Size &size);
+
+/// What one turn of `loop` has of a stack.
+NamedTensorType partOfStack(RepeatOp loop, NamedTensorType stack);
+/// How many elements follow each other from one turn's part to the next one's.
+Size turnStride(RepeatOp loop, NamedTensorType stack);
+
+} // namespace quern::ir
+#endif

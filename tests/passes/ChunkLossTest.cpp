@@ -1,0 +1,167 @@
+// Logits some rows at a time, and loops in segments: the same loss and gradients as without, on every page that trains, whatever
+// the chunk or segment; and what is then in memory.
+#include "Pages.h"
+#include "Support.h"
+
+#include "ir/Chunk.h"
+#include "passes/ChunkLoss.h"
+#include "passes/Differentiate.h"
+#include "passes/Phases.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+using namespace mlir;
+using namespace quern::ir;
+using namespace quern::passes;
+using namespace quern::passes::test;
+
+namespace {
+
+/// A page compiled for training as far as `to`, with attributes on the module that passes ask for.
+class Trained {
+public:
+  Trained(const SmallPage &page, const std::map<std::string, int64_t> &attributes, const std::string &without = "", StringRef to = "")
+      : context(DialectRegistry(), MLIRContext::Threading::DISABLED) {
+    context.loadDialect<QuernDialect, func::FuncDialect>();
+    std::string root = std::getenv("QUERN_SOURCE");
+    quern::frontend::SpecInput input;
+    input.name = page.name;
+    input.text = textOf(root + "/examples/" + page.spec + ".quern");
+    if (page.config)
+      input.configText = textOf(root + "/tests/data/" + page.config + "/config.json");
+    for (const std::string &setting : page.settings)
+      input.settings.push_back(*quern::frontend::parseSetting(setting));
+    input.train = true;
+    quern::frontend::Diagnostics diagnostics;
+    module = quern::frontend::elaborate(context, input, diagnostics);
+    if (!module)
+      return;
+    for (const auto &[name, number] : attributes)
+      (*module)->setAttr(name, Builder(&context).getI64IntegerAttr(number));
+    PassOptions options;
+    options.without.add(without);
+    EXPECT_TRUE(succeeded(runPhases(*module, options, "resolved", to)));
+  }
+
+  func::FuncOp function(StringRef name) { return module->lookupSymbol<func::FuncOp>(name); }
+
+  std::vector<double> evaluate(StringRef name, const Program::Inputs &inputs) {
+    Interpreter interpreter(*module);
+    interpreter.setParameters([](ArrayRef<std::string> names, ArrayRef<int64_t> shape) {
+      int64_t count = std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
+      return std::optional(madeUp(names.front(), count, 0.4));
+    });
+    FailureOr<std::vector<Array>> results = interpreter.run(function(name), inputs);
+    EXPECT_TRUE(succeeded(results)) << name.str();
+    std::vector<double> numbers;
+    if (succeeded(results))
+      for (const Array &array : *results)
+        for (int64_t i = 0; i < array.getCount(); ++i)
+          numbers.push_back(array.number(i));
+    return numbers;
+  }
+
+  int64_t chunkedLoops(StringRef name) {
+    int64_t count = 0;
+    function(name).walk([&](RepeatOp loop) { count += chunkOf(loop).has_value(); });
+    return count;
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+
+private:
+  static std::string textOf(const std::string &path) {
+    std::ifstream file(path);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+};
+
+std::string nameOf(const testing::TestParamInfo<SmallPage> &info) { return info.param.name; }
+
+class TrainedPages : public testing::TestWithParam<SmallPage> {};
+
+/// Results may be in another order of parameters where a loop is cut in two: compared as sums of squares too.
+double sumOfSquares(const std::vector<double> &numbers) {
+  return std::inner_product(numbers.begin(), numbers.end(), numbers.begin(), 0.0);
+}
+
+} // namespace
+
+TEST_P(TrainedPages, ChunksAndSegmentsGiveTheSameGradients) {
+  Trained plain(GetParam(), {}, "chunk-loss", "differentiated");
+  if (!plain.module || !plain.function("loss"))
+    return; // a page without a loss: it does not train
+  // Pages without a config have labels of their own, of two kinds or more.
+  Program::Inputs inputs = inputsFor(plain.function("loss"), 2, 7, 5, GetParam().config ? GetParam().vocabulary : 2);
+  std::vector<double> want = plain.evaluate("loss.grad", inputs);
+  ASSERT_FALSE(want.empty());
+  EXPECT_EQ(plain.chunkedLoops("loss.grad"), 0);
+  for (int64_t rows : {1, 5, 100}) {
+    Trained chunked(GetParam(), {{chunkRowsAttr, rows}}, "", "differentiated");
+    EXPECT_LE(difference(want, chunked.evaluate("loss.grad", inputs)), 1e-11) << rows << " rows";
+    EXPECT_EQ(chunked.chunkedLoops("loss.grad"), chunked.chunkedLoops("loss"));
+  }
+  Trained planned(GetParam(), {{chunkRowsAttr, 5}});
+  EXPECT_LE(difference(want, planned.evaluate("loss.grad", inputs)), 1e-9);
+  EXPECT_LE(difference({want[0]}, planned.evaluate("loss", inputs)), 1e-9);
+  // Every published page has logits; what has none keeps its way.
+  if (GetParam().config && std::string(GetParam().spec) != "bert" && std::string(GetParam().spec) != "distilbert") {
+    EXPECT_EQ(planned.chunkedLoops("loss.grad"), 1);
+    EXPECT_EQ(planned.chunkedLoops("loss"), 1);
+  }
+  for (int64_t turns : {2, 3}) {
+    Trained segmented(GetParam(), {{segmentTurnsAttr.str(), turns}});
+    std::vector<double> numbers = segmented.evaluate("loss.grad", inputs);
+    ASSERT_EQ(numbers.size(), want.size());
+    EXPECT_NEAR(sumOfSquares(numbers), sumOfSquares(want), 1e-9 * sumOfSquares(want)) << turns << " turns";
+    EXPECT_NEAR(numbers[0], want[0], 1e-9 * std::abs(want[0]));
+  }
+}
+/// All but the encoder that gives vectors of sentences: it has nothing to train on.
+static std::vector<SmallPage> trainedPages() {
+  std::vector<SmallPage> pages = smallPages();
+  llvm::erase_if(pages, [](const SmallPage &page) { return std::string(page.name) == "sentence"; });
+  return pages;
+}
+INSTANTIATE_TEST_SUITE_P(Examples, TrainedPages, testing::ValuesIn(trainedPages()), nameOf);
+
+/// Of 7 turns in segments of 3, two outer loops and a shorter one save what they carry in, and nothing else of the turns.
+TEST(Segments, KeepWhatIsCarriedInAndRunTheTurnsAgain) {
+  SmallPage page{"gpt2", "gpt2", "gpt2", {"n_layer=7"}};
+  Trained plain(page, {}, "", "differentiated"), segmented(page, {{segmentTurnsAttr.str(), 3}}, "", "differentiated");
+  Program::Inputs inputs = inputsFor(plain.function("loss"), 2, 7, 5, page.vocabulary);
+  std::vector<double> want = plain.evaluate("loss.grad", inputs), got = segmented.evaluate("loss.grad", inputs);
+  ASSERT_EQ(want.size(), got.size());
+  EXPECT_NEAR(sumOfSquares(got), sumOfSquares(want), 1e-10 * sumOfSquares(want));
+  std::vector<size_t> kept;
+  for (auto loop : segmented.function("loss.grad").front().getOps<RepeatOp>())
+    if (!loop.getReversed() && !chunkOf(loop)) {
+      EXPECT_EQ(loop.getTurns(), kept.empty() ? 2u : 1u);
+      kept.push_back(loop.getNumResults() - loop.getCarriedCount());
+      for (auto inner : loop.getBlock().getOps<RepeatOp>())
+        EXPECT_EQ(inner.getNumResults(), inner.getCarriedCount()) << "the forward direction saves nothing within a segment";
+    }
+  EXPECT_EQ(kept, (std::vector<size_t>{1, 1}));
+}
+
+/// Logits are in memory for one chunk only, whatever the number of tokens.
+TEST(ChunkLoss, MemoryDoesNotGrowWithTokensTimesVocabulary) {
+  SmallPage page{"gpt2", "gpt2", "gpt2", {"vocab_size=5000"}};
+  Trained planned(page, {{chunkRowsAttr, 48}});
+  for (StringRef name : {"loss", "loss.grad"}) {
+    bool chunks = false;
+    for (Attribute slot : planned.function(name)->getAttrOfType<ArrayAttr>("quern.arena"))
+      for (Attribute bytes : cast<ArrayAttr>(slot)) {
+        Size size = *Size::parse(cast<StringAttr>(bytes).getValue());
+        chunks |= size == Size(20000) * Size::symbol("rows.48.B.T");
+        EXPECT_LT(size.evaluate([](const std::string &symbol) { return chunkOf(symbol) ? 0 : symbol == "B" ? 10000 : 1; }), 10000 * 20000) << size.str();
+      }
+    EXPECT_TRUE(chunks) << name.str();
+  }
+}
