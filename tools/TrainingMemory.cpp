@@ -64,7 +64,8 @@ mlir::LogicalResult quern::tools::runWithin(mlir::OwningOpRef<mlir::ModuleOp> &m
   module->walk([&](RepeatOp loop) { turns += static_cast<int64_t>(loop.getTurns()); });
   for (int64_t segment : {2, 3, 4, 6, 8, 12, 16, 24, 32})
     if (segment < turns)
-      ways.emplace_back(1.0, segment);
+      for (double price : {0.0, 1e-9}) // within a segment, little is saved anyhow
+        ways.emplace_back(price, segment);
   for (auto [price, segment] : ways) {
     mlir::OwningOpRef<mlir::ModuleOp> tried = module->clone();
     mlir::Builder attributes(tried->getContext());
