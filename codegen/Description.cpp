@@ -48,8 +48,9 @@ static std::optional<int64_t> boundOf(Value argument, ModuleOp module) {
   for (OpOperand &use : argument.getUses()) {
     auto launch = dyn_cast<LaunchOp>(use.getOwner());
     if (!launch) {
-      if (quern::passes::isViewLike(use.getOwner()))
-        if (std::optional<int64_t> inner = boundOf(use.getOwner()->getResult(0), module))
+      auto repeat = dyn_cast<RepeatOp>(use.getOwner());
+      if (repeat || quern::passes::isViewLike(use.getOwner()))
+        if (std::optional<int64_t> inner = boundOf(repeat ? Value(repeat.getBlock().getArgument(use.getOperandNumber())) : use.getOwner()->getResult(0), module))
           bound = std::min(*inner, bound.value_or(*inner));
       continue;
     }

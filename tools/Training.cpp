@@ -75,6 +75,10 @@ int64_t quern::tools::positionsBelow(func::FuncOp function, BlockArgument argume
         below = std::min(below, *size);
     } else if (llvm::any_of(op->getOperands(), [&](Value operand) { return made.contains(operand); })) {
       made.insert_range(op->getResults());
+      if (auto repeat = dyn_cast<RepeatOp>(op)) // what it takes apart, it looks up inside
+        for (auto [operand, inner] : llvm::zip(repeat->getOperands(), repeat.getBlock().getArguments()))
+          if (made.contains(operand))
+            made.insert(inner);
     }
   });
   return below;

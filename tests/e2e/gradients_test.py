@@ -5,7 +5,7 @@ import json
 import re
 import unittest
 
-from harness import DATA, EXAMPLES, QUERN, Case, ints, read_safetensors, run
+from harness import DATA, EXAMPLES, QUERN, Case, ints, read_safetensors, run, write_safetensors
 from models_test import ENCODERS, INPUTS, PAIRS, SPECS
 
 LOSS = 1e-5
@@ -102,6 +102,14 @@ for page, more in {"linear_attention": {}, "sparse": {}, "translate": {"inner": 
 
 
 class Refusals(Case):
+    def test_a_label_that_is_no_word(self):
+        folder = DATA / "gpt2"
+        program = self.compile("gpt2", "--train", "--config", folder / "config.json")
+        write_safetensors(self.scratch / "in.safetensors", {"tokens": ints([[1, 2, 3]]), "labels": ints([[2, 3, 128]])})
+        refused = run(program, "grad", "--weights", folder / "model.safetensors", "--input", self.scratch / "in.safetensors", "--output",
+                      self.scratch / "out.safetensors", status=1)
+        self.assertIn("a position along V lies outside of its size", refused.err)
+
     def test_a_model_without_a_loss(self):
         refused = run(QUERN, "gradcheck", EXAMPLES / "sentence.quern", status=1)
         self.assertIn("there is no loss to train on", refused.err)
