@@ -23,20 +23,9 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-/// The positions of a row of a block. What is looked up says again how far it reaches.
-Index AttentionFamily::blockIndex() const {
-  Expr last = b.extent(p.query.size) - 1;
-  Index index = rowIndex(KernelBuilder::varsOf(p.heads), together > 1 ? clamp(which(row), 0, together - 1) : Expr(0));
-  index[p.query.name] = together > 1 ? clamp(place(row, tile), 0, last) : min(tile * positions + row, last);
-  return index;
-}
-
 void AttentionFamily::makeScores() {
-  Expr count = b.extent(p.query.size), length = b.extent(p.key.size);
-  // Where a row stands. Rows beyond the last repeat it.
-  place = b.newFunc("place", p.softmax), which = b.newFunc("which", p.softmax);
-  place(row, tile) = min(tile * positions + row / together, count - 1);
-  which(row) = row % together;
+  Expr length = b.extent(p.key.size);
+  placeRows(p.softmax);
   Index where = blockIndex();
   std::vector<Expr> args = headArgs({row, key, tile});
   for (const AttentionDot &dot : p.dots) {
@@ -71,25 +60,13 @@ void AttentionFamily::makeScores() {
 }
 
 void AttentionFamily::makeBlocks() {
-  Expr length = b.extent(p.key.size), count = b.extent(p.query.size);
-  lastKey = length - 1, firstKey = 0;
-  if (p.upper) // of the block's last query
-    lastKey = clamp(min(tile * positions + (positions - 1), count - 1) + positionOf(*p.upper), 0, length - 1);
-  if (p.lower) // of its first
-    firstKey = clamp(tile * positions + positionOf(*p.lower), 0, length - 1);
-  if (p.lower && p.ring)
-    firstKey = select(b.extent(*p.ring) > 0, 0, firstKey);
+  Expr length = b.extent(p.key.size);
+  boundKeys();
   makeScores();
 
   std::vector<Expr> rowArgs = headArgs({row, part, tile}), args = headArgs({row, column, part, tile});
-  // A block that sees nothing of a part stays within it, so that copies are of the part alone.
-  int perPart = chunk / step, columns = static_cast<int>(*p.column.fixed());
-  RDom r(0, step, 0, perPart);
-  Expr begin = part * perPart, group = begin + r.y;
-  auto within = [&](const Expr &at) { return clamp(at, begin, begin + (perPart - 1)); };
-  Expr seen = clamp(group, within(firstKey / step), within(lastKey / step)) * step + r.x;
-  r.where(group >= firstKey / step && group <= lastKey / step);
-  inGroup = r.x, overGroups = r.y;
+  int columns = static_cast<int>(*p.column.fixed());
+  Expr seen = seenKeys();
   most = b.newFunc("most", p.softmax);
   most(asVars(rowArgs)) = math::negativeInfinity();
   most(rowArgs) = math::max(most(rowArgs), score(headArgs({row, seen, tile})));
@@ -106,10 +83,8 @@ void AttentionFamily::makeBlocks() {
   index[p.column.name] = column;
   index[b.graph.nodes[p.result].names[0]] = min(key, length - 1);
   values(asVars(headArgs({column, key}))) = b.real(p.v, index);
-  // Columns beyond the last repeat some: whole tiles of them where it fits, so that those of a tile stay side by side.
-  Expr from = columns % step ? min(column, columns - 1) : min(column / step, columns / step - 1) * step + column % step;
   sums(asVars(args)) = 0.0f;
-  sums(args) += factor * values(headArgs({from, seen}));
+  sums(args) += factor * values(headArgs({columnOf(columns), seen}));
   partial = b.newFunc("partial", p.result);
   partial(asVars(args)) =
       math::choose(column < columns, sums(args), math::choose(column == columns, most(rowArgs), total(rowArgs)));
@@ -125,10 +100,7 @@ void AttentionFamily::makeBlocks() {
 void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
   // Names of their own: a loop that keeps its name when it is split must begin at 0.
   Var rowTile("rt"), keyTile("kt"), columnTile("ct"), inRow("ri"), inKey("ki"), inColumn("ci");
-  if (together > 1) {
-    place.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
-    which.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
-  }
+  schedulePlaces(level);
   for (Func &copy : queries)
     copy.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
   attended.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
@@ -147,9 +119,7 @@ void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
   sums.update().reorder(row, column, inGroup, overGroups).vectorize(row, width).unroll(row).unroll(column).unroll(inGroup, unroll);
 
   auto copied = [&](Func &copy, const Var &inner, int64_t extent) {
-    int narrow = width;
-    while (narrow > extent)
-      narrow /= 2;
+    int narrow = narrowed(extent);
     copy.compute_at(partial, part).bound(inner, 0, static_cast<int32_t>(extent));
     if (narrow > 1)
       copy.vectorize(inner, narrow, TailStrategy::GuardWithIf);

@@ -18,60 +18,14 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-AttentionFamily::AttentionFamily(KernelBuilder &builder, AttentionPattern pattern) : b(builder), p(std::move(pattern)) {
-  for (const Dim &dim : p.together)
-    together *= static_cast<int>(*dim.fixed());
+AttentionFamily::AttentionFamily(KernelBuilder &builder, AttentionPattern pattern)
+    : AttentionRows(builder, std::move(pattern), builder.schedules.find("attention", {{"vector", builder.target.vector}})) {
   Schedule schedule = b.schedules.find("attention", {{"vector", b.target.vector}});
-  width = b.target.vector, span = schedule["rows"], step = schedule["step"], unroll = schedule["unroll"];
-  chunk = schedule["keys"] / step * step, split = schedule["split"];
+  split = schedule["split"];
   if (span % width || split % width || !chunk)
     throw std::runtime_error("a schedule of attention has rows " + std::to_string(span) + ", split " + std::to_string(split) +
                              " and keys " + std::to_string(schedule["keys"]) + ": rows and split must be multiples of the target's vector of " +
                              std::to_string(width) + " floats, and keys at least step");
-  positions = std::max(1, span / together);
-  lanes = (positions * together + span - 1) / span * span;
-  blocks = std::max(1, schedule["block"] / lanes);
-}
-
-/// What is read again and again must be memory; windows of memory are.
-void AttentionFamily::prepareInputs() {
-  std::vector<int> inputs = {p.v};
-  for (const AttentionDot &dot : p.dots)
-    inputs.insert(inputs.end(), {dot.q, dot.k});
-  for (int input : inputs) {
-    int source = input;
-    auto isView = [&](Op op) {
-      return op == Op::Rename || op == Op::Permute || op == Op::Squeeze || op == Op::Unit || op == Op::Cut || op == Op::Expand;
-    };
-    while (!b.isStage[source] && isView(b.graph.nodes[source].op))
-      source = b.graph.nodes[source].operands[0];
-    if (!b.isStage[source] && b.graph.nodes[source].op != Op::Argument)
-      b.materialize(input);
-  }
-}
-
-Expr AttentionFamily::positionOf(const Position &position) {
-  Expr sum = b.extent(position.size);
-  for (auto [node, factor] : position.terms)
-    sum += b.at(node, KernelBuilder::varsOf(p.heads)) * static_cast<int32_t>(factor);
-  return sum;
-}
-
-/// Adds the positions of the dimensions that share their keys.
-Index AttentionFamily::rowIndex(Index index, const Expr &at) const {
-  Expr rest = at;
-  for (auto dim = p.together.rbegin(); dim != p.together.rend(); ++dim) {
-    int32_t size = static_cast<int32_t>(*dim->fixed());
-    index[dim->name] = dim + 1 == p.together.rend() ? rest : rest % size;
-    rest = rest / size;
-  }
-  return index;
-}
-
-std::vector<Expr> AttentionFamily::headArgs(std::vector<Expr> leading) const {
-  for (auto dim = p.heads.rbegin(); dim != p.heads.rend(); ++dim)
-    leading.push_back(KernelBuilder::var(dim->name));
-  return leading;
 }
 
 /// The model's expression, over products that the way at hand computes.
@@ -89,13 +43,6 @@ Expr AttentionFamily::scoreAt(const Index &where, const Expr &at, const Product 
   for (int node : p.inside)
     b.memo[node].clear();
   return value;
-}
-
-std::vector<Var> AttentionFamily::asVars(const std::vector<Expr> &args) {
-  std::vector<Var> vars;
-  for (const Expr &arg : args)
-    vars.push_back(Var(arg.as<Internal::Variable>()->name));
-  return vars;
 }
 
 /// `args`: of the result, the column first; `rowArgs`: the same without the column. What is computed once a row goes to
@@ -162,10 +109,7 @@ void AttentionFamily::schedule(Stage &out) {
     task = next;
   }
   out.func.parallel(task);
-  int narrow = width;
-  while (narrow > *p.column.fixed())
-    narrow /= 2;
-  if (narrow > 1)
+  if (int narrow = narrowed(*p.column.fixed()); narrow > 1)
     out.func.vectorize(c, narrow, TailStrategy::GuardWithIf);
   LoopLevel level(out.func, task);
   if (attended.defined())
@@ -233,7 +177,7 @@ void AttentionFamily::defineWithStatistics() {
 }
 
 void AttentionFamily::define() {
-  prepareInputs();
+  prepareInputs({p.v});
   std::optional<int64_t> queries = p.query.fixed();
   if (queries != 1)
     makeBlocks();

@@ -2,8 +2,7 @@
 #ifndef QUERN_CODEGEN_ATTENTIONGRADIENT_H
 #define QUERN_CODEGEN_ATTENTIONGRADIENT_H
 
-#include "codegen/AttentionPattern.h"
-#include "codegen/KernelBuilder.h"
+#include "codegen/AttentionRows.h"
 
 namespace quern::codegen {
 
@@ -26,34 +25,25 @@ std::optional<GradientPattern> findAttentionGradient(const KernelGraph &graph);
 /// Reads off the weights which `frame.key` a row can need, where all of them say the same (AttentionBounds.cpp).
 void findGradientBounds(const KernelGraph &graph, GradientPattern &pattern);
 
-class AttentionGradientFamily {
+class AttentionGradientFamily : AttentionRows {
 public:
   AttentionGradientFamily(KernelBuilder &builder, GradientPattern pattern);
   /// Defines the values of all sums; all they are computed from but what is inside is defined by now.
   void define();
 
 private:
-  void prepareInputs();
   void makeWeights();
   void makeSums();
   void schedule(Func &out, bool direct);
-  Expr positionOf(const Position &position);
-  Index blockIndex() const;
-  std::vector<Expr> headArgs(std::vector<Expr> leading) const;
   Func copyOfOther(int node, const std::vector<Dim> &own, const std::string &what);
   int64_t mostColumns() const;
 
-  KernelBuilder &b;
   GradientPattern g;
-  AttentionPattern p; ///< of g
-  int together = 1, width, positions, lanes, span, step, unroll, chunk, blocks;
-  Var row{"tr"}, key{"s"}, column{"c"}, tile{"tb"}, part{"sb"};
-  Expr firstKey, lastKey, parts;
-  Func place, which, weights, totals, gathered;
+  Func weights, totals, gathered;
   std::vector<Func> queries, dots, rowValues, sums;
   std::map<std::pair<int, std::string>, Func> copies; ///< of what is summed over, side by side; by its own dimensions
   std::vector<std::vector<RVar>> depths;
-  RVar inGroup, overGroups, overParts;
+  RVar overParts;
 };
 
 } // namespace quern::codegen

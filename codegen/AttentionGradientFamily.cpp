@@ -23,77 +23,18 @@ using namespace Halide;
 namespace quern::codegen {
 
 AttentionGradientFamily::AttentionGradientFamily(KernelBuilder &builder, GradientPattern pattern)
-    : b(builder), g(std::move(pattern)), p(g.frame) {
-  for (const Dim &dim : p.together)
-    together *= static_cast<int>(*dim.fixed());
-  Schedule schedule = b.schedules.find("gradient", {{"vector", b.target.vector}});
-  width = b.target.vector, span = schedule["rows"], step = schedule["step"], unroll = schedule["unroll"];
-  chunk = std::max(1, schedule["keys"] / step) * step;
-  positions = std::max(1, span / together);
-  lanes = (positions * together + span - 1) / span * span;
-  blocks = std::max(1, schedule["block"] / lanes);
-}
-
-void AttentionGradientFamily::prepareInputs() {
-  std::vector<int> inputs;
-  for (const GradientSum &sum : g.sums)
-    inputs.push_back(sum.value);
-  for (const AttentionDot &dot : p.dots)
-    inputs.insert(inputs.end(), {dot.q, dot.k});
-  for (int input : inputs) {
-    int source = input;
-    auto isView = [&](Op op) {
-      return op == Op::Rename || op == Op::Permute || op == Op::Squeeze || op == Op::Unit || op == Op::Cut || op == Op::Expand;
-    };
-    while (!b.isStage[source] && isView(b.graph.nodes[source].op))
-      source = b.graph.nodes[source].operands[0];
-    if (!b.isStage[source] && b.graph.nodes[source].op != Op::Argument)
-      b.materialize(input);
-  }
-}
-
-Expr AttentionGradientFamily::positionOf(const Position &position) {
-  Expr sum = b.extent(position.size);
-  for (auto [node, factor] : position.terms)
-    sum += b.at(node, KernelBuilder::varsOf(p.heads)) * static_cast<int32_t>(factor);
-  return sum;
-}
-
-std::vector<Expr> AttentionGradientFamily::headArgs(std::vector<Expr> leading) const {
-  for (auto dim = p.heads.rbegin(); dim != p.heads.rend(); ++dim)
-    leading.push_back(KernelBuilder::var(dim->name));
-  return leading;
+    : AttentionRows(builder, pattern.frame, builder.schedules.find("gradient", {{"vector", builder.target.vector}})), g(std::move(pattern)) {
+  chunk = std::max(chunk, step);
 }
 
 /// Element i of a Func that has one value or several.
 static Expr partOf(const FuncRef &ref, size_t i, size_t count) { return count == 1 ? Expr(ref) : Expr(ref[static_cast<int>(i)]); }
-
-static std::vector<Var> asVars(const std::vector<Expr> &args) {
-  std::vector<Var> vars;
-  for (const Expr &arg : args)
-    vars.push_back(Var(arg.as<Internal::Variable>()->name));
-  return vars;
-}
 
 int64_t AttentionGradientFamily::mostColumns() const {
   int64_t most = 0;
   for (const GradientSum &sum : g.sums)
     most = std::max(most, *sum.column.fixed());
   return most;
-}
-
-/// The positions of a row of a block. Rows beyond the last repeat it; what is looked up says again how far it reaches.
-Index AttentionGradientFamily::blockIndex() const {
-  Expr last = b.extent(p.query.size) - 1;
-  Index index = KernelBuilder::varsOf(p.heads);
-  Expr rest = together > 1 ? clamp(which(row), 0, together - 1) : Expr(0);
-  for (auto dim = p.together.rbegin(); dim != p.together.rend(); ++dim) {
-    int32_t size = static_cast<int32_t>(*dim->fixed());
-    index[dim->name] = dim + 1 == p.together.rend() ? rest : rest % size;
-    rest = rest / size;
-  }
-  index[p.query.name] = together > 1 ? clamp(place(row, tile), 0, last) : min(tile * positions + row, last);
-  return index;
 }
 
 /// What has the summed dimension, its own dimensions innermost. A value that is also a side of a product is copied once.
@@ -117,16 +58,9 @@ Func AttentionGradientFamily::copyOfOther(int node, const std::vector<Dim> &own,
 }
 
 void AttentionGradientFamily::makeWeights() {
-  Expr count = b.extent(p.query.size), length = b.extent(p.key.size);
-  firstKey = 0, lastKey = length - 1;
-  if (p.upper) // of the block's last row
-    lastKey = clamp(min(tile * positions + (positions - 1), count - 1) + positionOf(*p.upper), 0, length - 1);
-  if (p.lower) // of its first
-    firstKey = clamp(tile * positions + positionOf(*p.lower), 0, length - 1);
-  int first = g.sums[0].node;
-  place = b.newFunc("place", first), which = b.newFunc("which", first);
-  place(row, tile) = min(tile * positions + row / together, count - 1);
-  which(row) = row % together;
+  Expr length = b.extent(p.key.size);
+  boundKeys();
+  placeRows(g.sums[0].node);
   Index where = blockIndex();
 
   std::vector<Expr> args = headArgs({row, key, tile});
@@ -182,33 +116,24 @@ void AttentionGradientFamily::makeWeights() {
     b.memo[node].clear();
     b.values[node] = [](const Index &) -> Expr { throw std::logic_error("a value inside attention's gradient is asked for"); };
   }
-  weights = b.newFunc("weights", first);
+  weights = b.newFunc("weights", g.sums[0].node);
   weights(asVars(args)) = Tuple(all);
 }
 
 void AttentionGradientFamily::makeSums() {
   Expr length = b.extent(p.key.size);
-  int perPart = chunk / step, first = g.sums[0].node;
-  RDom r(0, step, 0, perPart);
-  Expr begin = part * perPart, group = begin + r.y;
-  // A block that sees nothing of a part stays within it, so that copies are of the part alone.
-  auto within = [&](const Expr &at) { return clamp(at, begin, begin + (perPart - 1)); };
-  Expr seen = clamp(group, within(firstKey / step), within(lastKey / step)) * step + r.x;
-  r.where(group >= firstKey / step && group <= lastKey / step);
-  inGroup = r.x, overGroups = r.y;
+  Expr seen = seenKeys();
   std::vector<Expr> args = headArgs({row, column, part, tile}), zeros, added;
   RDom turn(0, (length + (chunk - 1)) / chunk, "parts");
   overParts = turn.x;
   std::vector<Expr> totalArgs = headArgs({row, column, tile}), call = headArgs({row, column, turn.x, tile});
-  totals = b.newFunc("totals", first);
+  totals = b.newFunc("totals", g.sums[0].node);
   for (size_t i = 0; i < g.sums.size(); ++i) {
     const GradientSum &sum = g.sums[i];
     int columns = static_cast<int>(*sum.column.fixed());
-    // Columns beyond the last repeat some: whole tiles of them where it fits, so that those of a tile stay side by side.
-    Expr from = columns % step ? min(column, columns - 1) : min(column / step, columns / step - 1) * step + column % step;
     Func value = copyOfOther(sum.value, {sum.column}, "values"), product = b.newFunc("sums", sum.node);
     product(asVars(args)) = 0.0f;
-    product(args) += partOf(weights(headArgs({row, seen, tile})), i, g.sums.size()) * value(headArgs({from, seen}));
+    product(args) += partOf(weights(headArgs({row, seen, tile})), i, g.sums.size()) * value(headArgs({columnOf(columns), seen}));
     sums.push_back(product);
     zeros.push_back(0.0f);
   }
@@ -237,22 +162,13 @@ void AttentionGradientFamily::schedule(Func &out, bool direct) {
     task = next;
   }
   out.parallel(task);
-  auto narrowed = [&](int64_t extent) {
-    int narrow = width;
-    while (narrow > extent)
-      narrow /= 2;
-    return narrow;
-  };
   if (int narrow = narrowed(mostColumns()); narrow > 1)
     out.vectorize(c, narrow, TailStrategy::GuardWithIf);
   LoopLevel level(out, task);
 
   // Names of their own: a loop that keeps its name when it is split must begin at 0.
   Var rowTile("rt"), keyTile("kt"), columnTile("ct"), inRow("ri"), inKey("ki"), inColumn("ci");
-  if (together > 1) {
-    place.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
-    which.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
-  }
+  schedulePlaces(level);
   for (std::vector<Func> *copiesOfRows : {&queries, &rowValues})
     for (Func &copy : *copiesOfRows)
       copy.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
@@ -296,7 +212,10 @@ void AttentionGradientFamily::schedule(Func &out, bool direct) {
 }
 
 void AttentionGradientFamily::define() {
-  prepareInputs();
+  std::vector<int> values;
+  for (const GradientSum &sum : g.sums)
+    values.push_back(sum.value);
+  prepareInputs(values);
   makeWeights();
   makeSums();
   // An element of sum i, by its positions.

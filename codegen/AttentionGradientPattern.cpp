@@ -17,9 +17,6 @@ public:
   std::optional<GradientPattern> match();
 
 private:
-  bool isPointwise(int n) const {
-    return graph.isElementwise(n) || graph.nodes[n].op == Op::Expand || graph.nodes[n].op == Op::Permute;
-  }
   bool findProducts(int weights, const std::string &over);
   bool readSum(int node);
   bool readDots();
@@ -35,23 +32,9 @@ private:
 
 /// Backwards from the weights to the products that they are made from.
 bool GradientMatcher::findProducts(int weights, const std::string &over) {
-  std::vector<int> work = {weights};
   size_t before = products.size();
-  std::vector<char> seen(graph.nodes.size());
-  while (!work.empty()) {
-    int n = work.back();
-    work.pop_back();
-    if (seen[n])
-      continue;
-    seen[n] = 1;
-    const Node &node = graph.nodes[n];
-    if (node.op == Op::Contract && node.has(over)) {
-      products.push_back(n);
-    } else if (isPointwise(n)) {
-      region.push_back(n);
-      work.insert(work.end(), node.operands.begin(), node.operands.end());
-    }
-  }
+  auto isProduct = [&](int n) { return graph.nodes[n].op == Op::Contract && graph.nodes[n].has(over); };
+  collectProducts(graph, weights, isProduct, products, region);
   return products.size() > before;
 }
 
@@ -64,7 +47,7 @@ bool GradientMatcher::readSum(int n) {
   for (int side : {0, 1}) {
     GradientSum sum{n, node.operands[side], node.operands[1 - side], {}};
     const Node &weights = graph.nodes[sum.weights], &value = graph.nodes[sum.value];
-    if (!isPointwise(sum.weights) || !weights.has(over) || !value.has(over) || !findProducts(sum.weights, over))
+    if (!isPointwise(graph, sum.weights) || !weights.has(over) || !value.has(over) || !findProducts(sum.weights, over))
       continue;
     int columns = 0;
     for (const Dim &dim : value.dims)

@@ -11,6 +11,29 @@
 
 namespace quern::codegen {
 
+bool isPointwise(const KernelGraph &graph, int node) {
+  return graph.isElementwise(node) || graph.nodes[node].op == Op::Expand || graph.nodes[node].op == Op::Permute;
+}
+
+void collectProducts(const KernelGraph &graph, int from, const std::function<bool(int)> &isProduct, std::vector<int> &products,
+                     std::vector<int> &region) {
+  std::vector<int> work = {from};
+  std::vector<char> seen(graph.nodes.size());
+  while (!work.empty()) {
+    int n = work.back();
+    work.pop_back();
+    if (seen[n])
+      continue;
+    seen[n] = 1;
+    if (isProduct(n)) {
+      products.push_back(n);
+    } else if (isPointwise(graph, n)) {
+      region.push_back(n);
+      work.insert(work.end(), graph.nodes[n].operands.begin(), graph.nodes[n].operands.end());
+    }
+  }
+}
+
 namespace {
 /// Thrown and caught here: what does not fit.
 struct Miss {
@@ -127,24 +150,13 @@ void Matcher::readSinks() {
 
 /// Backwards from the scores through elementwise nodes to the products.
 void Matcher::findScores() {
-  std::vector<int> work = {p.score}, region;
-  std::vector<char> seen(graph.nodes.size());
-  while (!work.empty()) {
-    int n = work.back();
-    work.pop_back();
-    if (seen[n])
-      continue;
-    seen[n] = 1;
+  std::vector<int> region;
+  auto isProduct = [&](int n) {
     const Node &node = graph.nodes[n];
-    bool product = node.op == Op::Contract && node.has(p.key.name) &&
-                   graph.nodes[node.operands[0]].has(p.key.name) != graph.nodes[node.operands[1]].has(p.key.name);
-    if (product) {
-      products.push_back(n);
-    } else if (graph.isElementwise(n) || isShape(n)) {
-      region.push_back(n);
-      work.insert(work.end(), node.operands.begin(), node.operands.end());
-    }
-  }
+    return node.op == Op::Contract && node.has(p.key.name) &&
+           graph.nodes[node.operands[0]].has(p.key.name) != graph.nodes[node.operands[1]].has(p.key.name);
+  };
+  collectProducts(graph, p.score, isProduct, products, region);
   if (products.empty())
     throw Miss{"no product of queries and keys reaches it element by element"};
   std::sort(products.begin(), products.end());

@@ -4,6 +4,8 @@
 
 #include "codegen/KernelGraph.h"
 
+#include <functional>
+
 namespace quern::codegen {
 
 /// A length or position that only some of it is known before the run: `size` plus integers that are computed.
@@ -40,6 +42,13 @@ struct AttentionMiss {
   int node = 0;
   std::string reason;
 };
+
+/// Elementwise, or the same elements with other dimensions around them.
+bool isPointwise(const KernelGraph &graph, int node);
+
+/// Backwards from node `from` through pointwise nodes, which go to `region`, to the products that it is made from.
+void collectProducts(const KernelGraph &graph, int from, const std::function<bool(int)> &isProduct, std::vector<int> &products,
+                     std::vector<int> &region);
 
 std::vector<AttentionPattern> findAttention(const KernelGraph &graph, std::vector<AttentionMiss> *misses = nullptr);
 

@@ -95,9 +95,7 @@ void AttentionFamily::scheduleSingle(const LoopLevel &level) {
   single.compute_at(level);
   for (Func &f : singleRows)
     f.compute_at(level);
-  int narrow = width;
-  while (narrow > *p.column.fixed())
-    narrow /= 2;
+  int narrow = narrowed(*p.column.fixed());
   auto vars = [](const std::vector<Dim> &dims) {
     std::vector<VarOrRVar> out;
     for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim)

@@ -5,7 +5,6 @@
 #include "codegen/CompileKernels.h"
 #include "codegen/Link.h"
 #include "codegen/ReadKernel.h"
-#include "passes/ChunkLoss.h"
 
 #include "llvm/Support/FileSystem.h"
 
@@ -183,8 +182,8 @@ std::vector<Array> HostLibrary::call(ir::KernelOp kernel, llvm::ArrayRef<int64_t
   for (int i = 0; i < graph.argumentCount(); ++i)
     add(graph.argumentLayouts[i], graph.nodes[i]).fill(inputs[i]);
   for (size_t i = 0; i < graph.results.size(); ++i)
-    if (Buffer &result = add(graph.resultLayouts[i], graph.nodes[graph.results[i]]); auto place = kernel->getAttrOfType<mlir::IntegerAttr>(passes::inPlaceAttr))
-      result.fill(inputs[place.getInt()]);
+    if (Buffer &result = add(graph.resultLayouts[i], graph.nodes[graph.results[i]]); graph.inPlace)
+      result.fill(inputs[*graph.inPlace]);
     else
       result.spoil();
   std::vector<void *> arguments;

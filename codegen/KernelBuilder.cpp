@@ -188,13 +188,6 @@ void KernelBuilder::define(int i) {
     materialize(i);
 }
 
-/// The argument whose memory the result takes over, as the kernel's text says; -2: none.
-static int inPlaceArgument(const KernelGraph &graph) {
-  static const std::string word = "quern.in_place = ";
-  size_t at = graph.text.find(word);
-  return at == std::string::npos ? -2 : std::stoi(graph.text.substr(at + word.size()));
-}
-
 void KernelBuilder::output(size_t result) {
   int i = graph.results[result];
   const Node &node = graph.nodes[i];
@@ -205,7 +198,7 @@ void KernelBuilder::output(size_t result) {
     family->second(stage);
   else if (node.op == Op::Concat && onlyHere)
     writeConcat(node, stage);
-  else if (scattered != scatteredInto.end() && scattered->second.first == inPlaceArgument(graph))
+  else if (scattered != scatteredInto.end() && graph.inPlace == scattered->second.first)
     stage.func(pureArgs(node.dims)) = undef<float>(); // it is there
   else
     stage.func(pureArgs(node.dims)) = stored(at(i, varsOf(node.dims)), node.kind);

@@ -53,6 +53,7 @@ private:
   friend class ContractionFamily;
   friend class AttentionFamily;
   friend class AttentionGradientFamily;
+  friend class AttentionRows;
   friend class StageScheduler;
 
   // Arguments (KernelBuilder.cpp)

@@ -34,13 +34,13 @@ enum class Predicate { Lt, Le, Gt, Ge, Eq, Ne };
 struct Node {
   Op op;
   Kind kind;
-  std::vector<Dim> dims;           ///< of the result, in order of storage
-  std::vector<int> operands;
-  std::vector<std::string> names;  ///< reduced, renamed, split, merged, cut, gathered dimensions; parts of a concat
-  std::vector<Dim> into;           ///< what they become
-  std::vector<double> numbers;     ///< const, values
+  std::vector<Dim> dims{};         ///< of the result, in order of storage
+  std::vector<int> operands{};
+  std::vector<std::string> names{}; ///< reduced, renamed, split, merged, cut, gathered dimensions; parts of a concat
+  std::vector<Dim> into{};         ///< what they become
+  std::vector<double> numbers{};   ///< const, values
   int64_t integer = 0;             ///< const of kind int or bool, exact; 1: a running sum from the end
-  ir::Size size;                   ///< size, offset of a cut
+  ir::Size size{};                 ///< size, offset of a cut
   Reduction reduction = Reduction::Sum;
   Predicate predicate = Predicate::Lt;
 
@@ -63,6 +63,7 @@ struct KernelGraph {
   std::vector<Layout> argumentLayouts;
   std::vector<int> results;
   std::vector<Layout> resultLayouts;
+  std::optional<int> inPlace; ///< the argument that the only result lies over: what is scattered is added to it there
   /// What decides the machine code, without the name: the key of the cache.
   std::string text;
 

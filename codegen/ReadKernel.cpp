@@ -3,6 +3,7 @@
 #include "codegen/ReadKernel.h"
 
 #include "ir/Dialect.h"
+#include "passes/ChunkLoss.h"
 
 #include "llvm/ADT/StringMap.h"
 #include <stdexcept>
@@ -151,6 +152,8 @@ KernelGraph quern::codegen::readKernel(ir::KernelOp kernel) {
     graph.results.push_back(index.lookup(value));
   for (auto layout : kernel.getResultLayouts().getAsRange<ir::LayoutAttr>())
     graph.resultLayouts.push_back(readLayout(layout));
+  if (auto place = kernel->getAttrOfType<mlir::IntegerAttr>(passes::inPlaceAttr))
+    graph.inPlace = static_cast<int>(place.getInt());
 
   llvm::raw_string_ostream stream(graph.text);
   Operation *nameless = kernel->clone();
