@@ -13,6 +13,8 @@
 //         sums[rows x columns] = 0;  for k: sums += x[rows, k] * strip[k, columns]
 //         totals += sums
 //     result = epilogue(totals)
+//
+// A depth of at most two parts (a gradient's tokens) has no totals: each tile of sums becomes a tile of the result at once.
 #include "codegen/ContractionFamily.h"
 
 #include <functional>
@@ -68,15 +70,32 @@ static std::vector<Expr> copyCall(const Expr &first, const Node &operand, const 
   return call;
 }
 
-void ContractionFamily::accumulateDense() {
+/// sums[rows x columns] over `k`, which counts from `first` of the depth; `position` is where a step is.
+ContractionFamily::Products ContractionFamily::productsOver(const RDom &k, const Expr &position, std::vector<Var> args, Index index) {
   const Node &input = b.graph.nodes[x], &weight = b.graph.nodes[w];
   const Dim &depth = reduced.back();
-  Var tileIndex("tile"), part("part"), group("group");
-  strip = b.newFunc("strip", node);
-  strip(copyArgs(lane, weight, *column, depth, tileIndex, KernelBuilder::var)) =
+  Var tileIndex("tile"), rowVar = KernelBuilder::var(row->name);
+  Products out;
+  out.strip = b.newFunc("strip", node);
+  out.strip(copyArgs(lane, weight, *column, depth, tileIndex, KernelBuilder::var)) =
       weightAt(w, lane, tileIndex, KernelBuilder::varsOf(weight.dims));
-  bool grouped = input.dims.back().name == row->name; // its rows lie side by side
-  if (grouped) {
+  out.over = k.x;
+  index[depth.name] = position;
+  // `likely` makes the loop over whole tiles of rows one of its own, whose rows lie at fixed distances. Else each row has an
+  // address of its own; these are computed in vectors, on the ports of the products (a tenth of a product's time).
+  index[row->name] = min(likely(rowVar), b.extent(row->size) - 1);
+  Expr left = groups.defined() ? Expr(groups(copyCall(rowVar % rows, input, *row, depth, rowVar / rows, index))) : b.real(x, index);
+  out.sums = b.newFunc("sums", node);
+  out.sums(args) = 0.0f;
+  out.sums(args) += left * out.strip(copyCall(lane, weight, *column, depth, tileIndex, index));
+  return out;
+}
+
+void ContractionFamily::accumulateDense() {
+  const Node &input = b.graph.nodes[x];
+  const Dim &depth = reduced.back();
+  Var tileIndex("tile"), part("part"), group("group");
+  if (input.dims.back().name == row->name) { // its rows lie side by side
     groups = b.newFunc("groups", node);
     Index index = KernelBuilder::varsOf(input.dims);
     index[row->name] = min(group * rows + groupLane, b.extent(row->size) - 1);
@@ -84,30 +103,33 @@ void ContractionFamily::accumulateDense() {
   }
 
   std::vector<Dim> between(reduced.begin(), reduced.end() - 1); // the other summed dimensions: a part is at one position of each
-  Var rowVar = KernelBuilder::var(row->name);
-  std::vector<Var> args = {lane, rowVar};
+  std::vector<Var> args = {lane, KernelBuilder::var(row->name)};
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
     args.push_back(KernelBuilder::var(dim->name));
   args.push_back(tileIndex);
   std::vector<Var> totalArgs = args;
+  Index index = KernelBuilder::varsOf(others);
+
+  // Sums over a depth that is short enough go from registers to the result, tile by tile: the memory takes them while the next
+  // are computed.
+  if (between.empty() && depth.fixed().value_or(0) <= 2 * partDepth) {
+    RDom k(0, b.extent(depth.size), "k");
+    whole = productsOver(k, k.x, args, index);
+    if (depth.fixed())
+      return;
+    shallow = b.extent(depth.size) <= 2 * partDepth;
+  }
+
   for (const Dim &dim : between)
     args.push_back(KernelBuilder::var(dim.name));
   args.push_back(part);
-
   RDom k(0, partDepth, "k");
   Expr position = part * partDepth + k.x;
   if (!wholeParts)
     k.where(position < b.extent(depth.size));
-  over = {k.x};
-  Index index = KernelBuilder::varsOf(others);
   for (const Dim &dim : between)
     index[dim.name] = KernelBuilder::var(dim.name);
-  index[depth.name] = position;
-  index[row->name] = min(rowVar, b.extent(row->size) - 1);
-  Expr left = grouped ? Expr(groups(copyCall(rowVar % rows, input, *row, depth, rowVar / rows, index))) : b.real(x, index);
-  sums = b.newFunc("sums", node);
-  sums(args) = 0.0f;
-  sums(args) += left * strip(copyCall(lane, weight, *column, depth, tileIndex, index));
+  products = productsOver(k, position, args, index);
 
   Region region;
   region.push_back({0, (b.extent(depth.size) + (partDepth - 1)) / partDepth});
@@ -120,7 +142,31 @@ void ContractionFamily::accumulateDense() {
   call.push_back(parts[0]);
   totals = b.newFunc("totals", node);
   totals(totalArgs) = 0.0f;
-  totals(totalArgs) += sums(call);
+  totals(totalArgs) += products.sums(call);
+}
+
+/// The sum at a place of a tile.
+Expr ContractionFamily::denseSum(const std::vector<Expr> &call) const {
+  if (!totals.defined())
+    return whole.sums(call);
+  return shallow.defined() ? select(shallow, whole.sums(call), totals(call)) : Expr(totals(call));
+}
+
+/// The innermost loops: `target` has a loop over tiles of rows; columns are packed at `copies`.
+void ContractionFamily::scheduleProducts(Products &out, const LoopLevel &tiles, const LoopLevel &copies) {
+  Var m = KernelBuilder::var(row->name), depth = KernelBuilder::var(reduced.back().name);
+  int vector = std::min(tile, b.target.vector);
+  out.sums.compute_at(tiles).bound_extent(lane, tile).bound_extent(m, rows).bound_extent(Var("tile"), 1);
+  out.sums.vectorize(lane, vector).unroll(lane).unroll(m);
+  std::vector<VarOrRVar> steps = {lane, m, out.over};
+  out.sums.update().reorder(steps).vectorize(lane, vector).unroll(lane).unroll(m);
+  if (unroll > 1)
+    out.sums.update().unroll(out.over, unroll);
+  out.strip.compute_at(copies).bound_extent(lane, tile).bound_extent(Var("tile"), group).vectorize(lane, vector);
+  if (b.graph.nodes[w].dims.back().name == reduced.back().name) // lines of memory run along the depth
+    out.strip.reorder(depth, lane);
+  else
+    out.strip.reorder(lane, Var("tile"), depth);
 }
 
 void ContractionFamily::scheduleDense(Stage &target) {
@@ -148,29 +194,32 @@ void ContractionFamily::scheduleDense(Stage &target) {
   }
   out.parallel(parallel).vectorize(inner, vector).unroll(inner);
 
-  totals.compute_at(out, parallel).bound_extent(lane, tile).bound_extent(Var("tile"), group).vectorize(lane, vector).unroll(lane);
-  std::vector<VarOrRVar> loops = {lane, within, tiles, Var("tile")};
-  for (const Dim &dim : others)
-    loops.push_back(KernelBuilder::var(dim.name));
-  for (int i = 0; i < parts.dimensions(); ++i)
-    loops.push_back(parts[i]);
-  totals.update().split(m, tiles, within, rows, TailStrategy::GuardWithIf).reorder(loops);
-  totals.update().vectorize(lane, vector).unroll(lane).unroll(within);
-  sums.compute_at(totals, tiles).bound_extent(lane, tile).bound_extent(m, rows).bound_extent(Var("tile"), 1);
-  sums.vectorize(lane, vector).unroll(lane).unroll(m);
-  std::vector<VarOrRVar> steps = {lane, m, over[0]};
-  sums.update().reorder(steps).vectorize(lane, vector).unroll(lane).unroll(m);
-  if (unroll > 1)
-    sums.update().unroll(over[0], unroll);
-
-  strip.compute_at(totals, parts[0]).bound_extent(lane, tile).bound_extent(Var("tile"), group).vectorize(lane, vector);
-  Var depth = KernelBuilder::var(reduced.back().name);
-  if (b.graph.nodes[w].dims.back().name == reduced.back().name) // lines of memory run along the depth
-    strip.reorder(depth, lane);
-  else
-    strip.reorder(lane, Var("tile"), depth);
+  auto direct = [&](auto stage) {
+    Var tileRow("tr");
+    stage.split(within, tiles, tileRow, rows, TailStrategy::GuardWithIf);
+    stage.reorder(inner, tileRow, tiles, beside).unroll(tileRow);
+  };
+  if (whole.sums.defined()) {
+    if (shallow.defined())
+      direct(out.specialize(shallow));
+    else
+      direct(out);
+    scheduleProducts(whole, LoopLevel(out, tiles), LoopLevel(out, parallel));
+  }
+  if (totals.defined()) {
+    totals.compute_at(out, parallel).bound_extent(lane, tile).bound_extent(Var("tile"), group).vectorize(lane, vector).unroll(lane);
+    std::vector<VarOrRVar> loops = {lane, within, tiles, Var("tile")};
+    for (const Dim &dim : others)
+      loops.push_back(KernelBuilder::var(dim.name));
+    for (int i = 0; i < parts.dimensions(); ++i)
+      loops.push_back(parts[i]);
+    totals.update().split(m, tiles, within, rows, TailStrategy::GuardWithIf).reorder(loops);
+    totals.update().vectorize(lane, vector).unroll(lane).unroll(within);
+    scheduleProducts(products, LoopLevel(totals, tiles), LoopLevel(totals, parts[0]));
+  }
   if (groups.defined())
-    groups.compute_root().bound(groupLane, 0, rows).reorder(groupLane, depth).vectorize(groupLane).parallel(Var("group"));
+    groups.compute_root().bound(groupLane, 0, rows).reorder(groupLane, KernelBuilder::var(reduced.back().name)).vectorize(groupLane)
+        .parallel(Var("group"));
   target.scheduled = true;
 }
 

@@ -205,7 +205,7 @@ void ContractionFamily::readTiles() {
     for (auto dim = this_.others.rbegin(); dim != this_.others.rend(); ++dim)
       call.push_back(position.at(dim->name));
     call.push_back(at / this_.tile);
-    return Expr(this_.totals(call));
+    return this_.isDense() ? this_.denseSum(call) : Expr(this_.totals(call));
   };
 }
 

@@ -29,8 +29,15 @@ private:
 
   // Neither operand packed (ContractionDense.cpp)
   bool isDense() const { return !packed && row && column; }
+  struct Products {
+    Func strip, sums; ///< columns over a part of the depth; sums of a tile in registers
+    RVar over;
+  };
   void chooseDepth();
   void accumulateDense();
+  Products productsOver(const Halide::RDom &k, const Expr &position, std::vector<Var> args, Index index);
+  Expr denseSum(const std::vector<Expr> &call) const;
+  void scheduleProducts(Products &out, const Halide::LoopLevel &tiles, const Halide::LoopLevel &copies);
   void scheduleDense(Stage &target);
 
   // A weight for each row, picked from several (ContractionGrouped.cpp)
@@ -54,7 +61,9 @@ private:
   std::optional<Dim> row, column;
   int tile = 0, rows = 1, unroll = 1, rowBlock = 1;
   Func sums, totals; ///< of a tile in registers; what results read
-  Func strip, groups; ///< copies of w and x
+  Products products, whole; ///< in parts of the depth, and over all of it
+  Expr shallow;             ///< whether the depth is short enough for `whole`, where only the run knows
+  Func groups;              ///< a copy of x
   Var lane{"l"};
   std::vector<RVar> over;
   Var groupLane{"g"};

@@ -81,15 +81,24 @@ static double bandwidth() {
   });
 }
 
+/// Writes what fills all caches several times over.
+static void evict() {
+  for (uint64_t &v : bytes())
+    ++v;
+}
+
 /// What other schedules reach: `--schedules FILE`, as for the compiler.
 static ScheduleTable schedules = ScheduleTable::standard();
 
 static bool tooSlow = false; ///< something promised was not reached
 
 /// Runs for about half a second; the best time counts.
-static void report(const char *name, KernelRunner &runner, double work, bool flops) {
+/// `cold`: what it reads comes from memory each time, as in a program whose weights exceed the last cache.
+static void report(const char *name, KernelRunner &runner, double work, bool flops, bool cold = false) {
   double before = flops ? peak() : bandwidth(), best = 1e9, end = now() + 0.5;
   for (int turns = 0; turns < 3 || now() < end; ++turns) {
+    if (cold)
+      evict();
     double start = now();
     if (runner.run())
       std::abort();
@@ -124,6 +133,30 @@ static void contraction(int64_t in, int64_t out, std::vector<int64_t> rows) {
     std::snprintf(name, sizeof name, "contraction %ld x %ld x %ld", long(m), long(in), long(out));
     bool flops = m > 16;
     report(name, runner, flops ? 2.0 * m * in * out : 4.0 * in * out, flops);
+  }
+}
+
+/// What a training step does with each weight [in, out], as it lies: the product, and the gradients of both factors.
+static void training(int64_t in, int64_t out, int64_t rows) {
+  struct Form {
+    const char *name;
+    Dim first[2], second[2];
+    const char *over;
+  };
+  Dim m = run("M"), i = fixed("I", in), o = fixed("O", out);
+  for (const Form &form : {Form{"product", {m, i}, {i, o}, "I"}, Form{"rows' gradient", {m, o}, {i, o}, "O"},
+                           Form{"weight's gradient", {m, i}, {m, o}, "M"}}) {
+    GraphMaker g;
+    int a = g.argument(Kind::Real, {form.first[0], form.first[1]}), b = g.argument(Kind::Real, {form.second[0], form.second[1]});
+    g.yield(g.contract(a, b, {form.over}));
+    KernelRunner runner(g.finish("training"), cpuTarget("native"), schedules);
+    Lengths lengths = {{"M", rows}};
+    runner.bind(lengths, inputs(g.graph, lengths));
+    for (bool cold : {false, true}) {
+      char name[80];
+      std::snprintf(name, sizeof name, "%s %ld x %ld x %ld%s", form.name, long(rows), long(in), long(out), cold ? ", from memory" : "");
+      report(name, runner, 2.0 * rows * in * out, true, cold);
+    }
   }
 }
 
@@ -292,6 +325,10 @@ int main(int argc, char **argv) {
     contraction(768, 32000, {512, 1});
     epilogue();
     gated();
+  }
+  if (wanted("training")) {
+    training(768, 3072, 256);
+    training(3072, 768, 256);
   }
   if (wanted("experts")) {
     experts(8, 2, 512, 1792, {512, 64, 1, 4});
