@@ -220,6 +220,10 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
       continue;
     }
     Json json = tensorJson(state.getSymName(), cast<NamedTensorType>(state.getType()));
+    json["functions"] = Json::array(); // the others need no room for it
+    for (auto [number, entry] : llvm::enumerate(program.entries))
+      if (!SymbolTable::symbolKnownUseEmpty(state, entry.source))
+        json["functions"].push_back(number);
     root["states"].push_back(std::move(json));
   }
   return root.dump();

@@ -33,6 +33,20 @@ class Memory(Case):
             self.assertLess(abs(used["planned_bytes"] - plan), 0.05 * plan + slack, (read, write, used, plan))
 
 
+    def test_training(self):
+        """Of the gradient alone: what generation remembers needs no room there. Memory comes in pages of up to 2 MiB, so it is large."""
+        options = ("--config", DATA / "gpt2" / "config.json", "--train")
+        program = self.compile(EXAMPLES / "gpt2.quern", *options)
+        bench = json.loads(run(program, "bench", "--train", "--batch", 200, "-p", 40, "--json").out)
+        dumped = run(QUERN, "dump", EXAMPLES / "gpt2.quern", *options, "--after", "planned", "--stats", "--json",
+                     "--set-size", "B=200,T=40").out
+        functions = json.loads(dumped)["passes"][0]["statistics"]["functions"]
+        (gradient,) = [f for f in functions if f["name"] == "loss.grad"]
+        self.assertEqual(gradient["peak_at"], gradient["arena_at"] + gradient["kept_at"])
+        self.assertEqual(bench["planned_bytes"], gradient["peak_at"])
+        self.assertLess(abs(bench["used_bytes"] - gradient["peak_at"]), 0.05 * gradient["peak_at"], (bench, gradient))
+
+
 for name, (spec, options) in PAGES.items():
     setattr(Memory, f"test_{name}", lambda self, spec=spec, options=options: self.check(spec, options))
 

@@ -70,10 +70,11 @@ int64_t FunctionStatistics::keptBytes(const Lengths &lengths) const {
   return total;
 }
 
-int64_t Statistics::stateBytes(const Lengths &lengths) const {
+int64_t Statistics::stateBytes(const std::string &function, const Lengths &lengths) const {
   int64_t total = 0;
   for (const StateStatistics &state : states)
-    total += valueOf(state.bytes, lengths);
+    if (llvm::is_contained(state.functions, function))
+      total += valueOf(state.bytes, lengths);
   return total;
 }
 
@@ -158,6 +159,9 @@ static StateStatistics stateStatistics(StateOp state) {
   out.name = state.getSymName().str();
   llvm::raw_string_ostream(out.type) << type;
   out.bytes = type.elements() * Size(type.isBool() ? 1 : 4);
+  for (auto function : state->getParentOfType<ModuleOp>().getOps<func::FuncOp>())
+    if (!SymbolTable::symbolKnownUseEmpty(state, function))
+      out.functions.push_back(function.getSymName().str());
   Size one(1);
   bool grows = false;
   std::optional<int64_t> window;
@@ -264,7 +268,7 @@ nlohmann::ordered_json quern::tools::toJson(const Statistics &statistics, const 
       if (lengths) {
         one["arena_at"] = function.arenaBytes(*lengths);
         one["kept_at"] = function.keptBytes(*lengths);
-        one["peak_at"] = function.arenaBytes(*lengths) + function.keptBytes(*lengths) + statistics.stateBytes(*lengths);
+        one["peak_at"] = function.arenaBytes(*lengths) + function.keptBytes(*lengths) + statistics.stateBytes(function.name, *lengths);
       }
     }
     functions.push_back(std::move(one));

@@ -51,6 +51,7 @@ struct StateStatistics {
   int64_t layers = 1;
   ir::Size bytes;
   std::string remembered; ///< "8192 numbers per layer and position", or "... per layer" for what does not grow
+  std::vector<std::string> functions; ///< that read or write it
 };
 
 struct Statistics {
@@ -58,7 +59,8 @@ struct Statistics {
   std::vector<FunctionStatistics> functions;
   std::vector<KernelStatistics> kernels;
   std::vector<StateStatistics> states;
-  int64_t stateBytes(const Lengths &lengths) const;
+  /// Of the states that `function` reads or writes.
+  int64_t stateBytes(const std::string &function, const Lengths &lengths) const;
 };
 
 Statistics statisticsOf(mlir::ModuleOp module);
