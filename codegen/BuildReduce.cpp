@@ -1,7 +1,7 @@
 // Takes: operations that combine positions. Gives: stages.
 // Why partial sums: a sum along the dimension that lies innermost runs in `lanes` independent sums (vectors), added at
 // the end; so it is fast, and its rounding grows with the logarithm of the length.
-#include "codegen/KernelBuilder.h"
+#include "codegen/ContractionFamily.h"
 #include "codegen/Math.h"
 
 #include <algorithm>
@@ -310,7 +310,8 @@ void KernelBuilder::findScatteredResults() {
     int i = graph.results[r];
     const Node &node = graph.nodes[i];
     bool once = users[i].empty() && std::count(graph.results.begin(), graph.results.end(), i) == 1;
-    if (node.op == Op::ScatterAdd && once)
+    auto byExpert = [&](int scatter) { return ContractionFamily::sumsByExpert(*this, scatter); };
+    if (node.op == Op::ScatterAdd && once && !byExpert(i))
       scatteredInto[i] = {-1, i}; // first zeros
     if (node.op != Op::Add || node.kind != Kind::Real || !once)
       continue;
@@ -318,7 +319,7 @@ void KernelBuilder::findScatteredResults() {
       int scatter = node.operands[which], other = node.operands[1 - which];
       bool alone = graph.nodes[scatter].op == Op::ScatterAdd && users[scatter].size() == 1 && other != scatter &&
                    !std::count(graph.results.begin(), graph.results.end(), scatter);
-      if (!alone || graph.nodes[scatter].dims.size() != node.dims.size() || scatteredInto.count(i))
+      if (!alone || graph.nodes[scatter].dims.size() != node.dims.size() || scatteredInto.count(i) || byExpert(scatter))
         continue;
       scatteredInto[i] = {other, scatter};
     }

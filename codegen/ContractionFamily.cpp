@@ -66,6 +66,14 @@ void ContractionFamily::chooseOperands() {
   } else if (!isPacked(w) && columns(x, w) > columns(w, x))
     std::swap(x, w);
   packed = isPacked(w);
+  auto picks = [&](int operand) {
+    const Node &gather = b.graph.nodes[operand];
+    return gather.op == Op::Gather && gather.operands[0] < b.graph.argumentCount() && b.graph.nodes[gather.operands[0]].dims.size() > 2;
+  };
+  if (!packed && picks(x) && !picks(w)) { // a weight for each row is never rows
+    std::swap(x, w);
+    columnName.clear();
+  }
   if (packed) { // its tiles help only if it has columns of its own and nothing but its depth is summed
     const Node &weight = b.graph.nodes[tableOf(w)];
     const std::string &outer = weight.dims[weight.dims.size() - 2].name, &inner = weight.dims.back().name;
@@ -347,21 +355,7 @@ void ContractionFamily::define() {
                               [&](const Index &index) { return b.real(x, index) * b.real(w, index); });
     return b.readFrom(node, total);
   }
-  auto facts = [&](const std::optional<Dim> &dim) { return dim ? dim->fixed().value_or(0) : 0; };
-  Schedule schedule = b.schedules.find("contract", {{"vector", b.target.vector},
-                                                    {"registers", b.target.registers},
-                                                    {"outer", facts(column)},
-                                                    {"inner", facts(reduced.back())}});
-  tile = packed ? static_cast<int>(b.graph.argumentLayouts[tableOf(w)].tile) : schedule["columns"];
-  if (!packed)
-    while (tile > b.target.vector && column->fixed() && tile / 2 >= *column->fixed())
-      tile /= 2;
-  // A narrower tile leaves registers for more rows.
-  rows = std::min(schedule["rows"] * std::max(1, schedule["columns"] / std::max(tile, b.target.vector)), 12);
-  if (row && row->fixed())
-    rows = static_cast<int>(std::min<int64_t>(rows, *row->fixed()));
-  rowBlock = schedule["row_block"];
-  unroll = schedule["unroll"];
+  chooseTile(reduced.back().fixed().value_or(0));
   std::optional<int64_t> depth = reduced.back().fixed();
   while (unroll > 1 && !(depth && *depth % unroll == 0))
     unroll /= 2;
@@ -373,6 +367,29 @@ void ContractionFamily::define() {
   } else {
     accumulate();
   }
+  write();
+}
+
+/// How many rows and columns stay in registers.
+void ContractionFamily::chooseTile(int64_t depth) {
+  Schedule schedule = b.schedules.find("contract", {{"vector", b.target.vector},
+                                                    {"registers", b.target.registers},
+                                                    {"outer", column->fixed().value_or(0)},
+                                                    {"inner", depth}});
+  tile = packed ? static_cast<int>(b.graph.argumentLayouts[tableOf(w)].tile) : schedule["columns"];
+  if (!packed)
+    while (tile > b.target.vector && column->fixed() && tile / 2 >= *column->fixed())
+      tile /= 2;
+  // A narrower tile leaves registers for more rows.
+  rows = std::min(schedule["rows"] * std::max(1, schedule["columns"] / std::max(tile, b.target.vector)), 12);
+  if (row && row->fixed())
+    rows = static_cast<int>(std::min<int64_t>(rows, *row->fixed()));
+  rowBlock = schedule["row_block"];
+  unroll = schedule["unroll"];
+}
+
+/// Loops of the result that takes the tiles; of the product alone where there is no such one.
+void ContractionFamily::write() {
   readTiles();
   auto run = [self = *this](Stage &out) mutable { self.isDense() ? self.scheduleDense(out) : self.schedule(out); };
   int result = fusedResult();

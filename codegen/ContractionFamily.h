@@ -26,9 +26,10 @@ private:
   std::vector<Dim> aroundOf(const std::vector<Dim> &result) const;
   void unrollParts(Func sums, const std::vector<Dim> &outside) const;
   void schedule(Stage &target);
+  void write();
 
   // Neither operand packed (ContractionDense.cpp)
-  bool isDense() const { return !packed && row && column; }
+  bool isDense() const { return !packed && row && column && b.graph.nodes[node].op == Op::Contract; }
   struct Products {
     Func strip, sums; ///< columns over a part of the depth; sums of a tile in registers
     RVar over;
@@ -43,14 +44,26 @@ private:
   // A weight for each row, picked from several (ContractionGrouped.cpp)
   bool isGrouped() const { return !pairs.empty(); }
   void findPairs();
-  void sortPairs();
+  void sortPairs(int positions, const Dim &among, int chunk);
   Expr pairAt(const Expr &slot) const { return order(experts + slot); }
   void setPair(Index &index, const Expr &slot) const;
   void placePairs();
+  void findLeaders();
+  void stripOfExpert(const Node &gather);
   void accumulateGrouped();
   void writeGrouped(Stage &target, int value);
   void scheduleGrouped(Stage &target);
   void defineGrouped();
+
+public:
+  // The gradient of such a weight: for each expert a sum over the pairs that picked it (ContractionByExpert.cpp)
+  static bool sumsByExpert(const KernelBuilder &builder, int scatter);
+  void defineByExpert();
+
+private:
+  void chooseFactors();
+  void chooseTile(int64_t depth);
+  void accumulateByExpert();
 
   KernelBuilder &b;
   int node;
@@ -64,6 +77,7 @@ private:
   Products products, whole; ///< in parts of the depth, and over all of it
   Expr shallow;             ///< whether the depth is short enough for `whole`, where only the run knows
   Func groups;              ///< a copy of x
+  Func strip;               ///< a copy of w: of one expert for each chunk, or sorted by expert
   Var lane{"l"};
   std::vector<RVar> over;
   Var groupLane{"g"};
@@ -73,6 +87,8 @@ private:
 
   std::vector<Dim> pairs;  ///< dimensions of the positions that pick: together they number the pairs of row and expert
   Expr experts;            ///< how many
+  Expr slotCount;          ///< pairs, and what is empty between
+  Func first;              ///< the first slot of each expert
   Func order;              ///< where the next pair of each expert goes; then the pair in each slot, or -1
   Func single;             ///< sums of a block that has one pair
   RVar singleOver;

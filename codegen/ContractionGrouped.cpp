@@ -57,14 +57,12 @@ void ContractionFamily::placePairs() {
   }
 }
 
-/// A counting sort. One Func holds both what is counted up and what is filled, as each step needs the other's last.
-void ContractionFamily::sortPairs() {
-  const Node &gather = b.graph.nodes[w];
-  int positions = gather.operands[1];
+/// A counting sort by `positions` among the experts. Each expert's pairs begin with a chunk of slots. One Func holds both what is
+/// counted up and what is filled, as each step needs the other's last.
+void ContractionFamily::sortPairs(int positions, const Dim &among, int chunk) {
   if (!b.isStage[positions] && b.graph.nodes[positions].op != Op::Argument)
     b.materialize(positions);
-  const Node &table = b.graph.nodes[gather.operands[0]];
-  experts = b.extent(table.dims[table.find(gather.names[0])].size);
+  experts = b.extent(among.size);
   auto chosen = [&](const Index &index) { return clamp(b.at(positions, index), 0, experts - 1); };
   Region region;
   Expr all = 1;
@@ -79,17 +77,17 @@ void ContractionFamily::sortPairs() {
     return index;
   };
   Var e("e");
-  Func count = b.newFunc("count", node), first = b.newFunc("first", node);
+  Func count = b.newFunc("count", node);
+  first = b.newFunc("first", node);
   RDom each(region);
   count(e) = 0;
   count(chosen(indexOf(each, 0))) += 1;
   first(e) = 0;
   RDom next(1, max(experts - 1, 0));
-  int chunk = rows * rowBlock;
   first(next.x) = first(next.x - 1) + (count(next.x - 1) + (chunk - 1)) / chunk * chunk;
 
   // Each expert that is picked adds less than a chunk to what its pairs fill.
-  Expr chunks = (all + min(experts, all) * (chunk - 1)) / chunk;
+  slotCount = (all + min(experts, all) * (chunk - 1)) / chunk * chunk;
   order = b.newFunc("order", node);
   order(e) = select(e < experts, first(clamp(e, 0, experts - 1)), -1);
   region.insert(region.begin(), {0, 2});
@@ -98,7 +96,7 @@ void ContractionFamily::sortPairs() {
   Expr pair = 0;
   for (const Dim &dim : pairs)
     pair = pair * b.extent(dim.size) + index.at(dim.name);
-  Expr expert = chosen(index), slot = clamp(order(expert), 0, chunks * chunk - 1);
+  Expr expert = chosen(index), slot = clamp(order(expert), 0, slotCount - 1);
   Expr fills = step.x == 0;
   order(select(fills, experts + slot, expert)) = select(fills, pair, order(expert) + 1);
   for (Func func : {count, first, order})
@@ -107,14 +105,36 @@ void ContractionFamily::sortPairs() {
   first.update().unscheduled();
   order.update().unscheduled();
   placePairs();
+}
+
+/// One expert for each chunk of slots; and the loops over them.
+void ContractionFamily::findLeaders() {
+  int positions = b.graph.nodes[w].operands[1];
   leader = b.newFunc("leader", node);
   Var number("chunk");
-  setPair(index, number * chunk);
-  leader(number) = chosen(index);
+  Index index;
+  setPair(index, number * (rows * rowBlock));
+  leader(number) = clamp(b.at(positions, index), 0, experts - 1);
   leader.compute_root();
-  slots = RDom(0, rows, 0, chunks * rowBlock);
+  slots = RDom(0, rows, 0, slotCount / rows);
   slots.where(pairAt(slots.y * rows) >= 0);
   slots.where(pairAt(slots.y * rows + slots.x) >= 0);
+}
+
+/// A weight as it lies in memory: a tile of columns of the expert that a chunk picked, copied where the chunk's rows use it.
+void ContractionFamily::stripOfExpert(const Node &gather) {
+  const Node &table = b.graph.nodes[gather.operands[0]];
+  Var chunk("chunk"), tileIndex("tile");
+  Index index = KernelBuilder::varsOf(table.dims);
+  index[gather.names[0]] = clamp(leader(chunk), 0, experts - 1);
+  std::vector<Var> args = {lane};
+  for (auto dim = table.dims.rbegin(); dim != table.dims.rend(); ++dim)
+    if (dim->name != column->name && dim->name != gather.names[0])
+      args.push_back(KernelBuilder::var(dim->name));
+  args.push_back(chunk);
+  args.push_back(tileIndex);
+  strip = b.newFunc("strip", node);
+  strip(args) = weightAt(gather.operands[0], lane, tileIndex, index);
 }
 
 /// In registers: a tile of rows, and a row alone. One of the two is zero: a step of one token would else wait for products of
@@ -132,9 +152,8 @@ void ContractionFamily::accumulateGrouped() {
   own.push_back(tileIndex);
 
   const Node &gather = b.graph.nodes[w], &table = b.graph.nodes[gather.operands[0]];
-  Func copy;
   if (!packed)
-    copy = packWeight(gather.operands[0]);
+    stripOfExpert(gather);
   Region region;
   for (auto dim = reduced.rbegin(); dim != reduced.rend(); ++dim)
     region.push_back({0, b.extent(dim->size)});
@@ -149,10 +168,11 @@ void ContractionFamily::accumulateGrouped() {
       return b.real(x, mine) * weightAt(w, lane, tileIndex, its);
     std::vector<Expr> call = {lane};
     for (auto dim = table.dims.rbegin(); dim != table.dims.rend(); ++dim)
-      if (dim->name != column->name)
+      if (dim->name != column->name && dim->name != gather.names[0])
         call.push_back(its.at(dim->name));
+    call.push_back(block / rowBlock);
     call.push_back(tileIndex);
-    return b.real(x, mine) * copy(call);
+    return b.real(x, mine) * strip(call);
   };
   RDom k(region), l(region);
   Expr several = rows > 1 ? pairAt(block * rows + 1) >= 0 : Expr(false); // a block fills up from its first slot
@@ -209,12 +229,21 @@ void ContractionFamily::scheduleGrouped(Stage &target) {
   }
   unrollParts(sums, outside);
   unrollParts(single, outside);
+  if (strip.defined()) {
+    strip.compute_at(target.func, task).bound_extent(lane, tile).bound_extent(tileIndex, 1).vectorize(lane, vector);
+    Var depth = KernelBuilder::var(reduced.back().name);
+    const Node &table = b.graph.nodes[b.graph.nodes[w].operands[0]];
+    if (table.dims.back().name == reduced.back().name) // lines of memory run along the depth
+      strip.reorder(depth, lane);
+  }
   target.scheduled = true;
 }
 
 void ContractionFamily::defineGrouped() {
   rowBlock = b.schedules.find("grouped", {{"vector", b.target.vector}, {"inner", reduced.back().fixed().value_or(0)}})["row_block"];
-  sortPairs();
+  const Node &gather = b.graph.nodes[w], &table = b.graph.nodes[gather.operands[0]];
+  sortPairs(gather.operands[1], table.dims[table.find(gather.names[0])], rows * rowBlock);
+  findLeaders();
   accumulateGrouped();
   b.isStage[node] = 1;
   b.values[node] = [this_ = *this](const Index &position) { // where the loops stand; the pair follows from that

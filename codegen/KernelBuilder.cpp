@@ -172,6 +172,8 @@ void KernelBuilder::define(int i) {
   case Op::Cumsum:
     return defineCumsum(i);
   case Op::ScatterAdd:
+    if (ContractionFamily::sumsByExpert(*this, i))
+      return ContractionFamily(*this, i).defineByExpert();
     return defineScatterAdd(i);
   case Op::Concat:
     return defineConcat(i);
@@ -243,6 +245,9 @@ BuiltKernel KernelBuilder::build() {
     taken[sum.node] = 1;
     lastSum = lastSum == graph.nodes.size() ? sum.node : std::max<size_t>(lastSum, sum.node);
   }
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    if (ContractionFamily::sumsByExpert(*this, static_cast<int>(i)))
+      inlineOnly[graph.nodes[i].operands[0]] = 1;
   findScatteredResults();
   for (const auto &[result, parts] : scatteredInto)
     taken[parts.second] = parts.second != result;

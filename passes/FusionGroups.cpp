@@ -140,6 +140,12 @@ void FusionGroups::force(const Without &without) {
     } else if (isa<func::ReturnOp, YieldOp, RememberOp, StoreOp>(op))
       for (Value operand : op->getOperands())
         store(operand);
+    if (auto scatter = dyn_cast<ScatterAddOp>(op))
+      if (MulOp product = summedByPick(scatter)) { // as a contraction: its factors are read again and again
+        require(product.getA());
+        require(product.getB());
+        inner.insert(product);
+      }
     if (isa<ArgmaxOp, TopKOp, CumsumOp>(op))
       for (Value result : op->getResults())
         store(result);
@@ -392,13 +398,16 @@ void FusionGroups::dropImpossible() {
 void FusionGroups::extendEpilogues() {
   DenseSet<Value> taken; // values that already belong to a contraction
   for (Operation *op : order) {
-    auto contract = dyn_cast<ContractOp>(op);
-    if (!contract || inner.contains(contract.getResult()) || branched.contains(contract.getResult()))
+    auto scatter = dyn_cast<ScatterAddOp>(op);
+    if (!isa<ContractOp>(op) && !(scatter && summedByPick(scatter)))
       continue;
-    Value end = epilogueEnd(contract.getResult());
+    Value product = op->getResult(0);
+    if (inner.contains(product) || branched.contains(product))
+      continue;
+    Value end = epilogueEnd(product);
     // A second contraction ends before what the first one took.
     if (taken.contains(end))
-      end = contract.getResult();
+      end = product;
     roots.insert(end);
     taken.insert(end);
   }

@@ -6,6 +6,7 @@
 // Invariant: a gradient is real and has exactly the names of its value. A rule reads results (y) where they say more than
 // operands, as the forward pass has them anyway.
 #include "passes/Gradients.h"
+#include "passes/Weights.h"
 
 #include <numbers>
 
@@ -178,10 +179,20 @@ static void reduceRule(RuleInput &in) {
   }
 }
 
+/// Where each row picked its weights (experts), its products with each of them come first, then their sum: a kernel sorts rows by what
+/// they picked.
 static void contractRule(RuleInput &in) {
-  for (unsigned i : {0, 1})
-    if (in.needs(i))
-      in.to(i, in.productSum(in.g, in.x(1 - i), in.type(i)));
+  for (unsigned i : {0, 1}) {
+    if (!in.needs(i))
+      continue;
+    Value other = in.x(1 - i);
+    SmallVector<DimAttr> dims(in.type(i).getDims());
+    if (GatherOp picked = pickedWeight(other))
+      for (DimAttr dim : typeOf(picked.getPositions()).getDims())
+        if (!in.type(i).has(dim.getName()) && typeOf(in.g).has(dim.getName()))
+          dims.push_back(dim);
+    in.fitted(i, in.productSum(in.g, other, in.type(i).withDims(dims)));
+  }
 }
 
 static void softmaxRule(RuleInput &in) { // y * (g - sum of g * y)
@@ -208,8 +219,28 @@ static Value scattered(RuleInput &in, Value positions, DimAttr into) {
   return in.make<ScatterAddOp>(in.type().withKind(Kind::Real), in.g, positions, in.b.getStrArrayAttr(over), into);
 }
 
+/// The gradient of weights that rows picked (experts), from that of each pick: each contraction's share by itself, and what it sums over
+/// is summed with the picks, so that a kernel makes it without a matrix for each pick (summedByPick).
+static Value scatteredPicks(RuleInput &in, GatherOp gather, Value g) {
+  DimAttr into = in.type().dim(gather.getDim());
+  if (auto shares = g.getDefiningOp<AddOp>(); shares && typeOf(shares.getA()).getRank() == typeOf(g).getRank() && typeOf(shares.getB()).getRank() == typeOf(g).getRank())
+    return in.add(scatteredPicks(in, gather, shares.getA()), scatteredPicks(in, gather, shares.getB()));
+  SmallVector<StringRef> over;
+  for (DimAttr dim : typeOf(gather.getPositions()).getDims())
+    over.push_back(dim.getName());
+  Value product = g;
+  if (auto products = g.getDefiningOp<ContractOp>()) {
+    product = in.mul(products.getA(), products.getB());
+    llvm::append_range(over, names(products.getDims()));
+  }
+  return in.make<ScatterAddOp>(in.type().withKind(Kind::Real), product, gather.getPositions(), in.b.getStrArrayAttr(over), into);
+}
+
 static void gatherRule(RuleInput &in) {
   auto gather = cast<GatherOp>(in.op);
+  bool apart = llvm::none_of(typeOf(gather.getPositions()).getDims(), [&](DimAttr dim) { return in.type().has(dim.getName()); });
+  if (apart && pickedWeight(in.y()) && typeOf(gather.getPositions()).getRank())
+    return in.to(0, scatteredPicks(in, gather, in.g));
   in.to(0, scattered(in, gather.getPositions(), in.type().dim(gather.getDim())));
 }
 static void topKRule(RuleInput &in) {

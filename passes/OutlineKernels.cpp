@@ -322,7 +322,8 @@ static StringRef anchorName(KernelOp kernel) {
   StringRef name = "map";
   bool contract = false, softmax = false;
   for (Operation &op : kernel.getBlock()) {
-    contract |= isa<ContractOp>(op);
+    auto scatter = dyn_cast<ScatterAddOp>(op);
+    contract |= isa<ContractOp>(op) || (scatter && summedByPick(scatter));
     softmax |= isa<SoftmaxOp>(op);
     if (isa<ReduceOp, SoftmaxOp, CumsumOp, TopKOp, ArgmaxOp>(op))
       name = op.getName().stripDialect();

@@ -29,8 +29,9 @@ std::unique_ptr<mlir::Pass> createIncrementalPass(bool ragged = true, bool absor
 /// (AbsorbProjections.cpp).
 std::unique_ptr<mlir::Pass> createAbsorbProjectionsPass(bool everywhere = false);
 
-/// Computes only the experts that are chosen, wherever weights do not change (SinkGathers.cpp).
-std::unique_ptr<mlir::Pass> createSinkGathersPass();
+/// Computes only the experts that are chosen, wherever weights do not change; or in the loss of a module to be trained, before its
+/// gradient is derived (SinkGathers.cpp).
+std::unique_ptr<mlir::Pass> createSinkGathersPass(bool ofLoss = false);
 
 /// Adds checks of the positions of gathers that come from data (CheckPositions.cpp).
 std::unique_ptr<mlir::Pass> createCheckPositionsPass();

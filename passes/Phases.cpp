@@ -29,7 +29,9 @@ ArrayRef<Phase> quern::passes::phases() {
        {}},
       {"differentiated",
        "a module to be trained (--train) has @loss.grad, the loss and the gradient of every parameter, and @update.*",
-       {{"differentiate", "derive the gradient of the loss",
+       {{"sink-loss-gathers", "compute only the experts that are chosen in a loss, and so in its gradient",
+         [](const PassOptions &) { return createSinkGathersPass(/*ofLoss=*/true); }},
+        {"differentiate", "derive the gradient of the loss",
          [](const PassOptions &options) {
            return createDifferentiatePass(!options.without.has("recompute"), !options.without.has("attention-gradient"));
          },

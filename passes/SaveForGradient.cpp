@@ -11,6 +11,7 @@
 #include "passes/Differentiate.h"
 #include "passes/FusionGroups.h"
 #include "passes/MinimumCut.h"
+#include "passes/Weights.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -45,7 +46,7 @@ static bool isStatistic(Value value) { return value.getDefiningOp() && value.get
 static bool isSegment(Operation *op) { return op && op->hasAttr(segmentAttr); }
 
 static double secondsToSave(Value value) {
-  if (isInside(value))
+  if (isInside(value) || pickedWeight(value)) // a copy of weights for each row is never made
     return MinimumCut::unlimited;
   if (isSegment(value.getDefiningOp()))
     return 1e6;
@@ -56,6 +57,8 @@ static double secondsToSave(Value value) {
 static double secondsToRepeat(Operation *op) {
   auto types = llvm::map_to_vector(op->getOperands(), [](Value x) { return typeOf(x); });
   double all = elements(unionDims(types).value_or(SmallVector<DimAttr>()));
+  if (isa<GatherOp>(op) && pickedWeight(op->getResult(0)))
+    return 0;
   if (isa<RepeatOp>(op)) // the turns of a segment are run again whatever they cost: that is what segments are for
     return 0;
   double operations = llvm::TypeSwitch<Operation *, double>(op)
@@ -139,7 +142,8 @@ public:
         wanted.getArrayRef(), [&](Value value) { return isFree(value); },
         [&](Value value) {
           return mustBeSaved(value) || isStatistic(value) ||
-                 (!how.allowed && !movesOnly(value.getDefiningOp()) && !isInside(value) && !isSegment(value.getDefiningOp()));
+                 (!how.allowed && !movesOnly(value.getDefiningOp()) && !isInside(value) && !pickedWeight(value) &&
+                  !isSegment(value.getDefiningOp()));
         },
         [&](Value value) { return secondsToSave(value) * (1 + how.price * bytesPerSecond / 2); });
     for (Value value : wanted)
@@ -225,7 +229,7 @@ void quern::passes::repeatForGradient(Operation *firstOfGradient) {
   };
   // What combines positions is stored already: it costs no writing.
   auto must = [&](Value value) {
-    bool made = isElementwise(value.getDefiningOp()) || movesOnly(value.getDefiningOp()) || isInside(value);
+    bool made = isElementwise(value.getDefiningOp()) || movesOnly(value.getDefiningOp()) || isInside(value) || pickedWeight(value);
     return !made || isStatistic(value);
   };
   auto save = [&](Value value) { return secondsToSave(value) / (must(value) ? 2 : 1); };

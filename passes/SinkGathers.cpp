@@ -8,7 +8,8 @@
 // Backwards from the gather along E = p, as long as operations treat E and the dimensions of p position by position, and
 // nothing else uses what they make; down to what has no row of p: parameters, and what is made of them alone. Only where a
 // contraction lies between: else nothing is saved. Kernels sort rows by expert (codegen's ContractionGrouped), so this is right
-// for any number of rows. Not where weights change (training): a gradient would pass through a copy of the weights for each row.
+// for any number of rows. In a loss it runs before differentiation (`sink-loss-gathers`): the gradient of picked weights is then a
+// sum for each expert over the rows that chose it, and other experts have none.
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Pass/Pass.h"
@@ -143,11 +144,13 @@ private:
 
 struct SinkGathersPass : PassWrapper<SinkGathersPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SinkGathersPass)
-  StringRef getArgument() const override { return "sink-gathers"; }
+  explicit SinkGathersPass(bool ofLoss) : ofLoss(ofLoss) {}
+  StringRef getArgument() const override { return ofLoss ? "sink-loss-gathers" : "sink-gathers"; }
   StringRef getDescription() const override { return "compute only the experts that are chosen"; }
   void runOnOperation() override {
+    bool trained = getOperation()->hasAttr("quern.train");
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function->hasAttr(changingAttr))
+      if (ofLoss ? trained && function.getName() == "loss" : !function->hasAttr(changingAttr))
         sinkGathers(function);
   }
 
@@ -166,8 +169,10 @@ struct SinkGathersPass : PassWrapper<SinkGathersPass, OperationPass<ModuleOp>> {
     if (any)
       eraseDead(function);
   }
+
+  bool ofLoss;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createSinkGathersPass() { return std::make_unique<SinkGathersPass>(); }
+std::unique_ptr<Pass> quern::passes::createSinkGathersPass(bool ofLoss) { return std::make_unique<SinkGathersPass>(ofLoss); }

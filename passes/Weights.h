@@ -20,6 +20,14 @@ ir::ConcatOp joinedWeight(mlir::Value value);
 /// (FlattenWeights.cpp): all of them other strides of the same memory. Null for anything else.
 ir::ParamOp parameterOf(mlir::Value value);
 
+/// Weights that each row picks for itself from several (experts): a gather from matrices whose sizes are known. No kernel makes such
+/// a copy for each row: contractions read the table. Null for anything else.
+ir::GatherOp pickedWeight(mlir::Value value);
+
+/// A sum for each expert of its rows' outer products, the gradient of picked weights: the product that `scatter` adds up, which no
+/// kernel stores. Null for anything else.
+ir::MulOp summedByPick(ir::ScatterAddOp scatter);
+
 /// The widest tile of rows, at most `tile`, in which every part begins with a tile of its own; 0 if that would be too
 /// narrow to be worth it. `offsets`: the first row of each part.
 int64_t tileOfParts(int64_t tile, llvm::ArrayRef<int64_t> offsets);

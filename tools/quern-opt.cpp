@@ -26,6 +26,7 @@ int main(int argc, char **argv) {
   mlir::registerPass(quern::passes::createChunkLossPass);
   mlir::registerPass([] { return quern::passes::createIncrementalPass(); });
   mlir::registerPass([] { return quern::passes::createSinkGathersPass(); });
+  mlir::registerPass([] { return quern::passes::createSinkGathersPass(/*ofLoss=*/true); });
   mlir::registerPass([] { return quern::passes::createAbsorbProjectionsPass(/*everywhere=*/true); });
   mlir::registerPass(quern::passes::createFlattenWeightsPass);
   // The rule that codegen brings depends on the machine, and tests must not.

@@ -153,9 +153,9 @@ double Evaluator::combined(const Node &node, const Position &at) const {
     return sum;
   }
   if (node.op == Op::ScatterAdd) {
-    double sum = 0;
+    double sum = 0, last = static_cast<double>(length(node.into[0]) - 1);
     forEach(over, at, [&](const Position &p) {
-      sum += read(node.operands[1], p) == at.at(node.into[0].name) ? read(x, p) : 0;
+      sum += std::clamp(read(node.operands[1], p), 0.0, last) == at.at(node.into[0].name) ? read(x, p) : 0;
     });
     return sum;
   }

@@ -1,17 +1,11 @@
 // Logits some rows at a time, and loops in segments: the same loss and gradients as without, on every page that trains, whatever
 // the chunk or segment; and what is then in memory.
-#include "Pages.h"
-#include "Support.h"
+#include "Trained.h"
 
-#include "ir/Chunk.h"
 #include "passes/ChunkLoss.h"
 #include "passes/Differentiate.h"
-#include "passes/Phases.h"
 
-#include <cstdlib>
-#include <fstream>
 #include <numeric>
-#include <sstream>
 
 using namespace mlir;
 using namespace quern::ir;
@@ -19,68 +13,6 @@ using namespace quern::passes;
 using namespace quern::passes::test;
 
 namespace {
-
-/// A page compiled for training as far as `to`, with attributes on the module that passes ask for.
-class Trained {
-public:
-  Trained(const SmallPage &page, const std::map<std::string, int64_t> &attributes, const std::string &without = "", StringRef to = "")
-      : context(DialectRegistry(), MLIRContext::Threading::DISABLED) {
-    context.loadDialect<QuernDialect, func::FuncDialect>();
-    std::string root = std::getenv("QUERN_SOURCE");
-    quern::frontend::SpecInput input;
-    input.name = page.name;
-    input.text = textOf(root + "/examples/" + page.spec + ".quern");
-    if (page.config)
-      input.configText = textOf(root + "/tests/data/" + page.config + "/config.json");
-    for (const std::string &setting : page.settings)
-      input.settings.push_back(*quern::frontend::parseSetting(setting));
-    input.train = true;
-    quern::frontend::Diagnostics diagnostics;
-    module = quern::frontend::elaborate(context, input, diagnostics);
-    if (!module)
-      return;
-    for (const auto &[name, number] : attributes)
-      (*module)->setAttr(name, Builder(&context).getI64IntegerAttr(number));
-    PassOptions options;
-    options.without.add(without);
-    EXPECT_TRUE(succeeded(runPhases(*module, options, "resolved", to)));
-  }
-
-  func::FuncOp function(StringRef name) { return module->lookupSymbol<func::FuncOp>(name); }
-
-  std::vector<double> evaluate(StringRef name, const Program::Inputs &inputs) {
-    Interpreter interpreter(*module);
-    interpreter.setParameters([](ArrayRef<std::string> names, ArrayRef<int64_t> shape) {
-      int64_t count = std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
-      return std::optional(madeUp(names.front(), count, 0.4));
-    });
-    FailureOr<std::vector<Array>> results = interpreter.run(function(name), inputs);
-    EXPECT_TRUE(succeeded(results)) << name.str();
-    std::vector<double> numbers;
-    if (succeeded(results))
-      for (const Array &array : *results)
-        for (int64_t i = 0; i < array.getCount(); ++i)
-          numbers.push_back(array.number(i));
-    return numbers;
-  }
-
-  int64_t chunkedLoops(StringRef name) {
-    int64_t count = 0;
-    function(name).walk([&](RepeatOp loop) { count += chunkOf(loop).has_value(); });
-    return count;
-  }
-
-  MLIRContext context;
-  OwningOpRef<ModuleOp> module;
-
-private:
-  static std::string textOf(const std::string &path) {
-    std::ifstream file(path);
-    std::stringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
-};
 
 std::string nameOf(const testing::TestParamInfo<SmallPage> &info) { return info.param.name; }
 

@@ -146,6 +146,19 @@ std::vector<Case> allCases() {
                       "  %r = quern.gather %x[\"B\" = %h] : (" + ab + ", !quern.tensor<int[B = 3]>) -> " + ab, "real[A = 2, B = 3]"));
   cases.push_back(one("gather_number", "  %n = quern.const 2 : i64 -> !quern.tensor<int[]>\n"
                       "  %r = quern.gather %x[\"B\" = %n] : (" + ab + ", !quern.tensor<int[]>) -> " + a, "real[A = 2]"));
+  // Weights that rows pick (experts): by themselves, for several rows at once, there and back.
+  std::string table = tensor("real[B = 3, F = 2, D = 2]"), picked = tensor("real[A = 2, C = 2, F = 2, D = 2]"), rows = tensor("real[A = 2, D = 2]");
+  std::string several = tensor("real[A = 2, H = 3, D = 2]"), hidden = tensor("real[A = 2, C = 2, F = 2]");
+  std::string pick = at + "  %u = quern.gather %w[\"B\" = %at] : (" + table + ", !quern.tensor<int[A = 2, C = 2]>) -> " + picked + "\n";
+  std::string there = "quern.contract %x, %u over [\"D\"] : (" + rows + ", " + picked + ") -> " + hidden;
+  cases.push_back({"contract_picked", {{"x", "real[A = 2, D = 2]"}, {"w", "real[B = 3, F = 2, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
+                   pick + "  %r = " + there, "real[A = 2, C = 2, F = 2]"});
+  cases.push_back({"contract_picked_shared", {{"x", "real[A = 2, H = 3, D = 2]"}, {"w", "real[B = 3, F = 2, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
+                   pick + "  %r = quern.contract %x, %u over [\"D\"] : (" + several + ", " + picked + ") -> !quern.tensor<real[A = 2, H = 3, C = 2, F = 2]>",
+                   "real[A = 2, H = 3, C = 2, F = 2]"});
+  cases.push_back({"contract_picked_back", {{"x", "real[A = 2, D = 2]"}, {"w", "real[B = 3, F = 2, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
+                   pick + "  %h = " + there + "\n  %r = quern.contract %h, %u over [\"F\"] : (" + hidden + ", " + picked + ") -> !quern.tensor<real[A = 2, C = 2, D = 2]>",
+                   "real[A = 2, C = 2, D = 2]"});
   cases.push_back({"scatter_add", {{"x", "real[A = 2, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
                    at + "  %r = quern.scatter_add %x at %at over [\"A\", \"C\"] into <V = 4> : (!quern.tensor<real[A = 2, D = 2]>, "
                         "!quern.tensor<int[A = 2, C = 2]>) -> !quern.tensor<real[V = 4, D = 2]>", "real[V = 4, D = 2]"});

@@ -1,0 +1,93 @@
+// A page compiled for training, and its loss and gradients by the interpreter.
+#ifndef QUERN_TESTS_PASSES_TRAINED_H
+#define QUERN_TESTS_PASSES_TRAINED_H
+
+#include "Pages.h"
+#include "Support.h"
+
+#include "ir/Chunk.h"
+#include "passes/Phases.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+namespace quern::passes::test {
+
+/// Compiled as far as `to`, with attributes on the module that passes ask for.
+class Trained {
+public:
+  Trained(const SmallPage &page, const std::map<std::string, int64_t> &attributes, const std::string &without = "", mlir::StringRef to = "")
+      : Trained() {
+    std::string root = std::getenv("QUERN_SOURCE");
+    compile(page.name, textOf(root + "/examples/" + page.spec + ".quern"),
+            page.config ? std::optional(textOf(root + "/tests/data/" + page.config + "/config.json")) : std::nullopt, page.settings, attributes, without, to);
+  }
+  /// The text of a page.
+  Trained(const std::string &text, const std::string &without, mlir::StringRef to = "") : Trained() {
+    compile("page", text, std::nullopt, {}, {}, without, to);
+  }
+
+  mlir::func::FuncOp function(mlir::StringRef name) { return module->lookupSymbol<mlir::func::FuncOp>(name); }
+
+  std::vector<double> evaluate(mlir::StringRef name, const Program::Inputs &inputs) {
+    ir::Interpreter interpreter(*module);
+    interpreter.setParameters([](mlir::ArrayRef<std::string> names, mlir::ArrayRef<int64_t> shape) {
+      int64_t count = std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
+      return std::optional(madeUp(names.front(), count, 0.4));
+    });
+    mlir::FailureOr<std::vector<ir::Array>> results = interpreter.run(function(name), inputs);
+    EXPECT_TRUE(succeeded(results)) << name.str();
+    std::vector<double> numbers;
+    if (succeeded(results))
+      for (const ir::Array &array : *results)
+        for (int64_t i = 0; i < array.getCount(); ++i)
+          numbers.push_back(array.number(i));
+    return numbers;
+  }
+
+  int64_t chunkedLoops(mlir::StringRef name) {
+    int64_t count = 0;
+    function(name).walk([&](ir::RepeatOp loop) { count += ir::chunkOf(loop).has_value(); });
+    return count;
+  }
+
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+
+private:
+  Trained() : context(mlir::DialectRegistry(), mlir::MLIRContext::Threading::DISABLED) {
+    context.loadDialect<ir::QuernDialect, mlir::func::FuncDialect>();
+  }
+
+  void compile(const std::string &name, const std::string &text, const std::optional<std::string> &config, const std::vector<std::string> &settings,
+               const std::map<std::string, int64_t> &attributes, const std::string &without, mlir::StringRef to) {
+    frontend::SpecInput input;
+    input.name = name;
+    input.text = text;
+    input.configText = config;
+    for (const std::string &setting : settings)
+      input.settings.push_back(*frontend::parseSetting(setting));
+    input.train = true;
+    frontend::Diagnostics diagnostics;
+    module = frontend::elaborate(context, input, diagnostics);
+    if (!module)
+      return;
+    for (const auto &[attribute, number] : attributes)
+      (*module)->setAttr(attribute, mlir::Builder(&context).getI64IntegerAttr(number));
+    PassOptions options;
+    options.without.add(without);
+    EXPECT_TRUE(succeeded(runPhases(*module, options, "resolved", to)));
+  }
+
+  static std::string textOf(const std::string &path) {
+    std::ifstream file(path);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+};
+
+} // namespace quern::passes::test
+#endif
