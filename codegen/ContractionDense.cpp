@@ -217,9 +217,11 @@ void ContractionFamily::scheduleDense(Stage &target) {
     totals.update().vectorize(lane, vector).unroll(lane).unroll(within);
     scheduleProducts(products, LoopLevel(totals, tiles), LoopLevel(totals, parts[0]));
   }
-  if (groups.defined())
-    groups.compute_root().bound(groupLane, 0, rows).reorder(groupLane, KernelBuilder::var(reduced.back().name)).vectorize(groupLane)
-        .parallel(Var("group"));
+  if (groups.defined()) { // several beside each other: they share lines of memory
+    Var g("group"), some("gs"), beside("gb");
+    groups.compute_root().bound(groupLane, 0, rows).split(g, some, beside, 8, TailStrategy::GuardWithIf);
+    groups.reorder(groupLane, beside, KernelBuilder::var(reduced.back().name)).vectorize(groupLane).parallel(some);
+  }
   target.scheduled = true;
 }
 
