@@ -4,10 +4,10 @@
 // the matrix for each. No order of threads enters: a sum is made by one task, in the order of the pairs.
 //
 //   first, order: pairs sorted by expert (ContractionGrouped)
-//   strip = w in tiles of columns, sorted
-//   for each tile of columns, block of rows (parallel), each expert
-//     for each tile of rows
-//       sums[rows x columns] = 0;  for k in the slots of the expert: sums += x[pair of k, rows] * strip[k, columns]
+//   strip, groups = w in tiles of columns, x in groups of rows, both sorted
+//   for each expert, group of tiles of columns, block of rows (parallel)    what a task writes lies together
+//     for each tile of rows, tile of columns
+//       sums[rows x columns] = 0;  for k in the slots of the expert: sums += groups[k, rows] * strip[k, columns]
 //       result[expert, tile] = epilogue(sums)
 #include "codegen/ContractionFamily.h"
 
@@ -61,25 +61,43 @@ void ContractionFamily::chooseFactors() {
       reduced.push_back(dim); // rows that share what was picked for all of them
 }
 
+/// A factor as the innermost loop reads it: `lane` of `own` (rows or columns) side by side, then the slots, sorted by expert.
+Func ContractionFamily::sorted(const std::string &name, int factor, const Var &lane, const Var &tileIndex, const Dim &own,
+                               const std::function<Expr(const Index &)> &value) {
+  Index index;
+  Var slot("slot");
+  std::vector<Var> args = {lane, slot};
+  for (const Dim &dim : sortedDims(factor, own)) {
+    args.push_back(KernelBuilder::var(dim.name));
+    index[dim.name] = KernelBuilder::var(dim.name);
+  }
+  args.push_back(tileIndex);
+  setPair(index, slot);
+  Func copy = b.newFunc(name, node);
+  copy(args) = value(index);
+  return copy;
+}
+
+/// A factor's dimensions but `own` and the pairs, innermost first.
+std::vector<Dim> ContractionFamily::sortedDims(int factor, const Dim &own) const {
+  std::vector<Dim> dims;
+  for (auto dim = b.graph.nodes[factor].dims.rbegin(); dim != b.graph.nodes[factor].dims.rend(); ++dim)
+    if (dim->name != own.name && std::none_of(pairs.begin(), pairs.end(), [&](const Dim &pair) { return pair.name == dim->name; }))
+      dims.push_back(*dim);
+  return dims;
+}
+
 void ContractionFamily::accumulateByExpert() {
   const Node &s = b.graph.nodes[node];
   sortPairs(s.operands[1], s.into[0], 1);
-  Var slot("slot"), tileIndex("tile"), rowVar = KernelBuilder::var(row->name);
-  auto inStrip = [&](const Dim &dim) {
-    return dim.name != column->name && std::none_of(pairs.begin(), pairs.end(), [&](const Dim &pair) { return pair.name == dim.name; });
-  };
-  std::vector<Dim> kept;
-  for (const Dim &dim : b.graph.nodes[w].dims)
-    if (inStrip(dim))
-      kept.push_back(dim);
-  std::vector<Var> stripArgs = {lane, slot};
-  for (auto dim = kept.rbegin(); dim != kept.rend(); ++dim)
-    stripArgs.push_back(KernelBuilder::var(dim->name));
-  stripArgs.push_back(tileIndex);
-  Index its = KernelBuilder::varsOf(kept);
-  setPair(its, slot);
-  strip = b.newFunc("strip", node);
-  strip(stripArgs) = weightAt(w, lane, tileIndex, its);
+  Var tileIndex("tile"), group("group"), rowVar = KernelBuilder::var(row->name);
+  strip = sorted("strip", w, lane, tileIndex, *column, [&](const Index &index) { return weightAt(w, lane, tileIndex, index); });
+  groups = sorted("groups", x, groupLane, group, *row, [&](Index index) {
+    index[row->name] = min(likely(group * rows + groupLane), b.extent(row->size) - 1);
+    return b.real(x, index);
+  });
+  strip.compute_root().bound(lane, 0, tile).vectorize(lane, std::min(tile, b.target.vector)).parallel(tileIndex);
+  groups.compute_root().bound(groupLane, 0, rows).vectorize(groupLane).parallel(group);
 
   std::vector<Var> args = {lane, rowVar};
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
@@ -97,26 +115,56 @@ void ContractionFamily::accumulateByExpert() {
   Index index = KernelBuilder::varsOf(others);
   for (size_t i = 0; i < reduced.size(); ++i)
     index[reduced[reduced.size() - 1 - i].name] = k[static_cast<int>(i)];
-  index[row->name] = min(rowVar, b.extent(row->size) - 1);
-  setPair(index, at);
-  std::vector<Expr> call = {lane, at};
-  for (auto dim = kept.rbegin(); dim != kept.rend(); ++dim)
-    call.push_back(index.at(dim->name));
-  call.push_back(tileIndex);
+  auto call = [&](const Expr &lane, int factor, const Dim &own, const Expr &tileIndex) {
+    std::vector<Expr> call = {lane, at};
+    for (const Dim &dim : sortedDims(factor, own))
+      call.push_back(index.at(dim.name));
+    call.push_back(tileIndex);
+    return call;
+  };
   sums = b.newFunc("sums", node);
   sums(args) = 0.0f;
-  sums(args) += b.real(x, index) * strip(call);
+  sums(args) += groups(call(rowVar % rows, x, *row, rowVar / rows)) * strip(call(lane, w, *column, tileIndex));
   for (size_t i = 0; i <= reduced.size(); ++i)
     over.push_back(k[static_cast<int>(i)]);
   totals = sums;
-  strip.compute_root().bound(lane, 0, tile).vectorize(lane, std::min(tile, b.target.vector)).parallel(tileIndex);
+}
+
+void ContractionFamily::scheduleByExpert(Stage &target) {
+  Func out = target.func;
+  int vector = std::min(tile, b.target.vector);
+  Var o = KernelBuilder::var(column->name), m = KernelBuilder::var(row->name), outer("co"), beside("ct"), inner("ci"), block("rb"),
+      within("ri"), tiles("rt"), tileRow("tr"), task("task");
+  out.split(o, outer, inner, tile, TailStrategy::GuardWithIf).split(outer, outer, beside, group, TailStrategy::GuardWithIf);
+  out.split(m, block, within, rows * rowBlock, TailStrategy::GuardWithIf).split(within, tiles, tileRow, rows, TailStrategy::GuardWithIf);
+  std::vector<VarOrRVar> loops = {inner, tileRow, beside, tiles, block, outer};
+  std::vector<Dim> outside = aroundOf(target.dims);
+  for (auto dim = outside.rbegin(); dim != outside.rend(); ++dim)
+    loops.push_back(KernelBuilder::var(dim->name));
+  out.reorder(loops).fuse(block, outer, task);
+  Var parallel = task;
+  for (auto dim = outside.rbegin(); dim != outside.rend(); ++dim) {
+    Var next(parallel.name() + "_");
+    out.fuse(parallel, KernelBuilder::var(dim->name), next);
+    parallel = next;
+  }
+  out.parallel(parallel).vectorize(inner, vector).unroll(inner).unroll(tileRow);
+
+  // Known extents keep the sums in registers.
+  sums.compute_at(out, beside).bound_extent(lane, tile).bound_extent(m, rows).bound_extent(Var("tile"), 1);
+  sums.vectorize(lane, vector).unroll(lane).unroll(m);
+  std::vector<VarOrRVar> steps = {lane, m};
+  steps.insert(steps.end(), over.begin(), over.end());
+  sums.update().reorder(steps).vectorize(lane, vector).unroll(lane).unroll(m);
+  unrollParts(sums, outside);
+  target.scheduled = true;
 }
 
 void ContractionFamily::defineByExpert() {
   chooseFactors();
   prepareInput();
   chooseTile(0);
-  unroll = 1;
+  group = b.schedules.find("experts", {{"vector", b.target.vector}})["group"];
   accumulateByExpert();
   write();
 }

@@ -391,7 +391,10 @@ void ContractionFamily::chooseTile(int64_t depth) {
 /// Loops of the result that takes the tiles; of the product alone where there is no such one.
 void ContractionFamily::write() {
   readTiles();
-  auto run = [self = *this](Stage &out) mutable { self.isDense() ? self.scheduleDense(out) : self.schedule(out); };
+  auto run = [self = *this](Stage &out) mutable {
+    bool byExpert = self.b.graph.nodes[self.node].op == Op::ScatterAdd;
+    byExpert ? self.scheduleByExpert(out) : self.isDense() ? self.scheduleDense(out) : self.schedule(out);
+  };
   int result = fusedResult();
   if (result >= 0 && b.fusedInto(result, run))
     return;

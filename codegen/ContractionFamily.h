@@ -63,7 +63,11 @@ public:
 private:
   void chooseFactors();
   void chooseTile(int64_t depth);
+  Func sorted(const std::string &name, int factor, const Var &lane, const Var &tileIndex, const Dim &own,
+              const std::function<Expr(const Index &)> &value);
+  std::vector<Dim> sortedDims(int factor, const Dim &own) const;
   void accumulateByExpert();
+  void scheduleByExpert(Stage &target);
 
   KernelBuilder &b;
   int node;

@@ -26,7 +26,7 @@ ScheduleTable ScheduleTable::standard() {
 }
 
 void ScheduleTable::add(std::string_view text, const std::string &place) {
-  static const std::set<std::string> families = {"contract", "dense", "grouped", "attention", "gradient", "row", "map"};
+  static const std::set<std::string> families = {"contract", "dense", "experts", "grouped", "attention", "gradient", "row", "map"};
   std::istringstream stream{std::string(text)};
   std::string raw;
   for (int number = 1; std::getline(stream, raw); ++number) {
@@ -38,7 +38,7 @@ void ScheduleTable::add(std::string_view text, const std::string &place) {
     if (!(words >> line.family))
       continue;
     if (!families.count(line.family))
-      fail("'" + line.family + "' is no family; there are attention, contract, dense, gradient, grouped, map and row");
+      fail("'" + line.family + "' is no family; there are attention, contract, dense, experts, gradient, grouped, map and row");
     std::string word;
     while (words >> word && word != ":") {
       Condition condition{word, "", 0};

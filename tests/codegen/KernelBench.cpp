@@ -215,6 +215,31 @@ static void experts(int64_t count, int64_t chosen, int64_t in, int64_t out, std:
   }
 }
 
+/// What a training step does with the weights of experts [E, out, in], as they lie.
+static void trainedExperts(int64_t count, int64_t chosen, int64_t in, int64_t out, int64_t rows) {
+  Dim m = run("M"), c = fixed("C", chosen), e = fixed("E", count), i = fixed("I", in), o = fixed("O", out);
+  for (const char *form : {"product", "rows' gradient", "weights' gradient"}) {
+    GraphMaker g;
+    bool ofRows = form[0] == 'r', ofWeights = form[0] == 'w';
+    int y = g.argument(Kind::Real, ofRows || ofWeights ? std::vector<Dim>{m, c, o} : std::vector<Dim>{m, i});
+    int other = g.argument(Kind::Real, ofWeights ? std::vector<Dim>{m, i} : std::vector<Dim>{e, o, i});
+    int picked = g.argument(Kind::Int, {m, c});
+    if (ofWeights)
+      g.yield(g.scatterAdd(g.elementwise(Op::Mul, {y, other}), picked, {"M", "C"}, e));
+    else
+      g.yield(g.contract(y, g.gather(other, picked, "E"), {ofRows ? "O" : "I"}));
+    KernelRunner runner(g.finish("experts"), cpuTarget("native"), schedules);
+    Lengths lengths = {{"M", rows}};
+    std::vector<DenseTensor> given = inputs(g.graph, lengths);
+    for (size_t k = 0; k < given[picked].data.size(); ++k)
+      given[picked].data[k] = double((k * 2654435761u >> 7) % count);
+    runner.bind(lengths, given);
+    char name[80];
+    std::snprintf(name, sizeof name, "%s of experts %ld of %ld, %ld x %ld x %ld", form, long(chosen), long(count), long(rows), long(in), long(out));
+    report(name, runner, 2.0 * rows * chosen * in * out, true, true);
+  }
+}
+
 /// `window`: keys that a query sees, counted from itself; 0: all before it; -1: all.
 static KernelGraph attentionOver(int64_t window) {
   using quern::ir::Size;
@@ -329,6 +354,10 @@ int main(int argc, char **argv) {
   if (wanted("training")) {
     training(768, 3072, 256);
     training(3072, 768, 256);
+  }
+  if (wanted("experts") || wanted("experts-training")) {
+    trainedExperts(8, 2, 512, 1792, 256);
+    trainedExperts(8, 2, 1792, 512, 256);
   }
   if (wanted("experts")) {
     experts(8, 2, 512, 1792, {512, 64, 1, 4});

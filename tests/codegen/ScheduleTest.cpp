@@ -25,7 +25,7 @@ TEST(Schedule, LaterLinesOverrideWhereTheyApply) {
 }
 
 TEST(Schedule, MistakesHaveAPlace) {
-  EXPECT_EQ(failure("map : work 1\nmatrix : rows 3"), "mine.txt:2: 'matrix' is no family; there are attention, contract, dense, gradient, grouped, map and row");
+  EXPECT_EQ(failure("map : work 1\nmatrix : rows 3"), "mine.txt:2: 'matrix' is no family; there are attention, contract, dense, experts, gradient, grouped, map and row");
   EXPECT_EQ(failure("map : work"), "mine.txt:1: 'work' has no number");
   EXPECT_EQ(failure("map : work x"), "mine.txt:1: 'x' is no number between 1 and 16777216");
   EXPECT_EQ(failure("map vector 3 : work 1"), "mine.txt:1: a condition reads FACT = NUMBER, FACT < NUMBER or FACT > NUMBER");

@@ -55,6 +55,24 @@ class Compiled(Golden):
         self.compare(folder, expected, got, noise=1e-6)
 
 
+class Experts(Golden):
+    """Experts: the same bits on any number of threads, and the numbers that come out where all experts are computed."""
+
+    def test_mixtral(self):
+        folder, expected, inputs = self.read("mixtral")
+        options = ("--train", "--config", folder / "config.json")
+        chosen = self.compile("mixtral", *options, name="mixtral-chosen")
+        every = self.compile("mixtral", *options, "--without", "sink-loss-gathers", name="mixtral-all")
+        want = self._evaluate([every, "grad"], folder / "model.safetensors", inputs, ())
+        one, two, three = (self._evaluate([chosen, "grad"], folder / "model.safetensors", inputs, ("--threads", n)) for n in (1, 2, 3))
+        self.assertEqual(sorted(one), sorted(want))
+        for name in want:
+            self.assertEqual(one[name].data, two[name].data, name)
+            self.assertEqual(one[name].data, three[name].data, name)
+            largest = max(abs(x) for x in want[name].data)
+            self.assertLess(max(abs(a - b) for a, b in zip(one[name].data, want[name].data)), 1e-5 * largest, name)
+
+
 class Memory(Golden):
     """`--memory`: the tightest budget there is gives the same gradients, and one below it is refused with that number."""
 
