@@ -97,7 +97,10 @@ void ContractionFamily::accumulateByExpert() {
     return b.real(x, index);
   });
   strip.compute_root().bound(lane, 0, tile).vectorize(lane, std::min(tile, b.target.vector)).parallel(tileIndex);
-  groups.compute_root().bound(groupLane, 0, rows).vectorize(groupLane).parallel(group);
+  // Several groups beside each other share lines of memory.
+  Var some("gs"), beside("gb");
+  groups.compute_root().bound(groupLane, 0, rows).split(group, some, beside, 8, TailStrategy::GuardWithIf);
+  groups.reorder(groupLane, beside, Var("slot")).vectorize(groupLane).parallel(some);
 
   std::vector<Var> args = {lane, rowVar};
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim)

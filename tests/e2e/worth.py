@@ -121,6 +121,7 @@ def main():
         (generating, ("latents", (ROOT / "tests" / "frontend" / "specs" / "deepseek_v3.quern").read_text(), DEEPSEEK), ["absorb-projections"],
          (2048, 24)),
         (training, ("training", gpt2, GPT2, ["--train"]), ["attention-gradient", "chunk-loss"], (1024,)),
+        (training, ("training of experts", (EXAMPLES / "mixtral.quern").read_text(), MIXTRAL, ["--train"]), ["sink-loss-gathers"], (512,)),
     ]
     try:
         for table, page, rules, sizes in pages:
