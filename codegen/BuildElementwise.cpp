@@ -94,6 +94,10 @@ Expr KernelBuilder::elementwise(const Node &node, const Index &index) {
     return x(0).type().is_float() ? math::toInt(x(0)) : cast<int32_t>(x(0));
   case Op::ToReal:
     return r(0);
+  case Op::Narrow:
+    return math::narrow(r(0));
+  case Op::Widen:
+    return math::widen(x(0));
   case Op::Not:
     return !x(0);
   case Op::Add:

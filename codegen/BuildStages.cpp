@@ -27,6 +27,7 @@ static int ownCost(Op op) {
     return 40;
   case Op::Pow:
     return 100;
+  case Op::Narrow:
   case Op::Div:
   case Op::Sqrt:
   case Op::FloorDiv:

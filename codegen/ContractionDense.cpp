@@ -4,11 +4,12 @@
 // uses it, however deep the contraction is (a gradient sums over a vocabulary, or over all tokens); so packing costs little
 // beside the products, and no packed copy of a matrix goes through memory.
 //
-//   x in groups of rows                                 once, where its rows lie side by side
+//   x in groups of rows                                 once, where its rows lie side by side; bf16 is widened on the way
 //   for each tile of columns, block of rows (parallel)
 //     totals[block x columns] = 0
 //     for each part of the depth
-//       strip[part x columns] = w
+//       strip[part x columns] = w                       likewise
+//       wide[block x part] = x                          only of bf16 that is not in groups: the innermost loop reads f32
 //       for each tile of rows
 //         sums[rows x columns] = 0;  for k: sums += x[rows, k] * strip[k, columns]
 //         totals += sums
@@ -84,7 +85,16 @@ ContractionFamily::Products ContractionFamily::productsOver(const RDom &k, const
   // `likely` makes the loop over whole tiles of rows one of its own, whose rows lie at fixed distances. Else each row has an
   // address of its own; these are computed in vectors, on the ports of the products (a tenth of a product's time).
   index[row->name] = min(likely(rowVar), b.extent(row->size) - 1);
-  Expr left = groups.defined() ? Expr(groups(copyCall(rowVar % rows, input, *row, depth, rowVar / rows, index))) : b.real(x, index);
+  Expr left;
+  if (groups.defined()) {
+    left = groups(copyCall(rowVar % rows, input, *row, depth, rowVar / rows, index));
+  } else if (narrow) {
+    out.wide = b.newFunc("wide", node);
+    out.wide(KernelBuilder::pureArgs(input.dims)) = b.real(x, KernelBuilder::varsOf(input.dims));
+    left = out.wide(KernelBuilder::call(input.dims, index));
+  } else {
+    left = b.real(x, index);
+  }
   out.sums = b.newFunc("sums", node);
   out.sums(args) = 0.0f;
   out.sums(args) += left * out.strip(copyCall(lane, weight, *column, depth, tileIndex, index));
@@ -167,6 +177,8 @@ void ContractionFamily::scheduleProducts(Products &out, const LoopLevel &tiles, 
     out.strip.reorder(depth, lane);
   else
     out.strip.reorder(lane, Var("tile"), depth);
+  if (out.wide.defined())
+    out.wide.compute_at(copies).vectorize(KernelBuilder::var(b.graph.nodes[x].dims.back().name), vector, TailStrategy::GuardWithIf);
 }
 
 void ContractionFamily::scheduleDense(Stage &target) {

@@ -109,13 +109,17 @@ void ContractionFamily::chooseDims() {
 void ContractionFamily::prepareInput() {
   for (int operand : {x, w}) {
     int source = operand;
-    bool view = true;
+    bool view = true, widened = false;
     while (view && !b.isStage[source] && b.graph.nodes[source].op != Op::Argument) {
       Op op = b.graph.nodes[source].op;
-      view = op == Op::Rename || op == Op::Permute || op == Op::Squeeze || op == Op::Unit || op == Op::Cut || op == Op::Expand;
+      bool copied = operand == w ? !packed : isDense(); // on its way from memory to the loops: widened there
+      view = op == Op::Rename || op == Op::Permute || op == Op::Squeeze || op == Op::Unit || op == Op::Cut || op == Op::Expand ||
+             (op == Op::Widen && copied && !isGrouped());
+      widened |= op == Op::Widen;
       if (view)
         source = b.graph.nodes[source].operands[0];
     }
+    narrow |= view && widened && operand == x;
     if (!view && tableOf(operand) == operand && !b.isStage[operand] && !b.graph.nodes[operand].dims.empty())
       b.materialize(operand);
     if (!view && b.isStage[operand])

@@ -32,6 +32,7 @@ private:
   bool isDense() const { return !packed && row && column && b.graph.nodes[node].op == Op::Contract; }
   struct Products {
     Func strip, sums; ///< columns over a part of the depth; sums of a tile in registers
+    Func wide;        ///< rows over a part of the depth, in f32 where they lie in bf16
     RVar over;
   };
   void chooseDepth();
@@ -73,6 +74,7 @@ private:
   int node;
   int x = 0, w = 0;            ///< operands: rows, columns
   bool packed = false;
+  bool narrow = false;    ///< x is bf16 in memory
   std::string columnName; ///< the column that was chosen with them
   std::vector<Dim> reduced, others;
   std::optional<Dim> row, column;

@@ -17,7 +17,7 @@ using quern::passes::View;
 
 static Type pointer(MLIRContext *context) { return LLVM::LLVMPointerType::get(context); }
 
-int64_t quern::codegen::elementBytes(Kind kind) { return kind == Kind::Bool ? 1 : 4; }
+int64_t quern::codegen::elementBytes(Kind kind) { return bytesOfKind(kind); }
 
 // ---- lengths
 
@@ -275,7 +275,7 @@ Value HostFunction::shapedBuffer(Kind kind, ArrayRef<std::pair<Size, Size>> dims
   for (int64_t position : {int64_t(0), int64_t(8), int64_t(24), int64_t(48)})
     LLVM::StoreOp::create(b, loc, zero, at(position));
   // halide_type_t: code (0 int, 1 uint, 2 float), bits, lanes.
-  int64_t code = kind == Kind::Real ? 2 : kind == Kind::Int ? 0 : 1, bits = kind == Kind::Bool ? 8 : 32;
+  int64_t code = kind == Kind::Real ? 2 : kind == Kind::Int ? 0 : 1, bits = elementBytes(kind) * 8; // bf16: uint16
   store32(typeField, number32(code | bits << 8 | 1 << 16));
   store32(rankField, number32(dims.size()));
   LLVM::StoreOp::create(b, loc, at(headerBytes), at(dimField));

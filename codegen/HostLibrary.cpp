@@ -5,6 +5,7 @@
 #include "codegen/CompileKernels.h"
 #include "codegen/Link.h"
 #include "codegen/ReadKernel.h"
+#include "ir/BF16.h"
 
 #include "llvm/Support/FileSystem.h"
 
@@ -76,13 +77,13 @@ public:
         elements += (shape[d] - 1) * strides[d];
       }
     }
-    memory.assign(elements * (kind == Kind::Bool ? 1 : 4) + 64, 0);
+    memory.assign(elements * (kind == Kind::Bool ? 1 : kind == Kind::BF16 ? 2 : 4) + 64, 0);
     halide.host = base();
     halide.dim = dims.data();
     halide.dimensions = static_cast<int32_t>(dims.size());
     halide.type = kind == Kind::Real  ? halide_type_t(halide_type_float, 32)
                   : kind == Kind::Int ? halide_type_t(halide_type_int, 32)
-                                      : halide_type_t(halide_type_uint, 8);
+                                      : halide_type_t(halide_type_uint, kind == Kind::Bool ? 8 : 16);
   }
   Buffer(const Buffer &) = delete;
 
@@ -92,6 +93,8 @@ public:
         reinterpret_cast<float *>(base())[at] = static_cast<float>(array.number(i));
       else if (kind == Kind::Int)
         reinterpret_cast<int32_t *>(base())[at] = static_cast<int32_t>(array.number(i));
+      else if (kind == Kind::BF16)
+        reinterpret_cast<uint16_t *>(base())[at] = quern::ir::toBF16(static_cast<float>(array.number(i)));
       else
         base()[at] = array.number(i) != 0;
     });
@@ -100,8 +103,15 @@ public:
   void spoil() {
     if (kind == Kind::Real)
       forEach([&](int64_t, int64_t at) { reinterpret_cast<float *>(base())[at] = std::numeric_limits<float>::quiet_NaN(); });
+    if (kind == Kind::BF16)
+      forEach([&](int64_t, int64_t at) { reinterpret_cast<uint16_t *>(base())[at] = 0x7fc0; });
   }
   Array read(std::vector<NamedSize> names) {
+    if (kind == Kind::BF16) {
+      Array array(quern::ir::Kind::BF16, std::move(names));
+      forEach([&](int64_t i, int64_t at) { array.writeReals()[i] = quern::ir::fromBF16(reinterpret_cast<uint16_t *>(base())[at]); });
+      return array;
+    }
     std::vector<double> reals(kind == Kind::Real ? quern::ir::countOf(names) : 0);
     std::vector<int64_t> ints(kind == Kind::Real ? 0 : quern::ir::countOf(names));
     forEach([&](int64_t i, int64_t at) {

@@ -25,7 +25,7 @@ KernelBuilder::KernelBuilder(const KernelGraph &graph, const ScheduleTable &sche
 }
 
 Type KernelBuilder::storageType(Kind kind) {
-  return kind == Kind::Real ? Float(32) : kind == Kind::Int ? Int(32) : UInt(8);
+  return kind == Kind::Real ? Float(32) : kind == Kind::Int ? Int(32) : kind == Kind::Bool ? UInt(8) : UInt(16);
 }
 
 Expr KernelBuilder::extent(const ir::Size &size) const {
@@ -89,6 +89,8 @@ Expr KernelBuilder::at(int node, const Index &index) {
 }
 
 Expr KernelBuilder::real(int node, const Index &index) {
+  if (graph.nodes[node].kind == Kind::BF16)
+    throw std::logic_error("bf16 is computed with");
   Expr value = at(node, index);
   return value.type().is_float() ? value : cast<float>(value);
 }

@@ -11,7 +11,7 @@
 
 namespace quern::codegen {
 
-enum class Kind { Real, Int, Bool }; ///< f32, int32, uint8 in memory
+enum class Kind { Real, Int, Bool, BF16 }; ///< f32, int32, uint8, uint16 in memory
 
 struct Dim {
   std::string name;
@@ -23,7 +23,7 @@ struct Dim {
 enum class Op {
   Argument,
   Const, Values, Size, Index,
-  Neg, Abs, Exp, Log, Log1p, Sqrt, Sin, Cos, Tanh, Sigmoid, Erf, Floor, Ceil, Round, ToInt, ToReal, Not,
+  Neg, Abs, Exp, Log, Log1p, Sqrt, Sin, Cos, Tanh, Sigmoid, Erf, Floor, Ceil, Round, ToInt, ToReal, Narrow, Widen, Not,
   Add, Sub, Mul, Div, FloorDiv, Mod, Pow, Max, Min, And, Or, Compare, Where,
   Reduce, Contract, Softmax, Cumsum, ScatterAdd, Argmax, TopK, TopKPositions,
   Rename, Split, Merge, Cut, Concat, Unit, Squeeze, Gather, Expand, Permute,

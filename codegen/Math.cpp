@@ -185,4 +185,14 @@ Expr toInt(Expr x) {
   return select(equal(x, x), cast<int32_t>(inside), 0);
 }
 
+static Expr bitsOf(uint32_t value) { return Halide::Internal::UIntImm::make(Halide::UInt(32), value); }
+
+Expr narrow(Expr x) {
+  Expr bits = reinterpret<uint32_t>(x), upper = bits >> bitsOf(16);
+  Expr nearest = (bits + bitsOf(0x7fff) + (upper & bitsOf(1))) >> bitsOf(16);
+  return cast<uint16_t>(select((bits & bitsOf(0x7fffffff)) > bitsOf(0x7f800000), upper | bitsOf(0x40), nearest));
+}
+
+Expr widen(Expr bits) { return reinterpret<float>(cast<uint32_t>(bits) << bitsOf(16)); }
+
 } // namespace quern::codegen::math

@@ -43,5 +43,9 @@ Expr pow(Expr a, Expr b);
 Expr roundEven(Expr x); ///< still real
 Expr toInt(Expr x);     ///< towards zero; saturates outside of int32, 0 for NaN
 
+// bf16 as 16 bits (ir/BF16.h): no arithmetic is done with them.
+Expr narrow(Expr x); ///< to the nearest, halves to even; NaN stays NaN
+Expr widen(Expr bits);
+
 } // namespace quern::codegen::math
 #endif

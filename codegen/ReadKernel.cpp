@@ -40,7 +40,7 @@ static const llvm::StringMap<Op> &mnemonics() {
       {"abs", Op::Abs}, {"exp", Op::Exp}, {"log", Op::Log}, {"log1p", Op::Log1p}, {"sqrt", Op::Sqrt},
       {"sin", Op::Sin}, {"cos", Op::Cos}, {"tanh", Op::Tanh}, {"sigmoid", Op::Sigmoid}, {"erf", Op::Erf},
       {"floor", Op::Floor}, {"ceil", Op::Ceil}, {"round", Op::Round}, {"to_int", Op::ToInt},
-      {"to_real", Op::ToReal}, {"not", Op::Not}, {"add", Op::Add}, {"sub", Op::Sub}, {"mul", Op::Mul},
+      {"to_real", Op::ToReal}, {"narrow", Op::Narrow}, {"widen", Op::Widen}, {"not", Op::Not}, {"add", Op::Add}, {"sub", Op::Sub}, {"mul", Op::Mul},
       {"div", Op::Div}, {"floordiv", Op::FloorDiv}, {"mod", Op::Mod}, {"pow", Op::Pow}, {"max", Op::Max},
       {"min", Op::Min}, {"and", Op::And}, {"or", Op::Or}, {"compare", Op::Compare}, {"where", Op::Where},
       {"reduce", Op::Reduce}, {"contract", Op::Contract}, {"softmax", Op::Softmax}, {"cumsum", Op::Cumsum},

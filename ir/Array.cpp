@@ -19,7 +19,7 @@ std::string quern::ir::describe(const std::vector<NamedSize> &dims) {
 }
 
 Array::Array(Kind kind, std::vector<NamedSize> dims) : kind(kind), dims(std::move(dims)) {
-  if (kind == Kind::Real)
+  if (isReal())
     real = std::make_shared<std::vector<double>>(getCount());
   else
     integer = std::make_shared<std::vector<int64_t>>(getCount());
@@ -32,7 +32,7 @@ Array::Array(std::vector<NamedSize> dims, std::vector<double> numbers)
 
 Array::Array(Kind kind, std::vector<NamedSize> dims, std::vector<int64_t> numbers)
     : kind(kind), dims(std::move(dims)), integer(std::make_shared<std::vector<int64_t>>(std::move(numbers))) {
-  assert(kind != Kind::Real && static_cast<int64_t>(integer->size()) == getCount() && "numbers fill the dimensions");
+  assert(!isReal() && static_cast<int64_t>(integer->size()) == getCount() && "numbers fill the dimensions");
 }
 
 int64_t Array::getCount() const { return countOf(dims); }

@@ -10,7 +10,7 @@ static constexpr int64_t transcendental = 8;
 
 static Size bytesOf(Type type) {
   auto tensor = cast<NamedTensorType>(type);
-  return tensor.elements() * Size(tensor.isBool() ? 1 : 4);
+  return tensor.elements() * Size(bytesOfKind(tensor.getKind()));
 }
 
 static Size bytesOf(TypeRange types) {
@@ -49,6 +49,8 @@ QUERN_COPY(ConcatOp)
 QUERN_COPY(ExpandOp)
 QUERN_COPY(PermuteOp)
 QUERN_COPY(ToRealOp)
+QUERN_COPY(NarrowOp)
+QUERN_COPY(WidenOp)
 // Only the rows that are picked, or new, are read.
 QUERN_COST(GatherOp, Size(0), bytesOf(getPositions().getType()) + bytesOf(getResult().getType()) * Size(2))
 QUERN_COST(RememberOp, Size(0), bytesOf(getX().getType()) * Size(2))

@@ -114,7 +114,7 @@ Type NamedTensorType::parse(AsmParser &parser) {
     return {};
   std::optional<Kind> kind = symbolizeKind(word);
   if (!kind) {
-    parser.emitError(where, "a tensor is real, int or bool, not '") << word << "'";
+    parser.emitError(where, "a tensor is real, int, bool or bf16, not '") << word << "'";
     return {};
   }
   auto element = [&]() -> ParseResult {

@@ -72,6 +72,8 @@ def Quern_CeilOp : Quern_Unary<"ceil", "to int, up">;
 def Quern_RoundOp : Quern_Unary<"round", "to int, halves to even">;
 def Quern_ToIntOp : Quern_Unary<"to_int", "to int: cuts towards zero, counts booleans as 0 and 1">;
 def Quern_ToRealOp : Quern_Unary<"to_real", "int or bool to real">;
+def Quern_NarrowOp : Quern_Unary<"narrow", "real to bf16, to the nearest, halves to even; NaN stays NaN">;
+def Quern_WidenOp : Quern_Unary<"widen", "bf16 to real, exact">;
 def Quern_NotOp : Quern_Unary<"not", "negation of bool">;
 
 class Quern_Binary<string mnemonic, string what, list<Trait> traits = []> : Quern_Pure<mnemonic, traits> {

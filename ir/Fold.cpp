@@ -119,6 +119,13 @@ OpFoldResult ToRealOp::fold(FoldAdaptor adaptor) {
   return foldReal(*this, adaptor.getX(), [](double x) { return x; });
 }
 
+// Widening is exact: there and back is what it was. (The other way round is a rounding.)
+OpFoldResult NarrowOp::fold(FoldAdaptor) {
+  auto inner = getX().getDefiningOp<WidenOp>();
+  return inner && inner.getX().getType() == getType() ? inner.getX() : OpFoldResult();
+}
+OpFoldResult WidenOp::fold(FoldAdaptor) { return {}; }
+
 OpFoldResult NotOp::fold(FoldAdaptor adaptor) {
   if (auto inner = getX().getDefiningOp<NotOp>(); inner && inner.getX().getType() == getType())
     return inner.getX();

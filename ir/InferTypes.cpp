@@ -76,8 +76,15 @@ QUERN_KEEPS(MaxOp, "binary_c1")
 QUERN_KEEPS(MinOp, "binary_c1")
 QUERN_NUMERIC(DivOp, Kind::Real, "binary_c1")
 QUERN_NUMERIC(PowOp, Kind::Real, "binary_c1")
-QUERN_INFER(ToIntOp) { return aligned(loc, operands, Kind::Int, results); }
-QUERN_INFER(ToRealOp) { return aligned(loc, operands, Kind::Real, results); }
+
+#define QUERN_CAST(OP, KIND)                                                                                          \
+  QUERN_INFER(OP) {                                                                                                   \
+    if (failed(needs(loc, operands, {Kind::Real, Kind::Int, Kind::Bool}, "cast_c1")))                                 \
+      return failure();                                                                                               \
+    return aligned(loc, operands, KIND, results);                                                                     \
+  }
+QUERN_CAST(ToIntOp, Kind::Int)
+QUERN_CAST(ToRealOp, Kind::Real)
 
 #define QUERN_OF_KIND(OP, KIND, LABEL)                                                                                \
   QUERN_INFER(OP) {                                                                                                   \
@@ -91,8 +98,20 @@ QUERN_OF_KIND(NotOp, Kind::Bool, "logic_c1")
 QUERN_OF_KIND(AndOp, Kind::Bool, "logic_c1")
 QUERN_OF_KIND(OrOp, Kind::Bool, "logic_c1")
 
+/// Real to bf16 or back: nothing else computes with bf16.
+static LogicalResult converted(std::optional<Location> loc, ValueRange operands, Kind from, Kind to, StringRef label,
+                               Types &results) {
+  if (failed(needs(loc, operands, {from}, label)))
+    return failure();
+  return aligned(loc, operands, to, results);
+}
+QUERN_INFER(NarrowOp) { return converted(loc, operands, Kind::Real, Kind::BF16, "narrow_c1", results); }
+QUERN_INFER(WidenOp) { return converted(loc, operands, Kind::BF16, Kind::Real, "widen_c1", results); }
+
 QUERN_INFER(CompareOp) {
   Adaptor op(operands, attrs, props, regions);
+  if (failed(needs(loc, operands, {Kind::Real, Kind::Int, Kind::Bool}, "compare_c2")))
+    return failure();
   bool a = type(op.getA()).isBool(), b = type(op.getB()).isBool();
   Predicate predicate = op.getPredicate();
   if (a != b || (a && predicate != Predicate::eq && predicate != Predicate::ne))
@@ -104,6 +123,8 @@ QUERN_INFER(WhereOp) {
   Adaptor op(operands, attrs, props, regions);
   if (!type(op.getCondition()).isBool())
     return emitOptionalError(loc, "where_c1: the condition is not bool");
+  if (failed(needs(loc, {op.getA(), op.getB()}, {Kind::Real, Kind::Int, Kind::Bool}, "where_c3")))
+    return failure();
   SmallVector<NamedTensorType> sides = {type(op.getA()), type(op.getB())};
   if (sides[0].isBool() != sides[1].isBool())
     return emitOptionalError(loc, "where_c2: one side is bool, the other a number");
@@ -129,6 +150,8 @@ QUERN_INFER(ReduceOp) {
   NamedTensorType x = type(op.getX());
   bool logic = op.getReduction() == Reduction::any || op.getReduction() == Reduction::all;
   SmallVector<DimAttr> kept;
+  if (failed(needs(loc, operands, {Kind::Real, Kind::Int, Kind::Bool}, "reduce_c3")))
+    return failure();
   if (logic != x.isBool())
     return emitOptionalError(loc, "reduce_c2: any and all take bools, the others numbers");
   if (failed(without(loc, x.getDims(), names(op.getDims()), "reduce_c1", kept)))
@@ -351,8 +374,8 @@ QUERN_INFER(ConcatOp) {
     int at = t.find(part);
     if (at < 0)
       return emitOptionalError(loc, "concat_c2: an operand has no dimension ", part);
-    if (t.isBool() != types[0].isBool())
-      return emitOptionalError(loc, "concat_c3: bools and numbers cannot be one tensor");
+    if (t.isBool() != types[0].isBool() || t.isBF16() != types[0].isBF16())
+      return emitOptionalError(loc, "concat_c3: bools, bf16 and numbers cannot be one tensor");
     real |= t.isReal();
     total = total + t.getDims()[at].getSize();
     SmallVector<DimAttr> dims(t.getDims());

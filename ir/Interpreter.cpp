@@ -89,8 +89,11 @@ static Array takeFrom(const Array &stack, int64_t start, std::vector<NamedSize> 
   int64_t count = 1;
   for (const NamedSize &dim : dims)
     count *= dim.size;
-  if (stack.isReal())
-    return Array(std::move(dims), std::vector<double>(stack.reals() + start, stack.reals() + start + count));
+  if (stack.isReal()) {
+    Array part(stack.getKind(), std::move(dims));
+    std::copy_n(stack.reals() + start, count, part.writeReals());
+    return part;
+  }
   return Array(stack.getKind(), std::move(dims),
                std::vector<int64_t>(stack.ints() + start, stack.ints() + start + count));
 }

@@ -1,5 +1,6 @@
 // Takes: arrays by name, stored tensors by callback. Gives: the values of a function's arguments and parameters, and
 // the run-time lengths that follow from them.
+#include "ir/BF16.h"
 #include "ir/Interpreter.h"
 
 #include "ir/Chunk.h"
@@ -188,6 +189,12 @@ LogicalResult Interpreter::lookupParameter(ParamOp op, std::vector<Array> &resul
     return failure();
   if (static_cast<int64_t>(numbers.size()) != countOf(dims))
     return op.emitError("Q042: the parameter has ") << numbers.size() << " numbers, not " << countOf(dims);
+  if (op.getResult().getType().isBF16()) { // the copy that kernels read
+    Array narrow(Kind::BF16, std::move(dims));
+    llvm::transform(numbers, narrow.writeReals(), [](double x) { return fromBF16(toBF16(static_cast<float>(x))); });
+    results.push_back(std::move(narrow));
+    return success();
+  }
   results.emplace_back(std::move(dims), std::move(numbers));
   return success();
 }

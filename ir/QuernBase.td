@@ -24,7 +24,8 @@ def Quern_Dialect : Dialect {
 }
 
 def Quern_Kind : I32EnumAttr<"Kind", "what a tensor's elements are", [
-  I32EnumAttrCase<"Real", 0, "real">, I32EnumAttrCase<"Int", 1, "int">, I32EnumAttrCase<"Bool", 2, "bool">]> {
+  I32EnumAttrCase<"Real", 0, "real">, I32EnumAttrCase<"Int", 1, "int">, I32EnumAttrCase<"Bool", 2, "bool">,
+  I32EnumAttrCase<"BF16", 3, "bf16">]> {
   let cppNamespace = "::quern::ir";
   let genSpecializedAttr = 0;
 }
@@ -81,7 +82,9 @@ def Quern_TensorType : TypeDef<Quern_Dialect, "Tensor"> {
   let summary = "a tensor with named dimensions";
   let description = [{
     `!quern.tensor<real[B, T, D = 768]>`. The dimensions are a set as far as meaning goes; their order is the order of
-    storage, the last innermost. Kinds: real (f32 in kernels), int (int32), bool (uint8).
+    storage, the last innermost. Kinds: real (f32 in kernels), int (int32), bool (uint8), bf16 (uint16: the upper half of an
+    f32). Nothing computes with bf16: operations that move or pick values take it, `narrow` makes it of real, `widen` gives
+    real.
   }];
   let parameters = (ins EnumParameter<Quern_Kind>:$kind, ArrayRefParameter<"::quern::ir::DimAttr">:$dims);
   let hasCustomAssemblyFormat = 1;
@@ -101,6 +104,7 @@ def Quern_TensorType : TypeDef<Quern_Dialect, "Tensor"> {
     bool isReal() const { return getKind() == ::quern::ir::Kind::Real; }
     bool isInt() const { return getKind() == ::quern::ir::Kind::Int; }
     bool isBool() const { return getKind() == ::quern::ir::Kind::Bool; }
+    bool isBF16() const { return getKind() == ::quern::ir::Kind::BF16; }
   }];
 }
 

@@ -122,8 +122,8 @@ LogicalResult ParamOp::verify() {
   for (DimAttr dim : type.getDims())
     if (!dim.getStatic())
       return emitOpError("param_c2: the size of ") << dim.getName() << " is not fixed by the config";
-  if (!type.isReal())
-    return emitOpError("param_c3: parameters are real");
+  if (!type.isReal() && !type.isBF16())
+    return emitOpError("param_c3: parameters are real or bf16");
   SmallVector<std::string> stacked = getStacked();
   for (auto [i, label] : llvm::enumerate(stacked)) {
     int at = type.find(label);

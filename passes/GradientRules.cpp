@@ -316,6 +316,7 @@ const llvm::StringMap<RuleEntry> &quern::passes::gradientRules() {
       {"const", {nullptr, NoRule::Constant}},    {"values", {nullptr, NoRule::Constant}},
       {"size", {nullptr, NoRule::Constant}},     {"index", {nullptr, NoRule::Constant}},
       {"param", {nullptr, NoRule::Constant}},
+      {"narrow", {nullptr, NoRule::Later}},      {"widen", {nullptr, NoRule::Later}},
       {"floor", {nullptr, NoRule::Discrete}},    {"ceil", {nullptr, NoRule::Discrete}},
       {"round", {nullptr, NoRule::Discrete}},    {"to_int", {nullptr, NoRule::Discrete}},
       {"not", {nullptr, NoRule::Discrete}},      {"floordiv", {nullptr, NoRule::Discrete}},

@@ -66,8 +66,7 @@ private:
   llvm::DenseMap<Value, std::pair<bool, bool>> copies;   // of a repeat's result: copy in, copy out
 };
 
-unsigned bytesOf(Kind kind) { return kind == Kind::Bool ? 1 : 4; }
-Size bytesOf(NamedTensorType type) { return type.elements() * Size(bytesOf(type.getKind())); }
+Size bytesOf(NamedTensorType type) { return type.elements() * Size(bytesOfKind(type.getKind())); }
 
 /// What a view looks at: an argument, a parameter, a launch's or loop's result, a cache.
 Value Planner::owner(Value value) const {

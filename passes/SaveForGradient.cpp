@@ -50,7 +50,7 @@ static double secondsToSave(Value value) {
     return MinimumCut::unlimited;
   if (isSegment(value.getDefiningOp()))
     return 1e6;
-  double bytes = typeOf(value).getKind() == Kind::Bool ? 1 : 4;
+  double bytes = bytesOfKind(typeOf(value).getKind());
   return 2 * bytes * elements(typeOf(value).getDims()) / bytesPerSecond; // written and read
 }
 

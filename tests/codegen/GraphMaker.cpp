@@ -72,6 +72,7 @@ int GraphMaker::elementwise(Op op, std::vector<int> operands) {
               : op == Op::Where     ? wider(1)
               : integers.count(op)  ? Kind::Int
               : bools.count(op)     ? Kind::Bool
+              : op == Op::Narrow    ? Kind::BF16
                                     : Kind::Real;
   Node node{op, kind, unionOf(operands)};
   node.operands = operands;

@@ -2,6 +2,8 @@
 // Why through an object and dlopen: it is the way that programs take, C interface and shared runtime included.
 #include "tests/codegen/KernelRunner.h"
 
+#include "ir/BF16.h"
+
 #include <HalideRuntime.h>
 
 #include <chrono>
@@ -148,7 +150,7 @@ void KernelRunner::bind(const Lengths &now, const std::vector<DenseTensor> &argu
     buffer->layout = i < count ? graph.argumentLayouts[i] : graph.resultLayouts[i - count];
     buffer->shape = shapeOf(node, lengths);
     buffer->kind = node.kind;
-    size_t rank = buffer->shape.size(), size = node.kind == Kind::Bool ? 1 : 4;
+    size_t rank = buffer->shape.size(), size = node.kind == Kind::Bool ? 1 : node.kind == Kind::BF16 ? 2 : 4;
     int64_t elements = 1;
     if (buffer->layout.packed) {
       int64_t tile = buffer->layout.tile, depth = buffer->shape[rank - 1], tiles = (buffer->shape[rank - 2] + tile - 1) / tile;
@@ -174,6 +176,8 @@ void KernelRunner::bind(const Lengths &now, const std::vector<DenseTensor> &argu
     if (i >= count && node.kind == Kind::Real)
       for (int64_t e = 0; e < elements; ++e)
         reinterpret_cast<float *>(base)[e] = std::numeric_limits<float>::quiet_NaN();
+    if (i >= count && node.kind == Kind::BF16)
+      std::fill_n(reinterpret_cast<uint16_t *>(base), elements, uint16_t(0x7fc0));
     if (i < count) {
       size_t next = 0;
       forEachPosition(buffer->shape, [&](const std::vector<int64_t> &at) {
@@ -183,6 +187,8 @@ void KernelRunner::bind(const Lengths &now, const std::vector<DenseTensor> &argu
           reinterpret_cast<float *>(base)[offset] = static_cast<float>(value);
         else if (node.kind == Kind::Int)
           reinterpret_cast<int32_t *>(base)[offset] = static_cast<int32_t>(value);
+        else if (node.kind == Kind::BF16)
+          reinterpret_cast<uint16_t *>(base)[offset] = ir::toBF16(static_cast<float>(value));
         else
           base[offset] = value != 0;
       });
@@ -192,7 +198,7 @@ void KernelRunner::bind(const Lengths &now, const std::vector<DenseTensor> &argu
     buffer->halide.dimensions = static_cast<int32_t>(buffer->dims.size());
     buffer->halide.type = node.kind == Kind::Real  ? halide_type_t(halide_type_float, 32)
                           : node.kind == Kind::Int ? halide_type_t(halide_type_int, 32)
-                                                   : halide_type_t(halide_type_uint, 8);
+                                                   : halide_type_t(halide_type_uint, node.kind == Kind::Bool ? 8 : 16);
     buffers.push_back(std::move(buffer));
   }
 }
@@ -225,6 +231,7 @@ DenseTensor KernelRunner::result(size_t i) const {
     int64_t offset = buffer.offset(at);
     tensor.data.push_back(buffer.kind == Kind::Real  ? reinterpret_cast<float *>(base)[offset]
                           : buffer.kind == Kind::Int ? reinterpret_cast<int32_t *>(base)[offset]
+                          : buffer.kind == Kind::BF16 ? ir::fromBF16(reinterpret_cast<uint16_t *>(base)[offset])
                                                      : base[offset]);
   });
   return tensor;
@@ -240,6 +247,7 @@ DenseTensor randomTensor(const Node &node, const Lengths &lengths, uint64_t seed
     state = state * 6364136223846793005u + 1442695040888963407u;
     uint32_t bits = static_cast<uint32_t>(state >> 33);
     tensor.data.push_back(node.kind == Kind::Real  ? static_cast<float>(bits % 65536 / 32768.0 - 1)
+                          : node.kind == Kind::BF16 ? ir::fromBF16(ir::toBF16(static_cast<float>(bits % 65536 / 32768.0 - 1)))
                           : node.kind == Kind::Int ? bits % 7
                                                    : bits >> 8 & 1);
   }

@@ -2,6 +2,8 @@
 // Why apart from ir's interpreter: this one reads the plain graph, so a mistake in reading kernels shows too.
 #include "tests/codegen/Reference.h"
 
+#include "ir/BF16.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -84,6 +86,8 @@ double Evaluator::elementwise(const Node &node, const std::vector<double> &v) co
   case Op::Round: return std::nearbyint(v[0]);
   case Op::ToInt: return std::trunc(v[0]);
   case Op::ToReal: return v[0];
+  case Op::Narrow: return ir::fromBF16(ir::toBF16(static_cast<float>(v[0])));
+  case Op::Widen: return v[0];
   case Op::Not: return v[0] == 0;
   case Op::Add: return v[0] + v[1];
   case Op::Sub: return v[0] - v[1];

@@ -93,3 +93,16 @@ func.func @loop(%x: !quern.tensor<real[T]>) -> !quern.tensor<real[T]> {
   }
   return %r : !quern.tensor<real[T]>
 }
+
+// CHECK-LABEL: @widened
+// CHECK-SAME: (%[[N:.*]]: !quern.tensor<bf16[T]>, %[[X:.*]]: !quern.tensor<real[T]>
+func.func @widened(%n: !quern.tensor<bf16[T]>, %x: !quern.tensor<real[T]>) -> (!quern.tensor<bf16[T]>, !quern.tensor<real[T]>) {
+  // CHECK-NEXT: %[[R:.*]] = quern.narrow %[[X]]
+  // CHECK-NEXT: %[[W:.*]] = quern.widen %[[R]]
+  // CHECK-NEXT: return %[[N]], %[[W]]
+  %0 = quern.widen %n : (!quern.tensor<bf16[T]>) -> !quern.tensor<real[T]>
+  %1 = quern.narrow %0 : (!quern.tensor<real[T]>) -> !quern.tensor<bf16[T]>
+  %2 = quern.narrow %x : (!quern.tensor<real[T]>) -> !quern.tensor<bf16[T]>
+  %3 = quern.widen %2 : (!quern.tensor<bf16[T]>) -> !quern.tensor<real[T]>
+  return %1, %3 : !quern.tensor<bf16[T]>, !quern.tensor<real[T]>
+}

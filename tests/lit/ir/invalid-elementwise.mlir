@@ -188,3 +188,68 @@ func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]
   %r = quern.index : !quern.tensor<int[]>
   return
 }
+
+// ---- nothing computes with bf16
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2]>, %n: !quern.tensor<bf16[A = 2]>, %m: !quern.tensor<bool[A = 2]>) {
+  // expected-error @+2 {{binary_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.add %n, %n : (!quern.tensor<bf16[A = 2]>, !quern.tensor<bf16[A = 2]>) -> !quern.tensor<bf16[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2]>, %n: !quern.tensor<bf16[A = 2]>, %m: !quern.tensor<bool[A = 2]>) {
+  // expected-error @+2 {{unary_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.exp %n : (!quern.tensor<bf16[A = 2]>) -> !quern.tensor<real[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2]>, %n: !quern.tensor<bf16[A = 2]>, %m: !quern.tensor<bool[A = 2]>) {
+  // expected-error @+2 {{cast_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.to_real %n : (!quern.tensor<bf16[A = 2]>) -> !quern.tensor<real[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2]>, %n: !quern.tensor<bf16[A = 2]>, %m: !quern.tensor<bool[A = 2]>) {
+  // expected-error @+2 {{compare_c2}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.compare lt %n, %n : (!quern.tensor<bf16[A = 2]>, !quern.tensor<bf16[A = 2]>) -> !quern.tensor<bool[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2]>, %n: !quern.tensor<bf16[A = 2]>, %m: !quern.tensor<bool[A = 2]>) {
+  // expected-error @+2 {{where_c3}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.where %m, %n, %n : (!quern.tensor<bool[A = 2]>, !quern.tensor<bf16[A = 2]>, !quern.tensor<bf16[A = 2]>) -> !quern.tensor<bf16[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2]>, %n: !quern.tensor<bf16[A = 2]>, %m: !quern.tensor<bool[A = 2]>) {
+  // expected-error @+2 {{narrow_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.narrow %n : (!quern.tensor<bf16[A = 2]>) -> !quern.tensor<bf16[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2]>, %n: !quern.tensor<bf16[A = 2]>, %m: !quern.tensor<bool[A = 2]>) {
+  // expected-error @+2 {{widen_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.widen %x : (!quern.tensor<real[A = 2]>) -> !quern.tensor<real[A = 2]>
+  return
+}

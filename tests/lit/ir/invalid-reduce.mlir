@@ -178,3 +178,21 @@ func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]
   %v, %p = quern.top_k %x along "B" into <K = 4> : (!quern.tensor<real[A = 2, B = 3]>) -> (!quern.tensor<real[A = 2, K = 4]>, !quern.tensor<int[A = 2, K = 4]>)
   return
 }
+
+// -----
+
+func.func @f(%n: !quern.tensor<bf16[A = 2]>) {
+  // expected-error @+2 {{reduce_c3}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.reduce sum %n over ["A"] : (!quern.tensor<bf16[A = 2]>) -> !quern.tensor<bf16[]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2]>, %n: !quern.tensor<bf16[A = 2]>) {
+  // expected-error @+2 {{contract_c2}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.contract %x, %n over ["A"] : (!quern.tensor<real[A = 2]>, !quern.tensor<bf16[A = 2]>) -> !quern.tensor<real[]>
+  return
+}

@@ -246,3 +246,12 @@ func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>, %i: !quern.tensor<int[A = 2]
   %r = quern.permute %x : (!quern.tensor<real[A = 2, B = 3]>) -> !quern.tensor<real[B = 3]>
   return
 }
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2]>, %n: !quern.tensor<bf16[A = 2]>) {
+  // expected-error @+2 {{concat_c3}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.concat %x, %n ["A", "A"] into <N = 4> : (!quern.tensor<real[A = 2]>, !quern.tensor<bf16[A = 2]>) -> !quern.tensor<real[N = 4]>
+  return
+}

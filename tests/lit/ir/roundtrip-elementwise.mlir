@@ -58,6 +58,10 @@ func.func @unary(%x: !quern.tensor<real[B, T]>, %i: !quern.tensor<int[T]>, %b: !
   %14 = quern.to_int %b : (!quern.tensor<bool[T]>) -> !quern.tensor<int[T]>
   // CHECK: quern.to_real %{{.*}} : (!quern.tensor<int[T]>) -> !quern.tensor<real[T]>
   %15 = quern.to_real %i : (!quern.tensor<int[T]>) -> !quern.tensor<real[T]>
+  // CHECK: quern.narrow %{{.*}} : (!quern.tensor<real[B, T]>) -> !quern.tensor<bf16[B, T]>
+  %n = quern.narrow %x : (!quern.tensor<real[B, T]>) -> !quern.tensor<bf16[B, T]>
+  // CHECK: quern.widen %{{.*}} : (!quern.tensor<bf16[B, T]>) -> !quern.tensor<real[B, T]>
+  %w = quern.widen %n : (!quern.tensor<bf16[B, T]>) -> !quern.tensor<real[B, T]>
   // CHECK: quern.not %{{.*}} : (!quern.tensor<bool[T]>) -> !quern.tensor<bool[T]>
   %16 = quern.not %b : (!quern.tensor<bool[T]>) -> !quern.tensor<bool[T]>
   return

@@ -1,0 +1,178 @@
+// Kernels of every family that read or write bf16.
+#include "codegen/AttentionGradient.h"
+#include "tests/codegen/Check.h"
+
+#include <limits>
+
+using namespace quern::codegen;
+using quern::ir::Size;
+
+namespace {
+
+/// A result in bf16 may fall to the other side of a rounding: one step of 2^-8.
+constexpr double step = 0.00391;
+const std::vector<Lengths> rows = {{{"M", 1}}, {{"M", 7}}, {{"M", 13}}, {{"M", 101}}};
+
+struct Maker : GraphMaker {
+  int stored(std::vector<Dim> dims, std::vector<std::optional<int64_t>> strides = {}) { return argument(Kind::BF16, dims, strides); }
+  int widen(int x) { return elementwise(Op::Widen, {x}); }
+  int narrow(int x) { return elementwise(Op::Narrow, {x}); }
+};
+
+} // namespace
+
+TEST(BF16, RoundsToTheNearest) {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> all = {0, -0.0, 1, 1 + 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-8 + 0x1p-20, -1 - 0x1p-8, 0.1f, -3.3e38f, 3.4028234e38f, inf, -inf, nan, 1e-30f, 65535, 7.5f, 1e20f};
+  Maker g;
+  int x = g.argument(Kind::Real, {dim("N", all.size())});
+  int n = g.narrow(x);
+  g.yield(n);
+  g.yield(g.elementwise(Op::Mul, {g.widen(n), g.constant(2)}));
+  std::vector<DenseTensor> given = {{{int64_t(all.size())}, all}};
+  checkKernel(g.finish("narrow"), {{}}, 0, cpuTarget("native"), &given);
+}
+
+TEST(BF16, EveryTarget) {
+  for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
+    Maker g;
+    int x = g.stored({dim("M"), dim("D", 37)});
+    g.yield(g.narrow(g.elementwise(Op::Mul, {g.widen(x), g.constant(1.5)})));
+    checkKernel(g.finish("target"), rows, step, cpuTarget(name));
+  }
+}
+
+TEST(BF16, MovesAndPicks) {
+  Maker g;
+  int x = g.stored({dim("M"), dim("A", 6), dim("K", 20)}), table = g.stored({dim("V", 7), dim("K", 20)});
+  int positions = g.argument(Kind::Int, {dim("M")});
+  int cut = g.cut(x, "A", Size(2), dim("C", 3)), other = g.cut(x, "A", Size(0), dim("E", 2));
+  g.yield(g.permute(cut, {"K", "M", "C"}));
+  g.yield(g.concat({cut, other}, {"C", "E"}, dim("N", 5)));
+  g.yield(g.gather(table, positions, "V"));
+  g.yield(g.merge(g.split(x, "A", {dim("F", 2), dim("G", 3)}), {"G", "K"}, dim("H", 60)));
+  checkKernel(g.finish("moves"), rows, 0);
+}
+
+TEST(BF16, LookedUpAndScattered) {
+  Maker g;
+  int table = g.stored({dim("V", 9), dim("K", 20)}), positions = g.argument(Kind::Int, {dim("M")}), x = g.stored({dim("M"), dim("K", 20)});
+  int scale = g.argument(Kind::Real, {dim("K", 20)});
+  g.yield(g.elementwise(Op::Mul, {g.widen(g.gather(table, positions, "V")), scale}));
+  checkKernel(g.finish("lookup"), rows);
+  Maker s;
+  positions = s.argument(Kind::Int, {dim("M")}), x = s.stored({dim("M"), dim("K", 20)});
+  s.yield(s.scatterAdd(s.widen(x), positions, {"M"}, dim("V", 9)));
+  checkKernel(s.finish("scatter"), rows, 1e-5);
+}
+
+TEST(BF16, Rows) { // a norm of what is kept narrow, its result narrow too
+  Maker g;
+  int x = g.widen(g.stored({dim("M"), dim("D", 72)})), mean = g.reduce(Reduction::Mean, x, {"D"});
+  int centred = g.elementwise(Op::Sub, {x, mean});
+  int variance = g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {centred, centred}), {"D"});
+  int root = g.elementwise(Op::Sqrt, {g.elementwise(Op::Add, {variance, g.constant(1e-5)})});
+  g.yield(g.narrow(g.elementwise(Op::Div, {centred, root})));
+  checkKernel(g.finish("norm"), rows, step);
+  Maker s;
+  int y = s.widen(s.stored({dim("M"), dim("D", 72)}));
+  s.yield(s.reduce(Reduction::Sum, y, {"M"}));
+  s.yield(s.softmax(y, {"D"}));
+  checkKernel(s.finish("sums"), rows, 1e-5);
+}
+
+/// Products as forward and backward passes have them: weights stored either way, sums over the rows.
+TEST(BF16, Products) {
+  struct Form {
+    const char *what;
+    std::vector<Dim> x, w;
+    std::string over;
+  };
+  Dim m = dim("M"), i = dim("I", 300), o = dim("O", 71), wide = dim("O", 200);
+  for (const Form &form : {Form{"x w[O, I]", {m, i}, {o, i}, "I"}, Form{"x w[I, O]", {m, i}, {i, wide}, "I"}, Form{"g w", {m, wide}, {wide, i}, "O"},
+                           Form{"dw", {m, i}, {m, o}, "M"}, Form{"two row dims", {dim("B", 2), m, i}, {i, wide}, "I"}})
+    for (int which : {1, 2, 3}) {
+      if (which < 3 && form.over != "O") // each alone in one form, both in all
+        continue;
+      Maker g;
+      int x = g.argument(which & 1 ? Kind::BF16 : Kind::Real, form.x), w = g.argument(which & 2 ? Kind::BF16 : Kind::Real, form.w);
+      x = which & 1 ? g.widen(x) : x, w = which & 2 ? g.widen(w) : w;
+      g.yield(g.contract(x, w, {form.over}));
+      SCOPED_TRACE(std::string(form.what) + " " + std::to_string(which));
+      checkKernel(g.finish("product"), rows, 1e-5);
+    }
+}
+
+TEST(BF16, EpilogueAndPrologue) {
+  Maker g;
+  int x = g.stored({dim("M"), dim("I", 48)}), w = g.stored({dim("I", 48), dim("O", 96)}), bias = g.argument(Kind::Real, {dim("O", 96)});
+  int y = g.elementwise(Op::Add, {g.contract(g.widen(x), g.widen(w), {"I"}), bias});
+  int h = g.narrow(y);
+  g.yield(h);
+  checkKernel(g.finish("epilogue"), rows, step);
+
+  Maker p; // what is narrowed and read within one kernel is rounded all the same
+  x = p.stored({dim("M"), dim("I", 48)}), w = p.stored({dim("I", 48), dim("O", 96)});
+  int gelu = p.elementwise(Op::Mul, {p.widen(x), p.elementwise(Op::Sigmoid, {p.widen(x)})});
+  p.yield(p.contract(p.widen(p.narrow(gelu)), p.widen(w), {"I"}));
+  checkKernel(p.finish("prologue"), rows, step);
+}
+
+TEST(BF16, ViewsOfWhatIsKept) { // queries out of one product's result, and a vector
+  Maker g;
+  int x = g.stored({dim("M"), dim("I", 48)}, {144, 1}), w = g.stored({dim("H", 3), dim("K", 16), dim("O", 40)}), v = g.stored({dim("I", 48)});
+  int split = g.split(g.widen(x), "I", {dim("H", 3), dim("K", 16)});
+  g.yield(g.contract(split, g.widen(w), {"H", "K"}));
+  g.yield(g.contract(g.widen(x), g.widen(v), {"I"}));
+  checkKernel(g.finish("views"), rows, 1e-5);
+}
+
+TEST(BF16, Experts) { // rows in bf16 with picked weights in f32
+  Maker g;
+  int x = g.stored({dim("M"), dim("I", 33)});
+  int w = g.weight({dim("E", 3), dim("O", 71), dim("I", 33)}, 64);
+  int chosen = g.argument(Kind::Int, {dim("M"), dim("C", 2)});
+  g.yield(g.contract(g.widen(x), g.gather(w, chosen, "E"), {"I"}));
+  checkKernel(g.finish("experts"), rows, 1e-5);
+}
+
+TEST(BF16, Attention) {
+  const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}}, {{"B", 2}, {"T", 7}}, {{"B", 1}, {"T", 70}}};
+  for (int64_t depth : {8, 5, 64}) {
+    Maker g;
+    Dim B = dim("B"), T = dim("T"), S = dim("S", Size::symbol("T")), G = dim("G", 2), K = dim("K", depth);
+    int q = g.stored({B, T, G, K}), k = g.stored({B, S, G, K}), v = g.stored({B, S, G, K});
+    q = g.widen(q), k = g.widen(k), v = g.widen(v);
+    int score = g.elementwise(Op::Mul, {g.contract(q, k, {"K"}), g.constant(0.3)});
+    int mask = g.compare(Predicate::Le, g.index(S), g.index(T));
+    g.yield(g.contract(g.softmax(g.elementwise(Op::Where, {mask, score, g.constant(-INFINITY)}), {"S"}), v, {"S"}));
+    KernelGraph &graph = g.finish("attention");
+    EXPECT_EQ(findAttention(graph).size(), 1u);
+    checkKernel(graph, lengths, 1e-5);
+  }
+}
+
+TEST(BF16, AttentionGradient) {
+  const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}}, {{"B", 2}, {"T", 7}}, {{"B", 1}, {"T", 70}}};
+  for (bool ofKeys : {false, true}) {
+    Maker g;
+    Dim B = dim("B"), T = dim("T"), S = dim("S", Size::symbol("T")), G = dim("G", 2), K = dim("K", 16);
+    int q = g.stored({B, T, G, K}), k = g.stored({B, S, G, K}), dout = g.stored({B, T, G, K}), v = g.stored({B, S, G, K});
+    int most = g.argument(Kind::Real, {B, T, G}), share = g.argument(Kind::Real, {B, T, G}), delta = g.argument(Kind::Real, {B, T, G});
+    q = g.widen(q), k = g.widen(k), dout = g.widen(dout), v = g.widen(v);
+    int mask = g.compare(Predicate::Le, g.index(S), g.index(T));
+    int x = g.elementwise(Op::Where, {mask, g.elementwise(Op::Mul, {g.contract(q, k, {"K"}), g.constant(0.3)}), g.constant(-INFINITY)});
+    int p = g.elementwise(Op::Mul, {g.elementwise(Op::Exp, {g.elementwise(Op::Sub, {x, most})}), share});
+    int slope = g.elementwise(Op::Mul, {p, g.elementwise(Op::Sub, {g.contract(dout, v, {"K"}), delta})});
+    int ds = g.elementwise(Op::Mul, {g.elementwise(Op::Where, {mask, slope, g.constant(0)}), g.constant(0.3)});
+    if (ofKeys) {
+      g.yield(g.contract(dout, p, {"T"}));
+      g.yield(g.contract(ds, q, {"T"}));
+    } else {
+      g.yield(g.contract(ds, k, {"S"}));
+    }
+    KernelGraph &graph = g.finish(ofKeys ? "dk, dv" : "dq");
+    EXPECT_TRUE(findAttentionGradient(graph));
+    checkKernel(graph, lengths, 1e-5);
+  }
+}
