@@ -16,7 +16,7 @@ using namespace quern::ir;
 
 bool quern::passes::isElementwise(Operation *op) {
   return isa<NegOp, AbsOp, ExpOp, LogOp, Log1pOp, SqrtOp, SinOp, CosOp, TanhOp, SigmoidOp, ErfOp, FloorOp, CeilOp,
-             RoundOp, ToIntOp, ToRealOp, NotOp, AddOp, SubOp, MulOp, DivOp, FloorDivOp, ModOp, PowOp, MaxOp, MinOp,
+             RoundOp, ToIntOp, ToRealOp, NarrowOp, WidenOp, NotOp, AddOp, SubOp, MulOp, DivOp, FloorDivOp, ModOp, PowOp, MaxOp, MinOp,
              AndOp, OrOp, CompareOp, WhereOp>(op);
 }
 
@@ -37,7 +37,11 @@ static bool isTable(GatherOp gather) {
 
 /// A projection: one operand is a parameter, or several that are packed into one.
 static bool readsWeight(ContractOp contract) {
-  return llvm::any_of(contract->getOperands(), [](Value operand) { return parameterOf(operand) || joinedWeight(operand); });
+  return llvm::any_of(contract->getOperands(), [](Value operand) {
+    if (auto widen = operand.getDefiningOp<WidenOp>())
+      operand = widen.getX();
+    return parameterOf(operand) || joinedWeight(operand);
+  });
 }
 
 static bool overRunTimeDim(NamedTensorType type, ArrayRef<StringRef> dims) {
@@ -111,6 +115,8 @@ static Value windowed(Value value) {
 }
 
 void FusionGroups::require(Value value) {
+  if (auto widen = value.getDefiningOp<WidenOp>()) // whoever reads bf16 widens it
+    return require(widen.getX());
   if (isBuffer(value) || isCheap(value) || inner.contains(value))
     return;
   Value base = windowed(value);
@@ -463,7 +469,7 @@ void FusionGroups::splitShared() {
         }
       bool timed = isa<SoftmaxOp>(op) && !inner.contains(result) &&
                    overRunTimeDim(typeOf(op->getOperand(0)), names(cast<SoftmaxOp>(op).getDims()));
-      bool shared = into.size() > 1 && !isCheap(result) && !isLeaf(op) && typeOf(result).getRank() && !isLight(op) && !inner.contains(result);
+      bool shared = into.size() > 1 && !isa<WidenOp>(op) && !isCheap(result) && !isLeaf(op) && typeOf(result).getRank() && !isLight(op) && !inner.contains(result);
       if (!timed && !shared)
         continue;
       Value base = timed ? result : windowed(result);

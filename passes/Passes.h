@@ -48,6 +48,11 @@ std::unique_ptr<mlir::Pass> createRaiseSoftmaxPass();
 /// Makes contractions of one value with several weights one (PackProjections.cpp).
 std::unique_ptr<mlir::Pass> createPackProjectionsPass(PackingRule rule);
 
+/// In a module to be trained whose `precisionAttr` is "bf16": weights that products read and saved activations in two bytes
+/// (NarrowStorage.cpp).
+std::unique_ptr<mlir::Pass> createNarrowStoragePass();
+inline constexpr llvm::StringLiteral precisionAttr = "quern.precision";
+
 /// Cuts fusion groups out as kernels and merges equal ones (OutlineKernels.cpp).
 std::unique_ptr<mlir::Pass> createOutlineKernelsPass(PackingRule rule, Without without = {});
 

@@ -66,6 +66,8 @@ ArrayRef<Phase> quern::passes::phases() {
          [](const PassOptions &) { return createFlattenWeightsPass(); }},
         {"pack-projections", "make contractions of one value with several weights one",
          [](const PassOptions &options) { return createPackProjectionsPass(options.packing); }},
+        {"narrow-storage", "keep what training reads again in bf16 (--precision bf16)",
+         [](const PassOptions &) { return createNarrowStoragePass(); }},
         {"outline-kernels", "cut fusion groups out as kernels",
          [](const PassOptions &options) { return createOutlineKernelsPass(options.packing, options.without); },
          "machine code is made of kernels"}},
