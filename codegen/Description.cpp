@@ -95,13 +95,14 @@ static Cost costOf(func::FuncOp function, ModuleOp module) {
       if (!owner || !(isa<ParamOp, RememberOp, RecallOp>(owner) || quern::passes::joinedWeight(input)))
         continue;
       bool gathered = false;
+      Size each(bytesOfKind(typeOf(input).getKind()));
       for (Operation *user : argument.getUsers())
         if (auto gather = dyn_cast<GatherOp>(user); gather && gather.getX() == argument) { // what is picked is read
           gathered = true;
-          cost.bytes = cost.bytes + typeOf(gather.getResult()).elements().substitute(table) * Size(4) * turns;
+          cost.bytes = cost.bytes + typeOf(gather.getResult()).elements().substitute(table) * each * turns;
         }
       if (!gathered)
-        cost.bytes = cost.bytes + typeOf(input).elements() * Size(4) * turns;
+        cost.bytes = cost.bytes + typeOf(input).elements() * each * turns;
     }
   });
   return {overAllTurns(cost.flops), overAllTurns(cost.bytes)};
@@ -202,7 +203,7 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     root["parameters"].push_back(std::move(json));
   }
   for (const Slots::Slot &slot : program.slots.slots()) {
-    Json layout = {{"kind", slot.tile ? "packed" : "dense"}};
+    Json layout = {{"kind", slot.tile ? "packed" : slot.narrow ? "bf16" : "dense"}};
     if (slot.tile) {
       layout.update({{"inner", slot.inner}, {"tile", slot.tile}, {"parts", Json::array()}});
       for (const Slots::Part &part : slot.parts) {

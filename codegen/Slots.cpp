@@ -79,7 +79,7 @@ int Slots::add(Slot slot) {
       stream << tensor << ",";
     stream << ";";
   }
-  stream << slot.tile << "," << slot.inner;
+  stream << slot.tile << "," << slot.inner << (slot.narrow ? ",bf16" : "");
   for (const Part &part : slot.parts)
     stream << ";" << part.outer << "," << part.outerStride << "," << part.innerStride << "," << part.offset;
   auto [it, isNew] = byText.try_emplace(text, slotList.size());
@@ -91,11 +91,12 @@ int Slots::add(Slot slot) {
 int Slots::dense(ParamOp param) {
   Slot slot;
   slot.turns = turnsOf(param);
+  slot.narrow = typeOf(param.getResult()).isBF16();
   return add(std::move(slot));
 }
 
 int Slots::packed(ArrayRef<ParamOp> params, ArrayRef<Part> parts, int64_t tile, int64_t inner) {
-  Slot slot{{}, tile, inner, {parts.begin(), parts.end()}};
+  Slot slot{{}, tile, inner, {parts.begin(), parts.end()}, /*narrow=*/false};
   for (ParamOp param : params) {
     std::vector<std::vector<int>> turns = turnsOf(param);
     if (slot.turns.size() < turns.size()) // what all turns share stands beside what each has of its own

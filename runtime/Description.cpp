@@ -13,11 +13,12 @@ namespace quern::runtime {
 using Json = nlohmann::json;
 
 const char *kindName(Kind kind) {
-  return kind == Kind::Real ? "real" : kind == Kind::Int ? "int" : "bool";
+  static const char *const names[] = {"real", "int", "bool", "bf16"};
+  return names[int(kind)];
 }
 
 size_t elementBytes(Kind kind) {
-  return kind == Kind::Bool ? 1 : 4;
+  return kind == Kind::Bool ? 1 : kind == Kind::BF16 ? 2 : 4;
 }
 
 int64_t ParameterInfo::elements() const {
@@ -132,9 +133,10 @@ private:
   }
   static Kind kind(const Json &object) {
     std::string name = string(object, "kind", "real");
-    if (name != "real" && name != "int" && name != "bool")
-      throw UserError("unknown kind " + quote(name));
-    return name == "real" ? Kind::Real : name == "int" ? Kind::Int : Kind::Bool;
+    for (Kind kind : {Kind::Real, Kind::Int, Kind::Bool, Kind::BF16})
+      if (name == kindName(kind))
+        return kind;
+    throw UserError("unknown kind " + quote(name));
   }
   /// "function": 3 or "functions": [3, 4].
   std::vector<int> functions(const Json &object) const {
@@ -220,10 +222,10 @@ private:
     }
     const Json &layout = json.at("layout");
     std::string name = string(layout, "kind", "dense");
-    if (name != "dense" && name != "packed")
+    if (name != "dense" && name != "bf16" && name != "packed")
       throw UserError("unknown layout " + quote(name));
-    if (name == "dense") {
-      slot.layouts.emplace_back();
+    if (name != "packed") {
+      slot.layouts.emplace_back().narrow = name == "bf16";
       return slot;
     }
     for (const Json &part : list(layout, "parts"))

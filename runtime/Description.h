@@ -14,9 +14,9 @@
 
 namespace quern::runtime {
 
-enum class Kind { Real, Int, Bool };
+enum class Kind { Real, Int, Bool, BF16 };
 const char *kindName(Kind kind);
-/// Bytes of an element in a kernel's buffer: f32, int32, uint8.
+/// Bytes of an element in a kernel's buffer: f32, int32, uint8, uint16.
 size_t elementBytes(Kind kind);
 
 struct TensorInfo {
@@ -51,10 +51,10 @@ struct ParameterInfo {
   int64_t elements() const;
 };
 
-/// How kernels want a weight: as stored (dense), or packed: [ceil(outer / tile)][inner][tile], zeros after the last
-/// row.
+/// How kernels want a weight: as stored (dense), the same in bf16 (narrow), or packed: [ceil(outer / tile)][inner][tile],
+/// zeros after the last row.
 struct LayoutInfo {
-  bool packed = false;
+  bool packed = false, narrow = false;
   int64_t outer = 0, inner = 0, outerStride = 0, innerStride = 0, tile = 0;
   int64_t offset = 0; // of element (0, 0) in the stored tensor
   /// Floats of one matrix in packed form.

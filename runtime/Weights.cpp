@@ -1,6 +1,6 @@
 // Takes: matched parameters (or a seed). Gives: the pointers that kernels get, packed in parallel where they want it.
 //
-// A dense f32 tensor is used where it is mapped: nothing is copied, nothing is read before a kernel asks. What kernels
+// A dense f32 tensor (or a bf16 one that kernels want so) is used where it is mapped: nothing is copied, nothing is read before a kernel asks. What kernels
 // want packed is written once, in [ceil(outer / tile)][inner][tile] order, so that a contraction reads it end to end;
 // both orders of storage
 // ([out, in] and GPT-2's [in, out]) arrive through the strides. Equal slots (a tied head) share one copy.
@@ -111,7 +111,7 @@ private:
         Key key{parameters, {}};
         for (const LayoutInfo &l : slot.layouts)
           key.second.insert(key.second.end(),
-                            {l.packed, l.outer, l.inner, l.outerStride, l.innerStride, l.tile, l.offset});
+                            {l.packed, l.narrow, l.outer, l.inner, l.outerStride, l.innerStride, l.tile, l.offset});
         auto found = made.find(key);
         if (found == made.end())
           found = made.emplace(key, place(parameters, slot)).first;
@@ -125,16 +125,20 @@ private:
     auto elementsOf = [&](size_t i) {
       return slot.layout(i).packed ? slot.layout(i).packedElements() : description.parameters[size_t(parameters[i])].elements();
     };
+    bool narrow = slot.layouts[0].narrow;
+    int64_t element = narrow ? 2 : 4;
     for (size_t i = 0; i < parameters.size(); ++i)
-      weights.bytes += uint64_t(elementsOf(i)) * 4;
+      weights.bytes += uint64_t(elementsOf(i) * element);
     const StoredTensor *single = parameters.size() == 1 ? sources[size_t(parameters[0])] : nullptr;
-    if (!slot.layouts[0].packed && single && single->dtype == Dtype::F32 && uintptr_t(single->data) % 4 == 0)
+    if (narrow && single && !weights.narrow.empty())
+      return {weights.narrow[size_t(parameters[0])], 0};
+    if (!slot.layouts[0].packed && single && single->dtype == (narrow ? Dtype::BF16 : Dtype::F32) && uintptr_t(single->data) % uintptr_t(element) == 0)
       return {single->data, 0};
     Place result{nullptr, needed};
     size_t at = needed;
     for (size_t i = 0; i < parameters.size(); ++i) {
       const LayoutInfo &layout = slot.layout(i);
-      int64_t each = layout.packed ? layout.inner * layout.tile * 4 : 4, count = elementsOf(i) * 4 / each;
+      int64_t each = layout.packed ? layout.inner * layout.tile * 4 : element, count = elementsOf(i) * element / each;
       int64_t step = std::max<int64_t>(1, (int64_t(1) << 20) / each); // jobs of about a megabyte
       for (int64_t first = 0; first < count; first += step)
         jobs.push_back({parameters[i], &layout, at, first, std::min(step, count - first), each});
@@ -148,6 +152,12 @@ private:
   /// Element `i` of a parameter is load(i).
   template <typename Load> void fillFrom(const Job &job, Load load) {
     const LayoutInfo &layout = *job.layout;
+    if (layout.narrow) {
+      uint16_t *to = reinterpret_cast<uint16_t *>(weights.memory.data() + job.offset) + job.first;
+      for (int64_t i = 0; i < job.count; ++i)
+        to[i] = floatToBF16(load(job.first + i));
+      return;
+    }
     float *to = reinterpret_cast<float *>(weights.memory.data() + job.offset) + job.first * (job.bytesEach / 4);
     if (!layout.packed) {
       for (int64_t i = 0; i < job.count; ++i)
@@ -249,8 +259,10 @@ std::unique_ptr<Weights> Weights::load(const Description &description, Checkpoin
   return weights;
 }
 
-std::unique_ptr<Weights> Weights::over(const Description &description, const std::vector<const float *> &tensors) {
+std::unique_ptr<Weights> Weights::over(const Description &description, const std::vector<const float *> &tensors,
+                                       std::vector<const uint16_t *> narrow) {
   auto weights = std::make_unique<Weights>();
+  weights->narrow = std::move(narrow);
   std::vector<const StoredTensor *> sources;
   weights->changing.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {

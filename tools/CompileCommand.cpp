@@ -161,7 +161,7 @@ int quern::tools::runCommand(const Arguments &arguments) {
   if (flags.spec.config.empty() && fs::is_directory(flags.weights) && fs::exists(fs::path(flags.weights) / "config.json"))
     flags.spec.config = flags.weights;
   // One program for each spec, config and machine.
-  std::string key = (flags.spec.train ? "train\n" : "") + fs::absolute(flags.spec.spec).string() + "\n" + flags.spec.config + "\n" + flags.target + "\n";
+  std::string key = (flags.spec.train ? "train " + flags.spec.precision + "\n" : "") + fs::absolute(flags.spec.spec).string() + "\n" + flags.spec.config + "\n" + flags.target + "\n";
   if (!flags.memory.memory.empty())
     key += llvm::formatv("{0} {1} {2}\n", flags.memory.memory, flags.memory.rows, flags.memory.length).str();
   for (const std::string &setting : flags.spec.settings)

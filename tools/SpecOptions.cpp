@@ -24,7 +24,8 @@ void quern::tools::addSpecOptions(po::options_description &options, SpecOptions 
 }
 
 void quern::tools::addTrain(po::options_description &options, SpecOptions &spec) {
-  options.add_options()("train", po::bool_switch(&spec.train), "with the gradient of the loss");
+  options.add_options()("train", po::bool_switch(&spec.train), "with the gradient of the loss")(
+      "precision", po::value(&spec.precision), "with --train, f32 or bf16: weights and what a gradient keeps in two bytes, the rest in f32 (default: f32)");
 }
 
 void quern::tools::addWithout(po::options_description &options, std::vector<std::string> &without) {
@@ -81,7 +82,13 @@ bool quern::tools::readInput(const SpecOptions &options, quern::frontend::SpecIn
 mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &context, const SpecOptions &options,
                                                                 std::vector<frontend::NamedValue> *names) {
   context.loadDialect<quern::ir::QuernDialect, mlir::func::FuncDialect>();
+  if (options.precision != "f32" && options.precision != "bf16")
+    throw std::runtime_error("--precision " + options.precision + ": f32 or bf16 is needed");
+  if (options.precision == "bf16" && !options.train)
+    throw std::runtime_error("--precision bf16 is for training: it needs --train, and a spec");
   if (llvm::StringRef(options.spec).ends_with(".mlir")) {
+    if (options.precision == "bf16")
+      throw std::runtime_error("--precision belongs to a spec; " + options.spec + " has its own already");
     if (!options.config.empty() || !options.settings.empty())
       throw std::runtime_error("--config and --set belong to a spec; " + options.spec + " has its config bound already");
     auto text = llvm::MemoryBuffer::getFile(options.spec);
@@ -99,8 +106,12 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       words.insert(words.end(), {"--set", setting});
     if (options.train)
       words.push_back("--train");
+    if (options.precision == "bf16")
+      words.insert(words.end(), {"--precision", "bf16"});
     keepInput(options.spec, input.text, input.configText.value_or(""), words);
     module = quern::frontend::elaborate(context, input, diagnostics, names);
+    if (module && options.precision == "bf16")
+      (*module)->setAttr(passes::precisionAttr, mlir::StringAttr::get(&context, "bf16"));
   }
   diagnostics.print(std::cerr, useColour());
   return diagnostics.hasErrors() ? nullptr : std::move(module);

@@ -19,12 +19,13 @@ struct SpecOptions {
   std::string spec, config;
   std::vector<std::string> settings; // NAME=VALUE
   bool train = false;
+  std::string precision = "f32"; // of a training program: f32 or bf16
 };
 
 /// Adds --config, --set and the positional SPEC.
 void addSpecOptions(boost::program_options::options_description &options, SpecOptions &spec);
 
-/// Adds --train.
+/// Adds --train and --precision.
 void addTrain(boost::program_options::options_description &options, SpecOptions &spec);
 
 /// Parses `arguments`; prints help and returns false where that was asked for. Throws with a clear message otherwise.

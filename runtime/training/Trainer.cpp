@@ -43,11 +43,14 @@ Trainer::Trainer(const Program &program, const OptimizerOptions &options, uint64
   if (update < 0)
     throw UserError("there is no optimizer " + quote(options.kind) + "; there are sgd, momentum, nesterov, adam and adamw");
   for (const TensorInfo &output : d.functions[size_t(update)].outputs)
-    if (output.name != "p")
+    if (output.kind == Kind::Real && output.name != "p")
       momentNames.push_back(output.name);
   layOut();
   uint64_t bytes = uint64_t(total) * 4;
-  requireMemory(bytes * (2 + momentNames.size()), "parameters, gradients and moments");
+  bool narrows = std::any_of(d.slots.begin(), d.slots.end(), [](const SlotInfo &slot) { return slot.layouts[0].narrow; });
+  requireMemory(bytes * (2 + momentNames.size()) + narrows * bytes / 2, "parameters, gradients and moments");
+  if (narrows)
+    narrow.reset(bytes / 2);
   masters.reset(bytes);
   gradients.reset(bytes);
   for (size_t i = 0; i < momentNames.size(); ++i)
@@ -182,7 +185,19 @@ void Trainer::load(const Checkpoint &checkpoint) {
     variables[2 * i + 1].name = names[adapters[i].parameter] + ".lora_v";
   }
   takeBases();
-  stale = true;
+  stale = narrowStale = true;
+}
+
+/// The copies that kernels read follow all parameters; `update` keeps them so by itself.
+void Trainer::narrowAll() {
+  constexpr size_t step = 1 << 16;
+  const float *from = masters.as<float>();
+  uint16_t *to = narrow.as<uint16_t>();
+  ThreadPool::instance().forEach(int((total + step - 1) / step), [&](int task) {
+    for (size_t i = size_t(task) * step; i < std::min(total, (size_t(task) + 1) * step); ++i)
+      to[i] = floatToBF16(from[i]);
+  });
+  narrowStale = false;
 }
 
 Session &Trainer::session() {
@@ -196,12 +211,18 @@ Session &Trainer::session() {
 Session &Trainer::dense() {
   if (!weights) {
     std::vector<const float *> tensors;
-    for (size_t i = 0; i < places.size(); ++i)
+    std::vector<const uint16_t *> copies;
+    for (size_t i = 0; i < places.size(); ++i) {
       tensors.push_back(data(i));
-    weights = Weights::over(program.description, tensors);
+      if (narrow.size())
+        copies.push_back(narrow.as<uint16_t>() + places[i]);
+    }
+    weights = Weights::over(program.description, tensors, copies);
     memory = std::make_unique<Session>(program, *weights);
     stale = false;
   }
+  if (narrowStale && narrow.size())
+    narrowAll();
   // Several tensors that a kernel sees as one (experts) are copied for it.
   bool copied = std::any_of(program.description.slots.begin(), program.description.slots.end(), [](const SlotInfo &slot) {
     return !slot.layouts[0].packed &&
@@ -356,9 +377,14 @@ Trainer::Step Trainer::update(double rate) {
     std::memcpy(masters.as<float>() + piece.at, results[0], piece.count * 4);
     for (size_t i = 0; i < moments.size(); ++i)
       std::memcpy(moments[i].as<float>() + piece.at, results[i + 1], piece.count * 4);
+    if (narrow.size())
+      std::memcpy(narrow.as<uint16_t>() + piece.at, results[moments.size() + 1], piece.count * 2);
   };
+  if (narrow.size() && narrowStale)
+    narrowAll(); // what is not trained
   forPieces(flat);
   mergeAdapters();
+  narrowStale = !adapters.empty();
   forget();
   stale = true;
   return step;

@@ -21,7 +21,7 @@ struct OptimizerOptions {
   std::function<bool(const std::string &name)> wanted;
 };
 
-/// Owns parameters (once, in f32), gradients and moments. All lie flat, in the order in which the gradient's results
+/// Owns parameters (in f32; of a program compiled with --precision bf16 also the copies that its kernels read), gradients and moments. All lie flat, in the order in which the gradient's results
 /// come, so that an update is one pass over memory whatever the tensors are.
 class Trainer {
 public:
@@ -89,6 +89,7 @@ private:
   size_t total = 0;
   int64_t parameters = 0, trained = 0;
   Buffer masters, gradients, accumulated, bases;
+  Buffer narrow; // masters in bf16, at the same places; empty where no kernel wants that
   std::vector<Buffer> moments; // m and v, as far as the optimizer has them
   std::vector<std::string> momentNames;
   std::vector<Piece> pieces;
@@ -96,6 +97,7 @@ private:
   double weight = 0;    // of the rows since the last update
   bool several = false; // they came in several calls: their sum is in `accumulated`
   bool stale = false;   // parameters have changed since they were packed
+  bool narrowStale = true; // since they were narrowed
   std::unique_ptr<Weights> weights;
   std::unique_ptr<Session> memory;
   std::vector<void *> outputs; // of the gradient's function
@@ -108,6 +110,7 @@ private:
   void cutPieces();
   void takeBases();
   void mergeAdapters();
+  void narrowAll();
   std::string brokenGradient() const;
   double squares();
   void addGradients(double scale);

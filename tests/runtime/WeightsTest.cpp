@@ -87,7 +87,7 @@ TEST(Matching, Globs) {
 
 SlotInfo packed(std::vector<std::vector<int>> turns, int64_t outer, int64_t inner, int64_t outerStride,
                 int64_t innerStride, int64_t tile) {
-  return {std::move(turns), {{true, outer, inner, outerStride, innerStride, tile, 0}}};
+  return {std::move(turns), {{true, false, outer, inner, outerStride, innerStride, tile, 0}}};
 }
 
 TEST(Packing, BothOrdersGiveTheSameLayout) {
@@ -120,7 +120,7 @@ TEST(Packing, JoinedWeightsFollowEachOther) {
   Description d;
   constexpr int64_t I = 5, tile = 8;
   d.parameters = {parameter({"q"}, {16, I}, ""), parameter({"k"}, {I, 8}, "")};
-  d.slots = {{{{0, 1}}, {{true, 16, I, I, 1, tile, 0}, {true, 8, I, 1, 8, tile, 0}}}};
+  d.slots = {{{{0, 1}}, {{true, false, 16, I, I, 1, tile, 0}, {true, false, 8, I, 1, 8, tile, 0}}}};
   auto weights = Weights::load(d, checkpoint({{"q", Dtype::F32, {16, I}, counting(16 * I)}, {"k", Dtype::F32, {I, 8}, counting(I * 8)}}));
   const float *packed = static_cast<const float *>(weights->slots()[0][0]);
   for (int64_t o = 0; o < 24; ++o)
@@ -210,6 +210,32 @@ TEST(Packing, FollowsTensorsThatChange) {
           weights->update();
         }
       }
+}
+
+TEST(Packing, CopiesInBF16) { // from a checkpoint, of tensors that change, and where somebody else keeps them
+  Description d;
+  d.parameters = {parameter({"w"}, {3, 700}, "")};
+  LayoutInfo narrow;
+  narrow.narrow = true;
+  d.slots = {{{{0}}, {narrow}}, {{{0}}, {LayoutInfo()}}};
+  std::vector<float> values = counting(2100);
+  values[5] = 1 + 0x1p-8f, values[6] = 1 + 3 * 0x1p-8f, values[7] = 3.4e38f, values[8] = NAN;
+  std::unique_ptr<Weights> weights = Weights::over(d, {values.data()});
+  EXPECT_EQ(weights->slots()[1][0], values.data());
+  for (int round = 0; round < 2; ++round) {
+    const uint16_t *copy = static_cast<const uint16_t *>(weights->slots()[0][0]);
+    for (size_t i = 0; i < values.size(); ++i)
+      ASSERT_EQ(copy[i], floatToBF16(values[i])) << i;
+    for (float &value : values)
+      value = -2 * value;
+    weights->update();
+  }
+  EXPECT_EQ(floatToBF16(1 + 0x1p-8f), 0x3f80);
+  EXPECT_EQ(floatToBF16(1 + 3 * 0x1p-8f), 0x3f82);
+  EXPECT_EQ(floatToBF16(3.4028234e38f), 0x7f80);
+  EXPECT_EQ(floatToBF16(NAN) & 0x7fff, 0x7fc0);
+  std::vector<uint16_t> own(values.size());
+  EXPECT_EQ(Weights::over(d, {values.data()}, {own.data()})->slots()[0][0], own.data());
 }
 
 } // namespace
