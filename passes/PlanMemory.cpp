@@ -44,7 +44,7 @@ private:
   Value sharedArgument(LaunchOp launch);
   void directCarried();
   void takeOver();
-  std::optional<unsigned> scatteredInto(LaunchOp launch);
+  int scatteredInto(LaunchOp launch);
   void assignSlots();
   void annotate();
   Value owner(Value value) const;
@@ -266,8 +266,8 @@ void Planner::takeOver() {
     if (!launch || launch.getNumResults() != 1)
       continue;
     std::string place = elsewhere.lookup(launch.getResult(0));
-    std::optional<unsigned> into = StringRef(place).starts_with("output") ? scatteredInto(launch) : std::nullopt;
-    Value from = into ? owner(launch.getInputs()[*into]) : Value();
+    int into = StringRef(place).starts_with("output") ? scatteredInto(launch) : -1;
+    Value from = into >= 0 ? owner(launch.getInputs()[into]) : Value();
     auto loop = from ? from.getDefiningOp<RepeatOp>() : RepeatOp();
     auto known = bufferOf.find(from);
     if (!loop || !chunkOf(loop) || known == bufferOf.end())
@@ -279,12 +279,12 @@ void Planner::takeOver() {
     if (launches != 1 || !once || !buffer.place.empty() || buffer.end != position[launch])
       continue;
     buffer.place = place;
-    SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr())->setAttr(inPlaceAttr, builder.getI64IntegerAttr(*into));
+    SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr())->setAttr(inPlaceAttr, builder.getI64IntegerAttr(into));
   }
 }
 
-/// The argument that a launch adds scattered rows to and does nothing else with, if that is all it does.
-std::optional<unsigned> Planner::scatteredInto(LaunchOp launch) {
+/// The argument that a launch adds scattered rows to and does nothing else with, if that is all it does; else -1.
+int Planner::scatteredInto(LaunchOp launch) {
   auto kernel = SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr());
   auto sum = kernel.getYield().getValues()[0].getDefiningOp<AddOp>();
   for (unsigned which : {0, 1})
@@ -293,9 +293,9 @@ std::optional<unsigned> Planner::scatteredInto(LaunchOp launch) {
       bool scattered = sum->getOperand(1 - which).getDefiningOp<ScatterAddOp>() && argument.hasOneUse();
       if (scattered && argument.getType() == sum.getType() && kernel.getArgLayouts()[i] == kernel.getResultLayouts()[0] &&
           viewOf(launch.getInputs()[i]).offset == Size(0))
-        return i;
+        return static_cast<int>(i);
     }
-  return std::nullopt;
+  return -1;
 }
 
 void Planner::assignSlots() {

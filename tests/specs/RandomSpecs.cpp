@@ -200,7 +200,13 @@ int main(int count, char **words) {
     return outcome.verdict == Verdict::Same || outcome.verdict == Verdict::Unstable ? 0 : 1;
   }
   if (!flags.pages.empty()) {
-    matrix = pageWays(flags.pages);
+    try {
+      matrix = pageWays(flags.pages);
+      specOf(matrix[0].page); // says what is missing once, not for each of a thousand
+    } catch (const std::exception &error) {
+      std::cerr << "quern_random_specs: " << error.what() << "\n";
+      return 2;
+    }
     flags.from = 0, flags.count = static_cast<long>(matrix.size());
   }
   return runMany(flags);

@@ -20,7 +20,7 @@ protected:
 };
 
 constexpr const char *planned = R"mlir(
-  quern.state @cache of "forward" : !quern.tensor<real[turn = 3, B, cap, K = 8]>
+  quern.state @cache of "forward" : !quern.tensor<real[turn = 3, B, cap, D = 8]>
   func.func @forward(%x: !quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
       attributes {quern.arena = [["32 * B * T", "100"], ["5"]], quern.kept = ["7 * T"]} {
     %0 = quern.launch @twice ["B * T"](%x) : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
@@ -30,6 +30,7 @@ constexpr const char *planned = R"mlir(
       %4 = quern.rename %2 ["T"] to [#quern.dim<S = T>] : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, S = T, D = 8]>
       %5 = quern.rename %4 ["S"] to [#quern.dim<T>] : (!quern.tensor<real[B, S = T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
       %6 = quern.add %5, %5 : (!quern.tensor<real[B, T, D = 8]>, !quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
+      %7 = quern.remember %2 "T" to <S = "T + past"> in @cache : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, S = "T + past", D = 8]>
       quern.yield %6 : !quern.tensor<real[B, T, D = 8]>
     }
     return %1 : !quern.tensor<real[B, T, D = 8]>
@@ -46,7 +47,7 @@ TEST_F(Inspect, LaunchesAndCosts) {
   Statistics s = statisticsOf(*module);
   ASSERT_EQ(s.functions.size(), 1u);
   const FunctionStatistics &f = s.functions[0];
-  EXPECT_EQ(f.ops, 7);
+  EXPECT_EQ(f.ops, 8);
   EXPECT_EQ(f.outside, 1);
   EXPECT_EQ(f.launches, 4) << "once a turn, and what runs in the first call alone does not count";
   ASSERT_EQ(f.loops.size(), 1u);
@@ -67,7 +68,8 @@ TEST_F(Inspect, Memory) {
   EXPECT_EQ(s.functions[0].keptBytes(lengths), 128);
   ASSERT_EQ(s.states.size(), 1u);
   EXPECT_EQ(s.states[0].remembered, "8 numbers per layer and position");
-  EXPECT_EQ(s.stateBytes(lengths), 3 * 2 * 16 * 8 * 4) << "room for past + T";
+  EXPECT_EQ(s.stateBytes("forward", lengths), 3 * 2 * 16 * 8 * 4) << "room for past + T";
+  EXPECT_EQ(s.stateBytes("loss.grad", lengths), 0) << "it does not touch the cache";
   EXPECT_THROW(parseLengths({"T"}), std::runtime_error);
   EXPECT_THROW(parseLengths({"T=-1"}), std::runtime_error);
 }
