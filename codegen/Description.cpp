@@ -200,6 +200,8 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     if (parameter.init)
       json["init"] = {{"kind", parameter.init.getDistribution().str()},
                       {"value", parameter.init.getScale().getValueAsDouble()}};
+    if (parameter.picked < 1)
+      json["picked"] = parameter.picked;
     root["parameters"].push_back(std::move(json));
   }
   for (const Slots::Slot &slot : program.slots.slots()) {

@@ -2,6 +2,8 @@
 // program's description names. Why slots: a loop's body reads "the weight of this turn", one pointer a turn.
 #include "codegen/Slots.h"
 
+#include "passes/Weights.h"
+
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::codegen;
@@ -10,6 +12,8 @@ int Slots::parameter(std::vector<std::string> names, const std::vector<int64_t> 
   auto [it, isNew] = byNames.try_emplace(names, parameterList.size());
   if (isNew)
     parameterList.push_back({std::move(names), shape, param.getInitAttr(), param.getLoc()});
+  if (auto picked = param->getAttrOfType<FloatAttr>(passes::pickedAttr))
+    parameterList[it->second].picked = picked.getValueAsDouble();
   return it->second;
 }
 

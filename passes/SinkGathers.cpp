@@ -168,6 +168,25 @@ struct SinkGathersPass : PassWrapper<SinkGathersPass, OperationPass<ModuleOp>> {
     }
     if (any)
       eraseDead(function);
+    function.walk([&](ParamOp param) {
+      if (double share = pickedShare(param); share < 1)
+        param->setAttr(pickedAttr, Builder(param).getF64FloatAttr(share));
+    });
+  }
+
+  /// Of a parameter's matrices, how many a position uses.
+  static double pickedShare(ParamOp param) {
+    double share = param->use_empty() ? 1 : 0;
+    for (Operation *user : param->getUsers()) {
+      auto gather = dyn_cast<GatherOp>(user);
+      if (!gather || gather.getX() != param.getResult() || !pickedWeight(gather))
+        return 1;
+      double picks = 1;
+      for (DimAttr dim : typeOf(gather.getPositions()).getDims())
+        picks *= static_cast<double>(dim.getStatic().value_or(1));
+      share += picks / static_cast<double>(*typeOf(param.getResult()).dim(gather.getDim()).getStatic());
+    }
+    return share;
   }
 
   bool ofLoss;

@@ -20,6 +20,9 @@ ir::ConcatOp joinedWeight(mlir::Value value);
 /// (FlattenWeights.cpp): all of them other strides of the same memory. Null for anything else.
 ir::ParamOp parameterOf(mlir::Value value);
 
+/// On a parameter of which each position uses picked matrices alone (routed experts): the share of them, such as 0.25.
+inline constexpr llvm::StringLiteral pickedAttr = "quern.picked";
+
 /// Weights that each row picks for itself from several (experts): a gather from matrices whose sizes are known. No kernel makes such
 /// a copy for each row: contractions read the table. Null for anything else.
 ir::GatherOp pickedWeight(mlir::Value value);

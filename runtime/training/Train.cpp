@@ -182,7 +182,7 @@ double Run::step(uint64_t number) {
     stopBroken(number, inputs, "the loss is finite, but the gradient of " + done.broken + " is not");
   double seconds = now() - begin, speed = labels / seconds;
   log->write(Json{{"step", number}, {"loss", loss}, {"grad_norm", done.norm}, {"rate", rate}, {"labels", labels},
-                  {"seconds", seconds}, {"utilisation", 6 * double(trainer.parameterCount()) * speed / peak}}.dump());
+                  {"seconds", seconds}, {"utilisation", 6 * trainer.activeCount() * speed / peak}}.dump());
   return loss;
 }
 

@@ -54,7 +54,7 @@ int trainBenchCommand(const Command &command, const Options &options) {
   for (const TensorInfo &input : function.inputs)
     if (!input.optional)
       inputs[input.name] = randomInput(input, sizes, seed);
-  double parameters = double(trainer.parameterCount()), tokens = double(rows) * double(length);
+  double parameters = double(trainer.parameterCount()), active = trainer.activeCount(), tokens = double(rows) * double(length);
   std::vector<double> gradients, updates;
   auto once = [&] {
     double start = now();
@@ -75,14 +75,15 @@ int trainBenchCommand(const Command &command, const Options &options) {
     std::sort(samples.begin(), samples.end());
     return samples[samples.size() / 2];
   };
-  double seconds = median(gradients), achieved = 6 * parameters * tokens / seconds;
-  double update = median(updates), step = seconds + update, whole = 6 * parameters * tokens / step;
+  double seconds = median(gradients), achieved = 6 * active * tokens / seconds;
+  double update = median(updates), step = seconds + update, whole = 6 * active * tokens / step;
   double planned = double(session.plannedBytes(number, sizes)), used = double(session.touchedBytes());
   if (options.has("--json")) {
     nlohmann::json result = {{"model", d.model},
                              {"cpu", cpuName()},
                              {"threads", ThreadPool::instance().threads()},
                              {"parameters", parameters},
+                             {"active_parameters", active},
                              {"tokens", tokens},
                              {"seconds", seconds},
                              {"achieved_gflops", achieved / 1e9},
@@ -94,12 +95,13 @@ int trainBenchCommand(const Command &command, const Options &options) {
                              {"step_tokens_per_s", tokens / step},
                              {"step_ratio", whole / limit},
                              {"planned_bytes", planned},
-                             {"used_bytes", used}};
+                             {"expertsbytes", used}};
     writeOutput(result.dump() + "\n");
     return 0;
   }
-  writeOutput(format("%s on %s, %d threads, %.1fM parameters, %lld x %lld tokens\n", d.model.c_str(), cpuName().c_str(),
-                     ThreadPool::instance().threads(), parameters / 1e6, static_cast<long long>(rows),
+  std::string experts = active < parameters ? format(" (a token uses %.1fM)", active / 1e6) : "";
+  writeOutput(format("%s on %s, %d threads, %.1fM parameters%s, %lld x %lld tokens\n", d.model.c_str(), cpuName().c_str(),
+                     ThreadPool::instance().threads(), parameters / 1e6, experts.c_str(), static_cast<long long>(rows),
                      static_cast<long long>(length)) +
               format("gradient %8.1f tokens/s  %7.1f of %.1f GFLOP/s (%.0f%%), %.3f s\n", tokens / seconds, achieved / 1e9,
                      limit / 1e9, 100 * achieved / limit, seconds) +

@@ -51,6 +51,8 @@ public:
   std::string brokenParameter() const;
   uint64_t steps() const { return count; }
   int64_t parameterCount() const { return parameters; }
+  /// Those that a token uses: experts by the share that is chosen.
+  double activeCount() const { return active; }
   int64_t trainedCount() const { return trained; }
 
   /// Parameters under the names of the checkpoint that they came from.
@@ -88,6 +90,7 @@ private:
   std::vector<Adapter> adapters;
   size_t total = 0;
   int64_t parameters = 0, trained = 0;
+  double active = 0;
   Buffer masters, gradients, accumulated, bases;
   Buffer narrow; // masters in bf16, at the same places; empty where no kernel wants that
   std::vector<Buffer> moments; // m and v, as far as the optimizer has them

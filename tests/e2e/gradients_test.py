@@ -71,6 +71,15 @@ class Experts(Golden):
             self.assertEqual(one[name].data, three[name].data, name)
             largest = max(abs(x) for x in want[name].data)
             self.assertLess(max(abs(a - b) for a, b in zip(one[name].data, want[name].data)), 1e-5 * largest, name)
+        # What utilisation counts: of the experts' matrices the share that a token uses.
+        config = json.loads((folder / "config.json").read_text())
+        share = config["num_experts_per_tok"] / config["num_local_experts"]
+        sizes = {name: len(tensor.data) for name, tensor in one.items() if name.startswith("grad.")}
+        experts = sum(size for name, size in sizes.items() if ".experts." in name)
+        bench = json.loads(run(chosen, "bench", "--train", "--batch", 1, "-p", 8, "--json").out)
+        self.assertEqual(bench["parameters"], sum(sizes.values()))
+        self.assertEqual(bench["active_parameters"], sum(sizes.values()) - (1 - share) * experts)
+        self.assertGreater(experts, 0)
 
 
 class Memory(Golden):
