@@ -17,10 +17,6 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-static bool contains(const std::vector<std::string> &names, const std::string &name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 /// Each factor of the product has a dimension of its own, and all that picks is summed (passes/Weights.h says the same).
 bool ContractionFamily::sumsByExpert(const KernelBuilder &b, int scatter) {
   const std::vector<Node> &nodes = b.graph.nodes;
@@ -97,18 +93,10 @@ void ContractionFamily::accumulateByExpert() {
     return b.real(x, index);
   });
   strip.compute_root().bound(lane, 0, tile).vectorize(lane, std::min(tile, b.target.vector)).parallel(tileIndex);
-  // Several groups beside each other share lines of memory.
-  Var some("gs"), beside("gb");
-  groups.compute_root().bound(groupLane, 0, rows).split(group, some, beside, 8, TailStrategy::GuardWithIf);
-  groups.reorder(groupLane, beside, Var("slot")).vectorize(groupLane).parallel(some);
+  scheduleGroups(Var("slot"));
 
-  std::vector<Var> args = {lane, rowVar};
-  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
-    args.push_back(KernelBuilder::var(dim->name));
-  args.push_back(tileIndex);
-  Region region;
-  for (auto dim = reduced.rbegin(); dim != reduced.rend(); ++dim)
-    region.push_back({0, b.extent(dim->size)});
+  std::vector<Var> args = tileArgs();
+  Region region = reducedRegion();
   region.push_back({0, slotCount});
   RDom k(region);
   RVar step = k[static_cast<int>(reduced.size())];
@@ -116,8 +104,7 @@ void ContractionFamily::accumulateByExpert() {
   k.where(step < order(expert) - first(expert)); // behind the last of an expert stands the first of the next
   Expr at = clamp(first(expert) + step, 0, slotCount - 1);
   Index index = KernelBuilder::varsOf(others);
-  for (size_t i = 0; i < reduced.size(); ++i)
-    index[reduced[reduced.size() - 1 - i].name] = k[static_cast<int>(i)];
+  setReduced(index, k);
   auto call = [&](const Expr &lane, int factor, const Dim &own, const Expr &tileIndex) {
     std::vector<Expr> call = {lane, at};
     for (const Dim &dim : sortedDims(factor, own))

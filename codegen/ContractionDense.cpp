@@ -71,7 +71,7 @@ static std::vector<Expr> copyCall(const Expr &first, const Node &operand, const 
   return call;
 }
 
-/// sums[rows x columns] over `k`, which counts from `first` of the depth; `position` is where a step is.
+/// sums[rows x columns] over `k`; `position` is where a step is in the depth.
 ContractionFamily::Products ContractionFamily::productsOver(const RDom &k, const Expr &position, std::vector<Var> args, Index index) {
   const Node &input = b.graph.nodes[x], &weight = b.graph.nodes[w];
   const Dim &depth = reduced.back();
@@ -104,7 +104,7 @@ ContractionFamily::Products ContractionFamily::productsOver(const RDom &k, const
 void ContractionFamily::accumulateDense() {
   const Node &input = b.graph.nodes[x];
   const Dim &depth = reduced.back();
-  Var tileIndex("tile"), part("part"), group("group");
+  Var part("part"), group("group");
   if (input.dims.back().name == row->name) { // its rows lie side by side
     groups = b.newFunc("groups", node);
     Index index = KernelBuilder::varsOf(input.dims);
@@ -113,11 +113,7 @@ void ContractionFamily::accumulateDense() {
   }
 
   std::vector<Dim> between(reduced.begin(), reduced.end() - 1); // the other summed dimensions: a part is at one position of each
-  std::vector<Var> args = {lane, KernelBuilder::var(row->name)};
-  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
-    args.push_back(KernelBuilder::var(dim->name));
-  args.push_back(tileIndex);
-  std::vector<Var> totalArgs = args;
+  std::vector<Var> args = tileArgs(), totalArgs = args;
   Index index = KernelBuilder::varsOf(others);
 
   // Sums over a depth that is short enough go from registers to the result, tile by tile: the memory takes them while the next
@@ -162,7 +158,7 @@ Expr ContractionFamily::denseSum(const std::vector<Expr> &call) const {
   return shallow.defined() ? select(shallow, whole.sums(call), totals(call)) : Expr(totals(call));
 }
 
-/// The innermost loops: `target` has a loop over tiles of rows; columns are packed at `copies`.
+/// The innermost loops: sums within the loop over `tiles` of rows; columns are packed at `copies`.
 void ContractionFamily::scheduleProducts(Products &out, const LoopLevel &tiles, const LoopLevel &copies) {
   Var m = KernelBuilder::var(row->name), depth = KernelBuilder::var(reduced.back().name);
   int vector = std::min(tile, b.target.vector);
@@ -229,11 +225,8 @@ void ContractionFamily::scheduleDense(Stage &target) {
     totals.update().vectorize(lane, vector).unroll(lane).unroll(within);
     scheduleProducts(products, LoopLevel(totals, tiles), LoopLevel(totals, parts[0]));
   }
-  if (groups.defined()) { // several beside each other: they share lines of memory
-    Var g("group"), some("gs"), beside("gb");
-    groups.compute_root().bound(groupLane, 0, rows).split(g, some, beside, 8, TailStrategy::GuardWithIf);
-    groups.reorder(groupLane, beside, KernelBuilder::var(reduced.back().name)).vectorize(groupLane).parallel(some);
-  }
+  if (groups.defined())
+    scheduleGroups(KernelBuilder::var(reduced.back().name));
   target.scheduled = true;
 }
 

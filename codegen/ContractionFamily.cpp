@@ -17,10 +17,6 @@ namespace quern::codegen {
 
 ContractionFamily::ContractionFamily(KernelBuilder &builder, int node) : b(builder), node(node) {}
 
-static bool contains(const std::vector<std::string> &names, const std::string &name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 static bool has(const std::vector<Dim> &dims, const std::string &name) {
   return std::any_of(dims.begin(), dims.end(), [&](const Dim &dim) { return dim.name == name; });
 }
@@ -167,28 +163,49 @@ Func ContractionFamily::packWeight(int from) {
   return copy;
 }
 
-void ContractionFamily::accumulate() {
-  const Node &weight = b.graph.nodes[w];
-  sums = b.newFunc("sums", node);
-  Var tileIndex("tile");
+/// Names of the loops of sums: within a tile, the other dimensions, tiles of columns.
+std::vector<Var> ContractionFamily::tileArgs() const {
   std::vector<Var> args = {lane};
   if (row)
     args.push_back(KernelBuilder::var(row->name));
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
     args.push_back(KernelBuilder::var(dim->name));
-  args.push_back(tileIndex);
+  args.emplace_back("tile");
+  return args;
+}
 
+/// The summed dimensions, the last of them innermost; and where a step over them is.
+Region ContractionFamily::reducedRegion() const {
   Region region;
   for (auto dim = reduced.rbegin(); dim != reduced.rend(); ++dim)
     region.push_back({0, b.extent(dim->size)});
-  RDom k(region);
+  return region;
+}
+
+void ContractionFamily::setReduced(Index &index, const RDom &k) const {
+  for (size_t i = 0; i < reduced.size(); ++i)
+    index[reduced[reduced.size() - 1 - i].name] = k[static_cast<int>(i)];
+}
+
+/// Copies of rows: several groups beside each other, which share lines of memory, then the next step `along` their depth.
+void ContractionFamily::scheduleGroups(const Var &along) {
+  Var some("gs"), beside("gb");
+  groups.compute_root().bound(groupLane, 0, rows).split(Var("group"), some, beside, 8, TailStrategy::GuardWithIf);
+  groups.reorder(groupLane, beside, along).vectorize(groupLane).parallel(some);
+}
+
+void ContractionFamily::accumulate() {
+  const Node &weight = b.graph.nodes[w];
+  sums = b.newFunc("sums", node);
+  Var tileIndex("tile");
+  std::vector<Var> args = tileArgs();
+  RDom k(reducedRegion());
   Index index = KernelBuilder::varsOf(others);
   if (row)
     index[row->name] = min(KernelBuilder::var(row->name), b.extent(row->size) - 1);
-  for (size_t i = 0; i < reduced.size(); ++i) {
-    over.push_back(k[static_cast<int>(i)]);
-    index[reduced[reduced.size() - 1 - i].name] = k[static_cast<int>(i)];
-  }
+  setReduced(index, k);
+  for (int i = 0; i < k.dimensions(); ++i)
+    over.push_back(k[i]);
   Expr factor;
   if (packed) {
     factor = weightAt(w, lane, tileIndex, index);

@@ -4,7 +4,13 @@
 
 #include "codegen/KernelBuilder.h"
 
+#include <algorithm>
+
 namespace quern::codegen {
+
+inline bool contains(const std::vector<std::string> &names, const std::string &name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 class ContractionFamily {
 public:
@@ -12,6 +18,9 @@ public:
   /// Gives the node its value: from accumulators computed at the tile of the kernel's result where all between is
   /// elementwise, else from a stage of its own.
   void define();
+  /// Whether a scatter is the gradient of weights that rows picked, which this family makes: `defineByExpert`.
+  static bool sumsByExpert(const KernelBuilder &builder, int scatter);
+  void defineByExpert();
 
 private:
   int tableOf(int operand) const;
@@ -20,6 +29,10 @@ private:
   void prepareInput();
   Expr weightAt(int from, const Expr &lane, const Expr &tileIndex, Index index);
   Func packWeight(int from);
+  std::vector<Var> tileArgs() const;
+  Halide::Region reducedRegion() const;
+  void setReduced(Index &index, const Halide::RDom &k) const;
+  void scheduleGroups(const Var &along);
   void accumulate();
   void readTiles();
   int fusedResult();
@@ -56,12 +69,7 @@ private:
   void scheduleGrouped(Stage &target);
   void defineGrouped();
 
-public:
   // The gradient of such a weight: for each expert a sum over the pairs that picked it (ContractionByExpert.cpp)
-  static bool sumsByExpert(const KernelBuilder &builder, int scatter);
-  void defineByExpert();
-
-private:
   void chooseFactors();
   void chooseTile(int64_t depth);
   Func sorted(const std::string &name, int factor, const Var &lane, const Var &tileIndex, const Dim &own,

@@ -154,13 +154,9 @@ void ContractionFamily::accumulateGrouped() {
   const Node &gather = b.graph.nodes[w], &table = b.graph.nodes[gather.operands[0]];
   if (!packed)
     stripOfExpert(gather);
-  Region region;
-  for (auto dim = reduced.rbegin(); dim != reduced.rend(); ++dim)
-    region.push_back({0, b.extent(dim->size)});
   auto products = [&](const RDom &k, const Expr &slot) {
     Index mine = KernelBuilder::varsOf(others);
-    for (size_t i = 0; i < reduced.size(); ++i)
-      mine[reduced[reduced.size() - 1 - i].name] = k[static_cast<int>(i)];
+    setReduced(mine, k);
     Index its = mine;
     its[gather.names[0]] = clamp(leader(block / rowBlock), 0, experts - 1);
     setPair(mine, slot); // an empty slot computes what is not stored
@@ -174,7 +170,7 @@ void ContractionFamily::accumulateGrouped() {
     call.push_back(tileIndex);
     return b.real(x, mine) * strip(call);
   };
-  RDom k(region), l(region);
+  RDom k(reducedRegion()), l(reducedRegion());
   Expr several = rows > 1 ? pairAt(block * rows + 1) >= 0 : Expr(false); // a block fills up from its first slot
   k.where(several);
   l.where(!several && pairAt(block * rows) >= 0);

@@ -77,13 +77,13 @@ public:
         elements += (shape[d] - 1) * strides[d];
       }
     }
-    memory.assign(elements * (kind == Kind::Bool ? 1 : kind == Kind::BF16 ? 2 : 4) + 64, 0);
-    halide.host = base();
     halide.dim = dims.data();
     halide.dimensions = static_cast<int32_t>(dims.size());
     halide.type = kind == Kind::Real  ? halide_type_t(halide_type_float, 32)
                   : kind == Kind::Int ? halide_type_t(halide_type_int, 32)
                                       : halide_type_t(halide_type_uint, kind == Kind::Bool ? 8 : 16);
+    memory.assign(elements * halide.type.bytes() + 64, 0);
+    halide.host = base();
   }
   Buffer(const Buffer &) = delete;
 

@@ -95,7 +95,7 @@ int trainBenchCommand(const Command &command, const Options &options) {
                              {"step_tokens_per_s", tokens / step},
                              {"step_ratio", whole / limit},
                              {"planned_bytes", planned},
-                             {"expertsbytes", used}};
+                             {"used_bytes", used}};
     writeOutput(result.dump() + "\n");
     return 0;
   }

@@ -158,7 +158,7 @@ static StateStatistics stateStatistics(StateOp state) {
   auto type = cast<NamedTensorType>(state.getType());
   out.name = state.getSymName().str();
   llvm::raw_string_ostream(out.type) << type;
-  out.bytes = type.elements() * Size(type.isBool() ? 1 : 4);
+  out.bytes = type.elements() * Size(bytesOfKind(type.getKind()));
   for (auto function : state->getParentOfType<ModuleOp>().getOps<func::FuncOp>())
     if (!SymbolTable::symbolKnownUseEmpty(state, function))
       out.functions.push_back(function.getSymName().str());
