@@ -26,7 +26,7 @@ void AttentionRows::prepareInputs(std::vector<int> inputs) {
     int source = input;
     auto isView = [&](Op op) {
       return op == Op::Rename || op == Op::Permute || op == Op::Squeeze || op == Op::Unit || op == Op::Cut || op == Op::Expand ||
-             op == Op::Widen; // on the way to a copy
+             op == Op::Widen || op == Op::Narrow; // on the way to a copy
     };
     while (!b.isStage[source] && isView(b.graph.nodes[source].op))
       source = b.graph.nodes[source].operands[0];

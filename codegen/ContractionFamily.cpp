@@ -108,9 +108,9 @@ void ContractionFamily::prepareInput() {
     bool view = true, widened = false;
     while (view && !b.isStage[source] && b.graph.nodes[source].op != Op::Argument) {
       Op op = b.graph.nodes[source].op;
-      bool copied = operand == w ? !packed : isDense(); // on its way from memory to the loops: widened there
+      bool copied = operand == w ? !packed : isDense(); // on its way from memory to the loops: rounded and widened there
       view = op == Op::Rename || op == Op::Permute || op == Op::Squeeze || op == Op::Unit || op == Op::Cut || op == Op::Expand ||
-             (op == Op::Widen && copied && !isGrouped());
+             ((op == Op::Widen || op == Op::Narrow) && copied && !isGrouped());
       widened |= op == Op::Widen;
       if (view)
         source = b.graph.nodes[source].operands[0];

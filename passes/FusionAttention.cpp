@@ -119,6 +119,12 @@ void FusionGroups::makeJoint(SmallVector<Value> ends) {
     joint.push_back(std::move(ends));
 }
 
+/// A sum as it is stored: what narrows it is the kernel's result where nobody else reads it.
+static Value storedSum(ContractOp sum) {
+  auto narrow = sum->hasOneUse() ? dyn_cast<NarrowOp>(*sum->getUsers().begin()) : NarrowOp();
+  return narrow ? narrow.getResult() : sum.getResult();
+}
+
 /// Masks and the like, with all of `dims`, that `values` are made of: made again in each kernel rather than stored for two.
 static void addMasks(SmallVectorImpl<Value> &values, DenseSet<Value> &inside, ArrayRef<StringRef> dims) {
   for (size_t i = 0; i < values.size(); ++i)
@@ -139,7 +145,7 @@ void FusionGroups::findRaisedAttention() {
     if (group.softmax) {
       SmallVector<Value> ends;
       for (ContractOp sum : group.sums)
-        ends.push_back(sum.getResult());
+        ends.push_back(storedSum(sum));
       for (ReduceOp reduce : group.reductions) {
         Value statistic = reduce->hasAttr(insideAttr) ? statisticOf(reduce) : Value();
         fits &= statistic != nullptr;

@@ -62,6 +62,7 @@ FusionGroups::FusionGroups(func::FuncOp function, const Without &without) {
   if (!without.has("fuse-epilogues"))
     extendEpilogues();
   splitShared();
+  roundOnReading();
   dropImpossible();
   computeViews();
   remarkFusion(order, roots, [&](ContractOp contract) -> size_t {
@@ -446,6 +447,8 @@ bool FusionGroups::isLight(Operation *op) {
       return false;
     large = operand;
   }
+  if (auto widen = large ? large.getDefiningOp<WidenOp>() : WidenOp())
+    large = widen.getX();
   return large && (isBuffer(large) || roots.contains(large));
 }
 
@@ -478,6 +481,20 @@ void FusionGroups::splitShared() {
       roots.insert(base);
       into = {base};
     }
+}
+
+/// What is stored as real in any case is not stored a second time in bf16 for those who compute with it: they round what they
+/// read, on its way into their copies, and read what they would in f32. A launch and a copy less.
+void FusionGroups::roundOnReading() {
+  for (Operation *op : order) {
+    auto narrow = dyn_cast<NarrowOp>(op);
+    if (!narrow || !roots.contains(narrow.getResult()) || jointOf.contains(narrow.getResult()))
+      continue;
+    Value real = narrow.getX(), base = windowed(real);
+    bool stored = llvm::any_of(ArrayRef<Value>{real, base}, [&](Value value) { return isBuffer(value) || roots.contains(value); });
+    if (stored && llvm::all_of(narrow->getUsers(), [](Operation *user) { return isa<WidenOp>(user); }))
+      roots.erase(narrow.getResult());
+  }
 }
 
 void FusionGroups::computeViews() {

@@ -40,6 +40,7 @@ private:
   void branch();
   void extendEpilogues();
   void splitShared();
+  void roundOnReading();
   void separate(const Without &without);
   void dropImpossible();
   void computeViews();

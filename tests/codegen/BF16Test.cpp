@@ -118,6 +118,26 @@ TEST(BF16, EpilogueAndPrologue) {
   checkKernel(p.finish("prologue"), rows, step);
 }
 
+TEST(BF16, RoundedWhereRead) { // real in memory, and who reads it rounds: rows, columns, rows side by side, and an attention's keys
+  Dim m = dim("M"), i = dim("I", 300), o = dim("O", 71);
+  Maker g;
+  int x = g.argument(Kind::Real, {m, i}), w = g.argument(Kind::Real, {o, i});
+  g.yield(g.contract(g.widen(g.narrow(x)), g.widen(g.narrow(w)), {"I"}));
+  checkKernel(g.finish("product"), rows, 1e-5);
+  Maker s;
+  x = s.argument(Kind::Real, {m, i}), w = s.stored({m, o});
+  int n = s.widen(s.narrow(x));
+  s.yield(s.contract(n, s.widen(w), {"M"}));
+  s.yield(s.elementwise(Op::Mul, {n, s.constant(3)}));
+  checkKernel(s.finish("sums over rows"), rows, 1e-5);
+  Maker a;
+  Dim B = dim("B"), T = dim("T"), S = dim("S", Size::symbol("T")), G = dim("G", 2), K = dim("K", 16);
+  int q = a.argument(Kind::Real, {B, T, G, K}), k = a.argument(Kind::Real, {B, S, G, K}), v = a.argument(Kind::Real, {B, S, G, K});
+  auto rounded = [&](int value) { return a.widen(a.narrow(value)); };
+  a.yield(a.narrow(a.contract(a.softmax(a.contract(rounded(q), rounded(k), {"K"}), {"S"}), rounded(v), {"S"})));
+  checkKernel(a.finish("attention"), {{{"B", 2}, {"T", 7}}, {{"B", 1}, {"T", 70}}}, step);
+}
+
 TEST(BF16, ViewsOfWhatIsKept) { // queries out of one product's result, and a vector
   Maker g;
   int x = g.stored({dim("M"), dim("I", 48)}, {144, 1}), w = g.stored({dim("H", 3), dim("K", 16), dim("O", 40)}), v = g.stored({dim("I", 48)});
