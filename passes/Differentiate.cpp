@@ -10,6 +10,7 @@
 // are added in the order in which the walk meets them, so a result is the same bit for bit. Zeros are never built, but for
 // what enters a loop. A loop's gradient is a loop from the last turn to the first (DifferentiateLoop.cpp).
 #include "passes/Differentiate.h"
+#include "passes/NarrowStorage.h"
 
 #include "ir/Interpreter.h"
 #include "passes/Weights.h"
@@ -330,6 +331,7 @@ public:
         gradient.setArgAttr(i, "quern.default", FlatSymbolRefAttr::get(fallback.getSymNameAttr()));
     module.insert(std::next(Block::iterator(loss)), gradient);
     Recomputing recomputing{recompute};
+    recomputing.narrow = storesNarrow(module);
     if (auto price = module->getAttrOfType<FloatAttr>(priceAttr))
       recomputing.price = price.getValueAsDouble();
     if (auto turns = module->getAttrOfType<IntegerAttr>(segmentTurnsAttr))

@@ -29,6 +29,7 @@ inline constexpr llvm::StringLiteral segmentTurnsAttr = "quern.segment_turns";
 struct Recomputing {
   bool allowed = true;
   double price = 0;
+  bool narrow = false; ///< what is saved is kept in bf16
   int64_t segment = 0; ///< turns of a segment; 0: loops are not cut
 };
 

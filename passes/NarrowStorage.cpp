@@ -13,8 +13,9 @@
 // tables that are only looked up), experts' weights, gradients of parameters.
 // Why behind the differentiation: a gradient of the rounding would be 0. Why before fusion: `widen` then joins the kernel that
 // reads, `narrow` the one that writes.
-#include "passes/FusionGroups.h"
 #include "passes/Differentiate.h"
+#include "passes/FusionGroups.h"
+#include "passes/NarrowStorage.h"
 #include "passes/Passes.h"
 #include "passes/Views.h"
 
@@ -50,27 +51,6 @@ private:
   llvm::DenseSet<Value> stream; ///< what loops carry, and what is added up to it
 };
 
-/// Operations that neither change nor pick numbers, but for their order: bf16 goes through them.
-bool moves(Operation *op) { return op && (isViewLike(op) || isa<ConcatOp, ExpandOp>(op)); }
-
-bool isMatrixProduct(ContractOp op) {
-  NamedTensorType a = typeOf(op.getA()), c = typeOf(op.getB());
-  auto own = [](NamedTensorType of, NamedTensorType other) {
-    return llvm::any_of(of.getDims(), [&](DimAttr dim) { return !other.has(dim.getName()); });
-  };
-  return own(a, c) && own(c, a);
-}
-
-/// Follows from reductions alone, element by element: a largest score, the inverse of a sum, a norm's divisor.
-bool isStatistic(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return false;
-  if (op->hasAttr(statisticAttr) || isa<ReduceOp, ConstOp, SizeOp>(op))
-    return true;
-  return (isElementwise(op) || moves(op)) && op->getNumOperands() && llvm::all_of(op->getOperands(), isStatistic);
-}
-
 /// Made from products of queries and keys on the way to a sum over them: no kernel stores it.
 bool isInside(Value value) {
   llvm::DenseSet<Value> seen;
@@ -82,7 +62,7 @@ bool isInside(Value value) {
       continue;
     if (isa<SoftmaxOp>(op) || op->hasAttr(insideAttr))
       return true;
-    if (isElementwise(op) || moves(op))
+    if (isElementwise(op) || movesNarrow(op))
       work.append(op->operand_begin(), op->operand_end());
   }
   return false;
@@ -124,7 +104,7 @@ Value Narrowing::made(Value value) {
     readNarrow(value, narrow);
     return narrow;
   }
-  if (moves(op) && llvm::all_of(op->getOperandTypes(), [](Type t) { return cast<NamedTensorType>(t).isReal(); })) {
+  if (movesNarrow(op) && llvm::all_of(op->getOperandTypes(), [](Type t) { return cast<NamedTensorType>(t).isReal(); })) {
     SmallVector<Value> operands;
     for (Value operand : SmallVector<Value>(op->getOperands()))
       operands.push_back(narrowed(operand));
@@ -216,7 +196,7 @@ void Narrowing::narrowOperands(ContractOp contract) {
     return;
   for (unsigned i : {0, 1}) {
     Value operand = contract->getOperand(i), from = operand;
-    while (moves(from.getDefiningOp()) && from.getDefiningOp()->getNumOperands() == 1)
+    while (movesNarrow(from.getDefiningOp()) && from.getDefiningOp()->getNumOperands() == 1)
       from = from.getDefiningOp()->getOperand(0);
     auto param = from.getDefiningOp<ParamOp>();
     if (!typeOf(operand).isReal() || operand.getDefiningOp<WidenOp>() || from.getDefiningOp<GatherOp>() || (param && !isPlain(param)) ||
@@ -247,7 +227,7 @@ void Narrowing::narrowRows(RepeatOp repeat) {
 void Narrowing::sinkWidens() {
   SmallVector<Operation *> order;
   function.walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (moves(op) || isa<GatherOp>(op))
+    if (movesNarrow(op) || isa<GatherOp>(op))
       order.push_back(op);
   });
   for (Operation *op : order) {
@@ -306,8 +286,7 @@ public:
 
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    auto precision = module->getAttrOfType<StringAttr>(precisionAttr);
-    if (!module->hasAttr("quern.train") || !precision || precision.getValue() != "bf16")
+    if (!storesNarrow(module))
       return;
     for (StringRef name : {"loss", "loss.grad"})
       if (auto loss = module.lookupSymbol<func::FuncOp>(name))

@@ -6,11 +6,14 @@
 //   before: %a, %t and %m of each turn are saved
 //   after:  %c of each turn is saved; add, tanh and mul are done again
 //
+// With bf16 in memory (`quern.precision`) what is kept moves half as many bytes, and is rounded and widened for that.
+//
 // The graph (gradients.md, section 7): a value is an edge whose capacity is the cost of saving it; from the source comes the
 // cost of making it again, operands come in unlimited, what the gradient reads goes to the sink.
 #include "passes/Differentiate.h"
 #include "passes/FusionGroups.h"
 #include "passes/MinimumCut.h"
+#include "passes/NarrowStorage.h"
 #include "passes/Weights.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -22,6 +25,8 @@ using namespace quern::passes;
 
 // What a core and its memory do in a second. They change what is saved, never a result.
 static constexpr double bytesPerSecond = 15e9, productsPerSecond = 300e9, operationsPerSecond = 80e9;
+// Operations to round a number to bf16 and to widen it again.
+static constexpr double operationsToNarrow = 7;
 // What lengths that only a run knows count for.
 static constexpr int64_t assumedLength = 512;
 
@@ -41,17 +46,20 @@ static bool movesOnly(Operation *op) {
 static bool isInside(Value value) { return value.getDefiningOp() && value.getDefiningOp()->hasAttr(insideAttr); }
 
 /// What is kept of a row so that those can be.
-static bool isStatistic(Value value) { return value.getDefiningOp() && value.getDefiningOp()->hasAttr(statisticAttr); }
+static bool isAttentionStatistic(Value value) { return value.getDefiningOp() && value.getDefiningOp()->hasAttr(statisticAttr); }
 
 static bool isSegment(Operation *op) { return op && op->hasAttr(segmentAttr); }
 
-static double secondsToSave(Value value) {
+/// `price`: seconds that a byte costs beyond its traffic. `kept`: where, if that may be in bf16.
+static double secondsToSave(Value value, double price, std::optional<Kept> kept) {
   if (isInside(value) || pickedWeight(value)) // a copy of weights for each row is never made
     return MinimumCut::unlimited;
   if (isSegment(value.getDefiningOp()))
     return 1e6;
-  double bytes = bytesOfKind(typeOf(value).getKind());
-  return 2 * bytes * elements(typeOf(value).getDims()) / bytesPerSecond; // written and read
+  bool narrow = kept && isKeptNarrow(value, *kept);
+  double bytes = narrow ? bytesOfKind(Kind::BF16) : bytesOfKind(typeOf(value).getKind());
+  double seconds = bytes * (2 / bytesPerSecond + price); // written and read
+  return elements(typeOf(value).getDims()) * (narrow ? seconds + operationsToNarrow / operationsPerSecond : seconds);
 }
 
 static double secondsToRepeat(Operation *op) {
@@ -141,11 +149,11 @@ public:
     chosen = leastCut(
         wanted.getArrayRef(), [&](Value value) { return isFree(value); },
         [&](Value value) {
-          return mustBeSaved(value) || isStatistic(value) ||
+          return mustBeSaved(value) || isAttentionStatistic(value) ||
                  (!how.allowed && !movesOnly(value.getDefiningOp()) && !isInside(value) && !pickedWeight(value) &&
                   !isSegment(value.getDefiningOp()));
         },
-        [&](Value value) { return secondsToSave(value) * (1 + how.price * bytesPerSecond / 2); });
+        [&](Value value) { return secondsToSave(value, how.price, how.narrow ? std::optional(Kept::OnStack) : std::nullopt); });
     for (Value value : wanted)
       require(value);
     IRMapping mapping;
@@ -230,9 +238,12 @@ void quern::passes::repeatForGradient(Operation *firstOfGradient) {
   // What combines positions is stored already: it costs no writing.
   auto must = [&](Value value) {
     bool made = isElementwise(value.getDefiningOp()) || movesOnly(value.getDefiningOp()) || isInside(value) || pickedWeight(value);
-    return !made || isStatistic(value);
+    return !made || isAttentionStatistic(value);
   };
-  auto save = [&](Value value) { return secondsToSave(value) / (must(value) ? 2 : 1); };
+  std::optional<Kept> kept;
+  if (storesNarrow(firstOfGradient->getParentOfType<ModuleOp>()))
+    kept = Kept::InPlace;
+  auto save = [&](Value value) { return secondsToSave(value, 0, kept) / (must(value) ? 2 : 1); };
   llvm::DenseSet<Value> saved = leastCut(wanted.getArrayRef(), given, must, save);
   llvm::SetVector<Operation *> again;
   SmallVector<Value> work(wanted.begin(), wanted.end());
