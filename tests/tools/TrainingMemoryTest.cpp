@@ -1,0 +1,89 @@
+// `--memory` with and without bf16 in memory: the same budget leaves less to be made again.
+#include "tools/TrainingMemory.h"
+
+#include "frontend/Frontend.h"
+#include "ir/Dialect.h"
+#include "passes/Differentiate.h"
+#include "passes/Passes.h"
+
+#include "llvm/Support/FormatVariadic.h"
+#include "mlir/IR/MLIRContext.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+using namespace mlir;
+using namespace quern;
+using namespace quern::tools;
+
+namespace {
+
+struct Plan {
+  bool fits = false;
+  int64_t segment = 0; ///< turns of a segment; 0: each layer keeps what it saves
+  double price = 0, mib = 0;
+};
+
+class TrainingMemory : public testing::Test {
+protected:
+  Plan within(const std::string &memory, StringRef precision) {
+    OwningOpRef<ModuleOp> module = gpt2();
+    (*module)->setAttr(passes::precisionAttr, StringAttr::get(&context, precision));
+    Plan plan;
+    std::string report;
+    try {
+      EXPECT_TRUE(succeeded(runWithin(module, {memory, 1, 1024}, {}, "resolved", report)));
+    } catch (const std::runtime_error &) {
+      return plan;
+    }
+    plan.fits = true;
+    plan.price = (*module)->getAttrOfType<FloatAttr>(passes::priceAttr).getValueAsDouble();
+    if (auto turns = (*module)->getAttrOfType<IntegerAttr>(passes::segmentTurnsAttr))
+      plan.segment = turns.getInt();
+    StringRef(report).split("works in ").second.split(" MiB").first.getAsDouble(plan.mib);
+    return plan;
+  }
+
+private:
+  OwningOpRef<ModuleOp> gpt2() {
+    context.loadDialect<ir::QuernDialect, func::FuncDialect>();
+    std::ifstream file(std::string(std::getenv("QUERN_SOURCE")) + "/examples/gpt2.quern");
+    frontend::SpecInput input;
+    input.name = "gpt2.quern";
+    input.text = std::string(std::istreambuf_iterator<char>(file), {});
+    for (const char *setting : {"vocab_size=512", "n_positions=1024"})
+      input.settings.push_back(*frontend::parseSetting(setting));
+    input.train = true;
+    frontend::Diagnostics diagnostics;
+    OwningOpRef<ModuleOp> module = frontend::elaborate(context, input, diagnostics);
+    EXPECT_TRUE(module);
+    return module;
+  }
+  MLIRContext context{DialectRegistry(), MLIRContext::Threading::DISABLED};
+};
+
+} // namespace
+
+TEST_F(TrainingMemory, NarrowSavesMoreOfTheSameBudget) {
+  Plan ample = within("1G", "f32"), narrow = within("1G", "bf16");
+  ASSERT_TRUE(ample.fits && narrow.fits);
+  EXPECT_EQ(ample.segment, 0);
+  EXPECT_LT(narrow.mib, 0.7 * ample.mib);
+  int segments = 0, refused = 0;
+  for (double share : {1.0, 0.8, 0.6, 0.5}) {
+    std::string budget = llvm::formatv("{0}K", static_cast<int64_t>(share * (narrow.mib + 0.1) * 1024));
+    SCOPED_TRACE(budget);
+    Plan wide = within(budget, "f32"), small = within(budget, "bf16");
+    EXPECT_TRUE(small.fits || !wide.fits);
+    refused += small.fits && !wide.fits;
+    if (!wide.fits || !small.fits)
+      continue;
+    segments += wide.segment && !small.segment;
+    EXPECT_TRUE(!small.segment || wide.segment);
+    EXPECT_TRUE(small.segment != wide.segment || small.price <= wide.price) << small.price << " and " << wide.price;
+  }
+  EXPECT_GT(segments, 0);
+  EXPECT_GT(refused, 0);
+}
