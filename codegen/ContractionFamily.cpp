@@ -9,6 +9,8 @@
 //       result[tile] = epilogue(sums)
 #include "codegen/ContractionFamily.h"
 
+#include "codegen/Math.h"
+
 #include <algorithm>
 
 using namespace Halide;
@@ -21,9 +23,16 @@ static bool has(const std::vector<Dim> &dims, const std::string &name) {
   return std::any_of(dims.begin(), dims.end(), [&](const Dim &dim) { return dim.name == name; });
 }
 
+/// A gather, behind what widens its bf16; or the node itself.
+int ContractionFamily::pickOf(int operand) const {
+  const Node &node = b.graph.nodes[operand];
+  bool widened = node.op == Op::Widen && b.graph.nodes[node.operands[0]].op == Op::Gather;
+  return widened ? node.operands[0] : operand;
+}
+
 /// What a weight is picked from, one expert for each position; or itself.
 int ContractionFamily::tableOf(int operand) const {
-  const Node &node = b.graph.nodes[operand];
+  const Node &node = b.graph.nodes[pickOf(operand)];
   bool picked = node.op == Op::Gather && node.operands[0] < b.graph.argumentCount() &&
                 (b.graph.argumentLayouts[node.operands[0]].packed || (isGrouped() && operand == w));
   return picked ? node.operands[0] : operand;
@@ -63,7 +72,7 @@ void ContractionFamily::chooseOperands() {
     std::swap(x, w);
   packed = isPacked(w);
   auto picks = [&](int operand) {
-    const Node &gather = b.graph.nodes[operand];
+    const Node &gather = b.graph.nodes[pickOf(operand)];
     return gather.op == Op::Gather && gather.operands[0] < b.graph.argumentCount() && b.graph.nodes[gather.operands[0]].dims.size() > 2;
   };
   if (!packed && picks(x) && !picks(w)) { // a weight for each row is never rows
@@ -103,14 +112,16 @@ void ContractionFamily::chooseDims() {
 
 /// What is read again and again must be memory.
 void ContractionFamily::prepareInput() {
+  bool byExpert = b.graph.nodes[node].op == Op::ScatterAdd;
   for (int operand : {x, w}) {
     int source = operand;
     bool view = true, widened = false;
     while (view && !b.isStage[source] && b.graph.nodes[source].op != Op::Argument) {
       Op op = b.graph.nodes[source].op;
-      bool copied = operand == w ? !packed : isDense(); // on its way from memory to the loops: rounded and widened there
+      // On its way from memory to the loops: rounded and widened there.
+      bool copied = byExpert || (!isGrouped() && (operand == w ? !packed : isDense()));
       view = op == Op::Rename || op == Op::Permute || op == Op::Squeeze || op == Op::Unit || op == Op::Cut || op == Op::Expand ||
-             ((op == Op::Widen || op == Op::Narrow) && copied && !isGrouped());
+             ((op == Op::Widen || op == Op::Narrow) && copied);
       widened |= op == Op::Widen;
       if (view)
         source = b.graph.nodes[source].operands[0];
@@ -138,13 +149,13 @@ Expr ContractionFamily::weightAt(int from, const Expr &laneIndex, const Expr &ti
   }
   Expr last = b.extent(column->size) - 1, position = tileIndex * tile + laneIndex;
   index[column->name] = min(position, last);
-  Expr value = b.real(from, index);
+  auto read = [&] { return b.graph.nodes[from].kind == Kind::BF16 ? math::widen(b.at(from, index)) : b.real(from, index); };
   bool whole = column->fixed() && *column->fixed() % tile == 0;
   if (whole) {
     index[column->name] = position;
-    return b.real(from, index);
+    return read();
   }
-  return select(position <= last, value, 0.0f);
+  return select(position <= last, read(), 0.0f);
 }
 
 /// A weight of no packed layout is brought into it first.

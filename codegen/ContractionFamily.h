@@ -23,6 +23,7 @@ public:
   void defineByExpert();
 
 private:
+  int pickOf(int operand) const;
   int tableOf(int operand) const;
   void chooseOperands();
   void chooseDims();

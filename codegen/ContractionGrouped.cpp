@@ -20,7 +20,7 @@ namespace quern::codegen {
 
 /// Whether the weight is picked row by row; the rows are then pairs. A table of one column a row (a dot product) is not meant.
 void ContractionFamily::findPairs() {
-  const Node &gather = b.graph.nodes[w], &c = b.graph.nodes[node], &input = b.graph.nodes[x];
+  const Node &gather = b.graph.nodes[pickOf(w)], &c = b.graph.nodes[node], &input = b.graph.nodes[x];
   if (gather.op != Op::Gather || gather.operands[0] >= b.graph.argumentCount())
     return;
   const Node &table = b.graph.nodes[gather.operands[0]], &positions = b.graph.nodes[gather.operands[1]];
@@ -109,7 +109,7 @@ void ContractionFamily::sortPairs(int positions, const Dim &among, int chunk) {
 
 /// One expert for each chunk of slots; and the loops over them.
 void ContractionFamily::findLeaders() {
-  int positions = b.graph.nodes[w].operands[1];
+  int positions = b.graph.nodes[pickOf(w)].operands[1];
   leader = b.newFunc("leader", node);
   Var number("chunk");
   Index index;
@@ -121,7 +121,8 @@ void ContractionFamily::findLeaders() {
   slots.where(pairAt(slots.y * rows + slots.x) >= 0);
 }
 
-/// A weight as it lies in memory: a tile of columns of the expert that a chunk picked, copied where the chunk's rows use it.
+/// A weight as it lies in memory: a tile of columns of the expert that a chunk picked, copied where the chunk's rows use it; bf16 is
+/// widened on the way.
 void ContractionFamily::stripOfExpert(const Node &gather) {
   const Node &table = b.graph.nodes[gather.operands[0]];
   Var chunk("chunk"), tileIndex("tile");
@@ -151,7 +152,7 @@ void ContractionFamily::accumulateGrouped() {
   args.push_back(tileIndex);
   own.push_back(tileIndex);
 
-  const Node &gather = b.graph.nodes[w], &table = b.graph.nodes[gather.operands[0]];
+  const Node &gather = b.graph.nodes[pickOf(w)], &table = b.graph.nodes[gather.operands[0]];
   if (!packed)
     stripOfExpert(gather);
   auto products = [&](const RDom &k, const Expr &slot) {
@@ -228,7 +229,7 @@ void ContractionFamily::scheduleGrouped(Stage &target) {
   if (strip.defined()) {
     strip.compute_at(target.func, task).bound_extent(lane, tile).bound_extent(tileIndex, 1).vectorize(lane, vector);
     Var depth = KernelBuilder::var(reduced.back().name);
-    const Node &table = b.graph.nodes[b.graph.nodes[w].operands[0]];
+    const Node &table = b.graph.nodes[tableOf(w)];
     if (table.dims.back().name == reduced.back().name) // lines of memory run along the depth
       strip.reorder(depth, lane);
   }
@@ -237,7 +238,7 @@ void ContractionFamily::scheduleGrouped(Stage &target) {
 
 void ContractionFamily::defineGrouped() {
   rowBlock = b.schedules.find("grouped", {{"vector", b.target.vector}, {"inner", reduced.back().fixed().value_or(0)}})["row_block"];
-  const Node &gather = b.graph.nodes[w], &table = b.graph.nodes[gather.operands[0]];
+  const Node &gather = b.graph.nodes[pickOf(w)], &table = b.graph.nodes[gather.operands[0]];
   sortPairs(gather.operands[1], table.dims[table.find(gather.names[0])], rows * rowBlock);
   findLeaders();
   accumulateGrouped();

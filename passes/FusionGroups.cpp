@@ -159,7 +159,9 @@ void FusionGroups::force(const Without &without) {
     if (auto contract = dyn_cast<ContractOp>(op))
       for (Value operand : contract->getOperands()) {
         // Weights of chosen experts are read where they lie: no copy of them is stored.
-        if (auto gather = operand.getDefiningOp<GatherOp>(); gather && gather->hasOneUse() && isTable(gather)) {
+        auto widen = operand.getDefiningOp<WidenOp>();
+        Value picked = widen && widen->hasOneUse() ? widen.getX() : operand;
+        if (auto gather = picked.getDefiningOp<GatherOp>(); gather && gather->hasOneUse() && isTable(gather)) {
           require(gather.getX());
           require(gather.getPositions());
           continue;

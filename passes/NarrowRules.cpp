@@ -6,6 +6,7 @@
 #include "passes/Differentiate.h"
 #include "passes/Passes.h"
 #include "passes/Views.h"
+#include "passes/Weights.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -20,6 +21,8 @@ bool storesNarrow(ModuleOp module) {
 bool movesNarrow(Operation *op) { return op && (isViewLike(op) || isa<ConcatOp, ExpandOp>(op)); }
 
 bool isMatrixProduct(ContractOp op) {
+  if (pickedWeight(op.getA()) || pickedWeight(op.getB()))
+    return true;
   NamedTensorType a = typeOf(op.getA()), c = typeOf(op.getB());
   auto own = [](NamedTensorType of, NamedTensorType other) {
     return llvm::any_of(of.getDims(), [&](DimAttr dim) { return !other.has(dim.getName()); });

@@ -10,7 +10,7 @@
 // loop puts on stacks for the gradient's loop. A value is narrowed once, where it is made, and whoever else reads it reads
 // the same numbers, so that it is not in memory twice. What stays real: all arithmetic, what loops carry (the residual stream and
 // its gradient), statistics of rows, what has queries and keys of an attention, parameters that no product reads (norms, biases,
-// tables that are only looked up), experts' weights, gradients of parameters.
+// tables that are only looked up), gradients of parameters. Of experts the matrices that rows pick from are bf16, the picks are read where they lie.
 // Why behind the differentiation: a gradient of the rounding would be 0. Why before fusion: `widen` then joins the kernel that
 // reads, `narrow` the one that writes.
 #include "passes/Differentiate.h"
@@ -18,6 +18,7 @@
 #include "passes/NarrowStorage.h"
 #include "passes/Passes.h"
 #include "passes/Views.h"
+#include "passes/Weights.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Pass/Pass.h"
@@ -78,9 +79,6 @@ bool onlyStacked(Value result) {
   });
 }
 
-/// A parameter that is stored as one matrix or more, none of them picked by positions.
-bool isPlain(ParamOp param) { return param.getStacked().empty() && typeOf(param.getResult()).getRank() >= 2; }
-
 /// `value` in bf16: what it is made from by moves alone is narrowed instead.
 Value Narrowing::narrowed(Value value) {
   if (auto widen = value.getDefiningOp<WidenOp>())
@@ -100,7 +98,8 @@ Value Narrowing::made(Value value) {
     b.setInsertionPointToStart(cast<BlockArgument>(value).getOwner());
   NamedTensorType type = typeOf(value).withKind(Kind::BF16);
   if (auto param = dyn_cast_or_null<ParamOp>(op)) {
-    Value narrow = ParamOp::create(b, param.getLoc(), type, param.getPathsAttr(), param.getInitAttr());
+    auto narrow = ParamOp::create(b, param.getLoc(), type, param.getPathsAttr(), param.getInitAttr());
+    narrow->setDiscardableAttrs(param->getDiscardableAttrDictionary());
     readNarrow(value, narrow);
     return narrow;
   }
@@ -196,11 +195,15 @@ void Narrowing::narrowOperands(ContractOp contract) {
     return;
   for (unsigned i : {0, 1}) {
     Value operand = contract->getOperand(i), from = operand;
+    if (GatherOp pick = pickedWeight(operand)) {
+      (void)narrowed(pick.getX()); // the pick follows (sinkWidens)
+      continue;
+    }
     while (movesNarrow(from.getDefiningOp()) && from.getDefiningOp()->getNumOperands() == 1)
       from = from.getDefiningOp()->getOperand(0);
     auto param = from.getDefiningOp<ParamOp>();
-    if (!typeOf(operand).isReal() || operand.getDefiningOp<WidenOp>() || from.getDefiningOp<GatherOp>() || (param && !isPlain(param)) ||
-        isInside(operand))
+    bool vector = param && typeOf(param.getResult()).getRank() < 2;
+    if (!typeOf(operand).isReal() || operand.getDefiningOp<WidenOp>() || from.getDefiningOp<GatherOp>() || vector || isInside(operand))
       continue;
     contract->setOperand(i, widened(narrowed(operand)));
   }

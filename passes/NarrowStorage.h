@@ -12,7 +12,7 @@ bool storesNarrow(mlir::ModuleOp module);
 /// Operations that neither change nor pick numbers, but for their order: bf16 goes through them.
 bool movesNarrow(mlir::Operation *op);
 
-/// Each operand has a dimension of its own.
+/// Each operand has a dimension of its own, or one is a matrix that each row picks.
 bool isMatrixProduct(ir::ContractOp op);
 
 /// Follows from reductions alone, element by element: a largest score, the inverse of a sum, a norm's divisor.

@@ -123,10 +123,14 @@ void Outliner::normalize(func::FuncOp function) {
     NamedTensorType table = typeOf(pick.getX());
     if (table.getRank() < 3 || !llvm::all_of(table.getDims(), [](DimAttr dim) { return dim.getStatic().has_value(); }))
       continue;
-    for (OpOperand &use : llvm::make_early_inc_range(pick->getUses()))
-      if (isa<ContractOp>(use.getOwner()) && !pick->hasOneUse()) {
+    auto widen = pick->hasOneUse() ? dyn_cast<WidenOp>(*pick->getUsers().begin()) : WidenOp();
+    Value picked = widen ? widen.getResult() : pick.getResult();
+    for (OpOperand &use : llvm::make_early_inc_range(picked.getUses()))
+      if (isa<ContractOp>(use.getOwner()) && !picked.hasOneUse()) {
         OpBuilder builder(use.getOwner());
-        use.set(builder.clone(*pick)->getResult(0));
+        IRMapping own;
+        Operation *copy = builder.clone(*pick, own);
+        use.set((widen ? builder.clone(*widen, own) : copy)->getResult(0));
       }
   }
   SmallVector<Operation *> takers;

@@ -121,6 +121,24 @@ private:
     }
   }
 
+  /// Where these tensors lie one after the other in the numbers that a kernel wants; or null.
+  const void *lyingInPlace(const std::vector<int> &parameters, bool narrow) {
+    const uint8_t *first = nullptr, *end = nullptr;
+    for (int parameter : parameters) {
+      size_t i = size_t(parameter), element = narrow ? 2 : 4;
+      const uint8_t *data = nullptr;
+      if (narrow && !weights.narrow.empty())
+        data = reinterpret_cast<const uint8_t *>(weights.narrow[i]);
+      else if (sources[i] && sources[i]->dtype == (narrow ? Dtype::BF16 : Dtype::F32))
+        data = sources[i]->data;
+      if (!data || uintptr_t(data) % element || (end && data != end))
+        return nullptr;
+      first = first ? first : data;
+      end = data + size_t(description.parameters[i].elements()) * element;
+    }
+    return first;
+  }
+
   Place place(const std::vector<int> &parameters, const SlotInfo &slot) {
     auto elementsOf = [&](size_t i) {
       return slot.layout(i).packed ? slot.layout(i).packedElements() : description.parameters[size_t(parameters[i])].elements();
@@ -129,11 +147,10 @@ private:
     int64_t element = narrow ? 2 : 4;
     for (size_t i = 0; i < parameters.size(); ++i)
       weights.bytes += uint64_t(elementsOf(i) * element);
-    const StoredTensor *single = parameters.size() == 1 ? sources[size_t(parameters[0])] : nullptr;
-    if (narrow && single && !weights.narrow.empty())
-      return {weights.narrow[size_t(parameters[0])], 0};
-    if (!slot.layouts[0].packed && single && single->dtype == (narrow ? Dtype::BF16 : Dtype::F32) && uintptr_t(single->data) % uintptr_t(element) == 0)
-      return {single->data, 0};
+    if (!slot.layouts[0].packed)
+      if (const void *inPlace = lyingInPlace(parameters, narrow))
+        return {inPlace, 0};
+    weights.dense |= !slot.layouts[0].packed;
     Place result{nullptr, needed};
     size_t at = needed;
     for (size_t i = 0; i < parameters.size(); ++i) {

@@ -25,9 +25,12 @@ public:
   /// From a checkpoint, whose files stay mapped as long as this lives.
   static std::unique_ptr<Weights> load(const Description &description, Checkpoint checkpoint);
   /// From dense f32 tensors in memory, one for each parameter, whose content may change: `update` follows. What kernels
-  /// want dense is used where it lies; `narrow`: the same for what they want in bf16 (else `update` makes copies).
+  /// want dense is used where it lies, several tensors as one where they lie one after the other; `narrow`: the same for what they want
+  /// in bf16 (else `update` makes copies).
   static std::unique_ptr<Weights> over(const Description &description, const std::vector<const float *> &tensors,
                                        std::vector<const uint16_t *> narrow = {});
+  /// Whether some dense tensors were copied: several that kernels see as one (experts) but lie apart, or that wanted another type.
+  bool copiesDense() const { return dense; }
   /// Packs anew what was packed, after the tensors changed.
   void update();
   /// Random, by each parameter's `init`; the same for a seed on every machine.
@@ -50,6 +53,7 @@ private:
   std::vector<std::vector<const void *>> turnPointers;
   std::vector<const void *const *> slotPointers;
   uint64_t bytes = 0;
+  bool dense = false;
   std::vector<StoredTensor> changing; // what `over` was given
   std::vector<const uint16_t *> narrow;
   std::unique_ptr<Packer> packer;     // only where tensors change

@@ -224,12 +224,7 @@ Session &Trainer::dense() {
   }
   if (narrowStale && narrow.size())
     narrowAll();
-  // Several tensors that a kernel sees as one (experts) are copied for it.
-  bool copied = std::any_of(program.description.slots.begin(), program.description.slots.end(), [](const SlotInfo &slot) {
-    return !slot.layouts[0].packed &&
-           std::any_of(slot.turns.begin(), slot.turns.end(), [](const auto &turn) { return turn.size() > 1; });
-  });
-  if (stale && copied) {
+  if (stale && weights->copiesDense()) {
     weights->update();
     stale = false;
   }

@@ -147,13 +147,39 @@ TEST(BF16, ViewsOfWhatIsKept) { // queries out of one product's result, and a ve
   checkKernel(g.finish("views"), rows, 1e-5);
 }
 
-TEST(BF16, Experts) { // rows in bf16 with picked weights in f32
-  Maker g;
-  int x = g.stored({dim("M"), dim("I", 33)});
-  int w = g.weight({dim("E", 3), dim("O", 71), dim("I", 33)}, 64);
-  int chosen = g.argument(Kind::Int, {dim("M"), dim("C", 2)});
-  g.yield(g.contract(g.widen(x), g.gather(w, chosen, "E"), {"I"}));
-  checkKernel(g.finish("experts"), rows, 1e-5);
+/// Picked weights stored either way, in bf16 or in f32, and rows that are one or the other; several choices a row.
+TEST(BF16, Experts) {
+  for (bool transposed : {false, true})
+    for (int which : {1, 2, 3}) {
+      if (which == 1 && transposed)
+        continue;
+      Maker g;
+      Dim m = dim("M"), i = dim("I", transposed ? 300 : 33), o = dim("O", 71), e = dim("E", 3);
+      int x = g.argument(which & 1 ? Kind::BF16 : Kind::Real, {m, i});
+      int w = g.argument(which & 2 ? Kind::BF16 : Kind::Real, transposed ? std::vector<Dim>{e, i, o} : std::vector<Dim>{e, o, i});
+      int picked = g.gather(w, g.argument(Kind::Int, {m, dim("C", 2)}), "E");
+      int y = g.contract(which & 1 ? g.widen(x) : x, which & 2 ? g.widen(picked) : picked, {"I"});
+      g.yield(which == 3 ? g.narrow(y) : y);
+      SCOPED_TRACE(std::to_string(transposed) + " " + std::to_string(which));
+      checkKernel(g.finish("experts"), rows, which == 3 ? step : 1e-5);
+    }
+  Maker p; // packed, as a program that only generates has them
+  int x = p.stored({dim("M"), dim("I", 33)}), w = p.weight({dim("E", 3), dim("O", 71), dim("I", 33)}, 64);
+  p.yield(p.contract(p.widen(x), p.gather(w, p.argument(Kind::Int, {dim("M"), dim("C", 2)}), "E"), {"I"}));
+  checkKernel(p.finish("packed experts"), rows, 1e-5);
+}
+
+TEST(BF16, GradientsOfExperts) {
+  for (int which : {1, 2, 3}) {
+    Maker g;
+    Dim m = dim("M"), c = dim("C", 2), o = dim("O", 40), i = dim("I", 70);
+    int dy = g.argument(which & 1 ? Kind::BF16 : Kind::Real, {m, c, o}), x = g.argument(which & 2 ? Kind::BF16 : Kind::Real, {m, i});
+    int chosen = g.argument(Kind::Int, {m, c});
+    dy = g.widen(which & 1 ? dy : g.narrow(dy)), x = which & 2 ? g.widen(x) : x;
+    g.yield(g.permute(g.scatterAdd(g.elementwise(Op::Mul, {dy, x}), chosen, {"M", "C"}, dim("E", 5)), {"E", "O", "I"}));
+    SCOPED_TRACE(which);
+    checkKernel(g.finish("experts' gradient"), {{{"M", 1}}, {{"M", 7}}, {{"M", 40}}}, 1e-5);
+  }
 }
 
 TEST(BF16, Attention) {

@@ -212,6 +212,38 @@ TEST(Packing, FollowsTensorsThatChange) {
       }
 }
 
+TEST(Packing, SeveralAsOneAreUsedWhereTheyLie) { // experts, in f32 and in bf16: copied only if they lie apart
+  Description d;
+  LayoutInfo narrow;
+  narrow.narrow = true;
+  for (const char *name : {"e.0", "e.1", "e.2"})
+    d.parameters.push_back(parameter({name}, {2, 3}, ""));
+  d.slots = {{{{0, 1, 2}}, {LayoutInfo()}}, {{{0, 1, 2}}, {narrow}}};
+  std::vector<float> values = counting(18);
+  std::vector<uint16_t> own(18);
+  std::vector<const float *> tensors = {values.data(), values.data() + 6, values.data() + 12};
+  std::vector<const uint16_t *> copies = {own.data(), own.data() + 6, own.data() + 12};
+  std::unique_ptr<Weights> weights = Weights::over(d, tensors, copies);
+  EXPECT_EQ(weights->slots()[0][0], values.data());
+  EXPECT_EQ(weights->slots()[1][0], own.data());
+  EXPECT_FALSE(weights->copiesDense());
+  EXPECT_EQ(weights->packedBytes(), 0u);
+
+  std::swap(tensors[0], tensors[1]);
+  weights = Weights::over(d, tensors); // no copies in bf16 given: these are made
+  EXPECT_TRUE(weights->copiesDense());
+  for (int round = 0; round < 2; ++round) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      float want = tensors[i / 6][i % 6];
+      EXPECT_EQ(static_cast<const float *>(weights->slots()[0][0])[i], want) << i;
+      EXPECT_EQ(static_cast<const uint16_t *>(weights->slots()[1][0])[i], floatToBF16(want)) << i;
+    }
+    for (float &value : values)
+      value = -2 * value;
+    weights->update();
+  }
+}
+
 TEST(Packing, CopiesInBF16) { // from a checkpoint, of tensors that change, and where somebody else keeps them
   Description d;
   d.parameters = {parameter({"w"}, {3, 700}, "")};

@@ -13,8 +13,8 @@ module attributes {quern.train} {
 
 // -----
 
-// What stays real: sums of products within a row (the gradient of a norm's scale), a table that is only looked up, weights that
-// positions pick, the weights of an attention. What is looked up and multiplied with (a tied embedding) is bf16 in both places.
+// What stays real: sums of products within a row (the gradient of a norm's scale), a table that is only looked up, weights of
+// an attention. What is looked up and multiplied with (a tied embedding) is bf16 in both places; so are matrices that positions pick.
 module attributes {quern.train, quern.precision = "bf16"} {
   // CHECK: module attributes {quern.precision = "bf16"
   // CHECK-DAG: quern.param {{\[\[}}"places"]] : <real[P = 8, D = 4]>
@@ -24,9 +24,10 @@ module attributes {quern.train, quern.precision = "bf16"} {
   // CHECK: %[[A:.*]] = quern.softmax
   // CHECK-NOT: quern.narrow %[[A]]
   // CHECK: quern.contract %[[A]]
-  // CHECK: quern.param {{\[\[}}"experts.{E}.w"]] : <real[E = 3, D = 4, F = 4]>
-  // CHECK: %[[P:.*]] = quern.gather %{{.*}}["E"
-  // CHECK: quern.contract %{{.*}}, %[[P]]
+  // CHECK: %[[W:.*]] = quern.param {{\[\[}}"experts.{E}.w"]] {quern.picked = 5.000000e-01 : f64} : <bf16[E = 3, D = 4, F = 4]>
+  // CHECK: %[[P:.*]] = quern.gather %[[W]]["E" {{.*}} -> !quern.tensor<bf16[B, T, D = 4, F = 4]>
+  // CHECK: %[[V:.*]] = quern.widen %[[P]]
+  // CHECK: quern.contract %{{.*}}, %[[V]]
   // CHECK: quern.contract %{{.*}} over ["B", "T"]
   // CHECK-NOT: quern.narrow
   // CHECK: return
@@ -41,7 +42,7 @@ module attributes {quern.train, quern.precision = "bf16"} {
     %s = quern.contract %y, %k over ["D"] : (!quern.tensor<real[B, T, D = 4]>, !quern.tensor<real[B, S = T, D = 4]>) -> !quern.tensor<real[B, T, S = T]>
     %a = quern.softmax %s over ["S"] : (!quern.tensor<real[B, T, S = T]>) -> !quern.tensor<real[B, T, S = T]>
     %v = quern.contract %a, %k over ["S"] : (!quern.tensor<real[B, T, S = T]>, !quern.tensor<real[B, S = T, D = 4]>) -> !quern.tensor<real[B, T, D = 4]>
-    %w = quern.param [["experts.{E}.w"]] : !quern.tensor<real[E = 3, D = 4, F = 4]>
+    %w = quern.param [["experts.{E}.w"]] {quern.picked = 5.000000e-01 : f64} : !quern.tensor<real[E = 3, D = 4, F = 4]>
     %q = quern.gather %w["E" = %c] : (!quern.tensor<real[E = 3, D = 4, F = 4]>, !quern.tensor<int[B, T]>) -> !quern.tensor<real[B, T, D = 4, F = 4]>
     %f = quern.contract %v, %q over ["D"] : (!quern.tensor<real[B, T, D = 4]>, !quern.tensor<real[B, T, D = 4, F = 4]>) -> !quern.tensor<real[B, T, F = 4]>
     %d = quern.rename %f ["F"] to [#quern.dim<D = 4>] : (!quern.tensor<real[B, T, F = 4]>) -> !quern.tensor<real[B, T, D = 4]>
