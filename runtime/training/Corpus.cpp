@@ -4,6 +4,7 @@
 
 #include "runtime/Checkpoint.h"
 #include "runtime/Error.h"
+#include "runtime/Terminal.h"
 #include "runtime/tokenizer/ByteChars.h"
 #include "runtime/tokenizer/Unicode.h"
 
@@ -40,6 +41,7 @@ std::string characterTokenizer(const std::vector<std::string> &tokens, bool byte
 TrainTokenizer makeTokenizer(const std::string &name, const std::string &text) {
   TrainTokenizer result;
   std::string label = name;
+  result.name = quote(name);
   if (name == "bytes") {
     std::vector<std::string> tokens;
     for (int byte = 0; byte < 256; ++byte)
@@ -84,6 +86,15 @@ std::vector<int32_t> readTokenFile(const std::string &path) {
   return tokens;
 }
 
+std::string readText(const std::string &path) {
+  std::string raw = readFile(path, uint64_t(1) << 36), text = repairUtf8(raw);
+  if (text.empty())
+    throw UserError(path + " is empty: a text is needed");
+  if (text != raw)
+    printWarning(path + " is not all UTF-8: bytes that are not count as the character U+FFFD");
+  return text;
+}
+
 std::vector<int32_t> encodeText(const TrainTokenizer &tokenizer, const std::string &text, const std::string &path) {
   if (!tokenizer.tokenizer)
     throw UserError(path + " is a text, and the data are numbers: give --tokenizer too");
@@ -101,12 +112,13 @@ std::vector<int32_t> encodeText(const TrainTokenizer &tokenizer, const std::stri
   return {ids.begin(), ids.end()};
 }
 
-void checkBound(const std::vector<int32_t> &tokens, int64_t bound, const std::string &path) {
+void checkBound(const std::vector<int32_t> &tokens, int64_t bound, const std::string &path, const std::string &hint) {
   auto largest = std::max_element(tokens.begin(), tokens.end());
   if (largest != tokens.end() && *largest >= bound)
     throw UserError(format("%s: token %lld is %d, but the model's vocabulary has only %lld, from 0 to %lld", path.c_str(),
                            static_cast<long long>(largest - tokens.begin()), *largest, static_cast<long long>(bound),
-                           static_cast<long long>(bound - 1)));
+                           static_cast<long long>(bound - 1)) +
+                    hint);
 }
 
 } // namespace quern::runtime

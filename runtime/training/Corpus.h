@@ -15,11 +15,15 @@ namespace quern::runtime {
 struct TrainTokenizer {
   std::string json;
   std::optional<Tokenizer> tokenizer; // none: the data are numbers already
+  std::string name;                   // as messages call it
   bool characters = false;            // one token a character, and none for unknown ones
 };
 
 /// `name`: "bytes"; "chars", the characters of `text` in the order of their code; or a tokenizer.json, or its folder.
 TrainTokenizer makeTokenizer(const std::string &name, const std::string &text);
+
+/// A text of UTF-8; what is not is replaced, with a warning. Throws UserError if there is none.
+std::string readText(const std::string &path);
 
 /// Whether a file holds token numbers: *.bin (16 bits each, little endian) or *.u32.
 bool isTokenFile(const std::string &path);
@@ -29,8 +33,8 @@ std::vector<int32_t> readTokenFile(const std::string &path);
 /// not seen.
 std::vector<int32_t> encodeText(const TrainTokenizer &tokenizer, const std::string &text, const std::string &path);
 
-/// Throws UserError, with the place, for a number that the model has no embedding for.
-void checkBound(const std::vector<int32_t> &tokens, int64_t bound, const std::string &path);
+/// Throws UserError, with the place and `hint`, for a number that the model has no embedding for.
+void checkBound(const std::vector<int32_t> &tokens, int64_t bound, const std::string &path, const std::string &hint = "");
 
 } // namespace quern::runtime
 #endif

@@ -29,6 +29,15 @@ std::string escaped(const std::string &text) {
   return result;
 }
 
+/// Four digits, and k, M or G for what is long.
+std::string shortNumber(double x) {
+  double size = std::fabs(x);
+  for (auto [unit, sign] : {std::pair{1e9, "G"}, {1e6, "M"}, {1e4, "k"}})
+    if (size >= unit)
+      return format("%.4g%s", x / (unit == 1e4 ? 1e3 : unit), sign);
+  return format("%.4g", x);
+}
+
 /// At most `most` points: means of neighbours.
 Points thinned(const Points &points, size_t most) {
   if (points.size() <= most)
@@ -52,7 +61,7 @@ double tick(double range, int count) {
   return power * (part < 1.5 ? 1 : part < 3.5 ? 2 : part < 7.5 ? 5 : 10);
 }
 
-constexpr int width = 900, height = 320, left = 64, right = 16, top = 12, bottom = 36;
+constexpr int width = 900, height = 320, left = 64, right = 16, top = 12, bottom = 44;
 
 std::string chart(const std::string &title, std::vector<Curve> curves, bool fromZero) {
   double x1 = 1, low = INFINITY, high = -INFINITY;
@@ -77,11 +86,12 @@ std::string chart(const std::string &title, std::vector<Curve> curves, bool from
                            title.c_str());
   double step = tick(high - low, 6);
   for (double y = std::ceil(low / step) * step; y <= high; y += step)
-    svg += format("<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>\n",
-                  left, width - right, py(y), py(y), left - 8, py(y) + 4, std::fabs(y) < step / 2 ? 0.0 : y);
+    svg += format("<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+                  left, width - right, py(y), py(y), left - 8, py(y) + 4, shortNumber(std::fabs(y) < step / 2 ? 0.0 : y).c_str());
   step = std::max(1.0, tick(x1, 8));
   for (double x = 0; x <= x1; x += step)
-    svg += format("<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", px(x), height - 14, x);
+    svg += format("<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", px(x), height - 22, x);
+  svg += format("<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">step</text>\n", (left + width - right) / 2, height - 4);
   for (const Curve &curve : curves) {
     svg += "<polyline class=\"" + curve.style + "\" points=\"";
     for (auto [x, y] : curve.points)
@@ -92,7 +102,7 @@ std::string chart(const std::string &title, std::vector<Curve> curves, bool from
   for (const Curve &curve : curves)
     if (!curve.points.empty())
       svg += "<span class=\"key " + curve.style + "\"></span> " + curve.name +
-             format(" (last %.4g) ", curve.points.back().second);
+             " (last " + shortNumber(curve.points.back().second) + ") ";
   return svg + "</p>\n";
 }
 
@@ -111,7 +121,7 @@ table { border-collapse: collapse; } td { padding: .1rem 1rem .1rem 0; } pre { w
 
 void writeReport(const std::string &path, const std::string &model, const std::vector<std::string> &lines) {
   Curve loss{"training", "first", {}}, valid{"validation", "second", {}}, rate{"learning rate", "first", {}},
-      norm{"length of the gradient", "first", {}}, speed{"tokens a second", "first", {}};
+      norm{"length of the gradient, before it is clipped", "first", {}}, speed{"tokens a second", "first", {}};
   std::string settings, samples;
   for (const std::string &line : lines) {
     Json entry = Json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -120,7 +130,9 @@ void writeReport(const std::string &path, const std::string &model, const std::v
     if (entry.contains("run")) {
       settings = "<table>\n";
       for (const auto &[name, value] : entry["run"].items())
-        settings += "<tr><td>" + escaped(name) + "</td><td>" + escaped(value.is_string() ? value.get<std::string>() : value.dump()) +
+        settings += "<tr><td>" + escaped(name) + "</td><td>" + escaped(value.is_string()         ? value.get<std::string>()
+                                                                              : value.is_number_float() ? format("%.6g", value.get<double>())
+                                                                                                        : value.dump()) +
                     "</td></tr>\n";
       settings += "</table>\n";
       continue;
@@ -140,9 +152,9 @@ void writeReport(const std::string &path, const std::string &model, const std::v
       samples = format("<h3>Step %.0f</h3>\n<pre>", at) + escaped(entry["sample"].get<std::string>()) + "</pre>\n" + samples;
   }
   std::string page = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<title>" +
-                     escaped(model) + ": training</title>\n" + style + "<h1>" + escaped(model) + "</h1>\n";
+                     escaped(model) + ": training</title>\n" + style + "<h1>" + escaped(model) + ": training</h1>\n";
   page += chart("Loss", {loss, valid}, false) + settings + chart("Learning rate", {rate}, true) +
-          chart("Gradient, before it is cut", {norm}, true) + chart("Speed", {speed}, true);
+          chart("Gradient", {norm}, true) + chart("Speed", {speed}, true);
   if (!samples.empty())
     page += "<h2>Samples, the newest first</h2>\n" + samples;
   AtomicFile file(path);

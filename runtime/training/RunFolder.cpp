@@ -43,7 +43,10 @@ void removeFolder(const std::string &path) {
     throw UserError("cannot remove " + path + ": " + systemMessage(errno));
 }
 
+/// With the folders above it.
 void makeFolder(const std::string &path) {
+  if (size_t slash = path.find_last_of('/'); slash != std::string::npos && slash > 0 && !isFolder(path.substr(0, slash)))
+    makeFolder(path.substr(0, slash));
   if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
     throw UserError("cannot make " + path + ": " + systemMessage(errno));
 }

@@ -61,6 +61,20 @@ double TrainSettings::rateAt(uint64_t step) const {
   return least + (rate - least) * part;
 }
 
+/// A name that fits nothing is a mistake, also beside one that does.
+static void checkGlob(const std::string &glob, const Description &d) {
+  bool inside = false;
+  for (const ParameterInfo &parameter : d.parameters)
+    for (const std::string &name : parameter.names) {
+      if (matchGlob(glob, name))
+        return;
+      inside |= name.find(glob) != std::string::npos;
+    }
+  throw UserError("--train-only " + quote(glob) + " fits no parameter" +
+                  (inside ? "; did you mean " + quote("*" + glob + "*") + "?" : "") + "; they are named as " +
+                  d.parameters.front().names.front() + ", PROGRAM info lists them");
+}
+
 TrainSettings readSettings(const Options &options, const Program &program) {
   TrainSettings s;
   constexpr int64_t many = INT32_MAX;
@@ -108,7 +122,10 @@ TrainSettings readSettings(const Options &options, const Program &program) {
   o.decay = options.number("--decay", o.kind == "adamw" ? 0.1 : 0, 0, 1e6);
   o.decayAll = options.has("--decay-all");
   o.clip = options.number("--clip", 1, 0, 1e30);
-  if (std::vector<std::string> globs = options.all("--train-only"); !globs.empty())
+  std::vector<std::string> globs = options.all("--train-only");
+  for (const std::string &glob : globs)
+    checkGlob(glob, program.description);
+  if (!globs.empty())
     o.wanted = [globs](const std::string &name) {
       return std::any_of(globs.begin(), globs.end(), [&](const std::string &glob) { return matchGlob(glob, name); });
     };

@@ -64,6 +64,7 @@ private:
   void openData(const Options &options);
   std::vector<int32_t> readTokens(const std::string &path, const std::string &text) const;
   Json describeRun() const;
+  std::string describePlan() const;
   double step(uint64_t number);
   double validationLoss(uint64_t batches);
   void evaluate(bool last);
@@ -86,8 +87,12 @@ void Run::loadParameters(const Options &options) {
 std::vector<int32_t> Run::readTokens(const std::string &path, const std::string &text) const {
   std::vector<int32_t> tokens = isTokenFile(path) ? readTokenFile(path) : encodeText(tokenizer, text, path);
   const FunctionInfo &function = d.functions[size_t(trainer.training().function)];
+  std::string hint = isTokenFile(path) || !tokenizer.tokenizer
+                         ? ""
+                         : format("; the tokenizer %s makes %d: compile the model for as many, or give another --tokenizer",
+                                  tokenizer.name.c_str(), tokenizer.tokenizer->size());
   if (function.inputs.at(0).below)
-    checkBound(tokens, *function.inputs[0].below, path);
+    checkBound(tokens, *function.inputs[0].below, path, hint);
   return tokens;
 }
 
@@ -95,7 +100,7 @@ void Run::openData(const Options &options) {
   const FunctionInfo &function = d.functions[size_t(trainer.training().function)];
   bool next = trainer.training().nextToken;
   auto isTensors = [](const std::string &path) { return path.ends_with(".safetensors"); };
-  std::string file = !s.tokenizer.empty() ? s.tokenizer : command.findBeside(options, "tokenizer.json");
+  std::string file = !s.tokenizer.empty() ? s.tokenizer : options.has("--weights") ? command.findBeside(options, "tokenizer.json") : "";
   if (s.resume && fileExists(folder.newest() + "/tokenizer.json"))
     file = folder.newest() + "/tokenizer.json";
   if (!s.valid.empty() && isTensors(s.valid) != isTensors(s.data))
@@ -112,12 +117,12 @@ void Run::openData(const Options &options) {
     throw UserError("this model's loss takes " + describeInputs(d, function) +
                     ", which a text alone does not give: --data needs a .safetensors file with them");
   bool isText = !isTokenFile(s.data);
-  std::string text = isText ? repairUtf8(readFile(s.data, uint64_t(1) << 36)) : "";
+  std::string text = isText ? readText(s.data) : "";
   if (isText || !file.empty())
     tokenizer = makeTokenizer(file.empty() ? "chars" : file, text);
   std::vector<int32_t> tokens = readTokens(s.data, text), validTokens;
   if (!s.valid.empty()) {
-    validTokens = readTokens(s.valid, isTokenFile(s.valid) ? "" : repairUtf8(readFile(s.valid, uint64_t(1) << 36)));
+    validTokens = readTokens(s.valid, isTokenFile(s.valid) ? "" : readText(s.valid));
   } else if (s.split > 0) {
     size_t from = size_t(double(tokens.size()) * (1 - s.split));
     validTokens.assign(tokens.begin() + std::ptrdiff_t(from), tokens.end());
@@ -125,8 +130,8 @@ void Run::openData(const Options &options) {
   }
   auto stream = [&](std::vector<int32_t> part, const std::string &name, std::optional<uint64_t> seed) {
     if (int64_t(part.size()) <= s.length)
-      throw UserError(format("%s has %zu tokens, but a row takes %lld and the one after it (--length)", name.c_str(), part.size(),
-                             static_cast<long long>(s.length)));
+      throw UserError(format("%s has %zu tokens, but a row takes %lld and the one after it: more text, or a smaller --length",
+                             name.c_str(), part.size(), static_cast<long long>(s.length)));
     return makeStream(std::move(part), function.inputs.at(0).name, s.length, seed);
   };
   if (tokenizer.tokenizer && !s.prompt.empty())
@@ -134,7 +139,7 @@ void Run::openData(const Options &options) {
   if (prompt.empty() && !tokens.empty())
     prompt = {validTokens.empty() ? tokens[0] : validTokens[0]};
   data = stream(std::move(tokens), s.data, s.seed);
-  if (!validTokens.empty())
+  if (!s.valid.empty() || !validTokens.empty())
     valid = stream(std::move(validTokens), s.valid.empty() ? "the validation part of " + s.data : s.valid, std::nullopt);
 }
 
@@ -179,7 +184,7 @@ double Run::step(uint64_t number) {
   loss /= std::max(labels, 1.0);
   Trainer::Step done = trainer.update(rate);
   if (!done.broken.empty())
-    stopBroken(number, inputs, "the loss is finite, but the gradient of " + done.broken + " is not");
+    stopBroken(number, inputs, "the loss is finite, but the " + done.broken);
   double seconds = now() - begin, speed = labels / seconds;
   log->write(Json{{"step", number}, {"loss", loss}, {"grad_norm", done.norm}, {"rate", rate}, {"labels", labels},
                   {"seconds", seconds}, {"utilisation", 6 * trainer.activeCount() * speed / peak}}.dump());
@@ -247,9 +252,24 @@ void Run::save(bool last) {
 
 void Run::report() { writeReport(folder.path() + "/report.html", d.model, log->lines()); }
 
+/// What a reader wants to know before waiting.
+std::string Run::describePlan() const {
+  std::string text = d.model + format(": %lld parameters", static_cast<long long>(trainer.parameterCount()));
+  if (trainer.trainedCount() != trainer.parameterCount())
+    text += format(", %lld trained", static_cast<long long>(trainer.trainedCount()));
+  text += "; " + data->describe() + " to learn from, " + (valid ? valid->describe() : "none") + " to validate on; ";
+  text += format("%lld steps", static_cast<long long>(s.steps));
+  if (data->hasRows())
+    text += format(" of %lld rows", static_cast<long long>(s.batch * s.accumulate));
+  if (!s.data.ends_with(".safetensors"))
+    text += format(" of %lld tokens", static_cast<long long>(s.length));
+  return text + format(" are %.3g passes", double(s.steps * s.accumulate) / data->batches(s.batch));
+}
+
 int Run::train() {
   log = std::make_unique<RunLog>(folder.path() + "/train.jsonl", trainer.steps());
   peak = measureFlops();
+  double measured = now();
   for (const std::string &line : log->lines())
     if (Json entry = Json::parse(line); entry.contains("valid_loss") && entry["valid_loss"].is_number() &&
                                         entry["valid_loss"].get<double>() < bestLoss) {
@@ -257,6 +277,10 @@ int Run::train() {
       bestStep = entry["step"];
     }
   log->write(describeRun().dump());
+  if (!s.quiet)
+    progress.say(describePlan());
+  if (trainer.steps() >= uint64_t(s.steps))
+    printNote(format("the run has had its %llu steps; --steps N with a larger N goes on", static_cast<unsigned long long>(trainer.steps())));
   progress.begin(uint64_t(s.steps), trainer.steps(), s.quiet);
   std::signal(SIGINT, onInterrupt);
   std::signal(SIGTERM, onInterrupt);
@@ -269,7 +293,10 @@ int Run::train() {
     bool last = number == uint64_t(s.steps);
     double pause = now();
     if (due(s.evalEvery) || last) {
-      peak = std::max(peak, measureFlops()); // other work on the machine only ever lowers it
+      if (now() - measured > 10) { // a quarter of a second, which small runs need not pay at each validation
+        peak = std::max(peak, measureFlops()); // other work on the machine only ever lowers it
+        measured = now();
+      }
       evaluate(last);
     }
     if (due(s.sampleEvery) || (last && s.sampleEvery))
@@ -287,6 +314,8 @@ int Run::train() {
   }
   std::string newest = folder.newest();
   progress.end();
+  if (!s.quiet)
+    progress.say("curves: " + folder.path() + "/report.html");
   if (interrupted)
     printNote(format("stopped after step %llu; --resume goes on from %s", static_cast<unsigned long long>(trainer.steps()),
                      newest.c_str()));
@@ -305,7 +334,9 @@ int trainCommand(const Command &command) {
     writeOutput(options.usage("PROGRAM"));
     return 0;
   }
-  if (options.has("--resume") && options.has("--output")) { // the run's own options, then those of now
+  if (options.has("--resume") && !options.has("--output"))
+    throw UserError("--resume needs --output DIR, the folder of the run that is to go on");
+  if (options.has("--resume")) { // the run's own options, then those of now
     std::vector<std::string> stored = storedArguments(options.text("--output"));
     stored.insert(stored.end(), arguments.begin(), arguments.end());
     arguments = std::move(stored);

@@ -115,7 +115,7 @@ void Trainer::layOut() {
   }
   total = alignedElements(total);
   if (chosen.empty())
-    throw UserError(options.wanted ? "--train-only names no parameter that can be trained so; PROGRAM info lists them"
+    throw UserError(options.wanted ? "--train-only names no parameter that can be trained so"
                                    : "the model has no parameter that can be trained so");
   if (options.lora)
     addAdapters(chosen);
@@ -346,11 +346,10 @@ Trainer::Step Trainer::update(double rate) {
   double mean = several ? 1 / std::max(weight, 1.0) : 1;
   step.norm = std::sqrt(squares()) * mean;
   if (!std::isfinite(step.norm)) {
-    step.broken = brokenGradient();
-    if (!step.broken.empty()) {
-      forget();
-      return step;
-    }
+    std::string tensor = brokenGradient();
+    step.broken = tensor.empty() ? "sum of the gradient's squares is too large for 32 bits: a smaller --rate may help" : "gradient of " + tensor + " is not";
+    forget();
+    return step;
   }
   double clipped = options.clip > 0 ? std::min(1.0, options.clip / (step.norm + 1e-6)) : 1;
   ++count;

@@ -35,7 +35,7 @@ public:
   double accumulate(const Values &inputs);
   struct Step {
     double norm = 0;    ///< of the gradient, before it is clipped
-    std::string broken; ///< a tensor whose gradient is not finite; nothing was changed then
+    std::string broken; ///< what is not finite ("gradient of NAME is not"); nothing was changed then
   };
   Step update(double rate);
   /// The loss alone.

@@ -15,6 +15,18 @@ SHAKESPEARE = DATA / "tinyshakespeare.txt"
 ADAMW = ["--rate", 3e-4, "--schedule", "constant", "--beta2", 0.95, "--decay", 0.1, "--clip", 1]
 TINY = ["--set", "n_layer=2", "--set", "n_embd=32", "--set", "n_head=2", "--set", "n_positions=32", "--set", "vocab_size=256"]
 
+STEEP = """quern 1
+model steep {
+  config { width = 2 }
+  dim D = width
+  loss(x: [B, D]) -> [] {
+    param w: [D] @ "w" ~ ones
+    return mean[B](sum[D](x * w))
+  }
+  forward(x: [B, D]) -> [B, D] { return x * 2 }
+}
+"""
+
 
 def log(folder, key):
     """The values of `key` by step."""
@@ -112,7 +124,7 @@ class Small(Case):
 
 class Runs(Small):
     def test_loss_falls_and_everything_is_written(self):
-        self.train("fall", "--steps", 60, "--rate", 1e-2, "--eval-every", 20, "--sample-every", 30, "--sample-tokens", 10)
+        said = self.train("fall", "--steps", 60, "--rate", 1e-2, "--eval-every", 20, "--sample-every", 30, "--sample-tokens", 10)
         folder = self.scratch / "fall"
         losses, valid = log(folder, "loss"), log(folder, "valid_loss")
         self.assertLess(abs(losses[1] - math.log(256)), 0.2)
@@ -120,6 +132,10 @@ class Runs(Small):
         self.assertEqual(list(valid), [20, 40, 60])
         self.assertLess(abs(math.exp(valid[60]) - log(folder, "perplexity")[60]), 1e-6 * math.exp(valid[60]))
         self.assertEqual(len(log(folder, "sample")), 2)
+        self.assertIn("60 steps of 4 rows of 16 tokens", said.err)
+        self.assertIn("curves: ", said.err)
+        again = run(self.program, "train", "--resume", "--output", folder)
+        self.assertIn("has had its 60 steps; --steps N", again.err)
         page = (folder / "report.html").read_text()
         self.assertGreaterEqual(page.count("<polyline"), 5)
         self.assertIn("prefers-color-scheme: dark", page)
@@ -222,7 +238,28 @@ class Runs(Small):
         vocabulary = json.loads((self.scratch / "large.json").read_text())["model"]["vocab"]
         self.assertEqual((len(vocabulary), vocabulary["<|end|>"]), (300, 299))
         self.train("own", "--steps", 2, "--tokenizer", self.scratch / "tokenizer.json")
-        self.assert_refused(self.train("too-large", "--tokenizer", self.scratch / "large.json", status=1), "vocabulary has only 256")
+        self.assert_refused(self.train("too-large", "--tokenizer", self.scratch / "large.json", status=1), "vocabulary has only 256", "large.json' makes 300")
+        made = run(QUERN, "tokenizer", "train", self.text, "--vocabulary", 300, "-o", self.scratch / "told.json")
+        self.assertIn("told.json: 300 tokens from 20000 bytes", made.err)
+        few = self.scratch / "few.txt"
+        few.write_text("abcab")
+        self.assertIn("fewer than --vocabulary 300", run(QUERN, "tokenizer", "train", few, "--vocabulary", 300, "-o", self.scratch / "few.json").err)
+        few.write_text("")
+        self.assert_refused(run(QUERN, "tokenizer", "train", few, status=1), "few.txt is empty")
+        self.assert_refused(run(QUERN, "tokenizer", "train", self.text, "--vocabulary", "many", status=1), "--vocabulary", "'many'")
+
+    def test_a_tokenizer_beside_the_program_is_not_taken(self):
+        """Without --weights and --tokenizer it is the text's characters, whatever lies around."""
+        (self.scratch / "tokenizer.json").write_text("no tokenizer at all")
+        options = [word for word in self.command("plain", "--steps", 1) if word not in ("--tokenizer", "bytes")]
+        run(*options)
+        made = json.loads((self.scratch / "plain/checkpoint-1/tokenizer.json").read_text())["model"]["vocab"]
+        self.assertEqual(sorted(made), sorted(set(self.text.read_text())))
+
+    def test_bytes_that_are_no_text(self):
+        odd = self.scratch / "odd.txt"
+        odd.write_bytes(b"\xff\xfe text " * 40)
+        self.assertIn("odd.txt is not all UTF-8", self.train("odd", "--data", odd, "--steps", 1).err)
 
 
 class Learning(Case):
@@ -253,11 +290,17 @@ class Refusals(Small):
         self.refused("--length", 33, says=["--length 33", "32 positions"])
         self.refused("--steps", 0, says=["--steps"])
         self.refused("--beta2", 1, says=["--beta2"])
-        self.refused("--train-only", "nothing*", says=["--train-only"])
+        self.refused("--train-only", "nothing*", says=["--train-only 'nothing*' fits no parameter"])
+        self.refused("--train-only", "*mlp*", "--train-only", "ln_f", says=["--train-only 'ln_f'", "did you mean '*ln_f*'"])
         self.refused("--lora", 0, says=["--lora"])
+        self.refused("--lora", 5000, says=["--lora needs a whole number from 1 to 4096"])
+        self.refused("--rate", "nan", says=["--rate needs a number"])
         self.refused("--valid", self.text, "--valid-split", 0.1, says=["--valid-split"])
         self.refused("--tokenizer", "words", says=["words", "bytes, chars"])
         self.refused("--resume", says=["resume"])
+        self.assert_refused(run(self.program, "train", "--resume", status=1), "--resume needs --output DIR")
+        self.assert_refused(self.train("a-file", "--output", self.text, status=1), "text.txt is no folder")
+        self.assert_refused(self.train("below", "--output", self.text / "run", status=1), "cannot make", "text.txt/run", "Not a directory")
         self.assert_refused(run(self.program, "train", "--output", self.scratch / "x", status=1), "--data")
         self.assert_refused(run(self.program, "train", "--data", self.text, status=1), "--output")
 
@@ -271,7 +314,10 @@ class Refusals(Small):
             path.write_bytes(content)
             return path
         self.refused("--data", self.scratch / "absent", says=["absent"])
-        self.refused("--data", file("empty.txt", b""), says=["0 tokens"])
+        empty = file("empty.txt", b"")
+        self.refused("--data", empty, says=["empty.txt is empty"])
+        self.refused("--valid", empty, says=["empty.txt is empty"])
+        self.refused("--valid", file("short.bin", b"\x00\x00"), says=["short.bin has 1 tokens"])
         self.refused("--data", file("short.txt", b"ten bytes."), says=["tokens", "--length"])
         self.refused("--data", file("odd.bin", b"abc"), says=["3 bytes"])
         self.refused("--data", file("large.bin", b"\x00\x01" * 100), says=["token 0 is 256", "from 0 to 255"])
@@ -283,6 +329,21 @@ class Refusals(Small):
         self.refused("--data", broken, says=["tokens", "[4]"])
         broken.write_bytes(b"no tensors")
         self.refused("--data", broken, says=["broken.safetensors"])
+
+    def test_folders_above_the_output_are_made(self):
+        self.train("above/and/below", "--steps", 1)
+        self.assertTrue((self.scratch / "above/and/below/checkpoint-1/model.safetensors").exists())
+
+    def test_a_gradient_that_is_too_long(self):
+        """Every number of it is finite, and the sum of their squares is not."""
+        page = self.scratch / "steep.quern"
+        page.write_text(STEEP)
+        program = self.compile(page, "--train", name="steep")
+        data = self.scratch / "steep.safetensors"
+        write_safetensors(data, {"x": Tensor("F32", [1, 2], [1e25, 1e25])})
+        for clip in (0, 1):
+            finished = run(program, "train", "--data", data, "--output", self.scratch / f"steep{clip}", "--steps", 1, "--clip", clip, status=1)
+            self.assert_refused(finished, "step 1", "sum of the gradient's squares is too large for 32 bits", "--rate")
 
     def test_a_broken_step_is_named(self):
         finished = self.train("broken", "--steps", 50, "--optimizer", "sgd", "--rate", 1e6, "--decay", 1e6, "--warmup", 0, "--clip", 0, status=1)
