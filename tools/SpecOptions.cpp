@@ -50,6 +50,9 @@ bool quern::tools::parseOptions(const Arguments &arguments, const std::string &u
     for (const auto &option : options.options())
       names.push_back("--" + option->long_name());
     throw std::runtime_error(std::string(error.what()) + "; " + passes::didYouMean(error.get_option_name(), names) + "--help lists all\nusage: " + usage);
+  } catch (const po::required_option &error) {
+    std::string name = error.get_option_name();
+    throw std::runtime_error((name == std::string("--") + positional ? "SPEC" : name) + " is missing\nusage: " + usage);
   } catch (const po::error &error) {
     throw std::runtime_error(std::string(error.what()) + "\nusage: " + usage);
   }

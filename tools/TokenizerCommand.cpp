@@ -6,6 +6,7 @@
 #include "runtime/tokenizer/TrainBpe.h"
 
 #include <boost/program_options.hpp>
+#include <nlohmann/json.hpp>
 
 #include <iostream>
 
@@ -42,11 +43,20 @@ int quern::tools::tokenizerCommand(const Arguments &arguments) {
   if (size > (1 << 24))
     throw std::runtime_error("--vocabulary is at most 16777216");
   std::vector<std::string> texts;
-  for (size_t i = 1; i < words.size(); ++i)
+  size_t bytes = 0;
+  for (size_t i = 1; i < words.size(); ++i) {
     texts.push_back(runtime::readFile(words[i], uint64_t(1) << 36));
+    if (texts.back().empty())
+      throw std::runtime_error(words[i] + " is empty: there is nothing to learn from");
+    bytes += texts.back().size();
+  }
   std::string json = runtime::trainBpe({texts.begin(), texts.end()}, size, special, std::max<int64_t>(1, least));
   runtime::AtomicFile file(output);
   file.write(json.data(), json.size());
   file.commit();
+  size_t made = nlohmann::json::parse(json)["model"]["vocab"].size();
+  std::cerr << output << ": " << made << " tokens from " << bytes << " bytes of text\n";
+  if (made < size)
+    std::cerr << "warning: fewer than --vocabulary " << size << ": no other pair occurs " << std::max<int64_t>(1, least) << " times in so short a text\n";
   return 0;
 }

@@ -3,6 +3,8 @@
 #include "tools/Commands.h"
 #include "tools/CrashReport.h"
 
+#include <boost/program_options/errors.hpp>
+
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -53,6 +55,9 @@ int main(int argc, char **argv) {
       } catch (const std::bad_alloc &) {
         std::cerr << "quern " << command.name << ": there is not enough memory\n";
         return 2;
+      } catch (const boost::program_options::error &error) { // a logic_error, but the words' fault
+        std::cerr << "quern " << command.name << ": " << error.what() << "; see quern " << command.name << " --help\n";
+        return 1;
       } catch (const std::logic_error &error) { // no input may lead to one
         return reportFault("failed (" + std::string(error.what()) + ")");
       } catch (const std::exception &error) {
