@@ -79,6 +79,13 @@ class Doctor(Case):
         for page in ("one_head", "feed_forward"):
             run(QUERN, "doctor", EXAMPLES / "manual" / f"{page}.quern", "--input", EXAMPLES / "manual" / "ab_to_c.json")
 
+    def test_pages_for_paper(self):
+        """Too small for the made-up batch: that is told, and is nothing wrong."""
+        for page in ("article", "attention", "feed_forward", "one_head", "variants"):
+            finished = run(QUERN, "doctor", EXAMPLES / "manual" / f"{page}.quern")
+            self.assertNotIn("WRONG", finished.out)
+            self.assertRegex(finished.out, r"(?m)^- +overfits +cannot tell: \d+ parameters are few for 16 labels")
+
     def test_wrong_page(self):
         finished = self.doctor(PAGE.replace("(H, K) -> D](a", "(H, V) -> D](a"))
         self.assertIn("page.quern:15", finished.err)

@@ -201,16 +201,21 @@ static Finding checkGradientsOf(const Patient &patient, ModuleOp differentiated)
                                              "a jump of the loss (round, a comparison that the parameter moves)? Otherwise a fault of the compiler: quern gradcheck, and report it"), ""};
 }
 
-/// What keeps a page from learning a batch by heart.
-static std::string cureFor(const Patient &patient) {
+/// A batch that was not learnt by heart. A page with a few numbers for each label, such as one to work out on paper, cannot: that says
+/// nothing about it.
+static Finding notLearnt(const Patient &patient, Location where, const std::string &what) {
+  using Grade = Finding::Grade;
   size_t numbers = 0;
   for (const auto &[name, values] : patient.parameters)
     numbers += values.size();
   size_t labels = patient.options.batch * patient.options.length;
+  bool madeUp = patient.options.inputs.empty();
+  if (madeUp && numbers < 6 * labels)
+    return {Grade::Note, "overfits", llvm::formatv("cannot tell: {0} parameters are few for {1} labels ({2}); a larger shape, --batch 1 --length 3, or --input shows more", numbers, labels, what).str(), ""};
   std::string cure = "does the result depend on all of the text (positions, residuals, a mask that hides too much)? Does every parameter get a gradient?";
-  if (patient.options.inputs.empty() && numbers < 50 * labels)
+  if (madeUp && numbers < 50 * labels)
     cure = llvm::formatv("{0} parameters may be too few for {1} labels: try --batch 1 --length 3, or a larger shape; otherwise: {2}", numbers, labels, cure).str();
-  return cure;
+  return {Grade::Wrong, "overfits", wrongAt(where, "one small batch cannot be learnt by heart: " + what, cure), ""};
 }
 
 Findings quern::tools::checkTraining(Patient &patient, ModuleOp differentiated) {
@@ -244,6 +249,6 @@ Findings quern::tools::checkTraining(Patient &patient, ModuleOp differentiated) 
   else if (best->back() <= 0.2 * best->front())
     findings.push_back({Grade::Ok, "overfits", llvm::formatv("one batch is learnt by heart: loss {0:f4} -> {1:f4} in {2} steps of Adam at {3}", best->front(), best->back(), best->size(), shortText(rate)).str(), ""});
   else
-    findings.push_back({Grade::Wrong, "overfits", wrongAt(loss.getLoc(), llvm::formatv("one small batch cannot be learnt by heart: loss {0:f4} -> {1:f4} in {2} steps of Adam at {3}", best->front(), best->back(), best->size(), shortText(rate)).str(), cureFor(patient)), ""});
+    findings.push_back(notLearnt(patient, loss.getLoc(), llvm::formatv("loss {0:f4} -> {1:f4} in {2} steps of Adam at {3}", best->front(), best->back(), best->size(), shortText(rate)).str()));
   return findings;
 }
