@@ -204,6 +204,15 @@ class Page(Case):
         b.wait("+document.querySelector('.line').dataset.line > 7000")
         self.assertLess(b.count(".line"), 200)
 
+    def test_a_training_program_opens_at_its_gradient(self):
+        page = self.scratch / "train.html"
+        run(QUERN, "dump", SPEC, "--config", DATA / "llama" / "config.json", "--train", "--html", page, *MACHINE)
+        b = self.browser
+        b.open(page)
+        self.assertEqual(b.js("state.symbol"), "loss.grad")
+        self.choose("resolved")
+        self.assertEqual(b.js("state.symbol"), "forward")
+
     def test_names_cannot_break_out(self):
         spec, page = self.scratch / "hostile.quern", self.scratch / "hostile.html"
         spec.write_text('quern 1\nmodel hostile {\n  dim V = 8, D = 4\n  forward(tokens: int[B, T]) -> [B, T, D] {\n'

@@ -6,7 +6,8 @@ let graph = null;
 
 function firstSymbol(stage) {
   const functions = stage.symbols.filter(op => op.n.startsWith("func"));
-  return (functions.find(op => op.s === "forward") || functions[0] || stage.symbols[0] || {s: ""}).s;
+  const find = name => functions.find(op => op.s === name);
+  return (find("loss.grad") || find("forward") || functions[0] || stage.symbols[0] || {s: ""}).s;
 }
 
 /// Changes the state and draws what depends on it.

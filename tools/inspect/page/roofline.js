@@ -33,7 +33,7 @@ function drawRoofline(points, width, height) {
   }
   root.append(svg("path", {class: "roof under", d: `M${x(low)} ${y(low * bandwidth)}L${x(ridge)} ${y(peak)}H${x(high)}V${height - margin.bottom}H${x(low)}Z`}));
   root.append(svg("path", {class: "roof", d: `M${x(low)} ${y(low * bandwidth)}L${x(ridge)} ${y(peak)}H${x(high)}`}));
-  text(short(peak, "FLOP/s"), x(high) - 4, y(peak) + 15, "rooftext", "end");
+  text(short(peak, "FLOP/s"), x(ridge) + 6, y(peak) + 15, "rooftext", "start"); // kernels that compute stand further right
   const slope = Math.atan2(y(ridge * bandwidth) - y(low * bandwidth), x(ridge) - x(low)) * 180 / Math.PI;
   const middle = Math.sqrt(low * ridge);
   const along = svg("text", {class: "rooftext", "text-anchor": "middle", transform: `translate(${x(middle)} ${y(middle * bandwidth) - 6}) rotate(${slope})`});
