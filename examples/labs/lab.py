@@ -7,7 +7,7 @@
     lab.py size       model size against loss
       --out FILE.html   where the page goes (build/labs/LAB.html)
       --text FILE       what to learn from (tests/data/tinyshakespeare.txt)
-      --steps N         updates of each run (400)
+      --steps N         updates of each run (heads 500, window 800, size 500)
       --quick           a few small points, in seconds: shows that it works, and nothing else
 
 Python's standard library and build/bin/quern (./dev build); QUERN names another compiler.
@@ -19,6 +19,7 @@ import math
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -58,21 +59,46 @@ class Lab:
         shutil.rmtree(self.folder)
         print(self.options.out)
 
-    def learn(self, name, batch, length, steps=None, **shape):
-        """Trains GPT-2's page on the text, character by character; what its log says."""
-        begin = time.time()
-        shape = {"vocab_size": len(set(self.options.text.read_text(encoding="utf-8"))), "n_positions": length, **shape}
-        program = self.compile("examples/gpt2.quern", name, "--train", **shape)
-        steps = steps or self.options.steps
-        folder = self.folder / f"{name}.run"
-        run([program, "train", "--data", self.options.text, "--output", folder, "--steps", steps, "--batch", batch, "--length", length, "--rate", 3e-3,
-             "--eval-every", max(1, steps // 8), "--eval-batches", 8 if self.options.quick else 40, "--sample-every", 0, "--keep", 1, "--quiet",
-             "--save-every", steps])
+    def learn(self, name, batch, length, width, heads, layers=2, seed=0):
+        """Trains Llama's page on the text, character by character; what its log says."""
+        begin, steps, file = time.time(), self.options.steps, name.replace(" ", "-")
+        folder = self.folder / f"{file}.run"
+        self.say(f"  {name}: {steps} steps of {batch} rows of {length} characters ...")
+        shape = {"vocab_size": len(set(self.text())), "hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads,
+                 "intermediate_size": 8 * width // 3 // 8 * 8, "tie_word_embeddings": "true"}
+        program = self.compile("examples/llama.quern", file, "--train", **shape)
+        run([program, "train", "--data", self.options.text, "--tokenizer", "chars", "--output", folder, "--steps", steps, "--batch", batch,
+             "--length", length, "--rate", 3e-3, "--seed", seed, "--eval-every", -(-steps // 8), "--eval-batches", 8 if self.options.quick else 40,
+             "--sample-every", 0, "--keep", 1, "--quiet", "--save-every", steps])
         lines = [json.loads(line) for line in (folder / "train.jsonl").read_text().splitlines()]
         curve = [(line["step"], line["valid_loss"]) for line in lines if "valid_loss" in line]
         parameters = next(line["run"]["parameters"] for line in lines if "run" in line)
         self.say(f"  {name}: {short(parameters)} parameters, validation loss {curve[-1][1]:.3f}, {time.time() - begin:.0f} s")
-        return {"curve": curve, "parameters": parameters, "loss": curve[-1][1]}
+        return {"curve": curve, "parameters": parameters, "loss": curve[-1][1], "program": program, "checkpoint": folder / f"checkpoint-{steps}"}
+
+    def text(self):
+        return self.options.text.read_text(encoding="utf-8")
+
+    def loss_by_place(self, learnt, length, most=400):
+        """What a model loses at each place of a row, on the last tenth of the text: the mean over `most` rows."""
+        text = self.text()
+        number = {c: i for i, c in enumerate(sorted(set(text)))}
+        tokens = [number[c] for c in text[len(text) * 9 // 10:]]
+        rows = [tokens[at:at + length + 1] for at in range(0, len(tokens) - length, length)][:most]
+        given, packed, out = (self.folder / f"places.{kind}" for kind in ("json", "in.safetensors", "out.safetensors"))
+        given.write_text(json.dumps({"tokens": [row[:-1] for row in rows]}))
+        run([QUERN, "tensors", given, "-o", packed])
+        run([learnt["program"], "eval", "--weights", learnt["checkpoint"], "--input", packed, "--output", out])
+        data = out.read_bytes()
+        begin = 8 + struct.unpack("<Q", data[:8])[0]
+        (logits,) = (tensor for name, tensor in json.loads(data[8:begin]).items() if name != "__metadata__")
+        begin, wide = begin + logits["data_offsets"][0], logits["shape"][-1]
+        losses = [0.0] * length
+        for i, row in enumerate(rows):
+            for place in range(length):
+                scores = struct.unpack_from(f"<{wide}f", data, begin + (i * length + place) * wide * 4)
+                losses[place] += (math.log(sum(map(math.exp, scores))) - scores[row[place + 1]]) / len(rows)
+        return losses
 
 
 def slope(points):
@@ -107,42 +133,61 @@ def cost(lab):
 
 
 def heads(lab):
-    width, length, batch = (16, 16, 4) if lab.options.quick else (128, 64, 16)
-    runs = {f"{n} head{'s' if n > 1 else ''}": lab.learn(f"heads{n}", batch, length, n_embd=width, n_layer=2, n_head=n) for n in (1, 8)}
-    best = min(runs, key=lambda name: runs[name]["loss"])
+    width, length, batch, seeds = (16, 16, 4, (0,)) if lab.options.quick else (128, 64, 16, (0, 1, 2))
+    runs = {f"{n} head{'s' if n > 1 else ''}": [lab.learn(f"heads{n} seed {seed}", batch, length, width, n, seed=seed) for seed in seeds] for n in (1, 8)}
+    mean = {name: sum(r["loss"] for r in each) / len(each) for name, each in runs.items()}
+    best, worst = sorted(mean, key=mean.get)
+    gap, spread = mean[worst] - mean[best], max(max(r["loss"] for r in each) - min(r["loss"] for r in each) for each in runs.values())
+    verdict = "One run of each says nothing about chance." if len(seeds) == 1 else (
+        f"The same model begun with other random numbers differs by up to {spread:.3f}, " + (
+            "so this is more than chance." if gap > spread else "so this says little."))
+    curves = {name: [(points[0][0], sum(y for _, y in points) / len(points)) for points in zip(*(r["curve"] for r in each))] for name, each in runs.items()}
     lab.write("Lab: one head against eight", [
-        f"<p>Two models of the same size, GPT-2's page with two layers {width} wide: one whose head sees all {width} numbers of a position, one with eight heads that see {width // 8} each. "
-        "Both read the same characters in the same order.</p>",
-        chart("Loss on text that was not trained on", "step", "loss per character", {name: r["curve"] for name, r in runs.items()}),
-        f"<p>Lower is better. Here {best} did better; one run of each is one throw of the dice, so look at the distance, and run it again with other <code>--steps</code>.</p>",
-        table(["", "parameters", "last loss", "perplexity"], [[name, r["parameters"], f"{r['loss']:.4f}", f"{math.exp(r['loss']):.2f}"] for name, r in runs.items()])])
+        f"<p>Two models of the same size, Llama's page with two layers {width} wide: one whose head sees all {width} numbers of a position, one with eight heads that see {width // 8} each. "
+        f"Both read the same characters in the same order, {lab.options.steps} steps of {batch} rows of {length}"
+        + (f", three times, each begun with other random numbers; the curves are means.</p>" if len(seeds) > 1 else ".</p>"),
+        chart("Loss on text that was not trained on", "step", "loss per character", curves),
+        f"<p>Lower is better. At the end {best} lost {gap:.3f} less. {verdict}</p>",
+        table(["", "parameters", *(f"run {seed + 1}" for seed in seeds), "mean", "perplexity"],
+              [[name, each[0]["parameters"], *(f"{r['loss']:.4f}" for r in each), f"{mean[name]:.4f}", f"{math.exp(mean[name]):.2f}"] for name, each in runs.items()])])
 
 
 def window(lab):
     lengths, tokens, width = ([4, 16], 64, 16) if lab.options.quick else ([4, 8, 16, 32, 64, 128], 1024, 96)
-    runs = {n: lab.learn(f"window{n}", tokens // n, n, n_embd=width, n_layer=2, n_head=4) for n in lengths}
+    runs = {n: lab.learn(f"window {n}", tokens // n, n, width, 4) for n in lengths}
+    longest, seen = lengths[-1], {}
+    for place, loss in enumerate(lab.loss_by_place(runs[longest], longest)):
+        seen.setdefault(1 << place.bit_length(), []).append(loss)  # 1, 2, 3 and 4, 5 to 8, ...
+    seen = [(most, sum(losses) / len(losses)) for most, losses in seen.items()]
+    best = min(runs, key=lambda n: runs[n]["loss"])
     lab.write("Lab: the context window", [
-        f"<p>The same model sees rows of different lengths, always {tokens} characters a step: with a window of 4 it knows at most the three characters before; with 128 the line, and whose line it is.</p>",
-        chart("Loss by the length of the window", "characters that are seen", "last loss per character", {"last loss": [(n, r["loss"]) for n, r in runs.items()]}, True),
+        f"<p>The same model sees rows of different lengths, always {tokens} characters a step. With a window of {lengths[0]} it guesses a character from at most {lengths[0]} before it; "
+        f"with {longest}, from a line or several, and whose they are.</p>",
+        chart("Loss by the length of the window", "characters in the window", "loss per character", {"last loss": [(n, r["loss"]) for n, r in runs.items()]}, True),
+        f"<p>Here the window of {best} does best. All were given as many characters; a longer window has more to learn from them, and may need more "
+        "<code>--steps</code> to show what it is worth.</p>",
+        chart(f"Loss inside the window of {longest}", "characters seen so far, at most", "loss per character", {"mean over places": seen}, True),
+        f"<p>One model, asked at each place of its rows: how much it gains from having seen more. The first places of a row are hard for every model, "
+        "so short windows, which have many beginnings, also pay for those.</p>",
+        table(["seen at most", "loss"], [[most, f"{loss:.4f}"] for most, loss in seen]),
         chart("While training", "step", "loss per character", {f"window {n}": r["curve"] for n, r in runs.items()}),
-        "<p>The first characters of each row are guessed with little before them, so short windows also pay for having many beginnings.</p>",
         table(["window", "last loss", "perplexity"], [[n, f"{r['loss']:.4f}", f"{math.exp(r['loss']):.2f}"] for n, r in runs.items()])])
 
 
 def size(lab):
     widths, length, batch = ([8, 16], 16, 4) if lab.options.quick else ([16, 32, 64, 128, 192], 64, 16)
-    runs = {n: lab.learn(f"size{n}", batch, length, n_embd=n, n_layer=2, n_head=max(1, n // 16)) for n in widths}
+    runs = {n: lab.learn(f"size {n}", batch, length, n, max(1, n // 16)) for n in widths}
     points = [(r["parameters"], r["loss"]) for r in runs.values()]
     logs = [(math.log(x), math.log(y)) for x, y in points]
     mx, my = (sum(column) / len(logs) for column in zip(*logs))
     b = sum((x - mx) * (y - my) for x, y in logs) / sum((x - mx) ** 2 for x, _ in logs)
     fit = [(x, math.exp(my + b * (math.log(x) - mx))) for x, _ in (points[0], points[-1])]
     lab.write("Lab: model size against loss", [
-        "<p>GPT-2's page with two layers, wider and wider, each for the same number of characters. On axes of logarithms the losses lie near a straight line: "
+        f"<p>Llama's page with two layers, wider and wider, each for {lab.options.steps} steps of {batch} rows of {length} characters. On axes of logarithms the losses lie near a straight line: "
         f"here loss &#8776; {math.exp(my - b * mx):.3g} N<sup>{b:.3f}</sup> for N parameters.</p>",
         chart("Loss by size", "parameters", "last loss per character", {"measured": points, "straight line": fit}, True, True, dashed=("straight line",)),
         chart("While training", "step", "loss per character", {f"{n} wide, {short(r['parameters'])}": r["curve"] for n, r in runs.items()}),
-        "<p>With few steps the largest models are not done learning, and bend the line up at its end: more <code>--steps</code> straighten it.</p>",
+        "<p>Where the points leave the line upwards at its right end, the largest models have not learnt enough yet: more <code>--steps</code> bring them down.</p>",
         table(["width", "parameters", "last loss", "line"], [[n, r["parameters"], f"{r['loss']:.4f}", f"{math.exp(my + b * (math.log(r['parameters']) - mx)):.4f}"] for n, r in runs.items()])])
 
 
@@ -154,7 +199,7 @@ def main():
     parser.add_argument("--steps", type=int)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    options.steps = options.steps or (10 if options.quick else 400)
+    options.steps = options.steps or (10 if options.quick else 800 if options.lab == "window" else 500)
     options.out = (options.out or ROOT / "build" / "labs" / f"{options.lab}.html").absolute()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     if not QUERN.exists():

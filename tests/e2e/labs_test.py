@@ -44,10 +44,18 @@ class Labs(Case):
         self.assertEqual(len(charts), 1)
         sizes = {re.findall(r"<td>(.*?)</td>", row)[1] for row in rows[1:]}
         self.assertEqual(len(sizes), 1, "both models have as many parameters")
+        self.assertEqual(len(rows), 1 + 2)
 
     def test_window(self):
         charts, rows = self.lab("window")
-        self.assertEqual(len(charts), 2)
+        self.assertEqual(len(charts), 3)
+        cells = [re.findall(r"<td>(.*?)</td>", row) for row in rows if "<td>" in row]
+        losses = {int(row[0]): float(row[1]) for row in cells if len(row) == 3}
+        places = {int(row[0]): float(row[1]) for row in cells if len(row) == 2}
+        self.assertEqual((sorted(losses), list(places)), ([4, 16], [1, 2, 4, 8, 16]))
+        # Place by place, in Python from the program's logits, it is the loss that the program told (of all rows; these are 400).
+        mean = sum(loss * max(1, most // 2) for most, loss in places.items()) / 16
+        self.assertLess(abs(mean - losses[16]), 0.05)
 
     def test_size(self):
         charts, rows = self.lab("size")
