@@ -1,8 +1,9 @@
-"""PyTorch's side of bench_train.py, run by a Python that has torch. Takes lines "eager 4" or "compiled 4" on standard input; gives for each a JSON line
+"""PyTorch's side of bench_train.py, run by a Python that has torch. Takes lines "eager 4", "compiled 4" or "autocast 4" on standard input; gives for each a JSON line
 with the medians of so many training steps: `seconds` (loss and gradient), `update_seconds` (clipping and AdamW).
 
-The model is GPT-2 as PyTorch computes it best: linear layers, scaled_dot_product_attention, no dropout, tied output, fused AdamW. Both ways share the
-parameters; one uncounted step comes first."""
+The model is GPT-2 as PyTorch computes it best: linear layers, scaled_dot_product_attention, no dropout, tied output, fused AdamW. All ways share the
+parameters; one uncounted step comes first. `autocast` is eager with matrix products in bf16 and everything else as PyTorch chooses; parameters,
+gradients and moments stay f32."""
 import argparse
 import json
 import statistics
@@ -58,7 +59,7 @@ def main():
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     model = Gpt2(arguments.config)
-    ways = {"eager": model, "compiled": torch.compile(model)}
+    ways = {"eager": model, "compiled": torch.compile(model), "autocast": model}
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.1, fused=True)
     tokens, labels = torch.randint(arguments.config["vocab_size"], (2, arguments.batch, arguments.length))
     for line in sys.stdin:
@@ -67,7 +68,8 @@ def main():
         for _ in range(int(count) + 1):
             optimizer.zero_grad()
             begin = time.perf_counter()
-            loss = ways[kind](tokens, labels)
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=kind == "autocast"):
+                loss = ways[kind](tokens, labels)
             loss.backward()
             middle = time.perf_counter()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
