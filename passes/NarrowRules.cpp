@@ -36,6 +36,10 @@ bool isStatistic(Value value) {
     return false;
   if (op->hasAttr(statisticAttr) || isa<ReduceOp, ConstOp, SizeOp>(op))
     return true;
+  if (auto loop = dyn_cast<RepeatOp>(op)) { // a stack of them
+    unsigned result = cast<OpResult>(value).getResultNumber();
+    return !loop.isCarried(result) && isStatistic(loop.getYield().getValues()[result]);
+  }
   return (isElementwise(op) || movesNarrow(op)) && op->getNumOperands() && llvm::all_of(op->getOperands(), isStatistic);
 }
 

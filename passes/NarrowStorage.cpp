@@ -188,6 +188,11 @@ void Narrowing::narrowStacks() {
       }
     }
   }
+  function.walk<WalkOrder::PreOrder>([&](RepeatOp loop) { // a part of a stack that is a stack itself, in a loop within
+    for (OpOperand &use : loop->getOpOperands().drop_front(loop.getCarriedCount()))
+      if (auto widen = use.get().getDefiningOp<WidenOp>())
+        takeNarrow(loop.getBlock().getArgument(use.getOperandNumber()), widen.getX(), use);
+  });
 }
 
 void Narrowing::narrowOperands(ContractOp contract) {

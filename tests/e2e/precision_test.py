@@ -3,6 +3,7 @@
 How near: a bf16 number is within 1/256 of what it stands for, and errors of many numbers partly cancel. The bounds below are a few times what these
 models show."""
 import json
+import re
 import shutil
 import struct
 import unittest
@@ -117,6 +118,27 @@ class Runs(Case):
             functions = json.loads(dumped)["passes"][0]["statistics"]["functions"]
             (arena[precision],) = [f["arena_at"] for f in functions if f["name"] == "loss.grad"]
         self.assertLess(arena["bf16"], 0.65 * arena["f32"])
+
+    def test_segments(self):
+        """Layers that run again start from what was kept in bf16; the gradient is the one of a program that keeps all of them."""
+        model = (*BF16, *TINY, "--set", "n_layer=40")
+        within = (*model, "--batch", 256, "--length", 32, "--memory")
+        refused = run(QUERN, "compile", EXAMPLES / "gpt2.quern", *within, "1K", "-o", self.scratch / "never", status=1)
+        least = float(re.search(r"needs at least ([0-9.]+) MiB", refused.err)[1])
+        said = run(QUERN, "compile", EXAMPLES / "gpt2.quern", *within, f"{least + 0.06:.2f}M", "-o", self.scratch / "least").err
+        self.assertIn("in segments of", said)
+        program = self.compile("gpt2", *model, name="all")
+        text = self.scratch / "segments.txt"
+        text.write_text(SHAKESPEARE.read_text()[:5000])
+        common = ["--data", text, "--tokenizer", "bytes", "--batch", 4, "--length", 32, "--sample-every", 0, "--seed", 5]
+        run(program, "train", *common, "--output", self.scratch / "whole", "--steps", 20, "--rate", 3e-3)
+        begin = self.scratch / "whole/checkpoint-20/model.safetensors"
+        inputs = {"tokens": ints([[7 * i % 256 for i in range(k, k + 33)] for k in range(4)])}
+        want, got = (self._evaluate([which, "grad"], begin, inputs, ()) for which in (program, self.scratch / "least"))
+        self.assertEqual(want["loss"].data, got["loss"].data)
+        for name, tensor in want.items():
+            if name != "loss" and max(abs(x) for x in tensor.data) > 1e-5:
+                self.assertLess(relative_error(got[name], tensor), 2e-2, name)
 
     def test_mistakes(self):
         for options, words in ((("--train", "--precision", "fp8"), "f32 or bf16 is needed"), (("--precision", "bf16"), "it needs --train")):
