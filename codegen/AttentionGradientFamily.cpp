@@ -143,6 +143,37 @@ void AttentionGradientFamily::makeSums() {
   totals(totalArgs) = Tuple(added);
 }
 
+void AttentionGradientFamily::scheduleWeights(const LoopLevel &ofRows, const LoopLevel &ofOthers, const LoopLevel &ofBlock) {
+  Var rowTile("rt"), keyTile("kt"), inRow("ri"), inKey("ki");
+  for (std::vector<Func> *copiesOfRows : {&queries, &rowValues})
+    for (Func &copy : *copiesOfRows)
+      copy.compute_at(ofRows).bound_extent(row, lanes).vectorize(row, width);
+  for (auto &[which, copy] : copies) {
+    copy.compute_at(ofOthers);
+    Var inner = copy.args()[0];
+    const Node &source = b.graph.nodes[which.first];
+    int64_t extent = 0;
+    for (const Dim &dim : source.dims)
+      if (KernelBuilder::var(dim.name).name() == inner.name())
+        extent = *dim.fixed();
+    copy.bound(inner, 0, static_cast<int32_t>(extent));
+    if (int narrow = narrowed(extent); narrow > 1)
+      copy.vectorize(inner, narrow, TailStrategy::GuardWithIf);
+  }
+  weights.compute_at(ofBlock).bound_extent(tile, 1).bound_extent(row, lanes);
+  weights.split(row, rowTile, inRow, span).split(key, keyTile, inKey, step, TailStrategy::RoundUp);
+  weights.reorder(inRow, inKey, rowTile, keyTile).vectorize(inRow, width).unroll(inRow);
+  for (size_t i = 0; i < dots.size(); ++i) {
+    dots[i].compute_at(weights, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(key, step);
+    dots[i].vectorize(row, width).unroll(row).unroll(key);
+    std::vector<VarOrRVar> loops = {row, key};
+    loops.insert(loops.end(), depths[i].begin(), depths[i].end());
+    dots[i].update().reorder(loops).vectorize(row, width).unroll(row).unroll(key);
+    if (*p.dots[i].depth[0].fixed() % unroll == 0)
+      dots[i].update().unroll(depths[i][0], unroll);
+  }
+}
+
 void AttentionGradientFamily::schedule(Func &out, bool direct) {
   Var t = KernelBuilder::var(p.query.name), blockLoop("tblock"), within("twithin");
   Var c = direct ? KernelBuilder::var(g.sums[0].column.name) : column;
@@ -167,12 +198,8 @@ void AttentionGradientFamily::schedule(Func &out, bool direct) {
   LoopLevel level(out, task);
 
   // Names of their own: a loop that keeps its name when it is split must begin at 0.
-  Var rowTile("rt"), keyTile("kt"), columnTile("ct"), inRow("ri"), inKey("ki"), inColumn("ci");
+  Var rowTile("rt"), columnTile("ct"), inRow("ri"), inColumn("ci");
   schedulePlaces(level);
-  for (std::vector<Func> *copiesOfRows : {&queries, &rowValues})
-    for (Func &copy : *copiesOfRows)
-      copy.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
-
   int wide = static_cast<int>((mostColumns() + step - 1) / step * step);
   totals.compute_at(level).bound_extent(row, lanes).bound_extent(column, wide).vectorize(row, width);
   totals.update().split(row, rowTile, inRow, span, TailStrategy::RoundUp);
@@ -185,33 +212,12 @@ void AttentionGradientFamily::schedule(Func &out, bool direct) {
     f.vectorize(row, width).unroll(row).unroll(column);
     f.update().reorder(row, column, inGroup, overGroups).vectorize(row, width).unroll(row).unroll(column).unroll(inGroup, unroll);
   }
-  for (auto &[which, copy] : copies) {
-    copy.compute_at(totals, overParts);
-    Var inner = copy.args()[0];
-    const Node &source = b.graph.nodes[which.first];
-    int64_t extent = 0;
-    for (const Dim &dim : source.dims)
-      if (KernelBuilder::var(dim.name).name() == inner.name())
-        extent = *dim.fixed();
-    copy.bound(inner, 0, static_cast<int32_t>(extent));
-    if (int narrow = narrowed(extent); narrow > 1)
-      copy.vectorize(inner, narrow, TailStrategy::GuardWithIf);
-  }
-  weights.compute_at(totals, tile).bound_extent(tile, 1).bound_extent(row, lanes);
-  weights.split(row, rowTile, inRow, span).split(key, keyTile, inKey, step, TailStrategy::RoundUp);
-  weights.reorder(inRow, inKey, rowTile, keyTile).vectorize(inRow, width).unroll(inRow);
-  for (size_t i = 0; i < dots.size(); ++i) {
-    dots[i].compute_at(weights, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(key, step);
-    dots[i].vectorize(row, width).unroll(row).unroll(key);
-    std::vector<VarOrRVar> loops = {row, key};
-    loops.insert(loops.end(), depths[i].begin(), depths[i].end());
-    dots[i].update().reorder(loops).vectorize(row, width).unroll(row).unroll(key);
-    if (*p.dots[i].depth[0].fixed() % unroll == 0)
-      dots[i].update().unroll(depths[i][0], unroll);
-  }
+  scheduleWeights(level, LoopLevel(totals, overParts), LoopLevel(totals, tile));
 }
 
 void AttentionGradientFamily::define() {
+  if (g.diagonals)
+    return defineDiagonals();
   std::vector<int> values;
   for (const GradientSum &sum : g.sums)
     values.push_back(sum.value);

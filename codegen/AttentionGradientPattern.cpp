@@ -4,9 +4,11 @@
 //
 //   p = exp(score(contract(q, k)) - most) * share;   dp = contract(do, v);   ds = p * (dp - delta) ...
 //   dq = contract(ds, k) over keys                   dv = contract(p, do), dk = contract(ds, q) over queries, in one kernel
+//   db = scatter_add(ds at key - query + n) over both: a sum along diagonals, a kernel of its own
 #include "codegen/AttentionGradient.h"
 
 #include <algorithm>
+#include <map>
 
 namespace quern::codegen {
 
@@ -19,6 +21,8 @@ public:
 private:
   bool findProducts(int weights, const std::string &over);
   bool readSum(int node);
+  bool readDiagonals(int node);
+  std::optional<std::map<std::string, int>> steps(int node) const;
   bool readDots();
   bool readDims();
   bool readInside();
@@ -60,6 +64,55 @@ bool GradientMatcher::readSum(int n) {
     return true;
   }
   return false;
+}
+
+/// How far an int moves with a step along each dimension, if that is the same everywhere.
+std::optional<std::map<std::string, int>> GradientMatcher::steps(int n) const {
+  const Node &node = graph.nodes[n];
+  switch (node.op) {
+  case Op::Index:
+    return std::map<std::string, int>{{node.dims[0].name, 1}};
+  case Op::Size:
+  case Op::Const:
+    return std::map<std::string, int>{};
+  case Op::Expand:
+  case Op::Permute:
+    return steps(node.operands[0]);
+  case Op::Add:
+  case Op::Sub: {
+    auto a = steps(node.operands[0]), b = steps(node.operands[1]);
+    if (!a || !b)
+      return std::nullopt;
+    for (auto [name, step] : *b)
+      (*a)[name] += node.op == Op::Add ? step : -step;
+    return a;
+  }
+  default:
+    return std::nullopt;
+  }
+}
+
+/// A scatter of weights to positions that go one up for a key and one down for a query, or the other way.
+bool GradientMatcher::readDiagonals(int n) {
+  const Node &node = graph.nodes[n];
+  if (node.op != Op::ScatterAdd || node.names.size() != 2 || !users[n].empty())
+    return false;
+  GradientSum sum{n, node.operands[0], -1, {}};
+  const Node &weights = graph.nodes[sum.weights];
+  auto moves = steps(node.operands[1]);
+  const std::string &query = node.names[0], &key = node.names[1];
+  if (!moves || !isPointwise(graph, sum.weights) || !weights.has(key) || !weights.has(query) || !findProducts(sum.weights, key))
+    return false;
+  int sign = (*moves)[key];
+  if (std::abs(sign) != 1 || (*moves)[query] != -sign || moves->size() != 2 || graph.nodes[node.operands[1]].dims.size() != 2)
+    return false;
+  g.frame.key = weights.dims[weights.find(key)], g.frame.query = weights.dims[weights.find(query)];
+  g.diagonals = {node.operands[1], sign, node.into[0]};
+  for (const Dim &dim : weights.dims)
+    if (dim.name != key && dim.name != query)
+      g.frame.heads.push_back(dim);
+  g.sums.push_back(sum);
+  return true;
 }
 
 bool GradientMatcher::readDots() {
@@ -150,16 +203,17 @@ bool GradientMatcher::readInside() {
     }
   }
   for (const GradientSum &sum : g.sums)
-    if (!inside[sum.weights] || inside[sum.value])
+    if (!inside[sum.weights] || (sum.value >= 0 && inside[sum.value]))
       return false;
   return true;
 }
 
 std::optional<GradientPattern> GradientMatcher::match() {
+  bool diagonals = graph.results.size() == 1 && readDiagonals(graph.results[0]);
   for (int result : graph.results)
-    if (!readSum(result))
+    if (!diagonals && !readSum(result))
       return std::nullopt;
-  if (g.sums.empty() || !readDots() || !readDims() || !readInside())
+  if (g.sums.empty() || !readDots() || (!diagonals && !readDims()) || !readInside())
     return std::nullopt;
   findGradientBounds(graph, g);
   return g;

@@ -251,6 +251,8 @@ BuiltKernel KernelBuilder::build() {
     if (ContractionFamily::sumsByExpert(*this, static_cast<int>(i)))
       inlineOnly[graph.nodes[i].operands[0]] = 1;
   findScatteredResults();
+  if (gradient && gradient->diagonals)
+    scatteredInto.clear(); // its only result
   for (const auto &[result, parts] : scatteredInto)
     taken[parts.second] = parts.second != result;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {

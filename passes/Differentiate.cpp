@@ -194,9 +194,17 @@ LogicalResult Differentiator::reverseOp(Operation *op, OpBuilder &builder) {
   if (entry == gradientRules().end() || !entry->second.rule)
     return op->emitError("has no gradient rule");
   auto needed = [&](unsigned i) { return active.contains(op->getOperand(i)); };
-  auto take = [&](unsigned i, Value value, CutOp cut) { give(op->getOperand(i), value, cut); };
+  SmallVector<std::pair<Value, Value>> biases;
+  auto take = [&](unsigned i, Value value, CutOp cut) {
+    if (attentionBiases.contains(op->getOperand(i)))
+      biases.push_back({op->getOperand(i), value});
+    else
+      give(op->getOperand(i), value, cut);
+  };
   RuleInput input(builder, op, gradient, needed, take);
   entry->second.rule(input);
+  for (auto [bias, value] : biases)
+    reverseBias(bias, value, builder);
   return success();
 }
 

@@ -19,6 +19,9 @@ namespace quern::passes {
 /// a rule of its own.
 std::unique_ptr<mlir::Pass> createDifferentiatePass(bool recompute = true, bool raiseAttention = true);
 
+/// In the loss of a module to be trained makes what is learned for each distance of a key from a query a table (TabulateDistances.cpp).
+std::unique_ptr<mlir::Pass> createTabulateDistancesPass();
+
 /// On a module: seconds that saving a byte costs beyond its traffic. The higher, the less a gradient saves (`--memory`).
 inline constexpr llvm::StringLiteral priceAttr = "quern.saving_price";
 
@@ -55,11 +58,14 @@ struct RaisedAttention {
   llvm::StringRef query;              ///< of the queries
   llvm::SmallVector<std::pair<mlir::Value, llvm::StringRef>> sinks;
   llvm::SmallVector<ir::ContractOp> products;
+  llvm::SmallVector<mlir::OpOperand *> biases; ///< where something else that learns joins them
   llvm::SmallVector<mlir::Operation *> inside; ///< all that has queries and keys
 };
 
 /// On operations with queries and keys of an attention that has its own rule: their results are never saved.
 inline constexpr llvm::StringLiteral insideAttr = "quern.inside";
+/// On gathers at index(S) - index(T) + size(T): what they pick from is a table by distance (TabulateDistances.cpp).
+inline constexpr llvm::StringLiteral distanceAttr = "quern.distance";
 /// On what is kept of its softmax for each row.
 inline constexpr llvm::StringLiteral statisticAttr = "quern.statistic";
 
@@ -82,14 +88,17 @@ private:
   mlir::LogicalResult reverseLoop(ir::RepeatOp repeat, mlir::OpBuilder &builder, std::vector<ParameterGradient> &found);
 
   std::optional<RaisedAttention> raised(ir::ContractOp sum);
-  bool findProducts(RaisedAttention &found);
+  std::string findProducts(RaisedAttention &found);
   void reverseAttention(RaisedAttention &found, mlir::Value gradient, mlir::OpBuilder &builder);
   void reverseProduct(ir::ContractOp product, mlir::Value gradient, mlir::OpBuilder &builder);
+  void spreadBiases(RaisedAttention &found);
+  void reverseBias(mlir::Value bias, mlir::Value gradient, mlir::OpBuilder &builder);
 
   mlir::func::FuncOp function;
   Recomputing recomputing;
   bool raiseAttention;
   llvm::DenseMap<mlir::Operation *, std::pair<llvm::StringRef, llvm::StringRef>> attentionProducts; ///< key, query
+  llvm::DenseMap<mlir::Value, std::pair<llvm::StringRef, llvm::StringRef>> attentionBiases;           ///< as scores see them; the same
   llvm::DenseSet<mlir::Value> active;
   llvm::MapVector<mlir::Value, llvm::SmallVector<GradientPart>> pending;
 };

@@ -9,11 +9,15 @@
 //                        dp = sum(g * v);              dx = p * (dp - delta)
 //                        dz = -exp(z - shift) * share * delta                      a sink: a score without a value
 //                        dq = sum[S](ds * k), dk = sum[T](ds * q)                  ds: dx through the score's own operations
+//                        db = scatter(ds at index(S) - index(T))                   of a bias by distance (TabulateDistances.cpp)
+//                        dm = sum[S](dm')                                          of what lacks keys or queries (a learned scale)
 //
 // Two numbers a row rather than their log-sum-exp: where a finite mask hides all keys, x is so large that a logarithm added to it
 // would be lost. What has both S and T is marked (insideAttr): it is never saved, and FusionAttention.cpp finds it by that.
 #include "passes/Differentiate.h"
 #include "passes/FusionGroups.h"
+
+#include "mlir/IR/Remarks.h"
 
 #include <cmath>
 
@@ -60,44 +64,26 @@ static bool splitScores(SoftmaxOp softmax, CutOp cut, RaisedAttention &found) {
   return any;
 }
 
-/// Back from the scores through elementwise operations to the products: all that a parameter reaches must come from there.
-bool Differentiator::findProducts(RaisedAttention &found) {
+/// What flows into the scores from products of queries and keys alone, element by element.
+static void collectProducts(RaisedAttention &found, const DenseSet<Value> &active) {
   NamedTensorType type = typeOf(found.score);
   StringRef key = found.key.getName();
-  SmallVector<Value> work = {found.score};
-  llvm::SetVector<Operation *> region;
-  while (!work.empty()) {
-    Operation *op = work.pop_back_val().getDefiningOp();
+  llvm::SetVector<Value> work;
+  work.insert(found.score);
+  for (size_t i = 0; i < work.size(); ++i) {
+    Operation *op = work[i].getDefiningOp();
     if (!op || op->getBlock() != found.sum->getBlock())
-      return false;
-    if (!region.insert(op))
       continue;
-    NamedTensorType own = typeOf(op->getResult(0));
-    bool whole = own.getRank() == type.getRank() && llvm::all_of(own.getDims(), [&](DimAttr dim) { return type.dim(dim.getName()) == dim; });
-    if (!whole)
-      return false;
     if (auto product = dyn_cast<ContractOp>(op)) {
-      bool first = typeOf(product.getA()).has(key), second = typeOf(product.getB()).has(key);
-      for (StringRef name : names(product.getDims()))
-        if (!typeOf(product.getA()).has(name) || !typeOf(product.getB()).has(name) || !typeOf(product.getA()).dim(name).getStatic())
-          return false;
-      if (first == second || product.getDims().size() != 1)
-        return false;
-      found.products.push_back(product);
-      continue;
+      bool whole = typeOf(work[i]).getRank() == type.getRank() && product.getDims().size() == 1;
+      if (whole && typeOf(product.getA()).has(key) != typeOf(product.getB()).has(key))
+        found.products.push_back(product);
+    } else if (isElementwise(op)) {
+      for (Value operand : op->getOperands())
+        if (active.contains(operand))
+          work.insert(operand);
     }
-    if (!isElementwise(op))
-      return false;
-    for (Value operand : op->getOperands())
-      if (active.contains(operand))
-        work.push_back(operand);
   }
-  for (Operation *op : region)
-    for (Operation *user : op->getUsers())
-      if (!region.contains(user) && !llvm::is_contained(found.inside, user))
-        return false;
-  found.inside.append(region.begin(), region.end());
-  return !found.products.empty();
 }
 
 /// The dimension that only queries have: the innermost whose size only the run knows, as texts of a batch may share keys.
@@ -116,6 +102,60 @@ static bool findQuery(RaisedAttention &found) {
       found.query = name;
   }
   return !found.query.empty();
+}
+
+/// A table by distance, looked up.
+static bool isByDistance(Value value) {
+  auto gather = value.getDefiningOp<GatherOp>();
+  return gather && gather->hasAttr(distanceAttr);
+}
+
+/// Back from the scores through elementwise operations: all that a parameter reaches must come from the products, or from a bias. That
+/// is what lacks queries or keys (a slope, a temperature, a number for each key), or a table by distance. Returns why it is not so.
+std::string Differentiator::findProducts(RaisedAttention &found) {
+  collectProducts(found, active);
+  if (found.products.empty() || !findQuery(found))
+    return "its scores are no products of queries and keys";
+  NamedTensorType type = typeOf(found.score);
+  StringRef key = found.key.getName(), query = found.query;
+  auto hasBoth = [&](Value value) { return typeOf(value).has(key) && typeOf(value).has(query); };
+  SmallVector<Value> work = {found.score};
+  llvm::SetVector<Operation *> region;
+  while (!work.empty()) {
+    Operation *op = work.pop_back_val().getDefiningOp();
+    if (!op || op->getBlock() != found.sum->getBlock())
+      return "something learned with queries and keys is made outside of the loop, and not from their distance alone";
+    if (!region.insert(op))
+      continue;
+    NamedTensorType own = typeOf(op->getResult(0));
+    for (DimAttr dim : own.getDims())
+      if (type.dim(dim.getName()) != dim)
+        return "a part of its scores has another dimension, " + dim.getName().str();
+    if (auto product = dyn_cast<ContractOp>(op)) {
+      for (StringRef name : names(product.getDims()))
+        if (!typeOf(product.getA()).has(name) || !typeOf(product.getB()).has(name) || !typeOf(product.getA()).dim(name).getStatic())
+          return "a product of queries and keys is over a length that only the run knows";
+      if (!llvm::is_contained(found.products, product))
+        return "a product among its scores is not of queries with keys";
+      continue;
+    }
+    if (!isElementwise(op))
+      return "'" + op->getName().stripDialect().str() + "' makes something learned with queries and keys, not from their distance alone";
+    for (OpOperand &use : op->getOpOperands()) {
+      if (!active.contains(use.get()))
+        continue;
+      if (hasBoth(use.get()) && !isByDistance(use.get()))
+        work.push_back(use.get());
+      else
+        found.biases.push_back(&use);
+    }
+  }
+  for (Operation *op : region)
+    for (Operation *user : op->getUsers())
+      if (!region.contains(user) && !llvm::is_contained(found.inside, user))
+        return "its scores are used elsewhere too";
+  found.inside.append(region.begin(), region.end());
+  return "";
 }
 
 std::optional<RaisedAttention> Differentiator::raised(ContractOp sum) {
@@ -144,9 +184,15 @@ std::optional<RaisedAttention> Differentiator::raised(ContractOp sum) {
         if (!dim.getStatic())
           return std::nullopt;
       }
-    if (!found.valueKey || columns != 1 || !findProducts(found) || !findQuery(found))
+    if (!found.valueKey || columns != 1 || !active.contains(found.score))
       return std::nullopt;
-    return found;
+    std::string reason = findProducts(found);
+    if (reason.empty())
+      return found;
+    if (!found.products.empty())
+      remark::missed(found.softmax.getLoc(), remark::RemarkOpts::name("attention-gradient").category("training"))
+          << "its gradient stores all scores: " << reason;
+    return std::nullopt;
   }
   return std::nullopt;
 }
@@ -180,9 +226,34 @@ static Value sumLike(GradientBuilder &make, Value weights, Value value, StringRe
   return make.fit(sum, like);
 }
 
+/// Gives biases the dimensions of the scores, so that the gradient that reaches them is summed by the attention's own kernels, and with
+/// them what they flow through.
+void Differentiator::spreadBiases(RaisedAttention &found) {
+  NamedTensorType scores = typeOf(found.score).withKind(Kind::Real);
+  for (OpOperand *use : found.biases) {
+    Value bias = use->get();
+    if (isByDistance(bias))
+      bias.getDefiningOp()->setAttr(insideAttr, UnitAttr::get(bias.getContext()));
+    if (typeOf(bias).getRank() < scores.getRank()) {
+      OpBuilder before(use->getOwner());
+      bias = ExpandOp::create(before, use->getOwner()->getLoc(), scores, bias);
+      bias.getDefiningOp()->setAttr(insideAttr, before.getUnitAttr());
+      active.insert(bias);
+      use->set(bias);
+    }
+    attentionBiases[bias] = {found.key.getName(), found.query};
+  }
+  SmallVector<Operation *> ordered(found.inside);
+  llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  for (Operation *op : ordered)
+    if (isElementwise(op) && typeOf(op->getResult(0)).getRank() < scores.getRank())
+      op->getResult(0).setType(scores);
+}
+
 void Differentiator::reverseAttention(RaisedAttention &found, Value g, OpBuilder &builder) {
   Location loc = found.sum.getLoc();
   StringRef key = found.key.getName();
+  spreadBiases(found);
   for (Operation *op : found.inside)
     op->setAttr(insideAttr, builder.getUnitAttr());
   for (ContractOp product : found.products)
@@ -244,4 +315,31 @@ void Differentiator::reverseProduct(ContractOp product, Value g, OpBuilder &buil
     StringRef over = typeOf(operand).has(key) ? query : key;
     give(operand, sumLike(make, g, other, over, typeOf(operand)), CutOp());
   }
+}
+
+/// `g`, of all queries and keys, summed to what the bias was spread from: along diagonals, or over the dimension that it lacks first, by
+/// a product with ones, which is a column more of a kernel that is there anyway.
+void Differentiator::reverseBias(Value bias, Value g, OpBuilder &builder) {
+  auto [key, query] = attentionBiases[bias];
+  GradientBuilder make(builder, bias.getLoc());
+  auto spread = bias.getDefiningOp<ExpandOp>();
+  Value of = spread ? spread.getX() : bias;
+  if (isByDistance(of)) {
+    auto gather = of.getDefiningOp<GatherOp>();
+    NamedTensorType table = typeOf(gather.getX());
+    DimAttr distances = table.dim(gather.getDim());
+    SmallVector<DimAttr> kept;
+    for (DimAttr dim : typeOf(g).getDims())
+      if (dim.getName() != key && dim.getName() != query)
+        kept.push_back(dim);
+    kept.push_back(distances);
+    Value sums = make.make<ScatterAddOp>(table.withDims(kept), g, gather.getPositions(), builder.getStrArrayAttr({query, key}), distances);
+    sums.getDefiningOp()->setAttr(insideAttr, builder.getUnitAttr());
+    return give(gather.getX(), make.fit(sums, table), CutOp());
+  }
+  StringRef over = typeOf(of).has(key) ? query : key;
+  DimAttr one = DimAttr::get(builder.getContext(), (Twine(over) + ".one").str(), Size(1));
+  Value ones = make.make<ExpandOp>(typeOf(of).withDims({typeOf(g).dim(over), one}), make.number(1.0));
+  Value sum = make.make<ContractOp>(g, ones, builder.getStrArrayAttr(over));
+  give(of, make.fit(make.make<SqueezeOp>(sum, one.getName()), typeOf(of)), CutOp());
 }

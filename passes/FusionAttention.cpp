@@ -5,8 +5,9 @@
 //   forward:   o = sum[S](softmax(x) v), shift, share      one kernel with three results
 //   gradient:  dq = sum[S](ds k)                           one kernel; p, dp and ds are made in it
 //              dv = sum[T](p g), dk = sum[T](ds q)         one kernel with both results; p, dp and ds are made again in it
+//              db = scatter(ds at index(S) - index(T))     one kernel; of a table by distance (TabulateDistances.cpp)
 //
-// What does not end so (a bias of its own for each query and key that learns) is stored as ever.
+// What does not end so (a number of its own for each query and key that learns) is stored as ever.
 #include "passes/Differentiate.h"
 #include "passes/FusionGroups.h"
 
@@ -21,8 +22,9 @@ namespace {
 /// All values that hang together with some marked products, and what they end in.
 struct Matrices {
   SmallVector<Value> values;
-  SmallVector<ContractOp> sums;
-  SmallVector<ReduceOp> reductions;
+  SmallVector<ContractOp, 4> sums;
+  SmallVector<ScatterAddOp, 1> scatters; // along diagonals
+  SmallVector<ReduceOp, 2> reductions;
   bool softmax = false, escapes = false;
 };
 } // namespace
@@ -70,6 +72,8 @@ static SmallVector<Matrices> collectMatrices(ArrayRef<Operation *> order) {
       group.sums.push_back(sum);
     else if (auto reduce = dyn_cast<ReduceOp>(op))
       group.reductions.push_back(reduce);
+    else if (auto scatter = dyn_cast<ScatterAddOp>(op); scatter && op->hasAttr(insideAttr))
+      group.scatters.push_back(scatter);
     else
       group.escapes = true;
   }
@@ -125,13 +129,14 @@ static Value storedSum(ContractOp sum) {
   return narrow ? narrow.getResult() : sum.getResult();
 }
 
-/// Masks and the like, with all of `dims`, that `values` are made of: made again in each kernel rather than stored for two.
+/// Masks, learned distances and the like, with all of `dims`, that `values` are made of: made again in each kernel rather than stored for two.
 static void addMasks(SmallVectorImpl<Value> &values, DenseSet<Value> &inside, ArrayRef<StringRef> dims) {
   for (size_t i = 0; i < values.size(); ++i)
     for (Value operand : values[i].getDefiningOp()->getOperands()) {
       Operation *op = operand.getDefiningOp();
       bool both = llvm::all_of(dims, [&](StringRef name) { return typeOf(operand).has(name); });
-      if (op && both && (isElementwise(op) || isa<ExpandOp>(op)) && op->getBlock() == values[i].getParentBlock() &&
+      bool again = op && (isElementwise(op) || isa<ExpandOp>(op) || (isa<GatherOp>(op) && op->hasAttr(insideAttr)));
+      if (again && both && op->getBlock() == values[i].getParentBlock() &&
           inside.insert(operand).second)
         values.push_back(operand);
     }
@@ -151,7 +156,7 @@ void FusionGroups::findRaisedAttention() {
         fits &= statistic != nullptr;
         ends.push_back(statistic);
       }
-      fits &= group.sums.size() == 1 && group.reductions.size() == 2;
+      fits &= group.sums.size() == 1 && group.reductions.size() == 2 && group.scatters.empty();
       kernels.push_back(ends);
     } else {
       llvm::MapVector<StringRef, SmallVector<Value>> over;
@@ -164,6 +169,12 @@ void FusionGroups::findRaisedAttention() {
       for (auto &[name, ends] : over) {
         kernels.push_back(ends);
         dims.push_back(name);
+      }
+      for (ScatterAddOp scatter : group.scatters) {
+        kernels.push_back({scatter.getResult()});
+        for (StringRef name : names(scatter.getDims()))
+          if (!llvm::is_contained(dims, name))
+            dims.push_back(name);
       }
       if (fits && dims.size() > 1)
         addMasks(group.values, inside, dims);

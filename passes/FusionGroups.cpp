@@ -6,6 +6,7 @@
 //   after:  roots {%h, ...}: "contract, add" is one group, whose only buffers are %x, %a, %w and %h
 #include "passes/FusionGroups.h"
 
+#include "passes/Differentiate.h"
 #include "passes/Weights.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -153,6 +154,8 @@ void FusionGroups::force(const Without &without) {
         require(product.getB());
         inner.insert(product);
       }
+    if (op->hasAttr(distanceAttr)) // looked up for every query and key, made once for each distance
+      require(op->getOperand(0));
     if (isa<ArgmaxOp, TopKOp, CumsumOp>(op))
       for (Value result : op->getResults())
         store(result);

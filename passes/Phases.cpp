@@ -31,6 +31,8 @@ ArrayRef<Phase> quern::passes::phases() {
        "a module to be trained (--train) has @loss.grad, the loss and the gradient of every parameter, and @update.*",
        {{"sink-loss-gathers", "compute only the experts that are chosen in a loss, and so in its gradient",
          [](const PassOptions &) { return createSinkGathersPass(/*ofLoss=*/true); }},
+        {"tabulate-distances", "make what is learned for each distance of a key from a query a table",
+         [](const PassOptions &) { return createTabulateDistancesPass(); }},
         {"differentiate", "derive the gradient of the loss",
          [](const PassOptions &options) {
            return createDifferentiatePass(!options.without.has("recompute"), !options.without.has("attention-gradient"));

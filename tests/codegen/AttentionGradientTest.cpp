@@ -175,6 +175,64 @@ TEST(AttentionGradient, EveryTarget) {
     }
 }
 
+// ---- along diagonals
+
+/// ds summed for each distance of a key from a query, as Differentiate writes it; `near` [N, G, R] is what is learned for each. `rising`: by
+/// key - query, else by query - key.
+static KernelGraph &diagonals(Gradient &g, const std::function<std::pair<Score, Score>(Gradient &)> &expressions, bool rising, bool learned) {
+  Dim N = dim("N", Size::symbol("S") + Size::symbol("T"));
+  int apart = rising ? g.binary(Op::Sub, g.index(g.S), g.index(g.T)) : g.binary(Op::Sub, g.index(g.T), g.index(g.S));
+  int positions = g.binary(Op::Add, apart, g.size(Size::symbol(rising ? "T" : "S")));
+  auto [score, back] = expressions(g);
+  int product = g.contract(g.q, g.k, {"K"});
+  if (learned)
+    product = g.binary(Op::Add, product, g.expand(g.gather(g.extra[0], positions, "N"), {g.B, g.T, g.G, g.R, g.S}));
+  g.yield(g.scatterAdd(g.matrices(score, back, product).second, positions, {"T", "S"}, N));
+  return g.finish("diagonals");
+}
+
+static std::vector<std::pair<Kind, std::vector<Dim>>> tableOf(int64_t groups, int64_t each) {
+  return {{Kind::Real, {dim("N", Size::symbol("S") + Size::symbol("T")), dim("G", groups), dim("R", each)}}};
+}
+
+TEST(AttentionGradient, AlongDiagonals) {
+  for (Case &one : cases())
+    for (bool rising : {true, false}) {
+      SCOPED_TRACE(one.what);
+      Gradient g(one.groups, one.each, one.depth, one.columns, tableOf(one.groups, one.each));
+      KernelGraph &graph = diagonals(g, one.expressions, rising, /*learned=*/rising);
+      EXPECT_EQ(boundsOf(graph), one.ofQueries);
+      std::optional<GradientPattern> found = findAttentionGradient(graph);
+      ASSERT_TRUE(found && found->diagonals);
+      EXPECT_EQ(found->diagonals->sign, rising ? 1 : -1);
+      checkKernel(graph, lengths, 2e-5);
+    }
+}
+
+TEST(AttentionGradient, AlongLongDiagonalsOnEveryTarget) { // several parts of keys, many blocks of queries
+  auto causal = [](Gradient &g) -> std::pair<Score, Score> {
+    int m = g.causal();
+    return {[&g, m](int s) { return g.where(m, s, g.none()); }, [&g, m](int d) { return g.where(m, d, g.constant(0)); }};
+  };
+  for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
+    Gradient g(1, 1, 4, 4, tableOf(1, 1));
+    checkKernel(diagonals(g, causal, true, true), {{{"B", 1}, {"T", 290}, {"S", 300}}, {{"B", 2}, {"T", 1}, {"S", 300}}}, 1e-4, cpuTarget(name));
+  }
+}
+
+TEST(AttentionGradient, OtherPositionsThanDiagonalsAreLeftToOthers) { // still right
+  for (int which : {0, 1}) {
+    Gradient g(2, 1, 8, 8);
+    Dim N = dim("N", Size::symbol("S") + Size::symbol("T"));
+    int sum = g.binary(Op::Add, g.index(g.S), g.index(g.T)), difference = g.binary(Op::Sub, g.index(g.S), g.index(g.T));
+    int positions = which ? sum : g.elementwise(Op::Abs, {difference});
+    g.yield(g.scatterAdd(g.matrices([](int s) { return s; }, [](int d) { return d; }).second, positions, {"T", "S"}, N));
+    KernelGraph &graph = g.finish("other");
+    EXPECT_EQ(boundsOf(graph), "none");
+    checkKernel(graph, {lengths[1]}, 2e-5);
+  }
+}
+
 // ---- what is kept of the softmax
 
 /// Attention that also gives its rows' statistics, as Differentiate writes them.

@@ -82,6 +82,26 @@ class Experts(Golden):
         self.assertGreater(experts, 0)
 
 
+class Biases(Golden):
+    """What T5 learns by distance: the same bits on any number of threads, and the numbers that come out where scores are stored."""
+
+    def test_t5(self):
+        options = ("--train", "--config", DATA / "t5" / "config.json")
+        program = self.compile("t5", *options, name="t5-train")
+        stored = self.compile("t5", *options, "--without", "tabulate-distances", name="t5-stored")
+        for batch, source, target in ((2, 7, 5), (1, 300, 70), (2, 33, 290)):
+            rows = lambda length, step: ints([[2 + (7 * b + step * t + t * t // 3) % 97 for t in range(length)] for b in range(batch)])
+            inputs = {"tokens": rows(source, 5), "target": rows(target, 3), "labels": rows(target, 11)}
+            got = lambda which, threads: self._evaluate([which, "grad"], DATA / "t5" / "model.safetensors", inputs, ("--threads", threads))
+            one, two, three, want = got(program, 1), got(program, 2), got(program, 3), got(stored, 2)
+            self.assertEqual(sorted(one), sorted(want))
+            for name in want:
+                self.assertEqual(one[name].data, two[name].data, name)
+                self.assertEqual(one[name].data, three[name].data, name)
+                largest = max(abs(x) for x in want[name].data)
+                self.assertLess(max(abs(a - b) for a, b in zip(one[name].data, want[name].data)), 1e-4 * largest, name)
+
+
 class Memory(Golden):
     """`--memory`: the tightest budget there is gives the same gradients, and one below it is refused with that number."""
 
