@@ -236,7 +236,7 @@ Session::Prepared Session::prepare(int number, const Values &given) {
     ready.inputs.push_back(found != given.end() ? &found->second
                                                : &(ready.defaults[input.name] = defaultInput(number, input, ready.sizes)));
   }
-  requireMemory(plannedBytes(number, ready.sizes), "a text of this length");
+  requireMemory(plannedBytes(number, ready.sizes), "a batch of so many rows and positions");
   return ready;
 }
 

@@ -71,8 +71,8 @@ static void checkGlob(const std::string &glob, const Description &d) {
       inside |= name.find(glob) != std::string::npos;
     }
   throw UserError("--train-only " + quote(glob) + " fits no parameter" +
-                  (inside ? "; did you mean " + quote("*" + glob + "*") + "?" : "") + "; they are named as " +
-                  d.parameters.front().names.front() + ", PROGRAM info lists them");
+                  (inside ? "; did you mean " + quote("*" + glob + "*") + "?" : "") + "; names are as in the checkpoint, " +
+                  d.parameters.front().names.front() + " for one (quern tensors CHECKPOINT --shapes lists them)");
 }
 
 TrainSettings readSettings(const Options &options, const Program &program) {
