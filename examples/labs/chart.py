@@ -45,11 +45,11 @@ class Scale:
     def ticks(self):
         if self.log:
             decades = range(math.floor(self.low), math.ceil(self.high) + 1)
-            fine = (1, 2, 5) if self.high - self.low < 2.5 else (1,)
-            found = [m * 10.0 ** d for d in decades for m in fine]
-            found = [x for x in found if self.low <= math.log10(x) <= self.high]
-            if len(found) > 2:
-                return found
+            for fine in ((1, 2, 5),) if self.high - self.low < 2.5 else ((1,), (1, 2, 5)):
+                found = [m * 10.0 ** d for d in decades for m in fine]
+                found = [x for x in found if self.low <= math.log10(x) <= self.high]
+                if len(found) > 2:
+                    return found
         low, high = (10 ** self.low, 10 ** self.high) if self.log else (self.low, self.high)  # less than a decade: even steps
         raw = (high - low) / 5
         size = 10 ** math.floor(math.log10(raw))

@@ -59,7 +59,7 @@ class Lab:
         shutil.rmtree(self.folder)
         print(self.options.out)
 
-    def learn(self, name, batch, length, width, heads, layers=2, seed=0):
+    def learn(self, name, batch, length, width, heads, layers=2, seed=0, rate=3e-3):
         """Trains Llama's page on the text, character by character; what its log says."""
         begin, steps, file = time.time(), self.options.steps, name.replace(" ", "-")
         folder = self.folder / f"{file}.run"
@@ -68,7 +68,7 @@ class Lab:
                  "intermediate_size": 8 * width // 3 // 8 * 8, "tie_word_embeddings": "true"}
         program = self.compile("examples/llama.quern", file, "--train", **shape)
         run([program, "train", "--data", self.options.text, "--tokenizer", "chars", "--output", folder, "--steps", steps, "--batch", batch,
-             "--length", length, "--rate", 3e-3, "--seed", seed, "--eval-every", -(-steps // 8), "--eval-batches", 8 if self.options.quick else 40,
+             "--length", length, "--rate", rate, "--seed", seed, "--eval-every", -(-steps // 8), "--eval-batches", 8 if self.options.quick else 40,
              "--sample-every", 0, "--keep", 1, "--quiet", "--save-every", steps])
         lines = [json.loads(line) for line in (folder / "train.jsonl").read_text().splitlines()]
         curve = [(line["step"], line["valid_loss"]) for line in lines if "valid_loss" in line]
@@ -107,6 +107,10 @@ def slope(points):
     return math.log(y1 / y0) / math.log(x1 / x0)
 
 
+def mebibytes(x):
+    return f"{x:.3g} MiB" if x < 1000 else f"{x / 1024:.3g} GiB"
+
+
 def cost(lab):
     lengths = [64, 128, 256] if lab.options.quick else [100, 200, 500, 1000, 2000, 5000, 10000]
     seconds, memory, rows = {}, {}, []
@@ -120,15 +124,16 @@ def cost(lab):
             memory[kind].append((length, peak))
             lab.say(f"  {kind}, {length} tokens: {took:.4f} s, {peak:.2f} MiB")
     for i, length in enumerate(lengths):
-        rows.append([length] + [f"{seconds[kind][i][1] * 1e3:.2f} ms" for kind in seconds] + [short(4.0 * length * length * 4 / 2**20) + " MiB"])
+        rows.append([length] + [f"{seconds[kind][i][1] * 1e3:.2f} ms" for kind in seconds] + [mebibytes(4.0 * length * length * 4 / 2**20)])
     grows = ", ".join(f"{kind} as N<sup>{slope(line):.2f}</sup>" for kind, line in seconds.items())
     lab.write("Lab: what attention costs", [
         "<p>Two layers of attention (width 64, 4 heads) read texts of N tokens at once. Full attention looks at N&#178;/2 pairs, a window of 64 at "
         "64 N, and linear attention at none: it carries a sum. On these axes a straight line is a power of N, its slope the exponent.</p>",
         chart("Seconds to read a text", "tokens", "seconds", seconds, True, True),
-        f"<p>Between the two longest texts time grows: {grows}.</p>",
+        f"<p>Between the two longest texts time grows: {grows}. Linear attention does the least work for a long text, and here moves the most memory: "
+        "the page's running sums have 16 x 16 numbers for each head and token, and beyond the caches those take their time.</p>",
         chart("Memory beside the weights", "tokens", "MiB", memory, True, True),
-        "<p>Memory grows in a straight line although the scores of all pairs would fill the last column of the table: the compiled kernel never holds them all (flash attention).</p>",
+        "<p>Full and local lie on each other: memory grows in a straight line although the scores of all pairs would fill the last column of the table, as the compiled kernel never holds them all (flash attention). Linear keeps its running sums.</p>",
         table(["tokens", *seconds, "N x N scores of 4 heads"], rows)])
 
 
@@ -176,14 +181,15 @@ def window(lab):
 
 def size(lab):
     widths, length, batch = ([8, 16], 16, 4) if lab.options.quick else ([16, 32, 64, 128, 192], 64, 16)
-    runs = {n: lab.learn(f"size {n}", batch, length, n, max(1, n // 16)) for n in widths}
+    runs = {n: lab.learn(f"size {n}", batch, length, n, max(1, n // 16), rate=3e-3 * min(1, 96 / n)) for n in widths}
     points = [(r["parameters"], r["loss"]) for r in runs.values()]
     logs = [(math.log(x), math.log(y)) for x, y in points]
     mx, my = (sum(column) / len(logs) for column in zip(*logs))
     b = sum((x - mx) * (y - my) for x, y in logs) / sum((x - mx) ** 2 for x, _ in logs)
     fit = [(x, math.exp(my + b * (math.log(x) - mx))) for x, _ in (points[0], points[-1])]
     lab.write("Lab: model size against loss", [
-        f"<p>Llama's page with two layers, wider and wider, each for {lab.options.steps} steps of {batch} rows of {length} characters. On axes of logarithms the losses lie near a straight line: "
+        f"<p>Llama's page with two layers, wider and wider, each for {lab.options.steps} steps of {batch} rows of {length} characters. "
+        "Wide models bear smaller steps only: beyond a width of 96 the learning rate falls with it. On axes of logarithms the losses lie near a straight line: "
         f"here loss &#8776; {math.exp(my - b * mx):.3g} N<sup>{b:.3f}</sup> for N parameters.</p>",
         chart("Loss by size", "parameters", "last loss per character", {"measured": points, "straight line": fit}, True, True, dashed=("straight line",)),
         chart("While training", "step", "loss per character", {f"{n} wide, {short(r['parameters'])}": r["curve"] for n, r in runs.items()}),
