@@ -175,6 +175,22 @@ TEST(AttentionGradient, EveryTarget) {
     }
 }
 
+TEST(AttentionGradient, SumsOfTheWeightsAlone) { // a column of ones beside others, or by itself: what scores have for each query or key
+  for (bool ofKeys : {false, true})
+    for (bool alone : {false, true}) {
+      Gradient g(2, 3, 8, 8);
+      int m = g.causal();
+      auto [p, ds] = g.matrices([&](int s) { return g.where(m, s, g.none()); }, [&](int d) { return g.where(m, d, g.constant(0)); });
+      int ones = g.expand(g.constant(1), {ofKeys ? g.T : g.S, dim("one", 1)});
+      g.yield(g.contract(ds, ones, {ofKeys ? "T" : "S"}));
+      if (!alone)
+        g.yield(g.contract(ds, ofKeys ? g.q : g.k, {ofKeys ? "T" : "S"}));
+      KernelGraph &graph = g.finish("ones");
+      EXPECT_EQ(boundsOf(graph), ofKeys ? "0 .. -" : "- .. 0");
+      checkKernel(graph, {lengths[1], lengths[3]}, 2e-5);
+    }
+}
+
 // ---- along diagonals
 
 /// ds summed for each distance of a key from a query, as Differentiate writes it; `near` [N, G, R] is what is learned for each. `rising`: by
