@@ -93,6 +93,9 @@ std::string chart(const std::string &title, std::vector<Curve> curves, bool from
     svg += format("<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", px(x), height - 22, x);
   svg += format("<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">step</text>\n", (left + width - right) / 2, height - 4);
   for (const Curve &curve : curves) {
+    if (curve.points.size() == 1) // no line yet
+      svg += format("<circle class=\"%s\" fill=\"none\" r=\"4\" cx=\"%.1f\" cy=\"%.1f\"/>\n", curve.style.c_str(), px(curve.points[0].first),
+                    py(curve.points[0].second));
     svg += "<polyline class=\"" + curve.style + "\" points=\"";
     for (auto [x, y] : curve.points)
       svg += format("%.1f,%.1f ", px(x), py(y));

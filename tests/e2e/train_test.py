@@ -333,6 +333,8 @@ class Refusals(Small):
     def test_folders_above_the_output_are_made(self):
         self.train("above/and/below", "--steps", 1)
         self.assertTrue((self.scratch / "above/and/below/checkpoint-1/model.safetensors").exists())
+        # Of one step there are no lines: loss, validation, rate, gradient and speed are a ring each.
+        self.assertEqual((self.scratch / "above/and/below/report.html").read_text().count("<circle"), 5)
 
     def test_a_gradient_that_is_too_long(self):
         """Every number of it is finite, and the sum of their squares is not."""
