@@ -92,6 +92,11 @@ static void inParallel(size_t count, int threads, const std::function<void(size_
     std::rethrow_exception(failure);
 }
 
+static std::string contentOf(const fs::path &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options, const std::string &folder) {
   std::vector<KernelGraph> graphs;
   for (ir::KernelOp kernel : planned.getOps<ir::KernelOp>())
@@ -124,10 +129,16 @@ KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options
     }
     const KernelGraph &graph = graphs[job - 1];
     fs::path path = cache / (hashOf(symbolOf(graph) + "\n" + graph.text + "\n" + environment) + ".o");
+    fs::path scratch = path;
+    scratch.replace_extension(".scratch");
+    if (!fs::exists(scratch))
+      fs::remove(path);
     bool cached = once(path, [&](const std::string &temporary) {
-      emitKernel(graph, symbolOf(graph), options.schedules, options.target, EmitForm::Object, temporary);
+      Scratch found = emitKernel(graph, symbolOf(graph), options.schedules, options.target, EmitForm::Object, temporary);
+      once(scratch, [&](const std::string &beside) { std::ofstream(beside) << scratchText(found); });
     });
     std::lock_guard lock(mutex);
+    files.scratch[graph.name] = parseScratch(contentOf(scratch));
     files.paths[job - 1] = path.string();
     files.cached += cached;
     if (options.progress)
@@ -141,11 +152,6 @@ KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options
       files.paths[i] = copy.string();
     }
   return files;
-}
-
-static std::string contentOf(const fs::path &path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::vector<KernelText> describeKernels(mlir::ModuleOp planned, const CompileOptions &options) {

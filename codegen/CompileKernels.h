@@ -3,11 +3,13 @@
 #define QUERN_CODEGEN_COMPILEKERNELS_H
 
 #include "codegen/Compiler.h"
+#include "codegen/KernelScratch.h"
 
 namespace quern::codegen {
 
 struct KernelFiles {
   std::vector<std::string> paths; ///< one for each kernel, and Halide's runtime last; only objects are ever linked
+  KernelScratch scratch;          ///< empty where text was asked for
   int count = 0, cached = 0;      ///< kernels, and how many of them the cache had
 };
 

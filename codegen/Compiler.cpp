@@ -82,7 +82,7 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
   report.cached = kernels.cached;
   report.kernelSeconds = clock.lap();
 
-  HostProgram program = buildHostProgram(planned);
+  HostProgram program = buildHostProgram(planned, kernels.scratch);
   std::string description = describe(planned, program, options.target.features, options.spec), error;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> host = translateHost(program, description, context, error);

@@ -26,7 +26,7 @@ static bool mayBeLarge(const KernelGraph &graph) {
   return false;
 }
 
-void emitKernel(const KernelGraph &graph, const std::string &symbol, const ScheduleTable &schedules,
+Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const ScheduleTable &schedules,
                 const CpuTarget &cpu, EmitForm form, const std::string &path) {
   try {
     KernelBuilder builder(graph, schedules, cpu);
@@ -39,7 +39,9 @@ void emitKernel(const KernelGraph &graph, const std::string &symbol, const Sched
           : form == EmitForm::Assembly ? OutputFileType::assembly
           : form == EmitForm::Llvm     ? OutputFileType::llvm_assembly
                                        : OutputFileType::stmt] = path;
-    built.pipeline.compile_to(files, built.arguments, symbol, target);
+    Module module = built.pipeline.compile_to_module(built.arguments, symbol, target);
+    module.compile(files);
+    return scratchOf(module.get_conceptual_stmt(), graph.symbols);
   } catch (const Halide::Error &error) {
     throw std::runtime_error("kernel " + graph.name + ": " + error.what());
   }

@@ -1,6 +1,8 @@
 // Takes: the host program in the LLVM dialect and the description. Gives: an object that exports `quern_program`.
 #include "codegen/HostObject.h"
 
+#include "runtime/Abi.h"
+
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/GlobalVariable.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -30,7 +32,7 @@ static void addTable(llvm::Module &module, const HostProgram &program, const std
   auto *pointer = llvm::PointerType::getUnqual(context);
   auto *i32 = llvm::Type::getInt32Ty(context);
   auto *i64 = llvm::Type::getInt64Ty(context);
-  auto *entryType = llvm::StructType::get(context, {pointer, pointer, pointer, pointer});
+  auto *entryType = llvm::StructType::get(context, {pointer, pointer, pointer, pointer, pointer, pointer});
   auto function = [&](const std::string &name) -> llvm::Constant * {
     if (name.empty())
       return llvm::ConstantPointerNull::get(pointer);
@@ -39,7 +41,8 @@ static void addTable(llvm::Module &module, const HostProgram &program, const std
   std::vector<llvm::Constant *> entries;
   for (const HostEntry &entry : program.entries)
     entries.push_back(llvm::ConstantStruct::get(entryType, {function(entry.run), function(entry.arenaBytes),
-                                                            function(entry.keptBytes), function(entry.epoch)}));
+                                                            function(entry.keptBytes), function(entry.epoch),
+                                                            function(entry.callerScratch), function(entry.workerScratch)}));
   auto *arrayType = llvm::ArrayType::get(entryType, entries.size());
   auto constant = [&](llvm::Constant *value, const char *name) {
     return new llvm::GlobalVariable(module, value->getType(), /*isConstant=*/true, llvm::GlobalValue::PrivateLinkage,
@@ -50,7 +53,7 @@ static void addTable(llvm::Module &module, const HostProgram &program, const std
                                   "quern_description");
   auto *tableType = llvm::StructType::get(context, {i32, i32, pointer, i64, pointer});
   llvm::Constant *table = llvm::ConstantStruct::get(
-      tableType, {llvm::ConstantInt::get(i32, 1), llvm::ConstantInt::get(i32, entries.size()), text,
+      tableType, {llvm::ConstantInt::get(i32, QUERN_ABI_VERSION), llvm::ConstantInt::get(i32, entries.size()), text,
                   llvm::ConstantInt::get(i64, description.size()), list});
   new llvm::GlobalVariable(module, tableType, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage, table,
                            "quern_program");

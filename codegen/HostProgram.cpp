@@ -8,6 +8,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::codegen;
@@ -52,9 +54,8 @@ static LLVM::LLVMFuncOp declare(ModuleOp module, Location loc, const std::string
   return LLVM::LLVMFuncOp::create(b, loc, name, LLVM::LLVMFunctionType::get(result, {pointer}));
 }
 
-/// i64 name(const int64_t *sizes): how large the arena (or what is kept) must be.
-static void buildBytes(HostProgram &program, Location loc, const std::string &name, ArrayAttr list,
-                       SmallVector<Value> (*layout)(SizeEmitter &, ArrayAttr)) {
+/// i64 name(const int64_t *sizes): what `emit` computes.
+static void buildNumber(HostProgram &program, Location loc, const std::string &name, llvm::function_ref<Value(SizeEmitter &)> emit) {
   OpBuilder b(program.module->getContext());
   LLVM::LLVMFuncOp function = declare(*program.module, loc, name, b.getI64Type());
   Block *entry = function.addEntryBlock(b);
@@ -62,7 +63,45 @@ static void buildBytes(HostProgram &program, Location loc, const std::string &na
   Value zero = arith::ConstantIntOp::create(b, loc, 0, 64);
   auto end = LLVM::ReturnOp::create(b, loc, zero);
   SizeEmitter size(end, entry->getArgument(0), program.symbols);
-  end->setOperand(0, layout(size, list).back());
+  end->setOperand(0, emit(size));
+}
+
+/// i64 name(const int64_t *sizes): scratch of the launch that needs most, of one thread (Scratch::caller or worker).
+static void buildScratch(HostProgram &program, func::FuncOp source, const std::string &name, const KernelScratch &kernels,
+                         std::vector<Scratch::Case> Scratch::*thread) {
+  Location loc = source.getLoc();
+  auto module = source->getParentOfType<ModuleOp>();
+  buildNumber(program, loc, name, [&](SizeEmitter &size) {
+    OpBuilder &b = size.builder();
+    Value most = size.number(0);
+    std::set<std::string> done; // a kernel is launched with the same lengths again and again
+    source.walk([&](LaunchOp launch) {
+      auto known = kernels.find(launch.getKernel().str());
+      std::string key = launch.getKernel().str();
+      for (Attribute length : launch.getSymbols())
+        key += " " + cast<StringAttr>(length).getValue().str();
+      if (known == kernels.end() || !done.insert(key).second)
+        return;
+      std::map<std::string, Size> table;
+      for (auto [symbol, length] : llvm::zip(module.lookupSymbol<KernelOp>(launch.getKernel()).getSymbols(), launch.getSymbols()))
+        table[symbol] = *Size::parse(cast<StringAttr>(length).getValue());
+      Value bytes = size.number(0);
+      for (const Scratch::Case &one : known->second.*thread) {
+        Value least;
+        for (const Size &polynomial : one.least) {
+          Value value = size(polynomial.substitute(table));
+          least = least ? arith::MinSIOp::create(b, loc, least, value) : value;
+        }
+        for (const std::string &symbol : one.ones) {
+          Value is = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, size(table.at(symbol)), size.number(1));
+          least = arith::SelectOp::create(b, loc, is, least, bytes);
+        }
+        bytes = least;
+      }
+      most = arith::MaxSIOp::create(b, loc, most, bytes);
+    });
+    return most;
+  });
 }
 
 /// i64 name(const int64_t *sizes): the answers of an epoch function's comparisons, a bit each. Scalars only.
@@ -149,7 +188,7 @@ static void buildEpoch(HostProgram &program, func::FuncOp source, const std::str
   }
 }
 
-HostProgram quern::codegen::buildHostProgram(ModuleOp planned) {
+HostProgram quern::codegen::buildHostProgram(ModuleOp planned, const KernelScratch &scratch) {
   MLIRContext *context = planned.getContext();
   context->loadDialect<LLVM::LLVMDialect, arith::ArithDialect, scf::SCFDialect>();
   HostProgram program;
@@ -167,9 +206,17 @@ HostProgram quern::codegen::buildHostProgram(ModuleOp planned) {
     entry.run = "quern_run_" + name;
     entry.arenaBytes = "quern_arena_" + name;
     entry.keptBytes = "quern_kept_" + name;
+    entry.callerScratch = "quern_scratch_" + name;
+    entry.workerScratch = "quern_worker_scratch_" + name;
     HostFunction(program, function, declare(*program.module, function.getLoc(), entry.run, i32)).lower();
-    buildBytes(program, function.getLoc(), entry.arenaBytes, function->getAttrOfType<ArrayAttr>("quern.arena"), arenaLayout);
-    buildBytes(program, function.getLoc(), entry.keptBytes, function->getAttrOfType<ArrayAttr>("quern.kept"), keptLayout);
+    buildNumber(program, function.getLoc(), entry.arenaBytes, [&](SizeEmitter &size) {
+      return arenaLayout(size, function->getAttrOfType<ArrayAttr>("quern.arena")).back();
+    });
+    buildNumber(program, function.getLoc(), entry.keptBytes, [&](SizeEmitter &size) {
+      return keptLayout(size, function->getAttrOfType<ArrayAttr>("quern.kept")).back();
+    });
+    buildScratch(program, function, entry.callerScratch, scratch, &Scratch::caller);
+    buildScratch(program, function, entry.workerScratch, scratch, &Scratch::worker);
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (auto paths = function.getResultAttrOfType<ArrayAttr>(i, "quern.gradient"))
         entry.gradients.emplace_back(i, program.slots.gradient(paths, cast<NamedTensorType>(function.getResultTypes()[i]),

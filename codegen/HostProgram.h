@@ -2,6 +2,7 @@
 #ifndef QUERN_CODEGEN_HOST_PROGRAM_H
 #define QUERN_CODEGEN_HOST_PROGRAM_H
 
+#include "codegen/KernelScratch.h"
 #include "codegen/Slots.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -13,7 +14,7 @@ namespace quern::codegen {
 /// One entry of the program's table; names of functions in the host module, empty where there is none.
 struct HostEntry {
   mlir::func::FuncOp source;
-  std::string run, arenaBytes, keptBytes, epoch;
+  std::string run, arenaBytes, keptBytes, callerScratch, workerScratch, epoch;
   /// Results that are gradients: their number, and the stored tensors (Slots::parameters) one after the other.
   std::vector<std::pair<unsigned, std::vector<int>>> gradients = {};
 };
@@ -28,8 +29,8 @@ struct HostProgram {
 };
 
 /// Lowers the functions of a planned module (phase `planned`) to calls of kernels by pointer arithmetic. The C
-/// interface is runtime/Abi.h.
-HostProgram buildHostProgram(mlir::ModuleOp planned);
+/// interface is runtime/Abi.h. `scratch` is that of every kernel.
+HostProgram buildHostProgram(mlir::ModuleOp planned, const KernelScratch &scratch);
 
 } // namespace quern::codegen
 #endif

@@ -97,7 +97,7 @@ Expr KernelBuilder::real(int node, const Index &index) {
 
 void KernelBuilder::declareArguments() {
   for (const std::string &symbol : graph.symbols)
-    symbols.emplace(symbol, Param<int32_t>("length_" + symbol)); // apart from the loops' names
+    symbols.emplace(symbol, Param<int32_t>(lengthPrefix + symbol));
   for (int i = 0; i < graph.argumentCount(); ++i) {
     const Node &node = graph.nodes[i];
     const Layout &layout = graph.argumentLayouts[i];

@@ -24,6 +24,9 @@ using Halide::Func;
 using Halide::RVar;
 using Halide::Var;
 
+/// Of the parameters that are lengths, apart from the names of loops.
+inline constexpr char lengthPrefix[] = "length_";
+
 /// Positions along named dimensions.
 using Index = std::map<std::string, Expr>;
 

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define QUERN_ABI_VERSION 1
+#define QUERN_ABI_VERSION 2
 
 /// What one call of a compiled function works on. All pointers stay the caller's.
 typedef struct quern_call {
@@ -51,6 +51,8 @@ typedef struct quern_entry {
   quern_bytes arenaBytes;
   quern_bytes keptBytes;
   quern_epoch epoch; ///< null: nothing depends on the whole length
+  quern_bytes callerScratch; ///< most that kernels ask for at one time: of the thread that calls; null: nothing
+  quern_bytes workerScratch; ///< of each thread that helps it; null: nothing
 } quern_entry;
 
 typedef struct quern_program_table {

@@ -93,8 +93,8 @@ void print(const Json &result) {
   }
   const Json &memory = result["memory"];
   text += "memory   " + formatBytes(memory["planned_bytes"].get<double>()) + " planned, " +
-          formatBytes(memory["used_bytes"].get<double>()) + " used, beside the weights; " +
-          formatBytes(memory["scratch_bytes"].get<double>()) + " scratch of kernels\n";
+          formatBytes(memory["used_bytes"].get<double>()) + " used, of it " +
+          formatBytes(memory["scratch_bytes"].get<double>()) + " scratch of kernels, beside the weights\n";
   writeOutput(text);
 }
 
@@ -212,7 +212,12 @@ int benchCommand(const Command &command) {
   if (generates && d.cap >= 0)
     largest[size_t(d.cap)] = reads + writes;
   d.completeSizes(largest, reads);
-  result["memory"] = {{"planned_bytes", session.plannedBytes(reader, largest)}, {"used_bytes", session.touchedBytes()}, {"scratch_bytes", scratchPeakBytes()}};
+  uint64_t scratch = session.plannedScratch(reader, largest), planned = session.plannedBytes(reader, largest) - scratch;
+  if (generates) // steps at the end may need more of that
+    scratch = std::max(scratch, session.plannedScratch(generator->functionFor(1), lengths(d, reads + writes - 1, 1)));
+  result["memory"] = {{"planned_bytes", planned + scratch}, {"planned_scratch_bytes", scratch},
+                      {"used_bytes", session.touchedBytes() + scratchPeakBytes()},
+                      {"scratch_bytes", scratchPeakBytes()}};
   if (options.has("--json"))
     writeOutput(result.dump() + "\n");
   else

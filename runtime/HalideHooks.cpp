@@ -1,11 +1,13 @@
 // Takes: calls that generated kernels make (parallel loops, scratch memory, errors). Gives: the runtime's pool and
 // allocator. Why: Halide's standalone runtime defines these weakly. Its threads would stand beside ours, and its
 // allocator goes to malloc for the scratch of every task; a decode step asks for the same few sizes hundreds of times.
+// Room after each block: Halide may read a little beyond the end.
 // Not here: halide_do_parallel_tasks and semaphores, which only `async` schedules call; codegen makes none.
 #include "runtime/HalideHooks.h"
 
 #include "runtime/ThreadPool.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -14,13 +16,13 @@
 namespace quern::runtime {
 namespace {
 
-constexpr size_t blockAlignment = 128; // two cache lines; vectors need 64
-constexpr size_t cachedBlocks = 16, cachedBytes = size_t(64) << 20;
+constexpr size_t alignment = 128; // two cache lines; vectors need 64
+constexpr size_t none = SIZE_MAX;
 
-/// Counted where the system is asked, not where a kept block serves again.
-std::atomic<uint64_t> scratchNow = 0, scratchPeak = 0;
+std::atomic<uint64_t> workerScratch = 0;            // what a call in progress plans for each thread that helps
+std::atomic<uint64_t> scratchNow = 0, scratchPeak = 0; // the highest that the stacks of all threads have been, and blocks beside them
 
-void countScratch(size_t bytes) {
+void countScratch(uint64_t bytes) {
   uint64_t now = scratchNow.fetch_add(bytes) + bytes;
   for (uint64_t peak = scratchPeak; peak < now && !scratchPeak.compare_exchange_weak(peak, now);)
     ;
@@ -28,63 +30,91 @@ void countScratch(size_t bytes) {
 
 /// Stands in the 128 bytes before a block.
 struct Header {
-  size_t capacity;
+  size_t before; // of the stack, the header below; `none` if there is none
+  size_t bytes;  // header and room after included
+  bool beside;   // not of the stack
+  bool freed;
 };
 
-/// A thread's freed blocks. A block may be freed by another thread than its maker; it then serves that one.
-struct ScratchCache {
-  void *blocks[cachedBlocks];
-  size_t count = 0, bytes = 0;
+Header &header(void *block) { return *reinterpret_cast<Header *>(static_cast<uint8_t *>(block) - alignment); }
 
-  ~ScratchCache() {
-    while (count > 0)
-      release(blocks[--count]);
+/// A thread's scratch. Blocks of a kernel live one within the other, so they lie one above the other; what is freed below another
+/// block waits for that. The thread that took a block frees it (codegen makes no `async` schedules). codegen/KernelScratch.cpp counts alike, so that the plan is what is used.
+class ScratchStack {
+public:
+  ~ScratchStack() {
+    scratchNow -= highest;
+    std::free(memory);
   }
-  static Header &header(void *block) {
-    return *reinterpret_cast<Header *>(static_cast<uint8_t *>(block) - blockAlignment);
-  }
-  static void release(void *block) {
-    scratchNow -= header(block).capacity + 2 * blockAlignment;
-    std::free(static_cast<uint8_t *>(block) - blockAlignment);
-  }
+  void plan(size_t bytes) { planned = bytes; }
 
-  /// The smallest block that is large enough but not more than twice as large.
   void *take(size_t size) {
-    size_t best = cachedBlocks;
-    for (size_t i = 0; i < count; ++i) {
-      size_t capacity = header(blocks[i]).capacity;
-      if (capacity >= size && capacity / 2 <= size &&
-          (best == cachedBlocks || capacity < header(blocks[best]).capacity))
-        best = i;
+    size_t bytes = size + 2 * alignment;
+    if (top == 0)
+      ensure(std::max({bytes, planned, wanted, size_t(workerScratch)}));
+    if (capacity - top < bytes) { // more than was planned: the next kernel finds a larger stack
+      wanted = std::max(wanted, top + bytes);
+      void *block = std::aligned_alloc(alignment, bytes);
+      return block ? place(block, bytes, true) : nullptr;
     }
-    if (best == cachedBlocks)
+    if (!memory)
       return nullptr;
-    void *block = blocks[best];
-    blocks[best] = blocks[--count];
-    bytes -= header(block).capacity;
+    void *block = place(memory + top, bytes, false);
+    last = top;
+    top += bytes;
+    if (top > highest) {
+      countScratch(top - highest);
+      highest = top;
+    }
     return block;
   }
-  void put(void *block) {
-    size_t capacity = header(block).capacity;
-    if (capacity > cachedBytes / 4)
-      return release(block);
-    while (count > 0 && (count == cachedBlocks || bytes + capacity > cachedBytes)) { // the oldest goes
-      void *oldest = blocks[0];
-      for (size_t i = 1; i < count; ++i)
-        blocks[i - 1] = blocks[i];
-      --count;
-      bytes -= header(oldest).capacity;
-      release(oldest);
+
+  void give(void *block) {
+    Header &own = header(block);
+    if (own.beside) {
+      scratchNow -= own.bytes;
+      std::free(static_cast<uint8_t *>(block) - alignment);
+      return;
     }
-    blocks[count++] = block;
-    bytes += capacity;
+    own.freed = true;
+    while (last != none && reinterpret_cast<Header *>(memory + last)->freed) {
+      top = last;
+      last = reinterpret_cast<Header *>(memory + last)->before;
+    }
+  }
+
+private:
+  uint8_t *memory = nullptr;
+  size_t capacity = 0, top = 0, last = none, highest = 0, planned = 0, wanted = 0;
+
+  /// The stack is empty.
+  void ensure(size_t bytes) {
+    if (bytes <= capacity)
+      return;
+    scratchNow -= highest;
+    highest = 0;
+    std::free(memory);
+    bytes += bytes / 8; // so that a growing text does not come here every step
+    memory = static_cast<uint8_t *>(std::aligned_alloc(alignment, bytes = (bytes + alignment - 1) / alignment * alignment));
+    capacity = memory ? bytes : 0;
+  }
+  void *place(void *at, size_t bytes, bool beside) {
+    *static_cast<Header *>(at) = {last, bytes, beside, false};
+    if (beside)
+      countScratch(bytes);
+    return static_cast<uint8_t *>(at) + alignment;
   }
 };
-thread_local ScratchCache scratch;
+thread_local ScratchStack scratch;
 
 } // namespace
 
 void useHalideHooks() {}
+
+void planScratch(uint64_t caller, uint64_t worker) {
+  scratch.plan(caller);
+  workerScratch = worker;
+}
 
 uint64_t scratchPeakBytes() { return scratchPeak; }
 
@@ -104,24 +134,12 @@ int halide_do_task(void *context, int (*task)(void *, int, uint8_t *), int index
 
 void *halide_malloc(void *, size_t size) {
   using namespace quern::runtime;
-  if (size > SIZE_MAX / 2)
-    return nullptr;
-  size = (size + blockAlignment - 1) / blockAlignment * blockAlignment;
-  if (void *block = scratch.take(size))
-    return block;
-  // One alignment before for the header; one after, as Halide may read a little beyond the end.
-  void *memory = std::aligned_alloc(blockAlignment, size + 2 * blockAlignment);
-  if (!memory)
-    return nullptr;
-  void *block = static_cast<uint8_t *>(memory) + blockAlignment;
-  ScratchCache::header(block).capacity = size;
-  countScratch(size + 2 * blockAlignment);
-  return block;
+  return size > SIZE_MAX / 2 ? nullptr : scratch.take((size + alignment - 1) / alignment * alignment);
 }
 
 void halide_free(void *, void *block) {
   if (block)
-    quern::runtime::scratch.put(block);
+    quern::runtime::scratch.give(block);
 }
 
 /// Kernels are built without assertions, so only a broken invariant comes here.

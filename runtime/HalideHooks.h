@@ -10,7 +10,11 @@ namespace quern::runtime {
 /// weak definitions would do, and its own threads would start.
 void useHalideHooks();
 
-/// The most bytes that kernels' scratch has taken from the system at one time, kept blocks included.
+/// Before kernels are called by this thread: bytes of scratch that they will ask for at one time at most, in this thread and in
+/// each that helps it. The memory is taken at the first need.
+void planScratch(uint64_t caller, uint64_t worker);
+
+/// The most bytes of scratch that kernels have had: of each thread as much as it ever had at one time.
 uint64_t scratchPeakBytes();
 
 } // namespace quern::runtime

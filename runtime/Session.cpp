@@ -4,6 +4,7 @@
 #include "runtime/Session.h"
 
 #include "runtime/Error.h"
+#include "runtime/HalideHooks.h"
 
 #include <algorithm>
 #include <cstring>
@@ -175,6 +176,8 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
     requireMemory(uint64_t(arenaBytes), "the model's intermediate results");
     arena.reset(size_t(arenaBytes) + size_t(arenaBytes) / 8); // so that a growing text does not come here every step
   }
+  planScratch(entry.callerScratch ? uint64_t(entry.callerScratch(sizes.data())) : 0,
+              entry.workerScratch ? uint64_t(entry.workerScratch(sizes.data())) : 0);
   kept.ensure(size_t(keptBytes));
   ensureStates(number, sizes);
   if (d.past >= 0 && sizes[size_t(d.past)] == 0)

@@ -72,8 +72,9 @@ public:
   uint64_t epoch(int function, const std::vector<int64_t> &sizes) const;
   /// Caches with room for sizes[cap] positions; what is in them stays if only that has grown.
   void ensureStates(int function, const std::vector<int64_t> &sizes);
-  /// Bytes that a call would work in: arena, kept values, caches.
+  /// Bytes that a call would work in: arena, kept values, caches, scratch of kernels in all threads.
   uint64_t plannedBytes(int function, const std::vector<int64_t> &sizes) const;
+  uint64_t plannedScratch(int number, const std::vector<int64_t> &sizes) const;
   /// What calls really used of that so far, in whole pages.
   uint64_t touchedBytes() const;
 

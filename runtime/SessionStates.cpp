@@ -1,6 +1,7 @@
 // Takes: lengths. Gives: caches with room for them, kept while a text grows.
 #include "runtime/Error.h"
 #include "runtime/Session.h"
+#include "runtime/ThreadPool.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -86,9 +87,16 @@ void Session::ensureStates(int number, const std::vector<int64_t> &sizes) {
   }
 }
 
+uint64_t Session::plannedScratch(int number, const std::vector<int64_t> &sizes) const {
+  const quern_entry &entry = program.table.entries[number];
+  if (!entry.callerScratch)
+    return 0;
+  return uint64_t(entry.callerScratch(sizes.data()) + (ThreadPool::instance().threads() - 1) * entry.workerScratch(sizes.data()));
+}
+
 uint64_t Session::plannedBytes(int number, const std::vector<int64_t> &sizes) const {
   const quern_entry &entry = program.table.entries[number];
-  uint64_t bytes = uint64_t(entry.arenaBytes(sizes.data()) + entry.keptBytes(sizes.data()));
+  uint64_t bytes = uint64_t(entry.arenaBytes(sizes.data()) + entry.keptBytes(sizes.data())) + plannedScratch(number, sizes);
   for (const StateInfo &state : program.description.states) {
     if (!usesState(state, number))
       continue;

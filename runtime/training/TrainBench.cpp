@@ -8,6 +8,7 @@
 
 #include "runtime/CpuFeatures.h"
 #include "runtime/Error.h"
+#include "runtime/HalideHooks.h"
 #include "runtime/Probe.h"
 #include "runtime/Terminal.h"
 #include "runtime/ThreadPool.h"
@@ -77,7 +78,7 @@ int trainBenchCommand(const Command &command, const Options &options) {
   };
   double seconds = median(gradients), achieved = 6 * active * tokens / seconds;
   double update = median(updates), step = seconds + update, whole = 6 * active * tokens / step;
-  double planned = double(session.plannedBytes(number, sizes)), used = double(session.touchedBytes());
+  double planned = double(session.plannedBytes(number, sizes)), used = double(session.touchedBytes() + scratchPeakBytes());
   if (options.has("--json")) {
     nlohmann::json result = {{"model", d.model},
                              {"cpu", cpuName()},
@@ -95,6 +96,7 @@ int trainBenchCommand(const Command &command, const Options &options) {
                              {"step_tokens_per_s", tokens / step},
                              {"step_ratio", whole / limit},
                              {"planned_bytes", planned},
+                             {"planned_scratch_bytes", session.plannedScratch(number, sizes)},
                              {"used_bytes", used}};
     writeOutput(result.dump() + "\n");
     return 0;

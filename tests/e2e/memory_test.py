@@ -1,4 +1,5 @@
-"""Memory: the plan (`quern dump --stats`, one arena and what is remembered) is what a program then works in, within 5%.
+"""Memory: the plan (`quern dump --stats`: one arena and what is remembered; the program: scratch of its kernels, too) is what a program then
+works in, within 5%.
 
 Kinds of memory that differ: keys and values, a ring, latents, running sums, chosen experts. Shapes that read much or write much."""
 import json
@@ -7,6 +8,7 @@ import unittest
 from harness import DATA, EXAMPLES, QUERN, ROOT, Case, run
 
 PAGE = 4096
+SCRATCH = 32 << 10
 PAGES = {
     "llama": (EXAMPLES / "llama.quern", ("--config", DATA / "llama" / "config.json")),
     # A ring has room for its window beside the longest call; bench reads once, so this room stays empty here.
@@ -29,8 +31,10 @@ class Memory(Case):
             (plan,) = [f["peak_at"] for f in statistics["functions"] if f["name"] == "forward.last"]
             # Memory is counted in whole pages: half of one more or less for the arena and each state.
             slack = PAGE * (1 + len(statistics["states"]))
-            self.assertLess(abs(used["used_bytes"] - plan), max(0.05 * plan, slack), (read, write, used, plan))
-            self.assertLess(abs(used["planned_bytes"] - plan), 0.05 * plan + slack, (read, write, used, plan))
+            buffers = used["used_bytes"] - used["scratch_bytes"]
+            self.assertLess(abs(buffers - plan), max(0.05 * plan, slack), (read, write, used, plan))
+            # Scratch of kernels is planned by polynomials, which are some KB off for a model as small as these.
+            self.assertLess(abs(used["used_bytes"] - used["planned_bytes"]), 0.05 * used["planned_bytes"] + SCRATCH, (read, write, used))
 
 
     def test_training(self):
@@ -43,8 +47,8 @@ class Memory(Case):
         functions = json.loads(dumped)["passes"][0]["statistics"]["functions"]
         (gradient,) = [f for f in functions if f["name"] == "loss.grad"]
         self.assertEqual(gradient["peak_at"], gradient["arena_at"] + gradient["kept_at"])
-        self.assertEqual(bench["planned_bytes"], gradient["peak_at"])
-        self.assertLess(abs(bench["used_bytes"] - gradient["peak_at"]), 0.05 * gradient["peak_at"], (bench, gradient))
+        self.assertEqual(bench["planned_bytes"] - bench["planned_scratch_bytes"], gradient["peak_at"])
+        self.assertLess(abs(bench["used_bytes"] - bench["planned_bytes"]), 0.05 * bench["planned_bytes"], (bench, gradient))
 
 
 for name, (spec, options) in PAGES.items():

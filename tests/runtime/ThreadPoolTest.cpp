@@ -100,22 +100,56 @@ TEST(HalideHooks, LoopsAndScratch) {
   std::iota(expected.begin(), expected.end(), 3);
   EXPECT_EQ(seen, expected);
 
-  void *first = halide_malloc(nullptr, 1000);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % 128, 0u);
-  std::memset(first, 1, 1024);
-  halide_free(nullptr, first);
-  EXPECT_EQ(halide_malloc(nullptr, 900), first); // the same size class comes from the cache
-  halide_free(nullptr, first);
-  std::vector<void *> blocks;
-  for (size_t i = 1; i < 100; ++i)
-    blocks.push_back(halide_malloc(nullptr, i * 10000));
-  std::thread([&] { // freed by another thread than the maker
-    for (void *block : blocks)
-      halide_free(nullptr, block);
-  })
-      .join();
   halide_free(nullptr, nullptr);
   EXPECT_EQ(halide_malloc(nullptr, SIZE_MAX - 5), nullptr);
+}
+
+TEST(HalideHooks, ScratchIsAStack) {
+  auto place = [](void *block) { return reinterpret_cast<uintptr_t>(block); };
+  planScratch(100000, 0);
+  void *first = halide_malloc(nullptr, 1000);
+  void *second = halide_malloc(nullptr, 2000);
+  void *third = halide_malloc(nullptr, 3000);
+  std::memset(first, 1, 1000 + 64); // a little beyond the end may be read
+  std::memset(second, 2, 2000 + 64);
+  std::memset(third, 3, 3000 + 64);
+  EXPECT_EQ(place(first) % 128, 0u);
+  EXPECT_EQ(place(second), place(first) + 1024 + 256);
+  halide_free(nullptr, second); // waits for what is above
+  void *fourth = halide_malloc(nullptr, 8);
+  EXPECT_GT(place(fourth), place(third));
+  halide_free(nullptr, fourth);
+  halide_free(nullptr, third);
+  EXPECT_EQ(static_cast<char *>(first)[999], 1);
+  halide_free(nullptr, first);
+}
+
+TEST(HalideHooks, ScratchThatWasPlannedIsAllThatIsTaken) {
+  std::thread([&] { // a thread with a stack of its own
+    planScratch(3 * (1000064 + 256), 0);
+    void *first = halide_malloc(nullptr, 1000000);
+    uint64_t peak = 0;
+    for (int i = 0; i < 50; ++i) {
+      void *second = halide_malloc(nullptr, 1000000), *third = halide_malloc(nullptr, 1000000 - size_t(i));
+      halide_free(nullptr, third);
+      halide_free(nullptr, second);
+      if (i == 0)
+        peak = scratchPeakBytes();
+    }
+    EXPECT_GE(peak, 3 * (1000064u + 256));
+    EXPECT_EQ(scratchPeakBytes(), peak);
+    // More than was planned: beside the stack at first, in it from then on.
+    std::vector<void *> blocks;
+    for (int i = 0; i < 20; ++i) {
+      blocks.push_back(halide_malloc(nullptr, 100000));
+      std::memset(blocks.back(), i, 100000);
+    }
+    for (int i = 0; i < 20; ++i)
+      EXPECT_EQ(static_cast<unsigned char *>(blocks[size_t(i)])[99999], i);
+    for (void *block : blocks)
+      halide_free(nullptr, block);
+    halide_free(nullptr, first);
+  }).join();
 }
 
 TEST(SizeExpr, ReadsPolynomials) {

@@ -11,7 +11,7 @@ int64_t bytes(const int64_t *) {
 }
 constexpr char text[] =
     R"({"quern": 1, "model": "toy", "symbols": [], "functions": [{"name": "forward", "role": "eval"}]})";
-constexpr quern_entry entries[] = {{run, bytes, bytes, nullptr}};
+constexpr quern_entry entries[] = {{run, bytes, bytes, nullptr, nullptr, nullptr}};
 } // namespace
 
 extern "C" const quern_program_table quern_program = {QUERN_ABI_VERSION, 1, text, sizeof(text) - 1, entries};

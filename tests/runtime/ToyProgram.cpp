@@ -161,13 +161,13 @@ constexpr char encoderText[] = R"({"quern": 1, "model": "toy encoder", "spec": "
       "outputs": [{"name": "logits", "kind": "real", "dims": ["B", 4]}]},
      {"name": "forward.default.mask", "role": "default", "inputs": [], "outputs": [{"name": "mask", "kind": "bool", "dims": ["B", "T"]}]}]})";
 
-constexpr quern_entry decoderEntries[] = {{decode<false, false>, someBytes, someBytes, epoch},
-                                          {decode<true, false>, someBytes, someBytes, epoch}};
-constexpr quern_entry pairEntries[] = {{encode, someBytes, someBytes, nullptr},
-                                       {decode<false, true>, someBytes, keptBytes, nullptr},
-                                       {decode<true, true>, someBytes, keptBytes, nullptr}};
-constexpr quern_entry encoderEntries[] = {{embed, someBytes, someBytes, nullptr},
-                                          {allTrue, someBytes, someBytes, nullptr}};
+constexpr quern_entry decoderEntries[] = {{decode<false, false>, someBytes, someBytes, epoch, nullptr, nullptr},
+                                          {decode<true, false>, someBytes, someBytes, epoch, nullptr, nullptr}};
+constexpr quern_entry pairEntries[] = {{encode, someBytes, someBytes, nullptr, nullptr, nullptr},
+                                       {decode<false, true>, someBytes, keptBytes, nullptr, nullptr, nullptr},
+                                       {decode<true, true>, someBytes, keptBytes, nullptr, nullptr, nullptr}};
+constexpr quern_entry encoderEntries[] = {{embed, someBytes, someBytes, nullptr, nullptr, nullptr},
+                                          {allTrue, someBytes, someBytes, nullptr, nullptr, nullptr}};
 
 float word(int v, int d) {
   return float((v * 7 + d * 5) % 11 - 5) / 4;

@@ -66,7 +66,7 @@ CompiledModule::CompiledModule(mlir::ModuleOp planned, const Checkpoint &weights
   options.progress = [](int, int) {};
   codegen::KernelFiles kernels = codegen::compileKernels(planned, options, loaded->folder);
   loaded->kernels = kernels.count;
-  codegen::HostProgram host = codegen::buildHostProgram(planned);
+  codegen::HostProgram host = codegen::buildHostProgram(planned, kernels.scratch);
   std::string text = codegen::describe(planned, host, options.target.features, "random.quern"), error;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module = codegen::translateHost(host, text, context, error);
