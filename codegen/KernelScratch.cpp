@@ -130,8 +130,8 @@ private:
     bool fixed = true;
     for (const Expr &extent : block.extents) {
       std::optional<int64_t> elements = value(extent);
-      if (!elements)
-        throw std::runtime_error("the size of its scratch " + block.name + " depends on more than lengths");
+      if (!elements) // bounds that are data (positions of each text)
+        return 0;
       fixed &= as_const_int(extent).has_value();
       bytes *= std::max<int64_t>(0, *elements);
     }

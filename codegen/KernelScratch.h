@@ -28,7 +28,7 @@ struct Scratch {
 /// By the name of a kernel.
 using KernelScratch = std::map<std::string, Scratch>;
 
-/// What a lowered kernel asks for. Throws std::runtime_error where a size depends on more than lengths and counters of loops.
+/// What a lowered kernel asks for. Blocks whose size depends on data are left out: the runtime takes memory for them as they come.
 Scratch scratchOf(const Halide::Internal::Stmt &kernel, const std::vector<std::string> &symbols);
 
 /// For the cache: a line for each case, such as "s1 : 9216 * s0 + 3456; 131456;", and an empty one behind those of a thread.
