@@ -127,7 +127,7 @@ class Runs(Case):
         least = float(re.search(r"needs at least ([0-9.]+) MiB", refused.err)[1])
         said = run(QUERN, "compile", EXAMPLES / "gpt2.quern", *within, f"{least + 0.06:.2f}M", "-o", self.scratch / "least").err
         self.assertIn("in segments of", said)
-        program = self.compile("gpt2", *model, name="all")
+        program = self.compile("gpt2", *model, name="ample")
         text = self.scratch / "segments.txt"
         text.write_text(SHAKESPEARE.read_text()[:5000])
         common = ["--data", text, "--tokenizer", "bytes", "--batch", 4, "--length", 32, "--sample-every", 0, "--seed", 5]
