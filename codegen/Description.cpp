@@ -80,9 +80,7 @@ static Cost costOf(func::FuncOp function, ModuleOp module) {
     for (Operation *parent = launch->getParentOp(); isa<RepeatOp>(parent); parent = parent->getParentOp())
       turns = turns * Size(static_cast<int64_t>(cast<RepeatOp>(parent).getTurns()));
     auto kernel = module.lookupSymbol<KernelOp>(launch.getKernel());
-    std::map<std::string, Size> table;
-    for (auto [symbol, size] : llvm::zip(kernel.getSymbols(), launch.getSymbols()))
-      table[symbol] = *Size::parse(cast<StringAttr>(size).getValue());
+    std::map<std::string, Size> table = lengthsOf(kernel, launch);
     for (auto contract : kernel.getBlock().getOps<ContractOp>()) {
       Size work(2);
       std::optional<SmallVector<DimAttr>> dims = unionDims({typeOf(contract.getA()), typeOf(contract.getB())});

@@ -27,7 +27,7 @@ static bool mayBeLarge(const KernelGraph &graph) {
 }
 
 Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const ScheduleTable &schedules,
-                const CpuTarget &cpu, EmitForm form, const std::string &path) {
+                   const CpuTarget &cpu, EmitForm form, const std::string &path) {
   try {
     KernelBuilder builder(graph, schedules, cpu);
     BuiltKernel built = builder.build();
@@ -41,7 +41,7 @@ Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const Sc
                                        : OutputFileType::stmt] = path;
     Module module = built.pipeline.compile_to_module(built.arguments, symbol, target);
     module.compile(files);
-    return scratchOf(module.get_conceptual_stmt(), graph.symbols);
+    return form != EmitForm::Object ? Scratch() : scratchOf(module.get_conceptual_stmt(), graph.symbols);
   } catch (const Halide::Error &error) {
     throw std::runtime_error("kernel " + graph.name + ": " + error.what());
   }

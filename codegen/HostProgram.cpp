@@ -82,9 +82,7 @@ static void buildScratch(HostProgram &program, func::FuncOp source, const std::s
         key += " " + cast<StringAttr>(length).getValue().str();
       if (known == kernels.end() || !done.insert(key).second)
         return;
-      std::map<std::string, Size> table;
-      for (auto [symbol, length] : llvm::zip(module.lookupSymbol<KernelOp>(launch.getKernel()).getSymbols(), launch.getSymbols()))
-        table[symbol] = *Size::parse(cast<StringAttr>(length).getValue());
+      std::map<std::string, Size> table = lengthsOf(module.lookupSymbol<KernelOp>(launch.getKernel()), launch);
       Value bytes = size.number(0);
       for (const Scratch::Case &one : known->second.*thread) {
         Value least;

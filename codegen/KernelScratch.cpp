@@ -11,10 +11,12 @@
 #include "codegen/KernelScratch.h"
 
 #include "codegen/KernelBuilder.h"
+#include "runtime/Abi.h"
 
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <list>
 #include <numeric>
 #include <optional>
 #include <sstream>
@@ -29,26 +31,49 @@ namespace quern::codegen {
 namespace {
 
 constexpr int64_t onStack = 16 * 1024;      // Halide keeps blocks of a fixed size up to this on the processor's stack
-constexpr int64_t alignment = 128;          // runtime/HalideHooks.cpp: blocks begin and end at multiples of it,
-constexpr int64_t aroundBlock = 2 * alignment; // with a header before and room after
+constexpr int64_t alignment = QUERN_SCRATCH_ALIGNMENT;
+constexpr int64_t aroundBlock = 2 * alignment; // a header before and room after
 
 struct Peak {
   int64_t caller = 0, worker = 0;
 };
 
+/// Which statements of a kernel have blocks in them; the others need no walk.
+class Holders {
+public:
+  bool operator()(const Stmt &s) {
+    class Finder : public IRVisitor {
+    public:
+      bool found = false;
+
+    private:
+      using IRVisitor::visit;
+      void visit(const Allocate *) override { found = true; }
+      void visit(const Store *) override {}
+      void visit(const Evaluate *) override {}
+    };
+    auto [it, first] = known.try_emplace(s.get(), false);
+    if (first) {
+      Finder finder;
+      s.accept(&finder);
+      it->second = finder.found;
+    }
+    return it->second;
+  }
+
+private:
+  std::unordered_map<const IRNode *, bool> known;
+};
+
 /// A kernel's blocks at one choice of lengths.
 class Walk {
 public:
-  Walk(const std::vector<std::string> &symbols, const std::vector<int64_t> &lengths) {
+  Walk(Holders &hasBlocks, const std::vector<std::string> &symbols, const std::vector<int64_t> &lengths) : hasBlocks(hasBlocks) {
     for (size_t i = 0; i < symbols.size(); ++i)
       known[lengthPrefix + symbols[i]] = lengths[i];
   }
   Peak peak;
 
-  void setAll(const std::vector<std::string> &symbols, int64_t length) {
-    for (const std::string &symbol : symbols)
-      known[lengthPrefix + symbol] = length;
-  }
   void run(const Stmt &s) {
     if (!s.defined() || !hasBlocks(s))
       return;
@@ -81,30 +106,9 @@ public:
 
 private:
   std::unordered_map<std::string, std::optional<int64_t>> known; // names are unique in a lowered kernel
-  std::unordered_map<const IRNode *, bool> blocksIn;
+  Holders &hasBlocks;
   int64_t outside = 0, inside = 0;
   bool parallel = false, helped = false;
-
-  bool hasBlocks(const Stmt &s) {
-    class Finder : public IRVisitor {
-    public:
-      bool found = false;
-
-    private:
-      using IRVisitor::visit;
-      void visit(const Allocate *) override { found = true; }
-      void visit(const Store *) override {}
-      void visit(const Evaluate *) override {}
-    };
-    auto [it, first] = blocksIn.try_emplace(s.get(), false);
-    if (first) {
-      Finder finder;
-      s.accept(&finder);
-      blocksIn[s.get()] = finder.found;
-      return finder.found;
-    }
-    return it->second;
-  }
 
   void runLoop(const For &loop) {
     std::optional<int64_t> min = value(loop.min), extent = value(loop.extent);
@@ -236,15 +240,24 @@ Size termOf(const Size::Monomial &symbols, int64_t coefficient) {
   return term;
 }
 
+Stmt withOnes(Stmt kernel, const std::vector<std::string> &symbols) {
+  for (const std::string &symbol : symbols)
+    kernel = LetStmt::make(lengthPrefix + symbol, 1, kernel);
+  return kernel;
+}
+
 /// Polynomials over lengths that are no less than a kernel's peaks, where some other lengths are 1. Peaks grow, round up, and stop
 /// growing (a block has its size), so one polynomial is far off somewhere; the least of some is near everywhere.
 class Fit {
 public:
-  Fit(const Stmt &kernel, const std::vector<std::string> &symbols, const std::vector<std::string> &ones)
-      : kernel(kernel), symbols(symbols), ones(ones) {
+  const std::vector<std::string> ones; // sorted
+
+  Fit(const Stmt &kernel, Holders &hasBlocks, std::vector<std::string> symbols, std::vector<std::string> ones)
+      : ones(std::move(ones)), kernel(withOnes(kernel, this->ones)), hasBlocks(hasBlocks), symbols(std::move(symbols)) {
     static const Lengths all = {0, 2, 3, 7, 16, 48, 100, 300, 512, 1000, 4097, 30000, 100000},
                          many = {0, 2, 3, 7, 16, 48, 100, 300, 512, 1000, 4097}, some = {0, 2, 16, 100, 300, 1000, 4097}, few = {0, 2, 300, 4097};
-    tried = grid(symbols.size(), symbols.size() <= 1 ? all : symbols.size() == 2 ? many : symbols.size() == 3 ? some : few);
+    size_t count = this->symbols.size();
+    tried = grid(count, count <= 1 ? all : count == 2 ? many : count == 3 ? some : few);
   }
 
   std::vector<Size> least(int64_t Peak::*which) {
@@ -328,8 +341,9 @@ public:
 private:
   // From 10752 on: one more than products of all usual sizes of tiles, which is rounded up as far as can be.
   static constexpr int64_t scales[] = {1, 4, 16, 48, 112, 256, 512, 1024, 2048, 10752};
-  const Stmt &kernel;
-  const std::vector<std::string> symbols, ones; // sorted
+  const Stmt kernel;
+  Holders &hasBlocks;
+  const std::vector<std::string> symbols; // sorted
   std::vector<Lengths> tried;
   std::map<Lengths, Peak> peaks;
 
@@ -342,8 +356,7 @@ private:
   const Peak &peakAt(const Lengths &lengths) {
     auto [it, first] = peaks.try_emplace(lengths);
     if (first) {
-      Walk walk(symbols, lengths);
-      walk.setAll(ones, 1);
+      Walk walk(hasBlocks, symbols, lengths);
       walk.run(kernel);
       it->second = walk.peak;
     }
@@ -418,19 +431,26 @@ private:
   }
 };
 
-std::vector<Scratch::Case> casesOf(const Stmt &kernel, const std::vector<std::string> &symbols, int64_t Peak::*which) {
+/// For every subset of the symbols, the smallest first.
+std::list<Fit> fitsOf(const Stmt &kernel, Holders &hasBlocks, const std::vector<std::string> &symbols) {
   std::vector<size_t> subsets(size_t(1) << symbols.size());
   std::iota(subsets.begin(), subsets.end(), 0);
   std::stable_sort(subsets.begin(), subsets.end(), [](size_t a, size_t b) { return std::popcount(a) < std::popcount(b); });
-  std::vector<Scratch::Case> cases;
+  std::list<Fit> fits;
   for (size_t subset : subsets) {
     std::vector<std::string> free, ones;
     for (size_t i = 0; i < symbols.size(); ++i)
       (subset >> i & 1 ? ones : free).push_back(symbols[i]);
-    Fit fit(kernel, free, ones);
-    if (!fit.covered(cases, which))
-      cases.push_back({ones, fit.least(which)});
+    fits.emplace_back(kernel, hasBlocks, std::move(free), std::move(ones));
   }
+  return fits;
+}
+
+std::vector<Scratch::Case> casesOf(std::list<Fit> &fits, int64_t Peak::*which) {
+  std::vector<Scratch::Case> cases;
+  for (Fit &fit : fits)
+    if (!fit.covered(cases, which))
+      cases.push_back({fit.ones, fit.least(which)});
   return cases;
 }
 
@@ -452,13 +472,12 @@ std::string textOf(const std::vector<Scratch::Case> &cases) {
 Scratch scratchOf(const Stmt &kernel, const std::vector<std::string> &symbols) {
   std::vector<std::string> sorted = symbols;
   std::sort(sorted.begin(), sorted.end());
-  std::vector<std::string> relevant = Fit(kernel, sorted, {}).relevant();
+  Holders hasBlocks;
+  std::vector<std::string> relevant = Fit(kernel, hasBlocks, sorted, {}).relevant();
   std::vector<std::string> others;
   std::set_difference(sorted.begin(), sorted.end(), relevant.begin(), relevant.end(), std::back_inserter(others));
-  Stmt known = kernel; // what does not matter may be 1
-  for (const std::string &symbol : others)
-    known = LetStmt::make(lengthPrefix + symbol, 1, known);
-  return {casesOf(known, relevant, &Peak::caller), casesOf(known, relevant, &Peak::worker)};
+  std::list<Fit> fits = fitsOf(withOnes(kernel, others), hasBlocks, relevant); // what does not matter may be 1
+  return {casesOf(fits, &Peak::caller), casesOf(fits, &Peak::worker)};
 }
 
 std::string scratchText(const Scratch &scratch) { return textOf(scratch.caller) + textOf(scratch.worker); }

@@ -144,15 +144,19 @@ static Size kernelTraffic(KernelOp kernel) {
 }
 QUERN_COST(KernelOp, flopsOf(getBlock()), kernelTraffic(*this))
 
+std::map<std::string, Size> quern::ir::lengthsOf(KernelOp kernel, LaunchOp launch) {
+  std::map<std::string, Size> lengths;
+  for (auto [symbol, size] : llvm::zip(kernel.getSymbols(), names(launch.getSymbols())))
+    if (std::optional<Size> polynomial = Size::parse(size))
+      lengths[symbol] = *polynomial;
+  return lengths;
+}
+
 /// A polynomial of the kernel in the caller's symbols.
 static Size forCaller(LaunchOp op, Size (KernelOp::*cost)()) {
   auto kernel = SymbolTable::lookupNearestSymbolFrom<KernelOp>(op, op.getKernelAttr());
   if (!kernel)
     return Size(0);
-  std::map<std::string, Size> table;
-  for (auto [symbol, size] : llvm::zip(kernel.getSymbols(), names(op.getSymbols())))
-    if (std::optional<Size> polynomial = Size::parse(size))
-      table[symbol] = *polynomial;
-  return (kernel.*cost)().substitute(table);
+  return (kernel.*cost)().substitute(lengthsOf(kernel, op));
 }
 QUERN_COST(LaunchOp, forCaller(*this, &KernelOp::getFlops), forCaller(*this, &KernelOp::getBytes))

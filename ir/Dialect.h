@@ -68,4 +68,11 @@ inline llvm::SmallVector<llvm::StringRef> names(mlir::ArrayAttr attr) {
 #include "ir/QuernInterfaces.h.inc"
 #define GET_OP_CLASSES
 #include "ir/QuernOps.h.inc"
+
+namespace quern::ir {
+
+/// What each of the kernel's symbols is where it is launched: a polynomial over the caller's.
+std::map<std::string, Size> lengthsOf(KernelOp kernel, LaunchOp launch);
+
+} // namespace quern::ir
 #endif

@@ -13,6 +13,8 @@ extern "C" {
 #endif
 
 #define QUERN_ABI_VERSION 2
+/// Scratch that a kernel asks for begins and ends at multiples of so many bytes: two cache lines (vectors need 64).
+#define QUERN_SCRATCH_ALIGNMENT 128
 
 /// What one call of a compiled function works on. All pointers stay the caller's.
 typedef struct quern_call {

@@ -5,6 +5,7 @@
 // Not here: halide_do_parallel_tasks and semaphores, which only `async` schedules call; codegen makes none.
 #include "runtime/HalideHooks.h"
 
+#include "runtime/Abi.h"
 #include "runtime/ThreadPool.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@
 namespace quern::runtime {
 namespace {
 
-constexpr size_t alignment = 128; // two cache lines; vectors need 64
+constexpr size_t alignment = QUERN_SCRATCH_ALIGNMENT;
 constexpr size_t none = SIZE_MAX;
 
 std::atomic<uint64_t> workerScratch = 0;            // what a call in progress plans for each thread that helps
@@ -28,7 +29,7 @@ void countScratch(uint64_t bytes) {
     ;
 }
 
-/// Stands in the 128 bytes before a block.
+/// Stands in the alignment before a block.
 struct Header {
   size_t before; // of the stack, the header below; `none` if there is none
   size_t bytes;  // header and room after included
@@ -39,7 +40,8 @@ struct Header {
 Header &header(void *block) { return *reinterpret_cast<Header *>(static_cast<uint8_t *>(block) - alignment); }
 
 /// A thread's scratch. Blocks of a kernel live one within the other, so they lie one above the other; what is freed below another
-/// block waits for that. The thread that took a block frees it (codegen makes no `async` schedules). codegen/KernelScratch.cpp counts alike, so that the plan is what is used.
+/// block waits for that. The thread that took a block frees it (codegen makes no `async` schedules). codegen/KernelScratch.cpp counts
+/// alike, so that the plan is what is used.
 class ScratchStack {
 public:
   ~ScratchStack() {

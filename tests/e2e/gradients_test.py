@@ -39,6 +39,18 @@ class Golden(Case):
             worst = max(abs(a - b) for a, b in zip(got[name].data, expected[name].data))
             self.assertLess(worst, tolerance * largest, name)
 
+    def same(self, program, other, weights, inputs, tolerance):
+        """The program's gradients: to the bit on any number of threads, and near those of `other`, relative to each tensor's largest."""
+        want = self._evaluate([other, "grad"], weights, inputs, ())
+        one, two, three = (self._evaluate([program, "grad"], weights, inputs, ("--threads", n)) for n in (1, 2, 3))
+        self.assertEqual(sorted(one), sorted(want))
+        for name in want:
+            self.assertEqual(one[name].data, two[name].data, name)
+            self.assertEqual(one[name].data, three[name].data, name)
+            largest = max(abs(x) for x in want[name].data)
+            self.assertLess(max(abs(a - b) for a, b in zip(one[name].data, want[name].data)), tolerance * largest, name)
+        return one
+
 
 class Interpreted(Golden):
     def check(self, fixture):
@@ -63,18 +75,11 @@ class Experts(Golden):
         options = ("--train", "--config", folder / "config.json")
         chosen = self.compile("mixtral", *options, name="mixtral-chosen")
         every = self.compile("mixtral", *options, "--without", "sink-loss-gathers", name="mixtral-all")
-        want = self._evaluate([every, "grad"], folder / "model.safetensors", inputs, ())
-        one, two, three = (self._evaluate([chosen, "grad"], folder / "model.safetensors", inputs, ("--threads", n)) for n in (1, 2, 3))
-        self.assertEqual(sorted(one), sorted(want))
-        for name in want:
-            self.assertEqual(one[name].data, two[name].data, name)
-            self.assertEqual(one[name].data, three[name].data, name)
-            largest = max(abs(x) for x in want[name].data)
-            self.assertLess(max(abs(a - b) for a, b in zip(one[name].data, want[name].data)), 1e-5 * largest, name)
+        got = self.same(chosen, every, folder / "model.safetensors", inputs, tolerance=1e-5)
         # What utilisation counts: of the experts' matrices the share that a token uses.
         config = json.loads((folder / "config.json").read_text())
         share = config["num_experts_per_tok"] / config["num_local_experts"]
-        sizes = {name: len(tensor.data) for name, tensor in one.items() if name.startswith("grad.")}
+        sizes = {name: len(tensor.data) for name, tensor in got.items() if name.startswith("grad.")}
         experts = sum(size for name, size in sizes.items() if ".experts." in name)
         bench = json.loads(run(chosen, "bench", "--train", "--batch", 1, "-p", 8, "--json").out)
         self.assertEqual(bench["parameters"], sum(sizes.values()))
@@ -92,14 +97,7 @@ class Biases(Golden):
         for batch, source, target in ((2, 7, 5), (1, 300, 70), (2, 33, 290)):
             rows = lambda length, step: ints([[2 + (7 * b + step * t + t * t // 3) % 97 for t in range(length)] for b in range(batch)])
             inputs = {"tokens": rows(source, 5), "target": rows(target, 3), "labels": rows(target, 11)}
-            got = lambda which, threads: self._evaluate([which, "grad"], DATA / "t5" / "model.safetensors", inputs, ("--threads", threads))
-            one, two, three, want = got(program, 1), got(program, 2), got(program, 3), got(stored, 2)
-            self.assertEqual(sorted(one), sorted(want))
-            for name in want:
-                self.assertEqual(one[name].data, two[name].data, name)
-                self.assertEqual(one[name].data, three[name].data, name)
-                largest = max(abs(x) for x in want[name].data)
-                self.assertLess(max(abs(a - b) for a, b in zip(one[name].data, want[name].data)), 1e-4 * largest, name)
+            self.same(program, stored, DATA / "t5" / "model.safetensors", inputs, tolerance=1e-4)
 
 
 class Memory(Golden):

@@ -62,25 +62,6 @@ std::vector<Bias> kinds() {
                                      "softmax[S](where(seen, score, -inf))")}};
 }
 
-int64_t arenaOf(func::FuncOp function, int64_t tokens) {
-  auto at = [&](const Size &size) { return size.evaluate([&](const std::string &symbol) { return symbol == "B" ? 2 : tokens; }); };
-  int64_t bytes = 0;
-  for (Attribute slot : function->getAttrOfType<ArrayAttr>("quern.arena")) {
-    int64_t most = 0;
-    for (Attribute size : cast<ArrayAttr>(slot))
-      most = std::max(most, at(*Size::parse(cast<StringAttr>(size).getValue())));
-    bytes += most;
-  }
-  return bytes;
-}
-
-std::string textOf(func::FuncOp function) {
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  function.print(out);
-  return text;
-}
-
 /// A stored value, or one that a kernel gives, with queries and keys.
 const char *const matrices = "launch[^\n]*-> [^\n]*\\bT[],][^>]*S(\\.[0-9]+)? = T|launch[^\n]*-> [^\n]*S(\\.[0-9]+)? = T[^>]*, T[],]";
 
@@ -97,9 +78,10 @@ TEST_P(LearnedBias, TheSameGradientsAndNoScoresInMemory) {
   EXPECT_LE(difference(want, derived.evaluate("loss.grad", inputs)), 1e-12);
   EXPECT_LE(difference({want[0]}, derived.evaluate("loss", inputs)), 1e-12);
   EXPECT_LE(difference(want, planned.evaluate("loss.grad", inputs)), 1e-12);
-  EXPECT_THAT(textOf(planned.function("loss.grad")), Not(testing::ContainsRegex(matrices)));
+  EXPECT_THAT(printed(planned.function("loss.grad")), Not(testing::ContainsRegex(matrices)));
   // Twice the text, twice what grows with it: nothing grows with its square.
-  int64_t a = arenaOf(planned.function("loss.grad"), 1024), b = arenaOf(planned.function("loss.grad"), 2048), c = arenaOf(planned.function("loss.grad"), 4096);
+  auto arena = [&](int64_t tokens) { return arenaBytes(planned.function("loss.grad"), 2, tokens); };
+  int64_t a = arena(1024), b = arena(2048), c = arena(4096);
   EXPECT_EQ(c - b, 2 * (b - a));
   for (const char *without : {"recompute", "tabulate-distances", "attention-gradient", "fuse-attention", "cse-gradients"}) {
     Trained other(page, without);
@@ -119,10 +101,10 @@ TEST(LearnedBias, TextsOfOneAndTwoTokens) { // a table of two distances, of whic
 
 TEST(LearnedBias, WithoutTheRuleOrForOtherPositionsScoresAreStored) {
   Trained without(kinds()[0].page, "tabulate-distances");
-  EXPECT_THAT(textOf(without.function("loss.grad")), testing::ContainsRegex(matrices));
+  EXPECT_THAT(printed(without.function("loss.grad")), testing::ContainsRegex(matrices));
   std::string sums = withBias("    param table: [U, G, R] @ \"table\"\n    near = table[U = (index(S) + index(T)) % U]\n", add);
   Trained rules(sums, "attention-gradient", "differentiated"), derived(sums, "");
-  EXPECT_THAT(textOf(derived.function("loss.grad")), testing::ContainsRegex(matrices));
+  EXPECT_THAT(printed(derived.function("loss.grad")), testing::ContainsRegex(matrices));
   Program::Inputs inputs = inputsFor(rules.function("loss"), 2, 7, 5, 13);
   EXPECT_LE(difference(rules.evaluate("loss.grad", inputs), derived.evaluate("loss.grad", inputs)), 1e-12);
 }

@@ -89,5 +89,26 @@ private:
   }
 };
 
+/// Of all slots of a planned function's arena.
+inline int64_t arenaBytes(mlir::func::FuncOp function, int64_t texts, int64_t tokens) {
+  int64_t bytes = 0;
+  for (mlir::Attribute slot : function->getAttrOfType<mlir::ArrayAttr>("quern.arena")) {
+    int64_t most = 0;
+    for (mlir::Attribute size : mlir::cast<mlir::ArrayAttr>(slot))
+      most = std::max(most, ir::Size::parse(mlir::cast<mlir::StringAttr>(size).getValue())->evaluate([&](const std::string &symbol) {
+        return symbol == "B" ? texts : tokens;
+      }));
+    bytes += most;
+  }
+  return bytes;
+}
+
+inline std::string printed(mlir::func::FuncOp function) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  function.print(out);
+  return text;
+}
+
 } // namespace quern::passes::test
 #endif

@@ -57,18 +57,6 @@ int64_t at(const Size &size) {
   return size.evaluate([&](const std::string &symbol) { return symbol == "B" ? texts : tokens; });
 }
 
-/// Bytes of all slots of the arena.
-int64_t arenaOf(func::FuncOp function) {
-  int64_t bytes = 0;
-  for (Attribute slot : function->getAttrOfType<ArrayAttr>("quern.arena")) {
-    int64_t most = 0;
-    for (Attribute size : cast<ArrayAttr>(slot))
-      most = std::max(most, at(*Size::parse(cast<StringAttr>(size).getValue())));
-    bytes += most;
-  }
-  return bytes;
-}
-
 /// Operations of contractions, and of sums of outer products.
 int64_t productsOf(func::FuncOp function) {
   int64_t flops = 0;
@@ -85,13 +73,6 @@ int64_t productsOf(func::FuncOp function) {
   return flops;
 }
 
-std::string textOf(func::FuncOp function) {
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  function.print(out);
-  return text;
-}
-
 class TrainedExperts : public testing::TestWithParam<Experts> {};
 
 } // namespace
@@ -102,7 +83,7 @@ TEST_P(TrainedExperts, TheSameGradientsWhetherAllAreComputedOrTheChosen) {
   ASSERT_TRUE(all.module && chosen.module);
   Program::Inputs inputs = inputsFor(all.function("loss"), 3, 7, 5, 13);
   std::vector<double> want = all.evaluate("loss.grad", inputs);
-  EXPECT_THAT(textOf(all.function("loss.grad")), HasSubstr("E = 5, F = 6]"));
+  EXPECT_THAT(printed(all.function("loss.grad")), HasSubstr("E = 5, F = 6]"));
   EXPECT_LE(difference(want, chosen.evaluate("loss.grad", inputs)), 1e-12);
   EXPECT_LE(difference({want[0]}, chosen.evaluate("loss", inputs)), 1e-12);
   EXPECT_LE(difference(want, kernels.evaluate("loss.grad", inputs)), 1e-12);
@@ -111,7 +92,7 @@ TEST_P(TrainedExperts, TheSameGradientsWhetherAllAreComputedOrTheChosen) {
     EXPECT_LE(difference(want, plain.evaluate("loss.grad", inputs)), 1e-12) << "without " << without;
     // No matrix of a row is saved or stored.
     for (StringRef name : {"loss", "loss.grad"})
-      EXPECT_THAT(textOf(plain.function(name)), Not(testing::ContainsRegex("B[^]]*, C = 2, (F = 6, D|D = 4, F)"))) << "without " << without;
+      EXPECT_THAT(printed(plain.function(name)), Not(testing::ContainsRegex("B[^]]*, C = 2, (F = 6, D|D = 4, F)"))) << "without " << without;
   }
 }
 INSTANTIATE_TEST_SUITE_P(Kinds, TrainedExperts, testing::ValuesIn(kinds()), [](const auto &info) { return std::string(info.param.name); });
@@ -128,6 +109,6 @@ TEST(TrainedMixtral, TheSameGradientsInAQuarterOfTheFeedForward) {
   Trained all(page, {}, withAll), some(page, {}, without);
   Program::Inputs inputs = inputsFor(all.function("loss"), 2, 5, 5, page.vocabulary);
   EXPECT_LE(difference(all.evaluate("loss.grad", inputs), some.evaluate("loss.grad", inputs)), 1e-11);
-  int64_t bytesOfAll = arenaOf(all.function("loss.grad")), bytes = arenaOf(some.function("loss.grad"));
+  int64_t bytesOfAll = arenaBytes(all.function("loss.grad"), texts, tokens), bytes = arenaBytes(some.function("loss.grad"), texts, tokens);
   EXPECT_LT(bytes, 0.6 * bytesOfAll) << bytes << " of " << bytesOfAll;
 }
