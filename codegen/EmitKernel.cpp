@@ -4,6 +4,7 @@
 #include "codegen/EmitKernel.h"
 
 #include "codegen/KernelBuilder.h"
+#include "codegen/KernelScratch.h"
 
 #include <stdexcept>
 

@@ -3,7 +3,7 @@
 #define QUERN_CODEGEN_EMITKERNEL_H
 
 #include "codegen/KernelGraph.h"
-#include "codegen/KernelScratch.h"
+#include "codegen/Scratch.h"
 #include "codegen/Schedule.h"
 #include "codegen/Targets.h"
 

@@ -1,14 +1,13 @@
 // Takes: a planned module. Gives: the host module in the LLVM dialect (arith and scf inside), and the tables that the
 // program's description needs.
 #include "codegen/HostProgram.h"
-#include "codegen/HostFunction.h"
 
+#include "codegen/HostFunction.h"
+#include "codegen/LaunchScratch.h"
 #include "ir/Chunk.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-
-#include <set>
 
 using namespace mlir;
 using namespace quern::ir;
@@ -70,34 +69,25 @@ static void buildNumber(HostProgram &program, Location loc, const std::string &n
 static void buildScratch(HostProgram &program, func::FuncOp source, const std::string &name, const KernelScratch &kernels,
                          std::vector<Scratch::Case> Scratch::*thread) {
   Location loc = source.getLoc();
-  auto module = source->getParentOfType<ModuleOp>();
   buildNumber(program, loc, name, [&](SizeEmitter &size) {
     OpBuilder &b = size.builder();
     Value most = size.number(0);
-    std::set<std::string> done; // a kernel is launched with the same lengths again and again
-    source.walk([&](LaunchOp launch) {
-      auto known = kernels.find(launch.getKernel().str());
-      std::string key = launch.getKernel().str();
-      for (Attribute length : launch.getSymbols())
-        key += " " + cast<StringAttr>(length).getValue().str();
-      if (known == kernels.end() || !done.insert(key).second)
-        return;
-      std::map<std::string, Size> table = lengthsOf(module.lookupSymbol<KernelOp>(launch.getKernel()), launch);
+    for (const LaunchScratch &launch : scratchOfLaunches(source, kernels)) {
       Value bytes = size.number(0);
-      for (const Scratch::Case &one : known->second.*thread) {
+      for (const Scratch::Case &one : launch.scratch.*thread) {
         Value least;
         for (const Size &polynomial : one.least) {
-          Value value = size(polynomial.substitute(table));
+          Value value = size(polynomial);
           least = least ? arith::MinSIOp::create(b, loc, least, value) : value;
         }
-        for (const std::string &symbol : one.ones) {
-          Value is = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, size(table.at(symbol)), size.number(1));
+        for (const Size &length : one.ones) {
+          Value is = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, size(length), size.number(1));
           least = arith::SelectOp::create(b, loc, is, least, bytes);
         }
         bytes = least;
       }
       most = arith::MaxSIOp::create(b, loc, most, bytes);
-    });
+    }
     return most;
   });
 }

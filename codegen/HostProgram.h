@@ -2,7 +2,7 @@
 #ifndef QUERN_CODEGEN_HOST_PROGRAM_H
 #define QUERN_CODEGEN_HOST_PROGRAM_H
 
-#include "codegen/KernelScratch.h"
+#include "codegen/Scratch.h"
 #include "codegen/Slots.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -19,8 +19,6 @@
 #include <list>
 #include <numeric>
 #include <optional>
-#include <sstream>
-#include <stdexcept>
 #include <unordered_map>
 
 using namespace Halide;
@@ -250,14 +248,19 @@ Stmt withOnes(Stmt kernel, const std::vector<std::string> &symbols) {
 /// growing (a block has its size), so one polynomial is far off somewhere; the least of some is near everywhere.
 class Fit {
 public:
-  const std::vector<std::string> ones; // sorted
-
   Fit(const Stmt &kernel, Holders &hasBlocks, std::vector<std::string> symbols, std::vector<std::string> ones)
-      : ones(std::move(ones)), kernel(withOnes(kernel, this->ones)), hasBlocks(hasBlocks), symbols(std::move(symbols)) {
+      : kernel(withOnes(kernel, ones)), hasBlocks(hasBlocks), symbols(std::move(symbols)), ones(std::move(ones)) {
     static const Lengths all = {0, 2, 3, 7, 16, 48, 100, 300, 512, 1000, 4097, 30000, 100000},
                          many = {0, 2, 3, 7, 16, 48, 100, 300, 512, 1000, 4097}, some = {0, 2, 16, 100, 300, 1000, 4097}, few = {0, 2, 300, 4097};
     size_t count = this->symbols.size();
     tried = grid(count, count <= 1 ? all : count == 2 ? many : count == 3 ? some : few);
+  }
+
+  std::vector<Size> lengthsOfOne() const {
+    std::vector<Size> lengths;
+    for (const std::string &symbol : ones)
+      lengths.push_back(Size::symbol(symbol));
+    return lengths;
   }
 
   std::vector<Size> least(int64_t Peak::*which) {
@@ -327,7 +330,7 @@ public:
     for (const Lengths &lengths : tried) {
       int64_t value = 0, truth = peakAt(lengths).*which;
       for (const Scratch::Case &one : cases)
-        if (std::includes(ones.begin(), ones.end(), one.ones.begin(), one.ones.end())) {
+        if (std::all_of(one.ones.begin(), one.ones.end(), [&](const Size &length) { return isOne(length); })) {
           value = INT64_MAX;
           for (const Size &polynomial : one.least)
             value = std::min(value, valueOf(termsOf(polynomial), lengths));
@@ -343,10 +346,11 @@ private:
   static constexpr int64_t scales[] = {1, 4, 16, 48, 112, 256, 512, 1024, 2048, 10752};
   const Stmt kernel;
   Holders &hasBlocks;
-  const std::vector<std::string> symbols; // sorted
+  const std::vector<std::string> symbols, ones; // sorted
   std::vector<Lengths> tried;
   std::map<Lengths, Peak> peaks;
 
+  bool isOne(const Size &length) const { return std::find(ones.begin(), ones.end(), *length.asSymbol()) != ones.end(); }
   static std::vector<Lengths> grid(size_t count, const Lengths &values) {
     std::vector<Lengths> all = {{}};
     for (size_t i = 0; i < count; ++i)
@@ -450,21 +454,8 @@ std::vector<Scratch::Case> casesOf(std::list<Fit> &fits, int64_t Peak::*which) {
   std::vector<Scratch::Case> cases;
   for (Fit &fit : fits)
     if (!fit.covered(cases, which))
-      cases.push_back({fit.ones, fit.least(which)});
+      cases.push_back({fit.lengthsOfOne(), fit.least(which)});
   return cases;
-}
-
-std::string textOf(const std::vector<Scratch::Case> &cases) {
-  std::string text;
-  for (const Scratch::Case &one : cases) {
-    for (const std::string &symbol : one.ones)
-      text += symbol + " ";
-    text += ":";
-    for (const Size &size : one.least)
-      text += " " + size.str() + ";";
-    text += "\n";
-  }
-  return text + "\n";
 }
 
 } // namespace
@@ -478,31 +469,6 @@ Scratch scratchOf(const Stmt &kernel, const std::vector<std::string> &symbols) {
   std::set_difference(sorted.begin(), sorted.end(), relevant.begin(), relevant.end(), std::back_inserter(others));
   std::list<Fit> fits = fitsOf(withOnes(kernel, others), hasBlocks, relevant); // what does not matter may be 1
   return {casesOf(fits, &Peak::caller), casesOf(fits, &Peak::worker)};
-}
-
-std::string scratchText(const Scratch &scratch) { return textOf(scratch.caller) + textOf(scratch.worker); }
-
-Scratch parseScratch(const std::string &text) {
-  Scratch scratch;
-  std::istringstream lines(text);
-  for (std::vector<Scratch::Case> *cases : {&scratch.caller, &scratch.worker})
-    for (std::string line; std::getline(lines, line) && !line.empty();) {
-      Scratch::Case one;
-      size_t colon = line.find(':');
-      std::istringstream names(line.substr(0, colon)), sizes(colon == std::string::npos ? "" : line.substr(colon + 1));
-      for (std::string name; names >> name;)
-        one.ones.push_back(name);
-      for (std::string part; std::getline(sizes, part, ';');) {
-        std::optional<Size> size = Size::parse(part);
-        if (!size)
-          throw std::runtime_error("not the size of scratch: '" + part + "'");
-        one.least.push_back(*size);
-      }
-      if (one.least.empty())
-        throw std::runtime_error("not a line of a kernel's scratch: '" + line + "'");
-      cases->push_back(std::move(one));
-    }
-  return scratch;
 }
 
 } // namespace quern::codegen

@@ -1,4 +1,5 @@
 // quern dump: the module after each pass, as text that the compiler reads again, as numbers, as a diff or as JSON.
+#include "codegen/CompileKernels.h"
 #include "codegen/ExplainKernels.h"
 #include "tools/Remarks.h"
 #include "tools/SpecOptions.h"
@@ -42,7 +43,7 @@ struct DumpFlags {
   SpecOptions spec;
   std::string after, to, from, target = "native", diffA, diffB, html, machine, cache;
   std::vector<std::string> without, sizes;
-  bool locations = false, timing = false, onlyChanged = false, stats = false, json = false, remarks = false;
+  bool locations = false, timing = false, onlyChanged = false, stats = false, scratch = false, json = false, remarks = false;
 
   void add(po::options_description &options) {
     addSpecOptions(options, spec);
@@ -56,6 +57,8 @@ struct DumpFlags {
         "with 'all': leave out passes that changed nothing; else: functions and kernels that --after changed")(
         "diff", "A B: what changed between two phases or passes")(
         "stats", po::bool_switch(&stats), "operations, launches, kernels, FLOPs, bytes, memory, instead of the text")(
+        "scratch", po::bool_switch(&scratch),
+        "--stats of phase 'planned', and what kernels ask for while they run; compiles them, so that `quern compile` finds them in its cache")(
         "set-size", po::value(&sizes)->composing(), "T=512[,past=0]: also the value of each polynomial of --stats")(
         "json", po::bool_switch(&json), "one object: text and numbers after each pass (with --stats: numbers alone)")(
         "html", po::value(&html), "FILE: a page that shows all of it, and the kernels, in a browser")(
@@ -160,7 +163,12 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
     return 0;
   std::string from = startOf(flags.spec, flags.from);
   if (flags.after.empty())
-    flags.after = flags.to.empty() ? from : flags.to;
+    flags.after = !flags.to.empty() ? flags.to : flags.scratch ? "planned" : from;
+  if (flags.scratch && (flags.after != "planned" || !flags.html.empty() || !flags.diffA.empty()))
+    throw std::runtime_error("--scratch goes with --after planned: what is compiled are the kernels of a planned module");
+  if (flags.scratch && flags.sizes.empty())
+    throw std::runtime_error("--scratch needs lengths, --set-size T=512 for example: which kernel asks for most depends on them");
+  flags.stats |= flags.scratch;
   bool diff = !flags.diffA.empty(), all = flags.after == "all";
   for (const std::string &name : {flags.after, flags.diffA, flags.diffB})
     if (!name.empty() && name != "all")
@@ -192,6 +200,9 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   std::vector<Stage> &stages = *collected;
   if (flags.remarks)
     codegen::explainKernels(*module);
+  if (flags.scratch)
+    addScratch(stages.back().statistics, *module,
+               codegen::compileKernels(*module, inspectOptions(flags.target, flags.cache), "").scratch);
   if (flags.timing)
     std::cerr << timingText(stages);
 

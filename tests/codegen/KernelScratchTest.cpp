@@ -11,14 +11,7 @@ namespace {
 
 /// The plan's bytes for a length, read back from its text.
 int64_t planned(const std::vector<Scratch::Case> &cases, int64_t length) {
-  int64_t bytes = 0;
-  for (const Scratch::Case &one : cases)
-    if (one.ones.empty() || length == 1) {
-      bytes = INT64_MAX;
-      for (const ir::Size &size : one.least)
-        bytes = std::min(bytes, size.evaluate([&](const std::string &) { return length; }));
-    }
-  return bytes;
+  return bytesOf(cases, [&](const ir::Size &size) { return size.evaluate([&](const std::string &) { return length; }); });
 }
 
 int64_t block(int64_t bytes) { return (bytes + 127) / 128 * 128 + 256; }

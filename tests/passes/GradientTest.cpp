@@ -216,10 +216,10 @@ TEST(Gradients, EveryRuleIsCheckedAbove) {
   std::string bodies;
   for (const Case &c : allCases())
     bodies += c.body;
-  for (const auto &entry : gradientRules()) {
-    if (entry.second.rule)
+  for (const auto &entry : gradientRules())
+    if (entry.second.rule) {
       EXPECT_THAT(bodies, HasSubstr("quern." + entry.first().str() + " "));
-  }
+    }
 }
 
 /// The gradient of the sum of %r with respect to %x = `at`.

@@ -43,6 +43,19 @@ static void writeWhole(const std::string &path, const std::string &text) {
   }
 }
 
+quern::codegen::CompileOptions quern::tools::inspectOptions(const std::string &target, const std::string &cache) {
+  codegen::CompileOptions options;
+  options.target = codegen::cpuTarget(target);
+  options.schedules = codegen::ScheduleTable::standard();
+  options.jobs = std::max(1u, std::thread::hardware_concurrency());
+  options.cache = cache;
+  if (isatty(STDERR_FILENO))
+    options.progress = [](int done, int all) {
+      std::cerr << "\rkernels " << done << " of " << all << (done < all ? "" : "\r\033[K") << std::flush;
+    };
+  return options;
+}
+
 int quern::tools::dumpPage(mlir::ModuleOp module, const passes::PassOptions &machine, const DumpPageOptions &options) {
   PageInput page;
   page.machine = options.machine.empty() ? Machine() : parseMachine(options.machine);
@@ -65,19 +78,7 @@ int quern::tools::dumpPage(mlir::ModuleOp module, const passes::PassOptions &mac
   page.title = text("quern.model").empty() ? fs::path(options.spec.spec).stem().string() : text("quern.model");
   page.config = text("quern.config");
 
-  codegen::CompileOptions compile;
-  compile.target = codegen::cpuTarget(options.target);
-  compile.schedules = codegen::ScheduleTable::standard();
-  compile.jobs = std::max(1u, std::thread::hardware_concurrency());
-  compile.cache = options.cache;
-  bool terminal = isatty(STDERR_FILENO);
-  compile.progress = [&](int done, int all) {
-    if (terminal)
-      std::cerr << "\rkernels " << done << " of " << all << std::flush;
-  };
-  page.kernels = codegen::describeKernels(module, compile);
-  if (terminal)
-    std::cerr << "\r\033[K";
+  page.kernels = codegen::describeKernels(module, inspectOptions(options.target, options.cache));
   if (options.machine.empty())
     page.machine = measureMachine();
   writeWhole(options.file, makePage(page));

@@ -14,6 +14,7 @@
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::tools;
+namespace codegen = quern::codegen;
 
 Lengths quern::tools::parseLengths(const std::vector<std::string> &settings) {
   Lengths lengths;
@@ -68,6 +69,19 @@ int64_t FunctionStatistics::keptBytes(const Lengths &lengths) const {
   for (const Size &bytes : kept)
     total += alignedTo64(valueOf(bytes, lengths));
   return total;
+}
+
+KernelBytes FunctionStatistics::scratchBytes(std::vector<codegen::Scratch::Case> codegen::Scratch::*thread, const Lengths &lengths) const {
+  KernelBytes most;
+  for (const codegen::LaunchScratch &launch : scratch)
+    if (int64_t bytes = bytesOf(launch.scratch.*thread, [&](const Size &size) { return valueOf(size, lengths); }); bytes > most.bytes)
+      most = {launch.kernel, bytes};
+  return most;
+}
+
+void quern::tools::addScratch(Statistics &statistics, ModuleOp planned, const codegen::KernelScratch &kernels) {
+  for (FunctionStatistics &function : statistics.functions)
+    function.scratch = scratchOfLaunches(planned.lookupSymbol<func::FuncOp>(function.name), kernels);
 }
 
 int64_t Statistics::stateBytes(const std::string &function, const Lengths &lengths) const {
@@ -227,6 +241,18 @@ static std::string slotText(const std::vector<Size> &slot) {
   return slot.size() > 1 ? "max(" + text + ")" : text;
 }
 
+static std::string bytesText(int64_t bytes) {
+  return shortNumber(static_cast<double>(bytes)) + (bytes < 1000 ? " B" : "B");
+}
+
+static std::string scratchText(const FunctionStatistics &function, const Lengths &lengths) {
+  KernelBytes caller = function.scratchBytes(&codegen::Scratch::caller, lengths), worker = function.scratchBytes(&codegen::Scratch::worker, lengths);
+  if (!caller.bytes)
+    return "none";
+  std::string text = bytesText(caller.bytes) + " of the thread that calls (" + caller.kernel + ")";
+  return worker.bytes ? text + ", " + bytesText(worker.bytes) + " of each that helps (" + worker.kernel + ")" : text;
+}
+
 static std::string arenaText(const FunctionStatistics &function) {
   std::string text;
   for (const std::vector<Size> &slot : *function.arena)
@@ -268,6 +294,9 @@ nlohmann::ordered_json quern::tools::toJson(const Statistics &statistics, const 
       if (lengths) {
         one["arena_at"] = function.arenaBytes(*lengths);
         one["kept_at"] = function.keptBytes(*lengths);
+        if (!function.scratch.empty())
+          one["scratch_at"] = {{"caller", function.scratchBytes(&codegen::Scratch::caller, *lengths).bytes},
+                               {"worker", function.scratchBytes(&codegen::Scratch::worker, *lengths).bytes}};
         one["peak_at"] = function.arenaBytes(*lengths) + function.keptBytes(*lengths) + statistics.stateBytes(function.name, *lengths);
       }
     }
@@ -327,6 +356,8 @@ std::string quern::tools::toText(const Statistics &statistics, const std::option
           total = total + bytes;
         line("kept", total.str(), lengths ? std::optional(function.keptBytes(*lengths)) : std::nullopt, "B");
       }
+      if (lengths && !function.scratch.empty())
+        line("scratch", scratchText(function, *lengths), {}, "");
     }
   }
   for (const StateStatistics &state : statistics.states) {

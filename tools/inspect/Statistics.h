@@ -2,6 +2,7 @@
 #ifndef QUERN_TOOLS_INSPECT_STATISTICS_H
 #define QUERN_TOOLS_INSPECT_STATISTICS_H
 
+#include "codegen/LaunchScratch.h"
 #include "ir/Dialect.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -25,6 +26,11 @@ struct LoopStatistics {
   int once = 0;
 };
 
+struct KernelBytes {
+  std::string kernel; ///< empty: none asks for anything
+  int64_t bytes = 0;
+};
+
 struct FunctionStatistics {
   std::string name;
   int ops = 0;
@@ -35,8 +41,11 @@ struct FunctionStatistics {
   ir::Size flops, bytes;                                   ///< of one call
   std::optional<std::vector<std::vector<ir::Size>>> arena; ///< slots, each as large as the largest of its list
   std::vector<ir::Size> kept;
+  std::vector<codegen::LaunchScratch> scratch;             ///< where what kernels ask for was given
   int64_t arenaBytes(const Lengths &lengths) const; ///< as the program allocates it: every slot a multiple of 64
   int64_t keptBytes(const Lengths &lengths) const;
+  /// Of the launch that asks for most: the thread that calls kernels, or each that helps it.
+  KernelBytes scratchBytes(std::vector<codegen::Scratch::Case> codegen::Scratch::*thread, const Lengths &lengths) const;
 };
 
 struct KernelStatistics {
@@ -64,6 +73,8 @@ struct Statistics {
 };
 
 Statistics statisticsOf(mlir::ModuleOp module);
+/// Adds what the kernels of a planned module ask for while they run.
+void addScratch(Statistics &statistics, mlir::ModuleOp planned, const codegen::KernelScratch &kernels);
 
 /// FLOPs and bytes of one run of an operation; of a loop, of all its turns. Where kernels are launched only launches
 /// count: what stands beside them are views and the joining of weights, which is done once when a program starts.
