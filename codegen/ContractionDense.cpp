@@ -151,7 +151,7 @@ void ContractionFamily::accumulateDense() {
   totals(totalArgs) += products.sums(call);
 }
 
-/// The sum at a place of a tile.
+/// The sum at a place of a tile, where there are rows enough for tiles.
 Expr ContractionFamily::denseSum(const std::vector<Expr> &call) const {
   if (!totals.defined())
     return whole.sums(call);
@@ -181,52 +181,61 @@ void ContractionFamily::scheduleDense(Stage &target) {
   Func out = target.func;
   int vector = std::min(tile, b.target.vector);
   Var o = KernelBuilder::var(column->name), m = KernelBuilder::var(row->name), outer("co"), inner("ci"), block("rb"), within("ri"),
-      task("task"), tiles("rt"), beside("ct");
-  out.split(o, outer, inner, tile, TailStrategy::GuardWithIf);
-  out.split(outer, outer, beside, group, TailStrategy::GuardWithIf);
-  out.split(m, block, within, rows * rowBlock, TailStrategy::GuardWithIf);
-  std::vector<VarOrRVar> order = {inner, within, beside}, around;
+      tiles("rt"), beside("ct"), parallel("task");
+  std::vector<VarOrRVar> around;
   std::vector<Dim> outside = aroundOf(target.dims);
   for (auto dim = outside.rbegin(); dim != outside.rend(); ++dim)
     around.push_back(KernelBuilder::var(dim->name));
-  order.insert(order.end(), around.begin(), around.end());
-  order.push_back(block);
-  order.push_back(outer);
-  out.reorder(order);
-  out.fuse(block, outer, task);
-  Var parallel = task;
-  for (const VarOrRVar &v : around) {
-    Var next(parallel.name() + "_");
-    out.fuse(v, parallel, next);
-    parallel = next;
-  }
-  out.parallel(parallel).vectorize(inner, vector).unroll(inner);
+  for (size_t i = 0; i < around.size(); ++i)
+    parallel = Var(parallel.name() + "_");
 
-  auto direct = [&](auto stage) {
-    Var tileRow("tr");
-    stage.split(within, tiles, tileRow, rows, TailStrategy::GuardWithIf);
-    stage.reorder(inner, tileRow, tiles, beside).unroll(tileRow);
+  auto loops = [&](auto stage, bool direct) {
+    stage.split(o, outer, inner, tile, TailStrategy::GuardWithIf);
+    stage.split(outer, outer, beside, group, TailStrategy::GuardWithIf);
+    std::vector<VarOrRVar> order = {inner, within, beside};
+    if (direct) { // tiles before blocks: sums are computed tile by tile, and the last block has fewer
+      stage.split(m, block, within, rows, TailStrategy::GuardWithIf);
+      stage.split(block, block, tiles, rowBlock, TailStrategy::GuardWithIf);
+      order.insert(order.begin() + 2, tiles);
+    } else {
+      stage.split(m, block, within, rows * rowBlock, TailStrategy::GuardWithIf);
+    }
+    order.insert(order.end(), around.begin(), around.end());
+    order.push_back(block);
+    order.push_back(outer);
+    Var task("task");
+    stage.reorder(order).fuse(block, outer, task);
+    for (const VarOrRVar &v : around) {
+      Var next(task.name() + "_");
+      stage.fuse(v, task, next);
+      task = next;
+    }
+    stage.parallel(parallel).vectorize(inner, vector).unroll(inner);
+    if (direct)
+      stage.unroll(within);
   };
-  if (whole.sums.defined()) {
-    if (shallow.defined())
-      direct(out.specialize(shallow));
-    else
-      direct(out);
+  if (shallow.defined())
+    loops(out.specialize(shallow), true);
+  loops(out, !totals.defined());
+  if (whole.sums.defined())
     scheduleProducts(whole, LoopLevel(out, tiles), LoopLevel(out, parallel));
-  }
   if (totals.defined()) {
     totals.compute_at(out, parallel).bound_extent(lane, tile).bound_extent(Var("tile"), group).vectorize(lane, vector).unroll(lane);
-    std::vector<VarOrRVar> loops = {lane, within, tiles, Var("tile")};
+    std::vector<VarOrRVar> order = {lane, within, tiles, Var("tile")};
     for (const Dim &dim : others)
-      loops.push_back(KernelBuilder::var(dim.name));
+      order.push_back(KernelBuilder::var(dim.name));
     for (int i = 0; i < parts.dimensions(); ++i)
-      loops.push_back(parts[i]);
-    totals.update().split(m, tiles, within, rows, TailStrategy::GuardWithIf).reorder(loops);
+      order.push_back(parts[i]);
+    totals.update().split(m, tiles, within, rows, TailStrategy::GuardWithIf).reorder(order);
     totals.update().vectorize(lane, vector).unroll(lane).unroll(within);
     scheduleProducts(products, LoopLevel(totals, tiles), LoopLevel(totals, parts[0]));
   }
-  if (groups.defined())
-    scheduleGroups(KernelBuilder::var(reduced.back().name));
+  if (groups.defined()) {
+    Var depth = KernelBuilder::var(reduced.back().name);
+    // The last part, and the last block of rows, end with them: nothing beyond is copied.
+    groups.bound(depth, 0, b.extent(reduced.back().size)).bound(Var("group"), 0, (b.extent(row->size) + (rows - 1)) / rows);
+    scheduleGroups(depth);
+  }
   target.scheduled = true;
 }
 

@@ -245,7 +245,9 @@ void ContractionFamily::readTiles() {
     for (auto dim = this_.others.rbegin(); dim != this_.others.rend(); ++dim)
       call.push_back(position.at(dim->name));
     call.push_back(at / this_.tile);
-    return this_.isDense() ? this_.denseSum(call) : Expr(this_.totals(call));
+    Expr sum = this_.isDense() ? this_.denseSum(call) : Expr(this_.totals(call));
+    // Halide computes only the one of the two that the number of rows asks for.
+    return this_.direct.defined() ? math::choose(this_.few, this_.direct(KernelBuilder::call(this_.b.graph.nodes[this_.node].dims, position)), sum) : sum;
   };
 }
 
@@ -396,6 +398,7 @@ void ContractionFamily::define() {
   if (isDense()) {
     chooseDepth();
     accumulateDense();
+    makeDirect();
   } else {
     accumulate();
   }

@@ -56,6 +56,9 @@ private:
   void scheduleProducts(Products &out, const Halide::LoopLevel &tiles, const Halide::LoopLevel &copies);
   void scheduleDense(Stage &target);
 
+  // Few rows and weights as they lie (ContractionFew.cpp)
+  void makeDirect();
+
   // A weight for each row, picked from several (ContractionGrouped.cpp)
   bool isGrouped() const { return !pairs.empty(); }
   void findPairs();
@@ -91,6 +94,8 @@ private:
   Func sums, totals; ///< of a tile in registers; what results read
   Products products, whole; ///< in parts of the depth, and over all of it
   Expr shallow;             ///< whether the depth is short enough for `whole`, where only the run knows
+  Func direct;              ///< the products, where there are few rows
+  Expr few;                 ///< whether there are
   Func groups;              ///< a copy of x
   Func strip;               ///< a copy of w: of one expert for each chunk, or sorted by expert
   Var lane{"l"};

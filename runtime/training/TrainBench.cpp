@@ -97,7 +97,8 @@ int trainBenchCommand(const Command &command, const Options &options) {
                              {"step_ratio", whole / limit},
                              {"planned_bytes", planned},
                              {"planned_scratch_bytes", session.plannedScratch(number, sizes)},
-                             {"used_bytes", used}};
+                             {"used_bytes", used},
+                             {"scratch_bytes", scratchPeakBytes()}};
     writeOutput(result.dump() + "\n");
     return 0;
   }

@@ -201,6 +201,27 @@ TEST(Contract, HeadsOfWeightsAsTheyLie) { // a batch of products, few and many r
   checkKernel(g.finish("heads"), {{{"B", 1}, {"T", 1}, {"S", 1}}, {{"B", 2}, {"T", 9}, {"S", 70}}, {{"B", 2}, {"T", 400}, {"S", 600}}}, 2e-5);
 }
 
+TEST(Contract, AWeightForEachHead) { // absorbed latents: few rows read it where it lies, either way round, more rows pack it
+  for (int64_t wide : {5, 72})
+    for (int64_t deep : {7, 64})
+      for (bool depthLast : {false, true}) {
+        GraphMaker g;
+        int x = g.argument(Kind::Real, {dim("M"), dim("H", 3), dim("I", deep)}), bias = g.argument(Kind::Real, {dim("H", 3), dim("O", wide)});
+        int w = depthLast ? g.argument(Kind::Real, {dim("H", 3), dim("O", wide), dim("I", deep)})
+                          : g.argument(Kind::Real, {dim("H", 3), dim("I", deep), dim("O", wide)});
+        g.yield(g.elementwise(Op::Add, {g.contract(x, w, {"I"}), bias}));
+        checkKernel(g.finish("head"), {{{"M", 1}}, {{"M", 2}}, {{"M", 8}}, {{"M", 9}}, {{"M", 100}}, {{"M", 800}}}, 1e-5);
+      }
+}
+
+TEST(Contract, AWeightForEachHeadAndGroup) { // two such dimensions, two summed ones
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("M"), dim("G", 2), dim("H", 3), dim("I", 6), dim("J", 9)});
+  int w = g.argument(Kind::Real, {dim("G", 2), dim("H", 3), dim("O", 20), dim("I", 6), dim("J", 9)});
+  g.yield(g.contract(x, w, {"I", "J"}));
+  checkKernel(g.finish("groups"), {{{"M", 1}}, {{"M", 5}}, {{"M", 40}}}, 1e-5);
+}
+
 TEST(Contract, RowsThatTokensLookedUpAreAdded) { // a tied matrix
   GraphMaker g;
   int dy = g.argument(Kind::Real, {dim("M"), dim("V", 50)}), h = g.argument(Kind::Real, {dim("M"), dim("D", 33)});

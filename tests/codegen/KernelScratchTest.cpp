@@ -1,8 +1,9 @@
 // What is planned for a kernel's scratch, beside what its blocks come to.
 #include "codegen/KernelBuilder.h"
 #include "codegen/KernelScratch.h"
+#include "tests/codegen/Check.h"
 
-#include <gtest/gtest.h>
+#include <filesystem>
 
 using namespace Halide;
 
@@ -75,6 +76,22 @@ TEST_F(KernelScratchTest, WhatStaysInRegistersOrOnTheStackIsNone) {
   Scratch plan = scratch();
   EXPECT_EQ(planned(plan.caller, 1000), 0);
   EXPECT_EQ(planned(plan.worker, 1000), 0);
+}
+
+/// The gradient of a vocabulary's weights: logits' gradients lie by token, and are copied by word. Of tokens that there are, no more.
+TEST(KernelScratchOfKernels, ACopyOfLogitsIsAsLargeAsTheyAre) {
+  constexpr int64_t words = 5001, strips = 800 << 10; // of both operands' columns, whatever the tokens
+  GraphMaker g;
+  int logits = g.argument(Kind::Real, {dim("M"), dim("V", words)}), x = g.argument(Kind::Real, {dim("M"), dim("D", 200)});
+  int sum = g.argument(Kind::Real, {dim("V", words), dim("D", 200)});
+  g.yield(g.elementwise(Op::Add, {sum, g.contract(logits, x, {"M"})}));
+  std::string object = testing::TempDir() + "quern_scratch.o";
+  Scratch plan = emitKernel(g.finish("scratch"), "kernel", ScheduleTable::standard(), cpuTarget("native"), EmitForm::Object, object);
+  std::filesystem::remove(object);
+  for (int64_t tokens : {64, 100, 288, 480, 511, 513, 700, 4000}) {
+    EXPECT_GE(planned(plan.caller, tokens), 4 * words * tokens) << tokens;
+    EXPECT_LE(planned(plan.caller, tokens), 4 * words * tokens * 103 / 100 + strips) << tokens;
+  }
 }
 
 TEST(KernelScratchText, BrokenOnesAreNamed) {
