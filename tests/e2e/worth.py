@@ -22,6 +22,7 @@ DEEPSEEK = {"vocab_size": 8000, "hidden_size": 1024, "intermediate_size": 2048, 
             "first_k_dense_replace": 4, "num_attention_heads": 16, "kv_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32,
             "v_head_dim": 64}
 GPT2 = {"n_embd": 768, "n_layer": 4, "n_head": 12, "n_positions": 2048}  # and 50,257 tokens
+T5 = {"num_layers": 2}  # of T5-small
 BY_HAND = ("      a = attention[S, K](q, k[T -> S], v[T -> S], mask: index(S) <= index(T))\n",
            "      e = where(index(S) <= index(T), exp(sum[K](q * k[T -> S]) * 0.125), 0)\n"
            "      a = sum[S](e * v[T -> S]) / sum[S](e)\n")
@@ -94,7 +95,7 @@ def generating(page, rules, rounds, read, write):
 def training(page, rules, rounds, tokens):
     """A table of what the gradient of one text costs."""
     bench = lambda program: json.loads(run(program, "bench", "--train", "--batch", 1, "-p", tokens, "--json").out)
-    gradient = lambda rule: page.functions(rule, f"T={tokens},B=1")["loss.grad"]
+    gradient = lambda rule: page.functions(rule, f"T={tokens},S={tokens},B=1")["loss.grad"]
     whole, base = page.compile(None), gradient(None)
     print(f"\n| {page.name}, left out | gradient of {tokens} tokens | operations | bytes moved | memory |")
     print("| --- | --- | --- | --- | --- |", flush=True)
@@ -122,6 +123,7 @@ def main():
          (2048, 24)),
         (training, ("training", gpt2, GPT2, ["--train"]), ["attention-gradient", "chunk-loss"], (1024,)),
         (training, ("training of experts", (EXAMPLES / "mixtral.quern").read_text(), MIXTRAL, ["--train"]), ["sink-loss-gathers"], (512,)),
+        (training, ("training of T5", (EXAMPLES / "t5.quern").read_text(), T5, ["--train"]), ["tabulate-distances"], (1024,)),
     ]
     try:
         for table, page, rules, sizes in pages:
