@@ -148,6 +148,7 @@ class Case(unittest.TestCase):
         """examples/SPEC.quern (or a path) as a program; its path, or with another status what the compiler said."""
         path = spec if isinstance(spec, pathlib.Path) else EXAMPLES / f"{spec}.quern"
         finished = run(QUERN, "compile", path, *options, "-o", cls.scratch / name, status=status)
+        assert "Warning:" not in finished.err, finished.err  # of Halide, about schedules
         return cls.scratch / name if status == 0 else finished
 
     @classmethod
