@@ -103,6 +103,36 @@ private:
       if (alone.size() > 1)
         append(alone);
     }
+    sayPicked(block);
+  }
+
+  /// Gate and up of experts: each row's weights are its own, and so much more than its input that reading this once is worth nothing.
+  void sayPicked(Block &block) {
+    if (!getContext().getRemarkEngine())
+      return;
+    llvm::MapVector<std::pair<Value, Value>, SmallVector<ContractOp>> siblings; // input, what is picked
+    for (auto op : block.getOps<ContractOp>())
+      for (auto [weight, x] : {std::pair(op.getB(), op.getA()), std::pair(op.getA(), op.getB())})
+        if (auto gather = weight.getDefiningOp<GatherOp>(); gather && op.getDims().size() == 1 && parameterOf(gather.getX()) && typeOf(gather.getX()).getRank() == 3)
+          siblings[{x, gather.getPositions()}].push_back(op);
+    for (auto &[key, ops] : siblings) {
+      if (ops.size() < 2)
+        continue;
+      int64_t weights = 0, depth = 0;
+      for (ContractOp op : ops) {
+        auto gather = (op.getA() == key.first ? op.getB() : op.getA()).getDefiningOp<GatherOp>();
+        NamedTensorType type = typeOf(gather.getX());
+        depth = type.dim(names(op.getDims())[0]).getStatic().value_or(0);
+        int64_t elements = 1;
+        for (DimAttr dim : type.getDims())
+          if (dim.getName() != gather.getDim())
+            elements *= dim.getStatic().value_or(0);
+        weights += 4 * elements;
+      }
+      remark::missed(ops[0].getLoc(), remark::RemarkOpts::name("packing").category("packing"))
+          << std::to_string(ops.size()) << " contractions with weights that each row picks stay apart: one would read " << std::to_string(4 * depth)
+          << " bytes of input a row once, beside " << std::to_string(weights) << " of weights";
+    }
   }
 
   /// The weight of all parts, before the first of their contractions.
