@@ -57,6 +57,16 @@ class Memory(Case):
         self.assertEqual(bench["planned_bytes"], plan + scratch)
         self.assertLess(abs(bench["used_bytes"] - bench["planned_bytes"]), 0.05 * bench["planned_bytes"], (bench, gradient))
 
+    def test_vocabulary(self):
+        """A vocabulary whose weights and logits are most of it, read in chunks of tokens."""
+        page = self.scratch / "wide.json"
+        page.write_text(json.dumps({"n_embd": 64, "n_layer": 1, "n_head": 2, "vocab_size": 20000}))
+        options = ("--config", page, "--train")
+        program = self.compile(EXAMPLES / "gpt2.quern", *options)
+        for tokens in (100, 1000):
+            bench = json.loads(run(program, "bench", "--train", "--batch", 1, "-p", tokens, "--json").out)
+            self.assertLess(abs(bench["used_bytes"] - bench["planned_bytes"]), 0.05 * bench["planned_bytes"], (tokens, bench))
+
     def test_mistakes(self):
         for options, words in ((("--scratch",), "--set-size"), (("--scratch", "--after", "fused", "--set-size", "T=8"), "--after planned")):
             refused = run(QUERN, "dump", EXAMPLES / "linear_attention.quern", *options, status=1)
