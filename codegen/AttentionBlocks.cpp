@@ -12,7 +12,8 @@
 //         partial[column][row] = sum of weight v, in tiles of columns x rows; behind the columns most and total
 //     the parts together (AttentionFamily.cpp)
 //
-// Keys of a head lie a row of all heads apart: read in place, each would be a page and a few sets of the cache again and again.
+// Keys of a head lie a row of all heads apart: read in place, each would be a page and a few sets of the cache again
+// and again.
 #include "codegen/AttentionFamily.h"
 
 #include "codegen/Math.h"
@@ -29,7 +30,8 @@ void AttentionFamily::makeScores() {
   Index where = blockIndex();
   std::vector<Expr> args = headArgs({row, key, tile});
   for (const AttentionDot &dot : p.dots) {
-    Func copy = b.newFunc("queries", dot.node), keyCopy = b.newFunc("keys", dot.node), product = b.newFunc("dot", dot.node);
+    Func copy = b.newFunc("queries", dot.node), keyCopy = b.newFunc("keys", dot.node),
+         product = b.newFunc("dot", dot.node);
     std::vector<Expr> copyArgs = {row}, call = {row}, keyArgs, keyCall;
     Index from = where, inKeys = KernelBuilder::varsOf(p.heads);
     Region region;
@@ -73,7 +75,8 @@ void AttentionFamily::makeBlocks() {
   Expr largest = most(rowArgs);
   Expr shift = math::choose(math::isNegativeInfinity(largest), 0.0f, largest);
   weight = b.newFunc("weight", p.softmax);
-  weight(asVars(headArgs({row, key, part, tile}))) = math::expOfDifference(math::sub(score(headArgs({row, key, tile})), shift));
+  weight(asVars(headArgs({row, key, part, tile}))) =
+      math::expOfDifference(math::sub(score(headArgs({row, key, tile})), shift));
   Expr factor = weight(headArgs({row, seen, part, tile}));
   total = b.newFunc("total", p.softmax);
   total(asVars(rowArgs)) = 0.0f;
@@ -112,11 +115,19 @@ void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
 
   partial.compute_at(level).bound_extent(row, lanes);
   partial.split(row, rowTile, inRow, span).split(column, columnTile, inColumn, step, TailStrategy::RoundUp);
-  partial.reorder(inRow, inColumn, rowTile, columnTile, tile, part).vectorize(inRow, width).unroll(inRow).unroll(inColumn);
+  partial.reorder(inRow, inColumn, rowTile, columnTile, tile, part)
+      .vectorize(inRow, width)
+      .unroll(inRow)
+      .unroll(inColumn);
   partial.never_partition_all(); // else all of it would stand in the kernel twice
   sums.compute_at(partial, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(column, step);
   sums.vectorize(row, width).unroll(row).unroll(column);
-  sums.update().reorder(row, column, inGroup, overGroups).vectorize(row, width).unroll(row).unroll(column).unroll(inGroup, unroll);
+  sums.update()
+      .reorder(row, column, inGroup, overGroups)
+      .vectorize(row, width)
+      .unroll(row)
+      .unroll(column)
+      .unroll(inGroup, unroll);
 
   auto copied = [&](Func &copy, const Var &inner, int64_t extent) {
     int narrow = narrowed(extent);

@@ -31,10 +31,10 @@ public:
   void nonzero(int i);
   bool everyRowSees() const;
 
-  bool finite = false;   ///< some mask is a large negative number
-  bool complete = true;  ///< masks are nothing but the bounds that were noted
-  bool masked = false;   ///< there is a mask
-  bool swapped = false;  ///< what is summed over are the queries of the softmax
+  bool finite = false;  ///< some mask is a large negative number
+  bool complete = true; ///< masks are nothing but the bounds that were noted
+  bool masked = false;  ///< there is a mask
+  bool swapped = false; ///< what is summed over are the queries of the softmax
 private:
   std::optional<Affine> affine(int i) const;
   std::optional<Affine> combined(const std::optional<Affine> &a, const std::optional<Affine> &b, int64_t factor) const;
@@ -60,7 +60,8 @@ static bool neverNegative(const ir::Size &size) {
   return std::all_of(size.getTerms().begin(), size.getTerms().end(), [](const auto &term) { return term.second >= 0; });
 }
 
-std::optional<Affine> Bounds::combined(const std::optional<Affine> &a, const std::optional<Affine> &b, int64_t factor) const {
+std::optional<Affine> Bounds::combined(const std::optional<Affine> &a, const std::optional<Affine> &b,
+                                       int64_t factor) const {
   if (!a || !b)
     return std::nullopt;
   Affine out = *a;
@@ -100,7 +101,8 @@ std::optional<Affine> Bounds::affine(int i) const {
       }
     return x;
   }
-  case Op::Where: { // where(slot < filled, an old position, slot + ...): positions in a ring (passes/IncrementalWindows)
+  case Op::
+      Where: { // where(slot < filled, an old position, slot + ...): positions in a ring (passes/IncrementalWindows)
     const Node &condition = graph.nodes[node.operands[0]];
     if (condition.op != Op::Compare || condition.predicate != Predicate::Lt ||
         graph.nodes[condition.operands[0]].op != Op::Index || graph.nodes[condition.operands[1]].op != Op::Size)
@@ -350,7 +352,8 @@ std::optional<std::string> findBounds(const KernelGraph &graph, AttentionPattern
   bounds.live(p.score);
   if (bounds.finite && (p.upper || p.lower) && !(bounds.complete && bounds.everyRowSees())) {
     p.upper = p.lower = std::nullopt;
-    return "masked scores are computed: a query that sees no key would attend to them, as the mask is a finite number; -inf "
+    return "masked scores are computed: a query that sees no key would attend to them, as the mask is a finite number; "
+           "-inf "
            "lets them be skipped";
   }
   return std::nullopt;

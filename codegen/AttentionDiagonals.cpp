@@ -1,6 +1,6 @@
-// Takes: the gradient of what attention's scores have for each distance of a key from a query. Gives: stages that sum it along diagonals,
-// all of a head in one task. Why so: a task owns all that it adds to, so no two write the same place, and numbers are added in one
-// order whatever the number of threads; and a block's sums stay in the first cache.
+// Takes: the gradient of what attention's scores have for each distance of a key from a query. Gives: stages that sum
+// it along diagonals, all of a head in one task. Why so: a task owns all that it adds to, so no two write the same
+// place, and numbers are added in one order whatever the number of threads; and a block's sums stay in the first cache.
 //
 //   for each head (parallel)
 //     totals[position] = 0
@@ -22,7 +22,9 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-static Var placeVar() { return Var("m"); }
+static Var placeVar() {
+  return Var("m");
+}
 
 void AttentionGradientFamily::makeDiagonals() {
   const GradientSum &sum = g.sums[0];
@@ -37,7 +39,8 @@ void AttentionGradientFamily::makeDiagonals() {
   Expr isRow = tile * positions + r.x < count; // rows beyond the last repeat it
   pieces = b.newFunc("pieces", sum.node);
   pieces(asVars(headArgs({placeVar(), part, tile}))) = 0.0f;
-  pieces(headArgs({r.x - (r.z * step + r.y) + chunk, part, tile})) += math::choose(isRow, weights(headArgs({r.x, seen, tile})), 0.0f);
+  pieces(headArgs({r.x - (r.z * step + r.y) + chunk, part, tile})) +=
+      math::choose(isRow, weights(headArgs({r.x, seen, tile})), 0.0f);
 
   int places = chunk + lanes;
   RDom all(0, places, 0, (count + (positions - 1)) / positions, 0, (length + (chunk - 1)) / chunk, "diagonals");
@@ -79,7 +82,11 @@ void AttentionGradientFamily::scheduleDiagonals(Func &out) {
   totals.never_partition_all();
   totals.update().never_partition_all();
   LoopLevel ofBlock(totals, overBlocks);
-  pieces.compute_at(ofBlock).bound(placeVar(), 0, chunk + lanes).bound_extent(tile, 1).bound_extent(part, 1).vectorize(placeVar(), width);
+  pieces.compute_at(ofBlock)
+      .bound(placeVar(), 0, chunk + lanes)
+      .bound_extent(tile, 1)
+      .bound_extent(part, 1)
+      .vectorize(placeVar(), width);
   pieces.update().reorder(pieceRow, pieceKey, pieceGroup).allow_race_conditions().vectorize(pieceRow, width);
   scheduleWeights(ofBlock, LoopLevel(totals, overParts), ofBlock);
 }

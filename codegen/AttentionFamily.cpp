@@ -19,13 +19,15 @@ using namespace Halide;
 namespace quern::codegen {
 
 AttentionFamily::AttentionFamily(KernelBuilder &builder, AttentionPattern pattern)
-    : AttentionRows(builder, std::move(pattern), builder.schedules.find("attention", {{"vector", builder.target.vector}})) {
+    : AttentionRows(builder, std::move(pattern),
+                    builder.schedules.find("attention", {{"vector", builder.target.vector}})) {
   Schedule schedule = b.schedules.find("attention", {{"vector", b.target.vector}});
   split = schedule["split"];
   if (span % width || split % width || !chunk)
-    throw std::runtime_error("a schedule of attention has rows " + std::to_string(span) + ", split " + std::to_string(split) +
-                             " and keys " + std::to_string(schedule["keys"]) + ": rows and split must be multiples of the target's vector of " +
-                             std::to_string(width) + " floats, and keys at least step");
+    throw std::runtime_error("a schedule of attention has rows " + std::to_string(span) + ", split " +
+                             std::to_string(split) + " and keys " + std::to_string(schedule["keys"]) +
+                             ": rows and split must be multiples of the target's vector of " + std::to_string(width) +
+                             " floats, and keys at least step");
 }
 
 /// The model's expression, over products that the way at hand computes.
@@ -48,7 +50,8 @@ Expr AttentionFamily::scoreAt(const Index &where, const Expr &at, const Product 
 /// `args`: of the result, the column first; `rowArgs`: the same without the column. What is computed once a row goes to
 /// `perRow`, in order.
 Func AttentionFamily::combine(const std::string &what, const AttentionParts &parts, const Index &where,
-                              const std::vector<Expr> &args, const std::vector<Expr> &rowArgs, std::vector<Func> &perRow) {
+                              const std::vector<Expr> &args, const std::vector<Expr> &rowArgs,
+                              std::vector<Func> &perRow) {
   RDom r(0, parts.count);
   r.where(r.x >= parts.first && r.x <= parts.last);
   Expr now = clamp(r.x, parts.first, parts.last);
@@ -92,7 +95,8 @@ Func AttentionFamily::combine(const std::string &what, const AttentionParts &par
 }
 
 void AttentionFamily::schedule(Stage &out) {
-  Var t = KernelBuilder::var(p.query.name), c = KernelBuilder::var(p.column.name), blockLoop("tblock"), within("twithin");
+  Var t = KernelBuilder::var(p.query.name), c = KernelBuilder::var(p.column.name), blockLoop("tblock"),
+      within("twithin");
   out.func.split(t, blockLoop, within, positions * blocks, TailStrategy::GuardWithIf);
   std::vector<VarOrRVar> order = {c};
   for (auto dim = p.together.rbegin(); dim != p.together.rend(); ++dim)
@@ -156,7 +160,8 @@ void AttentionFamily::defineWithStatistics() {
   Expr at = index.at(p.column.name);
   inside[p.column.name] = min(at, columns - 1);
   auto statistic = [&](size_t which) { // combine's order: largest, factors, totals
-    return atRow(index, [&](std::vector<Expr> args, bool block) { return Expr((block ? blockRows : singleRows)[which](args)); });
+    return atRow(
+        index, [&](std::vector<Expr> args, bool block) { return Expr((block ? blockRows : singleRows)[which](args)); });
   };
   all.func(KernelBuilder::pureArgs(dims)) =
       math::choose(at < columns, b.values[p.result](inside), math::choose(at == columns, statistic(0), statistic(2)));

@@ -8,9 +8,9 @@ namespace quern::codegen {
 
 /// What was summed over each part of the keys, and how parts are put together (AttentionFamily.cpp).
 struct AttentionParts {
-  enum Field { Sum, Most, Total };                       ///< weighted values of a column; largest score; sum of weights
+  enum Field { Sum, Most, Total }; ///< weighted values of a column; largest score; sum of weights
   std::function<Expr(const Expr &part, Field, Expr column)> read; ///< the column: of Sum alone
-  Expr first, last, count;                               ///< parts to look at, how many there are
+  Expr first, last, count;                                        ///< parts to look at, how many there are
 };
 
 class AttentionFamily : AttentionRows {

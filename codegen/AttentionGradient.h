@@ -1,5 +1,5 @@
-// Attention's gradient: sums over keys (or queries) of values weighted by an expression of scores, none of which is stored; and sums of
-// such an expression along diagonals, for what is learned for each distance.
+// Attention's gradient: sums over keys (or queries) of values weighted by an expression of scores, none of which is
+// stored; and sums of such an expression along diagonals, for what is learned for each distance.
 #ifndef QUERN_CODEGEN_ATTENTIONGRADIENT_H
 #define QUERN_CODEGEN_ATTENTIONGRADIENT_H
 
@@ -25,7 +25,7 @@ struct GradientPattern {
   /// As in attention: `key` is what is summed over and `query` what is kept, which may be queries or keys.
   AttentionPattern frame;
   std::optional<GradientDiagonals> diagonals; ///< of the only sum
-  std::vector<int> perRow; ///< values of rows alone that the weights read: statistics of a softmax
+  std::vector<int> perRow;                    ///< values of rows alone that the weights read: statistics of a softmax
 };
 
 std::optional<GradientPattern> findAttentionGradient(const KernelGraph &graph);
@@ -42,7 +42,8 @@ public:
 private:
   void makeWeights();
   /// Where copies of rows, copies of what they meet and the weights of a block are made.
-  void scheduleWeights(const Halide::LoopLevel &ofRows, const Halide::LoopLevel &ofOthers, const Halide::LoopLevel &ofBlock);
+  void scheduleWeights(const Halide::LoopLevel &ofRows, const Halide::LoopLevel &ofOthers,
+                       const Halide::LoopLevel &ofBlock);
   void makeSums();
   void schedule(Func &out, bool direct);
   // Along diagonals (AttentionDiagonals.cpp)

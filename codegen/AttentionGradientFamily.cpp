@@ -1,6 +1,7 @@
-// Takes: sums of attention's gradient. Gives: stages that compute a block of rows of one head per task: all sums in one pass over
-// what they sum over. Why so: scores, and the products of the gradient with values, are made again a block at a time, in registers,
-// and no matrix of queries x keys goes through memory; each sum is written once, by one task, in one order.
+// Takes: sums of attention's gradient. Gives: stages that compute a block of rows of one head per task: all sums in one
+// pass over what they sum over. Why so: scores, and the products of the gradient with values, are made again a block at
+// a time, in registers, and no matrix of queries x keys goes through memory; each sum is written once, by one task, in
+// one order.
 //
 //   for each head, several blocks of rows (parallel)              rows: queries for dq, keys for dk and dv
 //     rows of both products, statistics of rows                   copies with the rows innermost
@@ -23,12 +24,15 @@ using namespace Halide;
 namespace quern::codegen {
 
 AttentionGradientFamily::AttentionGradientFamily(KernelBuilder &builder, GradientPattern pattern)
-    : AttentionRows(builder, pattern.frame, builder.schedules.find("gradient", {{"vector", builder.target.vector}})), g(std::move(pattern)) {
+    : AttentionRows(builder, pattern.frame, builder.schedules.find("gradient", {{"vector", builder.target.vector}})),
+      g(std::move(pattern)) {
   chunk = std::max(chunk, step);
 }
 
 /// Element i of a Func that has one value or several.
-static Expr partOf(const FuncRef &ref, size_t i, size_t count) { return count == 1 ? Expr(ref) : Expr(ref[static_cast<int>(i)]); }
+static Expr partOf(const FuncRef &ref, size_t i, size_t count) {
+  return count == 1 ? Expr(ref) : Expr(ref[static_cast<int>(i)]);
+}
 
 int64_t AttentionGradientFamily::mostColumns() const {
   int64_t most = 0;
@@ -37,7 +41,8 @@ int64_t AttentionGradientFamily::mostColumns() const {
   return most;
 }
 
-/// What has the summed dimension, its own dimensions innermost. A value that is also a side of a product is copied once.
+/// What has the summed dimension, its own dimensions innermost. A value that is also a side of a product is copied
+/// once.
 Func AttentionGradientFamily::copyOfOther(int node, const std::vector<Dim> &own, const std::string &what) {
   std::string name = own[0].name;
   for (const Dim &dim : own)
@@ -114,7 +119,9 @@ void AttentionGradientFamily::makeWeights() {
   }
   for (int node : p.inside) {
     b.memo[node].clear();
-    b.values[node] = [](const Index &) -> Expr { throw std::logic_error("a value inside attention's gradient is asked for"); };
+    b.values[node] = [](const Index &) -> Expr {
+      throw std::logic_error("a value inside attention's gradient is asked for");
+    };
   }
   weights = b.newFunc("weights", g.sums[0].node);
   weights(asVars(args)) = Tuple(all);
@@ -133,7 +140,8 @@ void AttentionGradientFamily::makeSums() {
     int columns = static_cast<int>(*sum.column.fixed());
     Func value = copyOfOther(sum.value, {sum.column}, "values"), product = b.newFunc("sums", sum.node);
     product(asVars(args)) = 0.0f;
-    product(args) += partOf(weights(headArgs({row, seen, tile})), i, g.sums.size()) * value(headArgs({columnOf(columns), seen}));
+    product(args) +=
+        partOf(weights(headArgs({row, seen, tile})), i, g.sums.size()) * value(headArgs({columnOf(columns), seen}));
     sums.push_back(product);
     zeros.push_back(0.0f);
   }
@@ -143,7 +151,8 @@ void AttentionGradientFamily::makeSums() {
   totals(totalArgs) = Tuple(added);
 }
 
-void AttentionGradientFamily::scheduleWeights(const LoopLevel &ofRows, const LoopLevel &ofOthers, const LoopLevel &ofBlock) {
+void AttentionGradientFamily::scheduleWeights(const LoopLevel &ofRows, const LoopLevel &ofOthers,
+                                              const LoopLevel &ofBlock) {
   Var rowTile("rt"), keyTile("kt"), inRow("ri"), inKey("ki");
   for (std::vector<Func> *copiesOfRows : {&queries, &rowValues})
     for (Func &copy : *copiesOfRows)
@@ -204,13 +213,22 @@ void AttentionGradientFamily::schedule(Func &out, bool direct) {
   totals.compute_at(level).bound_extent(row, lanes).bound_extent(column, wide).vectorize(row, width);
   totals.update().split(row, rowTile, inRow, span, TailStrategy::RoundUp);
   totals.update().split(column, columnTile, inColumn, step, TailStrategy::RoundUp);
-  totals.update().reorder(inRow, inColumn, rowTile, columnTile, tile, overParts).vectorize(inRow, width).unroll(inRow).unroll(inColumn);
+  totals.update()
+      .reorder(inRow, inColumn, rowTile, columnTile, tile, overParts)
+      .vectorize(inRow, width)
+      .unroll(inRow)
+      .unroll(inColumn);
   totals.never_partition_all();
   totals.update().never_partition_all();
   for (Func &f : sums) {
     f.compute_at(totals, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(column, step);
     f.vectorize(row, width).unroll(row).unroll(column);
-    f.update().reorder(row, column, inGroup, overGroups).vectorize(row, width).unroll(row).unroll(column).unroll(inGroup, unroll);
+    f.update()
+        .reorder(row, column, inGroup, overGroups)
+        .vectorize(row, width)
+        .unroll(row)
+        .unroll(column)
+        .unroll(inGroup, unroll);
   }
   scheduleWeights(level, LoopLevel(totals, overParts), LoopLevel(totals, tile));
 }
@@ -232,7 +250,8 @@ void AttentionGradientFamily::define() {
       within = within * static_cast<int32_t>(*dim.fixed()) + index.at(dim.name);
     // The remainder is at most the last row: said so that few rows make few of them.
     Expr t = index.at(p.query.name), last = self.b.extent(p.query.size) - 1;
-    std::vector<Expr> args = {min(t % self.positions, last) * self.together + within, at, min(t, last) / self.positions};
+    std::vector<Expr> args = {min(t % self.positions, last) * self.together + within, at,
+                              min(t, last) / self.positions};
     for (auto dim = p.heads.rbegin(); dim != p.heads.rend(); ++dim)
       args.push_back(index.at(dim->name));
     return partOf(self.totals(args), i, self.sums.size());
@@ -240,7 +259,9 @@ void AttentionGradientFamily::define() {
   if (g.sums.size() == 1) {
     const GradientSum &sum = g.sums[0];
     b.isStage[sum.node] = 1;
-    b.values[sum.node] = [element, name = sum.column.name](const Index &index) { return element(0, index, index.at(name)); };
+    b.values[sum.node] = [element, name = sum.column.name](const Index &index) {
+      return element(0, index, index.at(name));
+    };
     auto found = std::find(b.graph.results.begin(), b.graph.results.end(), sum.node);
     b.fusedInto(static_cast<int>(found - b.graph.results.begin()), [self = *this](Stage &out) mutable {
       self.schedule(out.func, true);

@@ -1,6 +1,6 @@
-// Takes: a kernel's graph. Gives: its sums that belong to the gradient of an attention, if they are all that it is about.
-// Why by shape alone: the gradients of queries, keys and values are each a product of a matrix of keys x queries, made element
-// by element from products, with a value; which of them it is makes no difference to the loops.
+// Takes: a kernel's graph. Gives: its sums that belong to the gradient of an attention, if they are all that it is
+// about. Why by shape alone: the gradients of queries, keys and values are each a product of a matrix of keys x
+// queries, made element by element from products, with a value; which of them it is makes no difference to the loops.
 //
 //   p = exp(score(contract(q, k)) - most) * share;   dp = contract(do, v);   ds = p * (dp - delta) ...
 //   dq = contract(ds, k) over keys                   dv = contract(p, do), dk = contract(ds, q) over queries, in one kernel
@@ -101,10 +101,12 @@ bool GradientMatcher::readDiagonals(int n) {
   const Node &weights = graph.nodes[sum.weights];
   auto moves = steps(node.operands[1]);
   const std::string &query = node.names[0], &key = node.names[1];
-  if (!moves || !isPointwise(graph, sum.weights) || !weights.has(key) || !weights.has(query) || !findProducts(sum.weights, key))
+  if (!moves || !isPointwise(graph, sum.weights) || !weights.has(key) || !weights.has(query) ||
+      !findProducts(sum.weights, key))
     return false;
   int sign = (*moves)[key];
-  if (std::abs(sign) != 1 || (*moves)[query] != -sign || moves->size() != 2 || graph.nodes[node.operands[1]].dims.size() != 2)
+  if (std::abs(sign) != 1 || (*moves)[query] != -sign || moves->size() != 2 ||
+      graph.nodes[node.operands[1]].dims.size() != 2)
     return false;
   g.frame.key = weights.dims[weights.find(key)], g.frame.query = weights.dims[weights.find(query)];
   g.diagonals = {node.operands[1], sign, node.into[0]};
@@ -141,14 +143,17 @@ bool GradientMatcher::readDims() {
   const Node &weights = graph.nodes[g.sums[0].weights];
   for (const GradientSum &sum : g.sums) {
     const Node &other = graph.nodes[sum.weights];
-    bool same = other.dims.size() == weights.dims.size() && graph.nodes[sum.node].names[0] == g.frame.key.name &&
-                std::all_of(other.dims.begin(), other.dims.end(), [&](const Dim &dim) { return weights.has(dim.name); });
+    bool same =
+        other.dims.size() == weights.dims.size() && graph.nodes[sum.node].names[0] == g.frame.key.name &&
+        std::all_of(other.dims.begin(), other.dims.end(), [&](const Dim &dim) { return weights.has(dim.name); });
     if (!same)
       return false;
   }
   auto summed = [&](const Dim &dim) { // has it something that is summed over?
-    return std::any_of(g.sums.begin(), g.sums.end(), [&](const GradientSum &sum) { return graph.nodes[sum.value].has(dim.name); }) ||
-           std::any_of(g.frame.dots.begin(), g.frame.dots.end(), [&](const AttentionDot &dot) { return graph.nodes[dot.k].has(dim.name); });
+    return std::any_of(g.sums.begin(), g.sums.end(),
+                       [&](const GradientSum &sum) { return graph.nodes[sum.value].has(dim.name); }) ||
+           std::any_of(g.frame.dots.begin(), g.frame.dots.end(),
+                       [&](const AttentionDot &dot) { return graph.nodes[dot.k].has(dim.name); });
   };
   std::vector<Dim> own;
   for (const Dim &dim : weights.dims)
@@ -219,6 +224,8 @@ std::optional<GradientPattern> GradientMatcher::match() {
   return g;
 }
 
-std::optional<GradientPattern> findAttentionGradient(const KernelGraph &graph) { return GradientMatcher(graph).match(); }
+std::optional<GradientPattern> findAttentionGradient(const KernelGraph &graph) {
+  return GradientMatcher(graph).match();
+}
 
 } // namespace quern::codegen

@@ -15,8 +15,8 @@ bool isPointwise(const KernelGraph &graph, int node) {
   return graph.isElementwise(node) || graph.nodes[node].op == Op::Expand || graph.nodes[node].op == Op::Permute;
 }
 
-void collectProducts(const KernelGraph &graph, int from, const std::function<bool(int)> &isProduct, std::vector<int> &products,
-                     std::vector<int> &region) {
+void collectProducts(const KernelGraph &graph, int from, const std::function<bool(int)> &isProduct,
+                     std::vector<int> &products, std::vector<int> &region) {
   std::vector<int> work = {from};
   std::vector<char> seen(graph.nodes.size());
   while (!work.empty()) {
@@ -42,7 +42,8 @@ struct Miss {
 
 class Matcher {
 public:
-  Matcher(const KernelGraph &graph, const std::vector<std::vector<int>> &users, int result) : graph(graph), users(users) {
+  Matcher(const KernelGraph &graph, const std::vector<std::vector<int>> &users, int result)
+      : graph(graph), users(users) {
     p.result = result;
   }
   /// The softmax that flows into operand `which` of the result, or -1.
@@ -209,17 +210,15 @@ void Matcher::readDims() {
     throw Miss{"its values have " + (columns ? std::to_string(columns) : std::string("no")) +
                " dimensions of their own; one of fixed size is needed"};
   auto shared = [&](const Dim &dim) { // by keys or values
-    return v.has(dim.name) || std::any_of(p.dots.begin(), p.dots.end(), [&](const AttentionDot &dot) {
-             return graph.nodes[dot.k].has(dim.name);
-           });
+    return v.has(dim.name) || std::any_of(p.dots.begin(), p.dots.end(),
+                                          [&](const AttentionDot &dot) { return graph.nodes[dot.k].has(dim.name); });
   };
   bool any = false;
   for (const Dim &dim : softmax.dims) {
     if (dim.name == over || shared(dim) || (any && dim.fixed() && !p.query.fixed()))
       continue;
-    bool ofQueries = std::all_of(p.dots.begin(), p.dots.end(), [&](const AttentionDot &dot) {
-      return graph.nodes[dot.q].has(dim.name);
-    });
+    bool ofQueries = std::all_of(p.dots.begin(), p.dots.end(),
+                                 [&](const AttentionDot &dot) { return graph.nodes[dot.q].has(dim.name); });
     if (ofQueries && (!any || p.query.fixed())) {
       p.query = dim;
       any = true;
@@ -262,11 +261,12 @@ void Matcher::readStatistics() {
       continue;
     const Node &shift = graph.nodes[difference.operands[1]];
     int power = users[user][0];
-    if (shift.op != Op::Where || shift.operands[2] != most || !isConst(shift.operands[1], 0) || graph.nodes[power].op != Op::Exp ||
-        users[power].size() != 1 || !reduced(users[power][0], Reduction::Sum))
+    if (shift.op != Op::Where || shift.operands[2] != most || !isConst(shift.operands[1], 0) ||
+        graph.nodes[power].op != Op::Exp || users[power].size() != 1 || !reduced(users[power][0], Reduction::Sum))
       continue;
     const Node &none = graph.nodes[shift.operands[0]];
-    if (none.op != Op::Compare || none.predicate != Predicate::Eq || none.operands[0] != most || !isConst(none.operands[1], -INFINITY))
+    if (none.op != Op::Compare || none.predicate != Predicate::Eq || none.operands[0] != most ||
+        !isConst(none.operands[1], -INFINITY))
       continue;
     p.most = most, p.total = users[power][0];
     p.inside.insert(p.inside.end(), {user, power});

@@ -29,7 +29,8 @@ struct AttentionPattern {
   std::vector<Dim> together; ///< other fixed dimensions that keys and values lack: their queries share a block
   std::vector<Dim> heads;    ///< the rest of the result's dimensions
   std::vector<int> inside;   ///< nodes that no one else needs to define: from the dots to the result
-  /// What the gradient keeps of the softmax, if it does: each row's largest score, and its sum of e^(score - largest); or -1.
+  /// What the gradient keeps of the softmax, if it does: each row's largest score, and its sum of e^(score - largest);
+  /// or -1.
   int most = -1, total = -1;
   /// index(key) <= index(query) + upper, index(key) >= index(query) + lower, where the mask says so.
   std::optional<Position> upper, lower;
@@ -47,8 +48,8 @@ struct AttentionMiss {
 bool isPointwise(const KernelGraph &graph, int node);
 
 /// Backwards from node `from` through pointwise nodes, which go to `region`, to the products that it is made from.
-void collectProducts(const KernelGraph &graph, int from, const std::function<bool(int)> &isProduct, std::vector<int> &products,
-                     std::vector<int> &region);
+void collectProducts(const KernelGraph &graph, int from, const std::function<bool(int)> &isProduct,
+                     std::vector<int> &products, std::vector<int> &region);
 
 std::vector<AttentionPattern> findAttention(const KernelGraph &graph, std::vector<AttentionMiss> *misses = nullptr);
 

@@ -1,5 +1,6 @@
-// Takes: the pattern of attention or of its gradient, and a schedule. Gives: positions of rows in blocks, bounds of the keys that a
-// block can see, arguments of Funcs. Why one place for both: a gradient's block must see exactly the keys that attention's saw.
+// Takes: the pattern of attention or of its gradient, and a schedule. Gives: positions of rows in blocks, bounds of the
+// keys that a block can see, arguments of Funcs. Why one place for both: a gradient's block must see exactly the keys
+// that attention's saw.
 #include "codegen/AttentionRows.h"
 
 #include <algorithm>
@@ -25,8 +26,8 @@ void AttentionRows::prepareInputs(std::vector<int> inputs) {
   for (int input : inputs) {
     int source = input;
     auto isView = [&](Op op) {
-      return op == Op::Rename || op == Op::Permute || op == Op::Squeeze || op == Op::Unit || op == Op::Cut || op == Op::Expand ||
-             op == Op::Widen || op == Op::Narrow; // on the way to a copy
+      return op == Op::Rename || op == Op::Permute || op == Op::Squeeze || op == Op::Unit || op == Op::Cut ||
+             op == Op::Expand || op == Op::Widen || op == Op::Narrow; // on the way to a copy
     };
     while (!b.isStage[source] && isView(b.graph.nodes[source].op))
       source = b.graph.nodes[source].operands[0];

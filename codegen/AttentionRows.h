@@ -7,7 +7,8 @@
 
 namespace quern::codegen {
 
-/// Base of the two families. `schedule`: "attention" or "gradient", the line of the table that says rows, step, block and unroll.
+/// Base of the two families. `schedule`: "attention" or "gradient", the line of the table that says rows, step, block
+/// and unroll.
 class AttentionRows {
 protected:
   AttentionRows(KernelBuilder &builder, AttentionPattern pattern, const Schedule &schedule);
@@ -39,8 +40,9 @@ protected:
   AttentionPattern p;
   int together = 1; ///< rows per query
   int width;        ///< floats in a vector
-  int positions, lanes, span, step, unroll, chunk; ///< queries per block, rows with padding, rows and keys per register tile ...
-  int blocks;                                      ///< of a task: they share its copies of keys and values
+  int positions, lanes, span, step, unroll,
+      chunk;  ///< queries per block, rows with padding, rows and keys per register tile ...
+  int blocks; ///< of a task: they share its copies of keys and values
   Var row{"tr"}, key{"s"}, column{"c"}, tile{"tb"}, part{"sb"};
   Expr firstKey, lastKey;
   Func place, which;

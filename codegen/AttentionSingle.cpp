@@ -1,6 +1,6 @@
 // Takes: an attention of one query. Gives: stages that read keys and values once, in the order in which they lie.
-// Why parts in parallel: few heads would leave threads idle over a long cache. Why all heads of a key together: they lie
-// side by side in a cache, and memory is the limit.
+// Why parts in parallel: few heads would leave threads idle over a long cache. Why all heads of a key together: they
+// lie side by side in a cache, and memory is the limit.
 //
 //   for each part of the keys (parallel)
 //     dot[head][row][key], score; most, weight, total     key by key, all heads of it
@@ -55,7 +55,8 @@ void AttentionFamily::makeSingle() {
     singleDepths.push_back(over);
   }
   singleScore = b.newFunc("single_score", p.softmax);
-  singleScore(asVars(args)) = scoreAt(where, at, [&](const AttentionDot &, size_t i) { return Expr(singleDots[i](args)); });
+  singleScore(asVars(args)) =
+      scoreAt(where, at, [&](const AttentionDot &, size_t i) { return Expr(singleDots[i](args)); });
 
   std::vector<Expr> rowArgs = headArgs({row}), sumArgs = headArgs({column, row}), results = headArgs({row, column});
   rowArgs.push_back(part), sumArgs.push_back(part);

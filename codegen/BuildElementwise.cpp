@@ -8,7 +8,9 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-static Expr realConstant(double value) { return Internal::FloatImm::make(Float(32), static_cast<float>(value)); }
+static Expr realConstant(double value) {
+  return Internal::FloatImm::make(Float(32), static_cast<float>(value));
+}
 
 Expr KernelBuilder::constants(int i, const Index &index) {
   const Node &node = graph.nodes[i];
@@ -64,8 +66,7 @@ Expr KernelBuilder::elementwise(const Node &node, const Index &index) {
   case Op::Neg:
     return integers() ? -x(0) : math::mul(r(0), Expr(-1.0f));
   case Op::Abs:
-    return integers() ? cast<int32_t>(abs(x(0)))
-                      : reinterpret<float>(reinterpret<uint32_t>(r(0)) & Expr(0x7fffffffu));
+    return integers() ? cast<int32_t>(abs(x(0))) : reinterpret<float>(reinterpret<uint32_t>(r(0)) & Expr(0x7fffffffu));
   case Op::Exp:
     return math::exp(r(0));
   case Op::Log:
@@ -129,8 +130,8 @@ Expr KernelBuilder::elementwise(const Node &node, const Index &index) {
     return compare(node.predicate, a, b);
   }
   case Op::Where: {
-    // Both sides exist, one is taken bit by bit: nothing of the other shows. Not as a `select`: from its condition (a mask
-    // of positions) Halide would conclude that less of a contraction is needed than its tile computes.
+    // Both sides exist, one is taken bit by bit: nothing of the other shows. Not as a `select`: from its condition (a
+    // mask of positions) Halide would conclude that less of a contraction is needed than its tile computes.
     if (node.kind == Kind::Real)
       return math::chooseUnseen(x(0), r(1), r(2));
     if (node.kind == Kind::Bool)

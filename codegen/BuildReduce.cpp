@@ -172,8 +172,10 @@ void KernelBuilder::defineReduce(int i) {
 void KernelBuilder::defineSoftmax(int i) {
   const Node &node = graph.nodes[i];
   int x = node.operands[0];
-  std::vector<Dim> kept = withoutDims(graph.nodes[x].dims, node.names), over = onlyDims(graph.nodes[x].dims, node.names);
-  Func largest = reduceOver("max", i, kept, over, Kind::Real, Reduction::Max, [&](const Index &index) { return real(x, index); });
+  std::vector<Dim> kept = withoutDims(graph.nodes[x].dims, node.names),
+                   over = onlyDims(graph.nodes[x].dims, node.names);
+  Func largest =
+      reduceOver("max", i, kept, over, Kind::Real, Reduction::Max, [&](const Index &index) { return real(x, index); });
   Func weights = newFunc("exp", i);
   Index vars = varsOf(node.dims);
   // Where everything is -inf the maximum must not be subtracted: -inf - -inf is no number.
@@ -277,7 +279,8 @@ std::vector<RVar> KernelBuilder::scatterInto(Func &sums, int i) {
   Region region;
   for (auto dim = over.rbegin(); dim != over.rend(); ++dim)
     region.push_back({0, extent(dim->size)});
-  // Of the same name may be a summed dimension and the new one: the former is of what is read, the latter of the result.
+  // Of the same name may be a summed dimension and the new one: the former is of what is read, the latter of the
+  // result.
   const Dim &into = node.into[0];
   Index from = varsOf(node.dims), to = from;
   from.erase(into.name);
@@ -304,8 +307,8 @@ void KernelBuilder::defineScatterAdd(int i) {
   readFrom(i, sums);
 }
 
-/// A result that is a sum with a scatter (a tied matrix: its product, and the rows that tokens looked up): the scatter goes
-/// into the result itself, not through a second matrix.
+/// A result that is a sum with a scatter (a tied matrix: its product, and the rows that tokens looked up): the scatter
+/// goes into the result itself, not through a second matrix.
 void KernelBuilder::findScatteredResults() {
   for (size_t r = 0; r < graph.results.size(); ++r) {
     int i = graph.results[r];

@@ -42,8 +42,8 @@ static int ownCost(Op op) {
 }
 
 static bool combines(Op op) {
-  return op == Op::Reduce || op == Op::Contract || op == Op::Softmax || op == Op::Cumsum || op == Op::ScatterAdd || op == Op::Argmax ||
-         op == Op::TopK || op == Op::TopKPositions || op == Op::Concat;
+  return op == Op::Reduce || op == Op::Contract || op == Op::Softmax || op == Op::Cumsum || op == Op::ScatterAdd ||
+         op == Op::Argmax || op == Op::TopK || op == Op::TopKPositions || op == Op::Concat;
 }
 
 void KernelBuilder::computeCosts() {
@@ -89,15 +89,17 @@ bool KernelBuilder::wantsStage(int i) const {
   bool repeated = std::any_of(users[i].begin(), users[i].end(), [&](int user) { return repeatedBy(graph, i, user); });
   // Contractions and softmax read an operand many times.
   bool reread = std::any_of(users[i].begin(), users[i].end(), [&](int user) {
-    return graph.nodes[user].op == Op::Contract || graph.nodes[user].op == Op::Softmax || graph.nodes[user].op == Op::TopK;
+    return graph.nodes[user].op == Op::Contract || graph.nodes[user].op == Op::Softmax ||
+           graph.nodes[user].op == Op::TopK;
   });
-  bool combined = users[i].size() > 1 && std::any_of(users[i].begin(), users[i].end(), [&](int user) {
-    return combines(graph.nodes[user].op);
-  });
+  bool combined = users[i].size() > 1 && std::any_of(users[i].begin(), users[i].end(),
+                                                     [&](int user) { return combines(graph.nodes[user].op); });
   return cost[i] >= dear && (repeated || reread || combined);
 }
 
-Func KernelBuilder::newFunc(const std::string &what, int node) { return Func(what + "_" + std::to_string(node)); }
+Func KernelBuilder::newFunc(const std::string &what, int node) {
+  return Func(what + "_" + std::to_string(node));
+}
 
 int KernelBuilder::addStage(Stage stage) {
   if (stage.node < 0)

@@ -41,7 +41,8 @@ static bool once(const fs::path &path, const std::function<void(const std::strin
     return true;
   static std::atomic<unsigned> count;
   fs::path temporary = path;
-  temporary.replace_filename("." + std::to_string(getpid()) + "." + std::to_string(count++) + "." + path.filename().string());
+  temporary.replace_filename("." + std::to_string(getpid()) + "." + std::to_string(count++) + "." +
+                             path.filename().string());
   try {
     make(temporary.string());
     if (!fs::exists(temporary) || !fs::file_size(temporary))
@@ -134,7 +135,8 @@ KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options
     if (!fs::exists(scratch))
       fs::remove(path);
     bool cached = once(path, [&](const std::string &temporary) {
-      Scratch found = emitKernel(graph, symbolOf(graph), options.schedules, options.target, EmitForm::Object, temporary);
+      Scratch found =
+          emitKernel(graph, symbolOf(graph), options.schedules, options.target, EmitForm::Object, temporary);
       once(scratch, [&](const std::string &beside) { std::ofstream(beside) << scratchText(found); });
     });
     std::lock_guard lock(mutex);
@@ -168,7 +170,8 @@ std::vector<KernelText> describeKernels(mlir::ModuleOp planned, const CompileOpt
     fs::path stem = cache / hashOf(graph.text + "\n" + environment);
     fs::path loops = stem, assembly = stem;
     loops += ".loops", assembly += ".s";
-    once(loops, [&](const std::string &path) { std::ofstream(path) << loopNest(graph, options.schedules, options.target); });
+    once(loops,
+         [&](const std::string &path) { std::ofstream(path) << loopNest(graph, options.schedules, options.target); });
     once(assembly, [&](const std::string &path) {
       emitKernel(graph, "quern_kernel", options.schedules, options.target, EmitForm::Assembly, path);
     });

@@ -14,8 +14,8 @@ struct KernelFiles {
 };
 
 /// Objects stay in the cache, or are copied to `folder` where they are what was asked for; assembly and LLVM IR are
-/// written to `folder`. The function of kernel @k is `quern_kernel_k`. Throws std::runtime_error, with the kernel's name,
-/// for what cannot be compiled or written.
+/// written to `folder`. The function of kernel @k is `quern_kernel_k`. Throws std::runtime_error, with the kernel's
+/// name, for what cannot be compiled or written.
 KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options, const std::string &folder);
 
 /// A kernel for a reader.

@@ -1,5 +1,5 @@
-// Takes: a planned module. Gives: an executable: kernels by Halide (in parallel, or from the cache), the host program by
-// LLVM, linked with the runtime.
+// Takes: a planned module. Gives: an executable: kernels by Halide (in parallel, or from the cache), the host program
+// by LLVM, linked with the runtime.
 #include "codegen/Compiler.h"
 
 #include "codegen/CompileKernels.h"

@@ -1,7 +1,8 @@
-// Takes: the gradient of weights that were picked for each row (experts): for each expert the sum of the outer products of the pairs
-// that picked it. Gives: a matrix product for each expert, over its pairs alone; zeros where there are none. Why as a
-// contraction: the outer product of a row is as large as a matrix, so adding it up in memory, row after row, would read and write
-// the matrix for each. No order of threads enters: a sum is made by one task, in the order of the pairs.
+// Takes: the gradient of weights that were picked for each row (experts): for each expert the sum of the outer products
+// of the pairs that picked it. Gives: a matrix product for each expert, over its pairs alone; zeros where there are
+// none. Why as a contraction: the outer product of a row is as large as a matrix, so adding it up in memory, row after
+// row, would read and write the matrix for each. No order of threads enters: a sum is made by one task, in the order of
+// the pairs.
 //
 //   first, order: pairs sorted by expert (ContractionGrouped)
 //   strip, groups = w in tiles of columns, x in groups of rows, both sorted
@@ -17,7 +18,8 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-/// Each factor of the product has a dimension of its own, and all that picks is summed (passes/Weights.h says the same).
+/// Each factor of the product has a dimension of its own, and all that picks is summed (passes/Weights.h says the
+/// same).
 bool ContractionFamily::sumsByExpert(const KernelBuilder &b, int scatter) {
   const std::vector<Node> &nodes = b.graph.nodes;
   const Node &s = nodes[scatter];
@@ -27,9 +29,11 @@ bool ContractionFamily::sumsByExpert(const KernelBuilder &b, int scatter) {
   const Node &product = nodes[s.operands[0]], &positions = nodes[s.operands[1]];
   const Node &left = nodes[product.operands[0]], &right = nodes[product.operands[1]];
   auto hasOwn = [&](const Node &mine, const Node &its) {
-    return std::any_of(mine.dims.begin(), mine.dims.end(), [&](const Dim &dim) { return !its.has(dim.name) && !contains(s.names, dim.name); });
+    return std::any_of(mine.dims.begin(), mine.dims.end(),
+                       [&](const Dim &dim) { return !its.has(dim.name) && !contains(s.names, dim.name); });
   };
-  bool pairs = std::all_of(positions.dims.begin(), positions.dims.end(), [&](const Dim &dim) { return contains(s.names, dim.name); });
+  bool pairs = std::all_of(positions.dims.begin(), positions.dims.end(),
+                           [&](const Dim &dim) { return contains(s.names, dim.name); });
   bool real = left.kind == Kind::Real && right.kind == Kind::Real && !product.has(s.into[0].name);
   return pairs && real && !positions.dims.empty() && hasOwn(left, right) && hasOwn(right, left);
 }
@@ -57,9 +61,10 @@ void ContractionFamily::chooseFactors() {
       reduced.push_back(dim); // rows that share what was picked for all of them
 }
 
-/// A factor as the innermost loop reads it: `lane` of `own` (rows or columns) side by side, then the slots, sorted by expert.
-Func ContractionFamily::sorted(const std::string &name, int factor, const Var &lane, const Var &tileIndex, const Dim &own,
-                               const std::function<Expr(const Index &)> &value) {
+/// A factor as the innermost loop reads it: `lane` of `own` (rows or columns) side by side, then the slots, sorted by
+/// expert.
+Func ContractionFamily::sorted(const std::string &name, int factor, const Var &lane, const Var &tileIndex,
+                               const Dim &own, const std::function<Expr(const Index &)> &value) {
   Index index;
   Var slot("slot");
   std::vector<Var> args = {lane, slot};
@@ -78,7 +83,8 @@ Func ContractionFamily::sorted(const std::string &name, int factor, const Var &l
 std::vector<Dim> ContractionFamily::sortedDims(int factor, const Dim &own) const {
   std::vector<Dim> dims;
   for (auto dim = b.graph.nodes[factor].dims.rbegin(); dim != b.graph.nodes[factor].dims.rend(); ++dim)
-    if (dim->name != own.name && std::none_of(pairs.begin(), pairs.end(), [&](const Dim &pair) { return pair.name == dim->name; }))
+    if (dim->name != own.name &&
+        std::none_of(pairs.begin(), pairs.end(), [&](const Dim &pair) { return pair.name == dim->name; }))
       dims.push_back(*dim);
   return dims;
 }
@@ -87,7 +93,8 @@ void ContractionFamily::accumulateByExpert() {
   const Node &s = b.graph.nodes[node];
   sortPairs(s.operands[1], s.into[0], 1);
   Var tileIndex("tile"), group("group"), rowVar = KernelBuilder::var(row->name);
-  strip = sorted("strip", w, lane, tileIndex, *column, [&](const Index &index) { return weightAt(w, lane, tileIndex, index); });
+  strip = sorted("strip", w, lane, tileIndex, *column,
+                 [&](const Index &index) { return weightAt(w, lane, tileIndex, index); });
   groups = sorted("groups", x, groupLane, group, *row, [&](Index index) {
     index[row->name] = min(likely(group * rows + groupLane), b.extent(row->size) - 1);
     return b.real(x, index);
@@ -123,10 +130,12 @@ void ContractionFamily::accumulateByExpert() {
 void ContractionFamily::scheduleByExpert(Stage &target) {
   Func out = target.func;
   int vector = std::min(tile, b.target.vector);
-  Var o = KernelBuilder::var(column->name), m = KernelBuilder::var(row->name), outer("co"), beside("ct"), inner("ci"), block("rb"),
-      within("ri"), tiles("rt"), tileRow("tr"), task("task");
-  out.split(o, outer, inner, tile, TailStrategy::GuardWithIf).split(outer, outer, beside, group, TailStrategy::GuardWithIf);
-  out.split(m, block, within, rows * rowBlock, TailStrategy::GuardWithIf).split(within, tiles, tileRow, rows, TailStrategy::GuardWithIf);
+  Var o = KernelBuilder::var(column->name), m = KernelBuilder::var(row->name), outer("co"), beside("ct"), inner("ci"),
+      block("rb"), within("ri"), tiles("rt"), tileRow("tr"), task("task");
+  out.split(o, outer, inner, tile, TailStrategy::GuardWithIf)
+      .split(outer, outer, beside, group, TailStrategy::GuardWithIf);
+  out.split(m, block, within, rows * rowBlock, TailStrategy::GuardWithIf)
+      .split(within, tiles, tileRow, rows, TailStrategy::GuardWithIf);
   std::vector<VarOrRVar> loops = {inner, tileRow, beside, tiles, block, outer};
   std::vector<Dim> outside = aroundOf(target.dims);
   for (auto dim = outside.rbegin(); dim != outside.rend(); ++dim)

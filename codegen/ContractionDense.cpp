@@ -1,8 +1,8 @@
-// Takes: a contraction of two values as they lie in memory: weights that change with every step, and gradients. Gives: loops
-// like those over packed weights, which pack what they are about to use.
-// Why by parts of the depth: a strip of columns over a part of the depth stays in the second cache while a whole block of rows
-// uses it, however deep the contraction is (a gradient sums over a vocabulary, or over all tokens); so packing costs little
-// beside the products, and no packed copy of a matrix goes through memory.
+// Takes: a contraction of two values as they lie in memory: weights that change with every step, and gradients. Gives:
+// loops like those over packed weights, which pack what they are about to use. Why by parts of the depth: a strip of
+// columns over a part of the depth stays in the second cache while a whole block of rows uses it, however deep the
+// contraction is (a gradient sums over a vocabulary, or over all tokens); so packing costs little beside the products,
+// and no packed copy of a matrix goes through memory.
 //
 //   x in groups of rows                                 once, where its rows lie side by side; bf16 is widened on the way
 //   for each tile of columns, block of rows (parallel)
@@ -15,7 +15,8 @@
 //         totals += sums
 //     result = epilogue(totals)
 //
-// A depth of at most two parts (a gradient's tokens) has no totals: each tile of sums becomes a tile of the result at once.
+// A depth of at most two parts (a gradient's tokens) has no totals: each tile of sums becomes a tile of the result at
+// once.
 #include "codegen/ContractionFamily.h"
 
 #include <functional>
@@ -51,8 +52,8 @@ void ContractionFamily::chooseDepth() {
 }
 
 /// Names of a copy's loops: the depth, then all of an operand's dimensions but `own` and the depth.
-static std::vector<Var> copyArgs(const Var &first, const Node &operand, const Dim &own, const Dim &depth, const Var &last,
-                                 const std::function<Var(const std::string &)> &var) {
+static std::vector<Var> copyArgs(const Var &first, const Node &operand, const Dim &own, const Dim &depth,
+                                 const Var &last, const std::function<Var(const std::string &)> &var) {
   std::vector<Var> args = {first, var(depth.name)};
   for (auto dim = operand.dims.rbegin(); dim != operand.dims.rend(); ++dim)
     if (dim->name != own.name && dim->name != depth.name)
@@ -61,8 +62,8 @@ static std::vector<Var> copyArgs(const Var &first, const Node &operand, const Di
   return args;
 }
 
-static std::vector<Expr> copyCall(const Expr &first, const Node &operand, const Dim &own, const Dim &depth, const Expr &last,
-                                  const Index &index) {
+static std::vector<Expr> copyCall(const Expr &first, const Node &operand, const Dim &own, const Dim &depth,
+                                  const Expr &last, const Index &index) {
   std::vector<Expr> call = {first, index.at(depth.name)};
   for (auto dim = operand.dims.rbegin(); dim != operand.dims.rend(); ++dim)
     if (dim->name != own.name && dim->name != depth.name)
@@ -72,7 +73,8 @@ static std::vector<Expr> copyCall(const Expr &first, const Node &operand, const 
 }
 
 /// sums[rows x columns] over `k`; `position` is where a step is in the depth.
-ContractionFamily::Products ContractionFamily::productsOver(const RDom &k, const Expr &position, std::vector<Var> args, Index index) {
+ContractionFamily::Products ContractionFamily::productsOver(const RDom &k, const Expr &position, std::vector<Var> args,
+                                                            Index index) {
   const Node &input = b.graph.nodes[x], &weight = b.graph.nodes[w];
   const Dim &depth = reduced.back();
   Var tileIndex("tile"), rowVar = KernelBuilder::var(row->name);
@@ -82,8 +84,9 @@ ContractionFamily::Products ContractionFamily::productsOver(const RDom &k, const
       weightAt(w, lane, tileIndex, KernelBuilder::varsOf(weight.dims));
   out.over = k.x;
   index[depth.name] = position;
-  // `likely` makes the loop over whole tiles of rows one of its own, whose rows lie at fixed distances. Else each row has an
-  // address of its own; these are computed in vectors, on the ports of the products (a tenth of a product's time).
+  // `likely` makes the loop over whole tiles of rows one of its own, whose rows lie at fixed distances. Else each row
+  // has an address of its own; these are computed in vectors, on the ports of the products (a tenth of a product's
+  // time).
   index[row->name] = min(likely(rowVar), b.extent(row->size) - 1);
   Expr left;
   if (groups.defined()) {
@@ -112,12 +115,13 @@ void ContractionFamily::accumulateDense() {
     groups(copyArgs(groupLane, input, *row, depth, group, KernelBuilder::var)) = b.real(x, index);
   }
 
-  std::vector<Dim> between(reduced.begin(), reduced.end() - 1); // the other summed dimensions: a part is at one position of each
+  std::vector<Dim> between(reduced.begin(),
+                           reduced.end() - 1); // the other summed dimensions: a part is at one position of each
   std::vector<Var> args = tileArgs(), totalArgs = args;
   Index index = KernelBuilder::varsOf(others);
 
-  // Sums over a depth that is short enough go from registers to the result, tile by tile: the memory takes them while the next
-  // are computed.
+  // Sums over a depth that is short enough go from registers to the result, tile by tile: the memory takes them while
+  // the next are computed.
   if (between.empty() && depth.fixed().value_or(0) <= 2 * partDepth) {
     RDom k(0, b.extent(depth.size), "k");
     whole = productsOver(k, k.x, args, index);
@@ -174,14 +178,15 @@ void ContractionFamily::scheduleProducts(Products &out, const LoopLevel &tiles, 
   else
     out.strip.reorder(lane, Var("tile"), depth);
   if (out.wide.defined())
-    out.wide.compute_at(copies).vectorize(KernelBuilder::var(b.graph.nodes[x].dims.back().name), vector, TailStrategy::GuardWithIf);
+    out.wide.compute_at(copies).vectorize(KernelBuilder::var(b.graph.nodes[x].dims.back().name), vector,
+                                          TailStrategy::GuardWithIf);
 }
 
 void ContractionFamily::scheduleDense(Stage &target) {
   Func out = target.func;
   int vector = std::min(tile, b.target.vector);
-  Var o = KernelBuilder::var(column->name), m = KernelBuilder::var(row->name), outer("co"), inner("ci"), block("rb"), within("ri"),
-      tiles("rt"), beside("ct"), parallel("task");
+  Var o = KernelBuilder::var(column->name), m = KernelBuilder::var(row->name), outer("co"), inner("ci"), block("rb"),
+      within("ri"), tiles("rt"), beside("ct"), parallel("task");
   std::vector<VarOrRVar> around;
   std::vector<Dim> outside = aroundOf(target.dims);
   for (auto dim = outside.rbegin(); dim != outside.rend(); ++dim)
@@ -220,7 +225,11 @@ void ContractionFamily::scheduleDense(Stage &target) {
   if (whole.sums.defined())
     scheduleProducts(whole, LoopLevel(out, tiles), LoopLevel(out, parallel));
   if (totals.defined()) {
-    totals.compute_at(out, parallel).bound_extent(lane, tile).bound_extent(Var("tile"), group).vectorize(lane, vector).unroll(lane);
+    totals.compute_at(out, parallel)
+        .bound_extent(lane, tile)
+        .bound_extent(Var("tile"), group)
+        .vectorize(lane, vector)
+        .unroll(lane);
     std::vector<VarOrRVar> order = {lane, within, tiles, Var("tile")};
     for (const Dim &dim : others)
       order.push_back(KernelBuilder::var(dim.name));
@@ -233,7 +242,8 @@ void ContractionFamily::scheduleDense(Stage &target) {
   if (groups.defined()) {
     Var depth = KernelBuilder::var(reduced.back().name);
     // The last part, and the last block of rows, end with them: nothing beyond is copied.
-    groups.bound(depth, 0, b.extent(reduced.back().size)).bound(Var("group"), 0, (b.extent(row->size) + (rows - 1)) / rows);
+    groups.bound(depth, 0, b.extent(reduced.back().size))
+        .bound(Var("group"), 0, (b.extent(row->size) + (rows - 1)) / rows);
     scheduleGroups(depth);
   }
   target.scheduled = true;

@@ -73,7 +73,8 @@ void ContractionFamily::chooseOperands() {
   packed = isPacked(w);
   auto picks = [&](int operand) {
     const Node &gather = b.graph.nodes[pickOf(operand)];
-    return gather.op == Op::Gather && gather.operands[0] < b.graph.argumentCount() && b.graph.nodes[gather.operands[0]].dims.size() > 2;
+    return gather.op == Op::Gather && gather.operands[0] < b.graph.argumentCount() &&
+           b.graph.nodes[gather.operands[0]].dims.size() > 2;
   };
   if (!packed && picks(x) && !picks(w)) { // a weight for each row is never rows
     std::swap(x, w);
@@ -120,8 +121,8 @@ void ContractionFamily::prepareInput() {
       Op op = b.graph.nodes[source].op;
       // On its way from memory to the loops: rounded and widened there.
       bool copied = byExpert || (!isGrouped() && (operand == w ? !packed : isDense()));
-      view = op == Op::Rename || op == Op::Permute || op == Op::Squeeze || op == Op::Unit || op == Op::Cut || op == Op::Expand ||
-             ((op == Op::Widen || op == Op::Narrow) && copied);
+      view = op == Op::Rename || op == Op::Permute || op == Op::Squeeze || op == Op::Unit || op == Op::Cut ||
+             op == Op::Expand || ((op == Op::Widen || op == Op::Narrow) && copied);
       widened |= op == Op::Widen;
       if (view)
         source = b.graph.nodes[source].operands[0];
@@ -149,7 +150,9 @@ Expr ContractionFamily::weightAt(int from, const Expr &laneIndex, const Expr &ti
   }
   Expr last = b.extent(column->size) - 1, position = tileIndex * tile + laneIndex;
   index[column->name] = min(position, last);
-  auto read = [&] { return b.graph.nodes[from].kind == Kind::BF16 ? math::widen(b.at(from, index)) : b.real(from, index); };
+  auto read = [&] {
+    return b.graph.nodes[from].kind == Kind::BF16 ? math::widen(b.at(from, index)) : b.real(from, index);
+  };
   bool whole = column->fixed() && *column->fixed() % tile == 0;
   if (whole) {
     index[column->name] = position;
@@ -198,7 +201,8 @@ void ContractionFamily::setReduced(Index &index, const RDom &k) const {
     index[reduced[reduced.size() - 1 - i].name] = k[static_cast<int>(i)];
 }
 
-/// Copies of rows: several groups beside each other, which share lines of memory, then the next step `along` their depth.
+/// Copies of rows: several groups beside each other, which share lines of memory, then the next step `along` their
+/// depth.
 void ContractionFamily::scheduleGroups(const Var &along) {
   Var some("gs"), beside("gb");
   groups.compute_root().bound(groupLane, 0, rows).split(Var("group"), some, beside, 8, TailStrategy::GuardWithIf);
@@ -247,7 +251,10 @@ void ContractionFamily::readTiles() {
     call.push_back(at / this_.tile);
     Expr sum = this_.isDense() ? this_.denseSum(call) : Expr(this_.totals(call));
     // Halide computes only the one of the two that the number of rows asks for.
-    return this_.direct.defined() ? math::choose(this_.few, this_.direct(KernelBuilder::call(this_.b.graph.nodes[this_.node].dims, position)), sum) : sum;
+    return this_.direct.defined()
+               ? math::choose(this_.few,
+                              this_.direct(KernelBuilder::call(this_.b.graph.nodes[this_.node].dims, position)), sum)
+               : sum;
   };
 }
 
@@ -275,8 +282,10 @@ int ContractionFamily::fusedResult() {
         return -1;
       parts.push_back(n.names[0]);
     }
-    bool plain = static_cast<int>(i) == node || b.graph.isElementwise(static_cast<int>(i)) || n.op == Op::Permute || isPart;
-    bool dims = std::all_of(n.dims.begin(), n.dims.end(), [&](const Dim &dim) { return known(dim) || dim.fixed() == 1; });
+    bool plain =
+        static_cast<int>(i) == node || b.graph.isElementwise(static_cast<int>(i)) || n.op == Op::Permute || isPart;
+    bool dims =
+        std::all_of(n.dims.begin(), n.dims.end(), [&](const Dim &dim) { return known(dim) || dim.fixed() == 1; });
     if (!plain || !dims || (static_cast<int>(i) != node && b.wantsStage(static_cast<int>(i))))
       return -1;
     for (size_t r = 0; r < b.graph.results.size(); ++r)

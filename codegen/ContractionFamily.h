@@ -84,14 +84,14 @@ private:
 
   KernelBuilder &b;
   int node;
-  int x = 0, w = 0;            ///< operands: rows, columns
+  int x = 0, w = 0; ///< operands: rows, columns
   bool packed = false;
   bool narrow = false;    ///< x is bf16 in memory
   std::string columnName; ///< the column that was chosen with them
   std::vector<Dim> reduced, others;
   std::optional<Dim> row, column;
   int tile = 0, rows = 1, unroll = 1, rowBlock = 1;
-  Func sums, totals; ///< of a tile in registers; what results read
+  Func sums, totals;        ///< of a tile in registers; what results read
   Products products, whole; ///< in parts of the depth, and over all of it
   Expr shallow;             ///< whether the depth is short enough for `whole`, where only the run knows
   Func direct;              ///< the products, where there are few rows
@@ -105,16 +105,16 @@ private:
   int partDepth = 0, group = 1;
   bool wholeParts = false;
 
-  std::vector<Dim> pairs;  ///< dimensions of the positions that pick: together they number the pairs of row and expert
-  Expr experts;            ///< how many
-  Expr slotCount;          ///< pairs, and what is empty between
-  Func first;              ///< the first slot of each expert
-  Func order;              ///< where the next pair of each expert goes; then the pair in each slot, or -1
-  Func single;             ///< sums of a block that has one pair
+  std::vector<Dim> pairs; ///< dimensions of the positions that pick: together they number the pairs of row and expert
+  Expr experts;           ///< how many
+  Expr slotCount;         ///< pairs, and what is empty between
+  Func first;             ///< the first slot of each expert
+  Func order;             ///< where the next pair of each expert goes; then the pair in each slot, or -1
+  Func single;            ///< sums of a block that has one pair
   RVar singleOver;
-  Func leader;             ///< the expert of a chunk: as many blocks as share a task
+  Func leader;              ///< the expert of a chunk: as many blocks as share a task
   std::vector<Func> places; ///< per slot, the pair's position along each of several dimensions
-  Halide::RDom slots;      ///< within a block, blocks
+  Halide::RDom slots;       ///< within a block, blocks
 };
 
 } // namespace quern::codegen

@@ -1,7 +1,8 @@
-// Takes: a contraction whose weight is picked for each row from several (experts), at positions that only the run knows. Gives:
-// loops in which rows that picked the same weight stand together, so that each expert is read once and fills whole tiles.
-// Why in the kernel: sorting a thousand positions takes microseconds; a launch of its own, and rows moved there and back through
-// memory, would cost more. No order of threads enters: a slot belongs to one pair, and each pair's result has one place.
+// Takes: a contraction whose weight is picked for each row from several (experts), at positions that only the run
+// knows. Gives: loops in which rows that picked the same weight stand together, so that each expert is read once and
+// fills whole tiles. Why in the kernel: sorting a thousand positions takes microseconds; a launch of its own, and rows
+// moved there and back through memory, would cost more. No order of threads enters: a slot belongs to one pair, and
+// each pair's result has one place.
 //
 //   count of pairs (row, choice) that picked each expert
 //   first slot of each expert, rounded up to whole chunks           an expert that nobody picked has none
@@ -18,13 +19,16 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-/// Whether the weight is picked row by row; the rows are then pairs. A table of one column a row (a dot product) is not meant.
+/// Whether the weight is picked row by row; the rows are then pairs. A table of one column a row (a dot product) is not
+/// meant.
 void ContractionFamily::findPairs() {
   const Node &gather = b.graph.nodes[pickOf(w)], &c = b.graph.nodes[node], &input = b.graph.nodes[x];
   if (gather.op != Op::Gather || gather.operands[0] >= b.graph.argumentCount())
     return;
   const Node &table = b.graph.nodes[gather.operands[0]], &positions = b.graph.nodes[gather.operands[1]];
-  auto summed = [&](const std::string &name) { return std::find(c.names.begin(), c.names.end(), name) != c.names.end(); };
+  auto summed = [&](const std::string &name) {
+    return std::find(c.names.begin(), c.names.end(), name) != c.names.end();
+  };
   bool hasColumn = std::any_of(table.dims.begin(), table.dims.end(), [&](const Dim &dim) {
     return dim.name != gather.names[0] && !input.has(dim.name) && !summed(dim.name);
   });
@@ -57,8 +61,8 @@ void ContractionFamily::placePairs() {
   }
 }
 
-/// A counting sort by `positions` among the experts. Each expert's pairs begin with a chunk of slots. One Func holds both what is
-/// counted up and what is filled, as each step needs the other's last.
+/// A counting sort by `positions` among the experts. Each expert's pairs begin with a chunk of slots. One Func holds
+/// both what is counted up and what is filled, as each step needs the other's last.
 void ContractionFamily::sortPairs(int positions, const Dim &among, int chunk) {
   if (!b.isStage[positions] && b.graph.nodes[positions].op != Op::Argument)
     b.materialize(positions);
@@ -121,8 +125,8 @@ void ContractionFamily::findLeaders() {
   slots.where(pairAt(slots.y * rows + slots.x) >= 0);
 }
 
-/// A weight as it lies in memory: a tile of columns of the expert that a chunk picked, copied where the chunk's rows use it; bf16 is
-/// widened on the way.
+/// A weight as it lies in memory: a tile of columns of the expert that a chunk picked, copied where the chunk's rows
+/// use it; bf16 is widened on the way.
 void ContractionFamily::stripOfExpert(const Node &gather) {
   const Node &table = b.graph.nodes[gather.operands[0]];
   Var chunk("chunk"), tileIndex("tile");
@@ -138,8 +142,8 @@ void ContractionFamily::stripOfExpert(const Node &gather) {
   strip(args) = weightAt(gather.operands[0], lane, tileIndex, index);
 }
 
-/// In registers: a tile of rows, and a row alone. One of the two is zero: a step of one token would else wait for products of
-/// rows that it does not have (measured: 84% of the memory's bandwidth instead of 89).
+/// In registers: a tile of rows, and a row alone. One of the two is zero: a step of one token would else wait for
+/// products of rows that it does not have (measured: 84% of the memory's bandwidth instead of 89).
 void ContractionFamily::accumulateGrouped() {
   sums = b.newFunc("sums", node);
   single = b.newFunc("single", node);
@@ -218,7 +222,11 @@ void ContractionFamily::scheduleGrouped(Stage &target) {
   steps.insert(steps.end(), over.begin(), over.end());
   sums.update().reorder(steps).vectorize(lane, vector).unroll(lane).unroll(within);
   single.compute_at(target.func, blockInner);
-  single.bound_extent(lane, tile).bound_extent(block, 1).bound_extent(tileIndex, 1).vectorize(lane, vector).unroll(lane);
+  single.bound_extent(lane, tile)
+      .bound_extent(block, 1)
+      .bound_extent(tileIndex, 1)
+      .vectorize(lane, vector)
+      .unroll(lane);
   single.update().reorder(lane, singleOver).vectorize(lane, vector).unroll(lane);
   if (unroll > 1) {
     sums.update().unroll(over[0], unroll);
@@ -237,7 +245,8 @@ void ContractionFamily::scheduleGrouped(Stage &target) {
 }
 
 void ContractionFamily::defineGrouped() {
-  rowBlock = b.schedules.find("grouped", {{"vector", b.target.vector}, {"inner", reduced.back().fixed().value_or(0)}})["row_block"];
+  rowBlock = b.schedules.find(
+      "grouped", {{"vector", b.target.vector}, {"inner", reduced.back().fixed().value_or(0)}})["row_block"];
   const Node &gather = b.graph.nodes[pickOf(w)], &table = b.graph.nodes[gather.operands[0]];
   sortPairs(gather.operands[1], table.dims[table.find(gather.names[0])], rows * rowBlock);
   findLeaders();
@@ -257,7 +266,9 @@ void ContractionFamily::defineGrouped() {
   auto run = [self = *this](Stage &out) mutable { self.scheduleGrouped(out); };
   int result = fusedResult();
   if (result >= 0 && b.fusedInto(result, run)) {
-    b.written[result] = [self = *this, value = b.graph.results[result]](Stage &out) mutable { self.writeGrouped(out, value); };
+    b.written[result] = [self = *this, value = b.graph.results[result]](Stage &out) mutable {
+      self.writeGrouped(out, value);
+    };
     return;
   }
   const Node &c = b.graph.nodes[node];

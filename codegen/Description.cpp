@@ -50,7 +50,9 @@ static std::optional<int64_t> boundOf(Value argument, ModuleOp module) {
     if (!launch) {
       auto repeat = dyn_cast<RepeatOp>(use.getOwner());
       if (repeat || quern::passes::isViewLike(use.getOwner()))
-        if (std::optional<int64_t> inner = boundOf(repeat ? Value(repeat.getBlock().getArgument(use.getOperandNumber())) : use.getOwner()->getResult(0), module))
+        if (std::optional<int64_t> inner = boundOf(repeat ? Value(repeat.getBlock().getArgument(use.getOperandNumber()))
+                                                          : use.getOwner()->getResult(0),
+                                                   module))
           bound = std::min(*inner, bound.value_or(*inner));
       continue;
     }
@@ -133,13 +135,14 @@ static Json functionJson(const HostEntry &entry, ModuleOp module) {
   }
   Cost cost = costOf(function, module);
   auto fewRows = function->getAttrOfType<IntegerAttr>("quern.few_rows");
-  const char *role = name.contains(".default.") ? "default" : name.ends_with(".last") ? "step"
-                     : name.contains(".ragged")    ? (fewRows ? "ragged_few" : "ragged")
-                     : fewRows                     ? "few"
-                                                   : "eval";
-  Json json = {{"name", name.str()},         {"role", role},
-               {"inputs", inputs},           {"outputs", outputs},
-               {"flops", cost.flops.str()},  {"bytes", cost.bytes.str()}};
+  const char *role = name.contains(".default.") ? "default"
+                     : name.ends_with(".last")  ? "step"
+                     : name.contains(".ragged") ? (fewRows ? "ragged_few" : "ragged")
+                     : fewRows                  ? "few"
+                                                : "eval";
+  Json json = {{"name", name.str()},        {"role", role},
+               {"inputs", inputs},          {"outputs", outputs},
+               {"flops", cost.flops.str()}, {"bytes", cost.bytes.str()}};
   if (fewRows)
     json["few_rows"] = fewRows.getInt();
   return json;
@@ -151,12 +154,22 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     auto attr = planned->getAttrOfType<StringAttr>(name);
     return attr ? attr.getValue().str() : std::string();
   };
-  Json root = {{"quern", 1}, {"model", text("quern.model")}, {"spec", llvm::sys::path::filename(specFile).str()},
-               {"cpu", std::vector<std::string>(cpu)}, {"symbols", program.symbols},
-               {"config", parseAttr(planned, "quern.config")}, {"file_config", parseAttr(planned, "quern.file_config")},
-               {"functions", Json::array()}, {"parameters", Json::array()}, {"slots", Json::array()},
-               {"states", Json::array()}, {"limits", Json::array()}, {"checks", Json::array()},
-               {"ignore", Json::array()}, {"refusal", nullptr}, {"recompute", false}};
+  Json root = {{"quern", 1},
+               {"model", text("quern.model")},
+               {"spec", llvm::sys::path::filename(specFile).str()},
+               {"cpu", std::vector<std::string>(cpu)},
+               {"symbols", program.symbols},
+               {"config", parseAttr(planned, "quern.config")},
+               {"file_config", parseAttr(planned, "quern.file_config")},
+               {"functions", Json::array()},
+               {"parameters", Json::array()},
+               {"slots", Json::array()},
+               {"states", Json::array()},
+               {"limits", Json::array()},
+               {"checks", Json::array()},
+               {"ignore", Json::array()},
+               {"refusal", nullptr},
+               {"recompute", false}};
   if (auto globs = planned->getAttrOfType<ArrayAttr>("quern.ignore"))
     for (Attribute glob : globs)
       root["ignore"].push_back(cast<StringAttr>(glob).getValue().str());
@@ -167,9 +180,11 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     if (!entry.gradients.empty()) {
       Json gradients = Json::array();
       for (const auto &[result, parameters] : entry.gradients)
-        gradients.push_back({{"output", function.getResultAttrOfType<StringAttr>(result, "quern.name").getValue().str()},
-                             {"parameters", parameters}});
-      root["training"] = {{"function", number}, {"next_token", function->hasAttr("quern.next_token")},
+        gradients.push_back(
+            {{"output", function.getResultAttrOfType<StringAttr>(result, "quern.name").getValue().str()},
+             {"parameters", parameters}});
+      root["training"] = {{"function", number},
+                          {"next_token", function->hasAttr("quern.next_token")},
                           {"gradients", std::move(gradients)}};
     }
     for (auto [key, attr] : {std::pair{"batch", "quern.batch"}, std::pair{"time", "quern.time"}})
@@ -188,8 +203,10 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
         auto at = limit.getAs<StringAttr>("at");
         if (!time || !size)
           continue;
-        root["limits"].push_back({{"symbol", time.getValue().str()}, {"plus_past", !function->hasAttr("quern.refusal")},
-                                  {"at_most", size.getInt()}, {"at", at ? at.getValue().str() : ""},
+        root["limits"].push_back({{"symbol", time.getValue().str()},
+                                  {"plus_past", !function->hasAttr("quern.refusal")},
+                                  {"at_most", size.getInt()},
+                                  {"at", at ? at.getValue().str() : ""},
                                   {"function", number}});
       }
   }

@@ -1,6 +1,6 @@
 // Takes: a kernel's graph. Gives: a file with its machine code, assembly, LLVM IR or loops.
-// Why so few features: a program carries one Halide runtime; sizes were checked when the program was compiled, so kernels
-// check nothing again.
+// Why so few features: a program carries one Halide runtime; sizes were checked when the program was compiled, so
+// kernels check nothing again.
 #include "codegen/EmitKernel.h"
 
 #include "codegen/KernelBuilder.h"
@@ -50,7 +50,8 @@ Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const Sc
 
 void emitHalideRuntime(const CpuTarget &cpu, const std::string &path) {
   try {
-    compile_standalone_runtime(std::map<OutputFileType, std::string>{{OutputFileType::object, path}}, Target(cpu.halide));
+    compile_standalone_runtime(std::map<OutputFileType, std::string>{{OutputFileType::object, path}},
+                               Target(cpu.halide));
   } catch (const Halide::Error &error) {
     throw std::runtime_error(std::string("Halide's runtime: ") + error.what());
   }

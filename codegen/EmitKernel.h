@@ -3,8 +3,8 @@
 #define QUERN_CODEGEN_EMITKERNEL_H
 
 #include "codegen/KernelGraph.h"
-#include "codegen/Scratch.h"
 #include "codegen/Schedule.h"
+#include "codegen/Scratch.h"
 #include "codegen/Targets.h"
 
 #include <string>
@@ -13,9 +13,10 @@ namespace quern::codegen {
 
 enum class EmitForm { Object, Assembly, Llvm, Statement };
 
-/// Writes the kernel's function `symbol` to `path`; tells its scratch. Throws std::runtime_error with Halide's words where it fails.
+/// Writes the kernel's function `symbol` to `path`; tells its scratch. Throws std::runtime_error with Halide's words
+/// where it fails.
 Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const ScheduleTable &schedules,
-                const CpuTarget &target, EmitForm form, const std::string &path);
+                   const CpuTarget &target, EmitForm form, const std::string &path);
 /// Halide's runtime, which all kernels of a program share, without its thread pool's callers: an object.
 void emitHalideRuntime(const CpuTarget &target, const std::string &path);
 std::string halideVersion();

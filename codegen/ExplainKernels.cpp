@@ -1,5 +1,6 @@
-// Takes: a module with kernels. Gives: remarks on what the families (attention ...) make of them, at the operations' places.
-// Why here: families look at the plain graph, which knows no places; node and operation stand in the same order.
+// Takes: a module with kernels. Gives: remarks on what the families (attention ...) make of them, at the operations'
+// places. Why here: families look at the plain graph, which knows no places; node and operation stand in the same
+// order.
 #include "codegen/ExplainKernels.h"
 
 #include "codegen/AttentionPattern.h"
@@ -13,7 +14,8 @@
 using mlir::remark::RemarkOpts;
 
 /// `caller`: what the kernel's lengths are where it is launched.
-static std::string textOf(const quern::codegen::Position &position, const std::map<std::string, quern::ir::Size> &caller) {
+static std::string textOf(const quern::codegen::Position &position,
+                          const std::map<std::string, quern::ir::Size> &caller) {
   std::string text = position.size.substitute(caller).str();
   text = text == "0" ? "query" : text[0] == '-' ? "query - " + text.substr(1) : "query + " + text;
   return position.terms.empty() ? text : text + " + a position from data";
@@ -32,7 +34,8 @@ void quern::codegen::explainKernels(mlir::ModuleOp module) {
     RemarkOpts about = RemarkOpts::name("attention").category("codegen").function(kernel.getSymName());
     std::map<std::string, ir::Size> caller;
     if (ir::LaunchOp launch = launches.lookup(kernel.getSymName()))
-      for (auto [symbol, size] : llvm::zip(kernel.getSymbols(), launch.getSymbols().getAsValueRange<mlir::StringAttr>()))
+      for (auto [symbol, size] :
+           llvm::zip(kernel.getSymbols(), launch.getSymbols().getAsValueRange<mlir::StringAttr>()))
         if (std::optional<ir::Size> known = ir::Size::parse(std::string_view(size)))
           caller.emplace(symbol, *known);
     std::vector<AttentionMiss> misses;

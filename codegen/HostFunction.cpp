@@ -15,16 +15,22 @@ using namespace quern::ir;
 using namespace quern::codegen;
 using quern::passes::View;
 
-static Type pointer(MLIRContext *context) { return LLVM::LLVMPointerType::get(context); }
+static Type pointer(MLIRContext *context) {
+  return LLVM::LLVMPointerType::get(context);
+}
 
-int64_t quern::codegen::elementBytes(Kind kind) { return bytesOfKind(kind); }
+int64_t quern::codegen::elementBytes(Kind kind) {
+  return bytesOfKind(kind);
+}
 
 // ---- lengths
 
 SizeEmitter::SizeEmitter(Operation *anchor, Value sizes, ArrayRef<std::string> symbols)
     : b(anchor), loc(anchor->getLoc()), sizes(sizes), symbols(symbols), anchor(anchor) {}
 
-Value SizeEmitter::number(int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 64); }
+Value SizeEmitter::number(int64_t value) {
+  return arith::ConstantIntOp::create(b, loc, value, 64);
+}
 
 Value SizeEmitter::symbol(const std::string &name) {
   auto it = llvm::find(symbols, name);
@@ -57,7 +63,8 @@ Value SizeEmitter::operator()(const Size &size) {
     total = number(*constant);
   } else if (std::optional<std::string> name = size.asSymbol()) {
     std::optional<Chunk> longest = chunkOf(*name);
-    total = longest ? arith::MinSIOp::create(b, loc, number(longest->most), (*this)(longest->rows)).getResult() : symbol(*name);
+    total = longest ? arith::MinSIOp::create(b, loc, number(longest->most), (*this)(longest->rows)).getResult()
+                    : symbol(*name);
   } else {
     for (const auto &[monomial, coefficient] : size.getTerms()) {
       Value product = number(coefficient);
@@ -280,7 +287,9 @@ Value HostFunction::shapedBuffer(Kind kind, ArrayRef<std::pair<Size, Size>> dims
   store32(rankField, number32(dims.size()));
   LLVM::StoreOp::create(b, loc, at(headerBytes), at(dimField));
   // Lengths of a chunk are known within its turn.
-  if (llvm::any_of(dims, [&](auto &dim) { return overAllTurns(dim.first) != dim.first || overAllTurns(dim.second) != dim.second; }))
+  if (llvm::any_of(dims, [&](auto &dim) {
+        return overAllTurns(dim.first) != dim.first || overAllTurns(dim.second) != dim.second;
+      }))
     b.restoreInsertionPoint(here);
   for (auto [i, dim] : llvm::enumerate(dims)) {
     int64_t start = headerBytes + dimBytes * static_cast<int64_t>(i);
@@ -358,8 +367,8 @@ void HostFunction::lowerLaunch(LaunchOp launch) {
   if (!launch.getOnce())
     return call(launch);
   Value first = field(CallField::First);
-  Value yes = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, first,
-                                    arith::ConstantIntOp::create(b, loc, 0, 32));
+  Value yes =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, first, arith::ConstantIntOp::create(b, loc, 0, 32));
   auto branch = scf::IfOp::create(b, loc, yes, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(branch.thenYield());
@@ -376,7 +385,9 @@ void HostFunction::lowerStore(StoreOp store) {
   auto check = llvm::find(program.checks, store.getState().str());
   if (check == program.checks.end())
     return copy(address(store.getX()), state(store.getStateAttr(), store.getX()), typeOf(store.getX()));
-  auto number = [&](int64_t value, unsigned bits) -> Value { return arith::ConstantIntOp::create(b, loc, value, bits); };
+  auto number = [&](int64_t value, unsigned bits) -> Value {
+    return arith::ConstantIntOp::create(b, loc, value, bits);
+  };
   using arith::CmpIPredicate;
   Value flag = LLVM::LoadOp::create(b, loc, b.getI8Type(), address(store.getX()));
   Value before = LLVM::LoadOp::create(b, loc, b.getI32Type(), status);
@@ -410,7 +421,8 @@ void HostFunction::lowerRepeat(RepeatOp repeat) {
     turn = arith::SubIOp::create(b, loc, arith::SubIOp::create(b, loc, many, one), turn);
   if (chunk) {
     Value left = arith::SubIOp::create(b, loc, rows, arith::MulIOp::create(b, loc, turn, most));
-    size->enterChunks(chunkLength(chunk->most, chunk->rows)->str(), arith::MinSIOp::create(b, loc, left, most), loop.getBody()->getTerminator());
+    size->enterChunks(chunkLength(chunk->most, chunk->rows)->str(), arith::MinSIOp::create(b, loc, left, most),
+                      loop.getBody()->getTerminator());
   }
   loops.push_back({repeat, turn});
   lowerBlock(repeat.getBlock());

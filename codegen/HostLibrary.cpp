@@ -54,7 +54,8 @@ namespace {
 /// Memory in a kernel's layout, and Halide's description of it.
 class Buffer {
 public:
-  Buffer(const Layout &layout, Kind kind, std::vector<int64_t> lengths) : layout(layout), kind(kind), shape(std::move(lengths)) {
+  Buffer(const Layout &layout, Kind kind, std::vector<int64_t> lengths)
+      : layout(layout), kind(kind), shape(std::move(lengths)) {
     size_t rank = shape.size();
     int64_t elements = 1;
     auto add = [&](int64_t extent, int64_t stride) { dims.push_back({0, int32_t(extent), int32_t(stride), 0}); };
@@ -102,14 +103,18 @@ public:
   /// What a kernel forgets to write must not look right.
   void spoil() {
     if (kind == Kind::Real)
-      forEach([&](int64_t, int64_t at) { reinterpret_cast<float *>(base())[at] = std::numeric_limits<float>::quiet_NaN(); });
+      forEach([&](int64_t, int64_t at) {
+        reinterpret_cast<float *>(base())[at] = std::numeric_limits<float>::quiet_NaN();
+      });
     if (kind == Kind::BF16)
       forEach([&](int64_t, int64_t at) { reinterpret_cast<uint16_t *>(base())[at] = 0x7fc0; });
   }
   Array read(std::vector<NamedSize> names) {
     if (kind == Kind::BF16) {
       Array array(quern::ir::Kind::BF16, std::move(names));
-      forEach([&](int64_t i, int64_t at) { array.writeReals()[i] = quern::ir::fromBF16(reinterpret_cast<uint16_t *>(base())[at]); });
+      forEach([&](int64_t i, int64_t at) {
+        array.writeReals()[i] = quern::ir::fromBF16(reinterpret_cast<uint16_t *>(base())[at]);
+      });
       return array;
     }
     std::vector<double> reals(kind == Kind::Real ? quern::ir::countOf(names) : 0);

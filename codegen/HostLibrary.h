@@ -17,8 +17,9 @@ public:
   ~HostLibrary();
   HostLibrary(const HostLibrary &) = delete;
 
-  /// One call: `sizes` are the kernel's run-time symbols in order, `inputs` its arguments with any names of dimensions, in
-  /// its order. The results in the kernel's order of dimensions, with its names. Every buffer is laid out as the kernel asks.
+  /// One call: `sizes` are the kernel's run-time symbols in order, `inputs` its arguments with any names of dimensions,
+  /// in its order. The results in the kernel's order of dimensions, with its names. Every buffer is laid out as the
+  /// kernel asks.
   std::vector<ir::Array> call(ir::KernelOp kernel, llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<ir::Array> inputs);
 
 private:

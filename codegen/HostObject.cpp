@@ -3,15 +3,6 @@
 
 #include "runtime/Abi.h"
 
-#include "llvm/IR/Constants.h"
-#include "llvm/IR/GlobalVariable.h"
-#include "llvm/IR/LegacyPassManager.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/TargetSelect.h"
-#include "llvm/Target/TargetMachine.h"
-#include "llvm/TargetParser/Host.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
@@ -23,6 +14,15 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/GlobalVariable.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
 
 using namespace quern::codegen;
 
@@ -40,21 +40,21 @@ static void addTable(llvm::Module &module, const HostProgram &program, const std
   };
   std::vector<llvm::Constant *> entries;
   for (const HostEntry &entry : program.entries)
-    entries.push_back(llvm::ConstantStruct::get(entryType, {function(entry.run), function(entry.arenaBytes),
-                                                            function(entry.keptBytes), function(entry.epoch),
-                                                            function(entry.callerScratch), function(entry.workerScratch)}));
+    entries.push_back(llvm::ConstantStruct::get(
+        entryType, {function(entry.run), function(entry.arenaBytes), function(entry.keptBytes), function(entry.epoch),
+                    function(entry.callerScratch), function(entry.workerScratch)}));
   auto *arrayType = llvm::ArrayType::get(entryType, entries.size());
   auto constant = [&](llvm::Constant *value, const char *name) {
     return new llvm::GlobalVariable(module, value->getType(), /*isConstant=*/true, llvm::GlobalValue::PrivateLinkage,
                                     value, name);
   };
   llvm::Constant *list = constant(llvm::ConstantArray::get(arrayType, entries), "quern_entries");
-  llvm::Constant *text = constant(llvm::ConstantDataArray::getString(context, description, /*AddNull=*/false),
-                                  "quern_description");
+  llvm::Constant *text =
+      constant(llvm::ConstantDataArray::getString(context, description, /*AddNull=*/false), "quern_description");
   auto *tableType = llvm::StructType::get(context, {i32, i32, pointer, i64, pointer});
-  llvm::Constant *table = llvm::ConstantStruct::get(
-      tableType, {llvm::ConstantInt::get(i32, QUERN_ABI_VERSION), llvm::ConstantInt::get(i32, entries.size()), text,
-                  llvm::ConstantInt::get(i64, description.size()), list});
+  llvm::Constant *table = llvm::ConstantStruct::get(tableType, {llvm::ConstantInt::get(i32, QUERN_ABI_VERSION),
+                                                                llvm::ConstantInt::get(i32, entries.size()), text,
+                                                                llvm::ConstantInt::get(i64, description.size()), list});
   new llvm::GlobalVariable(module, tableType, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage, table,
                            "quern_program");
 }

@@ -54,7 +54,8 @@ static LLVM::LLVMFuncOp declare(ModuleOp module, Location loc, const std::string
 }
 
 /// i64 name(const int64_t *sizes): what `emit` computes.
-static void buildNumber(HostProgram &program, Location loc, const std::string &name, llvm::function_ref<Value(SizeEmitter &)> emit) {
+static void buildNumber(HostProgram &program, Location loc, const std::string &name,
+                        llvm::function_ref<Value(SizeEmitter &)> emit) {
   OpBuilder b(program.module->getContext());
   LLVM::LLVMFuncOp function = declare(*program.module, loc, name, b.getI64Type());
   Block *entry = function.addEntryBlock(b);
@@ -66,8 +67,8 @@ static void buildNumber(HostProgram &program, Location loc, const std::string &n
 }
 
 /// i64 name(const int64_t *sizes): scratch of the launch that needs most, of one thread (Scratch::caller or worker).
-static void buildScratch(HostProgram &program, func::FuncOp source, const std::string &name, const KernelScratch &kernels,
-                         std::vector<Scratch::Case> Scratch::*thread) {
+static void buildScratch(HostProgram &program, func::FuncOp source, const std::string &name,
+                         const KernelScratch &kernels, std::vector<Scratch::Case> Scratch::*thread) {
   Location loc = source.getLoc();
   buildNumber(program, loc, name, [&](SizeEmitter &size) {
     OpBuilder &b = size.builder();
@@ -207,8 +208,8 @@ HostProgram quern::codegen::buildHostProgram(ModuleOp planned, const KernelScrat
     buildScratch(program, function, entry.workerScratch, scratch, &Scratch::worker);
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (auto paths = function.getResultAttrOfType<ArrayAttr>(i, "quern.gradient"))
-        entry.gradients.emplace_back(i, program.slots.gradient(paths, cast<NamedTensorType>(function.getResultTypes()[i]),
-                                                               function.getLoc()));
+        entry.gradients.emplace_back(
+            i, program.slots.gradient(paths, cast<NamedTensorType>(function.getResultTypes()[i]), function.getLoc()));
     // `forward.last` shares `forward`'s comparisons.
     std::string stem = name.substr(0, name.find('.'));
     if (auto epoch = planned.lookupSymbol<func::FuncOp>(stem + ".epoch")) {

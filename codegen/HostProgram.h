@@ -23,8 +23,8 @@ struct HostProgram {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< llvm.func's with arith and scf inside
   std::vector<std::string> symbols;         ///< run-time lengths in the order of quern_call::sizes
   std::vector<HostEntry> entries;
-  std::vector<std::string> states;          ///< in the order of quern_call::states
-  std::vector<std::string> checks;          ///< states whose content is looked at when stored (passes/CheckPositions.cpp)
+  std::vector<std::string> states; ///< in the order of quern_call::states
+  std::vector<std::string> checks; ///< states whose content is looked at when stored (passes/CheckPositions.cpp)
   Slots slots;
 };
 

@@ -70,15 +70,15 @@ std::vector<Expr> KernelBuilder::call(const std::vector<Dim> &dims, const Index 
   return args;
 }
 
-/// Equal questions give the identical expression, so that what is used twice stays one node of the graph of expressions.
+/// Equal questions give the identical expression, so that what is used twice stays one node of the graph of
+/// expressions.
 Expr KernelBuilder::at(int node, const Index &index) {
   std::vector<Expr> key;
   for (const Dim &dim : graph.nodes[node].dims)
     key.push_back(index.at(dim.name));
   for (const auto &[known, value] : memo[node])
-    if (std::equal(key.begin(), key.end(), known.begin(), known.end(), [](const Expr &a, const Expr &b) {
-          return a.same_as(b) || Internal::graph_equal(a, b);
-        }))
+    if (std::equal(key.begin(), key.end(), known.begin(), known.end(),
+                   [](const Expr &a, const Expr &b) { return a.same_as(b) || Internal::graph_equal(a, b); }))
       return value;
   Index own;
   for (size_t i = 0; i < key.size(); ++i)
@@ -150,7 +150,9 @@ Expr KernelBuilder::readArgument(int i, const Index &index) {
 void KernelBuilder::define(int i) {
   const Node &node = graph.nodes[i];
   if (auto parts = scatteredInto.find(i); parts != scatteredInto.end()) {
-    values[i] = [this, first = parts->second.first](const Index &index) { return first < 0 ? Expr(0.0f) : real(first, index); };
+    values[i] = [this, first = parts->second.first](const Index &index) {
+      return first < 0 ? Expr(0.0f) : real(first, index);
+    };
     return;
   }
   switch (node.op) {

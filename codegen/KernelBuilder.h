@@ -33,13 +33,13 @@ using Index = std::map<std::string, Expr>;
 /// A Func with what scheduling it needs to know.
 struct Stage {
   Func func;
-  std::vector<Dim> dims;              ///< outermost first; the Func's arguments are these reversed
+  std::vector<Dim> dims;               ///< outermost first; the Func's arguments are these reversed
   std::vector<std::vector<RVar>> over; ///< per update definition its reduction variables, innermost first
-  bool vectorOver = false;            ///< updates are vectorised along their first reduction variable (concat)
-  Func lanes;                         ///< partial sums that only this stage reads
-  bool scheduled = false;             ///< a family did it
-  int node = -1;                      ///< whose value it holds
-  bool scattered = false;             ///< its update writes anywhere: it is computed whole
+  bool vectorOver = false;             ///< updates are vectorised along their first reduction variable (concat)
+  Func lanes;                          ///< partial sums that only this stage reads
+  bool scheduled = false;              ///< a family did it
+  int node = -1;                       ///< whose value it holds
+  bool scattered = false;              ///< its update writes anywhere: it is computed whole
 };
 
 struct BuiltKernel {
@@ -66,7 +66,9 @@ private:
   Expr readArgument(int node, const Index &index);
   static Halide::Type storageType(Kind kind);
   static Expr stored(const Expr &value, Kind kind) { return Halide::cast(storageType(kind), value); }
-  static Expr loaded(const Expr &value, Kind kind) { return kind == Kind::Bool ? value != Halide::cast<uint8_t>(0) : value; }
+  static Expr loaded(const Expr &value, Kind kind) {
+    return kind == Kind::Bool ? value != Halide::cast<uint8_t>(0) : value;
+  }
 
   // Values
   Expr at(int node, const Index &index);
@@ -99,11 +101,13 @@ private:
   std::vector<RVar> scatterInto(Func &sums, int node);
   void findScatteredResults();
   /// Combines `body` over dims: the value per kept position. Max and min keep infinities.
-  Func reduceOver(const std::string &what, int node, const std::vector<Dim> &kept, const std::vector<Dim> &over, Kind kind,
-                  Reduction reduction, const std::function<Expr(const Index &)> &body);
+  Func reduceOver(const std::string &what, int node, const std::vector<Dim> &kept, const std::vector<Dim> &over,
+                  Kind kind, Reduction reduction, const std::function<Expr(const Index &)> &body);
   void computeCosts();
   /// Lets a family schedule a result; false if another already does.
-  bool fusedInto(int result, std::function<void(Stage &)> schedule) { return fused.emplace(result, std::move(schedule)).second; }
+  bool fusedInto(int result, std::function<void(Stage &)> schedule) {
+    return fused.emplace(result, std::move(schedule)).second;
+  }
 
   const KernelGraph &graph;
   const ScheduleTable &schedules;
@@ -121,8 +125,8 @@ private:
   std::map<int, std::function<void(Stage &)>> fused;
   std::map<int, std::function<void(Stage &)>> written; ///< results of which a family also defines what is stored
   std::map<int, std::pair<int, int>> scatteredInto; ///< result: what it is first, and the scatter that is added to it
-  int current = 0;            ///< the node that is being defined
-  std::vector<int> prologues; ///< nodes that are made for a contraction: norms
+  int current = 0;                                  ///< the node that is being defined
+  std::vector<int> prologues;                       ///< nodes that are made for a contraction: norms
   std::map<int, Halide::Buffer<float>> tables;
 };
 

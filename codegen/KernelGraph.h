@@ -22,11 +22,60 @@ struct Dim {
 /// The mnemonic of an operation, which is also what the builders switch on.
 enum class Op {
   Argument,
-  Const, Values, Size, Index,
-  Neg, Abs, Exp, Log, Log1p, Sqrt, Sin, Cos, Tanh, Sigmoid, Erf, Floor, Ceil, Round, ToInt, ToReal, Narrow, Widen, Not,
-  Add, Sub, Mul, Div, FloorDiv, Mod, Pow, Max, Min, And, Or, Compare, Where,
-  Reduce, Contract, Softmax, Cumsum, ScatterAdd, Argmax, TopK, TopKPositions,
-  Rename, Split, Merge, Cut, Concat, Unit, Squeeze, Gather, Expand, Permute,
+  Const,
+  Values,
+  Size,
+  Index,
+  Neg,
+  Abs,
+  Exp,
+  Log,
+  Log1p,
+  Sqrt,
+  Sin,
+  Cos,
+  Tanh,
+  Sigmoid,
+  Erf,
+  Floor,
+  Ceil,
+  Round,
+  ToInt,
+  ToReal,
+  Narrow,
+  Widen,
+  Not,
+  Add,
+  Sub,
+  Mul,
+  Div,
+  FloorDiv,
+  Mod,
+  Pow,
+  Max,
+  Min,
+  And,
+  Or,
+  Compare,
+  Where,
+  Reduce,
+  Contract,
+  Softmax,
+  Cumsum,
+  ScatterAdd,
+  Argmax,
+  TopK,
+  TopKPositions,
+  Rename,
+  Split,
+  Merge,
+  Cut,
+  Concat,
+  Unit,
+  Squeeze,
+  Gather,
+  Expand,
+  Permute,
 };
 enum class Reduction { Sum, Mean, Max, Min, Any, All };
 enum class Predicate { Lt, Le, Gt, Ge, Eq, Ne };
@@ -34,13 +83,13 @@ enum class Predicate { Lt, Le, Gt, Ge, Eq, Ne };
 struct Node {
   Op op;
   Kind kind;
-  std::vector<Dim> dims{};         ///< of the result, in order of storage
+  std::vector<Dim> dims{}; ///< of the result, in order of storage
   std::vector<int> operands{};
   std::vector<std::string> names{}; ///< reduced, renamed, split, merged, cut, gathered dimensions; parts of a concat
-  std::vector<Dim> into{};         ///< what they become
-  std::vector<double> numbers{};   ///< const, values
-  int64_t integer = 0;             ///< const of kind int or bool, exact; 1: a running sum from the end
-  ir::Size size{};                 ///< size, offset of a cut
+  std::vector<Dim> into{};          ///< what they become
+  std::vector<double> numbers{};    ///< const, values
+  int64_t integer = 0;              ///< const of kind int or bool, exact; 1: a running sum from the end
+  ir::Size size{};                  ///< size, offset of a cut
   Reduction reduction = Reduction::Sum;
   Predicate predicate = Predicate::Lt;
 

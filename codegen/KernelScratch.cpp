@@ -4,10 +4,11 @@
 //   allocate joined[t * 2304 floats]          =>
 //   parallel for task: allocate strip[...]
 //
-// Why from the lowered kernel: schedules say where a block lives; how large it is, Halide decides. Its sizes are expressions that
-// round and clamp, and fused loops divide by products of lengths; a symbolic bound of them is too wide by half. So they are computed
-// at many lengths, loops at their ends, and polynomials laid through: exact at large lengths, and no less at any that was tried.
-// A size beyond that is no error: the runtime takes memory of its own for it (runtime/HalideHooks.cpp).
+// Why from the lowered kernel: schedules say where a block lives; how large it is, Halide decides. Its sizes are
+// expressions that round and clamp, and fused loops divide by products of lengths; a symbolic bound of them is too wide
+// by half. So they are computed at many lengths, loops at their ends, and polynomials laid through: exact at large
+// lengths, and no less at any that was tried. A size beyond that is no error: the runtime takes memory of its own for
+// it (runtime/HalideHooks.cpp).
 #include "codegen/KernelScratch.h"
 
 #include "codegen/KernelBuilder.h"
@@ -28,7 +29,7 @@ using quern::ir::Size;
 namespace quern::codegen {
 namespace {
 
-constexpr int64_t onStack = 16 * 1024;      // Halide keeps blocks of a fixed size up to this on the processor's stack
+constexpr int64_t onStack = 16 * 1024; // Halide keeps blocks of a fixed size up to this on the processor's stack
 constexpr int64_t alignment = QUERN_SCRATCH_ALIGNMENT;
 constexpr int64_t aroundBlock = 2 * alignment; // a header before and room after
 
@@ -66,7 +67,8 @@ private:
 /// A kernel's blocks at one choice of lengths.
 class Walk {
 public:
-  Walk(Holders &hasBlocks, const std::vector<std::string> &symbols, const std::vector<int64_t> &lengths) : hasBlocks(hasBlocks) {
+  Walk(Holders &hasBlocks, const std::vector<std::string> &symbols, const std::vector<int64_t> &lengths)
+      : hasBlocks(hasBlocks) {
     for (size_t i = 0; i < symbols.size(); ++i)
       known[lengthPrefix + symbols[i]] = lengths[i];
   }
@@ -175,7 +177,8 @@ private:
     }
     case IRNodeType::Call: {
       const Call &call = *e.as<Call>();
-      bool same = call.is_intrinsic({Call::likely, Call::likely_if_innermost, Call::promise_clamped, Call::unsafe_promise_clamped});
+      bool same = call.is_intrinsic(
+          {Call::likely, Call::likely_if_innermost, Call::promise_clamped, Call::unsafe_promise_clamped});
       return same ? value(call.args[0]) : std::nullopt;
     }
     case IRNodeType::Add:
@@ -244,14 +247,16 @@ Stmt withOnes(Stmt kernel, const std::vector<std::string> &symbols) {
   return kernel;
 }
 
-/// Polynomials over lengths that are no less than a kernel's peaks, where some other lengths are 1. Peaks grow, round up, and stop
-/// growing (a block has its size), so one polynomial is far off somewhere; the least of some is near everywhere.
+/// Polynomials over lengths that are no less than a kernel's peaks, where some other lengths are 1. Peaks grow, round
+/// up, and stop growing (a block has its size), so one polynomial is far off somewhere; the least of some is near
+/// everywhere.
 class Fit {
 public:
   Fit(const Stmt &kernel, Holders &hasBlocks, std::vector<std::string> symbols, std::vector<std::string> ones)
       : kernel(withOnes(kernel, ones)), hasBlocks(hasBlocks), symbols(std::move(symbols)), ones(std::move(ones)) {
     static const Lengths all = {0, 2, 3, 7, 16, 48, 100, 300, 512, 1000, 4097, 30000, 100000},
-                         many = {0, 2, 3, 7, 16, 48, 100, 300, 512, 1000, 4097}, some = {0, 2, 16, 100, 300, 1000, 4097}, few = {0, 2, 300, 4097};
+                         many = {0, 2, 3, 7, 16, 48, 100, 300, 512, 1000, 4097},
+                         some = {0, 2, 16, 100, 300, 1000, 4097}, few = {0, 2, 300, 4097};
     size_t count = this->symbols.size();
     tried = grid(count, count <= 1 ? all : count == 2 ? many : count == 3 ? some : few);
   }
@@ -391,8 +396,8 @@ private:
 
   using Points = std::vector<std::pair<int64_t, int64_t>>;
 
-  /// Through peaks around `scale`, but around 2 for the symbols of `low` (bits); then raised where that lacks anything around other
-  /// scales.
+  /// Through peaks around `scale`, but around 2 for the symbols of `low` (bits); then raised where that lacks anything
+  /// around other scales.
   Size through(int64_t scale, size_t low, int64_t Peak::*which) {
     Points points;
     for (size_t i = 0; i < symbols.size(); ++i)
@@ -422,7 +427,8 @@ private:
       auto [first, second] = points[i];
       std::vector<Size> halved;
       for (size_t j = 0; j < values.size(); j += 2)
-        halved.push_back(values[j] + dividedUp(values[j + 1] - values[j], second - first) * (Size::symbol(symbols[i]) - Size(first)));
+        halved.push_back(values[j] + dividedUp(values[j + 1] - values[j], second - first) *
+                                         (Size::symbol(symbols[i]) - Size(first)));
       values = std::move(halved);
     }
     return values[0];
@@ -439,7 +445,8 @@ private:
 std::list<Fit> fitsOf(const Stmt &kernel, Holders &hasBlocks, const std::vector<std::string> &symbols) {
   std::vector<size_t> subsets(size_t(1) << symbols.size());
   std::iota(subsets.begin(), subsets.end(), 0);
-  std::stable_sort(subsets.begin(), subsets.end(), [](size_t a, size_t b) { return std::popcount(a) < std::popcount(b); });
+  std::stable_sort(subsets.begin(), subsets.end(),
+                   [](size_t a, size_t b) { return std::popcount(a) < std::popcount(b); });
   std::list<Fit> fits;
   for (size_t subset : subsets) {
     std::vector<std::string> free, ones;

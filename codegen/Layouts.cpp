@@ -7,10 +7,9 @@ namespace quern::codegen {
 int64_t weightTile(int64_t rows, int64_t depth, const ScheduleTable &schedules, const CpuTarget &target) {
   if (rows < 2)
     return 0;
-  int64_t tile = schedules.find("contract", {{"vector", target.vector},
-                                             {"registers", target.registers},
-                                             {"outer", rows},
-                                             {"inner", depth}})["columns"];
+  int64_t tile = schedules.find(
+      "contract",
+      {{"vector", target.vector}, {"registers", target.registers}, {"outer", rows}, {"inner", depth}})["columns"];
   auto padding = [&] { return (rows + tile - 1) / tile * tile - rows; };
   while (tile > target.vector && padding() * 16 > rows)
     tile /= 2;

@@ -1,7 +1,7 @@
 // How the weights of contractions lie in memory.
 //
-// Packed: [stacked ...][ceil(rows / tile)][depth][tile], zero padded, one matrix after the other. The halide_buffer_t of
-// such an argument has the dimensions tile, depth, tiles and then the stacked ones, innermost first.
+// Packed: [stacked ...][ceil(rows / tile)][depth][tile], zero padded, one matrix after the other. The halide_buffer_t
+// of such an argument has the dimensions tile, depth, tiles and then the stacked ones, innermost first.
 #ifndef QUERN_CODEGEN_LAYOUTS_H
 #define QUERN_CODEGEN_LAYOUTS_H
 

@@ -50,8 +50,8 @@ static std::string libraryFolder() {
   return fs::exists(archive) ? std::string(folder) : std::string(QUERN_LIBRARY_FOLDER);
 }
 
-bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const std::string &output,
-                                 bool training, std::string &error) {
+bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const std::string &output, bool training,
+                                 std::string &error) {
   std::string folder = libraryFolder();
   auto flags = llvm::MemoryBuffer::getFile(folder + "/quern_runtime.link");
   if (!flags || !fs::exists(folder + "/libquern_runtime.a")) {
@@ -59,7 +59,8 @@ bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const 
     return false;
   }
   std::string partial = output + ".partial";
-  std::vector<std::string> command = {QUERN_CXX, "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-s", "-o", partial};
+  std::vector<std::string> command = {QUERN_CXX, "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-s",
+                                      "-o",      partial};
   command.insert(command.end(), objects.begin(), objects.end());
   if (training) { // the runtime refers to it weakly, which alone would not take it out of its archive
     command.push_back("-Wl,-u,quern_training_commands");

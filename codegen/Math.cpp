@@ -16,21 +16,45 @@ using Halide::Type, Halide::Internal::Call, Halide::Internal::FloatImm;
 static Expr strict(Call::IntrinsicOp op, const Expr &a, const Expr &b, Type type) {
   return Call::make(type, op, {a, b}, Call::PureIntrinsic);
 }
-Expr add(Expr a, Expr b) { return strict(Call::strict_add, a, b, a.type()); }
-Expr sub(Expr a, Expr b) { return strict(Call::strict_sub, a, b, a.type()); }
-Expr mul(Expr a, Expr b) { return strict(Call::strict_mul, a, b, a.type()); }
-Expr div(Expr a, Expr b) { return strict(Call::strict_div, a, b, a.type()); }
-Expr max(Expr a, Expr b) { return strict(Call::strict_max, a, b, a.type()); }
-Expr min(Expr a, Expr b) { return strict(Call::strict_min, a, b, a.type()); }
-Expr less(Expr a, Expr b) { return strict(Call::strict_lt, a, b, Bool()); }
-Expr lessEqual(Expr a, Expr b) { return strict(Call::strict_le, a, b, Bool()); }
-Expr equal(Expr a, Expr b) { return strict(Call::strict_eq, a, b, Bool()); }
+Expr add(Expr a, Expr b) {
+  return strict(Call::strict_add, a, b, a.type());
+}
+Expr sub(Expr a, Expr b) {
+  return strict(Call::strict_sub, a, b, a.type());
+}
+Expr mul(Expr a, Expr b) {
+  return strict(Call::strict_mul, a, b, a.type());
+}
+Expr div(Expr a, Expr b) {
+  return strict(Call::strict_div, a, b, a.type());
+}
+Expr max(Expr a, Expr b) {
+  return strict(Call::strict_max, a, b, a.type());
+}
+Expr min(Expr a, Expr b) {
+  return strict(Call::strict_min, a, b, a.type());
+}
+Expr less(Expr a, Expr b) {
+  return strict(Call::strict_lt, a, b, Bool());
+}
+Expr lessEqual(Expr a, Expr b) {
+  return strict(Call::strict_le, a, b, Bool());
+}
+Expr equal(Expr a, Expr b) {
+  return strict(Call::strict_eq, a, b, Bool());
+}
 
 // Literals: to negate an infinity would be arithmetic that assumes there is none.
-Expr infinity() { return FloatImm::make(Float(32), std::numeric_limits<float>::infinity()); }
-Expr negativeInfinity() { return FloatImm::make(Float(32), -std::numeric_limits<float>::infinity()); }
+Expr infinity() {
+  return FloatImm::make(Float(32), std::numeric_limits<float>::infinity());
+}
+Expr negativeInfinity() {
+  return FloatImm::make(Float(32), -std::numeric_limits<float>::infinity());
+}
 // By its bits: a comparison with an infinity is folded to false wherever "no infinities" is assumed.
-Expr isNegativeInfinity(Expr x) { return reinterpret<uint32_t>(x) == Expr(uint32_t(0xff800000u)); }
+Expr isNegativeInfinity(Expr x) {
+  return reinterpret<uint32_t>(x) == Expr(uint32_t(0xff800000u));
+}
 
 /// c[0] + c[1] x + ..., of finite values.
 static Expr polynomial(const Expr &x, const std::vector<float> &c) {
@@ -49,8 +73,12 @@ Expr chooseUnseen(Expr condition, Expr a, Expr b) {
   return reinterpret<float>((reinterpret<int32_t>(a) & mask) | (reinterpret<int32_t>(b) & ~mask));
 }
 
-static Expr nanThrough(const Expr &x, const Expr &result) { return choose(equal(x, x), result, x); }
-static Expr clampStrict(const Expr &x, float low, float high) { return math::min(math::max(x, Expr(low)), Expr(high)); }
+static Expr nanThrough(const Expr &x, const Expr &result) {
+  return choose(equal(x, x), result, x);
+}
+static Expr clampStrict(const Expr &x, float low, float high) {
+  return math::min(math::max(x, Expr(low)), Expr(high));
+}
 
 /// e^r for |r| <= ln(2) / 2.
 static Expr exponentialNear0(const Expr &r) {
@@ -68,11 +96,13 @@ static Expr expFinite(const Expr &x) {
   return mul(mul(p, power(half)), power(k - half));
 }
 
-Expr exp(Expr x) { return nanThrough(x, expFinite(clampStrict(x, -104.0f, 89.0f))); }
+Expr exp(Expr x) {
+  return nanThrough(x, expFinite(clampStrict(x, -104.0f, 89.0f)));
+}
 
 Expr expOfDifference(Expr x) {
-  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the lowest bits: neither a rounding nor a conversion is
-  // needed. Shifted into the exponent of e^r it multiplies by 2^n.
+  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the lowest bits: neither a rounding nor a conversion
+  // is needed. Shifted into the exponent of e^r it multiplies by 2^n.
   Expr inside = math::max(x, Expr(-87.0f)), magic = 12582912.0f;
   Expr shifted = add(mul(inside, Expr(1.44269504f)), magic), n = sub(shifted, magic);
   Expr r = (inside - n * 0.693359375f) - n * -2.12194440e-4f;
@@ -95,7 +125,8 @@ Expr log(Expr x) {
   Expr result = add(add(f, small), n * 0.693359375f);
   Expr nan = FloatImm::make(Float(32), std::numeric_limits<float>::quiet_NaN());
   result = choose(lessEqual(infinity(), x), infinity(), result);
-  result = choose(less(x, 0.0f), nan, choose((reinterpret<uint32_t>(x) & Expr(0x7fffffffu)) == Expr(0u), negativeInfinity(), result));
+  result = choose(less(x, 0.0f), nan,
+                  choose((reinterpret<uint32_t>(x) & Expr(0x7fffffffu)) == Expr(0u), negativeInfinity(), result));
   return nanThrough(x, result);
 }
 
@@ -107,12 +138,16 @@ Expr log1p(Expr x) {
   return choose(equal(u, 1.0f), x, sub(math::log(u), choose(big || equal(u, 0.0f), 0.0f, lost)));
 }
 
-Expr sqrt(Expr x) { return Halide::sqrt(x); }
+Expr sqrt(Expr x) {
+  return Halide::sqrt(x);
+}
 
 static Expr withSign(const Expr &magnitude, const Expr &x) {
   return reinterpret<float>(reinterpret<uint32_t>(magnitude) | (reinterpret<uint32_t>(x) & Expr(0x80000000u)));
 }
-static Expr magnitude(const Expr &x) { return reinterpret<float>(reinterpret<uint32_t>(x) & Expr(0x7fffffffu)); }
+static Expr magnitude(const Expr &x) {
+  return reinterpret<float>(reinterpret<uint32_t>(x) & Expr(0x7fffffffu));
+}
 
 /// Sine of x + quarter * pi / 2. The reduction runs in double precision, as positions times frequencies grow large.
 static Expr sineShifted(const Expr &x, int quarter) {
@@ -129,13 +164,18 @@ static Expr sineShifted(const Expr &x, int quarter) {
   Expr nan = FloatImm::make(Float(32), std::numeric_limits<float>::quiet_NaN());
   return choose(less(magnitude(x), infinity()), value, nan);
 }
-Expr sine(Expr x) { return sineShifted(x, 0); }
-Expr cosine(Expr x) { return sineShifted(x, 1); }
+Expr sine(Expr x) {
+  return sineShifted(x, 0);
+}
+Expr cosine(Expr x) {
+  return sineShifted(x, 1);
+}
 
 Expr tanh(Expr x) {
   Expr a = clampStrict(magnitude(x), 0.0f, 10.0f), z = a * a;
-  Expr near = a + a * z * polynomial(z, {-3.333332843e-01f, 1.333271885e-01f, -5.384326318e-02f, 2.096132911e-02f,
-                                         -6.045165098e-03f}); // a < 0.63
+  Expr near = a + a * z *
+                      polynomial(z, {-3.333332843e-01f, 1.333271885e-01f, -5.384326318e-02f, 2.096132911e-02f,
+                                     -6.045165098e-03f}); // a < 0.63
   Expr far = 1.0f - div(Expr(2.0f), expFinite(a * 2.0f) + 1.0f);
   return nanThrough(x, withSign(select(a < 0.625f, near, far), x));
 }
@@ -150,9 +190,9 @@ Expr erf(Expr x) {
   Expr near = a * polynomial(z, {1.128379167e+00f, -3.761263847e-01f, 1.128378250e-01f, -2.686543073e-02f,
                                  5.221031807e-03f, -8.484080394e-04f, 1.126595895e-04f, -9.667044352e-06f}); // a < 1
   // The logarithm of 1 - erf(a) for 1 <= a <= 4.
-  Expr tail = polynomial(a, {4.163292223e-04f, -1.130675144e+00f, -6.309530298e-01f, -1.110550174e-01f,
-                             2.709952332e-02f, -5.064946933e-03f, 6.858366868e-04f, -6.229835394e-05f,
-                             3.321684661e-06f, -7.582682285e-08f});
+  Expr tail =
+      polynomial(a, {4.163292223e-04f, -1.130675144e+00f, -6.309530298e-01f, -1.110550174e-01f, 2.709952332e-02f,
+                     -5.064946933e-03f, 6.858366868e-04f, -6.229835394e-05f, 3.321684661e-06f, -7.582682285e-08f});
   Expr far = 1.0f - expFinite(tail);
   return nanThrough(x, withSign(select(a < 1.0f, near, far), x));
 }
@@ -178,14 +218,18 @@ Expr pow(Expr a, Expr b) {
   return cast<float>(Halide::pow(cast<double>(a), cast<double>(b)));
 }
 
-Expr roundEven(Expr x) { return Halide::round(x); }
+Expr roundEven(Expr x) {
+  return Halide::round(x);
+}
 
 Expr toInt(Expr x) {
   Expr inside = clampStrict(x, -2147483648.0f, 2147483520.0f);
   return select(equal(x, x), cast<int32_t>(inside), 0);
 }
 
-static Expr bitsOf(uint32_t value) { return Halide::Internal::UIntImm::make(Halide::UInt(32), value); }
+static Expr bitsOf(uint32_t value) {
+  return Halide::Internal::UIntImm::make(Halide::UInt(32), value);
+}
 
 Expr narrow(Expr x) {
   Expr bits = reinterpret<uint32_t>(x), upper = bits >> bitsOf(16);
@@ -193,6 +237,8 @@ Expr narrow(Expr x) {
   return cast<uint16_t>(select((bits & bitsOf(0x7fffffff)) > bitsOf(0x7f800000), upper | bitsOf(0x40), nearest));
 }
 
-Expr widen(Expr bits) { return reinterpret<float>(cast<uint32_t>(bits) << bitsOf(16)); }
+Expr widen(Expr bits) {
+  return reinterpret<float>(cast<uint32_t>(bits) << bitsOf(16));
+}
 
 } // namespace quern::codegen::math

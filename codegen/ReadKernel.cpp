@@ -9,11 +9,15 @@
 #include <stdexcept>
 
 using llvm::ArrayRef, llvm::StringRef, llvm::cast, llvm::dyn_cast, llvm::isa; // not all of mlir: its Op is another
-using mlir::SymbolTable, mlir::OpPrintingFlags, llvm::DenseMap, mlir::OpResult, mlir::StringAttr, mlir::ArrayAttr, mlir::FloatAttr, mlir::BoolAttr, mlir::IntegerAttr, mlir::DenseF64ArrayAttr, mlir::Attribute, mlir::Operation, mlir::Value, mlir::BlockArgument;
+using mlir::SymbolTable, mlir::OpPrintingFlags, llvm::DenseMap, mlir::OpResult, mlir::StringAttr, mlir::ArrayAttr,
+    mlir::FloatAttr, mlir::BoolAttr, mlir::IntegerAttr, mlir::DenseF64ArrayAttr, mlir::Attribute, mlir::Operation,
+    mlir::Value, mlir::BlockArgument;
 using namespace quern::codegen;
 namespace ir = quern::ir;
 
-static Dim readDim(ir::DimAttr dim) { return {dim.getName().str(), dim.getSize()}; }
+static Dim readDim(ir::DimAttr dim) {
+  return {dim.getName().str(), dim.getSize()};
+}
 
 static std::vector<Dim> readDims(ArrayRef<ir::DimAttr> dims) {
   std::vector<Dim> out;
@@ -35,19 +39,59 @@ static Layout readLayout(ir::LayoutAttr attr) {
 }
 
 static const llvm::StringMap<Op> &mnemonics() {
-  static const llvm::StringMap<Op> table = {
-      {"const", Op::Const}, {"values", Op::Values}, {"size", Op::Size}, {"index", Op::Index}, {"neg", Op::Neg},
-      {"abs", Op::Abs}, {"exp", Op::Exp}, {"log", Op::Log}, {"log1p", Op::Log1p}, {"sqrt", Op::Sqrt},
-      {"sin", Op::Sin}, {"cos", Op::Cos}, {"tanh", Op::Tanh}, {"sigmoid", Op::Sigmoid}, {"erf", Op::Erf},
-      {"floor", Op::Floor}, {"ceil", Op::Ceil}, {"round", Op::Round}, {"to_int", Op::ToInt},
-      {"to_real", Op::ToReal}, {"narrow", Op::Narrow}, {"widen", Op::Widen}, {"not", Op::Not}, {"add", Op::Add}, {"sub", Op::Sub}, {"mul", Op::Mul},
-      {"div", Op::Div}, {"floordiv", Op::FloorDiv}, {"mod", Op::Mod}, {"pow", Op::Pow}, {"max", Op::Max},
-      {"min", Op::Min}, {"and", Op::And}, {"or", Op::Or}, {"compare", Op::Compare}, {"where", Op::Where},
-      {"reduce", Op::Reduce}, {"contract", Op::Contract}, {"softmax", Op::Softmax}, {"cumsum", Op::Cumsum},
-      {"scatter_add", Op::ScatterAdd},
-      {"argmax", Op::Argmax}, {"top_k", Op::TopK}, {"rename", Op::Rename}, {"split", Op::Split},
-      {"merge", Op::Merge}, {"cut", Op::Cut}, {"concat", Op::Concat}, {"unit", Op::Unit}, {"squeeze", Op::Squeeze},
-      {"gather", Op::Gather}, {"expand", Op::Expand}, {"permute", Op::Permute}};
+  static const llvm::StringMap<Op> table = {{"const", Op::Const},
+                                            {"values", Op::Values},
+                                            {"size", Op::Size},
+                                            {"index", Op::Index},
+                                            {"neg", Op::Neg},
+                                            {"abs", Op::Abs},
+                                            {"exp", Op::Exp},
+                                            {"log", Op::Log},
+                                            {"log1p", Op::Log1p},
+                                            {"sqrt", Op::Sqrt},
+                                            {"sin", Op::Sin},
+                                            {"cos", Op::Cos},
+                                            {"tanh", Op::Tanh},
+                                            {"sigmoid", Op::Sigmoid},
+                                            {"erf", Op::Erf},
+                                            {"floor", Op::Floor},
+                                            {"ceil", Op::Ceil},
+                                            {"round", Op::Round},
+                                            {"to_int", Op::ToInt},
+                                            {"to_real", Op::ToReal},
+                                            {"narrow", Op::Narrow},
+                                            {"widen", Op::Widen},
+                                            {"not", Op::Not},
+                                            {"add", Op::Add},
+                                            {"sub", Op::Sub},
+                                            {"mul", Op::Mul},
+                                            {"div", Op::Div},
+                                            {"floordiv", Op::FloorDiv},
+                                            {"mod", Op::Mod},
+                                            {"pow", Op::Pow},
+                                            {"max", Op::Max},
+                                            {"min", Op::Min},
+                                            {"and", Op::And},
+                                            {"or", Op::Or},
+                                            {"compare", Op::Compare},
+                                            {"where", Op::Where},
+                                            {"reduce", Op::Reduce},
+                                            {"contract", Op::Contract},
+                                            {"softmax", Op::Softmax},
+                                            {"cumsum", Op::Cumsum},
+                                            {"scatter_add", Op::ScatterAdd},
+                                            {"argmax", Op::Argmax},
+                                            {"top_k", Op::TopK},
+                                            {"rename", Op::Rename},
+                                            {"split", Op::Split},
+                                            {"merge", Op::Merge},
+                                            {"cut", Op::Cut},
+                                            {"concat", Op::Concat},
+                                            {"unit", Op::Unit},
+                                            {"squeeze", Op::Squeeze},
+                                            {"gather", Op::Gather},
+                                            {"expand", Op::Expand},
+                                            {"permute", Op::Permute}};
   return table;
 }
 

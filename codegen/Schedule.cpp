@@ -26,7 +26,8 @@ ScheduleTable ScheduleTable::standard() {
 }
 
 void ScheduleTable::add(std::string_view text, const std::string &place) {
-  static const std::set<std::string> families = {"contract", "dense", "experts", "grouped", "attention", "gradient", "row", "map"};
+  static const std::set<std::string> families = {"contract",  "dense",    "experts", "grouped",
+                                                 "attention", "gradient", "row",     "map"};
   std::istringstream stream{std::string(text)};
   std::string raw;
   for (int number = 1; std::getline(stream, raw); ++number) {
@@ -38,7 +39,8 @@ void ScheduleTable::add(std::string_view text, const std::string &place) {
     if (!(words >> line.family))
       continue;
     if (!families.count(line.family))
-      fail("'" + line.family + "' is no family; there are attention, contract, dense, experts, gradient, grouped, map and row");
+      fail("'" + line.family +
+           "' is no family; there are attention, contract, dense, experts, gradient, grouped, map and row");
     std::string word;
     while (words >> word && word != ":") {
       Condition condition{word, "", 0};
@@ -77,7 +79,7 @@ Schedule ScheduleTable::find(const std::string &family, const Facts &facts) cons
     for (const Condition &condition : line.conditions) {
       auto it = facts.find(condition.fact);
       int64_t fact = it == facts.end() ? 0 : it->second;
-      applies = applies && (condition.op == "=" ? fact == condition.value
+      applies = applies && (condition.op == "="   ? fact == condition.value
                             : condition.op == "<" ? fact < condition.value
                                                   : fact > condition.value);
     }

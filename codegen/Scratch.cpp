@@ -9,7 +9,8 @@
 using namespace quern::codegen;
 using quern::ir::Size;
 
-int64_t quern::codegen::bytesOf(const std::vector<Scratch::Case> &cases, const std::function<int64_t(const Size &)> &value) {
+int64_t quern::codegen::bytesOf(const std::vector<Scratch::Case> &cases,
+                                const std::function<int64_t(const Size &)> &value) {
   int64_t bytes = 0;
   for (const Scratch::Case &one : cases) {
     if (!std::all_of(one.ones.begin(), one.ones.end(), [&](const Size &length) { return value(length) == 1; }))
@@ -34,7 +35,9 @@ static std::string textOf(const std::vector<Scratch::Case> &cases) {
   return text + "\n";
 }
 
-std::string quern::codegen::scratchText(const Scratch &scratch) { return textOf(scratch.caller) + textOf(scratch.worker); }
+std::string quern::codegen::scratchText(const Scratch &scratch) {
+  return textOf(scratch.caller) + textOf(scratch.worker);
+}
 
 Scratch quern::codegen::parseScratch(const std::string &text) {
   Scratch scratch;

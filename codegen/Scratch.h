@@ -11,8 +11,9 @@
 
 namespace quern::codegen {
 
-/// Bytes that live at one time, blocks' headers and alignment included: of the thread that calls a kernel (what all tasks share,
-/// and its own tasks), and of each that helps. Over the kernel's symbols; of a launch, over those of its function.
+/// Bytes that live at one time, blocks' headers and alignment included: of the thread that calls a kernel (what all
+/// tasks share, and its own tasks), and of each that helps. Over the kernel's symbols; of a launch, over those of its
+/// function.
 struct Scratch {
   /// Where all of `ones` are 1 (a kernel may have a way of its own for one position): the least of some polynomials.
   struct Case {
@@ -28,7 +29,8 @@ using KernelScratch = std::map<std::string, Scratch>;
 /// `value` tells what a polynomial comes to.
 int64_t bytesOf(const std::vector<Scratch::Case> &cases, const std::function<int64_t(const ir::Size &)> &value);
 
-/// For the cache: a line for each case, such as "s1 : 9216 * s0 + 3456; 131456;", and an empty one behind those of a thread.
+/// For the cache: a line for each case, such as "s1 : 9216 * s0 + 3456; 131456;", and an empty one behind those of a
+/// thread.
 std::string scratchText(const Scratch &scratch);
 /// Throws std::runtime_error.
 Scratch parseScratch(const std::string &text);

@@ -1,5 +1,5 @@
-// Takes: quern.param operations and the layouts that kernels want. Gives: the lists of stored tensors and slots that the
-// program's description names. Why slots: a loop's body reads "the weight of this turn", one pointer a turn.
+// Takes: quern.param operations and the layouts that kernels want. Gives: the lists of stored tensors and slots that
+// the program's description names. Why slots: a loop's body reads "the weight of this turn", one pointer a turn.
 #include "codegen/Slots.h"
 
 #include "passes/Weights.h"

@@ -1,4 +1,5 @@
-// Parameters as the host program sees them: stored tensors, and slots (a tensor per turn, in the layout a kernel wants).
+// Parameters as the host program sees them: stored tensors, and slots (a tensor per turn, in the layout a kernel
+// wants).
 #ifndef QUERN_CODEGEN_SLOTS_H
 #define QUERN_CODEGEN_SLOTS_H
 
@@ -12,9 +13,9 @@ public:
   struct Parameter {
     std::vector<std::string> names; // alternatives, the first preferred
     std::vector<int64_t> shape;
-    ir::InitAttr init;              // may be null
+    ir::InitAttr init; // may be null
     mlir::Location at;
-    double picked = 1;              // how much of it and its like a position uses (routed experts)
+    double picked = 1; // how much of it and its like a position uses (routed experts)
   };
   /// How one matrix [outer, inner] lies in a stored tensor, in elements.
   struct Part {
@@ -30,7 +31,8 @@ public:
 
   /// The slot of `param` as stored, or a copy of it in bf16.
   int dense(ir::ParamOp param);
-  /// The slot of `params` packed one after the other, each as its part says; one with several matrices stands there for each.
+  /// The slot of `params` packed one after the other, each as its part says; one with several matrices stands there for
+  /// each.
   int packed(llvm::ArrayRef<ir::ParamOp> params, llvm::ArrayRef<Part> parts, int64_t tile, int64_t inner);
 
   /// The stored tensors of a gradient, in the order in which they lie in it: `type` leads with the turns of the loops.

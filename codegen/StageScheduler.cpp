@@ -33,9 +33,8 @@ std::vector<Stage *> StageScheduler::madeFor(Stage &target) const {
   for (Stage &stage : b.stages) {
     if (stage.scheduled || &stage == &target || !(leads[stage.node] || stage.node == target.node))
       continue;
-    bool only = stage.node == target.node || std::all_of(b.users[stage.node].begin(), b.users[stage.node].end(), [&](int user) {
-                  return leads[user] || user == target.node;
-                });
+    bool only = stage.node == target.node || std::all_of(b.users[stage.node].begin(), b.users[stage.node].end(),
+                                                         [&](int user) { return leads[user] || user == target.node; });
     if (!only)
       return {};
     stages.push_back(&stage);
@@ -43,8 +42,8 @@ std::vector<Stage *> StageScheduler::madeFor(Stage &target) const {
   return stages;
 }
 
-/// True if each update of the stage writes the element of the dimension that its loop stands at. A running sum goes from one to the
-/// next: inside of a loop over them it would begin anew at every one.
+/// True if each update of the stage writes the element of the dimension that its loop stands at. A running sum goes
+/// from one to the next: inside of a loop over them it would begin anew at every one.
 bool StageScheduler::standsStill(const Stage &stage, const std::string &name) {
   auto found = std::find_if(stage.dims.begin(), stage.dims.end(), [&](const Dim &dim) { return dim.name == name; });
   size_t place = stage.dims.end() - found - 1; // arguments stand innermost first

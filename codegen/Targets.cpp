@@ -21,16 +21,19 @@ static std::vector<std::string> operator+(std::vector<std::string> a, const std:
 
 /// From the least to the most demanding; `native` is the last one that the machine can run.
 static const std::vector<Row> &rows() {
-  static const std::vector<std::string> v2 = {"sse4_1", "sse4_2", "ssse3", "popcnt"}, avx = v2 + std::vector<std::string>{"avx"},
+  static const std::vector<std::string> v2 = {"sse4_1", "sse4_2", "ssse3", "popcnt"},
+                                        avx = v2 + std::vector<std::string>{"avx"},
                                         v3 = avx + std::vector<std::string>{"avx2", "fma", "f16c", "bmi1", "bmi2"},
-                                        v4 = v3 + std::vector<std::string>{"avx512f", "avx512cd", "avx512vl", "avx512dq", "avx512bw"},
+                                        v4 = v3 + std::vector<std::string>{"avx512f", "avx512cd", "avx512vl",
+                                                                           "avx512dq", "avx512bw"},
                                         ice = v4 + std::vector<std::string>{"avx512_vnni", "avx512ifma", "avx512vbmi"},
                                         zen4 = ice + std::vector<std::string>{"avx512_bf16"};
   static const std::vector<Row> table = {
       {"x86-64-v2", "x86-64-v2", "sse41", v2, 4, 16},
       {"x86-64-v3", "x86-64-v3", "avx2-avx-f16c-fma-sse41", v3, 8, 16},
       {"x86-64-v4", "x86-64-v4", "avx512-avx512_skylake-avx2-avx-f16c-fma-sse41", v4, 16, 32},
-      {"icelake-server", "icelake-server", "avx512-avx512_skylake-avx512_cannonlake-avx2-avx-f16c-fma-sse41", ice, 16, 32},
+      {"icelake-server", "icelake-server", "avx512-avx512_skylake-avx512_cannonlake-avx2-avx-f16c-fma-sse41", ice, 16,
+       32},
       {"znver4", "znver4", "avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx2-avx-f16c-fma-sse41", zen4, 16, 32},
       {"sapphirerapids", "sapphirerapids",
        "avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx512_sapphirerapids-avx2-avx-f16c-fma-sse41",
@@ -44,7 +47,8 @@ static bool machineHas(const std::string &name) {
   bool v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
   bool v3 = v2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
   bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
-            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+            __builtin_cpu_supports("avx512bw");
   bool ice = v4 && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512ifma") &&
              __builtin_cpu_supports("avx512vbmi");
   bool amd = __builtin_cpu_is("amd"), bf16 = ice && __builtin_cpu_supports("avx512bf16");
@@ -79,12 +83,9 @@ CpuTarget cpuTarget(const std::string &name) {
       list += (list.empty() ? "" : ", ") + known;
     throw std::runtime_error("unknown target '" + name + "'; there are " + list);
   }
-  return {name,
-          std::string("x86-64-linux-") + found->halide,
-          found->llvmCpu,
-          found->features,
-          found->vector,
-          found->registers};
+  return {name,           std::string("x86-64-linux-") + found->halide,
+          found->llvmCpu, found->features,
+          found->vector,  found->registers};
 }
 
 } // namespace quern::codegen

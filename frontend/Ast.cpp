@@ -6,7 +6,8 @@
 namespace quern::frontend {
 
 const char *spelling(Op op) {
-  static const char *const names[] = {"or", "and", "not", "<", "<=", ">", ">=", "==", "!=", "in", "+", "-", "*", "/", "//", "%", "^", "-", "??"};
+  static const char *const names[] = {"or", "and", "not", "<", "<=", ">", ">=", "==", "!=", "in",
+                                      "+",  "-",   "*",   "/", "//", "%", "^",  "-",  "??"};
   return names[static_cast<int>(op)];
 }
 
@@ -30,18 +31,24 @@ template <typename Visit> static void forChildren(const Expr &expr, Visit visit)
       visit(e);
   };
   switch (expr.kind) {
-  case Expr::String: return each(expr.as<StringExpr>().values);
+  case Expr::String:
+    return each(expr.as<StringExpr>().values);
   case Expr::List:
   case Expr::Group:
-  case Expr::Sum: return each(expr.as<ListExpr>().values);
-  case Expr::Unary: return visit(expr.as<UnaryExpr>().value);
-  case Expr::Binary: return visit(expr.as<BinaryExpr>().left), visit(expr.as<BinaryExpr>().right);
-  case Expr::Chain: return each(expr.as<ChainExpr>().operands);
+  case Expr::Sum:
+    return each(expr.as<ListExpr>().values);
+  case Expr::Unary:
+    return visit(expr.as<UnaryExpr>().value);
+  case Expr::Binary:
+    return visit(expr.as<BinaryExpr>().left), visit(expr.as<BinaryExpr>().right);
+  case Expr::Chain:
+    return each(expr.as<ChainExpr>().operands);
   case Expr::Choose: {
     auto &choose = expr.as<ChooseExpr>();
     return visit(choose.condition), visit(choose.then), visit(choose.otherwise);
   }
-  case Expr::Member: return visit(expr.as<MemberExpr>().value);
+  case Expr::Member:
+    return visit(expr.as<MemberExpr>().value);
   case Expr::Index:
     visit(expr.as<IndexExpr>().value);
     for (const Item &item : expr.as<IndexExpr>().items)
@@ -53,9 +60,12 @@ template <typename Visit> static void forChildren(const Expr &expr, Visit visit)
     for (const Argument &argument : expr.as<CallExpr>().arguments)
       visit(argument.value);
     return each(expr.as<CallExpr>().path);
-  case Expr::Gather: return visit(expr.as<GatherItem>().index);
-  case Expr::Range: return maybe(expr.as<RangeItem>().first), maybe(expr.as<RangeItem>().last);
-  default: return;
+  case Expr::Gather:
+    return visit(expr.as<GatherItem>().index);
+  case Expr::Range:
+    return maybe(expr.as<RangeItem>().first), maybe(expr.as<RangeItem>().last);
+  default:
+    return;
   }
 }
 
@@ -85,9 +95,12 @@ std::vector<std::string> dimNames(const Expr &dim) {
 
 std::string dimText(const Expr &dim) {
   switch (dim.kind) {
-  case Expr::DimName: return dim.as<NamedExpr>().name;
-  case Expr::Unit: return "1";
-  case Expr::Rest: return "..";
+  case Expr::DimName:
+    return dim.as<NamedExpr>().name;
+  case Expr::Unit:
+    return "1";
+  case Expr::Rest:
+    return "..";
   case Expr::Group:
   case Expr::Sum: {
     bool group = dim.kind == Expr::Group;
@@ -96,7 +109,8 @@ std::string dimText(const Expr &dim) {
       text += (text.empty() ? "" : group ? ", " : " + ") + dimText(*part);
     return group ? "(" + text + ")" : text;
   }
-  default: return "...";
+  default:
+    return "...";
   }
 }
 
@@ -120,8 +134,12 @@ void collectAssigned(const Body &body, std::vector<std::string> &names, std::vec
       for (const Named &dim : stmt->as<DimStmt>().names)
         dims.push_back(dim.name);
       break;
-    case Stmt::Param: names.push_back(stmt->as<ParamStmt>().name.name); break;
-    case Stmt::Repeat: collectAssigned(stmt->as<RepeatStmt>().body, names, dims); break;
+    case Stmt::Param:
+      names.push_back(stmt->as<ParamStmt>().name.name);
+      break;
+    case Stmt::Repeat:
+      collectAssigned(stmt->as<RepeatStmt>().body, names, dims);
+      break;
     case Stmt::If:
       collectAssigned(stmt->as<IfStmt>().then, names, dims);
       collectAssigned(stmt->as<IfStmt>().otherwise, names, dims);
@@ -132,7 +150,8 @@ void collectAssigned(const Body &body, std::vector<std::string> &names, std::vec
       dims.insert(dims.end(), broken.dims.begin(), broken.dims.end());
       break;
     }
-    default: break;
+    default:
+      break;
     }
 }
 
@@ -140,7 +159,8 @@ bool containsReturn(const Body &body) {
   for (const Stmt *stmt : body) {
     if (stmt->kind == Stmt::Return || (stmt->kind == Stmt::Broken && stmt->as<BrokenStmt>().mayReturn))
       return true;
-    if (stmt->kind == Stmt::If && (containsReturn(stmt->as<IfStmt>().then) || containsReturn(stmt->as<IfStmt>().otherwise)))
+    if (stmt->kind == Stmt::If &&
+        (containsReturn(stmt->as<IfStmt>().then) || containsReturn(stmt->as<IfStmt>().otherwise)))
       return true;
     if (stmt->kind == Stmt::Repeat && containsReturn(stmt->as<RepeatStmt>().body))
       return true;

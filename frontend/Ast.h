@@ -16,9 +16,28 @@ namespace quern::frontend {
 
 struct Expr {
   enum Kind : uint8_t {
-    Integer, Real, True, False, Null, String, Variable, List, Unary, Binary, Chain, Choose, Member, Index, Call, // values
-    DimName, Unit, Group, Sum,                                                                            // dimensions
-    Rest, Gather, Range                                                                                   // in brackets only
+    Integer,
+    Real,
+    True,
+    False,
+    Null,
+    String,
+    Variable,
+    List,
+    Unary,
+    Binary,
+    Chain,
+    Choose,
+    Member,
+    Index,
+    Call, // values
+    DimName,
+    Unit,
+    Group,
+    Sum, // dimensions
+    Rest,
+    Gather,
+    Range // in brackets only
   };
   Kind kind;
   Span at;
@@ -27,30 +46,84 @@ struct Expr {
   template <typename T> const T &as() const { return static_cast<const T &>(*this); }
 };
 
-enum class Op : uint8_t { Or, And, Not, Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual, In, Add, Sub, Mul, Div, FloorDiv, Mod, Pow, Neg, Else };
+enum class Op : uint8_t {
+  Or,
+  And,
+  Not,
+  Less,
+  LessEqual,
+  Greater,
+  GreaterEqual,
+  Equal,
+  NotEqual,
+  In,
+  Add,
+  Sub,
+  Mul,
+  Div,
+  FloorDiv,
+  Mod,
+  Pow,
+  Neg,
+  Else
+};
 const char *spelling(Op op);
 
 using Exprs = std::vector<const Expr *>;
 
-struct IntegerExpr : Expr { int64_t value; };
-struct RealExpr : Expr { double value; };                   // also inf and pi
-struct StringExpr : Expr { std::vector<std::string> texts; Exprs values; }; // text, value, text, ... , text
-struct NamedExpr : Expr { std::string name; };              // Variable, DimName
-struct ListExpr : Expr { Exprs values; };                   // List; Group and Sum of dimensions
-struct UnaryExpr : Expr { Op op; const Expr *value; };
-struct BinaryExpr : Expr { Op op; const Expr *left, *right; };
-struct ChainExpr : Expr { Exprs operands; std::vector<Op> ops; }; // a <= b < c: each operand is computed once
-struct ChooseExpr : Expr { const Expr *condition, *then, *otherwise; };
-struct MemberExpr : Expr { const Expr *value; std::string name; };
-struct GatherItem : Expr { std::string name; const Expr *index; };         // D = index
-struct RangeItem : Expr { std::string name; const Expr *first, *last; };   // D: first..last, either may be null
+struct IntegerExpr : Expr {
+  int64_t value;
+};
+struct RealExpr : Expr {
+  double value;
+}; // also inf and pi
+struct StringExpr : Expr {
+  std::vector<std::string> texts;
+  Exprs values;
+}; // text, value, text, ... , text
+struct NamedExpr : Expr {
+  std::string name;
+}; // Variable, DimName
+struct ListExpr : Expr {
+  Exprs values;
+}; // List; Group and Sum of dimensions
+struct UnaryExpr : Expr {
+  Op op;
+  const Expr *value;
+};
+struct BinaryExpr : Expr {
+  Op op;
+  const Expr *left, *right;
+};
+struct ChainExpr : Expr {
+  Exprs operands;
+  std::vector<Op> ops;
+}; // a <= b < c: each operand is computed once
+struct ChooseExpr : Expr {
+  const Expr *condition, *then, *otherwise;
+};
+struct MemberExpr : Expr {
+  const Expr *value;
+  std::string name;
+};
+struct GatherItem : Expr {
+  std::string name;
+  const Expr *index;
+}; // D = index
+struct RangeItem : Expr {
+  std::string name;
+  const Expr *first, *last;
+}; // D: first..last, either may be null
 
 /// What stands between [ and ]: items, each with whether `->` (not a comma) stands before it.
 struct Item {
   const Expr *value;
   bool arrow;
 };
-struct IndexExpr : Expr { const Expr *value; std::vector<Item> items; };
+struct IndexExpr : Expr {
+  const Expr *value;
+  std::vector<Item> items;
+};
 
 using Path = Exprs; // alternatives
 
@@ -89,15 +162,44 @@ struct Named {
   std::string name;
   Span at;
 };
-struct AssignStmt : Stmt { std::vector<Named> targets; std::optional<TypeNode> type; Exprs values; };
-struct DimStmt : Stmt { std::vector<Named> names; Exprs values; };
-struct ParamStmt : Stmt { Named name; TypeNode type; Path path; std::string init; Span initAt; const Expr *initValue = nullptr; };
-struct RepeatStmt : Stmt { Named index; const Expr *first, *last; Path path; Body body; }; // first may be null
-struct IfStmt : Stmt { const Expr *condition; Body then, otherwise; };
-struct ReturnStmt : Stmt { Exprs values; };
-struct RequireStmt : Stmt { const Expr *condition, *message; }; // message may be null
+struct AssignStmt : Stmt {
+  std::vector<Named> targets;
+  std::optional<TypeNode> type;
+  Exprs values;
+};
+struct DimStmt : Stmt {
+  std::vector<Named> names;
+  Exprs values;
+};
+struct ParamStmt : Stmt {
+  Named name;
+  TypeNode type;
+  Path path;
+  std::string init;
+  Span initAt;
+  const Expr *initValue = nullptr;
+};
+struct RepeatStmt : Stmt {
+  Named index;
+  const Expr *first, *last;
+  Path path;
+  Body body;
+}; // first may be null
+struct IfStmt : Stmt {
+  const Expr *condition;
+  Body then, otherwise;
+};
+struct ReturnStmt : Stmt {
+  Exprs values;
+};
+struct RequireStmt : Stmt {
+  const Expr *condition, *message;
+}; // message may be null
 /// What could not be read. The names that it seems to give are unknown afterwards, in silence.
-struct BrokenStmt : Stmt { std::vector<std::string> names, dims; bool mayReturn; };
+struct BrokenStmt : Stmt {
+  std::vector<std::string> names, dims;
+  bool mayReturn;
+};
 
 // ---- declarations
 

@@ -6,8 +6,44 @@
 
 namespace quern::frontend {
 
-enum class UnaryOp { Neg, Not, Exp, Log, Log1p, Sqrt, Sin, Cos, Tanh, Sigmoid, Erf, Abs, Floor, Ceil, Round, ToInt, ToReal };
-enum class BinaryOp { Add, Sub, Mul, Div, FloorDiv, Mod, Pow, Max, Min, And, Or, Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual };
+enum class UnaryOp {
+  Neg,
+  Not,
+  Exp,
+  Log,
+  Log1p,
+  Sqrt,
+  Sin,
+  Cos,
+  Tanh,
+  Sigmoid,
+  Erf,
+  Abs,
+  Floor,
+  Ceil,
+  Round,
+  ToInt,
+  ToReal
+};
+enum class BinaryOp {
+  Add,
+  Sub,
+  Mul,
+  Div,
+  FloorDiv,
+  Mod,
+  Pow,
+  Max,
+  Min,
+  And,
+  Or,
+  Less,
+  LessEqual,
+  Greater,
+  GreaterEqual,
+  Equal,
+  NotEqual
+};
 enum class Reduction { Sum, Mean, Max, Min, Any, All };
 
 struct FunctionInfo {
@@ -48,8 +84,12 @@ public:
   /// `order`: how the result is stored.
   virtual void endFunction(const Tensor & /*result*/, const DimRefs & /*order*/) {}
   /// One turn of a loop; the handles given back stand for the carried values inside, and afterwards.
-  virtual std::vector<Handle> beginTurn(const std::vector<Tensor> &carried) { return std::vector<Handle>(carried.size()); }
-  virtual std::vector<Handle> endTurn(const std::vector<Tensor> &carried) { return std::vector<Handle>(carried.size()); }
+  virtual std::vector<Handle> beginTurn(const std::vector<Tensor> &carried) {
+    return std::vector<Handle>(carried.size());
+  }
+  virtual std::vector<Handle> endTurn(const std::vector<Tensor> &carried) {
+    return std::vector<Handle>(carried.size());
+  }
   virtual void abandonTurn() {}
 
   virtual Handle constant(double) { return nullptr; }

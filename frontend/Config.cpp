@@ -17,14 +17,18 @@ static std::optional<Value> fromJson(const Json &json, const std::string &where,
   if (depth > deepest)
     return std::nullopt;
   switch (json.type()) {
-  case Json::value_t::boolean: return Value(json.get<bool>());
-  case Json::value_t::number_integer: return Value(json.get<int64_t>());
+  case Json::value_t::boolean:
+    return Value(json.get<bool>());
+  case Json::value_t::number_integer:
+    return Value(json.get<int64_t>());
   case Json::value_t::number_unsigned:
     if (json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
       return Value(static_cast<double>(json.get<uint64_t>()));
     return Value(static_cast<int64_t>(json.get<uint64_t>()));
-  case Json::value_t::number_float: return Value(json.get<double>());
-  case Json::value_t::string: return Value(json.get<std::string>());
+  case Json::value_t::number_float:
+    return Value(json.get<double>());
+  case Json::value_t::string:
+    return Value(json.get<std::string>());
   case Json::value_t::array: {
     auto list = std::make_shared<std::vector<Value>>();
     for (const Json &element : json) {
@@ -46,7 +50,8 @@ static std::optional<Value> fromJson(const Json &json, const std::string &where,
     }
     return Value(ObjectRef(std::move(object)));
   }
-  default: return Value();
+  default:
+    return Value();
   }
 }
 
@@ -74,7 +79,9 @@ static Json toJsonTree(const Value &value) {
   return nullptr;
 }
 
-std::string toJson(const Value &value) { return toJsonTree(value).dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string toJson(const Value &value) {
+  return toJsonTree(value).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 ConfigFile ConfigFile::parse(std::shared_ptr<const Source> source, Diagnostics &diagnostics) {
   ConfigFile file;
@@ -91,9 +98,11 @@ ConfigFile ConfigFile::parse(std::shared_ptr<const Source> source, Diagnostics &
   try {
     json = Json::parse(source->getText());
   } catch (const Json::parse_error &error) {
-    std::string why = error.what(); // "[json.exception.parse_error.101] parse error at line 3, column 1: syntax error while ..."
+    std::string why =
+        error.what(); // "[json.exception.parse_error.101] parse error at line 3, column 1: syntax error while ..."
     size_t colon = why.find(": ");
-    return refuse("this is not JSON: " + (colon == std::string::npos ? why : why.substr(colon + 2)), error.byte ? error.byte - 1 : 0);
+    return refuse("this is not JSON: " + (colon == std::string::npos ? why : why.substr(colon + 2)),
+                  error.byte ? error.byte - 1 : 0);
   } catch (const Json::exception &error) {
     return refuse(std::string("this is not JSON: ") + error.what(), 0);
   }
@@ -127,9 +136,12 @@ void ConfigFile::apply(const std::vector<Setting> &list, const std::vector<const
       for (const std::string &spelling : candidate->spellings)
         spelled |= spelling == setting.name || spelling == top || spelling.rfind(setting.name + ".", 0) == 0;
     }
-    bool ignored = std::any_of(ignores.begin(), ignores.end(), [&](const std::string &glob) { return globMatches(glob, top); });
+    bool ignored =
+        std::any_of(ignores.begin(), ignores.end(), [&](const std::string &glob) { return globMatches(glob, top); });
     if (!value || setting.name.empty() || (!field && !spelled && !ignored)) {
-      diagnostics.error("Q010", "--set " + setting.name + ": the spec's config has no such field" + didYouMean(setting.name, known), {});
+      diagnostics.error(
+          "Q010", "--set " + setting.name + ": the spec's config has no such field" + didYouMean(setting.name, known),
+          {});
       continue;
     }
     if (field)
@@ -200,25 +212,31 @@ Span ConfigFile::place(const std::string &dotted) const {
   return span;
 }
 
-static void warnInside(const ConfigFile &file, const Object &object, const std::vector<std::string> &ignores, Diagnostics &diagnostics) {
+static void warnInside(const ConfigFile &file, const Object &object, const std::vector<std::string> &ignores,
+                       Diagnostics &diagnostics) {
   for (const auto &[key, value] : object.fields) {
     std::string full = object.where + "." + key;
-    bool ignored = std::any_of(ignores.begin(), ignores.end(),
-                               [&](const std::string &glob) { return globMatches(glob, key) || globMatches(glob, full); });
+    bool ignored = std::any_of(ignores.begin(), ignores.end(), [&](const std::string &glob) {
+      return globMatches(glob, key) || globMatches(glob, full);
+    });
     if (!object.read.count(key) && !value.isNull() && !ignored)
-      diagnostics.warning("Q043", "config.json has " + full + " = " + describe(value) + ", which the spec does not use", file.place(full));
+      diagnostics.warning("Q043", "config.json has " + full + " = " + describe(value) + ", which the spec does not use",
+                          file.place(full));
     if (auto inner = value.as<ObjectRef>(); inner && !(*inner)->read.empty())
       warnInside(file, **inner, ignores, diagnostics);
   }
 }
 
-void ConfigFile::warnUnread(const std::set<std::string> &known, const std::vector<std::string> &ignores, Diagnostics &diagnostics) const {
+void ConfigFile::warnUnread(const std::set<std::string> &known, const std::vector<std::string> &ignores,
+                            Diagnostics &diagnostics) const {
   if (!root)
     return;
   for (const auto &[key, value] : root->fields) {
-    bool ignored = std::any_of(ignores.begin(), ignores.end(), [&](const std::string &glob) { return globMatches(glob, key); });
+    bool ignored =
+        std::any_of(ignores.begin(), ignores.end(), [&](const std::string &glob) { return globMatches(glob, key); });
     if (!known.count(key) && !value.isNull() && !ignored)
-      diagnostics.warning("Q043", "config.json has " + key + " = " + describe(value) + ", which the spec does not use", place(key));
+      diagnostics.warning("Q043", "config.json has " + key + " = " + describe(value) + ", which the spec does not use",
+                          place(key));
     if (auto inner = value.as<ObjectRef>(); inner && !(*inner)->read.empty())
       warnInside(*this, **inner, ignores, diagnostics);
   }

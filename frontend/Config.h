@@ -29,8 +29,10 @@ public:
   /// Where the file has a field ("a.b"), if it can be told.
   Span place(const std::string &dotted) const;
 
-  /// Warns (Q043) of every field that is neither known nor ignored; the same within objects of which some fields were read.
-  void warnUnread(const std::set<std::string> &known, const std::vector<std::string> &ignores, Diagnostics &diagnostics) const;
+  /// Warns (Q043) of every field that is neither known nor ignored; the same within objects of which some fields were
+  /// read.
+  void warnUnread(const std::set<std::string> &known, const std::vector<std::string> &ignores,
+                  Diagnostics &diagnostics) const;
 
   /// The file's text, or its JSON again where settings changed it; "{}" without a file.
   std::string text() const;

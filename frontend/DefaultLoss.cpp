@@ -1,5 +1,6 @@
 // Takes: a model without `loss`. Gives: the declaration that training uses, as if it stood in the page. Why as a
-// declaration: the elaborator then checks and inlines it like any other, and the library's cross_entropy is the only one.
+// declaration: the elaborator then checks and inlines it like any other, and the library's cross_entropy is the only
+// one.
 //
 //   forward(tokens: int[B, T], mask: bool[B, T] = true) -> [B, T, V] { ... }
 //   =>  loss(tokens: int[B, T], labels: int[B, T], mask: bool[B, T] = true) -> [] {
@@ -34,21 +35,25 @@ private:
 } // namespace
 
 static const FunctionDecl *find(const ModelDecl &model, const std::string &name) {
-  auto found = std::find_if(model.functions.begin(), model.functions.end(), [&](auto *decl) { return decl->name == name; });
+  auto found =
+      std::find_if(model.functions.begin(), model.functions.end(), [&](auto *decl) { return decl->name == name; });
   return found == model.functions.end() ? nullptr : *found;
 }
 
 DefaultLoss defaultLoss(const ModelDecl &model, Ast &ast) {
-  const FunctionDecl *forward = find(model, "forward"), *decode = find(model, "decode"), *encode = find(model, "encode");
+  const FunctionDecl *forward = find(model, "forward"), *decode = find(model, "decode"),
+                     *encode = find(model, "encode");
   const FunctionDecl *scored = forward ? forward : decode;
   if (find(model, "loss") || !scored || scored->parameters.empty() || !scored->parameters[0].type ||
-      scored->result.kind != Kind::Real || scored->result.dims.size() != 3 || scored->parameters[0].type->dims.size() != 2)
+      scored->result.kind != Kind::Real || scored->result.dims.size() != 3 ||
+      scored->parameters[0].type->dims.size() != 2)
     return {};
   Maker make(ast, scored->at);
   const Parameter &text = scored->parameters[0];
   FunctionDecl loss{scored->at, "loss", {}, {scored->at, Kind::Real, false, {}}, {}};
   auto known = [&](const std::string &name) {
-    return std::any_of(loss.parameters.begin(), loss.parameters.end(), [&](const Parameter &p) { return p.name.name == name; });
+    return std::any_of(loss.parameters.begin(), loss.parameters.end(),
+                       [&](const Parameter &p) { return p.name.name == name; });
   };
   auto argumentsOf = [&](const FunctionDecl &decl) {
     std::vector<std::pair<std::string, const Expr *>> arguments;

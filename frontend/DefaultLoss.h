@@ -13,8 +13,8 @@ struct DefaultLoss {
   bool nextToken = false;
 };
 
-/// `forward` to [B, T, V] trains on the cross-entropy of the next token, `decode` on that of `labels`. The declaration is
-/// made of the model's own ones, in `ast`.
+/// `forward` to [B, T, V] trains on the cross-entropy of the next token, `decode` on that of `labels`. The declaration
+/// is made of the model's own ones, in `ast`.
 DefaultLoss defaultLoss(const ModelDecl &model, Ast &ast);
 
 } // namespace quern::frontend

@@ -70,7 +70,8 @@ static void excerpt(std::ostream &out, Span at, const Palette &palette, const ch
     else if ((c & 0xC0) != 0x80)
       pad += ' ';
   uint32_t stop = std::clamp(at.end, at.begin, std::max(last, at.begin));
-  size_t carets = std::max<size_t>(1, characters(text.substr(std::min<size_t>(at.begin, text.size()), stop - at.begin)));
+  size_t carets =
+      std::max<size_t>(1, characters(text.substr(std::min<size_t>(at.begin, text.size()), stop - at.begin)));
   const char *cut = last < end ? " ..." : "";
   out << "    " << (first > begin ? "... " : "") << line << cut << "\n    " << (first > begin ? "    " : "") << pad
       << colour << std::string(carets, '^') << palette.off << "\n";

@@ -38,7 +38,8 @@ DimRef Elaborator::labelNamed(const std::string &name, Span at, Scope &scope, co
           known.push_back(other);
     std::string hint = didYouMean(name, known);
     if (hint.empty())
-      hint = "; declare it first: dim " + name + " = " + (like.empty() || like.find_first_of("(+ ") != std::string::npos ? "..." : like);
+      hint = "; declare it first: dim " + name + " = " +
+             (like.empty() || like.find_first_of("(+ ") != std::string::npos ? "..." : like);
     fail("Q010", "unknown dimension " + name + hint, at);
   }
   if (dim == &poisonDim)
@@ -69,7 +70,10 @@ std::vector<Note> Elaborator::declaredHere(DimRef dim) const {
 /// The batch: no row may see another.
 void Elaborator::apart(DimRef dim, Span at) const {
   if (batch && dim == batch)
-    fail("Q036", dim->shown + " is the batch, whose rows are independent: no index, reduction, gather or renaming of it outside loss", at);
+    fail("Q036",
+         dim->shown +
+             " is the batch, whose rows are independent: no index, reduction, gather or renaming of it outside loss",
+         at);
 }
 
 void Elaborator::batchIn(const Expr &dim, Scope &scope) const {
@@ -77,7 +81,9 @@ void Elaborator::batchIn(const Expr &dim, Scope &scope) const {
     apart(scope.dim(name), dim.at);
 }
 
-static std::string sized(const ir::Size &size) { return size.str() + (size.isConstant() ? "" : " (known only at run time)"); }
+static std::string sized(const ir::Size &size) {
+  return size.str() + (size.isConstant() ? "" : " (known only at run time)");
+}
 
 Tensor Elaborator::renamed(Tensor tensor, const std::vector<std::pair<DimRef, DimRef>> &table) {
   for (DimRef &dim : tensor.dims)
@@ -107,11 +113,13 @@ std::vector<Tensor> Elaborator::split(Tensor tensor, DimRef dim, const Expr &int
   if (into.kind == Expr::DimName) {
     DimRef target = label(into, scope, dim->shown);
     if (target->size != dim->size)
-      fail("Q020", target->shown + " is " + sized(target->size) + ", but " + dim->shown + " is " + sized(dim->size), at, declaredHere(target));
+      fail("Q020", target->shown + " is " + sized(target->size) + ", but " + dim->shown + " is " + sized(dim->size), at,
+           declaredHere(target));
     if (target == dim)
       return {tensor};
     if (tensor.has(target))
-      fail("Q026", "the result would have " + target->shown + " twice: " + shownDims(tensor.dims) + " already has it", at);
+      fail("Q026", "the result would have " + target->shown + " twice: " + shownDims(tensor.dims) + " already has it",
+           at);
     return {renamed(tensor, {{dim, target}})};
   }
   if (ir::Size total = extent(into, scope); total != dim->size) {
@@ -162,7 +170,8 @@ std::vector<Tensor> Elaborator::splitGroup(Tensor tensor, DimRef dim, const Expr
     }
     inner.push_back(piece);
   }
-  std::vector<Tensor> pieces = {{replaced(tensor.dims, dim, inner), tensor.kind, builder.split(tensor.handle, dim, inner)}};
+  std::vector<Tensor> pieces = {
+      {replaced(tensor.dims, dim, inner), tensor.kind, builder.split(tensor.handle, dim, inner)}};
   for (auto [piece, part] : later) {
     std::vector<Tensor> next;
     for (Tensor &t : pieces)
@@ -176,7 +185,8 @@ std::vector<Tensor> Elaborator::splitGroup(Tensor tensor, DimRef dim, const Expr
 // ---- several dimensions into one
 
 /// The inverse of split: the tensor, and the one dimension that `from` became (`into`, where given).
-std::pair<Tensor, DimRef> Elaborator::merge(std::vector<Tensor> tensors, const Expr &from, Scope &scope, Span at, DimRef into) {
+std::pair<Tensor, DimRef> Elaborator::merge(std::vector<Tensor> tensors, const Expr &from, Scope &scope, Span at,
+                                            DimRef into) {
   if (from.kind == Expr::DimName) {
     DimRef dim = label(from, scope);
     Tensor &tensor = tensors[0];
@@ -196,10 +206,12 @@ std::pair<Tensor, DimRef> Elaborator::merge(std::vector<Tensor> tensors, const E
   const Exprs &parts = from.as<ListExpr>().values;
   if (!into)
     into = fresh(dimText(from), extent(from, scope));
-  return from.kind == Expr::Sum ? mergeSum(std::move(tensors), parts, scope, at, into) : mergeGroup(std::move(tensors), parts, scope, at, into);
+  return from.kind == Expr::Sum ? mergeSum(std::move(tensors), parts, scope, at, into)
+                                : mergeGroup(std::move(tensors), parts, scope, at, into);
 }
 
-std::pair<Tensor, DimRef> Elaborator::mergeSum(std::vector<Tensor> tensors, const Exprs &parts, Scope &scope, Span at, DimRef into) {
+std::pair<Tensor, DimRef> Elaborator::mergeSum(std::vector<Tensor> tensors, const Exprs &parts, Scope &scope, Span at,
+                                               DimRef into) {
   std::vector<Handle> handles;
   DimRefs axes, dims;
   Kind kind = Kind::Int;
@@ -229,7 +241,8 @@ std::pair<Tensor, DimRef> Elaborator::mergeSum(std::vector<Tensor> tensors, cons
 }
 
 /// Tensors in the order that splitting gives them: the first part's leaves vary slowest.
-std::pair<Tensor, DimRef> Elaborator::mergeGroup(std::vector<Tensor> tensors, const Exprs &parts, Scope &scope, Span at, DimRef into) {
+std::pair<Tensor, DimRef> Elaborator::mergeGroup(std::vector<Tensor> tensors, const Exprs &parts, Scope &scope, Span at,
+                                                 DimRef into) {
   DimRefs axes(parts.size());
   for (size_t p = parts.size(); p-- > 0;) {
     size_t count = leaves(*parts[p]);
@@ -316,7 +329,8 @@ Value Elaborator::brackets(const IndexExpr &expr, Scope &scope) {
     else if (item.kind == Expr::Range) {
       auto &cut = item.as<RangeItem>();
       if (!target)
-        fail("Q019", "a range is another dimension and needs a name: " + cut.name + ": ... -> " + cut.name + "2", item.at);
+        fail("Q019", "a range is another dimension and needs a name: " + cut.name + ": ... -> " + cut.name + "2",
+             item.at);
       auto [next, dim] = range(tensor, cut, scope);
       tensor = next;
       arrows.push_back({dim, target});
@@ -349,7 +363,10 @@ Value Elaborator::brackets(const IndexExpr &expr, Scope &scope) {
     DimRef target = label(*arrow.into, scope, arrow.from->shown);
     apart(target, arrow.into->at);
     if (target->size != arrow.from->size)
-      fail("Q020", target->shown + " is " + sized(target->size) + ", but " + arrow.from->shown + " is " + sized(arrow.from->size), expr.at, declaredHere(target));
+      fail("Q020",
+           target->shown + " is " + sized(target->size) + ", but " + arrow.from->shown + " is " +
+               sized(arrow.from->size),
+           expr.at, declaredHere(target));
     if (target != arrow.from)
       table.emplace_back(arrow.from, target);
   }
@@ -370,7 +387,8 @@ Value Elaborator::brackets(const IndexExpr &expr, Scope &scope) {
         }
     for (DimRef dim : next.dims)
       if (std::count(next.dims.begin(), next.dims.end(), dim) > 1)
-        fail("Q026", "the result would have " + dim->shown + " twice: " + shownDims(tensor.dims) + " already has it", expr.at);
+        fail("Q026", "the result would have " + dim->shown + " twice: " + shownDims(tensor.dims) + " already has it",
+             expr.at);
     tensor = renamed(tensor, table);
   }
   std::vector<Tensor> pieces = {tensor};
@@ -400,13 +418,16 @@ Tensor Elaborator::gather(const Tensor &value, const GatherItem &item, Scope &sc
   DimRefs rest = replaced(value.dims, dim, {});
   if (auto position = index.as<int64_t>(); position && dim->size.isConstant()) {
     if (*position < 0 || *position >= *dim->size.constant())
-      fail("Q028", "position " + std::to_string(*position) + " along " + dim->shown + ", whose size is " + dim->size.str(), item.at);
+      fail("Q028",
+           "position " + std::to_string(*position) + " along " + dim->shown + ", whose size is " + dim->size.str(),
+           item.at);
     DimRef one = fresh(dim->shown, 1);
     Handle cut = builder.cut(value.handle, dim, *position, one);
     return {rest, value.kind, builder.squeeze(cut, one)};
   }
   if (auto position = index.as<int64_t>(); position && *position < 0)
-    fail("Q028", "position " + std::to_string(*position) + " along " + dim->shown + ": positions count from 0", item.at);
+    fail("Q028", "position " + std::to_string(*position) + " along " + dim->shown + ": positions count from 0",
+         item.at);
   Tensor positions = tensorOf(index);
   bool table = positions.dims.size() > rest.size(); // as authors write it: words[V = tokens] is [B, T, D]
   DimRefs dims = table ? positions.dims : rest;
@@ -434,8 +455,10 @@ std::pair<Tensor, DimRef> Elaborator::range(const Tensor &value, const RangeItem
   ir::Size first = end(item.first, 0), last = end(item.last, dim->size);
   ir::Size size = checkedSize(Op::Sub, last, first, item.at);
   auto outside = [](const ir::Size &difference) { return difference.isConstant() && *difference.constant() < 0; };
-  if (outside(first) || outside(checkedSize(Op::Sub, dim->size, last, item.at)) || (size.isConstant() && *size.constant() < 1))
-    fail("Q028", dim->shown + ": " + first.str() + ".." + last.str() + " of a dimension of size " + dim->size.str(), item.at);
+  if (outside(first) || outside(checkedSize(Op::Sub, dim->size, last, item.at)) ||
+      (size.isConstant() && *size.constant() < 1))
+    fail("Q028", dim->shown + ": " + first.str() + ".." + last.str() + " of a dimension of size " + dim->size.str(),
+         item.at);
   DimRef part = fresh(dim->shown, size);
   builder.place(item.at);
   return {{replaced(value.dims, dim, {part}), value.kind, builder.cut(value.handle, dim, first, part)}, part};
@@ -444,8 +467,8 @@ std::pair<Tensor, DimRef> Elaborator::range(const Tensor &value, const RangeItem
 // ---- types
 
 /// `given`: the value before a call's dimensions were renamed, and `asked` what the caller wrote, for the message.
-void Elaborator::fits(const Value &value, const TypeNode &type, Scope &scope, const std::string &what, Span at, const Tensor *given,
-                      const std::map<std::string, std::string> *asked) {
+void Elaborator::fits(const Value &value, const TypeNode &type, Scope &scope, const std::string &what, Span at,
+                      const Tensor *given, const std::map<std::string, std::string> *asked) {
   if (!value.kind())
     fail("Q025", what + " is " + describe(value) + "; a tensor is needed", at);
   DimRefs have = value.is<Tensor>() ? value.as<Tensor>()->dims : DimRefs(), want;

@@ -33,7 +33,8 @@ Value Elaborator::call(const CallExpr &expr, Scope &scope) {
   return primitive(expr, scope);
 }
 
-std::map<std::string, Value> Elaborator::matched(const std::string &name, const std::vector<Parameter> &parameters, const CallExpr &expr, Scope &scope) {
+std::map<std::string, Value> Elaborator::matched(const std::string &name, const std::vector<Parameter> &parameters,
+                                                 const CallExpr &expr, Scope &scope) {
   std::map<std::string, Value> given;
   std::vector<std::string> known;
   for (const Parameter &parameter : parameters)
@@ -50,7 +51,8 @@ std::map<std::string, Value> Elaborator::matched(const std::string &name, const 
       std::string list;
       for (const std::string &one : known)
         list += (list.empty() ? "" : ", ") + one;
-      fail("Q015", "'" + name + "' has no parameter '" + wanted + "'" + (list.empty() ? "" : "; it has " + list), argument.nameAt);
+      fail("Q015", "'" + name + "' has no parameter '" + wanted + "'" + (list.empty() ? "" : "; it has " + list),
+           argument.nameAt);
     }
     if (given.count(wanted))
       fail("Q015", "'" + wanted + "' is given twice", argument.value->at);
@@ -63,7 +65,8 @@ Value Elaborator::callFunction(const FunctionDecl &decl, const CallExpr &expr, S
   if (!expr.dims.empty())
     fail("Q019", "'" + decl.name + "' is a function and takes no dimensions", expr.at);
   if (!expr.path.empty())
-    fail("Q019", "'" + decl.name + "' is a function, whose parameters have their names already; '@' is for blocks", expr.at);
+    fail("Q019", "'" + decl.name + "' is a function, whose parameters have their names already; '@' is for blocks",
+         expr.at);
   if (std::find(functionStack.begin(), functionStack.end(), &decl) != functionStack.end())
     fail("Q034", "'" + decl.name + "' calls itself", expr.at, {{"declared here", decl.at}});
   std::map<std::string, Value> arguments = matched(decl.name, decl.parameters, expr, scope);
@@ -124,7 +127,8 @@ const std::set<std::string> &Elaborator::mentioned(const BlockDecl &decl) {
     std::string word(text.substr(i, stop - i));
     if (std::isupper(static_cast<unsigned char>(word[0])))
       names.insert(word);
-    else if (auto block = modelBlocks.find(word); block != modelBlocks.end() && block->second->at.source == spec.source.get() && block->second != &decl)
+    else if (auto block = modelBlocks.find(word);
+             block != modelBlocks.end() && block->second->at.source == spec.source.get() && block->second != &decl)
       called.push_back(block->second);
     i = stop;
   }
@@ -137,7 +141,8 @@ const std::set<std::string> &Elaborator::mentioned(const BlockDecl &decl) {
   return mentionedBy[decl.name] = names;
 }
 
-/// Whether a formal may simply be the dimension it is given: nobody inside can tell, and nothing of that name is stacked.
+/// Whether a formal may simply be the dimension it is given: nobody inside can tell, and nothing of that name is
+/// stacked.
 bool Elaborator::mayAlias(const BlockDecl &decl, DimRef dim, bool inModel, const DimRefs &stacked) {
   if (std::find(stacked.begin(), stacked.end(), dim) != stacked.end())
     return false;
@@ -149,11 +154,14 @@ bool Elaborator::mayAlias(const BlockDecl &decl, DimRef dim, bool inModel, const
   return !dim->size.isConstant() && !mentioned(decl).count(dim->shown);
 }
 
-std::vector<Elaborator::Binding> Elaborator::bindFormals(const BlockDecl &decl, const CallExpr &expr, Scope &scope, Scope &inner, bool inModel,
-                                                          const DimRefs &stacked, std::map<std::string, Value> &given) {
+std::vector<Elaborator::Binding> Elaborator::bindFormals(const BlockDecl &decl, const CallExpr &expr, Scope &scope,
+                                                         Scope &inner, bool inModel, const DimRefs &stacked,
+                                                         std::map<std::string, Value> &given) {
   std::vector<Binding> bound;
   auto holds = [&](DimRef dim) {
-    return std::any_of(given.begin(), given.end(), [&](const auto &entry) { return entry.second.template is<Tensor>() && entry.second.template as<Tensor>()->has(dim); });
+    return std::any_of(given.begin(), given.end(), [&](const auto &entry) {
+      return entry.second.template is<Tensor>() && entry.second.template as<Tensor>()->has(dim);
+    });
   };
   std::set<DimRef> aliased;
   for (size_t i = 0; i < decl.formals.size(); ++i) {
@@ -181,14 +189,15 @@ std::vector<Elaborator::Binding> Elaborator::bindFormals(const BlockDecl &decl, 
     for (const std::string &name : dimNames(dim))
       parts.push_back(labelNamed(name, dim.at, scope));
     for (auto &[name, value] : given)
-      if (auto tensor = value.as<Tensor>(); tensor && std::all_of(parts.begin(), parts.end(), [&](DimRef part) { return tensor->has(part); }))
+      if (auto tensor = value.as<Tensor>();
+          tensor && std::all_of(parts.begin(), parts.end(), [&](DimRef part) { return tensor->has(part); }))
         value = merge({*tensor}, dim, scope, expr.at, formal).first;
   }
   return bound;
 }
 
-void Elaborator::bindParameters(const BlockDecl &decl, const CallExpr &expr, Scope &inner, const std::map<std::string, Value> &original,
-                                std::map<std::string, Value> &given) {
+void Elaborator::bindParameters(const BlockDecl &decl, const CallExpr &expr, Scope &inner,
+                                const std::map<std::string, Value> &original, std::map<std::string, Value> &given) {
   std::map<std::string, std::string> asked; // a formal, as the caller spelled it
   for (size_t i = 0; i < decl.formals.size(); ++i)
     asked[decl.formals[i].name] = dimText(*expr.dims[i].value);
@@ -203,7 +212,8 @@ void Elaborator::bindParameters(const BlockDecl &decl, const CallExpr &expr, Sco
     }
     inner.values[name] = value->second;
     if (!parameter.type && !value->second.isStatic())
-      fail("Q025", decl.name + ": '" + name + "' takes a value known from the config, not a tensor", expr.at, {{"declared here", parameter.name.at}});
+      fail("Q025", decl.name + ": '" + name + "' takes a value known from the config, not a tensor", expr.at,
+           {{"declared here", parameter.name.at}});
     bool absent = value->second.isNull() && parameter.fallback && parameter.fallback->kind == Expr::Null;
     if (parameter.type && !absent) {
       const Value &before = original.at(name);
@@ -213,8 +223,8 @@ void Elaborator::bindParameters(const BlockDecl &decl, const CallExpr &expr, Sco
 }
 
 /// Formals turn back into the caller's dimensions.
-std::vector<Value> Elaborator::results(const BlockDecl &decl, const CallExpr &expr, Scope &scope, const std::vector<Binding> &bound, const Value &value,
-                                       unsigned before) {
+std::vector<Value> Elaborator::results(const BlockDecl &decl, const CallExpr &expr, Scope &scope,
+                                       const std::vector<Binding> &bound, const Value &value, unsigned before) {
   std::vector<Value> values = value.several() ? value.several()->values : std::vector<Value>{value};
   std::vector<Value> out;
   for (const Value &one : values) {
@@ -224,8 +234,11 @@ std::vector<Value> Elaborator::results(const BlockDecl &decl, const CallExpr &ex
       continue;
     }
     for (DimRef dim : tensor->dims)
-      if (dim->serial > before && std::none_of(bound.begin(), bound.end(), [&](const Binding &b) { return b.inner == dim; }))
-        fail("Q029", "'" + decl.name + "' returns " + shownDims(tensor->dims) + ", whose " + dim->shown + " exists only inside it; make it a dimension of the block",
+      if (dim->serial > before &&
+          std::none_of(bound.begin(), bound.end(), [&](const Binding &b) { return b.inner == dim; }))
+        fail("Q029",
+             "'" + decl.name + "' returns " + shownDims(tensor->dims) + ", whose " + dim->shown +
+                 " exists only inside it; make it a dimension of the block",
              decl.at);
     std::vector<Tensor> pieces = {*tensor};
     for (const Binding &binding : bound) {
@@ -250,8 +263,10 @@ Value Elaborator::callBlock(const BlockDecl &decl, const CallExpr &expr, Scope &
   for (size_t i = 0; fit && i < expr.dims.size(); ++i)
     fit = expr.dims[i].arrow == (decl.arrow && i == decl.inputs);
   if (!fit)
-    fail("Q019", "this call does not match the block's dimensions: " + (decl.formals.empty() ? "'" + decl.name + "' takes none" : decl.form()), expr.at,
-         {{"declared here", decl.at}});
+    fail("Q019",
+         "this call does not match the block's dimensions: " +
+             (decl.formals.empty() ? "'" + decl.name + "' takes none" : decl.form()),
+         expr.at, {{"declared here", decl.at}});
   for (const Item &item : expr.dims)
     if (!item.value->isDim())
       fail("Q012", "dimensions are needed between [ and ]", item.value->at);
@@ -269,7 +284,13 @@ Value Elaborator::callBlock(const BlockDecl &decl, const CallExpr &expr, Scope &
 
   auto own = std::find(model->blocks.begin(), model->blocks.end(), &decl);
   bool inModel = own != model->blocks.end();
-  Scope inner{inModel ? &modelScope : nullptr, inModel ? &modelBlocks : decl.at.source == spec.source.get() ? &fileBlocks : &libraryBlocks, true, {}, {}};
+  Scope inner{inModel ? &modelScope : nullptr,
+              inModel                               ? &modelBlocks
+              : decl.at.source == spec.source.get() ? &fileBlocks
+                                                    : &libraryBlocks,
+              true,
+              {},
+              {}};
   unsigned before = serial;
   builder.place(expr.at);
   size_t depth = path.size();

@@ -12,33 +12,50 @@ static constexpr int64_t maxCoefficient = int64_t(1) << 62;
 Value Elaborator::eval(const Expr &expr, Scope &scope) {
   step(expr.at);
   switch (expr.kind) {
-  case Expr::Integer: return expr.as<IntegerExpr>().value;
-  case Expr::Real: return expr.as<RealExpr>().value;
-  case Expr::True: return true;
-  case Expr::False: return false;
-  case Expr::Null: return Null{};
-  case Expr::String: return evalString(expr.as<StringExpr>(), scope);
-  case Expr::Variable: return evalName(expr.as<NamedExpr>(), scope);
+  case Expr::Integer:
+    return expr.as<IntegerExpr>().value;
+  case Expr::Real:
+    return expr.as<RealExpr>().value;
+  case Expr::True:
+    return true;
+  case Expr::False:
+    return false;
+  case Expr::Null:
+    return Null{};
+  case Expr::String:
+    return evalString(expr.as<StringExpr>(), scope);
+  case Expr::Variable:
+    return evalName(expr.as<NamedExpr>(), scope);
   case Expr::List: {
     auto list = std::make_shared<std::vector<Value>>();
     for (const Expr *element : expr.as<ListExpr>().values)
       list->push_back(single(eval(*element, scope), element->at));
     return ListRef(std::move(list));
   }
-  case Expr::Unary: return evalUnary(expr.as<UnaryExpr>(), scope);
-  case Expr::Binary: return evalBinary(expr, scope);
-  case Expr::Chain: return evalChain(expr.as<ChainExpr>(), scope);
+  case Expr::Unary:
+    return evalUnary(expr.as<UnaryExpr>(), scope);
+  case Expr::Binary:
+    return evalBinary(expr, scope);
+  case Expr::Chain:
+    return evalChain(expr.as<ChainExpr>(), scope);
   case Expr::Choose: {
     auto &choose = expr.as<ChooseExpr>();
     return eval(condition(*choose.condition, scope) ? *choose.then : *choose.otherwise, scope);
   }
-  case Expr::Member: return evalMember(expr.as<MemberExpr>(), scope);
-  case Expr::Index: return brackets(expr.as<IndexExpr>(), scope);
-  case Expr::Call: return call(expr.as<CallExpr>(), scope);
-  case Expr::DimName: return Value::ofSize(label(expr, scope)->size);
-  case Expr::Unit: return int64_t(1);
-  case Expr::Sum: return Value::ofSize(extent(expr, scope)); // in a list's brackets: [1 + 1]
-  default: fail("Q012", "a value is needed here, not a dimension", expr.at);
+  case Expr::Member:
+    return evalMember(expr.as<MemberExpr>(), scope);
+  case Expr::Index:
+    return brackets(expr.as<IndexExpr>(), scope);
+  case Expr::Call:
+    return call(expr.as<CallExpr>(), scope);
+  case Expr::DimName:
+    return Value::ofSize(label(expr, scope)->size);
+  case Expr::Unit:
+    return int64_t(1);
+  case Expr::Sum:
+    return Value::ofSize(extent(expr, scope)); // in a list's brackets: [1 + 1]
+  default:
+    fail("Q012", "a value is needed here, not a dimension", expr.at);
   }
 }
 
@@ -166,7 +183,8 @@ Value Elaborator::evalBinary(const Expr &expr, Scope &scope) {
   return value;
 }
 
-Value Elaborator::applyBinary(Op op, const Value &left, const Expr *leftExpr, const Expr &rightExpr, Scope &scope, Span at) {
+Value Elaborator::applyBinary(Op op, const Value &left, const Expr *leftExpr, const Expr &rightExpr, Scope &scope,
+                              Span at) {
   step(at);
   if (op == Op::Else)
     return left.isNull() ? eval(rightExpr, scope) : left;
@@ -198,7 +216,10 @@ Value Elaborator::evalChain(const ChainExpr &expr, Scope &scope) {
 /// and, or of booleans; a static side decides or disappears.
 Value Elaborator::logic(Op op, const Value &left, const Value &right, Span at) {
   if (left.kind() != Kind::Bool || right.kind() != Kind::Bool)
-    fail("Q025", std::string("'") + spelling(op) + "' needs true/false on both sides, not " + describe(left) + " and " + describe(right), at);
+    fail("Q025",
+         std::string("'") + spelling(op) + "' needs true/false on both sides, not " + describe(left) + " and " +
+             describe(right),
+         at);
   auto neutral = [&](const Value &value) { return value.is<bool>() && *value.as<bool>() == (op == Op::And); };
   if (neutral(left))
     return right;
@@ -214,7 +235,8 @@ Value Elaborator::combine(Op op, const Value &left, const Value &right, Span lef
     if (!list)
       fail("Q025", "'in' needs a list on its right, not " + describe(right), rightAt);
     size_t budget = 1'000'000;
-    return std::any_of((*list)->begin(), (*list)->end(), [&](const Value &element) { return equalStatic(left, element, budget); });
+    return std::any_of((*list)->begin(), (*list)->end(),
+                       [&](const Value &element) { return equalStatic(left, element, budget); });
   }
   bool equality = op == Op::Equal || op == Op::NotEqual;
   if (equality && (!left.kind() || !right.kind())) {
@@ -243,33 +265,53 @@ Value Elaborator::combine(Op op, const Value &left, const Value &right, Span lef
   if ((op == Op::Div || op == Op::FloorDiv || op == Op::Mod) && right.isStaticNumber() && right.number() == 0)
     fail("Q027", "division by zero", at);
   bool compares = op >= Op::Less && op <= Op::NotEqual;
-  return elementwise(op, left, right, compares ? Kind::Bool : op == Op::Div || op == Op::Pow ? Kind::Real : ints ? Kind::Int : Kind::Real);
+  return elementwise(op, left, right,
+                     compares                         ? Kind::Bool
+                     : op == Op::Div || op == Op::Pow ? Kind::Real
+                     : ints                           ? Kind::Int
+                                                      : Kind::Real);
 }
 
 static BinaryOp builderOp(Op op) {
   switch (op) {
-  case Op::Or: return BinaryOp::Or;
-  case Op::And: return BinaryOp::And;
-  case Op::Less: return BinaryOp::Less;
-  case Op::LessEqual: return BinaryOp::LessEqual;
-  case Op::Greater: return BinaryOp::Greater;
-  case Op::GreaterEqual: return BinaryOp::GreaterEqual;
-  case Op::Equal: return BinaryOp::Equal;
-  case Op::NotEqual: return BinaryOp::NotEqual;
-  case Op::Add: return BinaryOp::Add;
-  case Op::Sub: return BinaryOp::Sub;
-  case Op::Mul: return BinaryOp::Mul;
-  case Op::Div: return BinaryOp::Div;
-  case Op::FloorDiv: return BinaryOp::FloorDiv;
-  case Op::Mod: return BinaryOp::Mod;
-  default: return BinaryOp::Pow;
+  case Op::Or:
+    return BinaryOp::Or;
+  case Op::And:
+    return BinaryOp::And;
+  case Op::Less:
+    return BinaryOp::Less;
+  case Op::LessEqual:
+    return BinaryOp::LessEqual;
+  case Op::Greater:
+    return BinaryOp::Greater;
+  case Op::GreaterEqual:
+    return BinaryOp::GreaterEqual;
+  case Op::Equal:
+    return BinaryOp::Equal;
+  case Op::NotEqual:
+    return BinaryOp::NotEqual;
+  case Op::Add:
+    return BinaryOp::Add;
+  case Op::Sub:
+    return BinaryOp::Sub;
+  case Op::Mul:
+    return BinaryOp::Mul;
+  case Op::Div:
+    return BinaryOp::Div;
+  case Op::FloorDiv:
+    return BinaryOp::FloorDiv;
+  case Op::Mod:
+    return BinaryOp::Mod;
+  default:
+    return BinaryOp::Pow;
   }
 }
 
 Tensor Elaborator::elementwise(Op op, const Value &left, const Value &right, Kind kind) {
   // x + 0 and x * 1 come from defaults of the library (bias = 0, scale: 1): they leave no trace.
   auto isNumber = [](const Value &value, double number) { return value.isStaticNumber() && value.number() == number; };
-  if (left.is<Tensor>() && ((isNumber(right, 0) && (op == Op::Add || op == Op::Sub)) || (isNumber(right, 1) && (op == Op::Mul || op == Op::Div))))
+  if (left.is<Tensor>() && ((isNumber(right, 0) && (op == Op::Add || op == Op::Sub)) ||
+                            (isNumber(right, 1) && (op == Op::Mul || op == Op::Div))))
     return asKind(*left.as<Tensor>(), kind);
   if (right.is<Tensor>() && ((isNumber(left, 0) && op == Op::Add) || (isNumber(left, 1) && op == Op::Mul)))
     return asKind(*right.as<Tensor>(), kind);
@@ -294,8 +336,10 @@ ir::Size Elaborator::checkedSize(Op op, const ir::Size &a, const ir::Size &b, Sp
     return most;
   };
   __int128 x = bound(a), y = bound(b);
-  bool fits = op == Op::Mul ? x < maxCoefficient && y < maxCoefficient && x * y < maxCoefficient : x + y < maxCoefficient;
-  bool simple = op != Op::Mul || (a.getTerms().size() * b.getTerms().size() <= maxTerms * 4 && degree(a) + degree(b) <= maxDegree);
+  bool fits =
+      op == Op::Mul ? x < maxCoefficient && y < maxCoefficient && x * y < maxCoefficient : x + y < maxCoefficient;
+  bool simple = op != Op::Mul ||
+                (a.getTerms().size() * b.getTerms().size() <= maxTerms * 4 && degree(a) + degree(b) <= maxDegree);
   if (!fits || !simple)
     fail("Q022", "this size is too large to compute with", at);
   ir::Size result = op == Op::Mul ? a * b : op == Op::Add ? a + b : a - b;
@@ -304,22 +348,32 @@ ir::Size Elaborator::checkedSize(Op op, const ir::Size &a, const ir::Size &b, Sp
   return result;
 }
 
-static int64_t floorDivide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
+static int64_t floorDivide(int64_t a, int64_t b) {
+  return a / b - (a % b != 0 && (a % b < 0) != (b < 0));
+}
 
 /// Integer arithmetic that fits 64 bits; nothing where it would not.
 static std::optional<int64_t> integers(Op op, int64_t a, int64_t b) {
   int64_t result = 0;
   bool overflow = false;
   switch (op) {
-  case Op::Add: overflow = __builtin_add_overflow(a, b, &result); break;
-  case Op::Sub: overflow = __builtin_sub_overflow(a, b, &result); break;
-  case Op::Mul: overflow = __builtin_mul_overflow(a, b, &result); break;
+  case Op::Add:
+    overflow = __builtin_add_overflow(a, b, &result);
+    break;
+  case Op::Sub:
+    overflow = __builtin_sub_overflow(a, b, &result);
+    break;
+  case Op::Mul:
+    overflow = __builtin_mul_overflow(a, b, &result);
+    break;
   case Op::Div:
   case Op::FloorDiv:
     overflow = a == INT64_MIN && b == -1;
     result = overflow ? 0 : floorDivide(a, b);
     break;
-  case Op::Mod: result = b == -1 ? 0 : a - b * floorDivide(a, b); break;
+  case Op::Mod:
+    result = b == -1 ? 0 : a - b * floorDivide(a, b);
+    break;
   case Op::Pow:
     result = 1;
     if (a == 0 || a == 1)
@@ -330,20 +384,28 @@ static std::optional<int64_t> integers(Op op, int64_t a, int64_t b) {
       for (int64_t i = 0; i < b && !overflow; ++i)
         overflow = __builtin_mul_overflow(result, a, &result);
     break;
-  default: break;
+  default:
+    break;
   }
   return overflow ? std::nullopt : std::optional(result);
 }
 
 static std::optional<bool> compared(Op op, double a, double b) {
   switch (op) {
-  case Op::Less: return a < b;
-  case Op::LessEqual: return a <= b;
-  case Op::Greater: return a > b;
-  case Op::GreaterEqual: return a >= b;
-  case Op::Equal: return a == b;
-  case Op::NotEqual: return a != b;
-  default: return std::nullopt;
+  case Op::Less:
+    return a < b;
+  case Op::LessEqual:
+    return a <= b;
+  case Op::Greater:
+    return a > b;
+  case Op::GreaterEqual:
+    return a >= b;
+  case Op::Equal:
+    return a == b;
+  case Op::NotEqual:
+    return a != b;
+  default:
+    return std::nullopt;
   }
 }
 
@@ -370,7 +432,11 @@ std::optional<Value> Elaborator::fold(Op op, const Value &left, const Value &rig
   if ((op == Op::Div || op == Op::FloorDiv || op == Op::Mod) && right.number() == 0)
     fail("Q027", "division by zero", at);
   if (ints && op >= Op::Less && op <= Op::NotEqual)
-    return op == Op::Less ? a < b : op == Op::LessEqual ? a <= b : op == Op::Greater ? a > b : op == Op::GreaterEqual ? a >= b : (a == b) == (op == Op::Equal);
+    return op == Op::Less           ? a < b
+           : op == Op::LessEqual    ? a <= b
+           : op == Op::Greater      ? a > b
+           : op == Op::GreaterEqual ? a >= b
+                                    : (a == b) == (op == Op::Equal);
   if (auto truth = compared(op, left.number(), right.number()))
     return *truth;
   if (ints && !(op == Op::Div && b != -1 && a % b != 0) && !(op == Op::Pow && b < 0)) {
@@ -382,14 +448,27 @@ std::optional<Value> Elaborator::fold(Op op, const Value &left, const Value &rig
   if (op == Op::Pow && x == 0 && y < 0)
     fail("Q027", "division by zero", at);
   switch (op) {
-  case Op::Add: result = x + y; break;
-  case Op::Sub: result = x - y; break;
-  case Op::Mul: result = x * y; break;
-  case Op::Div: result = x / y; break;
-  default: result = std::pow(x, y); break;
+  case Op::Add:
+    result = x + y;
+    break;
+  case Op::Sub:
+    result = x - y;
+    break;
+  case Op::Mul:
+    result = x * y;
+    break;
+  case Op::Div:
+    result = x / y;
+    break;
+  default:
+    result = std::pow(x, y);
+    break;
   }
   if (std::isnan(result) && !std::isnan(x) && !std::isnan(y))
-    fail("Q027", "the result of '" + std::string(spelling(op)) + "' is no number: " + describe(left) + " and " + describe(right), at);
+    fail("Q027",
+         "the result of '" + std::string(spelling(op)) + "' is no number: " + describe(left) + " and " +
+             describe(right),
+         at);
   return result;
 }
 

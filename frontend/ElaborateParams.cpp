@@ -31,7 +31,8 @@ std::vector<Elaborator::PathPart> Elaborator::alternatives(const Path &path, Sco
         }
         DimRef dim = label(*string.values[i], scope);
         if (!dim->size.isConstant())
-          fail("Q023", "a parameter for each position of " + dim->shown + ", whose size is not fixed by the config", string.values[i]->at);
+          fail("Q023", "a parameter for each position of " + dim->shown + ", whose size is not fixed by the config",
+               string.values[i]->at);
         part.text += "{" + dim->label + "}";
         part.stacked.push_back(dim);
       }
@@ -59,7 +60,8 @@ void Elaborator::initOf(const ParamStmt &stmt, Scope &scope, ParamInfo &info) {
   if (stmt.init.empty())
     return;
   if (std::find(known.begin(), known.end(), stmt.init) == known.end())
-    fail("Q010", "unknown initial values '" + stmt.init + "'; there are normal(s), uniform(a), zeros and ones", stmt.initAt);
+    fail("Q010", "unknown initial values '" + stmt.init + "'; there are normal(s), uniform(a), zeros and ones",
+         stmt.initAt);
   bool scaled = stmt.init == "normal" || stmt.init == "uniform";
   if (scaled != (stmt.initValue != nullptr))
     fail("Q015", "'" + stmt.init + (scaled ? "' takes one number" : "' takes no number"), stmt.initAt);
@@ -68,13 +70,16 @@ void Elaborator::initOf(const ParamStmt &stmt, Scope &scope, ParamInfo &info) {
     return;
   Value scale = eval(*stmt.initValue, scope);
   if (!scale.isStaticNumber())
-    fail("Q025", "'" + stmt.init + "' takes a number known from the config, not " + describe(scale), stmt.initValue->at);
+    fail("Q025", "'" + stmt.init + "' takes a number known from the config, not " + describe(scale),
+         stmt.initValue->at);
   info.scale = scale.number();
 }
 
 void Elaborator::param(const ParamStmt &stmt, Scope &scope) {
   if (Scope *holder = scope.holder(stmt.name.name); holder && holder != &scope)
-    fail("Q014", "'" + stmt.name.name + "' is already a name of the model (config, parameter or constant); choose another", stmt.name.at);
+    fail("Q014",
+         "'" + stmt.name.name + "' is already a name of the model (config, parameter or constant); choose another",
+         stmt.name.at);
   path.push_back(alternatives(stmt.path, scope));
   struct Leave {
     Elaborator &elaborator;
@@ -146,7 +151,9 @@ void Elaborator::claim(const ParamInfo &info, const ParamStmt &stmt) {
   std::vector<std::string> full = {info.names.front()};
   size_t count = 1;
   for (DimRef dim : info.stacked)
-    count = std::min<size_t>(maxStackedNames + 1, count * static_cast<size_t>(std::min<int64_t>(*dim->size.constant(), maxStackedNames + 1)));
+    count =
+        std::min<size_t>(maxStackedNames + 1,
+                         count * static_cast<size_t>(std::min<int64_t>(*dim->size.constant(), maxStackedNames + 1)));
   if (count <= maxStackedNames) // else the pattern itself stands for its names
     for (DimRef dim : info.stacked) {
       std::vector<std::string> more;
@@ -169,8 +176,10 @@ void Elaborator::claim(const ParamInfo &info, const ParamStmt &stmt) {
     size_t i = 0;
     while (i + 1 < site.size() && i + 1 < it->second.size() && site[i] == it->second[i])
       ++i;
-    fail("Q024", "two places declare the parameter '" + name + "'; give the calls different @ names, or declare it once and use it twice", site[i],
-         {{"the other place", it->second[std::min(i, it->second.size() - 1)]}});
+    fail("Q024",
+         "two places declare the parameter '" + name +
+             "'; give the calls different @ names, or declare it once and use it twice",
+         site[i], {{"the other place", it->second[std::min(i, it->second.size() - 1)]}});
   }
 }
 

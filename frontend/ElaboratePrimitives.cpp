@@ -7,20 +7,25 @@
 namespace quern::frontend {
 
 static const std::vector<std::pair<std::string, UnaryOp>> unaries = {
-    {"exp", UnaryOp::Exp},   {"log", UnaryOp::Log},   {"log1p", UnaryOp::Log1p},     {"sqrt", UnaryOp::Sqrt}, {"sin", UnaryOp::Sin},
-    {"cos", UnaryOp::Cos},   {"tanh", UnaryOp::Tanh}, {"sigmoid", UnaryOp::Sigmoid}, {"erf", UnaryOp::Erf},   {"abs", UnaryOp::Abs},
-    {"floor", UnaryOp::Floor}, {"ceil", UnaryOp::Ceil}, {"round", UnaryOp::Round},   {"int", UnaryOp::ToInt}, {"real", UnaryOp::ToReal}};
-static const std::vector<std::pair<std::string, Reduction>> reductions = {{"sum", Reduction::Sum}, {"mean", Reduction::Mean}, {"max", Reduction::Max},
-                                                                          {"min", Reduction::Min}, {"any", Reduction::Any},   {"all", Reduction::All}};
+    {"exp", UnaryOp::Exp},     {"log", UnaryOp::Log},   {"log1p", UnaryOp::Log1p}, {"sqrt", UnaryOp::Sqrt},
+    {"sin", UnaryOp::Sin},     {"cos", UnaryOp::Cos},   {"tanh", UnaryOp::Tanh},   {"sigmoid", UnaryOp::Sigmoid},
+    {"erf", UnaryOp::Erf},     {"abs", UnaryOp::Abs},   {"floor", UnaryOp::Floor}, {"ceil", UnaryOp::Ceil},
+    {"round", UnaryOp::Round}, {"int", UnaryOp::ToInt}, {"real", UnaryOp::ToReal}};
+static const std::vector<std::pair<std::string, Reduction>> reductions = {
+    {"sum", Reduction::Sum}, {"mean", Reduction::Mean}, {"max", Reduction::Max},
+    {"min", Reduction::Min}, {"any", Reduction::Any},   {"all", Reduction::All}};
 
-template <typename Entry> static const Entry *find(const std::vector<std::pair<std::string, Entry>> &table, const std::string &name) {
+template <typename Entry>
+static const Entry *find(const std::vector<std::pair<std::string, Entry>> &table, const std::string &name) {
   for (const auto &[key, entry] : table)
     if (key == name)
       return &entry;
   return nullptr;
 }
 
-bool isReduction(const std::string &name) { return find(reductions, name); }
+bool isReduction(const std::string &name) {
+  return find(reductions, name);
+}
 
 bool takesDims(const std::string &name) {
   static const std::set<std::string> more = {"softmax", "cumsum", "top_k", "concat", "argmax", "values"};
@@ -29,7 +34,8 @@ bool takesDims(const std::string &name) {
 
 const std::vector<std::string> &primitiveNames() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> all = {"softmax", "cumsum", "top_k", "concat", "argmax", "values", "index", "where", "len"};
+    std::vector<std::string> all = {"softmax", "cumsum", "top_k", "concat", "argmax",
+                                    "values",  "index",  "where", "len"};
     for (const auto &[name, op] : unaries)
       all.push_back(name);
     for (const auto &[name, op] : reductions)
@@ -56,12 +62,15 @@ Value Elaborator::primitive(const CallExpr &expr, Scope &scope) {
 
   // sum[K](q * k): the product is never formed.
   const Expr *only = expr.arguments.size() == 1 ? expr.arguments[0].value : nullptr;
-  if (expr.name == "sum" && !expr.dims.empty() && only && only->kind == Expr::Binary && only->as<BinaryExpr>().op == Op::Mul) {
+  if (expr.name == "sum" && !expr.dims.empty() && only && only->kind == Expr::Binary &&
+      only->as<BinaryExpr>().op == Op::Mul) {
     auto &product = only->as<BinaryExpr>();
-    Value left = single(eval(*product.left, scope), product.left->at), right = single(eval(*product.right, scope), product.right->at);
+    Value left = single(eval(*product.left, scope), product.left->at),
+          right = single(eval(*product.right, scope), product.right->at);
     builder.place(expr.at);
     auto a = left.as<Tensor>(), b = right.as<Tensor>();
-    bool numbers = a && b && a->kind != Kind::Bool && b->kind != Kind::Bool && (a->kind == Kind::Real || b->kind == Kind::Real);
+    bool numbers =
+        a && b && a->kind != Kind::Bool && b->kind != Kind::Bool && (a->kind == Kind::Real || b->kind == Kind::Real);
     if (!numbers)
       return overDims(expr, {combine(Op::Mul, left, right, product.left->at, product.right->at, product.at)}, scope);
     DimRefs all = a->dims, kept;
@@ -112,7 +121,9 @@ DimRefs Elaborator::over(const CallExpr &expr, const DimRefs &dims, Scope &scope
     DimRef dim = label(*item.value, scope);
     apart(dim, expr.at);
     if (std::find(dims.begin(), dims.end(), dim) == dims.end())
-      fail("Q021", expr.name + "[" + dim->shown + "]: the value has no dimension " + dim->shown + "; it is " + shownDims(dims), expr.at);
+      fail("Q021",
+           expr.name + "[" + dim->shown + "]: the value has no dimension " + dim->shown + "; it is " + shownDims(dims),
+           expr.at);
     if (std::find(labels.begin(), labels.end(), dim) != labels.end())
       fail("Q026", dim->shown + " is named twice", item.value->at);
     labels.push_back(dim);
@@ -142,7 +153,10 @@ Value Elaborator::overDims(const CallExpr &expr, std::vector<Value> values, Scop
   DimRefs labels = over(expr, value.dims, scope);
   bool logic = name == "any" || name == "all";
   if (logic != (value.kind == Kind::Bool))
-    fail("Q025", "'" + name + "' cannot use " + kindName(value.kind) + " values" + (name == "sum" ? "; to count, sum int(condition)" : ""), expr.at);
+    fail("Q025",
+         "'" + name + "' cannot use " + kindName(value.kind) + " values" +
+             (name == "sum" ? "; to count, sum int(condition)" : ""),
+         expr.at);
   if (name == "softmax")
     return Tensor{value.dims, Kind::Real, builder.softmax(value.handle, labels)};
   if (name == "cumsum")
@@ -166,17 +180,22 @@ Value Elaborator::concat(const CallExpr &expr, const std::vector<Value> &values,
   const Expr &parts = *expr.dims[0].value, &whole = *expr.dims[1].value;
   ir::Size total = extent(parts, scope), size = extent(whole, scope);
   if (leaves(parts) != values.size())
-    fail("Q017", "concat: " + dimText(parts) + " names " + std::to_string(leaves(parts)) + " parts, " + std::to_string(values.size()) + " given", expr.at);
+    fail("Q017",
+         "concat: " + dimText(parts) + " names " + std::to_string(leaves(parts)) + " parts, " +
+             std::to_string(values.size()) + " given",
+         expr.at);
   if (leaves(whole) != 1)
     fail("Q012", "concat makes one dimension, not " + dimText(whole), whole.at);
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < values.size(); ++i)
-    tensors.push_back(tensorNamed(values[i], expr.name, i < expr.arguments.size() ? expr.arguments[i].value->at : expr.at));
+    tensors.push_back(
+        tensorNamed(values[i], expr.name, i < expr.arguments.size() ? expr.arguments[i].value->at : expr.at));
   batchIn(parts, scope);
   // Straight into the whole where that is one new name; else by way of a nameless dimension.
   DimRef into = whole.kind == Expr::DimName ? label(whole, scope) : nullptr;
   if (into && total != size)
-    fail("Q020", into->shown + " is " + size.str() + ", but " + dimText(parts) + " is " + total.str(), expr.at, declaredHere(into));
+    fail("Q020", into->shown + " is " + size.str() + ", but " + dimText(parts) + " is " + total.str(), expr.at,
+         declaredHere(into));
   bool direct = into && parts.kind != Expr::DimName && parts.kind != Expr::Unit;
   for (const Tensor &tensor : tensors)
     direct = direct && !tensor.has(into);
@@ -194,8 +213,10 @@ Value Elaborator::valuesOf(const CallExpr &expr, const std::vector<Value> &value
     numbers.push_back(number.isStaticNumber() ? number.number() : 0);
   }
   if (!good)
-    fail("Q020", "values[" + dim->shown + "] needs a list of " + dim->size.str() + " numbers" + (values.size() == 1 ? ", not " + describe(values[0]) : ""), expr.at,
-         declaredHere(dim));
+    fail("Q020",
+         "values[" + dim->shown + "] needs a list of " + dim->size.str() + " numbers" +
+             (values.size() == 1 ? ", not " + describe(values[0]) : ""),
+         expr.at, declaredHere(dim));
   return Tensor{{dim}, Kind::Real, builder.values(dim, numbers)};
 }
 
@@ -209,9 +230,13 @@ Value Elaborator::topK(const CallExpr &expr, const Tensor &value, Scope &scope) 
   if (value.kind == Kind::Bool)
     fail("Q025", "'top_k' cannot use bool values", expr.at);
   if (into != from && value.has(into))
-    fail("Q026", "the result would have " + into->shown + " twice: " + shownDims(value.dims) + " already has it", expr.at);
+    fail("Q026", "the result would have " + into->shown + " twice: " + shownDims(value.dims) + " already has it",
+         expr.at);
   if (from->size.isConstant() && into->size.isConstant() && *into->size.constant() > *from->size.constant())
-    fail("Q020", "top_k: " + into->shown + " is " + into->size.str() + ", more than " + from->shown + " with " + from->size.str(), expr.at, declaredHere(into));
+    fail("Q020",
+         "top_k: " + into->shown + " is " + into->size.str() + ", more than " + from->shown + " with " +
+             from->size.str(),
+         expr.at, declaredHere(into));
   DimRefs dims;
   for (DimRef dim : value.dims)
     if (dim != from)
@@ -232,8 +257,11 @@ Value Elaborator::pointwise(const CallExpr &expr, const std::vector<Value> &valu
     fail("Q019", "'" + name + "' needs its dimension: " + name + "[D](x)", expr.at);
   size_t want = name == "where" ? 3 : extreme ? 2 : 1;
   if (values.size() != want)
-    fail("Q015", "'" + name + "' takes " + std::to_string(want) + (want > 1 ? " values, " : " value, ") + std::to_string(values.size()) + " given" +
-                     (extreme ? "; to reduce, name the dimension: " + name + "[D](x)" : ""), expr.at);
+    fail("Q015",
+         "'" + name + "' takes " + std::to_string(want) + (want > 1 ? " values, " : " value, ") +
+             std::to_string(values.size()) + " given" +
+             (extreme ? "; to reduce, name the dimension: " + name + "[D](x)" : ""),
+         expr.at);
   if (name == "len") {
     auto list = values[0].as<ListRef>();
     if (!list)
@@ -242,7 +270,8 @@ Value Elaborator::pointwise(const CallExpr &expr, const std::vector<Value> &valu
   }
   for (size_t i = 0; i < values.size(); ++i)
     if (!values[i].kind())
-      fail("Q025", "'" + name + "' cannot use " + describe(values[i]), i < expr.arguments.size() ? expr.arguments[i].value->at : expr.at);
+      fail("Q025", "'" + name + "' cannot use " + describe(values[i]),
+           i < expr.arguments.size() ? expr.arguments[i].value->at : expr.at);
   if (name == "where")
     return choose(expr, values);
   bool bools = std::any_of(values.begin(), values.end(), [](const Value &value) { return value.kind() == Kind::Bool; });
@@ -279,7 +308,10 @@ Value Elaborator::pointwise(const CallExpr &expr, const std::vector<Value> &valu
 Value Elaborator::choose(const CallExpr &expr, const std::vector<Value> &values) {
   const Value &c = values[0], &a = values[1], &b = values[2];
   if (c.kind() != Kind::Bool || (a.kind() == Kind::Bool) != (b.kind() == Kind::Bool))
-    fail("Q025", "where needs a condition and two values of one kind, not " + describe(c) + ", " + describe(a) + ", " + describe(b), expr.at);
+    fail("Q025",
+         "where needs a condition and two values of one kind, not " + describe(c) + ", " + describe(a) + ", " +
+             describe(b),
+         expr.at);
   auto truth = c.as<bool>();
   if (truth && a.isStatic() && b.isStatic())
     return *truth ? a : b;
@@ -324,16 +356,35 @@ Value Elaborator::staticUnary(const std::string &name, const Value &value, Span 
   }
   double y = x;
   switch (*find(unaries, name)) {
-  case UnaryOp::Exp: y = std::exp(x); break;
-  case UnaryOp::Log: y = std::log(x); break;
-  case UnaryOp::Log1p: y = std::log1p(x); break;
-  case UnaryOp::Sqrt: y = std::sqrt(x); break;
-  case UnaryOp::Sin: y = std::sin(x); break;
-  case UnaryOp::Cos: y = std::cos(x); break;
-  case UnaryOp::Tanh: y = std::tanh(x); break;
-  case UnaryOp::Sigmoid: y = 1 / (1 + std::exp(-x)); break;
-  case UnaryOp::Erf: y = std::erf(x); break;
-  default: break; // real
+  case UnaryOp::Exp:
+    y = std::exp(x);
+    break;
+  case UnaryOp::Log:
+    y = std::log(x);
+    break;
+  case UnaryOp::Log1p:
+    y = std::log1p(x);
+    break;
+  case UnaryOp::Sqrt:
+    y = std::sqrt(x);
+    break;
+  case UnaryOp::Sin:
+    y = std::sin(x);
+    break;
+  case UnaryOp::Cos:
+    y = std::cos(x);
+    break;
+  case UnaryOp::Tanh:
+    y = std::tanh(x);
+    break;
+  case UnaryOp::Sigmoid:
+    y = 1 / (1 + std::exp(-x));
+    break;
+  case UnaryOp::Erf:
+    y = std::erf(x);
+    break;
+  default:
+    break; // real
   }
   if (std::isnan(y))
     fail("Q027", "'" + name + "' of " + describe(value) + " is no number", at);

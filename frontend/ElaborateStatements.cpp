@@ -1,5 +1,6 @@
 // Takes: statements and a scope. Gives: names bound in the scope; what is returned.
-// Why loops are walked turn by turn: branches, paths and sizes may differ from turn to turn, and a pass folds equal turns.
+// Why loops are walked turn by turn: branches, paths and sizes may differ from turn to turn, and a pass folds equal
+// turns.
 #include "frontend/Elaborator.h"
 
 #include <algorithm>
@@ -30,7 +31,8 @@ std::optional<Value> Elaborator::statement(const Stmt &stmt, Scope &scope) {
   }
   bool decides = stmt.kind == Stmt::Return || (stmt.kind == Stmt::Require && !calls.empty()) ||
                  (stmt.kind == Stmt::Broken && stmt.as<BrokenStmt>().mayReturn) ||
-                 (stmt.kind == Stmt::If && (containsReturn(stmt.as<IfStmt>().then) || containsReturn(stmt.as<IfStmt>().otherwise)));
+                 (stmt.kind == Stmt::If &&
+                  (containsReturn(stmt.as<IfStmt>().then) || containsReturn(stmt.as<IfStmt>().otherwise)));
   if (decides)
     throw Abandoned();
   poison(stmt, scope);
@@ -50,11 +52,16 @@ void Elaborator::poison(const Stmt &stmt, Scope &scope) {
 
 std::optional<Value> Elaborator::execute(const Stmt &stmt, Scope &scope) {
   switch (stmt.kind) {
-  case Stmt::Assign: return assign(stmt.as<AssignStmt>(), scope), std::nullopt;
-  case Stmt::Dim: return declareDims(stmt.as<DimStmt>(), scope), std::nullopt;
-  case Stmt::Param: return param(stmt.as<ParamStmt>(), scope), std::nullopt;
-  case Stmt::Repeat: return repeat(stmt.as<RepeatStmt>(), scope), std::nullopt;
-  case Stmt::Require: return require(stmt.as<RequireStmt>(), scope), std::nullopt;
+  case Stmt::Assign:
+    return assign(stmt.as<AssignStmt>(), scope), std::nullopt;
+  case Stmt::Dim:
+    return declareDims(stmt.as<DimStmt>(), scope), std::nullopt;
+  case Stmt::Param:
+    return param(stmt.as<ParamStmt>(), scope), std::nullopt;
+  case Stmt::Repeat:
+    return repeat(stmt.as<RepeatStmt>(), scope), std::nullopt;
+  case Stmt::Require:
+    return require(stmt.as<RequireStmt>(), scope), std::nullopt;
   case Stmt::If: {
     auto &branch = stmt.as<IfStmt>();
     return body(condition(*branch.condition, scope) ? branch.then : branch.otherwise, scope);
@@ -69,7 +76,8 @@ std::optional<Value> Elaborator::execute(const Stmt &stmt, Scope &scope) {
       single(several->values[i], stmt.as<ReturnStmt>().values[i]->at);
     return Value(std::shared_ptr<const Several>(several));
   }
-  case Stmt::Broken: throw Poisoned();
+  case Stmt::Broken:
+    throw Poisoned();
   }
   return std::nullopt;
 }
@@ -121,7 +129,9 @@ void Elaborator::assign(const AssignStmt &stmt, Scope &scope) {
     const Named &target = stmt.targets[i];
     Scope *holder = scope.holder(target.name);
     if (holder && holder != &scope)
-      fail("Q014", "'" + target.name + "' is already a name of the model (config, parameter or constant); choose another", target.at);
+      fail("Q014",
+           "'" + target.name + "' is already a name of the model (config, parameter or constant); choose another",
+           target.at);
     if (target.name == "_")
       continue;
     scope.values[target.name] = values[i];
@@ -142,13 +152,17 @@ void Elaborator::declareDims(const DimStmt &stmt, Scope &scope) {
     else if (auto real = value.as<double>(); real && std::nearbyint(*real) == *real && std::fabs(*real) < 9e15)
       size = static_cast<int64_t>(*real);
     else
-      fail("Q022", name.name + " would be " + (value.is<Tensor>() ? "a tensor" : describe(value)) + ": a size is a whole number", name.at);
+      fail("Q022",
+           name.name + " would be " + (value.is<Tensor>() ? "a tensor" : describe(value)) +
+               ": a size is a whole number",
+           name.at);
     if (size.isConstant() && *size.constant() <= 0)
       fail("Q022", name.name + " would be " + size.str() + ": a size is at least 1", name.at);
     if (DimRef old = scope.dim(name.name)) {
       if (old == &poisonDim)
         throw Poisoned();
-      fail("Q011", name.name + " already has a size here" + (old->sized ? " (" + old->size.str() + ")" : ""), name.at, declaredHere(old));
+      fail("Q011", name.name + " already has a size here" + (old->sized ? " (" + old->size.str() + ")" : ""), name.at,
+           declaredHere(old));
     }
     scope.dims[name.name] = makeDim(name.name, size, scope.numbered, name.at);
   }
@@ -160,7 +174,9 @@ void Elaborator::repeat(const RepeatStmt &stmt, Scope &scope) {
   Value first = stmt.first ? eval(*stmt.first, scope) : Value(int64_t(0)), last = eval(*stmt.last, scope);
   auto begin = first.as<int64_t>(), end = last.as<int64_t>();
   if (!begin || !end)
-    fail("Q031", "the bounds of a repeat must be whole numbers known from the config, not " + describe(begin ? last : first), stmt.at);
+    fail("Q031",
+         "the bounds of a repeat must be whole numbers known from the config, not " + describe(begin ? last : first),
+         stmt.at);
   if (scope.holder(stmt.index.name))
     fail("Q014", "'" + stmt.index.name + "' already has a value; choose another loop index", stmt.index.at);
   uint64_t count = *end > *begin ? static_cast<uint64_t>(*end) - static_cast<uint64_t>(*begin) : 0;
@@ -224,11 +240,15 @@ bool Elaborator::turn(const RepeatStmt &stmt, Scope &scope, int64_t i, std::set<
     }
     Value &now = it->second;
     const Value &was = old->second;
-    if (!now.is<Poison>() && !was.is<Poison>() && std::find(assigned.begin(), assigned.end(), it->first) != assigned.end()) {
-      bool bad = now.kind().has_value() != was.kind().has_value() || (!now.kind() && now.data.index() != was.data.index() && !now.isNull() && !was.isNull());
+    if (!now.is<Poison>() && !was.is<Poison>() &&
+        std::find(assigned.begin(), assigned.end(), it->first) != assigned.end()) {
+      bool bad = now.kind().has_value() != was.kind().has_value() ||
+                 (!now.kind() && now.data.index() != was.data.index() && !now.isNull() && !was.isNull());
       if (!bad && now.kind()) {
-        DimRefs nowDims = now.is<Tensor>() ? now.as<Tensor>()->dims : DimRefs(), wasDims = was.is<Tensor>() ? was.as<Tensor>()->dims : DimRefs();
-        bool sameDims = std::set<DimRef>(nowDims.begin(), nowDims.end()) == std::set<DimRef>(wasDims.begin(), wasDims.end());
+        DimRefs nowDims = now.is<Tensor>() ? now.as<Tensor>()->dims : DimRefs(),
+                wasDims = was.is<Tensor>() ? was.as<Tensor>()->dims : DimRefs();
+        bool sameDims =
+            std::set<DimRef>(nowDims.begin(), nowDims.end()) == std::set<DimRef>(wasDims.begin(), wasDims.end());
         bool widened = *was.kind() == Kind::Int && *now.kind() == Kind::Real; // a number carried becomes a scalar
         bad = !sameDims || (*now.kind() == Kind::Bool) != (*was.kind() == Kind::Bool) || (widened && !wasDims.empty());
         if (!bad && ((now.is<Tensor>() && !was.is<Tensor>()) || (widened && was.is<Tensor>()))) {
@@ -241,9 +261,15 @@ bool Elaborator::turn(const RepeatStmt &stmt, Scope &scope, int64_t i, std::set<
       }
       if (bad) {
         auto shown = [](const Value &v) { return v.is<Tensor>() ? shownDims(v.as<Tensor>()->dims) : describe(v); };
-        bool kinds = now.is<Tensor>() && was.is<Tensor>() && now.as<Tensor>()->dims.size() == was.as<Tensor>()->dims.size();
-        failures.push_back({{"Q033", "'" + it->first + "' enters the loop as " + (kinds ? describe(was) : shown(was)) + " and leaves as " +
-                                         (kinds ? describe(now) : shown(now)) + (was.isStaticNumber() && now.is<Tensor>() ? "; give it these dimensions before the loop" : ""), stmt.index.at, {}}});
+        bool kinds =
+            now.is<Tensor>() && was.is<Tensor>() && now.as<Tensor>()->dims.size() == was.as<Tensor>()->dims.size();
+        failures.push_back(
+            {{"Q033",
+              "'" + it->first + "' enters the loop as " + (kinds ? describe(was) : shown(was)) + " and leaves as " +
+                  (kinds ? describe(now) : shown(now)) +
+                  (was.isStaticNumber() && now.is<Tensor>() ? "; give it these dimensions before the loop" : ""),
+              stmt.index.at,
+              {}}});
         now = Poison{};
       }
     }

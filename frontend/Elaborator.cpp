@@ -20,7 +20,8 @@ Scope *Scope::holder(const std::string &name) {
   return values.count(name) ? this : parent ? parent->holder(name) : nullptr;
 }
 
-Elaborator::Elaborator(const Ast &spec, const Ast &library, const ConfigFile &config, Diagnostics &diagnostics, Builder &builder)
+Elaborator::Elaborator(const Ast &spec, const Ast &library, const ConfigFile &config, Diagnostics &diagnostics,
+                       Builder &builder)
     : spec(spec), library(library), config(config), diagnostics(diagnostics), builder(builder) {
   if (!spec.models.empty())
     model = &spec.models.front();
@@ -79,12 +80,14 @@ void Elaborator::run() {
     return;
   }
   if (spec.models.size() > 1)
-    diagnostics.warning("Q003", "the file holds several models; '" + model->name + "' is the one that counts", spec.models[1].at);
+    diagnostics.warning("Q003", "the file holds several models; '" + model->name + "' is the one that counts",
+                        spec.models[1].at);
   try {
     declarations();
     bindConfig();
     if (model->functions.empty() && spec.complete)
-      diagnostics.error("Q003", "the model '" + model->name + "' has no function; it needs forward, or encode and decode", model->at);
+      diagnostics.error(
+          "Q003", "the model '" + model->name + "' has no function; it needs forward, or encode and decode", model->at);
     for (const FunctionDecl *decl : model->functions)
       function(*decl);
   } catch (const GiveUp &end) {
@@ -131,11 +134,13 @@ void Elaborator::declarations() {
     std::map<std::string, Span> own;
     for (const BlockDecl *block : blocks) {
       if (isPrimitive(block->name)) {
-        diagnostics.error("Q013", "'" + block->name + "' is a primitive of the language and cannot be redefined", block->at);
+        diagnostics.error("Q013", "'" + block->name + "' is a primitive of the language and cannot be redefined",
+                          block->at);
         continue;
       }
       if (auto [it, added] = own.try_emplace(block->name, block->at); !added && !block->broken)
-        diagnostics.error("Q014", "the block '" + block->name + "' is declared twice", block->at, {{"the other place", it->second}});
+        diagnostics.error("Q014", "the block '" + block->name + "' is declared twice", block->at,
+                          {{"the other place", it->second}});
       table[block->name] = block;
       std::set<std::string> seen;
       for (const Named &formal : block->formals)
@@ -143,7 +148,8 @@ void Elaborator::declarations() {
           diagnostics.error("Q011", "'" + block->name + "' has the dimension " + formal.name + " twice", formal.at);
       for (const Parameter &parameter : block->parameters)
         if (!seen.insert(parameter.name.name).second)
-          diagnostics.error("Q014", "'" + block->name + "' has the parameter '" + parameter.name.name + "' twice", parameter.name.at);
+          diagnostics.error("Q014", "'" + block->name + "' has the parameter '" + parameter.name.name + "' twice",
+                            parameter.name.at);
     }
   };
   add(fileBlocks, spec.blocks);
@@ -151,13 +157,16 @@ void Elaborator::declarations() {
   add(modelBlocks, model->blocks);
   for (const FunctionDecl *decl : model->functions) {
     if (isPrimitive(decl->name))
-      diagnostics.error("Q013", "'" + decl->name + "' is a primitive of the language and cannot be redefined", decl->at);
+      diagnostics.error("Q013", "'" + decl->name + "' is a primitive of the language and cannot be redefined",
+                        decl->at);
     if (!functions.try_emplace(decl->name, decl).second)
-      diagnostics.error("Q014", "the function '" + decl->name + "' is declared twice", decl->at, {{"the other place", functions[decl->name]->at}});
+      diagnostics.error("Q014", "the function '" + decl->name + "' is declared twice", decl->at,
+                        {{"the other place", functions[decl->name]->at}});
     std::set<std::string> seen;
     for (const Parameter &parameter : decl->parameters)
       if (!seen.insert(parameter.name.name).second)
-        diagnostics.error("Q014", "'" + decl->name + "' has the parameter '" + parameter.name.name + "' twice", parameter.name.at);
+        diagnostics.error("Q014", "'" + decl->name + "' has the parameter '" + parameter.name.name + "' twice",
+                          parameter.name.at);
   }
 }
 
@@ -174,18 +183,23 @@ Value Elaborator::boundField(const ConfigField &field) {
     there.push_back({"the file's value", place});
   Value value = given ? *given : fallback;
   if (given && !fallback.isNull()) {
-    bool whole = fallback.is<int64_t>() && value.is<double>() && std::nearbyint(*value.as<double>()) == *value.as<double>() &&
-                 std::fabs(*value.as<double>()) < 9e15;
+    bool whole = fallback.is<int64_t>() && value.is<double>() &&
+                 std::nearbyint(*value.as<double>()) == *value.as<double>() && std::fabs(*value.as<double>()) < 9e15;
     bool widened = fallback.is<double>() && value.is<int64_t>();
     if (whole)
       value = static_cast<int64_t>(*value.as<double>());
     else if (!widened && value.data.index() != fallback.data.index())
-      fail("Q041", "config: " + field.spellings[0] + " is " + describe(value) + " in the file; the spec's default is " + describe(fallback) + ", another kind",
+      fail("Q041",
+           "config: " + field.spellings[0] + " is " + describe(value) + " in the file; the spec's default is " +
+               describe(fallback) + ", another kind",
            field.name.at, there);
   }
   size_t budget = 1'000'000;
   if (field.fixed && !equalStatic(value, fallback, budget))
-    fail("Q040", "config.json has " + field.spellings[0] + " = " + describe(value) + "; this spec is only for " + describe(fallback), field.name.at, there);
+    fail("Q040",
+         "config.json has " + field.spellings[0] + " = " + describe(value) + "; this spec is only for " +
+             describe(fallback),
+         field.name.at, there);
   return value;
 }
 
@@ -197,7 +211,8 @@ void Elaborator::bindConfig() {
       Value value = Poison{};
       guarded([&] {
         if (auto [it, added] = seen.try_emplace(field.name.name, field.name.at); !added)
-          fail("Q014", "the config has the field '" + field.name.name + "' twice", field.name.at, {{"the other place", it->second}});
+          fail("Q014", "the config has the field '" + field.name.name + "' twice", field.name.at,
+               {{"the other place", it->second}});
         value = boundField(field);
         if (!value.isStatic())
           fail("Q041", "a config field cannot be a tensor", field.value->at);
@@ -250,7 +265,8 @@ void Elaborator::function(const FunctionDecl &decl) {
     FunctionInfo info;
     info.resultName = resultName(decl.name);
     for (const Parameter &parameter : decl.parameters) {
-      FunctionInfo::Input input{parameter.name.name, parameter.type->kind, {}, parameter.fallback != nullptr, parameter.name.at};
+      FunctionInfo::Input input{
+          parameter.name.name, parameter.type->kind, {}, parameter.fallback != nullptr, parameter.name.at};
       for (const Expr *dim : parameter.type->dims)
         input.dims.push_back(label(*dim, modelScope));
       for (size_t i = 0; i < input.dims.size(); ++i)
@@ -282,7 +298,8 @@ void Elaborator::defaultFunction(const FunctionDecl &decl, const Parameter &para
     builder.inputs({parameter.name.name, {}, "", ""});
     builder.place(parameter.name.at);
     Scope scope{&modelScope, &modelBlocks, false, {}, {}};
-    Tensor value = spread(eval(*parameter.fallback, scope), *parameter.type, scope, decl.name + ": '" + parameter.name.name + "'", parameter.name.at);
+    Tensor value = spread(eval(*parameter.fallback, scope), *parameter.type, scope,
+                          decl.name + ": '" + parameter.name.name + "'", parameter.name.at);
     builder.endFunction(value, value.dims);
   });
 }
@@ -304,7 +321,8 @@ Tensor Elaborator::spread(const Value &value, const TypeNode &type, Scope &scope
 }
 
 /// The result, stored in the declared order; nothing if the function could not be read to its end.
-std::optional<Tensor> Elaborator::functionBody(const FunctionDecl &decl, const std::map<std::string, Value> &arguments, bool inlined) {
+std::optional<Tensor> Elaborator::functionBody(const FunctionDecl &decl, const std::map<std::string, Value> &arguments,
+                                               bool inlined) {
   Scope scope{&modelScope, &modelBlocks, inlined, {}, {}};
   DimRef outside = batch;
   functionStack.push_back(&decl);
@@ -322,8 +340,8 @@ std::optional<Tensor> Elaborator::functionBody(const FunctionDecl &decl, const s
       if (!parameter.fallback)
         fail("Q015", decl.name + ": no value for '" + parameter.name.name + "'", parameter.name.at);
       Scope outer{&modelScope, &modelBlocks, inlined, {}, {}};
-      scope.values[parameter.name.name] =
-          spread(eval(*parameter.fallback, outer), *parameter.type, modelScope, decl.name + ": '" + parameter.name.name + "'", parameter.name.at);
+      scope.values[parameter.name.name] = spread(eval(*parameter.fallback, outer), *parameter.type, modelScope,
+                                                 decl.name + ": '" + parameter.name.name + "'", parameter.name.at);
     }
     std::optional<Value> value = body(decl.body, scope);
     if (!value)
@@ -333,10 +351,15 @@ std::optional<Tensor> Elaborator::functionBody(const FunctionDecl &decl, const s
     for (const Expr *dim : decl.result.dims)
       want.push_back(label(*dim, scope));
     if (!value->kind())
-      fail("Q016", "'" + decl.name + "' returns " + (value->several() ? "several values" : describe(*value)) + ", not one tensor", decl.at);
+      fail("Q016",
+           "'" + decl.name + "' returns " + (value->several() ? "several values" : describe(*value)) +
+               ", not one tensor",
+           decl.at);
     Tensor tensor = tensorOf(*value);
-    if (std::set<DimRef>(tensor.dims.begin(), tensor.dims.end()) != std::set<DimRef>(want.begin(), want.end()) || want.size() != tensor.dims.size())
-      fail("Q021", "'" + decl.name + "' promises " + shownDims(want) + " and returns " + shownDims(tensor.dims), decl.result.at);
+    if (std::set<DimRef>(tensor.dims.begin(), tensor.dims.end()) != std::set<DimRef>(want.begin(), want.end()) ||
+        want.size() != tensor.dims.size())
+      fail("Q021", "'" + decl.name + "' promises " + shownDims(want) + " and returns " + shownDims(tensor.dims),
+           decl.result.at);
     if (tensor.kind != decl.result.kind)
       tensor = resultKind(tensor, decl);
     result = Tensor{want, tensor.kind, tensor.handle};
@@ -350,7 +373,8 @@ std::optional<Tensor> Elaborator::functionBody(const FunctionDecl &decl, const s
 Tensor Elaborator::resultKind(Tensor tensor, const FunctionDecl &decl) {
   if (tensor.kind == Kind::Int && decl.result.kind == Kind::Real)
     return asKind(tensor, Kind::Real);
-  fail("Q025", "'" + decl.name + "' promises " + kindName(decl.result.kind) + " and returns " + kindName(tensor.kind), decl.result.at);
+  fail("Q025", "'" + decl.name + "' promises " + kindName(decl.result.kind) + " and returns " + kindName(tensor.kind),
+       decl.result.at);
 }
 
 } // namespace quern::frontend

@@ -77,7 +77,7 @@ private:
     std::string text;
     DimRefs stacked;
   };
-  std::vector<std::vector<PathPart>> path; // alternatives for each level
+  std::vector<std::vector<PathPart>> path;        // alternatives for each level
   std::map<std::string, std::vector<Span>> sites; // full parameter name: who declares it
   size_t steps = 0, turns = 0;
   const char *stackBase = nullptr;
@@ -89,7 +89,8 @@ private:
   void prologue(const FunctionDecl *running);
   void function(const FunctionDecl &decl);
   void defaultFunction(const FunctionDecl &decl, const Parameter &parameter);
-  std::optional<Tensor> functionBody(const FunctionDecl &decl, const std::map<std::string, Value> &arguments, bool inlined);
+  std::optional<Tensor> functionBody(const FunctionDecl &decl, const std::map<std::string, Value> &arguments,
+                                     bool inlined);
   Tensor spread(const Value &value, const TypeNode &type, Scope &scope, const std::string &what, Span at);
   Tensor resultKind(Tensor tensor, const FunctionDecl &decl);
   void report(Diagnostic diagnostic);
@@ -150,31 +151,35 @@ private:
   Tensor renamed(Tensor tensor, const std::vector<std::pair<DimRef, DimRef>> &table);
   std::vector<Tensor> split(Tensor tensor, DimRef dim, const Expr &into, Scope &scope, Span at);
   std::vector<Tensor> splitGroup(Tensor tensor, DimRef dim, const Exprs &parts, Scope &scope, Span at);
-  std::pair<Tensor, DimRef> merge(std::vector<Tensor> tensors, const Expr &from, Scope &scope, Span at, DimRef into = nullptr);
-  std::pair<Tensor, DimRef> mergeSum(std::vector<Tensor> tensors, const Exprs &parts, Scope &scope, Span at, DimRef into);
-  std::pair<Tensor, DimRef> mergeGroup(std::vector<Tensor> tensors, const Exprs &parts, Scope &scope, Span at, DimRef into);
+  std::pair<Tensor, DimRef> merge(std::vector<Tensor> tensors, const Expr &from, Scope &scope, Span at,
+                                  DimRef into = nullptr);
+  std::pair<Tensor, DimRef> mergeSum(std::vector<Tensor> tensors, const Exprs &parts, Scope &scope, Span at,
+                                     DimRef into);
+  std::pair<Tensor, DimRef> mergeGroup(std::vector<Tensor> tensors, const Exprs &parts, Scope &scope, Span at,
+                                       DimRef into);
   Value brackets(const IndexExpr &expr, Scope &scope);
   Tensor gather(const Tensor &value, const GatherItem &item, Scope &scope);
   std::pair<Tensor, DimRef> range(const Tensor &value, const RangeItem &item, Scope &scope);
-  void fits(const Value &value, const TypeNode &type, Scope &scope, const std::string &what, Span at, const Tensor *given = nullptr,
-            const std::map<std::string, std::string> *asked = nullptr);
+  void fits(const Value &value, const TypeNode &type, Scope &scope, const std::string &what, Span at,
+            const Tensor *given = nullptr, const std::map<std::string, std::string> *asked = nullptr);
 
   // ElaborateCalls.cpp
   Value call(const CallExpr &expr, Scope &scope);
   Value callFunction(const FunctionDecl &decl, const CallExpr &expr, Scope &scope);
   Value callBlock(const BlockDecl &decl, const CallExpr &expr, Scope &scope);
-  std::map<std::string, Value> matched(const std::string &name, const std::vector<Parameter> &parameters, const CallExpr &expr, Scope &scope);
+  std::map<std::string, Value> matched(const std::string &name, const std::vector<Parameter> &parameters,
+                                       const CallExpr &expr, Scope &scope);
   struct Binding {
     DimRef inner;
     const Expr *given;
   };
-  std::vector<Binding> bindFormals(const BlockDecl &decl, const CallExpr &expr, Scope &scope, Scope &inner, bool inModel,
-                                   const DimRefs &stacked, std::map<std::string, Value> &given);
+  std::vector<Binding> bindFormals(const BlockDecl &decl, const CallExpr &expr, Scope &scope, Scope &inner,
+                                   bool inModel, const DimRefs &stacked, std::map<std::string, Value> &given);
   bool mayAlias(const BlockDecl &decl, DimRef dim, bool inModel, const DimRefs &stacked);
-  void bindParameters(const BlockDecl &decl, const CallExpr &expr, Scope &inner, const std::map<std::string, Value> &original,
-                      std::map<std::string, Value> &given);
-  std::vector<Value> results(const BlockDecl &decl, const CallExpr &expr, Scope &scope, const std::vector<Binding> &bound, const Value &value,
-                             unsigned before);
+  void bindParameters(const BlockDecl &decl, const CallExpr &expr, Scope &inner,
+                      const std::map<std::string, Value> &original, std::map<std::string, Value> &given);
+  std::vector<Value> results(const BlockDecl &decl, const CallExpr &expr, Scope &scope,
+                             const std::vector<Binding> &bound, const Value &value, unsigned before);
   const std::set<std::string> &mentioned(const BlockDecl &decl);
 
   // ElaboratePrimitives.cpp

@@ -41,8 +41,9 @@ public:
           lines.back().comment = comment(nextComment++);
         i = stop;
       }
-      lastEnd = source.lineAround(lines.back().comment.empty() && !commentFirst ? lexed.tokens[i - 1].at.begin
-                                                                                  : lexed.comments[nextComment - 1].begin)
+      lastEnd = source
+                    .lineAround(lines.back().comment.empty() && !commentFirst ? lexed.tokens[i - 1].at.begin
+                                                                              : lexed.comments[nextComment - 1].begin)
                     .second;
     }
     return join();
@@ -101,8 +102,8 @@ private:
         code += ' ';
       code += token.text();
       bool value = last && (last->kind == Token::Name || last->kind == Token::Dim || last->kind == Token::Number ||
-                            last->kind == Token::String || last->is(")") || last->is("]") || last->is("true") || last->is("false") ||
-                            last->is("null") || last->is("inf") || last->is("pi"));
+                            last->kind == Token::String || last->is(")") || last->is("]") || last->is("true") ||
+                            last->is("false") || last->is("null") || last->is("inf") || last->is("pi"));
       unaryMinus = token.is("-") && !value;
       bool lastOnLine = i + 1 == end;
       if (token.is("(") || token.is("["))
@@ -149,6 +150,8 @@ private:
 
 } // namespace
 
-std::string format(const Source &source) { return Printer(source).run(); }
+std::string format(const Source &source) {
+  return Printer(source).run();
+}
 
 } // namespace quern::frontend

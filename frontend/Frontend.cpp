@@ -22,7 +22,8 @@ static std::vector<NamedValue> stillThere(ModuleOp module, std::vector<NamedValu
   return names;
 }
 
-OwningOpRef<ModuleOp> elaborate(MLIRContext &context, const SpecInput &input, Diagnostics &diagnostics, std::vector<NamedValue> *names) {
+OwningOpRef<ModuleOp> elaborate(MLIRContext &context, const SpecInput &input, Diagnostics &diagnostics,
+                                std::vector<NamedValue> *names) {
   if (!checkSpec(input, diagnostics))
     return nullptr;
   context.loadDialect<ir::QuernDialect, func::FuncDialect>();

@@ -35,7 +35,8 @@ static std::optional<std::string> readFile(const std::filesystem::path &path, Di
   return text.str();
 }
 
-bool readSpec(const std::filesystem::path &spec, const std::optional<std::filesystem::path> &config, SpecInput &input, Diagnostics &diagnostics) {
+bool readSpec(const std::filesystem::path &spec, const std::optional<std::filesystem::path> &config, SpecInput &input,
+              Diagnostics &diagnostics) {
   auto text = readFile(spec, diagnostics);
   input.name = spec.string();
   if (text)
@@ -160,7 +161,10 @@ std::optional<FoundSpec> specForCheckpoint(const std::string &configText, Diagno
   std::string list;
   for (const EmbeddedSpec &spec : embeddedSpecs())
     list += (list.empty() ? "" : ", ") + spec.name;
-  diagnostics.error("Q010", "no spec is known for " + (wanted.empty() ? "model_type '" + type + "'" : "'" + wanted[0] + "'") + "; there are " + list, {});
+  diagnostics.error("Q010",
+                    "no spec is known for " + (wanted.empty() ? "model_type '" + type + "'" : "'" + wanted[0] + "'") +
+                        "; there are " + list,
+                    {});
   return std::nullopt;
 }
 

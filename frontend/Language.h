@@ -13,15 +13,16 @@ namespace quern::frontend {
 
 /// A spec and what it is bound to.
 struct SpecInput {
-  std::string name, text;                  // the file's name, as messages show it
-  std::optional<std::string> configText;   // a config.json
+  std::string name, text;                // the file's name, as messages show it
+  std::optional<std::string> configText; // a config.json
   std::string configName = "config.json";
-  std::vector<Setting> settings;           // --set NAME=VALUE
-  bool train = false;                      // --train: with a loss, the page's or the default one
+  std::vector<Setting> settings; // --set NAME=VALUE
+  bool train = false;            // --train: with a loss, the page's or the default one
 };
 
 /// Reads SPEC and, where given, a config file. False, with a diagnostic, if a file cannot be read.
-bool readSpec(const std::filesystem::path &spec, const std::optional<std::filesystem::path> &config, SpecInput &input, Diagnostics &diagnostics);
+bool readSpec(const std::filesystem::path &spec, const std::optional<std::filesystem::path> &config, SpecInput &input,
+              Diagnostics &diagnostics);
 /// "NAME=VALUE", or nothing if there is no '='.
 std::optional<Setting> parseSetting(const std::string &text);
 

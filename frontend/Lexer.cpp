@@ -9,15 +9,24 @@
 
 namespace quern::frontend {
 
-static constexpr std::array keywords = {"quern",  "model",   "block",  "config", "dim", "param", "repeat", "in",   "if",    "else", "return",
-                                        "require", "ignore", "and", "or",     "not",    "true", "false", "null", "inf", "pi"};
+static constexpr std::array keywords = {"quern", "model", "block", "config", "dim",     "param",  "repeat",
+                                        "in",    "if",    "else",  "return", "require", "ignore", "and",
+                                        "or",    "not",   "true",  "false",  "null",    "inf",    "pi"};
 static constexpr std::array longOperators = {"->", "..", "??", "//", "<=", ">=", "==", "!="};
 static constexpr std::string_view shortOperators = "-+*/%^<>=(){}[],.:@|~";
 
-static bool isDigit(char c) { return c >= '0' && c <= '9'; }
-static bool isSmall(char c) { return (c >= 'a' && c <= 'z') || c == '_'; }
-static bool isCapital(char c) { return c >= 'A' && c <= 'Z'; }
-static bool isWord(char c) { return isSmall(c) || isCapital(c) || isDigit(c); }
+static bool isDigit(char c) {
+  return c >= '0' && c <= '9';
+}
+static bool isSmall(char c) {
+  return (c >= 'a' && c <= 'z') || c == '_';
+}
+static bool isCapital(char c) {
+  return c >= 'A' && c <= 'Z';
+}
+static bool isWord(char c) {
+  return isSmall(c) || isCapital(c) || isDigit(c);
+}
 
 /// Length of the UTF-8 character at the front, or 0.
 static size_t characterLength(std::string_view text) {
@@ -146,7 +155,8 @@ private:
       uint32_t begin = at;
       while (stop < end && isWord(text[stop]))
         ++stop;
-      bad("cannot read the number '" + std::string(text.substr(begin, std::min<size_t>(stop - begin, 40))) + "'", begin, stop);
+      bad("cannot read the number '" + std::string(text.substr(begin, std::min<size_t>(stop - begin, 40))) + "'", begin,
+          stop);
       return add(Token::Invalid, stop);
     }
     add(Token::Number, stop);
@@ -210,8 +220,9 @@ Lexed lex(const Source &source, Diagnostics &diagnostics) {
 }
 
 bool continuesLine(const Token &token) {
-  static constexpr std::array operators = {"(", "[", ",", "=", "==", "->", "+", "-", "*", "/", "//", "%",  "^",  "<",
-                                           ">", "<=", ">=", "!=", "??", "@", "|", ":", "~", "..", "and", "or", "not", "in"};
+  static constexpr std::array operators = {"(",  "[", ",", "=",  "==",  "->", "+",   "-",  "*",  "/",
+                                           "//", "%", "^", "<",  ">",   "<=", ">=",  "!=", "??", "@",
+                                           "|",  ":", "~", "..", "and", "or", "not", "in"};
   return (token.kind == Token::Operator || token.kind == Token::Word) &&
          std::find(operators.begin(), operators.end(), token.text()) != operators.end();
 }

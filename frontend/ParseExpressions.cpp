@@ -1,5 +1,6 @@
 // Takes: tokens where an expression, a dimension or a path may stand. Gives: its tree, of bounded depth.
-// Why attempts in brackets: `[K]` may be a dimension and `[K - 1]` a position in a list; both are read, the longer wins.
+// Why attempts in brackets: `[K]` may be a dimension and `[K - 1]` a position in a list; both are read, the longer
+// wins.
 #include "frontend/ParserImpl.h"
 
 #include <charconv>
@@ -207,7 +208,7 @@ static const std::vector<std::vector<Spelled>> levels = {
     {{"or", Op::Or}},
     {{"and", Op::And}},
     {}, // not
-    {},  // comparisons
+    {}, // comparisons
     {{"+", Op::Add}, {"-", Op::Sub}},
     {{"*", Op::Mul}, {"/", Op::Div}, {"//", Op::FloorDiv}, {"%", Op::Mod}}};
 
@@ -241,8 +242,9 @@ const Expr *Parser::binary(int level) {
 }
 
 const Expr *Parser::comparison() {
-  static const std::vector<Spelled> ops = {{"<", Op::Less},   {"<=", Op::LessEqual}, {">", Op::Greater}, {">=", Op::GreaterEqual},
-                                           {"==", Op::Equal}, {"!=", Op::NotEqual},  {"in", Op::In}};
+  static const std::vector<Spelled> ops = {
+      {"<", Op::Less},   {"<=", Op::LessEqual}, {">", Op::Greater}, {">=", Op::GreaterEqual},
+      {"==", Op::Equal}, {"!=", Op::NotEqual},  {"in", Op::In}};
   size_t start = at;
   ChainExpr chain;
   chain.kind = Expr::Chain;
@@ -359,7 +361,8 @@ const Expr *Parser::primary() {
     return string();
   if (peekKind(Token::Dim) || peekKind(Token::Name)) {
     const Token &name = take();
-    return ast.make(NamedExpr{{name.kind == Token::Dim ? Expr::DimName : Expr::Variable, name.at}, std::string(name.text())});
+    return ast.make(
+        NamedExpr{{name.kind == Token::Dim ? Expr::DimName : Expr::Variable, name.at}, std::string(name.text())});
   }
   for (auto [text, kind] : {std::pair{"true", Expr::True}, {"false", Expr::False}, {"null", Expr::Null}})
     if (accept(text))

@@ -29,8 +29,9 @@ const Stmt *Parser::statement() {
   if (!peekKind(Token::Name)) {
     bool op = peekKind(Token::Operator);
     fail("a statement cannot begin with '" + shown() + "'" +
-         (op ? "; to continue a line, end it with an operator or use parentheses"
-             : peekKind(Token::Dim) ? "; names of values begin with a small letter, and a dimension is declared by dim" : ""));
+         (op                     ? "; to continue a line, end it with an operator or use parentheses"
+          : peekKind(Token::Dim) ? "; names of values begin with a small letter, and a dimension is declared by dim"
+                                 : ""));
   }
   return assign(start);
 }
@@ -145,7 +146,8 @@ const Stmt *Parser::broken(size_t start) {
         if (j < start + 2 || !tokens[j - 1].is(",") || tokens[j - 2].kind != Token::Name)
           break;
       }
-    else if (tokens[i].kind == Token::Name && i > start && tokens[i - 1].is(",") && tokens[start].kind == Token::Name && i < start + 16)
+    else if (tokens[i].kind == Token::Name && i > start && tokens[i - 1].is(",") && tokens[start].kind == Token::Name &&
+             i < start + 16)
       stmt.names.push_back(text); // a, b ... with the rest unreadable
     else if (tokens[i].kind == Token::Dim && (assigned || (i > start && tokens[i - 1].is("dim"))))
       stmt.dims.push_back(text);

@@ -56,7 +56,8 @@ Named Parser::word(Token::Kind kind, const std::string &what) {
   if (!peekKind(kind)) {
     std::string hint;
     if (peekKind(Token::Dim) || peekKind(Token::Name))
-      hint = kind == Token::Dim ? "; dimension names begin with a capital" : "; names of values begin with a small letter";
+      hint =
+          kind == Token::Dim ? "; dimension names begin with a capital" : "; names of values begin with a small letter";
     else if (peekKind(Token::Word))
       hint = "; it is a word of the language";
     fail("expected " + what + ", found '" + shown() + "'" + hint);
@@ -83,10 +84,13 @@ void Parser::fail(std::string message) {
   failAt(std::move(message), place);
 }
 
-void Parser::failAt(std::string message, Span span) { throw SyntaxError{{"Q002", std::move(message), span, {}}, at}; }
+void Parser::failAt(std::string message, Span span) {
+  throw SyntaxError{{"Q002", std::move(message), span, {}}, at};
+}
 
 Span Parser::from(size_t start) const {
-  return {ast.source.get(), tokens[start].at.begin, std::max(tokens[start].at.end, tokens[at > start ? at - 1 : start].at.end)};
+  return {ast.source.get(), tokens[start].at.begin,
+          std::max(tokens[start].at.end, tokens[at > start ? at - 1 : start].at.end)};
 }
 
 void Parser::open(std::string_view bracket) {
@@ -123,7 +127,9 @@ bool Parser::startsStatement(size_t i) const {
   static const std::set<std::string_view> words = {"param", "dim", "repeat", "if", "return", "require", "block"};
   if (!tokens[i].startsLine)
     return false;
-  return tokens[i].kind == Token::Word ? words.count(tokens[i].text()) : tokens[i].kind == Token::Name && tokens[std::min(i + 1, tokens.size() - 1)].is("=");
+  return tokens[i].kind == Token::Word
+             ? words.count(tokens[i].text())
+             : tokens[i].kind == Token::Name && tokens[std::min(i + 1, tokens.size() - 1)].is("=");
 }
 
 /// Where the next statement was read as part of this one, a bracket was left open, and that is the mistake.
@@ -132,7 +138,8 @@ void Parser::blameOpenBracket(SyntaxError &error, size_t start) const {
   for (size_t i = start; i <= at && i < tokens.size() && !error.diagnostic.message.empty(); ++i) {
     if (i > start && startsStatement(i)) {
       if (!open.empty())
-        error.diagnostic = {"Q002", "this '" + std::string(tokens[open.back()].text()) + "' is not closed", tokens[open.back()].at, {}};
+        error.diagnostic = {
+            "Q002", "this '" + std::string(tokens[open.back()].text()) + "' is not closed", tokens[open.back()].at, {}};
       return;
     }
     if (tokens[i].is("(") || tokens[i].is("["))
@@ -170,7 +177,8 @@ void Parser::recover(size_t start) {
 void Parser::recoverTopLevel(size_t start) {
   static const std::set<std::string_view> starts = {"model", "block", "config", "ignore"};
   recover(start);
-  while (token().kind != Token::End && !(token().kind == Token::Word && token().startsLine && starts.count(token().text())))
+  while (token().kind != Token::End &&
+         !(token().kind == Token::Word && token().startsLine && starts.count(token().text())))
     take();
   nextLine();
 }

@@ -6,7 +6,8 @@
 
 namespace quern::frontend {
 
-Source::Source(std::string sourceName, std::string sourceText) : name(std::move(sourceName)), text(std::move(sourceText)) {
+Source::Source(std::string sourceName, std::string sourceText)
+    : name(std::move(sourceName)), text(std::move(sourceText)) {
   lineStarts.push_back(0);
   for (size_t i = 0; i < text.size(); ++i)
     if (text[i] == '\n')

@@ -21,7 +21,9 @@ void addReads(Names &into, const Exprs &exprs) {
     addReads(into, expr);
 }
 
-void addReads(Names &into, const TypeNode &type) { addReads(into, type.dims); }
+void addReads(Names &into, const TypeNode &type) {
+  addReads(into, type.dims);
+}
 
 /// Liveness, backwards over bodies. A loop's body is followed by itself: what the next turn reads is live at its end.
 class Liveness {
@@ -94,18 +96,22 @@ private:
         addReads(live, *assign.type);
       return live;
     }
-    case Stmt::Broken: break;
+    case Stmt::Broken:
+      break;
     }
     return live;
   }
 
   void settle(const std::vector<Named> &targets, Names &live, bool tell) {
-    bool any = std::any_of(targets.begin(), targets.end(), [&](const Named &target) { return live.count(target.name); });
+    bool any =
+        std::any_of(targets.begin(), targets.end(), [&](const Named &target) { return live.count(target.name); });
     if (tell && !any)
       diagnostics.error("Q035", "the value of '" + targets[0].name + "' is never used", targets[0].at);
     for (const Named &target : targets)
       if (tell && any && target.name != "_" && !live.count(target.name))
-        diagnostics.error("Q035", "the value of '" + target.name + "' is never used; write _ for a result that is not needed", target.at);
+        diagnostics.error("Q035",
+                          "the value of '" + target.name + "' is never used; write _ for a result that is not needed",
+                          target.at);
     for (const Named &target : targets)
       live.erase(target.name);
   }
@@ -124,7 +130,8 @@ void reportUnused(const Ast &spec, const ModelDecl &model, Diagnostics &diagnost
       addReads(inDefaults, parameter.fallback);
     for (const Parameter &parameter : block->parameters)
       if (!live.count(parameter.name.name) && !inDefaults.count(parameter.name.name))
-        diagnostics.error("Q035", "'" + block->name + "' never uses its parameter '" + parameter.name.name + "'", parameter.name.at);
+        diagnostics.error("Q035", "'" + block->name + "' never uses its parameter '" + parameter.name.name + "'",
+                          parameter.name.at);
     anywhere.insert(live.begin(), live.end());
     anywhere.merge(inDefaults);
   }

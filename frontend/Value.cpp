@@ -7,7 +7,9 @@
 
 namespace quern::frontend {
 
-bool Tensor::has(DimRef dim) const { return std::find(dims.begin(), dims.end(), dim) != dims.end(); }
+bool Tensor::has(DimRef dim) const {
+  return std::find(dims.begin(), dims.end(), dim) != dims.end();
+}
 
 const Value *Object::find(const std::string &name) const {
   for (const auto &[key, value] : fields)
@@ -39,7 +41,9 @@ std::optional<Kind> Value::kind() const {
   return std::nullopt;
 }
 
-const char *kindName(Kind kind) { return kind == Kind::Real ? "real" : kind == Kind::Int ? "int" : "bool"; }
+const char *kindName(Kind kind) {
+  return kind == Kind::Real ? "real" : kind == Kind::Int ? "int" : "bool";
+}
 
 std::string realText(double value) {
   if (std::isinf(value))

@@ -16,9 +16,9 @@ namespace quern::frontend {
 struct Dim {
   std::string label, shown;
   ir::Size size;
-  Span declared;      // may be empty
+  Span declared;       // may be empty
   unsigned serial = 0; // order of creation
-  bool sized = true;  // false: it comes with the inputs of a function that is not running
+  bool sized = true;   // false: it comes with the inputs of a function that is not running
 };
 /// Stands for a dimension whose declaration failed: using it is silent.
 extern const Dim poisonDim;
@@ -59,7 +59,9 @@ struct Object {
 using ObjectRef = std::shared_ptr<const Object>;
 
 struct Value {
-  std::variant<Null, Poison, bool, int64_t, double, std::string, ListRef, ObjectRef, ir::Size, Tensor, std::shared_ptr<const Several>> data;
+  std::variant<Null, Poison, bool, int64_t, double, std::string, ListRef, ObjectRef, ir::Size, Tensor,
+               std::shared_ptr<const Several>>
+      data;
 
   Value() : data(Null{}) {}
   template <typename T> Value(T value) : data(std::move(value)) {}

@@ -35,7 +35,9 @@ Array::Array(Kind kind, std::vector<NamedSize> dims, std::vector<int64_t> number
   assert(!isReal() && static_cast<int64_t>(integer->size()) == getCount() && "numbers fill the dimensions");
 }
 
-int64_t Array::getCount() const { return countOf(dims); }
+int64_t Array::getCount() const {
+  return countOf(dims);
+}
 
 int Array::find(llvm::StringRef name) const {
   for (size_t i = 0; i < dims.size(); ++i)
@@ -65,7 +67,8 @@ std::vector<int64_t> Array::stridesIn(const std::vector<NamedSize> &loop) const 
 }
 
 Array Array::aligned(const std::vector<NamedSize> &to) const {
-  assert(llvm::all_of(dims, [&](const NamedSize &dim) { return llvm::is_contained(to, dim); }) && "a dimension is lost");
+  assert(llvm::all_of(dims, [&](const NamedSize &dim) { return llvm::is_contained(to, dim); }) &&
+         "a dimension is lost");
   if (to == dims)
     return *this;
   Array result(kind, to);

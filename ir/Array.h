@@ -66,7 +66,8 @@ std::string describe(const std::vector<NamedSize> &dims);
 /// Calls `body(i, offsets)` for each position of `loop` in row-major order: i counts them, `offsets` are the places in
 /// N arrays with the strides given.
 template <size_t N, class Body>
-void forEachPosition(const std::vector<NamedSize> &loop, const std::array<std::vector<int64_t>, N> &strides, Body body) {
+void forEachPosition(const std::vector<NamedSize> &loop, const std::array<std::vector<int64_t>, N> &strides,
+                     Body body) {
   int64_t total = countOf(loop);
   int rank = loop.size();
   std::vector<int64_t> position(rank, 0);

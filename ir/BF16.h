@@ -15,7 +15,9 @@ inline uint16_t toBF16(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-inline float fromBF16(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
+inline float fromBF16(uint16_t bits) {
+  return std::bit_cast<float>(uint32_t(bits) << 16);
+}
 
 } // namespace quern::ir
 #endif

@@ -1,6 +1,6 @@
-// Loops over chunks of rows: `quern.repeat rows 256 ...` takes its stacks 256 rows at a time, the last turn what is left. The
-// length of a turn is the symbol "rows.256.B.T" within the body: min(256, B * T), or less in the last turn. Outside it stands for
-// the longest turn, which is what memory is planned for.
+// Loops over chunks of rows: `quern.repeat rows 256 ...` takes its stacks 256 rows at a time, the last turn what is
+// left. The length of a turn is the symbol "rows.256.B.T" within the body: min(256, B * T), or less in the last turn.
+// Outside it stands for the longest turn, which is what memory is planned for.
 #ifndef QUERN_IR_CHUNK_H
 #define QUERN_IR_CHUNK_H
 

@@ -20,11 +20,17 @@ static Size bytesOf(TypeRange types) {
   return total;
 }
 
-static Size traffic(Operation *op) { return bytesOf(op->getOperandTypes()) + bytesOf(op->getResultTypes()); }
+static Size traffic(Operation *op) {
+  return bytesOf(op->getOperandTypes()) + bytesOf(op->getResultTypes());
+}
 
-#define QUERN_COST(OP, FLOPS, BYTES)                                                                                  \
-  Size OP::getFlops() { return FLOPS; }                                                                               \
-  Size OP::getBytes() { return BYTES; }
+#define QUERN_COST(OP, FLOPS, BYTES)                                                                                   \
+  Size OP::getFlops() {                                                                                                \
+    return FLOPS;                                                                                                      \
+  }                                                                                                                    \
+  Size OP::getBytes() {                                                                                                \
+    return BYTES;                                                                                                      \
+  }
 
 // Numbers that are part of the code, and what only renames: nothing is moved.
 #define QUERN_FREE(OP) QUERN_COST(OP, Size(0), Size(0))
@@ -124,8 +130,10 @@ static Size bytesOf(Block &block) {
   return total;
 }
 
-QUERN_COST(RepeatOp, overAllTurns(flopsOf(getBlock()) * Size(getTurns())), overAllTurns(bytesOf(getBlock()) * Size(getTurns())))
-/// Within a kernel only arguments and results are memory; of a table that is only gathered from, the rows that are picked.
+QUERN_COST(RepeatOp, overAllTurns(flopsOf(getBlock()) * Size(getTurns())),
+           overAllTurns(bytesOf(getBlock()) * Size(getTurns())))
+/// Within a kernel only arguments and results are memory; of a table that is only gathered from, the rows that are
+/// picked.
 static Size kernelTraffic(KernelOp kernel) {
   Size total = bytesOf(kernel.getYield().getOperandTypes());
   for (BlockArgument argument : kernel.getBlock().getArguments()) {

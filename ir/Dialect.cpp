@@ -1,10 +1,10 @@
 // The dialect itself, its type and attributes: printing, parsing, the helpers that all rooms share.
 #include "ir/Dialect.h"
 
-#include "llvm/ADT/StringSet.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FoldInterfaces.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -14,8 +14,8 @@ using namespace quern::ir;
 #define GET_ATTRDEF_CLASSES
 #include "ir/QuernAttrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES
-#include "ir/QuernTypes.cpp.inc"
 #include "ir/QuernInterfaces.cpp.inc"
+#include "ir/QuernTypes.cpp.inc"
 
 namespace {
 /// Constants that folding makes stay in the loop body that needs them: bodies that look alike must stay alike.
@@ -100,9 +100,13 @@ void DimAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
-Size DimAttr::getSize() const { return *Size::parse(getSizeText()); }
+Size DimAttr::getSize() const {
+  return *Size::parse(getSizeText());
+}
 
-Size LayoutAttr::getStride(unsigned i) const { return *Size::parse(getStrides()[i].getValue()); }
+Size LayoutAttr::getStride(unsigned i) const {
+  return *Size::parse(getStrides()[i].getValue());
+}
 
 // ---- the tensor type
 
@@ -171,8 +175,12 @@ bool NamedTensorType::sameSet(NamedTensorType other) const {
          llvm::all_of(getDims(), [&](DimAttr dim) { return other.dim(dim.getName()) == dim; });
 }
 
-NamedTensorType NamedTensorType::withKind(Kind kind) const { return get(getContext(), kind, getDims()); }
-NamedTensorType NamedTensorType::withDims(ArrayRef<DimAttr> dims) const { return get(getContext(), getKind(), dims); }
+NamedTensorType NamedTensorType::withKind(Kind kind) const {
+  return get(getContext(), kind, getDims());
+}
+NamedTensorType NamedTensorType::withDims(ArrayRef<DimAttr> dims) const {
+  return get(getContext(), getKind(), dims);
+}
 
 // ---- shared helpers
 

@@ -53,9 +53,13 @@ std::optional<llvm::SmallVector<DimAttr>> unionDims(llvm::ArrayRef<NamedTensorTy
 void collectSymbols(NamedTensorType type, std::vector<std::string> &symbols);
 
 /// What an element takes in memory.
-inline int64_t bytesOfKind(Kind kind) { return kind == Kind::Bool ? 1 : kind == Kind::BF16 ? 2 : 4; }
+inline int64_t bytesOfKind(Kind kind) {
+  return kind == Kind::Bool ? 1 : kind == Kind::BF16 ? 2 : 4;
+}
 
-inline NamedTensorType typeOf(mlir::Value value) { return llvm::cast<NamedTensorType>(value.getType()); }
+inline NamedTensorType typeOf(mlir::Value value) {
+  return llvm::cast<NamedTensorType>(value.getType());
+}
 inline llvm::SmallVector<llvm::StringRef> names(mlir::ArrayAttr attr) {
   llvm::SmallVector<llvm::StringRef> out;
   for (mlir::Attribute name : attr)

@@ -10,8 +10,8 @@ using namespace quern::ir;
 
 using Arrays = std::vector<Array>;
 
-#define QUERN_EVALUATE(OP)                                                                                            \
-  LogicalResult OP::evaluate([[maybe_unused]] ArrayRef<Array> operands, [[maybe_unused]] Interpreter &interpreter,    \
+#define QUERN_EVALUATE(OP)                                                                                             \
+  LogicalResult OP::evaluate([[maybe_unused]] ArrayRef<Array> operands, [[maybe_unused]] Interpreter &interpreter,     \
                              Arrays &results)
 
 // ---- numbers out of nothing
@@ -54,7 +54,8 @@ QUERN_EVALUATE(IndexOp) {
 
 template <class Out, class In, class Function>
 static void mapUnary(Array &result, Out *out, const In *in, const Array &x, Function f) {
-  forEachPosition<1>(result.getDims(), {x.stridesIn(result.getDims())}, [&](int64_t i, const auto &at) { out[i] = f(in[at[0]]); });
+  forEachPosition<1>(result.getDims(), {x.stridesIn(result.getDims())},
+                     [&](int64_t i, const auto &at) { out[i] = f(in[at[0]]); });
 }
 
 static LogicalResult realUnary(Operation *op, const Array &operand, Interpreter &interpreter, Arrays &results,
@@ -93,13 +94,19 @@ static LogicalResult rounded(Operation *op, const Array &x, Interpreter &interpr
 }
 
 // Sums and products of ints wrap around, as those of machine integers do.
-static int64_t wrappingAdd(int64_t a, int64_t b) { return static_cast<int64_t>(uint64_t(a) + uint64_t(b)); }
-static int64_t wrappingSub(int64_t a, int64_t b) { return static_cast<int64_t>(uint64_t(a) - uint64_t(b)); }
-static int64_t wrappingMul(int64_t a, int64_t b) { return static_cast<int64_t>(uint64_t(a) * uint64_t(b)); }
+static int64_t wrappingAdd(int64_t a, int64_t b) {
+  return static_cast<int64_t>(uint64_t(a) + uint64_t(b));
+}
+static int64_t wrappingSub(int64_t a, int64_t b) {
+  return static_cast<int64_t>(uint64_t(a) - uint64_t(b));
+}
+static int64_t wrappingMul(int64_t a, int64_t b) {
+  return static_cast<int64_t>(uint64_t(a) * uint64_t(b));
+}
 
-#define QUERN_REAL_UNARY(OP, ...)                                                                                     \
-  QUERN_EVALUATE(OP) {                                                                                                \
-    return realUnary(*this, operands[0], interpreter, results, [](double x) -> double { return __VA_ARGS__; });       \
+#define QUERN_REAL_UNARY(OP, ...)                                                                                      \
+  QUERN_EVALUATE(OP) {                                                                                                 \
+    return realUnary(*this, operands[0], interpreter, results, [](double x) -> double { return __VA_ARGS__; });        \
   }
 QUERN_REAL_UNARY(ExpOp, std::exp(x))
 QUERN_REAL_UNARY(LogOp, std::log(x))
@@ -136,10 +143,18 @@ static double roundHalfEven(double x) {
   return std::fmod(down, 2.0) == 0 ? down : down + 1;
 }
 
-QUERN_EVALUATE(FloorOp) { return rounded(*this, operands[0], interpreter, results, [](double x) { return std::floor(x); }); }
-QUERN_EVALUATE(CeilOp) { return rounded(*this, operands[0], interpreter, results, [](double x) { return std::ceil(x); }); }
-QUERN_EVALUATE(RoundOp) { return rounded(*this, operands[0], interpreter, results, roundHalfEven); }
-QUERN_EVALUATE(ToIntOp) { return rounded(*this, operands[0], interpreter, results, [](double x) { return std::trunc(x); }); }
+QUERN_EVALUATE(FloorOp) {
+  return rounded(*this, operands[0], interpreter, results, [](double x) { return std::floor(x); });
+}
+QUERN_EVALUATE(CeilOp) {
+  return rounded(*this, operands[0], interpreter, results, [](double x) { return std::ceil(x); });
+}
+QUERN_EVALUATE(RoundOp) {
+  return rounded(*this, operands[0], interpreter, results, roundHalfEven);
+}
+QUERN_EVALUATE(ToIntOp) {
+  return rounded(*this, operands[0], interpreter, results, [](double x) { return std::trunc(x); });
+}
 
 // ---- two operands
 
@@ -147,7 +162,7 @@ template <class Out, class In, class Function>
 static void mapBinary(Array &result, Out *out, const Array &a, const In *x, const Array &b, const In *y, Function f) {
   const std::vector<NamedSize> &loop = result.getDims();
   forEachPosition<2>(loop, {a.stridesIn(loop), b.stridesIn(loop)},
-          [&](int64_t i, const auto &at) { out[i] = f(x[at[0]], y[at[1]]); });
+                     [&](int64_t i, const auto &at) { out[i] = f(x[at[0]], y[at[1]]); });
 }
 
 static LogicalResult realBinary(Operation *op, ArrayRef<Array> operands, Interpreter &interpreter, Arrays &results,
@@ -185,14 +200,14 @@ QUERN_EVALUATE(MulOp) {
 }
 // NaN on either side gives NaN.
 QUERN_EVALUATE(MaxOp) {
-  return arithmetic(*this, operands, interpreter, results,
-                    [](double a, double b) { return a > b || std::isnan(a) ? a : b; },
-                    [](int64_t a, int64_t b) { return std::max(a, b); });
+  return arithmetic(
+      *this, operands, interpreter, results, [](double a, double b) { return a > b || std::isnan(a) ? a : b; },
+      [](int64_t a, int64_t b) { return std::max(a, b); });
 }
 QUERN_EVALUATE(MinOp) {
-  return arithmetic(*this, operands, interpreter, results,
-                    [](double a, double b) { return a < b || std::isnan(a) ? a : b; },
-                    [](int64_t a, int64_t b) { return std::min(a, b); });
+  return arithmetic(
+      *this, operands, interpreter, results, [](double a, double b) { return a < b || std::isnan(a) ? a : b; },
+      [](int64_t a, int64_t b) { return std::min(a, b); });
 }
 QUERN_EVALUATE(DivOp) {
   return realBinary(*this, operands, interpreter, results, [](double a, double b) { return a / b; });
@@ -240,8 +255,7 @@ QUERN_EVALUATE(ModOp) {
   return intBinary(*this, operands, interpreter, results, floorModulo);
 }
 
-template <class T>
-static bool (*comparison(Predicate predicate))(T, T) {
+template <class T> static bool (*comparison(Predicate predicate))(T, T) {
   switch (predicate) {
   case Predicate::lt:
     return [](T a, T b) { return a < b; };
@@ -280,7 +294,7 @@ QUERN_EVALUATE(WhereOp) {
   const int64_t *condition = operands[0].ints();
   auto choose = [&](auto *out, const Array &a, const auto *x, const Array &b, const auto *y) {
     forEachPosition<3>(loop, {operands[0].stridesIn(loop), a.stridesIn(loop), b.stridesIn(loop)},
-            [&](int64_t i, const auto &at) { out[i] = condition[at[0]] ? x[at[1]] : y[at[2]]; });
+                       [&](int64_t i, const auto &at) { out[i] = condition[at[0]] ? x[at[1]] : y[at[2]]; });
   };
   if (result.isReal()) {
     Array a = operands[1].asReal(), b = operands[2].asReal();

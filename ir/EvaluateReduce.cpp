@@ -12,8 +12,8 @@ using namespace quern::ir;
 using Arrays = std::vector<Array>;
 using Dims = std::vector<NamedSize>;
 
-#define QUERN_EVALUATE(OP)                                                                                            \
-  LogicalResult OP::evaluate([[maybe_unused]] ArrayRef<Array> operands, [[maybe_unused]] Interpreter &interpreter,    \
+#define QUERN_EVALUATE(OP)                                                                                             \
+  LogicalResult OP::evaluate([[maybe_unused]] ArrayRef<Array> operands, [[maybe_unused]] Interpreter &interpreter,     \
                              Arrays &results)
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -34,8 +34,7 @@ static Dims joined(const Dims &a, const Dims &b) {
 
 // ---- reductions
 
-template <class T>
-static T combine(Reduction reduction, const T *row, int64_t n) {
+template <class T> static T combine(Reduction reduction, const T *row, int64_t n) {
   switch (reduction) {
   case Reduction::sum:
   case Reduction::mean:
@@ -191,8 +190,7 @@ QUERN_EVALUATE(ContractOp) {
 
 // ---- running sums
 
-template <class T>
-static void runningSum(const T *in, T *out, const T *start, int64_t rows, int64_t n, bool reverse) {
+template <class T> static void runningSum(const T *in, T *out, const T *start, int64_t rows, int64_t n, bool reverse) {
   for (int64_t r = 0; r < rows; ++r) {
     T sum = start ? start[r] : T(0);
     for (int64_t i = 0; i < n; ++i) {
@@ -242,9 +240,8 @@ QUERN_EVALUATE(ScatterAddOp) {
   int64_t step = result.stridesIn({{getInto().getName().str(), size}})[0];
   double *out = result.writeReals();
   std::vector<int64_t> resultStrides = Array(Kind::Real, target).stridesIn(loop);
-  forEachPosition<3>(loop, {x.stridesIn(loop), positions.stridesIn(loop), resultStrides}, [&](int64_t, const auto &at) {
-    out[at[2] + step * positions.ints()[at[1]]] += x.reals()[at[0]];
-  });
+  forEachPosition<3>(loop, {x.stridesIn(loop), positions.stridesIn(loop), resultStrides},
+                     [&](int64_t, const auto &at) { out[at[2] + step * positions.ints()[at[1]]] += x.reals()[at[0]]; });
   results.push_back(std::move(result));
   return success();
 }
@@ -252,8 +249,7 @@ QUERN_EVALUATE(ScatterAddOp) {
 // ---- choices
 
 /// Positions of a row's k largest in order, of equals the first; NaN counts as the smallest.
-template <class T>
-static std::vector<int64_t> largest(const T *row, int64_t n, int64_t k) {
+template <class T> static std::vector<int64_t> largest(const T *row, int64_t n, int64_t k) {
   std::vector<int64_t> order(n);
   std::iota(order.begin(), order.end(), 0);
   auto before = [&](int64_t a, int64_t b) {

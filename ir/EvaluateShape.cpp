@@ -9,8 +9,8 @@ using namespace quern::ir;
 using Arrays = std::vector<Array>;
 using Dims = std::vector<NamedSize>;
 
-#define QUERN_EVALUATE(OP)                                                                                            \
-  LogicalResult OP::evaluate([[maybe_unused]] ArrayRef<Array> operands, [[maybe_unused]] Interpreter &interpreter,    \
+#define QUERN_EVALUATE(OP)                                                                                             \
+  LogicalResult OP::evaluate([[maybe_unused]] ArrayRef<Array> operands, [[maybe_unused]] Interpreter &interpreter,     \
                              Arrays &results)
 
 static NamedSize sizeOf(DimAttr dim, Interpreter &interpreter) {
@@ -18,7 +18,9 @@ static NamedSize sizeOf(DimAttr dim, Interpreter &interpreter) {
 }
 
 /// The label as the user wrote it: the frontend numbers those of blocks (`K.3`).
-static StringRef written(StringRef label) { return label.split('.').first; }
+static StringRef written(StringRef label) {
+  return label.split('.').first;
+}
 
 /// Copies the numbers of `x` at positions `first`, `first + 1` ... along `from` to positions `at` ... along `to` of
 /// `result`, as many as `count`; x is repeated along dimensions that it lacks.
@@ -35,7 +37,7 @@ static void copyRange(const Array &x, StringRef from, int64_t first, Array &resu
   int64_t xStart = first * xStrides[place], resultStart = at * resultStrides[place];
   auto copy = [&](auto *out, const auto *in) {
     forEachPosition<2>(loop, {xStrides, resultStrides},
-            [&](int64_t, const auto &offset) { out[resultStart + offset[1]] = in[xStart + offset[0]]; });
+                       [&](int64_t, const auto &offset) { out[resultStart + offset[1]] = in[xStart + offset[0]]; });
   };
   if (result.isReal())
     copy(result.writeReals(), x.reals());
@@ -74,8 +76,7 @@ QUERN_EVALUATE(MergeOp) {
       merged.push_back(dim);
     }
   }
-  results.push_back(
-      operands[0].aligned(order).relabelled(merged).aligned(interpreter.sizesOf(getResult().getType())));
+  results.push_back(operands[0].aligned(order).relabelled(merged).aligned(interpreter.sizesOf(getResult().getType())));
   return success();
 }
 
@@ -142,7 +143,7 @@ QUERN_EVALUATE(GatherOp) {
   std::vector<int64_t> xStrides = x.relabelled(others).stridesIn(loop), positionStrides = positions.stridesIn(loop);
   auto pick = [&](auto *out, const auto *in) {
     forEachPosition<2>(loop, {xStrides, positionStrides},
-            [&](int64_t i, const auto &at) { out[i] = in[at[0] + step * positions.ints()[at[1]]]; });
+                       [&](int64_t i, const auto &at) { out[i] = in[at[0] + step * positions.ints()[at[1]]]; });
   };
   if (x.isReal())
     pick(result.writeReals(), x.reals());
@@ -173,7 +174,8 @@ QUERN_EVALUATE(RememberOp) {
   const Array *before = interpreter.recall(getState());
   if (past) {
     if (!before || before->sizeOf(along) < past)
-      return emitError("the memory ") << getState() << " holds fewer than the " << past << " positions before the new rows";
+      return emitError("the memory ") << getState() << " holds fewer than the " << past
+                                      << " positions before the new rows";
     Dims expected = result.getDims(), kept = before->getDims();
     expected[result.find(along)].size = kept[before->find(along)].size;
     if (kept != expected)

@@ -6,13 +6,19 @@ using namespace quern::ir;
 
 using Arrays = std::vector<Array>;
 
-#define QUERN_EVALUATE(OP)                                                                                            \
-  LogicalResult OP::evaluate([[maybe_unused]] ArrayRef<Array> operands, [[maybe_unused]] Interpreter &interpreter,    \
+#define QUERN_EVALUATE(OP)                                                                                             \
+  LogicalResult OP::evaluate([[maybe_unused]] ArrayRef<Array> operands, [[maybe_unused]] Interpreter &interpreter,     \
                              [[maybe_unused]] Arrays &results)
 
-QUERN_EVALUATE(ParamOp) { return interpreter.lookupParameter(*this, results); }
-QUERN_EVALUATE(RepeatOp) { return interpreter.runRepeat(*this, operands, results); }
-QUERN_EVALUATE(LaunchOp) { return interpreter.runLaunch(*this, operands, results); }
+QUERN_EVALUATE(ParamOp) {
+  return interpreter.lookupParameter(*this, results);
+}
+QUERN_EVALUATE(RepeatOp) {
+  return interpreter.runRepeat(*this, operands, results);
+}
+QUERN_EVALUATE(LaunchOp) {
+  return interpreter.runLaunch(*this, operands, results);
+}
 
 static bool sameSet(const std::vector<NamedSize> &a, const std::vector<NamedSize> &b) {
   return a.size() == b.size() && llvm::all_of(a, [&](const NamedSize &dim) { return llvm::is_contained(b, dim); });
@@ -34,6 +40,12 @@ QUERN_EVALUATE(StoreOp) {
 }
 
 // Declarations do nothing where they stand, and who runs a body takes the terminator's operands itself.
-QUERN_EVALUATE(StateOp) { return success(); }
-QUERN_EVALUATE(KernelOp) { return success(); }
-QUERN_EVALUATE(YieldOp) { return success(); }
+QUERN_EVALUATE(StateOp) {
+  return success();
+}
+QUERN_EVALUATE(KernelOp) {
+  return success();
+}
+QUERN_EVALUATE(YieldOp) {
+  return success();
+}

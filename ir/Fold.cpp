@@ -10,7 +10,9 @@
 using namespace mlir;
 using namespace quern::ir;
 
-OpFoldResult ConstOp::fold(FoldAdaptor) { return getValue(); }
+OpFoldResult ConstOp::fold(FoldAdaptor) {
+  return getValue();
+}
 
 OpFoldResult SizeOp::fold(FoldAdaptor) {
   if (std::optional<int64_t> value = getPolynomial().constant())
@@ -41,13 +43,23 @@ static std::optional<bool> boolOf(Attribute attr) {
   return std::nullopt;
 }
 
-static Attribute real(Operation *op, double value) { return Builder(op->getContext()).getF64FloatAttr(value); }
-static Attribute integer(Operation *op, int64_t value) { return Builder(op->getContext()).getI64IntegerAttr(value); }
-static Attribute boolean(Operation *op, bool value) { return Builder(op->getContext()).getBoolAttr(value); }
-static bool isInt(Operation *op) { return typeOf(op->getResult(0)).isInt(); }
+static Attribute real(Operation *op, double value) {
+  return Builder(op->getContext()).getF64FloatAttr(value);
+}
+static Attribute integer(Operation *op, int64_t value) {
+  return Builder(op->getContext()).getI64IntegerAttr(value);
+}
+static Attribute boolean(Operation *op, bool value) {
+  return Builder(op->getContext()).getBoolAttr(value);
+}
+static bool isInt(Operation *op) {
+  return typeOf(op->getResult(0)).isInt();
+}
 
 /// Has no dimensions, so that a constant can stand for it.
-static bool isScalar(Operation *op) { return typeOf(op->getResult(0)).getRank() == 0; }
+static bool isScalar(Operation *op) {
+  return typeOf(op->getResult(0)).getRank() == 0;
+}
 
 // ---- unary
 
@@ -56,9 +68,9 @@ static OpFoldResult foldReal(Operation *op, Attribute x, double (*f)(double)) {
   return value && isScalar(op) ? OpFoldResult(real(op, f(*value))) : OpFoldResult();
 }
 
-#define QUERN_FOLD_REAL(OP, ...)                                                                                      \
-  OpFoldResult OP::fold(FoldAdaptor adaptor) {                                                                        \
-    return foldReal(*this, adaptor.getX(), [](double x) -> double { return __VA_ARGS__; });                           \
+#define QUERN_FOLD_REAL(OP, ...)                                                                                       \
+  OpFoldResult OP::fold(FoldAdaptor adaptor) {                                                                         \
+    return foldReal(*this, adaptor.getX(), [](double x) -> double { return __VA_ARGS__; });                            \
   }
 QUERN_FOLD_REAL(ExpOp, std::exp(x))
 QUERN_FOLD_REAL(LogOp, std::log(x))
@@ -124,7 +136,9 @@ OpFoldResult NarrowOp::fold(FoldAdaptor) {
   auto inner = getX().getDefiningOp<WidenOp>();
   return inner && inner.getX().getType() == getType() ? inner.getX() : OpFoldResult();
 }
-OpFoldResult WidenOp::fold(FoldAdaptor) { return {}; }
+OpFoldResult WidenOp::fold(FoldAdaptor) {
+  return {};
+}
 
 OpFoldResult NotOp::fold(FoldAdaptor adaptor) {
   if (auto inner = getX().getDefiningOp<NotOp>(); inner && inner.getX().getType() == getType())
@@ -160,15 +174,17 @@ OpFoldResult AddOp::fold(FoldAdaptor adaptor) {
     return x;
   if (Value x = unchanged(*this, getB(), adaptor.getA(), 0))
     return x;
-  return foldBinary(*this, adaptor.getA(), adaptor.getB(), [](double a, double b) { return a + b; },
-                    [](int64_t a, int64_t b, int64_t *sum) { return !__builtin_add_overflow(a, b, sum); });
+  return foldBinary(
+      *this, adaptor.getA(), adaptor.getB(), [](double a, double b) { return a + b; },
+      [](int64_t a, int64_t b, int64_t *sum) { return !__builtin_add_overflow(a, b, sum); });
 }
 
 OpFoldResult SubOp::fold(FoldAdaptor adaptor) {
   if (Value x = unchanged(*this, getA(), adaptor.getB(), 0))
     return x;
-  return foldBinary(*this, adaptor.getA(), adaptor.getB(), [](double a, double b) { return a - b; },
-                    [](int64_t a, int64_t b, int64_t *rest) { return !__builtin_sub_overflow(a, b, rest); });
+  return foldBinary(
+      *this, adaptor.getA(), adaptor.getB(), [](double a, double b) { return a - b; },
+      [](int64_t a, int64_t b, int64_t *rest) { return !__builtin_sub_overflow(a, b, rest); });
 }
 
 OpFoldResult MulOp::fold(FoldAdaptor adaptor) {
@@ -176,8 +192,9 @@ OpFoldResult MulOp::fold(FoldAdaptor adaptor) {
     return x;
   if (Value x = unchanged(*this, getB(), adaptor.getA(), 1))
     return x;
-  return foldBinary(*this, adaptor.getA(), adaptor.getB(), [](double a, double b) { return a * b; },
-                    [](int64_t a, int64_t b, int64_t *product) { return !__builtin_mul_overflow(a, b, product); });
+  return foldBinary(
+      *this, adaptor.getA(), adaptor.getB(), [](double a, double b) { return a * b; },
+      [](int64_t a, int64_t b, int64_t *product) { return !__builtin_mul_overflow(a, b, product); });
 }
 
 OpFoldResult DivOp::fold(FoldAdaptor adaptor) {
@@ -215,15 +232,15 @@ OpFoldResult ModOp::fold(FoldAdaptor adaptor) {
 }
 
 OpFoldResult MaxOp::fold(FoldAdaptor adaptor) {
-  return foldBinary(*this, adaptor.getA(), adaptor.getB(),
-                    [](double a, double b) { return a > b || std::isnan(a) ? a : b; },
-                    [](int64_t a, int64_t b, int64_t *larger) { return *larger = std::max(a, b), true; });
+  return foldBinary(
+      *this, adaptor.getA(), adaptor.getB(), [](double a, double b) { return a > b || std::isnan(a) ? a : b; },
+      [](int64_t a, int64_t b, int64_t *larger) { return *larger = std::max(a, b), true; });
 }
 
 OpFoldResult MinOp::fold(FoldAdaptor adaptor) {
-  return foldBinary(*this, adaptor.getA(), adaptor.getB(),
-                    [](double a, double b) { return a < b || std::isnan(a) ? a : b; },
-                    [](int64_t a, int64_t b, int64_t *smaller) { return *smaller = std::min(a, b), true; });
+  return foldBinary(
+      *this, adaptor.getA(), adaptor.getB(), [](double a, double b) { return a < b || std::isnan(a) ? a : b; },
+      [](int64_t a, int64_t b, int64_t *smaller) { return *smaller = std::min(a, b), true; });
 }
 
 // ---- logic and choice
@@ -241,11 +258,14 @@ static OpFoldResult foldLogic(Operation *op, Attribute a, Attribute b, bool neut
     return op->getOperand(0);
   return {};
 }
-OpFoldResult AndOp::fold(FoldAdaptor adaptor) { return foldLogic(*this, adaptor.getA(), adaptor.getB(), true); }
-OpFoldResult OrOp::fold(FoldAdaptor adaptor) { return foldLogic(*this, adaptor.getA(), adaptor.getB(), false); }
+OpFoldResult AndOp::fold(FoldAdaptor adaptor) {
+  return foldLogic(*this, adaptor.getA(), adaptor.getB(), true);
+}
+OpFoldResult OrOp::fold(FoldAdaptor adaptor) {
+  return foldLogic(*this, adaptor.getA(), adaptor.getB(), false);
+}
 
-template <class T>
-static bool holds(Predicate predicate, T a, T b) {
+template <class T> static bool holds(Predicate predicate, T a, T b) {
   switch (predicate) {
   case Predicate::lt:
     return a < b;

@@ -8,7 +8,9 @@ using namespace quern::ir;
 
 using Types = SmallVectorImpl<Type>;
 
-static NamedTensorType type(Value value) { return cast<NamedTensorType>(value.getType()); }
+static NamedTensorType type(Value value) {
+  return cast<NamedTensorType>(value.getType());
+}
 
 static SmallVector<NamedTensorType> typesOf(ValueRange values) {
   return llvm::map_to_vector(values, [](Value value) { return type(value); });
@@ -40,19 +42,19 @@ static LogicalResult needs(std::optional<Location> loc, ValueRange operands, std
   return success();
 }
 
-#define QUERN_INFER(OP)                                                                                               \
-  LogicalResult OP::inferReturnTypes([[maybe_unused]] MLIRContext *context, std::optional<Location> loc,              \
-                                     ValueRange operands, [[maybe_unused]] DictionaryAttr attrs,                      \
-                                     [[maybe_unused]] OpaqueProperties props, [[maybe_unused]] RegionRange regions,   \
+#define QUERN_INFER(OP)                                                                                                \
+  LogicalResult OP::inferReturnTypes([[maybe_unused]] MLIRContext *context, std::optional<Location> loc,               \
+                                     ValueRange operands, [[maybe_unused]] DictionaryAttr attrs,                       \
+                                     [[maybe_unused]] OpaqueProperties props, [[maybe_unused]] RegionRange regions,    \
                                      Types &results)
 
 // ---- elementwise: one name, one size; the union of the dimensions
 
-#define QUERN_NUMERIC(OP, KIND, LABEL)                                                                                \
-  QUERN_INFER(OP) {                                                                                                   \
-    if (failed(needs(loc, operands, {Kind::Real, Kind::Int}, LABEL)))                                                 \
-      return failure();                                                                                               \
-    return aligned(loc, operands, KIND, results);                                                                     \
+#define QUERN_NUMERIC(OP, KIND, LABEL)                                                                                 \
+  QUERN_INFER(OP) {                                                                                                    \
+    if (failed(needs(loc, operands, {Kind::Real, Kind::Int}, LABEL)))                                                  \
+      return failure();                                                                                                \
+    return aligned(loc, operands, KIND, results);                                                                      \
   }
 #define QUERN_KEEPS(OP, LABEL) QUERN_NUMERIC(OP, widerKind(typesOf(operands)), LABEL)
 QUERN_KEEPS(NegOp, "unary_c1")
@@ -77,20 +79,20 @@ QUERN_KEEPS(MinOp, "binary_c1")
 QUERN_NUMERIC(DivOp, Kind::Real, "binary_c1")
 QUERN_NUMERIC(PowOp, Kind::Real, "binary_c1")
 
-#define QUERN_CAST(OP, KIND)                                                                                          \
-  QUERN_INFER(OP) {                                                                                                   \
-    if (failed(needs(loc, operands, {Kind::Real, Kind::Int, Kind::Bool}, "cast_c1")))                                 \
-      return failure();                                                                                               \
-    return aligned(loc, operands, KIND, results);                                                                     \
+#define QUERN_CAST(OP, KIND)                                                                                           \
+  QUERN_INFER(OP) {                                                                                                    \
+    if (failed(needs(loc, operands, {Kind::Real, Kind::Int, Kind::Bool}, "cast_c1")))                                  \
+      return failure();                                                                                                \
+    return aligned(loc, operands, KIND, results);                                                                      \
   }
 QUERN_CAST(ToIntOp, Kind::Int)
 QUERN_CAST(ToRealOp, Kind::Real)
 
-#define QUERN_OF_KIND(OP, KIND, LABEL)                                                                                \
-  QUERN_INFER(OP) {                                                                                                   \
-    if (failed(needs(loc, operands, {KIND}, LABEL)))                                                                  \
-      return failure();                                                                                               \
-    return aligned(loc, operands, KIND, results);                                                                     \
+#define QUERN_OF_KIND(OP, KIND, LABEL)                                                                                 \
+  QUERN_INFER(OP) {                                                                                                    \
+    if (failed(needs(loc, operands, {KIND}, LABEL)))                                                                   \
+      return failure();                                                                                                \
+    return aligned(loc, operands, KIND, results);                                                                      \
   }
 QUERN_OF_KIND(FloorDivOp, Kind::Int, "integer_c1")
 QUERN_OF_KIND(ModOp, Kind::Int, "integer_c1")
@@ -105,8 +107,12 @@ static LogicalResult converted(std::optional<Location> loc, ValueRange operands,
     return failure();
   return aligned(loc, operands, to, results);
 }
-QUERN_INFER(NarrowOp) { return converted(loc, operands, Kind::Real, Kind::BF16, "narrow_c1", results); }
-QUERN_INFER(WidenOp) { return converted(loc, operands, Kind::BF16, Kind::Real, "widen_c1", results); }
+QUERN_INFER(NarrowOp) {
+  return converted(loc, operands, Kind::Real, Kind::BF16, "narrow_c1", results);
+}
+QUERN_INFER(WidenOp) {
+  return converted(loc, operands, Kind::BF16, Kind::Real, "widen_c1", results);
+}
 
 QUERN_INFER(CompareOp) {
   Adaptor op(operands, attrs, props, regions);
@@ -330,8 +336,7 @@ QUERN_INFER(CutOp) {
   std::optional<int64_t> first = Size::parse(op.getOffset())->constant(), count = op.getInto().getStatic();
   DimAttr dim = type(op.getX()).dim(op.getDim());
   if (first && count && dim && dim.getStatic() && (*first < 0 || *first + *count > *dim.getStatic()))
-    return emitOptionalError(loc, "cut_c3: positions ", *first, " to ", *first + *count - 1, " of ",
-                             *dim.getStatic());
+    return emitOptionalError(loc, "cut_c3: positions ", *first, " to ", *first + *count - 1, " of ", *dim.getStatic());
   return replaced(loc, type(op.getX()), op.getDim(), op.getInto(), "cut_c1", results);
 }
 

@@ -84,7 +84,8 @@ LogicalResult Interpreter::runBlock(Block &block, ArrayRef<Array> arguments, std
   return success();
 }
 
-/// The part of a stack that begins at `start` in its first dimension, `count` long there; without that dimension if it counts turns.
+/// The part of a stack that begins at `start` in its first dimension, `count` long there; without that dimension if it
+/// counts turns.
 static Array takeFrom(const Array &stack, int64_t start, std::vector<NamedSize> dims) {
   int64_t count = 1;
   for (const NamedSize &dim : dims)
@@ -108,7 +109,8 @@ static void putOnStack(Array &stack, int64_t start, const Array &part) {
 
 LogicalResult Interpreter::runRepeat(RepeatOp op, ArrayRef<Array> operands, std::vector<Array> &results) {
   std::optional<Chunk> chunk = chunkOf(op);
-  int64_t outer = turn, rows = chunk ? valueOf(chunk->rows) : 0, turns = chunk ? chunk->turns(rows) : static_cast<int64_t>(op.getTurns());
+  int64_t outer = turn, rows = chunk ? valueOf(chunk->rows) : 0,
+          turns = chunk ? chunk->turns(rows) : static_cast<int64_t>(op.getTurns());
   unsigned carriedCount = op.getCarriedCount();
   llvm::scope_exit restore([&] { turn = outer; });
   // Values keep their set of dimensions; the order of storage follows each place's type.
@@ -118,9 +120,12 @@ LogicalResult Interpreter::runRepeat(RepeatOp op, ArrayRef<Array> operands, std:
     return arrays;
   };
   auto partSizes = [&](Type stack) { return sizesOf(partOfStack(op, cast<NamedTensorType>(stack))); };
-  auto start = [&](Type stack, int64_t number) { return number * valueOf(turnStride(op, cast<NamedTensorType>(stack))); };
+  auto start = [&](Type stack, int64_t number) {
+    return number * valueOf(turnStride(op, cast<NamedTensorType>(stack)));
+  };
   std::vector<Array> carried(operands.begin(), operands.begin() + carriedCount), given;
-  TypeRange resultTypes = op.getResultTypes(), stackTypes = op.getStacks().getTypes(), givenTypes = resultTypes.drop_front(carriedCount);
+  TypeRange resultTypes = op.getResultTypes(), stackTypes = op.getStacks().getTypes(),
+            givenTypes = resultTypes.drop_front(carriedCount);
   for (Type type : givenTypes)
     given.push_back(make(cast<NamedTensorType>(type)));
   for (int64_t i = 0; i < turns; ++i) {

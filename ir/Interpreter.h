@@ -18,11 +18,12 @@ class Interpreter {
 public:
   /// One stored tensor, row-major: the first of `names` that the checkpoint has, with the shape expected. Nothing if
   /// none fits.
-  using ParameterLookup = std::function<std::optional<std::vector<double>>(
-      llvm::ArrayRef<std::string> names, llvm::ArrayRef<int64_t> shape)>;
+  using ParameterLookup = std::function<std::optional<std::vector<double>>(llvm::ArrayRef<std::string> names,
+                                                                           llvm::ArrayRef<int64_t> shape)>;
   using Inputs = std::map<std::string, Array>;
   /// Called after each operation with its operands and results.
-  using Observer = std::function<void(mlir::Operation *, llvm::ArrayRef<Array> operands, llvm::ArrayRef<Array> results)>;
+  using Observer =
+      std::function<void(mlir::Operation *, llvm::ArrayRef<Array> operands, llvm::ArrayRef<Array> results)>;
 
   explicit Interpreter(mlir::ModuleOp module) : module(module) {}
 
@@ -33,7 +34,8 @@ public:
   /// Drops all that is remembered.
   void forget() { memory.clear(), onceResults.clear(); }
 
-  /// The results in order. Inputs that are absent take their default (`defaultOf`); unknown and missing ones are errors.
+  /// The results in order. Inputs that are absent take their default (`defaultOf`); unknown and missing ones are
+  /// errors.
   llvm::FailureOr<std::vector<Array>> run(mlir::func::FuncOp function, const Inputs &inputs);
 
   // ---- for the operations' `evaluate`

@@ -11,7 +11,9 @@ using namespace quern::ir;
 
 // ---- numbers
 
-static NamedTensorType scalar(MLIRContext *context, Kind kind) { return NamedTensorType::get(context, kind, {}); }
+static NamedTensorType scalar(MLIRContext *context, Kind kind) {
+  return NamedTensorType::get(context, kind, {});
+}
 
 void ConstOp::build(OpBuilder &builder, OperationState &state, double value) {
   build(builder, state, scalar(builder.getContext(), Kind::Real), builder.getF64FloatAttr(value));
@@ -27,9 +29,7 @@ LogicalResult ConstOp::verify() {
   NamedTensorType type = getResult().getType();
   if (type.getRank())
     return emitOpError("const_c1: a constant has no dimensions");
-  Kind kind = isa<BoolAttr>(getValue())      ? Kind::Bool
-              : isa<IntegerAttr>(getValue()) ? Kind::Int
-                                             : Kind::Real;
+  Kind kind = isa<BoolAttr>(getValue()) ? Kind::Bool : isa<IntegerAttr>(getValue()) ? Kind::Int : Kind::Real;
   if (kind != type.getKind() || !isa<BoolAttr, IntegerAttr, FloatAttr>(getValue()))
     return emitOpError("const_c2: the value is not of the result's kind");
   return success();
@@ -46,7 +46,9 @@ LogicalResult ValuesOp::verify() {
 void SizeOp::build(OpBuilder &builder, OperationState &state, const Size &size) {
   build(builder, state, scalar(builder.getContext(), Kind::Int), builder.getStringAttr(size.str()));
 }
-Size SizeOp::getPolynomial() { return *Size::parse(getSize()); }
+Size SizeOp::getPolynomial() {
+  return *Size::parse(getSize());
+}
 LogicalResult SizeOp::verify() {
   if (!Size::parse(getSize()))
     return emitOpError("size_c1: '") << getSize() << "' is no polynomial over run-time lengths";
@@ -89,7 +91,9 @@ LogicalResult PermuteOp::verify() {
   return success();
 }
 
-Size CutOp::getOffsetSize() { return *Size::parse(getOffset()); }
+Size CutOp::getOffsetSize() {
+  return *Size::parse(getOffset());
+}
 
 // ---- parameters
 
@@ -139,7 +143,9 @@ void RepeatOp::build(OpBuilder &builder, OperationState &state, TypeRange types,
   build(builder, state, types, inits, ValueRange(), turns, /*reversed=*/false);
 }
 
-YieldOp RepeatOp::getYield() { return cast<YieldOp>(getBlock().getTerminator()); }
+YieldOp RepeatOp::getYield() {
+  return cast<YieldOp>(getBlock().getTerminator());
+}
 
 NamedTensorType RepeatOp::stackOf(NamedTensorType part, DimAttr turns) {
   SmallVector<DimAttr> dims = {turns};
@@ -147,7 +153,9 @@ NamedTensorType RepeatOp::stackOf(NamedTensorType part, DimAttr turns) {
   return part.withDims(dims);
 }
 
-NamedTensorType RepeatOp::partOf(NamedTensorType stack) { return stack.withDims(stack.getDims().drop_front()); }
+NamedTensorType RepeatOp::partOf(NamedTensorType stack) {
+  return stack.withDims(stack.getDims().drop_front());
+}
 
 /// `(%argument = %operand, ...) : types`, appended to all three lists.
 static ParseResult parseValues(OpAsmParser &parser, SmallVectorImpl<OpAsmParser::Argument> &arguments,
@@ -212,15 +220,15 @@ void RepeatOp::print(OpAsmPrinter &printer) {
     if (operands.empty())
       return;
     printer << " " << word << " (";
-    llvm::interleaveComma(llvm::zip(arguments, operands), printer, [&](auto pair) {
-      printer << std::get<0>(pair) << " = " << std::get<1>(pair);
-    });
+    llvm::interleaveComma(llvm::zip(arguments, operands), printer,
+                          [&](auto pair) { printer << std::get<0>(pair) << " = " << std::get<1>(pair); });
     printer << ") : ";
     llvm::interleaveComma(operands.getTypes(), printer);
   };
   ValueRange arguments = getBlock().getArguments();
   auto rows = (*this)->getAttrOfType<IntegerAttr>(chunkAttr);
-  printer << (rows ? " rows " : " ") << (rows ? rows.getInt() : static_cast<int64_t>(getTurns())) << (getReversed() ? " reversed" : "");
+  printer << (rows ? " rows " : " ") << (rows ? rows.getInt() : static_cast<int64_t>(getTurns()))
+          << (getReversed() ? " reversed" : "");
   values("carry", arguments.take_front(getCarriedCount()), getInits());
   values("over", arguments.drop_front(getCarriedCount()), getStacks());
   if (getNumResults() > getCarriedCount()) {
@@ -237,7 +245,8 @@ LogicalResult RepeatOp::verify() {
   if (!yield)
     return emitOpError("repeat_c2: the body does not end with quern.yield");
   unsigned carried = getCarriedCount();
-  TypeRange arguments = getBlock().getArgumentTypes(), yielded = yield.getValues().getTypes(), results = getResultTypes();
+  TypeRange arguments = getBlock().getArgumentTypes(), yielded = yield.getValues().getTypes(),
+            results = getResultTypes();
   if (arguments.size() != carried + getStacks().size() || yielded.size() != getNumResults() ||
       getNumResults() < carried || !sameSets(getInits().getTypes(), results.take_front(carried)) ||
       !sameSets(yielded.take_front(carried), results.take_front(carried)) ||
@@ -248,12 +257,15 @@ LogicalResult RepeatOp::verify() {
     return emitOpError("repeat_c4: at least one turn is needed");
   std::optional<Chunk> chunk = chunkOf(*this);
   if (chunk && (chunk->most < 1 || getReversed() || !chunkLength(chunk->most, chunk->rows)))
-    return emitOpError("repeat_c7: chunks are of a positive number of rows of a stack whose first dimension is a product of lengths");
+    return emitOpError(
+        "repeat_c7: chunks are of a positive number of rows of a stack whose first dimension is a product of lengths");
   auto fits = [&](Type stack, Type part) {
     auto type = cast<NamedTensorType>(stack);
     if (chunk)
-      return type.getRank() && type.getDims()[0].getSize() == chunk->rows && partOfStack(*this, type).sameSet(cast<NamedTensorType>(part));
-    return type.getRank() && type.getDims()[0].getStatic() == turns && partOf(type).sameSet(cast<NamedTensorType>(part));
+      return type.getRank() && type.getDims()[0].getSize() == chunk->rows &&
+             partOfStack(*this, type).sameSet(cast<NamedTensorType>(part));
+    return type.getRank() && type.getDims()[0].getStatic() == turns &&
+           partOf(type).sameSet(cast<NamedTensorType>(part));
   };
   for (auto [stack, part] : llvm::zip(getStacks().getTypes(), arguments.drop_front(carried)))
     if (!fits(stack, part))
@@ -278,8 +290,7 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   if (parser.parseSymbolName(name, "sym_name", result.attributes) ||
       parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, argument) || parser.parseArrow() ||
       parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, layout) ||
-      parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
-      parser.parseRegion(*result.addRegion(), arguments))
+      parser.parseOptionalAttrDictWithKeyword(result.attributes) || parser.parseRegion(*result.addRegion(), arguments))
     return failure();
   result.addAttribute("arg_layouts", parser.getBuilder().getArrayAttr(argumentLayouts));
   result.addAttribute("result_layouts", parser.getBuilder().getArrayAttr(resultLayouts));
@@ -325,7 +336,9 @@ LogicalResult KernelOp::verify() {
   return success();
 }
 
-YieldOp KernelOp::getYield() { return cast<YieldOp>(getBlock().getTerminator()); }
+YieldOp KernelOp::getYield() {
+  return cast<YieldOp>(getBlock().getTerminator());
+}
 
 SmallVector<std::string> KernelOp::getSymbols() {
   std::vector<std::string> symbols;

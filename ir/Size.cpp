@@ -61,7 +61,9 @@ Size Size::operator+(const Size &other) const {
   return result;
 }
 
-Size Size::operator-(const Size &other) const { return *this + other * Size(-1); }
+Size Size::operator-(const Size &other) const {
+  return *this + other * Size(-1);
+}
 
 Size Size::operator*(const Size &other) const {
   Size result;
@@ -75,7 +77,9 @@ Size Size::operator*(const Size &other) const {
   return result;
 }
 
-std::optional<Size> Size::divided(int64_t divisor) const { return divided(Size(divisor)); }
+std::optional<Size> Size::divided(int64_t divisor) const {
+  return divided(Size(divisor));
+}
 
 std::optional<Size> Size::divided(const Size &divisor) const {
   if (divisor.terms.size() != 1)
@@ -149,7 +153,8 @@ std::optional<Size> Size::parse(std::string_view text) {
           return std::nullopt;
       return Size(value);
     }
-    while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_' || text[at] == '.'))
+    while (at < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_' || text[at] == '.'))
       ++at;
     if (at == start)
       return std::nullopt;

@@ -7,9 +7,13 @@ using namespace quern::ir;
 
 using Names = SmallVector<StringRef>;
 
-#define QUERN_TIME(OP, BEHAVIOR, TOUCHED)                                                                             \
-  TimeBehavior OP::getTimeBehavior() { return TimeBehavior::BEHAVIOR; }                                               \
-  Names OP::getTouchedDims() { return TOUCHED; }
+#define QUERN_TIME(OP, BEHAVIOR, TOUCHED)                                                                              \
+  TimeBehavior OP::getTimeBehavior() {                                                                                 \
+    return TimeBehavior::BEHAVIOR;                                                                                     \
+  }                                                                                                                    \
+  Names OP::getTouchedDims() {                                                                                         \
+    return TOUCHED;                                                                                                    \
+  }
 
 QUERN_TIME(ConstOp, Constant, Names())
 QUERN_TIME(ValuesOp, Constant, Names())

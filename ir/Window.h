@@ -9,8 +9,12 @@
 
 namespace quern::ir {
 
-inline Size filledSlots(int64_t window) { return Size::symbol("past." + std::to_string(window)); }
-inline Size ringCapacity(int64_t window) { return Size::symbol("cap." + std::to_string(window)); }
+inline Size filledSlots(int64_t window) {
+  return Size::symbol("past." + std::to_string(window));
+}
+inline Size ringCapacity(int64_t window) {
+  return Size::symbol("cap." + std::to_string(window));
+}
 
 /// 256 of "past.256"; nothing for any other symbol.
 inline std::optional<int64_t> windowOf(std::string_view symbol, std::string_view stem = "past.") {

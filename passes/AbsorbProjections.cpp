@@ -9,7 +9,8 @@
 //   %o = quern.contract %a, %v over ["S"]  : [B, T, H, U]      %o = quern.contract %m, %w over ["L"] : [B, T, H, U]
 //
 // Shape operations between move to w; a contraction over a concatenation is the sum of those over its parts. So a step
-// reads L numbers a position, not H * (K + U). For many rows the projection is cheaper: it is made once for all of them.
+// reads L numbers a position, not H * (K + U). For many rows the projection is cheaper: it is made once for all of
+// them.
 #include "passes/AbsorbProjections.h"
 
 #include "mlir/Pass/Pass.h"
@@ -51,7 +52,9 @@ struct Piece {
   std::optional<std::string> joined; // the dimension of the concatenation
 };
 
-bool isShape(Operation *op) { return isa<RenameOp, SplitOp, MergeOp, CutOp, SqueezeOp, PermuteOp>(op); }
+bool isShape(Operation *op) {
+  return isa<RenameOp, SplitOp, MergeOp, CutOp, SqueezeOp, PermuteOp>(op);
+}
 
 class UsesOfProjection {
 public:
@@ -129,17 +132,19 @@ private:
     if (memory.empty() || !typeOf(other).has(batch.getName()))
       return false;
     bool alongMemory = llvm::is_contained(over, memory);
-    if (alongMemory ? over.size() > 1 || piece.joined || !typeOf(other).has(memory)
+    if (alongMemory    ? over.size() > 1 || piece.joined || !typeOf(other).has(memory)
         : piece.joined ? over.size() > 1 || over[0] != *piece.joined || typeOf(other).has(memory)
-                       : typeOf(other).has(memory) ||
-                             !llvm::all_of(over, [&](StringRef label) { return piece.part.has(label) && !typeOf(x).has(label); }))
+                       : typeOf(other).has(memory) || !llvm::all_of(over, [&](StringRef label) {
+                           return piece.part.has(label) && !typeOf(x).has(label);
+                         }))
       return false;
     NamedTensorType out = typeOf(contract.getResult());
     auto isHead = [&](DimAttr dim) {
       return dim != batch && dim.getStatic() && typeOf(other).has(dim.getName()) && out.has(dim.getName());
     };
     double heads = product(typeOf(other).getDims(), isHead);
-    double replaced = product(piece.part.getDims(), [&](DimAttr dim) { return dim != batch && dim.getStatic() && !isHead(dim); });
+    double replaced =
+        product(piece.part.getDims(), [&](DimAttr dim) { return dim != batch && dim.getStatic() && !isHead(dim); });
     result.added += 2 * heads * (inner - replaced);
     if (!llvm::is_contained(result.meets, contract))
       result.meets.push_back(contract);
@@ -286,12 +291,15 @@ private:
     Relabelling fresh; // inner dimensions that a has in another meaning
     for (StringRef label : p.inner)
       if (typeOf(a).has(label))
-        fresh[label.str()] = DimAttr::get(a.getContext(), (label + ".absorbed").str(), typeOf(p.x).dim(label).getSize());
+        fresh[label.str()] =
+            DimAttr::get(a.getContext(), (label + ".absorbed").str(), typeOf(p.x).dim(label).getSize());
     SmallVector<std::string> inner;
     for (StringRef label : p.inner)
       inner.push_back(fresh.count(label.str()) ? fresh.at(label.str()).getName().str() : label.str());
     Value x = renamed(p.x, fresh), w = renamed(p.w, fresh);
-    auto noneIn = [&](Value value) { return llvm::none_of(over, [&](const std::string &label) { return typeOf(value).has(label); }); };
+    auto noneIn = [&](Value value) {
+      return llvm::none_of(over, [&](const std::string &label) { return typeOf(value).has(label); });
+    };
     if (noneIn(x))
       return contract(contract(a, w, over), x, inner);
     if (noneIn(w))
@@ -313,7 +321,8 @@ struct AbsorbProjectionsPass : PassWrapper<AbsorbProjectionsPass, OperationPass<
   bool everywhere;
 
   static bool isMemory(DimAttr dim) {
-    return llvm::any_of(dim.getSize().symbols(), [](const std::string &symbol) { return StringRef(symbol).starts_with("past"); });
+    return llvm::any_of(dim.getSize().symbols(),
+                        [](const std::string &symbol) { return StringRef(symbol).starts_with("past"); });
   }
 
   static void run(func::FuncOp function) {
@@ -342,7 +351,8 @@ int64_t Absorption::rows() const {
   return static_cast<int64_t>(added * any <= expanded ? any : expanded / added);
 }
 
-std::optional<Absorption> quern::passes::absorptionOf(ContractOp y, DimAttr batch, llvm::function_ref<bool(DimAttr)> isMemory) {
+std::optional<Absorption> quern::passes::absorptionOf(ContractOp y, DimAttr batch,
+                                                      llvm::function_ref<bool(DimAttr)> isMemory) {
   return UsesOfProjection(y, batch, isMemory).find();
 }
 

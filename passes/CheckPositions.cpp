@@ -163,4 +163,6 @@ private:
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createCheckPositionsPass() { return std::make_unique<CheckPositionsPass>(); }
+std::unique_ptr<Pass> quern::passes::createCheckPositionsPass() {
+  return std::make_unique<CheckPositionsPass>();
+}

@@ -1,7 +1,7 @@
-// Takes: @loss and @loss.grad of a module to be trained. Gives: the end of them, from the last hidden rows to the loss and back, as
-// a loop over chunks of rows. Why: logits and their gradient have tokens x vocabulary numbers, more than all layers keep; a chunk
-// of them is all that is ever in memory. Each row's loss and its gradient are known within the row (the mean's divisor counts
-// labels alone), so nothing is computed twice.
+// Takes: @loss and @loss.grad of a module to be trained. Gives: the end of them, from the last hidden rows to the loss
+// and back, as a loop over chunks of rows. Why: logits and their gradient have tokens x vocabulary numbers, more than
+// all layers keep; a chunk of them is all that is ever in memory. Each row's loss and its gradient are known within the
+// row (the mean's divisor counts labels alone), so nothing is computed twice.
 //
 //   %x = contract %h, %w over D    [B, T, V]       %l, %dh, %dw = quern.repeat rows 256 carry (%sum = 0) over (%h', %n) {
 //   %l = ... %x ...                [B, T]            %x = contract %h', %w     [rows, V]
@@ -9,8 +9,9 @@
 //   %dh = contract %dx, %w over V             =>     %dh' = contract %dx, %w
 //   %dw = contract %dx, %h over B, T                 yield %sum + contract %dx, %h' over rows, %l', %dh' }
 //
-// What belongs to it: every operation that sees a value with all rows and the vocabulary, and what lies between two such. Where
-// rows meet in another way than by a sum at the end, or the logits are wanted elsewhere, the function stays as it is.
+// What belongs to it: every operation that sees a value with all rows and the vocabulary, and what lies between two
+// such. Where rows meet in another way than by a sum at the end, or the logits are wanted elsewhere, the function stays
+// as it is.
 #include "passes/ChunkLoss.h"
 
 #include "ir/Chunk.h"
@@ -26,7 +27,8 @@ using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
 
-// A chunk's logits take at most so many bytes, but a chunk has enough rows for a product with the vocabulary to run at speed.
+// A chunk's logits take at most so many bytes, but a chunk has enough rows for a product with the vocabulary to run at
+// speed.
 static constexpr int64_t chunkBytes = int64_t(64) << 20, rowStep = 48;
 
 namespace {
@@ -73,7 +75,8 @@ static Value forwardOf(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !op->hasAttr(againAttr) || op->getNumOperands() == 0)
     return value;
-  SmallVector<Value> operands = llvm::map_to_vector(op->getOperands(), [](Value operand) { return forwardOf(operand); });
+  SmallVector<Value> operands =
+      llvm::map_to_vector(op->getOperands(), [](Value operand) { return forwardOf(operand); });
   auto attributes = [](Operation *one) {
     NamedAttrList list(one->getAttrDictionary());
     list.erase(againAttr);
@@ -94,8 +97,9 @@ static bool flowsIntoSoftmax(ContractOp contract, function_ref<bool(StringRef)> 
   for (size_t i = 0; i < work.size() && i < 64; ++i)
     for (Operation *user : work[i].getUsers()) {
       auto reduce = dyn_cast<ReduceOp>(user);
-      bool rowwise = (reduce && reduce.getReduction() == Reduction::max && llvm::none_of(names(reduce.getDims()), isRow)) ||
-                     isa<SoftmaxOp>(user);
+      bool rowwise =
+          (reduce && reduce.getReduction() == Reduction::max && llvm::none_of(names(reduce.getDims()), isRow)) ||
+          isa<SoftmaxOp>(user);
       if (rowwise)
         return true;
       if (user->getBlock() == contract->getBlock() && (isElementwise(user) || isViewLike(user)))
@@ -119,7 +123,9 @@ bool Chunking::findLogits() {
       plain &= dim.getSize().asSymbol().has_value();
       all = all * dim.getSize();
     }
-    auto isLength = [&](StringRef name) { return llvm::any_of(lengths, [&](DimAttr dim) { return dim.getName() == name; }); };
+    auto isLength = [&](StringRef name) {
+      return llvm::any_of(lengths, [&](DimAttr dim) { return dim.getName() == name; });
+    };
     bool weight = llvm::any_of(contract->getOperands(), [&](Value operand) {
       return llvm::none_of(typeOf(operand).getDims(), [&](DimAttr dim) { return isLength(dim.getName()); });
     });
@@ -158,7 +164,8 @@ bool Chunking::isSum(Operation *op) const {
     dims = contract.getDims();
   else if (auto reduce = dyn_cast<ReduceOp>(op); reduce && reduce.getReduction() == Reduction::sum)
     dims = reduce.getDims();
-  return dims && llvm::count_if(names(dims), [&](StringRef name) { return isRow(name); }) == static_cast<int64_t>(rows.size());
+  return dims &&
+         llvm::count_if(names(dims), [&](StringRef name) { return isRow(name); }) == static_cast<int64_t>(rows.size());
 }
 
 /// Treats every row by itself, or is a sum over all of them that nothing of the region needs.
@@ -256,7 +263,8 @@ Value Chunking::split(OpBuilder &builder, Value value, NamedTensorType type) {
   if (rows.size() > 1)
     value = SplitOp::create(builder, loc, value, whole.getName(), builder.getArrayAttr(dims));
   else
-    value = RenameOp::create(builder, loc, value, builder.getStrArrayAttr({whole.getName()}), builder.getArrayAttr(dims));
+    value =
+        RenameOp::create(builder, loc, value, builder.getStrArrayAttr({whole.getName()}), builder.getArrayAttr(dims));
   return value.getType() == type ? value : PermuteOp::create(builder, loc, type, value).getResult();
 }
 
@@ -313,7 +321,8 @@ void Chunking::build() {
       op->setAttr("dims", in.getArrayAttr(dims));
     }
     Operation *copy = in.clone(*op, mapping);
-    copy->getResult(0).setType(narrowed(typeOf(op->getResult(0)), part)); // in the order that it was: rows before columns
+    copy->getResult(0).setType(
+        narrowed(typeOf(op->getResult(0)), part)); // in the order that it was: rows before columns
   }
   SmallVector<Value> yielded;
   for (auto [i, sum] : llvm::enumerate(sums))
@@ -329,7 +338,8 @@ void Chunking::build() {
   for (auto [i, sum] : llvm::enumerate(sums))
     sum->getResult(0).replaceAllUsesWith(replacements[i]);
   for (auto [i, end] : llvm::enumerate(ends))
-    end.replaceUsesWithIf(replacements[sums.size() + i], [&](OpOperand &use) { return !region.contains(use.getOwner()); });
+    end.replaceUsesWithIf(replacements[sums.size() + i],
+                          [&](OpOperand &use) { return !region.contains(use.getOwner()); });
   for (Operation *op : llvm::reverse(region))
     op->erase();
   moveUsersBehind(loop, last);
@@ -388,4 +398,6 @@ public:
 };
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createChunkLossPass() { return std::make_unique<ChunkLossPass>(); }
+std::unique_ptr<Pass> quern::passes::createChunkLossPass() {
+  return std::make_unique<ChunkLossPass>();
+}

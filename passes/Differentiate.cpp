@@ -1,14 +1,15 @@
-// Takes: a module to be trained (`quern.train`) with a function @loss, after loops are rolled. Gives: @loss.grad beside it:
-// the loss, then the gradient of every parameter, as ordinary operations. Why before caches and kernels: what fusion and
-// planning do for inference they then do for gradients.
+// Takes: a module to be trained (`quern.train`) with a function @loss, after loops are rolled. Gives: @loss.grad beside
+// it: the loss, then the gradient of every parameter, as ordinary operations. Why before caches and kernels: what
+// fusion and planning do for inference they then do for gradients.
 //
 //   func @loss(%tokens, %labels) -> real[]
 //   func @loss.grad(%tokens, %labels) -> (real[], real[V, D] {quern.name = "grad.embed", quern.gradient = [["embed"]]},
 //                                         real[turns = 12, D] {quern.gradient = [["h.0.w"], ["h.1.w"] ...]})
 //
-// Reverse mode: the operations' rules (GradientRules.cpp) in the reverse order of the operations; a value's contributions
-// are added in the order in which the walk meets them, so a result is the same bit for bit. Zeros are never built, but for
-// what enters a loop. A loop's gradient is a loop from the last turn to the first (DifferentiateLoop.cpp).
+// Reverse mode: the operations' rules (GradientRules.cpp) in the reverse order of the operations; a value's
+// contributions are added in the order in which the walk meets them, so a result is the same bit for bit. Zeros are
+// never built, but for what enters a loop. A loop's gradient is a loop from the last turn to the first
+// (DifferentiateLoop.cpp).
 #include "passes/Differentiate.h"
 #include "passes/NarrowStorage.h"
 
@@ -23,8 +24,8 @@ using namespace quern::passes;
 
 // ---- what is active: real, and made from a parameter
 
-/// The largest value that is taken off before exponentials are added up: whatever it were, a softmax and its logarithm would be
-/// the same, so nothing flows through it.
+/// The largest value that is taken off before exponentials are added up: whatever it were, a softmax and its logarithm
+/// would be the same, so nothing flows through it.
 static bool onlyShifts(Operation *op) {
   auto largest = dyn_cast<ReduceOp>(op);
   if (!largest || largest.getReduction() != Reduction::max || largest.use_empty())
@@ -41,18 +42,23 @@ static bool onlyShifts(Operation *op) {
     if (!power)
       return false;
     for (Operation *next : power.getUsers())
-      if (auto reduce = dyn_cast<ReduceOp>(next); reduce && reduce.getReduction() == Reduction::sum && reduce.getDims() == largest.getDims())
+      if (auto reduce = dyn_cast<ReduceOp>(next);
+          reduce && reduce.getReduction() == Reduction::sum && reduce.getDims() == largest.getDims())
         sum = reduce.getResult();
     auto isQuotient = [&](Operation *next) {
       return isa<DivOp>(next) && next->getOperand(0) == power && next->getOperand(1) == sum;
     };
     auto isLogarithm = [&](Operation *next) {
-      return isa<SubOp>(next) && next->getOperand(0) == shifted.getResult() && next->getOperand(1) != shifted.getResult() &&
-             isa_and_nonnull<LogOp>(next->getOperand(1).getDefiningOp()) && next->getOperand(1).getDefiningOp()->getOperand(0) == sum;
+      return isa<SubOp>(next) && next->getOperand(0) == shifted.getResult() &&
+             next->getOperand(1) != shifted.getResult() &&
+             isa_and_nonnull<LogOp>(next->getOperand(1).getDefiningOp()) &&
+             next->getOperand(1).getDefiningOp()->getOperand(0) == sum;
     };
     return sum && all(shifted, [&](Operation *next) { return next == power.getDefiningOp() || isLogarithm(next); }) &&
            all(power, [&](Operation *next) { return next == sum.getDefiningOp() || isQuotient(next); }) &&
-           all(sum, [&](Operation *next) { return isQuotient(next) || (isa<LogOp>(next) && all(next->getResult(0), isLogarithm)); });
+           all(sum, [&](Operation *next) {
+             return isQuotient(next) || (isa<LogOp>(next) && all(next->getResult(0), isLogarithm));
+           });
   });
 }
 
@@ -241,8 +247,9 @@ static LogicalResult liftParameters(func::FuncOp function) {
     for (Attribute turn : paths) {
       auto name = cast<StringAttr>(cast<ArrayAttr>(turn)[0]);
       if (owner.try_emplace(name.getValue(), paths).first->second != paths) {
-        param.emitError("the parameter ") << name << " is used by two loops that have it in different turns; training needs "
-                                          << "one place for each parameter";
+        param.emitError("the parameter ")
+            << name << " is used by two loops that have it in different turns; training needs "
+            << "one place for each parameter";
         status = failure();
       }
     }
@@ -303,9 +310,9 @@ LogicalResult Differentiator::run() {
       gradient = PermuteOp::create(builder, gradient.getLoc(), parameter.type, gradient);
     results.push_back(gradient);
     StringRef name = cast<StringAttr>(cast<ArrayAttr>(parameter.paths[0])[0]).getValue();
-    attributes.push_back(builder.getDictionaryAttr(
-        {builder.getNamedAttr("quern.name", builder.getStringAttr("grad." + name)),
-         builder.getNamedAttr("quern.gradient", parameter.paths)}));
+    attributes.push_back(
+        builder.getDictionaryAttr({builder.getNamedAttr("quern.name", builder.getStringAttr("grad." + name)),
+                                   builder.getNamedAttr("quern.gradient", parameter.paths)}));
   }
   end->setOperands(results);
   function.setType(builder.getFunctionType(function.getArgumentTypes(), ValueRange(results).getTypes()));

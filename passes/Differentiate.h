@@ -14,15 +14,17 @@ class Pass;
 
 namespace quern::passes {
 
-/// In a module to be trained adds @loss.grad: the loss and the gradient of every parameter. `recompute`: what is cheaper made
-/// again than saved is not saved. The module's priceAttr makes saving dearer. `raiseAttention`: a softmax between products has
-/// a rule of its own.
+/// In a module to be trained adds @loss.grad: the loss and the gradient of every parameter. `recompute`: what is
+/// cheaper made again than saved is not saved. The module's priceAttr makes saving dearer. `raiseAttention`: a softmax
+/// between products has a rule of its own.
 std::unique_ptr<mlir::Pass> createDifferentiatePass(bool recompute = true, bool raiseAttention = true);
 
-/// In the loss of a module to be trained makes what is learned for each distance of a key from a query a table (TabulateDistances.cpp).
+/// In the loss of a module to be trained makes what is learned for each distance of a key from a query a table
+/// (TabulateDistances.cpp).
 std::unique_ptr<mlir::Pass> createTabulateDistancesPass();
 
-/// On a module: seconds that saving a byte costs beyond its traffic. The higher, the less a gradient saves (`--memory`).
+/// On a module: seconds that saving a byte costs beyond its traffic. The higher, the less a gradient saves
+/// (`--memory`).
 inline constexpr llvm::StringLiteral priceAttr = "quern.saving_price";
 
 /// On a module: so many turns of a loop are a segment, of which a gradient keeps only what is carried in. Absent: none.
@@ -98,7 +100,8 @@ private:
   Recomputing recomputing;
   bool raiseAttention;
   llvm::DenseMap<mlir::Operation *, std::pair<llvm::StringRef, llvm::StringRef>> attentionProducts; ///< key, query
-  llvm::DenseMap<mlir::Value, std::pair<llvm::StringRef, llvm::StringRef>> attentionBiases;           ///< as scores see them; the same
+  llvm::DenseMap<mlir::Value, std::pair<llvm::StringRef, llvm::StringRef>>
+      attentionBiases; ///< as scores see them; the same
   llvm::DenseSet<mlir::Value> active;
   llvm::MapVector<mlir::Value, llvm::SmallVector<GradientPart>> pending;
 };
@@ -109,11 +112,12 @@ void segmentLoops(mlir::func::FuncOp function, int64_t turns);
 inline constexpr llvm::StringLiteral segmentAttr = "quern.segment";
 
 /// What the gradient of a loop's body reads of the forward turn (values of `body` used inside `gradient`): replaced by
-/// parts of stacks, which become new arguments of `gradient`, or by operations done again there. Returns what must be saved.
+/// parts of stacks, which become new arguments of `gradient`, or by operations done again there. Returns what must be
+/// saved.
 llvm::SmallVector<mlir::Value> saveForGradient(mlir::Block &body, mlir::Block &gradient, Recomputing how);
 
-/// The same outside of loops, for a gradient that stands behind the function in its block: what is made again is marked, so
-/// that it stays apart from what it repeats.
+/// The same outside of loops, for a gradient that stands behind the function in its block: what is made again is
+/// marked, so that it stays apart from what it repeats.
 void repeatForGradient(mlir::Operation *firstOfGradient);
 inline constexpr llvm::StringLiteral againAttr = "quern.again";
 

@@ -1,7 +1,8 @@
-// Takes: a weighted sum o = sum[S](softmax[S](x) v), where x is made element by element from products of queries and keys, and
-// the gradient g of o. Gives: the gradients of v, of the scores x, of sinks, and later of the products' operands.
-// Why a rule of its own: a softmax is S x T numbers a head, and the rules of its parts read it. From two numbers a row it can be made
-// again wherever it is read, so neither the forward turn keeps it nor does a kernel of the gradient store it.
+// Takes: a weighted sum o = sum[S](softmax[S](x) v), where x is made element by element from products of queries and
+// keys, and the gradient g of o. Gives: the gradients of v, of the scores x, of sinks, and later of the products'
+// operands. Why a rule of its own: a softmax is S x T numbers a head, and the rules of its parts read it. From two
+// numbers a row it can be made again wherever it is read, so neither the forward turn keeps it nor does a kernel of the
+// gradient store it.
 //
 //   forward, beside o:   most = max[S](x);  shift = where(most == -inf, 0, most);  share = 1 / sum[S](exp(x - shift)), 0 where empty
 //   gradient:            delta = sum(g * o)            over what o has and rows lack: the same as sum[S](p * dp)
@@ -12,8 +13,9 @@
 //                        db = scatter(ds at index(S) - index(T))                   of a bias by distance (TabulateDistances.cpp)
 //                        dm = sum[S](dm')                                          of what lacks keys or queries (a learned scale)
 //
-// Two numbers a row rather than their log-sum-exp: where a finite mask hides all keys, x is so large that a logarithm added to it
-// would be lost. What has both S and T is marked (insideAttr): it is never saved, and FusionAttention.cpp finds it by that.
+// Two numbers a row rather than their log-sum-exp: where a finite mask hides all keys, x is so large that a logarithm
+// added to it would be lost. What has both S and T is marked (insideAttr): it is never saved, and FusionAttention.cpp
+// finds it by that.
 #include "passes/Differentiate.h"
 #include "passes/FusionGroups.h"
 
@@ -86,7 +88,8 @@ static void collectProducts(RaisedAttention &found, const DenseSet<Value> &activ
   }
 }
 
-/// The dimension that only queries have: the innermost whose size only the run knows, as texts of a batch may share keys.
+/// The dimension that only queries have: the innermost whose size only the run knows, as texts of a batch may share
+/// keys.
 static bool findQuery(RaisedAttention &found) {
   StringRef key = found.key.getName();
   for (DimAttr dim : typeOf(found.score).getDims()) {
@@ -110,8 +113,9 @@ static bool isByDistance(Value value) {
   return gather && gather->hasAttr(distanceAttr);
 }
 
-/// Back from the scores through elementwise operations: all that a parameter reaches must come from the products, or from a bias. That
-/// is what lacks queries or keys (a slope, a temperature, a number for each key), or a table by distance. Returns why it is not so.
+/// Back from the scores through elementwise operations: all that a parameter reaches must come from the products, or
+/// from a bias. That is what lacks queries or keys (a slope, a temperature, a number for each key), or a table by
+/// distance. Returns why it is not so.
 std::string Differentiator::findProducts(RaisedAttention &found) {
   collectProducts(found, active);
   if (found.products.empty() || !findQuery(found))
@@ -133,14 +137,16 @@ std::string Differentiator::findProducts(RaisedAttention &found) {
         return "a part of its scores has another dimension, " + dim.getName().str();
     if (auto product = dyn_cast<ContractOp>(op)) {
       for (StringRef name : names(product.getDims()))
-        if (!typeOf(product.getA()).has(name) || !typeOf(product.getB()).has(name) || !typeOf(product.getA()).dim(name).getStatic())
+        if (!typeOf(product.getA()).has(name) || !typeOf(product.getB()).has(name) ||
+            !typeOf(product.getA()).dim(name).getStatic())
           return "a product of queries and keys is over a length that only the run knows";
       if (!llvm::is_contained(found.products, product))
         return "a product among its scores is not of queries with keys";
       continue;
     }
     if (!isElementwise(op))
-      return "'" + op->getName().stripDialect().str() + "' makes something learned with queries and keys, not from their distance alone";
+      return "'" + op->getName().stripDialect().str() +
+             "' makes something learned with queries and keys, not from their distance alone";
     for (OpOperand &use : op->getOpOperands()) {
       if (!active.contains(use.get()))
         continue;
@@ -168,10 +174,12 @@ std::optional<RaisedAttention> Differentiator::raised(ContractOp sum) {
     Value weights = sum->getOperand(i);
     found.v = sum->getOperand(1 - i);
     found.softmax = softmaxBehind(weights, found.inside);
-    if (!found.softmax || found.inside.size() > 2 || found.softmax->getBlock() != sum->getBlock() || found.softmax.getDims().size() != 1)
+    if (!found.softmax || found.inside.size() > 2 || found.softmax->getBlock() != sum->getBlock() ||
+        found.softmax.getDims().size() != 1)
       continue;
     auto cut = dyn_cast<CutOp>(found.inside[0]);
-    if ((cut ? cut.getInto().getName() : names(found.softmax.getDims())[0]) != over || !splitScores(found.softmax, cut, found))
+    if ((cut ? cut.getInto().getName() : names(found.softmax.getDims())[0]) != over ||
+        !splitScores(found.softmax, cut, found))
       continue;
     if (found.partKey)
       found.key = found.partKey;
@@ -210,8 +218,8 @@ public:
 };
 } // namespace
 
-/// The sum of `weights` * `value` over one dimension, in the order of `like` (heads that it lacks before its last), and fit to it: what
-/// a kernel writes then lies as what it is the gradient of, and joining heads is a view.
+/// The sum of `weights` * `value` over one dimension, in the order of `like` (heads that it lacks before its last), and
+/// fit to it: what a kernel writes then lies as what it is the gradient of, and joining heads is a view.
 static Value sumLike(GradientBuilder &make, Value weights, Value value, StringRef over, NamedTensorType like) {
   Value sum = make.make<ContractOp>(weights, value, make.b.getStrArrayAttr(over));
   SmallVector<DimAttr> order, lacking;
@@ -226,8 +234,8 @@ static Value sumLike(GradientBuilder &make, Value weights, Value value, StringRe
   return make.fit(sum, like);
 }
 
-/// Gives biases the dimensions of the scores, so that the gradient that reaches them is summed by the attention's own kernels, and with
-/// them what they flow through.
+/// Gives biases the dimensions of the scores, so that the gradient that reaches them is summed by the attention's own
+/// kernels, and with them what they flow through.
 void Differentiator::spreadBiases(RaisedAttention &found) {
   NamedTensorType scores = typeOf(found.score).withKind(Kind::Real);
   for (OpOperand *use : found.biases) {
@@ -317,8 +325,8 @@ void Differentiator::reverseProduct(ContractOp product, Value g, OpBuilder &buil
   }
 }
 
-/// `g`, of all queries and keys, summed to what the bias was spread from: along diagonals, or over the dimension that it lacks first, by
-/// a product with ones, which is a column more of a kernel that is there anyway.
+/// `g`, of all queries and keys, summed to what the bias was spread from: along diagonals, or over the dimension that
+/// it lacks first, by a product with ones, which is a column more of a kernel that is there anyway.
 void Differentiator::reverseBias(Value bias, Value g, OpBuilder &builder) {
   auto [key, query] = attentionBiases[bias];
   GradientBuilder make(builder, bias.getLoc());
@@ -333,7 +341,8 @@ void Differentiator::reverseBias(Value bias, Value g, OpBuilder &builder) {
       if (dim.getName() != key && dim.getName() != query)
         kept.push_back(dim);
     kept.push_back(distances);
-    Value sums = make.make<ScatterAddOp>(table.withDims(kept), g, gather.getPositions(), builder.getStrArrayAttr({query, key}), distances);
+    Value sums = make.make<ScatterAddOp>(table.withDims(kept), g, gather.getPositions(),
+                                         builder.getStrArrayAttr({query, key}), distances);
     sums.getDefiningOp()->setAttr(insideAttr, builder.getUnitAttr());
     return give(gather.getX(), make.fit(sums, table), CutOp());
   }

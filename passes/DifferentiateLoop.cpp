@@ -1,6 +1,6 @@
-// Takes: a loop whose results' gradients are known. Gives: the loop of its gradient, from the last turn to the first, and
-// the forward loop made to save what it reads. Why stacks: both loops stay functional, so that whatever treats loops
-// (planning, kernels, the interpreter) needs nothing new for gradients.
+// Takes: a loop whose results' gradients are known. Gives: the loop of its gradient, from the last turn to the first,
+// and the forward loop made to save what it reads. Why stacks: both loops stay functional, so that whatever treats
+// loops (planning, kernels, the interpreter) needs nothing new for gradients.
 //
 //   %y = repeat 12 carry (%x = %x0) { body }
 //   =>  %y, %saved = repeat 12 carry (%x = %x0) gives [turns, ...] { body; yield %x', %mid }
@@ -26,8 +26,8 @@ static RepeatOp withStacks(RepeatOp repeat, ArrayRef<Value> saved) {
   for (Value value : saved)
     types.push_back(RepeatOp::stackOf(typeOf(value), turnsDim(typeOf(value), repeat.getTurns())));
   OpBuilder builder(repeat);
-  auto more = RepeatOp::create(builder, repeat.getLoc(), types, repeat.getInits(), repeat.getStacks(), repeat.getTurns(),
-                               repeat.getReversed());
+  auto more = RepeatOp::create(builder, repeat.getLoc(), types, repeat.getInits(), repeat.getStacks(),
+                               repeat.getTurns(), repeat.getReversed());
   more.getBody().takeBody(repeat.getBody());
   more->setDiscardableAttrs(repeat->getDiscardableAttrDictionary());
   SmallVector<Value> yielded(more.getYield().getValues());

@@ -29,14 +29,18 @@ static void collectScores(Value value, SmallVectorImpl<Operation *> &between, Sm
     collectScores(operand, between, products);
 }
 
-/// Whether `value`, element by element or reduced along other dimensions, ends in a sum over `key` together with something else.
+/// Whether `value`, element by element or reduced along other dimensions, ends in a sum over `key` together with
+/// something else.
 static bool reachesSum(Value value, StringRef key, int depth = 0) {
-  return depth < 8 && llvm::any_of(value.getUsers(), [&](Operation *user) {
-           if (auto sum = dyn_cast<ContractOp>(user))
-             return llvm::is_contained(names(sum.getDims()), key);
-           bool through = isBetween(user) || isa<ReduceOp>(user);
-           return through && typeOf(user->getResult(0)).has(key) && reachesSum(user->getResult(0), key, depth + 1);
-         });
+  return depth < 8 && llvm::any_of(
+                          value.getUsers(),
+                          [&](Operation *user) {
+                            if (auto sum = dyn_cast<ContractOp>(user))
+                              return llvm::is_contained(names(sum.getDims()), key);
+                            bool through = isBetween(user) || isa<ReduceOp>(user);
+                            return through && typeOf(user->getResult(0)).has(key) &&
+                                   reachesSum(user->getResult(0), key, depth + 1);
+                          });
 }
 
 /// Why scores and weighted sum are no one kernel; empty where the softmax is no attention at all.
@@ -46,7 +50,8 @@ static std::string reasonOf(SoftmaxOp softmax) {
   collectScores(softmax.getX(), between, products);
   bool joined = llvm::any_of(between, [](Operation *op) { return isa<ConcatOp>(op); }); // then keys have another name
   auto overKeys = [&](ContractOp product) {
-    return joined || llvm::all_of(names(softmax.getDims()), [&](StringRef dim) { return typeOf(product.getResult()).has(dim); });
+    return joined ||
+           llvm::all_of(names(softmax.getDims()), [&](StringRef dim) { return typeOf(product.getResult()).has(dim); });
   };
   if (products.empty() || llvm::none_of(products, overKeys))
     return "";
@@ -104,7 +109,8 @@ static bool isNearlySoftmax(DivOp quotient) {
   auto guarded = strip(quotient.getOperand(1)).getDefiningOp<AddOp>();
   auto sum = guarded ? strip(guarded.getA()).getDefiningOp<ReduceOp>() : ReduceOp();
   auto exponential = strip(quotient.getOperand(0)).getDefiningOp<ExpOp>();
-  if (!sum || sum.getReduction() != Reduction::sum || !exponential || strip(sum.getX()) != exponential.getResult() || names(sum.getDims()).size() != 1)
+  if (!sum || sum.getReduction() != Reduction::sum || !exponential || strip(sum.getX()) != exponential.getResult() ||
+      names(sum.getDims()).size() != 1)
     return false;
   StringRef key = names(sum.getDims())[0];
   SmallVector<Operation *> between;
@@ -121,8 +127,8 @@ void quern::passes::remarkMissedAttention(ArrayRef<Operation *> order, const llv
       if (std::string reason = reasonOf(softmax); !reason.empty())
         mlir::remark::missed(op->getLoc(), about) << "not one kernel: " << reason << ", so the scores are stored";
     if (auto quotient = dyn_cast<DivOp>(op); quotient && isNearlySoftmax(quotient))
-      mlir::remark::missed(op->getLoc(), about)
-          << "not one kernel: e^x is divided by more than its sum; softmax[...](x) is recognised, and needs no guard: it gives "
-             "zeros where all is -inf";
+      mlir::remark::missed(op->getLoc(), about) << "not one kernel: e^x is divided by more than its sum; "
+                                                   "softmax[...](x) is recognised, and needs no guard: it gives "
+                                                   "zeros where all is -inf";
   }
 }

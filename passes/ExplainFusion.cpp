@@ -1,11 +1,11 @@
-// Takes: a function's operations and which of their values are stored. Gives: a remark at each contraction that says what
-// its kernel takes along, and what that saves; and at each norm that is stored, why.
+// Takes: a function's operations and which of their values are stored. Gives: a remark at each contraction that says
+// what its kernel takes along, and what that saves; and at each norm that is stored, why.
 #include "passes/FusionGroups.h"
 #include "passes/Weights.h"
 
+#include "mlir/IR/Remarks.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
-#include "mlir/IR/Remarks.h"
 
 using namespace mlir;
 using namespace quern::passes;
@@ -28,7 +28,8 @@ public:
   /// Operations before it, back to what is stored. Sets `norm` if there is a reduction among them.
   void before(Value value) {
     Operation *op = value.getDefiningOp();
-    if (!op || roots.contains(value) || isa<ParamOp, RememberOp, RecallOp, RepeatOp, ConstOp, ValuesOp, SizeOp, IndexOp>(op) ||
+    if (!op || roots.contains(value) ||
+        isa<ParamOp, RememberOp, RecallOp, RepeatOp, ConstOp, ValuesOp, SizeOp, IndexOp>(op) ||
         op->getBlock() != contract->getBlock() || !seen.insert(op).second)
       return;
     norm |= isa<ReduceOp>(op);

@@ -6,8 +6,8 @@
 //           %f = contract %x, %m over ["D"]           : [B, T, F.0]
 //           %q = split %f "F.0" into [H, K]
 //
-// The summed dimensions are merged likewise, in the weight and in what it is multiplied with. Dimensions that both have, that
-// stand for several stored tensors or that a gather picks from (experts) stay.
+// The summed dimensions are merged likewise, in the weight and in what it is multiplied with. Dimensions that both
+// have, that stand for several stored tensors or that a gather picks from (experts) stay.
 #include "passes/Passes.h"
 
 #include "ir/Dialect.h"
@@ -104,7 +104,8 @@ private:
       made.push_back(ContractOp::create(b, loc, weightFirst ? matrix : input, weightFirst ? input : matrix,
                                         b.getStrArrayAttr({over})));
       if (rows.size() > 1)
-        made.push_back(SplitOp::create(b, loc, made.back(), flat, b.getArrayAttr(SmallVector<Attribute>(rows.begin(), rows.end()))));
+        made.push_back(SplitOp::create(b, loc, made.back(), flat,
+                                       b.getArrayAttr(SmallVector<Attribute>(rows.begin(), rows.end()))));
       if (made.back().getType() != op.getType())
         made.push_back(PermuteOp::create(b, loc, op.getType(), made.back()));
       if (op->hasAttr("quern.once"))
@@ -124,4 +125,6 @@ private:
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createFlattenWeightsPass() { return std::make_unique<FlattenWeightsPass>(); }
+std::unique_ptr<Pass> quern::passes::createFlattenWeightsPass() {
+  return std::make_unique<FlattenWeightsPass>();
+}

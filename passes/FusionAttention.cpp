@@ -1,6 +1,7 @@
-// Takes: a function whose gradient was derived by attention's own rule (DifferentiateAttention.cpp). Gives: which of its values with
-// both queries and keys no kernel stores, and which results one kernel gives together. Why by marks: the products at which such values
-// begin are marked; what follows from them element by element, up to the sums over keys or queries, is found from there.
+// Takes: a function whose gradient was derived by attention's own rule (DifferentiateAttention.cpp). Gives: which of
+// its values with both queries and keys no kernel stores, and which results one kernel gives together. Why by marks:
+// the products at which such values begin are marked; what follows from them element by element, up to the sums over
+// keys or queries, is found from there.
 //
 //   forward:   o = sum[S](softmax(x) v), shift, share      one kernel with three results
 //   gradient:  dq = sum[S](ds k)                           one kernel; p, dp and ds are made in it
@@ -129,15 +130,15 @@ static Value storedSum(ContractOp sum) {
   return narrow ? narrow.getResult() : sum.getResult();
 }
 
-/// Masks, learned distances and the like, with all of `dims`, that `values` are made of: made again in each kernel rather than stored for two.
+/// Masks, learned distances and the like, with all of `dims`, that `values` are made of: made again in each kernel
+/// rather than stored for two.
 static void addMasks(SmallVectorImpl<Value> &values, DenseSet<Value> &inside, ArrayRef<StringRef> dims) {
   for (size_t i = 0; i < values.size(); ++i)
     for (Value operand : values[i].getDefiningOp()->getOperands()) {
       Operation *op = operand.getDefiningOp();
       bool both = llvm::all_of(dims, [&](StringRef name) { return typeOf(operand).has(name); });
       bool again = op && (isElementwise(op) || isa<ExpandOp>(op) || (isa<GatherOp>(op) && op->hasAttr(insideAttr)));
-      if (again && both && op->getBlock() == values[i].getParentBlock() &&
-          inside.insert(operand).second)
+      if (again && both && op->getBlock() == values[i].getParentBlock() && inside.insert(operand).second)
         values.push_back(operand);
     }
 }

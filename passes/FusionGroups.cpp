@@ -17,11 +17,13 @@ using namespace quern::ir;
 
 bool quern::passes::isElementwise(Operation *op) {
   return isa<NegOp, AbsOp, ExpOp, LogOp, Log1pOp, SqrtOp, SinOp, CosOp, TanhOp, SigmoidOp, ErfOp, FloorOp, CeilOp,
-             RoundOp, ToIntOp, ToRealOp, NarrowOp, WidenOp, NotOp, AddOp, SubOp, MulOp, DivOp, FloorDivOp, ModOp, PowOp, MaxOp, MinOp,
-             AndOp, OrOp, CompareOp, WhereOp>(op);
+             RoundOp, ToIntOp, ToRealOp, NarrowOp, WidenOp, NotOp, AddOp, SubOp, MulOp, DivOp, FloorDivOp, ModOp, PowOp,
+             MaxOp, MinOp, AndOp, OrOp, CompareOp, WhereOp>(op);
 }
 
-static bool isLeaf(Operation *op) { return isa<ConstOp, ValuesOp, SizeOp, IndexOp>(op); }
+static bool isLeaf(Operation *op) {
+  return isa<ConstOp, ValuesOp, SizeOp, IndexOp>(op);
+}
 
 /// Stored before any kernel runs: arguments, parameters, caches.
 static bool isBuffer(Value value) {
@@ -32,7 +34,9 @@ static bool isBuffer(Value value) {
 /// Whether what is picked from lies in memory, or is made of parameters alone: the same for all that pick.
 static bool isTable(GatherOp gather) {
   NamedTensorType type = typeOf(gather.getX());
-  bool alone = llvm::all_of(type.getDims(), [&](DimAttr dim) { return dim.getStatic() && !typeOf(gather.getPositions()).has(dim.getName()); });
+  bool alone = llvm::all_of(type.getDims(), [&](DimAttr dim) {
+    return dim.getStatic() && !typeOf(gather.getPositions()).has(dim.getName());
+  });
   return isBuffer(gather.getX()) || (alone && type.getRank() > 2);
 }
 
@@ -86,8 +90,8 @@ bool FusionGroups::isCheap(Value value) {
   if (auto it = cheap.find(value); it != cheap.end())
     return it->second;
   Operation *op = value.getDefiningOp();
-  bool simple = op && (isLeaf(op) || isa<NegOp, AbsOp, NotOp, AddOp, SubOp, MulOp, FloorDivOp, ModOp, MaxOp, MinOp, AndOp,
-                                         OrOp, CompareOp, WhereOp, ToIntOp, ToRealOp, RenameOp, ExpandOp>(op));
+  bool simple = op && (isLeaf(op) || isa<NegOp, AbsOp, NotOp, AddOp, SubOp, MulOp, FloorDivOp, ModOp, MaxOp, MinOp,
+                                         AndOp, OrOp, CompareOp, WhereOp, ToIntOp, ToRealOp, RenameOp, ExpandOp>(op));
   simple = simple && llvm::all_of(op->getOperands(), [&](Value operand) { return isCheap(operand); });
   return cheap[value] = simple;
 }
@@ -209,8 +213,7 @@ static void follow(Value start, const DenseSet<Value> &roots, function_ref<bool(
     region.insert(op->getResult(0));
     // Closed: only the newest value is used by anything outside of the region.
     bool only = llvm::all_of(region, [&](Value v) {
-      return v == op->getResult(0) ||
-             llvm::all_of(v.getUsers(), [&](Operation *user) {
+      return v == op->getResult(0) || llvm::all_of(v.getUsers(), [&](Operation *user) {
                return user->getNumResults() == 1 && region.contains(user->getResult(0));
              });
     });
@@ -303,7 +306,8 @@ bool FusionGroups::takePrologue(Value value, ContractOp contract) {
   return true;
 }
 
-/// Whether `value` is known before `place`, once what it needs has been moved there. `within`: values of the same kernel.
+/// Whether `value` is known before `place`, once what it needs has been moved there. `within`: values of the same
+/// kernel.
 bool FusionGroups::availableAt(Operation *place, Value value, const DenseSet<Value> &within) {
   Operation *op = value.getDefiningOp();
   if (!op || op->getBlock() != place->getBlock() || op->isBeforeInBlock(place) || within.contains(value))
@@ -333,7 +337,8 @@ SmallVector<Value> FusionGroups::branchesOf(ContractOp contract) {
       continue;
     bool shape = isa<RenameOp, SplitOp, MergeOp, CutOp, ConcatOp, UnitOp, SqueezeOp, PermuteOp>(op);
     bool along = (isElementwise(op) || shape) && op->getNumResults() == 1 &&
-                 op->hasAttr("quern.once") == contract->hasAttr("quern.once") && elements(op->getResult(0)) <= elements(start);
+                 op->hasAttr("quern.once") == contract->hasAttr("quern.once") &&
+                 elements(op->getResult(0)) <= elements(start);
     if (!along)
       continue;
     parts |= isa<CutOp, ConcatOp>(op);
@@ -342,7 +347,8 @@ SmallVector<Value> FusionGroups::branchesOf(ContractOp contract) {
   int64_t stored = 0;
   for (Value value : region) {
     bool all = llvm::all_of(value.getUsers(), [&](Operation *user) {
-      return user->getNumResults() == 1 && region.contains(user->getResult(0)) && user->getBlock() == contract->getBlock();
+      return user->getNumResults() == 1 && region.contains(user->getResult(0)) &&
+             user->getBlock() == contract->getBlock();
     });
     if (all && !stays(value))
       continue;
@@ -350,7 +356,8 @@ SmallVector<Value> FusionGroups::branchesOf(ContractOp contract) {
     stored += elements(value);
   }
   // Windows of one value need no kernel that writes them apart.
-  bool windows = !ends.empty() && llvm::all_of(ends, [&](Value end) { return !stays(end) && windowed(end) == windowed(ends[0]); });
+  bool windows =
+      !ends.empty() && llvm::all_of(ends, [&](Value end) { return !stays(end) && windowed(end) == windowed(ends[0]); });
   if (!parts || ends.empty() || windows || ends.size() > 6 || ends.contains(start) || stored > elements(start) * 3 / 2)
     return {};
   for (Value value : region)
@@ -428,7 +435,8 @@ void FusionGroups::extendEpilogues() {
 /// Stores what a rule that is left out would have kept inside of a kernel.
 void FusionGroups::separate(const Without &without) {
   for (Operation *op : order) {
-    bool apart = (isa<ContractOp>(op) && without.has("fuse-epilogues")) || (isa<ReduceOp>(op) && without.has("fuse-norms")) ||
+    bool apart = (isa<ContractOp>(op) && without.has("fuse-epilogues")) ||
+                 (isa<ReduceOp>(op) && without.has("fuse-norms")) ||
                  (isElementwise(op) && without.has("fuse-elementwise"));
     if (!apart || inner.contains(op->getResult(0)) || isCheap(op->getResult(0)))
       continue;
@@ -436,8 +444,9 @@ void FusionGroups::separate(const Without &without) {
   }
 }
 
-/// A step from one stored value of the same size, with smaller ones (x - max of each row): who reads the stored value instead
-/// reads no more, and the result is never written. Not with a state: the later of two readers would find the next one there.
+/// A step from one stored value of the same size, with smaller ones (x - max of each row): who reads the stored value
+/// instead reads no more, and the result is never written. Not with a state: the later of two readers would find the
+/// next one there.
 bool FusionGroups::isLight(Operation *op) {
   if (!isa<NegOp, AddOp, SubOp, MulOp>(op) || !typeOf(op->getResult(0)).isReal())
     return false;
@@ -467,7 +476,8 @@ void FusionGroups::splitShared() {
       SmallVector<Value, 2> &into = reach[result];
       for (Operation *user : result.getUsers())
         for (Value next : user->getResults()) {
-          SmallVector<Value, 2> targets = roots.contains(next) || isBuffer(next) ? SmallVector<Value, 2>{next} : reach[next];
+          SmallVector<Value, 2> targets =
+              roots.contains(next) || isBuffer(next) ? SmallVector<Value, 2>{next} : reach[next];
           for (Value &target : targets) // results of one kernel count once
             if (auto group = jointOf.find(target); group != jointOf.end())
               target = joint[group->second][0];
@@ -477,7 +487,8 @@ void FusionGroups::splitShared() {
         }
       bool timed = isa<SoftmaxOp>(op) && !inner.contains(result) &&
                    overRunTimeDim(typeOf(op->getOperand(0)), names(cast<SoftmaxOp>(op).getDims()));
-      bool shared = into.size() > 1 && !isa<WidenOp>(op) && !isCheap(result) && !isLeaf(op) && typeOf(result).getRank() && !isLight(op) && !inner.contains(result);
+      bool shared = into.size() > 1 && !isa<WidenOp>(op) && !isCheap(result) && !isLeaf(op) &&
+                    typeOf(result).getRank() && !isLight(op) && !inner.contains(result);
       if (!timed && !shared)
         continue;
       Value base = timed ? result : windowed(result);
@@ -488,15 +499,16 @@ void FusionGroups::splitShared() {
     }
 }
 
-/// What is stored as real in any case is not stored a second time in bf16 for those who compute with it: they round what they
-/// read, on its way into their copies, and read what they would in f32. A launch and a copy less.
+/// What is stored as real in any case is not stored a second time in bf16 for those who compute with it: they round
+/// what they read, on its way into their copies, and read what they would in f32. A launch and a copy less.
 void FusionGroups::roundOnReading() {
   for (Operation *op : order) {
     auto narrow = dyn_cast<NarrowOp>(op);
     if (!narrow || !roots.contains(narrow.getResult()) || jointOf.contains(narrow.getResult()))
       continue;
     Value real = narrow.getX(), base = windowed(real);
-    bool stored = llvm::any_of(ArrayRef<Value>{real, base}, [&](Value value) { return isBuffer(value) || roots.contains(value); });
+    bool stored = llvm::any_of(ArrayRef<Value>{real, base},
+                               [&](Value value) { return isBuffer(value) || roots.contains(value); });
     if (stored && llvm::all_of(narrow->getUsers(), [](Operation *user) { return isa<WidenOp>(user); }))
       roots.erase(narrow.getResult());
   }

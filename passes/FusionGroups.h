@@ -5,8 +5,8 @@
 #include "passes/Views.h"
 #include "passes/Without.h"
 
-#include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace quern::passes {
 
@@ -55,19 +55,20 @@ private:
 
   llvm::SmallVector<mlir::Operation *> order; // all operations, blocks nested, in program order
   llvm::DenseSet<mlir::Value> roots;
-  llvm::DenseSet<mlir::Value> forWindows;     // roots of which only windows are asked for
-  llvm::DenseSet<mlir::Value> inner;          // scores and weights of attention: never stored
+  llvm::DenseSet<mlir::Value> forWindows; // roots of which only windows are asked for
+  llvm::DenseSet<mlir::Value> inner;      // scores and weights of attention: never stored
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> joint;
-  llvm::DenseMap<mlir::Value, unsigned> jointOf;             // root -> index in `joint`
-  llvm::DenseMap<unsigned, mlir::Value> jointSource;         // the contraction of a joint group
-  llvm::DenseSet<mlir::Value> branched;                      // contractions whose roots are already known
+  llvm::DenseMap<mlir::Value, unsigned> jointOf;     // root -> index in `joint`
+  llvm::DenseMap<unsigned, mlir::Value> jointSource; // the contraction of a joint group
+  llvm::DenseSet<mlir::Value> branched;              // contractions whose roots are already known
   llvm::DenseMap<mlir::Value, bool> cheap;
   llvm::DenseMap<mlir::Value, View> views;
 };
 
 /// Says where attention was nearly one kernel; `fused` are the values that no kernel stores (ExplainAttention.cpp).
 void remarkMissedAttention(llvm::ArrayRef<mlir::Operation *> order, const llvm::DenseSet<mlir::Value> &fused);
-/// Says what each contraction's kernel takes along, and which norms are stored; `results`: of the kernel (ExplainFusion.cpp).
+/// Says what each contraction's kernel takes along, and which norms are stored; `results`: of the kernel
+/// (ExplainFusion.cpp).
 void remarkFusion(llvm::ArrayRef<mlir::Operation *> order, const llvm::DenseSet<mlir::Value> &roots,
                   llvm::function_ref<size_t(ir::ContractOp)> results);
 

@@ -1,5 +1,5 @@
-// Takes: values. Gives: the operations that gradients are made of, by names of dimensions; ranges that tell where a slope
-// is finite. Why ranges: a strong zero costs a comparison and a choice, and most slopes cannot be infinite.
+// Takes: values. Gives: the operations that gradients are made of, by names of dimensions; ranges that tell where a
+// slope is finite. Why ranges: a strong zero costs a comparison and a choice, and most slopes cannot be infinite.
 #include "passes/Gradients.h"
 
 using namespace mlir;
@@ -36,7 +36,8 @@ Value GradientBuilder::productSum(Value g, Value x, NamedTensorType to) {
   SmallVector<StringRef> over = namesLacking(to, {typeOf(g), typeOf(x)});
   auto innermost = [](NamedTensorType type) { return type.getRank() ? type.getDims().back().getName() : StringRef(); };
   // The order of factors is the order of dimensions: what lies innermost in `to` had better do so in the product, too.
-  if (over.empty() && to.getRank() && typeOf(g).getRank() && innermost(to) == innermost(typeOf(g)) && !typeOf(x).has(innermost(to)) &&
+  if (over.empty() && to.getRank() && typeOf(g).getRank() && innermost(to) == innermost(typeOf(g)) &&
+      !typeOf(x).has(innermost(to)) &&
       !llvm::all_of(typeOf(x).getDims(), [&](DimAttr dim) { return typeOf(g).has(dim.getName()); }))
     std::swap(g, x);
   Value product = over.empty() ? mul(g, x) : make<ContractOp>(g, x, b.getStrArrayAttr(over));
@@ -100,7 +101,8 @@ bool quern::passes::isNonnegative(Value value) {
     return (exponent && *exponent == 2) || isNonnegative(pow.getA());
   }
   if (auto reduce = dyn_cast<ReduceOp>(op))
-    return reduce.getReduction() != Reduction::any && reduce.getReduction() != Reduction::all && isNonnegative(reduce.getX());
+    return reduce.getReduction() != Reduction::any && reduce.getReduction() != Reduction::all &&
+           isNonnegative(reduce.getX());
   if (auto contract = dyn_cast<ContractOp>(op))
     return contract.getA() == contract.getB() || (isNonnegative(contract.getA()) && isNonnegative(contract.getB()));
   if (isa<AddOp, MulOp, DivOp, MinOp>(op))

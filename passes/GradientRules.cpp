@@ -1,10 +1,10 @@
-// Takes: an operation y and the gradient g of y. Gives: the gradients of its operands, as operations. The table at the end
-// is the whole of differentiation by rules; what it says for each operation is in docs/training.md, row by row.
+// Takes: an operation y and the gradient g of y. Gives: the gradients of its operands, as operations. The table at the
+// end is the whole of differentiation by rules; what it says for each operation is in docs/training.md, row by row.
 //
 //   %y = quern.tanh %x     with g = dy  =>  %1 = mul %y, %y; %2 = sub 1, %1; %dx = mul g, %2
 //
-// Invariant: a gradient is real and has exactly the names of its value. A rule reads results (y) where they say more than
-// operands, as the forward pass has them anyway.
+// Invariant: a gradient is real and has exactly the names of its value. A rule reads results (y) where they say more
+// than operands, as the forward pass has them anyway.
 #include "passes/Gradients.h"
 #include "passes/Weights.h"
 
@@ -17,19 +17,22 @@ using namespace quern::passes;
 // ---- element by element
 
 /// y = f(x): dx = g * slope(x, y); `tame` tells where the slope is surely finite.
-template <class Slope>
-static void unary(RuleInput &in, Slope slope, bool tame = true) {
+template <class Slope> static void unary(RuleInput &in, Slope slope, bool tame = true) {
   in.to(0, in.times(in.g, slope(), tame));
 }
 
-static void negRule(RuleInput &in) { in.to(0, in.neg(in.g)); }
+static void negRule(RuleInput &in) {
+  in.to(0, in.neg(in.g));
+}
 static void absRule(RuleInput &in) { // 0 at 0
   unary(in, [&] {
     Value zero = in.number(0.0), below = in.choose(in.compare(Predicate::lt, in.x(), zero), in.number(-1.0), zero);
     return in.choose(in.compare(Predicate::gt, in.x(), zero), in.number(1.0), below);
   });
 }
-static void expRule(RuleInput &in) { unary(in, [&] { return in.y(); }, isNonpositive(in.x())); }
+static void expRule(RuleInput &in) {
+  unary(in, [&] { return in.y(); }, isNonpositive(in.x()));
+}
 static void logRule(RuleInput &in) {
   unary(in, [&] { return in.div(in.number(1.0), in.x()); }, isPositive(in.x()));
 }
@@ -39,8 +42,12 @@ static void log1pRule(RuleInput &in) {
 static void sqrtRule(RuleInput &in) {
   unary(in, [&] { return in.div(in.number(0.5), in.y()); }, isPositive(in.x()));
 }
-static void sinRule(RuleInput &in) { unary(in, [&] { return in.make<CosOp>(in.x()); }); }
-static void cosRule(RuleInput &in) { unary(in, [&] { return in.neg(in.make<SinOp>(in.x())); }); }
+static void sinRule(RuleInput &in) {
+  unary(in, [&] { return in.make<CosOp>(in.x()); });
+}
+static void cosRule(RuleInput &in) {
+  unary(in, [&] { return in.neg(in.make<SinOp>(in.x())); });
+}
 static void tanhRule(RuleInput &in) {
   unary(in, [&] { return in.sub(in.number(1.0), in.mul(in.y(), in.y())); });
 }
@@ -53,7 +60,9 @@ static void erfRule(RuleInput &in) {
     return in.mul(in.number(2.0 * std::numbers::inv_sqrtpi), bell);
   });
 }
-static void toRealRule(RuleInput &in) { in.to(0, in.g); }
+static void toRealRule(RuleInput &in) {
+  in.to(0, in.g);
+}
 
 static void addRule(RuleInput &in) {
   for (unsigned i : {0, 1})
@@ -85,7 +94,8 @@ static bool mayBlowUp(Value value) {
     return real && !real.getValue().isFinite();
   }
   if (isa<AddOp, SubOp, NegOp, AbsOp, MulOp, WhereOp, ExpandOp, RenameOp, ToRealOp, MaxOp, MinOp>(op))
-    return llvm::any_of(op->getOperands(), [](Value operand) { return typeOf(operand).isReal() && mayBlowUp(operand); });
+    return llvm::any_of(op->getOperands(),
+                        [](Value operand) { return typeOf(operand).isReal() && mayBlowUp(operand); });
   return false;
 }
 
@@ -94,8 +104,8 @@ static void mulRule(RuleInput &in) {
     if (!in.needs(i))
       continue;
     Value other = in.x(1 - i);
-    in.to(i, mayBlowUp(other) ? in.fit(in.times(in.g, other, false), in.type(i))
-                              : in.productSum(in.g, other, in.type(i)));
+    in.to(i,
+          mayBlowUp(other) ? in.fit(in.times(in.g, other, false), in.type(i)) : in.productSum(in.g, other, in.type(i)));
   }
 }
 static void divRule(RuleInput &in) { // q = g / b; da = q, db = -q * y
@@ -143,9 +153,15 @@ static void chosen(RuleInput &in, Value condition, unsigned first) {
     in.fitted(first + 1, in.choose(condition, in.number(0.0), in.g));
 }
 // Of equals the second has it all: max(x, 0) has slope 0 at 0.
-static void maxRule(RuleInput &in) { chosen(in, in.compare(Predicate::gt, in.x(0), in.x(1)), 0); }
-static void minRule(RuleInput &in) { chosen(in, in.compare(Predicate::lt, in.x(0), in.x(1)), 0); }
-static void whereRule(RuleInput &in) { chosen(in, in.x(0), 1); }
+static void maxRule(RuleInput &in) {
+  chosen(in, in.compare(Predicate::gt, in.x(0), in.x(1)), 0);
+}
+static void minRule(RuleInput &in) {
+  chosen(in, in.compare(Predicate::lt, in.x(0), in.x(1)), 0);
+}
+static void whereRule(RuleInput &in) {
+  chosen(in, in.x(0), 1);
+}
 
 // ---- what combines positions
 
@@ -179,8 +195,8 @@ static void reduceRule(RuleInput &in) {
   }
 }
 
-/// Where each row picked its weights (experts), its products with each of them come first, then their sum: a kernel sorts rows by what
-/// they picked.
+/// Where each row picked its weights (experts), its products with each of them come first, then their sum: a kernel
+/// sorts rows by what they picked.
 static void contractRule(RuleInput &in) {
   for (unsigned i : {0, 1}) {
     if (!in.needs(i))
@@ -219,11 +235,12 @@ static Value scattered(RuleInput &in, Value positions, DimAttr into) {
   return in.make<ScatterAddOp>(in.type().withKind(Kind::Real), in.g, positions, in.b.getStrArrayAttr(over), into);
 }
 
-/// The gradient of weights that rows picked (experts), from that of each pick: each contraction's share by itself, and what it sums over
-/// is summed with the picks, so that a kernel makes it without a matrix for each pick (summedByPick).
+/// The gradient of weights that rows picked (experts), from that of each pick: each contraction's share by itself, and
+/// what it sums over is summed with the picks, so that a kernel makes it without a matrix for each pick (summedByPick).
 static Value scatteredPicks(RuleInput &in, GatherOp gather, Value g) {
   DimAttr into = in.type().dim(gather.getDim());
-  if (auto shares = g.getDefiningOp<AddOp>(); shares && typeOf(shares.getA()).getRank() == typeOf(g).getRank() && typeOf(shares.getB()).getRank() == typeOf(g).getRank())
+  if (auto shares = g.getDefiningOp<AddOp>(); shares && typeOf(shares.getA()).getRank() == typeOf(g).getRank() &&
+                                              typeOf(shares.getB()).getRank() == typeOf(g).getRank())
     return in.add(scatteredPicks(in, gather, shares.getA()), scatteredPicks(in, gather, shares.getB()));
   SmallVector<StringRef> over;
   for (DimAttr dim : typeOf(gather.getPositions()).getDims())
@@ -233,12 +250,14 @@ static Value scatteredPicks(RuleInput &in, GatherOp gather, Value g) {
     product = in.mul(products.getA(), products.getB());
     llvm::append_range(over, names(products.getDims()));
   }
-  return in.make<ScatterAddOp>(in.type().withKind(Kind::Real), product, gather.getPositions(), in.b.getStrArrayAttr(over), into);
+  return in.make<ScatterAddOp>(in.type().withKind(Kind::Real), product, gather.getPositions(),
+                               in.b.getStrArrayAttr(over), into);
 }
 
 static void gatherRule(RuleInput &in) {
   auto gather = cast<GatherOp>(in.op);
-  bool apart = llvm::none_of(typeOf(gather.getPositions()).getDims(), [&](DimAttr dim) { return in.type().has(dim.getName()); });
+  bool apart =
+      llvm::none_of(typeOf(gather.getPositions()).getDims(), [&](DimAttr dim) { return in.type().has(dim.getName()); });
   if (apart && pickedWeight(in.y()) && typeOf(gather.getPositions()).getRank())
     return in.to(0, scatteredPicks(in, gather, in.g));
   in.to(0, scattered(in, gather.getPositions(), in.type().dim(gather.getDim())));
@@ -278,7 +297,9 @@ static void mergeRule(RuleInput &in) {
     parts.push_back(in.type().dim(name));
   in.to(0, in.make<SplitOp>(in.g, merge.getInto().getName(), in.b.getArrayAttr(parts)));
 }
-static void cutRule(RuleInput &in) { in.part(in.g, cast<CutOp>(in.op)); }
+static void cutRule(RuleInput &in) {
+  in.part(in.g, cast<CutOp>(in.op));
+}
 static void concatRule(RuleInput &in) {
   auto concat = cast<ConcatOp>(in.op);
   Size at(0);
@@ -294,39 +315,83 @@ static void concatRule(RuleInput &in) {
     at = at + part.getSize();
   }
 }
-static void unitRule(RuleInput &in) { in.to(0, in.make<SqueezeOp>(in.g, cast<UnitOp>(in.op).getInto().getName())); }
+static void unitRule(RuleInput &in) {
+  in.to(0, in.make<SqueezeOp>(in.g, cast<UnitOp>(in.op).getInto().getName()));
+}
 static void squeezeRule(RuleInput &in) {
   in.to(0, in.make<UnitOp>(in.g, in.type().dim(cast<SqueezeOp>(in.op).getDim())));
 }
-static void expandRule(RuleInput &in) { in.fitted(0, in.g); }
-static void permuteRule(RuleInput &in) { in.to(0, in.g); }
+static void expandRule(RuleInput &in) {
+  in.fitted(0, in.g);
+}
+static void permuteRule(RuleInput &in) {
+  in.to(0, in.g);
+}
 
 const llvm::StringMap<RuleEntry> &quern::passes::gradientRules() {
   static const llvm::StringMap<RuleEntry> table = {
-      {"neg", {negRule}},         {"abs", {absRule}},         {"exp", {expRule}},         {"log", {logRule}},
-      {"log1p", {log1pRule}},     {"sqrt", {sqrtRule}},       {"sin", {sinRule}},         {"cos", {cosRule}},
-      {"tanh", {tanhRule}},       {"sigmoid", {sigmoidRule}}, {"erf", {erfRule}},         {"to_real", {toRealRule}},
-      {"add", {addRule}},         {"sub", {subRule}},         {"mul", {mulRule}},         {"div", {divRule}},
-      {"pow", {powRule}},         {"max", {maxRule}},         {"min", {minRule}},         {"where", {whereRule}},
-      {"reduce", {reduceRule}},   {"contract", {contractRule}}, {"softmax", {softmaxRule}}, {"cumsum", {cumsumRule}},
-      {"top_k", {topKRule}},      {"gather", {gatherRule}},   {"scatter_add", {scatterAddRule}},
-      {"rename", {renameRule}},   {"split", {splitRule}},     {"merge", {mergeRule}},     {"cut", {cutRule}},
-      {"concat", {concatRule}},   {"unit", {unitRule}},       {"squeeze", {squeezeRule}}, {"expand", {expandRule}},
+      {"neg", {negRule}},
+      {"abs", {absRule}},
+      {"exp", {expRule}},
+      {"log", {logRule}},
+      {"log1p", {log1pRule}},
+      {"sqrt", {sqrtRule}},
+      {"sin", {sinRule}},
+      {"cos", {cosRule}},
+      {"tanh", {tanhRule}},
+      {"sigmoid", {sigmoidRule}},
+      {"erf", {erfRule}},
+      {"to_real", {toRealRule}},
+      {"add", {addRule}},
+      {"sub", {subRule}},
+      {"mul", {mulRule}},
+      {"div", {divRule}},
+      {"pow", {powRule}},
+      {"max", {maxRule}},
+      {"min", {minRule}},
+      {"where", {whereRule}},
+      {"reduce", {reduceRule}},
+      {"contract", {contractRule}},
+      {"softmax", {softmaxRule}},
+      {"cumsum", {cumsumRule}},
+      {"top_k", {topKRule}},
+      {"gather", {gatherRule}},
+      {"scatter_add", {scatterAddRule}},
+      {"rename", {renameRule}},
+      {"split", {splitRule}},
+      {"merge", {mergeRule}},
+      {"cut", {cutRule}},
+      {"concat", {concatRule}},
+      {"unit", {unitRule}},
+      {"squeeze", {squeezeRule}},
+      {"expand", {expandRule}},
       {"permute", {permuteRule}},
-      {"const", {nullptr, NoRule::Constant}},    {"values", {nullptr, NoRule::Constant}},
-      {"size", {nullptr, NoRule::Constant}},     {"index", {nullptr, NoRule::Constant}},
+      {"const", {nullptr, NoRule::Constant}},
+      {"values", {nullptr, NoRule::Constant}},
+      {"size", {nullptr, NoRule::Constant}},
+      {"index", {nullptr, NoRule::Constant}},
       {"param", {nullptr, NoRule::Constant}},
-      {"narrow", {nullptr, NoRule::Later}},      {"widen", {nullptr, NoRule::Later}},
-      {"floor", {nullptr, NoRule::Discrete}},    {"ceil", {nullptr, NoRule::Discrete}},
-      {"round", {nullptr, NoRule::Discrete}},    {"to_int", {nullptr, NoRule::Discrete}},
-      {"not", {nullptr, NoRule::Discrete}},      {"floordiv", {nullptr, NoRule::Discrete}},
-      {"mod", {nullptr, NoRule::Discrete}},      {"and", {nullptr, NoRule::Discrete}},
-      {"or", {nullptr, NoRule::Discrete}},       {"compare", {nullptr, NoRule::Discrete}},
+      {"narrow", {nullptr, NoRule::Later}},
+      {"widen", {nullptr, NoRule::Later}},
+      {"floor", {nullptr, NoRule::Discrete}},
+      {"ceil", {nullptr, NoRule::Discrete}},
+      {"round", {nullptr, NoRule::Discrete}},
+      {"to_int", {nullptr, NoRule::Discrete}},
+      {"not", {nullptr, NoRule::Discrete}},
+      {"floordiv", {nullptr, NoRule::Discrete}},
+      {"mod", {nullptr, NoRule::Discrete}},
+      {"and", {nullptr, NoRule::Discrete}},
+      {"or", {nullptr, NoRule::Discrete}},
+      {"compare", {nullptr, NoRule::Discrete}},
       {"argmax", {nullptr, NoRule::Discrete}},
-      {"repeat", {nullptr, NoRule::Walk}},       {"yield", {nullptr, NoRule::Walk}},
-      {"state", {nullptr, NoRule::Later}},       {"remember", {nullptr, NoRule::Later}},
-      {"recall", {nullptr, NoRule::Later}},      {"store", {nullptr, NoRule::Later}},
-      {"kernel", {nullptr, NoRule::Later}},      {"launch", {nullptr, NoRule::Later}},
+      {"repeat", {nullptr, NoRule::Walk}},
+      {"yield", {nullptr, NoRule::Walk}},
+      {"state", {nullptr, NoRule::Later}},
+      {"remember", {nullptr, NoRule::Later}},
+      {"recall", {nullptr, NoRule::Later}},
+      {"store", {nullptr, NoRule::Later}},
+      {"kernel", {nullptr, NoRule::Later}},
+      {"launch", {nullptr, NoRule::Later}},
   };
   return table;
 }

@@ -27,15 +27,17 @@ public:
   mlir::Value mul(mlir::Value x, mlir::Value y) { return make<ir::MulOp>(x, y); }
   mlir::Value div(mlir::Value x, mlir::Value y) { return make<ir::DivOp>(x, y); }
   mlir::Value neg(mlir::Value x) { return make<ir::NegOp>(x); }
-  mlir::Value compare(ir::Predicate predicate, mlir::Value x, mlir::Value y) { return make<ir::CompareOp>(predicate, x, y); }
+  mlir::Value compare(ir::Predicate predicate, mlir::Value x, mlir::Value y) {
+    return make<ir::CompareOp>(predicate, x, y);
+  }
   mlir::Value choose(mlir::Value condition, mlir::Value x, mlir::Value y) { return make<ir::WhereOp>(condition, x, y); }
   mlir::Value sum(mlir::Value x, llvm::ArrayRef<llvm::StringRef> over);
   /// `g` with just the names of `to`: summed over those that `to` lacks, repeated along those that `g` lacks.
   mlir::Value fit(mlir::Value g, ir::NamedTensorType to);
   /// g * x, summed over names that `to` lacks, repeated along those that both lack.
   mlir::Value productSum(mlir::Value g, mlir::Value x, ir::NamedTensorType to);
-  /// g * slope where an exact 0 in g wins over an infinite slope: what `where` did not choose has no gradient. `tame`: the
-  /// slope is surely finite, so the plain product will do.
+  /// g * slope where an exact 0 in g wins over an infinite slope: what `where` did not choose has no gradient. `tame`:
+  /// the slope is surely finite, so the plain product will do.
   mlir::Value times(mlir::Value g, mlir::Value slope, bool tame);
 };
 
@@ -50,8 +52,7 @@ public:
   mlir::Operation *op;
   mlir::Value g;
 
-  RuleInput(mlir::OpBuilder builder, mlir::Operation *op, mlir::Value g,
-            llvm::function_ref<bool(unsigned)> needed,
+  RuleInput(mlir::OpBuilder builder, mlir::Operation *op, mlir::Value g, llvm::function_ref<bool(unsigned)> needed,
             llvm::function_ref<void(unsigned, mlir::Value, ir::CutOp)> give)
       : GradientBuilder(builder, op->getLoc()), op(op), g(g), needed(needed), give(give) {}
 
@@ -81,7 +82,8 @@ enum class NoRule {
   Later     // caches and kernels come after differentiation
 };
 
-/// The rule for an operation by its mnemonic, or why there is none. Every operation of the dialect is here; a test compares.
+/// The rule for an operation by its mnemonic, or why there is none. Every operation of the dialect is here; a test
+/// compares.
 struct RuleEntry {
   GradientRule rule = nullptr;
   NoRule without = NoRule::Constant;

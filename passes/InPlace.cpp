@@ -1,6 +1,6 @@
 // Takes: a kernel and one of its arguments. Gives: whether the result may be written over it.
-// Why by names: elementwise operations match dimensions by name, so as long as nothing renames, reduces, joins or gathers on
-// the way, element (b, t, d) of the result sees element (b, t, d) of the argument and no other.
+// Why by names: elementwise operations match dimensions by name, so as long as nothing renames, reduces, joins or
+// gathers on the way, element (b, t, d) of the result sees element (b, t, d) of the argument and no other.
 //
 //   yes: %y = add(contract(%a, %w), %x)        no: %y = add(contract(norm(%x), %w), %x)      a row of x makes a whole row of y
 #include "passes/InPlace.h"

@@ -6,10 +6,10 @@
 
 namespace quern::passes {
 
-/// True where each element of the kernel's only result is made from the element of `argument` at the same place and from no
-/// other of it (the residual that is added to a projection), and where both are laid out alike. Kernels read all that an
-/// element needs before they store it, and store each element once (codegen/README.md), so the result may then lie where the
-/// argument lies.
+/// True where each element of the kernel's only result is made from the element of `argument` at the same place and
+/// from no other of it (the residual that is added to a projection), and where both are laid out alike. Kernels read
+/// all that an element needs before they store it, and store each element once (codegen/README.md), so the result may
+/// then lie where the argument lies.
 bool mayShareMemory(ir::KernelOp kernel, unsigned argument);
 
 } // namespace quern::passes

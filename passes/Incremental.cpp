@@ -119,7 +119,8 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
           function->setAttr(attr, value);
     };
     int64_t rows = 0; // up to how many another form pays
-    if (std::string refusal = extend(last, base, states, /*lastRow=*/true, /*isRagged=*/false, &rows); !refusal.empty()) {
+    if (std::string refusal = extend(last, base, states, /*lastRow=*/true, /*isRagged=*/false, &rows);
+        !refusal.empty()) {
       keep(last);
       last.erase();
       if (ragged)

@@ -20,7 +20,8 @@ ir::NamedTensorType relabelled(ir::NamedTensorType type, const Relabelling &tabl
 void relabel(mlir::Operation *op, const Relabelling &table);
 /// `value` under other labels; itself if it has none that the table replaces.
 mlir::Value renamed(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, const Relabelling &table);
-/// Whether the operation treats the dimension other than position by position: reduces, gathers, cuts, renames, makes it.
+/// Whether the operation treats the dimension other than position by position: reduces, gathers, cuts, renames, makes
+/// it.
 bool touches(mlir::Operation *op, llvm::StringRef label);
 /// Whether results follow position by position from the operands, along every dimension that `touches` denies.
 bool isPointwise(mlir::Operation *op);
@@ -56,8 +57,8 @@ private:
   size_t count = 0;
 };
 
-/// Chooses which values over T are kept between steps: for each value that is needed at old positions, itself or what it
-/// can be made from again (IncrementalCut.cpp).
+/// Chooses which values over T are kept between steps: for each value that is needed at old positions, itself or what
+/// it can be made from again (IncrementalCut.cpp).
 class MemoryPlan {
 public:
   /// `absorb`: projections of what is kept may be left to those who contract with them (AbsorbProjections.h).
@@ -82,8 +83,8 @@ void makeStep(mlir::func::FuncOp function, const TimeAnalysis &analysis, MemoryP
 /// T becomes the number of new rows and its twins `past + T` (IncrementalStep.cpp).
 void countFromPast(mlir::func::FuncOp function, ir::DimAttr time);
 
-/// Lets rows of the batch begin at different times (IncrementalRagged.cpp). False if that cannot be; the function is then
-/// of no use.
+/// Lets rows of the batch begin at different times (IncrementalRagged.cpp). False if that cannot be; the function is
+/// then of no use.
 bool makeRagged(mlir::func::FuncOp function, ir::DimAttr time);
 
 /// Cuts the results to the last new row, as early as possible (IncrementalLast.cpp).

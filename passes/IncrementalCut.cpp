@@ -1,8 +1,8 @@
 // Takes: a causal function with its renames sunk. Gives: which values over T are kept between steps. What is needed at
-// old positions is the operand u of a `rename u, T -> S`: kept itself, or made again from something smaller that is kept
-// (keys before they are repeated over heads; a rotary part before it is joined to every head's key). A least cut decides:
-// a value kept costs its elements, a value made again costs its operations at every old position; a projection that new
-// rows can absorb (AbsorbProjections.cpp) only what that adds.
+// old positions is the operand u of a `rename u, T -> S`: kept itself, or made again from something smaller that is
+// kept (keys before they are repeated over heads; a rotary part before it is joined to every head's key). A least cut
+// decides: a value kept costs its elements, a value made again costs its operations at every old position; a projection
+// that new rows can absorb (AbsorbProjections.cpp) only what that adds.
 #include "passes/AbsorbProjections.h"
 #include "passes/Incremental.h"
 #include "passes/MinimumCut.h"
@@ -33,13 +33,14 @@ public:
     return product;
   }
   static double asElements(double operations) { return std::max(operations, 0.0) / operationsPerNumber + 0.001; }
-  double absorbed(Value value, const Absorption &absorption) const { return asElements(absorption.added) * turns(value); }
+  double absorbed(Value value, const Absorption &absorption) const {
+    return asElements(absorption.added) * turns(value);
+  }
   double kept(Value value) const { return elements(typeOf(value).getDims()) * turns(value); }
   /// Making the value again at one old position; never nothing, so that of equals the later value is kept.
   double again(Value value) const {
     Operation *op = value.getDefiningOp();
-    SmallVector<NamedTensorType> types =
-        llvm::map_to_vector(op->getOperands(), [](Value x) { return typeOf(x); });
+    SmallVector<NamedTensorType> types = llvm::map_to_vector(op->getOperands(), [](Value x) { return typeOf(x); });
     std::optional<SmallVector<DimAttr>> all = unionDims(types);
     double operations =
         TypeSwitch<Operation *, double>(op)
@@ -75,7 +76,8 @@ bool MemoryPlan::isMadeFromPositions(Value value) {
   return fromPositions[value] = is;
 }
 
-/// Cannot be had for old positions from operands: inputs, what a loop carries, running sums, what has met other positions.
+/// Cannot be had for old positions from operands: inputs, what a loop carries, running sums, what has met other
+/// positions.
 bool MemoryPlan::isBarrier(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !isPointwise(op) || touches(op, analysis.time()))

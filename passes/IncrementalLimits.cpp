@@ -44,9 +44,8 @@ void quern::passes::markOnce(func::FuncOp function, DimAttr time) {
   llvm::DenseMap<Value, bool> varies, ofRequest;
   std::string symbol = time.getSizeText().str();
   auto grows = [&](Value value) {
-    return llvm::any_of(typeOf(value).getDims(), [&](DimAttr dim) {
-      return dim.getSize().mentions(symbol) || dim.getSize().mentions("past");
-    });
+    return llvm::any_of(typeOf(value).getDims(),
+                        [&](DimAttr dim) { return dim.getSize().mentions(symbol) || dim.getSize().mentions("past"); });
   };
   for (BlockArgument argument : function.getArguments()) {
     varies[argument] = grows(argument);

@@ -1,13 +1,14 @@
-// Takes: a step function whose sizes count from `past`. Gives: the same for rows that began at different times: one more
-// input, `shift: int[B]`, says how many of a row's first slots come before its text. Why: a batch of prompts of different
-// lengths ends together, so the last row of each is at the same slot, and new rows are written at one place for all.
+// Takes: a step function whose sizes count from `past`. Gives: the same for rows that began at different times: one
+// more input, `shift: int[B]`, says how many of a row's first slots come before its text. Why: a batch of prompts of
+// different lengths ends together, so the last row of each is at the same slot, and new rows are written at one place
+// for all.
 //
 //   %i = index : [T] + past      =>   %i = max(index + (past - %shift), 0)               : [B, T]
 //   %j = index : [S]             =>   %j = where(index < %shift, never, index - %shift)   : [B, S]
 //   %n = size "T + past"         =>   %n = size - %shift                                  : [B]
 //
-// Every reduction over S was proven to skip positions after index(T). So a slot before a row's text is put at a position
-// that no text reaches, and the model's own masks do the rest. Values made from positions gain B; names align.
+// Every reduction over S was proven to skip positions after index(T). So a slot before a row's text is put at a
+// position that no text reaches, and the model's own masks do the rest. Values made from positions gain B; names align.
 #include "passes/Incremental.h"
 
 #include "mlir/Interfaces/InferTypeOpInterface.h"
@@ -48,9 +49,7 @@ private:
   DimAttr time, batch;
   Value shift;
 
-  bool isTwin(DimAttr dim) const {
-    return dim != time && dim.getSize() == time.getSize() + Size::symbol("past");
-  }
+  bool isTwin(DimAttr dim) const { return dim != time && dim.getSize() == time.getSize() + Size::symbol("past"); }
   static Value number(OpBuilder &b, Location loc, int64_t value) { return ConstOp::create(b, loc, value); }
   Value sizeOf(OpBuilder &b, Location loc, const Size &size) { return SizeOp::create(b, loc, size); }
 
@@ -97,7 +96,8 @@ private:
       auto before = CompareOp::create(b, loc, Predicate::lt, index.getResult(), shift);
       auto own = SubOp::create(b, loc, index.getResult(), shift);
       auto at = WhereOp::create(b, loc, before.getResult(), number(b, loc, never), own.getResult());
-      index.getResult().replaceUsesWithIf(at, [&](OpOperand &use) { return use.getOwner() != before && use.getOwner() != own; });
+      index.getResult().replaceUsesWithIf(
+          at, [&](OpOperand &use) { return use.getOwner() != before && use.getOwner() != own; });
       return true;
     }
     if (auto gather = dyn_cast<GatherOp>(op)) {
@@ -119,7 +119,8 @@ private:
       b.setInsertionPoint(op);
       Value at = SubOp::create(b, loc, sizeOf(b, loc, cut.getOffsetSize()), shift);
       at = AddOp::create(b, loc, IndexOp::create(b, loc, time).getResult(), at);
-      at = MinOp::create(b, loc, MaxOp::create(b, loc, at, number(b, loc, 0)).getResult(), number(b, loc, *from.getStatic() - 1));
+      at = MinOp::create(b, loc, MaxOp::create(b, loc, at, number(b, loc, 0)).getResult(),
+                         number(b, loc, *from.getStatic() - 1));
       auto rows = GatherOp::create(b, loc, cut.getX(), at, cut.getDim());
       cut.replaceAllUsesWith(rows.getResult());
       cut.erase();
@@ -131,7 +132,8 @@ private:
         return !isTwin(along);
       // Rows before a text add nothing.
       b.setInsertionPoint(op);
-      Value slot = AddOp::create(b, loc, IndexOp::create(b, loc, time).getResult(), sizeOf(b, loc, Size::symbol("past")));
+      Value slot =
+          AddOp::create(b, loc, IndexOp::create(b, loc, time).getResult(), sizeOf(b, loc, Size::symbol("past")));
       Value before = CompareOp::create(b, loc, Predicate::lt, slot, shift);
       Value zero = typeOf(sum.getX()).isReal() ? ConstOp::create(b, loc, 0.0).getResult() : number(b, loc, 0);
       sum.getXMutable().set(WhereOp::create(b, loc, before, zero, sum.getX()));
@@ -188,4 +190,6 @@ private:
 
 } // namespace
 
-bool quern::passes::makeRagged(func::FuncOp function, DimAttr time) { return RaggedMaker(function, time).run(); }
+bool quern::passes::makeRagged(func::FuncOp function, DimAttr time) {
+  return RaggedMaker(function, time).run();
+}

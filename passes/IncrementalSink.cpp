@@ -166,9 +166,9 @@ private:
     Value version = source == time.getName() ? x : overTime.lookup(x);
     if (!version || from.empty())
       return version;
-    auto renamed = RenameOp::create(builder, op.getLoc(),
-                                    relabelled(typeOf(op.getResult()), {{twin.getName().str(), time}}), version,
-                                    builder.getStrArrayAttr(from), builder.getArrayAttr(to));
+    auto renamed =
+        RenameOp::create(builder, op.getLoc(), relabelled(typeOf(op.getResult()), {{twin.getName().str(), time}}),
+                         version, builder.getStrArrayAttr(from), builder.getArrayAttr(to));
     note(renamed, data.lookup(x));
     return renamed;
   }

@@ -78,7 +78,8 @@ private:
 
   /// `value` with T standing for all positions so far (and other labels replaced): kept, or made again.
   Value memory(Value value, const Relabelling &table) {
-    bool affected = llvm::any_of(typeOf(value).getDims(), [&](DimAttr dim) { return table.count(dim.getName().str()); });
+    bool affected =
+        llvm::any_of(typeOf(value).getDims(), [&](DimAttr dim) { return table.count(dim.getName().str()); });
     if (!affected)
       return value;
     std::vector<std::pair<Label, void *>> key;
@@ -101,7 +102,8 @@ private:
     if (auto rename = dyn_cast<RenameOp>(op)) { // both renames at once
       Relabelling both;
       for (auto &[from, to] : table)
-        if (typeOf(value).has(from) && typeOf(rename.getX()).has(from) && !llvm::is_contained(names(rename.getFrom()), from))
+        if (typeOf(value).has(from) && typeOf(rename.getX()).has(from) &&
+            !llvm::is_contained(names(rename.getFrom()), from))
           both[from] = to;
       for (auto [from, to] : llvm::zip(names(rename.getFrom()), rename.getTo().getAsRange<DimAttr>())) {
         auto at = table.find(to.getName().str());
@@ -116,8 +118,9 @@ private:
       for (DimAttr dim : typeOf(x).getDims()) {
         bool captured = llvm::any_of(table, [&](auto &entry) { return entry.second.getName() == dim.getName(); });
         if (captured && !table.count(dim.getName().str()) && !typeOf(value).has(dim.getName()))
-          inner.try_emplace(dim.getName().str(),
-                            DimAttr::get(dim.getContext(), (dim.getName() + ".m" + Twine(++fresh)).str(), dim.getSize()));
+          inner.try_emplace(
+              dim.getName().str(),
+              DimAttr::get(dim.getContext(), (dim.getName() + ".m" + Twine(++fresh)).str(), dim.getSize()));
       }
     SmallVector<Value> operands;
     for (Value x : op->getOperands())
@@ -139,8 +142,9 @@ private:
       return own == twin ? cache : renamed(builder, value.getLoc(), cache, {{own.getName().str(), twin}});
     }
     builder.setInsertionPointAfterValue(value);
-    cache = RememberOp::create(builder, value.getLoc(), relabelled(typeOf(value), {{time.getName().str(), twin}}), value,
-                               builder.getStringAttr(time.getName()), twin, states.get(stateType(value, /*cache=*/true), value.getLoc()));
+    cache = RememberOp::create(builder, value.getLoc(), relabelled(typeOf(value), {{time.getName().str(), twin}}),
+                               value, builder.getStringAttr(time.getName()), twin,
+                               states.get(stateType(value, /*cache=*/true), value.getLoc()));
     noteWindow(cast<RememberOp>(cache.getDefiningOp()), window);
     return cache;
   }

@@ -1,8 +1,8 @@
 // Small helpers on labels and operations that the parts of the incremental lowering share.
 #include "passes/Incremental.h"
 
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace quern::ir;

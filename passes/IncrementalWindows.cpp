@@ -1,5 +1,5 @@
-// Takes: a causal function with its time analysis, and what it keeps. Gives: how many positions of each remembered value
-// are ever looked at, and step forms that keep just these, in rings.
+// Takes: a causal function with its time analysis, and what it keeps. Gives: how many positions of each remembered
+// value are ever looked at, and step forms that keep just these, in rings.
 //
 // A mask `index(T) - 4 < index(S) <= index(T)` implies that nothing further back than 3 positions has weight. So every
 // value over S that only meets such masks needs a window of 4: backwards from reductions and gathers (`findWindows`),
@@ -47,7 +47,7 @@ private:
   MemoryPlan &plan;
   std::map<std::pair<void *, Label>, int> nodes;
   llvm::EquivalenceClasses<int> classes;
-  std::map<int, int64_t> needs; // by node
+  std::map<int, int64_t> needs;  // by node
   std::map<void *, int> keepers; // a stored value -> a node that reads it
 
   bool isData(Value value) const { return analysis.facts(value).data; }
@@ -205,7 +205,8 @@ private:
   std::map<std::pair<void *, void *>, Value> textFree;
 
   DimAttr slotsOf(DimAttr twin, int64_t window) {
-    return DimAttr::get(twin.getContext(), (twin.getName() + "." + Twine(window)).str(), time.getSize() + filledSlots(window));
+    return DimAttr::get(twin.getContext(), (twin.getName() + "." + Twine(window)).str(),
+                        time.getSize() + filledSlots(window));
   }
 
   void visit(Operation *op) {
@@ -236,7 +237,8 @@ private:
         gather.getPositionsMutable().set(slotOf(gather, ring->second));
     if (auto cut = dyn_cast<CutOp>(op))
       if (auto ring = table.find(cut.getDim().str()); ring != table.end() && cut.getInto() == time)
-        cut.setOffset((cut.getOffsetSize() - Size::symbol("past") + filledSlots(*windowOf(ring->second.getSize()))).str());
+        cut.setOffset(
+            (cut.getOffsetSize() - Size::symbol("past") + filledSlots(*windowOf(ring->second.getSize()))).str());
     if (auto rename = dyn_cast<RenameOp>(op)) // a cache read along another twin
       for (auto [from, to] : llvm::zip(names(rename.getFrom()), rename.getTo().getAsRange<DimAttr>()))
         if (auto ring = table.find(from.str()); ring != table.end())
@@ -300,7 +302,8 @@ private:
     int64_t window = *windowOf(ring.getSize());
     Size past = Size::symbol("past"), filled = filledSlots(window);
     Value position = gather.getPositions(), w = ConstOp::create(builder, loc, window);
-    Value isOld = CompareOp::create(builder, loc, Predicate::lt, position, SizeOp::create(builder, loc, past).getResult());
+    Value isOld =
+        CompareOp::create(builder, loc, Predicate::lt, position, SizeOp::create(builder, loc, past).getResult());
     Value old = ModOp::create(builder, loc, position, w);
     Value fresh = SubOp::create(builder, loc, position, SizeOp::create(builder, loc, past - filled).getResult());
     return WhereOp::create(builder, loc, isOld, old, fresh);
@@ -323,4 +326,6 @@ void quern::passes::noteWindow(RememberOp remember, std::optional<int64_t> windo
     remember->setAttr(windowAttr, Builder(remember.getContext()).getI64IntegerAttr(*window));
 }
 
-void quern::passes::makeRings(func::FuncOp function, DimAttr time) { RingMaker(function, time).run(); }
+void quern::passes::makeRings(func::FuncOp function, DimAttr time) {
+  RingMaker(function, time).run();
+}

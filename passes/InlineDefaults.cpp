@@ -8,8 +8,8 @@
 
 #include "ir/Interpreter.h"
 
-#include "llvm/ADT/BitVector.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/BitVector.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -77,8 +77,8 @@ private:
         uniform[result] = !*flag;
     } else if (isa<AndOp, OrOp>(op)) {
       bool neutral = isa<AndOp>(op);
-      for (auto [x, other] : {std::pair(op->getOperand(0), op->getOperand(1)),
-                              std::pair(op->getOperand(1), op->getOperand(0))})
+      for (auto [x, other] :
+           {std::pair(op->getOperand(0), op->getOperand(1)), std::pair(op->getOperand(1), op->getOperand(0))})
         if (auto flag = get(x))
           return replace(result, *flag == neutral ? other : x);
     } else if (auto where = dyn_cast<WhereOp>(op)) {

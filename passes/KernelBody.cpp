@@ -3,10 +3,10 @@
 // over [B, T, D] is a plain matrix product over B * T rows wherever nothing tells the two apart.
 #include "passes/KernelBody.h"
 
+#include "mlir/IR/AttrTypeSubElements.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallSet.h"
 #include "llvm/ADT/StringMap.h"
-#include "mlir/IR/AttrTypeSubElements.h"
 
 using namespace mlir;
 using namespace quern::passes;
@@ -177,8 +177,10 @@ void quern::passes::collapseSummedDims(KernelBody &body) {
       ArrayRef<DimAttr> dims = typeOf(op->getOperand(0)).getDims();
       for (size_t i = 0; i + 1 < dims.size(); ++i) {
         DimAttr a = dims[i], b = dims[i + 1];
-        bool together = summed(op, a) && llvm::all_of(sums, [&](Operation *other) { return summed(other, a) == summed(other, b); });
-        if (together && !mentioned.contains(a.getName()) && !mentioned.contains(b.getName()) && canMerge(body, scope, a, b))
+        bool together =
+            summed(op, a) && llvm::all_of(sums, [&](Operation *other) { return summed(other, a) == summed(other, b); });
+        if (together && !mentioned.contains(a.getName()) && !mentioned.contains(b.getName()) &&
+            canMerge(body, scope, a, b))
           return std::make_pair(a, b);
       }
     }
@@ -284,7 +286,8 @@ static std::map<std::string, Size> fuseProducts(KernelBody &body) {
     auto it = table.find(dim.getSizeText().str());
     return it == table.end() ? dim : DimAttr::get(dim.getContext(), dim.getName(), it->second);
   });
-  replacer.recursivelyReplaceElementsIn(body.kernel, /*replaceAttrs=*/true, /*replaceLocs=*/false, /*replaceTypes=*/true);
+  replacer.recursivelyReplaceElementsIn(body.kernel, /*replaceAttrs=*/true, /*replaceLocs=*/false,
+                                        /*replaceTypes=*/true);
   for (Operation &op : body.kernel.getBlock())
     for (StringRef name : sizeAttrs)
       if (auto text = op.getAttrOfType<StringAttr>(name))

@@ -8,9 +8,9 @@ namespace quern::passes {
 
 /// One buffer of a kernel: the caller's value, and how it lies in memory.
 struct KernelBuffer {
-  mlir::Value value;                    ///< in the function
-  llvm::SmallVector<ir::Size> strides;  ///< per dimension of the body's type
-  std::optional<int64_t> tile;          ///< packed weights: rows a tile
+  mlir::Value value;                   ///< in the function
+  llvm::SmallVector<ir::Size> strides; ///< per dimension of the body's type
+  std::optional<int64_t> tile;         ///< packed weights: rows a tile
   /// Pairs of neighbouring dimensions that became one: `first` (the caller's label) stands for both.
   llvm::SmallVector<std::pair<ir::DimAttr, ir::DimAttr>> merged;
 };
@@ -25,8 +25,8 @@ struct KernelBody {
 /// positions become one long list of rows. Repeats until nothing more fits.
 void collapseDims(KernelBody &body);
 
-/// The same for what leads to a kernel's contraction, where results need both dimensions (rows of a cache): its rows are
-/// one dimension, which is split behind it.
+/// The same for what leads to a kernel's contraction, where results need both dimensions (rows of a cache): its rows
+/// are one dimension, which is split behind it.
 void collapseInputDims(KernelBody &body);
 
 /// The same for dimensions that are summed: a gradient's sum over a batch's rows and positions is one over all tokens.

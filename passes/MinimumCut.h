@@ -7,8 +7,8 @@
 
 namespace quern::passes {
 
-/// The least cut between two nodes by Dinic's algorithm ("Algorithm for solution of a problem of maximum flow in networks
-/// with power estimation", 1970). Capacities are real numbers; `unlimited` edges are never cut.
+/// The least cut between two nodes by Dinic's algorithm ("Algorithm for solution of a problem of maximum flow in
+/// networks with power estimation", 1970). Capacities are real numbers; `unlimited` edges are never cut.
 class MinimumCut {
 public:
   static constexpr double unlimited = std::numeric_limits<double>::infinity();

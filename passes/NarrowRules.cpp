@@ -2,8 +2,8 @@
 // Why apart from the pass: what a gradient saves is chosen before it, by what saving costs.
 #include "passes/NarrowStorage.h"
 
-#include "passes/FusionGroups.h"
 #include "passes/Differentiate.h"
+#include "passes/FusionGroups.h"
 #include "passes/Passes.h"
 #include "passes/Views.h"
 #include "passes/Weights.h"
@@ -18,7 +18,9 @@ bool storesNarrow(ModuleOp module) {
   return module->hasAttr("quern.train") && precision && precision.getValue() == "bf16";
 }
 
-bool movesNarrow(Operation *op) { return op && (isViewLike(op) || isa<ConcatOp, ExpandOp>(op)); }
+bool movesNarrow(Operation *op) {
+  return op && (isViewLike(op) || isa<ConcatOp, ExpandOp>(op));
+}
 
 bool isMatrixProduct(ContractOp op) {
   if (pickedWeight(op.getA()) || pickedWeight(op.getB()))

@@ -1,21 +1,22 @@
-// Takes: a module to be trained whose `quern.precision` is "bf16". Gives: @loss and @loss.grad that keep in two bytes what they
-// read again from memory, and @update.* that give a parameter's bf16 copy beside it.
+// Takes: a module to be trained whose `quern.precision` is "bf16". Gives: @loss and @loss.grad that keep in two bytes
+// what they read again from memory, and @update.* that give a parameter's bf16 copy beside it.
 //
 //   before: %y = contract %x, %w       [B, T, O]        after: %v = param [..] : bf16     %n = narrow %x
 //           repeat ... gives real[turns, B, T, O]              %y = contract (widen %n), (widen %v)
 //             yield .., %y                                     repeat ... gives bf16[turns, B, T, O]
 //                                                                yield .., narrow %y
 //
-// What becomes bf16: weights and activations that a matrix product reads, queries, keys, values and gradients among them, and what a
-// loop puts on stacks for the gradient's loop. A value is narrowed once, where it is made, and whoever else reads it reads
-// the same numbers, so that it is not in memory twice. What stays real: all arithmetic, what loops carry (the residual stream and
-// its gradient), statistics of rows, what has queries and keys of an attention, parameters that no product reads (norms, biases,
-// tables that are only looked up), gradients of parameters. Of experts the matrices that rows pick from are bf16, the picks are read where they lie.
-// Why behind the differentiation: a gradient of the rounding would be 0. Why before fusion: `widen` then joins the kernel that
-// reads, `narrow` the one that writes.
+// What becomes bf16: weights and activations that a matrix product reads, queries, keys, values and gradients among
+// them, and what a loop puts on stacks for the gradient's loop. A value is narrowed once, where it is made, and whoever
+// else reads it reads the same numbers, so that it is not in memory twice. What stays real: all arithmetic, what loops
+// carry (the residual stream and its gradient), statistics of rows, what has queries and keys of an attention,
+// parameters that no product reads (norms, biases, tables that are only looked up), gradients of parameters. Of experts
+// the matrices that rows pick from are bf16, the picks are read where they lie. Why behind the differentiation: a
+// gradient of the rounding would be 0. Why before fusion: `widen` then joins the kernel that reads, `narrow` the one
+// that writes.
+#include "passes/NarrowStorage.h"
 #include "passes/Differentiate.h"
 #include "passes/FusionGroups.h"
-#include "passes/NarrowStorage.h"
 #include "passes/Passes.h"
 #include "passes/Views.h"
 #include "passes/Weights.h"
@@ -103,7 +104,8 @@ Value Narrowing::made(Value value) {
     readNarrow(value, narrow);
     return narrow;
   }
-  if (movesNarrow(op) && llvm::all_of(op->getOperandTypes(), [](Type t) { return cast<NamedTensorType>(t).isReal(); })) {
+  if (movesNarrow(op) &&
+      llvm::all_of(op->getOperandTypes(), [](Type t) { return cast<NamedTensorType>(t).isReal(); })) {
     SmallVector<Value> operands;
     for (Value operand : SmallVector<Value>(op->getOperands()))
       operands.push_back(narrowed(operand));
@@ -169,7 +171,8 @@ void Narrowing::narrowStacks() {
   SmallVector<Value> stacks;
   function.walk([&](RepeatOp repeat) { // inner loops first
     for (unsigned i = repeat.getCarriedCount(); i < repeat.getNumResults(); ++i)
-      if (Value result = repeat.getResult(i); typeOf(result).isReal() && onlyStacked(result) && !isStatistic(repeat.getYield().getValues()[i]))
+      if (Value result = repeat.getResult(i);
+          typeOf(result).isReal() && onlyStacked(result) && !isStatistic(repeat.getYield().getValues()[i]))
         stacks.push_back(result);
   });
   for (Value result : stacks) {
@@ -208,7 +211,8 @@ void Narrowing::narrowOperands(ContractOp contract) {
       from = from.getDefiningOp()->getOperand(0);
     auto param = from.getDefiningOp<ParamOp>();
     bool vector = param && typeOf(param.getResult()).getRank() < 2;
-    if (!typeOf(operand).isReal() || operand.getDefiningOp<WidenOp>() || from.getDefiningOp<GatherOp>() || vector || isInside(operand))
+    if (!typeOf(operand).isReal() || operand.getDefiningOp<WidenOp>() || from.getDefiningOp<GatherOp>() || vector ||
+        isInside(operand))
       continue;
     contract->setOperand(i, widened(narrowed(operand)));
   }
@@ -281,7 +285,8 @@ void giveNarrow(func::FuncOp update) {
     Value narrow = NarrowOp::create(b, p.getLoc(), typeOf(p).withKind(Kind::BF16), p);
     unsigned last = update.getNumResults();
     end->insertOperands(last, narrow);
-    (void)update.insertResult(last, narrow.getType(), b.getDictionaryAttr(b.getNamedAttr("quern.name", b.getStringAttr("p.narrow"))));
+    (void)update.insertResult(last, narrow.getType(),
+                              b.getDictionaryAttr(b.getNamedAttr("quern.name", b.getStringAttr("p.narrow"))));
     return;
   }
 }
@@ -307,4 +312,6 @@ public:
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createNarrowStoragePass() { return std::make_unique<NarrowStoragePass>(); }
+std::unique_ptr<Pass> quern::passes::createNarrowStoragePass() {
+  return std::make_unique<NarrowStoragePass>();
+}

@@ -1,4 +1,5 @@
-// What a gradient keeps in two bytes with `--precision bf16`: asked before, where saving is priced, and by the pass that does it.
+// What a gradient keeps in two bytes with `--precision bf16`: asked before, where saving is priced, and by the pass
+// that does it.
 #ifndef QUERN_PASSES_NARROWSTORAGE_H
 #define QUERN_PASSES_NARROWSTORAGE_H
 

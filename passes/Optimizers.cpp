@@ -1,12 +1,12 @@
-// Takes: a module to be trained (`quern.train`). Gives: the functions that a training step calls after @loss.grad, each on
-// `elements` numbers of all parameters that lie one after the other in memory, whatever tensors they belong to:
+// Takes: a module to be trained (`quern.train`). Gives: the functions that a training step calls after @loss.grad, each
+// on `elements` numbers of all parameters that lie one after the other in memory, whatever tensors they belong to:
 //
 //   @update.sgd(p, g, rate, scale, decay) -> p            @update.adam, @update.adamw(p, g, m, v, ...) -> p, m, v
 //   @update.momentum, @update.nesterov(p, g, m, ...) -> p, m
 //   @gradient.squares(g) -> sum of g * g                  @gradient.add(a, g, scale) -> a + scale * g
 //
-// Why flat: an update is the same for every element, so one kernel serves all tensors of all models. The runtime calls it
-// in pieces that stay in the cache: the p, g, m, v of memory are read once and written once.
+// Why flat: an update is the same for every element, so one kernel serves all tensors of all models. The runtime calls
+// it in pieces that stay in the cache: the p, g, m, v of memory are read once and written once.
 #include "passes/Gradients.h"
 #include "passes/Passes.h"
 
@@ -67,15 +67,16 @@ void buildSgd(ModuleOp module) {
 
 /// m' = momentum * m + g; p' = p - rate * m', or with the slope where the momentum will lead (Nesterov 1983).
 void buildMomentum(ModuleOp module, bool nesterov) {
-  Function f(module, nesterov ? "update.nesterov" : "update.momentum", {"p", "g", "m"}, {"rate", "scale", "decay", "momentum"});
+  Function f(module, nesterov ? "update.nesterov" : "update.momentum", {"p", "g", "m"},
+             {"rate", "scale", "decay", "momentum"});
   Value g = f.add(f.mul(f["g"], f["scale"]), f.mul(f["p"], f["decay"]));
   Value m = f.add(f.mul(f["momentum"], f["m"]), g);
   Value step = nesterov ? f.add(g, f.mul(f["momentum"], m)) : m;
   f.finish({{"p", f.sub(f["p"], f.mul(f["rate"], step))}, {"m", m}});
 }
 
-/// Kingma and Ba 2014; `decoupled`: decay shrinks p itself (Loshchilov and Hutter 2017) instead of joining the gradient.
-/// correct1 = 1 / (1 - beta1^step), correct2 likewise.
+/// Kingma and Ba 2014; `decoupled`: decay shrinks p itself (Loshchilov and Hutter 2017) instead of joining the
+/// gradient. correct1 = 1 / (1 - beta1^step), correct2 likewise.
 void buildAdam(ModuleOp module, bool decoupled) {
   Function f(module, decoupled ? "update.adamw" : "update.adam", {"p", "g", "m", "v"},
              {"rate", "scale", "decay", "beta1", "beta2", "epsilon", "correct1", "correct2"});
@@ -107,7 +108,9 @@ public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(OptimizersPass)
   StringRef getArgument() const final { return "optimizers"; }
   StringRef getDescription() const final { return "Add the functions that update parameters"; }
-  void getDependentDialects(DialectRegistry &registry) const final { registry.insert<func::FuncDialect, QuernDialect>(); }
+  void getDependentDialects(DialectRegistry &registry) const final {
+    registry.insert<func::FuncDialect, QuernDialect>();
+  }
 
   void runOnOperation() final {
     ModuleOp module = getOperation();
@@ -125,4 +128,6 @@ public:
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createOptimizersPass() { return std::make_unique<OptimizersPass>(); }
+std::unique_ptr<Pass> quern::passes::createOptimizersPass() {
+  return std::make_unique<OptimizersPass>();
+}

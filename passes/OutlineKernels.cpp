@@ -12,9 +12,9 @@
 #include "passes/Passes.h"
 #include "passes/Weights.h"
 
-#include "llvm/ADT/SetVector.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace quern::passes;
@@ -68,10 +68,12 @@ void Outliner::copyIfNeeded(Operation *user, unsigned operand, Type type) {
     return isa<func::ReturnOp, YieldOp, RepeatOp, RememberOp, StoreOp>(use.getOwner());
   });
   auto loop = dyn_cast_or_null<RepeatOp>(def);
-  // A loop writes its stacks, and what it carries from chunk to chunk, where they are returned, or where the loop around it has them.
+  // A loop writes its stacks, and what it carries from chunk to chunk, where they are returned, or where the loop
+  // around it has them.
   bool given = loop && !loop.isCarried(cast<OpResult>(value).getResultNumber());
   auto around = dyn_cast<YieldOp>(user) ? cast<RepeatOp>(user->getParentOp()) : RepeatOp();
-  bool stack = loop && ((isa<func::ReturnOp>(user) && (given || chunkOf(loop))) || (around && given && !around.isCarried(operand)));
+  bool stack = loop && ((isa<func::ReturnOp>(user) && (given || chunkOf(loop))) ||
+                        (around && given && !around.isCarried(operand)));
   bool own = def && (stack || !isa<ParamOp, RememberOp, RecallOp, RepeatOp, ConstOp, ValuesOp, SizeOp, IndexOp>(def)) &&
              def->getBlock() == user->getBlock() && value.getType() == type && takers == 1;
   if (own)
@@ -164,8 +166,9 @@ void Outliner::normalize(func::FuncOp function) {
   // A loop's arguments have its results' order, or that of their stacks.
   function.walk([&](RepeatOp repeat) {
     for (auto [i, argument] : llvm::enumerate(repeat.getBlock().getArguments()))
-      argument.setType(repeat.isCarried(i) ? typeOf(repeat.getResult(i))
-                                           : partOfStack(repeat, typeOf(repeat.getStacks()[i - repeat.getCarriedCount()])));
+      argument.setType(repeat.isCarried(i)
+                           ? typeOf(repeat.getResult(i))
+                           : partOfStack(repeat, typeOf(repeat.getStacks()[i - repeat.getCarriedCount()])));
   });
 }
 
@@ -285,7 +288,8 @@ void Outliner::packWeights(KernelBody &body) {
         order.push_back(d);
     bool leading = llvm::all_of(order, [&](unsigned d) { return static_cast<int>(d) < std::min(inner, outer); });
     // Matrices lie in as many stored tensors, or all in one; some in each of several stay as they are.
-    if (outer < 0 || (param && (!leading || (order.size() != param.getStacked().size() && !param.getStacked().empty()))))
+    if (outer < 0 ||
+        (param && (!leading || (order.size() != param.getStacked().size() && !param.getStacked().empty()))))
       continue;
     int64_t tile = tileFor(*type.getDims()[outer].getStatic(), *type.getDims()[inner].getStatic());
     if (joined && !apart) {

@@ -7,15 +7,15 @@
 //           %p = contract %x, %w
 //           %q = cut %p at 0      %k = cut %p at 768      %v = cut %p at 1536
 //
-// Parts that share the label of their rows (gate and up) lie along a dimension of their own instead, so that a kernel has
-// the same row of each at hand: %p[U = 0], %p[U = 1].
+// Parts that share the label of their rows (gate and up) lie along a dimension of their own instead, so that a kernel
+// has the same row of each at hand: %p[U = 0], %p[U = 1].
 #include "passes/Passes.h"
 #include "passes/Weights.h"
 
-#include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace quern::passes;
@@ -40,7 +40,8 @@ bool usedOnce(Value weight) {
 
 /// A weight with what it is made from.
 void moveBefore(Value weight, Operation *place) {
-  for (Operation *op = weight.getDefiningOp(); op; op = op->getNumOperands() ? op->getOperand(0).getDefiningOp() : nullptr) {
+  for (Operation *op = weight.getDefiningOp(); op;
+       op = op->getNumOperands() ? op->getOperand(0).getDefiningOp() : nullptr) {
     op->moveBefore(place);
     place = op;
   }
@@ -82,7 +83,8 @@ public:
 
 private:
   void packIn(Block &block) {
-    using Key = std::tuple<Value, Attribute, unsigned, unsigned>; // input, depth, on the first call only, the weight's order
+    using Key =
+        std::tuple<Value, Attribute, unsigned, unsigned>; // input, depth, on the first call only, the weight's order
     llvm::MapVector<Key, SmallVector<Projection>> siblings;
     for (auto op : block.getOps<ContractOp>())
       if (std::optional<Projection> found = projection(op)) {
@@ -106,14 +108,16 @@ private:
     sayPicked(block);
   }
 
-  /// Gate and up of experts: each row's weights are its own, and so much more than its input that reading this once is worth nothing.
+  /// Gate and up of experts: each row's weights are its own, and so much more than its input that reading this once is
+  /// worth nothing.
   void sayPicked(Block &block) {
     if (!getContext().getRemarkEngine())
       return;
     llvm::MapVector<std::pair<Value, Value>, SmallVector<ContractOp>> siblings; // input, what is picked
     for (auto op : block.getOps<ContractOp>())
       for (auto [weight, x] : {std::pair(op.getB(), op.getA()), std::pair(op.getA(), op.getB())})
-        if (auto gather = weight.getDefiningOp<GatherOp>(); gather && op.getDims().size() == 1 && parameterOf(gather.getX()) && typeOf(gather.getX()).getRank() == 3)
+        if (auto gather = weight.getDefiningOp<GatherOp>();
+            gather && op.getDims().size() == 1 && parameterOf(gather.getX()) && typeOf(gather.getX()).getRank() == 3)
           siblings[{x, gather.getPositions()}].push_back(op);
     for (auto &[key, ops] : siblings) {
       if (ops.size() < 2)
@@ -130,8 +134,9 @@ private:
         weights += 4 * elements;
       }
       remark::missed(ops[0].getLoc(), remark::RemarkOpts::name("packing").category("packing"))
-          << std::to_string(ops.size()) << " contractions with weights that each row picks stay apart: one would read " << std::to_string(4 * depth)
-          << " bytes of input a row once, beside " << std::to_string(weights) << " of weights";
+          << std::to_string(ops.size()) << " contractions with weights that each row picks stay apart: one would read "
+          << std::to_string(4 * depth) << " bytes of input a row once, beside " << std::to_string(weights)
+          << " of weights";
     }
   }
 
@@ -144,7 +149,8 @@ private:
   }
 
   /// The one contraction. What was contracted is taken from it by `part`.
-  void replace(MutableArrayRef<Projection> parts, Value weight, function_ref<Value(OpBuilder &, Value, unsigned)> part) {
+  void replace(MutableArrayRef<Projection> parts, Value weight,
+               function_ref<Value(OpBuilder &, Value, unsigned)> part) {
     OpBuilder b(parts[0].op);
     bool once = parts[0].op->hasAttr("quern.once"); // read now: the operations go one by one
     auto mark = [&](Value value) {
@@ -178,11 +184,14 @@ private:
     auto options = remark::RemarkOpts::name("packing").category("packing");
     if (packed)
       remark::passed(parts[0].op.getLoc(), options)
-          << "one contraction for " << std::to_string(parts.size()) << " (" << rows << " rows of " << std::to_string(depth) << "), packed when the program starts: "
-          << std::to_string(depth * 4 * static_cast<int64_t>(parts.size() - 1)) << " bytes a row that are not read again";
+          << "one contraction for " << std::to_string(parts.size()) << " (" << rows << " rows of "
+          << std::to_string(depth)
+          << "), packed when the program starts: " << std::to_string(depth * 4 * static_cast<int64_t>(parts.size() - 1))
+          << " bytes a row that are not read again";
     else
       remark::missed(parts[0].op.getLoc(), options)
-          << std::to_string(parts.size()) << " contractions of one value stay apart: their rows (" << rows << ") do not fill tiles of a packed weight";
+          << std::to_string(parts.size()) << " contractions of one value stay apart: their rows (" << rows
+          << ") do not fill tiles of a packed weight";
   }
 
   void stack(MutableArrayRef<Projection> parts) {

@@ -1,4 +1,5 @@
-// The passes of the compiler: module to module, one file (or family of files) each. The phase table says in which order.
+// The passes of the compiler: module to module, one file (or family of files) each. The phase table says in which
+// order.
 #ifndef QUERN_PASSES_PASSES_H
 #define QUERN_PASSES_PASSES_H
 
@@ -29,8 +30,8 @@ std::unique_ptr<mlir::Pass> createIncrementalPass(bool ragged = true, bool absor
 /// (AbsorbProjections.cpp).
 std::unique_ptr<mlir::Pass> createAbsorbProjectionsPass(bool everywhere = false);
 
-/// Computes only the experts that are chosen, wherever weights do not change; or in the loss of a module to be trained, before its
-/// gradient is derived (SinkGathers.cpp).
+/// Computes only the experts that are chosen, wherever weights do not change; or in the loss of a module to be trained,
+/// before its gradient is derived (SinkGathers.cpp).
 std::unique_ptr<mlir::Pass> createSinkGathersPass(bool ofLoss = false);
 
 /// Adds checks of the positions of gathers that come from data (CheckPositions.cpp).
@@ -48,8 +49,8 @@ std::unique_ptr<mlir::Pass> createRaiseSoftmaxPass();
 /// Makes contractions of one value with several weights one (PackProjections.cpp).
 std::unique_ptr<mlir::Pass> createPackProjectionsPass(PackingRule rule);
 
-/// In a module to be trained whose `precisionAttr` is "bf16": weights that products read and saved activations in two bytes
-/// (NarrowStorage.cpp).
+/// In a module to be trained whose `precisionAttr` is "bf16": weights that products read and saved activations in two
+/// bytes (NarrowStorage.cpp).
 std::unique_ptr<mlir::Pass> createNarrowStoragePass();
 inline constexpr llvm::StringLiteral precisionAttr = "quern.precision";
 

@@ -23,7 +23,8 @@ ArrayRef<Phase> quern::passes::phases() {
       {"rolled",
        "equal turns of a loop are one loop; a softmax is one operation",
        {{"roll-repeats", "fold the turns of a loop", [](const PassOptions &) { return createRollRepeatsPass(); }},
-        {"canonicalize", "fold constants and trivial operations", [](const PassOptions &) { return createCanonicalizerPass(); }},
+        {"canonicalize", "fold constants and trivial operations",
+         [](const PassOptions &) { return createCanonicalizerPass(); }},
         {"cse", "merge common subexpressions", [](const PassOptions &) { return createCSEPass(); }},
         {"raise-softmax", "recognise e^x over its sum", [](const PassOptions &) { return createRaiseSoftmaxPass(); }}},
        {}},
@@ -35,7 +36,8 @@ ArrayRef<Phase> quern::passes::phases() {
          [](const PassOptions &) { return createTabulateDistancesPass(); }},
         {"differentiate", "derive the gradient of the loss",
          [](const PassOptions &options) {
-           return createDifferentiatePass(!options.without.has("recompute"), !options.without.has("attention-gradient"));
+           return createDifferentiatePass(!options.without.has("recompute"),
+                                          !options.without.has("attention-gradient"));
          },
          "training needs gradients"},
         {"optimizers", "add the updates of parameters", [](const PassOptions &) { return createOptimizersPass(); },
@@ -47,10 +49,12 @@ ArrayRef<Phase> quern::passes::phases() {
          [](const PassOptions &) { return createChunkLossPass(); }}},
        {}},
       {"incremental",
-       "causal functions work on new rows and remember the others (KV caches); a model that looks ahead keeps the reason",
+       "causal functions work on new rows and remember the others (KV caches); a model that looks ahead keeps the "
+       "reason",
        {{"incremental", "derive step forms and caches",
          [](const PassOptions &options) {
-           return createIncrementalPass(!options.without.has("ragged-rows"), !options.without.has("absorb-projections"));
+           return createIncrementalPass(!options.without.has("ragged-rows"),
+                                        !options.without.has("absorb-projections"));
          }},
         {"absorb-projections", "in functions for few rows meet what is remembered before its projection",
          [](const PassOptions &) { return createAbsorbProjectionsPass(); }},
@@ -73,11 +77,11 @@ ArrayRef<Phase> quern::passes::phases() {
         {"outline-kernels", "cut fusion groups out as kernels",
          [](const PassOptions &options) { return createOutlineKernelsPass(options.packing, options.without); },
          "machine code is made of kernels"}},
-       {"quern.contract", "quern.softmax", "quern.reduce", "quern.cumsum", "quern.top_k", "quern.argmax", "quern.gather",
-        "quern.concat", "quern.expand", "quern.add", "quern.mul", "quern.where", "quern.exp"}},
+       {"quern.contract", "quern.softmax", "quern.reduce", "quern.cumsum", "quern.top_k", "quern.argmax",
+        "quern.gather", "quern.concat", "quern.expand", "quern.add", "quern.mul", "quern.where", "quern.exp"}},
       {"planned",
        "every buffer has its place in one arena",
-       {{"plan-memory", "place buffers by liveness", 
+       {{"plan-memory", "place buffers by liveness",
          [](const PassOptions &options) { return createPlanMemoryPass(options.without); },
          "the host program finds buffers by their places"}},
        {}},

@@ -4,10 +4,10 @@
 
 #include "passes/Passes.h"
 
-#include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Support/LLVM.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <string>
 #include <vector>
@@ -51,11 +51,11 @@ std::string didYouMean(llvm::StringRef name, llvm::ArrayRef<std::string> known);
 using AfterPass = llvm::function_ref<void(llvm::StringRef pass, mlir::ModuleOp module, double seconds)>;
 
 /// Runs all passes after `from` up to and including `to` (names of phases or passes; empty: from the start, to the
-/// end), but those that the options leave out. The verifier runs after every pass, the legality table is checked after every phase. Problems are emitted as
-/// MLIR diagnostics.
-mlir::LogicalResult runPhases(mlir::ModuleOp module, const PassOptions &options, llvm::StringRef from = "",
-                              llvm::StringRef to = "",
-                              AfterPass after = [](llvm::StringRef, mlir::ModuleOp, double) {});
+/// end), but those that the options leave out. The verifier runs after every pass, the legality table is checked after
+/// every phase. Problems are emitted as MLIR diagnostics.
+mlir::LogicalResult runPhases(
+    mlir::ModuleOp module, const PassOptions &options, llvm::StringRef from = "", llvm::StringRef to = "",
+    AfterPass after = [](llvm::StringRef, mlir::ModuleOp, double) {});
 
 } // namespace quern::passes
 #endif

@@ -5,7 +5,8 @@
 //   quern.repeat ... {quern.places = [...], quern.copy_in = [...], quern.copy_out = [...]}    carried values
 //   func.func ... {quern.arena = [["4 * B * T"], ...], quern.kept = ["..."]}                  bytes; a slot is the largest
 //
-// A result lies over an argument that its kernel reads element by element and nobody reads again (a residual is added in place).
+// A result lies over an argument that its kernel reads element by element and nobody reads again (a residual is added
+// in place).
 //
 // Why slots: lengths are known only when the program runs, so offsets cannot be; which buffers may share a slot can
 // (linear scan over live intervals, Poletto and Sarkar 1999), and offsets are then sums of a few maxima.
@@ -34,7 +35,8 @@ struct Buffer {
 
 class Planner {
 public:
-  Planner(func::FuncOp function, const Without &without) : function(function), without(without), builder(function.getContext()) {}
+  Planner(func::FuncOp function, const Without &without)
+      : function(function), without(without), builder(function.getContext()) {}
   void run();
 
 private:
@@ -60,13 +62,15 @@ private:
   llvm::MapVector<Value, unsigned> bufferOf;             // launch results and repeat results -> index
   llvm::DenseMap<Value, SmallVector<OpOperand *>> uses;  // of a buffer, through views
   SmallVector<Buffer> buffers;
-  llvm::DenseMap<Value, Value> writtenOver;              // launch result -> the value whose memory it takes over
-  llvm::DenseMap<Value, std::string> elsewhere;          // "output 0", "kept 1", "rows"
+  llvm::DenseMap<Value, Value> writtenOver;     // launch result -> the value whose memory it takes over
+  llvm::DenseMap<Value, std::string> elsewhere; // "output 0", "kept 1", "rows"
   SmallVector<Size> kept;
-  llvm::DenseMap<Value, std::pair<bool, bool>> copies;   // of a repeat's result: copy in, copy out
+  llvm::DenseMap<Value, std::pair<bool, bool>> copies; // of a repeat's result: copy in, copy out
 };
 
-Size bytesOf(NamedTensorType type) { return type.elements() * Size(bytesOfKind(type.getKind())); }
+Size bytesOf(NamedTensorType type) {
+  return type.elements() * Size(bytesOfKind(type.getKind()));
+}
 
 /// What a view looks at: an argument, a parameter, a launch's or loop's result, a cache.
 Value Planner::owner(Value value) const {
@@ -109,7 +113,8 @@ unsigned Planner::lastUse(Value buffer) {
 /// The buffer that holds a value of the arena: its own, or the one of the loop that carries it.
 std::optional<unsigned> Planner::indexOf(Value buffer) const {
   if (auto argument = dyn_cast<BlockArgument>(buffer))
-    if (auto repeat = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp()); repeat && argument.getArgNumber() < repeat.getInits().size())
+    if (auto repeat = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp());
+        repeat && argument.getArgNumber() < repeat.getInits().size())
       buffer = repeat.getResult(argument.getArgNumber());
   auto it = bufferOf.find(buffer);
   return it == bufferOf.end() ? std::nullopt : std::optional<unsigned>(it->second);
@@ -132,13 +137,15 @@ void Planner::findBuffers() {
     if (auto repeat = dyn_cast<RepeatOp>(op)) {
       for (auto [i, result] : llvm::enumerate(repeat.getResults())) {
         auto part = llvm::find_if(uses[result], [](OpOperand *use) {
-          return isa<YieldOp>(use->getOwner()) && !cast<RepeatOp>(use->getOwner()->getParentOp()).isCarried(use->getOperandNumber());
+          return isa<YieldOp>(use->getOwner()) &&
+                 !cast<RepeatOp>(use->getOwner()->getParentOp()).isCarried(use->getOperandNumber());
         });
         if (!repeat.isCarried(i) && part != uses[result].end()) { // a stack of the loop around this one
           elsewhere[result] = "part " + std::to_string((*part)->getOperandNumber());
           continue;
         }
-        auto returned = llvm::find_if(uses[result], [](OpOperand *use) { return isa<func::ReturnOp>(use->getOwner()); });
+        auto returned =
+            llvm::find_if(uses[result], [](OpOperand *use) { return isa<func::ReturnOp>(use->getOwner()); });
         if (!repeat.isCarried(i) && returned != uses[result].end()) {
           elsewhere[result] = "output " + std::to_string((*returned)->getOperandNumber());
           continue;
@@ -224,7 +231,8 @@ void Planner::directCarried() {
     unsigned number = cast<OpResult>(result).getResultNumber();
     if (!repeat.isCarried(number))
       continue;
-    Value init = owner(repeat.getInits()[number]), next = owner(cast<YieldOp>(repeat.getBlock().getTerminator()).getValues()[number]);
+    Value init = owner(repeat.getInits()[number]),
+          next = owner(cast<YieldOp>(repeat.getBlock().getTerminator()).getValues()[number]);
     Value argument = repeat.getBlock().getArgument(number);
     auto owned = [&](Value value) { return value.getDefiningOp<LaunchOp>() && bufferOf.count(value); };
     if (owned(init) && init.getDefiningOp()->getBlock() == repeat->getBlock() &&
@@ -257,8 +265,8 @@ void Planner::directCarried() {
   }
 }
 
-/// Where rows are scattered into what a loop over chunks has added up, and that is a result of the function: they go to it where it
-/// lies, and the kernel need not write the rest.
+/// Where rows are scattered into what a loop over chunks has added up, and that is a result of the function: they go to
+/// it where it lies, and the kernel need not write the rest.
 void Planner::takeOver() {
   auto module = function->getParentOfType<ModuleOp>();
   for (Operation *op : order) {
@@ -279,7 +287,8 @@ void Planner::takeOver() {
     if (launches != 1 || !once || !buffer.place.empty() || buffer.end != position[launch])
       continue;
     buffer.place = place;
-    SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr())->setAttr(inPlaceAttr, builder.getI64IntegerAttr(into));
+    SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr())
+        ->setAttr(inPlaceAttr, builder.getI64IntegerAttr(into));
   }
 }
 
@@ -291,8 +300,8 @@ int Planner::scatteredInto(LaunchOp launch) {
     if (auto argument = sum ? dyn_cast<BlockArgument>(sum->getOperand(which)) : BlockArgument()) {
       unsigned i = argument.getArgNumber();
       bool scattered = sum->getOperand(1 - which).getDefiningOp<ScatterAddOp>() && argument.hasOneUse();
-      if (scattered && argument.getType() == sum.getType() && kernel.getArgLayouts()[i] == kernel.getResultLayouts()[0] &&
-          viewOf(launch.getInputs()[i]).offset == Size(0))
+      if (scattered && argument.getType() == sum.getType() &&
+          kernel.getArgLayouts()[i] == kernel.getResultLayouts()[0] && viewOf(launch.getInputs()[i]).offset == Size(0))
         return static_cast<int>(i);
     }
   return -1;
@@ -402,4 +411,6 @@ private:
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createPlanMemoryPass(const Without &without) { return std::make_unique<PlanMemoryPass>(without); }
+std::unique_ptr<Pass> quern::passes::createPlanMemoryPass(const Without &without) {
+  return std::make_unique<PlanMemoryPass>(without);
+}

@@ -1,12 +1,12 @@
-// Takes: e^x over its sum, as papers and old code spell it. Gives: quern.softmax, which the time analysis, the gradient and
-// attention's kernel know, and which neither overflows nor divides zero by zero.
+// Takes: e^x over its sum, as papers and old code spell it. Gives: quern.softmax, which the time analysis, the gradient
+// and attention's kernel know, and which neither overflows nor divides zero by zero.
 //
 //   before: %e = exp %x;  %s = reduce sum %e over ["S"];  %w = div %e, %s            : [T, S]
 //   after:  %w = softmax %x over ["S"]                       a row of only -inf gives zeros, as softmax does everywhere
 //
-// Also: e * (1 / s); exp(z - log(sum(exp(z)))); sum(e * v) / s, which divides later; e = where(mask, exp(x), 0), which is the
-// exponential of where(mask, x, -inf). A maximum taken from x before is dropped: softmax takes its own. Not where the sum has
-// something added (e / (s + 1e-9)): that is another function.
+// Also: e * (1 / s); exp(z - log(sum(exp(z)))); sum(e * v) / s, which divides later; e = where(mask, exp(x), 0), which
+// is the exponential of where(mask, x, -inf). A maximum taken from x before is dropped: softmax takes its own. Not
+// where the sum has something added (e / (s + 1e-9)): that is another function.
 #include "passes/Passes.h"
 
 #include "ir/Dialect.h"
@@ -143,4 +143,6 @@ public:
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createRaiseSoftmaxPass() { return std::make_unique<RaiseSoftmaxPass>(); }
+std::unique_ptr<Pass> quern::passes::createRaiseSoftmaxPass() {
+  return std::make_unique<RaiseSoftmaxPass>();
+}

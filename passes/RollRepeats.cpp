@@ -1,6 +1,6 @@
 // Takes: functions whose source loops stand as one `quern.repeat` per turn. Gives: the same functions with equal
-// neighbours folded into one repeat of several turns, and with periodic neighbours (A A B A A B ...) folded into a repeat
-// around repeats. Why: later work, and the size of the program, must not grow with the number of layers.
+// neighbours folded into one repeat of several turns, and with periodic neighbours (A A B A A B ...) folded into a
+// repeat around repeats. Why: later work, and the size of the program, must not grow with the number of layers.
 //
 //   %1 = quern.repeat 1 carry (%a = %0) : ... { param [["h.0.w"]] ... }          before
 //   %2 = quern.repeat 1 carry (%a = %1) : ... { param [["h.1.w"]] ... }
@@ -8,8 +8,8 @@
 //   %2 = quern.repeat 2 carry (%a = %0) : ... { param [["h.0.w"], ["h.1.w"]] ... }  after
 //
 // Two turns are equal when their bodies are the same text up to the names of parameters, locations, and the names of
-// dimensions that exist only inside the body. Each body is reduced to a list of numbers once (its signature), so the work
-// is linear in the size of the function but for comparisons of small integers.
+// dimensions that exist only inside the body. Each body is reduced to a list of numbers once (its signature), so the
+// work is linear in the size of the function but for comparisons of small integers.
 #include "ir/Dialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -286,8 +286,8 @@ private:
     }
   }
 
-  /// Where an outside value comes from, seen from turn `at` of a cycle: the same value for every cycle, a result of this
-  /// cycle, or a result of the cycle before.
+  /// Where an outside value comes from, seen from turn `at` of a cycle: the same value for every cycle, a result of
+  /// this cycle, or a result of the cycle before.
   struct Source {
     enum { Fixed, Here, Before } kind;
     size_t turn = 0;
@@ -323,8 +323,8 @@ private:
     return count;
   }
 
-  /// Whether cycle number `count` is wired as those before it. The first cycle takes initial values where later ones take
-  /// results of the cycle before.
+  /// Whether cycle number `count` is wired as those before it. The first cycle takes initial values where later ones
+  /// take results of the cycle before.
   static bool wiredAlike(ArrayRef<Turn> runs, size_t begin, size_t period, size_t count) {
     std::map<std::pair<size_t, unsigned>, Value> carried;
     for (size_t t = 0; t < period; ++t)
@@ -397,9 +397,9 @@ private:
       for (size_t t = 0; t < cycle.period; ++t)
         appendPaths(first[t], runs[cycle.begin + c * cycle.period + t]);
     for (auto [i, entry] : llvm::enumerate(carried))
-      last[entry.first.first].op.getResult(entry.first.second).replaceUsesWithIf(outer.getResult(i), [&](OpOperand &use) {
-        return !inCycles(use.getOwner());
-      });
+      last[entry.first.first]
+          .op.getResult(entry.first.second)
+          .replaceUsesWithIf(outer.getResult(i), [&](OpOperand &use) { return !inCycles(use.getOwner()); });
     for (size_t t = 0; t < cycle.period; ++t) {
       for (size_t i = 0; i < first[t].outside.size(); ++i) {
         Source from = source(runs.slice(cycle.begin), cycle.period, cycle.period, second[t].outside[i]);
@@ -440,4 +440,6 @@ struct RollRepeatsPass : PassWrapper<RollRepeatsPass, OperationPass<ModuleOp>> {
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createRollRepeatsPass() { return std::make_unique<RollRepeatsPass>(); }
+std::unique_ptr<Pass> quern::passes::createRollRepeatsPass() {
+  return std::make_unique<RollRepeatsPass>();
+}

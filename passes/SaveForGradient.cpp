@@ -1,6 +1,7 @@
-// Takes: a loop's body and the body of its gradient, which reads values of the former. Gives: which of them are saved by every
-// turn; the others are made again from those. Why a least cut: writing a number and reading it back costs as much as some fifty
-// operations, so most of what element by element follows from a product is cheaper made again, and a layer keeps a third.
+// Takes: a loop's body and the body of its gradient, which reads values of the former. Gives: which of them are saved
+// by every turn; the others are made again from those. Why a least cut: writing a number and reading it back costs as
+// much as some fifty operations, so most of what element by element follows from a product is cheaper made again, and a
+// layer keeps a third.
 //
 //   gradient reads %a = add %c, %bias   %t = tanh %a   %m = mul %a, %t        (%c = contract %x, %w)
 //   before: %a, %t and %m of each turn are saved
@@ -8,8 +9,8 @@
 //
 // With bf16 in memory (`quern.precision`) what is kept moves half as many bytes, and is rounded and widened for that.
 //
-// The graph (gradients.md, section 7): a value is an edge whose capacity is the cost of saving it; from the source comes the
-// cost of making it again, operands come in unlimited, what the gradient reads goes to the sink.
+// The graph (gradients.md, section 7): a value is an edge whose capacity is the cost of saving it; from the source
+// comes the cost of making it again, operands come in unlimited, what the gradient reads goes to the sink.
 #include "passes/Differentiate.h"
 #include "passes/FusionGroups.h"
 #include "passes/MinimumCut.h"
@@ -43,12 +44,18 @@ static bool movesOnly(Operation *op) {
 }
 
 /// Queries x keys of an attention: made again in every kernel that reads them.
-static bool isInside(Value value) { return value.getDefiningOp() && value.getDefiningOp()->hasAttr(insideAttr); }
+static bool isInside(Value value) {
+  return value.getDefiningOp() && value.getDefiningOp()->hasAttr(insideAttr);
+}
 
 /// What is kept of a row so that those can be.
-static bool isAttentionStatistic(Value value) { return value.getDefiningOp() && value.getDefiningOp()->hasAttr(statisticAttr); }
+static bool isAttentionStatistic(Value value) {
+  return value.getDefiningOp() && value.getDefiningOp()->hasAttr(statisticAttr);
+}
 
-static bool isSegment(Operation *op) { return op && op->hasAttr(segmentAttr); }
+static bool isSegment(Operation *op) {
+  return op && op->hasAttr(segmentAttr);
+}
 
 /// `price`: seconds that a byte costs beyond its traffic. `kept`: where, if that may be in bf16.
 static double secondsToSave(Value value, double price, std::optional<Kept> kept) {
@@ -80,9 +87,10 @@ static double secondsToRepeat(Operation *op) {
   return movesOnly(op) ? 0 : operations * all / operationsPerSecond;
 }
 
-/// Which values are saved, so that all of `wanted` can be had. `given`: at hand in any case; `must`: cannot be made again.
-static llvm::DenseSet<Value> leastCut(ArrayRef<Value> wanted, function_ref<bool(Value)> given, function_ref<bool(Value)> must,
-                                      function_ref<double(Value)> secondsToSave) {
+/// Which values are saved, so that all of `wanted` can be had. `given`: at hand in any case; `must`: cannot be made
+/// again.
+static llvm::DenseSet<Value> leastCut(ArrayRef<Value> wanted, function_ref<bool(Value)> given,
+                                      function_ref<bool(Value)> must, function_ref<double(Value)> secondsToSave) {
   llvm::SetVector<Value> region;
   for (Value value : wanted)
     if (!given(value))
@@ -100,7 +108,8 @@ static llvm::DenseSet<Value> leastCut(ArrayRef<Value> wanted, function_ref<bool(
   for (auto [i, value] : llvm::enumerate(region))
     number[value] = i;
   for (auto [i, value] : llvm::enumerate(region)) {
-    cut.addEdge(source, 2 * i, must(value) ? MinimumCut::unlimited : 1e9 * secondsToRepeat(value.getDefiningOp()) + 0.001);
+    cut.addEdge(source, 2 * i,
+                must(value) ? MinimumCut::unlimited : 1e9 * secondsToRepeat(value.getDefiningOp()) + 0.001);
     cut.addEdge(2 * i, 2 * i + 1, 1e9 * secondsToSave(value) + 0.001);
     if (i < needed)
       cut.addEdge(2 * i + 1, sink, MinimumCut::unlimited);
@@ -122,8 +131,8 @@ static llvm::DenseSet<Value> leastCut(ArrayRef<Value> wanted, function_ref<bool(
 static void dropStacks(RepeatOp repeat) {
   unsigned carried = repeat.getCarriedCount();
   OpBuilder builder(repeat);
-  auto less = RepeatOp::create(builder, repeat.getLoc(), TypeRange(repeat.getResultTypes()).take_front(carried), repeat.getInits(),
-                               repeat.getStacks(), repeat.getTurns(), repeat.getReversed());
+  auto less = RepeatOp::create(builder, repeat.getLoc(), TypeRange(repeat.getResultTypes()).take_front(carried),
+                               repeat.getInits(), repeat.getStacks(), repeat.getTurns(), repeat.getReversed());
   less.getBody().takeBody(repeat.getBody());
   less.getYield()->setOperands(SmallVector<Value>(less.getYield().getValues().take_front(carried)));
   for (unsigned i = 0; i < carried; ++i)
@@ -153,7 +162,9 @@ public:
                  (!how.allowed && !movesOnly(value.getDefiningOp()) && !isInside(value) && !pickedWeight(value) &&
                   !isSegment(value.getDefiningOp()));
         },
-        [&](Value value) { return secondsToSave(value, how.price, how.narrow ? std::optional(Kept::OnStack) : std::nullopt); });
+        [&](Value value) {
+          return secondsToSave(value, how.price, how.narrow ? std::optional(Kept::OnStack) : std::nullopt);
+        });
     for (Value value : wanted)
       require(value);
     IRMapping mapping;
@@ -237,7 +248,8 @@ void quern::passes::repeatForGradient(Operation *firstOfGradient) {
   };
   // What combines positions is stored already: it costs no writing.
   auto must = [&](Value value) {
-    bool made = isElementwise(value.getDefiningOp()) || movesOnly(value.getDefiningOp()) || isInside(value) || pickedWeight(value);
+    bool made = isElementwise(value.getDefiningOp()) || movesOnly(value.getDefiningOp()) || isInside(value) ||
+                pickedWeight(value);
     return !made || isAttentionStatistic(value);
   };
   std::optional<Kept> kept;

@@ -1,11 +1,13 @@
-// Takes: a function whose gradient is wanted, and a number of turns. Gives: its loops in segments of so many turns. Why: the gradient
-// then keeps what a loop carries once a segment and, when it comes to a segment, runs its turns forward again, saving what
-// they save for that segment alone: memory of the square root of the number of turns, for one more run forwards.
+// Takes: a function whose gradient is wanted, and a number of turns. Gives: its loops in segments of so many turns.
+// Why: the gradient then keeps what a loop carries once a segment and, when it comes to a segment, runs its turns
+// forward again, saving what they save for that segment alone: memory of the square root of the number of turns, for
+// one more run forwards.
 //
 //   %y = repeat 12 carry (%x = %x0) { body }
 //   =>  %y = repeat 4 carry (%s = %x0) { %e = repeat 3 carry (%x = %s) { body } {quern.segment}; yield %e }
 //
-// Turns that are left over are one shorter segment behind. Parameters keep their turns: the outer loop is the slower one.
+// Turns that are left over are one shorter segment behind. Parameters keep their turns: the outer loop is the slower
+// one.
 #include "passes/Differentiate.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -15,7 +17,8 @@ using namespace quern::ir;
 using namespace quern::passes;
 
 /// `segments` times `turns` turns of `repeat`, from turn `first`, on what `inits` carry in.
-static RepeatOp segmented(OpBuilder &builder, RepeatOp repeat, ValueRange inits, int64_t first, int64_t segments, int64_t turns) {
+static RepeatOp segmented(OpBuilder &builder, RepeatOp repeat, ValueRange inits, int64_t first, int64_t segments,
+                          int64_t turns) {
   Location loc = repeat.getLoc();
   TypeRange types = repeat.getResultTypes();
   auto outer = RepeatOp::create(builder, loc, types, inits, ValueRange(), segments, /*reversed=*/false);
@@ -41,7 +44,8 @@ static RepeatOp segmented(OpBuilder &builder, RepeatOp repeat, ValueRange inits,
 void quern::passes::segmentLoops(func::FuncOp function, int64_t turns) {
   for (auto repeat : llvm::make_early_inc_range(function.front().getOps<RepeatOp>())) {
     int64_t all = repeat.getTurns(), whole = all / turns;
-    if (turns < 2 || all <= turns || repeat.getReversed() || !repeat.getStacks().empty() || repeat.getNumResults() > repeat.getCarriedCount())
+    if (turns < 2 || all <= turns || repeat.getReversed() || !repeat.getStacks().empty() ||
+        repeat.getNumResults() > repeat.getCarriedCount())
       continue;
     OpBuilder builder(repeat);
     RepeatOp last = segmented(builder, repeat, repeat.getInits(), 0, whole, turns);

@@ -1,15 +1,15 @@
-// Takes: a function in which experts are computed for all and then the chosen ones are picked. Gives: the same, where the
-// weights are picked and only the chosen experts are computed. Why: a step of one token then reads 2 experts of 8.
+// Takes: a function in which experts are computed for all and then the chosen ones are picked. Gives: the same, where
+// the weights are picked and only the chosen experts are computed. Why: a step of one token then reads 2 experts of 8.
 //
 //   %h = quern.contract %x, %w over ["D"]   : [B, T, E, F]      %u = quern.gather %w["E" = %chosen]  : [B, T, C, F, D]
 //   %a = quern.tanh %h                                     =>   %h = quern.contract %x, %u over ["D"] : [B, T, C, F]
 //   %y = quern.gather %a["E" = %chosen]     : [B, T, C, F]      %y = quern.tanh %h
 //
-// Backwards from the gather along E = p, as long as operations treat E and the dimensions of p position by position, and
-// nothing else uses what they make; down to what has no row of p: parameters, and what is made of them alone. Only where a
-// contraction lies between: else nothing is saved. Kernels sort rows by expert (codegen's ContractionGrouped), so this is right
-// for any number of rows. In a loss it runs before differentiation (`sink-loss-gathers`): the gradient of picked weights is then a
-// sum for each expert over the rows that chose it, and other experts have none.
+// Backwards from the gather along E = p, as long as operations treat E and the dimensions of p position by position,
+// and nothing else uses what they make; down to what has no row of p: parameters, and what is made of them alone. Only
+// where a contraction lies between: else nothing is saved. Kernels sort rows by expert (codegen's ContractionGrouped),
+// so this is right for any number of rows. In a loss it runs before differentiation (`sink-loss-gathers`): the gradient
+// of picked weights is then a sum for each expert over the rows that chose it, and other experts have none.
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Pass/Pass.h"
@@ -42,10 +42,12 @@ public:
     auto options = remark::RemarkOpts::name("experts").category("experts");
     if (paid) {
       int64_t all = typeOf(gather.getX()).dim(along).getStatic().value_or(0);
-      remark::passed(gather.getLoc(), options) << "only the chosen of " << std::to_string(all) << " are computed, in " << std::to_string(contractions)
-                                               << " contractions, rows sorted by what they chose";
+      remark::passed(gather.getLoc(), options)
+          << "only the chosen of " << std::to_string(all) << " are computed, in " << std::to_string(contractions)
+          << " contractions, rows sorted by what they chose";
     } else if (!reason.empty() && hasExperts(gather.getX()))
-      remark::missed(gather.getLoc(), options) << "all positions of " << along << " are computed and then picked from: " << reason;
+      remark::missed(gather.getLoc(), options)
+          << "all positions of " << along << " are computed and then picked from: " << reason;
   }
 
   void run() {
@@ -194,4 +196,6 @@ struct SinkGathersPass : PassWrapper<SinkGathersPass, OperationPass<ModuleOp>> {
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createSinkGathersPass(bool ofLoss) { return std::make_unique<SinkGathersPass>(ofLoss); }
+std::unique_ptr<Pass> quern::passes::createSinkGathersPass(bool ofLoss) {
+  return std::make_unique<SinkGathersPass>(ofLoss);
+}

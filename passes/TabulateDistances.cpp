@@ -1,8 +1,9 @@
-// Takes: the loss of a module to be trained, before it is differentiated, in which something learned depends on where a key and a query
-// stand by their distance alone: T5's buckets, a slope times the distance, any function of index(S) - index(T). Gives: the same,
-// computed once for each distance and looked up where it is added. Why: for all keys and queries it is S x T numbers a head, and its
-// gradient as many. By distance it is S + T, computed once for all layers; the looked-up numbers are part of the attention's kernels, and
-// the gradient is a sum along diagonals (DifferentiateAttention.cpp).
+// Takes: the loss of a module to be trained, before it is differentiated, in which something learned depends on where a
+// key and a query stand by their distance alone: T5's buckets, a slope times the distance, any function of index(S) -
+// index(T). Gives: the same, computed once for each distance and looked up where it is added. Why: for all keys and
+// queries it is S x T numbers a head, and its gradient as many. By distance it is S + T, computed once for all layers;
+// the looked-up numbers are part of the attention's kernels, and the gradient is a sum along diagonals
+// (DifferentiateAttention.cpp).
 //
 //   %d = sub (index S), (index T)     : [S, T]               %d = max (sub (index N), T), 1 - T                : [N = S + T]
 //   %b = gather %w["U" = bucket(%d)]  : [S, T, H]      =>    %b = gather %w["U" = bucket(%d)]                  : [N, H]
@@ -10,7 +11,8 @@
 //                                                              %at = add (sub (index S), (index T)), T
 //                                                              .. add %score, (gather %b["N" = %at] {quern.distance}) }
 //
-// Position 0 of N belongs to no pair (it lets N be as long as S + T, which no length makes negative) and repeats position 1.
+// Position 0 of N belongs to no pair (it lets N be as long as S + T, which no length makes negative) and repeats
+// position 1.
 #include "passes/Differentiate.h"
 #include "passes/FusionGroups.h"
 #include "passes/Incremental.h"
@@ -36,7 +38,8 @@ public:
 
   void run() {
     function.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      bool fromLearned = llvm::any_of(op->getOperands(), [&](Value x) { return learned.contains(x) || !x.getDefiningOp(); });
+      bool fromLearned =
+          llvm::any_of(op->getOperands(), [&](Value x) { return learned.contains(x) || !x.getDefiningOp(); });
       for (Value result : op->getResults())
         if (isa<ParamOp>(op) || fromLearned)
           learned.insert(result);
@@ -53,7 +56,8 @@ public:
 private:
   static std::optional<Pair> difference(Operation *op) {
     auto sub = dyn_cast<SubOp>(op);
-    auto a = sub ? sub.getA().getDefiningOp<IndexOp>() : IndexOp(), b = sub ? sub.getB().getDefiningOp<IndexOp>() : IndexOp();
+    auto a = sub ? sub.getA().getDefiningOp<IndexOp>() : IndexOp(),
+         b = sub ? sub.getB().getDefiningOp<IndexOp>() : IndexOp();
     if (!a || !b || a.getDim().getName() == b.getDim().getName())
       return std::nullopt;
     return a.getDim().getName() < b.getDim().getName() ? Pair{a.getDim(), b.getDim()} : Pair{b.getDim(), a.getDim()};
@@ -75,7 +79,8 @@ private:
     if (!found)
       return std::nullopt;
     for (DimAttr dim : {found->first, found->second}) {
-      bool open = llvm::any_of(op->getOperands(), [&](Value x) { return !relative.count(x) && typeOf(x).has(dim.getName()); });
+      bool open =
+          llvm::any_of(op->getOperands(), [&](Value x) { return !relative.count(x) && typeOf(x).has(dim.getName()); });
       if (open || touches(op, dim.getName()))
         return std::nullopt;
     }
@@ -91,7 +96,8 @@ private:
     b.setInsertionPointAfter(op);
     Location loc = op->getLoc();
     if (difference(op)) {
-      Value size = SizeOp::create(b, loc, pair.second.getSize()), least = SizeOp::create(b, loc, Size(1) - pair.second.getSize());
+      Value size = SizeOp::create(b, loc, pair.second.getSize()),
+            least = SizeOp::create(b, loc, Size(1) - pair.second.getSize());
       Value index = IndexOp::create(b, loc, distances), apart = SubOp::create(b, loc, index, size)->getResult(0);
       apart = MaxOp::create(b, loc, apart, least)->getResult(0);
       bool backwards = op->getOperand(0).getDefiningOp<IndexOp>().getDim() == pair.second;
@@ -124,7 +130,8 @@ private:
         here ? b.setInsertionPointAfter(table.getDefiningOp()) : b.setInsertionPointToStart(block);
         Location loc = value.getLoc();
         Value first = IndexOp::create(b, loc, pair.first), second = IndexOp::create(b, loc, pair.second);
-        Value apart = SubOp::create(b, loc, first, second)->getResult(0), size = SizeOp::create(b, loc, pair.second.getSize());
+        Value apart = SubOp::create(b, loc, first, second)->getResult(0),
+              size = SizeOp::create(b, loc, pair.second.getSize());
         auto gather = GatherOp::create(b, loc, table, AddOp::create(b, loc, apart, size)->getResult(0), name);
         gather.getResult().setType(typeOf(value)); // the order of dimensions that users expect
         gather->setAttr(distanceAttr, b.getUnitAttr());
@@ -143,7 +150,9 @@ private:
 struct TabulateDistancesPass : PassWrapper<TabulateDistancesPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TabulateDistancesPass)
   StringRef getArgument() const override { return "tabulate-distances"; }
-  StringRef getDescription() const override { return "make what is learned for each distance of a key from a query a table"; }
+  StringRef getDescription() const override {
+    return "make what is learned for each distance of a key from a query a table";
+  }
   void runOnOperation() override {
     if (auto loss = getOperation().lookupSymbol<func::FuncOp>("loss"); loss && getOperation()->hasAttr("quern.train"))
       Tabulating(loss).run();
@@ -152,4 +161,6 @@ struct TabulateDistancesPass : PassWrapper<TabulateDistancesPass, OperationPass<
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createTabulateDistancesPass() { return std::make_unique<TabulateDistancesPass>(); }
+std::unique_ptr<Pass> quern::passes::createTabulateDistancesPass() {
+  return std::make_unique<TabulateDistancesPass>();
+}

@@ -1,6 +1,6 @@
 // Takes: a function over the full text. Gives: facts of every value and the reasons, if any, why the function cannot be
-// extended step by step (docs: passes/README.md). Why: a cache is right exactly if what is remembered never changes when
-// text is added, and that can be derived from the masks.
+// extended step by step (docs: passes/README.md). Why: a cache is right exactly if what is remembered never changes
+// when text is added, and that can be derived from the masks.
 //
 // Facts flow forwards in one walk; a loop's body is walked until the facts of what it carries no longer change, as
 // refusals of a body are meaningful only then.
@@ -127,7 +127,8 @@ TimeAnalysis::TimeAnalysis(func::FuncOp function) {
     Location where = result.getDefiningOp() ? result.getDefiningOp()->getLoc() : end->getLoc();
     if (!typeOf(result).has(timeLabel))
       refused.push_back({where, "the result has no " + timeLabel});
-    else if (times(result).size() > 1 || llvm::any_of(known[result].dep, [&](const Label &l) { return l != timeLabel; }))
+    else if (times(result).size() > 1 ||
+             llvm::any_of(known[result].dep, [&](const Label &l) { return l != timeLabel; }))
       refused.push_back({where, "the result has a twin of " + timeLabel});
   }
 }
@@ -224,8 +225,9 @@ void TimeTransfer::visit(Operation *op) {
       .Case([&](TopKOp top) {
         Facts out = merged({&get(top.getX())});
         if (DimAttr from = typeOf(top.getX()).dim(top.getFrom()); analysis.isTime(from) || (isOdd(from) && out.data)) {
-          refuse(op, "top_k[" + top.getFrom().split('.').first + "] along time is not supported in steps: where fewer than " +
-                         top.getInto().getSizeText() + " positions are visible its choice falls on later ones");
+          refuse(op, "top_k[" + top.getFrom().split('.').first +
+                         "] along time is not supported in steps: where fewer than " + top.getInto().getSizeText() +
+                         " positions are visible its choice falls on later ones");
           out.raw = true;
         }
         set(top.getValues(), out);
@@ -275,8 +277,8 @@ void TimeTransfer::repeat(RepeatOp op) {
       for (auto &[k, bounds] : before.absent)
         if (after.absent.count(k))
           joint.absent[k] = either(bounds, after.absent.at(k));
-      for (auto [x, y, z] : {std::tuple(&before.high, &after.high, &joint.high),
-                             std::tuple(&before.low, &after.low, &joint.low)})
+      for (auto [x, y, z] :
+           {std::tuple(&before.high, &after.high, &joint.high), std::tuple(&before.low, &after.low, &joint.low)})
         for (auto &[label, c] : *x)
           if (auto at = y->find(label); at != y->end() && at->second == c)
             (*z)[label] = c;

@@ -1,5 +1,5 @@
-// The time analysis: for each value of a function, on which positions of the text it depends and what its booleans imply
-// about positions. Decides whether a function can be extended step by step.
+// The time analysis: for each value of a function, on which positions of the text it depends and what its booleans
+// imply about positions. Decides whether a function can be extended step by step.
 #ifndef QUERN_PASSES_TIMEANALYSIS_H
 #define QUERN_PASSES_TIMEANALYSIS_H
 
@@ -26,9 +26,9 @@ struct Facts {
   std::optional<Affine> affine;            // ints
   std::map<Label, int64_t> high, low;      // ints: v <= index(label) + c, v >= index(label) + c (zero: constants)
   std::optional<std::pair<Affine, int64_t>> quotient; // ints: v == affine // k
-  Bounds whenTrue, whenFalse;       // bools
-  std::map<double, Bounds> absent;  // k in 0, -inf, inf: what holds where the element is not k
-  std::optional<double> constant;   // the number, of a constant
+  Bounds whenTrue, whenFalse;                         // bools
+  std::map<double, Bounds> absent;                    // k in 0, -inf, inf: what holds where the element is not k
+  std::optional<double> constant;                     // the number, of a constant
 
   /// A value along a dimension made of several (scores and a sink, N = S + 1) is known part by part.
   struct Part;
@@ -82,7 +82,8 @@ private:
 /// The time dimension of a function: the last of its first argument; nothing if there is none of run-time size.
 ir::DimAttr timeDimension(mlir::func::FuncOp function);
 
-/// The place to show first (the user's line), and the library's place after it if that is another: "a.quern:3:5", "(...)".
+/// The place to show first (the user's line), and the library's place after it if that is another: "a.quern:3:5",
+/// "(...)".
 std::pair<std::string, std::string> placesOf(mlir::Location location);
 
 } // namespace quern::passes

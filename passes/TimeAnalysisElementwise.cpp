@@ -67,11 +67,19 @@ Extent pairwise(const Extent &a, const Extent &b, Lookup lookup, Both both, bool
     }
   return out;
 }
-int64_t larger(int64_t a, int64_t b) { return std::max(a, b); }
-int64_t smaller(int64_t a, int64_t b) { return std::min(a, b); }
+int64_t larger(int64_t a, int64_t b) {
+  return std::max(a, b);
+}
+int64_t smaller(int64_t a, int64_t b) {
+  return std::min(a, b);
+}
 
-int64_t floorDivide(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
-int64_t ceilDivide(int64_t a, int64_t b) { return -floorDivide(-a, b); }
+int64_t floorDivide(int64_t a, int64_t b) {
+  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
+}
+int64_t ceilDivide(int64_t a, int64_t b) {
+  return -floorDivide(-a, b);
+}
 
 std::optional<int64_t> wholeConstant(const Facts &x) {
   return x.affine && x.affine->coefficients.empty() ? std::optional(x.affine->constant) : std::nullopt;
@@ -85,7 +93,9 @@ Affine plus(const Affine &a, const Affine &b, int64_t factor) {
       out.coefficients.erase(label);
   return out;
 }
-Affine times(const Affine &a, int64_t factor) { return factor ? plus(Affine(), a, factor) : Affine(); }
+Affine times(const Affine &a, int64_t factor) {
+  return factor ? plus(Affine(), a, factor) : Affine();
+}
 
 /// What follows from affine <= 0.
 class Implied {

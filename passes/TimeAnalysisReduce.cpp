@@ -1,5 +1,6 @@
 // Takes: facts of a value whose positions are combined. Gives: up to which position the result depends on the text, or
-// the reason why it looks ahead: a twin may be reduced where its element is the reduction's identity for later positions.
+// the reason why it looks ahead: a twin may be reduced where its element is the reduction's identity for later
+// positions.
 #include "passes/TimeTransfer.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -10,15 +11,19 @@ using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
 
-static StringRef spelled(StringRef label) { return label.split('.').first; }
+static StringRef spelled(StringRef label) {
+  return label.split('.').first;
+}
 
-/// Where the masked get a number that counts: `max[S](where(mask, x, -5))` is never less than -5, but only while something is masked.
+/// Where the masked get a number that counts: `max[S](where(mask, x, -5))` is never less than -5, but only while
+/// something is masked.
 static std::string countedNumber(Operation *op, StringRef what) {
   auto choice = op->getOperand(0).getDefiningOp<WhereOp>();
   auto constant = choice ? choice->getOperand(2).getDefiningOp<ConstOp>() : ConstOp();
   auto reduce = dyn_cast<ReduceOp>(op);
   bool least = isa<SoftmaxOp>(op) || (reduce && reduce.getReduction() == Reduction::max);
-  bool most = reduce && reduce.getReduction() == Reduction::min, sum = reduce && reduce.getReduction() == Reduction::sum;
+  bool most = reduce && reduce.getReduction() == Reduction::min,
+       sum = reduce && reduce.getReduction() == Reduction::sum;
   if (!constant || !(least || most || sum))
     return "";
   std::string number;
@@ -29,7 +34,10 @@ static std::string countedNumber(Operation *op, StringRef what) {
     out << integer.getInt();
   if (number.empty() || (sum && number == "0"))
     return "";
-  return "; its masked positions count as " + number + ", where " + what.str() + " needs " + (least ? "-inf" : most ? "inf" : "0");
+  return "; its masked positions count as " + number + ", where " + what.str() + " needs " +
+         (least  ? "-inf"
+          : most ? "inf"
+                 : "0");
 }
 
 std::set<Label> TimeTransfer::reduced(Operation *op, StringRef what, ArrayRef<StringRef> over, ArrayRef<Label> rest,
@@ -59,8 +67,9 @@ std::set<Label> TimeTransfer::reduced(Operation *op, StringRef what, ArrayRef<St
     };
     if (label == time()) {
       if (x.data)
-        refuse(op, message + " combines positions of " + label + " itself; in steps only its twins are remembered (rename " +
-                       label + " to a twin and reduce that), and only cumsum may run over " + label);
+        refuse(op, message + " combines positions of " + label +
+                       " itself; in steps only its twins are remembered (rename " + label +
+                       " to a twin and reduce that), and only cumsum may run over " + label);
       else
         refuse(op, message + " counts all positions of " + label + "; write " + label + ", the length, instead");
       keepGoing();
@@ -85,7 +94,8 @@ std::set<Label> TimeTransfer::reduced(Operation *op, StringRef what, ArrayRef<St
       continue;
     }
     if (!x.data) {
-      refuse(op, message + " counts all positions of " + spelled(label) + "; write " + time() + ", the length, instead");
+      refuse(op,
+             message + " counts all positions of " + spelled(label) + "; write " + time() + ", the length, instead");
       continue;
     }
     std::string why;
@@ -93,12 +103,10 @@ std::set<Label> TimeTransfer::reduced(Operation *op, StringRef what, ArrayRef<St
     for (const Label &b : left)
       if (auto c = unless.get(label, b); c && (!nearest || *c < nearest->first))
         nearest = {*c, b};
-    auto before = [&](const Label &b) {
-      return ("index(" + spelled(label) + ") <= index(" + spelled(b) + ")").str();
-    };
+    auto before = [&](const Label &b) { return ("index(" + spelled(label) + ") <= index(" + spelled(b) + ")").str(); };
     if (nearest)
-      why = "its mask only implies " + before(nearest->second) + " + " + std::to_string(nearest->first) + ", and needs " +
-            before(nearest->second);
+      why = "its mask only implies " + before(nearest->second) + " + " + std::to_string(nearest->first) +
+            ", and needs " + before(nearest->second);
     else if (!left.empty())
       why = ("it sees positions of " + spelled(label) + " after " + spelled(left.front())).str() +
             ": nothing masks it by " + before(left.front()) + countedNumber(op, what);
@@ -234,8 +242,8 @@ Facts TimeTransfer::visitCumsum(CumsumOp op) {
     refuse(op, "cumsum[" + spelled(label) + "] from the last position to the first sees later positions");
   // The state between steps would grow with the text.
   if (label == time() && analysis.times(op.getResult()).size() > 1)
-    refuse(op, "cumsum[" + spelled(label) + "] of a value that also has " + spelled(analysis.twins(op.getResult()).front()) +
-                   " would have to keep a sum for every position");
+    refuse(op, "cumsum[" + spelled(label) + "] of a value that also has " +
+                   spelled(analysis.twins(op.getResult()).front()) + " would have to keep a sum for every position");
   // A running sum of ones counts positions: index + 1.
   if (x.affine && x.affine->coefficients.empty()) {
     out.affine = Affine{{{label, x.affine->constant}}, x.affine->constant};

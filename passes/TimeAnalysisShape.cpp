@@ -9,7 +9,9 @@ using namespace quern::ir;
 using namespace quern::passes;
 
 /// "S" of "S.3": what the spec says.
-static StringRef spelled(StringRef label) { return label.split('.').first; }
+static StringRef spelled(StringRef label) {
+  return label.split('.').first;
+}
 
 bool TimeTransfer::touchesTime(Operation *op, ArrayRef<DimAttr> touched, bool data) {
   for (DimAttr dim : touched)
@@ -58,8 +60,9 @@ Facts TimeTransfer::visitRename(RenameOp op) {
     alongTime |= analysis.isTime(to);
   }
   if (x.data && alongTime && analysis.times(op.getResult()).size() > 1)
-    refuse(op, "a value with two dimensions of time is renamed along time; it would have to be remembered for every pair "
-               "of positions");
+    refuse(op,
+           "a value with two dimensions of time is renamed along time; it would have to be remembered for every pair "
+           "of positions");
   return x.renamedBy(table);
 }
 

@@ -24,8 +24,8 @@ inline const Label &renamed(const Renaming &table, const Label &label) {
   return at == table.end() ? label : at->second;
 }
 
-/// A conjunction of `index(a) - index(b) <= c`, a and b labels or `zero`; or *never*, which implies everything. No bounds
-/// at all is *always possible*. Always closed under transitivity, so reading one bound is a look-up.
+/// A conjunction of `index(a) - index(b) <= c`, a and b labels or `zero`; or *never*, which implies everything. No
+/// bounds at all is *always possible*. Always closed under transitivity, so reading one bound is a look-up.
 class Bounds {
 public:
   Bounds() = default;

@@ -17,7 +17,9 @@ SmallVector<Size> View::denseStrides(NamedTensorType type) {
   return strides;
 }
 
-View View::dense(Value value) { return {value, Size(0), denseStrides(typeOf(value))}; }
+View View::dense(Value value) {
+  return {value, Size(0), denseStrides(typeOf(value))};
+}
 
 View quern::passes::ownView(Value owner) {
   auto remember = owner.getDefiningOp<RememberOp>();

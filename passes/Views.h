@@ -21,7 +21,9 @@ struct View {
 };
 
 /// True for a function of comparisons of lengths alone (Incremental.cpp): it stays an expression, without kernels.
-inline bool isEpoch(mlir::func::FuncOp function) { return function.getSymName().ends_with(".epoch"); }
+inline bool isEpoch(mlir::func::FuncOp function) {
+  return function.getSymName().ends_with(".epoch");
+}
 
 /// How a value lies that is no view: densely, but for rows of a cache (the result of `remember`).
 View ownView(mlir::Value owner);

@@ -34,7 +34,9 @@ MulOp quern::passes::summedByPick(ScatterAddOp scatter) {
   NamedTensorType a = typeOf(product.getA()), b = typeOf(product.getB()), positions = typeOf(scatter.getPositions());
   SmallVector<StringRef> over = names(scatter.getDims());
   auto hasOwn = [&](NamedTensorType mine, NamedTensorType its) {
-    return llvm::any_of(mine.getDims(), [&](DimAttr dim) { return !its.has(dim.getName()) && !llvm::is_contained(over, dim.getName()); });
+    return llvm::any_of(mine.getDims(), [&](DimAttr dim) {
+      return !its.has(dim.getName()) && !llvm::is_contained(over, dim.getName());
+    });
   };
   bool pairs = llvm::all_of(positions.getDims(), [&](DimAttr dim) { return llvm::is_contained(over, dim.getName()); });
   bool real = a.isReal() && b.isReal() && !a.has(scatter.getInto().getName()) && !b.has(scatter.getInto().getName());

@@ -1,5 +1,6 @@
 // Takes: names on a command line. Gives: what passes ask before they apply a rule.
-// Why rules have names too: an optimisation is believed when the program without it gives the same numbers and more time.
+// Why rules have names too: an optimisation is believed when the program without it gives the same numbers and more
+// time.
 #include "passes/Without.h"
 
 #include "passes/Phases.h"
@@ -18,13 +19,15 @@ llvm::ArrayRef<Rule> quern::passes::rules() {
       {"attention-gradient", "differentiate", "scores are made again for the gradient, from two numbers a row"},
       {"fuse-attention", "outline-kernels", "scores, mask, softmax and weighted sum are one kernel"},
       {"fuse-epilogues", "outline-kernels", "a contraction takes along what follows element by element"},
-      {"fuse-branches", "outline-kernels", "parts of a contraction that go different ways (queries, keys, values) are one kernel"},
+      {"fuse-branches", "outline-kernels",
+       "parts of a contraction that go different ways (queries, keys, values) are one kernel"},
       {"fuse-prologues", "outline-kernels", "a norm that one contraction reads is made in its kernel"},
       {"fuse-norms", "outline-kernels", "a reduction is part of the kernel that uses its result"},
       {"fuse-elementwise", "outline-kernels", "neighbouring elementwise operations are one kernel"},
       {"ragged-rows", "incremental", "rows of a batch may begin at different times: one more function of a program"},
       {"pack-weights", "outline-kernels", "weights of contractions lie in tiles of rows"},
-      {"write-in-place", "plan-memory", "a result lies over an argument that is read element by element for the last time"},
+      {"write-in-place", "plan-memory",
+       "a result lies over an argument that is read element by element for the last time"},
   };
   return table;
 }
@@ -63,7 +66,9 @@ std::vector<std::string> quern::passes::optionalNames() {
   return names;
 }
 
-Without::Without(StringRef names) { add(names); }
+Without::Without(StringRef names) {
+  add(names);
+}
 
 void Without::add(StringRef list) {
   llvm::SmallVector<StringRef> words;
@@ -76,7 +81,8 @@ void Without::add(StringRef list) {
     if (!pass && !isRule(name)) {
       std::string meant = didYouMean(name, optionalNames());
       throw std::runtime_error("no pass or rule is named '" + name.str() + "'; " + meant +
-                               (meant.empty() ? "these" : "These") + " can be left out: " + llvm::join(optionalNames(), ", "));
+                               (meant.empty() ? "these" : "These") +
+                               " can be left out: " + llvm::join(optionalNames(), ", "));
     }
     names.insert(name.str());
   }
@@ -87,4 +93,6 @@ bool Without::has(StringRef name) const {
   return names.count(name.str());
 }
 
-std::string Without::str() const { return llvm::join(names, ","); }
+std::string Without::str() const {
+  return llvm::join(names, ",");
+}

@@ -52,7 +52,7 @@ typedef struct quern_entry {
   quern_function run;
   quern_bytes arenaBytes;
   quern_bytes keptBytes;
-  quern_epoch epoch; ///< null: nothing depends on the whole length
+  quern_epoch epoch;         ///< null: nothing depends on the whole length
   quern_bytes callerScratch; ///< most that kernels ask for at one time: of the thread that calls; null: nothing
   quern_bytes workerScratch; ///< of each thread that helps it; null: nothing
 } quern_entry;

@@ -215,7 +215,8 @@ int benchCommand(const Command &command) {
   uint64_t scratch = session.plannedScratch(reader, largest), planned = session.plannedBytes(reader, largest) - scratch;
   if (generates) // steps at the end may need more of that
     scratch = std::max(scratch, session.plannedScratch(generator->functionFor(1), lengths(d, reads + writes - 1, 1)));
-  result["memory"] = {{"planned_bytes", planned + scratch}, {"planned_scratch_bytes", scratch},
+  result["memory"] = {{"planned_bytes", planned + scratch},
+                      {"planned_scratch_bytes", scratch},
                       {"used_bytes", session.touchedBytes() + scratchPeakBytes()},
                       {"scratch_bytes", scratchPeakBytes()}};
   if (options.has("--json"))

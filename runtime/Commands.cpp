@@ -81,7 +81,7 @@ int dispatch(const quern_program_table &table, const std::vector<std::string> &a
 } // namespace
 
 int runProgram(const quern_program_table &table, int argumentCount, char **arguments) {
-  flushDenormals(); // before there are other threads
+  flushDenormals();              // before there are other threads
   std::signal(SIGXFSZ, SIG_IGN); // a file that grows too long is an error of write, with a message
   try {
     return dispatch(table, {arguments, arguments + argumentCount});

@@ -48,8 +48,8 @@ struct TrainingCommands {
 };
 int trainBenchCommand(const Command &command, const Options &options);
 
-/// What `eval` and `grad` begin with: reads the options, checks that --input and --output are there, sets the threads. False
-/// where only help was asked for.
+/// What `eval` and `grad` begin with: reads the options, checks that --input and --output are there, sets the threads.
+/// False where only help was asked for.
 bool openFileCommand(Options &options, const std::string &name, const Command &command);
 
 /// A stored tensor as the kind that a function's input has. Throws UserError where it cannot be.

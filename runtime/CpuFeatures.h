@@ -14,8 +14,9 @@ bool hasCpuFeature(const std::string &name);
 /// Throws MachineError, naming all that is missing.
 void requireCpuFeatures(const std::vector<std::string> &names);
 
-/// Numbers below 1.2e-38 become 0 in this thread and in those that it begins from now on. Processors take a hundred cycles
-/// and more for an operation on one, and a trained model's attention is full of them: half of the time of a step.
+/// Numbers below 1.2e-38 become 0 in this thread and in those that it begins from now on. Processors take a hundred
+/// cycles and more for an operation on one, and a trained model's attention is full of them: half of the time of a
+/// step.
 void flushDenormals();
 
 /// "Intel(R) Xeon(R) ...".

@@ -30,7 +30,7 @@ struct TensorInfo {
 
 struct FunctionInfo {
   std::string name;
-  std::string role; // "eval", "step", "few", "ragged", "ragged_few", "default"
+  std::string role;    // "eval", "step", "few", "ragged", "ragged_few", "default"
   int64_t fewRows = 0; // of roles "few", "ragged_few": serves calls of at most this many rows
   std::vector<TensorInfo> inputs, outputs;
   std::optional<SizeExpr> flops; // of its contractions, in one call
@@ -52,8 +52,8 @@ struct ParameterInfo {
   int64_t elements() const;
 };
 
-/// How kernels want a weight: as stored (dense), the same in bf16 (narrow), or packed: [ceil(outer / tile)][inner][tile],
-/// zeros after the last row.
+/// How kernels want a weight: as stored (dense), the same in bf16 (narrow), or packed: [ceil(outer /
+/// tile)][inner][tile], zeros after the last row.
 struct LayoutInfo {
   bool packed = false, narrow = false;
   int64_t outer = 0, inner = 0, outerStride = 0, innerStride = 0, tile = 0;

@@ -84,7 +84,8 @@ std::optional<size_t> trainedLength(const Command &command, const Options &optio
   std::string path = command.findBeside(options, "sentence_bert_config.json");
   if (path.empty())
     return std::nullopt;
-  const std::string text = readFile(path); // parsed by constant pointers, as everywhere: another kind of iterator is another parser in each program
+  const std::string text = readFile(
+      path); // parsed by constant pointers, as everywhere: another kind of iterator is another parser in each program
   nlohmann::json config = nlohmann::json::parse(text.data(), text.data() + text.size(), nullptr, false);
   if (config.is_object() && config.contains("max_seq_length") && config["max_seq_length"].is_number_unsigned())
     return config["max_seq_length"].get<size_t>();

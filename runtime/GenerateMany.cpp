@@ -72,12 +72,14 @@ int generateMany(const Command &command, const Options &options) {
   };
   auto open = [&](const Row &row) { return !row.done && most > 0 && int64_t(row.text.size()) <= alone.longest(); };
   if (BatchGenerator::serves(d) && !options.has("--no-cache")) {
-    BatchGenerator together(session, std::min<int64_t>(alone.longest(), int64_t(longest) + std::min<int64_t>(most, 4096) + 1));
+    BatchGenerator together(session,
+                            std::min<int64_t>(alone.longest(), int64_t(longest) + std::min<int64_t>(most, 4096) + 1));
     std::vector<size_t> active;
     for (size_t i = 0; i < rows.size(); ++i)
       if (open(rows[i]))
         active.push_back(i);
-    // A row that is done stays in the batch, fed with anything, while there is room: to leave is to read all texts again.
+    // A row that is done stays in the batch, fed with anything, while there is room: to leave is to read all texts
+    // again.
     std::vector<std::vector<int>> texts;
     for (size_t i : active)
       texts.push_back(rows[i].text);

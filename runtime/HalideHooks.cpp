@@ -20,8 +20,9 @@ namespace {
 constexpr size_t alignment = QUERN_SCRATCH_ALIGNMENT;
 constexpr size_t none = SIZE_MAX;
 
-std::atomic<uint64_t> workerScratch = 0;            // what a call in progress plans for each thread that helps
-std::atomic<uint64_t> scratchNow = 0, scratchPeak = 0; // the highest that the stacks of all threads have been, and blocks beside them
+std::atomic<uint64_t> workerScratch = 0; // what a call in progress plans for each thread that helps
+std::atomic<uint64_t> scratchNow = 0,
+                      scratchPeak = 0; // the highest that the stacks of all threads have been, and blocks beside them
 
 void countScratch(uint64_t bytes) {
   uint64_t now = scratchNow.fetch_add(bytes) + bytes;
@@ -37,11 +38,13 @@ struct Header {
   bool freed;
 };
 
-Header &header(void *block) { return *reinterpret_cast<Header *>(static_cast<uint8_t *>(block) - alignment); }
+Header &header(void *block) {
+  return *reinterpret_cast<Header *>(static_cast<uint8_t *>(block) - alignment);
+}
 
-/// A thread's scratch. Blocks of a kernel live one within the other, so they lie one above the other; what is freed below another
-/// block waits for that. The thread that took a block frees it (codegen makes no `async` schedules). codegen/KernelScratch.cpp counts
-/// alike, so that the plan is what is used.
+/// A thread's scratch. Blocks of a kernel live one within the other, so they lie one above the other; what is freed
+/// below another block waits for that. The thread that took a block frees it (codegen makes no `async` schedules).
+/// codegen/KernelScratch.cpp counts alike, so that the plan is what is used.
 class ScratchStack {
 public:
   ~ScratchStack() {
@@ -97,7 +100,8 @@ private:
     highest = 0;
     std::free(memory);
     bytes += bytes / 8; // so that a growing text does not come here every step
-    memory = static_cast<uint8_t *>(std::aligned_alloc(alignment, bytes = (bytes + alignment - 1) / alignment * alignment));
+    memory =
+        static_cast<uint8_t *>(std::aligned_alloc(alignment, bytes = (bytes + alignment - 1) / alignment * alignment));
     capacity = memory ? bytes : 0;
   }
   void *place(void *at, size_t bytes, bool beside) {
@@ -118,7 +122,9 @@ void planScratch(uint64_t caller, uint64_t worker) {
   workerScratch = worker;
 }
 
-uint64_t scratchPeakBytes() { return scratchPeak; }
+uint64_t scratchPeakBytes() {
+  return scratchPeak;
+}
 
 } // namespace quern::runtime
 

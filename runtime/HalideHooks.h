@@ -10,8 +10,8 @@ namespace quern::runtime {
 /// weak definitions would do, and its own threads would start.
 void useHalideHooks();
 
-/// Before kernels are called by this thread: bytes of scratch that they will ask for at one time at most, in this thread and in
-/// each that helps it. The memory is taken at the first need.
+/// Before kernels are called by this thread: bytes of scratch that they will ask for at one time at most, in this
+/// thread and in each that helps it. The memory is taken at the first need.
 void planScratch(uint64_t caller, uint64_t worker);
 
 /// The most bytes of scratch that kernels have had: of each thread as much as it ever had at one time.

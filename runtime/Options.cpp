@@ -93,11 +93,11 @@ int64_t Options::integer(const std::string &name, int64_t fallback, int64_t leas
   long long number = std::strtoll(value.c_str(), &end, 10);
   if (value.empty() || *end || errno || number < least || number > most)
     throw UserError(name + " needs a whole number" +
-                    (most < INT32_MAX   ? format(" from %lld to %lld", static_cast<long long>(least), static_cast<long long>(most))
+                    (most < INT32_MAX
+                         ? format(" from %lld to %lld", static_cast<long long>(least), static_cast<long long>(most))
                      : least > INT64_MIN ? format(" of at least %lld", static_cast<long long>(least))
                                          : "") +
-                    ", not " +
-                    quote(value));
+                    ", not " + quote(value));
   return number;
 }
 

@@ -30,10 +30,11 @@ double median(std::vector<double> samples) {
 
 #if defined(__x86_64__)
 // The accumulators are named one by one: an array would be indexed in memory by some compilers at -O2.
+// clang-format off
 #define QUERN_TWENTY_FOUR(DO)                                                                                          \
-  DO(0)                                                                                                                \
-  DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15) DO(16) DO(17) DO(18) \
-      DO(19) DO(20) DO(21) DO(22) DO(23)
+  DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)                                            \
+  DO(12) DO(13) DO(14) DO(15) DO(16) DO(17) DO(18) DO(19) DO(20) DO(21) DO(22) DO(23)
+// clang-format on
 #define QUERN_TWELVE(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
 
 [[gnu::target("avx512f")]] void multiplyAvx512(long rounds) {

@@ -189,8 +189,8 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
     inputPointers.push_back(input->data.data());
   for (const State &state : states)
     statePointers.push_back(state.memory.data());
-  quern_call call{sizes.data(),         inputPointers.data(), outputs.data(),        weights.slots(),
-                  statePointers.data(), arena.data(),         first ? 1 : 0,         kept.data()};
+  quern_call call{sizes.data(),         inputPointers.data(), outputs.data(), weights.slots(),
+                  statePointers.data(), arena.data(),         first ? 1 : 0,  kept.data()};
   int32_t result = entry.run(&call);
   if (result == 0)
     return;
@@ -236,8 +236,9 @@ Session::Prepared Session::prepare(int number, const Values &given) {
   checkLimits(number, ready.sizes);
   for (const TensorInfo &input : function.inputs) {
     auto found = given.find(input.name);
-    ready.inputs.push_back(found != given.end() ? &found->second
-                                               : &(ready.defaults[input.name] = defaultInput(number, input, ready.sizes)));
+    ready.inputs.push_back(found != given.end()
+                               ? &found->second
+                               : &(ready.defaults[input.name] = defaultInput(number, input, ready.sizes)));
   }
   requireMemory(plannedBytes(number, ready.sizes), "a batch of so many rows and positions");
   return ready;

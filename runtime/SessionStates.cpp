@@ -77,7 +77,8 @@ void Session::ensureStates(int number, const std::vector<int64_t> &sizes) {
       continue;
     size_t element = elementBytes(info.kind);
     Buffer memory(size_t(std::max<int64_t>(1, count(shape))) * element);
-    bool isCache = std::any_of(info.dims.begin(), info.dims.end(), [&](const SizeExpr &dim) { return d.isCapacity(dim); });
+    bool isCache =
+        std::any_of(info.dims.begin(), info.dims.end(), [&](const SizeExpr &dim) { return d.isCapacity(dim); });
     if (poisoned() && isCache && info.kind == Kind::Real)
       std::memset(memory.data(), 0xff, memory.size()); // NaN, all of them
     if (onlyGrown && state.memory.data())
@@ -91,12 +92,14 @@ uint64_t Session::plannedScratch(int number, const std::vector<int64_t> &sizes) 
   const quern_entry &entry = program.table.entries[number];
   if (!entry.callerScratch)
     return 0;
-  return uint64_t(entry.callerScratch(sizes.data()) + (ThreadPool::instance().threads() - 1) * entry.workerScratch(sizes.data()));
+  return uint64_t(entry.callerScratch(sizes.data()) +
+                  (ThreadPool::instance().threads() - 1) * entry.workerScratch(sizes.data()));
 }
 
 uint64_t Session::plannedBytes(int number, const std::vector<int64_t> &sizes) const {
   const quern_entry &entry = program.table.entries[number];
-  uint64_t bytes = uint64_t(entry.arenaBytes(sizes.data()) + entry.keptBytes(sizes.data())) + plannedScratch(number, sizes);
+  uint64_t bytes =
+      uint64_t(entry.arenaBytes(sizes.data()) + entry.keptBytes(sizes.data())) + plannedScratch(number, sizes);
   for (const StateInfo &state : program.description.states) {
     if (!usesState(state, number))
       continue;

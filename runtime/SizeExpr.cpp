@@ -49,7 +49,8 @@ SizeExpr SizeExpr::parse(std::string_view source, const std::vector<std::string>
     while (true) { // factors
       skip();
       size_t begin = at;
-      while (at < source.size() && (std::isalnum(static_cast<unsigned char>(source[at])) || source[at] == '_' || source[at] == '.'))
+      while (at < source.size() &&
+             (std::isalnum(static_cast<unsigned char>(source[at])) || source[at] == '_' || source[at] == '.'))
         ++at;
       std::string_view word = source.substr(begin, at - begin);
       if (word.empty())

@@ -1,9 +1,9 @@
 // Takes: matched parameters (or a seed). Gives: the pointers that kernels get, packed in parallel where they want it.
 //
-// A dense f32 tensor (or a bf16 one that kernels want so) is used where it is mapped: nothing is copied, nothing is read before a kernel asks. What kernels
-// want packed is written once, in [ceil(outer / tile)][inner][tile] order, so that a contraction reads it end to end;
-// both orders of storage
-// ([out, in] and GPT-2's [in, out]) arrive through the strides. Equal slots (a tied head) share one copy.
+// A dense f32 tensor (or a bf16 one that kernels want so) is used where it is mapped: nothing is copied, nothing is
+// read before a kernel asks. What kernels want packed is written once, in [ceil(outer / tile)][inner][tile] order, so
+// that a contraction reads it end to end; both orders of storage ([out, in] and GPT-2's [in, out]) arrive through the
+// strides. Equal slots (a tied head) share one copy.
 #include "runtime/Weights.h"
 
 #include "runtime/Error.h"
@@ -141,7 +141,8 @@ private:
 
   Place place(const std::vector<int> &parameters, const SlotInfo &slot) {
     auto elementsOf = [&](size_t i) {
-      return slot.layout(i).packed ? slot.layout(i).packedElements() : description.parameters[size_t(parameters[i])].elements();
+      return slot.layout(i).packed ? slot.layout(i).packedElements()
+                                   : description.parameters[size_t(parameters[i])].elements();
     };
     bool narrow = slot.layouts[0].narrow;
     int64_t element = narrow ? 2 : 4;
@@ -244,7 +245,8 @@ private:
       return;
     }
     const uint8_t *data = source->data;
-    if (source->dtype == Dtype::F32 && uintptr_t(data) % 4 == 0 && packFloats(job, reinterpret_cast<const float *>(data)))
+    if (source->dtype == Dtype::F32 && uintptr_t(data) % 4 == 0 &&
+        packFloats(job, reinterpret_cast<const float *>(data)))
       return;
     auto read = [data]<typename T>(T, int64_t i) {
       T value;

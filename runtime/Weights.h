@@ -25,11 +25,12 @@ public:
   /// From a checkpoint, whose files stay mapped as long as this lives.
   static std::unique_ptr<Weights> load(const Description &description, Checkpoint checkpoint);
   /// From dense f32 tensors in memory, one for each parameter, whose content may change: `update` follows. What kernels
-  /// want dense is used where it lies, several tensors as one where they lie one after the other; `narrow`: the same for what they want
-  /// in bf16 (else `update` makes copies).
+  /// want dense is used where it lies, several tensors as one where they lie one after the other; `narrow`: the same
+  /// for what they want in bf16 (else `update` makes copies).
   static std::unique_ptr<Weights> over(const Description &description, const std::vector<const float *> &tensors,
                                        std::vector<const uint16_t *> narrow = {});
-  /// Whether some dense tensors were copied: several that kernels see as one (experts) but lie apart, or that wanted another type.
+  /// Whether some dense tensors were copied: several that kernels see as one (experts) but lie apart, or that wanted
+  /// another type.
   bool copiesDense() const { return dense; }
   /// Packs anew what was packed, after the tensors changed.
   void update();
@@ -56,7 +57,7 @@ private:
   bool dense = false;
   std::vector<StoredTensor> changing; // what `over` was given
   std::vector<const uint16_t *> narrow;
-  std::unique_ptr<Packer> packer;     // only where tensors change
+  std::unique_ptr<Packer> packer; // only where tensors change
 };
 
 /// One element of a random tensor: depends only on the seed, the parameter's number and the element's.

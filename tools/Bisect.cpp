@@ -1,8 +1,8 @@
-// Takes: a module in phase `resolved`, weights, inputs. Gives: the first weight, pass or kernel whose numbers differ, and in it
-// the layer, the operation and its line.
-// How an operation is found after a pass: values of the module before are known by the place in the spec that they come from.
-// A value that equals none of its place is suspect; a chain of suspects that reaches a wrong result is the trail, and where it
-// begins is the fault. (A suspect whose users are all well is only a value that the pass computes in another way; so is one that joins known values.)
+// Takes: a module in phase `resolved`, weights, inputs. Gives: the first weight, pass or kernel whose numbers differ,
+// and in it the layer, the operation and its line. How an operation is found after a pass: values of the module before
+// are known by the place in the spec that they come from. A value that equals none of its place is suspect; a chain of
+// suspects that reaches a wrong result is the trail, and where it begins is the fault. (A suspect whose users are all
+// well is only a value that the pass computes in another way; so is one that joins known values.)
 #include "tools/Bisect.h"
 
 #include "codegen/HostLibrary.h"
@@ -48,7 +48,9 @@ private:
   Divergence found;
 };
 
-std::string percent(double difference) { return llvm::formatv("{0:e2} of the largest number", difference).str(); }
+std::string percent(double difference) {
+  return llvm::formatv("{0:e2} of the largest number", difference).str();
+}
 
 /// The results' largest difference from the reference, and where.
 double Bisector::worstResult(const std::map<std::string, Array> &got, double tolerance, std::string &which) const {
@@ -59,7 +61,8 @@ double Bisector::worstResult(const std::map<std::string, Array> &got, double tol
     if (difference <= worst)
       continue;
     worst = difference;
-    which = "'" + name + "'" + (result == got.end() ? " is missing" : " " + firstDifference(result->second, want, tolerance));
+    which = "'" + name + "'" +
+            (result == got.end() ? " is missing" : " " + firstDifference(result->second, want, tolerance));
   }
   return worst;
 }
@@ -90,13 +93,14 @@ bool Bisector::checkSpec() {
       std::vector<NamedSize> dims = result.getDims();
       if (stored->count != result.getCount())
         throw std::runtime_error("'" + name + "' in " + options.expected + " has another shape than the result");
-      Array want = stored->isFloat() ? Array(dims, stored->asDoubles()) : Array(result.getKind(), dims, stored->asInts());
+      Array want =
+          stored->isFloat() ? Array(dims, stored->asDoubles()) : Array(result.getKind(), dims, stored->asInts());
       found.difference = differenceOf(result, want);
       if (found.difference <= options.tolerance)
         continue;
       wrong = true;
-      found.message = "the spec's own result '" + name + "', in double precision, differs from " + options.expected + " by " +
-                      percent(found.difference) + " (" + firstDifference(result, want, options.tolerance) +
+      found.message = "the spec's own result '" + name + "', in double precision, differs from " + options.expected +
+                      " by " + percent(found.difference) + " (" + firstDifference(result, want, options.tolerance) +
                       "): the fault is in the spec, its config or the weights, not in the compiler\n";
     }
   }
@@ -114,7 +118,8 @@ bool Bisector::checkSpec() {
         auto param = dyn_cast<ParamOp>(step.op);
         found.stage = param ? "weights" : "spec";
         if (param)
-          found.name = cast<StringAttr>(cast<ArrayAttr>(param.getPaths()[param.getTurns() == 1 ? 0 : step.turn])[0]).str();
+          found.name =
+              cast<StringAttr>(cast<ArrayAttr>(param.getPaths()[param.getTurns() == 1 ? 0 : step.turn])[0]).str();
         found.message += (param ? "the weight '" + found.name + "' holds" : "this is the first operation that makes") +
                          " numbers that are not finite, and so does the result\n";
         return true;
@@ -123,8 +128,9 @@ bool Bisector::checkSpec() {
   if (!wrong)
     return false;
   found.stage = "spec";
-  found.message += options.reference.empty() ? "--reference-weights W, weights that are known to be right, lets bisect name the tensor\n"
-                                             : "all weights that matter agree with " + options.reference + "\n";
+  found.message += options.reference.empty()
+                       ? "--reference-weights W, weights that are known to be right, lets bisect name the tensor\n"
+                       : "all weights that matter agree with " + options.reference + "\n";
   return true;
 }
 
@@ -148,10 +154,11 @@ bool Bisector::checkWeights() {
       continue;
     describe(with.steps[i]);
     found.stage = "weights";
-    found.name = cast<StringAttr>(cast<ArrayAttr>(param.getPaths()[param.getTurns() == 1 ? 0 : with.steps[i].turn])[0]).str();
+    found.name =
+        cast<StringAttr>(cast<ArrayAttr>(param.getPaths()[param.getTurns() == 1 ? 0 : with.steps[i].turn])[0]).str();
     found.difference = difference;
-    found.message = "the weight '" + found.name + "' differs from the one in " + options.reference + " by " + percent(difference) +
-                    " (" + firstDifference(got, want, options.exact) + ")\n";
+    found.message = "the weight '" + found.name + "' differs from the one in " + options.reference + " by " +
+                    percent(difference) + " (" + firstDifference(got, want, options.exact) + ")\n";
   }
   if (!count) {
     found.message = message;
@@ -163,8 +170,8 @@ bool Bisector::checkWeights() {
     if (!isa<ParamOp>(with.steps[i].op) && !with.steps[i].results.empty() &&
         differenceOf(with.steps[i].results[0], without.steps[i].results[0]) > options.tolerance) {
       std::string layer = layerOf(with.steps[i].op, with.steps[i].turn);
-      found.message += "the first result beyond the tolerance: " + with.steps[i].op->getName().getStringRef().str() + " at " +
-                       placeOf(with.steps[i].op->getLoc()) + (layer.empty() ? "" : " in " + layer) + "\n";
+      found.message += "the first result beyond the tolerance: " + with.steps[i].op->getName().getStringRef().str() +
+                       " at " + placeOf(with.steps[i].op->getLoc()) + (layer.empty() ? "" : " in " + layer) + "\n";
       break;
     }
   found.message += message;
@@ -188,7 +195,8 @@ void Bisector::locate(const Trace &before, const Trace &after) {
             numbers.push_back(array.number(i));
   llvm::sort(numbers);
   auto isJoined = [&](const Step &step) {
-    if (!isa<ConcatOp, ContractOp, CutOp, ExpandOp, GatherOp, MergeOp, PermuteOp, RenameOp, SplitOp, SqueezeOp, UnitOp>(step.op))
+    if (!isa<ConcatOp, ContractOp, CutOp, ExpandOp, GatherOp, MergeOp, PermuteOp, RenameOp, SplitOp, SqueezeOp, UnitOp>(
+            step.op))
       return false;
     return llvm::all_of(step.results, [&](const Array &array) {
       if (array.getKind() != Kind::Real)
@@ -209,7 +217,8 @@ void Bisector::locate(const Trace &before, const Trace &after) {
     if (values == known.end() || step.results.empty())
       continue;
     auto equals = [&](const Array &array) {
-      return llvm::any_of(values->second, [&](const Array *one) { return differenceOfContents(array, *one) <= options.exact; });
+      return llvm::any_of(values->second,
+                          [&](const Array *one) { return differenceOfContents(array, *one) <= options.exact; });
     };
     if (!llvm::all_of(step.results, equals) && !isJoined(step))
       suspects.try_emplace(step.op, &step);
@@ -241,7 +250,8 @@ void Bisector::locate(const Trace &before, const Trace &after) {
   const Step *first = nullptr;
   for (const Step &step : after.steps) {
     auto suspect = suspects.find(step.op);
-    if (suspect != suspects.end() && suspect->second == &step && trail.count(step.op) && !isa<RepeatOp, LaunchOp>(step.op)) {
+    if (suspect != suspects.end() && suspect->second == &step && trail.count(step.op) &&
+        !isa<RepeatOp, LaunchOp>(step.op)) {
       first = &step;
       break;
     }
@@ -282,9 +292,10 @@ bool Bisector::checkPasses() {
     if (difference > options.exact) {
       differs = true;
       found.stage = "pass", found.name = pass.str(), found.difference = difference;
-      found.message = trace.error.empty()
-                          ? "after the pass '" + found.name + "' the result " + which + " (" + percent(difference) + ")\n"
-                          : "after the pass '" + found.name + "' the interpreter fails: " + trace.error + "\n";
+      found.message =
+          trace.error.empty()
+              ? "after the pass '" + found.name + "' the result " + which + " (" + percent(difference) + ")\n"
+              : "after the pass '" + found.name + "' the interpreter fails: " + trace.error + "\n";
       if (trace.error.empty())
         locate(traceOf(*before, options.files, true), traceOf(now, options.files, true));
       return;
@@ -311,7 +322,8 @@ bool Bisector::checkKernels() {
   std::map<std::string, Array> ignored;
   files.results = &ignored;
   bool differs = false;
-  files.observer = [&](Operation *op, ArrayRef<Array> operands, ArrayRef<Array> results, const Interpreter &interpreter) {
+  files.observer = [&](Operation *op, ArrayRef<Array> operands, ArrayRef<Array> results,
+                       const Interpreter &interpreter) {
     auto launch = dyn_cast<LaunchOp>(op);
     if (!launch || differs)
       return;
@@ -330,7 +342,8 @@ bool Bisector::checkKernels() {
       found.op = launch->getName().getStringRef().str() + " of kernel @" + found.name;
       found.place = placeOf(launch.getLoc());
       found.layer = layerOf(op, interpreter.getTurn());
-      found.message = "the compiled kernel @" + found.name + " gives a result that differs: " + firstDifference(named, want, options.tolerance) + " (" +
+      found.message = "the compiled kernel @" + found.name +
+                      " gives a result that differs: " + firstDifference(named, want, options.tolerance) + " (" +
                       percent(difference) + ") for the same operands; it computes\n";
       llvm::StringSet<> told;
       for (Operation &inner : kernel.getBlock().without_terminator())
@@ -375,13 +388,15 @@ bool Bisector::checkProgram() {
   if (found.difference <= options.tolerance)
     return false;
   found.stage = found.name = "program";
-  found.message = "every pass and every kernel agrees, but the program's result " + which + " (" + percent(found.difference) +
+  found.message = "every pass and every kernel agrees, but the program's result " + which + " (" +
+                  percent(found.difference) +
                   "): the host program, its memory plan, or how the runtime lays weights out\n";
   return true;
 }
 
 Divergence Bisector::run() {
-  if (checkSpec() || (!options.reference.empty() && checkWeights()) || checkPasses() || checkKernels() || checkProgram())
+  if (checkSpec() || (!options.reference.empty() && checkWeights()) || checkPasses() || checkKernels() ||
+      checkProgram())
     return found;
   double difference = found.difference;
   found = {};
@@ -395,4 +410,6 @@ Divergence Bisector::run() {
 
 } // namespace
 
-Divergence quern::tools::bisect(ModuleOp module, const BisectOptions &options) { return Bisector(module, options).run(); }
+Divergence quern::tools::bisect(ModuleOp module, const BisectOptions &options) {
+  return Bisector(module, options).run();
+}

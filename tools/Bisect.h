@@ -11,12 +11,12 @@
 namespace quern::tools {
 
 struct BisectOptions {
-  InterpretOptions files;         ///< function, weights, input
-  std::string expected;           ///< a file of results that are known to be right; empty: the spec itself is the judge
-  std::string reference;          ///< weights that are known to be right; empty: none
-  double tolerance = 1e-4;        ///< of a kernel and of the program, relative to the largest number of a result
-  double exact = 1e-9;            ///< of a pass: both sides are in double precision
-  std::string from = "resolved";  ///< the phase or pass that the module stands at
+  InterpretOptions files;        ///< function, weights, input
+  std::string expected;          ///< a file of results that are known to be right; empty: the spec itself is the judge
+  std::string reference;         ///< weights that are known to be right; empty: none
+  double tolerance = 1e-4;       ///< of a kernel and of the program, relative to the largest number of a result
+  double exact = 1e-9;           ///< of a pass: both sides are in double precision
+  std::string from = "resolved"; ///< the phase or pass that the module stands at
   passes::PassOptions passes;
   codegen::CompileOptions compile;
   /// For tests: changes a module after a pass has run, as a faulty pass would.
@@ -26,15 +26,16 @@ struct BisectOptions {
 };
 
 struct Divergence {
-  std::string stage;      ///< "none", "spec", "weights", "pass", "kernel" or "program"
-  std::string name;       ///< of the weight, the pass or the kernel
+  std::string stage;            ///< "none", "spec", "weights", "pass", "kernel" or "program"
+  std::string name;             ///< of the weight, the pass or the kernel
   std::string layer, op, place; ///< of the first operation that differs, where one can be told
   double difference = 0;
-  std::string message;    ///< one or more lines for a reader
+  std::string message; ///< one or more lines for a reader
 };
 
-/// Looks at weights (where there are others to compare with), then passes, then kernels one by one, then the whole program; stops
-/// at the first that differs. `module` is lowered on the way. Throws std::runtime_error where something cannot be run.
+/// Looks at weights (where there are others to compare with), then passes, then kernels one by one, then the whole
+/// program; stops at the first that differs. `module` is lowered on the way. Throws std::runtime_error where something
+/// cannot be run.
 Divergence bisect(mlir::ModuleOp module, const BisectOptions &options);
 
 } // namespace quern::tools

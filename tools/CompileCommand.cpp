@@ -35,7 +35,8 @@ struct CompileFlags {
     addSpecOptions(options, spec);
     addTrain(options, spec);
     addWithout(options, without);
-    options.add_options()("output,o", po::value(&output), "the executable (default: the spec's name); a folder for obj, llvm, asm")(
+    options.add_options()("output,o", po::value(&output),
+                          "the executable (default: the spec's name); a folder for obj, llvm, asm")(
         "emit", po::value(&emit), "exe, obj, llvm, asm or mlir (default: exe)")(
         "weights", po::value(&weights), "the checkpoint: its config.json is taken where --config names none")(
         "embed-weights", po::bool_switch(&embed), "append --weights (and tokenizer.json) to the executable")(
@@ -46,9 +47,10 @@ struct CompileFlags {
         "compile-to", po::value(&to), "PHASE: stop there and write the module (as --emit mlir does at the end)")(
         "locations", po::bool_switch(&locations), "with --compile-to: places in the spec, too")(
         "jobs,j", po::value(&jobs), "kernels compiled at the same time (default: all processors)")(
-        "memory", po::value(&memory.memory), "with --train, SIZE such as 4G: what a gradient may work in; the less, the more is made again")(
-        "batch", po::value(&memory.rows), "rows that --memory is for (1)")(
-        "length", po::value(&memory.length), "tokens of a row that --memory is for")(
+        "memory", po::value(&memory.memory),
+        "with --train, SIZE such as 4G: what a gradient may work in; the less, the more is made again")(
+        "batch", po::value(&memory.rows), "rows that --memory is for (1)")("length", po::value(&memory.length),
+                                                                           "tokens of a row that --memory is for")(
         "remarks", po::bool_switch(&remarks), "say on stderr what was and what was not done, at the spec's lines")(
         "quiet,q", po::bool_switch(&quiet), "say nothing when all is well");
   }
@@ -80,7 +82,8 @@ static int compile(CompileFlags &flags) {
     throw std::runtime_error("--emit " + flags.emit + ": exe, obj, llvm, asm or mlir is needed");
   if (flags.embed && (flags.weights.empty() || flags.emit != "exe"))
     throw std::runtime_error("--embed-weights needs --weights and an executable to append them to");
-  if (flags.spec.config.empty() && fs::is_directory(flags.weights) && fs::exists(fs::path(flags.weights) / "config.json"))
+  if (flags.spec.config.empty() && fs::is_directory(flags.weights) &&
+      fs::exists(fs::path(flags.weights) / "config.json"))
     flags.spec.config = flags.weights;
   if (options.output.empty())
     options.output = fs::path(flags.spec.spec).stem().string() + (flags.emit == "exe" ? "" : "." + flags.emit);
@@ -132,9 +135,10 @@ static int compile(CompileFlags &flags) {
   if (!flags.quiet && !planned.empty())
     std::cerr << options.output << ": " << planned << "\n";
   if (!flags.quiet)
-    std::cerr << llvm::formatv("{0}: {1} kernels ({2} from the cache) in {3:f1} s, host program {4:f1} s, link {5:f1} s\n",
-                               options.output, report.kernels, report.cached, report.kernelSeconds, report.hostSeconds,
-                               report.linkSeconds)
+    std::cerr << llvm::formatv(
+                     "{0}: {1} kernels ({2} from the cache) in {3:f1} s, host program {4:f1} s, link {5:f1} s\n",
+                     options.output, report.kernels, report.cached, report.kernelSeconds, report.hostSeconds,
+                     report.linkSeconds)
                      .str();
   return 0;
 }
@@ -144,7 +148,8 @@ int quern::tools::compileCommand(const Arguments &arguments) {
   po::options_description options("options");
   flags.add(options);
   po::variables_map values;
-  if (!parseOptions(withCompileFrom(arguments), "quern compile SPEC [-o PROGRAM] [--config FILE] [--set NAME=VALUE] [options]", options, values))
+  if (!parseOptions(withCompileFrom(arguments),
+                    "quern compile SPEC [-o PROGRAM] [--config FILE] [--set NAME=VALUE] [options]", options, values))
     return 0;
   return compile(flags);
 }
@@ -158,10 +163,12 @@ int quern::tools::runCommand(const Arguments &arguments) {
   if (!parseOptions(Arguments(arguments.begin(), separator),
                     "quern run SPEC [options] -- generate|eval|embed|bench|info [its options]", options, values))
     return 0;
-  if (flags.spec.config.empty() && fs::is_directory(flags.weights) && fs::exists(fs::path(flags.weights) / "config.json"))
+  if (flags.spec.config.empty() && fs::is_directory(flags.weights) &&
+      fs::exists(fs::path(flags.weights) / "config.json"))
     flags.spec.config = flags.weights;
   // One program for each spec, config and machine.
-  std::string key = (flags.spec.train ? "train " + flags.spec.precision + "\n" : "") + fs::absolute(flags.spec.spec).string() + "\n" + flags.spec.config + "\n" + flags.target + "\n";
+  std::string key = (flags.spec.train ? "train " + flags.spec.precision + "\n" : "") +
+                    fs::absolute(flags.spec.spec).string() + "\n" + flags.spec.config + "\n" + flags.target + "\n";
   if (!flags.memory.memory.empty())
     key += llvm::formatv("{0} {1} {2}\n", flags.memory.memory, flags.memory.rows, flags.memory.length).str();
   for (const std::string &setting : flags.spec.settings)
@@ -172,8 +179,8 @@ int quern::tools::runCommand(const Arguments &arguments) {
   hash.update(key);
   fs::path folder = fs::path(flags.cache.empty() ? defaultCache() : flags.cache) / "programs";
   fs::create_directories(folder);
-  flags.output = (folder / (fs::path(flags.spec.spec).stem().string() + "-" +
-                            llvm::toHex(hash.final()).substr(0, 16))).string();
+  flags.output =
+      (folder / (fs::path(flags.spec.spec).stem().string() + "-" + llvm::toHex(hash.final()).substr(0, 16))).string();
   flags.quiet = true;
   if (int status = compile(flags))
     return status;
@@ -182,7 +189,8 @@ int quern::tools::runCommand(const Arguments &arguments) {
     words.insert(words.end(), separator + 1, arguments.end());
   // The checkpoint named to the compiler is the program's, too.
   bool reads = words.size() > 1 && words[1] != "info" && words[1] != "train" && words[1].front() != '-';
-  if (reads && !flags.weights.empty() && !flags.embed && llvm::none_of(words, [](llvm::StringRef word) { return word.starts_with("--weights"); }))
+  if (reads && !flags.weights.empty() && !flags.embed &&
+      llvm::none_of(words, [](llvm::StringRef word) { return word.starts_with("--weights"); }))
     words.insert(words.end(), {"--weights", flags.weights});
   std::vector<char *> argv;
   for (std::string &word : words)

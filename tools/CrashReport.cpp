@@ -1,8 +1,8 @@
-// Takes: what the process was doing when it crashed. Gives: a folder with the input and, for a crash in a pass, the module before
-// that pass; on stderr the commands that replay and shrink it.
-// How: nothing is written while all goes well. The handler has its words ready, copies the input, and has the module made by a
-// second process that runs the same passes up to the one that crashed: the compiler is deterministic, so it comes to the same point.
-// Why not MLIR's own reproducers: they hold names of passes for `quern-opt`, but ours take rules (of packing, of what is left out)
+// Takes: what the process was doing when it crashed. Gives: a folder with the input and, for a crash in a pass, the
+// module before that pass; on stderr the commands that replay and shrink it. How: nothing is written while all goes
+// well. The handler has its words ready, copies the input, and has the module made by a second process that runs the
+// same passes up to the one that crashed: the compiler is deterministic, so it comes to the same point. Why not MLIR's
+// own reproducers: they hold names of passes for `quern-opt`, but ours take rules (of packing, of what is left out)
 // that such a name cannot say, and the frontend and the code generator crash too.
 #include "tools/CrashReport.h"
 
@@ -37,7 +37,8 @@ struct Command {
     text.clear();
     for (std::string &word : words) {
       argv.push_back(word.data());
-      bool plain = !word.empty() && llvm::all_of(word, [](char c) { return llvm::isAlnum(c) || strchr("_-./=,:@%+", c); });
+      bool plain =
+          !word.empty() && llvm::all_of(word, [](char c) { return llvm::isAlnum(c) || strchr("_-./=,:@%+", c); });
       text += text.empty() ? "" : " ";
       text += plain ? word : "'" + llvm::join(llvm::split(word, "'"), "'\\''") + "'";
     }
@@ -51,12 +52,12 @@ struct State {
   std::string program, folder;
   Arguments words, options, settings;
   std::string inputPath, inputText, inputCopy, configText, configCopy, backtraceFile, replayFile;
-  std::string last;              ///< the pass that runs; empty: none has begun
+  std::string last; ///< the pass that runs; empty: none has begun
   std::string where = "before it had read its input";
-  Command original;              ///< what was typed, on the copies
-  Command before;                ///< makes the module before the pass that runs; no words: there is no such module
-  std::string module;            ///< the file that `before` makes
-  Command replay;                ///< from that module
+  Command original;   ///< what was typed, on the copies
+  Command before;     ///< makes the module before the pass that runs; no words: there is no such module
+  std::string module; ///< the file that `before` makes
+  Command replay;     ///< from that module
 };
 State state;
 
@@ -64,7 +65,9 @@ void say(const char *text) {
   if (write(STDERR_FILENO, text, strlen(text)) < 0)
     return; // nobody listens
 }
-void say(const std::string &text) { say(text.c_str()); }
+void say(const std::string &text) {
+  say(text.c_str());
+}
 
 bool put(const std::string &path, const std::string &text) {
   int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -192,8 +195,8 @@ void quern::tools::installCrashReport(const Arguments &words) {
     program = "quern";
   state.program = program.str().str();
   const char *temporary = std::getenv("TMPDIR");
-  state.folder = std::string(temporary && *temporary ? temporary : "/tmp") + "/quern-crash-" + std::to_string(getpid()) + "-" +
-                 llvm::utohexstr(std::random_device()(), true);
+  state.folder = std::string(temporary && *temporary ? temporary : "/tmp") + "/quern-crash-" +
+                 std::to_string(getpid()) + "-" + llvm::utohexstr(std::random_device()(), true);
   state.backtraceFile = state.folder + "/backtrace";
   state.replayFile = state.folder + "/replay.sh";
   state.installed = true;
@@ -208,14 +211,15 @@ void quern::tools::installCrashReport(const Arguments &words) {
   stack.ss_sp = room, stack.ss_size = sizeof room;
   sigaltstack(&stack, nullptr);
   for (int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = onSignal;
     action.sa_flags = SA_ONSTACK;
     sigaction(signal, &action, nullptr);
   }
 }
 
-void quern::tools::keepInput(const std::string &path, const std::string &text, const std::string &config, const Arguments &settings) {
+void quern::tools::keepInput(const std::string &path, const std::string &text, const std::string &config,
+                             const Arguments &settings) {
   state.inputPath = path, state.inputText = text, state.configText = config, state.settings = settings;
   state.isModule = llvm::StringRef(path).ends_with(".mlir");
   state.inputCopy = state.folder + "/" + llvm::sys::path::filename(path).str();
@@ -224,12 +228,15 @@ void quern::tools::keepInput(const std::string &path, const std::string &text, c
   describeOriginal();
 }
 
-void quern::tools::keepOptions(const Arguments &words) { state.options = words; }
+void quern::tools::keepOptions(const Arguments &words) {
+  state.options = words;
+}
 
 void quern::tools::enterPass(const std::string &pass) {
   if (!state.installed)
     return;
-  // Before the first pass of a spec there is the frontend's result; the first pass on a module works on the file itself.
+  // Before the first pass of a spec there is the frontend's result; the first pass on a module works on the file
+  // itself.
   std::string before = !state.last.empty() ? state.last : state.isModule ? "" : "resolved";
   state.where = "in the pass '" + pass + "'";
   state.last = pass;
@@ -249,7 +256,8 @@ void quern::tools::enterCodegen() {
   state.before.set(onInput("planned", state.module));
   Arguments words = {state.program, "compile", state.module};
   words.insert(words.end(), state.options.begin(), state.options.end());
-  words.insert(words.end(), {"--emit", "obj", "-o", state.folder + "/objects", "--cache-dir", state.folder + "/cache", "--jobs", "1"});
+  words.insert(words.end(), {"--emit", "obj", "-o", state.folder + "/objects", "--cache-dir", state.folder + "/cache",
+                             "--jobs", "1"});
   state.replay.set(words);
 }
 

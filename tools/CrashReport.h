@@ -6,13 +6,13 @@
 
 namespace quern::tools {
 
-/// Once, by `main`, with the words of the command line: from now on a signal of a fault (SIGSEGV, SIGABRT ...) leaves a folder
-/// `quern-crash-...` in $TMPDIR, tells how to replay it, and ends the process as it would have ended without.
+/// Once, by `main`, with the words of the command line: from now on a signal of a fault (SIGSEGV, SIGABRT ...) leaves a
+/// folder `quern-crash-...` in $TMPDIR, tells how to replay it, and ends the process as it would have ended without.
 /// QUERN_CRASH_REPORT=0 switches it off.
 void installCrashReport(const Arguments &words);
 
-/// What the compiler works on: the path as given, the texts as they were read (`config` may be empty), and the options that the
-/// frontend depends on (`--set`, `--train`), as words of a command line.
+/// What the compiler works on: the path as given, the texts as they were read (`config` may be empty), and the options
+/// that the frontend depends on (`--set`, `--train`), as words of a command line.
 void keepInput(const std::string &path, const std::string &text, const std::string &config, const Arguments &settings);
 /// The options that passes depend on, as words of a command line.
 void keepOptions(const Arguments &words);

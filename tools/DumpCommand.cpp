@@ -43,7 +43,8 @@ struct DumpFlags {
   SpecOptions spec;
   std::string after, to, from, target = "native", diffA, diffB, html, machine, cache;
   std::vector<std::string> without, sizes;
-  bool locations = false, timing = false, onlyChanged = false, stats = false, scratch = false, json = false, remarks = false;
+  bool locations = false, timing = false, onlyChanged = false, stats = false, scratch = false, json = false,
+       remarks = false;
 
   void add(po::options_description &options) {
     addSpecOptions(options, spec);
@@ -58,11 +59,13 @@ struct DumpFlags {
         "diff", "A B: what changed between two phases or passes")(
         "stats", po::bool_switch(&stats), "operations, launches, kernels, FLOPs, bytes, memory, instead of the text")(
         "scratch", po::bool_switch(&scratch),
-        "--stats of phase 'planned', and what kernels ask for while they run; compiles them, so that `quern compile` finds them in its cache")(
-        "set-size", po::value(&sizes)->composing(), "T=512[,past=0]: also the value of each polynomial of --stats")(
+        "--stats of phase 'planned', and what kernels ask for while they run; compiles them, so that `quern compile` "
+        "finds them in its cache")("set-size", po::value(&sizes)->composing(),
+                                   "T=512[,past=0]: also the value of each polynomial of --stats")(
         "json", po::bool_switch(&json), "one object: text and numbers after each pass (with --stats: numbers alone)")(
         "html", po::value(&html), "FILE: a page that shows all of it, and the kernels, in a browser")(
-        "machine", po::value(&machine), "GFLOPS,GBS: the roofs of the page's roofline, instead of measuring this machine")(
+        "machine", po::value(&machine),
+        "GFLOPS,GBS: the roofs of the page's roofline, instead of measuring this machine")(
         "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
         "remarks", po::bool_switch(&remarks), "say on stderr what the passes that ran did and did not do")(
         "timing", po::bool_switch(&timing), "time of each pass, on stderr")(
@@ -165,9 +168,11 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   if (flags.after.empty())
     flags.after = !flags.to.empty() ? flags.to : flags.scratch ? "planned" : from;
   if (flags.scratch && (flags.after != "planned" || !flags.html.empty() || !flags.diffA.empty()))
-    throw std::runtime_error("--scratch goes with --after planned: what is compiled are the kernels of a planned module");
+    throw std::runtime_error(
+        "--scratch goes with --after planned: what is compiled are the kernels of a planned module");
   if (flags.scratch && flags.sizes.empty())
-    throw std::runtime_error("--scratch needs lengths, --set-size T=512 for example: which kernel asks for most depends on them");
+    throw std::runtime_error(
+        "--scratch needs lengths, --set-size T=512 for example: which kernel asks for most depends on them");
   flags.stats |= flags.scratch;
   bool diff = !flags.diffA.empty(), all = flags.after == "all";
   for (const std::string &name : {flags.after, flags.diffA, flags.diffB})
@@ -183,8 +188,7 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   if (!module)
     return 1;
   if (!flags.html.empty()) {
-    DumpPageOptions page{flags.spec,   flags.html, flags.machine, flags.cache,
-                         from, flags.target, lengths,    "quern dump"};
+    DumpPageOptions page{flags.spec, flags.html, flags.machine, flags.cache, from, flags.target, lengths, "quern dump"};
     for (const std::string &word : arguments)
       page.command += " " + word;
     return dumpPage(*module, passOptions(flags.target, "", flags.without), page);

@@ -1,7 +1,7 @@
 // Takes: a module with @loss.grad. Gives: for each stored tensor, how far its gradient is from differences of the loss.
-// Why directions: all elements of a tensor change at once, by random signs, so that one wrong element shows, and a tensor
-// costs a few evaluations whatever its size. Why several steps: a large one crosses the kinks of relu and max, a small one
-// drowns in rounding; the best one counts.
+// Why directions: all elements of a tensor change at once, by random signs, so that one wrong element shows, and a
+// tensor costs a few evaluations whatever its size. Why several steps: a large one crosses the kinks of relu and max, a
+// small one drowns in rounding; the best one counts.
 #include "tools/GradCheck.h"
 
 #include <cmath>
@@ -59,7 +59,8 @@ LogicalResult Checker::collectParameters() {
         auto [entry, fresh] = values.try_emplace(names.front());
         if (!fresh)
           return;
-        std::optional<Numbers> given = options.parameters ? options.parameters(names, shape) : madeUp(op, names.front(), shape);
+        std::optional<Numbers> given =
+            options.parameters ? options.parameters(names, shape) : madeUp(op, names.front(), shape);
         if (!given)
           status = op.emitError("Q042: the parameters have no '") << names.front() << "' of this shape";
         else
@@ -86,7 +87,8 @@ FailureOr<double> Checker::lossAt(const std::string &name, const Numbers &direct
 /// The derivative of the loss along `direction` by fourth-order central differences.
 FailureOr<double> Checker::along(const std::string &name, const Numbers &direction, double step) {
   double total = 0;
-  for (auto [place, weight] : {std::pair(2.0, -1.0), std::pair(1.0, 8.0), std::pair(-1.0, -8.0), std::pair(-2.0, 1.0)}) {
+  for (auto [place, weight] :
+       {std::pair(2.0, -1.0), std::pair(1.0, 8.0), std::pair(-1.0, -8.0), std::pair(-2.0, 1.0)}) {
     FailureOr<double> value = lossAt(name, direction, place * step);
     if (failed(value))
       return failure();
@@ -103,7 +105,8 @@ FailureOr<double> Checker::errorAlong(const StoredGradient &gradient, const Numb
     FailureOr<double> measured = along(gradient.names.front(), direction, step);
     if (failed(measured))
       return failure();
-    best = std::min(best, std::fabs(*measured - expected) / std::max({std::fabs(expected), std::fabs(*measured), typical}));
+    best = std::min(best,
+                    std::fabs(*measured - expected) / std::max({std::fabs(expected), std::fabs(*measured), typical}));
     if (best < 1e-7)
       break;
   }

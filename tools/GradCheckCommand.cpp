@@ -22,11 +22,11 @@ int quern::tools::gradcheckCommand(const Arguments &arguments) {
   po::options_description options("options");
   addSpecOptions(options, spec);
   options.add_options()("weights", po::value(&weights), "safetensors file or folder (default: made-up numbers)")(
-      "batch", po::value(&check.batch), "rows of the made-up text (default: 2)")(
-      "length", po::value(&check.length), "its positions (default: 5)")(
+      "batch", po::value(&check.batch), "rows of the made-up text (default: 2)")("length", po::value(&check.length),
+                                                                                 "its positions (default: 5)")(
       "directions", po::value(&check.directions), "random directions for each tensor (default: 2)")(
-      "limit", po::value(&limit), "the largest relative error allowed (default: 1e-6)")(
-      "quiet,q", po::bool_switch(&quiet), "only the worst");
+      "limit", po::value(&limit),
+      "the largest relative error allowed (default: 1e-6)")("quiet,q", po::bool_switch(&quiet), "only the worst");
   po::variables_map values;
   if (!parseOptions(arguments, "quern gradcheck SPEC [--config FILE] [--set NAME=VALUE] [options]", options, values))
     return 0;
@@ -64,8 +64,8 @@ int quern::tools::gradcheckCommand(const Arguments &arguments) {
     if (!quiet)
       std::cout << llvm::formatv("{0,-10:e1} {1}\n", error.error, error.name).str();
   }
-  std::cout << llvm::formatv("{0} tensors, largest error {1:e1} ({2}): {3}\n", errors->size(), worst->error, worst->name,
-                             good ? "gradients agree" : "above the limit")
+  std::cout << llvm::formatv("{0} tensors, largest error {1:e1} ({2}): {3}\n", errors->size(), worst->error,
+                             worst->name, good ? "gradients agree" : "above the limit")
                    .str();
   return good ? 0 : 1;
 }

@@ -14,7 +14,8 @@ double quern::tools::initialScale(ParamOp op) {
   InitAttr init = op.getInitAttr();
   if (!init)
     return 0.02; // the language's default
-  return init.getDistribution() == "normal" || init.getDistribution() == "uniform" ? init.getScale().getValueAsDouble() : 0;
+  return init.getDistribution() == "normal" || init.getDistribution() == "uniform" ? init.getScale().getValueAsDouble()
+                                                                                   : 0;
 }
 
 static std::vector<double> numbersFor(ParamOp op, llvm::StringRef name, int64_t count, uint64_t seed) {

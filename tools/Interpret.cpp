@@ -2,8 +2,8 @@
 #include "tools/Interpret.h"
 
 #include "ir/Interpreter.h"
-#include "tools/InterpretDiagnostics.h"
 #include "tools/InitialValues.h"
+#include "tools/InterpretDiagnostics.h"
 #include "tools/InterpretSafetensors.h"
 #include "tools/TensorText.h"
 #include "tools/Training.h"

@@ -14,19 +14,22 @@ static bool isBroken(const quern::ir::Array &array) {
   if (!array.isReal())
     return false;
   return std::any_of(array.reals(), array.reals() + array.getCount(), [](double x) {
-    return std::isnan(x) || (std::fabs(x) > std::numeric_limits<float>::max() && x != -std::numeric_limits<double>::infinity());
+    return std::isnan(x) ||
+           (std::fabs(x) > std::numeric_limits<float>::max() && x != -std::numeric_limits<double>::infinity());
   });
 }
 
 /// A training step that breaks leaves its inputs behind: tells of the operation where it began, once.
 static void watchForBroken(InterpretOptions &options) {
   options.observer = [found = false](mlir::Operation *op, llvm::ArrayRef<quern::ir::Array> operands,
-                                     llvm::ArrayRef<quern::ir::Array> results, const quern::ir::Interpreter &interpreter) mutable {
+                                     llvm::ArrayRef<quern::ir::Array> results,
+                                     const quern::ir::Interpreter &interpreter) mutable {
     if (found || llvm::none_of(results, isBroken))
       return;
     found = true;
-    mlir::InFlightDiagnostic note = op->emitWarning("this is the first operation with a result that is NaN or overflows 32 bits: '")
-                                    << op->getName().stripDialect() << "'";
+    mlir::InFlightDiagnostic note =
+        op->emitWarning("this is the first operation with a result that is NaN or overflows 32 bits: '")
+        << op->getName().stripDialect() << "'";
     if (op->getParentOfType<quern::ir::RepeatOp>())
       note << ", in turn " << interpreter.getTurn() << " of its loop";
     if (llvm::any_of(operands, isBroken))
@@ -45,18 +48,21 @@ int quern::tools::interpretCommand(const Arguments &arguments) {
   addSpecOptions(options, spec);
   addTrain(options, spec);
   addWithout(options, without);
-  options.add_options()("weights", po::value(&interpret.weights), "safetensors file or folder, or JSON {\"NAME\": [[1.0, 2.0], ...]}")(
+  options.add_options()("weights", po::value(&interpret.weights),
+                        "safetensors file or folder, or JSON {\"NAME\": [[1.0, 2.0], ...]}")(
       "input", po::value(&interpret.input), "the function's parameters by name, in such a file")(
-      "output", po::value(&interpret.output), "safetensors file for the results")(
-      "print", po::bool_switch(&interpret.print), "the results as text")(
+      "output", po::value(&interpret.output),
+      "safetensors file for the results")("print", po::bool_switch(&interpret.print), "the results as text")(
       "values", po::bool_switch(&values), "with --print: first every value that the page names")(
       "seed", po::value(&seed), "without --weights: parameters begin as the page says (~), made from this number")(
       "function", po::value(&interpret.function), "default: forward, or encode and decode")(
       "first-broken", po::bool_switch(&firstBroken), "name the first operation that makes a NaN or overflows 32 bits")(
-      "after", po::value(&after), "interpret the module after this pass or phase (default: where the module stands, resolved)")(
+      "after", po::value(&after),
+      "interpret the module after this pass or phase (default: where the module stands, resolved)")(
       "compile-from", po::value(&start), "PHASE: where an .mlir file stands (a dump says it itself)");
   po::variables_map given;
-  if (!parseOptions(arguments, "quern interpret SPEC --weights W --input IN (--output OUT | --print) [options]", options, given))
+  if (!parseOptions(arguments, "quern interpret SPEC --weights W --input IN (--output OUT | --print) [options]",
+                    options, given))
     return 0;
   if (interpret.output.empty() && !interpret.print && !firstBroken)
     throw std::runtime_error("--output FILE or --print says where the results go");
@@ -87,7 +93,8 @@ int quern::tools::interpretCommand(const Arguments &arguments) {
     throw std::runtime_error("--values are those of the page: after a pass they are gone");
   if (values)
     for (const quern::frontend::NamedValue &named : names)
-      if (llvm::StringRef place = quern::passes::placesOf(named.where).second; place.empty()) // not in the library's blocks
+      if (llvm::StringRef place = quern::passes::placesOf(named.where).second;
+          place.empty()) // not in the library's blocks
         interpret.named[named.value].push_back(named.name);
   return interpretMain(*module, interpret);
 }

@@ -7,8 +7,8 @@
 namespace quern::tools {
 
 /// While it lives, errors of the context are printed on stderr as `quern check` prints its own: the user's line first,
-/// with the place underlined, then the library's as a note; a message that begins with a code ("Q028: ...") has it moved
-/// behind the word error.
+/// with the place underlined, then the library's as a note; a message that begins with a code ("Q028: ...") has it
+/// moved behind the word error.
 class SpecDiagnostics : public mlir::ScopedDiagnosticHandler {
 public:
   explicit SpecDiagnostics(mlir::MLIRContext *context);

@@ -41,7 +41,8 @@ struct OutputTensor {
 };
 
 /// The tensors of one file, of a folder (model.safetensors, a sharded model's index, or all *.safetensors in it), of
-/// an index file, or of JSON as tensorsFromJson (TensorText.h) reads it. Throws SafetensorsError for anything that is not as the format demands.
+/// an index file, or of JSON as tensorsFromJson (TensorText.h) reads it. Throws SafetensorsError for anything that is
+/// not as the format demands.
 class SafetensorsFiles {
 public:
   explicit SafetensorsFiles(const std::string &path);

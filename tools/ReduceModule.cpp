@@ -1,6 +1,6 @@
 // Takes: a module as text. Gives: a smaller one that is as interesting.
-// How: one kind of change at a time, on halves of all places, then quarters, down to single ones; what nothing uses any more is
-// dropped before each look, so that one change takes its whole tail along.
+// How: one kind of change at a time, on halves of all places, then quarters, down to single ones; what nothing uses any
+// more is dropped before each look, so that one change takes its whole tail along.
 #include "tools/Reduce.h"
 
 #include "ir/Dialect.h"
@@ -23,7 +23,8 @@ using Change = llvm::function_ref<bool(Operation *)>;
 class Reducer {
 public:
   Reducer(const std::string &text, const quern::tools::Interesting &interesting)
-      : context(DialectRegistry(), MLIRContext::Threading::DISABLED), quiet(&context, [](Diagnostic &) {}), interesting(interesting), text(text) {
+      : context(DialectRegistry(), MLIRContext::Threading::DISABLED), quiet(&context, [](Diagnostic &) {}),
+        interesting(interesting), text(text) {
     context.loadDialect<QuernDialect, func::FuncDialect>();
     module = parseSourceString<ModuleOp>(text, &context);
     if (!module)
@@ -164,7 +165,8 @@ bool byReturning(Operation *op) {
   if (end->getNumOperands() == 1 && end->getOperand(0) == op->getResult(0))
     return false;
   end->setOperands(op->getResults());
-  DictionaryAttr attributes = end->getNumOperands() && function.getNumResults() ? function.getResultAttrDict(0) : DictionaryAttr();
+  DictionaryAttr attributes =
+      end->getNumOperands() && function.getNumResults() ? function.getResultAttrDict(0) : DictionaryAttr();
   function.removeResAttrsAttr();
   function.setType(FunctionType::get(op->getContext(), function.getArgumentTypes(), op->getResultTypes()));
   if (attributes)
@@ -175,7 +177,8 @@ bool byReturning(Operation *op) {
 /// A loop's first turn in place of the loop.
 bool byOneTurn(Operation *op) {
   auto repeat = dyn_cast<RepeatOp>(op);
-  if (!repeat || repeat.getCarriedCount() != repeat->getNumOperands() || repeat.getCarriedCount() != repeat->getNumResults())
+  if (!repeat || repeat.getCarriedCount() != repeat->getNumOperands() ||
+      repeat.getCarriedCount() != repeat->getNumResults())
     return false; // what goes on stacks has no place outside
   int64_t turns = repeat.getTurns();
   repeat->walk([&](ParamOp param) {
@@ -215,4 +218,6 @@ std::string Reducer::run() {
 
 } // namespace
 
-std::string quern::tools::reduceModule(const std::string &text, const Interesting &interesting) { return Reducer(text, interesting).run(); }
+std::string quern::tools::reduceModule(const std::string &text, const Interesting &interesting) {
+  return Reducer(text, interesting).run();
+}

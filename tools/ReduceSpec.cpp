@@ -1,6 +1,6 @@
 // Takes: a spec. Gives: a smaller one that is as interesting.
-// Why on the text: whoever reads the result wants the text, and bad specs (those that crash the parser, say) have nothing else.
-// What removing a line leaves unused goes with it, so that single steps stay valid.
+// Why on the text: whoever reads the result wants the text, and bad specs (those that crash the parser, say) have
+// nothing else. What removing a line leaves unused goes with it, so that single steps stay valid.
 #include "tools/Reduce.h"
 
 #include "frontend/Language.h"
@@ -170,7 +170,9 @@ bool Reducer::removeAliases() {
       continue;
     llvm::StringRef line = llvm::StringRef(lines[i]).trim();
     auto [name, value] = line.split(" = ");
-    auto isWord = [](llvm::StringRef word) { return !word.empty() && llvm::all_of(word, [](char c) { return llvm::isAlnum(c) || c == '_'; }); };
+    auto isWord = [](llvm::StringRef word) {
+      return !word.empty() && llvm::all_of(word, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+    };
     if (!isWord(name) || !isWord(value))
       continue;
     std::string from = name.str(), to = value.str();
@@ -183,8 +185,8 @@ bool Reducer::removeAliases() {
   return any;
 }
 
-/// From `at`, forwards (or backwards) to where the operand ends: a bracket that closes around it, a comma, the line's end, another
-/// operator between blanks.
+/// From `at`, forwards (or backwards) to where the operand ends: a bracket that closes around it, a comma, the line's
+/// end, another operator between blanks.
 static size_t operandEnd(const std::string &text, size_t at) {
   int depth = 0;
   for (; at < text.size(); ++at) {
@@ -194,7 +196,8 @@ static size_t operandEnd(const std::string &text, size_t at) {
     else if (c == ')' || c == ']' || c == '}') {
       if (depth-- == 0)
         return at;
-    } else if (depth == 0 && (c == ',' || c == '\n' || (c == ' ' && at + 2 < text.size() && text[at + 2] == ' ' && text[at + 1] != '@')))
+    } else if (depth == 0 && (c == ',' || c == '\n' ||
+                              (c == ' ' && at + 2 < text.size() && text[at + 2] == ' ' && text[at + 1] != '@')))
       return at;
   }
   return at;
@@ -209,7 +212,8 @@ static size_t operandBegin(const std::string &text, size_t at) {
     else if (c == '(' || c == '[' || c == '{') {
       if (depth-- == 0)
         return at;
-    } else if (depth == 0 && (c == '\n' || (c == ' ' && at >= 2 && (text[at - 2] == ',' || text[at - 2] == '=' || text[at - 2] == ':'))))
+    } else if (depth == 0 && (c == '\n' || (c == ' ' && at >= 2 &&
+                                            (text[at - 2] == ',' || text[at - 2] == '=' || text[at - 2] == ':'))))
       return at;
     --at;
   }
@@ -219,7 +223,8 @@ static size_t operandBegin(const std::string &text, size_t at) {
 bool Reducer::removeOperands() {
   bool any = false;
   for (const char *sign : {" + ", " - ", " * ", " / ", " and ", " or ", " % ", " // "})
-    for (size_t at = text.rfind(sign); at != std::string::npos; at = at ? text.rfind(sign, at - 1) : std::string::npos) {
+    for (size_t at = text.rfind(sign); at != std::string::npos;
+         at = at ? text.rfind(sign, at - 1) : std::string::npos) {
       size_t length = std::string(sign).size(), right = operandEnd(text, at + length), left = operandBegin(text, at);
       if (attempt(text.substr(0, at) + text.substr(right)) || attempt(text.substr(0, left) + text.substr(at + length)))
         any = true;
@@ -284,7 +289,8 @@ bool Reducer::removeCalls() {
 bool Reducer::shrinkNumbers() {
   bool any = false;
   for (size_t at = text.size(); at-- > 0;) {
-    if (at >= text.size() || !llvm::isDigit(text[at]) || (at && (llvm::isAlnum(text[at - 1]) || text[at - 1] == '.' || text[at - 1] == '_')))
+    if (at >= text.size() || !llvm::isDigit(text[at]) ||
+        (at && (llvm::isAlnum(text[at - 1]) || text[at - 1] == '.' || text[at - 1] == '_')))
       continue;
     size_t end = at;
     while (end < text.size() && llvm::isDigit(text[end]))
@@ -317,4 +323,6 @@ std::string Reducer::run() {
 
 } // namespace
 
-std::string quern::tools::reduceSpec(const std::string &text, const Interesting &interesting) { return Reducer(text, interesting).run(); }
+std::string quern::tools::reduceSpec(const std::string &text, const Interesting &interesting) {
+  return Reducer(text, interesting).run();
+}

@@ -31,7 +31,7 @@ private:
 
 void quern::tools::enableRemarks(mlir::MLIRContext &context) {
   mlir::remark::RemarkCategories all{std::nullopt, ".*", ".*", ".*", ".*"};
-  if (mlir::failed(mlir::remark::enableOptimizationRemarks(context, std::make_unique<Printer>(),
-                                                           std::make_unique<mlir::remark::RemarkEmittingPolicyAll>(), all)))
+  if (mlir::failed(mlir::remark::enableOptimizationRemarks(
+          context, std::make_unique<Printer>(), std::make_unique<mlir::remark::RemarkEmittingPolicyAll>(), all)))
     throw std::runtime_error("--remarks: MLIR has its remarks switched on already");
 }

@@ -6,8 +6,8 @@
 
 namespace quern::tools {
 
-/// From now on remarks of this context (mlir/IR/Remarks.h: `mlir::remark::missed(loc, opts) << ...`) are printed on stderr,
-/// each once, as `quern check` prints mistakes. Without this call they cost nothing and say nothing.
+/// From now on remarks of this context (mlir/IR/Remarks.h: `mlir::remark::missed(loc, opts) << ...`) are printed on
+/// stderr, each once, as `quern check` prints mistakes. Without this call they cost nothing and say nothing.
 void enableRemarks(mlir::MLIRContext &context);
 
 } // namespace quern::tools

@@ -7,8 +7,8 @@
 #include "tools/CrashReport.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 #include <cstdlib>
 #include <iostream>
@@ -18,14 +18,16 @@ namespace po = boost::program_options;
 using namespace quern::tools;
 
 void quern::tools::addSpecOptions(po::options_description &options, SpecOptions &spec) {
-  options.add_options()("spec", po::value(&spec.spec)->required(), "the model: SPEC.quern, or an .mlir file from quern dump")(
+  options.add_options()("spec", po::value(&spec.spec)->required(),
+                        "the model: SPEC.quern, or an .mlir file from quern dump")(
       "config", po::value(&spec.config), "config.json of the model (or the folder that holds it)")(
       "set", po::value(&spec.settings)->composing(), "NAME=VALUE: a config field, as the spec or the file names it");
 }
 
 void quern::tools::addTrain(po::options_description &options, SpecOptions &spec) {
   options.add_options()("train", po::bool_switch(&spec.train), "with the gradient of the loss")(
-      "precision", po::value(&spec.precision), "with --train, f32 or bf16: weights and what a gradient keeps in two bytes, the rest in f32 (default: f32)");
+      "precision", po::value(&spec.precision),
+      "with --train, f32 or bf16: weights and what a gradient keeps in two bytes, the rest in f32 (default: f32)");
 }
 
 void quern::tools::addWithout(po::options_description &options, std::vector<std::string> &without) {
@@ -49,7 +51,8 @@ bool quern::tools::parseOptions(const Arguments &arguments, const std::string &u
     std::vector<std::string> names;
     for (const auto &option : options.options())
       names.push_back("--" + option->long_name());
-    throw std::runtime_error(std::string(error.what()) + "; " + passes::didYouMean(error.get_option_name(), names) + "--help lists all\nusage: " + usage);
+    throw std::runtime_error(std::string(error.what()) + "; " + passes::didYouMean(error.get_option_name(), names) +
+                             "--help lists all\nusage: " + usage);
   } catch (const po::required_option &error) {
     std::string name = error.get_option_name();
     throw std::runtime_error((name == std::string("--") + positional ? "SPEC" : name) + " is missing\nusage: " + usage);
@@ -69,7 +72,7 @@ bool quern::tools::readInput(const SpecOptions &options, quern::frontend::SpecIn
   std::optional<std::filesystem::path> config;
   if (!options.config.empty())
     config = std::filesystem::is_directory(options.config) ? std::filesystem::path(options.config) / "config.json"
-                                                            : std::filesystem::path(options.config);
+                                                           : std::filesystem::path(options.config);
   if (!quern::frontend::readSpec(options.spec, config, input, diagnostics))
     return false;
   input.train = options.train;
@@ -83,7 +86,7 @@ bool quern::tools::readInput(const SpecOptions &options, quern::frontend::SpecIn
 }
 
 mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &context, const SpecOptions &options,
-                                                                std::vector<frontend::NamedValue> *names) {
+                                                           std::vector<frontend::NamedValue> *names) {
   context.loadDialect<quern::ir::QuernDialect, mlir::func::FuncDialect>();
   if (options.precision != "f32" && options.precision != "bf16")
     throw std::runtime_error("--precision " + options.precision + ": f32 or bf16 is needed");
@@ -93,7 +96,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
     if (options.precision == "bf16")
       throw std::runtime_error("--precision belongs to a spec; " + options.spec + " has its own already");
     if (!options.config.empty() || !options.settings.empty())
-      throw std::runtime_error("--config and --set belong to a spec; " + options.spec + " has its config bound already");
+      throw std::runtime_error("--config and --set belong to a spec; " + options.spec +
+                               " has its config bound already");
     auto text = llvm::MemoryBuffer::getFile(options.spec);
     if (!text)
       throw std::runtime_error("cannot read " + options.spec + ": " + text.getError().message());
@@ -122,7 +126,9 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
 
 static constexpr llvm::StringLiteral headerStart = "// ---- after ";
 
-std::string quern::tools::dumpHeader(const std::string &after) { return headerStart.str() + after + "\n"; }
+std::string quern::tools::dumpHeader(const std::string &after) {
+  return headerStart.str() + after + "\n";
+}
 
 Arguments quern::tools::withCompileFrom(const Arguments &arguments) {
   Arguments out;
@@ -200,7 +206,7 @@ quern::codegen::ScheduleTable quern::tools::scheduleTable(const std::string &pat
 }
 
 quern::passes::PassOptions quern::tools::passOptions(const std::string &target, const std::string &schedules,
-                                               const std::vector<std::string> &without) {
+                                                     const std::vector<std::string> &without) {
   codegen::CpuTarget cpu = codegen::cpuTarget(target);
   codegen::ScheduleTable table = scheduleTable(schedules);
   passes::PassOptions options;

@@ -30,8 +30,9 @@ void addTrain(boost::program_options::options_description &options, SpecOptions 
 
 /// Parses `arguments`; prints help and returns false where that was asked for. Throws with a clear message otherwise.
 /// `usage` is the first line of the help.
-bool parseOptions(const Arguments &arguments, const std::string &usage, boost::program_options::options_description &options,
-                  boost::program_options::variables_map &values, const char *positional = "spec");
+bool parseOptions(const Arguments &arguments, const std::string &usage,
+                  boost::program_options::options_description &options, boost::program_options::variables_map &values,
+                  const char *positional = "spec");
 
 /// Reads the spec and the config that the options name. False, with diagnostics, where something cannot be read.
 bool readInput(const SpecOptions &options, frontend::SpecInput &input, frontend::Diagnostics &diagnostics);

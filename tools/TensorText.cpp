@@ -114,7 +114,8 @@ static std::string numberText(double x, double largest) {
 }
 
 template <class Number>
-static std::string matrices(const std::vector<int64_t> &shape, const std::vector<std::string> &labels, int64_t count, bool real, Number number) {
+static std::string matrices(const std::vector<int64_t> &shape, const std::vector<std::string> &labels, int64_t count,
+                            bool real, Number number) {
   int64_t width = shape.empty() ? 1 : shape.back(), height = shape.size() < 2 ? 1 : shape[shape.size() - 2];
   int64_t shown = std::min(count, mostNumbers);
   double largest = 0;
@@ -135,7 +136,8 @@ static std::string matrices(const std::vector<int64_t> &shape, const std::vector
       int64_t rest = i / (width * height);
       for (int64_t d = static_cast<int64_t>(shape.size()) - 3; d >= 0; rest /= shape[d--])
         if (shape[d] > 1)
-          place = (labels[d].empty() ? "[" + std::to_string(d) + "]" : labels[d]) + " = " + std::to_string(rest % shape[d]) + (place.empty() ? "" : ", ") + place;
+          place = (labels[d].empty() ? "[" + std::to_string(d) + "]" : labels[d]) + " = " +
+                  std::to_string(rest % shape[d]) + (place.empty() ? "" : ", ") + place;
       if (!place.empty())
         text += "  " + place + "\n";
     }
@@ -157,7 +159,8 @@ std::string quern::tools::tensorText(const std::string &name, const Array &array
     shape.push_back(dim.size);
     labels.push_back(dim.name.substr(0, dim.name.find('.')));
   }
-  return text + "]\n" + matrices(shape, labels, array.getCount(), array.isReal(), [&](int64_t i) { return array.number(i); });
+  return text + "]\n" +
+         matrices(shape, labels, array.getCount(), array.isReal(), [&](int64_t i) { return array.number(i); });
 }
 
 std::string quern::tools::tensorText(const std::string &name, const StoredTensor &tensor) {
@@ -165,5 +168,7 @@ std::string quern::tools::tensorText(const std::string &name, const StoredTensor
   for (size_t i = 0; i < tensor.shape.size(); ++i)
     text += (i ? ", " : "") + std::to_string(tensor.shape[i]);
   std::vector<double> numbers = tensor.asDoubles();
-  return text + "]\n" + matrices(tensor.shape, std::vector<std::string>(tensor.shape.size()), tensor.count, tensor.isFloat(), [&](int64_t i) { return numbers[i]; });
+  return text + "]\n" +
+         matrices(tensor.shape, std::vector<std::string>(tensor.shape.size()), tensor.count, tensor.isFloat(),
+                  [&](int64_t i) { return numbers[i]; });
 }

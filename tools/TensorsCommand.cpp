@@ -1,5 +1,5 @@
-// quern tensors: takes files of tensors (safetensors, or JSON written by hand). Gives: their numbers as text, or one safetensors
-// file of them. Why: programs read and write safetensors, and people neither.
+// quern tensors: takes files of tensors (safetensors, or JSON written by hand). Gives: their numbers as text, or one
+// safetensors file of them. Why: programs read and write safetensors, and people neither.
 #include "tools/Commands.h"
 #include "tools/InterpretSafetensors.h"
 #include "tools/TensorText.h"
@@ -13,17 +13,20 @@
 namespace po = boost::program_options;
 using namespace quern::tools;
 
-static constexpr const char *usage = "usage: quern tensors FILE... [--only GLOB] [-o OUT.safetensors]\n"
-                                     "Prints tensors of safetensors files or folders, or of JSON files {\"NAME\": [[1.0, 2.0], ...]}; with -o writes\n"
-                                     "them as one safetensors file: reals in 32 bits, whole numbers in 64.\n\n"
-                                     "  --only GLOB      tensors of such names (may be given again)\n"
-                                     "  --shapes         names, types and shapes without the numbers\n"
-                                     "  -o FILE          write instead of printing\n";
+static constexpr const char *usage =
+    "usage: quern tensors FILE... [--only GLOB] [-o OUT.safetensors]\n"
+    "Prints tensors of safetensors files or folders, or of JSON files {\"NAME\": [[1.0, 2.0], ...]}; with -o writes\n"
+    "them as one safetensors file: reals in 32 bits, whole numbers in 64.\n\n"
+    "  --only GLOB      tensors of such names (may be given again)\n"
+    "  --shapes         names, types and shapes without the numbers\n"
+    "  -o FILE          write instead of printing\n";
 
 /// As programs read them.
 static OutputTensor converted(const StoredTensor &tensor) {
   OutputTensor out{tensor.isFloat() ? "F32" : tensor.dtype == "BOOL" ? "BOOL" : "I64", tensor.shape, ""};
-  auto keep = [&](auto numbers) { out.bytes.assign(reinterpret_cast<const char *>(numbers.data()), numbers.size() * sizeof(numbers[0])); };
+  auto keep = [&](auto numbers) {
+    out.bytes.assign(reinterpret_cast<const char *>(numbers.data()), numbers.size() * sizeof(numbers[0]));
+  };
   if (tensor.isFloat()) {
     std::vector<double> numbers = tensor.asDoubles();
     keep(std::vector<float>(numbers.begin(), numbers.end()));
@@ -41,8 +44,8 @@ int quern::tools::tensorsCommand(const Arguments &arguments) {
   std::string output;
   bool shapes = false;
   po::options_description options;
-  options.add_options()("help,h", "")("only", po::value(&only), "")("shapes", po::bool_switch(&shapes), "")("output,o", po::value(&output), "")(
-      "paths", po::value(&paths), "");
+  options.add_options()("help,h", "")("only", po::value(&only), "")("shapes", po::bool_switch(&shapes), "")(
+      "output,o", po::value(&output), "")("paths", po::value(&paths), "");
   po::positional_options_description positions;
   positions.add("paths", -1);
   po::variables_map map;
@@ -66,7 +69,8 @@ int quern::tools::tensorsCommand(const Arguments &arguments) {
   for (const std::string &path : paths) {
     SafetensorsFiles files(path);
     for (const auto &[name, tensor] : files.getTensors()) {
-      if (!patterns.empty() && llvm::none_of(patterns, [&](const llvm::GlobPattern &pattern) { return pattern.match(name); }))
+      if (!patterns.empty() &&
+          llvm::none_of(patterns, [&](const llvm::GlobPattern &pattern) { return pattern.match(name); }))
         continue;
       ++found;
       if (!output.empty()) {

@@ -18,7 +18,8 @@ int quern::tools::tokenizerCommand(const Arguments &arguments) {
   size_t size = 0;
   int64_t least = 0;
   po::options_description options("options");
-  options.add_options()("help,h", "this")("vocabulary", po::value(&size)->default_value(4096), "tokens at most, with the 256 bytes")(
+  options.add_options()("help,h", "this")("vocabulary", po::value(&size)->default_value(4096),
+                                          "tokens at most, with the 256 bytes")(
       "special", po::value(&special), "a token that no text is cut into, as <|endoftext|> (may be given again)")(
       "least", po::value(&least)->default_value(2), "how often a pair must occur to become a token")(
       "output,o", po::value(&output)->default_value("tokenizer.json"), "where it goes")("words", po::value(&words), "");
@@ -31,7 +32,8 @@ int quern::tools::tokenizerCommand(const Arguments &arguments) {
     std::cout << "usage: quern tokenizer train TEXT... [--vocabulary N] [--special TOKEN] [-o FILE]\n"
                  "A byte-level byte-pair encoding of the texts, as a tokenizer.json.\n\n"
                  "  --vocabulary N   tokens at most, with the 256 bytes (4096)\n"
-                 "  --special TOKEN  one that texts may contain and that is never cut, as <|endoftext|> (may be given again)\n"
+                 "  --special TOKEN  one that texts may contain and that is never cut, as <|endoftext|> (may be given "
+                 "again)\n"
                  "  --least N        how often a pair must occur to become a token (2)\n"
                  "  -o FILE          where it goes (tokenizer.json)\n";
     return 0;
@@ -57,6 +59,7 @@ int quern::tools::tokenizerCommand(const Arguments &arguments) {
   size_t made = nlohmann::json::parse(json)["model"]["vocab"].size();
   std::cerr << output << ": " << made << " tokens from " << bytes << " bytes of text\n";
   if (made < size)
-    std::cerr << "warning: fewer than --vocabulary " << size << ": no other pair occurs " << std::max<int64_t>(1, least) << " times in so short a text\n";
+    std::cerr << "warning: fewer than --vocabulary " << size << ": no other pair occurs " << std::max<int64_t>(1, least)
+              << " times in so short a text\n";
   return 0;
 }

@@ -15,7 +15,8 @@ using namespace quern::tools;
 
 // ---- comparing
 
-static double differenceOfNumbers(size_t count, llvm::function_ref<double(size_t)> got, llvm::function_ref<double(size_t)> want) {
+static double differenceOfNumbers(size_t count, llvm::function_ref<double(size_t)> got,
+                                  llvm::function_ref<double(size_t)> want) {
   double worst = 0, largest = 0;
   for (size_t i = 0; i < count; ++i) {
     double a = got(i), b = want(i);
@@ -38,7 +39,8 @@ double quern::tools::differenceOf(const Array &got, const Array &want) {
   if (!sameDims(got, want))
     return INFINITY;
   Array aligned = got.aligned(want.getDims());
-  return differenceOfNumbers(want.getCount(), [&](size_t i) { return aligned.number(i); }, [&](size_t i) { return want.number(i); });
+  return differenceOfNumbers(
+      want.getCount(), [&](size_t i) { return aligned.number(i); }, [&](size_t i) { return want.number(i); });
 }
 
 double quern::tools::differenceOfContents(const Array &got, const Array &want) {
@@ -99,7 +101,8 @@ Trace quern::tools::traceOf(ModuleOp module, const InterpretOptions &files, bool
   options.results = &trace.results;
   size_t pending = 0; // the first step of a kernel whose launch is still to come
   if (all)
-    options.observer = [&](Operation *op, ArrayRef<Array> operands, ArrayRef<Array> results, const Interpreter &interpreter) {
+    options.observer = [&](Operation *op, ArrayRef<Array> operands, ArrayRef<Array> results,
+                           const Interpreter &interpreter) {
       Step step{op, nullptr, interpreter.getTurn(), results.vec(), llvm::all_of(operands, isFinite)};
       bool inside = op->getParentOfType<KernelOp>() != nullptr;
       if (isa<LaunchOp>(op))
@@ -142,7 +145,8 @@ std::string quern::tools::placeOf(Location location) {
   filePlaces(location, places);
   if (places.empty())
     return "?";
-  return places.size() == 1 || places.back() == places.front() ? places.front() : places.front() + " (" + places.back() + ")";
+  return places.size() == 1 || places.back() == places.front() ? places.front()
+                                                               : places.front() + " (" + places.back() + ")";
 }
 
 std::string quern::tools::layerOf(Operation *op, int64_t turn) {
@@ -166,5 +170,6 @@ std::string quern::tools::layerOf(Operation *op, int64_t turn) {
       same = path.substr(0, same).rfind('.') == StringRef::npos ? 0 : path.substr(0, same).rfind('.');
     common->resize(same);
   });
-  return common && !common->empty() ? *common : "turn " + std::to_string(turn) + " of the loop at " + placeOf(repeat.getLoc());
+  return common && !common->empty() ? *common
+                                    : "turn " + std::to_string(turn) + " of the loop at " + placeOf(repeat.getLoc());
 }

@@ -13,7 +13,8 @@ namespace quern::tools {
 /// The largest difference, relative to the largest number of `want`; infinite where one is NaN and the other is not, or
 /// the shapes differ. `got` may have another order of dimensions.
 double differenceOf(const ir::Array &got, const ir::Array &want);
-/// The same for arrays that need to agree only as collections of numbers: passes rename, split, merge and order dimensions.
+/// The same for arrays that need to agree only as collections of numbers: passes rename, split, merge and order
+/// dimensions.
 double differenceOfContents(const ir::Array &got, const ir::Array &want);
 /// The first element beyond the tolerance: "[B = 0, T = 3]: 0.25, not 0.5".
 std::string firstDifference(const ir::Array &got, const ir::Array &want, double tolerance);
@@ -40,8 +41,8 @@ Trace traceOf(mlir::ModuleOp module, const InterpretOptions &files, bool all);
 
 /// "llama.quern:19:7", the user's line; with the library's in brackets where that is another.
 std::string placeOf(mlir::Location location);
-/// What is common to the names of the parameters of the loop around `op` in this turn: "model.layers.2"; else "turn 2"; empty
-/// outside of loops.
+/// What is common to the names of the parameters of the loop around `op` in this turn: "model.layers.2"; else "turn 2";
+/// empty outside of loops.
 std::string layerOf(mlir::Operation *op, int64_t turn);
 
 } // namespace quern::tools

@@ -84,7 +84,8 @@ int64_t quern::tools::positionsBelow(func::FuncOp function, BlockArgument argume
   return below;
 }
 
-Interpreter::Inputs quern::tools::madeUpInputs(func::FuncOp function, Interpreter::Inputs inputs, int64_t batch, int64_t length) {
+Interpreter::Inputs quern::tools::madeUpInputs(func::FuncOp function, Interpreter::Inputs inputs, int64_t batch,
+                                               int64_t length) {
   std::mt19937_64 generator(7);
   for (BlockArgument argument : function.getArguments()) {
     std::string name = argumentName(function, argument.getArgNumber()).str();

@@ -13,7 +13,8 @@ mlir::LogicalResult shiftToNextToken(mlir::func::FuncOp loss, ir::Interpreter::I
 /// Below which an int input stays inside of everything that is gathered at positions made from it.
 int64_t positionsBelow(mlir::func::FuncOp function, mlir::BlockArgument argument);
 /// `inputs` and, made up, those that a function needs beside them; the same numbers in every run.
-ir::Interpreter::Inputs madeUpInputs(mlir::func::FuncOp function, ir::Interpreter::Inputs inputs, int64_t batch, int64_t length);
+ir::Interpreter::Inputs madeUpInputs(mlir::func::FuncOp function, ir::Interpreter::Inputs inputs, int64_t batch,
+                                     int64_t length);
 
 struct StoredGradient {
   std::vector<std::string> names; ///< of the parameter, the preferred one first

@@ -1,7 +1,7 @@
-// Takes: a module to be trained and a budget in bytes. Gives: the planned module whose gradient saves the most that fits.
-// Why by trying: the peak of a plan is what slots, stacks and one turn's values come to, which only planning knows; passes take
-// a fraction of a second, and a handful of prices for a saved byte covers everything from saving all that pays to saving only
-// what the loop carries.
+// Takes: a module to be trained and a budget in bytes. Gives: the planned module whose gradient saves the most that
+// fits. Why by trying: the peak of a plan is what slots, stacks and one turn's values come to, which only planning
+// knows; passes take a fraction of a second, and a handful of prices for a saved byte covers everything from saving all
+// that pays to saving only what the loop carries.
 #include "tools/TrainingMemory.h"
 
 #include "ir/Chunk.h"
@@ -32,15 +32,19 @@ int64_t quern::tools::parseBytes(const std::string &text) {
 static int64_t plannedBytes(mlir::ModuleOp planned, const MemoryOptions &spec) {
   auto function = planned.lookupSymbol<mlir::func::FuncOp>("loss.grad");
   auto batch = function->getAttrOfType<mlir::StringAttr>("quern.batch");
-  auto lengthOf = [&](const std::string &symbol) { return batch && symbol == batch.getValue() ? spec.rows : spec.length; };
+  auto lengthOf = [&](const std::string &symbol) {
+    return batch && symbol == batch.getValue() ? spec.rows : spec.length;
+  };
   int64_t total = 0;
   for (mlir::Attribute slot : function->getAttrOfType<mlir::ArrayAttr>("quern.arena")) {
     int64_t largest = 0;
     for (mlir::Attribute bytes : mlir::cast<mlir::ArrayAttr>(slot))
-      largest = std::max(largest, Size::parse(mlir::cast<mlir::StringAttr>(bytes).getValue())->evaluate([&](const std::string &symbol) {
-        std::optional<Chunk> chunk = chunkOf(symbol);
-        return chunk ? std::min(chunk->most, chunk->rows.evaluate(lengthOf)) : lengthOf(symbol);
-      }));
+      largest = std::max(
+          largest,
+          Size::parse(mlir::cast<mlir::StringAttr>(bytes).getValue())->evaluate([&](const std::string &symbol) {
+            std::optional<Chunk> chunk = chunkOf(symbol);
+            return chunk ? std::min(chunk->most, chunk->rows.evaluate(lengthOf)) : lengthOf(symbol);
+          }));
     total += largest;
   }
   return total;
@@ -51,12 +55,14 @@ static std::string readable(int64_t bytes) {
 }
 
 mlir::LogicalResult quern::tools::runWithin(mlir::OwningOpRef<mlir::ModuleOp> &module, const MemoryOptions &spec,
-                                            const passes::PassOptions &options, llvm::StringRef from, std::string &report) {
+                                            const passes::PassOptions &options, llvm::StringRef from,
+                                            std::string &report) {
   if (spec.length < 1 || spec.rows < 1)
     throw std::runtime_error("--memory needs --length, the tokens of a row (and --batch, if rows are more than one)");
   int64_t budget = parseBytes(spec.memory), least = 0;
   std::string size = llvm::formatv("{0} x {1} tokens", spec.rows, spec.length).str();
-  // By the work that is done again: what pays anyhow, more and more within a turn, then the turns of segments a second time.
+  // By the work that is done again: what pays anyhow, more and more within a turn, then the turns of segments a second
+  // time.
   std::vector<std::pair<double, int64_t>> ways;
   for (double price : {0.0, 1e-11, 3e-11, 1e-10, 3e-10, 1e-9, 1e-8, 1.0})
     ways.emplace_back(price, 0);
@@ -83,6 +89,6 @@ mlir::LogicalResult quern::tools::runWithin(mlir::OwningOpRef<mlir::ModuleOp> &m
              (segment ? ", in segments of " + std::to_string(segment) + " layers" : "");
     return mlir::success();
   }
-  throw std::runtime_error("--memory " + spec.memory + ": a gradient of " + size + " needs at least " + readable(least) +
-                           ", beside weights and gradients");
+  throw std::runtime_error("--memory " + spec.memory + ": a gradient of " + size + " needs at least " +
+                           readable(least) + ", beside weights and gradients");
 }

@@ -18,8 +18,8 @@ int64_t parseBytes(const std::string &text);
 
 /// Runs all passes on `module`, saving as much for the gradient as fits the budget: what is planned for a step goes to
 /// `report`. Throws where even what must be saved does not fit.
-mlir::LogicalResult runWithin(mlir::OwningOpRef<mlir::ModuleOp> &module, const MemoryOptions &spec, const passes::PassOptions &options,
-                              llvm::StringRef from, std::string &report);
+mlir::LogicalResult runWithin(mlir::OwningOpRef<mlir::ModuleOp> &module, const MemoryOptions &spec,
+                              const passes::PassOptions &options, llvm::StringRef from, std::string &report);
 
 } // namespace quern::tools
 #endif

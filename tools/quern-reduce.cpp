@@ -31,8 +31,10 @@ static int run(int count, char **words) {
   std::string input, test, output;
   po::options_description options("options");
   options.add_options()("input", po::value(&input)->required(), "FILE.quern or FILE.mlir")(
-      "test", po::value(&test)->required(), "shell command; {} is the candidate; status 0: it still shows what is looked for")(
-      "output,o", po::value(&output), "the smaller file (default: beside the input, with .reduced before its ending)")("help,h", "this text");
+      "test", po::value(&test)->required(),
+      "shell command; {} is the candidate; status 0: it still shows what is looked for")(
+      "output,o", po::value(&output),
+      "the smaller file (default: beside the input, with .reduced before its ending)")("help,h", "this text");
   po::positional_options_description positions;
   positions.add("input", 1);
   po::variables_map values;

@@ -29,7 +29,8 @@ constexpr Command commands[] = {
     {"bisect", "the first pass, kernel or weight whose numbers differ, with layer, operation and line", bisectCommand},
     {"interpret", "evaluate a spec in double precision, without compiling", interpretCommand},
     {"gradcheck", "every parameter's gradient against differences of the loss", gradcheckCommand},
-    {"doctor", "the checklist for a page that does not learn: shapes, masks, gradients, loss, overfitting", doctorCommand},
+    {"doctor", "the checklist for a page that does not learn: shapes, masks, gradients, loss, overfitting",
+     doctorCommand},
     {"tensors", "print files of tensors, or make one from numbers written as JSON", tensorsCommand},
     {"tokenizer", "make a tokenizer from texts: quern tokenizer train", tokenizerCommand},
 };
@@ -68,7 +69,8 @@ int main(int argc, char **argv) {
   std::vector<std::string> names;
   for (const Command &command : commands)
     names.push_back(command.name);
-  std::cerr << "quern: unknown command '" << words[0] << "'; " << quern::passes::didYouMean(words[0], names) << "these are known:\n\n";
+  std::cerr << "quern: unknown command '" << words[0] << "'; " << quern::passes::didYouMean(words[0], names)
+            << "these are known:\n\n";
   usage(std::cerr);
   return 1;
 }

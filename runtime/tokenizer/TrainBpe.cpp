@@ -26,7 +26,9 @@ using Json = nlohmann::json;
 using Pair = std::pair<int, int>;
 
 struct PairHash {
-  size_t operator()(const Pair &pair) const { return (size_t(uint32_t(pair.first)) << 32 | uint32_t(pair.second)) * 0x9e3779b97f4a7c15ull; }
+  size_t operator()(const Pair &pair) const {
+    return (size_t(uint32_t(pair.first)) << 32 | uint32_t(pair.second)) * 0x9e3779b97f4a7c15ull;
+  }
 };
 
 struct Word {
@@ -37,7 +39,9 @@ struct Word {
 struct Candidate {
   int64_t count;
   Pair pair;
-  bool operator<(const Candidate &other) const { return count != other.count ? count < other.count : pair > other.pair; }
+  bool operator<(const Candidate &other) const {
+    return count != other.count ? count < other.count : pair > other.pair;
+  }
 };
 
 class Trainer {
@@ -126,7 +130,8 @@ std::vector<std::string> byteAlphabet() {
   return alphabet;
 }
 
-std::vector<Word> countWords(const std::vector<std::string_view> &texts, const Json &level, const std::vector<std::string> &special,
+std::vector<Word> countWords(const std::vector<std::string_view> &texts, const Json &level,
+                             const std::vector<std::string> &special,
                              const std::unordered_map<std::string, int> &numbers) {
   std::unordered_map<std::string, int64_t> counts;
   std::unique_ptr<PreTokenizer> cut = PreTokenizer::fromJson(level);
@@ -163,7 +168,8 @@ std::vector<Word> countWords(const std::vector<std::string_view> &texts, const J
 std::string trainBpe(const std::vector<std::string_view> &texts, size_t size, const std::vector<std::string> &special,
                      int64_t least) {
   if (size < 256 + special.size())
-    throw UserError(format("a byte-level vocabulary needs at least %zu tokens: the 256 bytes and the special ones", 256 + special.size()));
+    throw UserError(format("a byte-level vocabulary needs at least %zu tokens: the 256 bytes and the special ones",
+                           256 + special.size()));
   std::set<std::string> different(special.begin(), special.end());
   if (different.size() != special.size() || different.count(""))
     throw UserError("special tokens must differ from each other and from nothing");
@@ -189,14 +195,33 @@ std::string trainBpe(const std::vector<std::string_view> &texts, size_t size, co
   for (const std::string &token : special) {
     size_t number = tokens.size() + added.size();
     vocabulary[token] = number;
-    added.push_back({{"id", number}, {"content", token}, {"single_word", false}, {"lstrip", false}, {"rstrip", false},
-                     {"normalized", false}, {"special", true}});
+    added.push_back({{"id", number},
+                     {"content", token},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
   }
-  Json file = {{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"added_tokens", added}, {"normalizer", nullptr},
-               {"pre_tokenizer", level}, {"post_processor", nullptr}, {"decoder", level},
-               {"model", {{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", nullptr}, {"continuing_subword_prefix", nullptr},
-                          {"end_of_word_suffix", nullptr}, {"fuse_unk", false}, {"byte_fallback", false}, {"ignore_merges", false},
-                          {"vocab", vocabulary}, {"merges", merges}}}};
+  Json file = {{"version", "1.0"},
+               {"truncation", nullptr},
+               {"padding", nullptr},
+               {"added_tokens", added},
+               {"normalizer", nullptr},
+               {"pre_tokenizer", level},
+               {"post_processor", nullptr},
+               {"decoder", level},
+               {"model",
+                {{"type", "BPE"},
+                 {"dropout", nullptr},
+                 {"unk_token", nullptr},
+                 {"continuing_subword_prefix", nullptr},
+                 {"end_of_word_suffix", nullptr},
+                 {"fuse_unk", false},
+                 {"byte_fallback", false},
+                 {"ignore_merges", false},
+                 {"vocab", vocabulary},
+                 {"merges", merges}}}};
   return file.dump(1) + "\n";
 }
 

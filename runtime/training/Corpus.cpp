@@ -68,7 +68,9 @@ TrainTokenizer makeTokenizer(const std::string &name, const std::string &text) {
   return result;
 }
 
-bool isTokenFile(const std::string &path) { return path.ends_with(".bin") || path.ends_with(".u32"); }
+bool isTokenFile(const std::string &path) {
+  return path.ends_with(".bin") || path.ends_with(".u32");
+}
 
 std::vector<int32_t> readTokenFile(const std::string &path) {
   std::string data = readFile(path, uint64_t(1) << 36);
@@ -115,9 +117,9 @@ std::vector<int32_t> encodeText(const TrainTokenizer &tokenizer, const std::stri
 void checkBound(const std::vector<int32_t> &tokens, int64_t bound, const std::string &path, const std::string &hint) {
   auto largest = std::max_element(tokens.begin(), tokens.end());
   if (largest != tokens.end() && *largest >= bound)
-    throw UserError(format("%s: token %lld is %d, but the model's vocabulary has only %lld, from 0 to %lld", path.c_str(),
-                           static_cast<long long>(largest - tokens.begin()), *largest, static_cast<long long>(bound),
-                           static_cast<long long>(bound - 1)) +
+    throw UserError(format("%s: token %lld is %d, but the model's vocabulary has only %lld, from 0 to %lld",
+                           path.c_str(), static_cast<long long>(largest - tokens.begin()), *largest,
+                           static_cast<long long>(bound), static_cast<long long>(bound - 1)) +
                     hint);
 }
 

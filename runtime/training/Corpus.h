@@ -29,12 +29,13 @@ std::string readText(const std::string &path);
 bool isTokenFile(const std::string &path);
 std::vector<int32_t> readTokenFile(const std::string &path);
 
-/// The tokens of a text, without any that a template puts around texts. Throws UserError for a character that `chars` has
-/// not seen.
+/// The tokens of a text, without any that a template puts around texts. Throws UserError for a character that `chars`
+/// has not seen.
 std::vector<int32_t> encodeText(const TrainTokenizer &tokenizer, const std::string &text, const std::string &path);
 
 /// Throws UserError, with the place and `hint`, for a number that the model has no embedding for.
-void checkBound(const std::vector<int32_t> &tokens, int64_t bound, const std::string &path, const std::string &hint = "");
+void checkBound(const std::vector<int32_t> &tokens, int64_t bound, const std::string &path,
+                const std::string &hint = "");
 
 } // namespace quern::runtime
 #endif

@@ -124,8 +124,8 @@ std::unique_ptr<Data> makeStream(std::vector<int32_t> tokens, std::string input,
   return std::make_unique<Stream>(std::move(tokens), std::move(input), length, seed);
 }
 
-std::unique_ptr<Data> makeExamples(const std::string &path, const Description &description, const FunctionInfo &function,
-                                   bool nextToken, std::optional<uint64_t> seed) {
+std::unique_ptr<Data> makeExamples(const std::string &path, const Description &description,
+                                   const FunctionInfo &function, bool nextToken, std::optional<uint64_t> seed) {
   std::map<std::string, Value> tensors;
   std::optional<bool> whole;
   std::string first;
@@ -139,15 +139,16 @@ std::unique_ptr<Data> makeExamples(const std::string &path, const Description &d
       throw UserError(path + ": " + quote(name) + " is empty");
     bool isWhole = rank == rows + 1;
     if (whole && (*whole != isWhole || tensor.shape[0] != tensors.begin()->second.shape[0]))
-      throw UserError(path + ": " + quote(name) + " has the shape " + shapeText(tensor.shape) + ", which does not go with " +
-                      quote(first) + " " + shapeText(tensors.begin()->second.shape));
+      throw UserError(path + ": " + quote(name) + " has the shape " + shapeText(tensor.shape) +
+                      ", which does not go with " + quote(first) + " " + shapeText(tensors.begin()->second.shape));
     whole = isWhole;
     tensors[name] = convertInput(tensor, wanted);
     first = tensors.begin()->first;
   }
   for (const TensorInfo &input : function.inputs)
     if (!input.optional && !tensors.count(input.name) && !(nextToken && input.name == "labels"))
-      throw UserError(path + " lacks " + quote(input.name) + "; the loss takes " + describeInputs(description, function));
+      throw UserError(path + " lacks " + quote(input.name) + "; the loss takes " +
+                      describeInputs(description, function));
   if (tensors.empty())
     throw UserError(path + " holds no tensors");
   bool shifts = nextToken && !tensors.count("labels");

@@ -30,8 +30,8 @@ std::unique_ptr<Data> makeStream(std::vector<int32_t> tokens, std::string input,
 
 /// The function's inputs by name: rows to be mixed, or whole batches (one dimension more), which come in order.
 /// `nextToken`: without labels a text is its own.
-std::unique_ptr<Data> makeExamples(const std::string &path, const Description &description, const FunctionInfo &function,
-                                   bool nextToken, std::optional<uint64_t> seed);
+std::unique_ptr<Data> makeExamples(const std::string &path, const Description &description,
+                                   const FunctionInfo &function, bool nextToken, std::optional<uint64_t> seed);
 
 /// A permutation of 0 .. count - 1 that `seed` chooses, place by place.
 uint64_t permuted(uint64_t place, uint64_t count, uint64_t seed);

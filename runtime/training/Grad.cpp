@@ -1,5 +1,6 @@
-// `grad`: takes a row of tokens (or the loss's inputs by name). Gives: the loss and the gradient of every parameter, one
-// tensor for each stored one, as safetensors. Why a library of its own: only programs compiled with --train link it.
+// `grad`: takes a row of tokens (or the loss's inputs by name). Gives: the loss and the gradient of every parameter,
+// one tensor for each stored one, as safetensors. Why a library of its own: only programs compiled with --train link
+// it.
 #include "runtime/Commands.h"
 #include "runtime/training/Training.h"
 

@@ -1,6 +1,6 @@
-// Takes: the gradient of a matrix, or a matrix and its adapter. Gives: the adapter's gradients, the merged matrix (Hu et
-// al. 2021). Why outside of the compiled program: any program can be fine-tuned so, and with small ranks this is little
-// beside the gradient itself. Sums have a fixed order, so that results do not depend on the number of threads.
+// Takes: the gradient of a matrix, or a matrix and its adapter. Gives: the adapter's gradients, the merged matrix (Hu
+// et al. 2021). Why outside of the compiled program: any program can be fine-tuned so, and with small ranks this is
+// little beside the gradient itself. Sums have a fixed order, so that results do not depend on the number of threads.
 #include "runtime/training/Lora.h"
 
 #include "runtime/ThreadPool.h"
@@ -14,7 +14,9 @@ namespace {
 
 constexpr int64_t block = 64;
 
-int blocks(int64_t count) { return int((count + block - 1) / block); }
+int blocks(int64_t count) {
+  return int((count + block - 1) / block);
+}
 
 float dot(const float *a, const float *b, int64_t count) {
   constexpr int lanes = 16;

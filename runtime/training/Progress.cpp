@@ -38,10 +38,11 @@ void TrainProgress::step(uint64_t number, double loss, const std::string &logged
     return;
   next = time + (errorIsTerminal() ? 0.2 : 10);
   double seconds = time - start - pause, each = seconds / double(number - first);
-  std::string text = format("step %llu of %llu  loss %.4f  rate %.2g  gradient %.2f  %.0f tokens/s  %.0f%% of peak  %s left",
-                            static_cast<unsigned long long>(number), static_cast<unsigned long long>(steps), mean,
-                            entry["rate"].get<double>(), entry["grad_norm"].get<double>(), labels / seconds,
-                            100 * entry["utilisation"].get<double>(), timeText(each * double(steps - number)).c_str());
+  std::string text =
+      format("step %llu of %llu  loss %.4f  rate %.2g  gradient %.2f  %.0f tokens/s  %.0f%% of peak  %s left",
+             static_cast<unsigned long long>(number), static_cast<unsigned long long>(steps), mean,
+             entry["rate"].get<double>(), entry["grad_norm"].get<double>(), labels / seconds,
+             100 * entry["utilisation"].get<double>(), timeText(each * double(steps - number)).c_str());
   if (errorIsTerminal()) {
     std::fprintf(stderr, "\r%s\033[K", text.c_str());
     shown = true;

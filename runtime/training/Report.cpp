@@ -1,5 +1,5 @@
-// Takes: the lines of a run's log. Gives: a page that a browser shows without a network: curves as SVG, in light or dark
-// as the reader's system has it.
+// Takes: the lines of a run's log. Gives: a page that a browser shows without a network: curves as SVG, in light or
+// dark as the reader's system has it.
 #include "runtime/training/Report.h"
 
 #include "runtime/AtomicFile.h"
@@ -82,20 +82,22 @@ std::string chart(const std::string &title, std::vector<Curve> curves, bool from
     high = low + 1;
   auto px = [&](double x) { return left + (width - left - right) * x / x1; };
   auto py = [&](double y) { return top + (height - top - bottom) * (high - y) / (high - low); };
-  std::string svg = format("<h2>%s</h2>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", title.c_str(), width, height,
-                           title.c_str());
+  std::string svg = format("<h2>%s</h2>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", title.c_str(),
+                           width, height, title.c_str());
   double step = tick(high - low, 6);
   for (double y = std::ceil(low / step) * step; y <= high; y += step)
-    svg += format("<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-                  left, width - right, py(y), py(y), left - 8, py(y) + 4, shortNumber(std::fabs(y) < step / 2 ? 0.0 : y).c_str());
+    svg += format("<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%d\" y=\"%.1f\" "
+                  "text-anchor=\"end\">%s</text>\n",
+                  left, width - right, py(y), py(y), left - 8, py(y) + 4,
+                  shortNumber(std::fabs(y) < step / 2 ? 0.0 : y).c_str());
   step = std::max(1.0, tick(x1, 8));
   for (double x = 0; x <= x1; x += step)
     svg += format("<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", px(x), height - 22, x);
   svg += format("<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">step</text>\n", (left + width - right) / 2, height - 4);
   for (const Curve &curve : curves) {
     if (curve.points.size() == 1) // no line yet
-      svg += format("<circle class=\"%s\" fill=\"none\" r=\"4\" cx=\"%.1f\" cy=\"%.1f\"/>\n", curve.style.c_str(), px(curve.points[0].first),
-                    py(curve.points[0].second));
+      svg += format("<circle class=\"%s\" fill=\"none\" r=\"4\" cx=\"%.1f\" cy=\"%.1f\"/>\n", curve.style.c_str(),
+                    px(curve.points[0].first), py(curve.points[0].second));
     svg += "<polyline class=\"" + curve.style + "\" points=\"";
     for (auto [x, y] : curve.points)
       svg += format("%.1f,%.1f ", px(x), py(y));
@@ -104,8 +106,8 @@ std::string chart(const std::string &title, std::vector<Curve> curves, bool from
   svg += "</svg>\n<p class=\"legend\">";
   for (const Curve &curve : curves)
     if (!curve.points.empty())
-      svg += "<span class=\"key " + curve.style + "\"></span> " + curve.name +
-             " (last " + shortNumber(curve.points.back().second) + ") ";
+      svg += "<span class=\"key " + curve.style + "\"></span> " + curve.name + " (last " +
+             shortNumber(curve.points.back().second) + ") ";
   return svg + "</p>\n";
 }
 
@@ -133,9 +135,10 @@ void writeReport(const std::string &path, const std::string &model, const std::v
     if (entry.contains("run")) {
       settings = "<table>\n";
       for (const auto &[name, value] : entry["run"].items())
-        settings += "<tr><td>" + escaped(name) + "</td><td>" + escaped(value.is_string()         ? value.get<std::string>()
-                                                                              : value.is_number_float() ? format("%.6g", value.get<double>())
-                                                                                                        : value.dump()) +
+        settings += "<tr><td>" + escaped(name) + "</td><td>" +
+                    escaped(value.is_string()         ? value.get<std::string>()
+                            : value.is_number_float() ? format("%.6g", value.get<double>())
+                                                      : value.dump()) +
                     "</td></tr>\n";
       settings += "</table>\n";
       continue;
@@ -152,9 +155,11 @@ void writeReport(const std::string &path, const std::string &model, const std::v
     if (entry.contains("seconds"))
       speed.points.emplace_back(at, entry["labels"].get<double>() / entry["seconds"].get<double>());
     if (entry.contains("sample"))
-      samples = format("<h3>Step %.0f</h3>\n<pre>", at) + escaped(entry["sample"].get<std::string>()) + "</pre>\n" + samples;
+      samples =
+          format("<h3>Step %.0f</h3>\n<pre>", at) + escaped(entry["sample"].get<std::string>()) + "</pre>\n" + samples;
   }
-  std::string page = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<title>" +
+  std::string page = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+                     "content=\"width=device-width\">\n<title>" +
                      escaped(model) + ": training</title>\n" + style + "<h1>" + escaped(model) + ": training</h1>\n";
   page += chart("Loss", {loss, valid}, false) + settings + chart("Learning rate", {rate}, true) +
           chart("Gradient", {norm}, true) + chart("Speed", {speed}, true);

@@ -25,8 +25,8 @@ private:
   double start = 0, pause = 0, next = 0, mean = 0, labels = 0;
 };
 
-/// One HTML file without anything from elsewhere: the run's settings, curves of loss, rate, gradient and speed, samples.
-/// `lines`: the log.
+/// One HTML file without anything from elsewhere: the run's settings, curves of loss, rate, gradient and speed,
+/// samples. `lines`: the log.
 void writeReport(const std::string &path, const std::string &model, const std::vector<std::string> &lines);
 
 } // namespace quern::runtime

@@ -45,7 +45,8 @@ void removeFolder(const std::string &path) {
 
 /// With the folders above it.
 void makeFolder(const std::string &path) {
-  if (size_t slash = path.find_last_of('/'); slash != std::string::npos && slash > 0 && !isFolder(path.substr(0, slash)))
+  if (size_t slash = path.find_last_of('/');
+      slash != std::string::npos && slash > 0 && !isFolder(path.substr(0, slash)))
     makeFolder(path.substr(0, slash));
   if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
     throw UserError("cannot make " + path + ": " + systemMessage(errno));
@@ -81,21 +82,25 @@ std::vector<uint64_t> RunFolder::steps() const {
     if (!name.starts_with(prefix))
       continue;
     std::string digits = name.substr(prefix.size());
-    if (!digits.empty() && digits.size() < 19 && std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    if (!digits.empty() && digits.size() < 19 &&
+        std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
       found.push_back(std::stoull(digits));
   }
   std::sort(found.begin(), found.end());
   return found;
 }
 
-std::string RunFolder::checkpoint(uint64_t step) const { return folder + "/" + prefix + std::to_string(step); }
+std::string RunFolder::checkpoint(uint64_t step) const {
+  return folder + "/" + prefix + std::to_string(step);
+}
 
 std::string RunFolder::newest() const {
   std::vector<uint64_t> all = steps();
   return all.empty() ? "" : checkpoint(all.back());
 }
 
-void RunFolder::save(const Trainer &trainer, const std::map<std::string, std::string> &files, size_t keep, uint64_t keptStep) {
+void RunFolder::save(const Trainer &trainer, const std::map<std::string, std::string> &files, size_t keep,
+                     uint64_t keptStep) {
   std::string place = checkpoint(trainer.steps()), temporary = place + unfinished;
   if (isFolder(place)) // saved already, by a run that was resumed at this very step
     return;
@@ -152,7 +157,8 @@ RunLog::RunLog(const std::string &path, uint64_t step) : path(path) {
       std::string line = text.substr(at, end - at);
       at = end + 1;
       nlohmann::json entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (!entry.is_object() || (entry.contains("step") && entry["step"].is_number() && entry["step"].get<uint64_t>() > step))
+      if (!entry.is_object() ||
+          (entry.contains("step") && entry["step"].is_number() && entry["step"].get<uint64_t>() > step))
         continue;
       all.push_back(line);
       kept += line + "\n";
@@ -166,7 +172,9 @@ RunLog::RunLog(const std::string &path, uint64_t step) : path(path) {
     throw UserError("cannot write " + path + ": " + systemMessage(errno));
 }
 
-RunLog::~RunLog() { ::close(file); }
+RunLog::~RunLog() {
+  ::close(file);
+}
 
 void RunLog::write(const std::string &line) {
   all.push_back(line);

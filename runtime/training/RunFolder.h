@@ -16,8 +16,8 @@ public:
   /// Makes the folder. Throws UserError if it holds a run and `resume` is false, or none and it is true.
   RunFolder(const std::string &path, bool resume);
 
-  /// Writes a checkpoint beside its place, syncs it, then renames it; after that, drops older ones but `keep` and those in
-  /// `kept`.
+  /// Writes a checkpoint beside its place, syncs it, then renames it; after that, drops older ones but `keep` and those
+  /// in `kept`.
   void save(const Trainer &trainer, const std::map<std::string, std::string> &files, size_t keep, uint64_t keptStep);
   /// The newest checkpoint's folder; empty if there is none.
   std::string newest() const;

@@ -71,8 +71,9 @@ static void checkGlob(const std::string &glob, const Description &d) {
       inside |= name.find(glob) != std::string::npos;
     }
   throw UserError("--train-only " + quote(glob) + " fits no parameter" +
-                  (inside ? "; did you mean " + quote("*" + glob + "*") + "?" : "") + "; names are as in the checkpoint, " +
-                  d.parameters.front().names.front() + " for one (quern tensors CHECKPOINT --shapes lists them)");
+                  (inside ? "; did you mean " + quote("*" + glob + "*") + "?" : "") +
+                  "; names are as in the checkpoint, " + d.parameters.front().names.front() +
+                  " for one (quern tensors CHECKPOINT --shapes lists them)");
 }
 
 TrainSettings readSettings(const Options &options, const Program &program) {
@@ -104,8 +105,8 @@ TrainSettings readSettings(const Options &options, const Program &program) {
   int64_t longest = longestTraining(program.description);
   s.length = options.integer("--length", std::min<int64_t>(256, longest), 1, many);
   if (s.length > longest)
-    throw UserError(format("--length %lld is too much: the model has only %lld positions", static_cast<long long>(s.length),
-                           static_cast<long long>(longest)));
+    throw UserError(format("--length %lld is too much: the model has only %lld positions",
+                           static_cast<long long>(s.length), static_cast<long long>(longest)));
   s.accumulate = options.integer("--accumulate", 1, 1, 1 << 20);
 
   OptimizerOptions &o = s.optimizer;

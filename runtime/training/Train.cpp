@@ -1,5 +1,5 @@
-// `train`: takes texts (or token numbers, or tensors) and settings. Gives: checkpoints of a model that fits them better,
-// a log in JSON lines, a report.
+// `train`: takes texts (or token numbers, or tensors) and settings. Gives: checkpoints of a model that fits them
+// better, a log in JSON lines, a report.
 //
 // Everything that a step depends on is in the checkpoint or follows from the step's number: a run that was killed and
 // resumed gives the numbers of one that was not, bit for bit.
@@ -87,10 +87,11 @@ void Run::loadParameters(const Options &options) {
 std::vector<int32_t> Run::readTokens(const std::string &path, const std::string &text) const {
   std::vector<int32_t> tokens = isTokenFile(path) ? readTokenFile(path) : encodeText(tokenizer, text, path);
   const FunctionInfo &function = d.functions[size_t(trainer.training().function)];
-  std::string hint = isTokenFile(path) || !tokenizer.tokenizer
-                         ? ""
-                         : format("; the tokenizer %s makes %d: compile the model for as many, or give another --tokenizer",
-                                  tokenizer.name.c_str(), tokenizer.tokenizer->size());
+  std::string hint =
+      isTokenFile(path) || !tokenizer.tokenizer
+          ? ""
+          : format("; the tokenizer %s makes %d: compile the model for as many, or give another --tokenizer",
+                   tokenizer.name.c_str(), tokenizer.tokenizer->size());
   if (function.inputs.at(0).below)
     checkBound(tokens, *function.inputs[0].below, path, hint);
   return tokens;
@@ -100,7 +101,9 @@ void Run::openData(const Options &options) {
   const FunctionInfo &function = d.functions[size_t(trainer.training().function)];
   bool next = trainer.training().nextToken;
   auto isTensors = [](const std::string &path) { return path.ends_with(".safetensors"); };
-  std::string file = !s.tokenizer.empty() ? s.tokenizer : options.has("--weights") ? command.findBeside(options, "tokenizer.json") : "";
+  std::string file = !s.tokenizer.empty()       ? s.tokenizer
+                     : options.has("--weights") ? command.findBeside(options, "tokenizer.json")
+                                                : "";
   if (s.resume && fileExists(folder.newest() + "/tokenizer.json"))
     file = folder.newest() + "/tokenizer.json";
   if (!s.valid.empty() && isTensors(s.valid) != isTensors(s.data))
@@ -130,8 +133,9 @@ void Run::openData(const Options &options) {
   }
   auto stream = [&](std::vector<int32_t> part, const std::string &name, std::optional<uint64_t> seed) {
     if (int64_t(part.size()) <= s.length)
-      throw UserError(format("%s has %zu tokens, but a row takes %lld and the one after it: more text, or a smaller --length",
-                             name.c_str(), part.size(), static_cast<long long>(s.length)));
+      throw UserError(
+          format("%s has %zu tokens, but a row takes %lld and the one after it: more text, or a smaller --length",
+                 name.c_str(), part.size(), static_cast<long long>(s.length)));
     return makeStream(std::move(part), function.inputs.at(0).name, s.length, seed);
   };
   if (tokenizer.tokenizer && !s.prompt.empty())
@@ -140,16 +144,32 @@ void Run::openData(const Options &options) {
     prompt = {validTokens.empty() ? tokens[0] : validTokens[0]};
   data = stream(std::move(tokens), s.data, s.seed);
   if (!s.valid.empty() || !validTokens.empty())
-    valid = stream(std::move(validTokens), s.valid.empty() ? "the validation part of " + s.data : s.valid, std::nullopt);
+    valid =
+        stream(std::move(validTokens), s.valid.empty() ? "the validation part of " + s.data : s.valid, std::nullopt);
 }
 
 Json Run::describeRun() const {
-  return {{"run", {{"model", d.model}, {"parameters", trainer.parameterCount()}, {"trained", trainer.trainedCount()},
-                   {"data", s.data}, {"holds", data->describe()}, {"passes", double(s.steps * s.accumulate) / data->batches(s.batch)},
-                   {"validation", valid ? valid->describe() : "none"}, {"steps", s.steps}, {"batch", s.batch},
-                   {"length", s.length}, {"accumulate", s.accumulate}, {"optimizer", s.optimizer.kind}, {"rate", s.rate},
-                   {"schedule", s.schedule}, {"warmup", s.warmup}, {"decay", s.optimizer.decay}, {"clip", s.optimizer.clip},
-                   {"seed", s.seed}, {"threads", ThreadPool::instance().threads()}, {"peak_flops", peak}}}};
+  return {{"run",
+           {{"model", d.model},
+            {"parameters", trainer.parameterCount()},
+            {"trained", trainer.trainedCount()},
+            {"data", s.data},
+            {"holds", data->describe()},
+            {"passes", double(s.steps * s.accumulate) / data->batches(s.batch)},
+            {"validation", valid ? valid->describe() : "none"},
+            {"steps", s.steps},
+            {"batch", s.batch},
+            {"length", s.length},
+            {"accumulate", s.accumulate},
+            {"optimizer", s.optimizer.kind},
+            {"rate", s.rate},
+            {"schedule", s.schedule},
+            {"warmup", s.warmup},
+            {"decay", s.optimizer.decay},
+            {"clip", s.optimizer.clip},
+            {"seed", s.seed},
+            {"threads", ThreadPool::instance().threads()},
+            {"peak_flops", peak}}}};
 }
 
 /// What is needed to look into it stays in the folder.
@@ -157,7 +177,10 @@ void Run::stopBroken(uint64_t number, const Values &inputs, const std::string &w
   std::string place = folder.path() + "/broken-" + std::to_string(number);
   std::vector<OutputTensor> stored;
   for (const auto &[name, value] : inputs)
-    stored.push_back({name, value.kind == Kind::Real ? Dtype::F32 : value.kind == Kind::Int ? Dtype::I32 : Dtype::BOOL,
+    stored.push_back({name,
+                      value.kind == Kind::Real  ? Dtype::F32
+                      : value.kind == Kind::Int ? Dtype::I32
+                                                : Dtype::BOOL,
                       value.shape, value.data.data()});
   writeSafetensors(place + ".inputs.safetensors", stored);
   writeSafetensors(place + ".model.safetensors", trainer.tensors());
@@ -186,8 +209,14 @@ double Run::step(uint64_t number) {
   if (!done.broken.empty())
     stopBroken(number, inputs, "the loss is finite, but the " + done.broken);
   double seconds = now() - begin, speed = labels / seconds;
-  log->write(Json{{"step", number}, {"loss", loss}, {"grad_norm", done.norm}, {"rate", rate}, {"labels", labels},
-                  {"seconds", seconds}, {"utilisation", 6 * trainer.activeCount() * speed / peak}}.dump());
+  log->write(Json{{"step", number},
+                  {"loss", loss},
+                  {"grad_norm", done.norm},
+                  {"rate", rate},
+                  {"labels", labels},
+                  {"seconds", seconds},
+                  {"utilisation", 6 * trainer.activeCount() * speed / peak}}
+                 .dump());
   return loss;
 }
 
@@ -210,10 +239,12 @@ void Run::evaluate(bool last) {
   double loss = validationLoss(batches);
   if (interrupted)
     return;
-  log->write(Json{{"step", trainer.steps()}, {"valid_loss", loss}, {"perplexity", std::exp(loss)}, {"batches", batches}}.dump());
+  log->write(Json{{"step", trainer.steps()}, {"valid_loss", loss}, {"perplexity", std::exp(loss)}, {"batches", batches}}
+                 .dump());
   if (!s.quiet)
-    progress.say(format("step %llu: validation loss %.4f, perplexity %.2f%s", static_cast<unsigned long long>(trainer.steps()),
-                        loss, std::exp(loss), last ? " (all of it)" : ""));
+    progress.say(format("step %llu: validation loss %.4f, perplexity %.2f%s",
+                        static_cast<unsigned long long>(trainer.steps()), loss, std::exp(loss),
+                        last ? " (all of it)" : ""));
   if (loss < bestLoss) {
     bestLoss = loss;
     bestStep = trainer.steps();
@@ -250,7 +281,9 @@ void Run::save(bool last) {
   }
 }
 
-void Run::report() { writeReport(folder.path() + "/report.html", d.model, log->lines()); }
+void Run::report() {
+  writeReport(folder.path() + "/report.html", d.model, log->lines());
+}
 
 /// What a reader wants to know before waiting.
 std::string Run::describePlan() const {
@@ -280,7 +313,8 @@ int Run::train() {
   if (!s.quiet)
     progress.say(describePlan());
   if (trainer.steps() >= uint64_t(s.steps))
-    printNote(format("the run has had its %llu steps; --steps N with a larger N goes on", static_cast<unsigned long long>(trainer.steps())));
+    printNote(format("the run has had its %llu steps; --steps N with a larger N goes on",
+                     static_cast<unsigned long long>(trainer.steps())));
   progress.begin(uint64_t(s.steps), trainer.steps(), s.quiet);
   std::signal(SIGINT, onInterrupt);
   std::signal(SIGTERM, onInterrupt);
@@ -317,8 +351,8 @@ int Run::train() {
   if (!s.quiet)
     progress.say("curves: " + folder.path() + "/report.html");
   if (interrupted)
-    printNote(format("stopped after step %llu; --resume goes on from %s", static_cast<unsigned long long>(trainer.steps()),
-                     newest.c_str()));
+    printNote(format("stopped after step %llu; --resume goes on from %s",
+                     static_cast<unsigned long long>(trainer.steps()), newest.c_str()));
   else
     writeOutput(newest + "\n");
   return interrupted ? 128 + interrupted : 0;

@@ -1,9 +1,10 @@
-// `bench --train`: takes a program compiled with --train, with random weights and tokens unless told. Gives: how fast it makes
-// the loss and all gradients, and updates the parameters (AdamW, clipped), next to what the machine computes in registers.
+// `bench --train`: takes a program compiled with --train, with random weights and tokens unless told. Gives: how fast
+// it makes the loss and all gradients, and updates the parameters (AdamW, clipped), next to what the machine computes
+// in registers.
 //
-// What counts as work is 6 operations a parameter and token (Kaplan et al. 2020): what is computed again, attention's own
-// products and lookups count for nothing, so that no way of computing a step can flatter itself. The limit is measured right
-// before and right after, as a shared machine drifts.
+// What counts as work is 6 operations a parameter and token (Kaplan et al. 2020): what is computed again, attention's
+// own products and lookups count for nothing, so that no way of computing a step can flatter itself. The limit is
+// measured right before and right after, as a shared machine drifts.
 #include "runtime/training/Trainer.h"
 
 #include "runtime/CpuFeatures.h"
@@ -55,7 +56,8 @@ int trainBenchCommand(const Command &command, const Options &options) {
   for (const TensorInfo &input : function.inputs)
     if (!input.optional)
       inputs[input.name] = randomInput(input, sizes, seed);
-  double parameters = double(trainer.parameterCount()), active = trainer.activeCount(), tokens = double(rows) * double(length);
+  double parameters = double(trainer.parameterCount()), active = trainer.activeCount(),
+         tokens = double(rows) * double(length);
   std::vector<double> gradients, updates;
   auto once = [&] {
     double start = now();
@@ -78,7 +80,8 @@ int trainBenchCommand(const Command &command, const Options &options) {
   };
   double seconds = median(gradients), achieved = 6 * active * tokens / seconds;
   double update = median(updates), step = seconds + update, whole = 6 * active * tokens / step;
-  double planned = double(session.plannedBytes(number, sizes)), used = double(session.touchedBytes() + scratchPeakBytes());
+  double planned = double(session.plannedBytes(number, sizes)),
+         used = double(session.touchedBytes() + scratchPeakBytes());
   if (options.has("--json")) {
     nlohmann::json result = {{"model", d.model},
                              {"cpu", cpuName()},
@@ -103,14 +106,15 @@ int trainBenchCommand(const Command &command, const Options &options) {
     return 0;
   }
   std::string experts = active < parameters ? format(" (a token uses %.1fM)", active / 1e6) : "";
-  writeOutput(format("%s on %s, %d threads, %.1fM parameters%s, %lld x %lld tokens\n", d.model.c_str(), cpuName().c_str(),
-                     ThreadPool::instance().threads(), parameters / 1e6, experts.c_str(), static_cast<long long>(rows),
-                     static_cast<long long>(length)) +
-              format("gradient %8.1f tokens/s  %7.1f of %.1f GFLOP/s (%.0f%%), %.3f s\n", tokens / seconds, achieved / 1e9,
-                     limit / 1e9, 100 * achieved / limit, seconds) +
-              format("step     %8.1f tokens/s  %7.1f of %.1f GFLOP/s (%.0f%%), with an update of %.3f s\n", tokens / step, whole / 1e9,
-                     limit / 1e9, 100 * whole / limit, update) +
-              "memory   " + formatBytes(planned) + " planned, " + formatBytes(used) + " used, beside parameters, gradients and moments\n");
+  writeOutput(format("%s on %s, %d threads, %.1fM parameters%s, %lld x %lld tokens\n", d.model.c_str(),
+                     cpuName().c_str(), ThreadPool::instance().threads(), parameters / 1e6, experts.c_str(),
+                     static_cast<long long>(rows), static_cast<long long>(length)) +
+              format("gradient %8.1f tokens/s  %7.1f of %.1f GFLOP/s (%.0f%%), %.3f s\n", tokens / seconds,
+                     achieved / 1e9, limit / 1e9, 100 * achieved / limit, seconds) +
+              format("step     %8.1f tokens/s  %7.1f of %.1f GFLOP/s (%.0f%%), with an update of %.3f s\n",
+                     tokens / step, whole / 1e9, limit / 1e9, 100 * whole / limit, update) +
+              "memory   " + formatBytes(planned) + " planned, " + formatBytes(used) +
+              " used, beside parameters, gradients and moments\n");
   return 0;
 }
 

@@ -1,9 +1,9 @@
 // Takes: batches. Gives: losses, and parameters that fit them better.
 //
-// The flat memory of parameters, gradients and moments is cut into pieces of some thousand elements, which fit the cache.
-// Each piece goes through the program's update function (passes/Optimizers.cpp), whose results come to a small buffer and
-// are copied back from there, as kernels may not write to what they read: memory sees one pass. Sums over pieces are added in
-// the order of pieces, so that results do not depend on the number of threads.
+// The flat memory of parameters, gradients and moments is cut into pieces of some thousand elements, which fit the
+// cache. Each piece goes through the program's update function (passes/Optimizers.cpp), whose results come to a small
+// buffer and are copied back from there, as kernels may not write to what they read: memory sees one pass. Sums over
+// pieces are added in the order of pieces, so that results do not depend on the number of threads.
 #include "runtime/training/Trainer.h"
 
 #include "runtime/Error.h"
@@ -41,13 +41,15 @@ Trainer::Trainer(const Program &program, const OptimizerOptions &options, uint64
   const Description &d = program.description;
   int update = d.findFunction("update." + options.kind);
   if (update < 0)
-    throw UserError("there is no optimizer " + quote(options.kind) + "; there are sgd, momentum, nesterov, adam and adamw");
+    throw UserError("there is no optimizer " + quote(options.kind) +
+                    "; there are sgd, momentum, nesterov, adam and adamw");
   for (const TensorInfo &output : d.functions[size_t(update)].outputs)
     if (output.kind == Kind::Real && output.name != "p")
       momentNames.push_back(output.name);
   layOut();
   uint64_t bytes = uint64_t(total) * 4;
-  bool narrows = std::any_of(d.slots.begin(), d.slots.end(), [](const SlotInfo &slot) { return slot.layouts[0].narrow; });
+  bool narrows =
+      std::any_of(d.slots.begin(), d.slots.end(), [](const SlotInfo &slot) { return slot.layouts[0].narrow; });
   requireMemory(bytes * (2 + momentNames.size()) + narrows * bytes / 2, "parameters, gradients and moments");
   if (narrows)
     narrow.reset(bytes / 2);
@@ -72,7 +74,8 @@ Trainer::Trainer(const Program &program, const OptimizerOptions &options, uint64
     ParameterInfo normal;
     normal.initValue = 1 / std::sqrt(double(adapters[k].matrix.rows));
     for (int64_t i = 0; i < adapters[k].matrix.rows * adapters[k].matrix.rank; ++i)
-      masters.as<float>()[adapters[k].u + size_t(i)] = randomElement(normal, seed, d.parameters.size() + k, uint64_t(i));
+      masters.as<float>()[adapters[k].u + size_t(i)] =
+          randomElement(normal, seed, d.parameters.size() + k, uint64_t(i));
   }
   takeBases();
   cutPieces();
@@ -91,7 +94,8 @@ void Trainer::layOut() {
   constexpr size_t nowhere = SIZE_MAX;
   places.assign(d.parameters.size(), nowhere);
   std::vector<size_t> chosen;
-  bool loops = std::any_of(what.gradients.begin(), what.gradients.end(), [](auto &g) { return g.parameters.size() > 1; });
+  bool loops =
+      std::any_of(what.gradients.begin(), what.gradients.end(), [](auto &g) { return g.parameters.size() > 1; });
   for (const Training::Gradient &gradient : what.gradients) {
     total = alignedElements(total);
     for (size_t i : gradient.parameters) {
@@ -128,7 +132,11 @@ void Trainer::addAdapters(const std::vector<size_t> &matrices) {
   size_t base = 0;
   for (size_t i : matrices) {
     const std::vector<int64_t> &shape = program.description.parameters[i].shape;
-    Adapter adapter{i, total, 0, base, {shape[0], shape[1], std::min({options.lora, shape[0], shape[1]}), float(options.loraScale)}};
+    Adapter adapter{i,
+                    total,
+                    0,
+                    base,
+                    {shape[0], shape[1], std::min({options.lora, shape[0], shape[1]}), float(options.loraScale)}};
     int64_t rank = adapter.matrix.rank;
     variables.push_back({names[i] + ".lora_u", total, {shape[0], rank}});
     total = adapter.v = alignedElements(total + size_t(shape[0] * rank));
@@ -174,7 +182,8 @@ void Trainer::load(const Checkpoint &checkpoint) {
   for (size_t i = 0; i < found.size(); ++i) {
     toFloat(*found[i], 0, found[i]->elements(), data(i));
     for (const std::string &name : d.parameters[i].names)
-      if (auto stored = checkpoint.tensors.find(name); stored != checkpoint.tensors.end() && &stored->second == found[i])
+      if (auto stored = checkpoint.tensors.find(name);
+          stored != checkpoint.tensors.end() && &stored->second == found[i])
         names[i] = name;
   }
   for (Variable &variable : variables)
@@ -347,7 +356,8 @@ Trainer::Step Trainer::update(double rate) {
   step.norm = std::sqrt(squares()) * mean;
   if (!std::isfinite(step.norm)) {
     std::string tensor = brokenGradient();
-    step.broken = tensor.empty() ? "sum of the gradient's squares is too large for 32 bits: a smaller --rate may help" : "gradient of " + tensor + " is not";
+    step.broken = tensor.empty() ? "sum of the gradient's squares is too large for 32 bits: a smaller --rate may help"
+                                 : "gradient of " + tensor + " is not";
     forget();
     return step;
   }
@@ -407,9 +417,11 @@ std::vector<OutputTensor> Trainer::optimizerTensors() const {
   result.push_back({"step", Dtype::I64, {}, &count});
   for (size_t k = 0; k < moments.size(); ++k)
     for (const Variable &variable : variables)
-      result.push_back({momentNames[k] + "." + variable.name, Dtype::F32, variable.shape, moments[k].as<float>() + variable.place});
+      result.push_back(
+          {momentNames[k] + "." + variable.name, Dtype::F32, variable.shape, moments[k].as<float>() + variable.place});
   for (const Adapter &a : adapters)
-    result.push_back({"base." + names[a.parameter], Dtype::F32, {a.matrix.rows, a.matrix.columns}, bases.as<float>() + a.base});
+    result.push_back(
+        {"base." + names[a.parameter], Dtype::F32, {a.matrix.rows, a.matrix.columns}, bases.as<float>() + a.base});
   return result;
 }
 

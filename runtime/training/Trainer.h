@@ -21,8 +21,9 @@ struct OptimizerOptions {
   std::function<bool(const std::string &name)> wanted;
 };
 
-/// Owns parameters (in f32; of a program compiled with --precision bf16 also the copies that its kernels read), gradients and moments. All lie flat, in the order in which the gradient's results
-/// come, so that an update is one pass over memory whatever the tensors are.
+/// Owns parameters (in f32; of a program compiled with --precision bf16 also the copies that its kernels read),
+/// gradients and moments. All lie flat, in the order in which the gradient's results come, so that an update is one
+/// pass over memory whatever the tensors are.
 class Trainer {
 public:
   /// Random parameters, by the spec's initialisers and the seed. Throws UserError where nothing is to be trained.
@@ -31,7 +32,8 @@ public:
   /// Parameters from a checkpoint. Throws UserError with all that does not fit.
   void load(const Checkpoint &checkpoint);
 
-  /// The mean loss of these rows; its gradient is added, so that `update` sees that of the mean over all rows since the last.
+  /// The mean loss of these rows; its gradient is added, so that `update` sees that of the mean over all rows since the
+  /// last.
   double accumulate(const Values &inputs);
   struct Step {
     double norm = 0;    ///< of the gradient, before it is clipped
@@ -59,8 +61,8 @@ public:
   std::vector<OutputTensor> tensors() const;
   /// Adapters alone ("NAME.lora_u", "NAME.lora_v"); the tensors above have them merged in.
   std::vector<OutputTensor> adapterTensors() const;
-  /// Moments by tensor ("m.NAME") and the number of steps ("step"), adapters and what they were added to ("base.NAME"): with
-  /// `tensors` all that the next step depends on.
+  /// Moments by tensor ("m.NAME") and the number of steps ("step"), adapters and what they were added to ("base.NAME"):
+  /// with `tensors` all that the next step depends on.
   std::vector<OutputTensor> optimizerTensors() const;
   /// The opposite of optimizerTensors. Throws UserError where `stored` is of another model or optimizer.
   void restore(const std::map<std::string, StoredTensor> &stored, const std::string &path);
@@ -92,14 +94,14 @@ private:
   int64_t parameters = 0, trained = 0;
   double active = 0;
   Buffer masters, gradients, accumulated, bases;
-  Buffer narrow; // masters in bf16, at the same places; empty where no kernel wants that
+  Buffer narrow;               // masters in bf16, at the same places; empty where no kernel wants that
   std::vector<Buffer> moments; // m and v, as far as the optimizer has them
   std::vector<std::string> momentNames;
   std::vector<Piece> pieces;
   uint64_t count = 0;
-  double weight = 0;    // of the rows since the last update
-  bool several = false; // they came in several calls: their sum is in `accumulated`
-  bool stale = false;   // parameters have changed since they were packed
+  double weight = 0;       // of the rows since the last update
+  bool several = false;    // they came in several calls: their sum is in `accumulated`
+  bool stale = false;      // parameters have changed since they were packed
   bool narrowStale = true; // since they were narrowed
   std::unique_ptr<Weights> weights;
   std::unique_ptr<Session> memory;

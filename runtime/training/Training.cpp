@@ -43,7 +43,8 @@ const TensorInfo &lossInput(const std::string &path, const Description &descript
                             const std::string &name) {
   if (const TensorInfo *input = function.findInput(name))
     return *input;
-  throw UserError(path + ": there is no input " + quote(name) + "; the loss takes " + describeInputs(description, function));
+  throw UserError(path + ": there is no input " + quote(name) + "; the loss takes " +
+                  describeInputs(description, function));
 }
 
 void shiftToNextToken(Values &inputs, const FunctionInfo &function) {
@@ -88,6 +89,5 @@ double countLabels(const Values &inputs) {
 
 } // namespace quern::runtime
 
-extern "C" const quern::runtime::TrainingCommands quern_training_commands = {quern::runtime::gradCommand,
-                                                                             quern::runtime::trainCommand,
-                                                                             quern::runtime::trainBenchCommand};
+extern "C" const quern::runtime::TrainingCommands quern_training_commands = {
+    quern::runtime::gradCommand, quern::runtime::trainCommand, quern::runtime::trainBenchCommand};

@@ -14,14 +14,15 @@ struct Gradient : GraphMaker {
   int q, dout, k, v, most, share, delta;
   std::vector<int> extra;
 
-  Gradient(int64_t groups, int64_t each, int64_t depth, int64_t columns, std::vector<std::pair<Kind, std::vector<Dim>>> more = {},
-           Dim keys = dim("S"))
+  Gradient(int64_t groups, int64_t each, int64_t depth, int64_t columns,
+           std::vector<std::pair<Kind, std::vector<Dim>>> more = {}, Dim keys = dim("S"))
       : S(keys), G(dim("G", groups)), R(dim("R", each)), K(dim("K", depth)), V(dim("V", columns)) {
     q = argument(Kind::Real, {B, T, G, R, K});
     k = argument(Kind::Real, {B, S, G, K});
     dout = argument(Kind::Real, {B, T, G, R, V});
     v = argument(Kind::Real, {B, S, G, V});
-    most = argument(Kind::Real, {B, T, G, R}), share = argument(Kind::Real, {B, T, G, R}), delta = argument(Kind::Real, {B, T, G, R});
+    most = argument(Kind::Real, {B, T, G, R}), share = argument(Kind::Real, {B, T, G, R}),
+    delta = argument(Kind::Real, {B, T, G, R});
     for (auto &[kind, dims] : more)
       extra.push_back(argument(kind, dims));
   }
@@ -48,8 +49,11 @@ struct Gradient : GraphMaker {
   }
 };
 
-const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}, {"S", 1}},   {{"B", 2}, {"T", 7}, {"S", 5}},  {{"B", 1}, {"T", 50}, {"S", 50}},
-                                      {{"B", 1}, {"T", 33}, {"S", 70}}, {{"B", 2}, {"T", 70}, {"S", 33}}};
+const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}, {"S", 1}},
+                                      {{"B", 2}, {"T", 7}, {"S", 5}},
+                                      {{"B", 1}, {"T", 50}, {"S", 50}},
+                                      {{"B", 1}, {"T", 33}, {"S", 70}},
+                                      {{"B", 2}, {"T", 70}, {"S", 33}}};
 
 std::string boundsOf(const KernelGraph &graph) {
   std::optional<GradientPattern> found = findAttentionGradient(graph);
@@ -69,16 +73,21 @@ std::vector<Case> cases() {
   auto masked = [](std::function<int(Gradient &)> mask, double nothing = -INFINITY) {
     return [mask, nothing](Gradient &g) -> std::pair<Score, Score> {
       int m = mask(g);
-      return {[&g, m, nothing](int s) { return g.where(m, s, g.constant(nothing)); }, [&g, m](int d) { return g.where(m, d, g.constant(0)); }};
+      return {[&g, m, nothing](int s) { return g.where(m, s, g.constant(nothing)); },
+              [&g, m](int d) { return g.where(m, d, g.constant(0)); }};
     };
   };
   auto causal = [](Gradient &g) { return g.causal(); };
   auto window = [](Gradient &g) { // the last five
-    return g.binary(Op::And, g.causal(), g.compare(Predicate::Gt, g.index(g.S), g.binary(Op::Sub, g.index(g.T), g.integer(5))));
+    return g.binary(Op::And, g.causal(),
+                    g.compare(Predicate::Gt, g.index(g.S), g.binary(Op::Sub, g.index(g.T), g.integer(5))));
   };
-  auto early = [](Gradient &g) { return g.compare(Predicate::Lt, g.index(g.S), g.binary(Op::Sub, g.index(g.T), g.integer(40))); };
+  auto early = [](Gradient &g) {
+    return g.compare(Predicate::Lt, g.index(g.S), g.binary(Op::Sub, g.index(g.T), g.integer(40)));
+  };
   auto capped = [](Gradient &g) -> std::pair<Score, Score> { // c tanh(s / c), and slopes by distance
-    int m = g.causal(), slope = g.binary(Op::Pow, g.constant(2), g.elementwise(Op::Neg, {g.elementwise(Op::ToReal, {g.index(g.G)})}));
+    int m = g.causal(),
+        slope = g.binary(Op::Pow, g.constant(2), g.elementwise(Op::Neg, {g.elementwise(Op::ToReal, {g.index(g.G)})}));
     int distance = g.binary(Op::Mul, slope, g.binary(Op::Sub, g.index(g.S), g.index(g.T)));
     auto cap = std::make_shared<int>();
     return {[&g, m, distance, cap](int s) {
@@ -129,7 +138,10 @@ TEST(AttentionGradient, OfKeysAndValues) {
 TEST(AttentionGradient, PaddingAndLatentKeys) { // a mask from data; two products, one with keys that heads share
   for (bool ofKeys : {false, true}) {
     Dim P = dim("P", 6);
-    Gradient g(2, 2, 8, 8, {{Kind::Bool, {dim("B"), dim("S")}}, {Kind::Real, {dim("B"), dim("T"), dim("G", 2), dim("R", 2), P}}, {Kind::Real, {dim("B"), dim("S"), P}}});
+    Gradient g(2, 2, 8, 8,
+               {{Kind::Bool, {dim("B"), dim("S")}},
+                {Kind::Real, {dim("B"), dim("T"), dim("G", 2), dim("R", 2), P}},
+                {Kind::Real, {dim("B"), dim("S"), P}}});
     int product = g.binary(Op::Add, g.contract(g.q, g.k, {"K"}), g.contract(g.extra[1], g.extra[2], {"P"}));
     auto [p, ds] = g.matrices([&](int s) { return g.where(g.extra[0], s, g.none()); },
                               [&](int d) { return g.where(g.extra[0], d, g.constant(0)); }, product);
@@ -160,7 +172,8 @@ TEST(AttentionGradient, LongOverManyParts) { // more than is held at a time, sev
   for (bool ofKeys : {false, true}) {
     Gradient g(1, 1, 4, 4);
     int m = g.causal();
-    Score score = [&](int s) { return g.where(m, s, g.none()); }, back = [&](int d) { return g.where(m, d, g.constant(0)); };
+    Score score = [&](int s) { return g.where(m, s, g.none()); },
+          back = [&](int d) { return g.where(m, d, g.constant(0)); };
     checkKernel(ofKeys ? g.keys(score, back) : g.queries(score, back), {{{"B", 1}, {"T", 600}, {"S", 600}}}, 5e-5);
   }
 }
@@ -170,17 +183,20 @@ TEST(AttentionGradient, EveryTarget) {
     for (bool ofKeys : {false, true}) {
       Gradient g(2, 2, 16, 16);
       int m = g.causal();
-      Score score = [&](int s) { return g.where(m, s, g.none()); }, back = [&](int d) { return g.where(m, d, g.constant(0)); };
+      Score score = [&](int s) { return g.where(m, s, g.none()); },
+            back = [&](int d) { return g.where(m, d, g.constant(0)); };
       checkKernel(ofKeys ? g.keys(score, back) : g.queries(score, back), {lengths[2]}, 2e-5, cpuTarget(name));
     }
 }
 
-TEST(AttentionGradient, SumsOfTheWeightsAlone) { // a column of ones beside others, or by itself: what scores have for each query or key
+TEST(AttentionGradient,
+     SumsOfTheWeightsAlone) { // a column of ones beside others, or by itself: what scores have for each query or key
   for (bool ofKeys : {false, true})
     for (bool alone : {false, true}) {
       Gradient g(2, 3, 8, 8);
       int m = g.causal();
-      auto [p, ds] = g.matrices([&](int s) { return g.where(m, s, g.none()); }, [&](int d) { return g.where(m, d, g.constant(0)); });
+      auto [p, ds] = g.matrices([&](int s) { return g.where(m, s, g.none()); },
+                                [&](int d) { return g.where(m, d, g.constant(0)); });
       int ones = g.expand(g.constant(1), {ofKeys ? g.T : g.S, dim("one", 1)});
       g.yield(g.contract(ds, ones, {ofKeys ? "T" : "S"}));
       if (!alone)
@@ -193,9 +209,10 @@ TEST(AttentionGradient, SumsOfTheWeightsAlone) { // a column of ones beside othe
 
 // ---- along diagonals
 
-/// ds summed for each distance of a key from a query, as Differentiate writes it; `near` [N, G, R] is what is learned for each. `rising`: by
-/// key - query, else by query - key.
-static KernelGraph &diagonals(Gradient &g, const std::function<std::pair<Score, Score>(Gradient &)> &expressions, bool rising, bool learned) {
+/// ds summed for each distance of a key from a query, as Differentiate writes it; `near` [N, G, R] is what is learned
+/// for each. `rising`: by key - query, else by query - key.
+static KernelGraph &diagonals(Gradient &g, const std::function<std::pair<Score, Score>(Gradient &)> &expressions,
+                              bool rising, bool learned) {
   Dim N = dim("N", Size::symbol("S") + Size::symbol("T"));
   int apart = rising ? g.binary(Op::Sub, g.index(g.S), g.index(g.T)) : g.binary(Op::Sub, g.index(g.T), g.index(g.S));
   int positions = g.binary(Op::Add, apart, g.size(Size::symbol(rising ? "T" : "S")));
@@ -228,11 +245,13 @@ TEST(AttentionGradient, AlongDiagonals) {
 TEST(AttentionGradient, AlongLongDiagonalsOnEveryTarget) { // several parts of keys, many blocks of queries
   auto causal = [](Gradient &g) -> std::pair<Score, Score> {
     int m = g.causal();
-    return {[&g, m](int s) { return g.where(m, s, g.none()); }, [&g, m](int d) { return g.where(m, d, g.constant(0)); }};
+    return {[&g, m](int s) { return g.where(m, s, g.none()); },
+            [&g, m](int d) { return g.where(m, d, g.constant(0)); }};
   };
   for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
     Gradient g(1, 1, 4, 4, tableOf(1, 1));
-    checkKernel(diagonals(g, causal, true, true), {{{"B", 1}, {"T", 290}, {"S", 300}}, {{"B", 2}, {"T", 1}, {"S", 300}}}, 1e-4, cpuTarget(name));
+    checkKernel(diagonals(g, causal, true, true),
+                {{{"B", 1}, {"T", 290}, {"S", 300}}, {{"B", 2}, {"T", 1}, {"S", 300}}}, 1e-4, cpuTarget(name));
   }
 }
 
@@ -242,7 +261,8 @@ TEST(AttentionGradient, OtherPositionsThanDiagonalsAreLeftToOthers) { // still r
     Dim N = dim("N", Size::symbol("S") + Size::symbol("T"));
     int sum = g.binary(Op::Add, g.index(g.S), g.index(g.T)), difference = g.binary(Op::Sub, g.index(g.S), g.index(g.T));
     int positions = which ? sum : g.elementwise(Op::Abs, {difference});
-    g.yield(g.scatterAdd(g.matrices([](int s) { return s; }, [](int d) { return d; }).second, positions, {"T", "S"}, N));
+    g.yield(
+        g.scatterAdd(g.matrices([](int s) { return s; }, [](int d) { return d; }).second, positions, {"T", "S"}, N));
     KernelGraph &graph = g.finish("other");
     EXPECT_EQ(boundsOf(graph), "none");
     checkKernel(graph, {lengths[1]}, 2e-5);
@@ -274,7 +294,8 @@ TEST(AttentionGradient, StatisticsOfTheSoftmax) {
     for (int64_t shift : {0, 3}) { // the first three queries see nothing
       GraphMaker g;
       Dim B = dim("B"), T = dim("T"), S = dim("S"), G = dim("G", 2), R = dim("R", 2), K = dim("K", 8), V = dim("V", 12);
-      int q = g.argument(Kind::Real, {B, T, G, R, K}), k = g.argument(Kind::Real, {B, S, G, K}), v = g.argument(Kind::Real, {B, S, G, V});
+      int q = g.argument(Kind::Real, {B, T, G, R, K}), k = g.argument(Kind::Real, {B, S, G, K}),
+          v = g.argument(Kind::Real, {B, S, G, V});
       int z = sink ? g.argument(Kind::Real, {G}) : -1;
       int mask = g.compare(Predicate::Le, g.index(S), g.elementwise(Op::Sub, {g.index(T), g.integer(shift)}));
       int score = g.elementwise(Op::Where, {mask, g.contract(q, k, {"K"}), g.constant(-INFINITY)});

@@ -12,7 +12,8 @@ struct Attention : GraphMaker {
   Dim B = dim("B"), T = dim("T"), S = dim("S", length), G, R, K, V;
   int q, k, v, score;
 
-  Attention(int64_t groups, int64_t each, int64_t depth, int64_t columns, std::vector<std::pair<Kind, std::vector<Dim>>> more = {})
+  Attention(int64_t groups, int64_t each, int64_t depth, int64_t columns,
+            std::vector<std::pair<Kind, std::vector<Dim>>> more = {})
       : G(dim("G", groups)), R(dim("R", each)), K(dim("K", depth)), V(dim("V", columns)) {
     q = argument(Kind::Real, {B, T, G, R, K});
     int64_t row = groups * depth, vrow = groups * columns;
@@ -28,8 +29,10 @@ struct Attention : GraphMaker {
 };
 } // namespace
 
-static const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}, {"past", 0}},  {{"B", 2}, {"T", 1}, {"past", 76}},
-                                             {{"B", 1}, {"T", 7}, {"past", 0}},  {{"B", 1}, {"T", 50}, {"past", 0}},
+static const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}, {"past", 0}},
+                                             {{"B", 2}, {"T", 1}, {"past", 76}},
+                                             {{"B", 1}, {"T", 7}, {"past", 0}},
+                                             {{"B", 1}, {"T", 50}, {"past", 0}},
                                              {{"B", 2}, {"T", 5}, {"past", 70}}};
 
 TEST(Attention, Causal) {
@@ -52,7 +55,9 @@ TEST(Attention, SchedulesThatCannotBeAreRefused) {
       KernelRunner runner(graph, cpuTarget("x86-64-v3"), table);
       FAIL() << numbers;
     } catch (const std::exception &error) {
-      EXPECT_NE(std::string(error.what()).find("must be multiples of the target's vector of 8 floats"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("must be multiples of the target's vector of 8 floats"),
+                std::string::npos)
+          << error.what();
     }
   }
 }
@@ -60,7 +65,8 @@ TEST(Attention, SchedulesThatCannotBeAreRefused) {
 TEST(Attention, BoundsAreSeen) {
   Attention g(1, 1, 8, 8);
   int t = g.queryPosition(), s = g.index(g.S);
-  int mask = g.elementwise(Op::And, {g.compare(Predicate::Gt, s, g.elementwise(Op::Sub, {t, g.integer(4)})), g.compare(Predicate::Ge, t, s)});
+  int mask = g.elementwise(Op::And, {g.compare(Predicate::Gt, s, g.elementwise(Op::Sub, {t, g.integer(4)})),
+                                     g.compare(Predicate::Ge, t, s)});
   g.finishWith(g.elementwise(Op::Where, {mask, g.score, g.constant(-INFINITY)}));
   std::vector<AttentionPattern> found = findAttention(g.finish("window"));
   ASSERT_EQ(found.size(), 1u);
@@ -72,7 +78,8 @@ TEST(Attention, Window) {
   for (int64_t window : {1, 4, 70}) {
     Attention g(2, 1, 8, 8);
     int t = g.queryPosition(), s = g.index(g.S);
-    int mask = g.elementwise(Op::And, {g.compare(Predicate::Lt, g.elementwise(Op::Sub, {t, g.integer(window)}), s), g.compare(Predicate::Le, s, t)});
+    int mask = g.elementwise(Op::And, {g.compare(Predicate::Lt, g.elementwise(Op::Sub, {t, g.integer(window)}), s),
+                                       g.compare(Predicate::Le, s, t)});
     g.finishWith(g.elementwise(Op::Where, {mask, g.score, g.constant(-INFINITY)}));
     checkKernel(g.finish("window"), lengths, 1e-5);
   }
@@ -86,7 +93,8 @@ TEST(Attention, WithoutMask) {
 
 TEST(Attention, PaddingMaskAndBias) {
   Size length = Size::symbol("T") + Size::symbol("past");
-  Attention g(2, 1, 8, 8, {{Kind::Bool, {dim("B"), dim("S", length)}}, {Kind::Real, {dim("G", 2), dim("T"), dim("S", length)}}});
+  Attention g(2, 1, 8, 8,
+              {{Kind::Bool, {dim("B"), dim("S", length)}}, {Kind::Real, {dim("G", 2), dim("T"), dim("S", length)}}});
   int biased = g.elementwise(Op::Add, {g.score, g.extra[1]});
   g.finishWith(g.elementwise(Op::Where, {g.extra[0], biased, g.constant(-INFINITY)}));
   checkKernel(g.finish("padding"), lengths, 1e-5);
@@ -101,8 +109,12 @@ TEST(Attention, EverythingMasked) {
 
 TEST(Attention, SlopesCapAndEpilogue) { // ALiBi, soft cap, then merged heads
   Attention g(4, 1, 8, 8);
-  int capped = g.elementwise(Op::Mul, {g.elementwise(Op::Tanh, {g.elementwise(Op::Div, {g.score, g.constant(5)})}), g.constant(5)});
-  int slope = g.elementwise(Op::Pow, {g.constant(2), g.elementwise(Op::Neg, {g.elementwise(Op::Add, {g.elementwise(Op::ToReal, {g.index(g.G)}), g.constant(1)})})});
+  int capped = g.elementwise(
+      Op::Mul, {g.elementwise(Op::Tanh, {g.elementwise(Op::Div, {g.score, g.constant(5)})}), g.constant(5)});
+  int slope = g.elementwise(
+      Op::Pow,
+      {g.constant(2),
+       g.elementwise(Op::Neg, {g.elementwise(Op::Add, {g.elementwise(Op::ToReal, {g.index(g.G)}), g.constant(1)})})});
   int distance = g.elementwise(Op::Sub, {g.index(g.S), g.queryPosition()});
   int biased = g.elementwise(Op::Add, {capped, g.elementwise(Op::Mul, {slope, distance})});
   int mask = g.compare(Predicate::Le, g.index(g.S), g.queryPosition());
@@ -120,7 +132,9 @@ static std::string boundsOf(const KernelGraph &graph) {
     text += miss.reason + "; ";
   if (found.size() != 1)
     return text + "none";
-  auto of = [](const std::optional<Position> &p) { return p ? p->size.str() + (p->terms.empty() ? "" : " + data") : "-"; };
+  auto of = [](const std::optional<Position> &p) {
+    return p ? p->size.str() + (p->terms.empty() ? "" : " + data") : "-";
+  };
   return text + of(found[0].lower) + " .. " + of(found[0].upper);
 }
 
@@ -131,36 +145,48 @@ TEST(Attention, MasksInEverySpelling) {
   };
   auto where = [](Attention &g, int mask, int a, int b) { return g.elementwise(Op::Where, {mask, a, b}); };
   std::vector<Spelling> spellings = {
-      {"- .. past", [&](Attention &g, int s, int t) { // the other way round
+      {"- .. past",
+       [&](Attention &g, int s, int t) { // the other way round
          return where(g, g.compare(Predicate::Gt, s, t), g.constant(-INFINITY), g.score);
        }},
-      {"- .. past", [&](Attention &g, int s, int t) { // added
-         return g.elementwise(Op::Add, {g.score, where(g, g.compare(Predicate::Ge, t, s), g.constant(0), g.constant(-INFINITY))});
+      {"- .. past",
+       [&](Attention &g, int s, int t) { // added
+         return g.elementwise(
+             Op::Add, {g.score, where(g, g.compare(Predicate::Ge, t, s), g.constant(0), g.constant(-INFINITY))});
        }},
-      {"- .. past", [&](Attention &g, int s, int t) { // a large negative number where every query sees itself
+      {"- .. past",
+       [&](Attention &g, int s, int t) { // a large negative number where every query sees itself
          return where(g, g.compare(Predicate::Le, s, t), g.score, g.constant(-1e9));
        }},
-      {"past - 3 .. past", [&](Attention &g, int s, int t) { // not (too late or too early), scaled afterwards
-         int late = g.compare(Predicate::Lt, t, s), early = g.compare(Predicate::Le, s, g.elementwise(Op::Sub, {t, g.integer(4)}));
+      {"past - 3 .. past",
+       [&](Attention &g, int s, int t) { // not (too late or too early), scaled afterwards
+         int late = g.compare(Predicate::Lt, t, s),
+             early = g.compare(Predicate::Le, s, g.elementwise(Op::Sub, {t, g.integer(4)}));
          int mask = g.elementwise(Op::Not, {g.elementwise(Op::Or, {late, early})});
          return g.elementwise(Op::Mul, {where(g, mask, g.score, g.constant(-INFINITY)), g.constant(2)});
        }},
-      {"past - 4 .. past", [&](Attention &g, int s, int t) { // within blocks of five
+      {"past - 4 .. past",
+       [&](Attention &g, int s, int t) { // within blocks of five
          auto block = [&](int x) { return g.elementwise(Op::FloorDiv, {x, g.integer(5)}); };
-         int mask = g.elementwise(Op::And, {g.compare(Predicate::Eq, block(s), block(t)), g.compare(Predicate::Le, s, t)});
+         int mask =
+             g.elementwise(Op::And, {g.compare(Predicate::Eq, block(s), block(t)), g.compare(Predicate::Le, s, t)});
          return where(g, mask, g.score, g.constant(-INFINITY));
        }},
-      {"past - 3 .. past + 3", [&](Attention &g, int s, int t) { // to both sides
+      {"past - 3 .. past + 3",
+       [&](Attention &g, int s, int t) { // to both sides
          int away = g.elementwise(Op::Abs, {g.elementwise(Op::Sub, {t, s})});
          return where(g, g.compare(Predicate::Lt, away, g.integer(4)), g.score, g.constant(-INFINITY));
        }},
-      {"- .. -", [&](Attention &g, int s, int t) { // capped after the mask: nothing is certain
+      {"- .. -",
+       [&](Attention &g, int s, int t) { // capped after the mask: nothing is certain
          return g.elementwise(Op::Tanh, {where(g, g.compare(Predicate::Le, s, t), g.score, g.constant(-INFINITY))});
        }},
-      {"masked scores are computed: a query that sees no key would attend to them, as the mask is a finite number; -inf lets "
+      {"masked scores are computed: a query that sees no key would attend to them, as the mask is a finite number; "
+       "-inf lets "
        "them be skipped; - .. -",
        [&](Attention &g, int s, int t) { // the first four queries see nothing
-         return where(g, g.compare(Predicate::Le, s, g.elementwise(Op::Sub, {t, g.integer(4)})), g.score, g.constant(-1e9));
+         return where(g, g.compare(Predicate::Le, s, g.elementwise(Op::Sub, {t, g.integer(4)})), g.score,
+                      g.constant(-1e9));
        }},
   };
   for (Spelling &spelling : spellings) {
@@ -174,7 +200,9 @@ TEST(Attention, MasksInEverySpelling) {
 TEST(Attention, BoundsFromData) { // each row of the batch has a past of its own
   Attention g(2, 1, 8, 8, {{Kind::Int, {dim("B")}}});
   int t = g.elementwise(Op::Add, {g.index(g.T), g.extra[0]});
-  int mask = g.elementwise(Op::And, {g.compare(Predicate::Le, g.index(g.S), t), g.compare(Predicate::Gt, g.index(g.S), g.elementwise(Op::Sub, {t, g.integer(3)}))});
+  int mask =
+      g.elementwise(Op::And, {g.compare(Predicate::Le, g.index(g.S), t),
+                              g.compare(Predicate::Gt, g.index(g.S), g.elementwise(Op::Sub, {t, g.integer(3)}))});
   g.finishWith(g.elementwise(Op::Where, {mask, g.score, g.constant(-INFINITY)}));
   EXPECT_EQ(boundsOf(g.finish("ragged")), "-2 + data .. 0 + data");
   checkKernel(g.graph, lengths, 1e-5);
@@ -182,8 +210,9 @@ TEST(Attention, BoundsFromData) { // each row of the batch has a past of its own
 
 TEST(Attention, LatentKeys) { // the sum of two products: one per head, one with keys that heads share
   Dim P = dim("P", 6);
-  Attention g(2, 3, 8, 8, {{Kind::Real, {dim("B"), dim("T"), dim("G", 2), dim("R", 3), P}},
-                           {Kind::Real, {dim("B"), dim("S", Size::symbol("past") + Size::symbol("T")), P}}});
+  Attention g(2, 3, 8, 8,
+              {{Kind::Real, {dim("B"), dim("T"), dim("G", 2), dim("R", 3), P}},
+               {Kind::Real, {dim("B"), dim("S", Size::symbol("past") + Size::symbol("T")), P}}});
   int both = g.elementwise(Op::Add, {g.score, g.contract(g.extra[0], g.extra[1], {"P"})});
   int mask = g.compare(Predicate::Le, g.index(g.S), g.queryPosition());
   g.finishWith(g.elementwise(Op::Where, {mask, both, g.constant(-INFINITY)}));
@@ -196,16 +225,23 @@ TEST(Attention, NearlyAttention) {
   int weights = g.softmax(g.score, {"S"});
   g.yield(weights);
   g.yield(g.contract(weights, g.v, {"S"}));
-  EXPECT_EQ(boundsOf(g.finish("weights")), "not computed as attention: its scores or weights are a result of their own; none");
+  EXPECT_EQ(boundsOf(g.finish("weights")),
+            "not computed as attention: its scores or weights are a result of their own; none");
   checkKernel(g.graph, {lengths[4]}, 1e-5);
 }
 
-TEST(Attention, LongOverManyParts) { // more keys than are held at a time, for several tasks of queries and for one query
+TEST(Attention,
+     LongOverManyParts) { // more keys than are held at a time, for several tasks of queries and for one query
   Attention g(1, 1, 4, 4);
   int t = g.queryPosition();
-  int mask = g.elementwise(Op::And, {g.compare(Predicate::Le, g.index(g.S), t), g.compare(Predicate::Gt, g.index(g.S), g.elementwise(Op::Sub, {t, g.integer(530)}))});
+  int mask =
+      g.elementwise(Op::And, {g.compare(Predicate::Le, g.index(g.S), t),
+                              g.compare(Predicate::Gt, g.index(g.S), g.elementwise(Op::Sub, {t, g.integer(530)}))});
   g.finishWith(g.elementwise(Op::Where, {mask, g.score, g.constant(-INFINITY)}));
-  checkKernel(g.finish("long"), {{{"B", 1}, {"T", 50}, {"past", 549}}, {{"B", 1}, {"T", 194}, {"past", 0}}, {{"B", 1}, {"T", 1}, {"past", 598}}}, 1e-5);
+  checkKernel(
+      g.finish("long"),
+      {{{"B", 1}, {"T", 50}, {"past", 549}}, {{"B", 1}, {"T", 194}, {"past", 0}}, {{"B", 1}, {"T", 1}, {"past", 598}}},
+      1e-5);
 }
 
 TEST(Attention, Sink) { // one more score without a value

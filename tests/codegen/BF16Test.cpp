@@ -14,7 +14,9 @@ constexpr double step = 0.00391;
 const std::vector<Lengths> rows = {{{"M", 1}}, {{"M", 7}}, {{"M", 13}}, {{"M", 101}}};
 
 struct Maker : GraphMaker {
-  int stored(std::vector<Dim> dims, std::vector<std::optional<int64_t>> strides = {}) { return argument(Kind::BF16, dims, strides); }
+  int stored(std::vector<Dim> dims, std::vector<std::optional<int64_t>> strides = {}) {
+    return argument(Kind::BF16, dims, strides);
+  }
   int widen(int x) { return elementwise(Op::Widen, {x}); }
   int narrow(int x) { return elementwise(Op::Narrow, {x}); }
 };
@@ -23,7 +25,23 @@ struct Maker : GraphMaker {
 
 TEST(BF16, RoundsToTheNearest) {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-  std::vector<double> all = {0, -0.0, 1, 1 + 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-8 + 0x1p-20, -1 - 0x1p-8, 0.1f, -3.3e38f, 3.4028234e38f, inf, -inf, nan, 1e-30f, 65535, 7.5f, 1e20f};
+  std::vector<double> all = {0,
+                             -0.0,
+                             1,
+                             1 + 0x1p-8,
+                             1 + 3 * 0x1p-8,
+                             1 + 0x1p-8 + 0x1p-20,
+                             -1 - 0x1p-8,
+                             0.1f,
+                             -3.3e38f,
+                             3.4028234e38f,
+                             inf,
+                             -inf,
+                             nan,
+                             1e-30f,
+                             65535,
+                             7.5f,
+                             1e20f};
   Maker g;
   int x = g.argument(Kind::Real, {dim("N", all.size())});
   int n = g.narrow(x);
@@ -56,7 +74,8 @@ TEST(BF16, MovesAndPicks) {
 
 TEST(BF16, LookedUpAndScattered) {
   Maker g;
-  int table = g.stored({dim("V", 9), dim("K", 20)}), positions = g.argument(Kind::Int, {dim("M")}), x = g.stored({dim("M"), dim("K", 20)});
+  int table = g.stored({dim("V", 9), dim("K", 20)}), positions = g.argument(Kind::Int, {dim("M")}),
+      x = g.stored({dim("M"), dim("K", 20)});
   int scale = g.argument(Kind::Real, {dim("K", 20)});
   g.yield(g.elementwise(Op::Mul, {g.widen(g.gather(table, positions, "V")), scale}));
   checkKernel(g.finish("lookup"), rows);
@@ -89,13 +108,15 @@ TEST(BF16, Products) {
     std::string over;
   };
   Dim m = dim("M"), i = dim("I", 300), o = dim("O", 71), wide = dim("O", 200);
-  for (const Form &form : {Form{"x w[O, I]", {m, i}, {o, i}, "I"}, Form{"x w[I, O]", {m, i}, {i, wide}, "I"}, Form{"g w", {m, wide}, {wide, i}, "O"},
-                           Form{"dw", {m, i}, {m, o}, "M"}, Form{"two row dims", {dim("B", 2), m, i}, {i, wide}, "I"}})
+  for (const Form &form : {Form{"x w[O, I]", {m, i}, {o, i}, "I"}, Form{"x w[I, O]", {m, i}, {i, wide}, "I"},
+                           Form{"g w", {m, wide}, {wide, i}, "O"}, Form{"dw", {m, i}, {m, o}, "M"},
+                           Form{"two row dims", {dim("B", 2), m, i}, {i, wide}, "I"}})
     for (int which : {1, 2, 3}) {
       if (which < 3 && form.over != "O") // each alone in one form, both in all
         continue;
       Maker g;
-      int x = g.argument(which & 1 ? Kind::BF16 : Kind::Real, form.x), w = g.argument(which & 2 ? Kind::BF16 : Kind::Real, form.w);
+      int x = g.argument(which & 1 ? Kind::BF16 : Kind::Real, form.x),
+          w = g.argument(which & 2 ? Kind::BF16 : Kind::Real, form.w);
       x = which & 1 ? g.widen(x) : x, w = which & 2 ? g.widen(w) : w;
       g.yield(g.contract(x, w, {form.over}));
       SCOPED_TRACE(std::string(form.what) + " " + std::to_string(which));
@@ -105,7 +126,8 @@ TEST(BF16, Products) {
 
 TEST(BF16, EpilogueAndPrologue) {
   Maker g;
-  int x = g.stored({dim("M"), dim("I", 48)}), w = g.stored({dim("I", 48), dim("O", 96)}), bias = g.argument(Kind::Real, {dim("O", 96)});
+  int x = g.stored({dim("M"), dim("I", 48)}), w = g.stored({dim("I", 48), dim("O", 96)}),
+      bias = g.argument(Kind::Real, {dim("O", 96)});
   int y = g.elementwise(Op::Add, {g.contract(g.widen(x), g.widen(w), {"I"}), bias});
   int h = g.narrow(y);
   g.yield(h);
@@ -118,7 +140,9 @@ TEST(BF16, EpilogueAndPrologue) {
   checkKernel(p.finish("prologue"), rows, step);
 }
 
-TEST(BF16, RoundedWhereRead) { // real in memory, and who reads it rounds: rows, columns, rows side by side, and an attention's keys
+TEST(
+    BF16,
+    RoundedWhereRead) { // real in memory, and who reads it rounds: rows, columns, rows side by side, and an attention's keys
   Dim m = dim("M"), i = dim("I", 300), o = dim("O", 71);
   Maker g;
   int x = g.argument(Kind::Real, {m, i}), w = g.argument(Kind::Real, {o, i});
@@ -132,7 +156,8 @@ TEST(BF16, RoundedWhereRead) { // real in memory, and who reads it rounds: rows,
   checkKernel(s.finish("sums over rows"), rows, 1e-5);
   Maker a;
   Dim B = dim("B"), T = dim("T"), S = dim("S", Size::symbol("T")), G = dim("G", 2), K = dim("K", 16);
-  int q = a.argument(Kind::Real, {B, T, G, K}), k = a.argument(Kind::Real, {B, S, G, K}), v = a.argument(Kind::Real, {B, S, G, K});
+  int q = a.argument(Kind::Real, {B, T, G, K}), k = a.argument(Kind::Real, {B, S, G, K}),
+      v = a.argument(Kind::Real, {B, S, G, K});
   auto rounded = [&](int value) { return a.widen(a.narrow(value)); };
   a.yield(a.narrow(a.contract(a.softmax(a.contract(rounded(q), rounded(k), {"K"}), {"S"}), rounded(v), {"S"})));
   checkKernel(a.finish("attention"), {{{"B", 2}, {"T", 7}}, {{"B", 1}, {"T", 70}}}, step);
@@ -140,7 +165,8 @@ TEST(BF16, RoundedWhereRead) { // real in memory, and who reads it rounds: rows,
 
 TEST(BF16, ViewsOfWhatIsKept) { // queries out of one product's result, and a vector
   Maker g;
-  int x = g.stored({dim("M"), dim("I", 48)}, {144, 1}), w = g.stored({dim("H", 3), dim("K", 16), dim("O", 40)}), v = g.stored({dim("I", 48)});
+  int x = g.stored({dim("M"), dim("I", 48)}, {144, 1}), w = g.stored({dim("H", 3), dim("K", 16), dim("O", 40)}),
+      v = g.stored({dim("I", 48)});
   int split = g.split(g.widen(x), "I", {dim("H", 3), dim("K", 16)});
   g.yield(g.contract(split, g.widen(w), {"H", "K"}));
   g.yield(g.contract(g.widen(x), g.widen(v), {"I"}));
@@ -156,7 +182,8 @@ TEST(BF16, Experts) {
       Maker g;
       Dim m = dim("M"), i = dim("I", transposed ? 300 : 33), o = dim("O", 71), e = dim("E", 3);
       int x = g.argument(which & 1 ? Kind::BF16 : Kind::Real, {m, i});
-      int w = g.argument(which & 2 ? Kind::BF16 : Kind::Real, transposed ? std::vector<Dim>{e, i, o} : std::vector<Dim>{e, o, i});
+      int w = g.argument(which & 2 ? Kind::BF16 : Kind::Real,
+                         transposed ? std::vector<Dim>{e, i, o} : std::vector<Dim>{e, o, i});
       int picked = g.gather(w, g.argument(Kind::Int, {m, dim("C", 2)}), "E");
       int y = g.contract(which & 1 ? g.widen(x) : x, which & 2 ? g.widen(picked) : picked, {"I"});
       g.yield(which == 3 ? g.narrow(y) : y);
@@ -173,7 +200,8 @@ TEST(BF16, GradientsOfExperts) {
   for (int which : {1, 2, 3}) {
     Maker g;
     Dim m = dim("M"), c = dim("C", 2), o = dim("O", 40), i = dim("I", 70);
-    int dy = g.argument(which & 1 ? Kind::BF16 : Kind::Real, {m, c, o}), x = g.argument(which & 2 ? Kind::BF16 : Kind::Real, {m, i});
+    int dy = g.argument(which & 1 ? Kind::BF16 : Kind::Real, {m, c, o}),
+        x = g.argument(which & 2 ? Kind::BF16 : Kind::Real, {m, i});
     int chosen = g.argument(Kind::Int, {m, c});
     dy = g.widen(which & 1 ? dy : g.narrow(dy)), x = which & 2 ? g.widen(x) : x;
     g.yield(g.permute(g.scatterAdd(g.elementwise(Op::Mul, {dy, x}), chosen, {"M", "C"}, dim("E", 5)), {"E", "O", "I"}));
@@ -203,11 +231,14 @@ TEST(BF16, AttentionGradient) {
   for (bool ofKeys : {false, true}) {
     Maker g;
     Dim B = dim("B"), T = dim("T"), S = dim("S", Size::symbol("T")), G = dim("G", 2), K = dim("K", 16);
-    int q = g.stored({B, T, G, K}), k = g.stored({B, S, G, K}), dout = g.stored({B, T, G, K}), v = g.stored({B, S, G, K});
-    int most = g.argument(Kind::Real, {B, T, G}), share = g.argument(Kind::Real, {B, T, G}), delta = g.argument(Kind::Real, {B, T, G});
+    int q = g.stored({B, T, G, K}), k = g.stored({B, S, G, K}), dout = g.stored({B, T, G, K}),
+        v = g.stored({B, S, G, K});
+    int most = g.argument(Kind::Real, {B, T, G}), share = g.argument(Kind::Real, {B, T, G}),
+        delta = g.argument(Kind::Real, {B, T, G});
     q = g.widen(q), k = g.widen(k), dout = g.widen(dout), v = g.widen(v);
     int mask = g.compare(Predicate::Le, g.index(S), g.index(T));
-    int x = g.elementwise(Op::Where, {mask, g.elementwise(Op::Mul, {g.contract(q, k, {"K"}), g.constant(0.3)}), g.constant(-INFINITY)});
+    int x = g.elementwise(
+        Op::Where, {mask, g.elementwise(Op::Mul, {g.contract(q, k, {"K"}), g.constant(0.3)}), g.constant(-INFINITY)});
     int p = g.elementwise(Op::Mul, {g.elementwise(Op::Exp, {g.elementwise(Op::Sub, {x, most})}), share});
     int slope = g.elementwise(Op::Mul, {p, g.elementwise(Op::Sub, {g.contract(dout, v, {"K"}), delta})});
     int ds = g.elementwise(Op::Mul, {g.elementwise(Op::Where, {mask, slope, g.constant(0)}), g.constant(0.3)});

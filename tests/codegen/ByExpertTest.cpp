@@ -64,7 +64,8 @@ TEST(ByExpert, AllRowsPickOneOrEachItsOwn) { // experts that nobody picks get ze
   gradient.g.yield(gradient.inOrder());
   KernelRunner runner(gradient.g.finish("one"));
   std::vector<DenseTensor> given = gradient.numbers();
-  for (auto pick : {+[](int) { return 0; }, +[](int) { return 8; }, +[](int i) { return i; }, +[](int i) { return 8 - i; }, +[](int i) { return i / 8; }}) {
+  for (auto pick : {+[](int) { return 0; }, +[](int) { return 8; }, +[](int i) { return i; },
+                    +[](int i) { return 8 - i; }, +[](int i) { return i / 8; }}) {
     for (int i = 0; i < 9; ++i)
       given[gradient.chosen].data[i] = pick(i);
     runner.bind({}, given);
@@ -111,7 +112,8 @@ TEST(ByExpert, BothFactorsOfPairs) { // the second matrix of an expert, in a bat
   int dy = g.argument(Kind::Real, {pairs[0], pairs[1], pairs[2], dim("O", 20)});
   int h = g.argument(Kind::Real, {pairs[0], pairs[1], pairs[2], dim("I", 48)});
   int chosen = g.argument(Kind::Int, pairs);
-  g.yield(g.permute(g.scatterAdd(g.elementwise(Op::Mul, {dy, h}), chosen, {"B", "T", "C"}, dim("E", 6)), {"E", "O", "I"}));
+  g.yield(
+      g.permute(g.scatterAdd(g.elementwise(Op::Mul, {dy, h}), chosen, {"B", "T", "C"}, dim("E", 6)), {"E", "O", "I"}));
   checkKernel(g.finish("batch"), {{{"B", 1}, {"T", 1}}, {{"B", 3}, {"T", 1}}, {{"B", 2}, {"T", 19}}}, 1e-5);
 }
 
@@ -120,7 +122,8 @@ TEST(ByExpert, RowsThatShareAPick) { // experts chosen by the text, summed over 
   int dy = g.argument(Kind::Real, {dim("B"), dim("T"), dim("C", 2), dim("O", 20)});
   int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("I", 48)});
   int chosen = g.argument(Kind::Int, {dim("B"), dim("C", 2)});
-  g.yield(g.permute(g.scatterAdd(g.elementwise(Op::Mul, {dy, x}), chosen, {"B", "T", "C"}, dim("E", 6)), {"E", "O", "I"}));
+  g.yield(
+      g.permute(g.scatterAdd(g.elementwise(Op::Mul, {dy, x}), chosen, {"B", "T", "C"}, dim("E", 6)), {"E", "O", "I"}));
   checkKernel(g.finish("shared"), {{{"B", 1}, {"T", 1}}, {{"B", 5}, {"T", 7}}}, 1e-5);
 }
 
@@ -145,7 +148,8 @@ TEST(ByExpert, AddedToWhatIsThere) {
 
 TEST(ByExpert, PositionsOfOtherRowsKeepTheGeneralWay) { // each row of the batch has a table of its own
   GraphMaker g;
-  int dy = g.argument(Kind::Real, {dim("B", 3), dim("M"), dim("O", 20)}), x = g.argument(Kind::Real, {dim("B", 3), dim("M"), dim("I", 24)});
+  int dy = g.argument(Kind::Real, {dim("B", 3), dim("M"), dim("O", 20)}),
+      x = g.argument(Kind::Real, {dim("B", 3), dim("M"), dim("I", 24)});
   int chosen = g.argument(Kind::Int, {dim("B", 3), dim("M")});
   g.yield(g.permute(g.scatterAdd(g.elementwise(Op::Mul, {dy, x}), chosen, {"M"}, dim("E", 5)), {"B", "E", "O", "I"}));
   checkKernel(g.finish("tables"), rows, 1e-5);

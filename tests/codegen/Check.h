@@ -17,7 +17,9 @@ inline void compareTensors(const DenseTensor &got, const DenseTensor &want, doub
     double a = got.data[i], b = want.data[i];
     if (std::fabs(b) > std::numeric_limits<float>::max()) // more than f32 holds
       b = std::copysign(INFINITY, b);
-    bool same = std::isnan(b) ? std::isnan(a) : std::isinf(b) ? a == b : std::fabs(a - b) <= tolerance * (1 + std::fabs(b));
+    bool same = std::isnan(b)   ? std::isnan(a)
+                : std::isinf(b) ? a == b
+                                : std::fabs(a - b) <= tolerance * (1 + std::fabs(b));
     ASSERT_TRUE(same) << what << ": element " << i << " is " << a << ", should be " << b;
   }
 }
@@ -29,7 +31,8 @@ inline std::vector<int> inPlaceArguments(const KernelGraph &graph) {
     return found;
   const Node &result = graph.nodes[graph.results[0]];
   auto same = [](const std::vector<Dim> &a, const std::vector<Dim> &b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Dim &x, const Dim &y) { return x.name == y.name && x.size == y.size; });
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const Dim &x, const Dim &y) { return x.name == y.name && x.size == y.size; });
   };
   for (const Node &node : graph.nodes)
     if (node.op == Op::ScatterAdd)
@@ -37,7 +40,8 @@ inline std::vector<int> inPlaceArguments(const KernelGraph &graph) {
   for (int a = 0; a < graph.argumentCount(); ++a) {
     const Node &argument = graph.nodes[a];
     const Layout &layout = graph.argumentLayouts[a];
-    if (argument.kind != result.kind || !same(argument.dims, result.dims) || layout.packed || layout.strides != graph.resultLayouts[0].strides)
+    if (argument.kind != result.kind || !same(argument.dims, result.dims) || layout.packed ||
+        layout.strides != graph.resultLayouts[0].strides)
       continue;
     std::vector<char> made(graph.nodes.size());
     made[a] = 1;
@@ -75,14 +79,21 @@ inline void checkKernel(const KernelGraph &graph, const std::vector<Lengths> &le
       runner.bind(now, arguments);
       runner.shareResult(argument);
       ASSERT_EQ(runner.run(), 0) << what;
-      compareTensors(runner.result(0), want[graph.results[0]], tolerance, what + " over argument " + std::to_string(argument));
+      compareTensors(runner.result(0), want[graph.results[0]], tolerance,
+                     what + " over argument " + std::to_string(argument));
     }
   }
 }
 
-inline Dim dim(const std::string &name, int64_t size) { return {name, ir::Size(size)}; }
-inline Dim dim(const std::string &name) { return {name, ir::Size::symbol(name)}; }
-inline Dim dim(const std::string &name, const ir::Size &size) { return {name, size}; }
+inline Dim dim(const std::string &name, int64_t size) {
+  return {name, ir::Size(size)};
+}
+inline Dim dim(const std::string &name) {
+  return {name, ir::Size::symbol(name)};
+}
+inline Dim dim(const std::string &name, const ir::Size &size) {
+  return {name, size};
+}
 
 } // namespace quern::codegen
 #endif

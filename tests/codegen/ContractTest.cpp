@@ -3,7 +3,8 @@
 
 using namespace quern::codegen;
 
-static const std::vector<Lengths> rows = {{{"M", 1}}, {{"M", 2}}, {{"M", 5}}, {{"M", 6}}, {{"M", 7}}, {{"M", 13}}, {{"M", 101}}};
+static const std::vector<Lengths> rows = {{{"M", 1}}, {{"M", 2}},  {{"M", 5}},  {{"M", 6}},
+                                          {{"M", 7}}, {{"M", 13}}, {{"M", 101}}};
 
 TEST(Contract, PackedAtAnySize) {
   for (int64_t out : {1, 8, 16, 64, 71, 200})
@@ -34,7 +35,9 @@ TEST(Contract, EpilogueWithBiasActivationAndResidual) {
   int w = g.weight({dim("O", 96), dim("I", 48)}, 64);
   int bias = g.argument(Kind::Real, {dim("O", 96)}), residual = g.argument(Kind::Real, {dim("M"), dim("O", 96)});
   int y = g.elementwise(Op::Add, {g.contract(x, w, {"I"}), bias});
-  int gelu = g.elementwise(Op::Mul, {y, g.elementwise(Op::Add, {g.elementwise(Op::Erf, {g.elementwise(Op::Mul, {y, g.constant(0.7071)})}), g.constant(1)})});
+  int gelu = g.elementwise(
+      Op::Mul, {y, g.elementwise(Op::Add, {g.elementwise(Op::Erf, {g.elementwise(Op::Mul, {y, g.constant(0.7071)})}),
+                                           g.constant(1)})});
   g.yield(g.elementwise(Op::Add, {residual, gelu}));
   checkKernel(g.finish("epilogue"), rows, 1e-5);
 }
@@ -44,7 +47,8 @@ TEST(Contract, ResidualInPlace) { // at widths and lengths that no tile divides,
     for (int64_t out : {20, 71, 200}) {
       GraphMaker g;
       int x = g.argument(Kind::Real, {dim("M"), dim("I", 40)});
-      int w = packed ? g.weight({dim("O", out), dim("I", 40)}, out > 64 ? 64 : 16) : g.argument(Kind::Real, {dim("I", 40), dim("O", out)});
+      int w = packed ? g.weight({dim("O", out), dim("I", 40)}, out > 64 ? 64 : 16)
+                     : g.argument(Kind::Real, {dim("I", 40), dim("O", out)});
       int residual = g.argument(Kind::Real, {dim("M"), dim("O", out)});
       g.yield(g.elementwise(Op::Add, {residual, g.contract(x, w, {"I"})}));
       KernelGraph &graph = g.finish("in_place");
@@ -95,7 +99,8 @@ TEST(Contract, TwoActivations) {
 
 TEST(Contract, SeveralSummedDimsAndNoColumns) {
   GraphMaker g;
-  int a = g.argument(Kind::Real, {dim("T"), dim("H", 3), dim("K", 20)}), b = g.argument(Kind::Real, {dim("H", 3), dim("K", 20)});
+  int a = g.argument(Kind::Real, {dim("T"), dim("H", 3), dim("K", 20)}),
+      b = g.argument(Kind::Real, {dim("H", 3), dim("K", 20)});
   int c = g.argument(Kind::Real, {dim("D", 17), dim("H", 3), dim("K", 20)});
   g.yield(g.contract(a, b, {"H", "K"}));
   g.yield(g.contract(a, c, {"H", "K"}));
@@ -116,7 +121,8 @@ TEST(Contract, NormBeforeAndRotationAfter) {
   int x = g.argument(Kind::Real, {dim("T"), dim("D", 32)});
   int w = g.weight({dim("O", 24), dim("D", 32)}, 16);
   int angle = g.argument(Kind::Real, {dim("T"), dim("J", 4)});
-  int norm = g.elementwise(Op::Div, {x, g.elementwise(Op::Sqrt, {g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {x, x}), {"D"})})});
+  int norm = g.elementwise(
+      Op::Div, {x, g.elementwise(Op::Sqrt, {g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {x, x}), {"D"})})});
   int q = g.split(g.contract(norm, w, {"D"}), "O", {dim("H", 3), dim("K", 8)});
   int a = g.cut(q, "K", 0, dim("J", 4)), b = g.cut(q, "K", 4, dim("J", 4));
   int c = g.elementwise(Op::Cos, {angle}), s = g.elementwise(Op::Sin, {angle});
@@ -140,7 +146,8 @@ TEST(Contract, PartsThatGoDifferentWays) { // after a norm; one rotated, one int
   GraphMaker g;
   int x = g.argument(Kind::Real, {dim("T"), dim("D", 32)});
   int w = g.weight({dim("O", 40), dim("D", 32)}, 8);
-  int norm = g.elementwise(Op::Div, {x, g.elementwise(Op::Sqrt, {g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {x, x}), {"D"})})});
+  int norm = g.elementwise(
+      Op::Div, {x, g.elementwise(Op::Sqrt, {g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {x, x}), {"D"})})});
   int all = g.contract(norm, w, {"D"});
   int q = g.cut(all, "O", 0, dim("Q", 24)), k = g.cut(all, "O", 24, dim("K", 8)), v = g.cut(all, "O", 32, dim("V", 8));
   int a = g.cut(k, "K", 0, dim("J", 4)), b = g.cut(k, "K", 4, dim("J", 4));
@@ -150,13 +157,15 @@ TEST(Contract, PartsThatGoDifferentWays) { // after a norm; one rotated, one int
   checkKernel(g.finish("parts"), {{{"T", 1}}, {{"T", 37}}, {{"T", 400}}}, 1e-5);
 }
 
-TEST(Contract, MaskOfPositionsBehindIt) { // Halide once concluded from the mask that fewer rows are needed than a tile has
+TEST(Contract,
+     MaskOfPositionsBehindIt) { // Halide once concluded from the mask that fewer rows are needed than a tile has
   GraphMaker g;
   int q = g.argument(Kind::Real, {dim("T"), dim("K", 16)}), k = g.argument(Kind::Real, {dim("S"), dim("K", 16)});
   int before = g.compare(Predicate::Le, g.index(dim("S")), g.index(dim("T")));
   int scores = g.contract(q, k, {"K"});
   g.yield(g.elementwise(Op::Where, {before, scores, g.constant(-5)}));
-  checkKernel(g.finish("masked"), {{{"T", 1}, {"S", 1}}, {{"T", 128}, {"S", 128}}, {{"T", 90}, {"S", 200}}, {{"T", 300}, {"S", 70}}}, 1e-5);
+  checkKernel(g.finish("masked"),
+              {{{"T", 1}, {"S", 1}}, {{"T", 128}, {"S", 128}}, {{"T", 90}, {"S", 200}}, {{"T", 300}, {"S", 70}}}, 1e-5);
 }
 
 TEST(Contract, WeightsAsTheyLie) { // stored either way round, at depths of less than a part, whole parts and more
@@ -182,13 +191,15 @@ TEST(Contract, SumsOverAllTokens) { // the gradient of a weight, either way roun
     int x = g.argument(Kind::Real, {dim("M"), dim("I", 70)}), dy = g.argument(Kind::Real, {dim("M"), dim("O", 90)});
     int sum = g.contract(x, dy, {"M"});
     g.yield(turned ? g.permute(sum, {"O", "I"}) : sum);
-    checkKernel(g.finish("weight"), {{{"M", 1}}, {{"M", 7}}, {{"M", 256}}, {{"M", 512}}, {{"M", 513}}, {{"M", 1500}}}, 2e-5);
+    checkKernel(g.finish("weight"), {{{"M", 1}}, {{"M", 7}}, {{"M", 256}}, {{"M", 512}}, {{"M", 513}}, {{"M", 1500}}},
+                2e-5);
   }
 }
 
 TEST(Contract, SumsOverTwoDimsOfRunTime) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("I", 20)}), dy = g.argument(Kind::Real, {dim("B"), dim("T"), dim("O", 40)});
+  int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("I", 20)}),
+      dy = g.argument(Kind::Real, {dim("B"), dim("T"), dim("O", 40)});
   g.yield(g.contract(x, dy, {"B", "T"}));
   checkKernel(g.finish("two"), {{{"B", 1}, {"T", 1}}, {{"B", 3}, {"T", 70}}, {{"B", 2}, {"T", 600}}}, 2e-5);
 }
@@ -198,19 +209,24 @@ TEST(Contract, HeadsOfWeightsAsTheyLie) { // a batch of products, few and many r
   int a = g.argument(Kind::Real, {dim("B"), dim("T"), dim("H", 3), dim("S")});
   int v = g.argument(Kind::Real, {dim("B"), dim("S"), dim("H", 3), dim("K", 24)});
   g.yield(g.contract(a, v, {"S"}));
-  checkKernel(g.finish("heads"), {{{"B", 1}, {"T", 1}, {"S", 1}}, {{"B", 2}, {"T", 9}, {"S", 70}}, {{"B", 2}, {"T", 400}, {"S", 600}}}, 2e-5);
+  checkKernel(g.finish("heads"),
+              {{{"B", 1}, {"T", 1}, {"S", 1}}, {{"B", 2}, {"T", 9}, {"S", 70}}, {{"B", 2}, {"T", 400}, {"S", 600}}},
+              2e-5);
 }
 
-TEST(Contract, AWeightForEachHead) { // absorbed latents: few rows read it where it lies, either way round, more rows pack it
+TEST(Contract,
+     AWeightForEachHead) { // absorbed latents: few rows read it where it lies, either way round, more rows pack it
   for (int64_t wide : {5, 72})
     for (int64_t deep : {7, 64})
       for (bool depthLast : {false, true}) {
         GraphMaker g;
-        int x = g.argument(Kind::Real, {dim("M"), dim("H", 3), dim("I", deep)}), bias = g.argument(Kind::Real, {dim("H", 3), dim("O", wide)});
+        int x = g.argument(Kind::Real, {dim("M"), dim("H", 3), dim("I", deep)}),
+            bias = g.argument(Kind::Real, {dim("H", 3), dim("O", wide)});
         int w = depthLast ? g.argument(Kind::Real, {dim("H", 3), dim("O", wide), dim("I", deep)})
                           : g.argument(Kind::Real, {dim("H", 3), dim("I", deep), dim("O", wide)});
         g.yield(g.elementwise(Op::Add, {g.contract(x, w, {"I"}), bias}));
-        checkKernel(g.finish("head"), {{{"M", 1}}, {{"M", 2}}, {{"M", 8}}, {{"M", 9}}, {{"M", 100}}, {{"M", 800}}}, 1e-5);
+        checkKernel(g.finish("head"), {{{"M", 1}}, {{"M", 2}}, {{"M", 8}}, {{"M", 9}}, {{"M", 100}}, {{"M", 800}}},
+                    1e-5);
       }
 }
 

@@ -68,12 +68,12 @@ int GraphMaker::elementwise(Op op, std::vector<int> operands) {
   static const std::set<Op> keeps = {Op::Neg, Op::Abs, Op::Add, Op::Sub, Op::Mul, Op::Max, Op::Min};
   static const std::set<Op> integers = {Op::Floor, Op::Ceil, Op::Round, Op::ToInt, Op::FloorDiv, Op::Mod};
   static const std::set<Op> bools = {Op::Not, Op::And, Op::Or, Op::Compare};
-  Kind kind = keeps.count(op)       ? wider(0)
-              : op == Op::Where     ? wider(1)
-              : integers.count(op)  ? Kind::Int
-              : bools.count(op)     ? Kind::Bool
-              : op == Op::Narrow    ? Kind::BF16
-                                    : Kind::Real;
+  Kind kind = keeps.count(op)      ? wider(0)
+              : op == Op::Where    ? wider(1)
+              : integers.count(op) ? Kind::Int
+              : bools.count(op)    ? Kind::Bool
+              : op == Op::Narrow   ? Kind::BF16
+                                   : Kind::Real;
   Node node{op, kind, unionOf(operands)};
   node.operands = operands;
   return add(node);
@@ -94,7 +94,8 @@ static std::vector<Dim> without(const std::vector<Dim> &dims, const std::vector<
 }
 
 int GraphMaker::reduce(Reduction reduction, int x, std::vector<std::string> over) {
-  Node node{Op::Reduce, reduction == Reduction::Mean ? Kind::Real : graph.nodes[x].kind, without(graph.nodes[x].dims, over)};
+  Node node{Op::Reduce, reduction == Reduction::Mean ? Kind::Real : graph.nodes[x].kind,
+            without(graph.nodes[x].dims, over)};
   node.operands = {x};
   node.names = over;
   node.reduction = reduction;

@@ -5,7 +5,8 @@
 
 using namespace quern::codegen;
 
-static const std::vector<Lengths> rows = {{{"M", 1}}, {{"M", 2}}, {{"M", 5}}, {{"M", 6}}, {{"M", 7}}, {{"M", 13}}, {{"M", 200}}};
+static const std::vector<Lengths> rows = {{{"M", 1}}, {{"M", 2}},  {{"M", 5}},  {{"M", 6}},
+                                          {{"M", 7}}, {{"M", 13}}, {{"M", 200}}};
 
 /// Random positions are integers in [0, 7): some lie outside of few experts, some of many experts are never picked.
 TEST(Grouped, AnyNumberOfExpertsChoicesAndRows) {
@@ -59,7 +60,8 @@ TEST(Grouped, AllRowsPickOneOrEachItsOwn) { // most chunks are empty, or all hol
   std::vector<DenseTensor> given;
   for (int i = 0; i < g.graph.argumentCount(); ++i)
     given.push_back(randomTensor(g.graph.nodes[i], {}, i + 1));
-  for (auto pick : {+[](int) { return 0; }, +[](int) { return 8; }, +[](int i) { return i; }, +[](int i) { return 8 - i; }, +[](int i) { return i / 8; }}) {
+  for (auto pick : {+[](int) { return 0; }, +[](int) { return 8; }, +[](int i) { return i; },
+                    +[](int i) { return 8 - i; }, +[](int i) { return i / 8; }}) {
     for (int i = 0; i < 9; ++i)
       given[chosen].data[i] = pick(i);
     runner.bind({}, given);
@@ -87,7 +89,8 @@ TEST(Grouped, EpilogueWithBiasesOfExperts) {
   GraphMaker g;
   int x = g.argument(Kind::Real, {dim("M"), dim("I", 48)});
   int w = g.weight({dim("E", 8), dim("O", 96), dim("I", 48)}, 64);
-  int chosen = g.argument(Kind::Int, {dim("M"), dim("C", 2)}), biases = g.argument(Kind::Real, {dim("E", 8), dim("O", 96)});
+  int chosen = g.argument(Kind::Int, {dim("M"), dim("C", 2)}),
+      biases = g.argument(Kind::Real, {dim("E", 8), dim("O", 96)});
   int up = g.argument(Kind::Real, {dim("M"), dim("C", 2), dim("O", 96)});
   int y = g.elementwise(Op::Add, {g.contract(x, g.gather(w, chosen, "E"), {"I"}), g.gather(biases, chosen, "E")});
   g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {y, g.elementwise(Op::Sigmoid, {y})}), up}));
@@ -118,7 +121,8 @@ TEST(Grouped, WeightsAsTheyLie) { // stored either way round, not packed before
   for (bool turned : {false, true}) {
     GraphMaker g;
     int x = g.argument(Kind::Real, {dim("M"), dim("I", 24)});
-    std::vector<Dim> dims = turned ? std::vector<Dim>{dim("E", 5), dim("I", 24), dim("O", 71)} : std::vector<Dim>{dim("E", 5), dim("O", 71), dim("I", 24)};
+    std::vector<Dim> dims = turned ? std::vector<Dim>{dim("E", 5), dim("I", 24), dim("O", 71)}
+                                   : std::vector<Dim>{dim("E", 5), dim("O", 71), dim("I", 24)};
     int w = g.argument(Kind::Real, dims), chosen = g.argument(Kind::Int, {dim("M"), dim("C", 2)});
     g.yield(g.contract(x, g.gather(w, chosen, "E"), {"I"}));
     checkKernel(g.finish("lying"), rows, 1e-5);

@@ -1,5 +1,6 @@
 // Takes: nothing. Gives: what compiled kernels reach, beside the machine's limits measured in the same run.
-// Ratios count where the machine is quiet: the limits are measured right before and after each kernel, the larger counts.
+// Ratios count where the machine is quiet: the limits are measured right before and after each kernel, the larger
+// counts.
 #include "tests/codegen/GraphMaker.h"
 #include "tests/codegen/KernelRunner.h"
 
@@ -14,7 +15,9 @@
 
 using namespace quern::codegen;
 
-static double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+static double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 /// GFLOP/s of multiply-adds that touch no memory: 12 independent vectors of `Width` floats.
 template <int Width> static double registerPeak() {
@@ -117,8 +120,12 @@ static std::vector<DenseTensor> inputs(const KernelGraph &graph, const Lengths &
   return out;
 }
 
-static Dim fixed(const char *name, int64_t size) { return {name, quern::ir::Size(size)}; }
-static Dim run(const char *name) { return {name, quern::ir::Size::symbol(name)}; }
+static Dim fixed(const char *name, int64_t size) {
+  return {name, quern::ir::Size(size)};
+}
+static Dim run(const char *name) {
+  return {name, quern::ir::Size::symbol(name)};
+}
 
 static void contraction(int64_t in, int64_t out, std::vector<int64_t> rows) {
   GraphMaker g;
@@ -147,14 +154,16 @@ static void training(int64_t in, int64_t out, int64_t rows) {
   for (const Form &form : {Form{"product", {m, i}, {i, o}, "I"}, Form{"rows' gradient", {m, o}, {i, o}, "O"},
                            Form{"weight's gradient", {m, i}, {m, o}, "M"}}) {
     GraphMaker g;
-    int a = g.argument(Kind::Real, {form.first[0], form.first[1]}), b = g.argument(Kind::Real, {form.second[0], form.second[1]});
+    int a = g.argument(Kind::Real, {form.first[0], form.first[1]}),
+        b = g.argument(Kind::Real, {form.second[0], form.second[1]});
     g.yield(g.contract(a, b, {form.over}));
     KernelRunner runner(g.finish("training"), cpuTarget("native"), schedules);
     Lengths lengths = {{"M", rows}};
     runner.bind(lengths, inputs(g.graph, lengths));
     for (bool cold : {false, true}) {
       char name[80];
-      std::snprintf(name, sizeof name, "%s %ld x %ld x %ld%s", form.name, long(rows), long(in), long(out), cold ? ", from memory" : "");
+      std::snprintf(name, sizeof name, "%s %ld x %ld x %ld%s", form.name, long(rows), long(in), long(out),
+                    cold ? ", from memory" : "");
       report(name, runner, 2.0 * rows * in * out, true, cold);
     }
   }
@@ -178,7 +187,8 @@ static void gated() {
   GraphMaker g;
   int x = g.argument(Kind::Real, {run("M"), fixed("I", 768)});
   int both = g.contract(x, g.weight({fixed("U", 2), fixed("O", 2048), fixed("I", 768)}, 64), {"I"});
-  int gate = g.squeeze(g.cut(both, "U", quern::ir::Size(0), fixed("G", 1)), "G"), up = g.squeeze(g.cut(both, "U", quern::ir::Size(1), fixed("V", 1)), "V");
+  int gate = g.squeeze(g.cut(both, "U", quern::ir::Size(0), fixed("G", 1)), "G"),
+      up = g.squeeze(g.cut(both, "U", quern::ir::Size(1), fixed("V", 1)), "V");
   g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {gate, g.elementwise(Op::Sigmoid, {gate})}), up}));
   KernelRunner runner(g.finish("gated"), cpuTarget("native"), schedules);
   for (int64_t m : {512, 1}) {
@@ -209,9 +219,12 @@ static void experts(int64_t count, int64_t chosen, int64_t in, int64_t out, std:
       used[size_t(e)] = 1;
     runner.bind(lengths, given);
     char name[80];
-    std::snprintf(name, sizeof name, "experts %ld of %ld, %ld x %ld x %ld", long(chosen), long(count), long(m), long(in), long(out));
+    std::snprintf(name, sizeof name, "experts %ld of %ld, %ld x %ld x %ld", long(chosen), long(count), long(m),
+                  long(in), long(out));
     bool flops = m > 16;
-    report(name, runner, flops ? 2.0 * m * chosen * in * out : 4.0 * in * out * double(std::count(used.begin(), used.end(), 1)), flops);
+    report(name, runner,
+           flops ? 2.0 * m * chosen * in * out : 4.0 * in * out * double(std::count(used.begin(), used.end(), 1)),
+           flops);
   }
 }
 
@@ -235,7 +248,8 @@ static void trainedExperts(int64_t count, int64_t chosen, int64_t in, int64_t ou
       given[picked].data[k] = double((k * 2654435761u >> 7) % count);
     runner.bind(lengths, given);
     char name[80];
-    std::snprintf(name, sizeof name, "%s of experts %ld of %ld, %ld x %ld x %ld", form, long(chosen), long(count), long(rows), long(in), long(out));
+    std::snprintf(name, sizeof name, "%s of experts %ld of %ld, %ld x %ld x %ld", form, long(chosen), long(count),
+                  long(rows), long(in), long(out));
     report(name, runner, 2.0 * rows * chosen * in * out, true, true);
   }
 }
@@ -247,11 +261,13 @@ static KernelGraph attentionOver(int64_t window) {
   Size past = Size::symbol("past");
   Dim S{"S", Size::symbol("T") + past};
   int q = g.argument(Kind::Real, {run("B"), run("T"), fixed("H", 12), fixed("K", 64)});
-  int k = g.argument(Kind::Real, {run("B"), S, fixed("H", 12), fixed("K", 64)}), v = g.argument(Kind::Real, {run("B"), S, fixed("H", 12), fixed("V", 64)});
+  int k = g.argument(Kind::Real, {run("B"), S, fixed("H", 12), fixed("K", 64)}),
+      v = g.argument(Kind::Real, {run("B"), S, fixed("H", 12), fixed("V", 64)});
   int score = g.elementwise(Op::Mul, {g.contract(q, k, {"K"}), g.constant(0.125)});
   int t = g.elementwise(Op::Add, {g.index(run("T")), g.size(past)}), mask = g.compare(Predicate::Le, g.index(S), t);
   if (window > 0)
-    mask = g.elementwise(Op::And, {mask, g.compare(Predicate::Gt, g.index(S), g.elementwise(Op::Sub, {t, g.integer(window)}))});
+    mask = g.elementwise(Op::And,
+                         {mask, g.compare(Predicate::Gt, g.index(S), g.elementwise(Op::Sub, {t, g.integer(window)}))});
   if (window >= 0)
     score = g.elementwise(Op::Where, {mask, score, g.constant(-1.0 / 0.0)});
   g.yield(g.contract(g.softmax(score, {"S"}), v, {"S"}));
@@ -266,7 +282,9 @@ static void attention(int64_t window, std::vector<std::pair<int64_t, int64_t>> s
     runner.bind(lengths, inputs(graph, lengths));
     char name[80];
     std::snprintf(name, sizeof name, "attention 12 x 64, %ld after %ld, %s", long(t), long(before),
-                  window < 0 ? "no mask" : window ? ("window " + std::to_string(window)).c_str() : "causal");
+                  window < 0 ? "no mask"
+                  : window   ? ("window " + std::to_string(window)).c_str()
+                             : "causal");
     double pairs = 0;
     for (int64_t at = before; at < before + t; ++at)
       pairs += window < 0 ? before + t : window ? std::min(window, at + 1) : at + 1;
@@ -275,8 +293,8 @@ static void attention(int64_t window, std::vector<std::pair<int64_t, int64_t>> s
   }
 }
 
-/// What a mask saves: blocks that it empties are not computed. In turns, so that a machine that slows down slows both; the median
-/// of the turns' ratios.
+/// What a mask saves: blocks that it empties are not computed. In turns, so that a machine that slows down slows both;
+/// the median of the turns' ratios.
 static void masks(int64_t length, int64_t window, double least) {
   KernelGraph graphs[] = {attentionOver(-1), attentionOver(window)};
   Lengths lengths = {{"B", 1}, {"T", length}, {"past", 0}};
@@ -305,8 +323,9 @@ static void masks(int64_t length, int64_t window, double least) {
   for (int64_t at = 0; at < length; ++at)
     covers += double(window ? std::min(window, at + 1) : at + 1) / (double(length) * length);
   std::string name = window ? "window " + std::to_string(window) : "causal";
-  std::printf("%-12s T = %ld: %9.1f us, full %9.1f us: %5.2f times as fast; covers 1/%.2f of the pairs%s\n", name.c_str(), long(length),
-              masked * 1e6, full * 1e6, faster, 1 / covers, faster < least ? "  TOO SLOW" : "");
+  std::printf("%-12s T = %ld: %9.1f us, full %9.1f us: %5.2f times as fast; covers 1/%.2f of the pairs%s\n",
+              name.c_str(), long(length), masked * 1e6, full * 1e6, faster, 1 / covers,
+              faster < least ? "  TOO SLOW" : "");
   std::fflush(stdout);
   tooSlow |= faster < least;
 }
@@ -351,7 +370,9 @@ int main(int argc, char **argv) {
     schedules.add(std::string(std::istreambuf_iterator<char>(file), {}), argv[2]);
     argc -= 2, argv += 2;
   }
-  auto wanted = [&](const char *name) { return argc < 2 || std::any_of(argv + 1, argv + argc, [&](char *a) { return !std::strcmp(a, name); }); };
+  auto wanted = [&](const char *name) {
+    return argc < 2 || std::any_of(argv + 1, argv + argc, [&](char *a) { return !std::strcmp(a, name); });
+  };
   if (wanted("contract")) {
     contraction(768, 768, {512, 1});
     contraction(768, 2048, {512, 1, 4});

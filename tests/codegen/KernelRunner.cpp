@@ -34,7 +34,8 @@ struct KernelRunner::Buffer {
         sum += at[i] * strides[i];
       return sum;
     }
-    int64_t rows = shape[rank - 2], depth = shape[rank - 1], tile = layout.tile, matrix = (rows + tile - 1) / tile, stacked = 0;
+    int64_t rows = shape[rank - 2], depth = shape[rank - 1], tile = layout.tile, matrix = (rows + tile - 1) / tile,
+            stacked = 0;
     for (size_t i = 0; i + 2 < rank; ++i)
       stacked = stacked * shape[i] + at[i];
     return ((stacked * matrix + at[rank - 2] / tile) * depth + at[rank - 1]) * tile + at[rank - 2] % tile;
@@ -81,7 +82,8 @@ static void *takeScratch(void *, size_t size) {
       scratch.blocks.erase(scratch.blocks.begin() + i);
       return block + scratchHeader;
     }
-  char *block = static_cast<char *>(std::aligned_alloc(scratchHeader, (size + 2 * scratchHeader) / scratchHeader * scratchHeader + scratchHeader));
+  char *block = static_cast<char *>(
+      std::aligned_alloc(scratchHeader, (size + 2 * scratchHeader) / scratchHeader * scratchHeader + scratchHeader));
   *reinterpret_cast<size_t *>(block) = size;
   return block + scratchHeader;
 }
@@ -125,7 +127,8 @@ KernelRunner::~KernelRunner() {
   std::filesystem::remove_all(folder);
 }
 
-static void forEachPosition(const std::vector<int64_t> &shape, const std::function<void(const std::vector<int64_t> &)> &visit) {
+static void forEachPosition(const std::vector<int64_t> &shape,
+                            const std::function<void(const std::vector<int64_t> &)> &visit) {
   std::vector<int64_t> at(shape.size());
   for (int64_t n : shape)
     if (!n)
@@ -153,7 +156,8 @@ void KernelRunner::bind(const Lengths &now, const std::vector<DenseTensor> &argu
     size_t rank = buffer->shape.size(), size = node.kind == Kind::Bool ? 1 : node.kind == Kind::BF16 ? 2 : 4;
     int64_t elements = 1;
     if (buffer->layout.packed) {
-      int64_t tile = buffer->layout.tile, depth = buffer->shape[rank - 1], tiles = (buffer->shape[rank - 2] + tile - 1) / tile;
+      int64_t tile = buffer->layout.tile, depth = buffer->shape[rank - 1],
+              tiles = (buffer->shape[rank - 2] + tile - 1) / tile;
       std::vector<int64_t> extents = {tile, depth, tiles};
       for (size_t d = rank - 2; d-- > 0;)
         extents.push_back(buffer->shape[d]);
@@ -229,10 +233,10 @@ DenseTensor KernelRunner::result(size_t i) const {
   char *base = reinterpret_cast<char *>(buffer.halide.host);
   forEachPosition(buffer.shape, [&](const std::vector<int64_t> &at) {
     int64_t offset = buffer.offset(at);
-    tensor.data.push_back(buffer.kind == Kind::Real  ? reinterpret_cast<float *>(base)[offset]
-                          : buffer.kind == Kind::Int ? reinterpret_cast<int32_t *>(base)[offset]
+    tensor.data.push_back(buffer.kind == Kind::Real   ? reinterpret_cast<float *>(base)[offset]
+                          : buffer.kind == Kind::Int  ? reinterpret_cast<int32_t *>(base)[offset]
                           : buffer.kind == Kind::BF16 ? ir::fromBF16(reinterpret_cast<uint16_t *>(base)[offset])
-                                                     : base[offset]);
+                                                      : base[offset]);
   });
   return tensor;
 }
@@ -246,8 +250,9 @@ DenseTensor randomTensor(const Node &node, const Lengths &lengths, uint64_t seed
   for (int64_t i = 0; i < count; ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     uint32_t bits = static_cast<uint32_t>(state >> 33);
-    tensor.data.push_back(node.kind == Kind::Real  ? static_cast<float>(bits % 65536 / 32768.0 - 1)
-                          : node.kind == Kind::BF16 ? ir::fromBF16(ir::toBF16(static_cast<float>(bits % 65536 / 32768.0 - 1)))
+    tensor.data.push_back(node.kind == Kind::Real ? static_cast<float>(bits % 65536 / 32768.0 - 1)
+                          : node.kind == Kind::BF16
+                              ? ir::fromBF16(ir::toBF16(static_cast<float>(bits % 65536 / 32768.0 - 1)))
                           : node.kind == Kind::Int ? bits % 7
                                                    : bits >> 8 & 1);
   }

@@ -1,6 +1,6 @@
 // What is planned for a kernel's scratch, beside what its blocks come to.
-#include "codegen/KernelBuilder.h"
 #include "codegen/KernelScratch.h"
+#include "codegen/KernelBuilder.h"
 #include "tests/codegen/Check.h"
 
 #include <filesystem>
@@ -12,10 +12,13 @@ namespace {
 
 /// The plan's bytes for a length, read back from its text.
 int64_t planned(const std::vector<Scratch::Case> &cases, int64_t length) {
-  return bytesOf(cases, [&](const ir::Size &size) { return size.evaluate([&](const std::string &) { return length; }); });
+  return bytesOf(cases,
+                 [&](const ir::Size &size) { return size.evaluate([&](const std::string &) { return length; }); });
 }
 
-int64_t block(int64_t bytes) { return (bytes + 127) / 128 * 128 + 256; }
+int64_t block(int64_t bytes) {
+  return (bytes + 127) / 128 * 128 + 256;
+}
 
 /// No less, and no more than 2% and 512 bytes above.
 void expectNear(int64_t value, int64_t bytes) {
@@ -78,15 +81,18 @@ TEST_F(KernelScratchTest, WhatStaysInRegistersOrOnTheStackIsNone) {
   EXPECT_EQ(planned(plan.worker, 1000), 0);
 }
 
-/// The gradient of a vocabulary's weights: logits' gradients lie by token, and are copied by word. Of tokens that there are, no more.
+/// The gradient of a vocabulary's weights: logits' gradients lie by token, and are copied by word. Of tokens that there
+/// are, no more.
 TEST(KernelScratchOfKernels, ACopyOfLogitsIsAsLargeAsTheyAre) {
   constexpr int64_t words = 5001, strips = 800 << 10; // of both operands' columns, whatever the tokens
   GraphMaker g;
-  int logits = g.argument(Kind::Real, {dim("M"), dim("V", words)}), x = g.argument(Kind::Real, {dim("M"), dim("D", 200)});
+  int logits = g.argument(Kind::Real, {dim("M"), dim("V", words)}),
+      x = g.argument(Kind::Real, {dim("M"), dim("D", 200)});
   int sum = g.argument(Kind::Real, {dim("V", words), dim("D", 200)});
   g.yield(g.elementwise(Op::Add, {sum, g.contract(logits, x, {"M"})}));
   std::string object = testing::TempDir() + "quern_scratch.o";
-  Scratch plan = emitKernel(g.finish("scratch"), "kernel", ScheduleTable::standard(), cpuTarget("native"), EmitForm::Object, object);
+  Scratch plan = emitKernel(g.finish("scratch"), "kernel", ScheduleTable::standard(), cpuTarget("native"),
+                            EmitForm::Object, object);
   std::filesystem::remove(object);
   for (int64_t tokens : {64, 100, 288, 480, 511, 513, 700, 4000}) {
     EXPECT_GE(planned(plan.caller, tokens), 4 * words * tokens) << tokens;

@@ -15,11 +15,13 @@ static std::vector<DenseTensor> edges(std::vector<double> values) {
 
 TEST(Elementwise, Functions) {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-  std::vector<double> all = {0, -0.0, 1e-30, 1e-6f, 0.1f, 0.5f, 0.62f, 0.63f, 0.99f, 1.01f, 1.5f, 2, 3.7f, 4.2f, 10, 20.5f, 80, 88.5f, 100,
-                             1000, 31415.93f, inf, nan, -1e-6f, -0.1f, -0.5f, -0.7f, -0.999f, -1.5f, -2.5f, -5, -10, -87, -95, -110, -inf};
+  std::vector<double> all = {0,     -0.0,  1e-30, 1e-6f,   0.1f,  0.5f,  0.62f, 0.63f, 0.99f,     1.01f, 1.5f, 2,
+                             3.7f,  4.2f,  10,    20.5f,   80,    88.5f, 100,   1000,  31415.93f, inf,   nan,  -1e-6f,
+                             -0.1f, -0.5f, -0.7f, -0.999f, -1.5f, -2.5f, -5,    -10,   -87,       -95,   -110, -inf};
   for (double &v : all)
     v = static_cast<float>(v);
-  for (Op op : {Op::Neg, Op::Abs, Op::Exp, Op::Log, Op::Log1p, Op::Sqrt, Op::Sin, Op::Cos, Op::Tanh, Op::Sigmoid, Op::Erf}) {
+  for (Op op :
+       {Op::Neg, Op::Abs, Op::Exp, Op::Log, Op::Log1p, Op::Sqrt, Op::Sin, Op::Cos, Op::Tanh, Op::Sigmoid, Op::Erf}) {
     GraphMaker g;
     int x = g.argument(Kind::Real, {dim("N", all.size())});
     g.yield(g.elementwise(op, {x}));
@@ -42,7 +44,8 @@ TEST(Elementwise, ToIntegers) {
 TEST(Elementwise, BinaryByName) {
   for (Op op : {Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Max, Op::Min}) {
     GraphMaker g;
-    int a = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", 19)}), b = g.argument(Kind::Real, {dim("D", 19), dim("T")});
+    int a = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", 19)}),
+        b = g.argument(Kind::Real, {dim("D", 19), dim("T")});
     g.yield(g.elementwise(op, {a, b}));
     checkKernel(g.finish("binary" + std::to_string(int(op))), lengths);
   }
@@ -100,7 +103,8 @@ TEST(Elementwise, PositionsSizesAndTables) {
 
 TEST(Reduce, EveryKindAlongEveryDim) {
   for (Reduction r : {Reduction::Sum, Reduction::Mean, Reduction::Max, Reduction::Min})
-    for (std::vector<std::string> over : std::vector<std::vector<std::string>>{{"D"}, {"T"}, {"T", "D"}, {"B", "D"}, {"B", "T", "D"}})
+    for (std::vector<std::string> over :
+         std::vector<std::vector<std::string>>{{"D"}, {"T"}, {"T", "D"}, {"B", "D"}, {"B", "T", "D"}})
       for (int64_t width : {5, 48}) {
         GraphMaker g;
         int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", width)});
@@ -170,10 +174,10 @@ TEST(ScatterAdd, EveryPlaceOfTheNewDimension) {
   GraphMaker g;
   int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", 11)});
   int positions = g.elementwise(Op::Mod, {g.argument(Kind::Int, {dim("B"), dim("T")}), g.integer(7)});
-  g.yield(g.scatterAdd(x, positions, {"B", "T"}, dim("V", 7)));               // an embedding's gradient
+  g.yield(g.scatterAdd(x, positions, {"B", "T"}, dim("V", 7))); // an embedding's gradient
   g.yield(g.permute(g.scatterAdd(x, positions, {"B", "T"}, dim("V", 7)), {"D", "V"}));
-  g.yield(g.scatterAdd(x, positions, {"T"}, dim("T", 7)));                    // B goes together; the new T is another
-  g.yield(g.scatterAdd(x, positions, {"B", "T", "D"}, dim("V", 7)));          // to one dimension alone
+  g.yield(g.scatterAdd(x, positions, {"T"}, dim("T", 7)));           // B goes together; the new T is another
+  g.yield(g.scatterAdd(x, positions, {"B", "T", "D"}, dim("V", 7))); // to one dimension alone
   g.yield(g.scatterAdd(g.reduce(Reduction::Sum, x, {"B"}), positions, {"B", "T"}, dim("V", 9))); // x lacks B
   checkKernel(g.finish("scatter"), lengths, 5e-6);
 }
@@ -187,7 +191,10 @@ TEST(Shape, Everything) {
   g.yield(g.merge(g.permute(split, {"B", "T", "K", "H", "R"}), {"H", "K"}, dim("M", 8)));
   g.yield(g.cut(x, "D", Size(7), dim("P", 9)));
   g.yield(g.concat({x, y}, {"D", "E"}, dim("N", 29)));
-  g.yield(g.elementwise(Op::Add, {g.concat({g.cut(x, "D", Size(12), dim("P", 12)), g.cut(x, "D", Size(0), dim("Q", 12))}, {"P", "Q"}, dim("D", 24)), x}));
+  g.yield(
+      g.elementwise(Op::Add, {g.concat({g.cut(x, "D", Size(12), dim("P", 12)), g.cut(x, "D", Size(0), dim("Q", 12))},
+                                       {"P", "Q"}, dim("D", 24)),
+                              x}));
   g.yield(g.rename(x, "D", dim("W", 24)));
   g.yield(g.squeeze(g.unit(x, dim("U", 1)), "U"));
   g.yield(g.expand(y, {dim("Z", 3), dim("T"), dim("E", 5)}));
@@ -208,7 +215,8 @@ TEST(Shape, GatherClampsPositions) {
 
 TEST(Shape, SharedDimsOfAGatherGoTogether) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("B"), dim("E", 5), dim("D", 6)}), p = g.argument(Kind::Int, {dim("B"), dim("C", 2)});
+  int x = g.argument(Kind::Real, {dim("B"), dim("E", 5), dim("D", 6)}),
+      p = g.argument(Kind::Int, {dim("B"), dim("C", 2)});
   g.yield(g.gather(x, p, "E"));
   checkKernel(g.finish("together"), {{{"B", 1}}, {{"B", 4}}});
 }

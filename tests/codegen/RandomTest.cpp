@@ -33,18 +33,25 @@ private:
     int x = some(), y = some();
     const Dim *along = dimOf(x);
     switch (pick(13)) {
-    case 0: return elementwise(Op::Add, {x, y});
-    case 1: return smooth(elementwise(Op::Mul, {x, y}));
-    case 2: return elementwise(Op::Where, {compare(Predicate::Lt, x, constant(0.25)), y, x});
-    case 3: return elementwise(Op::Sigmoid, {elementwise(Op::Sub, {x, y})});
-    case 4: return along ? reduce(pick(2) ? Reduction::Mean : Reduction::Max, x, {along->name}) : smooth(x);
-    case 5: return along ? softmax(x, {along->name}) : smooth(x);
+    case 0:
+      return elementwise(Op::Add, {x, y});
+    case 1:
+      return smooth(elementwise(Op::Mul, {x, y}));
+    case 2:
+      return elementwise(Op::Where, {compare(Predicate::Lt, x, constant(0.25)), y, x});
+    case 3:
+      return elementwise(Op::Sigmoid, {elementwise(Op::Sub, {x, y})});
+    case 4:
+      return along ? reduce(pick(2) ? Reduction::Mean : Reduction::Max, x, {along->name}) : smooth(x);
+    case 5:
+      return along ? softmax(x, {along->name}) : smooth(x);
     case 6: // a contraction over what both have
       for (const Dim &dim : graph.nodes[x].dims)
         if (graph.nodes[y].has(dim.name))
           return smooth(contract(x, y, {dim.name}));
       return smooth(elementwise(Op::Max, {x, y}));
-    case 7: return along && along->name != "T" ? smooth(cumsum(x, along->name)) : smooth(x);
+    case 7:
+      return along && along->name != "T" ? smooth(cumsum(x, along->name)) : smooth(x);
     case 8: { // first half and second half change places
       if (!graph.nodes[x].has("D"))
         return smooth(x);
@@ -57,8 +64,12 @@ private:
       int pairs = split(x, "D", {dim("P", 8), dim("Q", 2)});
       return merge(elementwise(Op::Mul, {pairs, constant(0.5)}), {"P", "Q"}, D);
     }
-    case 10: return along ? elementwise(Op::Mul, {elementwise(Op::ToReal, {argmax(x, along->name)}), constant(0.1)}) : smooth(x);
-    case 11: return graph.nodes[x].has("E") ? gather(x, elementwise(Op::Mod, {index(T), integer(3)}), "E") : elementwise(Op::Exp, {smooth(x)});
+    case 10:
+      return along ? elementwise(Op::Mul, {elementwise(Op::ToReal, {argmax(x, along->name)}), constant(0.1)})
+                   : smooth(x);
+    case 11:
+      return graph.nodes[x].has("E") ? gather(x, elementwise(Op::Mod, {index(T), integer(3)}), "E")
+                                     : elementwise(Op::Exp, {smooth(x)});
     default: {
       if (!graph.nodes[x].has("E"))
         return smooth(x);

@@ -27,7 +27,8 @@ using Position = std::map<std::string, int64_t>;
 namespace {
 class Evaluator {
 public:
-  Evaluator(const KernelGraph &graph, const Lengths &lengths) : graph(graph), lengths(lengths), out(graph.nodes.size()) {}
+  Evaluator(const KernelGraph &graph, const Lengths &lengths)
+      : graph(graph), lengths(lengths), out(graph.nodes.size()) {}
   std::vector<DenseTensor> run(std::vector<DenseTensor> arguments);
 
 private:
@@ -38,7 +39,8 @@ private:
     return out[node].data[offset];
   }
   int64_t length(const Dim &dim) const { return lengthOf(dim.size, lengths); }
-  void forEach(const std::vector<Dim> &dims, Position at, const std::function<void(const Position &)> &visit, size_t i = 0) const {
+  void forEach(const std::vector<Dim> &dims, Position at, const std::function<void(const Position &)> &visit,
+               size_t i = 0) const {
     if (i == dims.size())
       return visit(at);
     for (int64_t p = 0; p < length(dims[i]); ++p) {
@@ -70,48 +72,86 @@ private:
 double Evaluator::elementwise(const Node &node, const std::vector<double> &v) const {
   auto floorDiv = [](double a, double b) { return b == 0 ? 0 : std::floor(a / b); };
   switch (node.op) {
-  case Op::Neg: return -v[0];
-  case Op::Abs: return std::fabs(v[0]);
-  case Op::Exp: return std::exp(v[0]);
-  case Op::Log: return std::log(v[0]);
-  case Op::Log1p: return std::log1p(v[0]);
-  case Op::Sqrt: return std::sqrt(v[0]);
-  case Op::Sin: return std::sin(v[0]);
-  case Op::Cos: return std::cos(v[0]);
-  case Op::Tanh: return std::tanh(v[0]);
-  case Op::Sigmoid: return 1 / (1 + std::exp(-v[0]));
-  case Op::Erf: return std::erf(v[0]);
-  case Op::Floor: return std::floor(v[0]);
-  case Op::Ceil: return std::ceil(v[0]);
-  case Op::Round: return std::nearbyint(v[0]);
-  case Op::ToInt: return std::trunc(v[0]);
-  case Op::ToReal: return v[0];
-  case Op::Narrow: return ir::fromBF16(ir::toBF16(static_cast<float>(v[0])));
-  case Op::Widen: return v[0];
-  case Op::Not: return v[0] == 0;
-  case Op::Add: return v[0] + v[1];
-  case Op::Sub: return v[0] - v[1];
-  case Op::Mul: return v[0] * v[1];
-  case Op::Div: return v[0] / v[1];
-  case Op::FloorDiv: return floorDiv(v[0], v[1]);
-  case Op::Mod: return v[0] - floorDiv(v[0], v[1]) * v[1];
-  case Op::Pow: return std::pow(v[0], v[1]);
-  case Op::Max: return std::max(v[0], v[1]);
-  case Op::Min: return std::min(v[0], v[1]);
-  case Op::And: return v[0] != 0 && v[1] != 0;
-  case Op::Or: return v[0] != 0 || v[1] != 0;
-  case Op::Where: return v[0] != 0 ? v[1] : v[2];
+  case Op::Neg:
+    return -v[0];
+  case Op::Abs:
+    return std::fabs(v[0]);
+  case Op::Exp:
+    return std::exp(v[0]);
+  case Op::Log:
+    return std::log(v[0]);
+  case Op::Log1p:
+    return std::log1p(v[0]);
+  case Op::Sqrt:
+    return std::sqrt(v[0]);
+  case Op::Sin:
+    return std::sin(v[0]);
+  case Op::Cos:
+    return std::cos(v[0]);
+  case Op::Tanh:
+    return std::tanh(v[0]);
+  case Op::Sigmoid:
+    return 1 / (1 + std::exp(-v[0]));
+  case Op::Erf:
+    return std::erf(v[0]);
+  case Op::Floor:
+    return std::floor(v[0]);
+  case Op::Ceil:
+    return std::ceil(v[0]);
+  case Op::Round:
+    return std::nearbyint(v[0]);
+  case Op::ToInt:
+    return std::trunc(v[0]);
+  case Op::ToReal:
+    return v[0];
+  case Op::Narrow:
+    return ir::fromBF16(ir::toBF16(static_cast<float>(v[0])));
+  case Op::Widen:
+    return v[0];
+  case Op::Not:
+    return v[0] == 0;
+  case Op::Add:
+    return v[0] + v[1];
+  case Op::Sub:
+    return v[0] - v[1];
+  case Op::Mul:
+    return v[0] * v[1];
+  case Op::Div:
+    return v[0] / v[1];
+  case Op::FloorDiv:
+    return floorDiv(v[0], v[1]);
+  case Op::Mod:
+    return v[0] - floorDiv(v[0], v[1]) * v[1];
+  case Op::Pow:
+    return std::pow(v[0], v[1]);
+  case Op::Max:
+    return std::max(v[0], v[1]);
+  case Op::Min:
+    return std::min(v[0], v[1]);
+  case Op::And:
+    return v[0] != 0 && v[1] != 0;
+  case Op::Or:
+    return v[0] != 0 || v[1] != 0;
+  case Op::Where:
+    return v[0] != 0 ? v[1] : v[2];
   case Op::Compare:
     switch (node.predicate) {
-    case Predicate::Lt: return v[0] < v[1];
-    case Predicate::Le: return v[0] <= v[1];
-    case Predicate::Gt: return v[0] > v[1];
-    case Predicate::Ge: return v[0] >= v[1];
-    case Predicate::Eq: return v[0] == v[1];
-    case Predicate::Ne: return v[0] != v[1];
+    case Predicate::Lt:
+      return v[0] < v[1];
+    case Predicate::Le:
+      return v[0] <= v[1];
+    case Predicate::Gt:
+      return v[0] > v[1];
+    case Predicate::Ge:
+      return v[0] >= v[1];
+    case Predicate::Eq:
+      return v[0] == v[1];
+    case Predicate::Ne:
+      return v[0] != v[1];
     }
     [[fallthrough]];
-  default: throw std::logic_error("not elementwise");
+  default:
+    throw std::logic_error("not elementwise");
   }
 }
 
@@ -131,12 +171,18 @@ double Evaluator::combined(const Node &node, const Position &at) const {
       sum += v, most = std::max(most, v), least = std::min(least, v), ++count;
     });
     switch (node.reduction) {
-    case Reduction::Sum: return sum;
-    case Reduction::Mean: return sum / count;
-    case Reduction::Max: return most;
-    case Reduction::Min: return least;
-    case Reduction::Any: return sum > 0;
-    case Reduction::All: return sum == count;
+    case Reduction::Sum:
+      return sum;
+    case Reduction::Mean:
+      return sum / count;
+    case Reduction::Max:
+      return most;
+    case Reduction::Min:
+      return least;
+    case Reduction::Any:
+      return sum > 0;
+    case Reduction::All:
+      return sum == count;
     }
   }
   if (node.op == Op::Softmax) {
@@ -255,13 +301,15 @@ std::vector<DenseTensor> Evaluator::run(std::vector<DenseTensor> arguments) {
       continue;
     }
     DenseTensor tensor{shapeOf(graph.nodes[i], lengths), {}};
-    forEach(graph.nodes[i].dims, {}, [&](const Position &at) { tensor.data.push_back(element(static_cast<int>(i), at)); });
+    forEach(graph.nodes[i].dims, {},
+            [&](const Position &at) { tensor.data.push_back(element(static_cast<int>(i), at)); });
     out[i] = std::move(tensor);
   }
   return out;
 }
 
-std::vector<DenseTensor> evaluate(const KernelGraph &graph, const Lengths &lengths, std::vector<DenseTensor> arguments) {
+std::vector<DenseTensor> evaluate(const KernelGraph &graph, const Lengths &lengths,
+                                  std::vector<DenseTensor> arguments) {
   return Evaluator(graph, lengths).run(std::move(arguments));
 }
 

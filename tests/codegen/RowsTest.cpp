@@ -8,12 +8,14 @@ static const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}}, {{"B", 2}, {"
 TEST(Rows, LayerNorm) {
   for (int64_t width : {1, 7, 64, 100}) {
     GraphMaker g;
-    int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", width)}), r = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", width)});
+    int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", width)}),
+        r = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", width)});
     int w = g.argument(Kind::Real, {dim("D", width)}), b = g.argument(Kind::Real, {dim("D", width)});
     int h = g.elementwise(Op::Add, {x, r});
     int c = g.elementwise(Op::Sub, {h, g.reduce(Reduction::Mean, h, {"D"})});
     int variance = g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {c, c}), {"D"});
-    int y = g.elementwise(Op::Div, {c, g.elementwise(Op::Sqrt, {g.elementwise(Op::Add, {variance, g.constant(1e-3)})})});
+    int y =
+        g.elementwise(Op::Div, {c, g.elementwise(Op::Sqrt, {g.elementwise(Op::Add, {variance, g.constant(1e-3)})})});
     g.yield(g.elementwise(Op::Add, {g.elementwise(Op::Mul, {y, w}), b}));
     checkKernel(g.finish("layernorm"), lengths, 1e-5);
   }
@@ -31,7 +33,8 @@ TEST(Rows, LogSoftmaxPicked) {
   GraphMaker g;
   int x = g.argument(Kind::Real, {dim("T"), dim("V", 7)}), labels = g.argument(Kind::Int, {dim("T")});
   int c = g.elementwise(Op::Sub, {x, g.reduce(Reduction::Max, x, {"V"})});
-  int logs = g.elementwise(Op::Sub, {c, g.elementwise(Op::Log, {g.reduce(Reduction::Sum, g.elementwise(Op::Exp, {c}), {"V"})})});
+  int logs = g.elementwise(Op::Sub,
+                           {c, g.elementwise(Op::Log, {g.reduce(Reduction::Sum, g.elementwise(Op::Exp, {c}), {"V"})})});
   g.yield(g.gather(logs, labels, "V"));
   checkKernel(g.finish("logsoftmax"), {{{"T", 1}}, {{"T", 40}}}, 1e-5);
 }

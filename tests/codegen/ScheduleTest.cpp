@@ -1,6 +1,6 @@
 // Schedules and targets: what is read, and what is said about what cannot be.
-#include "codegen/Layouts.h"
 #include "codegen/Schedule.h"
+#include "codegen/Layouts.h"
 #include "codegen/Targets.h"
 
 #include <gtest/gtest.h>
@@ -25,10 +25,12 @@ TEST(Schedule, LaterLinesOverrideWhereTheyApply) {
 }
 
 TEST(Schedule, MistakesHaveAPlace) {
-  EXPECT_EQ(failure("map : work 1\nmatrix : rows 3"), "mine.txt:2: 'matrix' is no family; there are attention, contract, dense, experts, gradient, grouped, map and row");
+  EXPECT_EQ(failure("map : work 1\nmatrix : rows 3"), "mine.txt:2: 'matrix' is no family; there are attention, "
+                                                      "contract, dense, experts, gradient, grouped, map and row");
   EXPECT_EQ(failure("map : work"), "mine.txt:1: 'work' has no number");
   EXPECT_EQ(failure("map : work x"), "mine.txt:1: 'x' is no number between 1 and 16777216");
-  EXPECT_EQ(failure("map vector 3 : work 1"), "mine.txt:1: a condition reads FACT = NUMBER, FACT < NUMBER or FACT > NUMBER");
+  EXPECT_EQ(failure("map vector 3 : work 1"),
+            "mine.txt:1: a condition reads FACT = NUMBER, FACT < NUMBER or FACT > NUMBER");
   EXPECT_EQ(failure("map work 3"), "mine.txt:1: a condition reads FACT = NUMBER, FACT < NUMBER or FACT > NUMBER");
 }
 
@@ -39,8 +41,8 @@ TEST(Targets, NamesAndRefusal) {
     cpuTarget("z80");
     FAIL();
   } catch (const std::exception &error) {
-    EXPECT_EQ(std::string(error.what()),
-              "unknown target 'z80'; there are native, x86-64-v2, x86-64-v3, x86-64-v4, icelake-server, znver4, sapphirerapids");
+    EXPECT_EQ(std::string(error.what()), "unknown target 'z80'; there are native, x86-64-v2, x86-64-v3, x86-64-v4, "
+                                         "icelake-server, znver4, sapphirerapids");
   }
 }
 

@@ -57,7 +57,8 @@ TEST(Config, SortsAreThoseOfTheDefault) {
   EXPECT_EQ(fields(R"({"eps": 1})")["eps"], 1);
   EXPECT_EQ(fields(R"({"window": 12})")["window"], 12);
   Outcome outcome;
-  for (const char *wrong : {R"({"layers": 2.5})", R"({"layers": true})", R"({"act": 3})", R"({"flag": 1})", R"({"hidden": "6"})"}) {
+  for (const char *wrong :
+       {R"({"layers": 2.5})", R"({"layers": true})", R"({"act": 3})", R"({"flag": 1})", R"({"hidden": "6"})"}) {
     bound(wrong, {}, outcome);
     EXPECT_EQ(outcome.codes, "Q041") << wrong << outcome.text;
   }
@@ -75,7 +76,8 @@ TEST(Config, SettingsOverride) {
   bound({}, {{"sise", "8"}}, outcome);
   EXPECT_EQ(outcome.codes, "Q010");
   EXPECT_NE(outcome.text.find("did you mean 'size'?"), std::string::npos);
-  Checked checked = bound(R"({"eos_token_id": 2})", {{"eos_token_id", "3"}}, outcome); // for the runtime: the library ignores it
+  Checked checked =
+      bound(R"({"eos_token_id": 2})", {{"eos_token_id", "3"}}, outcome); // for the runtime: the library ignores it
   EXPECT_EQ(nlohmann::json::parse(checked.fileConfigJson)["eos_token_id"], 3);
 }
 
@@ -83,9 +85,11 @@ TEST(Config, WarnsOfFieldsThatNothingReads) {
   Outcome outcome;
   bound(R"({"hidden": 4, "training_steps": 3, "torch_dtype": "float32", "extra": 1, "gone": null})", {}, outcome);
   EXPECT_EQ(outcome.warnings, 1u) << outcome.text;
-  EXPECT_NE(outcome.text.find("config.json:1:62: warning Q043: config.json has extra = 1"), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("config.json:1:62: warning Q043: config.json has extra = 1"), std::string::npos)
+      << outcome.text;
   bound("{\"rope\": {\"theta\": 5.0,\n \"beta_fast\": 32}}", {}, outcome);
-  EXPECT_NE(outcome.text.find("config.json:2:2: warning Q043: config.json has rope.beta_fast = 32"), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("config.json:2:2: warning Q043: config.json has rope.beta_fast = 32"), std::string::npos)
+      << outcome.text;
 }
 
 TEST(Config, HostileFilesAreRefused) {

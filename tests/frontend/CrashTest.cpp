@@ -1,4 +1,5 @@
-// Nothing that a stranger can write crashes the compiler: thousands of damaged specs and configs, and a few built to hurt.
+// Nothing that a stranger can write crashes the compiler: thousands of damaged specs and configs, and a few built to
+// hurt.
 #include "Support.h"
 
 #include "frontend/Embedded.h"
@@ -23,7 +24,9 @@ std::vector<std::string> words(const std::string &text) {
 TEST(Crash, SpecsWithWordsExchangedDroppedAndDoubled) {
   std::mt19937 random(7);
   std::vector<std::vector<std::string>> specs;
-  std::vector<std::string> vocabulary = {" {", " }", " (", " )", " [", " ]", " ->", " T", " D", " null", " 0", " 1", " -", " @ \"x\"", " \"{E}\"", " repeat", "\nreturn", "\n"};
+  std::vector<std::string> vocabulary = {" {",  " }",       " (",       " )",      " [",       " ]",
+                                         " ->", " T",       " D",       " null",   " 0",       " 1",
+                                         " -",  " @ \"x\"", " \"{E}\"", " repeat", "\nreturn", "\n"};
   for (const EmbeddedSpec &spec : embeddedSpecs()) {
     specs.push_back(words(std::string(spec.text)));
     vocabulary.insert(vocabulary.end(), specs.back().begin(), specs.back().end());
@@ -35,10 +38,17 @@ TEST(Crash, SpecsWithWordsExchangedDroppedAndDoubled) {
     for (size_t change = 0, changes = 1 + pick(4); change < changes; ++change) {
       size_t at = pick(spec.size());
       switch (pick(4)) {
-      case 0: spec[at] = vocabulary[pick(vocabulary.size())]; break;
-      case 1: spec.erase(spec.begin() + at); break;
-      case 2: spec.insert(spec.begin() + at, vocabulary[pick(vocabulary.size())]); break;
-      default: std::swap(spec[at], spec[pick(spec.size())]);
+      case 0:
+        spec[at] = vocabulary[pick(vocabulary.size())];
+        break;
+      case 1:
+        spec.erase(spec.begin() + at);
+        break;
+      case 2:
+        spec.insert(spec.begin() + at, vocabulary[pick(vocabulary.size())]);
+        break;
+      default:
+        std::swap(spec[at], spec[pick(spec.size())]);
       }
     }
     std::string text;
@@ -76,7 +86,8 @@ TEST(Crash, ConfigsDamaged) {
     for (size_t change = 0; change < 3; ++change) { // digits, mostly: sizes of zero, of 10^18, bounds of loops
       size_t at = pick(config.size());
       size_t digit = config.find_first_of("0123456789", at);
-      config.replace(digit == std::string::npos ? at : digit, 1, std::vector<std::string>{"0", "-1", "999999999999", "1e30", "null", "[]"}[pick(6)]);
+      config.replace(digit == std::string::npos ? at : digit, 1,
+                     std::vector<std::string>{"0", "-1", "999999999999", "1e30", "null", "[]"}[pick(6)]);
     }
     check(spec, config);
   }

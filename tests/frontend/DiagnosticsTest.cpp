@@ -31,15 +31,18 @@ const std::vector<WrongSpec> wrongSpecs = {
     {"string not closed", body(R"(y = linear[D -> D](x) @ "a)"), "Q001"},
     {"no version", "model m {}", "Q002"},
     {"newer version", R"(quern 2
-model m {})", "Q002"},
+model m {})",
+     "Q002"},
     {"leading operator", body(R"(y = x
-  + x)"), "Q002"},
+  + x)"),
+     "Q002"},
     {"never closed", head + forwardHead, "Q002"},
     {"lower-case dimension", body("y = sum[d](x)"), "Q012"},
     {"nesting", body("y = " + std::string(300, '(') + "x" + std::string(300, ')')), "Q002"},
     {"nested blocks", body("if true { " + times("if true { ", 299) + std::string(300, '}')), "Q002"},
     {"no model", R"(quern 1
-)", "Q003"},
+)",
+     "Q003"},
     {"unknown name", body("y = xx + widht"), "Q010"},
     {"unknown block", body(R"(y = liner[D -> D](x) @ "a")"), "Q010"},
     {"undeclared rename", body("y = x[T -> S]"), "Q010"},
@@ -50,49 +53,60 @@ model m {})", "Q002"},
     {"argument unknown", body(R"(y = linear[D -> D](x, biass: true) @ "a")"), "Q015"},
     {"argument missing", body(R"(y = linear[D -> D]() @ "a")"), "Q015"},
     {"no return", body("y = f(x)", R"(  block f(x: [..]) { y = x }
-)"), "Q016"},
+)"),
+     "Q016"},
     {"too few names", body(R"(q, k = linear[D -> (H, K) + (H, K) + (H, K)](x) @ "a")"), "Q017"},
     {"field of a number", body("y = heads.size"), "Q018"},
     {"range without a name", body("y = x[D: 0..4]"), "Q019"},
     {"dims do not match", body(R"(y = linear[D, D](x) @ "a")"), "Q019"},
     {"size conflict", body("y = x[D -> K]"), "Q020"},
     {"split does not fit", body(R"(dim N = 5
-y = x[D -> (H, N)])"), "Q020"},
+y = x[D -> (H, N)])"),
+     "Q020"},
     {"rename of T to a smaller", body("y = x[T -> D]"), "Q020"},
     {"dimension missing", body(R"(y = linear[D -> H](x) @ "a"
-z = linear[D -> H](y) @ "b")"), "Q021"},
+z = linear[D -> H](y) @ "b")"),
+     "Q021"},
     {"forgot T -> S", body(R"(dim S = T
 q = x[D -> (H, K)]
-a = attention[S, K](q, q, q))"), "Q021"},
+a = attention[S, K](q, q, q))"),
+     "Q021"},
     {"reduce a missing dimension", body("y = sum[H](x)"), "Q021"},
     {"wrong result", body(R"(x = x[D -> (H, K)]
-x = sum[K](x)[H -> H])"), "Q021"},
+x = sum[K](x)[H -> H])"),
+     "Q021"},
     {"not whole", body("dim N = D / 5"), "Q022"},
     {"zero", body("dim N = heads - 3"), "Q022"},
     {"parameter of a run-time size", body(R"(param p: [T, D] @ "p")"), "Q023"},
     {"same parameter twice", body(R"(y = linear[D -> D](x)
-z = linear[D -> D](x))"), "Q024"},
+z = linear[D -> D](x))"),
+     "Q024"},
     {"sum of booleans", body("y = sum[T](index(T) < 3)"), "Q025"},
     {"gather by a real", body("y = e[V = x]"), "Q025"},
     {"name twice", body(R"(y = x * e
-z = linear[D -> V](y) @ "a")"), "Q026"},
+z = linear[D -> V](y) @ "a")"),
+     "Q026"},
     {"division by zero", body(R"(y = x / (heads - heads)
-dim N = 4 / (heads - 3))"), "Q027"},
+dim N = 4 / (heads - 3))"),
+     "Q027"},
     {"gather outside", body("y = e[V = 8]"), "Q028"},
     {"leaking dimension", body("y = f[D](x)", R"(  block f[I](x: [.., I]) { dim A = I / 2
  a, b = x[I -> A + A]
  return a }
-)"), "Q029"},
+)"),
+     "Q029"},
     {"tensor condition", body("if x > 0 { x = x }"), "Q030"},
     {"run-time condition", body("if T > 3 { x = x }"), "Q030"},
     {"repeat over a tensor", body("repeat i in T { x = x }"), "Q031"},
     {"return in repeat", body("repeat i in 2 { return x }"), "Q032"},
     {"type changes in a loop", body(R"(repeat i in 2 @ "{i}" {
  x = linear[D -> (H, K)](x) @ "a"
-})"), "Q033"},
+})"),
+     "Q033"},
     {"recursion", body("y = f(x)", R"(  block f(x: [..]) { return g(x) }
   block g(x: [..]) { return f(x) }
-)"), "Q034"},
+)"),
+     "Q034"},
     {"requirement", body("require heads == 4"), "Q040"},
     {"config fixed", replaced(body("y = x"), "heads = 3", "heads == 3"), "Q040", R"({"heads": 4})"},
     {"config kind", body("y = x"), "Q041", R"({"width": "wide"})"},
@@ -100,16 +114,19 @@ dim N = 4 / (heads - 3))"), "Q027"},
     {"value never used in a loop", body(R"(repeat i in 2 @ "{i}" {
  h = linear[D -> D](x) @ "a"
  h = x + h
-})"), "Q035"},
+})"),
+     "Q035"},
     {"over the batch", body("x = x - mean[B](x)"), "Q036"},
     {"batch through a block", body(R"(q = x[D -> (H, K)]
-a = attention[K, B](q, q, q))"), "Q036"},
+a = attention[K, B](q, q, q))"),
+     "Q036"},
     {"tensor for a number", body(R"(x = layer_norm[D](x, x) @ "n")"), "Q025"},
     {"tensor against text", body(R"(x = where(x == "a", x, 0))"), "Q025"},
     {"sum without a dimension", body("x = x * sum(x)"), "Q019"},
     {"two mistakes", body(R"(y = sum[H](x)
 z = y + x
-w = nothing)"), "Q021 Q010"},
+w = nothing)"),
+     "Q021 Q010"},
     // beyond the reference's own list
     {"bad UTF-8", "quern 1\n# \xff\nmodel m { }", "Q001"},
     {"a character of no use", body("y = x $ 2"), "Q001"},
@@ -125,8 +142,10 @@ w = nothing)"), "Q021 Q010"},
     {"a dimension as a value's name", body("Y = x"), "Q002"},
     {"no function", "quern 1\nmodel m { config { a = 1 } }\n", "Q003"},
     {"misspelled field", body("x = x * width.foo.bar"), "Q018"},
-    {"T of another function", head + "  encode(tokens: int[B, S]) -> [B, S] { return real(tokens) }\n" +
-                                  "  decode(target: int[B, T]) -> [B, T] { return real(target) + index(S) }\n}\n", "Q010"},
+    {"T of another function",
+     head + "  encode(tokens: int[B, S]) -> [B, S] { return real(tokens) }\n" +
+         "  decode(target: int[B, T]) -> [B, T] { return real(target) + index(S) }\n}\n",
+     "Q010"},
     {"dimension of a formal twice", body("y = f(x)", "  block f[A, A](x: [..]) { return x }\n"), "Q011 Q019"},
     {"group where one is needed", body("y = sum[(H, K)](x)"), "Q012"},
     {"unit as input", body(R"(y = linear[1 -> D](x) @ "a")"), "Q012"},
@@ -145,11 +164,14 @@ w = nothing)"), "Q021 Q010"},
     {"values of another length", body("x = x + sum[H](values[H]([1, 2]))"), "Q020"},
     {"top_k of more than there are", body("dim N = 13\na, b = top_k[D -> N](x)"), "Q020"},
     {"concat of the wrong size", body("a = concat[D + D -> H](x, x)"), "Q020"},
-    {"function called with another shape", head + "  forward(tokens: int[B, T]) -> [B, T, D] {\n    param e: [V, D] @ \"e\"\n    return e[V = tokens]\n  }\n"
-                                               "  loss(tokens: int[B, T]) -> [] { return sum[..](forward(tokens[T = 0])) }\n}\n", "Q021"},
+    {"function called with another shape",
+     head + "  forward(tokens: int[B, T]) -> [B, T, D] {\n    param e: [V, D] @ \"e\"\n    return e[V = tokens]\n  }\n"
+            "  loss(tokens: int[B, T]) -> [] { return sum[..](forward(tokens[T = 0])) }\n}\n",
+     "Q021"},
     {"size beyond 64 bits", body("dim N = 4611686018427387904 * T * 4"), "Q022"},
     {"experts without a size", body(R"(y = linear[D -> D](x) @ "e.{T}")"), "Q023"},
-    {"parameter twice through experts", body("dim E = 2\ny = linear[D -> D](x) @ \"e.{E}\"\nz = linear[D -> D](x) @ \"e.1\""), "Q024"},
+    {"parameter twice through experts",
+     body("dim E = 2\ny = linear[D -> D](x) @ \"e.{E}\"\nz = linear[D -> D](x) @ \"e.1\""), "Q024"},
     {"null in arithmetic", body("x = x + null"), "Q025"},
     {"mixed concat", body("dim N = 2 * D\ny = concat[D + D -> N](x, x > 0)"), "Q025"},
     {"a dimension given twice", body("y = f[D, D](x)", "  block f[A, C](x: [..]) { return x }\n"), "Q026"},
@@ -162,12 +184,17 @@ w = nothing)"), "Q021 Q010"},
     {"bounds not whole", body("repeat i in 2.5 { x = x }"), "Q031"},
     {"kind changes in a loop", body("n = index(T)\nrepeat i in 2 { n = n + 0.5 }\nx = x + n"), "Q033"},
     {"function calls itself", head + "  forward(tokens: int[B, T]) -> [B, T] { return forward(tokens) }\n}\n", "Q034"},
-    {"unfolds beyond measure", body("x = f1(x)", times("", 0) + [] {
-       std::string blocks;
-       for (int i = 1; i < 40; ++i)
-         blocks += "  block f" + std::to_string(i) + "(x: [..]) { return f" + std::to_string(i + 1) + "(x) + f" + std::to_string(i + 1) + "(x) }\n";
-       return blocks + "  block f40(x: [..]) { return x }\n";
-     }()), "Q034"},
+    {"unfolds beyond measure",
+     body(
+         "x = f1(x)", times("", 0) +
+                          [] {
+                            std::string blocks;
+                            for (int i = 1; i < 40; ++i)
+                              blocks += "  block f" + std::to_string(i) + "(x: [..]) { return f" +
+                                        std::to_string(i + 1) + "(x) + f" + std::to_string(i + 1) + "(x) }\n";
+                            return blocks + "  block f40(x: [..]) { return x }\n";
+                          }()),
+     "Q034"},
     {"parameter of a block never used", body("x = f(x, 1)", "  block f(x: [..], eps) { return x }\n"), "Q035"},
     {"one of several never used", body("dim N = D / 2\na, b = x[D -> N + N]\nx = x + sum[N](a)"), "Q035"},
     {"constant of the model never used", replaced(body("x = x"), "  dim V", "  scale = 3\n  dim V"), "Q035"},
@@ -178,7 +205,9 @@ w = nothing)"), "Q021 Q010"},
     {"config is no object", body("x = x"), "Q041", "[1, 2]"},
 };
 
-void PrintTo(const WrongSpec &spec, std::ostream *out) { *out << spec.name; }
+void PrintTo(const WrongSpec &spec, std::ostream *out) {
+  *out << spec.name;
+}
 
 class WrongSpecs : public ::testing::TestWithParam<WrongSpec> {};
 
@@ -227,7 +256,8 @@ TEST(Diagnostics, ShowsTheCallFirstAndTheLibraryLineAsANote) {
 }
 
 TEST(Diagnostics, ShowsTheChainOfCalls) {
-  std::string text = check(body("x = f(x)", "  block f(x: [..]) { return g(x) }\n  block g(x: [..]) { return x + nothing }\n")).text;
+  std::string text =
+      check(body("x = f(x)", "  block f(x: [..]) { return g(x) }\n  block g(x: [..]) { return x + nothing }\n")).text;
   EXPECT_NE(text.find("note: in the call of 'g'"), std::string::npos) << text;
   EXPECT_NE(text.find("note: in the call of 'f'"), std::string::npos) << text;
 }
@@ -236,7 +266,9 @@ TEST(Diagnostics, SuggestsWhatWasMeant) {
   EXPECT_NE(check(body("y = x * widht")).text.find("did you mean 'width'?"), std::string::npos);
   EXPECT_NE(check(body("y = liner[D -> D](x)")).text.find("did you mean 'linear'?"), std::string::npos);
   EXPECT_NE(check(body("y = x[T -> S]")).text.find("declare it first: dim S = T"), std::string::npos);
-  EXPECT_NE(check(body("dim S = T\nq = x[D -> (H, K)]\na = attention[S, K](q, q, q)")).text.find("did you forget [T -> S]?"), std::string::npos);
+  EXPECT_NE(
+      check(body("dim S = T\nq = x[D -> (H, K)]\na = attention[S, K](q, q, q)")).text.find("did you forget [T -> S]?"),
+      std::string::npos);
 }
 
 TEST(Diagnostics, TellsAllMistakesOfAFileInOneRun) {
@@ -251,8 +283,9 @@ TEST(Diagnostics, TellsAllMistakesOfAFileInOneRun) {
                                "dim K = 3\n"
                                "width = 3\n"
                                "if x > 0 { x = x }"));
-  for (const char *message : {"Q002", "K is 4, but D is 12", "Q021", "unknown name 'nothing'", "Q025", "'linear' has no parameter 'biass'", "K already has a size",
-                              "'width' is already a name", "the condition is a tensor"})
+  for (const char *message :
+       {"Q002", "K is 4, but D is 12", "Q021", "unknown name 'nothing'", "Q025", "'linear' has no parameter 'biass'",
+        "K already has a size", "'width' is already a name", "the condition is a tensor"})
     EXPECT_NE(outcome.text.find(message), std::string::npos) << message << "\n" << outcome.text;
   EXPECT_EQ(outcome.text.find("unknown name 'a'"), std::string::npos);
   EXPECT_LT(outcome.text.find("K is 4"), outcome.text.find("unknown name 'nothing'")); // in the order of the text

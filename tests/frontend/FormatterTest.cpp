@@ -30,10 +30,12 @@ std::vector<std::string> meaning(const std::string &text) {
 }
 
 TEST(Formatter, PutsSpacesInTheirPlace) {
-  EXPECT_EQ(formatted("quern   1\nmodel m{\n config{a=1,b  =-2}\n\n\n dim V=a,N=2*V\n"
-                      "forward ( x:int[B,T] )->[B,T,V]{\n# why\n  y=x [T:1..T->S,B=0] # cut\n zz = (1+ -2)^ - 3  #  more\n"
-                      "  q = f[A->(H,K)+1] (x,eps :1)@\"a\"|\"b\"\n   if not(a==1){y=y}else{y=[1,2]}\n  return f(a,\nb)\n}\n}\n"),
-            R"(quern 1
+  EXPECT_EQ(
+      formatted(
+          "quern   1\nmodel m{\n config{a=1,b  =-2}\n\n\n dim V=a,N=2*V\n"
+          "forward ( x:int[B,T] )->[B,T,V]{\n# why\n  y=x [T:1..T->S,B=0] # cut\n zz = (1+ -2)^ - 3  #  more\n"
+          "  q = f[A->(H,K)+1] (x,eps :1)@\"a\"|\"b\"\n   if not(a==1){y=y}else{y=[1,2]}\n  return f(a,\nb)\n}\n}\n"),
+      R"(quern 1
 model m {
   config { a = 1, b = -2 }
 

@@ -1,4 +1,5 @@
-// libFuzzer over the language: a spec, then (after a NUL) a config.json. Build with the preset `fuzz`; a corpus is examples/.
+// libFuzzer over the language: a spec, then (after a NUL) a config.json. Build with the preset `fuzz`; a corpus is
+// examples/.
 #include "frontend/Language.h"
 
 #include <sstream>

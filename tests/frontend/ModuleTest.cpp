@@ -41,7 +41,9 @@ struct Built {
   }
 };
 
-std::string example(const std::string &name) { return read(sourceDir() / "examples" / (name + ".quern")); }
+std::string example(const std::string &name) {
+  return read(sourceDir() / "examples" / (name + ".quern"));
+}
 
 TEST(Module, EveryFixtureVerifiesAndRoundTrips) {
   for (const auto &[fixture, name] : fixtures())
@@ -97,7 +99,10 @@ TEST(Module, NamesAreTriedInOrder) {
   Built built(example("gpt2"), read(dataDir() / "gpt2" / "config.json"));
   std::string text = built.str();
   EXPECT_NE(text.find(R"([["transformer.wte.weight", "wte.weight"]])"), std::string::npos);
-  EXPECT_NE(text.find(R"([["transformer.h.1.ln_1.weight", "transformer.h.1.ln_1.gamma", "h.1.ln_1.weight", "h.1.ln_1.gamma"]])"), std::string::npos);
+  EXPECT_NE(
+      text.find(
+          R"([["transformer.h.1.ln_1.weight", "transformer.h.1.ln_1.gamma", "h.1.ln_1.weight", "h.1.ln_1.gamma"]])"),
+      std::string::npos);
 }
 
 TEST(Module, EveryTurnIsALoopOfItsOwn) {

@@ -17,19 +17,31 @@ struct Parsed {
 /// A tree as text with all brackets.
 std::string show(const Expr &expr) {
   switch (expr.kind) {
-  case Expr::Integer: return std::to_string(expr.as<IntegerExpr>().value);
+  case Expr::Integer:
+    return std::to_string(expr.as<IntegerExpr>().value);
   case Expr::Variable:
-  case Expr::DimName: return expr.as<NamedExpr>().name;
-  case Expr::Unary: return std::string("(") + spelling(expr.as<UnaryExpr>().op) + " " + show(*expr.as<UnaryExpr>().value) + ")";
-  case Expr::Binary: return "(" + show(*expr.as<BinaryExpr>().left) + " " + spelling(expr.as<BinaryExpr>().op) + " " + show(*expr.as<BinaryExpr>().right) + ")";
-  case Expr::Chain: return "<" + std::to_string(expr.as<ChainExpr>().operands.size()) + ">";
+  case Expr::DimName:
+    return expr.as<NamedExpr>().name;
+  case Expr::Unary:
+    return std::string("(") + spelling(expr.as<UnaryExpr>().op) + " " + show(*expr.as<UnaryExpr>().value) + ")";
+  case Expr::Binary:
+    return "(" + show(*expr.as<BinaryExpr>().left) + " " + spelling(expr.as<BinaryExpr>().op) + " " +
+           show(*expr.as<BinaryExpr>().right) + ")";
+  case Expr::Chain:
+    return "<" + std::to_string(expr.as<ChainExpr>().operands.size()) + ">";
   case Expr::Choose:
-    return "(" + show(*expr.as<ChooseExpr>().then) + " if " + show(*expr.as<ChooseExpr>().condition) + " else " + show(*expr.as<ChooseExpr>().otherwise) + ")";
-  case Expr::Null: return "null";
-  case Expr::Index: return show(*expr.as<IndexExpr>().value) + "[" + show(*expr.as<IndexExpr>().items[0].value) + "]";
-  case Expr::Unit: return "1";
-  case Expr::Call: return expr.as<CallExpr>().name + "(...)" + (expr.as<CallExpr>().path.empty() ? "" : "@");
-  default: return expr.isDim() ? dimText(expr) : "?";
+    return "(" + show(*expr.as<ChooseExpr>().then) + " if " + show(*expr.as<ChooseExpr>().condition) + " else " +
+           show(*expr.as<ChooseExpr>().otherwise) + ")";
+  case Expr::Null:
+    return "null";
+  case Expr::Index:
+    return show(*expr.as<IndexExpr>().value) + "[" + show(*expr.as<IndexExpr>().items[0].value) + "]";
+  case Expr::Unit:
+    return "1";
+  case Expr::Call:
+    return expr.as<CallExpr>().name + "(...)" + (expr.as<CallExpr>().path.empty() ? "" : "@");
+  default:
+    return expr.isDim() ? dimText(expr) : "?";
   }
 }
 
@@ -62,17 +74,20 @@ TEST(Parser, BracketsHoldDimensionsOrPositions) {
 }
 
 TEST(Parser, LinesEndStatementsUnlessSomethingIsOpen) {
-  Parsed parsed("quern 1\nmodel m {\n  a = 1 +\n    2\n  b = f(3,\n    4)\n  c, d = 1,\n    2\n  if a == 3 { e = 1 }\n  else { e = 2 }\n}\n");
+  Parsed parsed("quern 1\nmodel m {\n  a = 1 +\n    2\n  b = f(3,\n    4)\n  c, d = 1,\n    2\n  if a == 3 { e = 1 }\n "
+                " else { e = 2 }\n}\n");
   EXPECT_FALSE(parsed.diagnostics.hasErrors()) << outcomeOf(parsed.diagnostics).text;
   EXPECT_EQ(parsed.ast.models[0].statements.size(), 4u);
   EXPECT_EQ(parsed.ast.models[0].statements[3]->as<IfStmt>().otherwise.size(), 1u);
 }
 
 TEST(Parser, GoesOnAtTheNextStatementOfTheSameDepth) {
-  Parsed parsed("quern 1\nmodel m {\n  forward(x: [B]) -> [B] {\n    a = (1 + \n    b = ]\n    repeat i of 3 {\n      c = 1\n    }\n    d = 4\n  }\n"
+  Parsed parsed("quern 1\nmodel m {\n  forward(x: [B]) -> [B] {\n    a = (1 + \n    b = ]\n    repeat i of 3 {\n      "
+                "c = 1\n    }\n    d = 4\n  }\n"
                 "  block g(x: [..) { return x }\n  block h(x: [..]) { return x }\n}\n");
   EXPECT_EQ(parsed.diagnostics.errorCount(), 4u) << outcomeOf(parsed.diagnostics).text;
-  EXPECT_NE(outcomeOf(parsed.diagnostics).text.find("case.quern:4:9: error Q002: this '(' is not closed"), std::string::npos);
+  EXPECT_NE(outcomeOf(parsed.diagnostics).text.find("case.quern:4:9: error Q002: this '(' is not closed"),
+            std::string::npos);
   ASSERT_EQ(parsed.ast.models.size(), 1u);
   EXPECT_EQ(parsed.ast.models[0].functions[0]->body.back()->kind, Stmt::Assign);
   EXPECT_EQ(parsed.ast.models[0].blocks.back()->name, "h");
@@ -106,7 +121,8 @@ model m @ "a" | ("b") {
     return t
   }
 })");
-  EXPECT_EQ(parsed.diagnostics.errorCount(), 1u) << outcomeOf(parsed.diagnostics).text; // a type stands after one name only
+  EXPECT_EQ(parsed.diagnostics.errorCount(), 1u)
+      << outcomeOf(parsed.diagnostics).text; // a type stands after one name only
 }
 
 } // namespace

@@ -15,10 +15,16 @@ using namespace quern::frontend::testing;
 
 namespace {
 
-double x(int a, int b, int c) { return std::sin(1.0 + 12 * a + 4 * b + c) * 1.5; }
-double y(int a, int b) { return std::cos(2.0 + 3 * a + b); }
+double x(int a, int b, int c) {
+  return std::sin(1.0 + 12 * a + 4 * b + c) * 1.5;
+}
+double y(int a, int b) {
+  return std::cos(2.0 + 3 * a + b);
+}
 const int n[2][3] = {{0, 2, 1}, {3, 3, 0}};
-double w(int o, int i) { return (4 * o + i) / 10.0; } // a parameter [4, 4]
+double w(int o, int i) {
+  return (4 * o + i) / 10.0;
+} // a parameter [4, 4]
 
 ir::Array evaluate(const std::string &code, const std::string &result, const std::string &blocks) {
   std::string text = "quern 1\nmodel m {\n  dim C = 4, E = 12, F = 2, G = 2, One = 1\n" + blocks +
@@ -43,24 +49,28 @@ ir::Array evaluate(const std::string &code, const std::string &result, const std
     }
   std::vector<ir::NamedSize> ab = {{"A", 2}, {"B", 3}}, abc = {{"A", 2}, {"B", 3}, {"C", 4}};
   ir::Interpreter interpreter(*module);
-  interpreter.setParameters([](llvm::ArrayRef<std::string> names, llvm::ArrayRef<int64_t> shape) -> std::optional<std::vector<double>> {
-    int64_t count = 1;
-    for (int64_t size : shape)
-      count *= size;
-    // Experts e.0, e.1 ... hold one sequence, as if stored together.
-    int64_t first = names[0].rfind("e.", 0) == 0 ? count * (names[0][2] - '0') : 0;
-    std::vector<double> numbers(count);
-    for (int64_t i = 0; i < count; ++i)
-      numbers[i] = static_cast<double>(first + i) / 10;
-    return numbers;
-  });
-  auto out = interpreter.run(module->lookupSymbol<mlir::func::FuncOp>("loss"),
-                             {{"x", ir::Array(abc, xs)}, {"y", ir::Array(ab, ys)}, {"n", ir::Array(ir::Kind::Int, ab, ns)}});
+  interpreter.setParameters(
+      [](llvm::ArrayRef<std::string> names, llvm::ArrayRef<int64_t> shape) -> std::optional<std::vector<double>> {
+        int64_t count = 1;
+        for (int64_t size : shape)
+          count *= size;
+        // Experts e.0, e.1 ... hold one sequence, as if stored together.
+        int64_t first = names[0].rfind("e.", 0) == 0 ? count * (names[0][2] - '0') : 0;
+        std::vector<double> numbers(count);
+        for (int64_t i = 0; i < count; ++i)
+          numbers[i] = static_cast<double>(first + i) / 10;
+        return numbers;
+      });
+  auto out =
+      interpreter.run(module->lookupSymbol<mlir::func::FuncOp>("loss"),
+                      {{"x", ir::Array(abc, xs)}, {"y", ir::Array(ab, ys)}, {"n", ir::Array(ir::Kind::Int, ab, ns)}});
   EXPECT_TRUE(mlir::succeeded(out)) << code;
   return mlir::succeeded(out) ? (*out)[0] : ir::Array();
 }
 
-template <typename Want> void same3(const std::string &code, Want want, const std::string &blocks = "", const std::string &result = "[A, B, C]") {
+template <typename Want>
+void same3(const std::string &code, Want want, const std::string &blocks = "",
+           const std::string &result = "[A, B, C]") {
   ir::Array got = evaluate(code, result, blocks);
   ASSERT_EQ(got.getDims().size(), 3u) << code;
   int64_t last = got.getDims()[2].size;
@@ -89,7 +99,8 @@ TEST(Semantics, ElementwiseGoesByName) {
     return std::floor(v / 2.0) - std::floor((-v - 1) / 2.0) + ((-v % 4) + 4) % 4;
   });
   same2("return where(0 <= index(B) - 1 < 1, y, 0)", [](int a, int b) { return b == 1 ? y(a, b) : 0; });
-  same2("return real(int(y * 10) + round(y * 10) * 1000)", [](int a, int b) { return std::trunc(y(a, b) * 10) + 1000 * std::nearbyint(y(a, b) * 10); });
+  same2("return real(int(y * 10) + round(y * 10) * 1000)",
+        [](int a, int b) { return std::trunc(y(a, b) * 10) + 1000 * std::nearbyint(y(a, b) * 10); });
 }
 
 TEST(Semantics, ProjectionsAndLayouts) {
@@ -101,14 +112,21 @@ TEST(Semantics, ProjectionsAndLayouts) {
   };
   same3("return linear[C -> C](x) @ \"w\"", projected);
   same3("return x[C -> (F, G)][(G, F) -> C]", [](int a, int b, int c) { return x(a, b, (c % 2) * 2 + c / 2); });
-  same3("a, b = x[C -> F + F]\n    return concat[F + F -> C](b, a)", [](int a, int b, int c) { return x(a, b, (c + 2) % 4); });
-  same3("a, b = x[C -> (F, 1 + 1)]\n    return concat[(F, 1 + 1) -> C](b, a)", [](int a, int b, int c) { return x(a, b, c ^ 1); });
-  same3("a, b, c, d = x[C -> (1 + 1, 1 + 1)]\n    return concat[(1 + 1, 1 + 1) -> C](d, c, b, a)", [](int a, int b, int c) { return x(a, b, 3 - c); });
+  same3("a, b = x[C -> F + F]\n    return concat[F + F -> C](b, a)",
+        [](int a, int b, int c) { return x(a, b, (c + 2) % 4); });
+  same3("a, b = x[C -> (F, 1 + 1)]\n    return concat[(F, 1 + 1) -> C](b, a)",
+        [](int a, int b, int c) { return x(a, b, c ^ 1); });
+  same3("a, b, c, d = x[C -> (1 + 1, 1 + 1)]\n    return concat[(1 + 1, 1 + 1) -> C](d, c, b, a)",
+        [](int a, int b, int c) { return x(a, b, 3 - c); });
   same2("a, b, c, d = x[C -> (1 + 1, 1 + 1)]\n    return a + 10 * b + 100 * c + 1000 * d",
         [](int a, int b) { return x(a, b, 0) + 10 * x(a, b, 1) + 100 * x(a, b, 2) + 1000 * x(a, b, 3); });
-  same2("return linear[C -> 1](x) @ \"w\"", [](int a, int b) { return (x(a, b, 1) + 2 * x(a, b, 2) + 3 * x(a, b, 3)) / 10; });
-  same3("dim D = C - 1\n    return concat[1 + D -> C](y, x[C: 1.. -> D])", [](int a, int b, int c) { return c ? x(a, b, c) : y(a, b); });
-  same3("return twice[C](x)", [](int a, int b, int c) { return 2 * x(a, b, c); }, "  block twice[I](x: [.., I]) { dim C2 = I\n y = x[I -> C2]\n return y[C2 -> I] + x }");
+  same2("return linear[C -> 1](x) @ \"w\"",
+        [](int a, int b) { return (x(a, b, 1) + 2 * x(a, b, 2) + 3 * x(a, b, 3)) / 10; });
+  same3("dim D = C - 1\n    return concat[1 + D -> C](y, x[C: 1.. -> D])",
+        [](int a, int b, int c) { return c ? x(a, b, c) : y(a, b); });
+  same3(
+      "return twice[C](x)", [](int a, int b, int c) { return 2 * x(a, b, c); },
+      "  block twice[I](x: [.., I]) { dim C2 = I\n y = x[I -> C2]\n return y[C2 -> I] + x }");
 }
 
 TEST(Semantics, SumsOverTime) {
@@ -120,9 +138,8 @@ TEST(Semantics, SumsOverTime) {
   };
   same3("dim S = B\n    return sum[S](where(index(S) <= index(B), x[B -> S], 0))", running);
   same3("return cumsum[B](x)", running);
-  same3("dim S = B\n    z = sum[S](x[B -> S] * y[B -> S])\n    return x * 0 + z", [](int a, int, int c) {
-    return x(a, 0, c) * y(a, 0) + x(a, 1, c) * y(a, 1) + x(a, 2, c) * y(a, 2);
-  });
+  same3("dim S = B\n    z = sum[S](x[B -> S] * y[B -> S])\n    return x * 0 + z",
+        [](int a, int, int c) { return x(a, 0, c) * y(a, 0) + x(a, 1, c) * y(a, 1) + x(a, 2, c) * y(a, 2); });
   same2("dim W = B\n    z = y * y[B -> W]\n    return sum[W](index(W) * z[B -> W, W -> B]) * 0 + sum[W](index(W) * z)",
         [](int a, int b) { return y(a, b) * y(a, 1) + 2 * y(a, b) * y(a, 2); });
   same3("return softmax[C](where(index(C) > 9, x, -inf))", [](int, int, int) { return 0; });
@@ -145,27 +162,31 @@ TEST(Semantics, Gathers) {
     std::sort(row.rbegin(), row.rend());
     return 2 * (row[0] + row[1]);
   });
-  same3("h = linear[C -> F](x) @ \"e.{G}\"\n    return h[G = n % 2]", [](int a, int b, int f) {
-    double sum = 0;
-    for (int c = 0; c < 4; ++c)
-      sum += x(a, b, c) * ((n[a][b] % 2) * 8 + f * 4 + c) / 10.0;
-    return sum;
-  }, "", "[A, B, F]");
+  same3(
+      "h = linear[C -> F](x) @ \"e.{G}\"\n    return h[G = n % 2]",
+      [](int a, int b, int f) {
+        double sum = 0;
+        for (int c = 0; c < 4; ++c)
+          sum += x(a, b, c) * ((n[a][b] % 2) * 8 + f * 4 + c) / 10.0;
+        return sum;
+      },
+      "", "[A, B, F]");
 }
 
 TEST(Semantics, Loops) {
   same2("s = 0\n    repeat i in 3 { s = s + i }\n    return y * s", [](int a, int b) { return 3 * y(a, b); });
   same2("h: [A, B] = y\n    repeat i in 1..4 { h = h * i }\n    return h", [](int a, int b) { return 6 * y(a, b); });
-  same2("s = 0\n    repeat i in 3 { s = s + sum[A, B](y) * i }\n    return y * 0 + s",
-        [](int, int) {
-          double sum = 0;
-          for (int a = 0; a < 2; ++a)
-            for (int b = 0; b < 3; ++b)
-              sum += y(a, b);
-          return 3 * sum;
-        });
-  same2("a, b = y, 2 * y\n    repeat i in 3 { a, b = b, a }\n    return a - 10 * b", [](int a, int b) { return 2 * y(a, b) - 10 * y(a, b); });
-  same2("h = y\n    repeat i in 4 { if i % 2 == 0 { h = h + i } else { h = h * i } }\n    return h", [](int a, int b) { return ((y(a, b) + 0) * 1 + 2) * 3; });
+  same2("s = 0\n    repeat i in 3 { s = s + sum[A, B](y) * i }\n    return y * 0 + s", [](int, int) {
+    double sum = 0;
+    for (int a = 0; a < 2; ++a)
+      for (int b = 0; b < 3; ++b)
+        sum += y(a, b);
+    return 3 * sum;
+  });
+  same2("a, b = y, 2 * y\n    repeat i in 3 { a, b = b, a }\n    return a - 10 * b",
+        [](int a, int b) { return 2 * y(a, b) - 10 * y(a, b); });
+  same2("h = y\n    repeat i in 4 { if i % 2 == 0 { h = h + i } else { h = h * i } }\n    return h",
+        [](int a, int b) { return ((y(a, b) + 0) * 1 + 2) * 3; });
   same3("repeat i in 2 @ \"l\" { x = linear[C -> C](x) @ \"w\" }\n    return x", [](int a, int b, int c) {
     double sum = 0;
     for (int j = 0; j < 4; ++j)
@@ -176,22 +197,27 @@ TEST(Semantics, Loops) {
 }
 
 TEST(Semantics, StaticChoicesLeaveNoTrace) {
-  same3("p = index(B) + index(A) * 0\n    return twice[C](x) * real(p >= 0 and int(true) == 1) if false else x", [](int a, int b, int c) { return x(a, b, c); },
-        "  block twice[I](x: [.., I]) { return x + x }");
+  same3(
+      "p = index(B) + index(A) * 0\n    return twice[C](x) * real(p >= 0 and int(true) == 1) if false else x",
+      [](int a, int b, int c) { return x(a, b, c); }, "  block twice[I](x: [.., I]) { return x + x }");
   same3("return x + 0 * sum[C](values[C]([1, 2.5, 3, 4]) * x)", [](int a, int b, int c) { return x(a, b, c); });
   same3("return where(true, x, y * x)", [](int a, int b, int c) { return x(a, b, c); });
-  same3("return where(index(B) < B // 2, x, real(A * 10 + B))", [](int a, int b, int c) { return b < 1 ? x(a, b, c) : 23; });
+  same3("return where(index(B) < B // 2, x, real(A * 10 + B))",
+        [](int a, int b, int c) { return b < 1 ? x(a, b, c) : 23; });
 }
 
 TEST(Semantics, FormalsOfModelBlocksDoNotMeetTheModelsNames) {
   // Inside f, B is the model's dimension and I another of the same size: an outer product, summed over both.
-  same2("return y * 0 + sum[A](f[B](y))", [](int, int) {
-    double sum = 0;
-    for (int a = 0; a < 2; ++a)
-      for (int b = 0; b < 3; ++b)
-        sum += y(a, b) * 3; // index(B) = 0, 1, 2
-    return sum;
-  }, "  block f[I](v: [.., I]) { return sum[I](sum[B](v * index(B))) }");
+  same2(
+      "return y * 0 + sum[A](f[B](y))",
+      [](int, int) {
+        double sum = 0;
+        for (int a = 0; a < 2; ++a)
+          for (int b = 0; b < 3; ++b)
+            sum += y(a, b) * 3; // index(B) = 0, 1, 2
+        return sum;
+      },
+      "  block f[I](v: [.., I]) { return sum[I](sum[B](v * index(B))) }");
 }
 
 } // namespace

@@ -21,7 +21,8 @@ struct Outcome {
 inline Outcome outcomeOf(const Diagnostics &diagnostics) {
   Outcome out;
   for (const Diagnostic &diagnostic : diagnostics.list())
-    if (diagnostic.severity == Severity::Error && (" " + out.codes + " ").find(" " + diagnostic.code + " ") == std::string::npos)
+    if (diagnostic.severity == Severity::Error &&
+        (" " + out.codes + " ").find(" " + diagnostic.code + " ") == std::string::npos)
       out.codes += (out.codes.empty() ? "" : " ") + diagnostic.code;
   std::ostringstream text;
   diagnostics.print(text);
@@ -31,7 +32,8 @@ inline Outcome outcomeOf(const Diagnostics &diagnostics) {
   return out;
 }
 
-inline Outcome check(const std::string &text, std::optional<std::string> config = {}, std::vector<Setting> settings = {}) {
+inline Outcome check(const std::string &text, std::optional<std::string> config = {},
+                     std::vector<Setting> settings = {}) {
   SpecInput input;
   input.name = "case.quern";
   input.text = text;
@@ -51,15 +53,20 @@ inline std::string read(const std::filesystem::path &path) {
 }
 
 /// CTest sets these; by hand they are the folders seen from the repository's root.
-inline std::filesystem::path sourceDir() { return std::getenv("QUERN_SOURCE") ? std::getenv("QUERN_SOURCE") : "."; }
-inline std::filesystem::path dataDir() { return std::getenv("QUERN_TEST_DATA") ? std::getenv("QUERN_TEST_DATA") : "tests/data"; }
+inline std::filesystem::path sourceDir() {
+  return std::getenv("QUERN_SOURCE") ? std::getenv("QUERN_SOURCE") : ".";
+}
+inline std::filesystem::path dataDir() {
+  return std::getenv("QUERN_TEST_DATA") ? std::getenv("QUERN_TEST_DATA") : "tests/data";
+}
 
 inline const std::string head = R"(quern 1
 model m {
   config { vocab = 8, width = 12, heads = 3 }
   dim V = vocab, D = width, H = heads, K = D / H
 )";
-inline const std::string forwardHead = "  forward(tokens: int[B, T]) -> [B, T, V] {\n    param e: [V, D] @ \"e\"\n    x = e[V = tokens]\n";
+inline const std::string forwardHead =
+    "  forward(tokens: int[B, T]) -> [B, T, V] {\n    param e: [V, D] @ \"e\"\n    x = e[V = tokens]\n";
 inline const std::string tail = "    return sum[D](x * e)\n  }\n}\n";
 
 /// A small model with `lines` in the middle of its forward function; `blocks` stand in the model.
@@ -73,13 +80,30 @@ inline std::string body(const std::string &lines, const std::string &blocks = ""
 
 /// Every fixture of tests/data and its spec in examples/.
 inline const std::vector<std::pair<std::string, std::string>> &fixtures() {
-  static const std::vector<std::pair<std::string, std::string>> all = {
-      {"bert", "bert"},       {"bloom", "bloom"},     {"cohere", "cohere"},           {"distilbert", "distilbert"},
-      {"gemma", "gemma"},     {"gemma3-text", "gemma3"}, {"gpt-bigcode", "gpt_bigcode"}, {"gpt2", "gpt2"},
-      {"gptj", "gptj"},       {"llama", "llama"},     {"llama3-rope-scaling", "llama"}, {"m2m100", "m2m100"},
-      {"mistral", "mistral"}, {"mixtral", "mixtral"}, {"mpt", "mpt"},                 {"opt", "opt"},
-      {"opt-postln-proj", "opt"}, {"phi3", "phi3"},   {"phi3-longrope", "phi3"},      {"qwen2", "qwen2"},
-      {"smollm3", "smollm3"}, {"stablelm", "stablelm"}, {"starcoder2", "starcoder2"}, {"t5", "t5"}};
+  static const std::vector<std::pair<std::string, std::string>> all = {{"bert", "bert"},
+                                                                       {"bloom", "bloom"},
+                                                                       {"cohere", "cohere"},
+                                                                       {"distilbert", "distilbert"},
+                                                                       {"gemma", "gemma"},
+                                                                       {"gemma3-text", "gemma3"},
+                                                                       {"gpt-bigcode", "gpt_bigcode"},
+                                                                       {"gpt2", "gpt2"},
+                                                                       {"gptj", "gptj"},
+                                                                       {"llama", "llama"},
+                                                                       {"llama3-rope-scaling", "llama"},
+                                                                       {"m2m100", "m2m100"},
+                                                                       {"mistral", "mistral"},
+                                                                       {"mixtral", "mixtral"},
+                                                                       {"mpt", "mpt"},
+                                                                       {"opt", "opt"},
+                                                                       {"opt-postln-proj", "opt"},
+                                                                       {"phi3", "phi3"},
+                                                                       {"phi3-longrope", "phi3"},
+                                                                       {"qwen2", "qwen2"},
+                                                                       {"smollm3", "smollm3"},
+                                                                       {"stablelm", "stablelm"},
+                                                                       {"starcoder2", "starcoder2"},
+                                                                       {"t5", "t5"}};
   return all;
 }
 

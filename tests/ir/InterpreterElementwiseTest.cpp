@@ -121,14 +121,17 @@ TEST(Elementwise, LogicOfBools) {
 TEST(Elementwise, NarrowRoundsToTheNearest) {
   const double inf = std::numeric_limits<double>::infinity();
   // 1 + 2^-8 and 1 + 3 * 2^-8 lie half way: to the even ones; a bit more goes up. The largest f32 is nearer to 2^128.
-  std::vector<double> given = {1, 1 + 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-8 + 0x1p-20, -0.1, 3.4028234e38, inf, notANumber};
-  Evaluated done = evaluate({{"real[N = 8]", reals({{"N", 8}}, given)}},
-                            "%n = quern.narrow %a : (!quern.tensor<real[N = 8]>) -> !quern.tensor<bf16[N = 8]>\n"
-                            "%t = quern.cut %n \"N\" at \"0\" into <N = 8> : (!quern.tensor<bf16[N = 8]>) -> !quern.tensor<bf16[N = 8]>\n"
-                            "%r = quern.widen %t : (!quern.tensor<bf16[N = 8]>) -> !quern.tensor<real[N = 8]>",
-                            "real[N = 8]");
+  std::vector<double> given = {1,   1 + 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-8 + 0x1p-20, -0.1, 3.4028234e38,
+                               inf, notANumber};
+  Evaluated done = evaluate(
+      {{"real[N = 8]", reals({{"N", 8}}, given)}},
+      "%n = quern.narrow %a : (!quern.tensor<real[N = 8]>) -> !quern.tensor<bf16[N = 8]>\n"
+      "%t = quern.cut %n \"N\" at \"0\" into <N = 8> : (!quern.tensor<bf16[N = 8]>) -> !quern.tensor<bf16[N = 8]>\n"
+      "%r = quern.widen %t : (!quern.tensor<bf16[N = 8]>) -> !quern.tensor<real[N = 8]>",
+      "real[N = 8]");
   ASSERT_EQ(done.numbers.size(), 8u) << done.said;
-  EXPECT_THAT(std::vector<double>(done.numbers.begin(), done.numbers.begin() + 7), ElementsAre(1, 1, 1 + 0x1p-6, 1 + 0x1p-7, -0.10009765625, inf, inf));
+  EXPECT_THAT(std::vector<double>(done.numbers.begin(), done.numbers.begin() + 7),
+              ElementsAre(1, 1, 1 + 0x1p-6, 1 + 0x1p-7, -0.10009765625, inf, inf));
   EXPECT_TRUE(std::isnan(done.numbers[7]));
 }
 

@@ -134,10 +134,12 @@ TEST(ScatterAdd, DuplicatesAddUpAndTheRestIsZero) {
     return evaluate({{"real[A = 3, B = 2]", reals({{"A", 3}, {"B", 2}}, {1, 2, 3, 4, 5, 6})},
                      {"int[A = 3]", ints({{"A", 3}}, positions)}},
                     std::string("%r = quern.scatter_add %a at %b over ") + over + " into <" + into +
-                        "> : (!quern.tensor<real[A = 3, B = 2]>, !quern.tensor<int[A = 3]>) -> !quern.tensor<" + result + ">",
+                        "> : (!quern.tensor<real[A = 3, B = 2]>, !quern.tensor<int[A = 3]>) -> !quern.tensor<" +
+                        result + ">",
                     result);
   };
-  EXPECT_THAT(scatter("[\"A\"]", "V = 4", "real[V = 4, B = 2]", {2, 0, 2}).numbers, ElementsAre(3, 4, 0, 0, 6, 8, 0, 0));
+  EXPECT_THAT(scatter("[\"A\"]", "V = 4", "real[V = 4, B = 2]", {2, 0, 2}).numbers,
+              ElementsAre(3, 4, 0, 0, 6, 8, 0, 0));
   EXPECT_THAT(scatter("[\"A\", \"B\"]", "V = 3", "real[V = 3]", {2, 0, 2}).numbers, ElementsAre(7, 0, 14));
   // The positions' own dimension stays: each of its parts has one position.
   EXPECT_THAT(scatter("[]", "V = 2", "real[A = 3, B = 2, V = 2]", {1, 0, 1}).numbers,

@@ -5,11 +5,12 @@ using namespace quern::passes::test;
 using testing::HasSubstr;
 
 TEST(Architectures, AttentionSinks) { // gpt-oss: one learned score a head, without a value
-  std::string text = expectSteps(page("    dim H = 2, K = 3\n    param sinks: [H] @ \"sinks\"\n"
-                                      "    repeat i in layers @ \"l.{i}\" {\n"
-                                      "      q, k, v = linear[D -> (H, K) + (H, K) + (H, K)](x) @ \"qkv\"\n"
-                                      "      a = attention[S, K](q, k[T -> S], v[T -> S], mask: index(T) - 4 < index(S) <= index(T), sink: sinks)\n"
-                                      "      x = x + linear[(H, K) -> D](a) @ \"o\"\n    }\n    return x\n"));
+  std::string text = expectSteps(page(
+      "    dim H = 2, K = 3\n    param sinks: [H] @ \"sinks\"\n"
+      "    repeat i in layers @ \"l.{i}\" {\n"
+      "      q, k, v = linear[D -> (H, K) + (H, K) + (H, K)](x) @ \"qkv\"\n"
+      "      a = attention[S, K](q, k[T -> S], v[T -> S], mask: index(T) - 4 < index(S) <= index(T), sink: sinks)\n"
+      "      x = x + linear[(H, K) -> D](a) @ \"o\"\n    }\n    return x\n"));
   EXPECT_THAT(text, HasSubstr("real[turn = 2, B, cap, H = 2, K = 3]"));
 }
 
@@ -19,34 +20,42 @@ TEST(Architectures, Retention) { // scores that decay with distance, without sof
 }
 
 TEST(Architectures, TokenShift) { // RWKV, and convolutions written as shifts
-  expectSteps(page("    before = where(index(T) > 0, x[T = max(index(T) - 1, 0)], 0)\n    far = where(index(T) > 2, x[T = max(index(T) - 3, 0)], 0)\n"
+  expectSteps(page("    before = where(index(T) > 0, x[T = max(index(T) - 1, 0)], 0)\n    far = where(index(T) > 2, "
+                   "x[T = max(index(T) - 3, 0)], 0)\n"
                    "    return linear[D -> D](x + 0.5 * before) @ \"a\" + linear[D -> D](far) @ \"b\"\n"));
 }
 
 TEST(Architectures, KeysOfOneLayerForAll) { // YOCO, Gemma 3n: keys that later layers use again
   expectSteps(page("    k = linear[D -> D](x) @ \"k\"\n    repeat i in layers @ \"l.{i}\" {\n"
                    "      w = softmax[S](where(index(S) <= index(T), sum[D](x * k[T -> S]), -inf))\n"
-                   "      x = x + sum[S](w * k[T -> S])\n      if i == 0 { k = linear[D -> D](x) @ \"again\" }\n    }\n    return x\n"));
+                   "      x = x + sum[S](w * k[T -> S])\n      if i == 0 { k = linear[D -> D](x) @ \"again\" }\n    "
+                   "}\n    return x\n"));
   // Carried along the twin: all old rows are made again in each step.
   expectSteps(page("    k = x[T -> S]\n    repeat i in layers @ \"l.{i}\" {\n      k = linear[D -> D](k) @ \"k\"\n"
-                   "      w = softmax[S](where(index(S) <= index(T), sum[D](x * k), -inf))\n      x = x + sum[S](w * k)\n    }\n    return x\n"));
+                   "      w = softmax[S](where(index(S) <= index(T), sum[D](x * k), -inf))\n      x = x + sum[S](w * "
+                   "k)\n    }\n    return x\n"));
 }
 
 TEST(Architectures, RelativeScoresFromText) { // Transformer-XL: a score for each distance, picked by distance
-  expectSteps(page("    dim R = 5\n    r = linear[D -> R](x) @ \"r\"\n    near = r[R = min(max(index(T) - index(S), 0), R - 1)]\n"
-                   "    w = softmax[S](where(index(S) <= index(T), sum[D](x * x[T -> S]) + near, -inf))\n    return sum[S](w * x[T -> S])\n"));
+  expectSteps(page(
+      "    dim R = 5\n    r = linear[D -> R](x) @ \"r\"\n    near = r[R = min(max(index(T) - index(S), 0), R - 1)]\n"
+      "    w = softmax[S](where(index(S) <= index(T), sum[D](x * x[T -> S]) + near, -inf))\n    return sum[S](w * x[T "
+      "-> S])\n"));
 }
 
 TEST(Architectures, PositionsThatCountTokens) { // RoBERTa, OPT by mask: padding has no position
-  expectSteps(page("    param places: [P, D] @ \"places\"\n    real_ones = tokens != 1\n    at = cumsum[T](int(real_ones)) * int(real_ones) + 1\n"
-                   "    x = x + places[P = at]\n    w = softmax[S](where(index(S) <= index(T) and real_ones[T -> S], sum[D](x * x[T -> S]), -inf))\n"
+  expectSteps(page("    param places: [P, D] @ \"places\"\n    real_ones = tokens != 1\n    at = "
+                   "cumsum[T](int(real_ones)) * int(real_ones) + 1\n"
+                   "    x = x + places[P = at]\n    w = softmax[S](where(index(S) <= index(T) and real_ones[T -> S], "
+                   "sum[D](x * x[T -> S]), -inf))\n"
                    "    return sum[S](w * x[T -> S])\n"));
 }
 
 TEST(Architectures, Experts) { // gathers of experts over positions, with and without a shared one
-  std::string text = expectSteps(page("    dim E = 3, C = 2, F = 5\n    score, chosen = top_k[E -> C](softmax[E](linear[D -> E](x) @ \"gate\"))\n"
-                   "    y = linear[F -> D](silu(linear[D -> F](x) @ \"{E}.in\")) @ \"{E}.out\"\n"
-                   "    return x + sum[C](y[E = chosen] * score) + affine[D -> D](x) @ \"shared\"\n"));
+  std::string text = expectSteps(
+      page("    dim E = 3, C = 2, F = 5\n    score, chosen = top_k[E -> C](softmax[E](linear[D -> E](x) @ \"gate\"))\n"
+           "    y = linear[F -> D](silu(linear[D -> F](x) @ \"{E}.in\")) @ \"{E}.out\"\n"
+           "    return x + sum[C](y[E = chosen] * score) + affine[D -> D](x) @ \"shared\"\n"));
   // The weights of the chosen experts alone.
   size_t begin = text.find("func.func @forward.last");
   std::string step = text.substr(begin, text.find("func.func", begin + 1) - begin);
@@ -55,8 +64,10 @@ TEST(Architectures, Experts) { // gathers of experts over positions, with and wi
 }
 
 TEST(Architectures, TwoStreams) { // values of two loops, carried side by side; one global layer after local ones
-  expectSteps(page("    y = 2 * x\n    repeat i in 6 @ \"l.{i}\" {\n      m = index(S) <= index(T) if i % 3 == 2 else index(T) - 2 < index(S) <= index(T)\n"
-                   "      w = softmax[S](where(m, sum[D](y * x[T -> S]), -inf))\n      x, y = y + sum[S](w * x[T -> S]), linear[D -> D](x) @ \"mix\"\n    }\n    return x + y\n"));
+  expectSteps(page("    y = 2 * x\n    repeat i in 6 @ \"l.{i}\" {\n      m = index(S) <= index(T) if i % 3 == 2 else "
+                   "index(T) - 2 < index(S) <= index(T)\n"
+                   "      w = softmax[S](where(m, sum[D](y * x[T -> S]), -inf))\n      x, y = y + sum[S](w * x[T -> "
+                   "S]), linear[D -> D](x) @ \"mix\"\n    }\n    return x + y\n"));
 }
 
 TEST(Architectures, Blocks) { // T as a block's own dimension
@@ -69,28 +80,33 @@ TEST(Architectures, Blocks) { // T as a block's own dimension
 TEST(Architectures, WindowsAreRings) { // as many positions as the mask lets through, and the new rows
   auto layers = [](const std::string &mask) {
     return page("    repeat i in layers @ \"l.{i}\" {\n      k = linear[D -> D](x) @ \"k\"\n"
-                "      w = softmax[S](where(" + mask + ", sum[D](x * k[T -> S]), -inf))\n"
+                "      w = softmax[S](where(" +
+                mask +
+                ", sum[D](x * k[T -> S]), -inf))\n"
                 "      x = x + sum[S](w * k[T -> S])\n    }\n    return x\n");
   };
-  EXPECT_THAT(expectSteps(layers("index(T) - 4 < index(S) <= index(T)")), HasSubstr("real[turn = 2, B, cap = cap.4, D = 4]"));
+  EXPECT_THAT(expectSteps(layers("index(T) - 4 < index(S) <= index(T)")),
+              HasSubstr("real[turn = 2, B, cap = cap.4, D = 4]"));
   EXPECT_THAT(expectSteps(layers("index(T) - index(S) == 1")), HasSubstr("cap = cap.2"));
   EXPECT_THAT(expectSteps(layers("index(S) == index(T)")), HasSubstr("cap = cap.1"));
   EXPECT_THAT(expectSteps(layers("index(S) // 3 == index(T) // 3 and index(S) <= index(T)")), HasSubstr("cap = cap.3"));
   // Beyond the text: never full.
   EXPECT_THAT(expectSteps(layers("index(T) - 50 < index(S) <= index(T)")), HasSubstr("cap = cap.50"));
   // The first position stays visible: all is kept.
-  EXPECT_THAT(expectSteps(layers("index(S) <= index(T) and (index(T) - 4 < index(S) or index(S) == 0)")), HasSubstr("B, cap, D = 4]"));
+  EXPECT_THAT(expectSteps(layers("index(S) <= index(T) and (index(T) - 4 < index(S) or index(S) == 0)")),
+              HasSubstr("B, cap, D = 4]"));
   // What two masks look at has the wider window; a mask that is shared is made for each.
-  std::string text = expectSteps(
-      page("    a = softmax[S](where(index(T) - 2 < index(S) <= index(T), sum[D](x * x[T -> S]), -inf))\n"
-           "    b = softmax[S](where(index(T) - 5 < index(S) <= index(T), sum[D](x * x[T -> S]), -inf))\n"
-           "    return sum[S](a * x[T -> S]) + sum[S](b * x[T -> S])\n"));
+  std::string text =
+      expectSteps(page("    a = softmax[S](where(index(T) - 2 < index(S) <= index(T), sum[D](x * x[T -> S]), -inf))\n"
+                       "    b = softmax[S](where(index(T) - 5 < index(S) <= index(T), sum[D](x * x[T -> S]), -inf))\n"
+                       "    return sum[S](a * x[T -> S]) + sum[S](b * x[T -> S])\n"));
   EXPECT_THAT(text, HasSubstr("cap = cap.5"));
   EXPECT_THAT(text, testing::Not(HasSubstr("cap.2")));
-  text = expectSteps(page("    m = linear[D -> D](x) @ \"m\"\n    near = index(T) - 3 < index(S) <= index(T)\n"
-                          "    a = softmax[S](where(near, sum[D](x * x[T -> S]), -inf))\n"
-                          "    b = softmax[S](where(index(S) <= index(T), sum[D](m * m[T -> S]) + 0.1 * (index(S) - index(T)), -inf))\n"
-                          "    return sum[S](a * x[T -> S]) + sum[S](b * m[T -> S])\n"));
+  text = expectSteps(page(
+      "    m = linear[D -> D](x) @ \"m\"\n    near = index(T) - 3 < index(S) <= index(T)\n"
+      "    a = softmax[S](where(near, sum[D](x * x[T -> S]), -inf))\n"
+      "    b = softmax[S](where(index(S) <= index(T), sum[D](m * m[T -> S]) + 0.1 * (index(S) - index(T)), -inf))\n"
+      "    return sum[S](a * x[T -> S]) + sum[S](b * m[T -> S])\n"));
   EXPECT_THAT(text, HasSubstr("cap = cap.3"));
   EXPECT_THAT(text, HasSubstr("B, cap, D = 4]"));
 }
@@ -98,9 +114,12 @@ TEST(Architectures, WindowsAreRings) { // as many positions as the mask lets thr
 TEST(Architectures, WindowsOfGathersAndReductions) {
   std::string shift = expectSteps(page("    return x + where(index(T) > 1, x[T = max(index(T) - 2, 0)], 0)\n"));
   EXPECT_THAT(shift, HasSubstr("cap"));
-  EXPECT_THAT(expectSteps(page("    return max[S](where(index(T) - 3 < index(S) <= index(T), x[T -> S], -inf))\n")), HasSubstr("cap = cap.3"));
-  EXPECT_THAT(expectSteps(page("    return sum[S](where(index(T) - 3 < index(S) <= index(T), x[T -> S], 0))\n")), HasSubstr("cap = cap.3"));
+  EXPECT_THAT(expectSteps(page("    return max[S](where(index(T) - 3 < index(S) <= index(T), x[T -> S], -inf))\n")),
+              HasSubstr("cap = cap.3"));
+  EXPECT_THAT(expectSteps(page("    return sum[S](where(index(T) - 3 < index(S) <= index(T), x[T -> S], 0))\n")),
+              HasSubstr("cap = cap.3"));
   // A mean divides by the length of all.
   EXPECT_THAT(expectSteps(page("    near = index(T) - 3 < index(S) <= index(T)\n"
-                               "    return sum[S](where(near, x[T -> S], 0)) / sum[S](int(near))\n")), HasSubstr("cap = cap.3"));
+                               "    return sum[S](where(near, x[T -> S], 0)) / sum[S](int(near))\n")),
+              HasSubstr("cap = cap.3"));
 }

@@ -1,4 +1,5 @@
-// Every page of examples/ and of tests/frontend/specs, causal or not, with each fixture's config: what the tests of steps go through.
+// Every page of examples/ and of tests/frontend/specs, causal or not, with each fixture's config: what the tests of
+// steps go through.
 #ifndef QUERN_TESTS_PASSES_CAUSALPAGES_H
 #define QUERN_TESTS_PASSES_CAUSALPAGES_H
 
@@ -15,34 +16,61 @@ struct Page {
   std::vector<std::string> settings = {};
   int64_t words = 60; // tokens are below it
 };
-inline void PrintTo(const Page &page, std::ostream *out) { *out << page.name; }
-inline std::string nameOf(const testing::TestParamInfo<Page> &info) { return info.param.name; }
+inline void PrintTo(const Page &page, std::ostream *out) {
+  *out << page.name;
+}
+inline std::string nameOf(const testing::TestParamInfo<Page> &info) {
+  return info.param.name;
+}
 
-inline std::string source(const std::string &path) { return std::string(std::getenv("QUERN_SOURCE")) + "/" + path; }
+inline std::string source(const std::string &path) {
+  return std::string(std::getenv("QUERN_SOURCE")) + "/" + path;
+}
 
 inline std::unique_ptr<Program> load(const Page &page) {
-  return std::make_unique<Program>(source(page.spec), page.config.empty() ? "" : source("tests/data/" + page.config + "/config.json"),
+  return std::make_unique<Program>(source(page.spec),
+                                   page.config.empty() ? "" : source("tests/data/" + page.config + "/config.json"),
                                    page.settings);
 }
 
 /// The function over the growing text.
-inline std::string textFunction(Program &program) { return program.function("forward") ? "forward" : "decode"; }
+inline std::string textFunction(Program &program) {
+  return program.function("forward") ? "forward" : "decode";
+}
 
 inline std::vector<Page> causalPages() {
   std::vector<Page> pages;
-  for (auto [spec, config] : std::initializer_list<std::pair<const char *, const char *>>{
-           {"bloom", "bloom"}, {"cohere", "cohere"}, {"gemma", "gemma"}, {"gemma3", "gemma3-text"}, {"gpt2", "gpt2"},
-           {"gpt_bigcode", "gpt-bigcode"}, {"gptj", "gptj"}, {"llama", "llama"}, {"llama", "llama3-rope-scaling"},
-           {"m2m100", "m2m100"}, {"mistral", "mistral"}, {"mixtral", "mixtral"}, {"mpt", "mpt"}, {"opt", "opt"},
-           {"opt", "opt-postln-proj"}, {"phi3", "phi3"}, {"phi3", "phi3-longrope"}, {"qwen2", "qwen2"}, {"smollm3", "smollm3"},
-           {"stablelm", "stablelm"}, {"starcoder2", "starcoder2"}, {"t5", "t5"}}) {
+  for (auto [spec, config] :
+       std::initializer_list<std::pair<const char *, const char *>>{{"bloom", "bloom"},
+                                                                    {"cohere", "cohere"},
+                                                                    {"gemma", "gemma"},
+                                                                    {"gemma3", "gemma3-text"},
+                                                                    {"gpt2", "gpt2"},
+                                                                    {"gpt_bigcode", "gpt-bigcode"},
+                                                                    {"gptj", "gptj"},
+                                                                    {"llama", "llama"},
+                                                                    {"llama", "llama3-rope-scaling"},
+                                                                    {"m2m100", "m2m100"},
+                                                                    {"mistral", "mistral"},
+                                                                    {"mixtral", "mixtral"},
+                                                                    {"mpt", "mpt"},
+                                                                    {"opt", "opt"},
+                                                                    {"opt", "opt-postln-proj"},
+                                                                    {"phi3", "phi3"},
+                                                                    {"phi3", "phi3-longrope"},
+                                                                    {"qwen2", "qwen2"},
+                                                                    {"smollm3", "smollm3"},
+                                                                    {"stablelm", "stablelm"},
+                                                                    {"starcoder2", "starcoder2"},
+                                                                    {"t5", "t5"}}) {
     std::string name = config;
     std::replace(name.begin(), name.end(), '-', '_');
     pages.push_back({name, std::string("examples/") + spec + ".quern", config});
   }
   pages.push_back({"linear_attention", "examples/linear_attention.quern", ""});
   pages.push_back({"sparse", "examples/sparse.quern", ""});
-  pages.push_back({"translate", "examples/translate.quern", "", {"vocab=64", "width=16", "inner=32", "heads=2", "layers=2"}});
+  pages.push_back(
+      {"translate", "examples/translate.quern", "", {"vocab=64", "width=16", "inner=32", "heads=2", "layers=2"}});
   pages.push_back({"manual_attention", "examples/manual/attention.quern", "", {}, 3});
   pages.push_back({"manual_article", "examples/manual/article.quern", "", {}, 3});
   pages.push_back({"manual_decoder", "examples/manual/decoder.quern", "", {}, 10});
@@ -60,9 +88,15 @@ inline std::vector<Page> causalPages() {
 inline std::vector<Page> otherPages() {
   return {{"bert", "examples/bert.quern", "bert"},
           {"distilbert", "examples/distilbert.quern", "distilbert"},
-          {"sentence", "examples/sentence.quern", "", {"vocab_size=60", "hidden_size=16", "num_hidden_layers=2", "num_attention_heads=2", "intermediate_size=8"}},
+          {"sentence",
+           "examples/sentence.quern",
+           "",
+           {"vocab_size=60", "hidden_size=16", "num_hidden_layers=2", "num_attention_heads=2", "intermediate_size=8"}},
           {"manual_encoder", "examples/manual/encoder.quern", "", {}, 10},
-          {"manual_mini_transformer", "examples/manual/mini_transformer.quern", "", {"vocab_size=60", "d_model=16", "d_ff=8"}}};
+          {"manual_mini_transformer",
+           "examples/manual/mini_transformer.quern",
+           "",
+           {"vocab_size=60", "d_model=16", "d_ff=8"}}};
 }
 
 /// Numbers that a test can repeat: the same name, the same numbers.

@@ -1,5 +1,5 @@
-// Logits some rows at a time, and loops in segments: the same loss and gradients as without, on every page that trains, whatever
-// the chunk or segment; and what is then in memory.
+// Logits some rows at a time, and loops in segments: the same loss and gradients as without, on every page that trains,
+// whatever the chunk or segment; and what is then in memory.
 #include "Trained.h"
 
 #include "passes/ChunkLoss.h"
@@ -14,7 +14,9 @@ using namespace quern::passes::test;
 
 namespace {
 
-std::string nameOf(const testing::TestParamInfo<SmallPage> &info) { return info.param.name; }
+std::string nameOf(const testing::TestParamInfo<SmallPage> &info) {
+  return info.param.name;
+}
 
 class TrainedPages : public testing::TestWithParam<SmallPage> {};
 
@@ -63,7 +65,8 @@ static std::vector<SmallPage> trainedPages() {
 }
 INSTANTIATE_TEST_SUITE_P(Examples, TrainedPages, testing::ValuesIn(trainedPages()), nameOf);
 
-/// Of 7 turns in segments of 3, two outer loops and a shorter one save what they carry in, and nothing else of the turns.
+/// Of 7 turns in segments of 3, two outer loops and a shorter one save what they carry in, and nothing else of the
+/// turns.
 TEST(Segments, KeepWhatIsCarriedInAndRunTheTurnsAgain) {
   SmallPage page{"gpt2", "gpt2", "gpt2", {"n_layer=7"}};
   Trained plain(page, {}, "", "differentiated"), segmented(page, {{segmentTurnsAttr.str(), 3}}, "", "differentiated");
@@ -77,7 +80,8 @@ TEST(Segments, KeepWhatIsCarriedInAndRunTheTurnsAgain) {
       EXPECT_EQ(loop.getTurns(), kept.empty() ? 2u : 1u);
       kept.push_back(loop.getNumResults() - loop.getCarriedCount());
       for (auto inner : loop.getBlock().getOps<RepeatOp>())
-        EXPECT_EQ(inner.getNumResults(), inner.getCarriedCount()) << "the forward direction saves nothing within a segment";
+        EXPECT_EQ(inner.getNumResults(), inner.getCarriedCount())
+            << "the forward direction saves nothing within a segment";
     }
   EXPECT_EQ(kept, (std::vector<size_t>{1, 1}));
 }
@@ -92,7 +96,11 @@ TEST(ChunkLoss, MemoryDoesNotGrowWithTokensTimesVocabulary) {
       for (Attribute bytes : cast<ArrayAttr>(slot)) {
         Size size = *Size::parse(cast<StringAttr>(bytes).getValue());
         chunks |= size == Size(20000) * Size::symbol("rows.48.B.T");
-        EXPECT_LT(size.evaluate([](const std::string &symbol) { return chunkOf(symbol) ? 0 : symbol == "B" ? 10000 : 1; }), 10000 * 20000) << size.str();
+        EXPECT_LT(size.evaluate([](const std::string &symbol) {
+          return chunkOf(symbol) ? 0 : symbol == "B" ? 10000 : 1;
+        }),
+                  10000 * 20000)
+            << size.str();
       }
     EXPECT_TRUE(chunks) << name.str();
   }

@@ -22,7 +22,9 @@ struct Case {
   std::string body, type; ///< %r's type
 };
 
-std::string tensor(const std::string &type) { return "!quern.tensor<" + type + ">"; }
+std::string tensor(const std::string &type) {
+  return "!quern.tensor<" + type + ">";
+}
 
 /// The body with `<...>` types spelled out, and as the loss the sum of %r times a weight of its own for each element.
 std::string moduleText(const Case &c) {
@@ -35,8 +37,9 @@ std::string moduleText(const Case &c) {
     size_t from = c.type.find_first_not_of(" [,", at), to = c.type.find_first_of(" ,=]", from);
     dims += (dims.empty() ? "\"" : ", \"") + c.type.substr(from, to - from) + "\"";
   }
-  text += "  %weight = quern.param [[\"weight\"]] : " + tensor(c.type) + "\n  %sum = quern.contract %r, %weight over [" + dims +
-          "] : (" + tensor(c.type) + ", " + tensor(c.type) + ") -> !quern.tensor<real[]>\n";
+  text += "  %weight = quern.param [[\"weight\"]] : " + tensor(c.type) +
+          "\n  %sum = quern.contract %r, %weight over [" + dims + "] : (" + tensor(c.type) + ", " + tensor(c.type) +
+          ") -> !quern.tensor<real[]>\n";
   return text + "  return %sum : !quern.tensor<real[]>\n}\n}";
 }
 
@@ -80,125 +83,229 @@ double worstError(const std::string &text) {
 const std::string ab = tensor("real[A = 2, B = 3]"), a = tensor("real[A = 2]"), bc = tensor("real[B = 3, C = 2]");
 
 Case unary(const std::string &op, const std::string &parameter = "x") {
-  return {op, {{parameter, "real[A = 2, B = 3]"}}, "  %r = quern." + op + " %" + parameter + " : (" + ab + ") -> " + ab, "real[A = 2, B = 3]"};
+  return {op,
+          {{parameter, "real[A = 2, B = 3]"}},
+          "  %r = quern." + op + " %" + parameter + " : (" + ab + ") -> " + ab,
+          "real[A = 2, B = 3]"};
 }
 
 /// Operands that lack names of the other, and one that has them all.
 std::vector<Case> binary(const std::string &op, const std::string &first = "x", const std::string &second = "y") {
   std::string abc = tensor("real[A = 2, B = 3, C = 2]");
-  return {{op, {{first, "real[A = 2, B = 3]"}, {second, "real[B = 3, C = 2]"}},
-           "  %r = quern." + op + " %" + first + ", %" + second + " : (" + ab + ", " + bc + ") -> " + abc, "real[A = 2, B = 3, C = 2]"},
-          {op + "_twice", {{first, "real[A = 2, B = 3]"}},
-           "  %r = quern." + op + " %" + first + ", %" + first + " : (" + ab + ", " + ab + ") -> " + ab, "real[A = 2, B = 3]"},
-          {op + "_scalar", {{first, "real[]"}, {second, "real[A = 2, B = 3]"}},
-           "  %r = quern." + op + " %" + first + ", %" + second + " : (!quern.tensor<real[]>, " + ab + ") -> " + ab, "real[A = 2, B = 3]"}};
+  return {{op,
+           {{first, "real[A = 2, B = 3]"}, {second, "real[B = 3, C = 2]"}},
+           "  %r = quern." + op + " %" + first + ", %" + second + " : (" + ab + ", " + bc + ") -> " + abc,
+           "real[A = 2, B = 3, C = 2]"},
+          {op + "_twice",
+           {{first, "real[A = 2, B = 3]"}},
+           "  %r = quern." + op + " %" + first + ", %" + first + " : (" + ab + ", " + ab + ") -> " + ab,
+           "real[A = 2, B = 3]"},
+          {op + "_scalar",
+           {{first, "real[]"}, {second, "real[A = 2, B = 3]"}},
+           "  %r = quern." + op + " %" + first + ", %" + second + " : (!quern.tensor<real[]>, " + ab + ") -> " + ab,
+           "real[A = 2, B = 3]"}};
 }
 
-Case one(const std::string &name, const std::string &body, const std::string &type, const std::string &from = "real[A = 2, B = 3]") {
+Case one(const std::string &name, const std::string &body, const std::string &type,
+         const std::string &from = "real[A = 2, B = 3]") {
   return {name, {{"x", from}}, body, type};
 }
 
 std::vector<Case> allCases() {
-  std::vector<Case> cases = {unary("neg"), unary("abs"), unary("exp"), unary("log", "p"), unary("log1p", "p"), unary("sqrt", "p"),
-                             unary("sin"), unary("cos"), unary("tanh"), unary("sigmoid"), unary("erf"), unary("to_real")};
+  std::vector<Case> cases = {unary("neg"),        unary("abs"),       unary("exp"), unary("log", "p"),
+                             unary("log1p", "p"), unary("sqrt", "p"), unary("sin"), unary("cos"),
+                             unary("tanh"),       unary("sigmoid"),   unary("erf"), unary("to_real")};
   for (const char *op : {"add", "sub", "mul", "max", "min"})
     for (Case &c : binary(op))
-      if (c.name != "max_twice" && c.name != "min_twice" && c.name != "sub_twice") // a tie everywhere, or zero: exactly, below
+      if (c.name != "max_twice" && c.name != "min_twice" &&
+          c.name != "sub_twice") // a tie everywhere, or zero: exactly, below
         cases.push_back(c);
   for (Case &c : binary("div", "x", "p"))
     cases.push_back(c);
   for (Case &c : binary("pow", "p", "y"))
     cases.push_back(c);
-  std::string compare = "  %c = quern.compare gt %x, %y : (" + ab + ", " + a + ") -> !quern.tensor<bool[A = 2, B = 3]>\n";
-  cases.push_back({"where", {{"x", "real[A = 2, B = 3]"}, {"y", "real[A = 2]"}},
-                   compare + "  %r = quern.where %c, %x, %y : (!quern.tensor<bool[A = 2, B = 3]>, " + ab + ", " + a + ") -> " + ab,
-                   "real[A = 2, B = 3]"});
+  std::string compare =
+      "  %c = quern.compare gt %x, %y : (" + ab + ", " + a + ") -> !quern.tensor<bool[A = 2, B = 3]>\n";
+  cases.push_back(
+      {"where",
+       {{"x", "real[A = 2, B = 3]"}, {"y", "real[A = 2]"}},
+       compare + "  %r = quern.where %c, %x, %y : (!quern.tensor<bool[A = 2, B = 3]>, " + ab + ", " + a + ") -> " + ab,
+       "real[A = 2, B = 3]"});
   for (const char *how : {"sum", "mean", "max", "min"}) {
-    cases.push_back(one(std::string("reduce_") + how, std::string("  %r = quern.reduce ") + how + " %x over [\"B\"] : (" + ab + ") -> " + a, "real[A = 2]"));
+    cases.push_back(one(std::string("reduce_") + how,
+                        std::string("  %r = quern.reduce ") + how + " %x over [\"B\"] : (" + ab + ") -> " + a,
+                        "real[A = 2]"));
     cases.push_back(one(std::string("reduce_all_") + how,
-                        std::string("  %r = quern.reduce ") + how + " %x over [\"A\", \"B\"] : (" + ab + ") -> !quern.tensor<real[]>", "real[]"));
+                        std::string("  %r = quern.reduce ") + how + " %x over [\"A\", \"B\"] : (" + ab +
+                            ") -> !quern.tensor<real[]>",
+                        "real[]"));
   }
   for (int n : {0, 1, 2, 3, -2})
-    cases.push_back({"pow_" + std::to_string(n + 2), {{"p", "real[A = 2]"}},
-                     "  %n = quern.const " + std::to_string(n) + " : i64 -> !quern.tensor<int[]>\n  %r = quern.pow %p, %n : (" + a +
-                         ", !quern.tensor<int[]>) -> " + a, "real[A = 2]"});
-  cases.push_back({"contract", {{"x", "real[A = 2, B = 3]"}, {"y", "real[B = 3, C = 2]"}},
-                   "  %r = quern.contract %x, %y over [\"B\"] : (" + ab + ", " + bc + ") -> !quern.tensor<real[A = 2, C = 2]>", "real[A = 2, C = 2]"});
-  cases.push_back({"contract_one_side", {{"x", "real[A = 2, B = 3]"}, {"y", "real[B = 3, C = 2]"}},
-                   "  %r = quern.contract %x, %y over [\"A\", \"C\"] : (" + ab + ", " + bc + ") -> !quern.tensor<real[B = 3]>", "real[B = 3]"});
-  cases.push_back({"contract_square", {{"x", "real[A = 2, B = 3]"}},
-                   "  %r = quern.contract %x, %x over [\"B\"] : (" + ab + ", " + ab + ") -> " + a, "real[A = 2]"});
+    cases.push_back({"pow_" + std::to_string(n + 2),
+                     {{"p", "real[A = 2]"}},
+                     "  %n = quern.const " + std::to_string(n) +
+                         " : i64 -> !quern.tensor<int[]>\n  %r = quern.pow %p, %n : (" + a +
+                         ", !quern.tensor<int[]>) -> " + a,
+                     "real[A = 2]"});
+  cases.push_back(
+      {"contract",
+       {{"x", "real[A = 2, B = 3]"}, {"y", "real[B = 3, C = 2]"}},
+       "  %r = quern.contract %x, %y over [\"B\"] : (" + ab + ", " + bc + ") -> !quern.tensor<real[A = 2, C = 2]>",
+       "real[A = 2, C = 2]"});
+  cases.push_back(
+      {"contract_one_side",
+       {{"x", "real[A = 2, B = 3]"}, {"y", "real[B = 3, C = 2]"}},
+       "  %r = quern.contract %x, %y over [\"A\", \"C\"] : (" + ab + ", " + bc + ") -> !quern.tensor<real[B = 3]>",
+       "real[B = 3]"});
+  cases.push_back({"contract_square",
+                   {{"x", "real[A = 2, B = 3]"}},
+                   "  %r = quern.contract %x, %x over [\"B\"] : (" + ab + ", " + ab + ") -> " + a,
+                   "real[A = 2]"});
   cases.push_back(one("softmax", "  %r = quern.softmax %x over [\"B\"] : (" + ab + ") -> " + ab, "real[A = 2, B = 3]"));
-  cases.push_back(one("softmax_both", "  %r = quern.softmax %x over [\"B\", \"A\"] : (" + ab + ") -> " + ab, "real[A = 2, B = 3]"));
+  cases.push_back(
+      one("softmax_both", "  %r = quern.softmax %x over [\"B\", \"A\"] : (" + ab + ") -> " + ab, "real[A = 2, B = 3]"));
   cases.push_back(one("cumsum", "  %r = quern.cumsum %x along \"B\" : (" + ab + ") -> " + ab, "real[A = 2, B = 3]"));
-  cases.push_back(one("cumsum_reverse", "  %r = quern.cumsum %x along \"B\" reverse : (" + ab + ") -> " + ab, "real[A = 2, B = 3]"));
+  cases.push_back(one("cumsum_reverse", "  %r = quern.cumsum %x along \"B\" reverse : (" + ab + ") -> " + ab,
+                      "real[A = 2, B = 3]"));
   std::string top = tensor("real[A = 2, C = 2]");
-  cases.push_back(one("top_k", "  %r, %i = quern.top_k %x along \"B\" into <C = 2> : (" + ab + ") -> (" + top + ", !quern.tensor<int[A = 2, C = 2]>)", "real[A = 2, C = 2]"));
+  cases.push_back(one("top_k",
+                      "  %r, %i = quern.top_k %x along \"B\" into <C = 2> : (" + ab + ") -> (" + top +
+                          ", !quern.tensor<int[A = 2, C = 2]>)",
+                      "real[A = 2, C = 2]"));
   // Positions of one value by another: duplicates, and a name that both have.
-  std::string at = "  %j, %at = quern.top_k %y along \"B\" into <C = 2> : (" + ab + ") -> (" + top + ", !quern.tensor<int[A = 2, C = 2]>)\n";
-  cases.push_back({"gather_shared", {{"x", "real[A = 2, B = 3]"}, {"y", "real[A = 2, B = 3]"}},
-                   at + "  %r = quern.gather %x[\"B\" = %at] : (" + ab + ", !quern.tensor<int[A = 2, C = 2]>) -> " + top, "real[A = 2, C = 2]"});
-  cases.push_back({"gather_duplicates", {{"x", "real[B = 3, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
-                   at + "  %r = quern.gather %x[\"B\" = %at] : (!quern.tensor<real[B = 3, D = 2]>, !quern.tensor<int[A = 2, C = 2]>) -> "
-                        "!quern.tensor<real[A = 2, C = 2, D = 2]>", "real[A = 2, C = 2, D = 2]"});
-  cases.push_back(one("gather_own_name", "  %i = quern.index : !quern.tensor<int[B = 3]>\n  %one = quern.const 1 : i64 -> !quern.tensor<int[]>\n"
-                      "  %h = quern.min %i, %one : (!quern.tensor<int[B = 3]>, !quern.tensor<int[]>) -> !quern.tensor<int[B = 3]>\n"
-                      "  %r = quern.gather %x[\"B\" = %h] : (" + ab + ", !quern.tensor<int[B = 3]>) -> " + ab, "real[A = 2, B = 3]"));
-  cases.push_back(one("gather_number", "  %n = quern.const 2 : i64 -> !quern.tensor<int[]>\n"
-                      "  %r = quern.gather %x[\"B\" = %n] : (" + ab + ", !quern.tensor<int[]>) -> " + a, "real[A = 2]"));
-  // Weights that rows pick (experts): by themselves, for several rows at once, there and back.
-  std::string table = tensor("real[B = 3, F = 2, D = 2]"), picked = tensor("real[A = 2, C = 2, F = 2, D = 2]"), rows = tensor("real[A = 2, D = 2]");
-  std::string several = tensor("real[A = 2, H = 3, D = 2]"), hidden = tensor("real[A = 2, C = 2, F = 2]");
-  std::string pick = at + "  %u = quern.gather %w[\"B\" = %at] : (" + table + ", !quern.tensor<int[A = 2, C = 2]>) -> " + picked + "\n";
-  std::string there = "quern.contract %x, %u over [\"D\"] : (" + rows + ", " + picked + ") -> " + hidden;
-  cases.push_back({"contract_picked", {{"x", "real[A = 2, D = 2]"}, {"w", "real[B = 3, F = 2, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
-                   pick + "  %r = " + there, "real[A = 2, C = 2, F = 2]"});
-  cases.push_back({"contract_picked_shared", {{"x", "real[A = 2, H = 3, D = 2]"}, {"w", "real[B = 3, F = 2, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
-                   pick + "  %r = quern.contract %x, %u over [\"D\"] : (" + several + ", " + picked + ") -> !quern.tensor<real[A = 2, H = 3, C = 2, F = 2]>",
-                   "real[A = 2, H = 3, C = 2, F = 2]"});
-  cases.push_back({"contract_picked_back", {{"x", "real[A = 2, D = 2]"}, {"w", "real[B = 3, F = 2, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
-                   pick + "  %h = " + there + "\n  %r = quern.contract %h, %u over [\"F\"] : (" + hidden + ", " + picked + ") -> !quern.tensor<real[A = 2, C = 2, D = 2]>",
+  std::string at = "  %j, %at = quern.top_k %y along \"B\" into <C = 2> : (" + ab + ") -> (" + top +
+                   ", !quern.tensor<int[A = 2, C = 2]>)\n";
+  cases.push_back(
+      {"gather_shared",
+       {{"x", "real[A = 2, B = 3]"}, {"y", "real[A = 2, B = 3]"}},
+       at + "  %r = quern.gather %x[\"B\" = %at] : (" + ab + ", !quern.tensor<int[A = 2, C = 2]>) -> " + top,
+       "real[A = 2, C = 2]"});
+  cases.push_back({"gather_duplicates",
+                   {{"x", "real[B = 3, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
+                   at + "  %r = quern.gather %x[\"B\" = %at] : (!quern.tensor<real[B = 3, D = 2]>, !quern.tensor<int[A "
+                        "= 2, C = 2]>) -> "
+                        "!quern.tensor<real[A = 2, C = 2, D = 2]>",
                    "real[A = 2, C = 2, D = 2]"});
-  cases.push_back({"scatter_add", {{"x", "real[A = 2, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
-                   at + "  %r = quern.scatter_add %x at %at over [\"A\", \"C\"] into <V = 4> : (!quern.tensor<real[A = 2, D = 2]>, "
-                        "!quern.tensor<int[A = 2, C = 2]>) -> !quern.tensor<real[V = 4, D = 2]>", "real[V = 4, D = 2]"});
-  cases.push_back(one("rename", "  %r = quern.rename %x [\"A\", \"B\"] to [#quern.dim<S = 2>, #quern.dim<A = 3>] : (" + ab + ") -> !quern.tensor<real[S = 2, A = 3]>", "real[S = 2, A = 3]"));
+  cases.push_back(
+      one("gather_own_name",
+          "  %i = quern.index : !quern.tensor<int[B = 3]>\n  %one = quern.const 1 : i64 -> !quern.tensor<int[]>\n"
+          "  %h = quern.min %i, %one : (!quern.tensor<int[B = 3]>, !quern.tensor<int[]>) -> !quern.tensor<int[B = 3]>\n"
+          "  %r = quern.gather %x[\"B\" = %h] : (" +
+              ab + ", !quern.tensor<int[B = 3]>) -> " + ab,
+          "real[A = 2, B = 3]"));
+  cases.push_back(one("gather_number",
+                      "  %n = quern.const 2 : i64 -> !quern.tensor<int[]>\n"
+                      "  %r = quern.gather %x[\"B\" = %n] : (" +
+                          ab + ", !quern.tensor<int[]>) -> " + a,
+                      "real[A = 2]"));
+  // Weights that rows pick (experts): by themselves, for several rows at once, there and back.
+  std::string table = tensor("real[B = 3, F = 2, D = 2]"), picked = tensor("real[A = 2, C = 2, F = 2, D = 2]"),
+              rows = tensor("real[A = 2, D = 2]");
+  std::string several = tensor("real[A = 2, H = 3, D = 2]"), hidden = tensor("real[A = 2, C = 2, F = 2]");
+  std::string pick = at + "  %u = quern.gather %w[\"B\" = %at] : (" + table +
+                     ", !quern.tensor<int[A = 2, C = 2]>) -> " + picked + "\n";
+  std::string there = "quern.contract %x, %u over [\"D\"] : (" + rows + ", " + picked + ") -> " + hidden;
+  cases.push_back({"contract_picked",
+                   {{"x", "real[A = 2, D = 2]"}, {"w", "real[B = 3, F = 2, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
+                   pick + "  %r = " + there,
+                   "real[A = 2, C = 2, F = 2]"});
+  cases.push_back(
+      {"contract_picked_shared",
+       {{"x", "real[A = 2, H = 3, D = 2]"}, {"w", "real[B = 3, F = 2, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
+       pick + "  %r = quern.contract %x, %u over [\"D\"] : (" + several + ", " + picked +
+           ") -> !quern.tensor<real[A = 2, H = 3, C = 2, F = 2]>",
+       "real[A = 2, H = 3, C = 2, F = 2]"});
+  cases.push_back({"contract_picked_back",
+                   {{"x", "real[A = 2, D = 2]"}, {"w", "real[B = 3, F = 2, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
+                   pick + "  %h = " + there + "\n  %r = quern.contract %h, %u over [\"F\"] : (" + hidden + ", " +
+                       picked + ") -> !quern.tensor<real[A = 2, C = 2, D = 2]>",
+                   "real[A = 2, C = 2, D = 2]"});
+  cases.push_back(
+      {"scatter_add",
+       {{"x", "real[A = 2, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
+       at + "  %r = quern.scatter_add %x at %at over [\"A\", \"C\"] into <V = 4> : (!quern.tensor<real[A = 2, D = 2]>, "
+            "!quern.tensor<int[A = 2, C = 2]>) -> !quern.tensor<real[V = 4, D = 2]>",
+       "real[V = 4, D = 2]"});
+  cases.push_back(one("rename",
+                      "  %r = quern.rename %x [\"A\", \"B\"] to [#quern.dim<S = 2>, #quern.dim<A = 3>] : (" + ab +
+                          ") -> !quern.tensor<real[S = 2, A = 3]>",
+                      "real[S = 2, A = 3]"));
   std::string wide = tensor("real[D = 6, A = 2]"), split = tensor("real[H = 2, K = 3, A = 2]");
-  cases.push_back(one("split", "  %r = quern.split %x \"D\" into [#quern.dim<H = 2>, #quern.dim<K = 3>] : (" + wide + ") -> " + split, "real[H = 2, K = 3, A = 2]", "real[D = 6, A = 2]"));
-  cases.push_back(one("merge", "  %r = quern.merge %x [\"K\", \"H\"] into <D = 6> : (" + split + ") -> !quern.tensor<real[D = 6, A = 2]>", "real[D = 6, A = 2]", "real[H = 2, K = 3, A = 2]"));
+  cases.push_back(one(
+      "split", "  %r = quern.split %x \"D\" into [#quern.dim<H = 2>, #quern.dim<K = 3>] : (" + wide + ") -> " + split,
+      "real[H = 2, K = 3, A = 2]", "real[D = 6, A = 2]"));
+  cases.push_back(
+      one("merge",
+          "  %r = quern.merge %x [\"K\", \"H\"] into <D = 6> : (" + split + ") -> !quern.tensor<real[D = 6, A = 2]>",
+          "real[D = 6, A = 2]", "real[H = 2, K = 3, A = 2]"));
   std::string part = tensor("real[J = 3, A = 2]");
-  cases.push_back(one("cut", "  %r = quern.cut %x \"D\" at \"2\" into <J = 3> : (" + wide + ") -> " + part, "real[J = 3, A = 2]", "real[D = 6, A = 2]"));
-  cases.push_back(one("cut_tiles", "  %p0 = quern.cut %x \"D\" at \"0\" into <J = 3> : (" + wide + ") -> " + part + "\n  %p1 = quern.cut %x \"D\" at \"3\" into <J = 3> : (" + wide + ") -> " + part +
-                      "\n  %r = quern.mul %p0, %p1 : (" + part + ", " + part + ") -> " + part, "real[J = 3, A = 2]", "real[D = 6, A = 2]"));
-  cases.push_back(one("cut_overlaps", "  %p0 = quern.cut %x \"D\" at \"0\" into <J = 3> : (" + wide + ") -> " + part + "\n  %p1 = quern.cut %x \"D\" at \"1\" into <J = 3> : (" + wide + ") -> " + part +
-                      "\n  %r = quern.mul %p0, %p1 : (" + part + ", " + part + ") -> " + part, "real[J = 3, A = 2]", "real[D = 6, A = 2]"));
+  cases.push_back(one("cut", "  %r = quern.cut %x \"D\" at \"2\" into <J = 3> : (" + wide + ") -> " + part,
+                      "real[J = 3, A = 2]", "real[D = 6, A = 2]"));
+  cases.push_back(one("cut_tiles",
+                      "  %p0 = quern.cut %x \"D\" at \"0\" into <J = 3> : (" + wide + ") -> " + part +
+                          "\n  %p1 = quern.cut %x \"D\" at \"3\" into <J = 3> : (" + wide + ") -> " + part +
+                          "\n  %r = quern.mul %p0, %p1 : (" + part + ", " + part + ") -> " + part,
+                      "real[J = 3, A = 2]", "real[D = 6, A = 2]"));
+  cases.push_back(one("cut_overlaps",
+                      "  %p0 = quern.cut %x \"D\" at \"0\" into <J = 3> : (" + wide + ") -> " + part +
+                          "\n  %p1 = quern.cut %x \"D\" at \"1\" into <J = 3> : (" + wide + ") -> " + part +
+                          "\n  %r = quern.mul %p0, %p1 : (" + part + ", " + part + ") -> " + part,
+                      "real[J = 3, A = 2]", "real[D = 6, A = 2]"));
   // The second operand lacks A, and B is no part of the first: repeated.
-  cases.push_back({"concat", {{"x", "real[J = 2, A = 2]"}, {"y", "real[J = 3]"}},
-                   "  %r = quern.concat %x, %y [\"J\", \"J\"] into <D = 5> : (!quern.tensor<real[J = 2, A = 2]>, !quern.tensor<real[J = 3]>) -> !quern.tensor<real[D = 5, A = 2]>", "real[D = 5, A = 2]"});
-  cases.push_back(one("unit", "  %r = quern.unit %x into <U = 1> : (" + ab + ") -> !quern.tensor<real[A = 2, B = 3, U = 1]>", "real[A = 2, B = 3, U = 1]"));
-  cases.push_back(one("squeeze", "  %r = quern.squeeze %x \"U\" : (!quern.tensor<real[A = 2, U = 1]>) -> " + a, "real[A = 2]", "real[A = 2, U = 1]"));
+  cases.push_back({"concat",
+                   {{"x", "real[J = 2, A = 2]"}, {"y", "real[J = 3]"}},
+                   "  %r = quern.concat %x, %y [\"J\", \"J\"] into <D = 5> : (!quern.tensor<real[J = 2, A = 2]>, "
+                   "!quern.tensor<real[J = 3]>) -> !quern.tensor<real[D = 5, A = 2]>",
+                   "real[D = 5, A = 2]"});
+  cases.push_back(one("unit",
+                      "  %r = quern.unit %x into <U = 1> : (" + ab + ") -> !quern.tensor<real[A = 2, B = 3, U = 1]>",
+                      "real[A = 2, B = 3, U = 1]"));
+  cases.push_back(one("squeeze", "  %r = quern.squeeze %x \"U\" : (!quern.tensor<real[A = 2, U = 1]>) -> " + a,
+                      "real[A = 2]", "real[A = 2, U = 1]"));
   cases.push_back(one("expand", "  %r = quern.expand %x : (" + a + ") -> " + ab, "real[A = 2, B = 3]", "real[A = 2]"));
-  cases.push_back(one("permute", "  %r = quern.permute %x : (" + ab + ") -> !quern.tensor<real[B = 3, A = 2]>", "real[B = 3, A = 2]"));
+  cases.push_back(one("permute", "  %r = quern.permute %x : (" + ab + ") -> !quern.tensor<real[B = 3, A = 2]>",
+                      "real[B = 3, A = 2]"));
   // Loops: parameters of each turn and of all turns, a value from outside, two carried, one only handed on.
   std::string loop = "  %e = quern.exp %x : (" + a + ") -> " + a + "\n" +
-      "  %r, %s, %k = quern.repeat 3 carry (%c = %x, %d = %y, %h = %x) : " + a + ", " + a + ", " + a + " {\n"
-      "    %w = quern.param [[\"h.0\"], [\"h.1\"], [\"h.2\"]] : " + a + "\n    %v = quern.param [[\"v\"], [\"v\"], [\"v\"]] : " + a + "\n"
-      "    %0 = quern.mul %c, %w : (" + a + ", " + a + ") -> " + a + "\n    %1 = quern.add %0, %e : (" + a + ", " + a + ") -> " + a + "\n"
-      "    %2 = quern.tanh %1 : (" + a + ") -> " + a + "\n    %3 = quern.mul %d, %v : (" + a + ", " + a + ") -> " + a + "\n"
-      "    %4 = quern.mul %3, %2 : (" + a + ", " + a + ") -> " + a + "\n    quern.yield %4, %2, %h : " + a + ", " + a + ", " + a + "\n  }";
+                     "  %r, %s, %k = quern.repeat 3 carry (%c = %x, %d = %y, %h = %x) : " + a + ", " + a + ", " + a +
+                     " {\n"
+                     "    %w = quern.param [[\"h.0\"], [\"h.1\"], [\"h.2\"]] : " +
+                     a + "\n    %v = quern.param [[\"v\"], [\"v\"], [\"v\"]] : " + a +
+                     "\n"
+                     "    %0 = quern.mul %c, %w : (" +
+                     a + ", " + a + ") -> " + a + "\n    %1 = quern.add %0, %e : (" + a + ", " + a + ") -> " + a +
+                     "\n"
+                     "    %2 = quern.tanh %1 : (" +
+                     a + ") -> " + a + "\n    %3 = quern.mul %d, %v : (" + a + ", " + a + ") -> " + a +
+                     "\n"
+                     "    %4 = quern.mul %3, %2 : (" +
+                     a + ", " + a + ") -> " + a + "\n    quern.yield %4, %2, %h : " + a + ", " + a + ", " + a + "\n  }";
   cases.push_back({"repeat", {{"x", "real[A = 2]"}, {"y", "real[A = 2]"}}, loop, "real[A = 2]"});
-  std::string nested = "  %r = quern.repeat 2 carry (%c = %x) : " + a + " {\n    %o = quern.param [[\"o.0\"], [\"o.1\"]] : " + a + "\n"
-      "    %m = quern.repeat 2 carry (%d = %c) : " + a + " {\n      %w = quern.param [[\"w.0\"], [\"w.1\"], [\"w.2\"], [\"w.3\"]] : " + a + "\n"
-      "      %0 = quern.mul %d, %w : (" + a + ", " + a + ") -> " + a + "\n      %1 = quern.mul %0, %o : (" + a + ", " + a + ") -> " + a + "\n"
-      "      %2 = quern.sin %1 : (" + a + ") -> " + a + "\n      quern.yield %2 : " + a + "\n    }\n    %q = quern.mul %m, %c : (" + a + ", " + a + ") -> " + a + "\n"
-      "    quern.yield %q : " + a + "\n  }";
+  std::string nested = "  %r = quern.repeat 2 carry (%c = %x) : " + a +
+                       " {\n    %o = quern.param [[\"o.0\"], [\"o.1\"]] : " + a +
+                       "\n"
+                       "    %m = quern.repeat 2 carry (%d = %c) : " +
+                       a + " {\n      %w = quern.param [[\"w.0\"], [\"w.1\"], [\"w.2\"], [\"w.3\"]] : " + a +
+                       "\n"
+                       "      %0 = quern.mul %d, %w : (" +
+                       a + ", " + a + ") -> " + a + "\n      %1 = quern.mul %0, %o : (" + a + ", " + a + ") -> " + a +
+                       "\n"
+                       "      %2 = quern.sin %1 : (" +
+                       a + ") -> " + a + "\n      quern.yield %2 : " + a + "\n    }\n    %q = quern.mul %m, %c : (" +
+                       a + ", " + a + ") -> " + a +
+                       "\n"
+                       "    quern.yield %q : " +
+                       a + "\n  }";
   cases.push_back({"repeat_nested", {{"x", "real[A = 2]"}}, nested, "real[A = 2]"});
   return cases;
 }
 
 struct Rules : testing::TestWithParam<Case> {};
-TEST_P(Rules, AgreeWithDifferences) { EXPECT_LT(worstError(moduleText(GetParam())), 1e-6) << moduleText(GetParam()); }
-INSTANTIATE_TEST_SUITE_P(Gradients, Rules, testing::ValuesIn(allCases()), [](const auto &info) { return info.param.name; });
+TEST_P(Rules, AgreeWithDifferences) {
+  EXPECT_LT(worstError(moduleText(GetParam())), 1e-6) << moduleText(GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Gradients, Rules, testing::ValuesIn(allCases()),
+                         [](const auto &info) { return info.param.name; });
 
 TEST(Gradients, EveryOperationHasARuleOrAReason) {
   Program program("module {}");
@@ -227,20 +334,25 @@ std::vector<double> gradientAt(std::vector<double> at, const std::string &body) 
   std::string type = "real[A = " + std::to_string(at.size()) + "]", t = tensor(type), text = body;
   for (size_t place; (place = text.find("$t")) != std::string::npos;)
     text.replace(place, 2, t);
-  Program program("module attributes {quern.train} {\nfunc.func @loss() -> !quern.tensor<real[]> {\n  %x = quern.param [[\"x\"]] : " + t +
-                  "\n  %zero = quern.const 0.0 : f64 -> !quern.tensor<real[]>\n" + text + "\n  %s = quern.reduce sum %r over [\"A\"] : (" + t +
+  Program program("module attributes {quern.train} {\nfunc.func @loss() -> !quern.tensor<real[]> {\n  %x = quern.param "
+                  "[[\"x\"]] : " +
+                  t + "\n  %zero = quern.const 0.0 : f64 -> !quern.tensor<real[]>\n" + text +
+                  "\n  %s = quern.reduce sum %r over [\"A\"] : (" + t +
                   ") -> !quern.tensor<real[]>\n  return %s : !quern.tensor<real[]>\n}\n}");
   differentiate(program);
   quern::ir::Interpreter interpreter(program.module());
   interpreter.setParameters([&](auto, auto) { return std::optional(at); });
   auto results = interpreter.run(program.function("loss.grad"), {});
   EXPECT_TRUE(succeeded(results));
-  return succeeded(results) ? storedGradients(program.function("loss.grad"), *results).at(0).numbers : std::vector<double>();
+  return succeeded(results) ? storedGradients(program.function("loss.grad"), *results).at(0).numbers
+                            : std::vector<double>();
 }
 
 TEST(Gradients, TiesGoToTheSecond) {
-  EXPECT_THAT(gradientAt({-1, 0, 1}, "  %r = quern.max %x, %zero : ($t, !quern.tensor<real[]>) -> $t"), ElementsAre(0, 0, 1));
-  EXPECT_THAT(gradientAt({-1, 0, 1}, "  %r = quern.min %x, %zero : ($t, !quern.tensor<real[]>) -> $t"), ElementsAre(1, 0, 0));
+  EXPECT_THAT(gradientAt({-1, 0, 1}, "  %r = quern.max %x, %zero : ($t, !quern.tensor<real[]>) -> $t"),
+              ElementsAre(0, 0, 1));
+  EXPECT_THAT(gradientAt({-1, 0, 1}, "  %r = quern.min %x, %zero : ($t, !quern.tensor<real[]>) -> $t"),
+              ElementsAre(1, 0, 0));
   EXPECT_THAT(gradientAt({-1, 0, 1}, "  %r = quern.max %x, %x : ($t, $t) -> $t"), ElementsAre(1, 1, 1));
   EXPECT_THAT(gradientAt({-2, 0, 3}, "  %r = quern.abs %x : ($t) -> $t"), ElementsAre(-1, 0, 1));
 }
@@ -251,34 +363,46 @@ TEST(Gradients, WhatCancelsIsZero) {
 
 TEST(Gradients, EqualsShareAReduction) {
   EXPECT_THAT(gradientAt({2, 1, 2}, "  %m = quern.reduce max %x over [\"A\"] : ($t) -> !quern.tensor<real[]>\n"
-                                    "  %r = quern.expand %m : (!quern.tensor<real[]>) -> $t"), ElementsAre(1.5, 0, 1.5));
+                                    "  %r = quern.expand %m : (!quern.tensor<real[]>) -> $t"),
+              ElementsAre(1.5, 0, 1.5));
 }
 
 TEST(Gradients, WhereTakesNothingFromTheSideNotChosen) {
   for (const char *function : {"log", "sqrt"}) // infinite slope, or no number, at 0 and below
-    EXPECT_THAT(gradientAt({-1, 0, 4}, std::string("  %c = quern.compare gt %x, %zero : ($t, !quern.tensor<real[]>) -> !quern.tensor<bool[A = 3]>\n  %l = quern.") +
-                               function + " %x : ($t) -> $t\n  %r = quern.where %c, %l, %zero : (!quern.tensor<bool[A = 3]>, $t, !quern.tensor<real[]>) -> $t"),
+    EXPECT_THAT(gradientAt({-1, 0, 4}, std::string("  %c = quern.compare gt %x, %zero : ($t, !quern.tensor<real[]>) -> "
+                                                   "!quern.tensor<bool[A = 3]>\n  %l = quern.") +
+                                           function +
+                                           " %x : ($t) -> $t\n  %r = quern.where %c, %l, %zero : (!quern.tensor<bool[A "
+                                           "= 3]>, $t, !quern.tensor<real[]>) -> $t"),
                 ElementsAre(0, 0, 0.25));
-  EXPECT_THAT(gradientAt({0, 2}, "  %c = quern.compare gt %x, %zero : ($t, !quern.tensor<real[]>) -> !quern.tensor<bool[A = 2]>\n"
-                                 "  %one = quern.const 1.0 : f64 -> !quern.tensor<real[]>\n  %q = quern.div %one, %x : (!quern.tensor<real[]>, $t) -> $t\n"
-                                 "  %r = quern.where %c, %q, %zero : (!quern.tensor<bool[A = 2]>, $t, !quern.tensor<real[]>) -> $t"),
-              ElementsAre(0, -0.25));
+  EXPECT_THAT(
+      gradientAt({0, 2},
+                 "  %c = quern.compare gt %x, %zero : ($t, !quern.tensor<real[]>) -> !quern.tensor<bool[A = 2]>\n"
+                 "  %one = quern.const 1.0 : f64 -> !quern.tensor<real[]>\n  %q = quern.div %one, %x : "
+                 "(!quern.tensor<real[]>, $t) -> $t\n"
+                 "  %r = quern.where %c, %q, %zero : (!quern.tensor<bool[A = 2]>, $t, !quern.tensor<real[]>) -> $t"),
+      ElementsAre(0, -0.25));
 }
 
 TEST(Gradients, ARowOfNothingHasNone) {
-  EXPECT_THAT(gradientAt({1, 2}, "  %c = quern.compare lt %x, %zero : ($t, !quern.tensor<real[]>) -> !quern.tensor<bool[A = 2]>\n"
-                                 "  %inf = quern.const 0xFFF0000000000000 : f64 -> !quern.tensor<real[]>\n"
-                                 "  %m = quern.where %c, %x, %inf : (!quern.tensor<bool[A = 2]>, $t, !quern.tensor<real[]>) -> $t\n"
-                                 "  %r = quern.softmax %m over [\"A\"] : ($t) -> $t"), ElementsAre(0, 0));
+  EXPECT_THAT(
+      gradientAt({1, 2},
+                 "  %c = quern.compare lt %x, %zero : ($t, !quern.tensor<real[]>) -> !quern.tensor<bool[A = 2]>\n"
+                 "  %inf = quern.const 0xFFF0000000000000 : f64 -> !quern.tensor<real[]>\n"
+                 "  %m = quern.where %c, %x, %inf : (!quern.tensor<bool[A = 2]>, $t, !quern.tensor<real[]>) -> $t\n"
+                 "  %r = quern.softmax %m over [\"A\"] : ($t) -> $t"),
+      ElementsAre(0, 0));
 }
 
 TEST(Gradients, AParameterWithoutAnyIsZero) {
   EXPECT_THAT(gradientAt({1, 2}, "  %i = quern.to_int %x : ($t) -> !quern.tensor<int[A = 2]>\n"
-                                 "  %r = quern.to_real %i : (!quern.tensor<int[A = 2]>) -> $t"), ElementsAre(0, 0));
+                                 "  %r = quern.to_real %i : (!quern.tensor<int[A = 2]>) -> $t"),
+              ElementsAre(0, 0));
 }
 
 TEST(Gradients, OnlyOnRequest) {
-  Program program("func.func @loss() -> !quern.tensor<real[]> {\n  %x = quern.param [[\"x\"]] : !quern.tensor<real[]>\n  return %x : !quern.tensor<real[]>\n}");
+  Program program("func.func @loss() -> !quern.tensor<real[]> {\n  %x = quern.param [[\"x\"]] : "
+                  "!quern.tensor<real[]>\n  return %x : !quern.tensor<real[]>\n}");
   differentiate(program);
   EXPECT_FALSE(program.function("loss.grad"));
 }

@@ -27,9 +27,10 @@ protected:
   /// All results one after the other.
   std::vector<double> run(llvm::StringRef name) {
     mlir::func::FuncOp function = program.function(name);
-    std::map<std::string, double> plain = {{"rate", n.rate}, {"scale", n.scale}, {"decay", n.decay}, {"momentum", n.momentum},
-                                           {"beta1", n.beta1}, {"beta2", n.beta2}, {"epsilon", n.epsilon},
-                                           {"correct1", n.correct1}, {"correct2", n.correct2}};
+    std::map<std::string, double> plain = {
+        {"rate", n.rate},         {"scale", n.scale},       {"decay", n.decay},
+        {"momentum", n.momentum}, {"beta1", n.beta1},       {"beta2", n.beta2},
+        {"epsilon", n.epsilon},   {"correct1", n.correct1}, {"correct2", n.correct2}};
     std::map<std::string, std::vector<double>> tensors = {{"p", n.p}, {"g", n.g}, {"m", n.m}, {"v", n.v}, {"a", n.p}};
     Interpreter::Inputs inputs;
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {

@@ -14,7 +14,9 @@ struct SmallPage {
   std::vector<std::string> settings;
   int64_t vocabulary = 50; // tokens are smaller
 };
-inline void PrintTo(const SmallPage &page, std::ostream *out) { *out << page.name; }
+inline void PrintTo(const SmallPage &page, std::ostream *out) {
+  *out << page.name;
+}
 
 inline std::vector<SmallPage> smallPages() {
   return {{"bert", "bert", "bert", {}},
@@ -36,7 +38,10 @@ inline std::vector<SmallPage> smallPages() {
           {"manual_decoder", "manual/decoder", nullptr, {}, 10},
           {"manual_encoder", "manual/encoder", nullptr, {}, 10},
           {"manual_feed_forward", "manual/feed_forward", nullptr, {}, 4},
-          {"manual_mini_transformer", "manual/mini_transformer", nullptr, {"vocab_size=50", "d_model=16", "n_heads=2", "d_ff=32"}},
+          {"manual_mini_transformer",
+           "manual/mini_transformer",
+           nullptr,
+           {"vocab_size=50", "d_model=16", "n_heads=2", "d_ff=32"}},
           {"manual_one_head", "manual/one_head", nullptr, {}, 4},
           {"manual_two_blocks", "manual/two_blocks", nullptr, {}, 4},
           {"manual_variants", "manual/variants", nullptr, {}, 3},
@@ -48,7 +53,9 @@ inline std::vector<SmallPage> smallPages() {
           {"phi3", "phi3", "phi3", {}},
           {"phi3_longrope", "phi3", "phi3-longrope", {}},
           {"qwen2", "qwen2", "qwen2", {}},
-          {"sentence", "sentence", nullptr,
+          {"sentence",
+           "sentence",
+           nullptr,
            {"vocab_size=64", "hidden_size=16", "num_hidden_layers=2", "num_attention_heads=2", "intermediate_size=32",
             "max_position_embeddings=32"}},
           {"smollm3", "smollm3", "smollm3", {}},

@@ -1,5 +1,5 @@
-// Every pass and rule that can be left out, left out alone and all together, on every page: the kernels' algebra gives the spec's
-// numbers, whole and in pieces. (Compiled: tests/specs/PassMatrix.cpp.)
+// Every pass and rule that can be left out, left out alone and all together, on every page: the kernels' algebra gives
+// the spec's numbers, whole and in pieces. (Compiled: tests/specs/PassMatrix.cpp.)
 #include "Pages.h"
 #include "Support.h"
 
@@ -22,7 +22,9 @@ std::unique_ptr<Program> load(const SmallPage &page) {
   return std::make_unique<Program>(root + "/examples/" + page.spec + ".quern", config, page.settings);
 }
 
-std::string nameOf(const testing::TestParamInfo<SmallPage> &info) { return info.param.name; }
+std::string nameOf(const testing::TestParamInfo<SmallPage> &info) {
+  return info.param.name;
+}
 
 class PassMatrix : public testing::TestWithParam<SmallPage> {};
 
@@ -38,7 +40,8 @@ std::vector<std::string> functionsOf(Program &program) {
 bool steps(Program &lowered, const std::string &name) {
   func::FuncOp function = lowered.function(name);
   // Comparisons with T (`.epoch`) do not change within so short a text.
-  return lowered.function(name + ".last") && !function->hasAttr("quern.refusal") && !function->hasAttr("quern.recompute");
+  return lowered.function(name + ".last") && !function->hasAttr("quern.refusal") &&
+         !function->hasAttr("quern.recompute");
 }
 
 } // namespace
@@ -76,7 +79,8 @@ TEST_P(PassMatrix, EveryWayGivesTheSameNumbers) {
     }
   }
   EXPECT_GE(seen.size(), 4u);
-  bool encoder = llvm::is_contained({"bert", "distilbert", "sentence"}, StringRef(GetParam().name)) || StringRef(GetParam().name).starts_with("manual");
+  bool encoder = llvm::is_contained({"bert", "distilbert", "sentence"}, StringRef(GetParam().name)) ||
+                 StringRef(GetParam().name).starts_with("manual");
   EXPECT_TRUE(causal || encoder) << "no way compiled this page to steps";
 }
 
@@ -92,9 +96,10 @@ TEST_P(PassMatrix, EveryDumpIsReadAgain) {
   PassOptions options;
   options.packing = [](int64_t rows, int64_t) { return rows % 8 ? 0 : 8; };
   std::vector<std::pair<std::string, std::string>> dumps = {{"resolved", printed(program->module())}};
-  ASSERT_TRUE(succeeded(runPhases(program->module(), options, "resolved", "", [&](StringRef pass, ModuleOp now, double) {
-    dumps.emplace_back(pass.str(), printed(now));
-  })));
+  ASSERT_TRUE(
+      succeeded(runPhases(program->module(), options, "resolved", "", [&](StringRef pass, ModuleOp now, double) {
+        dumps.emplace_back(pass.str(), printed(now));
+      })));
   std::string last = program->print();
   std::set<std::string> stages;
   for (const Phase &phase : phases())

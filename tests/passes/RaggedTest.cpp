@@ -91,7 +91,8 @@ TEST_P(Ragged, EqualsEachAlone) {
     std::vector<int64_t> chunks = dice.chunks(12);
     for (std::vector<int64_t> before : {std::vector<int64_t>{12}, {5, 2, 5}, chunks})
       for (std::string form : forms)
-        EXPECT_LE(texts.difference(*lowered, form, before), 1e-12) << form << ", " << testing::PrintToString(lengths) << " in " << testing::PrintToString(before);
+        EXPECT_LE(texts.difference(*lowered, form, before), 1e-12)
+            << form << ", " << testing::PrintToString(lengths) << " in " << testing::PrintToString(before);
   }
 
   Texts texts(*program, name, second, GetParam().words);

@@ -36,17 +36,22 @@ struct Row {
   std::string expected;
   std::vector<std::string> settings = {};
 };
-void PrintTo(const Row &row, std::ostream *out) { *out << row.name; }
+void PrintTo(const Row &row, std::ostream *out) {
+  *out << row.name;
+}
 
 class Remembered : public testing::TestWithParam<Row> {};
 
-std::string source(const std::string &path) { return std::string(std::getenv("QUERN_SOURCE")) + "/" + path; }
+std::string source(const std::string &path) {
+  return std::string(std::getenv("QUERN_SOURCE")) + "/" + path;
+}
 
 } // namespace
 
 TEST_P(Remembered, AsDerived) {
   const Row &row = GetParam();
-  Program program(source(row.spec), row.config ? source(std::string("tests/data/") + row.config + "/config.json") : "", row.settings);
+  Program program(source(row.spec), row.config ? source(std::string("tests/data/") + row.config + "/config.json") : "",
+                  row.settings);
   program.lower();
   EXPECT_EQ(remembered(program.module()), row.expected);
   // A past that must be run again when the length passes a bound is told by a function of its own.
@@ -57,15 +62,17 @@ TEST_P(Remembered, AsDerived) {
 INSTANTIATE_TEST_SUITE_P(
     Pages, Remembered,
     testing::Values(
-                    Row{"gpt2", "examples/gpt2.quern", "gpt2", "2 x 48 a position, 2 x 48 a position"},
-                    Row{"llama", "examples/llama.quern", "llama", "2 x 16 a position, 2 x 16 a position"},
-                    Row{"qwen2", "examples/qwen2.quern", "qwen2", "2 x 16 a position, 2 x 16 a position"},
-                    Row{"mistral", "examples/mistral.quern", "mistral", "3 x 16 of the last 6, 3 x 16 of the last 6"},
-                    Row{"gemma3", "examples/gemma3.quern", "gemma3-text", "2 x 24 of the last 6, 2 x 24 of the last 6, 1 x 24 a position, 1 x 24 a position"},
-                    Row{"phi3_longrope", "examples/phi3.quern", "phi3-longrope", "2 x 32 a position, 2 x 32 a position"},
-                    Row{"mixtral", "examples/mixtral.quern", "mixtral", "2 x 16 a position, 2 x 16 a position"},
-                    Row{"t5", "examples/t5.quern", "t5", "2 x 32 a position, 2 x 32 a position"},
-                    Row{"deepseek", "tests/frontend/specs/deepseek_v3.quern", nullptr, "1 x 16 a position, 1 x 4 a position, 2 x 16 a position, 2 x 4 a position"},
-                    Row{"linear_attention", "examples/linear_attention.quern", nullptr, "2 x 256 in all, 2 x 32 in all"},
-                    Row{"m2m100", "examples/m2m100.quern", "m2m100", "2 x 32 a position, 2 x 32 a position, 1 x 1 in all"}),
+        Row{"gpt2", "examples/gpt2.quern", "gpt2", "2 x 48 a position, 2 x 48 a position"},
+        Row{"llama", "examples/llama.quern", "llama", "2 x 16 a position, 2 x 16 a position"},
+        Row{"qwen2", "examples/qwen2.quern", "qwen2", "2 x 16 a position, 2 x 16 a position"},
+        Row{"mistral", "examples/mistral.quern", "mistral", "3 x 16 of the last 6, 3 x 16 of the last 6"},
+        Row{"gemma3", "examples/gemma3.quern", "gemma3-text",
+            "2 x 24 of the last 6, 2 x 24 of the last 6, 1 x 24 a position, 1 x 24 a position"},
+        Row{"phi3_longrope", "examples/phi3.quern", "phi3-longrope", "2 x 32 a position, 2 x 32 a position"},
+        Row{"mixtral", "examples/mixtral.quern", "mixtral", "2 x 16 a position, 2 x 16 a position"},
+        Row{"t5", "examples/t5.quern", "t5", "2 x 32 a position, 2 x 32 a position"},
+        Row{"deepseek", "tests/frontend/specs/deepseek_v3.quern", nullptr,
+            "1 x 16 a position, 1 x 4 a position, 2 x 16 a position, 2 x 4 a position"},
+        Row{"linear_attention", "examples/linear_attention.quern", nullptr, "2 x 256 in all, 2 x 32 in all"},
+        Row{"m2m100", "examples/m2m100.quern", "m2m100", "2 x 32 a position, 2 x 32 a position, 1 x 1 in all"}),
     [](const auto &info) { return std::string(info.param.name); });

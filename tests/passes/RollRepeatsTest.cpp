@@ -11,7 +11,9 @@ using namespace quern::passes::test;
 
 namespace {
 
-std::string source(const std::string &path) { return std::string(std::getenv("QUERN_SOURCE")) + "/" + path; }
+std::string source(const std::string &path) {
+  return std::string(std::getenv("QUERN_SOURCE")) + "/" + path;
+}
 
 /// The nesting of loops: "4(3 1) 2" is a loop of 4 turns around loops of 3 turns and 1, then one of 2.
 std::string loopsOf(Block &block) {
@@ -37,7 +39,8 @@ std::string rolled(const std::string &spec, const std::string &config, const std
 }
 
 std::string rolledSpec(const std::string &body) {
-  std::string text = "quern 1\nmodel m {\n  dim V = 13, D = 4\n  forward(tokens: int[B, T]) -> [B, T, D] {\n    param words: [V, D] @ \"words\"\n"
+  std::string text = "quern 1\nmodel m {\n  dim V = 13, D = 4\n  forward(tokens: int[B, T]) -> [B, T, D] {\n    param "
+                     "words: [V, D] @ \"words\"\n"
                      "    x = words[V = tokens]\n" +
                      body + "  }\n}\n";
   auto before = Program::fromSpec(text), after = Program::fromSpec(text);
@@ -65,8 +68,9 @@ TEST(RollRepeats, LayersThatAlternate) {
 
 TEST(RollRepeats, Patterns) {
   auto layers = [](const std::string &condition, int count) {
-    return rolledSpec("    repeat i in " + std::to_string(count) + " @ \"l.{i}\" {\n      if " + condition +
-                      " { x = tanh(linear[D -> D](x) @ \"a\") } else { x = linear[D -> D](x) @ \"b\" }\n    }\n    return x\n");
+    return rolledSpec(
+        "    repeat i in " + std::to_string(count) + " @ \"l.{i}\" {\n      if " + condition +
+        " { x = tanh(linear[D -> D](x) @ \"a\") } else { x = linear[D -> D](x) @ \"b\" }\n    }\n    return x\n");
   };
   EXPECT_EQ(layers("i % 2 == 0", 6), "3(1 1)");
   EXPECT_EQ(layers("i % 2 == 0", 7), "3(1 1) 1");
@@ -77,21 +81,32 @@ TEST(RollRepeats, Patterns) {
 
 TEST(RollRepeats, CarriedValues) {
   // Several values, used by other turns, and one that leaves the loop without being read in it.
-  EXPECT_EQ(rolledSpec("    y = x * 2\n    repeat i in 4 @ \"l.{i}\" {\n      z = linear[D -> D](x) @ \"a\"\n      x = y + z\n      y = z * 0.5\n    }\n    return x + y\n"), "4");
-  EXPECT_EQ(rolledSpec("    y = x * 2\n    repeat i in 4 {\n      x, y = y, x + y\n    }\n    return x + 2 * y\n"), "4");
-  EXPECT_EQ(rolledSpec("    y = x * 2\n    repeat i in 6 {\n      if i % 2 == 0 { x = x + y } else { y = y * 0.5 + x }\n    }\n    return x + y\n"), "3(1 1)");
-  EXPECT_EQ(rolledSpec("    y = x * 2\n    repeat i in 6 {\n      if i % 2 == 0 { x = x + y } else { y = y * 0.5 + i }\n    }\n    return x + y\n"), "1 1 1 1 1 1");
+  EXPECT_EQ(rolledSpec("    y = x * 2\n    repeat i in 4 @ \"l.{i}\" {\n      z = linear[D -> D](x) @ \"a\"\n      x = "
+                       "y + z\n      y = z * 0.5\n    }\n    return x + y\n"),
+            "4");
+  EXPECT_EQ(rolledSpec("    y = x * 2\n    repeat i in 4 {\n      x, y = y, x + y\n    }\n    return x + 2 * y\n"),
+            "4");
+  EXPECT_EQ(rolledSpec("    y = x * 2\n    repeat i in 6 {\n      if i % 2 == 0 { x = x + y } else { y = y * 0.5 + x "
+                       "}\n    }\n    return x + y\n"),
+            "3(1 1)");
+  EXPECT_EQ(rolledSpec("    y = x * 2\n    repeat i in 6 {\n      if i % 2 == 0 { x = x + y } else { y = y * 0.5 + i "
+                       "}\n    }\n    return x + y\n"),
+            "1 1 1 1 1 1");
 }
 
 TEST(RollRepeats, Nested) {
-  EXPECT_EQ(rolledSpec("    repeat i in 3 @ \"l.{i}\" {\n      repeat j in 2 @ \"m.{j}\" {\n        x = linear[D -> D](x) @ \"a\"\n      }\n      x = tanh(x)\n    }\n    return x\n"), "3(2)");
-  EXPECT_EQ(rolledSpec("    repeat i in 2 @ \"l.{i}\" {\n      repeat j in 4 @ \"m.{j}\" {\n        if j % 2 == 0 { x = linear[D -> D](x) @ \"a\" } else { x = tanh(x) }\n      }\n    }\n    return x\n"),
+  EXPECT_EQ(rolledSpec("    repeat i in 3 @ \"l.{i}\" {\n      repeat j in 2 @ \"m.{j}\" {\n        x = linear[D -> "
+                       "D](x) @ \"a\"\n      }\n      x = tanh(x)\n    }\n    return x\n"),
+            "3(2)");
+  EXPECT_EQ(rolledSpec("    repeat i in 2 @ \"l.{i}\" {\n      repeat j in 4 @ \"m.{j}\" {\n        if j % 2 == 0 { x "
+                       "= linear[D -> D](x) @ \"a\" } else { x = tanh(x) }\n      }\n    }\n    return x\n"),
             "2(2(1 1))");
 }
 
 TEST(RollRepeats, TimeGrowsWithTheLayersAlone) {
   auto seconds = [](int layers) {
-    Program program(source("examples/llama.quern"), source("tests/data/llama/config.json"), {"num_hidden_layers=" + std::to_string(layers)});
+    Program program(source("examples/llama.quern"), source("tests/data/llama/config.json"),
+                    {"num_hidden_layers=" + std::to_string(layers)});
     auto start = std::chrono::steady_clock::now();
     program.roll();
     EXPECT_EQ(loopsOf(program.function("forward").front()), std::to_string(layers));

@@ -1,4 +1,5 @@
-// A softmax written by hand gives what it gave before it was recognised, and what softmax gives where that was no number.
+// A softmax written by hand gives what it gave before it was recognised, and what softmax gives where that was no
+// number.
 #include "SmallPages.h"
 
 using namespace quern::passes;
@@ -40,7 +41,8 @@ TEST(RaiseSoftmax, IsKnownToTheTimeAnalysis) { // and so to the cache
 TEST(RaiseSoftmax, KeepsWhatIsNumberAndMendsWhatIsNot) {
   // Scores of thousands overflow; a row that sees nothing divides zero by zero.
   std::string huge = page("    e = exp(10000 * sum[D](x * x[T -> S]))\n    return sum[S](e / sum[S](e) * x[T -> S])\n");
-  std::string empty = page("    e = where(index(S) < index(T), exp(sum[D](x * x[T -> S])), 0)\n    return sum[S](e / sum[S](e) * x[T -> S])\n");
+  std::string empty = page("    e = where(index(S) < index(T), exp(sum[D](x * x[T -> S])), 0)\n    return sum[S](e / "
+                           "sum[S](e) * x[T -> S])\n");
   for (const std::string &text : {huge, empty}) {
     auto plain = Program::fromSpec(text), other = raised(text);
     Program::Inputs inputs = inputsFor(plain->function("forward"), 1, 5, 5, 13);

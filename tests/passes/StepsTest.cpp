@@ -15,7 +15,8 @@ class Steps : public testing::TestWithParam<Page> {};
 class Refused : public testing::TestWithParam<Page> {};
 
 /// The rows of [B, T, ...] at the ends of the chunks, chunk by chunk.
-std::vector<double> endsOf(const std::vector<double> &whole, int64_t batch, int64_t length, llvm::ArrayRef<int64_t> chunks) {
+std::vector<double> endsOf(const std::vector<double> &whole, int64_t batch, int64_t length,
+                           llvm::ArrayRef<int64_t> chunks) {
   std::vector<double> out;
   size_t width = whole.size() / (batch * length);
   int64_t end = 0;
@@ -41,7 +42,8 @@ TEST_P(Steps, EqualTheWhole) {
   Program::Inputs inputs = inputsFor(program->function(name), 2, 11, 5, GetParam().words);
   std::vector<double> whole = program->evaluate(name, inputs);
   EXPECT_LE(difference(whole, lowered->evaluate(name, inputs)), 1e-12);
-  // Longrope's page compares T with a length beyond these texts, so the answer stays (its test is in CausalityTest.cpp).
+  // Longrope's page compares T with a length beyond these texts, so the answer stays (its test is in
+  // CausalityTest.cpp).
   ASSERT_FALSE(function->hasAttr("quern.recompute"));
   std::vector<int64_t> single(11, 1);
   EXPECT_LE(difference(whole, lowered->evaluateSteps(name, inputs, {4, 1, 1, 5})), 1e-12);
@@ -49,11 +51,14 @@ TEST_P(Steps, EqualTheWhole) {
 
   // The last row alone; where there is one, the form for few rows serves any number of rows.
   Dice dice(GetParam().name);
-  for (const std::vector<int64_t> &chunks : {std::vector<int64_t>{4, 1, 1, 5}, single, dice.chunks(11), dice.chunks(11), dice.chunks(11)}) {
+  for (const std::vector<int64_t> &chunks :
+       {std::vector<int64_t>{4, 1, 1, 5}, single, dice.chunks(11), dice.chunks(11), dice.chunks(11)}) {
     std::vector<double> expected = endsOf(whole, 2, 11, chunks);
-    EXPECT_LE(difference(expected, lowered->evaluateSteps(name + ".last", inputs, chunks)), 1e-12) << testing::PrintToString(chunks);
+    EXPECT_LE(difference(expected, lowered->evaluateSteps(name + ".last", inputs, chunks)), 1e-12)
+        << testing::PrintToString(chunks);
     if (lowered->function(name + ".step")) {
-      EXPECT_LE(difference(expected, lowered->evaluateSteps(name + ".step", inputs, chunks)), 1e-12) << testing::PrintToString(chunks);
+      EXPECT_LE(difference(expected, lowered->evaluateSteps(name + ".step", inputs, chunks)), 1e-12)
+          << testing::PrintToString(chunks);
     }
   }
 }
@@ -73,7 +78,8 @@ TEST_P(Steps, EqualTheWholeAsKernels) {
   std::vector<int64_t> chunks = Dice(GetParam().name).chunks(11);
   for (const char *variant : {".last", ".step"})
     if (lowered->function(name + variant)) {
-      EXPECT_LE(difference(endsOf(whole, 2, 11, chunks), lowered->evaluateSteps(name + variant, inputs, chunks)), 1e-12) << variant;
+      EXPECT_LE(difference(endsOf(whole, 2, 11, chunks), lowered->evaluateSteps(name + variant, inputs, chunks)), 1e-12)
+          << variant;
     }
 }
 
@@ -86,9 +92,10 @@ TEST_P(Refused, SaysWhy) {
   ASSERT_TRUE(function->hasAttr("quern.refusal"));
   std::string refusal = function->getAttrOfType<StringAttr>("quern.refusal").str();
   std::string file = GetParam().spec.substr(GetParam().spec.rfind('/') + 1);
-  EXPECT_THAT(refusal, testing::MatchesRegex(file + ":[0-9]+:[0-9]+: softmax\\[S\\] is not causal: it sees positions of S "
-                                                    "after T: nothing masks it by index\\(S\\) <= index\\(T\\) "
-                                                    "\\(std\\.quern:[0-9]+:[0-9]+\\)(\n.*)?"));
+  EXPECT_THAT(refusal,
+              testing::MatchesRegex(file + ":[0-9]+:[0-9]+: softmax\\[S\\] is not causal: it sees positions of S "
+                                           "after T: nothing masks it by index\\(S\\) <= index\\(T\\) "
+                                           "\\(std\\.quern:[0-9]+:[0-9]+\\)(\n.*)?"));
   EXPECT_FALSE(lowered->function("forward.last"));
   Program::Inputs inputs = inputsFor(program->function("forward"), 2, 7, 5, GetParam().words);
   EXPECT_LE(difference(program->evaluate("forward", inputs), lowered->evaluate("forward", inputs)), 1e-12);
@@ -128,7 +135,8 @@ TEST_P(Steps, RefusedWhereTheyLookAhead) {
   }
   std::string path = testing::TempDir() + "/" + GetParam().name + "_ahead.quern";
   std::ofstream(path) << text;
-  Program lowered(path, GetParam().config.empty() ? "" : source("tests/data/" + GetParam().config + "/config.json"), GetParam().settings);
+  Program lowered(path, GetParam().config.empty() ? "" : source("tests/data/" + GetParam().config + "/config.json"),
+                  GetParam().settings);
   std::filesystem::remove(path);
   lowered.lower();
   auto refusal = lowered.function(textFunction(lowered))->getAttrOfType<StringAttr>("quern.refusal");
@@ -140,7 +148,8 @@ TEST_P(Steps, RefusedWhereTheyLookAhead) {
   ASSERT_TRUE(std::regex_search(reason, match, form)) << reason;
   if (match[2] == "softmax") {
     // Joined with an attention sink, the scores' mask is known by parts.
-    std::string why = match[3] == "N" ? "it sees positions of S after T" : "its mask only implies index(" + match[3].str() + ") <= index(T) + 1";
+    std::string why = match[3] == "N" ? "it sees positions of S after T"
+                                      : "its mask only implies index(" + match[3].str() + ") <= index(T) + 1";
     EXPECT_THAT(match[4], testing::StartsWith("is not causal: " + why));
   } else {
     EXPECT_THAT(match[4], testing::HasSubstr("combines positions of T itself"));

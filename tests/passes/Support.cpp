@@ -16,7 +16,9 @@ Program::Program() : context(DialectRegistry(), MLIRContext::Threading::DISABLED
   context.loadDialect<QuernDialect, func::FuncDialect>();
 }
 
-Program::Program(StringRef text) : Program() { owned = parseSourceString<ModuleOp>(text, &context); }
+Program::Program(StringRef text) : Program() {
+  owned = parseSourceString<ModuleOp>(text, &context);
+}
 
 static std::string textOf(const std::string &path) {
   std::ifstream file(path);

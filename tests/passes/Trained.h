@@ -18,11 +18,13 @@ namespace quern::passes::test {
 /// Compiled as far as `to`, with attributes on the module that passes ask for.
 class Trained {
 public:
-  Trained(const SmallPage &page, const std::map<std::string, int64_t> &attributes, const std::string &without = "", mlir::StringRef to = "")
+  Trained(const SmallPage &page, const std::map<std::string, int64_t> &attributes, const std::string &without = "",
+          mlir::StringRef to = "")
       : Trained() {
     std::string root = std::getenv("QUERN_SOURCE");
     compile(page.name, textOf(root + "/examples/" + page.spec + ".quern"),
-            page.config ? std::optional(textOf(root + "/tests/data/" + page.config + "/config.json")) : std::nullopt, page.settings, attributes, without, to);
+            page.config ? std::optional(textOf(root + "/tests/data/" + page.config + "/config.json")) : std::nullopt,
+            page.settings, attributes, without, to);
   }
   /// The text of a page.
   Trained(const std::string &text, const std::string &without, mlir::StringRef to = "") : Trained() {
@@ -61,8 +63,9 @@ private:
     context.loadDialect<ir::QuernDialect, mlir::func::FuncDialect>();
   }
 
-  void compile(const std::string &name, const std::string &text, const std::optional<std::string> &config, const std::vector<std::string> &settings,
-               const std::map<std::string, int64_t> &attributes, const std::string &without, mlir::StringRef to) {
+  void compile(const std::string &name, const std::string &text, const std::optional<std::string> &config,
+               const std::vector<std::string> &settings, const std::map<std::string, int64_t> &attributes,
+               const std::string &without, mlir::StringRef to) {
     frontend::SpecInput input;
     input.name = name;
     input.text = text;
@@ -95,9 +98,8 @@ inline int64_t arenaBytes(mlir::func::FuncOp function, int64_t texts, int64_t to
   for (mlir::Attribute slot : function->getAttrOfType<mlir::ArrayAttr>("quern.arena")) {
     int64_t most = 0;
     for (mlir::Attribute size : mlir::cast<mlir::ArrayAttr>(slot))
-      most = std::max(most, ir::Size::parse(mlir::cast<mlir::StringAttr>(size).getValue())->evaluate([&](const std::string &symbol) {
-        return symbol == "B" ? texts : tokens;
-      }));
+      most = std::max(most, ir::Size::parse(mlir::cast<mlir::StringAttr>(size).getValue())
+                                ->evaluate([&](const std::string &symbol) { return symbol == "B" ? texts : tokens; }));
     bytes += most;
   }
   return bytes;

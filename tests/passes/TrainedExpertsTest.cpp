@@ -1,5 +1,5 @@
-// Experts in a loss: only the chosen are computed and differentiated. The same loss and gradients as with all of them, whatever
-// experts are made of; never a copy of a matrix for each row; and what it saves.
+// Experts in a loss: only the chosen are computed and differentiated. The same loss and gradients as with all of them,
+// whatever experts are made of; never a copy of a matrix for each row; and what it saves.
 #include "SmallPages.h"
 #include "Trained.h"
 
@@ -27,28 +27,35 @@ struct Experts {
   const char *name;
   std::string body;
 };
-void PrintTo(const Experts &experts, std::ostream *out) { *out << experts.name; }
+void PrintTo(const Experts &experts, std::ostream *out) {
+  *out << experts.name;
+}
 
 std::vector<Experts> kinds() {
-  return {{"TwoMatrices", route + "      y = linear[F -> D](silu(linear[D -> F](x) @ \"{E}.in\")) @ \"{E}.out\"\n"
-                                  "      x = x + sum[C](y[E = chosen] * score)\n"},
-          {"GatedInALoop", "    repeat i in 3 @ \"l.{i}\" {\n" + route +
-                               "      y = linear[F -> D](silu(linear[D -> F](x) @ \"{E}.w1\") * (linear[D -> F](x) @ \"{E}.w3\")) @ \"{E}.w2\"\n"
-                               "      x = x + sum[C](score / sum[C](score) * y[E = chosen])\n    }\n"},
-          {"WithBiases", route + "      y = affine[F -> D](tanh(affine[D -> F](x) @ \"{E}.in\")) @ \"{E}.out\"\n"
-                                 "      x = x + sum[C](y[E = chosen] * score)\n"},
-          {"OneMatrix", "      param expert: [D, F] @ \"expert.{E}\"\n" + route + // the manual's
-                            "      every = sum[D](x * expert)\n      x = x + linear[F -> D](sum[C](score * every[E = chosen])) @ \"back\"\n"},
-          {"WeightsMadeOfWeights", "      param w: [E, F, D] @ \"w\"\n      param s: [E, F] @ \"s\"\n" + route +
-                                       "      h = tanh(sum[D](x * (w * s)))\n      x = x + linear[F -> D](sum[C](h[E = chosen] * score)) @ \"back\"\n"},
-          {"ThereAndBack", "      param w: [E, F, D] @ \"w\"\n" + route + // the same weights used twice
-                               "      y = sum[F](tanh(sum[D](x * w)) * w)\n      x = x + sum[C](y[E = chosen] * score)\n"},
-          {"OneForAText", "      score, chosen = top_k[E -> C](softmax[E](linear[D -> E](mean[T](x)) @ \"gate\"))\n"
-                          "      y = linear[F -> D](silu(linear[D -> F](x) @ \"{E}.in\")) @ \"{E}.out\"\n"
-                          "      x = x + sum[C](y[E = chosen] * score)\n"},
-          {"SharedExpert", "      one = x\n" + route +
-                               "      y = linear[F -> D](silu(linear[D -> F](x) @ \"{E}.in\")) @ \"{E}.out\"\n"
-                               "      x = x + sum[C](y[E = chosen] * score) + linear[F -> D](silu(linear[D -> F](one) @ \"all.in\")) @ \"all.out\"\n"}};
+  return {
+      {"TwoMatrices", route + "      y = linear[F -> D](silu(linear[D -> F](x) @ \"{E}.in\")) @ \"{E}.out\"\n"
+                              "      x = x + sum[C](y[E = chosen] * score)\n"},
+      {"GatedInALoop", "    repeat i in 3 @ \"l.{i}\" {\n" + route +
+                           "      y = linear[F -> D](silu(linear[D -> F](x) @ \"{E}.w1\") * (linear[D -> F](x) @ "
+                           "\"{E}.w3\")) @ \"{E}.w2\"\n"
+                           "      x = x + sum[C](score / sum[C](score) * y[E = chosen])\n    }\n"},
+      {"WithBiases", route + "      y = affine[F -> D](tanh(affine[D -> F](x) @ \"{E}.in\")) @ \"{E}.out\"\n"
+                             "      x = x + sum[C](y[E = chosen] * score)\n"},
+      {"OneMatrix", "      param expert: [D, F] @ \"expert.{E}\"\n" + route + // the manual's
+                        "      every = sum[D](x * expert)\n      x = x + linear[F -> D](sum[C](score * every[E = "
+                        "chosen])) @ \"back\"\n"},
+      {"WeightsMadeOfWeights", "      param w: [E, F, D] @ \"w\"\n      param s: [E, F] @ \"s\"\n" + route +
+                                   "      h = tanh(sum[D](x * (w * s)))\n      x = x + linear[F -> D](sum[C](h[E = "
+                                   "chosen] * score)) @ \"back\"\n"},
+      {"ThereAndBack", "      param w: [E, F, D] @ \"w\"\n" + route + // the same weights used twice
+                           "      y = sum[F](tanh(sum[D](x * w)) * w)\n      x = x + sum[C](y[E = chosen] * score)\n"},
+      {"OneForAText", "      score, chosen = top_k[E -> C](softmax[E](linear[D -> E](mean[T](x)) @ \"gate\"))\n"
+                      "      y = linear[F -> D](silu(linear[D -> F](x) @ \"{E}.in\")) @ \"{E}.out\"\n"
+                      "      x = x + sum[C](y[E = chosen] * score)\n"},
+      {"SharedExpert", "      one = x\n" + route +
+                           "      y = linear[F -> D](silu(linear[D -> F](x) @ \"{E}.in\")) @ \"{E}.out\"\n"
+                           "      x = x + sum[C](y[E = chosen] * score) + linear[F -> D](silu(linear[D -> F](one) @ "
+                           "\"all.in\")) @ \"all.out\"\n"}};
 }
 
 constexpr int64_t texts = 2, tokens = 64;
@@ -92,23 +99,31 @@ TEST_P(TrainedExperts, TheSameGradientsWhetherAllAreComputedOrTheChosen) {
     EXPECT_LE(difference(want, plain.evaluate("loss.grad", inputs)), 1e-12) << "without " << without;
     // No matrix of a row is saved or stored.
     for (StringRef name : {"loss", "loss.grad"})
-      EXPECT_THAT(printed(plain.function(name)), Not(testing::ContainsRegex("B[^]]*, C = 2, (F = 6, D|D = 4, F)"))) << "without " << without;
+      EXPECT_THAT(printed(plain.function(name)), Not(testing::ContainsRegex("B[^]]*, C = 2, (F = 6, D|D = 4, F)")))
+          << "without " << without;
   }
 }
-INSTANTIATE_TEST_SUITE_P(Kinds, TrainedExperts, testing::ValuesIn(kinds()), [](const auto &info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Kinds, TrainedExperts, testing::ValuesIn(kinds()),
+                         [](const auto &info) { return std::string(info.param.name); });
 
 TEST(TrainedMixtral, TheSameGradientsInAQuarterOfTheFeedForward) {
   constexpr int64_t experts = 8, chosen = 2, layers = 2, wide = 64, inside = 96;
-  SmallPage page{"mixtral", "mixtral", "mixtral",
-                 {"num_local_experts=8", "num_experts_per_tok=2", "num_hidden_layers=2", "hidden_size=64", "intermediate_size=96"}};
+  SmallPage page{"mixtral",
+                 "mixtral",
+                 "mixtral",
+                 {"num_local_experts=8", "num_experts_per_tok=2", "num_hidden_layers=2", "hidden_size=64",
+                  "intermediate_size=96"}};
   const std::string without = "chunk-loss", withAll = without + ",sink-loss-gathers";
   // Three matrices, each forwards, for its rows and for itself.
   int64_t matrices = layers * 3 * 3 * 2 * texts * tokens * inside * wide;
-  Trained derivedAll(page, {}, withAll + ",recompute", "differentiated"), derived(page, {}, without + ",recompute", "differentiated");
-  EXPECT_EQ(productsOf(derivedAll.function("loss.grad")) - productsOf(derived.function("loss.grad")), matrices * (experts - chosen));
+  Trained derivedAll(page, {}, withAll + ",recompute", "differentiated"),
+      derived(page, {}, without + ",recompute", "differentiated");
+  EXPECT_EQ(productsOf(derivedAll.function("loss.grad")) - productsOf(derived.function("loss.grad")),
+            matrices * (experts - chosen));
   Trained all(page, {}, withAll), some(page, {}, without);
   Program::Inputs inputs = inputsFor(all.function("loss"), 2, 5, 5, page.vocabulary);
   EXPECT_LE(difference(all.evaluate("loss.grad", inputs), some.evaluate("loss.grad", inputs)), 1e-11);
-  int64_t bytesOfAll = arenaBytes(all.function("loss.grad"), texts, tokens), bytes = arenaBytes(some.function("loss.grad"), texts, tokens);
+  int64_t bytesOfAll = arenaBytes(all.function("loss.grad"), texts, tokens),
+          bytes = arenaBytes(some.function("loss.grad"), texts, tokens);
   EXPECT_LT(bytes, 0.6 * bytesOfAll) << bytes << " of " << bytesOfAll;
 }

@@ -29,7 +29,8 @@ static std::string refusalOfNames(const char *names) {
 TEST(Without, RefusesWhatCannotBeLeftOut) {
   EXPECT_EQ(refusalOfNames("cse,plan-memory"),
             "the pass 'plan-memory' cannot be left out: the host program finds buffers by their places");
-  EXPECT_THAT(refusalOfNames("fuse-atention"), HasSubstr("no pass or rule is named 'fuse-atention'; did you mean 'fuse-attention'? These can be left out: roll-repeats"));
+  EXPECT_THAT(refusalOfNames("fuse-atention"), HasSubstr("no pass or rule is named 'fuse-atention'; did you mean "
+                                                         "'fuse-attention'? These can be left out: roll-repeats"));
   EXPECT_THAT(refusalOfNames("resolved"), HasSubstr("no pass or rule is named 'resolved'"));
 }
 
@@ -44,7 +45,8 @@ TEST(Without, EveryRuleNamesAPassAndHasANameOfItsOwn) {
 }
 
 TEST(Without, PassesDoNotRun) {
-  std::string text = page("    repeat i in 3 @ \"l.{i}\" {\n      x = x + linear[D -> D](x) @ \"a\"\n    }\n    return x\n");
+  std::string text =
+      page("    repeat i in 3 @ \"l.{i}\" {\n      x = x + linear[D -> D](x) @ \"a\"\n    }\n    return x\n");
   for (const char *names : {"", "roll-repeats", "incremental"}) {
     auto program = Program::fromSpec(text);
     PassOptions options;

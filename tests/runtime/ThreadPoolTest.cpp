@@ -149,7 +149,8 @@ TEST(HalideHooks, ScratchThatWasPlannedIsAllThatIsTaken) {
     for (void *block : blocks)
       halide_free(nullptr, block);
     halide_free(nullptr, first);
-  }).join();
+  })
+      .join();
 }
 
 TEST(SizeExpr, ReadsPolynomials) {

@@ -1,7 +1,7 @@
 // Byte-pair encoding learnt from small texts, beside merges found by hand.
+#include "runtime/tokenizer/TrainBpe.h"
 #include "runtime/Error.h"
 #include "runtime/tokenizer/Tokenizer.h"
-#include "runtime/tokenizer/TrainBpe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,14 +32,16 @@ TEST(TrainBpe, CountsPairsThatOverlapOnce) {
 }
 
 TEST(TrainBpe, ReadsBackEveryText) {
-  std::string text = "To be, or not to be: that is the question.\n\n  Whether 't is nobler\t\xc3\xa4\xe2\x82\xac \xf0\x9f\x99\x82\xff end";
+  std::string text = "To be, or not to be: that is the question.\n\n  Whether 't is nobler\t\xc3\xa4\xe2\x82\xac "
+                     "\xf0\x9f\x99\x82\xff end";
   std::string json = trainBpe({text, text}, 290, {"<|endoftext|>"});
   Tokenizer tokenizer = Tokenizer::parse(json, "trained");
   EXPECT_EQ(tokenizer.size(), 290);
   EXPECT_EQ(tokenizer.findToken("<|endoftext|>"), 289);
   std::string valid = text;
   valid.replace(valid.find('\xff'), 1, "\xef\xbf\xbd");
-  for (const std::string &sample : {std::string("not seen before \xe4\xb8\xad"), valid, valid + "<|endoftext|>" + valid})
+  for (const std::string &sample :
+       {std::string("not seen before \xe4\xb8\xad"), valid, valid + "<|endoftext|>" + valid})
     EXPECT_EQ(tokenizer.decode(tokenizer.encode(sample, true), false), sample);
   EXPECT_LT(tokenizer.encode(text, true).size(), text.size());
 }

@@ -121,11 +121,13 @@ TEST(Packing, JoinedWeightsFollowEachOther) {
   constexpr int64_t I = 5, tile = 8;
   d.parameters = {parameter({"q"}, {16, I}, ""), parameter({"k"}, {I, 8}, "")};
   d.slots = {{{{0, 1}}, {{true, false, 16, I, I, 1, tile, 0}, {true, false, 8, I, 1, 8, tile, 0}}}};
-  auto weights = Weights::load(d, checkpoint({{"q", Dtype::F32, {16, I}, counting(16 * I)}, {"k", Dtype::F32, {I, 8}, counting(I * 8)}}));
+  auto weights = Weights::load(
+      d, checkpoint({{"q", Dtype::F32, {16, I}, counting(16 * I)}, {"k", Dtype::F32, {I, 8}, counting(I * 8)}}));
   const float *packed = static_cast<const float *>(weights->slots()[0][0]);
   for (int64_t o = 0; o < 24; ++o)
     for (int64_t i = 0; i < I; ++i)
-      EXPECT_EQ(packed[(o / tile * I + i) * tile + o % tile], counting(80)[size_t(o < 16 ? o * I + i : i * 8 + o - 16)]);
+      EXPECT_EQ(packed[(o / tile * I + i) * tile + o % tile],
+                counting(80)[size_t(o < 16 ? o * I + i : i * 8 + o - 16)]);
 }
 
 TEST(Packing, DenseFloatsStayWhereTheyAreMapped) {

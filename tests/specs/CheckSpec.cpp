@@ -12,8 +12,8 @@
 
 #include "codegen/Layouts.h"
 
-#include "llvm/Support/FormatVariadic.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
 #include <numeric>
@@ -25,10 +25,10 @@ using namespace quern::test;
 
 namespace {
 
-constexpr double exact = 1e-9;    // between two interpretations
-constexpr double rounded = 1e-4;  // between the interpretation and a program in f32
-constexpr double moved = 1e-6;    // how far weights are moved
-constexpr double leverage = 30;   // times what the moved weights change
+constexpr double exact = 1e-9;   // between two interpretations
+constexpr double rounded = 1e-4; // between the interpretation and a program in f32
+constexpr double moved = 1e-6;   // how far weights are moved
+constexpr double leverage = 30;  // times what the moved weights change
 
 /// What went wrong, and at which stage.
 struct Problem {
@@ -135,7 +135,9 @@ void Checker::makeSamples() {
       DimAttr first = typeOf(function.getArgument(0)).getDims().front();
       std::vector<NamedSize> dims;
       for (DimAttr dim : type.getDims())
-        dims.push_back({dim.getName().str(), dim.getStatic().value_or(dim == last ? length : dim == first ? batch : other)});
+        dims.push_back({dim.getName().str(), dim.getStatic().value_or(dim == last    ? length
+                                                                      : dim == first ? batch
+                                                                                     : other)});
       int64_t inner = dims.empty() ? 1 : dims.back().size, count = countOf(dims);
       if (type.isReal()) {
         std::vector<double> numbers;
@@ -147,8 +149,8 @@ void Checker::makeSamples() {
       std::vector<int64_t> numbers;
       for (int64_t i = 0; i < count; ++i) {
         uint64_t random = mix(i / inner * 131 + i % inner * 7 + name.size() * 1009);
-        numbers.push_back(name == "mask"       ? random % 4 != 0
-                          : name == "segments" ? static_cast<int64_t>(random % 2)
+        numbers.push_back(name == "mask"        ? random % 4 != 0
+                          : name == "segments"  ? static_cast<int64_t>(random % 2)
                           : name == "positions" ? (i % inner + i / inner) % spec.longest
                                                 : static_cast<int64_t>(random % spec.vocabulary));
       }
@@ -157,7 +159,8 @@ void Checker::makeSamples() {
     return inputs;
   };
   auto encode = reference->lookupSymbol<func::FuncOp>("encode"), function = reference->lookupSymbol<func::FuncOp>(main);
-  std::vector<std::pair<int64_t, int64_t>> shapes = {{2, choices.between(2, 9)}, {choices.between(1, 3), choices.between(1, 30)}};
+  std::vector<std::pair<int64_t, int64_t>> shapes = {{2, choices.between(2, 9)},
+                                                     {choices.between(1, 3), choices.between(1, 30)}};
   for (auto [batch, length] : shapes) {
     Sample sample;
     sample.plain = true;
@@ -186,12 +189,15 @@ void Checker::chooseWithout() {
   cpu = quern::codegen::cpuTarget(options.target);
   if (!options.schedules.empty())
     schedules.add(options.schedules, "schedules");
-  passOptions.packing = [this](int64_t rows, int64_t inner) { return quern::codegen::weightTile(rows, inner, schedules, cpu); };
+  passOptions.packing = [this](int64_t rows, int64_t inner) {
+    return quern::codegen::weightTile(rows, inner, schedules, cpu);
+  };
 }
 
 // ---- the interpreter
 
-std::vector<Array> Checker::evaluate(ModuleOp module, StringRef function, const Interpreter::Inputs &inputs, double shift) {
+std::vector<Array> Checker::evaluate(ModuleOp module, StringRef function, const Interpreter::Inputs &inputs,
+                                     double shift) {
   Interpreter interpreter(module);
   interpreter.setParameters(lookup(shift));
   auto results = interpreter.run(module.lookupSymbol<func::FuncOp>(function), inputs);
@@ -213,7 +219,8 @@ static Array asMemory(const Array &memory, func::FuncOp decode) {
 Array Checker::evaluateAll(ModuleOp module, const Sample &sample, double shift) {
   Interpreter::Inputs inputs = sample.inputs;
   if (auto encode = module.lookupSymbol<func::FuncOp>("encode"))
-    inputs["memory"] = asMemory(evaluate(module, "encode", sample.source, shift).front(), module.lookupSymbol<func::FuncOp>(main));
+    inputs["memory"] =
+        asMemory(evaluate(module, "encode", sample.source, shift).front(), module.lookupSymbol<func::FuncOp>(main));
   return evaluate(module, main, inputs, shift).front();
 }
 
@@ -240,8 +247,9 @@ void Checker::compare(const Array &got, const Sample &sample, double tolerance, 
   if (difference <= tolerance)
     return;
   double own = leverage * differenceOf(sample.moved, sample.result);
-  fail(stage, llvm::formatv("differs by {0:e2} of the largest number at {1} (weights moved by {2:e0} change it by {3:e2})", difference,
-                            describe(sample.result.getDims()), moved, own / leverage),
+  fail(stage,
+       llvm::formatv("differs by {0:e2} of the largest number at {1} (weights moved by {2:e0} change it by {3:e2})",
+                     difference, describe(sample.result.getDims()), moved, own / leverage),
        difference <= own ? Verdict::Unstable : Verdict::Different);
 }
 
@@ -330,7 +338,8 @@ void Checker::checkProgram() {
   outcome.kernels = program.kernels();
   auto dimsOf = [&](StringRef function, const Sample &sample, int64_t rows) {
     std::vector<NamedSize> dims;
-    for (DimAttr dim : cast<NamedTensorType>(lowered->lookupSymbol<func::FuncOp>(function).getResultTypes()[0]).getDims()) {
+    for (DimAttr dim :
+         cast<NamedTensorType>(lowered->lookupSymbol<func::FuncOp>(function).getResultTypes()[0]).getDims()) {
       int at = sample.result.find(dim.getName());
       int64_t size = at >= 0 ? sample.result.getDims()[at].size : 0;
       dims.push_back({dim.getName().str(), dim.getName() == time && rows ? rows : size});
@@ -344,7 +353,8 @@ void Checker::checkProgram() {
       std::vector<NamedSize> dims;
       for (DimAttr dim : cast<NamedTensorType>(encode.getResultTypes()[0]).getDims())
         dims.push_back(memory.getDims()[memory.find(dim.getName())]);
-      inputs["memory"] = asMemory(Array(dims, program.evaluate("encode", sample.source)), lowered->lookupSymbol<func::FuncOp>(main));
+      inputs["memory"] =
+          asMemory(Array(dims, program.evaluate("encode", sample.source)), lowered->lookupSymbol<func::FuncOp>(main));
     }
     compare(Array(dimsOf(main, sample, 0), program.evaluate(main, inputs)), sample, rounded, "compiled");
     for (const std::string &name : {main, main + ".last"}) {
@@ -358,7 +368,7 @@ void Checker::checkProgram() {
         Sample want;
         want.result = rowsOf(sample.result, rows ? past : past + length - 1, rows ? length : 1);
         want.moved = rowsOf(sample.moved, rows ? past : past + length - 1, rows ? length : 1);
-compare(Array(dimsOf(name, sample, length), result), want, rounded, "compiled, " + name + " in pieces");
+        compare(Array(dimsOf(name, sample, length), result), want, rounded, "compiled, " + name + " in pieces");
         past += length;
       }
     }

@@ -13,7 +13,7 @@ struct CheckOptions {
   std::string without; ///< passes and rules left out; "random": some, as the choices say
   std::string target = "native";
   std::string schedules; ///< text that overrides the built-in ones; small tiles compile in a quarter of the time
-  bool compile = true; ///< else the interpreter alone, after every pass
+  bool compile = true;   ///< else the interpreter alone, after every pass
 };
 
 enum class Verdict {
@@ -25,12 +25,12 @@ enum class Verdict {
 
 struct Outcome {
   Verdict verdict = Verdict::Same;
-  std::string stage;      ///< where it was seen: "after cse", "compiled", "compiled, in pieces" ...
-  std::string message;    ///< with the numbers, or the error
-  std::string without;    ///< what was left out
-  bool causal = false;    ///< compiled to steps
+  std::string stage;   ///< where it was seen: "after cse", "compiled", "compiled, in pieces" ...
+  std::string message; ///< with the numbers, or the error
+  std::string without; ///< what was left out
+  bool causal = false; ///< compiled to steps
   int kernels = 0;
-  double worst = 0;       ///< the largest difference of the compiled program, relative to the largest number
+  double worst = 0; ///< the largest difference of the compiled program, relative to the largest number
 };
 
 /// Schedules of small tiles: less code a kernel, and more tiles' ends in small tensors.

@@ -1,7 +1,7 @@
 // Takes: a planned module and weights. Gives: its results as an emitted program computes them: the same kernels, host
 // object, packing of weights and session.
-// Why in this process: linking and starting an executable for each spec would take longer than everything else; Halide's
-// own threads stand in for the runtime's.
+// Why in this process: linking and starting an executable for each spec would take longer than everything else;
+// Halide's own threads stand in for the runtime's.
 #include "tests/specs/CompiledModule.h"
 
 #include "codegen/CompileKernels.h"
@@ -46,7 +46,8 @@ struct CompiledModule::Loaded {
 static void writeCheckpoint(const std::string &path, const Checkpoint &weights) {
   std::vector<runtime::OutputTensor> tensors;
   for (const auto &[name, stored] : weights)
-    tensors.push_back({name, runtime::Dtype::F32, stored.shape, reinterpret_cast<const uint8_t *>(stored.numbers.data())});
+    tensors.push_back(
+        {name, runtime::Dtype::F32, stored.shape, reinterpret_cast<const uint8_t *>(stored.numbers.data())});
   runtime::writeSafetensors(path, tensors);
 }
 
@@ -93,7 +94,9 @@ CompiledModule::CompiledModule(mlir::ModuleOp planned, const Checkpoint &weights
 
 CompiledModule::~CompiledModule() = default;
 
-int CompiledModule::kernels() const { return loaded->kernels; }
+int CompiledModule::kernels() const {
+  return loaded->kernels;
+}
 
 static runtime::Value valueOf(const quern::ir::Array &array) {
   using quern::ir::Kind;
@@ -118,7 +121,7 @@ static runtime::Value valueOf(const quern::ir::Array &array) {
 static std::vector<double> numbersOf(const runtime::Value &value) {
   std::vector<double> numbers(value.elements());
   for (int64_t i = 0; i < value.elements(); ++i)
-    numbers[i] = value.kind == runtime::Kind::Real ? value.reals()[i]
+    numbers[i] = value.kind == runtime::Kind::Real  ? value.reals()[i]
                  : value.kind == runtime::Kind::Int ? value.ints()[i]
                                                     : value.data[i];
   return numbers;
@@ -141,7 +144,8 @@ quern::ir::Array quern::test::cutRows(const ir::Array &x, int64_t begin, int64_t
   return ir::Array(x.getKind(), {x.getDims()[0], {x.getDims()[1].name, count}}, numbers);
 }
 
-std::vector<std::vector<double>> CompiledModule::evaluateSteps(const std::string &name, const Inputs &inputs, const std::string &time,
+std::vector<std::vector<double>> CompiledModule::evaluateSteps(const std::string &name, const Inputs &inputs,
+                                                               const std::string &time,
                                                                const std::vector<int64_t> &lengths) {
   runtime::Session &session = *loaded->session;
   const runtime::Description &d = session.description();

@@ -34,8 +34,8 @@ public:
   /// A function's only result on whole texts, in the order of its type. Throws what the runtime throws.
   std::vector<double> evaluate(const std::string &function, const Inputs &inputs);
   /// The text in pieces of these lengths; each piece's result. Inputs over [B, T] are cut, others given whole.
-  std::vector<std::vector<double>> evaluateSteps(const std::string &function, const Inputs &inputs, const std::string &time,
-                                                 const std::vector<int64_t> &lengths);
+  std::vector<std::vector<double>> evaluateSteps(const std::string &function, const Inputs &inputs,
+                                                 const std::string &time, const std::vector<int64_t> &lengths);
   int kernels() const;
 
 private:

@@ -49,7 +49,8 @@ Outcome check(long seed, const Flags &flags, RandomSpec &spec) {
   if (!flags.pages.empty()) {
     const PageWay &way = matrix[static_cast<size_t>(seed)];
     spec = specOf(way.page);
-    return checkSpec(spec, choices, {flags.cache, way.without, flags.target, flags.small ? smallTiles : "", !flags.interpret});
+    return checkSpec(spec, choices,
+                     {flags.cache, way.without, flags.target, flags.small ? smallTiles : "", !flags.interpret});
   }
   spec = makeSpec(choices);
   if (!flags.file.empty()) {
@@ -58,13 +59,14 @@ Outcome check(long seed, const Flags &flags, RandomSpec &spec) {
     if (!file.good() && spec.text.empty())
       throw std::runtime_error("cannot read " + flags.file);
   }
-  return checkSpec(spec, choices, {flags.cache, flags.without, flags.target, flags.small ? smallTiles : "", !flags.interpret});
+  return checkSpec(spec, choices,
+                   {flags.cache, flags.without, flags.target, flags.small ? smallTiles : "", !flags.interpret});
 }
 
 std::string describe(const Outcome &outcome) {
-  return llvm::formatv("{0}\t{1}\t{2}\t{3}\t{4}\t{5}\t{6}", nameOf(outcome.verdict), outcome.causal ? "steps" : "whole", outcome.kernels,
-                       outcome.worst, outcome.stage.empty() ? "-" : outcome.stage, outcome.without.empty() ? "-" : outcome.without,
-                       outcome.message)
+  return llvm::formatv("{0}\t{1}\t{2}\t{3}\t{4}\t{5}\t{6}", nameOf(outcome.verdict), outcome.causal ? "steps" : "whole",
+                       outcome.kernels, outcome.worst, outcome.stage.empty() ? "-" : outcome.stage,
+                       outcome.without.empty() ? "-" : outcome.without, outcome.message)
       .str();
 }
 
@@ -131,8 +133,8 @@ int runMany(const Flags &flags) {
       steps += line.find("\tsteps\t") != std::string::npos;
       Choices choices(static_cast<uint64_t>(running[i].seed));
       RandomSpec spec = flags.pages.empty() ? makeSpec(choices) : RandomSpec{};
-      refused += flags.pages.empty() && verdict == "same" && spec.causal && line.find("\twhole\t") != std::string::npos &&
-                 line.find("incremental") == std::string::npos;
+      refused += flags.pages.empty() && verdict == "same" && spec.causal &&
+                 line.find("\twhole\t") != std::string::npos && line.find("incremental") == std::string::npos;
       if (verdict != "same") {
         std::cout << labelOf(running[i].seed, flags) << ": " << line << std::endl;
         if (!flags.keep.empty() && flags.pages.empty())
@@ -170,10 +172,12 @@ int main(int count, char **words) {
   for (int i = 1; i < count; ++i) {
     std::string word = words[i];
     auto next = [&] { return i + 1 < count ? words[++i] : throw std::runtime_error(word + " needs a value"); };
-    std::map<std::string, long *> numbers = {{"--from", &flags.from}, {"--count", &flags.count}, {"--jobs", &flags.jobs},
-                                             {"--one", &flags.one},   {"--print", &flags.print}, {"--seconds", &flags.seconds}};
-    std::map<std::string, std::string *> texts = {{"--keep", &flags.keep}, {"--cache-dir", &flags.cache}, {"--without", &flags.without}, {"--pages", &flags.pages}, {"--file", &flags.file},
-                                                  {"--target", &flags.target}};
+    std::map<std::string, long *> numbers = {{"--from", &flags.from},   {"--count", &flags.count},
+                                             {"--jobs", &flags.jobs},   {"--one", &flags.one},
+                                             {"--print", &flags.print}, {"--seconds", &flags.seconds}};
+    std::map<std::string, std::string *> texts = {{"--keep", &flags.keep},       {"--cache-dir", &flags.cache},
+                                                  {"--without", &flags.without}, {"--pages", &flags.pages},
+                                                  {"--file", &flags.file},       {"--target", &flags.target}};
     if (numbers.count(word))
       *numbers[word] = std::stol(next());
     else if (texts.count(word))
@@ -183,8 +187,10 @@ int main(int count, char **words) {
     else if (word == "--interpret")
       flags.interpret = true;
     else {
-      std::cerr << "usage: quern_random_specs [--from SEED] [--count N] [--jobs N] [--keep FOLDER] [--cache-dir FOLDER] [--pages all|NAME,...]\n"
-                   "         [--without NAMES|random] [--target T] [--small-tiles] [--interpret] [--seconds N] | --print SEED | --one SEED [--file SPEC]\n";
+      std::cerr << "usage: quern_random_specs [--from SEED] [--count N] [--jobs N] [--keep FOLDER] [--cache-dir "
+                   "FOLDER] [--pages all|NAME,...]\n"
+                   "         [--without NAMES|random] [--target T] [--small-tiles] [--interpret] [--seconds N] | "
+                   "--print SEED | --one SEED [--file SPEC]\n";
       return 1;
     }
   }

@@ -28,7 +28,8 @@ TEST_P(RandomSpecs, CompiledAndInterpreted) {
   RandomSpec spec = makeSpec(choices);
   Outcome outcome = checkSpec(spec, choices, options("random"));
   EXPECT_TRUE(outcome.verdict == Verdict::Same || outcome.verdict == Verdict::Unstable)
-      << outcome.stage << ": " << outcome.message << "\nwithout " << outcome.without << "\n" << spec.text;
+      << outcome.stage << ": " << outcome.message << "\nwithout " << outcome.without << "\n"
+      << spec.text;
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomSpecs, testing::Range(1, 13));
@@ -42,13 +43,15 @@ TEST(RandomSpecsOfTheInterpreter, AfterEveryPass) {
     interpreted.compile = false;
     Outcome outcome = checkSpec(spec, choices, interpreted);
     EXPECT_TRUE(outcome.verdict == Verdict::Same || outcome.verdict == Verdict::Unstable)
-        << "seed " << seed << ", " << outcome.stage << ": " << outcome.message << "\n" << spec.text;
+        << "seed " << seed << ", " << outcome.stage << ": " << outcome.message << "\n"
+        << spec.text;
     causal += outcome.causal;
   }
   EXPECT_GT(causal, 30);
 }
 
-// Pages of examples/, compiled in other ways than the shipped one. `quern_random_specs --pages all` takes all pages in all ways.
+// Pages of examples/, compiled in other ways than the shipped one. `quern_random_specs --pages all` takes all pages in
+// all ways.
 
 static void expectSame(const PageWay &way) {
   Choices choices(uint64_t(1));
@@ -67,7 +70,9 @@ TEST_P(PagesCompiled, WithEverythingLeftOut) {
   expectSame(ways[1]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Pages, PagesCompiled, testing::Values("bert", "bloom", "gemma3", "linear_attention", "mixtral", "phi3_longrope", "sparse", "t5"),
+INSTANTIATE_TEST_SUITE_P(Pages, PagesCompiled,
+                         testing::Values("bert", "bloom", "gemma3", "linear_attention", "mixtral", "phi3_longrope",
+                                         "sparse", "t5"),
                          [](const auto &info) { return info.param; });
 
 class LlamaWithout : public testing::TestWithParam<std::string> {};

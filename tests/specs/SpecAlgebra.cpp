@@ -49,10 +49,28 @@ std::string SpecWriter::freeDim(const Dims &dims) {
 }
 
 bool SpecWriter::elementwise(Named &x) {
-  std::string words = choices.of({"tanh($)", "sigmoid($)", "sin(2 * $)", "cos($)", "0.5 * abs($)", "sqrt(abs($) + 0.1)", "erf($)",
-                                  "log1p(abs($))", "max($, 0)", "exp(-abs($))", "gelu($)", "silu($)", "min($, 0.5)", "1 - $", "-$ / 2",
-                                  "relu($)", "soft_cap($, 2)", "$ * $ / (1 + $ * $)", "(0.1 + abs($)) ^ 0.5", "where($ > 0, $, 0.1 * $)",
-                                  "log(1.5 + tanh($))", "2 ^ tanh($)"});
+  std::string words = choices.of({"tanh($)",
+                                  "sigmoid($)",
+                                  "sin(2 * $)",
+                                  "cos($)",
+                                  "0.5 * abs($)",
+                                  "sqrt(abs($) + 0.1)",
+                                  "erf($)",
+                                  "log1p(abs($))",
+                                  "max($, 0)",
+                                  "exp(-abs($))",
+                                  "gelu($)",
+                                  "silu($)",
+                                  "min($, 0.5)",
+                                  "1 - $",
+                                  "-$ / 2",
+                                  "relu($)",
+                                  "soft_cap($, 2)",
+                                  "$ * $ / (1 + $ * $)",
+                                  "(0.1 + abs($)) ^ 0.5",
+                                  "where($ > 0, $, 0.1 * $)",
+                                  "log(1.5 + tanh($))",
+                                  "2 ^ tanh($)"});
   for (size_t i; (i = words.find('$')) != std::string::npos;)
     words.replace(i, 1, x.name);
   keep(words, x.dims);
@@ -65,8 +83,8 @@ bool SpecWriter::combine(Named &x) {
   dims.insert(b.dims.begin(), b.dims.end());
   if (elements(dims) > largest)
     return false;
-  std::string words = choices.of({"$ + %", "$ - %", "$ * tanh(%)", "$ / (1 + abs(%))", "max($, %)", "min($, %)", "where($ > %, $, %)",
-                                  "0.3 * $ + 0.7 * %", "sigmoid($) * %"});
+  std::string words = choices.of({"$ + %", "$ - %", "$ * tanh(%)", "$ / (1 + abs(%))", "max($, %)", "min($, %)",
+                                  "where($ > %, $, %)", "0.3 * $ + 0.7 * %", "sigmoid($) * %"});
   for (auto [sign, name] : {std::pair{'$', a.name}, std::pair{'%', b.name}})
     for (size_t i; (i = words.find(sign)) != std::string::npos;)
       words.replace(i, 1, name);
@@ -79,7 +97,8 @@ bool SpecWriter::project(Named &x) {
   if (from.empty())
     return false;
   Dims rest = ::without(x.dims, from);
-  std::string kind = choices.of({"linear", "affine", "conv1d"}), head = kind + "[" + from + " -> ", tail = "](" + x.name + ")" + path();
+  std::string kind = choices.of({"linear", "affine", "conv1d"}), head = kind + "[" + from + " -> ",
+              tail = "](" + x.name + ")" + path();
   std::string to = choices.chance(30) ? from : freeDim(rest);
   if (to.empty())
     return false;
@@ -157,7 +176,8 @@ bool SpecWriter::reduce(Named &x) {
   std::string over = anyDim(x.dims);
   if (over.empty())
     return false;
-  std::string two = choices.chance(25) ? anyDim(::without(x.dims, over)) : "", both = two.empty() ? over : over + ", " + two;
+  std::string two = choices.chance(25) ? anyDim(::without(x.dims, over)) : "",
+              both = two.empty() ? over : over + ", " + two;
   Dims left = ::without(::without(x.dims, over), two);
   switch (choices.below(9)) {
   case 0:
@@ -196,7 +216,8 @@ bool SpecWriter::reshape(Named &x) {
   case 0: // as long as D
     if (has("D") == has("L"))
       return false;
-    keep(name + (has("D") ? "[D -> L]" : "[L -> D]"), has("D") ? with(::without(dims, "D"), "L") : with(::without(dims, "L"), "D"));
+    keep(name + (has("D") ? "[D -> L]" : "[L -> D]"),
+         has("D") ? with(::without(dims, "D"), "L") : with(::without(dims, "L"), "D"));
     return true;
   case 1: // a group
     if (has("M") && !has("H") && !has("K"))
@@ -218,7 +239,8 @@ bool SpecWriter::reshape(Named &x) {
     return true;
   case 4: // one after the other; what one lacks is repeated
     for (const Named &other : scope)
-      if (has("A") && !has("C") && !has("N") && other.dims.count("C") && !other.dims.count("A") && !other.dims.count("N")) {
+      if (has("A") && !has("C") && !has("N") && other.dims.count("C") && !other.dims.count("A") &&
+          !other.dims.count("N")) {
         Dims all = ::without(dims, "A");
         for (const std::string &dim : other.dims)
           if (dim != "C")
@@ -238,7 +260,8 @@ bool SpecWriter::reshape(Named &x) {
     {
       std::string a = fresh("v"), b = fresh("v");
       line(a + ", " + b + " = " + name + "[K -> " + (choices.chance(50) ? "J + J" : "(J, 1 + 1)") + "]");
-      keep("concat[" + std::string(choices.chance(50) ? "J + J" : "(J, 1 + 1)") + " -> K](-" + b + ", " + a + ")", dims);
+      keep("concat[" + std::string(choices.chance(50) ? "J + J" : "(J, 1 + 1)") + " -> K](-" + b + ", " + a + ")",
+           dims);
     }
     return true;
   case 6: { // two dimensions of one length change places
@@ -251,7 +274,8 @@ bool SpecWriter::reshape(Named &x) {
     if (!has("D") || has("A") || sizes["D"] <= sizes["A"])
       return false;
     int from = choices.below(static_cast<unsigned>(sizes["D"] - sizes["A"] + 1));
-    keep(name + "[D: " + std::to_string(from) + ".." + std::to_string(from + sizes["A"]) + " -> A]", with(::without(dims, "D"), "A"));
+    keep(name + "[D: " + std::to_string(from) + ".." + std::to_string(from + sizes["A"]) + " -> A]",
+         with(::without(dims, "D"), "A"));
     return true;
   }
   }
@@ -380,7 +404,8 @@ void SpecWriter::gatherUp(const std::string &x) {
   for (const Named &named : scope) {
     if (named.name == x || named.dims.empty())
       continue;
-    size_t made = text.rfind(named.name + " = "), pair = text.rfind(named.name + ", v"), second = text.rfind(", " + named.name + " = ");
+    size_t made = text.rfind(named.name + " = "), pair = text.rfind(named.name + ", v"),
+           second = text.rfind(", " + named.name + " = ");
     size_t from = std::string::npos;
     for (size_t at : {made, pair, second})
       if (at != std::string::npos && (from == std::string::npos || at > from))

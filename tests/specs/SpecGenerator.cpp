@@ -1,6 +1,6 @@
 // Takes: decisions. Gives: a page: dimensions, blocks, layers, a head.
-// Why the page and not the IR is random: people write pages, and what the frontend makes of them is where most shapes of
-// IR come from that nobody thought of.
+// Why the page and not the IR is random: people write pages, and what the frontend makes of them is where most shapes
+// of IR come from that nobody thought of.
 #include "tests/specs/SpecWriter.h"
 
 using namespace quern::test;
@@ -22,9 +22,13 @@ std::set<std::string> quern::test::with(std::set<std::string> dims, const std::s
   return dims;
 }
 
-RandomSpec quern::test::makeSpec(Choices &choices) { return SpecWriter(choices).write(); }
+RandomSpec quern::test::makeSpec(Choices &choices) {
+  return SpecWriter(choices).write();
+}
 
-void SpecWriter::line(const std::string &words) { text += indent + words + "\n"; }
+void SpecWriter::line(const std::string &words) {
+  text += indent + words + "\n";
+}
 
 int64_t SpecWriter::elements(const std::set<std::string> &dims) const {
   int64_t product = 1;
@@ -40,13 +44,21 @@ int64_t SpecWriter::elements(const std::set<std::string> &dims) const {
 void SpecWriter::chooseDims() {
   auto size = [&](std::initializer_list<int> options) { return options.begin()[choices.below(options.size())]; };
   int heads = size({2, 1, 3, 4}), half = size({2, 1, 3}), group = size({2, 1, 3});
-  sizes = {{"V", size({11, 16, 33})}, {"H", heads},  {"G", group}, {"R", heads},          {"J", half},
-           {"K", 2 * half},           {"F", size({6, 8, 17})}, {"A", size({3, 4, 1})}, {"E", size({3, 4})}, {"C", 2},
+  sizes = {{"V", size({11, 16, 33})},
+           {"H", heads},
+           {"G", group},
+           {"R", heads},
+           {"J", half},
+           {"K", 2 * half},
+           {"F", size({6, 8, 17})},
+           {"A", size({3, 4, 1})},
+           {"E", size({3, 4})},
+           {"C", 2},
            {"P", 40}};
   sizes["D"] = size({8, 4, 6, 18});
-  sizes["L"] = sizes["D"];                // as long as D
-  sizes["M"] = sizes["H"] * sizes["K"];   // a group
-  sizes["N"] = sizes["A"] + sizes["C"];   // a sum
+  sizes["L"] = sizes["D"];              // as long as D
+  sizes["M"] = sizes["H"] * sizes["K"]; // a group
+  sizes["N"] = sizes["A"] + sizes["C"]; // a sum
   features = {"D", "H", "K", "F", "A", "C", "J", "L", "M", "N"};
   causal = !choices.chance(15);
   longest = 40;
@@ -58,8 +70,9 @@ void SpecWriter::declareDims(std::string &head) {
   head = "quern 1\nmodel random {\n";
   if (config)
     head += "  config { width = " + number("D") + ", heads = " + number("H") + ", vocab = " + number("V") + " }\n";
-  head += "  dim V = " + (config ? "vocab" : number("V")) + ", D = " + (config ? "width" : number("D")) + ", H = " +
-          (config ? "heads" : number("H")) + ", F = " + number("F") + ", J = " + number("J") + ", K = 2 * J\n";
+  head += "  dim V = " + (config ? "vocab" : number("V")) + ", D = " + (config ? "width" : number("D")) +
+          ", H = " + (config ? "heads" : number("H")) + ", F = " + number("F") + ", J = " + number("J") +
+          ", K = 2 * J\n";
   head += "  dim A = " + number("A") + ", C = " + number("C") + ", E = " + number("E") + ", G = " + number("G") +
           ", R = " + number("R") + ", P = " + number("P") + "\n";
   head += "  dim L = D, M = H * K, N = A + C\n";
@@ -185,7 +198,8 @@ void SpecWriter::forward(const std::string &head) {
   line("param words: [V, D] @ \"words\"");
   line("x = words[V = tokens]");
   if (choices.chance(40))
-    line("param places: [P, D] @ \"places\"\n" + indent + "x = x + places[P = " + (positions ? "positions" : "index(T)") + "]");
+    line("param places: [P, D] @ \"places\"\n" + indent +
+         "x = x + places[P = " + (positions ? "positions" : "index(T)") + "]");
   else if (positions)
     line("x = x + 0.1 * sin(positions)");
   if (hasSegments)

@@ -11,9 +11,9 @@ namespace quern::test {
 
 struct RandomSpec {
   std::string text;
-  bool causal = true;     ///< written so that no position needs a later one
-  int64_t vocabulary = 0; ///< of `tokens`
-  int64_t longest = 0;    ///< positions that its tables have
+  bool causal = true;                     ///< written so that no position needs a later one
+  int64_t vocabulary = 0;                 ///< of `tokens`
+  int64_t longest = 0;                    ///< positions that its tables have
   std::string config = "";                ///< config.json, for a page that is not random
   std::vector<std::string> settings = {}; ///< NAME=VALUE
 };

@@ -1,4 +1,5 @@
-// Takes: a tensor [B, T, D] by name. Gives: expressions that let positions see each other, and what stands between them.
+// Takes: a tensor [B, T, D] by name. Gives: expressions that let positions see each other, and what stands between
+// them.
 #include "tests/specs/SpecWriter.h"
 
 using namespace quern::test;
@@ -11,7 +12,8 @@ std::string SpecWriter::condition() {
   case 0:
     return now + " - " + n + " <= " + at;
   case 1:
-    return at + " // " + std::to_string(choices.between(2, 4)) + " == " + now + " // " + std::to_string(choices.between(2, 4));
+    return at + " // " + std::to_string(choices.between(2, 4)) + " == " + now + " // " +
+           std::to_string(choices.between(2, 4));
   case 2:
     return "(" + at + " % 3 == " + std::to_string(choices.below(3)) + " or " + now + " - " + at + " < 2)";
   case 3:
@@ -27,7 +29,8 @@ std::string SpecWriter::condition() {
   case 8:
     return hasMask ? "mask[" + time + " -> " + s + "]" : "tokens % 2 == (tokens % 2)[" + time + " -> " + s + "]";
   default:
-    return hasSegments ? "segments == segments[" + time + " -> " + s + "]" : "tokens[" + time + " -> " + s + "] <= tokens + 3";
+    return hasSegments ? "segments == segments[" + time + " -> " + s + "]"
+                       : "tokens[" + time + " -> " + s + "] <= tokens + 3";
   }
 }
 
@@ -36,7 +39,8 @@ std::string SpecWriter::mask() {
   std::string at = "index(" + twin + ")", now = "index(" + time + ")";
   std::string text;
   if (causal)
-    text = choices.of({"%s <= %t", "%s <= %t", "%s <= %t", "%s < %t + 1", "not (%s > %t)", "%s < %t", "%t - 3 < %s <= %t", "%t - 5 <= %s and %s <= %t"});
+    text = choices.of({"%s <= %t", "%s <= %t", "%s <= %t", "%s < %t + 1", "not (%s > %t)", "%s < %t",
+                       "%t - 3 < %s <= %t", "%t - 5 <= %s and %s <= %t"});
   else
     text = choices.of({"true", "%s <= %t + 1", "%s >= %t", "%t - 2 < %s < %t + 2", "%s <= %t"});
   for (size_t i; (i = text.find('%')) != std::string::npos;)
@@ -62,7 +66,8 @@ std::string SpecWriter::headed(const std::string &h) {
       line(names + "linear[D -> (G, (R, K) + K + K)]" + with + path());
       break;
     default:
-      line(names + "linear[D -> (G, R, K)]" + with + path() + ", linear[D -> (G, K)]" + with + path() + ", linear[D -> (G, K)](" + h + ")" + path());
+      line(names + "linear[D -> (G, R, K)]" + with + path() + ", linear[D -> (G, K)]" + with + path() +
+           ", linear[D -> (G, K)](" + h + ")" + path());
     }
   } else {
     switch (choices.below(5)) {
@@ -76,10 +81,12 @@ std::string SpecWriter::headed(const std::string &h) {
       line(names + "conv1d[D -> (H, K) + (H, K) + (H, K)](" + h + ")" + path());
       break;
     case 3: // one head of keys and values for all
-      line(names + "linear[D -> (H, K)]" + with + path() + ", linear[D -> K]" + with + path() + ", linear[D -> K](" + h + ")" + path());
+      line(names + "linear[D -> (H, K)]" + with + path() + ", linear[D -> K]" + with + path() + ", linear[D -> K](" +
+           h + ")" + path());
       break;
     default:
-      line(names + "linear[D -> (H, K)]" + with + path() + ", linear[D -> (H, K)]" + with + path() + ", linear[D -> (H, K)](" + h + ")" + path());
+      line(names + "linear[D -> (H, K)]" + with + path() + ", linear[D -> (H, K)]" + with + path() +
+           ", linear[D -> (H, K)](" + h + ")" + path());
     }
   }
   if (choices.chance(35)) {
@@ -94,7 +101,8 @@ std::string SpecWriter::headed(const std::string &h) {
     for (const std::string &name : {q, k})
       line(name + " = " + rope + "[K, " + pairs + "](" + name + ", " + cosine + ", " + sine + ")");
   }
-  std::string call = "attention[" + twin + ", K](" + q + ", " + k + "[" + time + " -> " + twin + "], " + v + "[" + time + " -> " + twin + "]";
+  std::string call = "attention[" + twin + ", K](" + q + ", " + k + "[" + time + " -> " + twin + "], " + v + "[" +
+                     time + " -> " + twin + "]";
   if (std::string seen = mask(); seen != "true")
     call += ", mask: " + seen;
   if (choices.chance(25)) {
@@ -137,7 +145,8 @@ std::string SpecWriter::plain(const std::string &h) {
   case 2: { // keys are another projection, values the text
     std::string k = fresh("k");
     line(k + " = linear[D -> D](" + h + ")" + path());
-    line(w + " = softmax[" + twin + "](where(" + m + ", sum[D](" + h + " * " + k + "[" + time + " -> " + twin + "]) / D, -inf))");
+    line(w + " = softmax[" + twin + "](where(" + m + ", sum[D](" + h + " * " + k + "[" + time + " -> " + twin +
+         "]) / D, -inf))");
     return "sum[" + twin + "](" + w + " * " + renamed + ")";
   }
   case 3: // softmax by hand
@@ -155,7 +164,8 @@ std::string SpecWriter::running(const std::string &h) {
     return "cumsum[" + time + "](" + h + ") / (1 + index(" + time + "))";
   case 1: { // linear attention
     std::string q = fresh("q"), k = fresh("k"), v = fresh("v"), kv = fresh("m"), z = fresh("z");
-    line(q + ", " + k + " = exp(tanh(linear[D -> (H, K)](" + h + ")" + path() + ")), exp(tanh(linear[D -> (H, K)](" + h + ")" + path() + "))");
+    line(q + ", " + k + " = exp(tanh(linear[D -> (H, K)](" + h + ")" + path() + ")), exp(tanh(linear[D -> (H, K)](" +
+         h + ")" + path() + "))");
     line(v + " = linear[D -> (H, A)](" + h + ")" + path());
     line(kv + ", " + z + " = cumsum[" + time + "](" + k + " * " + v + "), cumsum[" + time + "](" + k + ")");
     return "linear[(H, A) -> D](sum[K](" + q + " * " + kv + ") / sum[K](" + q + " * " + z + "))" + path();

@@ -79,7 +79,7 @@ private:
   std::vector<std::string> features;    // those that algebra may use
   std::vector<std::string> blocks;      // of the model, [D](x: [.., D])
   std::vector<Named> scope;
-  bool causal = true, timed = true;     // timed: T is in scope
+  bool causal = true, timed = true; // timed: T is in scope
   bool hasMask = false, hasSegments = false, hasTokens = true;
   std::string twin = "S", time = "T";
   int64_t longest = 0;

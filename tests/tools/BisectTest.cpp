@@ -1,8 +1,8 @@
 // Faults planted in a pass, in a kernel and in a weight, and what bisect makes of them.
+#include "tools/Bisect.h"
 #include "codegen/Layouts.h"
 #include "frontend/Frontend.h"
 #include "ir/Dialect.h"
-#include "tools/Bisect.h"
 #include "tools/InterpretSafetensors.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -23,7 +23,9 @@ using testing::StartsWith;
 
 namespace {
 
-std::string source(const std::string &path) { return std::string(std::getenv("QUERN_SOURCE")) + "/" + path; }
+std::string source(const std::string &path) {
+  return std::string(std::getenv("QUERN_SOURCE")) + "/" + path;
+}
 
 std::string textOf(const std::string &path) {
   std::ifstream file(path);
@@ -38,11 +40,13 @@ OutputTensor tensorOf(std::vector<int64_t> shape, const std::vector<double> &num
 class BisectTest : public testing::Test {
 protected:
   void SetUp() override {
-    folder = std::string(std::getenv("QUERN_BUILD")) + "/tests/bisect-" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder = std::string(std::getenv("QUERN_BUILD")) + "/tests/bisect-" +
+             testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::create_directories(folder);
     std::vector<int64_t> tokens = {1, 5, 9, 2, 7, 3, 8, 4, 6, 11};
-    writeSafetensors(folder + "/input.safetensors",
-                     {{"tokens", {"I64", {2, 5}, std::string(reinterpret_cast<const char *>(tokens.data()), tokens.size() * 8)}}});
+    writeSafetensors(
+        folder + "/input.safetensors",
+        {{"tokens", {"I64", {2, 5}, std::string(reinterpret_cast<const char *>(tokens.data()), tokens.size() * 8)}}});
     options.files.weights = source("tests/data/llama/model.safetensors");
     options.files.input = folder + "/input.safetensors";
     options.compile.target = quern::codegen::cpuTarget("native");
@@ -159,7 +163,8 @@ TEST_F(BisectTest, NamesAPassWhoseResultCannotRun) {
         OpBuilder builder(gather);
         auto far = ConstOp::create(builder, gather.getLoc(), NamedTensorType::get(builder.getContext(), Kind::Int, {}),
                                    builder.getI64IntegerAttr(1000));
-        auto moved = AddOp::create(builder, gather.getLoc(), cast<NamedTensorType>(gather.getPositions().getType()), gather.getPositions(), far.getResult());
+        auto moved = AddOp::create(builder, gather.getLoc(), cast<NamedTensorType>(gather.getPositions().getType()),
+                                   gather.getPositions(), far.getResult());
         gather->setOperand(1, moved.getResult());
       });
   };

@@ -1,7 +1,7 @@
-// A crash planted in the compiler from outside: loaded before its libraries (LD_PRELOAD), this stands in for MLIR's pass `cse` and
-// for Halide's code generation. Nothing in the shipped product knows of it.
-// QUERN_TEST_PLANT says what happens: "OP HOW". In the pass, if the module holds an operation OP; with OP "kernel", when a kernel
-// is compiled. HOW: segv, abort, throw, stack (endless recursion), fail (the pass fails).
+// A crash planted in the compiler from outside: loaded before its libraries (LD_PRELOAD), this stands in for MLIR's
+// pass `cse` and for Halide's code generation. Nothing in the shipped product knows of it. QUERN_TEST_PLANT says what
+// happens: "OP HOW". In the pass, if the module holds an operation OP; with OP "kernel", when a kernel is compiled.
+// HOW: segv, abort, throw, stack (endless recursion), fail (the pass fails).
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Transforms/Passes.h"
@@ -57,9 +57,12 @@ public:
 
 } // namespace
 
-std::unique_ptr<mlir::Pass> mlir::createCSEPass() { return std::make_unique<PlantedPass>(); }
+std::unique_ptr<mlir::Pass> mlir::createCSEPass() {
+  return std::make_unique<PlantedPass>();
+}
 
-Halide::Module Halide::Pipeline::compile_to_module(const std::vector<Argument> &, const std::string &, const Target &, LinkageType) {
+Halide::Module Halide::Pipeline::compile_to_module(const std::vector<Argument> &, const std::string &, const Target &,
+                                                   LinkageType) {
   if (plan(true) == "kernel")
     strike();
   throw std::runtime_error("no kernel is compiled under QUERN_TEST_PLANT");

@@ -1,6 +1,6 @@
 // Reducing: what stays is what the question is about.
-#include "frontend/Language.h"
 #include "tools/Reduce.h"
+#include "frontend/Language.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,9 @@ static std::string textOf(const std::string &path) {
 
 TEST(ReduceSpec, KeepsWhatMattersOfAPage) {
   // "Interesting": there is attention with a mask of a window, in a page that checks.
-  auto interesting = [](const std::string &text) { return text.find("stride") != std::string::npos && text.find("where(") == std::string::npos; };
+  auto interesting = [](const std::string &text) {
+    return text.find("stride") != std::string::npos && text.find("where(") == std::string::npos;
+  };
   std::string page = textOf("examples/sparse.quern");
   std::string reduced = reduceSpec(page, interesting);
   EXPECT_THAT(reduced, HasSubstr("stride"));
@@ -33,9 +35,11 @@ TEST(ReduceSpec, KeepsWhatMattersOfAPage) {
 }
 
 TEST(ReduceSpec, DropsWhatBecomesUnused) {
-  std::string page = "quern 1\nmodel m {\n  dim V = 16, D = 8\n  forward(tokens: int[B, T]) -> [B, T, D] {\n"
-                     "    param words: [V, D] @ \"words\"\n    x = words[V = tokens]\n    a = tanh(x)\n    b, c = sin(a), cos(a)\n"
-                     "    y = x + 0.5 * b\n    y = y + 0.3 * c\n    repeat i in 4 {\n      y = y * 0.9\n    }\n    return cumsum[T](y)\n  }\n}\n";
+  std::string page =
+      "quern 1\nmodel m {\n  dim V = 16, D = 8\n  forward(tokens: int[B, T]) -> [B, T, D] {\n"
+      "    param words: [V, D] @ \"words\"\n    x = words[V = tokens]\n    a = tanh(x)\n    b, c = sin(a), cos(a)\n"
+      "    y = x + 0.5 * b\n    y = y + 0.3 * c\n    repeat i in 4 {\n      y = y * 0.9\n    }\n    return "
+      "cumsum[T](y)\n  }\n}\n";
   auto interesting = [](const std::string &text) { return text.find("cumsum[T]") != std::string::npos; };
   std::string reduced = reduceSpec(page, interesting);
   EXPECT_THAT(reduced, HasSubstr("cumsum[T]"));

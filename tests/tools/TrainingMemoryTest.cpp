@@ -6,8 +6,8 @@
 #include "passes/Differentiate.h"
 #include "passes/Passes.h"
 
-#include "llvm/Support/FormatVariadic.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// Takes: a module at `resolved`, weights or the page's initial values. Gives: a patient whose functions can be run with inputs made up.
+// Takes: a module at `resolved`, weights or the page's initial values. Gives: a patient whose functions can be run with
+// inputs made up.
 #include "tools/doctor/Doctor.h"
 
 #include "tools/InitialValues.h"
@@ -28,8 +29,9 @@ Patient::Patient(ModuleOp module, std::vector<frontend::NamedValue> names, bool 
         if (auto given = options.weights(alternatives, shape))
           parameters[alternatives.front()] = std::move(*given);
         else
-          misfits.push_back(wrongAt(op.getLoc(), "the weights have no '" + alternatives.front() + "' of this shape",
-                                    "give the weights of this page and this config (quern interpret tells how they differ)"));
+          misfits.push_back(
+              wrongAt(op.getLoc(), "the weights have no '" + alternatives.front() + "' of this shape",
+                      "give the weights of this page and this config (quern interpret tells how they differ)"));
       });
   });
 }
@@ -54,10 +56,12 @@ Interpreter::Inputs Patient::inputsOf(func::FuncOp function) const {
   // The first token of each row is its own, so that no label depends on what cannot be seen.
   std::string text = argumentName(function, 0).str();
   auto tokens = inputs.find(text);
-  if (fromOutside || tokens == inputs.end() || tokens->second.getKind() != Kind::Int || tokens->second.getDims().size() != 2)
+  if (fromOutside || tokens == inputs.end() || tokens->second.getKind() != Kind::Int ||
+      tokens->second.getDims().size() != 2)
     return inputs;
   const Array &old = tokens->second;
-  int64_t rows = old.getDims()[0].size, width = old.getDims()[1].size, below = positionsBelow(function, function.getArgument(0));
+  int64_t rows = old.getDims()[0].size, width = old.getDims()[1].size,
+          below = positionsBelow(function, function.getArgument(0));
   std::vector<int64_t> numbers(old.ints(), old.ints() + old.getCount());
   for (int64_t r = 0; r < rows; ++r)
     numbers[r * width] = r % below;
@@ -65,11 +69,13 @@ Interpreter::Inputs Patient::inputsOf(func::FuncOp function) const {
   return inputs;
 }
 
-FailureOr<std::vector<Array>> Patient::run(func::FuncOp function, const Interpreter::Inputs &inputs, Interpreter::Observer observer) const {
+FailureOr<std::vector<Array>> Patient::run(func::FuncOp function, const Interpreter::Inputs &inputs,
+                                           Interpreter::Observer observer) const {
   Interpreter interpreter(module);
-  interpreter.setParameters([&](ArrayRef<std::string> alternatives, ArrayRef<int64_t>) -> std::optional<std::vector<double>> {
-    return parameters.at(alternatives.front());
-  });
+  interpreter.setParameters(
+      [&](ArrayRef<std::string> alternatives, ArrayRef<int64_t>) -> std::optional<std::vector<double>> {
+        return parameters.at(alternatives.front());
+      });
   if (observer)
     interpreter.setObserver(std::move(observer));
   return interpreter.run(function, inputs);

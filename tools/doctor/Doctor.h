@@ -1,4 +1,5 @@
-// `quern doctor`: the checklist of someone whose page does not learn, run in the double-precision interpreter on a small made-up batch.
+// `quern doctor`: the checklist of someone whose page does not learn, run in the double-precision interpreter on a
+// small made-up batch.
 #ifndef QUERN_TOOLS_DOCTOR_DOCTOR_H
 #define QUERN_TOOLS_DOCTOR_DOCTOR_H
 
@@ -20,9 +21,9 @@ using Findings = std::vector<Finding>;
 struct DoctorOptions {
   uint64_t seed = 0;
   int64_t batch = 2, length = 8;
-  int64_t steps = 150;                       ///< of memorising the batch
-  ir::Interpreter::ParameterLookup weights;  ///< empty: the page's initial values
-  ir::Interpreter::Inputs inputs;            ///< those absent are made up, or take their defaults
+  int64_t steps = 150;                      ///< of memorising the batch
+  ir::Interpreter::ParameterLookup weights; ///< empty: the page's initial values
+  ir::Interpreter::Inputs inputs;           ///< those absent are made up, or take their defaults
 };
 
 /// A page with numbers in it: what all checks look at.
@@ -51,8 +52,8 @@ public:
 Findings checkValues(const Patient &patient);
 /// No position sees what it must not: later text, padding.
 Findings checkMasking(const Patient &patient);
-/// The loss at the start, gradients against differences, parameters without any, memorising one batch. `differentiated`: a copy of
-/// the module at that phase.
+/// The loss at the start, gradients against differences, parameters without any, memorising one batch.
+/// `differentiated`: a copy of the module at that phase.
 Findings checkTraining(Patient &patient, mlir::ModuleOp differentiated);
 
 /// "error"-like text with the page's line below; `fix` on a line of its own.

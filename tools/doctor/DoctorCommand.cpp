@@ -40,7 +40,8 @@ static bool canTrain(mlir::ModuleOp module) {
   for (const char *name : {"forward", "decode"})
     if (auto function = module.lookupSymbol<mlir::func::FuncOp>(name)) {
       auto result = mlir::cast<quern::ir::NamedTensorType>(function.getResultTypes()[0]);
-      return function.getNumArguments() && quern::ir::typeOf(function.getArgument(0)).getRank() == 2 && result.getRank() == 3 && result.isReal();
+      return function.getNumArguments() && quern::ir::typeOf(function.getArgument(0)).getRank() == 2 &&
+             result.getRank() == 3 && result.isReal();
     }
   return false;
 }
@@ -59,7 +60,8 @@ static quern::ir::Interpreter::Inputs inputsFrom(const std::string &path, mlir::
     if (!type)
       throw std::runtime_error(path + ": no function takes an input '" + name + "'");
     if (type.getRank() != tensor.shape.size())
-      throw std::runtime_error(path + ": '" + name + "' has " + std::to_string(tensor.shape.size()) + " dimensions, not " + std::to_string(type.getRank()));
+      throw std::runtime_error(path + ": '" + name + "' has " + std::to_string(tensor.shape.size()) +
+                               " dimensions, not " + std::to_string(type.getRank()));
     std::vector<NamedSize> dims;
     for (auto [dim, size] : llvm::zip(type.getDims(), tensor.shape))
       dims.push_back({dim.getName().str(), size});
@@ -73,7 +75,8 @@ static std::optional<Finding> brokenWeights(const SafetensorsFiles &files) {
     if (tensor.isFloat())
       for (double number : tensor.asDoubles())
         if (!std::isfinite(number))
-          return Finding{Finding::Grade::Wrong, "weights", "'" + name + "' holds a number that is NaN or infinite; take an earlier checkpoint", ""};
+          return Finding{Finding::Grade::Wrong, "weights",
+                         "'" + name + "' holds a number that is NaN or infinite; take an earlier checkpoint", ""};
   return std::nullopt;
 }
 
@@ -86,7 +89,8 @@ static size_t tell(const Findings &findings, bool brief) {
     if (brief && !isWrong)
       continue;
     llvm::StringRef mark = isWrong ? "WRONG" : finding.grade == Finding::Grade::Ok ? "ok" : "-";
-    std::cout << llvm::formatv("{0,-6} {1,-15} {2}\n", mark, finding.check, llvm::StringRef(finding.text).rtrim()).str() << finding.details;
+    std::cout << llvm::formatv("{0,-6} {1,-15} {2}\n", mark, finding.check, llvm::StringRef(finding.text).rtrim()).str()
+              << finding.details;
   }
   std::cout.flush(); // a long check follows
   return wrong;
@@ -101,11 +105,14 @@ int quern::tools::doctorCommand(const Arguments &arguments) {
   addSpecOptions(description, spec);
   description.add_options()("weights", po::value(&weights), "a checkpoint (default: the page's initial values, ~)")(
       "input", po::value(&input), "inputs by name, safetensors or JSON (default: a made-up batch)")(
-      "batch", po::value(&options.batch), "rows of the made-up batch (default: 2)")("length", po::value(&options.length), "its positions (default: 8)")(
-      "seed", po::value(&options.seed), "of the initial values (default: 0)")(
-      "steps", po::value(&options.steps), "most steps to learn the batch by heart (default: 150)")("quiet,q", po::bool_switch(&brief), "only what is wrong");
+      "batch", po::value(&options.batch), "rows of the made-up batch (default: 2)")(
+      "length", po::value(&options.length), "its positions (default: 8)")("seed", po::value(&options.seed),
+                                                                          "of the initial values (default: 0)")(
+      "steps", po::value(&options.steps), "most steps to learn the batch by heart (default: 150)")(
+      "quiet,q", po::bool_switch(&brief), "only what is wrong");
   po::variables_map values;
-  if (!parseOptions(arguments, "quern doctor SPEC [--config FILE] [--set NAME=VALUE] [--weights W] [options]", description, values))
+  if (!parseOptions(arguments, "quern doctor SPEC [--config FILE] [--set NAME=VALUE] [--weights W] [options]",
+                    description, values))
     return 0;
   if (options.batch < 1 || options.length < 2 || options.steps < 1)
     throw std::runtime_error("--batch and --steps are at least 1, --length at least 2");
@@ -117,7 +124,9 @@ int quern::tools::doctorCommand(const Arguments &arguments) {
   spec.train = canTrain(*page);
   int64_t count = countParameters(*page);
   if (count > mostNumbers)
-    throw std::runtime_error(llvm::formatv("{0} parameters are too many for the interpreter: give a small shape of the same page, at most {1}, with --set or --config", count, mostNumbers));
+    throw std::runtime_error(llvm::formatv("{0} parameters are too many for the interpreter: give a small shape of the "
+                                           "same page, at most {1}, with --set or --config",
+                                           count, mostNumbers));
   std::vector<quern::frontend::NamedValue> names;
   mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, spec, &names);
   if (!module)
@@ -125,7 +134,8 @@ int quern::tools::doctorCommand(const Arguments &arguments) {
   std::optional<SafetensorsFiles> files;
   if (!weights.empty()) {
     files.emplace(weights);
-    options.weights = [&](llvm::ArrayRef<std::string> alternatives, llvm::ArrayRef<int64_t> shape) -> std::optional<std::vector<double>> {
+    options.weights = [&](llvm::ArrayRef<std::string> alternatives,
+                          llvm::ArrayRef<int64_t> shape) -> std::optional<std::vector<double>> {
       for (const std::string &name : alternatives)
         if (const StoredTensor *tensor = files->find(name); tensor && llvm::ArrayRef<int64_t>(tensor->shape) == shape)
           return tensor->asDoubles();
@@ -136,7 +146,12 @@ int quern::tools::doctorCommand(const Arguments &arguments) {
     options.inputs = inputsFrom(input, *module);
   SpecDiagnostics diagnostics(&context);
   Patient patient(*module, std::move(names), ownLoss, options);
-  Findings first = {{Finding::Grade::Ok, "page", llvm::formatv("{0}, {1} parameters{2}", llvm::cast<mlir::StringAttr>((*module)->getAttr("quern.model")).getValue(), count, weights.empty() ? ", begun as the page says" : "").str(), ""}};
+  Findings first = {{Finding::Grade::Ok, "page",
+                     llvm::formatv("{0}, {1} parameters{2}",
+                                   llvm::cast<mlir::StringAttr>((*module)->getAttr("quern.model")).getValue(), count,
+                                   weights.empty() ? ", begun as the page says" : "")
+                         .str(),
+                     ""}};
   for (const std::string &misfit : patient.misfits)
     first.push_back({Finding::Grade::Wrong, "weights", misfit, ""});
   if (files)
@@ -153,7 +168,9 @@ int quern::tools::doctorCommand(const Arguments &arguments) {
       return 1;
     wrong += tell(checkTraining(patient, *differentiated), brief);
   } else {
-    wrong += tell({{Finding::Grade::Note, "training", "the page has no loss, and no function that scores a vocabulary for each position", ""}}, brief);
+    wrong += tell({{Finding::Grade::Note, "training",
+                    "the page has no loss, and no function that scores a vocabulary for each position", ""}},
+                  brief);
   }
   if (wrong)
     std::cout << llvm::formatv("{0} {1} wrong\n", wrong, wrong == 1 ? "thing is" : "things are").str();

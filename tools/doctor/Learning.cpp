@@ -1,5 +1,6 @@
-// Takes: a page with numbers in it, its module with @loss.grad. Gives: the loss at the start beside that of an even guess, gradients
-// beside differences, parameters that never get one, and whether Adam can learn one small batch by heart.
+// Takes: a page with numbers in it, its module with @loss.grad. Gives: the loss at the start beside that of an even
+// guess, gradients beside differences, parameters that never get one, and whether Adam can learn one small batch by
+// heart.
 #include "tools/GradCheck.h"
 #include "tools/InitialValues.h"
 #include "tools/doctor/Doctor.h"
@@ -56,19 +57,28 @@ static Finding checkStart(const Patient &patient, func::FuncOp loss, double star
   using Grade = Finding::Grade;
   std::optional<int64_t> answers = answersOf(loss);
   if (!answers)
-    return {Grade::Note, "first loss", llvm::formatv("{0:f4}; the page's loss looks up no labels to compare it with", start).str(), ""};
+    return {Grade::Note, "first loss",
+            llvm::formatv("{0:f4}; the page's loss looks up no labels to compare it with", start).str(), ""};
   double even = std::log(static_cast<double>(*answers));
-  std::string text = llvm::formatv("{0:f4} at the start; an even guess among {1} has log {1} = {2:f4}", start, *answers, even).str();
+  std::string text =
+      llvm::formatv("{0:f4} at the start; an even guess among {1} has log {1} = {2:f4}", start, *answers, even).str();
   if (patient.options.weights)
-    return {Grade::Note, "first loss", text + " (with weights: of " + (patient.options.inputs.empty() ? "made-up tokens)" : "the text given)"), ""};
+    return {Grade::Note, "first loss",
+            text + " (with weights: of " + (patient.options.inputs.empty() ? "made-up tokens)" : "the text given)"),
+            ""};
   if (start > even + 1) {
     std::string large = largeBeginnings(loss);
     return {Grade::Wrong, "first loss",
             wrongAt(loss.getLoc(), text + ": the page begins by guessing wrong with confidence",
-                    large.empty() ? "smaller initial values (~ normal(0.02)), or a norm before the last projection" : "smaller initial values than " + large), ""};
+                    large.empty() ? "smaller initial values (~ normal(0.02)), or a norm before the last projection"
+                                  : "smaller initial values than " + large),
+            ""};
   }
   if (start < 0.5 * even && *answers > 1)
-    return {Grade::Wrong, "first loss", wrongAt(loss.getLoc(), text + ": the page knows labels before it has learnt any", "do the labels reach the result?"), ""};
+    return {Grade::Wrong, "first loss",
+            wrongAt(loss.getLoc(), text + ": the page knows labels before it has learnt any",
+                    "do the labels reach the result?"),
+            ""};
   return {Grade::Ok, "first loss", text, ""};
 }
 
@@ -97,7 +107,9 @@ std::optional<std::vector<double>> Memoriser::run(double rate) {
   std::map<std::string, std::vector<double>> numbers = patient.parameters;
   std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> moments;
   Interpreter interpreter(module);
-  interpreter.setParameters([&](ArrayRef<std::string> names, ArrayRef<int64_t>) -> std::optional<std::vector<double>> { return numbers.at(names.front()); });
+  interpreter.setParameters([&](ArrayRef<std::string> names, ArrayRef<int64_t>) -> std::optional<std::vector<double>> {
+    return numbers.at(names.front());
+  });
   std::vector<double> losses;
   for (int64_t step = 1; step <= patient.options.steps; ++step) {
     FailureOr<std::vector<Array>> results = interpreter.run(gradient, inputs);
@@ -115,7 +127,8 @@ std::optional<std::vector<double>> Memoriser::run(double rate) {
         most = std::max(most, std::fabs(g));
         mean[i] = 0.9 * mean[i] + 0.1 * g;
         square[i] = 0.99 * square[i] + 0.01 * g * g;
-        x[i] -= rate * mean[i] / (1 - std::pow(0.9, step)) / (std::sqrt(square[i] / (1 - std::pow(0.99, step))) + 1e-12);
+        x[i] -=
+            rate * mean[i] / (1 - std::pow(0.9, step)) / (std::sqrt(square[i] / (1 - std::pow(0.99, step))) + 1e-12);
       }
       largestOfAll = std::max(largestOfAll, most);
     }
@@ -155,9 +168,12 @@ static Findings checkReached(func::FuncOp loss, const Memoriser &memoriser) {
       idle += none.size();
       return;
     }
-    findings.push_back({Grade::Wrong, "reached",
-                        wrongAt(op.getLoc(), "'" + none.front() + "' never gets a gradient: the loss does not change with it",
-                                "is it used only in comparisons, positions or rounding, hidden by where, or multiplied by what stays 0?"), ""});
+    findings.push_back(
+        {Grade::Wrong, "reached",
+         wrongAt(
+             op.getLoc(), "'" + none.front() + "' never gets a gradient: the loss does not change with it",
+             "is it used only in comparisons, positions or rounding, hidden by where, or multiplied by what stays 0?"),
+         ""});
   });
   std::string text = llvm::formatv("{0} stored tensors get a gradient", reached).str();
   if (idle)
@@ -172,9 +188,12 @@ static Findings checkReached(func::FuncOp loss, const Memoriser &memoriser) {
 static Finding checkGradientsOf(const Patient &patient, ModuleOp differentiated) {
   using Grade = Finding::Grade;
   GradCheckOptions check;
-  // Without weights at made-up numbers: the page's initial values sit on kinks (a bias of 0 before relu), where no slope is one.
+  // Without weights at made-up numbers: the page's initial values sit on kinks (a bias of 0 before relu), where no
+  // slope is one.
   if (patient.options.weights)
-    check.parameters = [&](ArrayRef<std::string> names, ArrayRef<int64_t>) -> std::optional<std::vector<double>> { return patient.parameters.at(names.front()); };
+    check.parameters = [&](ArrayRef<std::string> names, ArrayRef<int64_t>) -> std::optional<std::vector<double>> {
+      return patient.parameters.at(names.front());
+    };
   check.inputs = patient.inputsOf(patient.get("loss"));
   check.directions = 1;
   FailureOr<std::vector<GradientError>> errors = checkGradients(differentiated, check);
@@ -186,7 +205,9 @@ static Finding checkGradientsOf(const Patient &patient, ModuleOp differentiated)
       worst = &error;
   if (!worst)
     return {Grade::Wrong, "gradients", "the page has no parameters", ""};
-  std::string text = llvm::formatv("{0} tensors against differences of the loss, largest error {1:e1}", errors->size(), worst->error).str();
+  std::string text =
+      llvm::formatv("{0} tensors against differences of the loss, largest error {1:e1}", errors->size(), worst->error)
+          .str();
   if (worst->error < 1e-6)
     return {Grade::Ok, "gradients", text, ""};
   Location where = patient.get("loss").getLoc();
@@ -197,12 +218,15 @@ static Finding checkGradientsOf(const Patient &patient, ModuleOp differentiated)
           where = op.getLoc();
       });
   });
-  return {Grade::Wrong, "gradients", wrongAt(where, text + ": that of '" + worst->name + "' is not the slope of the loss",
-                                             "a jump of the loss (round, a comparison that the parameter moves)? Otherwise a fault of the compiler: quern gradcheck, and report it"), ""};
+  return {Grade::Wrong, "gradients",
+          wrongAt(where, text + ": that of '" + worst->name + "' is not the slope of the loss",
+                  "a jump of the loss (round, a comparison that the parameter moves)? Otherwise a fault of the "
+                  "compiler: quern gradcheck, and report it"),
+          ""};
 }
 
-/// A batch that was not learnt by heart. A page with a few numbers for each label, such as one to work out on paper, cannot: that says
-/// nothing about it.
+/// A batch that was not learnt by heart. A page with a few numbers for each label, such as one to work out on paper,
+/// cannot: that says nothing about it.
 static Finding notLearnt(const Patient &patient, Location where, const std::string &what) {
   using Grade = Finding::Grade;
   size_t numbers = 0;
@@ -211,10 +235,20 @@ static Finding notLearnt(const Patient &patient, Location where, const std::stri
   size_t labels = patient.options.batch * patient.options.length;
   bool madeUp = patient.options.inputs.empty();
   if (madeUp && numbers < 6 * labels)
-    return {Grade::Note, "overfits", llvm::formatv("cannot tell: {0} parameters are few for {1} labels ({2}); a larger shape, --batch 1 --length 3, or --input shows more", numbers, labels, what).str(), ""};
-  std::string cure = "does the result depend on all of the text (positions, residuals, a mask that hides too much)? Does every parameter get a gradient?";
+    return {Grade::Note, "overfits",
+            llvm::formatv("cannot tell: {0} parameters are few for {1} labels ({2}); a larger shape, --batch 1 "
+                          "--length 3, or --input shows more",
+                          numbers, labels, what)
+                .str(),
+            ""};
+  std::string cure = "does the result depend on all of the text (positions, residuals, a mask that hides too much)? "
+                     "Does every parameter get a gradient?";
   if (madeUp && numbers < 50 * labels)
-    cure = llvm::formatv("{0} parameters may be too few for {1} labels: try --batch 1 --length 3, or a larger shape; otherwise: {2}", numbers, labels, cure).str();
+    cure =
+        llvm::formatv(
+            "{0} parameters may be too few for {1} labels: try --batch 1 --length 3, or a larger shape; otherwise: {2}",
+            numbers, labels, cure)
+            .str();
   return {Grade::Wrong, "overfits", wrongAt(where, "one small batch cannot be learnt by heart: " + what, cure), ""};
 }
 
@@ -227,7 +261,8 @@ Findings quern::tools::checkTraining(Patient &patient, ModuleOp differentiated) 
     return {{Grade::Wrong, "first loss", "the loss cannot be computed; the message above says why", ""}};
   double first = start->at(0).reals()[0];
   if (!std::isfinite(first))
-    return {{Grade::Wrong, "first loss", llvm::formatv("{0:f4}: nothing can be learnt from it; see 'finite'", first).str(), ""}};
+    return {{Grade::Wrong, "first loss",
+             llvm::formatv("{0:f4}: nothing can be learnt from it; see 'finite'", first).str(), ""}};
   findings.push_back(checkStart(patient, loss, first));
   findings.push_back(checkGradientsOf(patient, differentiated));
   Memoriser memoriser(patient, differentiated);
@@ -247,8 +282,15 @@ Findings quern::tools::checkTraining(Patient &patient, ModuleOp differentiated) 
   if (!best)
     findings.push_back({Grade::Wrong, "overfits", "the gradient cannot be computed; the message above says why", ""});
   else if (best->back() <= 0.2 * best->front())
-    findings.push_back({Grade::Ok, "overfits", llvm::formatv("one batch is learnt by heart: loss {0:f4} -> {1:f4} in {2} steps of Adam at {3}", best->front(), best->back(), best->size(), shortText(rate)).str(), ""});
+    findings.push_back({Grade::Ok, "overfits",
+                        llvm::formatv("one batch is learnt by heart: loss {0:f4} -> {1:f4} in {2} steps of Adam at {3}",
+                                      best->front(), best->back(), best->size(), shortText(rate))
+                            .str(),
+                        ""});
   else
-    findings.push_back(notLearnt(patient, loss.getLoc(), llvm::formatv("loss {0:f4} -> {1:f4} in {2} steps of Adam at {3}", best->front(), best->back(), best->size(), shortText(rate)).str()));
+    findings.push_back(notLearnt(patient, loss.getLoc(),
+                                 llvm::formatv("loss {0:f4} -> {1:f4} in {2} steps of Adam at {3}", best->front(),
+                                               best->back(), best->size(), shortText(rate))
+                                     .str()));
   return findings;
 }

@@ -1,5 +1,6 @@
-// Takes: a page with numbers in it. Gives: the shape of each value that the page names, the first operation whose result is no
-// number, and what is wrong with rows of attention: those that see nothing, and weights of a sum that do not add up to 1.
+// Takes: a page with numbers in it. Gives: the shape of each value that the page names, the first operation whose
+// result is no number, and what is wrong with rows of attention: those that see nothing, and weights of a sum that do
+// not add up to 1.
 //
 //   softmax[T](score)                   weights of a sum over S are normalised over T
 //   where(mask, softmax[S](score), 0)   masked after the softmax: what is left adds up to less
@@ -109,9 +110,11 @@ void Watch::keepShape(Operation *op, ArrayRef<Array> results) {
         if (!library.empty()) // a name of the library's
           continue;
         ++namedCount;
-        std::string line = llvm::formatv("{0}: {1} {2}", named->name, stringifyKind(array.getKind()), shown(array)).str();
+        std::string line =
+            llvm::formatv("{0}: {1} {2}", named->name, stringifyKind(array.getKind()), shown(array)).str();
         if (shapeLines.try_emplace(place + named->name, shapes.size()).second)
-          shapes.push_back(llvm::formatv("    {0,-52} line {1}", line, StringRef(place).rsplit(':').first.rsplit(':').second).str());
+          shapes.push_back(
+              llvm::formatv("    {0,-52} line {1}", line, StringRef(place).rsplit(':').first.rsplit(':').second).str());
       }
 }
 
@@ -128,9 +131,16 @@ void Watch::seeSoftmax(SoftmaxOp op, const Array &result) {
   rows += sums.size();
   std::string place = quern::passes::placesOf(op.getLoc()).first;
   if (blind && told.insert(place).second)
-    wrong.push_back({Finding::Grade::Wrong, "attention rows",
-                     wrongAt(op.getLoc(), llvm::formatv("{0} of {1} rows of this softmax see nothing: all their scores are masked, and their weights are 0", blind, sums.size()).str(),
-                             "let each position see at least itself: index(S) <= index(T), not <"), ""});
+    wrong.push_back(
+        {Finding::Grade::Wrong, "attention rows",
+         wrongAt(
+             op.getLoc(),
+             llvm::formatv(
+                 "{0} of {1} rows of this softmax see nothing: all their scores are masked, and their weights are 0",
+                 blind, sums.size())
+                 .str(),
+             "let each position see at least itself: index(S) <= index(T), not <"),
+         ""});
 }
 
 void Watch::seeContract(ContractOp op, ArrayRef<Array> operands) {
@@ -139,10 +149,12 @@ void Watch::seeContract(ContractOp op, ArrayRef<Array> operands) {
     return;
   Weights from = a != weights.end() ? a->second : b->second;
   const Array &array = operands[a != weights.end() ? 0 : 1];
-  SmallVector<std::string> over = labelsOf(op.getDims()), normalised = labelsOf(from.softmax->getAttrOfType<ArrayAttr>("dims"));
+  SmallVector<std::string> over = labelsOf(op.getDims()),
+                           normalised = labelsOf(from.softmax->getAttrOfType<ArrayAttr>("dims"));
   NamedTensorType type = typeOf(a != weights.end() ? op.getA() : op.getB());
   // Sums over heads or experts may weigh as they like; those over positions take a mean of them.
-  bool positions = llvm::all_of(over, [&](const std::string &label) { return type.has(label) && !type.dim(label).getStatic(); });
+  bool positions =
+      llvm::all_of(over, [&](const std::string &label) { return type.has(label) && !type.dim(label).getStatic(); });
   if (!positions && over != normalised)
     return;
   double least = INFINITY, most = -INFINITY;
@@ -154,13 +166,21 @@ void Watch::seeContract(ContractOp op, ArrayRef<Array> operands) {
   if (!told.insert(quern::passes::placesOf(op.getLoc()).first).second)
     return;
   auto list = [](ArrayRef<std::string> labels) {
-    return llvm::join(llvm::map_range(labels, [](const std::string &label) { return label.substr(0, label.find('.')); }), ", ");
+    return llvm::join(
+        llvm::map_range(labels, [](const std::string &label) { return label.substr(0, label.find('.')); }), ", ");
   };
   bool other = llvm::none_of(over, [&](const std::string &label) { return llvm::is_contained(normalised, label); });
-  wrong.push_back({Finding::Grade::Wrong, "attention rows",
-                   wrongAt(op.getLoc(), llvm::formatv("the weights of this sum over {0} add up to between {1:f4} and {2:f4}, not 1", list(over), least, most).str(),
-                           other ? llvm::formatv("the softmax at {0} is over {1}: write softmax[{2}]", quern::passes::placesOf(from.softmax.getLoc()).first, list(normalised), list(over)).str()
-                                 : "mask the scores with -inf before the softmax, not the weights after it"), ""});
+  wrong.push_back(
+      {Finding::Grade::Wrong, "attention rows",
+       wrongAt(op.getLoc(),
+               llvm::formatv("the weights of this sum over {0} add up to between {1:f4} and {2:f4}, not 1", list(over),
+                             least, most)
+                   .str(),
+               other ? llvm::formatv("the softmax at {0} is over {1}: write softmax[{2}]",
+                                     quern::passes::placesOf(from.softmax.getLoc()).first, list(normalised), list(over))
+                           .str()
+                     : "mask the scores with -inf before the softmax, not the weights after it"),
+       ""});
 }
 
 /// Weights stay weights through renames and masks.
@@ -173,7 +193,8 @@ void Watch::passOn(Operation *op, ArrayRef<Array> operands) {
     }
   };
   TypeSwitch<Operation *>(op)
-      .Case<RenameOp, PermuteOp, ExpandOp, SplitOp, MergeOp, UnitOp, SqueezeOp>([&](auto) { follow(op->getOperand(0), false); })
+      .Case<RenameOp, PermuteOp, ExpandOp, SplitOp, MergeOp, UnitOp, SqueezeOp>(
+          [&](auto) { follow(op->getOperand(0), false); })
       .Case([&](CutOp) { follow(op->getOperand(0), true); })
       .Case([&](WhereOp) {
         for (int side : {1, 2})
@@ -190,8 +211,11 @@ void Watch::passOn(Operation *op, ArrayRef<Array> operands) {
 void Watch::see(Operation *op, ArrayRef<Array> operands, ArrayRef<Array> results) {
   keepShape(op, results);
   if (broken.empty() && llvm::any_of(results, isBroken))
-    broken = wrongAt(op->getLoc(), ("the first operation with a result that is NaN or overflows 32 bits: '" + op->getName().stripDialect() + "'").str(),
-                     "what it takes is finite: a division by zero, the log or root of what is not positive, exp of what is large?");
+    broken = wrongAt(
+        op->getLoc(),
+        ("the first operation with a result that is NaN or overflows 32 bits: '" + op->getName().stripDialect() + "'")
+            .str(),
+        "what it takes is finite: a division by zero, the log or root of what is not positive, exp of what is large?");
   if (auto softmax = dyn_cast<SoftmaxOp>(op))
     seeSoftmax(softmax, results[0]);
   else if (auto contract = dyn_cast<ContractOp>(op))
@@ -205,14 +229,19 @@ Findings Watch::findings() const {
   std::string lines;
   for (const std::string &line : shapes)
     lines += line + "\n";
-  all.push_back({Finding::Grade::Ok, "shapes", llvm::formatv("{0} named values in {1} places", namedCount, shapes.size()).str(), lines});
+  all.push_back({Finding::Grade::Ok, "shapes",
+                 llvm::formatv("{0} named values in {1} places", namedCount, shapes.size()).str(), lines});
   if (broken.empty())
     all.push_back({Finding::Grade::Ok, "finite", "no value is NaN or overflows 32 bits", ""});
   else
     all.push_back({Finding::Grade::Wrong, "finite", broken, ""});
   all.insert(all.end(), wrong.begin(), wrong.end());
   if (softmaxes && wrong.empty())
-    all.push_back({Finding::Grade::Ok, "attention rows", llvm::formatv("{0} rows of {1} softmaxes add up to 1 within {2:e0}", rows, softmaxes, std::max(worst, 1e-16)).str(), ""});
+    all.push_back(
+        {Finding::Grade::Ok, "attention rows",
+         llvm::formatv("{0} rows of {1} softmaxes add up to 1 within {2:e0}", rows, softmaxes, std::max(worst, 1e-16))
+             .str(),
+         ""});
   else if (!softmaxes)
     all.push_back({Finding::Grade::Note, "attention rows", "the page has no softmax", ""});
   return all;
@@ -222,7 +251,11 @@ Findings quern::tools::checkValues(const Patient &patient) {
   Watch watch(patient);
   for (func::FuncOp function : patient.functionsToRun())
     if (failed(patient.run(function, patient.inputsOf(function),
-                           [&](Operation *op, ArrayRef<Array> operands, ArrayRef<Array> results) { watch.see(op, operands, results); })))
-      return {{Finding::Grade::Wrong, "shapes", ("@" + function.getName() + " cannot be run on the made-up batch; the message above says why").str(), ""}};
+                           [&](Operation *op, ArrayRef<Array> operands, ArrayRef<Array> results) {
+                             watch.see(op, operands, results);
+                           })))
+      return {{Finding::Grade::Wrong, "shapes",
+               ("@" + function.getName() + " cannot be run on the made-up batch; the message above says why").str(),
+               ""}};
   return watch.findings();
 }

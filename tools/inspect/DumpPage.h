@@ -18,7 +18,8 @@ struct DumpPageOptions {
 /// Runs all passes, describes all kernels and writes the page. Returns the exit status.
 int dumpPage(mlir::ModuleOp module, const passes::PassOptions &machine, const DumpPageOptions &options);
 
-/// For kernels that are compiled only to be looked at: all processors, and progress where stderr is a terminal. `cache` as in --cache-dir.
+/// For kernels that are compiled only to be looked at: all processors, and progress where stderr is a terminal. `cache`
+/// as in --cache-dir.
 codegen::CompileOptions inspectOptions(const std::string &target, const std::string &cache);
 
 } // namespace quern::tools

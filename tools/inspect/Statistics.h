@@ -41,7 +41,7 @@ struct FunctionStatistics {
   ir::Size flops, bytes;                                   ///< of one call
   std::optional<std::vector<std::vector<ir::Size>>> arena; ///< slots, each as large as the largest of its list
   std::vector<ir::Size> kept;
-  std::vector<codegen::LaunchScratch> scratch;             ///< where what kernels ask for was given
+  std::vector<codegen::LaunchScratch> scratch;      ///< where what kernels ask for was given
   int64_t arenaBytes(const Lengths &lengths) const; ///< as the program allocates it: every slot a multiple of 64
   int64_t keptBytes(const Lengths &lengths) const;
   /// Of the launch that asks for most: the thread that calls kernels, or each that helps it.
