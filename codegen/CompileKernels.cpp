@@ -3,8 +3,8 @@
 // and nothing else does; equal keys are equal objects in whatever model they occur.
 #include "codegen/CompileKernels.h"
 
-#include "codegen/EmitKernel.h"
-#include "codegen/LoopNest.h"
+#include "codegen/halide/EmitKernel.h"
+#include "codegen/halide/LoopNest.h"
 #include "codegen/ReadKernel.h"
 #include "ir/Dialect.h"
 

@@ -3,7 +3,7 @@
 #define QUERN_CODEGEN_COMPILEKERNELS_H
 
 #include "codegen/Compiler.h"
-#include "codegen/Scratch.h"
+#include "codegen/kernel/Scratch.h"
 
 namespace quern::codegen {
 

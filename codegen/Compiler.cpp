@@ -3,9 +3,9 @@
 #include "codegen/Compiler.h"
 
 #include "codegen/CompileKernels.h"
-#include "codegen/Description.h"
-#include "codegen/HostObject.h"
-#include "codegen/Link.h"
+#include "codegen/host/Description.h"
+#include "codegen/host/HostObject.h"
+#include "codegen/link/Link.h"
 
 #include "llvm/Support/FileSystem.h"
 

@@ -2,7 +2,7 @@
 #ifndef QUERN_CODEGEN_COMPILER_H
 #define QUERN_CODEGEN_COMPILER_H
 
-#include "codegen/Schedule.h"
+#include "codegen/schedule/Schedule.h"
 #include "codegen/Targets.h"
 
 #include "mlir/IR/BuiltinOps.h"

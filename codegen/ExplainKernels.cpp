@@ -3,7 +3,7 @@
 // order.
 #include "codegen/ExplainKernels.h"
 
-#include "codegen/AttentionPattern.h"
+#include "codegen/kernel/AttentionPattern.h"
 #include "codegen/ReadKernel.h"
 #include "ir/Dialect.h"
 

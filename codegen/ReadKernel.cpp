@@ -3,7 +3,7 @@
 #include "codegen/ReadKernel.h"
 
 #include "ir/Dialect.h"
-#include "passes/ChunkLoss.h"
+#include "passes/gradient/ChunkLoss.h"
 
 #include "llvm/ADT/StringMap.h"
 #include <stdexcept>

@@ -2,7 +2,7 @@
 #ifndef QUERN_CODEGEN_READKERNEL_H
 #define QUERN_CODEGEN_READKERNEL_H
 
-#include "codegen/KernelGraph.h"
+#include "codegen/kernel/KernelGraph.h"
 
 namespace quern::ir {
 class KernelOp;

@@ -1,7 +1,7 @@
 // Takes: a spec, a config. Gives: a verified module of the quern dialect in phase `resolved`.
 // Why two walks: the first only checks, so that what is built never has to be taken apart again.
 #include "frontend/Frontend.h"
-#include "frontend/MlirBuilder.h"
+#include "frontend/build/MlirBuilder.h"
 
 #include "mlir/IR/Verifier.h"
 

@@ -1,12 +1,12 @@
 // Takes: texts of specs and configs. Gives: diagnostics, formatted text, the spec for a checkpoint.
 // Why apart from Frontend.cpp: a checker without MLIR starts at once, and can be fuzzed by the second.
 #include "frontend/Language.h"
-#include "frontend/DefaultLoss.h"
-#include "frontend/Elaborator.h"
+#include "frontend/check/DefaultLoss.h"
+#include "frontend/check/Elaborator.h"
 #include "frontend/Embedded.h"
-#include "frontend/Formatter.h"
-#include "frontend/Lexer.h"
-#include "frontend/Parser.h"
+#include "frontend/syntax/Formatter.h"
+#include "frontend/syntax/Lexer.h"
+#include "frontend/syntax/Parser.h"
 
 #include <fstream>
 #include <nlohmann/json.hpp>

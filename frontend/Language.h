@@ -2,9 +2,9 @@
 #ifndef QUERN_FRONTEND_LANGUAGE_H
 #define QUERN_FRONTEND_LANGUAGE_H
 
-#include "frontend/Builder.h"
-#include "frontend/Config.h"
-#include "frontend/Diagnostics.h"
+#include "frontend/check/Builder.h"
+#include "frontend/check/Config.h"
+#include "frontend/syntax/Diagnostics.h"
 
 #include <filesystem>
 #include <optional>

@@ -23,8 +23,8 @@
 
 namespace quern::ir {
 
-class Array;       // ir/Array.h
-class Interpreter; // ir/Interpreter.h
+class Array;       // ir/reference/Array.h
+class Interpreter; // ir/reference/Interpreter.h
 
 /// How an operation treats the dimensions it touches; all others pass through it position by position.
 enum class TimeBehavior {

@@ -3,10 +3,10 @@
 // place where the order of passes is written.
 #include "passes/Phases.h"
 
-#include "passes/ChunkLoss.h"
-#include "passes/Differentiate.h"
-#include "passes/Views.h"
-#include "passes/Weights.h"
+#include "passes/gradient/ChunkLoss.h"
+#include "passes/gradient/Differentiate.h"
+#include "passes/memory/Views.h"
+#include "passes/weights/Weights.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"

@@ -1,7 +1,7 @@
 // quern: the compiler's command line. Finds the subcommand; each has a file of its own.
 #include "passes/Phases.h"
-#include "tools/Commands.h"
-#include "tools/CrashReport.h"
+#include "tools/cli/Commands.h"
+#include "tools/crash/CrashReport.h"
 
 #include <boost/program_options/errors.hpp>
 

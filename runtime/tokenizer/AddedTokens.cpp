@@ -2,7 +2,7 @@
 #include "runtime/tokenizer/AddedTokens.h"
 
 #include "runtime/Error.h"
-#include "runtime/tokenizer/Unicode.h"
+#include "runtime/tokenizer/text/Unicode.h"
 
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,7 @@
 #ifndef QUERN_RUNTIME_TOKENIZER_ADDEDTOKENS_H
 #define QUERN_RUNTIME_TOKENIZER_ADDEDTOKENS_H
 
-#include "runtime/tokenizer/ByteTrie.h"
+#include "runtime/tokenizer/text/ByteTrie.h"
 #include "runtime/tokenizer/Normalizer.h"
 
 #include <nlohmann/json_fwd.hpp>

@@ -4,9 +4,9 @@
 #include "runtime/tokenizer/PreTokenizer.h"
 
 #include "runtime/Error.h"
-#include "runtime/tokenizer/ByteChars.h"
-#include "runtime/tokenizer/Pattern.h"
-#include "runtime/tokenizer/Unicode.h"
+#include "runtime/tokenizer/text/ByteChars.h"
+#include "runtime/tokenizer/text/Pattern.h"
+#include "runtime/tokenizer/text/Unicode.h"
 
 #include <nlohmann/json.hpp>
 

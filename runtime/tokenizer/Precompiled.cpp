@@ -6,7 +6,7 @@
 // it.
 #include "runtime/Error.h"
 #include "runtime/tokenizer/Normalizer.h"
-#include "runtime/tokenizer/Unicode.h"
+#include "runtime/tokenizer/text/Unicode.h"
 
 #include <cstring>
 #include <optional>

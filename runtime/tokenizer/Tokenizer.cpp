@@ -6,7 +6,7 @@
 #include "runtime/tokenizer/Tokenizer.h"
 
 #include "runtime/Error.h"
-#include "runtime/tokenizer/Unicode.h"
+#include "runtime/tokenizer/text/Unicode.h"
 
 #include <nlohmann/json.hpp>
 

@@ -4,7 +4,7 @@
 
 #include "runtime/tokenizer/AddedTokens.h"
 #include "runtime/tokenizer/Decoder.h"
-#include "runtime/tokenizer/Model.h"
+#include "runtime/tokenizer/model/Model.h"
 #include "runtime/tokenizer/Normalizer.h"
 #include "runtime/tokenizer/PreTokenizer.h"
 

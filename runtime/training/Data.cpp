@@ -1,7 +1,7 @@
 // Takes: tokens, or a file of tensors. Gives: batch number n, without having given out those before it.
 #include "runtime/training/Data.h"
 
-#include "runtime/Commands.h"
+#include "runtime/cli/Commands.h"
 #include "runtime/Error.h"
 #include "runtime/training/Training.h"
 

@@ -2,7 +2,7 @@
 #ifndef QUERN_RUNTIME_TRAINING_DATA_H
 #define QUERN_RUNTIME_TRAINING_DATA_H
 
-#include "runtime/Session.h"
+#include "runtime/engine/Session.h"
 
 #include <memory>
 #include <vector>

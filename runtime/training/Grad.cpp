@@ -1,12 +1,12 @@
 // `grad`: takes a row of tokens (or the loss's inputs by name). Gives: the loss and the gradient of every parameter,
 // one tensor for each stored one, as safetensors. Why a library of its own: only programs compiled with --train link
 // it.
-#include "runtime/Commands.h"
+#include "runtime/cli/Commands.h"
 #include "runtime/training/Training.h"
 
 #include "runtime/Error.h"
-#include "runtime/Terminal.h"
-#include "runtime/ThreadPool.h"
+#include "runtime/cli/Terminal.h"
+#include "runtime/machine/ThreadPool.h"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 // little beside the gradient itself. Sums have a fixed order, so that results do not depend on the number of threads.
 #include "runtime/training/Lora.h"
 
-#include "runtime/ThreadPool.h"
+#include "runtime/machine/ThreadPool.h"
 
 #include <algorithm>
 #include <vector>

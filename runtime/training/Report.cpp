@@ -2,7 +2,7 @@
 // dark as the reader's system has it.
 #include "runtime/training/Report.h"
 
-#include "runtime/AtomicFile.h"
+#include "runtime/files/AtomicFile.h"
 #include "runtime/Error.h"
 
 #include <nlohmann/json.hpp>

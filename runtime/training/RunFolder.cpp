@@ -4,7 +4,7 @@
 // renamed. What a killed run left under such a name is removed by the next one.
 #include "runtime/training/RunFolder.h"
 
-#include "runtime/AtomicFile.h"
+#include "runtime/files/AtomicFile.h"
 #include "runtime/Error.h"
 
 #include <nlohmann/json.hpp>

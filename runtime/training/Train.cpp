@@ -4,12 +4,12 @@
 // Everything that a step depends on is in the checkpoint or follows from the step's number: a run that was killed and
 // resumed gives the numbers of one that was not, bit for bit.
 #include "runtime/Error.h"
-#include "runtime/Generator.h"
-#include "runtime/Probe.h"
-#include "runtime/Sampler.h"
-#include "runtime/Terminal.h"
-#include "runtime/ThreadPool.h"
-#include "runtime/tokenizer/Unicode.h"
+#include "runtime/engine/Generator.h"
+#include "runtime/machine/Probe.h"
+#include "runtime/sampling/Sampler.h"
+#include "runtime/cli/Terminal.h"
+#include "runtime/machine/ThreadPool.h"
+#include "runtime/tokenizer/text/Unicode.h"
 #include "runtime/training/Corpus.h"
 #include "runtime/training/Data.h"
 #include "runtime/training/Report.h"

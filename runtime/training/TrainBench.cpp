@@ -7,12 +7,12 @@
 // measured right before and right after, as a shared machine drifts.
 #include "runtime/training/Trainer.h"
 
-#include "runtime/CpuFeatures.h"
+#include "runtime/machine/CpuFeatures.h"
 #include "runtime/Error.h"
-#include "runtime/HalideHooks.h"
-#include "runtime/Probe.h"
-#include "runtime/Terminal.h"
-#include "runtime/ThreadPool.h"
+#include "runtime/machine/HalideHooks.h"
+#include "runtime/machine/Probe.h"
+#include "runtime/cli/Terminal.h"
+#include "runtime/machine/ThreadPool.h"
 
 #include <algorithm>
 

@@ -1,13 +1,13 @@
 // Takes: batches. Gives: losses, and parameters that fit them better.
 //
 // The flat memory of parameters, gradients and moments is cut into pieces of some thousand elements, which fit the
-// cache. Each piece goes through the program's update function (passes/Optimizers.cpp), whose results come to a small
+// cache. Each piece goes through the program's update function (passes/gradient/Optimizers.cpp), whose results come to a small
 // buffer and are copied back from there, as kernels may not write to what they read: memory sees one pass. Sums over
 // pieces are added in the order of pieces, so that results do not depend on the number of threads.
 #include "runtime/training/Trainer.h"
 
 #include "runtime/Error.h"
-#include "runtime/ThreadPool.h"
+#include "runtime/machine/ThreadPool.h"
 
 #include <algorithm>
 #include <cmath>

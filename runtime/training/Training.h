@@ -2,7 +2,7 @@
 #ifndef QUERN_RUNTIME_TRAINING_TRAINING_H
 #define QUERN_RUNTIME_TRAINING_TRAINING_H
 
-#include "runtime/Commands.h"
+#include "runtime/cli/Commands.h"
 
 namespace quern::runtime {
 

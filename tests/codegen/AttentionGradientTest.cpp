@@ -1,5 +1,5 @@
 // The gradient of attention in its two kernels, and the statistics that it keeps of the forward one.
-#include "codegen/AttentionGradient.h"
+#include "codegen/kernel/AttentionGradient.h"
 #include "tests/codegen/Check.h"
 
 using namespace quern::codegen;

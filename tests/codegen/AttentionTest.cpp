@@ -1,5 +1,5 @@
 // Attention as models write it: masks, windows, biases, grouped queries, caches, sinks.
-#include "codegen/AttentionPattern.h"
+#include "codegen/kernel/AttentionPattern.h"
 #include "tests/codegen/Check.h"
 
 using namespace quern::codegen;

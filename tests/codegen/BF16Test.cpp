@@ -1,5 +1,5 @@
 // Kernels of every family that read or write bf16.
-#include "codegen/AttentionGradient.h"
+#include "codegen/kernel/AttentionGradient.h"
 #include "tests/codegen/Check.h"
 
 #include <limits>

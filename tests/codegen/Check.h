@@ -24,7 +24,7 @@ inline void compareTensors(const DenseTensor &got, const DenseTensor &want, doub
   }
 }
 
-/// The rule of passes/InPlace.cpp on plain data: the arguments that a result may be written over.
+/// The rule of passes/memory/InPlace.cpp on plain data: the arguments that a result may be written over.
 inline std::vector<int> inPlaceArguments(const KernelGraph &graph) {
   std::vector<int> found;
   if (graph.results.size() != 1)

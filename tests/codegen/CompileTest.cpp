@@ -1,6 +1,6 @@
 // From a quern.kernel as text to an object: reading, the cache, and what is said when it cannot be used.
 #include "codegen/CompileKernels.h"
-#include "codegen/EmitKernel.h"
+#include "codegen/halide/EmitKernel.h"
 #include "codegen/ReadKernel.h"
 #include "ir/Dialect.h"
 

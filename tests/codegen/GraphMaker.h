@@ -2,7 +2,7 @@
 #ifndef QUERN_TESTS_CODEGEN_GRAPHMAKER_H
 #define QUERN_TESTS_CODEGEN_GRAPHMAKER_H
 
-#include "codegen/KernelGraph.h"
+#include "codegen/kernel/KernelGraph.h"
 
 namespace quern::codegen {
 

@@ -2,7 +2,7 @@
 // Why through an object and dlopen: it is the way that programs take, C interface and shared runtime included.
 #include "tests/codegen/KernelRunner.h"
 
-#include "ir/BF16.h"
+#include "ir/reference/BF16.h"
 
 #include <HalideRuntime.h>
 
@@ -63,7 +63,7 @@ static const std::string &runtimeObject(const CpuTarget &target) {
 }
 
 namespace {
-/// Scratch memory that stays with its thread, as the runtime's does (runtime/HalideHooks.cpp): else kernels would be
+/// Scratch memory that stays with its thread, as the runtime's does (runtime/machine/HalideHooks.cpp): else kernels would be
 /// measured with the system's page faults.
 struct Scratch {
   std::vector<std::pair<size_t, char *>> blocks;

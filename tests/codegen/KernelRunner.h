@@ -2,7 +2,7 @@
 #ifndef QUERN_TESTS_CODEGEN_KERNELRUNNER_H
 #define QUERN_TESTS_CODEGEN_KERNELRUNNER_H
 
-#include "codegen/EmitKernel.h"
+#include "codegen/halide/EmitKernel.h"
 #include "tests/codegen/Reference.h"
 
 #include <memory>

@@ -1,6 +1,6 @@
 // What is planned for a kernel's scratch, beside what its blocks come to.
-#include "codegen/KernelScratch.h"
-#include "codegen/KernelBuilder.h"
+#include "codegen/halide/KernelScratch.h"
+#include "codegen/halide/KernelBuilder.h"
 #include "tests/codegen/Check.h"
 
 #include <filesystem>

@@ -2,7 +2,7 @@
 // Why apart from ir's interpreter: this one reads the plain graph, so a mistake in reading kernels shows too.
 #include "tests/codegen/Reference.h"
 
-#include "ir/BF16.h"
+#include "ir/reference/BF16.h"
 
 #include <algorithm>
 #include <cmath>

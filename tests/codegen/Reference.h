@@ -2,7 +2,7 @@
 #ifndef QUERN_TESTS_CODEGEN_REFERENCE_H
 #define QUERN_TESTS_CODEGEN_REFERENCE_H
 
-#include "codegen/KernelGraph.h"
+#include "codegen/kernel/KernelGraph.h"
 
 #include <functional>
 #include <map>

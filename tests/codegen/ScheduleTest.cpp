@@ -1,6 +1,6 @@
 // Schedules and targets: what is read, and what is said about what cannot be.
-#include "codegen/Schedule.h"
-#include "codegen/Layouts.h"
+#include "codegen/schedule/Schedule.h"
+#include "codegen/kernel/Layouts.h"
 #include "codegen/Targets.h"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include "Support.h"
 
 #include "frontend/Embedded.h"
-#include "frontend/Lexer.h"
+#include "frontend/syntax/Lexer.h"
 
 #include <random>
 

@@ -1,7 +1,7 @@
 // Wrong specs and what is said about them: the code of every rule, and the words where they matter.
 #include "Support.h"
 
-#include "frontend/Elaborator.h"
+#include "frontend/check/Elaborator.h"
 
 #include <nlohmann/json.hpp>
 

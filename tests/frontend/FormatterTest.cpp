@@ -2,7 +2,7 @@
 #include "Support.h"
 
 #include "frontend/Embedded.h"
-#include "frontend/Lexer.h"
+#include "frontend/syntax/Lexer.h"
 
 using namespace quern::frontend;
 using namespace quern::frontend::testing;

@@ -1,7 +1,7 @@
 // Reading: trees, line ends, recovery.
 #include "Support.h"
 
-#include "frontend/Parser.h"
+#include "frontend/syntax/Parser.h"
 
 using namespace quern::frontend;
 using namespace quern::frontend::testing;

@@ -3,7 +3,7 @@
 #include "Support.h"
 
 #include "frontend/Frontend.h"
-#include "ir/Interpreter.h"
+#include "ir/reference/Interpreter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <algorithm>

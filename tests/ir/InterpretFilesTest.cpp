@@ -1,8 +1,8 @@
 // `quern interpret` below its command line: files of tensors read and written, damaged ones refused, an encoder before
 // its decoder, all misfits of a checkpoint told at once.
 #include "tests/ir/Support.h"
-#include "tools/Interpret.h"
-#include "tools/InterpretSafetensors.h"
+#include "tools/interpret/Interpret.h"
+#include "tools/interpret/InterpretSafetensors.h"
 
 #include <cstring>
 #include <filesystem>

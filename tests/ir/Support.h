@@ -2,7 +2,7 @@
 #ifndef QUERN_TESTS_IR_SUPPORT_H
 #define QUERN_TESTS_IR_SUPPORT_H
 
-#include "ir/Interpreter.h"
+#include "ir/reference/Interpreter.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 

@@ -1,6 +1,6 @@
 // Small pages, one question each: is the function causal, with which message not; and do steps equal the whole.
 #include "SmallPages.h"
-#include "passes/TimeAnalysis.h"
+#include "passes/time/TimeAnalysis.h"
 
 using namespace mlir;
 using namespace quern::passes::test;

@@ -2,8 +2,8 @@
 // whatever the chunk or segment; and what is then in memory.
 #include "Trained.h"
 
-#include "passes/ChunkLoss.h"
-#include "passes/Differentiate.h"
+#include "passes/gradient/ChunkLoss.h"
+#include "passes/gradient/Differentiate.h"
 
 #include <numeric>
 

@@ -1,9 +1,9 @@
 // Differentiation: every rule against central differences, loops, ties and infinities exactly, and that no operation of
 // the dialect is without a rule or a reason.
-#include "passes/Differentiate.h"
+#include "passes/gradient/Differentiate.h"
 #include "passes/Phases.h"
 #include "tests/passes/Support.h"
-#include "tools/GradCheck.h"
+#include "tools/interpret/GradCheck.h"
 
 #include <cmath>
 

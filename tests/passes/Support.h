@@ -3,7 +3,7 @@
 #define QUERN_TESTS_PASSES_SUPPORT_H
 
 #include "frontend/Frontend.h"
-#include "ir/Interpreter.h"
+#include "ir/reference/Interpreter.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/Pass.h"

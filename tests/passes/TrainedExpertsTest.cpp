@@ -3,7 +3,7 @@
 #include "SmallPages.h"
 #include "Trained.h"
 
-#include "passes/Weights.h"
+#include "passes/weights/Weights.h"
 
 using namespace mlir;
 using namespace quern::ir;

@@ -1,8 +1,8 @@
 // Whole programs without the compiler: subcommands on toy models, through the same entry as an emitted program's main.
-#include "runtime/Commands.h"
+#include "runtime/cli/Commands.h"
 #include "runtime/Error.h"
-#include "runtime/Generator.h"
-#include "runtime/Sampler.h"
+#include "runtime/engine/Generator.h"
+#include "runtime/sampling/Sampler.h"
 #include "tests/runtime/TestData.h"
 #include "tests/runtime/ToyProgram.h"
 

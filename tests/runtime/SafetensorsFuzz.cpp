@@ -1,7 +1,7 @@
 // libFuzzer: any bytes as a safetensors file. What is accepted must be readable to its last byte; all else is a
 // UserError.
 #include "runtime/Error.h"
-#include "runtime/Safetensors.h"
+#include "runtime/files/Safetensors.h"
 
 #include <algorithm>
 

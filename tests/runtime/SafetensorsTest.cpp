@@ -1,7 +1,7 @@
 // The safetensors reader against files that lie, and the writer against disks that are full.
-#include "runtime/Safetensors.h"
-#include "runtime/AtomicFile.h"
-#include "runtime/Checkpoint.h"
+#include "runtime/files/Safetensors.h"
+#include "runtime/files/AtomicFile.h"
+#include "runtime/weights/Checkpoint.h"
 #include "runtime/Error.h"
 #include "tests/runtime/TestData.h"
 

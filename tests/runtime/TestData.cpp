@@ -1,7 +1,7 @@
 // Takes: names. Gives: paths and contents for the runtime's tests.
 #include "tests/runtime/TestData.h"
 
-#include "runtime/Checkpoint.h"
+#include "runtime/weights/Checkpoint.h"
 
 #include <gtest/gtest.h>
 

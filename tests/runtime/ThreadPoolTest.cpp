@@ -1,10 +1,10 @@
 // The pool, the hooks that kernels call, and the small parts: sizes, processor features, the description.
-#include "runtime/ThreadPool.h"
-#include "runtime/CpuFeatures.h"
-#include "runtime/Description.h"
+#include "runtime/machine/ThreadPool.h"
+#include "runtime/machine/CpuFeatures.h"
+#include "runtime/abi/Description.h"
 #include "runtime/Error.h"
-#include "runtime/HalideHooks.h"
-#include "runtime/Options.h"
+#include "runtime/machine/HalideHooks.h"
+#include "runtime/cli/Options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

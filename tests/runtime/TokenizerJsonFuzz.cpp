@@ -1,7 +1,7 @@
 // libFuzzer: any bytes as a tokenizer.json. One that is accepted must encode and decode some hard text without a fault.
 #include "runtime/Error.h"
 #include "runtime/tokenizer/Tokenizer.h"
-#include "runtime/tokenizer/Unicode.h"
+#include "runtime/tokenizer/text/Unicode.h"
 
 using namespace quern::runtime;
 

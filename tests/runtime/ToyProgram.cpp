@@ -1,7 +1,7 @@
 // Takes: quern_call. Gives: what generated code would: results, caches, kept values, failed checks.
 #include "tests/runtime/ToyProgram.h"
 
-#include "runtime/Safetensors.h"
+#include "runtime/files/Safetensors.h"
 #include "tests/runtime/TestData.h"
 
 #include <cmath>

@@ -2,7 +2,7 @@
 #ifndef QUERN_TESTS_RUNTIME_TOYPROGRAM_H
 #define QUERN_TESTS_RUNTIME_TOYPROGRAM_H
 
-#include "runtime/Abi.h"
+#include "runtime/abi/Abi.h"
 
 #include <string>
 #include <vector>

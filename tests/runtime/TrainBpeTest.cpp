@@ -1,5 +1,5 @@
 // Byte-pair encoding learnt from small texts, beside merges found by hand.
-#include "runtime/tokenizer/TrainBpe.h"
+#include "runtime/tokenizer/model/TrainBpe.h"
 #include "runtime/Error.h"
 #include "runtime/tokenizer/Tokenizer.h"
 

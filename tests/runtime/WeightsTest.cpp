@@ -1,5 +1,5 @@
 // Matching a checkpoint with a model's parameters, and packing.
-#include "runtime/Weights.h"
+#include "runtime/weights/Weights.h"
 #include "runtime/Error.h"
 #include "tests/runtime/TestData.h"
 

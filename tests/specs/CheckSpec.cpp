@@ -6,11 +6,11 @@
 
 #include "frontend/Frontend.h"
 #include "ir/Dialect.h"
-#include "ir/Interpreter.h"
+#include "ir/reference/Interpreter.h"
 #include "passes/Phases.h"
 #include "tests/specs/CompiledModule.h"
 
-#include "codegen/Layouts.h"
+#include "codegen/kernel/Layouts.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/FormatVariadic.h"

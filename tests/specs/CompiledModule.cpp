@@ -5,11 +5,11 @@
 #include "tests/specs/CompiledModule.h"
 
 #include "codegen/CompileKernels.h"
-#include "codegen/Description.h"
-#include "codegen/HostObject.h"
-#include "codegen/Link.h"
-#include "runtime/Safetensors.h"
-#include "runtime/Session.h"
+#include "codegen/host/Description.h"
+#include "codegen/host/HostObject.h"
+#include "codegen/link/Link.h"
+#include "runtime/files/Safetensors.h"
+#include "runtime/engine/Session.h"
 
 #include "llvm/Support/FileSystem.h"
 

@@ -2,9 +2,9 @@
 #ifndef QUERN_TESTS_SPECS_COMPILEDMODULE_H
 #define QUERN_TESTS_SPECS_COMPILEDMODULE_H
 
-#include "codegen/Schedule.h"
+#include "codegen/schedule/Schedule.h"
 #include "codegen/Targets.h"
-#include "ir/Array.h"
+#include "ir/reference/Array.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

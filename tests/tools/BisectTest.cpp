@@ -1,9 +1,9 @@
 // Faults planted in a pass, in a kernel and in a weight, and what bisect makes of them.
-#include "tools/Bisect.h"
-#include "codegen/Layouts.h"
+#include "tools/bisect/Bisect.h"
+#include "codegen/kernel/Layouts.h"
 #include "frontend/Frontend.h"
 #include "ir/Dialect.h"
-#include "tools/InterpretSafetensors.h"
+#include "tools/interpret/InterpretSafetensors.h"
 
 #include "mlir/IR/MLIRContext.h"
 

@@ -1,5 +1,5 @@
 // Reducing: what stays is what the question is about.
-#include "tools/Reduce.h"
+#include "tools/reduce/Reduce.h"
 #include "frontend/Language.h"
 
 #include <gmock/gmock.h>

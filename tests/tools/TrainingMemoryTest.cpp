@@ -1,9 +1,9 @@
 // `--memory` with and without bf16 in memory: the same budget leaves less to be made again.
-#include "tools/TrainingMemory.h"
+#include "tools/spec/TrainingMemory.h"
 
 #include "frontend/Frontend.h"
 #include "ir/Dialect.h"
-#include "passes/Differentiate.h"
+#include "passes/gradient/Differentiate.h"
 #include "passes/Passes.h"
 
 #include "mlir/IR/MLIRContext.h"

@@ -2,8 +2,8 @@
 // inputs made up.
 #include "tools/doctor/Doctor.h"
 
-#include "tools/InitialValues.h"
-#include "tools/InterpretDiagnostics.h"
+#include "tools/interpret/InitialValues.h"
+#include "tools/interpret/InterpretDiagnostics.h"
 
 using namespace mlir;
 using namespace quern::ir;

@@ -4,7 +4,7 @@
 #define QUERN_TOOLS_DOCTOR_DOCTOR_H
 
 #include "frontend/Frontend.h"
-#include "tools/Training.h"
+#include "tools/interpret/Training.h"
 
 #include <optional>
 

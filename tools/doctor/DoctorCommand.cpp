@@ -1,8 +1,8 @@
 // quern doctor: a page's checklist, a line a check: ok, or what is wrong, where, and what to do.
 #include "passes/Phases.h"
-#include "tools/InterpretDiagnostics.h"
-#include "tools/InterpretSafetensors.h"
-#include "tools/SpecOptions.h"
+#include "tools/interpret/InterpretDiagnostics.h"
+#include "tools/interpret/InterpretSafetensors.h"
+#include "tools/spec/SpecOptions.h"
 #include "tools/doctor/Doctor.h"
 
 #include "llvm/Support/FormatVariadic.h"

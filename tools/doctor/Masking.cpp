@@ -3,7 +3,7 @@
 //
 //   later text   tokens from position p on are exchanged: rows before p must stay, where the loss asks for the next token
 //   padding      `mask` is false at the end, and what stands there is exchanged: nothing else may change
-#include "passes/TimeAnalysis.h"
+#include "passes/time/TimeAnalysis.h"
 #include "tools/doctor/Doctor.h"
 
 #include "llvm/Support/FormatVariadic.h"

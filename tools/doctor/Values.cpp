@@ -4,7 +4,7 @@
 //
 //   softmax[T](score)                   weights of a sum over S are normalised over T
 //   where(mask, softmax[S](score), 0)   masked after the softmax: what is left adds up to less
-#include "passes/TimeAnalysis.h"
+#include "passes/time/TimeAnalysis.h"
 #include "tools/doctor/Doctor.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -1,9 +1,9 @@
 // quern dump --html.
-#ifndef QUERN_TOOLS_INSPECT_DUMP_PAGE_H
-#define QUERN_TOOLS_INSPECT_DUMP_PAGE_H
+#ifndef QUERN_TOOLS_INSPECT_DUMPPAGE_H
+#define QUERN_TOOLS_INSPECT_DUMPPAGE_H
 
 #include "codegen/Compiler.h"
-#include "tools/SpecOptions.h"
+#include "tools/spec/SpecOptions.h"
 #include "tools/inspect/Stages.h"
 
 namespace quern::tools {

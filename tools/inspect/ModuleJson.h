@@ -1,6 +1,6 @@
 // A module's operations as JSON, for the page.
-#ifndef QUERN_TOOLS_INSPECT_MODULE_JSON_H
-#define QUERN_TOOLS_INSPECT_MODULE_JSON_H
+#ifndef QUERN_TOOLS_INSPECT_MODULEJSON_H
+#define QUERN_TOOLS_INSPECT_MODULEJSON_H
 
 #include "tools/inspect/Stages.h"
 

@@ -3,9 +3,9 @@
 // stage, so that a browser reads only the stage that is looked at.
 #include "tools/inspect/Page.h"
 
-#include "runtime/CpuFeatures.h"
-#include "runtime/Probe.h"
-#include "runtime/ThreadPool.h"
+#include "runtime/machine/CpuFeatures.h"
+#include "runtime/machine/Probe.h"
+#include "runtime/machine/ThreadPool.h"
 #include "tools/inspect/PageFiles.h"
 #include "tools/inspect/TextDiff.h"
 

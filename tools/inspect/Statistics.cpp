@@ -7,7 +7,7 @@
 
 #include "ir/Chunk.h"
 #include "ir/Window.h"
-#include "passes/Views.h"
+#include "passes/memory/Views.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

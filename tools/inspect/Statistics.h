@@ -2,7 +2,7 @@
 #ifndef QUERN_TOOLS_INSPECT_STATISTICS_H
 #define QUERN_TOOLS_INSPECT_STATISTICS_H
 
-#include "codegen/LaunchScratch.h"
+#include "codegen/host/LaunchScratch.h"
 #include "ir/Dialect.h"
 
 #include "mlir/IR/BuiltinOps.h"

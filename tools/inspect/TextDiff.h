@@ -1,6 +1,6 @@
 // Two dumps side by side.
-#ifndef QUERN_TOOLS_INSPECT_TEXT_DIFF_H
-#define QUERN_TOOLS_INSPECT_TEXT_DIFF_H
+#ifndef QUERN_TOOLS_INSPECT_TEXTDIFF_H
+#define QUERN_TOOLS_INSPECT_TEXTDIFF_H
 
 #include <string>
 #include <vector>

@@ -1,0 +1,333 @@
+// Takes: operations that combine positions. Gives: stages.
+// Why partial sums: a sum along the dimension that lies innermost runs in `lanes` independent sums (vectors), added at
+// the end; so it is fast, and its rounding grows with the logarithm of the length.
+#include "codegen/halide/contraction/ContractionFamily.h"
+#include "codegen/halide/Math.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace Halide;
+
+namespace quern::codegen {
+
+static std::vector<Dim> withoutDims(const std::vector<Dim> &dims, const std::vector<std::string> &names) {
+  std::vector<Dim> kept;
+  for (const Dim &dim : dims)
+    if (std::find(names.begin(), names.end(), dim.name) == names.end())
+      kept.push_back(dim);
+  return kept;
+}
+
+static std::vector<Dim> onlyDims(const std::vector<Dim> &dims, const std::vector<std::string> &names) {
+  std::vector<Dim> out;
+  for (const Dim &dim : dims)
+    if (std::find(names.begin(), names.end(), dim.name) != names.end())
+      out.push_back(dim);
+  return out;
+}
+
+static Expr identity(Reduction reduction, Kind kind) {
+  bool real = kind == Kind::Real;
+  switch (reduction) {
+  case Reduction::Max:
+    return real ? math::negativeInfinity() : Expr(std::numeric_limits<int32_t>::min());
+  case Reduction::Min:
+    return real ? math::infinity() : Expr(std::numeric_limits<int32_t>::max());
+  case Reduction::Any:
+    return cast<uint8_t>(0);
+  case Reduction::All:
+    return cast<uint8_t>(1);
+  default:
+    return real ? Expr(0.0f) : Expr(0);
+  }
+}
+
+static Expr combine(Reduction reduction, const Expr &a, const Expr &b) {
+  bool real = a.type().is_float();
+  switch (reduction) {
+  case Reduction::Max:
+    return real ? math::max(a, b) : max(a, b);
+  case Reduction::Min:
+    return real ? math::min(a, b) : min(a, b);
+  case Reduction::Any:
+    return a | b;
+  case Reduction::All:
+    return a & b;
+  default:
+    return a + b;
+  }
+}
+
+template <typename Combine> static Expr tree(std::vector<Expr> parts, Combine combinePair) {
+  while (parts.size() > 1) {
+    std::vector<Expr> next;
+    for (size_t i = 0; i + 1 < parts.size(); i += 2)
+      next.push_back(combinePair(parts[i], parts[i + 1]));
+    if (parts.size() % 2)
+      next.push_back(parts.back());
+    parts = std::move(next);
+  }
+  return parts[0];
+}
+
+/// How many partial sums: a number that divides the length where one does, so that no lane needs a guard.
+static int lanesFor(const Dim &dim, int wished) {
+  std::optional<int64_t> length = dim.fixed();
+  if (!length)
+    return wished;
+  for (int lanes = wished; lanes >= 4; lanes /= 2)
+    if (*length % lanes == 0)
+      return lanes;
+  int lanes = wished;
+  while (lanes > 4 && lanes / 2 >= *length)
+    lanes /= 2;
+  return lanes;
+}
+
+Func KernelBuilder::reduceOver(const std::string &what, int node, const std::vector<Dim> &kept,
+                               const std::vector<Dim> &over, Kind kind, Reduction reduction,
+                               const std::function<Expr(const Index &)> &body) {
+  Func total = newFunc(what, node);
+  if (over.empty()) {
+    total(pureArgs(kept)) = body(varsOf(kept));
+    addStage({total, kept, {}, false, {}, false});
+    return total;
+  }
+  // Along which dimension memory runs: the last of the operand.
+  const std::vector<Dim> &order = graph.nodes[graph.nodes[node].operands[0]].dims;
+  const Dim *last = &over.back();
+  bool alongOver = false;
+  for (const Dim &dim : over)
+    if (!order.empty() && dim.name == order.back().name) {
+      last = &dim;
+      alongOver = true;
+    }
+  int lanes = alongOver ? lanesFor(*last, schedules.find("row", {{"vector", target.vector}})["lanes"]) : 1;
+  bool guarded = lanes > 1 && !(last->fixed() && *last->fixed() % lanes == 0);
+
+  Region region;
+  Expr length = extent(last->size);
+  region.push_back({0, lanes > 1 ? (length + (lanes - 1)) / lanes : length});
+  for (auto dim = over.rbegin(); dim != over.rend(); ++dim)
+    if (dim->name != last->name)
+      region.push_back({0, extent(dim->size)});
+  RDom r(region);
+  Var lane("lane");
+  Index index = varsOf(kept);
+  Expr position = lanes > 1 ? r[0] * lanes + lane : Expr(r[0]);
+  if (guarded)
+    r.where(position < length);
+  index[last->name] = position;
+  std::vector<RVar> variables = {r[0]};
+  int next = 1;
+  for (auto dim = over.rbegin(); dim != over.rend(); ++dim)
+    if (dim->name != last->name) {
+      index[dim->name] = r[next];
+      variables.push_back(r[next++]);
+    }
+
+  Func sums = lanes > 1 ? newFunc(what + "_lanes", node) : total;
+  std::vector<Var> args = pureArgs(kept);
+  if (lanes > 1)
+    args.insert(args.begin(), lane);
+  sums(args) = identity(reduction, kind);
+  sums(args) = combine(reduction, sums(args), body(index));
+  if (lanes == 1) {
+    addStage({total, kept, {variables}, false, {}, false});
+    return total;
+  }
+  std::vector<Expr> parts;
+  for (int i = 0; i < lanes; ++i) {
+    std::vector<Expr> call(args.begin(), args.end());
+    call[0] = i;
+    parts.push_back(sums(call));
+  }
+  total(pureArgs(kept)) = tree(parts, [&](const Expr &a, const Expr &b) { return combine(reduction, a, b); });
+  sums.bound(lane, 0, lanes).vectorize(lane, std::min(lanes, target.vector), TailStrategy::GuardWithIf).unroll(lane);
+  sums.update().reorder(lane, variables[0]);
+  sums.update().vectorize(lane, std::min(lanes, target.vector), TailStrategy::GuardWithIf).unroll(lane);
+  addStage({total, kept, {}, false, sums, false});
+  return total;
+}
+
+void KernelBuilder::defineReduce(int i) {
+  const Node &node = graph.nodes[i];
+  int x = node.operands[0];
+  std::vector<Dim> over = onlyDims(graph.nodes[x].dims, node.names);
+  bool mean = node.reduction == Reduction::Mean;
+  Kind kind = mean ? Kind::Real : node.kind;
+  Func total = reduceOver("reduce", i, node.dims, over, kind, node.reduction, [&](const Index &index) {
+    return kind == Kind::Bool ? stored(at(x, index), kind) : kind == Kind::Real ? real(x, index) : at(x, index);
+  });
+  readFrom(i, total);
+  if (mean) {
+    Expr count = 1.0f;
+    for (const Dim &dim : over)
+      count = count * cast<float>(extent(dim.size));
+    values[i] = [read = values[i], count](const Index &index) { return math::div(read(index), count); };
+  }
+}
+
+void KernelBuilder::defineSoftmax(int i) {
+  const Node &node = graph.nodes[i];
+  int x = node.operands[0];
+  std::vector<Dim> kept = withoutDims(graph.nodes[x].dims, node.names),
+                   over = onlyDims(graph.nodes[x].dims, node.names);
+  Func largest =
+      reduceOver("max", i, kept, over, Kind::Real, Reduction::Max, [&](const Index &index) { return real(x, index); });
+  Func weights = newFunc("exp", i);
+  Index vars = varsOf(node.dims);
+  // Where everything is -inf the maximum must not be subtracted: -inf - -inf is no number.
+  Expr top = largest(call(kept, vars));
+  Expr shift = math::choose(math::isNegativeInfinity(top), 0.0f, top);
+  weights(pureArgs(node.dims)) = math::exp(math::sub(real(x, vars), shift));
+  addStage({weights, node.dims, {}, false, {}, false});
+  Func total = reduceOver("sum", i, kept, over, Kind::Real, Reduction::Sum,
+                          [&](const Index &index) { return weights(call(node.dims, index)); });
+  isStage[i] = 1;
+  values[i] = [this, i, weights, total, kept](const Index &index) {
+    Expr sum = total(call(kept, index)), weight = weights(call(graph.nodes[i].dims, index));
+    return math::choose(math::equal(sum, 0.0f), 0.0f, math::div(weight, sum));
+  };
+}
+
+void KernelBuilder::defineArgmax(int i) {
+  const Node &node = graph.nodes[i];
+  int x = node.operands[0];
+  const Dim &over = graph.nodes[x].dims[graph.nodes[x].find(node.names[0])];
+  Func best = newFunc("argmax", i);
+  RDom r(1, max(extent(over.size) - 1, 0));
+  Index first = varsOf(node.dims), next = first;
+  first[over.name] = 0;
+  next[over.name] = r.x;
+  std::vector<Var> args = pureArgs(node.dims);
+  // The position comes first: Halide stores a tuple's parts in order, and the position is decided by the old value.
+  best(args) = Tuple(0, at(x, first));
+  Expr value = at(x, next), known = best(args)[1];
+  Expr better = value.type().is_float() ? math::less(known, value) : known < value;
+  best(args) = Tuple(select(better, Expr(r.x), best(args)[0]), select(better, value, known));
+  addStage({best, node.dims, {{r.x}}, false, {}, false});
+  isStage[i] = 1;
+  values[i] = [this, i, best](const Index &index) { return Expr(best(call(graph.nodes[i].dims, index))[0]); };
+}
+
+/// By rank: how many are larger, or equal and earlier. The one of rank c is the c-th.
+void KernelBuilder::defineTopK(int i) {
+  const Node &node = graph.nodes[i];
+  int x = node.operands[0];
+  const Node &from = graph.nodes[x];
+  const Dim &over = from.dims[from.find(node.names[0])], &into = node.into[0];
+  Func rank = newFunc("rank", i);
+  RDom other(0, extent(over.size));
+  Index mine = varsOf(from.dims), its = mine;
+  its[over.name] = other.x;
+  Expr a = at(x, mine), b = at(x, its), me = mine[over.name];
+  bool isReal = a.type().is_float();
+  Expr larger = isReal ? math::less(a, b) : a < b, same = isReal ? math::equal(a, b) : a == b;
+  std::vector<Var> args = pureArgs(from.dims);
+  rank(args) = 0;
+  rank(args) += cast<int32_t>(larger || (same && other.x < me));
+  addStage({rank, from.dims, {{other.x}}, false, {}, false});
+
+  Func position = newFunc("position", i);
+  RDom each(0, extent(over.size));
+  Index vars = varsOf(node.dims), there = vars;
+  there[over.name] = each.x;
+  std::vector<Var> own = pureArgs(node.dims);
+  position(own) = 0;
+  position(own) += select(rank(call(from.dims, there)) == vars[into.name], Expr(each.x), 0);
+  addStage({position, node.dims, {{each.x}}, false, {}, false});
+  isStage[i] = 1;
+  values[i] = [this, i, x, position, over](const Index &index) {
+    Expr found = clamp(position(call(graph.nodes[i].dims, index)), 0, extent(over.size) - 1);
+    if (graph.nodes[i].op == Op::TopKPositions)
+      return found;
+    Index inside = index;
+    inside[over.name] = found;
+    return at(x, inside);
+  };
+}
+
+void KernelBuilder::defineCumsum(int i) {
+  const Node &node = graph.nodes[i];
+  int x = node.operands[0];
+  const Dim &along = node.dims[node.find(node.names[0])];
+  Func sums = newFunc("cumsum", i);
+  Index vars = varsOf(node.dims), here = vars, before = vars;
+  RDom r(1, max(extent(along.size) - 1, 0));
+  bool reverse = node.integer;
+  Expr last = extent(along.size) - 1;
+  here[along.name] = reverse ? last - r.x : Expr(r.x);
+  before[along.name] = reverse ? last - r.x + 1 : r.x - 1;
+  sums(pureArgs(node.dims)) = at(x, vars);
+  sums(call(node.dims, here)) += sums(call(node.dims, before));
+  sums.update().unscheduled(); // along a single dimension it stays as it is: silences Halide
+  addStage({sums, node.dims, {{r.x}}, false, {}, false});
+  readFrom(i, sums);
+}
+
+/// One update over all that is summed, in the order of x's dimensions: what meets at a position is added in that order.
+/// Adds what the scatter `i` scatters to a Func of its dimensions. Returns the loops.
+std::vector<RVar> KernelBuilder::scatterInto(Func &sums, int i) {
+  const Node &node = graph.nodes[i];
+  int x = node.operands[0], positions = node.operands[1];
+  std::vector<Dim> over = onlyDims(graph.nodes[x].dims, node.names);
+  for (const Dim &dim : onlyDims(graph.nodes[positions].dims, node.names))
+    if (!graph.nodes[x].has(dim.name))
+      over.push_back(dim);
+  Region region;
+  for (auto dim = over.rbegin(); dim != over.rend(); ++dim)
+    region.push_back({0, extent(dim->size)});
+  // Of the same name may be a summed dimension and the new one: the former is of what is read, the latter of the
+  // result.
+  const Dim &into = node.into[0];
+  Index from = varsOf(node.dims), to = from;
+  from.erase(into.name);
+  std::vector<RVar> variables;
+  if (!region.empty()) {
+    RDom r(region);
+    for (size_t d = 0; d < over.size(); ++d)
+      from[over[over.size() - 1 - d].name] = r[static_cast<int>(d)];
+    for (size_t d = 0; d < over.size(); ++d)
+      variables.push_back(r[static_cast<int>(d)]);
+  }
+  to[into.name] = clamp(at(positions, from), 0, extent(into.size) - 1); // as a gather's: never outside of the buffer
+  sums(call(node.dims, to)) += real(x, from);
+  return variables;
+}
+
+void KernelBuilder::defineScatterAdd(int i) {
+  const Node &node = graph.nodes[i];
+  Func sums = newFunc("scatter", i);
+  sums(pureArgs(node.dims)) = 0.0f;
+  std::vector<RVar> variables = scatterInto(sums, i);
+  sums.update().unscheduled(); // it may well stay as it is: silences Halide
+  addStage({sums, node.dims, {variables}, false, {}, false, true});
+  readFrom(i, sums);
+}
+
+/// A result that is a sum with a scatter (a tied matrix: its product, and the rows that tokens looked up): the scatter
+/// goes into the result itself, not through a second matrix.
+void KernelBuilder::findScatteredResults() {
+  for (size_t r = 0; r < graph.results.size(); ++r) {
+    int i = graph.results[r];
+    const Node &node = graph.nodes[i];
+    bool once = users[i].empty() && std::count(graph.results.begin(), graph.results.end(), i) == 1;
+    auto byExpert = [&](int scatter) { return ContractionFamily::sumsByExpert(*this, scatter); };
+    if (node.op == Op::ScatterAdd && once && !byExpert(i))
+      scatteredInto[i] = {-1, i}; // first zeros
+    if (node.op != Op::Add || node.kind != Kind::Real || !once)
+      continue;
+    for (int which : {0, 1}) {
+      int scatter = node.operands[which], other = node.operands[1 - which];
+      bool alone = graph.nodes[scatter].op == Op::ScatterAdd && users[scatter].size() == 1 && other != scatter &&
+                   !std::count(graph.results.begin(), graph.results.end(), scatter);
+      if (!alone || graph.nodes[scatter].dims.size() != node.dims.size() || scatteredInto.count(i) || byExpert(scatter))
+        continue;
+      scatteredInto[i] = {other, scatter};
+    }
+  }
+}
+
+} // namespace quern::codegen

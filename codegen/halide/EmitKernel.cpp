@@ -1,0 +1,65 @@
+// Takes: a kernel's graph. Gives: a file with its machine code, assembly, LLVM IR or loops.
+// Why so few features: a program carries one Halide runtime; sizes were checked when the program was compiled, so
+// kernels check nothing again.
+#include "codegen/halide/EmitKernel.h"
+
+#include "codegen/halide/KernelBuilder.h"
+#include "codegen/halide/KernelScratch.h"
+
+#include <stdexcept>
+
+using namespace Halide;
+
+namespace quern::codegen {
+
+/// 64-bit offsets cost a little, so only where a tensor may pass 2^31 bytes.
+static bool mayBeLarge(const KernelGraph &graph) {
+  for (const Node &node : graph.nodes) {
+    int64_t bytes = 4;
+    bool runTime = false;
+    for (const Dim &dim : node.dims) {
+      runTime |= !dim.fixed();
+      bytes *= dim.fixed().value_or(1);
+    }
+    if (bytes >= (int64_t(1) << (runTime ? 16 : 31)))
+      return true;
+  }
+  return false;
+}
+
+Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const ScheduleTable &schedules,
+                   const CpuTarget &cpu, EmitForm form, const std::string &path) {
+  try {
+    KernelBuilder builder(graph, schedules, cpu);
+    BuiltKernel built = builder.build();
+    Target target(cpu.halide + "-no_runtime-no_asserts-no_bounds_query");
+    if (mayBeLarge(graph))
+      target.set_feature(Target::LargeBuffers);
+    std::map<OutputFileType, std::string> files;
+    files[form == EmitForm::Object     ? OutputFileType::object
+          : form == EmitForm::Assembly ? OutputFileType::assembly
+          : form == EmitForm::Llvm     ? OutputFileType::llvm_assembly
+                                       : OutputFileType::stmt] = path;
+    Module module = built.pipeline.compile_to_module(built.arguments, symbol, target);
+    module.compile(files);
+    return form != EmitForm::Object ? Scratch() : scratchOf(module.get_conceptual_stmt(), graph.symbols);
+  } catch (const Halide::Error &error) {
+    throw std::runtime_error("kernel " + graph.name + ": " + error.what());
+  }
+}
+
+void emitHalideRuntime(const CpuTarget &cpu, const std::string &path) {
+  try {
+    compile_standalone_runtime(std::map<OutputFileType, std::string>{{OutputFileType::object, path}},
+                               Target(cpu.halide));
+  } catch (const Halide::Error &error) {
+    throw std::runtime_error(std::string("Halide's runtime: ") + error.what());
+  }
+}
+
+std::string halideVersion() {
+  return std::to_string(HALIDE_VERSION_MAJOR) + "." + std::to_string(HALIDE_VERSION_MINOR) + "." +
+         std::to_string(HALIDE_VERSION_PATCH);
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,285 @@
+// Takes: a kernel's graph, schedules, a target. Gives: a Halide pipeline with one output per result.
+// Why in one walk: every node becomes an index function or a stage as soon as its operands are; families look at the
+// graph first and take over the nodes they know (attention, contractions).
+#include "codegen/halide/KernelBuilder.h"
+
+#include "codegen/halide/attention/AttentionFamily.h"
+#include "codegen/kernel/AttentionGradient.h"
+#include "codegen/halide/contraction/ContractionFamily.h"
+#include "codegen/halide/StageScheduler.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+using namespace Halide;
+
+namespace quern::codegen {
+
+KernelBuilder::KernelBuilder(const KernelGraph &graph, const ScheduleTable &schedules, const CpuTarget &target)
+    : graph(graph), schedules(schedules), target(target), users(graph.users()) {
+  values.resize(graph.nodes.size());
+  memo.resize(graph.nodes.size());
+  isStage.resize(graph.nodes.size());
+  inlineOnly.resize(graph.nodes.size());
+  computeCosts();
+}
+
+Type KernelBuilder::storageType(Kind kind) {
+  return kind == Kind::Real ? Float(32) : kind == Kind::Int ? Int(32) : kind == Kind::Bool ? UInt(8) : UInt(16);
+}
+
+Expr KernelBuilder::extent(const ir::Size &size) const {
+  Expr sum;
+  for (const auto &[monomial, coefficient] : size.getTerms()) {
+    Expr product;
+    for (const std::string &symbol : monomial) {
+      Expr factor = symbols.at(symbol);
+      product = product.defined() ? product * factor : factor;
+    }
+    Expr number = static_cast<int32_t>(coefficient);
+    Expr term = !product.defined() ? number : coefficient == 1 ? product : product * number;
+    sum = sum.defined() ? sum + term : term;
+  }
+  return sum.defined() ? sum : Expr(0);
+}
+
+Var KernelBuilder::var(const std::string &dim) {
+  std::string name = dim;
+  std::replace(name.begin(), name.end(), '.', '_'); // Halide uses dots for its own names
+  return Var(name);
+}
+
+Index KernelBuilder::varsOf(const std::vector<Dim> &dims) {
+  Index index;
+  for (const Dim &dim : dims)
+    index[dim.name] = var(dim.name);
+  return index;
+}
+
+std::vector<Var> KernelBuilder::pureArgs(const std::vector<Dim> &dims) {
+  std::vector<Var> args;
+  for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim)
+    args.push_back(var(dim->name));
+  return args;
+}
+
+std::vector<Expr> KernelBuilder::call(const std::vector<Dim> &dims, const Index &index) {
+  std::vector<Expr> args;
+  for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim)
+    args.push_back(index.at(dim->name));
+  return args;
+}
+
+/// Equal questions give the identical expression, so that what is used twice stays one node of the graph of
+/// expressions.
+Expr KernelBuilder::at(int node, const Index &index) {
+  std::vector<Expr> key;
+  for (const Dim &dim : graph.nodes[node].dims)
+    key.push_back(index.at(dim.name));
+  for (const auto &[known, value] : memo[node])
+    if (std::equal(key.begin(), key.end(), known.begin(), known.end(),
+                   [](const Expr &a, const Expr &b) { return a.same_as(b) || Internal::graph_equal(a, b); }))
+      return value;
+  Index own;
+  for (size_t i = 0; i < key.size(); ++i)
+    own[graph.nodes[node].dims[i].name] = key[i];
+  Expr value = values[node](own);
+  memo[node].emplace_back(std::move(key), value);
+  return value;
+}
+
+Expr KernelBuilder::real(int node, const Index &index) {
+  if (graph.nodes[node].kind == Kind::BF16)
+    throw std::logic_error("bf16 is computed with");
+  Expr value = at(node, index);
+  return value.type().is_float() ? value : cast<float>(value);
+}
+
+void KernelBuilder::declareArguments() {
+  for (const std::string &symbol : graph.symbols)
+    symbols.emplace(symbol, Param<int32_t>(lengthPrefix + symbol));
+  for (int i = 0; i < graph.argumentCount(); ++i) {
+    const Node &node = graph.nodes[i];
+    const Layout &layout = graph.argumentLayouts[i];
+    int rank = static_cast<int>(node.dims.size());
+    ImageParam buffer(storageType(node.kind), layout.packed ? rank + 1 : rank, "a" + std::to_string(i));
+    std::vector<Expr> extents;
+    std::vector<std::optional<int64_t>> strides;
+    if (layout.packed) {
+      int64_t rows = *node.dims[rank - 2].fixed(), inner = *node.dims[rank - 1].fixed(), tile = layout.tile;
+      int64_t tiles = (rows + tile - 1) / tile;
+      extents = {int32_t(tile), int32_t(inner), int32_t(tiles)};
+      strides = {1, tile, tile * inner};
+      int64_t stride = tile * inner * tiles;
+      for (int d = rank - 3; d >= 0; --d) {
+        extents.push_back(extent(node.dims[d].size));
+        strides.push_back(stride);
+        stride *= *node.dims[d].fixed();
+      }
+    } else {
+      for (int d = rank - 1; d >= 0; --d) {
+        extents.push_back(extent(node.dims[d].size));
+        strides.push_back(layout.strides[d]);
+      }
+    }
+    for (size_t d = 0; d < extents.size(); ++d) {
+      buffer.dim(d).set_min(0).set_extent(extents[d]);
+      if (strides[d])
+        buffer.dim(d).set_stride(static_cast<int32_t>(*strides[d]));
+      else
+        buffer.dim(d).set_stride(Expr()); // the buffer says
+    }
+    arguments.push_back(buffer);
+    values[i] = [this, i](const Index &index) { return readArgument(i, index); };
+  }
+}
+
+Expr KernelBuilder::readArgument(int i, const Index &index) {
+  const Node &node = graph.nodes[i];
+  const Layout &layout = graph.argumentLayouts[i];
+  std::vector<Expr> args = call(node.dims, index);
+  if (layout.packed) {
+    Expr inner = args[0], row = args[1];
+    int tile = static_cast<int>(layout.tile);
+    args.erase(args.begin(), args.begin() + 2);
+    args.insert(args.begin(), {row % tile, inner, row / tile});
+  }
+  return loaded(arguments[i](args), node.kind);
+}
+
+void KernelBuilder::define(int i) {
+  const Node &node = graph.nodes[i];
+  if (auto parts = scatteredInto.find(i); parts != scatteredInto.end()) {
+    values[i] = [this, first = parts->second.first](const Index &index) {
+      return first < 0 ? Expr(0.0f) : real(first, index);
+    };
+    return;
+  }
+  switch (node.op) {
+  case Op::Argument:
+    return;
+  case Op::Const:
+  case Op::Values:
+  case Op::Size:
+  case Op::Index:
+    values[i] = [this, i](const Index &index) { return constants(i, index); };
+    return;
+  case Op::Reduce:
+    return defineReduce(i);
+  case Op::Softmax:
+    return defineSoftmax(i);
+  case Op::Argmax:
+    return defineArgmax(i);
+  case Op::TopK:
+  case Op::TopKPositions:
+    return defineTopK(i);
+  case Op::Cumsum:
+    return defineCumsum(i);
+  case Op::ScatterAdd:
+    if (ContractionFamily::sumsByExpert(*this, i))
+      return ContractionFamily(*this, i).defineByExpert();
+    return defineScatterAdd(i);
+  case Op::Concat:
+    return defineConcat(i);
+  case Op::Contract:
+    return ContractionFamily(*this, i).define();
+  default:
+    break;
+  }
+  if (graph.isElementwise(i))
+    values[i] = [this, i](const Index &index) { return elementwise(graph.nodes[i], index); };
+  else
+    values[i] = [this, i](const Index &index) { return shape(graph.nodes[i], index); };
+  if (wantsStage(i))
+    materialize(i);
+}
+
+void KernelBuilder::output(size_t result) {
+  int i = graph.results[result];
+  const Node &node = graph.nodes[i];
+  Stage stage{Func("out" + std::to_string(result)), node.dims, {}, false, {}, false};
+  bool onlyHere = users[i].empty() && std::count(graph.results.begin(), graph.results.end(), i) == 1;
+  auto scattered = scatteredInto.find(i);
+  if (auto family = written.find(static_cast<int>(result)); family != written.end())
+    family->second(stage);
+  else if (node.op == Op::Concat && onlyHere)
+    writeConcat(node, stage);
+  else if (scattered != scatteredInto.end() && graph.inPlace == scattered->second.first)
+    stage.func(pureArgs(node.dims)) = undef<float>(); // it is there
+  else
+    stage.func(pureArgs(node.dims)) = stored(at(i, varsOf(node.dims)), node.kind);
+  if (scattered != scatteredInto.end()) {
+    stage.over.push_back(scatterInto(stage.func, scattered->second.second));
+    stage.scattered = true;
+    stage.func.update().unscheduled();
+  }
+  OutputImageParam buffer = stage.func.output_buffer();
+  int rank = static_cast<int>(node.dims.size());
+  for (int d = 0; d < rank; ++d) {
+    const Dim &dim = node.dims[rank - 1 - d];
+    std::optional<int64_t> stride = graph.resultLayouts[result].strides[rank - 1 - d];
+    buffer.dim(d).set_min(0).set_extent(extent(dim.size));
+    buffer.dim(d).set_stride(stride ? Expr(static_cast<int32_t>(*stride)) : Expr());
+  }
+  outputs.push_back(std::move(stage));
+}
+
+BuiltKernel KernelBuilder::build() {
+  declareArguments();
+  std::map<int, AttentionPattern> attentions; // by their last node
+  std::vector<char> taken(graph.nodes.size());
+  for (AttentionPattern &pattern : findAttention(graph)) {
+    for (int node : pattern.inside) {
+      inlineOnly[node] = 1;
+      Op op = graph.nodes[node].op;
+      taken[node] = op == Op::Contract || op == Op::Softmax || op == Op::Concat;
+    }
+    for (int statistic : {pattern.most, pattern.total})
+      if (statistic >= 0)
+        taken[statistic] = 1;
+    attentions.emplace(pattern.result, std::move(pattern));
+  }
+  std::optional<GradientPattern> gradient = findAttentionGradient(graph);
+  size_t lastSum = graph.nodes.size(); // by then all is defined that they are made of
+  for (int node : gradient ? gradient->frame.inside : std::vector<int>()) {
+    inlineOnly[node] = 1;
+    taken[node] = graph.nodes[node].op == Op::Contract;
+  }
+  for (const GradientSum &sum : gradient ? gradient->sums : std::vector<GradientSum>()) {
+    taken[sum.node] = 1;
+    lastSum = lastSum == graph.nodes.size() ? sum.node : std::max<size_t>(lastSum, sum.node);
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    if (ContractionFamily::sumsByExpert(*this, static_cast<int>(i)))
+      inlineOnly[graph.nodes[i].operands[0]] = 1;
+  findScatteredResults();
+  if (gradient && gradient->diagonals)
+    scatteredInto.clear(); // its only result
+  for (const auto &[result, parts] : scatteredInto)
+    taken[parts.second] = parts.second != result;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    current = static_cast<int>(i);
+    if (auto it = attentions.find(static_cast<int>(i)); it != attentions.end())
+      AttentionFamily(*this, it->second).define();
+    else if (i == lastSum)
+      AttentionGradientFamily(*this, *gradient).define();
+    else if (!taken[i])
+      define(static_cast<int>(i));
+  }
+  for (size_t result = 0; result < graph.results.size(); ++result)
+    output(result);
+  StageScheduler(*this).run();
+
+  BuiltKernel built;
+  std::vector<Func> funcs;
+  for (const Stage &stage : outputs)
+    funcs.push_back(stage.func);
+  built.pipeline = Pipeline(funcs);
+  for (const std::string &symbol : graph.symbols)
+    built.arguments.push_back(symbols.at(symbol));
+  for (const ImageParam &buffer : arguments)
+    built.arguments.push_back(buffer);
+  return built;
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,134 @@
+// From a kernel's graph to a scheduled Halide pipeline.
+//
+// Values are index functions: asked for an element by positions along named dimensions, they answer with an expression.
+// Elementwise and shape operations are only that. What combines positions (and what is dear and needed repeatedly)
+// becomes a stage, a Func of its own.
+#ifndef QUERN_CODEGEN_HALIDE_KERNELBUILDER_H
+#define QUERN_CODEGEN_HALIDE_KERNELBUILDER_H
+
+#include "codegen/kernel/KernelGraph.h"
+#include "codegen/schedule/Schedule.h"
+#include "codegen/Targets.h"
+
+#include <Halide.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace quern::codegen {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::RVar;
+using Halide::Var;
+
+/// Of the parameters that are lengths, apart from the names of loops.
+inline constexpr char lengthPrefix[] = "length_";
+
+/// Positions along named dimensions.
+using Index = std::map<std::string, Expr>;
+
+/// A Func with what scheduling it needs to know.
+struct Stage {
+  Func func;
+  std::vector<Dim> dims;               ///< outermost first; the Func's arguments are these reversed
+  std::vector<std::vector<RVar>> over; ///< per update definition its reduction variables, innermost first
+  bool vectorOver = false;             ///< updates are vectorised along their first reduction variable (concat)
+  Func lanes;                          ///< partial sums that only this stage reads
+  bool scheduled = false;              ///< a family did it
+  int node = -1;                       ///< whose value it holds
+  bool scattered = false;              ///< its update writes anywhere: it is computed whole
+};
+
+struct BuiltKernel {
+  Halide::Pipeline pipeline;
+  std::vector<Halide::Argument> arguments;
+};
+
+class KernelBuilder {
+public:
+  KernelBuilder(const KernelGraph &graph, const ScheduleTable &schedules, const CpuTarget &target);
+  BuiltKernel build();
+
+private:
+  friend class ContractionFamily;
+  friend class AttentionFamily;
+  friend class AttentionGradientFamily;
+  friend class AttentionRows;
+  friend class StageScheduler;
+
+  // Arguments (KernelBuilder.cpp)
+  void declareArguments();
+  void define(int node);
+  void output(size_t result);
+  Expr readArgument(int node, const Index &index);
+  static Halide::Type storageType(Kind kind);
+  static Expr stored(const Expr &value, Kind kind) { return Halide::cast(storageType(kind), value); }
+  static Expr loaded(const Expr &value, Kind kind) {
+    return kind == Kind::Bool ? value != Halide::cast<uint8_t>(0) : value;
+  }
+
+  // Values
+  Expr at(int node, const Index &index);
+  Expr real(int node, const Index &index);
+  Expr extent(const ir::Size &size) const;
+  static Var var(const std::string &dim);
+  static Index varsOf(const std::vector<Dim> &dims);
+  static std::vector<Expr> call(const std::vector<Dim> &dims, const Index &index);
+  static std::vector<Var> pureArgs(const std::vector<Dim> &dims);
+
+  // Index functions (BuildElementwise.cpp, BuildShape.cpp)
+  Expr elementwise(const Node &node, const Index &index);
+  Expr shape(const Node &node, const Index &index);
+  Expr constants(int node, const Index &index);
+
+  // Stages (BuildStages.cpp, BuildReduce.cpp)
+  Func newFunc(const std::string &what, int node);
+  int addStage(Stage stage);
+  void readFrom(int node, Func func);
+  void materialize(int node);
+  bool wantsStage(int node) const;
+  void defineConcat(int node);
+  void writeConcat(const Node &node, Stage &stage);
+  void defineReduce(int node);
+  void defineSoftmax(int node);
+  void defineArgmax(int node);
+  void defineTopK(int node);
+  void defineCumsum(int node);
+  void defineScatterAdd(int node);
+  std::vector<RVar> scatterInto(Func &sums, int node);
+  void findScatteredResults();
+  /// Combines `body` over dims: the value per kept position. Max and min keep infinities.
+  Func reduceOver(const std::string &what, int node, const std::vector<Dim> &kept, const std::vector<Dim> &over,
+                  Kind kind, Reduction reduction, const std::function<Expr(const Index &)> &body);
+  void computeCosts();
+  /// Lets a family schedule a result; false if another already does.
+  bool fusedInto(int result, std::function<void(Stage &)> schedule) {
+    return fused.emplace(result, std::move(schedule)).second;
+  }
+
+  const KernelGraph &graph;
+  const ScheduleTable &schedules;
+  const CpuTarget &target;
+  std::vector<std::vector<int>> users;
+  std::map<std::string, Halide::Param<int32_t>> symbols;
+  std::vector<Halide::ImageParam> arguments;
+  std::vector<std::function<Expr(const Index &)>> values;
+  std::vector<std::vector<std::pair<std::vector<Expr>, Expr>>> memo;
+  std::vector<int> cost; ///< of one element, with everything that is computed along with it
+  std::vector<char> isStage;
+  std::vector<char> inlineOnly; ///< a family computes them where it needs them
+  std::vector<Stage> stages;
+  std::vector<Stage> outputs;
+  std::map<int, std::function<void(Stage &)>> fused;
+  std::map<int, std::function<void(Stage &)>> written; ///< results of which a family also defines what is stored
+  std::map<int, std::pair<int, int>> scatteredInto; ///< result: what it is first, and the scatter that is added to it
+  int current = 0;                                  ///< the node that is being defined
+  std::vector<int> prologues;                       ///< nodes that are made for a contraction: norms
+  std::map<int, Halide::Buffer<float>> tables;
+};
+
+} // namespace quern::codegen
+#endif

@@ -1,0 +1,29 @@
+// Takes: a kernel's graph and the schedules. Gives: its loops as text, without compiling it.
+// Why not Pipeline::print_loop_nest: that writes to stderr, and kernels are described in several threads. The function
+// below is what it calls; libHalide exports it, Halide.h of 21 leaves it out.
+#include "codegen/halide/LoopNest.h"
+
+#include "codegen/halide/KernelBuilder.h"
+
+#include <stdexcept>
+
+namespace Halide::Internal {
+std::string print_loop_nest(const std::vector<Function> &functions);
+}
+
+namespace quern::codegen {
+
+std::string loopNest(const KernelGraph &graph, const ScheduleTable &schedules, const CpuTarget &target) {
+  try {
+    KernelBuilder builder(graph, schedules, target);
+    BuiltKernel built = builder.build();
+    std::vector<Halide::Internal::Function> functions;
+    for (const Func &output : built.pipeline.outputs())
+      functions.push_back(output.function());
+    return Halide::Internal::print_loop_nest(functions);
+  } catch (const Halide::Error &error) {
+    throw std::runtime_error("kernel " + graph.name + ": " + error.what());
+  }
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,244 @@
+// Takes: Halide expressions. Gives: the elementwise functions of the language as expressions without calls or branches.
+// Why our own: Halide's tanh and erf are scalar calls into libm, and its fast exponential loses digits. The polynomials
+// interpolate the functions at Chebyshev nodes of the interval named beside each.
+#include "codegen/halide/Math.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace quern::codegen::math {
+
+// One by one: whole namespaces would make log, sqrt, max ... ambiguous.
+using Halide::Bool, Halide::cast, Halide::floor, Halide::Float, Halide::reinterpret, Halide::select;
+using Halide::Type, Halide::Internal::Call, Halide::Internal::FloatImm;
+
+static Expr strict(Call::IntrinsicOp op, const Expr &a, const Expr &b, Type type) {
+  return Call::make(type, op, {a, b}, Call::PureIntrinsic);
+}
+Expr add(Expr a, Expr b) {
+  return strict(Call::strict_add, a, b, a.type());
+}
+Expr sub(Expr a, Expr b) {
+  return strict(Call::strict_sub, a, b, a.type());
+}
+Expr mul(Expr a, Expr b) {
+  return strict(Call::strict_mul, a, b, a.type());
+}
+Expr div(Expr a, Expr b) {
+  return strict(Call::strict_div, a, b, a.type());
+}
+Expr max(Expr a, Expr b) {
+  return strict(Call::strict_max, a, b, a.type());
+}
+Expr min(Expr a, Expr b) {
+  return strict(Call::strict_min, a, b, a.type());
+}
+Expr less(Expr a, Expr b) {
+  return strict(Call::strict_lt, a, b, Bool());
+}
+Expr lessEqual(Expr a, Expr b) {
+  return strict(Call::strict_le, a, b, Bool());
+}
+Expr equal(Expr a, Expr b) {
+  return strict(Call::strict_eq, a, b, Bool());
+}
+
+// Literals: to negate an infinity would be arithmetic that assumes there is none.
+Expr infinity() {
+  return FloatImm::make(Float(32), std::numeric_limits<float>::infinity());
+}
+Expr negativeInfinity() {
+  return FloatImm::make(Float(32), -std::numeric_limits<float>::infinity());
+}
+// By its bits: a comparison with an infinity is folded to false wherever "no infinities" is assumed.
+Expr isNegativeInfinity(Expr x) {
+  return reinterpret<uint32_t>(x) == Expr(uint32_t(0xff800000u));
+}
+
+/// c[0] + c[1] x + ..., of finite values.
+static Expr polynomial(const Expr &x, const std::vector<float> &c) {
+  Expr sum = c.back();
+  for (size_t i = c.size() - 1; i-- > 0;)
+    sum = sum * x + c[i];
+  return sum;
+}
+
+Expr choose(Expr condition, Expr a, Expr b) {
+  return reinterpret<float>(select(condition, reinterpret<int32_t>(a), reinterpret<int32_t>(b)));
+}
+
+Expr chooseUnseen(Expr condition, Expr a, Expr b) {
+  Expr mask = select(condition, -1, 0);
+  return reinterpret<float>((reinterpret<int32_t>(a) & mask) | (reinterpret<int32_t>(b) & ~mask));
+}
+
+static Expr nanThrough(const Expr &x, const Expr &result) {
+  return choose(equal(x, x), result, x);
+}
+static Expr clampStrict(const Expr &x, float low, float high) {
+  return math::min(math::max(x, Expr(low)), Expr(high));
+}
+
+/// e^r for |r| <= ln(2) / 2.
+static Expr exponentialNear0(const Expr &r) {
+  return polynomial(r, {1.0f, 1.0f, 0.5f, 1.666640530e-01f, 4.166634014e-02f, 8.375968226e-03f, 1.394215984e-03f});
+}
+
+/// e^x for -104 <= x <= 89.
+static Expr expFinite(const Expr &x) {
+  Expr n = floor(x * 1.44269504f + 0.5f);
+  // ln 2 in two parts; the first has few digits, so that n times it is exact.
+  Expr p = exponentialNear0((x - n * 0.693359375f) - n * -2.12194440e-4f);
+  // 2^n in two factors: n reaches 128 and falls below -126, where one would not be a normal number.
+  Expr k = cast<int32_t>(n), half = k >> 1;
+  auto power = [](const Expr &e) { return reinterpret<float>((e + 127) << 23); };
+  return mul(mul(p, power(half)), power(k - half));
+}
+
+Expr exp(Expr x) {
+  return nanThrough(x, expFinite(clampStrict(x, -104.0f, 89.0f)));
+}
+
+Expr expOfDifference(Expr x) {
+  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the lowest bits: neither a rounding nor a conversion
+  // is needed. Shifted into the exponent of e^r it multiplies by 2^n.
+  Expr inside = math::max(x, Expr(-87.0f)), magic = 12582912.0f;
+  Expr shifted = add(mul(inside, Expr(1.44269504f)), magic), n = sub(shifted, magic);
+  Expr r = (inside - n * 0.693359375f) - n * -2.12194440e-4f;
+  Expr bits = reinterpret<int32_t>(exponentialNear0(r)) + (reinterpret<int32_t>(shifted) << 23);
+  return nanThrough(x, choose(less(x, -87.0f), 0.0f, reinterpret<float>(bits)));
+}
+
+Expr log(Expr x) {
+  Expr tiny = less(x, Expr(1.17549435e-38f)); // denormals are scaled up first
+  Expr scaled = select(tiny, mul(x, Expr(16777216.0f)), x);
+  Expr bits = reinterpret<int32_t>(scaled);
+  // The mantissa in [1/sqrt 2, sqrt 2).
+  Expr e = (bits - 0x3f3504f3) >> 23;
+  Expr m = reinterpret<float>(bits - (e << 23));
+  Expr n = cast<float>(e) - select(tiny, 24.0f, 0.0f);
+  Expr f = m - 1.0f, z = f * f;
+  Expr p = polynomial(f, {3.333333117e-01f, -2.499999703e-01f, 2.000071834e-01f, -1.666779759e-01f, 1.424895528e-01f,
+                          -1.242573915e-01f, 1.168660215e-01f, -1.147985486e-01f, 6.968252549e-02f});
+  Expr small = n * -2.12194440e-4f + (f * z * p - 0.5f * z);
+  Expr result = add(add(f, small), n * 0.693359375f);
+  Expr nan = FloatImm::make(Float(32), std::numeric_limits<float>::quiet_NaN());
+  result = choose(lessEqual(infinity(), x), infinity(), result);
+  result = choose(less(x, 0.0f), nan,
+                  choose((reinterpret<uint32_t>(x) & Expr(0x7fffffffu)) == Expr(0u), negativeInfinity(), result));
+  return nanThrough(x, result);
+}
+
+Expr log1p(Expr x) {
+  Expr u = add(x, Expr(1.0f));
+  // What rounding 1 + x lost, put back: log(u) - ((u - 1) - x) / u.
+  Expr lost = div(sub(sub(u, Expr(1.0f)), x), u);
+  Expr big = lessEqual(Expr(1e30f), x);
+  return choose(equal(u, 1.0f), x, sub(math::log(u), choose(big || equal(u, 0.0f), 0.0f, lost)));
+}
+
+Expr sqrt(Expr x) {
+  return Halide::sqrt(x);
+}
+
+static Expr withSign(const Expr &magnitude, const Expr &x) {
+  return reinterpret<float>(reinterpret<uint32_t>(magnitude) | (reinterpret<uint32_t>(x) & Expr(0x80000000u)));
+}
+static Expr magnitude(const Expr &x) {
+  return reinterpret<float>(reinterpret<uint32_t>(x) & Expr(0x7fffffffu));
+}
+
+/// Sine of x + quarter * pi / 2. The reduction runs in double precision, as positions times frequencies grow large.
+static Expr sineShifted(const Expr &x, int quarter) {
+  Expr wide = cast<double>(clampStrict(x, -1e9f, 1e9f));
+  Expr n = floor(wide * Expr(0.63661977236758134308) + Expr(0.5));
+  Expr r = cast<float>((wide - n * Expr(1.5707963267948966)) - n * Expr(6.123233995736766e-17));
+  Expr z = r * r; // |r| <= pi / 4
+  Expr s = r + r * z * polynomial(z, {-1.666666666e-01f, 8.333331785e-03f, -1.984003887e-04f, 2.724378144e-06f});
+  Expr c = 1.0f - 0.5f * z +
+           z * z * polynomial(z, {4.166666666e-02f, -1.388888760e-03f, 2.480056037e-05f, -2.729582559e-07f});
+  Expr q = (cast<int32_t>(n) + quarter) & 3;
+  Expr value = select((q & 1) == 1, c, s);
+  value = select((q & 2) == 2, -value, value);
+  Expr nan = FloatImm::make(Float(32), std::numeric_limits<float>::quiet_NaN());
+  return choose(less(magnitude(x), infinity()), value, nan);
+}
+Expr sine(Expr x) {
+  return sineShifted(x, 0);
+}
+Expr cosine(Expr x) {
+  return sineShifted(x, 1);
+}
+
+Expr tanh(Expr x) {
+  Expr a = clampStrict(magnitude(x), 0.0f, 10.0f), z = a * a;
+  Expr near = a + a * z *
+                      polynomial(z, {-3.333332843e-01f, 1.333271885e-01f, -5.384326318e-02f, 2.096132911e-02f,
+                                     -6.045165098e-03f}); // a < 0.63
+  Expr far = 1.0f - div(Expr(2.0f), expFinite(a * 2.0f) + 1.0f);
+  return nanThrough(x, withSign(select(a < 0.625f, near, far), x));
+}
+
+Expr sigmoid(Expr x) {
+  Expr e = expFinite(clampStrict(-x, -104.0f, 88.5f));
+  return nanThrough(x, div(Expr(1.0f), add(e, Expr(1.0f))));
+}
+
+Expr erf(Expr x) {
+  Expr a = clampStrict(magnitude(x), 0.0f, 4.0f), z = a * a;
+  Expr near = a * polynomial(z, {1.128379167e+00f, -3.761263847e-01f, 1.128378250e-01f, -2.686543073e-02f,
+                                 5.221031807e-03f, -8.484080394e-04f, 1.126595895e-04f, -9.667044352e-06f}); // a < 1
+  // The logarithm of 1 - erf(a) for 1 <= a <= 4.
+  Expr tail =
+      polynomial(a, {4.163292223e-04f, -1.130675144e+00f, -6.309530298e-01f, -1.110550174e-01f, 2.709952332e-02f,
+                     -5.064946933e-03f, 6.858366868e-04f, -6.229835394e-05f, 3.321684661e-06f, -7.582682285e-08f});
+  Expr far = 1.0f - expFinite(tail);
+  return nanThrough(x, withSign(select(a < 1.0f, near, far), x));
+}
+
+static Expr powerOf(const Expr &x, int n) {
+  if (n == 1)
+    return x;
+  Expr half = powerOf(x, n / 2), square = mul(half, half);
+  return n % 2 ? mul(square, x) : square;
+}
+
+Expr pow(Expr a, Expr b) {
+  if (const FloatImm *exponent = b.as<FloatImm>()) {
+    double e = exponent->value;
+    if (e == 0.5)
+      return math::sqrt(a);
+    if (e == -0.5)
+      return div(Expr(1.0f), math::sqrt(a));
+    if (e == std::floor(e) && e >= 1 && e <= 16)
+      return powerOf(a, static_cast<int>(e));
+  }
+  // In double precision: frequencies are powers whose error positions multiply.
+  return cast<float>(Halide::pow(cast<double>(a), cast<double>(b)));
+}
+
+Expr roundEven(Expr x) {
+  return Halide::round(x);
+}
+
+Expr toInt(Expr x) {
+  Expr inside = clampStrict(x, -2147483648.0f, 2147483520.0f);
+  return select(equal(x, x), cast<int32_t>(inside), 0);
+}
+
+static Expr bitsOf(uint32_t value) {
+  return Halide::Internal::UIntImm::make(Halide::UInt(32), value);
+}
+
+Expr narrow(Expr x) {
+  Expr bits = reinterpret<uint32_t>(x), upper = bits >> bitsOf(16);
+  Expr nearest = (bits + bitsOf(0x7fff) + (upper & bitsOf(1))) >> bitsOf(16);
+  return cast<uint16_t>(select((bits & bitsOf(0x7fffffff)) > bitsOf(0x7f800000), upper | bitsOf(0x40), nearest));
+}
+
+Expr widen(Expr bits) {
+  return reinterpret<float>(cast<uint32_t>(bits) << bitsOf(16));
+}
+
+} // namespace quern::codegen::math

@@ -1,0 +1,51 @@
+// Elementwise functions as Halide expressions that vectorise.
+#ifndef QUERN_CODEGEN_HALIDE_MATH_H
+#define QUERN_CODEGEN_HALIDE_MATH_H
+
+#include <Halide.h>
+
+namespace quern::codegen::math {
+
+using Halide::Expr;
+
+// Arithmetic that keeps IEEE meaning (infinities and NaN are values here: masked scores are -inf). Halide's plain
+// operators tell LLVM that neither occurs.
+Expr add(Expr a, Expr b);
+Expr sub(Expr a, Expr b);
+Expr mul(Expr a, Expr b);
+Expr div(Expr a, Expr b);
+Expr max(Expr a, Expr b);
+Expr min(Expr a, Expr b);
+Expr less(Expr a, Expr b);
+Expr lessEqual(Expr a, Expr b);
+Expr equal(Expr a, Expr b);
+
+Expr infinity(); ///< f32
+Expr negativeInfinity();
+Expr isNegativeInfinity(Expr x);
+/// a or b bit by bit. LLVM takes a plain choice between reals as one that never gives an infinity.
+Expr choose(Expr condition, Expr a, Expr b);
+/// The same, but Halide does not see that a or b is not needed where the other is taken.
+Expr chooseUnseen(Expr condition, Expr a, Expr b);
+
+// All of f32, within about 2 ulp unless noted.
+Expr exp(Expr x);
+Expr expOfDifference(Expr x); ///< for x <= 0 (or NaN); below 1e-38 it is 0
+Expr log(Expr x);
+Expr log1p(Expr x);
+Expr sqrt(Expr x);
+Expr sine(Expr x);   ///< absolute error 1e-7 for |x| < 1e6
+Expr cosine(Expr x); ///< likewise
+Expr tanh(Expr x);
+Expr sigmoid(Expr x);
+Expr erf(Expr x); ///< 4 ulp
+Expr pow(Expr a, Expr b);
+Expr roundEven(Expr x); ///< still real
+Expr toInt(Expr x);     ///< towards zero; saturates outside of int32, 0 for NaN
+
+// bf16 as 16 bits (ir/reference/BF16.h): no arithmetic is done with them.
+Expr narrow(Expr x); ///< to the nearest, halves to even; NaN stays NaN
+Expr widen(Expr bits);
+
+} // namespace quern::codegen::math
+#endif

@@ -1,0 +1,162 @@
+// Takes: an attention of several queries. Gives: stages that compute a block of rows of one head per task.
+// Why rows in lanes: keys and values are then read as they lie, one number for all lanes, so nothing is packed; maxima,
+// sums and masks run down the lanes; and the keys of a block end where its mask ends, not at the next tile.
+//
+//   for each head, several blocks of rows (parallel)
+//     queries[depth][row]                                         copies with the rows innermost
+//     for each part of the keys that the mask lets a block see
+//       keys[key][depth], values[key][column]                     copies, side by side; what follows reads them often
+//       for each of the blocks
+//         score[key][row] = mask(q k), in tiles of keys x rows    accumulators in registers
+//         most[row]; weight[key][row] = e^(score - most); total[row]
+//         partial[column][row] = sum of weight v, in tiles of columns x rows; behind the columns most and total
+//     the parts together (AttentionFamily.cpp)
+//
+// Keys of a head lie a row of all heads apart: read in place, each would be a page and a few sets of the cache again
+// and again.
+#include "codegen/halide/attention/AttentionFamily.h"
+
+#include "codegen/halide/Math.h"
+
+#include <algorithm>
+
+using namespace Halide;
+
+namespace quern::codegen {
+
+void AttentionFamily::makeScores() {
+  Expr length = b.extent(p.key.size);
+  placeRows(p.softmax);
+  Index where = blockIndex();
+  std::vector<Expr> args = headArgs({row, key, tile});
+  for (const AttentionDot &dot : p.dots) {
+    Func copy = b.newFunc("queries", dot.node), keyCopy = b.newFunc("keys", dot.node),
+         product = b.newFunc("dot", dot.node);
+    std::vector<Expr> copyArgs = {row}, call = {row}, keyArgs, keyCall;
+    Index from = where, inKeys = KernelBuilder::varsOf(p.heads);
+    Region region;
+    for (const Dim &dim : dot.depth)
+      region.push_back({0, b.extent(dim.size)});
+    RDom r(region);
+    inKeys[p.key.name] = min(key, length - 1);
+    for (size_t i = 0; i < dot.depth.size(); ++i) {
+      Var d("depth" + std::to_string(i));
+      copyArgs.push_back(d);
+      from[dot.depth[i].name] = d;
+      call.push_back(r[static_cast<int>(i)]);
+      inKeys[dot.depth[i].name] = d;
+      keyArgs.insert(keyArgs.begin(), d), keyCall.insert(keyCall.begin(), r[static_cast<int>(i)]);
+      depths.push_back(r[static_cast<int>(i)]);
+    }
+    copyArgs.push_back(tile), call.push_back(tile);
+    copy(asVars(headArgs(copyArgs))) = b.real(dot.q, from);
+    keyArgs.push_back(key), keyCall.push_back(key);
+    keyCopy(asVars(headArgs(keyArgs))) = b.real(dot.k, inKeys);
+    product(asVars(args)) = 0.0f;
+    product(args) += copy(headArgs(call)) * keyCopy(headArgs(keyCall));
+    queries.push_back(copy), keys.push_back(keyCopy);
+    dots.push_back(product);
+  }
+  score = b.newFunc("score", p.softmax);
+  score(asVars(args)) = scoreAt(where, key, [&](const AttentionDot &, size_t i) { return Expr(dots[i](args)); });
+}
+
+void AttentionFamily::makeBlocks() {
+  Expr length = b.extent(p.key.size);
+  boundKeys();
+  makeScores();
+
+  std::vector<Expr> rowArgs = headArgs({row, part, tile}), args = headArgs({row, column, part, tile});
+  int columns = static_cast<int>(*p.column.fixed());
+  Expr seen = seenKeys();
+  most = b.newFunc("most", p.softmax);
+  most(asVars(rowArgs)) = math::negativeInfinity();
+  most(rowArgs) = math::max(most(rowArgs), score(headArgs({row, seen, tile})));
+  Expr largest = most(rowArgs);
+  Expr shift = math::choose(math::isNegativeInfinity(largest), 0.0f, largest);
+  weight = b.newFunc("weight", p.softmax);
+  weight(asVars(headArgs({row, key, part, tile}))) =
+      math::expOfDifference(math::sub(score(headArgs({row, key, tile})), shift));
+  Expr factor = weight(headArgs({row, seen, part, tile}));
+  total = b.newFunc("total", p.softmax);
+  total(asVars(rowArgs)) = 0.0f;
+  total(rowArgs) += factor;
+  values = b.newFunc("values", p.result), sums = b.newFunc("sums", p.result);
+  Index index = KernelBuilder::varsOf(p.heads);
+  index[p.column.name] = column;
+  index[b.graph.nodes[p.result].names[0]] = min(key, length - 1);
+  values(asVars(headArgs({column, key}))) = b.real(p.v, index);
+  sums(asVars(args)) = 0.0f;
+  sums(args) += factor * values(headArgs({columnOf(columns), seen}));
+  partial = b.newFunc("partial", p.result);
+  partial(asVars(args)) =
+      math::choose(column < columns, sums(args), math::choose(column == columns, most(rowArgs), total(rowArgs)));
+
+  AttentionParts parts{[this, columns](const Expr &n, AttentionParts::Field field, const Expr &at) {
+                         Expr where = field == AttentionParts::Sum ? at : columns + (field == AttentionParts::Total);
+                         return Expr(partial(headArgs({row, where, n, tile})));
+                       },
+                       firstKey / chunk, lastKey / chunk, (length + (chunk - 1)) / chunk};
+  attended = combine("attended", parts, blockIndex(), headArgs({row, column, tile}), headArgs({row, tile}), blockRows);
+}
+
+void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
+  // Names of their own: a loop that keeps its name when it is split must begin at 0.
+  Var rowTile("rt"), keyTile("kt"), columnTile("ct"), inRow("ri"), inKey("ki"), inColumn("ci");
+  schedulePlaces(level);
+  for (Func &copy : queries)
+    copy.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
+  attended.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
+  for (Func &f : blockRows) {
+    f.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
+    for (int u = 0; u < static_cast<int>(f.num_update_definitions()); ++u)
+      f.update(u).vectorize(row, width);
+  }
+
+  partial.compute_at(level).bound_extent(row, lanes);
+  partial.split(row, rowTile, inRow, span).split(column, columnTile, inColumn, step, TailStrategy::RoundUp);
+  partial.reorder(inRow, inColumn, rowTile, columnTile, tile, part)
+      .vectorize(inRow, width)
+      .unroll(inRow)
+      .unroll(inColumn);
+  partial.never_partition_all(); // else all of it would stand in the kernel twice
+  sums.compute_at(partial, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(column, step);
+  sums.vectorize(row, width).unroll(row).unroll(column);
+  sums.update()
+      .reorder(row, column, inGroup, overGroups)
+      .vectorize(row, width)
+      .unroll(row)
+      .unroll(column)
+      .unroll(inGroup, unroll);
+
+  auto copied = [&](Func &copy, const Var &inner, int64_t extent) {
+    int narrow = narrowed(extent);
+    copy.compute_at(partial, part).bound(inner, 0, static_cast<int32_t>(extent));
+    if (narrow > 1)
+      copy.vectorize(inner, narrow, TailStrategy::GuardWithIf);
+  };
+  copied(values, column, *p.column.fixed());
+  for (size_t i = 0; i < keys.size(); ++i)
+    copied(keys[i], keys[i].args()[0], *p.dots[i].depth.back().fixed());
+  score.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes);
+  score.split(row, rowTile, inRow, span).split(key, keyTile, inKey, step, TailStrategy::RoundUp);
+  score.reorder(inRow, inKey, rowTile, keyTile).vectorize(inRow, width).unroll(inRow).unroll(inKey);
+  size_t next = 0;
+  for (size_t i = 0; i < dots.size(); ++i) {
+    dots[i].compute_at(score, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(key, step);
+    dots[i].vectorize(row, width).unroll(row).unroll(key);
+    std::vector<VarOrRVar> loops = {row, key};
+    for (size_t d = 0; d < p.dots[i].depth.size(); ++d)
+      loops.push_back(depths[next++]);
+    dots[i].update().reorder(loops).vectorize(row, width).unroll(row).unroll(key);
+    if (*p.dots[i].depth[0].fixed() % unroll == 0)
+      dots[i].update().unroll(loops[2].rvar, unroll);
+  }
+  weight.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
+  for (Func *f : {&most, &total}) {
+    f->compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
+    f->update().reorder(row, inGroup, overGroups).vectorize(row, width).unroll(row).unroll(inGroup);
+  }
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,54 @@
+// Attention: scores, mask, softmax and weighted sum without the matrix of scores ever being stored.
+#ifndef QUERN_CODEGEN_HALIDE_ATTENTION_ATTENTIONFAMILY_H
+#define QUERN_CODEGEN_HALIDE_ATTENTION_ATTENTIONFAMILY_H
+
+#include "codegen/halide/attention/AttentionRows.h"
+
+namespace quern::codegen {
+
+/// What was summed over each part of the keys, and how parts are put together (AttentionFamily.cpp).
+struct AttentionParts {
+  enum Field { Sum, Most, Total }; ///< weighted values of a column; largest score; sum of weights
+  std::function<Expr(const Expr &part, Field, Expr column)> read; ///< the column: of Sum alone
+  Expr first, last, count;                                        ///< parts to look at, how many there are
+};
+
+class AttentionFamily : AttentionRows {
+public:
+  AttentionFamily(KernelBuilder &builder, AttentionPattern pattern);
+  /// Defines the value of the pattern's `result`; all it is computed from but the scores is defined by now.
+  void define();
+
+private:
+  using Product = std::function<Expr(const AttentionDot &, size_t)>;
+
+  Expr scoreAt(const Index &where, const Expr &key, const Product &product);
+  Func combine(const std::string &what, const AttentionParts &parts, const Index &where, const std::vector<Expr> &args,
+               const std::vector<Expr> &rowArgs, std::vector<Func> &perRow);
+  Expr atRow(const Index &index, const std::function<Expr(std::vector<Expr>, bool)> &read) const;
+  void defineWithStatistics();
+  void schedule(Stage &out);
+  // Many queries (AttentionBlocks.cpp)
+  void makeBlocks();
+  void makeScores();
+  void scheduleBlocks(const Halide::LoopLevel &level);
+  // One query (AttentionSingle.cpp)
+  void makeSingle();
+  void scheduleSingle(const Halide::LoopLevel &level);
+
+  // Blocks: rows are queries (and what shares their keys), one per lane.
+  Func score, most, weight, total, sums, partial, attended, values;
+  std::vector<Func> queries, keys, dots, blockRows;
+  std::vector<RVar> depths;
+
+  // Single: parts of keys in parallel, all heads of a key together.
+  int split; ///< keys per part
+  std::vector<Dim> innerHeads, outerHeads;
+  Func singleScore, singleMost, singleWeight, singleTotal, singleSums, singlePartial, single;
+  std::vector<Func> singleDots, singleRows;
+  std::vector<std::vector<RVar>> singleDepths;
+  RVar singleKeys;
+};
+
+} // namespace quern::codegen
+#endif

@@ -1,0 +1,71 @@
+// Takes: few rows of a product with weights as they lie in memory, one for each head (a step over absorbed latents).
+// Gives: loops that read every number of the weights once, where it lies. Why: with rows enough, a packed copy of a
+// strip is read many times (ContractionDense.cpp); with one it costs more than its products.
+//
+//   for each head, tile of columns (parallel)
+//     for each row
+//       sums[columns] = 0;  for k: sums += x[row, k] * w[k, columns]       columns side by side in memory: they are lanes
+//                           or, for each column: sum of x[row, k] * w[column, k]       the depth is: its steps are lanes
+#include "codegen/halide/contraction/ContractionFamily.h"
+
+using namespace Halide;
+
+namespace quern::codegen {
+
+void ContractionFamily::makeDirect() {
+  const Node &c = b.graph.nodes[node], &weight = b.graph.nodes[w];
+  auto fixed = [](const Dim &dim) { return dim.fixed().has_value(); };
+  bool heads = !others.empty() && std::all_of(weight.dims.begin(), weight.dims.end(), fixed) &&
+               std::all_of(others.begin(), others.end(), [&](const Dim &dim) { return weight.has(dim.name); });
+  int most = b.schedules.find("dense", {{"vector", b.target.vector}})["few"];
+  if (!heads || row->fixed().value_or(1) > most)
+    return;
+  few = b.extent(row->size) <= most;
+
+  RDom k(reducedRegion());
+  Index index = KernelBuilder::varsOf(c.dims);
+  setReduced(index, k);
+  std::vector<Var> args = KernelBuilder::pureArgs(c.dims);
+  Func sum = b.newFunc("few_sums", node);
+  sum(args) = 0.0f;
+  sum(args) += b.real(x, index) * b.real(w, index);
+  direct = b.newFunc("few", node);
+  direct(args) = sum(args);
+
+  Var o = KernelBuilder::var(column->name), m = KernelBuilder::var(row->name), outer("fo"), inner("fi"), task = outer;
+  int vector = std::min(tile, b.target.vector);
+  direct.compute_root();
+  for (const Dim &dim : c.dims) // those of the result, however far its last tiles reach
+    direct.bound(KernelBuilder::var(dim.name), 0, b.extent(dim.size));
+  direct.split(o, outer, inner, tile, TailStrategy::GuardWithIf);
+  std::vector<VarOrRVar> order = {inner, m, outer};
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
+    order.push_back(KernelBuilder::var(dim->name));
+  direct.reorder(order).vectorize(inner, vector);
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim) {
+    Var next(task.name() + "_");
+    direct.fuse(task, KernelBuilder::var(dim->name), next);
+    task = next;
+  }
+  direct.parallel(task);
+
+  sum.compute_at(direct, m).bound_extent(o, tile).vectorize(o, vector);
+  std::vector<VarOrRVar> steps;
+  for (int i = 0; i < k.dimensions(); ++i)
+    steps.push_back(k[i]);
+  if (weight.dims.back().name == reduced.back().name) {
+    int lanes = 4 * b.target.vector; // that one vector (or several) takes at once
+    while (lanes > 1 && *reduced.back().fixed() % lanes)
+      lanes /= 2;
+    steps.push_back(o);
+    sum.update().reorder(steps);
+    if (lanes > 1)
+      sum.update().atomic().vectorize(k[0], lanes);
+  } else {
+    steps.insert(steps.begin(), o);
+    sum.unroll(o);
+    sum.update().reorder(steps).vectorize(o, vector).unroll(o);
+  }
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,248 @@
+// Takes: the planned module and the host program's tables. Gives: what the runtime must know, as JSON.
+#include "codegen/host/Description.h"
+#include "ir/Chunk.h"
+#include "passes/memory/Views.h"
+#include "passes/weights/Weights.h"
+
+#include "llvm/Support/Path.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace mlir;
+using namespace quern::ir;
+using namespace quern::codegen;
+using Json = nlohmann::json;
+
+std::string quern::codegen::placeOf(Location location) {
+  if (auto file = dyn_cast<FileLineColLoc>(location))
+    return (llvm::sys::path::filename(file.getFilename().getValue()) + ":" + Twine(file.getLine()) + ":" +
+            Twine(file.getColumn()))
+        .str();
+  if (auto name = dyn_cast<NameLoc>(location))
+    return placeOf(name.getChildLoc());
+  if (auto call = dyn_cast<CallSiteLoc>(location)) // a library block: the user's own line is the caller
+    return placeOf(call.getCaller());
+  if (auto fused = dyn_cast<FusedLoc>(location))
+    for (Location inner : fused.getLocations())
+      if (std::string place = placeOf(inner); !place.empty())
+        return place;
+  return "";
+}
+
+static Json sizeJson(DimAttr dim) {
+  if (std::optional<int64_t> fixed = dim.getStatic())
+    return *fixed;
+  return dim.getSizeText().str();
+}
+
+static Json tensorJson(StringRef name, NamedTensorType type) {
+  Json dims = Json::array();
+  for (DimAttr dim : type.getDims())
+    dims.push_back(sizeJson(dim));
+  return {{"name", name.str()}, {"kind", stringifyKind(type.getKind()).str()}, {"dims", dims}};
+}
+
+/// The largest table that input positions are looked up in directly: they must lie below its length.
+static std::optional<int64_t> boundOf(Value argument, ModuleOp module) {
+  std::optional<int64_t> bound;
+  for (OpOperand &use : argument.getUses()) {
+    auto launch = dyn_cast<LaunchOp>(use.getOwner());
+    if (!launch) {
+      auto repeat = dyn_cast<RepeatOp>(use.getOwner());
+      if (repeat || quern::passes::isViewLike(use.getOwner()))
+        if (std::optional<int64_t> inner = boundOf(repeat ? Value(repeat.getBlock().getArgument(use.getOperandNumber()))
+                                                          : use.getOwner()->getResult(0),
+                                                   module))
+          bound = std::min(*inner, bound.value_or(*inner));
+      continue;
+    }
+    auto kernel = module.lookupSymbol<KernelOp>(launch.getKernel());
+    for (Operation *user : kernel.getBlock().getArgument(use.getOperandNumber()).getUsers())
+      if (auto gather = dyn_cast<GatherOp>(user))
+        if (gather.getPositions() == kernel.getBlock().getArgument(use.getOperandNumber()))
+          if (std::optional<int64_t> size = typeOf(gather.getX()).dim(gather.getDim()).getStatic())
+            bound = std::min(*size, bound.value_or(*size));
+  }
+  return bound;
+}
+
+namespace {
+/// What one call of a function costs, as polynomials over the caller's lengths.
+struct Cost {
+  Size flops, bytes;
+};
+} // namespace
+
+static Cost costOf(func::FuncOp function, ModuleOp module) {
+  Cost cost;
+  function.walk([&](LaunchOp launch) {
+    if (launch.getOnce())
+      return;
+    Size turns(1);
+    for (Operation *parent = launch->getParentOp(); isa<RepeatOp>(parent); parent = parent->getParentOp())
+      turns = turns * Size(static_cast<int64_t>(cast<RepeatOp>(parent).getTurns()));
+    auto kernel = module.lookupSymbol<KernelOp>(launch.getKernel());
+    std::map<std::string, Size> table = lengthsOf(kernel, launch);
+    for (auto contract : kernel.getBlock().getOps<ContractOp>()) {
+      Size work(2);
+      std::optional<SmallVector<DimAttr>> dims = unionDims({typeOf(contract.getA()), typeOf(contract.getB())});
+      for (DimAttr dim : *dims)
+        work = work * dim.getSize().substitute(table);
+      cost.flops = cost.flops + work * turns;
+    }
+    for (auto [input, argument] : llvm::zip(launch.getInputs(), kernel.getBlock().getArguments())) {
+      Operation *owner = quern::passes::viewOf(input).base.getDefiningOp();
+      if (!owner || !(isa<ParamOp, RememberOp, RecallOp>(owner) || quern::passes::joinedWeight(input)))
+        continue;
+      bool gathered = false;
+      Size each(bytesOfKind(typeOf(input).getKind()));
+      for (Operation *user : argument.getUsers())
+        if (auto gather = dyn_cast<GatherOp>(user); gather && gather.getX() == argument) { // what is picked is read
+          gathered = true;
+          cost.bytes = cost.bytes + typeOf(gather.getResult()).elements().substitute(table) * each * turns;
+        }
+      if (!gathered)
+        cost.bytes = cost.bytes + typeOf(input).elements() * each * turns;
+    }
+  });
+  return {overAllTurns(cost.flops), overAllTurns(cost.bytes)};
+}
+
+static Json parseAttr(ModuleOp module, StringRef name) {
+  auto text = module->getAttrOfType<StringAttr>(name);
+  Json json = text ? Json::parse(text.getValue().str(), nullptr, /*allow_exceptions=*/false) : Json::object();
+  return json.is_discarded() ? Json::object() : json;
+}
+
+static Json functionJson(const HostEntry &entry, ModuleOp module) {
+  func::FuncOp function = entry.source;
+  StringRef name = function.getSymName();
+  Json inputs = Json::array(), outputs = Json::array();
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto label = function.getArgAttrOfType<StringAttr>(i, "quern.name");
+    Json input = tensorJson(label ? label.getValue() : "", typeOf(function.getArgument(i)));
+    input["optional"] = static_cast<bool>(function.getArgAttr(i, "quern.default"));
+    if (auto fallback = function.getArgAttrOfType<FlatSymbolRefAttr>(i, "quern.default"))
+      input["default"] = fallback.getValue().str();
+    if (typeOf(function.getArgument(i)).isInt())
+      if (std::optional<int64_t> bound = boundOf(function.getArgument(i), module))
+        input["below"] = *bound;
+    inputs.push_back(std::move(input));
+  }
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    auto label = function.getResultAttrOfType<StringAttr>(i, "quern.name");
+    outputs.push_back(tensorJson(label ? label.getValue() : name, cast<NamedTensorType>(function.getResultTypes()[i])));
+  }
+  Cost cost = costOf(function, module);
+  auto fewRows = function->getAttrOfType<IntegerAttr>("quern.few_rows");
+  const char *role = name.contains(".default.") ? "default"
+                     : name.ends_with(".last")  ? "step"
+                     : name.contains(".ragged") ? (fewRows ? "ragged_few" : "ragged")
+                     : fewRows                  ? "few"
+                                                : "eval";
+  Json json = {{"name", name.str()},        {"role", role},
+               {"inputs", inputs},          {"outputs", outputs},
+               {"flops", cost.flops.str()}, {"bytes", cost.bytes.str()}};
+  if (fewRows)
+    json["few_rows"] = fewRows.getInt();
+  return json;
+}
+
+std::string quern::codegen::describe(ModuleOp planned, const HostProgram &program, ArrayRef<std::string> cpu,
+                                     StringRef specFile) {
+  auto text = [&](StringRef name) {
+    auto attr = planned->getAttrOfType<StringAttr>(name);
+    return attr ? attr.getValue().str() : std::string();
+  };
+  Json root = {{"quern", 1},
+               {"model", text("quern.model")},
+               {"spec", llvm::sys::path::filename(specFile).str()},
+               {"cpu", std::vector<std::string>(cpu)},
+               {"symbols", program.symbols},
+               {"config", parseAttr(planned, "quern.config")},
+               {"file_config", parseAttr(planned, "quern.file_config")},
+               {"functions", Json::array()},
+               {"parameters", Json::array()},
+               {"slots", Json::array()},
+               {"states", Json::array()},
+               {"limits", Json::array()},
+               {"checks", Json::array()},
+               {"ignore", Json::array()},
+               {"refusal", nullptr},
+               {"recompute", false}};
+  if (auto globs = planned->getAttrOfType<ArrayAttr>("quern.ignore"))
+    for (Attribute glob : globs)
+      root["ignore"].push_back(cast<StringAttr>(glob).getValue().str());
+
+  for (auto [number, entry] : llvm::enumerate(program.entries)) {
+    root["functions"].push_back(functionJson(entry, planned));
+    func::FuncOp function = entry.source;
+    if (!entry.gradients.empty()) {
+      Json gradients = Json::array();
+      for (const auto &[result, parameters] : entry.gradients)
+        gradients.push_back(
+            {{"output", function.getResultAttrOfType<StringAttr>(result, "quern.name").getValue().str()},
+             {"parameters", parameters}});
+      root["training"] = {{"function", number},
+                          {"next_token", function->hasAttr("quern.next_token")},
+                          {"gradients", std::move(gradients)}};
+    }
+    for (auto [key, attr] : {std::pair{"batch", "quern.batch"}, std::pair{"time", "quern.time"}})
+      if (auto label = function->getAttrOfType<StringAttr>(attr))
+        if (StringRef name = function.getSymName(); name == "forward" || name == "decode")
+          root[key] = label.getValue().str();
+    if (auto refusal = function->getAttrOfType<StringAttr>("quern.refusal"))
+      root["refusal"] = refusal.getValue().str();
+    if (function->hasAttr("quern.recompute"))
+      root["recompute"] = true;
+    if (auto limits = function->getAttrOfType<ArrayAttr>("quern.limits"))
+      for (Attribute attr : limits) {
+        auto limit = cast<DictionaryAttr>(attr);
+        auto time = function->getAttrOfType<StringAttr>("quern.time");
+        auto size = limit.getAs<IntegerAttr>("size");
+        auto at = limit.getAs<StringAttr>("at");
+        if (!time || !size)
+          continue;
+        root["limits"].push_back({{"symbol", time.getValue().str()},
+                                  {"plus_past", !function->hasAttr("quern.refusal")},
+                                  {"at_most", size.getInt()},
+                                  {"at", at ? at.getValue().str() : ""},
+                                  {"function", number}});
+      }
+  }
+  for (const Slots::Parameter &parameter : program.slots.parameters()) {
+    Json json = {{"names", parameter.names}, {"shape", parameter.shape}, {"at", placeOf(parameter.at)}};
+    if (parameter.init)
+      json["init"] = {{"kind", parameter.init.getDistribution().str()},
+                      {"value", parameter.init.getScale().getValueAsDouble()}};
+    if (parameter.picked < 1)
+      json["picked"] = parameter.picked;
+    root["parameters"].push_back(std::move(json));
+  }
+  for (const Slots::Slot &slot : program.slots.slots()) {
+    Json layout = {{"kind", slot.tile ? "packed" : slot.narrow ? "bf16" : "dense"}};
+    if (slot.tile) {
+      layout.update({{"inner", slot.inner}, {"tile", slot.tile}, {"parts", Json::array()}});
+      for (const Slots::Part &part : slot.parts) {
+        layout["parts"].push_back(
+            {{"outer", part.outer}, {"outer_stride", part.outerStride}, {"inner_stride", part.innerStride}});
+        if (part.offset)
+          layout["parts"].back()["offset"] = part.offset;
+      }
+    }
+    root["slots"].push_back({{"turns", slot.turns}, {"layout", layout}});
+  }
+  for (auto state : planned.getOps<StateOp>()) {
+    if (auto message = state->getAttrOfType<StringAttr>("quern.check")) {
+      root["checks"].push_back({{"at", placeOf(state.getLoc())}, {"message", message.getValue().str()}});
+      continue;
+    }
+    Json json = tensorJson(state.getSymName(), cast<NamedTensorType>(state.getType()));
+    json["functions"] = Json::array(); // the others need no room for it
+    for (auto [number, entry] : llvm::enumerate(program.entries))
+      if (!SymbolTable::symbolKnownUseEmpty(state, entry.source))
+        json["functions"].push_back(number);
+    root["states"].push_back(std::move(json));
+  }
+  return root.dump();
+}

@@ -1,0 +1,511 @@
+// Takes: one function of launches, loops and views with planned places. Gives: an LLVM function that computes pointers
+// and calls kernels. Why pointers and not memrefs: kernels take halide_buffer_t, whose shapes are set once on entry; a
+// call then only stores its addresses.
+#include "codegen/host/HostFunction.h"
+
+#include "ir/Chunk.h"
+#include "ir/Window.h"
+#include "passes/weights/Weights.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace quern::ir;
+using namespace quern::codegen;
+using quern::passes::View;
+
+static Type pointer(MLIRContext *context) {
+  return LLVM::LLVMPointerType::get(context);
+}
+
+int64_t quern::codegen::elementBytes(Kind kind) {
+  return bytesOfKind(kind);
+}
+
+// ---- lengths
+
+SizeEmitter::SizeEmitter(Operation *anchor, Value sizes, ArrayRef<std::string> symbols)
+    : b(anchor), loc(anchor->getLoc()), sizes(sizes), symbols(symbols), anchor(anchor) {}
+
+Value SizeEmitter::number(int64_t value) {
+  return arith::ConstantIntOp::create(b, loc, value, 64);
+}
+
+Value SizeEmitter::symbol(const std::string &name) {
+  auto it = llvm::find(symbols, name);
+  assert(it != symbols.end() && "a length that the program does not know");
+  int64_t index = it - symbols.begin();
+  Value at = LLVM::GEPOp::create(b, loc, pointer(b.getContext()), b.getI64Type(), sizes,
+                                 ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
+  return LLVM::LoadOp::create(b, loc, b.getI64Type(), at);
+}
+
+void SizeEmitter::enterChunks(const std::string &symbol, Value length, Operation *place) {
+  chunk = symbol;
+  chunkPlace = place;
+  ofChunk[symbol] = length;
+}
+
+void SizeEmitter::leaveChunks() {
+  chunk.clear();
+  ofChunk.clear();
+}
+
+Value SizeEmitter::operator()(const Size &size) {
+  bool varies = !chunk.empty() && size.mentions(chunk);
+  if (auto found = (varies ? ofChunk : known).find(size.str()); found != (varies ? ofChunk : known).end())
+    return found->second;
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(varies ? chunkPlace : anchor);
+  Value total;
+  if (std::optional<int64_t> constant = size.constant()) {
+    total = number(*constant);
+  } else if (std::optional<std::string> name = size.asSymbol()) {
+    std::optional<Chunk> longest = chunkOf(*name);
+    total = longest ? arith::MinSIOp::create(b, loc, number(longest->most), (*this)(longest->rows)).getResult()
+                    : symbol(*name);
+  } else {
+    for (const auto &[monomial, coefficient] : size.getTerms()) {
+      Value product = number(coefficient);
+      for (const std::string &name : monomial)
+        product = arith::MulIOp::create(b, loc, product, (*this)(Size::symbol(name)));
+      total = total ? arith::AddIOp::create(b, loc, total, product) : product;
+    }
+  }
+  return (varies ? ofChunk : known)[size.str()] = total;
+}
+
+Value quern::codegen::alignedTo64(SizeEmitter &size, Value bytes) {
+  OpBuilder &b = size.builder();
+  Location loc = bytes.getLoc();
+  Value up = arith::AddIOp::create(b, loc, bytes, size.number(63));
+  return arith::AndIOp::create(b, loc, up, size.number(-64));
+}
+
+SmallVector<Value> quern::codegen::arenaLayout(SizeEmitter &size, ArrayAttr slots) {
+  OpBuilder &b = size.builder();
+  SmallVector<Value> offsets = {size.number(0)};
+  for (Attribute slot : slots) {
+    Value largest;
+    for (Attribute bytes : cast<ArrayAttr>(slot)) {
+      Value value = size(*Size::parse(cast<StringAttr>(bytes).getValue()));
+      largest = largest ? arith::MaxSIOp::create(b, value.getLoc(), largest, value) : value;
+    }
+    offsets.push_back(arith::AddIOp::create(b, largest.getLoc(), offsets.back(), alignedTo64(size, largest)));
+  }
+  return offsets;
+}
+
+SmallVector<Value> quern::codegen::keptLayout(SizeEmitter &size, ArrayAttr buffers) {
+  SmallVector<Value> offsets = {size.number(0)};
+  for (Attribute bytes : buffers) {
+    Value value = alignedTo64(size, size(*Size::parse(cast<StringAttr>(bytes).getValue())));
+    offsets.push_back(arith::AddIOp::create(size.builder(), value.getLoc(), offsets.back(), value));
+  }
+  return offsets;
+}
+
+// ---- addresses
+
+HostFunction::HostFunction(HostProgram &program, func::FuncOp source, LLVM::LLVMFuncOp target)
+    : program(program), source(source), target(target), b(target), loc(source.getLoc()) {}
+
+Value HostFunction::offset(Value pointer, Value bytes) {
+  return LLVM::GEPOp::create(b, loc, pointer.getType(), b.getI8Type(), pointer, ArrayRef<LLVM::GEPArg>{bytes});
+}
+
+Value HostFunction::field(CallField field) {
+  Value at = offset(target.getBody().front().getArgument(0), size->number(static_cast<int64_t>(field) * 8));
+  if (field == CallField::First)
+    return LLVM::LoadOp::create(b, loc, b.getI32Type(), at);
+  return LLVM::LoadOp::create(b, loc, pointer(b.getContext()), at);
+}
+
+Value HostFunction::loadPointer(Value table, Value index) {
+  Value at = LLVM::GEPOp::create(b, loc, table.getType(), table.getType(), table, ArrayRef<LLVM::GEPArg>{index});
+  return LLVM::LoadOp::create(b, loc, table.getType(), at);
+}
+
+Value HostFunction::turn() {
+  Value flat = arith::ConstantIntOp::create(b, loc, 0, 64);
+  for (Loop &loop : loops) {
+    if (chunkOf(loop.op)) // parameters are not of a chunk
+      continue;
+    Value many = arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(loop.op.getTurns()), 64);
+    flat = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, flat, many), loop.turn);
+  }
+  return flat;
+}
+
+Value HostFunction::slot(int index) {
+  Value byTurn = loadPointer(field(CallField::Slots), arith::ConstantIntOp::create(b, loc, index, 64));
+  // Outside of loops a slot has one turn; inside, a parameter that all turns share has one too.
+  if (program.slots.slots()[index].turns.size() == 1)
+    return loadPointer(byTurn, arith::ConstantIntOp::create(b, loc, 0, 64));
+  return loadPointer(byTurn, turn());
+}
+
+Value HostFunction::state(FlatSymbolRefAttr symbol, Value rows) {
+  auto op = SymbolTable::lookupNearestSymbolFrom<StateOp>(source, symbol);
+  auto type = cast<NamedTensorType>(op.getType());
+  int64_t index = llvm::find(program.states, symbol.getValue().str()) - program.states.begin();
+  Value start = loadPointer(field(CallField::States), arith::ConstantIntOp::create(b, loc, index, 64));
+  if (type.getRank() == typeOf(rows).getRank())
+    return start;
+  Size perTurn = type.elements().divided(type.getDims()[0].getSize()).value() * Size(elementBytes(type.getKind()));
+  return offset(start, arith::MulIOp::create(b, loc, turn(), (*size)(perTurn)));
+}
+
+/// Where the new rows of a cache are written: after the `past` first ones, or after the filled slots of a ring.
+Value HostFunction::stateRows(RememberOp remember) {
+  View view = quern::passes::ownView(remember.getResult());
+  int at = typeOf(remember.getResult()).find(remember.getTo().getName());
+  std::optional<int64_t> window = windowOf(remember.getTo().getSize());
+  Size before = window ? filledSlots(*window) : Size::symbol("past");
+  Size row = view.strides[at] * Size(elementBytes(typeOf(remember.getResult()).getKind())) * before;
+  return offset(state(remember.getStateAttr(), remember.getResult()), (*size)(row));
+}
+
+Value HostFunction::place(StringRef text, Value value) {
+  auto [form, number] = text.split(' ');
+  int index = 0;
+  number.getAsInteger(10, index);
+  if (form == "arena")
+    return offset(field(CallField::Arena), arenaOffsets[index]);
+  if (form == "output")
+    return loadPointer(field(CallField::Outputs), arith::ConstantIntOp::create(b, loc, index, 64));
+  if (form == "kept") {
+    Size bytes = typeOf(value).elements() * Size(elementBytes(typeOf(value).getKind()));
+    Value start = offset(field(CallField::Kept), keptOffsets[index]);
+    return offset(start, arith::MulIOp::create(b, loc, turn(), (*size)(bytes)));
+  }
+  if (form == "part") {
+    auto loop = cast<RepeatOp>(value.getDefiningOp()->getParentOp());
+    return partOfStack(base(loop.getResult(index)), loop, typeOf(loop.getResult(index)));
+  }
+  for (OpOperand &use : value.getUses())
+    if (auto remember = dyn_cast<RememberOp>(use.getOwner()))
+      return stateRows(remember);
+  llvm_unreachable("a planned buffer has a place");
+}
+
+Value HostFunction::partOfStack(Value stack, RepeatOp loop, NamedTensorType type) {
+  auto around = llvm::find_if(loops, [&](Loop &other) { return other.op == loop; });
+  assert(around != loops.end() && "a part of a stack is read and written inside of its loop");
+  Size bytes = turnStride(loop, type) * Size(elementBytes(type.getKind()));
+  return offset(stack, arith::MulIOp::create(b, loc, around->turn, (*size)(bytes)));
+}
+
+Value HostFunction::base(Value owner) {
+  Operation *op = owner.getDefiningOp();
+  if (!op) {
+    auto argument = cast<BlockArgument>(owner);
+    if (auto repeat = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp()))
+      return repeat.isCarried(argument.getArgNumber())
+                 ? base(repeat.getResult(argument.getArgNumber()))
+                 : partOfStack(address(repeat.getStacks()[argument.getArgNumber() - repeat.getCarriedCount()]), repeat,
+                               typeOf(repeat.getStacks()[argument.getArgNumber() - repeat.getCarriedCount()]));
+    return loadPointer(field(CallField::Inputs), arith::ConstantIntOp::create(b, loc, argument.getArgNumber(), 64));
+  }
+  if (auto param = dyn_cast<ParamOp>(op))
+    return slot(program.slots.dense(param));
+  if (auto remember = dyn_cast<RememberOp>(op))
+    return state(remember.getStateAttr(), owner);
+  if (auto recall = dyn_cast<RecallOp>(op))
+    return state(recall.getStateAttr(), owner);
+  auto list = op->getAttrOfType<ArrayAttr>("quern.places");
+  return place(cast<StringAttr>(list[cast<OpResult>(owner).getResultNumber()]).getValue(), owner);
+}
+
+Value HostFunction::address(Value value) {
+  View view = quern::passes::viewOf(value);
+  Value start = base(view.base);
+  if (view.offset == Size(0))
+    return start;
+  return offset(start, (*size)(view.offset * Size(elementBytes(typeOf(value).getKind()))));
+}
+
+/// A packed weight: the slot that the kernel's layout asks for.
+Value HostFunction::weight(Value value, LayoutAttr layout) {
+  NamedTensorType type = typeOf(value);
+  StringRef outer = type.getDims()[type.getRank() - 2].getName(), inner = type.getDims().back().getName();
+  SmallVector<ParamOp> params;
+  SmallVector<Slots::Part> parts;
+  auto add = [&](Value part, StringRef rows, ArrayRef<DimAttr> leading) {
+    View view = quern::passes::viewOf(part);
+    auto stride = [&](StringRef name) { return *view.strides[typeOf(part).find(name)].constant(); };
+    auto param = view.base.getDefiningOp<ParamOp>();
+    // Several matrices in one stored tensor, slowest first.
+    SmallVector<int64_t> offsets = {0};
+    for (DimAttr dim : leading) {
+      if (!param.getStacked().empty())
+        break;
+      SmallVector<int64_t> all;
+      for (int64_t offset : offsets)
+        for (int64_t i = 0; i < *dim.getStatic(); ++i)
+          all.push_back(offset + i * stride(dim.getName()));
+      offsets = std::move(all);
+    }
+    for (int64_t offset : offsets) {
+      params.push_back(param);
+      parts.push_back({*typeOf(part).dim(rows).getStatic(), stride(rows), stride(inner), offset});
+    }
+  };
+  ConcatOp joined = quern::passes::joinedWeight(value);
+  if (!joined)
+    add(value, outer, type.getDims().drop_back(2));
+  else
+    for (auto [part, name] : llvm::zip(joined.getInputs(), names(joined.getParts())))
+      add(part, joined.getInto().getName() == outer ? name : outer, {});
+  return slot(program.slots.packed(params, parts, layout.getTile(), *type.getDims().back().getStatic()));
+}
+
+// ---- halide_buffer_t (HalideRuntime.h): device, interface, host, flags, type, dimensions, dim, padding; then the dims
+
+static constexpr int64_t hostField = 16, typeField = 32, rankField = 36, dimField = 40, headerBytes = 56, dimBytes = 16;
+
+Value HostFunction::shapedBuffer(Kind kind, ArrayRef<std::pair<Size, Size>> dims) {
+  OpBuilder::InsertPoint here = b.saveInsertionPoint();
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(entryEnd);
+  int64_t bytes = headerBytes + dimBytes * static_cast<int64_t>(dims.size());
+  Value count = arith::ConstantIntOp::create(b, loc, bytes, 64);
+  Value buffer = LLVM::AllocaOp::create(b, loc, pointer(b.getContext()), b.getI8Type(), count, /*alignment=*/8);
+  auto at = [&](int64_t position) { return offset(buffer, arith::ConstantIntOp::create(b, loc, position, 64)); };
+  auto store32 = [&](int64_t position, Value value) {
+    Value narrow = value.getType().isInteger(32) ? value : arith::TruncIOp::create(b, loc, b.getI32Type(), value);
+    LLVM::StoreOp::create(b, loc, narrow, at(position));
+  };
+  auto number32 = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, loc, value, 32); };
+  Value zero = arith::ConstantIntOp::create(b, loc, 0, 64);
+  for (int64_t position : {int64_t(0), int64_t(8), int64_t(24), int64_t(48)})
+    LLVM::StoreOp::create(b, loc, zero, at(position));
+  // halide_type_t: code (0 int, 1 uint, 2 float), bits, lanes.
+  int64_t code = kind == Kind::Real ? 2 : kind == Kind::Int ? 0 : 1, bits = elementBytes(kind) * 8; // bf16: uint16
+  store32(typeField, number32(code | bits << 8 | 1 << 16));
+  store32(rankField, number32(dims.size()));
+  LLVM::StoreOp::create(b, loc, at(headerBytes), at(dimField));
+  // Lengths of a chunk are known within its turn.
+  if (llvm::any_of(dims, [&](auto &dim) {
+        return overAllTurns(dim.first) != dim.first || overAllTurns(dim.second) != dim.second;
+      }))
+    b.restoreInsertionPoint(here);
+  for (auto [i, dim] : llvm::enumerate(dims)) {
+    int64_t start = headerBytes + dimBytes * static_cast<int64_t>(i);
+    store32(start, number32(0));
+    store32(start + 4, (*size)(dim.first));
+    store32(start + 8, (*size)(dim.second));
+    store32(start + 12, number32(0));
+  }
+  return buffer;
+}
+
+Value HostFunction::halideBuffer(NamedTensorType type, ArrayRef<Size> strides) {
+  SmallVector<std::pair<Size, Size>> dims; // Halide counts from the innermost
+  for (int i = static_cast<int>(type.getRank()) - 1; i >= 0; --i)
+    dims.emplace_back(type.getDims()[i].getSize(), strides[i]);
+  return shapedBuffer(type.getKind(), dims);
+}
+
+Value HostFunction::packedBuffer(NamedTensorType type, int64_t tile) {
+  unsigned rank = type.getRank();
+  Size outer = type.getDims()[rank - 2].getSize(), inner = type.getDims()[rank - 1].getSize();
+  Size tiles((*outer.constant() + tile - 1) / tile);
+  SmallVector<std::pair<Size, Size>> dims = {{Size(tile), Size(1)}, {inner, Size(tile)}, {tiles, inner * Size(tile)}};
+  Size stride = tiles * inner * Size(tile);
+  for (int i = static_cast<int>(rank) - 3; i >= 0; --i) {
+    dims.emplace_back(type.getDims()[i].getSize(), stride);
+    stride = stride * type.getDims()[i].getSize();
+  }
+  return shapedBuffer(type.getKind(), dims);
+}
+
+// ---- operations
+
+void HostFunction::call(LaunchOp launch) {
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr());
+  SmallVector<Value> arguments;
+  for (Attribute symbol : launch.getSymbols()) {
+    Value length = (*size)(*Size::parse(cast<StringAttr>(symbol).getValue()));
+    arguments.push_back(arith::TruncIOp::create(b, loc, b.getI32Type(), length));
+  }
+  auto pass = [&](Value buffer, Value address) {
+    Value host = offset(buffer, arith::ConstantIntOp::create(b, loc, hostField, 64));
+    LLVM::StoreOp::create(b, loc, address, host);
+    arguments.push_back(buffer);
+  };
+  for (auto [input, attr] : llvm::zip(launch.getInputs(), kernel.getArgLayouts())) {
+    auto layout = cast<LayoutAttr>(attr);
+    if (layout.isPacked())
+      pass(packedBuffer(typeOf(input), layout.getTile()), weight(input, layout));
+    else
+      pass(halideBuffer(typeOf(input), quern::passes::viewOf(input).strides), address(input));
+  }
+  for (Value result : launch.getResults()) {
+    SmallVector<Size> strides = View::denseStrides(typeOf(result));
+    for (Operation *user : result.getUsers())
+      if (auto remember = dyn_cast<RememberOp>(user))
+        strides = quern::passes::ownView(remember.getResult()).strides;
+    pass(halideBuffer(typeOf(result), strides), base(result));
+  }
+  auto module = cast<ModuleOp>(target->getParentOp());
+  std::string name = "quern_kernel_" + launch.getKernel().str();
+  if (!module.lookupSymbol(name)) {
+    OpBuilder top = OpBuilder::atBlockEnd(module.getBody());
+    SmallVector<Type> types;
+    for (Value argument : arguments)
+      types.push_back(argument.getType());
+    LLVM::LLVMFuncOp::create(top, loc, name, LLVM::LLVMFunctionType::get(b.getI32Type(), types));
+  }
+  Value code = LLVM::CallOp::create(b, loc, TypeRange{b.getI32Type()}, name, arguments).getResult();
+  Value before = LLVM::LoadOp::create(b, loc, b.getI32Type(), status);
+  LLVM::StoreOp::create(b, loc, arith::OrIOp::create(b, loc, before, code), status);
+}
+
+void HostFunction::lowerLaunch(LaunchOp launch) {
+  if (!launch.getOnce())
+    return call(launch);
+  Value first = field(CallField::First);
+  Value yes =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, first, arith::ConstantIntOp::create(b, loc, 0, 32));
+  auto branch = scf::IfOp::create(b, loc, yes, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(branch.thenYield());
+  call(launch);
+}
+
+void HostFunction::copy(Value from, Value to, NamedTensorType type) {
+  LLVM::MemmoveOp::create(b, loc, to, from, (*size)(type.elements() * Size(elementBytes(type.getKind()))),
+                          /*isVolatile=*/false);
+}
+
+/// A new state; or a check: if it holds true, the function's status names it (the first one stays).
+void HostFunction::lowerStore(StoreOp store) {
+  auto check = llvm::find(program.checks, store.getState().str());
+  if (check == program.checks.end())
+    return copy(address(store.getX()), state(store.getStateAttr(), store.getX()), typeOf(store.getX()));
+  auto number = [&](int64_t value, unsigned bits) -> Value {
+    return arith::ConstantIntOp::create(b, loc, value, bits);
+  };
+  using arith::CmpIPredicate;
+  Value flag = LLVM::LoadOp::create(b, loc, b.getI8Type(), address(store.getX()));
+  Value before = LLVM::LoadOp::create(b, loc, b.getI32Type(), status);
+  Value bad = arith::CmpIOp::create(b, loc, CmpIPredicate::ne, flag, number(0, 8));
+  Value fine = arith::CmpIOp::create(b, loc, CmpIPredicate::eq, before, number(0, 32));
+  Value now = arith::AndIOp::create(b, loc, bad, fine);
+  Value code = number(-(check - program.checks.begin()) - 1, 32);
+  LLVM::StoreOp::create(b, loc, arith::SelectOp::create(b, loc, now, code, before), status);
+}
+
+void HostFunction::lowerRepeat(RepeatOp repeat) {
+  auto flag = [&](StringRef name, unsigned i) {
+    return cast<BoolAttr>(repeat->getAttrOfType<ArrayAttr>(name)[i]).getValue();
+  };
+  for (auto [i, init] : llvm::enumerate(repeat.getInits()))
+    if (flag("quern.copy_in", i))
+      copy(address(init), base(repeat.getResult(i)), typeOf(init));
+  Value zero = arith::ConstantIntOp::create(b, loc, 0, 64), one = arith::ConstantIntOp::create(b, loc, 1, 64);
+  std::optional<Chunk> chunk = chunkOf(repeat);
+  Value many = arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(repeat.getTurns()), 64), most, rows;
+  if (chunk) {
+    most = size->number(chunk->most);
+    rows = (*size)(chunk->rows);
+    many = arith::DivSIOp::create(b, loc, arith::AddIOp::create(b, loc, rows, size->number(chunk->most - 1)), most);
+  }
+  auto loop = scf::ForOp::create(b, loc, zero, many, one);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(loop.getBody()->getTerminator());
+  Value turn = loop.getInductionVar();
+  if (repeat.getReversed())
+    turn = arith::SubIOp::create(b, loc, arith::SubIOp::create(b, loc, many, one), turn);
+  if (chunk) {
+    Value left = arith::SubIOp::create(b, loc, rows, arith::MulIOp::create(b, loc, turn, most));
+    size->enterChunks(chunkLength(chunk->most, chunk->rows)->str(), arith::MinSIOp::create(b, loc, left, most),
+                      loop.getBody()->getTerminator());
+  }
+  loops.push_back({repeat, turn});
+  lowerBlock(repeat.getBlock());
+  auto yield = cast<YieldOp>(repeat.getBlock().getTerminator());
+  for (auto [i, value] : llvm::enumerate(yield.getValues()))
+    if (flag("quern.copy_out", i))
+      copy(address(value), base(repeat.getResult(i)), typeOf(value));
+  loops.pop_back();
+  if (chunk)
+    size->leaveChunks();
+}
+
+/// The new rows of a ring lie after its filled slots; the last W of them go to their slots, position modulo W.
+void HostFunction::moveIntoRing(RememberOp remember) {
+  int64_t window = *windowOf(remember.getTo().getSize());
+  NamedTensorType type = typeOf(remember.getResult());
+  View view = quern::passes::ownView(remember.getResult());
+  int at = type.find(remember.getTo().getName());
+  Size bytes(elementBytes(type.getKind()));
+  SmallVector<Size> outer; // what lies around the positions: rows of the batch
+  Size run(1);             // what lies within one position
+  for (int d = 0; d < static_cast<int>(type.getRank()); ++d)
+    if (d != at)
+      (d < at ? outer.emplace_back(type.getDims()[d].getSize()) : run = run * type.getDims()[d].getSize());
+  assert(outer.size() <= 1 && "a cache has the batch before the positions, and the rest after them");
+  auto number = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, loc, value, 64); };
+  Value past = (*size)(Size::symbol("past")), rows = (*size)(typeOf(remember.getX()).dim(remember.getFrom()).getSize());
+  Value filled = (*size)(filledSlots(window)), step = (*size)(view.strides[at] * bytes);
+  // Positions that already lie in their slots (the ring is not yet full) and those that newer ones replace stay away.
+  Value tooOld = arith::SubIOp::create(b, loc, rows, number(window));
+  Value inPlace = arith::SubIOp::create(b, loc, number(window), past);
+  Value first = arith::MaxSIOp::create(b, loc, arith::MaxSIOp::create(b, loc, tooOld, inPlace), number(0));
+  Value start = state(remember.getStateAttr(), remember.getResult());
+  Value many = outer.empty() ? number(1) : (*size)(outer[0]);
+  auto batch = scf::ForOp::create(b, loc, number(0), many, number(1));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(batch.getBody()->getTerminator());
+  if (!outer.empty())
+    start = offset(start, arith::MulIOp::create(b, loc, batch.getInductionVar(), (*size)(view.strides[0] * bytes)));
+  auto loop = scf::ForOp::create(b, loc, first, rows, number(1));
+  b.setInsertionPoint(loop.getBody()->getTerminator());
+  Value row = loop.getInductionVar();
+  Value slot = arith::RemSIOp::create(b, loc, arith::AddIOp::create(b, loc, past, row), number(window));
+  auto rowAt = [&](Value index) { return offset(start, arith::MulIOp::create(b, loc, index, step)); };
+  LLVM::MemmoveOp::create(b, loc, rowAt(slot), rowAt(arith::AddIOp::create(b, loc, filled, row)), (*size)(run * bytes),
+                          /*isVolatile=*/false);
+}
+
+void HostFunction::lowerBlock(Block &block) {
+  for (Operation &op : block) {
+    if (auto launch = dyn_cast<LaunchOp>(op))
+      lowerLaunch(launch);
+    else if (auto repeat = dyn_cast<RepeatOp>(op))
+      lowerRepeat(repeat);
+    else if (auto store = dyn_cast<StoreOp>(op))
+      lowerStore(store);
+  }
+  // All of the block has read the rings: the new rows may take the places of the oldest.
+  for (auto remember : block.getOps<RememberOp>())
+    if (windowOf(remember.getTo().getSize()))
+      moveIntoRing(remember);
+}
+
+void HostFunction::lower() {
+  Block *entry = target.addEntryBlock(b);
+  b.setInsertionPointToStart(entry);
+  Value zero = arith::ConstantIntOp::create(b, loc, 0, 32);
+  entryEnd = LLVM::ReturnOp::create(b, loc, zero); // moved to the end below
+  b.setInsertionPoint(entryEnd);
+  Value sizes = LLVM::LoadOp::create(b, loc, pointer(b.getContext()), entry->getArgument(0));
+  size = std::make_unique<SizeEmitter>(entryEnd, sizes, program.symbols);
+  status = LLVM::AllocaOp::create(b, loc, pointer(b.getContext()), b.getI32Type(),
+                                  arith::ConstantIntOp::create(b, loc, 1, 64));
+  LLVM::StoreOp::create(b, loc, zero, status);
+  arenaOffsets = arenaLayout(*size, source->getAttrOfType<ArrayAttr>("quern.arena"));
+  keptOffsets = keptLayout(*size, source->getAttrOfType<ArrayAttr>("quern.kept"));
+  // `entryEnd` stays where run-once code ends: the body goes after it, into a block of its own.
+  Block *bodyBlock = new Block();
+  target.getBody().push_back(bodyBlock);
+  b.setInsertionPointToStart(bodyBlock);
+  lowerBlock(source.getBody().front());
+  LLVM::ReturnOp::create(b, loc, LLVM::LoadOp::create(b, loc, b.getI32Type(), status).getResult());
+  OpBuilder jump(entryEnd);
+  LLVM::BrOp::create(jump, loc, ValueRange(), bodyBlock);
+  entryEnd->erase();
+}

@@ -1,0 +1,97 @@
+// Lowers one planned function; part of HostProgram.cpp's work, cut in two for reading.
+#ifndef QUERN_CODEGEN_HOST_HOSTFUNCTION_H
+#define QUERN_CODEGEN_HOST_HOSTFUNCTION_H
+
+#include "codegen/host/HostProgram.h"
+#include "passes/memory/Views.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+namespace quern::codegen {
+
+/// Emits lengths as i64 arithmetic, once each, before everything else in a function.
+class SizeEmitter {
+public:
+  /// `sizes`: pointer to the run-time lengths. Code is put before `anchor`.
+  SizeEmitter(mlir::Operation *anchor, mlir::Value sizes, llvm::ArrayRef<std::string> symbols);
+  mlir::Value operator()(const ir::Size &size);
+  /// Until `leaveChunks`, `symbol` is `length`, and what it occurs in is emitted at `place`, in a loop's body.
+  void enterChunks(const std::string &symbol, mlir::Value length, mlir::Operation *place);
+  void leaveChunks();
+  mlir::Value number(int64_t value);
+  mlir::OpBuilder &builder() { return b; }
+
+private:
+  mlir::Value symbol(const std::string &name);
+  mlir::OpBuilder b;
+  mlir::Location loc;
+  mlir::Value sizes;
+  llvm::ArrayRef<std::string> symbols;
+  std::map<std::string, mlir::Value> known, ofChunk; ///< by their texts; the latter within a loop over chunks
+  std::string chunk;                                 ///< its symbol
+  mlir::Operation *anchor, *chunkPlace = nullptr;
+};
+
+/// Fields of quern_call (runtime/abi/Abi.h) by position.
+enum class CallField { Sizes, Inputs, Outputs, Slots, States, Arena, First, Kept };
+
+class HostFunction {
+public:
+  HostFunction(HostProgram &program, mlir::func::FuncOp source, mlir::LLVM::LLVMFuncOp target);
+  void lower();
+
+private:
+  void lowerBlock(mlir::Block &block);
+  void lowerRepeat(ir::RepeatOp repeat);
+  void lowerLaunch(ir::LaunchOp launch);
+  void call(ir::LaunchOp launch);
+  void lowerStore(ir::StoreOp store);
+  void copy(mlir::Value from, mlir::Value to, ir::NamedTensorType type);
+  /// Address of the element 0 of an owner's buffer.
+  mlir::Value base(mlir::Value owner);
+  mlir::Value address(mlir::Value value);
+  mlir::Value place(llvm::StringRef place, mlir::Value value);
+  /// Where this turn's part of a stack lies that begins at `stack`.
+  mlir::Value partOfStack(mlir::Value stack, ir::RepeatOp loop, ir::NamedTensorType part);
+  mlir::Value slot(int index);
+  mlir::Value weight(mlir::Value value, ir::LayoutAttr layout);
+  mlir::Value state(mlir::FlatSymbolRefAttr symbol, mlir::Value rows);
+  mlir::Value stateRows(ir::RememberOp remember);
+  void moveIntoRing(ir::RememberOp remember);
+  /// A halide_buffer_t on the stack whose shape is set; its host pointer is stored before each call.
+  mlir::Value halideBuffer(ir::NamedTensorType type, llvm::ArrayRef<ir::Size> strides);
+  mlir::Value packedBuffer(ir::NamedTensorType type, int64_t tile);
+  mlir::Value shapedBuffer(ir::Kind kind, llvm::ArrayRef<std::pair<ir::Size, ir::Size>> dims);
+  mlir::Value field(CallField field);
+  mlir::Value loadPointer(mlir::Value table, mlir::Value index);
+  mlir::Value offset(mlir::Value pointer, mlir::Value bytes);
+  mlir::Value turn(); // of the enclosing loops, flattened
+
+  HostProgram &program;
+  mlir::func::FuncOp source;
+  mlir::LLVM::LLVMFuncOp target;
+  mlir::OpBuilder b;
+  mlir::Location loc;
+  mlir::Operation *entryEnd; // code that runs once is put before this
+  std::unique_ptr<SizeEmitter> size;
+  llvm::DenseMap<mlir::Value, mlir::Value> places; // owner -> pointer, where it is the same everywhere
+  struct Loop {
+    ir::RepeatOp op;
+    mlir::Value turn; // its number, whichever way the loop runs
+  };
+  llvm::SmallVector<Loop> loops; // around what is being lowered, outermost first
+  llvm::SmallVector<mlir::Value> arenaOffsets, keptOffsets;
+  mlir::Value status;
+};
+
+/// Bytes of an element in a buffer.
+int64_t elementBytes(ir::Kind kind);
+/// `bytes` rounded up to a cache line, as code.
+mlir::Value alignedTo64(SizeEmitter &size, mlir::Value bytes);
+/// Offsets of the slots of an arena (quern.arena), as code, the total last.
+llvm::SmallVector<mlir::Value> arenaLayout(SizeEmitter &size, mlir::ArrayAttr slots);
+/// The same for quern.kept.
+llvm::SmallVector<mlir::Value> keptLayout(SizeEmitter &size, mlir::ArrayAttr buffers);
+
+} // namespace quern::codegen
+#endif

@@ -1,0 +1,114 @@
+// Takes: quern.param operations and the layouts that kernels want. Gives: the lists of stored tensors and slots that
+// the program's description names. Why slots: a loop's body reads "the weight of this turn", one pointer a turn.
+#include "codegen/host/Slots.h"
+
+#include "passes/weights/Weights.h"
+
+using namespace mlir;
+using namespace quern::ir;
+using namespace quern::codegen;
+
+int Slots::parameter(std::vector<std::string> names, const std::vector<int64_t> &shape, ParamOp param) {
+  auto [it, isNew] = byNames.try_emplace(names, parameterList.size());
+  if (isNew)
+    parameterList.push_back({std::move(names), shape, param.getInitAttr(), param.getLoc()});
+  if (auto picked = param->getAttrOfType<FloatAttr>(passes::pickedAttr))
+    parameterList[it->second].picked = picked.getValueAsDouble();
+  return it->second;
+}
+
+/// `name` with each "{label}" replaced by that dimension's position.
+static std::string spelled(StringRef name, ArrayRef<std::string> labels, ArrayRef<int64_t> grid) {
+  std::string text = name.str();
+  for (auto [label, position] : llvm::zip(labels, grid)) {
+    std::string key = "{" + label + "}";
+    for (size_t at; (at = text.find(key)) != std::string::npos;)
+      text.replace(at, key.size(), std::to_string(position));
+  }
+  return text;
+}
+
+std::vector<std::vector<int>> Slots::turnsOf(ParamOp param) {
+  NamedTensorType type = typeOf(param.getResult());
+  SmallVector<std::string> labels = param.getStacked();
+  // Stacked dimensions lead the type, in the type's order, slowest first.
+  SmallVector<std::string> order;
+  int64_t count = 1;
+  std::vector<int64_t> shape;
+  for (DimAttr dim : type.getDims()) {
+    if (llvm::is_contained(labels, dim.getName().str())) {
+      order.push_back(dim.getName().str());
+      count *= *dim.getStatic();
+    } else {
+      shape.push_back(*dim.getStatic());
+    }
+  }
+  std::vector<std::vector<int>> turns;
+  for (Attribute turn : param.getPaths()) {
+    std::vector<int> &tensors = turns.emplace_back();
+    for (int64_t i = 0; i < count; ++i) {
+      SmallVector<int64_t> grid(order.size());
+      int64_t rest = i;
+      for (int d = static_cast<int>(order.size()) - 1; d >= 0; --d) {
+        int64_t size = *type.dim(order[d]).getStatic();
+        grid[d] = rest % size;
+        rest /= size;
+      }
+      std::vector<std::string> names;
+      for (Attribute name : cast<ArrayAttr>(turn))
+        names.push_back(spelled(cast<StringAttr>(name).getValue(), order, grid));
+      tensors.push_back(parameter(std::move(names), shape, param));
+    }
+  }
+  return turns;
+}
+
+std::vector<int> Slots::gradient(ArrayAttr paths, NamedTensorType type, Location at) {
+  ArrayRef<DimAttr> dims = type.getDims();
+  for (int64_t rest = paths.size(); rest > 1; dims = dims.drop_front())
+    rest /= *dims.front().getStatic();
+  OpBuilder builder(type.getContext());
+  OwningOpRef<ParamOp> like = ParamOp::create(builder, at, type.withDims(dims), paths, InitAttr());
+  std::vector<int> all;
+  for (const std::vector<int> &turn : turnsOf(*like))
+    all.insert(all.end(), turn.begin(), turn.end());
+  return all;
+}
+
+int Slots::add(Slot slot) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  for (auto &turn : slot.turns) {
+    for (int tensor : turn)
+      stream << tensor << ",";
+    stream << ";";
+  }
+  stream << slot.tile << "," << slot.inner << (slot.narrow ? ",bf16" : "");
+  for (const Part &part : slot.parts)
+    stream << ";" << part.outer << "," << part.outerStride << "," << part.innerStride << "," << part.offset;
+  auto [it, isNew] = byText.try_emplace(text, slotList.size());
+  if (isNew)
+    slotList.push_back(std::move(slot));
+  return it->second;
+}
+
+int Slots::dense(ParamOp param) {
+  Slot slot;
+  slot.turns = turnsOf(param);
+  slot.narrow = typeOf(param.getResult()).isBF16();
+  return add(std::move(slot));
+}
+
+int Slots::packed(ArrayRef<ParamOp> params, ArrayRef<Part> parts, int64_t tile, int64_t inner) {
+  Slot slot{{}, tile, inner, {parts.begin(), parts.end()}, /*narrow=*/false};
+  for (ParamOp param : params) {
+    std::vector<std::vector<int>> turns = turnsOf(param);
+    if (slot.turns.size() < turns.size()) // what all turns share stands beside what each has of its own
+      slot.turns.resize(turns.size(), slot.turns.empty() ? std::vector<int>() : slot.turns[0]);
+    for (size_t turn = 0; turn < slot.turns.size(); ++turn) {
+      const std::vector<int> &tensors = turns[turns.size() == 1 ? 0 : turn];
+      slot.turns[turn].insert(slot.turns[turn].end(), tensors.begin(), tensors.end());
+    }
+  }
+  return add(std::move(slot));
+}

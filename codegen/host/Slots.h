@@ -1,0 +1,56 @@
+// Parameters as the host program sees them: stored tensors, and slots (a tensor per turn, in the layout a kernel
+// wants).
+#ifndef QUERN_CODEGEN_HOST_SLOTS_H
+#define QUERN_CODEGEN_HOST_SLOTS_H
+
+#include "ir/Dialect.h"
+
+namespace quern::codegen {
+
+/// Collects parameters and slots while functions are lowered; equal ones are counted once.
+class Slots {
+public:
+  struct Parameter {
+    std::vector<std::string> names; // alternatives, the first preferred
+    std::vector<int64_t> shape;
+    ir::InitAttr init; // may be null
+    mlir::Location at;
+    double picked = 1; // how much of it and its like a position uses (routed experts)
+  };
+  /// How one matrix [outer, inner] lies in a stored tensor, in elements.
+  struct Part {
+    int64_t outer = 0, outerStride = 0, innerStride = 0, offset = 0;
+  };
+  struct Slot {
+    std::vector<std::vector<int>> turns; // per turn: parameters, one after the other (stacked experts, joined weights)
+    // Packed: [ceil(outer / tile)][inner][tile] for each parameter; tile 0: dense, as stored.
+    int64_t tile = 0, inner = 0;
+    std::vector<Part> parts; // one for all parameters of a turn, or one for each
+    bool narrow = false;     // dense, in bf16
+  };
+
+  /// The slot of `param` as stored, or a copy of it in bf16.
+  int dense(ir::ParamOp param);
+  /// The slot of `params` packed one after the other, each as its part says; one with several matrices stands there for
+  /// each.
+  int packed(llvm::ArrayRef<ir::ParamOp> params, llvm::ArrayRef<Part> parts, int64_t tile, int64_t inner);
+
+  /// The stored tensors of a gradient, in the order in which they lie in it: `type` leads with the turns of the loops.
+  std::vector<int> gradient(mlir::ArrayAttr paths, ir::NamedTensorType type, mlir::Location at);
+
+  const std::vector<Parameter> &parameters() const { return parameterList; }
+  const std::vector<Slot> &slots() const { return slotList; }
+
+private:
+  int add(Slot slot);
+  std::vector<std::vector<int>> turnsOf(ir::ParamOp param);
+  int parameter(std::vector<std::string> names, const std::vector<int64_t> &shape, ir::ParamOp param);
+
+  std::vector<Parameter> parameterList;
+  std::map<std::vector<std::string>, int> byNames;
+  std::vector<Slot> slotList;
+  std::map<std::string, int> byText;
+};
+
+} // namespace quern::codegen
+#endif

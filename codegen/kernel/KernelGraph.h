@@ -1,0 +1,125 @@
+// A fusion group as plain data: what the Halide side reads instead of MLIR.
+#ifndef QUERN_CODEGEN_KERNEL_KERNELGRAPH_H
+#define QUERN_CODEGEN_KERNEL_KERNELGRAPH_H
+
+#include "ir/Size.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace quern::codegen {
+
+enum class Kind { Real, Int, Bool, BF16 }; ///< f32, int32, uint8, uint16 in memory
+
+struct Dim {
+  std::string name;
+  ir::Size size;
+  std::optional<int64_t> fixed() const { return size.constant(); }
+};
+
+/// The mnemonic of an operation, which is also what the builders switch on.
+enum class Op {
+  Argument,
+  Const,
+  Values,
+  Size,
+  Index,
+  Neg,
+  Abs,
+  Exp,
+  Log,
+  Log1p,
+  Sqrt,
+  Sin,
+  Cos,
+  Tanh,
+  Sigmoid,
+  Erf,
+  Floor,
+  Ceil,
+  Round,
+  ToInt,
+  ToReal,
+  Narrow,
+  Widen,
+  Not,
+  Add,
+  Sub,
+  Mul,
+  Div,
+  FloorDiv,
+  Mod,
+  Pow,
+  Max,
+  Min,
+  And,
+  Or,
+  Compare,
+  Where,
+  Reduce,
+  Contract,
+  Softmax,
+  Cumsum,
+  ScatterAdd,
+  Argmax,
+  TopK,
+  TopKPositions,
+  Rename,
+  Split,
+  Merge,
+  Cut,
+  Concat,
+  Unit,
+  Squeeze,
+  Gather,
+  Expand,
+  Permute,
+};
+enum class Reduction { Sum, Mean, Max, Min, Any, All };
+enum class Predicate { Lt, Le, Gt, Ge, Eq, Ne };
+
+struct Node {
+  Op op;
+  Kind kind;
+  std::vector<Dim> dims{}; ///< of the result, in order of storage
+  std::vector<int> operands{};
+  std::vector<std::string> names{}; ///< reduced, renamed, split, merged, cut, gathered dimensions; parts of a concat
+  std::vector<Dim> into{};          ///< what they become
+  std::vector<double> numbers{};    ///< const, values
+  int64_t integer = 0;              ///< const of kind int or bool, exact; 1: a running sum from the end
+  ir::Size size{};                  ///< size, offset of a cut
+  Reduction reduction = Reduction::Sum;
+  Predicate predicate = Predicate::Lt;
+
+  bool has(const std::string &name) const { return find(name) >= 0; }
+  int find(const std::string &name) const;
+};
+
+struct Layout {
+  bool packed = false;
+  /// Strided: per dimension the stride in elements, where it is fixed; else the buffer says.
+  std::vector<std::optional<int64_t>> strides;
+  int64_t tile = 0; ///< packed: rows per tile; the last two dimensions are rows and reduction
+};
+
+/// Nodes stand after their operands; the first `layouts` of them are the arguments.
+struct KernelGraph {
+  std::string name;
+  std::vector<std::string> symbols; ///< sorted: the leading int32 arguments
+  std::vector<Node> nodes;
+  std::vector<Layout> argumentLayouts;
+  std::vector<int> results;
+  std::vector<Layout> resultLayouts;
+  std::optional<int> inPlace; ///< the argument that the only result lies over: what is scattered is added to it there
+  /// What decides the machine code, without the name: the key of the cache.
+  std::string text;
+
+  int argumentCount() const { return static_cast<int>(argumentLayouts.size()); }
+  std::vector<std::vector<int>> users() const;
+  bool isElementwise(int node) const;
+};
+
+} // namespace quern::codegen
+#endif

@@ -1,0 +1,31 @@
+// A planned module's kernels, loaded into this process and called one by one.
+#ifndef QUERN_CODEGEN_LINK_HOSTLIBRARY_H
+#define QUERN_CODEGEN_LINK_HOSTLIBRARY_H
+
+#include "codegen/Compiler.h"
+#include "ir/reference/Array.h"
+#include "ir/Dialect.h"
+
+#include <memory>
+
+namespace quern::codegen {
+
+class HostLibrary {
+public:
+  /// Compiles what the cache lacks, as `quern compile` does, and loads all. Throws std::runtime_error.
+  HostLibrary(mlir::ModuleOp planned, const CompileOptions &options);
+  ~HostLibrary();
+  HostLibrary(const HostLibrary &) = delete;
+
+  /// One call: `sizes` are the kernel's run-time symbols in order, `inputs` its arguments with any names of dimensions,
+  /// in its order. The results in the kernel's order of dimensions, with its names. Every buffer is laid out as the
+  /// kernel asks.
+  std::vector<ir::Array> call(ir::KernelOp kernel, llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<ir::Array> inputs);
+
+private:
+  std::string folder;
+  void *library = nullptr;
+};
+
+} // namespace quern::codegen
+#endif

@@ -1,0 +1,20 @@
+// From object files to one executable.
+#ifndef QUERN_CODEGEN_LINK_LINK_H
+#define QUERN_CODEGEN_LINK_LINK_H
+
+#include <string>
+#include <vector>
+
+namespace quern::codegen {
+
+/// Links `objects` and the runtime (`training`: with what trains), fully static and without what is not called. The
+/// file at `output` is replaced only when the new one is complete. False with `error` set: the linker's own words, or
+/// the full disk.
+bool linkProgram(const std::vector<std::string> &objects, const std::string &output, bool training, std::string &error);
+
+/// Runs a program without a shell; its standard error is kept in `messages`. Returns its exit status, 127 if it could
+/// not be started.
+int runCommand(const std::vector<std::string> &command, std::string &messages);
+
+} // namespace quern::codegen
+#endif

@@ -1,0 +1,289 @@
+// Takes: the text of a config.json and settings of the command line. Gives: values by spelling, warnings of the unread.
+// Why a tree of our own and not nlohmann's: objects must remember what was read of them, and keep the file's order.
+#include "frontend/check/Config.h"
+#include "frontend/syntax/Lexer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace quern::frontend {
+
+using Json = nlohmann::ordered_json;
+
+static constexpr int deepest = 64; // objects in objects; real files have three
+
+static std::optional<Value> fromJson(const Json &json, const std::string &where, int depth = 0) {
+  if (depth > deepest)
+    return std::nullopt;
+  switch (json.type()) {
+  case Json::value_t::boolean:
+    return Value(json.get<bool>());
+  case Json::value_t::number_integer:
+    return Value(json.get<int64_t>());
+  case Json::value_t::number_unsigned:
+    if (json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
+      return Value(static_cast<double>(json.get<uint64_t>()));
+    return Value(static_cast<int64_t>(json.get<uint64_t>()));
+  case Json::value_t::number_float:
+    return Value(json.get<double>());
+  case Json::value_t::string:
+    return Value(json.get<std::string>());
+  case Json::value_t::array: {
+    auto list = std::make_shared<std::vector<Value>>();
+    for (const Json &element : json) {
+      auto value = fromJson(element, where, depth + 1);
+      if (!value)
+        return std::nullopt;
+      list->push_back(std::move(*value));
+    }
+    return Value(ListRef(std::move(list)));
+  }
+  case Json::value_t::object: {
+    auto object = std::make_shared<Object>();
+    object->where = where;
+    for (const auto &[key, element] : json.items()) {
+      auto value = fromJson(element, where.empty() ? key : where + "." + key, depth + 1);
+      if (!value)
+        return std::nullopt;
+      object->fields.emplace_back(key, std::move(*value));
+    }
+    return Value(ObjectRef(std::move(object)));
+  }
+  default:
+    return Value();
+  }
+}
+
+static Json toJsonTree(const Value &value) {
+  if (auto truth = value.as<bool>())
+    return *truth;
+  if (auto n = value.as<int64_t>())
+    return *n;
+  if (auto x = value.as<double>())
+    return std::isfinite(*x) ? Json(*x) : Json(realText(*x));
+  if (auto text = value.as<std::string>())
+    return *text;
+  if (auto list = value.as<ListRef>()) {
+    Json array = Json::array();
+    for (const Value &element : **list)
+      array.push_back(toJsonTree(element));
+    return array;
+  }
+  if (auto object = value.as<ObjectRef>()) {
+    Json out = Json::object();
+    for (const auto &[key, element] : (*object)->fields)
+      out[key] = toJsonTree(element);
+    return out;
+  }
+  return nullptr;
+}
+
+std::string toJson(const Value &value) {
+  return toJsonTree(value).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+ConfigFile ConfigFile::parse(std::shared_ptr<const Source> source, Diagnostics &diagnostics) {
+  ConfigFile file;
+  file.source = source;
+  diagnostics.keep(source);
+  auto refuse = [&](const std::string &message, size_t at) {
+    uint32_t begin = std::min(at, source->getText().size());
+    diagnostics.error("Q041", message, {source.get(), begin, begin + 1});
+    return file;
+  };
+  if (source->getText().size() > maxFileBytes)
+    return refuse("a config file of more than 16 MB", 0);
+  Json json;
+  try {
+    json = Json::parse(source->getText());
+  } catch (const Json::parse_error &error) {
+    std::string why =
+        error.what(); // "[json.exception.parse_error.101] parse error at line 3, column 1: syntax error while ..."
+    size_t colon = why.find(": ");
+    return refuse("this is not JSON: " + (colon == std::string::npos ? why : why.substr(colon + 2)),
+                  error.byte ? error.byte - 1 : 0);
+  } catch (const Json::exception &error) {
+    return refuse(std::string("this is not JSON: ") + error.what(), 0);
+  }
+  if (!json.is_object())
+    return refuse("a config file holds one object, { ... }", 0);
+  auto value = fromJson(json, "");
+  if (!value)
+    return refuse("more than 64 levels of nesting", 0);
+  file.root = *value->as<ObjectRef>();
+  return file;
+}
+
+void ConfigFile::apply(const std::vector<Setting> &list, const std::vector<const ConfigField *> &fields,
+                       const std::vector<std::string> &ignores, Diagnostics &diagnostics) {
+  if (list.empty())
+    return;
+  Json tree = root ? toJsonTree(Value(root)) : Json::object();
+  for (const Setting &setting : list) {
+    Json json = Json::parse(setting.value, nullptr, false);
+    if (json.is_discarded())
+      json = setting.value; // a bare word is a string
+    auto value = fromJson(json, setting.name);
+    std::vector<std::string> known;
+    const ConfigField *field = nullptr;
+    bool spelled = false;
+    std::string top = setting.name.substr(0, setting.name.find('.'));
+    for (const ConfigField *candidate : fields) {
+      known.push_back(candidate->name.name);
+      if (candidate->name.name == setting.name)
+        field = candidate;
+      for (const std::string &spelling : candidate->spellings)
+        spelled |= spelling == setting.name || spelling == top || spelling.rfind(setting.name + ".", 0) == 0;
+    }
+    bool ignored =
+        std::any_of(ignores.begin(), ignores.end(), [&](const std::string &glob) { return globMatches(glob, top); });
+    if (!value || setting.name.empty() || (!field && !spelled && !ignored)) {
+      diagnostics.error(
+          "Q010", "--set " + setting.name + ": the spec's config has no such field" + didYouMean(setting.name, known),
+          {});
+      continue;
+    }
+    if (field)
+      settings[field->name.name] = *value;
+    changed = true;
+    Json *node = &tree; // the file's text, for the runtime, follows
+    std::string rest = field ? field->spellings[0] : setting.name;
+    for (size_t dot; (dot = rest.find('.')) != std::string::npos; rest = rest.substr(dot + 1)) {
+      Json &next = (*node)[rest.substr(0, dot)];
+      if (!next.is_object())
+        next = Json::object();
+      node = &next;
+    }
+    (*node)[rest] = json;
+  }
+  if (auto value = fromJson(tree, ""))
+    root = *value->as<ObjectRef>();
+}
+
+const Value *ConfigFile::find(const std::vector<std::string> &spellings) const {
+  const Value *found = nullptr;
+  for (const std::string &spelling : spellings) { // all are looked up: an older spelling beside a newer one is read too
+    const Object *object = root.get();
+    const Value *value = nullptr;
+    for (size_t begin = 0; begin <= spelling.size() && object;) {
+      size_t dot = std::min(spelling.find('.', begin), spelling.size());
+      std::string part = spelling.substr(begin, dot - begin);
+      object->read.insert(part);
+      value = object->find(part);
+      auto inner = value ? value->as<ObjectRef>() : nullptr;
+      object = inner ? inner->get() : nullptr;
+      begin = dot + 1;
+      if (begin <= spelling.size() && !object)
+        value = nullptr;
+    }
+    if (!found && value && !value->isNull())
+      found = value;
+  }
+  return found;
+}
+
+const Value *ConfigFile::setting(const std::string &field) const {
+  auto it = settings.find(field);
+  return it == settings.end() ? nullptr : &it->second;
+}
+
+Span ConfigFile::place(const std::string &dotted) const {
+  if (!source)
+    return {};
+  std::string_view text = source->getText();
+  size_t at = 0;
+  Span span;
+  for (size_t begin = 0; begin <= dotted.size();) { // the key after its parent's: good enough for real files
+    size_t dot = std::min(dotted.find('.', begin), dotted.size());
+    std::string key = "\"" + dotted.substr(begin, dot - begin) + "\"";
+    while ((at = text.find(key, at)) != std::string_view::npos) {
+      size_t next = text.find_first_not_of(" \t\r\n", at + key.size());
+      if (next != std::string_view::npos && text[next] == ':')
+        break;
+      at += key.size();
+    }
+    if (at == std::string_view::npos)
+      return {};
+    span = {source.get(), static_cast<uint32_t>(at), static_cast<uint32_t>(at + key.size())};
+    at += key.size();
+    begin = dot + 1;
+  }
+  return span;
+}
+
+static void warnInside(const ConfigFile &file, const Object &object, const std::vector<std::string> &ignores,
+                       Diagnostics &diagnostics) {
+  for (const auto &[key, value] : object.fields) {
+    std::string full = object.where + "." + key;
+    bool ignored = std::any_of(ignores.begin(), ignores.end(), [&](const std::string &glob) {
+      return globMatches(glob, key) || globMatches(glob, full);
+    });
+    if (!object.read.count(key) && !value.isNull() && !ignored)
+      diagnostics.warning("Q043", "config.json has " + full + " = " + describe(value) + ", which the spec does not use",
+                          file.place(full));
+    if (auto inner = value.as<ObjectRef>(); inner && !(*inner)->read.empty())
+      warnInside(file, **inner, ignores, diagnostics);
+  }
+}
+
+void ConfigFile::warnUnread(const std::set<std::string> &known, const std::vector<std::string> &ignores,
+                            Diagnostics &diagnostics) const {
+  if (!root)
+    return;
+  for (const auto &[key, value] : root->fields) {
+    bool ignored =
+        std::any_of(ignores.begin(), ignores.end(), [&](const std::string &glob) { return globMatches(glob, key); });
+    if (!known.count(key) && !value.isNull() && !ignored)
+      diagnostics.warning("Q043", "config.json has " + key + " = " + describe(value) + ", which the spec does not use",
+                          place(key));
+    if (auto inner = value.as<ObjectRef>(); inner && !(*inner)->read.empty())
+      warnInside(*this, **inner, ignores, diagnostics);
+  }
+}
+
+std::string ConfigFile::text() const {
+  if (changed)
+    return toJson(Value(root));
+  return source && root ? std::string(source->getText()) : "{}";
+}
+
+bool globMatches(std::string_view glob, std::string_view text) {
+  size_t g = 0, t = 0, star = std::string_view::npos, mark = 0;
+  auto one = [&](size_t &next) { // whether glob[g] takes text[t]; next: what follows it in the glob
+    next = g + 1;
+    if (glob[g] == '?')
+      return true;
+    size_t close = glob[g] == '[' ? glob.find(']', g + 2) : std::string_view::npos;
+    if (close == std::string_view::npos)
+      return glob[g] == text[t];
+    next = close + 1;
+    size_t i = g + 1;
+    bool negated = glob[i] == '!', hit = false;
+    for (i += negated; i < close; ++i) {
+      bool range = i + 2 < close && glob[i + 1] == '-';
+      hit |= range ? text[t] >= glob[i] && text[t] <= glob[i + 2] : text[t] == glob[i];
+      i += range ? 2 : 0;
+    }
+    return hit != negated;
+  };
+  while (t < text.size()) {
+    size_t next = 0;
+    if (g < glob.size() && glob[g] == '*') {
+      star = g++;
+      mark = t;
+    } else if (g < glob.size() && one(next)) {
+      g = next;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      g = star + 1;
+      t = ++mark;
+    } else
+      return false;
+  }
+  while (g < glob.size() && glob[g] == '*')
+    ++g;
+  return g == glob.size();
+}
+
+} // namespace quern::frontend

@@ -1,0 +1,147 @@
+// Takes: a spec without other mistakes. Gives: Q035 for values, parameters of blocks and constants that nothing reads.
+// Why on the tree: a value that only one config's branch needs is used; what no branch reads is a slip of the pen.
+#include "frontend/check/Elaborator.h"
+
+#include <algorithm>
+
+namespace quern::frontend {
+
+namespace {
+
+using Names = std::set<std::string>;
+
+void addReads(Names &into, const Expr *expr) {
+  std::vector<std::string> names;
+  collectVariables(expr, names);
+  into.insert(names.begin(), names.end());
+}
+
+void addReads(Names &into, const Exprs &exprs) {
+  for (const Expr *expr : exprs)
+    addReads(into, expr);
+}
+
+void addReads(Names &into, const TypeNode &type) {
+  addReads(into, type.dims);
+}
+
+/// Liveness, backwards over bodies. A loop's body is followed by itself: what the next turn reads is live at its end.
+class Liveness {
+public:
+  explicit Liveness(Diagnostics &diagnostics) : diagnostics(diagnostics) {}
+
+  /// What is live before `statements`, of which `live` is live after them. Unread values are told if `tell`.
+  Names walk(const Body &statements, Names live, bool tell) {
+    for (auto it = statements.rbegin(); it != statements.rend(); ++it)
+      live = step(**it, std::move(live), tell);
+    return live;
+  }
+
+private:
+  Diagnostics &diagnostics;
+  std::map<const Stmt *, Names> loops; // what a body reads before it gives it a value
+
+  const Names &readsOf(const RepeatStmt &loop) {
+    auto it = loops.find(&loop);
+    if (it == loops.end())
+      it = loops.emplace(&loop, walk(loop.body, {}, false)).first;
+    return it->second;
+  }
+
+  Names step(const Stmt &stmt, Names live, bool tell) {
+    switch (stmt.kind) {
+    case Stmt::If: {
+      auto &branch = stmt.as<IfStmt>();
+      Names otherwise = walk(branch.otherwise, live, tell);
+      live = walk(branch.then, std::move(live), tell);
+      live.merge(otherwise);
+      addReads(live, branch.condition);
+      return live;
+    }
+    case Stmt::Repeat: {
+      auto &loop = stmt.as<RepeatStmt>();
+      Names inside = live;
+      inside.insert(readsOf(loop).begin(), readsOf(loop).end());
+      Names before = walk(loop.body, std::move(inside), tell);
+      live.merge(before);
+      addReads(live, loop.first);
+      addReads(live, loop.last);
+      addReads(live, loop.path);
+      return live;
+    }
+    case Stmt::Return:
+      live.clear();
+      addReads(live, stmt.as<ReturnStmt>().values);
+      return live;
+    case Stmt::Require:
+      addReads(live, stmt.as<RequireStmt>().condition);
+      addReads(live, stmt.as<RequireStmt>().message);
+      return live;
+    case Stmt::Dim:
+      addReads(live, stmt.as<DimStmt>().values);
+      return live;
+    case Stmt::Param: {
+      auto &param = stmt.as<ParamStmt>();
+      settle({param.name}, live, tell);
+      addReads(live, param.type);
+      addReads(live, param.path);
+      addReads(live, param.initValue);
+      return live;
+    }
+    case Stmt::Assign: {
+      auto &assign = stmt.as<AssignStmt>();
+      settle(assign.targets, live, tell);
+      addReads(live, assign.values);
+      if (assign.type)
+        addReads(live, *assign.type);
+      return live;
+    }
+    case Stmt::Broken:
+      break;
+    }
+    return live;
+  }
+
+  void settle(const std::vector<Named> &targets, Names &live, bool tell) {
+    bool any =
+        std::any_of(targets.begin(), targets.end(), [&](const Named &target) { return live.count(target.name); });
+    if (tell && !any)
+      diagnostics.error("Q035", "the value of '" + targets[0].name + "' is never used", targets[0].at);
+    for (const Named &target : targets)
+      if (tell && any && target.name != "_" && !live.count(target.name))
+        diagnostics.error("Q035",
+                          "the value of '" + target.name + "' is never used; write _ for a result that is not needed",
+                          target.at);
+    for (const Named &target : targets)
+      live.erase(target.name);
+  }
+};
+
+} // namespace
+
+void reportUnused(const Ast &spec, const ModelDecl &model, Diagnostics &diagnostics) {
+  Liveness liveness(diagnostics);
+  std::vector<const BlockDecl *> blocks = spec.blocks;
+  blocks.insert(blocks.end(), model.blocks.begin(), model.blocks.end());
+  Names anywhere; // read by any block or function: constants of the model among them
+  for (const BlockDecl *block : blocks) {
+    Names live = liveness.walk(block->body, {}, true), inDefaults;
+    for (const Parameter &parameter : block->parameters)
+      addReads(inDefaults, parameter.fallback);
+    for (const Parameter &parameter : block->parameters)
+      if (!live.count(parameter.name.name) && !inDefaults.count(parameter.name.name))
+        diagnostics.error("Q035", "'" + block->name + "' never uses its parameter '" + parameter.name.name + "'",
+                          parameter.name.at);
+    anywhere.insert(live.begin(), live.end());
+    anywhere.merge(inDefaults);
+  }
+  for (const FunctionDecl *function : model.functions) {
+    Names live = liveness.walk(function->body, {}, true);
+    anywhere.insert(live.begin(), live.end());
+    for (const Parameter &parameter : function->parameters)
+      addReads(anywhere, parameter.fallback);
+  }
+  liveness.walk(model.statements, anywhere, true);
+}
+
+} // namespace quern::frontend

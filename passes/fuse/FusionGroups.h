@@ -1,0 +1,79 @@
+// Which values of a function become buffers: the results of its kernels. Everything else is computed inside them.
+#ifndef QUERN_PASSES_FUSE_FUSIONGROUPS_H
+#define QUERN_PASSES_FUSE_FUSIONGROUPS_H
+
+#include "passes/memory/Views.h"
+#include "passes/Without.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace quern::passes {
+
+/// An analysis of one function (loops included). The rules are in FusionGroups.cpp, one function each.
+class FusionGroups {
+public:
+  explicit FusionGroups(mlir::func::FuncOp function, const Without &without = {});
+
+  /// True where a kernel ends: the value is stored.
+  bool isRoot(mlir::Value value) const { return roots.contains(value); }
+  /// Where a value lies, if it is stored or a window of something stored.
+  const View *viewOf(mlir::Value value) const {
+    auto it = views.find(value);
+    return it == views.end() ? nullptr : &it->second;
+  }
+  /// Values that one kernel gives together, in program order: the parts that a contraction's result goes into.
+  llvm::ArrayRef<mlir::Value> jointWith(mlir::Value root) const {
+    auto it = jointOf.find(root);
+    return it == jointOf.end() ? llvm::ArrayRef<mlir::Value>() : llvm::ArrayRef<mlir::Value>(joint[it->second]);
+  }
+  /// The value is made from positions, lengths and constants by simple operations: cheaper made again than stored.
+  bool isCheap(mlir::Value value);
+  bool isLight(mlir::Operation *op);
+
+private:
+  void collect(mlir::Block &block);
+  void force(const Without &without);
+  void findAttention();
+  void findRaisedAttention(); // FusionAttention.cpp
+  void makeJoint(llvm::SmallVector<mlir::Value> ends);
+  void branch();
+  void extendEpilogues();
+  void splitShared();
+  void roundOnReading();
+  void separate(const Without &without);
+  void dropImpossible();
+  void computeViews();
+  /// Makes `value` a root, or the value that it is a window of.
+  void require(mlir::Value value);
+  /// Makes exactly `value` a root.
+  void store(mlir::Value value);
+  mlir::Value epilogueEnd(mlir::Value start);
+  bool takePrologue(mlir::Value value, ir::ContractOp contract);
+  llvm::SmallVector<mlir::Value> branchesOf(ir::ContractOp contract);
+  bool availableAt(mlir::Operation *place, mlir::Value value, const llvm::DenseSet<mlir::Value> &within);
+
+  llvm::SmallVector<mlir::Operation *> order; // all operations, blocks nested, in program order
+  llvm::DenseSet<mlir::Value> roots;
+  llvm::DenseSet<mlir::Value> forWindows; // roots of which only windows are asked for
+  llvm::DenseSet<mlir::Value> inner;      // scores and weights of attention: never stored
+  llvm::SmallVector<llvm::SmallVector<mlir::Value>> joint;
+  llvm::DenseMap<mlir::Value, unsigned> jointOf;     // root -> index in `joint`
+  llvm::DenseMap<unsigned, mlir::Value> jointSource; // the contraction of a joint group
+  llvm::DenseSet<mlir::Value> branched;              // contractions whose roots are already known
+  llvm::DenseMap<mlir::Value, bool> cheap;
+  llvm::DenseMap<mlir::Value, View> views;
+};
+
+/// Says where attention was nearly one kernel; `fused` are the values that no kernel stores (ExplainAttention.cpp).
+void remarkMissedAttention(llvm::ArrayRef<mlir::Operation *> order, const llvm::DenseSet<mlir::Value> &fused);
+/// Says what each contraction's kernel takes along, and which norms are stored; `results`: of the kernel
+/// (ExplainFusion.cpp).
+void remarkFusion(llvm::ArrayRef<mlir::Operation *> order, const llvm::DenseSet<mlir::Value> &roots,
+                  llvm::function_ref<size_t(ir::ContractOp)> results);
+
+/// Elementwise: one element of the result from the same element of the operands.
+bool isElementwise(mlir::Operation *op);
+
+} // namespace quern::passes
+#endif

@@ -1,0 +1,125 @@
+// The walk of reverse mode over one function; Differentiate.cpp has blocks, DifferentiateLoop.cpp loops.
+#ifndef QUERN_PASSES_GRADIENT_DIFFERENTIATE_H
+#define QUERN_PASSES_GRADIENT_DIFFERENTIATE_H
+
+#include "passes/gradient/Gradients.h"
+
+#include "llvm/ADT/MapVector.h"
+
+#include <memory>
+
+namespace mlir {
+class Pass;
+}
+
+namespace quern::passes {
+
+/// In a module to be trained adds @loss.grad: the loss and the gradient of every parameter. `recompute`: what is
+/// cheaper made again than saved is not saved. The module's priceAttr makes saving dearer. `raiseAttention`: a softmax
+/// between products has a rule of its own.
+std::unique_ptr<mlir::Pass> createDifferentiatePass(bool recompute = true, bool raiseAttention = true);
+
+/// In the loss of a module to be trained makes what is learned for each distance of a key from a query a table
+/// (TabulateDistances.cpp).
+std::unique_ptr<mlir::Pass> createTabulateDistancesPass();
+
+/// On a module: seconds that saving a byte costs beyond its traffic. The higher, the less a gradient saves
+/// (`--memory`).
+inline constexpr llvm::StringLiteral priceAttr = "quern.saving_price";
+
+/// On a module: so many turns of a loop are a segment, of which a gradient keeps only what is carried in. Absent: none.
+inline constexpr llvm::StringLiteral segmentTurnsAttr = "quern.segment_turns";
+
+/// What decides between saving and making again.
+struct Recomputing {
+  bool allowed = true;
+  double price = 0;
+  bool narrow = false; ///< what is saved is kept in bf16
+  int64_t segment = 0; ///< turns of a segment; 0: loops are not cut
+};
+
+/// A contribution to a value's gradient: all of it, or of the part that `cut` takes.
+struct GradientPart {
+  mlir::Value value;
+  ir::CutOp cut;
+};
+
+/// The gradient of a parameter: of one tensor, or of one for each turn of the loops around it (leading dimensions).
+struct ParameterGradient {
+  mlir::ArrayAttr paths;
+  ir::NamedTensorType type; ///< what the result is to be
+  mlir::Value gradient;
+};
+
+/// o = sum over `valueKey` of softmax(score, sinks) v (DifferentiateAttention.cpp).
+struct RaisedAttention {
+  ir::ContractOp sum;
+  ir::SoftmaxOp softmax;
+  mlir::Value score, v;
+  ir::DimAttr key, partKey, valueKey; ///< of the keys: in the scores, in their part of joined ones, in the values
+  llvm::StringRef query;              ///< of the queries
+  llvm::SmallVector<std::pair<mlir::Value, llvm::StringRef>> sinks;
+  llvm::SmallVector<ir::ContractOp> products;
+  llvm::SmallVector<mlir::OpOperand *> biases; ///< where something else that learns joins them
+  llvm::SmallVector<mlir::Operation *> inside; ///< all that has queries and keys
+};
+
+/// On operations with queries and keys of an attention that has its own rule: their results are never saved.
+inline constexpr llvm::StringLiteral insideAttr = "quern.inside";
+/// On gathers at index(S) - index(T) + size(T): what they pick from is a table by distance (TabulateDistances.cpp).
+inline constexpr llvm::StringLiteral distanceAttr = "quern.distance";
+/// On what is kept of its softmax for each row.
+inline constexpr llvm::StringLiteral statisticAttr = "quern.statistic";
+
+class Differentiator {
+public:
+  Differentiator(mlir::func::FuncOp function, Recomputing recomputing, bool raiseAttention)
+      : function(function), recomputing(recomputing), raiseAttention(raiseAttention) {}
+  /// Makes the function return the gradients of all of its parameters beside its loss.
+  mlir::LogicalResult run();
+
+private:
+  void findActive(mlir::Block &block);
+  void give(mlir::Value value, mlir::Value gradient, ir::CutOp cut);
+  /// The sum of what was given to a value, made at `builder`; nothing if nothing was.
+  mlir::Value gradientOf(mlir::Value value, mlir::OpBuilder &builder);
+  mlir::Value gradientOrZeros(mlir::Value value, mlir::OpBuilder &builder);
+  mlir::LogicalResult reverseOp(mlir::Operation *op, mlir::OpBuilder &builder);
+  /// The gradients of everything in `block`, made at `builder`; parameters of the block go to `found`, the last first.
+  mlir::LogicalResult reverseBlock(mlir::Block &block, mlir::OpBuilder &builder, std::vector<ParameterGradient> &found);
+  mlir::LogicalResult reverseLoop(ir::RepeatOp repeat, mlir::OpBuilder &builder, std::vector<ParameterGradient> &found);
+
+  std::optional<RaisedAttention> raised(ir::ContractOp sum);
+  std::string findProducts(RaisedAttention &found);
+  void reverseAttention(RaisedAttention &found, mlir::Value gradient, mlir::OpBuilder &builder);
+  void reverseProduct(ir::ContractOp product, mlir::Value gradient, mlir::OpBuilder &builder);
+  void spreadBiases(RaisedAttention &found);
+  void reverseBias(mlir::Value bias, mlir::Value gradient, mlir::OpBuilder &builder);
+
+  mlir::func::FuncOp function;
+  Recomputing recomputing;
+  bool raiseAttention;
+  llvm::DenseMap<mlir::Operation *, std::pair<llvm::StringRef, llvm::StringRef>> attentionProducts; ///< key, query
+  llvm::DenseMap<mlir::Value, std::pair<llvm::StringRef, llvm::StringRef>>
+      attentionBiases; ///< as scores see them; the same
+  llvm::DenseSet<mlir::Value> active;
+  llvm::MapVector<mlir::Value, llvm::SmallVector<GradientPart>> pending;
+};
+
+/// Cuts the function's loops into segments of `turns` turns (SegmentLoops.cpp).
+void segmentLoops(mlir::func::FuncOp function, int64_t turns);
+/// On a loop within a loop: the gradient runs it again.
+inline constexpr llvm::StringLiteral segmentAttr = "quern.segment";
+
+/// What the gradient of a loop's body reads of the forward turn (values of `body` used inside `gradient`): replaced by
+/// parts of stacks, which become new arguments of `gradient`, or by operations done again there. Returns what must be
+/// saved.
+llvm::SmallVector<mlir::Value> saveForGradient(mlir::Block &body, mlir::Block &gradient, Recomputing how);
+
+/// The same outside of loops, for a gradient that stands behind the function in its block: what is made again is
+/// marked, so that it stays apart from what it repeats.
+void repeatForGradient(mlir::Operation *firstOfGradient);
+inline constexpr llvm::StringLiteral againAttr = "quern.again";
+
+} // namespace quern::passes
+#endif

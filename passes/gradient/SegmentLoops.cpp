@@ -1,0 +1,57 @@
+// Takes: a function whose gradient is wanted, and a number of turns. Gives: its loops in segments of so many turns.
+// Why: the gradient then keeps what a loop carries once a segment and, when it comes to a segment, runs its turns
+// forward again, saving what they save for that segment alone: memory of the square root of the number of turns, for
+// one more run forwards.
+//
+//   %y = repeat 12 carry (%x = %x0) { body }
+//   =>  %y = repeat 4 carry (%s = %x0) { %e = repeat 3 carry (%x = %s) { body } {quern.segment}; yield %e }
+//
+// Turns that are left over are one shorter segment behind. Parameters keep their turns: the outer loop is the slower
+// one.
+#include "passes/gradient/Differentiate.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace quern::ir;
+using namespace quern::passes;
+
+/// `segments` times `turns` turns of `repeat`, from turn `first`, on what `inits` carry in.
+static RepeatOp segmented(OpBuilder &builder, RepeatOp repeat, ValueRange inits, int64_t first, int64_t segments,
+                          int64_t turns) {
+  Location loc = repeat.getLoc();
+  TypeRange types = repeat.getResultTypes();
+  auto outer = RepeatOp::create(builder, loc, types, inits, ValueRange(), segments, /*reversed=*/false);
+  Block &around = outer.getBody().emplaceBlock();
+  for (Type type : types)
+    around.addArgument(type, loc);
+  OpBuilder inside(builder.getContext());
+  inside.setInsertionPointToEnd(&around);
+  auto inner = RepeatOp::create(inside, loc, types, around.getArguments(), ValueRange(), turns, /*reversed=*/false);
+  inner->setAttr(segmentAttr, builder.getUnitAttr());
+  IRMapping mapping;
+  repeat.getBody().cloneInto(&inner.getBody(), mapping);
+  inner.walk([&](ParamOp param) {
+    ArrayRef<Attribute> paths = param.getPaths().getValue();
+    size_t each = paths.size() / repeat.getTurns(); // loops within have turns of their own
+    if (paths.size() > 1)
+      param.setPathsAttr(builder.getArrayAttr(paths.slice(first * each, segments * turns * each)));
+  });
+  YieldOp::create(inside, loc, inner.getResults());
+  return outer;
+}
+
+void quern::passes::segmentLoops(func::FuncOp function, int64_t turns) {
+  for (auto repeat : llvm::make_early_inc_range(function.front().getOps<RepeatOp>())) {
+    int64_t all = repeat.getTurns(), whole = all / turns;
+    if (turns < 2 || all <= turns || repeat.getReversed() || !repeat.getStacks().empty() ||
+        repeat.getNumResults() > repeat.getCarriedCount())
+      continue;
+    OpBuilder builder(repeat);
+    RepeatOp last = segmented(builder, repeat, repeat.getInits(), 0, whole, turns);
+    if (int64_t rest = all % turns)
+      last = segmented(builder, repeat, last.getResults(), whole * turns, 1, rest);
+    repeat.replaceAllUsesWith(last.getResults());
+    repeat.erase();
+  }
+}

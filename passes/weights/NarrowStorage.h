@@ -1,0 +1,29 @@
+// What a gradient keeps in two bytes with `--precision bf16`: asked before, where saving is priced, and by the pass
+// that does it.
+#ifndef QUERN_PASSES_WEIGHTS_NARROWSTORAGE_H
+#define QUERN_PASSES_WEIGHTS_NARROWSTORAGE_H
+
+#include "ir/Dialect.h"
+
+namespace quern::passes {
+
+/// Whether `module` is to be trained with bf16 in memory.
+bool storesNarrow(mlir::ModuleOp module);
+
+/// Operations that neither change nor pick numbers, but for their order: bf16 goes through them.
+bool movesNarrow(mlir::Operation *op);
+
+/// Each operand has a dimension of its own, or one is a matrix that each row picks.
+bool isMatrixProduct(ir::ContractOp op);
+
+/// Follows from reductions alone, element by element: a largest score, the inverse of a sum, a norm's divisor.
+bool isStatistic(mlir::Value value);
+
+/// Where a value is kept for the gradient: on a loop's stack, or outside of loops.
+enum class Kept { OnStack, InPlace };
+
+/// Whether `value` is kept in bf16, where the module stores that.
+bool isKeptNarrow(mlir::Value value, Kept kept);
+
+} // namespace quern::passes
+#endif

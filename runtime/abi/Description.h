@@ -1,0 +1,127 @@
+// The program's description of itself, parsed: what the compiler tells the runtime (JSON in `quern_program`).
+#ifndef QUERN_RUNTIME_ABI_DESCRIPTION_H
+#define QUERN_RUNTIME_ABI_DESCRIPTION_H
+
+#include "runtime/abi/SizeExpr.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quern::runtime {
+
+enum class Kind { Real, Int, Bool, BF16 };
+const char *kindName(Kind kind);
+/// Bytes of an element in a kernel's buffer: f32, int32, uint8, uint16.
+size_t elementBytes(Kind kind);
+
+struct TensorInfo {
+  std::string name;
+  Kind kind = Kind::Real;
+  std::vector<SizeExpr> dims;
+  bool optional = false;        // inputs: has a default
+  std::string fallback;         // the function that computes it
+  std::optional<int64_t> below; // integer inputs: values are 0 .. below - 1
+};
+
+struct FunctionInfo {
+  std::string name;
+  std::string role;    // "eval", "step", "few", "ragged", "ragged_few", "default"
+  int64_t fewRows = 0; // of roles "few", "ragged_few": serves calls of at most this many rows
+  std::vector<TensorInfo> inputs, outputs;
+  std::optional<SizeExpr> flops; // of its contractions, in one call
+  std::optional<SizeExpr> bytes; // that one call must read: weights and caches
+  /// Null if there is none of that name.
+  const TensorInfo *findInput(const std::string &name) const;
+};
+
+enum class Init { Normal, Uniform, Zeros, Ones };
+
+/// A stored tensor.
+struct ParameterInfo {
+  std::vector<std::string> names; // the first that the checkpoint has is read
+  std::vector<int64_t> shape;
+  std::string at; // the place in the spec
+  Init init = Init::Normal;
+  double initValue = 0.02;
+  double picked = 1; // how much of it a token uses: of 8 experts with 2 chosen, a quarter
+  int64_t elements() const;
+};
+
+/// How kernels want a weight: as stored (dense), the same in bf16 (narrow), or packed: [ceil(outer /
+/// tile)][inner][tile], zeros after the last row.
+struct LayoutInfo {
+  bool packed = false, narrow = false;
+  int64_t outer = 0, inner = 0, outerStride = 0, innerStride = 0, tile = 0;
+  int64_t offset = 0; // of element (0, 0) in the stored tensor
+  /// Floats of one matrix in packed form.
+  int64_t packedElements() const { return (outer + tile - 1) / tile * tile * inner; }
+};
+
+struct SlotInfo {
+  std::vector<std::vector<int>> turns; // per turn of a loop: parameters, one after the other
+  std::vector<LayoutInfo> layouts;     // one for all parameters of a turn, or one for each
+  const LayoutInfo &layout(size_t parameter) const { return layouts[layouts.size() == 1 ? 0 : parameter]; }
+};
+
+struct StateInfo {
+  std::string name;
+  Kind kind = Kind::Real;
+  std::vector<SizeExpr> dims;
+  std::vector<int> functions; // that use it; empty: all
+};
+
+/// The longest text that a table of positions allows.
+struct LimitInfo {
+  int symbol = -1;
+  bool plusPast = false;
+  int64_t atMost = 0;
+  std::string at, name;
+  std::vector<int> functions; // empty: all
+};
+
+/// The lengths of rings that keep `size` positions, numbers of symbols: filled slots ("past.256") and room ("cap.256").
+struct WindowInfo {
+  int64_t size = 0;
+  int past = -1, cap = -1;
+};
+
+struct CheckInfo {
+  std::string at, message;
+};
+
+struct Description {
+  std::string model, spec;
+  std::vector<std::string> cpu;
+  std::vector<std::string> symbols;
+  int batch = -1, time = -1, past = -1, cap = -1; // numbers of symbols, -1: the program has none
+  nlohmann::json config, fileConfig;
+  std::vector<FunctionInfo> functions;
+  std::vector<ParameterInfo> parameters;
+  std::vector<SlotInfo> slots;
+  std::vector<StateInfo> states;
+  std::optional<std::string> refusal; // why the model cannot be extended step by step
+  bool recompute = false;             // remembered values depend on the length: every step starts anew
+  std::vector<WindowInfo> windows;
+  std::vector<LimitInfo> limits;
+  std::vector<CheckInfo> checks;
+  std::vector<std::string> ignore; // globs of tensors in the checkpoint that the model does without
+
+  /// Throws UserError naming the field where the text is not what Abi.h's contract says.
+  static Description parse(std::string_view json);
+
+  /// The number of the function, or -1.
+  int findFunction(std::string_view name) const;
+  /// Sets the lengths that follow from others: of rings, with room for calls of `newRows` new rows.
+  void completeSizes(std::vector<int64_t> &sizes, int64_t newRows) const;
+  /// Whether a state's dimension is the room of a cache.
+  bool isCapacity(const SizeExpr &dim) const;
+  int findRole(std::string_view role, std::string_view nameOrPrefix) const;
+};
+
+} // namespace quern::runtime
+#endif

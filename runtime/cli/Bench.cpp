@@ -1,0 +1,229 @@
+// `bench`: takes a compiled model, with random weights unless told. Gives: how fast it reads and writes text, next to
+// what the machine allows.
+//
+// Both limits are measured right before and right after, as a shared machine drifts by a factor of two; the ratio is to
+// their mean. What counts as work comes from the description: the contractions' operations, the bytes of weights and
+// caches that a step must read.
+#include "runtime/cli/Commands.h"
+#include "runtime/machine/CpuFeatures.h"
+#include "runtime/Error.h"
+#include "runtime/engine/Generator.h"
+#include "runtime/machine/HalideHooks.h"
+#include "runtime/machine/Probe.h"
+#include "runtime/cli/Terminal.h"
+#include "runtime/machine/ThreadPool.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <functional>
+
+namespace quern::runtime {
+
+namespace {
+
+using Json = nlohmann::json;
+
+const std::vector<Options::Known> known = {{"-p", "N", "tokens of the text to read (512)"},
+                                           {"-n", "N", "tokens to write (128)"},
+                                           {"--weights", "PATH", "real weights instead of random ones"},
+                                           {"--train", nullptr, "a step of training instead (compiled with --train)"},
+                                           {"--batch", "N", "rows of -p tokens (64) for --train (4)"},
+                                           {"--seed", "N", "of the random weights and tokens (0)"},
+                                           {"--threads", "N", "threads (all that this process may use)"},
+                                           {"--json", nullptr, "one object"},
+                                           {"--help", nullptr, "this"}};
+
+double median(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() / 2];
+}
+
+std::vector<int> randomTokens(int64_t count, int64_t bound, uint64_t seed) {
+  std::vector<int> tokens;
+  for (int64_t i = 0; i < count; ++i) {
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull; // any spread of rows will do
+    tokens.push_back(int(int64_t(seed >> 33) % bound));
+  }
+  return tokens;
+}
+
+/// A number of lengths, by the description's symbols.
+std::vector<int64_t> lengths(const Description &d, int64_t past, int64_t count) {
+  std::vector<int64_t> sizes(d.symbols.size(), count);
+  for (auto [symbol, value] : {std::pair{d.batch, int64_t(1)}, {d.past, past}, {d.cap, past + count}, {d.time, count}})
+    if (symbol >= 0)
+      sizes[size_t(symbol)] = value;
+  d.completeSizes(sizes, count);
+  return sizes;
+}
+
+Json rate(double tokens, double seconds, double work, double before, double after, double scale, const char *unit,
+          const std::string &what) {
+  double limit = (before + after) / 2, achieved = work / seconds;
+  Json result = {
+      {"tokens", tokens}, {"seconds", seconds}, {"tokens_per_s", tokens / seconds}, {"achieved", achieved / scale}};
+  result["limit"] = {
+      {"value", limit / scale}, {"unit", unit}, {"what", what}, {"before", before / scale}, {"after", after / scale}};
+  result["ratio"] = achieved / limit;
+  return result;
+}
+
+/// Seconds of `once`, the median of runs that take about two seconds together.
+double timeIt(const std::function<void()> &once) {
+  once();
+  std::vector<double> samples;
+  for (double begin = now(); samples.size() < 3 || (now() - begin < 2 && samples.size() < 50);) {
+    double start = now();
+    once();
+    samples.push_back(now() - start);
+  }
+  return median(samples);
+}
+
+void print(const Json &result) {
+  std::string text = format("%s on %s, %d threads\n", result["model"].get<std::string>().c_str(),
+                            result["cpu"].get<std::string>().c_str(), result["threads"].get<int>());
+  for (const char *part : {"prefill", "decode"}) {
+    const Json &one = result[part];
+    if (one.is_object())
+      text += format("%-8s %8.1f tokens/s  %7.1f of %.1f %s (%.0f%%)\n", part, one["tokens_per_s"].get<double>(),
+                     one["achieved"].get<double>(), one["limit"]["value"].get<double>(),
+                     one["limit"]["unit"].get<std::string>().c_str(), 100 * one["ratio"].get<double>());
+  }
+  const Json &memory = result["memory"];
+  text += "memory   " + formatBytes(memory["planned_bytes"].get<double>()) + " planned, " +
+          formatBytes(memory["used_bytes"].get<double>()) + " used, of it " +
+          formatBytes(memory["scratch_bytes"].get<double>()) + " scratch of kernels, beside the weights\n";
+  writeOutput(text);
+}
+
+} // namespace
+
+int benchCommand(const Command &command) {
+  Options options("bench", known);
+  options.parse(command.arguments);
+  if (options.has("--help")) {
+    writeOutput(options.usage("PROGRAM"));
+    return 0;
+  }
+  ThreadPool::configure(int(options.integer("--threads", 0, 1, 1024)));
+  if (options.has("--train")) {
+    if (!&quern_training_commands)
+      throw UserError("bench --train needs a program compiled with --train");
+    return quern_training_commands.bench(command, options);
+  }
+  const Description &d = command.program.description;
+  uint64_t seed = uint64_t(options.integer("--seed", 0, INT64_MIN, INT64_MAX));
+  int64_t reads = options.integer("-p", 512, 1, INT32_MAX), writes = options.integer("-n", 128, 1, INT32_MAX);
+
+  double begin = now();
+  std::unique_ptr<Weights> weights = options.has("--weights") ? command.openWeights(options) : Weights::random(d, seed);
+  double loaded = now() - begin;
+  Session session(command.program, *weights);
+  Json result = {{"model", d.model},
+                 {"cpu", cpuName()},
+                 {"vectors", vectorName()},
+                 {"threads", ThreadPool::instance().threads()},
+                 {"weights_bytes", weights->totalBytes()},
+                 {"load_s", loaded}};
+  std::string flopsWhat = "f32 multiply-adds in registers", bytesWhat = "reading memory";
+
+  bool generates = d.findRole("step", d.findFunction("encode") >= 0 ? "decode" : "forward") >= 0;
+  std::optional<Generator> generator;
+  int reader = d.findFunction("forward");
+  if (generates) {
+    Generator::Options how;
+    how.room = reads + writes;
+    how.chunk = reads;
+    generator.emplace(session, how);
+    int64_t longest = generator->hasSource() ? generator->longestSource() : generator->longest();
+    auto fit = [&](int64_t &count, const char *name, int64_t most) {
+      if (count > most && options.has(name))
+        throw UserError(format("%s %lld is too much: the model has only %lld positions", name,
+                               static_cast<long long>(count), static_cast<long long>(most)));
+      count = std::max<int64_t>(1, std::min(count, most));
+    };
+    if (generator->hasSource()) {
+      fit(reads, "-p", longest);
+      fit(writes, "-n", generator->longest() - 1);
+    } else {
+      fit(reads, "-p", longest - 1);
+      fit(writes, "-n", longest - reads);
+    }
+    reader = generator->hasSource() ? d.findFunction("encode") : generator->stepFunction();
+  }
+  if (reader < 0)
+    throw UserError("this model has no function to measure");
+  const FunctionInfo &readFunction = d.functions[size_t(reader)];
+  if (!generates)
+    reads = std::min(reads, session.longestText(reader));
+
+  // Reading.
+  int64_t bound = generates
+                      ? std::min(generator->tokenBound(), generator->hasSource() ? generator->sourceBound() : INT64_MAX)
+                      : readFunction.inputs.at(0).below.value_or(2);
+  std::vector<int> text = randomTokens(reads, bound, seed);
+  double before = measureFlops();
+  double seconds = timeIt([&] {
+    if (generates && !generator->hasSource()) {
+      generator->forget();
+      generator->next(text);
+    } else if (generates) {
+      generator->setSource(text);
+    } else {
+      Values inputs;
+      inputs[readFunction.inputs[0].name] = Value::ints({1, reads}, text);
+      session.evaluate(reader, inputs);
+    }
+  });
+  double after = measureFlops();
+  double flops = readFunction.flops ? double(readFunction.flops->evaluate(lengths(d, 0, reads))) : 0;
+  result["prefill"] = rate(double(reads), seconds, flops, before, after, 1e9, "GFLOP/s", flopsWhat);
+
+  // Writing.
+  if (generates) {
+    const FunctionInfo &step = d.functions[size_t(generator->functionFor(1))];
+    if (generator->hasSource())
+      text = {0};
+    generator->next(text);
+    BandwidthProbe probe;
+    before = probe.measure();
+    double bytes = 0;
+    begin = now();
+    for (int64_t i = 0; i < writes; ++i) {
+      text.push_back(int((text.back() * 31 + i) % bound));
+      std::vector<int64_t> sizes = lengths(d, int64_t(text.size()) - 1, 1);
+      if (generator->hasSource())
+        for (size_t s = 0; s < sizes.size(); ++s) // the source's length
+          if (int(s) != d.batch && int(s) != d.past && int(s) != d.cap && int(s) != d.time)
+            sizes[s] = reads;
+      bytes += step.bytes ? double(step.bytes->evaluate(sizes)) : 0;
+      generator->next(text);
+    }
+    seconds = now() - begin;
+    after = probe.measure();
+    result["decode"] = rate(double(writes), seconds, bytes, before, after, 1e9, "GB/s", bytesWhat);
+  } else {
+    result["decode"] = nullptr;
+  }
+  // The plan of the call that takes most, and the pages that were written.
+  std::vector<int64_t> largest = lengths(d, 0, reads);
+  if (generates && d.cap >= 0)
+    largest[size_t(d.cap)] = reads + writes;
+  d.completeSizes(largest, reads);
+  uint64_t scratch = session.plannedScratch(reader, largest), planned = session.plannedBytes(reader, largest) - scratch;
+  if (generates) // steps at the end may need more of that
+    scratch = std::max(scratch, session.plannedScratch(generator->functionFor(1), lengths(d, reads + writes - 1, 1)));
+  result["memory"] = {{"planned_bytes", planned + scratch},
+                      {"planned_scratch_bytes", scratch},
+                      {"used_bytes", session.touchedBytes() + scratchPeakBytes()},
+                      {"scratch_bytes", scratchPeakBytes()}};
+  if (options.has("--json"))
+    writeOutput(result.dump() + "\n");
+  else
+    print(result);
+  return 0;
+}
+
+} // namespace quern::runtime

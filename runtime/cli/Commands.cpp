@@ -1,0 +1,230 @@
+// Takes: a program's table and its arguments. Gives: an exit status, after running the subcommand.
+#include "runtime/cli/Commands.h"
+
+#include "runtime/machine/CpuFeatures.h"
+#include "runtime/Error.h"
+#include "runtime/machine/HalideHooks.h"
+#include "runtime/cli/Terminal.h"
+#include "runtime/machine/ThreadPool.h"
+#include "runtime/tokenizer/text/Unicode.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <unistd.h>
+
+namespace quern::runtime {
+
+namespace {
+
+struct Row {
+  const char *name;
+  int (*run)(const Command &);
+  const char *help;
+};
+constexpr Row commands[] = {{"generate", generateCommand, "continue a text"},
+                            {"eval", evalCommand, "run a function on tensors from a file"},
+                            {"embed", embedCommand, "turn texts into vectors"},
+                            {"bench", benchCommand, "measure speed next to the machine's limits"},
+                            {"info", infoCommand, "say what this program is"}};
+
+/// All that this program has.
+std::vector<Row> rows() {
+  std::vector<Row> all(std::begin(commands), std::end(commands));
+  if (&quern_training_commands) {
+    all.push_back({"train", quern_training_commands.train, "fit the parameters to texts"});
+    all.push_back({"grad", quern_training_commands.grad, "the loss and the gradient of every parameter"});
+  }
+  return all;
+}
+
+std::string usage(const std::string &name, const Description *description) {
+  std::string text = description ? name + ": the model " + description->model + ", compiled by Quern\n" : "";
+  text += "usage: " + name + " COMMAND [options]\n";
+  for (const Row &row : rows())
+    text += format("  %-10s %s\n", row.name, row.help);
+  return text + "'" + name + " COMMAND --help' lists a command's options\n";
+}
+
+int dispatch(const quern_program_table &table, const std::vector<std::string> &arguments) {
+  useHalideHooks();
+  std::string name = arguments.empty() ? "program" : arguments[0];
+  name = name.substr(name.rfind('/') + 1);
+  Program program(table);
+  if (arguments.size() < 2)
+    throw UserError("no command given\n" + usage(name, nullptr));
+  if (arguments[1] == "--help" || arguments[1] == "-h" || arguments[1] == "help") {
+    writeOutput(usage(name, &program.description));
+    return 0;
+  }
+  for (const Row &row : rows()) {
+    if (arguments[1] != row.name)
+      continue;
+    // info may be asked on any machine; all else runs kernels.
+    if (row.run != infoCommand)
+      requireCpuFeatures(program.description.cpu);
+    char path[4096];
+    ssize_t length = ::readlink("/proc/self/exe", path, sizeof(path));
+    Command command{program,
+                    length > 0 ? std::string(path, size_t(length)) : arguments[0],
+                    {arguments.begin() + 2, arguments.end()}};
+    return row.run(command);
+  }
+  std::vector<std::string> names;
+  for (const Row &row : rows())
+    names.push_back(row.name);
+  throw UserError("there is no command " + quote(arguments[1]) + didYouMean(arguments[1], names) + "\n" +
+                  usage(name, nullptr));
+}
+
+} // namespace
+
+int runProgram(const quern_program_table &table, int argumentCount, char **arguments) {
+  flushDenormals();              // before there are other threads
+  std::signal(SIGXFSZ, SIG_IGN); // a file that grows too long is an error of write, with a message
+  try {
+    return dispatch(table, {arguments, arguments + argumentCount});
+  } catch (const UserError &error) {
+    printError(error.what());
+    return 1;
+  } catch (const MachineError &error) {
+    printError(error.what());
+    return 2;
+  } catch (const std::bad_alloc &) {
+    printError("not enough memory");
+    return 2;
+  } catch (const std::exception &error) {
+    printError(std::string("unexpected: ") + error.what());
+    return 2;
+  }
+}
+
+namespace {
+
+/// Files that the program carries or that lie beside it, as one rule for weights and tokenizers.
+std::string besideProgram(const std::string &executable, const std::vector<std::string> &names) {
+  for (const std::string &name : names)
+    if (std::string path = folderOf(executable) + "/" + name; fileExists(path))
+      return path;
+  return "";
+}
+
+std::string baseName(const std::string &path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+} // namespace
+
+std::unique_ptr<Weights> Command::openWeights(const Options &options) const {
+  const Description &d = program.description;
+  if (options.has("--weights"))
+    return Weights::load(d, Checkpoint::open(options.text("--weights")));
+  auto tail = readTail(executable);
+  if (tail.count("model.safetensors") || tail.count("model.safetensors.index.json"))
+    return Weights::load(d, Checkpoint::open(executable, tail));
+  std::string path = besideProgram(
+      executable, {baseName(executable) + ".safetensors", "model.safetensors", "model.safetensors.index.json"});
+  if (path.empty())
+    throw UserError(
+        "no weights: give --weights FILE or DIR (none are in this program, and no model.safetensors lies beside it)");
+  return Weights::load(d, Checkpoint::open(path));
+}
+
+std::string Command::findBeside(const Options &options, const std::string &name) const {
+  std::vector<std::string> folders;
+  if (options.has("--tokenizer")) {
+    std::string given = options.text("--tokenizer");
+    folders.push_back(isFolder(given) ? given : folderOf(given));
+  }
+  if (options.has("--weights")) {
+    std::string weights = options.text("--weights");
+    folders.push_back(isFolder(weights) ? weights : folderOf(weights));
+  } else {
+    folders.push_back(folderOf(executable));
+  }
+  for (const std::string &folder : folders)
+    if (fileExists(folder + "/" + name))
+      return folder + "/" + name;
+  return "";
+}
+
+std::optional<Tokenizer> Command::openTokenizer(const Options &options) const {
+  if (options.has("--tokenizer")) {
+    std::string path = options.text("--tokenizer");
+    if (isFolder(path))
+      path += "/tokenizer.json";
+    return Tokenizer::parse(readFile(path), path);
+  }
+  if (!options.has("--weights")) {
+    auto tail = readTail(executable);
+    if (auto found = tail.find("tokenizer.json"); found != tail.end())
+      return Tokenizer::parse(found->second->text(), executable + " (tokenizer.json)");
+  }
+  std::string path = findBeside(options, "tokenizer.json");
+  if (path.empty())
+    return std::nullopt;
+  return Tokenizer::parse(readFile(path), path);
+}
+
+Tokenizer Command::needTokenizer(const Options &options) const {
+  if (std::optional<Tokenizer> tokenizer = openTokenizer(options))
+    return std::move(*tokenizer);
+  throw UserError("text needs a tokenizer: give --tokenizer FILE (there is no tokenizer.json beside the weights), or "
+                  "token numbers by --tokens");
+}
+
+std::vector<int> parseTokens(const std::string &text) {
+  std::vector<int> tokens;
+  for (size_t at = 0; at <= text.size();) {
+    size_t comma = std::min(text.find(',', at), text.size());
+    std::string word = text.substr(at, comma - at);
+    char *end = nullptr;
+    errno = 0;
+    long number = std::strtol(word.c_str(), &end, 10);
+    if (word.empty() || *end || errno || number < 0 || number > INT32_MAX)
+      throw UserError("--tokens needs numbers separated by commas; " + quote(word) + " is no token number");
+    tokens.push_back(int(number));
+    at = comma + 1;
+  }
+  return tokens;
+}
+
+std::string readStandardInput() {
+  std::string text;
+  char buffer[1 << 16];
+  while (true) {
+    ssize_t count = ::read(STDIN_FILENO, buffer, sizeof(buffer));
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0)
+      throw UserError("cannot read standard input: " + systemMessage(errno));
+    if (count == 0)
+      return text;
+    text.append(buffer, size_t(count));
+    if (text.size() > size_t(1) << 30)
+      throw UserError("standard input is longer than 1 GB");
+  }
+}
+
+std::string jsonList(const std::vector<int> &numbers) {
+  std::string text = "[";
+  for (size_t i = 0; i < numbers.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(numbers[i]);
+  return text + "]";
+}
+
+std::string jsonString(std::string_view text) {
+  std::string result = "\"";
+  for (char c : repairUtf8(text)) {
+    if (c == '"' || c == '\\')
+      (result += '\\') += c;
+    else if (static_cast<unsigned char>(c) < 0x20)
+      result += format("\\u%04x", static_cast<unsigned char>(c));
+    else
+      result += c;
+  }
+  return result + "\"";
+}
+
+} // namespace quern::runtime

@@ -1,0 +1,71 @@
+// The subcommands of an emitted program.
+#ifndef QUERN_RUNTIME_CLI_COMMANDS_H
+#define QUERN_RUNTIME_CLI_COMMANDS_H
+
+#include "runtime/abi/Abi.h"
+#include "runtime/cli/Options.h"
+#include "runtime/engine/Session.h"
+#include "runtime/tokenizer/Tokenizer.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace quern::runtime {
+
+/// Everything that main does: picks the subcommand, turns exceptions into messages and exit statuses (0 done, 1 the
+/// input was wrong, 2 the machine cannot).
+int runProgram(const quern_program_table &table, int argumentCount, char **arguments);
+
+/// What subcommands share.
+struct Command {
+  const Program &program;
+  std::string executable; // its path, to find what lies in its tail or beside it
+  std::vector<std::string> arguments;
+
+  /// Weights as --weights says, or the program's own, or those beside it. Throws UserError if there are none.
+  std::unique_ptr<Weights> openWeights(const Options &options) const;
+  /// --tokenizer, or tokenizer.json beside the weights, in the program's tail or beside it; nothing if there is none.
+  std::optional<Tokenizer> openTokenizer(const Options &options) const;
+  /// The same, or a UserError about where it was looked for.
+  Tokenizer needTokenizer(const Options &options) const;
+  /// A file that lies beside the tokenizer or the weights; empty if there is none.
+  std::string findBeside(const Options &options, const std::string &name) const;
+};
+
+int generateCommand(const Command &command);
+int evalCommand(const Command &command);
+int embedCommand(const Command &command);
+int benchCommand(const Command &command);
+int infoCommand(const Command &command);
+
+/// What only programs compiled with --train have (runtime/training).
+struct TrainingCommands {
+  int (*grad)(const Command &command);
+  int (*train)(const Command &command);
+  int (*bench)(const Command &command, const Options &options);
+};
+int trainBenchCommand(const Command &command, const Options &options);
+
+/// What `eval` and `grad` begin with: reads the options, checks that --input and --output are there, sets the threads.
+/// False where only help was asked for.
+bool openFileCommand(Options &options, const std::string &name, const Command &command);
+
+/// A stored tensor as the kind that a function's input has. Throws UserError where it cannot be.
+Value convertInput(const StoredTensor &tensor, const TensorInfo &wanted);
+
+/// "1,2,3". Throws UserError for anything else.
+std::vector<int> parseTokens(const std::string &text);
+/// Standard input to its end.
+std::string readStandardInput();
+/// "[1, 2, 3]".
+std::string jsonList(const std::vector<int> &numbers);
+/// A JSON string literal; what is no UTF-8 is replaced.
+std::string jsonString(std::string_view text);
+
+} // namespace quern::runtime
+
+/// Absent (its address is null) where the training library is not linked.
+extern "C" __attribute__((weak)) const quern::runtime::TrainingCommands quern_training_commands;
+#endif

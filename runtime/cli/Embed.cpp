@@ -1,0 +1,175 @@
+// `embed`: takes texts. Gives: a vector each, as a table, JSON, or a table of cosines.
+#include "runtime/cli/Commands.h"
+#include "runtime/Error.h"
+#include "runtime/cli/Terminal.h"
+#include "runtime/machine/ThreadPool.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <unistd.h>
+
+namespace quern::runtime {
+
+namespace {
+
+const std::vector<Options::Known> known = {
+    {"--weights", "PATH", "a .safetensors file, an index of shards, or a folder with one"},
+    {"--tokenizer", "FILE", "tokenizer.json; else the one beside the weights"},
+    {"-p", "TEXT", "a text (may be repeated)"},
+    {"-f", "FILE", "a text a line (no text at all: from standard input)"},
+    {"--similarity", nullptr, "the cosine of each text with each"},
+    {"--threads", "N", "threads (all that this process may use)"},
+    {"--json", nullptr, "one object: {\"results\": [{\"text\", \"tokens\", \"embedding\"}]}"},
+    {"--help", nullptr, "this"}};
+
+struct Result {
+  std::string text;
+  std::vector<int> tokens;
+  std::vector<float> vector;
+};
+
+/// The function from tokens [B, T] to one vector a text [B, D].
+int findEmbedding(const Description &d) {
+  for (size_t i = 0; i < d.functions.size(); ++i) {
+    const FunctionInfo &function = d.functions[i];
+    if (function.role == "eval" && function.outputs.size() == 1 && function.outputs[0].kind == Kind::Real &&
+        function.outputs[0].dims.size() == 2 && function.outputs[0].dims[1].isConstant() && !function.inputs.empty() &&
+        function.inputs[0].name == "tokens" && function.inputs[0].dims.size() == 2)
+      return int(i);
+  }
+  throw UserError("this model gives no vector for a text: no function goes from tokens [B, T] to [B, D]");
+}
+
+void addLines(std::vector<std::string> &texts, const std::string &content) {
+  for (size_t at = 0; at < content.size();) {
+    size_t end = std::min(content.find('\n', at), content.size());
+    std::string line = content.substr(at, end - at);
+    if (!line.empty() && line.back() == '\r')
+      line.pop_back();
+    texts.push_back(line);
+    at = end + 1;
+  }
+}
+
+std::vector<std::string> readTexts(const Options &options) {
+  std::vector<std::string> texts = options.all("-p");
+  texts.insert(texts.end(), options.words().begin(), options.words().end());
+  for (const std::string &path : options.all("-f"))
+    addLines(texts, readFile(path));
+  if (texts.empty() && !options.has("-f")) {
+    if (::isatty(STDIN_FILENO))
+      throw UserError("no text: give words, -p TEXT, -f FILE, or lines on standard input");
+    addLines(texts, readStandardInput());
+  }
+  if (texts.empty())
+    throw UserError("there is no text to embed");
+  return texts;
+}
+
+double cosine(const std::vector<float> &a, const std::vector<float> &b) {
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    ab += double(a[i]) * b[i];
+    aa += double(a[i]) * a[i];
+    bb += double(b[i]) * b[i];
+  }
+  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
+}
+
+/// The length that the model was trained for: sentence-transformers keeps it beside the tokenizer, whose own may be
+/// shorter.
+std::optional<size_t> trainedLength(const Command &command, const Options &options) {
+  std::string path = command.findBeside(options, "sentence_bert_config.json");
+  if (path.empty())
+    return std::nullopt;
+  const std::string text = readFile(
+      path); // parsed by constant pointers, as everywhere: another kind of iterator is another parser in each program
+  nlohmann::json config = nlohmann::json::parse(text.data(), text.data() + text.size(), nullptr, false);
+  if (config.is_object() && config.contains("max_seq_length") && config["max_seq_length"].is_number_unsigned())
+    return config["max_seq_length"].get<size_t>();
+  return std::nullopt;
+}
+
+void printTable(const std::vector<Result> &results) {
+  std::string output;
+  for (const Result &result : results) {
+    for (size_t i = 0; i < result.vector.size(); ++i)
+      output += format(i ? " %.6f" : "%.6f", double(result.vector[i]));
+    output += "\n";
+  }
+  writeOutput(output);
+}
+
+void printSimilarity(const std::vector<Result> &results, bool json) {
+  std::string output = json ? "{\"similarity\": [" : "";
+  if (!json) {
+    for (size_t i = 0; i < results.size(); ++i)
+      output += format("%8zu", i + 1);
+    output += "\n";
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    output += json ? (i ? ", [" : "[") : "";
+    for (size_t k = 0; k < results.size(); ++k) {
+      double value = cosine(results[i].vector, results[k].vector);
+      output += json ? format(k ? ", %.9g" : "%.9g", value) : format("%8.4f", value);
+    }
+    output += json ? "]" : format("  %zu  %s\n", i + 1, results[i].text.c_str());
+  }
+  writeOutput(output + (json ? "]}\n" : ""));
+}
+
+void printJson(const std::vector<Result> &results) {
+  std::string output = "{\"results\": [";
+  for (size_t i = 0; i < results.size(); ++i) {
+    output += (i ? ",\n" : "\n") + ("{\"text\": " + jsonString(results[i].text) + ", \"tokens\": ") +
+              jsonList(results[i].tokens) + ", \"embedding\": [";
+    for (size_t k = 0; k < results[i].vector.size(); ++k)
+      output += format(k ? ", %.9g" : "%.9g", double(results[i].vector[k]));
+    output += "]}";
+  }
+  writeOutput(output + "\n]}\n");
+}
+
+} // namespace
+
+int embedCommand(const Command &command) {
+  Options options("embed", known, "[TEXT ...]");
+  options.parse(command.arguments);
+  if (options.has("--help")) {
+    writeOutput(options.usage("PROGRAM"));
+    return 0;
+  }
+  ThreadPool::configure(int(options.integer("--threads", 0, 1, 1024)));
+  int function = findEmbedding(command.program.description);
+  std::vector<std::string> texts = readTexts(options);
+  Tokenizer tokenizer = command.needTokenizer(options);
+  std::unique_ptr<Weights> weights = command.openWeights(options);
+  Session session(command.program, *weights);
+
+  size_t longest = trainedLength(command, options).value_or(tokenizer.truncation().value_or(SIZE_MAX));
+  if (int64_t limit = session.longestText(function); uint64_t(limit) < longest)
+    longest = size_t(limit);
+  std::vector<Result> results;
+  for (const std::string &text : texts) {
+    Result result{text, tokenizer.encode(text, true, longest), {}};
+    if (result.tokens.empty())
+      throw UserError("the text " + quote(text) + " has no tokens");
+    Values inputs;
+    inputs["tokens"] = Value::ints({1, int64_t(result.tokens.size())}, result.tokens);
+    Values outputs = session.evaluate(function, inputs);
+    const Value &vector = outputs.begin()->second;
+    result.vector.assign(vector.reals(), vector.reals() + vector.elements());
+    results.push_back(std::move(result));
+  }
+  if (options.has("--similarity"))
+    printSimilarity(results, options.has("--json"));
+  else if (options.has("--json"))
+    printJson(results);
+  else
+    printTable(results);
+  return 0;
+}
+
+} // namespace quern::runtime

@@ -1,0 +1,104 @@
+// `info`: takes nothing. Gives: what this program is, what its functions take, what it needs.
+#include "runtime/cli/Commands.h"
+#include "runtime/machine/CpuFeatures.h"
+#include "runtime/Error.h"
+#include "runtime/cli/Terminal.h"
+#include "runtime/machine/ThreadPool.h"
+
+#include <nlohmann/json.hpp>
+
+namespace quern::runtime {
+
+namespace {
+
+using Json = nlohmann::json;
+
+Json tensorJson(const TensorInfo &tensor) {
+  Json dims = Json::array();
+  for (const SizeExpr &dim : tensor.dims)
+    dims.push_back(dim.isConstant() ? Json(dim.evaluate({})) : Json(dim.str()));
+  return {{"name", tensor.name}, {"kind", kindName(tensor.kind)}, {"dims", dims}, {"optional", tensor.optional}};
+}
+
+Json infoJson(const Command &command) {
+  const Description &d = command.program.description;
+  int64_t elements = 0;
+  for (const ParameterInfo &parameter : d.parameters)
+    elements += parameter.elements();
+  Json functions = Json::array();
+  for (const FunctionInfo &function : d.functions) {
+    if (function.role != "eval")
+      continue;
+    Json inputs = Json::array(), outputs = Json::array();
+    for (const TensorInfo &input : function.inputs)
+      inputs.push_back(tensorJson(input));
+    for (const TensorInfo &output : function.outputs)
+      outputs.push_back(tensorJson(output));
+    functions.push_back({{"name", function.name}, {"inputs", inputs}, {"outputs", outputs}});
+  }
+  Json limits = Json::array(), missing = Json::array();
+  for (const LimitInfo &limit : d.limits)
+    limits.push_back({{"symbol", d.symbols[size_t(limit.symbol)]}, {"at_most", limit.atMost}, {"at", limit.at}});
+  for (const std::string &feature : d.cpu)
+    if (!hasCpuFeature(feature))
+      missing.push_back(feature);
+  auto carried = readTail(command.executable);
+  return {{"model", d.model},
+          {"spec", d.spec},
+          {"parameters", elements},
+          {"tensors", d.parameters.size()},
+          {"functions", functions},
+          {"generates", d.findRole("step", "forward") >= 0 || d.findRole("step", "decode") >= 0},
+          {"refusal", d.refusal ? Json(*d.refusal) : Json()},
+          {"limits", limits},
+          {"carries_weights", carried.count("model.safetensors") + carried.count("model.safetensors.index.json") > 0},
+          {"carries_tokenizer", carried.count("tokenizer.json") > 0},
+          {"cpu", {{"name", cpuName()}, {"needs", d.cpu}, {"missing", missing}}},
+          {"threads", availableThreads()},
+          {"config", d.config}};
+}
+
+} // namespace
+
+int infoCommand(const Command &command) {
+  Options options("info", {{"--json", nullptr, "one object"}, {"--help", nullptr, "this"}});
+  options.parse(command.arguments);
+  if (options.has("--help")) {
+    writeOutput(options.usage("PROGRAM"));
+    return 0;
+  }
+  Json info = infoJson(command);
+  if (options.has("--json")) {
+    writeOutput(info.dump() + "\n");
+    return 0;
+  }
+  const Description &d = command.program.description;
+  std::string text = format("model       %s (%s)\n", d.model.c_str(), d.spec.c_str());
+  text += format("parameters  %.1f million in %zu tensors\n", double(info["parameters"].get<int64_t>()) / 1e6,
+                 d.parameters.size());
+  for (const FunctionInfo &function : d.functions) {
+    if (function.role != "eval")
+      continue;
+    text += "function    " + function.name + "(" + describeInputs(d, function) + ") -> ";
+    for (size_t i = 0; i < function.outputs.size(); ++i)
+      text += (i ? ", " : "") + describeTensor(function.outputs[i]);
+    text += "\n";
+  }
+  text +=
+      "generates   " +
+      (info["generates"].get<bool>() ? std::string("yes") : "no" + (d.refusal ? ": " + *d.refusal : std::string())) +
+      "\n";
+  for (const LimitInfo &limit : d.limits)
+    if (limit.functions.empty() || d.functions[size_t(limit.functions[0])].role == "eval")
+      text += format("positions   %s at most %lld (%s)\n", d.symbols[size_t(limit.symbol)].c_str(),
+                     static_cast<long long>(limit.atMost), limit.at.c_str());
+  text += format("threads     %d\n", availableThreads());
+  std::string needs;
+  for (const std::string &feature : d.cpu)
+    needs += (needs.empty() ? "" : " ") + feature + (hasCpuFeature(feature) ? "" : " (missing)");
+  text += "processor   " + cpuName() + (needs.empty() ? "" : "; the code uses " + needs) + "\n";
+  writeOutput(text);
+  return 0;
+}
+
+} // namespace quern::runtime

@@ -1,0 +1,108 @@
+// Running a compiled model's functions: lengths, buffers, caches.
+#ifndef QUERN_RUNTIME_ENGINE_SESSION_H
+#define QUERN_RUNTIME_ENGINE_SESSION_H
+
+#include "runtime/abi/Abi.h"
+#include "runtime/abi/Description.h"
+#include "runtime/machine/Memory.h"
+#include "runtime/weights/Weights.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace quern::runtime {
+
+/// A dense row-major tensor: f32, int32 or uint8.
+struct Value {
+  Kind kind = Kind::Real;
+  std::vector<int64_t> shape;
+  std::vector<uint8_t> data;
+
+  static Value make(Kind kind, std::vector<int64_t> shape);
+  static Value ints(std::vector<int64_t> shape, const std::vector<int> &content);
+  int64_t elements() const;
+  const float *reals() const { return reinterpret_cast<const float *>(data.data()); }
+  int32_t *ints() { return reinterpret_cast<int32_t *>(data.data()); }
+  const int32_t *ints() const { return reinterpret_cast<const int32_t *>(data.data()); }
+};
+
+using Values = std::map<std::string, Value>;
+
+/// A program's table with its description. Throws UserError where the two sides of the interface differ.
+struct Program {
+  const quern_program_table &table;
+  Description description;
+  explicit Program(const quern_program_table &table);
+};
+
+/// The memory that calls work in. One call at a time.
+class Session {
+public:
+  Session(const Program &program, const Weights &weights) : program(program), weights(weights) {}
+
+  const Description &description() const { return program.description; }
+
+  /// The whole function on whole texts: past = 0. Inputs by name; those left out take their defaults. Throws UserError
+  /// for what is missing, unknown, of another shape, outside its range or longer than the model's tables.
+  Values evaluate(int function, const Values &inputs);
+  /// The same, with the results at places of the caller's, in the order of the description.
+  void evaluateInto(int function, const Values &inputs, const std::vector<void *> &outputs);
+
+  /// The lengths of all symbols as the inputs' shapes give them, 0 where none does; checked against each other.
+  std::vector<int64_t> inferSizes(int function, const Values &inputs) const;
+  /// Throws UserError where a length is beyond one of the model's tables.
+  void checkLimits(int function, const std::vector<int64_t> &sizes) const;
+  /// The longest text (past and new rows) that the model's tables allow for the function, or INT64_MAX.
+  int64_t longestText(int function) const;
+
+  /// One call. `inputs` and `outputs` in the order of the description, with the shapes that `sizes` gives them.
+  /// `first` begins a request. Throws UserError where one of the description's checks failed.
+  void call(int function, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
+            const std::vector<Value *> &outputs, bool first);
+  void callInto(int function, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
+                const std::vector<void *> &outputs, bool first);
+  /// Results for `call`, of the shapes that `sizes` gives.
+  std::vector<Value> makeOutputs(int function, const std::vector<int64_t> &sizes) const;
+  /// The default of an input that was left out.
+  Value defaultInput(int function, const TensorInfo &input, const std::vector<int64_t> &sizes);
+
+  /// Bits that say for which lengths what is remembered was made (quern_epoch).
+  uint64_t epoch(int function, const std::vector<int64_t> &sizes) const;
+  /// Caches with room for sizes[cap] positions; what is in them stays if only that has grown.
+  void ensureStates(int function, const std::vector<int64_t> &sizes);
+  /// Bytes that a call would work in: arena, kept values, caches, scratch of kernels in all threads.
+  uint64_t plannedBytes(int function, const std::vector<int64_t> &sizes) const;
+  uint64_t plannedScratch(int number, const std::vector<int64_t> &sizes) const;
+  /// What calls really used of that so far, in whole pages.
+  uint64_t touchedBytes() const;
+
+private:
+  struct State {
+    Buffer memory;
+    std::vector<int64_t> shape;
+  };
+  const Program &program;
+  const Weights &weights;
+  std::vector<State> states;
+  Buffer arena, kept;
+
+  struct Prepared {
+    std::vector<int64_t> sizes;
+    Values defaults;
+    std::vector<const Value *> inputs;
+  };
+  Prepared prepare(int function, const Values &given);
+  void clearSums();
+  bool usesState(const StateInfo &state, int function) const;
+  void checkShapes(int function, const Values &inputs, const std::vector<int64_t> &sizes) const;
+  std::vector<int64_t> shapeOf(const TensorInfo &tensor, const std::vector<int64_t> &sizes) const;
+};
+
+/// "tokens: int[B, T], mask: bool[B, T] (may be left out)": for messages.
+std::string describeInputs(const Description &description, const FunctionInfo &function);
+std::string describeTensor(const TensorInfo &tensor);
+
+} // namespace quern::runtime
+#endif

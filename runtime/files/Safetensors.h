@@ -1,0 +1,67 @@
+// The safetensors format (https://github.com/huggingface/safetensors): reading with every extent checked, writing whole
+// or not at all.
+#ifndef QUERN_RUNTIME_FILES_SAFETENSORS_H
+#define QUERN_RUNTIME_FILES_SAFETENSORS_H
+
+#include "runtime/files/MappedFile.h"
+
+#include <bit>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace quern::runtime {
+
+/// The types of the format. Those after U8 are known by their size only and cannot be read as numbers.
+enum class Dtype { F64, F32, F16, BF16, I64, I32, BOOL, U8, I8, I16, U16, U32, U64, F8_E4M3, F8_E5M2 };
+const char *dtypeName(Dtype dtype);
+size_t dtypeBytes(Dtype dtype);
+bool isReal(Dtype dtype);
+
+/// A stored tensor; `data` lies in `file`, with whatever alignment the file gave it.
+struct StoredTensor {
+  Dtype dtype = Dtype::F32;
+  std::vector<int64_t> shape;
+  const uint8_t *data = nullptr;
+  uint64_t bytes = 0;
+  std::shared_ptr<const MappedFile> file;
+  int64_t elements() const { return int64_t(bytes / dtypeBytes(dtype)); }
+};
+
+std::string shapeText(const std::vector<int64_t> &shape);
+
+/// All tensors of one file. Throws UserError (with the file's name) for anything the format forbids: a header that is
+/// cut, too long or no JSON of the right form, an extent outside the file, holes, overlaps, a size that does not fit
+/// the shape, a name twice.
+std::map<std::string, StoredTensor> readSafetensors(std::shared_ptr<const MappedFile> file);
+
+/// Elements as numbers. `count` elements from element `first`. Throws UserError for types that are no numbers here, and
+/// (toInt) for values beyond 32 bits.
+void toFloat(const StoredTensor &tensor, int64_t first, int64_t count, float *result);
+void toInt(const StoredTensor &tensor, int64_t first, int64_t count, int32_t *result);
+void toBool(const StoredTensor &tensor, int64_t first, int64_t count, uint8_t *result);
+
+float halfToFloat(uint16_t bits);
+/// To the nearest, halves to the even one; NaN stays NaN: what the kernels' `narrow` does.
+inline uint16_t floatToBF16(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  bool nan = (bits & 0x7fffffff) > 0x7f800000;
+  return uint16_t(nan ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/// A tensor to write; `data` is dense and stays the caller's.
+struct OutputTensor {
+  std::string name;
+  Dtype dtype;
+  std::vector<int64_t> shape;
+  const void *data;
+};
+
+/// Writes beside `path`, syncs, then renames: the file is there whole or not at all. Throws UserError with the reason
+/// (a full disk). A path that exists and is no regular file (/dev/stdout) is written to directly.
+void writeSafetensors(const std::string &path, const std::vector<OutputTensor> &tensors);
+
+} // namespace quern::runtime
+#endif

@@ -1,0 +1,106 @@
+// Takes: a stored tensor of any type. Gives: its elements as the numbers that programs compute with.
+#include "runtime/Error.h"
+#include "runtime/files/Safetensors.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace quern::runtime {
+
+float halfToFloat(uint16_t bits) {
+  uint32_t sign = uint32_t(bits & 0x8000) << 16, exponent = (bits >> 10) & 31, mantissa = bits & 1023;
+  uint32_t result;
+  if (exponent == 31) {
+    result = sign | 0x7f800000u | (mantissa << 13);
+  } else if (exponent != 0) {
+    result = sign | ((exponent + 112) << 23) | (mantissa << 13);
+  } else {
+    float value = std::ldexp(float(mantissa), -24);
+    return sign ? -value : value;
+  }
+  float value;
+  std::memcpy(&value, &result, 4);
+  return value;
+}
+
+namespace {
+
+template <typename T> T load(const uint8_t *at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  return value;
+}
+
+[[noreturn]] void badType(const StoredTensor &tensor, const char *wanted) {
+  throw UserError(format("a tensor of type %s in %s cannot be read as %s", dtypeName(tensor.dtype),
+                         tensor.file->name().c_str(), wanted));
+}
+
+} // namespace
+
+void toFloat(const StoredTensor &tensor, int64_t first, int64_t count, float *result) {
+  const uint8_t *from = tensor.data + uint64_t(first) * dtypeBytes(tensor.dtype);
+  switch (tensor.dtype) {
+  case Dtype::F32:
+    std::memcpy(result, from, size_t(count) * 4);
+    return;
+  case Dtype::F64:
+    for (int64_t i = 0; i < count; ++i)
+      result[i] = float(load<double>(from + i * 8));
+    return;
+  case Dtype::F16:
+    for (int64_t i = 0; i < count; ++i)
+      result[i] = halfToFloat(load<uint16_t>(from + i * 2));
+    return;
+  case Dtype::BF16:
+    for (int64_t i = 0; i < count; ++i) {
+      uint32_t bits = uint32_t(load<uint16_t>(from + i * 2)) << 16;
+      std::memcpy(result + i, &bits, 4);
+    }
+    return;
+  default:
+    badType(tensor, "real numbers");
+  }
+}
+
+void toInt(const StoredTensor &tensor, int64_t first, int64_t count, int32_t *result) {
+  const uint8_t *from = tensor.data + uint64_t(first) * dtypeBytes(tensor.dtype);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t value;
+    switch (tensor.dtype) {
+    case Dtype::I64:
+      value = load<int64_t>(from + i * 8);
+      break;
+    case Dtype::I32:
+      value = load<int32_t>(from + i * 4);
+      break;
+    case Dtype::I16:
+      value = load<int16_t>(from + i * 2);
+      break;
+    case Dtype::U8:
+      value = from[i];
+      break;
+    default:
+      badType(tensor, "integers");
+    }
+    if (value != int32_t(value))
+      throw UserError(
+          format("%lld in %s does not fit 32 bits", static_cast<long long>(value), tensor.file->name().c_str()));
+    result[i] = int32_t(value);
+  }
+}
+
+void toBool(const StoredTensor &tensor, int64_t first, int64_t count, uint8_t *result) {
+  if (isReal(tensor.dtype) || tensor.dtype > Dtype::U8)
+    badType(tensor, "booleans");
+  size_t width = dtypeBytes(tensor.dtype);
+  const uint8_t *from = tensor.data + uint64_t(first) * width;
+  for (int64_t i = 0; i < count; ++i) {
+    uint8_t any = 0;
+    for (size_t k = 0; k < width; ++k)
+      any |= from[size_t(i) * width + k];
+    result[i] = any != 0;
+  }
+}
+
+} // namespace quern::runtime

@@ -1,0 +1,82 @@
+// Takes: sizes. Gives: memory, or a sentence about why there is none, before anything was allocated.
+#include "runtime/machine/Memory.h"
+
+#include "runtime/Error.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <sys/mman.h>
+#include <vector>
+
+namespace quern::runtime {
+
+void Buffer::reset(size_t bytes) {
+  if (memory)
+    ::munmap(memory, length);
+  memory = nullptr;
+  length = 0;
+  if (bytes == 0)
+    return;
+  void *made = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (made == MAP_FAILED)
+    throw MachineError("the machine has no " + formatBytes(double(bytes)) + " of memory left");
+  if (bytes >= size_t(4) << 20)
+    ::madvise(made, bytes, MADV_HUGEPAGE); // weights are read end to end in every step: fewer translations
+  memory = static_cast<uint8_t *>(made);
+  length = bytes;
+}
+
+size_t Buffer::touched() const {
+  constexpr size_t page = 4096;
+  std::vector<unsigned char> pages((length + page - 1) / page);
+  if (!memory || ::mincore(memory, length, pages.data()))
+    return 0;
+  return size_t(std::count_if(pages.begin(), pages.end(), [](unsigned char p) { return p & 1; })) * page;
+}
+
+std::string readSmallFile(const std::string &path) {
+  std::string text;
+  if (std::FILE *file = std::fopen(path.c_str(), "re")) {
+    char buffer[8192];
+    text.assign(buffer, std::fread(buffer, 1, sizeof(buffer), file));
+    std::fclose(file);
+  }
+  return text;
+}
+
+namespace {
+
+uint64_t readNumber(const char *path) {
+  std::string text = readSmallFile(path);
+  return text.empty() || text[0] < '0' || text[0] > '9' ? UINT64_MAX
+                                                        : std::strtoull(text.c_str(), nullptr, 10); // "max"
+}
+
+} // namespace
+
+uint64_t availableMemory() {
+  uint64_t available = UINT64_MAX;
+  std::string info = readSmallFile("/proc/meminfo");
+  if (size_t at = info.find("MemAvailable:"); at != std::string::npos)
+    available = std::strtoull(info.c_str() + at + 13, nullptr, 10) * 1024;
+  uint64_t limit = readNumber("/sys/fs/cgroup/memory.max"), used = readNumber("/sys/fs/cgroup/memory.current");
+  if (limit == UINT64_MAX) {
+    limit = readNumber("/sys/fs/cgroup/memory/memory.limit_in_bytes");
+    used = readNumber("/sys/fs/cgroup/memory/memory.usage_in_bytes");
+  }
+  if (limit != UINT64_MAX && used != UINT64_MAX) // what the group uses is partly page cache, which it can give back
+    available = std::min(available, std::max(limit > used ? limit - used : 0, limit / 2));
+  return available;
+}
+
+void requireMemory(uint64_t bytes, const std::string &purpose) {
+  if (bytes < uint64_t(64) << 20)
+    return;
+  uint64_t available = availableMemory();
+  if (bytes > available)
+    throw MachineError("not enough memory: " + formatBytes(double(bytes)) + " are needed for " + purpose + ", " +
+                       formatBytes(double(available)) + " are available");
+}
+
+} // namespace quern::runtime

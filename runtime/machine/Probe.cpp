@@ -1,0 +1,182 @@
+// Takes: the machine. Gives: its limits, measured the way the kernels will use it (same pool, same threads).
+//
+// Twenty-four independent accumulators keep two ports with a latency of four or five busy. Functions carry their own
+// target attribute, so the file is compiled for any x86-64 and asks cpuid before it calls them. The empty asm
+// statements keep the compiler from seeing through.
+#include "runtime/machine/Probe.h"
+
+#include "runtime/machine/CpuFeatures.h"
+#include "runtime/machine/Memory.h"
+#include "runtime/cli/Terminal.h"
+#include "runtime/machine/ThreadPool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace quern::runtime {
+
+namespace {
+
+double median(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() / 2];
+}
+
+#if defined(__x86_64__)
+// The accumulators are named one by one: an array would be indexed in memory by some compilers at -O2.
+// clang-format off
+#define QUERN_TWENTY_FOUR(DO)                                                                                          \
+  DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)                                            \
+  DO(12) DO(13) DO(14) DO(15) DO(16) DO(17) DO(18) DO(19) DO(20) DO(21) DO(22) DO(23)
+// clang-format on
+#define QUERN_TWELVE(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
+
+[[gnu::target("avx512f")]] void multiplyAvx512(long rounds) {
+  __m512 x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(1e-3f);
+#define QUERN_DO(i) __m512 a##i = y;
+  QUERN_TWENTY_FOUR(QUERN_DO)
+#undef QUERN_DO
+  for (long r = 0; r < rounds; ++r) {
+#define QUERN_DO(i)                                                                                                    \
+  a##i = _mm512_fmadd_ps(a##i, x, y);                                                                                  \
+  __asm__ volatile("" : "+v"(a##i));
+    QUERN_TWENTY_FOUR(QUERN_DO)
+#undef QUERN_DO
+  }
+}
+
+[[gnu::target("avx2,fma")]] void multiplyAvx2(long rounds) {
+  __m256 x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(1e-3f);
+#define QUERN_DO(i) __m256 a##i = y;
+  QUERN_TWELVE(QUERN_DO)
+#undef QUERN_DO
+  for (long r = 0; r < rounds; ++r) {
+#define QUERN_DO(i)                                                                                                    \
+  a##i = _mm256_fmadd_ps(a##i, x, y);                                                                                  \
+  __asm__ volatile("" : "+x"(a##i));
+    QUERN_TWELVE(QUERN_DO)
+#undef QUERN_DO
+  }
+}
+
+void multiplySse(long rounds) {
+  __m128 x = _mm_set1_ps(0.999f), y = _mm_set1_ps(1e-3f);
+#define QUERN_DO(i) __m128 a##i = y;
+  QUERN_TWELVE(QUERN_DO)
+#undef QUERN_DO
+  for (long r = 0; r < rounds; ++r) {
+#define QUERN_DO(i)                                                                                                    \
+  a##i = _mm_add_ps(_mm_mul_ps(a##i, x), y);                                                                           \
+  __asm__ volatile("" : "+x"(a##i));
+    QUERN_TWELVE(QUERN_DO)
+#undef QUERN_DO
+  }
+}
+#undef QUERN_TWENTY_FOUR
+#undef QUERN_TWELVE
+
+[[gnu::target("avx512f")]] void readAvx512(const uint8_t *from, size_t bytes) {
+  __m512i sum = _mm512_setzero_si512();
+  for (size_t i = 0; i + 512 <= bytes; i += 512)
+    for (int k = 0; k < 8; ++k)
+      sum = _mm512_or_si512(sum, _mm512_load_si512(from + i + k * 64));
+  __asm__ volatile("" : : "v"(sum));
+}
+
+[[gnu::target("avx2")]] void readAvx2(const uint8_t *from, size_t bytes) {
+  __m256i sum = _mm256_setzero_si256();
+  for (size_t i = 0; i + 512 <= bytes; i += 512)
+    for (int k = 0; k < 16; ++k)
+      sum = _mm256_or_si256(sum, _mm256_load_si256(reinterpret_cast<const __m256i *>(from + i + k * 32)));
+  __asm__ volatile("" : : "x"(sum));
+}
+
+void readSse(const uint8_t *from, size_t bytes) {
+  __m128i sum = _mm_setzero_si128();
+  for (size_t i = 0; i + 512 <= bytes; i += 512)
+    for (int k = 0; k < 32; ++k)
+      sum = _mm_or_si128(sum, _mm_load_si128(reinterpret_cast<const __m128i *>(from + i + k * 16)));
+  __asm__ volatile("" : : "x"(sum));
+}
+
+struct Level {
+  const char *name;
+  void (*multiply)(long);
+  void (*read)(const uint8_t *, size_t);
+  double flopsPerRound;
+};
+
+const Level &level() {
+  static const Level levels[] = {{"AVX-512", multiplyAvx512, readAvx512, 24 * 16 * 2},
+                                 {"AVX2", multiplyAvx2, readAvx2, 12 * 8 * 2},
+                                 {"SSE2", multiplySse, readSse, 12 * 4 * 2}};
+  static const Level &chosen = hasCpuFeature("avx512f")                        ? levels[0]
+                               : hasCpuFeature("avx2") && hasCpuFeature("fma") ? levels[1]
+                                                                               : levels[2];
+  return chosen;
+}
+#endif
+
+} // namespace
+
+std::string vectorName() {
+  return level().name;
+}
+
+double measureFlops() {
+  ThreadPool &pool = ThreadPool::instance();
+  auto run = [&](long rounds) {
+    double begin = now();
+    pool.forEach(pool.threads(), [&](int) { level().multiply(rounds); });
+    return now() - begin;
+  };
+  long rounds = 100'000;
+  run(rounds); // wakes the threads and the wide units
+  rounds = std::max(1L, long(double(rounds) * 0.03 / run(rounds)));
+  std::vector<double> rates;
+  for (int i = 0; i < 7; ++i)
+    rates.push_back(double(pool.threads()) * double(rounds) * level().flopsPerRound / run(rounds));
+  return median(rates);
+}
+
+struct BandwidthProbe::Memory {
+  Buffer buffer;
+};
+
+BandwidthProbe::BandwidthProbe() : memory(new Memory) {
+  size_t bytes = size_t(std::min<uint64_t>(uint64_t(512) << 20, availableMemory() / 4)) / 4096 * 4096;
+  memory->buffer.reset(std::max<size_t>(bytes, 1 << 20));
+  ThreadPool &pool = ThreadPool::instance();
+  size_t part = memory->buffer.size() / size_t(pool.threads());
+  pool.forEach(pool.threads(), [&](int i) { std::memset(memory->buffer.data() + size_t(i) * part, 1, part); });
+}
+
+BandwidthProbe::~BandwidthProbe() {
+  delete memory;
+}
+
+double BandwidthProbe::measure() {
+  ThreadPool &pool = ThreadPool::instance();
+  // Small pieces in order: both threads walk through neighbouring memory, as a kernel's rows do, and none waits for the
+  // other at the end.
+  constexpr size_t piece = size_t(1) << 20;
+  int pieces = int(memory->buffer.size() / piece);
+  auto run = [&] {
+    double begin = now();
+    pool.forEach(pieces, [&](int i) { level().read(memory->buffer.data() + size_t(i) * piece, piece); });
+    return now() - begin;
+  };
+  run();
+  std::vector<double> rates;
+  for (int i = 0; i < 7; ++i)
+    rates.push_back(double(pieces) * double(piece) / run());
+  return median(rates);
+}
+
+} // namespace quern::runtime

@@ -1,0 +1,28 @@
+// What the machine can do at most: arithmetic in registers, reading memory.
+#ifndef QUERN_RUNTIME_MACHINE_PROBE_H
+#define QUERN_RUNTIME_MACHINE_PROBE_H
+
+#include <string>
+
+namespace quern::runtime {
+
+/// f32 operations a second (a fused multiply-add counts two) on all threads of the pool, with the widest vectors there
+/// are and nothing but registers. Median of a few runs, about 0.2 s.
+double measureFlops();
+/// "AVX-512", "AVX2", "SSE2": what measureFlops used.
+std::string vectorName();
+
+/// Bytes a second that all threads of the pool read together from memory too large for any cache. Median of a few runs.
+class BandwidthProbe {
+public:
+  BandwidthProbe();
+  ~BandwidthProbe();
+  double measure();
+
+private:
+  struct Memory;
+  Memory *memory;
+};
+
+} // namespace quern::runtime
+#endif

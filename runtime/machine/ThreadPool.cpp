@@ -1,0 +1,210 @@
+// Takes: parallel loops. Gives: their results, computed by a fixed set of threads.
+//
+// Why spinning: a decode step is a hundred loops a few microseconds apart; waking a sleeping thread costs more than
+// many of them. So workers watch `ticket` for about 50 microseconds before they sleep on it, and nobody calls the
+// kernel while all are awake. The caller, too, sleeps after as long: on a machine with other work the worker that it
+// waits for may not be running, and spinning would keep the processor from it.
+//
+// Protocol. The caller fills `job`, sets open, then bumps ticket. A worker that sees a new ticket counts itself in
+// (active), and only then looks at open. The caller closes the job when the indices are used up, then waits until
+// active is 0. As both sides write their own flag before they read the other's (sequentially consistent), a late worker
+// either is waited for or finds the job closed; `job` is never written while a worker may read it.
+#include "runtime/machine/ThreadPool.h"
+
+#include "runtime/machine/Memory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+
+#include <ctime>
+#include <sched.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace quern::runtime {
+
+namespace {
+
+thread_local bool insideLoop = false;
+
+void relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+/// Pauses until they take about 50 microseconds: a pause is 10 cycles on some machines and 140 on others.
+int measureSpins() {
+  auto now = [] {
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
+  };
+  double begin = now();
+  for (int i = 0; i < 1000; ++i)
+    relax();
+  double each = std::max(1e-9, (now() - begin) / 1000);
+  return std::clamp(int(50e-6 / each), 100, 20000);
+}
+
+int spinLimit() {
+  static const int spins = measureSpins();
+  return spins;
+}
+
+/// The quota of one cgroup folder as processors, or infinity. "max 100000" and "-1" are none.
+double readQuota(const std::string &folder) {
+  std::string text = readSmallFile(folder + "/cpu.max"); // v2: quota and period
+  if (text.empty())
+    text = readSmallFile(folder + "/cpu.cfs_quota_us") + " " + readSmallFile(folder + "/cpu.cfs_period_us"); // v1
+  char *end = nullptr;
+  double quota = std::strtod(text.c_str(), &end);
+  double period = std::strtod(end, nullptr);
+  return quota > 0 && period > 0 ? quota / period : INFINITY;
+}
+
+/// The least quota of this process's groups and all that enclose them.
+double cgroupProcessors() {
+  double least = std::min(readQuota("/sys/fs/cgroup"), readQuota("/sys/fs/cgroup/cpu"));
+  std::string list = readSmallFile("/proc/self/cgroup"); // lines "0::/path" (v2) or "4:cpu,cpuacct:/path" (v1)
+  for (size_t at = 0; at < list.size();) {
+    std::string line = list.substr(at, list.find('\n', at) - at);
+    at += line.size() + 1;
+    size_t first = line.find(':'), second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos)
+      continue;
+    std::string names = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
+    if (!names.empty() && names.find("cpu") == std::string::npos)
+      continue;
+    std::string root = names.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + names;
+    while (path.size() > 1) {
+      least = std::min(least, readQuota(root + path));
+      size_t slash = path.rfind('/');
+      path.resize(slash == std::string::npos || slash == 0 ? 1 : slash);
+    }
+  }
+  return least;
+}
+
+int configuredThreads = 0;
+
+} // namespace
+
+int availableThreads() {
+  int count = 1;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0)
+    count = std::max(1, CPU_COUNT(&set));
+  else
+    count = std::max(1, int(std::thread::hardware_concurrency()));
+  double quota = cgroupProcessors();
+  if (quota < count)
+    count = std::max(1, int(std::ceil(quota)));
+  return count;
+}
+
+ThreadPool &ThreadPool::instance() {
+  static ThreadPool pool(configuredThreads);
+  return pool;
+}
+
+void ThreadPool::configure(int threads) {
+  configuredThreads = threads;
+}
+
+ThreadPool::ThreadPool(int threads) {
+  int count = std::clamp(threads > 0 ? threads : availableThreads(), 1, 1024);
+  for (int i = 1; i < count; ++i)
+    workers.emplace_back([this] { work(); });
+}
+
+ThreadPool::~ThreadPool() {
+  stopping = true;
+  ++ticket;
+  ticket.notify_all();
+  for (std::thread &worker : workers)
+    worker.join();
+}
+
+int ThreadPool::runAlone(const Job &alone) {
+  bool outer = insideLoop;
+  insideLoop = true;
+  int result = 0;
+  for (int i = 0; i < alone.count && result == 0; ++i)
+    result = alone.task(alone.context, alone.begin + i, alone.closure);
+  insideLoop = outer;
+  return result;
+}
+
+int ThreadPool::parallelFor(void *context, Task task, int begin, int count, uint8_t *closure) {
+  Job wanted{task, context, closure, begin, count};
+  if (count <= 1 || workers.empty() || insideLoop)
+    return count > 0 ? runAlone(wanted) : 0;
+  std::unique_lock<std::mutex> lock(busy, std::try_to_lock);
+  if (!lock)
+    return runAlone(wanted);
+
+  job = wanted;
+  error.store(0, std::memory_order_relaxed);
+  next.store(0, std::memory_order_relaxed);
+  open.store(true);
+  ticket.fetch_add(1);
+  if (sleepers.load() > 0)
+    ticket.notify_all();
+
+  insideLoop = true;
+  take();
+  insideLoop = false;
+
+  open.store(false);
+  for (int left = spinLimit(); active.load() != 0 && left > 0; --left)
+    relax();
+  if (active.load() != 0) {
+    callerSleeps.store(true);
+    for (int still; (still = active.load()) != 0;)
+      active.wait(still);
+    callerSleeps.store(false);
+  }
+  return error.load(std::memory_order_relaxed);
+}
+
+/// Runs indices until none is left or some task failed.
+void ThreadPool::take() {
+  while (error.load(std::memory_order_relaxed) == 0) {
+    int index = next.fetch_add(1, std::memory_order_relaxed);
+    if (index >= job.count)
+      return;
+    if (int result = job.task(job.context, job.begin + index, job.closure))
+      error.store(result, std::memory_order_relaxed);
+  }
+}
+
+void ThreadPool::work() {
+  insideLoop = true; // whatever a worker runs is already inside a loop
+  uint32_t seen = 0;
+  while (true) {
+    int left = spinLimit();
+    while (ticket.load() == seen && --left > 0)
+      relax();
+    if (left <= 0) {
+      sleepers.fetch_add(1);
+      ticket.wait(seen); // returns at once if the ticket has changed meanwhile
+      sleepers.fetch_sub(1);
+    }
+    seen = ticket.load();
+    if (stopping)
+      return;
+    active.fetch_add(1);
+    if (open.load())
+      take();
+    if (active.fetch_sub(1) == 1 && callerSleeps.load())
+      active.notify_all();
+  }
+}
+
+} // namespace quern::runtime

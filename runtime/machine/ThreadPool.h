@@ -1,0 +1,91 @@
+// The one pool of threads: Halide's parallel loops, packing and tokenizing all run here.
+#ifndef QUERN_RUNTIME_MACHINE_THREADPOOL_H
+#define QUERN_RUNTIME_MACHINE_THREADPOOL_H
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace quern::runtime {
+
+/// The processors that this process may use: affinity, then the quotas of its control groups (v2 and v1), at least 1.
+int availableThreads();
+
+class ThreadPool {
+public:
+  /// A loop's body, with Halide's signature: nonzero is an error.
+  using Task = int (*)(void *context, int index, uint8_t *closure);
+
+  /// `threads` includes the caller of parallelFor. 0: availableThreads().
+  explicit ThreadPool(int threads = 0);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool &) = delete;
+  ThreadPool &operator=(const ThreadPool &) = delete;
+
+  /// Runs task(context, i, closure) for i in [begin, begin + count), each once, and returns when all are done: 0, or
+  /// some task's error. A loop inside a loop, or a second one from another thread, runs in its caller alone: there are
+  /// never more running threads than the pool has.
+  int parallelFor(void *context, Task task, int begin, int count, uint8_t *closure);
+
+  /// function(i) for i in [0, count). What a call throws is thrown here, once (the first of several).
+  template <typename Function> void forEach(int count, Function function);
+
+  int threads() const { return int(workers.size()) + 1; }
+
+  /// The process's pool, made at first use. `configure` before that sets its size.
+  static ThreadPool &instance();
+  static void configure(int threads);
+
+private:
+  struct Job {
+    Task task = nullptr;
+    void *context = nullptr;
+    uint8_t *closure = nullptr;
+    int begin = 0, count = 0;
+  };
+  Job job;
+  // One cache line each: workers spin on `ticket` while others hammer `next`.
+  alignas(64) std::atomic<uint32_t> ticket{0}; // changes with every job; workers sleep on it
+  alignas(64) std::atomic<int> next{0};
+  alignas(64) std::atomic<int> active{0}; // workers that may touch `job`
+  std::atomic<bool> open{false};          // the job still takes workers
+  std::atomic<int> error{0};
+  std::atomic<int> sleepers{0};
+  std::atomic<bool> callerSleeps{false}; // until `active` is 0
+  std::atomic<bool> stopping{false};
+  std::mutex busy; // held by the thread whose loop runs
+  std::vector<std::thread> workers;
+
+  void work();
+  void take();
+  int runAlone(const Job &alone);
+};
+
+template <typename Function> void ThreadPool::forEach(int count, Function function) {
+  struct State {
+    Function &function;
+    std::exception_ptr failure;
+    std::mutex mutex;
+  } state{function, nullptr, {}};
+  Task task = [](void *, int index, uint8_t *closure) -> int {
+    State &state = *reinterpret_cast<State *>(closure);
+    try {
+      state.function(index);
+      return 0;
+    } catch (...) {
+      std::lock_guard<std::mutex> lock(state.mutex);
+      if (!state.failure)
+        state.failure = std::current_exception();
+      return 1;
+    }
+  };
+  parallelFor(nullptr, task, 0, count, reinterpret_cast<uint8_t *>(&state));
+  if (state.failure)
+    std::rethrow_exception(state.failure);
+}
+
+} // namespace quern::runtime
+#endif

@@ -1,0 +1,59 @@
+// The part of a tokenizer that turns a word into numbers: the `model` of tokenizer.json.
+#ifndef QUERN_RUNTIME_TOKENIZER_MODEL_MODEL_H
+#define QUERN_RUNTIME_TOKENIZER_MODEL_MODEL_H
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace quern::runtime {
+
+/// Token texts by number and back.
+class Vocabulary {
+public:
+  /// {"text": number}. Numbers are 0 .. 16 million and may have gaps.
+  static Vocabulary fromJson(const nlohmann::json &json);
+  void add(std::string text, int id);
+  /// The number, or -1.
+  int find(std::string_view text) const;
+  /// The text; null for a number without one.
+  const std::string *text(int id) const;
+  int size() const { return int(texts.size()); }
+  size_t longest() const { return longestBytes; }
+
+private:
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  std::unordered_map<std::string, int, Hash, std::equal_to<>> ids;
+  std::vector<const std::string *> texts; // point into `ids`, whose nodes stay put
+  size_t longestBytes = 0;
+};
+
+class TokenModel {
+public:
+  virtual ~TokenModel() = default;
+  /// Appends the numbers of one word (valid UTF-8).
+  virtual void encode(std::string_view word, std::vector<int> &ids) const = 0;
+  const Vocabulary &vocabulary() const { return words; }
+  /// BPE, WordPiece, Unigram, WordLevel. Throws UserError for what cannot be.
+  static std::unique_ptr<TokenModel> fromJson(const nlohmann::json &json);
+
+protected:
+  Vocabulary words;
+};
+
+std::unique_ptr<TokenModel> makeBpe(const nlohmann::json &json);
+std::unique_ptr<TokenModel> makeWordPiece(const nlohmann::json &json);
+std::unique_ptr<TokenModel> makeUnigram(const nlohmann::json &json);
+
+/// The number of "<0x0A>" and its like for each byte, or -1.
+std::vector<int> byteTokens(const Vocabulary &vocabulary);
+
+} // namespace quern::runtime
+#endif

@@ -1,0 +1,244 @@
+// Takes: text. Gives: characters, their properties and normal forms, on top of utf8proc.
+// Why not utf8proc_map for normal forms: it sorts marks by exchanging neighbours, which is quadratic in a long run of
+// them, and a stranger may send ten million.
+#include "runtime/tokenizer/text/Unicode.h"
+
+#include "runtime/Error.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+
+namespace quern::runtime {
+
+char32_t nextChar(std::string_view text, size_t &at) {
+  unsigned char first = static_cast<unsigned char>(text[at]);
+  size_t length = utf8Length(first);
+  char32_t c = length == 1 ? first : first & (0x7f >> length);
+  for (size_t i = 1; i < length && at + i < text.size(); ++i)
+    c = c << 6 | (static_cast<unsigned char>(text[at + i]) & 0x3f);
+  at = std::min(at + length, text.size());
+  return c;
+}
+
+void appendChar(std::string &text, char32_t c) {
+  if (c < 0x80) {
+    text += char(c);
+  } else if (c < 0x800) {
+    text += char(0xc0 | c >> 6);
+    text += char(0x80 | (c & 0x3f));
+  } else if (c < 0x10000) {
+    text += char(0xe0 | c >> 12);
+    text += char(0x80 | (c >> 6 & 0x3f));
+    text += char(0x80 | (c & 0x3f));
+  } else {
+    text += char(0xf0 | c >> 18);
+    text += char(0x80 | (c >> 12 & 0x3f));
+    text += char(0x80 | (c >> 6 & 0x3f));
+    text += char(0x80 | (c & 0x3f));
+  }
+}
+
+std::vector<char32_t> toChars(std::string_view text) {
+  std::vector<char32_t> chars;
+  chars.reserve(text.size());
+  for (size_t at = 0; at < text.size();)
+    chars.push_back(nextChar(text, at));
+  return chars;
+}
+
+std::string toUtf8(const std::vector<char32_t> &chars) {
+  std::string text;
+  text.reserve(chars.size());
+  for (char32_t c : chars)
+    appendChar(text, c);
+  return text;
+}
+
+namespace {
+
+/// Looks at one character: its length if valid, else 0 and how many bytes are surely wrong together (0: the text ends
+/// too early, though what is there could go on).
+size_t checkChar(std::string_view text, size_t at, size_t &wrong) {
+  auto byte = [&](size_t i) { return static_cast<unsigned char>(text[at + i]); };
+  unsigned char first = byte(0);
+  if (first < 0x80)
+    return 1;
+  wrong = 1;
+  if (first < 0xc2 || first > 0xf4)
+    return 0;
+  size_t length = utf8Length(first), left = text.size() - at;
+  for (size_t i = 1; i < length; ++i) {
+    if (i >= left) {
+      wrong = 0;
+      return 0;
+    }
+    unsigned char low = 0x80, high = 0xbf;
+    if (i == 1) { // no overlong forms, no surrogates, nothing beyond U+10FFFF
+      low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+      high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    }
+    if (byte(i) < low || byte(i) > high) {
+      wrong = i;
+      return 0;
+    }
+  }
+  return length;
+}
+
+} // namespace
+
+size_t validPrefix(std::string_view text, bool &broken) {
+  size_t at = 0, wrong = 0;
+  while (at < text.size()) {
+    size_t length = checkChar(text, at, wrong);
+    if (length == 0) {
+      broken = wrong != 0;
+      return at;
+    }
+    at += length;
+  }
+  broken = false;
+  return at;
+}
+
+bool isValidUtf8(std::string_view text) {
+  bool broken;
+  return validPrefix(text, broken) == text.size();
+}
+
+std::string repairUtf8(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  size_t at = 0, wrong = 0;
+  while (at < text.size()) {
+    if (size_t length = checkChar(text, at, wrong)) {
+      result.append(text.substr(at, length));
+      at += length;
+    } else {
+      result += "\xef\xbf\xbd";
+      at += wrong == 0 ? text.size() - at : wrong;
+    }
+  }
+  return result;
+}
+
+bool isWhiteSpace(char32_t c) {
+  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
+         c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+bool isPunctuation(char32_t c) {
+  utf8proc_category_t category = utf8proc_category(utf8proc_int32_t(c));
+  return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
+}
+
+bool isAsciiPunctuation(char32_t c) {
+  return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
+}
+
+bool isNumber(char32_t c) {
+  utf8proc_category_t category = utf8proc_category(utf8proc_int32_t(c));
+  return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
+}
+
+bool isMarkNonspacing(char32_t c) {
+  return utf8proc_category(utf8proc_int32_t(c)) == UTF8PROC_CATEGORY_MN;
+}
+
+bool isMark(char32_t c) {
+  utf8proc_category_t category = utf8proc_category(utf8proc_int32_t(c));
+  return category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME;
+}
+
+bool isControlOrFormat(char32_t c) {
+  utf8proc_category_t category = utf8proc_category(utf8proc_int32_t(c));
+  return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF;
+}
+
+bool isWordCharacter(char32_t c) {
+  utf8proc_category_t category = utf8proc_category(utf8proc_int32_t(c));
+  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) || category == UTF8PROC_CATEGORY_PC ||
+         c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9);
+}
+
+void appendLower(std::vector<char32_t> &result, char32_t c) {
+  if (c == 0x130) { // the one character whose lower case is two
+    result.push_back('i');
+    result.push_back(0x307);
+  } else {
+    result.push_back(char32_t(utf8proc_tolower(utf8proc_int32_t(c))));
+  }
+}
+
+std::vector<char32_t> decompose(const std::vector<char32_t> &chars, bool compatibility) {
+  auto options = utf8proc_option_t(UTF8PROC_DECOMPOSE | (compatibility ? UTF8PROC_COMPAT : 0));
+  std::vector<char32_t> result;
+  result.reserve(chars.size());
+  for (char32_t c : chars) {
+    utf8proc_int32_t parts[32];
+    int boundary = 0;
+    utf8proc_ssize_t count = utf8proc_decompose_char(utf8proc_int32_t(c), parts, 32, options, &boundary);
+    if (count < 0 || count > 32)
+      result.push_back(c);
+    else
+      result.insert(result.end(), parts, parts + count);
+  }
+  auto rank = [](char32_t c) { return utf8proc_get_property(utf8proc_int32_t(c))->combining_class; };
+  for (size_t i = 0; i < result.size();) {
+    size_t end = i;
+    while (end < result.size() && rank(result[end]) != 0)
+      ++end;
+    if (end - i > 1)
+      std::stable_sort(result.begin() + i, result.begin() + end,
+                       [&](char32_t a, char32_t b) { return rank(a) < rank(b); });
+    i = std::max(end, i + 1);
+  }
+  return result;
+}
+
+std::vector<char32_t> compose(std::vector<char32_t> chars) {
+  static_assert(sizeof(char32_t) == sizeof(utf8proc_int32_t));
+  chars.push_back(0); // utf8proc may write one more
+  utf8proc_ssize_t length =
+      utf8proc_normalize_utf32(reinterpret_cast<utf8proc_int32_t *>(chars.data()), utf8proc_ssize_t(chars.size() - 1),
+                               utf8proc_option_t(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+  if (length < 0)
+    throw UserError("text cannot be normalized");
+  chars.resize(size_t(length));
+  return chars;
+}
+
+std::vector<size_t> graphemeEnds(std::string_view text) {
+  std::vector<size_t> ends;
+  if (text.empty())
+    return ends;
+  utf8proc_int32_t state = 0;
+  size_t at = 0;
+  char32_t previous = nextChar(text, at);
+  while (at < text.size()) {
+    size_t before = at;
+    char32_t c = nextChar(text, at);
+    if (utf8proc_grapheme_break_stateful(utf8proc_int32_t(previous), utf8proc_int32_t(c), &state))
+      ends.push_back(before);
+    previous = c;
+  }
+  ends.push_back(text.size());
+  return ends;
+}
+
+std::string replaceAll(std::string_view text, std::string_view from, std::string_view to) {
+  if (from.empty())
+    return std::string(text);
+  std::string result;
+  result.reserve(text.size());
+  size_t at = 0;
+  for (size_t found; (found = text.find(from, at)) != std::string_view::npos; at = found + from.size()) {
+    result.append(text.substr(at, found - at));
+    result.append(to);
+  }
+  result.append(text.substr(at));
+  return result;
+}
+
+} // namespace quern::runtime

@@ -1,0 +1,149 @@
+// Takes: the parameters that a model declares and the tensors that a checkpoint has. Gives: which is which, or all that
+// is wrong.
+//
+// Everything is told at once: a checkpoint that does not fit is mostly the wrong model or a wrong config, and the list
+// shows the pattern.
+#include "runtime/Error.h"
+#include "runtime/weights/Weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+namespace quern::runtime {
+
+bool matchGlob(std::string_view pattern, std::string_view name) {
+  size_t p = 0, n = 0, star = std::string_view::npos, from = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      from = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++from;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*')
+    ++p;
+  return p == pattern.size();
+}
+
+namespace {
+
+/// Levenshtein's distance.
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j)
+    row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t up = row[j];
+      row[j] = std::min({up + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = up;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string placeOf(const ParameterInfo &parameter) {
+  return parameter.at.empty() ? "" : "  (" + parameter.at + ")";
+}
+
+std::string namesOf(const ParameterInfo &parameter) {
+  std::string text = parameter.names[0];
+  for (size_t i = 1; i < parameter.names.size() && i < 4; ++i)
+    text += " | " + parameter.names[i];
+  return text;
+}
+
+/// The unused tensor of the same shape whose name is nearest, if it is near.
+std::string suggestion(const ParameterInfo &parameter, const std::vector<std::string> &unused,
+                       const Checkpoint &checkpoint) {
+  std::string best;
+  size_t least = SIZE_MAX;
+  for (const std::string &name : unused) {
+    if (checkpoint.tensors.at(name).shape != parameter.shape || name.size() > 300)
+      continue;
+    for (const std::string &wanted : parameter.names) {
+      size_t d = distance(name, wanted);
+      if (d < least && d <= std::max<size_t>(2, std::max(name.size(), wanted.size()) / 2)) {
+        least = d;
+        best = name;
+      }
+    }
+  }
+  return best.empty() ? "" : "; did you mean " + best + "?";
+}
+
+bool isCopy(const StoredTensor &tensor, const std::vector<const StoredTensor *> &used) {
+  return std::any_of(used.begin(), used.end(), [&](const StoredTensor *other) {
+    return other && other->dtype == tensor.dtype && other->shape == tensor.shape &&
+           std::memcmp(other->data, tensor.data, tensor.bytes) == 0;
+  });
+}
+
+std::string section(const char *title, const std::vector<std::string> &lines) {
+  if (lines.empty())
+    return "";
+  std::string text = format("\n%s (%zu):", title, lines.size());
+  for (const std::string &line : lines)
+    text += "\n  " + line;
+  return text;
+}
+
+} // namespace
+
+std::vector<const StoredTensor *> matchParameters(const Description &description, const Checkpoint &checkpoint) {
+  std::vector<const StoredTensor *> result;
+  std::set<std::string> usedNames;
+  std::vector<const ParameterInfo *> absent;
+  std::vector<std::string> missing, wrong, unusedLines, unused;
+  for (const ParameterInfo &parameter : description.parameters) {
+    const StoredTensor *found = nullptr;
+    for (const std::string &name : parameter.names) {
+      auto entry = checkpoint.tensors.find(name);
+      if (entry == checkpoint.tensors.end())
+        continue;
+      found = &entry->second;
+      usedNames.insert(name);
+      if (found->shape != parameter.shape)
+        wrong.push_back(name + " is " + shapeText(found->shape) + ", the model needs " + shapeText(parameter.shape) +
+                        placeOf(parameter));
+      else if (!isReal(found->dtype))
+        wrong.push_back(name + " has the type " + dtypeName(found->dtype) + ", the model needs F32, F16, BF16 or F64" +
+                        placeOf(parameter));
+      break;
+    }
+    if (!found)
+      absent.push_back(&parameter);
+    result.push_back(found);
+  }
+  for (const auto &[name, tensor] : checkpoint.tensors) {
+    bool ignored = std::any_of(description.ignore.begin(), description.ignore.end(),
+                               [&](const std::string &glob) { return matchGlob(glob, name); });
+    if (usedNames.count(name) || ignored || isCopy(tensor, result))
+      continue;
+    unused.push_back(name);
+    unusedLines.push_back(quote(name).substr(1, quote(name).size() - 2) + " " + dtypeName(tensor.dtype) +
+                          shapeText(tensor.shape));
+  }
+  for (const ParameterInfo *parameter : absent) {
+    // Names of hundreds of layers against hundreds of others: enough suggestions show the pattern.
+    std::string guess = missing.size() < 50 ? suggestion(*parameter, unused, checkpoint) : "";
+    missing.push_back(namesOf(*parameter) + " " + shapeText(parameter->shape) + placeOf(*parameter) + guess);
+  }
+  if (!missing.empty() || !wrong.empty() || !unused.empty())
+    throw UserError("Q042: " + checkpoint.path + " does not fit the model " + description.model +
+                    section("missing tensors", missing) + section("tensors of another shape or type", wrong) +
+                    section("tensors that the model does not use", unusedLines));
+  return result;
+}
+
+} // namespace quern::runtime

@@ -1,0 +1,311 @@
+// Takes: matched parameters (or a seed). Gives: the pointers that kernels get, packed in parallel where they want it.
+//
+// A dense f32 tensor (or a bf16 one that kernels want so) is used where it is mapped: nothing is copied, nothing is
+// read before a kernel asks. What kernels want packed is written once, in [ceil(outer / tile)][inner][tile] order, so
+// that a contraction reads it end to end; both orders of storage ([out, in] and GPT-2's [in, out]) arrive through the
+// strides. Equal slots (a tied head) share one copy.
+#include "runtime/weights/Weights.h"
+
+#include "runtime/Error.h"
+#include "runtime/cli/Terminal.h"
+#include "runtime/machine/ThreadPool.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <tuple>
+#include <xmmintrin.h>
+
+namespace quern::runtime {
+
+namespace {
+
+uint64_t mix(uint64_t x) { // splitmix64's finaliser (Steele, Lea and Flood 2014)
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+  return x ^ x >> 31;
+}
+
+constexpr size_t alignment = 64;
+size_t aligned(size_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+} // namespace
+
+float randomElement(const ParameterInfo &parameter, uint64_t seed, uint64_t number, uint64_t element) {
+  if (parameter.init == Init::Zeros)
+    return 0;
+  if (parameter.init == Init::Ones)
+    return 1;
+  uint64_t bits = mix(mix(seed * 0x9e3779b97f4a7c15ull + number) + element * 0x9e3779b97f4a7c15ull);
+  float u = (float(bits >> 40) + 0.5f) * 0x1p-24f, v = float(bits & 0xffffff) * 0x1p-24f;
+  if (parameter.init == Init::Uniform)
+    return float(parameter.initValue) * (2 * u - 1);
+  return float(parameter.initValue) * std::sqrt(-2 * std::log(u)) * std::cos(6.2831853f * v); // Box and Muller 1958
+}
+
+/// Plans where every slot's turn goes, then fills in parallel.
+class Weights::Packer {
+public:
+  Packer(Weights &weights, const Description &description, std::vector<const StoredTensor *> sources, uint64_t seed)
+      : weights(weights), description(description), sources(std::move(sources)), seed(seed) {}
+
+  void run() {
+    plan();
+    requireMemory(needed, "the model's weights");
+    weights.memory.reset(needed);
+    for (size_t slot = 0; slot < description.slots.size(); ++slot) {
+      std::vector<const void *> pointers;
+      for (const Place &place : places[slot])
+        pointers.push_back(place.mapped ? place.mapped : weights.memory.data() + place.offset);
+      weights.turnPointers.push_back(std::move(pointers));
+    }
+    for (const std::vector<const void *> &pointers : weights.turnPointers)
+      weights.slotPointers.push_back(pointers.data());
+    Progress progress("preparing weights", double(needed));
+    ThreadPool::instance().forEach(int(jobs.size()), [&](int i) {
+      fill(jobs[size_t(i)]);
+      progress.add(double(jobs[size_t(i)].count * jobs[size_t(i)].bytesEach));
+    });
+    for (int parameter : copied)
+      if (const StoredTensor *tensor = sources[size_t(parameter)]; tensor && tensor->file)
+        tensor->file->release(tensor->data, tensor->bytes);
+  }
+
+  void again() {
+    ThreadPool::instance().forEach(int(jobs.size()), [&](int i) { fill(jobs[size_t(i)]); });
+  }
+
+private:
+  struct Place {
+    const void *mapped;
+    size_t offset;
+  };
+  struct Job { // elements (dense) or tiles (packed) [first, first + count) of one parameter
+    int parameter;
+    const LayoutInfo *layout;
+    size_t offset;
+    int64_t first, count, bytesEach;
+  };
+  using Key = std::pair<std::vector<int>, std::vector<int64_t>>;
+
+  Weights &weights;
+  const Description &description;
+  std::vector<const StoredTensor *> sources; // empty: random
+  uint64_t seed;
+  std::vector<std::vector<Place>> places;
+  std::vector<Job> jobs;
+  std::vector<int> copied;
+  size_t needed = 0;
+
+  void plan() {
+    std::map<Key, Place> made;
+    if (sources.empty())
+      sources.resize(description.parameters.size(), nullptr);
+    for (const SlotInfo &slot : description.slots) {
+      std::vector<Place> turns;
+      for (const std::vector<int> &parameters : slot.turns) {
+        Key key{parameters, {}};
+        for (const LayoutInfo &l : slot.layouts)
+          key.second.insert(key.second.end(),
+                            {l.packed, l.narrow, l.outer, l.inner, l.outerStride, l.innerStride, l.tile, l.offset});
+        auto found = made.find(key);
+        if (found == made.end())
+          found = made.emplace(key, place(parameters, slot)).first;
+        turns.push_back(found->second);
+      }
+      places.push_back(std::move(turns));
+    }
+  }
+
+  /// Where these tensors lie one after the other in the numbers that a kernel wants; or null.
+  const void *lyingInPlace(const std::vector<int> &parameters, bool narrow) {
+    const uint8_t *first = nullptr, *end = nullptr;
+    for (int parameter : parameters) {
+      size_t i = size_t(parameter), element = narrow ? 2 : 4;
+      const uint8_t *data = nullptr;
+      if (narrow && !weights.narrow.empty())
+        data = reinterpret_cast<const uint8_t *>(weights.narrow[i]);
+      else if (sources[i] && sources[i]->dtype == (narrow ? Dtype::BF16 : Dtype::F32))
+        data = sources[i]->data;
+      if (!data || uintptr_t(data) % element || (end && data != end))
+        return nullptr;
+      first = first ? first : data;
+      end = data + size_t(description.parameters[i].elements()) * element;
+    }
+    return first;
+  }
+
+  Place place(const std::vector<int> &parameters, const SlotInfo &slot) {
+    auto elementsOf = [&](size_t i) {
+      return slot.layout(i).packed ? slot.layout(i).packedElements()
+                                   : description.parameters[size_t(parameters[i])].elements();
+    };
+    bool narrow = slot.layouts[0].narrow;
+    int64_t element = narrow ? 2 : 4;
+    for (size_t i = 0; i < parameters.size(); ++i)
+      weights.bytes += uint64_t(elementsOf(i) * element);
+    if (!slot.layouts[0].packed)
+      if (const void *inPlace = lyingInPlace(parameters, narrow))
+        return {inPlace, 0};
+    weights.dense |= !slot.layouts[0].packed;
+    Place result{nullptr, needed};
+    size_t at = needed;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const LayoutInfo &layout = slot.layout(i);
+      int64_t each = layout.packed ? layout.inner * layout.tile * 4 : element, count = elementsOf(i) * element / each;
+      int64_t step = std::max<int64_t>(1, (int64_t(1) << 20) / each); // jobs of about a megabyte
+      for (int64_t first = 0; first < count; first += step)
+        jobs.push_back({parameters[i], &layout, at, first, std::min(step, count - first), each});
+      at += size_t(count * each);
+      copied.push_back(parameters[i]);
+    }
+    needed = aligned(at);
+    return result;
+  }
+
+  /// Element `i` of a parameter is load(i).
+  template <typename Load> void fillFrom(const Job &job, Load load) {
+    const LayoutInfo &layout = *job.layout;
+    if (layout.narrow) {
+      uint16_t *to = reinterpret_cast<uint16_t *>(weights.memory.data() + job.offset) + job.first;
+      for (int64_t i = 0; i < job.count; ++i)
+        to[i] = floatToBF16(load(job.first + i));
+      return;
+    }
+    float *to = reinterpret_cast<float *>(weights.memory.data() + job.offset) + job.first * (job.bytesEach / 4);
+    if (!layout.packed) {
+      for (int64_t i = 0; i < job.count; ++i)
+        to[i] = load(job.first + i);
+      return;
+    }
+    constexpr int64_t block =
+        64; // inner positions at a time: what is written stays in the first cache while rows are read along
+    for (int64_t tile = 0; tile < job.count; ++tile, to += layout.inner * layout.tile) {
+      int64_t outer = (job.first + tile) * layout.tile, rows = std::min(layout.tile, layout.outer - outer);
+      for (int64_t i0 = 0; i0 < layout.inner; i0 += block) {
+        int64_t i1 = std::min(i0 + block, layout.inner);
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t i = i0; i < i1; ++i)
+            to[i * layout.tile + r] = load(layout.offset + (outer + r) * layout.outerStride + i * layout.innerStride);
+      } // rows beyond the last stay zero, as the memory came
+    }
+  }
+
+  /// fillFrom for f32 tensors that training packs after every step: rows copied whole, or transposed four by four.
+  bool packFloats(const Job &job, const float *from) {
+    const LayoutInfo &l = *job.layout;
+    if (!l.packed || (l.outerStride != 1 && l.innerStride != 1))
+      return false;
+    float *to = reinterpret_cast<float *>(weights.memory.data() + job.offset) + job.first * (job.bytesEach / 4);
+    for (int64_t tile = 0; tile < job.count; ++tile, to += l.inner * l.tile) {
+      int64_t outer = (job.first + tile) * l.tile, rows = std::min(l.tile, l.outer - outer);
+      const float *source = from + l.offset + outer * l.outerStride;
+      if (l.outerStride == 1) {
+        for (int64_t i = 0; i < l.inner; ++i)
+          std::memcpy(to + i * l.tile, source + i * l.innerStride, size_t(rows) * 4);
+        continue;
+      }
+      constexpr int64_t block = 64; // as in fillFrom
+      for (int64_t i0 = 0; i0 < l.inner; i0 += block) {
+        int64_t i1 = std::min(i0 + block, l.inner), r = 0;
+        for (; r + 4 <= rows; r += 4) {
+          const float *row = source + r * l.outerStride;
+          int64_t i = i0;
+          for (; i + 4 <= i1; i += 4) {
+            __m128 a = _mm_loadu_ps(row + i), b = _mm_loadu_ps(row + l.outerStride + i),
+                   c = _mm_loadu_ps(row + 2 * l.outerStride + i), d = _mm_loadu_ps(row + 3 * l.outerStride + i);
+            _MM_TRANSPOSE4_PS(a, b, c, d);
+            float *at = to + i * l.tile + r;
+            _mm_storeu_ps(at, a);
+            _mm_storeu_ps(at + l.tile, b);
+            _mm_storeu_ps(at + 2 * l.tile, c);
+            _mm_storeu_ps(at + 3 * l.tile, d);
+          }
+          for (; i < i1; ++i)
+            for (int64_t k = 0; k < 4; ++k)
+              to[i * l.tile + r + k] = row[k * l.outerStride + i];
+        }
+        for (; r < rows; ++r)
+          for (int64_t i = i0; i < i1; ++i)
+            to[i * l.tile + r] = source[r * l.outerStride + i];
+      }
+    }
+    return true;
+  }
+
+  void fill(const Job &job) {
+    const StoredTensor *source = sources[size_t(job.parameter)];
+    if (!source) {
+      const ParameterInfo &parameter = description.parameters[size_t(job.parameter)];
+      fillFrom(job, [&](int64_t i) { return randomElement(parameter, seed, uint64_t(job.parameter), uint64_t(i)); });
+      return;
+    }
+    const uint8_t *data = source->data;
+    if (source->dtype == Dtype::F32 && uintptr_t(data) % 4 == 0 &&
+        packFloats(job, reinterpret_cast<const float *>(data)))
+      return;
+    auto read = [data]<typename T>(T, int64_t i) {
+      T value;
+      std::memcpy(&value, data + size_t(i) * sizeof(T), sizeof(T));
+      return value;
+    };
+    switch (source->dtype) {
+    case Dtype::F32:
+      return fillFrom(job, [&](int64_t i) { return read(float(), i); });
+    case Dtype::F64:
+      return fillFrom(job, [&](int64_t i) { return float(read(double(), i)); });
+    case Dtype::F16:
+      return fillFrom(job, [&](int64_t i) { return halfToFloat(read(uint16_t(), i)); });
+    default:
+      return fillFrom(job, [&](int64_t i) {
+        uint32_t bits = uint32_t(read(uint16_t(), i)) << 16;
+        float value;
+        std::memcpy(&value, &bits, 4);
+        return value;
+      });
+    }
+  }
+};
+
+std::unique_ptr<Weights> Weights::load(const Description &description, Checkpoint checkpoint) {
+  auto weights = std::make_unique<Weights>();
+  weights->checkpoint = std::move(checkpoint);
+  Packer(*weights, description, matchParameters(description, weights->checkpoint), 0).run();
+  return weights;
+}
+
+std::unique_ptr<Weights> Weights::over(const Description &description, const std::vector<const float *> &tensors,
+                                       std::vector<const uint16_t *> narrow) {
+  auto weights = std::make_unique<Weights>();
+  weights->narrow = std::move(narrow);
+  std::vector<const StoredTensor *> sources;
+  weights->changing.reserve(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const ParameterInfo &parameter = description.parameters[i];
+    weights->changing.push_back({Dtype::F32, parameter.shape, reinterpret_cast<const uint8_t *>(tensors[i]),
+                                 uint64_t(parameter.elements()) * 4, nullptr});
+    sources.push_back(&weights->changing.back());
+  }
+  weights->packer = std::make_unique<Packer>(*weights, description, std::move(sources), 0);
+  weights->packer->run();
+  return weights;
+}
+
+void Weights::update() {
+  packer->again();
+}
+
+Weights::Weights() = default;
+Weights::~Weights() = default;
+
+std::unique_ptr<Weights> Weights::random(const Description &description, uint64_t seed) {
+  auto weights = std::make_unique<Weights>();
+  Packer(*weights, description, {}, seed).run();
+  return weights;
+}
+
+} // namespace quern::runtime

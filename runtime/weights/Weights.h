@@ -1,0 +1,67 @@
+// A model's parameters: found in a checkpoint, checked, and laid out as the kernels want them.
+#ifndef QUERN_RUNTIME_WEIGHTS_WEIGHTS_H
+#define QUERN_RUNTIME_WEIGHTS_WEIGHTS_H
+
+#include "runtime/weights/Checkpoint.h"
+#include "runtime/abi/Description.h"
+#include "runtime/machine/Memory.h"
+
+#include <memory>
+#include <vector>
+
+namespace quern::runtime {
+
+/// The stored tensor of each parameter. Throws one UserError that lists everything that does not fit: missing tensors,
+/// other shapes or types, and unused ones (but those that `ignore` names and copies of used ones, such as a tied head),
+/// each with its place in the spec.
+std::vector<const StoredTensor *> matchParameters(const Description &description, const Checkpoint &checkpoint);
+
+/// Whether `name` matches a pattern of * (anything) and ? (one character). Linear in practice, quadratic at worst,
+/// never deeper.
+bool matchGlob(std::string_view pattern, std::string_view name);
+
+class Weights {
+public:
+  /// From a checkpoint, whose files stay mapped as long as this lives.
+  static std::unique_ptr<Weights> load(const Description &description, Checkpoint checkpoint);
+  /// From dense f32 tensors in memory, one for each parameter, whose content may change: `update` follows. What kernels
+  /// want dense is used where it lies, several tensors as one where they lie one after the other; `narrow`: the same
+  /// for what they want in bf16 (else `update` makes copies).
+  static std::unique_ptr<Weights> over(const Description &description, const std::vector<const float *> &tensors,
+                                       std::vector<const uint16_t *> narrow = {});
+  /// Whether some dense tensors were copied: several that kernels see as one (experts) but lie apart, or that wanted
+  /// another type.
+  bool copiesDense() const { return dense; }
+  /// Packs anew what was packed, after the tensors changed.
+  void update();
+  /// Random, by each parameter's `init`; the same for a seed on every machine.
+  static std::unique_ptr<Weights> random(const Description &description, uint64_t seed);
+
+  /// For quern_call: slots()[slot][turn].
+  const void *const *const *slots() const { return slotPointers.data(); }
+  /// Bytes that were laid out anew; the others are used where they are mapped.
+  uint64_t packedBytes() const { return memory.size(); }
+  /// Bytes of all slots' tensors, each once.
+  uint64_t totalBytes() const { return bytes; }
+
+  Weights();
+  ~Weights();
+
+private:
+  class Packer;
+  Checkpoint checkpoint;
+  Buffer memory;
+  std::vector<std::vector<const void *>> turnPointers;
+  std::vector<const void *const *> slotPointers;
+  uint64_t bytes = 0;
+  bool dense = false;
+  std::vector<StoredTensor> changing; // what `over` was given
+  std::vector<const uint16_t *> narrow;
+  std::unique_ptr<Packer> packer; // only where tensors change
+};
+
+/// One element of a random tensor: depends only on the seed, the parameter's number and the element's.
+float randomElement(const ParameterInfo &parameter, uint64_t seed, uint64_t number, uint64_t element);
+
+} // namespace quern::runtime
+#endif

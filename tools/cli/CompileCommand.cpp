@@ -1,0 +1,201 @@
+// quern compile and quern run: from a spec to an executable, and on to its first words.
+#include "codegen/Compiler.h"
+#include "codegen/link/EmbedFiles.h"
+#include "codegen/ExplainKernels.h"
+#include "tools/crash/CrashReport.h"
+#include "tools/spec/Remarks.h"
+#include "tools/spec/SpecOptions.h"
+#include "tools/spec/TrainingMemory.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SHA256.h"
+
+#include <filesystem>
+#include <iostream>
+#include <sched.h>
+#include <unistd.h>
+
+namespace po = boost::program_options;
+namespace fs = std::filesystem;
+using namespace quern::tools;
+using namespace quern::codegen;
+
+namespace {
+struct CompileFlags {
+  SpecOptions spec;
+  MemoryOptions memory;
+  std::string output, emit = "exe", target = "native", schedules, cache, from, to, weights;
+  int jobs = 0;
+  std::vector<std::string> without;
+  bool quiet = false, embed = false, remarks = false, locations = false;
+
+  void add(po::options_description &options) {
+    addSpecOptions(options, spec);
+    addTrain(options, spec);
+    addWithout(options, without);
+    options.add_options()("output,o", po::value(&output),
+                          "the executable (default: the spec's name); a folder for obj, llvm, asm")(
+        "emit", po::value(&emit), "exe, obj, llvm, asm or mlir (default: exe)")(
+        "weights", po::value(&weights), "the checkpoint: its config.json is taken where --config names none")(
+        "embed-weights", po::bool_switch(&embed), "append --weights (and tokenizer.json) to the executable")(
+        "target", po::value(&target), "native, or an architecture level such as x86-64-v3")(
+        "schedules", po::value(&schedules), "a file of schedules that override the built-in ones")(
+        "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
+        "compile-from", po::value(&from), "PHASE: where an .mlir file stands (a dump says it itself); or the FILE")(
+        "compile-to", po::value(&to), "PHASE: stop there and write the module (as --emit mlir does at the end)")(
+        "locations", po::bool_switch(&locations), "with --compile-to: places in the spec, too")(
+        "jobs,j", po::value(&jobs), "kernels compiled at the same time (default: all processors)")(
+        "memory", po::value(&memory.memory),
+        "with --train, SIZE such as 4G: what a gradient may work in; the less, the more is made again")(
+        "batch", po::value(&memory.rows), "rows that --memory is for (1)")("length", po::value(&memory.length),
+                                                                           "tokens of a row that --memory is for")(
+        "remarks", po::bool_switch(&remarks), "say on stderr what was and what was not done, at the spec's lines")(
+        "quiet,q", po::bool_switch(&quiet), "say nothing when all is well");
+  }
+};
+} // namespace
+
+static int processors() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+/// Everything between a spec and `flags.output`. Returns the exit status.
+static int compile(CompileFlags &flags) {
+  CompileOptions options;
+  options.spec = flags.spec.spec;
+  options.output = flags.output;
+  options.target = cpuTarget(flags.target);
+  options.schedules = scheduleTable(flags.schedules);
+  options.cache = flags.cache;
+  options.jobs = flags.jobs > 0 ? flags.jobs : processors();
+  static const std::map<std::string, Emit> forms = {
+      {"exe", Emit::Executable}, {"obj", Emit::Object}, {"llvm", Emit::Llvm}, {"asm", Emit::Assembly}};
+  if (!flags.to.empty()) {
+    checkGoal("resolved", flags.to);
+    flags.emit = "mlir";
+  }
+  auto form = forms.find(flags.emit);
+  if (form == forms.end() && flags.emit != "mlir")
+    throw std::runtime_error("--emit " + flags.emit + ": exe, obj, llvm, asm or mlir is needed");
+  if (flags.embed && (flags.weights.empty() || flags.emit != "exe"))
+    throw std::runtime_error("--embed-weights needs --weights and an executable to append them to");
+  if (flags.spec.config.empty() && fs::is_directory(flags.weights) &&
+      fs::exists(fs::path(flags.weights) / "config.json"))
+    flags.spec.config = flags.weights;
+  if (options.output.empty())
+    options.output = fs::path(flags.spec.spec).stem().string() + (flags.emit == "exe" ? "" : "." + flags.emit);
+  fs::path folder = fs::path(options.output).parent_path(); // folders of objects are made
+  if ((flags.emit == "exe" || flags.emit == "mlir") && !folder.empty() && !fs::is_directory(folder))
+    throw std::runtime_error("-o " + options.output + ": there is no folder " + folder.string());
+
+  mlir::MLIRContext context;
+  if (flags.remarks)
+    enableRemarks(context);
+  mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, flags.spec);
+  if (!module)
+    return 1;
+  std::string from = startOf(flags.spec, flags.from);
+  if (!flags.to.empty())
+    checkGoal(from, flags.to);
+  if (!flags.memory.memory.empty() && (!flags.spec.train || !flags.to.empty()))
+    throw std::runtime_error("--memory plans a whole program for training: it needs --train, and no --compile-to");
+  quern::passes::PassOptions passes = passOptions(flags.target, flags.schedules, flags.without);
+  std::string planned;
+  mlir::LogicalResult done = flags.memory.memory.empty() ? quern::passes::runPhases(*module, passes, from, flags.to)
+                                                         : runWithin(module, flags.memory, passes, from, planned);
+  if (mlir::failed(done))
+    return llvm::StringRef(flags.spec.spec).ends_with(".mlir") ? 1 : reportFault("failed"); // a module may be anybody's
+  if (flags.remarks)
+    explainKernels(*module);
+  if (flags.emit == "mlir") {
+    std::error_code code;
+    llvm::raw_fd_ostream out(options.output, code);
+    out << dumpHeader(flags.to.empty() ? "planned" : flags.to);
+    module->print(out, flags.locations ? mlir::OpPrintingFlags().enableDebugInfo() : mlir::OpPrintingFlags());
+    out.close();
+    if (code || out.has_error())
+      throw std::runtime_error("cannot write " + options.output + ": " + (code ? code : out.error()).message());
+    return 0;
+  }
+  options.emit = form->second;
+  bool terminal = isatty(STDERR_FILENO) && !flags.quiet;
+  options.progress = [&](int done, int all) {
+    if (terminal)
+      std::cerr << "\rkernels " << done << " of " << all << std::flush;
+  };
+  enterCodegen();
+  CompileReport report = compileModule(*module, options);
+  if (terminal)
+    std::cerr << "\r\033[K";
+  if (flags.embed)
+    embedCheckpoint(options.output, flags.weights);
+  if (!flags.quiet && !planned.empty())
+    std::cerr << options.output << ": " << planned << "\n";
+  if (!flags.quiet)
+    std::cerr << llvm::formatv(
+                     "{0}: {1} kernels ({2} from the cache) in {3:f1} s, host program {4:f1} s, link {5:f1} s\n",
+                     options.output, report.kernels, report.cached, report.kernelSeconds, report.hostSeconds,
+                     report.linkSeconds)
+                     .str();
+  return 0;
+}
+
+int quern::tools::compileCommand(const Arguments &arguments) {
+  CompileFlags flags;
+  po::options_description options("options");
+  flags.add(options);
+  po::variables_map values;
+  if (!parseOptions(withCompileFrom(arguments),
+                    "quern compile SPEC [-o PROGRAM] [--config FILE] [--set NAME=VALUE] [options]", options, values))
+    return 0;
+  return compile(flags);
+}
+
+int quern::tools::runCommand(const Arguments &arguments) {
+  auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  CompileFlags flags;
+  po::options_description options("options");
+  flags.add(options);
+  po::variables_map values;
+  if (!parseOptions(Arguments(arguments.begin(), separator),
+                    "quern run SPEC [options] -- generate|eval|embed|bench|info [its options]", options, values))
+    return 0;
+  if (flags.spec.config.empty() && fs::is_directory(flags.weights) &&
+      fs::exists(fs::path(flags.weights) / "config.json"))
+    flags.spec.config = flags.weights;
+  // One program for each spec, config and machine.
+  std::string key = (flags.spec.train ? "train " + flags.spec.precision + "\n" : "") +
+                    fs::absolute(flags.spec.spec).string() + "\n" + flags.spec.config + "\n" + flags.target + "\n";
+  if (!flags.memory.memory.empty())
+    key += llvm::formatv("{0} {1} {2}\n", flags.memory.memory, flags.memory.rows, flags.memory.length).str();
+  for (const std::string &setting : flags.spec.settings)
+    key += setting + "\n";
+  for (const std::string &names : flags.without)
+    key += "without " + names + "\n";
+  llvm::SHA256 hash;
+  hash.update(key);
+  fs::path folder = fs::path(flags.cache.empty() ? defaultCache() : flags.cache) / "programs";
+  fs::create_directories(folder);
+  flags.output =
+      (folder / (fs::path(flags.spec.spec).stem().string() + "-" + llvm::toHex(hash.final()).substr(0, 16))).string();
+  flags.quiet = true;
+  if (int status = compile(flags))
+    return status;
+  std::vector<std::string> words = {flags.output};
+  if (separator != arguments.end())
+    words.insert(words.end(), separator + 1, arguments.end());
+  // The checkpoint named to the compiler is the program's, too.
+  bool reads = words.size() > 1 && words[1] != "info" && words[1] != "train" && words[1].front() != '-';
+  if (reads && !flags.weights.empty() && !flags.embed &&
+      llvm::none_of(words, [](llvm::StringRef word) { return word.starts_with("--weights"); }))
+    words.insert(words.end(), {"--weights", flags.weights});
+  std::vector<char *> argv;
+  for (std::string &word : words)
+    argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execv(argv[0], argv.data());
+  throw std::runtime_error("cannot start " + flags.output);
+}

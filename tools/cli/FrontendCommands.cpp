@@ -1,0 +1,124 @@
+// quern check, fmt and init: what needs nothing but the language.
+#include "frontend/Frontend.h"
+#include "tools/spec/SpecOptions.h"
+
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+namespace po = boost::program_options;
+using namespace quern::tools;
+using namespace quern::frontend;
+
+static std::string readFile(const std::string &path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in)
+    throw std::runtime_error("cannot read " + path);
+  return text.str();
+}
+
+int quern::tools::checkCommand(const Arguments &arguments) {
+  SpecOptions spec;
+  bool json = false;
+  po::options_description options("options");
+  addSpecOptions(options, spec);
+  options.add_options()("json", po::bool_switch(&json), "mistakes and warnings as JSON on stdout");
+  po::variables_map values;
+  if (!parseOptions(arguments, "quern check SPEC [--config FILE] [--set NAME=VALUE] [--json]", options, values))
+    return 0;
+  Diagnostics diagnostics;
+  SpecInput input;
+  if (readInput(spec, input, diagnostics))
+    checkSpec(input, diagnostics);
+  if (json)
+    std::cout << diagnostics.toJson() << "\n";
+  else
+    diagnostics.print(std::cerr, useColour());
+  if (!diagnostics.hasErrors() && !json)
+    std::cerr << spec.spec << ": no mistakes\n";
+  return diagnostics.hasErrors() ? 1 : 0;
+}
+
+static int formatFile(const std::string &path, bool check) {
+  Diagnostics diagnostics;
+  std::string text = readFile(path);
+  std::optional<std::string> formatted = formatSpec(path, text, diagnostics);
+  diagnostics.print(std::cerr, useColour());
+  if (!formatted)
+    return 1;
+  if (*formatted == text)
+    return 0;
+  if (check) {
+    std::cerr << path << ": quern fmt would change it\n";
+    return 1;
+  }
+  std::ofstream out(path, std::ios::binary);
+  out << *formatted;
+  out.close();
+  if (!out)
+    throw std::runtime_error("cannot write " + path);
+  return 0;
+}
+
+int quern::tools::fmtCommand(const Arguments &arguments) {
+  std::vector<std::string> files;
+  bool check = false;
+  po::options_description options("options");
+  options.add_options()("files", po::value(&files)->required(), "specs, rewritten in place; - for stdin to stdout")(
+      "check", po::bool_switch(&check), "change nothing; exit status 1 if something would change");
+  po::variables_map values;
+  if (!parseOptions(arguments, "quern fmt SPEC... [--check]", options, values, "files"))
+    return 0;
+  int status = 0;
+  for (const std::string &file : files) {
+    if (file != "-") {
+      status = std::max(status, formatFile(file, check));
+      continue;
+    }
+    std::ostringstream text;
+    text << std::cin.rdbuf();
+    Diagnostics diagnostics;
+    std::optional<std::string> formatted = formatSpec("stdin", text.str(), diagnostics);
+    diagnostics.print(std::cerr, useColour());
+    if (formatted)
+      std::cout << *formatted;
+    else
+      status = 1;
+  }
+  return status;
+}
+
+int quern::tools::initCommand(const Arguments &arguments) {
+  std::string folder, output;
+  po::options_description options("options");
+  options.add_options()("from", po::value(&folder)->required(), "a Hugging Face model's folder, or its config.json")(
+      "output,o", po::value(&output), "where the spec goes (default: its own name in this folder; - for stdout)");
+  po::variables_map values;
+  if (!parseOptions(arguments, "quern init --from HF_DIR [-o SPEC]", options, values, "from"))
+    return 0;
+  std::filesystem::path config(folder);
+  if (std::filesystem::is_directory(config))
+    config /= "config.json";
+  Diagnostics diagnostics;
+  std::optional<FoundSpec> found = specForCheckpoint(readFile(config), diagnostics);
+  diagnostics.print(std::cerr, useColour());
+  if (!found)
+    return 1;
+  if (output == "-") {
+    std::cout << found->text;
+    return 0;
+  }
+  if (output.empty())
+    output = found->name + ".quern";
+  if (std::filesystem::exists(output))
+    throw std::runtime_error(output + " is there already; name another file with -o");
+  std::ofstream out(output, std::ios::binary);
+  out << found->text;
+  out.close();
+  if (!out)
+    throw std::runtime_error("cannot write " + output);
+  std::cerr << "wrote " << output << "; next: quern compile " << output << " --config " << config.string() << "\n";
+  return 0;
+}

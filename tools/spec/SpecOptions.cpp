@@ -1,0 +1,224 @@
+// Takes: a command's words. Gives: the module of the spec that they name, or everything that is wrong with it.
+#include "tools/spec/SpecOptions.h"
+
+#include "codegen/kernel/Layouts.h"
+#include "frontend/Frontend.h"
+#include "ir/Dialect.h"
+#include "tools/crash/CrashReport.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <cstdlib>
+#include <iostream>
+#include <unistd.h>
+
+namespace po = boost::program_options;
+using namespace quern::tools;
+
+void quern::tools::addSpecOptions(po::options_description &options, SpecOptions &spec) {
+  options.add_options()("spec", po::value(&spec.spec)->required(),
+                        "the model: SPEC.quern, or an .mlir file from quern dump")(
+      "config", po::value(&spec.config), "config.json of the model (or the folder that holds it)")(
+      "set", po::value(&spec.settings)->composing(), "NAME=VALUE: a config field, as the spec or the file names it");
+}
+
+void quern::tools::addTrain(po::options_description &options, SpecOptions &spec) {
+  options.add_options()("train", po::bool_switch(&spec.train), "with the gradient of the loss")(
+      "precision", po::value(&spec.precision),
+      "with --train, f32 or bf16: weights and what a gradient keeps in two bytes, the rest in f32 (default: f32)");
+}
+
+void quern::tools::addWithout(po::options_description &options, std::vector<std::string> &without) {
+  options.add_options()("without", po::value(&without)->composing(),
+                        "PASS[,PASS]: leave optional passes or rules out (quern dump --list-passes names them)");
+}
+
+bool quern::tools::parseOptions(const Arguments &arguments, const std::string &usage, po::options_description &options,
+                                po::variables_map &values, const char *positional) {
+  options.add_options()("help,h", "this text");
+  po::positional_options_description positions;
+  positions.add(positional, -1);
+  try {
+    po::store(po::command_line_parser(arguments).options(options).positional(positions).run(), values);
+    if (values.count("help")) {
+      std::cout << "usage: " << usage << "\n\n" << options;
+      return false;
+    }
+    po::notify(values);
+  } catch (const po::unknown_option &error) {
+    std::vector<std::string> names;
+    for (const auto &option : options.options())
+      names.push_back("--" + option->long_name());
+    throw std::runtime_error(std::string(error.what()) + "; " + passes::didYouMean(error.get_option_name(), names) +
+                             "--help lists all\nusage: " + usage);
+  } catch (const po::required_option &error) {
+    std::string name = error.get_option_name();
+    throw std::runtime_error((name == std::string("--") + positional ? "SPEC" : name) + " is missing\nusage: " + usage);
+  } catch (const po::error &error) {
+    throw std::runtime_error(std::string(error.what()) + "\nusage: " + usage);
+  }
+  return true;
+}
+
+bool quern::tools::useColour() {
+  const char *no = std::getenv("NO_COLOR");
+  return isatty(STDERR_FILENO) && !(no && *no);
+}
+
+bool quern::tools::readInput(const SpecOptions &options, quern::frontend::SpecInput &input,
+                             quern::frontend::Diagnostics &diagnostics) {
+  std::optional<std::filesystem::path> config;
+  if (!options.config.empty())
+    config = std::filesystem::is_directory(options.config) ? std::filesystem::path(options.config) / "config.json"
+                                                           : std::filesystem::path(options.config);
+  if (!quern::frontend::readSpec(options.spec, config, input, diagnostics))
+    return false;
+  input.train = options.train;
+  for (const std::string &text : options.settings) {
+    std::optional<quern::frontend::Setting> setting = quern::frontend::parseSetting(text);
+    if (!setting)
+      throw std::runtime_error("--set " + text + ": NAME=VALUE is needed");
+    input.settings.push_back(*setting);
+  }
+  return true;
+}
+
+mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &context, const SpecOptions &options,
+                                                           std::vector<frontend::NamedValue> *names) {
+  context.loadDialect<quern::ir::QuernDialect, mlir::func::FuncDialect>();
+  if (options.precision != "f32" && options.precision != "bf16")
+    throw std::runtime_error("--precision " + options.precision + ": f32 or bf16 is needed");
+  if (options.precision == "bf16" && !options.train)
+    throw std::runtime_error("--precision bf16 is for training: it needs --train, and a spec");
+  if (llvm::StringRef(options.spec).ends_with(".mlir")) {
+    if (options.precision == "bf16")
+      throw std::runtime_error("--precision belongs to a spec; " + options.spec + " has its own already");
+    if (!options.config.empty() || !options.settings.empty())
+      throw std::runtime_error("--config and --set belong to a spec; " + options.spec +
+                               " has its config bound already");
+    auto text = llvm::MemoryBuffer::getFile(options.spec);
+    if (!text)
+      throw std::runtime_error("cannot read " + options.spec + ": " + text.getError().message());
+    keepInput(options.spec, (*text)->getBuffer().str(), "", {});
+    return mlir::parseSourceString<mlir::ModuleOp>((*text)->getBuffer(), &context, options.spec);
+  }
+  quern::frontend::Diagnostics diagnostics;
+  quern::frontend::SpecInput input;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  if (readInput(options, input, diagnostics)) {
+    Arguments words;
+    for (const std::string &setting : options.settings)
+      words.insert(words.end(), {"--set", setting});
+    if (options.train)
+      words.push_back("--train");
+    if (options.precision == "bf16")
+      words.insert(words.end(), {"--precision", "bf16"});
+    keepInput(options.spec, input.text, input.configText.value_or(""), words);
+    module = quern::frontend::elaborate(context, input, diagnostics, names);
+    if (module && options.precision == "bf16")
+      (*module)->setAttr(passes::precisionAttr, mlir::StringAttr::get(&context, "bf16"));
+  }
+  diagnostics.print(std::cerr, useColour());
+  return diagnostics.hasErrors() ? nullptr : std::move(module);
+}
+
+static constexpr llvm::StringLiteral headerStart = "// ---- after ";
+
+std::string quern::tools::dumpHeader(const std::string &after) {
+  return headerStart.str() + after + "\n";
+}
+
+Arguments quern::tools::withCompileFrom(const Arguments &arguments) {
+  Arguments out;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    llvm::StringRef word = arguments[i];
+    bool joined = word.consume_front("--compile-from=");
+    if (!joined && word == "--compile-from" && i + 1 < arguments.size())
+      word = arguments[i + 1];
+    else if (!joined)
+      word = "";
+    if (!word.ends_with(".mlir")) {
+      out.push_back(arguments[i]);
+      continue;
+    }
+    out.push_back(word.str());
+    i += !joined;
+  }
+  return out;
+}
+
+std::string quern::tools::startOf(const SpecOptions &options, const std::string &given) {
+  std::string start = given;
+  if (given.empty() && llvm::StringRef(options.spec).ends_with(".mlir"))
+    if (auto text = llvm::MemoryBuffer::getFile(options.spec)) {
+      llvm::StringRef body = (*text)->getBuffer();
+      if (body.count("\nmodule") + body.starts_with("module") > 1)
+        throw std::runtime_error(options.spec + " holds several modules; quern dump --after PASS writes one");
+      if (body.consume_front(headerStart))
+        start = body.take_until([](char c) { return c == '\n'; }).str();
+    }
+  if (start.empty())
+    return "resolved";
+  checkGoal("resolved", start);
+  return start;
+}
+
+int quern::tools::orderOf(llvm::StringRef name) {
+  int order = 0;
+  for (const passes::Phase &phase : passes::phases()) {
+    for (const passes::PassEntry &pass : phase.passes) {
+      ++order;
+      if (pass.name == name)
+        return order;
+    }
+    if (phase.name == name)
+      return order;
+  }
+  return -1;
+}
+
+void quern::tools::checkGoal(const std::string &from, const std::string &to) {
+  if (!passes::isPhaseOrPass(to)) {
+    std::vector<std::string> names;
+    for (const passes::Phase &phase : passes::phases()) {
+      names.push_back(phase.name);
+      for (const passes::PassEntry &pass : phase.passes)
+        names.push_back(pass.name);
+    }
+    throw std::runtime_error("no phase or pass is named '" + to + "'; " + passes::didYouMean(to, names) +
+                             "see quern dump --list-passes");
+  }
+  if (orderOf(to) < orderOf(from))
+    throw std::runtime_error("the module stands at '" + from + "' already, which is later than '" + to + "'");
+}
+
+quern::codegen::ScheduleTable quern::tools::scheduleTable(const std::string &path) {
+  codegen::ScheduleTable table = codegen::ScheduleTable::standard();
+  if (path.empty())
+    return table;
+  auto text = llvm::MemoryBuffer::getFile(path);
+  if (!text)
+    throw std::runtime_error("cannot read " + path + ": " + text.getError().message());
+  table.add((*text)->getBuffer(), path);
+  return table;
+}
+
+quern::passes::PassOptions quern::tools::passOptions(const std::string &target, const std::string &schedules,
+                                                     const std::vector<std::string> &without) {
+  codegen::CpuTarget cpu = codegen::cpuTarget(target);
+  codegen::ScheduleTable table = scheduleTable(schedules);
+  passes::PassOptions options;
+  options.packing = [cpu, table](int64_t rows, int64_t inner) { return codegen::weightTile(rows, inner, table, cpu); };
+  Arguments words = {"--target", target};
+  if (!schedules.empty())
+    words.insert(words.end(), {"--schedules", schedules});
+  for (const std::string &names : without) {
+    options.without.add(names);
+    words.insert(words.end(), {"--without", names});
+  }
+  keepOptions(words);
+  options.before = [](llvm::StringRef pass) { enterPass(pass.str()); };
+  return options;
+}
