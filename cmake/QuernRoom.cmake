@@ -2,7 +2,7 @@
 #
 #   quern_add_library(quern_ir SOURCES A.cpp B.cpp LINK quern_llvm [PCH mlir|halide] [DEPENDS target...])
 #   quern_add_tool(quern SOURCES main.cpp LINK quern_frontend ... [PCH mlir|halide])          -> build/bin/quern
-#   quern_add_test(quern_ir_tests SOURCES ATest.cpp LINK quern_ir [PCH mlir|halide])          -> CTest, one test per TEST()
+#   quern_add_test(quern_ir_tests SOURCES ATest.cpp LINK quern_ir [PCH mlir|halide])          -> CTest, one test a suite
 #   quern_tablegen(quern_ir_ops QuernOps.td  QuernOps.h.inc "-gen-op-decls"  QuernOps.cpp.inc "-gen-op-defs" ...)
 #                                             -> build/ROOM/QuernOps.h.inc, included as "ir/QuernOps.h.inc"
 
@@ -41,13 +41,17 @@ function(quern_add_tool name)
   quern_configure_target(${name} ${ARGN})
 endfunction()
 
-# Tests are found when CTest runs, not when they are built, so that a broken test binary breaks its own tests only.
+# Suites are found when CTest runs, not when they are built, so that a broken test binary breaks its own tests only.
 function(quern_add_test name)
   add_executable(${name})
   quern_configure_target(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600)
+  string(REGEX REPLACE "^quern_(.*)_tests$" "\\1" room ${name})
+  set(script ${CMAKE_CURRENT_BINARY_DIR}/${name}.cmake)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/AddSuites.cmake.in ${script}.in @ONLY)
+  file(GENERATE OUTPUT ${script} INPUT ${script}.in)
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${PROJECT_SOURCE_DIR}/cmake/TestTiers.cmake ${script})
 endfunction()
 
 function(quern_tablegen target definitions)
@@ -62,9 +66,8 @@ function(quern_tablegen target definitions)
 endfunction()
 
 if(QUERN_TESTS)
-  include(GoogleTest)
-  # Where tests find data and programs. CTest reads this file before it starts any; gtest_discover_tests would cut a list
-  # of several variables in pieces.
+  include(TestTiers)
+  # Where tests find data and programs. CTest reads this file before it starts any.
   file(WRITE ${PROJECT_BINARY_DIR}/tests/environment.cmake
     "set(ENV{QUERN_SOURCE} [[${PROJECT_SOURCE_DIR}]])\nset(ENV{QUERN_BUILD} [[${PROJECT_BINARY_DIR}]])\n"
     "set(ENV{QUERN_TEST_DATA} [[${PROJECT_SOURCE_DIR}/tests/data]])\n")
