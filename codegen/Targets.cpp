@@ -23,7 +23,8 @@ static std::vector<std::string> operator+(std::vector<std::string> a, const std:
 static const std::vector<Row> &rows() {
   static const std::vector<std::string> v2 = {"sse4_1", "sse4_2", "ssse3", "popcnt"},
                                         avx = v2 + std::vector<std::string>{"avx"},
-                                        v3 = avx + std::vector<std::string>{"avx2", "fma", "f16c", "bmi1", "bmi2"},
+                                        v3 = avx + std::vector<std::string>{"avx2", "fma", "f16c", "bmi1",
+                                                                            "bmi2", "abm", "movbe"},
                                         v4 = v3 + std::vector<std::string>{"avx512f", "avx512cd", "avx512vl",
                                                                            "avx512dq", "avx512bw"},
                                         ice = v4 + std::vector<std::string>{"avx512_vnni", "avx512ifma", "avx512vbmi"},
@@ -42,6 +43,12 @@ static const std::vector<Row> &rows() {
   return table;
 }
 
+/// Of two targets with nearly the same instructions, whether it is the one for this maker's processors.
+static bool isOfMaker(const std::string &name) {
+  __builtin_cpu_init();
+  return name != (__builtin_cpu_is("amd") ? "sapphirerapids" : "znver4");
+}
+
 static bool machineHas(const std::string &name) {
   __builtin_cpu_init();
   bool v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
@@ -51,7 +58,7 @@ static bool machineHas(const std::string &name) {
             __builtin_cpu_supports("avx512bw");
   bool ice = v4 && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512ifma") &&
              __builtin_cpu_supports("avx512vbmi");
-  bool amd = __builtin_cpu_is("amd"), bf16 = ice && __builtin_cpu_supports("avx512bf16");
+  bool zen4 = ice && __builtin_cpu_supports("avx512bf16");
   if (name == "x86-64-v2")
     return v2;
   if (name == "x86-64-v3")
@@ -60,7 +67,9 @@ static bool machineHas(const std::string &name) {
     return v4;
   if (name == "icelake-server")
     return ice;
-  return name == "znver4" ? bf16 && amd : bf16 && !amd;
+  if (name == "znver4")
+    return zen4;
+  return name == "sapphirerapids" && zen4 && isOfMaker(name);
 }
 
 std::vector<std::string> cpuTargetNames() {
@@ -73,7 +82,7 @@ std::vector<std::string> cpuTargetNames() {
 CpuTarget cpuTarget(const std::string &name) {
   const Row *found = nullptr;
   for (const Row &row : rows())
-    if (name == "native" ? machineHas(row.name) : name == row.name)
+    if (name == "native" ? machineHas(row.name) && isOfMaker(row.name) : name == row.name)
       found = &row;
   if (!found && name == "native")
     throw std::runtime_error("this machine is older than x86-64-v2, the oldest CPU that Quern compiles for");
@@ -86,6 +95,10 @@ CpuTarget cpuTarget(const std::string &name) {
   return {name,           std::string("x86-64-linux-") + found->halide,
           found->llvmCpu, found->features,
           found->vector,  found->registers};
+}
+
+bool machineRuns(const CpuTarget &target) {
+  return target.name == "native" || machineHas(target.name);
 }
 
 } // namespace quern::codegen

@@ -19,6 +19,8 @@ struct CpuTarget {
 
 /// Throws std::runtime_error that lists the known names.
 CpuTarget cpuTarget(const std::string &name);
+/// Whether this machine can run the target's code.
+bool machineRuns(const CpuTarget &target);
 std::vector<std::string> cpuTargetNames();
 
 } // namespace quern::codegen

@@ -2,15 +2,15 @@
 // what the machine allows.
 //
 // Both limits are measured right before and right after, as a shared machine drifts by a factor of two; the ratio is to
-// their mean. What counts as work comes from the description: the contractions' operations, the bytes of weights and
+// the better of them. What counts as work comes from the description: the contractions' operations, the bytes of weights and
 // caches that a step must read.
-#include "runtime/cli/Commands.h"
-#include "runtime/machine/CpuFeatures.h"
 #include "runtime/Error.h"
+#include "runtime/cli/Commands.h"
+#include "runtime/cli/Terminal.h"
 #include "runtime/engine/Generator.h"
+#include "runtime/machine/CpuFeatures.h"
 #include "runtime/machine/HalideHooks.h"
 #include "runtime/machine/Probe.h"
-#include "runtime/cli/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 
 #include <nlohmann/json.hpp>
@@ -60,7 +60,7 @@ std::vector<int64_t> lengths(const Description &d, int64_t past, int64_t count) 
 
 Json rate(double tokens, double seconds, double work, double before, double after, double scale, const char *unit,
           const std::string &what) {
-  double limit = (before + after) / 2, achieved = work / seconds;
+  double limit = std::max(before, after), achieved = work / seconds;
   Json result = {
       {"tokens", tokens}, {"seconds", seconds}, {"tokens_per_s", tokens / seconds}, {"achieved", achieved / scale}};
   result["limit"] = {

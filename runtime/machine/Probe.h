@@ -7,12 +7,12 @@
 namespace quern::runtime {
 
 /// f32 operations a second (a fused multiply-add counts two) on all threads of the pool, with the widest vectors there
-/// are and nothing but registers. Median of a few runs, about 0.2 s.
+/// are and nothing but registers. The best of many short tries, about 0.2 s.
 double measureFlops();
 /// "AVX-512", "AVX2", "SSE2": what measureFlops used.
 std::string vectorName();
 
-/// Bytes a second that all threads of the pool read together from memory too large for any cache. Median of a few runs.
+/// Bytes a second that all threads of the pool read together from memory too large for any cache. The best of several tries.
 class BandwidthProbe {
 public:
   BandwidthProbe();

@@ -1,6 +1,7 @@
 // Takes: nothing. Gives: what compiled kernels reach, beside the machine's limits measured in the same run.
 // Ratios count where the machine is quiet: the limits are measured right before and after each kernel, the larger
-// counts.
+// counts. The runtime's probe chooses its instructions as it runs, so this file is compiled for any processor.
+#include "runtime/machine/Probe.h"
 #include "tests/codegen/GraphMaker.h"
 #include "tests/codegen/KernelRunner.h"
 
@@ -11,7 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <thread>
+#include <vector>
 
 using namespace quern::codegen;
 
@@ -19,74 +20,18 @@ static double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// GFLOP/s of multiply-adds that touch no memory: 12 independent vectors of `Width` floats.
-template <int Width> static double registerPeak() {
-  typedef float Vector __attribute__((vector_size(Width * 4)));
-  double best = 0;
-  for (int round = 0; round < 4; ++round) {
-    Vector a = {}, b = {}, s[12] = {};
-    long turns = 400000;
-    double start = now();
-    for (long i = 0; i < turns; ++i) {
-      asm volatile("" : "+v"(a), "+v"(b));
-#pragma GCC unroll 12
-      for (int j = 0; j < 12; ++j)
-        s[j] += a * b;
-#pragma GCC unroll 12
-      for (int j = 0; j < 12; ++j)
-        asm volatile("" : "+v"(s[j]));
-    }
-    best = std::max(best, turns * 12.0 * 2 * Width / (now() - start) / 1e9);
-  }
-  return best;
-}
-
-static double onAllThreads(double (*measure)(int, int)) {
-  int count = static_cast<int>(std::thread::hardware_concurrency());
-  std::vector<double> results(count);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i)
-    threads.emplace_back([&, i] { results[i] = measure(i, count); });
-  double sum = 0;
-  for (int i = 0; i < count; ++i) {
-    threads[i].join();
-    sum += results[i];
-  }
-  return sum;
-}
-
-static std::vector<uint64_t> &bytes() {
-  static std::vector<uint64_t> memory(32 << 20, 1);
-  return memory;
-}
-
 static double peak() {
-  return onAllThreads([](int, int) { return registerPeak<16>(); });
+  return quern::runtime::measureFlops() / 1e9;
 }
 static double bandwidth() {
-  return onAllThreads([](int i, int count) {
-    const std::vector<uint64_t> &m = bytes();
-    size_t part = m.size() / count;
-    double best = 0;
-    for (int round = 0; round < 2; ++round) {
-      double start = now();
-      uint64_t s[16] = {};
-      for (size_t k = 0; k + 16 <= part; k += 16)
-        for (int j = 0; j < 16; ++j)
-          s[j] += m[i * part + k + j];
-      uint64_t total = 0;
-      for (uint64_t v : s)
-        total += v;
-      asm volatile("" : : "r"(total));
-      best = std::max(best, part * 8 / (now() - start) / 1e9);
-    }
-    return best;
-  });
+  static quern::runtime::BandwidthProbe probe;
+  return probe.measure() / 1e9;
 }
 
 /// Writes what fills all caches several times over.
 static void evict() {
-  for (uint64_t &v : bytes())
+  static std::vector<uint64_t> memory(32 << 20, 1);
+  for (uint64_t &v : memory)
     ++v;
 }
 

@@ -3,6 +3,7 @@
 #include "tests/codegen/KernelRunner.h"
 
 #include "ir/reference/BF16.h"
+#include "tests/codegen/Instructions.h"
 
 #include <HalideRuntime.h>
 
@@ -103,10 +104,17 @@ KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &target, co
   char name[] = "/tmp/quern_kernel_XXXXXX";
   folder = mkdtemp(name);
   auto start = std::chrono::steady_clock::now();
-  emitKernel(graph, "k", schedules, target, EmitForm::Object, folder + "/k.o");
+  bool named = target.name != "native";
+  emitKernel(graph, "k", schedules, target, named ? EmitForm::Assembly : EmitForm::Object,
+             folder + (named ? "/k.s" : "/k.o"));
   compileSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::string error = systemRun("cc -shared -o " + folder + "/k.so " + folder + "/k.o " + runtimeObject(target) +
-                                " -lm -lpthread -ldl");
+  std::string error = named ? assembleFor(target, folder + "/k.s", folder + "/k.o") : "";
+  if (!error.empty())
+    throw std::runtime_error(graph.name + " for " + target.name + ": " + error);
+  if (!machineRuns(target))
+    return;
+  error = systemRun("cc -shared -o " + folder + "/k.so " + folder + "/k.o " + runtimeObject(target) +
+                    " -lm -lpthread -ldl");
   if (!error.empty())
     throw std::runtime_error(error);
   library = dlopen((folder + "/k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -120,10 +128,12 @@ KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &target, co
 }
 
 KernelRunner::~KernelRunner() {
-  // Halide's threads would wake up in code that is gone.
-  if (auto shutdown = reinterpret_cast<void (*)()>(dlsym(library, "halide_shutdown_thread_pool")))
-    shutdown();
-  dlclose(library);
+  if (library) {
+    // Halide's threads would wake up in code that is gone.
+    if (auto shutdown = reinterpret_cast<void (*)()>(dlsym(library, "halide_shutdown_thread_pool")))
+      shutdown();
+    dlclose(library);
+  }
   std::filesystem::remove_all(folder);
 }
 

@@ -11,7 +11,8 @@ namespace quern::codegen {
 
 class KernelRunner {
 public:
-  /// Compiles; `graph` must outlive this.
+  /// Compiles; `graph` must outlive this. For a target by name by way of assembly, of which each instruction must be
+  /// the target's (throws std::runtime_error). What the machine cannot run is only compiled.
   KernelRunner(const KernelGraph &graph, const CpuTarget &target = cpuTarget("native"),
                const ScheduleTable &schedules = ScheduleTable::standard());
   ~KernelRunner();

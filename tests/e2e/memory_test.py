@@ -52,6 +52,7 @@ class Memory(Case):
         bench = json.loads(run(program, "bench", "--train", "--batch", 200, "-p", 40, "--json").out)
         plan, scratch, statistics = self.plan(EXAMPLES / "gpt2.quern", options, "loss.grad", bench["threads"], "B=200,T=40")
         (gradient,) = [f for f in statistics["functions"] if f["name"] == "loss.grad"]
+        self.assertEqual(bench["limit_gflops"], max(bench["limit_before"], bench["limit_after"]))
         self.assertEqual(plan, gradient["arena_at"] + gradient["kept_at"])
         self.assertEqual(bench["planned_scratch_bytes"], scratch)
         self.assertEqual(bench["planned_bytes"], plan + scratch)

@@ -48,8 +48,10 @@ class Program(Case):
         answer = json.loads(run(self.program, "bench", "-p", 16, "-n", 4, "--json").out)
         for part in ("prefill", "decode"):
             self.assertGreater(answer[part]["tokens_per_s"], 0)
-            self.assertIn("limit", answer[part])
+            limit = answer[part]["limit"]
+            self.assertEqual(limit["value"], max(limit["before"], limit["after"]))
             self.assertGreater(answer[part]["ratio"], 0)
+            self.assertLess(answer[part]["ratio"], 1)
 
     def test_same_seed_same_answer(self):
         def sample(seed):

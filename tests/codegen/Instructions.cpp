@@ -1,0 +1,54 @@
+// Takes: a kernel's assembly and a target. Gives: the instructions that the target lacks, as GNU's assembler names them.
+// Why the assembler: it knows for each instruction which feature it belongs to, so nothing is listed here twice.
+#include "tests/codegen/Instructions.h"
+
+#include "codegen/halide/EmitKernel.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <unistd.h>
+
+namespace quern::codegen {
+
+static std::string textOf(const std::string &path) {
+  std::ifstream file(path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+/// Linux's names to those of GNU's assembler, where they differ.
+static std::string extensionOf(const std::string &feature) {
+  for (auto [linuxName, gnuName] :
+       {std::pair{"sse4_1", "sse4.1"}, {"sse4_2", "sse4.2"}, {"bmi1", "bmi"}, {"abm", "lzcnt"}})
+    if (feature == linuxName)
+      return gnuName;
+  return feature;
+}
+
+std::string assembleFor(const CpuTarget &target, const std::string &assembly, const std::string &object) {
+  std::string processor = "generic64", errors = object + ".errors";
+  for (const std::string &feature : target.features)
+    processor += "+" + extensionOf(feature);
+  std::string command = "as -march=" + processor + " -o " + object + " " + assembly + " 2> " + errors;
+  bool failed = std::system(command.c_str()) != 0;
+  std::string said = textOf(errors), text = textOf(assembly);
+  std::filesystem::remove(errors);
+  if (failed)
+    return said.empty() ? "failed: " + command : said;
+  int vector = text.find("%zmm") != std::string::npos ? 16 : text.find("%ymm") != std::string::npos ? 8 : 4;
+  return vector == target.vector ? ""
+                                 : "registers of " + std::to_string(vector) + " floats are used, those of " +
+                                       target.name + " hold " + std::to_string(target.vector);
+}
+
+std::string foreignInstructions(const KernelGraph &graph, const CpuTarget &target, const CpuTarget &allowed) {
+  char folder[] = "/tmp/quern_assembly_XXXXXX";
+  std::string path = mkdtemp(folder);
+  emitKernel(graph, "k", ScheduleTable::standard(), target, EmitForm::Assembly, path + "/k.s");
+  std::string wrong = assembleFor(allowed, path + "/k.s", path + "/k.o");
+  std::filesystem::remove_all(path);
+  return wrong;
+}
+
+} // namespace quern::codegen

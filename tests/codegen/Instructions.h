@@ -1,0 +1,20 @@
+// What a compiled kernel asks of a processor, by its assembly: it needs no processor that could run it.
+#ifndef QUERN_TESTS_CODEGEN_INSTRUCTIONS_H
+#define QUERN_TESTS_CODEGEN_INSTRUCTIONS_H
+
+#include "codegen/Targets.h"
+#include "codegen/kernel/KernelGraph.h"
+
+#include <string>
+
+namespace quern::codegen {
+
+/// Makes `object` from `assembly` with an assembler that knows only the instructions that `target` lists. Returns what
+/// is wrong: instructions of other processors, or narrower vector registers than the target has. Empty: nothing.
+std::string assembleFor(const CpuTarget &target, const std::string &assembly, const std::string &object);
+
+/// Compiles the kernel for `target`, and looks at its instructions as if for `allowed`; runs nothing.
+std::string foreignInstructions(const KernelGraph &graph, const CpuTarget &target, const CpuTarget &allowed);
+
+} // namespace quern::codegen
+#endif

@@ -1,0 +1,60 @@
+// Kernels for processors that this machine need not be: what they are made of, and that looking at it finds what is wrong.
+#include "tests/codegen/Instructions.h"
+#include "tests/codegen/Check.h"
+
+#include <gmock/gmock.h>
+
+using namespace quern::codegen;
+
+namespace {
+
+/// Vectors, reductions, exponentials.
+KernelGraph &softmaxOfProduct(GraphMaker &g) {
+  int x = g.argument(Kind::Real, {dim("M"), dim("I", 40)}), w = g.argument(Kind::Real, {dim("I", 40), dim("O", 100)});
+  g.yield(g.softmax(g.contract(x, w, {"I"}), {"O"}));
+  return g.finish("instructions");
+}
+
+} // namespace
+
+/// As on a machine that can run none of them.
+TEST(Instructions, OfEachTargetAreItsOwn) {
+  GraphMaker g;
+  KernelGraph &graph = softmaxOfProduct(g);
+  for (const std::string &name : cpuTargetNames()) {
+    CpuTarget target = cpuTarget(name);
+    EXPECT_EQ(foreignInstructions(graph, target, target), "") << name;
+  }
+}
+
+TEST(Instructions, OfABetterProcessorAreNoticed) {
+  GraphMaker g;
+  KernelGraph &graph = softmaxOfProduct(g);
+  CpuTarget v2 = cpuTarget("x86-64-v2"), v3 = cpuTarget("x86-64-v3"), v4 = cpuTarget("x86-64-v4");
+  EXPECT_THAT(foreignInstructions(graph, v3, v2), testing::HasSubstr("is not supported on"));
+  EXPECT_THAT(foreignInstructions(graph, v4, v3), testing::HasSubstr("zmm"));
+}
+
+TEST(Instructions, OfALesserProcessorAreNoticed) {
+  GraphMaker g;
+  EXPECT_EQ(foreignInstructions(softmaxOfProduct(g), cpuTarget("x86-64-v2"), cpuTarget("x86-64-v3")),
+            "registers of 4 floats are used, those of x86-64-v3 hold 8");
+}
+
+TEST(Instructions, OfAProcessorThatThisIsNotAreNotRun) {
+  GraphMaker g;
+  CpuTarget another = cpuTarget("x86-64-v2");
+  another.name = "another";
+  ASSERT_FALSE(machineRuns(another));
+  checkKernel(softmaxOfProduct(g), {{{"M", 3}}}, /*tolerance=*/-1, another); // a result would be refused
+}
+
+TEST(Instructions, NativeIsATargetThatTheMachineRuns) {
+  EXPECT_TRUE(machineRuns(cpuTarget("native")));
+  bool lesser = true; // what a machine runs is no gap: v4 includes v3 includes v2
+  for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "icelake-server", "znver4"}) {
+    bool runs = machineRuns(cpuTarget(name));
+    EXPECT_TRUE(lesser || !runs) << name;
+    lesser = runs;
+  }
+}

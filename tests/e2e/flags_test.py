@@ -1,0 +1,40 @@
+"""Nothing that is built depends on the processor of the machine that builds it. What is carried by programs uses instructions beyond the oldest
+x86-64 only where it asks for the processor first."""
+import json
+import re
+import subprocess
+import unittest
+
+from harness import BUILD, Case
+
+FLAG = re.compile(r"(^|\s)-m(arch|cpu|tune|avx|fma|f16c|sse|ssse|bmi|popcnt|lzcnt|movbe)")
+CHOOSES = {"Probe.cpp.o"}  # its functions carry their own target, and it asks which of them the processor has
+
+
+class Flags(Case):
+    def test_no_file_asks_for_a_processor(self):
+        commands = json.loads((BUILD / "compile_commands.json").read_text())
+        self.assertGreater(len(commands), 100)
+        asking = [c["file"] for c in commands if FLAG.search(c.get("command") or " ".join(c["arguments"]))]
+        self.assertEqual(asking, [])
+
+    def test_would_notice(self):
+        for flag in ("-march=native", "-O2 -mavx2 -c", "-mfma"):
+            self.assertTrue(FLAG.search(flag), flag)
+        self.assertFalse(FLAG.search("-Wall -model x-march"))
+
+    def test_the_runtime_runs_anywhere(self):
+        wide = set()
+        for name in ("libquern_runtime.a", "libquern_training.a"):
+            member = ""
+            text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", BUILD / "lib" / name], capture_output=True, text=True, check=True).stdout
+            for line in text.splitlines():
+                if "file format" in line:
+                    member = line.split(":")[0]
+                elif "%ymm" in line or "%zmm" in line:
+                    wide.add(member)
+        self.assertEqual(wide, CHOOSES)
+
+
+if __name__ == "__main__":
+    unittest.main()
