@@ -87,6 +87,7 @@ inline const std::vector<std::pair<std::string, std::string>> &fixtures() {
                                                                        {"gemma", "gemma"},
                                                                        {"gemma3-text", "gemma3"},
                                                                        {"gpt-bigcode", "gpt_bigcode"},
+                                                                       {"gpt-neox", "gpt_neox"},
                                                                        {"gpt2", "gpt2"},
                                                                        {"gptj", "gptj"},
                                                                        {"llama", "llama"},

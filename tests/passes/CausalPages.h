@@ -45,6 +45,7 @@ inline std::vector<Page> causalPages() {
                                                                     {"cohere", "cohere"},
                                                                     {"gemma", "gemma"},
                                                                     {"gemma3", "gemma3-text"},
+                                                                    {"gpt_neox", "gpt-neox"},
                                                                     {"gpt2", "gpt2"},
                                                                     {"gpt_bigcode", "gpt-bigcode"},
                                                                     {"gptj", "gptj"},
@@ -79,7 +80,7 @@ inline std::vector<Page> causalPages() {
   pages.push_back({"manual_two_blocks", "examples/manual/two_blocks.quern", "", {}, 4});
   pages.push_back({"manual_variants", "examples/manual/variants.quern", "", {}, 3});
   pages.push_back({"labs_attention", "examples/labs/attention.quern", "", {"words=60", "width=16", "heads=2"}});
-  for (const char *spec : {"deepseek_v3", "gpt_neox", "gpt_oss", "oddities"})
+  for (const char *spec : {"deepseek_v3", "falcon", "gpt_oss", "oddities"})
     pages.push_back({spec, std::string("tests/frontend/specs/") + spec + ".quern", "", {}, 30});
   return pages;
 }

@@ -28,6 +28,7 @@ inline std::vector<SmallPage> smallPages() {
           {"gpt2", "gpt2", "gpt2", {}},
           {"gpt_bigcode", "gpt_bigcode", "gpt-bigcode", {}},
           {"gptj", "gptj", "gptj", {}},
+          {"gpt_neox", "gpt_neox", "gpt-neox", {}},
           {"linear_attention", "linear_attention", nullptr, {}},
           {"labs_attention", "labs/attention", nullptr, {"words=60", "width=16", "heads=2"}},
           {"llama", "llama", "llama", {}},
