@@ -2,8 +2,8 @@
 // Why: the Halide half then needs no MLIR headers, compiles fast and can be tested and run apart from the compiler.
 #include "codegen/ReadKernel.h"
 
+#include "ir/Attributes.h"
 #include "ir/Dialect.h"
-#include "passes/gradient/ChunkLoss.h"
 
 #include "llvm/ADT/StringMap.h"
 #include <stdexcept>
@@ -196,7 +196,7 @@ KernelGraph quern::codegen::readKernel(ir::KernelOp kernel) {
     graph.results.push_back(index.lookup(value));
   for (auto layout : kernel.getResultLayouts().getAsRange<ir::LayoutAttr>())
     graph.resultLayouts.push_back(readLayout(layout));
-  if (auto place = kernel->getAttrOfType<mlir::IntegerAttr>(passes::inPlaceAttr))
+  if (auto place = kernel->getAttrOfType<mlir::IntegerAttr>(ir::inPlaceAttr))
     graph.inPlace = static_cast<int>(place.getInt());
 
   llvm::raw_string_ostream stream(graph.text);

@@ -3,18 +3,12 @@
 #define QUERN_FRONTEND_FRONTEND_H
 
 #include "frontend/Language.h"
+#include "frontend/build/NamedValue.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 
 namespace quern::frontend {
-
-/// A value that a statement of the spec, or of a block that it calls, gives a name.
-struct NamedValue {
-  std::string name;
-  mlir::Value value;
-  mlir::Location where;
-};
 
 /// The spec as a module in phase `resolved`, or null with the reasons in `diagnostics` (also warnings on success).
 /// Loads the dialects it needs into the context.

@@ -18,6 +18,18 @@ namespace quern::passes {
 /// Folds the turns of a loop, one `quern.repeat` each, into loops (RollRepeats.cpp).
 std::unique_ptr<mlir::Pass> createRollRepeatsPass();
 
+/// In a module to be trained adds @loss.grad: the loss and the gradient of every parameter. `recompute`: what is
+/// cheaper made again than saved is not saved. The module's priceAttr makes saving dearer. `raiseAttention`: a softmax
+/// between products has a rule of its own (Differentiate.cpp).
+std::unique_ptr<mlir::Pass> createDifferentiatePass(bool recompute = true, bool raiseAttention = true);
+
+/// In the loss of a module to be trained makes what is learned for each distance of a key from a query a table
+/// (TabulateDistances.cpp).
+std::unique_ptr<mlir::Pass> createTabulateDistancesPass();
+
+/// In a module to be trained computes logits, the loss and their gradient some rows at a time (ChunkLoss.cpp).
+std::unique_ptr<mlir::Pass> createChunkLossPass();
+
 /// In a module to be trained adds the functions that update parameters (Optimizers.cpp).
 std::unique_ptr<mlir::Pass> createOptimizersPass();
 
@@ -52,7 +64,6 @@ std::unique_ptr<mlir::Pass> createPackProjectionsPass(PackingRule rule);
 /// In a module to be trained whose `precisionAttr` is "bf16": weights that products read and saved activations in two
 /// bytes (NarrowStorage.cpp).
 std::unique_ptr<mlir::Pass> createNarrowStoragePass();
-inline constexpr llvm::StringLiteral precisionAttr = "quern.precision";
 
 /// Cuts fusion groups out as kernels and merges equal ones (OutlineKernels.cpp).
 std::unique_ptr<mlir::Pass> createOutlineKernelsPass(PackingRule rule, Without without = {});

@@ -3,10 +3,8 @@
 // place where the order of passes is written.
 #include "passes/Phases.h"
 
-#include "passes/gradient/ChunkLoss.h"
-#include "passes/gradient/Differentiate.h"
-#include "passes/memory/Views.h"
-#include "passes/weights/Weights.h"
+#include "ir/Attributes.h"
+#include "ir/analysis/Functions.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -16,6 +14,8 @@
 
 using namespace mlir;
 using namespace quern::passes;
+using quern::ir::isEpoch;
+using quern::ir::weightAttr;
 
 ArrayRef<Phase> quern::passes::phases() {
   static const std::vector<Phase> table = {

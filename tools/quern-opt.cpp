@@ -1,8 +1,6 @@
 // quern-opt: reads a module in the textual form of MLIR, runs passes named on the command line, prints it. For tests
 // and for looking at one pass alone; `quern dump` prints what the compiler really does.
 #include "ir/Dialect.h"
-#include "passes/gradient/ChunkLoss.h"
-#include "passes/gradient/Differentiate.h"
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -3,10 +3,10 @@
 // graph first and take over the nodes they know (attention, contractions).
 #include "codegen/halide/KernelBuilder.h"
 
-#include "codegen/halide/attention/AttentionFamily.h"
-#include "codegen/kernel/AttentionGradient.h"
-#include "codegen/halide/contraction/ContractionFamily.h"
 #include "codegen/halide/StageScheduler.h"
+#include "codegen/halide/attention/AttentionFamily.h"
+#include "codegen/halide/attention/AttentionGradientFamily.h"
+#include "codegen/halide/contraction/ContractionFamily.h"
 
 #include <algorithm>
 #include <stdexcept>

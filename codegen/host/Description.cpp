@@ -1,8 +1,9 @@
 // Takes: the planned module and the host program's tables. Gives: what the runtime must know, as JSON.
 #include "codegen/host/Description.h"
 #include "ir/Chunk.h"
-#include "passes/memory/Views.h"
-#include "passes/weights/Weights.h"
+#include "ir/analysis/SourceLines.h"
+#include "ir/analysis/Views.h"
+#include "ir/analysis/Weights.h"
 
 #include "llvm/Support/Path.h"
 
@@ -12,22 +13,6 @@ using namespace mlir;
 using namespace quern::ir;
 using namespace quern::codegen;
 using Json = nlohmann::json;
-
-std::string quern::codegen::placeOf(Location location) {
-  if (auto file = dyn_cast<FileLineColLoc>(location))
-    return (llvm::sys::path::filename(file.getFilename().getValue()) + ":" + Twine(file.getLine()) + ":" +
-            Twine(file.getColumn()))
-        .str();
-  if (auto name = dyn_cast<NameLoc>(location))
-    return placeOf(name.getChildLoc());
-  if (auto call = dyn_cast<CallSiteLoc>(location)) // a library block: the user's own line is the caller
-    return placeOf(call.getCaller());
-  if (auto fused = dyn_cast<FusedLoc>(location))
-    for (Location inner : fused.getLocations())
-      if (std::string place = placeOf(inner); !place.empty())
-        return place;
-  return "";
-}
 
 static Json sizeJson(DimAttr dim) {
   if (std::optional<int64_t> fixed = dim.getStatic())
@@ -49,7 +34,7 @@ static std::optional<int64_t> boundOf(Value argument, ModuleOp module) {
     auto launch = dyn_cast<LaunchOp>(use.getOwner());
     if (!launch) {
       auto repeat = dyn_cast<RepeatOp>(use.getOwner());
-      if (repeat || quern::passes::isViewLike(use.getOwner()))
+      if (repeat || quern::ir::isViewLike(use.getOwner()))
         if (std::optional<int64_t> inner = boundOf(repeat ? Value(repeat.getBlock().getArgument(use.getOperandNumber()))
                                                           : use.getOwner()->getResult(0),
                                                    module))
@@ -91,8 +76,8 @@ static Cost costOf(func::FuncOp function, ModuleOp module) {
       cost.flops = cost.flops + work * turns;
     }
     for (auto [input, argument] : llvm::zip(launch.getInputs(), kernel.getBlock().getArguments())) {
-      Operation *owner = quern::passes::viewOf(input).base.getDefiningOp();
-      if (!owner || !(isa<ParamOp, RememberOp, RecallOp>(owner) || quern::passes::joinedWeight(input)))
+      Operation *owner = quern::ir::viewOf(input).base.getDefiningOp();
+      if (!owner || !(isa<ParamOp, RememberOp, RecallOp>(owner) || quern::ir::joinedWeight(input)))
         continue;
       bool gathered = false;
       Size each(bytesOfKind(typeOf(input).getKind()));
@@ -134,7 +119,7 @@ static Json functionJson(const HostEntry &entry, ModuleOp module) {
     outputs.push_back(tensorJson(label ? label.getValue() : name, cast<NamedTensorType>(function.getResultTypes()[i])));
   }
   Cost cost = costOf(function, module);
-  auto fewRows = function->getAttrOfType<IntegerAttr>("quern.few_rows");
+  auto fewRows = function->getAttrOfType<IntegerAttr>(fewRowsAttr);
   const char *role = name.contains(".default.") ? "default"
                      : name.ends_with(".last")  ? "step"
                      : name.contains(".ragged") ? (fewRows ? "ragged_few" : "ragged")
@@ -211,7 +196,7 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
       }
   }
   for (const Slots::Parameter &parameter : program.slots.parameters()) {
-    Json json = {{"names", parameter.names}, {"shape", parameter.shape}, {"at", placeOf(parameter.at)}};
+    Json json = {{"names", parameter.names}, {"shape", parameter.shape}, {"at", callerOf(parameter.at)}};
     if (parameter.init)
       json["init"] = {{"kind", parameter.init.getDistribution().str()},
                       {"value", parameter.init.getScale().getValueAsDouble()}};
@@ -234,7 +219,7 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
   }
   for (auto state : planned.getOps<StateOp>()) {
     if (auto message = state->getAttrOfType<StringAttr>("quern.check")) {
-      root["checks"].push_back({{"at", placeOf(state.getLoc())}, {"message", message.getValue().str()}});
+      root["checks"].push_back({{"at", callerOf(state.getLoc())}, {"message", message.getValue().str()}});
       continue;
     }
     Json json = tensorJson(state.getSymName(), cast<NamedTensorType>(state.getType()));

@@ -10,8 +10,5 @@ namespace quern::codegen {
 std::string describe(mlir::ModuleOp planned, const HostProgram &program, llvm::ArrayRef<std::string> cpu,
                      llvm::StringRef specFile);
 
-/// "llama.quern:14:7": the place in the user's spec that a location leads to; empty if none.
-std::string placeOf(mlir::Location location);
-
 } // namespace quern::codegen
 #endif

@@ -5,7 +5,8 @@
 
 #include "ir/Chunk.h"
 #include "ir/Window.h"
-#include "passes/weights/Weights.h"
+#include "ir/analysis/Views.h"
+#include "ir/analysis/Weights.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -13,97 +14,9 @@
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::codegen;
-using quern::passes::View;
 
 static Type pointer(MLIRContext *context) {
   return LLVM::LLVMPointerType::get(context);
-}
-
-int64_t quern::codegen::elementBytes(Kind kind) {
-  return bytesOfKind(kind);
-}
-
-// ---- lengths
-
-SizeEmitter::SizeEmitter(Operation *anchor, Value sizes, ArrayRef<std::string> symbols)
-    : b(anchor), loc(anchor->getLoc()), sizes(sizes), symbols(symbols), anchor(anchor) {}
-
-Value SizeEmitter::number(int64_t value) {
-  return arith::ConstantIntOp::create(b, loc, value, 64);
-}
-
-Value SizeEmitter::symbol(const std::string &name) {
-  auto it = llvm::find(symbols, name);
-  assert(it != symbols.end() && "a length that the program does not know");
-  int64_t index = it - symbols.begin();
-  Value at = LLVM::GEPOp::create(b, loc, pointer(b.getContext()), b.getI64Type(), sizes,
-                                 ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
-  return LLVM::LoadOp::create(b, loc, b.getI64Type(), at);
-}
-
-void SizeEmitter::enterChunks(const std::string &symbol, Value length, Operation *place) {
-  chunk = symbol;
-  chunkPlace = place;
-  ofChunk[symbol] = length;
-}
-
-void SizeEmitter::leaveChunks() {
-  chunk.clear();
-  ofChunk.clear();
-}
-
-Value SizeEmitter::operator()(const Size &size) {
-  bool varies = !chunk.empty() && size.mentions(chunk);
-  if (auto found = (varies ? ofChunk : known).find(size.str()); found != (varies ? ofChunk : known).end())
-    return found->second;
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(varies ? chunkPlace : anchor);
-  Value total;
-  if (std::optional<int64_t> constant = size.constant()) {
-    total = number(*constant);
-  } else if (std::optional<std::string> name = size.asSymbol()) {
-    std::optional<Chunk> longest = chunkOf(*name);
-    total = longest ? arith::MinSIOp::create(b, loc, number(longest->most), (*this)(longest->rows)).getResult()
-                    : symbol(*name);
-  } else {
-    for (const auto &[monomial, coefficient] : size.getTerms()) {
-      Value product = number(coefficient);
-      for (const std::string &name : monomial)
-        product = arith::MulIOp::create(b, loc, product, (*this)(Size::symbol(name)));
-      total = total ? arith::AddIOp::create(b, loc, total, product) : product;
-    }
-  }
-  return (varies ? ofChunk : known)[size.str()] = total;
-}
-
-Value quern::codegen::alignedTo64(SizeEmitter &size, Value bytes) {
-  OpBuilder &b = size.builder();
-  Location loc = bytes.getLoc();
-  Value up = arith::AddIOp::create(b, loc, bytes, size.number(63));
-  return arith::AndIOp::create(b, loc, up, size.number(-64));
-}
-
-SmallVector<Value> quern::codegen::arenaLayout(SizeEmitter &size, ArrayAttr slots) {
-  OpBuilder &b = size.builder();
-  SmallVector<Value> offsets = {size.number(0)};
-  for (Attribute slot : slots) {
-    Value largest;
-    for (Attribute bytes : cast<ArrayAttr>(slot)) {
-      Value value = size(*Size::parse(cast<StringAttr>(bytes).getValue()));
-      largest = largest ? arith::MaxSIOp::create(b, value.getLoc(), largest, value) : value;
-    }
-    offsets.push_back(arith::AddIOp::create(b, largest.getLoc(), offsets.back(), alignedTo64(size, largest)));
-  }
-  return offsets;
-}
-
-SmallVector<Value> quern::codegen::keptLayout(SizeEmitter &size, ArrayAttr buffers) {
-  SmallVector<Value> offsets = {size.number(0)};
-  for (Attribute bytes : buffers) {
-    Value value = alignedTo64(size, size(*Size::parse(cast<StringAttr>(bytes).getValue())));
-    offsets.push_back(arith::AddIOp::create(size.builder(), value.getLoc(), offsets.back(), value));
-  }
-  return offsets;
 }
 
 // ---- addresses
@@ -153,17 +66,17 @@ Value HostFunction::state(FlatSymbolRefAttr symbol, Value rows) {
   Value start = loadPointer(field(CallField::States), arith::ConstantIntOp::create(b, loc, index, 64));
   if (type.getRank() == typeOf(rows).getRank())
     return start;
-  Size perTurn = type.elements().divided(type.getDims()[0].getSize()).value() * Size(elementBytes(type.getKind()));
+  Size perTurn = type.elements().divided(type.getDims()[0].getSize()).value() * Size(bytesOfKind(type.getKind()));
   return offset(start, arith::MulIOp::create(b, loc, turn(), (*size)(perTurn)));
 }
 
 /// Where the new rows of a cache are written: after the `past` first ones, or after the filled slots of a ring.
 Value HostFunction::stateRows(RememberOp remember) {
-  View view = quern::passes::ownView(remember.getResult());
+  View view = quern::ir::ownView(remember.getResult());
   int at = typeOf(remember.getResult()).find(remember.getTo().getName());
   std::optional<int64_t> window = windowOf(remember.getTo().getSize());
   Size before = window ? filledSlots(*window) : Size::symbol("past");
-  Size row = view.strides[at] * Size(elementBytes(typeOf(remember.getResult()).getKind())) * before;
+  Size row = view.strides[at] * Size(bytesOfKind(typeOf(remember.getResult()).getKind())) * before;
   return offset(state(remember.getStateAttr(), remember.getResult()), (*size)(row));
 }
 
@@ -176,7 +89,7 @@ Value HostFunction::place(StringRef text, Value value) {
   if (form == "output")
     return loadPointer(field(CallField::Outputs), arith::ConstantIntOp::create(b, loc, index, 64));
   if (form == "kept") {
-    Size bytes = typeOf(value).elements() * Size(elementBytes(typeOf(value).getKind()));
+    Size bytes = typeOf(value).elements() * Size(bytesOfKind(typeOf(value).getKind()));
     Value start = offset(field(CallField::Kept), keptOffsets[index]);
     return offset(start, arith::MulIOp::create(b, loc, turn(), (*size)(bytes)));
   }
@@ -193,7 +106,7 @@ Value HostFunction::place(StringRef text, Value value) {
 Value HostFunction::partOfStack(Value stack, RepeatOp loop, NamedTensorType type) {
   auto around = llvm::find_if(loops, [&](Loop &other) { return other.op == loop; });
   assert(around != loops.end() && "a part of a stack is read and written inside of its loop");
-  Size bytes = turnStride(loop, type) * Size(elementBytes(type.getKind()));
+  Size bytes = turnStride(loop, type) * Size(bytesOfKind(type.getKind()));
   return offset(stack, arith::MulIOp::create(b, loc, around->turn, (*size)(bytes)));
 }
 
@@ -219,11 +132,11 @@ Value HostFunction::base(Value owner) {
 }
 
 Value HostFunction::address(Value value) {
-  View view = quern::passes::viewOf(value);
+  View view = quern::ir::viewOf(value);
   Value start = base(view.base);
   if (view.offset == Size(0))
     return start;
-  return offset(start, (*size)(view.offset * Size(elementBytes(typeOf(value).getKind()))));
+  return offset(start, (*size)(view.offset * Size(bytesOfKind(typeOf(value).getKind()))));
 }
 
 /// A packed weight: the slot that the kernel's layout asks for.
@@ -233,7 +146,7 @@ Value HostFunction::weight(Value value, LayoutAttr layout) {
   SmallVector<ParamOp> params;
   SmallVector<Slots::Part> parts;
   auto add = [&](Value part, StringRef rows, ArrayRef<DimAttr> leading) {
-    View view = quern::passes::viewOf(part);
+    View view = quern::ir::viewOf(part);
     auto stride = [&](StringRef name) { return *view.strides[typeOf(part).find(name)].constant(); };
     auto param = view.base.getDefiningOp<ParamOp>();
     // Several matrices in one stored tensor, slowest first.
@@ -252,7 +165,7 @@ Value HostFunction::weight(Value value, LayoutAttr layout) {
       parts.push_back({*typeOf(part).dim(rows).getStatic(), stride(rows), stride(inner), offset});
     }
   };
-  ConcatOp joined = quern::passes::joinedWeight(value);
+  ConcatOp joined = quern::ir::joinedWeight(value);
   if (!joined)
     add(value, outer, type.getDims().drop_back(2));
   else
@@ -282,7 +195,7 @@ Value HostFunction::shapedBuffer(Kind kind, ArrayRef<std::pair<Size, Size>> dims
   for (int64_t position : {int64_t(0), int64_t(8), int64_t(24), int64_t(48)})
     LLVM::StoreOp::create(b, loc, zero, at(position));
   // halide_type_t: code (0 int, 1 uint, 2 float), bits, lanes.
-  int64_t code = kind == Kind::Real ? 2 : kind == Kind::Int ? 0 : 1, bits = elementBytes(kind) * 8; // bf16: uint16
+  int64_t code = kind == Kind::Real ? 2 : kind == Kind::Int ? 0 : 1, bits = bytesOfKind(kind) * 8; // bf16: uint16
   store32(typeField, number32(code | bits << 8 | 1 << 16));
   store32(rankField, number32(dims.size()));
   LLVM::StoreOp::create(b, loc, at(headerBytes), at(dimField));
@@ -340,13 +253,13 @@ void HostFunction::call(LaunchOp launch) {
     if (layout.isPacked())
       pass(packedBuffer(typeOf(input), layout.getTile()), weight(input, layout));
     else
-      pass(halideBuffer(typeOf(input), quern::passes::viewOf(input).strides), address(input));
+      pass(halideBuffer(typeOf(input), quern::ir::viewOf(input).strides), address(input));
   }
   for (Value result : launch.getResults()) {
     SmallVector<Size> strides = View::denseStrides(typeOf(result));
     for (Operation *user : result.getUsers())
       if (auto remember = dyn_cast<RememberOp>(user))
-        strides = quern::passes::ownView(remember.getResult()).strides;
+        strides = quern::ir::ownView(remember.getResult()).strides;
     pass(halideBuffer(typeOf(result), strides), base(result));
   }
   auto module = cast<ModuleOp>(target->getParentOp());
@@ -376,7 +289,7 @@ void HostFunction::lowerLaunch(LaunchOp launch) {
 }
 
 void HostFunction::copy(Value from, Value to, NamedTensorType type) {
-  LLVM::MemmoveOp::create(b, loc, to, from, (*size)(type.elements() * Size(elementBytes(type.getKind()))),
+  LLVM::MemmoveOp::create(b, loc, to, from, (*size)(type.elements() * Size(bytesOfKind(type.getKind()))),
                           /*isVolatile=*/false);
 }
 
@@ -439,9 +352,9 @@ void HostFunction::lowerRepeat(RepeatOp repeat) {
 void HostFunction::moveIntoRing(RememberOp remember) {
   int64_t window = *windowOf(remember.getTo().getSize());
   NamedTensorType type = typeOf(remember.getResult());
-  View view = quern::passes::ownView(remember.getResult());
+  View view = quern::ir::ownView(remember.getResult());
   int at = type.find(remember.getTo().getName());
-  Size bytes(elementBytes(type.getKind()));
+  Size bytes(bytesOfKind(type.getKind()));
   SmallVector<Size> outer; // what lies around the positions: rows of the batch
   Size run(1);             // what lies within one position
   for (int d = 0; d < static_cast<int>(type.getRank()); ++d)

@@ -5,6 +5,7 @@
 #include "codegen/host/HostFunction.h"
 #include "codegen/host/LaunchScratch.h"
 #include "ir/Chunk.h"
+#include "ir/analysis/Functions.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -188,7 +189,7 @@ HostProgram quern::codegen::buildHostProgram(ModuleOp planned, const KernelScrat
   Type i32 = IntegerType::get(context, 32);
   for (auto function : planned.getOps<func::FuncOp>()) {
     std::string name = function.getSymName().str();
-    if (quern::passes::isEpoch(function))
+    if (isEpoch(function))
       continue;
     HostEntry entry;
     entry.source = function;

@@ -2,7 +2,7 @@
 // the program's description names. Why slots: a loop's body reads "the weight of this turn", one pointer a turn.
 #include "codegen/host/Slots.h"
 
-#include "passes/weights/Weights.h"
+#include "ir/analysis/Weights.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -12,7 +12,7 @@ int Slots::parameter(std::vector<std::string> names, const std::vector<int64_t> 
   auto [it, isNew] = byNames.try_emplace(names, parameterList.size());
   if (isNew)
     parameterList.push_back({std::move(names), shape, param.getInitAttr(), param.getLoc()});
-  if (auto picked = param->getAttrOfType<FloatAttr>(passes::pickedAttr))
+  if (auto picked = param->getAttrOfType<FloatAttr>(pickedAttr))
     parameterList[it->second].picked = picked.getValueAsDouble();
   return it->second;
 }

@@ -2,8 +2,8 @@
 #ifndef QUERN_FRONTEND_BUILD_MLIRBUILDER_H
 #define QUERN_FRONTEND_BUILD_MLIRBUILDER_H
 
+#include "frontend/build/NamedValue.h"
 #include "frontend/check/Builder.h"
-#include "frontend/Frontend.h"
 #include "ir/Dialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"

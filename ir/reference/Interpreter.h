@@ -2,6 +2,7 @@
 #ifndef QUERN_IR_REFERENCE_INTERPRETER_H
 #define QUERN_IR_REFERENCE_INTERPRETER_H
 
+#include "ir/analysis/Functions.h"
 #include "ir/reference/Array.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -80,13 +81,6 @@ private:
 /// one tensor, or one for each position of the dimensions in braces (row-major in the order of the type).
 void forEachStored(ParamOp op, unsigned turn,
                    llvm::function_ref<void(llvm::ArrayRef<std::string> names, llvm::ArrayRef<int64_t> shape)> use);
-
-/// The name of a function's argument or result (`quern.name`); empty if it has none.
-llvm::StringRef argumentName(mlir::func::FuncOp function, unsigned index);
-llvm::StringRef resultName(mlir::func::FuncOp function, unsigned index);
-/// The function that computes an argument's default (`quern.default` of the argument, or by its name
-/// `FUNCTION.default.ARGUMENT`), or nothing: the argument is not optional.
-mlir::func::FuncOp defaultOf(mlir::func::FuncOp function, unsigned index);
 
 } // namespace quern::ir
 #endif

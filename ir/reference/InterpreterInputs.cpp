@@ -9,23 +9,6 @@
 using namespace mlir;
 using namespace quern::ir;
 
-StringRef quern::ir::argumentName(func::FuncOp function, unsigned index) {
-  auto name = function.getArgAttrOfType<StringAttr>(index, "quern.name");
-  return name ? name.getValue() : StringRef();
-}
-
-StringRef quern::ir::resultName(func::FuncOp function, unsigned index) {
-  auto name = function.getResultAttrOfType<StringAttr>(index, "quern.name");
-  return name ? name.getValue() : StringRef();
-}
-
-func::FuncOp quern::ir::defaultOf(func::FuncOp function, unsigned index) {
-  if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(index, "quern.default"))
-    return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(function, symbol);
-  std::string name = (function.getName() + ".default." + argumentName(function, index)).str();
-  return function->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(name);
-}
-
 // ---- symbols and inputs
 
 int64_t Interpreter::valueOf(const Size &size) const {

@@ -1,7 +1,7 @@
 // Takes: a function's operations and which of their values are stored. Gives: a remark at each contraction that says
 // what its kernel takes along, and what that saves; and at each norm that is stored, why.
+#include "ir/analysis/Weights.h"
 #include "passes/fuse/FusionGroups.h"
-#include "passes/weights/Weights.h"
 
 #include "mlir/IR/Remarks.h"
 #include "llvm/ADT/MapVector.h"

@@ -9,7 +9,6 @@
 //              db = scatter(ds at index(S) - index(T))     one kernel; of a table by distance (TabulateDistances.cpp)
 //
 // What does not end so (a number of its own for each query and key that learns) is stored as ever.
-#include "passes/gradient/Differentiate.h"
 #include "passes/fuse/FusionGroups.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"

@@ -6,20 +6,13 @@
 //   after:  roots {%h, ...}: "contract, add" is one group, whose only buffers are %x, %a, %w and %h
 #include "passes/fuse/FusionGroups.h"
 
-#include "passes/gradient/Differentiate.h"
-#include "passes/weights/Weights.h"
+#include "ir/analysis/Weights.h"
 
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace quern::passes;
 using namespace quern::ir;
-
-bool quern::passes::isElementwise(Operation *op) {
-  return isa<NegOp, AbsOp, ExpOp, LogOp, Log1pOp, SqrtOp, SinOp, CosOp, TanhOp, SigmoidOp, ErfOp, FloorOp, CeilOp,
-             RoundOp, ToIntOp, ToRealOp, NarrowOp, WidenOp, NotOp, AddOp, SubOp, MulOp, DivOp, FloorDivOp, ModOp, PowOp,
-             MaxOp, MinOp, AndOp, OrOp, CompareOp, WhereOp>(op);
-}
 
 static bool isLeaf(Operation *op) {
   return isa<ConstOp, ValuesOp, SizeOp, IndexOp>(op);

@@ -2,7 +2,9 @@
 #ifndef QUERN_PASSES_FUSE_FUSIONGROUPS_H
 #define QUERN_PASSES_FUSE_FUSIONGROUPS_H
 
-#include "passes/memory/Views.h"
+#include "ir/Attributes.h"
+#include "ir/analysis/Operations.h"
+#include "ir/analysis/Views.h"
 #include "passes/Without.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -18,7 +20,7 @@ public:
   /// True where a kernel ends: the value is stored.
   bool isRoot(mlir::Value value) const { return roots.contains(value); }
   /// Where a value lies, if it is stored or a window of something stored.
-  const View *viewOf(mlir::Value value) const {
+  const ir::View *viewOf(mlir::Value value) const {
     auto it = views.find(value);
     return it == views.end() ? nullptr : &it->second;
   }
@@ -62,7 +64,7 @@ private:
   llvm::DenseMap<unsigned, mlir::Value> jointSource; // the contraction of a joint group
   llvm::DenseSet<mlir::Value> branched;              // contractions whose roots are already known
   llvm::DenseMap<mlir::Value, bool> cheap;
-  llvm::DenseMap<mlir::Value, View> views;
+  llvm::DenseMap<mlir::Value, ir::View> views;
 };
 
 /// Says where attention was nearly one kernel; `fused` are the values that no kernel stores (ExplainAttention.cpp).
@@ -71,9 +73,6 @@ void remarkMissedAttention(llvm::ArrayRef<mlir::Operation *> order, const llvm::
 /// (ExplainFusion.cpp).
 void remarkFusion(llvm::ArrayRef<mlir::Operation *> order, const llvm::DenseSet<mlir::Value> &roots,
                   llvm::function_ref<size_t(ir::ContractOp)> results);
-
-/// Elementwise: one element of the result from the same element of the operands.
-bool isElementwise(mlir::Operation *op);
 
 } // namespace quern::passes
 #endif

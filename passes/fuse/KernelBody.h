@@ -2,7 +2,7 @@
 #ifndef QUERN_PASSES_FUSE_KERNELBODY_H
 #define QUERN_PASSES_FUSE_KERNELBODY_H
 
-#include "passes/memory/Views.h"
+#include "ir/analysis/Views.h"
 
 namespace quern::passes {
 

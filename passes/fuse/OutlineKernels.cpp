@@ -6,11 +6,11 @@
 //   before: %c = quern.contract %x, %w over ["I"] ...    after: %r = quern.launch @contract_0 [...] (%x, %w)
 //           %y = quern.add %c, %b ...                           quern.kernel @contract_0(...) { contract; add; yield }
 #include "ir/Chunk.h"
-#include "passes/gradient/Differentiate.h"
+#include "ir/analysis/Functions.h"
+#include "ir/analysis/Weights.h"
+#include "passes/Passes.h"
 #include "passes/fuse/FusionGroups.h"
 #include "passes/fuse/KernelBody.h"
-#include "passes/Passes.h"
-#include "passes/weights/Weights.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"

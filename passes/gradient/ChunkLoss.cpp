@@ -12,12 +12,13 @@
 // What belongs to it: every operation that sees a value with all rows and the vocabulary, and what lies between two
 // such. Where rows meet in another way than by a sum at the end, or the logits are wanted elsewhere, the function stays
 // as it is.
-#include "passes/gradient/ChunkLoss.h"
+#include "passes/Passes.h"
+#include "passes/gradient/Gradients.h"
 
+#include "ir/Attributes.h"
 #include "ir/Chunk.h"
-#include "passes/gradient/Differentiate.h"
-#include "passes/fuse/FusionGroups.h"
-#include "passes/memory/Views.h"
+#include "ir/analysis/Operations.h"
+#include "ir/analysis/Views.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"

@@ -11,10 +11,11 @@
 // never built, but for what enters a loop. A loop's gradient is a loop from the last turn to the first
 // (DifferentiateLoop.cpp).
 #include "passes/gradient/Differentiate.h"
+#include "passes/Passes.h"
 #include "passes/weights/NarrowStorage.h"
 
-#include "ir/reference/Interpreter.h"
-#include "passes/weights/Weights.h"
+#include "ir/analysis/Functions.h"
+#include "ir/analysis/Weights.h"
 
 #include "mlir/Pass/Pass.h"
 

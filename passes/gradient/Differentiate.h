@@ -2,33 +2,12 @@
 #ifndef QUERN_PASSES_GRADIENT_DIFFERENTIATE_H
 #define QUERN_PASSES_GRADIENT_DIFFERENTIATE_H
 
+#include "ir/Attributes.h"
 #include "passes/gradient/Gradients.h"
 
 #include "llvm/ADT/MapVector.h"
 
-#include <memory>
-
-namespace mlir {
-class Pass;
-}
-
 namespace quern::passes {
-
-/// In a module to be trained adds @loss.grad: the loss and the gradient of every parameter. `recompute`: what is
-/// cheaper made again than saved is not saved. The module's priceAttr makes saving dearer. `raiseAttention`: a softmax
-/// between products has a rule of its own.
-std::unique_ptr<mlir::Pass> createDifferentiatePass(bool recompute = true, bool raiseAttention = true);
-
-/// In the loss of a module to be trained makes what is learned for each distance of a key from a query a table
-/// (TabulateDistances.cpp).
-std::unique_ptr<mlir::Pass> createTabulateDistancesPass();
-
-/// On a module: seconds that saving a byte costs beyond its traffic. The higher, the less a gradient saves
-/// (`--memory`).
-inline constexpr llvm::StringLiteral priceAttr = "quern.saving_price";
-
-/// On a module: so many turns of a loop are a segment, of which a gradient keeps only what is carried in. Absent: none.
-inline constexpr llvm::StringLiteral segmentTurnsAttr = "quern.segment_turns";
 
 /// What decides between saving and making again.
 struct Recomputing {
@@ -63,13 +42,6 @@ struct RaisedAttention {
   llvm::SmallVector<mlir::OpOperand *> biases; ///< where something else that learns joins them
   llvm::SmallVector<mlir::Operation *> inside; ///< all that has queries and keys
 };
-
-/// On operations with queries and keys of an attention that has its own rule: their results are never saved.
-inline constexpr llvm::StringLiteral insideAttr = "quern.inside";
-/// On gathers at index(S) - index(T) + size(T): what they pick from is a table by distance (TabulateDistances.cpp).
-inline constexpr llvm::StringLiteral distanceAttr = "quern.distance";
-/// On what is kept of its softmax for each row.
-inline constexpr llvm::StringLiteral statisticAttr = "quern.statistic";
 
 class Differentiator {
 public:
@@ -108,8 +80,6 @@ private:
 
 /// Cuts the function's loops into segments of `turns` turns (SegmentLoops.cpp).
 void segmentLoops(mlir::func::FuncOp function, int64_t turns);
-/// On a loop within a loop: the gradient runs it again.
-inline constexpr llvm::StringLiteral segmentAttr = "quern.segment";
 
 /// What the gradient of a loop's body reads of the forward turn (values of `body` used inside `gradient`): replaced by
 /// parts of stacks, which become new arguments of `gradient`, or by operations done again there. Returns what must be
@@ -119,7 +89,6 @@ llvm::SmallVector<mlir::Value> saveForGradient(mlir::Block &body, mlir::Block &g
 /// The same outside of loops, for a gradient that stands behind the function in its block: what is made again is
 /// marked, so that it stays apart from what it repeats.
 void repeatForGradient(mlir::Operation *firstOfGradient);
-inline constexpr llvm::StringLiteral againAttr = "quern.again";
 
 } // namespace quern::passes
 #endif

@@ -16,8 +16,8 @@
 // Two numbers a row rather than their log-sum-exp: where a finite mask hides all keys, x is so large that a logarithm
 // added to it would be lost. What has both S and T is marked (insideAttr): it is never saved, and FusionAttention.cpp
 // finds it by that.
+#include "ir/analysis/Operations.h"
 #include "passes/gradient/Differentiate.h"
-#include "passes/fuse/FusionGroups.h"
 
 #include "mlir/IR/Remarks.h"
 

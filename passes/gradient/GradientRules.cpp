@@ -5,8 +5,8 @@
 //
 // Invariant: a gradient is real and has exactly the names of its value. A rule reads results (y) where they say more
 // than operands, as the forward pass has them anyway.
+#include "ir/analysis/Weights.h"
 #include "passes/gradient/Gradients.h"
-#include "passes/weights/Weights.h"
 
 #include <numbers>
 

@@ -11,11 +11,11 @@
 //
 // The graph (gradients.md, section 7): a value is an edge whose capacity is the cost of saving it; from the source
 // comes the cost of making it again, operands come in unlimited, what the gradient reads goes to the sink.
+#include "ir/analysis/Operations.h"
+#include "ir/analysis/Weights.h"
+#include "passes/MinimumCut.h"
 #include "passes/gradient/Differentiate.h"
-#include "passes/fuse/FusionGroups.h"
-#include "passes/gradient/MinimumCut.h"
 #include "passes/weights/NarrowStorage.h"
-#include "passes/weights/Weights.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/TypeSwitch.h"

@@ -13,9 +13,10 @@
 //
 // Position 0 of N belongs to no pair (it lets N be as long as S + T, which no length makes negative) and repeats
 // position 1.
-#include "passes/gradient/Differentiate.h"
-#include "passes/fuse/FusionGroups.h"
-#include "passes/incremental/Incremental.h"
+#include "ir/Attributes.h"
+#include "ir/analysis/Operations.h"
+#include "passes/Passes.h"
+#include "passes/Rewriting.h"
 
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Pass/Pass.h"

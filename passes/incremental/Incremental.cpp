@@ -13,10 +13,12 @@
 // that looks ahead stays as it is and gets `quern.refusal`, the reason with its place in the spec.
 #include "passes/incremental/IncrementalWindows.h"
 
-#include "ir/reference/Interpreter.h"
+#include "ir/Attributes.h"
+#include "ir/analysis/Functions.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
 #include "passes/Passes.h"
+#include "passes/raise/InlineDefaults.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -134,7 +136,7 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     else if (!extend(step, base, states, /*lastRow=*/true).empty())
       llvm_unreachable("as causal as the form for many rows");
     else
-      step->setAttr(fewRows, OpBuilder(step).getI64IntegerAttr(rows));
+      step->setAttr(fewRowsAttr, OpBuilder(step).getI64IntegerAttr(rows));
     func::FuncOp raggedStep;
     if (ragged && rows) {
       raggedStep = cast<func::FuncOp>(OpBuilder(ragged).clone(*ragged));
@@ -145,7 +147,7 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
       if (form && !extend(form, base, states, /*lastRow=*/true, /*isRagged=*/true).empty())
         form.erase();
       else if (form && form == raggedStep)
-        form->setAttr(fewRows, OpBuilder(form).getI64IntegerAttr(rows));
+        form->setAttr(fewRowsAttr, OpBuilder(form).getI64IntegerAttr(rows));
     // With a mask or positions from outside the function may still look ahead; then it is only evaluated as a whole.
     auto whole = cast<func::FuncOp>(OpBuilder(function).clone(*function));
     if (!extend(whole, base, states, /*lastRow=*/false).empty()) {

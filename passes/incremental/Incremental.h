@@ -1,40 +1,13 @@
-// The parts of the incremental lowering; private to Incremental*.cpp and InlineDefaults.cpp.
+// The parts of the incremental lowering; private to Incremental*.cpp.
 #ifndef QUERN_PASSES_INCREMENTAL_INCREMENTAL_H
 #define QUERN_PASSES_INCREMENTAL_INCREMENTAL_H
 
+#include "passes/Rewriting.h"
 #include "passes/time/TimeAnalysis.h"
 
 #include "llvm/ADT/SetVector.h"
 
 namespace quern::passes {
-
-/// On a function: the variant for calls of at most this many rows (B * T), where it reads less than the one for many.
-inline constexpr llvm::StringLiteral fewRows = "quern.few_rows";
-
-/// Dimensions by their old names: what stands for each.
-using Relabelling = std::map<Label, ir::DimAttr>;
-
-/// `type` with dimensions replaced.
-ir::NamedTensorType relabelled(ir::NamedTensorType type, const Relabelling &table);
-/// Replaces dimensions in an operation's attributes and result types (regions excluded).
-void relabel(mlir::Operation *op, const Relabelling &table);
-/// `value` under other labels; itself if it has none that the table replaces.
-mlir::Value renamed(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, const Relabelling &table);
-/// Whether the operation treats the dimension other than position by position: reduces, gathers, cuts, renames, makes
-/// it.
-bool touches(mlir::Operation *op, llvm::StringRef label);
-/// Whether results follow position by position from the operands, along every dimension that `touches` denies.
-bool isPointwise(mlir::Operation *op);
-/// `op` on other operands, with the result types that follow from them.
-mlir::Operation *cloneOn(mlir::OpBuilder &builder, mlir::Operation *op, mlir::ValueRange operands);
-/// Erases what nothing uses, loops' bodies included.
-void eraseDead(mlir::func::FuncOp function);
-/// Number of turns of all loops around an operation; 0 outside of loops.
-int64_t turnsAround(mlir::Operation *op);
-
-/// Puts the bodies of the functions that compute them in place of the optional arguments, and drops these
-/// (InlineDefaults.cpp).
-void inlineDefaults(mlir::func::FuncOp function);
 
 /// Values over one twin of T, made position by position from the text, become renames of the same values over T
 /// (IncrementalSink.cpp). `time` is the function's time dimension.

@@ -3,9 +3,9 @@
 // kept (keys before they are repeated over heads; a rotary part before it is joined to every head's key). A least cut
 // decides: a value kept costs its elements, a value made again costs its operations at every old position; a projection
 // that new rows can absorb (AbsorbProjections.cpp) only what that adds.
-#include "passes/weights/AbsorbProjections.h"
+#include "passes/MinimumCut.h"
 #include "passes/incremental/Incremental.h"
-#include "passes/gradient/MinimumCut.h"
+#include "passes/weights/AbsorbProjections.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 

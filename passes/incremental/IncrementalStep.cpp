@@ -205,3 +205,19 @@ void quern::passes::countFromPast(func::FuncOp function, DimAttr time) {
     index.getResult().replaceAllUsesExcept(position, position);
   });
 }
+
+FlatSymbolRefAttr StateTable::get(NamedTensorType type, Location location) {
+  std::vector<FlatSymbolRefAttr> &known = states[type];
+  size_t &at = next[type.getAsOpaquePointer()];
+  if (at == known.size()) {
+    OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+    if (!known.empty() || count)
+      for (Operation &op : *module.getBody()) // after the states that exist
+        if (isa<StateOp>(op))
+          builder.setInsertionPointAfter(&op);
+    auto name = builder.getStringAttr(function + ".state" + std::to_string(count++));
+    auto state = StateOp::create(builder, location, name, TypeAttr::get(type), builder.getStringAttr(function));
+    known.push_back(FlatSymbolRefAttr::get(state.getSymNameAttr()));
+  }
+  return known[at++];
+}

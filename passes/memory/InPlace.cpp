@@ -5,7 +5,7 @@
 //   yes: %y = add(contract(%a, %w), %x)        no: %y = add(contract(norm(%x), %w), %x)      a row of x makes a whole row of y
 #include "passes/memory/InPlace.h"
 
-#include "passes/fuse/FusionGroups.h"
+#include "ir/analysis/Operations.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -17,7 +17,7 @@ static bool flowsElementwise(Value value, llvm::DenseSet<Value> &seen) {
   return llvm::all_of(value.getUsers(), [&](Operation *user) {
     if (user->hasTrait<OpTrait::IsTerminator>())
       return true;
-    return (quern::passes::isElementwise(user) || isa<PermuteOp>(user)) && flowsElementwise(user->getResult(0), seen);
+    return (isElementwise(user) || isa<PermuteOp>(user)) && flowsElementwise(user->getResult(0), seen);
   });
 }
 

@@ -10,12 +10,13 @@
 //
 // Why slots: lengths are known only when the program runs, so offsets cannot be; which buffers may share a slot can
 // (linear scan over live intervals, Poletto and Sarkar 1999), and offsets are then sums of a few maxima.
+#include "ir/Attributes.h"
 #include "ir/Chunk.h"
-#include "passes/gradient/ChunkLoss.h"
-#include "passes/memory/InPlace.h"
+#include "ir/analysis/Functions.h"
+#include "ir/analysis/Views.h"
 #include "passes/Passes.h"
-#include "passes/memory/Views.h"
 #include "passes/Without.h"
+#include "passes/memory/InPlace.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"

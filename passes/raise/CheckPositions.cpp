@@ -8,8 +8,8 @@
 // A check is a state of the kind bool with `quern.check`, its message: the host program reads it as soon as it is
 // stored. Not checked: positions that are proven inside, inputs as they are (the runtime looks at those), and what
 // depends on lengths alone (quern.limits).
+#include "ir/analysis/Views.h"
 #include "passes/Passes.h"
-#include "passes/memory/Views.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"

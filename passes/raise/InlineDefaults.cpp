@@ -4,9 +4,10 @@
 //
 //   func @forward.last(%tokens, %mask {quern.name = "mask"}) { %y = where %mask, %a, %b ... }
 //   =>  func @forward.last(%tokens) { %y = %a ... }
-#include "passes/incremental/Incremental.h"
+#include "passes/raise/InlineDefaults.h"
 
-#include "ir/reference/Interpreter.h"
+#include "ir/analysis/Functions.h"
+#include "passes/Rewriting.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/BitVector.h"

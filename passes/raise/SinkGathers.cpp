@@ -10,12 +10,12 @@
 // where a contraction lies between: else nothing is saved. Kernels sort rows by expert (codegen's ContractionGrouped),
 // so this is right for any number of rows. In a loss it runs before differentiation (`sink-loss-gathers`): the gradient
 // of picked weights is then a sum for each expert over the rows that chose it, and other experts have none.
+#include "ir/analysis/Weights.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Pass/Pass.h"
-#include "passes/incremental/Incremental.h"
 #include "passes/Passes.h"
-#include "passes/weights/Weights.h"
+#include "passes/Rewriting.h"
 
 using namespace mlir;
 using namespace quern::ir;

@@ -62,36 +62,7 @@ DimAttr quern::passes::timeDimension(func::FuncOp function) {
   return text.getDims().back();
 }
 
-// ---- places
-
-static void filePlaces(Location location, SmallVectorImpl<FileLineColLoc> &out) {
-  TypeSwitch<Location>(location)
-      .Case([&](FileLineColLoc place) { out.push_back(place); })
-      .Case([&](NameLoc named) { filePlaces(named.getChildLoc(), out); })
-      .Case([&](CallSiteLoc call) {
-        filePlaces(call.getCallee(), out);
-        filePlaces(call.getCaller(), out);
-      })
-      .Case([&](FusedLoc fused) {
-        for (Location part : fused.getLocations())
-          filePlaces(part, out);
-      });
-}
-
-std::pair<std::string, std::string> quern::passes::placesOf(Location location) {
-  SmallVector<FileLineColLoc> places;
-  filePlaces(location, places);
-  if (places.empty())
-    return {"?", ""};
-  auto text = [](FileLineColLoc place) {
-    return (place.getFilename().getValue() + ":" + Twine(place.getLine()) + ":" + Twine(place.getColumn())).str();
-  };
-  auto isLibrary = [](FileLineColLoc place) { return place.getFilename().getValue().ends_with("std.quern"); };
-  auto user = llvm::find_if_not(places, isLibrary);
-  if (user == places.end() || user == places.begin())
-    return {text(places.front()), ""};
-  return {text(*user), text(places.front())};
-}
+// ---- refusals
 
 std::string TimeAnalysis::describeRefusals() const {
   std::string out;

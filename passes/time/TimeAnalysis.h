@@ -4,6 +4,7 @@
 #define QUERN_PASSES_TIME_TIMEANALYSIS_H
 
 #include "ir/Dialect.h"
+#include "ir/analysis/SourceLines.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/time/TimeBounds.h"
 
@@ -81,10 +82,6 @@ private:
 
 /// The time dimension of a function: the last of its first argument; nothing if there is none of run-time size.
 ir::DimAttr timeDimension(mlir::func::FuncOp function);
-
-/// The place to show first (the user's line), and the library's place after it if that is another: "a.quern:3:5",
-/// "(...)".
-std::pair<std::string, std::string> placesOf(mlir::Location location);
 
 } // namespace quern::passes
 #endif

@@ -13,9 +13,10 @@
 // them.
 #include "passes/weights/AbsorbProjections.h"
 
+#include "ir/Attributes.h"
 #include "mlir/Pass/Pass.h"
-#include "passes/incremental/Incremental.h"
 #include "passes/Passes.h"
+#include "passes/Rewriting.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -315,7 +316,7 @@ struct AbsorbProjectionsPass : PassWrapper<AbsorbProjectionsPass, OperationPass<
   StringRef getDescription() const override { return "new rows meet what is remembered before its projection"; }
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if ((everywhere || function->hasAttr(fewRows)) && function.getNumArguments())
+      if ((everywhere || function->hasAttr(fewRowsAttr)) && function.getNumArguments())
         run(function);
   }
   bool everywhere;

@@ -2,11 +2,8 @@
 // Why apart from the pass: what a gradient saves is chosen before it, by what saving costs.
 #include "passes/weights/NarrowStorage.h"
 
-#include "passes/gradient/Differentiate.h"
-#include "passes/fuse/FusionGroups.h"
-#include "passes/Passes.h"
-#include "passes/memory/Views.h"
-#include "passes/weights/Weights.h"
+#include "ir/analysis/Operations.h"
+#include "ir/analysis/Weights.h"
 
 using namespace mlir;
 using namespace quern::ir;

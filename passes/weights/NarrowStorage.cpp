@@ -15,11 +15,10 @@
 // gradient of the rounding would be 0. Why before fusion: `widen` then joins the kernel that reads, `narrow` the one
 // that writes.
 #include "passes/weights/NarrowStorage.h"
-#include "passes/gradient/Differentiate.h"
-#include "passes/fuse/FusionGroups.h"
+#include "ir/analysis/Operations.h"
+#include "ir/analysis/Views.h"
+#include "ir/analysis/Weights.h"
 #include "passes/Passes.h"
-#include "passes/memory/Views.h"
-#include "passes/weights/Weights.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Pass/Pass.h"

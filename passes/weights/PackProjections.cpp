@@ -9,8 +9,8 @@
 //
 // Parts that share the label of their rows (gate and up) lie along a dimension of their own instead, so that a kernel
 // has the same row of each at hand: %p[U = 0], %p[U = 1].
+#include "ir/analysis/Weights.h"
 #include "passes/Passes.h"
-#include "passes/weights/Weights.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Remarks.h"

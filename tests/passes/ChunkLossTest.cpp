@@ -2,8 +2,7 @@
 // whatever the chunk or segment; and what is then in memory.
 #include "Trained.h"
 
-#include "passes/gradient/ChunkLoss.h"
-#include "passes/gradient/Differentiate.h"
+#include "ir/Attributes.h"
 
 #include <numeric>
 
@@ -37,11 +36,11 @@ TEST_P(TrainedPages, ChunksAndSegmentsGiveTheSameGradients) {
   ASSERT_FALSE(want.empty());
   EXPECT_EQ(plain.chunkedLoops("loss.grad"), 0);
   for (int64_t rows : {1, 5, 100}) {
-    Trained chunked(GetParam(), {{chunkRowsAttr, rows}}, "", "differentiated");
+    Trained chunked(GetParam(), {{chunkRowsAttr.str(), rows}}, "", "differentiated");
     EXPECT_LE(difference(want, chunked.evaluate("loss.grad", inputs)), 1e-11) << rows << " rows";
     EXPECT_EQ(chunked.chunkedLoops("loss.grad"), chunked.chunkedLoops("loss"));
   }
-  Trained planned(GetParam(), {{chunkRowsAttr, 5}});
+  Trained planned(GetParam(), {{chunkRowsAttr.str(), 5}});
   EXPECT_LE(difference(want, planned.evaluate("loss.grad", inputs)), 1e-9);
   EXPECT_LE(difference({want[0]}, planned.evaluate("loss", inputs)), 1e-9);
   // Every published page has logits; what has none keeps its way.
@@ -89,7 +88,7 @@ TEST(Segments, KeepWhatIsCarriedInAndRunTheTurnsAgain) {
 /// Logits are in memory for one chunk only, whatever the number of tokens.
 TEST(ChunkLoss, MemoryDoesNotGrowWithTokensTimesVocabulary) {
   SmallPage page{"gpt2", "gpt2", "gpt2", {"vocab_size=5000"}};
-  Trained planned(page, {{chunkRowsAttr, 48}});
+  Trained planned(page, {{chunkRowsAttr.str(), 48}});
   for (StringRef name : {"loss", "loss.grad"}) {
     bool chunks = false;
     for (Attribute slot : planned.function(name)->getAttrOfType<ArrayAttr>("quern.arena"))

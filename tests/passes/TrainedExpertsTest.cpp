@@ -3,7 +3,7 @@
 #include "SmallPages.h"
 #include "Trained.h"
 
-#include "passes/weights/Weights.h"
+#include "ir/analysis/Weights.h"
 
 using namespace mlir;
 using namespace quern::ir;

@@ -2,8 +2,8 @@
 #include "tools/spec/TrainingMemory.h"
 
 #include "frontend/Frontend.h"
+#include "ir/Attributes.h"
 #include "ir/Dialect.h"
-#include "passes/gradient/Differentiate.h"
 #include "passes/Passes.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -30,7 +30,7 @@ class TrainingMemory : public testing::Test {
 protected:
   Plan within(const std::string &memory, StringRef precision) {
     OwningOpRef<ModuleOp> module = gpt2();
-    (*module)->setAttr(passes::precisionAttr, StringAttr::get(&context, precision));
+    (*module)->setAttr(quern::ir::precisionAttr, StringAttr::get(&context, precision));
     Plan plan;
     std::string report;
     try {
@@ -39,8 +39,8 @@ protected:
       return plan;
     }
     plan.fits = true;
-    plan.price = (*module)->getAttrOfType<FloatAttr>(passes::priceAttr).getValueAsDouble();
-    if (auto turns = (*module)->getAttrOfType<IntegerAttr>(passes::segmentTurnsAttr))
+    plan.price = (*module)->getAttrOfType<FloatAttr>(quern::ir::priceAttr).getValueAsDouble();
+    if (auto turns = (*module)->getAttrOfType<IntegerAttr>(quern::ir::segmentTurnsAttr))
       plan.segment = turns.getInt();
     StringRef(report).split("works in ").second.split(" MiB").first.getAsDouble(plan.mib);
     return plan;

@@ -5,11 +5,11 @@
 // well is only a value that the pass computes in another way; so is one that joins known values.)
 #include "tools/bisect/Bisect.h"
 
-#include "codegen/link/HostLibrary.h"
+#include "codegen/HostLibrary.h"
 #include "codegen/link/Link.h"
 #include "ir/Dialect.h"
-#include "tools/interpret/InterpretSafetensors.h"
 #include "tools/bisect/Trace.h"
+#include "tools/interpret/InterpretSafetensors.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/ScopeExit.h"

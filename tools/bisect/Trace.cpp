@@ -2,10 +2,9 @@
 #include "tools/bisect/Trace.h"
 
 #include "ir/Dialect.h"
+#include "ir/analysis/SourceLines.h"
 
-#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/Path.h"
 
 #include <cmath>
 
@@ -122,31 +121,12 @@ Trace quern::tools::traceOf(ModuleOp module, const InterpretOptions &files, bool
 
 // ---- naming
 
-static void filePlaces(Location location, SmallVectorImpl<std::string> &out) {
-  llvm::TypeSwitch<LocationAttr>(location)
-      .Case([&](FileLineColLoc file) {
-        out.push_back((llvm::sys::path::filename(file.getFilename().getValue()) + ":" + Twine(file.getLine()) + ":" +
-                       Twine(file.getColumn()))
-                          .str());
-      })
-      .Case([&](NameLoc named) { filePlaces(named.getChildLoc(), out); })
-      .Case([&](CallSiteLoc call) {
-        filePlaces(call.getCaller(), out); // the user's line first
-        filePlaces(call.getCallee(), out);
-      })
-      .Case([&](FusedLoc fused) {
-        for (Location inner : fused.getLocations())
-          filePlaces(inner, out);
-      });
-}
-
 std::string quern::tools::placeOf(Location location) {
-  SmallVector<std::string> places;
-  filePlaces(location, places);
-  if (places.empty())
+  SmallVector<FileLineColLoc> lines = sourceLines(location, LineOrder::CallerFirst);
+  if (lines.empty())
     return "?";
-  return places.size() == 1 || places.back() == places.front() ? places.front()
-                                                               : places.front() + " (" + places.back() + ")";
+  std::string outer = textOf(lines.front(), /*folder=*/false), inner = textOf(lines.back(), /*folder=*/false);
+  return inner == outer ? outer : outer + " (" + inner + ")";
 }
 
 std::string quern::tools::layerOf(Operation *op, int64_t turn) {

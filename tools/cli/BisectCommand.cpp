@@ -1,5 +1,6 @@
 // quern bisect: the first weight, pass, layer and operation whose numbers leave the spec's.
 #include "tools/bisect/Bisect.h"
+#include "tools/cli/Commands.h"
 #include "tools/spec/SpecOptions.h"
 
 #include <nlohmann/json.hpp>

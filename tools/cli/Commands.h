@@ -3,12 +3,9 @@
 #ifndef QUERN_TOOLS_CLI_COMMANDS_H
 #define QUERN_TOOLS_CLI_COMMANDS_H
 
-#include <string>
-#include <vector>
+#include "tools/Arguments.h"
 
 namespace quern::tools {
-
-using Arguments = std::vector<std::string>;
 
 int checkCommand(const Arguments &arguments);
 int fmtCommand(const Arguments &arguments);

@@ -1,7 +1,8 @@
 // quern compile and quern run: from a spec to an executable, and on to its first words.
 #include "codegen/Compiler.h"
-#include "codegen/link/EmbedFiles.h"
 #include "codegen/ExplainKernels.h"
+#include "codegen/link/EmbedFiles.h"
+#include "tools/cli/Commands.h"
 #include "tools/crash/CrashReport.h"
 #include "tools/spec/Remarks.h"
 #include "tools/spec/SpecOptions.h"

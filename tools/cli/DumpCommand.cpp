@@ -1,10 +1,11 @@
 // quern dump: the module after each pass, as text that the compiler reads again, as numbers, as a diff or as JSON.
 #include "codegen/CompileKernels.h"
 #include "codegen/ExplainKernels.h"
-#include "tools/spec/Remarks.h"
-#include "tools/spec/SpecOptions.h"
+#include "tools/cli/Commands.h"
 #include "tools/inspect/DumpPage.h"
 #include "tools/inspect/TextDiff.h"
+#include "tools/spec/Remarks.h"
+#include "tools/spec/SpecOptions.h"
 
 #include "llvm/Support/FormatVariadic.h"
 

@@ -1,5 +1,6 @@
 // quern check, fmt and init: what needs nothing but the language.
 #include "frontend/Frontend.h"
+#include "tools/cli/Commands.h"
 #include "tools/spec/SpecOptions.h"
 
 #include <fstream>

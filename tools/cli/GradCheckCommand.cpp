@@ -1,5 +1,6 @@
 // quern gradcheck: every parameter's gradient against central differences in the double-precision interpreter.
 #include "passes/Phases.h"
+#include "tools/cli/Commands.h"
 #include "tools/interpret/GradCheck.h"
 #include "tools/interpret/InterpretDiagnostics.h"
 #include "tools/interpret/InterpretSafetensors.h"

@@ -1,6 +1,7 @@
 // quern interpret: a program's `eval` in double precision, by the reference interpreter.
 #include "passes/Phases.h"
 #include "passes/time/TimeAnalysis.h"
+#include "tools/cli/Commands.h"
 #include "tools/interpret/Interpret.h"
 #include "tools/spec/SpecOptions.h"
 
@@ -93,8 +94,7 @@ int quern::tools::interpretCommand(const Arguments &arguments) {
     throw std::runtime_error("--values are those of the page: after a pass they are gone");
   if (values)
     for (const quern::frontend::NamedValue &named : names)
-      if (llvm::StringRef place = quern::passes::placesOf(named.where).second;
-          place.empty()) // not in the library's blocks
+      if (llvm::StringRef place = quern::ir::placesOf(named.where).second; place.empty()) // not in the library's blocks
         interpret.named[named.value].push_back(named.name);
   return interpretMain(*module, interpret);
 }

@@ -2,7 +2,7 @@
 #ifndef QUERN_TOOLS_CRASH_CRASHREPORT_H
 #define QUERN_TOOLS_CRASH_CRASHREPORT_H
 
-#include "tools/cli/Commands.h"
+#include "tools/Arguments.h"
 
 namespace quern::tools {
 

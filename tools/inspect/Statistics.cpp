@@ -7,7 +7,7 @@
 
 #include "ir/Chunk.h"
 #include "ir/Window.h"
-#include "passes/memory/Views.h"
+#include "ir/analysis/Views.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -114,7 +114,7 @@ OperationCost quern::tools::costOf(Operation *op, bool launched) {
   }
   auto launch = dyn_cast<LaunchOp>(op);
   auto cost = dyn_cast<CostOpInterface>(op);
-  if (!cost || quern::passes::isViewLike(op) || (launched && !launch))
+  if (!cost || isViewLike(op) || (launched && !launch))
     return total;
   return {cost.getFlops(), cost.getBytes()};
 }

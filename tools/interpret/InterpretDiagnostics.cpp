@@ -1,29 +1,14 @@
 // Takes: diagnostics of MLIR at locations such as callsite(library at spec). Gives: text with the user's line first.
 #include "tools/interpret/InterpretDiagnostics.h"
 
-#include "mlir/IR/Location.h"
+#include "ir/analysis/SourceLines.h"
 
-#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/LineIterator.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
-
-/// The places that a location is made of: where the operation stands, then the calls that led there.
-static void places(Location location, SmallVectorImpl<FileLineColLoc> &out) {
-  llvm::TypeSwitch<Location>(location)
-      .Case([&](FileLineColLoc place) { out.push_back(place); })
-      .Case([&](NameLoc named) { places(named.getChildLoc(), out); })
-      .Case([&](CallSiteLoc call) {
-        places(call.getCallee(), out);
-        places(call.getCaller(), out);
-      })
-      .Case([&](FusedLoc fused) {
-        for (Location part : fused.getLocations())
-          places(part, out);
-      });
-}
+using namespace quern::ir;
 
 /// The line of the file with a caret under the column, or nothing where the file cannot be read.
 static std::string excerpt(FileLineColLoc place) {
@@ -43,22 +28,17 @@ static std::string excerpt(FileLineColLoc place) {
 std::string quern::tools::describeAt(Location location, StringRef kind, StringRef message) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  SmallVector<FileLineColLoc> chain;
-  places(location, chain);
-  auto isLibrary = [](FileLineColLoc place) { return place.getFilename().getValue().ends_with("std.quern"); };
+  SmallVector<FileLineColLoc> chain = sourceLines(location);
   auto user = llvm::find_if_not(chain, isLibrary);
   if (user == chain.end())
     user = chain.begin();
-  auto print = [&](FileLineColLoc place) -> llvm::raw_ostream & {
-    return out << place.getFilename().getValue() << ":" << place.getLine() << ":" << place.getColumn() << ": ";
-  };
   if (user != chain.end())
-    print(*user);
+    out << textOf(*user) << ": ";
   out << kind << ": " << message << "\n";
   if (user != chain.end())
     out << excerpt(*user);
   if (user != chain.begin())
-    out << "  ", print(chain.front()) << "note: inside the library's block\n";
+    out << "  " << textOf(chain.front()) << ": note: inside the library's block\n";
   return text;
 }
 

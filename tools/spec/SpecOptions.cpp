@@ -3,6 +3,7 @@
 
 #include "codegen/kernel/Layouts.h"
 #include "frontend/Frontend.h"
+#include "ir/Attributes.h"
 #include "ir/Dialect.h"
 #include "tools/crash/CrashReport.h"
 
@@ -118,7 +119,7 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
     keepInput(options.spec, input.text, input.configText.value_or(""), words);
     module = quern::frontend::elaborate(context, input, diagnostics, names);
     if (module && options.precision == "bf16")
-      (*module)->setAttr(passes::precisionAttr, mlir::StringAttr::get(&context, "bf16"));
+      (*module)->setAttr(quern::ir::precisionAttr, mlir::StringAttr::get(&context, "bf16"));
   }
   diagnostics.print(std::cerr, useColour());
   return diagnostics.hasErrors() ? nullptr : std::move(module);

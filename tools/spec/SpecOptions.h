@@ -5,7 +5,7 @@
 #include "codegen/schedule/Schedule.h"
 #include "frontend/Frontend.h"
 #include "passes/Phases.h"
-#include "tools/cli/Commands.h"
+#include "tools/Arguments.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"

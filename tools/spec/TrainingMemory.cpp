@@ -4,8 +4,8 @@
 // that pays to saving only what the loop carries.
 #include "tools/spec/TrainingMemory.h"
 
+#include "ir/Attributes.h"
 #include "ir/Chunk.h"
-#include "passes/gradient/Differentiate.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -75,9 +75,9 @@ mlir::LogicalResult quern::tools::runWithin(mlir::OwningOpRef<mlir::ModuleOp> &m
   for (auto [price, segment] : ways) {
     mlir::OwningOpRef<mlir::ModuleOp> tried = module->clone();
     mlir::Builder attributes(tried->getContext());
-    (*tried)->setAttr(passes::priceAttr, attributes.getF64FloatAttr(price));
+    (*tried)->setAttr(quern::ir::priceAttr, attributes.getF64FloatAttr(price));
     if (segment)
-      (*tried)->setAttr(passes::segmentTurnsAttr, attributes.getI64IntegerAttr(segment));
+      (*tried)->setAttr(quern::ir::segmentTurnsAttr, attributes.getI64IntegerAttr(segment));
     if (mlir::failed(passes::runPhases(*tried, options, from)))
       return mlir::failure();
     int64_t bytes = plannedBytes(*tried, spec);

@@ -12,7 +12,7 @@
 //         totals[the part's, the block's place ..] += pieces
 //
 // A head's blocks of queries are not split among tasks: each would need sums of its own, as long as all distances.
-#include "codegen/kernel/AttentionGradient.h"
+#include "codegen/halide/attention/AttentionGradientFamily.h"
 
 #include "codegen/halide/Math.h"
 

@@ -12,7 +12,7 @@
 //         totals[column][row] += weights * value                  in tiles of columns x rows
 //
 // As in attention (AttentionBlocks.cpp) rows stand in lanes, so what is summed over is read one number at a time.
-#include "codegen/kernel/AttentionGradient.h"
+#include "codegen/halide/attention/AttentionGradientFamily.h"
 
 #include "codegen/halide/Math.h"
 

@@ -1,10 +1,9 @@
 // Takes: a shape operation and how its operand lies in memory. Gives: how its result lies in memory.
 // Why: splits, merges, cuts and renames of something already stored cost nothing but other strides; only what strides
 // cannot say becomes a kernel.
-#include "passes/memory/Views.h"
+#include "ir/analysis/Views.h"
 
 using namespace mlir;
-using namespace quern::passes;
 using namespace quern::ir;
 
 SmallVector<Size> View::denseStrides(NamedTensorType type) {
@@ -21,7 +20,7 @@ View View::dense(Value value) {
   return {value, Size(0), denseStrides(typeOf(value))};
 }
 
-View quern::passes::ownView(Value owner) {
+View quern::ir::ownView(Value owner) {
   auto remember = owner.getDefiningOp<RememberOp>();
   // New rows that a kernel writes straight into the cache lie as the cache does, for whoever else reads them.
   for (Operation *user : owner.getUsers())
@@ -36,7 +35,7 @@ View quern::passes::ownView(Value owner) {
   return {owner, Size(0), SmallVector<Size>(ArrayRef<Size>(strides).take_back(typeOf(owner).getRank()))};
 }
 
-View quern::passes::viewOf(Value value) {
+View quern::ir::viewOf(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !isViewLike(op))
     return ownView(value);
@@ -45,11 +44,7 @@ View quern::passes::viewOf(Value value) {
   return *view;
 }
 
-bool quern::passes::isViewLike(Operation *op) {
-  return isa<RenameOp, PermuteOp, SplitOp, MergeOp, CutOp, UnitOp, SqueezeOp>(op);
-}
-
-std::optional<View> quern::passes::viewThrough(Operation *op, const View &operand) {
+std::optional<View> quern::ir::viewThrough(Operation *op, const View &operand) {
   NamedTensorType from = typeOf(op->getOperand(0)), to = typeOf(op->getResult(0));
   View view = operand;
   // Strides by the result's names; put into the result's order at the end.

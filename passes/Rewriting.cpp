@@ -1,5 +1,6 @@
-// Small helpers on labels and operations that the parts of the incremental lowering share.
-#include "passes/incremental/Incremental.h"
+// Takes: operations and a table of dimensions. Gives: the same under other labels, on other operands, or erased.
+// Why apart: the incremental lowering, gradients and the passes on weights all rename and clone by labels.
+#include "passes/Rewriting.h"
 
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -99,20 +100,4 @@ int64_t quern::passes::turnsAround(Operation *op) {
   for (auto loop = op->getParentOfType<RepeatOp>(); loop; loop = loop->getParentOfType<RepeatOp>())
     turns = std::max<int64_t>(turns, 1) * loop.getTurns();
   return turns;
-}
-
-FlatSymbolRefAttr StateTable::get(NamedTensorType type, Location location) {
-  std::vector<FlatSymbolRefAttr> &known = states[type];
-  size_t &at = next[type.getAsOpaquePointer()];
-  if (at == known.size()) {
-    OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-    if (!known.empty() || count)
-      for (Operation &op : *module.getBody()) // after the states that exist
-        if (isa<StateOp>(op))
-          builder.setInsertionPointAfter(&op);
-    auto name = builder.getStringAttr(function + ".state" + std::to_string(count++));
-    auto state = StateOp::create(builder, location, name, TypeAttr::get(type), builder.getStringAttr(function));
-    known.push_back(FlatSymbolRefAttr::get(state.getSymNameAttr()));
-  }
-  return known[at++];
 }

@@ -1,29 +1,22 @@
 // How a value lies in memory: a base buffer, an offset and one stride per dimension.
-#ifndef QUERN_PASSES_MEMORY_VIEWS_H
-#define QUERN_PASSES_MEMORY_VIEWS_H
+#ifndef QUERN_IR_ANALYSIS_VIEWS_H
+#define QUERN_IR_ANALYSIS_VIEWS_H
 
-#include "ir/Dialect.h"
+#include "ir/analysis/Operations.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-
-namespace quern::passes {
+namespace quern::ir {
 
 /// A value as a strided window of a buffer. Offsets and strides count elements.
 struct View {
   mlir::Value base; ///< what owns the buffer: an argument, a parameter, a kernel's result, a `remember`
-  ir::Size offset;
-  llvm::SmallVector<ir::Size> strides; ///< one for each dimension of the value's type
+  Size offset;
+  llvm::SmallVector<Size> strides; ///< one for each dimension of the value's type
 
   /// The whole of `value`, row-major in the order of its type.
   static View dense(mlir::Value value);
   /// Row-major strides for a type.
-  static llvm::SmallVector<ir::Size> denseStrides(ir::NamedTensorType type);
+  static llvm::SmallVector<Size> denseStrides(NamedTensorType type);
 };
-
-/// True for a function of comparisons of lengths alone (Incremental.cpp): it stays an expression, without kernels.
-inline bool isEpoch(mlir::func::FuncOp function) {
-  return function.getSymName().ends_with(".epoch");
-}
 
 /// How a value lies that is no view: densely, but for rows of a cache (the result of `remember`).
 View ownView(mlir::Value owner);
@@ -31,12 +24,9 @@ View ownView(mlir::Value owner);
 /// How any value of an outlined function lies, traced through view-like operations to what owns the buffer.
 View viewOf(mlir::Value value);
 
-/// True for operations that may be mere changes of strides: rename, permute, split, merge, cut, unit, squeeze.
-bool isViewLike(mlir::Operation *op);
-
 /// The result of a view-like `op` as a view, given its operand's. Nothing where strides cannot say it (a merge of
 /// dimensions that do not follow each other in memory).
 std::optional<View> viewThrough(mlir::Operation *op, const View &operand);
 
-} // namespace quern::passes
+} // namespace quern::ir
 #endif

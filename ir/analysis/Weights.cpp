@@ -1,24 +1,24 @@
 // Takes: values that stand for packed weights. Gives: what passes and the host program ask of them.
 // Why apart: packing decides on joined weights, outlining lays them out, the host program names their tensors.
-#include "passes/weights/Weights.h"
+#include "ir/analysis/Weights.h"
 
 using namespace mlir;
 using namespace quern::ir;
 
-ConcatOp quern::passes::joinedWeight(Value value) {
+ConcatOp quern::ir::joinedWeight(Value value) {
   while (value.getDefiningOp() && isa<PermuteOp>(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
   auto concat = value.getDefiningOp<ConcatOp>();
   return concat && concat->hasAttr(weightAttr) ? concat : ConcatOp();
 }
 
-ParamOp quern::passes::parameterOf(Value value) {
+ParamOp quern::ir::parameterOf(Value value) {
   while (value.getDefiningOp() && isa<PermuteOp, RenameOp, MergeOp>(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
   return value.getDefiningOp<ParamOp>();
 }
 
-GatherOp quern::passes::pickedWeight(Value value) {
+GatherOp quern::ir::pickedWeight(Value value) {
   auto gather = value.getDefiningOp<GatherOp>();
   if (!gather)
     return {};
@@ -27,7 +27,7 @@ GatherOp quern::passes::pickedWeight(Value value) {
   return table.getRank() > 2 && known ? gather : GatherOp();
 }
 
-MulOp quern::passes::summedByPick(ScatterAddOp scatter) {
+MulOp quern::ir::summedByPick(ScatterAddOp scatter) {
   auto product = scatter.getX().getDefiningOp<MulOp>();
   if (!product || !product->hasOneUse())
     return {};
@@ -43,7 +43,7 @@ MulOp quern::passes::summedByPick(ScatterAddOp scatter) {
   return pairs && real && hasOwn(a, b) && hasOwn(b, a) ? product : MulOp();
 }
 
-int64_t quern::passes::tileOfParts(int64_t tile, ArrayRef<int64_t> offsets) {
+int64_t quern::ir::tileOfParts(int64_t tile, ArrayRef<int64_t> offsets) {
   constexpr int64_t narrowest = 8; // a register of AVX2
   while (tile >= narrowest && llvm::any_of(offsets, [&](int64_t offset) { return offset % tile; }))
     tile /= 2;

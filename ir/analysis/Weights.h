@@ -1,39 +1,30 @@
 // Weights that are made of several parameters: what the loader packs one after the other, and never the program.
-#ifndef QUERN_PASSES_WEIGHTS_WEIGHTS_H
-#define QUERN_PASSES_WEIGHTS_WEIGHTS_H
+#ifndef QUERN_IR_ANALYSIS_WEIGHTS_H
+#define QUERN_IR_ANALYSIS_WEIGHTS_H
 
+#include "ir/Attributes.h"
 #include "ir/Dialect.h"
 
-namespace quern::passes {
-
-/// On a `quern.concat` of parameters (PackProjections.cpp): it is no operation of the program, but how a packed weight
-/// is put together at load.
-inline constexpr llvm::StringLiteral weightAttr = "quern.weight";
-
-/// On a function whose weights are others at every call (training): they are read as they lie, and packed by nobody.
-inline constexpr llvm::StringLiteral changingAttr = "quern.changing_weights";
+namespace quern::ir {
 
 /// The joined weight that a value is, perhaps in another order of dimensions; null for anything else.
-ir::ConcatOp joinedWeight(mlir::Value value);
+ConcatOp joinedWeight(mlir::Value value);
 
 /// The parameter that a value is, perhaps in another order of dimensions, under other names or with some merged into
 /// one (FlattenWeights.cpp): all of them other strides of the same memory. Null for anything else.
-ir::ParamOp parameterOf(mlir::Value value);
-
-/// On a parameter of which each position uses picked matrices alone (routed experts): the share of them, such as 0.25.
-inline constexpr llvm::StringLiteral pickedAttr = "quern.picked";
+ParamOp parameterOf(mlir::Value value);
 
 /// Weights that each row picks for itself from several (experts): a gather from matrices whose sizes are known. No
 /// kernel makes such a copy for each row: contractions read the table. Null for anything else.
-ir::GatherOp pickedWeight(mlir::Value value);
+GatherOp pickedWeight(mlir::Value value);
 
 /// A sum for each expert of its rows' outer products, the gradient of picked weights: the product that `scatter` adds
 /// up, which no kernel stores. Null for anything else.
-ir::MulOp summedByPick(ir::ScatterAddOp scatter);
+MulOp summedByPick(ScatterAddOp scatter);
 
 /// The widest tile of rows, at most `tile`, in which every part begins with a tile of its own; 0 if that would be too
 /// narrow to be worth it. `offsets`: the first row of each part.
 int64_t tileOfParts(int64_t tile, llvm::ArrayRef<int64_t> offsets);
 
-} // namespace quern::passes
+} // namespace quern::ir
 #endif

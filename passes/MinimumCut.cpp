@@ -1,5 +1,5 @@
 // Takes: a small graph with capacities. Gives: which nodes lie on the source's side of a least cut.
-#include "passes/gradient/MinimumCut.h"
+#include "passes/MinimumCut.h"
 
 #include <algorithm>
 #include <cassert>

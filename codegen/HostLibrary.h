@@ -1,10 +1,10 @@
 // A planned module's kernels, loaded into this process and called one by one.
-#ifndef QUERN_CODEGEN_LINK_HOSTLIBRARY_H
-#define QUERN_CODEGEN_LINK_HOSTLIBRARY_H
+#ifndef QUERN_CODEGEN_HOSTLIBRARY_H
+#define QUERN_CODEGEN_HOSTLIBRARY_H
 
 #include "codegen/Compiler.h"
-#include "ir/reference/Array.h"
 #include "ir/Dialect.h"
+#include "ir/reference/Array.h"
 
 #include <memory>
 

@@ -1,10 +1,10 @@
 // Takes: a planned module. Gives: its kernels as functions on the interpreter's arrays.
 // Why through a shared library: the objects in it are those that programs are linked from, the cache's own included.
-#include "codegen/link/HostLibrary.h"
+#include "codegen/HostLibrary.h"
 
 #include "codegen/CompileKernels.h"
-#include "codegen/link/Link.h"
 #include "codegen/ReadKernel.h"
+#include "codegen/link/Link.h"
 #include "ir/reference/BF16.h"
 
 #include "llvm/Support/FileSystem.h"

@@ -1,9 +1,10 @@
 // quern doctor: a page's checklist, a line a check: ok, or what is wrong, where, and what to do.
 #include "passes/Phases.h"
+#include "tools/cli/Commands.h"
+#include "tools/doctor/Doctor.h"
 #include "tools/interpret/InterpretDiagnostics.h"
 #include "tools/interpret/InterpretSafetensors.h"
 #include "tools/spec/SpecOptions.h"
-#include "tools/doctor/Doctor.h"
 
 #include "llvm/Support/FormatVariadic.h"
 

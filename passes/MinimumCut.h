@@ -1,6 +1,6 @@
 // Least cuts of small graphs.
-#ifndef QUERN_PASSES_GRADIENT_MINIMUMCUT_H
-#define QUERN_PASSES_GRADIENT_MINIMUMCUT_H
+#ifndef QUERN_PASSES_MINIMUMCUT_H
+#define QUERN_PASSES_MINIMUMCUT_H
 
 #include <limits>
 #include <vector>

@@ -1,0 +1,24 @@
+// What a function of the program is to others: the names that users see, defaults of its arguments, its role.
+#ifndef QUERN_IR_ANALYSIS_FUNCTIONS_H
+#define QUERN_IR_ANALYSIS_FUNCTIONS_H
+
+#include "ir/Dialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace quern::ir {
+
+/// The name of a function's argument or result (`quern.name`); empty if it has none.
+llvm::StringRef argumentName(mlir::func::FuncOp function, unsigned index);
+llvm::StringRef resultName(mlir::func::FuncOp function, unsigned index);
+
+/// The function that computes an argument's default (`quern.default` of the argument, or by its name
+/// `FUNCTION.default.ARGUMENT`), or nothing: the argument is not optional.
+mlir::func::FuncOp defaultOf(mlir::func::FuncOp function, unsigned index);
+
+/// True for a function of comparisons of lengths alone (passes/incremental/Incremental.cpp): it stays an expression,
+/// without kernels.
+bool isEpoch(mlir::func::FuncOp function);
+
+} // namespace quern::ir
+#endif

@@ -1,0 +1,16 @@
+// Kinds of operations that several rooms tell apart.
+#ifndef QUERN_IR_ANALYSIS_OPERATIONS_H
+#define QUERN_IR_ANALYSIS_OPERATIONS_H
+
+#include "ir/Dialect.h"
+
+namespace quern::ir {
+
+/// Elementwise: one element of the result from the same element of the operands.
+bool isElementwise(mlir::Operation *op);
+
+/// True for operations that may be mere changes of strides: rename, permute, split, merge, cut, unit, squeeze.
+bool isViewLike(mlir::Operation *op);
+
+} // namespace quern::ir
+#endif

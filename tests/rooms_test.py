@@ -1,0 +1,284 @@
+"""The rules of includes: which room may see which, and which room within a room.
+
+The table below is the map of the house. A unit is a folder, or files of one (`codegen:Targets` is codegen/Targets.*). What a unit
+may include is listed; everything else is an error. Includes that still go against the table are listed as EXCEPTIONS with their reason,
+and one that no longer occurs must be taken off, so that the list can only shrink.
+"""
+
+import os
+import re
+import sys
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SUFFIXES = (".cpp", ".h", ".td")
+MOST_FILES, MOST_LINES = 25, 500
+
+# Room -> the rooms (or folders of one) that it may see. Dependencies form a star on ir/; tools/ has the mains and sees all.
+ROOMS = {
+    "ir": [],
+    "frontend": ["ir"],
+    "passes": ["ir"],
+    "codegen": ["ir", "runtime/abi"],  # the C interface that programs and the runtime share
+    "runtime": [],
+    "tools": ["ir", "frontend", "passes", "codegen", "runtime"],
+}
+
+# Unit -> the units of the same room that it may include.
+UNITS = {
+    "ir": [],
+    "ir/analysis": ["ir"],
+    "ir/reference": ["ir", "ir/analysis"],
+
+    "frontend": ["frontend/syntax", "frontend/check", "frontend/build"],
+    "frontend/syntax": [],
+    "frontend/check": ["frontend/syntax"],
+    "frontend/build": ["frontend/check", "frontend/syntax"],
+
+    "passes": [],
+    "passes:Phases": ["passes"],
+    "passes:Without.cpp": ["passes", "passes:Phases"],  # the names that can be left out are those of the table of phases
+    "passes/time": ["passes"],
+    "passes/raise": ["passes"],
+    "passes/weights": ["passes"],
+    "passes/fuse": ["passes"],
+    "passes/gradient": ["passes", "passes/weights"],
+    "passes/incremental": ["passes", "passes/time", "passes/raise", "passes/weights"],
+    "passes/memory": ["passes"],
+
+    "codegen:Targets": [],
+    "codegen/schedule": [],
+    "codegen/kernel": ["codegen:Targets", "codegen/schedule"],
+    "codegen/halide": ["codegen:Targets", "codegen/schedule", "codegen/kernel"],
+    "codegen/halide/attention": ["codegen/halide", "codegen/kernel"],
+    "codegen/halide/contraction": ["codegen/halide", "codegen/kernel"],
+    "codegen/link": [],
+    "codegen/host": ["codegen/kernel"],
+    "codegen": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide", "codegen/link", "codegen/host"],
+
+    "runtime": [],
+    "runtime/abi": ["runtime"],
+    "runtime/files": ["runtime"],
+    "runtime/machine": ["runtime", "runtime/abi"],
+    "runtime/tokenizer/text": ["runtime"],
+    "runtime/tokenizer/model": ["runtime", "runtime/tokenizer/text"],
+    "runtime/tokenizer/model:TrainBpe": ["runtime", "runtime/tokenizer/text", "runtime/tokenizer/model", "runtime/tokenizer"],
+    "runtime/tokenizer": ["runtime", "runtime/tokenizer/text", "runtime/tokenizer/model"],
+    "runtime/weights": ["runtime", "runtime/abi", "runtime/files", "runtime/machine"],
+    "runtime/sampling": ["runtime"],
+    "runtime/engine": ["runtime", "runtime/abi", "runtime/machine", "runtime/weights", "runtime/files", "runtime/sampling",
+                       "runtime/tokenizer"],
+    "runtime/cli": ["runtime", "runtime/abi", "runtime/machine", "runtime/weights", "runtime/files", "runtime/sampling", "runtime/tokenizer",
+                    "runtime/tokenizer/text", "runtime/engine"],
+    "runtime/training": ["runtime", "runtime/abi", "runtime/machine", "runtime/weights", "runtime/files", "runtime/sampling",
+                         "runtime/tokenizer", "runtime/tokenizer/text", "runtime/engine", "runtime/cli"],
+
+    "tools:Arguments": [],
+    "tools/interpret": [],
+    "tools/crash": ["tools:Arguments"],
+    "tools/spec": ["tools:Arguments", "tools/crash", "tools/interpret"],
+    "tools/bisect": ["tools/interpret"],
+    "tools/doctor": ["tools/interpret"],
+    "tools/inspect": ["tools/spec"],
+    "tools/reduce": [],
+    "tools/cli": ["tools:Arguments", "tools/bisect", "tools/crash", "tools/doctor", "tools/inspect", "tools/interpret", "tools/spec"],
+    "tools": ["tools:Arguments", "tools/cli", "tools/crash"],
+}
+
+# Includes that go against the table, and why they still do.
+EXCEPTIONS = {
+    ("codegen/halide/BuildReduce.cpp", "codegen/halide/contraction/ContractionFamily.h"): "the builder knows the families by name",
+    ("codegen/halide/KernelBuilder.cpp", "codegen/halide/contraction/ContractionFamily.h"): "the builder knows the families by name",
+    ("codegen/halide/KernelBuilder.cpp", "codegen/halide/attention/AttentionFamily.h"): "the builder knows the families by name",
+    ("codegen/halide/KernelBuilder.cpp", "codegen/halide/attention/AttentionGradientFamily.h"): "the builder knows the families by name",
+    ("runtime/files/Tail.cpp", "runtime/weights/Checkpoint.h"): "what is appended to a program is a checkpoint, not a file",
+    ("runtime/machine/Probe.cpp", "runtime/cli/Terminal.h"): "the clock lies beside the terminal",
+    ("runtime/weights/Weights.cpp", "runtime/cli/Terminal.h"): "loading prints its progress itself",
+}
+
+# What makes machine code of kernels is the key of its cache: it sees no MLIR, and of ir/ only plain headers.
+KERNELS = ("codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide", "codegen/halide/attention", "codegen/halide/contraction")
+PLAIN = ("ir/Size.h",)
+MLIR = re.compile(r"(mlir|llvm)/")
+# Includes of the outside that a unit (and the folders below it) must not have: pattern, what it is.
+OUTSIDE = {
+    **{unit: [(MLIR, "MLIR")] for unit in KERNELS},
+    "frontend/syntax": [(MLIR, "MLIR")],
+    "frontend/check": [(MLIR, "MLIR")],
+    "runtime": [(MLIR, "MLIR"), (re.compile(r"Halide\.h$"), "Halide"), (re.compile(r"(iostream|fstream|sstream)$"), "iostreams")],
+}
+HALIDE = re.compile(r"Halide\.h$")
+SEES_HALIDE = "codegen/halide"
+
+LONG = {"passes/fuse/FusionGroups.cpp": "attention leaves it for an operation of its own"}
+
+INCLUDE = re.compile(r'^[ \t]*#?[ \t]*include[ \t]+(?:"([^"]+)"|<([^>]+)>)', re.M)
+
+
+class Checker:
+    def __init__(self, root, units=UNITS, rooms=ROOMS, exceptions=EXCEPTIONS, long=LONG):
+        self.root, self.units, self.rooms, self.exceptions, self.long = root, units, rooms, exceptions, long
+        self.errors, self.used = [], set()
+        self.files = sorted(
+            os.path.relpath(os.path.join(folder, name), root)
+            for room in rooms
+            for folder, _, names in os.walk(os.path.join(root, room))
+            for name in names
+            if name.endswith(SUFFIXES))
+
+    def unit(self, file):
+        """The unit of a file; nothing if the table does not know its folder."""
+        folder, name = os.path.split(file)
+        for own in (folder + ":" + name, folder + ":" + name.split(".")[0], folder):
+            if own in self.units:
+                return own
+        return None
+
+    def run(self):
+        self.check_table()
+        for file in self.files:
+            self.check_file(file)
+        for (file, other), _ in self.exceptions.items():
+            if (file, other) not in self.used:
+                self.errors.append(f"{file} no longer includes {other}: take it off the exceptions")
+        self.check_sizes()
+        return self.errors
+
+    def check_table(self):
+        state = {}
+
+        def visit(unit, path):
+            if state.get(unit) == "open":
+                self.errors.append("the table has a circle: " + " -> ".join(path[path.index(unit):] + [unit]))
+            if unit in state:
+                return
+            state[unit] = "open"
+            for other in self.units[unit]:
+                visit(other, path + [unit])
+            state[unit] = "done"
+
+        for unit in self.units:
+            visit(unit, [])
+
+    def check_file(self, file):
+        unit = self.unit(file)
+        if unit is None:
+            self.errors.append(f"{file}: the folder is not in the table of tests/rooms_test.py")
+            return
+        with open(os.path.join(self.root, file), encoding="utf-8") as opened:
+            text = opened.read()
+        for match in INCLUDE.finditer(text):
+            ours, outside = match.groups()
+            target = ours or outside
+            if ours and (beside := os.path.join(os.path.dirname(file), target)) in self.files:
+                target = beside
+            at = f"{file}:{text.count(chr(10), 0, match.start()) + 1}"
+            if target.split("/")[0] in self.rooms and "/" in target:
+                self.check_inside(at, file, unit, target)
+            else:
+                self.check_outside(at, unit, target)
+
+    def check_outside(self, at, unit, target):
+        for within, patterns in OUTSIDE.items():
+            for pattern, what in patterns:
+                if (unit == within or unit.startswith(within + "/")) and pattern.match(target):
+                    self.errors.append(f"{at}: {within} must not see {what}: {target}")
+        if HALIDE.match(target) and unit.startswith("codegen") and not unit.startswith(SEES_HALIDE):
+            self.errors.append(f"{at}: only {SEES_HALIDE} sees Halide")
+
+    def check_inside(self, at, file, unit, target):
+        if unit in KERNELS and target.startswith("ir/") and target not in PLAIN:
+            self.errors.append(f"{at}: {unit} sees of ir/ only {', '.join(PLAIN)}, not {target}")
+            return
+        other = self.unit(target)
+        if other is None:
+            self.errors.append(f"{at}: {target} is in no folder of the table")
+            return
+        room, other_room = unit.split("/")[0].split(":")[0], other.split("/")[0].split(":")[0]
+        if room != other_room:
+            allowed = any(other == seen or other.startswith((seen + "/", seen + ":")) for seen in self.rooms[room])
+        else:
+            allowed = other == unit or other in self.units[unit]
+        if allowed:
+            return
+        if (file, target) in self.exceptions:
+            self.used.add((file, target))
+            return
+        sees = self.rooms[room] if room != other_room else self.units[unit]
+        self.errors.append(f"{at}: {unit} must not include {target}; it sees {', '.join(sees) or 'nothing else'}")
+
+    def check_sizes(self):
+        count = {}
+        for file in self.files:
+            count[os.path.dirname(file)] = count.get(os.path.dirname(file), 0) + 1
+            with open(os.path.join(self.root, file), encoding="utf-8") as opened:
+                lines = sum(1 for _ in opened)
+            if lines > MOST_LINES and file not in self.long:
+                self.errors.append(f"{file} has {lines} lines, of at most {MOST_LINES}")
+            if lines <= MOST_LINES and file in self.long:
+                self.errors.append(f"{file} has only {lines} lines: take it off the list of long files")
+        for folder, files in count.items():
+            if files > MOST_FILES:
+                self.errors.append(f"{folder} has {files} files, of at most {MOST_FILES}")
+
+
+class Rooms(unittest.TestCase):
+    def test_house(self):
+        errors = Checker(ROOT).run()
+        self.assertFalse(errors, "\n" + "\n".join(errors))
+
+
+class TheCheckerItself(unittest.TestCase):
+    """Each rule is broken once, in a house of a few files."""
+
+    UNITS = {"ir": [], "ir/deep": ["ir"], "passes": [], "passes:Top": ["passes"], "codegen/kernel": [], "codegen/halide": ["codegen/kernel"], "runtime": []}
+    ROOMS = {"ir": [], "passes": ["ir"], "codegen": ["ir"], "runtime": []}
+
+    def errors(self, files, units=None, exceptions=None, long=None):
+        import tempfile
+        with tempfile.TemporaryDirectory() as root:
+            for name, text in files.items():
+                os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
+                with open(os.path.join(root, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            return Checker(root, units or self.UNITS, self.ROOMS, exceptions or {}, long or {}).run()
+
+    def assertOne(self, errors, part):
+        self.assertEqual(len(errors), 1, errors)
+        self.assertIn(part, errors[0])
+
+    def test_what_is_allowed(self):
+        self.assertEqual(self.errors({"passes/A.cpp": '#include "ir/B.h"\n#include "passes/A.h"\n#include "mlir/IR/Block.h"\n',
+                                      "passes/Top.cpp": '#include "passes/A.h"\n', "ir/deep/C.h": '#include "ir/B.h"\n#include <vector>\n',
+                                      "codegen/kernel/K.h": '#include "ir/Size.h"\n', "codegen/halide/H.cpp": "#include <Halide.h>\n"}), [])
+
+    def test_upwards(self):
+        self.assertOne(self.errors({"ir/B.h": '\n#include "passes/A.h"\n'}), "ir/B.h:2: ir must not include passes/A.h; it sees nothing else")
+        self.assertOne(self.errors({"ir/B.h": '#include "ir/deep/C.h"\n'}), "ir must not include ir/deep/C.h")
+        self.assertOne(self.errors({"passes/A.h": '#include "passes/Top.h"\n'}), "passes must not include passes/Top.h")
+        self.assertOne(self.errors({"passes/A.h": '#include "Top.h"\n', "passes/Top.h": ""}), "passes must not include passes/Top.h")
+
+    def test_exceptions_shrink(self):
+        exception = {("ir/B.h", "passes/A.h"): "why"}
+        self.assertEqual(self.errors({"ir/B.h": '#include "passes/A.h"\n'}, exceptions=exception), [])
+        self.assertOne(self.errors({"ir/B.h": ""}, exceptions=exception), "take it off the exceptions")
+
+    def test_circles(self):
+        self.assertOne(self.errors({}, units={"ir": ["ir/deep"], "ir/deep": ["ir"]}), "circle: ir -> ir/deep -> ir")
+
+    def test_outside(self):
+        self.assertOne(self.errors({"codegen/kernel/K.h": '#include "mlir/IR/Block.h"\n'}), "must not see MLIR")
+        self.assertOne(self.errors({"codegen/kernel/K.h": '#include "ir/Dialect.h"\n'}), "sees of ir/ only ir/Size.h")
+        self.assertOne(self.errors({"codegen/kernel/K.h": "#include <Halide.h>\n"}), "only codegen/halide sees Halide")
+        self.assertOne(self.errors({"runtime/R.cpp": "#include <iostream>\n"}), "must not see iostreams")
+
+    def test_sizes(self):
+        self.assertOne(self.errors({"ir/B.h": "\n" * 501}), "ir/B.h has 501 lines, of at most 500")
+        self.assertEqual(self.errors({"ir/B.h": "\n" * 501}, long={"ir/B.h": "why"}), [])
+        self.assertOne(self.errors({"ir/B.h": "\n"}, long={"ir/B.h": "why"}), "take it off the list")
+        self.assertOne(self.errors({f"ir/B{i}.h": "" for i in range(26)}), "ir has 26 files, of at most 25")
+        self.assertOne(self.errors({"ir/new/B.h": ""}), "not in the table")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)
