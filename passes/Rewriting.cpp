@@ -87,7 +87,7 @@ bool quern::passes::isPointwise(Operation *op) {
 }
 
 void quern::passes::eraseDead(func::FuncOp function) {
-  // Users come after what they use, so one walk backwards finds all but what only a loop's own turns use.
+  // Users come after what they use, so one walk backwards finds all but what only a loop's own iterations use.
   SmallVector<Operation *> order;
   function.walk<WalkOrder::PreOrder>([&](Operation *op) { order.push_back(op); });
   for (Operation *op : llvm::reverse(order))

@@ -1,5 +1,5 @@
 // Takes: quern.param operations and the layouts that kernels want. Gives: the lists of stored tensors and slots that
-// the program's description names. Why slots: a loop's body reads "the weight of this turn", one pointer a turn.
+// the program's description names. Why slots: a loop's body reads "the weight of this iteration", one pointer each.
 #include "codegen/host/Slots.h"
 
 #include "ir/analysis/Weights.h"
@@ -103,7 +103,7 @@ int Slots::packed(ArrayRef<ParamOp> params, ArrayRef<Part> parts, int64_t tile, 
   Slot slot{{}, tile, inner, {parts.begin(), parts.end()}, /*narrow=*/false};
   for (ParamOp param : params) {
     std::vector<std::vector<int>> turns = turnsOf(param);
-    if (slot.turns.size() < turns.size()) // what all turns share stands beside what each has of its own
+    if (slot.turns.size() < turns.size()) // what all iterations share is beside what each has of its own
       slot.turns.resize(turns.size(), slot.turns.empty() ? std::vector<int>() : slot.turns[0]);
     for (size_t turn = 0; turn < slot.turns.size(); ++turn) {
       const std::vector<int> &tensors = turns[turns.size() == 1 ? 0 : turn];

@@ -1,6 +1,6 @@
-// Takes: the elaborator's calls. Gives: a module in phase `resolved`: config bound, blocks inlined, every turn of a
-// loop its own quern.repeat (the pass roll-repeats folds equal ones). Locations: the spec's line inside the calls that
-// led there (CallSiteLoc), and a parameter's name (NameLoc) on its op.
+// Takes: the elaborator's calls. Gives: a module in phase `resolved`: config bound, blocks inlined, every iteration of
+// a loop its own quern.repeat (the pass roll-repeats folds equal ones). Locations: the spec's line inside the calls
+// that led there (CallSiteLoc), and a parameter's name (NameLoc) on its op.
 #include "frontend/build/MlirBuilder.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-// Takes: a model without `loss`. Gives: the declaration that training uses, as if it stood in the page. Why as a
+// Takes: a model without `loss`. Gives: the declaration that training uses, as if it were written in the spec. Why as a
 // declaration: the elaborator then checks and inlines it like any other, and the library's cross_entropy is the only
 // one.
 //

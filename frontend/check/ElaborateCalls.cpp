@@ -141,8 +141,8 @@ const std::set<std::string> &Elaborator::mentioned(const BlockDecl &decl) {
   return mentionedBy[decl.name] = names;
 }
 
-/// Whether a formal may simply be the dimension it is given: nobody inside can tell, and nothing of that name is
-/// stacked.
+/// Whether a formal may simply be the dimension it is given: nothing inside can see the difference, and nothing of that
+/// name is stacked.
 bool Elaborator::mayAlias(const BlockDecl &decl, DimRef dim, bool inModel, const DimRefs &stacked) {
   if (std::find(stacked.begin(), stacked.end(), dim) != stacked.end())
     return false;

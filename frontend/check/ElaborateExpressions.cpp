@@ -409,7 +409,7 @@ static std::optional<bool> compared(Op op, double a, double b) {
   }
 }
 
-/// Arithmetic and comparison of what is known now; nothing if only the run can tell.
+/// Arithmetic and comparison of what is known now; nothing if only a run knows.
 std::optional<Value> Elaborator::fold(Op op, const Value &left, const Value &right, Span at) {
   if (left.is<bool>())
     return (*left.as<bool>() == *right.as<bool>()) == (op == Op::Equal);

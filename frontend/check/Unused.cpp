@@ -25,12 +25,12 @@ void addReads(Names &into, const TypeNode &type) {
   addReads(into, type.dims);
 }
 
-/// Liveness, backwards over bodies. A loop's body is followed by itself: what the next turn reads is live at its end.
+/// Liveness, backwards over bodies. A loop's body is followed by itself: what the next one reads is live at its end.
 class Liveness {
 public:
   explicit Liveness(Diagnostics &diagnostics) : diagnostics(diagnostics) {}
 
-  /// What is live before `statements`, of which `live` is live after them. Unread values are told if `tell`.
+  /// What is live before `statements`, of which `live` is live after them. Unread values are reported if `tell`.
   Names walk(const Body &statements, Names live, bool tell) {
     for (auto it = statements.rbegin(); it != statements.rend(); ++it)
       live = step(**it, std::move(live), tell);

@@ -1,4 +1,4 @@
-// Takes: tokens. Gives: the tree of the file, with every syntax mistake told (Q002).
+// Takes: tokens. Gives: the tree of the file, with every syntax mistake reported (Q002).
 // Why by hand: recovery at the next statement of the same depth, and messages that know what was meant.
 #include "frontend/syntax/ParserImpl.h"
 
@@ -77,7 +77,7 @@ std::string Parser::shown() const {
 
 void Parser::fail(std::string message) {
   if (!lineEnd() && token().kind == Token::Invalid)
-    message.clear(); // told by the lexer
+    message.clear(); // reported by the lexer
   Span place = token().at;
   if (lineEnd() && at > 0) // behind what is there, not at the line that follows
     place = {place.source, tokens[at - 1].at.end, tokens[at - 1].at.end};
@@ -186,7 +186,7 @@ void Parser::recoverTopLevel(size_t start) {
 template <typename One> void Parser::braces(One one, Body *statements) {
   Span brace = token().at;
   if (peek("{"))
-    Deeper check(*this); // told before the brace is taken, so that recovery sees it
+    Deeper check(*this); // reported before the brace is taken, so that recovery sees it
   expect("{");
   Deeper deeper(*this);
   nextLine();
@@ -290,7 +290,7 @@ void Parser::modelItem(ModelDecl &model, Body &statements) {
   if (peek("config"))
     model.configs.push_back(config());
   else if (peek("block")) {
-    // A block whose head cannot be read still has a name: calls of it are not told as unknown.
+    // A block whose head cannot be read still has a name: calls of it are not reported as unknown.
     std::string name = token(1).kind == Token::Name ? std::string(token(1).text()) : "";
     try {
       model.blocks.push_back(block());

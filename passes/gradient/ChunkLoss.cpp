@@ -66,12 +66,12 @@ private:
   int64_t most;
   ContractOp logits;
   SmallVector<DimAttr> rows, columns; ///< of the logits: run-time lengths, and the vocabulary
-  DimAttr whole, part;                ///< all rows as one dimension, and those of a turn
+  DimAttr whole, part;                ///< all rows as one dimension, and those of an iteration
   llvm::SetVector<Operation *> region;
 };
 } // namespace
 
-/// The same value as the forward direction has it, if `value` was made again for the gradient.
+/// The same value as the forward direction has it, if `value` was recomputed for the gradient.
 static Value forwardOf(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !op->hasAttr(againAttr) || op->getNumOperands() == 0)
@@ -374,7 +374,7 @@ void Chunking::run() {
   if (!findLogits() || !findRegion())
     return;
   build();
-  // What was made again for the region alone is needed no more.
+  // What was recomputed for the region alone is no longer needed.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (op.hasAttr(againAttr) && op.use_empty())
       op.erase();

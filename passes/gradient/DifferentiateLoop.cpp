@@ -1,18 +1,18 @@
-// Takes: a loop whose results' gradients are known. Gives: the loop of its gradient, from the last turn to the first,
-// and the forward loop made to save what it reads. Why stacks: both loops stay functional, so that whatever treats
-// loops (planning, kernels, the interpreter) needs nothing new for gradients.
+// Takes: a loop whose results' gradients are known. Gives: the loop of its gradient, from the last iteration to the
+// first, and the forward loop made to save what it reads. Why stacks: both loops stay functional, so that whatever
+// treats loops (planning, kernels, the interpreter) needs nothing new for gradients.
 //
 //   %y = repeat 12 carry (%x = %x0) { body }
 //   =>  %y, %saved = repeat 12 carry (%x = %x0) gives [turns, ...] { body; yield %x', %mid }
 //       %dx0, %du, %dw = repeat 12 reversed carry (%dx = %dy, %d = 0) over (%mid = %saved) gives [turns, ...] { body's
-//                        rules; yield %dx', %d + ..., %dw }       (u: used by all turns; w: a parameter of each turn)
+//                        rules; yield %dx', %d + ..., %dw }       (u: used by all; w: a parameter of each iteration)
 #include "passes/gradient/Differentiate.h"
 
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
 
-/// A dimension for the turns that no one of `type` is named like.
+/// A dimension for the iterations, with a name that none of `type` has.
 static DimAttr turnsDim(NamedTensorType type, int64_t turns) {
   std::string name = "turns";
   for (int i = 1; type.has(name); ++i)
@@ -71,7 +71,7 @@ LogicalResult Differentiator::reverseLoop(RepeatOp repeat, OpBuilder &builder, s
     return failure();
   for (unsigned i : carried)
     next.push_back(gradientOrZeros(body.getArgument(i), inside));
-  // What is left was given to values from outside of the loop, which all turns use: their gradients add up.
+  // What is left was given to values from outside of the loop, which all iterations use: their gradients add up.
   SmallVector<Value> shared;
   for (auto &entry : pending)
     shared.push_back(entry.first);

@@ -1,16 +1,16 @@
 // Takes: a loop's body and the body of its gradient, which reads values of the former. Gives: which of them are saved
-// by every turn; the others are made again from those. Why a least cut: writing a number and reading it back costs as
-// much as some fifty operations, so most of what element by element follows from a product is cheaper made again, and a
+// by every iteration; the others are recomputed from those. Why a least cut: writing a number and reading it back costs
+// as much as some fifty operations, so most of what follows a product element by element is cheaper to recompute, and a
 // layer keeps a third.
 //
 //   gradient reads %a = add %c, %bias   %t = tanh %a   %m = mul %a, %t        (%c = contract %x, %w)
-//   before: %a, %t and %m of each turn are saved
-//   after:  %c of each turn is saved; add, tanh and mul are done again
+//   before: %a, %t and %m of each iteration are saved
+//   after:  %c of each iteration is saved; add, tanh and mul are recomputed
 //
 // With bf16 in memory (`quern.precision`) what is kept moves half as many bytes, and is rounded and widened for that.
 //
 // The graph (gradients.md, section 7): a value is an edge whose capacity is the cost of saving it; from the source
-// comes the cost of making it again, operands come in unlimited, what the gradient reads goes to the sink.
+// comes the cost of recomputing it, operands come in unlimited, what the gradient reads goes to the sink.
 #include "ir/analysis/Operations.h"
 #include "ir/analysis/Weights.h"
 #include "passes/MinimumCut.h"
@@ -43,7 +43,7 @@ static bool movesOnly(Operation *op) {
   return isViewLike(op) || isa<ExpandOp>(op);
 }
 
-/// Queries x keys of an attention: made again in every kernel that reads them.
+/// Queries x keys of an attention: recomputed in every kernel that reads them.
 static bool isInside(Value value) {
   return value.getDefiningOp() && value.getDefiningOp()->hasAttr(insideAttr);
 }
@@ -74,7 +74,7 @@ static double secondsToRepeat(Operation *op) {
   double all = elements(unionDims(types).value_or(SmallVector<DimAttr>()));
   if (isa<GatherOp>(op) && pickedWeight(op->getResult(0)))
     return 0;
-  if (isa<RepeatOp>(op)) // the turns of a segment are run again whatever they cost: that is what segments are for
+  if (isa<RepeatOp>(op)) // iterations of a segment are run again whatever they cost: that is what segments are for
     return 0;
   double operations = llvm::TypeSwitch<Operation *, double>(op)
                           .Case<ExpOp, LogOp, Log1pOp, TanhOp, SigmoidOp, ErfOp, PowOp>([](auto) { return 12; })
@@ -127,7 +127,7 @@ static llvm::DenseSet<Value> leastCut(ArrayRef<Value> wanted, function_ref<bool(
   return saved;
 }
 
-/// Only the turns that the gradient runs again save anything.
+/// Only the iterations that the gradient runs again save anything.
 static void dropStacks(RepeatOp repeat) {
   unsigned carried = repeat.getCarriedCount();
   OpBuilder builder(repeat);
@@ -197,7 +197,7 @@ private:
                   llvm::all_of(op->getOperands(), [&](Value operand) { return isFree(operand); });
     return free[value] = leaf || simple;
   }
-  /// What a loop carries or makes cannot be made again.
+  /// What a loop carries or makes cannot be recomputed.
   static bool mustBeSaved(Value value) {
     Operation *op = value.getDefiningOp();
     return !op || (op->getNumRegions() && !isSegment(op));

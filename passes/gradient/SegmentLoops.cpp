@@ -1,13 +1,13 @@
-// Takes: a function whose gradient is wanted, and a number of turns. Gives: its loops in segments of so many turns.
-// Why: the gradient then keeps what a loop carries once a segment and, when it comes to a segment, runs its turns
-// forward again, saving what they save for that segment alone: memory of the square root of the number of turns, for
-// one more run forwards.
+// Takes: a function whose gradient is wanted, and a number of iterations. Gives: its loops in segments of so many.
+// Why: the gradient then keeps what a loop carries once a segment and, when it comes to a segment, runs its iterations
+// forward again, saving what they save for that segment alone: memory of the square root of their number, for one more
+// run forwards.
 //
 //   %y = repeat 12 carry (%x = %x0) { body }
 //   =>  %y = repeat 4 carry (%s = %x0) { %e = repeat 3 carry (%x = %s) { body } {quern.segment}; yield %e }
 //
-// Turns that are left over are one shorter segment behind. Parameters keep their turns: the outer loop is the slower
-// one.
+// Iterations that are left over are one shorter segment at the end. Parameters keep their iterations: the outer loop is
+// the slower one.
 #include "passes/gradient/Differentiate.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
 
-/// `segments` times `turns` turns of `repeat`, from turn `first`, on what `inits` carry in.
+/// `segments` times `turns` iterations of `repeat`, from iteration `first`, on what `inits` carry in.
 static RepeatOp segmented(OpBuilder &builder, RepeatOp repeat, ValueRange inits, int64_t first, int64_t segments,
                           int64_t turns) {
   Location loc = repeat.getLoc();
@@ -33,7 +33,7 @@ static RepeatOp segmented(OpBuilder &builder, RepeatOp repeat, ValueRange inits,
   repeat.getBody().cloneInto(&inner.getBody(), mapping);
   inner.walk([&](ParamOp param) {
     ArrayRef<Attribute> paths = param.getPaths().getValue();
-    size_t each = paths.size() / repeat.getTurns(); // loops within have turns of their own
+    size_t each = paths.size() / repeat.getTurns(); // loops within have iterations of their own
     if (paths.size() > 1)
       param.setPathsAttr(builder.getArrayAttr(paths.slice(first * each, segments * turns * each)));
   });

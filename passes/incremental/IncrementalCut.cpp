@@ -1,7 +1,7 @@
 // Takes: a causal function with its renames sunk. Gives: which values over T are kept between steps. What is needed at
-// old positions is the operand u of a `rename u, T -> S`: kept itself, or made again from something smaller that is
+// old positions is the operand u of a `rename u, T -> S`: kept itself, or recomputed from something smaller that is
 // kept (keys before they are repeated over heads; a rotary part before it is joined to every head's key). A least cut
-// decides: a value kept costs its elements, a value made again costs its operations at every old position; a projection
+// decides: a value kept costs its elements, a recomputed value costs its operations at every old position; a projection
 // that new rows can absorb (AbsorbProjections.cpp) only what that adds.
 #include "passes/MinimumCut.h"
 #include "passes/incremental/Incremental.h"

@@ -1,6 +1,6 @@
 // Takes: a causal function over the full text, renames sunk, with its time analysis. Gives: its step form. Every
 // `rename u, T -> S` becomes what is known of u at all positions so far: u's cache (`quern.remember`), or, for what is
-// made from positions alone, the same thing made again over S. Running sums along T go on from a state.
+// made from positions alone, the same thing recomputed over S. Running sums along T continue from a state.
 //
 //   %k = quern.rename %u ["T"] to [S]          =>  %k = quern.remember %u "T" to <S = "past + T"> in @forward.state0
 //   %i = quern.index : [T]                     =>  %i = index + past
@@ -76,7 +76,7 @@ private:
                          builder.getStringAttr("0"), time);
   }
 
-  /// `value` with T standing for all positions so far (and other labels replaced): kept, or made again.
+  /// `value` with T standing for all positions so far (and other labels replaced): kept, or recomputed.
   Value memory(Value value, const Relabelling &table) {
     bool affected =
         llvm::any_of(typeOf(value).getDims(), [&](DimAttr dim) { return table.count(dim.getName().str()); });

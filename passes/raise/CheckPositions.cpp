@@ -1,5 +1,5 @@
-// Takes: the step form. Gives: the same, where every gather at positions that come from data also tells whether one of
-// them lies outside. Why: kernels clamp positions, so that a wrong one can never read foreign memory; but a wrong
+// Takes: the step form. Gives: the same, where every gather at positions that come from data also reports whether one
+// of them is outside. Why: kernels clamp positions, so that a wrong one can never read foreign memory; but a wrong
 // position is an error (docs/language.md, section 5), and must not pass in silence.
 //
 //   before: %y = quern.gather %x["V" = %p]

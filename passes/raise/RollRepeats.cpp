@@ -1,5 +1,5 @@
-// Takes: functions whose source loops stand as one `quern.repeat` per turn. Gives: the same functions with equal
-// neighbours folded into one repeat of several turns, and with periodic neighbours (A A B A A B ...) folded into a
+// Takes: functions with one `quern.repeat` for each iteration of a source loop. Gives: the same functions with equal
+// neighbours folded into one repeat of several iterations, and with periodic neighbours (A A B A A B ...) folded into a
 // repeat around repeats. Why: later work, and the size of the program, must not grow with the number of layers.
 //
 //   %1 = quern.repeat 1 carry (%a = %0) : ... { param [["h.0.w"]] ... }          before
@@ -7,8 +7,8 @@
 //
 //   %2 = quern.repeat 2 carry (%a = %0) : ... { param [["h.0.w"], ["h.1.w"]] ... }  after
 //
-// Two turns are equal when their bodies are the same text up to the names of parameters, locations, and the names of
-// dimensions that exist only inside the body. Each body is reduced to a list of numbers once (its signature), so the
+// Two iterations are equal when their bodies are the same text up to the names of parameters, locations, and the names
+// of dimensions that exist only inside the body. Each body is reduced to a list of numbers once (its signature), so the
 // work is linear in the size of the function but for comparisons of small integers.
 #include "ir/Dialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -30,7 +30,7 @@ bool holdsLabels(StringRef attribute) {
   return attribute == "dim" || attribute == "dims" || attribute == "from" || attribute == "parts";
 }
 
-/// One turn (or, after a first fold, several equal ones) as numbers, with what it uses from outside.
+/// One iteration (or, after a first fold, several equal ones) as numbers, with what it uses from outside.
 struct Turn {
   mutable RepeatOp op; // a handle: its accessors are not const
   /// The initial values, then every value the body captures, in order of first use.
@@ -47,7 +47,7 @@ public:
     turn.outside.assign(turn.op.getInits().begin(), turn.op.getInits().end());
     for (BlockArgument argument : turn.op.getBlock().getArguments())
       shared(argument.getType());
-    // What a body captures has types that all turns see, so their names are not the body's own.
+    // What a body captures has types that all iterations see, so their names are not the body's own.
     turn.op.getBody().walk([&](Operation *op) {
       for (Value operand : op->getOperands())
         if (!isInside(operand))
@@ -206,7 +206,7 @@ void appendPaths(const Turn &turn, const Turn &other) {
   }
 }
 
-/// Whether `next` goes on where `turn` ended, with everything else it sees the same.
+/// Whether `next` continues where `turn` ended, with everything else it sees the same.
 bool follows(const Turn &turn, const Turn &next) {
   if (turn.kind != next.kind || turn.outside.size() != next.outside.size())
     return false;
@@ -214,12 +214,12 @@ bool follows(const Turn &turn, const Turn &next) {
   for (size_t i = 0; i < turn.outside.size(); ++i)
     if (i < inits ? next.outside[i] != turn.op.getResult(i) : next.outside[i] != turn.outside[i])
       return false;
-  // A capture of an earlier turn's own result would change from turn to turn.
+  // A capture of an earlier iteration's own result would change with each iteration.
   return llvm::none_of(ArrayRef(next.outside).drop_front(inits),
                        [&](Value value) { return value.getDefiningOp() == turn.op.getOperation(); });
 }
 
-/// A run of neighbours that repeats itself: `period` turns, `count` times.
+/// A run of neighbours that repeats itself: `period` iterations, `count` times.
 struct Cycle {
   size_t begin, period, count;
 };
@@ -260,7 +260,7 @@ private:
         appendPaths(last, turn);
         last.op.setTurns(last.op.getTurns() + turn.op.getTurns());
         turn.op.replaceAllUsesWith(last.op);
-        for (Turn &later : chain) // what later turns see of this one is the run's
+        for (Turn &later : chain) // what later iterations see of this one is the run's
           for (Value &value : later.outside)
             if (value.getDefiningOp() == turn.op.getOperation())
               value = last.op.getResult(cast<OpResult>(value).getResultNumber());
@@ -286,8 +286,8 @@ private:
     }
   }
 
-  /// Where an outside value comes from, seen from turn `at` of a cycle: the same value for every cycle, a result of
-  /// this cycle, or a result of the cycle before.
+  /// Where an outside value comes from, seen from iteration `at` of a cycle: the same value for every cycle, a
+  /// result of this cycle, or a result of the cycle before.
   struct Source {
     enum { Fixed, Here, Before } kind;
     size_t turn = 0;
@@ -307,7 +307,7 @@ private:
     return {Source::Fixed, 0, 0, value};
   }
 
-  /// How often the `period` turns from `begin` on repeat themselves.
+  /// How often the `period` iterations from `begin` on repeat themselves.
   static size_t countCycles(ArrayRef<Turn> runs, size_t begin, size_t period) {
     auto same = [&](size_t a, size_t b) { // cycles that begin at a and b
       for (size_t t = 0; t < period; ++t)
@@ -346,7 +346,7 @@ private:
     return true;
   }
 
-  /// Puts the first cycle's turns into a new repeat and drops the others.
+  /// Puts the first cycle's iterations into a new repeat and drops the others.
   static void wrap(MutableArrayRef<Turn> runs, Cycle cycle) {
     MutableArrayRef<Turn> first = runs.slice(cycle.begin, cycle.period);
     MutableArrayRef<Turn> last = runs.slice(cycle.begin + (cycle.count - 1) * cycle.period, cycle.period);

@@ -15,7 +15,7 @@ static StringRef spelled(StringRef label) {
 
 bool TimeTransfer::touchesTime(Operation *op, ArrayRef<DimAttr> touched, bool data) {
   for (DimAttr dim : touched)
-    // Text-free values over twins are made again for all positions, so only T itself, the new rows, is out of reach.
+    // Text-free values over twins are recomputed for all positions, so only T itself, the new rows, is out of reach.
     if (dim.getName() == time() || (data && (analysis.isTime(dim) || isOdd(dim)))) {
       refuse(op, "'" + op->getName().stripDialect() + "' of the dimension " + spelled(dim.getName()) +
                      " of time cannot be done step by step");

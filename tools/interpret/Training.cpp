@@ -28,7 +28,7 @@ LogicalResult quern::tools::shiftToNextToken(func::FuncOp loss, Interpreter::Inp
   std::string text = argumentName(loss, 0).str();
   auto tokens = inputs.find(text);
   if (tokens == inputs.end())
-    return success(); // the interpreter tells what is missing
+    return success(); // the interpreter reports what is missing
   inputs["labels"] = tokens->second;
   NamedSize time = tokens->second.getDims().back();
   if (time.size < 2)

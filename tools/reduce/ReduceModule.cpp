@@ -174,7 +174,7 @@ bool byReturning(Operation *op) {
   return true;
 }
 
-/// A loop's first turn in place of the loop.
+/// A loop's first iteration in place of the loop.
 bool byOneTurn(Operation *op) {
   auto repeat = dyn_cast<RepeatOp>(op);
   if (!repeat || repeat.getCarriedCount() != repeat->getNumOperands() ||

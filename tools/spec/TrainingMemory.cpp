@@ -1,7 +1,7 @@
 // Takes: a module to be trained and a budget in bytes. Gives: the planned module whose gradient saves the most that
-// fits. Why by trying: the peak of a plan is what slots, stacks and one turn's values come to, which only planning
-// knows; passes take a fraction of a second, and a handful of prices for a saved byte covers everything from saving all
-// that pays to saving only what the loop carries.
+// fits. Why by trying: the peak of a plan is what slots, stacks and one iteration's values come to, which only
+// planning knows; passes take a fraction of a second, and a handful of prices for a saved byte covers everything from
+// saving all that pays to saving only what the loop carries.
 #include "tools/spec/TrainingMemory.h"
 
 #include "ir/Attributes.h"
@@ -61,8 +61,8 @@ mlir::LogicalResult quern::tools::runWithin(mlir::OwningOpRef<mlir::ModuleOp> &m
     throw std::runtime_error("--memory needs --length, the tokens of a row (and --batch, if rows are more than one)");
   int64_t budget = parseBytes(spec.memory), least = 0;
   std::string size = llvm::formatv("{0} x {1} tokens", spec.rows, spec.length).str();
-  // By the work that is done again: what pays anyhow, more and more within a turn, then the turns of segments a second
-  // time.
+  // By the work that is done again: what pays in any case, more and more within an iteration, then the iterations of
+  // segments a second time.
   std::vector<std::pair<double, int64_t>> ways;
   for (double price : {0.0, 1e-11, 3e-11, 1e-10, 3e-10, 1e-9, 1e-8, 1.0})
     ways.emplace_back(price, 0);
