@@ -1,69 +1,51 @@
-// Takes: a module's kernels. Gives: objects, most of them from the cache when a spec is compiled again.
-// Why by content: text, schedules, target, Halide's version and the sources that make kernels decide the machine code,
-// and nothing else does; equal keys are equal objects in whatever model they occur.
+// Takes: a module's kernels and their plans. Gives: objects, most of them from the cache when a spec is compiled again.
+// Why by content: a kernel's text, its plan, the target and the producer's revision decide the machine code, and nothing
+// else does; equal keys are equal objects in whatever model they occur.
 #include "codegen/CompileKernels.h"
 
-#include "codegen/halide/EmitKernel.h"
-#include "codegen/halide/LoopNest.h"
+#include "codegen/PlanKernels.h"
 #include "codegen/ReadKernel.h"
+#include "codegen/kernel/KernelCache.h"
+#include "codegen/link/WorkFolder.h"
 #include "ir/Dialect.h"
 
-#include "llvm/Support/xxhash.h"
-
+#include <algorithm>
 #include <atomic>
 #include <exception>
-#include <filesystem>
-#include <fstream>
 #include <mutex>
+#include <set>
 #include <thread>
-#include <unistd.h>
 
 namespace fs = std::filesystem;
 
 namespace quern::codegen {
 
-static const char revision[] =
-#include "codegen/Revision.inc"
-    ;
+namespace {
+struct Kernel {
+  KernelGraph graph;
+  KernelPlan plan;
+  const KernelProducer *producer;
+};
+} // namespace
 
-static std::string hashOf(const std::string &text) {
-  llvm::XXH128_hash_t hash =
-      llvm::xxh3_128bits(llvm::ArrayRef(reinterpret_cast<const uint8_t *>(text.data()), text.size()));
-  char digits[33];
-  std::snprintf(digits, sizeof digits, "%016llx%016llx", static_cast<unsigned long long>(hash.high64),
-                static_cast<unsigned long long>(hash.low64));
-  return digits;
-}
-
-/// Makes `path` under another name first, so that what is there is always whole. True if it was there.
-static bool once(const fs::path &path, const std::function<void(const std::string &)> &make) {
-  if (fs::exists(path))
-    return true;
-  static std::atomic<unsigned> count;
-  fs::path temporary = path;
-  temporary.replace_filename("." + std::to_string(getpid()) + "." + std::to_string(count++) + "." +
-                             path.filename().string());
-  try {
-    make(temporary.string());
-    if (!fs::exists(temporary) || !fs::file_size(temporary))
-      throw std::runtime_error("cannot write to " + path.parent_path().string() + "; is the disk full?");
-    fs::rename(temporary, path);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    throw;
+static std::vector<Kernel> kernelsOf(mlir::ModuleOp planned, const CompileOptions &options) {
+  std::vector<Kernel> kernels;
+  for (ir::KernelOp op : planned.getOps<ir::KernelOp>()) {
+    Kernel kernel{readKernel(op), {}, nullptr};
+    kernel.plan = planOf(op, kernel.graph, options);
+    kernel.producer = &producerOf(kernel.plan, kernel.graph, options);
+    kernels.push_back(std::move(kernel));
   }
-  return false;
+  return kernels;
 }
 
-static fs::path makeCache(const CompileOptions &options) {
-  fs::path folder = fs::path(options.cache.empty() ? defaultCache() : options.cache) / "kernels";
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error)
-    throw std::runtime_error("cannot make the folder " + folder.string() + ": " + error.message() +
-                             "; name another with --cache-dir");
-  return folder;
+static std::string keyOf(const Kernel &kernel, const CompileOptions &options, const std::string &form) {
+  return KernelCache::keyOf(form + "\n" + kernel.graph.text + "\n" + kernel.plan.text() + "\n" + options.target.halide +
+                            "\n" + kernel.producer->revision());
+}
+
+static fs::path cacheFolder(const CompileOptions &options) {
+  return fs::path(options.cache.empty() ? defaultCache() : options.cache) / "kernels";
 }
 
 /// Runs job 0, 1 ... count - 1 in threads; the first failure is thrown when all have stopped.
@@ -93,92 +75,116 @@ static void inParallel(size_t count, int threads, const std::function<void(size_
     std::rethrow_exception(failure);
 }
 
+/// What a producer writes to a file of that name, which must not be empty.
 static std::string contentOf(const fs::path &path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string content = readWhole(path);
+  if (content.empty())
+    throw std::runtime_error("cannot write to " + path.parent_path().string() + "; is the disk full?");
+  return content;
+}
+
+static KernelFiles writeTexts(const std::vector<Kernel> &kernels, const CompileOptions &options,
+                              const fs::path &folder) {
+  bool llvm = options.emit == Emit::Llvm;
+  KernelFiles files;
+  files.count = static_cast<int>(kernels.size());
+  for (const Kernel &kernel : kernels) {
+    files.symbols[kernel.graph.name] = "quern_kernel_" + kernel.graph.name;
+    files.paths.push_back((folder / (kernel.graph.name + (llvm ? ".ll" : ".s"))).string());
+  }
+  inParallel(kernels.size(), options.jobs, [&](size_t i) {
+    const Kernel &kernel = kernels[i];
+    kernel.producer->make(kernel.graph, kernel.plan, options.target, files.symbols.at(kernel.graph.name),
+                          llvm ? EmitForm::Llvm : EmitForm::Assembly, files.paths[i]);
+  });
+  return files;
 }
 
 KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options, const std::string &folder) {
-  std::vector<KernelGraph> graphs;
-  for (ir::KernelOp kernel : planned.getOps<ir::KernelOp>())
-    graphs.push_back(readKernel(kernel));
+  std::vector<Kernel> kernels = kernelsOf(planned, options);
+  if (options.emit == Emit::Llvm || options.emit == Emit::Assembly)
+    return writeTexts(kernels, options, folder);
+
+  const CpuTarget &target = options.target;
+  KernelCache cache(cacheFolder(options));
   KernelFiles files;
-  files.count = static_cast<int>(graphs.size());
-  files.paths.resize(graphs.size());
-  auto symbolOf = [](const KernelGraph &graph) { return "quern_kernel_" + graph.name; };
-
-  if (options.emit == Emit::Llvm || options.emit == Emit::Assembly) {
-    bool llvm = options.emit == Emit::Llvm;
-    inParallel(graphs.size(), options.jobs, [&](size_t i) {
-      files.paths[i] = (fs::path(folder) / (graphs[i].name + (llvm ? ".ll" : ".s"))).string();
-      emitKernel(graphs[i], symbolOf(graphs[i]), options.schedules, options.target,
-                 llvm ? EmitForm::Llvm : EmitForm::Assembly, files.paths[i]);
-    });
-    return files;
+  files.count = static_cast<int>(kernels.size());
+  std::vector<const KernelProducer *> producers;
+  std::vector<fs::path> objects; // of kernels, then what producers share
+  std::set<std::string> symbols;
+  for (const Kernel &kernel : kernels) {
+    std::string symbol = "quern_kernel_" + keyOf(kernel, options, "object");
+    files.symbols[kernel.graph.name] = symbol;
+    bool isNew = symbols.insert(symbol).second; // the same kernel twice, in an edited module
+    objects.push_back(isNew ? fs::path(folder) / (kernel.graph.name + ".o") : fs::path());
+    if (std::find(producers.begin(), producers.end(), kernel.producer) == producers.end())
+      producers.push_back(kernel.producer);
   }
-
-  fs::path cache = makeCache(options);
-  std::string environment = options.schedules.text() + options.target.halide + halideVersion() + revision;
   std::mutex mutex;
   int done = 0;
-  // Job 0 is the runtime, which takes longest. Halide compiles separate pipelines in threads of one process.
-  fs::path runtime = cache / ("runtime_" + hashOf(options.target.halide + halideVersion()) + ".o");
-  inParallel(graphs.size() + 1, options.jobs, [&](size_t job) {
-    if (!job) {
-      once(runtime, [&](const std::string &path) { emitHalideRuntime(options.target, path); });
+  std::vector<fs::path> shared(producers.size());
+  // What is shared comes first, as it takes longest.
+  inParallel(producers.size() + kernels.size(), options.jobs, [&](size_t job) {
+    if (job < producers.size()) {
+      const KernelProducer &producer = *producers[job];
+      fs::path path = fs::path(folder) / (producer.name() + "_runtime.o");
+      std::string key = KernelCache::keyOf("shared\n" + target.halide + "\n" + producer.name() + producer.revision());
+      KernelCache::Parts parts = cache.get(key, [&]() -> KernelCache::Parts {
+        return producer.makeShared(target, path.string()) ? KernelCache::Parts{contentOf(path)} : KernelCache::Parts{};
+      });
+      if (parts.empty())
+        return;
+      writeWhole(path, parts[0]);
+      shared[job] = path;
       return;
     }
-    const KernelGraph &graph = graphs[job - 1];
-    fs::path path = cache / (hashOf(symbolOf(graph) + "\n" + graph.text + "\n" + environment) + ".o");
-    fs::path scratch = path;
-    scratch.replace_extension(".scratch");
-    if (!fs::exists(scratch))
-      fs::remove(path);
-    bool cached = once(path, [&](const std::string &temporary) {
-      Scratch found =
-          emitKernel(graph, symbolOf(graph), options.schedules, options.target, EmitForm::Object, temporary);
-      once(scratch, [&](const std::string &beside) { std::ofstream(beside) << scratchText(found); });
-    });
+    size_t i = job - producers.size();
+    const Kernel &kernel = kernels[i];
+    const std::string &symbol = files.symbols.at(kernel.graph.name);
+    bool cached = true;
+    KernelCache::Parts parts = cache.get(
+        symbol.substr(symbol.rfind('_') + 1),
+        [&]() -> KernelCache::Parts {
+          fs::path path = fs::path(folder) / (kernel.graph.name + ".o");
+          Scratch scratch =
+              kernel.producer->make(kernel.graph, kernel.plan, target, symbol, EmitForm::Object, path.string());
+          return {contentOf(path), scratchText(scratch)};
+        },
+        &cached);
+    if (!objects[i].empty())
+      writeWhole(objects[i], parts.at(0));
     std::lock_guard lock(mutex);
-    files.scratch[graph.name] = parseScratch(contentOf(scratch));
-    files.paths[job - 1] = path.string();
+    files.scratch[kernel.graph.name] = parseScratch(parts.at(1));
     files.cached += cached;
     if (options.progress)
       options.progress(++done, files.count);
   });
-  files.paths.push_back(runtime.string());
-  if (options.emit == Emit::Object)
-    for (size_t i = 0; i < files.paths.size(); ++i) {
-      fs::path copy = fs::path(folder) / (i < graphs.size() ? graphs[i].name + ".o" : "halide_runtime.o");
-      fs::copy_file(files.paths[i], copy, fs::copy_options::overwrite_existing);
-      files.paths[i] = copy.string();
-    }
+  objects.insert(objects.end(), shared.begin(), shared.end());
+  for (const fs::path &path : objects)
+    if (!path.empty())
+      files.paths.push_back(path.string());
   return files;
 }
 
 std::vector<KernelText> describeKernels(mlir::ModuleOp planned, const CompileOptions &options) {
-  std::vector<KernelGraph> graphs;
-  for (ir::KernelOp kernel : planned.getOps<ir::KernelOp>())
-    graphs.push_back(readKernel(kernel));
-  fs::path cache = makeCache(options);
-  std::string environment = options.schedules.text() + options.target.halide + halideVersion() + revision;
-  std::vector<KernelText> texts(graphs.size());
+  std::vector<Kernel> kernels = kernelsOf(planned, options);
+  KernelCache cache(cacheFolder(options));
+  WorkFolder work("quern-texts");
+  std::vector<KernelText> texts(kernels.size());
   std::mutex mutex;
   int done = 0;
-  inParallel(graphs.size(), options.jobs, [&](size_t i) {
-    const KernelGraph &graph = graphs[i];
-    fs::path stem = cache / hashOf(graph.text + "\n" + environment);
-    fs::path loops = stem, assembly = stem;
-    loops += ".loops", assembly += ".s";
-    once(loops,
-         [&](const std::string &path) { std::ofstream(path) << loopNest(graph, options.schedules, options.target); });
-    once(assembly, [&](const std::string &path) {
-      emitKernel(graph, "quern_kernel", options.schedules, options.target, EmitForm::Assembly, path);
+  inParallel(kernels.size(), options.jobs, [&](size_t i) {
+    const Kernel &kernel = kernels[i];
+    KernelCache::Parts parts = cache.get(keyOf(kernel, options, "text"), [&]() -> KernelCache::Parts {
+      fs::path path = work.path / (std::to_string(i) + ".s");
+      kernel.producer->make(kernel.graph, kernel.plan, options.target, "quern_kernel", EmitForm::Assembly,
+                            path.string());
+      return {kernel.producer->loops(kernel.graph, kernel.plan, options.target), contentOf(path)};
     });
-    texts[i] = {graph.name, contentOf(loops), contentOf(assembly)};
+    texts[i] = {kernel.graph.name, parts.at(0), parts.at(1)};
     std::lock_guard lock(mutex);
     if (options.progress)
-      options.progress(++done, static_cast<int>(graphs.size()));
+      options.progress(++done, static_cast<int>(kernels.size()));
   });
   return texts;
 }

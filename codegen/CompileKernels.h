@@ -8,14 +8,16 @@
 namespace quern::codegen {
 
 struct KernelFiles {
-  std::vector<std::string> paths; ///< one for each kernel, and Halide's runtime last; only objects are ever linked
-  KernelScratch scratch;          ///< empty where text was asked for
-  int count = 0, cached = 0;      ///< kernels, and how many of them the cache had
+  /// One for each kernel, and what producers' kernels share last; only objects are ever linked.
+  std::vector<std::string> paths;
+  KernelSymbols symbols;     ///< the C function of each kernel
+  KernelScratch scratch;     ///< empty where text was asked for
+  int count = 0, cached = 0; ///< kernels, and how many of them the cache had
 };
 
-/// Objects stay in the cache, or are copied to `folder` where they are what was asked for; assembly and LLVM IR are
-/// written to `folder`. The function of kernel @k is `quern_kernel_k`. Throws std::runtime_error, with the kernel's
-/// name, for what cannot be compiled or written.
+/// Writes objects, assembly or LLVM IR to `folder`; objects are kept in the cache, too. The function of an object is named
+/// by its content, so that equal kernels of any models are one object; that of text by its kernel (`quern_kernel_k`).
+/// Throws std::runtime_error, with the kernel's name, for what cannot be compiled or written.
 KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options, const std::string &folder);
 
 /// A kernel for a reader.

@@ -6,6 +6,7 @@
 #include "codegen/host/Description.h"
 #include "codegen/host/HostObject.h"
 #include "codegen/link/Link.h"
+#include "codegen/link/WorkFolder.h"
 
 #include "llvm/Support/FileSystem.h"
 
@@ -17,22 +18,6 @@ using namespace quern::codegen;
 namespace fs = std::filesystem;
 
 namespace {
-/// A folder of its own that goes away with the object.
-class WorkFolder {
-public:
-  WorkFolder() {
-    llvm::SmallString<128> name;
-    if (std::error_code code = llvm::sys::fs::createUniqueDirectory("quern", name))
-      throw std::runtime_error("cannot make a temporary folder: " + code.message());
-    path = std::string(name);
-  }
-  ~WorkFolder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  fs::path path;
-};
-
 class Clock {
 public:
   /// Seconds since the last call.
@@ -72,7 +57,7 @@ static void makeFolder(const fs::path &path) {
 CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const CompileOptions &options) {
   CompileReport report;
   Clock clock;
-  WorkFolder work;
+  WorkFolder work("quern");
   bool linking = options.emit == Emit::Executable;
   fs::path folder = linking ? work.path : fs::path(options.output);
   makeFolder(folder);
@@ -82,7 +67,7 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
   report.cached = kernels.cached;
   report.kernelSeconds = clock.lap();
 
-  HostProgram program = buildHostProgram(planned, kernels.scratch);
+  HostProgram program = buildHostProgram(planned, kernels.scratch, kernels.symbols);
   std::string description = describe(planned, program, options.target.features, options.spec), error;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> host = translateHost(program, description, context, error);

@@ -2,8 +2,7 @@
 #ifndef QUERN_CODEGEN_COMPILER_H
 #define QUERN_CODEGEN_COMPILER_H
 
-#include "codegen/schedule/Schedule.h"
-#include "codegen/Targets.h"
+#include "codegen/Producers.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -13,12 +12,10 @@ namespace quern::codegen {
 
 enum class Emit { Executable, Object, Llvm, Assembly };
 
-struct CompileOptions {
+struct CompileOptions : PlanOptions {
   std::string spec;   ///< the spec's file, for messages of the program
   std::string output; ///< a file; for Object, Llvm and Assembly a folder
   Emit emit = Emit::Executable;
-  CpuTarget target;
-  ScheduleTable schedules;
   int jobs = 2;
   std::string cache; ///< folder of compiled kernels; empty: the user's own
   /// Called as kernels are done: how many of how many.

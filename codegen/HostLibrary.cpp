@@ -7,27 +7,20 @@
 #include "codegen/link/Link.h"
 #include "ir/reference/BF16.h"
 
-#include "llvm/Support/FileSystem.h"
-
 #include <HalideRuntime.h>
 #include <dlfcn.h>
-#include <filesystem>
 #include <limits>
 
 using namespace quern::codegen;
 using quern::ir::Array;
 using quern::ir::NamedSize;
-namespace fs = std::filesystem;
 
-HostLibrary::HostLibrary(mlir::ModuleOp planned, const CompileOptions &options) {
-  llvm::SmallString<128> name;
-  if (std::error_code code = llvm::sys::fs::createUniqueDirectory("quern-kernels", name))
-    throw std::runtime_error("cannot make a temporary folder: " + code.message());
-  folder = std::string(name);
+HostLibrary::HostLibrary(mlir::ModuleOp planned, const CompileOptions &options) : work("quern-kernels") {
   CompileOptions own = options;
   own.emit = Emit::Executable;
-  KernelFiles kernels = compileKernels(planned, own, folder);
-  std::string path = folder + "/kernels.so", messages;
+  KernelFiles kernels = compileKernels(planned, own, work.path.string());
+  symbols = kernels.symbols;
+  std::string path = work.path.string() + "/kernels.so", messages;
   std::vector<std::string> command = {"cc", "-shared", "-o", path};
   command.insert(command.end(), kernels.paths.begin(), kernels.paths.end());
   command.insert(command.end(), {"-lm", "-lpthread", "-ldl"});
@@ -45,8 +38,6 @@ HostLibrary::~HostLibrary() {
       shutdown();
     dlclose(library);
   }
-  std::error_code ignored;
-  fs::remove_all(folder, ignored);
 }
 
 namespace {
@@ -171,8 +162,9 @@ private:
 
 std::vector<Array> HostLibrary::call(ir::KernelOp kernel, llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<Array> inputs) {
   KernelGraph graph = readKernel(kernel);
-  // Halide gives each function a twin that takes its arguments as pointers, however many there are.
-  std::string name = "quern_kernel_" + graph.name + "_argv";
+  // Each function has a twin that takes pointers to its arguments, however many there are.
+  auto symbol = symbols.find(graph.name);
+  std::string name = symbol == symbols.end() ? "" : symbol->second + "_argv";
   auto code = reinterpret_cast<int (*)(void **)>(dlsym(library, name.c_str()));
   if (!code)
     throw std::runtime_error("there is no compiled kernel " + graph.name);

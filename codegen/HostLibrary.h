@@ -3,6 +3,8 @@
 #define QUERN_CODEGEN_HOSTLIBRARY_H
 
 #include "codegen/Compiler.h"
+#include "codegen/kernel/Scratch.h"
+#include "codegen/link/WorkFolder.h"
 #include "ir/Dialect.h"
 #include "ir/reference/Array.h"
 
@@ -23,7 +25,8 @@ public:
   std::vector<ir::Array> call(ir::KernelOp kernel, llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<ir::Array> inputs);
 
 private:
-  std::string folder;
+  WorkFolder work;
+  KernelSymbols symbols;
   void *library = nullptr;
 };
 

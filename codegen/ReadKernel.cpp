@@ -1,9 +1,10 @@
-// Takes: a quern.kernel. Gives: the same as plain data, and the text that is its key in the cache.
+// Takes: a quern.kernel. Gives: the same as plain data, and the text that is part of its key in the cache.
 // Why: the Halide half then needs no MLIR headers, compiles fast and can be tested and run apart from the compiler.
 #include "codegen/ReadKernel.h"
 
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
+#include "ir/PlanName.h"
 
 #include "llvm/ADT/StringMap.h"
 #include <functional>
@@ -253,6 +254,7 @@ KernelGraph quern::codegen::readKernel(ir::KernelOp kernel, std::vector<mlir::Lo
   llvm::raw_string_ostream stream(graph.text);
   Operation *nameless = kernel->clone();
   mlir::SymbolTable::setSymbolName(nameless, "k");
+  nameless->removeAttr(ir::planAttr);
   nameless->print(stream, mlir::OpPrintingFlags().useLocalScope());
   nameless->erase();
   return graph;

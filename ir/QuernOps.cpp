@@ -1,5 +1,6 @@
 // Verifiers, builders and custom forms of the operations that InferTypes.cpp does not cover.
 #include "ir/Chunk.h"
+#include "ir/PlanName.h"
 
 #include <algorithm>
 
@@ -333,6 +334,8 @@ LogicalResult KernelOp::verify() {
   for (auto [value, layout] : llvm::zip(yield.getValues(), getResultLayouts()))
     if (!fits(value.getType(), layout))
       return emitOpError("kernel_c3: a layout does not fit its result: ") << layout;
+  if (Attribute plan = (*this)->getAttr(planAttr); plan && !isa<StringAttr>(plan))
+    return emitOpError("kernel_c4: a plan is text: ") << plan;
   return success();
 }
 

@@ -2,6 +2,7 @@
 #ifndef QUERN_PASSES_PHASES_H
 #define QUERN_PASSES_PHASES_H
 
+#include "passes/ChoosePlans.h"
 #include "passes/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -17,6 +18,8 @@ namespace quern::passes {
 /// What passes need to know of the machine that is compiled for, and what is left out.
 struct PassOptions {
   PackingRule packing = [](int64_t, int64_t) { return 0; };
+  /// The default leaves kernels without plans, which are then chosen when they are compiled.
+  PlanningRule planning = [](mlir::ModuleOp) { return mlir::success(); };
   Without without;
   /// Called before each pass that runs, so that a crash can say where it was.
   std::function<void(llvm::StringRef pass)> before = [](llvm::StringRef) {};

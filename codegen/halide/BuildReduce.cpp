@@ -1,7 +1,7 @@
 // Takes: operations that combine positions. Gives: stages.
 // Why partial sums: a sum along the dimension that lies innermost runs in `lanes` independent sums (vectors), added at
 // the end; so it is fast, and its rounding grows with the logarithm of the length.
-#include "codegen/halide/contraction/ContractionFamily.h"
+#include "codegen/halide/KernelBuilder.h"
 #include "codegen/halide/Math.h"
 
 #include <algorithm>
@@ -103,7 +103,7 @@ Func KernelBuilder::reduceOver(const std::string &what, int node, const std::vec
       last = &dim;
       alongOver = true;
     }
-  int lanes = alongOver ? lanesFor(*last, schedules.find("row", {{"vector", target.vector}})["lanes"]) : 1;
+  int lanes = alongOver ? lanesFor(*last, part("row")["lanes"]) : 1;
   bool guarded = lanes > 1 && !(last->fixed() && *last->fixed() % lanes == 0);
 
   Region region;
@@ -314,7 +314,7 @@ void KernelBuilder::findScatteredResults() {
     int i = graph.results[r];
     const Node &node = graph.nodes[i];
     bool once = users[i].empty() && std::count(graph.results.begin(), graph.results.end(), i) == 1;
-    auto byExpert = [&](int scatter) { return ContractionFamily::sumsByExpert(*this, scatter); };
+    auto byExpert = [&](int scatter) { return match.contractions.count(scatter) > 0; };
     if (node.op == Op::ScatterAdd && once && !byExpert(i))
       scatteredInto[i] = {-1, i}; // first zeros
     if (node.op != Op::Add || node.kind != Kind::Real || !once)

@@ -1,4 +1,4 @@
-// Takes: a kernel's graph. Gives: a file with its machine code, assembly, LLVM IR or loops.
+// Takes: a kernel's graph and its plan. Gives: a file with its machine code, assembly or LLVM IR.
 // Why so few features: a program carries one Halide runtime; sizes were checked when the program was compiled, so
 // kernels check nothing again.
 #include "codegen/halide/EmitKernel.h"
@@ -27,10 +27,10 @@ static bool mayBeLarge(const KernelGraph &graph) {
   return false;
 }
 
-Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const ScheduleTable &schedules,
-                   const CpuTarget &cpu, EmitForm form, const std::string &path) {
+Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const KernelPlan &plan, const CpuTarget &cpu,
+                   EmitForm form, const std::string &path) {
   try {
-    KernelBuilder builder(graph, schedules, cpu);
+    KernelBuilder builder(graph, plan, cpu);
     BuiltKernel built = builder.build();
     Target target(cpu.halide + "-no_runtime-no_asserts-no_bounds_query");
     if (mayBeLarge(graph))
@@ -38,8 +38,7 @@ Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const Sc
     std::map<OutputFileType, std::string> files;
     files[form == EmitForm::Object     ? OutputFileType::object
           : form == EmitForm::Assembly ? OutputFileType::assembly
-          : form == EmitForm::Llvm     ? OutputFileType::llvm_assembly
-                                       : OutputFileType::stmt] = path;
+                                       : OutputFileType::llvm_assembly] = path;
     Module module = built.pipeline.compile_to_module(built.arguments, symbol, target);
     module.compile(files);
     return form != EmitForm::Object ? Scratch() : scratchOf(module.get_conceptual_stmt(), graph.symbols);

@@ -2,21 +2,14 @@
 #ifndef QUERN_CODEGEN_HALIDE_EMITKERNEL_H
 #define QUERN_CODEGEN_HALIDE_EMITKERNEL_H
 
-#include "codegen/kernel/KernelGraph.h"
-#include "codegen/schedule/Schedule.h"
-#include "codegen/kernel/Scratch.h"
-#include "codegen/Targets.h"
-
-#include <string>
+#include "codegen/kernel/KernelProducer.h"
 
 namespace quern::codegen {
 
-enum class EmitForm { Object, Assembly, Llvm, Statement };
-
-/// Writes the kernel's function `symbol` to `path`; tells its scratch. Throws std::runtime_error with Halide's words
-/// where it fails.
-Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const ScheduleTable &schedules,
-                   const CpuTarget &target, EmitForm form, const std::string &path);
+/// Writes the kernel's function `symbol` to `path`; returns its scratch. `plan`: checked. Throws std::runtime_error with
+/// Halide's words where it fails.
+Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const KernelPlan &plan, const CpuTarget &target,
+                   EmitForm form, const std::string &path);
 /// Halide's runtime, which all kernels of a program share, without its thread pool's callers: an object.
 void emitHalideRuntime(const CpuTarget &target, const std::string &path);
 std::string halideVersion();

@@ -1,12 +1,12 @@
-// Takes: a kernel's graph, schedules, a target. Gives: a Halide pipeline with one output per result.
-// Why in one walk: every node becomes an index function or a stage as soon as its operands are; families look at the
-// graph first and take over the nodes they know (attention, contractions).
+// Takes: a kernel's graph, its plan, a target. Gives: a Halide pipeline with one output per result.
+// Why in one walk: every node becomes an index function or a stage as soon as its operands are; families
+// take over the nodes that were matched before (attention, contractions).
 #include "codegen/halide/KernelBuilder.h"
 
 #include "codegen/halide/StageScheduler.h"
 #include "codegen/halide/attention/AttentionFamily.h"
 #include "codegen/halide/attention/AttentionGradientFamily.h"
-#include "codegen/halide/contraction/ContractionFamily.h"
+#include "codegen/halide/contraction/Contraction.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -15,13 +15,27 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-KernelBuilder::KernelBuilder(const KernelGraph &graph, const ScheduleTable &schedules, const CpuTarget &target)
-    : graph(graph), schedules(schedules), target(target), users(graph.users()) {
+KernelBuilder::KernelBuilder(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target)
+    : graph(graph), plan(plan), target(target), match(matchKernel(graph, target)), users(graph.users()) {
   values.resize(graph.nodes.size());
   memo.resize(graph.nodes.size());
   isStage.resize(graph.nodes.size());
   inlineOnly.resize(graph.nodes.size());
   computeCosts();
+}
+
+const PlanPart &KernelBuilder::part(int node) const {
+  for (size_t i = 0; i < match.anchors.size(); ++i)
+    if (match.anchors[i].node == node)
+      return plan.parts[i];
+  throw std::logic_error("a node that stands for no part of a plan");
+}
+
+const PlanPart &KernelBuilder::part(const std::string &family) const {
+  for (const PlanPart &part : plan.parts)
+    if (part.family == family)
+      return part;
+  throw std::logic_error("a plan without a part '" + family + "'");
 }
 
 Type KernelBuilder::storageType(Kind kind) {
@@ -176,13 +190,11 @@ void KernelBuilder::define(int i) {
   case Op::Cumsum:
     return defineCumsum(i);
   case Op::ScatterAdd:
-    if (ContractionFamily::sumsByExpert(*this, i))
-      return ContractionFamily(*this, i).defineByExpert();
-    return defineScatterAdd(i);
+    return match.contractions.count(i) ? defineContraction(*this, match.contractions.at(i)) : defineScatterAdd(i);
   case Op::Concat:
     return defineConcat(i);
   case Op::Contract:
-    return ContractionFamily(*this, i).define();
+    return defineContraction(*this, match.contractions.at(i));
   default:
     break;
   }
@@ -226,44 +238,35 @@ void KernelBuilder::output(size_t result) {
 
 BuiltKernel KernelBuilder::build() {
   declareArguments();
-  std::map<int, AttentionPattern> attentions; // by their results
-  std::vector<char> taken(graph.nodes.size());
-  for (AttentionPattern &pattern : readAttentions(graph)) {
-    for (int node : pattern.inside) {
+  std::map<int, const AttentionPattern *> attentions; // by their results
+  for (const AttentionPattern &pattern : match.attentions) {
+    for (int node : pattern.inside)
       inlineOnly[node] = 1;
-      taken[node] = graph.nodes[node].op == Op::Contract;
-    }
-    for (int statistic : {pattern.shift, pattern.share})
-      if (statistic >= 0)
-        taken[statistic] = 1;
-    attentions.emplace(pattern.result, std::move(pattern));
+    attentions[pattern.result] = &pattern;
   }
-  std::optional<GradientPattern> gradient = findAttentionGradient(graph);
+  const std::optional<GradientPattern> &gradient = match.gradient;
   size_t lastSum = graph.nodes.size(); // by then all is defined that they are made of
-  for (int node : gradient ? gradient->frame.inside : std::vector<int>()) {
+  for (int node : gradient ? gradient->frame.inside : std::vector<int>())
     inlineOnly[node] = 1;
-    taken[node] = graph.nodes[node].op == Op::Contract;
-  }
-  for (const GradientSum &sum : gradient ? gradient->sums : std::vector<GradientSum>()) {
-    taken[sum.node] = 1;
+  for (const GradientSum &sum : gradient ? gradient->sums : std::vector<GradientSum>())
     lastSum = lastSum == graph.nodes.size() ? sum.node : std::max<size_t>(lastSum, sum.node);
-  }
-  for (size_t i = 0; i < graph.nodes.size(); ++i)
-    if (ContractionFamily::sumsByExpert(*this, static_cast<int>(i)))
-      inlineOnly[graph.nodes[i].operands[0]] = 1;
+  for (const auto &[node, pattern] : match.contractions)
+    if (pattern.form == ContractionForm::ByExpert)
+      inlineOnly[graph.nodes[node].operands[0]] = 1;
   findScatteredResults();
   if (gradient && gradient->diagonals)
     scatteredInto.clear(); // its only result
+  std::vector<char> taken = match.inside;
   for (const auto &[result, parts] : scatteredInto)
     taken[parts.second] = parts.second != result;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     current = static_cast<int>(i);
-    if (auto it = attentions.find(static_cast<int>(i)); it != attentions.end())
-      AttentionFamily(*this, it->second).define();
+    if (auto it = attentions.find(current); it != attentions.end())
+      AttentionFamily(*this, *it->second, part(current)).define();
     else if (i == lastSum)
-      AttentionGradientFamily(*this, *gradient).define();
+      AttentionGradientFamily(*this, *gradient, part(current)).define();
     else if (!taken[i])
-      define(static_cast<int>(i));
+      define(current);
   }
   for (size_t result = 0; result < graph.results.size(); ++result)
     output(result);

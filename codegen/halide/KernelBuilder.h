@@ -6,9 +6,8 @@
 #ifndef QUERN_CODEGEN_HALIDE_KERNELBUILDER_H
 #define QUERN_CODEGEN_HALIDE_KERNELBUILDER_H
 
-#include "codegen/kernel/KernelGraph.h"
-#include "codegen/schedule/Schedule.h"
-#include "codegen/Targets.h"
+#include "codegen/kernel/KernelMatch.h"
+#include "codegen/kernel/KernelPlan.h"
 
 #include <Halide.h>
 
@@ -49,11 +48,20 @@ struct BuiltKernel {
 
 class KernelBuilder {
 public:
-  KernelBuilder(const KernelGraph &graph, const ScheduleTable &schedules, const CpuTarget &target);
+  /// `plan`: checked, of what `matchKernel` finds in the graph. All three must outlive the builder.
+  KernelBuilder(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target);
   BuiltKernel build();
 
 private:
-  friend class ContractionFamily;
+  friend class Contraction;
+  friend class PackedContraction;
+  friend class DenseContraction;
+  friend class FewRows;
+  friend class PickedPairs;
+  friend class GroupedContraction;
+  friend class ExpertGradient;
+  friend void defineContraction(KernelBuilder &builder, const ContractionPattern &pattern);
+  friend bool prepareOperands(KernelBuilder &builder, const ContractionPattern &pattern);
   friend class AttentionFamily;
   friend class AttentionGradientFamily;
   friend class AttentionRows;
@@ -69,6 +77,10 @@ private:
   static Expr loaded(const Expr &value, Kind kind) {
     return kind == Kind::Bool ? value != Halide::cast<uint8_t>(0) : value;
   }
+
+  /// The numbers of the part that stands at a node, or of what remains (`row`, `map`).
+  const PlanPart &part(int node) const;
+  const PlanPart &part(const std::string &family) const;
 
   // Values
   Expr at(int node, const Index &index);
@@ -110,8 +122,9 @@ private:
   }
 
   const KernelGraph &graph;
-  const ScheduleTable &schedules;
+  const KernelPlan &plan;
   const CpuTarget &target;
+  KernelMatch match;
   std::vector<std::vector<int>> users;
   std::map<std::string, Halide::Param<int32_t>> symbols;
   std::vector<Halide::ImageParam> arguments;

@@ -1,4 +1,4 @@
-// Takes: a kernel's graph and the schedules. Gives: its loops as text, without compiling it.
+// Takes: a kernel's graph and its plan. Gives: its loops as text, without compiling it.
 // Why not Pipeline::print_loop_nest: that writes to stderr, and kernels are described in several threads. The function
 // below is what it calls; libHalide exports it, Halide.h of 21 leaves it out.
 #include "codegen/halide/LoopNest.h"
@@ -13,9 +13,9 @@ std::string print_loop_nest(const std::vector<Function> &functions);
 
 namespace quern::codegen {
 
-std::string loopNest(const KernelGraph &graph, const ScheduleTable &schedules, const CpuTarget &target) {
+std::string loopNest(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target) {
   try {
-    KernelBuilder builder(graph, schedules, target);
+    KernelBuilder builder(graph, plan, target);
     BuiltKernel built = builder.build();
     std::vector<Halide::Internal::Function> functions;
     for (const Func &output : built.pipeline.outputs())

@@ -136,7 +136,8 @@ void StageScheduler::atRoot(Stage &stage) {
   vectorizeInner(stage);
   if (stage.dims.size() >= 2) {
     // All outer loops in one, unless an update runs along one of them.
-    int work = b.schedules.find("map", {{"vector", b.target.vector}})["work"];
+    const PlanPart &plan = b.part("map");
+    int work = plan["work"], most = plan["most"];
     auto fusable = [&](const std::vector<Expr> *args) {
       size_t count = 0; // leading dimensions (outermost first) that are plain loops
       for (; count + 1 < stage.dims.size(); ++count) {
@@ -149,7 +150,7 @@ void StageScheduler::atRoot(Stage &stage) {
       return count;
     };
     auto chunkOf = [&](size_t count) {
-      return static_cast<int>(std::clamp<int64_t>(work / std::max<int64_t>(1, elements(stage.dims, count)), 1, 4096));
+      return static_cast<int>(std::clamp<int64_t>(work / std::max<int64_t>(1, elements(stage.dims, count)), 1, most));
     };
     if (size_t count = fusable(nullptr); count && !stage.vectorOver)
       fuseOuter(stage.func, stage.dims, count, chunkOf(count), KernelBuilder::var);
@@ -171,12 +172,12 @@ void StageScheduler::atRoot(Stage &stage) {
 
 void StageScheduler::asRows(Stage &out, const std::vector<Stage *> &within, const std::vector<Dim> &rows) {
   Var loop;
-  int work = b.schedules.find("row", {{"vector", b.target.vector}})["work"];
+  const PlanPart &plan = b.part("row");
   int64_t inside = elements(out.dims, rows.size());
   for (const Stage *stage : within)
     if (stage->lanes.defined())
-      inside = std::max<int64_t>(inside, 512);
-  int chunk = static_cast<int>(std::clamp<int64_t>(work / inside, 1, 64));
+      inside = std::max<int64_t>(inside, plan["inside"]);
+  int chunk = static_cast<int>(std::clamp<int64_t>(plan["work"] / inside, 1, plan["most"]));
   std::vector<VarOrRVar> order;
   for (auto dim = out.dims.rbegin(); dim != out.dims.rend(); ++dim)
     if (!has(rows, dim->name))

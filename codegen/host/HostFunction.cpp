@@ -263,7 +263,7 @@ void HostFunction::call(LaunchOp launch) {
     pass(halideBuffer(typeOf(result), strides), base(result));
   }
   auto module = cast<ModuleOp>(target->getParentOp());
-  std::string name = "quern_kernel_" + launch.getKernel().str();
+  const std::string &name = program.kernels.at(launch.getKernel().str());
   if (!module.lookupSymbol(name)) {
     OpBuilder top = OpBuilder::atBlockEnd(module.getBody());
     SmallVector<Type> types;

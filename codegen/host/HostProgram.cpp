@@ -178,12 +178,13 @@ static void buildEpoch(HostProgram &program, func::FuncOp source, const std::str
   }
 }
 
-HostProgram quern::codegen::buildHostProgram(ModuleOp planned, const KernelScratch &scratch) {
+HostProgram quern::codegen::buildHostProgram(ModuleOp planned, const KernelScratch &scratch, KernelSymbols symbols) {
   MLIRContext *context = planned.getContext();
   context->loadDialect<LLVM::LLVMDialect, arith::ArithDialect, scf::SCFDialect>();
   HostProgram program;
   program.module = ModuleOp::create(planned.getLoc());
   program.symbols = symbolsOf(planned);
+  program.kernels = std::move(symbols);
   for (auto state : planned.getOps<StateOp>())
     (state->hasAttr("quern.check") ? program.checks : program.states).push_back(state.getSymName().str());
   Type i32 = IntegerType::get(context, 32);

@@ -2,8 +2,8 @@
 #ifndef QUERN_CODEGEN_HOST_HOSTPROGRAM_H
 #define QUERN_CODEGEN_HOST_HOSTPROGRAM_H
 
-#include "codegen/kernel/Scratch.h"
 #include "codegen/host/Slots.h"
+#include "codegen/kernel/Scratch.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -26,11 +26,12 @@ struct HostProgram {
   std::vector<std::string> states; ///< in the order of quern_call::states
   std::vector<std::string> checks; ///< states whose content is looked at when stored (passes/raise/CheckPositions.cpp)
   Slots slots;
+  KernelSymbols kernels;
 };
 
 /// Lowers the functions of a planned module (phase `planned`) to calls of kernels by pointer arithmetic. The C
-/// interface is runtime/abi/Abi.h. `scratch` is that of every kernel.
-HostProgram buildHostProgram(mlir::ModuleOp planned, const KernelScratch &scratch);
+/// interface is runtime/abi/Abi.h. `scratch` and `symbols` are those of every kernel.
+HostProgram buildHostProgram(mlir::ModuleOp planned, const KernelScratch &scratch, KernelSymbols symbols);
 
 } // namespace quern::codegen
 #endif

@@ -25,6 +25,8 @@ struct Scratch {
 
 /// By the name of a kernel.
 using KernelScratch = std::map<std::string, Scratch>;
+/// The C function of each kernel.
+using KernelSymbols = std::map<std::string, std::string>;
 
 /// `value` tells what a polynomial comes to.
 int64_t bytesOf(const std::vector<Scratch::Case> &cases, const std::function<int64_t(const ir::Size &)> &value);

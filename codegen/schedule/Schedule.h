@@ -2,15 +2,9 @@
 #ifndef QUERN_CODEGEN_SCHEDULE_SCHEDULE_H
 #define QUERN_CODEGEN_SCHEDULE_SCHEDULE_H
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <string_view>
-#include <vector>
+#include "codegen/schedule/Space.h"
 
 namespace quern::codegen {
-
-using Facts = std::map<std::string, int64_t>;
 
 /// The numbers of one family under the facts asked for.
 class Schedule {
@@ -30,11 +24,10 @@ public:
   /// schedule/default.txt, embedded.
   static ScheduleTable standard();
   /// Adds the lines of `text` after those already here. Throws std::runtime_error "PLACE:LINE: ..." for what it cannot
-  /// read.
+  /// read, and for a family, a fact or a number that is not declared (Space.h).
   void add(std::string_view text, const std::string &place);
+  /// Lines of the family's base come before its own.
   Schedule find(const std::string &family, const Facts &facts) const;
-  /// All lines as read: part of the key of compiled kernels.
-  const std::string &text() const { return all; }
 
 private:
   struct Condition {
@@ -47,7 +40,6 @@ private:
     std::map<std::string, int64_t> numbers;
   };
   std::vector<Line> lines;
-  std::string all;
 };
 
 } // namespace quern::codegen

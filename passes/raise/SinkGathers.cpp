@@ -7,7 +7,7 @@
 //
 // Backwards from the gather along E = p, as long as operations treat E and the dimensions of p position by position,
 // and nothing else uses what they make; down to what has no row of p: parameters, and what is made of them alone. Only
-// where a contraction lies between: else nothing is saved. Kernels sort rows by expert (codegen's ContractionGrouped),
+// where a contraction lies between: else nothing is saved. Kernels sort rows by expert (codegen's GroupedContraction),
 // so this is right for any number of rows. In a loss it runs before differentiation (`sink-loss-gathers`): the gradient
 // of picked weights is then a sum for each expert over the rows that chose it, and other experts have none.
 #include "ir/analysis/Weights.h"

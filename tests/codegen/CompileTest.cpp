@@ -1,9 +1,12 @@
 // From a quern.kernel as text to an object: reading, the cache, and what is said when it cannot be used.
 #include "codegen/CompileKernels.h"
-#include "codegen/halide/EmitKernel.h"
+#include "codegen/PlanKernels.h"
 #include "codegen/ReadKernel.h"
+#include "codegen/kernel/KernelCache.h"
 #include "ir/Dialect.h"
+#include "ir/PlanName.h"
 
+#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 
@@ -65,9 +68,105 @@ TEST_F(Compile, SecondTimeComesFromTheCache) {
   KernelFiles second = compileKernels(*module, options, folder.string());
   EXPECT_EQ(second.cached, 1);
   EXPECT_EQ(second.paths, first.paths);
-  // Another schedule is another object.
+  EXPECT_EQ(second.symbols, first.symbols);
+  // A schedule that leads to the same plan is the same object; another plan is another.
+  options.schedules.add("attention : keys 256\n# nothing\ncontract inner > 1000 : unroll 1", "test");
+  EXPECT_EQ(compileKernels(*module, options, folder.string()).cached, 1);
   options.schedules.add("contract : unroll 1", "test");
-  EXPECT_EQ(compileKernels(*module, options, folder.string()).cached, 0);
+  KernelFiles third = compileKernels(*module, options, folder.string());
+  EXPECT_EQ(third.cached, 0);
+  EXPECT_NE(third.symbols, first.symbols);
+}
+
+TEST_F(Compile, TheNameOfAKernelIsNotInItsKey) {
+  KernelFiles first = compileKernels(*module, options, folder.string());
+  quern::ir::KernelOp kernel = *module->getOps<quern::ir::KernelOp>().begin();
+  kernel.setSymName("another");
+  KernelFiles second = compileKernels(*module, options, folder.string());
+  EXPECT_EQ(second.cached, 1);
+  EXPECT_EQ(second.symbols.at("another"), first.symbols.at("scale_0"));
+}
+
+TEST_F(Compile, DamagedObjectsAreMadeAgain) {
+  KernelFiles first = compileKernels(*module, options, folder.string());
+  std::string want = readWhole(first.paths[0]);
+  std::vector<std::filesystem::path> entries;
+  for (const auto &entry : std::filesystem::directory_iterator(folder / "cache/kernels"))
+    entries.push_back(entry.path());
+  ASSERT_EQ(entries.size(), 2u); // the kernel, and Halide's runtime
+  for (size_t byte : {size_t(20), want.size() / 2, want.size() - 1}) {
+    for (const std::filesystem::path &entry : entries) {
+      std::string content = readWhole(entry);
+      content[byte] ^= 4;
+      writeWhole(entry, content);
+    }
+    KernelFiles again = compileKernels(*module, options, folder.string());
+    EXPECT_EQ(again.cached, 0);
+    EXPECT_EQ(readWhole(again.paths[0]), want);
+    EXPECT_EQ(compileKernels(*module, options, folder.string()).cached, 1);
+  }
+}
+
+TEST_F(Compile, PlansAreWrittenDownAndHonoured) {
+  std::string message;
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
+    message = diagnostic.str();
+    return mlir::success();
+  });
+  ASSERT_TRUE(succeeded(planKernels(*module, options)));
+  std::string printed;
+  llvm::raw_string_ostream stream(printed);
+  module->print(stream);
+  std::string chosen =
+      "quern.plan = \"halide: contract(columns = 16, row_block = 16, rows = 6, tiles = 4, unroll = 4), "
+      "map(most = 4096, work = 32768)\"";
+  EXPECT_NE(printed.find(chosen), std::string::npos) << printed;
+  KernelFiles first = compileKernels(*module, options, folder.string());
+
+  auto compile = [&](const std::string &from, const std::string &to) {
+    std::string edited = printed;
+    edited.replace(edited.find(from), from.size(), to);
+    mlir::OwningOpRef<mlir::ModuleOp> again = mlir::parseSourceString<mlir::ModuleOp>(edited, &context);
+    EXPECT_TRUE(again) << message;
+    message.clear();
+    bool fine = succeeded(planKernels(*again, options));
+    EXPECT_EQ(fine, message.empty());
+    return again ? compileKernels(*again, options, folder.string()) : KernelFiles();
+  };
+  EXPECT_EQ(compile("rows = 6", "rows = 6").cached, 1);
+  KernelFiles other = compile("rows = 6", "rows = 3");
+  EXPECT_EQ(other.cached, 0);
+  EXPECT_NE(readWhole(other.paths[0]), readWhole(first.paths[0]));
+  EXPECT_EQ(compile("attributes {" + chosen + "} ", "").cached, 1); // chosen anew
+  EXPECT_THROW(compile("rows = 6", "rows = 9"), std::runtime_error);
+  EXPECT_EQ(message,
+            "kernel scale_0: its plan cannot be made for x86-64-v3: contract: rows 9 x columns 16 do not fit the "
+            "target's 16 registers of 8 floats");
+  EXPECT_THROW(compile("halide:", "stone:"), std::runtime_error);
+  EXPECT_EQ(message, "kernel scale_0: its plan is for 'stone', which makes no kernels; there are halide");
+}
+
+TEST_F(Compile, PlansThatAreNoneAreRefused) {
+  std::string message;
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
+    message = diagnostic.str();
+    return mlir::success();
+  });
+  quern::ir::KernelOp kernel = *module->getOps<quern::ir::KernelOp>().begin();
+  auto refusal = [&](const char *plan) {
+    kernel->setAttr(quern::ir::planAttr, mlir::StringAttr::get(&context, plan));
+    EXPECT_TRUE(failed(planKernels(*module, options)));
+    return message;
+  };
+  EXPECT_EQ(refusal("halide: contract(rows = 6, rows = 6)"), "kernel scale_0: its plan says 'rows' of contract twice");
+  EXPECT_EQ(refusal("halide: contract(rows 6)"),
+            "kernel scale_0: its plan reads 'halide: contract(rows 6)': '=' is missing at position 23");
+  EXPECT_EQ(refusal("halide: map(work = -1)"),
+            "kernel scale_0: its plan reads 'halide: map(work = -1)': a number is missing at position 20");
+  EXPECT_EQ(refusal(""), "kernel scale_0: its plan reads '': a producer is missing at position 1");
+  kernel->setAttr(quern::ir::planAttr, mlir::UnitAttr::get(&context));
+  EXPECT_TRUE(failed(kernel.verify()));
+  EXPECT_EQ(message, "'quern.kernel' op kernel_c4: a plan is text: unit");
 }
 
 TEST_F(Compile, ACacheThatCannotBeMade) {

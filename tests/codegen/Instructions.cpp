@@ -2,7 +2,8 @@
 // Why the assembler: it knows for each instruction which feature it belongs to, so nothing is listed here twice.
 #include "tests/codegen/Instructions.h"
 
-#include "codegen/halide/EmitKernel.h"
+#include "codegen/halide/HalideProducer.h"
+#include "codegen/schedule/Schedule.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -45,7 +46,8 @@ std::string assembleFor(const CpuTarget &target, const std::string &assembly, co
 std::string foreignInstructions(const KernelGraph &graph, const CpuTarget &target, const CpuTarget &allowed) {
   char folder[] = "/tmp/quern_assembly_XXXXXX";
   std::string path = mkdtemp(folder);
-  emitKernel(graph, "k", ScheduleTable::standard(), target, EmitForm::Assembly, path + "/k.s");
+  KernelPlan plan = halideProducer().choose(graph, target, ScheduleTable::standard());
+  halideProducer().make(graph, plan, target, "k", EmitForm::Assembly, path + "/k.s");
   std::string wrong = assembleFor(allowed, path + "/k.s", path + "/k.o");
   std::filesystem::remove_all(path);
   return wrong;

@@ -2,6 +2,7 @@
 // Why through an object and dlopen: it is the way that programs take, C interface and shared runtime included.
 #include "tests/codegen/KernelRunner.h"
 
+#include "codegen/halide/HalideProducer.h"
 #include "ir/reference/BF16.h"
 #include "tests/codegen/Instructions.h"
 
@@ -100,12 +101,14 @@ static void freeScratch(void *, void *memory) {
 }
 
 KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules)
-    : graph(graph) {
+    : KernelRunner(graph, target, halideProducer().choose(graph, target, schedules)) {}
+
+KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &target, const KernelPlan &plan) : graph(graph) {
   char name[] = "/tmp/quern_kernel_XXXXXX";
   folder = mkdtemp(name);
   auto start = std::chrono::steady_clock::now();
   bool named = target.name != "native";
-  emitKernel(graph, "k", schedules, target, named ? EmitForm::Assembly : EmitForm::Object,
+  emitKernel(graph, "k", plan, target, named ? EmitForm::Assembly : EmitForm::Object,
              folder + (named ? "/k.s" : "/k.o"));
   compileSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::string error = named ? assembleFor(target, folder + "/k.s", folder + "/k.o") : "";

@@ -3,6 +3,7 @@
 #define QUERN_TESTS_CODEGEN_KERNELRUNNER_H
 
 #include "codegen/halide/EmitKernel.h"
+#include "codegen/schedule/Schedule.h"
 #include "tests/codegen/Reference.h"
 
 #include <memory>
@@ -15,6 +16,7 @@ public:
   /// the target's (throws std::runtime_error). What the machine cannot run is only compiled.
   KernelRunner(const KernelGraph &graph, const CpuTarget &target = cpuTarget("native"),
                const ScheduleTable &schedules = ScheduleTable::standard());
+  KernelRunner(const KernelGraph &graph, const CpuTarget &target, const KernelPlan &plan);
   ~KernelRunner();
   KernelRunner(const KernelRunner &) = delete;
 

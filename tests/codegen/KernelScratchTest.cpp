@@ -1,5 +1,6 @@
 // What is planned for a kernel's scratch, beside what its blocks come to.
 #include "codegen/halide/KernelScratch.h"
+#include "codegen/halide/HalideProducer.h"
 #include "codegen/halide/KernelBuilder.h"
 #include "tests/codegen/Check.h"
 
@@ -91,8 +92,10 @@ TEST(KernelScratchOfKernels, ACopyOfLogitsIsAsLargeAsTheyAre) {
   int sum = g.argument(Kind::Real, {dim("V", words), dim("D", 200)});
   g.yield(g.elementwise(Op::Add, {sum, g.contract(logits, x, {"M"})}));
   std::string object = testing::TempDir() + "quern_scratch.o";
-  Scratch plan = emitKernel(g.finish("scratch"), "kernel", ScheduleTable::standard(), cpuTarget("native"),
-                            EmitForm::Object, object);
+  const KernelGraph &graph = g.finish("scratch");
+  CpuTarget target = cpuTarget("native");
+  KernelPlan how = halideProducer().choose(graph, target, ScheduleTable::standard());
+  Scratch plan = halideProducer().make(graph, how, target, "kernel", EmitForm::Object, object);
   std::filesystem::remove(object);
   for (int64_t tokens : {64, 100, 288, 480, 511, 513, 700, 4000}) {
     EXPECT_GE(planned(plan.caller, tokens), 4 * words * tokens) << tokens;

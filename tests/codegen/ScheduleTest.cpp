@@ -1,7 +1,7 @@
 // Schedules and targets: what is read, and what is said about what cannot be.
 #include "codegen/schedule/Schedule.h"
-#include "codegen/kernel/Layouts.h"
 #include "codegen/Targets.h"
+#include "codegen/schedule/ChoosePlan.h"
 
 #include <gtest/gtest.h>
 
@@ -24,11 +24,38 @@ TEST(Schedule, LaterLinesOverrideWhereTheyApply) {
   EXPECT_EQ(table.find("contract", {{"vector", 16}, {"inner", 200}, {"outer", 60}})["rows"], 6);
 }
 
+TEST(Schedule, ProductsBeginWithTheLinesOfContract) {
+  ScheduleTable table = ScheduleTable::standard();
+  EXPECT_EQ(table.find("dense", {{"vector", 16}})["rows"], 6);
+  EXPECT_EQ(table.find("dense", {{"vector", 16}})["row_block"], 64);
+  table.add("contract : rows 5, row_block 3\ndense : rows 4", "mine.txt");
+  EXPECT_EQ(table.find("dense", {{"vector", 16}})["rows"], 4);
+  EXPECT_EQ(table.find("dense", {{"vector", 16}})["row_block"], 64); // its own, though it stands before
+  EXPECT_EQ(table.find("experts", {{"vector", 16}})["row_block"], 3);
+}
+
+TEST(Schedule, EveryDefaultIsInItsDomain) {
+  for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
+    CpuTarget target = cpuTarget(name);
+    for (const Family &family : families()) {
+      Schedule schedule = ScheduleTable::standard().find(std::string(family.name),
+                                                         {{"vector", target.vector}, {"registers", target.registers}});
+      for (const Parameter &parameter : family.parameters)
+        EXPECT_TRUE(parameter.contains(schedule[std::string(parameter.name)])) << name << " " << parameter.name;
+    }
+  }
+}
+
 TEST(Schedule, MistakesHaveAPlace) {
   EXPECT_EQ(failure("map : work 1\nmatrix : rows 3"), "mine.txt:2: 'matrix' is no family; there are attention, "
                                                       "contract, dense, experts, gradient, grouped, map and row");
   EXPECT_EQ(failure("map : work"), "mine.txt:1: 'work' has no number");
-  EXPECT_EQ(failure("map : work x"), "mine.txt:1: 'x' is no number between 1 and 16777216");
+  EXPECT_EQ(failure("map : work x"), "mine.txt:1: work 'x' is not among 1 to 16777216");
+  EXPECT_EQ(failure("contract : rows 0"), "mine.txt:1: rows '0' is not among 1 to 64");
+  EXPECT_EQ(failure("contract : unroll 3"), "mine.txt:1: unroll '3' is not among 1, 2 ... 64");
+  EXPECT_EQ(failure("map : wrk 1"), "mine.txt:1: 'wrk' is no number of map; there are work and most");
+  EXPECT_EQ(failure("grouped iner > 3 : rows 1"), "mine.txt:1: 'iner' is no fact of grouped; there are vector, "
+                                                  "registers, outer, inner, rows and tile");
   EXPECT_EQ(failure("map vector 3 : work 1"),
             "mine.txt:1: a condition reads FACT = NUMBER, FACT < NUMBER or FACT > NUMBER");
   EXPECT_EQ(failure("map work 3"), "mine.txt:1: a condition reads FACT = NUMBER, FACT < NUMBER or FACT > NUMBER");

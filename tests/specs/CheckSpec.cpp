@@ -8,9 +8,12 @@
 #include "ir/Dialect.h"
 #include "ir/reference/Interpreter.h"
 #include "passes/Phases.h"
+#include "tests/codegen/DrawnPlan.h"
 #include "tests/specs/CompiledModule.h"
 
-#include "codegen/kernel/Layouts.h"
+#include "codegen/PlanKernels.h"
+#include "codegen/ReadKernel.h"
+#include "codegen/schedule/ChoosePlan.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -192,6 +195,13 @@ void Checker::chooseWithout() {
   passOptions.packing = [this](int64_t rows, int64_t inner) {
     return quern::codegen::weightTile(rows, inner, schedules, cpu);
   };
+  passOptions.planning = [this](ModuleOp module) {
+    if (options.plans)
+      for (KernelOp kernel : module.getOps<KernelOp>())
+        quern::codegen::setPlan(kernel, quern::codegen::drawnPlan(quern::codegen::readKernel(kernel), cpu, schedules,
+                                                                  [&](size_t n) { return choices.between(0, n - 1); }));
+    return quern::codegen::planKernels(module, {cpu, schedules});
+  };
 }
 
 // ---- the interpreter
@@ -334,7 +344,7 @@ void Checker::checkPieces(const std::string &stage) {
 // ---- the program
 
 void Checker::checkProgram() {
-  CompiledModule program(*lowered, weights, cpu, schedules, options.cache);
+  CompiledModule program(*lowered, weights, {cpu, schedules}, options.cache);
   outcome.kernels = program.kernels();
   auto dimsOf = [&](StringRef function, const Sample &sample, int64_t rows) {
     std::vector<NamedSize> dims;

@@ -14,6 +14,7 @@ struct CheckOptions {
   std::string target = "native";
   std::string schedules; ///< text that overrides the built-in ones; small tiles compile in a quarter of the time
   bool compile = true;   ///< else the interpreter alone, after every pass
+  bool plans = false;    ///< plans of kernels drawn at random, not chosen
 };
 
 enum class Verdict {

@@ -8,8 +8,8 @@
 #include "codegen/host/Description.h"
 #include "codegen/host/HostObject.h"
 #include "codegen/link/Link.h"
-#include "runtime/files/Safetensors.h"
 #include "runtime/engine/Session.h"
+#include "runtime/files/Safetensors.h"
 
 #include "llvm/Support/FileSystem.h"
 
@@ -51,8 +51,8 @@ static void writeCheckpoint(const std::string &path, const Checkpoint &weights) 
   runtime::writeSafetensors(path, tensors);
 }
 
-CompiledModule::CompiledModule(mlir::ModuleOp planned, const Checkpoint &weights, const codegen::CpuTarget &target,
-                               const codegen::ScheduleTable &schedules, const std::string &cache)
+CompiledModule::CompiledModule(mlir::ModuleOp planned, const Checkpoint &weights, const codegen::PlanOptions &plans,
+                               const std::string &cache)
     : loaded(std::make_unique<Loaded>()) {
   llvm::SmallString<128> name;
   if (llvm::sys::fs::createUniqueDirectory("quern-spec", name))
@@ -60,14 +60,13 @@ CompiledModule::CompiledModule(mlir::ModuleOp planned, const Checkpoint &weights
   loaded->folder = std::string(name);
 
   codegen::CompileOptions options;
-  options.target = target;
-  options.schedules = schedules;
+  static_cast<codegen::PlanOptions &>(options) = plans;
   options.cache = cache;
   options.jobs = 1;
   options.progress = [](int, int) {};
   codegen::KernelFiles kernels = codegen::compileKernels(planned, options, loaded->folder);
   loaded->kernels = kernels.count;
-  codegen::HostProgram host = codegen::buildHostProgram(planned, kernels.scratch);
+  codegen::HostProgram host = codegen::buildHostProgram(planned, kernels.scratch, kernels.symbols);
   std::string text = codegen::describe(planned, host, options.target.features, "random.quern"), error;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module = codegen::translateHost(host, text, context, error);

@@ -2,8 +2,7 @@
 #ifndef QUERN_TESTS_SPECS_COMPILEDMODULE_H
 #define QUERN_TESTS_SPECS_COMPILEDMODULE_H
 
-#include "codegen/schedule/Schedule.h"
-#include "codegen/Targets.h"
+#include "codegen/Producers.h"
 #include "ir/reference/Array.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -25,8 +24,8 @@ using Checkpoint = std::map<std::string, StoredNumbers>;
 class CompiledModule {
 public:
   /// Throws std::runtime_error for what does not compile. `cache` is the folder of compiled kernels.
-  CompiledModule(mlir::ModuleOp planned, const Checkpoint &weights, const codegen::CpuTarget &target,
-                 const codegen::ScheduleTable &schedules, const std::string &cache);
+  CompiledModule(mlir::ModuleOp planned, const Checkpoint &weights, const codegen::PlanOptions &plans,
+                 const std::string &cache);
   ~CompiledModule();
   CompiledModule(const CompiledModule &) = delete;
 

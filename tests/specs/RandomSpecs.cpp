@@ -28,7 +28,7 @@ namespace {
 struct Flags {
   long from = 1, count = 100, jobs = 1, one = -1, print = -1, seconds = 120;
   std::string keep, cache, without = "random", pages, file, target = "native";
-  bool interpret = false, small = false;
+  bool interpret = false, small = false, plans = false;
 };
 
 const char *nameOf(Verdict verdict) {
@@ -49,8 +49,9 @@ Outcome check(long seed, const Flags &flags, RandomSpec &spec) {
   if (!flags.pages.empty()) {
     const PageWay &way = matrix[static_cast<size_t>(seed)];
     spec = specOf(way.page);
-    return checkSpec(spec, choices,
-                     {flags.cache, way.without, flags.target, flags.small ? smallTiles : "", !flags.interpret});
+    return checkSpec(
+        spec, choices,
+        {flags.cache, way.without, flags.target, flags.small ? smallTiles : "", !flags.interpret, flags.plans});
   }
   spec = makeSpec(choices);
   if (!flags.file.empty()) {
@@ -59,8 +60,9 @@ Outcome check(long seed, const Flags &flags, RandomSpec &spec) {
     if (!file.good() && spec.text.empty())
       throw std::runtime_error("cannot read " + flags.file);
   }
-  return checkSpec(spec, choices,
-                   {flags.cache, flags.without, flags.target, flags.small ? smallTiles : "", !flags.interpret});
+  return checkSpec(
+      spec, choices,
+      {flags.cache, flags.without, flags.target, flags.small ? smallTiles : "", !flags.interpret, flags.plans});
 }
 
 std::string describe(const Outcome &outcome) {
@@ -184,13 +186,16 @@ int main(int count, char **words) {
       *texts[word] = next();
     else if (word == "--small-tiles")
       flags.small = true;
+    else if (word == "--plans")
+      flags.plans = true;
     else if (word == "--interpret")
       flags.interpret = true;
     else {
-      std::cerr << "usage: quern_random_specs [--from SEED] [--count N] [--jobs N] [--keep FOLDER] [--cache-dir "
-                   "FOLDER] [--pages all|NAME,...]\n"
-                   "         [--without NAMES|random] [--target T] [--small-tiles] [--interpret] [--seconds N] | "
-                   "--print SEED | --one SEED [--file SPEC]\n";
+      std::cerr
+          << "usage: quern_random_specs [--from SEED] [--count N] [--jobs N] [--keep FOLDER] [--cache-dir "
+             "FOLDER] [--pages all|NAME,...]\n"
+             "         [--without NAMES|random] [--target T] [--small-tiles] [--plans] [--interpret] [--seconds N] | "
+             "--print SEED | --one SEED [--file SPEC]\n";
       return 1;
     }
   }

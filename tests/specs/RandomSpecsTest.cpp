@@ -34,6 +34,20 @@ TEST_P(RandomSpecs, CompiledAndInterpreted) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomSpecs, testing::Range(1, 13));
 
+/// Any plan of a kernel's space computes the same. `quern_random_specs --plans` draws for thousands.
+TEST(RandomPlans, ComputeTheSame) {
+  for (uint64_t seed = 7000; seed < 7003; ++seed) {
+    Choices choices(seed);
+    RandomSpec spec = makeSpec(choices);
+    CheckOptions drawn = options("");
+    drawn.plans = true;
+    Outcome outcome = checkSpec(spec, choices, drawn);
+    EXPECT_TRUE(outcome.verdict == Verdict::Same || outcome.verdict == Verdict::Unstable)
+        << "seed " << seed << ", " << outcome.stage << ": " << outcome.message << "\n"
+        << spec.text;
+  }
+}
+
 TEST(RandomSpecsOfTheInterpreter, AfterEveryPass) {
   int causal = 0;
   for (uint64_t seed = 5000; seed < 5060; ++seed) {

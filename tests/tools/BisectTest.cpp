@@ -1,6 +1,7 @@
 // Faults planted in a pass, in a kernel and in a weight, and what bisect makes of them.
 #include "tools/bisect/Bisect.h"
-#include "codegen/kernel/Layouts.h"
+#include "codegen/PlanKernels.h"
+#include "codegen/schedule/ChoosePlan.h"
 #include "frontend/Frontend.h"
 #include "ir/Dialect.h"
 #include "tools/interpret/InterpretSafetensors.h"
@@ -57,6 +58,7 @@ protected:
     options.passes.packing = [this](int64_t rows, int64_t inner) {
       return quern::codegen::weightTile(rows, inner, options.compile.schedules, options.compile.target);
     };
+    options.passes.planning = [this](ModuleOp module) { return quern::codegen::planKernels(module, options.compile); };
   }
   void TearDown() override { std::filesystem::remove_all(folder); }
 

@@ -1,6 +1,7 @@
 // quern dump: the module after each pass, as text that the compiler reads again, as numbers, as a diff or as JSON.
 #include "codegen/CompileKernels.h"
 #include "codegen/ExplainKernels.h"
+#include "codegen/link/WorkFolder.h"
 #include "tools/cli/Commands.h"
 #include "tools/inspect/DumpPage.h"
 #include "tools/inspect/TextDiff.h"
@@ -205,9 +206,12 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   std::vector<Stage> &stages = *collected;
   if (flags.remarks)
     codegen::explainKernels(*module);
-  if (flags.scratch)
-    addScratch(stages.back().statistics, *module,
-               codegen::compileKernels(*module, inspectOptions(flags.target, flags.cache), "").scratch);
+  if (flags.scratch) {
+    codegen::WorkFolder work("quern-scratch");
+    codegen::KernelFiles kernels =
+        codegen::compileKernels(*module, inspectOptions(flags.target, flags.cache), work.path.string());
+    addScratch(stages.back().statistics, *module, kernels.scratch);
+  }
   if (flags.timing)
     std::cerr << timingText(stages);
 

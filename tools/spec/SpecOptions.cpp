@@ -1,7 +1,8 @@
 // Takes: a command's words. Gives: the module of the spec that they name, or everything that is wrong with it.
 #include "tools/spec/SpecOptions.h"
 
-#include "codegen/kernel/Layouts.h"
+#include "codegen/PlanKernels.h"
+#include "codegen/schedule/ChoosePlan.h"
 #include "frontend/Frontend.h"
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
@@ -212,6 +213,7 @@ quern::passes::PassOptions quern::tools::passOptions(const std::string &target, 
   codegen::ScheduleTable table = scheduleTable(schedules);
   passes::PassOptions options;
   options.packing = [cpu, table](int64_t rows, int64_t inner) { return codegen::weightTile(rows, inner, table, cpu); };
+  options.planning = [cpu, table](mlir::ModuleOp module) { return codegen::planKernels(module, {cpu, table}); };
   Arguments words = {"--target", target};
   if (!schedules.empty())
     words.insert(words.end(), {"--schedules", schedules});

@@ -18,17 +18,8 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-AttentionFamily::AttentionFamily(KernelBuilder &builder, AttentionPattern pattern)
-    : AttentionRows(builder, std::move(pattern),
-                    builder.schedules.find("attention", {{"vector", builder.target.vector}})) {
-  Schedule schedule = b.schedules.find("attention", {{"vector", b.target.vector}});
-  split = schedule["split"];
-  if (span % width || split % width || !chunk)
-    throw std::runtime_error("a schedule of attention has rows " + std::to_string(span) + ", split " +
-                             std::to_string(split) + " and keys " + std::to_string(schedule["keys"]) +
-                             ": rows and split must be multiples of the target's vector of " + std::to_string(width) +
-                             " floats, and keys at least step");
-}
+AttentionFamily::AttentionFamily(KernelBuilder &builder, AttentionPattern pattern, const PlanPart &plan)
+    : AttentionRows(builder, std::move(pattern), plan), split(plan["split"]), dotVectors(plan["dot"]) {}
 
 /// The model's expression, over products that the way at hand computes.
 Expr AttentionFamily::scoreAt(const Index &where, const Expr &at, const Product &product) {

@@ -15,7 +15,7 @@ struct AttentionParts {
 
 class AttentionFamily : AttentionRows {
 public:
-  AttentionFamily(KernelBuilder &builder, AttentionPattern pattern);
+  AttentionFamily(KernelBuilder &builder, AttentionPattern pattern, const PlanPart &plan);
   /// Defines the value of the pattern's `result`; all it is computed from but the scores is defined by now.
   void define();
 
@@ -42,7 +42,8 @@ private:
   std::vector<RVar> depths;
 
   // Single: parts of keys in parallel, all heads of a key together.
-  int split; ///< keys per part
+  int split;      ///< keys per part
+  int dotVectors; ///< that a step of a dot product takes at once
   std::vector<Dim> innerHeads, outerHeads;
   Func singleScore, singleMost, singleWeight, singleTotal, singleSums, singlePartial, single;
   std::vector<Func> singleDots, singleRows;

@@ -23,11 +23,8 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-AttentionGradientFamily::AttentionGradientFamily(KernelBuilder &builder, GradientPattern pattern)
-    : AttentionRows(builder, pattern.frame, builder.schedules.find("gradient", {{"vector", builder.target.vector}})),
-      g(std::move(pattern)) {
-  chunk = std::max(chunk, step);
-}
+AttentionGradientFamily::AttentionGradientFamily(KernelBuilder &builder, GradientPattern pattern, const PlanPart &plan)
+    : AttentionRows(builder, pattern.frame, plan), g(std::move(pattern)) {}
 
 /// Element i of a Func that has one value or several.
 static Expr partOf(const FuncRef &ref, size_t i, size_t count) {

@@ -10,7 +10,7 @@ namespace quern::codegen {
 
 class AttentionGradientFamily : AttentionRows {
 public:
-  AttentionGradientFamily(KernelBuilder &builder, GradientPattern pattern);
+  AttentionGradientFamily(KernelBuilder &builder, GradientPattern pattern, const PlanPart &plan);
   /// Defines the values of all sums; all they are computed from but what is inside is defined by now.
   void define();
 

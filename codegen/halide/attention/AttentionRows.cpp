@@ -1,4 +1,4 @@
-// Takes: the pattern of attention or of its gradient, and a schedule. Gives: positions of rows in blocks, bounds of the
+// Takes: the pattern of attention or of its gradient, and a plan. Gives: positions of rows in blocks, bounds of the
 // keys that a block can see, arguments of Funcs. Why one place for both: a gradient's block must see exactly the keys
 // that attention's saw.
 #include "codegen/halide/attention/AttentionRows.h"
@@ -9,15 +9,15 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-AttentionRows::AttentionRows(KernelBuilder &builder, AttentionPattern pattern, const Schedule &schedule)
+AttentionRows::AttentionRows(KernelBuilder &builder, AttentionPattern pattern, const PlanPart &plan)
     : b(builder), p(std::move(pattern)) {
   for (const Dim &dim : p.together)
     together *= static_cast<int>(*dim.fixed());
-  width = b.target.vector, span = schedule["rows"], step = schedule["step"], unroll = schedule["unroll"];
-  chunk = schedule["keys"] / step * step;
+  width = b.target.vector, span = plan["rows"], step = plan["step"], unroll = plan["unroll"];
+  chunk = plan["keys"] / step * step;
   positions = std::max(1, span / together);
   lanes = (positions * together + span - 1) / span * span;
-  blocks = std::max(1, schedule["block"] / lanes);
+  blocks = std::max(1, plan["block"] / lanes);
 }
 
 void AttentionRows::prepareInputs(std::vector<int> inputs) {

@@ -2,16 +2,15 @@
 #ifndef QUERN_CODEGEN_HALIDE_ATTENTION_ATTENTIONROWS_H
 #define QUERN_CODEGEN_HALIDE_ATTENTION_ATTENTIONROWS_H
 
-#include "codegen/kernel/AttentionPattern.h"
 #include "codegen/halide/KernelBuilder.h"
+#include "codegen/kernel/AttentionPattern.h"
 
 namespace quern::codegen {
 
-/// Base of the two families. `schedule`: "attention" or "gradient", the line of the table that says rows, step, block
-/// and unroll.
+/// Base of the two families. `plan`: of "attention" or "gradient"; both say rows, step, keys, block and unroll.
 class AttentionRows {
 protected:
-  AttentionRows(KernelBuilder &builder, AttentionPattern pattern, const Schedule &schedule);
+  AttentionRows(KernelBuilder &builder, AttentionPattern pattern, const PlanPart &plan);
 
   /// What is read again and again must be memory; windows of memory are. `values`: beside the products' operands.
   void prepareInputs(std::vector<int> values);

@@ -130,7 +130,7 @@ void AttentionFamily::scheduleSingle(const LoopLevel &level) {
     std::vector<VarOrRVar> before(singleDepths[i].begin(), singleDepths[i].end());
     before.push_back(row);
     dot.update().reorder(with(before, {key}));
-    int depth = 4 * width; // that one vector (or several) takes at once
+    int depth = dotVectors * width;
     while (depth > 1 && *p.dots[i].depth.back().fixed() % depth)
       depth /= 2;
     if (depth > 1)

@@ -191,3 +191,10 @@ quern.kernel @k(%a: !quern.tensor<real[d0 = 2]> #quern.layout<"strided", ["T /"]
 quern.kernel @k(%a: !quern.tensor<real[d0 = 2]> #quern.layout<"strided", ["1"]>) -> (#quern.layout<"packed", ["1"], tile = 4, dims = ["d0"]>) {
   quern.yield %a : !quern.tensor<real[d0 = 2]>
 }
+
+// -----
+
+// expected-error @+1 {{kernel_c4}}
+quern.kernel @k(%a: !quern.tensor<real[d0 = 2]> #quern.layout<"strided", ["1"]>) -> (#quern.layout<"strided", ["1"]>) attributes {quern.plan = 1} {
+  quern.yield %a : !quern.tensor<real[d0 = 2]>
+}

@@ -15,41 +15,35 @@
 //         totals += sums
 //     result = epilogue(totals)
 //
-// A depth of at most two parts (a gradient's tokens) has no totals: each tile of sums becomes a tile of the result at
+// A depth of few parts (a gradient's tokens) has no totals: each tile of sums becomes a tile of the result at
 // once.
-#include "codegen/halide/contraction/ContractionFamily.h"
+#include "codegen/halide/contraction/DenseContraction.h"
 
+#include "codegen/halide/Math.h"
+#include "codegen/halide/contraction/FewRows.h"
+
+#include <algorithm>
 #include <functional>
 
 using namespace Halide;
 
 namespace quern::codegen {
 
-/// The dimension whose parts follow each other: the longest. It comes last.
-void ContractionFamily::chooseDepth() {
+/// The dimension whose parts follow each other, the longest, comes last.
+static ContractionPattern longestLast(ContractionPattern p) {
   auto length = [](const Dim &dim) { return dim.fixed().value_or(int64_t(1) << 40); };
-  auto longest = reduced.begin();
-  for (auto dim = reduced.begin(); dim != reduced.end(); ++dim)
+  auto longest = p.reduced.begin();
+  for (auto dim = p.reduced.begin(); dim != p.reduced.end(); ++dim)
     if (length(*dim) >= length(*longest))
       longest = dim;
-  std::rotate(longest, longest + 1, reduced.end());
-  Schedule schedule = b.schedules.find("dense", {{"vector", b.target.vector}});
-  rowBlock = schedule["row_block"];
-  // Neighbouring tiles together, as long as enough tasks are left: their packing reads longer lines of memory.
-  int64_t tiles = column->fixed() ? (*column->fixed() + tile - 1) / tile : 1;
-  group = schedule["group"];
-  while (group > 1 && (tiles / group < 6 || tiles % group))
-    group /= 2;
-  partDepth = schedule["depth"];
-  wholeParts = false;
-  if (std::optional<int64_t> depth = reduced.back().fixed()) {
-    int64_t parts = (*depth + partDepth - 1) / partDepth;
-    partDepth = static_cast<int>((*depth + parts - 1) / parts);
-    wholeParts = *depth % partDepth == 0;
-  }
-  while (unroll > 1 && !(wholeParts && partDepth % unroll == 0))
-    unroll /= 2;
+  std::rotate(longest, longest + 1, p.reduced.end());
+  return p;
 }
+
+DenseContraction::DenseContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
+    : Contraction(builder, longestLast(pattern), plan), plan(plan), unroll(plan["unroll"]), group(plan["group"]),
+      partDepth(plan["depth"]), shallowParts(plan["shallow"]), narrow(prepareOperands(builder, pattern)),
+      wholeParts(reduced.back().fixed() && *reduced.back().fixed() % partDepth == 0) {}
 
 /// Names of a copy's loops: the depth, then all of an operand's dimensions but `own` and the depth.
 static std::vector<Var> copyArgs(const Var &first, const Node &operand, const Dim &own, const Dim &depth,
@@ -73,15 +67,15 @@ static std::vector<Expr> copyCall(const Expr &first, const Node &operand, const 
 }
 
 /// sums[rows x columns] over `k`; `position` is where a step is in the depth.
-ContractionFamily::Products ContractionFamily::productsOver(const RDom &k, const Expr &position, std::vector<Var> args,
-                                                            Index index) {
+DenseContraction::Products DenseContraction::productsOver(const RDom &k, const Expr &position, std::vector<Var> args,
+                                                          Index index) {
   const Node &input = b.graph.nodes[x], &weight = b.graph.nodes[w];
   const Dim &depth = reduced.back();
   Var tileIndex("tile"), rowVar = KernelBuilder::var(row->name);
   Products out;
   out.strip = b.newFunc("strip", node);
   out.strip(copyArgs(lane, weight, *column, depth, tileIndex, KernelBuilder::var)) =
-      weightAt(w, lane, tileIndex, KernelBuilder::varsOf(weight.dims));
+      loadWeight(w, lane, tileIndex, KernelBuilder::varsOf(weight.dims));
   out.over = k.x;
   index[depth.name] = position;
   // `likely` makes the loop over whole tiles of rows one of its own, whose rows lie at fixed distances. Else each row
@@ -104,7 +98,7 @@ ContractionFamily::Products ContractionFamily::productsOver(const RDom &k, const
   return out;
 }
 
-void ContractionFamily::accumulateDense() {
+void DenseContraction::accumulate() {
   const Node &input = b.graph.nodes[x];
   const Dim &depth = reduced.back();
   Var part("part"), group("group");
@@ -122,12 +116,12 @@ void ContractionFamily::accumulateDense() {
 
   // Sums over a depth that is short enough go from registers to the result, tile by tile: the memory takes them while
   // the next are computed.
-  if (between.empty() && depth.fixed().value_or(0) <= 2 * partDepth) {
+  if (shallowParts && between.empty() && depth.fixed().value_or(0) <= shallowParts * partDepth) {
     RDom k(0, b.extent(depth.size), "k");
     whole = productsOver(k, k.x, args, index);
     if (depth.fixed())
       return;
-    shallow = b.extent(depth.size) <= 2 * partDepth;
+    shallow = b.extent(depth.size) <= shallowParts * partDepth;
   }
 
   for (const Dim &dim : between)
@@ -156,16 +150,16 @@ void ContractionFamily::accumulateDense() {
 }
 
 /// The sum at a place of a tile, where there are rows enough for tiles.
-Expr ContractionFamily::denseSum(const std::vector<Expr> &call) const {
+Expr DenseContraction::sumAt(const std::vector<Expr> &call) const {
   if (!totals.defined())
     return whole.sums(call);
   return shallow.defined() ? select(shallow, whole.sums(call), totals(call)) : Expr(totals(call));
 }
 
 /// The innermost loops: sums within the loop over `tiles` of rows; columns are packed at `copies`.
-void ContractionFamily::scheduleProducts(Products &out, const LoopLevel &tiles, const LoopLevel &copies) {
+void DenseContraction::scheduleProducts(Products &out, const LoopLevel &tiles, const LoopLevel &copies) {
   Var m = KernelBuilder::var(row->name), depth = KernelBuilder::var(reduced.back().name);
-  int vector = std::min(tile, b.target.vector);
+  int vector = vectorOfTile();
   out.sums.compute_at(tiles).bound_extent(lane, tile).bound_extent(m, rows).bound_extent(Var("tile"), 1);
   out.sums.vectorize(lane, vector).unroll(lane).unroll(m);
   std::vector<VarOrRVar> steps = {lane, m, out.over};
@@ -182,11 +176,11 @@ void ContractionFamily::scheduleProducts(Products &out, const LoopLevel &tiles, 
                                           TailStrategy::GuardWithIf);
 }
 
-void ContractionFamily::scheduleDense(Stage &target) {
+void DenseContraction::schedule(Stage &target) {
   Func out = target.func;
-  int vector = std::min(tile, b.target.vector);
+  int vector = vectorOfTile();
   Var o = KernelBuilder::var(column->name), m = KernelBuilder::var(row->name), outer("co"), inner("ci"), block("rb"),
-      within("ri"), tiles("rt"), beside("ct"), parallel("task");
+      within("ri"), tiles("rt"), side("ct"), parallel("task");
   std::vector<VarOrRVar> around;
   std::vector<Dim> outside = aroundOf(target.dims);
   for (auto dim = outside.rbegin(); dim != outside.rend(); ++dim)
@@ -196,8 +190,8 @@ void ContractionFamily::scheduleDense(Stage &target) {
 
   auto loops = [&](auto stage, bool direct) {
     stage.split(o, outer, inner, tile, TailStrategy::GuardWithIf);
-    stage.split(outer, outer, beside, group, TailStrategy::GuardWithIf);
-    std::vector<VarOrRVar> order = {inner, within, beside};
+    stage.split(outer, outer, side, group, TailStrategy::GuardWithIf);
+    std::vector<VarOrRVar> order = {inner, within, side};
     if (direct) { // tiles before blocks: sums are computed tile by tile, and the last block has fewer
       stage.split(m, block, within, rows, TailStrategy::GuardWithIf);
       stage.split(block, block, tiles, rowBlock, TailStrategy::GuardWithIf);
@@ -244,9 +238,29 @@ void ContractionFamily::scheduleDense(Stage &target) {
     // The last part, and the last block of rows, end with them: nothing beyond is copied.
     groups.bound(depth, 0, b.extent(reduced.back().size))
         .bound(Var("group"), 0, (b.extent(row->size) + (rows - 1)) / rows);
-    scheduleGroups(depth);
+    scheduleGroups(groups, depth, plan["beside"]);
   }
   target.scheduled = true;
+}
+
+void DenseContraction::define() {
+  accumulate();
+  Func direct;
+  Expr isFew;
+  if (plan["few"]) {
+    FewRows few(b, *this, plan);
+    direct = few.define();
+    isFew = few.isFew();
+  }
+  write(
+      [self = *this, direct, isFew](const Index &position) {
+        Expr sum = self.sumAt(self.tileCall(position));
+        // Halide computes only the one of the two that the number of rows asks for.
+        return isFew.defined()
+                   ? math::choose(isFew, direct(KernelBuilder::call(self.b.graph.nodes[self.node].dims, position)), sum)
+                   : sum;
+      },
+      [self = *this](Stage &out) mutable { self.schedule(out); });
 }
 
 } // namespace quern::codegen

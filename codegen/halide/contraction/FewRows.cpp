@@ -1,27 +1,26 @@
 // Takes: few rows of a product with weights as they lie in memory, one for each head (a step over absorbed latents).
 // Gives: loops that read every number of the weights once, where it lies. Why: with rows enough, a packed copy of a
-// strip is read many times (ContractionDense.cpp); with one it costs more than its products.
+// strip is read many times (DenseContraction.cpp); with one it costs more than its products.
 //
 //   for each head, tile of columns (parallel)
 //     for each row
 //       sums[columns] = 0;  for k: sums += x[row, k] * w[k, columns]       columns side by side in memory: they are lanes
 //                           or, for each column: sum of x[row, k] * w[column, k]       the depth is: its steps are lanes
-#include "codegen/halide/contraction/ContractionFamily.h"
+#include "codegen/halide/contraction/FewRows.h"
 
 using namespace Halide;
 
 namespace quern::codegen {
 
-void ContractionFamily::makeDirect() {
-  const Node &c = b.graph.nodes[node], &weight = b.graph.nodes[w];
-  auto fixed = [](const Dim &dim) { return dim.fixed().has_value(); };
-  bool heads = !others.empty() && std::all_of(weight.dims.begin(), weight.dims.end(), fixed) &&
-               std::all_of(others.begin(), others.end(), [&](const Dim &dim) { return weight.has(dim.name); });
-  int most = b.schedules.find("dense", {{"vector", b.target.vector}})["few"];
-  if (!heads || row->fixed().value_or(1) > most)
-    return;
-  few = b.extent(row->size) <= most;
+FewRows::FewRows(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
+    : Contraction(builder, std::move(pattern), plan), plan(plan) {}
 
+Expr FewRows::isFew() const {
+  return b.extent(row->size) <= plan["few"];
+}
+
+Func FewRows::define() {
+  const Node &c = b.graph.nodes[node], &weight = b.graph.nodes[w];
   RDom k(reducedRegion());
   Index index = KernelBuilder::varsOf(c.dims);
   setReduced(index, k);
@@ -29,11 +28,11 @@ void ContractionFamily::makeDirect() {
   Func sum = b.newFunc("few_sums", node);
   sum(args) = 0.0f;
   sum(args) += b.real(x, index) * b.real(w, index);
-  direct = b.newFunc("few", node);
+  Func direct = b.newFunc("few", node);
   direct(args) = sum(args);
 
   Var o = KernelBuilder::var(column->name), m = KernelBuilder::var(row->name), outer("fo"), inner("fi"), task = outer;
-  int vector = std::min(tile, b.target.vector);
+  int vector = vectorOfTile();
   direct.compute_root();
   for (const Dim &dim : c.dims) // those of the result, however far its last tiles reach
     direct.bound(KernelBuilder::var(dim.name), 0, b.extent(dim.size));
@@ -54,7 +53,7 @@ void ContractionFamily::makeDirect() {
   for (int i = 0; i < k.dimensions(); ++i)
     steps.push_back(k[i]);
   if (weight.dims.back().name == reduced.back().name) {
-    int lanes = 4 * b.target.vector; // that one vector (or several) takes at once
+    int lanes = plan["dot"] * b.target.vector;
     while (lanes > 1 && *reduced.back().fixed() % lanes)
       lanes /= 2;
     steps.push_back(o);
@@ -66,6 +65,7 @@ void ContractionFamily::makeDirect() {
     sum.unroll(o);
     sum.update().reorder(steps).vectorize(o, vector).unroll(o);
   }
+  return direct;
 }
 
 } // namespace quern::codegen

@@ -11,7 +11,7 @@
 //     for each block of slots that has pairs
 //       sums[rows x columns] = 0;  for k: sums += x[row of the pair, k] * w[expert of the chunk, k, columns]
 //       result[pair] = epilogue(sums)                               where the slot has a pair
-#include "codegen/halide/contraction/ContractionFamily.h"
+#include "codegen/halide/contraction/GroupedContraction.h"
 
 #include <algorithm>
 
@@ -19,100 +19,8 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-/// Whether the weight is picked row by row; the rows are then pairs. A table of one column a row (a dot product) is not
-/// meant.
-void ContractionFamily::findPairs() {
-  const Node &gather = b.graph.nodes[pickOf(w)], &c = b.graph.nodes[node], &input = b.graph.nodes[x];
-  if (gather.op != Op::Gather || gather.operands[0] >= b.graph.argumentCount())
-    return;
-  const Node &table = b.graph.nodes[gather.operands[0]], &positions = b.graph.nodes[gather.operands[1]];
-  auto summed = [&](const std::string &name) {
-    return std::find(c.names.begin(), c.names.end(), name) != c.names.end();
-  };
-  bool hasColumn = std::any_of(table.dims.begin(), table.dims.end(), [&](const Dim &dim) {
-    return dim.name != gather.names[0] && !input.has(dim.name) && !summed(dim.name);
-  });
-  // Rows that share a dimension with the table pick from different tables.
-  bool apart = std::all_of(positions.dims.begin(), positions.dims.end(),
-                           [&](const Dim &dim) { return !table.has(dim.name) && !summed(dim.name); });
-  if (hasColumn && apart && !summed(gather.names[0]) && !input.has(gather.names[0]))
-    pairs = positions.dims;
-}
-
-/// The positions along the pairs' dimensions of the pair in a slot; of the first pair where it is empty.
-void ContractionFamily::setPair(Index &index, const Expr &slot) const {
-  for (size_t i = 0; i < pairs.size(); ++i)
-    index[pairs[i].name] = clamp(places.empty() ? pairAt(slot) : Expr(places[i](slot)), 0, b.extent(pairs[i].size) - 1);
-}
-
-/// Divisions once for each slot.
-void ContractionFamily::placePairs() {
-  if (pairs.size() < 2)
-    return;
-  Var slot("slot");
-  Expr rest = pairAt(slot);
-  for (size_t i = pairs.size(); i-- > 0;) {
-    Expr size = b.extent(pairs[i].size);
-    Func place = b.newFunc("place" + std::to_string(i), node);
-    place(slot) = i ? rest % size : rest;
-    place.compute_root();
-    places.insert(places.begin(), place);
-    rest = rest / size;
-  }
-}
-
-/// A counting sort by `positions` among the experts. Each expert's pairs begin with a chunk of slots. One Func holds
-/// both what is counted up and what is filled, as each step needs the other's last.
-void ContractionFamily::sortPairs(int positions, const Dim &among, int chunk) {
-  if (!b.isStage[positions] && b.graph.nodes[positions].op != Op::Argument)
-    b.materialize(positions);
-  experts = b.extent(among.size);
-  auto chosen = [&](const Index &index) { return clamp(b.at(positions, index), 0, experts - 1); };
-  Region region;
-  Expr all = 1;
-  for (auto dim = pairs.rbegin(); dim != pairs.rend(); ++dim) {
-    region.push_back({0, b.extent(dim->size)});
-    all = all * b.extent(dim->size);
-  }
-  auto indexOf = [&](const RDom &r, int from) {
-    Index index;
-    for (size_t i = 0; i < pairs.size(); ++i)
-      index[pairs[i].name] = r[from + static_cast<int>(pairs.size() - 1 - i)];
-    return index;
-  };
-  Var e("e");
-  Func count = b.newFunc("count", node);
-  first = b.newFunc("first", node);
-  RDom each(region);
-  count(e) = 0;
-  count(chosen(indexOf(each, 0))) += 1;
-  first(e) = 0;
-  RDom next(1, max(experts - 1, 0));
-  first(next.x) = first(next.x - 1) + (count(next.x - 1) + (chunk - 1)) / chunk * chunk;
-
-  // Each expert that is picked adds less than a chunk to what its pairs fill.
-  slotCount = (all + min(experts, all) * (chunk - 1)) / chunk * chunk;
-  order = b.newFunc("order", node);
-  order(e) = select(e < experts, first(clamp(e, 0, experts - 1)), -1);
-  region.insert(region.begin(), {0, 2});
-  RDom step(region);
-  Index index = indexOf(step, 1);
-  Expr pair = 0;
-  for (const Dim &dim : pairs)
-    pair = pair * b.extent(dim.size) + index.at(dim.name);
-  Expr expert = chosen(index), slot = clamp(order(expert), 0, slotCount - 1);
-  Expr fills = step.x == 0;
-  order(select(fills, experts + slot, expert)) = select(fills, pair, order(expert) + 1);
-  for (Func func : {count, first, order})
-    func.compute_root();
-  count.update().unscheduled();
-  first.update().unscheduled();
-  order.update().unscheduled();
-  placePairs();
-}
-
 /// One expert for each chunk of slots; and the loops over them.
-void ContractionFamily::findLeaders() {
+void GroupedContraction::findLeaders() {
   int positions = b.graph.nodes[pickOf(w)].operands[1];
   leader = b.newFunc("leader", node);
   Var number("chunk");
@@ -127,7 +35,7 @@ void ContractionFamily::findLeaders() {
 
 /// A weight as it lies in memory: a tile of columns of the expert that a chunk picked, copied where the chunk's rows
 /// use it; bf16 is widened on the way.
-void ContractionFamily::stripOfExpert(const Node &gather) {
+void GroupedContraction::stripOfExpert(const Node &gather) {
   const Node &table = b.graph.nodes[gather.operands[0]];
   Var chunk("chunk"), tileIndex("tile");
   Index index = KernelBuilder::varsOf(table.dims);
@@ -139,12 +47,12 @@ void ContractionFamily::stripOfExpert(const Node &gather) {
   args.push_back(chunk);
   args.push_back(tileIndex);
   strip = b.newFunc("strip", node);
-  strip(args) = weightAt(gather.operands[0], lane, tileIndex, index);
+  strip(args) = loadWeight(gather.operands[0], lane, tileIndex, index);
 }
 
 /// In registers: a tile of rows, and a row alone. One of the two is zero: a step of one token would else wait for
 /// products of rows that it does not have (measured: 84% of the memory's bandwidth instead of 89).
-void ContractionFamily::accumulateGrouped() {
+void GroupedContraction::accumulate() {
   sums = b.newFunc("sums", node);
   single = b.newFunc("single", node);
   Var tileIndex("tile"), within("within"), block("block");
@@ -166,7 +74,7 @@ void ContractionFamily::accumulateGrouped() {
     its[gather.names[0]] = clamp(leader(block / rowBlock), 0, experts - 1);
     setPair(mine, slot); // an empty slot computes what is not stored
     if (packed)
-      return b.real(x, mine) * weightAt(w, lane, tileIndex, its);
+      return b.real(x, mine) * loadWeight(w, lane, tileIndex, its);
     std::vector<Expr> call = {lane};
     for (auto dim = table.dims.rbegin(); dim != table.dims.rend(); ++dim)
       if (dim->name != column->name && dim->name != gather.names[0])
@@ -189,7 +97,7 @@ void ContractionFamily::accumulateGrouped() {
 }
 
 /// Every pair's result goes to its own place.
-void ContractionFamily::writeGrouped(Stage &target, int value) {
+void GroupedContraction::writePairs(Stage &target, int value) {
   const Node &result = b.graph.nodes[value];
   Index index = KernelBuilder::varsOf(result.dims);
   setPair(index, slots.y * rows + slots.x);
@@ -197,9 +105,9 @@ void ContractionFamily::writeGrouped(Stage &target, int value) {
   target.func(KernelBuilder::call(result.dims, index)) = KernelBuilder::stored(b.at(value, index), result.kind);
 }
 
-void ContractionFamily::scheduleGrouped(Stage &target) {
+void GroupedContraction::schedule(Stage &target) {
   Halide::Stage out = target.func.update();
-  int vector = std::min(tile, b.target.vector);
+  int vector = vectorOfTile();
   Var o = KernelBuilder::var(column->name), outer("co"), inner("ci");
   RVar blockOuter("rb"), blockInner("rt"), task("task");
   out.allow_race_conditions(); // a pair has one slot
@@ -244,13 +152,15 @@ void ContractionFamily::scheduleGrouped(Stage &target) {
   target.scheduled = true;
 }
 
-void ContractionFamily::defineGrouped() {
-  rowBlock = b.schedules.find(
-      "grouped", {{"vector", b.target.vector}, {"inner", reduced.back().fixed().value_or(0)}})["row_block"];
+GroupedContraction::GroupedContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
+    : PickedPairs(builder, std::move(pattern), plan), unroll(plan["unroll"]) {}
+
+void GroupedContraction::define() {
+  prepareOperands(b, *this);
   const Node &gather = b.graph.nodes[pickOf(w)], &table = b.graph.nodes[gather.operands[0]];
   sortPairs(gather.operands[1], table.dims[table.find(gather.names[0])], rows * rowBlock);
   findLeaders();
-  accumulateGrouped();
+  accumulate();
   b.isStage[node] = 1;
   b.values[node] = [this_ = *this](const Index &position) { // where the loops stand; the pair follows from that
     Expr at = position.at(this_.column->name);
@@ -263,17 +173,17 @@ void ContractionFamily::defineGrouped() {
     own.push_back(at / this_.tile);
     return this_.sums(call) + this_.single(own);
   };
-  auto run = [self = *this](Stage &out) mutable { self.scheduleGrouped(out); };
+  auto run = [self = *this](Stage &out) mutable { self.schedule(out); };
   int result = fusedResult();
   if (result >= 0 && b.fusedInto(result, run)) {
     b.written[result] = [self = *this, value = b.graph.results[result]](Stage &out) mutable {
-      self.writeGrouped(out, value);
+      self.writePairs(out, value);
     };
     return;
   }
   const Node &c = b.graph.nodes[node];
   Stage copy{b.newFunc("product", node), c.dims, {}, false, {}, false, node};
-  writeGrouped(copy, node);
+  writePairs(copy, node);
   copy.func.compute_root();
   run(copy);
   b.memo[node].clear();

@@ -1,0 +1,220 @@
+// Takes: a contraction's pattern and plan. Gives: its family, and what all of them do alike: reading the weight, the
+// dimensions of a tile of sums, the result that takes the tiles.
+#include "codegen/halide/contraction/Contraction.h"
+
+#include "codegen/halide/Math.h"
+#include "codegen/halide/contraction/DenseContraction.h"
+#include "codegen/halide/contraction/ExpertGradient.h"
+#include "codegen/halide/contraction/GroupedContraction.h"
+#include "codegen/halide/contraction/PackedContraction.h"
+
+#include <algorithm>
+
+using namespace Halide;
+
+namespace quern::codegen {
+
+Contraction::Contraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
+    : ContractionPattern(std::move(pattern)), b(builder), tile(plan["columns"]), rows(plan["rows"]),
+      rowBlock(plan["row_block"]) {}
+
+static bool has(const std::vector<Dim> &dims, const std::string &name) {
+  return std::any_of(dims.begin(), dims.end(), [&](const Dim &dim) { return dim.name == name; });
+}
+
+bool prepareOperands(KernelBuilder &b, const ContractionPattern &p) {
+  bool byExpert = p.form == ContractionForm::ByExpert, narrow = false;
+  for (int operand : {p.x, p.w}) {
+    int source = operand;
+    bool view = true, widened = false;
+    while (view && !b.isStage[source] && b.graph.nodes[source].op != Op::Argument) {
+      Op op = b.graph.nodes[source].op;
+      // On its way from memory to the loops: rounded and widened there.
+      bool copied = byExpert || (!p.isGrouped() && (operand == p.w ? !p.packed : p.isDense()));
+      view = op == Op::Rename || op == Op::Permute || op == Op::Squeeze || op == Op::Unit || op == Op::Cut ||
+             op == Op::Expand || ((op == Op::Widen || op == Op::Narrow) && copied);
+      widened |= op == Op::Widen;
+      if (view)
+        source = b.graph.nodes[source].operands[0];
+    }
+    narrow |= view && widened && operand == p.x;
+    if (!view && tableOf(b.graph, p, operand) == operand && !b.isStage[operand] && !b.graph.nodes[operand].dims.empty())
+      b.materialize(operand);
+    if (!view && b.isStage[operand])
+      b.prologues.push_back(operand);
+  }
+  return narrow;
+}
+
+void defineContraction(KernelBuilder &b, const ContractionPattern &p) {
+  switch (p.form) {
+  case ContractionForm::Dots: { // no columns: sums of products
+    prepareOperands(b, p);
+    const Node &c = b.graph.nodes[p.node];
+    Func total = b.reduceOver("dot", p.node, c.dims, p.reduced, Kind::Real, Reduction::Sum,
+                              [&](const Index &index) { return b.real(p.x, index) * b.real(p.w, index); });
+    return b.readFrom(p.node, total);
+  }
+  case ContractionForm::Packed:
+    return PackedContraction(b, p, b.part(p.node)).define();
+  case ContractionForm::Dense:
+    return DenseContraction(b, p, b.part(p.node)).define();
+  case ContractionForm::Grouped:
+    return GroupedContraction(b, p, b.part(p.node)).define();
+  case ContractionForm::ByExpert:
+    return ExpertGradient(b, p, b.part(p.node)).define();
+  }
+}
+
+/// Every read of a weight. `from`: the weight where it is packed; else what is read, that or the table it is picked from.
+Expr Contraction::loadWeight(int from, const Expr &laneIndex, const Expr &tileIndex, Index index) const {
+  if (packed) {
+    int source = tableOf(w);
+    const Node &weight = b.graph.nodes[source], &node = b.graph.nodes[w];
+    std::vector<Expr> args = {laneIndex, index.at(weight.dims.back().name), tileIndex};
+    for (int d = static_cast<int>(weight.dims.size()) - 3; d >= 0; --d) {
+      bool picked = source != w && !isGrouped() && weight.dims[d].name == node.names[0];
+      args.push_back(picked ? clamp(b.at(node.operands[1], index), 0, b.extent(weight.dims[d].size) - 1)
+                            : index.at(weight.dims[d].name));
+    }
+    return b.arguments[source](args);
+  }
+  Expr last = b.extent(column->size) - 1, position = tileIndex * tile + laneIndex;
+  index[column->name] = min(position, last);
+  auto read = [&] {
+    return b.graph.nodes[from].kind == Kind::BF16 ? math::widen(b.at(from, index)) : b.real(from, index);
+  };
+  bool whole = column->fixed() && *column->fixed() % tile == 0;
+  if (whole) {
+    index[column->name] = position;
+    return read();
+  }
+  return select(position <= last, read(), 0.0f);
+}
+
+/// Names of the loops of sums: within a tile, the other dimensions, tiles of columns.
+std::vector<Var> Contraction::tileArgs() const {
+  std::vector<Var> args = {lane};
+  if (row)
+    args.push_back(KernelBuilder::var(row->name));
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
+    args.push_back(KernelBuilder::var(dim->name));
+  args.emplace_back("tile");
+  return args;
+}
+
+/// The summed dimensions, the last of them innermost; and where a step over them is.
+Region Contraction::reducedRegion() const {
+  Region region;
+  for (auto dim = reduced.rbegin(); dim != reduced.rend(); ++dim)
+    region.push_back({0, b.extent(dim->size)});
+  return region;
+}
+
+void Contraction::setReduced(Index &index, const RDom &k) const {
+  for (size_t i = 0; i < reduced.size(); ++i)
+    index[reduced[reduced.size() - 1 - i].name] = k[static_cast<int>(i)];
+}
+
+/// Copies of rows: several groups beside each other, which share lines of memory, then the next step `along` their
+/// depth.
+void Contraction::scheduleGroups(Func &groups, const Var &along, int beside) const {
+  Var some("gs"), side("gb");
+  groups.compute_root().bound(groupLane, 0, rows).split(Var("group"), some, side, beside, TailStrategy::GuardWithIf);
+  groups.reorder(groupLane, side, along).vectorize(groupLane).parallel(some);
+}
+
+std::vector<Expr> Contraction::tileCall(const Index &position) const {
+  Expr at = position.at(column->name);
+  std::vector<Expr> call = {at % tile};
+  if (row)
+    call.push_back(position.at(row->name));
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
+    call.push_back(position.at(dim->name));
+  call.push_back(at / tile);
+  return call;
+}
+
+/// The one result that everything computed from the sums flows into element by element, or -1. Parts of a joined weight
+/// (gate and up) may be taken apart on the way: the result has the same row and column of each at hand.
+int Contraction::fusedResult() const {
+  const std::vector<Dim> &own = b.graph.nodes[node].dims;
+  auto known = [&](const Dim &dim) {
+    return std::any_of(own.begin(), own.end(), [&](const Dim &mine) { return mine.name == dim.name; });
+  };
+  std::vector<char> reached(b.graph.nodes.size());
+  std::vector<std::string> parts; // dimensions of which single positions are taken
+  reached[node] = 1;
+  int result = -1;
+  for (size_t i = node; i < b.graph.nodes.size(); ++i) {
+    const Node &n = b.graph.nodes[i];
+    bool isPart = n.op == Op::Cut || n.op == Op::Squeeze;
+    for (int operand : n.operands)
+      reached[i] |= reached[operand];
+    if (!reached[i])
+      continue;
+    if (n.op == Op::Cut) {
+      bool among = std::any_of(others.begin(), others.end(), [&](const Dim &dim) { return dim.name == n.names[0]; });
+      if (!among || n.into[0].fixed() != 1)
+        return -1;
+      parts.push_back(n.names[0]);
+    }
+    bool plain =
+        static_cast<int>(i) == node || b.graph.isElementwise(static_cast<int>(i)) || n.op == Op::Permute || isPart;
+    bool dims =
+        std::all_of(n.dims.begin(), n.dims.end(), [&](const Dim &dim) { return known(dim) || dim.fixed() == 1; });
+    if (!plain || !dims || (static_cast<int>(i) != node && b.wantsStage(static_cast<int>(i))))
+      return -1;
+    for (size_t r = 0; r < b.graph.results.size(); ++r)
+      if (b.graph.results[r] == static_cast<int>(i)) {
+        if (result >= 0)
+          return -1;
+        result = static_cast<int>(r);
+      }
+  }
+  if (result < 0)
+    return -1;
+  const Node &last = b.graph.nodes[b.graph.results[result]];
+  for (const Dim &dim : own)
+    if (last.has(dim.name) == (std::find(parts.begin(), parts.end(), dim.name) != parts.end()))
+      return -1;
+  if (last.dims.size() + (others.size() - aroundOf(last.dims).size()) != own.size())
+    return -1;
+  return result;
+}
+
+/// The other dimensions that a result has: loops around its tiles. The rest is inside of a tile.
+std::vector<Dim> Contraction::aroundOf(const std::vector<Dim> &result) const {
+  std::vector<Dim> around;
+  for (const Dim &dim : others)
+    if (std::any_of(result.begin(), result.end(), [&](const Dim &its) { return its.name == dim.name; }))
+      around.push_back(dim);
+  return around;
+}
+
+/// Parts within a tile: sums at positions that only the run knows would not stay in registers.
+void Contraction::unrollParts(Func sums, const std::vector<Dim> &outside) const {
+  for (const Dim &dim : others)
+    if (dim.fixed() && !has(outside, dim.name)) {
+      Var part = KernelBuilder::var(dim.name);
+      sums.unroll(part);
+      sums.update().unroll(part);
+    }
+}
+
+void Contraction::write(const std::function<Expr(const Index &)> &value, const std::function<void(Stage &)> &schedule) {
+  b.isStage[node] = 1;
+  b.values[node] = value; // what is computed from the contraction reads its tiles
+  int result = fusedResult();
+  if (result >= 0 && b.fusedInto(result, schedule))
+    return;
+  const Node &c = b.graph.nodes[node];
+  Stage copy{b.newFunc("product", node), c.dims, {}, false, {}, false, node};
+  copy.func(KernelBuilder::pureArgs(c.dims)) = b.values[node](KernelBuilder::varsOf(c.dims));
+  copy.func.compute_root();
+  schedule(copy);
+  b.readFrom(node, copy.func);
+  b.addStage(copy);
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,43 @@
+// What the families of contractions share: tiles of columns, copies of operands, the result that takes the tiles.
+#ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_CONTRACTION_H
+#define QUERN_CODEGEN_HALIDE_CONTRACTION_CONTRACTION_H
+
+#include "codegen/halide/KernelBuilder.h"
+
+namespace quern::codegen {
+
+/// Gives a contraction (or the gradient of picked weights) its value, by the family that the pattern's form names: from
+/// accumulators computed at the tile of the kernel's result where all between is elementwise, else from a stage of its own.
+void defineContraction(KernelBuilder &builder, const ContractionPattern &pattern);
+
+/// What is read again and again becomes memory. Returns whether rows are bf16 there, and widened on the way to the loops.
+bool prepareOperands(KernelBuilder &builder, const ContractionPattern &pattern);
+
+/// Base of the families.
+class Contraction : protected ContractionPattern {
+protected:
+  Contraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan);
+
+  int pickOf(int operand) const { return codegen::pickOf(b.graph, operand); }
+  int tableOf(int operand) const { return codegen::tableOf(b.graph, *this, operand); }
+  Expr loadWeight(int from, const Expr &lane, const Expr &tileIndex, Index index) const;
+  std::vector<Var> tileArgs() const;
+  Halide::Region reducedRegion() const;
+  void setReduced(Index &index, const Halide::RDom &k) const;
+  /// Where a tile of sums has the element at a position.
+  std::vector<Expr> tileCall(const Index &position) const;
+  void scheduleGroups(Func &groups, const Var &along, int beside) const;
+  int fusedResult() const;
+  std::vector<Dim> aroundOf(const std::vector<Dim> &result) const;
+  void unrollParts(Func sums, const std::vector<Dim> &outside) const;
+  int vectorOfTile() const { return std::min(tile, b.target.vector); }
+  /// Loops of the result that takes the tiles; of the product alone where there is no such one.
+  void write(const std::function<Expr(const Index &)> &value, const std::function<void(Stage &)> &schedule);
+
+  KernelBuilder &b;
+  int tile, rows, rowBlock;
+  Var lane{"l"}, groupLane{"g"};
+};
+
+} // namespace quern::codegen
+#endif

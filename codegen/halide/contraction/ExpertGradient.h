@@ -1,0 +1,28 @@
+// The gradient of weights that rows picked: for each expert a product over the rows that picked it.
+#ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_EXPERTGRADIENT_H
+#define QUERN_CODEGEN_HALIDE_CONTRACTION_EXPERTGRADIENT_H
+
+#include "codegen/halide/contraction/Contraction.h"
+
+namespace quern::codegen {
+
+class ExpertGradient : PickedPairs {
+public:
+  ExpertGradient(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan);
+  void define();
+
+private:
+  Func sorted(const std::string &name, int factor, const Var &lane, const Var &tileIndex, const Dim &own,
+              const std::function<Expr(const Index &)> &value);
+  std::vector<Dim> sortedDims(int factor, const Dim &own) const;
+  void accumulate();
+  void schedule(Stage &target);
+
+  int group, beside;
+  Func sums;          ///< of a tile in registers
+  Func strip, groups; ///< copies of w and x, sorted by expert
+  std::vector<RVar> over;
+};
+
+} // namespace quern::codegen
+#endif

@@ -1,0 +1,81 @@
+// Takes: positions that pick an expert for each pair of a row and a choice. Gives: the pairs in slots, sorted by expert.
+// Why in the kernel: sorting a thousand positions takes microseconds. No order of threads enters: a slot belongs to one pair.
+#include "codegen/halide/contraction/PickedPairs.h"
+
+using namespace Halide;
+
+namespace quern::codegen {
+
+/// The positions along the pairs' dimensions of the pair in a slot; of the first pair where it is empty.
+void PickedPairs::setPair(Index &index, const Expr &slot) const {
+  for (size_t i = 0; i < pairs.size(); ++i)
+    index[pairs[i].name] = clamp(places.empty() ? pairAt(slot) : Expr(places[i](slot)), 0, b.extent(pairs[i].size) - 1);
+}
+
+/// Divisions once for each slot.
+void PickedPairs::placePairs() {
+  if (pairs.size() < 2)
+    return;
+  Var slot("slot");
+  Expr rest = pairAt(slot);
+  for (size_t i = pairs.size(); i-- > 0;) {
+    Expr size = b.extent(pairs[i].size);
+    Func place = b.newFunc("place" + std::to_string(i), node);
+    place(slot) = i ? rest % size : rest;
+    place.compute_root();
+    places.insert(places.begin(), place);
+    rest = rest / size;
+  }
+}
+
+/// A counting sort by `positions` among the experts. Each expert's pairs begin with a chunk of slots. One Func holds
+/// both what is counted up and what is filled, as each step needs the other's last.
+void PickedPairs::sortPairs(int positions, const Dim &among, int chunk) {
+  if (!b.isStage[positions] && b.graph.nodes[positions].op != Op::Argument)
+    b.materialize(positions);
+  experts = b.extent(among.size);
+  auto chosen = [&](const Index &index) { return clamp(b.at(positions, index), 0, experts - 1); };
+  Region region;
+  Expr all = 1;
+  for (auto dim = pairs.rbegin(); dim != pairs.rend(); ++dim) {
+    region.push_back({0, b.extent(dim->size)});
+    all = all * b.extent(dim->size);
+  }
+  auto indexOf = [&](const RDom &r, int from) {
+    Index index;
+    for (size_t i = 0; i < pairs.size(); ++i)
+      index[pairs[i].name] = r[from + static_cast<int>(pairs.size() - 1 - i)];
+    return index;
+  };
+  Var e("e");
+  Func count = b.newFunc("count", node);
+  first = b.newFunc("first", node);
+  RDom each(region);
+  count(e) = 0;
+  count(chosen(indexOf(each, 0))) += 1;
+  first(e) = 0;
+  RDom next(1, max(experts - 1, 0));
+  first(next.x) = first(next.x - 1) + (count(next.x - 1) + (chunk - 1)) / chunk * chunk;
+
+  // Each expert that is picked adds less than a chunk to what its pairs fill.
+  slotCount = (all + min(experts, all) * (chunk - 1)) / chunk * chunk;
+  order = b.newFunc("order", node);
+  order(e) = select(e < experts, first(clamp(e, 0, experts - 1)), -1);
+  region.insert(region.begin(), {0, 2});
+  RDom step(region);
+  Index index = indexOf(step, 1);
+  Expr pair = 0;
+  for (const Dim &dim : pairs)
+    pair = pair * b.extent(dim.size) + index.at(dim.name);
+  Expr expert = chosen(index), slot = clamp(order(expert), 0, slotCount - 1);
+  Expr fills = step.x == 0;
+  order(select(fills, experts + slot, expert)) = select(fills, pair, order(expert) + 1);
+  for (Func func : {count, first, order})
+    func.compute_root();
+  count.update().unscheduled();
+  first.update().unscheduled();
+  order.update().unscheduled();
+  placePairs();
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,30 @@
+// Pairs of a row and an expert that it picked, sorted by expert.
+#ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_PICKEDPAIRS_H
+#define QUERN_CODEGEN_HALIDE_CONTRACTION_PICKEDPAIRS_H
+
+#include "codegen/halide/contraction/Contraction.h"
+
+namespace quern::codegen {
+
+/// Base of the families whose weights rows pick.
+class PickedPairs : protected Contraction {
+protected:
+  using Contraction::Contraction;
+  void sortPairs(int positions, const Dim &among, int chunk);
+  /// The pair in a slot, or -1.
+  Expr pairAt(const Expr &slot) const { return order(experts + slot); }
+  void setPair(Index &index, const Expr &slot) const;
+
+  Expr experts;   ///< how many
+  Expr slotCount; ///< pairs, and what is empty between
+  Func first;     ///< the first slot of each expert
+  Func order;     ///< where the next pair of each expert goes; then the pair in each slot, or -1
+
+private:
+  void placePairs();
+
+  std::vector<Func> places; ///< per slot, the pair's position along each of several dimensions
+};
+
+} // namespace quern::codegen
+#endif

@@ -1,0 +1,207 @@
+// Takes: a contraction (or the gradient of picked weights) in a kernel's graph. Gives: its rows, columns and what it sums
+// over. Why on the plain graph: a plan is chosen from it before anything is built.
+#include "codegen/kernel/ContractionPattern.h"
+
+#include <algorithm>
+
+namespace quern::codegen {
+
+static bool contains(const std::vector<std::string> &names, const std::string &name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+static bool has(const std::vector<Dim> &dims, const std::string &name) {
+  return std::any_of(dims.begin(), dims.end(), [&](const Dim &dim) { return dim.name == name; });
+}
+
+int pickOf(const KernelGraph &graph, int operand) {
+  const Node &node = graph.nodes[operand];
+  bool widened = node.op == Op::Widen && graph.nodes[node.operands[0]].op == Op::Gather;
+  return widened ? node.operands[0] : operand;
+}
+
+int tableOf(const KernelGraph &graph, const ContractionPattern &pattern, int operand) {
+  const Node &node = graph.nodes[pickOf(graph, operand)];
+  bool picked = node.op == Op::Gather && node.operands[0] < graph.argumentCount() &&
+                (graph.argumentLayouts[node.operands[0]].packed || (pattern.isGrouped() && operand == pattern.w));
+  return picked ? node.operands[0] : operand;
+}
+
+namespace {
+class ContractionMatcher {
+public:
+  ContractionMatcher(const KernelGraph &graph, int node, int vector) : graph(graph), vector(vector) { p.node = node; }
+  ContractionPattern match();
+
+private:
+  void chooseOperands();
+  void findPairs();
+  void chooseDims();
+
+  const KernelGraph &graph;
+  int vector;
+  ContractionPattern p;
+  std::string columnName; ///< the column that was chosen with the operands
+};
+} // namespace
+
+/// The weight is what is packed; else the operand with the larger dimensions of its own.
+void ContractionMatcher::chooseOperands() {
+  const Node &c = graph.nodes[p.node];
+  auto isPacked = [&](int operand) {
+    operand = tableOf(graph, p, operand);
+    return operand < graph.argumentCount() && graph.argumentLayouts[operand].packed;
+  };
+  auto columns = [&](int mine, int its) {
+    int64_t count = 1;
+    for (const Dim &dim : graph.nodes[mine].dims)
+      if (!graph.nodes[its].has(dim.name) && !contains(c.names, dim.name))
+        count *= dim.fixed().value_or(1 << 12);
+    return count;
+  };
+  int &x = p.x = c.operands[0], &w = p.w = c.operands[1];
+  // What lies innermost in the result makes columns: then whole vectors are stored.
+  const Node &result = graph.nodes[graph.results[0]];
+  auto innermostOf = [&](const Node &node) { return node.dims.empty() ? Dim{"", ir::Size(0)} : node.dims.back(); };
+  Dim last = innermostOf(result);
+  if (!graph.nodes[x].has(last.name) && !graph.nodes[w].has(last.name))
+    last = innermostOf(c); // the result has others: its parts, or dimensions that are split
+  const std::string &innermost = last.name;
+  bool inX = graph.nodes[x].has(innermost), inW = graph.nodes[w].has(innermost);
+  bool wide = last.fixed().value_or(vector) >= vector;
+  if (isPacked(x) && !isPacked(w))
+    std::swap(x, w);
+  else if (!isPacked(w) && wide && inX != inW && !contains(c.names, innermost)) {
+    if (inX)
+      std::swap(x, w);
+    columnName = innermost;
+  } else if (!isPacked(w) && columns(x, w) > columns(w, x))
+    std::swap(x, w);
+  p.packed = isPacked(w);
+  auto picks = [&](int operand) {
+    const Node &gather = graph.nodes[pickOf(graph, operand)];
+    return gather.op == Op::Gather && gather.operands[0] < graph.argumentCount() &&
+           graph.nodes[gather.operands[0]].dims.size() > 2;
+  };
+  if (!p.packed && picks(x) && !picks(w)) { // a weight for each row is never rows
+    std::swap(x, w);
+    columnName.clear();
+  }
+  if (p.packed) { // its tiles help only if it has columns of its own and nothing but its depth is summed
+    const Node &weight = graph.nodes[tableOf(graph, p, w)];
+    const std::string &outer = weight.dims[weight.dims.size() - 2].name, &inner = weight.dims.back().name;
+    p.packed = c.names == std::vector<std::string>{inner} && !graph.nodes[x].has(outer);
+  }
+}
+
+/// Whether the weight is picked row by row; the rows are then pairs. A table of one column a row (a dot product) is not
+/// meant.
+void ContractionMatcher::findPairs() {
+  const Node &gather = graph.nodes[pickOf(graph, p.w)], &c = graph.nodes[p.node], &input = graph.nodes[p.x];
+  if (gather.op != Op::Gather || gather.operands[0] >= graph.argumentCount())
+    return;
+  const Node &table = graph.nodes[gather.operands[0]], &positions = graph.nodes[gather.operands[1]];
+  auto summed = [&](const std::string &name) { return contains(c.names, name); };
+  bool hasColumn = std::any_of(table.dims.begin(), table.dims.end(), [&](const Dim &dim) {
+    return dim.name != gather.names[0] && !input.has(dim.name) && !summed(dim.name);
+  });
+  // Rows that share a dimension with the table pick from different tables.
+  bool apart = std::all_of(positions.dims.begin(), positions.dims.end(),
+                           [&](const Dim &dim) { return !table.has(dim.name) && !summed(dim.name); });
+  if (hasColumn && apart && !summed(gather.names[0]) && !input.has(gather.names[0]))
+    p.pairs = positions.dims;
+}
+
+void ContractionMatcher::chooseDims() {
+  const Node &c = graph.nodes[p.node], &input = graph.nodes[p.x], &weight = graph.nodes[p.w];
+  const Node &table = graph.nodes[tableOf(graph, p, p.w)];
+  for (const Node *operand : {&input, &weight})
+    for (const Dim &dim : operand->dims)
+      if (contains(c.names, dim.name) && !has(p.reduced, dim.name))
+        p.reduced.push_back(dim);
+  if (p.packed) {
+    p.column = table.dims[table.dims.size() - 2];
+  } else {
+    for (const Dim &dim : table.dims)
+      if (!contains(c.names, dim.name) && !input.has(dim.name) && !(p.column && p.column->name == columnName))
+        p.column = dim;
+  }
+  for (const Dim &dim : input.dims)
+    if (!p.isGrouped() && !contains(c.names, dim.name) && !weight.has(dim.name) &&
+        (!p.row || !dim.fixed() || (p.row->fixed() && *p.row->fixed() <= *dim.fixed())))
+      p.row = dim;
+  for (const Dim &dim : c.dims)
+    if (!(p.column && dim.name == p.column->name) && !(p.row && dim.name == p.row->name) && !has(p.pairs, dim.name))
+      p.others.push_back(dim);
+}
+
+ContractionPattern ContractionMatcher::match() {
+  chooseOperands();
+  findPairs();
+  chooseDims();
+  if (!p.column)
+    p.form = ContractionForm::Dots;
+  else if (p.isGrouped())
+    p.form = ContractionForm::Grouped;
+  else
+    p.form = !p.packed && p.row ? ContractionForm::Dense : ContractionForm::Packed;
+  const Node &weight = graph.nodes[p.w];
+  auto fixed = [](const Dim &dim) { return dim.fixed().has_value(); };
+  p.perHead = p.isDense() && !p.others.empty() && std::all_of(weight.dims.begin(), weight.dims.end(), fixed) &&
+              std::all_of(p.others.begin(), p.others.end(), [&](const Dim &dim) { return weight.has(dim.name); });
+  return std::move(p);
+}
+
+ContractionPattern matchContraction(const KernelGraph &graph, int node, int vector) {
+  return ContractionMatcher(graph, node, vector).match();
+}
+
+/// Each factor of the product has a dimension of its own, and all that picks is summed (passes/weights/Weights.h says
+/// the same).
+bool sumsByExpert(const KernelGraph &graph, const std::vector<std::vector<int>> &users, int scatter) {
+  const std::vector<Node> &nodes = graph.nodes;
+  const Node &s = nodes[scatter];
+  if (s.op != Op::ScatterAdd || nodes[s.operands[0]].op != Op::Mul || users[s.operands[0]].size() != 1 ||
+      std::count(graph.results.begin(), graph.results.end(), s.operands[0]))
+    return false;
+  const Node &product = nodes[s.operands[0]], &positions = nodes[s.operands[1]];
+  const Node &left = nodes[product.operands[0]], &right = nodes[product.operands[1]];
+  auto hasOwn = [&](const Node &mine, const Node &its) {
+    return std::any_of(mine.dims.begin(), mine.dims.end(),
+                       [&](const Dim &dim) { return !its.has(dim.name) && !contains(s.names, dim.name); });
+  };
+  bool pairs = std::all_of(positions.dims.begin(), positions.dims.end(),
+                           [&](const Dim &dim) { return contains(s.names, dim.name); });
+  bool real = left.kind == Kind::Real && right.kind == Kind::Real && !product.has(s.into[0].name);
+  return pairs && real && !positions.dims.empty() && hasOwn(left, right) && hasOwn(right, left);
+}
+
+/// Columns lie innermost in the result; rows are the other factor's longest dimension.
+ContractionPattern matchByExpert(const KernelGraph &graph, int scatter) {
+  const Node &s = graph.nodes[scatter], &product = graph.nodes[s.operands[0]], &positions = graph.nodes[s.operands[1]];
+  ContractionPattern p;
+  p.form = ContractionForm::ByExpert;
+  p.node = scatter;
+  p.pairs = positions.dims;
+  p.x = product.operands[0], p.w = product.operands[1];
+  auto hasDim = [&](int factor, const Dim &dim) { return graph.nodes[factor].has(dim.name); };
+  for (auto dim = s.dims.rbegin(); dim != s.dims.rend() && !p.column; ++dim)
+    if (hasDim(p.x, *dim) != hasDim(p.w, *dim)) {
+      p.column = *dim;
+      if (hasDim(p.x, *dim))
+        std::swap(p.x, p.w);
+    }
+  for (const Dim &dim : s.dims)
+    if (hasDim(p.x, dim) && !hasDim(p.w, dim) &&
+        (!p.row || !dim.fixed() || (p.row->fixed() && *p.row->fixed() <= *dim.fixed())))
+      p.row = dim;
+  for (const Dim &dim : s.dims)
+    if (dim.name != p.column->name && dim.name != p.row->name)
+      p.others.push_back(dim);
+  for (const Dim &dim : product.dims)
+    if (contains(s.names, dim.name) && !positions.has(dim.name))
+      p.reduced.push_back(dim); // rows that share what was picked for all of them
+  return p;
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,46 @@
+// How a contraction of a kernel is computed: which operand gives rows and which columns, and what its dimensions are.
+#ifndef QUERN_CODEGEN_KERNEL_CONTRACTIONPATTERN_H
+#define QUERN_CODEGEN_KERNEL_CONTRACTIONPATTERN_H
+
+#include "codegen/kernel/KernelGraph.h"
+
+#include <optional>
+
+namespace quern::codegen {
+
+enum class ContractionForm {
+  Dots,     ///< no columns: sums of products
+  Packed,   ///< a packed weight, or values that are packed first
+  Dense,    ///< neither operand is packed: parts of both are, as they are used
+  Grouped,  ///< a weight for each row, picked from several (experts)
+  ByExpert, ///< the gradient of such a weight: for each expert a sum over the rows that picked it
+};
+
+struct ContractionPattern {
+  ContractionForm form = ContractionForm::Dots;
+  int node = 0;
+  int x = 0, w = 0;    ///< operands: rows, columns
+  bool packed = false; ///< the weight's layout
+  std::vector<Dim> reduced, others;
+  std::optional<Dim> row, column;
+  std::vector<Dim> pairs; ///< dimensions of the positions that pick: together they number the pairs of row and expert
+  bool perHead = false;   ///< dense, with one weight of fixed size for each of the other dimensions
+
+  bool isGrouped() const { return !pairs.empty(); }
+  bool isDense() const { return form == ContractionForm::Dense; }
+};
+
+/// A gather, behind what widens its bf16; or the node itself.
+int pickOf(const KernelGraph &graph, int operand);
+/// What an operand of the contraction is picked from, one expert for each position; or itself.
+int tableOf(const KernelGraph &graph, const ContractionPattern &pattern, int operand);
+
+/// `vector`: floats in a register of the target; a narrower dimension makes no columns.
+ContractionPattern matchContraction(const KernelGraph &graph, int node, int vector);
+
+/// Whether a scatter is the gradient of weights that rows picked; `users`: of the graph.
+bool sumsByExpert(const KernelGraph &graph, const std::vector<std::vector<int>> &users, int scatter);
+ContractionPattern matchByExpert(const KernelGraph &graph, int scatter);
+
+} // namespace quern::codegen
+#endif

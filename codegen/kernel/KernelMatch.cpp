@@ -1,0 +1,99 @@
+// Takes: a kernel's graph. Gives: its attentions, contractions and what remains, each with the facts that its numbers are
+// chosen by. Why apart from building: a plan must be known, shown and edited before anything is built.
+#include "codegen/kernel/KernelMatch.h"
+
+#include <algorithm>
+
+namespace quern::codegen {
+
+static Facts factsOf(const CpuTarget &target) {
+  return {{"vector", target.vector}, {"registers", target.registers}};
+}
+
+static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, const CpuTarget &target) {
+  Anchor anchor{"", p.node, factsOf(target)};
+  auto fixed = [](const std::optional<Dim> &dim) { return dim ? dim->fixed().value_or(0) : 0; };
+  anchor.facts["outer"] = fixed(p.column);
+  anchor.facts["inner"] = p.reduced.empty() ? 0 : p.reduced.back().fixed().value_or(0);
+  anchor.facts["rows"] = fixed(p.row);
+  anchor.facts["tile"] = p.packed ? graph.argumentLayouts[tableOf(graph, p, p.w)].tile : 0;
+  if (p.form == ContractionForm::ByExpert) {
+    anchor.family = "experts";
+    anchor.facts["inner"] = 0; // as many as picked an expert
+  } else if (p.form == ContractionForm::Grouped) {
+    anchor.family = "grouped";
+  } else if (p.form == ContractionForm::Dense) {
+    anchor.family = "dense";
+    anchor.facts["heads"] = p.perHead;
+    // The longest of what is summed is packed in parts.
+    int64_t longest = -1;
+    for (const Dim &dim : p.reduced)
+      longest = std::max(longest, dim.fixed().value_or(int64_t(1) << 40));
+    anchor.facts["depth"] = longest == int64_t(1) << 40 ? 0 : longest;
+  } else {
+    anchor.family = "contract";
+  }
+  return anchor;
+}
+
+/// Whether a stage of its own runs along what the node combines (StageScheduler.cpp, BuildReduce.cpp).
+static bool combinesRows(Op op) {
+  return op == Op::Reduce || op == Op::Softmax || op == Op::Cumsum || op == Op::Argmax || op == Op::TopK ||
+         op == Op::TopKPositions || op == Op::Concat;
+}
+
+KernelMatch matchKernel(const KernelGraph &graph, const CpuTarget &target) {
+  KernelMatch match;
+  std::vector<std::vector<int>> users = graph.users();
+  match.inside.resize(graph.nodes.size());
+  match.attentions = readAttentions(graph);
+  std::map<int, std::string> families; // by the node that stands for the part
+  for (const AttentionPattern &pattern : match.attentions) {
+    for (int node : pattern.inside)
+      match.inside[node] = graph.nodes[node].op == Op::Contract;
+    for (int statistic : {pattern.shift, pattern.share})
+      if (statistic >= 0)
+        match.inside[statistic] = 1;
+    match.inside[pattern.result] = 1;
+    families[pattern.result] = "attention";
+  }
+  match.gradient = findAttentionGradient(graph);
+  if (match.gradient) {
+    for (int node : match.gradient->frame.inside)
+      match.inside[node] = graph.nodes[node].op == Op::Contract;
+    int last = 0; // by then all is defined that the sums are made of
+    for (const GradientSum &sum : match.gradient->sums) {
+      match.inside[sum.node] = 1;
+      last = std::max(last, sum.node);
+    }
+    families[last] = "gradient";
+  }
+
+  bool rows = false;
+  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
+    if (auto family = families.find(i); family != families.end()) {
+      match.anchors.push_back({family->second, i, factsOf(target)});
+    } else if (match.inside[i]) {
+      continue;
+    } else if (graph.nodes[i].op == Op::Contract) {
+      ContractionPattern pattern = matchContraction(graph, i, target.vector);
+      if (pattern.form == ContractionForm::Dots)
+        rows = true;
+      else
+        match.anchors.push_back(anchorOf(graph, pattern, target));
+      match.contractions.emplace(i, std::move(pattern));
+    } else if (sumsByExpert(graph, users, i)) {
+      ContractionPattern pattern = matchByExpert(graph, i);
+      match.anchors.push_back(anchorOf(graph, pattern, target));
+      match.contractions.emplace(i, std::move(pattern));
+    } else {
+      rows |= combinesRows(graph.nodes[i].op);
+    }
+  }
+  if (rows)
+    match.anchors.push_back({"row", -1, factsOf(target)});
+  match.anchors.push_back({"map", -1, factsOf(target)});
+  return match;
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,248 @@
+// The families of loops on CPUs, their numbers and when these fit. Why declared: a number in a plan, a line of a schedule
+// and a tuner's candidate are checked by one text before anything is compiled.
+#include "codegen/schedule/Space.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace quern::codegen {
+
+bool Parameter::contains(int64_t value) const {
+  if (value < least || value > most)
+    return false;
+  if (step)
+    return (value - least) % step == 0;
+  std::vector<int64_t> all = values();
+  return std::find(all.begin(), all.end(), value) != all.end();
+}
+
+std::vector<int64_t> Parameter::values() const {
+  std::vector<int64_t> all;
+  for (int64_t value = least; value <= most; value = step ? value + step : value * 2)
+    all.push_back(value);
+  return all;
+}
+
+std::string Parameter::domain() const {
+  auto text = [](int64_t number) { return std::to_string(number); };
+  if (least == most)
+    return text(least);
+  int64_t second = step ? least + step : least * 2;
+  return step == 1 ? text(least) + " to " + text(most) : text(least) + ", " + text(second) + " ... " + text(most);
+}
+
+const Parameter *Family::find(std::string_view wanted) const {
+  for (const Parameter &parameter : parameters)
+    if (parameter.name == wanted)
+      return &parameter;
+  return nullptr;
+}
+
+static int64_t known(const Facts &facts, const std::string &name) {
+  auto it = facts.find(name);
+  return it == facts.end() ? 0 : it->second;
+}
+
+bool fitsRegisters(int64_t rows, int64_t columns, const Facts &facts) {
+  int64_t vector = known(facts, "vector"), vectors = (columns + vector - 1) / vector;
+  return rows * vectors + vectors + 1 <= known(facts, "registers");
+}
+
+static std::string text(int64_t number) {
+  return std::to_string(number);
+}
+
+/// A register tile of a contraction. One row is always possible: it needs no more than its columns.
+static std::optional<std::string> refuseTile(const PlanPart &part, const Facts &facts) {
+  int64_t rows = part["rows"], columns = part["columns"], unroll = part["unroll"];
+  int64_t vector = known(facts, "vector"), tile = known(facts, "tile"), most = known(facts, "rows"),
+          inner = known(facts, "inner");
+  if (tile && columns != tile)
+    return "columns " + text(columns) + ", but the weight is packed in tiles of " + text(tile);
+  if (columns > vector && columns % vector)
+    return "columns " + text(columns) + " are no multiple of the target's vector of " + text(vector) + " floats";
+  if (most && rows > most)
+    return "rows " + text(rows) + ", but there are only " + text(most);
+  if (rows > 1 && !fitsRegisters(rows, columns, facts))
+    return "rows " + text(rows) + " x columns " + text(columns) + " do not fit the target's " +
+           text(known(facts, "registers")) + " registers of " + text(vector) + " floats";
+  if (unroll > 1 && (!inner || inner % unroll))
+    return "unroll " + text(unroll) + " does not divide the depth" + (inner ? " of " + text(inner) : "");
+  return std::nullopt;
+}
+
+/// The depth's parts: unrolling needs whole ones.
+static std::optional<std::string> refuseDense(const PlanPart &part, const Facts &facts) {
+  int64_t whole = known(facts, "depth"), depth = part["depth"], unroll = part["unroll"];
+  PlanPart tile = part;
+  tile.numbers["unroll"] = 1;
+  if (std::optional<std::string> refused = refuseTile(tile, facts))
+    return refused;
+  if (unroll > 1 && (!whole || whole % depth || depth % unroll))
+    return "unroll " + text(unroll) + " does not divide whole parts of the depth";
+  if (part["few"] && (!known(facts, "heads") || known(facts, "rows") > part["few"]))
+    return "few " + std::to_string(part["few"]) + ": only few rows of weights for each head are read where they lie";
+  return std::nullopt;
+}
+
+static std::optional<std::string> refuseExperts(const PlanPart &part, const Facts &facts) {
+  PlanPart tile = part;
+  tile.numbers["unroll"] = 1;
+  return refuseTile(tile, facts);
+}
+
+/// Rows stand in lanes; a step is one of keys or columns.
+static std::optional<std::string> refuseLanes(const PlanPart &part, const Facts &facts) {
+  int64_t rows = part["rows"], step = part["step"], vector = known(facts, "vector");
+  if (rows % vector)
+    return "rows " + text(rows) + " are no multiple of the target's vector of " + text(vector) + " floats";
+  if (!fitsRegisters(step, rows, facts))
+    return "rows " + text(rows) + " x step " + text(step) + " do not fit the target's " +
+           text(known(facts, "registers")) + " registers of " + text(vector) + " floats";
+  if (part["keys"] < step)
+    return "keys " + text(part["keys"]) + " are less than a step of " + text(step);
+  return std::nullopt;
+}
+
+static std::optional<std::string> refuseAttention(const PlanPart &part, const Facts &facts) {
+  if (int64_t vector = known(facts, "vector"), split = part["split"]; split % vector)
+    return "split " + text(split) + " is no multiple of the target's vector of " + text(vector) + " floats";
+  return refuseLanes(part, facts);
+}
+
+static std::optional<std::string> refuseNothing(const PlanPart &, const Facts &) {
+  return std::nullopt;
+}
+
+const std::vector<Family> &families() {
+  using enum Parameter::Role;
+  static const std::vector<std::string_view> ofTarget = {"vector", "registers"},
+                                             ofProduct = {"vector", "registers", "outer", "inner", "rows", "tile"};
+  static const Parameter rows{"rows", "rows of a register tile", 1, 64},
+      columns{"columns", "columns of a register tile", 1, 512},
+      unroll{"unroll", "steps of the reduction per iteration", 1, 64, 0},
+      block{"row_block", "tiles of rows per task, whose inputs stay in the second cache", 1, 4096},
+      most{"most_rows", "rows of a tile that is narrower than a schedule's, at most", 1, 64, 1, Rule},
+      padding{"padding", "a packed weight is padded by at most this part of its rows", 1, 1 << 20, 1, Rule},
+      beside{"beside", "groups of rows that are copied side by side, as they share lines of memory", 1, 64},
+      dot{"dot", "vectors that a step of a dot product takes at once", 1, 16, 0},
+      group{"group", "tiles of columns of a task", 1, 64};
+  static const std::vector<Family> table = {
+      {"attention",
+       "scores, softmax and weighted sum, rows in lanes",
+       "",
+       {{"rows", "queries per register tile, with the heads that share their keys", 1, 256},
+        {"step", "keys or columns of a register tile", 1, 64},
+        {"unroll", "steps of a sum per iteration", 1, 64, 0},
+        {"keys", "keys whose scores are held at a time", 1, 1 << 16},
+        {"block", "rows of a task, which share copies of keys and values", 1, 1 << 16},
+        {"split", "keys per task of a single query", 1, 1 << 16},
+        dot},
+       ofTarget,
+       refuseAttention},
+      {"contract",
+       "a product with packed columns",
+       "",
+       {rows,
+        columns,
+        unroll,
+        block,
+        {"tiles", "with fewer tiles of columns, other dimensions are tasks too", 1, 1 << 16},
+        most,
+        padding},
+       ofProduct,
+       refuseTile},
+      {"dense",
+       "a product of values as they lie, packed part by part",
+       "contract",
+       {rows,
+        columns,
+        unroll,
+        block,
+        {"depth", "steps of the reduction that are packed at a time", 1, 1 << 16},
+        {"shallow", "up to so many parts of the depth, sums go from registers to the result", 0, 64},
+        group,
+        {"tasks", "tiles of columns are grouped where so many groups are left", 1, 1 << 16, 1, Rule},
+        {"few", "up to so many rows read the weights of each head where they lie; 0: none", 0, 64},
+        dot,
+        beside,
+        most},
+       ofProduct,
+       refuseDense},
+      {"experts",
+       "the gradient of weights that rows picked",
+       "contract",
+       {rows, columns, block, group, beside, most},
+       ofProduct,
+       refuseExperts},
+      {"gradient",
+       "the gradient of attention, rows in lanes",
+       "",
+       {{"rows", "queries, or keys, per register tile", 1, 256},
+        {"step", "keys, queries or columns of a register tile", 1, 64},
+        {"unroll", "steps of a sum per iteration", 1, 64, 0},
+        {"keys", "scores of a row that are held at a time", 1, 1 << 16},
+        {"block", "rows of a task, which share copies", 1, 1 << 16}},
+       ofTarget,
+       refuseLanes},
+      {"grouped",
+       "a product whose weight is picked for each row",
+       "contract",
+       {rows, columns, unroll, block, most},
+       ofProduct,
+       refuseTile},
+      {"map",
+       "stages of their own: elementwise, and whatever no other family takes",
+       "",
+       {{"work", "elements per task", 1, 1 << 24}, {"most", "rows per task, at most", 1, 1 << 20}},
+       ofTarget,
+       refuseNothing},
+      {"row",
+       "sums within rows: norms, softmax",
+       "",
+       {{"lanes", "partial sums of a reduction", 1, 1024, 0},
+        {"work", "elements per task", 1, 1 << 24},
+        {"most", "rows per task, at most", 1, 1 << 20},
+        {"inside", "elements that a row with a sum counts for, at least", 1, 1 << 24}},
+       ofTarget,
+       refuseNothing},
+  };
+  return table;
+}
+
+std::string listed(std::vector<std::string> names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i)
+    text += (!i ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  return text;
+}
+
+const Family &family(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Family &one : families()) {
+    if (one.name == name)
+      return one;
+    names.emplace_back(one.name);
+  }
+  throw std::runtime_error("'" + std::string(name) + "' is no family; there are " + listed(names));
+}
+
+std::optional<std::string> checkPart(const PlanPart &part, const Anchor &anchor) {
+  const Family &space = family(anchor.family);
+  std::vector<std::string> names;
+  for (const Parameter &parameter : space.parameters)
+    if (parameter.role == Parameter::Role::Plan)
+      names.emplace_back(parameter.name);
+  for (const std::string &name : names)
+    if (!part.numbers.count(name))
+      return "'" + name + "' is missing; it has " + listed(names);
+  for (const auto &[name, value] : part.numbers) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return "'" + name + "' is none of its numbers; it has " + listed(names);
+    if (const Parameter &parameter = *space.find(name); !parameter.contains(value))
+      return name + " " + std::to_string(value) + " is not among " + parameter.domain();
+  }
+  return space.refuses(part, anchor.facts);
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,107 @@
+// Plans of kernels: what is chosen, what is refused, and that any point of a space computes the same.
+#include "codegen/halide/HalideProducer.h"
+#include "codegen/schedule/ChoosePlan.h"
+#include "tests/codegen/Check.h"
+#include "tests/codegen/DrawnPlan.h"
+
+#include <random>
+
+using namespace quern::codegen;
+
+/// A contraction with a packed weight, a norm before it and something elementwise behind.
+static KernelGraph &product(GraphMaker &g, int64_t tile) {
+  int x = g.argument(Kind::Real, {dim("M"), dim("K", 48)});
+  int w = g.weight({dim("N", 80), dim("K", 48)}, tile);
+  int mean = g.reduce(Reduction::Mean, x, {"K"});
+  int centred = g.elementwise(Op::Sub, {x, mean});
+  int sum = g.contract(centred, w, {"K"});
+  g.yield(g.elementwise(Op::Tanh, {sum}));
+  return g.finish("product");
+}
+
+static std::string refusal(const KernelPlan &plan, const KernelGraph &graph, const std::string &target) {
+  return halideProducer().refuses(plan, graph, cpuTarget(target)).value_or("");
+}
+
+TEST(Plan, SaysWhatIsComputed) {
+  GraphMaker g;
+  KernelGraph &graph = product(g, 16);
+  ScheduleTable schedules = ScheduleTable::standard();
+  KernelPlan plan = halideProducer().choose(graph, cpuTarget("x86-64-v3"), schedules);
+  EXPECT_EQ(plan.text(), "halide: contract(columns = 16, row_block = 16, rows = 6, tiles = 4, unroll = 4), "
+                         "row(inside = 512, lanes = 32, most = 64, work = 16384), map(most = 4096, work = 32768)");
+  EXPECT_EQ(refusal(plan, graph, "x86-64-v3"), "");
+  // A narrower tile leaves registers for more rows; schedules are what plans are made from.
+  EXPECT_EQ(halideProducer().choose(graph, cpuTarget("x86-64-v4"), schedules).parts[0]["rows"], 12);
+  schedules.add("contract inner = 48 : rows 3, unroll 32", "mine.txt");
+  plan = halideProducer().choose(graph, cpuTarget("x86-64-v3"), schedules);
+  EXPECT_EQ(plan.parts[0]["rows"], 3);
+  EXPECT_EQ(plan.parts[0]["unroll"], 16); // of a depth of 48
+}
+
+TEST(Plan, WhatCannotBeIsRefusedByName) {
+  GraphMaker g;
+  KernelGraph &graph = product(g, 16);
+  KernelPlan plan = halideProducer().choose(graph, cpuTarget("x86-64-v3"), ScheduleTable::standard());
+  auto with = [&](const std::string &name, int64_t value) {
+    KernelPlan edited = plan;
+    edited.parts[0].numbers[name] = value;
+    return refusal(edited, graph, "x86-64-v3");
+  };
+  EXPECT_EQ(with("rows", 4), "");
+  EXPECT_EQ(with("rows", 0), "contract: rows 0 is not among 1 to 64");
+  EXPECT_EQ(with("rows", 7), "contract: rows 7 x columns 16 do not fit the target's 16 registers of 8 floats");
+  EXPECT_EQ(with("columns", 32), "contract: columns 32, but the weight is packed in tiles of 16");
+  EXPECT_EQ(with("unroll", 3), "contract: unroll 3 is not among 1, 2 ... 64");
+  EXPECT_EQ(with("unroll", 32), "contract: unroll 32 does not divide the depth of 48");
+  EXPECT_EQ(with("row", 3),
+            "contract: 'row' is none of its numbers; it has rows, columns, unroll, row_block and tiles");
+  KernelPlan edited = plan;
+  edited.parts[0].numbers.erase("rows");
+  EXPECT_EQ(refusal(edited, graph, "x86-64-v3"),
+            "contract: 'rows' is missing; it has rows, columns, unroll, row_block and tiles");
+  edited = plan;
+  edited.parts.pop_back();
+  EXPECT_EQ(refusal(edited, graph, "x86-64-v3"),
+            "its parts are contract and row; the kernel has contract, row and map");
+}
+
+static void checkDrawn(const KernelGraph &graph, const Lengths &lengths, double tolerance) {
+  std::mt19937 random(7);
+  CpuTarget target = cpuTarget("native");
+  std::vector<DenseTensor> arguments;
+  for (int i = 0; i < graph.argumentCount(); ++i)
+    arguments.push_back(randomTensor(graph.nodes[i], lengths, i + 1));
+  std::vector<DenseTensor> want = evaluate(graph, lengths, arguments);
+  for (int i = 0; i < 4; ++i) {
+    KernelPlan plan = drawnPlan(graph, target, ScheduleTable::standard(), [&](size_t n) { return random() % n; });
+    ASSERT_EQ(halideProducer().refuses(plan, graph, target).value_or(""), "") << plan.text();
+    KernelRunner runner(graph, target, plan);
+    runner.bind(lengths, arguments);
+    ASSERT_EQ(runner.run(), 0) << plan.text();
+    for (size_t r = 0; r < graph.results.size(); ++r)
+      compareTensors(runner.result(r), want[graph.results[r]], tolerance, plan.text());
+  }
+}
+
+TEST(Plan, AnyPointOfASpaceComputesTheSame) {
+  {
+    GraphMaker g;
+    checkDrawn(product(g, 16), {{"M", 13}}, 1e-5);
+  }
+  { // neither operand packed
+    GraphMaker g;
+    int x = g.argument(Kind::Real, {dim("M"), dim("K", 96)}), w = g.argument(Kind::Real, {dim("N", 40), dim("K", 96)});
+    g.yield(g.contract(x, w, {"K"}));
+    checkDrawn(g.finish("dense"), {{"M", 29}}, 1e-5);
+  }
+  { // attention
+    GraphMaker g;
+    Dim t = dim("T"), s = dim("S"), h = dim("H", 2), k = dim("K", 16);
+    int q = g.argument(Kind::Real, {t, h, k}), keys = g.argument(Kind::Real, {s, h, k}),
+        v = g.argument(Kind::Real, {s, h, k});
+    int sum = g.attention(g.contract(q, keys, {"K"}), v, "S");
+    g.yield(g.permute(sum, {"T", "H", "K"}));
+    checkDrawn(g.finish("attention"), {{"S", 37}, {"T", 21}}, 1e-5);
+  }
+}
