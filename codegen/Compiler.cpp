@@ -58,7 +58,7 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
   CompileReport report;
   Clock clock;
   WorkFolder work("quern");
-  bool linking = options.emit == Emit::Executable;
+  bool linking = options.emit == Emit::Executable || options.emit == Emit::Library;
   fs::path folder = linking ? work.path : fs::path(options.output);
   makeFolder(folder);
 
@@ -90,7 +90,10 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
   if (linking) {
     std::vector<std::string> objects = {file};
     objects.insert(objects.end(), kernels.paths.begin(), kernels.paths.end());
-    if (!linkProgram(objects, options.output, planned->hasAttr("quern.train"), error))
+    bool linked = options.emit == Emit::Library
+                      ? linkLibrary(objects, options.output, error)
+                      : linkProgram(objects, options.output, planned->hasAttr("quern.train"), error);
+    if (!linked)
       throw std::runtime_error(error);
     report.linkSeconds = clock.lap();
   }

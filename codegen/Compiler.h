@@ -1,4 +1,4 @@
-// From a planned module to an executable, or to the files on the way there.
+// From a planned module to an executable, a library, or to the files on the way there.
 #ifndef QUERN_CODEGEN_COMPILER_H
 #define QUERN_CODEGEN_COMPILER_H
 
@@ -10,7 +10,7 @@
 
 namespace quern::codegen {
 
-enum class Emit { Executable, Object, Llvm, Assembly };
+enum class Emit { Executable, Library, Object, Llvm, Assembly };
 
 struct CompileOptions : PlanOptions {
   std::string spec;   ///< the spec's file, for messages of the program

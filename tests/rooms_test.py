@@ -70,6 +70,7 @@ UNITS = {
                        "runtime/tokenizer"],
     "runtime/cli": ["runtime", "runtime/abi", "runtime/machine", "runtime/weights", "runtime/files", "runtime/sampling", "runtime/tokenizer",
                     "runtime/tokenizer/text", "runtime/engine"],
+    "runtime/library": ["runtime", "runtime/machine", "runtime/weights", "runtime/tokenizer", "runtime/engine"],
     "runtime/training": ["runtime", "runtime/abi", "runtime/machine", "runtime/weights", "runtime/files", "runtime/sampling",
                          "runtime/tokenizer", "runtime/tokenizer/text", "runtime/engine", "runtime/cli"],
 

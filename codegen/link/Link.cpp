@@ -50,43 +50,135 @@ static std::string libraryFolder() {
   return fs::exists(archive) ? std::string(folder) : std::string(QUERN_LIBRARY_FOLDER);
 }
 
-bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const std::string &output, bool training,
-                                 std::string &error) {
-  std::string folder = libraryFolder();
+namespace {
+/// The runtime's archives and the system's that it needs.
+struct Runtime {
+  std::string folder;
+  std::vector<std::string> libraries;
+  bool find(std::string &error);
+};
+} // namespace
+
+bool Runtime::find(std::string &error) {
+  folder = libraryFolder();
   auto flags = llvm::MemoryBuffer::getFile(folder + "/quern_runtime.link");
   if (!flags || !fs::exists(folder + "/libquern_runtime.a")) {
     error = "the runtime is missing: " + folder + "/libquern_runtime.a; run './dev build'";
     return false;
   }
+  libraries = {folder + "/libquern_runtime.a"};
+  llvm::SmallVector<llvm::StringRef> others;
+  llvm::SplitString((*flags)->getBuffer(), others);
+  for (llvm::StringRef other : others)
+    libraries.push_back(other.str());
+  return true;
+}
+
+static bool runStep(const std::vector<std::string> &command, const std::string &output, std::string &error) {
+  std::string messages;
+  if (!runCommand(command, messages))
+    return true;
+  error = "linking " + output + " failed: " + messages;
+  return false;
+}
+
+/// Puts a finished file in its place. A full disk may show only when data reach it.
+static bool moveInto(const std::string &partial, const std::string &output, std::string &error) {
+  int file = open(partial.c_str(), O_RDONLY);
+  bool synced = file >= 0 && fsync(file) == 0;
+  if (file >= 0)
+    close(file);
+  std::error_code code = synced ? fs::rename(partial, output) : std::error_code(errno, std::generic_category());
+  if (code)
+    error = "cannot write " + output + ": " + code.message();
+  return !code;
+}
+
+bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const std::string &output, bool training,
+                                 std::string &error) {
+  Runtime runtime;
+  if (!runtime.find(error))
+    return false;
   std::string partial = output + ".partial";
   std::vector<std::string> command = {QUERN_CXX, "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-s",
                                       "-o",      partial};
   command.insert(command.end(), objects.begin(), objects.end());
   if (training) { // the runtime refers to it weakly, which alone would not take it out of its archive
     command.push_back("-Wl,-u,quern_training_commands");
-    command.push_back(folder + "/libquern_training.a");
+    command.push_back(runtime.folder + "/libquern_training.a");
   }
-  command.push_back(folder + "/libquern_runtime.a");
-  llvm::SmallVector<llvm::StringRef> libraries;
-  llvm::SplitString((*flags)->getBuffer(), libraries);
-  for (llvm::StringRef library : libraries)
-    command.push_back(library.str());
-  std::string messages;
-  if (runCommand(command, messages)) {
-    fs::remove(partial);
-    error = "linking " + output + " failed: " + messages;
+  command.insert(command.end(), runtime.libraries.begin(), runtime.libraries.end());
+  if (runStep(command, output, error) && moveInto(partial, output, error))
+    return true;
+  fs::remove(partial);
+  return false;
+}
+
+/// The functions that a header declares: what follows "quern_status ", "void " and so on, before a bracket.
+static std::vector<std::string> functionsOf(llvm::StringRef header) {
+  std::vector<std::string> names;
+  llvm::SmallVector<llvm::StringRef> lines;
+  header.split(lines, '\n');
+  for (llvm::StringRef line : lines) {
+    llvm::StringRef name = line.take_until([](char c) { return c == '('; });
+    if (name.size() == line.size() || line.starts_with(" ") || line.starts_with("#"))
+      continue;
+    name = name.substr(name.find_last_of(" *") + 1);
+    if (name.starts_with("quern_"))
+      names.push_back(name.str());
+  }
+  return names;
+}
+
+bool quern::codegen::linkLibrary(const std::vector<std::string> &objects, const std::string &output,
+                                 std::string &error) {
+  Runtime runtime;
+  if (!runtime.find(error))
+    return false;
+  std::string headerPath = runtime.folder + "/quern.h";
+  auto header = llvm::MemoryBuffer::getFile(headerPath);
+  if (!header) {
+    error = "the library's header is missing: " + headerPath + "; run './dev build'";
     return false;
   }
-  // A full disk may show only when data reach it.
-  int file = open(partial.c_str(), O_RDONLY);
-  bool synced = file >= 0 && fsync(file) == 0;
-  if (file >= 0)
-    close(file);
-  std::error_code code = synced ? fs::rename(partial, output) : std::error_code(errno, std::generic_category());
-  if (code) {
-    fs::remove(partial);
+  llvm::SmallString<128> folder;
+  if (std::error_code code = fs::createUniqueDirectory("quern-library", folder)) {
+    error = "cannot make a temporary folder: " + code.message();
+    return false;
+  }
+  std::string object = (folder + "/model.o").str(), archive = (folder + "/model.a").str();
+  // One object that holds everything it needs. Groups are resolved now, as their names become local below.
+  std::vector<std::string> link = {
+      QUERN_CXX, "-r",  "-nostdlib", "-Wl,--gc-sections", "-Wl,--force-group-allocation", "-Wl,--build-id=none",
+      "-o",      object};
+  // Of all names only the header's stay visible: a program may hold its own copies of what the runtime uses.
+  std::vector<std::string> hide = {"objcopy", "--strip-unneeded"};
+  for (const std::string &name : functionsOf((*header)->getBuffer())) {
+    link.push_back("-Wl,-u," + name);
+    hide.push_back("--keep-global-symbol=" + name);
+  }
+  hide.push_back(object);
+  link.insert(link.end(), objects.begin(), objects.end());
+  link.insert(link.end(), runtime.libraries.begin(), runtime.libraries.end());
+  llvm::erase(link, "-pthread"); // the program's own link asks for it
+  std::string partial = output + ".partial";
+  bool done = runStep(link, output, error) && runStep(hide, output, error) &&
+              runStep({"ar", "rcs", archive, object}, output, error);
+  if (std::error_code code; done && (code = fs::copy_file(archive, partial))) {
     error = "cannot write " + output + ": " + code.message();
-    return false;
+    done = false;
   }
-  return true;
+  done = done && moveInto(partial, output, error);
+  if (done) {
+    llvm::SmallString<256> beside(path::parent_path(output));
+    path::append(beside, "quern.h");
+    if (std::error_code code = fs::copy_file(headerPath, beside)) {
+      error = "cannot write " + beside.str().str() + ": " + code.message();
+      done = false;
+    }
+  } else {
+    fs::remove(partial);
+  }
+  fs::remove_directories(folder);
+  return done;
 }

@@ -1,4 +1,4 @@
-// From object files to one executable.
+// From object files to one executable, or to a library.
 #ifndef QUERN_CODEGEN_LINK_LINK_H
 #define QUERN_CODEGEN_LINK_LINK_H
 
@@ -11,6 +11,10 @@ namespace quern::codegen {
 /// file at `output` is replaced only when the new one is complete. False with `error` set: the linker's own words, or
 /// the full disk.
 bool linkProgram(const std::vector<std::string> &objects, const std::string &output, bool training, std::string &error);
+
+/// Makes an archive of one object: `objects` and the runtime, of whose names only those of quern.h can be seen. quern.h
+/// is put beside it. Programs link it with the C++ library.
+bool linkLibrary(const std::vector<std::string> &objects, const std::string &output, std::string &error);
 
 /// Runs a program without a shell; its standard error is kept in `messages`. Returns its exit status, 127 if it could
 /// not be started.

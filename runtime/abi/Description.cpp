@@ -226,7 +226,7 @@ private:
     if (name != "dense" && name != "bf16" && name != "packed")
       throw UserError("unknown layout " + quote(name));
     if (name != "packed") {
-      slot.layouts.emplace_back().narrow = name == "bf16";
+      slot.layouts = {name == "bf16" ? WeightLayout(NarrowLayout()) : WeightLayout(DenseLayout())};
       return slot;
     }
     for (const Json &part : list(layout, "parts"))
@@ -237,7 +237,7 @@ private:
       if (slot.layouts.size() != 1 && slot.layouts.size() != turn.size())
         throw UserError("a packed slot has a layout for some of its parameters only");
       for (size_t i = 0; i < turn.size(); ++i) {
-        const LayoutInfo &packed = slot.layout(i);
+        const auto &packed = std::get<PackedLayout>(slot.layout(i));
         int64_t last = checkedAdd(packed.offset, checkedAdd(checkedMultiply(packed.outer - 1, packed.outerStride),
                                                             checkedMultiply(packed.inner - 1, packed.innerStride)));
         if (last >= result.parameters[size_t(turn[i])].elements())
@@ -248,9 +248,8 @@ private:
     return slot;
   }
 
-  LayoutInfo readPacked(const Json &layout, const Json &part) const {
-    LayoutInfo packed;
-    packed.packed = true;
+  PackedLayout readPacked(const Json &layout, const Json &part) const {
+    PackedLayout packed;
     packed.inner = integer(layout, "inner");
     packed.tile = integer(layout, "tile");
     packed.outer = integer(part, "outer");

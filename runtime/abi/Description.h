@@ -6,10 +6,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace quern::runtime {
@@ -52,20 +54,32 @@ struct ParameterInfo {
   int64_t elements() const;
 };
 
-/// How kernels want a weight: as stored (dense), the same in bf16 (narrow), or packed: [ceil(outer /
-/// tile)][inner][tile], zeros after the last row.
-struct LayoutInfo {
-  bool packed = false, narrow = false;
+/// As stored, in f32.
+struct DenseLayout {
+  auto operator<=>(const DenseLayout &) const = default;
+};
+
+/// As stored, in bf16.
+struct NarrowLayout {
+  auto operator<=>(const NarrowLayout &) const = default;
+};
+
+/// [ceil(outer / tile)][inner][tile] in f32, zeros after the last row.
+struct PackedLayout {
   int64_t outer = 0, inner = 0, outerStride = 0, innerStride = 0, tile = 0;
   int64_t offset = 0; // of element (0, 0) in the stored tensor
-  /// Floats of one matrix in packed form.
-  int64_t packedElements() const { return (outer + tile - 1) / tile * tile * inner; }
+  /// Floats of one matrix.
+  int64_t elements() const { return (outer + tile - 1) / tile * tile * inner; }
+  auto operator<=>(const PackedLayout &) const = default;
 };
+
+/// How kernels want a weight. What a layout costs and how it is filled is said in Weights.cpp.
+using WeightLayout = std::variant<DenseLayout, NarrowLayout, PackedLayout>;
 
 struct SlotInfo {
   std::vector<std::vector<int>> turns; // per turn of a loop: parameters, one after the other
-  std::vector<LayoutInfo> layouts;     // one for all parameters of a turn, or one for each
-  const LayoutInfo &layout(size_t parameter) const { return layouts[layouts.size() == 1 ? 0 : parameter]; }
+  std::vector<WeightLayout> layouts;   // one for all parameters of a turn, or one for each
+  const WeightLayout &layout(size_t parameter) const { return layouts[layouts.size() == 1 ? 0 : parameter]; }
 };
 
 struct StateInfo {

@@ -7,9 +7,8 @@
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
 #include "runtime/cli/Terminal.h"
-#include "runtime/engine/Generator.h"
+#include "runtime/engine/Sequence.h"
 #include "runtime/machine/CpuFeatures.h"
-#include "runtime/machine/HalideHooks.h"
 #include "runtime/machine/Probe.h"
 #include "runtime/machine/ThreadPool.h"
 
@@ -107,7 +106,7 @@ int benchCommand(const Command &command) {
     writeOutput(options.usage("PROGRAM"));
     return 0;
   }
-  ThreadPool::configure(int(options.integer("--threads", 0, 1, 1024)));
+  configureThreads(options);
   if (options.has("--train")) {
     if (!&quern_training_commands)
       throw UserError("bench --train needs a program compiled with --train");
@@ -120,7 +119,6 @@ int benchCommand(const Command &command) {
   double begin = now();
   std::unique_ptr<Weights> weights = options.has("--weights") ? command.openWeights(options) : Weights::random(d, seed);
   double loaded = now() - begin;
-  Session session(command.program, *weights);
   Json result = {{"model", d.model},
                  {"cpu", cpuName()},
                  {"vectors", vectorName()},
@@ -130,28 +128,36 @@ int benchCommand(const Command &command) {
   std::string flopsWhat = "f32 multiply-adds in registers", bytesWhat = "reading memory";
 
   bool generates = d.findRole("step", d.findFunction("encode") >= 0 ? "decode" : "forward") >= 0;
-  std::optional<Generator> generator;
+  std::optional<Engine> engine;
+  std::optional<Session> alone;
+  if (generates)
+    engine.emplace(command.program, *weights);
+  else
+    alone.emplace(command.program, *weights);
+  Session &session = generates ? engine->session() : *alone;
+  bool hasSource = generates && engine->functions().hasSource();
+  std::optional<Sequence> sequence;
   int reader = d.findFunction("forward");
   if (generates) {
-    Generator::Options how;
-    how.room = reads + writes;
-    how.chunk = reads;
-    generator.emplace(session, how);
-    int64_t longest = generator->hasSource() ? generator->longestSource() : generator->longest();
+    int64_t longest = hasSource ? engine->functions().longestSource(d) : engine->longest();
     auto fit = [&](int64_t &count, const char *name, int64_t most) {
       if (count > most && options.has(name))
         throw UserError(format("%s %lld is too much: the model has only %lld positions", name,
                                static_cast<long long>(count), static_cast<long long>(most)));
       count = std::max<int64_t>(1, std::min(count, most));
     };
-    if (generator->hasSource()) {
+    if (hasSource) {
       fit(reads, "-p", longest);
-      fit(writes, "-n", generator->longest() - 1);
+      fit(writes, "-n", engine->longest() - 1);
     } else {
       fit(reads, "-p", longest - 1);
       fit(writes, "-n", longest - reads);
     }
-    reader = generator->hasSource() ? d.findFunction("encode") : generator->stepFunction();
+    reader = hasSource ? engine->functions().encoder : engine->functions().step;
+    Sequence::Options how;
+    how.room = reads + writes;
+    how.chunk = reads;
+    sequence.emplace(*engine, how);
   }
   if (reader < 0)
     throw UserError("this model has no function to measure");
@@ -160,17 +166,17 @@ int benchCommand(const Command &command) {
     reads = std::min(reads, session.longestText(reader));
 
   // Reading.
-  int64_t bound = generates
-                      ? std::min(generator->tokenBound(), generator->hasSource() ? generator->sourceBound() : INT64_MAX)
-                      : readFunction.inputs.at(0).below.value_or(2);
+  int64_t bound = generates ? std::min(engine->tokenBound(), hasSource ? engine->functions().sourceBound(d) : INT64_MAX)
+                            : readFunction.inputs.at(0).below.value_or(2);
   std::vector<int> text = randomTokens(reads, bound, seed);
   double before = measureFlops();
   double seconds = timeIt([&] {
-    if (generates && !generator->hasSource()) {
-      generator->forget();
-      generator->next(text);
+    if (generates && !hasSource) {
+      sequence->truncate(0);
+      sequence->append(text);
+      sequence->logits();
     } else if (generates) {
-      generator->setSource(text);
+      sequence->setSource(text);
     } else {
       Values inputs;
       inputs[readFunction.inputs[0].name] = Value::ints({1, reads}, text);
@@ -183,10 +189,12 @@ int benchCommand(const Command &command) {
 
   // Writing.
   if (generates) {
-    const FunctionInfo &step = d.functions[size_t(generator->functionFor(1))];
-    if (generator->hasSource())
+    const FunctionInfo &step = d.functions[size_t(engine->functions().functionFor(d, 1))];
+    if (hasSource) {
       text = {0};
-    generator->next(text);
+      sequence->append(text);
+    }
+    sequence->logits();
     BandwidthProbe probe;
     before = probe.measure();
     double bytes = 0;
@@ -194,12 +202,13 @@ int benchCommand(const Command &command) {
     for (int64_t i = 0; i < writes; ++i) {
       text.push_back(int((text.back() * 31 + i) % bound));
       std::vector<int64_t> sizes = lengths(d, int64_t(text.size()) - 1, 1);
-      if (generator->hasSource())
+      if (hasSource)
         for (size_t s = 0; s < sizes.size(); ++s) // the source's length
           if (int(s) != d.batch && int(s) != d.past && int(s) != d.cap && int(s) != d.time)
             sizes[s] = reads;
       bytes += step.bytes ? double(step.bytes->evaluate(sizes)) : 0;
-      generator->next(text);
+      sequence->append(text.back());
+      sequence->logits();
     }
     seconds = now() - begin;
     after = probe.measure();
@@ -214,11 +223,13 @@ int benchCommand(const Command &command) {
   d.completeSizes(largest, reads);
   uint64_t scratch = session.plannedScratch(reader, largest), planned = session.plannedBytes(reader, largest) - scratch;
   if (generates) // steps at the end may need more of that
-    scratch = std::max(scratch, session.plannedScratch(generator->functionFor(1), lengths(d, reads + writes - 1, 1)));
-  result["memory"] = {{"planned_bytes", planned + scratch},
-                      {"planned_scratch_bytes", scratch},
-                      {"used_bytes", session.touchedBytes() + scratchPeakBytes()},
-                      {"scratch_bytes", scratchPeakBytes()}};
+    scratch = std::max(
+        scratch, session.plannedScratch(engine->functions().functionFor(d, 1), lengths(d, reads + writes - 1, 1)));
+  result["memory"] = {
+      {"planned_bytes", planned + scratch},
+      {"planned_scratch_bytes", scratch},
+      {"used_bytes", session.touchedBytes() + (sequence ? sequence->touchedBytes() : 0) + session.scratchPeakBytes()},
+      {"scratch_bytes", session.scratchPeakBytes()}};
   if (options.has("--json"))
     writeOutput(result.dump() + "\n");
   else

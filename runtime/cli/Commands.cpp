@@ -1,10 +1,10 @@
 // Takes: a program's table and its arguments. Gives: an exit status, after running the subcommand.
 #include "runtime/cli/Commands.h"
 
-#include "runtime/machine/CpuFeatures.h"
 #include "runtime/Error.h"
-#include "runtime/machine/HalideHooks.h"
 #include "runtime/cli/Terminal.h"
+#include "runtime/files/MappingFaults.h"
+#include "runtime/machine/CpuFeatures.h"
 #include "runtime/machine/ThreadPool.h"
 #include "runtime/tokenizer/text/Unicode.h"
 
@@ -48,7 +48,6 @@ std::string usage(const std::string &name, const Description *description) {
 }
 
 int dispatch(const quern_program_table &table, const std::vector<std::string> &arguments) {
-  useHalideHooks();
   std::string name = arguments.empty() ? "program" : arguments[0];
   name = name.substr(name.rfind('/') + 1);
   Program program(table);
@@ -83,6 +82,7 @@ int dispatch(const quern_program_table &table, const std::vector<std::string> &a
 int runProgram(const quern_program_table &table, int argumentCount, char **arguments) {
   flushDenormals();              // before there are other threads
   std::signal(SIGXFSZ, SIG_IGN); // a file that grows too long is an error of write, with a message
+  reportMappingFaults();
   try {
     return dispatch(table, {arguments, arguments + argumentCount});
   } catch (const UserError &error) {
@@ -119,16 +119,16 @@ std::string baseName(const std::string &path) {
 std::unique_ptr<Weights> Command::openWeights(const Options &options) const {
   const Description &d = program.description;
   if (options.has("--weights"))
-    return Weights::load(d, Checkpoint::open(options.text("--weights")));
+    return Weights::load(d, TensorSource::open(options.text("--weights")));
   auto tail = readTail(executable);
   if (tail.count("model.safetensors") || tail.count("model.safetensors.index.json"))
-    return Weights::load(d, Checkpoint::open(executable, tail));
+    return Weights::load(d, TensorSource::open(executable, tail));
   std::string path = besideProgram(
       executable, {baseName(executable) + ".safetensors", "model.safetensors", "model.safetensors.index.json"});
   if (path.empty())
     throw UserError(
         "no weights: give --weights FILE or DIR (none are in this program, and no model.safetensors lies beside it)");
-  return Weights::load(d, Checkpoint::open(path));
+  return Weights::load(d, TensorSource::open(path));
 }
 
 std::string Command::findBeside(const Options &options, const std::string &name) const {
@@ -147,6 +147,16 @@ std::string Command::findBeside(const Options &options, const std::string &name)
     if (fileExists(folder + "/" + name))
       return folder + "/" + name;
   return "";
+}
+
+std::optional<std::string> Command::readBeside(const Options &options, const std::string &name) const {
+  if (!options.has("--weights")) {
+    auto tail = readTail(executable);
+    if (auto found = tail.find(name); found != tail.end())
+      return std::string(found->second->text());
+  }
+  std::string path = findBeside(options, name);
+  return path.empty() ? std::nullopt : std::optional(readFile(path));
 }
 
 std::optional<Tokenizer> Command::openTokenizer(const Options &options) const {
@@ -172,6 +182,13 @@ Tokenizer Command::needTokenizer(const Options &options) const {
     return std::move(*tokenizer);
   throw UserError("text needs a tokenizer: give --tokenizer FILE (there is no tokenizer.json beside the weights), or "
                   "token numbers by --tokens");
+}
+
+void configureThreads(const Options &options) {
+  ThreadPool::configure(int(options.integer("--threads", 0, 1, 1024)));
+  ThreadPool &pool = ThreadPool::instance();
+  if (pool.threads() < pool.wanted())
+    printWarning(format("the system starts only %d of %d threads", pool.threads(), pool.wanted()));
 }
 
 std::vector<int> parseTokens(const std::string &text) {

@@ -30,6 +30,8 @@ struct Command {
   std::optional<Tokenizer> openTokenizer(const Options &options) const;
   /// The same, or a UserError about where it was looked for.
   Tokenizer needTokenizer(const Options &options) const;
+  /// The content of a file beside the tokenizer or the weights, or among those that the program carries.
+  std::optional<std::string> readBeside(const Options &options, const std::string &name) const;
   /// A file that lies beside the tokenizer or the weights; empty if there is none.
   std::string findBeside(const Options &options, const std::string &name) const;
 };
@@ -51,6 +53,9 @@ int trainBenchCommand(const Command &command, const Options &options);
 /// What `eval` and `grad` begin with: reads the options, checks that --input and --output are there, sets the threads.
 /// False where only help was asked for.
 bool openFileCommand(Options &options, const std::string &name, const Command &command);
+
+/// Starts the threads that --threads asks for; a warning where the system starts fewer.
+void configureThreads(const Options &options);
 
 /// A stored tensor as the kind that a function's input has. Throws UserError where it cannot be.
 Value convertInput(const StoredTensor &tensor, const TensorInfo &wanted);

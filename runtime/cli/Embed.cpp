@@ -1,8 +1,8 @@
 // `embed`: takes texts. Gives: a vector each, as a table, JSON, or a table of cosines.
-#include "runtime/cli/Commands.h"
 #include "runtime/Error.h"
+#include "runtime/cli/Commands.h"
 #include "runtime/cli/Terminal.h"
-#include "runtime/machine/ThreadPool.h"
+#include "runtime/engine/Embedding.h"
 
 #include <nlohmann/json.hpp>
 
@@ -29,18 +29,6 @@ struct Result {
   std::vector<int> tokens;
   std::vector<float> vector;
 };
-
-/// The function from tokens [B, T] to one vector a text [B, D].
-int findEmbedding(const Description &d) {
-  for (size_t i = 0; i < d.functions.size(); ++i) {
-    const FunctionInfo &function = d.functions[i];
-    if (function.role == "eval" && function.outputs.size() == 1 && function.outputs[0].kind == Kind::Real &&
-        function.outputs[0].dims.size() == 2 && function.outputs[0].dims[1].isConstant() && !function.inputs.empty() &&
-        function.inputs[0].name == "tokens" && function.inputs[0].dims.size() == 2)
-      return int(i);
-  }
-  throw UserError("this model gives no vector for a text: no function goes from tokens [B, T] to [B, D]");
-}
 
 void addLines(std::vector<std::string> &texts, const std::string &content) {
   for (size_t at = 0; at < content.size();) {
@@ -81,12 +69,11 @@ double cosine(const std::vector<float> &a, const std::vector<float> &b) {
 /// The length that the model was trained for: sentence-transformers keeps it beside the tokenizer, whose own may be
 /// shorter.
 std::optional<size_t> trainedLength(const Command &command, const Options &options) {
-  std::string path = command.findBeside(options, "sentence_bert_config.json");
-  if (path.empty())
+  // Parsed by constant pointers, as everywhere: another kind of iterator is another parser in each program.
+  const std::optional<std::string> text = command.readBeside(options, "sentence_bert_config.json");
+  if (!text)
     return std::nullopt;
-  const std::string text = readFile(
-      path); // parsed by constant pointers, as everywhere: another kind of iterator is another parser in each program
-  nlohmann::json config = nlohmann::json::parse(text.data(), text.data() + text.size(), nullptr, false);
+  nlohmann::json config = nlohmann::json::parse(text->data(), text->data() + text->size(), nullptr, false);
   if (config.is_object() && config.contains("max_seq_length") && config["max_seq_length"].is_number_unsigned())
     return config["max_seq_length"].get<size_t>();
   return std::nullopt;
@@ -141,8 +128,10 @@ int embedCommand(const Command &command) {
     writeOutput(options.usage("PROGRAM"));
     return 0;
   }
-  ThreadPool::configure(int(options.integer("--threads", 0, 1, 1024)));
+  configureThreads(options);
   int function = findEmbedding(command.program.description);
+  if (function < 0)
+    throw UserError("this model gives no vector for a text: no function goes from tokens [B, T] to [B, D]");
   std::vector<std::string> texts = readTexts(options);
   Tokenizer tokenizer = command.needTokenizer(options);
   std::unique_ptr<Weights> weights = command.openWeights(options);
@@ -156,11 +145,7 @@ int embedCommand(const Command &command) {
     Result result{text, tokenizer.encode(text, true, longest), {}};
     if (result.tokens.empty())
       throw UserError("the text " + quote(text) + " has no tokens");
-    Values inputs;
-    inputs["tokens"] = Value::ints({1, int64_t(result.tokens.size())}, result.tokens);
-    Values outputs = session.evaluate(function, inputs);
-    const Value &vector = outputs.begin()->second;
-    result.vector.assign(vector.reals(), vector.reals() + vector.elements());
+    result.vector = embedTokens(session, function, result.tokens);
     results.push_back(std::move(result));
   }
   if (options.has("--similarity"))

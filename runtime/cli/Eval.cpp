@@ -1,8 +1,7 @@
 // `eval`: takes tensors by the names of a function's parameters. Gives: its results, as safetensors.
-#include "runtime/cli/Commands.h"
 #include "runtime/Error.h"
+#include "runtime/cli/Commands.h"
 #include "runtime/cli/Terminal.h"
-#include "runtime/machine/ThreadPool.h"
 
 #include <algorithm>
 
@@ -80,7 +79,7 @@ bool openFileCommand(Options &options, const std::string &name, const Command &c
   for (const char *file : {"--input", "--output"})
     if (!options.has(file))
       throw UserError(name + " needs " + file + " FILE");
-  ThreadPool::configure(int(options.integer("--threads", 0, 1, 1024)));
+  configureThreads(options);
   return true;
 }
 

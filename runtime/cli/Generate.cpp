@@ -1,183 +1,261 @@
-// `generate`: takes a prompt (text or token numbers). Gives: its continuation, as it is written, or one line of JSON.
-#include "runtime/cli/Commands.h"
+// `generate`: takes prompts (text or token numbers). Gives: the continuation of each, as if it were alone. One prompt's is
+// written as it is made; those of several are made together where the program can, and written in their order.
 #include "runtime/Error.h"
+#include "runtime/cli/Commands.h"
 #include "runtime/cli/GenerateOptions.h"
-#include "runtime/engine/Generator.h"
-#include "runtime/sampling/Sampler.h"
 #include "runtime/cli/Terminal.h"
+#include "runtime/engine/Batch.h"
 #include "runtime/machine/ThreadPool.h"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
-#include <set>
 #include <unistd.h>
 
 namespace quern::runtime {
 
 namespace {
 
-const std::vector<Options::Known> known = {
-    {"--weights", "PATH", "a .safetensors file, an index of shards, or a folder with one"},
-    {"--tokenizer", "FILE", "tokenizer.json; else the one beside the weights"},
-    {"-p", "TEXT", "the prompt; several: continued together, each as if it were alone"},
-    {"-f", "FILE", "the prompt from a file (neither: from standard input)"},
-    {"--tokens", "1,2,3", "the prompt as token numbers; exactly n new ones follow"},
-    {"-n", "N", "new tokens at most (128)"},
-    {"--temp", "X", "temperature; 0: always the likeliest (0, or 1 with another of these)"},
-    {"--top-k", "K", "only among the K likeliest"},
-    {"--top-p", "P", "only among the least set that reaches probability P"},
-    {"--min-p", "P", "only among those of P times the likeliest's probability"},
-    {"--seed", "N", "of the choices (0)"},
-    {"--eos", "stop|ignore", "at the end-of-text token (stop; ignore with --tokens)"},
-    {"--no-cache", nullptr, "compute everything anew for each token"},
-    {"--no-echo", nullptr, "do not repeat the prompt"},
-    {"--context", "N", "allow texts up to N tokens where the config's length is only a recommendation"},
-    {"--threads", "N", "threads (all that this process may use)"},
-    {"--json", nullptr, "one line: {\"tokens\": [new ones], \"text\": \"...\"}"},
-    {"--help", nullptr, "this"}};
-
 struct Prompt {
   std::string text;
   std::vector<int> tokens;
-  bool isText;
 };
 
-Prompt readPrompt(const Options &options, const std::optional<Tokenizer> &tokenizer, const Command &command) {
-  if (int(options.has("-p")) + int(options.has("-f")) + int(options.has("--tokens")) > 1)
+/// A prompt and what is made of it.
+struct Row {
+  Prompt prompt;
+  std::vector<int> begin; // what the text begins with: the prompt, or where a decoder starts
+  std::unique_ptr<Sequence> sequence;
+  std::unique_ptr<StopCheck> check;
+  std::vector<int> made;
+  std::vector<double> scores;
+  std::string text; // of the new tokens
+};
+
+class Generation {
+public:
+  Generation(const Command &command, const Options &options);
+  int run();
+
+private:
+  const Command &command;
+  const Options &options;
+  bool isText;
+  GenerateSettings settings;
+  std::optional<Tokenizer> tokenizer;
+  std::vector<Row> rows;
+  std::optional<Engine> engine;
+  bool warned = false;
+
+  void readPrompts();
+  void begin(Row &row);
+  void checkLength(size_t length, int64_t longest) const;
+  bool open(const Row &row);
+  std::string choose(Row &row);
+  void runOne(Row &row);
+  void runTogether();
+  std::string resultOf(const Row &row) const;
+};
+
+Generation::Generation(const Command &command, const Options &options)
+    : command(command), options(options), isText(!options.has("--tokens")),
+      settings(readSettings(command, options, isText)) {}
+
+void Generation::readPrompts() {
+  std::vector<std::string> texts = options.all("-p"), numbers = options.all("--tokens");
+  if (texts.size() > 1 || numbers.size() > 1) {
+    if ((!texts.empty() && !numbers.empty()) || options.has("-f"))
+      throw UserError("several prompts: give each with -p, or each with --tokens");
+  } else if (int(options.has("-p")) + int(options.has("-f")) + int(options.has("--tokens")) > 1) {
     throw UserError("give one of -p, -f and --tokens");
-  if (options.has("--tokens"))
-    return {"", parseTokens(options.text("--tokens")), false};
-  Prompt prompt{"", {}, true};
-  if (options.has("-p"))
-    prompt.text = options.text("-p");
-  else if (options.has("-f"))
-    prompt.text = readFile(options.text("-f"));
-  else if (::isatty(STDIN_FILENO))
+  }
+  for (const std::string &list : numbers)
+    rows.emplace_back().prompt.tokens = parseTokens(list);
+  if (!isText)
+    return;
+  if (options.has("-f"))
+    texts = {readFile(options.text("-f"))};
+  else if (texts.empty() && ::isatty(STDIN_FILENO))
     throw UserError("no prompt: give -p TEXT, -f FILE, --tokens LIST, or text on standard input");
-  else
-    prompt.text = readStandardInput();
+  else if (texts.empty())
+    texts = {readStandardInput()};
   if (!tokenizer)
     command.needTokenizer(options); // throws
-  prompt.tokens = tokenizer->encode(prompt.text, true);
-  return prompt;
+  for (const std::string &text : texts)
+    rows.emplace_back().prompt = {text, tokenizer->encode(text, true)};
+}
+
+void Generation::checkLength(size_t length, int64_t longest) const {
+  if (longest != INT64_MAX && int64_t(length) > longest)
+    throw UserError(format("the prompt has %zu tokens, but the model has only %lld positions", length,
+                           static_cast<long long>(longest)));
+  if (settings.context > 0 && int64_t(length) > settings.context)
+    throw UserError(format("the prompt has %zu tokens, but the model's context is %lld; --context N allows more",
+                           length, static_cast<long long>(settings.context)));
+}
+
+/// What the text begins with, checked.
+void Generation::begin(Row &row) {
+  const TextFunctions &functions = engine->functions();
+  const Description &d = engine->description();
+  row.begin = row.prompt.tokens;
+  if (functions.hasSource()) {
+    if (row.prompt.tokens.empty())
+      throw UserError("the prompt is empty");
+    checkTokens(row.prompt.tokens, functions.sourceBound(d));
+    checkLength(row.prompt.tokens.size(), functions.longestSource(d));
+    if (settings.begin.empty())
+      throw UserError("the config has no decoder_start_token_id to begin with; --start-token N says it");
+    row.begin = settings.begin;
+  } else if (row.begin.empty()) {
+    if (settings.begin.empty())
+      throw UserError("the prompt is empty, and the config has no bos_token_id to begin with; --start-token N says it");
+    row.begin = settings.begin;
+  }
+  checkTokens(row.begin, engine->tokenBound());
+  checkLength(row.begin.size(), engine->longest());
+  row.check = std::make_unique<StopCheck>(settings.stop, tokenizer ? &*tokenizer : nullptr,
+                                          functions.hasSource() ? std::vector<int>() : row.begin);
+}
+
+/// Whether the text goes on: it has not ended, and the model has a position for one more.
+bool Generation::open(const Row &row) {
+  if (row.check->done())
+    return false;
+  if (row.sequence->hasRoom())
+    return true;
+  printNote(format("stopped after %zu new tokens: the model has no more than %lld positions", row.made.size(),
+                   static_cast<long long>(engine->longest())));
+  return false;
+}
+
+/// The next token of a row: what can be shown of it.
+std::string Generation::choose(Row &row) {
+  if (settings.context > 0 && int64_t(row.sequence->tokens().size()) == settings.context + 1 &&
+      !std::exchange(warned, true))
+    printWarning(
+        format("the text grows beyond the model's context of %lld tokens", static_cast<long long>(settings.context)));
+  if (settings.scores) {
+    Chosen chosen = row.sequence->chooseScored();
+    row.made.push_back(chosen.token);
+    row.scores.push_back(chosen.logProbability);
+  } else {
+    row.made.push_back(row.sequence->choose());
+  }
+  std::string piece = row.check->push(row.made.back());
+  row.text += piece;
+  return piece;
+}
+
+std::string Generation::resultOf(const Row &row) const {
+  if (!settings.json)
+    return tokenizer ? (settings.echo ? row.prompt.text : "") + row.text + "\n" : jsonList(row.made) + "\n";
+  std::string scores;
+  for (double score : row.scores)
+    scores += (scores.empty() ? "" : ", ") + format("%.9g", score);
+  return "{\"tokens\": " + jsonList(row.made) + ", \"text\": " + jsonString(row.text) +
+         (settings.scores ? ", \"logprobs\": [" + scores + "]" : "") + "}\n";
+}
+
+/// One text, shown as it is made.
+void Generation::runOne(Row &row) {
+  bool shows = !settings.json && rows.size() == 1;
+  auto show = [&](const std::string &piece) {
+    if (shows && !piece.empty())
+      writeOutput(piece);
+  };
+  if (!engine->functions().hasSource() && settings.echo)
+    show(isText ? row.prompt.text : tokenizer ? tokenizer->decode(row.begin, true) : "");
+  double begin = now(), firstDone = begin;
+  Sequence::Options how;
+  how.sampling = settings.sampling;
+  how.room = int64_t(row.begin.size()) + std::min<int64_t>(settings.stop.most, 4096) + 1;
+  row.sequence = std::make_unique<Sequence>(*engine, how);
+  if (engine->functions().hasSource())
+    row.sequence->setSource(row.prompt.tokens);
+  row.sequence->append(row.begin);
+  while (open(row)) {
+    std::string piece = choose(row);
+    if (row.made.size() == 1)
+      firstDone = now();
+    if (tokenizer)
+      show(piece);
+    else
+      show((row.made.size() > 1 ? "," : "") + std::to_string(row.made.back()));
+  }
+  std::string rest = row.check->finish();
+  row.text += rest;
+  show(rest);
+  show("\n");
+  row.sequence.reset();
+  if (rows.size() == 1 && errorIsTerminal() && row.made.size() > 1)
+    printNote(format("%zu tokens, %.1f a second; the first after %.0f ms", row.made.size(),
+                     double(row.made.size() - 1) / (now() - firstDone), 1000 * (firstDone - begin)));
+}
+
+void Generation::runTogether() {
+  size_t longest = 0;
+  for (const Row &row : rows)
+    longest = std::max(longest, row.begin.size());
+  Sequence::Options how;
+  how.sampling = settings.sampling;
+  how.room = int64_t(longest) + std::min<int64_t>(settings.stop.most, 4096) + 1;
+  Batch batch(*engine);
+  auto endDone = [&](Row &row) {
+    if (!row.sequence || open(row))
+      return;
+    row.text += row.check->finish();
+    row.sequence.reset(); // leaves the batch
+  };
+  for (Row &row : rows) {
+    row.sequence = std::make_unique<Sequence>(*engine, how);
+    row.sequence->append(row.begin);
+    batch.add(*row.sequence);
+    endDone(row);
+  }
+  while (batch.size() > 0) {
+    batch.step();
+    for (Row &row : rows)
+      if (row.sequence) {
+        choose(row);
+        endDone(row);
+      }
+  }
+}
+
+int Generation::run() {
+  tokenizer = command.openTokenizer(options);
+  if (!settings.stop.strings.empty() && !tokenizer)
+    command.needTokenizer(options); // throws
+  readPrompts();
+  std::unique_ptr<Weights> weights = command.openWeights(options);
+  engine.emplace(command.program, *weights, Engine::Options{settings.cache});
+  for (Row &row : rows)
+    begin(row);
+  if (rows.size() > 1 && settings.cache && engine->functions().batches())
+    runTogether();
+  else
+    for (Row &row : rows)
+      runOne(row);
+  if (rows.size() > 1 || settings.json)
+    for (const Row &row : rows)
+      writeOutput(resultOf(row));
+  rows.clear();
+  engine.reset();
+  return 0;
 }
 
 } // namespace
 
 int generateCommand(const Command &command) {
-  Options options("generate", known);
+  Options options("generate", generateOptions());
   options.parse(command.arguments);
   if (options.has("--help")) {
     writeOutput(options.usage("PROGRAM"));
     return 0;
   }
-  const Description &d = command.program.description;
-  Generator::requireSteps(d); // before gigabytes of weights are touched
-  ThreadPool::configure(int(options.integer("--threads", 0, 1, 1024)));
-  if (options.all("-p").size() > 1 || options.all("--tokens").size() > 1)
-    return generateMany(command, options);
-  int64_t most = options.integer("-n", 128, 0, INT32_MAX);
-  bool json = options.has("--json");
-  SamplerOptions sampling = samplerOptions(options);
-  Sampler sampler(sampling);
-  std::string atEnd = options.text("--eos", options.has("--tokens") ? "ignore" : "stop");
-  if (atEnd != "stop" && atEnd != "ignore")
-    throw UserError("--eos needs stop or ignore, not " + quote(atEnd));
-  std::set<int> ends = atEnd == "stop" ? idsOf(d.fileConfig, "eos_token_id") : std::set<int>();
-
-  std::optional<Tokenizer> tokenizer = command.openTokenizer(options);
-  Prompt prompt = readPrompt(options, tokenizer, command);
-
-  std::unique_ptr<Weights> weights = command.openWeights(options);
-  Session session(command.program, *weights);
-  Generator::Options how;
-  how.cache = !options.has("--no-cache");
-  how.room = int64_t(prompt.tokens.size()) + std::min<int64_t>(most, 4096) + 1;
-  Generator generator(session, how);
-
-  std::vector<int> text = prompt.tokens;
-  int64_t stated = options.integer("--context", statedContext(d.fileConfig), 1, INT32_MAX);
-  auto checkLength = [&](size_t length, int64_t longest) {
-    if (longest != INT64_MAX && int64_t(length) > longest)
-      throw UserError(format("the prompt has %zu tokens, but the model has only %lld positions", length,
-                             static_cast<long long>(longest)));
-    if (stated > 0 && int64_t(length) > stated)
-      throw UserError(format("the prompt has %zu tokens, but the model's context is %lld; --context N allows more",
-                             length, static_cast<long long>(stated)));
-  };
-  if (generator.hasSource()) {
-    if (prompt.tokens.empty())
-      throw UserError("the prompt is empty");
-    checkTokens(prompt.tokens, generator.sourceBound());
-    checkLength(prompt.tokens.size(), generator.longestSource());
-    generator.setSource(prompt.tokens);
-    std::set<int> begin = idsOf(d.fileConfig, "decoder_start_token_id");
-    if (begin.empty())
-      begin = idsOf(d.fileConfig, "bos_token_id");
-    if (begin.empty())
-      throw UserError("the config has no decoder_start_token_id to begin with");
-    text = {*begin.begin()};
-  } else if (text.empty()) {
-    std::set<int> begin = idsOf(d.fileConfig, "bos_token_id");
-    if (begin.empty())
-      throw UserError("the prompt is empty, and the config has no bos_token_id to begin with");
-    text = {*begin.begin()};
-  }
-  checkTokens(text, generator.tokenBound());
-  checkLength(text.size(), generator.longest());
-
-  std::optional<TextStream> stream;
-  if (tokenizer) {
-    stream.emplace(*tokenizer);
-    if (!generator.hasSource())
-      stream->start(text);
-  }
-  std::string written;
-  auto show = [&](const std::string &piece) {
-    written += piece;
-    if (!json && !piece.empty())
-      writeOutput(piece);
-  };
-  if (!json && !generator.hasSource() && !options.has("--no-echo"))
-    writeOutput(prompt.isText ? prompt.text : tokenizer ? tokenizer->decode(text, true) : "");
-
-  std::vector<int> made;
-  double begin = now(), firstDone = begin;
-  bool warned = false;
-  while (int64_t(made.size()) < most) {
-    if (int64_t(text.size()) > generator.longest()) {
-      printNote(format("stopped after %zu new tokens: the model has no more than %lld positions", made.size(),
-                       static_cast<long long>(generator.longest())));
-      break;
-    }
-    if (stated > 0 && int64_t(text.size()) == stated + 1 && !std::exchange(warned, true))
-      printWarning(format("the text grows beyond the model's context of %lld tokens", static_cast<long long>(stated)));
-    std::span<const float> logits = generator.next(text);
-    int token = sampler.next(logits.data(), int64_t(logits.size()));
-    if (made.empty())
-      firstDone = now();
-    made.push_back(token);
-    text.push_back(token);
-    if (ends.count(token))
-      break;
-    if (stream)
-      show(stream->push(token));
-    else if (!json)
-      writeOutput((made.size() > 1 ? "," : "") + std::to_string(token));
-    if (token >= generator.tokenBound()) // a padded vocabulary: rows of logits without a word
-      throw UserError(format("the model chose token %d, for which it has no embedding", token));
-  }
-  if (stream)
-    show(stream->finish());
-  if (json)
-    writeOutput("{\"tokens\": " + jsonList(made) + ", \"text\": " + jsonString(written) + "}\n");
-  else
-    writeOutput("\n");
-  if (errorIsTerminal() && made.size() > 1)
-    printNote(format("%zu tokens, %.1f a second; the first after %.0f ms", made.size(),
-                     double(made.size() - 1) / (now() - firstDone), 1000 * (firstDone - begin)));
-  return 0;
+  TextFunctions::find(command.program.description,
+                      !options.has("--no-cache")); // before gigabytes of weights are touched
+  configureThreads(options);
+  return Generation(command, options).run();
 }
 
 } // namespace quern::runtime

@@ -1,20 +1,45 @@
-// Takes: options of `generate` and the config. Gives: what one prompt and several need alike.
+// Takes: options of `generate` and the model's configs. Gives: how tokens are chosen, and when a text ends.
 #include "runtime/cli/GenerateOptions.h"
 
 #include "runtime/Error.h"
+#include "runtime/sampling/SamplingRules.h"
+
+#include <deque>
 
 namespace quern::runtime {
 
-/// The numbers of a field of config.json that is a number or a list of them.
-std::set<int> idsOf(const nlohmann::json &config, const char *name) {
-  std::set<int> ids;
-  auto field = config.find(name);
-  if (field == config.end())
-    return ids;
-  for (const nlohmann::json &value : field->is_array() ? *field : nlohmann::json::array({*field}))
-    if (value.is_number_integer())
-      ids.insert(value.get<int>());
-  return ids;
+namespace {
+
+const std::vector<Options::Known> before = {
+    {"--weights", "PATH", "a .safetensors file, an index of shards, or a folder with one"},
+    {"--tokenizer", "FILE", "tokenizer.json; else the one beside the weights"},
+    {"-p", "TEXT", "the prompt; several: continued together, each as if it were alone"},
+    {"-f", "FILE", "the prompt from a file (neither: from standard input)"},
+    {"--tokens", "1,2,3", "the prompt as token numbers; exactly n new ones follow"},
+    {"-n", "N", "new tokens at most (128)"}};
+
+const std::vector<Options::Known> after = {
+    {"--seed", "N", "of the choices (0)"},
+    {"--eos", "stop|ignore", "at the end-of-text token (stop; ignore with --tokens)"},
+    {"--stop", "TEXT", "end before this text (may be repeated)"},
+    {"--start-token", "N", "what a text without a prompt, or a decoder's text, begins with (the config's)"},
+    {"--no-cache", nullptr, "compute everything anew for each token"},
+    {"--no-echo", nullptr, "do not repeat the prompt"},
+    {"--context", "N", "allow texts up to N tokens where the config's length is only a recommendation"},
+    {"--threads", "N", "threads (all that this process may use)"},
+    {"--json", nullptr, "one line: {\"tokens\": [new ones], \"text\": \"...\"}"},
+    {"--logprobs", nullptr, "with --json: each token's log probability, before any sampling rule"},
+    {"--help", nullptr, "this"}};
+
+/// "--temp" of the rule "temp"; the texts live as long as the program.
+const std::string &optionOf(const SamplingRule &rule) {
+  static const std::deque<std::string> names = [] {
+    std::deque<std::string> made;
+    for (const SamplingRule &one : samplingRules())
+      made.push_back(std::string("--") + one.name);
+    return made;
+  }();
+  return names[size_t(&rule - samplingRules().data())];
 }
 
 /// The length that config.json states, by its usual names; 0 if it states none.
@@ -25,6 +50,33 @@ int64_t statedContext(const nlohmann::json &config) {
   return 0;
 }
 
+SamplerOptions samplerOptions(const Options &options) {
+  SamplerOptions result;
+  for (const SamplingRule &rule : samplingRules()) {
+    const std::string &name = optionOf(rule);
+    if (options.has(name))
+      result.rules[rule.name] = rule.whole ? double(options.integer(name, 0, int64_t(rule.least), int64_t(rule.most)))
+                                           : options.number(name, 0, rule.least, rule.most);
+  }
+  result.seed = uint64_t(options.integer("--seed", 0, INT64_MIN, INT64_MAX));
+  return result;
+}
+
+nlohmann::json readGenerationConfig(const Command &command, const Options &options) {
+  std::optional<std::string> text = command.readBeside(options, "generation_config.json");
+  return text ? parseGenerationConfig(*text) : nlohmann::json::object();
+}
+
+} // namespace
+
+std::vector<Options::Known> generateOptions() {
+  std::vector<Options::Known> all = before;
+  for (const SamplingRule &rule : samplingRules())
+    all.push_back({optionOf(rule).c_str(), rule.value, rule.help});
+  all.insert(all.end(), after.begin(), after.end());
+  return all;
+}
+
 void checkTokens(const std::vector<int> &tokens, int64_t bound) {
   for (int token : tokens)
     if (token < 0 || token >= bound)
@@ -32,14 +84,38 @@ void checkTokens(const std::vector<int> &tokens, int64_t bound) {
                              static_cast<long long>(bound), static_cast<long long>(bound - 1)));
 }
 
-SamplerOptions samplerOptions(const Options &options) {
-  SamplerOptions result;
-  bool chooses = options.has("--top-k") || options.has("--top-p") || options.has("--min-p");
-  result.temperature = options.number("--temp", chooses ? 1 : 0, 0, 1e6);
-  result.topK = options.integer("--top-k", 0, 0, INT32_MAX);
-  result.topP = options.number("--top-p", 1, 0, 1);
-  result.minP = options.number("--min-p", 0, 0, 1);
-  result.seed = uint64_t(options.integer("--seed", 0, INT64_MIN, INT64_MAX));
+GenerateSettings readSettings(const Command &command, const Options &options, bool isText) {
+  const nlohmann::json &config = command.program.description.fileConfig;
+  GenerateSettings result;
+  result.sampling = samplerOptions(options);
+  result.stop.most = options.integer("-n", 128, 0, INT32_MAX);
+  result.stop.strings = options.all("--stop");
+  for (const std::string &string : result.stop.strings)
+    if (string.empty())
+      throw UserError("--stop needs a text that is not empty");
+  std::string atEnd = options.text("--eos", isText ? "stop" : "ignore");
+  if (atEnd != "stop" && atEnd != "ignore")
+    throw UserError("--eos needs stop or ignore, not " + quote(atEnd));
+  nlohmann::json generation = readGenerationConfig(command, options);
+  if (atEnd == "stop") {
+    result.stop.ends = idsOf(config, "eos_token_id");
+    result.stop.ends.merge(idsOf(generation, "eos_token_id"));
+  }
+  if (options.has("--start-token"))
+    result.begin = {int(options.integer("--start-token", 0, 0, INT32_MAX))};
+  bool isPair = command.program.description.findFunction("encode") >= 0;
+  for (const char *name : {"decoder_start_token_id", "bos_token_id"})
+    for (const nlohmann::json *from : {static_cast<const nlohmann::json *>(&generation), &config})
+      if (std::set<int> ids = idsOf(*from, name);
+          result.begin.empty() && !ids.empty() && (isPair || std::string_view(name) == "bos_token_id"))
+        result.begin = {*ids.begin()};
+  result.context = options.integer("--context", statedContext(config), 1, INT32_MAX);
+  result.json = options.has("--json");
+  result.scores = options.has("--logprobs");
+  if (result.scores && !result.json)
+    throw UserError("--logprobs needs --json");
+  result.echo = !options.has("--no-echo");
+  result.cache = !options.has("--no-cache");
   return result;
 }
 

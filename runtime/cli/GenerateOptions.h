@@ -1,27 +1,30 @@
-// What `generate` needs for one prompt and for several.
+// What `generate` is told: by its options, by config.json and by generation_config.json.
 #ifndef QUERN_RUNTIME_CLI_GENERATEOPTIONS_H
 #define QUERN_RUNTIME_CLI_GENERATEOPTIONS_H
 
 #include "runtime/cli/Commands.h"
 #include "runtime/cli/Options.h"
+#include "runtime/engine/StopRules.h"
 #include "runtime/sampling/Sampler.h"
-
-#include <nlohmann/json.hpp>
-
-#include <set>
 
 namespace quern::runtime {
 
-/// The numbers of a field of config.json that is a number or a list of them.
-std::set<int> idsOf(const nlohmann::json &config, const char *name);
-/// The length that config.json states, by its usual names; 0 if it states none.
-int64_t statedContext(const nlohmann::json &config);
+/// All options of `generate`: its own and one for each sampling rule.
+std::vector<Options::Known> generateOptions();
+
+struct GenerateSettings {
+  SamplerOptions sampling;
+  StopRules stop;
+  std::vector<int> begin; // what a text begins with where the prompt is empty, or where a decoder starts
+  int64_t context = 0;    // the longest prompt; 0: only the model's tables limit it
+  bool json = false, scores = false, echo = true, cache = true;
+};
+
+/// `isText`: prompts are texts, which stop at the end-of-text token unless told otherwise.
+GenerateSettings readSettings(const Command &command, const Options &options, bool isText);
+
 /// Throws UserError for a token that the model has no embedding of.
 void checkTokens(const std::vector<int> &tokens, int64_t bound);
-SamplerOptions samplerOptions(const Options &options);
-
-/// Several prompts (GenerateMany.cpp).
-int generateMany(const Command &command, const Options &options);
 
 } // namespace quern::runtime
 #endif

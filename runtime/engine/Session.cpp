@@ -4,7 +4,7 @@
 #include "runtime/engine/Session.h"
 
 #include "runtime/Error.h"
-#include "runtime/machine/HalideHooks.h"
+#include "runtime/machine/ThreadPool.h"
 
 #include <algorithm>
 #include <cstring>
@@ -158,15 +158,15 @@ uint64_t Session::epoch(int number, const std::vector<int64_t> &sizes) const {
 }
 
 void Session::call(int number, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
-                   const std::vector<Value *> &outputs, bool first) {
+                   const std::vector<Value *> &outputs, Cache &cache, bool first) {
   std::vector<void *> pointers;
   for (Value *output : outputs)
     pointers.push_back(output->data.data());
-  callInto(number, sizes, inputs, pointers, first);
+  callInto(number, sizes, inputs, pointers, cache, first);
 }
 
 void Session::callInto(int number, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
-                       const std::vector<void *> &outputs, bool first) {
+                       const std::vector<void *> &outputs, Cache &cache, bool first) {
   const Description &d = program.description;
   const quern_entry &entry = program.table.entries[number];
   int64_t arenaBytes = entry.arenaBytes(sizes.data()), keptBytes = entry.keptBytes(sizes.data());
@@ -176,22 +176,21 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
     requireMemory(uint64_t(arenaBytes), "the model's intermediate results");
     arena.reset(size_t(arenaBytes) + size_t(arenaBytes) / 8); // so that a growing text does not come here every step
   }
-  planScratch(entry.callerScratch ? uint64_t(entry.callerScratch(sizes.data())) : 0,
-              entry.workerScratch ? uint64_t(entry.workerScratch(sizes.data())) : 0);
-  kept.ensure(size_t(keptBytes));
-  ensureStates(number, sizes);
+  scratch.plan(entry.callerScratch ? uint64_t(entry.callerScratch(sizes.data())) : 0,
+               entry.workerScratch ? uint64_t(entry.workerScratch(sizes.data())) : 0);
+  cache.kept.ensure(size_t(keptBytes));
+  cache.ensure(d, number, sizes);
   if (d.past >= 0 && sizes[size_t(d.past)] == 0)
-    clearSums();
+    cache.clearSums(d);
 
   std::vector<const void *> inputPointers;
-  std::vector<void *> statePointers;
   for (const Value *input : inputs)
     inputPointers.push_back(input->data.data());
-  for (const State &state : states)
-    statePointers.push_back(state.memory.data());
-  quern_call call{sizes.data(),         inputPointers.data(), outputs.data(), weights.slots(),
-                  statePointers.data(), arena.data(),         first ? 1 : 0,  kept.data()};
-  int32_t result = entry.run(&call);
+  std::vector<void *> states = cache.pointers();
+  quern_call call{sizes.data(),  inputPointers.data(), outputs.data(), weights.slots(),
+                  states.data(), arena.data(),         first ? 1 : 0,  cache.kept.data()};
+  int32_t result = where.run(scratch, entry.run, call);
+  where.synchronise();
   if (result == 0)
     return;
   const std::vector<CheckInfo> &checks = d.checks;
@@ -199,6 +198,20 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
   if (result > 0 || check >= checks.size())
     throw MachineError(format("function %s failed with status %d", d.functions[size_t(number)].name.c_str(), result));
   throw UserError((checks[check].at.empty() ? "" : checks[check].at + ": ") + checks[check].message);
+}
+
+uint64_t Session::plannedScratch(int number, const std::vector<int64_t> &sizes) const {
+  const quern_entry &entry = program.table.entries[number];
+  if (!entry.callerScratch)
+    return 0;
+  return uint64_t(entry.callerScratch(sizes.data()) +
+                  (ThreadPool::instance().threads() - 1) * entry.workerScratch(sizes.data()));
+}
+
+uint64_t Session::plannedBytes(int number, const std::vector<int64_t> &sizes) const {
+  const quern_entry &entry = program.table.entries[number];
+  return uint64_t(entry.arenaBytes(sizes.data()) + entry.keptBytes(sizes.data())) + plannedScratch(number, sizes) +
+         Cache::plannedBytes(program.description, number, sizes);
 }
 
 Value Session::defaultInput(int number, const TensorInfo &input, const std::vector<int64_t> &sizes) {
@@ -212,9 +225,8 @@ Value Session::defaultInput(int number, const TensorInfo &input, const std::vect
   std::vector<Value> outputs = makeOutputs(found, sizes);
   if (outputs.size() != 1)
     throw UserError("the program's default for input '" + input.name + "' is not one tensor");
-  Buffer request = std::exchange(kept, Buffer()); // what the request keeps is another function's
-  call(found, sizes, {}, {&outputs[0]}, true);
-  kept = std::move(request);
+  Cache own(where);
+  call(found, sizes, {}, {&outputs[0]}, own, true);
   return std::move(outputs[0]);
 }
 
@@ -250,7 +262,7 @@ Values Session::evaluate(int number, const Values &given) {
   std::vector<void *> pointers;
   for (Value &output : outputs)
     pointers.push_back(output.data.data());
-  callInto(number, ready.sizes, ready.inputs, pointers, true);
+  callInto(number, ready.sizes, ready.inputs, pointers, whole, true);
   Values result;
   for (size_t i = 0; i < outputs.size(); ++i)
     result[program.description.functions[size_t(number)].outputs[i].name] = std::move(outputs[i]);
@@ -259,7 +271,7 @@ Values Session::evaluate(int number, const Values &given) {
 
 void Session::evaluateInto(int number, const Values &given, const std::vector<void *> &outputs) {
   Prepared ready = prepare(number, given);
-  callInto(number, ready.sizes, ready.inputs, outputs, true);
+  callInto(number, ready.sizes, ready.inputs, outputs, whole, true);
 }
 
 } // namespace quern::runtime

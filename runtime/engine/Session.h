@@ -4,6 +4,7 @@
 
 #include "runtime/abi/Abi.h"
 #include "runtime/abi/Description.h"
+#include "runtime/engine/Cache.h"
 #include "runtime/machine/Memory.h"
 #include "runtime/weights/Weights.h"
 
@@ -37,12 +38,14 @@ struct Program {
   explicit Program(const quern_program_table &table);
 };
 
-/// The memory that calls work in. One call at a time.
+/// The memory that calls work in: intermediate results and scratch. One call at a time.
 class Session {
 public:
-  Session(const Program &program, const Weights &weights) : program(program), weights(weights) {}
+  Session(const Program &program, const Weights &weights, Device &device = Device::cpu())
+      : program(program), weights(weights), where(device), arena(device), whole(device) {}
 
   const Description &description() const { return program.description; }
+  Device &device() const { return where; }
 
   /// The whole function on whole texts: past = 0. Inputs by name; those left out take their defaults. Throws UserError
   /// for what is missing, unknown, of another shape, outside its range or longer than the model's tables.
@@ -57,12 +60,13 @@ public:
   /// The longest text (past and new rows) that the model's tables allow for the function, or INT64_MAX.
   int64_t longestText(int function) const;
 
-  /// One call. `inputs` and `outputs` in the order of the description, with the shapes that `sizes` gives them.
-  /// `first` begins a request. Throws UserError where one of the description's checks failed.
+  /// One call. `inputs` and `outputs` in the order of the description, with the shapes that `sizes` gives them; what
+  /// the texts keep is in `cache`. `first` begins a request. Throws UserError where one of the description's checks
+  /// failed, MachineError where a kernel did.
   void call(int function, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
-            const std::vector<Value *> &outputs, bool first);
+            const std::vector<Value *> &outputs, Cache &cache, bool first);
   void callInto(int function, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
-                const std::vector<void *> &outputs, bool first);
+                const std::vector<void *> &outputs, Cache &cache, bool first);
   /// Results for `call`, of the shapes that `sizes` gives.
   std::vector<Value> makeOutputs(int function, const std::vector<int64_t> &sizes) const;
   /// The default of an input that was left out.
@@ -70,23 +74,21 @@ public:
 
   /// Bits that say for which lengths what is remembered was made (quern_epoch).
   uint64_t epoch(int function, const std::vector<int64_t> &sizes) const;
-  /// Caches with room for sizes[cap] positions; what is in them stays if only that has grown.
-  void ensureStates(int function, const std::vector<int64_t> &sizes);
   /// Bytes that a call would work in: arena, kept values, caches, scratch of kernels in all threads.
   uint64_t plannedBytes(int function, const std::vector<int64_t> &sizes) const;
   uint64_t plannedScratch(int number, const std::vector<int64_t> &sizes) const;
-  /// What calls really used of that so far, in whole pages.
-  uint64_t touchedBytes() const;
+  /// What calls really used of that so far, in whole pages, without scratch and the caches of others.
+  uint64_t touchedBytes() const { return arena.touched() + whole.touched(); }
+  /// The most bytes of scratch that kernels have had: of each thread as much as it ever had at one time.
+  uint64_t scratchPeakBytes() const { return scratch.peakBytes(); }
 
 private:
-  struct State {
-    Buffer memory;
-    std::vector<int64_t> shape;
-  };
   const Program &program;
   const Weights &weights;
-  std::vector<State> states;
-  Buffer arena, kept;
+  Device &where;
+  Buffer arena;
+  Scratch scratch;
+  Cache whole; // of `evaluate`
 
   struct Prepared {
     std::vector<int64_t> sizes;
@@ -94,8 +96,6 @@ private:
     std::vector<const Value *> inputs;
   };
   Prepared prepare(int function, const Values &given);
-  void clearSums();
-  bool usesState(const StateInfo &state, int function) const;
   void checkShapes(int function, const Values &inputs, const std::vector<int64_t> &sizes) const;
   std::vector<int64_t> shapeOf(const TensorInfo &tensor, const std::vector<int64_t> &sizes) const;
 };

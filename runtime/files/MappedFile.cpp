@@ -3,6 +3,7 @@
 #include "runtime/files/MappedFile.h"
 
 #include "runtime/Error.h"
+#include "runtime/files/MappingFaults.h"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -56,6 +57,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string &path, uint
     throw UserError("cannot map " + path + ": " + systemMessage(errno));
   }
   result->begin = static_cast<const uint8_t *>(result->mapping) + (offset - start);
+  noteMapping(result->mapping, result->mappingBytes, result->label.c_str());
   return result;
 }
 
@@ -69,8 +71,10 @@ std::shared_ptr<const MappedFile> MappedFile::copy(std::string_view content, std
 }
 
 MappedFile::~MappedFile() {
-  if (mapping)
-    ::munmap(mapping, mappingBytes);
+  if (!mapping)
+    return;
+  forgetMapping(mapping);
+  ::munmap(mapping, mappingBytes);
 }
 
 void MappedFile::release(const uint8_t *from, uint64_t bytes) const {

@@ -1,129 +1,89 @@
 // Takes: calls that generated kernels make (parallel loops, scratch memory, errors). Gives: the runtime's pool and
 // allocator. Why: Halide's standalone runtime defines these weakly. Its threads would stand beside ours, and its
-// allocator goes to malloc for the scratch of every task; a decode step asks for the same few sizes hundreds of times.
-// Room after each block: Halide may read a little beyond the end.
+// allocator goes to malloc for the scratch of every task.
+//
+// Kernels are built without assertions: they do not look at what these functions return. So a failure leaves generated
+// code by longjmp, which skips no frame of C++: out of a task to the loop that runs it, and out of the function to
+// `runKernels`, after the pool's loop has ended as after any task that returns an error.
 // Not here: halide_do_parallel_tasks and semaphores, which only `async` schedules call; codegen makes none.
-#include "runtime/machine/HalideHooks.h"
+#include "runtime/machine/KernelCall.h"
 
-#include "runtime/abi/Abi.h"
+#include "runtime/Error.h"
 #include "runtime/machine/ThreadPool.h"
 
-#include <algorithm>
 #include <atomic>
-#include <cstdint>
+#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace quern::runtime {
 namespace {
 
-constexpr size_t alignment = QUERN_SCRATCH_ALIGNMENT;
-constexpr size_t none = SIZE_MAX;
-
-std::atomic<uint64_t> workerScratch = 0; // what a call in progress plans for each thread that helps
-std::atomic<uint64_t> scratchNow = 0,
-                      scratchPeak = 0; // the highest that the stacks of all threads have been, and blocks beside them
-
-void countScratch(uint64_t bytes) {
-  uint64_t now = scratchNow.fetch_add(bytes) + bytes;
-  for (uint64_t peak = scratchPeak; peak < now && !scratchPeak.compare_exchange_weak(peak, now);)
-    ;
-}
-
-/// Stands in the alignment before a block.
-struct Header {
-  size_t before; // of the stack, the header below; `none` if there is none
-  size_t bytes;  // header and room after included
-  bool beside;   // not of the stack
-  bool freed;
+/// A call in progress: what all its threads share.
+struct KernelCall {
+  Scratch &scratch;
+  std::atomic<bool> failed{false};
+  char message[256] = "";
 };
 
-Header &header(void *block) {
-  return *reinterpret_cast<Header *>(static_cast<uint8_t *>(block) - alignment);
+/// Where this thread leaves generated code if it fails, and whose stack of scratch it uses.
+struct Frame {
+  KernelCall &call;
+  int thread;
+  size_t mark;
+  std::jmp_buf leave;
+};
+thread_local Frame *frame = nullptr;
+
+/// Runs generated code in a frame of its own: its status, or 1 where it failed.
+template <typename Code> int guarded(KernelCall &call, Code code) {
+  int thread = ThreadPool::threadNumber();
+  Frame own{call, thread, call.scratch.mark(thread), {}};
+  Frame *const outer = frame;
+  frame = &own;
+  int status = 1;
+  if (_setjmp(own.leave) == 0)
+    status = code();
+  else
+    call.scratch.cut(thread, own.mark);
+  frame = outer;
+  return status;
 }
 
-/// A thread's scratch. Blocks of a kernel live one within the other, so they lie one above the other; what is freed
-/// below another block waits for that. The thread that took a block frees it (codegen makes no `async` schedules).
-/// codegen/halide/KernelScratch.cpp counts alike, so that the plan is what is used.
-class ScratchStack {
-public:
-  ~ScratchStack() {
-    scratchNow -= highest;
-    std::free(memory);
-  }
-  void plan(size_t bytes) { planned = bytes; }
+/// The first message counts.
+[[noreturn]] void fail(const char *message) {
+  if (!frame->call.failed.exchange(true))
+    std::snprintf(frame->call.message, sizeof(frame->call.message), "%s", message);
+  std::longjmp(frame->leave, 1);
+}
 
-  void *take(size_t size) {
-    size_t bytes = size + 2 * alignment;
-    if (top == 0)
-      ensure(std::max({bytes, planned, wanted, size_t(workerScratch)}));
-    if (capacity - top < bytes) { // more than was planned: the next kernel finds a larger stack
-      wanted = std::max(wanted, top + bytes);
-      void *block = std::aligned_alloc(alignment, bytes);
-      return block ? place(block, bytes, true) : nullptr;
-    }
-    if (!memory)
-      return nullptr;
-    void *block = place(memory + top, bytes, false);
-    last = top;
-    top += bytes;
-    if (top > highest) {
-      countScratch(top - highest);
-      highest = top;
-    }
-    return block;
-  }
+[[noreturn]] void failLoop(int status) {
+  char message[96];
+  std::snprintf(message, sizeof(message), "a parallel loop ended with status %d", status);
+  fail(message);
+}
 
-  void give(void *block) {
-    Header &own = header(block);
-    if (own.beside) {
-      scratchNow -= own.bytes;
-      std::free(static_cast<uint8_t *>(block) - alignment);
-      return;
-    }
-    own.freed = true;
-    while (last != none && reinterpret_cast<Header *>(memory + last)->freed) {
-      top = last;
-      last = reinterpret_cast<Header *>(memory + last)->before;
-    }
-  }
-
-private:
-  uint8_t *memory = nullptr;
-  size_t capacity = 0, top = 0, last = none, highest = 0, planned = 0, wanted = 0;
-
-  /// The stack is empty.
-  void ensure(size_t bytes) {
-    if (bytes <= capacity)
-      return;
-    scratchNow -= highest;
-    highest = 0;
-    std::free(memory);
-    bytes += bytes / 8; // so that a growing text does not come here every step
-    memory =
-        static_cast<uint8_t *>(std::aligned_alloc(alignment, bytes = (bytes + alignment - 1) / alignment * alignment));
-    capacity = memory ? bytes : 0;
-  }
-  void *place(void *at, size_t bytes, bool beside) {
-    *static_cast<Header *>(at) = {last, bytes, beside, false};
-    if (beside)
-      countScratch(bytes);
-    return static_cast<uint8_t *>(at) + alignment;
-  }
+using Task = int (*)(void *, int, uint8_t *);
+struct Loop {
+  KernelCall &call;
+  Task task;
+  uint8_t *closure;
 };
-thread_local ScratchStack scratch;
+
+int runTask(void *context, int index, uint8_t *closure) {
+  Loop &loop = *reinterpret_cast<Loop *>(closure);
+  return guarded(loop.call, [&] { return loop.task(context, index, loop.closure); });
+}
 
 } // namespace
 
-void useHalideHooks() {}
-
-void planScratch(uint64_t caller, uint64_t worker) {
-  scratch.plan(caller);
-  workerScratch = worker;
-}
-
-uint64_t scratchPeakBytes() {
-  return scratchPeak;
+int32_t runKernels(Scratch &scratch, quern_function function, const quern_call &call) {
+  KernelCall own{scratch};
+  int32_t status = guarded(own, [&] { return function(&call); });
+  if (own.failed)
+    throw MachineError(std::string("a kernel failed: ") + own.message);
+  return status;
 }
 
 } // namespace quern::runtime
@@ -133,7 +93,13 @@ using quern::runtime::ThreadPool;
 extern "C" {
 
 int halide_do_par_for(void *context, int (*task)(void *, int, uint8_t *), int min, int size, uint8_t *closure) {
-  return ThreadPool::instance().parallelFor(context, task, min, size, closure);
+  using namespace quern::runtime;
+  if (!frame) // not within a call: of a test
+    return ThreadPool::instance().parallelFor(context, task, min, size, closure);
+  Loop loop{frame->call, task, closure};
+  if (int status = ThreadPool::instance().parallelFor(context, runTask, min, size, reinterpret_cast<uint8_t *>(&loop)))
+    failLoop(status);
+  return 0;
 }
 
 int halide_do_task(void *context, int (*task)(void *, int, uint8_t *), int index, uint8_t *closure) {
@@ -142,18 +108,28 @@ int halide_do_task(void *context, int (*task)(void *, int, uint8_t *), int index
 
 void *halide_malloc(void *, size_t size) {
   using namespace quern::runtime;
-  return size > SIZE_MAX / 2 ? nullptr : scratch.take((size + alignment - 1) / alignment * alignment);
+  if (!frame)
+    return nullptr;
+  void *block = frame->call.scratch.take(frame->thread, size);
+  if (!block) {
+    char message[96]; // no std::string: its destructor would be skipped
+    std::snprintf(message, sizeof(message), "the machine has no memory left for %zu bytes of scratch", size);
+    fail(message);
+  }
+  return block;
 }
 
 void halide_free(void *, void *block) {
-  if (block)
-    quern::runtime::scratch.give(block);
+  using namespace quern::runtime;
+  if (block && frame)
+    frame->call.scratch.give(frame->thread, block);
 }
 
 /// Kernels are built without assertions, so only a broken invariant comes here.
 void halide_error(void *, const char *message) {
+  if (quern::runtime::frame)
+    quern::runtime::fail(message);
   std::fprintf(stderr, "error: a kernel failed: %s\n", message);
-  std::_Exit(2); // not exit: a worker would wait for itself
 }
 
 void halide_print(void *, const char *message) {

@@ -6,33 +6,25 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <sys/mman.h>
 #include <vector>
 
 namespace quern::runtime {
 
 void Buffer::reset(size_t bytes) {
   if (memory)
-    ::munmap(memory, length);
+    device->release(memory, length);
   memory = nullptr;
   length = 0;
   if (bytes == 0)
     return;
-  void *made = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (made == MAP_FAILED)
+  memory = static_cast<uint8_t *>(device->allocate(bytes));
+  if (!memory)
     throw MachineError("the machine has no " + formatBytes(double(bytes)) + " of memory left");
-  if (bytes >= size_t(4) << 20)
-    ::madvise(made, bytes, MADV_HUGEPAGE); // weights are read end to end in every step: fewer translations
-  memory = static_cast<uint8_t *>(made);
   length = bytes;
 }
 
 size_t Buffer::touched() const {
-  constexpr size_t page = 4096;
-  std::vector<unsigned char> pages((length + page - 1) / page);
-  if (!memory || ::mincore(memory, length, pages.data()))
-    return 0;
-  return size_t(std::count_if(pages.begin(), pages.end(), [](unsigned char p) { return p & 1; })) * page;
+  return memory ? device->touched(memory, length) : 0;
 }
 
 std::string readSmallFile(const std::string &path) {

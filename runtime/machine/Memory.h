@@ -2,6 +2,8 @@
 #ifndef QUERN_RUNTIME_MACHINE_MEMORY_H
 #define QUERN_RUNTIME_MACHINE_MEMORY_H
 
+#include "runtime/machine/Device.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,13 +11,13 @@
 
 namespace quern::runtime {
 
-/// Zero-filled memory straight from the system, aligned to 64 bytes and more; pages that nobody touches cost nothing.
+/// Zero-filled memory of a device, aligned to 64 bytes and more; pages that nobody touches cost nothing.
 class Buffer {
 public:
-  Buffer() = default;
-  explicit Buffer(size_t bytes) { reset(bytes); }
+  explicit Buffer(Device &device = Device::cpu()) : device(&device) {}
+  explicit Buffer(size_t bytes, Device &device = Device::cpu()) : device(&device) { reset(bytes); }
   ~Buffer() { reset(0); }
-  Buffer(Buffer &&other) noexcept { swap(other); }
+  Buffer(Buffer &&other) noexcept : device(other.device) { swap(other); }
   Buffer &operator=(Buffer &&other) noexcept {
     swap(other);
     return *this;
@@ -34,9 +36,11 @@ public:
   template <typename T> T *as() const { return reinterpret_cast<T *>(memory); }
 
 private:
+  Device *device;
   uint8_t *memory = nullptr;
   size_t length = 0;
   void swap(Buffer &other) {
+    std::swap(device, other.device);
     std::swap(memory, other.memory);
     std::swap(length, other.length);
   }

@@ -17,6 +17,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <string>
+#include <system_error>
 
 #include <ctime>
 #include <sched.h>
@@ -29,6 +30,7 @@ namespace quern::runtime {
 namespace {
 
 thread_local bool insideLoop = false;
+thread_local int ownNumber = 0;
 
 void relax() {
 #if defined(__x86_64__)
@@ -118,9 +120,12 @@ void ThreadPool::configure(int threads) {
 }
 
 ThreadPool::ThreadPool(int threads) {
-  int count = std::clamp(threads > 0 ? threads : availableThreads(), 1, 1024);
-  for (int i = 1; i < count; ++i)
-    workers.emplace_back([this] { work(); });
+  asked = std::clamp(threads > 0 ? threads : availableThreads(), 1, 1024);
+  try {
+    for (int i = 1; i < asked; ++i)
+      workers.emplace_back([this, i] { work(i); });
+  } catch (const std::system_error &) { // a limit of processes or memory: those that were started do the work
+  }
 }
 
 ThreadPool::~ThreadPool() {
@@ -184,7 +189,12 @@ void ThreadPool::take() {
   }
 }
 
-void ThreadPool::work() {
+int ThreadPool::threadNumber() {
+  return ownNumber;
+}
+
+void ThreadPool::work(int number) {
+  ownNumber = number;
   insideLoop = true; // whatever a worker runs is already inside a loop
   uint32_t seen = 0;
   while (true) {

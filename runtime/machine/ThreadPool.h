@@ -34,6 +34,11 @@ public:
   template <typename Function> void forEach(int count, Function function);
 
   int threads() const { return int(workers.size()) + 1; }
+  /// How many were asked for: more than there are where the system would not start them all.
+  int wanted() const { return asked; }
+
+  /// The number of this thread in the pool that it works for, from 1; 0 for all others.
+  static int threadNumber();
 
   /// The process's pool, made at first use. `configure` before that sets its size.
   static ThreadPool &instance();
@@ -58,8 +63,9 @@ private:
   std::atomic<bool> stopping{false};
   std::mutex busy; // held by the thread whose loop runs
   std::vector<std::thread> workers;
+  int asked = 1;
 
-  void work();
+  void work(int number);
   void take();
   int runAlone(const Job &alone);
 };

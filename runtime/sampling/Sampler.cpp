@@ -1,9 +1,10 @@
-// Takes: logits. Gives: a token.
-// Why an own exponential and an own generator: those of a C library differ between versions and processors in the last
-// bit, and one bit is enough to choose another token. Both use only operations that IEEE 754 fixes.
+// Takes: logits and the tokens so far. Gives: a token, and how likely the model found it.
+// Why an own exponential, logarithm and generator: those of a C library differ between versions and processors in the last
+// bit, and one bit is enough to choose another token. They use only operations that IEEE 754 fixes.
 #include "runtime/sampling/Sampler.h"
 
 #include "runtime/Error.h"
+#include "runtime/sampling/SamplingRules.h"
 
 #include <algorithm>
 #include <cmath>
@@ -26,13 +27,62 @@ double portableExp(double x) {
   return std::ldexp(sum, int(n));
 }
 
+/// ln x for x >= 1 within 1e-15: x is m times a power of 2, m near 1; of m the series of 2 artanh((m - 1) / (m + 1)).
+double portableLog(double x) {
+  int n = 0;
+  double m = std::frexp(x, &n);
+  if (m < 0.70710678118654752440) {
+    m *= 2;
+    --n;
+  }
+  double s = (m - 1) / (m + 1), power = s, sum = 0;
+  for (int k = 1; k <= 23; k += 2) {
+    sum = sum + power / k;
+    power = power * s * s;
+  }
+  return 2 * sum + n * 0.693147180559945309417;
+}
+
 uint64_t rotate(uint64_t x, int bits) {
   return x << bits | x >> (64 - bits);
 }
 
+/// The first of the largest numbers; -1 if there is no number at all.
+template <typename T> int likeliest(std::span<const T> logits) {
+  int best = -1;
+  for (size_t i = 0; i < logits.size(); ++i)
+    if (!std::isnan(logits[i]) && (best < 0 || logits[i] > logits[size_t(best)]))
+      best = int(i);
+  return best;
+}
+
 } // namespace
 
-Sampler::Sampler(const SamplerOptions &options) : options(options) {
+double SamplerOptions::temperature() const {
+  if (auto given = rules.find("temp"); given != rules.end())
+    return given->second;
+  bool picks = rules.count("top-k") || rules.count("top-p") || rules.count("min-p");
+  return picks ? 1 : 0;
+}
+
+Sampler::Sampler(const SamplerOptions &options) {
+  for (const auto &[name, value] : options.rules) {
+    const SamplingRule *rule = findSamplingRule(name);
+    if (!rule)
+      throw UserError("there is no sampling rule " + quote(name));
+    if (!(value >= rule->least && value <= rule->most) || (rule->whole && value != std::floor(value)))
+      throw UserError(format("%s must be a %snumber from %g to %g, not %g", rule->name, rule->whole ? "whole " : "",
+                             rule->least, rule->most, value));
+  }
+  greedy = options.temperature() == 0;
+  for (const SamplingRule &rule : samplingRules()) {
+    auto given = options.rules.find(rule.name);
+    if (given == options.rules.end() || given->second == rule.neutral)
+      continue;
+    std::unique_ptr<LogitsProcessor> made = rule.make(given->second);
+    if (!greedy || made->reorders())
+      processors.push_back(std::move(made));
+  }
   uint64_t x = options.seed; // splitmix64 spreads the seed, as the generator's authors advise
   for (uint64_t &word : state) {
     uint64_t z = x += 0x9e3779b97f4a7c15ull;
@@ -54,53 +104,57 @@ double Sampler::uniform() {
   return double(result >> 11) * 0x1p-53;
 }
 
-int Sampler::next(const float *logits, int64_t count) {
-  int64_t best = -1;
-  for (int64_t i = 0; i < count; ++i)
-    if (!std::isnan(logits[i]) && (best < 0 || logits[i] > logits[best]))
-      best = i;
-  if (best < 0 || std::isinf(logits[best]))
-    throw UserError("the model gives no finite logits here; are the weights sound?");
-  if (options.temperature == 0)
-    return int(best);
-
-  double largest = logits[best];
-  choices.clear();
-  for (int64_t i = 0; i < count; ++i)
-    if (double weight = std::isnan(logits[i]) ? 0 : portableExp((logits[i] - largest) / options.temperature);
-        weight > 0)
-      choices.push_back({weight, int(i)});
-  auto heavier = [](const Choice &a, const Choice &b) {
-    return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
-  };
-  std::sort(choices.begin(), choices.end(), heavier);
-  if (options.topK > 0 && int64_t(choices.size()) > options.topK)
-    choices.resize(size_t(options.topK));
-  double sum = 0;
-  for (const Choice &choice : choices)
-    sum += choice.weight;
-  if (options.topP < 1) {
-    double reached = 0;
-    size_t kept = 0;
-    while (kept < choices.size() && (kept == 0 || reached < options.topP * sum))
-      reached += choices[kept++].weight;
-    choices.resize(kept);
-    sum = reached;
-  }
-  if (options.minP > 0) {
-    double least = options.minP * choices[0].weight;
-    while (choices.size() > 1 && choices.back().weight < least) {
-      sum -= choices.back().weight;
-      choices.pop_back();
-    }
-  }
-  double point = uniform() * sum;
-  for (const Choice &choice : choices) {
+int Sampler::draw() {
+  double point = uniform() * choices.sum;
+  for (const Choices::Choice &choice : choices.list) {
     point -= choice.weight;
     if (point < 0)
       return choice.token;
   }
-  return choices.back().token;
+  return choices.list.back().token;
+}
+
+int Sampler::next(std::span<const int> history, std::span<const float> logits) {
+  int best = likeliest(logits);
+  if (best < 0 || std::isinf(logits[size_t(best)]))
+    throw UserError("the model gives no finite logits here; are the weights sound?");
+  if (greedy && processors.empty())
+    return best;
+
+  scores.assign(logits.begin(), logits.end());
+  for (const std::unique_ptr<LogitsProcessor> &processor : processors)
+    processor->adjust(history, scores);
+  best = likeliest(std::span<const double>(scores));
+  if (greedy)
+    return best;
+  double largest = scores[size_t(best)];
+  choices.list.clear();
+  for (size_t i = 0; i < scores.size(); ++i)
+    if (double weight = std::isnan(scores[i]) ? 0 : portableExp(scores[i] - largest); weight > 0)
+      choices.list.push_back({weight, int(i)});
+  auto heavier = [](const Choices::Choice &a, const Choices::Choice &b) {
+    return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
+  };
+  std::sort(choices.list.begin(), choices.list.end(), heavier);
+  choices.sum = 0;
+  for (const Choices::Choice &choice : choices.list)
+    choices.sum += choice.weight;
+  for (const std::unique_ptr<LogitsProcessor> &processor : processors)
+    processor->filter(history, choices);
+  return draw();
+}
+
+Chosen Sampler::nextScored(std::span<const int> history, std::span<const float> logits) {
+  int token = next(history, logits);
+  return {token, logProbability(logits, token)};
+}
+
+double logProbability(std::span<const float> logits, int token) {
+  double largest = logits[size_t(likeliest(logits))], sum = 0;
+  for (float logit : logits)
+    if (!std::isnan(logit))
+      sum += portableExp(double(logit) - largest);
+  return double(logits[size_t(token)]) - largest - portableLog(sum);
 }
 
 } // namespace quern::runtime

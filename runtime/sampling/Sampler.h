@@ -2,38 +2,55 @@
 #ifndef QUERN_RUNTIME_SAMPLING_SAMPLER_H
 #define QUERN_RUNTIME_SAMPLING_SAMPLER_H
 
+#include "runtime/sampling/LogitsProcessor.h"
+
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace quern::runtime {
 
+/// Which rules with which values (SamplingRules.cpp has their names), and the seed.
 struct SamplerOptions {
-  double temperature = 0; // 0: greedy
-  int64_t topK = 0;       // 0: all
-  double topP = 1;        // 1: all
-  double minP = 0;        // 0: all
+  std::map<std::string, double> rules;
   uint64_t seed = 0;
+
+  /// 0 is greedy. Where nothing is said: 1 if a rule that picks at random is given, else 0.
+  double temperature() const;
 };
 
-/// Temperature first, then of what is left the k likeliest, the least set whose probability reaches p, and those of at
-/// least min-p times the likeliest. Greedy takes the first of equals. The same logits, options and seed give the same
-/// tokens on every machine.
+/// A token and its log probability in the model's own distribution, before any rule.
+struct Chosen {
+  int token = -1;
+  double logProbability = 0;
+};
+
+/// The rules in the order of their table, then a random choice by weight; at temperature 0 the likeliest, the first of
+/// equals. The same logits, history, options and seed give the same tokens on every machine.
 class Sampler {
 public:
+  /// Throws UserError for an unknown rule or a value out of range.
   explicit Sampler(const SamplerOptions &options);
-  /// Throws UserError if no logit is a number.
-  int next(const float *logits, int64_t count);
+  /// `history`: the tokens so far. Throws UserError if no logit is a number.
+  int next(std::span<const int> history, std::span<const float> logits);
+  /// The same with the log probability, which costs an exponential for each word of the vocabulary.
+  Chosen nextScored(std::span<const int> history, std::span<const float> logits);
 
 private:
-  SamplerOptions options;
+  bool greedy = false;
+  std::vector<std::unique_ptr<LogitsProcessor>> processors;
   uint64_t state[4];
-  struct Choice {
-    double weight;
-    int token;
-  };
-  std::vector<Choice> choices;
+  std::vector<double> scores;
+  Choices choices;
   double uniform();
+  int draw();
 };
+
+/// log(softmax(logits))[token].
+double logProbability(std::span<const float> logits, int token);
 
 } // namespace quern::runtime
 #endif

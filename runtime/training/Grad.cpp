@@ -37,9 +37,9 @@ int gradCommand(const Command &command) {
     shiftToNextToken(inputs, function);
 
   // Gradients have the names that the checkpoint uses, where it is at hand.
-  Checkpoint checkpoint;
+  std::unique_ptr<TensorSource> source;
   if (options.has("--weights"))
-    checkpoint = Checkpoint::open(options.text("--weights"));
+    source = TensorSource::open(options.text("--weights"));
   std::unique_ptr<Weights> weights = command.openWeights(options);
   Session session(command.program, *weights);
   checkLength(session, training.function, inputs);
@@ -52,7 +52,7 @@ int gradCommand(const Command &command) {
     for (size_t number : gradient.parameters) {
       const ParameterInfo &parameter = d.parameters.at(number);
       auto stored = std::find_if(parameter.names.begin(), parameter.names.end(),
-                                 [&](const std::string &name) { return checkpoint.tensors.count(name) > 0; });
+                                 [&](const std::string &name) { return source && source->find(name); });
       outputs.push_back({"grad." + (stored == parameter.names.end() ? parameter.names.front() : *stored), Dtype::F32,
                          parameter.shape, numbers});
       numbers += parameter.elements();

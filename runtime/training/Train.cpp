@@ -4,10 +4,9 @@
 // Everything that a step depends on is in the checkpoint or follows from the step's number: a run that was killed and
 // resumed gives the numbers of one that was not, bit for bit.
 #include "runtime/Error.h"
-#include "runtime/engine/Generator.h"
-#include "runtime/machine/Probe.h"
-#include "runtime/sampling/Sampler.h"
 #include "runtime/cli/Terminal.h"
+#include "runtime/engine/Sequence.h"
+#include "runtime/machine/Probe.h"
 #include "runtime/machine/ThreadPool.h"
 #include "runtime/tokenizer/text/Unicode.h"
 #include "runtime/training/Corpus.h"
@@ -77,7 +76,7 @@ private:
 void Run::loadParameters(const Options &options) {
   std::string path = s.resume ? folder.newest() : options.text("--weights");
   if (!path.empty())
-    trainer.load(Checkpoint::open(path));
+    trainer.load(*TensorSource::open(path));
   if (!s.resume)
     return;
   std::string state = path + "/optimizer.safetensors";
@@ -254,14 +253,17 @@ void Run::evaluate(bool last) {
 void Run::sample() {
   if (prompt.empty() || !tokenizer.tokenizer || d.findRole("step", "forward") < 0)
     return;
-  Generator generator(trainer.session(), {true, int64_t(prompt.size()) + s.sampleTokens, 512});
-  Sampler sampler({0.8, 0, 1, 0, s.seed + trainer.steps()});
-  std::vector<int> text = prompt;
-  for (int64_t i = 0; i < s.sampleTokens && int64_t(text.size()) < generator.longest(); ++i) {
-    std::span<const float> logits = generator.next(text);
-    text.push_back(sampler.next(logits.data(), std::min(int64_t(logits.size()), generator.tokenBound())));
-  }
-  std::string written = tokenizer.tokenizer->decode(text, true);
+  Engine engine(trainer.session());
+  Sequence::Options how;
+  how.room = int64_t(prompt.size()) + s.sampleTokens;
+  Sequence text(engine, how);
+  text.append(prompt);
+  Sampler sampler({{{"temp", 0.8}}, s.seed + trainer.steps()});
+  size_t words =
+      size_t(std::min(engine.vocabulary(), engine.tokenBound())); // a padded vocabulary has rows without a word
+  for (int64_t i = 0; i < s.sampleTokens && int64_t(text.tokens().size()) < engine.longest(); ++i)
+    text.append(sampler.next(text.tokens(), text.logits().first(words)));
+  std::string written = tokenizer.tokenizer->decode(text.tokens(), true);
   log->write(Json{{"step", trainer.steps()}, {"sample", written}}.dump(-1, ' ', false, Json::error_handler_t::replace));
   if (!s.quiet)
     progress.say("--- sample\n" + written + "\n---");
@@ -377,7 +379,7 @@ int trainCommand(const Command &command) {
     options = Options("train", trainOptions());
     options.parse(arguments);
   }
-  ThreadPool::configure(int(options.integer("--threads", 0, 1, 1024)));
+  configureThreads(options);
   arguments.erase(std::remove(arguments.begin(), arguments.end(), "--resume"), arguments.end());
   return Run(command, options, arguments, readSettings(options, command.program)).train();
 }

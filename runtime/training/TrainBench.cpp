@@ -10,7 +10,6 @@
 #include "runtime/Error.h"
 #include "runtime/cli/Terminal.h"
 #include "runtime/machine/CpuFeatures.h"
-#include "runtime/machine/HalideHooks.h"
 #include "runtime/machine/Probe.h"
 #include "runtime/machine/ThreadPool.h"
 
@@ -42,7 +41,7 @@ int trainBenchCommand(const Command &command, const Options &options) {
   optimizer.clip = 1;
   Trainer trainer(command.program, optimizer, seed);
   if (options.has("--weights"))
-    trainer.load(Checkpoint::open(options.text("--weights")));
+    trainer.load(*TensorSource::open(options.text("--weights")));
   int number = trainer.training().function;
   const FunctionInfo &function = d.functions.at(size_t(number));
   Session &session = trainer.session();
@@ -81,7 +80,7 @@ int trainBenchCommand(const Command &command, const Options &options) {
   double seconds = median(gradients), achieved = 6 * active * tokens / seconds;
   double update = median(updates), step = seconds + update, whole = 6 * active * tokens / step;
   double planned = double(session.plannedBytes(number, sizes)),
-         used = double(session.touchedBytes() + scratchPeakBytes());
+         used = double(session.touchedBytes() + session.scratchPeakBytes());
   if (options.has("--json")) {
     nlohmann::json result = {{"model", d.model},
                              {"cpu", cpuName()},
@@ -101,7 +100,7 @@ int trainBenchCommand(const Command &command, const Options &options) {
                              {"planned_bytes", planned},
                              {"planned_scratch_bytes", session.plannedScratch(number, sizes)},
                              {"used_bytes", used},
-                             {"scratch_bytes", scratchPeakBytes()}};
+                             {"scratch_bytes", session.scratchPeakBytes()}};
     writeOutput(result.dump() + "\n");
     return 0;
   }

@@ -48,8 +48,9 @@ Trainer::Trainer(const Program &program, const OptimizerOptions &options, uint64
       momentNames.push_back(output.name);
   layOut();
   uint64_t bytes = uint64_t(total) * 4;
-  bool narrows =
-      std::any_of(d.slots.begin(), d.slots.end(), [](const SlotInfo &slot) { return slot.layouts[0].narrow; });
+  bool narrows = std::any_of(d.slots.begin(), d.slots.end(), [](const SlotInfo &slot) {
+    return std::holds_alternative<NarrowLayout>(slot.layouts[0]);
+  });
   requireMemory(bytes * (2 + momentNames.size()) + narrows * bytes / 2, "parameters, gradients and moments");
   if (narrows)
     narrow.reset(bytes / 2);
@@ -176,14 +177,13 @@ void Trainer::mergeAdapters() {
     loraMerge(a.matrix, bases.as<float>() + a.base, all + a.u, all + a.v, data(a.parameter));
 }
 
-void Trainer::load(const Checkpoint &checkpoint) {
+void Trainer::load(const TensorSource &source) {
   const Description &d = program.description;
-  std::vector<const StoredTensor *> found = matchParameters(d, checkpoint);
+  std::vector<const StoredTensor *> found = matchParameters(d, source);
   for (size_t i = 0; i < found.size(); ++i) {
     toFloat(*found[i], 0, found[i]->elements(), data(i));
     for (const std::string &name : d.parameters[i].names)
-      if (auto stored = checkpoint.tensors.find(name);
-          stored != checkpoint.tensors.end() && &stored->second == found[i])
+      if (source.find(name) == found[i])
         names[i] = name;
   }
   for (Variable &variable : variables)

@@ -30,7 +30,7 @@ public:
   Trainer(const Program &program, const OptimizerOptions &options, uint64_t seed);
 
   /// Parameters from a checkpoint. Throws UserError with all that does not fit.
-  void load(const Checkpoint &checkpoint);
+  void load(const TensorSource &source);
 
   /// The mean loss of these rows; its gradient is added, so that `update` sees that of the mean over all rows since the
   /// last.

@@ -17,8 +17,34 @@ namespace {
 
 using Opener = std::function<std::shared_ptr<const MappedFile>(const std::string &name)>;
 
+/// One file, or shards with an index: one table of tensors.
+class SafetensorsSource : public TensorSource {
+public:
+  SafetensorsSource(std::string path, std::map<std::string, StoredTensor> tensors)
+      : label(std::move(path)), tensors(std::move(tensors)) {}
+  const std::string &path() const override { return label; }
+  std::vector<std::string> names() const override {
+    std::vector<std::string> result;
+    for (const auto &[name, tensor] : tensors)
+      result.push_back(name);
+    return result;
+  }
+  const StoredTensor *find(const std::string &name) const override {
+    auto found = tensors.find(name);
+    return found == tensors.end() ? nullptr : &found->second;
+  }
+
+private:
+  std::string label;
+  std::map<std::string, StoredTensor> tensors;
+};
+
+std::unique_ptr<TensorSource> openFile(const std::string &path, std::shared_ptr<const MappedFile> file) {
+  return std::make_unique<SafetensorsSource>(path, readSafetensors(std::move(file)));
+}
+
 /// The index maps each tensor's name to the shard that holds it.
-Checkpoint openIndex(const std::string &path, std::string_view text, const Opener &open) {
+std::unique_ptr<TensorSource> openIndex(const std::string &path, std::string_view text, const Opener &open) {
   std::map<std::string, std::string> where;
   try {
     nlohmann::json index = nlohmann::json::parse(text.data(), text.data() + text.size());
@@ -33,20 +59,19 @@ Checkpoint openIndex(const std::string &path, std::string_view text, const Opene
       throw UserError(path + " names the shard " + quote(shard) + ", which is no file beside it");
     shards.insert(shard);
   }
-  Checkpoint result;
-  result.path = path;
+  std::map<std::string, StoredTensor> tensors;
   for (const std::string &shard : shards) {
     for (auto &[name, tensor] : readSafetensors(open(shard))) {
       auto listed = where.find(name);
       if (listed == where.end() || listed->second != shard)
         throw UserError(path + " does not list tensor " + quote(name) + " of " + shard);
-      result.tensors.emplace(name, std::move(tensor));
+      tensors.emplace(name, std::move(tensor));
     }
   }
   for (const auto &[name, shard] : where)
-    if (!result.tensors.count(name))
+    if (!tensors.count(name))
       throw UserError(path + " lists tensor " + quote(name) + ", but " + shard + " does not hold it");
-  return result;
+  return std::make_unique<SafetensorsSource>(path, std::move(tensors));
 }
 
 } // namespace
@@ -85,7 +110,7 @@ std::string readFile(const std::string &path, uint64_t limit) {
   return content;
 }
 
-Checkpoint Checkpoint::open(const std::string &path) {
+std::unique_ptr<TensorSource> TensorSource::open(const std::string &path) {
   if (isFolder(path)) {
     for (const char *name : {"/model.safetensors", "/model.safetensors.index.json"})
       if (fileExists(path + name))
@@ -97,11 +122,11 @@ Checkpoint Checkpoint::open(const std::string &path) {
     return openIndex(path, readFile(path),
                      [&](const std::string &name) { return MappedFile::open(folder + "/" + name); });
   }
-  return {path, readSafetensors(MappedFile::open(path))};
+  return openFile(path, MappedFile::open(path));
 }
 
-Checkpoint Checkpoint::open(const std::string &label,
-                            const std::map<std::string, std::shared_ptr<const MappedFile>> &files) {
+std::unique_ptr<TensorSource>
+TensorSource::open(const std::string &label, const std::map<std::string, std::shared_ptr<const MappedFile>> &files) {
   auto file = [&](const std::string &name) {
     auto found = files.find(name);
     if (found == files.end())
@@ -109,7 +134,7 @@ Checkpoint Checkpoint::open(const std::string &label,
     return found->second;
   };
   if (files.count("model.safetensors"))
-    return {label, readSafetensors(file("model.safetensors"))};
+    return openFile(label, file("model.safetensors"));
   return openIndex(label, file("model.safetensors.index.json")->text(), file);
 }
 

@@ -1,25 +1,13 @@
-// A model's stored tensors, wherever they lie: one file, a folder, shards with an index, the program's own tail.
+// The files of a checkpoint: beside each other in a folder, or in the program's own tail.
 #ifndef QUERN_RUNTIME_WEIGHTS_CHECKPOINT_H
 #define QUERN_RUNTIME_WEIGHTS_CHECKPOINT_H
 
-#include "runtime/files/Safetensors.h"
+#include "runtime/weights/TensorSource.h"
 
 #include <map>
 #include <string>
-#include <vector>
 
 namespace quern::runtime {
-
-struct Checkpoint {
-  std::string path; // for messages, and to find the tokenizer beside it
-  std::map<std::string, StoredTensor> tensors;
-
-  /// A .safetensors file, an index (*.safetensors.index.json), or a folder that holds one of the two. Throws UserError.
-  static Checkpoint open(const std::string &path);
-  /// From files by name, as the program's tail has them.
-  static Checkpoint open(const std::string &label,
-                         const std::map<std::string, std::shared_ptr<const MappedFile>> &files);
-};
 
 /// The part of a path before the last slash, "." without one.
 std::string folderOf(const std::string &path);

@@ -65,11 +65,11 @@ std::string namesOf(const ParameterInfo &parameter) {
 
 /// The unused tensor of the same shape whose name is nearest, if it is near.
 std::string suggestion(const ParameterInfo &parameter, const std::vector<std::string> &unused,
-                       const Checkpoint &checkpoint) {
+                       const TensorSource &source) {
   std::string best;
   size_t least = SIZE_MAX;
   for (const std::string &name : unused) {
-    if (checkpoint.tensors.at(name).shape != parameter.shape || name.size() > 300)
+    if (source.find(name)->shape != parameter.shape || name.size() > 300)
       continue;
     for (const std::string &wanted : parameter.names) {
       size_t d = distance(name, wanted);
@@ -100,7 +100,7 @@ std::string section(const char *title, const std::vector<std::string> &lines) {
 
 } // namespace
 
-std::vector<const StoredTensor *> matchParameters(const Description &description, const Checkpoint &checkpoint) {
+std::vector<const StoredTensor *> matchParameters(const Description &description, const TensorSource &source) {
   std::vector<const StoredTensor *> result;
   std::set<std::string> usedNames;
   std::vector<const ParameterInfo *> absent;
@@ -108,10 +108,9 @@ std::vector<const StoredTensor *> matchParameters(const Description &description
   for (const ParameterInfo &parameter : description.parameters) {
     const StoredTensor *found = nullptr;
     for (const std::string &name : parameter.names) {
-      auto entry = checkpoint.tensors.find(name);
-      if (entry == checkpoint.tensors.end())
+      found = source.find(name);
+      if (!found)
         continue;
-      found = &entry->second;
       usedNames.insert(name);
       if (found->shape != parameter.shape)
         wrong.push_back(name + " is " + shapeText(found->shape) + ", the model needs " + shapeText(parameter.shape) +
@@ -125,7 +124,8 @@ std::vector<const StoredTensor *> matchParameters(const Description &description
       absent.push_back(&parameter);
     result.push_back(found);
   }
-  for (const auto &[name, tensor] : checkpoint.tensors) {
+  for (const std::string &name : source.names()) {
+    const StoredTensor &tensor = *source.find(name);
     bool ignored = std::any_of(description.ignore.begin(), description.ignore.end(),
                                [&](const std::string &glob) { return matchGlob(glob, name); });
     if (usedNames.count(name) || ignored || isCopy(tensor, result))
@@ -136,11 +136,11 @@ std::vector<const StoredTensor *> matchParameters(const Description &description
   }
   for (const ParameterInfo *parameter : absent) {
     // Names of hundreds of layers against hundreds of others: enough suggestions show the pattern.
-    std::string guess = missing.size() < 50 ? suggestion(*parameter, unused, checkpoint) : "";
+    std::string guess = missing.size() < 50 ? suggestion(*parameter, unused, source) : "";
     missing.push_back(namesOf(*parameter) + " " + shapeText(parameter->shape) + placeOf(*parameter) + guess);
   }
   if (!missing.empty() || !wrong.empty() || !unused.empty())
-    throw UserError("Q042: " + checkpoint.path + " does not fit the model " + description.model +
+    throw UserError("Q042: " + source.path() + " does not fit the model " + description.model +
                     section("missing tensors", missing) + section("tensors of another shape or type", wrong) +
                     section("tensors that the model does not use", unusedLines));
   return result;

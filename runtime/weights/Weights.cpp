@@ -86,11 +86,11 @@ private:
   };
   struct Job { // elements (dense) or tiles (packed) [first, first + count) of one parameter
     int parameter;
-    const LayoutInfo *layout;
+    const WeightLayout *layout;
     size_t offset;
     int64_t first, count, bytesEach;
   };
-  using Key = std::pair<std::vector<int>, std::vector<int64_t>>;
+  using Key = std::pair<std::vector<int>, std::vector<WeightLayout>>;
 
   Weights &weights;
   const Description &description;
@@ -108,10 +108,7 @@ private:
     for (const SlotInfo &slot : description.slots) {
       std::vector<Place> turns;
       for (const std::vector<int> &parameters : slot.turns) {
-        Key key{parameters, {}};
-        for (const LayoutInfo &l : slot.layouts)
-          key.second.insert(key.second.end(),
-                            {l.packed, l.narrow, l.outer, l.inner, l.outerStride, l.innerStride, l.tile, l.offset});
+        Key key{parameters, slot.layouts};
         auto found = made.find(key);
         if (found == made.end())
           found = made.emplace(key, place(parameters, slot)).first;
@@ -140,26 +137,26 @@ private:
   }
 
   Place place(const std::vector<int> &parameters, const SlotInfo &slot) {
+    auto packedOf = [&](size_t i) { return std::get_if<PackedLayout>(&slot.layout(i)); };
     auto elementsOf = [&](size_t i) {
-      return slot.layout(i).packed ? slot.layout(i).packedElements()
-                                   : description.parameters[size_t(parameters[i])].elements();
+      return packedOf(i) ? packedOf(i)->elements() : description.parameters[size_t(parameters[i])].elements();
     };
-    bool narrow = slot.layouts[0].narrow;
+    bool narrow = std::holds_alternative<NarrowLayout>(slot.layouts[0]);
     int64_t element = narrow ? 2 : 4;
     for (size_t i = 0; i < parameters.size(); ++i)
       weights.bytes += uint64_t(elementsOf(i) * element);
-    if (!slot.layouts[0].packed)
+    if (!packedOf(0))
       if (const void *inPlace = lyingInPlace(parameters, narrow))
         return {inPlace, 0};
-    weights.dense |= !slot.layouts[0].packed;
+    weights.dense |= !packedOf(0);
     Place result{nullptr, needed};
     size_t at = needed;
     for (size_t i = 0; i < parameters.size(); ++i) {
-      const LayoutInfo &layout = slot.layout(i);
-      int64_t each = layout.packed ? layout.inner * layout.tile * 4 : element, count = elementsOf(i) * element / each;
+      const PackedLayout *packed = packedOf(i);
+      int64_t each = packed ? packed->inner * packed->tile * 4 : element, count = elementsOf(i) * element / each;
       int64_t step = std::max<int64_t>(1, (int64_t(1) << 20) / each); // jobs of about a megabyte
       for (int64_t first = 0; first < count; first += step)
-        jobs.push_back({parameters[i], &layout, at, first, std::min(step, count - first), each});
+        jobs.push_back({parameters[i], &slot.layout(i), at, first, std::min(step, count - first), each});
       at += size_t(count * each);
       copied.push_back(parameters[i]);
     }
@@ -169,19 +166,19 @@ private:
 
   /// Element `i` of a parameter is load(i).
   template <typename Load> void fillFrom(const Job &job, Load load) {
-    const LayoutInfo &layout = *job.layout;
-    if (layout.narrow) {
+    if (std::holds_alternative<NarrowLayout>(*job.layout)) {
       uint16_t *to = reinterpret_cast<uint16_t *>(weights.memory.data() + job.offset) + job.first;
       for (int64_t i = 0; i < job.count; ++i)
         to[i] = floatToBF16(load(job.first + i));
       return;
     }
     float *to = reinterpret_cast<float *>(weights.memory.data() + job.offset) + job.first * (job.bytesEach / 4);
-    if (!layout.packed) {
+    if (std::holds_alternative<DenseLayout>(*job.layout)) {
       for (int64_t i = 0; i < job.count; ++i)
         to[i] = load(job.first + i);
       return;
     }
+    const auto &layout = std::get<PackedLayout>(*job.layout);
     constexpr int64_t block =
         64; // inner positions at a time: what is written stays in the first cache while rows are read along
     for (int64_t tile = 0; tile < job.count; ++tile, to += layout.inner * layout.tile) {
@@ -197,9 +194,10 @@ private:
 
   /// fillFrom for f32 tensors that training packs after every step: rows copied whole, or transposed four by four.
   bool packFloats(const Job &job, const float *from) {
-    const LayoutInfo &l = *job.layout;
-    if (!l.packed || (l.outerStride != 1 && l.innerStride != 1))
+    const auto *packed = std::get_if<PackedLayout>(job.layout);
+    if (!packed || (packed->outerStride != 1 && packed->innerStride != 1))
       return false;
+    const PackedLayout &l = *packed;
     float *to = reinterpret_cast<float *>(weights.memory.data() + job.offset) + job.first * (job.bytesEach / 4);
     for (int64_t tile = 0; tile < job.count; ++tile, to += l.inner * l.tile) {
       int64_t outer = (job.first + tile) * l.tile, rows = std::min(l.tile, l.outer - outer);
@@ -271,10 +269,10 @@ private:
   }
 };
 
-std::unique_ptr<Weights> Weights::load(const Description &description, Checkpoint checkpoint) {
+std::unique_ptr<Weights> Weights::load(const Description &description, std::unique_ptr<TensorSource> source) {
   auto weights = std::make_unique<Weights>();
-  weights->checkpoint = std::move(checkpoint);
-  Packer(*weights, description, matchParameters(description, weights->checkpoint), 0).run();
+  weights->source = std::move(source);
+  Packer(*weights, description, matchParameters(description, *weights->source), 0).run();
   return weights;
 }
 

@@ -2,9 +2,9 @@
 #ifndef QUERN_RUNTIME_WEIGHTS_WEIGHTS_H
 #define QUERN_RUNTIME_WEIGHTS_WEIGHTS_H
 
-#include "runtime/weights/Checkpoint.h"
 #include "runtime/abi/Description.h"
 #include "runtime/machine/Memory.h"
+#include "runtime/weights/Checkpoint.h"
 
 #include <memory>
 #include <vector>
@@ -14,7 +14,7 @@ namespace quern::runtime {
 /// The stored tensor of each parameter. Throws one UserError that lists everything that does not fit: missing tensors,
 /// other shapes or types, and unused ones (but those that `ignore` names and copies of used ones, such as a tied head),
 /// each with its place in the spec.
-std::vector<const StoredTensor *> matchParameters(const Description &description, const Checkpoint &checkpoint);
+std::vector<const StoredTensor *> matchParameters(const Description &description, const TensorSource &source);
 
 /// Whether `name` matches a pattern of * (anything) and ? (one character). Linear in practice, quadratic at worst,
 /// never deeper.
@@ -23,7 +23,7 @@ bool matchGlob(std::string_view pattern, std::string_view name);
 class Weights {
 public:
   /// From a checkpoint, whose files stay mapped as long as this lives.
-  static std::unique_ptr<Weights> load(const Description &description, Checkpoint checkpoint);
+  static std::unique_ptr<Weights> load(const Description &description, std::unique_ptr<TensorSource> source);
   /// From dense f32 tensors in memory, one for each parameter, whose content may change: `update` follows. What kernels
   /// want dense is used where it lies, several tensors as one where they lie one after the other; `narrow`: the same
   /// for what they want in bf16 (else `update` makes copies).
@@ -49,7 +49,7 @@ public:
 
 private:
   class Packer;
-  Checkpoint checkpoint;
+  std::unique_ptr<TensorSource> source; // whose files stay mapped
   Buffer memory;
   std::vector<std::vector<const void *>> turnPointers;
   std::vector<const void *const *> slotPointers;

@@ -1,8 +1,8 @@
 // Whole programs without the compiler: subcommands on toy models, through the same entry as an emitted program's main.
-#include "runtime/cli/Commands.h"
 #include "runtime/Error.h"
-#include "runtime/engine/Generator.h"
-#include "runtime/sampling/Sampler.h"
+#include "runtime/cli/Commands.h"
+#include "runtime/engine/Batch.h"
+#include "runtime/engine/StopRules.h"
 #include "tests/runtime/TestData.h"
 #include "tests/runtime/ToyProgram.h"
 
@@ -11,6 +11,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 using namespace quern::runtime;
 using namespace quern::runtime::test;
@@ -81,33 +82,159 @@ TEST_F(ToyTest, GeneratesTheSameThroughTheCacheAndAnew) {
   }
 }
 
+int likeliest(std::span<const float> logits) {
+  return int(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
 TEST_F(ToyTest, ReadsLongTextsInChunksOfOneEpoch) {
   Program program(toyDecoder);
-  auto loaded = Weights::load(program.description, Checkpoint::open(weights));
+  auto loaded = Weights::load(program.description, TensorSource::open(weights));
   std::vector<int> text = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   for (int64_t chunk : {1, 3, 5, 100}) {
-    Session session(program, *loaded);
-    Generator::Options options;
+    Engine engine(program, *loaded);
+    Sequence::Options options;
     options.chunk = chunk;
-    Generator generator(session, options);
-    std::span<const float> logits = generator.next(text);
-    EXPECT_EQ(std::max_element(logits.begin(), logits.end()) - logits.begin(), toyNext(text)) << chunk;
-    std::vector<int> other = {4, 4}; // not a continuation
-    logits = generator.next(other);
-    EXPECT_EQ(std::max_element(logits.begin(), logits.end()) - logits.begin(), toyNext(other));
+    Sequence sequence(engine, options);
+    sequence.append(text);
+    EXPECT_EQ(likeliest(sequence.logits()), toyNext(text)) << chunk;
+    sequence.truncate(5); // back to another epoch
+    EXPECT_EQ(likeliest(sequence.logits()), toyNext({text.begin(), text.begin() + 5}));
+    sequence.append(9);
+    sequence.append(2);
+    sequence.truncate(6);
+    EXPECT_EQ(likeliest(sequence.logits()), toyNext({1, 2, 3, 4, 5, 9}));
+    sequence.truncate(0);
+    sequence.append({4, 4});
+    EXPECT_EQ(likeliest(sequence.logits()), toyNext({4, 4}));
   }
+}
+
+TEST_F(ToyTest, TextsJoinAndLeaveABatch) {
+  Program program(toyBatch);
+  auto loaded = Weights::load(program.description, TensorSource::open(weights));
+  Engine engine(program, *loaded);
+  Batch batch(engine);
+  std::vector<std::unique_ptr<Sequence>> texts;
+  auto begin = [&](std::vector<int> tokens) {
+    texts.push_back(std::make_unique<Sequence>(engine));
+    texts.back()->append(tokens);
+    batch.add(*texts.back());
+  };
+  auto step = [&](int64_t rows) {
+    int64_t before = toyRaggedRows;
+    batch.step();
+    EXPECT_EQ(toyRaggedRows - before, rows);
+    for (const std::unique_ptr<Sequence> &text : texts) {
+      std::vector<int> known = text->tokens();
+      EXPECT_EQ(text->choose(), toyNext(known)) << testing::PrintToString(known);
+    }
+  };
+  begin({3});
+  begin({5, 4, 3});
+  step(2 * 3); // read together, the shorter one padded
+  step(2);
+  begin({2, 7}); // shorter than the longest
+  step(2 + 2);
+  step(3);
+  begin({1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}); // longer: the others move to later slots
+  step(3 + 12);
+  EXPECT_EQ(texts[1]->tokens().size(), 8u);
+  step(4);
+  step(3 + 9);                    // text 1 has grown from 8 tokens to 9: only it is read again
+  texts.erase(texts.begin() + 3); // the longest leaves
+  step(3);
+  batch.remove(*texts[0]); // goes on alone, with what it has read
+  int64_t before = toyRaggedRows;
+  for (int i = 0; i < 2; ++i) {
+    std::vector<int> known = texts[0]->tokens();
+    EXPECT_EQ(texts[0]->choose(), toyNext(known));
+  }
+  EXPECT_EQ(toyRaggedRows, before);
+  batch.add(*texts[0]); // and comes back
+  step(3);
+  texts[0]->append({1, 2});   // more than one new token is read alone
+  step(1 + 9);                // and text 2 has grown to 9
+  while (texts[1]->hasRoom()) // to the last position
+    batch.step(), texts[1]->choose();
+}
+
+TEST_F(ToyTest, GeneratesForSeveralPromptsAsForEachAlone) {
+  std::vector<std::vector<int>> prompts = {{3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}, {4, 4}};
+  for (const quern_program_table *program : {&toyBatch, &toyDecoder}) {
+    std::vector<std::string> all = {"generate", "--weights", weights, "-n", "17", "--json", "--logprobs"};
+    for (const std::vector<int> &prompt : prompts)
+      all.insert(all.end(), {"--tokens", list(prompt)});
+    Answer together = run(*program, all);
+    ASSERT_EQ(together.status, 0) << together.err;
+    std::istringstream lines(together.out);
+    for (const std::vector<int> &prompt : prompts) {
+      std::string line;
+      std::getline(lines, line);
+      Json result = Json::parse(line);
+      int count = std::min(17, 25 - int(prompt.size()));
+      EXPECT_EQ(result["tokens"].get<std::vector<int>>(), expected(prompt, count));
+      EXPECT_EQ(result["logprobs"].size(), size_t(count));
+      EXPECT_LT(result["logprobs"][0].get<double>(), 0);
+    }
+  }
+}
+
+TEST_F(ToyTest, StopsAtAString) {
+  writeToyTokenizer();
+  std::vector<int> made = expected({0, 1, 2}, 9);
+  std::string text;
+  for (int token : made)
+    text += std::string(" ") + char('a' + token);
+  std::string stop = text.substr(7, 3); // from the middle of a token on
+  std::string want = text.substr(0, text.find(stop));
+  for (const quern_program_table *program : {&toyBatch, &toyDecoder}) {
+    std::vector<std::string> words = {"generate", "--weights", weights,  "-p",      "a b c",  "-n", "9",
+                                      "--eos",    "ignore",    "--stop", "nowhere", "--stop", stop};
+    EXPECT_EQ(run(*program, words).out, "a b c" + want + "\n");
+    words.insert(words.end(), {"-p", "a b c"});
+    EXPECT_EQ(run(*program, words).out, "a b c" + want + "\na b c" + want + "\n");
+  }
+}
+
+TEST_F(ToyTest, TheGenerationConfigEndsTexts) {
+  writeToyTokenizer();
+  std::string path = temporaryPath("generation_config.json");
+  int end = expected({0, 1, 2}, 3).back();
+  writeText(path, R"({"eos_token_id": [99, )" + std::to_string(end) + R"(], "bos_token_id": 2})");
+  std::vector<std::string> words = {"generate", "--weights", weights, "-n", "9", "--json", "-p"};
+  words.push_back("a b c");
+  EXPECT_EQ(Json::parse(run(toyDecoder, words).out)["tokens"].get<std::vector<int>>().back(), end);
+  words.back() = ""; // begins as generation_config.json says, not config.json
+  EXPECT_EQ(Json::parse(run(toyDecoder, words).out)["tokens"][0], toyNext({2}));
+  words.insert(words.end(), {"--start-token", "3"});
+  EXPECT_EQ(Json::parse(run(toyDecoder, words).out)["tokens"][0], toyNext({3}));
+  writeText(path, "[]");
+  EXPECT_THAT(run(toyDecoder, words).err, HasSubstr("generation_config.json"));
+  std::filesystem::remove(path);
+}
+
+TEST_F(ToyTest, WithoutACacheWhereOnlyThatIsImpossible) {
+  std::vector<std::string> words = {"generate", "--weights", weights, "--tokens", "1,2,3", "-n", "4", "--json"};
+  Answer refused = run(toyWhole, words);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("sum[T] is not causal; --no-cache computes the whole text anew"));
+  words.push_back("--no-cache");
+  Answer answer = run(toyWhole, words);
+  ASSERT_EQ(answer.status, 0) << answer.err;
+  EXPECT_EQ(Json::parse(answer.out)["tokens"].get<std::vector<int>>(), expected({1, 2, 3}, 4));
 }
 
 TEST_F(ToyTest, CachesGrowWithWhatIsInThem) {
   Program program(toyDecoder);
-  auto loaded = Weights::load(program.description, Checkpoint::open(weights));
+  auto loaded = Weights::load(program.description, TensorSource::open(weights));
   Session session(program, *loaded);
+  Cache cache;
   std::vector<std::vector<int>> rows = {{1, 2, 3, 4, 5, 6}, {9, 8, 7, 6, 5, 4}};
   for (int64_t t = 0; t < 6; ++t) {
     Value tokens = Value::ints({2, 1}, {rows[0][size_t(t)], rows[1][size_t(t)]});
     std::vector<int64_t> sizes = {2, 0, 1, t + 1 + t % 2, t}; // B, S, T, cap, past
     std::vector<Value> outputs = session.makeOutputs(1, sizes);
-    session.call(1, sizes, {&tokens}, {&outputs[0]}, t == 0);
+    session.call(1, sizes, {&tokens}, {&outputs[0]}, cache, t == 0);
     for (size_t b : {0, 1}) {
       const float *logits = outputs[0].reals() + b * 16;
       EXPECT_EQ(std::max_element(logits, logits + 16) - logits, toyNext({rows[b].begin(), rows[b].begin() + t + 1}));
@@ -289,14 +416,14 @@ TEST(Processor, MissingFeaturesAreASentence) {
   EXPECT_EQ(run(table, {"info"}).status, 0);
 }
 
-TEST(Sampling, KeepsWhatTheOptionsAllow) {
+TEST(Sampling, KeepsWhatTheRulesAllow) {
   std::vector<float> logits = {0, 3, 2, 2.9f, -1};
-  auto seen = [&](SamplerOptions options) {
-    options.temperature = 1;
-    Sampler sampler(options);
+  auto seen = [&](std::map<std::string, double> rules) {
+    rules["temp"] = 1;
+    Sampler sampler({rules, 0});
     std::vector<int> counts(5);
     for (int i = 0; i < 4000; ++i)
-      ++counts[size_t(sampler.next(logits.data(), 5))];
+      ++counts[size_t(sampler.next({}, logits))];
     return counts;
   };
   std::vector<int> all = seen({});
@@ -306,19 +433,79 @@ TEST(Sampling, KeepsWhatTheOptionsAllow) {
     sum += std::exp(logit);
   for (int i = 0; i < 5; ++i)
     EXPECT_NEAR(all[size_t(i)] / 4000.0, std::exp(logits[size_t(i)]) / sum, 0.03);
-  SamplerOptions options;
-  options.topK = 2;
-  EXPECT_EQ(seen(options)[2], 0);
-  options = {};
-  options.topP = 0.5;
-  EXPECT_EQ(seen(options)[2], 0);
-  EXPECT_GT(seen(options)[3], 0);
-  options = {};
-  options.minP = 0.5;
-  EXPECT_EQ(seen(options)[2], 0);
-  EXPECT_EQ(Sampler({}).next(logits.data(), 5), 1);
+  EXPECT_EQ(seen({{"top-k", 2}})[2], 0);
+  EXPECT_EQ(seen({{"top-p", 0.5}})[2], 0);
+  EXPECT_GT(seen({{"top-p", 0.5}})[3], 0);
+  EXPECT_EQ(seen({{"min-p", 0.5}})[2], 0);
+  EXPECT_EQ(Sampler({}).next({}, logits), 1);
   std::vector<float> broken = {NAN, NAN};
-  EXPECT_THROW(Sampler({}).next(broken.data(), 2), UserError);
+  EXPECT_THROW(Sampler({}).next({}, broken), UserError);
+  EXPECT_THROW(Sampler({{{"top-q", 1}}, 0}), UserError);
+  EXPECT_THROW(Sampler({{{"top-p", 1.5}}, 0}), UserError);
+  EXPECT_THROW(Sampler({{{"top-k", 1.5}}, 0}), UserError);
+}
+
+TEST(Sampling, TheSameSeedGivesTheSameTokensForEver) {
+  // Made by the version of November 2026: a change of these is a change of what users see.
+  std::vector<float> logits(50);
+  for (size_t i = 0; i < logits.size(); ++i)
+    logits[i] = float((i * 37) % 50) / 7;
+  auto draw = [&](std::map<std::string, double> rules) {
+    Sampler sampler({rules, 42});
+    std::vector<int> tokens;
+    for (int i = 0; i < 12; ++i)
+      tokens.push_back(sampler.next(tokens, logits));
+    return tokens;
+  };
+  EXPECT_EQ(draw({{"temp", 0.8}}), (std::vector<int>{27, 31, 39, 5, 29, 43, 16, 47, 43, 35, 39, 4}));
+  EXPECT_EQ(draw({{"temp", 1.3}, {"top-k", 20}, {"top-p", 0.9}, {"min-p", 0.05}}),
+            (std::vector<int>{27, 8, 16, 1, 5, 43, 16, 47, 43, 12, 16, 31}));
+  EXPECT_EQ(draw({{"top-p", 0.95}}), (std::vector<int>{27, 8, 16, 5, 40, 20, 43, 24, 43, 12, 16, 31}));
+}
+
+TEST(Sampling, RepeatedTokensBecomeLessLikely) {
+  std::vector<float> logits = {1, 3, -1, 2.9f};
+  Sampler sampler({{{"repeat-penalty", 2}}, 0});
+  EXPECT_EQ(sampler.next({}, logits), 1);
+  EXPECT_EQ(sampler.next(std::vector<int>{1, 1, 99}, logits), 3); // 3 becomes 1.5, once
+  EXPECT_EQ(sampler.next(std::vector<int>{1, 3}, logits), 1);
+}
+
+TEST(Sampling, LogProbabilitiesAreTheModelsOwn) {
+  std::vector<float> logits = {0, 3, 2, 2.9f, NAN};
+  double sum = 0;
+  for (int i = 0; i < 4; ++i)
+    sum += std::exp(double(logits[size_t(i)]));
+  Chosen chosen = Sampler({{{"temp", 0}}, 0}).nextScored({}, logits);
+  EXPECT_EQ(chosen.token, 1);
+  EXPECT_NEAR(chosen.logProbability, 3 - std::log(sum), 1e-12);
+  EXPECT_NEAR(logProbability(logits, 2), 2 - std::log(sum), 1e-12);
+}
+
+class StopTest : public testing::Test {
+protected:
+  std::string path = writeToyTokenizer();
+  Tokenizer tokenizer = Tokenizer::parse(readFile(path), path);
+  /// What is shown of these tokens, piece by piece.
+  std::vector<std::string> shown(const StopRules &rules, const std::vector<int> &tokens, Stop reason) {
+    StopCheck check(rules, &tokenizer, {0});
+    std::vector<std::string> pieces;
+    for (int token : tokens)
+      if (!check.done())
+        pieces.push_back(check.push(token));
+    pieces.push_back(check.finish());
+    EXPECT_EQ(check.reason(), reason);
+    return pieces;
+  }
+};
+
+TEST_F(StopTest, EndsBeforeAString) {
+  using Pieces = std::vector<std::string>;
+  EXPECT_EQ(shown({{}, {"d e"}, 100}, {1, 3, 3, 4, 5}, Stop::String), (Pieces{" b", " ", "d ", "", ""}));
+  EXPECT_EQ(shown({{}, {"d e"}, 100}, {1, 3}, Stop::No), (Pieces{" b", " ", "d"}));
+  EXPECT_EQ(shown({{}, {"c", " b"}, 100}, {1, 2}, Stop::String), (Pieces{"", ""}));
+  EXPECT_EQ(shown({{}, {}, 2}, {1, 2, 3}, Stop::Length), (Pieces{" b", " c", ""}));
+  EXPECT_EQ(shown({{2}, {}, 9}, {1, 2, 3}, Stop::EndOfText), (Pieces{" b", "", ""}));
 }
 
 } // namespace

@@ -1,15 +1,17 @@
 // The pool, the hooks that kernels call, and the small parts: sizes, processor features, the description.
 #include "runtime/machine/ThreadPool.h"
-#include "runtime/machine/CpuFeatures.h"
-#include "runtime/abi/Description.h"
 #include "runtime/Error.h"
-#include "runtime/machine/HalideHooks.h"
+#include "runtime/abi/Description.h"
 #include "runtime/cli/Options.h"
+#include "runtime/machine/CpuFeatures.h"
+#include "runtime/machine/KernelCall.h"
+#include "runtime/machine/Memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <sys/resource.h>
 
 using namespace quern::runtime;
 using testing::HasSubstr;
@@ -18,6 +20,7 @@ extern "C" {
 int halide_do_par_for(void *, int (*)(void *, int, uint8_t *), int, int, uint8_t *);
 void *halide_malloc(void *, size_t);
 void halide_free(void *, void *);
+void halide_error(void *, const char *);
 }
 
 namespace {
@@ -89,44 +92,79 @@ TEST(ThreadPool, SleepsAndWakes) {
   }
 }
 
-TEST(HalideHooks, LoopsAndScratch) {
+TEST(ThreadPool, TakesTheThreadsThatItGets) {
+  rlimit before, tight;
+  getrlimit(RLIMIT_AS, &before);
+  std::string status = readSmallFile("/proc/self/status");
+  rlim_t used = std::strtoull(status.c_str() + status.find("VmSize:") + 7, nullptr, 10) * 1024;
+  tight = {used + (rlim_t(100) << 20), before.rlim_max}; // room for the stacks of a dozen threads
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &tight), 0);
+  {
+    ThreadPool pool(500);
+    setrlimit(RLIMIT_AS, &before);
+    EXPECT_LT(pool.threads(), 500);
+    EXPECT_EQ(pool.wanted(), 500);
+    std::atomic<int> total{0};
+    pool.forEach(100, [&](int k) { total += k; });
+    EXPECT_EQ(total, 4950);
+  }
+}
+
+/// Code as the compiler makes it: a function that is not called with anything but its call.
+template <typename Body> int32_t inKernel(Scratch &scratch, Body body) {
+  quern_call call = {};
+  call.arena = reinterpret_cast<uint8_t *>(&body);
+  return runKernels(
+      scratch, [](const quern_call *call) -> int32_t { return (*reinterpret_cast<Body *>(call->arena))(); }, call);
+}
+
+TEST(Kernels, LoopsAndScratch) {
+  Scratch scratch;
+  scratch.plan(0, 0);
   std::vector<int> seen(50);
   auto task = [](void *, int index, uint8_t *closure) {
     (*reinterpret_cast<std::vector<int> *>(closure))[size_t(index - 3)] = index;
     return 0;
   };
-  EXPECT_EQ(halide_do_par_for(nullptr, task, 3, 50, reinterpret_cast<uint8_t *>(&seen)), 0);
+  EXPECT_EQ(inKernel(scratch,
+                     [&] {
+                       halide_free(nullptr, nullptr);
+                       return halide_do_par_for(nullptr, task, 3, 50, reinterpret_cast<uint8_t *>(&seen)) - 9;
+                     }),
+            -9);
   std::vector<int> expected(50);
   std::iota(expected.begin(), expected.end(), 3);
   EXPECT_EQ(seen, expected);
-
-  halide_free(nullptr, nullptr);
-  EXPECT_EQ(halide_malloc(nullptr, SIZE_MAX - 5), nullptr);
 }
 
-TEST(HalideHooks, ScratchIsAStack) {
-  auto place = [](void *block) { return reinterpret_cast<uintptr_t>(block); };
-  planScratch(100000, 0);
-  void *first = halide_malloc(nullptr, 1000);
-  void *second = halide_malloc(nullptr, 2000);
-  void *third = halide_malloc(nullptr, 3000);
-  std::memset(first, 1, 1000 + 64); // a little beyond the end may be read
-  std::memset(second, 2, 2000 + 64);
-  std::memset(third, 3, 3000 + 64);
-  EXPECT_EQ(place(first) % 128, 0u);
-  EXPECT_EQ(place(second), place(first) + 1024 + 256);
-  halide_free(nullptr, second); // waits for what is above
-  void *fourth = halide_malloc(nullptr, 8);
-  EXPECT_GT(place(fourth), place(third));
-  halide_free(nullptr, fourth);
-  halide_free(nullptr, third);
-  EXPECT_EQ(static_cast<char *>(first)[999], 1);
-  halide_free(nullptr, first);
+TEST(Kernels, ScratchIsAStack) {
+  Scratch scratch;
+  scratch.plan(100000, 0);
+  inKernel(scratch, [&] {
+    auto place = [](void *block) { return reinterpret_cast<uintptr_t>(block); };
+    void *first = halide_malloc(nullptr, 1000);
+    void *second = halide_malloc(nullptr, 2000);
+    void *third = halide_malloc(nullptr, 3000);
+    std::memset(first, 1, 1000 + 64); // a little beyond the end may be read
+    std::memset(second, 2, 2000 + 64);
+    std::memset(third, 3, 3000 + 64);
+    EXPECT_EQ(place(first) % 128, 0u);
+    EXPECT_EQ(place(second), place(first) + 1024 + 256);
+    halide_free(nullptr, second); // waits for what is above
+    void *fourth = halide_malloc(nullptr, 8);
+    EXPECT_GT(place(fourth), place(third));
+    halide_free(nullptr, fourth);
+    halide_free(nullptr, third);
+    EXPECT_EQ(static_cast<char *>(first)[999], 1);
+    halide_free(nullptr, first);
+    return 0;
+  });
 }
 
-TEST(HalideHooks, ScratchThatWasPlannedIsAllThatIsTaken) {
-  std::thread([&] { // a thread with a stack of its own
-    planScratch(3 * (1000064 + 256), 0);
+TEST(Kernels, ScratchThatWasPlannedIsAllThatIsTaken) {
+  Scratch scratch;
+  scratch.plan(3 * (1000064 + 256), 0);
+  inKernel(scratch, [&] {
     void *first = halide_malloc(nullptr, 1000000);
     uint64_t peak = 0;
     for (int i = 0; i < 50; ++i) {
@@ -134,10 +172,10 @@ TEST(HalideHooks, ScratchThatWasPlannedIsAllThatIsTaken) {
       halide_free(nullptr, third);
       halide_free(nullptr, second);
       if (i == 0)
-        peak = scratchPeakBytes();
+        peak = scratch.peakBytes();
     }
     EXPECT_GE(peak, 3 * (1000064u + 256));
-    EXPECT_EQ(scratchPeakBytes(), peak);
+    EXPECT_EQ(scratch.peakBytes(), peak);
     // More than was planned: beside the stack at first, in it from then on.
     std::vector<void *> blocks;
     for (int i = 0; i < 20; ++i) {
@@ -149,8 +187,71 @@ TEST(HalideHooks, ScratchThatWasPlannedIsAllThatIsTaken) {
     for (void *block : blocks)
       halide_free(nullptr, block);
     halide_free(nullptr, first);
-  })
-      .join();
+    return 0;
+  });
+}
+
+/// What a kernel does that fails in the middle of a parallel loop: its scratch is still taken.
+int32_t failInATask() {
+  auto task = [](void *, int index, uint8_t *) {
+    halide_malloc(nullptr, 5000);
+    if (index == 7)
+      halide_error(nullptr, "seven is too much");
+    return 0;
+  };
+  halide_malloc(nullptr, 3000);
+  halide_do_par_for(nullptr, task, 0, 64, nullptr);
+  ADD_FAILURE() << "the kernel went on";
+  return 0;
+}
+
+TEST(Kernels, AFailureIsAnExceptionOfTheCallAlone) {
+  Scratch scratch, other;
+  other.plan(0, 0);
+  for (int round = 0; round < 3; ++round) {
+    scratch.plan(10000, 10000);
+    try {
+      inKernel(scratch, failInATask);
+      FAIL() << "nothing was thrown";
+    } catch (const MachineError &error) {
+      EXPECT_THAT(error.what(), HasSubstr("seven is too much"));
+    }
+    EXPECT_EQ(inKernel(other, [] { return 5; }), 5);
+    EXPECT_EQ(inKernel(scratch, [] { return halide_malloc(nullptr, 100) ? 6 : 0; }), 6);
+  }
+  try {
+    inKernel(scratch, [] { return halide_malloc(nullptr, SIZE_MAX - 5) ? 1 : 2; });
+    FAIL() << "nothing was thrown";
+  } catch (const MachineError &error) {
+    EXPECT_THAT(error.what(), HasSubstr("no memory left"));
+  }
+}
+
+/// Two sessions in two threads: the blocks of one are never the other's.
+TEST(Kernels, SessionsHaveScratchOfTheirOwn) {
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 2; ++number)
+    threads.emplace_back([number] {
+      Scratch scratch;
+      for (int round = 0; round < 200; ++round) {
+        scratch.plan(20000, 20000);
+        inKernel(scratch, [&] {
+          auto task = [](void *, int index, uint8_t *closure) {
+            int mark = *closure * 64 + index;
+            auto *block = static_cast<int *>(halide_malloc(nullptr, 4000));
+            std::fill(block, block + 1000, mark);
+            for (int i = 0; i < 1000; ++i)
+              EXPECT_EQ(block[i], mark);
+            halide_free(nullptr, block);
+            return 0;
+          };
+          uint8_t own = uint8_t(number);
+          return halide_do_par_for(nullptr, task, 0, 32, &own);
+        });
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
 }
 
 TEST(SizeExpr, ReadsPolynomials) {

@@ -9,6 +9,8 @@
 
 namespace quern::runtime::test {
 
+int64_t toyRaggedRows = 0;
+
 namespace {
 
 constexpr int V = 16, D = 4, tile = 8;
@@ -112,6 +114,29 @@ int32_t allTrue(const quern_call *call) {
   return 0;
 }
 
+/// decode<true, false> for rows that begin at slots `shift`.
+int32_t ragged(const quern_call *call) {
+  const int32_t *tokens = static_cast<const int32_t *>(call->inputs[0]),
+                *shift = static_cast<const int32_t *>(call->inputs[1]);
+  float *cache = static_cast<float *>(call->states[0]), row[D];
+  int64_t T = call->sizes[Symbol::T], end = call->sizes[Past] + T;
+  for (int64_t b = 0; b < call->sizes[B]; ++b) {
+    float *own = cache + b * call->sizes[Cap] * D;
+    for (int64_t t = 0; t < T; ++t)
+      for (int d = 0; d < D; ++d)
+        own[(call->sizes[Past] + t) * D + d] = stretch(end - shift[b]) * slot(call, Words)[tokens[b * T + t] * D + d];
+    for (int d = 0; d < D; ++d) {
+      double sum = 0;
+      for (int64_t s = shift[b]; s < end; ++s)
+        sum += own[s * D + d];
+      row[d] = float(sum / double(end - shift[b]));
+    }
+    project(call, row, static_cast<float *>(call->outputs[0]) + b * V);
+  }
+  toyRaggedRows += call->sizes[B] * T;
+  return 0;
+}
+
 int64_t someBytes(const int64_t *) {
   return D * sizeof(float);
 }
@@ -142,6 +167,17 @@ constexpr char decoderText[] = R"({"quern": 1, "model": "toy", "spec": "toy.quer
       "outputs": [{"name": "logits", "kind": "real", "dims": ["B", "T", 16]}], "flops": "128 * B * T", "bytes": "528"},
      {"name": "forward.last", "role": "step", "inputs": [{"name": "tokens", "kind": "int", "dims": ["B", "T"], "below": 16}],
       "outputs": [{"name": "logits", "kind": "real", "dims": ["B", 16]}], "flops": "128 * B", "bytes": "272 + 16 * past + 16 * T"}]})";
+#define DECODER                                                                                                             \
+  R"({"quern": 1, "model": "toy", "spec": "toy.quern", )" PARAMETERS CACHE                                                  \
+  R"("file_config": {"bos_token_id": 1}, "functions": [)"                                                                   \
+  R"({"name": "forward", "role": "eval", "inputs": [{"name": "tokens", "kind": "int", "dims": ["B", "T"], "below": 16}], )" \
+  R"("outputs": [{"name": "logits", "kind": "real", "dims": ["B", "T", 16]}]})"
+constexpr char wholeText[] = DECODER R"(], "refusal": "toy.quern:8:7: sum[T] is not causal"})";
+constexpr char batchText[] = DECODER
+    R"(, {"name": "forward.last", "role": "step", "inputs": [{"name": "tokens", "kind": "int", "dims": ["B", "T"], "below": 16}],
+          "outputs": [{"name": "logits", "kind": "real", "dims": ["B", 16]}]},
+         {"name": "forward.ragged", "role": "ragged", "inputs": [{"name": "tokens", "kind": "int", "dims": ["B", "T"], "below": 16},
+          {"name": "shift", "kind": "int", "dims": ["B"]}], "outputs": [{"name": "logits", "kind": "real", "dims": ["B", 16]}]}]})";
 constexpr char pairText[] = R"({"quern": 1, "model": "toy pair", "spec": "toy.quern", )" PARAMETERS CACHE R"(
    "file_config": {"decoder_start_token_id": 2},
    "functions": [
@@ -163,6 +199,8 @@ constexpr char encoderText[] = R"({"quern": 1, "model": "toy encoder", "spec": "
 
 constexpr quern_entry decoderEntries[] = {{decode<false, false>, someBytes, someBytes, epoch, nullptr, nullptr},
                                           {decode<true, false>, someBytes, someBytes, epoch, nullptr, nullptr}};
+constexpr quern_entry batchEntries[] = {
+    decoderEntries[0], decoderEntries[1], {ragged, someBytes, someBytes, epoch, nullptr, nullptr}};
 constexpr quern_entry pairEntries[] = {{encode, someBytes, someBytes, nullptr, nullptr, nullptr},
                                        {decode<false, true>, someBytes, keptBytes, nullptr, nullptr, nullptr},
                                        {decode<true, true>, someBytes, keptBytes, nullptr, nullptr, nullptr}};
@@ -182,6 +220,8 @@ float scale(int d) {
 } // namespace
 
 const quern_program_table toyDecoder = {QUERN_ABI_VERSION, 2, decoderText, sizeof(decoderText) - 1, decoderEntries};
+const quern_program_table toyWhole = {QUERN_ABI_VERSION, 1, wholeText, sizeof(wholeText) - 1, decoderEntries};
+const quern_program_table toyBatch = {QUERN_ABI_VERSION, 3, batchText, sizeof(batchText) - 1, batchEntries};
 const quern_program_table toyPair = {QUERN_ABI_VERSION, 3, pairText, sizeof(pairText) - 1, pairEntries};
 const quern_program_table toyEncoder = {QUERN_ABI_VERSION, 2, encoderText, sizeof(encoderText) - 1, encoderEntries};
 
@@ -233,3 +273,8 @@ std::string writeToyTokenizer() {
 }
 
 } // namespace quern::runtime::test
+
+/// The model of quern.h in these tests.
+extern "C" const quern_program_table quern_program = {QUERN_ABI_VERSION, 3, quern::runtime::test::batchText,
+                                                      sizeof(quern::runtime::test::batchText) - 1,
+                                                      quern::runtime::test::batchEntries};

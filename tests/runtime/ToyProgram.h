@@ -13,6 +13,12 @@ namespace quern::runtime::test {
 /// text is longer than 8 (so what is remembered depends on the length), against a packed head. The word 13 twice in a
 /// row fails a check.
 extern const quern_program_table toyDecoder;
+/// The same, with the function for rows of different lengths (but no check).
+extern const quern_program_table toyBatch;
+/// The rows that it has computed so far.
+extern int64_t toyRaggedRows;
+/// The decoder's function on whole texts alone: it cannot be extended step by step.
+extern const quern_program_table toyWhole;
 /// An encoder-decoder over the same words: the decoder adds the mean of the source, computed once a request and kept.
 extern const quern_program_table toyPair;
 /// An encoder to one vector a text: the masked mean of its words, of length one; nothing can be generated.

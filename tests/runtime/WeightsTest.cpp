@@ -23,13 +23,13 @@ struct Stored {
   std::vector<float> values;
 };
 
-Checkpoint checkpoint(const std::vector<Stored> &tensors) {
+std::unique_ptr<TensorSource> checkpoint(const std::vector<Stored> &tensors) {
   std::vector<OutputTensor> outputs;
   for (const Stored &tensor : tensors)
     outputs.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.values.data()});
   std::string path = temporaryPath("weights.safetensors");
   writeSafetensors(path, outputs);
-  return Checkpoint::open(path);
+  return TensorSource::open(path);
 }
 
 ParameterInfo parameter(std::vector<std::string> names, std::vector<int64_t> shape, std::string at) {
@@ -54,14 +54,14 @@ TEST(Matching, TellsAllThatIsWrongAtOnce) {
                   parameter({"layer.0.weight"}, {4}, "m.quern:2:2"), parameter({"shape"}, {2, 3}, "m.quern:3:2"),
                   parameter({"gone"}, {7}, "m.quern:4:2")};
   d.ignore = {"*.inv_freq"};
-  Checkpoint c = checkpoint({{"a.gamma", Dtype::F32, {2, 3}, counting(6)},
-                             {"layer_0.weight", Dtype::F32, {4}, counting(4)},
-                             {"shape", Dtype::F32, {3, 2}, counting(6)},
-                             {"copy", Dtype::F32, {2, 3}, counting(6)},
-                             {"rotary.inv_freq", Dtype::F32, {1}, {1}},
-                             {"stranger", Dtype::F32, {1}, {1}}});
+  std::unique_ptr<TensorSource> c = checkpoint({{"a.gamma", Dtype::F32, {2, 3}, counting(6)},
+                                                {"layer_0.weight", Dtype::F32, {4}, counting(4)},
+                                                {"shape", Dtype::F32, {3, 2}, counting(6)},
+                                                {"copy", Dtype::F32, {2, 3}, counting(6)},
+                                                {"rotary.inv_freq", Dtype::F32, {1}, {1}},
+                                                {"stranger", Dtype::F32, {1}, {1}}});
   try {
-    matchParameters(d, c);
+    matchParameters(d, *c);
     FAIL();
   } catch (const UserError &error) {
     std::string text = error.what();
@@ -87,7 +87,7 @@ TEST(Matching, Globs) {
 
 SlotInfo packed(std::vector<std::vector<int>> turns, int64_t outer, int64_t inner, int64_t outerStride,
                 int64_t innerStride, int64_t tile) {
-  return {std::move(turns), {{true, false, outer, inner, outerStride, innerStride, tile, 0}}};
+  return {std::move(turns), {PackedLayout{outer, inner, outerStride, innerStride, tile, 0}}};
 }
 
 TEST(Packing, BothOrdersGiveTheSameLayout) {
@@ -120,7 +120,7 @@ TEST(Packing, JoinedWeightsFollowEachOther) {
   Description d;
   constexpr int64_t I = 5, tile = 8;
   d.parameters = {parameter({"q"}, {16, I}, ""), parameter({"k"}, {I, 8}, "")};
-  d.slots = {{{{0, 1}}, {{true, false, 16, I, I, 1, tile, 0}, {true, false, 8, I, 1, 8, tile, 0}}}};
+  d.slots = {{{{0, 1}}, {PackedLayout{16, I, I, 1, tile, 0}, PackedLayout{8, I, 1, 8, tile, 0}}}};
   auto weights = Weights::load(
       d, checkpoint({{"q", Dtype::F32, {16, I}, counting(16 * I)}, {"k", Dtype::F32, {I, 8}, counting(I * 8)}}));
   const float *packed = static_cast<const float *>(weights->slots()[0][0]);
@@ -133,9 +133,11 @@ TEST(Packing, JoinedWeightsFollowEachOther) {
 TEST(Packing, DenseFloatsStayWhereTheyAreMapped) {
   Description d;
   d.parameters = {parameter({"a"}, {4}, ""), parameter({"b"}, {4}, "")};
-  d.slots = {{{{0}, {1}}, {{}}}, {{{0, 1}}, {{}}}, {{{0}}, {{}}}};
-  Checkpoint c = checkpoint({{"a", Dtype::F32, {4}, counting(4)}, {"b", Dtype::F32, {4}, {5, 6, 7, 8}}});
-  const void *mapped = c.tensors.at("b").data;
+  WeightLayout dense = DenseLayout();
+  d.slots = {{{{0}, {1}}, {dense}}, {{{0, 1}}, {dense}}, {{{0}}, {dense}}};
+  std::unique_ptr<TensorSource> c =
+      checkpoint({{"a", Dtype::F32, {4}, counting(4)}, {"b", Dtype::F32, {4}, {5, 6, 7, 8}}});
+  const void *mapped = c->find("b")->data;
   auto weights = Weights::load(d, std::move(c));
   EXPECT_EQ(weights->slots()[0][1], mapped);
   EXPECT_EQ(weights->slots()[0][0], weights->slots()[2][0]);
@@ -145,11 +147,11 @@ TEST(Packing, DenseFloatsStayWhereTheyAreMapped) {
 TEST(Packing, ReadsNarrowTypes) {
   Description d;
   d.parameters = {parameter({"a"}, {2, 3}, "")};
-  d.slots = {packed({{0}}, 2, 3, 3, 1, 2), {{{0}}, {{}}}};
+  d.slots = {packed({{0}}, 2, 3, 3, 1, 2), {{{0}}, {DenseLayout()}}};
   uint16_t bits[] = {0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0}; // 1 to 6 in bfloat16
   std::string path = temporaryPath("bf16.safetensors");
   writeSafetensors(path, {{"a", Dtype::BF16, {2, 3}, bits}});
-  auto weights = Weights::load(d, Checkpoint::open(path));
+  auto weights = Weights::load(d, TensorSource::open(path));
   float expected[] = {1, 4, 2, 5, 3, 6};
   EXPECT_EQ(std::memcmp(weights->slots()[0][0], expected, 24), 0);
   EXPECT_EQ(std::memcmp(weights->slots()[1][0], counting(6).data(), 24), 0);
@@ -165,7 +167,7 @@ TEST(Random, FollowsInitAndSeed) {
   d.parameters[2].init = Init::Zeros;
   d.parameters[3].init = Init::Ones;
   for (int i = 0; i < 4; ++i)
-    d.slots.push_back({{{i}}, {LayoutInfo()}});
+    d.slots.push_back({{{i}}, {DenseLayout()}});
   auto a = Weights::random(d, 1), b = Weights::random(d, 1), c = Weights::random(d, 2);
   auto slot = [](const auto &weights, int s) { return static_cast<const float *>(weights->slots()[s][0]); };
   EXPECT_EQ(std::memcmp(slot(a, 0), slot(b, 0), 400000), 0);
@@ -189,14 +191,13 @@ TEST(Packing, FollowsTensorsThatChange) {
       for (bool transposed : {false, true}) {
         Description d;
         d.parameters = {parameter({"w"}, {transposed ? inner : outer, transposed ? outer : inner}, "")};
-        LayoutInfo layout;
-        layout.packed = true;
+        PackedLayout layout;
         layout.outer = outer;
         layout.inner = inner;
         layout.outerStride = transposed ? 1 : inner;
         layout.innerStride = transposed ? outer : 1;
         layout.tile = 8;
-        d.slots = {{{{0}}, {layout}}, {{{0}}, {LayoutInfo()}}};
+        d.slots = {{{{0}}, {layout}}, {{{0}}, {DenseLayout()}}};
         std::vector<float> values = counting(size_t(outer * inner));
         std::unique_ptr<Weights> weights = Weights::over(d, {values.data()});
         for (int round = 0; round < 2; ++round) {
@@ -216,11 +217,10 @@ TEST(Packing, FollowsTensorsThatChange) {
 
 TEST(Packing, SeveralAsOneAreUsedWhereTheyLie) { // experts, in f32 and in bf16: copied only if they lie apart
   Description d;
-  LayoutInfo narrow;
-  narrow.narrow = true;
+  NarrowLayout narrow;
   for (const char *name : {"e.0", "e.1", "e.2"})
     d.parameters.push_back(parameter({name}, {2, 3}, ""));
-  d.slots = {{{{0, 1, 2}}, {LayoutInfo()}}, {{{0, 1, 2}}, {narrow}}};
+  d.slots = {{{{0, 1, 2}}, {DenseLayout()}}, {{{0, 1, 2}}, {narrow}}};
   std::vector<float> values = counting(18);
   std::vector<uint16_t> own(18);
   std::vector<const float *> tensors = {values.data(), values.data() + 6, values.data() + 12};
@@ -249,9 +249,8 @@ TEST(Packing, SeveralAsOneAreUsedWhereTheyLie) { // experts, in f32 and in bf16:
 TEST(Packing, CopiesInBF16) { // from a checkpoint, of tensors that change, and where somebody else keeps them
   Description d;
   d.parameters = {parameter({"w"}, {3, 700}, "")};
-  LayoutInfo narrow;
-  narrow.narrow = true;
-  d.slots = {{{{0}}, {narrow}}, {{{0}}, {LayoutInfo()}}};
+  NarrowLayout narrow;
+  d.slots = {{{{0}}, {narrow}}, {{{0}}, {DenseLayout()}}};
   std::vector<float> values = counting(2100);
   values[5] = 1 + 0x1p-8f, values[6] = 1 + 3 * 0x1p-8f, values[7] = 3.4e38f, values[8] = NAN;
   std::unique_ptr<Weights> weights = Weights::over(d, {values.data()});

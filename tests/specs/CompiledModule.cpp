@@ -87,7 +87,7 @@ CompiledModule::CompiledModule(mlir::ModuleOp planned, const Checkpoint &weights
   loaded->program->description.ignore.push_back("*"); // parameters that folding made useless
   std::string checkpoint = loaded->folder / "model.safetensors";
   writeCheckpoint(checkpoint, weights);
-  loaded->weights = runtime::Weights::load(loaded->program->description, runtime::Checkpoint::open(checkpoint));
+  loaded->weights = runtime::Weights::load(loaded->program->description, runtime::TensorSource::open(checkpoint));
   loaded->session = std::make_unique<runtime::Session>(*loaded->program, *loaded->weights);
 }
 
@@ -151,6 +151,7 @@ std::vector<std::vector<double>> CompiledModule::evaluateSteps(const std::string
   int function = d.findFunction(name);
   const runtime::FunctionInfo &info = d.functions[function];
   std::vector<std::vector<double>> pieces;
+  runtime::Cache cache;
   int64_t past = 0, whole = 0;
   for (int64_t length : lengths)
     whole += length;
@@ -170,7 +171,7 @@ std::vector<std::vector<double>> CompiledModule::evaluateSteps(const std::string
       arguments.push_back(&given[input.name]);
     }
     std::vector<runtime::Value> outputs = session.makeOutputs(function, sizes);
-    session.call(function, sizes, arguments, {&outputs[0]}, past == 0);
+    session.call(function, sizes, arguments, {&outputs[0]}, cache, past == 0);
     pieces.push_back(numbersOf(outputs[0]));
     past += length;
   }

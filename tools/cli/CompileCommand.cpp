@@ -38,7 +38,8 @@ struct CompileFlags {
     addWithout(options, without);
     options.add_options()("output,o", po::value(&output),
                           "the executable (default: the spec's name); a folder for obj, llvm, asm")(
-        "emit", po::value(&emit), "exe, obj, llvm, asm or mlir (default: exe)")(
+        "emit", po::value(&emit),
+        "exe, lib (an archive, and quern.h beside it), obj, llvm, asm or mlir (default: exe)")(
         "weights", po::value(&weights), "the checkpoint: its config.json is taken where --config names none")(
         "embed-weights", po::bool_switch(&embed), "append --weights (and tokenizer.json) to the executable")(
         "target", po::value(&target), "native, or an architecture level such as x86-64-v3")(
@@ -72,24 +73,31 @@ static int compile(CompileFlags &flags) {
   options.schedules = scheduleTable(flags.schedules);
   options.cache = flags.cache;
   options.jobs = flags.jobs > 0 ? flags.jobs : processors();
-  static const std::map<std::string, Emit> forms = {
-      {"exe", Emit::Executable}, {"obj", Emit::Object}, {"llvm", Emit::Llvm}, {"asm", Emit::Assembly}};
+  static const std::map<std::string, Emit> forms = {{"exe", Emit::Executable},
+                                                    {"lib", Emit::Library},
+                                                    {"obj", Emit::Object},
+                                                    {"llvm", Emit::Llvm},
+                                                    {"asm", Emit::Assembly}};
   if (!flags.to.empty()) {
     checkGoal("resolved", flags.to);
     flags.emit = "mlir";
   }
   auto form = forms.find(flags.emit);
   if (form == forms.end() && flags.emit != "mlir")
-    throw std::runtime_error("--emit " + flags.emit + ": exe, obj, llvm, asm or mlir is needed");
+    throw std::runtime_error("--emit " + flags.emit + ": exe, lib, obj, llvm, asm or mlir is needed");
+  if (flags.emit == "lib" && flags.spec.train)
+    throw std::runtime_error("--emit lib is for models that are used; --train needs an executable");
   if (flags.embed && (flags.weights.empty() || flags.emit != "exe"))
     throw std::runtime_error("--embed-weights needs --weights and an executable to append them to");
   if (flags.spec.config.empty() && fs::is_directory(flags.weights) &&
       fs::exists(fs::path(flags.weights) / "config.json"))
     flags.spec.config = flags.weights;
+  std::string stem = fs::path(flags.spec.spec).stem().string();
   if (options.output.empty())
-    options.output = fs::path(flags.spec.spec).stem().string() + (flags.emit == "exe" ? "" : "." + flags.emit);
+    options.output = flags.emit == "exe" ? stem : flags.emit == "lib" ? "lib" + stem + ".a" : stem + "." + flags.emit;
   fs::path folder = fs::path(options.output).parent_path(); // folders of objects are made
-  if ((flags.emit == "exe" || flags.emit == "mlir") && !folder.empty() && !fs::is_directory(folder))
+  if ((flags.emit == "exe" || flags.emit == "lib" || flags.emit == "mlir") && !folder.empty() &&
+      !fs::is_directory(folder))
     throw std::runtime_error("-o " + options.output + ": there is no folder " + folder.string());
 
   mlir::MLIRContext context;

@@ -1,0 +1,171 @@
+// Takes: the tokens so far. Gives: the logits of the next one, and the next one.
+//
+// The step function sees only new rows; the cache holds what it keeps of the others. What it keeps can depend on the
+// text's whole length through comparisons (longrope): their answers are the epoch, and where it flips, the text is read
+// again from its start. So a long text is read in chunks only while all their ends answer as its own end does; else in
+// one call.
+#include "runtime/engine/Sequence.h"
+
+#include "runtime/Error.h"
+#include "runtime/engine/Batch.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace quern::runtime {
+
+Engine::Engine(const Program &program, const Weights &weights, Options options)
+    : how(options), text(TextFunctions::find(program.description, options.cache)),
+      own(std::make_unique<Session>(program, weights)), memory(*own) {}
+
+Engine::Engine(Session &session) : text(TextFunctions::find(session.description(), true)), memory(session) {}
+
+Sequence::Sequence(Engine &engine, const Options &options)
+    : engine(engine), options(options), sampler(options.sampling) {
+  this->options.room = std::min(options.room, engine.longest());
+}
+
+Sequence::~Sequence() {
+  if (batch)
+    batch->leave(*this);
+}
+
+void Sequence::setSource(const std::vector<int> &tokens) {
+  const Description &d = engine.description();
+  const TextFunctions &functions = engine.functions();
+  if (findText(d, functions.encoder) < 0)
+    throw UserError("'encode' takes no tokens");
+  Values inputs;
+  inputs["tokens"] = Value::ints({1, int64_t(tokens.size())}, tokens);
+  Values results = engine.session().evaluate(functions.encoder, inputs);
+  request.clear();
+  const FunctionInfo &step = d.functions[size_t(functions.main())];
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    const TensorInfo &input = step.inputs[i];
+    if (int(i) == functions.textInput)
+      continue;
+    if (results.count(input.name))
+      request[input.name] = std::move(results[input.name]);
+    else if (inputs.count(input.name))
+      request[input.name] = inputs[input.name];
+    else if (!input.optional && results.size() == 1)
+      request[input.name] = std::move(results.begin()->second);
+  }
+  read = answered = 0;
+  fresh = true;
+}
+
+void Sequence::truncate(size_t length) {
+  if (length >= text.size())
+    return;
+  text.resize(length);
+  answered = 0;
+  if (read > length)
+    read = Cache::rewinds(engine.description(), engine.functions().main()) ? length : 0;
+}
+
+std::vector<int64_t> Sequence::sizesFor(int function, int64_t past, int64_t count) const {
+  const Description &d = engine.description();
+  std::vector<int64_t> sizes = engine.session().inferSizes(function, request);
+  for (auto [symbol, value] :
+       {std::pair{d.batch, int64_t(1)}, {d.time, count}, {d.past, past}, {d.cap, std::max(options.room, past + count)}})
+    if (symbol >= 0)
+      sizes[size_t(symbol)] = value;
+  d.completeSizes(sizes, std::max(newRows, count));
+  return sizes;
+}
+
+void Sequence::run(int function, int64_t past, int64_t count) {
+  Session &session = engine.session();
+  const Description &d = engine.description();
+  const FunctionInfo &info = d.functions[size_t(function)];
+  int64_t longest = session.longestText(function);
+  if (past + count > options.room) // half as much again, so that a growing cache is copied seldom
+    options.room = std::max(past + count, std::min(longest, (past + count) * 3 / 2 + 64));
+  newRows = std::max(newRows, count);
+  std::vector<int64_t> sizes = sizesFor(function, past, count);
+  session.checkLimits(function, sizes);
+  int64_t room = d.cap >= 0 ? sizes[size_t(d.cap)] : count;
+  if (std::exchange(planned, room) != room)
+    requireMemory(session.plannedBytes(function, sizes), "a text of " + std::to_string(room) + " tokens");
+  Values own;
+  std::vector<const Value *> inputs;
+  for (const TensorInfo &input : info.inputs) {
+    if (&input - info.inputs.data() == findText(d, function)) {
+      own[input.name] = Value::ints({1, count}, std::vector<int>(text.begin() + past, text.begin() + past + count));
+    } else if (!request.count(input.name)) {
+      if (!input.optional)
+        throw UserError("generation cannot give '" + info.name + "' its input '" + input.name + "'");
+      own[input.name] = session.defaultInput(function, input, sizes);
+    }
+    inputs.push_back(own.count(input.name) ? &own[input.name] : &request.at(input.name));
+  }
+  outputs = session.makeOutputs(function, sizes);
+  session.call(function, sizes, inputs, {&outputs[0]}, cache, fresh || past == 0);
+  fresh = false;
+}
+
+/// Reads what is new in the text.
+void Sequence::readOn() {
+  const Description &d = engine.description();
+  const TextFunctions &functions = engine.functions();
+  int64_t length = int64_t(text.size());
+  if (!engine.options().cache) // the whole function, not the step: the two check each other
+    return run(functions.full, 0, length);
+
+  auto epochAt = [&](int64_t end) {
+    return engine.session().epoch(functions.step, sizesFor(functions.step, end - 1, 1));
+  };
+  uint64_t wanted = epochAt(length);
+  // The last token is read again where only its logits are missing.
+  int64_t past = d.recompute || wanted != epoch ? 0 : std::min(int64_t(read), length - 1);
+  if (past < int64_t(read) && past > 0 && !Cache::rewinds(d, functions.step))
+    past = 0;
+  epoch = wanted;
+  read = 0; // until all is well
+  if (past == 0)
+    fresh = true;
+  for (int64_t count; past < length; past += count) {
+    count = d.recompute ? length : std::min(options.chunk, length - past);
+    while (past + count < length && epochAt(past + count) != wanted)
+      count = std::min(count + options.chunk, length - past);
+    run(functions.functionFor(d, count), past, count);
+  }
+  read = text.size();
+}
+
+std::span<const float> Sequence::logits() {
+  if (answered != text.size() || text.empty()) {
+    if (text.empty())
+      throw UserError("a text without a token has no logits");
+    if (batch)
+      batch->giveBack(*this);
+    readOn();
+    const Value &all = outputs[0]; // of the last row
+    answer.assign(all.reals() + all.elements() - engine.vocabulary(), all.reals() + all.elements());
+    answered = text.size();
+  }
+  return answer;
+}
+
+/// A padded vocabulary has rows of logits without a word.
+void Sequence::checkToken(int token) const {
+  if (token >= engine.tokenBound())
+    throw UserError(format("the model chose token %d, for which it has no embedding", token));
+}
+
+int Sequence::choose() {
+  int token = sampler.next(text, logits());
+  text.push_back(token);
+  checkToken(token);
+  return token;
+}
+
+Chosen Sequence::chooseScored() {
+  Chosen chosen = sampler.nextScored(text, logits());
+  text.push_back(chosen.token);
+  checkToken(chosen.token);
+  return chosen;
+}
+
+} // namespace quern::runtime

@@ -1,0 +1,38 @@
+// The rules that decide which token may come next, and how likely: one class each, listed in SamplingRules.cpp.
+#ifndef QUERN_RUNTIME_SAMPLING_LOGITSPROCESSOR_H
+#define QUERN_RUNTIME_SAMPLING_LOGITSPROCESSOR_H
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace quern::runtime {
+
+/// Tokens that may come next, the heaviest first, of equals the smaller number. A weight is a probability times a common
+/// factor; `sum` is the weights' total.
+struct Choices {
+  struct Choice {
+    double weight;
+    int token;
+  };
+  std::vector<Choice> list;
+  double sum = 0;
+
+  /// Keeps the `count` heaviest.
+  void keep(size_t count);
+};
+
+/// A rule. It may change the logits, or take choices away after the logits have become weights, or both.
+class LogitsProcessor {
+public:
+  virtual ~LogitsProcessor() = default;
+  /// Whether `adjust` can change which token is the likeliest; a greedy choice skips the others.
+  virtual bool reorders() const { return false; }
+  /// `history`: the tokens so far. `logits`: one number for each token of the vocabulary; NaN is never chosen.
+  virtual void adjust(std::span<const int> history, std::span<double> logits);
+  /// At least one choice must remain.
+  virtual void filter(std::span<const int> history, Choices &choices);
+};
+
+} // namespace quern::runtime
+#endif
