@@ -7,6 +7,7 @@
 #include "codegen/host/HostObject.h"
 #include "codegen/link/Link.h"
 #include "codegen/link/WorkFolder.h"
+#include "ir/Attributes.h"
 
 #include "llvm/Support/FileSystem.h"
 
@@ -92,7 +93,7 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
     objects.insert(objects.end(), kernels.paths.begin(), kernels.paths.end());
     bool linked = options.emit == Emit::Library
                       ? linkLibrary(objects, options.output, error)
-                      : linkProgram(objects, options.output, planned->hasAttr("quern.train"), error);
+                      : linkProgram(objects, options.output, planned->hasAttr(ir::trainAttr), error);
     if (!linked)
       throw std::runtime_error(error);
     report.linkSeconds = clock.lap();

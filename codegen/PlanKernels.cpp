@@ -6,7 +6,7 @@
 #include "codegen/ReadKernel.h"
 #include "codegen/kernel/PlanText.h"
 #include "ir/Dialect.h"
-#include "ir/PlanName.h"
+#include "ir/Attributes.h"
 
 #include <stdexcept>
 

@@ -2,9 +2,8 @@
 // Why: the Halide half then needs no MLIR headers, compiles fast and can be tested and run apart from the compiler.
 #include "codegen/ReadKernel.h"
 
-#include "ir/Attributes.h"
 #include "ir/Dialect.h"
-#include "ir/PlanName.h"
+#include "ir/Attributes.h"
 
 #include "llvm/ADT/StringMap.h"
 #include <functional>
@@ -248,8 +247,8 @@ KernelGraph quern::codegen::readKernel(ir::KernelOp kernel, std::vector<mlir::Lo
     graph.results.push_back(reader.of(value));
   for (auto layout : kernel.getResultLayouts().getAsRange<ir::LayoutAttr>())
     graph.resultLayouts.push_back(readLayout(layout));
-  if (auto place = kernel->getAttrOfType<mlir::IntegerAttr>(ir::inPlaceAttr))
-    graph.inPlace = static_cast<int>(place.getInt());
+  if (std::optional<uint64_t> argument = kernel.getInPlace())
+    graph.inPlace = static_cast<int>(*argument);
 
   llvm::raw_string_ostream stream(graph.text);
   Operation *nameless = kernel->clone();

@@ -1,7 +1,10 @@
 // Takes: a spec, a config. Gives: a verified module of the quern dialect in phase `resolved`.
 // Why two walks: the first only checks, so that what is built never has to be taken apart again.
 #include "frontend/Frontend.h"
+
 #include "frontend/build/MlirBuilder.h"
+#include "ir/Attributes.h"
+#include "ir/analysis/Functions.h"
 
 #include "mlir/IR/Verifier.h"
 
@@ -37,14 +40,18 @@ OwningOpRef<ModuleOp> elaborate(MLIRContext &context, const SpecInput &input, Di
 
   mlir::Builder attributes(&context);
   SmallVector<StringRef> globs(checked.ignores.begin(), checked.ignores.end());
-  module->setAttr("quern.model", attributes.getStringAttr(checked.model));
-  module->setAttr("quern.config", attributes.getStringAttr(checked.configJson));
-  module->setAttr("quern.file_config", attributes.getStringAttr(checked.fileConfigJson));
-  module->setAttr("quern.ignore", attributes.getStrArrayAttr(globs));
+  module->setAttr(ir::modelAttr, attributes.getStringAttr(checked.model));
+  module->setAttr(ir::configAttr, attributes.getStringAttr(checked.configJson));
+  module->setAttr(ir::fileConfigAttr, attributes.getStringAttr(checked.fileConfigJson));
+  module->setAttr(ir::ignoreAttr, attributes.getStrArrayAttr(globs));
   if (input.train)
-    module->setAttr("quern.train", attributes.getUnitAttr());
+    module->setAttr(ir::trainAttr, attributes.getUnitAttr());
   if (checked.nextToken)
-    module.lookupSymbol("loss")->setAttr("quern.next_token", attributes.getUnitAttr());
+    module.lookupSymbol("loss")->setAttr(ir::nextTokenAttr, attributes.getUnitAttr());
+  for (auto function : module.getOps<func::FuncOp>())
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (func::FuncOp value = ir::defaultOf(function, i))
+        ir::setRole(value, ir::Role::DefaultValue, function.getSymName());
   if (failed(verify(module))) {
     diagnostics.error("Q000", "the compiler built a wrong module; please report this spec", {});
     return nullptr;

@@ -38,12 +38,12 @@ std::optional<Chunk> quern::ir::chunkOf(std::string_view symbol) {
 }
 
 std::optional<Chunk> quern::ir::chunkOf(RepeatOp loop) {
-  auto most = loop->getAttrOfType<IntegerAttr>(chunkAttr);
+  std::optional<int64_t> most = loop.getRows();
   if (!most)
     return std::nullopt;
   // A loop has stacks, or it would not know how many rows there are: the verifier says so.
   Value stack = loop.getStacks().empty() ? Value() : loop.getStacks()[0];
-  return Chunk{most.getInt(), stack ? typeOf(stack).getDims()[0].getSize() : Size(0)};
+  return Chunk{*most, stack ? typeOf(stack).getDims()[0].getSize() : Size(0)};
 }
 
 Size quern::ir::overAllTurns(const Size &size) {

@@ -8,9 +8,6 @@
 
 namespace quern::ir {
 
-/// On a RepeatOp: the most rows of a turn. Its `turns` are 1 then and mean nothing.
-inline constexpr llvm::StringLiteral chunkAttr = "quern.rows";
-
 struct Chunk {
   int64_t most = 0;
   Size rows; ///< all of them

@@ -104,6 +104,56 @@ Size DimAttr::getSize() const {
   return *Size::parse(getSizeText());
 }
 
+// ---- labels, roles, places, windows
+
+Attribute LabelAttr::parse(AsmParser &parser, Type) {
+  std::string name;
+  if (parser.parseLess() || parser.parseKeywordOrString(&name) || parser.parseGreater())
+    return {};
+  return LabelAttr::get(parser.getContext(), name);
+}
+
+void LabelAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  printer.printKeywordOrString(getName());
+  printer << ">";
+}
+
+LogicalResult RoleAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Role form, FlatSymbolRefAttr of) {
+  if ((form == Role::Update) == static_cast<bool>(of))
+    return emitError() << "role_c1: an update belongs to no function, and every other role to one";
+  return success();
+}
+
+Attribute PlaceAttr::parse(AsmParser &parser, Type) {
+  StringRef word;
+  SMLoc where;
+  unsigned index = 0;
+  if (parser.parseLess() || parser.getCurrentLocation(&where) || parser.parseKeyword(&word))
+    return {};
+  std::optional<PlaceKind> kind = symbolizePlaceKind(word);
+  if (!kind) {
+    parser.emitError(where, "a place is in the arena, kept, an output, a part or rows, not '") << word << "'";
+    return {};
+  }
+  if ((*kind != PlaceKind::Rows && parser.parseInteger(index)) || parser.parseGreater())
+    return {};
+  return PlaceAttr::get(parser.getContext(), *kind, index);
+}
+
+void PlaceAttr::print(AsmPrinter &printer) const {
+  printer << "<" << stringifyPlaceKind(getKind());
+  if (getKind() != PlaceKind::Rows)
+    printer << " " << getIndex();
+  printer << ">";
+}
+
+LogicalResult WindowAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t positions) {
+  if (positions < 1)
+    return emitError() << "window_c1: a window has at least one position";
+  return success();
+}
+
 Size LayoutAttr::getStride(unsigned i) const {
   return *Size::parse(getStrides()[i].getValue());
 }
@@ -183,6 +233,18 @@ NamedTensorType NamedTensorType::withDims(ArrayRef<DimAttr> dims) const {
 }
 
 // ---- shared helpers
+
+SmallVector<StringRef> quern::ir::names(ArrayAttr attr) {
+  return llvm::map_to_vector(attr, [](Attribute name) {
+    auto label = dyn_cast<LabelAttr>(name);
+    return label ? label.getName() : cast<StringAttr>(name).getValue();
+  });
+}
+
+ArrayAttr quern::ir::labelArray(Builder &builder, ArrayRef<StringRef> labels) {
+  return builder.getArrayAttr(llvm::map_to_vector(
+      labels, [&](StringRef label) -> Attribute { return LabelAttr::get(builder.getContext(), label); }));
+}
 
 bool quern::ir::sameSets(TypeRange a, TypeRange b) {
   return a.size() == b.size() && llvm::all_of(llvm::zip(a, b), [](auto pair) {

@@ -60,12 +60,10 @@ inline int64_t bytesOfKind(Kind kind) {
 inline NamedTensorType typeOf(mlir::Value value) {
   return llvm::cast<NamedTensorType>(value.getType());
 }
-inline llvm::SmallVector<llvm::StringRef> names(mlir::ArrayAttr attr) {
-  llvm::SmallVector<llvm::StringRef> out;
-  for (mlir::Attribute name : attr)
-    out.push_back(llvm::cast<mlir::StringAttr>(name).getValue());
-  return out;
-}
+/// The names that a list of labels or strings holds.
+llvm::SmallVector<llvm::StringRef> names(mlir::ArrayAttr attr);
+/// The inverse: names of dimensions as operations take them.
+mlir::ArrayAttr labelArray(mlir::Builder &builder, llvm::ArrayRef<llvm::StringRef> labels);
 
 } // namespace quern::ir
 

@@ -21,6 +21,10 @@ def Quern_Dialect : Dialect {
   let hasConstantMaterializer = 1;
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
+  // Discardable attributes (ir/Attributes.h): each is known, stands where it belongs and has its form.
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
 }
 
 def Quern_Kind : I32EnumAttr<"Kind", "what a tensor's elements are", [
@@ -52,6 +56,66 @@ def Quern_DimAttr : Quern_Attr<"Dim", "dim"> {
 }
 
 def Quern_DimArrayAttr : TypedArrayAttrBase<Quern_DimAttr, "dimensions">;
+
+def Quern_LabelAttr : Quern_Attr<"Label", "label"> {
+  let summary = "the name of a dimension: `#quern.label<T>`";
+  let description = "Whatever renames dimensions looks for these and for #quern.dim, and for nothing else.";
+  let parameters = (ins StringRefParameter<"the name">:$name);
+  let hasCustomAssemblyFormat = 1;
+}
+// As an argument of an operation: a StringRef in C++, `"T"` in its text.
+def Quern_Label : Attr<CPred<"::llvm::isa<::quern::ir::LabelAttr>($_self)">, "the name of a dimension"> {
+  let storageType = "::quern::ir::LabelAttr";
+  let returnType = "::llvm::StringRef";
+  let convertFromStorage = "$_self.getName()";
+  let constBuilderCall = "::quern::ir::LabelAttr::get($_builder.getContext(), $0)";
+}
+def Quern_Labels : TypedArrayAttrBase<Quern_Label, "names of dimensions">;
+
+def Quern_Role : I32EnumAttr<"Role", "which form of a function of the spec another function is", [
+  I32EnumAttrCase<"DefaultValue", 0, "default">, I32EnumAttrCase<"Last", 1, "last">, I32EnumAttrCase<"Step", 2, "step">,
+  I32EnumAttrCase<"Ragged", 3, "ragged">, I32EnumAttrCase<"RaggedStep", 4, "ragged_step">, I32EnumAttrCase<"Epoch", 5, "epoch">,
+  I32EnumAttrCase<"Gradient", 6, "gradient">, I32EnumAttrCase<"Update", 7, "update">]> {
+  let cppNamespace = "::quern::ir";
+  let genSpecializedAttr = 0;
+}
+
+def Quern_RoleAttr : Quern_Attr<"Role", "role"> {
+  let summary = "what a function is that the compiler derives: `#quern.role<last, @forward>`";
+  let description = [{
+    `of`: the function that it is derived from. `default`: the value of an argument of it that is left out; `last`: prefill
+    and decode; `step`: the same for few rows; `ragged`, `ragged_step`: the same for texts of different lengths; `epoch`:
+    comparisons of lengths on which what is remembered depends; `gradient`: its value and all gradients. `update` (of
+    nothing): the update of a parameter.
+  }];
+  let parameters = (ins EnumParameter<Quern_Role>:$form, OptionalParameter<"::mlir::FlatSymbolRefAttr">:$of);
+  let assemblyFormat = "`<` $form (`,` $of^)? `>`";
+  let genVerifyDecl = 1;
+}
+
+def Quern_PlaceKind : I32EnumAttr<"PlaceKind", "which memory a buffer is in", [
+  I32EnumAttrCase<"Arena", 0, "arena">, I32EnumAttrCase<"Kept", 1, "kept">, I32EnumAttrCase<"Output", 2, "output">,
+  I32EnumAttrCase<"Part", 3, "part">, I32EnumAttrCase<"Rows", 4, "rows">]> {
+  let cppNamespace = "::quern::ir";
+  let genSpecializedAttr = 0;
+}
+
+def Quern_PlaceAttr : Quern_Attr<"Place", "place"> {
+  let summary = "where a result is written: `#quern.place<arena 3>`";
+  let description = [{
+    `arena N`: a slot of the function's arena (`quern.arena`). `kept N`: memory that lives from call to call
+    (`quern.kept`). `output N`: the function's result. `part N`: this iteration's part of the loop's result N. `rows`: the
+    new rows of the cache that remembers them.
+  }];
+  let parameters = (ins EnumParameter<Quern_PlaceKind>:$kind, DefaultValuedParameter<"unsigned", "0">:$index);
+  let hasCustomAssemblyFormat = 1;
+}
+def Quern_WindowAttr : Quern_Attr<"Window", "window"> {
+  let summary = "how many positions back a value is looked at, its own included: `#quern.window<256>`";
+  let parameters = (ins "int64_t":$positions);
+  let assemblyFormat = "`<` $positions `>`";
+  let genVerifyDecl = 1;
+}
 
 def Quern_InitAttr : Quern_Attr<"Init", "init"> {
   let summary = "how a parameter starts when training from nothing";

@@ -1,11 +1,45 @@
 // Verifiers, builders and custom forms of the operations that InferTypes.cpp does not cover.
 #include "ir/Chunk.h"
-#include "ir/PlanName.h"
 
 #include <algorithm>
 
 using namespace mlir;
 using namespace quern::ir;
+
+// ---- names of dimensions in the text of operations: "T" and ["T", "S"]
+
+static ParseResult parseLabel(OpAsmParser &parser, LabelAttr &label) {
+  std::string name;
+  if (parser.parseString(&name))
+    return failure();
+  label = LabelAttr::get(parser.getContext(), name);
+  return success();
+}
+
+static void printLabel(OpAsmPrinter &printer, Operation *, LabelAttr label) {
+  printer.printString(label.getName());
+}
+
+static ParseResult parseLabels(OpAsmParser &parser, ArrayAttr &labels) {
+  SmallVector<Attribute> list;
+  auto element = [&]() -> ParseResult {
+    LabelAttr label;
+    if (parseLabel(parser, label))
+      return failure();
+    list.push_back(label);
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, element))
+    return failure();
+  labels = ArrayAttr::get(parser.getContext(), list);
+  return success();
+}
+
+static void printLabels(OpAsmPrinter &printer, Operation *, ArrayAttr labels) {
+  printer << "[";
+  llvm::interleaveComma(names(labels), printer, [&](StringRef name) { printer.printString(name); });
+  printer << "]";
+}
 
 #define GET_OP_CLASSES
 #include "ir/QuernOps.cpp.inc"
@@ -141,7 +175,7 @@ LogicalResult ParamOp::verify() {
 // ---- loops
 
 void RepeatOp::build(OpBuilder &builder, OperationState &state, TypeRange types, ValueRange inits, uint64_t turns) {
-  build(builder, state, types, inits, ValueRange(), turns, /*reversed=*/false);
+  build(builder, state, types, inits, ValueRange(), turns, /*reversed=*/false, /*rows=*/IntegerAttr());
 }
 
 YieldOp RepeatOp::getYield() {
@@ -180,7 +214,7 @@ ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &result) {
   if (parser.parseInteger(turns))
     return failure();
   if (chunks)
-    result.addAttribute(chunkAttr, builder.getI64IntegerAttr(turns));
+    result.addAttribute("rows", builder.getI64IntegerAttr(turns));
   result.addAttribute("turns", builder.getI64IntegerAttr(chunks ? 1 : turns));
   if (succeeded(parser.parseOptionalKeyword("reversed")))
     result.addAttribute("reversed", builder.getUnitAttr());
@@ -227,9 +261,8 @@ void RepeatOp::print(OpAsmPrinter &printer) {
     llvm::interleaveComma(operands.getTypes(), printer);
   };
   ValueRange arguments = getBlock().getArguments();
-  auto rows = (*this)->getAttrOfType<IntegerAttr>(chunkAttr);
-  printer << (rows ? " rows " : " ") << (rows ? rows.getInt() : static_cast<int64_t>(getTurns()))
-          << (getReversed() ? " reversed" : "");
+  std::optional<uint64_t> rows = getRows();
+  printer << (rows ? " rows " : " ") << rows.value_or(getTurns()) << (getReversed() ? " reversed" : "");
   values("carry", arguments.take_front(getCarriedCount()), getInits());
   values("over", arguments.drop_front(getCarriedCount()), getStacks());
   if (getNumResults() > getCarriedCount()) {
@@ -238,7 +271,7 @@ void RepeatOp::print(OpAsmPrinter &printer) {
   }
   printer << " ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
-  printer.printOptionalAttrDict((*this)->getAttrs(), {"turns", "reversed", "operandSegmentSizes", chunkAttr});
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"turns", "reversed", "operandSegmentSizes", "rows"});
 }
 
 LogicalResult RepeatOp::verify() {
@@ -334,8 +367,10 @@ LogicalResult KernelOp::verify() {
   for (auto [value, layout] : llvm::zip(yield.getValues(), getResultLayouts()))
     if (!fits(value.getType(), layout))
       return emitOpError("kernel_c3: a layout does not fit its result: ") << layout;
-  if (Attribute plan = (*this)->getAttr(planAttr); plan && !isa<StringAttr>(plan))
-    return emitOpError("kernel_c4: a plan is text: ") << plan;
+  if (std::optional<uint64_t> argument = getInPlace();
+      argument && (*argument >= getBlock().getNumArguments() || yield.getValues().size() != 1 ||
+                   getBlock().getArgument(*argument).getType() != yield.getValues()[0].getType()))
+    return emitOpError("kernel_c4: the only result takes over the memory of an argument of its type");
   return success();
 }
 

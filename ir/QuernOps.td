@@ -33,10 +33,11 @@ def Quern_RepeatOp : Quern_Op<"repeat", [RecursiveMemoryEffects, SingleBlock, At
     A stack's first dimension counts the turns. The body's arguments are the carried values, then this turn's part of each
     stack; it yields the carried values, then this turn's part of each stack that the loop gives. Results: the carried
     values, then the stacks given. `reversed`: from the last turn to the first; a turn keeps its number, so parameters and
-    parts of stacks are those of the same turn of a loop that runs forwards.
+    parts of stacks are those of the same turn of a loop that runs forwards. `rows N` in the place of the turns: chunks of at
+    most so many rows of the stacks (ir/Chunk.h); `turns` is 1 then and means nothing.
   }];
   let arguments = (ins Variadic<Quern_TensorType>:$inits, Variadic<Quern_TensorType>:$stacks, I64Attr:$turns,
-                       UnitAttr:$reversed);
+                       UnitAttr:$reversed, OptionalAttr<I64Attr>:$rows);
   let results = (outs Variadic<Quern_TensorType>:$results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
@@ -63,25 +64,29 @@ def Quern_YieldOp : Quern_Op<"yield", [Pure, Terminator, ReturnLike]> {
 
 def Quern_StateOp : Quern_Op<"state", [Symbol]> {
   let summary = "memory that lives from step to step: a cache (with a dimension of size `cap`) or a running sum";
-  let description = "The first dimension counts the turns of the loop that uses it (absent outside of loops).";
-  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Quern_TensorType>:$type, StrAttr:$function);
-  let assemblyFormat = "$sym_name `of` $function `:` $type attr-dict";
+  let description = [{
+    The first dimension counts the turns of the loop that uses it (absent outside of loops). With `check` it is no memory:
+    a true value that is stored there ends the call with that message.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Quern_TensorType>:$type, StrAttr:$function,
+                       OptionalAttr<StrAttr>:$check);
+  let assemblyFormat = "$sym_name `of` $function `:` $type (`check` $check^)? attr-dict";
 }
-def Quern_RememberOp : Quern_Pure<"remember"> {
+def Quern_RememberOp : Quern_Pure<"remember", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "writes the new rows of x (along `from`) into a cache and gives all rows so far, along `to`";
   let description = "Row i of x is position past + i; the result has positions 0 .. past + T - 1.";
-  let arguments = (ins Quern_TensorType:$x, StrAttr:$from, Quern_DimAttr:$to, FlatSymbolRefAttr:$state);
+  let arguments = (ins Quern_TensorType:$x, Quern_Label:$from, Quern_DimAttr:$to, FlatSymbolRefAttr:$state);
   let results = (outs Quern_TensorType:$result);
-  let assemblyFormat = "$x $from `to` $to `in` $state attr-dict `:` functional-type($x, $result)";
+  let assemblyFormat = "$x custom<Label>($from) `to` $to `in` $state attr-dict `:` functional-type($x, $result)";
 }
 
-def Quern_RecallOp : Quern_Op<"recall"> {
+def Quern_RecallOp : Quern_Op<"recall", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "what a state holds: zeros before the first step";
   let arguments = (ins FlatSymbolRefAttr:$state);
   let results = (outs Quern_TensorType:$result);
   let assemblyFormat = "$state attr-dict `:` type($result)";
 }
-def Quern_StoreOp : Quern_Op<"store"> {
+def Quern_StoreOp : Quern_Op<"store", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "the new value of a state";
   let arguments = (ins Quern_TensorType:$x, FlatSymbolRefAttr:$state);
   let assemblyFormat = "$x `in` $state attr-dict `:` type($x)";
@@ -91,11 +96,12 @@ def Quern_KernelOp : Quern_Op<"kernel", [IsolatedFromAbove, Symbol, SingleBlock]
   let summary = "a fusion group: compiled by Halide to one function";
   let description = [{
     Block arguments are buffers; `quern.yield` names the results, which are buffers too. `arg_layouts` and
-    `result_layouts` say how they lie in memory. Names of dimensions (d0, d1 ...) and run-time symbols (s0, s1 ...) are
+    `result_layouts` say how they lie in memory; `in_place` is the argument whose memory the only result takes over. Names of dimensions (d0, d1 ...) and run-time symbols (s0, s1 ...) are
     canonical, so that equal kernels have equal text.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<Quern_LayoutAttr, "layouts">:$arg_layouts,
-                       TypedArrayAttrBase<Quern_LayoutAttr, "layouts">:$result_layouts);
+                       TypedArrayAttrBase<Quern_LayoutAttr, "layouts">:$result_layouts,
+                       OptionalAttr<I64Attr>:$in_place);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -106,7 +112,7 @@ def Quern_KernelOp : Quern_Op<"kernel", [IsolatedFromAbove, Symbol, SingleBlock]
     ::llvm::SmallVector<std::string> getSymbols();
   }];
 }
-def Quern_LaunchOp : Quern_Op<"launch", []> {
+def Quern_LaunchOp : Quern_Op<"launch", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "runs a kernel";
   let description = [{
     Types of operands and results are those of the caller: the same ranks, sizes and kinds as the kernel's, with the

@@ -4,7 +4,6 @@
 #include "passes/Phases.h"
 
 #include "ir/Attributes.h"
-#include "ir/analysis/Functions.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -14,12 +13,13 @@
 
 using namespace mlir;
 using namespace quern::passes;
-using quern::ir::isEpoch;
-using quern::ir::weightAttr;
 
 ArrayRef<Phase> quern::passes::phases() {
   static const std::vector<Phase> table = {
-      {"resolved", "config bound, blocks inlined, shapes inferred by name; a loop is one quern.repeat a turn", {}, {}},
+      {"resolved",
+       "config bound, blocks inlined, shapes inferred by name; a loop is one quern.repeat a turn",
+       {},
+       legalAlgebra({})},
       {"rolled",
        "equal turns of a loop are one loop; a softmax is one operation",
        {{"roll-repeats", "fold the turns of a loop", [](const PassOptions &) { return createRollRepeatsPass(); }},
@@ -27,7 +27,7 @@ ArrayRef<Phase> quern::passes::phases() {
          [](const PassOptions &) { return createCanonicalizerPass(); }},
         {"cse", "merge common subexpressions", [](const PassOptions &) { return createCSEPass(); }},
         {"raise-softmax", "recognise e^x over its sum", [](const PassOptions &) { return createRaiseSoftmaxPass(); }}},
-       {}},
+       legalAlgebra({})},
       {"differentiated",
        "a module to be trained (--train) has @loss.grad, the loss and the gradient of every parameter, and @update.*",
        {{"sink-loss-gathers", "compute only the experts that are chosen in a loss, and so in its gradient",
@@ -47,7 +47,7 @@ ArrayRef<Phase> quern::passes::phases() {
         {"cse-gradients", "merge common subexpressions", [](const PassOptions &) { return createCSEPass(); }},
         {"chunk-loss", "compute logits and their gradient some rows at a time",
          [](const PassOptions &) { return createChunkLossPass(); }}},
-       {}},
+       legalAlgebra({})},
       {"incremental",
        "causal functions work on new rows and remember the others (KV caches); a model that looks ahead keeps the "
        "reason",
@@ -63,7 +63,7 @@ ArrayRef<Phase> quern::passes::phases() {
         {"canonicalize-steps", "fold what the step form made trivial",
          [](const PassOptions &) { return createCanonicalizerPass(); }},
         {"cse-steps", "merge common subexpressions", [](const PassOptions &) { return createCSEPass(); }}},
-       {}},
+       legalAlgebra({"remember", "recall", "store"})},
       {"raised",
        "weights of one value are packed into one; scores, softmax and weighted sum are one quern.attention",
        {{"check-positions", "tell of positions outside of what is gathered from",
@@ -76,26 +76,24 @@ ArrayRef<Phase> quern::passes::phases() {
          [](const PassOptions &) { return createNarrowStoragePass(); }},
         {"raise-attention", "make scores, softmax and weighted sum one operation, however they are spelled",
          [](const PassOptions &) { return createRaiseAttentionPass(); }}},
-       {}},
+       legalAlgebra({"remember", "recall", "store", "narrow", "widen", "attention"})},
       {"kernels",
        "fusion groups are kernels, equal ones merged; functions launch them",
        {{"outline-kernels", "cut fusion groups out as kernels",
          [](const PassOptions &options) { return createOutlineKernelsPass(options.packing, options.without); },
          "machine code is made of kernels"}},
-       {"quern.attention", "quern.contract", "quern.softmax", "quern.reduce", "quern.cumsum", "quern.top_k",
-        "quern.argmax", "quern.gather", "quern.concat", "quern.expand", "quern.add", "quern.mul", "quern.where",
-        "quern.exp"}},
+       legalKernels()},
       {"scheduled",
        "every kernel has a plan: who makes it, and with which numbers",
        {{"choose-plans", "choose how each kernel is made",
          [](const PassOptions &options) { return createChoosePlansPass(options.planning); }}},
-       {}},
+       legalKernels()},
       {"planned",
        "every buffer has its place in one arena",
        {{"plan-memory", "place buffers by liveness",
          [](const PassOptions &options) { return createPlanMemoryPass(options.without); },
          "the host program finds buffers by their places"}},
-       {}},
+       legalKernels()},
   };
   return table;
 }
@@ -111,29 +109,13 @@ bool quern::passes::isPhaseOrPass(StringRef name) {
   return false;
 }
 
-/// The legality table: functions hold none of the operations that the phase has done away with.
-static LogicalResult checkLegal(ModuleOp module, const Phase &phase) {
-  LogicalResult result = success();
-  for (auto function : module.getOps<func::FuncOp>()) {
-    if (isEpoch(function))
-      continue;
-    function.walk([&](Operation *op) {
-      if (!llvm::is_contained(phase.gone, op->getName().getStringRef().str()) || op->hasAttr(weightAttr))
-        return;
-      op->emitError() << "must not occur after phase '" << phase.name << "'";
-      result = failure();
-    });
-  }
-  return result;
-}
-
 /// What later phases and programs must know of a pass that was left out.
 static void leaveOut(ModuleOp module, const PassEntry &pass) {
   if (pass.name != "incremental")
     return;
   for (StringRef name : {"forward", "decode"})
     if (auto function = module.lookupSymbol<func::FuncOp>(name))
-      function->setAttr("quern.refusal",
+      function->setAttr(quern::ir::refusalAttr,
                         StringAttr::get(module.getContext(), "it was compiled without the pass 'incremental'"));
 }
 
@@ -159,7 +141,7 @@ LogicalResult quern::passes::runPhases(ModuleOp module, const PassOptions &optio
       if (entry.name == to)
         return success();
     }
-    if (started && failed(checkLegal(module, phase)))
+    if (started && failed(checkLegal(module, phase.legal, phase.name)))
       return failure();
     started |= phase.name == from;
     if (phase.name == to)

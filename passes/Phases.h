@@ -3,6 +3,7 @@
 #define QUERN_PASSES_PHASES_H
 
 #include "passes/ChoosePlans.h"
+#include "passes/Legality.h"
 #include "passes/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -37,8 +38,8 @@ struct Phase {
   std::string name;
   std::string meaning;
   std::vector<PassEntry> passes;
-  /// Operations that no longer occur once the phase is done.
-  std::vector<std::string> gone;
+  /// What may occur once the phase is done.
+  Legal legal;
 };
 
 /// All phases in order, from `resolved` (the frontend's result) to `planned` (the code generator's input).
@@ -54,7 +55,7 @@ std::string didYouMean(llvm::StringRef name, llvm::ArrayRef<std::string> known);
 using AfterPass = llvm::function_ref<void(llvm::StringRef pass, mlir::ModuleOp module, double seconds)>;
 
 /// Runs all passes after `from` up to and including `to` (names of phases or passes; empty: from the start, to the
-/// end), but those that the options leave out. The verifier runs after every pass, the legality table is checked after
+/// end), but those that the options leave out. The verifier runs after every pass, what is legal is checked after
 /// every phase. Problems are emitted as MLIR diagnostics.
 mlir::LogicalResult runPhases(
     mlir::ModuleOp module, const PassOptions &options, llvm::StringRef from = "", llvm::StringRef to = "",

@@ -17,29 +17,24 @@ NamedTensorType quern::passes::relabelled(NamedTensorType type, const Relabellin
   return type.withDims(dims);
 }
 
-/// Attributes whose strings are names of dimensions.
-static bool holdsLabels(StringRef attribute) {
-  return attribute == "dim" || attribute == "dims" || attribute == "from" || attribute == "parts";
-}
-
-static Attribute relabelledAttribute(Attribute attr, const Relabelling &table, bool labels) {
+static Attribute relabelledAttribute(Attribute attr, const Relabelling &table) {
   if (auto dim = dyn_cast<DimAttr>(attr)) {
     auto at = table.find(dim.getName().str());
     return at == table.end() ? dim : at->second;
   }
   if (auto list = dyn_cast<ArrayAttr>(attr))
     return ArrayAttr::get(attr.getContext(), llvm::map_to_vector(list, [&](Attribute element) {
-                            return relabelledAttribute(element, table, labels);
+                            return relabelledAttribute(element, table);
                           }));
-  if (auto name = dyn_cast<StringAttr>(attr); name && labels)
-    if (auto at = table.find(name.getValue().str()); at != table.end())
-      return StringAttr::get(attr.getContext(), at->second.getName());
+  if (auto name = dyn_cast<LabelAttr>(attr))
+    if (auto at = table.find(name.getName().str()); at != table.end())
+      return LabelAttr::get(attr.getContext(), at->second.getName());
   return attr;
 }
 
 void quern::passes::relabel(Operation *op, const Relabelling &table) {
   for (NamedAttribute attr : op->getAttrDictionary())
-    op->setAttr(attr.getName(), relabelledAttribute(attr.getValue(), table, holdsLabels(attr.getName())));
+    op->setAttr(attr.getName(), relabelledAttribute(attr.getValue(), table));
   for (OpResult result : op->getResults())
     result.setType(relabelled(typeOf(result), table));
 }
@@ -54,7 +49,7 @@ Value quern::passes::renamed(OpBuilder &builder, Location loc, Value value, cons
     }
   if (from.empty())
     return value;
-  return RenameOp::create(builder, loc, relabelled(typeOf(value), table), value, builder.getStrArrayAttr(from),
+  return RenameOp::create(builder, loc, relabelled(typeOf(value), table), value, labelArray(builder, from),
                           builder.getArrayAttr(to));
 }
 

@@ -1,6 +1,9 @@
 // Takes: the planned module and the host program's tables. Gives: what the runtime must know, as JSON.
 #include "codegen/host/Description.h"
+
+#include "ir/Attributes.h"
 #include "ir/Chunk.h"
+#include "ir/analysis/Functions.h"
 #include "ir/analysis/SourceLines.h"
 #include "ir/analysis/Views.h"
 #include "ir/analysis/Weights.h"
@@ -104,10 +107,10 @@ static Json functionJson(const HostEntry &entry, ModuleOp module) {
   StringRef name = function.getSymName();
   Json inputs = Json::array(), outputs = Json::array();
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    auto label = function.getArgAttrOfType<StringAttr>(i, "quern.name");
+    auto label = function.getArgAttrOfType<StringAttr>(i, nameAttr);
     Json input = tensorJson(label ? label.getValue() : "", typeOf(function.getArgument(i)));
-    input["optional"] = static_cast<bool>(function.getArgAttr(i, "quern.default"));
-    if (auto fallback = function.getArgAttrOfType<FlatSymbolRefAttr>(i, "quern.default"))
+    input["optional"] = static_cast<bool>(function.getArgAttr(i, defaultAttr));
+    if (auto fallback = function.getArgAttrOfType<FlatSymbolRefAttr>(i, defaultAttr))
       input["default"] = fallback.getValue().str();
     if (typeOf(function.getArgument(i)).isInt())
       if (std::optional<int64_t> bound = boundOf(function.getArgument(i), module))
@@ -115,18 +118,28 @@ static Json functionJson(const HostEntry &entry, ModuleOp module) {
     inputs.push_back(std::move(input));
   }
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
-    auto label = function.getResultAttrOfType<StringAttr>(i, "quern.name");
+    auto label = function.getResultAttrOfType<StringAttr>(i, nameAttr);
     outputs.push_back(tensorJson(label ? label.getValue() : name, cast<NamedTensorType>(function.getResultTypes()[i])));
   }
   Cost cost = costOf(function, module);
   auto fewRows = function->getAttrOfType<IntegerAttr>(fewRowsAttr);
-  const char *role = name.contains(".default.") ? "default"
-                     : name.ends_with(".last")  ? "step"
-                     : name.contains(".ragged") ? (fewRows ? "ragged_few" : "ragged")
-                     : fewRows                  ? "few"
-                                                : "eval";
-  Json json = {{"name", name.str()},        {"role", role},
-               {"inputs", inputs},          {"outputs", outputs},
+  auto role = [&] {
+    switch (roleOf(function).value_or(Role::Gradient)) {
+    case Role::DefaultValue:
+      return "default";
+    case Role::Last:
+      return "step";
+    case Role::Step:
+      return "few";
+    case Role::Ragged:
+      return "ragged";
+    case Role::RaggedStep:
+      return "ragged_few";
+    default:
+      return "eval";
+    }
+  };
+  Json json = {{"name", name.str()},        {"role", role()},           {"inputs", inputs}, {"outputs", outputs},
                {"flops", cost.flops.str()}, {"bytes", cost.bytes.str()}};
   if (fewRows)
     json["few_rows"] = fewRows.getInt();
@@ -140,12 +153,12 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     return attr ? attr.getValue().str() : std::string();
   };
   Json root = {{"quern", 1},
-               {"model", text("quern.model")},
+               {"model", text(modelAttr)},
                {"spec", llvm::sys::path::filename(specFile).str()},
                {"cpu", std::vector<std::string>(cpu)},
                {"symbols", program.symbols},
-               {"config", parseAttr(planned, "quern.config")},
-               {"file_config", parseAttr(planned, "quern.file_config")},
+               {"config", parseAttr(planned, configAttr)},
+               {"file_config", parseAttr(planned, fileConfigAttr)},
                {"functions", Json::array()},
                {"parameters", Json::array()},
                {"slots", Json::array()},
@@ -155,7 +168,7 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
                {"ignore", Json::array()},
                {"refusal", nullptr},
                {"recompute", false}};
-  if (auto globs = planned->getAttrOfType<ArrayAttr>("quern.ignore"))
+  if (auto globs = planned->getAttrOfType<ArrayAttr>(ignoreAttr))
     for (Attribute glob : globs)
       root["ignore"].push_back(cast<StringAttr>(glob).getValue().str());
 
@@ -165,31 +178,29 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     if (!entry.gradients.empty()) {
       Json gradients = Json::array();
       for (const auto &[result, parameters] : entry.gradients)
-        gradients.push_back(
-            {{"output", function.getResultAttrOfType<StringAttr>(result, "quern.name").getValue().str()},
-             {"parameters", parameters}});
-      root["training"] = {{"function", number},
-                          {"next_token", function->hasAttr("quern.next_token")},
-                          {"gradients", std::move(gradients)}};
+        gradients.push_back({{"output", function.getResultAttrOfType<StringAttr>(result, nameAttr).getValue().str()},
+                             {"parameters", parameters}});
+      root["training"] = {
+          {"function", number}, {"next_token", function->hasAttr(nextTokenAttr)}, {"gradients", std::move(gradients)}};
     }
-    for (auto [key, attr] : {std::pair{"batch", "quern.batch"}, std::pair{"time", "quern.time"}})
-      if (auto label = function->getAttrOfType<StringAttr>(attr))
+    for (auto [key, attr] : {std::pair{"batch", batchAttr}, std::pair{"time", timeAttr}})
+      if (auto label = function->getAttrOfType<LabelAttr>(attr))
         if (StringRef name = function.getSymName(); name == "forward" || name == "decode")
-          root[key] = label.getValue().str();
-    if (auto refusal = function->getAttrOfType<StringAttr>("quern.refusal"))
+          root[key] = label.getName().str();
+    if (auto refusal = function->getAttrOfType<StringAttr>(refusalAttr))
       root["refusal"] = refusal.getValue().str();
-    if (function->hasAttr("quern.recompute"))
+    if (function->hasAttr(recomputeAttr))
       root["recompute"] = true;
-    if (auto limits = function->getAttrOfType<ArrayAttr>("quern.limits"))
+    if (auto limits = function->getAttrOfType<ArrayAttr>(limitsAttr))
       for (Attribute attr : limits) {
         auto limit = cast<DictionaryAttr>(attr);
-        auto time = function->getAttrOfType<StringAttr>("quern.time");
+        auto time = function->getAttrOfType<LabelAttr>(timeAttr);
         auto size = limit.getAs<IntegerAttr>("size");
         auto at = limit.getAs<StringAttr>("at");
         if (!time || !size)
           continue;
-        root["limits"].push_back({{"symbol", time.getValue().str()},
-                                  {"plus_past", !function->hasAttr("quern.refusal")},
+        root["limits"].push_back({{"symbol", time.getName().str()},
+                                  {"plus_past", !function->hasAttr(refusalAttr)},
                                   {"at_most", size.getInt()},
                                   {"at", at ? at.getValue().str() : ""},
                                   {"function", number}});
@@ -218,8 +229,8 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     root["slots"].push_back({{"turns", slot.turns}, {"layout", layout}});
   }
   for (auto state : planned.getOps<StateOp>()) {
-    if (auto message = state->getAttrOfType<StringAttr>("quern.check")) {
-      root["checks"].push_back({{"at", callerOf(state.getLoc())}, {"message", message.getValue().str()}});
+    if (std::optional<StringRef> message = state.getCheck()) {
+      root["checks"].push_back({{"at", callerOf(state.getLoc())}, {"message", message->str()}});
       continue;
     }
     Json json = tensorJson(state.getSymName(), cast<NamedTensorType>(state.getType()));

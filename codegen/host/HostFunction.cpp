@@ -3,6 +3,7 @@
 // call then only stores its addresses.
 #include "codegen/host/HostFunction.h"
 
+#include "ir/Attributes.h"
 #include "ir/Chunk.h"
 #include "ir/Window.h"
 #include "ir/analysis/Views.h"
@@ -80,26 +81,27 @@ Value HostFunction::stateRows(RememberOp remember) {
   return offset(state(remember.getStateAttr(), remember.getResult()), (*size)(row));
 }
 
-Value HostFunction::place(StringRef text, Value value) {
-  auto [form, number] = text.split(' ');
-  int index = 0;
-  number.getAsInteger(10, index);
-  if (form == "arena")
+Value HostFunction::place(PlaceAttr place, Value value) {
+  unsigned index = place.getIndex();
+  switch (place.getKind()) {
+  case PlaceKind::Arena:
     return offset(field(CallField::Arena), arenaOffsets[index]);
-  if (form == "output")
+  case PlaceKind::Output:
     return loadPointer(field(CallField::Outputs), arith::ConstantIntOp::create(b, loc, index, 64));
-  if (form == "kept") {
+  case PlaceKind::Kept: {
     Size bytes = typeOf(value).elements() * Size(bytesOfKind(typeOf(value).getKind()));
     Value start = offset(field(CallField::Kept), keptOffsets[index]);
     return offset(start, arith::MulIOp::create(b, loc, turn(), (*size)(bytes)));
   }
-  if (form == "part") {
+  case PlaceKind::Part: {
     auto loop = cast<RepeatOp>(value.getDefiningOp()->getParentOp());
     return partOfStack(base(loop.getResult(index)), loop, typeOf(loop.getResult(index)));
   }
-  for (OpOperand &use : value.getUses())
-    if (auto remember = dyn_cast<RememberOp>(use.getOwner()))
-      return stateRows(remember);
+  case PlaceKind::Rows:
+    for (OpOperand &use : value.getUses())
+      if (auto remember = dyn_cast<RememberOp>(use.getOwner()))
+        return stateRows(remember);
+  }
   llvm_unreachable("a planned buffer has a place");
 }
 
@@ -127,8 +129,8 @@ Value HostFunction::base(Value owner) {
     return state(remember.getStateAttr(), owner);
   if (auto recall = dyn_cast<RecallOp>(op))
     return state(recall.getStateAttr(), owner);
-  auto list = op->getAttrOfType<ArrayAttr>("quern.places");
-  return place(cast<StringAttr>(list[cast<OpResult>(owner).getResultNumber()]).getValue(), owner);
+  auto list = op->getAttrOfType<ArrayAttr>(placesAttr);
+  return place(cast<PlaceAttr>(list[cast<OpResult>(owner).getResultNumber()]), owner);
 }
 
 Value HostFunction::address(Value value) {
@@ -316,7 +318,7 @@ void HostFunction::lowerRepeat(RepeatOp repeat) {
     return cast<BoolAttr>(repeat->getAttrOfType<ArrayAttr>(name)[i]).getValue();
   };
   for (auto [i, init] : llvm::enumerate(repeat.getInits()))
-    if (flag("quern.copy_in", i))
+    if (flag(copyInAttr, i))
       copy(address(init), base(repeat.getResult(i)), typeOf(init));
   Value zero = arith::ConstantIntOp::create(b, loc, 0, 64), one = arith::ConstantIntOp::create(b, loc, 1, 64);
   std::optional<Chunk> chunk = chunkOf(repeat);
@@ -341,7 +343,7 @@ void HostFunction::lowerRepeat(RepeatOp repeat) {
   lowerBlock(repeat.getBlock());
   auto yield = cast<YieldOp>(repeat.getBlock().getTerminator());
   for (auto [i, value] : llvm::enumerate(yield.getValues()))
-    if (flag("quern.copy_out", i))
+    if (flag(copyOutAttr, i))
       copy(address(value), base(repeat.getResult(i)), typeOf(value));
   loops.pop_back();
   if (chunk)
@@ -410,8 +412,8 @@ void HostFunction::lower() {
   status = LLVM::AllocaOp::create(b, loc, pointer(b.getContext()), b.getI32Type(),
                                   arith::ConstantIntOp::create(b, loc, 1, 64));
   LLVM::StoreOp::create(b, loc, zero, status);
-  arenaOffsets = arenaLayout(*size, source->getAttrOfType<ArrayAttr>("quern.arena"));
-  keptOffsets = keptLayout(*size, source->getAttrOfType<ArrayAttr>("quern.kept"));
+  arenaOffsets = arenaLayout(*size, source->getAttrOfType<ArrayAttr>(arenaAttr));
+  keptOffsets = keptLayout(*size, source->getAttrOfType<ArrayAttr>(keptAttr));
   // `entryEnd` stays where run-once code ends: the body goes after it, into a block of its own.
   Block *bodyBlock = new Block();
   target.getBody().push_back(bodyBlock);

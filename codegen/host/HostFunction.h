@@ -25,7 +25,7 @@ private:
   /// Address of the element 0 of an owner's buffer.
   mlir::Value base(mlir::Value owner);
   mlir::Value address(mlir::Value value);
-  mlir::Value place(llvm::StringRef place, mlir::Value value);
+  mlir::Value place(ir::PlaceAttr place, mlir::Value value);
   /// Where this turn's part of a stack lies that begins at `stack`.
   mlir::Value partOfStack(mlir::Value stack, ir::RepeatOp loop, ir::NamedTensorType part);
   mlir::Value slot(int index);

@@ -4,6 +4,7 @@
 
 #include "codegen/host/HostFunction.h"
 #include "codegen/host/LaunchScratch.h"
+#include "ir/Attributes.h"
 #include "ir/Chunk.h"
 #include "ir/analysis/Functions.h"
 
@@ -186,7 +187,7 @@ HostProgram quern::codegen::buildHostProgram(ModuleOp planned, const KernelScrat
   program.symbols = symbolsOf(planned);
   program.kernels = std::move(symbols);
   for (auto state : planned.getOps<StateOp>())
-    (state->hasAttr("quern.check") ? program.checks : program.states).push_back(state.getSymName().str());
+    (state.getCheck() ? program.checks : program.states).push_back(state.getSymName().str());
   Type i32 = IntegerType::get(context, 32);
   for (auto function : planned.getOps<func::FuncOp>()) {
     std::string name = function.getSymName().str();
@@ -201,20 +202,19 @@ HostProgram quern::codegen::buildHostProgram(ModuleOp planned, const KernelScrat
     entry.workerScratch = "quern_worker_scratch_" + name;
     HostFunction(program, function, declare(*program.module, function.getLoc(), entry.run, i32)).lower();
     buildNumber(program, function.getLoc(), entry.arenaBytes, [&](SizeEmitter &size) {
-      return arenaLayout(size, function->getAttrOfType<ArrayAttr>("quern.arena")).back();
+      return arenaLayout(size, function->getAttrOfType<ArrayAttr>(arenaAttr)).back();
     });
     buildNumber(program, function.getLoc(), entry.keptBytes, [&](SizeEmitter &size) {
-      return keptLayout(size, function->getAttrOfType<ArrayAttr>("quern.kept")).back();
+      return keptLayout(size, function->getAttrOfType<ArrayAttr>(keptAttr)).back();
     });
     buildScratch(program, function, entry.callerScratch, scratch, &Scratch::caller);
     buildScratch(program, function, entry.workerScratch, scratch, &Scratch::worker);
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      if (auto paths = function.getResultAttrOfType<ArrayAttr>(i, "quern.gradient"))
+      if (auto paths = function.getResultAttrOfType<ArrayAttr>(i, gradientAttr))
         entry.gradients.emplace_back(
             i, program.slots.gradient(paths, cast<NamedTensorType>(function.getResultTypes()[i]), function.getLoc()));
     // `forward.last` shares `forward`'s comparisons.
-    std::string stem = name.substr(0, name.find('.'));
-    if (auto epoch = planned.lookupSymbol<func::FuncOp>(stem + ".epoch")) {
+    if (auto epoch = formOf(planned, originOf(function), Role::Epoch)) {
       entry.epoch = "quern_epoch_" + name;
       buildEpoch(program, epoch, entry.epoch);
     }

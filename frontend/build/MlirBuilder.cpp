@@ -3,6 +3,7 @@
 // that led there (CallSiteLoc), and a parameter's name (NameLoc) on its op.
 #include "frontend/build/MlirBuilder.h"
 
+#include "ir/Attributes.h"
 using namespace mlir;
 
 namespace quern::frontend {
@@ -55,10 +56,14 @@ SmallVector<ir::DimAttr> MlirBuilder::dims(const DimRefs &refs) {
   return llvm::map_to_vector(refs, [&](DimRef ref) { return dim(ref); });
 }
 
+ir::LabelAttr MlirBuilder::label(DimRef ref) {
+  return ir::LabelAttr::get(builder.getContext(), StringRef(ref->label));
+}
+
 ArrayAttr MlirBuilder::names(const DimRefs &refs) {
   SmallVector<Attribute> attrs;
   for (DimRef ref : refs)
-    attrs.push_back(builder.getStringAttr(ref->label));
+    attrs.push_back(label(ref));
   return builder.getArrayAttr(attrs);
 }
 
@@ -82,18 +87,18 @@ std::vector<Handle> MlirBuilder::inputs(const FunctionInfo &info) {
   for (const FunctionInfo::Input &input : info.inputs) {
     Type type = ir::NamedTensorType::get(builder.getContext(), kindOf(input.kind), dims(input.dims));
     unsigned at = function.getNumArguments();
-    SmallVector<NamedAttribute> attrs = {builder.getNamedAttr("quern.name", builder.getStringAttr(input.name))};
+    SmallVector<NamedAttribute> attrs = {builder.getNamedAttr(ir::nameAttr, builder.getStringAttr(input.name))};
     if (input.optional)
       attrs.push_back(builder.getNamedAttr(
-          "quern.default",
+          ir::defaultAttr,
           FlatSymbolRefAttr::get(builder.getContext(), function.getName().str() + ".default." + input.name)));
     (void)function.insertArgument(at, type, builder.getDictionaryAttr(attrs), locationOf(input.at));
     handles.push_back(handle(function.getArgument(at)));
   }
   if (!info.time.empty())
-    function->setAttr("quern.time", builder.getStringAttr(info.time));
+    function->setAttr(ir::timeAttr, ir::LabelAttr::get(builder.getContext(), info.time));
   if (!info.batch.empty())
-    function->setAttr("quern.batch", builder.getStringAttr(info.batch));
+    function->setAttr(ir::batchAttr, ir::LabelAttr::get(builder.getContext(), info.batch));
   return handles;
 }
 
@@ -111,7 +116,7 @@ void MlirBuilder::endFunction(const Tensor &result, const DimRefs &order) {
   func::ReturnOp::create(builder, location, stored);
   (void)function.insertResult(
       0, stored.getType(),
-      builder.getDictionaryAttr(builder.getNamedAttr("quern.name", builder.getStringAttr(resultName))));
+      builder.getDictionaryAttr(builder.getNamedAttr(ir::nameAttr, builder.getStringAttr(resultName))));
   function->setLoc(location);
 }
 
@@ -297,14 +302,14 @@ Handle MlirBuilder::softmax(Handle x, const DimRefs &over) {
   return make<ir::SoftmaxOp>(value(x), names(over));
 }
 Handle MlirBuilder::cumsum(Handle x, DimRef ref) {
-  return make<ir::CumsumOp>(value(x), builder.getStringAttr(ref->label), FlatSymbolRefAttr(), mlir::UnitAttr());
+  return make<ir::CumsumOp>(value(x), label(ref), FlatSymbolRefAttr(), mlir::UnitAttr());
 }
 Handle MlirBuilder::argmax(Handle x, DimRef ref) {
-  return make<ir::ArgmaxOp>(value(x), builder.getStringAttr(ref->label));
+  return make<ir::ArgmaxOp>(value(x), label(ref));
 }
 
 std::pair<Handle, Handle> MlirBuilder::topK(Handle x, DimRef from, DimRef into) {
-  auto op = ir::TopKOp::create(builder, location, value(x), builder.getStringAttr(from->label), dim(into));
+  auto op = ir::TopKOp::create(builder, location, value(x), label(from), dim(into));
   return {handle(op.getValues()), handle(op.getPositions())};
 }
 
@@ -325,7 +330,7 @@ static ArrayAttr dimArray(OpBuilder &builder, ArrayRef<ir::DimAttr> dims) {
 }
 
 Handle MlirBuilder::split(Handle x, DimRef ref, const DimRefs &into) {
-  return make<ir::SplitOp>(value(x), builder.getStringAttr(ref->label), dimArray(builder, dims(into)));
+  return make<ir::SplitOp>(value(x), label(ref), dimArray(builder, dims(into)));
 }
 
 Handle MlirBuilder::merge(Handle x, const DimRefs &refs, DimRef into) {
@@ -333,7 +338,7 @@ Handle MlirBuilder::merge(Handle x, const DimRefs &refs, DimRef into) {
 }
 
 Handle MlirBuilder::cut(Handle x, DimRef ref, const ir::Size &offset, DimRef into) {
-  return make<ir::CutOp>(value(x), builder.getStringAttr(ref->label), builder.getStringAttr(offset.str()), dim(into));
+  return make<ir::CutOp>(value(x), label(ref), builder.getStringAttr(offset.str()), dim(into));
 }
 
 Handle MlirBuilder::concat(const std::vector<Handle> &parts, const DimRefs &axes, DimRef into) {
@@ -347,10 +352,10 @@ Handle MlirBuilder::unit(Handle x, DimRef into) {
   return make<ir::UnitOp>(value(x), dim(into));
 }
 Handle MlirBuilder::squeeze(Handle x, DimRef ref) {
-  return make<ir::SqueezeOp>(value(x), builder.getStringAttr(ref->label));
+  return make<ir::SqueezeOp>(value(x), label(ref));
 }
 Handle MlirBuilder::gather(Handle x, Handle positions, DimRef ref) {
-  return make<ir::GatherOp>(value(x), value(positions), builder.getStringAttr(ref->label));
+  return make<ir::GatherOp>(value(x), value(positions), label(ref));
 }
 
 Handle MlirBuilder::expand(Handle x, const DimRefs &all) {

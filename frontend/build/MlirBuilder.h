@@ -72,6 +72,7 @@ private:
   mlir::Location locationOf(Span at);
   ir::DimAttr dim(DimRef ref);
   mlir::SmallVector<ir::DimAttr> dims(const DimRefs &refs);
+  ir::LabelAttr label(DimRef ref);
   mlir::ArrayAttr names(const DimRefs &refs);
   mlir::Value inOrder(const Tensor &tensor, const DimRefs &order);
   template <typename Op, typename... Args> Handle make(Args &&...args);

@@ -2,26 +2,51 @@
 // Why here: the interpreter, passes, the host program and tools all ask.
 #include "ir/analysis/Functions.h"
 
+#include "ir/Attributes.h"
+
 using namespace mlir;
 using namespace quern::ir;
 
 StringRef quern::ir::argumentName(func::FuncOp function, unsigned index) {
-  auto name = function.getArgAttrOfType<StringAttr>(index, "quern.name");
+  auto name = function.getArgAttrOfType<StringAttr>(index, nameAttr);
   return name ? name.getValue() : StringRef();
 }
 
 StringRef quern::ir::resultName(func::FuncOp function, unsigned index) {
-  auto name = function.getResultAttrOfType<StringAttr>(index, "quern.name");
+  auto name = function.getResultAttrOfType<StringAttr>(index, nameAttr);
   return name ? name.getValue() : StringRef();
 }
 
 func::FuncOp quern::ir::defaultOf(func::FuncOp function, unsigned index) {
-  if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(index, "quern.default"))
+  if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(index, defaultAttr))
     return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(function, symbol);
   std::string name = (function.getName() + ".default." + argumentName(function, index)).str();
   return function->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(name);
 }
 
+std::optional<Role> quern::ir::roleOf(func::FuncOp function) {
+  auto role = function->getAttrOfType<RoleAttr>(roleAttr);
+  return role ? std::optional(role.getForm()) : std::nullopt;
+}
+
+void quern::ir::setRole(func::FuncOp function, Role role, StringRef of) {
+  MLIRContext *context = function.getContext();
+  function->setAttr(
+      roleAttr, RoleAttr::get(context, role, of.empty() ? FlatSymbolRefAttr() : FlatSymbolRefAttr::get(context, of)));
+}
+
+StringRef quern::ir::originOf(func::FuncOp function) {
+  auto role = function->getAttrOfType<RoleAttr>(roleAttr);
+  return role && role.getOf() ? role.getOf().getValue() : function.getSymName();
+}
+
+func::FuncOp quern::ir::formOf(ModuleOp module, StringRef of, Role role) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (roleOf(function) == role && originOf(function) == of)
+      return function;
+  return {};
+}
+
 bool quern::ir::isEpoch(func::FuncOp function) {
-  return function.getSymName().ends_with(".epoch");
+  return roleOf(function) == Role::Epoch;
 }

@@ -5,6 +5,7 @@
 #include "ir/Dialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
 
 namespace quern::ir {
 
@@ -15,6 +16,14 @@ llvm::StringRef resultName(mlir::func::FuncOp function, unsigned index);
 /// The function that computes an argument's default (`quern.default` of the argument, or by its name
 /// `FUNCTION.default.ARGUMENT`), or nothing: the argument is not optional.
 mlir::func::FuncOp defaultOf(mlir::func::FuncOp function, unsigned index);
+
+/// Which form of another function it is; nothing for a function of the spec.
+std::optional<Role> roleOf(mlir::func::FuncOp function);
+void setRole(mlir::func::FuncOp function, Role role, llvm::StringRef of = "");
+/// The name of the function that it is a form of; its own if it is one of the spec.
+llvm::StringRef originOf(mlir::func::FuncOp function);
+/// The form of the function named `of` that has a role; null if there is none.
+mlir::func::FuncOp formOf(mlir::ModuleOp module, llvm::StringRef of, Role role);
 
 /// True for a function of comparisons of lengths alone (passes/incremental/Incremental.cpp): it stays an expression,
 /// without kernels.

@@ -6,8 +6,11 @@
 //   after:  roots {%h, ...}: "contract, add" is one group, whose only buffers are %x, %a, %w and %h
 #include "passes/fuse/FusionGroups.h"
 
+#include "ir/Attributes.h"
+#include "ir/analysis/AssumedLengths.h"
 #include "ir/analysis/Weights.h"
 
+#include "mlir/IR/Remarks.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -179,7 +182,7 @@ void FusionGroups::force(const Without &without) {
       if (!def || isLeaf(def))
         continue;
       bool outside = def->getBlock() != op->getBlock();
-      bool once = def->hasAttr("quern.once") && !op->hasAttr("quern.once");
+      bool once = def->hasAttr(onceAttr) && !op->hasAttr(onceAttr);
       if (outside || once)
         require(operand);
     }
@@ -191,6 +194,25 @@ void FusionGroups::force(const Without &without) {
   }
 }
 
+/// How many operations are looked at around a contraction. It bounds compile time; what lies farther away is another
+/// kernel's, which a remark says.
+static constexpr int searchLimit = 400;
+
+static void remarkLimit(Value start) {
+  remark::missed(start.getLoc(), remark::RemarkOpts::name("search").category("fusion"))
+      << "what is computed with this was looked for among " + std::to_string(searchLimit) +
+             " operations only; what lies farther away is in other kernels";
+}
+
+/// Whether something that `region` holds is used at or behind `end`, where a search stopped.
+static bool goesOn(ArrayRef<Value> region, Operation *end) {
+  return llvm::any_of(region, [&](Value value) {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      return user->getBlock() == end->getBlock() && !user->isBeforeInBlock(end);
+    });
+  });
+}
+
 /// Follows everything that is computed from `start` through operations that `allowed` accepts. Calls `closed` with each
 /// value that all of it flows into; stops at roots.
 static void follow(Value start, const DenseSet<Value> &roots, function_ref<bool(Operation *)> allowed,
@@ -200,8 +222,13 @@ static void follow(Value start, const DenseSet<Value> &roots, function_ref<bool(
   if (!start.getDefiningOp())
     return;
   auto next = ++Block::iterator(start.getDefiningOp());
-  for (int steps = 0; next != block->end() && steps < 400; ++next, ++steps) {
+  for (int steps = 0; next != block->end(); ++next) {
     Operation *op = &*next;
+    if (++steps > searchLimit) {
+      if (goesOn(llvm::to_vector(region), op))
+        remarkLimit(start);
+      return;
+    }
     if (llvm::none_of(op->getOperands(), [&](Value v) { return region.contains(v); }))
       continue;
     if (!allowed(op))
@@ -250,14 +277,25 @@ bool FusionGroups::takePrologue(Value value, ContractOp contract) {
   auto fits = [&](Operation *op) {
     auto reduce = dyn_cast<ReduceOp>(op);
     bool along = reduce && !overRunTimeDim(typeOf(reduce.getX()), names(reduce.getDims()));
-    return (isElementwise(op) || along) && op->hasAttr("quern.once") == contract->hasAttr("quern.once");
+    return (isElementwise(op) || along) && op->hasAttr(onceAttr) == contract->hasAttr(onceAttr);
   };
   // Backwards: an operation belongs to it if nobody else needs its result.
   DenseSet<Operation *> ops = {contract};
   SmallVector<Value> from;
   bool reduces = false;
   Operation *op = last;
-  for (int steps = 0; op && steps < 200; op = op->getPrevNode(), ++steps) {
+  for (int steps = 0; op; op = op->getPrevNode()) {
+    if (++steps > searchLimit) {
+      bool more = llvm::any_of(ops, [&](Operation *member) {
+        return llvm::any_of(member->getOperands(), [&](Value operand) {
+          Operation *def = operand.getDefiningOp();
+          return def && def->getBlock() == op->getBlock() && !op->isBeforeInBlock(def);
+        });
+      });
+      if (more)
+        remarkLimit(contract.getResult());
+      break;
+    }
     auto uses = llvm::make_filter_range(op->getUsers(), [&](Operation *user) { return ops.contains(user); });
     if (uses.empty() || (op != last && llvm::is_contained(contract->getOperands(), op->getResult(0))))
       continue;
@@ -291,23 +329,25 @@ bool FusionGroups::availableAt(Operation *place, Value value, const DenseSet<Val
 /// The values in which all of a contraction's result ends, if they are several or it is cut or joined on the way.
 SmallVector<Value> FusionGroups::branchesOf(ContractOp contract) {
   Value start = contract.getResult();
-  auto elements = [](Value value) { // at lengths that stand for any
-    return typeOf(value).elements().evaluate([](const std::string &name) { return name == "B" ? 1 : 512; });
-  };
+  auto elements = [](Value value) { return atAssumedLengths(typeOf(value).elements()); };
   auto stays = [&](Value value) { return roots.contains(value) && !forWindows.contains(value); };
   llvm::SetVector<Value> region, ends;
   region.insert(start);
   bool parts = false;
   auto next = ++Block::iterator(contract);
-  for (int steps = 0; next != contract->getBlock()->end() && steps < 300; ++next, ++steps) {
+  for (int steps = 0; next != contract->getBlock()->end(); ++next) {
     Operation *op = &*next;
+    if (++steps > searchLimit) {
+      if (goesOn(region.getArrayRef(), op))
+        remarkLimit(start);
+      break;
+    }
     auto reads = [&](Value v) { return region.contains(v) && !stays(v); };
     if (llvm::none_of(op->getOperands(), reads))
       continue;
     bool shape = isa<RenameOp, SplitOp, MergeOp, CutOp, ConcatOp, UnitOp, SqueezeOp, PermuteOp>(op);
     bool along = (isElementwise(op) || shape) && op->getNumResults() == 1 &&
-                 op->hasAttr("quern.once") == contract->hasAttr("quern.once") &&
-                 elements(op->getResult(0)) <= elements(start);
+                 op->hasAttr(onceAttr) == contract->hasAttr(onceAttr) && elements(op->getResult(0)) <= elements(start);
     if (!along)
       continue;
     parts |= isa<CutOp, ConcatOp>(op);

@@ -12,8 +12,7 @@ using namespace mlir;
 using namespace quern::passes;
 using namespace quern::ir;
 
-/// Attributes that hold names of dimensions as strings, and those that hold sizes.
-static constexpr StringLiteral nameAttrs[] = {"dims", "from", "dim", "parts"};
+/// Attributes that hold sizes.
 static constexpr StringLiteral sizeAttrs[] = {"offset", "size"};
 
 /// The values of a kernel whose types change together, and the operations between them.
@@ -45,13 +44,7 @@ static llvm::SmallSet<StringRef, 8> mentionedNames(ArrayRef<Operation *> ops) {
   llvm::SmallSet<StringRef, 8> names;
   for (Operation *op : ops)
     for (NamedAttribute attr : op->getAttrs()) {
-      if (llvm::is_contained(nameAttrs, attr.getName().getValue())) {
-        if (auto name = dyn_cast<StringAttr>(attr.getValue()))
-          names.insert(name.getValue());
-        else if (auto list = dyn_cast<ArrayAttr>(attr.getValue()))
-          for (Attribute name : list)
-            names.insert(cast<StringAttr>(name).getValue());
-      }
+      attr.getValue().walk([&](LabelAttr label) { names.insert(label.getName()); });
       attr.getValue().walk([&](DimAttr dim) { names.insert(dim.getName()); });
     }
   return names;
@@ -195,7 +188,8 @@ void quern::passes::collapseSummedDims(KernelBody &body) {
       for (StringRef name : names(op->getAttrOfType<ArrayAttr>("dims")))
         if (name != pair->second.getName())
           left.push_back(name);
-      op->setAttr("dims", Builder(op->getContext()).getStrArrayAttr(left));
+      Builder builder(op->getContext());
+      op->setAttr("dims", labelArray(builder, left));
     }
   }
 }
@@ -233,16 +227,6 @@ public:
 
 static Attribute renamed(NamedAttribute attr, Names &names, AttrTypeReplacer &replacer) {
   MLIRContext *context = names.context;
-  if (llvm::is_contained(nameAttrs, attr.getName().getValue())) {
-    if (auto name = dyn_cast<StringAttr>(attr.getValue()))
-      return StringAttr::get(context, names.dim(name.getValue()));
-    if (auto list = dyn_cast<ArrayAttr>(attr.getValue())) {
-      SmallVector<Attribute> out;
-      for (Attribute name : list)
-        out.push_back(StringAttr::get(context, names.dim(cast<StringAttr>(name).getValue())));
-      return ArrayAttr::get(context, out);
-    }
-  }
   if (llvm::is_contained(sizeAttrs, attr.getName().getValue()))
     if (auto text = dyn_cast<StringAttr>(attr.getValue()))
       return StringAttr::get(context, names.size(*Size::parse(text.getValue())).str());
@@ -306,6 +290,9 @@ SmallVector<Size> quern::passes::canonicalize(KernelBody &body) {
   AttrTypeReplacer replacer;
   replacer.addReplacement([&](DimAttr dim) -> std::optional<std::pair<Attribute, WalkResult>> {
     return std::make_pair(Attribute(names.dim(dim)), WalkResult::skip());
+  });
+  replacer.addReplacement([&](LabelAttr label) -> std::optional<Attribute> {
+    return LabelAttr::get(label.getContext(), names.dim(label.getName()));
   });
   auto retype = [&](Value value) { value.setType(replacer.replace(value.getType())); };
   for (BlockArgument argument : kernel.getBlock().getArguments())

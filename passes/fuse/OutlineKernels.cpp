@@ -5,6 +5,7 @@
 //
 //   before: %c = quern.contract %x, %w over ["I"] ...    after: %r = quern.launch @contract_0 [...] (%x, %w)
 //           %y = quern.add %c, %b ...                           quern.kernel @contract_0(...) { contract; add; yield }
+#include "ir/Attributes.h"
 #include "ir/Chunk.h"
 #include "ir/analysis/Functions.h"
 #include "ir/analysis/Weights.h"
@@ -80,8 +81,8 @@ void Outliner::copyIfNeeded(Operation *user, unsigned operand, Type type) {
     return;
   OpBuilder builder(user);
   auto copy = PermuteOp::create(builder, user->getLoc(), type, value);
-  if (user->hasAttr("quern.once"))
-    copy->setAttr("quern.once", builder.getUnitAttr());
+  if (user->hasAttr(onceAttr))
+    copy->setAttr(onceAttr, builder.getUnitAttr());
   user->setOperand(operand, copy);
 }
 
@@ -209,7 +210,7 @@ KernelBody Outliner::cutOut(const Roots &roots, FusionGroups &groups) {
   KernelBody body;
   OpBuilder builder(module.getContext());
   ArrayAttr none = builder.getArrayAttr({});
-  body.kernel = KernelOp::create(builder, roots[0]->getLoc(), "kernel", none, none);
+  body.kernel = KernelOp::create(builder, roots[0]->getLoc(), "kernel", none, none, IntegerAttr());
   Block *block = &body.kernel.getBody().emplaceBlock();
   IRMapping mapping;
   for (Value value : ordered) {
@@ -219,7 +220,7 @@ KernelBody Outliner::cutOut(const Roots &roots, FusionGroups &groups) {
   builder.setInsertionPointToEnd(block);
   for (Operation *op : ops) {
     Operation *clone = builder.clone(*op, mapping);
-    clone->removeAttr("quern.once");
+    clone->removeAttr(onceAttr);
     for (StringRef mark : {againAttr, insideAttr, statisticAttr, distanceAttr})
       clone->removeAttr(mark);
   }
@@ -397,7 +398,7 @@ void Outliner::outline(const Roots &roots, FusionGroups &groups) {
       value = PermuteOp::create(builder, loc, type, value);
     for (auto [a, b] : buffer.merged) {
       DimAttr both = DimAttr::get(builder.getContext(), a.getName(), a.getSize() * b.getSize());
-      value = MergeOp::create(builder, loc, value, builder.getStrArrayAttr({a.getName(), b.getName()}), both);
+      value = MergeOp::create(builder, loc, value, labelArray(builder, {a.getName(), b.getName()}), both);
     }
     operands.push_back(value);
   }
@@ -411,7 +412,7 @@ void Outliner::outline(const Roots &roots, FusionGroups &groups) {
   KernelOp kernel = merge(body);
   auto launch = LaunchOp::create(builder, loc, resultTypes, FlatSymbolRefAttr::get(kernel.getSymNameAttr()), operands,
                                  builder.getArrayAttr(SmallVector<Attribute>(symbols.begin(), symbols.end())),
-                                 place->hasAttr("quern.once") ? builder.getUnitAttr() : UnitAttr());
+                                 place->hasAttr(onceAttr) ? builder.getUnitAttr() : UnitAttr());
   for (auto [output, result] : llvm::zip(outputs, launch.getResults())) {
     Value value = result;
     for (auto [a, b] : llvm::reverse(output.merged))

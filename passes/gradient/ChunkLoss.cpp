@@ -17,6 +17,7 @@
 
 #include "ir/Attributes.h"
 #include "ir/Chunk.h"
+#include "ir/analysis/Functions.h"
 #include "ir/analysis/Operations.h"
 #include "ir/analysis/Views.h"
 
@@ -181,12 +182,10 @@ bool Chunking::isRowByRow(Operation *op) {
   if (!isa<ContractOp, ReduceOp, SoftmaxOp, GatherOp, RenameOp, UnitOp, SqueezeOp, CutOp, SplitOp, MergeOp>(op))
     return false;
   for (NamedAttribute attr : op->getAttrs()) {
-    if (auto name = dyn_cast<StringAttr>(attr.getValue()); name && isRow(name.getValue()))
+    bool row = false;
+    attr.getValue().walk([&](LabelAttr label) { row |= isRow(label.getName()); });
+    if (row)
       return false;
-    if (auto list = dyn_cast<ArrayAttr>(attr.getValue()))
-      for (Attribute element : list)
-        if (auto name = dyn_cast<StringAttr>(element); name && isRow(name.getValue()))
-          return false;
   }
   return true;
 }
@@ -254,8 +253,8 @@ Value Chunking::merged(OpBuilder &builder, Value value) {
   else if (type.getDims() != ArrayRef<DimAttr>(order))
     value = PermuteOp::create(builder, loc, type.withDims(order), value);
   if (rows.size() > 1)
-    return MergeOp::create(builder, loc, value, builder.getStrArrayAttr(labels), whole);
-  return RenameOp::create(builder, loc, value, builder.getStrArrayAttr(labels), builder.getArrayAttr({whole}));
+    return MergeOp::create(builder, loc, value, labelArray(builder, labels), whole);
+  return RenameOp::create(builder, loc, value, labelArray(builder, labels), builder.getArrayAttr({whole}));
 }
 
 Value Chunking::split(OpBuilder &builder, Value value, NamedTensorType type) {
@@ -264,8 +263,7 @@ Value Chunking::split(OpBuilder &builder, Value value, NamedTensorType type) {
   if (rows.size() > 1)
     value = SplitOp::create(builder, loc, value, whole.getName(), builder.getArrayAttr(dims));
   else
-    value =
-        RenameOp::create(builder, loc, value, builder.getStrArrayAttr({whole.getName()}), builder.getArrayAttr(dims));
+    value = RenameOp::create(builder, loc, value, labelArray(builder, {whole.getName()}), builder.getArrayAttr(dims));
   return value.getType() == type ? value : PermuteOp::create(builder, loc, type, value).getResult();
 }
 
@@ -302,8 +300,8 @@ void Chunking::build() {
   for (Value value : read)
     stacks.push_back(merged(builder, value));
   llvm::append_range(types, given);
-  auto loop = RepeatOp::create(builder, loc, types, inits, stacks, /*turns=*/1, /*reversed=*/false);
-  loop->setAttr(chunkAttr, builder.getI64IntegerAttr(most));
+  auto loop = RepeatOp::create(builder, loc, types, inits, stacks, /*turns=*/1, /*reversed=*/false,
+                               builder.getI64IntegerAttr(most));
   Block &body = loop.getBody().emplaceBlock();
   IRMapping mapping;
   for (Value init : inits)
@@ -312,14 +310,13 @@ void Chunking::build() {
     mapping.map(value, body.addArgument(partOfStack(loop, typeOf(stack)), loc));
   OpBuilder in(context);
   in.setInsertionPointToEnd(&body);
-  Attribute label = in.getStringAttr(part.getName());
   for (Operation *op : region) {
     if (isSum(op)) { // over one dimension now
-      SmallVector<Attribute> dims = {label};
+      SmallVector<StringRef> dims = {part.getName()};
       for (StringRef name : names(op->getAttrOfType<ArrayAttr>("dims")))
         if (!isRow(name))
-          dims.push_back(in.getStringAttr(name));
-      op->setAttr("dims", in.getArrayAttr(dims));
+          dims.push_back(name);
+      op->setAttr("dims", labelArray(in, dims));
     }
     Operation *copy = in.clone(*op, mapping);
     copy->getResult(0).setType(
@@ -389,11 +386,11 @@ public:
 
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    if (!module->hasAttr("quern.train"))
+    if (!module->hasAttr(trainAttr))
       return;
     auto most = module->getAttrOfType<IntegerAttr>(chunkRowsAttr);
-    for (StringRef name : {"loss", "loss.grad"})
-      if (auto function = module.lookupSymbol<func::FuncOp>(name))
+    for (auto function : module.getOps<func::FuncOp>())
+      if (function.getSymName() == "loss" || roleOf(function) == Role::Gradient)
         Chunking(function, most ? most.getInt() : 0).run();
   }
 };

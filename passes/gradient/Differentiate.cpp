@@ -11,6 +11,8 @@
 // never built, but for what enters a loop. A loop's gradient is a loop from the last turn to the first
 // (DifferentiateLoop.cpp).
 #include "passes/gradient/Differentiate.h"
+
+#include "ir/Attributes.h"
 #include "passes/Passes.h"
 #include "passes/weights/NarrowStorage.h"
 
@@ -118,7 +120,7 @@ static Value padded(GradientBuilder &make, Value part, CutOp cut) {
   parts.push_back(part);
   names.push_back(own.getName());
   zeros(after, whole.getSize() - cut.getOffsetSize() - own.getSize());
-  return make.make<ConcatOp>(parts, make.b.getStrArrayAttr(names), whole);
+  return make.make<ConcatOp>(parts, labelArray(make.b, names), whole);
 }
 
 /// Gradients of parts of one dimension, if they follow each other from its start to its end: then nothing is added up.
@@ -148,7 +150,7 @@ static Value tiled(GradientBuilder &make, SmallVectorImpl<GradientPart> &parts) 
       values.push_back(part->value);
       names.push_back(part->cut.getInto().getName());
     }
-    Value joined = make.make<ConcatOp>(values, make.b.getStrArrayAttr(names), whole);
+    Value joined = make.make<ConcatOp>(values, labelArray(make.b, names), whole);
     SmallVector<GradientPart> rest;
     for (GradientPart &part : parts)
       if (!llvm::is_contained(chain, &part))
@@ -310,10 +312,10 @@ LogicalResult Differentiator::run() {
     if (gradient.getType() != parameter.type)
       gradient = PermuteOp::create(builder, gradient.getLoc(), parameter.type, gradient);
     results.push_back(gradient);
-    StringRef name = cast<StringAttr>(cast<ArrayAttr>(parameter.paths[0])[0]).getValue();
+    StringRef name = names(cast<ArrayAttr>(parameter.paths[0])).front();
     attributes.push_back(
-        builder.getDictionaryAttr({builder.getNamedAttr("quern.name", builder.getStringAttr("grad." + name)),
-                                   builder.getNamedAttr("quern.gradient", parameter.paths)}));
+        builder.getDictionaryAttr({builder.getNamedAttr(nameAttr, builder.getStringAttr("grad." + name)),
+                                   builder.getNamedAttr(gradientAttr, parameter.paths)}));
   }
   end->setOperands(results);
   function.setType(builder.getFunctionType(function.getArgumentTypes(), ValueRange(results).getTypes()));
@@ -331,7 +333,7 @@ public:
 
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    if (!module->hasAttr("quern.train"))
+    if (!module->hasAttr(trainAttr))
       return;
     auto loss = module.lookupSymbol<func::FuncOp>("loss");
     if (!loss) {
@@ -341,10 +343,11 @@ public:
     loss->setAttr(changingAttr, UnitAttr::get(&getContext()));
     func::FuncOp gradient = loss.clone();
     gradient.setSymName("loss.grad");
+    setRole(gradient, Role::Gradient, "loss");
     // Inputs that may be left out take the same defaults.
     for (unsigned i = 0; i < loss.getNumArguments(); ++i)
       if (func::FuncOp fallback = defaultOf(loss, i))
-        gradient.setArgAttr(i, "quern.default", FlatSymbolRefAttr::get(fallback.getSymNameAttr()));
+        gradient.setArgAttr(i, defaultAttr, FlatSymbolRefAttr::get(fallback.getSymNameAttr()));
     module.insert(std::next(Block::iterator(loss)), gradient);
     Recomputing recomputing{recompute};
     recomputing.narrow = storesNarrow(module);

@@ -221,7 +221,7 @@ public:
 /// The sum of `weights` * `value` over one dimension, in the order of `like` (heads that it lacks before its last), and
 /// fit to it: what a kernel writes then lies as what it is the gradient of, and joining heads is a view.
 static Value sumLike(GradientBuilder &make, Value weights, Value value, StringRef over, NamedTensorType like) {
-  Value sum = make.make<ContractOp>(weights, value, make.b.getStrArrayAttr(over));
+  Value sum = make.make<ContractOp>(weights, value, labelArray(make.b, over));
   SmallVector<DimAttr> order, lacking;
   for (DimAttr dim : like.getDims())
     if (typeOf(sum).has(dim.getName()))
@@ -291,19 +291,19 @@ void Differentiator::reverseAttention(RaisedAttention &found, Value g, OpBuilder
   Value v = found.v;
   bool renamed = found.valueKey != found.key;
   if (renamed)
-    v = make.make<RenameOp>(v, make.b.getStrArrayAttr(found.valueKey.getName()), make.b.getArrayAttr(found.key));
+    v = make.make<RenameOp>(v, labelArray(make.b, found.valueKey.getName()), make.b.getArrayAttr(found.key));
   Value p = make.mark<MulOp>(make.mark<ExpOp>(make.mark<SubOp>(found.score, shift)), share);
   if (active.contains(found.v)) {
     Value dv = sumLike(make, p, g, found.query, typeOf(v));
     if (renamed)
-      dv = make.make<RenameOp>(dv, make.b.getStrArrayAttr(key), make.b.getArrayAttr(found.valueKey));
+      dv = make.make<RenameOp>(dv, labelArray(make.b, key), make.b.getArrayAttr(found.valueKey));
     give(found.v, dv, CutOp());
   }
   StringRef column;
   for (DimAttr dim : typeOf(v).getDims())
     if (!scores.has(dim.getName()))
       column = dim.getName();
-  Value dp = make.mark<ContractOp>(g, v, make.b.getStrArrayAttr(column));
+  Value dp = make.mark<ContractOp>(g, v, labelArray(make.b, column));
   give(found.score, make.mark<MulOp>(p, make.mark<SubOp>(dp, delta)), CutOp());
   for (auto &[sink, name] : found.sinks)
     if (active.contains(sink)) {
@@ -342,13 +342,13 @@ void Differentiator::reverseBias(Value bias, Value g, OpBuilder &builder) {
         kept.push_back(dim);
     kept.push_back(distances);
     Value sums = make.make<ScatterAddOp>(table.withDims(kept), g, gather.getPositions(),
-                                         builder.getStrArrayAttr({query, key}), distances);
+                                         labelArray(builder, {query, key}), distances);
     sums.getDefiningOp()->setAttr(insideAttr, builder.getUnitAttr());
     return give(gather.getX(), make.fit(sums, table), CutOp());
   }
   StringRef over = typeOf(of).has(key) ? query : key;
   DimAttr one = DimAttr::get(builder.getContext(), (Twine(over) + ".one").str(), Size(1));
   Value ones = make.make<ExpandOp>(typeOf(of).withDims({typeOf(g).dim(over), one}), make.number(1.0));
-  Value sum = make.make<ContractOp>(g, ones, builder.getStrArrayAttr(over));
+  Value sum = make.make<ContractOp>(g, ones, labelArray(builder, over));
   give(of, make.fit(make.make<SqueezeOp>(sum, one.getName()), typeOf(of)), CutOp());
 }

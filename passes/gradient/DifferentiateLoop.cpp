@@ -27,7 +27,7 @@ static RepeatOp withStacks(RepeatOp repeat, ArrayRef<Value> saved) {
     types.push_back(RepeatOp::stackOf(typeOf(value), turnsDim(typeOf(value), repeat.getTurns())));
   OpBuilder builder(repeat);
   auto more = RepeatOp::create(builder, repeat.getLoc(), types, repeat.getInits(), repeat.getStacks(),
-                               repeat.getTurns(), repeat.getReversed());
+                               repeat.getTurns(), repeat.getReversed(), repeat.getRowsAttr());
   more.getBody().takeBody(repeat.getBody());
   more->setDiscardableAttrs(repeat->getDiscardableAttrDictionary());
   SmallVector<Value> yielded(more.getYield().getValues());
@@ -94,7 +94,7 @@ LogicalResult Differentiator::reverseLoop(RepeatOp repeat, OpBuilder &builder, s
   unsigned before = repeat.getNumResults();
   repeat = withStacks(repeat, saved);
   auto reverse = RepeatOp::create(builder, loc, types, enter, repeat.getResults().drop_front(before), repeat.getTurns(),
-                                  /*reversed=*/!repeat.getReversed());
+                                  /*reversed=*/!repeat.getReversed(), IntegerAttr());
   reverse.getBody().push_back(gradient.release());
   for (auto [place, i] : llvm::enumerate(carried))
     give(repeat.getInits()[i], reverse.getResult(place), CutOp());

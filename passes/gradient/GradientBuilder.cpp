@@ -14,7 +14,7 @@ Value GradientBuilder::zeros(NamedTensorType type) {
 }
 
 Value GradientBuilder::sum(Value x, ArrayRef<StringRef> over) {
-  return over.empty() ? x : make<ReduceOp>(Reduction::sum, x, b.getStrArrayAttr(over));
+  return over.empty() ? x : make<ReduceOp>(Reduction::sum, x, labelArray(b, over));
 }
 
 static SmallVector<StringRef> namesLacking(NamedTensorType to, ArrayRef<NamedTensorType> types) {
@@ -40,7 +40,7 @@ Value GradientBuilder::productSum(Value g, Value x, NamedTensorType to) {
       !typeOf(x).has(innermost(to)) &&
       !llvm::all_of(typeOf(x).getDims(), [&](DimAttr dim) { return typeOf(g).has(dim.getName()); }))
     std::swap(g, x);
-  Value product = over.empty() ? mul(g, x) : make<ContractOp>(g, x, b.getStrArrayAttr(over));
+  Value product = over.empty() ? mul(g, x) : make<ContractOp>(g, x, labelArray(b, over));
   return fit(product, to);
 }
 

@@ -232,7 +232,7 @@ static Value scattered(RuleInput &in, Value positions, DimAttr into) {
     auto index = in.make<IndexOp>(into);
     return in.fit(in.choose(in.compare(Predicate::eq, index, positions), in.g, in.number(0.0)), in.type());
   }
-  return in.make<ScatterAddOp>(in.type().withKind(Kind::Real), in.g, positions, in.b.getStrArrayAttr(over), into);
+  return in.make<ScatterAddOp>(in.type().withKind(Kind::Real), in.g, positions, labelArray(in.b, over), into);
 }
 
 /// The gradient of weights that rows picked (experts), from that of each pick: each contraction's share by itself, and
@@ -250,8 +250,8 @@ static Value scatteredPicks(RuleInput &in, GatherOp gather, Value g) {
     product = in.mul(products.getA(), products.getB());
     llvm::append_range(over, names(products.getDims()));
   }
-  return in.make<ScatterAddOp>(in.type().withKind(Kind::Real), product, gather.getPositions(),
-                               in.b.getStrArrayAttr(over), into);
+  return in.make<ScatterAddOp>(in.type().withKind(Kind::Real), product, gather.getPositions(), labelArray(in.b, over),
+                               into);
 }
 
 static void gatherRule(RuleInput &in) {
@@ -281,14 +281,14 @@ static void renameRule(RuleInput &in) {
     from.push_back(dim.getName());
     to.push_back(in.type().dim(name));
   }
-  in.to(0, in.make<RenameOp>(in.g, in.b.getStrArrayAttr(from), in.b.getArrayAttr(to)));
+  in.to(0, in.make<RenameOp>(in.g, labelArray(in.b, from), in.b.getArrayAttr(to)));
 }
 static void splitRule(RuleInput &in) {
   auto split = cast<SplitOp>(in.op);
   SmallVector<StringRef> parts;
   for (DimAttr dim : split.getInto().getAsRange<DimAttr>())
     parts.push_back(dim.getName());
-  in.to(0, in.make<MergeOp>(in.g, in.b.getStrArrayAttr(parts), in.type().dim(split.getDim())));
+  in.to(0, in.make<MergeOp>(in.g, labelArray(in.b, parts), in.type().dim(split.getDim())));
 }
 static void mergeRule(RuleInput &in) {
   auto merge = cast<MergeOp>(in.op);

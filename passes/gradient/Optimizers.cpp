@@ -7,8 +7,10 @@
 //
 // Why flat: an update is the same for every element, so one kernel serves all tensors of all models. The runtime calls
 // it in pieces that stay in the cache: the p, g, m, v of memory are read once and written once.
-#include "passes/gradient/Gradients.h"
+#include "ir/Attributes.h"
+#include "ir/analysis/Functions.h"
 #include "passes/Passes.h"
+#include "passes/gradient/Gradients.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
@@ -32,11 +34,12 @@ public:
     SmallVector<Type> types(tensors.size(), NamedTensorType::get(context, Kind::Real, {elements}));
     types.append(numbers.size(), number);
     function = func::FuncOp::create(b, loc, name, b.getFunctionType(types, {}));
+    setRole(function, Role::Update);
     b.setInsertionPointToStart(function.addEntryBlock());
     SmallVector<StringRef> names(tensors);
     names.append(numbers.begin(), numbers.end());
     for (auto [i, label] : llvm::enumerate(names)) {
-      function.setArgAttr(i, "quern.name", b.getStringAttr(label));
+      function.setArgAttr(i, nameAttr, b.getStringAttr(label));
       arguments[label] = function.getArgument(i);
     }
   }
@@ -49,7 +52,7 @@ public:
     func::ReturnOp::create(b, loc, values);
     function.setType(b.getFunctionType(function.getArgumentTypes(), ValueRange(values).getTypes()));
     for (auto [i, result] : llvm::enumerate(results))
-      function.setResultAttr(i, "quern.name", b.getStringAttr(result.first));
+      function.setResultAttr(i, nameAttr, b.getStringAttr(result.first));
   }
 
 private:
@@ -114,7 +117,7 @@ public:
 
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    if (!module->hasAttr("quern.train"))
+    if (!module->hasAttr(trainAttr))
       return;
     buildSgd(module);
     buildMomentum(module, /*nesterov=*/false);

@@ -11,6 +11,7 @@
 //
 // The graph (gradients.md, section 7): a value is an edge whose capacity is the cost of saving it; from the source
 // comes the cost of recomputing it, operands come in unlimited, what the gradient reads goes to the sink.
+#include "ir/analysis/AssumedLengths.h"
 #include "ir/analysis/Operations.h"
 #include "ir/analysis/Weights.h"
 #include "passes/MinimumCut.h"
@@ -28,14 +29,11 @@ using namespace quern::passes;
 static constexpr double bytesPerSecond = 15e9, productsPerSecond = 300e9, operationsPerSecond = 80e9;
 // Operations to round a number to bf16 and to widen it again.
 static constexpr double operationsToNarrow = 7;
-// What lengths that only a run knows count for.
-static constexpr int64_t assumedLength = 512;
 
 static double elements(ArrayRef<DimAttr> dims) {
   double count = 1;
   for (DimAttr dim : dims)
-    count *= static_cast<double>(
-        dim.getSize().evaluate([](const std::string &symbol) { return symbol == "B" ? 1 : assumedLength; }));
+    count *= static_cast<double>(atAssumedLengths(dim.getSize()));
   return count;
 }
 
@@ -132,7 +130,8 @@ static void dropStacks(RepeatOp repeat) {
   unsigned carried = repeat.getCarriedCount();
   OpBuilder builder(repeat);
   auto less = RepeatOp::create(builder, repeat.getLoc(), TypeRange(repeat.getResultTypes()).take_front(carried),
-                               repeat.getInits(), repeat.getStacks(), repeat.getTurns(), repeat.getReversed());
+                               repeat.getInits(), repeat.getStacks(), repeat.getTurns(), repeat.getReversed(),
+                               repeat.getRowsAttr());
   less.getBody().takeBody(repeat.getBody());
   less.getYield()->setOperands(SmallVector<Value>(less.getYield().getValues().take_front(carried)));
   for (unsigned i = 0; i < carried; ++i)

@@ -21,13 +21,14 @@ static RepeatOp segmented(OpBuilder &builder, RepeatOp repeat, ValueRange inits,
                           int64_t turns) {
   Location loc = repeat.getLoc();
   TypeRange types = repeat.getResultTypes();
-  auto outer = RepeatOp::create(builder, loc, types, inits, ValueRange(), segments, /*reversed=*/false);
+  auto outer = RepeatOp::create(builder, loc, types, inits, ValueRange(), segments, /*reversed=*/false, IntegerAttr());
   Block &around = outer.getBody().emplaceBlock();
   for (Type type : types)
     around.addArgument(type, loc);
   OpBuilder inside(builder.getContext());
   inside.setInsertionPointToEnd(&around);
-  auto inner = RepeatOp::create(inside, loc, types, around.getArguments(), ValueRange(), turns, /*reversed=*/false);
+  auto inner = RepeatOp::create(inside, loc, types, around.getArguments(), ValueRange(), turns, /*reversed=*/false,
+                                IntegerAttr());
   inner->setAttr(segmentAttr, builder.getUnitAttr());
   IRMapping mapping;
   repeat.getBody().cloneInto(&inner.getBody(), mapping);
@@ -42,9 +43,11 @@ static RepeatOp segmented(OpBuilder &builder, RepeatOp repeat, ValueRange inits,
 }
 
 void quern::passes::segmentLoops(func::FuncOp function, int64_t turns) {
+  if (turns < 2)
+    return;
   for (auto repeat : llvm::make_early_inc_range(function.front().getOps<RepeatOp>())) {
     int64_t all = repeat.getTurns(), whole = all / turns;
-    if (turns < 2 || all <= turns || repeat.getReversed() || !repeat.getStacks().empty() ||
+    if (all <= turns || repeat.getReversed() || !repeat.getStacks().empty() ||
         repeat.getNumResults() > repeat.getCarriedCount())
       continue;
     OpBuilder builder(repeat);

@@ -155,7 +155,7 @@ struct TabulateDistancesPass : PassWrapper<TabulateDistancesPass, OperationPass<
     return "make what is learned for each distance of a key from a query a table";
   }
   void runOnOperation() override {
-    if (auto loss = getOperation().lookupSymbol<func::FuncOp>("loss"); loss && getOperation()->hasAttr("quern.train"))
+    if (auto loss = getOperation().lookupSymbol<func::FuncOp>("loss"); loss && getOperation()->hasAttr(trainAttr))
       Tabulating(loss).run();
   }
 };

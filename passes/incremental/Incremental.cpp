@@ -11,6 +11,7 @@
 //
 // and attributes on the functions: `quern.limits` (longest text), `quern.recompute` (nothing can be kept). A function
 // that looks ahead stays as it is and gets `quern.refusal`, the reason with its place in the spec.
+#include "ir/Attributes.h"
 #include "passes/incremental/IncrementalWindows.h"
 
 #include "ir/Attributes.h"
@@ -52,9 +53,11 @@ NumberUse numbersOf(func::FuncOp function, const TimeAnalysis &analysis, const M
 }
 
 /// `@f.epoch`: the comparisons, made from lengths alone. False if one of them needs more.
-bool makeEpoch(func::FuncOp function, StringRef name, ArrayRef<Operation *> comparisons, DimAttr time) {
+bool makeEpoch(func::FuncOp function, StringRef base, ArrayRef<Operation *> comparisons, DimAttr time) {
   OpBuilder builder(function);
-  auto epoch = func::FuncOp::create(builder, function.getLoc(), name, builder.getFunctionType({}, {}));
+  auto epoch =
+      func::FuncOp::create(builder, function.getLoc(), (base + ".epoch").str(), builder.getFunctionType({}, {}));
+  setRole(epoch, Role::Epoch, base);
   Block *block = epoch.addEntryBlock();
   builder.setInsertionPointToEnd(block);
   IRMapping mapping;
@@ -105,18 +108,21 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     last->moveAfter(function);
     inlineDefaults(last); // by its old name, with which the defaults' names begin
     last.setName(base + ".last");
+    setRole(last, Role::Last, base);
     // For few rows other forms of the same function read less; what they remember is the same.
     auto step = cast<func::FuncOp>(OpBuilder(last).clone(*last));
     step->moveAfter(last);
     step.setName(base + ".step");
+    setRole(step, Role::Step, base);
     func::FuncOp ragged;
     if (withRagged) {
       ragged = cast<func::FuncOp>(OpBuilder(last).clone(*last));
       ragged->moveAfter(step);
       ragged.setName(base + ".ragged");
+      setRole(ragged, Role::Ragged, base);
     }
     auto keep = [&](func::FuncOp from) { // what is true of the function, whatever form it has
-      for (StringRef attr : {"quern.limits", "quern.recompute"})
+      for (StringRef attr : {limitsAttr, recomputeAttr})
         if (Attribute value = from->getAttr(attr))
           function->setAttr(attr, value);
     };
@@ -128,7 +134,7 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
       if (ragged)
         ragged.erase();
       step.erase();
-      function->setAttr("quern.refusal", StringAttr::get(&getContext(), refusal));
+      function->setAttr(refusalAttr, StringAttr::get(&getContext(), refusal));
       return;
     }
     if (!rows)
@@ -142,6 +148,7 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
       raggedStep = cast<func::FuncOp>(OpBuilder(ragged).clone(*ragged));
       raggedStep->moveAfter(ragged);
       raggedStep.setName(base + ".ragged.step");
+      setRole(raggedStep, Role::RaggedStep, base);
     }
     for (func::FuncOp form : {ragged, raggedStep})
       if (form && !extend(form, base, states, /*lastRow=*/true, /*isRagged=*/true).empty())
@@ -169,7 +176,7 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     sinkRenames(function, time);
     TimeAnalysis analysis(function);
     if (ArrayAttr limits = findLimits(function, analysis); !limits.empty())
-      function->setAttr("quern.limits", limits);
+      function->setAttr(limitsAttr, limits);
     if (!analysis.refusals().empty())
       return analysis.describeRefusals();
 
@@ -177,11 +184,10 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     if (absorbing)
       *absorbing = plan.rowsWhereAbsorbingPays();
     NumberUse numbers = numbersOf(function, analysis, plan);
-    std::string epoch = (base + ".epoch").str();
-    if (!numbers.raw && !numbers.comparisons.empty() && !getOperation().lookupSymbol(epoch))
-      numbers.raw = !makeEpoch(function, epoch, numbers.comparisons.getArrayRef(), time);
+    if (!numbers.raw && !numbers.comparisons.empty() && !formOf(getOperation(), base, Role::Epoch))
+      numbers.raw = !makeEpoch(function, base, numbers.comparisons.getArrayRef(), time);
     if (numbers.raw)
-      function->setAttr("quern.recompute", UnitAttr::get(&getContext()));
+      function->setAttr(recomputeAttr, UnitAttr::get(&getContext()));
 
     states.beginVariant();
     if (!numbers.raw)

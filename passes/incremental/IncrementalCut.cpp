@@ -3,6 +3,7 @@
 // kept (keys before they are repeated over heads; a rotary part before it is joined to every head's key). A least cut
 // decides: a value kept costs its elements, a recomputed value costs its operations at every old position; a projection
 // that new rows can absorb (AbsorbProjections.cpp) only what that adds.
+#include "ir/analysis/AssumedLengths.h"
 #include "passes/MinimumCut.h"
 #include "passes/incremental/Incremental.h"
 #include "passes/weights/AbsorbProjections.h"
@@ -17,8 +18,6 @@ namespace {
 
 /// Operations that cost as much as reading one number of a cache. It changes what is kept, never the results.
 constexpr double operationsPerNumber = 8;
-/// What lengths that only a run knows count for.
-constexpr double assumedLength = 512;
 
 class Costs {
 public:
@@ -29,7 +28,7 @@ public:
     double product = 1;
     for (DimAttr dim : dims)
       if (dim != batch && !analysis.isTime(dim))
-        product *= dim.getStatic() ? static_cast<double>(*dim.getStatic()) : assumedLength;
+        product *= static_cast<double>(atAssumedLengths(dim.getSize()));
     return product;
   }
   static double asElements(double operations) { return std::max(operations, 0.0) / operationsPerNumber + 0.001; }

@@ -58,10 +58,11 @@ private:
       return copy->getResult(cast<OpResult>(value).getResultNumber());
     }
     auto one = DimAttr::get(value.getContext(), (time.getName() + ".last").str(), Size(1));
-    auto cut = CutOp::create(builder, value.getLoc(), relabelled(typeOf(value), {{time.getName().str(), one}}), value,
-                             builder.getStringAttr(time.getName()), builder.getStringAttr(last.str()), one);
+    auto cut =
+        CutOp::create(builder, value.getLoc(), relabelled(typeOf(value), {{time.getName().str(), one}}), value,
+                      LabelAttr::get(builder.getContext(), time.getName()), builder.getStringAttr(last.str()), one);
     return SqueezeOp::create(builder, value.getLoc(), without(typeOf(value), time), cut,
-                             builder.getStringAttr(one.getName()));
+                             LabelAttr::get(builder.getContext(), one.getName()));
   }
 };
 

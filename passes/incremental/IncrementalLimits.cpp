@@ -1,6 +1,7 @@
 // Takes: a function with its time analysis. Gives: what else a program should know of it: how long a text may become
 // before a gather leaves a fixed table (`quern.limits`), and what depends on the request alone, not on the text
 // (`quern.once`: cross-attention's keys and values).
+#include "ir/Attributes.h"
 #include "passes/incremental/Incremental.h"
 
 using namespace mlir;
@@ -74,6 +75,6 @@ void quern::passes::markOnce(func::FuncOp function, DimAttr time) {
       ofRequest[result] = request;
     }
     if (request && !changes && op->getNumResults())
-      op->setAttr("quern.once", UnitAttr::get(op->getContext()));
+      op->setAttr(onceAttr, UnitAttr::get(op->getContext()));
   });
 }

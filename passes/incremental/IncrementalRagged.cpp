@@ -9,6 +9,7 @@
 //
 // Every reduction over S was proven to skip positions after index(T). So a slot before a row's text is put at a
 // position that no text reaches, and the model's own masks do the rest. Values made from positions gain B; names align.
+#include "ir/Attributes.h"
 #include "passes/incremental/Incremental.h"
 
 #include "mlir/Interfaces/InferTypeOpInterface.h"
@@ -32,7 +33,7 @@ public:
     MLIRContext *context = function.getContext();
     auto type = NamedTensorType::get(context, Kind::Int, {batch});
     unsigned at = function.getNumArguments();
-    NamedAttribute name(StringAttr::get(context, "quern.name"), StringAttr::get(context, "shift"));
+    NamedAttribute name(StringAttr::get(context, nameAttr), StringAttr::get(context, "shift"));
     if (failed(function.insertArgument(at, type, DictionaryAttr::get(context, {name}), function.getLoc())))
       return false;
     shift = function.getArgument(at);

@@ -74,7 +74,7 @@ private:
     auto twin = DimAttr::get(gather.getContext(), (time.getName() + ".g" + Twine(++twins)).str(), time.getSize());
     Value x = gather.getX();
     auto renamed = RenameOp::create(builder, gather.getLoc(), relabelled(typeOf(x), {{time.getName().str(), twin}}), x,
-                                    builder.getStrArrayAttr({time.getName()}), builder.getArrayAttr({twin}));
+                                    labelArray(builder, {time.getName()}), builder.getArrayAttr({twin}));
     note(renamed, data.lookup(x));
     if (times(x).size() == 1)
       overTime[renamed] = x;
@@ -95,7 +95,7 @@ private:
     OpBuilder builder(result.getContext());
     builder.setInsertionPointAfter(result.getOwner());
     auto renamed = RenameOp::create(builder, result.getLoc(), result.getType(), version,
-                                    builder.getStrArrayAttr({time.getName()}), builder.getArrayAttr({twin}));
+                                    labelArray(builder, {time.getName()}), builder.getArrayAttr({twin}));
     note(renamed, true);
     overTime[renamed] = version;
     result.replaceAllUsesExcept(renamed, renamed);
@@ -168,7 +168,7 @@ private:
       return version;
     auto renamed =
         RenameOp::create(builder, op.getLoc(), relabelled(typeOf(op.getResult()), {{twin.getName().str(), time}}),
-                         version, builder.getStrArrayAttr(from), builder.getArrayAttr(to));
+                         version, labelArray(builder, from), builder.getArrayAttr(to));
     note(renamed, data.lookup(x));
     return renamed;
   }

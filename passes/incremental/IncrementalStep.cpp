@@ -72,8 +72,8 @@ private:
       return renamed(builder, op.getLoc(), memory(x, alongTime), others);
     // A twin's rows at the new positions: the last ones.
     Value rest = renamed(builder, op.getLoc(), x, others);
-    return CutOp::create(builder, op.getLoc(), relabelled(typeOf(rest), alongTime), rest, builder.getStringAttr(from),
-                         builder.getStringAttr("0"), time);
+    return CutOp::create(builder, op.getLoc(), relabelled(typeOf(rest), alongTime), rest,
+                         LabelAttr::get(builder.getContext(), from), builder.getStringAttr("0"), time);
   }
 
   /// `value` with T standing for all positions so far (and other labels replaced): kept, or recomputed.
@@ -143,7 +143,7 @@ private:
     }
     builder.setInsertionPointAfterValue(value);
     cache = RememberOp::create(builder, value.getLoc(), relabelled(typeOf(value), {{time.getName().str(), twin}}),
-                               value, builder.getStringAttr(time.getName()), twin,
+                               value, LabelAttr::get(builder.getContext(), time.getName()), twin,
                                states.get(stateType(value, /*cache=*/true), value.getLoc()));
     noteWindow(cast<RememberOp>(cache.getDefiningOp()), window);
     return cache;
@@ -216,7 +216,8 @@ FlatSymbolRefAttr StateTable::get(NamedTensorType type, Location location) {
         if (isa<StateOp>(op))
           builder.setInsertionPointAfter(&op);
     auto name = builder.getStringAttr(function + ".state" + std::to_string(count++));
-    auto state = StateOp::create(builder, location, name, TypeAttr::get(type), builder.getStringAttr(function));
+    auto state =
+        StateOp::create(builder, location, name, TypeAttr::get(type), builder.getStringAttr(function), StringAttr());
     known.push_back(FlatSymbolRefAttr::get(state.getSymNameAttr()));
   }
   return known[at++];

@@ -12,6 +12,7 @@
 // their order. Reductions do not mind the order of slots; positions and gathers are told by `positionsOf`, `slotOf`.
 #include "passes/incremental/IncrementalWindows.h"
 
+#include "ir/Attributes.h"
 #include "ir/Window.h"
 #include "passes/time/TimeTransfer.h"
 
@@ -24,8 +25,6 @@ using namespace quern::passes;
 
 namespace {
 
-/// The window attribute of a remember, until its dimension is a ring's.
-constexpr StringLiteral windowAttr = "quern.window";
 constexpr int64_t everything = std::numeric_limits<int64_t>::max();
 
 /// Values over a twin, by what they need of the past.
@@ -38,7 +37,7 @@ public:
       for (DimAttr to : op.getTo().getAsRange<DimAttr>())
         if (analysis.isTwin(to) && isData(op.getResult()))
           if (int64_t window = windowOf(node(op.getResult(), to.getName())); window && window != everything)
-            op->setAttr(windowAttr, Builder(op.getContext()).getI64IntegerAttr(window));
+            op->setAttr(windowAttr, WindowAttr::get(op.getContext(), window));
     });
   }
 
@@ -211,12 +210,12 @@ private:
 
   void visit(Operation *op) {
     if (auto remember = dyn_cast<RememberOp>(op)) {
-      auto window = remember->getAttrOfType<IntegerAttr>(windowAttr);
+      auto window = remember->getAttrOfType<WindowAttr>(windowAttr);
       if (!window)
         return;
       remember->removeAttr(windowAttr);
       DimAttr twin = remember.getTo();
-      DimAttr slots = slotsOf(twin, window.getInt());
+      DimAttr slots = slotsOf(twin, window.getPositions());
       Relabelling table = {{twin.getName().str(), slots}};
       remember.setToAttr(slots);
       remember.getResult().setType(relabelled(typeOf(remember.getResult()), table));
@@ -317,13 +316,13 @@ void quern::passes::findWindows(func::FuncOp function, const TimeAnalysis &analy
 }
 
 std::optional<int64_t> quern::passes::windowFor(RenameOp rename) {
-  auto window = rename->getAttrOfType<IntegerAttr>(windowAttr);
-  return window ? std::optional(window.getInt()) : std::nullopt;
+  auto window = rename->getAttrOfType<WindowAttr>(windowAttr);
+  return window ? std::optional(window.getPositions()) : std::nullopt;
 }
 
 void quern::passes::noteWindow(RememberOp remember, std::optional<int64_t> window) {
   if (window)
-    remember->setAttr(windowAttr, Builder(remember.getContext()).getI64IntegerAttr(*window));
+    remember->setAttr(windowAttr, WindowAttr::get(remember.getContext(), *window));
 }
 
 void quern::passes::makeRings(func::FuncOp function, DimAttr time) {

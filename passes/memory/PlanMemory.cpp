@@ -1,7 +1,7 @@
 // Takes: functions of launches, loops and views. Gives: the place of every buffer, as attributes that dumps show:
 //
-//   quern.launch ... {quern.places = ["arena 2"]}      a slot of the arena; or "output 0", "kept 1", "rows" (of a cache),
-//                                                      "part 3" (this turn's of the loop's result 3, a stack)
+//   quern.launch ... {quern.places = [#quern.place<arena 2>]}      a slot of the arena; or <output 0>, <kept 1>, <rows> (of
+//                                                                  a cache), <part 3> (this turn's of the loop's result 3)
 //   quern.repeat ... {quern.places = [...], quern.copy_in = [...], quern.copy_out = [...]}    carried values
 //   func.func ... {quern.arena = [["4 * B * T"], ...], quern.kept = ["..."]}                  bytes; a slot is the largest
 //
@@ -12,6 +12,7 @@
 // (linear scan over live intervals, Poletto and Sarkar 1999), and offsets are then sums of a few maxima.
 #include "ir/Attributes.h"
 #include "ir/Chunk.h"
+#include "ir/analysis/AssumedLengths.h"
 #include "ir/analysis/Functions.h"
 #include "ir/analysis/Views.h"
 #include "passes/Passes.h"
@@ -31,7 +32,7 @@ struct Buffer {
   unsigned begin = 0, end = 0;
   Size bytes;
   int slot = -1;
-  std::string place; // if it lies outside of the arena
+  PlaceAttr place; // if it lies outside of the arena
 };
 
 class Planner {
@@ -53,7 +54,7 @@ private:
   Value owner(Value value) const;
   unsigned lastUse(Value buffer);
   std::optional<unsigned> indexOf(Value buffer) const;
-  int64_t representative(const Size &bytes) const;
+  PlaceAttr at(PlaceKind kind, unsigned index = 0) { return PlaceAttr::get(builder.getContext(), kind, index); }
 
   func::FuncOp function;
   const Without &without;
@@ -63,8 +64,8 @@ private:
   llvm::MapVector<Value, unsigned> bufferOf;             // launch results and repeat results -> index
   llvm::DenseMap<Value, SmallVector<OpOperand *>> uses;  // of a buffer, through views
   SmallVector<Buffer> buffers;
-  llvm::DenseMap<Value, Value> writtenOver;     // launch result -> the value whose memory it takes over
-  llvm::DenseMap<Value, std::string> elsewhere; // "output 0", "kept 1", "rows"
+  llvm::DenseMap<Value, Value> writtenOver;   // launch result -> the value whose memory it takes over
+  llvm::DenseMap<Value, PlaceAttr> elsewhere; // outputs, parts of stacks, rows of caches, what is kept
   SmallVector<Size> kept;
   llvm::DenseMap<Value, std::pair<bool, bool>> copies; // of a repeat's result: copy in, copy out
 };
@@ -121,10 +122,6 @@ std::optional<unsigned> Planner::indexOf(Value buffer) const {
   return it == bufferOf.end() ? std::nullopt : std::optional<unsigned>(it->second);
 }
 
-int64_t Planner::representative(const Size &bytes) const {
-  return bytes.evaluate([](const std::string &symbol) { return symbol == "B" ? 1 : symbol == "cap" ? 1024 : 512; });
-}
-
 void Planner::findBuffers() {
   auto add = [&](Value value) {
     bufferOf[value] = buffers.size();
@@ -142,20 +139,20 @@ void Planner::findBuffers() {
                  !cast<RepeatOp>(use->getOwner()->getParentOp()).isCarried(use->getOperandNumber());
         });
         if (!repeat.isCarried(i) && part != uses[result].end()) { // a stack of the loop around this one
-          elsewhere[result] = "part " + std::to_string((*part)->getOperandNumber());
+          elsewhere[result] = at(PlaceKind::Part, (*part)->getOperandNumber());
           continue;
         }
         auto returned =
             llvm::find_if(uses[result], [](OpOperand *use) { return isa<func::ReturnOp>(use->getOwner()); });
         if (!repeat.isCarried(i) && returned != uses[result].end()) {
-          elsewhere[result] = "output " + std::to_string((*returned)->getOperandNumber());
+          elsewhere[result] = at(PlaceKind::Output, (*returned)->getOperandNumber());
           continue;
         }
         add(result);
         buffers.back().end = std::max(buffers.back().end, endOf[op]);
         bool carried = repeat.isCarried(i); // a stack's parts are written where they belong
         if (carried && returned != uses[result].end() && chunkOf(repeat))
-          buffers.back().place = "output " + std::to_string((*returned)->getOperandNumber());
+          buffers.back().place = at(PlaceKind::Output, (*returned)->getOperandNumber());
         copies[result] = {carried, carried};
       }
       continue;
@@ -164,24 +161,24 @@ void Planner::findBuffers() {
     if (!launch)
       continue;
     for (Value result : launch.getResults()) {
-      std::string place;
+      PlaceAttr place;
       for (OpOperand *use : uses[result]) {
         if (isa<func::ReturnOp>(use->getOwner()))
-          place = "output " + std::to_string(use->getOperandNumber());
+          place = at(PlaceKind::Output, use->getOperandNumber());
         if (isa<RememberOp>(use->getOwner()))
-          place = "rows";
+          place = at(PlaceKind::Rows);
         if (isa<YieldOp>(use->getOwner()) &&
             !cast<RepeatOp>(use->getOwner()->getParentOp()).isCarried(use->getOperandNumber()))
-          place = "part " + std::to_string(use->getOperandNumber());
+          place = at(PlaceKind::Part, use->getOperandNumber());
       }
-      if (launch.getOnce() && place.empty()) {
+      if (launch.getOnce() && !place) {
         Size turns(1);
         for (Operation *parent = op->getParentOp(); isa<RepeatOp>(parent); parent = parent->getParentOp())
           turns = turns * Size(static_cast<int64_t>(cast<RepeatOp>(parent).getTurns()));
-        place = "kept " + std::to_string(kept.size());
+        place = at(PlaceKind::Kept, kept.size());
         kept.push_back(bytesOf(typeOf(result)) * turns);
       }
-      if (place.empty())
+      if (!place)
         add(result);
       else
         elsewhere[result] = place;
@@ -274,8 +271,8 @@ void Planner::takeOver() {
     auto launch = dyn_cast<LaunchOp>(op);
     if (!launch || launch.getNumResults() != 1)
       continue;
-    std::string place = elsewhere.lookup(launch.getResult(0));
-    int into = StringRef(place).starts_with("output") ? scatteredInto(launch) : -1;
+    PlaceAttr place = elsewhere.lookup(launch.getResult(0));
+    int into = place && place.getKind() == PlaceKind::Output ? scatteredInto(launch) : -1;
     Value from = into >= 0 ? owner(launch.getInputs()[into]) : Value();
     auto loop = from ? from.getDefiningOp<RepeatOp>() : RepeatOp();
     auto known = bufferOf.find(from);
@@ -285,11 +282,10 @@ void Planner::takeOver() {
     module.walk([&](LaunchOp other) { launches += other.getKernelAttr() == launch.getKernelAttr(); });
     Buffer &buffer = buffers[known->second];
     bool once = llvm::count_if(uses[from], [&](OpOperand *use) { return use->getOwner() == launch; }) == 1;
-    if (launches != 1 || !once || !buffer.place.empty() || buffer.end != position[launch])
+    if (launches != 1 || !once || buffer.place || buffer.end != position[launch])
       continue;
     buffer.place = place;
-    SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr())
-        ->setAttr(inPlaceAttr, builder.getI64IntegerAttr(into));
+    SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr()).setInPlace(into);
   }
 }
 
@@ -312,7 +308,7 @@ void Planner::assignSlots() {
   SmallVector<unsigned> byBegin;
   llvm::DenseSet<unsigned> used;
   for (auto &[value, index] : bufferOf)
-    if (used.insert(index).second && buffers[index].place.empty())
+    if (used.insert(index).second && !buffers[index].place)
       byBegin.push_back(index);
   llvm::stable_sort(byBegin, [&](unsigned a, unsigned b) { return buffers[a].begin < buffers[b].begin; });
   struct Slot {
@@ -322,7 +318,7 @@ void Planner::assignSlots() {
   SmallVector<Slot> slots;
   for (unsigned index : byBegin) {
     Buffer &buffer = buffers[index];
-    int64_t bytes = representative(buffer.bytes);
+    int64_t bytes = atAssumedLengths(buffer.bytes);
     int best = -1;
     auto waste = [&](int slot) { return std::abs(slots[slot].bytes - bytes); };
     for (int slot = 0; slot < static_cast<int>(slots.size()); ++slot)
@@ -342,7 +338,7 @@ void Planner::annotate() {
   SmallVector<SmallVector<Attribute>> slots;
   for (auto &[value, index] : bufferOf) {
     Buffer &buffer = buffers[index];
-    if (!buffer.place.empty())
+    if (buffer.place)
       continue;
     if (static_cast<int>(slots.size()) <= buffer.slot)
       slots.resize(buffer.slot + 1);
@@ -355,8 +351,8 @@ void Planner::annotate() {
     arena.push_back(builder.getArrayAttr(slot));
   for (const Size &bytes : kept)
     keptSizes.push_back(builder.getStringAttr(bytes.str()));
-  function->setAttr("quern.arena", builder.getArrayAttr(arena));
-  function->setAttr("quern.kept", builder.getArrayAttr(keptSizes));
+  function->setAttr(arenaAttr, builder.getArrayAttr(arena));
+  function->setAttr(keptAttr, builder.getArrayAttr(keptSizes));
   for (Operation *op : order) {
     if (!isa<LaunchOp, RepeatOp>(op))
       continue;
@@ -364,20 +360,21 @@ void Planner::annotate() {
     SmallVector<bool> in, out;
     for (Value result : op->getResults()) {
       auto other = elsewhere.find(result);
-      if (other == elsewhere.end() && !buffers[bufferOf[result]].place.empty())
-        places.push_back(builder.getStringAttr(buffers[bufferOf[result]].place));
-      else
-        places.push_back(builder.getStringAttr(
-            other != elsewhere.end() ? other->second : "arena " + std::to_string(buffers[bufferOf[result]].slot)));
+      if (other != elsewhere.end()) {
+        places.push_back(other->second);
+      } else {
+        const Buffer &buffer = buffers[bufferOf[result]];
+        places.push_back(buffer.place ? buffer.place : at(PlaceKind::Arena, buffer.slot));
+      }
       if (isa<RepeatOp>(op)) {
         in.push_back(copies[result].first);
         out.push_back(copies[result].second);
       }
     }
-    op->setAttr("quern.places", builder.getArrayAttr(places));
+    op->setAttr(placesAttr, builder.getArrayAttr(places));
     if (isa<RepeatOp>(op)) {
-      op->setAttr("quern.copy_in", builder.getBoolArrayAttr(in));
-      op->setAttr("quern.copy_out", builder.getBoolArrayAttr(out));
+      op->setAttr(copyInAttr, builder.getBoolArrayAttr(in));
+      op->setAttr(copyOutAttr, builder.getBoolArrayAttr(out));
     }
   }
 }

@@ -5,7 +5,7 @@
 //   before: %y = quern.gather %x["V" = %p]
 //   after:  the same, and  %bad = any(p < 0 or p >= V);  quern.store %bad in @check0
 //
-// A check is a state of the kind bool with `quern.check`, its message: the host program reads it as soon as it is
+// A check is a state of the kind bool with `check`, its message: the host program reads it as soon as it is
 // stored. Not checked: positions that are proven inside, inputs as they are (the runtime looks at those), and what
 // depends on lengths alone (quern.limits).
 #include "ir/analysis/Views.h"
@@ -149,12 +149,11 @@ private:
     for (DimAttr other : typeOf(bad).getDims())
       names.push_back(other.getName());
     if (!names.empty())
-      bad = ReduceOp::create(b, loc, Reduction::any, bad, b.getStrArrayAttr(names));
+      bad = ReduceOp::create(b, loc, Reduction::any, bad, labelArray(b, names));
     OpBuilder top(function);
     std::string message = ("a position along " + dim.getName().split('.').first + " lies outside of its size").str();
     auto state = StateOp::create(top, loc, b.getStringAttr("check" + std::to_string(count++)),
-                                 TypeAttr::get(bad.getType()), function.getSymNameAttr());
-    state->setAttr("quern.check", b.getStringAttr(message));
+                                 TypeAttr::get(bad.getType()), function.getSymNameAttr(), b.getStringAttr(message));
     StoreOp::create(b, loc, bad, FlatSymbolRefAttr::get(state.getSymNameAttr()));
   }
 

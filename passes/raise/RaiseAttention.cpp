@@ -364,8 +364,8 @@ void Candidate::replace() {
     types.append({shift.getType(), share.getType()});
   auto attention = AttentionOp::create(builder, loc, types, queries, keys, values, inputs, sinkValues, key.getName(),
                                        parts.empty() ? ArrayAttr() : builder.getStrArrayAttr(parts));
-  if (sum->hasAttr("quern.once"))
-    attention->setAttr("quern.once", builder.getUnitAttr());
+  if (sum->hasAttr(onceAttr))
+    attention->setAttr(onceAttr, builder.getUnitAttr());
 
   Block &own = attention.getBody().emplaceBlock();
   IRMapping mapping;
@@ -379,7 +379,7 @@ void Candidate::replace() {
       if (auto number = operand.getDefiningOp<ConstOp>(); number && !mapping.contains(operand))
         mapping.map(operand, builder.clone(*number)->getResult(0));
     Operation *copy = builder.clone(*op, mapping);
-    for (StringRef mark : {"quern.once", insideAttr.data()})
+    for (StringRef mark : {onceAttr, insideAttr})
       copy->removeAttr(mark);
   }
   YieldOp::create(builder, score.getLoc(), mapping.lookup(score));

@@ -25,11 +25,6 @@ namespace {
 
 using Signature = std::vector<uintptr_t>;
 
-/// Attributes whose strings are names of dimensions.
-bool holdsLabels(StringRef attribute) {
-  return attribute == "dim" || attribute == "dims" || attribute == "from" || attribute == "parts";
-}
-
 /// One iteration (or, after a first fold, several equal ones) as numbers, with what it uses from outside.
 struct Turn {
   mutable RepeatOp op; // a handle: its accessors are not const
@@ -100,19 +95,19 @@ private:
     put(static_cast<uintptr_t>(tensor.getKind()));
     put(static_cast<uintptr_t>(tensor.getRank()));
     for (DimAttr dim : tensor.getDims())
-      attribute(dim, /*labels=*/false);
+      attribute(dim);
   }
 
-  void attribute(Attribute attr, bool labels) {
+  void attribute(Attribute attr) {
     if (auto dim = dyn_cast<DimAttr>(attr)) {
       label(dim.getName());
       put(StringAttr::get(dim.getContext(), dim.getSizeText()).getAsOpaquePointer());
-    } else if (auto text = dyn_cast<StringAttr>(attr); text && labels) {
-      label(text.getValue());
+    } else if (auto name = dyn_cast<LabelAttr>(attr)) {
+      label(name.getName());
     } else if (auto list = dyn_cast<ArrayAttr>(attr)) {
       put(uintptr_t(list.size()));
       for (Attribute element : list)
-        attribute(element, labels);
+        attribute(element);
     } else if (auto held = dyn_cast<TypeAttr>(attr)) {
       type(held.getValue());
     } else {
@@ -162,7 +157,7 @@ private:
         for (const std::string &stacked : param.getStacked())
           label(stacked);
       } else {
-        attribute(attr.getValue(), holdsLabels(attr.getName()));
+        attribute(attr.getValue());
       }
     }
     put(uintptr_t(op.getNumResults()));

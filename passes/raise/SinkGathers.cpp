@@ -10,6 +10,7 @@
 // where a contraction lies between: else nothing is saved. Kernels sort rows by expert (codegen's GroupedContraction),
 // so this is right for any number of rows. In a loss it runs before differentiation (`sink-loss-gathers`): the gradient
 // of picked weights is then a sum for each expert over the rows that chose it, and other experts have none.
+#include "ir/Attributes.h"
 #include "ir/analysis/Weights.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
@@ -150,7 +151,7 @@ struct SinkGathersPass : PassWrapper<SinkGathersPass, OperationPass<ModuleOp>> {
   StringRef getArgument() const override { return ofLoss ? "sink-loss-gathers" : "sink-gathers"; }
   StringRef getDescription() const override { return "compute only the experts that are chosen"; }
   void runOnOperation() override {
-    bool trained = getOperation()->hasAttr("quern.train");
+    bool trained = getOperation()->hasAttr(trainAttr);
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (ofLoss ? trained && function.getName() == "loss" : !function->hasAttr(changingAttr))
         sinkGathers(function);

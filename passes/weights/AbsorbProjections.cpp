@@ -14,6 +14,7 @@
 #include "passes/weights/AbsorbProjections.h"
 
 #include "ir/Attributes.h"
+#include "ir/analysis/AssumedLengths.h"
 #include "mlir/Pass/Pass.h"
 #include "passes/Passes.h"
 #include "passes/Rewriting.h"
@@ -24,14 +25,11 @@ using namespace quern::passes;
 
 namespace {
 
-/// What lengths that only a run knows count for.
-constexpr double assumedLength = 512;
-
 double product(ArrayRef<DimAttr> dims, llvm::function_ref<bool(DimAttr)> counts) {
   double result = 1;
   for (DimAttr dim : dims)
     if (counts(dim))
-      result *= dim.getStatic() ? static_cast<double>(*dim.getStatic()) : assumedLength;
+      result *= static_cast<double>(atAssumedLengths(dim.getSize()));
   return result;
 }
 
@@ -183,7 +181,7 @@ private:
 
   Value contract(Value a, Value b, ArrayRef<std::string> over) {
     SmallVector<StringRef> labels(over.begin(), over.end());
-    return ContractOp::create(builder, loc, a, b, builder.getStrArrayAttr(labels));
+    return ContractOp::create(builder, loc, a, b, labelArray(builder, labels));
   }
   Value renamed(Value value, const Relabelling &table) { return quern::passes::renamed(builder, loc, value, table); }
 
@@ -253,8 +251,8 @@ private:
         at = at + own.getSize();
       }
     }
-    return CutOp::create(builder, loc, relabelled(typeOf(a), {{axis, dim}}), a, builder.getStringAttr(axis),
-                         builder.getStringAttr(offset.str()), dim);
+    return CutOp::create(builder, loc, relabelled(typeOf(a), {{axis, dim}}), a,
+                         LabelAttr::get(builder.getContext(), axis), builder.getStringAttr(offset.str()), dim);
   }
 
   std::optional<Projection> projection(Value f) {

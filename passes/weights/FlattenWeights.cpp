@@ -8,6 +8,7 @@
 //
 // The summed dimensions are merged likewise, in the weight and in what it is multiplied with. Dimensions that both
 // have, that stand for several stored tensors or that a gather picks from (experts) stay.
+#include "ir/Attributes.h"
 #include "passes/Passes.h"
 
 #include "ir/Dialect.h"
@@ -81,7 +82,7 @@ private:
       size = size * dim.getSize();
       dims.push_back(dim.getName());
     }
-    return MergeOp::create(b, loc, value, b.getStrArrayAttr(dims), DimAttr::get(&getContext(), label, size));
+    return MergeOp::create(b, loc, value, labelArray(b, dims), DimAttr::get(&getContext(), label, size));
   }
 
   void flatten(ContractOp op) {
@@ -102,16 +103,16 @@ private:
       bool weightFirst = weight == op.getA();
       SmallVector<Value> made = {input};
       made.push_back(ContractOp::create(b, loc, weightFirst ? matrix : input, weightFirst ? input : matrix,
-                                        b.getStrArrayAttr({over})));
+                                        labelArray(b, {over})));
       if (rows.size() > 1)
         made.push_back(SplitOp::create(b, loc, made.back(), flat,
                                        b.getArrayAttr(SmallVector<Attribute>(rows.begin(), rows.end()))));
       if (made.back().getType() != op.getType())
         made.push_back(PermuteOp::create(b, loc, op.getType(), made.back()));
-      if (op->hasAttr("quern.once"))
+      if (op->hasAttr(onceAttr))
         for (Value value : made)
           if (value != x)
-            value.getDefiningOp()->setAttr("quern.once", b.getUnitAttr());
+            value.getDefiningOp()->setAttr(onceAttr, b.getUnitAttr());
       Value result = made.back();
       op.replaceAllUsesWith(result);
       op.erase();

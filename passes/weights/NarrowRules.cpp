@@ -1,5 +1,6 @@
 // Takes: a value of a module that is trained with bf16 in memory. Gives: whether it will be kept in two bytes.
 // Why apart from the pass: what a gradient saves is chosen before it, by what saving costs.
+#include "ir/Attributes.h"
 #include "passes/weights/NarrowStorage.h"
 
 #include "ir/analysis/Operations.h"
@@ -12,7 +13,7 @@ namespace quern::passes {
 
 bool storesNarrow(ModuleOp module) {
   auto precision = module->getAttrOfType<StringAttr>(precisionAttr);
-  return module->hasAttr("quern.train") && precision && precision.getValue() == "bf16";
+  return module->hasAttr(trainAttr) && precision && precision.getValue() == "bf16";
 }
 
 bool movesNarrow(Operation *op) {

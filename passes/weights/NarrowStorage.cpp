@@ -15,6 +15,9 @@
 // gradient of the rounding would be 0. Why before fusion: `widen` then joins the kernel that reads, `narrow` the one
 // that writes.
 #include "passes/weights/NarrowStorage.h"
+
+#include "ir/Attributes.h"
+#include "ir/analysis/Functions.h"
 #include "ir/analysis/Operations.h"
 #include "ir/analysis/Views.h"
 #include "ir/analysis/Weights.h"
@@ -277,7 +280,7 @@ void giveNarrow(func::FuncOp update) {
   Operation *end = update.getBody().front().getTerminator();
   OpBuilder b(end);
   for (unsigned i = 0; i < update.getNumResults(); ++i) {
-    auto name = update.getResultAttrOfType<StringAttr>(i, "quern.name");
+    auto name = update.getResultAttrOfType<StringAttr>(i, nameAttr);
     if (!name || name.getValue() != "p")
       continue;
     Value p = end->getOperand(i);
@@ -285,7 +288,7 @@ void giveNarrow(func::FuncOp update) {
     unsigned last = update.getNumResults();
     end->insertOperands(last, narrow);
     (void)update.insertResult(last, narrow.getType(),
-                              b.getDictionaryAttr(b.getNamedAttr("quern.name", b.getStringAttr("p.narrow"))));
+                              b.getDictionaryAttr(b.getNamedAttr(nameAttr, b.getStringAttr("p.narrow"))));
     return;
   }
 }
@@ -300,12 +303,12 @@ public:
     ModuleOp module = getOperation();
     if (!storesNarrow(module))
       return;
-    for (StringRef name : {"loss", "loss.grad"})
-      if (auto loss = module.lookupSymbol<func::FuncOp>(name))
-        Narrowing(loss).run();
-    for (auto function : module.getOps<func::FuncOp>())
-      if (function.getSymName().starts_with("update."))
+    for (auto function : module.getOps<func::FuncOp>()) {
+      if (function.getSymName() == "loss" || roleOf(function) == Role::Gradient)
+        Narrowing(function).run();
+      if (roleOf(function) == Role::Update)
         giveNarrow(function);
+    }
   }
 };
 

@@ -9,6 +9,7 @@
 //
 // Parts that share the label of their rows (gate and up) lie along a dimension of their own instead, so that a kernel
 // has the same row of each at hand: %p[U = 0], %p[U = 1].
+#include "ir/Attributes.h"
 #include "ir/analysis/Weights.h"
 #include "passes/Passes.h"
 
@@ -88,7 +89,7 @@ private:
     llvm::MapVector<Key, SmallVector<Projection>> siblings;
     for (auto op : block.getOps<ContractOp>())
       if (std::optional<Projection> found = projection(op)) {
-        unsigned once = op->hasAttr("quern.once"), rowsFirst = typeOf(found->weight).getDims()[0] == found->rows;
+        unsigned once = op->hasAttr(onceAttr), rowsFirst = typeOf(found->weight).getDims()[0] == found->rows;
         siblings[{found->x, found->depth, once, rowsFirst}].push_back(*found);
       }
     for (auto &[key, parts] : siblings) {
@@ -143,7 +144,7 @@ private:
   /// The weight of all parts, before the first of their contractions.
   Value join(MutableArrayRef<Projection> parts, ArrayRef<Value> weights, ArrayRef<StringRef> along, DimAttr into) {
     OpBuilder b(parts[0].op);
-    auto weight = ConcatOp::create(b, parts[0].op.getLoc(), weights, b.getStrArrayAttr(along), into);
+    auto weight = ConcatOp::create(b, parts[0].op.getLoc(), weights, labelArray(b, along), into);
     weight->setAttr(weightAttr, b.getUnitAttr());
     return weight;
   }
@@ -152,10 +153,10 @@ private:
   void replace(MutableArrayRef<Projection> parts, Value weight,
                function_ref<Value(OpBuilder &, Value, unsigned)> part) {
     OpBuilder b(parts[0].op);
-    bool once = parts[0].op->hasAttr("quern.once"); // read now: the operations go one by one
+    bool once = parts[0].op->hasAttr(onceAttr); // read now: the operations go one by one
     auto mark = [&](Value value) {
       if (once)
-        value.getDefiningOp()->setAttr("quern.once", b.getUnitAttr());
+        value.getDefiningOp()->setAttr(onceAttr, b.getUnitAttr());
     };
     // As it is by now: it may be the result of projections that were packed a moment ago.
     Value x = parts[0].op.getA() == parts[0].weight ? parts[0].op.getB() : parts[0].op.getA();

@@ -70,8 +70,8 @@ TEST(Module, FunctionsCarryNamesDefaultsTimeAndBatch) {
   Built built(example("bert"));
   auto forward = built.function("forward");
   ASSERT_TRUE(forward);
-  EXPECT_EQ(forward->getAttrOfType<mlir::StringAttr>("quern.time").str(), "T");
-  EXPECT_EQ(forward->getAttrOfType<mlir::StringAttr>("quern.batch").str(), "B");
+  EXPECT_EQ(forward->getAttrOfType<ir::LabelAttr>("quern.time").getName(), "T");
+  EXPECT_EQ(forward->getAttrOfType<ir::LabelAttr>("quern.batch").getName(), "B");
   EXPECT_EQ(forward.getArgAttrOfType<mlir::StringAttr>(1, "quern.name").str(), "mask");
   EXPECT_EQ(forward.getArgAttrOfType<mlir::FlatSymbolRefAttr>(1, "quern.default").getValue(), "forward.default.mask");
   EXPECT_FALSE(forward.getArgAttr(0, "quern.default"));

@@ -13,7 +13,7 @@ quern.kernel @k(%a: !quern.tensor<real[d0 = s0, d1 = 4]> #quern.layout<"strided"
   %1 = quern.tanh %0 : (!quern.tensor<real[d0 = s0, d2 = 8]>) -> !quern.tensor<real[d0 = s0, d2 = 8]>
   quern.yield %1 : !quern.tensor<real[d0 = s0, d2 = 8]>
 }
-func.func @f(%x: !quern.tensor<real[B, T, D = 4]>, %w: !quern.tensor<real[O = 8, D = 4]>, %m: !quern.tensor<bool[T]>, %p: !quern.tensor<int[T]>, %y: !quern.tensor<real[T, D = 4]>) {
+func.func @f(%x: !quern.tensor<real[B, T, D = 4]>, %w: !quern.tensor<real[O = 8, D = 4]>, %m: !quern.tensor<bool[T]>, %p: !quern.tensor<int[T]>, %y: !quern.tensor<real[T, D = 4]>, %all: !quern.tensor<real[N = "T + past", D = 4]>) {
   %sum = quern.add %x, %y : (!quern.tensor<real[B, T, D = 4]>, !quern.tensor<real[T, D = 4]>) -> !quern.tensor<real[B, T, D = 4]>
   %not = quern.not %m : (!quern.tensor<bool[T]>) -> !quern.tensor<bool[T]>
   %exp = quern.exp %y : (!quern.tensor<real[T, D = 4]>) -> !quern.tensor<real[T, D = 4]>
@@ -31,7 +31,7 @@ func.func @f(%x: !quern.tensor<real[B, T, D = 4]>, %w: !quern.tensor<real[O = 8,
     %q = quern.neg %z : (!quern.tensor<real[T, D = 4]>) -> !quern.tensor<real[T, D = 4]>
     quern.yield %q : !quern.tensor<real[T, D = 4]>
   }
-  %launch = quern.launch @k ["T + past"](%y, %w) : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[O = 8, D = 4]>) -> !quern.tensor<real[T, O = 8]>
+  %launch = quern.launch @k ["T + past"](%all, %w) : (!quern.tensor<real[N = "T + past", D = 4]>, !quern.tensor<real[O = 8, D = 4]>) -> !quern.tensor<real[N = "T + past", O = 8]>
   return
 })"};
   std::pair<std::string, std::string> of(llvm::StringRef name) {

@@ -2,6 +2,8 @@
 // its constraints. Adding an operation without them fails here.
 #include "tests/ir/Support.h"
 
+#include "ir/Attributes.h"
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -76,6 +78,31 @@ TEST(Registry, EveryLabelledConstraintHasANegativeTest) {
   EXPECT_GT(labels.size(), 40u);
   for (const std::string &name : labels)
     EXPECT_NE(tests.find("{{" + name + "}}"), std::string::npos) << name;
+}
+
+/// Passes, frontend, codegen and tools write and read discardable attributes; the verifier knows each of them, and
+/// each has a test of its text.
+TEST(Registry, EveryDiscardableAttributeHasAVerifier) {
+  Module m("");
+  std::vector<std::string> known;
+  for (llvm::StringRef name : discardableAttributes())
+    known.push_back(name.str());
+  std::regex quoted("\"(quern\\.[a-z_]+)\"");
+  for (const char *room : {"ir", "frontend", "passes", "codegen", "tools"})
+    for (const auto &entry : std::filesystem::recursive_directory_iterator(source() / room)) {
+      std::string suffix = entry.path().extension().string();
+      if (suffix != ".cpp" && suffix != ".h")
+        continue;
+      std::string text(std::istreambuf_iterator<char>(std::ifstream(entry.path()).rdbuf()), {});
+      for (std::sregex_iterator it(text.begin(), text.end(), quoted), end; it != end; ++it) {
+        std::string name = (*it)[1];
+        EXPECT_TRUE(std::find(known.begin(), known.end(), name) != known.end() || m.context.isOperationRegistered(name))
+            << name << " in " << entry.path() << " is neither an operation nor in the table of ir/Attributes.cpp";
+      }
+    }
+  std::string tests = read("tests/lit/ir", "roundtrip-", ".mlir");
+  for (const std::string &name : known)
+    EXPECT_NE(tests.find(name), std::string::npos) << name << " is in no tests/lit/ir/roundtrip-*.mlir";
 }
 
 TEST(Registry, EveryOperationIsDescribed) {

@@ -77,16 +77,15 @@ TEST_F(Types, InferenceOfBuiltOperations) {
   Value x = value("real[B, T, D = 4]"), w = value("real[O = 8, D = 4]"), p = value("int[B, C = 2]");
   EXPECT_EQ(AddOp::create(builder, loc(), value("int[D = 4]"), x).getType(), type("real[B, T, D = 4]"));
   EXPECT_EQ(AddOp::create(builder, loc(), value("int[T]"), value("int[T]")).getType(), type("int[T]"));
-  EXPECT_EQ(ContractOp::create(builder, loc(), x, w, builder.getStrArrayAttr({"D"})).getType(),
-            type("real[B, T, O = 8]"));
+  EXPECT_EQ(ContractOp::create(builder, loc(), x, w, labelArray(builder, {"D"})).getType(), type("real[B, T, O = 8]"));
   EXPECT_EQ(SplitOp::create(builder, loc(), x, "D", builder.getArrayAttr({dim("H", 2), dim("K", 2)})).getType(),
             type("real[B, T, H = 2, K = 2]"));
-  EXPECT_EQ(MergeOp::create(builder, loc(), x, builder.getStrArrayAttr({"T", "D"}), dim("N", Size::symbol("T") * 4))
-                .getType(),
-            type("real[B, N = \"4 * T\"]"));
+  EXPECT_EQ(
+      MergeOp::create(builder, loc(), x, labelArray(builder, {"T", "D"}), dim("N", Size::symbol("T") * 4)).getType(),
+      type("real[B, N = \"4 * T\"]"));
   // What both have (B) stands where the positions have it.
   EXPECT_EQ(GatherOp::create(builder, loc(), x, p, "D").getType(), type("real[T, B, C = 2]"));
-  EXPECT_EQ(ConcatOp::create(builder, loc(), ValueRange{x, value("real[D = 4]")}, builder.getStrArrayAttr({"D", "D"}),
+  EXPECT_EQ(ConcatOp::create(builder, loc(), ValueRange{x, value("real[D = 4]")}, labelArray(builder, {"D", "D"}),
                              dim("N", 8))
                 .getType(),
             type("real[B, T, N = 8]"));

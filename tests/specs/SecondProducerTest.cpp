@@ -4,7 +4,7 @@
 #include "codegen/schedule/ChoosePlan.h"
 #include "frontend/Frontend.h"
 #include "ir/Dialect.h"
-#include "ir/PlanName.h"
+#include "ir/Attributes.h"
 #include "ir/analysis/Functions.h"
 #include "passes/Phases.h"
 #include "tests/specs/CompiledModule.h"

@@ -23,10 +23,10 @@ constexpr const char *planned = R"mlir(
   quern.state @cache of "forward" : !quern.tensor<real[turn = 3, B, cap, D = 8]>
   func.func @forward(%x: !quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
       attributes {quern.arena = [["32 * B * T", "100"], ["5"]], quern.kept = ["7 * T"]} {
-    %0 = quern.launch @twice ["B * T"](%x) : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
+    %0 = quern.launch @twice ["B", "T"](%x) : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
     %1 = quern.repeat 3 carry (%y = %0) : !quern.tensor<real[B, T, D = 8]> {
-      %2 = quern.launch @twice ["B * T"](%y) : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
-      %3 = quern.launch once @twice ["B * T"](%y) : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
+      %2 = quern.launch @twice ["B", "T"](%y) : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
+      %3 = quern.launch once @twice ["B", "T"](%y) : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
       %4 = quern.rename %2 ["T"] to [#quern.dim<S = T>] : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, S = T, D = 8]>
       %5 = quern.rename %4 ["S"] to [#quern.dim<T>] : (!quern.tensor<real[B, S = T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
       %6 = quern.add %5, %5 : (!quern.tensor<real[B, T, D = 8]>, !quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
@@ -35,9 +35,9 @@ constexpr const char *planned = R"mlir(
     }
     return %1 : !quern.tensor<real[B, T, D = 8]>
   }
-  quern.kernel @twice(%a: !quern.tensor<real[d0 = s0, d1 = 8]> #quern.layout<"strided", ["8", "1"]>) -> (#quern.layout<"strided", ["8", "1"]>) {
-    %0 = quern.add %a, %a : (!quern.tensor<real[d0 = s0, d1 = 8]>, !quern.tensor<real[d0 = s0, d1 = 8]>) -> !quern.tensor<real[d0 = s0, d1 = 8]>
-    quern.yield %0 : !quern.tensor<real[d0 = s0, d1 = 8]>
+  quern.kernel @twice(%a: !quern.tensor<real[d0 = s0, d1 = s1, d2 = 8]> #quern.layout<"strided", ["_", "8", "1"]>) -> (#quern.layout<"strided", ["_", "8", "1"]>) {
+    %0 = quern.add %a, %a : (!quern.tensor<real[d0 = s0, d1 = s1, d2 = 8]>, !quern.tensor<real[d0 = s0, d1 = s1, d2 = 8]>) -> !quern.tensor<real[d0 = s0, d1 = s1, d2 = 8]>
+    quern.yield %0 : !quern.tensor<real[d0 = s0, d1 = s1, d2 = 8]>
   }
 )mlir";
 

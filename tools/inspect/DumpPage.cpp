@@ -2,6 +2,7 @@
 #include "tools/inspect/DumpPage.h"
 
 #include "frontend/Embedded.h"
+#include "ir/Attributes.h"
 #include "tools/inspect/Page.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -75,8 +76,9 @@ int quern::tools::dumpPage(mlir::ModuleOp module, const passes::PassOptions &mac
     auto attr = module->getAttrOfType<mlir::StringAttr>(name);
     return attr ? attr.getValue().str() : std::string();
   };
-  page.title = text("quern.model").empty() ? fs::path(options.spec.spec).stem().string() : text("quern.model");
-  page.config = text("quern.config");
+  page.title =
+      text(quern::ir::modelAttr).empty() ? fs::path(options.spec.spec).stem().string() : text(quern::ir::modelAttr);
+  page.config = text(quern::ir::configAttr);
 
   page.kernels = codegen::describeKernels(module, inspectOptions(options.target, options.cache));
   if (options.machine.empty())

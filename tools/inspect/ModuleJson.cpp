@@ -1,6 +1,7 @@
 // Takes: a module and its text. Gives: its operations with their places in text and spec, operands, types and costs.
 #include "tools/inspect/ModuleJson.h"
 
+#include "ir/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Location.h"
 
@@ -161,7 +162,7 @@ Json quern::tools::moduleJson(ModuleOp module, const Printed &printed, Places &p
     if (auto function = dyn_cast<func::FuncOp>(op)) {
       Json names = Json::array();
       for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-        auto name = function.getArgAttrOfType<StringAttr>(i, "quern.name");
+        auto name = function.getArgAttrOfType<StringAttr>(i, nameAttr);
         names.push_back(name ? name.getValue().str() : "");
       }
       one["names"] = std::move(names);

@@ -5,6 +5,7 @@
 // are the operations, so the difference of two phases is what fusion saved. Views move nothing.
 #include "tools/inspect/Statistics.h"
 
+#include "ir/Attributes.h"
 #include "ir/Chunk.h"
 #include "ir/Window.h"
 #include "ir/analysis/Views.h"
@@ -159,12 +160,12 @@ static FunctionStatistics functionStatistics(func::FuncOp function, bool launche
       result.push_back(Size::parse(cast<StringAttr>(text).getValue()).value_or(Size(0)));
     return result;
   };
-  if (auto arena = function->getAttrOfType<ArrayAttr>("quern.arena")) {
+  if (auto arena = function->getAttrOfType<ArrayAttr>(arenaAttr)) {
     out.arena.emplace();
     for (Attribute slot : arena)
       out.arena->push_back(sizes(cast<ArrayAttr>(slot)));
   }
-  if (auto kept = function->getAttrOfType<ArrayAttr>("quern.kept"))
+  if (auto kept = function->getAttrOfType<ArrayAttr>(keptAttr))
     out.kept = sizes(kept);
   return out;
 }
@@ -214,7 +215,7 @@ Statistics quern::tools::statisticsOf(ModuleOp module) {
       out.kernelOps += one.ops;
       out.kernels.push_back(std::move(one));
     } else if (auto state = dyn_cast<StateOp>(op)) {
-      if (!state->hasAttr("quern.check")) // a message's flag, no memory of the model
+      if (!state.getCheck()) // a message's flag, no memory of the model
         out.states.push_back(stateStatistics(state));
     }
   }

@@ -1,6 +1,7 @@
 // Takes: a module, files of weights and inputs. Gives: a file of results, computed by the reference interpreter.
 #include "tools/interpret/Interpret.h"
 
+#include "ir/Attributes.h"
 #include "ir/reference/Interpreter.h"
 #include "tools/interpret/InitialValues.h"
 #include "tools/interpret/InterpretDiagnostics.h"
@@ -212,7 +213,7 @@ LogicalResult Run::runFunction(func::FuncOp function) {
     keepResult("grad." + found, Array(std::move(dims), std::move(gradient.numbers)));
   }
   for (auto [i, array] : llvm::enumerate(*results)) {
-    if (function.getResultAttr(i, "quern.gradient"))
+    if (function.getResultAttr(i, gradientAttr))
       continue;
     std::string name = resultName(function, i).str();
     if (name.empty()) // the names that `eval` gives

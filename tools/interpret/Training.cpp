@@ -1,6 +1,7 @@
 // Takes: inputs and results of @loss.grad. Gives: the inputs as the loss wants them, the results by stored tensor.
 #include "tools/interpret/Training.h"
 
+#include "ir/Attributes.h"
 #include <random>
 
 using namespace mlir;
@@ -23,7 +24,7 @@ static Array shortened(const Array &x, int64_t from) {
 }
 
 LogicalResult quern::tools::shiftToNextToken(func::FuncOp loss, Interpreter::Inputs &inputs) {
-  if (!loss->hasAttr("quern.next_token") || inputs.count("labels"))
+  if (!loss->hasAttr(nextTokenAttr) || inputs.count("labels"))
     return success();
   std::string text = argumentName(loss, 0).str();
   auto tokens = inputs.find(text);
@@ -42,7 +43,7 @@ LogicalResult quern::tools::shiftToNextToken(func::FuncOp loss, Interpreter::Inp
 std::vector<StoredGradient> quern::tools::storedGradients(func::FuncOp function, ArrayRef<Array> results) {
   std::vector<StoredGradient> gradients;
   for (auto [i, array] : llvm::enumerate(results)) {
-    auto paths = function.getResultAttrOfType<ArrayAttr>(i, "quern.gradient");
+    auto paths = function.getResultAttrOfType<ArrayAttr>(i, gradientAttr);
     if (!paths)
       continue;
     // In front of the parameter's own dimensions stand those of the loops: row-major, as the turns are counted.

@@ -31,12 +31,12 @@ int64_t quern::tools::parseBytes(const std::string &text) {
 /// Bytes of the gradient's arena at the lengths that --memory is for.
 static int64_t plannedBytes(mlir::ModuleOp planned, const MemoryOptions &spec) {
   auto function = planned.lookupSymbol<mlir::func::FuncOp>("loss.grad");
-  auto batch = function->getAttrOfType<mlir::StringAttr>("quern.batch");
+  auto batch = function->getAttrOfType<LabelAttr>(batchAttr);
   auto lengthOf = [&](const std::string &symbol) {
-    return batch && symbol == batch.getValue() ? spec.rows : spec.length;
+    return batch && symbol == batch.getName() ? spec.rows : spec.length;
   };
   int64_t total = 0;
-  for (mlir::Attribute slot : function->getAttrOfType<mlir::ArrayAttr>("quern.arena")) {
+  for (mlir::Attribute slot : function->getAttrOfType<mlir::ArrayAttr>(arenaAttr)) {
     int64_t largest = 0;
     for (mlir::Attribute bytes : mlir::cast<mlir::ArrayAttr>(slot))
       largest = std::max(

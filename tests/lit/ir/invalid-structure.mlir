@@ -194,7 +194,7 @@ quern.kernel @k(%a: !quern.tensor<real[d0 = 2]> #quern.layout<"strided", ["1"]>)
 
 // -----
 
-// expected-error @+1 {{kernel_c4}}
+// expected-error @+1 {{'quern.plan' is a string, not 1}}
 quern.kernel @k(%a: !quern.tensor<real[d0 = 2]> #quern.layout<"strided", ["1"]>) -> (#quern.layout<"strided", ["1"]>) attributes {quern.plan = 1} {
   quern.yield %a : !quern.tensor<real[d0 = 2]>
 }

@@ -19,8 +19,8 @@ module attributes {quern.train, quern.chunk_rows = 4 : i64} {
   // CHECK: return
   // PLAN-LABEL: func.func @loss.grad(
   // PLAN: quern.repeat rows 4
-  // PLAN: quern.launch @contract{{.*}}quern.places = ["output 2"]
-  // PLAN: quern.places = ["output 2", "arena
+  // PLAN: quern.launch @contract{{.*}}quern.places = [#quern.place<output 2>]
+  // PLAN: quern.places = [#quern.place<output 2>, #quern.place<arena
   func.func @loss(%x: !quern.tensor<real[B, T, D = 3]> {quern.name = "x"}, %n: !quern.tensor<int[B, T]> {quern.name = "n"}) -> (!quern.tensor<real[]> {quern.name = "loss"}) {
     %s = quern.param [["s"]] : !quern.tensor<real[D = 3]>
     %w = quern.param [["w"]] : !quern.tensor<real[V = 5, D = 3]>

@@ -21,9 +21,9 @@ module attributes {quern.train} {
   // Parts are written where they lie on their stacks.
   // PLAN-LABEL: func.func @loss.grad(
   // PLAN: quern.repeat 2 carry
-  // PLAN: quern.launch {{.*}}quern.places = ["part 1"]
+  // PLAN: quern.launch {{.*}}quern.places = [#quern.place<part 1>]
   // PLAN: quern.repeat 2 reversed
-  // PLAN: quern.launch {{.*}}quern.places = ["part 2"]
+  // PLAN: quern.launch {{.*}}quern.places = [#quern.place<part 2>]
   func.func @loss(%x: !quern.tensor<real[B, D = 4]> {quern.name = "x"}) -> (!quern.tensor<real[]> {quern.name = "loss"}) {
     %s = quern.param [["shared"]] : !quern.tensor<real[D = 4]>
     %c = quern.mul %x, %s : (!quern.tensor<real[B, D = 4]>, !quern.tensor<real[D = 4]>) -> !quern.tensor<real[B, D = 4]>

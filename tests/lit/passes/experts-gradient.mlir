@@ -23,7 +23,7 @@ module attributes {quern.train} {
   // KERNELS-LABEL: func.func @loss.grad(
   // KERNELS: quern.launch @[[ROWS:contract_[0-9]+]] {{.*}} -> !quern.tensor<real[T = "2 * T", D = 4]>
   // KERNELS: quern.launch @reduce_
-  // KERNELS: quern.launch @[[WEIGHTS:contract_[0-9]+]] {{.*}}quern.places = ["output 2"]
+  // KERNELS: quern.launch @[[WEIGHTS:contract_[0-9]+]] {{.*}}quern.places = [#quern.place<output 2>]
   // KERNELS-NOT: real[T, C = 2, F = 3, D = 4]
   // KERNELS: return
   // KERNELS: quern.kernel @[[WEIGHTS]](

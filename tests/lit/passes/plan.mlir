@@ -3,12 +3,12 @@
 
 // CHECK-LABEL: func.func @loop
 // CHECK-SAME:    quern.arena = [
-// CHECK:         quern.launch {{.*}} {quern.places = ["arena [[CARRIED:[0-9]+]]"]}
+// CHECK:         quern.launch {{.*}} {quern.places = [#quern.place<arena [[CARRIED:[0-9]+]]>]}
 // CHECK:         quern.repeat 3
-// CHECK:           quern.launch {{.*}} {quern.places = ["arena [[OTHER:[0-9]+]]"]}
-// CHECK:           quern.launch {{.*}} {quern.places = ["arena [[CARRIED]]"]}
-// CHECK:         {quern.copy_in = [false], quern.copy_out = [false], quern.places = ["arena [[CARRIED]]"]}
-// CHECK:         quern.launch {{.*}} {quern.places = ["output 0"]}
+// CHECK:           quern.launch {{.*}} {quern.places = [#quern.place<arena [[OTHER:[0-9]+]]>]}
+// CHECK:           quern.launch {{.*}} {quern.places = [#quern.place<arena [[CARRIED]]>]}
+// CHECK:         {quern.copy_in = [false], quern.copy_out = [false], quern.places = [#quern.place<arena [[CARRIED]]>]}
+// CHECK:         quern.launch {{.*}} {quern.places = [#quern.place<output 0>]}
 func.func @loop(%x: !quern.tensor<real[B, D = 8]>) -> !quern.tensor<real[B, D = 8]> {
   %start = quern.tanh %x : (!quern.tensor<real[B, D = 8]>) -> !quern.tensor<real[B, D = 8]>
   %y = quern.repeat 3 carry (%a = %start) : !quern.tensor<real[B, D = 8]> {
@@ -25,17 +25,17 @@ func.func @loop(%x: !quern.tensor<real[B, D = 8]>) -> !quern.tensor<real[B, D = 
 // Both residuals of a block are added where the carried value lies: the loop needs one buffer of this size.
 // CHECK-LABEL: func.func @residuals
 // CHECK:         quern.repeat 3
-// CHECK:           quern.launch {{.*}} {quern.places = ["arena [[INNER:[0-9]+]]"]}
-// CHECK:           quern.launch {{.*}} {quern.places = ["arena [[X:[0-9]+]]"]}
-// CHECK:           quern.launch {{.*}} {quern.places = ["arena [[INNER]]"]}
-// CHECK:           quern.launch {{.*}} {quern.places = ["arena [[X]]"]}
-// CHECK:         {quern.copy_in = [false], quern.copy_out = [false], quern.places = ["arena [[X]]"]}
+// CHECK:           quern.launch {{.*}} {quern.places = [#quern.place<arena [[INNER:[0-9]+]]>]}
+// CHECK:           quern.launch {{.*}} {quern.places = [#quern.place<arena [[X:[0-9]+]]>]}
+// CHECK:           quern.launch {{.*}} {quern.places = [#quern.place<arena [[INNER]]>]}
+// CHECK:           quern.launch {{.*}} {quern.places = [#quern.place<arena [[X]]>]}
+// CHECK:         {quern.copy_in = [false], quern.copy_out = [false], quern.places = [#quern.place<arena [[X]]>]}
 // APART-LABEL: func.func @residuals
 // APART:         quern.repeat 3
-// APART:           quern.launch {{.*}} {quern.places = ["arena 1"]}
-// APART:           quern.launch {{.*}} {quern.places = ["arena 2"]}
-// APART:           quern.launch {{.*}} {quern.places = ["arena 1"]}
-// APART:           quern.launch {{.*}} {quern.places = ["arena 0"]}
+// APART:           quern.launch {{.*}} {quern.places = [#quern.place<arena 1>]}
+// APART:           quern.launch {{.*}} {quern.places = [#quern.place<arena 2>]}
+// APART:           quern.launch {{.*}} {quern.places = [#quern.place<arena 1>]}
+// APART:           quern.launch {{.*}} {quern.places = [#quern.place<arena 0>]}
 func.func @residuals(%x: !quern.tensor<real[B, D = 8]>) -> !quern.tensor<real[B, D = 8]> {
   %start = quern.tanh %x : (!quern.tensor<real[B, D = 8]>) -> !quern.tensor<real[B, D = 8]>
   %y = quern.repeat 3 carry (%a = %start) : !quern.tensor<real[B, D = 8]> {
@@ -55,9 +55,9 @@ func.func @residuals(%x: !quern.tensor<real[B, D = 8]>) -> !quern.tensor<real[B,
 
 // Not in place: what the contraction itself reads; what is read again afterwards.
 // CHECK-LABEL: func.func @apart
-// CHECK:         quern.launch {{.*}} {quern.places = ["arena [[A:[0-9]+]]"]}
-// CHECK-NOT:     {quern.places = ["arena [[A]]"]}
-// CHECK:         quern.launch {{.*}} {quern.places = ["output 0"]}
+// CHECK:         quern.launch {{.*}} {quern.places = [#quern.place<arena [[A:[0-9]+]]>]}
+// CHECK-NOT:     {quern.places = [#quern.place<arena [[A]]>]}
+// CHECK:         quern.launch {{.*}} {quern.places = [#quern.place<output 0>]}
 func.func @apart(%x: !quern.tensor<real[B, D = 8]>) -> !quern.tensor<real[B, D = 8]> {
   %w = quern.param [["w"]] : <real[F = 8, D = 8]>
   %v = quern.param [["v"]] : <real[G = 8, D = 8]>
