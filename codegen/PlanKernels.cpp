@@ -5,8 +5,8 @@
 
 #include "codegen/ReadKernel.h"
 #include "codegen/kernel/PlanText.h"
-#include "ir/Dialect.h"
 #include "ir/Attributes.h"
+#include "ir/Dialect.h"
 
 #include <stdexcept>
 

@@ -2,8 +2,8 @@
 // Why: the Halide half then needs no MLIR headers, compiles fast and can be tested and run apart from the compiler.
 #include "codegen/ReadKernel.h"
 
-#include "ir/Dialect.h"
 #include "ir/Attributes.h"
+#include "ir/Dialect.h"
 
 #include "llvm/ADT/StringMap.h"
 #include <functional>

@@ -1,9 +1,9 @@
 // Takes: texts of specs and configs. Gives: diagnostics, formatted text, the spec for a checkpoint.
 // Why apart from Frontend.cpp: a checker without MLIR starts at once, and can be fuzzed by the second.
 #include "frontend/Language.h"
+#include "frontend/Embedded.h"
 #include "frontend/check/DefaultLoss.h"
 #include "frontend/check/Elaborator.h"
-#include "frontend/Embedded.h"
 #include "frontend/syntax/Formatter.h"
 #include "frontend/syntax/Lexer.h"
 #include "frontend/syntax/Parser.h"

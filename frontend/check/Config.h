@@ -2,8 +2,8 @@
 #ifndef QUERN_FRONTEND_CHECK_CONFIG_H
 #define QUERN_FRONTEND_CHECK_CONFIG_H
 
-#include "frontend/syntax/Diagnostics.h"
 #include "frontend/check/Value.h"
+#include "frontend/syntax/Diagnostics.h"
 
 namespace quern::frontend {
 

@@ -1,6 +1,6 @@
 // Takes: dense tensors in memory. Gives: a safetensors file, through AtomicFile.
-#include "runtime/files/AtomicFile.h"
 #include "runtime/Error.h"
+#include "runtime/files/AtomicFile.h"
 #include "runtime/files/Safetensors.h"
 
 #include <nlohmann/json.hpp>

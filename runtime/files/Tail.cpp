@@ -4,8 +4,8 @@
 // before that the table, JSON {"files": [{"name", "offset", "bytes"}]} with offsets from the start of the executable.
 // Files begin on page boundaries, so that weights are mapped aligned. Why a tail: an ELF loader maps only what program
 // headers name, so it costs nothing.
-#include "runtime/weights/Checkpoint.h"
 #include "runtime/Error.h"
+#include "runtime/weights/Checkpoint.h"
 
 #include <nlohmann/json.hpp>
 

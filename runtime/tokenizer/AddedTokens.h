@@ -2,8 +2,8 @@
 #ifndef QUERN_RUNTIME_TOKENIZER_ADDEDTOKENS_H
 #define QUERN_RUNTIME_TOKENIZER_ADDEDTOKENS_H
 
-#include "runtime/tokenizer/text/ByteTrie.h"
 #include "runtime/tokenizer/Normalizer.h"
+#include "runtime/tokenizer/text/ByteTrie.h"
 
 #include <nlohmann/json_fwd.hpp>
 

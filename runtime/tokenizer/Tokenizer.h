@@ -4,9 +4,9 @@
 
 #include "runtime/tokenizer/AddedTokens.h"
 #include "runtime/tokenizer/Decoder.h"
-#include "runtime/tokenizer/model/Model.h"
 #include "runtime/tokenizer/Normalizer.h"
 #include "runtime/tokenizer/PreTokenizer.h"
+#include "runtime/tokenizer/model/Model.h"
 
 #include <memory>
 #include <optional>

@@ -2,11 +2,11 @@
 // tokenizer.json is made for them, so that `generate` reads the checkpoint like any other.
 #include "runtime/training/Corpus.h"
 
-#include "runtime/weights/Checkpoint.h"
 #include "runtime/Error.h"
 #include "runtime/cli/Terminal.h"
 #include "runtime/tokenizer/text/ByteChars.h"
 #include "runtime/tokenizer/text/Unicode.h"
+#include "runtime/weights/Checkpoint.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,8 @@
 // Takes: tokens, or a file of tensors. Gives: batch number n, without having given out those before it.
 #include "runtime/training/Data.h"
 
-#include "runtime/cli/Commands.h"
 #include "runtime/Error.h"
+#include "runtime/cli/Commands.h"
 #include "runtime/training/Training.h"
 
 #include <algorithm>

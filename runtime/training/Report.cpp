@@ -2,8 +2,8 @@
 // dark as the reader's system has it.
 #include "runtime/training/Report.h"
 
-#include "runtime/files/AtomicFile.h"
 #include "runtime/Error.h"
+#include "runtime/files/AtomicFile.h"
 
 #include <nlohmann/json.hpp>
 

@@ -4,8 +4,8 @@
 // renamed. What a killed run left under such a name is removed by the next one.
 #include "runtime/training/RunFolder.h"
 
-#include "runtime/files/AtomicFile.h"
 #include "runtime/Error.h"
+#include "runtime/files/AtomicFile.h"
 
 #include <nlohmann/json.hpp>
 

@@ -3,8 +3,8 @@
 #include "codegen/PlanKernels.h"
 #include "codegen/ReadKernel.h"
 #include "codegen/kernel/KernelCache.h"
-#include "ir/Dialect.h"
 #include "ir/Attributes.h"
+#include "ir/Dialect.h"
 
 #include "mlir/IR/Verifier.h"
 

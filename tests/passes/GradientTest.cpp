@@ -1,7 +1,7 @@
 // Differentiation: every rule against central differences, loops, ties and infinities exactly, and that no operation of
 // the dialect is without a rule or a reason.
-#include "passes/gradient/Differentiate.h"
 #include "passes/Phases.h"
+#include "passes/gradient/Differentiate.h"
 #include "tests/passes/Support.h"
 #include "tools/interpret/GradCheck.h"
 

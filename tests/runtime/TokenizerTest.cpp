@@ -1,8 +1,8 @@
 // Tokenizers against what the reference libraries did (tests/data/tokenizers), and against hostile files and texts.
 #include "runtime/tokenizer/Tokenizer.h"
-#include "runtime/weights/Checkpoint.h"
 #include "runtime/Error.h"
 #include "runtime/tokenizer/text/Unicode.h"
+#include "runtime/weights/Checkpoint.h"
 #include "tests/runtime/TestData.h"
 
 #include <gtest/gtest.h>

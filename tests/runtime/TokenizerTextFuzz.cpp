@@ -1,7 +1,7 @@
 // libFuzzer: any bytes as text for the golden tokenizers (the first byte chooses one), and as token numbers to decode.
-#include "runtime/weights/Checkpoint.h"
 #include "runtime/tokenizer/Tokenizer.h"
 #include "runtime/tokenizer/text/Unicode.h"
+#include "runtime/weights/Checkpoint.h"
 
 #include <cstdlib>
 

@@ -2,8 +2,8 @@
 #include "tools/cli/Commands.h"
 
 #include "runtime/files/AtomicFile.h"
-#include "runtime/weights/Checkpoint.h"
 #include "runtime/tokenizer/model/TrainBpe.h"
+#include "runtime/weights/Checkpoint.h"
 
 #include <boost/program_options.hpp>
 #include <nlohmann/json.hpp>

@@ -1,9 +1,9 @@
 // Takes: a page with numbers in it, its module with @loss.grad. Gives: the loss at the start beside that of an even
 // guess, gradients beside differences, parameters that never get one, and whether Adam can learn one small batch by
 // heart.
+#include "tools/doctor/Doctor.h"
 #include "tools/interpret/GradCheck.h"
 #include "tools/interpret/InitialValues.h"
-#include "tools/doctor/Doctor.h"
 
 #include "llvm/Support/FormatVariadic.h"
 

@@ -3,8 +3,8 @@
 #define QUERN_TOOLS_INSPECT_DUMPPAGE_H
 
 #include "codegen/Compiler.h"
-#include "tools/spec/SpecOptions.h"
 #include "tools/inspect/Stages.h"
+#include "tools/spec/SpecOptions.h"
 
 namespace quern::tools {
 

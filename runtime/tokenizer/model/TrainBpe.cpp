@@ -5,8 +5,8 @@
 #include "runtime/tokenizer/model/TrainBpe.h"
 
 #include "runtime/Error.h"
-#include "runtime/tokenizer/text/ByteChars.h"
 #include "runtime/tokenizer/PreTokenizer.h"
+#include "runtime/tokenizer/text/ByteChars.h"
 #include "runtime/tokenizer/text/Unicode.h"
 
 #include <nlohmann/json.hpp>

@@ -2,8 +2,8 @@
 // programming from left to right; of equal paths the one found first stays. A character that begins no token costs the
 // worst score less 10; neighbours of that kind fuse.
 #include "runtime/Error.h"
-#include "runtime/tokenizer/text/ByteTrie.h"
 #include "runtime/tokenizer/model/Model.h"
+#include "runtime/tokenizer/text/ByteTrie.h"
 #include "runtime/tokenizer/text/Unicode.h"
 
 #include <nlohmann/json.hpp>
