@@ -159,6 +159,7 @@ bool quern::codegen::linkLibrary(const std::vector<std::string> &objects, const 
   }
   hide.push_back(object);
   link.insert(link.end(), objects.begin(), objects.end());
+  link.push_back(runtime.folder + "/libquern_library.a");
   link.insert(link.end(), runtime.libraries.begin(), runtime.libraries.end());
   llvm::erase(link, "-pthread"); // the program's own link asks for it
   std::string partial = output + ".partial";

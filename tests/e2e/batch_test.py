@@ -2,6 +2,7 @@
 
 Caches begin as NaN (QUERN_POISON), so that a slot that is read before it is written would show."""
 import json
+import shutil
 import unittest
 
 from harness import DATA, Case, random_tokens, run
@@ -26,6 +27,17 @@ class Batch(Case):
             self.assertEqual(tokens, json.loads(alone.out)["tokens"], f"{folder}: after {text}")
             anew = run(program, "generate", "--weights", weights, "-n", 20, "--json", "--no-cache", "--tokens", text)
             self.assertEqual(tokens, json.loads(anew.out)["tokens"], f"{folder}: after {text}, all anew")
+        # Texts that end early leave; the rows of the others move to other slots.
+        beside = self.scratch / f"{folder}-ends"
+        beside.mkdir(exist_ok=True)
+        shutil.copy(weights, beside)
+        ends = {made[0][2], made[2][6], made[3][11]}
+        (beside / "generation_config.json").write_text(json.dumps({"eos_token_id": sorted(ends)}))
+        stopped = run("env", "QUERN_POISON=1", program, "generate", "--weights", beside, "-n", 20, "--json", "--eos", "stop",
+                      *[w for text in texts for w in ("--tokens", text)])
+        for tokens, line in zip(made, stopped.out.splitlines(), strict=True):
+            first = next((i + 1 for i, token in enumerate(tokens) if token in ends), len(tokens))
+            self.assertEqual(json.loads(line)["tokens"], tokens[:first], folder)
 
     def test_chunks_across_a_window(self):
         """A prompt that is read in two calls, the second while the ring is full, beside a short one."""
