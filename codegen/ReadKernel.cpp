@@ -99,8 +99,8 @@ static const llvm::StringMap<Op> &mnemonics() {
 /// Names, new dimensions and numbers, wherever the operation keeps them.
 static void readAttributes(Operation *op, Node &node) {
   auto list = [&](ArrayAttr attr) {
-    for (Attribute name : attr)
-      node.names.push_back(cast<StringAttr>(name).getValue().str());
+    for (llvm::StringRef name : ir::names(attr))
+      node.names.push_back(name.str());
   };
   auto become = [&](ArrayAttr attr) {
     for (Attribute dim : attr)

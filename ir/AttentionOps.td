@@ -18,12 +18,12 @@ def Quern_AttentionOp : Quern_Op<"attention", [Pure, IsolatedFromAbove, SingleBl
     its largest score (0 where all are -inf), and `share`, 1 / sum of e^(score - shift) (0 where all are -inf).
   }];
   let arguments = (ins Variadic<Quern_TensorType>:$queries, Variadic<Quern_TensorType>:$keys, Quern_TensorType:$values,
-                       Variadic<Quern_TensorType>:$inputs, Variadic<Quern_TensorType>:$sinks, StrAttr:$dim,
-                       OptionalAttr<StrArrayAttr>:$parts);
+                       Variadic<Quern_TensorType>:$inputs, Variadic<Quern_TensorType>:$sinks, Quern_Label:$dim,
+                       OptionalAttr<Quern_Labels>:$parts);
   let results = (outs Variadic<Quern_TensorType>:$results);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $queries `with` $keys `over` $dim `of` $values (`reading` $inputs^)? (`sinks` $sinks^ $parts)? $body attr-dict `:`
+    $queries `with` $keys `over` custom<Label>($dim) `of` $values (`reading` $inputs^)? (`sinks` $sinks^ custom<Labels>($parts))? $body attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;

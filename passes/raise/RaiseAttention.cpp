@@ -357,13 +357,13 @@ void Candidate::replace() {
     SmallVector<DimAttr> dims(typeOf(values).getDims());
     dims[typeOf(values).find(summed)] = key;
     values = RenameOp::create(builder, values.getLoc(), typeOf(values).withDims(dims), values,
-                              builder.getStrArrayAttr({summed}), builder.getArrayAttr({key}));
+                              labelArray(builder, {summed}), builder.getArrayAttr({key}));
   }
   SmallVector<Type> types = {sum.getResult().getType()};
   if (shift)
     types.append({shift.getType(), share.getType()});
   auto attention = AttentionOp::create(builder, loc, types, queries, keys, values, inputs, sinkValues, key.getName(),
-                                       parts.empty() ? ArrayAttr() : builder.getStrArrayAttr(parts));
+                                       parts.empty() ? ArrayAttr() : labelArray(builder, parts));
   if (sum->hasAttr(onceAttr))
     attention->setAttr(onceAttr, builder.getUnitAttr());
 

@@ -76,6 +76,11 @@ TEST(SecondProducer, MakesAllKernelsOfAGoldenModel) {
     EXPECT_EQ(plan.getValue(), "plain");
   }
 
+  std::map<std::string, Golden> golden = readGolden("tests/data/llama/expected.safetensors");
+  test::Checkpoint weights;
+  for (auto &[name, stored] : readGolden("tests/data/llama/model.safetensors"))
+    weights[name] = {stored.shape, stored.as<float>()};
+  test::CompiledModule program(*module, weights, plans, std::string(std::getenv("QUERN_BUILD")) + "/specs/cache");
   auto function = module->lookupSymbol<mlir::func::FuncOp>("forward");
   std::vector<ir::NamedSize> dims;
   const Golden &tokens = golden.at("input_ids");

@@ -148,12 +148,12 @@ int quern::tools::doctorCommand(const Arguments &arguments) {
     options.inputs = inputsFrom(input, *module);
   SpecDiagnostics diagnostics(&context);
   Patient patient(*module, std::move(names), ownLoss, options);
-  Findings first = {
-      {Finding::Grade::Ok, "page",
-       llvm::formatv("{0}, {1} parameters{2}", llvm::cast<mlir::StringAttr>((*module)->getAttr(modelAttr)).getValue(),
-                     count, weights.empty() ? ", begun as the page says" : "")
-           .str(),
-       ""}};
+  Findings first = {{Finding::Grade::Ok, "page",
+                     llvm::formatv("{0}, {1} parameters{2}",
+                                   llvm::cast<mlir::StringAttr>((*module)->getAttr(quern::ir::modelAttr)).getValue(),
+                                   count, weights.empty() ? ", begun as the page says" : "")
+                         .str(),
+                     ""}};
   for (const std::string &misfit : patient.misfits)
     first.push_back({Finding::Grade::Wrong, "weights", misfit, ""});
   if (files)

@@ -63,7 +63,7 @@ static std::string shown(const Array &array) {
 }
 
 static SmallVector<std::string> labelsOf(ArrayAttr names) {
-  return llvm::map_to_vector(names, [](Attribute name) { return cast<StringAttr>(name).getValue().str(); });
+  return llvm::map_to_vector(quern::ir::names(names), [](StringRef name) { return name.str(); });
 }
 
 namespace {

@@ -2,7 +2,7 @@
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_EXPERTGRADIENT_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_EXPERTGRADIENT_H
 
-#include "codegen/halide/contraction/Contraction.h"
+#include "codegen/halide/contraction/PickedPairs.h"
 
 namespace quern::codegen {
 

@@ -2,7 +2,7 @@
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_GROUPEDCONTRACTION_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_GROUPEDCONTRACTION_H
 
-#include "codegen/halide/contraction/Contraction.h"
+#include "codegen/halide/contraction/PickedPairs.h"
 
 namespace quern::codegen {
 
