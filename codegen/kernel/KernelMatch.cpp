@@ -36,12 +36,6 @@ static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, co
   return anchor;
 }
 
-/// Whether a stage of its own runs along what the node combines (StageScheduler.cpp, BuildReduce.cpp).
-static bool combinesRows(Op op) {
-  return op == Op::Reduce || op == Op::Softmax || op == Op::Cumsum || op == Op::Argmax || op == Op::TopK ||
-         op == Op::TopKPositions || op == Op::Concat;
-}
-
 KernelMatch matchKernel(const KernelGraph &graph, const CpuTarget &target) {
   KernelMatch match;
   std::vector<std::vector<int>> users = graph.users();
@@ -69,7 +63,6 @@ KernelMatch matchKernel(const KernelGraph &graph, const CpuTarget &target) {
     families[last] = "gradient";
   }
 
-  bool rows = false;
   for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
     if (auto family = families.find(i); family != families.end()) {
       match.anchors.push_back({family->second, i, factsOf(target)});
@@ -77,21 +70,17 @@ KernelMatch matchKernel(const KernelGraph &graph, const CpuTarget &target) {
       continue;
     } else if (graph.nodes[i].op == Op::Contract) {
       ContractionPattern pattern = matchContraction(graph, i, target.vector);
-      if (pattern.form == ContractionForm::Dots)
-        rows = true;
-      else
+      if (pattern.form != ContractionForm::Dots)
         match.anchors.push_back(anchorOf(graph, pattern, target));
       match.contractions.emplace(i, std::move(pattern));
     } else if (sumsByExpert(graph, users, i)) {
       ContractionPattern pattern = matchByExpert(graph, i);
       match.anchors.push_back(anchorOf(graph, pattern, target));
       match.contractions.emplace(i, std::move(pattern));
-    } else {
-      rows |= combinesRows(graph.nodes[i].op);
     }
   }
-  if (rows)
-    match.anchors.push_back({"row", -1, factsOf(target)});
+  // Which stages the builder makes, and along which rows they run, follows from costs of expressions: any kernel may have some.
+  match.anchors.push_back({"row", -1, factsOf(target)});
   match.anchors.push_back({"map", -1, factsOf(target)});
   return match;
 }

@@ -91,12 +91,12 @@ TEST_F(Compile, TheNameOfAKernelIsNotInItsKey) {
 
 TEST_F(Compile, DamagedObjectsAreMadeAgain) {
   KernelFiles first = compileKernels(*module, options, folder.string());
-  std::string want = readWhole(first.paths[0]);
+  size_t size = readWhole(first.paths[0]).size();
   std::vector<std::filesystem::path> entries;
   for (const auto &entry : std::filesystem::directory_iterator(folder / "cache/kernels"))
     entries.push_back(entry.path());
   ASSERT_EQ(entries.size(), 2u); // the kernel, and Halide's runtime
-  for (size_t byte : {size_t(20), want.size() / 2, want.size() - 1}) {
+  for (size_t byte : {size_t(20), size / 2, size - 1}) {
     for (const std::filesystem::path &entry : entries) {
       std::string content = readWhole(entry);
       content[byte] ^= 4;
@@ -104,8 +104,10 @@ TEST_F(Compile, DamagedObjectsAreMadeAgain) {
     }
     KernelFiles again = compileKernels(*module, options, folder.string());
     EXPECT_EQ(again.cached, 0);
-    EXPECT_EQ(readWhole(again.paths[0]), want);
-    EXPECT_EQ(compileKernels(*module, options, folder.string()).cached, 1);
+    std::string made = readWhole(again.paths[0]); // Halide numbers its names anew in each compilation of a process
+    KernelFiles third = compileKernels(*module, options, folder.string());
+    EXPECT_EQ(third.cached, 1);
+    EXPECT_TRUE(readWhole(third.paths[0]) == made);
   }
 }
 
@@ -121,9 +123,10 @@ TEST_F(Compile, PlansAreWrittenDownAndHonoured) {
   module->print(stream);
   std::string chosen =
       "quern.plan = \"halide: contract(columns = 16, row_block = 16, rows = 6, tiles = 4, unroll = 4), "
-      "map(most = 4096, work = 32768)\"";
+      "row(inside = 512, lanes = 32, most = 64, work = 16384), map(most = 4096, work = 32768)\"";
   EXPECT_NE(printed.find(chosen), std::string::npos) << printed;
   KernelFiles first = compileKernels(*module, options, folder.string());
+  std::string object = readWhole(first.paths[0]);
 
   auto compile = [&](const std::string &from, const std::string &to) {
     std::string edited = printed;
@@ -138,7 +141,7 @@ TEST_F(Compile, PlansAreWrittenDownAndHonoured) {
   EXPECT_EQ(compile("rows = 6", "rows = 6").cached, 1);
   KernelFiles other = compile("rows = 6", "rows = 3");
   EXPECT_EQ(other.cached, 0);
-  EXPECT_NE(readWhole(other.paths[0]), readWhole(first.paths[0]));
+  EXPECT_TRUE(readWhole(other.paths[0]) != object);
   EXPECT_EQ(compile("attributes {" + chosen + "} ", "").cached, 1); // chosen anew
   EXPECT_THROW(compile("rows = 6", "rows = 9"), std::runtime_error);
   EXPECT_EQ(message,

@@ -20,7 +20,8 @@ static std::string errorsIn(StringRef phase, const char *text) {
   ScopedDiagnosticHandler handler(program.module().getContext(),
                                   [&](Diagnostic &diagnostic) { errors += diagnostic.str() + "\n"; });
   const Phase &found = phaseNamed(phase);
-  EXPECT_EQ(succeeded(checkLegal(program.module(), found.legal, found.name)), errors.empty());
+  bool legal = succeeded(checkLegal(program.module(), found.legal, found.name));
+  EXPECT_EQ(legal, errors.empty());
   return errors;
 }
 

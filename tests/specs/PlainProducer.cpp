@@ -352,13 +352,13 @@ public:
     return plan.parts.empty() ? std::nullopt : std::optional<std::string>("plain loops have no numbers");
   }
 
-  Scratch make(const KernelGraph &graph, const KernelPlan &, const CpuTarget &target, const std::string &symbol,
+  Scratch make(const KernelGraph &graph, const KernelPlan &, const CpuTarget &, const std::string &symbol,
                EmitForm form, const std::string &path) const override {
     if (form == EmitForm::Llvm)
       throw std::runtime_error("kernel " + graph.name + ": plain loops have no LLVM IR");
     std::string source = path + ".c";
     std::ofstream(source) << Writer(graph, symbol).write();
-    std::string command = "cc -w -O1 -fPIC -march=" + target.llvmCpu + (form == EmitForm::Object ? " -c " : " -S ") +
+    std::string command = std::string("cc -w -O1 -fPIC") + (form == EmitForm::Object ? " -c " : " -S ") +
                           source + " -o " + path;
     if (std::system(command.c_str()))
       throw std::runtime_error("kernel " + graph.name + ": failed: " + command);

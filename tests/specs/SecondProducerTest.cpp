@@ -43,7 +43,8 @@ static std::map<std::string, Golden> readGolden(const std::string &path) {
   uint64_t length = 0;
   std::memcpy(&length, file.data(), sizeof length);
   std::map<std::string, Golden> tensors;
-  for (auto &[name, about] : nlohmann::json::parse(file.substr(8, length)).items())
+  nlohmann::json header = nlohmann::json::parse(file.substr(8, length));
+  for (auto &[name, about] : header.items())
     if (name != "__metadata__") {
       auto at = about["data_offsets"].get<std::vector<uint64_t>>();
       tensors[name] = {about["shape"], file.substr(8 + length + at[0], at[1] - at[0])};

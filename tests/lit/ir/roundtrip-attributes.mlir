@@ -13,8 +13,8 @@ module attributes {quern.model = "m", quern.config = "{}", quern.file_config = "
   // CHECK: quern.state @check0 of "f" : !quern.tensor<bool[]> check "too far"
   quern.state @check0 of "f" : !quern.tensor<bool[]> check "too far"
 
-  // CHECK: quern.kernel @k(%{{.*}}: !quern.tensor<real[d0 = s0]> #quern.layout<"strided", ["1"]>) -> (#quern.layout<"strided", ["1"]>) attributes {in_place = 0 : i64} {
-  quern.kernel @k(%a: !quern.tensor<real[d0 = s0]> #quern.layout<"strided", ["1"]>) -> (#quern.layout<"strided", ["1"]>) attributes {in_place = 0 : i64} {
+  // CHECK: quern.kernel @k(%{{.*}}: !quern.tensor<real[d0 = s0]> #quern.layout<"strided", ["1"]>) -> (#quern.layout<"strided", ["1"]>) attributes {in_place = 0 : i64, quern.plan = "halide: map(work = 32768)"} {
+  quern.kernel @k(%a: !quern.tensor<real[d0 = s0]> #quern.layout<"strided", ["1"]>) -> (#quern.layout<"strided", ["1"]>) attributes {in_place = 0 : i64, quern.plan = "halide: map(work = 32768)"} {
     %0 = quern.neg %a : (!quern.tensor<real[d0 = s0]>) -> !quern.tensor<real[d0 = s0]>
     quern.yield %0 : !quern.tensor<real[d0 = s0]>
   }
