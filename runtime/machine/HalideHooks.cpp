@@ -33,20 +33,21 @@ struct Frame {
   int thread;
   size_t mark;
   std::jmp_buf leave;
+  Frame(KernelCall &call, int thread) // `leave` is not cleared: a loop may have hundreds of small tasks
+      : call(call), thread(thread), mark(call.scratch.mark(thread)) {}
 };
 thread_local Frame *frame = nullptr;
 
 /// Runs generated code in a frame of its own: its status, or 1 where it failed.
 template <typename Code> int guarded(KernelCall &call, Code code) {
-  int thread = ThreadPool::threadNumber();
-  Frame own{call, thread, call.scratch.mark(thread), {}};
+  Frame own(call, ThreadPool::threadNumber());
   Frame *const outer = frame;
   frame = &own;
   int status = 1;
   if (_setjmp(own.leave) == 0)
     status = code();
   else
-    call.scratch.cut(thread, own.mark);
+    call.scratch.cut(own.thread, own.mark);
   frame = outer;
   return status;
 }
