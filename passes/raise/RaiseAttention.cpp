@@ -382,7 +382,11 @@ void Candidate::replace() {
     for (StringRef mark : {onceAttr, insideAttr})
       copy->removeAttr(mark);
   }
-  YieldOp::create(builder, score.getLoc(), mapping.lookup(score));
+  SmallVector<Location> replaced = {
+      score.getLoc()}; // readers of dumps find here what has no operation of its own any more
+  for (Operation *op : inside)
+    replaced.push_back(op->getLoc());
+  YieldOp::create(builder, builder.getFusedLoc(replaced), mapping.lookup(score));
   sum.replaceAllUsesWith(attention.getAttended());
   if (shift) {
     shift.replaceAllUsesWith(attention.getShift());

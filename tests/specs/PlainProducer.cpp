@@ -358,8 +358,8 @@ public:
       throw std::runtime_error("kernel " + graph.name + ": plain loops have no LLVM IR");
     std::string source = path + ".c";
     std::ofstream(source) << Writer(graph, symbol).write();
-    std::string command = std::string("cc -w -O1 -fPIC") + (form == EmitForm::Object ? " -c " : " -S ") +
-                          source + " -o " + path;
+    std::string command =
+        std::string("cc -w -O1 -fPIC") + (form == EmitForm::Object ? " -c " : " -S ") + source + " -o " + path;
     if (std::system(command.c_str()))
       throw std::runtime_error("kernel " + graph.name + ": failed: " + command);
     return {};
