@@ -392,7 +392,9 @@ void ContractionFamily::define() {
   findPairs();
   chooseDims();
   prepareInput();
-  if (!column) { // no columns: sums of products
+  // No columns: sums of products. Nor without rows, unless it is packed already: each number is read once, and a packed
+  // copy of an operand would be as large as that.
+  if (!column || (!row && !packed && !isGrouped())) {
     const Node &c = b.graph.nodes[node];
     Func total = b.reduceOver("dot", node, c.dims, reduced, Kind::Real, Reduction::Sum,
                               [&](const Index &index) { return b.real(x, index) * b.real(w, index); });
