@@ -5,9 +5,10 @@
 #include "codegen/CompileKernels.h"
 #include "codegen/host/Description.h"
 #include "codegen/host/HostObject.h"
+#include "codegen/link/EmbedFiles.h"
 #include "codegen/link/Link.h"
-
-#include "llvm/Support/FileSystem.h"
+#include "support/OutputFile.h"
+#include "support/TemporaryFolder.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -17,22 +18,6 @@ using namespace quern::codegen;
 namespace fs = std::filesystem;
 
 namespace {
-/// A folder of its own that goes away with the object.
-class WorkFolder {
-public:
-  WorkFolder() {
-    llvm::SmallString<128> name;
-    if (std::error_code code = llvm::sys::fs::createUniqueDirectory("quern", name))
-      throw std::runtime_error("cannot make a temporary folder: " + code.message());
-    path = std::string(name);
-  }
-  ~WorkFolder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  fs::path path;
-};
-
 class Clock {
 public:
   /// Seconds since the last call.
@@ -72,9 +57,9 @@ static void makeFolder(const fs::path &path) {
 CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const CompileOptions &options) {
   CompileReport report;
   Clock clock;
-  WorkFolder work;
+  support::TemporaryFolder work;
   bool linking = options.emit == Emit::Executable;
-  fs::path folder = linking ? work.path : fs::path(options.output);
+  fs::path folder = linking ? work.path() : options.output;
   makeFolder(folder);
 
   KernelFiles kernels = compileKernels(planned, options, folder.string());
@@ -90,11 +75,9 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
     throw std::runtime_error(error);
   std::string file = (folder / "host.o").string();
   if (options.emit == Emit::Llvm) {
-    std::error_code code;
-    llvm::raw_fd_ostream out((folder / "host.ll").string(), code);
-    if (code)
-      throw std::runtime_error("cannot write " + (folder / "host.ll").string() + ": " + code.message());
-    host->print(out, nullptr);
+    std::string text;
+    llvm::raw_string_ostream(text) << *host;
+    support::writeFile((folder / "host.ll").string(), text);
   } else if (options.emit == Emit::Assembly) {
     if (!writeHost(*host, HostFile::Assembly, (folder / "host.s").string(), error))
       throw std::runtime_error(error);
@@ -105,8 +88,14 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
   if (linking) {
     std::vector<std::string> objects = {file};
     objects.insert(objects.end(), kernels.paths.begin(), kernels.paths.end());
-    if (!linkProgram(objects, options.output, planned->hasAttr("quern.train"), error))
+    std::string linked = (folder / "program").string();
+    if (!linkProgram(objects, linked, planned->hasAttr("quern.train"), error))
       throw std::runtime_error(error);
+    support::OutputFile out(options.output, /*executable=*/true);
+    out.copy(linked);
+    if (!options.embed.empty())
+      embedCheckpoint(out, options.embed);
+    out.commit();
     report.linkSeconds = clock.lap();
   }
   return report;

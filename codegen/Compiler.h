@@ -2,8 +2,8 @@
 #ifndef QUERN_CODEGEN_COMPILER_H
 #define QUERN_CODEGEN_COMPILER_H
 
-#include "codegen/schedule/Schedule.h"
 #include "codegen/Targets.h"
+#include "codegen/schedule/Schedule.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -17,6 +17,7 @@ struct CompileOptions {
   std::string spec;   ///< the spec's file, for messages of the program
   std::string output; ///< a file; for Object, Llvm and Assembly a folder
   Emit emit = Emit::Executable;
+  std::string embed; ///< a checkpoint to append to the executable; empty: none
   CpuTarget target;
   ScheduleTable schedules;
   int jobs = 2;

@@ -7,27 +7,19 @@
 #include "codegen/link/Link.h"
 #include "ir/reference/BF16.h"
 
-#include "llvm/Support/FileSystem.h"
-
 #include <HalideRuntime.h>
 #include <dlfcn.h>
-#include <filesystem>
 #include <limits>
 
 using namespace quern::codegen;
 using quern::ir::Array;
 using quern::ir::NamedSize;
-namespace fs = std::filesystem;
 
 HostLibrary::HostLibrary(mlir::ModuleOp planned, const CompileOptions &options) {
-  llvm::SmallString<128> name;
-  if (std::error_code code = llvm::sys::fs::createUniqueDirectory("quern-kernels", name))
-    throw std::runtime_error("cannot make a temporary folder: " + code.message());
-  folder = std::string(name);
   CompileOptions own = options;
   own.emit = Emit::Executable;
-  KernelFiles kernels = compileKernels(planned, own, folder);
-  std::string path = folder + "/kernels.so", messages;
+  KernelFiles kernels = compileKernels(planned, own, folder.path());
+  std::string path = folder.path() + "/kernels.so", messages;
   std::vector<std::string> command = {"cc", "-shared", "-o", path};
   command.insert(command.end(), kernels.paths.begin(), kernels.paths.end());
   command.insert(command.end(), {"-lm", "-lpthread", "-ldl"});
@@ -45,8 +37,6 @@ HostLibrary::~HostLibrary() {
       shutdown();
     dlclose(library);
   }
-  std::error_code ignored;
-  fs::remove_all(folder, ignored);
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include "codegen/Compiler.h"
 #include "ir/Dialect.h"
 #include "ir/reference/Array.h"
+#include "support/TemporaryFolder.h"
 
 #include <memory>
 
@@ -23,7 +24,7 @@ public:
   std::vector<ir::Array> call(ir::KernelOp kernel, llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<ir::Array> inputs);
 
 private:
-  std::string folder;
+  support::TemporaryFolder folder;
   void *library = nullptr;
 };
 

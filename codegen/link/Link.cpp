@@ -9,9 +9,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 
-#include <fcntl.h>
 #include <system_error>
-#include <unistd.h>
 
 using namespace quern::codegen;
 namespace fs = llvm::sys::fs;
@@ -58,9 +56,8 @@ bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const 
     error = "the runtime is missing: " + folder + "/libquern_runtime.a; run './dev build'";
     return false;
   }
-  std::string partial = output + ".partial";
   std::vector<std::string> command = {QUERN_CXX, "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-s",
-                                      "-o",      partial};
+                                      "-o",      output};
   command.insert(command.end(), objects.begin(), objects.end());
   if (training) { // the runtime refers to it weakly, which alone would not take it out of its archive
     command.push_back("-Wl,-u,quern_training_commands");
@@ -73,19 +70,7 @@ bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const 
     command.push_back(library.str());
   std::string messages;
   if (runCommand(command, messages)) {
-    fs::remove(partial);
-    error = "linking " + output + " failed: " + messages;
-    return false;
-  }
-  // A full disk may show only when data reach it.
-  int file = open(partial.c_str(), O_RDONLY);
-  bool synced = file >= 0 && fsync(file) == 0;
-  if (file >= 0)
-    close(file);
-  std::error_code code = synced ? fs::rename(partial, output) : std::error_code(errno, std::generic_category());
-  if (code) {
-    fs::remove(partial);
-    error = "cannot write " + output + ": " + code.message();
+    error = "linking failed: " + messages;
     return false;
   }
   return true;

@@ -7,9 +7,8 @@
 
 namespace quern::codegen {
 
-/// Links `objects` and the runtime (`training`: with what trains), fully static and without what is not called. The
-/// file at `output` is replaced only when the new one is complete. False with `error` set: the linker's own words, or
-/// the full disk.
+/// Links `objects` and the runtime (`training`: with what trains), fully static and without what is not called, to a
+/// file of the compiler's own. False with `error` set: the linker's own words.
 bool linkProgram(const std::vector<std::string> &objects, const std::string &output, bool training, std::string &error);
 
 /// Runs a program without a shell; its standard error is kept in `messages`. Returns its exit status, 127 if it could

@@ -2,8 +2,8 @@
 #ifndef QUERN_FRONTEND_CHECK_CONFIG_H
 #define QUERN_FRONTEND_CHECK_CONFIG_H
 
-#include "frontend/syntax/Diagnostics.h"
 #include "frontend/check/Value.h"
+#include "frontend/syntax/Diagnostics.h"
 
 namespace quern::frontend {
 
@@ -44,8 +44,6 @@ private:
   bool changed = false;
 };
 
-/// Shell patterns: *, ?, [abc], [!abc].
-bool globMatches(std::string_view glob, std::string_view text);
 /// JSON text of a static value (null for what has none).
 std::string toJson(const Value &value);
 

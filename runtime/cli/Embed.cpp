@@ -1,10 +1,10 @@
 // `embed`: takes texts. Gives: a vector each, as a table, JSON, or a table of cosines.
-#include "runtime/cli/Commands.h"
 #include "runtime/Error.h"
+#include "runtime/cli/Commands.h"
 #include "runtime/cli/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 
-#include <nlohmann/json.hpp>
+#include "support/Json.h"
 
 #include <algorithm>
 #include <cmath>
@@ -86,7 +86,7 @@ std::optional<size_t> trainedLength(const Command &command, const Options &optio
     return std::nullopt;
   const std::string text = readFile(
       path); // parsed by constant pointers, as everywhere: another kind of iterator is another parser in each program
-  nlohmann::json config = nlohmann::json::parse(text.data(), text.data() + text.size(), nullptr, false);
+  nlohmann::json config = parseJson(text, path);
   if (config.is_object() && config.contains("max_seq_length") && config["max_seq_length"].is_number_unsigned())
     return config["max_seq_length"].get<size_t>();
   return std::nullopt;

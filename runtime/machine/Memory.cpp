@@ -2,6 +2,7 @@
 #include "runtime/machine/Memory.h"
 
 #include "runtime/Error.h"
+#include "support/Files.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -33,16 +34,6 @@ size_t Buffer::touched() const {
   if (!memory || ::mincore(memory, length, pages.data()))
     return 0;
   return size_t(std::count_if(pages.begin(), pages.end(), [](unsigned char p) { return p & 1; })) * page;
-}
-
-std::string readSmallFile(const std::string &path) {
-  std::string text;
-  if (std::FILE *file = std::fopen(path.c_str(), "re")) {
-    char buffer[8192];
-    text.assign(buffer, std::fread(buffer, 1, sizeof(buffer), file));
-    std::fclose(file);
-  }
-  return text;
 }
 
 namespace {

@@ -2,8 +2,8 @@
 #ifndef QUERN_RUNTIME_TOKENIZER_ADDEDTOKENS_H
 #define QUERN_RUNTIME_TOKENIZER_ADDEDTOKENS_H
 
-#include "runtime/tokenizer/text/ByteTrie.h"
 #include "runtime/tokenizer/Normalizer.h"
+#include "runtime/tokenizer/text/ByteTrie.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -17,6 +17,7 @@ namespace quern::runtime {
 struct AddedToken {
   int id = 0;
   std::string content;
+  std::string text; // what is looked for and what it decodes to: the content, normalized if the token is
   bool singleWord = false, stripLeft = false, stripRight = false, normalized = false, special = false;
 };
 

@@ -4,9 +4,9 @@
 
 #include "runtime/tokenizer/AddedTokens.h"
 #include "runtime/tokenizer/Decoder.h"
-#include "runtime/tokenizer/model/Model.h"
 #include "runtime/tokenizer/Normalizer.h"
 #include "runtime/tokenizer/PreTokenizer.h"
+#include "runtime/tokenizer/model/Model.h"
 
 #include <memory>
 #include <optional>
@@ -29,6 +29,9 @@ public:
   std::vector<int> encode(std::string_view text, bool special, size_t longest) const;
   /// The text of numbers; unknown ones vanish.
   std::string decode(const std::vector<int> &ids, bool skipSpecial) const;
+
+  /// Whether the text of tokens can be shown while more come (Decoder.h).
+  bool streams() const { return !decoder || decoder->streams(); }
 
   /// The text of one token as the vocabulary has it, or null.
   const std::string *tokenText(int id) const;

@@ -2,8 +2,8 @@
 // dark as the reader's system has it.
 #include "runtime/training/Report.h"
 
-#include "runtime/files/AtomicFile.h"
 #include "runtime/Error.h"
+#include "support/OutputFile.h"
 
 #include <nlohmann/json.hpp>
 
@@ -165,9 +165,7 @@ void writeReport(const std::string &path, const std::string &model, const std::v
           chart("Gradient", {norm}, true) + chart("Speed", {speed}, true);
   if (!samples.empty())
     page += "<h2>Samples, the newest first</h2>\n" + samples;
-  AtomicFile file(path);
-  file.write(page.data(), page.size());
-  file.commit();
+  writeFile(path, page);
 }
 
 } // namespace quern::runtime

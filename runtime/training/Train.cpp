@@ -4,11 +4,11 @@
 // Everything that a step depends on is in the checkpoint or follows from the step's number: a run that was killed and
 // resumed gives the numbers of one that was not, bit for bit.
 #include "runtime/Error.h"
+#include "runtime/cli/Terminal.h"
 #include "runtime/engine/Generator.h"
 #include "runtime/machine/Probe.h"
-#include "runtime/sampling/Sampler.h"
-#include "runtime/cli/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
+#include "runtime/sampling/Sampler.h"
 #include "runtime/tokenizer/text/Unicode.h"
 #include "runtime/training/Corpus.h"
 #include "runtime/training/Data.h"
@@ -80,6 +80,7 @@ void Run::loadParameters(const Options &options) {
     trainer.load(Checkpoint::open(path));
   if (!s.resume)
     return;
+  verifyCheckpoint(path);
   std::string state = path + "/optimizer.safetensors";
   trainer.restore(readSafetensors(MappedFile::open(state)), state);
 }
@@ -318,6 +319,8 @@ int Run::train() {
   progress.begin(uint64_t(s.steps), trainer.steps(), s.quiet);
   std::signal(SIGINT, onInterrupt);
   std::signal(SIGTERM, onInterrupt);
+  if (std::signal(SIGHUP, onInterrupt) == SIG_IGN) // nohup
+    std::signal(SIGHUP, SIG_IGN);
   bool saved = false;
   while (trainer.steps() < uint64_t(s.steps) && !interrupted) {
     uint64_t number = trainer.steps() + 1;

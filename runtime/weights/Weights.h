@@ -2,9 +2,9 @@
 #ifndef QUERN_RUNTIME_WEIGHTS_WEIGHTS_H
 #define QUERN_RUNTIME_WEIGHTS_WEIGHTS_H
 
-#include "runtime/weights/Checkpoint.h"
 #include "runtime/abi/Description.h"
 #include "runtime/machine/Memory.h"
+#include "runtime/weights/Checkpoint.h"
 
 #include <memory>
 #include <vector>
@@ -15,10 +15,6 @@ namespace quern::runtime {
 /// other shapes or types, and unused ones (but those that `ignore` names and copies of used ones, such as a tied head),
 /// each with its place in the spec.
 std::vector<const StoredTensor *> matchParameters(const Description &description, const Checkpoint &checkpoint);
-
-/// Whether `name` matches a pattern of * (anything) and ? (one character). Linear in practice, quadratic at worst,
-/// never deeper.
-bool matchGlob(std::string_view pattern, std::string_view name);
 
 class Weights {
 public:
