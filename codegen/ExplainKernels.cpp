@@ -1,10 +1,9 @@
 // Takes: a module with kernels. Gives: remarks on what the families (attention ...) make of them, at the operations'
-// places. Why here: families look at the plain graph, which knows no places; node and operation stand in the same
-// order.
+// places. Why here: families look at the plain graph, which knows no places.
 #include "codegen/ExplainKernels.h"
 
-#include "codegen/kernel/AttentionPattern.h"
 #include "codegen/ReadKernel.h"
+#include "codegen/kernel/AttentionPattern.h"
 #include "ir/Dialect.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -25,12 +24,8 @@ void quern::codegen::explainKernels(mlir::ModuleOp module) {
   llvm::StringMap<ir::LaunchOp> launches; // the first of each: functions derived from one another say the same
   module.walk([&](ir::LaunchOp launch) { launches.try_emplace(launch.getKernel(), launch); });
   for (ir::KernelOp kernel : module.getOps<ir::KernelOp>()) {
-    KernelGraph graph = readKernel(kernel);
     std::vector<mlir::Location> places;
-    for (mlir::BlockArgument argument : kernel.getBlock().getArguments())
-      places.push_back(argument.getLoc());
-    for (mlir::Operation &op : kernel.getBlock().without_terminator())
-      places.insert(places.end(), op.getNumResults(), op.getLoc());
+    KernelGraph graph = readKernel(kernel, &places);
     RemarkOpts about = RemarkOpts::name("attention").category("codegen").function(kernel.getSymName());
     std::map<std::string, ir::Size> caller;
     if (ir::LaunchOp launch = launches.lookup(kernel.getSymName()))
@@ -38,16 +33,15 @@ void quern::codegen::explainKernels(mlir::ModuleOp module) {
            llvm::zip(kernel.getSymbols(), launch.getSymbols().getAsValueRange<mlir::StringAttr>()))
         if (std::optional<ir::Size> known = ir::Size::parse(std::string_view(size)))
           caller.emplace(symbol, *known);
-    std::vector<AttentionMiss> misses;
-    for (const AttentionPattern &p : findAttention(graph, &misses)) {
+    for (const AttentionPattern &p : readAttentions(graph)) {
       std::string text = "one kernel, " + graph.name + ", without the matrix of scores";
       if (p.upper)
         text += "; keys after " + textOf(*p.upper, caller) + " are skipped";
       if (p.lower)
         text += "; keys before " + textOf(*p.lower, caller) + " are skipped";
-      mlir::remark::passed(places[p.softmax], about) << text;
+      mlir::remark::passed(places[p.result], about) << text;
+      if (p.unbounded)
+        mlir::remark::missed(places[p.result], about) << *p.unbounded;
     }
-    for (const AttentionMiss &miss : misses)
-      mlir::remark::missed(places[miss.node], about) << miss.reason;
   }
 }

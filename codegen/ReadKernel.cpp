@@ -6,6 +6,7 @@
 #include "ir/Dialect.h"
 
 #include "llvm/ADT/StringMap.h"
+#include <functional>
 #include <stdexcept>
 
 using llvm::ArrayRef, llvm::StringRef, llvm::cast, llvm::dyn_cast, llvm::isa; // not all of mlir: its Op is another
@@ -163,37 +164,87 @@ static void readAttributes(Operation *op, Node &node) {
   }
 }
 
-KernelGraph quern::codegen::readKernel(ir::KernelOp kernel) {
+namespace {
+class Reader {
+public:
+  Reader(KernelGraph &graph, std::vector<mlir::Location> *places) : graph(graph), places(places) {}
+  void add(Op op, Value value, const std::function<void(Node &)> &fill);
+  void read(Operation &op);
+  int of(Value value) const { return index.lookup(value); }
+
+private:
+  void readAttention(ir::AttentionOp op);
+
+  KernelGraph &graph;
+  std::vector<mlir::Location> *places;
+  DenseMap<Value, int> index;
+};
+} // namespace
+
+/// A node for `value`, whose operation `fill` knows.
+void Reader::add(Op op, Value value, const std::function<void(Node &)> &fill) {
+  ir::NamedTensorType type = ir::typeOf(value);
+  Node node{op, static_cast<Kind>(type.getKind()), readDims(type.getDims())};
+  fill(node);
+  index[value] = static_cast<int>(graph.nodes.size());
+  graph.nodes.push_back(std::move(node));
+  if (places)
+    places->push_back(value.getLoc());
+}
+
+void Reader::read(Operation &op) {
+  if (auto attention = dyn_cast<ir::AttentionOp>(op))
+    return readAttention(attention);
+  auto known = mnemonics().find(op.getName().stripDialect());
+  if (known == mnemonics().end())
+    throw std::runtime_error(("'" + op.getName().getStringRef() + "' cannot stand in a kernel").str());
+  for (OpResult result : op.getResults())
+    add(result.getResultNumber() ? Op::TopKPositions : known->second, result, [&](Node &node) {
+      for (Value operand : op.getOperands())
+        node.operands.push_back(of(operand));
+      readAttributes(&op, node);
+    });
+}
+
+/// Its products and its body are nodes like any others; then the results.
+void Reader::readAttention(ir::AttentionOp op) {
+  for (unsigned i = 0; i < op.getQueries().size(); ++i)
+    add(Op::Contract, op.getProduct(i), [&](Node &node) {
+      node.operands = {of(op.getQueries()[i]), of(op.getKeys()[i])};
+      for (ir::DimAttr dim : op.getDepth(i))
+        node.names.push_back(dim.getName().str());
+    });
+  for (auto [i, input] : llvm::enumerate(op.getInputs()))
+    index[op.getInputArgument(i)] = of(input);
+  for (Operation &inner : op.getBlock().without_terminator())
+    read(inner);
+  constexpr Op results[] = {Op::Attention, Op::AttentionShift, Op::AttentionShare};
+  for (OpResult result : op->getResults())
+    add(results[result.getResultNumber()], result, [&](Node &node) {
+      node.operands = {of(op.getScore()), of(op.getValues())};
+      node.names = {op.getDim().str()};
+      for (Value sink : op.getSinks())
+        node.operands.push_back(of(sink));
+      for (StringRef part : op.getPartNames())
+        node.names.push_back(part.str());
+    });
+}
+
+KernelGraph quern::codegen::readKernel(ir::KernelOp kernel, std::vector<mlir::Location> *places) {
   KernelGraph graph;
   graph.name = kernel.getSymName().str();
   for (const std::string &symbol : kernel.getSymbols())
     graph.symbols.push_back(symbol);
-  DenseMap<Value, int> index;
-  auto node = [&](Op op, Value value) {
-    ir::NamedTensorType type = ir::typeOf(value);
-    Node out{op, static_cast<Kind>(type.getKind()), readDims(type.getDims())};
-    index[value] = static_cast<int>(graph.nodes.size());
-    return out;
-  };
+  Reader reader(graph, places);
   for (auto [argument, layout] :
        llvm::zip(kernel.getBlock().getArguments(), kernel.getArgLayouts().getAsRange<ir::LayoutAttr>())) {
-    graph.nodes.push_back(node(Op::Argument, argument));
+    reader.add(Op::Argument, argument, [](Node &) {});
     graph.argumentLayouts.push_back(readLayout(layout));
   }
-  for (Operation &op : kernel.getBlock().without_terminator()) {
-    auto known = mnemonics().find(op.getName().stripDialect());
-    if (known == mnemonics().end())
-      throw std::runtime_error(("'" + op.getName().getStringRef() + "' cannot stand in a kernel").str());
-    for (OpResult result : op.getResults()) {
-      Node out = node(result.getResultNumber() ? Op::TopKPositions : known->second, result);
-      for (Value operand : op.getOperands())
-        out.operands.push_back(index.lookup(operand));
-      readAttributes(&op, out);
-      graph.nodes.push_back(std::move(out));
-    }
-  }
+  for (Operation &op : kernel.getBlock().without_terminator())
+    reader.read(op);
   for (Value value : kernel.getYield().getValues())
-    graph.results.push_back(index.lookup(value));
+    graph.results.push_back(reader.of(value));
   for (auto layout : kernel.getResultLayouts().getAsRange<ir::LayoutAttr>())
     graph.resultLayouts.push_back(readLayout(layout));
   if (auto place = kernel->getAttrOfType<mlir::IntegerAttr>(ir::inPlaceAttr))

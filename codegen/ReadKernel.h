@@ -4,6 +4,11 @@
 
 #include "codegen/kernel/KernelGraph.h"
 
+#include <vector>
+
+namespace mlir {
+class Location;
+}
 namespace quern::ir {
 class KernelOp;
 }
@@ -11,8 +16,8 @@ class KernelOp;
 namespace quern::codegen {
 
 /// Throws std::runtime_error for an operation that cannot stand in a kernel (a param, say): a broken invariant of
-/// outlining, never a user's mistake.
-KernelGraph readKernel(ir::KernelOp kernel);
+/// outlining, never a user's mistake. `places`: of each node its operation's, where asked for.
+KernelGraph readKernel(ir::KernelOp kernel, std::vector<mlir::Location> *places = nullptr);
 
 } // namespace quern::codegen
 #endif

@@ -99,18 +99,20 @@ QUERN_ROWS(ReduceOp, 1)
 QUERN_ROWS(CumsumOp, 1)
 QUERN_ROWS(ArgmaxOp, 1)
 QUERN_ROWS(ScatterAddOp, 1)
-QUERN_ROWS(SoftmaxOp, 3 + transcendental) // the largest, minus it, the sum, the division
+/// Of a score: the largest, minus it, the sum, the division.
+static constexpr int64_t softmaxEach = 3 + transcendental;
+QUERN_ROWS(SoftmaxOp, softmaxEach)
 QUERN_COST(TopKOp, getX().getType().elements() * getInto().getSize(), traffic(*this))
 
 /// One multiplication and one addition for each position of all dimensions of both sides.
-static Size contraction(ContractOp op) {
-  Size positions = op.getA().getType().elements();
-  for (DimAttr dim : op.getB().getType().getDims())
-    if (!op.getA().getType().has(dim.getName()))
+static Size contraction(NamedTensorType a, NamedTensorType b) {
+  Size positions = a.elements();
+  for (DimAttr dim : b.getDims())
+    if (!a.has(dim.getName()))
       positions = positions * dim.getSize();
   return positions * Size(2);
 }
-QUERN_COST(ContractOp, contraction(*this), traffic(*this))
+QUERN_COST(ContractOp, contraction(getA().getType(), getB().getType()), traffic(*this))
 
 // ---- bodies
 
@@ -129,6 +131,19 @@ static Size bytesOf(Block &block) {
       total = total + cost.getBytes();
   return total;
 }
+
+/// Products, the score's own operations, the softmax and the weighted sum; masked scores count too.
+static Size attention(AttentionOp op) {
+  Size flops = flopsOf(op.getBlock());
+  for (auto [query, key] : llvm::zip(op.getQueries(), op.getKeys()))
+    flops = flops + contraction(typeOf(query), typeOf(key));
+  NamedTensorType score = typeOf(op.getScore());
+  flops = flops + score.elements() * Size(softmaxEach);
+  for (Value sink : op.getSinks())
+    flops = flops + typeOf(sink).elements() * Size(softmaxEach);
+  return flops + contraction(score, typeOf(op.getValues()));
+}
+QUERN_COST(AttentionOp, attention(*this), traffic(*this))
 
 QUERN_COST(RepeatOp, overAllTurns(flopsOf(getBlock()) * Size(getTurns())),
            overAllTurns(bytesOf(getBlock()) * Size(getTurns())))

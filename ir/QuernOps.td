@@ -2,7 +2,7 @@
 #ifndef QUERN_IR_OPS
 #define QUERN_IR_OPS
 
-include "ir/ReduceOps.td"
+include "ir/AttentionOps.td"
 include "ir/ShapeOps.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 

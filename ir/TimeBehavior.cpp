@@ -15,6 +15,17 @@ using Names = SmallVector<StringRef>;
     return TOUCHED;                                                                                                    \
   }
 
+/// The keys, what the products sum over, and what the sinks have instead of keys.
+static Names reducedBy(AttentionOp op) {
+  Names names = op.getPartNames();
+  names.push_back(op.getDim());
+  for (unsigned i = 0; i < op.getQueries().size(); ++i)
+    for (DimAttr dim : op.getDepth(i))
+      if (!llvm::is_contained(names, dim.getName()))
+        names.push_back(dim.getName());
+  return names;
+}
+
 QUERN_TIME(ConstOp, Constant, Names())
 QUERN_TIME(ValuesOp, Constant, Names())
 QUERN_TIME(ParamOp, Constant, Names())
@@ -58,6 +69,7 @@ QUERN_TIME(ReduceOp, Reduces, names(getDims()))
 QUERN_TIME(ContractOp, Reduces, names(getDims()))
 QUERN_TIME(SoftmaxOp, Reduces, names(getDims()))
 QUERN_TIME(ScatterAddOp, Reduces, names(getDims()))
+QUERN_TIME(AttentionOp, Reduces, reducedBy(*this))
 QUERN_TIME(ArgmaxOp, Reduces, Names{getDim()})
 QUERN_TIME(CumsumOp, Scans, Names{getDim()})
 QUERN_TIME(TopKOp, Selects, Names{getFrom()})

@@ -17,7 +17,6 @@ llvm::ArrayRef<Rule> quern::passes::rules() {
   static const Rule table[] = {
       {"recompute", "differentiate", "what is cheaper made again than saved is not saved for the gradient"},
       {"attention-gradient", "differentiate", "scores are made again for the gradient, from two numbers a row"},
-      {"fuse-attention", "outline-kernels", "scores, mask, softmax and weighted sum are one kernel"},
       {"fuse-epilogues", "outline-kernels", "a contraction takes along what follows element by element"},
       {"fuse-branches", "outline-kernels",
        "parts of a contraction that go different ways (queries, keys, values) are one kernel"},

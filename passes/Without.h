@@ -30,7 +30,7 @@ public:
   /// True if the pass or rule is left out. The name must be one of the tables', so that a slip of the pen is no rule.
   bool has(llvm::StringRef name) const;
   bool empty() const { return names.empty(); }
-  /// "cse,fuse-attention", in alphabetical order.
+  /// "cse,raise-attention", in alphabetical order.
   std::string str() const;
 
 private:

@@ -226,15 +226,14 @@ void KernelBuilder::output(size_t result) {
 
 BuiltKernel KernelBuilder::build() {
   declareArguments();
-  std::map<int, AttentionPattern> attentions; // by their last node
+  std::map<int, AttentionPattern> attentions; // by their results
   std::vector<char> taken(graph.nodes.size());
-  for (AttentionPattern &pattern : findAttention(graph)) {
+  for (AttentionPattern &pattern : readAttentions(graph)) {
     for (int node : pattern.inside) {
       inlineOnly[node] = 1;
-      Op op = graph.nodes[node].op;
-      taken[node] = op == Op::Contract || op == Op::Softmax || op == Op::Concat;
+      taken[node] = graph.nodes[node].op == Op::Contract;
     }
-    for (int statistic : {pattern.most, pattern.total})
+    for (int statistic : {pattern.shift, pattern.share})
       if (statistic >= 0)
         taken[statistic] = 1;
     attentions.emplace(pattern.result, std::move(pattern));

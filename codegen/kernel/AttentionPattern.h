@@ -1,4 +1,4 @@
-// Where a kernel's graph holds attention, and which keys its mask lets a query see.
+// An attention of a kernel as its family sees it: products, rows and heads, and which keys its mask lets a query see.
 #ifndef QUERN_CODEGEN_KERNEL_ATTENTIONPATTERN_H
 #define QUERN_CODEGEN_KERNEL_ATTENTIONPATTERN_H
 
@@ -20,28 +20,23 @@ struct AttentionDot {
   std::vector<Dim> depth; ///< what it sums over
 };
 
-/// result = sum over keys of softmax(concat(score, sinks)) v, where score is any expression of `dots`.
+/// result = sum over keys of softmax(score, sinks) v, where score is any expression of `dots`.
 struct AttentionPattern {
-  int result = 0, softmax = 0, score = 0, v = 0;
+  int result = 0, score = 0, v = 0;
   std::vector<AttentionDot> dots;
   std::vector<std::pair<int, std::string>> sinks; ///< scores without a value: node, its dimension of fixed size
   Dim key, query, column;
   std::vector<Dim> together; ///< other fixed dimensions that keys and values lack: their queries share a block
   std::vector<Dim> heads;    ///< the rest of the result's dimensions
   std::vector<int> inside;   ///< nodes that no one else needs to define: from the dots to the result
-  /// What the gradient keeps of the softmax, if it does: each row's largest score, and its sum of e^(score - largest);
-  /// or -1.
-  int most = -1, total = -1;
+  /// What the gradient keeps of the softmax, if it does (Op::AttentionShift, Op::AttentionShare); or -1.
+  int shift = -1, share = -1;
   /// index(key) <= index(query) + upper, index(key) >= index(query) + lower, where the mask says so.
   std::optional<Position> upper, lower;
   /// Keys before this one are a ring's: any of them may be seen, so `lower` holds only where there are none.
   std::optional<ir::Size> ring;
-};
-
-/// A softmax that flows into a contraction and still is no attention, with the reason.
-struct AttentionMiss {
-  int node = 0;
-  std::string reason;
+  /// Why its mask bounds no loops, where it has one that could.
+  std::optional<std::string> unbounded;
 };
 
 /// Elementwise, or the same elements with other dimensions around them.
@@ -51,7 +46,8 @@ bool isPointwise(const KernelGraph &graph, int node);
 void collectProducts(const KernelGraph &graph, int from, const std::function<bool(int)> &isProduct,
                      std::vector<int> &products, std::vector<int> &region);
 
-std::vector<AttentionPattern> findAttention(const KernelGraph &graph, std::vector<AttentionMiss> *misses = nullptr);
+/// The attentions of a kernel, in the order of their nodes. Throws std::logic_error for one that no family can compute.
+std::vector<AttentionPattern> readAttentions(const KernelGraph &graph);
 
 /// Reads the bounds off the score expression (AttentionBounds.cpp). A text where a mask cannot bound the loops.
 std::optional<std::string> findBounds(const KernelGraph &graph, AttentionPattern &pattern);

@@ -61,6 +61,9 @@ enum class Op {
   Reduce,
   Contract,
   Softmax,
+  Attention, ///< operands: the score, the values, then the sinks; names: of the keys, then of each sink's own dimension
+  AttentionShift, ///< of the same operands: each row's largest score, 0 where all are -inf
+  AttentionShare, ///< ... and 1 / sum of e^(score - shift), 0 where all are -inf
   Cumsum,
   ScatterAdd,
   Argmax,

@@ -49,11 +49,8 @@ static bool overRunTimeDim(NamedTensorType type, ArrayRef<StringRef> dims) {
 FusionGroups::FusionGroups(func::FuncOp function, const Without &without) {
   collect(function.getBody().front());
   force(without);
-  if (!without.has("fuse-attention")) {
-    findAttention();
-    findRaisedAttention();
-  }
-  remarkMissedAttention(order, inner);
+  joinStatistics();
+  findAttentionGradient();
   separate(without);
   if (!without.has("fuse-branches"))
     branch();
@@ -156,6 +153,12 @@ void FusionGroups::force(const Without &without) {
     if (isa<ArgmaxOp, TopKOp, CumsumOp>(op))
       for (Value result : op->getResults())
         store(result);
+    if (auto attention = dyn_cast<AttentionOp>(op)) {
+      for (ValueRange read : {ValueRange(attention.getQueries()), ValueRange(attention.getKeys())})
+        for (Value operand : read)
+          require(operand);
+      require(attention.getValues());
+    }
     if (auto contract = dyn_cast<ContractOp>(op))
       for (Value operand : contract->getOperands()) {
         // Weights of chosen experts are read where they lie: no copy of them is stored.
@@ -216,33 +219,6 @@ static void follow(Value start, const DenseSet<Value> &roots, function_ref<bool(
         return;
     } else if (roots.contains(op->getResult(0))) {
       return;
-    }
-  }
-}
-
-/// Scores, mask, softmax and weighted sum are one group: the S x T matrix is never stored.
-void FusionGroups::findAttention() {
-  for (Operation *op : order) {
-    auto scores = dyn_cast<ContractOp>(op);
-    if (!scores)
-      continue;
-    DenseSet<Value> found;
-    bool softmax = false;
-    auto allowed = [&](Operation *user) {
-      softmax |= isa<SoftmaxOp>(user);
-      return isElementwise(user) || isa<SoftmaxOp, ConcatOp, CutOp, RenameOp, PermuteOp, UnitOp, SqueezeOp>(user);
-    };
-    follow(scores.getResult(), {}, allowed, [&](Value end, const DenseSet<Value> &region) {
-      if (!softmax || !end.hasOneUse())
-        return;
-      auto sum = dyn_cast<ContractOp>(*end.getUsers().begin());
-      auto over = [&](StringRef name) { return typeOf(end).has(name); };
-      if (sum && sum->getBlock() == scores->getBlock() && llvm::all_of(names(sum.getDims()), over))
-        found = region;
-    });
-    for (Value value : found) {
-      inner.insert(value);
-      roots.erase(value);
     }
   }
 }
@@ -411,7 +387,7 @@ void FusionGroups::extendEpilogues() {
   DenseSet<Value> taken; // values that already belong to a contraction
   for (Operation *op : order) {
     auto scatter = dyn_cast<ScatterAddOp>(op);
-    if (!isa<ContractOp>(op) && !(scatter && summedByPick(scatter)))
+    if (!isa<ContractOp, AttentionOp>(op) && !(scatter && summedByPick(scatter)))
       continue;
     Value product = op->getResult(0);
     if (inner.contains(product) || branched.contains(product))
@@ -428,7 +404,7 @@ void FusionGroups::extendEpilogues() {
 /// Stores what a rule that is left out would have kept inside of a kernel.
 void FusionGroups::separate(const Without &without) {
   for (Operation *op : order) {
-    bool apart = (isa<ContractOp>(op) && without.has("fuse-epilogues")) ||
+    bool apart = (isa<ContractOp, AttentionOp>(op) && without.has("fuse-epilogues")) ||
                  (isa<ReduceOp>(op) && without.has("fuse-norms")) ||
                  (isElementwise(op) && without.has("fuse-elementwise"));
     if (!apart || inner.contains(op->getResult(0)) || isCheap(op->getResult(0)))

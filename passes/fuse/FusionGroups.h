@@ -36,8 +36,8 @@ public:
 private:
   void collect(mlir::Block &block);
   void force(const Without &without);
-  void findAttention();
-  void findRaisedAttention(); // FusionAttention.cpp
+  void joinStatistics();        // FusionAttention.cpp
+  void findAttentionGradient(); // the same
   void makeJoint(llvm::SmallVector<mlir::Value> ends);
   void branch();
   void extendEpilogues();
@@ -58,7 +58,7 @@ private:
   llvm::SmallVector<mlir::Operation *> order; // all operations, blocks nested, in program order
   llvm::DenseSet<mlir::Value> roots;
   llvm::DenseSet<mlir::Value> forWindows; // roots of which only windows are asked for
-  llvm::DenseSet<mlir::Value> inner;      // scores and weights of attention: never stored
+  llvm::DenseSet<mlir::Value> inner;      // what has queries and keys in an attention's gradient: never stored
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> joint;
   llvm::DenseMap<mlir::Value, unsigned> jointOf;     // root -> index in `joint`
   llvm::DenseMap<unsigned, mlir::Value> jointSource; // the contraction of a joint group
@@ -67,8 +67,6 @@ private:
   llvm::DenseMap<mlir::Value, ir::View> views;
 };
 
-/// Says where attention was nearly one kernel; `fused` are the values that no kernel stores (ExplainAttention.cpp).
-void remarkMissedAttention(llvm::ArrayRef<mlir::Operation *> order, const llvm::DenseSet<mlir::Value> &fused);
 /// Says what each contraction's kernel takes along, and which norms are stored; `results`: of the kernel
 /// (ExplainFusion.cpp).
 void remarkFusion(llvm::ArrayRef<mlir::Operation *> order, const llvm::DenseSet<mlir::Value> &roots,

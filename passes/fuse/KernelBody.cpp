@@ -26,10 +26,12 @@ struct Scope {
 static Scope whole(KernelOp kernel) {
   Scope scope;
   scope.values.append(kernel.getBlock().args_begin(), kernel.getBlock().args_end());
-  for (Operation &op : kernel.getBlock()) {
-    scope.ops.push_back(&op);
-    scope.values.append(op.result_begin(), op.result_end());
-  }
+  kernel.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) { // bodies of attention included
+    scope.ops.push_back(op);
+    scope.values.append(op->result_begin(), op->result_end());
+    for (Region &region : op->getRegions())
+      scope.values.append(region.args_begin(), region.args_end());
+  });
   return scope;
 }
 
@@ -308,14 +310,17 @@ SmallVector<Size> quern::passes::canonicalize(KernelBody &body) {
   auto retype = [&](Value value) { value.setType(replacer.replace(value.getType())); };
   for (BlockArgument argument : kernel.getBlock().getArguments())
     retype(argument);
-  for (Operation &op : kernel.getBlock()) {
+  kernel.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
     SmallVector<NamedAttribute> attrs;
-    for (NamedAttribute attr : op.getAttrs())
+    for (NamedAttribute attr : op->getAttrs())
       attrs.emplace_back(attr.getName(), renamed(attr, names, replacer));
-    op.setAttrs(attrs);
-    for (Value result : op.getResults())
+    op->setAttrs(attrs);
+    for (Value result : op->getResults())
       retype(result);
-  }
+    for (Region &region : op->getRegions())
+      for (BlockArgument argument : region.getArguments())
+        retype(argument);
+  });
 
   // Strides that the run decides are read from the buffer: "_".
   auto layout = [&](NamedTensorType type, const KernelBuffer &buffer) -> Attribute {

@@ -137,7 +137,8 @@ void Outliner::normalize(func::FuncOp function) {
   }
   SmallVector<Operation *> takers;
   function.walk([&](Operation *op) {
-    if (isa<func::ReturnOp, YieldOp, RepeatOp, RememberOp, StoreOp>(op))
+    bool ofAttention = isa<YieldOp>(op) && isa<AttentionOp>(op->getParentOp());
+    if (isa<func::ReturnOp, YieldOp, RepeatOp, RememberOp, StoreOp>(op) && !ofAttention)
       takers.push_back(op);
   });
   for (Operation *op : takers)
@@ -328,17 +329,18 @@ void Outliner::unitStrideLast(KernelBody &body) {
 /// A name that tells what a kernel is about: its heaviest operation.
 static StringRef anchorName(KernelOp kernel) {
   StringRef name = "map";
-  bool contract = false, softmax = false;
+  bool contract = false;
   for (Operation &op : kernel.getBlock()) {
     auto scatter = dyn_cast<ScatterAddOp>(op);
     contract |= isa<ContractOp>(op) || (scatter && summedByPick(scatter));
-    softmax |= isa<SoftmaxOp>(op);
+    if (isa<AttentionOp>(op))
+      return "attention";
     if (isa<ReduceOp, SoftmaxOp, CumsumOp, TopKOp, ArgmaxOp>(op))
       name = op.getName().stripDialect();
     if (isa<GatherOp>(op) && name == "map")
       name = "gather";
   }
-  return contract && softmax ? "attention" : contract ? "contract" : name;
+  return contract ? "contract" : name;
 }
 
 /// The kernel with this text: an earlier one, or this one, named and put into the module.
@@ -434,8 +436,10 @@ void Outliner::run(func::FuncOp function) {
   // A joint kernel comes where its first result stood: by then all that reads any of them has been cut out.
   for (Operation *root : llvm::reverse(roots)) {
     Roots together;
-    for (Value value : groups.jointWith(root->getResult(0)))
-      together.push_back(value.getDefiningOp());
+    for (Value result : root->getResults())
+      for (Value value : groups.jointWith(result))
+        if (!llvm::is_contained(together, value.getDefiningOp()))
+          together.push_back(value.getDefiningOp());
     if (together.empty())
       outline({root}, groups);
     else if (together[0] == root)
@@ -443,7 +447,10 @@ void Outliner::run(func::FuncOp function) {
   }
   // What is left without users was taken into kernels.
   SmallVector<Operation *> ops;
-  function.walk([&](Operation *op) { ops.push_back(op); });
+  function.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    ops.push_back(op);
+    return isa<AttentionOp>(op) ? WalkResult::skip() : WalkResult::advance(); // its body goes with it
+  });
   for (bool again = true; again;) {
     again = false;
     for (Operation *&op : llvm::reverse(ops))

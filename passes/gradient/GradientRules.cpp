@@ -387,6 +387,7 @@ const llvm::StringMap<RuleEntry> &quern::passes::gradientRules() {
       {"repeat", {nullptr, NoRule::Walk}},
       {"yield", {nullptr, NoRule::Walk}},
       {"state", {nullptr, NoRule::Later}},
+      {"attention", {nullptr, NoRule::Later}},
       {"remember", {nullptr, NoRule::Later}},
       {"recall", {nullptr, NoRule::Later}},
       {"store", {nullptr, NoRule::Later}},

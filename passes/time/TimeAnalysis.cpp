@@ -186,6 +186,11 @@ void TimeTransfer::visit(Operation *op) {
       .Case([&](ReduceOp reduce) { set(reduce, visitReduce(reduce)); })
       .Case([&](SoftmaxOp softmax) { set(softmax, visitSoftmax(softmax)); })
       .Case([&](ContractOp contract) { set(contract, visitContract(contract)); })
+      .Case([&](AttentionOp attention) {
+        Facts out = visitAttention(attention);
+        for (Value result : attention.getResults())
+          set(result, out);
+      })
       .Case([&](CumsumOp cumsum) { set(cumsum, visitCumsum(cumsum)); })
       .Case([&](ArgmaxOp argmax) {
         const Facts &x = get(argmax.getX());

@@ -229,6 +229,36 @@ Facts TimeTransfer::visitContract(ContractOp op) {
   return out;
 }
 
+/// As its products, the body, the softmax and the weighted sum would be one by one.
+Facts TimeTransfer::visitAttention(AttentionOp op) {
+  auto nonzero = [&](const Facts &a, const Facts &b) {
+    std::map<double, Bounds> product = productAbsent(a, b);
+    return product.count(0) ? product.at(0) : Bounds();
+  };
+  for (auto [i, query, key] : llvm::enumerate(op.getQueries(), op.getKeys())) {
+    const Facts &a = get(query), &b = get(key); // of a depth of fixed size, never of time
+    Facts product = merged({&a, &b});
+    for (DimAttr dim : op.getDepth(i))
+      product.absent[0] = nonzero(a, b).without({dim.getName().str()});
+    set(op.getProduct(i), product);
+  }
+  for (auto [i, input] : llvm::enumerate(op.getInputs()))
+    set(op.getInputArgument(i), get(input));
+  run(op.getBlock());
+  const Facts &score = get(op.getScore()), &values = get(op.getValues());
+  std::vector<const Facts *> all = {&score};
+  for (Value sink : op.getSinks())
+    all.push_back(&get(sink));
+  Facts weights = merged(all);
+  Bounds seen = absentOf(score, -infinity);
+  SmallVector<Label> rest = analysis.times(op.getScore());
+  weights.dep = reduced(op, "softmax", {op.getDim()}, rest, weights, seen);
+  weights.absent[0] = seen;
+  Facts out = merged({&weights, &values});
+  out.dep = reduced(op, "sum", {op.getDim()}, analysis.times(op.getAttended()), out, nonzero(weights, values));
+  return out;
+}
+
 Facts TimeTransfer::visitCumsum(CumsumOp op) {
   const Facts &x = get(op.getX());
   Facts out = merged({&x});

@@ -44,6 +44,7 @@ private:
   Facts visitReduce(ir::ReduceOp op);
   Facts visitSoftmax(ir::SoftmaxOp op);
   Facts visitContract(ir::ContractOp op);
+  Facts visitAttention(ir::AttentionOp op);
   Facts visitCumsum(ir::CumsumOp op);
   /// `dep` after combining the positions of `over`, when the element is the reduction's identity unless `unless`;
   /// `rest`: labels of time that the result keeps.

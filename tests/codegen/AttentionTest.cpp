@@ -25,7 +25,7 @@ struct Attention : GraphMaker {
   }
   std::vector<int> extra;
   int queryPosition() { return elementwise(Op::Add, {index(T), size(past)}); }
-  void finishWith(int scores) { yield(contract(softmax(scores, {"S"}), v, {"S"})); }
+  void finishWith(int scores) { yield(attention(scores, v, "S")); }
 };
 } // namespace
 
@@ -68,7 +68,7 @@ TEST(Attention, BoundsAreSeen) {
   int mask = g.elementwise(Op::And, {g.compare(Predicate::Gt, s, g.elementwise(Op::Sub, {t, g.integer(4)})),
                                      g.compare(Predicate::Ge, t, s)});
   g.finishWith(g.elementwise(Op::Where, {mask, g.score, g.constant(-INFINITY)}));
-  std::vector<AttentionPattern> found = findAttention(g.finish("window"));
+  std::vector<AttentionPattern> found = readAttentions(g.finish("window"));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].upper->size.str(), "past");
   EXPECT_EQ(found[0].lower->size.str(), "past - 3");
@@ -118,20 +118,17 @@ TEST(Attention, SlopesCapAndEpilogue) { // ALiBi, soft cap, then merged heads
   int distance = g.elementwise(Op::Sub, {g.index(g.S), g.queryPosition()});
   int biased = g.elementwise(Op::Add, {capped, g.elementwise(Op::Mul, {slope, distance})});
   int mask = g.compare(Predicate::Le, g.index(g.S), g.queryPosition());
-  int y = g.contract(g.softmax(g.elementwise(Op::Where, {mask, biased, g.constant(-INFINITY)}), {"S"}), g.v, {"S"});
+  int y = g.attention(g.elementwise(Op::Where, {mask, biased, g.constant(-INFINITY)}), g.v, "S");
   g.yield(g.merge(g.permute(y, {"B", "T", "G", "R", "V"}), {"G", "R", "V"}, dim("D", 32)));
   checkKernel(g.finish("alibi"), lengths, 1e-5);
 }
 
 /// Bounds as text, or what was said instead.
 static std::string boundsOf(const KernelGraph &graph) {
-  std::vector<AttentionMiss> misses;
-  std::vector<AttentionPattern> found = findAttention(graph, &misses);
-  std::string text;
-  for (const AttentionMiss &miss : misses)
-    text += miss.reason + "; ";
+  std::vector<AttentionPattern> found = readAttentions(graph);
   if (found.size() != 1)
-    return text + "none";
+    return "none";
+  std::string text = found[0].unbounded ? *found[0].unbounded + "; " : "";
   auto of = [](const std::optional<Position> &p) {
     return p ? p->size.str() + (p->terms.empty() ? "" : " + data") : "-";
   };
@@ -220,13 +217,12 @@ TEST(Attention, LatentKeys) { // the sum of two products: one per head, one with
   checkKernel(g.graph, lengths, 1e-5);
 }
 
-TEST(Attention, NearlyAttention) {
+TEST(Attention, InPlainOperations) { // weights that are a result of their own
   Attention g(1, 1, 8, 8);
   int weights = g.softmax(g.score, {"S"});
   g.yield(weights);
   g.yield(g.contract(weights, g.v, {"S"}));
-  EXPECT_EQ(boundsOf(g.finish("weights")),
-            "not computed as attention: its scores or weights are a result of their own; none");
+  EXPECT_EQ(boundsOf(g.finish("weights")), "none");
   checkKernel(g.graph, {lengths[4]}, 1e-5);
 }
 
@@ -246,11 +242,10 @@ TEST(Attention,
 
 TEST(Attention, Sink) { // one more score without a value
   Attention g(2, 1, 8, 8, {{Kind::Real, {dim("G", 2)}}});
-  Dim N = dim("N", g.length + Size(1)), one = dim("U", 1);
+  Dim one = dim("U", 1);
   int mask = g.compare(Predicate::Le, g.index(g.S), g.queryPosition());
   int score = g.elementwise(Op::Where, {mask, g.score, g.constant(-INFINITY)});
-  int all = g.softmax(g.concat({score, g.unit(g.extra[0], one)}, {"S", "U"}, N), {"N"});
-  g.yield(g.contract(g.cut(all, "N", Size(0), g.S), g.v, {"S"}));
+  g.yield(g.attention(score, g.v, "S", {{g.unit(g.extra[0], one), "U"}}));
   EXPECT_EQ(boundsOf(g.finish("sink")), "- .. past");
   checkKernel(g.graph, lengths, 1e-5);
 }

@@ -159,7 +159,7 @@ TEST(
   int q = a.argument(Kind::Real, {B, T, G, K}), k = a.argument(Kind::Real, {B, S, G, K}),
       v = a.argument(Kind::Real, {B, S, G, K});
   auto rounded = [&](int value) { return a.widen(a.narrow(value)); };
-  a.yield(a.narrow(a.contract(a.softmax(a.contract(rounded(q), rounded(k), {"K"}), {"S"}), rounded(v), {"S"})));
+  a.yield(a.narrow(a.attention(a.contract(rounded(q), rounded(k), {"K"}), rounded(v), "S")));
   checkKernel(a.finish("attention"), {{{"B", 2}, {"T", 7}}, {{"B", 1}, {"T", 70}}}, step);
 }
 
@@ -219,9 +219,9 @@ TEST(BF16, Attention) {
     q = g.widen(q), k = g.widen(k), v = g.widen(v);
     int score = g.elementwise(Op::Mul, {g.contract(q, k, {"K"}), g.constant(0.3)});
     int mask = g.compare(Predicate::Le, g.index(S), g.index(T));
-    g.yield(g.contract(g.softmax(g.elementwise(Op::Where, {mask, score, g.constant(-INFINITY)}), {"S"}), v, {"S"}));
+    g.yield(g.attention(g.elementwise(Op::Where, {mask, score, g.constant(-INFINITY)}), v, "S"));
     KernelGraph &graph = g.finish("attention");
-    EXPECT_EQ(findAttention(graph).size(), 1u);
+    EXPECT_EQ(readAttentions(graph).size(), 1u);
     checkKernel(graph, lengths, 1e-5);
   }
 }

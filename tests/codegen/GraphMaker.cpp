@@ -116,6 +116,26 @@ int GraphMaker::softmax(int x, std::vector<std::string> over) {
   return add(node);
 }
 
+int GraphMaker::attention(int score, int values, std::string key, std::vector<std::pair<int, std::string>> sinks) {
+  Node node{Op::Attention, Kind::Real, without(unionOf({score, values}), {key})};
+  node.operands = {score, values};
+  node.names = {key};
+  for (auto &[sink, part] : sinks) {
+    node.operands.push_back(sink);
+    node.names.push_back(part);
+  }
+  return add(node);
+}
+
+std::pair<int, int> GraphMaker::statistics(int attention) {
+  Node node = graph.nodes[attention];
+  node.dims = without(graph.nodes[node.operands[0]].dims, {node.names[0]});
+  node.op = Op::AttentionShift;
+  int shift = add(node);
+  node.op = Op::AttentionShare;
+  return {shift, add(node)};
+}
+
 int GraphMaker::cumsum(int x, std::string along, bool reverse) {
   Node node{Op::Cumsum, graph.nodes[x].kind, graph.nodes[x].dims};
   node.operands = {x};

@@ -25,6 +25,10 @@ public:
   int reduce(Reduction reduction, int x, std::vector<std::string> over);
   int contract(int a, int b, std::vector<std::string> over);
   int softmax(int x, std::vector<std::string> over);
+  /// Sum over `key` of softmax(score, sinks) * values; each sink with its dimension of fixed size.
+  int attention(int score, int values, std::string key, std::vector<std::pair<int, std::string>> sinks = {});
+  /// Each row's shift and share of the softmax of an attention, right behind it.
+  std::pair<int, int> statistics(int attention);
   int cumsum(int x, std::string along, bool reverse = false);
   int scatterAdd(int x, int positions, std::vector<std::string> over, Dim into);
   int argmax(int x, std::string along);

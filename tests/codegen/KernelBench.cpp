@@ -215,7 +215,7 @@ static KernelGraph attentionOver(int64_t window) {
                          {mask, g.compare(Predicate::Gt, g.index(S), g.elementwise(Op::Sub, {t, g.integer(window)}))});
   if (window >= 0)
     score = g.elementwise(Op::Where, {mask, score, g.constant(-1.0 / 0.0)});
-  g.yield(g.contract(g.softmax(score, {"S"}), v, {"S"}));
+  g.yield(g.attention(score, v, "S"));
   return g.finish("attention");
 }
 

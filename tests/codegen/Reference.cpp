@@ -193,6 +193,23 @@ double Evaluator::combined(const Node &node, const Position &at) const {
     forEach(over, at, [&](const Position &p) { sum += std::exp(read(x, p) - most); });
     return std::exp(read(x, at) - most) / sum;
   }
+  if (node.op == Op::Attention || node.op == Op::AttentionShift || node.op == Op::AttentionShare) {
+    double most = -inf, total = 0, sum = 0;
+    auto forEachScore = [&](const std::function<void(double)> &use) {
+      for (size_t n = 0; n < node.names.size(); ++n)
+        forEach(named({node.operands[n ? n + 1 : 0]}, {node.names[n]}), at,
+                [&](const Position &p) { use(read(node.operands[n ? n + 1 : 0], p)); });
+    };
+    forEachScore([&](double score) { most = std::max(most, score); });
+    if (most == -inf)
+      return 0;
+    forEachScore([&](double score) { total += std::exp(score - most); });
+    if (node.op != Op::Attention)
+      return node.op == Op::AttentionShift ? most : 1 / total;
+    forEach(named({x}, {node.names[0]}), at,
+            [&](const Position &p) { sum += std::exp(read(x, p) - most) / total * read(node.operands[1], p); });
+    return sum;
+  }
   if (node.op == Op::Cumsum) {
     double sum = 0;
     bool reverse = node.integer;

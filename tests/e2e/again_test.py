@@ -55,7 +55,7 @@ class AgainTest(Case):
             ("compile", self.scratch / "none.mlir", "-o", self.scratch / "x"): "none.mlir: No such file",
             ("compile", self.scratch / "broken.mlir", "-o", self.scratch / "x"): "broken.mlir",
             ("compile", dump, "--config", "c.json", "-o", self.scratch / "x"): "has its config bound already",
-            ("compile", *llama, "--without", "fuse-atention", "-o", self.scratch / "x"): "did you mean 'fuse-attention'?",
+            ("compile", *llama, "--without", "raise-atention", "-o", self.scratch / "x"): "did you mean 'raise-attention'?",
             ("compile", *llama, "--witout", "cse", "-o", self.scratch / "x"): "did you mean '--without'?",
             ("compile", *llama, "-o", self.scratch / "nowhere" / "x"): f"there is no folder {self.scratch / 'nowhere'}",
             ("compile", self.scratch / "none.quern", "-o", self.scratch / "x"): "none.quern",

@@ -29,7 +29,7 @@ class BisectTest(Case):
 
     def test_nothing_differs(self):
         self.assertIn("nothing differs: every pass within 1e-09", self.bisect(*SPEC).out)
-        self.assertEqual(json.loads(self.bisect(*SPEC, "--json", "--without", "fuse-attention,cse").out)["stage"], "none")
+        self.assertEqual(json.loads(self.bisect(*SPEC, "--json", "--without", "raise-attention,cse").out)["stage"], "none")
 
     def test_a_module_instead_of_a_spec(self):
         run(QUERN, "compile", *SPEC, "--compile-to", "rolled", "--locations", "-o", self.scratch / "rolled.mlir")
@@ -53,7 +53,7 @@ class BisectTest(Case):
 
     def test_says_what_is_wrong_with_its_use(self):
         for words, said in {
-            (*SPEC, "--without", "fuse-attentoin"): "did you mean 'fuse-attention'?",
+            (*SPEC, "--without", "raise-attentoin"): "did you mean 'raise-attention'?",
             (*SPEC, "--without", "outline-kernels"): "cannot be left out: machine code is made of kernels",
             (*SPEC, "--function", "backward"): "backward",
             (*SPEC, "--expected", self.scratch / "none"): "none",

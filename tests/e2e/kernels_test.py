@@ -29,7 +29,7 @@ class Kernels(Case):
 
     def test_without_fusion(self):
         one = loops("llama", "forward.last")[0][1]
-        for rule in ("pack-projections", "fuse-branches", "fuse-prologues", "fuse-epilogues", "fuse-attention"):
+        for rule in ("pack-projections", "fuse-branches", "fuse-prologues", "fuse-epilogues", "raise-attention"):
             self.assertGreater(loops("llama", "forward.last", "--without", rule)[0][1], one, rule)
 
 

@@ -14,7 +14,7 @@ import tempfile
 from bench import LLAMA
 from harness import EXAMPLES, QUERN, ROOT, run
 
-RULES = ["roll-repeats", "incremental", "pack-projections", "fuse-attention", "fuse-epilogues", "fuse-branches", "fuse-prologues", "fuse-norms",
+RULES = ["roll-repeats", "incremental", "pack-projections", "raise-attention", "fuse-epilogues", "fuse-branches", "fuse-prologues", "fuse-norms",
          "fuse-elementwise", "pack-weights", "write-in-place"]
 MIXTRAL = dict(LLAMA, hidden_size=512, intermediate_size=1792, num_hidden_layers=4, num_attention_heads=8, num_key_value_heads=8,
                num_local_experts=8, num_experts_per_tok=2)

@@ -56,6 +56,51 @@ TEST(Reduce, IntegersAndBools) {
                 ElementsAre(first, second));
 }
 
+/// Two queries and two keys of depth 2, values 1 and 3. The lines of `score` make %s of %x, the products (0 0; log 3 0),
+/// and of %y, which is 0 -inf. `result`: o, or of each row the shift m or the share t.
+Evaluated attention(const std::string &score, const std::string &result, const std::string &sinks = "") {
+  std::string scores = "!quern.tensor<real[T = 2, S = 2]>", rows = "!quern.tensor<real[T = 2]>",
+              attended = "!quern.tensor<real[T = 2, C = 1]>", type = result == "o" ? attended : rows;
+  std::string text = "%o, %m, %t = quern.attention %a with %b over \"S\" of %c reading %d" + sinks +
+                     " {\n^bb0(%x: " + scores + ", %y: !quern.tensor<real[S = 2]>):\n" + score +
+                     "\nquern.yield %s : " + scores +
+                     "\n} : (!quern.tensor<real[T = 2, K = 2]>, !quern.tensor<real[S = 2, K = 2]>, "
+                     "!quern.tensor<real[S = 2, C = 1]>, !quern.tensor<real[S = 2]>" +
+                     (sinks.empty() ? "" : ", !quern.tensor<real[U = 1]>") + ") -> (" + attended + ", " + rows + ", " +
+                     rows + ")\n%r = quern.permute %" + result + " : (" + type + ") -> " + type;
+  return evaluate({{"real[T = 2, K = 2]", reals({{"T", 2}, {"K", 2}}, {1, 0, 0, 1})},
+                   {"real[S = 2, K = 2]", reals({{"S", 2}, {"K", 2}}, {0, std::log(3.0), 0, 0})},
+                   {"real[S = 2, C = 1]", reals({{"S", 2}, {"C", 1}}, {1, 3})},
+                   {"real[S = 2]", reals({{"S", 2}}, {0, -inf})},
+                   {"real[U = 1]", reals({{"U", 1}}, {std::log(2.0)})}},
+                  text, result == "o" ? "real[T = 2, C = 1]" : "real[T = 2]");
+}
+
+const std::string both =
+    " : (!quern.tensor<real[T = 2, S = 2]>, !quern.tensor<real[S = 2]>) -> !quern.tensor<real[T = 2, S = 2]>";
+const std::string asItIs =
+    "%s = quern.permute %x : (!quern.tensor<real[T = 2, S = 2]>) -> !quern.tensor<real[T = 2, S = 2]>";
+const std::string masked = "%s = quern.add %x, %y" + both;
+
+TEST(Attention, WeighsValuesByTheSoftmaxOfScores) {
+  EXPECT_THAT(attention(asItIs, "o").numbers, ElementsAre(DoubleEq(2), DoubleEq(1.5))); // 1/2 1/2; 3/4 1/4
+  EXPECT_THAT(attention(masked, "o").numbers, ElementsAre(1, 1)) << "the second key is masked";
+  // Sinks take weight: of scores 0, 0, log 2 the keys have 1/4 each; of log 3, 0, log 2 they have 1/2 and 1/6.
+  EXPECT_THAT(attention(asItIs, "o", " sinks %e [\"U\"]").numbers, ElementsAre(DoubleEq(1), DoubleEq(1)));
+}
+
+TEST(Attention, GivesStatisticsOfItsRows) {
+  EXPECT_THAT(attention(asItIs, "m").numbers, ElementsAre(0, DoubleEq(std::log(3.0))));
+  EXPECT_THAT(attention(asItIs, "t").numbers, ElementsAre(0.5, DoubleEq(0.75)));
+  EXPECT_THAT(attention(asItIs, "t", " sinks %e [\"U\"]").numbers, ElementsAre(DoubleEq(0.5), DoubleEq(0.5)));
+  std::string nothing = "%n = quern.add %x, %y" + both +
+                        "\n%k = quern.const 0xFFF0000000000000 : f64 -> <real[]>\n%s = "
+                        "quern.min %n, %k : (!quern.tensor<real[T = 2, S = 2]>, !quern.tensor<real[]>) -> "
+                        "!quern.tensor<real[T = 2, S = 2]>";
+  for (const char *result : {"o", "m", "t"})
+    EXPECT_THAT(attention(nothing, result).numbers, ElementsAre(0, 0)) << "no key is seen";
+}
+
 TEST(Softmax, OverNothingIsZero) {
   Evaluated done = onPair({-inf, -inf, -inf, 0, -inf, std::log(3.0)}, "softmax %a over [\"B\"]", "real[A = 2, B = 3]");
   EXPECT_THAT(done.numbers, ElementsAre(0, 0, 0, DoubleEq(0.25), 0, DoubleEq(0.75))) << done.said;

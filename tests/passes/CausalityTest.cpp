@@ -1,5 +1,6 @@
 // Small pages, one question each: is the function causal, with which message not; and do steps equal the whole.
 #include "SmallPages.h"
+#include "passes/Passes.h"
 #include "passes/time/TimeAnalysis.h"
 
 using namespace mlir;
@@ -26,6 +27,23 @@ TEST(Causality, MasksThatLookAhead) {
                            "index(S) // 4 == index(T) // 4", "index(S) != index(T)"})
     EXPECT_THAT(refusalOf(attention(mask)), HasSubstr("softmax[S] is not causal")) << mask;
   EXPECT_EQ(refusalOf(attention("index(S) >= index(T)")).find("test.quern:10:"), 0u);
+}
+
+TEST(Causality, AttentionAsOneOperation) { // raised before it is asked for: the same answers
+  for (auto [mask, causal] : {std::pair("index(S) <= index(T)", true),
+                              {"index(T) - 3 < index(S) <= index(T)", true},
+                              {"index(S) <= index(T) + 1", false},
+                              {"index(S) != index(T)", false}}) {
+    auto program = Program::fromSpec(attention(mask));
+    std::vector<std::unique_ptr<Pass>> passes;
+    passes.push_back(quern::passes::createRaiseAttentionPass());
+    program->run(std::move(passes));
+    EXPECT_THAT(program->print(), HasSubstr("quern.attention")) << mask;
+    quern::passes::TimeAnalysis analysis(program->function("forward"));
+    EXPECT_EQ(analysis.refusals().empty(), causal) << mask << "\n" << analysis.describeRefusals();
+    if (!causal)
+      EXPECT_THAT(analysis.describeRefusals(), HasSubstr("softmax[S] is not causal")) << mask;
+  }
 }
 
 TEST(Causality, OtherReductions) {

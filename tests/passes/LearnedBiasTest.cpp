@@ -118,7 +118,7 @@ TEST_P(LearnedBias, TheSameGradientsAndNoScoresInMemory) {
   int64_t a = arena(1024), b = arena(2048), c = arena(4096);
   EXPECT_EQ(c - b, 2 * (b - a));
   for (const char *without :
-       {"recompute", "tabulate-distances", "attention-gradient", "fuse-attention", "cse-gradients"}) {
+       {"recompute", "tabulate-distances", "attention-gradient", "raise-attention", "cse-gradients"}) {
     Trained other(page, without);
     ASSERT_TRUE(other.module) << without;
     EXPECT_LE(difference(want, other.evaluate("loss.grad", inputs)), 1e-12) << "without " << without;

@@ -29,8 +29,8 @@ static std::string refusalOfNames(const char *names) {
 TEST(Without, RefusesWhatCannotBeLeftOut) {
   EXPECT_EQ(refusalOfNames("cse,plan-memory"),
             "the pass 'plan-memory' cannot be left out: the host program finds buffers by their places");
-  EXPECT_THAT(refusalOfNames("fuse-atention"), HasSubstr("no pass or rule is named 'fuse-atention'; did you mean "
-                                                         "'fuse-attention'? These can be left out: roll-repeats"));
+  EXPECT_THAT(refusalOfNames("raise-atention"), HasSubstr("no pass or rule is named 'raise-atention'; did you mean "
+                                                          "'raise-attention'? These can be left out: roll-repeats"));
   EXPECT_THAT(refusalOfNames("resolved"), HasSubstr("no pass or rule is named 'resolved'"));
 }
 

@@ -96,6 +96,8 @@ static std::string labelOf(Operation *op) {
     return "over " + listText(contract.getDims());
   if (auto softmax = dyn_cast<SoftmaxOp>(op))
     return "over " + listText(softmax.getDims());
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return "over " + attention.getDim().str();
   if (auto compare = dyn_cast<CompareOp>(op))
     return stringifyPredicate(compare.getPredicate()).str();
   if (auto rename = dyn_cast<RenameOp>(op))

@@ -26,7 +26,7 @@ namespace quern::codegen {
 
 void AttentionFamily::makeScores() {
   Expr length = b.extent(p.key.size);
-  placeRows(p.softmax);
+  placeRows(p.result);
   Index where = blockIndex();
   std::vector<Expr> args = headArgs({row, key, tile});
   for (const AttentionDot &dot : p.dots) {
@@ -57,7 +57,7 @@ void AttentionFamily::makeScores() {
     queries.push_back(copy), keys.push_back(keyCopy);
     dots.push_back(product);
   }
-  score = b.newFunc("score", p.softmax);
+  score = b.newFunc("score", p.result);
   score(asVars(args)) = scoreAt(where, key, [&](const AttentionDot &, size_t i) { return Expr(dots[i](args)); });
 }
 
@@ -69,16 +69,16 @@ void AttentionFamily::makeBlocks() {
   std::vector<Expr> rowArgs = headArgs({row, part, tile}), args = headArgs({row, column, part, tile});
   int columns = static_cast<int>(*p.column.fixed());
   Expr seen = seenKeys();
-  most = b.newFunc("most", p.softmax);
+  most = b.newFunc("most", p.result);
   most(asVars(rowArgs)) = math::negativeInfinity();
   most(rowArgs) = math::max(most(rowArgs), score(headArgs({row, seen, tile})));
   Expr largest = most(rowArgs);
   Expr shift = math::choose(math::isNegativeInfinity(largest), 0.0f, largest);
-  weight = b.newFunc("weight", p.softmax);
+  weight = b.newFunc("weight", p.result);
   weight(asVars(headArgs({row, key, part, tile}))) =
       math::expOfDifference(math::sub(score(headArgs({row, key, tile})), shift));
   Expr factor = weight(headArgs({row, seen, part, tile}));
-  total = b.newFunc("total", p.softmax);
+  total = b.newFunc("total", p.result);
   total(asVars(rowArgs)) = 0.0f;
   total(rowArgs) += factor;
   values = b.newFunc("values", p.result), sums = b.newFunc("sums", p.result);

@@ -64,8 +64,8 @@ Func AttentionFamily::combine(const std::string &what, const AttentionParts &par
       sinks.push_back(b.real(node, index));
     }
   }
-  Func top = b.newFunc(what + "_top", p.softmax), factor = b.newFunc(what + "_factor", p.softmax);
-  Func all = b.newFunc(what + "_all", p.softmax), out = b.newFunc(what, p.result);
+  Func top = b.newFunc(what + "_top", p.result), factor = b.newFunc(what + "_factor", p.result);
+  Func all = b.newFunc(what + "_all", p.result), out = b.newFunc(what, p.result);
   Expr most = math::negativeInfinity();
   for (const Expr &sink : sinks)
     most = math::max(most, sink);
@@ -163,8 +163,11 @@ void AttentionFamily::defineWithStatistics() {
     return atRow(
         index, [&](std::vector<Expr> args, bool block) { return Expr((block ? blockRows : singleRows)[which](args)); });
   };
+  Expr largest = statistic(0), total = statistic(2);
+  Expr shift = math::choose(math::isNegativeInfinity(largest), 0.0f, largest);
+  Expr share = math::choose(math::equal(total, 0.0f), 0.0f, math::div(1.0f, total));
   all.func(KernelBuilder::pureArgs(dims)) =
-      math::choose(at < columns, b.values[p.result](inside), math::choose(at == columns, statistic(0), statistic(2)));
+      math::choose(at < columns, b.values[p.result](inside), math::choose(at == columns, shift, share));
   all.func.compute_root();
   schedule(all);
   auto read = [this, dims, func = all.func](int result, int32_t offset, bool ofColumn) {
@@ -176,8 +179,8 @@ void AttentionFamily::defineWithStatistics() {
     };
   };
   read(p.result, 0, true);
-  read(p.most, columns, false);
-  read(p.total, columns + 1, false);
+  read(p.shift, columns, false);
+  read(p.share, columns + 1, false);
   b.addStage(all);
 }
 
@@ -197,7 +200,7 @@ void AttentionFamily::define() {
       return Expr((block ? self.attended : self.single)(args));
     });
   };
-  if (p.most >= 0)
+  if (p.shift >= 0)
     return defineWithStatistics();
   auto found = std::find(b.graph.results.begin(), b.graph.results.end(), p.result);
   bool direct = b.users[p.result].empty() && std::count(b.graph.results.begin(), b.graph.results.end(), p.result) == 1;

@@ -54,7 +54,7 @@ void AttentionFamily::makeSingle() {
     singleDots.push_back(product);
     singleDepths.push_back(over);
   }
-  singleScore = b.newFunc("single_score", p.softmax);
+  singleScore = b.newFunc("single_score", p.result);
   singleScore(asVars(args)) =
       scoreAt(where, at, [&](const AttentionDot &, size_t i) { return Expr(singleDots[i](args)); });
 
@@ -64,14 +64,14 @@ void AttentionFamily::makeSingle() {
   singleKeys = r.x;
   std::vector<Expr> read = headArgs({r.x, row});
   read.push_back(part);
-  singleMost = b.newFunc("single_most", p.softmax);
+  singleMost = b.newFunc("single_most", p.result);
   singleMost(asVars(rowArgs)) = math::negativeInfinity();
   singleMost(rowArgs) = math::max(singleMost(rowArgs), singleScore(read));
   Expr largest = singleMost(rowArgs);
   Expr shift = math::choose(math::isNegativeInfinity(largest), 0.0f, largest);
-  singleWeight = b.newFunc("single_weight", p.softmax);
+  singleWeight = b.newFunc("single_weight", p.result);
   singleWeight(asVars(args)) = math::expOfDifference(math::sub(singleScore(args), shift));
-  singleTotal = b.newFunc("single_total", p.softmax);
+  singleTotal = b.newFunc("single_total", p.result);
   singleTotal(asVars(rowArgs)) = 0.0f;
   singleTotal(rowArgs) += singleWeight(read);
   singleSums = b.newFunc("single_sums", p.result);

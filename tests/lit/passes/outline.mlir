@@ -1,5 +1,5 @@
 // Fusion groups: what goes into one kernel, what is stored, what stays a view.
-// RUN: quern-opt --outline-kernels %s | FileCheck %s
+// RUN: quern-opt --raise-attention --outline-kernels %s | FileCheck %s
 
 // A contraction takes bias, activation and residual along; rows of batch and time are one dimension; equal kernels merge.
 // CHECK-LABEL: func.func @epilogue

@@ -1,9 +1,10 @@
-// One function as kernels with all rules of fusion, and with each left out: what was inside of a kernel is stored then.
-// RUN: quern-opt --outline-kernels %s | FileCheck %s --check-prefixes=CHECK,ALL
-// RUN: quern-opt --outline-kernels="without=fuse-epilogues" %s | FileCheck %s --check-prefixes=CHECK,EPILOGUE
-// RUN: quern-opt --outline-kernels="without=fuse-norms" %s | FileCheck %s --check-prefixes=CHECK,NORM
-// RUN: quern-opt --outline-kernels="without=fuse-elementwise" %s | FileCheck %s --check-prefixes=CHECK,MAP
-// RUN: quern-opt --outline-kernels="without=fuse-attention" %s | FileCheck %s --check-prefixes=CHECK,ATTENTION
+// One function as kernels with all rules of fusion, and with each (or attention raised) left out: what was inside of a kernel is
+// stored then.
+// RUN: quern-opt --raise-attention --outline-kernels %s | FileCheck %s --check-prefixes=CHECK,ALL
+// RUN: quern-opt --raise-attention --outline-kernels="without=fuse-epilogues" %s | FileCheck %s --check-prefixes=CHECK,EPILOGUE
+// RUN: quern-opt --raise-attention --outline-kernels="without=fuse-norms" %s | FileCheck %s --check-prefixes=CHECK,NORM
+// RUN: quern-opt --raise-attention --outline-kernels="without=fuse-elementwise" %s | FileCheck %s --check-prefixes=CHECK,MAP
+// RUN: quern-opt --outline-kernels %s | FileCheck %s --check-prefixes=CHECK,ATTENTION
 // RUN: not quern-opt --outline-kernels="without=fuse-everything" %s 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
 // UNKNOWN: no pass or rule is named 'fuse-everything'; these can be left out:
