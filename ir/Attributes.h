@@ -41,12 +41,10 @@ inline constexpr llvm::StringLiteral againAttr = "quern.again";
 
 // ---- on operations: how the passes that know attention talk to each other
 
-/// On operations with queries and keys of an attention that has its own rule: their results are never saved.
+/// On operations of an attention's gradient that have queries and keys.
 inline constexpr llvm::StringLiteral insideAttr = "quern.inside";
 /// On gathers at index(S) - index(T) + size(T): what they pick from is a table by distance (TabulateDistances.cpp).
 inline constexpr llvm::StringLiteral distanceAttr = "quern.distance";
-/// On what is kept of its softmax for each row.
-inline constexpr llvm::StringLiteral statisticAttr = "quern.statistic";
 
 } // namespace quern::ir
 #endif

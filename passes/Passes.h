@@ -19,9 +19,8 @@ namespace quern::passes {
 std::unique_ptr<mlir::Pass> createRollRepeatsPass();
 
 /// In a module to be trained adds @loss.grad: the loss and the gradient of every parameter. `recompute`: what is
-/// cheaper made again than saved is not saved. The module's priceAttr makes saving dearer. `raiseAttention`: a softmax
-/// between products has a rule of its own (Differentiate.cpp).
-std::unique_ptr<mlir::Pass> createDifferentiatePass(bool recompute = true, bool raiseAttention = true);
+/// cheaper made again than saved is not saved. The module's priceAttr makes saving dearer (Differentiate.cpp).
+std::unique_ptr<mlir::Pass> createDifferentiatePass(bool recompute = true);
 
 /// In the loss of a module to be trained makes what is learned for each distance of a key from a query a table
 /// (TabulateDistances.cpp).
@@ -58,8 +57,9 @@ using PackingRule = std::function<int64_t(int64_t rows, int64_t inner)>;
 /// Recognises e^x over its sum as softmax (RaiseSoftmax.cpp).
 std::unique_ptr<mlir::Pass> createRaiseSoftmaxPass();
 
-/// Makes scores, softmax and weighted sum one operation; remarks where that nearly is so (RaiseAttention.cpp).
-std::unique_ptr<mlir::Pass> createRaiseAttentionPass();
+/// Makes scores, softmax and weighted sum one operation; remarks where that nearly is so. `ofLoss`: in the loss of a
+/// module to be trained alone, before it is differentiated, without remarks (RaiseAttention.cpp).
+std::unique_ptr<mlir::Pass> createRaiseAttentionPass(bool ofLoss = false);
 
 /// Makes contractions of one value with several weights one (PackProjections.cpp).
 std::unique_ptr<mlir::Pass> createPackProjectionsPass(PackingRule rule);

@@ -34,11 +34,10 @@ ArrayRef<Phase> quern::passes::phases() {
          [](const PassOptions &) { return createSinkGathersPass(/*ofLoss=*/true); }},
         {"tabulate-distances", "make what is learned for each distance of a key from a query a table",
          [](const PassOptions &) { return createTabulateDistancesPass(); }},
+        {"raise-loss-attention", "make an attention of the loss one operation: its gradient keeps two numbers a row",
+         [](const PassOptions &) { return createRaiseAttentionPass(/*ofLoss=*/true); }},
         {"differentiate", "derive the gradient of the loss",
-         [](const PassOptions &options) {
-           return createDifferentiatePass(!options.without.has("recompute"),
-                                          !options.without.has("attention-gradient"));
-         },
+         [](const PassOptions &options) { return createDifferentiatePass(!options.without.has("recompute")); },
          "training needs gradients"},
         {"optimizers", "add the updates of parameters", [](const PassOptions &) { return createOptimizersPass(); },
          "training needs updates"},

@@ -16,7 +16,6 @@ using llvm::StringRef;
 llvm::ArrayRef<Rule> quern::passes::rules() {
   static const Rule table[] = {
       {"recompute", "differentiate", "what is cheaper made again than saved is not saved for the gradient"},
-      {"attention-gradient", "differentiate", "scores are made again for the gradient, from two numbers a row"},
       {"fuse-epilogues", "outline-kernels", "a contraction takes along what follows element by element"},
       {"fuse-branches", "outline-kernels",
        "parts of a contraction that go different ways (queries, keys, values) are one kernel"},

@@ -19,7 +19,8 @@ int main(int argc, char **argv) {
   mlir::registerCSEPass();
   mlir::registerPass(quern::passes::createRollRepeatsPass);
   mlir::registerPass(quern::passes::createRaiseSoftmaxPass);
-  mlir::registerPass(quern::passes::createRaiseAttentionPass);
+  mlir::registerPass([] { return quern::passes::createRaiseAttentionPass(); });
+  mlir::registerPass([] { return quern::passes::createRaiseAttentionPass(/*ofLoss=*/true); });
   mlir::registerPass([] { return quern::passes::createDifferentiatePass(); });
   mlir::registerPass(quern::passes::createOptimizersPass);
   mlir::registerPass(quern::passes::createChunkLossPass);

@@ -220,7 +220,7 @@ KernelBody Outliner::cutOut(const Roots &roots, FusionGroups &groups) {
   for (Operation *op : ops) {
     Operation *clone = builder.clone(*op, mapping);
     clone->removeAttr("quern.once");
-    for (StringRef mark : {againAttr, insideAttr, statisticAttr, distanceAttr})
+    for (StringRef mark : {againAttr, insideAttr, distanceAttr})
       clone->removeAttr(mark);
   }
   SmallVector<Value> results;

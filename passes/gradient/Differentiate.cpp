@@ -69,7 +69,8 @@ static bool isActiveResult(Operation *op, Value result, const llvm::DenseSet<Val
   if (onlyShifts(op))
     return false;
   auto entry = gradientRules().find(op->getName().stripDialect());
-  return entry != gradientRules().end() && entry->second.rule && typeOf(result).isReal() &&
+  bool rule = entry != gradientRules().end() && entry->second.rule;
+  return (rule || isa<AttentionOp>(op)) && typeOf(result).isReal() &&
          llvm::any_of(op->getOperands(), [&](Value operand) { return active.contains(operand); });
 }
 
@@ -194,9 +195,9 @@ LogicalResult Differentiator::reverseOp(Operation *op, OpBuilder &builder) {
   if (auto contract = dyn_cast<ContractOp>(op)) {
     if (attentionProducts.contains(op))
       return reverseProduct(contract, gradient, builder), success();
-    if (std::optional<RaisedAttention> attention = raised(contract))
-      return reverseAttention(*attention, gradient, builder), success();
   }
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return reverseAttention(attention, gradient, builder);
   auto entry = gradientRules().find(op->getName().stripDialect());
   if (entry == gradientRules().end() || !entry->second.rule)
     return op->emitError("has no gradient rule");
@@ -287,6 +288,10 @@ LogicalResult Differentiator::run() {
     return failure();
   segmentLoops(function, recomputing.segment);
   findActive(function.front());
+  if (lowerAttentions()) {
+    active.clear();
+    findActive(function.front());
+  }
   auto end = cast<func::ReturnOp>(function.front().getTerminator());
   Value loss = end.getOperand(0);
   if (end.getNumOperands() != 1 || typeOf(loss).getRank() || !typeOf(loss).isReal())
@@ -325,7 +330,7 @@ namespace {
 class DifferentiatePass : public PassWrapper<DifferentiatePass, OperationPass<ModuleOp>> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DifferentiatePass)
-  DifferentiatePass(bool recompute, bool raiseAttention) : recompute(recompute), raiseAttention(raiseAttention) {}
+  explicit DifferentiatePass(bool recompute) : recompute(recompute) {}
   StringRef getArgument() const final { return "differentiate"; }
   StringRef getDescription() const final { return "Add @loss.grad: the loss and the gradient of every parameter"; }
 
@@ -352,15 +357,15 @@ public:
       recomputing.price = price.getValueAsDouble();
     if (auto turns = module->getAttrOfType<IntegerAttr>(segmentTurnsAttr))
       recomputing.segment = turns.getInt();
-    if (failed(Differentiator(gradient, recomputing, raiseAttention).run()))
+    if (failed(Differentiator(gradient, recomputing).run()))
       signalPassFailure();
   }
 
 private:
-  bool recompute, raiseAttention;
+  bool recompute;
 };
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createDifferentiatePass(bool recompute, bool raiseAttention) {
-  return std::make_unique<DifferentiatePass>(recompute, raiseAttention);
+std::unique_ptr<Pass> quern::passes::createDifferentiatePass(bool recompute) {
+  return std::make_unique<DifferentiatePass>(recompute);
 }

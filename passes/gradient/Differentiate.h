@@ -30,23 +30,9 @@ struct ParameterGradient {
   mlir::Value gradient;
 };
 
-/// o = sum over `valueKey` of softmax(score, sinks) v (DifferentiateAttention.cpp).
-struct RaisedAttention {
-  ir::ContractOp sum;
-  ir::SoftmaxOp softmax;
-  mlir::Value score, v;
-  ir::DimAttr key, partKey, valueKey; ///< of the keys: in the scores, in their part of joined ones, in the values
-  llvm::StringRef query;              ///< of the queries
-  llvm::SmallVector<std::pair<mlir::Value, llvm::StringRef>> sinks;
-  llvm::SmallVector<ir::ContractOp> products;
-  llvm::SmallVector<mlir::OpOperand *> biases; ///< where something else that learns joins them
-  llvm::SmallVector<mlir::Operation *> inside; ///< all that has queries and keys
-};
-
 class Differentiator {
 public:
-  Differentiator(mlir::func::FuncOp function, Recomputing recomputing, bool raiseAttention)
-      : function(function), recomputing(recomputing), raiseAttention(raiseAttention) {}
+  Differentiator(mlir::func::FuncOp function, Recomputing recomputing) : function(function), recomputing(recomputing) {}
   /// Makes the function return the gradients of all of its parameters beside its loss.
   mlir::LogicalResult run();
 
@@ -61,16 +47,19 @@ private:
   mlir::LogicalResult reverseBlock(mlir::Block &block, mlir::OpBuilder &builder, std::vector<ParameterGradient> &found);
   mlir::LogicalResult reverseLoop(ir::RepeatOp repeat, mlir::OpBuilder &builder, std::vector<ParameterGradient> &found);
 
-  std::optional<RaisedAttention> raised(ir::ContractOp sum);
-  std::string findProducts(RaisedAttention &found);
-  void reverseAttention(RaisedAttention &found, mlir::Value gradient, mlir::OpBuilder &builder);
+  // Attention (DifferentiateAttention.cpp)
+  std::string whyNotRaised(ir::AttentionOp op);
+  /// Puts plain operations in place of attentions whose own rule does not hold; true if there were any.
+  bool lowerAttentions();
+  ir::AttentionOp keepStatistics(ir::AttentionOp op);
+  llvm::SmallVector<mlir::Operation *> repeatScores(ir::AttentionOp op, llvm::StringRef query, mlir::OpBuilder &builder,
+                                                    mlir::Value &score);
+  mlir::LogicalResult reverseAttention(ir::AttentionOp op, mlir::Value gradient, mlir::OpBuilder &builder);
   void reverseProduct(ir::ContractOp product, mlir::Value gradient, mlir::OpBuilder &builder);
-  void spreadBiases(RaisedAttention &found);
   void reverseBias(mlir::Value bias, mlir::Value gradient, mlir::OpBuilder &builder);
 
   mlir::func::FuncOp function;
   Recomputing recomputing;
-  bool raiseAttention;
   llvm::DenseMap<mlir::Operation *, std::pair<llvm::StringRef, llvm::StringRef>> attentionProducts; ///< key, query
   llvm::DenseMap<mlir::Value, std::pair<llvm::StringRef, llvm::StringRef>>
       attentionBiases; ///< as scores see them; the same

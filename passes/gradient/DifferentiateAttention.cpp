@@ -1,11 +1,11 @@
-// Takes: a weighted sum o = sum[S](softmax[S](x) v), where x is made element by element from products of queries and
-// keys, and the gradient g of o. Gives: the gradients of v, of the scores x, of sinks, and later of the products'
-// operands. Why a rule of its own: a softmax is S x T numbers a head, and the rules of its parts read it. From two
-// numbers a row it can be made again wherever it is read, so neither the forward turn keeps it nor does a kernel of the
-// gradient store it.
+// Takes: o = `quern.attention`, raised in the loss before it is differentiated, and the gradient g of o. Gives: the
+// gradients of values, sinks, queries and keys, and of what else learns in the scores. Why a rule of its own: a softmax
+// is S x T numbers a head, and the rules of its parts read it. From two numbers a row it can be made again wherever it
+// is read, so neither the forward turn keeps it nor does a kernel of the gradient store it.
 //
-//   forward, beside o:   most = max[S](x);  shift = where(most == -inf, 0, most);  share = 1 / sum[S](exp(x - shift)), 0 where empty
+//   forward, beside o:   shift, share: the attention's statistics
 //   gradient:            delta = sum(g * o)            over what o has and rows lack: the same as sum[S](p * dp)
+//                        x: the score, made again from products
 //                        p = exp(x - shift) * share;   dv = sum[T](p * g)
 //                        dp = sum(g * v);              dx = p * (dp - delta)
 //                        dz = -exp(z - shift) * share * delta                      a sink: a score without a value
@@ -14,98 +14,17 @@
 //                        dm = sum[S](dm')                                          of what lacks keys or queries (a learned scale)
 //
 // Two numbers a row rather than their log-sum-exp: where a finite mask hides all keys, x is so large that a logarithm
-// added to it would be lost. What has both S and T is marked (insideAttr): it is never saved, and FusionAttention.cpp
-// finds it by that.
+// added to it would be lost. What has both S and T is marked (insideAttr), and FusionAttention.cpp finds it by that.
 #include "ir/analysis/Operations.h"
 #include "passes/gradient/Differentiate.h"
+#include "passes/raise/RaiseAttention.h"
 
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
-
-#include <cmath>
 
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
-
-/// From the weights back to their softmax: itself, or the part of it that has values. Fills `chain`.
-static SoftmaxOp softmaxBehind(Value weights, SmallVectorImpl<Operation *> &chain) {
-  Operation *op = weights.getDefiningOp();
-  if (!op || !weights.hasOneUse())
-    return {};
-  chain.push_back(op);
-  if (auto softmax = dyn_cast<SoftmaxOp>(op))
-    return softmax;
-  auto cut = dyn_cast<CutOp>(op);
-  return cut ? softmaxBehind(cut.getX(), chain) : SoftmaxOp();
-}
-
-/// The scores that have values and those without one (sinks), if the softmax is over both joined.
-static bool splitScores(SoftmaxOp softmax, CutOp cut, RaisedAttention &found) {
-  found.score = softmax.getX();
-  found.key = typeOf(softmax.getX()).dim(names(softmax.getDims())[0]);
-  if (!cut)
-    return true;
-  auto concat = softmax.getX().getDefiningOp<ConcatOp>();
-  if (!concat || !concat->hasOneUse() || concat.getInto() != found.key || cut.getDim() != found.key.getName())
-    return false;
-  found.inside.push_back(concat);
-  Size at(0);
-  bool any = false;
-  for (auto [part, name] : llvm::zip(concat.getInputs(), names(concat.getParts()))) {
-    DimAttr dim = typeOf(part).dim(name);
-    if (!any && at == cut.getOffsetSize() && dim.getSize() == cut.getInto().getSize()) {
-      any = true;
-      found.score = part;
-    } else {
-      found.sinks.push_back({part, name});
-    }
-    at = at + dim.getSize();
-    if (found.score == part)
-      found.partKey = dim;
-  }
-  return any;
-}
-
-/// What flows into the scores from products of queries and keys alone, element by element.
-static void collectProducts(RaisedAttention &found, const DenseSet<Value> &active) {
-  NamedTensorType type = typeOf(found.score);
-  StringRef key = found.key.getName();
-  llvm::SetVector<Value> work;
-  work.insert(found.score);
-  for (size_t i = 0; i < work.size(); ++i) {
-    Operation *op = work[i].getDefiningOp();
-    if (!op || op->getBlock() != found.sum->getBlock())
-      continue;
-    if (auto product = dyn_cast<ContractOp>(op)) {
-      bool whole = typeOf(work[i]).getRank() == type.getRank() && product.getDims().size() == 1;
-      if (whole && typeOf(product.getA()).has(key) != typeOf(product.getB()).has(key))
-        found.products.push_back(product);
-    } else if (isElementwise(op)) {
-      for (Value operand : op->getOperands())
-        if (active.contains(operand))
-          work.insert(operand);
-    }
-  }
-}
-
-/// The dimension that only queries have: the innermost whose size only the run knows, as texts of a batch may share
-/// keys.
-static bool findQuery(RaisedAttention &found) {
-  StringRef key = found.key.getName();
-  for (DimAttr dim : typeOf(found.score).getDims()) {
-    StringRef name = dim.getName();
-    auto ofQueries = [&](ContractOp product) {
-      bool first = typeOf(product.getA()).has(key);
-      Value keys = first ? product.getA() : product.getB(), queries = first ? product.getB() : product.getA();
-      return !typeOf(keys).has(name) && typeOf(queries).has(name);
-    };
-    if (name == key || typeOf(found.v).has(name) || !llvm::all_of(found.products, ofQueries))
-      continue;
-    if (found.query.empty() || !dim.getStatic())
-      found.query = name;
-  }
-  return !found.query.empty();
-}
 
 /// A table by distance, looked up.
 static bool isByDistance(Value value) {
@@ -113,96 +32,62 @@ static bool isByDistance(Value value) {
   return gather && gather->hasAttr(distanceAttr);
 }
 
-/// Back from the scores through elementwise operations: all that a parameter reaches must come from the products, or
-/// from a bias. That is what lacks queries or keys (a slope, a temperature, a number for each key), or a table by
-/// distance. Returns why it is not so.
-std::string Differentiator::findProducts(RaisedAttention &found) {
-  collectProducts(found, active);
-  if (found.products.empty() || !findQuery(found))
-    return "its scores are no products of queries and keys";
-  NamedTensorType type = typeOf(found.score);
-  StringRef key = found.key.getName(), query = found.query;
-  auto hasBoth = [&](Value value) { return typeOf(value).has(key) && typeOf(value).has(query); };
-  SmallVector<Value> work = {found.score};
-  llvm::SetVector<Operation *> region;
-  while (!work.empty()) {
-    Operation *op = work.pop_back_val().getDefiningOp();
-    if (!op || op->getBlock() != found.sum->getBlock())
-      return "something learned with queries and keys is made outside of the loop, and not from their distance alone";
-    if (!region.insert(op))
-      continue;
-    NamedTensorType own = typeOf(op->getResult(0));
-    for (DimAttr dim : own.getDims())
-      if (type.dim(dim.getName()) != dim)
-        return "a part of its scores has another dimension, " + dim.getName().str();
-    if (auto product = dyn_cast<ContractOp>(op)) {
-      for (StringRef name : names(product.getDims()))
-        if (!typeOf(product.getA()).has(name) || !typeOf(product.getB()).has(name) ||
-            !typeOf(product.getA()).dim(name).getStatic())
-          return "a product of queries and keys is over a length that only the run knows";
-      if (!llvm::is_contained(found.products, product))
-        return "a product among its scores is not of queries with keys";
-      continue;
-    }
-    if (!isElementwise(op))
-      return "'" + op->getName().stripDialect().str() +
-             "' makes something learned with queries and keys, not from their distance alone";
-    for (OpOperand &use : op->getOpOperands()) {
-      if (!active.contains(use.get()))
-        continue;
-      if (hasBoth(use.get()) && !isByDistance(use.get()))
-        work.push_back(use.get());
-      else
-        found.biases.push_back(&use);
-    }
+/// The dimension that only queries have: the innermost whose size only the run knows, as texts of a batch may share
+/// keys. Empty where there is none.
+static StringRef queryOf(AttentionOp op) {
+  StringRef query;
+  for (DimAttr dim : typeOf(op.getScore()).getDims()) {
+    StringRef name = dim.getName();
+    bool ofQueries = name != op.getDim() && !typeOf(op.getValues()).has(name) &&
+                     llvm::all_of(llvm::zip(op.getQueries(), op.getKeys()), [&](auto pair) {
+                       return typeOf(std::get<0>(pair)).has(name) && !typeOf(std::get<1>(pair)).has(name);
+                     });
+    if (ofQueries && (query.empty() || !dim.getStatic()))
+      query = name;
   }
-  for (Operation *op : region)
-    for (Operation *user : op->getUsers())
-      if (!region.contains(user) && !llvm::is_contained(found.inside, user))
-        return "its scores are used elsewhere too";
-  found.inside.append(region.begin(), region.end());
+  return query;
+}
+
+/// All that a parameter reaches must come from the products, or from a bias. That is what lacks queries or keys (a
+/// slope, a temperature, a number for each key), or a table by distance. Returns why it is not so.
+std::string Differentiator::whyNotRaised(AttentionOp op) {
+  NamedTensorType score = typeOf(op.getScore());
+  StringRef query = queryOf(op);
+  if (query.empty())
+    return "no dimension belongs to the queries alone";
+  for (unsigned i = 0; i < op.getQueries().size(); ++i)
+    if (typeOf(op.getProduct(i)).getRank() != score.getRank() || op.getDepth(i).size() != 1)
+      return "a product among its scores is not of queries with keys";
+  for (Operation &inner : op.getBlock().without_terminator())
+    for (DimAttr dim : typeOf(inner.getResult(0)).getDims())
+      if (score.dim(dim.getName()) != dim)
+        return "a part of its scores has another dimension, " + dim.getName().str();
+  for (Value input : op.getInputs()) {
+    bool both = typeOf(input).has(op.getDim()) && typeOf(input).has(query);
+    if (!active.contains(input) || !both || isByDistance(input))
+      continue;
+    Operation *maker = input.getDefiningOp();
+    if (!maker || maker->getBlock() != op->getBlock())
+      return "something learned with queries and keys is made outside of the loop, and not from their distance alone";
+    return "'" + maker->getName().stripDialect().str() +
+           "' makes something learned with queries and keys, not from their distance alone";
+  }
   return "";
 }
 
-std::optional<RaisedAttention> Differentiator::raised(ContractOp sum) {
-  if (!raiseAttention || sum.getDims().size() != 1)
-    return std::nullopt;
-  StringRef over = names(sum.getDims())[0];
-  for (unsigned i : {0, 1}) {
-    RaisedAttention found;
-    found.sum = sum;
-    Value weights = sum->getOperand(i);
-    found.v = sum->getOperand(1 - i);
-    found.softmax = softmaxBehind(weights, found.inside);
-    if (!found.softmax || found.inside.size() > 2 || found.softmax->getBlock() != sum->getBlock() ||
-        found.softmax.getDims().size() != 1)
-      continue;
-    auto cut = dyn_cast<CutOp>(found.inside[0]);
-    if ((cut ? cut.getInto().getName() : names(found.softmax.getDims())[0]) != over ||
-        !splitScores(found.softmax, cut, found))
-      continue;
-    if (found.partKey)
-      found.key = found.partKey;
-    found.valueKey = typeOf(found.v).dim(over);
-    NamedTensorType scores = typeOf(found.score), values = typeOf(found.v);
-    int columns = 0;
-    for (DimAttr dim : values.getDims())
-      if (dim != found.valueKey && !scores.has(dim.getName())) {
-        columns += 1;
-        if (!dim.getStatic())
-          return std::nullopt;
-      }
-    if (!found.valueKey || columns != 1 || !active.contains(found.score))
-      return std::nullopt;
-    std::string reason = findProducts(found);
+bool Differentiator::lowerAttentions() {
+  SmallVector<AttentionOp> plain;
+  function.walk([&](AttentionOp op) {
+    std::string reason = whyNotRaised(op);
     if (reason.empty())
-      return found;
-    if (!found.products.empty())
-      remark::missed(found.softmax.getLoc(), remark::RemarkOpts::name("attention-gradient").category("training"))
-          << "its gradient stores all scores: " << reason;
-    return std::nullopt;
-  }
-  return std::nullopt;
+      return;
+    remark::missed(op.getLoc(), remark::RemarkOpts::name("attention-gradient").category("training"))
+        << "its gradient stores all scores: " << reason;
+    plain.push_back(op);
+  });
+  for (AttentionOp op : plain)
+    lowerAttention(op);
+  return !plain.empty();
 }
 
 namespace {
@@ -234,84 +119,98 @@ static Value sumLike(GradientBuilder &make, Value weights, Value value, StringRe
   return make.fit(sum, like);
 }
 
-/// Gives biases the dimensions of the scores, so that the gradient that reaches them is summed by the attention's own
-/// kernels, and with them what they flow through.
-void Differentiator::spreadBiases(RaisedAttention &found) {
-  NamedTensorType scores = typeOf(found.score).withKind(Kind::Real);
-  for (OpOperand *use : found.biases) {
-    Value bias = use->get();
-    if (isByDistance(bias))
-      bias.getDefiningOp()->setAttr(insideAttr, UnitAttr::get(bias.getContext()));
-    if (typeOf(bias).getRank() < scores.getRank()) {
-      OpBuilder before(use->getOwner());
-      bias = ExpandOp::create(before, use->getOwner()->getLoc(), scores, bias);
-      bias.getDefiningOp()->setAttr(insideAttr, before.getUnitAttr());
-      active.insert(bias);
-      use->set(bias);
-    }
-    attentionBiases[bias] = {found.key.getName(), found.query};
-  }
-  SmallVector<Operation *> ordered(found.inside);
-  llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-  for (Operation *op : ordered)
-    if (isElementwise(op) && typeOf(op->getResult(0)).getRank() < scores.getRank())
-      op->getResult(0).setType(scores);
+/// `op` with its statistics.
+AttentionOp Differentiator::keepStatistics(AttentionOp op) {
+  OpBuilder before(op);
+  NamedTensorType rows = AttentionOp::statisticType(typeOf(op.getScore()), op.getDim());
+  auto kept = AttentionOp::create(before, op.getLoc(), TypeRange{op.getAttended().getType(), rows, rows},
+                                  op.getQueries(), op.getKeys(), op.getValues(), op.getInputs(), op.getSinks(),
+                                  op.getDimAttr(), op.getPartsAttr());
+  kept->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  kept.getBody().takeBody(op.getBody());
+  active.erase(op.getAttended());
+  active.insert(kept.getAttended());
+  op.getAttended().replaceAllUsesWith(kept.getAttended());
+  op.erase();
+  return kept;
 }
 
-void Differentiator::reverseAttention(RaisedAttention &found, Value g, OpBuilder &builder) {
-  Location loc = found.sum.getLoc();
-  StringRef key = found.key.getName();
-  spreadBiases(found);
-  for (Operation *op : found.inside)
-    op->setAttr(insideAttr, builder.getUnitAttr());
-  for (ContractOp product : found.products)
-    attentionProducts[product] = {key, found.query};
-
-  OpBuilder after(found.sum);
-  after.setInsertionPointAfter(found.sum);
-  Inside forward(after, loc);
-  Value x = found.softmax.getX(), nothing = forward.number(0.0);
-  ArrayAttr over = found.softmax.getDimsAttr();
-  Value most = forward.mark<ReduceOp>(Reduction::max, x, over);
-  Value shift = forward.choose(forward.compare(Predicate::eq, most, forward.number(-INFINITY)), nothing, most);
-  Value power = forward.mark<ExpOp>(forward.mark<SubOp>(x, shift));
-  Value total = forward.mark<ReduceOp>(Reduction::sum, power, over);
-  Value empty = forward.compare(Predicate::eq, total, nothing);
-  Value share = forward.choose(empty, nothing, forward.div(forward.number(1.0), total));
-  for (Value statistic : {shift, share})
-    statistic.getDefiningOp()->setAttr(statisticAttr, builder.getUnitAttr());
-
-  Inside make(builder, loc);
-  NamedTensorType scores = typeOf(found.score);
-  SmallVector<DimAttr> rows;
-  for (DimAttr dim : scores.getDims())
-    if (dim != found.key)
-      rows.push_back(dim);
-  Value delta = make.productSum(g, found.sum.getResult(), scores.withDims(rows));
-  Value v = found.v;
-  bool renamed = found.valueKey != found.key;
-  if (renamed)
-    v = make.make<RenameOp>(v, make.b.getStrArrayAttr(found.valueKey.getName()), make.b.getArrayAttr(found.key));
-  Value p = make.mark<MulOp>(make.mark<ExpOp>(make.mark<SubOp>(found.score, shift)), share);
-  if (active.contains(found.v)) {
-    Value dv = sumLike(make, p, g, found.query, typeOf(v));
-    if (renamed)
-      dv = make.make<RenameOp>(dv, make.b.getStrArrayAttr(key), make.b.getArrayAttr(found.valueKey));
-    give(found.v, dv, CutOp());
+/// What the scores are made of, in the gradient: products and the operations of the body, in order. `score` is the last
+/// value of it.
+SmallVector<Operation *> Differentiator::repeatScores(AttentionOp op, StringRef query, OpBuilder &builder,
+                                                      Value &score) {
+  StringRef key = op.getDim();
+  NamedTensorType scores = typeOf(op.getScore());
+  Inside make(builder, op.getLoc());
+  SmallVector<Operation *> made;
+  IRMapping mapping;
+  for (auto [i, queries, keys] : llvm::enumerate(op.getQueries(), op.getKeys())) {
+    Value product = make.mark<ContractOp>(queries, keys, builder.getStrArrayAttr(op.getDepth(i)[0].getName()));
+    product.setType(typeOf(op.getProduct(i)));
+    if (active.contains(queries) || active.contains(keys))
+      active.insert(product);
+    attentionProducts[product.getDefiningOp()] = {key, query};
+    made.push_back(product.getDefiningOp());
+    mapping.map(op.getProduct(i), product);
   }
+  // What lacks queries or keys is given the dimensions of the scores, so that the gradient that reaches it is summed by
+  // the attention's own kernels, and with it what it flows through.
+  for (auto [i, input] : llvm::enumerate(op.getInputs())) {
+    Value value = input;
+    if (active.contains(input)) {
+      if (isByDistance(value)) {
+        value = builder.clone(*value.getDefiningOp())->getResult(0);
+        value.getDefiningOp()->setAttr(insideAttr, builder.getUnitAttr());
+      }
+      if (typeOf(value).getRank() < scores.getRank())
+        value = make.mark<ExpandOp>(scores, value);
+      active.insert(value);
+      attentionBiases[value] = {key, query};
+    }
+    mapping.map(op.getInputArgument(i), value);
+  }
+  for (Operation &inner : op.getBlock().without_terminator()) {
+    Operation *copy = builder.clone(inner, mapping);
+    Value result = copy->getResult(0);
+    if (isElementwise(copy) && typeOf(result).getRank() < scores.getRank() &&
+        llvm::any_of(copy->getOperands(), [&](Value x) { return typeOf(x).getRank() == scores.getRank(); }))
+      result.setType(scores.withKind(typeOf(result).getKind()));
+    if (!isa<ConstOp>(copy))
+      copy->setAttr(insideAttr, builder.getUnitAttr());
+    if (typeOf(result).isReal() && llvm::any_of(copy->getOperands(), [&](Value x) { return active.contains(x); }))
+      active.insert(result);
+    made.push_back(copy);
+  }
+  score = mapping.lookup(op.getScore());
+  return made;
+}
+
+LogicalResult Differentiator::reverseAttention(AttentionOp op, Value g, OpBuilder &builder) {
+  op = keepStatistics(op);
+  StringRef query = queryOf(op);
+  Value x, v = op.getValues(), shift = op.getShift(), share = op.getShare();
+  SmallVector<Operation *> scores = repeatScores(op, query, builder, x);
+  Inside make(builder, op.getLoc());
+  Value delta = make.productSum(g, op.getAttended(), typeOf(shift));
+  Value p = make.mark<MulOp>(make.mark<ExpOp>(make.mark<SubOp>(x, shift)), share);
+  if (active.contains(v))
+    give(v, sumLike(make, p, g, query, typeOf(v)), CutOp());
   StringRef column;
   for (DimAttr dim : typeOf(v).getDims())
-    if (!scores.has(dim.getName()))
+    if (!typeOf(x).has(dim.getName()))
       column = dim.getName();
-  Value dp = make.mark<ContractOp>(g, v, make.b.getStrArrayAttr(column));
-  give(found.score, make.mark<MulOp>(p, make.mark<SubOp>(dp, delta)), CutOp());
-  for (auto &[sink, name] : found.sinks)
+  Value dp = make.mark<ContractOp>(g, v, builder.getStrArrayAttr(column));
+  give(x, make.mark<MulOp>(p, make.mark<SubOp>(dp, delta)), CutOp());
+  for (Value sink : op.getSinks())
     if (active.contains(sink)) {
       Value weight = make.mul(make.make<ExpOp>(make.sub(sink, shift)), share);
       give(sink, make.fit(make.neg(make.mul(weight, delta)), typeOf(sink)), CutOp());
     }
+  for (Operation *made : llvm::reverse(scores))
+    if (failed(reverseOp(made, builder)))
+      return failure();
+  return success();
 }
-
 void Differentiator::reverseProduct(ContractOp product, Value g, OpBuilder &builder) {
   auto [key, query] = attentionProducts[product];
   GradientBuilder make(builder, product.getLoc());

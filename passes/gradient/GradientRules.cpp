@@ -387,7 +387,7 @@ const llvm::StringMap<RuleEntry> &quern::passes::gradientRules() {
       {"repeat", {nullptr, NoRule::Walk}},
       {"yield", {nullptr, NoRule::Walk}},
       {"state", {nullptr, NoRule::Later}},
-      {"attention", {nullptr, NoRule::Later}},
+      {"attention", {nullptr, NoRule::Walk}},
       {"remember", {nullptr, NoRule::Later}},
       {"recall", {nullptr, NoRule::Later}},
       {"store", {nullptr, NoRule::Later}},

@@ -78,7 +78,7 @@ using GradientRule = void (*)(RuleInput &);
 enum class NoRule {
   Constant, // nothing flows through it: numbers, positions, parameters (whose gradient is the result)
   Discrete, // its result is int or bool, or jumps: no gradient
-  Walk,     // loops and their ends: the walk itself treats them (Differentiate.cpp)
+  Walk,     // loops, their ends, attention: the walk itself treats them (Differentiate.cpp)
   Later     // caches and kernels come after differentiation
 };
 

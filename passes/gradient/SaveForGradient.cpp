@@ -43,14 +43,9 @@ static bool movesOnly(Operation *op) {
   return isViewLike(op) || isa<ExpandOp>(op);
 }
 
-/// Queries x keys of an attention: recomputed in every kernel that reads them.
-static bool isInside(Value value) {
-  return value.getDefiningOp() && value.getDefiningOp()->hasAttr(insideAttr);
-}
-
-/// What is kept of a row so that those can be.
+/// What an attention keeps of its rows.
 static bool isAttentionStatistic(Value value) {
-  return value.getDefiningOp() && value.getDefiningOp()->hasAttr(statisticAttr);
+  return value.getDefiningOp<AttentionOp>() && cast<OpResult>(value).getResultNumber() > 0;
 }
 
 static bool isSegment(Operation *op) {
@@ -59,7 +54,7 @@ static bool isSegment(Operation *op) {
 
 /// `price`: seconds that a byte costs beyond its traffic. `kept`: where, if that may be in bf16.
 static double secondsToSave(Value value, double price, std::optional<Kept> kept) {
-  if (isInside(value) || pickedWeight(value)) // a copy of weights for each row is never made
+  if (pickedWeight(value)) // a copy of weights for each row is never made
     return MinimumCut::unlimited;
   if (isSegment(value.getDefiningOp()))
     return 1e6;
@@ -76,6 +71,13 @@ static double secondsToRepeat(Operation *op) {
     return 0;
   if (isa<RepeatOp>(op)) // iterations of a segment are run again whatever they cost: that is what segments are for
     return 0;
+  if (auto attention = dyn_cast<AttentionOp>(op)) {
+    auto flops = [](const Size &size) {
+      return static_cast<double>(
+          size.evaluate([](const std::string &symbol) { return symbol == "B" ? 1 : assumedLength; }));
+    };
+    return flops(attention.getFlops()) / operationsPerSecond;
+  }
   double operations = llvm::TypeSwitch<Operation *, double>(op)
                           .Case<ExpOp, LogOp, Log1pOp, TanhOp, SigmoidOp, ErfOp, PowOp>([](auto) { return 12; })
                           .Case<SinOp, CosOp, SoftmaxOp>([](auto) { return 25; })
@@ -159,7 +161,7 @@ public:
         wanted.getArrayRef(), [&](Value value) { return isFree(value); },
         [&](Value value) {
           return mustBeSaved(value) || isAttentionStatistic(value) ||
-                 (!how.allowed && !movesOnly(value.getDefiningOp()) && !isInside(value) && !pickedWeight(value) &&
+                 (!how.allowed && !movesOnly(value.getDefiningOp()) && !pickedWeight(value) &&
                   !isSegment(value.getDefiningOp()));
         },
         [&](Value value) {
@@ -200,7 +202,7 @@ private:
   /// What a loop carries or makes cannot be recomputed.
   static bool mustBeSaved(Value value) {
     Operation *op = value.getDefiningOp();
-    return !op || (op->getNumRegions() && !isSegment(op));
+    return !op || (isa<RepeatOp>(op) && !isSegment(op));
   }
 
   void require(Value value) {
@@ -248,8 +250,7 @@ void quern::passes::repeatForGradient(Operation *firstOfGradient) {
   };
   // What combines positions is stored already: it costs no writing.
   auto must = [&](Value value) {
-    bool made = isElementwise(value.getDefiningOp()) || movesOnly(value.getDefiningOp()) || isInside(value) ||
-                pickedWeight(value);
+    bool made = isElementwise(value.getDefiningOp()) || movesOnly(value.getDefiningOp()) || pickedWeight(value);
     return !made || isAttentionStatistic(value);
   };
   std::optional<Kept> kept;

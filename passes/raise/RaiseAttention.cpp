@@ -1,8 +1,8 @@
 // Takes: functions of plain operations. Gives: `quern.attention` wherever scores, softmax and weighted sum are spelled
 // out, and a remark at each softmax that nearly is one, with the reason.
-// Why in one place: fusion, kernels and reports then read one operation. Why so late (after steps are derived and
-// weights are packed): those passes rewrite what surrounds a softmax, in any function, so they have to know the plain
-// operations anyway.
+// Why in one place: the gradient, fusion, kernels and reports then read one operation. Why so late (a loss before it is
+// differentiated, the rest after steps are derived and weights are packed): those passes rewrite what surrounds a
+// softmax, in any function, so they have to know the plain operations anyway.
 //
 //   before: %x = contract %q, %k over ["K"]            after: %o = attention %q with %k over "S" of %v reading %mask {
 //           %y = where %mask, %x, -inf                        ^bb0(%x, %m):
@@ -12,8 +12,10 @@
 //
 // From the softmax forwards to the sum that its weights flow into, backwards through its concatenation with scores
 // that have no values (sinks), then through elementwise operations to products of queries and keys. What does not
-// depend on a product (masks, biases) stays outside and is an input.
-#include "ir/Attributes.h"
+// depend on a product (masks, biases) stays outside and is an input; in a loss what is made of it for each query and key
+// goes along, so that the gradient of a bias is found where it is smaller.
+#include "passes/raise/RaiseAttention.h"
+
 #include "ir/analysis/Functions.h"
 #include "passes/Passes.h"
 
@@ -69,10 +71,10 @@ namespace {
 /// A softmax that may be an attention's.
 class Candidate {
 public:
-  explicit Candidate(SoftmaxOp softmax) : softmax(softmax), block(softmax->getBlock()) {}
+  Candidate(SoftmaxOp softmax, bool ofLoss) : softmax(softmax), block(softmax->getBlock()), ofLoss(ofLoss) {}
   bool match() {
     return comesFromProducts() && findSum() && followKeys() && splitScores() && findProducts() && checkDims() &&
-           findStatistics() && checkAlone();
+           checkAlone();
   }
   /// After a match that failed: why, or empty where it is no attention at all.
   const std::string &getReason() const { return reason; }
@@ -85,7 +87,6 @@ private:
   bool splitScores();
   bool findProducts();
   bool checkDims();
-  bool findStatistics();
   bool checkAlone();
   bool miss(const Twine &why) {
     reason = why.str();
@@ -94,6 +95,7 @@ private:
 
   SoftmaxOp softmax;
   Block *block;
+  bool ofLoss;
   std::string reason;
   ContractOp sum;
   SmallVector<Operation *> chain; ///< from the softmax to the sum
@@ -107,7 +109,6 @@ private:
   SmallVector<ContractOp> products;
   llvm::SetVector<Operation *> body;   ///< what the score does to the products
   llvm::SetVector<Operation *> inside; ///< all that is replaced but the sum
-  Value shift, share;                  ///< what a gradient keeps of the softmax
 };
 
 } // namespace
@@ -240,11 +241,22 @@ bool Candidate::findProducts() {
   auto before = [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); };
   llvm::sort(ordered, before);
   llvm::sort(products, before);
-  for (Operation *op : ordered)
-    if (llvm::any_of(op->getOperands(), [&](Value x) { return depends.contains(x.getDefiningOp()); })) {
+  auto keysOf = [&](ContractOp product) {
+    return typeOf(typeOf(product.getA()).has(name) ? product.getA() : product.getB());
+  };
+  auto hasBoth = [&](Value value) {
+    return typeOf(value).has(name) && llvm::any_of(typeOf(value).getDims(), [&](DimAttr dim) {
+             return !typeOf(values).has(dim.getName()) &&
+                    llvm::none_of(products, [&](ContractOp product) { return keysOf(product).has(dim.getName()); });
+           });
+  };
+  for (Operation *op : ordered) {
+    bool made = llvm::any_of(op->getOperands(), [&](Value x) { return depends.contains(x.getDefiningOp()); });
+    if (made)
       depends.insert(op);
+    if (made || (ofLoss && hasBoth(op->getResult(0))))
       body.insert(op);
-    }
+  }
   for (auto &[sink, part] : sinks)
     if (depends.contains(sink.getDefiningOp()))
       return miss("a score without a value is made from products too");
@@ -255,7 +267,9 @@ bool Candidate::findProducts() {
       if (!typeOf(product.getA()).dim(dim).getStatic())
         return miss("a product sums over a dimension whose size only the run knows");
     }
-  inside.insert(body.begin(), body.end());
+  for (Operation *op : body) // what does not depend on products may serve others, too
+    if (depends.contains(op))
+      inside.insert(op);
   inside.insert(products.begin(), products.end());
   return typeOf(score).isReal() || miss("its scores are no reals");
 }
@@ -288,47 +302,11 @@ bool Candidate::checkDims() {
   return true;
 }
 
-/// What follows from a reduction of the scores and is kept for the gradient (DifferentiateAttention.cpp).
-static Value statisticOf(ReduceOp reduce) {
-  SmallVector<Value> work = {reduce.getResult()};
-  for (unsigned i = 0; i < work.size() && i < 8; ++i)
-    for (Operation *user : work[i].getUsers()) {
-      if (!isPointwise(user) || typeOf(user->getResult(0)).getRank() != typeOf(reduce.getResult()).getRank())
-        continue;
-      if (user->hasAttr(statisticAttr))
-        return user->getResult(0);
-      work.push_back(user->getResult(0));
-    }
-  return {};
-}
-
-bool Candidate::findStatistics() {
-  for (Operation *user : softmax.getX().getUsers()) {
-    if (!user->hasAttr(insideAttr))
-      continue;
-    if (auto most = dyn_cast<ReduceOp>(user)) {
-      shift = statisticOf(most);
-      inside.insert(most);
-    } else if (isa<SubOp>(user) && user->hasOneUse()) {
-      Operation *power = *user->getUsers().begin();
-      auto total = power->hasOneUse() ? dyn_cast<ReduceOp>(*power->getUsers().begin()) : ReduceOp();
-      if (!total || !total->hasAttr(insideAttr))
-        continue;
-      share = statisticOf(total);
-      inside.insert(user);
-      inside.insert(power);
-      inside.insert(total);
-    }
-  }
-  return !shift == !share || miss("only one statistic of its softmax is kept");
-}
-
 /// What lies between the products and the sum is not computed for anyone else.
 bool Candidate::checkAlone() {
   for (Operation *op : inside)
     for (Operation *user : op->getUsers()) {
-      bool statistic = isa<ReduceOp>(op) && shift; // they are results
-      if (user == sum || inside.contains(user) || statistic)
+      if (user == sum || inside.contains(user))
         continue;
       return miss(op == softmax || llvm::is_contained(chain, op) ? "its weights are used elsewhere too"
                                                                  : "its scores are used elsewhere too");
@@ -350,8 +328,8 @@ void Candidate::replace() {
     sinkValues.push_back(sink), parts.push_back(part);
   for (Operation *op : body)
     for (Value operand : op->getOperands())
-      if (!inside.contains(operand.getDefiningOp()) && !operand.getDefiningOp<ConstOp>() &&
-          !llvm::is_contained(inputs, operand))
+      if (!inside.contains(operand.getDefiningOp()) && !body.contains(operand.getDefiningOp()) &&
+          !operand.getDefiningOp<ConstOp>() && !llvm::is_contained(inputs, operand))
         inputs.push_back(operand);
   if (summed != key.getName()) {
     SmallVector<DimAttr> dims(typeOf(values).getDims());
@@ -360,8 +338,6 @@ void Candidate::replace() {
                               builder.getStrArrayAttr({summed}), builder.getArrayAttr({key}));
   }
   SmallVector<Type> types = {sum.getResult().getType()};
-  if (shift)
-    types.append({shift.getType(), share.getType()});
   auto attention = AttentionOp::create(builder, loc, types, queries, keys, values, inputs, sinkValues, key.getName(),
                                        parts.empty() ? ArrayAttr() : builder.getStrArrayAttr(parts));
   if (sum->hasAttr("quern.once"))
@@ -379,15 +355,10 @@ void Candidate::replace() {
       if (auto number = operand.getDefiningOp<ConstOp>(); number && !mapping.contains(operand))
         mapping.map(operand, builder.clone(*number)->getResult(0));
     Operation *copy = builder.clone(*op, mapping);
-    for (StringRef mark : {"quern.once", insideAttr.data()})
-      copy->removeAttr(mark);
+    copy->removeAttr("quern.once");
   }
   YieldOp::create(builder, score.getLoc(), mapping.lookup(score));
   sum.replaceAllUsesWith(attention.getAttended());
-  if (shift) {
-    shift.replaceAllUsesWith(attention.getShift());
-    share.replaceAllUsesWith(attention.getShare());
-  }
 }
 
 /// e^x over the sum of e^x and something: nearly a softmax, if x comes from a product and the quotient is summed.
@@ -419,12 +390,15 @@ namespace {
 class RaiseAttentionPass : public PassWrapper<RaiseAttentionPass, OperationPass<ModuleOp>> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RaiseAttentionPass)
-  StringRef getArgument() const final { return "raise-attention"; }
+  explicit RaiseAttentionPass(bool ofLoss) : ofLoss(ofLoss) {}
+  StringRef getArgument() const final { return ofLoss ? "raise-loss-attention" : "raise-attention"; }
   StringRef getDescription() const final { return "Recognise attention, however it is spelled"; }
   void runOnOperation() final {
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!isEpoch(function))
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      bool loss = getOperation()->hasAttr("quern.train") && function.getSymName() == "loss";
+      if (ofLoss ? loss : !isEpoch(function))
         run(function);
+    }
   }
 
 private:
@@ -434,18 +408,18 @@ private:
     function.walk([&](Operation *op) {
       if (auto softmax = dyn_cast<SoftmaxOp>(op))
         found.push_back(softmax);
-      if (auto quotient = dyn_cast<DivOp>(op); quotient && isNearlySoftmax(quotient))
+      if (auto quotient = dyn_cast<DivOp>(op); quotient && !ofLoss && isNearlySoftmax(quotient))
         remark::missed(op->getLoc(), about) << "not one kernel: e^x is divided by more than its sum; "
                                                "softmax[...](x) is recognised, and needs no guard: it gives "
                                                "zeros where all is -inf";
     });
     llvm::SetVector<Block *> changed;
     for (SoftmaxOp softmax : found) {
-      Candidate candidate(softmax);
+      Candidate candidate(softmax, ofLoss);
       if (candidate.match()) {
         candidate.replace();
         changed.insert(softmax->getBlock());
-      } else if (!candidate.getReason().empty()) {
+      } else if (!candidate.getReason().empty() && !ofLoss) {
         remark::missed(softmax.getLoc(), about)
             << "not one kernel: " << candidate.getReason() << ", so the scores are stored";
       }
@@ -455,10 +429,52 @@ private:
         if (!op.getNumRegions() && isOpTriviallyDead(&op))
           op.erase();
   }
+
+  bool ofLoss;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createRaiseAttentionPass() {
-  return std::make_unique<RaiseAttentionPass>();
+std::unique_ptr<Pass> quern::passes::createRaiseAttentionPass(bool ofLoss) {
+  return std::make_unique<RaiseAttentionPass>(ofLoss);
+}
+
+void quern::passes::lowerAttention(AttentionOp op) {
+  OpBuilder b(op);
+  Location loc = op.getLoc();
+  IRMapping mapping;
+  for (auto [i, query, key] : llvm::enumerate(op.getQueries(), op.getKeys())) {
+    SmallVector<StringRef> depth;
+    for (DimAttr dim : op.getDepth(i))
+      depth.push_back(dim.getName());
+    Value product = ContractOp::create(b, loc, op.getProduct(i).getType(), query, key, b.getStrArrayAttr(depth));
+    mapping.map(op.getProduct(i), product);
+  }
+  for (auto [i, input] : llvm::enumerate(op.getInputs()))
+    mapping.map(op.getInputArgument(i), input);
+  for (Operation &inner : op.getBlock().without_terminator())
+    b.clone(inner, mapping);
+  Value score = mapping.lookup(op.getScore());
+  DimAttr keys = typeOf(score).dim(op.getDim());
+  Value weights;
+  if (op.getSinks().empty()) {
+    weights = SoftmaxOp::create(b, loc, score, b.getStrArrayAttr(op.getDim()));
+  } else {
+    SmallVector<Value> parts = {score};
+    SmallVector<StringRef> partNames = {op.getDim()};
+    Size size = keys.getSize();
+    for (auto [sink, part] : llvm::zip(op.getSinks(), op.getPartNames())) {
+      parts.push_back(sink);
+      partNames.push_back(part);
+      size = size + typeOf(sink).dim(part).getSize();
+    }
+    DimAttr all = DimAttr::get(b.getContext(), (op.getDim() + ".all").str(), size);
+    Value joined = ConcatOp::create(b, loc, parts, b.getStrArrayAttr(partNames), all);
+    Value softmax = SoftmaxOp::create(b, loc, joined, b.getStrArrayAttr(all.getName()));
+    weights = CutOp::create(b, loc, softmax, all.getName(), "0", keys);
+  }
+  Value sum =
+      ContractOp::create(b, loc, op.getAttended().getType(), weights, op.getValues(), b.getStrArrayAttr(op.getDim()));
+  op.getAttended().replaceAllUsesWith(sum);
+  op.erase();
 }

@@ -29,12 +29,19 @@ bool isMatrixProduct(ContractOp op) {
   return own(a, c) && own(c, a);
 }
 
+bool isMatrixOf(OpOperand &use) {
+  auto attention = dyn_cast<AttentionOp>(use.getOwner());
+  return attention && use.getOperandNumber() <= 2 * attention.getQueries().size();
+}
+
 bool isStatistic(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return false;
-  if (op->hasAttr(statisticAttr) || isa<ReduceOp, ConstOp, SizeOp>(op))
+  if (isa<ReduceOp, ConstOp, SizeOp>(op))
     return true;
+  if (isa<AttentionOp>(op)) // of its softmax
+    return cast<OpResult>(value).getResultNumber() > 0;
   if (auto loop = dyn_cast<RepeatOp>(op)) { // a stack of them
     unsigned result = cast<OpResult>(value).getResultNumber();
     return !loop.isCarried(result) && isStatistic(loop.getYield().getValues()[result]);
@@ -45,9 +52,9 @@ bool isStatistic(Value value) {
 bool isKeptNarrow(Value value, Kept kept) {
   if (!typeOf(value).isReal() || isStatistic(value))
     return false;
-  return kept == Kept::OnStack || llvm::any_of(value.getUsers(), [](Operation *user) {
-           auto contract = dyn_cast<ContractOp>(user);
-           return contract && isMatrixProduct(contract);
+  return kept == Kept::OnStack || llvm::any_of(value.getUses(), [](OpOperand &use) {
+           auto contract = dyn_cast<ContractOp>(use.getOwner());
+           return (contract && isMatrixProduct(contract)) || isMatrixOf(use);
          });
 }
 

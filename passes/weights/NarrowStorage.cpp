@@ -41,7 +41,7 @@ private:
   void readNarrow(Value value, Value narrow);
   void findStream();
   void narrowStacks();
-  void narrowOperands(ContractOp contract);
+  void narrowOperand(OpOperand &use);
   void narrowRows(RepeatOp repeat);
   void sinkWidens();
   void takeNarrow(BlockArgument argument, Value stack, OpOperand &use);
@@ -197,24 +197,20 @@ void Narrowing::narrowStacks() {
   });
 }
 
-void Narrowing::narrowOperands(ContractOp contract) {
-  if (!isMatrixProduct(contract))
+/// An operand of a matrix product.
+void Narrowing::narrowOperand(OpOperand &use) {
+  Value operand = use.get(), from = operand;
+  if (GatherOp pick = pickedWeight(operand)) {
+    (void)narrowed(pick.getX()); // the pick follows (sinkWidens)
     return;
-  for (unsigned i : {0, 1}) {
-    Value operand = contract->getOperand(i), from = operand;
-    if (GatherOp pick = pickedWeight(operand)) {
-      (void)narrowed(pick.getX()); // the pick follows (sinkWidens)
-      continue;
-    }
-    while (movesNarrow(from.getDefiningOp()) && from.getDefiningOp()->getNumOperands() == 1)
-      from = from.getDefiningOp()->getOperand(0);
-    auto param = from.getDefiningOp<ParamOp>();
-    bool vector = param && typeOf(param.getResult()).getRank() < 2;
-    if (!typeOf(operand).isReal() || operand.getDefiningOp<WidenOp>() || from.getDefiningOp<GatherOp>() || vector ||
-        isInside(operand))
-      continue;
-    contract->setOperand(i, widened(narrowed(operand)));
   }
+  while (movesNarrow(from.getDefiningOp()) && from.getDefiningOp()->getNumOperands() == 1)
+    from = from.getDefiningOp()->getOperand(0);
+  auto param = from.getDefiningOp<ParamOp>();
+  bool vector = param && typeOf(param.getResult()).getRank() < 2;
+  if (typeOf(operand).isReal() && !operand.getDefiningOp<WidenOp>() && !from.getDefiningOp<GatherOp>() && !vector &&
+      !isInside(operand))
+    use.set(widened(narrowed(operand)));
 }
 
 /// Rows that a loop over chunks takes and only narrows lie in bf16.
@@ -259,10 +255,15 @@ void Narrowing::sinkWidens() {
 void Narrowing::run() {
   findStream();
   narrowStacks();
-  SmallVector<ContractOp> contracts;
-  function.walk([&](ContractOp op) { contracts.push_back(op); });
-  for (ContractOp contract : contracts)
-    narrowOperands(contract);
+  SmallVector<OpOperand *> uses;
+  function.walk([&](Operation *op) {
+    auto contract = dyn_cast<ContractOp>(op);
+    for (OpOperand &use : op->getOpOperands())
+      if ((contract && isMatrixProduct(contract)) || isMatrixOf(use))
+        uses.push_back(&use);
+  });
+  for (OpOperand *use : uses)
+    narrowOperand(*use);
   function.walk([&](RepeatOp repeat) { narrowRows(repeat); });
   sinkWidens();
   SmallVector<Operation *> all;

@@ -16,6 +16,9 @@ bool movesNarrow(mlir::Operation *op);
 /// Each operand has a dimension of its own, or one is a matrix that each row picks.
 bool isMatrixProduct(ir::ContractOp op);
 
+/// Whether queries, keys or values of an attention are read there.
+bool isMatrixOf(mlir::OpOperand &use);
+
 /// Follows from reductions alone, element by element: a largest score, the inverse of a sum, a norm's divisor.
 bool isStatistic(mlir::Value value);
 
