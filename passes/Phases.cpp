@@ -19,10 +19,14 @@ using quern::ir::weightAttr;
 
 ArrayRef<Phase> quern::passes::phases() {
   static const std::vector<Phase> table = {
-      {"resolved", "config bound, blocks inlined, shapes inferred by name; a loop is one quern.repeat a turn", {}, {}},
+      {"resolved",
+       "config bound, blocks inlined, shapes inferred by name; each iteration of a loop is one quern.repeat",
+       {},
+       {}},
       {"rolled",
-       "equal turns of a loop are one loop; a softmax is one operation",
-       {{"roll-repeats", "fold the turns of a loop", [](const PassOptions &) { return createRollRepeatsPass(); }},
+       "equal iterations are one loop; a softmax is one operation",
+       {{"roll-repeats", "fold equal iterations into one loop",
+         [](const PassOptions &) { return createRollRepeatsPass(); }},
         {"canonicalize", "fold constants and trivial operations",
          [](const PassOptions &) { return createCanonicalizerPass(); }},
         {"cse", "merge common subexpressions", [](const PassOptions &) { return createCSEPass(); }},
@@ -32,7 +36,7 @@ ArrayRef<Phase> quern::passes::phases() {
        "a module to be trained (--train) has @loss.grad, the loss and the gradient of every parameter, and @update.*",
        {{"sink-loss-gathers", "compute only the experts that are chosen in a loss, and so in its gradient",
          [](const PassOptions &) { return createSinkGathersPass(/*ofLoss=*/true); }},
-        {"tabulate-distances", "make what is learned for each distance of a key from a query a table",
+        {"tabulate-distances", "compute what is learned by distance of key and query once a distance, as a table",
          [](const PassOptions &) { return createTabulateDistancesPass(); }},
         {"differentiate", "derive the gradient of the loss",
          [](const PassOptions &options) {
@@ -49,14 +53,14 @@ ArrayRef<Phase> quern::passes::phases() {
          [](const PassOptions &) { return createChunkLossPass(); }}},
        {}},
       {"incremental",
-       "causal functions work on new rows and remember the others (KV caches); a model that looks ahead keeps the "
+       "causal functions work on new rows and keep the others (KV caches); a model that looks ahead keeps the "
        "reason",
        {{"incremental", "derive step forms and caches",
          [](const PassOptions &options) {
            return createIncrementalPass(!options.without.has("ragged-rows"),
                                         !options.without.has("absorb-projections"));
          }},
-        {"absorb-projections", "in functions for few rows meet what is remembered before its projection",
+        {"absorb-projections", "in functions for few rows, apply a cache's projection to the queries instead",
          [](const PassOptions &) { return createAbsorbProjectionsPass(); }},
         {"sink-gathers", "compute only the experts that are chosen",
          [](const PassOptions &) { return createSinkGathersPass(); }},
@@ -66,13 +70,13 @@ ArrayRef<Phase> quern::passes::phases() {
        {}},
       {"kernels",
        "fusion groups are kernels, equal ones merged; functions launch them",
-       {{"check-positions", "tell of positions outside of what is gathered from",
+       {{"check-positions", "report positions outside of what is gathered from",
          [](const PassOptions &) { return createCheckPositionsPass(); }},
-        {"flatten-weights", "make weights of many dimensions matrices",
+        {"flatten-weights", "turn weights of many dimensions into matrices",
          [](const PassOptions &) { return createFlattenWeightsPass(); }},
-        {"pack-projections", "make contractions of one value with several weights one",
+        {"pack-projections", "join contractions of one value with several weights",
          [](const PassOptions &options) { return createPackProjectionsPass(options.packing); }},
-        {"narrow-storage", "keep what training reads again in bf16 (--precision bf16)",
+        {"narrow-storage", "store in bf16 what training reads again (--precision bf16)",
          [](const PassOptions &) { return createNarrowStoragePass(); }},
         {"outline-kernels", "cut fusion groups out as kernels",
          [](const PassOptions &options) { return createOutlineKernelsPass(options.packing, options.without); },
