@@ -30,7 +30,7 @@ const std::vector<Options::Known> known = {
     {"--min-p", "P", "only among those of P times the likeliest's probability"},
     {"--seed", "N", "of the choices (0)"},
     {"--eos", "stop|ignore", "at the end-of-text token (stop; ignore with --tokens)"},
-    {"--no-cache", nullptr, "compute everything anew for each token"},
+    {"--no-cache", nullptr, "recompute everything for each token"},
     {"--no-echo", nullptr, "do not repeat the prompt"},
     {"--context", "N", "allow texts up to N tokens where the config's length is only a recommendation"},
     {"--threads", "N", "threads (all that this process may use)"},
