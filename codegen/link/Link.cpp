@@ -2,6 +2,8 @@
 // Quern itself was built with (it knows where the C library's start files are).
 #include "codegen/link/Link.h"
 
+#include "codegen/link/WorkFolder.h"
+
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -141,12 +143,8 @@ bool quern::codegen::linkLibrary(const std::vector<std::string> &objects, const 
     error = "the library's header is missing: " + headerPath + "; run './dev build'";
     return false;
   }
-  llvm::SmallString<128> folder;
-  if (std::error_code code = fs::createUniqueDirectory("quern-library", folder)) {
-    error = "cannot make a temporary folder: " + code.message();
-    return false;
-  }
-  std::string object = (folder + "/model.o").str(), archive = (folder + "/model.a").str();
+  WorkFolder work("quern-library");
+  std::string object = work.path / "model.o", archive = work.path / "model.a";
   // One object that holds everything it needs. Groups are resolved now, as their names become local below.
   std::vector<std::string> link = {
       QUERN_CXX, "-r",  "-nostdlib", "-Wl,--gc-sections", "-Wl,--force-group-allocation", "-Wl,--build-id=none",
@@ -180,6 +178,5 @@ bool quern::codegen::linkLibrary(const std::vector<std::string> &objects, const 
   } else {
     fs::remove(partial);
   }
-  fs::remove_directories(folder);
   return done;
 }

@@ -7,14 +7,13 @@
 
 #include "codegen/HostLibrary.h"
 #include "codegen/link/Link.h"
+#include "codegen/link/WorkFolder.h"
 #include "ir/Dialect.h"
 #include "tools/bisect/Trace.h"
 #include "tools/interpret/InterpretSafetensors.h"
 
 #include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <filesystem>
@@ -358,11 +357,8 @@ bool Bisector::checkKernels() {
 }
 
 bool Bisector::checkProgram() {
-  llvm::SmallString<128> folder;
-  if (llvm::sys::fs::createUniqueDirectory("quern-bisect", folder))
-    throw std::runtime_error("cannot make a temporary folder");
-  std::string program = (folder + "/program").str(), output = (folder + "/output.safetensors").str(), messages;
-  llvm::scope_exit clean([&] { llvm::sys::fs::remove_directories(folder); });
+  quern::codegen::WorkFolder work("quern-bisect");
+  std::string program = work.path / "program", output = work.path / "output.safetensors", messages;
   quern::codegen::CompileOptions compile = options.compile;
   compile.output = program;
   quern::codegen::compileModule(module, compile);

@@ -50,7 +50,7 @@ struct CompileFlags {
         "locations", po::bool_switch(&locations), "with --compile-to: places in the spec, too")(
         "jobs,j", po::value(&jobs), "kernels compiled at the same time (default: all processors)")(
         "memory", po::value(&memory.memory),
-        "with --train, SIZE such as 4G: what a gradient may work in; the less, the more is made again")(
+        "with --train, SIZE such as 4G: what a gradient may work in; the less, the more is recomputed")(
         "batch", po::value(&memory.rows), "rows that --memory is for (1)")("length", po::value(&memory.length),
                                                                            "tokens of a row that --memory is for")(
         "remarks", po::bool_switch(&remarks), "say on stderr what was and what was not done, at the spec's lines")(
