@@ -57,9 +57,11 @@ quern_status quern_begin(quern_engine *engine, quern_sequence **sequence);
 void quern_end(quern_sequence *sequence); /* NULL does nothing */
 
 /* How the sequence goes on; before its first step. A sampling rule by the name of its option without dashes ("temp",
- * "top-k", "top-p", "min-p", "repeat-penalty"); "seed"; "most", the new tokens at most; "eos", 0 to go on after the
+ * "top-k", "repeat-penalty" and all others that `PROGRAM generate --help` lists); "seed"; "most", the new tokens at most; "eos", 0 to go on after the
  * model's end of text. */
 quern_status quern_set(quern_sequence *sequence, const char *name, double value);
+/* Adds to the logit of a token; -INFINITY forbids it. Before the first step. */
+quern_status quern_bias(quern_sequence *sequence, int32_t token, double added);
 /* The sequence ends before this text. */
 quern_status quern_stop_at(quern_sequence *sequence, const char *text);
 

@@ -22,12 +22,14 @@ struct Prompt {
 /// A prompt and what is made of it.
 struct Row {
   Prompt prompt;
+  int result = 0;         // of the prompt, counted from 0
   std::vector<int> begin; // what the text begins with: the prompt, or where a decoder starts
   std::unique_ptr<Sequence> sequence;
   std::unique_ptr<StopCheck> check;
   std::vector<int> made;
   std::vector<double> scores;
-  std::string text; // of the new tokens
+  std::optional<double> score; // of a beam
+  std::string text;            // of the new tokens
 };
 
 class Generation {
@@ -47,11 +49,14 @@ private:
 
   void readPrompts();
   void begin(Row &row);
+  void repeatPrompts();
   void checkLength(size_t length, int64_t longest) const;
   bool open(const Row &row);
   std::string choose(Row &row);
+  std::unique_ptr<Sequence> makeSequence(const Row &row);
   void runOne(Row &row);
   void runTogether();
+  void runBeams(size_t first);
   std::string resultOf(const Row &row) const;
 };
 
@@ -81,6 +86,17 @@ void Generation::readPrompts() {
     command.needTokenizer(options); // throws
   for (const std::string &text : texts)
     rows.emplace_back().prompt = {text, tokenizer->encode(text, true)};
+}
+
+/// A row for each result.
+void Generation::repeatPrompts() {
+  std::vector<Row> all;
+  for (Row &row : rows)
+    for (int result = 0; result < settings.results; ++result) {
+      all.emplace_back().prompt = row.prompt;
+      all.back().result = result;
+    }
+  rows = std::move(all);
 }
 
 void Generation::checkLength(size_t length, int64_t longest) const {
@@ -152,7 +168,17 @@ std::string Generation::resultOf(const Row &row) const {
   for (double score : row.scores)
     scores += (scores.empty() ? "" : ", ") + format("%.9g", score);
   return "{\"tokens\": " + jsonList(row.made) + ", \"text\": " + jsonString(row.text) +
-         (settings.scores ? ", \"logprobs\": [" + scores + "]" : "") + "}\n";
+         (settings.scores ? ", \"logprobs\": [" + scores + "]" : "") +
+         (row.score ? ", \"score\": " + format("%.9g", *row.score) : "") + "}\n";
+}
+
+/// With room for what will be made, and not yet with its text.
+std::unique_ptr<Sequence> Generation::makeSequence(const Row &row) {
+  Sequence::Options how;
+  how.sampling = settings.sampling;
+  how.sampling.seed += uint64_t(row.result);
+  how.room = int64_t(row.begin.size()) + std::min<int64_t>(settings.stop.most, 4096) + 1;
+  return std::make_unique<Sequence>(*engine, how);
 }
 
 /// One text, shown as it is made.
@@ -165,10 +191,7 @@ void Generation::runOne(Row &row) {
   if (!engine->functions().hasSource() && settings.echo)
     show(isText ? row.prompt.text : tokenizer ? tokenizer->decode(row.begin, true) : "");
   double begin = now(), firstDone = begin;
-  Sequence::Options how;
-  how.sampling = settings.sampling;
-  how.room = int64_t(row.begin.size()) + std::min<int64_t>(settings.stop.most, 4096) + 1;
-  row.sequence = std::make_unique<Sequence>(*engine, how);
+  row.sequence = makeSequence(row);
   if (engine->functions().hasSource())
     row.sequence->setSource(row.prompt.tokens);
   row.sequence->append(row.begin);
@@ -192,12 +215,6 @@ void Generation::runOne(Row &row) {
 }
 
 void Generation::runTogether() {
-  size_t longest = 0;
-  for (const Row &row : rows)
-    longest = std::max(longest, row.begin.size());
-  Sequence::Options how;
-  how.sampling = settings.sampling;
-  how.room = int64_t(longest) + std::min<int64_t>(settings.stop.most, 4096) + 1;
   Batch batch(*engine);
   auto endDone = [&](Row &row) {
     if (!row.sequence || open(row))
@@ -206,8 +223,16 @@ void Generation::runTogether() {
     row.sequence.reset(); // leaves the batch
   };
   for (Row &row : rows) {
-    row.sequence = std::make_unique<Sequence>(*engine, how);
+    row.sequence = makeSequence(row);
+    if (row.result > 0) { // its prompt has been read
+      row.sequence->become(*rows[size_t(&row - rows.data() - row.result)].sequence);
+      continue;
+    }
     row.sequence->append(row.begin);
+    if (settings.results > 1 && settings.stop.most > 0)
+      row.sequence->logits();
+  }
+  for (Row &row : rows) {
     batch.add(*row.sequence);
     endDone(row);
   }
@@ -221,6 +246,25 @@ void Generation::runTogether() {
   }
 }
 
+/// Rows from `first` on become the best texts of its prompt.
+void Generation::runBeams(size_t first) {
+  Row &row = rows[first];
+  std::unique_ptr<Sequence> begin = makeSequence(row);
+  if (engine->functions().hasSource())
+    begin->setSource(row.prompt.tokens);
+  begin->append(row.begin);
+  std::vector<Beam> beams = searchBeams(*engine, std::move(begin), [&] { return makeSequence(row); }, *settings.beams);
+  for (size_t i = 0; i < std::min(beams.size(), size_t(settings.results)); ++i) {
+    Row &result = rows[first + i];
+    result.made = std::move(beams[i].made);
+    result.scores = std::move(beams[i].logProbabilities);
+    result.score = beams[i].score;
+    for (int token : result.made)
+      result.text += result.check->push(token);
+    result.text += result.check->finish();
+  }
+}
+
 int Generation::run() {
   tokenizer = command.openTokenizer(options);
   if (!settings.stop.strings.empty() && !tokenizer)
@@ -228,14 +272,18 @@ int Generation::run() {
   readPrompts();
   std::unique_ptr<Weights> weights = command.openWeights(options);
   engine.emplace(command.program, *weights, Engine::Options{settings.cache});
+  repeatPrompts();
   for (Row &row : rows)
     begin(row);
-  if (rows.size() > 1 && settings.cache && engine->functions().batches())
+  if (settings.beams)
+    for (size_t first = 0; first < rows.size(); first += size_t(settings.results))
+      runBeams(first);
+  else if (rows.size() > 1 && settings.cache && engine->functions().batches())
     runTogether();
   else
     for (Row &row : rows)
       runOne(row);
-  if (rows.size() > 1 || settings.json)
+  if (rows.size() > 1 || settings.json || settings.beams)
     for (const Row &row : rows)
       writeOutput(resultOf(row));
   rows.clear();

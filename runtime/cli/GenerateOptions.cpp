@@ -4,6 +4,9 @@
 #include "runtime/Error.h"
 #include "runtime/sampling/SamplingRules.h"
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <deque>
 
 namespace quern::runtime {
@@ -19,8 +22,16 @@ const std::vector<Options::Known> before = {
     {"-n", "N", "new tokens at most (128)"}};
 
 const std::vector<Options::Known> after = {
+    {"--logit-bias", "T=X", "add X to the logit of token T; -inf forbids it (may be repeated)"},
     {"--seed", "N", "of the choices (0)"},
+    {"--results", "N",
+     "so many continuations of each prompt: with seeds that follow each other, or the N best beams (1)"},
+    {"--beams", "N", "beam search: the likeliest texts among N that go on together, instead of token by token"},
+    {"--length-penalty", "X", "of beams: the score is the log probability divided by length^X (1)"},
+    {"--early-stopping", "true|false|never",
+     "of beams: end when N texts have; when no better one is likely; or possible (false)"},
     {"--eos", "stop|ignore", "at the end-of-text token (stop; ignore with --tokens)"},
+    {"--end-token", "N", "end at this token instead of the config's (may be repeated)"},
     {"--stop", "TEXT", "end before this text (may be repeated)"},
     {"--start-token", "N", "what a text without a prompt, or a decoder's text, begins with (the config's)"},
     {"--no-cache", nullptr, "compute everything anew for each token"},
@@ -50,15 +61,64 @@ int64_t statedContext(const nlohmann::json &config) {
   return 0;
 }
 
+/// "17=-2.5"
+std::pair<int, double> parseBias(const std::string &text) {
+  size_t equals = text.find('=');
+  int token = -1;
+  double added = 0;
+  bool good = equals != std::string::npos;
+  if (good) {
+    const char *end = text.data() + text.size(), *middle = text.data() + equals;
+    auto first = std::from_chars(text.data(), middle, token);
+    auto second = std::from_chars(middle + 1, end, added);
+    good =
+        first.ec == std::errc() && first.ptr == middle && second.ec == std::errc() && second.ptr == end && token >= 0;
+  }
+  if (!good || std::isnan(added) || added == __builtin_inf())
+    throw UserError("--logit-bias needs TOKEN=NUMBER, such as 17=-2.5 or 17=-inf, not " + quote(text));
+  return {token, added};
+}
+
 SamplerOptions samplerOptions(const Options &options) {
   SamplerOptions result;
+  for (const std::string &text : options.all("--logit-bias"))
+    result.bias.insert_or_assign(parseBias(text).first, parseBias(text).second);
   for (const SamplingRule &rule : samplingRules()) {
     const std::string &name = optionOf(rule);
     if (options.has(name))
       result.rules[rule.name] = rule.whole ? double(options.integer(name, 0, int64_t(rule.least), int64_t(rule.most)))
                                            : options.number(name, 0, rule.least, rule.most);
   }
+  for (const SamplingRule &rule : samplingRules())
+    if (result.rules.count(rule.name) && !rule.with.empty() &&
+        std::none_of(rule.with.begin(), rule.with.end(),
+                     [&](std::string_view other) { return result.rules.count(std::string(other)); }))
+      throw UserError(format("--%s does nothing without --%s", rule.name, std::string(rule.with[0]).c_str()));
   result.seed = uint64_t(options.integer("--seed", 0, INT64_MIN, INT64_MAX));
+  return result;
+}
+
+std::optional<BeamOptions> beamOptions(const Options &options, const GenerateSettings &settings) {
+  if (!options.has("--beams")) {
+    for (const char *name : {"--length-penalty", "--early-stopping"})
+      if (options.has(name))
+        throw UserError(std::string(name) + " needs --beams");
+    return std::nullopt;
+  }
+  BeamOptions result;
+  result.beams = int(options.integer("--beams", 0, 1, 1024));
+  result.lengthPenalty = options.number("--length-penalty", 1, -100, 100);
+  std::string early = options.text("--early-stopping", "false");
+  if (early != "true" && early != "false" && early != "never")
+    throw UserError("--early-stopping needs true, false or never, not " + quote(early));
+  result.early = early == "true" ? EarlyStop::Full : early == "false" ? EarlyStop::Unlikely : EarlyStop::Impossible;
+  if (settings.sampling.temperature() != 0)
+    throw UserError("--beams looks for the likeliest texts: it does not go with --temp and rules that pick at random");
+  if (!settings.stop.strings.empty())
+    throw UserError("--beams does not go with --stop");
+  result.sampling = settings.sampling;
+  result.ends = settings.stop.ends;
+  result.most = settings.stop.most;
   return result;
 }
 
@@ -93,11 +153,17 @@ GenerateSettings readSettings(const Command &command, const Options &options, bo
   for (const std::string &string : result.stop.strings)
     if (string.empty())
       throw UserError("--stop needs a text that is not empty");
-  std::string atEnd = options.text("--eos", isText ? "stop" : "ignore");
+  bool named = options.has("--end-token");
+  std::string atEnd = options.text("--eos", isText || named ? "stop" : "ignore");
   if (atEnd != "stop" && atEnd != "ignore")
     throw UserError("--eos needs stop or ignore, not " + quote(atEnd));
   nlohmann::json generation = readGenerationConfig(command, options);
-  if (atEnd == "stop") {
+  if (named && atEnd == "ignore")
+    throw UserError("--end-token does not go with --eos ignore");
+  for (const std::string &token : options.all("--end-token"))
+    for (int one : parseTokens(token))
+      result.stop.ends.insert(one);
+  if (atEnd == "stop" && !named) {
     result.stop.ends = idsOf(config, "eos_token_id");
     result.stop.ends.merge(idsOf(generation, "eos_token_id"));
   }
@@ -114,6 +180,12 @@ GenerateSettings readSettings(const Command &command, const Options &options, bo
   result.scores = options.has("--logprobs");
   if (result.scores && !result.json)
     throw UserError("--logprobs needs --json");
+  result.beams = beamOptions(options, result);
+  result.results = int(options.integer("--results", 1, 1, 1024));
+  if (result.beams && result.results > result.beams->beams)
+    throw UserError(format("--results %d needs as many --beams, not %d", result.results, result.beams->beams));
+  if (!result.beams && result.results > 1 && result.sampling.temperature() == 0)
+    throw UserError("--results needs --temp or --beams: the likeliest tokens give one text");
   result.echo = !options.has("--no-echo");
   result.cache = !options.has("--no-cache");
   return result;

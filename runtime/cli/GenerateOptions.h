@@ -4,6 +4,7 @@
 
 #include "runtime/cli/Commands.h"
 #include "runtime/cli/Options.h"
+#include "runtime/engine/BeamSearch.h"
 #include "runtime/engine/StopRules.h"
 #include "runtime/sampling/Sampler.h"
 
@@ -18,6 +19,8 @@ struct GenerateSettings {
   std::vector<int> begin; // what a text begins with where the prompt is empty, or where a decoder starts
   int64_t context = 0;    // the longest prompt; 0: only the model's tables limit it
   bool json = false, scores = false, echo = true, cache = true;
+  int results = 1;                  // continuations of each prompt
+  std::optional<BeamOptions> beams; // instead of choosing token by token
 };
 
 /// `isText`: prompts are texts, which stop at the end-of-text token unless told otherwise.

@@ -158,6 +158,19 @@ void Batch::giveBack(Sequence &text) {
   *at = nullptr;
 }
 
+/// What `from` has read is read of `to` as well. Where one of them has no row, `to` is read again at the next step.
+void Batch::copyRow(const Sequence &from, Sequence &to) {
+  auto source = std::find(rows.texts.begin(), rows.texts.end(), &from);
+  auto target = std::find(rows.texts.begin(), rows.texts.end(), &to);
+  if (source != rows.texts.end() && target != rows.texts.end()) {
+    rows.cache.copyRow(engine.description(), source - rows.texts.begin(), target - rows.texts.begin(), rows.end);
+    return;
+  }
+  if (target != rows.texts.end())
+    *target = nullptr;
+  to.read = to.answered = 0;
+}
+
 /// Makes the rows of exactly these texts, in this order, the batch's.
 void Batch::arrange(const std::vector<Sequence *> &texts, const Rows *group) {
   for (Sequence *text : std::vector<Sequence *>(rows.texts))

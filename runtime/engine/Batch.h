@@ -46,6 +46,7 @@ private:
   void answer(const Rows &rows, const Value &logits);
   CacheRow find(const Sequence &sequence, const Rows *group) const;
   void giveBack(Sequence &sequence);
+  void copyRow(const Sequence &from, Sequence &to);
   void arrange(const std::vector<Sequence *> &texts, const Rows *group);
 };
 

@@ -157,6 +157,55 @@ Cache Cache::gather(Device &device, const Description &d, int number, const std:
   return result;
 }
 
+void Cache::copyRow(const Description &d, int64_t from, int64_t to, int64_t length) {
+  for (size_t i = 0; i < states.size(); ++i) {
+    const State &state = states[i];
+    if (!state.memory.data())
+      continue;
+    Form form = formOf(d, d.states[i]);
+    int64_t turns = form.rows > 0 ? state.shape[0] : 1;
+    size_t row = elementBytes(d.states[i].kind);
+    for (size_t k = size_t(form.rows) + 1; k < state.shape.size(); ++k)
+      row *= size_t(state.shape[k]);
+    int64_t room = form.positions < 0 ? 1 : state.shape[size_t(form.positions)];
+    size_t used = form.positions < 0 ? row : row / size_t(room) * size_t(std::min(length, room));
+    for (int64_t turn = 0; turn < turns; ++turn) {
+      uint8_t *begin = state.memory.data() + size_t(turn * state.shape[size_t(form.rows)]) * row;
+      device->copy(begin + size_t(to) * row, begin + size_t(from) * row, used);
+    }
+  }
+}
+
+Cache Cache::clone(const Description &d, int64_t length) const {
+  Cache result(*device);
+  result.kept.reset(kept.size());
+  if (kept.size())
+    device->copy(result.kept.data(), kept.data(), kept.size());
+  result.states.resize(states.size());
+  for (size_t i = 0; i < states.size(); ++i) {
+    const State &state = states[i];
+    result.states[i].shape = state.shape;
+    if (!state.memory.data())
+      continue;
+    Buffer memory(state.memory.size(), *device);
+    int positions = formOf(d, d.states[i]).positions;
+    int64_t parts = 1;
+    size_t run = elementBytes(d.states[i].kind); // bytes of all positions of a part
+    for (int k = 0; k < int(state.shape.size()); ++k) {
+      if (k < positions)
+        parts *= state.shape[size_t(k)];
+      else
+        run *= size_t(state.shape[size_t(k)]);
+    }
+    int64_t room = positions < 0 ? 1 : state.shape[size_t(positions)];
+    size_t copied = positions < 0 ? run : run / size_t(room) * size_t(std::min(length, room));
+    for (int64_t part = 0; part < parts; ++part)
+      device->copy(memory.data() + size_t(part) * run, state.memory.data() + size_t(part) * run, copied);
+    result.states[i].memory = std::move(memory);
+  }
+  return result;
+}
+
 uint64_t Cache::plannedBytes(const Description &d, int number, const std::vector<int64_t> &sizes) {
   uint64_t bytes = 0;
   for (const StateInfo &state : d.states) {

@@ -30,6 +30,11 @@ public:
   static Cache gather(Device &device, const Description &description, int function, const std::vector<int64_t> &sizes,
                       const std::vector<CacheRow> &rows, int64_t end);
 
+  /// Row `to` becomes what row `from` is in its first `length` slots.
+  void copyRow(const Description &description, int64_t from, int64_t to, int64_t length);
+  /// The same cache again; of positions only the first `length`.
+  Cache clone(const Description &description, int64_t length) const;
+
   /// Bytes of the states that a function uses.
   static uint64_t plannedBytes(const Description &description, int function, const std::vector<int64_t> &sizes);
   /// Whether the states of a function have the form that `gather` moves.

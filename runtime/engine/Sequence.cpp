@@ -55,6 +55,28 @@ void Sequence::setSource(const std::vector<int> &tokens) {
   fresh = true;
 }
 
+void Sequence::become(const Sequence &other) {
+  if (&other == this)
+    return;
+  if (batch != other.batch)
+    throw UserError("a text becomes another of the same batch, or both are alone");
+  text = other.text;
+  epoch = other.epoch;
+  answer = other.answer;
+  answered = other.answered;
+  read = other.read;
+  if (batch) {
+    batch->copyRow(other, *this);
+    return;
+  }
+  request = other.request;
+  cache = other.cache.clone(engine.description(), int64_t(other.read));
+  planned = other.planned;
+  newRows = other.newRows;
+  options.room = other.options.room;
+  fresh = other.fresh;
+}
+
 void Sequence::truncate(size_t length) {
   if (length >= text.size())
     return;

@@ -284,6 +284,20 @@ quern_status quern_set(quern_sequence *sequence, const char *name, double value)
   });
 }
 
+quern_status quern_bias(quern_sequence *sequence, int32_t token, double added) {
+  return guarded(nullptr, [&] {
+    require(sequence, "sequence");
+    if (sequence->text)
+      throw UserError("a sequence's options are set before it is prefilled");
+    if (int64_t words = sequence->engine.writer().vocabulary(); token < 0 || token >= words)
+      throw UserError(
+          format("the token %d is unknown: the model's vocabulary has %lld", token, static_cast<long long>(words)));
+    if (!(added < __builtin_inf()))
+      throw UserError("a bias is a number or -infinity");
+    sequence->options.sampling.bias[token] = added;
+  });
+}
+
 quern_status quern_stop_at(quern_sequence *sequence, const char *text) {
   return guarded(nullptr, [&] {
     require(sequence, "sequence");

@@ -32,6 +32,8 @@ public:
   virtual void adjust(std::span<const int> history, std::span<double> logits);
   /// At least one choice must remain.
   virtual void filter(std::span<const int> history, Choices &choices);
+  /// What was chosen, with its probability among the choices that all rules left.
+  virtual void chosen(int token, double probability);
 };
 
 } // namespace quern::runtime

@@ -1,9 +1,8 @@
 // Takes: logits and the tokens so far. Gives: a token, and how likely the model found it.
-// Why an own exponential, logarithm and generator: those of a C library differ between versions and processors in the last
-// bit, and one bit is enough to choose another token. They use only operations that IEEE 754 fixes.
 #include "runtime/sampling/Sampler.h"
 
 #include "runtime/Error.h"
+#include "runtime/sampling/PortableMath.h"
 #include "runtime/sampling/SamplingRules.h"
 
 #include <algorithm>
@@ -12,36 +11,6 @@
 namespace quern::runtime {
 
 namespace {
-
-/// e^x for x <= 0 within 1e-15: 2^n times a series of the rest.
-double portableExp(double x) {
-  if (!(x > -700))
-    return 0;
-  double n = std::floor(x * 1.4426950408889634 + 0.5);
-  double r = x - n * 0.693147180369123816490 - n * 1.90821492927058770002e-10; // ln 2 in two parts
-  double term = 1, sum = 1;
-  for (int k = 1; k <= 14; ++k) {
-    term = term * r / k;
-    sum = sum + term;
-  }
-  return std::ldexp(sum, int(n));
-}
-
-/// ln x for x >= 1 within 1e-15: x is m times a power of 2, m near 1; of m the series of 2 artanh((m - 1) / (m + 1)).
-double portableLog(double x) {
-  int n = 0;
-  double m = std::frexp(x, &n);
-  if (m < 0.70710678118654752440) {
-    m *= 2;
-    --n;
-  }
-  double s = (m - 1) / (m + 1), power = s, sum = 0;
-  for (int k = 1; k <= 23; k += 2) {
-    sum = sum + power / k;
-    power = power * s * s;
-  }
-  return 2 * sum + n * 0.693147180559945309417;
-}
 
 uint64_t rotate(uint64_t x, int bits) {
   return x << bits | x >> (64 - bits);
@@ -61,7 +30,10 @@ template <typename T> int likeliest(std::span<const T> logits) {
 double SamplerOptions::temperature() const {
   if (auto given = rules.find("temp"); given != rules.end())
     return given->second;
-  bool picks = rules.count("top-k") || rules.count("top-p") || rules.count("min-p");
+  bool picks = std::any_of(rules.begin(), rules.end(), [](const auto &given) {
+    const SamplingRule *rule = findSamplingRule(given.first);
+    return rule && rule->picks;
+  });
   return picks ? 1 : 0;
 }
 
@@ -75,11 +47,13 @@ Sampler::Sampler(const SamplerOptions &options) {
                              rule->least, rule->most, value));
   }
   greedy = options.temperature() == 0;
+  if (!options.bias.empty())
+    processors.push_back(makeBias(options.bias));
   for (const SamplingRule &rule : samplingRules()) {
     auto given = options.rules.find(rule.name);
-    if (given == options.rules.end() || given->second == rule.neutral)
+    if (given == options.rules.end() || given->second == rule.neutral || !rule.make)
       continue;
-    std::unique_ptr<LogitsProcessor> made = rule.make(given->second);
+    std::unique_ptr<LogitsProcessor> made = rule.make(given->second, options.rules);
     if (!greedy || made->reorders())
       processors.push_back(std::move(made));
   }
@@ -106,12 +80,18 @@ double Sampler::uniform() {
 
 int Sampler::draw() {
   double point = uniform() * choices.sum;
-  for (const Choices::Choice &choice : choices.list) {
-    point -= choice.weight;
-    if (point < 0)
-      return choice.token;
-  }
-  return choices.list.back().token;
+  size_t at = 0;
+  while (at + 1 < choices.list.size() && (point -= choices.list[at].weight) >= 0)
+    ++at;
+  const Choices::Choice &choice = choices.list[at];
+  for (const std::unique_ptr<LogitsProcessor> &processor : processors)
+    processor->chosen(choice.token, choice.weight / choices.sum);
+  return choice.token;
+}
+
+void Sampler::adjust(std::span<const int> history, std::span<double> numbers) {
+  for (const std::unique_ptr<LogitsProcessor> &processor : processors)
+    processor->adjust(history, numbers);
 }
 
 int Sampler::next(std::span<const int> history, std::span<const float> logits) {
@@ -122,12 +102,13 @@ int Sampler::next(std::span<const int> history, std::span<const float> logits) {
     return best;
 
   scores.assign(logits.begin(), logits.end());
-  for (const std::unique_ptr<LogitsProcessor> &processor : processors)
-    processor->adjust(history, scores);
+  adjust(history, scores);
   best = likeliest(std::span<const double>(scores));
+  double largest = best < 0 ? -__builtin_inf() : scores[size_t(best)];
+  if (std::isinf(largest))
+    throw UserError("the sampling rules forbid every token here");
   if (greedy)
     return best;
-  double largest = scores[size_t(best)];
   choices.list.clear();
   for (size_t i = 0; i < scores.size(); ++i)
     if (double weight = std::isnan(scores[i]) ? 0 : portableExp(scores[i] - largest); weight > 0)
@@ -149,12 +130,24 @@ Chosen Sampler::nextScored(std::span<const int> history, std::span<const float> 
   return {token, logProbability(logits, token)};
 }
 
-double logProbability(std::span<const float> logits, int token) {
+/// log(sum(exp(logits))).
+static double logSum(std::span<const float> logits) {
   double largest = logits[size_t(likeliest(logits))], sum = 0;
   for (float logit : logits)
     if (!std::isnan(logit))
       sum += portableExp(double(logit) - largest);
-  return double(logits[size_t(token)]) - largest - portableLog(sum);
+  return largest + portableLog(sum);
+}
+
+void logProbabilities(std::span<const float> logits, std::vector<double> &result) {
+  double shift = logSum(logits);
+  result.clear();
+  for (float logit : logits)
+    result.push_back(std::isnan(logit) ? -__builtin_inf() : double(logit) - shift);
+}
+
+double logProbability(std::span<const float> logits, int token) {
+  return double(logits[size_t(token)]) - logSum(logits);
 }
 
 } // namespace quern::runtime

@@ -13,10 +13,12 @@
 
 namespace quern::runtime {
 
-/// Which rules with which values (SamplingRules.cpp has their names), and the seed.
+/// Which rules with which values (SamplingRules.cpp has their names), what is added to the logits of single tokens, and
+/// the seed.
 struct SamplerOptions {
   std::map<std::string, double> rules;
   uint64_t seed = 0;
+  std::map<int, double> bias = {};
 
   /// 0 is greedy. Where nothing is said: 1 if a rule that picks at random is given, else 0.
   double temperature() const;
@@ -38,6 +40,8 @@ public:
   int next(std::span<const int> history, std::span<const float> logits);
   /// The same with the log probability, which costs an exponential for each word of the vocabulary.
   Chosen nextScored(std::span<const int> history, std::span<const float> logits);
+  /// What the rules make of these numbers (logits, or their logarithms of probabilities) before one is chosen.
+  void adjust(std::span<const int> history, std::span<double> numbers);
 
 private:
   bool greedy = false;
@@ -51,6 +55,8 @@ private:
 
 /// log(softmax(logits))[token].
 double logProbability(std::span<const float> logits, int token);
+/// The same for all tokens; NaN has no probability and gives -inf.
+void logProbabilities(std::span<const float> logits, std::vector<double> &result);
 
 } // namespace quern::runtime
 #endif

@@ -2,7 +2,10 @@
 // its help, its range and `quern_set` of the C library follow from the line.
 #include "runtime/sampling/SamplingRules.h"
 
+#include "runtime/sampling/PortableMath.h"
+
 #include <algorithm>
+#include <cmath>
 
 namespace quern::runtime {
 
@@ -17,28 +20,97 @@ void Choices::keep(size_t count) {
 
 void LogitsProcessor::adjust(std::span<const int>, std::span<double>) {}
 void LogitsProcessor::filter(std::span<const int>, Choices &) {}
+void LogitsProcessor::chosen(int, double) {}
 
 namespace {
 
-/// Makes tokens that were used already less likely (Keskar et al. 2019): positive logits are divided, others multiplied.
-class RepeatPenalty : public LogitsProcessor {
+double numberOf(const RuleValues &given, const char *name, double otherwise) {
+  auto at = given.find(name);
+  return at == given.end() ? otherwise : at->second;
+}
+
+class Bias : public LogitsProcessor {
 public:
-  explicit RepeatPenalty(double penalty) : penalty(penalty) {}
+  explicit Bias(const std::map<int, double> &bias) : bias(bias) {}
   bool reorders() const override { return true; }
-  void adjust(std::span<const int> history, std::span<double> logits) override {
-    used.assign(logits.size(), 0);
-    for (int token : history) {
-      if (size_t(token) >= logits.size() || used[size_t(token)])
-        continue;
-      used[size_t(token)] = 1;
-      double &logit = logits[size_t(token)];
-      logit = logit > 0 ? logit / penalty : logit * penalty;
-    }
+  void adjust(std::span<const int>, std::span<double> logits) override {
+    for (auto [token, added] : bias)
+      if (size_t(token) < logits.size())
+        logits[size_t(token)] += added;
   }
 
 private:
+  std::map<int, double> bias;
+};
+
+/// Changes the logits of the tokens that were used, by how often they were.
+class Repetition : public LogitsProcessor {
+public:
+  explicit Repetition(const RuleValues &given) : window(size_t(numberOf(given, "repeat-window", 0))) {}
+  bool reorders() const override { return true; }
+  void adjust(std::span<const int> history, std::span<double> logits) override {
+    if (window && history.size() > window)
+      history = history.last(window);
+    uses.assign(logits.size(), 0);
+    for (int token : history)
+      if (size_t(token) < logits.size())
+        ++uses[size_t(token)];
+    for (size_t token = 0; token < logits.size(); ++token)
+      if (uses[token])
+        logits[token] = changed(logits[token], uses[token]);
+  }
+
+private:
+  size_t window; // 0: the whole text
+  std::vector<int> uses;
+  virtual double changed(double logit, int uses) const = 0;
+};
+
+/// Keskar et al. 2019: positive logits are divided, others multiplied.
+class RepeatPenalty : public Repetition {
+public:
+  RepeatPenalty(double penalty, const RuleValues &given) : Repetition(given), penalty(penalty) {}
+
+private:
   double penalty;
-  std::vector<char> used;
+  double changed(double logit, int) const override { return logit > 0 ? logit / penalty : logit * penalty; }
+};
+
+class FrequencyPenalty : public Repetition {
+public:
+  FrequencyPenalty(double penalty, const RuleValues &given) : Repetition(given), penalty(penalty) {}
+
+private:
+  double penalty;
+  double changed(double logit, int uses) const override { return logit - penalty * uses; }
+};
+
+class PresencePenalty : public Repetition {
+public:
+  PresencePenalty(double penalty, const RuleValues &given) : Repetition(given), penalty(penalty) {}
+
+private:
+  double penalty;
+  double changed(double logit, int) const override { return logit - penalty; }
+};
+
+/// No sequence of `length` tokens comes twice (Paulus et al. 2017).
+class NoRepeat : public LogitsProcessor {
+public:
+  explicit NoRepeat(double length) : length(size_t(length)) {}
+  bool reorders() const override { return true; }
+  void adjust(std::span<const int> history, std::span<double> logits) override {
+    if (history.size() < length)
+      return;
+    std::span<const int> end = history.last(length - 1);
+    for (size_t at = 0; at + length <= history.size(); ++at)
+      if (int next = history[at + length - 1];
+          std::equal(end.begin(), end.end(), history.begin() + at) && size_t(next) < logits.size())
+        logits[size_t(next)] = -__builtin_inf();
+  }
+
+private:
+  size_t length;
 };
 
 /// Logits relative to the largest, so that dividing loses nothing.
@@ -99,22 +171,98 @@ private:
   double p;
 };
 
-template <typename Rule> std::unique_ptr<LogitsProcessor> make(double value) {
-  return std::make_unique<Rule>(value);
+/// Tokens whose surprise is nearest to what the distribution lets expect, until their probability reaches p (Meister et
+/// al. 2022).
+class Typical : public LogitsProcessor {
+public:
+  explicit Typical(double p) : p(p) {}
+  void filter(std::span<const int>, Choices &choices) override {
+    double entropy = 0;
+    std::vector<std::pair<double, double>> found; // how far from it, probability
+    for (const Choices::Choice &choice : choices.list) {
+      double probability = choice.weight / choices.sum, surprise = -portableLog(probability);
+      entropy += probability * surprise;
+      found.emplace_back(surprise, probability);
+    }
+    for (auto &[distance, probability] : found)
+      distance = std::fabs(distance - entropy);
+    std::vector<std::pair<double, double>> nearest = found;
+    std::sort(nearest.begin(), nearest.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+    double reached = 0;
+    size_t last = 0;
+    while (last + 1 < nearest.size() && (reached += nearest[last].second) < p)
+      ++last;
+    size_t kept = 0;
+    choices.sum = 0;
+    for (size_t i = 0; i < found.size(); ++i)
+      if (found[i].first <= nearest[last].first) {
+        choices.list[kept++] = choices.list[i];
+        choices.sum += choices.list[i].weight;
+      }
+    choices.list.resize(kept);
+  }
+
+private:
+  double p;
+};
+
+/// Keeps the mean surprise of a text, in bits a token, near a target (Basu et al. 2021, version 2): tokens above a
+/// limit are left out, and the limit follows what was chosen.
+class Mirostat : public LogitsProcessor {
+public:
+  Mirostat(double target, const RuleValues &given)
+      : target(target), rate(numberOf(given, "mirostat-rate", 0.1)), limit(2 * target) {}
+  void filter(std::span<const int>, Choices &choices) override {
+    size_t kept = 1;
+    while (kept < choices.list.size() && bits(choices.list[kept].weight / choices.sum) <= limit)
+      ++kept;
+    choices.keep(kept);
+  }
+  void chosen(int, double probability) override { limit -= rate * (bits(probability) - target); }
+
+private:
+  double target, rate, limit;
+  static double bits(double probability) { return -portableLog(probability) / 0.693147180559945309417; }
+};
+
+template <typename Rule> std::unique_ptr<LogitsProcessor> make(double value, const RuleValues &given) {
+  if constexpr (std::is_constructible_v<Rule, double, const RuleValues &>)
+    return std::make_unique<Rule>(value, given);
+  else
+    return std::make_unique<Rule>(value);
 }
 
 constexpr double many = 2147483647;
+constexpr std::string_view repetition[] = {"repeat-penalty", "frequency-penalty", "presence-penalty"};
+constexpr std::string_view mirostat[] = {"mirostat"};
 constexpr SamplingRule rules[] = {
-    {"repeat-penalty", "X", "make tokens that were used before less likely (1: do not)", 1, 0.01, 100, false,
-     make<RepeatPenalty>},
-    {"temp", "X", "temperature; 0: always the likeliest (0, or 1 with top-k, top-p or min-p)", 1, 0, 1e6, false,
+    {"repeat-penalty", "X", "divide positive logits of tokens that were used before by X, multiply others (1: do not)",
+     1, 0.01, 100, false, make<RepeatPenalty>},
+    {"frequency-penalty", "X", "subtract X from a token's logit for each time that it was used", 0, -100, 100, false,
+     make<FrequencyPenalty>},
+    {"presence-penalty", "X", "subtract X from the logits of tokens that were used", 0, -100, 100, false,
+     make<PresencePenalty>},
+    {"repeat-window", "N", "these three look at the last N tokens (0: at the whole text, prompt included)", 0, 0, many,
+     true, nullptr, false, repetition},
+    {"no-repeat", "N", "no N tokens in a row come twice", 0, 0, many, true, make<NoRepeat>},
+    {"temp", "X", "temperature; 0: always the likeliest (0, or 1 with a rule below)", 1, 0, 1e6, false,
      make<Temperature>},
-    {"top-k", "K", "only among the K likeliest", 0, 0, many, true, make<TopK>},
-    {"top-p", "P", "only among the least set that reaches probability P", 1, 0, 1, false, make<TopP>},
-    {"min-p", "P", "only among those of P times the likeliest's probability", 0, 0, 1, false, make<MinP>},
+    {"top-k", "K", "only among the K likeliest", 0, 0, many, true, make<TopK>, true},
+    {"top-p", "P", "only among the least set that reaches probability P", 1, 0, 1, false, make<TopP>, true},
+    {"min-p", "P", "only among those of P times the likeliest's probability", 0, 0, 1, false, make<MinP>, true},
+    {"typical", "P", "only among those of typical surprise, until they reach probability P", 1, 0, 1, false,
+     make<Typical>, true},
+    {"mirostat", "X", "only so many that the text keeps a mean surprise of X bits a token (0: off)", 0, 0, 100, false,
+     make<Mirostat>, true},
+    {"mirostat-rate", "X", "how fast mirostat follows what was chosen (0.1)", 0.1, 0, 1, false, nullptr, false,
+     mirostat},
 };
 
 } // namespace
+
+std::unique_ptr<LogitsProcessor> makeBias(const std::map<int, double> &bias) {
+  return std::make_unique<Bias>(bias);
+}
 
 std::span<const SamplingRule> samplingRules() {
   return rules;

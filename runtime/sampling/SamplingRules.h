@@ -4,10 +4,16 @@
 
 #include "runtime/sampling/LogitsProcessor.h"
 
+#include <map>
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace quern::runtime {
+
+/// What was given: rules by name with their values.
+using RuleValues = std::map<std::string, double>;
 
 struct SamplingRule {
   const char *name;  // "top-k"; the option of `generate` is --top-k
@@ -16,11 +22,16 @@ struct SamplingRule {
   double neutral; // with this value the rule does nothing
   double least, most;
   bool whole; // only whole numbers
-  std::unique_ptr<LogitsProcessor> (*make)(double value);
+  /// Null for a number that only other rules read.
+  std::unique_ptr<LogitsProcessor> (*make)(double value, const RuleValues &given);
+  bool picks = false; // among the likeliest at random: without a temperature, that is 1 and not 0
+  std::span<const std::string_view> with = {}; // the rules that read this number; without one of them it does nothing
 };
 
 /// All rules, in the order in which they are applied.
 std::span<const SamplingRule> samplingRules();
+/// Adds numbers to the logits of single tokens; -inf forbids one.
+std::unique_ptr<LogitsProcessor> makeBias(const std::map<int, double> &bias);
 /// Null if there is none of that name.
 const SamplingRule *findSamplingRule(std::string_view name);
 

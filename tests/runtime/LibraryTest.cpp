@@ -8,6 +8,7 @@
 
 #include <xmmintrin.h>
 
+#include <cmath>
 #include <thread>
 
 using namespace quern::runtime::test;
@@ -107,6 +108,21 @@ TEST_F(LibraryTest, ThreadsWaitForEachOther) {
     });
   for (std::thread &thread : threads)
     thread.join();
+}
+
+TEST_F(LibraryTest, ABiasForbidsAToken) {
+  quern_sequence *text = nullptr;
+  ASSERT_EQ(quern_begin(engine, &text), QUERN_OK);
+  int usual = toyNext({0, 1, 2}), tokens[] = {0, 1, 2};
+  EXPECT_EQ(quern_bias(text, 16, 1), QUERN_INPUT);
+  EXPECT_EQ(quern_bias(text, usual, NAN), QUERN_INPUT);
+  ASSERT_EQ(quern_bias(text, usual, -INFINITY), QUERN_OK) << quern_message();
+  ASSERT_EQ(quern_prefill(text, tokens, 3), QUERN_OK);
+  EXPECT_EQ(quern_bias(text, usual, 0), QUERN_INPUT); // too late
+  quern_choice next;
+  ASSERT_EQ(quern_step(text, &next), QUERN_OK);
+  EXPECT_NE(next.token, usual);
+  quern_end(text);
 }
 
 TEST_F(LibraryTest, FailsWithACodeAndASentence) {

@@ -1,0 +1,181 @@
+// Sampling rules against their definitions and against transformers' (tests/data/decoding.json).
+#include "runtime/Error.h"
+#include "runtime/sampling/Sampler.h"
+#include "runtime/sampling/SamplingRules.h"
+#include "tests/runtime/TestData.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+namespace quern::runtime {
+namespace {
+
+using Json = nlohmann::json;
+
+TEST(Sampling, KeepsWhatTheRulesAllow) {
+  std::vector<float> logits = {0, 3, 2, 2.9f, -1};
+  auto seen = [&](std::map<std::string, double> rules) {
+    rules["temp"] = 1;
+    Sampler sampler({rules, 0});
+    std::vector<int> counts(5);
+    for (int i = 0; i < 4000; ++i)
+      ++counts[size_t(sampler.next({}, logits))];
+    return counts;
+  };
+  std::vector<int> all = seen({});
+  EXPECT_GT(all[4], 0);
+  double sum = 0;
+  for (float logit : logits)
+    sum += std::exp(logit);
+  for (int i = 0; i < 5; ++i)
+    EXPECT_NEAR(all[size_t(i)] / 4000.0, std::exp(logits[size_t(i)]) / sum, 0.03);
+  EXPECT_EQ(seen({{"top-k", 2}})[2], 0);
+  EXPECT_EQ(seen({{"top-p", 0.5}})[2], 0);
+  EXPECT_GT(seen({{"top-p", 0.5}})[3], 0);
+  EXPECT_EQ(seen({{"min-p", 0.5}})[2], 0);
+  EXPECT_EQ(Sampler({}).next({}, logits), 1);
+  std::vector<float> broken = {NAN, NAN};
+  EXPECT_THROW(Sampler({}).next({}, broken), UserError);
+  EXPECT_THROW(Sampler({{{"top-q", 1}}, 0}), UserError);
+  EXPECT_THROW(Sampler({{{"top-p", 1.5}}, 0}), UserError);
+  EXPECT_THROW(Sampler({{{"top-k", 1.5}}, 0}), UserError);
+}
+
+TEST(Sampling, TheSameSeedGivesTheSameTokensForEver) {
+  // Made by the version of November 2026: a change of these is a change of what users see.
+  std::vector<float> logits(50);
+  for (size_t i = 0; i < logits.size(); ++i)
+    logits[i] = float((i * 37) % 50) / 7;
+  auto draw = [&](std::map<std::string, double> rules) {
+    Sampler sampler({rules, 42});
+    std::vector<int> tokens;
+    for (int i = 0; i < 12; ++i)
+      tokens.push_back(sampler.next(tokens, logits));
+    return tokens;
+  };
+  EXPECT_EQ(draw({{"temp", 0.8}}), (std::vector<int>{27, 31, 39, 5, 29, 43, 16, 47, 43, 35, 39, 4}));
+  EXPECT_EQ(draw({{"temp", 1.3}, {"top-k", 20}, {"top-p", 0.9}, {"min-p", 0.05}}),
+            (std::vector<int>{27, 8, 16, 1, 5, 43, 16, 47, 43, 12, 16, 31}));
+  EXPECT_EQ(draw({{"top-p", 0.95}}), (std::vector<int>{27, 8, 16, 5, 40, 20, 43, 24, 43, 12, 16, 31}));
+}
+
+TEST(Sampling, RepeatedTokensBecomeLessLikely) {
+  std::vector<float> logits = {1, 3, -1, 2.9f};
+  Sampler sampler({{{"repeat-penalty", 2}}, 0});
+  EXPECT_EQ(sampler.next({}, logits), 1);
+  EXPECT_EQ(sampler.next(std::vector<int>{1, 1, 99}, logits), 3); // 3 becomes 1.5, once
+  EXPECT_EQ(sampler.next(std::vector<int>{1, 3}, logits), 1);
+}
+
+TEST(Sampling, LogProbabilitiesAreTheModelsOwn) {
+  std::vector<float> logits = {0, 3, 2, 2.9f, NAN};
+  double sum = 0;
+  for (int i = 0; i < 4; ++i)
+    sum += std::exp(double(logits[size_t(i)]));
+  Chosen chosen = Sampler({{{"temp", 0}}, 0}).nextScored({}, logits);
+  EXPECT_EQ(chosen.token, 1);
+  EXPECT_NEAR(chosen.logProbability, 3 - std::log(sum), 1e-12);
+  EXPECT_NEAR(logProbability(logits, 2), 2 - std::log(sum), 1e-12);
+}
+
+/// "typical=0.3" as options.
+SamplerOptions rulesOf(const std::string &text) {
+  size_t equals = text.find('=');
+  return {{{text.substr(0, equals), std::stod(text.substr(equals + 1))}}, 0};
+}
+
+class Golden : public testing::Test {
+protected:
+  Json all = test::readJson(test::dataPath("decoding.json"))["processors"];
+  std::vector<double> scores = all["scores"];
+  std::vector<int> history = all["history"];
+  void expectEqual(Sampler sampler, const Json &wanted, const std::string &rules) {
+    std::vector<double> found = scores;
+    sampler.adjust(history, found);
+    for (size_t i = 0; i < found.size(); ++i)
+      if (wanted[i].is_null())
+        EXPECT_EQ(found[i], -INFINITY) << rules << ", token " << i;
+      else
+        EXPECT_NEAR(found[i], wanted[i].get<double>(), 1e-8) << rules << ", token " << i;
+  }
+};
+
+TEST_F(Golden, RulesChangeLogitsAsTransformersDoes) {
+  for (const Json &one : all["adjust"])
+    expectEqual(Sampler(rulesOf(one["rules"])), one["result"], one["rules"]);
+  SamplerOptions bias;
+  bias.bias = {{4, 2.5}, {0, -1.25}, {1000, 1}};
+  expectEqual(Sampler(bias), all["bias"]["result"], "bias");
+}
+
+TEST_F(Golden, RulesKeepTheTokensThatTransformersKeeps) {
+  std::vector<float> logits(scores.begin(), scores.end());
+  for (const Json &one : all["kept"]) {
+    SamplerOptions options = rulesOf(one["rules"]);
+    options.rules["temp"] = 1;
+    std::set<int> wanted = one["kept"], found;
+    Sampler sampler(options);
+    // The rarest that any case keeps has one chance in 700 of each draw: e^-28 to be missed.
+    for (int i = 0; i < 20000; ++i)
+      found.insert(sampler.next(history, logits));
+    EXPECT_EQ(found, wanted) << one["rules"];
+  }
+}
+
+TEST(Sampling, PenaltiesCountUses) {
+  std::vector<double> logits = {1, 1, 1, -1};
+  std::vector<int> history = {0, 1, 1, 3, 3, 3};
+  auto adjusted = [&](std::map<std::string, double> rules) {
+    std::vector<double> result = logits;
+    Sampler({rules, 0}).adjust(history, result);
+    return result;
+  };
+  EXPECT_EQ(adjusted({{"frequency-penalty", 0.5}}), (std::vector<double>{0.5, 0, 1, -2.5}));
+  EXPECT_EQ(adjusted({{"presence-penalty", 0.5}}), (std::vector<double>{0.5, 0.5, 1, -1.5}));
+  EXPECT_EQ(adjusted({{"presence-penalty", 0.5}, {"frequency-penalty", -1}}), (std::vector<double>{1.5, 2.5, 1, 1.5}));
+  EXPECT_EQ(adjusted({{"presence-penalty", 1}, {"repeat-window", 4}}), (std::vector<double>{1, 0, 1, -2}));
+  EXPECT_EQ(adjusted({{"repeat-penalty", 2}, {"repeat-window", 1}}), (std::vector<double>{1, 1, 1, -2}));
+}
+
+TEST(Sampling, ABiasCanForbid) {
+  std::vector<float> logits = {1, 3, 2};
+  SamplerOptions options;
+  options.bias = {{1, -INFINITY}};
+  EXPECT_EQ(Sampler(options).next({}, logits), 2);
+  options.bias = {{0, -INFINITY}, {1, -INFINITY}, {2, -INFINITY}};
+  EXPECT_THROW(Sampler(options).next({}, logits), UserError);
+  options.rules["temp"] = 1;
+  EXPECT_THROW(Sampler(options).next({}, logits), UserError);
+}
+
+/// The mean surprise, in bits among the choices that were left, of many draws from a distribution with a long tail.
+TEST(Sampling, MirostatKeepsItsSurprise) {
+  std::vector<float> logits(5000);
+  for (size_t i = 0; i < logits.size(); ++i)
+    logits[i] = float(-1.1 * std::log(double(i + 1)));
+  double total = 0;
+  for (float logit : logits)
+    total += std::exp(double(logit));
+  for (double target : {2.0, 4.0, 6.0}) {
+    Sampler sampler({{{"mirostat", target}, {"mirostat-rate", 0.05}}, 3});
+    double limit = 2 * target, seen = 0;
+    for (int i = 0; i < 3000; ++i) {
+      double kept = 0;
+      size_t count = 0;
+      auto surprise = [&](size_t token) { return -std::log2(std::exp(double(logits[token])) / total); };
+      while (count < logits.size() && (count == 0 || surprise(count) <= limit))
+        kept += std::exp(double(logits[count++])) / total;
+      size_t token = size_t(sampler.next({}, logits));
+      ASSERT_LT(token, count) << "draw " << i;
+      double bits = surprise(token) + std::log2(kept);
+      limit -= 0.05 * (bits - target);
+      seen += bits;
+    }
+    EXPECT_NEAR(seen / 3000, target, 0.15);
+  }
+}
+
+} // namespace
+} // namespace quern::runtime
