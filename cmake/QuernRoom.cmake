@@ -44,8 +44,9 @@ endfunction()
 # Suites are found when CTest runs, not when they are built, so that a broken test binary breaks its own tests only.
 function(quern_add_test name)
   add_executable(${name})
+  # Before the rooms: quern_runtime has a main of its own (that of emitted programs).
+  target_link_libraries(${name} PUBLIC GTest::gmock GTest::gtest_main)
   quern_configure_target(${name} ${ARGN})
-  target_link_libraries(${name} PRIVATE GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   string(REGEX REPLACE "^quern_(.*)_tests$" "\\1" room ${name})
   set(script ${CMAKE_CURRENT_BINARY_DIR}/${name}.cmake)

@@ -6,8 +6,9 @@
 #include "codegen/PlanKernels.h"
 #include "codegen/ReadKernel.h"
 #include "codegen/kernel/KernelCache.h"
-#include "codegen/link/WorkFolder.h"
 #include "ir/Dialect.h"
+#include "support/Files.h"
+#include "support/TemporaryFolder.h"
 
 #include <algorithm>
 #include <atomic>
@@ -77,7 +78,7 @@ static void inParallel(size_t count, int threads, const std::function<void(size_
 
 /// What a producer writes to a file of that name, which must not be empty.
 static std::string contentOf(const fs::path &path) {
-  std::string content = readWhole(path);
+  std::string content = support::readFile(path.string());
   if (content.empty())
     throw std::runtime_error("cannot write to " + path.parent_path().string() + "; is the disk full?");
   return content;
@@ -169,14 +170,14 @@ KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options
 std::vector<KernelText> describeKernels(mlir::ModuleOp planned, const CompileOptions &options) {
   std::vector<Kernel> kernels = kernelsOf(planned, options);
   KernelCache cache(cacheFolder(options));
-  WorkFolder work("quern-texts");
+  support::TemporaryFolder work;
   std::vector<KernelText> texts(kernels.size());
   std::mutex mutex;
   int done = 0;
   inParallel(kernels.size(), options.jobs, [&](size_t i) {
     const Kernel &kernel = kernels[i];
     KernelCache::Parts parts = cache.get(keyOf(kernel, options, "text"), [&]() -> KernelCache::Parts {
-      fs::path path = work.path / (std::to_string(i) + ".s");
+      fs::path path = fs::path(work.path()) / (std::to_string(i) + ".s");
       kernel.producer->make(kernel.graph, kernel.plan, options.target, "quern_kernel", EmitForm::Assembly,
                             path.string());
       return {kernel.producer->loops(kernel.graph, kernel.plan, options.target), contentOf(path)};

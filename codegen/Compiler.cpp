@@ -5,11 +5,12 @@
 #include "codegen/CompileKernels.h"
 #include "codegen/host/Description.h"
 #include "codegen/host/HostObject.h"
+#include "codegen/link/EmbedFiles.h"
 #include "codegen/link/Link.h"
-#include "codegen/link/WorkFolder.h"
 #include "ir/Attributes.h"
-
-#include "llvm/Support/FileSystem.h"
+#include "support/Files.h"
+#include "support/OutputFile.h"
+#include "support/TemporaryFolder.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -58,9 +59,9 @@ static void makeFolder(const fs::path &path) {
 CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const CompileOptions &options) {
   CompileReport report;
   Clock clock;
-  WorkFolder work("quern");
+  support::TemporaryFolder work;
   bool linking = options.emit == Emit::Executable || options.emit == Emit::Library;
-  fs::path folder = linking ? work.path : fs::path(options.output);
+  fs::path folder = linking ? work.path() : options.output;
   makeFolder(folder);
 
   KernelFiles kernels = compileKernels(planned, options, folder.string());
@@ -76,11 +77,9 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
     throw std::runtime_error(error);
   std::string file = (folder / "host.o").string();
   if (options.emit == Emit::Llvm) {
-    std::error_code code;
-    llvm::raw_fd_ostream out((folder / "host.ll").string(), code);
-    if (code)
-      throw std::runtime_error("cannot write " + (folder / "host.ll").string() + ": " + code.message());
-    host->print(out, nullptr);
+    std::string text;
+    llvm::raw_string_ostream(text) << *host;
+    support::writeFile((folder / "host.ll").string(), text);
   } else if (options.emit == Emit::Assembly) {
     if (!writeHost(*host, HostFile::Assembly, (folder / "host.s").string(), error))
       throw std::runtime_error(error);
@@ -91,11 +90,21 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
   if (linking) {
     std::vector<std::string> objects = {file};
     objects.insert(objects.end(), kernels.paths.begin(), kernels.paths.end());
-    bool linked = options.emit == Emit::Library
-                      ? linkLibrary(objects, options.output, error)
-                      : linkProgram(objects, options.output, planned->hasAttr(ir::trainAttr), error);
-    if (!linked)
+    std::string linked = (folder / "linked").string();
+    bool done = options.emit == Emit::Library ? linkLibrary(objects, linked, error)
+                                              : linkProgram(objects, linked, planned->hasAttr(ir::trainAttr), error);
+    if (!done)
       throw std::runtime_error(error);
+    support::OutputFile out(options.output, options.emit == Emit::Executable);
+    out.copy(linked);
+    if (!options.embed.empty())
+      embedCheckpoint(out, options.embed);
+    out.commit();
+    if (options.emit == Emit::Library) {
+      support::OutputFile header(support::folderOf(options.output) + "/quern.h");
+      header.copy((folder / "quern.h").string());
+      header.commit();
+    }
     report.linkSeconds = clock.lap();
   }
   return report;

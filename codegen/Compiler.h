@@ -16,6 +16,7 @@ struct CompileOptions : PlanOptions {
   std::string spec;   ///< the spec's file, for messages of the program
   std::string output; ///< a file; for Object, Llvm and Assembly a folder
   Emit emit = Emit::Executable;
+  std::string embed; ///< a checkpoint to append to the executable; empty: none
   int jobs = 2;
   std::string cache; ///< folder of compiled kernels; empty: the user's own
   /// Called as kernels are done: how many of how many.

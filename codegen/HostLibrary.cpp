@@ -15,12 +15,12 @@ using namespace quern::codegen;
 using quern::ir::Array;
 using quern::ir::NamedSize;
 
-HostLibrary::HostLibrary(mlir::ModuleOp planned, const CompileOptions &options) : work("quern-kernels") {
+HostLibrary::HostLibrary(mlir::ModuleOp planned, const CompileOptions &options) {
   CompileOptions own = options;
   own.emit = Emit::Executable;
-  KernelFiles kernels = compileKernels(planned, own, work.path.string());
+  KernelFiles kernels = compileKernels(planned, own, work.path());
   symbols = kernels.symbols;
-  std::string path = work.path.string() + "/kernels.so", messages;
+  std::string path = work.path() + "/kernels.so", messages;
   std::vector<std::string> command = {"cc", "-shared", "-o", path};
   command.insert(command.end(), kernels.paths.begin(), kernels.paths.end());
   command.insert(command.end(), {"-lm", "-lpthread", "-ldl"});

@@ -4,9 +4,9 @@
 
 #include "codegen/Compiler.h"
 #include "codegen/kernel/Scratch.h"
-#include "codegen/link/WorkFolder.h"
 #include "ir/Dialect.h"
 #include "ir/reference/Array.h"
+#include "support/TemporaryFolder.h"
 
 #include <memory>
 
@@ -25,7 +25,7 @@ public:
   std::vector<ir::Array> call(ir::KernelOp kernel, llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<ir::Array> inputs);
 
 private:
-  WorkFolder work;
+  support::TemporaryFolder work;
   KernelSymbols symbols;
   void *library = nullptr;
 };

@@ -7,32 +7,19 @@
 #include "frontend/syntax/Formatter.h"
 #include "frontend/syntax/Lexer.h"
 #include "frontend/syntax/Parser.h"
-
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
+#include "support/Error.h"
+#include "support/Files.h"
+#include "support/Json.h"
 
 namespace quern::frontend {
 
 static std::optional<std::string> readFile(const std::filesystem::path &path, Diagnostics &diagnostics) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    diagnostics.error("Q001", path.string() + " is a folder", {});
+  try {
+    return support::readFile(path.string(), maxFileBytes);
+  } catch (const support::UserError &error) {
+    diagnostics.error("Q001", error.what(), {});
     return std::nullopt;
   }
-  if (auto size = std::filesystem::file_size(path, error); !error && size > maxFileBytes) {
-    diagnostics.error("Q001", path.string() + " is longer than 16 MB", {});
-    return std::nullopt;
-  }
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  if (in)
-    text << in.rdbuf();
-  if (!in) {
-    diagnostics.error("Q001", "cannot read " + path.string(), {});
-    return std::nullopt;
-  }
-  return text.str();
 }
 
 bool readSpec(const std::filesystem::path &spec, const std::optional<std::filesystem::path> &config, SpecInput &input,
@@ -136,7 +123,13 @@ static std::vector<std::string> checkpointClasses(std::string_view text) {
 }
 
 std::optional<FoundSpec> specForCheckpoint(const std::string &configText, Diagnostics &diagnostics) {
-  nlohmann::json config = nlohmann::json::parse(configText, nullptr, false);
+  nlohmann::json config;
+  try {
+    config = support::parseJson(configText, "config.json");
+  } catch (const support::JsonError &error) {
+    diagnostics.error("Q041", error.what(), {});
+    return std::nullopt;
+  }
   if (!config.is_object()) {
     diagnostics.error("Q041", "config.json is not a JSON object", {});
     return std::nullopt;

@@ -48,9 +48,6 @@ llvm::ArrayRef<Phase> phases();
 /// True if `name` is a phase or a pass.
 bool isPhaseOrPass(llvm::StringRef name);
 
-/// "did you mean 'cse'? " if one of `known` is nearly `name`; else nothing.
-std::string didYouMean(llvm::StringRef name, llvm::ArrayRef<std::string> known);
-
 /// Called after each pass with its name and how long it took in seconds; `module` is its result.
 using AfterPass = llvm::function_ref<void(llvm::StringRef pass, mlir::ModuleOp module, double seconds)>;
 

@@ -4,6 +4,7 @@
 #include "passes/Without.h"
 
 #include "passes/Phases.h"
+#include "support/Nearest.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -29,15 +30,6 @@ llvm::ArrayRef<Rule> quern::passes::rules() {
        "a result lies over an argument that is read element by element for the last time"},
   };
   return table;
-}
-
-std::string quern::passes::didYouMean(StringRef name, llvm::ArrayRef<std::string> known) {
-  const std::string *best = nullptr;
-  size_t gap = std::max<size_t>(2, name.size() / 4) + 1;
-  for (const std::string &one : known)
-    if (size_t distance = name.edit_distance(one); distance < gap)
-      gap = distance, best = &one;
-  return best ? "did you mean '" + *best + "'? " : "";
 }
 
 static bool isRule(StringRef name) {
@@ -78,9 +70,9 @@ void Without::add(StringRef list) {
     if (pass && !pass->needed.empty())
       throw std::runtime_error("the pass '" + name.str() + "' cannot be left out: " + pass->needed);
     if (!pass && !isRule(name)) {
-      std::string meant = didYouMean(name, optionalNames());
-      throw std::runtime_error("no pass or rule is named '" + name.str() + "'; " + meant +
-                               (meant.empty() ? "these" : "These") +
+      std::string meant = support::didYouMean(name.str(), optionalNames());
+      throw std::runtime_error("no pass or rule is named '" + name.str() + "'" + meant +
+                               (meant.empty() ? "; these" : " These") +
                                " can be left out: " + llvm::join(optionalNames(), ", "));
     }
     names.insert(name.str());

@@ -16,16 +16,19 @@ MOST_FILES, MOST_LINES = 25, 500
 
 # Room -> the rooms (or folders of one) that it may see. Dependencies form a star on ir/; tools/ has the mains and sees all.
 ROOMS = {
-    "ir": [],
-    "frontend": ["ir"],
-    "passes": ["ir"],
-    "codegen": ["ir", "runtime/abi"],  # the C interface that programs and the runtime share
-    "runtime": [],
-    "tools": ["ir", "frontend", "passes", "codegen", "runtime"],
+    "support": [],  # files, JSON, text: for the compiler and for its programs
+    "ir": ["support"],
+    "frontend": ["support", "ir"],
+    "passes": ["support", "ir"],
+    "codegen": ["support", "ir", "runtime/abi"],  # the C interface that programs and the runtime share
+    "runtime": ["support"],
+    "tools": ["support", "ir", "frontend", "passes", "codegen", "runtime"],
 }
 
 # Unit -> the units of the same room that it may include.
 UNITS = {
+    "support": [],
+
     "ir": [],
     "ir/analysis": ["ir"],
     "ir/reference": ["ir", "ir/analysis"],

@@ -1,15 +1,23 @@
 // quern: the compiler's command line. Finds the subcommand; each has a file of its own.
-#include "passes/Phases.h"
+#include "support/Error.h"
+#include "support/Nearest.h"
 #include "tools/cli/Commands.h"
 #include "tools/crash/CrashReport.h"
 
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/ErrorHandling.h"
+
 #include <boost/program_options/errors.hpp>
 
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
 #include <new>
 #include <stdexcept>
+#include <unistd.h>
 
 using namespace quern::tools;
 
@@ -42,35 +50,66 @@ void usage(std::ostream &out) {
 }
 } // namespace
 
+/// Neither LLVM nor MLIR lets exceptions through, so there is nowhere to go back to. Safe without memory.
+[[noreturn]] static void outOfMemory() {
+  static constexpr char text[] = "quern: there is not enough memory\n";
+  (void)!write(STDERR_FILENO, text, sizeof text - 1);
+  _exit(2);
+}
+
+/// What a command wrote may still be on its way, and the device may be full.
+static int afterOutput(int status) {
+  errno = 0;
+  std::cout.flush();
+  if (std::cout && std::fflush(stdout) == 0)
+    return status;
+  std::cerr << "quern: cannot write to standard output" << (errno ? ": " + quern::support::systemMessage(errno) : "")
+            << "\n";
+  return std::max(status, 1);
+}
+
+static int run(const Command &command, const Arguments &words) {
+  try {
+    return command.run(words);
+  } catch (const std::bad_alloc &) { // a size that no memory has
+    outOfMemory();
+  } catch (const quern::support::MachineError &error) {
+    std::cerr << "quern " << command.name << ": " << error.what() << "\n";
+    return 2;
+  } catch (const boost::program_options::error &error) { // a logic_error, but the words' fault
+    std::cerr << "quern " << command.name << ": " << error.what() << "; see quern " << command.name << " --help\n";
+    return 1;
+  } catch (const std::logic_error &error) { // no input may lead to one
+    return reportFault("failed (" + std::string(error.what()) + ")");
+  } catch (const std::exception &error) {
+    std::cerr << "quern " << command.name << ": " << error.what() << "\n";
+    return 1;
+  }
+}
+
 int main(int argc, char **argv) {
+  std::signal(SIGXFSZ, SIG_IGN); // a file that grows too long is an error of write, with a message
+  std::set_new_handler(outOfMemory);
+  llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { outOfMemory(); });
   Arguments words(argv + 1, argv + argc);
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     usage(words.empty() ? std::cerr : std::cout);
-    return words.empty() ? 1 : 0;
+    return words.empty() ? 1 : afterOutput(0);
+  }
+  if (words[0] == "--version") {
+    std::cout << "quern " QUERN_VERSION " (LLVM " LLVM_VERSION_STRING ")\n";
+    return afterOutput(0);
   }
   installCrashReport(words);
   for (const Command &command : commands)
-    if (words[0] == command.name) {
-      try {
-        return command.run(Arguments(words.begin() + 1, words.end()));
-      } catch (const std::bad_alloc &) {
-        std::cerr << "quern " << command.name << ": there is not enough memory\n";
-        return 2;
-      } catch (const boost::program_options::error &error) { // a logic_error, but the words' fault
-        std::cerr << "quern " << command.name << ": " << error.what() << "; see quern " << command.name << " --help\n";
-        return 1;
-      } catch (const std::logic_error &error) { // no input may lead to one
-        return reportFault("failed (" + std::string(error.what()) + ")");
-      } catch (const std::exception &error) {
-        std::cerr << "quern " << command.name << ": " << error.what() << "\n";
-        return 1;
-      }
-    }
+    if (words[0] == command.name)
+      return afterOutput(run(command, Arguments(words.begin() + 1, words.end())));
   std::vector<std::string> names;
   for (const Command &command : commands)
     names.push_back(command.name);
-  std::cerr << "quern: unknown command '" << words[0] << "'; " << quern::passes::didYouMean(words[0], names)
-            << "these are known:\n\n";
+  std::string meant = quern::support::didYouMean(words[0], names);
+  std::cerr << "quern: unknown command '" << words[0] << "'" << meant
+            << (meant.empty() ? "; these are known:\n\n" : " These are known:\n\n");
   usage(std::cerr);
   return 1;
 }

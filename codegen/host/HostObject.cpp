@@ -2,6 +2,7 @@
 #include "codegen/host/HostObject.h"
 
 #include "runtime/abi/Abi.h"
+#include "support/OutputFile.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -19,7 +20,6 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
@@ -117,12 +117,8 @@ bool quern::codegen::writeHost(llvm::Module &module, HostFile kind, const std::s
   std::unique_ptr<llvm::TargetMachine> machine = targetMachine(error);
   if (!machine)
     return false;
-  std::error_code code;
-  llvm::raw_fd_ostream out(path, code, llvm::sys::fs::OF_None);
-  if (code) {
-    error = "cannot write " + path + ": " + code.message();
-    return false;
-  }
+  llvm::SmallString<0> image;
+  llvm::raw_svector_ostream out(image);
   llvm::legacy::PassManager passes;
   auto file = kind == HostFile::Object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile;
   if (machine->addPassesToEmitFile(passes, out, nullptr, file)) {
@@ -130,11 +126,6 @@ bool quern::codegen::writeHost(llvm::Module &module, HostFile kind, const std::s
     return false;
   }
   passes.run(module);
-  out.flush();
-  if (out.has_error()) {
-    error = "cannot write " + path + ": " + out.error().message();
-    out.clear_error();
-    return false;
-  }
+  support::writeFile(path, llvm::StringRef(image));
   return true;
 }

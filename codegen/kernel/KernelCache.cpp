@@ -3,15 +3,16 @@
 //   quern-kernel 1\n   checksum of the rest (16 bytes)   count   length, bytes of each part ...
 //
 // Why a checksum: a flipped bit in machine code would compute wrong numbers, or crash, without a word. Why one file for
-// all parts: no two of them can come from different compilations. Why `fsync` before the rename: after a power failure a
-// file system may know a file's name but not its content.
+// all parts: no two of them can come from different compilations. OutputFile writes it: whole or not at all.
 #include "codegen/kernel/KernelCache.h"
+
+#include "support/Error.h"
+#include "support/OutputFile.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -26,8 +27,7 @@ namespace fs = std::filesystem;
 namespace quern::codegen {
 
 static constexpr char magic[] = "quern-kernel 1\n";
-static constexpr char suffix[] = ".kernel", unfinished[] = ".new-";
-static constexpr auto abandoned = std::chrono::hours(1); // no kernel takes that long to write
+static constexpr char suffix[] = ".kernel";
 
 static std::string digestOf(const char *bytes, size_t count) {
   XXH128_canonical_t digest;
@@ -59,7 +59,7 @@ KernelCache::KernelCache(const fs::path &folder, uint64_t most) : folder(folder)
   if (error)
     throw std::runtime_error("cannot make the folder " + folder.string() + ": " + error.message() +
                              "; name another with --cache-dir");
-  removeLeftovers();
+  support::removeAbandoned(folder.string());
 }
 
 KernelCache::~KernelCache() {
@@ -78,14 +78,6 @@ template <class Visit> static void forEachFile(const fs::path &folder, Visit vis
       visit(at->path(), status);
 }
 
-void KernelCache::removeLeftovers() const {
-  time_t oldest = time(nullptr) - std::chrono::duration_cast<std::chrono::seconds>(abandoned).count();
-  forEachFile(folder, [&](const fs::path &path, const struct stat &status) {
-    if (path.filename().string().starts_with(unfinished) && status.st_mtime < oldest)
-      unlink(path.c_str());
-  });
-}
-
 /// By the time of the last use, which `find` notes. Whatever else lies in the folder (entries of older versions) is
 /// counted, too; what another process writes is not.
 void KernelCache::evict() const {
@@ -97,7 +89,7 @@ void KernelCache::evict() const {
   std::vector<File> files;
   uint64_t all = 0;
   forEachFile(folder, [&](const fs::path &path, const struct stat &status) {
-    if (path.filename().string().starts_with(unfinished))
+    if (support::isUnfinished(path.filename().string()))
       return;
     files.push_back({path, status.st_mtim, static_cast<uint64_t>(status.st_size)});
     all += status.st_size;
@@ -169,31 +161,10 @@ void KernelCache::keep(const std::string &key, const Parts &parts) const {
     content += part;
   }
   content = magic + digestOf(content.data(), content.size()) + content;
-  auto fail = [&](int code) {
-    throw std::runtime_error("cannot write to " + folder.string() + ": " + std::generic_category().message(code) +
-                             "; name another folder with --cache-dir");
-  };
-  std::string temporary = (folder / (unfinished + key + "-XXXXXX")).string();
-  int file = mkstemp(temporary.data());
-  if (file < 0)
-    fail(errno);
-  size_t done = 0;
-  while (done < content.size()) {
-    ssize_t count = write(file, content.data() + done, content.size() - done);
-    if (count < 0 && errno == EINTR)
-      continue;
-    if (count < 0)
-      break;
-    done += static_cast<size_t>(count);
-  }
-  int code = done < content.size() ? errno : fsync(file) ? errno : 0;
-  if (close(file) && !code)
-    code = errno;
-  if (!code && rename(temporary.c_str(), pathOf(key).c_str()))
-    code = errno;
-  if (code) {
-    unlink(temporary.c_str());
-    fail(code);
+  try {
+    support::writeFile(pathOf(key).string(), content);
+  } catch (const support::UserError &error) {
+    throw support::UserError(std::string(error.what()) + "; name another folder with --cache-dir");
   }
 }
 
@@ -206,14 +177,6 @@ KernelCache::Parts KernelCache::get(const std::string &key, const std::function<
     keep(key, *parts);
   }
   return std::move(*parts);
-}
-
-std::string readWhole(const fs::path &path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad())
-    throw std::runtime_error("cannot read " + path.string());
-  return bytes;
 }
 
 void writeWhole(const fs::path &path, const std::string &bytes) {

@@ -39,16 +39,13 @@ public:
 
 private:
   std::filesystem::path pathOf(const std::string &key) const;
-  void removeLeftovers() const;
   void evict() const;
 
   std::filesystem::path folder;
   uint64_t most;
 };
 
-/// The file's bytes. Throws std::runtime_error.
-std::string readWhole(const std::filesystem::path &path);
-/// Writes the bytes. Throws std::runtime_error where not all of them reach the file.
+/// Writes the bytes of a file of the compiler's own, which need not outlive the machine. Throws std::runtime_error where not all of them reach the file.
 void writeWhole(const std::filesystem::path &path, const std::string &bytes);
 
 } // namespace quern::codegen

@@ -1,11 +1,12 @@
-// Takes: an executable and a checkpoint. Gives: the executable with the checkpoint's files behind its end.
+// Takes: an executable that is being written, and a checkpoint. Gives: the checkpoint's files behind its end.
 // Why pages: the program maps its weights from its own file, and mappings begin on page boundaries.
 #include "codegen/link/EmbedFiles.h"
 
-#include <nlohmann/json.hpp>
+#include "support/Error.h"
+#include "support/Files.h"
+#include "support/Json.h"
 
 #include <filesystem>
-#include <fstream>
 #include <vector>
 
 namespace fs = std::filesystem;
@@ -27,8 +28,7 @@ static std::vector<Entry> filesOf(const fs::path &weights) {
     files.push_back({"model.safetensors", weights / "model.safetensors"});
   } else if (fs::path index = weights / "model.safetensors.index.json"; fs::exists(index)) {
     files.push_back({"model.safetensors.index.json", index});
-    std::ifstream in(index);
-    Json json = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+    Json json = quern::support::parseJson(quern::support::readFile(index.string()), index.string());
     if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
       throw std::runtime_error(index.string() + " is no index of safetensors files");
     std::vector<std::string> seen;
@@ -46,38 +46,20 @@ static std::vector<Entry> filesOf(const fs::path &weights) {
   return files;
 }
 
-void quern::codegen::embedCheckpoint(const std::string &program, const std::string &weights) {
+void quern::codegen::embedCheckpoint(quern::support::OutputFile &program, const std::string &weights) {
   constexpr uint64_t page = 4096;
-  std::vector<Entry> files = filesOf(weights);
-  uint64_t end = fs::file_size(program), start = end;
-  auto give_up = [&](const std::string &why) {
-    std::error_code ignored;
-    fs::resize_file(program, start, ignored);
-    throw std::runtime_error(why);
-  };
-  std::ofstream out(program, std::ios::binary | std::ios::app);
   Json table = {{"files", Json::array()}};
-  std::vector<char> buffer(1 << 20);
-  for (const Entry &entry : files) {
-    uint64_t offset = (end + page - 1) / page * page;
-    out << std::string(offset - end, '\0');
-    std::ifstream in(entry.path, std::ios::binary);
-    uint64_t bytes = 0;
-    while (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || in.gcount()) {
-      out.write(buffer.data(), in.gcount());
-      bytes += static_cast<uint64_t>(in.gcount());
-    }
-    if (in.bad() || !in.eof() || !bytes)
-      give_up("cannot read " + entry.path.string());
-    table["files"].push_back({{"name", entry.name}, {"offset", offset}, {"bytes", bytes}});
-    end = offset + bytes;
+  for (const Entry &entry : filesOf(weights)) {
+    program.write(std::string((page - program.size() % page) % page, '\0'));
+    uint64_t offset = program.size();
+    program.copy(entry.path.string());
+    if (program.size() == offset)
+      throw quern::support::UserError(entry.path.string() + " is empty");
+    table["files"].push_back({{"name", entry.name}, {"offset", offset}, {"bytes", program.size() - offset}});
   }
   std::string text = table.dump();
   uint64_t length = text.size();
-  out << text;
-  out.write(reinterpret_cast<const char *>(&length), sizeof length);
-  out << "QUERNTL1";
-  out.close();
-  if (!out)
-    give_up("cannot write " + program + ": is the disk full?");
+  program.write(text);
+  program.write(&length, sizeof length);
+  program.write("QUERNTL1");
 }

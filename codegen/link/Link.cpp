@@ -2,7 +2,7 @@
 // Quern itself was built with (it knows where the C library's start files are).
 #include "codegen/link/Link.h"
 
-#include "codegen/link/WorkFolder.h"
+#include "support/TemporaryFolder.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
@@ -11,10 +11,9 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 
-#include <fcntl.h>
 #include <system_error>
-#include <unistd.h>
 
+using namespace quern;
 using namespace quern::codegen;
 namespace fs = llvm::sys::fs;
 namespace path = llvm::sys::path;
@@ -25,18 +24,14 @@ int quern::codegen::runCommand(const std::vector<std::string> &command, std::str
     messages = command[0] + ": not found; install it (Debian: apt-get install g++)";
     return 127;
   }
-  llvm::SmallString<128> log;
-  if (std::error_code code = fs::createTemporaryFile("quern", "log", log)) {
-    messages = "cannot make a temporary file: " + code.message();
-    return 127;
-  }
+  support::TemporaryFolder work;
+  std::string log = work.path() + "/log";
   std::vector<llvm::StringRef> arguments(command.begin(), command.end());
   std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(log), llvm::StringRef(log)};
   std::string failure;
   int status = llvm::sys::ExecuteAndWait(*program, arguments, std::nullopt, redirects, 0, 0, &failure);
   if (auto text = llvm::MemoryBuffer::getFile(log))
     messages = (*text)->getBuffer().str();
-  fs::remove(log);
   if (status < 0)
     messages += failure;
   return status < 0 ? 127 : status;
@@ -76,24 +71,12 @@ bool Runtime::find(std::string &error) {
   return true;
 }
 
-static bool runStep(const std::vector<std::string> &command, const std::string &output, std::string &error) {
+static bool runStep(const std::vector<std::string> &command, std::string &error) {
   std::string messages;
   if (!runCommand(command, messages))
     return true;
-  error = "linking " + output + " failed: " + messages;
+  error = "linking failed: " + messages;
   return false;
-}
-
-/// Puts a finished file in its place. A full disk may show only when data reach it.
-static bool moveInto(const std::string &partial, const std::string &output, std::string &error) {
-  int file = open(partial.c_str(), O_RDONLY);
-  bool synced = file >= 0 && fsync(file) == 0;
-  if (file >= 0)
-    close(file);
-  std::error_code code = synced ? fs::rename(partial, output) : std::error_code(errno, std::generic_category());
-  if (code)
-    error = "cannot write " + output + ": " + code.message();
-  return !code;
 }
 
 bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const std::string &output, bool training,
@@ -101,19 +84,15 @@ bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const 
   Runtime runtime;
   if (!runtime.find(error))
     return false;
-  std::string partial = output + ".partial";
   std::vector<std::string> command = {QUERN_CXX, "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-s",
-                                      "-o",      partial};
+                                      "-o",      output};
   command.insert(command.end(), objects.begin(), objects.end());
   if (training) { // the runtime refers to it weakly, which alone would not take it out of its archive
     command.push_back("-Wl,-u,quern_training_commands");
     command.push_back(runtime.folder + "/libquern_training.a");
   }
   command.insert(command.end(), runtime.libraries.begin(), runtime.libraries.end());
-  if (runStep(command, output, error) && moveInto(partial, output, error))
-    return true;
-  fs::remove(partial);
-  return false;
+  return runStep(command, error);
 }
 
 /// The functions that a header declares: what follows "quern_status ", "void " and so on, before a bracket.
@@ -143,8 +122,8 @@ bool quern::codegen::linkLibrary(const std::vector<std::string> &objects, const 
     error = "the library's header is missing: " + headerPath + "; run './dev build'";
     return false;
   }
-  WorkFolder work("quern-library");
-  std::string object = work.path / "model.o", archive = work.path / "model.a";
+  support::TemporaryFolder work;
+  std::string object = work.path() + "/model.o";
   // One object that holds everything it needs. Groups are resolved now, as their names become local below.
   std::vector<std::string> link = {
       QUERN_CXX, "-r",  "-nostdlib", "-Wl,--gc-sections", "-Wl,--force-group-allocation", "-Wl,--build-id=none",
@@ -160,23 +139,13 @@ bool quern::codegen::linkLibrary(const std::vector<std::string> &objects, const 
   link.push_back(runtime.folder + "/libquern_library.a");
   link.insert(link.end(), runtime.libraries.begin(), runtime.libraries.end());
   llvm::erase(link, "-pthread"); // the program's own link asks for it
-  std::string partial = output + ".partial";
-  bool done = runStep(link, output, error) && runStep(hide, output, error) &&
-              runStep({"ar", "rcs", archive, object}, output, error);
-  if (std::error_code code; done && (code = fs::copy_file(archive, partial))) {
-    error = "cannot write " + output + ": " + code.message();
-    done = false;
+  if (!runStep(link, error) || !runStep(hide, error) || !runStep({"ar", "rcs", output, object}, error))
+    return false;
+  llvm::SmallString<256> beside(path::parent_path(output));
+  path::append(beside, "quern.h");
+  if (std::error_code code = fs::copy_file(headerPath, beside)) {
+    error = "cannot write " + beside.str().str() + ": " + code.message();
+    return false;
   }
-  done = done && moveInto(partial, output, error);
-  if (done) {
-    llvm::SmallString<256> beside(path::parent_path(output));
-    path::append(beside, "quern.h");
-    if (std::error_code code = fs::copy_file(headerPath, beside)) {
-      error = "cannot write " + beside.str().str() + ": " + code.message();
-      done = false;
-    }
-  } else {
-    fs::remove(partial);
-  }
-  return done;
+  return true;
 }

@@ -7,13 +7,12 @@
 
 namespace quern::codegen {
 
-/// Links `objects` and the runtime (`training`: with what trains), fully static and without what is not called. The
-/// file at `output` is replaced only when the new one is complete. False with `error` set: the linker's own words, or
-/// the full disk.
+/// Links `objects` and the runtime (`training`: with what trains), fully static and without what is not called, to a
+/// file of the compiler's own. False with `error` set: the linker's own words.
 bool linkProgram(const std::vector<std::string> &objects, const std::string &output, bool training, std::string &error);
 
-/// Makes an archive of one object: `objects` and the runtime, of whose names only those of quern.h can be seen. quern.h
-/// is put beside it. Programs link it with the C++ library.
+/// Makes an archive of one object: `objects` and the runtime, of whose names only those of quern.h can be seen; a file of
+/// the compiler's own, with quern.h beside it. Programs link it with the C++ library.
 bool linkLibrary(const std::vector<std::string> &objects, const std::string &output, std::string &error);
 
 /// Runs a program without a shell; its standard error is kept in `messages`. Returns its exit status, 127 if it could

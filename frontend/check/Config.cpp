@@ -2,10 +2,11 @@
 // Why a tree of our own and not nlohmann's: objects must remember what was read of them, and keep the file's order.
 #include "frontend/check/Config.h"
 #include "frontend/syntax/Lexer.h"
+#include "support/Glob.h"
+#include "support/Json.h"
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 namespace quern::frontend {
 
@@ -96,15 +97,9 @@ ConfigFile ConfigFile::parse(std::shared_ptr<const Source> source, Diagnostics &
     return refuse("a config file of more than 16 MB", 0);
   Json json;
   try {
-    json = Json::parse(source->getText());
-  } catch (const Json::parse_error &error) {
-    std::string why =
-        error.what(); // "[json.exception.parse_error.101] parse error at line 3, column 1: syntax error while ..."
-    size_t colon = why.find(": ");
-    return refuse("this is not JSON: " + (colon == std::string::npos ? why : why.substr(colon + 2)),
-                  error.byte ? error.byte - 1 : 0);
-  } catch (const Json::exception &error) {
-    return refuse(std::string("this is not JSON: ") + error.what(), 0);
+    json = support::parseJson<Json>(source->getText(), source->getName(), /*comments=*/false, deepest);
+  } catch (const support::JsonError &error) {
+    return refuse("this is not JSON: " + error.why, error.at);
   }
   if (!json.is_object())
     return refuse("a config file holds one object, { ... }", 0);
@@ -136,8 +131,8 @@ void ConfigFile::apply(const std::vector<Setting> &list, const std::vector<const
       for (const std::string &spelling : candidate->spellings)
         spelled |= spelling == setting.name || spelling == top || spelling.rfind(setting.name + ".", 0) == 0;
     }
-    bool ignored =
-        std::any_of(ignores.begin(), ignores.end(), [&](const std::string &glob) { return globMatches(glob, top); });
+    bool ignored = std::any_of(ignores.begin(), ignores.end(),
+                               [&](const std::string &glob) { return support::matchGlob(glob, top); });
     if (!value || setting.name.empty() || (!field && !spelled && !ignored)) {
       diagnostics.error(
           "Q010", "--set " + setting.name + ": the spec's config has no such field" + didYouMean(setting.name, known),
@@ -217,7 +212,7 @@ static void warnInside(const ConfigFile &file, const Object &object, const std::
   for (const auto &[key, value] : object.fields) {
     std::string full = object.where + "." + key;
     bool ignored = std::any_of(ignores.begin(), ignores.end(), [&](const std::string &glob) {
-      return globMatches(glob, key) || globMatches(glob, full);
+      return support::matchGlob(glob, key) || support::matchGlob(glob, full);
     });
     if (!object.read.count(key) && !value.isNull() && !ignored)
       diagnostics.warning("Q043", "config.json has " + full + " = " + describe(value) + ", which the spec does not use",
@@ -232,8 +227,8 @@ void ConfigFile::warnUnread(const std::set<std::string> &known, const std::vecto
   if (!root)
     return;
   for (const auto &[key, value] : root->fields) {
-    bool ignored =
-        std::any_of(ignores.begin(), ignores.end(), [&](const std::string &glob) { return globMatches(glob, key); });
+    bool ignored = std::any_of(ignores.begin(), ignores.end(),
+                               [&](const std::string &glob) { return support::matchGlob(glob, key); });
     if (!known.count(key) && !value.isNull() && !ignored)
       diagnostics.warning("Q043", "config.json has " + key + " = " + describe(value) + ", which the spec does not use",
                           place(key));
@@ -246,44 +241,6 @@ std::string ConfigFile::text() const {
   if (changed)
     return toJson(Value(root));
   return source && root ? std::string(source->getText()) : "{}";
-}
-
-bool globMatches(std::string_view glob, std::string_view text) {
-  size_t g = 0, t = 0, star = std::string_view::npos, mark = 0;
-  auto one = [&](size_t &next) { // whether glob[g] takes text[t]; next: what follows it in the glob
-    next = g + 1;
-    if (glob[g] == '?')
-      return true;
-    size_t close = glob[g] == '[' ? glob.find(']', g + 2) : std::string_view::npos;
-    if (close == std::string_view::npos)
-      return glob[g] == text[t];
-    next = close + 1;
-    size_t i = g + 1;
-    bool negated = glob[i] == '!', hit = false;
-    for (i += negated; i < close; ++i) {
-      bool range = i + 2 < close && glob[i + 1] == '-';
-      hit |= range ? text[t] >= glob[i] && text[t] <= glob[i + 2] : text[t] == glob[i];
-      i += range ? 2 : 0;
-    }
-    return hit != negated;
-  };
-  while (t < text.size()) {
-    size_t next = 0;
-    if (g < glob.size() && glob[g] == '*') {
-      star = g++;
-      mark = t;
-    } else if (g < glob.size() && one(next)) {
-      g = next;
-      ++t;
-    } else if (star != std::string_view::npos) {
-      g = star + 1;
-      t = ++mark;
-    } else
-      return false;
-  }
-  while (g < glob.size() && glob[g] == '*')
-    ++g;
-  return g == glob.size();
 }
 
 } // namespace quern::frontend

@@ -44,8 +44,6 @@ private:
   bool changed = false;
 };
 
-/// Shell patterns: *, ?, [abc], [!abc].
-bool globMatches(std::string_view glob, std::string_view text);
 /// JSON text of a static value (null for what has none).
 std::string toJson(const Value &value);
 

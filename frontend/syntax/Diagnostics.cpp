@@ -1,6 +1,7 @@
 // Takes: diagnostics with spans. Gives: text with underlined source lines, or JSON.
 // Why collected: all mistakes of a file are told in one run, and tools print them their own way.
 #include "frontend/syntax/Diagnostics.h"
+#include "support/Utf8.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -43,10 +44,6 @@ struct Palette {
 };
 } // namespace
 
-static size_t characters(std::string_view text) {
-  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
-}
-
 /// The line of `at`, clipped around it where it is long, and carets below.
 static void excerpt(std::ostream &out, Span at, const Palette &palette, const char *colour) {
   constexpr uint32_t before = 90, width = 160;
@@ -54,7 +51,7 @@ static void excerpt(std::ostream &out, Span at, const Palette &palette, const ch
   uint32_t first = at.begin - begin > before ? at.begin - before : begin;
   uint32_t last = std::min(end, first + width);
   std::string_view text = at.source->getText();
-  auto inside = [&](uint32_t i) { return i < text.size() && (text[i] & 0xC0) == 0x80; };
+  auto inside = [&](uint32_t i) { return i < text.size() && support::isUtf8Tail(text[i]); };
   while (first < at.begin && inside(first))
     ++first;
   while (last < end && inside(last))
@@ -67,11 +64,11 @@ static void excerpt(std::ostream &out, Span at, const Palette &palette, const ch
   for (char c : std::string_view(line).substr(0, std::min<size_t>(at.begin - first, line.size())))
     if (c == '\t')
       pad += '\t';
-    else if ((c & 0xC0) != 0x80)
+    else if (!support::isUtf8Tail(c))
       pad += ' ';
   uint32_t stop = std::clamp(at.end, at.begin, std::max(last, at.begin));
   size_t carets =
-      std::max<size_t>(1, characters(text.substr(std::min<size_t>(at.begin, text.size()), stop - at.begin)));
+      std::max<size_t>(1, support::utf8Count(text.substr(std::min<size_t>(at.begin, text.size()), stop - at.begin)));
   const char *cut = last < end ? " ..." : "";
   out << "    " << (first > begin ? "... " : "") << line << cut << "\n    " << (first > begin ? "    " : "") << pad
       << colour << std::string(carets, '^') << palette.off << "\n";
@@ -132,44 +129,6 @@ std::string Diagnostics::toJson() const {
     array.push_back(std::move(object));
   }
   return array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-/// Insertions, deletions, replacements and swaps of neighbours (Damerau, restricted).
-static size_t editDistance(const std::string &a, const std::string &b) {
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i)
-    for (size_t j = 0; j <= b.size(); ++j) {
-      if (!i || !j) {
-        d[i][j] = i + j;
-        continue;
-      }
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-    }
-  return d[a.size()][b.size()];
-}
-
-std::string nearest(const std::string &word, const std::vector<std::string> &known) {
-  std::string best;
-  if (word.empty() || word.size() > 64)
-    return best;
-  size_t least = std::max<size_t>(1, word.size() / 3) + 1;
-  for (const std::string &candidate : known) {
-    if (candidate.size() > 64 || candidate == word)
-      continue;
-    size_t distance = editDistance(word, candidate);
-    if (distance < least && distance < word.size()) {
-      least = distance;
-      best = candidate;
-    }
-  }
-  return best;
-}
-
-std::string didYouMean(const std::string &word, const std::vector<std::string> &known) {
-  std::string near = nearest(word, known);
-  return near.empty() ? "" : "; did you mean '" + near + "'?";
 }
 
 } // namespace quern::frontend

@@ -3,6 +3,7 @@
 #define QUERN_FRONTEND_SYNTAX_DIAGNOSTICS_H
 
 #include "frontend/syntax/Source.h"
+#include "support/Nearest.h"
 
 #include <iosfwd>
 #include <memory>
@@ -57,10 +58,8 @@ private:
   size_t errors = 0;
 };
 
-/// The nearest of `known` to a mistyped word, or nothing where none is near.
-std::string nearest(const std::string &word, const std::vector<std::string> &known);
-/// "; did you mean 'x'?" or nothing.
-std::string didYouMean(const std::string &word, const std::vector<std::string> &known);
+using support::didYouMean;
+using support::nearest;
 
 } // namespace quern::frontend
 #endif

@@ -2,6 +2,7 @@
 // Why lines are marked, not tokens: the parser decides what ends a statement, so that one forgotten bracket spoils one
 // statement and not the rest of the file.
 #include "frontend/syntax/Lexer.h"
+#include "support/Utf8.h"
 
 #include <algorithm>
 #include <array>
@@ -26,26 +27,6 @@ static bool isCapital(char c) {
 }
 static bool isWord(char c) {
   return isSmall(c) || isCapital(c) || isDigit(c);
-}
-
-/// Length of the UTF-8 character at the front, or 0.
-static size_t characterLength(std::string_view text) {
-  auto byte = [&](size_t i) { return static_cast<unsigned char>(i < text.size() ? text[i] : 0); };
-  auto tail = [&](size_t i) { return (byte(i) & 0xC0) == 0x80; };
-  unsigned char c = byte(0);
-  if (c < 0x80)
-    return 1;
-  if (c >= 0xC2 && c <= 0xDF)
-    return tail(1) ? 2 : 0;
-  if (c >= 0xE0 && c <= 0xEF) {
-    bool shortest = c != 0xE0 || byte(1) >= 0xA0, noSurrogate = c != 0xED || byte(1) < 0xA0;
-    return tail(1) && tail(2) && shortest && noSurrogate ? 3 : 0;
-  }
-  if (c >= 0xF0 && c <= 0xF4) {
-    bool shortest = c != 0xF0 || byte(1) >= 0x90, inRange = c != 0xF4 || byte(1) < 0x90;
-    return tail(1) && tail(2) && tail(3) && shortest && inRange ? 4 : 0;
-  }
-  return 0;
 }
 
 namespace {
@@ -83,7 +64,7 @@ private:
 
   /// One bad byte is told once a file: a file in another encoding has thousands.
   void checkCharacter(uint32_t position) {
-    if (!badUtf8 && !characterLength(text.substr(position, end - position))) {
+    if (!badUtf8 && !support::utf8Char(text.substr(0, end), position).length) {
       badUtf8 = true;
       bad("this is not UTF-8 text", position, position + 1);
     }
@@ -97,7 +78,7 @@ private:
       else if (c == '#') {
         uint32_t begin = at;
         while (at < end && text[at] != '\n') {
-          if (text[at] & 0x80 && (text[at] & 0xC0) != 0x80)
+          if (text[at] & 0x80 && !support::isUtf8Tail(text[at]))
             checkCharacter(at);
           ++at;
         }
@@ -167,7 +148,7 @@ private:
     while (stop < end && text[stop] != '"' && text[stop] != '\n') {
       if (text[stop] == '\\' && stop + 1 < end && text[stop + 1] != '\n')
         ++stop;
-      else if (text[stop] & 0x80 && (text[stop] & 0xC0) != 0x80)
+      else if (text[stop] & 0x80 && !support::isUtf8Tail(text[stop]))
         checkCharacter(stop);
       ++stop;
     }
@@ -179,7 +160,7 @@ private:
   }
 
   void unreadable() {
-    size_t length = characterLength(text.substr(at, end - at));
+    size_t length = support::utf8Char(text.substr(0, end), at).length;
     uint32_t stop = at + std::max<size_t>(1, length);
     if (!length)
       checkCharacter(at);

@@ -1,6 +1,7 @@
 // Takes: a text and byte offsets. Gives: lines and columns.
 // Why offsets everywhere: a span costs 16 bytes, and lines are needed only when something is told.
 #include "frontend/syntax/Source.h"
+#include "support/Utf8.h"
 
 #include <algorithm>
 
@@ -19,7 +20,7 @@ Source::Place Source::place(uint32_t offset) const {
   auto line = std::upper_bound(lineStarts.begin(), lineStarts.end(), offset) - lineStarts.begin();
   unsigned column = 1;
   for (uint32_t i = lineStarts[line - 1]; i < offset; ++i)
-    column += (text[i] & 0xC0) != 0x80; // continuation bytes of UTF-8 are no characters
+    column += !support::isUtf8Tail(text[i]); // continuation bytes of UTF-8 are no characters
   return {static_cast<unsigned>(line), column};
 }
 

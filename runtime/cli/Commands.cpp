@@ -10,8 +10,10 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <unistd.h>
 
 namespace quern::runtime {
@@ -79,10 +81,18 @@ int dispatch(const quern_program_table &table, const std::vector<std::string> &a
 
 } // namespace
 
+/// Memory may end in any thread, below frames that no exception crosses. Safe without memory.
+[[noreturn]] static void outOfMemory() {
+  static constexpr char text[] = "error: not enough memory\n";
+  (void)!::write(STDERR_FILENO, text, sizeof text - 1);
+  ::_exit(2);
+}
+
 int runProgram(const quern_program_table &table, int argumentCount, char **arguments) {
   flushDenormals();              // before there are other threads
   std::signal(SIGXFSZ, SIG_IGN); // a file that grows too long is an error of write, with a message
   reportMappingFaults();
+  std::set_new_handler(outOfMemory);
   try {
     return dispatch(table, {arguments, arguments + argumentCount});
   } catch (const UserError &error) {
@@ -245,3 +255,13 @@ std::string jsonString(std::string_view text) {
 }
 
 } // namespace quern::runtime
+
+// libstdc++'s own handler prints the exception's type, and for that carries 50 KB of demangler into every program. What
+// gets here is a bug; the message and a core are enough.
+namespace __gnu_cxx {
+void __verbose_terminate_handler();
+void __verbose_terminate_handler() {
+  std::fputs("error: an exception was not caught\n", stderr);
+  std::abort();
+}
+} // namespace __gnu_cxx

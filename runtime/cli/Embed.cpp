@@ -4,7 +4,7 @@
 #include "runtime/cli/Terminal.h"
 #include "runtime/engine/Embedding.h"
 
-#include <nlohmann/json.hpp>
+#include "support/Json.h"
 
 #include <algorithm>
 #include <cmath>
@@ -73,7 +73,7 @@ std::optional<size_t> trainedLength(const Command &command, const Options &optio
   const std::optional<std::string> text = command.readBeside(options, "sentence_bert_config.json");
   if (!text)
     return std::nullopt;
-  nlohmann::json config = nlohmann::json::parse(text->data(), text->data() + text->size(), nullptr, false);
+  nlohmann::json config = parseJson(*text, "sentence_bert_config.json");
   if (config.is_object() && config.contains("max_seq_length") && config["max_seq_length"].is_number_unsigned())
     return config["max_seq_length"].get<size_t>();
   return std::nullopt;

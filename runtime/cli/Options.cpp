@@ -12,30 +12,6 @@
 
 namespace quern::runtime {
 
-std::string didYouMean(const std::string &word, const std::vector<std::string> &known) {
-  std::string best;
-  size_t least = 4;
-  for (const std::string &candidate : known) {
-    std::vector<size_t> row(candidate.size() + 1);
-    for (size_t j = 0; j <= candidate.size(); ++j)
-      row[j] = j;
-    for (size_t i = 1; i <= word.size(); ++i) {
-      size_t diagonal = row[0];
-      row[0] = i;
-      for (size_t j = 1; j <= candidate.size(); ++j) {
-        size_t up = row[j];
-        row[j] = std::min({up + 1, row[j - 1] + 1, diagonal + (word[i - 1] != candidate[j - 1])});
-        diagonal = up;
-      }
-    }
-    if (row.back() < least) {
-      least = row.back();
-      best = candidate;
-    }
-  }
-  return best.empty() ? "" : "; did you mean " + best + "?";
-}
-
 Options::Options(std::string command, std::vector<Known> options, std::string words)
     : command(std::move(command)), known(std::move(options)), wordsHelp(std::move(words)) {}
 

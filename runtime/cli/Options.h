@@ -2,6 +2,9 @@
 #ifndef QUERN_RUNTIME_CLI_OPTIONS_H
 #define QUERN_RUNTIME_CLI_OPTIONS_H
 
+#include "runtime/Error.h"
+#include "support/Nearest.h"
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -37,9 +40,6 @@ private:
   std::map<std::string, std::vector<std::string>> values;
   std::vector<std::string> given;
 };
-
-/// The known word nearest to a mistyped one: "; did you mean X?" or nothing.
-std::string didYouMean(const std::string &word, const std::vector<std::string> &known);
 
 } // namespace quern::runtime
 #endif

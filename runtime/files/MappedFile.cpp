@@ -28,7 +28,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string &path) {
 }
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string &path, uint64_t offset, uint64_t bytes) {
-  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)}; // a pipe without a writer must not hang
   if (file.number < 0)
     throw UserError("cannot open " + path + ": " + systemMessage(errno));
   struct stat status;

@@ -106,10 +106,9 @@ public:
       return true;
     if (field != "dtype" || entries.back().dtype >= 0)
       return refuse("tensor " + quote(name) + " has a string for its " + field);
-    for (size_t i = 0; i < std::size(dtypeRows); ++i)
-      if (text == dtypeRows[i].name)
-        entries.back().dtype = int(i);
-    if (entries.back().dtype < 0)
+    if (std::optional<Dtype> dtype = dtypeNamed(text))
+      entries.back().dtype = int(*dtype);
+    else
       return refuse("tensor " + quote(name) + " has the unknown dtype " + quote(text));
     return true;
   }
@@ -139,6 +138,12 @@ private:
 
 const char *dtypeName(Dtype dtype) {
   return dtypeRows[size_t(dtype)].name;
+}
+std::optional<Dtype> dtypeNamed(std::string_view name) {
+  for (size_t i = 0; i < std::size(dtypeRows); ++i)
+    if (name == dtypeRows[i].name)
+      return Dtype(i);
+  return std::nullopt;
 }
 size_t dtypeBytes(Dtype dtype) {
   return dtypeRows[size_t(dtype)].bytes;
@@ -170,6 +175,8 @@ std::map<std::string, StoredTensor> readSafetensors(std::shared_ptr<const Mapped
   if (headerBytes < 2 || file->data()[8] != '{')
     fail("its header does not begin with '{'");
 
+  if (const void *zero = std::memchr(file->data() + 8, 0, headerBytes)) // which the parser takes for the end
+    fail(format("its header has a zero byte at %td", static_cast<const uint8_t *>(zero) - file->data()));
   HeaderHandler handler;
   const char *begin = reinterpret_cast<const char *>(file->data()) + 8;
   if (!nlohmann::json::sax_parse(begin, begin + headerBytes, &handler))

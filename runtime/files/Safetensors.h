@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ namespace quern::runtime {
 /// The types of the format. Those after U8 are known by their size only and cannot be read as numbers.
 enum class Dtype { F64, F32, F16, BF16, I64, I32, BOOL, U8, I8, I16, U16, U32, U64, F8_E4M3, F8_E5M2 };
 const char *dtypeName(Dtype dtype);
+/// The type of such a name, if it is one of the format's.
+std::optional<Dtype> dtypeNamed(std::string_view name);
 size_t dtypeBytes(Dtype dtype);
 bool isReal(Dtype dtype);
 
@@ -42,6 +45,9 @@ std::map<std::string, StoredTensor> readSafetensors(std::shared_ptr<const Mapped
 void toFloat(const StoredTensor &tensor, int64_t first, int64_t count, float *result);
 void toInt(const StoredTensor &tensor, int64_t first, int64_t count, int32_t *result);
 void toBool(const StoredTensor &tensor, int64_t first, int64_t count, uint8_t *result);
+/// Any integers and booleans in 64 bits, and any numbers in double precision: for the compiler's interpreter.
+void toLong(const StoredTensor &tensor, int64_t first, int64_t count, int64_t *result);
+void toDouble(const StoredTensor &tensor, int64_t first, int64_t count, double *result);
 
 float halfToFloat(uint16_t bits);
 /// To the nearest, halves to the even one; NaN stays NaN: what the kernels' `narrow` does.
@@ -59,8 +65,7 @@ struct OutputTensor {
   const void *data;
 };
 
-/// Writes beside `path`, syncs, then renames: the file is there whole or not at all. Throws UserError with the reason
-/// (a full disk). A path that exists and is no regular file (/dev/stdout) is written to directly.
+/// Writes through OutputFile: the file is there whole or not at all. Throws UserError with the reason (a full disk).
 void writeSafetensors(const std::string &path, const std::vector<OutputTensor> &tensors);
 
 } // namespace quern::runtime

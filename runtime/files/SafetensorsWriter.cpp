@@ -1,7 +1,7 @@
-// Takes: dense tensors in memory. Gives: a safetensors file, through AtomicFile.
+// Takes: dense tensors in memory. Gives: a safetensors file, through OutputFile.
 #include "runtime/Error.h"
-#include "runtime/files/AtomicFile.h"
 #include "runtime/files/Safetensors.h"
+#include "support/OutputFile.h"
 
 #include <nlohmann/json.hpp>
 
@@ -24,7 +24,7 @@ void writeSafetensors(const std::string &path, const std::vector<OutputTensor> &
   text.resize((text.size() + 7) / 8 * 8, ' '); // so that the data is aligned
   uint64_t length = text.size();
 
-  AtomicFile file(path);
+  OutputFile file(path);
   file.write(&length, 8);
   file.write(text.data(), text.size());
   for (size_t i = 0; i < tensors.size(); ++i)

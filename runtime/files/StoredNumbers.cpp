@@ -2,8 +2,10 @@
 #include "runtime/Error.h"
 #include "runtime/files/Safetensors.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 namespace quern::runtime {
 
@@ -63,30 +65,72 @@ void toFloat(const StoredTensor &tensor, int64_t first, int64_t count, float *re
   }
 }
 
-void toInt(const StoredTensor &tensor, int64_t first, int64_t count, int32_t *result) {
+void toLong(const StoredTensor &tensor, int64_t first, int64_t count, int64_t *result) {
   const uint8_t *from = tensor.data + uint64_t(first) * dtypeBytes(tensor.dtype);
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t value;
-    switch (tensor.dtype) {
-    case Dtype::I64:
-      value = load<int64_t>(from + i * 8);
-      break;
-    case Dtype::I32:
-      value = load<int32_t>(from + i * 4);
-      break;
-    case Dtype::I16:
-      value = load<int16_t>(from + i * 2);
-      break;
-    case Dtype::U8:
-      value = from[i];
-      break;
-    default:
-      badType(tensor, "integers");
+  auto all = [&]<typename T>(T) {
+    for (int64_t i = 0; i < count; ++i) {
+      T value = load<T>(from + i * int64_t(sizeof(T)));
+      if (!std::in_range<int64_t>(value))
+        throw UserError(format("%llu in %s does not fit 64 bits with a sign", static_cast<unsigned long long>(value),
+                               tensor.file->name().c_str()));
+      result[i] = int64_t(value);
     }
-    if (value != int32_t(value))
-      throw UserError(
-          format("%lld in %s does not fit 32 bits", static_cast<long long>(value), tensor.file->name().c_str()));
-    result[i] = int32_t(value);
+  };
+  switch (tensor.dtype) {
+  case Dtype::I64:
+    return all(int64_t());
+  case Dtype::I32:
+    return all(int32_t());
+  case Dtype::I16:
+    return all(int16_t());
+  case Dtype::I8:
+    return all(int8_t());
+  case Dtype::U64:
+    return all(uint64_t());
+  case Dtype::U32:
+    return all(uint32_t());
+  case Dtype::U16:
+    return all(uint16_t());
+  case Dtype::U8:
+  case Dtype::BOOL:
+    return all(uint8_t());
+  default:
+    badType(tensor, "integers");
+  }
+}
+
+void toInt(const StoredTensor &tensor, int64_t first, int64_t count, int32_t *result) {
+  if (tensor.dtype == Dtype::BOOL)
+    badType(tensor, "integers");
+  int64_t wide[256];
+  for (int64_t i = 0; i < count; i += 256) {
+    int64_t some = std::min<int64_t>(256, count - i);
+    toLong(tensor, first + i, some, wide);
+    for (int64_t k = 0; k < some; ++k) {
+      if (wide[k] != int32_t(wide[k]))
+        throw UserError(
+            format("%lld in %s does not fit 32 bits", static_cast<long long>(wide[k]), tensor.file->name().c_str()));
+      result[i + k] = int32_t(wide[k]);
+    }
+  }
+}
+
+void toDouble(const StoredTensor &tensor, int64_t first, int64_t count, double *result) {
+  if (tensor.dtype == Dtype::F64) {
+    std::memcpy(result, tensor.data + uint64_t(first) * 8, size_t(count) * 8);
+    return;
+  }
+  float real[256];
+  int64_t whole[256];
+  for (int64_t i = 0; i < count; i += 256) {
+    int64_t some = std::min<int64_t>(256, count - i);
+    if (isReal(tensor.dtype)) {
+      toFloat(tensor, first + i, some, real);
+      std::copy(real, real + some, result + i);
+    } else {
+      toLong(tensor, first + i, some, whole);
+      std::copy(whole, whole + some, result + i);
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/machine/Memory.h"
 
 #include "runtime/Error.h"
+#include "support/Files.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -25,16 +26,6 @@ void Buffer::reset(size_t bytes) {
 
 size_t Buffer::touched() const {
   return memory ? device->touched(memory, length) : 0;
-}
-
-std::string readSmallFile(const std::string &path) {
-  std::string text;
-  if (std::FILE *file = std::fopen(path.c_str(), "re")) {
-    char buffer[8192];
-    text.assign(buffer, std::fread(buffer, 1, sizeof(buffer), file));
-    std::fclose(file);
-  }
-  return text;
 }
 
 namespace {

@@ -50,9 +50,6 @@ private:
 /// group.
 uint64_t availableMemory();
 
-/// The first 8 KB of a file of /proc or /sys; empty if it cannot be read.
-std::string readSmallFile(const std::string &path);
-
 /// Throws MachineError ("needs 12.0 GB for the weights ...") if more is planned than there is.
 void requireMemory(uint64_t bytes, const std::string &purpose);
 

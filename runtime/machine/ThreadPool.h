@@ -2,6 +2,9 @@
 #ifndef QUERN_RUNTIME_MACHINE_THREADPOOL_H
 #define QUERN_RUNTIME_MACHINE_THREADPOOL_H
 
+#include "runtime/Error.h"
+#include "support/Processors.h"
+
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -10,9 +13,6 @@
 #include <vector>
 
 namespace quern::runtime {
-
-/// The processors that this process may use: affinity, then the quotas of its control groups (v2 and v1), at least 1.
-int availableThreads();
 
 class ThreadPool {
 public:

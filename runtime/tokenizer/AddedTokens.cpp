@@ -23,9 +23,9 @@ void AddedTokens::read(const nlohmann::json &list, const Normalizer *normalizer)
     token.normalized = entry.value("normalized", !token.special);
     if (token.content.empty())
       continue;
-    std::string wanted = token.normalized && normalizer ? normalizer->apply(token.content) : token.content;
-    if (!wanted.empty()) {
-      tries[token.normalized].insert(wanted, token.id);
+    token.text = token.normalized && normalizer ? normalizer->apply(token.content) : token.content;
+    if (!token.text.empty()) {
+      tries[token.normalized].insert(token.text, token.id);
       any[token.normalized] = true;
     }
     tokens[token.id] = std::move(token);

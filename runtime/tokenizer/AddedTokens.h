@@ -17,6 +17,7 @@ namespace quern::runtime {
 struct AddedToken {
   int id = 0;
   std::string content;
+  std::string text; // what is looked for and what it decodes to: the content, normalized if the token is
   bool singleWord = false, stripLeft = false, stripRight = false, normalized = false, special = false;
 };
 

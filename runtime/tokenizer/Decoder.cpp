@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <functional>
 
 namespace quern::runtime {
@@ -19,11 +20,15 @@ using Tokens = std::vector<std::string>;
 
 class FunctionDecoder : public Decoder {
 public:
-  explicit FunctionDecoder(std::function<Tokens(Tokens)> function) : function(std::move(function)) {}
+  FunctionDecoder(std::function<Tokens(Tokens)> function, bool isJoining, bool isLookingAhead)
+      : function(std::move(function)), isJoining(isJoining), isLookingAhead(isLookingAhead) {}
   Tokens apply(Tokens tokens) const override { return function(std::move(tokens)); }
+  bool joins() const override { return isJoining; }
+  bool looksAhead() const override { return isLookingAhead; }
 
 private:
   std::function<Tokens(Tokens)> function;
+  bool isJoining, isLookingAhead;
 };
 
 class Sequence : public Decoder {
@@ -34,17 +39,34 @@ public:
       tokens = part->apply(std::move(tokens));
     return tokens;
   }
+  bool joins() const override {
+    return std::any_of(parts.begin(), parts.end(), [](auto &part) { return part->joins(); });
+  }
+  bool looksAhead() const override {
+    return std::any_of(parts.begin(), parts.end(), [](auto &part) { return part->looksAhead(); });
+  }
+  /// A part that changes each token by itself keeps a text's beginning; one that sees the whole text need not.
+  bool streams() const override {
+    bool joined = false;
+    for (const std::unique_ptr<Decoder> &part : parts) {
+      if (!part->streams() || (joined && part->looksAhead()))
+        return false;
+      joined |= part->joins();
+    }
+    return true;
+  }
 };
 
-template <typename Function> std::unique_ptr<Decoder> make(Function function) {
-  return std::make_unique<FunctionDecoder>(std::move(function));
+template <typename Function> std::unique_ptr<Decoder> joining(Function function) {
+  return std::make_unique<FunctionDecoder>(std::move(function), true, false);
 }
-template <typename Function> std::unique_ptr<Decoder> onEach(Function function) {
-  return make([function](Tokens tokens) {
+template <typename Function> std::unique_ptr<Decoder> onEach(Function function, bool looksAhead = true) {
+  auto all = [function](Tokens tokens) {
     for (size_t i = 0; i < tokens.size(); ++i)
       tokens[i] = function(std::move(tokens[i]), i, tokens.size());
     return tokens;
-  });
+  };
+  return std::make_unique<FunctionDecoder>(all, false, looksAhead);
 }
 
 Tokens byteLevel(const Tokens &tokens) {
@@ -132,16 +154,18 @@ Tokens byteFallback(Tokens tokens) {
 std::unique_ptr<Decoder> makeStrip(const Json &json) {
   std::string content = json.value("content", " ");
   size_t start = json.value("start", size_t(0)), stop = json.value("stop", size_t(0));
-  return onEach([=](std::string token, size_t, size_t) {
-    size_t begin = 0, end = token.size();
-    for (size_t i = 0; i < start && !content.empty() && token.compare(begin, content.size(), content) == 0; ++i)
-      begin += content.size();
-    for (size_t i = 0; i < stop && !content.empty() && end >= begin + content.size() &&
-                       token.compare(end - content.size(), content.size(), content) == 0;
-         ++i)
-      end -= content.size();
-    return token.substr(begin, end - begin);
-  });
+  return onEach(
+      [=](std::string token, size_t, size_t) {
+        size_t begin = 0, end = token.size();
+        for (size_t i = 0; i < start && !content.empty() && token.compare(begin, content.size(), content) == 0; ++i)
+          begin += content.size();
+        for (size_t i = 0; i < stop && !content.empty() && end >= begin + content.size() &&
+                           token.compare(end - content.size(), content.size(), content) == 0;
+             ++i)
+          end -= content.size();
+        return token.substr(begin, end - begin);
+      },
+      /*looksAhead=*/stop > 0 || start > 1);
 }
 
 } // namespace
@@ -158,15 +182,16 @@ std::unique_ptr<Decoder> Decoder::fromJson(const Json &json) {
     return sequence;
   }
   if (type == "ByteLevel")
-    return make([](const Tokens &tokens) { return byteLevel(tokens); });
+    return joining([](const Tokens &tokens) { return byteLevel(tokens); });
   if (type == "WordPiece")
     return makeWordPieceDecoder(json);
   if (type == "Metaspace")
     return makeMetaspaceDecoder(json);
   if (type == "ByteFallback")
-    return make([](Tokens tokens) { return byteFallback(std::move(tokens)); });
+    return std::make_unique<FunctionDecoder>([](Tokens tokens) { return byteFallback(std::move(tokens)); }, false,
+                                             false);
   if (type == "Fuse")
-    return make([](const Tokens &tokens) {
+    return joining([](const Tokens &tokens) {
       std::string all;
       for (const std::string &token : tokens)
         all += token;
@@ -177,8 +202,10 @@ std::unique_ptr<Decoder> Decoder::fromJson(const Json &json) {
   if (type == "Replace") {
     Pattern pattern = Pattern::fromJson(json.at("pattern"));
     std::string content = json.at("content").get<std::string>();
-    return onEach(
-        [pattern, content](const std::string &token, size_t, size_t) { return pattern.replace(token, content); });
+    return onEach([pattern, content](const std::string &token, size_t, size_t) {
+      size_t limit = Pattern::limitFor(std::min<size_t>(token.size(), 1 << 16)); // each part of a chain has its own
+      return pattern.replace(token, content, std::max(limit, 2 * token.size()));
+    });
   }
   if (type == "BPEDecoder") {
     std::string suffix = json.value("suffix", "</w>");

@@ -22,15 +22,17 @@ using Chars = std::vector<char32_t>;
 
 class FunctionNormalizer : public Normalizer {
 public:
-  explicit FunctionNormalizer(std::function<std::string(std::string)> function) : function(std::move(function)) {}
-  std::string apply(std::string text) const override { return function(std::move(text)); }
+  using Function = std::function<std::string(std::string, size_t limit)>;
+  explicit FunctionNormalizer(Function function) : function(std::move(function)) {}
+  std::string step(std::string text, size_t limit) const override { return function(std::move(text), limit); }
 
 private:
-  std::function<std::string(std::string)> function;
+  Function function;
 };
 
 template <typename Function> std::unique_ptr<Normalizer> onText(Function function) {
-  return std::make_unique<FunctionNormalizer>(std::move(function));
+  return std::make_unique<FunctionNormalizer>(
+      [function](std::string text, size_t) { return function(std::move(text)); });
 }
 template <typename Function> std::unique_ptr<Normalizer> onChars(Function function) {
   return onText([function](std::string text) { return toUtf8(function(toChars(text))); });
@@ -39,9 +41,9 @@ template <typename Function> std::unique_ptr<Normalizer> onChars(Function functi
 class Sequence : public Normalizer {
 public:
   std::vector<std::unique_ptr<Normalizer>> parts;
-  std::string apply(std::string text) const override {
+  std::string step(std::string text, size_t limit) const override {
     for (const std::unique_ptr<Normalizer> &part : parts)
-      text = part->apply(std::move(text));
+      text = part->step(std::move(text), limit);
     return text;
   }
 };
@@ -75,7 +77,7 @@ Chars bert(const Chars &chars, bool clean, bool chinese, bool strip, bool lowerc
   for (char32_t c : chars) {
     if (clean) {
       bool plain = c == '\t' || c == '\n' || c == '\r';
-      if (c == 0 || c == 0xfffd || (!plain && isControlOrFormat(c)))
+      if (c == 0 || c == 0xfffd || (!plain && isBertControl(c)))
         continue;
       if (isWhiteSpace(c))
         c = ' ';
@@ -87,7 +89,7 @@ Chars bert(const Chars &chars, bool clean, bool chinese, bool strip, bool lowerc
     }
   }
   if (strip)
-    result = removeIf(decompose(result, false), isMarkNonspacing);
+    result = removeIf(decompose(result, false), isBertAccent);
   return lowercase ? lower(result) : result;
 }
 
@@ -126,6 +128,11 @@ std::string strip(std::string_view text, bool left, bool right) {
 
 } // namespace
 
+std::string Normalizer::apply(std::string text) const {
+  size_t limit = Pattern::limitFor(text.size());
+  return step(std::move(text), limit);
+}
+
 std::unique_ptr<Normalizer> Normalizer::fromJson(const Json &json) {
   if (json.is_null())
     return nullptr;
@@ -152,7 +159,8 @@ std::unique_ptr<Normalizer> Normalizer::fromJson(const Json &json) {
   if (type == "Replace") {
     Pattern pattern = Pattern::fromJson(json.at("pattern"));
     std::string content = json.at("content").get<std::string>();
-    return onText([pattern, content](std::string text) { return pattern.replace(text, content); });
+    return std::make_unique<FunctionNormalizer>(
+        [pattern, content](const std::string &text, size_t limit) { return pattern.replace(text, content, limit); });
   }
   if (type == "Strip" || type == "StripNormalizer") {
     bool left = json.value("strip_left", true), right = json.value("strip_right", true);
@@ -169,7 +177,7 @@ std::unique_ptr<Normalizer> Normalizer::fromJson(const Json &json) {
   if (type == "Lowercase")
     return onChars([](const Chars &chars) { return lower(chars); });
   if (type == "StripAccents")
-    return onChars([](const Chars &chars) { return removeIf(chars, isMark); });
+    return onChars([](const Chars &chars) { return removeIf(chars, isCombiningMark); });
   if (type == "Nmt")
     return onChars([](const Chars &chars) { return nmt(chars); });
   if (type == "ByteLevel")

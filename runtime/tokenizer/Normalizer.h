@@ -13,7 +13,9 @@ namespace quern::runtime {
 class Normalizer {
 public:
   virtual ~Normalizer() = default;
-  virtual std::string apply(std::string text) const = 0;
+  std::string apply(std::string text) const;
+  /// A step of a chain: throws UserError where a replacement makes more than `limit` bytes of the text.
+  virtual std::string step(std::string text, size_t limit) const = 0;
   /// null gives none (nullptr). Throws UserError for a type that is not known.
   static std::unique_ptr<Normalizer> fromJson(const nlohmann::json &json);
 };

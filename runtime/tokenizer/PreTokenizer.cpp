@@ -206,10 +206,6 @@ std::unique_ptr<PreTokenizer> makeSplit(const Json &json) {
       parseBehavior(json.at("behavior").get<std::string>()));
 }
 
-bool isBertPunctuation(char32_t c) {
-  return isAsciiPunctuation(c) || isPunctuation(c);
-}
-
 } // namespace
 
 std::unique_ptr<PreTokenizer> PreTokenizer::fromJson(const Json &json) {

@@ -53,7 +53,7 @@ public:
       throw UserError("the precompiled map is damaged: its texts are no UTF-8");
   }
 
-  std::string apply(std::string text) const override {
+  std::string step(std::string text, size_t) const override {
     std::string result;
     result.reserve(text.size());
     size_t begin = 0;

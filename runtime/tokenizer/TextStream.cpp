@@ -3,7 +3,7 @@
 // A decoder looks at its neighbours (the first token's space, runs of bytes), so a token has no text of its own. The
 // text of a short window of the last tokens is decoded with and without the new ones, and the difference is shown.
 // While it ends in U+FFFD it may be half a character, so it waits; but not for more than a character's bytes plus one,
-// as some models do write broken text.
+// as some models do write broken text. A decoder that may still change what is there is asked once, at the end.
 #include "runtime/tokenizer/Tokenizer.h"
 
 #include <algorithm>
@@ -23,6 +23,8 @@ void TextStream::start(const std::vector<int> &ids) {
 
 std::string TextStream::push(int id) {
   window.push_back(id);
+  if (!tokenizer.streams())
+    return "";
   std::string text = tokenizer.decode(window, true);
   if (text.ends_with(replacement) && window.size() - shown <= patience)
     return "";

@@ -7,8 +7,7 @@
 
 #include "runtime/Error.h"
 #include "runtime/tokenizer/text/Unicode.h"
-
-#include <nlohmann/json.hpp>
+#include "support/Json.h"
 
 #include <algorithm>
 
@@ -18,7 +17,9 @@ using Json = nlohmann::json;
 
 Tokenizer Tokenizer::parse(std::string_view text, const std::string &label) {
   try {
-    Json json = Json::parse(text);
+    Json json = parseJson(text, label);
+    if (!json.is_object())
+      throw UserError("it holds no object");
     auto field = [&](const char *name) { return json.contains(name) ? json[name] : Json(); };
     Tokenizer result;
     result.normalizer = Normalizer::fromJson(field("normalizer"));
@@ -37,8 +38,10 @@ Tokenizer Tokenizer::parse(std::string_view text, const std::string &label) {
       result.cutLeft = truncation.value("direction", "Right") == "Left";
     }
     return result;
+  } catch (const JsonError &error) { // it names the file
+    throw UserError(std::string("the tokenizer ") + error.what());
   } catch (const Json::exception &error) {
-    throw UserError(label + " is no valid tokenizer: " + error.what());
+    throw UserError(label + " is no valid tokenizer: " + jsonReason(error.what()));
   } catch (const UserError &error) {
     throw UserError(label + " is no valid tokenizer: " + error.what());
   }
@@ -132,7 +135,7 @@ std::string Tokenizer::decode(const std::vector<int> &ids, bool skipSpecial) con
     const AddedToken *token = added.find(id);
     if (token && token->special && skipSpecial)
       continue;
-    if (const std::string *text = token ? &token->content : model->vocabulary().text(id))
+    if (const std::string *text = token ? &token->text : model->vocabulary().text(id))
       tokens.push_back(*text);
   }
   std::string result;
@@ -148,7 +151,7 @@ std::string Tokenizer::decode(const std::vector<int> &ids, bool skipSpecial) con
 
 const std::string *Tokenizer::tokenText(int id) const {
   const AddedToken *token = added.find(id);
-  return token ? &token->content : model->vocabulary().text(id);
+  return token ? &token->text : model->vocabulary().text(id);
 }
 
 int Tokenizer::findToken(std::string_view text) const {

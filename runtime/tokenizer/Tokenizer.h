@@ -30,6 +30,9 @@ public:
   /// The text of numbers; unknown ones vanish.
   std::string decode(const std::vector<int> &ids, bool skipSpecial) const;
 
+  /// Whether the text of tokens can be shown while more come (Decoder.h).
+  bool streams() const { return !decoder || decoder->streams(); }
+
   /// The text of one token as the vocabulary has it, or null.
   const std::string *tokenText(int id) const;
   /// The number of a token, or -1.

@@ -3,7 +3,7 @@
 #include "runtime/training/Report.h"
 
 #include "runtime/Error.h"
-#include "runtime/files/AtomicFile.h"
+#include "support/OutputFile.h"
 
 #include <nlohmann/json.hpp>
 
@@ -165,9 +165,7 @@ void writeReport(const std::string &path, const std::string &model, const std::v
           chart("Gradient", {norm}, true) + chart("Speed", {speed}, true);
   if (!samples.empty())
     page += "<h2>Samples, the newest first</h2>\n" + samples;
-  AtomicFile file(path);
-  file.write(page.data(), page.size());
-  file.commit();
+  writeFile(path, page);
 }
 
 } // namespace quern::runtime

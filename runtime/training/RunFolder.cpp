@@ -5,17 +5,19 @@
 #include "runtime/training/RunFolder.h"
 
 #include "runtime/Error.h"
-#include "runtime/files/AtomicFile.h"
-
-#include <nlohmann/json.hpp>
+#include "support/Json.h"
+#include "support/OutputFile.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 namespace quern::runtime {
 
@@ -23,21 +25,9 @@ namespace {
 
 const std::string prefix = "checkpoint-", unfinished = ".tmp";
 
-std::vector<std::string> entries(const std::string &path) {
-  std::vector<std::string> names;
-  DIR *folder = ::opendir(path.c_str());
-  if (!folder)
-    throw UserError("cannot read " + path + ": " + systemMessage(errno));
-  while (dirent *entry = ::readdir(folder))
-    if (std::string name = entry->d_name; name != "." && name != "..")
-      names.push_back(name);
-  ::closedir(folder);
-  return names;
-}
-
 /// Checkpoints are flat folders.
 void removeFolder(const std::string &path) {
-  for (const std::string &name : entries(path))
+  for (const std::string &name : namesIn(path))
     ::unlink((path + "/" + name).c_str());
   if (::rmdir(path.c_str()) != 0)
     throw UserError("cannot remove " + path + ": " + systemMessage(errno));
@@ -52,12 +42,14 @@ void makeFolder(const std::string &path) {
     throw UserError("cannot make " + path + ": " + systemMessage(errno));
 }
 
-void syncFolder(const std::string &path) {
-  int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder >= 0) { // some file systems cannot sync a folder
-    ::fsync(folder);
-    ::close(folder);
-  }
+/// What `xxh128sum -c` reads, so that people can check a checkpoint, too.
+const std::string checksums = "checksums.xxh128";
+
+std::string hashOf(const std::string &path) {
+  std::shared_ptr<const MappedFile> file = MappedFile::open(path);
+  XXH128_hash_t hash = XXH3_128bits(file->data(), file->size());
+  return format("%016llx%016llx", static_cast<unsigned long long>(hash.high64),
+                static_cast<unsigned long long>(hash.low64));
 }
 
 } // namespace
@@ -67,18 +59,51 @@ RunFolder::RunFolder(const std::string &path, bool resume) : folder(path) {
     makeFolder(folder);
   if (!isFolder(folder))
     throw UserError(folder + (resume ? ": there is no run to resume" : " is no folder"));
-  for (const std::string &name : entries(folder))
-    if (name.starts_with(prefix) && name.ends_with(unfinished))
-      removeFolder(folder + "/" + name);
-  if (!resume && (!steps().empty() || fileExists(folder + "/train.jsonl")))
-    throw UserError(folder + " holds a run already: --resume continues it, another --output begins anew");
-  if (resume && steps().empty())
-    throw UserError("there is no checkpoint in " + folder + " to resume from");
+  held = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  try {
+    if (held >= 0 && ::flock(held, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+      throw UserError(folder + " is in use: another training writes there");
+    for (const std::string &name : namesIn(folder))
+      if (name.starts_with(prefix) && name.ends_with(unfinished))
+        removeFolder(folder + "/" + name);
+    if (!resume && !steps().empty())
+      throw UserError(folder + " holds a run already: --resume continues it, another --output begins anew");
+    if (resume && steps().empty())
+      throw UserError("there is no checkpoint in " + folder + " to resume from; without --resume a run begins there");
+    if (!resume) // of a run that was killed before its first checkpoint
+      ::unlink((folder + "/train.jsonl").c_str());
+  } catch (...) {
+    ::close(held);
+    throw;
+  }
+}
+
+RunFolder::~RunFolder() {
+  if (held >= 0)
+    ::close(held);
+}
+
+void verifyCheckpoint(const std::string &path) {
+  std::string text = readFile(path + "/" + checksums);
+  size_t files = 0;
+  for (size_t at = 0; at < text.size(); ++files) {
+    size_t end = std::min(text.find('\n', at), text.size());
+    std::string line = text.substr(at, end - at);
+    at = end + 1;
+    if (line.size() < 35 || line.substr(32, 2) != "  " || line.find('/') != std::string::npos)
+      throw UserError(path + "/" + checksums + " is damaged");
+    std::string file = path + "/" + line.substr(34);
+    if (hashOf(file) != line.substr(0, 32))
+      throw UserError(file + " is damaged: it is not what was written; resume from an older checkpoint by removing " +
+                      path);
+  }
+  if (files == 0)
+    throw UserError(path + "/" + checksums + " is damaged");
 }
 
 std::vector<uint64_t> RunFolder::steps() const {
   std::vector<uint64_t> found;
-  for (const std::string &name : entries(folder)) {
+  for (const std::string &name : namesIn(folder)) {
     if (!name.starts_with(prefix))
       continue;
     std::string digits = name.substr(prefix.size());
@@ -110,12 +135,12 @@ void RunFolder::save(const Trainer &trainer, const std::map<std::string, std::st
     writeSafetensors(temporary + "/optimizer.safetensors", trainer.optimizerTensors());
     if (std::vector<OutputTensor> adapters = trainer.adapterTensors(); !adapters.empty())
       writeSafetensors(temporary + "/adapter.safetensors", adapters);
-    for (const auto &[name, text] : files) {
-      AtomicFile file(temporary + "/" + name);
-      file.write(text.data(), text.size());
-      file.commit();
-    }
-    syncFolder(temporary);
+    for (const auto &[name, text] : files)
+      writeFile(temporary + "/" + name, text);
+    std::string sums;
+    for (const std::string &name : namesIn(temporary))
+      sums += hashOf(temporary + "/" + name) + "  " + name + "\n";
+    writeFile(temporary + "/" + checksums, sums);
     if (::rename(temporary.c_str(), place.c_str()) != 0)
       throw UserError("cannot write " + place + ": " + systemMessage(errno));
     syncFolder(folder);
@@ -163,9 +188,7 @@ RunLog::RunLog(const std::string &path, uint64_t step) : path(path) {
       all.push_back(line);
       kept += line + "\n";
     }
-    AtomicFile rewritten(path);
-    rewritten.write(kept.data(), kept.size());
-    rewritten.commit();
+    writeFile(path, kept);
   }
   file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file < 0)

@@ -14,7 +14,11 @@ namespace quern::runtime {
 class RunFolder {
 public:
   /// Makes the folder. Throws UserError if it holds a run and `resume` is false, or none and it is true.
+  /// Holds it while it lives: a second training there is a UserError, too.
   RunFolder(const std::string &path, bool resume);
+  ~RunFolder();
+  RunFolder(const RunFolder &) = delete;
+  RunFolder &operator=(const RunFolder &) = delete;
 
   /// Writes a checkpoint beside its place, syncs it, then renames it; after that, drops older ones but `keep` and those
   /// in `kept`.
@@ -26,8 +30,12 @@ public:
 
 private:
   std::string folder;
+  int held = -1;
   std::vector<uint64_t> steps() const; // of whole checkpoints, in order
 };
+
+/// Throws UserError where a file of the checkpoint is not what `save` wrote.
+void verifyCheckpoint(const std::string &path);
 
 /// The options that the newest checkpoint in `path` was made with. Throws UserError where there is none.
 std::vector<std::string> storedArguments(const std::string &path);

@@ -1,5 +1,6 @@
 // Takes: the options of `train`. Gives: settings, checked; defaults that suit a small language model.
 #include "runtime/training/Settings.h"
+#include "support/Glob.h"
 
 #include "runtime/Error.h"
 

@@ -8,6 +8,7 @@
 #include "runtime/engine/Sequence.h"
 #include "runtime/machine/Probe.h"
 #include "runtime/machine/ThreadPool.h"
+#include "runtime/sampling/Sampler.h"
 #include "runtime/tokenizer/text/Unicode.h"
 #include "runtime/training/Corpus.h"
 #include "runtime/training/Data.h"
@@ -79,6 +80,7 @@ void Run::loadParameters(const Options &options) {
     trainer.load(*TensorSource::open(path));
   if (!s.resume)
     return;
+  verifyCheckpoint(path);
   std::string state = path + "/optimizer.safetensors";
   trainer.restore(readSafetensors(MappedFile::open(state)), state);
 }
@@ -320,6 +322,8 @@ int Run::train() {
   progress.begin(uint64_t(s.steps), trainer.steps(), s.quiet);
   std::signal(SIGINT, onInterrupt);
   std::signal(SIGTERM, onInterrupt);
+  if (std::signal(SIGHUP, onInterrupt) == SIG_IGN) // nohup
+    std::signal(SIGHUP, SIG_IGN);
   bool saved = false;
   while (trainer.steps() < uint64_t(s.steps) && !interrupted) {
     uint64_t number = trainer.steps() + 1;

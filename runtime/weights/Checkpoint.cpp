@@ -2,14 +2,10 @@
 #include "runtime/weights/Checkpoint.h"
 
 #include "runtime/Error.h"
+#include "support/Json.h"
 
-#include <nlohmann/json.hpp>
-
-#include <cerrno>
-#include <cstdio>
 #include <functional>
 #include <set>
-#include <sys/stat.h>
 
 namespace quern::runtime {
 
@@ -46,12 +42,23 @@ std::unique_ptr<TensorSource> openFile(const std::string &path, std::shared_ptr<
 /// The index maps each tensor's name to the shard that holds it.
 std::unique_ptr<TensorSource> openIndex(const std::string &path, std::string_view text, const Opener &open) {
   std::map<std::string, std::string> where;
+  std::set<std::string> keys;
+  // The parser keeps the last of equal keys without a word; which shard is meant is then anybody's guess.
+  auto twice = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json &value) {
+    if (event == nlohmann::json::parse_event_t::key && depth == 2 && !keys.insert(value.get<std::string>()).second)
+      throw UserError(path + " lists " + quote(value.get<std::string>()) + " twice");
+    return true;
+  };
   try {
-    nlohmann::json index = nlohmann::json::parse(text.data(), text.data() + text.size());
-    for (const auto &[name, shard] : index.at("weight_map").items())
+    checkJsonDepth(text, path);
+    nlohmann::json index = nlohmann::json::parse(text.data(), text.data() + text.size(), twice);
+    const nlohmann::json &map = index.at("weight_map");
+    if (!map.is_object())
+      throw UserError(path + " is no valid index of shards: its weight_map is no object");
+    for (const auto &[name, shard] : map.items())
       where[name] = shard.get<std::string>();
   } catch (const nlohmann::json::exception &error) {
-    throw UserError(path + " is no valid index of shards: " + error.what());
+    throw UserError(path + " is no valid index of shards: " + jsonReason(error.what()));
   }
   std::set<std::string> shards;
   for (const auto &[name, shard] : where) {
@@ -75,40 +82,6 @@ std::unique_ptr<TensorSource> openIndex(const std::string &path, std::string_vie
 }
 
 } // namespace
-
-std::string folderOf(const std::string &path) {
-  size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
-
-bool isFolder(const std::string &path) {
-  struct stat status;
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-bool fileExists(const std::string &path) {
-  struct stat status;
-  return ::stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
-}
-
-std::string readFile(const std::string &path, uint64_t limit) {
-  std::FILE *file = std::fopen(path.c_str(), "rbe");
-  if (!file)
-    throw UserError("cannot open " + path + ": " + systemMessage(errno));
-  std::string content;
-  char buffer[1 << 16];
-  size_t count;
-  while ((count = std::fread(buffer, 1, sizeof(buffer), file)) > 0 && content.size() <= limit)
-    content.append(buffer, count);
-  bool failed = std::ferror(file);
-  int code = errno;
-  std::fclose(file);
-  if (failed)
-    throw UserError("cannot read " + path + ": " + systemMessage(code));
-  if (content.size() > limit)
-    throw UserError(path + " is longer than " + formatBytes(double(limit)));
-  return content;
-}
 
 std::unique_ptr<TensorSource> TensorSource::open(const std::string &path) {
   if (isFolder(path)) {

@@ -3,19 +3,12 @@
 #define QUERN_RUNTIME_WEIGHTS_CHECKPOINT_H
 
 #include "runtime/weights/TensorSource.h"
+#include "support/Files.h"
 
 #include <map>
 #include <string>
 
 namespace quern::runtime {
-
-/// The part of a path before the last slash, "." without one.
-std::string folderOf(const std::string &path);
-bool isFolder(const std::string &path);
-bool fileExists(const std::string &path);
-
-/// The whole content of a file, which may be a pipe. Throws UserError beyond `limit` bytes.
-std::string readFile(const std::string &path, uint64_t limit = uint64_t(1) << 30);
 
 /// Files that the compiler appended to the program: `bytes` of them, then the table, see Tail.cpp. Empty if there are
 /// none.

@@ -5,6 +5,8 @@
 // shows the pattern.
 #include "runtime/Error.h"
 #include "runtime/weights/Weights.h"
+#include "support/Glob.h"
+#include "support/Nearest.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,45 +14,7 @@
 
 namespace quern::runtime {
 
-bool matchGlob(std::string_view pattern, std::string_view name) {
-  size_t p = 0, n = 0, star = std::string_view::npos, from = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      from = n;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
-      ++p;
-      ++n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++from;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*')
-    ++p;
-  return p == pattern.size();
-}
-
 namespace {
-
-/// Levenshtein's distance.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j)
-    row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t up = row[j];
-      row[j] = std::min({up + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = up;
-    }
-  }
-  return row[b.size()];
-}
 
 std::string placeOf(const ParameterInfo &parameter) {
   return parameter.at.empty() ? "" : "  (" + parameter.at + ")";
@@ -72,7 +36,7 @@ std::string suggestion(const ParameterInfo &parameter, const std::vector<std::st
     if (source.find(name)->shape != parameter.shape || name.size() > 300)
       continue;
     for (const std::string &wanted : parameter.names) {
-      size_t d = distance(name, wanted);
+      size_t d = editDistance(name, wanted);
       if (d < least && d <= std::max<size_t>(2, std::max(name.size(), wanted.size()) / 2)) {
         least = d;
         best = name;

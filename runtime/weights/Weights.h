@@ -16,10 +16,6 @@ namespace quern::runtime {
 /// each with its place in the spec.
 std::vector<const StoredTensor *> matchParameters(const Description &description, const TensorSource &source);
 
-/// Whether `name` matches a pattern of * (anything) and ? (one character). Linear in practice, quadratic at worst,
-/// never deeper.
-bool matchGlob(std::string_view pattern, std::string_view name);
-
 class Weights {
 public:
   /// From a checkpoint, whose files stay mapped as long as this lives.

@@ -5,6 +5,7 @@
 #include "codegen/kernel/KernelCache.h"
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
+#include "support/Files.h"
 
 #include "mlir/IR/Verifier.h"
 
@@ -15,6 +16,7 @@
 #include <filesystem>
 #include <gtest/gtest.h>
 
+using namespace quern;
 using namespace quern::codegen;
 
 static const char text[] = R"(
@@ -91,23 +93,24 @@ TEST_F(Compile, TheNameOfAKernelIsNotInItsKey) {
 
 TEST_F(Compile, DamagedObjectsAreMadeAgain) {
   KernelFiles first = compileKernels(*module, options, folder.string());
-  size_t size = readWhole(first.paths[0]).size();
+  size_t size = support::readFile(first.paths[0]).size();
   std::vector<std::filesystem::path> entries;
   for (const auto &entry : std::filesystem::directory_iterator(folder / "cache/kernels"))
     entries.push_back(entry.path());
   ASSERT_EQ(entries.size(), 2u); // the kernel, and Halide's runtime
   for (size_t byte : {size_t(20), size / 2, size - 1}) {
     for (const std::filesystem::path &entry : entries) {
-      std::string content = readWhole(entry);
+      std::string content = support::readFile(entry.string());
       content[byte] ^= 4;
       writeWhole(entry, content);
     }
     KernelFiles again = compileKernels(*module, options, folder.string());
     EXPECT_EQ(again.cached, 0);
-    std::string made = readWhole(again.paths[0]); // Halide numbers its names anew in each compilation of a process
+    std::string made =
+        support::readFile(again.paths[0]); // Halide numbers its names anew in each compilation of a process
     KernelFiles third = compileKernels(*module, options, folder.string());
     EXPECT_EQ(third.cached, 1);
-    EXPECT_TRUE(readWhole(third.paths[0]) == made);
+    EXPECT_TRUE(support::readFile(third.paths[0]) == made);
   }
 }
 
@@ -126,7 +129,7 @@ TEST_F(Compile, PlansAreWrittenDownAndHonoured) {
       "row(inside = 512, lanes = 32, most = 64, work = 16384), map(most = 4096, work = 32768)\"";
   EXPECT_NE(printed.find(chosen), std::string::npos) << printed;
   KernelFiles first = compileKernels(*module, options, folder.string());
-  std::string object = readWhole(first.paths[0]);
+  std::string object = support::readFile(first.paths[0]);
 
   auto compile = [&](const std::string &from, const std::string &to) {
     std::string edited = printed;
@@ -141,7 +144,7 @@ TEST_F(Compile, PlansAreWrittenDownAndHonoured) {
   EXPECT_EQ(compile("rows = 6", "rows = 6").cached, 1);
   KernelFiles other = compile("rows = 6", "rows = 3");
   EXPECT_EQ(other.cached, 0);
-  EXPECT_TRUE(readWhole(other.paths[0]) != object);
+  EXPECT_TRUE(support::readFile(other.paths[0]) != object);
   EXPECT_EQ(compile("attributes {" + chosen + "} ", "").cached, 1); // chosen anew
   EXPECT_THROW(compile("rows = 6", "rows = 9"), std::runtime_error);
   EXPECT_EQ(message,

@@ -1,13 +1,18 @@
 // The cache of compiled kernels: what is kept comes back or is made again, whatever happened to the files.
 #include "codegen/kernel/KernelCache.h"
+#include "support/Files.h"
+#include "support/OutputFile.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <thread>
+#include <unistd.h>
 #include <utime.h>
 
+using namespace quern;
 using namespace quern::codegen;
 namespace fs = std::filesystem;
 
@@ -53,7 +58,7 @@ TEST_F(Cache, EveryFlippedBitIsNoticed) {
   KernelCache::Parts parts = {std::string(300, 'c'), "scratch"};
   cache.keep(key, parts);
   fs::path file = files().at(0);
-  std::string whole = readWhole(file);
+  std::string whole = support::readFile(file.string());
   for (size_t bit = 0; bit < whole.size() * 8; ++bit) {
     std::string damaged = whole;
     damaged[bit / 8] ^= static_cast<char>(1 << bit % 8);
@@ -67,18 +72,25 @@ TEST_F(Cache, EveryFlippedBitIsNoticed) {
   bool found = true;
   EXPECT_EQ(cache.get(key, [&] { return parts; }, &found), parts);
   EXPECT_FALSE(found);
-  EXPECT_EQ(readWhole(file), whole); // and repaired
+  EXPECT_EQ(support::readFile(file.string()), whole); // and repaired
 }
 
 TEST_F(Cache, LeftoversOfKilledCompilationsGo) {
   fs::create_directories(folder);
-  fs::path old = folder / ".new-0123-abcdef", fresh = folder / ".new-4567-abcdef";
-  writeWhole(old, "half");
-  writeWhole(fresh, "half");
-  setAge(old, 2 * 3600);
+  fs::path killed = folder / ".0123.kernel.0123456789abcdef.tmp",
+           writing = folder / ".4567.kernel.0123456789abcdef.tmp";
+  writeWhole(killed, "half");
+  writeWhole(writing, "half");
+  int held = open(writing.c_str(), O_RDONLY);
+  ASSERT_EQ(flock(held, LOCK_EX | LOCK_NB), 0); // as the one does that writes it
+  {
+    KernelCache cache(folder);
+    EXPECT_FALSE(fs::exists(killed));
+    EXPECT_TRUE(fs::exists(writing));
+  }
+  close(held);
   KernelCache cache(folder);
-  EXPECT_FALSE(fs::exists(old));
-  EXPECT_TRUE(fs::exists(fresh)); // another compilation may be writing it
+  EXPECT_FALSE(fs::exists(writing));
 }
 
 TEST_F(Cache, WhatWasNotUsedForLongestGoesFirst) {
@@ -120,7 +132,7 @@ TEST_F(Cache, ManyAtOnce) {
     thread.join();
   EXPECT_EQ(wrong, 0);
   for (const fs::path &file : files())
-    EXPECT_FALSE(file.filename().string().starts_with(".new-")) << file;
+    EXPECT_FALSE(support::isUnfinished(file.filename().string())) << file;
 }
 
 TEST_F(Cache, SizeLimitIsANumber) {

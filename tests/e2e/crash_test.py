@@ -126,7 +126,7 @@ class CrashTest(Case):
 
     def test_reduce_says_what_is_wrong_with_its_use(self):
         for words, said in {
-            (): "input", ("a.txt", "--test", "true"): "a .quern or .mlir file is needed", ("none.quern", "--test", "true"): "cannot read none.quern",
+            (): "input", ("a.txt", "--test", "true"): "a .quern or .mlir file is needed", ("none.quern", "--test", "true"): "cannot open none.quern",
             ("small.quern", "--test", "false"): "the command does not succeed on small.quern itself", ("small.quern",): "test",
         }.items():
             done = subprocess.run([f"{QUERN}-reduce", *words], cwd=self.scratch, stderr=subprocess.PIPE, encoding="utf-8")

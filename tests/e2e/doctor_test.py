@@ -178,7 +178,7 @@ class Tensors(Case):
 
     def test_bad_numbers(self):
         for text, word in (('{"a": [[1, 2], [3]]}', "rows of 2 and of 1"), ('{"a": [1, [2]]}', "different depths"), ('{"a": ["x"]}', "no number"),
-                           ('{"a": [true, 2]}', "mixes truth and numbers"), ("[1]", "JSON object"), ("{", "JSON object")):
+                           ('{"a": [true, 2]}', "mixes truth and numbers"), ("[1]", "JSON object"), ("{", "line 1, column 2")):
             path = self.scratch / "bad.json"
             path.write_text(text)
             self.assert_refused(run(QUERN, "tensors", path, status=1), word, "bad.json")

@@ -1,7 +1,10 @@
 """Bad input: each ends with a message that names what is wrong and exit status 1; nothing crashes, nothing half-written stays."""
 import json
+import os
 import resource
 import signal
+import stat
+import subprocess
 import unittest
 
 from harness import DATA, EXAMPLES, QUERN, ROOT, Case, Tensor, ints, random_tokens, read_safetensors, run, write_safetensors
@@ -159,7 +162,111 @@ model picks {
         self.assert_refused(finished, "cannot write")
         self.assertFalse(program.exists(), "a part of the program stays")
 
+    def test_outputs_go_through_devices_and_links(self):
+        """Every command that writes a file: a device stays a device, a link a link, and nothing is left beside them."""
+        spec, config = EXAMPLES / "gpt2.quern", ("--config", self.config)
+        inputs = self.scratch / "link-in.safetensors"
+        write_safetensors(inputs, {"tokens": ints([[3, 4, 5]])})
+        untidy = self.scratch / "untidy.quern"
+        untidy.write_text("quern 1\nmodel m {\n  forward(x: [B, T]) -> [B, T] {\n return x+1 }\n}\n")
+        writers = {
+            "compile": lambda out: run(QUERN, "compile", spec, *config, "-o", out),
+            "embedded": lambda out: run(QUERN, "compile", spec, *config, "--weights", GPT2, "--embed-weights", "-o", out),
+            "mlir": lambda out: run(QUERN, "compile", spec, *config, "--compile-to", "rolled", "-o", out),
+            "page": lambda out: run(QUERN, "dump", spec, *config, "--html", out, "--machine", "100,10"),
+            "interpret": lambda out: run(QUERN, "interpret", spec, *config, "--weights", self.weights, "--input", inputs, "--output", out),
+            "tensors": lambda out: run(QUERN, "tensors", inputs, "-o", out),
+            "eval": lambda out: run(self.program, "eval", "--weights", self.weights, "--input", inputs, "--output", out),
+        }
+        folder = self.scratch / "outputs"
+        folder.mkdir()
+        for name, write in writers.items():
+            with self.subTest(name):
+                device, link, target = folder / f"{name}-null", folder / f"{name}-link", folder / f"{name}-target"
+                device.symlink_to("/dev/null")
+                link.symlink_to(target.name)
+                write(device)
+                write(link)
+                self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
+                self.assertTrue(device.is_symlink() and link.is_symlink())
+                self.assertGreater(target.stat().st_size, 0)
+        link = folder / "fmt-link"
+        link.symlink_to(untidy)
+        run(QUERN, "fmt", link)
+        self.assertTrue(link.is_symlink())
+        self.assertIn("return x + 1", untidy.read_text())
+        self.assertEqual([path.name for path in folder.iterdir() if path.name.startswith(".")], [])
+        self.assertTrue(os.access(folder / "compile-target", os.X_OK))
+        run(folder / "compile-target", "info")
+
+    def test_two_compilers_of_one_program(self):
+        program = self.scratch / "both"
+        command = [str(word) for word in (QUERN, "compile", EXAMPLES / "gpt2.quern", "--config", self.config, "-o", program, "--quiet")]
+        for process in [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]:
+            self.assertEqual((process.wait(), process.stderr.read()), (0, b""))
+            process.stderr.close()
+        run(program, "info")
+
+    def test_little_memory(self):
+        """Whatever the limit, an end with a sentence: exit status 2, no signal."""
+        ended = set()
+        for megabytes in (400, 500, 600, 800, 1200):
+            limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+            finished = run(QUERN, "compile", EXAMPLES / "gpt2.quern", "--config", self.config, "--jobs", 1, "--cache-dir", self.scratch / f"cache-{megabytes}",
+                           "-o", self.scratch / "small", status=None, preexec_fn=limit)
+            if finished.status == 127 or "shared librar" in finished.err:
+                continue  # the dynamic linker had no room
+            ended.add(finished.status)
+            self.assertIn(finished.status, (0, 2), str(finished))
+            if finished.status == 2:
+                self.assertIn("memory", finished.err)
+        self.assertTrue(ended)
+
+    # ---- files that are none, or lead the reader astray
+
+    def test_pipes_and_endless_devices(self):
+        pipe = self.scratch / "pipe"
+        os.mkfifo(pipe)
+        self.assert_refused(self.try_eval(pipe), "pipe", "no regular file")
+        self.assert_refused(run(QUERN, "check", "/dev/zero", status=1), "/dev/zero", "longer than")
+        self.assert_refused(run(QUERN, "check", EXAMPLES / "gpt2.quern", "--config", "/dev/zero", status=1), "/dev/zero", "longer than")
+
+    def test_deep_json(self):
+        deep = self.scratch / "deep.json"
+        deep.write_text('{"x": ' + "[" * 200_000 + "]" * 200_000 + "}")
+        self.assert_refused(run(QUERN, "tensors", deep, status=1), "deep.json", "100 levels")
+        source = self.scratch / "in.safetensors"
+        write_safetensors(source, {"tokens": ints([[3, 4, 5]])})
+        self.assert_refused(run(QUERN, "interpret", EXAMPLES / "gpt2.quern", "--config", self.config, "--weights", deep, "--input", source, "--print", status=1),
+                            "deep.json", "100 levels")
+
+    def test_names_reach_no_terminal(self):
+        path = self.scratch / "names.safetensors"
+        write_safetensors(path, {"a\x1b[31m": Tensor("F32", [1], [0])})
+        shown = run(QUERN, "tensors", path).out
+        self.assertNotIn("\x1b", shown)
+        self.assertIn("a\\x1b[31m", shown)
+        refused = self.try_eval(path)
+        self.assertNotIn("\x1b", refused.err)
+
+    def test_index_with_a_key_twice(self):
+        folder = self.scratch / "twice"
+        folder.mkdir()
+        for name in ("a", "b"):
+            write_safetensors(folder / f"{name}.safetensors", {"x": Tensor("F32", [1], [0])})
+        (folder / "model.safetensors.index.json").write_text('{"weight_map": {"x": "a.safetensors", "x": "b.safetensors"}}')
+        self.assert_refused(self.try_eval(folder), "'x' twice")
+
+    def test_training_needs_a_loss(self):
+        finished = run(QUERN, "compile", EXAMPLES / "sentence.quern", "--train", "-o", self.scratch / "never", status=1)
+        self.assert_refused(finished, "loss")
+        self.assertNotIn("fault of the compiler", finished.err)
+
     def test_full_disk_behind_stdout(self):
+        for words in (("--help",), ("dump", EXAMPLES / "gpt2.quern", "--config", self.config), ("compile", "--help"), ("--version",)):
+            with open("/dev/full", "w") as full:
+                finished = run(QUERN, *words, status=1, stdout=full)
+                self.assertIn("cannot write to standard output", finished.err, words)
         with open("/dev/full", "w") as full:
             finished = self.try_generate("--tokens", "1,2,3", "-n", 4, "--temp", 0, "--json", stdout=full)
             self.assertNotEqual(finished.err.strip(), "")

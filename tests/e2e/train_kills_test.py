@@ -9,6 +9,7 @@ import pathlib
 import random
 import resource
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -22,6 +23,11 @@ KILLS = int(os.environ.get("QUERN_KILLS", "12"))
 LARGE = ["--set", "n_layer=1", "--set", "n_embd=64", "--set", "n_head=2", "--set", "n_positions=15000", "--set", "vocab_size=256"]
 CHECKPOINT = 3 * 4 * 1_050_000
 ROOM = 4 * CHECKPOINT  # two that are kept, one that is written, one that is removed
+
+
+def log_lines(folder):
+    path = folder / "train.jsonl"
+    return path.read_text().splitlines() if path.exists() else []
 
 
 class SmallDisk:
@@ -149,6 +155,48 @@ class Kills(Case):
         self.assertGreater(torn, 0, "no kill fell into saving")
         print(f"{KILLS} kills over {reached} steps: {torn} left a checkpoint half written, {filled} met a full disk "
               f"({'tmpfs' if self.disk.path else 'limited files'}), of which {refused} ended by themselves")
+
+    def test_killed_before_the_first_checkpoint(self):
+        folder = self.scratch / "early"
+        command = [str(word) for word in self.command(folder, 3)]
+        command[command.index("--save-every") + 1] = "1000"
+        process = subprocess.Popen([*command[:-3], "--steps", "1000000", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.wait_while(process, lambda: not log_lines(folder))
+        process.kill()
+        process.wait()
+        self.assertEqual(self.checkpoints(folder), [])
+        self.assert_refused(run(self.program, "train", "--resume", "--output", folder, status=1), "no checkpoint", "without --resume")
+        run(*command)
+        self.assertEqual(self.checkpoints(folder), [3])
+        self.assertEqual(list(log(folder, "loss")), [1, 2, 3])
+
+    def test_one_training_in_a_folder(self):
+        folder = self.scratch / "shared"
+        process = subprocess.Popen([str(word) for word in self.command(folder, 1_000_000)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.wait_while(process, lambda: not folder.exists() or not self.checkpoints(folder))
+        for other in (self.command(folder, 3), [self.program, "train", "--resume", "--output", folder]):
+            self.assert_refused(run(*other, status=1), "shared", "in use")
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGHUP)  # a terminal that is closed: the last steps are kept
+        self.assertEqual(process.wait(), 128 + signal.SIGHUP)
+        last = self.checkpoints(folder)[-1]
+        self.assertEqual(json.loads([line for line in log_lines(folder) if '"loss"' in line][-1])["step"], last)
+
+    def test_flipped_bits(self):
+        """A checkpoint whose bits are not those that were written goes on nowhere."""
+        folder = self.scratch / "flipped"
+        run(*self.command(folder, 2))
+        place = folder / "checkpoint-2"
+        self.assertIn("  optimizer.safetensors\n", (place / "checksums.xxh128").read_text())
+        source = random.Random(1)
+        for name in ("optimizer.safetensors", "model.safetensors", "train.json"):
+            whole = (place / name).read_bytes()
+            at = source.randrange(len(whole) // 2, len(whole) - 2)
+            (place / name).write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+            finished = run(self.program, "train", "--resume", "--output", folder, "--steps", 3, status=1)
+            self.assert_refused(finished, name) if name != "train.json" else self.assertNotEqual(finished.err, "")
+            (place / name).write_bytes(whole)
+        run(self.program, "train", "--resume", "--output", folder, "--steps", 3)
 
     def test_room_again(self):
         """A disk that is full for a while costs a checkpoint and a warning, not the run."""

@@ -285,7 +285,7 @@ class Refusals(Small):
         self.assert_refused(self.train(name, *options, status=1), *says)
 
     def test_options(self):
-        self.refused("--optimizer", "adamv", says=["--optimizer", "did you mean adamw"])
+        self.refused("--optimizer", "adamv", says=["--optimizer", "did you mean 'adamw'"])
         self.refused("--schedule", "cos", says=["--schedule", "cosine"])
         self.refused("--length", 33, says=["--length 33", "32 positions"])
         self.refused("--steps", 0, says=["--steps"])

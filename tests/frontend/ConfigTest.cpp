@@ -1,5 +1,6 @@
 // config.json: spellings, overrides, sorts, and what is not used.
 #include "Support.h"
+#include "support/Glob.h"
 
 #include <nlohmann/json.hpp>
 
@@ -103,12 +104,12 @@ TEST(Config, HostileFilesAreRefused) {
 }
 
 TEST(Config, Globs) {
-  EXPECT_TRUE(globMatches("*.attn.bias", "h.0.attn.bias"));
-  EXPECT_FALSE(globMatches("*.attn.bias", "h.0.attn.biases"));
-  EXPECT_TRUE(globMatches("a?c[0-9][!x]", "abc5y"));
-  EXPECT_FALSE(globMatches("a?c[0-9][!x]", "abc5x"));
-  EXPECT_TRUE(globMatches("*", ""));
-  EXPECT_FALSE(globMatches(std::string(40, '*') + "b", std::string(5000, 'a')));
+  EXPECT_TRUE(quern::support::matchGlob("*.attn.bias", "h.0.attn.bias"));
+  EXPECT_FALSE(quern::support::matchGlob("*.attn.bias", "h.0.attn.biases"));
+  EXPECT_TRUE(quern::support::matchGlob("a?c[0-9][!x]", "abc5y"));
+  EXPECT_FALSE(quern::support::matchGlob("a?c[0-9][!x]", "abc5x"));
+  EXPECT_TRUE(quern::support::matchGlob("*", ""));
+  EXPECT_FALSE(quern::support::matchGlob(std::string(40, '*') + "b", std::string(5000, 'a')));
 }
 
 TEST(Init, FindsTheSpecOfACheckpoint) {

@@ -368,7 +368,7 @@ TEST_F(ToyTest, RefusesWithOneClearMessage) {
   cases.push_back({generate({"-p", "a", "--tokenizer", weights}), {"toy.safetensors", "tokenizer"}});
   cases.push_back({run(toyEncoder, {"generate", "--weights", weights, "--tokens", "1"}), {"sum[T] is not causal"}});
   cases.push_back({run(toyDecoder, {"embed", "--weights", weights, "a"}), {"no function goes from tokens"}});
-  cases.push_back({run(toyDecoder, {"generat"}), {"'generat'", "did you mean generate?"}});
+  cases.push_back({run(toyDecoder, {"generat"}), {"'generat'", "did you mean 'generate'?"}});
   cases.push_back({run(toyDecoder, {}), {"usage"}});
   cases.push_back({run(toyDecoder, {"generate", "--tokens", "1", "--weights", "/nowhere.safetensors"}),
                    {"/nowhere.safetensors", "No such file"}});
@@ -376,7 +376,7 @@ TEST_F(ToyTest, RefusesWithOneClearMessage) {
   cases.push_back({eval(toyDecoder), {"'words'", "'tokens' is missing", "tokens: int[B, T]"}});
   writeInput("tokens", Dtype::I32, {1, 2}, bad.data());
   cases.push_back({eval(toyDecoder), {"'tokens' holds 16", "from 0 to 15"}});
-  cases.push_back({eval(toyDecoder, {"--function", "forwrad"}), {"'forwrad'", "did you mean forward?"}});
+  cases.push_back({eval(toyDecoder, {"--function", "forwrad"}), {"'forwrad'", "did you mean 'forward'?"}});
   writeInput("tokens", Dtype::I32, {2}, bad.data());
   cases.push_back({eval(toyDecoder), {"tokens: int[B, T]", "[2]"}});
   writeInput("tokens", Dtype::F32, {1, 2}, reals.data());

@@ -1,8 +1,8 @@
 // The safetensors reader against files that lie, and the writer against disks that are full.
 #include "runtime/files/Safetensors.h"
 #include "runtime/Error.h"
-#include "runtime/files/AtomicFile.h"
 #include "runtime/weights/Checkpoint.h"
+#include "support/OutputFile.h"
 #include "tests/runtime/TestData.h"
 
 #include <gmock/gmock.h>
@@ -161,11 +161,11 @@ TEST(Safetensors, WritesWhatItReads) {
   EXPECT_EQ(readSafetensors(MappedFile::open(path)).size(), 1u);
 }
 
-TEST(AtomicFile, LeavesNothingHalfWritten) {
+TEST(OutputFile, LeavesNothingHalfWritten) {
   std::string path = temporaryPath("atomic.txt");
   writeText(path, "old");
   {
-    AtomicFile file(path);
+    OutputFile file(path);
     file.write("new", 3);
   }
   EXPECT_EQ(readFile(path), "old");
@@ -173,12 +173,12 @@ TEST(AtomicFile, LeavesNothingHalfWritten) {
   for ([[maybe_unused]] const auto &entry : std::filesystem::directory_iterator(folderOf(path)))
     files += entry.path().string().find("atomic") != std::string::npos;
   EXPECT_EQ(files, 1u);
-  AtomicFile file(path);
+  OutputFile file(path);
   file.write("new", 3);
   file.commit();
   EXPECT_EQ(readFile(path), "new");
   try {
-    AtomicFile full("/dev/full");
+    OutputFile full("/dev/full");
     full.write("x", 1);
     FAIL();
   } catch (const UserError &error) {

@@ -1,7 +1,7 @@
 // Takes: names. Gives: paths and contents for the runtime's tests.
 #include "tests/runtime/TestData.h"
 
-#include "runtime/weights/Checkpoint.h"
+#include "support/Files.h"
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ std::string temporaryPath(const std::string &name) {
 }
 
 nlohmann::json readJson(const std::string &path) {
-  return nlohmann::json::parse(readFile(path));
+  return nlohmann::json::parse(support::readFile(path));
 }
 
 void writeText(const std::string &path, const std::string &content) {

@@ -6,6 +6,7 @@
 #include "runtime/machine/CpuFeatures.h"
 #include "runtime/machine/KernelCall.h"
 #include "runtime/machine/Memory.h"
+#include "support/Files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -287,7 +288,7 @@ TEST(Options, NamesEverySlip) {
   };
   EXPECT_EQ(parsed({"--seed=3", "-n", "4", "--json"}).integer("-n", 0, 0, 10), 4);
   EXPECT_TRUE(parsed({"--json"}).has("--json"));
-  const std::pair<std::vector<std::string>, const char *> cases[] = {{{"--sed", "1"}, "did you mean --seed?"},
+  const std::pair<std::vector<std::string>, const char *> cases[] = {{{"--sed", "1"}, "did you mean '--seed'?"},
                                                                      {{"-n"}, "needs a value"},
                                                                      {{"-n", "11"}, "'11'"},
                                                                      {{"-n", "x"}, "'x'"},

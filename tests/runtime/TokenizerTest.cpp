@@ -5,6 +5,8 @@
 #include "runtime/weights/Checkpoint.h"
 #include "tests/runtime/TestData.h"
 
+#include <nlohmann/json.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -106,5 +108,143 @@ INSTANTIATE_TEST_SUITE_P(All, TokenizerGolden,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+// ---- where files, patterns and Unicode have their edges
+
+std::vector<std::string> split(const Json &json, const std::string &text) {
+  std::vector<std::string> pieces;
+  for (Piece &piece : PreTokenizer::fromJson(json)->apply({{text, true}}))
+    pieces.push_back(piece.text);
+  return pieces;
+}
+
+TEST(TokenizerEdges, PatternsSplitAsTheLibrarysDo) {
+  const std::string text = "hello, world x1 \u0903\u24b6中 ²x_‿y\u200dz\n12345678 AbC\tdéß 。、";
+  for (const Json &one : readJson(dataPath("tokenizers/edges.json"))["splits"])
+    EXPECT_EQ(split(one["pre_tokenizer"], text), one["pieces"].get<std::vector<std::string>>()) << one["pre_tokenizer"];
+}
+
+TEST(TokenizerEdges, ReplacesAsTheLibraryDoes) {
+  for (const Json &one : readJson(dataPath("tokenizers/edges.json"))["replacements"])
+    EXPECT_EQ(Normalizer::fromJson(one["normalizer"])->apply(one["text"]), one["result"].get<std::string>())
+        << one["normalizer"];
+}
+
+TEST(TokenizerEdges, NormalizedAddedTokensDecodeNormalized) {
+  for (const Json &one : readJson(dataPath("tokenizers/edges.json"))["added"]) {
+    Tokenizer tokenizer = Tokenizer::parse(one["tokenizer"].dump(), "edges");
+    EXPECT_EQ(tokenizer.encode(one["text"].get<std::string>(), false), one["ids"].get<std::vector<int>>());
+    EXPECT_EQ(tokenizer.decode(one["ids"], false), one["decoded"].get<std::string>());
+    EXPECT_EQ(tokenizer.decode(one["ids"], true), one["skipped"].get<std::string>());
+  }
+}
+
+TEST(TokenizerEdges, EveryDecoderStreamsToTheWholeText) {
+  for (const Json &one : readJson(dataPath("tokenizers/edges.json"))["streams"]) {
+    Json vocabulary = Json::object();
+    std::vector<int> ids;
+    for (const std::string &token : one["tokens"].get<std::vector<std::string>>())
+      ids.push_back(vocabulary.emplace(token, vocabulary.size()).first->get<int>());
+    Json file = {{"model", {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "cat"}}},
+                 {"decoder", one["decoder"]}};
+    Tokenizer tokenizer = Tokenizer::parse(file.dump(), "edges");
+    EXPECT_EQ(tokenizer.decode(ids, false), one["text"].get<std::string>()) << one["decoder"];
+    TextStream stream(tokenizer);
+    std::string joined;
+    for (int id : ids)
+      joined += stream.push(id);
+    EXPECT_EQ(joined + stream.finish(), one["text"].get<std::string>()) << one["decoder"];
+  }
+}
+
+TEST(TokenizerEdges, RefusesPatternsThatMeanSomethingElseHere) {
+  for (const char *pattern : {"[a[bc]]", "[^a&&[b]]", "[[:print:]]", "a{2,3}+", "[\\W]", "[abc", "\\p{L"}) {
+    try {
+      PreTokenizer::fromJson({{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}});
+      ADD_FAILURE() << pattern;
+    } catch (const UserError &error) {
+      EXPECT_NE(std::string(error.what()).find("pattern"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(TokenizerEdges, EveryCharacterIsWhatTheLibraryTakesItFor) {
+  Json want = readJson(dataPath("tokenizers/unicode.json"));
+  auto marked = [&](const std::string &name) { // "20-2f 41": a character in each place
+    std::vector<bool> set(0x110000);
+    std::string text = want[name];
+    for (size_t at = 0; at < text.size();) {
+      size_t end = std::min(text.find(' ', at), text.size()), dash = text.find('-', at);
+      size_t first = std::stoul(text.substr(at), nullptr, 16),
+             last = dash < end ? std::stoul(text.substr(dash + 1), nullptr, 16) : first;
+      std::fill(set.begin() + long(first), set.begin() + long(last) + 1, true);
+      at = end + 1;
+    }
+    return set;
+  };
+  auto check = [&](const std::string &name, auto is) {
+    std::vector<bool> set = marked(name);
+    size_t wrong = 0;
+    std::string first;
+    for (char32_t c = 1; c < 0x110000; ++c)
+      if ((c < 0xd800 || c >= 0xe000) && is(c) != set[c] && !wrong++)
+        first = format("U+%04x", unsigned(c));
+    EXPECT_EQ(wrong, 0u) << name << ", first at " << first;
+  };
+  auto utf8 = [](char32_t c) { return toUtf8({c}); };
+  auto bert = [](bool clean, bool strip) {
+    return Normalizer::fromJson({{"type", "BertNormalizer"},
+                                 {"clean_text", clean},
+                                 {"handle_chinese_chars", false},
+                                 {"strip_accents", strip},
+                                 {"lowercase", false}});
+  };
+  std::unique_ptr<Normalizer> clean = bert(true, false), strip = bert(false, true),
+                              marks = Normalizer::fromJson({{"type", "StripAccents"}});
+  std::unique_ptr<PreTokenizer> punctuation = PreTokenizer::fromJson({{"type", "Punctuation"}}),
+                                digits = PreTokenizer::fromJson({{"type", "Digits"}, {"individual_digits", true}}),
+                                words = PreTokenizer::fromJson({{"type", "Whitespace"}});
+  auto pieces = [&](const PreTokenizer &splitter, char32_t c) {
+    return splitter.apply({{"a" + utf8(c) + "b", true}}).size();
+  };
+  check("drop", [&](char32_t c) { return clean->apply(utf8(c)).empty(); });
+  check("space", [&](char32_t c) { return clean->apply(utf8(c)) == " " && c != ' '; });
+  check("strip", [&](char32_t c) { return strip->apply(utf8(c)).empty(); });
+  check("sa", [&](char32_t c) { return marks->apply(utf8(c)).empty(); });
+  check("punct", [&](char32_t c) { return pieces(*punctuation, c) == 3; });
+  check("digit", [&](char32_t c) { return pieces(*digits, c) == 3; });
+  check("word", [&](char32_t c) { return pieces(*words, c) == 1; });
+}
+
+TEST(TokenizerEdges, HostileFilesAreRefused) {
+  auto refusal = [](const std::string &json, const std::string &text = "a") -> std::string {
+    try {
+      Tokenizer::parse(json, "x/tokenizer.json").encode(text, false);
+      return "";
+    } catch (const UserError &error) {
+      return error.what();
+    }
+  };
+  auto with = [](const std::string &normalizer) {
+    return R"({"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}, "normalizer": )" + normalizer + "}";
+  };
+  std::string nested;
+  for (int i = 0; i < 30'000; ++i)
+    nested += R"({"type": "Sequence", "normalizers": [)";
+  for (int i = 0; i < 30'000; ++i)
+    nested += "]}";
+  EXPECT_NE(refusal(with(nested)).find("x/tokenizer.json is no valid JSON"), std::string::npos)
+      << refusal(with(nested));
+  std::string chain = R"({"type": "Sequence", "normalizers": [)", hundred(100, 'a');
+  for (int i = 0; i < 8; ++i)
+    chain +=
+        std::string(i ? "," : "") + R"({"type": "Replace", "pattern": {"String": "a"}, "content": ")" + hundred + "\"}";
+  EXPECT_NE(refusal(with(chain + "]}")).find("times as long"), std::string::npos);
+  for (const char *file : {"", "[]", "{\"model\": 3}", "{\"model\": {\"type\": 3}}"}) {
+    std::string message = refusal(file);
+    EXPECT_NE(message.find("x/tokenizer.json"), std::string::npos) << file;
+    EXPECT_EQ(message.find("json.exception"), std::string::npos) << message;
+  }
+}
 
 } // namespace

@@ -76,15 +76,6 @@ TEST(Matching, TellsAllThatIsWrongAtOnce) {
   }
 }
 
-TEST(Matching, Globs) {
-  EXPECT_TRUE(matchGlob("*pooler.*", "bert.pooler.dense.weight"));
-  EXPECT_TRUE(matchGlob("a?c*", "abc"));
-  EXPECT_FALSE(matchGlob("a?c", "abd"));
-  EXPECT_FALSE(matchGlob("", "x"));
-  EXPECT_TRUE(matchGlob("*", ""));
-  EXPECT_FALSE(matchGlob(std::string(100, '*') + "b", std::string(100000, 'a')));
-}
-
 SlotInfo packed(std::vector<std::vector<int>> turns, int64_t outer, int64_t inner, int64_t outerStride,
                 int64_t innerStride, int64_t tile) {
   return {std::move(turns), {PackedLayout{outer, inner, outerStride, innerStride, tile, 0}}};

@@ -7,8 +7,8 @@
 
 #include "codegen/HostLibrary.h"
 #include "codegen/link/Link.h"
-#include "codegen/link/WorkFolder.h"
 #include "ir/Dialect.h"
+#include "support/TemporaryFolder.h"
 #include "tools/bisect/Trace.h"
 #include "tools/interpret/InterpretSafetensors.h"
 
@@ -357,8 +357,8 @@ bool Bisector::checkKernels() {
 }
 
 bool Bisector::checkProgram() {
-  quern::codegen::WorkFolder work("quern-bisect");
-  std::string program = work.path / "program", output = work.path / "output.safetensors", messages;
+  quern::support::TemporaryFolder folder;
+  std::string program = folder.path() + "/program", output = folder.path() + "/output.safetensors", messages;
   quern::codegen::CompileOptions compile = options.compile;
   compile.output = program;
   quern::codegen::compileModule(module, compile);

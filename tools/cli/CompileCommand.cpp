@@ -1,7 +1,8 @@
 // quern compile and quern run: from a spec to an executable, and on to its first words.
 #include "codegen/Compiler.h"
 #include "codegen/ExplainKernels.h"
-#include "codegen/link/EmbedFiles.h"
+#include "support/OutputFile.h"
+#include "support/Processors.h"
 #include "tools/cli/Commands.h"
 #include "tools/crash/CrashReport.h"
 #include "tools/spec/Remarks.h"
@@ -15,7 +16,6 @@
 
 #include <filesystem>
 #include <iostream>
-#include <sched.h>
 #include <unistd.h>
 
 namespace po = boost::program_options;
@@ -59,11 +59,6 @@ struct CompileFlags {
 };
 } // namespace
 
-static int processors() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 /// Everything between a spec and `flags.output`. Returns the exit status.
 static int compile(CompileFlags &flags) {
   CompileOptions options;
@@ -72,7 +67,7 @@ static int compile(CompileFlags &flags) {
   options.target = cpuTarget(flags.target);
   options.schedules = scheduleTable(flags.schedules);
   options.cache = flags.cache;
-  options.jobs = flags.jobs > 0 ? flags.jobs : processors();
+  options.jobs = flags.jobs > 0 ? flags.jobs : quern::support::availableThreads();
   static const std::map<std::string, Emit> forms = {{"exe", Emit::Executable},
                                                     {"lib", Emit::Library},
                                                     {"obj", Emit::Object},
@@ -120,16 +115,14 @@ static int compile(CompileFlags &flags) {
   if (flags.remarks)
     explainKernels(*module);
   if (flags.emit == "mlir") {
-    std::error_code code;
-    llvm::raw_fd_ostream out(options.output, code);
-    out << dumpHeader(flags.to.empty() ? "planned" : flags.to);
+    std::string text = dumpHeader(flags.to.empty() ? "planned" : flags.to);
+    llvm::raw_string_ostream out(text);
     module->print(out, flags.locations ? mlir::OpPrintingFlags().enableDebugInfo() : mlir::OpPrintingFlags());
-    out.close();
-    if (code || out.has_error())
-      throw std::runtime_error("cannot write " + options.output + ": " + (code ? code : out.error()).message());
+    quern::support::writeFile(options.output, text);
     return 0;
   }
   options.emit = form->second;
+  options.embed = flags.embed ? flags.weights : "";
   bool terminal = isatty(STDERR_FILENO) && !flags.quiet;
   options.progress = [&](int done, int all) {
     if (terminal)
@@ -139,8 +132,6 @@ static int compile(CompileFlags &flags) {
   CompileReport report = compileModule(*module, options);
   if (terminal)
     std::cerr << "\r\033[K";
-  if (flags.embed)
-    embedCheckpoint(options.output, flags.weights);
   if (!flags.quiet && !planned.empty())
     std::cerr << options.output << ": " << planned << "\n";
   if (!flags.quiet)

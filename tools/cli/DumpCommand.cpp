@@ -1,7 +1,7 @@
 // quern dump: the module after each pass, as text that the compiler reads again, as numbers, as a diff or as JSON.
 #include "codegen/CompileKernels.h"
 #include "codegen/ExplainKernels.h"
-#include "codegen/link/WorkFolder.h"
+#include "support/TemporaryFolder.h"
 #include "tools/cli/Commands.h"
 #include "tools/inspect/DumpPage.h"
 #include "tools/inspect/TextDiff.h"
@@ -207,9 +207,9 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   if (flags.remarks)
     codegen::explainKernels(*module);
   if (flags.scratch) {
-    codegen::WorkFolder work("quern-scratch");
+    quern::support::TemporaryFolder work;
     codegen::KernelFiles kernels =
-        codegen::compileKernels(*module, inspectOptions(flags.target, flags.cache), work.path.string());
+        codegen::compileKernels(*module, inspectOptions(flags.target, flags.cache), work.path());
     addScratch(stages.back().statistics, *module, kernels.scratch);
   }
   if (flags.timing)

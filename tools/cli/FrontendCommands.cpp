@@ -1,24 +1,17 @@
 // quern check, fmt and init: what needs nothing but the language.
 #include "frontend/Frontend.h"
+#include "support/Files.h"
+#include "support/OutputFile.h"
 #include "tools/cli/Commands.h"
 #include "tools/spec/SpecOptions.h"
 
-#include <fstream>
 #include <iostream>
-#include <sstream>
 
 namespace po = boost::program_options;
 using namespace quern::tools;
 using namespace quern::frontend;
 
-static std::string readFile(const std::string &path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in)
-    throw std::runtime_error("cannot read " + path);
-  return text.str();
-}
+static constexpr uint64_t specLimit = 16'000'000; // as the lexer's
 
 int quern::tools::checkCommand(const Arguments &arguments) {
   SpecOptions spec;
@@ -44,7 +37,7 @@ int quern::tools::checkCommand(const Arguments &arguments) {
 
 static int formatFile(const std::string &path, bool check) {
   Diagnostics diagnostics;
-  std::string text = readFile(path);
+  std::string text = quern::support::readFile(path, specLimit);
   std::optional<std::string> formatted = formatSpec(path, text, diagnostics);
   diagnostics.print(std::cerr, useColour());
   if (!formatted)
@@ -55,11 +48,7 @@ static int formatFile(const std::string &path, bool check) {
     std::cerr << path << ": quern fmt would change it\n";
     return 1;
   }
-  std::ofstream out(path, std::ios::binary);
-  out << *formatted;
-  out.close();
-  if (!out)
-    throw std::runtime_error("cannot write " + path);
+  quern::support::writeFile(path, *formatted);
   return 0;
 }
 
@@ -78,10 +67,9 @@ int quern::tools::fmtCommand(const Arguments &arguments) {
       status = std::max(status, formatFile(file, check));
       continue;
     }
-    std::ostringstream text;
-    text << std::cin.rdbuf();
+    std::string text = quern::support::readFile("/dev/stdin", specLimit);
     Diagnostics diagnostics;
-    std::optional<std::string> formatted = formatSpec("stdin", text.str(), diagnostics);
+    std::optional<std::string> formatted = formatSpec("stdin", text, diagnostics);
     diagnostics.print(std::cerr, useColour());
     if (formatted)
       std::cout << *formatted;
@@ -103,7 +91,7 @@ int quern::tools::initCommand(const Arguments &arguments) {
   if (std::filesystem::is_directory(config))
     config /= "config.json";
   Diagnostics diagnostics;
-  std::optional<FoundSpec> found = specForCheckpoint(readFile(config), diagnostics);
+  std::optional<FoundSpec> found = specForCheckpoint(quern::support::readFile(config, specLimit), diagnostics);
   diagnostics.print(std::cerr, useColour());
   if (!found)
     return 1;
@@ -115,11 +103,7 @@ int quern::tools::initCommand(const Arguments &arguments) {
     output = found->name + ".quern";
   if (std::filesystem::exists(output))
     throw std::runtime_error(output + " is there already; name another file with -o");
-  std::ofstream out(output, std::ios::binary);
-  out << found->text;
-  out.close();
-  if (!out)
-    throw std::runtime_error("cannot write " + output);
+  quern::support::writeFile(output, found->text);
   std::cerr << "wrote " << output << "; next: quern compile " << output << " --config " << config.string() << "\n";
   return 0;
 }

@@ -1,13 +1,14 @@
 // quern tensors: takes files of tensors (safetensors, or JSON written by hand). Gives: their numbers as text, or one
 // safetensors file of them. Why: programs read and write safetensors, and people neither.
+#include "support/Error.h"
+#include "support/Glob.h"
 #include "tools/cli/Commands.h"
 #include "tools/interpret/InterpretSafetensors.h"
 #include "tools/interpret/TensorText.h"
 
-#include "llvm/Support/GlobPattern.h"
-
 #include <boost/program_options.hpp>
 
+#include <algorithm>
 #include <iostream>
 
 namespace po = boost::program_options;
@@ -57,32 +58,25 @@ int quern::tools::tensorsCommand(const Arguments &arguments) {
   }
   if (paths.empty())
     throw std::runtime_error("no file of tensors given: quern tensors FILE...");
-  std::vector<llvm::GlobPattern> patterns;
-  for (const std::string &glob : only) {
-    llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(glob);
-    if (!pattern)
-      throw std::runtime_error("--only " + glob + ": " + llvm::toString(pattern.takeError()));
-    patterns.push_back(std::move(*pattern));
-  }
   std::map<std::string, OutputTensor> written;
   size_t found = 0;
   for (const std::string &path : paths) {
     SafetensorsFiles files(path);
     for (const auto &[name, tensor] : files.getTensors()) {
-      if (!patterns.empty() &&
-          llvm::none_of(patterns, [&](const llvm::GlobPattern &pattern) { return pattern.match(name); }))
+      if (!only.empty() && std::none_of(only.begin(), only.end(),
+                                        [&](const std::string &glob) { return quern::support::matchGlob(glob, name); }))
         continue;
       ++found;
       if (!output.empty()) {
         if (!written.emplace(name, converted(tensor)).second)
-          throw std::runtime_error("two of the files have '" + name + "'");
+          throw std::runtime_error("two of the files have " + quern::support::quote(name));
         continue;
       }
       std::string text = tensorText(name, tensor);
       std::cout << (shapes ? text.substr(0, text.find('\n') + 1) : text);
     }
   }
-  if (!patterns.empty() && !found)
+  if (!only.empty() && !found)
     throw std::runtime_error("no tensor has a name of --only");
   if (!output.empty())
     writeSafetensors(output, written);

@@ -1,9 +1,9 @@
 // `quern tokenizer train`: takes texts. Gives: a tokenizer.json for models that are to be trained.
 #include "tools/cli/Commands.h"
 
-#include "runtime/files/AtomicFile.h"
 #include "runtime/tokenizer/model/TrainBpe.h"
 #include "runtime/weights/Checkpoint.h"
+#include "support/OutputFile.h"
 
 #include <boost/program_options.hpp>
 #include <nlohmann/json.hpp>
@@ -47,15 +47,13 @@ int quern::tools::tokenizerCommand(const Arguments &arguments) {
   std::vector<std::string> texts;
   size_t bytes = 0;
   for (size_t i = 1; i < words.size(); ++i) {
-    texts.push_back(runtime::readFile(words[i], uint64_t(1) << 36));
+    texts.push_back(support::readFile(words[i], uint64_t(1) << 36));
     if (texts.back().empty())
       throw std::runtime_error(words[i] + " is empty: there is nothing to learn from");
     bytes += texts.back().size();
   }
   std::string json = runtime::trainBpe({texts.begin(), texts.end()}, size, special, std::max<int64_t>(1, least));
-  runtime::AtomicFile file(output);
-  file.write(json.data(), json.size());
-  file.commit();
+  support::writeFile(output, json);
   size_t made = nlohmann::json::parse(json)["model"]["vocab"].size();
   std::cerr << output << ": " << made << " tokens from " << bytes << " bytes of text\n";
   if (made < size)

@@ -3,15 +3,15 @@
 
 #include "frontend/Embedded.h"
 #include "ir/Attributes.h"
+#include "support/OutputFile.h"
+#include "support/Processors.h"
 #include "tools/inspect/Page.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <thread>
 #include <unistd.h>
 
 namespace fs = std::filesystem;
@@ -29,26 +29,11 @@ static std::vector<std::pair<std::string, std::string>> sourcesOf(const std::vec
   return sources;
 }
 
-static void writeWhole(const std::string &path, const std::string &text) {
-  std::string beside = path + "." + std::to_string(getpid());
-  std::ofstream out(beside, std::ios::binary);
-  out << text;
-  out.close();
-  std::error_code code;
-  if (out)
-    fs::rename(beside, path, code);
-  if (!out || code) {
-    std::error_code ignored;
-    fs::remove(beside, ignored);
-    throw std::runtime_error("cannot write " + path + (code ? ": " + code.message() : ""));
-  }
-}
-
 quern::codegen::CompileOptions quern::tools::inspectOptions(const std::string &target, const std::string &cache) {
   codegen::CompileOptions options;
   options.target = codegen::cpuTarget(target);
   options.schedules = codegen::ScheduleTable::standard();
-  options.jobs = std::max(1u, std::thread::hardware_concurrency());
+  options.jobs = support::availableThreads();
   options.cache = cache;
   if (isatty(STDERR_FILENO))
     options.progress = [](int done, int all) {
@@ -83,6 +68,6 @@ int quern::tools::dumpPage(mlir::ModuleOp module, const passes::PassOptions &mac
   page.kernels = codegen::describeKernels(module, inspectOptions(options.target, options.cache));
   if (options.machine.empty())
     page.machine = measureMachine();
-  writeWhole(options.file, makePage(page));
+  support::writeFile(options.file, makePage(page));
   return 0;
 }

@@ -3,6 +3,7 @@
 
 #include "ir/Attributes.h"
 #include "ir/reference/Interpreter.h"
+#include "support/Error.h"
 #include "tools/interpret/InitialValues.h"
 #include "tools/interpret/InterpretDiagnostics.h"
 #include "tools/interpret/InterpretSafetensors.h"
@@ -33,7 +34,7 @@ std::string shapeText(ArrayRef<int64_t> shape) {
 class Run {
 public:
   Run(ModuleOp module, const InterpretOptions &options) : module(module), options(options), interpreter(module) {}
-  /// Throws SafetensorsError; failure after a diagnostic.
+  /// Throws support::UserError; failure after a diagnostic.
   LogicalResult run();
 
 private:
@@ -274,7 +275,7 @@ int quern::tools::interpretMain(ModuleOp module, const InterpretOptions &options
     diagnostics.emplace(module.getContext());
   try {
     return failed(Run(module, options).run());
-  } catch (const SafetensorsError &error) {
+  } catch (const quern::support::UserError &error) {
     if (options.quiet)
       throw std::runtime_error(error.what());
     llvm::errs() << "error: " << error.what() << "\n";

@@ -1,11 +1,12 @@
 // Takes: tensors. Gives: text that people read, and the other way round: tensors from JSON that people write.
 #include "tools/interpret/TensorText.h"
 
+#include "support/Json.h"
+
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 using namespace quern::ir;
 using namespace quern::tools;
@@ -75,9 +76,9 @@ template <class T> static std::string bytesOf(const std::vector<T> &numbers) {
 }
 
 std::map<std::string, OutputTensor> quern::tools::tensorsFromJson(const std::string &path, llvm::StringRef text) {
-  Json file = Json::parse(text, nullptr, /*allow_exceptions=*/false, /*ignore_comments=*/true);
+  Json file = support::parseJson(text, path, /*comments=*/true);
   if (!file.is_object())
-    throw SafetensorsError(path + ": tensors as text are a JSON object {\"NAME\": [[1.0, 2.0], ...], ...}");
+    throw support::UserError(path + ": tensors as text are a JSON object {\"NAME\": [[1.0, 2.0], ...], ...}");
   std::map<std::string, OutputTensor> tensors;
   for (const auto &[name, value] : file.items()) {
     Numbers numbers;
@@ -85,7 +86,7 @@ std::map<std::string, OutputTensor> quern::tools::tensorsFromJson(const std::str
     if (wrong.empty() && numbers.truth && (numbers.real || numbers.whole))
       wrong = "mixes truth and numbers";
     if (!wrong.empty())
-      throw SafetensorsError(path + ": '" + name + "' " + wrong);
+      throw support::UserError(path + ": " + support::quote(name) + " " + wrong);
     OutputTensor &tensor = tensors[name];
     tensor.shape = numbers.shape;
     if (numbers.truth) {
@@ -164,7 +165,7 @@ std::string quern::tools::tensorText(const std::string &name, const Array &array
 }
 
 std::string quern::tools::tensorText(const std::string &name, const StoredTensor &tensor) {
-  std::string text = name + ": " + tensor.dtype + " [";
+  std::string text = support::printable(name) + ": " + tensor.dtype + " [";
   for (size_t i = 0; i < tensor.shape.size(); ++i)
     text += (i ? ", " : "") + std::to_string(tensor.shape[i]);
   std::vector<double> numbers = tensor.asDoubles();

@@ -8,7 +8,7 @@
 namespace quern::tools {
 
 /// The tensors of a JSON object {"NAME": nested lists of numbers}: whole numbers are I64, true and false BOOL, all else
-/// F64; "inf", "-inf" and "nan" stand for themselves. Throws SafetensorsError for anything else, naming the tensor.
+/// F64; "inf", "-inf" and "nan" stand for themselves. Throws support::UserError for anything else, naming the tensor.
 std::map<std::string, OutputTensor> tensorsFromJson(const std::string &path, llvm::StringRef text);
 
 /// "NAME: real [B 1, T 3, S 3]" and the numbers, a row a line, each matrix under its place; of more than 2000 only the

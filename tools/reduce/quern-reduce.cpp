@@ -6,26 +6,18 @@
 // candidate still shows what is looked for.
 #include "tools/reduce/Reduce.h"
 
-#include "llvm/ADT/SmallString.h"
-#include "llvm/Support/FileSystem.h"
+#include "support/Files.h"
+#include "support/OutputFile.h"
+#include "support/TemporaryFolder.h"
 
 #include <algorithm>
 #include <boost/program_options.hpp>
 
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 
 namespace po = boost::program_options;
 using namespace quern::tools;
-
-static void write(const std::string &path, const std::string &text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (!file)
-    throw std::runtime_error("cannot write " + path);
-}
 
 static int run(int count, char **words) {
   std::string input, test, output;
@@ -50,15 +42,10 @@ static int run(int count, char **words) {
     throw std::runtime_error(input + ": a .quern or .mlir file is needed");
   if (output.empty())
     output = input.substr(0, dot) + ".reduced" + ending;
-  std::ifstream file(input);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file)
-    throw std::runtime_error("cannot read " + input);
+  std::string text = quern::support::readFile(input);
 
-  llvm::SmallString<128> candidate;
-  if (std::error_code code = llvm::sys::fs::createTemporaryFile("quern-reduce", ending.substr(1), candidate))
-    throw std::runtime_error("cannot make a temporary file: " + code.message());
-  std::string command = test, place = candidate.str().str();
+  quern::support::TemporaryFolder folder;
+  std::string command = test, place = folder.path() + "/candidate" + ending;
   if (command.find("{}") == std::string::npos)
     command += " {}";
   for (size_t at; (at = command.find("{}")) != std::string::npos;)
@@ -66,10 +53,10 @@ static int run(int count, char **words) {
   setenv("QUERN_CRASH_REPORT", "0", 1); // hundreds of the same crash need no report each
   long tried = 0;
   Interesting interesting = [&](const std::string &now) {
-    write(place, now);
+    quern::support::writeFile(place, now);
     bool yes = std::system(("{ " + command + "\n} >/dev/null 2>&1").c_str()) == 0;
     if (++tried && yes && tried > 1) {
-      write(output, now); // what is found so far, should somebody grow impatient
+      quern::support::writeFile(output, now); // what is found so far, should somebody grow impatient
       std::cerr << tried << " tried, " << std::count(now.begin(), now.end(), '\n') << " lines\n";
     }
     return yes;
@@ -78,10 +65,9 @@ static int run(int count, char **words) {
   std::string reduced;
   if (shows)
     reduced = ending == ".quern" ? reduceSpec(text, interesting) : reduceModule(text, interesting);
-  llvm::sys::fs::remove(candidate);
   if (!shows)
     throw std::runtime_error("the command does not succeed on " + input + " itself: " + test);
-  write(output, reduced);
+  quern::support::writeFile(output, reduced);
   std::cerr << output << ": " << std::count(reduced.begin(), reduced.end(), '\n') << " lines of "
             << std::count(text.begin(), text.end(), '\n') << ", after " << tried << " tries\n";
   return 0;

@@ -6,6 +6,7 @@
 #include "frontend/Frontend.h"
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
+#include "support/Nearest.h"
 #include "tools/crash/CrashReport.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -53,8 +54,8 @@ bool quern::tools::parseOptions(const Arguments &arguments, const std::string &u
     std::vector<std::string> names;
     for (const auto &option : options.options())
       names.push_back("--" + option->long_name());
-    throw std::runtime_error(std::string(error.what()) + "; " + passes::didYouMean(error.get_option_name(), names) +
-                             "--help lists all\nusage: " + usage);
+    std::string meant = quern::support::didYouMean(error.get_option_name(), names);
+    throw std::runtime_error(error.what() + meant + (meant.empty() ? "; " : " ") + "--help lists all\nusage: " + usage);
   } catch (const po::required_option &error) {
     std::string name = error.get_option_name();
     throw std::runtime_error((name == std::string("--") + positional ? "SPEC" : name) + " is missing\nusage: " + usage);
@@ -123,7 +124,13 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       (*module)->setAttr(quern::ir::precisionAttr, mlir::StringAttr::get(&context, "bf16"));
   }
   diagnostics.print(std::cerr, useColour());
-  return diagnostics.hasErrors() ? nullptr : std::move(module);
+  if (diagnostics.hasErrors())
+    return nullptr;
+  if (options.train && module && !module->lookupSymbol("loss"))
+    throw std::runtime_error(
+        options.spec + " has no function 'loss', and none follows from its 'forward': a gradient is that of a loss "
+                       "(docs/training.md)");
+  return module;
 }
 
 static constexpr llvm::StringLiteral headerStart = "// ---- after ";
@@ -189,8 +196,9 @@ void quern::tools::checkGoal(const std::string &from, const std::string &to) {
       for (const passes::PassEntry &pass : phase.passes)
         names.push_back(pass.name);
     }
-    throw std::runtime_error("no phase or pass is named '" + to + "'; " + passes::didYouMean(to, names) +
-                             "see quern dump --list-passes");
+    std::string meant = support::didYouMean(to, names);
+    throw std::runtime_error("no phase or pass is named '" + to + "'" + meant + (meant.empty() ? "; see" : " See") +
+                             " quern dump --list-passes");
   }
   if (orderOf(to) < orderOf(from))
     throw std::runtime_error("the module stands at '" + from + "' already, which is later than '" + to + "'");

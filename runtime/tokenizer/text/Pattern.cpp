@@ -1,12 +1,12 @@
 // Takes: a pattern and a text. Gives: the matches.
 //
-// The library that defines these files uses Oniguruma; PCRE2 agrees on what tokenizers write once \s means the property
-// White_Space (PCRE2 also counts U+180E), so \s and \S are spelled out before compiling. Start optimisations are off:
-// they rescan the text from every position. The match limit grows with the text: enough for any single pass, far too
+// The library that defines these files uses Oniguruma; Dialect.cpp says it in PCRE2's words. Start optimisations are
+// off: they rescan the text from every position. The match limit grows with the text: enough for any single pass, far too
 // little for catastrophic backtracking.
 #include "runtime/tokenizer/text/Pattern.h"
 
 #include "runtime/Error.h"
+#include "runtime/tokenizer/text/Dialect.h"
 #include "runtime/tokenizer/text/NoJit.h"
 #include "runtime/tokenizer/text/Unicode.h"
 
@@ -25,45 +25,6 @@ struct Pattern::Compiled {
   ~Compiled() { pcre2_code_free(code); }
 };
 
-namespace {
-
-constexpr const char *spaces =
-    "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
-
-/// \s and \S spelled out. Inside a class \S stays PCRE2's, as a complement cannot be spelled there.
-std::string spellSpaces(const std::string &source) {
-  std::string result;
-  bool inClass = false;
-  for (size_t i = 0; i < source.size(); ++i) {
-    char c = source[i];
-    if (c == '\\' && i + 1 < source.size()) {
-      char next = source[++i];
-      if (next == 's')
-        result += inClass ? spaces : std::string("[") + spaces + "]";
-      else if (next == 'S' && !inClass)
-        result += std::string("[^") + spaces + "]";
-      else
-        (result += '\\') += next;
-      continue;
-    }
-    if (c == '[' && !inClass) {
-      inClass = true;
-      result += c;
-      if (i + 1 < source.size() && source[i + 1] == '^')
-        result += source[++i];
-      if (i + 1 < source.size() && source[i + 1] == ']')
-        result += source[++i];
-      continue;
-    }
-    if (c == ']')
-      inClass = false;
-    result += c;
-  }
-  return result;
-}
-
-} // namespace
-
 Pattern Pattern::literal(std::string text) {
   Pattern pattern;
   pattern.text = std::move(text);
@@ -74,16 +35,17 @@ Pattern Pattern::regex(const std::string &source) {
   leaveOutJit();
   if (source.size() > 1 << 16)
     throw UserError("a pattern of the tokenizer is longer than 64 KB");
-  std::string spelled = spellSpaces(source);
+  std::string spelled = translateRegex(source);
   int error = 0;
   PCRE2_SIZE offset = 0;
   Pattern pattern;
   pattern.compiled = std::make_shared<Compiled>();
   pcre2_compile_context *context = pcre2_compile_context_create(nullptr);
   pcre2_set_parens_nest_limit(context, 100);
-  pattern.compiled->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(spelled.data()), spelled.size(),
-                                         PCRE2_UTF | PCRE2_UCP | PCRE2_NO_START_OPTIMIZE | PCRE2_NEVER_BACKSLASH_C,
-                                         &error, &offset, context);
+  pattern.compiled->code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(spelled.data()), spelled.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NO_START_OPTIMIZE | PCRE2_NEVER_BACKSLASH_C, &error,
+                    &offset, context);
   pcre2_compile_context_free(context);
   if (!pattern.compiled->code) {
     PCRE2_UCHAR message[256];
@@ -112,8 +74,12 @@ std::vector<Pattern::Range> Pattern::split(std::string_view subject) const {
     done = end;
   };
   if (!compiled) {
-    for (size_t at = 0; !text.empty() && (at = subject.find(text, at)) != std::string_view::npos; at += text.size())
+    // An empty text is between all characters, and at both ends.
+    for (size_t at = 0; at <= subject.size() && (at = subject.find(text, at)) != std::string_view::npos;) {
       found(at, at + text.size());
+      at += !text.empty() || at == subject.size() ? std::max<size_t>(1, text.size())
+                                                  : utf8Length(static_cast<unsigned char>(subject[at]));
+    }
   } else {
     std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data *)> data(
         pcre2_match_data_create_from_pattern(compiled->code, nullptr), pcre2_match_data_free);
@@ -123,6 +89,7 @@ std::vector<Pattern::Range> Pattern::split(std::string_view subject) const {
     uint64_t perMatch = std::min<uint64_t>(UINT32_MAX, uint64_t(subject.size()) * 64 + 1'000'000);
     pcre2_set_match_limit(context.get(), uint32_t(perMatch));
     PCRE2_SPTR start = reinterpret_cast<PCRE2_SPTR>(subject.data());
+    size_t last = std::string_view::npos; // where the match before ended
     for (size_t at = 0; at <= subject.size();) {
       int count = pcre2_match(compiled->code, start, subject.size(), at, PCRE2_NO_UTF_CHECK, data.get(), context.get());
       if (count == PCRE2_ERROR_NOMATCH)
@@ -133,14 +100,14 @@ std::vector<Pattern::Range> Pattern::split(std::string_view subject) const {
       size_t begin = range[0], end = range[1];
       if (begin < at || end < begin) // \K inside a lookaround can do that
         throw UserError("the tokenizer's pattern matches backwards");
-      if (begin == end) { // an empty match separates nothing
+      if (begin == end && end == last) { // it only says again where the match before ended
         if (end >= subject.size())
           break;
         at = end + utf8Length(static_cast<unsigned char>(subject[end]));
         continue;
       }
       found(begin, end);
-      at = end;
+      at = last = end;
     }
   }
   if (done < subject.size())
@@ -148,12 +115,14 @@ std::vector<Pattern::Range> Pattern::split(std::string_view subject) const {
   return ranges;
 }
 
-std::string Pattern::replace(std::string_view subject, std::string_view replacement) const {
-  if (!compiled)
-    return replaceAll(subject, text, replacement);
+std::string Pattern::replace(std::string_view subject, std::string_view replacement, size_t limit) const {
   std::string result;
-  for (const Range &range : split(subject))
+  for (const Range &range : split(subject)) {
     result.append(range.match ? replacement : subject.substr(range.begin, range.end - range.begin));
+    if (result.size() > limit)
+      throw UserError("the tokenizer's replacements make a text more than " + std::to_string(growth) +
+                      " times as long");
+  }
   return result;
 }
 

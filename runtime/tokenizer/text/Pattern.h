@@ -25,9 +25,14 @@ public:
   /// {"String": "..."} or {"Regex": "..."}.
   static Pattern fromJson(const nlohmann::json &json);
 
-  /// The whole text as ranges that match and those between, in order; empty for an empty text.
+  /// The whole text as ranges that match and those between, in order. Empty matches are ranges, too: they separate.
   std::vector<Range> split(std::string_view text) const;
-  std::string replace(std::string_view text, std::string_view replacement) const;
+  /// Throws UserError where the result is longer than `limit` bytes.
+  std::string replace(std::string_view text, std::string_view replacement, size_t limit) const;
+  /// How many times as long as what was given all steps of a chain may make a text: a file that says "replace a by a
+  /// hundred a" eight times must not fill the memory.
+  static constexpr size_t growth = 256;
+  static size_t limitFor(size_t bytes) { return 4096 + growth * bytes; }
 
 private:
   struct Compiled;

@@ -55,111 +55,13 @@ std::string toUtf8(const std::vector<char32_t> &chars) {
   return text;
 }
 
-namespace {
-
-/// Looks at one character: its length if valid, else 0 and how many bytes are surely wrong together (0: the text ends
-/// too early, though what is there could go on).
-size_t checkChar(std::string_view text, size_t at, size_t &wrong) {
-  auto byte = [&](size_t i) { return static_cast<unsigned char>(text[at + i]); };
-  unsigned char first = byte(0);
-  if (first < 0x80)
-    return 1;
-  wrong = 1;
-  if (first < 0xc2 || first > 0xf4)
-    return 0;
-  size_t length = utf8Length(first), left = text.size() - at;
-  for (size_t i = 1; i < length; ++i) {
-    if (i >= left) {
-      wrong = 0;
-      return 0;
-    }
-    unsigned char low = 0x80, high = 0xbf;
-    if (i == 1) { // no overlong forms, no surrogates, nothing beyond U+10FFFF
-      low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-      high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    }
-    if (byte(i) < low || byte(i) > high) {
-      wrong = i;
-      return 0;
-    }
-  }
-  return length;
-}
-
-} // namespace
-
-size_t validPrefix(std::string_view text, bool &broken) {
-  size_t at = 0, wrong = 0;
-  while (at < text.size()) {
-    size_t length = checkChar(text, at, wrong);
-    if (length == 0) {
-      broken = wrong != 0;
-      return at;
-    }
-    at += length;
-  }
-  broken = false;
-  return at;
-}
-
-bool isValidUtf8(std::string_view text) {
-  bool broken;
-  return validPrefix(text, broken) == text.size();
-}
-
-std::string repairUtf8(std::string_view text) {
-  std::string result;
-  result.reserve(text.size());
-  size_t at = 0, wrong = 0;
-  while (at < text.size()) {
-    if (size_t length = checkChar(text, at, wrong)) {
-      result.append(text.substr(at, length));
-      at += length;
-    } else {
-      result += "\xef\xbf\xbd";
-      at += wrong == 0 ? text.size() - at : wrong;
-    }
-  }
-  return result;
-}
-
 bool isWhiteSpace(char32_t c) {
   return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) ||
          c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
-bool isPunctuation(char32_t c) {
-  utf8proc_category_t category = utf8proc_category(utf8proc_int32_t(c));
-  return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
-}
-
 bool isAsciiPunctuation(char32_t c) {
   return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
-}
-
-bool isNumber(char32_t c) {
-  utf8proc_category_t category = utf8proc_category(utf8proc_int32_t(c));
-  return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
-}
-
-bool isMarkNonspacing(char32_t c) {
-  return utf8proc_category(utf8proc_int32_t(c)) == UTF8PROC_CATEGORY_MN;
-}
-
-bool isMark(char32_t c) {
-  utf8proc_category_t category = utf8proc_category(utf8proc_int32_t(c));
-  return category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME;
-}
-
-bool isControlOrFormat(char32_t c) {
-  utf8proc_category_t category = utf8proc_category(utf8proc_int32_t(c));
-  return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF;
-}
-
-bool isWordCharacter(char32_t c) {
-  utf8proc_category_t category = utf8proc_category(utf8proc_int32_t(c));
-  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) || category == UTF8PROC_CATEGORY_PC ||
-         c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9);
 }
 
 void appendLower(std::vector<char32_t> &result, char32_t c) {

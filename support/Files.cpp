@@ -1,0 +1,94 @@
+// Takes: paths. Gives: what is there, and texts with a limit.
+#include "support/Files.h"
+
+#include "support/Error.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace quern::support {
+
+std::string folderOf(const std::string &path) {
+  size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string nameOf(const std::string &path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+bool isFolder(const std::string &path) {
+  struct stat status;
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+bool fileExists(const std::string &path) {
+  struct stat status;
+  return ::stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
+}
+
+std::vector<std::string> namesIn(const std::string &folder) {
+  std::vector<std::string> names;
+  DIR *open = ::opendir(folder.c_str());
+  if (!open)
+    throw UserError("cannot read " + folder + ": " + systemMessage(errno));
+  while (dirent *entry = ::readdir(open))
+    if (std::string name = entry->d_name; name != "." && name != "..")
+      names.push_back(name);
+  ::closedir(open);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void syncFolder(const std::string &path) {
+  int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    ::fsync(folder);
+    ::close(folder);
+  }
+}
+
+std::string readFile(const std::string &path, uint64_t limit) {
+  std::FILE *file = std::fopen(path.c_str(), "rbe");
+  if (!file)
+    throw UserError("cannot open " + path + ": " + systemMessage(errno));
+  struct stat status;
+  bool known = ::fstat(fileno(file), &status) == 0;
+  if (known && S_ISDIR(status.st_mode)) {
+    std::fclose(file);
+    throw UserError("cannot read " + path + ": it is a folder");
+  }
+  bool tooLong = known && S_ISREG(status.st_mode) && uint64_t(status.st_size) > limit;
+  std::string content;
+  char buffer[1 << 16];
+  size_t count;
+  while (!tooLong && (count = std::fread(buffer, 1, sizeof(buffer), file)) > 0) {
+    content.append(buffer, count);
+    tooLong = content.size() > limit;
+  }
+  bool failed = std::ferror(file);
+  int code = errno;
+  std::fclose(file);
+  if (failed)
+    throw UserError("cannot read " + path + ": " + systemMessage(code));
+  if (tooLong)
+    throw UserError(path + " is longer than " + formatBytes(double(limit)));
+  return content;
+}
+
+std::string readSmallFile(const std::string &path) {
+  std::string text;
+  if (std::FILE *file = std::fopen(path.c_str(), "re")) {
+    char buffer[8192];
+    text.assign(buffer, std::fread(buffer, 1, sizeof(buffer), file));
+    std::fclose(file);
+  }
+  return text;
+}
+
+} // namespace quern::support

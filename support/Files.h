@@ -1,0 +1,34 @@
+// Paths, and whole files as text.
+#ifndef QUERN_SUPPORT_FILES_H
+#define QUERN_SUPPORT_FILES_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace quern::support {
+
+/// The part of a path before the last slash, "." without one.
+std::string folderOf(const std::string &path);
+/// The part after it.
+std::string nameOf(const std::string &path);
+bool isFolder(const std::string &path);
+/// Anything that is there and no folder: a file, a pipe.
+bool fileExists(const std::string &path);
+/// Names in a folder, sorted, without "." and "..". Throws UserError.
+std::vector<std::string> namesIn(const std::string &folder);
+/// Waits until the folder's entries are on disk, where the file system can.
+void syncFolder(const std::string &path);
+
+/// More than any text that is read as a whole.
+constexpr uint64_t textLimit = uint64_t(1) << 30;
+
+/// The whole content of a file, which may be a pipe. Throws UserError beyond `limit` bytes, which bounds what an
+/// endless device gives; it is asked of a regular file's size before anything is read.
+std::string readFile(const std::string &path, uint64_t limit = textLimit);
+
+/// The beginning of a small file of the system, such as those in /proc; empty if it cannot be read.
+std::string readSmallFile(const std::string &path);
+
+} // namespace quern::support
+#endif

@@ -1,0 +1,13 @@
+// Patterns of names: "*" any characters, "?" one, "[abc]", "[a-z]" and "[!a-z]" one of a set.
+#ifndef QUERN_SUPPORT_GLOB_H
+#define QUERN_SUPPORT_GLOB_H
+
+#include <string_view>
+
+namespace quern::support {
+
+/// Whether all of `text` fits. A '[' that nothing closes stands for itself. Time is at most the product of the lengths.
+bool matchGlob(std::string_view glob, std::string_view text);
+
+} // namespace quern::support
+#endif

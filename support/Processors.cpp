@@ -1,0 +1,67 @@
+// Takes: what Linux says of this process. Gives: how many threads may run at the same time.
+// Why quotas: a container with two processors' time on a machine of 64 only waits for itself with 64 threads.
+#include "support/Processors.h"
+
+#include "support/Files.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <sched.h>
+#include <string>
+#include <thread>
+
+namespace quern::support {
+
+namespace {
+
+/// The quota of one cgroup folder as processors, or infinity. "max 100000" and "-1" are none.
+double readQuota(const std::string &folder) {
+  std::string text = readSmallFile(folder + "/cpu.max"); // v2: quota and period
+  if (text.empty())
+    text = readSmallFile(folder + "/cpu.cfs_quota_us") + " " + readSmallFile(folder + "/cpu.cfs_period_us"); // v1
+  char *end = nullptr;
+  double quota = std::strtod(text.c_str(), &end);
+  double period = std::strtod(end, nullptr);
+  return quota > 0 && period > 0 ? quota / period : INFINITY;
+}
+
+/// The least quota of this process's groups and all that enclose them.
+double cgroupProcessors() {
+  double least = std::min(readQuota("/sys/fs/cgroup"), readQuota("/sys/fs/cgroup/cpu"));
+  std::string list = readSmallFile("/proc/self/cgroup"); // lines "0::/path" (v2) or "4:cpu,cpuacct:/path" (v1)
+  for (size_t at = 0; at < list.size();) {
+    std::string line = list.substr(at, list.find('\n', at) - at);
+    at += line.size() + 1;
+    size_t first = line.find(':'), second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos)
+      continue;
+    std::string names = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
+    if (!names.empty() && names.find("cpu") == std::string::npos)
+      continue;
+    std::string root = names.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + names;
+    while (path.size() > 1) {
+      least = std::min(least, readQuota(root + path));
+      size_t slash = path.rfind('/');
+      path.resize(slash == std::string::npos || slash == 0 ? 1 : slash);
+    }
+  }
+  return least;
+}
+
+} // namespace
+
+int availableThreads() {
+  int count = 1;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0)
+    count = std::max(1, CPU_COUNT(&set));
+  else
+    count = std::max(1, int(std::thread::hardware_concurrency()));
+  double quota = cgroupProcessors();
+  if (quota < count)
+    count = std::max(1, int(std::ceil(quota)));
+  return count;
+}
+
+} // namespace quern::support
