@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <deque>
 
 namespace quern::runtime {
@@ -68,11 +69,12 @@ std::pair<int, double> parseBias(const std::string &text) {
   double added = 0;
   bool good = equals != std::string::npos;
   if (good) {
-    const char *end = text.data() + text.size(), *middle = text.data() + equals;
+    const char *middle = text.data() + equals;
     auto first = std::from_chars(text.data(), middle, token);
-    auto second = std::from_chars(middle + 1, end, added);
-    good =
-        first.ec == std::errc() && first.ptr == middle && second.ec == std::errc() && second.ptr == end && token >= 0;
+    char *last = nullptr; // strtod: from_chars for numbers that are not whole is 25 KB in every program
+    added = std::strtod(middle + 1, &last);
+    bool number = middle[1] > ' ' && middle[1] != '+' && last != middle + 1 && !*last;
+    good = first.ec == std::errc() && first.ptr == middle && number && token >= 0;
   }
   if (!good || std::isnan(added) || added == __builtin_inf())
     throw UserError("--logit-bias needs TOKEN=NUMBER, such as 17=-2.5 or 17=-inf, not " + quote(text));
