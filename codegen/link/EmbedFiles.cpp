@@ -40,7 +40,8 @@ static std::vector<Entry> filesOf(const fs::path &weights) {
   } else {
     throw std::runtime_error(weights.string() + " holds neither model.safetensors nor model.safetensors.index.json");
   }
-  for (const char *name : {"tokenizer.json", "sentence_bert_config.json", "generation_config.json"})
+  for (const char *name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "chat_template.json",
+                           "sentence_bert_config.json", "generation_config.json"})
     if (fs::exists(weights / name))
       files.push_back({name, weights / name});
   return files;

@@ -26,6 +26,7 @@ struct Row {
   const char *help;
 };
 constexpr Row commands[] = {{"generate", generateCommand, "continue a text"},
+                            {"chat", chatCommand, "talk with a model that was trained to"},
                             {"eval", evalCommand, "run a function on tensors from a file"},
                             {"embed", embedCommand, "turn texts into vectors"},
                             {"bench", benchCommand, "measure speed next to the machine's limits"},

@@ -37,6 +37,7 @@ struct Command {
 };
 
 int generateCommand(const Command &command);
+int chatCommand(const Command &command);
 int evalCommand(const Command &command);
 int embedCommand(const Command &command);
 int benchCommand(const Command &command);

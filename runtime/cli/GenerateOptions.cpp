@@ -2,13 +2,7 @@
 #include "runtime/cli/GenerateOptions.h"
 
 #include "runtime/Error.h"
-#include "runtime/sampling/SamplingRules.h"
-
-#include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <cstdlib>
-#include <deque>
+#include "runtime/cli/SamplingOptions.h"
 
 namespace quern::runtime {
 
@@ -23,8 +17,6 @@ const std::vector<Options::Known> before = {
     {"-n", "N", "new tokens at most (128)"}};
 
 const std::vector<Options::Known> after = {
-    {"--logit-bias", "T=X", "add X to the logit of token T; -inf forbids it (may be repeated)"},
-    {"--seed", "N", "of the choices (0)"},
     {"--results", "N",
      "so many continuations of each prompt: with seeds that follow each other, or the N best beams (1)"},
     {"--beams", "N", "beam search: the likeliest texts among N that go on together, instead of token by token"},
@@ -42,63 +34,6 @@ const std::vector<Options::Known> after = {
     {"--json", nullptr, "one line: {\"tokens\": [new ones], \"text\": \"...\"}"},
     {"--logprobs", nullptr, "with --json: each token's log probability, before any sampling rule"},
     {"--help", nullptr, "this"}};
-
-/// "--temp" of the rule "temp"; the texts live as long as the program.
-const std::string &optionOf(const SamplingRule &rule) {
-  static const std::deque<std::string> names = [] {
-    std::deque<std::string> made;
-    for (const SamplingRule &one : samplingRules())
-      made.push_back(std::string("--") + one.name);
-    return made;
-  }();
-  return names[size_t(&rule - samplingRules().data())];
-}
-
-/// The length that config.json states, by its usual names; 0 if it states none.
-int64_t statedContext(const nlohmann::json &config) {
-  for (const char *name : {"max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"})
-    if (auto field = config.find(name); field != config.end() && field->is_number_integer())
-      return field->get<int64_t>();
-  return 0;
-}
-
-/// "17=-2.5"
-std::pair<int, double> parseBias(const std::string &text) {
-  size_t equals = text.find('=');
-  int token = -1;
-  double added = 0;
-  bool good = equals != std::string::npos;
-  if (good) {
-    const char *middle = text.data() + equals;
-    auto first = std::from_chars(text.data(), middle, token);
-    char *last = nullptr; // strtod: from_chars for numbers that are not whole is 25 KB in every program
-    added = std::strtod(middle + 1, &last);
-    bool number = middle[1] > ' ' && middle[1] != '+' && last != middle + 1 && !*last;
-    good = first.ec == std::errc() && first.ptr == middle && number && token >= 0;
-  }
-  if (!good || std::isnan(added) || added == __builtin_inf())
-    throw UserError("--logit-bias needs TOKEN=NUMBER, such as 17=-2.5 or 17=-inf, not " + quote(text));
-  return {token, added};
-}
-
-SamplerOptions samplerOptions(const Options &options) {
-  SamplerOptions result;
-  for (const std::string &text : options.all("--logit-bias"))
-    result.bias.insert_or_assign(parseBias(text).first, parseBias(text).second);
-  for (const SamplingRule &rule : samplingRules()) {
-    const std::string &name = optionOf(rule);
-    if (options.has(name))
-      result.rules[rule.name] = rule.whole ? double(options.integer(name, 0, int64_t(rule.least), int64_t(rule.most)))
-                                           : options.number(name, 0, rule.least, rule.most);
-  }
-  for (const SamplingRule &rule : samplingRules())
-    if (result.rules.count(rule.name) && !rule.with.empty() &&
-        std::none_of(rule.with.begin(), rule.with.end(),
-                     [&](std::string_view other) { return result.rules.count(std::string(other)); }))
-      throw UserError(format("--%s does nothing without --%s", rule.name, std::string(rule.with[0]).c_str()));
-  result.seed = uint64_t(options.integer("--seed", 0, INT64_MIN, INT64_MAX));
-  return result;
-}
 
 std::optional<BeamOptions> beamOptions(const Options &options, const GenerateSettings &settings) {
   if (!options.has("--beams")) {
@@ -124,17 +59,11 @@ std::optional<BeamOptions> beamOptions(const Options &options, const GenerateSet
   return result;
 }
 
-nlohmann::json readGenerationConfig(const Command &command, const Options &options) {
-  std::optional<std::string> text = command.readBeside(options, "generation_config.json");
-  return text ? parseGenerationConfig(*text) : nlohmann::json::object();
-}
-
 } // namespace
 
 std::vector<Options::Known> generateOptions() {
   std::vector<Options::Known> all = before;
-  for (const SamplingRule &rule : samplingRules())
-    all.push_back({optionOf(rule).c_str(), rule.value, rule.help});
+  addSamplingOptions(all);
   all.insert(all.end(), after.begin(), after.end());
   return all;
 }
