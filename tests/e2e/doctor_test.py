@@ -65,7 +65,7 @@ class Doctor(Case):
     def test_good_page(self):
         finished = self.doctor(PAGE, status=0)
         self.assertNotIn("WRONG", finished.out)
-        for check in ("page", "shapes", "finite", "attention rows", "masking", "first loss", "gradients", "reached", "overfits"):
+        for check in ("spec", "shapes", "finite", "attention rows", "masking", "first loss", "gradients", "reached", "overfits"):
             self.assertRegex(finished.out, rf"(?m)^ok +{check} ")
         self.assertRegex(finished.out, r"weight: real \[B = 2, T = 8, H = 2, S = 8\] +line 13")
 
@@ -126,7 +126,7 @@ class Doctor(Case):
         self.planted("    return linear[D", "    x = x + round(x * 1000000000) / 1000000000\n    return linear[D", "gradients", "is not the slope of the loss", "round")
 
     def test_cannot_learn_by_heart(self):
-        self.planted("linear[D -> V](layer_norm[D](x) @ \"last\", init: 0.1)", "0.001 * linear[D -> V](layer_norm[D](x) @ \"last\", init: 0.1)", "overfits", "cannot be learnt by heart")
+        self.planted("linear[D -> V](layer_norm[D](x) @ \"last\", init: 0.1)", "0.001 * linear[D -> V](layer_norm[D](x) @ \"last\", init: 0.1)", "overfits", "cannot be memorised")
 
     def test_padding(self):
         finished = self.doctor(SEES_PADDING)

@@ -62,7 +62,7 @@ class Broken(Case):
             self.assertEqual(tensor.data, before[name].data, name)
         said = self.named(finished, batch, self.page)
         # The first thing that reads the row: the first layer's product.
-        self.assertIn("'contract', in turn 0 of its loop", said)
+        self.assertIn("'contract', in iteration 0 of its loop", said)
         self.assertIn("an operand has it already", said)
         self.assertIn("regression.quern:9:", said)
 
@@ -76,7 +76,7 @@ class Broken(Case):
         finished = self.train("parameter", self.x, "--weights", weights)
         self.assert_refused(finished, "step 1", "the loss is nan", "the parameter layers.1.inner.weight was not finite")
         said = self.named(finished, 1, self.page)
-        self.assertIn("'param', in turn 1 of its loop", said)
+        self.assertIn("'param', in iteration 1 of its loop", said)
 
     def test_in_the_gradient_alone(self):
         """sqrt has no slope at 0: the loss is finite, its gradient is not."""

@@ -362,7 +362,7 @@ class Refusals(Small):
         write_safetensors(inputs, {"tokens": ints([[1, 2, 3]])})
         named = run(QUERN, "interpret", EXAMPLES / "gpt2.quern", "--train", "--config", FIXTURE / "config.json", "--first-broken",
                     "--weights", model, "--input", inputs, "--output", self.scratch / "out")
-        self.assertIn("'param', in turn 1", named.err)
+        self.assertIn("'param', in iteration 1", named.err)
 
 
 if __name__ == "__main__":

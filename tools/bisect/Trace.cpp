@@ -150,6 +150,7 @@ std::string quern::tools::layerOf(Operation *op, int64_t turn) {
       same = path.substr(0, same).rfind('.') == StringRef::npos ? 0 : path.substr(0, same).rfind('.');
     common->resize(same);
   });
-  return common && !common->empty() ? *common
-                                    : "turn " + std::to_string(turn) + " of the loop at " + placeOf(repeat.getLoc());
+  return common && !common->empty()
+             ? *common
+             : "iteration " + std::to_string(turn) + " of the loop at " + placeOf(repeat.getLoc());
 }

@@ -40,21 +40,21 @@ struct CompileFlags {
                           "the executable (default: the spec's name); a folder for obj, llvm, asm")(
         "emit", po::value(&emit),
         "exe, lib (an archive, and quern.h beside it), obj, llvm, asm or mlir (default: exe)")(
-        "weights", po::value(&weights), "the checkpoint: its config.json is taken where --config names none")(
+        "weights", po::value(&weights), "the checkpoint; its config.json is used unless --config is given")(
         "embed-weights", po::bool_switch(&embed), "append --weights (and tokenizer.json) to the executable")(
         "target", po::value(&target), "native, or an architecture level such as x86-64-v3")(
         "schedules", po::value(&schedules), "a file of schedules that override the built-in ones")(
         "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
-        "compile-from", po::value(&from), "PHASE: where an .mlir file stands (a dump says it itself); or the FILE")(
+        "compile-from", po::value(&from), "PHASE that an .mlir file is in (a dump names it itself); or the FILE")(
         "compile-to", po::value(&to), "PHASE: stop there and write the module (as --emit mlir does at the end)")(
-        "locations", po::bool_switch(&locations), "with --compile-to: places in the spec, too")(
+        "locations", po::bool_switch(&locations), "with --compile-to: locations in the spec, too")(
         "jobs,j", po::value(&jobs), "kernels compiled at the same time (default: all processors)")(
         "memory", po::value(&memory.memory),
-        "with --train, SIZE such as 4G: what a gradient may work in; the less, the more is recomputed")(
+        "with --train, SIZE such as 4G: memory for a gradient; the less, the more is recomputed")(
         "batch", po::value(&memory.rows), "rows that --memory is for (1)")("length", po::value(&memory.length),
                                                                            "tokens of a row that --memory is for")(
-        "remarks", po::bool_switch(&remarks), "say on stderr what was and what was not done, at the spec's lines")(
-        "quiet,q", po::bool_switch(&quiet), "say nothing when all is well");
+        "remarks", po::bool_switch(&remarks), "print on stderr what was done and what was not, at the spec's lines")(
+        "quiet,q", po::bool_switch(&quiet), "print nothing on success");
   }
 };
 } // namespace

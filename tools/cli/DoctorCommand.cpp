@@ -1,4 +1,4 @@
-// quern doctor: a page's checklist, a line a check: ok, or what is wrong, where, and what to do.
+// quern doctor: a checklist for a spec, a line a check: ok, or what is wrong, where, and what to do.
 #include "ir/Attributes.h"
 #include "passes/Phases.h"
 #include "tools/cli/Commands.h"
@@ -35,7 +35,7 @@ static int64_t countParameters(mlir::ModuleOp module) {
   return total;
 }
 
-/// As the frontend chooses (DefaultLoss): a page's own loss, else scores of a vocabulary for each position.
+/// As the frontend chooses (DefaultLoss): a spec's own loss, else scores of a vocabulary for each position.
 static bool canTrain(mlir::ModuleOp module) {
   if (module.lookupSymbol("loss"))
     return true;
@@ -105,13 +105,13 @@ int quern::tools::doctorCommand(const Arguments &arguments) {
   bool brief = false;
   po::options_description description("options");
   addSpecOptions(description, spec);
-  description.add_options()("weights", po::value(&weights), "a checkpoint (default: the page's initial values, ~)")(
+  description.add_options()("weights", po::value(&weights), "a checkpoint (default: the spec's initial values, ~)")(
       "input", po::value(&input), "inputs by name, safetensors or JSON (default: a made-up batch)")(
       "batch", po::value(&options.batch), "rows of the made-up batch (default: 2)")(
       "length", po::value(&options.length), "its positions (default: 8)")("seed", po::value(&options.seed),
                                                                           "of the initial values (default: 0)")(
-      "steps", po::value(&options.steps), "most steps to learn the batch by heart (default: 150)")(
-      "quiet,q", po::bool_switch(&brief), "only what is wrong");
+      "steps", po::value(&options.steps),
+      "most steps to memorise the batch (default: 150)")("quiet,q", po::bool_switch(&brief), "only what is wrong");
   po::variables_map values;
   if (!parseOptions(arguments, "quern doctor SPEC [--config FILE] [--set NAME=VALUE] [--weights W] [options]",
                     description, values))
@@ -127,7 +127,7 @@ int quern::tools::doctorCommand(const Arguments &arguments) {
   int64_t count = countParameters(*page);
   if (count > mostNumbers)
     throw std::runtime_error(llvm::formatv("{0} parameters are too many for the interpreter: give a small shape of the "
-                                           "same page, at most {1}, with --set or --config",
+                                           "same spec, at most {1}, with --set or --config",
                                            count, mostNumbers));
   std::vector<quern::frontend::NamedValue> names;
   mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, spec, &names);
@@ -148,10 +148,10 @@ int quern::tools::doctorCommand(const Arguments &arguments) {
     options.inputs = inputsFrom(input, *module);
   SpecDiagnostics diagnostics(&context);
   Patient patient(*module, std::move(names), ownLoss, options);
-  Findings first = {{Finding::Grade::Ok, "page",
+  Findings first = {{Finding::Grade::Ok, "spec",
                      llvm::formatv("{0}, {1} parameters{2}",
                                    llvm::cast<mlir::StringAttr>((*module)->getAttr(quern::ir::modelAttr)).getValue(),
-                                   count, weights.empty() ? ", begun as the page says" : "")
+                                   count, weights.empty() ? ", initialised as the spec says" : "")
                          .str(),
                      ""}};
   for (const std::string &misfit : patient.misfits)
@@ -171,7 +171,7 @@ int quern::tools::doctorCommand(const Arguments &arguments) {
     wrong += tell(checkTraining(patient, *differentiated), brief);
   } else {
     wrong += tell({{Finding::Grade::Note, "training",
-                    "the page has no loss, and no function that scores a vocabulary for each position", ""}},
+                    "the spec has no loss, and no function that scores a vocabulary for each position", ""}},
                   brief);
   }
   if (wrong)

@@ -55,7 +55,7 @@ struct DumpFlags {
     options.add_options()("after", po::value(&after),
                           "a phase, a pass, or 'all' (default: where the module stands, resolved)")(
         "compile-to", po::value(&to), "the same as --after")(
-        "compile-from", po::value(&from), "PHASE: where an .mlir file stands (a dump says it itself); or the FILE")(
+        "compile-from", po::value(&from), "PHASE that an .mlir file is in (a dump names it itself); or the FILE")(
         "only-changed", po::bool_switch(&onlyChanged),
         "with 'all': leave out passes that changed nothing; else: functions and kernels that --after changed")(
         "diff", "A B: what changed between two phases or passes")(
@@ -65,15 +65,15 @@ struct DumpFlags {
         "finds them in its cache")("set-size", po::value(&sizes)->composing(),
                                    "T=512[,past=0]: also the value of each polynomial of --stats")(
         "json", po::bool_switch(&json), "one object: text and numbers after each pass (with --stats: numbers alone)")(
-        "html", po::value(&html), "FILE: a page that shows all of it, and the kernels, in a browser")(
+        "html", po::value(&html), "FILE: an HTML page that shows all of it, and the kernels")(
         "machine", po::value(&machine),
         "GFLOPS,GBS: the roofs of the page's roofline, instead of measuring this machine")(
         "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
-        "remarks", po::bool_switch(&remarks), "say on stderr what the passes that ran did and did not do")(
+        "remarks", po::bool_switch(&remarks), "print on stderr what the passes that ran did and did not do")(
         "timing", po::bool_switch(&timing), "time of each pass, on stderr")(
         "list-passes", "phases and passes in order")("locations", po::bool_switch(&locations),
-                                                     "with places in the spec")("target", po::value(&target),
-                                                                                "the machine to compile for");
+                                                     "with locations in the spec")("target", po::value(&target),
+                                                                                   "the machine to compile for");
   }
   /// Takes `--diff A B` out of the words; the library cannot tell B from SPEC.
   Arguments takeDiff(Arguments words) {

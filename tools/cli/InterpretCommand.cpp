@@ -20,7 +20,7 @@ static bool isBroken(const quern::ir::Array &array) {
   });
 }
 
-/// A training step that breaks leaves its inputs behind: tells of the operation where it began, once.
+/// A training step that breaks leaves its inputs behind: reports the operation where it began, once.
 static void watchForBroken(InterpretOptions &options) {
   options.observer = [found = false](mlir::Operation *op, llvm::ArrayRef<quern::ir::Array> operands,
                                      llvm::ArrayRef<quern::ir::Array> results,
@@ -32,7 +32,7 @@ static void watchForBroken(InterpretOptions &options) {
         op->emitWarning("this is the first operation with a result that is NaN or overflows 32 bits: '")
         << op->getName().stripDialect() << "'";
     if (op->getParentOfType<quern::ir::RepeatOp>())
-      note << ", in turn " << interpreter.getTurn() << " of its loop";
+      note << ", in iteration " << interpreter.getTurn() << " of its loop";
     if (llvm::any_of(operands, isBroken))
       note << "; an operand has it already: an input of the function";
   };
@@ -54,19 +54,19 @@ int quern::tools::interpretCommand(const Arguments &arguments) {
       "input", po::value(&interpret.input), "the function's parameters by name, in such a file")(
       "output", po::value(&interpret.output),
       "safetensors file for the results")("print", po::bool_switch(&interpret.print), "the results as text")(
-      "values", po::bool_switch(&values), "with --print: first every value that the page names")(
-      "seed", po::value(&seed), "without --weights: parameters begin as the page says (~), made from this number")(
+      "values", po::bool_switch(&values), "with --print: first every value that the spec names")(
+      "seed", po::value(&seed), "without --weights: the seed of initial values as the spec gives them (~)")(
       "function", po::value(&interpret.function), "default: forward, or encode and decode")(
       "first-broken", po::bool_switch(&firstBroken), "name the first operation that makes a NaN or overflows 32 bits")(
       "after", po::value(&after),
       "interpret the module after this pass or phase (default: where the module stands, resolved)")(
-      "compile-from", po::value(&start), "PHASE: where an .mlir file stands (a dump says it itself)");
+      "compile-from", po::value(&start), "PHASE that an .mlir file is in (a dump names it itself)");
   po::variables_map given;
   if (!parseOptions(arguments, "quern interpret SPEC --weights W --input IN (--output OUT | --print) [options]",
                     options, given))
     return 0;
   if (interpret.output.empty() && !interpret.print && !firstBroken)
-    throw std::runtime_error("--output FILE or --print says where the results go");
+    throw std::runtime_error("--output FILE or --print is needed: where the results go");
   if (values && !interpret.print)
     throw std::runtime_error("--values belongs to --print");
   if (given.count("seed")) {
@@ -91,7 +91,7 @@ int quern::tools::interpretCommand(const Arguments &arguments) {
       mlir::failed(quern::passes::runPhases(*module, passOptions("native", "", without), from, after)))
     return 1;
   if (values && orderOf(after) > orderOf(from))
-    throw std::runtime_error("--values are those of the page: after a pass they are gone");
+    throw std::runtime_error("--values are those of the spec: after a pass they are gone");
   if (values)
     for (const quern::frontend::NamedValue &named : names)
       if (llvm::StringRef place = quern::ir::placesOf(named.where).second; place.empty()) // not in the library's blocks

@@ -1,4 +1,4 @@
-// Takes: a module at `resolved`, weights or the page's initial values. Gives: a patient whose functions can be run with
+// Takes: a module at `resolved`, weights or the spec's initial values. Gives: a patient whose functions can be run with
 // inputs made up.
 #include "tools/doctor/Doctor.h"
 
@@ -31,7 +31,7 @@ Patient::Patient(ModuleOp module, std::vector<frontend::NamedValue> names, bool 
         else
           misfits.push_back(
               wrongAt(op.getLoc(), "the weights have no '" + alternatives.front() + "' of this shape",
-                      "give the weights of this page and this config (quern interpret tells how they differ)"));
+                      "give the weights of this spec and this config (quern interpret reports how they differ)"));
       });
   });
 }

@@ -1,4 +1,4 @@
-// Takes: a page with numbers in it, its module with @loss.grad. Gives: the loss at the start beside that of an even
+// Takes: a spec with numbers in it, its module with @loss.grad. Gives: the loss at the start beside that of an even
 // guess, gradients beside differences, parameters that never get one, and whether Adam can learn one small batch by
 // heart.
 #include "tools/doctor/Doctor.h"
@@ -58,7 +58,7 @@ static Finding checkStart(const Patient &patient, func::FuncOp loss, double star
   std::optional<int64_t> answers = answersOf(loss);
   if (!answers)
     return {Grade::Note, "first loss",
-            llvm::formatv("{0:f4}; the page's loss looks up no labels to compare it with", start).str(), ""};
+            llvm::formatv("{0:f4}; the spec's loss looks up no labels to compare it with", start).str(), ""};
   double even = std::log(static_cast<double>(*answers));
   std::string text =
       llvm::formatv("{0:f4} at the start; an even guess among {1} has log {1} = {2:f4}", start, *answers, even).str();
@@ -69,16 +69,16 @@ static Finding checkStart(const Patient &patient, func::FuncOp loss, double star
   if (start > even + 1) {
     std::string large = largeBeginnings(loss);
     return {Grade::Wrong, "first loss",
-            wrongAt(loss.getLoc(), text + ": the page begins by guessing wrong with confidence",
+            wrongAt(loss.getLoc(), text + ": the first guesses are confident and wrong",
                     large.empty() ? "smaller initial values (~ normal(0.02)), or a norm before the last projection"
                                   : "smaller initial values than " + large),
             ""};
   }
   if (start < 0.5 * even && *answers > 1)
-    return {Grade::Wrong, "first loss",
-            wrongAt(loss.getLoc(), text + ": the page knows labels before it has learnt any",
-                    "do the labels reach the result?"),
-            ""};
+    return {
+        Grade::Wrong, "first loss",
+        wrongAt(loss.getLoc(), text + ": the labels are known before any training", "do the labels reach the result?"),
+        ""};
   return {Grade::Ok, "first loss", text, ""};
 }
 
@@ -188,7 +188,7 @@ static Findings checkReached(func::FuncOp loss, const Memoriser &memoriser) {
 static Finding checkGradientsOf(const Patient &patient, ModuleOp differentiated) {
   using Grade = Finding::Grade;
   GradCheckOptions check;
-  // Without weights at made-up numbers: the page's initial values sit on kinks (a bias of 0 before relu), where no
+  // Without weights at made-up numbers: the spec's initial values sit on kinks (a bias of 0 before relu), where no
   // slope is one.
   if (patient.options.weights)
     check.parameters = [&](ArrayRef<std::string> names, ArrayRef<int64_t>) -> std::optional<std::vector<double>> {
@@ -204,7 +204,7 @@ static Finding checkGradientsOf(const Patient &patient, ModuleOp differentiated)
     if (!worst || !(error.error <= worst->error))
       worst = &error;
   if (!worst)
-    return {Grade::Wrong, "gradients", "the page has no parameters", ""};
+    return {Grade::Wrong, "gradients", "the spec has no parameters", ""};
   std::string text =
       llvm::formatv("{0} tensors against differences of the loss, largest error {1:e1}", errors->size(), worst->error)
           .str();
@@ -225,8 +225,8 @@ static Finding checkGradientsOf(const Patient &patient, ModuleOp differentiated)
           ""};
 }
 
-/// A batch that was not learnt by heart. A page with a few numbers for each label, such as one to work out on paper,
-/// cannot: that says nothing about it.
+/// A batch that was not memorised. A spec with a few numbers for each label, such as one to work out on paper, cannot:
+/// that says nothing about it.
 static Finding notLearnt(const Patient &patient, Location where, const std::string &what) {
   using Grade = Finding::Grade;
   size_t numbers = 0;
@@ -249,7 +249,7 @@ static Finding notLearnt(const Patient &patient, Location where, const std::stri
             "{0} parameters may be too few for {1} labels: try --batch 1 --length 3, or a larger shape; otherwise: {2}",
             numbers, labels, cure)
             .str();
-  return {Grade::Wrong, "overfits", wrongAt(where, "one small batch cannot be learnt by heart: " + what, cure), ""};
+  return {Grade::Wrong, "overfits", wrongAt(where, "one small batch cannot be memorised: " + what, cure), ""};
 }
 
 Findings quern::tools::checkTraining(Patient &patient, ModuleOp differentiated) {
@@ -283,7 +283,7 @@ Findings quern::tools::checkTraining(Patient &patient, ModuleOp differentiated) 
     findings.push_back({Grade::Wrong, "overfits", "the gradient cannot be computed; the message above says why", ""});
   else if (best->back() <= 0.2 * best->front())
     findings.push_back({Grade::Ok, "overfits",
-                        llvm::formatv("one batch is learnt by heart: loss {0:f4} -> {1:f4} in {2} steps of Adam at {3}",
+                        llvm::formatv("one batch is memorised: loss {0:f4} -> {1:f4} in {2} steps of Adam at {3}",
                                       best->front(), best->back(), best->size(), shortText(rate))
                             .str(),
                         ""});

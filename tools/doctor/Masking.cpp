@@ -1,4 +1,4 @@
-// Takes: a page with numbers in it. Gives: whether a position's result changes with text that it must not see.
+// Takes: a spec with numbers in it. Gives: whether a position's result changes with text that it must not see.
 // Measured, since a change is a proof; the place and the reason come from the time analysis.
 //
 //   later text   tokens from position p on are exchanged: rows before p must stay, where the loss asks for the next token
@@ -89,7 +89,7 @@ static void checkLater(const Patient &patient, func::FuncOp function, bool mustN
     bool known = analysis.refusals().empty();
     findings.push_back({Finding::Grade::Ok, "masking",
                         name + ": no position sees later ones" +
-                            (known ? "" : " (generate cannot tell, and will not go on step by step)"),
+                            (known ? "" : " (generate cannot prove it, and refuses to go on step by step)"),
                         known ? "" : "    " + analysis.describeRefusals() + "\n"});
     return;
   }

@@ -1,4 +1,4 @@
-// Takes: a page with numbers in it. Gives: the shape of each value that the page names, the first operation whose
+// Takes: a spec with numbers in it. Gives: the shape of each value that the spec names, the first operation whose
 // result is no number, and what is wrong with rows of attention: those that see nothing, and weights of a sum that do
 // not add up to 1.
 //
@@ -54,7 +54,7 @@ static std::vector<double> sumsOver(const Array &array, ArrayRef<std::string> di
   return sums;
 }
 
-/// As the page writes it: a label that several functions have is numbered in the module.
+/// As the spec writes it: a label that several functions have is numbered in the module.
 static std::string shown(const Array &array) {
   std::vector<NamedSize> dims = array.getDims();
   for (NamedSize &dim : dims)
@@ -159,7 +159,7 @@ void Watch::seeContract(ContractOp op, ArrayRef<Array> operands) {
     return;
   double least = INFINITY, most = -INFINITY;
   for (double sum : sumsOver(array, over))
-    if (sum != 0 || from.part) // rows that see nothing are told already
+    if (sum != 0 || from.part) // rows that see nothing are reported already
       least = std::min(least, sum), most = std::max(most, sum);
   if (least > most || (most < 1 + tolerance && (from.part ? least > -tolerance : least > 1 - tolerance)))
     return;
@@ -230,7 +230,7 @@ Findings Watch::findings() const {
   for (const std::string &line : shapes)
     lines += line + "\n";
   all.push_back({Finding::Grade::Ok, "shapes",
-                 llvm::formatv("{0} named values in {1} places", namedCount, shapes.size()).str(), lines});
+                 llvm::formatv("{0} named values at {1} locations", namedCount, shapes.size()).str(), lines});
   if (broken.empty())
     all.push_back({Finding::Grade::Ok, "finite", "no value is NaN or overflows 32 bits", ""});
   else
@@ -243,7 +243,7 @@ Findings Watch::findings() const {
              .str(),
          ""});
   else if (!softmaxes)
-    all.push_back({Finding::Grade::Note, "attention rows", "the page has no softmax", ""});
+    all.push_back({Finding::Grade::Note, "attention rows", "the spec has no softmax", ""});
   return all;
 }
 

@@ -28,9 +28,11 @@ void quern::tools::addSpecOptions(po::options_description &options, SpecOptions 
 }
 
 void quern::tools::addTrain(po::options_description &options, SpecOptions &spec) {
-  options.add_options()("train", po::bool_switch(&spec.train), "with the gradient of the loss")(
+  options.add_options()("train", po::bool_switch(&spec.train),
+                        "with the gradient of the loss: programs get the commands train and grad")(
       "precision", po::value(&spec.precision),
-      "with --train, f32 or bf16: weights and what a gradient keeps in two bytes, the rest in f32 (default: f32)");
+      "with --train, f32 or bf16: bf16 stores weights and what a gradient saves in two bytes, all else in f32 "
+      "(default: f32)");
 }
 
 void quern::tools::addWithout(po::options_description &options, std::vector<std::string> &without) {

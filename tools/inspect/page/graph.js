@@ -329,7 +329,7 @@ function label(text, x, y, kind, room) {
   return element;
 }
 
-/// Neighbouring loops with equal bodies together: before they are rolled, each layer is a loop of one turn.
+/// Neighbouring loops with equal bodies together: before they are rolled, each layer is a loop of one iteration.
 function groupTurns(children, stage) {
   const groups = [];
   let last = "";

@@ -1,4 +1,4 @@
-// What is known about the chosen operation: its place in the spec, what it came from, where it went, what it costs.
+// What is known about the chosen operation: its line in the spec, what it came from, where it went, what it costs.
 
 function drawInspector() {
   const aside = $("inspector");
@@ -32,7 +32,7 @@ function specPart(parent, op) {
   const shown = all.slice(0, 3).map(origin => h("div.origin", {},
     origin.frames.map(([file, line, column], depth) => snippet(file, line, column, depth)),
     origin.names.length ? h("div.dim", {}, "parameter ", h("code", {}, origin.names.join(" "))) : null));
-  section(parent, all.length > 1 ? `Spec: ${all.length} places` : "Spec", shown);
+  section(parent, all.length > 1 ? `Spec: ${all.length} locations` : "Spec", shown);
 }
 function snippet(file, line, column, depth) {
   const {name, text} = meta.files[file];
@@ -57,7 +57,7 @@ function costPart(parent, op, stage) {
   if (!inKernel) {
     const flops = evaluate(op.f), bytes = evaluate(op.m), roof = roofOf(flops, bytes);
     content.push(h("p", {}, flops ? `${short(roof.intensity)} FLOP per byte: ` : "", h("b", {}, roof.memory ? "memory" : "arithmetic"),
-      ` is the limit, at least ${seconds(roof.seconds)}` + (turns > 1 ? ` a turn, ${seconds(roof.seconds * turns)} in ${turns} turns` : "")));
+      ` is the limit, at least ${seconds(roof.seconds)}` + (turns > 1 ? ` an iteration, ${seconds(roof.seconds * turns)} in ${turns} iterations` : "")));
     if (op.n === "launch") content.push(drawRoofline(kernelPoints(stage, state.symbol, op.k), 330, 210));
   }
   section(parent, inKernel ? "Cost, in the kernel's own lengths" : "Cost of one " + (op.n === "repeat" ? "loop" : "run"), content);
@@ -92,7 +92,7 @@ function flowPart(parent, op, stage) {
   if (op.users.length) section(parent, op.users.length > 1 ? `Used by ${op.users.length}` : "Used by", opList([...new Set(op.users)], stage, state.stage));
 }
 
-/// What it came from in the first stage, and the kernels that it is in at the end: by places in the spec.
+/// What it came from in the first stage, and the kernels that it is in at the end: by locations in the spec.
 function originPart(parent, op) {
   const last = meta.stages.length - 1;
   if (loadStage(state.stage) !== loadStage(0)) {

@@ -3,7 +3,7 @@
 /// A line for people: types without their wrapping, long lists of parameter names shortened.
 function readable(line) {
   return line.replace(/!quern\.tensor<([^<>]*)>/g, "$1").replace(/#quern\.dim<([^<>]*)>/g, "$1")
-    .replace(/(\[\["[^"]*"\])(?:, \["[^"]*"\]){3,}\]/g, (all, first) => `${first}, … ${all.split("], [").length} turns]`)
+    .replace(/(\[\["[^"]*"\])(?:, \["[^"]*"\]){3,}\]/g, (all, first) => `${first}, … ${all.split("], [").length} iterations]`)
     .replace(/quern\.(file_)?config = "(?:[^"\\]|\\.)*"/g, (all, file) => `quern.${file || ""}config = …`);
 }
 
