@@ -16,8 +16,8 @@ using llvm::StringRef;
 
 llvm::ArrayRef<Rule> quern::passes::rules() {
   static const Rule table[] = {
-      {"recompute", "differentiate", "what is cheaper made again than saved is not saved for the gradient"},
-      {"attention-gradient", "differentiate", "scores are made again for the gradient, from two numbers a row"},
+      {"recompute", "differentiate", "a gradient recomputes what is cheaper to recompute than to save"},
+      {"attention-gradient", "differentiate", "a gradient recomputes scores from two numbers a row"},
       {"fuse-epilogues", "outline-kernels", "a contraction takes along what follows element by element"},
       {"fuse-branches", "outline-kernels",
        "parts of a contraction that go different ways (queries, keys, values) are one kernel"},
@@ -25,9 +25,9 @@ llvm::ArrayRef<Rule> quern::passes::rules() {
       {"fuse-norms", "outline-kernels", "a reduction is part of the kernel that uses its result"},
       {"fuse-elementwise", "outline-kernels", "neighbouring elementwise operations are one kernel"},
       {"ragged-rows", "incremental", "rows of a batch may begin at different times: one more function of a program"},
-      {"pack-weights", "outline-kernels", "weights of contractions lie in tiles of rows"},
+      {"pack-weights", "outline-kernels", "weights of contractions are stored in tiles of rows"},
       {"write-in-place", "plan-memory",
-       "a result lies over an argument that is read element by element for the last time"},
+       "a result is written over an argument that is read element by element for the last time"},
   };
   return table;
 }

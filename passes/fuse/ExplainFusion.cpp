@@ -117,7 +117,7 @@ void quern::passes::remarkFusion(ArrayRef<Operation *> order, const llvm::DenseS
       unsigned readers = llvm::range_size(operand.getUsers());
       if (roots.contains(operand) && readers > 1 && isNorm(operand) && told.insert(operand).second)
         remark::missed(operand.getLoc(), remark::RemarkOpts::name("norm").category("fusion"))
-            << "a kernel of its own: " << std::to_string(readers) << " others read it, and each would make it again";
+            << "a kernel of its own: " << std::to_string(readers) << " others read it, and each would recompute it";
     }
     if (!weight)
       continue;

@@ -251,7 +251,7 @@ static LogicalResult liftParameters(func::FuncOp function) {
       auto name = cast<StringAttr>(cast<ArrayAttr>(turn)[0]);
       if (owner.try_emplace(name.getValue(), paths).first->second != paths) {
         param.emitError("the parameter ")
-            << name << " is used by two loops that have it in different turns; training needs "
+            << name << " is used by two loops that have it in different iterations; training needs "
             << "one place for each parameter";
         status = failure();
       }
@@ -262,7 +262,8 @@ static LogicalResult liftParameters(func::FuncOp function) {
   for (auto &[paths, params] : byPaths) {
     bool shared = cast<ArrayAttr>(paths).size() == 1;
     if (!shared && params.size() > 1) {
-      params[1].emitError("a parameter of each turn is used by two loops; training needs one place for each parameter");
+      params[1].emitError(
+          "a parameter of each iteration is used by two loops; training needs one place for each parameter");
       status = failure();
     }
     if (!shared)

@@ -151,7 +151,7 @@ private:
     if (!names.empty())
       bad = ReduceOp::create(b, loc, Reduction::any, bad, labelArray(b, names));
     OpBuilder top(function);
-    std::string message = ("a position along " + dim.getName().split('.').first + " lies outside of its size").str();
+    std::string message = ("a position along " + dim.getName().split('.').first + " is outside of its size").str();
     auto state = StateOp::create(top, loc, b.getStringAttr("check" + std::to_string(count++)),
                                  TypeAttr::get(bad.getType()), function.getSymNameAttr(), b.getStringAttr(message));
     StoreOp::create(b, loc, bad, FlatSymbolRefAttr::get(state.getSymNameAttr()));

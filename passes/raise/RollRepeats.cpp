@@ -425,7 +425,7 @@ private:
 struct RollRepeatsPass : PassWrapper<RollRepeatsPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RollRepeatsPass)
   StringRef getArgument() const override { return "roll-repeats"; }
-  StringRef getDescription() const override { return "fold equal neighbouring turns of a loop into one repeat"; }
+  StringRef getDescription() const override { return "fold equal neighbouring iterations of a loop into one repeat"; }
   void runOnOperation() override {
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
       if (!function.isExternal())

@@ -297,7 +297,7 @@ class NarrowStoragePass : public PassWrapper<NarrowStoragePass, OperationPass<Mo
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NarrowStoragePass)
   StringRef getArgument() const final { return "narrow-storage"; }
-  StringRef getDescription() const final { return "Keep what training reads again in bf16"; }
+  StringRef getDescription() const final { return "Store in bf16 what training reads again"; }
 
   void runOnOperation() final {
     ModuleOp module = getOperation();

@@ -153,7 +153,7 @@ class Refusals(Case):
         write_safetensors(self.scratch / "in.safetensors", {"tokens": ints([[1, 2, 3]]), "labels": ints([[2, 3, 128]])})
         refused = run(program, "grad", "--weights", folder / "model.safetensors", "--input", self.scratch / "in.safetensors", "--output",
                       self.scratch / "out.safetensors", status=1)
-        self.assertIn("a position along V lies outside of its size", refused.err)
+        self.assertIn("a position along V is outside of its size", refused.err)
 
     def test_a_model_without_a_loss(self):
         refused = run(QUERN, "gradcheck", EXAMPLES / "sentence.quern", status=1)

@@ -1,7 +1,7 @@
 // Positions that come from data are checked; those that cannot be wrong are not.
 // RUN: quern-opt --check-positions %s | FileCheck %s
 
-// CHECK: quern.state @check0 of "computed" {{.*}} check "a position along V lies outside of its size"
+// CHECK: quern.state @check0 of "computed" {{.*}} check "a position along V is outside of its size"
 // CHECK-LABEL: func.func @computed
 // CHECK: %[[BAD:.*]] = quern.reduce any
 // CHECK: quern.store %[[BAD]] in @check0
