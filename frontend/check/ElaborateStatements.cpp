@@ -1,6 +1,6 @@
 // Takes: statements and a scope. Gives: names bound in the scope; what is returned.
-// Why loops are walked turn by turn: branches, paths and sizes may differ from turn to turn, and a pass folds equal
-// turns.
+// Why loops are walked iteration by iteration: branches, paths and sizes may differ between iterations, and a pass
+// folds equal ones.
 #include "frontend/check/Elaborator.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::optional<Value> Elaborator::body(const Body &statements, Scope &scope) {
   return std::nullopt;
 }
 
-/// A value means: return it. A mistake is told once, and what the statement names is poisoned.
+/// A value means: return it. A mistake is reported once, and what the statement names is poisoned.
 std::optional<Value> Elaborator::statement(const Stmt &stmt, Scope &scope) {
   step(stmt.at);
   builder.place(stmt.at);
@@ -181,11 +181,11 @@ void Elaborator::repeat(const RepeatStmt &stmt, Scope &scope) {
     fail("Q014", "'" + stmt.index.name + "' already has a value; choose another loop index", stmt.index.at);
   uint64_t count = *end > *begin ? static_cast<uint64_t>(*end) - static_cast<uint64_t>(*begin) : 0;
   if (count > maxTurns || (turns += count) > maxTurns)
-    throw GiveUp{{"Q031", "the loops of this spec make more than 100000 turns", stmt.at, {}}};
+    throw GiveUp{{"Q031", "the loops of this spec make more than 100000 iterations", stmt.at, {}}};
   std::set<std::string> asTensors;
   unsigned labels = counter, most = counter;
   for (int64_t i = *begin; i < *end; ++i) {
-    counter = labels; // every turn names its own dimensions alike, so that equal turns are equal text
+    counter = labels; // each iteration names its own dimensions alike, so that equal ones are equal text
     if (!turn(stmt, scope, i, asTensors)) {
       counter = labels;
       turn(stmt, scope, i, asTensors);
@@ -195,7 +195,7 @@ void Elaborator::repeat(const RepeatStmt &stmt, Scope &scope) {
   counter = most;
 }
 
-/// One turn. False: a number that was carried in became a tensor, and the turn must be walked again with it as one
+/// One iteration. False: a number that was carried in became a tensor, and it must be walked again with it as one
 /// (`asTensors` then holds its name).
 bool Elaborator::turn(const RepeatStmt &stmt, Scope &scope, int64_t i, std::set<std::string> &asTensors) {
   std::vector<std::string> assigned, declared;
@@ -219,7 +219,7 @@ bool Elaborator::turn(const RepeatStmt &stmt, Scope &scope, int64_t i, std::set<
     scope.values[carriedNames[k]] = Tensor{carried[k].dims, carried[k].kind, inside[k]};
   std::map<std::string, Value> entered = scope.values;
   scope.values[stmt.index.name] = i;
-  struct Leave { // paths and turns are left however the body ends
+  struct Leave { // paths and iterations are left however the body ends
     Elaborator &elaborator;
     size_t depth;
     ~Leave() { elaborator.path.resize(depth); }
@@ -235,7 +235,7 @@ bool Elaborator::turn(const RepeatStmt &stmt, Scope &scope, int64_t i, std::set<
   for (auto it = scope.values.begin(); it != scope.values.end();) {
     auto old = entered.find(it->first);
     if (old == entered.end()) {
-      it = scope.values.erase(it); // lived for one turn
+      it = scope.values.erase(it); // lived for one iteration
       continue;
     }
     Value &now = it->second;

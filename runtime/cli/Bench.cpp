@@ -23,8 +23,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::vector<Options::Known> known = {{"-p", "N", "tokens of the text to read (512)"},
-                                           {"-n", "N", "tokens to write (128)"},
+const std::vector<Options::Known> known = {{"-p", "N", "tokens of the prefill (512)"},
+                                           {"-n", "N", "decode steps (128)"},
                                            {"--weights", "PATH", "real weights instead of random ones"},
                                            {"--train", nullptr, "a step of training instead (compiled with --train)"},
                                            {"--batch", "N", "rows of -p tokens (64) for --train (4)"},

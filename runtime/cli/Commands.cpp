@@ -137,8 +137,8 @@ std::unique_ptr<Weights> Command::openWeights(const Options &options) const {
   std::string path = besideProgram(
       executable, {baseName(executable) + ".safetensors", "model.safetensors", "model.safetensors.index.json"});
   if (path.empty())
-    throw UserError(
-        "no weights: give --weights FILE or DIR (none are in this program, and no model.safetensors lies beside it)");
+    throw UserError("no weights: give --weights FILE or DIR (none are in this program, and there is no "
+                    "model.safetensors beside it)");
   return Weights::load(d, TensorSource::open(path));
 }
 

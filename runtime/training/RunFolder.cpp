@@ -67,7 +67,7 @@ RunFolder::RunFolder(const std::string &path, bool resume) : folder(path) {
       if (name.starts_with(prefix) && name.ends_with(unfinished))
         removeFolder(folder + "/" + name);
     if (!resume && !steps().empty())
-      throw UserError(folder + " holds a run already: --resume continues it, another --output begins anew");
+      throw UserError(folder + " holds a run already: --resume continues it, another --output starts a new run");
     if (resume && steps().empty())
       throw UserError("there is no checkpoint in " + folder + " to resume from; without --resume a run begins there");
     if (!resume) // of a run that was killed before its first checkpoint

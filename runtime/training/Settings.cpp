@@ -17,7 +17,7 @@ const std::vector<Options::Known> &trainOptions() {
       {"--tokenizer", "NAME", "bytes, chars, or a tokenizer.json (the one beside --weights, else chars)"},
       {"--output", "DIR", "where checkpoints, train.jsonl and report.html go"},
       {"--weights", "PATH", "begin with this checkpoint instead of random numbers"},
-      {"--resume", nullptr, "go on where --output's newest checkpoint stands, with the same options but those given"},
+      {"--resume", nullptr, "continue from --output's newest checkpoint, with the run's options unless given again"},
       {"--steps", "N", "updates of the parameters (1000)"},
       {"--batch", "N", "rows of a batch (8)"},
       {"--length", "N", "tokens of a row (256, or as long as the model allows)"},

@@ -317,7 +317,7 @@ int Run::train() {
   if (!s.quiet)
     progress.say(describePlan());
   if (trainer.steps() >= uint64_t(s.steps))
-    printNote(format("the run has had its %llu steps; --steps N with a larger N goes on",
+    printNote(format("the run has done its %llu steps; --steps N with a larger N continues it",
                      static_cast<unsigned long long>(trainer.steps())));
   progress.begin(uint64_t(s.steps), trainer.steps(), s.quiet);
   std::signal(SIGINT, onInterrupt);
@@ -357,7 +357,7 @@ int Run::train() {
   if (!s.quiet)
     progress.say("curves: " + folder.path() + "/report.html");
   if (interrupted)
-    printNote(format("stopped after step %llu; --resume goes on from %s",
+    printNote(format("stopped after step %llu; --resume continues from %s",
                      static_cast<unsigned long long>(trainer.steps()), newest.c_str()));
   else
     writeOutput(newest + "\n");
@@ -375,7 +375,7 @@ int trainCommand(const Command &command) {
     return 0;
   }
   if (options.has("--resume") && !options.has("--output"))
-    throw UserError("--resume needs --output DIR, the folder of the run that is to go on");
+    throw UserError("--resume needs --output DIR, the folder of the run to continue");
   if (options.has("--resume")) { // the run's own options, then those of now
     std::vector<std::string> stored = storedArguments(options.text("--output"));
     stored.insert(stored.end(), arguments.begin(), arguments.end());
