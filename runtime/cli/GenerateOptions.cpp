@@ -27,7 +27,7 @@ const std::vector<Options::Known> after = {
     {"--end-token", "N", "end at this token instead of the config's (may be repeated)"},
     {"--stop", "TEXT", "end before this text (may be repeated)"},
     {"--start-token", "N", "what a text without a prompt, or a decoder's text, begins with (the config's)"},
-    {"--no-cache", nullptr, "compute everything anew for each token"},
+    {"--no-cache", nullptr, "recompute everything for each token"},
     {"--no-echo", nullptr, "do not repeat the prompt"},
     {"--context", "N", "allow texts up to N tokens where the config's length is only a recommendation"},
     {"--threads", "N", "threads (all that this process may use)"},

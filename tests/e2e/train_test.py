@@ -135,7 +135,7 @@ class Runs(Small):
         self.assertIn("60 steps of 4 rows of 16 tokens", said.err)
         self.assertIn("curves: ", said.err)
         again = run(self.program, "train", "--resume", "--output", folder)
-        self.assertIn("has had its 60 steps; --steps N", again.err)
+        self.assertIn("has done its 60 steps; --steps N", again.err)
         page = (folder / "report.html").read_text()
         self.assertGreaterEqual(page.count("<polyline"), 5)
         self.assertIn("prefers-color-scheme: dark", page)
