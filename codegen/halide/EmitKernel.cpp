@@ -41,7 +41,7 @@ Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const Ke
                                        : OutputFileType::llvm_assembly] = path;
     Module module = built.pipeline.compile_to_module(built.arguments, symbol, target);
     module.compile(files);
-    return form != EmitForm::Object ? Scratch() : scratchOf(module.get_conceptual_stmt(), graph.symbols);
+    return scratchOf(module.get_conceptual_stmt(), graph.symbols);
   } catch (const Halide::Error &error) {
     throw std::runtime_error("kernel " + graph.name + ": " + error.what());
   }

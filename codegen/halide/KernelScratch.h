@@ -10,7 +10,7 @@ struct Stmt;
 
 namespace quern::codegen {
 
-/// Of a lowered kernel. Blocks whose size depends on data are left out: the runtime takes memory for them as they come.
+/// Of a lowered kernel. Blocks whose sizes are data are left out: the runtime takes memory for them as they come.
 Scratch scratchOf(const Halide::Internal::Stmt &kernel, const std::vector<std::string> &symbols);
 
 } // namespace quern::codegen

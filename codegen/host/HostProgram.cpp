@@ -68,28 +68,109 @@ static void buildNumber(HostProgram &program, Location loc, const std::string &n
   end->setOperand(0, emit(size));
 }
 
+namespace {
+/// The steps of a launch's scratch as code.
+class ScratchEmitter {
+public:
+  ScratchEmitter(SizeEmitter &size, const LaunchScratch &launch)
+      : size(size), b(size.builder()), loc(b.getUnknownLoc()), launch(launch), loops(launch.scratch.steps),
+        values(launch.scratch.steps.size()) {
+    emit(loops.outside);
+  }
+  Value operator[](int step) const { return values[step]; }
+
+private:
+  using Op = Scratch::Op;
+  SizeEmitter &size;
+  OpBuilder &b;
+  Location loc;
+  const LaunchScratch &launch;
+  ScratchLoops loops;
+  std::vector<Value> values;
+
+  void emit(const std::vector<int> &which) {
+    for (int i : which)
+      values[i] = launch.scratch.steps[i].op == Op::Most ? emitLoop(i) : emitStep(launch.scratch.steps[i]);
+  }
+
+  Value emitLoop(int most) {
+    const Scratch::Step &step = launch.scratch.steps[most];
+    Value none = size.number(0), one = size.number(1);
+    auto loop = scf::ForOp::create(b, loc, none, values[step.b], one, ValueRange{none});
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    values[step.a] = loop.getInductionVar();
+    emit(loops.within[most]);
+    Value larger = arith::MaxSIOp::create(b, loc, loop.getRegionIterArg(0), values[step.c]);
+    scf::YieldOp::create(b, loc, larger);
+    return loop.getResult(0);
+  }
+
+  Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
+    return arith::CmpIOp::create(b, loc, predicate, x, y);
+  }
+  Value select(Value bit, Value yes, Value no) { return arith::SelectOp::create(b, loc, bit, yes, no); }
+  Value wide(Value bit) { return arith::ExtUIOp::create(b, loc, b.getI64Type(), bit); }
+
+  Value emitStep(const Scratch::Step &step) {
+    auto operand = [&](int number) { return number < 0 ? Value() : values[number]; };
+    Value x = operand(step.a), y = operand(step.b);
+    switch (step.op) {
+    case Op::Number:
+      return size.number(step.number);
+    case Op::Length:
+      return size(launch.lengths.at(step.length));
+    case Op::Add:
+      return arith::AddIOp::create(b, loc, x, y);
+    case Op::Sub:
+      return arith::SubIOp::create(b, loc, x, y);
+    case Op::Mul:
+      return arith::MulIOp::create(b, loc, x, y);
+    case Op::Min:
+      return arith::MinSIOp::create(b, loc, x, y);
+    case Op::Max:
+      return arith::MaxSIOp::create(b, loc, x, y);
+    case Op::Equal:
+      return wide(compare(arith::CmpIPredicate::eq, x, y));
+    case Op::Less:
+      return wide(compare(arith::CmpIPredicate::slt, x, y));
+    case Op::Select:
+      return select(compare(arith::CmpIPredicate::ne, x, size.number(0)), y, operand(step.c));
+    case Op::Div:
+    case Op::Mod:
+      return divided(step.op, x, y);
+    case Op::Counter:
+    case Op::Most:
+      break;
+    }
+    llvm_unreachable("counters and loops have code elsewhere");
+  }
+
+  /// Down; and 0 where nothing is divided by.
+  Value divided(Op op, Value x, Value y) {
+    Value zero = size.number(0), one = size.number(1), divisor = arith::MaxSIOp::create(b, loc, y, one);
+    Value rest = arith::RemSIOp::create(b, loc, x, divisor), below = compare(arith::CmpIPredicate::slt, rest, zero);
+    Value down = rest, lower;
+    if (op == Op::Mod) {
+      lower = arith::AddIOp::create(b, loc, rest, divisor);
+    } else {
+      down = arith::DivSIOp::create(b, loc, x, divisor);
+      lower = arith::SubIOp::create(b, loc, down, one);
+    }
+    return select(compare(arith::CmpIPredicate::slt, zero, y), select(below, lower, down), zero);
+  }
+};
+} // namespace
+
 /// i64 name(const int64_t *sizes): scratch of the launch that needs most, of one thread (Scratch::caller or worker).
 static void buildScratch(HostProgram &program, func::FuncOp source, const std::string &name,
-                         const KernelScratch &kernels, std::vector<Scratch::Case> Scratch::*thread) {
-  Location loc = source.getLoc();
-  buildNumber(program, loc, name, [&](SizeEmitter &size) {
-    OpBuilder &b = size.builder();
+                         const KernelScratch &kernels, int Scratch::*thread) {
+  buildNumber(program, source.getLoc(), name, [&](SizeEmitter &size) {
     Value most = size.number(0);
     for (const LaunchScratch &launch : scratchOfLaunches(source, kernels)) {
-      Value bytes = size.number(0);
-      for (const Scratch::Case &one : launch.scratch.*thread) {
-        Value least;
-        for (const Size &polynomial : one.least) {
-          Value value = size(polynomial);
-          least = least ? arith::MinSIOp::create(b, loc, least, value) : value;
-        }
-        for (const Size &length : one.ones) {
-          Value is = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, size(length), size.number(1));
-          least = arith::SelectOp::create(b, loc, is, least, bytes);
-        }
-        bytes = least;
-      }
-      most = arith::MaxSIOp::create(b, loc, most, bytes);
+      if (launch.scratch.*thread >= 0)
+        most = arith::MaxSIOp::create(size.builder(), source.getLoc(), most,
+                                      ScratchEmitter(size, launch)[launch.scratch.*thread]);
     }
     return most;
   });

@@ -15,14 +15,8 @@ std::vector<LaunchScratch> quern::codegen::scratchOfLaunches(func::FuncOp functi
     auto known = kernels.find(launch.getKernel().str());
     if (known == kernels.end() || !done.insert({launch.getKernelAttr(), launch.getSymbolsAttr()}).second)
       return;
-    std::map<std::string, Size> lengths = lengthsOf(module.lookupSymbol<KernelOp>(launch.getKernel()), launch);
-    LaunchScratch one{known->first, known->second};
-    for (std::vector<Scratch::Case> *cases : {&one.scratch.caller, &one.scratch.worker})
-      for (Scratch::Case &choice : *cases)
-        for (std::vector<Size> *sizes : {&choice.ones, &choice.least})
-          for (Size &size : *sizes)
-            size = size.substitute(lengths);
-    launches.push_back(std::move(one));
+    launches.push_back(
+        {known->first, known->second, lengthsOf(module.lookupSymbol<KernelOp>(launch.getKernel()), launch)});
   });
   return launches;
 }

@@ -143,8 +143,10 @@ ContractionPattern ContractionMatcher::match() {
     p.form = ContractionForm::Dots;
   else if (p.isGrouped())
     p.form = ContractionForm::Grouped;
-  else
-    p.form = !p.packed && p.row ? ContractionForm::Dense : ContractionForm::Packed;
+  else if (p.packed)
+    p.form = ContractionForm::Packed;
+  else // without rows each number is read once, and a packed copy of an operand would be as large as that
+    p.form = p.row ? ContractionForm::Dense : ContractionForm::Dots;
   const Node &weight = graph.nodes[p.w];
   auto fixed = [](const Dim &dim) { return dim.fixed().has_value(); };
   p.perHead = p.isDense() && !p.others.empty() && std::all_of(weight.dims.begin(), weight.dims.end(), fixed) &&

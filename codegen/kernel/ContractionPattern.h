@@ -9,8 +9,8 @@
 namespace quern::codegen {
 
 enum class ContractionForm {
-  Dots,     ///< no columns: sums of products
-  Packed,   ///< a packed weight, or values that are packed first
+  Dots,     ///< no columns, or neither rows nor a packed weight: sums of products
+  Packed,   ///< a packed weight
   Dense,    ///< neither operand is packed: parts of both are, as they are used
   Grouped,  ///< a weight for each row, picked from several (experts)
   ByExpert, ///< the gradient of such a weight: for each expert a sum over the rows that picked it

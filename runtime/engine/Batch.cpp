@@ -84,7 +84,7 @@ void Batch::run(Rows &r, int64_t end, int64_t past, int64_t count, Value &logits
   std::vector<int64_t> sizes = sizesFor(r, past, count);
   session.checkLimits(functions.ragged, sizes);
   if (past == 0)
-    requireMemory(session.plannedBytes(functions.ragged, sizes), std::to_string(many) + " texts at once");
+    session.requireMemory(functions.ragged, sizes, std::to_string(many) + " texts at once");
   std::vector<int> tokens, shifts;
   for (const Sequence *text : r.texts) {
     int64_t shift = end - int64_t(text->text.size());

@@ -109,7 +109,7 @@ void Sequence::run(int function, int64_t past, int64_t count) {
   session.checkLimits(function, sizes);
   int64_t room = d.cap >= 0 ? sizes[size_t(d.cap)] : count;
   if (std::exchange(planned, room) != room)
-    requireMemory(session.plannedBytes(function, sizes), "a text of " + std::to_string(room) + " tokens");
+    session.requireMemory(function, sizes, "a text of " + std::to_string(room) + " tokens");
   Values own;
   std::vector<const Value *> inputs;
   for (const TensorInfo &input : info.inputs) {

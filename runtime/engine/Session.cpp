@@ -165,6 +165,10 @@ void Session::call(int number, const std::vector<int64_t> &sizes, const std::vec
   callInto(number, sizes, inputs, pointers, cache, first);
 }
 
+static uint64_t bytes(quern_bytes of, const std::vector<int64_t> &sizes) {
+  return of ? uint64_t(of(sizes.data())) : 0;
+}
+
 void Session::callInto(int number, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
                        const std::vector<void *> &outputs, Cache &cache, bool first) {
   const Description &d = program.description;
@@ -173,11 +177,10 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
   if (arenaBytes < 0 || keptBytes < 0)
     throw UserError("the text is too long: what the model would compute does not fit 64 bits");
   if (size_t(arenaBytes) > arena.size()) {
-    requireMemory(uint64_t(arenaBytes), "the model's intermediate results");
+    runtime::requireMemory(uint64_t(arenaBytes), "the model's intermediate results");
     arena.reset(size_t(arenaBytes) + size_t(arenaBytes) / 8); // so that a growing text does not come here every step
   }
-  scratch.plan(entry.callerScratch ? uint64_t(entry.callerScratch(sizes.data())) : 0,
-               entry.workerScratch ? uint64_t(entry.workerScratch(sizes.data())) : 0);
+  scratch.plan(bytes(entry.callerScratch, sizes), bytes(entry.workerScratch, sizes));
   cache.kept.ensure(size_t(keptBytes));
   cache.ensure(d, number, sizes);
   if (d.past >= 0 && sizes[size_t(d.past)] == 0)
@@ -202,16 +205,22 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
 
 uint64_t Session::plannedScratch(int number, const std::vector<int64_t> &sizes) const {
   const quern_entry &entry = program.table.entries[number];
-  if (!entry.callerScratch)
-    return 0;
-  return uint64_t(entry.callerScratch(sizes.data()) +
-                  (ThreadPool::instance().threads() - 1) * entry.workerScratch(sizes.data()));
+  return bytes(entry.callerScratch, sizes) +
+         uint64_t(ThreadPool::instance().threads() - 1) * bytes(entry.workerScratch, sizes);
 }
 
 uint64_t Session::plannedBytes(int number, const std::vector<int64_t> &sizes) const {
   const quern_entry &entry = program.table.entries[number];
-  return uint64_t(entry.arenaBytes(sizes.data()) + entry.keptBytes(sizes.data())) + plannedScratch(number, sizes) +
+  return bytes(entry.arenaBytes, sizes) + bytes(entry.keptBytes, sizes) + plannedScratch(number, sizes) +
          Cache::plannedBytes(program.description, number, sizes);
+}
+
+void Session::requireMemory(int number, const std::vector<int64_t> &sizes, const std::string &purpose) const {
+  const quern_entry &entry = program.table.entries[number];
+  runtime::requireMemory(bytes(entry.arenaBytes, sizes) + bytes(entry.keptBytes, sizes) +
+                             bytes(entry.callerScratch, sizes) +
+                             Cache::plannedBytes(program.description, number, sizes),
+                         purpose);
 }
 
 Value Session::defaultInput(int number, const TensorInfo &input, const std::vector<int64_t> &sizes) {
@@ -252,7 +261,7 @@ Session::Prepared Session::prepare(int number, const Values &given) {
                                ? &found->second
                                : &(ready.defaults[input.name] = defaultInput(number, input, ready.sizes)));
   }
-  requireMemory(plannedBytes(number, ready.sizes), "a batch of so many rows and positions");
+  requireMemory(number, ready.sizes, "a batch of so many rows and positions");
   return ready;
 }
 

@@ -77,6 +77,9 @@ public:
   /// Bytes that a call would work in: arena, kept values, caches, scratch of kernels in all threads.
   uint64_t plannedBytes(int function, const std::vector<int64_t> &sizes) const;
   uint64_t plannedScratch(int number, const std::vector<int64_t> &sizes) const;
+  /// Throws MachineError where the machine has less memory than a call cannot do without: all of plannedBytes, but scratch
+  /// of the calling thread alone, as no other need help.
+  void requireMemory(int function, const std::vector<int64_t> &sizes, const std::string &purpose) const;
   /// What calls really used of that so far, in whole pages, without scratch and the caches of others.
   uint64_t touchedBytes() const { return arena.touched() + whole.touched(); }
   /// The most bytes of scratch that kernels have had: of each thread as much as it ever had at one time.

@@ -45,7 +45,7 @@ void *ScratchStack::take(Scratch &scratch, size_t size, size_t planned) {
     return nullptr;
   size_t bytes = rounded(size) + 2 * alignment;
   if (top == 0)
-    ensure(scratch, std::max({bytes, planned, wanted}));
+    ensure(scratch, bytes, std::max(planned, wanted));
   if (capacity - top < bytes) { // more than was planned: the next kernel finds a larger stack
     wanted = std::max(wanted, top + bytes);
     auto *header = static_cast<Header *>(std::aligned_alloc(alignment, bytes));
@@ -93,16 +93,21 @@ void ScratchStack::cut(size_t mark) {
   }
 }
 
-/// The stack is empty.
-void ScratchStack::ensure(Scratch &scratch, size_t bytes) {
-  if (bytes <= capacity)
+/// The stack is empty. It gets room for `expected` where the machine has that, else for a block of `bytes`: a plan alone
+/// stops no program.
+void ScratchStack::ensure(Scratch &scratch, size_t bytes, size_t expected) {
+  expected = std::max(bytes, std::min(expected, SIZE_MAX / 2));
+  if (expected <= capacity)
     return;
   scratch.now -= highest;
   highest = 0;
   std::free(memory);
-  bytes = rounded(bytes + bytes / 8); // so that a growing text does not come here every step
-  memory = static_cast<uint8_t *>(std::aligned_alloc(alignment, bytes));
-  capacity = memory ? bytes : 0;
+  capacity = rounded(expected + expected / 8); // so that a growing text does not come here every step
+  memory = static_cast<uint8_t *>(std::aligned_alloc(alignment, capacity));
+  if (!memory)
+    memory = static_cast<uint8_t *>(std::aligned_alloc(alignment, capacity = bytes));
+  if (!memory)
+    capacity = 0;
 }
 
 Scratch::Scratch() = default;

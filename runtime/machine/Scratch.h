@@ -32,7 +32,7 @@ private:
   uint8_t *memory = nullptr;
   size_t capacity = 0, top = 0, last = SIZE_MAX, highest = 0, wanted = 0;
   Header *beside = nullptr; // blocks that the stack had no room for, linked
-  void ensure(Scratch &scratch, size_t bytes);
+  void ensure(Scratch &scratch, size_t bytes, size_t expected);
 };
 
 class Scratch {

@@ -78,6 +78,8 @@ inline void checkKernel(const KernelGraph &graph, const std::vector<Lengths> &le
     ASSERT_EQ(runner.run(), 0) << what;
     for (size_t r = 0; r < graph.results.size(); ++r)
       compareTensors(runner.result(r), want[graph.results[r]], tolerance, what + " result " + std::to_string(r));
+    EXPECT_LE(runner.used().caller, runner.planned().caller) << what;
+    EXPECT_LE(runner.used().worker, runner.planned().worker) << what;
     for (int argument : inPlaceArguments(graph)) {
       runner.bind(now, arguments);
       runner.shareResult(argument);

@@ -107,6 +107,25 @@ TEST(Contract, SeveralSummedDimsAndNoColumns) {
   checkKernel(g.finish("several"), {{{"T", 1}}, {{"T", 23}}}, 1e-5);
 }
 
+/// A state space model as attention: what is left of each operand is shared, so nothing is read twice.
+TEST(Contract, NothingIsPackedWithoutRows) {
+  GraphMaker g;
+  int a = g.argument(Kind::Real, {dim("B"), dim("T"), dim("H", 3), dim("N", 5), dim("S")});
+  int x = g.argument(Kind::Real, {dim("B"), dim("S"), dim("H", 3)});
+  g.yield(g.contract(a, x, {"S", "N"}));
+  KernelGraph &graph = g.finish("shared");
+  std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}, {"S", 1}}, {{"B", 2}, {"T", 33}, {"S", 40}}};
+  checkKernel(graph, lengths, 2e-5);
+  for (const char *name : {"x86-64-v3", "native"}) {
+    KernelRunner runner(graph, cpuTarget(name));
+    Lengths large = {{"B", 1}, {"T", 1024}, {"S", 1024}};
+    int64_t operand = 4 * 1024 * 1024 * 3 * 5;
+    EXPECT_LT(bytesOf(runner.scratch(), [&](const std::string &symbol) { return large.at(symbol); }).caller,
+              operand / 10)
+        << name;
+  }
+}
+
 TEST(Contract, TwoInOneKernel) {
   GraphMaker g;
   int x = g.argument(Kind::Real, {dim("M"), dim("I", 32)});

@@ -4,10 +4,12 @@
 
 #include "codegen/halide/HalideProducer.h"
 #include "ir/reference/BF16.h"
+#include "runtime/abi/Abi.h"
 #include "tests/codegen/Instructions.h"
 
 #include <HalideRuntime.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -66,37 +68,62 @@ static const std::string &runtimeObject(const CpuTarget &target) {
 
 namespace {
 /// Scratch memory that stays with its thread, as the runtime's does (runtime/machine/HalideHooks.cpp): else kernels would be
-/// measured with the system's page faults.
-struct Scratch {
-  std::vector<std::pair<size_t, char *>> blocks;
-  ~Scratch() {
-    for (auto &[size, block] : blocks)
+/// measured with the system's page faults. It counts as that does: what is freed below another block waits for it.
+struct ThreadScratch {
+  std::vector<std::pair<size_t, char *>> kept;
+  std::vector<std::pair<void *, bool>> stack; ///< blocks in use, and whether each was freed
+  int64_t now = 0;
+  ~ThreadScratch() {
+    for (auto &[size, block] : kept)
       std::free(block);
   }
 };
-thread_local Scratch scratch;
-constexpr size_t scratchHeader = 128;
+thread_local ThreadScratch scratch;
+thread_local bool calls = false;             ///< this thread called the kernel
+std::atomic<int64_t> callerPeak, workerPeak; ///< since the last call
+constexpr size_t scratchHeader = QUERN_SCRATCH_ALIGNMENT;
+
+size_t &sizeOf(void *block) {
+  return *reinterpret_cast<size_t *>(static_cast<char *>(block) - scratchHeader);
+}
+int64_t planned(size_t size) {
+  return static_cast<int64_t>((size + scratchHeader - 1) / scratchHeader * scratchHeader + 2 * scratchHeader);
+}
 } // namespace
 
 static void *takeScratch(void *, size_t size) {
-  for (size_t i = 0; i < scratch.blocks.size(); ++i)
-    if (auto [capacity, block] = scratch.blocks[i]; capacity >= size && capacity <= 2 * size + 4096) {
-      scratch.blocks.erase(scratch.blocks.begin() + i);
-      return block + scratchHeader;
+  scratch.now += planned(size);
+  std::atomic<int64_t> &peak = calls ? callerPeak : workerPeak;
+  for (int64_t before = peak; before < scratch.now && !peak.compare_exchange_weak(before, scratch.now);)
+    ;
+  void *block = nullptr;
+  for (size_t i = 0; i < scratch.kept.size() && !block; ++i)
+    if (auto [capacity, memory] = scratch.kept[i]; capacity >= size && capacity <= 2 * size + 4096) {
+      scratch.kept.erase(scratch.kept.begin() + i);
+      block = memory + scratchHeader;
+      sizeOf(block) = size;
     }
-  char *block = static_cast<char *>(
-      std::aligned_alloc(scratchHeader, (size + 2 * scratchHeader) / scratchHeader * scratchHeader + scratchHeader));
-  *reinterpret_cast<size_t *>(block) = size;
-  return block + scratchHeader;
+  if (!block) {
+    block = static_cast<char *>(std::aligned_alloc(scratchHeader, planned(size))) + scratchHeader;
+    sizeOf(block) = size;
+  }
+  scratch.stack.push_back({block, false});
+  return block;
 }
 static void freeScratch(void *, void *memory) {
   if (!memory)
     return;
-  char *block = static_cast<char *>(memory) - scratchHeader;
-  scratch.blocks.emplace_back(*reinterpret_cast<size_t *>(block), block);
-  if (scratch.blocks.size() > 64) {
-    std::free(scratch.blocks.front().second);
-    scratch.blocks.erase(scratch.blocks.begin());
+  for (auto &[block, freed] : scratch.stack)
+    freed |= block == memory;
+  while (!scratch.stack.empty() && scratch.stack.back().second) {
+    void *block = scratch.stack.back().first;
+    scratch.now -= planned(sizeOf(block));
+    scratch.kept.emplace_back(sizeOf(block), static_cast<char *>(block) - scratchHeader);
+    scratch.stack.pop_back();
+  }
+  while (scratch.kept.size() > 64) {
+    std::free(scratch.kept.front().second);
+    scratch.kept.erase(scratch.kept.begin());
   }
 }
 
@@ -108,8 +135,8 @@ KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &target, co
   folder = mkdtemp(name);
   auto start = std::chrono::steady_clock::now();
   bool named = target.name != "native";
-  emitKernel(graph, "k", plan, target, named ? EmitForm::Assembly : EmitForm::Object,
-             folder + (named ? "/k.s" : "/k.o"));
+  memory = emitKernel(graph, "k", plan, target, named ? EmitForm::Assembly : EmitForm::Object,
+                      folder + (named ? "/k.s" : "/k.o"));
   compileSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::string error = named ? assembleFor(target, folder + "/k.s", folder + "/k.o") : "";
   if (!error.empty())
@@ -236,8 +263,20 @@ int KernelRunner::run() {
     throw std::runtime_error("too many parameters for the test's call");
   using I = intptr_t;
   auto call = reinterpret_cast<int (*)(I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I)>(function);
-  return call(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15],
-              a[16], a[17], a[18], a[19]);
+  calls = true;
+  callerPeak = workerPeak = 0;
+  int status = call(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14],
+                    a[15], a[16], a[17], a[18], a[19]);
+  peak = {callerPeak, workerPeak};
+  return status;
+}
+
+void KernelRunner::useOneThread() {
+  reinterpret_cast<int (*)(int)>(dlsym(library, "halide_set_num_threads"))(1);
+}
+
+ScratchBytes KernelRunner::planned() const {
+  return bytesOf(memory, [&](const std::string &symbol) { return lengths.at(symbol); });
 }
 
 DenseTensor KernelRunner::result(size_t i) const {

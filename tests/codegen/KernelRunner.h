@@ -28,11 +28,21 @@ public:
   DenseTensor result(size_t i) const;
   double compileSeconds = 0;
 
+  /// The kernel's loops run in the calling thread alone.
+  void useOneThread();
+  /// Scratch that was planned for the lengths bound, and the most that was in use at one time in the last run: in the
+  /// calling thread, and in any other.
+  ScratchBytes planned() const;
+  const Scratch &scratch() const { return memory; } ///< the plan for any lengths
+  ScratchBytes used() const { return peak; }
+
 private:
   struct Buffer;
   const KernelGraph &graph;
   std::string folder;
   void *library = nullptr, *function = nullptr;
+  Scratch memory;
+  ScratchBytes peak;
   Lengths lengths;
   std::vector<std::unique_ptr<Buffer>> buffers; ///< arguments, then results
 };

@@ -213,6 +213,30 @@ TEST(Shape, GatherClampsPositions) {
   checkKernel(h.finish("clamped"), {{}}, 0, cpuTarget("native"), &given);
 }
 
+/// Scores that are looked up by the distance of two positions, clamped, before a softmax (DeBERTa): what they are picked
+/// from is as large as it is, whatever positions come to.
+TEST(Shape, AGatherByTwoTimesNeedsNoMoreThanItsValues) {
+  GraphMaker g;
+  Dim B = dim("B"), T = dim("T"), S = dim("S"), H = dim("H", 2), U = dim("U", 32);
+  int q = g.argument(Kind::Real, {B, T, H, dim("K", 8)}), far = g.argument(Kind::Real, {U, H, dim("K", 8)}),
+      k = g.argument(Kind::Real, {B, S, H, dim("K", 8)}), v = g.argument(Kind::Real, {B, S, H, dim("C", 8)});
+  auto binary = [&](Op op, int a, int b) { return g.elementwise(op, {a, b}); };
+  int apart = binary(Op::Add, binary(Op::Sub, g.index(T), g.index(S)), g.integer(16));
+  int positions = binary(Op::Min, binary(Op::Max, apart, g.integer(0)), g.integer(31));
+  int near = g.contract(q, g.gather(far, positions, "U"), {"K"});
+  g.yield(g.contract(g.softmax(binary(Op::Add, g.contract(q, k, {"K"}), near), {"S"}), v, {"S"}));
+  KernelGraph &graph = g.finish("far");
+  checkKernel(graph,
+              {{{"B", 1}, {"T", 1}, {"S", 1}}, {{"B", 2}, {"T", 33}, {"S", 33}}, {{"B", 1}, {"T", 70}, {"S", 60}}},
+              2e-5);
+  for (const char *name : {"x86-64-v3", "native"}) {
+    KernelRunner runner(graph, cpuTarget(name));
+    Lengths now = {{"B", 1}, {"T", 33}, {"S", 33}};
+    EXPECT_LT(bytesOf(runner.scratch(), [&](const std::string &symbol) { return now.at(symbol); }).caller, 1 << 20)
+        << name;
+  }
+}
+
 TEST(Shape, SharedDimsOfAGatherGoTogether) {
   GraphMaker g;
   int x = g.argument(Kind::Real, {dim("B"), dim("E", 5), dim("D", 6)}),

@@ -79,6 +79,10 @@ def write_safetensors(path, tensors):
     pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(parts))
 
 
+# A target that this machine can run and is not its own: another vector, other tiles.
+LESSER_TARGET = "x86-64-v3" if " avx512f " in pathlib.Path("/proc/cpuinfo").read_text() else "x86-64-v2"
+
+
 def random_tensor(source, shape, scale=None):
     """Normal numbers; without `scale`, 1 / sqrt(last dimension), which keeps activations near 1."""
     scale = scale or 1 / math.sqrt(shape[-1])

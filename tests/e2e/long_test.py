@@ -5,7 +5,7 @@ import pathlib
 import random
 import unittest
 
-from harness import DATA, EXAMPLES, QUERN, Case, Tensor, ints, random_tensor, relative_error, run, write_safetensors
+from harness import DATA, EXAMPLES, LESSER_TARGET, QUERN, Case, Tensor, ints, random_tensor, relative_error, run, write_safetensors
 
 LENGTHS = (1024, 2048, 4096)
 
@@ -42,14 +42,16 @@ class Gradient(Case):
         row = [source.randrange(config["vocab_size"]) for _ in range(length + 1)]
         inputs = {"tokens": ints([row[:-1]]), "labels": ints([row[1:]])}
         got = []
-        for options in ((), ("--without", "attention-gradient")):
-            program = self.compile("llama", "--train", "--config", folder / "config.json", *options, name=f"llama-{len(options)}")
+        for options in ((), ("--without", "attention-gradient"), ("--target", LESSER_TARGET)):
+            program = self.compile("llama", "--train", "--config", folder / "config.json", *options, name="llama" + "".join(options))
             got.append(self._evaluate([program, "grad"], folder / "model.safetensors", inputs, ()))
-        ours, theirs = got
+        ours, theirs, lesser = got
         self.assertEqual(sorted(ours), sorted(theirs))
+        self.assertEqual(sorted(ours), sorted(lesser))
         self.assertGreater(len(ours), 10)
         for name in ours:
             self.assertLess(relative_error(ours[name], theirs[name]), 2e-4, name)
+            self.assertLess(relative_error(lesser[name], theirs[name]), 2e-4, name)
 
 
 class Kinds(Case):

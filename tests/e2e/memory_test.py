@@ -3,9 +3,10 @@ within 5%.
 
 Kinds of memory that differ: keys and values, a ring, latents, running sums, chosen experts. Shapes that read much or write much."""
 import json
+import random
 import unittest
 
-from harness import DATA, EXAMPLES, QUERN, ROOT, Case, run
+from harness import DATA, EXAMPLES, LESSER_TARGET, QUERN, ROOT, Case, random_tensor, relative_error, run, write_safetensors
 
 PAGE = 4096
 SCRATCH = 32 << 10
@@ -13,6 +14,8 @@ PAGES = {
     "llama": (EXAMPLES / "llama.quern", ("--config", DATA / "llama" / "config.json")),
     # A ring has room for its window beside the longest call; bench reads once, so this room stays empty here.
     "mistral": (EXAMPLES / "mistral.quern", ("--config", DATA / "mistral" / "config.json", "--set", "sliding_window=16")),
+    "lesser_target": (EXAMPLES / "mistral.quern", ("--config", DATA / "mistral" / "config.json", "--set", "sliding_window=16",
+                                                  "--target", LESSER_TARGET)),
     "mixtral": (EXAMPLES / "mixtral.quern", ("--config", DATA / "mixtral" / "config.json")),
     "linear_attention": (EXAMPLES / "linear_attention.quern", ()),
     "deepseek": (ROOT / "tests" / "frontend" / "specs" / "deepseek_v3.quern", ()),
@@ -42,7 +45,7 @@ class Memory(Case):
             slack = PAGE * (1 + len(statistics["states"]))
             buffers = used["used_bytes"] - used["scratch_bytes"]
             self.assertLess(abs(buffers - plan), max(0.05 * plan, slack), (read, write, used, plan))
-            # Scratch of kernels is planned by polynomials, which are some KB off for a model as small as these.
+            # A thread that helps may not have had the task that needs most.
             self.assertLess(abs(used["used_bytes"] - used["planned_bytes"]), 0.05 * used["planned_bytes"] + SCRATCH, (read, write, used))
 
     def test_training(self):
@@ -72,6 +75,59 @@ class Memory(Case):
         for options, words in ((("--scratch",), "--set-size"), (("--scratch", "--after", "fused", "--set-size", "T=8"), "--after planned")):
             refused = run(QUERN, "dump", EXAMPLES / "linear_attention.quern", *options, status=1)
             self.assertIn(words, refused.err)
+
+
+class Bounds(Case):
+    """What a kernel asks for follows from its operands, whatever indices and lengths come to: compiled as interpreted, and within a bound."""
+
+    FAR = """quern 1
+model far {
+  dim D = 16, H = 2, K = 8, C = 8, U = 32
+  forward(x: [B, T, D]) -> [B, T, D] {
+    dim S = T
+    param table: [U, D] @ "table"
+    q, k, v = linear[D -> (H, K)](x) @ "q", linear[D -> (H, K)](x) @ "k", linear[D -> (H, C)](x) @ "v"
+    far = linear[D -> (H, K)](table) @ "far"
+    near = sum[K](q * far)[U = min(max(index(T) - index(S) + 16, 0), U - 1)]
+    a = sum[S](softmax[S](sum[K](q * k[T -> S]) + near) * v[T -> S])
+    return linear[(H, C) -> D](a) @ "o"
+  }
+}
+"""
+    SHARED = """quern 1
+model shared {
+  dim H = 4, N = 16
+  forward(x: [B, T, H], b: [B, T, H, N], c: [B, T, H, N], dt: [B, T, H]) -> [B, T, H] {
+    dim S = T
+    total = cumsum[T](dt)
+    fade = where(index(S) <= index(T), exp(total - total[T -> S]), 0)
+    return sum[S, N](fade * (c * b[T -> S]) * x[T -> S])
+  }
+}
+"""
+
+    def check(self, text, shapes, weights, length, most):
+        source = random.Random(3)
+        spec, file = self.scratch / "spec.quern", self.scratch / "weights.safetensors"
+        spec.write_text(text)
+        write_safetensors(file, {name: random_tensor(source, shape) for name, shape in weights.items()})
+        for target in ("native", LESSER_TARGET):
+            dumped = run(QUERN, "dump", spec, "--target", target, "--scratch", "--json", "--set-size", f"B=1,T={length}").out
+            (function,) = json.loads(dumped)["passes"][0]["statistics"]["functions"]
+            self.assertLess(function["scratch_at"]["caller"] if "scratch_at" in function else 0, most, target)
+            program = self.compile(spec, "--target", target, name=target)
+            inputs = {name: random_tensor(source, [1, length, *shape], 0.5) for name, shape in shapes.items()}
+            want, got = self.interpret(spec, file, inputs), self.evaluate(program, file, inputs)
+            self.assertEqual(sorted(got), sorted(want))
+            for name in want:
+                self.assertLess(relative_error(got[name], want[name]), 1e-5, (target, name))
+
+    def test_a_gather_by_two_times(self):
+        names = {"table": [32, 16]} | {f"{name}.weight": [16, 16] for name in ("q", "k", "v", "far", "o")}
+        self.check(self.FAR, {"x": [16]}, names, 33, 1 << 20)
+
+    def test_dimensions_that_are_shared(self):
+        self.check(self.SHARED, {"x": [4], "b": [4, 16], "c": [4, 16], "dt": [4]}, {}, 70, 2 * 4 * 70 * 70 * 4 * 16)
 
 
 for name, (spec, options) in PAGES.items():

@@ -162,6 +162,25 @@ TEST(Kernels, ScratchIsAStack) {
   });
 }
 
+TEST(Kernels, APlanThatNoMemoryHoldsStopsNoKernel) {
+  for (uint64_t planned : {uint64_t(1) << 60, UINT64_MAX}) {
+    Scratch scratch;
+    scratch.plan(planned, planned);
+    inKernel(scratch, [&] {
+      for (int i = 0; i < 3; ++i) {
+        void *first = halide_malloc(nullptr, 1000), *second = halide_malloc(nullptr, 100000);
+        std::memset(first, 1, 1000 + 64);
+        std::memset(second, 2, 100000 + 64);
+        EXPECT_EQ(static_cast<char *>(first)[999], 1);
+        halide_free(nullptr, second);
+        halide_free(nullptr, first);
+      }
+      return 0;
+    });
+    EXPECT_LT(scratch.peakBytes(), 200000u);
+  }
+}
+
 TEST(Kernels, ScratchThatWasPlannedIsAllThatIsTaken) {
   Scratch scratch;
   scratch.plan(3 * (1000064 + 256), 0);

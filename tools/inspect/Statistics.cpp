@@ -72,13 +72,13 @@ int64_t FunctionStatistics::keptBytes(const Lengths &lengths) const {
   return total;
 }
 
-KernelBytes FunctionStatistics::scratchBytes(std::vector<codegen::Scratch::Case> codegen::Scratch::*thread,
-                                             const Lengths &lengths) const {
+KernelBytes FunctionStatistics::scratchBytes(int64_t codegen::ScratchBytes::*thread, const Lengths &lengths) const {
   KernelBytes most;
-  for (const codegen::LaunchScratch &launch : scratch)
-    if (int64_t bytes = bytesOf(launch.scratch.*thread, [&](const Size &size) { return valueOf(size, lengths); });
-        bytes > most.bytes)
+  for (const codegen::LaunchScratch &launch : scratch) {
+    auto length = [&](const std::string &name) { return valueOf(launch.lengths.at(name), lengths); };
+    if (int64_t bytes = bytesOf(launch.scratch, length).*thread; bytes > most.bytes)
       most = {launch.kernel, bytes};
+  }
   return most;
 }
 
@@ -249,8 +249,8 @@ static std::string bytesText(int64_t bytes) {
 }
 
 static std::string scratchText(const FunctionStatistics &function, const Lengths &lengths) {
-  KernelBytes caller = function.scratchBytes(&codegen::Scratch::caller, lengths),
-              worker = function.scratchBytes(&codegen::Scratch::worker, lengths);
+  KernelBytes caller = function.scratchBytes(&codegen::ScratchBytes::caller, lengths),
+              worker = function.scratchBytes(&codegen::ScratchBytes::worker, lengths);
   if (!caller.bytes)
     return "none";
   std::string text = bytesText(caller.bytes) + " of the thread that calls (" + caller.kernel + ")";
@@ -299,8 +299,8 @@ nlohmann::ordered_json quern::tools::toJson(const Statistics &statistics, const 
         one["arena_at"] = function.arenaBytes(*lengths);
         one["kept_at"] = function.keptBytes(*lengths);
         if (!function.scratch.empty())
-          one["scratch_at"] = {{"caller", function.scratchBytes(&codegen::Scratch::caller, *lengths).bytes},
-                               {"worker", function.scratchBytes(&codegen::Scratch::worker, *lengths).bytes}};
+          one["scratch_at"] = {{"caller", function.scratchBytes(&codegen::ScratchBytes::caller, *lengths).bytes},
+                               {"worker", function.scratchBytes(&codegen::ScratchBytes::worker, *lengths).bytes}};
         one["peak_at"] = function.arenaBytes(*lengths) + function.keptBytes(*lengths) +
                          statistics.stateBytes(function.name, *lengths);
       }

@@ -45,7 +45,7 @@ struct FunctionStatistics {
   int64_t arenaBytes(const Lengths &lengths) const; ///< as the program allocates it: every slot a multiple of 64
   int64_t keptBytes(const Lengths &lengths) const;
   /// Of the launch that asks for most: the thread that calls kernels, or each that helps it.
-  KernelBytes scratchBytes(std::vector<codegen::Scratch::Case> codegen::Scratch::*thread, const Lengths &lengths) const;
+  KernelBytes scratchBytes(int64_t codegen::ScratchBytes::*thread, const Lengths &lengths) const;
 };
 
 struct KernelStatistics {

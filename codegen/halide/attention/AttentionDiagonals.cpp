@@ -29,6 +29,7 @@ static Var placeVar() {
 void AttentionGradientFamily::makeDiagonals() {
   const GradientSum &sum = g.sums[0];
   Expr length = b.extent(p.key.size), count = b.extent(p.query.size);
+  places = (chunk + lanes + width - 1) / width * width;
   // Within a block and a part: place = row - key + chunk, from 1 to chunk + lanes - 1.
   RDom r(0, lanes, 0, step, 0, chunk / step, "shear");
   pieceRow = r.x, pieceKey = r.y, pieceGroup = r.z;
@@ -42,7 +43,7 @@ void AttentionGradientFamily::makeDiagonals() {
   pieces(headArgs({r.x - (r.z * step + r.y) + chunk, part, tile})) +=
       math::choose(isRow, weights(headArgs({r.x, seen, tile})), 0.0f);
 
-  int places = chunk + lanes;
+  // Whole vectors of places; those that no row and key come to hold zeros.
   RDom all(0, places, 0, (count + (positions - 1)) / positions, 0, (length + (chunk - 1)) / chunk, "diagonals");
   overPiece = all.x, overBlocks = all.y, overParts = all.z;
   Index none;
@@ -52,7 +53,7 @@ void AttentionGradientFamily::makeDiagonals() {
   Expr base = b.at(g.diagonals->positions, none), apart = all.z * chunk - all.y * positions;
   bool rising = g.diagonals->sign > 0;
   Expr place = rising ? places - 1 - all.x : Expr(all.x);
-  Expr at = rising ? base + apart - (lanes - 1) + all.x : base - apart - chunk + all.x;
+  Expr at = rising ? base + apart + chunk - (places - 1) + all.x : base - apart - chunk + all.x;
   totals = b.newFunc("totals", sum.node);
   totals(asVars(headArgs({column}))) = 0.0f;
   totals(headArgs({at})) += pieces(headArgs({place, all.z, all.y}));
@@ -83,7 +84,7 @@ void AttentionGradientFamily::scheduleDiagonals(Func &out) {
   totals.update().never_partition_all();
   LoopLevel ofBlock(totals, overBlocks);
   pieces.compute_at(ofBlock)
-      .bound(placeVar(), 0, chunk + lanes)
+      .bound(placeVar(), 0, places)
       .bound_extent(tile, 1)
       .bound_extent(part, 1)
       .vectorize(placeVar(), width);

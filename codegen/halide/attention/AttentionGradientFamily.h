@@ -34,6 +34,7 @@ private:
   std::map<std::pair<int, std::string>, Func> copies; ///< of what is summed over, side by side; by its own dimensions
   std::vector<std::vector<RVar>> depths;
   RVar overParts, overBlocks, overPiece, pieceRow, pieceKey, pieceGroup;
+  int places = 0; ///< of a block's diagonals
 };
 
 } // namespace quern::codegen

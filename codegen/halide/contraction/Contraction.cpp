@@ -48,7 +48,7 @@ bool prepareOperands(KernelBuilder &b, const ContractionPattern &p) {
 
 void defineContraction(KernelBuilder &b, const ContractionPattern &p) {
   switch (p.form) {
-  case ContractionForm::Dots: { // no columns: sums of products
+  case ContractionForm::Dots: {
     prepareOperands(b, p);
     const Node &c = b.graph.nodes[p.node];
     Func total = b.reduceOver("dot", p.node, c.dims, p.reduced, Kind::Real, Reduction::Sum,

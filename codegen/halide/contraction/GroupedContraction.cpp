@@ -84,7 +84,8 @@ void GroupedContraction::accumulate() {
     return b.real(x, mine) * strip(call);
   };
   RDom k(reducedRegion()), l(reducedRegion());
-  Expr several = rows > 1 ? pairAt(block * rows + 1) >= 0 : Expr(false); // a block fills up from its first slot
+  Expr several =
+      rows > 1 ? pairAt(block * rows + 1) >= 0 : Internal::const_false(); // a block fills up from its first slot
   k.where(several);
   l.where(!several && pairAt(block * rows) >= 0);
   for (size_t i = 0; i < reduced.size(); ++i)

@@ -18,24 +18,7 @@ namespace quern::codegen {
 PackedContraction::PackedContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
     : Contraction(builder, std::move(pattern), plan), unroll(plan["unroll"]), fewTiles(plan["tiles"]) {}
 
-/// A weight of no packed layout is brought into it first.
-Func PackedContraction::packWeight() {
-  const Node &weight = b.graph.nodes[w];
-  Func copy = b.newFunc("packed", node);
-  Index index = KernelBuilder::varsOf(weight.dims);
-  Var tileIndex("tile");
-  std::vector<Var> args = {lane};
-  for (auto dim = weight.dims.rbegin(); dim != weight.dims.rend(); ++dim)
-    if (dim->name != column->name)
-      args.push_back(KernelBuilder::var(dim->name));
-  args.push_back(tileIndex);
-  copy(args) = loadWeight(w, lane, tileIndex, index);
-  copy.compute_root().bound(lane, 0, tile).vectorize(lane, vectorOfTile()).parallel(tileIndex);
-  return copy;
-}
-
 void PackedContraction::accumulate() {
-  const Node &weight = b.graph.nodes[w];
   sums = b.newFunc("sums", node);
   Var tileIndex("tile");
   std::vector<Var> args = tileArgs();
@@ -46,20 +29,8 @@ void PackedContraction::accumulate() {
   setReduced(index, k);
   for (int i = 0; i < k.dimensions(); ++i)
     over.push_back(k[i]);
-  Expr factor;
-  if (packed) {
-    factor = loadWeight(w, lane, tileIndex, index);
-  } else {
-    Func copy = packWeight();
-    std::vector<Expr> call = {lane};
-    for (auto dim = weight.dims.rbegin(); dim != weight.dims.rend(); ++dim)
-      if (dim->name != column->name)
-        call.push_back(index.at(dim->name));
-    call.push_back(tileIndex);
-    factor = copy(call);
-  }
   sums(args) = 0.0f;
-  sums(args) += b.real(x, index) * factor;
+  sums(args) += b.real(x, index) * loadWeight(w, lane, tileIndex, index);
 }
 
 void PackedContraction::schedule(Stage &target) {

@@ -1,4 +1,4 @@
-// A product with columns that are packed before: a weight, or a copy of what is none.
+// A product with a packed weight.
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_PACKEDCONTRACTION_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_PACKEDCONTRACTION_H
 
@@ -12,7 +12,6 @@ public:
   void define();
 
 private:
-  Func packWeight();
   void accumulate();
   void schedule(Stage &target);
 
