@@ -7,6 +7,7 @@
 #include "support/Json.h"
 
 #include <filesystem>
+#include <fstream>
 #include <vector>
 
 namespace fs = std::filesystem;
@@ -21,8 +22,11 @@ struct Entry {
 
 /// The files of a checkpoint under the names that the runtime looks for.
 static std::vector<Entry> filesOf(const fs::path &weights) {
-  if (!fs::is_directory(weights))
-    return {{"model.safetensors", weights}};
+  if (!fs::is_directory(weights)) {
+    std::string start(4, '\0');
+    std::ifstream(weights, std::ios::binary).read(start.data(), 4);
+    return {{start == "GGUF" ? "model.gguf" : "model.safetensors", weights}};
+  }
   std::vector<Entry> files;
   if (fs::exists(weights / "model.safetensors")) {
     files.push_back({"model.safetensors", weights / "model.safetensors"});
@@ -37,8 +41,11 @@ static std::vector<Entry> filesOf(const fs::path &weights) {
         seen.push_back(shard.get<std::string>());
         files.push_back({seen.back(), weights / seen.back()});
       }
+  } else if (fs::exists(weights / "model.gguf")) {
+    files.push_back({"model.gguf", weights / "model.gguf"});
   } else {
-    throw std::runtime_error(weights.string() + " holds neither model.safetensors nor model.safetensors.index.json");
+    throw std::runtime_error(weights.string() +
+                             " holds neither model.safetensors nor model.safetensors.index.json nor model.gguf");
   }
   for (const char *name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "chat_template.json",
                            "sentence_bert_config.json", "generation_config.json"})

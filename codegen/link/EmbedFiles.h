@@ -8,7 +8,7 @@
 
 namespace quern::codegen {
 
-/// Appends the checkpoint at `weights` (a safetensors file or a folder: shards with their index, tokenizer.json) to
+/// Appends the checkpoint at `weights` (a safetensors or GGUF file, or a folder: shards with their index, tokenizer.json) to
 /// `program`, in the layout that runtime/files/Tail.cpp reads. Throws support::UserError.
 void embedCheckpoint(support::OutputFile &program, const std::string &weights);
 

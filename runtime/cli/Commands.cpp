@@ -125,6 +125,11 @@ std::string baseName(const std::string &path) {
   return path.substr(path.rfind('/') + 1);
 }
 
+std::vector<std::string> storedNames(const std::string &executable) {
+  std::string name = baseName(executable);
+  return {name + ".safetensors", "model.safetensors", "model.safetensors.index.json", name + ".gguf", "model.gguf"};
+}
+
 } // namespace
 
 std::unique_ptr<Weights> Command::openWeights(const Options &options) const {
@@ -132,10 +137,9 @@ std::unique_ptr<Weights> Command::openWeights(const Options &options) const {
   if (options.has("--weights"))
     return Weights::load(d, TensorSource::open(options.text("--weights")));
   auto tail = readTail(executable);
-  if (tail.count("model.safetensors") || tail.count("model.safetensors.index.json"))
+  if (tail.count("model.safetensors") || tail.count("model.safetensors.index.json") || tail.count("model.gguf"))
     return Weights::load(d, TensorSource::open(executable, tail));
-  std::string path = besideProgram(
-      executable, {baseName(executable) + ".safetensors", "model.safetensors", "model.safetensors.index.json"});
+  std::string path = besideProgram(executable, storedNames(executable));
   if (path.empty())
     throw UserError("no weights: give --weights FILE or DIR (none are in this program, and there is no "
                     "model.safetensors beside it)");
@@ -161,11 +165,20 @@ std::string Command::findBeside(const Options &options, const std::string &name)
 }
 
 std::optional<std::string> Command::readBeside(const Options &options, const std::string &name) const {
-  if (!options.has("--weights")) {
+  std::optional<std::string> inside;
+  if (options.has("--weights")) {
+    inside = textInside(options.text("--weights"), name);
+  } else {
     auto tail = readTail(executable);
     if (auto found = tail.find(name); found != tail.end())
       return std::string(found->second->text());
+    if (auto found = tail.find("model.gguf"); found != tail.end())
+      inside = textInside(found->second, name);
+    else if (std::string path = besideProgram(executable, storedNames(executable)); !path.empty())
+      inside = textInside(path, name);
   }
+  if (inside)
+    return inside;
   std::string path = findBeside(options, name);
   return path.empty() ? std::nullopt : std::optional(readFile(path));
 }
@@ -177,15 +190,11 @@ std::optional<Tokenizer> Command::openTokenizer(const Options &options) const {
       path += "/tokenizer.json";
     return Tokenizer::parse(readFile(path), path);
   }
-  if (!options.has("--weights")) {
-    auto tail = readTail(executable);
-    if (auto found = tail.find("tokenizer.json"); found != tail.end())
-      return Tokenizer::parse(found->second->text(), executable + " (tokenizer.json)");
-  }
-  std::string path = findBeside(options, "tokenizer.json");
-  if (path.empty())
+  std::optional<std::string> text = readBeside(options, "tokenizer.json");
+  if (!text)
     return std::nullopt;
-  return Tokenizer::parse(readFile(path), path);
+  std::string path = findBeside(options, "tokenizer.json");
+  return Tokenizer::parse(*text, path.empty() ? "tokenizer.json of the weights" : path);
 }
 
 Tokenizer Command::needTokenizer(const Options &options) const {

@@ -10,7 +10,7 @@ namespace quern::runtime {
 namespace {
 
 const std::vector<Options::Known> known = {
-    {"--weights", "PATH", "a .safetensors file, an index of shards, or a folder with one"},
+    {"--weights", "PATH", "a .safetensors or .gguf file, an index of shards, or a folder with one"},
     {"--input", "FILE", "the function's parameters as safetensors"},
     {"--output", "FILE", "where the results go"},
     {"--function", "NAME", "the function (forward; encode and then decode)"},

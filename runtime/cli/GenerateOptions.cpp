@@ -9,8 +9,8 @@ namespace quern::runtime {
 namespace {
 
 const std::vector<Options::Known> before = {
-    {"--weights", "PATH", "a .safetensors file, an index of shards, or a folder with one"},
-    {"--tokenizer", "FILE", "tokenizer.json; else the one beside the weights"},
+    {"--weights", "PATH", "a .safetensors or .gguf file, an index of shards, or a folder with one"},
+    {"--tokenizer", "FILE", "tokenizer.json; else the one in or beside the weights"},
     {"-p", "TEXT", "the prompt; several: continued together, each as if it were alone"},
     {"-f", "FILE", "the prompt from a file (neither: from standard input)"},
     {"--tokens", "1,2,3", "the prompt as token numbers; exactly n new ones follow"},

@@ -51,8 +51,10 @@ Json infoJson(const Command &command) {
           {"generates", d.findRole("step", "forward") >= 0 || d.findRole("step", "decode") >= 0},
           {"refusal", d.refusal ? Json(*d.refusal) : Json()},
           {"limits", limits},
-          {"carries_weights", carried.count("model.safetensors") + carried.count("model.safetensors.index.json") > 0},
-          {"carries_tokenizer", carried.count("tokenizer.json") > 0},
+          {"carries_weights", carried.count("model.safetensors") + carried.count("model.safetensors.index.json") +
+                                      carried.count("model.gguf") >
+                                  0},
+          {"carries_tokenizer", carried.count("tokenizer.json") + carried.count("model.gguf") > 0},
           {"cpu", {{"name", cpuName()}, {"needs", d.cpu}, {"missing", missing}}},
           {"threads", availableThreads()},
           {"config", d.config}};

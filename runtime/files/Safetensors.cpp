@@ -19,9 +19,9 @@ struct DtypeRow {
   const char *name;
   size_t bytes;
 };
-constexpr DtypeRow dtypeRows[] = {{"F64", 8}, {"F32", 4},  {"F16", 2}, {"BF16", 2},    {"I64", 8},
-                                  {"I32", 4}, {"BOOL", 1}, {"U8", 1},  {"I8", 1},      {"I16", 2},
-                                  {"U16", 2}, {"U32", 4},  {"U64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+constexpr DtypeRow dtypeRows[] = {{"F64", 8}, {"F32", 4},  {"F16", 2},     {"BF16", 2},   {"", 0},    {"I64", 8},
+                                  {"I32", 4}, {"BOOL", 1}, {"U8", 1},      {"I8", 1},     {"I16", 2}, {"U16", 2},
+                                  {"U32", 4}, {"U64", 8},  {"F8_E4M3", 1}, {"F8_E5M2", 1}};
 constexpr uint64_t maxHeaderBytes = 100'000'000; // the format's own limit
 constexpr size_t maxRank = 16;
 
@@ -141,7 +141,7 @@ const char *dtypeName(Dtype dtype) {
 }
 std::optional<Dtype> dtypeNamed(std::string_view name) {
   for (size_t i = 0; i < std::size(dtypeRows); ++i)
-    if (name == dtypeRows[i].name)
+    if (dtypeRows[i].bytes && name == dtypeRows[i].name)
       return Dtype(i);
   return std::nullopt;
 }
@@ -149,7 +149,16 @@ size_t dtypeBytes(Dtype dtype) {
   return dtypeRows[size_t(dtype)].bytes;
 }
 bool isReal(Dtype dtype) {
-  return dtype <= Dtype::BF16;
+  return dtype <= Dtype::Coded;
+}
+const char *typeName(const StoredTensor &tensor) {
+  return tensor.reader ? tensor.reader->type() : dtypeName(tensor.dtype);
+}
+int64_t StoredTensor::elements() const {
+  int64_t count = 1; // no overflow: whoever made the shape checked it
+  for (int64_t length : shape)
+    count *= length;
+  return count;
 }
 
 std::string shapeText(const std::vector<int64_t> &shape) {

@@ -15,13 +15,27 @@
 
 namespace quern::runtime {
 
-/// The types of the format. Those after U8 are known by their size only and cannot be read as numbers.
-enum class Dtype { F64, F32, F16, BF16, I64, I32, BOOL, U8, I8, I16, U16, U32, U64, F8_E4M3, F8_E5M2 };
+/// The types of the format, and Coded: real numbers that a TensorReader makes of what lies in the file. Those after U8
+/// are known by their size only and cannot be read as numbers.
+enum class Dtype { F64, F32, F16, BF16, Coded, I64, I32, BOOL, U8, I8, I16, U16, U32, U64, F8_E4M3, F8_E5M2 };
 const char *dtypeName(Dtype dtype);
 /// The type of such a name, if it is one of the format's.
 std::optional<Dtype> dtypeNamed(std::string_view name);
+/// 0 for Coded.
 size_t dtypeBytes(Dtype dtype);
 bool isReal(Dtype dtype);
+
+/// Real numbers that are not what lies in the file: codes in blocks, several stored tensors as one, another order.
+class TensorReader {
+public:
+  virtual ~TensorReader() = default;
+  /// The storage type, for messages: "Q4_K".
+  virtual const char *type() const = 0;
+  /// Elements [first, first + count) in the order of the tensor's shape. Any number of threads may read.
+  virtual void read(int64_t first, int64_t count, float *to) const = 0;
+  /// The same matrix with its two dimensions swapped, where that is how it lies: reading along rows is then quicker.
+  virtual const TensorReader *transposed() const { return nullptr; }
+};
 
 /// A stored tensor; `data` lies in `file`, with whatever alignment the file gave it.
 struct StoredTensor {
@@ -30,8 +44,11 @@ struct StoredTensor {
   const uint8_t *data = nullptr;
   uint64_t bytes = 0;
   std::shared_ptr<const MappedFile> file;
-  int64_t elements() const { return int64_t(bytes / dtypeBytes(dtype)); }
+  std::shared_ptr<const TensorReader> reader = nullptr; // of Coded ones, whose `data` only tells two tensors apart
+  int64_t elements() const;
 };
+/// The storage type, for messages.
+const char *typeName(const StoredTensor &tensor);
 
 std::string shapeText(const std::vector<int64_t> &shape);
 

@@ -34,8 +34,8 @@ template <typename T> T load(const uint8_t *at) {
 }
 
 [[noreturn]] void badType(const StoredTensor &tensor, const char *wanted) {
-  throw UserError(format("a tensor of type %s in %s cannot be read as %s", dtypeName(tensor.dtype),
-                         tensor.file->name().c_str(), wanted));
+  throw UserError(
+      format("a tensor of type %s in %s cannot be read as %s", typeName(tensor), tensor.file->name().c_str(), wanted));
 }
 
 } // namespace
@@ -43,6 +43,9 @@ template <typename T> T load(const uint8_t *at) {
 void toFloat(const StoredTensor &tensor, int64_t first, int64_t count, float *result) {
   const uint8_t *from = tensor.data + uint64_t(first) * dtypeBytes(tensor.dtype);
   switch (tensor.dtype) {
+  case Dtype::Coded:
+    tensor.reader->read(first, count, result);
+    return;
   case Dtype::F32:
     std::memcpy(result, from, size_t(count) * 4);
     return;

@@ -185,11 +185,15 @@ quern_status quern_open(const char *weights, const char *tokenizer, int threads,
     ThreadPool::instance();
     std::string folder = isFolder(weights) ? weights : folderOf(weights);
     std::string words = tokenizer ? tokenizer : folder + "/tokenizer.json";
-    if (tokenizer || fileExists(words))
+    if (std::optional<std::string> inside = textInside(weights, "tokenizer.json"); inside && !tokenizer)
+      made->tokenizer = Tokenizer::parse(*inside, weights);
+    else if (tokenizer || fileExists(words))
       made->tokenizer = Tokenizer::parse(readFile(words), words);
     made->ends = idsOf(d.fileConfig, "eos_token_id");
     std::vector<nlohmann::json> configs = {d.fileConfig};
-    if (std::string path = folder + "/generation_config.json"; fileExists(path))
+    if (std::optional<std::string> inside = textInside(weights, "generation_config.json"))
+      configs.insert(configs.begin(), parseGenerationConfig(*inside));
+    else if (std::string path = folder + "/generation_config.json"; fileExists(path))
       configs.insert(configs.begin(), parseGenerationConfig(readFile(path)));
     for (const nlohmann::json &config : configs)
       made->ends.merge(idsOf(config, "eos_token_id"));

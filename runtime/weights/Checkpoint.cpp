@@ -2,6 +2,8 @@
 #include "runtime/weights/Checkpoint.h"
 
 #include "runtime/Error.h"
+#include "runtime/formats/PackedTensors.h"
+#include "runtime/gguf/Gguf.h"
 #include "support/Json.h"
 
 #include <functional>
@@ -13,11 +15,13 @@ namespace {
 
 using Opener = std::function<std::shared_ptr<const MappedFile>(const std::string &name)>;
 
-/// One file, or shards with an index: one table of tensors.
-class SafetensorsSource : public TensorSource {
+/// One table of tensors: of a file, or of shards with an index.
+class TableSource : public TensorSource {
 public:
-  SafetensorsSource(std::string path, std::map<std::string, StoredTensor> tensors)
-      : label(std::move(path)), tensors(std::move(tensors)) {}
+  TableSource(std::string path, std::map<std::string, StoredTensor> tensors)
+      : label(std::move(path)), tensors(std::move(tensors)) {
+    joinPackedTensors(this->tensors);
+  }
   const std::string &path() const override { return label; }
   std::vector<std::string> names() const override {
     std::vector<std::string> result;
@@ -36,7 +40,8 @@ private:
 };
 
 std::unique_ptr<TensorSource> openFile(const std::string &path, std::shared_ptr<const MappedFile> file) {
-  return std::make_unique<SafetensorsSource>(path, readSafetensors(std::move(file)));
+  return std::make_unique<TableSource>(path, GgufFile::isGguf(*file) ? ggufTensors(GgufFile(file))
+                                                                     : readSafetensors(std::move(file)));
 }
 
 /// The index maps each tensor's name to the shard that holds it.
@@ -78,18 +83,38 @@ std::unique_ptr<TensorSource> openIndex(const std::string &path, std::string_vie
   for (const auto &[name, shard] : where)
     if (!tensors.count(name))
       throw UserError(path + " lists tensor " + quote(name) + ", but " + shard + " does not hold it");
-  return std::make_unique<SafetensorsSource>(path, std::move(tensors));
+  return std::make_unique<TableSource>(path, std::move(tensors));
+}
+
+constexpr const char *stored[] = {"model.safetensors", "model.safetensors.index.json", "model.gguf"};
+
+/// The file that a folder's weights are in; of a file itself.
+std::string fileOf(const std::string &path) {
+  if (isFolder(path))
+    for (const char *name : stored)
+      if (fileExists(path + "/" + name))
+        return path + "/" + name;
+  return path;
 }
 
 } // namespace
 
-std::unique_ptr<TensorSource> TensorSource::open(const std::string &path) {
-  if (isFolder(path)) {
-    for (const char *name : {"/model.safetensors", "/model.safetensors.index.json"})
-      if (fileExists(path + name))
-        return open(path + name);
-    throw UserError(path + " holds neither model.safetensors nor model.safetensors.index.json");
-  }
+std::optional<std::string> textInside(const std::shared_ptr<const MappedFile> &weights, const std::string &name) {
+  if (!GgufFile::isGguf(*weights))
+    return std::nullopt;
+  std::string text = ggufText(GgufFile(weights), name);
+  return text.empty() ? std::nullopt : std::optional(std::move(text));
+}
+
+std::optional<std::string> textInside(const std::string &weights, const std::string &name) {
+  std::string path = fileOf(weights);
+  return fileExists(path) && !path.ends_with(".json") ? textInside(MappedFile::open(path), name) : std::nullopt;
+}
+
+std::unique_ptr<TensorSource> TensorSource::open(const std::string &given) {
+  const std::string path = fileOf(given);
+  if (isFolder(path))
+    throw UserError(path + " holds neither model.safetensors nor model.safetensors.index.json nor model.gguf");
   if (path.ends_with(".json")) {
     std::string folder = folderOf(path);
     return openIndex(path, readFile(path),
@@ -106,8 +131,9 @@ TensorSource::open(const std::string &label, const std::map<std::string, std::sh
       throw UserError(label + " carries no " + name);
     return found->second;
   };
-  if (files.count("model.safetensors"))
-    return openFile(label, file("model.safetensors"));
+  for (const char *name : {"model.safetensors", "model.gguf"})
+    if (files.count(name))
+      return openFile(label, file(name));
   return openIndex(label, file("model.safetensors.index.json")->text(), file);
 }
 

@@ -48,7 +48,8 @@ std::string suggestion(const ParameterInfo &parameter, const std::vector<std::st
 
 bool isCopy(const StoredTensor &tensor, const std::vector<const StoredTensor *> &used) {
   return std::any_of(used.begin(), used.end(), [&](const StoredTensor *other) {
-    return other && other->dtype == tensor.dtype && other->shape == tensor.shape &&
+    return other && other->dtype == tensor.dtype && other->shape == tensor.shape && other->bytes == tensor.bytes &&
+           std::strcmp(typeName(*other), typeName(tensor)) == 0 &&
            std::memcmp(other->data, tensor.data, tensor.bytes) == 0;
   });
 }
@@ -80,7 +81,7 @@ std::vector<const StoredTensor *> matchParameters(const Description &description
         wrong.push_back(name + " is " + shapeText(found->shape) + ", the model needs " + shapeText(parameter.shape) +
                         placeOf(parameter));
       else if (!isReal(found->dtype))
-        wrong.push_back(name + " has the type " + dtypeName(found->dtype) + ", the model needs F32, F16, BF16 or F64" +
+        wrong.push_back(name + " has the type " + typeName(*found) + ", the model needs real numbers" +
                         placeOf(parameter));
       break;
     }
@@ -95,7 +96,7 @@ std::vector<const StoredTensor *> matchParameters(const Description &description
     if (usedNames.count(name) || ignored || isCopy(tensor, result))
       continue;
     unused.push_back(name);
-    unusedLines.push_back(quote(name).substr(1, quote(name).size() - 2) + " " + dtypeName(tensor.dtype) +
+    unusedLines.push_back(quote(name).substr(1, quote(name).size() - 2) + " " + typeName(tensor) +
                           shapeText(tensor.shape));
   }
   for (const ParameterInfo *parameter : absent) {

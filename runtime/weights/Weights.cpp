@@ -3,7 +3,8 @@
 // A dense f32 tensor (or a bf16 one that kernels want so) is used where it is mapped: nothing is copied, nothing is
 // read before a kernel asks. What kernels want packed is written once, in [ceil(outer / tile)][inner][tile] order, so
 // that a contraction reads it end to end; both orders of storage ([out, in] and GPT-2's [in, out]) arrive through the
-// strides. Equal slots (a tied head) share one copy.
+// strides. Equal slots (a tied head) share one copy. Coded tensors are decoded in strips of some 256 numbers while they
+// are laid out: no f32 copy of a whole one ever exists beside it.
 #include "runtime/weights/Weights.h"
 
 #include "runtime/Error.h"
@@ -235,6 +236,58 @@ private:
     return true;
   }
 
+  static constexpr int64_t stripLength = 256; // the longest block: each is decoded once
+
+  void fillCoded(const Job &job, const TensorReader &reader, const std::vector<int64_t> &shape) {
+    float strip[stripLength];
+    if (const auto *packed = std::get_if<PackedLayout>(job.layout))
+      return packCoded(job, *packed, reader, shape);
+    if (std::holds_alternative<DenseLayout>(*job.layout))
+      return reader.read(job.first, job.count,
+                         reinterpret_cast<float *>(weights.memory.data() + job.offset) + job.first);
+    uint16_t *to = reinterpret_cast<uint16_t *>(weights.memory.data() + job.offset) + job.first;
+    for (int64_t i = 0; i < job.count; i += stripLength) {
+      int64_t count = std::min(stripLength, job.count - i);
+      reader.read(job.first + i, count, strip);
+      std::transform(strip, strip + count, to + i, floatToBF16);
+    }
+  }
+
+  void packCoded(const Job &job, PackedLayout l, const TensorReader &given, const std::vector<int64_t> &shape) {
+    const TensorReader *reader = &given;
+    if (given.transposed() && shape.size() == 2 &&
+        std::minmax(l.outerStride, l.innerStride) == std::minmax(int64_t(1), shape[1])) {
+      reader = given.transposed();
+      l.offset = l.offset % shape[1] * shape[0] + l.offset / shape[1];
+      l.outerStride = l.outerStride == 1 ? shape[0] : 1;
+      l.innerStride = l.innerStride == 1 ? shape[0] : 1;
+    }
+    float strip[stripLength];
+    float *to = reinterpret_cast<float *>(weights.memory.data() + job.offset) + job.first * (job.bytesEach / 4);
+    for (int64_t tile = 0; tile < job.count; ++tile, to += l.inner * l.tile) {
+      const int64_t outer = (job.first + tile) * l.tile, rows = std::min(l.tile, l.outer - outer);
+      const int64_t start = l.offset + outer * l.outerStride;
+      if (l.outerStride == 1) {
+        for (int64_t i = 0; i < l.inner; ++i)
+          reader->read(start + i * l.innerStride, rows, to + i * l.tile);
+        continue;
+      }
+      for (int64_t i0 = 0; i0 < l.inner; i0 += stripLength) {
+        const int64_t count = std::min(stripLength, l.inner - i0);
+        for (int64_t r = 0; r < rows; ++r) {
+          const int64_t from = start + r * l.outerStride + i0 * l.innerStride;
+          if (l.innerStride == 1)
+            reader->read(from, count, strip);
+          else
+            for (int64_t i = 0; i < count; ++i)
+              reader->read(from + i * l.innerStride, 1, strip + i);
+          for (int64_t i = 0; i < count; ++i)
+            to[(i0 + i) * l.tile + r] = strip[i];
+        }
+      }
+    }
+  }
+
   void fill(const Job &job) {
     const StoredTensor *source = sources[size_t(job.parameter)];
     if (!source) {
@@ -242,6 +295,8 @@ private:
       fillFrom(job, [&](int64_t i) { return randomElement(parameter, seed, uint64_t(job.parameter), uint64_t(i)); });
       return;
     }
+    if (source->reader)
+      return fillCoded(job, *source->reader, source->shape);
     const uint8_t *data = source->data;
     if (source->dtype == Dtype::F32 && uintptr_t(data) % 4 == 0 &&
         packFloats(job, reinterpret_cast<const float *>(data)))

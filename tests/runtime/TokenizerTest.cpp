@@ -3,6 +3,7 @@
 #include "runtime/Error.h"
 #include "runtime/tokenizer/text/Unicode.h"
 #include "runtime/weights/Checkpoint.h"
+#include "tests/runtime/GgufBuilder.h"
 #include "tests/runtime/TestData.h"
 
 #include <nlohmann/json.hpp>
@@ -23,11 +24,32 @@ Tokenizer open(const std::string &name) {
   return Tokenizer::parse(readFile(path), path);
 }
 
-class TokenizerGolden : public testing::TestWithParam<const char *> {};
+/// The vocabulary of tests/data/tokenizers/FOLDER, from its tokenizer.json or as a GGUF file has it.
+struct Source {
+  const char *folder;
+  const char *ggufModel = nullptr, *pre = "";
+  friend std::ostream &operator<<(std::ostream &out, const Source &source) {
+    return out << source.folder << (source.ggufModel ? " in GGUF" : "");
+  }
+};
+
+Tokenizer open(const Source &source) {
+  const std::string path = std::string("tokenizers/") + source.folder + "/tokenizer.json";
+  if (!source.ggufModel)
+    return open(path);
+  const std::string model = source.ggufModel; // SentencePiece's scores are in no tokenizer.json, but in the golden file
+  auto file = model == "llama" ? MappedFile::open(dataPath("formats/llama-gguf/model-q8_0.gguf"))
+                               : MappedFile::copy(ggufOfTokenizer(readJson(dataPath(path)), model, source.pre), "gguf");
+  return Tokenizer::parse(*textInside(file, "tokenizer.json"), "gguf");
+}
+
+class TokenizerGolden : public testing::TestWithParam<Source> {
+protected:
+  std::string folder = std::string("tokenizers/") + GetParam().folder;
+  Tokenizer tokenizer = open(GetParam());
+};
 
 TEST_P(TokenizerGolden, Encodes) {
-  std::string folder = std::string("tokenizers/") + GetParam();
-  Tokenizer tokenizer = open(folder + "/tokenizer.json");
   Json cases = readJson(dataPath(folder + "/cases.json"));
   ASSERT_FALSE(cases.empty());
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -54,8 +76,6 @@ TEST_P(TokenizerGolden, Encodes) {
 }
 
 TEST_P(TokenizerGolden, Decodes) {
-  std::string folder = std::string("tokenizers/") + GetParam();
-  Tokenizer tokenizer = open(folder + "/tokenizer.json");
   Json cases = readJson(dataPath(folder + "/decode_cases.json"));
   for (size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE("case " + std::to_string(i));
@@ -66,8 +86,6 @@ TEST_P(TokenizerGolden, Decodes) {
 }
 
 TEST_P(TokenizerGolden, StreamsWholeCharactersThatJoinToTheText) {
-  std::string folder = std::string("tokenizers/") + GetParam();
-  Tokenizer tokenizer = open(folder + "/tokenizer.json");
   for (const Json &one : readJson(dataPath(folder + "/cases.json"))) {
     std::vector<int> ids = one["ids_special"].get<std::vector<int>>();
     TextStream stream(tokenizer);
@@ -82,8 +100,10 @@ TEST_P(TokenizerGolden, StreamsWholeCharactersThatJoinToTheText) {
   }
 }
 
-TEST_P(TokenizerGolden, SurvivesAMegabyteOfEachKind) {
-  Tokenizer tokenizer = open(std::string("tokenizers/") + GetParam() + "/tokenizer.json");
+class TokenizerStress : public testing::TestWithParam<const char *> {};
+
+TEST_P(TokenizerStress, SurvivesAMegabyteOfEachKind) {
+  const Tokenizer tokenizer = open(Source{GetParam()});
   std::vector<std::string> texts;
   for (std::string part :
        {"a", " ", "\n", "\xcc\x81\xcc\xa3", "\xf0\x9f\x98\x80", "\xff", "ab ", "'s", "1", " \n", "\xe2\x96\x81", "<"}) {
@@ -101,10 +121,16 @@ TEST_P(TokenizerGolden, SurvivesAMegabyteOfEachKind) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(All, TokenizerStress,
+                         testing::Values("gpt2-bpe", "llama3-bpe", "llama2-spm", "t5-unigram", "bert-wordpiece"));
 INSTANTIATE_TEST_SUITE_P(All, TokenizerGolden,
-                         testing::Values("gpt2-bpe", "llama3-bpe", "llama2-spm", "t5-unigram", "bert-wordpiece"),
+                         testing::Values(Source{"gpt2-bpe"}, Source{"llama3-bpe"}, Source{"llama2-spm"},
+                                         Source{"t5-unigram"}, Source{"bert-wordpiece"},
+                                         Source{"gpt2-bpe", "gpt2", "gpt-2"}, Source{"llama3-bpe", "gpt2", "llama-bpe"},
+                                         Source{"llama2-spm", "llama"}, Source{"t5-unigram", "t5"},
+                                         Source{"bert-wordpiece", "bert"}),
                          [](const auto &info) {
-                           std::string name = info.param;
+                           std::string name = std::string(info.param.folder) + (info.param.ggufModel ? "_gguf" : "");
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });

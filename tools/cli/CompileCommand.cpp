@@ -40,7 +40,8 @@ struct CompileFlags {
                           "the executable (default: the spec's name); a folder for obj, llvm, asm")(
         "emit", po::value(&emit),
         "exe, lib (an archive, and quern.h beside it), obj, llvm, asm or mlir (default: exe)")(
-        "weights", po::value(&weights), "the checkpoint; its config.json is used unless --config is given")(
+        "weights", po::value(&weights),
+        "the checkpoint; its config.json, or what a GGUF file says, is used unless --config is given")(
         "embed-weights", po::bool_switch(&embed), "append --weights (and tokenizer.json) to the executable")(
         "target", po::value(&target), "native, or an architecture level such as x86-64-v3")(
         "schedules", po::value(&schedules), "a file of schedules that override the built-in ones")(
@@ -84,9 +85,7 @@ static int compile(CompileFlags &flags) {
     throw std::runtime_error("--emit lib is for models that are used; --train needs an executable");
   if (flags.embed && (flags.weights.empty() || flags.emit != "exe"))
     throw std::runtime_error("--embed-weights needs --weights and an executable to append them to");
-  if (flags.spec.config.empty() && fs::is_directory(flags.weights) &&
-      fs::exists(fs::path(flags.weights) / "config.json"))
-    flags.spec.config = flags.weights;
+  takeConfig(flags.spec, flags.weights);
   std::string stem = fs::path(flags.spec.spec).stem().string();
   if (options.output.empty())
     options.output = flags.emit == "exe" ? stem : flags.emit == "lib" ? "lib" + stem + ".a" : stem + "." + flags.emit;
@@ -163,9 +162,7 @@ int quern::tools::runCommand(const Arguments &arguments) {
   if (!parseOptions(Arguments(arguments.begin(), separator),
                     "quern run SPEC [options] -- generate|eval|embed|bench|info [its options]", options, values))
     return 0;
-  if (flags.spec.config.empty() && fs::is_directory(flags.weights) &&
-      fs::exists(fs::path(flags.weights) / "config.json"))
-    flags.spec.config = flags.weights;
+  takeConfig(flags.spec, flags.weights);
   // One program for each spec, config and machine.
   std::string key = (flags.spec.train ? "train " + flags.spec.precision + "\n" : "") +
                     fs::absolute(flags.spec.spec).string() + "\n" + flags.spec.config + "\n" + flags.target + "\n";

@@ -10,8 +10,7 @@
 namespace quern::tools {
 
 StoredTensor::StoredTensor(runtime::StoredTensor tensor)
-    : dtype(runtime::dtypeName(tensor.dtype)), shape(tensor.shape), count(tensor.elements()),
-      stored(std::move(tensor)) {}
+    : dtype(runtime::typeName(tensor)), shape(tensor.shape), count(tensor.elements()), stored(std::move(tensor)) {}
 
 std::vector<double> StoredTensor::asDoubles() const {
   std::vector<double> numbers(count);

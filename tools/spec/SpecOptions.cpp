@@ -9,9 +9,14 @@
 #include "support/Nearest.h"
 #include "tools/crash/CrashReport.h"
 
+#include "runtime/gguf/Gguf.h"
+#include "support/Files.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/MemoryBuffer.h"
+
+#include <nlohmann/json.hpp>
 
 #include <cstdlib>
 #include <iostream>
@@ -23,7 +28,7 @@ using namespace quern::tools;
 void quern::tools::addSpecOptions(po::options_description &options, SpecOptions &spec) {
   options.add_options()("spec", po::value(&spec.spec)->required(),
                         "the model: SPEC.quern, or an .mlir file from quern dump")(
-      "config", po::value(&spec.config), "config.json of the model (or the folder that holds it)")(
+      "config", po::value(&spec.config), "config.json of the model, the folder that holds it, or a GGUF file")(
       "set", po::value(&spec.settings)->composing(), "NAME=VALUE: a config field, as the spec or the file names it");
 }
 
@@ -72,14 +77,37 @@ bool quern::tools::useColour() {
   return isatty(STDERR_FILENO) && !(no && *no);
 }
 
+/// The file, mapped, if it is a GGUF one.
+static std::shared_ptr<const quern::runtime::MappedFile> gguf(const std::string &path) {
+  if (!quern::support::fileExists(path))
+    return nullptr;
+  auto file = quern::runtime::MappedFile::open(path);
+  return quern::runtime::GgufFile::isGguf(*file) ? file : nullptr;
+}
+
+void quern::tools::takeConfig(SpecOptions &spec, const std::string &weights) {
+  if (!spec.config.empty() || weights.empty())
+    return;
+  std::string inside = support::isFolder(weights) ? weights + "/model.gguf" : weights;
+  if (support::isFolder(weights) && support::fileExists(weights + "/config.json"))
+    spec.config = weights;
+  else if (gguf(inside))
+    spec.config = inside;
+}
+
 bool quern::tools::readInput(const SpecOptions &options, quern::frontend::SpecInput &input,
                              quern::frontend::Diagnostics &diagnostics) {
   std::optional<std::filesystem::path> config;
   if (!options.config.empty())
     config = std::filesystem::is_directory(options.config) ? std::filesystem::path(options.config) / "config.json"
                                                            : std::filesystem::path(options.config);
-  if (!quern::frontend::readSpec(options.spec, config, input, diagnostics))
+  std::shared_ptr<const runtime::MappedFile> stored = config ? gguf(config->string()) : nullptr;
+  if (!quern::frontend::readSpec(options.spec, stored ? std::nullopt : config, input, diagnostics))
     return false;
+  if (stored) {
+    input.configText = runtime::ggufConfig(runtime::GgufFile(stored)).dump(2);
+    input.configName = options.config;
+  }
   input.train = options.train;
   for (const std::string &text : options.settings) {
     std::optional<quern::frontend::Setting> setting = quern::frontend::parseSetting(text);

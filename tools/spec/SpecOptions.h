@@ -25,6 +25,9 @@ struct SpecOptions {
 /// Adds --config, --set and the positional SPEC.
 void addSpecOptions(boost::program_options::options_description &options, SpecOptions &spec);
 
+/// Where --config named none, that of a checkpoint: config.json in its folder, or what a GGUF file says.
+void takeConfig(SpecOptions &spec, const std::string &weights);
+
 /// Adds --train and --precision.
 void addTrain(boost::program_options::options_description &options, SpecOptions &spec);
 

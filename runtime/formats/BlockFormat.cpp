@@ -1,0 +1,154 @@
+// Takes: blocks of codes. Gives: the codes with their scales, and the numbers that they stand for.
+#include "runtime/formats/BlockFormat.h"
+
+#include "runtime/files/Safetensors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace quern::runtime {
+
+namespace {
+
+constexpr int8_t nonlinear[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr int8_t e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}; // doubled: whole numbers
+
+constexpr CodePlane none = {0, 0, 0};
+constexpr BlockFormat formats[] = {
+    // name, ggml, elements, bytes, group, low plane, high plane, offset, table, scales, scaleAt, minimumAt, groupsAt
+    {"Q4_0", 2, 32, 18, 32, {2, 4, 16}, none, 8, nullptr, ScaleKind::One, 0, 0, 0},
+    {"Q4_1", 3, 32, 20, 32, {4, 4, 16}, none, 0, nullptr, ScaleKind::Shifted, 0, 2, 0},
+    {"Q5_0", 6, 32, 22, 32, {6, 4, 16}, {2, 1, 1}, 16, nullptr, ScaleKind::One, 0, 0, 0},
+    {"Q5_1", 7, 32, 24, 32, {8, 4, 16}, {4, 1, 1}, 0, nullptr, ScaleKind::Shifted, 0, 2, 0},
+    {"Q8_0", 8, 32, 34, 32, {2, 8, 32}, none, 0, nullptr, ScaleKind::One, 0, 0, 0},
+    {"Q2_K", 10, 256, 84, 16, {16, 2, 32}, none, 0, nullptr, ScaleKind::Nibbles, 80, 82, 0},
+    {"Q3_K", 11, 256, 110, 16, {32, 2, 32}, {0, 1, 32}, 4, nullptr, ScaleKind::SixBitsOnly, 108, 0, 96},
+    {"Q4_K", 12, 256, 144, 32, {16, 4, 32}, none, 0, nullptr, ScaleKind::SixBits, 0, 2, 4},
+    {"Q5_K", 13, 256, 176, 32, {48, 4, 32}, {16, 1, 32}, 0, nullptr, ScaleKind::SixBits, 0, 2, 4},
+    {"Q6_K", 14, 256, 210, 16, {0, 4, 64}, {128, 2, 32}, 32, nullptr, ScaleKind::Bytes, 208, 0, 192},
+    {"IQ4_NL", 20, 32, 18, 32, {2, 4, 16}, none, 0, nonlinear, ScaleKind::One, 0, 0, 0},
+    {"IQ4_XS", 23, 256, 136, 32, {8, 4, 16}, none, 0, nonlinear, ScaleKind::SplitBits, 0, 0, 4},
+    {"TQ2_0", 35, 256, 66, 256, {0, 2, 32}, none, 1, nullptr, ScaleKind::One, 64, 0, 0},
+    {"MXFP4", 39, 32, 17, 32, {1, 4, 16}, none, 0, e2m1, ScaleKind::Exponent, 0, 0, 0},
+};
+
+float halfAt(const uint8_t *at) {
+  uint16_t bits;
+  std::memcpy(&bits, at, 2);
+  return halfToFloat(bits);
+}
+
+/// Adds a plane's bits to `codes`, `shift` bits up.
+void addPlane(CodePlane plane, int shift, const uint8_t *block, int elements, uint8_t *codes) {
+  const uint8_t *bytes = block + plane.at;
+  const unsigned mask = (1u << plane.bits) - 1;
+  for (int at = 0; at < elements; bytes += plane.run)
+    for (unsigned low = 0; low < 8; low += plane.bits, at += plane.run)
+      for (int i = 0; i < plane.run; ++i)
+        codes[at + i] = uint8_t(codes[at + i] | (bytes[i] >> low & mask) << shift);
+}
+
+void readScales(const BlockFormat &format, const uint8_t *block, float *scales, float *minimums) {
+  const int groups = format.elements / format.group;
+  std::fill_n(minimums, groups, 0.0f);
+  const uint8_t *q = block + format.groupsAt;
+  if (format.scales == ScaleKind::Exponent) {
+    // 2^(e - 128), also where that is a denormal number
+    uint32_t e = block[format.scaleAt];
+    scales[0] = std::bit_cast<float>(e < 2 ? uint32_t(0x200000) << e : (e - 1) << 23);
+    return;
+  }
+  const float scale = halfAt(block + format.scaleAt);
+  switch (format.scales) {
+  case ScaleKind::One:
+    scales[0] = scale;
+    return;
+  case ScaleKind::Shifted:
+    scales[0] = scale;
+    minimums[0] = -halfAt(block + format.minimumAt);
+    return;
+  case ScaleKind::Nibbles: {
+    const float least = halfAt(block + format.minimumAt);
+    for (int g = 0; g < groups; ++g) {
+      scales[g] = scale * float(q[g] & 15);
+      minimums[g] = least * float(q[g] >> 4);
+    }
+    return;
+  }
+  case ScaleKind::SixBits: {
+    const float least = halfAt(block + format.minimumAt);
+    for (int g = 0; g < groups; ++g) {
+      int sub = g < 4 ? q[g] & 63 : (q[g + 4] & 15) | (q[g - 4] >> 6) << 4;
+      int low = g < 4 ? q[g + 4] & 63 : q[g + 4] >> 4 | (q[g] >> 6) << 4;
+      scales[g] = scale * float(sub);
+      minimums[g] = least * float(low);
+    }
+    return;
+  }
+  case ScaleKind::SixBitsOnly:
+    for (int g = 0; g < groups; ++g)
+      scales[g] = scale * float(((q[g % 8] >> g / 8 * 4 & 15) | (q[8 + g % 4] >> g / 4 * 2 & 3) << 4) - 32);
+    return;
+  case ScaleKind::Bytes:
+    for (int g = 0; g < groups; ++g)
+      scales[g] = scale * float(static_cast<int8_t>(q[g]));
+    return;
+  case ScaleKind::SplitBits: {
+    uint16_t high;
+    std::memcpy(&high, q - 2, 2);
+    for (int g = 0; g < groups; ++g)
+      scales[g] = scale * float(((q[g / 2] >> g % 2 * 4 & 15) | (high >> 2 * g & 3) << 4) - 32);
+    return;
+  }
+  case ScaleKind::Exponent:
+    return;
+  }
+}
+
+} // namespace
+
+const BlockFormat *findBlockFormat(std::string_view name) {
+  auto found =
+      std::find_if(std::begin(formats), std::end(formats), [&](const BlockFormat &f) { return f.name == name; });
+  return found == std::end(formats) ? nullptr : found;
+}
+
+const BlockFormat *findBlockFormat(uint32_t ggml) {
+  auto found =
+      std::find_if(std::begin(formats), std::end(formats), [&](const BlockFormat &f) { return f.ggml == ggml; });
+  return found == std::end(formats) ? nullptr : found;
+}
+
+const char *blockFormatNames() {
+  return "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, TQ2_0, MXFP4";
+}
+
+void unpackBlock(const BlockFormat &format, const uint8_t *block, BlockCodes &result) {
+  readScales(format, block, result.scales, result.minimums);
+  uint8_t bits[maxBlockElements] = {};
+  addPlane(format.low, 0, block, format.elements, bits);
+  if (format.high.bits)
+    addPlane(format.high, format.low.bits, block, format.elements, bits);
+  for (int i = 0; i < format.elements; ++i)
+    result.codes[i] = format.table ? format.table[bits[i]] : int8_t(bits[i] - format.offset);
+}
+
+void decodeBlocks(const BlockFormat &format, const uint8_t *blocks, int64_t first, int64_t count, float *to) {
+  BlockCodes block;
+  const int64_t end = first + count;
+  for (int64_t number = first / format.elements; number * format.elements < end; ++number) {
+    unpackBlock(format, blocks + number * format.bytes, block);
+    const int64_t base = number * format.elements;
+    const int begin = int(std::max(first - base, int64_t(0))),
+              stop = int(std::min(end - base, int64_t(format.elements)));
+    for (int i = begin; i < stop;) {
+      const int group = i / format.group, last = std::min(stop, (group + 1) * format.group);
+      const float scale = block.scales[group], minimum = block.minimums[group];
+      for (; i < last; ++i)
+        *to++ = scale * float(block.codes[i]) - minimum;
+    }
+  }
+}
+
+} // namespace quern::runtime

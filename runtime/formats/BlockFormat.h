@@ -1,0 +1,66 @@
+// Numbers in few bits, in blocks: the formats of GGUF (https://github.com/ggml-org/ggml) as rows of a table.
+#ifndef QUERN_RUNTIME_FORMATS_BLOCKFORMAT_H
+#define QUERN_RUNTIME_FORMATS_BLOCKFORMAT_H
+
+#include <cstdint>
+#include <string_view>
+
+namespace quern::runtime {
+
+/// Bits of codes: `8 / bits` codes share a byte. Codes come in runs of `run` bytes: first the lowest bits of each byte of
+/// the run, then the next ones of each, and so on.
+struct CodePlane {
+  uint8_t at, bits, run; // the offset in the block; no plane has 0 bits
+};
+
+/// How a group's scale and minimum are stored. All but Exponent begin with a scale in f16.
+enum class ScaleKind : uint8_t {
+  One,      // one scale for the block
+  Shifted,  // and one value that is added, in f16
+  Exponent, // a byte e: 2^(e - 128)
+  Nibbles,  // a byte for each group: scale in the low, minimum in the high four bits; a scale in f16 for each of both
+  SixBits,  // 12 bytes: eight scales and eight minimums of six bits; a scale in f16 for each of both
+  SixBitsOnly, // 12 bytes: sixteen scales of six bits, less 32
+  Bytes,       // a signed byte for each group
+  SplitBits    // scales of six bits, less 32: the low four in nibbles, the high two in 16 bits before them
+};
+
+/// A block of `elements` numbers in `bytes` bytes, in groups that share a scale:
+///     value = scale * code - minimum,  code = table[bits] or bits - offset (8 bits are signed)
+struct BlockFormat {
+  const char *name;
+  uint8_t ggml; // the number of the type in GGUF
+  int16_t elements, bytes, group;
+  CodePlane low, high;
+  int8_t offset;
+  const int8_t *table; // of 16 codes; null: none
+  ScaleKind scales;
+  uint8_t scaleAt, minimumAt, groupsAt; // offsets: of the scale, the minimum or its scale, of what each group has
+};
+
+/// Null if there is none.
+const BlockFormat *findBlockFormat(std::string_view name);
+const BlockFormat *findBlockFormat(uint32_t ggml);
+/// "Q4_0, Q4_1, ...": for messages.
+const char *blockFormatNames();
+
+/// The largest block, and the most groups of one.
+constexpr int maxBlockElements = 256, maxBlockGroups = 16;
+
+/// A block's codes, and for each of its groups the scale and the minimum (0 where the format has none).
+struct BlockCodes {
+  int8_t codes[maxBlockElements];
+  float scales[maxBlockGroups], minimums[maxBlockGroups];
+};
+void unpackBlock(const BlockFormat &format, const uint8_t *block, BlockCodes &result);
+
+/// Elements [first, first + count) of a row of blocks, exactly as the format defines them in f32.
+void decodeBlocks(const BlockFormat &format, const uint8_t *blocks, int64_t first, int64_t count, float *to);
+
+/// Rows of blocks from numbers: Q8_0 (rounded to the nearest, halves away from 0) or Q4_0 (the number of largest
+/// magnitude becomes -8), bit for bit as ggml makes them. `count` is a multiple of 32.
+void encodeQ8_0(const float *from, int64_t count, uint8_t *blocks);
+void encodeQ4_0(const float *from, int64_t count, uint8_t *blocks);
+
+} // namespace quern::runtime
+#endif

@@ -1,0 +1,228 @@
+// Takes: a checkpoint's table of tensors. Gives: the same, with one tensor for each group of codes, scales and zeros.
+#include "runtime/formats/PackedTensors.h"
+
+#include "runtime/Error.h"
+#include "runtime/formats/SmallFloats.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+namespace quern::runtime {
+
+namespace {
+
+using Tensors = std::map<std::string, StoredTensor>;
+
+[[noreturn]] void misfit(const StoredTensor &tensor, const std::string &name, const std::string &reason) {
+  throw UserError(tensor.file->name() + ": tensor " + quote(name) + " " + reason);
+}
+
+uint32_t wordAt(const StoredTensor &tensor, int64_t index) {
+  uint32_t word;
+  std::memcpy(&word, tensor.data + index * 4, 4);
+  return word;
+}
+
+std::vector<float> numbersOf(const StoredTensor &tensor) {
+  std::vector<float> numbers(size_t(tensor.elements()));
+  toFloat(tensor, 0, tensor.elements(), numbers.data());
+  return numbers;
+}
+
+/// Codes of a matrix [inner, outer] in words of 32 bits; read as [outer, inner], as a Linear's weight is.
+///     value = scale[group, outer] * (code - zero[group, outer])
+struct IntegerCodes : TensorReader {
+  StoredTensor codes, zeros;
+  std::vector<float> scales;
+  std::vector<int32_t> groupOf; // of each inner position
+  int64_t inner = 0, outer = 0;
+  int bits = 4;
+  bool awq = false;
+
+  const char *type() const override { return awq ? "AWQ" : "GPTQ"; }
+
+  void read(int64_t first, int64_t count, float *to) const override {
+    const int64_t per = 32 / bits;
+    const unsigned mask = (1u << bits) - 1;
+    int64_t o = first / inner, i = first % inner;
+    for (; count > 0; --count) {
+      const int64_t group = groupOf[size_t(i)];
+      unsigned code, zero;
+      if (awq) {
+        code = awqNibble(codes, i, o);
+        zero = awqNibble(zeros, group, o);
+      } else {
+        code = wordAt(codes, i / per * outer + o) >> i % per * bits & mask;
+        zero = (wordAt(zeros, group * (outer / per) + o / per) >> o % per * bits & mask) + 1;
+      }
+      *to++ = scales[size_t(group * outer + o)] * (float(code) - float(zero));
+      if (++i == inner) {
+        i = 0;
+        ++o;
+      }
+    }
+  }
+
+  /// AutoAWQ's order of eight codes in a word: those of even numbers first.
+  unsigned awqNibble(const StoredTensor &words, int64_t row, int64_t column) const {
+    constexpr int place[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+    return wordAt(words, row * (outer / 8) + column / 8) >> place[column % 8] * 4 & 15;
+  }
+};
+
+/// 8-bit floats times a scale: one in all, one a row, or one for each `block` x `block` (0: none of these).
+struct ByteFloats : TensorReader {
+  StoredTensor codes;
+  std::vector<float> scales; // none: 1
+  int64_t columns = 1, block = 0;
+  bool perRow = false;
+
+  const char *type() const override { return dtypeName(codes.dtype); }
+
+  void read(int64_t first, int64_t count, float *to) const override {
+    const bool wide = codes.dtype == Dtype::F8_E5M2;
+    for (int64_t at = first; at < first + count; ++at) {
+      const float value = wide ? e5m2ToFloat(codes.data[at]) : e4m3ToFloat(codes.data[at]);
+      *to++ = scales.empty() ? value : value * scale(at / columns, at % columns);
+    }
+  }
+
+  float scale(int64_t row, int64_t column) const {
+    return scales[size_t(block ? row / block * ((columns + block - 1) / block) + column / block : perRow ? row : 0)];
+  }
+};
+
+/// gpt-oss: codes [expert, output, group, 16 bytes] and exponents [expert, output, group] as a tensor [expert, input,
+/// output]; the lower four bits of a byte come first.
+struct ExpertFloats : TensorReader {
+  StoredTensor codes, exponents;
+  int64_t outputs = 0, inputs = 0;
+
+  const char *type() const override { return "MXFP4"; }
+
+  void read(int64_t first, int64_t count, float *to) const override {
+    constexpr float values[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    for (int64_t at = first; at < first + count; ++at) {
+      const int64_t o = at % outputs, i = at / outputs % inputs, expert = at / (outputs * inputs);
+      const int64_t code = (expert * outputs + o) * inputs + i;
+      const unsigned bits = unsigned(codes.data[code / 2]) >> i % 2 * 4 & 15;
+      const float value = std::ldexp(values[bits & 7], exponents.data[code / 32] - 127);
+      *to++ = bits & 8 ? -value : value;
+    }
+  }
+};
+
+StoredTensor coded(const StoredTensor &codes, std::vector<int64_t> shape, std::shared_ptr<const TensorReader> reader) {
+  return {Dtype::Coded, std::move(shape), codes.data, codes.bytes, codes.file, std::move(reader)};
+}
+
+/// Moves the tensor out of the table; nothing if there is none.
+std::optional<StoredTensor> take(Tensors &tensors, const std::string &name) {
+  auto node = tensors.extract(name);
+  return node.empty() ? std::nullopt : std::optional(std::move(node.mapped()));
+}
+
+void joinIntegers(Tensors &tensors, const std::string &name) {
+  auto reader = std::make_shared<IntegerCodes>();
+  const StoredTensor codes = *take(tensors, name + ".qweight");
+  auto fail = [&](const char *reason) { misfit(codes, name + ".qweight", reason); };
+  std::optional<StoredTensor> zeros = take(tensors, name + ".qzeros"), scales = take(tensors, name + ".scales"),
+                              groups = take(tensors, name + ".g_idx");
+  if (!zeros || !scales)
+    fail("has no .qzeros and .scales beside it");
+  auto isWords = [](const StoredTensor &t) { return t.dtype == Dtype::I32 && t.shape.size() == 2; };
+  if (!isWords(codes) || !isWords(*zeros) || !isReal(scales->dtype) || scales->shape.size() != 2 ||
+      scales->elements() == 0)
+    fail("or its .qzeros or .scales have other types or shapes than GPTQ and AWQ have");
+  reader->outer = scales->shape[1];
+  reader->awq = codes.shape[1] != reader->outer;
+  reader->bits = reader->awq ? 4 : int(zeros->shape[1] * 32 / reader->outer);
+  if (reader->bits != 2 && reader->bits != 4 && reader->bits != 8)
+    fail("has codes of neither 2, 4 nor 8 bits");
+  const int64_t per = 32 / reader->bits;
+  reader->inner = reader->awq ? codes.shape[0] : codes.shape[0] * per;
+  const int64_t count = scales->shape[0];
+  if (reader->outer % per || zeros->shape[1] != reader->outer / per || zeros->shape[0] != count ||
+      (reader->awq && codes.shape[1] != reader->outer / per) || reader->inner == 0 || reader->inner % count)
+    fail("does not fit its .qzeros and .scales");
+  reader->groupOf.resize(size_t(reader->inner));
+  for (int64_t i = 0; i < reader->inner; ++i)
+    reader->groupOf[size_t(i)] = int32_t(i / (reader->inner / count));
+  if (groups) {
+    if (groups->elements() != reader->inner)
+      fail("does not fit its .g_idx");
+    toInt(*groups, 0, reader->inner, reader->groupOf.data());
+    if (std::any_of(reader->groupOf.begin(), reader->groupOf.end(), [&](int g) { return g < 0 || g >= count; }))
+      fail("has a .g_idx beyond its groups");
+  }
+  const std::vector<int64_t> shape = {reader->outer, reader->inner};
+  reader->codes = codes;
+  reader->zeros = *zeros;
+  reader->scales = numbersOf(*scales);
+  tensors[name + ".weight"] = coded(codes, shape, reader);
+}
+
+void joinByteFloats(Tensors &tensors, const std::string &name) {
+  auto reader = std::make_shared<ByteFloats>();
+  reader->codes = tensors.at(name);
+  const std::vector<int64_t> shape = reader->codes.shape;
+  reader->columns = shape.empty() ? 1 : std::max<int64_t>(1, shape.back());
+  std::optional<StoredTensor> found = take(tensors, name + "_scale_inv");
+  if (!found)
+    found = take(tensors, name + "_scale");
+  if (found) {
+    const StoredTensor &scales = *found;
+    const int64_t rows = reader->codes.elements() / reader->columns;
+    auto blocks = [](int64_t length) { return (length + 127) / 128; };
+    reader->perRow = scales.elements() == rows && rows > 1;
+    reader->block =
+        scales.shape == std::vector{blocks(rows), blocks(reader->columns)} && scales.elements() > 1 ? 128 : 0;
+    if (!isReal(scales.dtype) || (!reader->block && !reader->perRow && scales.elements() != 1))
+      misfit(reader->codes, name,
+             "of shape " + shapeText(shape) + " has scales of shape " + shapeText(scales.shape) +
+                 ": neither one, one a row nor one for each 128 x 128");
+    reader->scales = numbersOf(scales);
+  }
+  tensors[name] = coded(reader->codes, shape, reader);
+}
+
+void joinExperts(Tensors &tensors, const std::string &name) {
+  auto reader = std::make_shared<ExpertFloats>();
+  reader->codes = *take(tensors, name + "_blocks");
+  const std::vector<int64_t> blocks = reader->codes.shape;
+  std::optional<StoredTensor> exponents = take(tensors, name + "_scales");
+  if (reader->codes.dtype != Dtype::U8 || blocks.size() != 4 || blocks[3] != 16 || !exponents ||
+      exponents->dtype != Dtype::U8 || exponents->shape != std::vector(blocks.begin(), blocks.end() - 1))
+    misfit(reader->codes, name + "_blocks", "is no MXFP4 of 32 numbers a block with its _scales beside it");
+  reader->exponents = *exponents;
+  reader->outputs = blocks[1];
+  reader->inputs = blocks[2] * 32;
+  tensors[name] = coded(reader->codes, {blocks[0], reader->inputs, reader->outputs}, reader);
+}
+
+} // namespace
+
+void joinPackedTensors(Tensors &tensors) {
+  std::vector<std::string> names;
+  for (const auto &[name, tensor] : tensors)
+    names.push_back(name);
+  auto stem = [](const std::string &name, const char *ending) {
+    return name.substr(0, name.size() - std::strlen(ending));
+  };
+  for (const std::string &name : names) {
+    auto found = tensors.find(name);
+    if (found == tensors.end())
+      continue;
+    const Dtype dtype = found->second.dtype;
+    if (name.ends_with(".qweight"))
+      joinIntegers(tensors, stem(name, ".qweight"));
+    else if (name.ends_with("_blocks") && tensors.count(stem(name, "_blocks") + "_scales"))
+      joinExperts(tensors, stem(name, "_blocks"));
+    else if (dtype == Dtype::F8_E4M3 || dtype == Dtype::F8_E5M2)
+      joinByteFloats(tensors, name);
+  }
+}
+
+} // namespace quern::runtime

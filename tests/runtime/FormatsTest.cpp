@@ -1,0 +1,186 @@
+// Numbers in few bits, bit for bit as the package gguf and ml_dtypes decode them (tests/data/generate/make_quants.py).
+#include "runtime/Error.h"
+#include "runtime/formats/BlockFormat.h"
+#include "runtime/formats/PackedTensors.h"
+#include "runtime/formats/SmallFloats.h"
+#include "runtime/weights/Checkpoint.h"
+#include "runtime/weights/Weights.h"
+#include "tests/runtime/TestData.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+using namespace quern::runtime;
+using namespace quern::runtime::test;
+
+namespace {
+
+using Tensors = std::map<std::string, StoredTensor>;
+
+Tensors file(const std::string &name) {
+  return readSafetensors(MappedFile::open(dataPath("formats/" + name + "-quants.safetensors")));
+}
+
+std::vector<float> numbers(const StoredTensor &tensor) {
+  std::vector<float> values(size_t(tensor.elements()));
+  toFloat(tensor, 0, tensor.elements(), values.data());
+  return values;
+}
+
+TEST(BlockFormat, DecodesEveryTypeBitForBit) {
+  Tensors tensors = file("ggml");
+  int types = 0;
+  for (const auto &[name, bytes] : tensors) {
+    if (!name.starts_with("decode.") || !name.ends_with(".bytes"))
+      continue;
+    ++types;
+    std::string type = name.substr(7, name.size() - 13);
+    const BlockFormat *format = findBlockFormat(type);
+    ASSERT_TRUE(format) << type;
+    EXPECT_EQ(findBlockFormat(format->ggml), format);
+    EXPECT_THAT(blockFormatNames(), testing::HasSubstr(type));
+    ASSERT_EQ(format->bytes, bytes.shape[1]) << type;
+    std::vector<float> want = numbers(tensors.at("decode." + type + ".values")), got(want.size());
+    ASSERT_EQ(int64_t(want.size()), bytes.shape[0] * format->elements) << type;
+    decodeBlocks(*format, bytes.data, 0, int64_t(got.size()), got.data());
+    for (size_t i = 0; i < want.size(); ++i)
+      ASSERT_EQ(got[i], want[i]) << type << " element " << i;
+    // Any stretch is what the whole has there.
+    std::vector<float> part(got.size());
+    std::mt19937 random(3);
+    for (int k = 0; k < 50; ++k) {
+      size_t first = random() % got.size(), count = 1 + random() % (got.size() - first);
+      decodeBlocks(*format, bytes.data, int64_t(first), int64_t(count), part.data());
+      ASSERT_EQ(std::memcmp(part.data(), got.data() + first, count * 4), 0) << type;
+    }
+  }
+  EXPECT_EQ(types, 14);
+  EXPECT_EQ(findBlockFormat("F32"), nullptr);
+}
+
+TEST(BlockFormat, EncodesAsGgmlDoes) {
+  Tensors tensors = file("ggml");
+  std::vector<float> rows = numbers(tensors.at("quantize.input"));
+  for (auto [type, encode] : {std::pair{"Q8_0", &encodeQ8_0}, std::pair{"Q4_0", &encodeQ4_0}}) {
+    const StoredTensor &want = tensors.at(std::string("quantize.") + type + ".bytes");
+    std::vector<uint8_t> got(size_t(want.bytes));
+    encode(rows.data(), int64_t(rows.size()), got.data());
+    for (size_t i = 0; i < got.size(); ++i)
+      ASSERT_EQ(int(got[i]), int(want.data[i])) << type << " byte " << i;
+  }
+}
+
+TEST(SmallFloats, EightBits) {
+  Tensors tensors = file("ggml");
+  for (auto [type, decode] : {std::pair{"F8_E4M3", &e4m3ToFloat}, std::pair{"F8_E5M2", &e5m2ToFloat}}) {
+    std::vector<float> want = numbers(tensors.at(std::string("decode.") + type + ".values"));
+    for (int bits = 0; bits < 256; ++bits) {
+      float got = decode(uint8_t(bits));
+      if (std::isnan(want[size_t(bits)]))
+        EXPECT_TRUE(std::isnan(got)) << type << " " << bits;
+      else
+        EXPECT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(want[size_t(bits)])) << type << " " << bits;
+    }
+  }
+}
+
+TEST(SmallFloats, HalvesComeBackAndRoundToTheNearest) {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    float value = halfToFloat(uint16_t(bits));
+    if (std::isnan(value))
+      EXPECT_TRUE(std::isnan(halfToFloat(floatToHalf(value))));
+    else
+      ASSERT_EQ(floatToHalf(value), bits);
+  }
+  std::mt19937 random(5);
+  for (int i = 0; i < 100000; ++i) {
+    float value = std::bit_cast<float>(uint32_t(random()));
+    if (!(std::fabs(value) < 70000))
+      continue;
+    uint16_t half = floatToHalf(value);
+    double near = std::fabs(double(halfToFloat(half)) - double(value));
+    if (std::isinf(halfToFloat(half))) {
+      EXPECT_GE(std::fabs(value), 65520);
+      continue;
+    }
+    for (int step : {-1, 1}) // neither neighbour is nearer; of two as near, the even one
+      if (float other = halfToFloat(uint16_t(half + step)); std::isfinite(other)) {
+        double far = std::fabs(double(other) - double(value));
+        EXPECT_TRUE(near < far || (near == far && half % 2 == 0) || (half & 0x7fff) == 0) << value;
+      }
+  }
+}
+
+class Packed : public testing::Test {
+protected:
+  Tensors tensors = file("packed");
+  Tensors expected = tensors;
+  void SetUp() override { joinPackedTensors(tensors); }
+};
+
+TEST_F(Packed, IntegersAndExpertsReadAsTheNumbersThatWerePacked) {
+  for (const char *name : {"gptq", "gptq_act", "awq", "experts"}) {
+    std::string joined = std::string(name) == "experts" ? name : std::string(name) + ".weight";
+    const StoredTensor &got = tensors.at(joined), &want = expected.at(std::string("expected.") + name);
+    EXPECT_EQ(got.shape, want.shape) << name;
+    EXPECT_THAT(numbers(got), testing::ElementsAreArray(numbers(want))) << name;
+    std::vector<float> stretch(30), all = numbers(want);
+    toFloat(got, 50, 30, stretch.data());
+    EXPECT_THAT(stretch, testing::ElementsAreArray(all.begin() + 50, all.begin() + 80)) << name;
+  }
+  for (const auto &[name, tensor] : tensors) // the parts are gone
+    EXPECT_TRUE(name.starts_with("expected.") || tensor.reader) << name;
+}
+
+TEST_F(Packed, EightBitFloatsHaveAScaleForEach128By128) {
+  std::vector<float> table = numbers(file("ggml").at("decode.F8_E4M3.values")),
+                     scales = numbers(expected.at("f8.weight_scale_inv")), got = numbers(tensors.at("f8.weight"));
+  const StoredTensor &codes = expected.at("f8.weight");
+  ASSERT_EQ(codes.shape, (std::vector<int64_t>{130, 132}));
+  for (size_t i = 0; i < got.size(); ++i)
+    ASSERT_EQ(got[i], table[codes.data[i]] * scales[i / 132 / 128 * 2 + i % 132 / 128]) << i;
+}
+
+TEST_F(Packed, PartsThatDoNotFitAreNamed) {
+  Tensors broken = expected;
+  broken.at("awq.qzeros").shape = {3, 2};
+  EXPECT_THROW(joinPackedTensors(broken), UserError);
+  broken = expected;
+  broken.erase("gptq.scales");
+  EXPECT_THROW(joinPackedTensors(broken), UserError);
+  broken = expected;
+  broken.at("f8.weight_scale_inv").shape = {4, 1};
+  EXPECT_THROW(joinPackedTensors(broken), UserError);
+}
+
+/// What kernels get of a coded tensor is what they get of its numbers in f32, in every layout.
+TEST_F(Packed, LaysOutAsTheSameNumbersInF32) {
+  const std::string path = temporaryPath("plain.safetensors");
+  const std::vector<float> values = numbers(tensors.at("gptq.weight"));
+  writeSafetensors(path, {{"gptq.weight", Dtype::F32, {24, 64}, values.data()}});
+  Description d;
+  d.parameters.resize(1);
+  d.parameters[0].names = {"gptq.weight"};
+  d.parameters[0].shape = {24, 64};
+  d.ignore = {"gptq_act*", "f8*", "awq*", "exp*"};
+  PackedLayout rows{24, 64, 64, 1, 16, 0}, columns{64, 24, 1, 64, 16, 0}, odd{12, 32, 128, 2, 8, 64};
+  for (const WeightLayout &layout : {WeightLayout(DenseLayout()), WeightLayout(NarrowLayout()), WeightLayout(rows),
+                                     WeightLayout(columns), WeightLayout(odd)}) {
+    d.slots = {{{{0}}, {layout}}};
+    auto want = Weights::load(d, TensorSource::open(path)),
+         got = Weights::load(d, TensorSource::open(dataPath("formats/packed-quants.safetensors")));
+    ASSERT_GT(got->packedBytes(), 0u);
+    size_t bytes = std::holds_alternative<DenseLayout>(layout) ? 24 * 64 * 4
+                   : std::holds_alternative<NarrowLayout>(layout)
+                       ? 24 * 64 * 2
+                       : size_t(std::get<PackedLayout>(layout).elements()) * 4;
+    EXPECT_EQ(std::memcmp(want->slots()[0][0], got->slots()[0][0], bytes), 0) << layout.index();
+  }
+}
+
+} // namespace

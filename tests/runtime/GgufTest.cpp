@@ -1,0 +1,235 @@
+// GGUF files as checkpoints: names, order of rows, config, and what strangers may do to a file.
+#include "runtime/gguf/Gguf.h"
+#include "runtime/Error.h"
+#include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/weights/Checkpoint.h"
+#include "runtime/weights/Weights.h"
+#include "tests/runtime/GgufBuilder.h"
+#include "tests/runtime/TestData.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+using namespace quern::runtime;
+using namespace quern::runtime::test;
+using testing::ElementsAreArray;
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+namespace {
+
+using Tensors = std::map<std::string, StoredTensor>;
+
+std::shared_ptr<const MappedFile> mapped(const std::string &bytes) {
+  return MappedFile::copy(bytes, "model.gguf");
+}
+
+std::vector<float> numbers(const StoredTensor &tensor) {
+  std::vector<float> values(size_t(tensor.elements()));
+  toFloat(tensor, 0, tensor.elements(), values.data());
+  return values;
+}
+
+std::vector<float> counting(size_t count, float first = 0) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+/// Everything that a program or the compiler reads of a file; what it complained about.
+std::string complaint(const std::string &bytes) {
+  try {
+    GgufFile file(mapped(bytes));
+    for (const auto &[name, tensor] : ggufTensors(file))
+      if (isReal(tensor.dtype))
+        numbers(tensor);
+    ggufConfig(file);
+    for (const char *name : {"generation_config.json", "tokenizer_config.json", "chat_template.jinja"})
+      ggufText(file, name);
+    if (std::string json = ggufTokenizer(file); !json.empty())
+      Tokenizer::parse(json, "tokenizer").encode("Once upon a time", true);
+    return "";
+  } catch (const UserError &error) {
+    return error.what();
+  }
+}
+
+/// A model of every kind of change, one layer.
+std::string small(const std::string &architecture) {
+  GgufBuilder file(architecture);
+  file.integer(architecture + ".embedding_length", 4);
+  file.integer(architecture + ".block_count", 1);
+  file.integer(architecture + ".attention.head_count", 2);
+  file.integer(architecture + ".attention.head_count_kv", 1);
+  file.real(architecture + ".attention.layer_norm_rms_epsilon", 1e-6f);
+  file.integer(architecture + ".expert_count", 2);
+  file.text("tokenizer.ggml.model", "llama");
+  file.texts("tokenizer.ggml.tokens", {"<unk>", "<s>", "</s>", "a", "b", "ab"});
+  file.reals("tokenizer.ggml.scores", {0, 0, 0, -1, -2, -3});
+  file.integers("tokenizer.ggml.token_type", {2, 3, 3, 1, 1, 1});
+  file.integer("tokenizer.ggml.bos_token_id", 1);
+  file.integer("tokenizer.ggml.eos_token_id", 2);
+  file.floats("token_embd.weight", {3, 4}, counting(12));
+  file.floats("blk.0.attn_norm.weight", {4}, {1, 1.5f, 2, 0});
+  file.floats("blk.0.attn_q.weight", {8, 1}, {0, 2, 1, 3, 4, 6, 5, 7}); // as pairs
+  file.floats("blk.0.attn_k.weight", {4, 1}, {0, 2, 1, 3});
+  file.floats("blk.0.attn_qkv.weight", {6, 1}, {0, 3, 1, 4, 2, 5}); // queries, keys, values of two heads
+  file.floats("blk.0.attn_qkv.bias", {6}, {0, 3, 1, 4, 2, 5});
+  file.floats("blk.0.ffn_up.weight", {2, 3}, {0, 2, 4, 1, 3, 5});
+  file.floats("blk.0.ffn_up_exps.weight", {2, 2, 3}, counting(12));
+  return file.file();
+}
+
+TEST(Gguf, UndoesWhatConvertersDo) {
+  Tensors llama = ggufTensors(GgufFile(mapped(small("llama"))));
+  EXPECT_THAT(numbers(llama.at("model.layers.0.self_attn.q_proj.weight")), ElementsAreArray(counting(8)));
+  EXPECT_THAT(numbers(llama.at("model.layers.0.self_attn.k_proj.weight")), ElementsAreArray(counting(4)));
+  EXPECT_THAT(numbers(llama.at("model.layers.0.block_sparse_moe.experts.1.w3.weight")),
+              ElementsAreArray(counting(6, 6)));
+  EXPECT_EQ(llama.at("model.layers.0.block_sparse_moe.experts.1.w3.weight").shape, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(llama.at("model.embed_tokens.weight").dtype, Dtype::F32) << "used where it is mapped";
+  EXPECT_EQ(llama.at("model.embed_tokens.weight").shape, (std::vector<int64_t>{3, 4}));
+
+  Tensors bloom = ggufTensors(GgufFile(mapped(small("bloom"))));
+  EXPECT_THAT(numbers(bloom.at("transformer.h.0.self_attention.query_key_value.weight")),
+              ElementsAreArray(counting(6)));
+  EXPECT_THAT(numbers(bloom.at("transformer.h.0.self_attention.query_key_value.bias")), ElementsAreArray(counting(6)));
+
+  Tensors gemma = ggufTensors(GgufFile(mapped(small("gemma"))));
+  EXPECT_THAT(numbers(gemma.at("model.layers.0.input_layernorm.weight")), testing::ElementsAre(0, 0.5f, 1, -1));
+
+  Tensors gpt2 = ggufTensors(GgufFile(mapped(small("gpt2"))));
+  const StoredTensor &turned = gpt2.at("transformer.h.0.mlp.c_fc.weight");
+  EXPECT_EQ(turned.shape, (std::vector<int64_t>{3, 2}));
+  EXPECT_THAT(numbers(turned), ElementsAreArray(counting(6)));
+  float part[2];
+  toFloat(turned, 3, 2, part);
+  EXPECT_THAT(part, testing::ElementsAre(3, 4));
+}
+
+/// A matrix in blocks, lying transposed, is laid out like the same numbers in f32.
+TEST(Gguf, TransposedBlocksArePackedAsTheirNumbers) {
+  std::vector<float> values(48 * 64);
+  std::mt19937 random(2);
+  for (float &value : values)
+    value = float(int(random() % 255) - 127) / 64;
+  std::string blocks(size_t(48 * 64 / 32 * 34), '\0');
+  encodeQ8_0(values.data(), int64_t(values.size()), reinterpret_cast<uint8_t *>(blocks.data()));
+  GgufBuilder builder("gpt2");
+  builder.tensor("blk.0.ffn_up.weight", 8, {64, 48}, blocks);
+  const std::string path = temporaryPath("turned.gguf"), plainPath = temporaryPath("turned.safetensors"),
+                    name = "transformer.h.0.mlp.c_fc.weight";
+  writeText(path, builder.file());
+  const std::vector<float> plain = numbers(*TensorSource::open(path)->find(name));
+  for (int64_t i = 0; i < 64; ++i)
+    for (int64_t o = 0; o < 48; ++o)
+      ASSERT_NEAR(plain[size_t(i * 48 + o)], values[size_t(o * 64 + i)], 0.01);
+  writeSafetensors(plainPath, {{name, Dtype::F32, {64, 48}, plain.data()}});
+  Description d;
+  d.parameters.resize(1);
+  d.parameters[0].names = {name};
+  d.parameters[0].shape = {64, 48};
+  for (PackedLayout layout : {PackedLayout{48, 64, 1, 48, 16, 0}, PackedLayout{64, 48, 48, 1, 16, 0},
+                              PackedLayout{16, 64, 1, 48, 8, 32}, PackedLayout{8, 24, 96, 2, 8, 1}}) {
+    d.slots = {{{{0}}, {WeightLayout(layout)}}};
+    auto want = Weights::load(d, TensorSource::open(plainPath)), got = Weights::load(d, TensorSource::open(path));
+    EXPECT_EQ(std::memcmp(want->slots()[0][0], got->slots()[0][0], size_t(layout.elements()) * 4), 0) << layout.outer;
+  }
+}
+
+TEST(Gguf, ConfigsAreThoseOfHuggingFace) {
+  GgufFile fixture(MappedFile::open(dataPath("formats/llama-gguf/model-f16.gguf")));
+  EXPECT_EQ(ggufConfig(fixture), Json::parse(R"({"model_type": "llama", "vocab_size": 700, "hidden_size": 64,
+    "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "rms_norm_eps": 0.001, "max_position_embeddings": 64, "rope_theta": 10000.0, "attention_bias": false,
+    "mlp_bias": false, "tie_word_embeddings": false, "bos_token_id": 1, "eos_token_id": 2})"));
+  EXPECT_EQ(ggufGenerationConfig(fixture), R"({"eos_token_id":[2]})");
+  EXPECT_EQ(ggufConfig(GgufFile(mapped(small("gpt2"))))["n_embd"], 4);
+  EXPECT_FALSE(ggufConfig(GgufFile(mapped(small("gpt2")))).contains("hidden_size"));
+  EXPECT_EQ(ggufConfig(GgufFile(mapped(small("llama"))))["num_local_experts"], 2);
+}
+
+TEST(Gguf, SaysWhatAConversationNeeds) {
+  GgufBuilder file("llama");
+  file.texts("tokenizer.ggml.tokens", {"a", "<s>", "</s>"});
+  file.integer("tokenizer.ggml.bos_token_id", 1);
+  file.integer("tokenizer.ggml.eos_token_id", 7); // none has this number
+  file.text("tokenizer.chat_template", "{{ bos_token }}");
+  EXPECT_EQ(textInside(mapped(file.file()), "tokenizer_config.json"), R"({"bos_token":"<s>"})");
+  EXPECT_EQ(textInside(mapped(file.file()), "chat_template.jinja"), "{{ bos_token }}");
+  EXPECT_EQ(textInside(mapped(file.file()), "sentence_bert_config.json"), std::nullopt);
+}
+
+TEST(Gguf, RotaryScalingComesBack) {
+  // Llama 3.1: factor 8, bounds 1 and 4 of 8192 positions, theta 500000; as converters compute it.
+  std::vector<float> divisors;
+  for (int i = 0; i < 64; ++i) {
+    const double length = 2 * 3.14159265358979 * std::pow(500000.0, i / 64.0), smooth = (8192 / length - 1) / 3;
+    divisors.push_back(length < 2048 ? 1 : length > 8192 ? 8 : float(1 / ((1 - smooth) / 8 + smooth)));
+  }
+  GgufBuilder file("llama");
+  file.real("llama.rope.freq_base", 500000);
+  file.floats("rope_freqs.weight", {64}, divisors);
+  EXPECT_EQ(ggufConfig(GgufFile(mapped(file.file())))["rope_scaling"], Json::parse(R"({"rope_type": "llama3",
+    "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192})"));
+  divisors[20] = 3;
+  GgufBuilder other("llama");
+  other.floats("rope_freqs.weight", {64}, divisors);
+  EXPECT_THROW(ggufConfig(GgufFile(mapped(other.file()))), UserError);
+}
+
+TEST(Gguf, SaysWhatIsWrong) {
+  GgufBuilder unknown("quux"), split("llama"), type("llama"), odd("llama"), kind("gpt2");
+  split.integer("split.count", 3);
+  type.tensor("a", 19, {256}, std::string(50, 'x'));
+  odd.tensor("a", 8, {48}, std::string(51, 'x'));
+  kind.text("tokenizer.ggml.model", "gpt2");
+  kind.text("tokenizer.ggml.pre", "klingon");
+  kind.texts("tokenizer.ggml.tokens", {"a"});
+  std::pair<std::string, const char *> cases[] = {{"GGUX", "does not begin"},
+                                                  {unknown.file(1), "version 1"},
+                                                  {unknown.file(0x03000000), "byte order"},
+                                                  {unknown.file(), "'quux'"},
+                                                  {split.file(), "several parts"},
+                                                  {type.file(), "type 19"},
+                                                  {odd.file(), "not a number of blocks of Q8_0"},
+                                                  {kind.file(), "'klingon'"}};
+  for (const auto &[bytes, says] : cases)
+    EXPECT_THAT(complaint(bytes), HasSubstr(says));
+  EXPECT_EQ(complaint(small("llama")), "");
+  EXPECT_EQ(complaint(GgufBuilder("llama").file(2)), "") << "version 2 is read, too";
+}
+
+TEST(Gguf, SurvivesEveryTruncation) {
+  const std::string whole = small("llama");
+  for (size_t size = 0; size < whole.size(); ++size) {
+    const bool padding = whole.find_first_not_of('\0', size) == std::string::npos;
+    if (!padding) {
+      EXPECT_NE(complaint(whole.substr(0, size)), "") << size;
+    }
+  }
+  const std::string fixture = readFile(dataPath("formats/llama-gguf/model-q8_0.gguf"));
+  for (size_t size = 0; size < fixture.size(); size += 997)
+    EXPECT_NE(complaint(fixture.substr(0, size)), "") << size;
+}
+
+TEST(Gguf, SurvivesRandomDamage) {
+  const std::string fixture = readFile(dataPath("formats/llama-gguf/model-q8_0.gguf")), made = small("llama");
+  std::mt19937 random(11);
+  for (int i = 0; i < 1000; ++i) {
+    std::string damaged = i % 4 ? made : fixture;
+    const size_t header = i % 4 ? damaged.size() : 40000; // its vocabulary and table of tensors
+    for (int k = 1 + int(random() % 4); k > 0; --k)
+      damaged[random() % header] = char(random());
+    auto begin = std::chrono::steady_clock::now();
+    complaint(damaged); // an error or not, but no signal
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 1) << i;
+  }
+}
+
+} // namespace
