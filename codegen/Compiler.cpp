@@ -3,6 +3,7 @@
 #include "codegen/Compiler.h"
 
 #include "codegen/CompileKernels.h"
+#include "codegen/LaunchCosts.h"
 #include "codegen/host/Description.h"
 #include "codegen/host/HostObject.h"
 #include "codegen/link/EmbedFiles.h"
@@ -70,7 +71,8 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
   report.kernelSeconds = clock.lap();
 
   HostProgram program = buildHostProgram(planned, kernels.scratch, kernels.symbols);
-  std::string description = describe(planned, program, options.target.features, options.spec), error;
+  std::string description = describe(planned, program, launchCosts(program), options.target.features, options.spec),
+              error;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> host = translateHost(program, description, context, error);
   if (!host)

@@ -54,46 +54,20 @@ static std::optional<int64_t> boundOf(Value argument, ModuleOp module) {
   return bound;
 }
 
-namespace {
-/// What one call of a function costs, as polynomials over the caller's lengths.
-struct Cost {
-  Size flops, bytes;
-};
-} // namespace
+/// What one call of a function costs: a polynomial over its lengths.
+static Size sumOf(ArrayRef<LaunchInfo> launches, int function, Size LaunchInfo::*cost) {
+  Size total(0);
+  for (const LaunchInfo &launch : launches)
+    if (launch.function == function && !launch.once)
+      total = total + launch.*cost * Size(launch.turns);
+  return overAllTurns(total);
+}
 
-static Cost costOf(func::FuncOp function, ModuleOp module) {
-  Cost cost;
-  function.walk([&](LaunchOp launch) {
-    if (launch.getOnce())
-      return;
-    Size turns(1);
-    for (Operation *parent = launch->getParentOp(); isa<RepeatOp>(parent); parent = parent->getParentOp())
-      turns = turns * Size(static_cast<int64_t>(cast<RepeatOp>(parent).getTurns()));
-    auto kernel = module.lookupSymbol<KernelOp>(launch.getKernel());
-    std::map<std::string, Size> table = lengthsOf(kernel, launch);
-    for (auto contract : kernel.getBlock().getOps<ContractOp>()) {
-      Size work(2);
-      std::optional<SmallVector<DimAttr>> dims = unionDims({typeOf(contract.getA()), typeOf(contract.getB())});
-      for (DimAttr dim : *dims)
-        work = work * dim.getSize().substitute(table);
-      cost.flops = cost.flops + work * turns;
-    }
-    for (auto [input, argument] : llvm::zip(launch.getInputs(), kernel.getBlock().getArguments())) {
-      Operation *owner = quern::ir::viewOf(input).base.getDefiningOp();
-      if (!owner || !(isa<ParamOp, RememberOp, RecallOp>(owner) || quern::ir::joinedWeight(input)))
-        continue;
-      bool gathered = false;
-      Size each(bytesOfKind(typeOf(input).getKind()));
-      for (Operation *user : argument.getUsers())
-        if (auto gather = dyn_cast<GatherOp>(user); gather && gather.getX() == argument) { // what is picked is read
-          gathered = true;
-          cost.bytes = cost.bytes + typeOf(gather.getResult()).elements().substitute(table) * each * turns;
-        }
-      if (!gathered)
-        cost.bytes = cost.bytes + typeOf(input).elements() * each * turns;
-    }
-  });
-  return {overAllTurns(cost.flops), overAllTurns(cost.bytes)};
+static Json launchJson(const LaunchInfo &launch) {
+  Json json = {{"function", launch.function}, {"kernel", launch.kernel}, {"title", launch.title}, {"at", launch.at}};
+  for (auto [name, cost] : {std::pair{"flops", launch.flops}, std::pair{"bytes", launch.traffic}})
+    json[name] = overAllTurns(cost).str();
+  return json;
 }
 
 static Json parseAttr(ModuleOp module, StringRef name) {
@@ -102,7 +76,7 @@ static Json parseAttr(ModuleOp module, StringRef name) {
   return json.is_discarded() ? Json::object() : json;
 }
 
-static Json functionJson(const HostEntry &entry, ModuleOp module) {
+static Json functionJson(const HostEntry &entry, int number, ArrayRef<LaunchInfo> launches, ModuleOp module) {
   func::FuncOp function = entry.source;
   StringRef name = function.getSymName();
   Json inputs = Json::array(), outputs = Json::array();
@@ -121,7 +95,6 @@ static Json functionJson(const HostEntry &entry, ModuleOp module) {
     auto label = function.getResultAttrOfType<StringAttr>(i, nameAttr);
     outputs.push_back(tensorJson(label ? label.getValue() : name, cast<NamedTensorType>(function.getResultTypes()[i])));
   }
-  Cost cost = costOf(function, module);
   auto fewRows = function->getAttrOfType<IntegerAttr>(fewRowsAttr);
   auto role = [&] {
     switch (roleOf(function).value_or(Role::Gradient)) {
@@ -139,15 +112,19 @@ static Json functionJson(const HostEntry &entry, ModuleOp module) {
       return "eval";
     }
   };
-  Json json = {{"name", name.str()},        {"role", role()},           {"inputs", inputs}, {"outputs", outputs},
-               {"flops", cost.flops.str()}, {"bytes", cost.bytes.str()}};
+  Json json = {{"name", name.str()},
+               {"role", role()},
+               {"inputs", inputs},
+               {"outputs", outputs},
+               {"flops", sumOf(launches, number, &LaunchInfo::flops).str()},
+               {"bytes", sumOf(launches, number, &LaunchInfo::reads).str()}};
   if (fewRows)
     json["few_rows"] = fewRows.getInt();
   return json;
 }
 
-std::string quern::codegen::describe(ModuleOp planned, const HostProgram &program, ArrayRef<std::string> cpu,
-                                     StringRef specFile) {
+std::string quern::codegen::describe(ModuleOp planned, const HostProgram &program, ArrayRef<LaunchInfo> launches,
+                                     ArrayRef<std::string> cpu, StringRef specFile) {
   auto text = [&](StringRef name) {
     auto attr = planned->getAttrOfType<StringAttr>(name);
     return attr ? attr.getValue().str() : std::string();
@@ -160,6 +137,7 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
                {"config", parseAttr(planned, configAttr)},
                {"file_config", parseAttr(planned, fileConfigAttr)},
                {"functions", Json::array()},
+               {"launches", Json::array()},
                {"parameters", Json::array()},
                {"slots", Json::array()},
                {"states", Json::array()},
@@ -173,7 +151,7 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
       root["ignore"].push_back(cast<StringAttr>(glob).getValue().str());
 
   for (auto [number, entry] : llvm::enumerate(program.entries)) {
-    root["functions"].push_back(functionJson(entry, planned));
+    root["functions"].push_back(functionJson(entry, static_cast<int>(number), launches, planned));
     func::FuncOp function = entry.source;
     if (!entry.gradients.empty()) {
       Json gradients = Json::array();
@@ -206,6 +184,8 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
                                   {"function", number}});
       }
   }
+  for (const LaunchInfo &launch : launches)
+    root["launches"].push_back(launchJson(launch));
   for (const Slots::Parameter &parameter : program.slots.parameters()) {
     Json json = {{"names", parameter.names}, {"shape", parameter.shape}, {"at", callerOf(parameter.at)}};
     if (parameter.init)

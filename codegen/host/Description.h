@@ -6,9 +6,22 @@
 
 namespace quern::codegen {
 
-/// `cpu`: features that the kernels use, by their names in /proc/cpuinfo.
-std::string describe(mlir::ModuleOp planned, const HostProgram &program, llvm::ArrayRef<std::string> cpu,
-                     llvm::StringRef specFile);
+/// One launch as reports show it. Costs are those of one run, over the function's lengths.
+struct LaunchInfo {
+  int function = 0; ///< of HostProgram::entries
+  std::string kernel;
+  std::string title; ///< by the names of its weights: "gate_proj + up_proj"
+  std::string at;    ///< the line of the spec
+  bool once = false; ///< only in a request's first call
+  int64_t turns = 1; ///< of the loops around it
+  ir::Size flops;    ///< multiply-adds, each as two
+  ir::Size reads;    ///< bytes of weights and caches that must be read
+  ir::Size traffic;  ///< bytes of all that it reads and writes, each once
+};
+
+/// `launches`: in the order of HostProgram::launches. `cpu`: features that the kernels use, by their names in /proc/cpuinfo.
+std::string describe(mlir::ModuleOp planned, const HostProgram &program, llvm::ArrayRef<LaunchInfo> launches,
+                     llvm::ArrayRef<std::string> cpu, llvm::StringRef specFile);
 
 } // namespace quern::codegen
 #endif

@@ -273,9 +273,27 @@ void HostFunction::call(LaunchOp launch) {
       types.push_back(argument.getType());
     LLVM::LLVMFuncOp::create(top, loc, name, LLVM::LLVMFunctionType::get(b.getI32Type(), types));
   }
+  Value number = arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(program.launches.size()), 32);
+  program.launches.push_back(launch);
+  tell(0, {number, arith::TruncIOp::create(b, loc, b.getI32Type(), turn())});
   Value code = LLVM::CallOp::create(b, loc, TypeRange{b.getI32Type()}, name, arguments).getResult();
+  tell(1, {});
   Value before = LLVM::LoadOp::create(b, loc, b.getI32Type(), status);
   LLVM::StoreOp::create(b, loc, arith::OrIOp::create(b, loc, before, code), status);
+}
+
+/// Calls a function of quern_profile, by its position, if there is a profile.
+void HostFunction::tell(int field, ArrayRef<Value> numbers) {
+  Type pointerType = pointer(b.getContext());
+  Value none = LLVM::ZeroOp::create(b, loc, pointerType);
+  Value is = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne, profile, none);
+  auto branch = scf::IfOp::create(b, loc, is, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(branch.thenYield());
+  SmallVector<Value> arguments = {loadPointer(profile, arith::ConstantIntOp::create(b, loc, field, 64)), profile};
+  arguments.append(numbers.begin(), numbers.end());
+  SmallVector<Type> types(TypeRange(ValueRange(arguments).drop_front()));
+  LLVM::CallOp::create(b, loc, LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types), arguments);
 }
 
 void HostFunction::lowerLaunch(LaunchOp launch) {
@@ -412,6 +430,7 @@ void HostFunction::lower() {
   status = LLVM::AllocaOp::create(b, loc, pointer(b.getContext()), b.getI32Type(),
                                   arith::ConstantIntOp::create(b, loc, 1, 64));
   LLVM::StoreOp::create(b, loc, zero, status);
+  profile = field(CallField::Profile);
   arenaOffsets = arenaLayout(*size, source->getAttrOfType<ArrayAttr>(arenaAttr));
   keptOffsets = keptLayout(*size, source->getAttrOfType<ArrayAttr>(keptAttr));
   // `entryEnd` stays where run-once code ends: the body goes after it, into a block of its own.

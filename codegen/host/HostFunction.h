@@ -8,7 +8,7 @@
 namespace quern::codegen {
 
 /// Fields of quern_call (runtime/abi/Abi.h) by position.
-enum class CallField { Sizes, Inputs, Outputs, Slots, States, Arena, First, Kept };
+enum class CallField { Sizes, Inputs, Outputs, Slots, States, Arena, First, Kept, Profile };
 
 class HostFunction {
 public:
@@ -20,6 +20,7 @@ private:
   void lowerRepeat(ir::RepeatOp repeat);
   void lowerLaunch(ir::LaunchOp launch);
   void call(ir::LaunchOp launch);
+  void tell(int field, llvm::ArrayRef<mlir::Value> numbers);
   void lowerStore(ir::StoreOp store);
   void copy(mlir::Value from, mlir::Value to, ir::NamedTensorType type);
   /// Address of the element 0 of an owner's buffer.
@@ -56,7 +57,7 @@ private:
   };
   llvm::SmallVector<Loop> loops; // around what is being lowered, outermost first
   llvm::SmallVector<mlir::Value> arenaOffsets, keptOffsets;
-  mlir::Value status;
+  mlir::Value status, profile;
 };
 
 } // namespace quern::codegen

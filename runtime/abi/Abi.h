@@ -12,9 +12,16 @@
 extern "C" {
 #endif
 
-#define QUERN_ABI_VERSION 2
+#define QUERN_ABI_VERSION 3
 /// Scratch that a kernel asks for begins and ends at multiples of so many bytes: two cache lines (vectors need 64).
 #define QUERN_SCRATCH_ALIGNMENT 128
+
+/// Who is told of each launch, before and after it, in the calling thread.
+typedef struct quern_profile {
+  /// `launch`: its number in the description's `launches`. `turn`: of the loops around it, flattened.
+  void (*begin)(struct quern_profile *self, int32_t launch, int32_t turn);
+  void (*end)(struct quern_profile *self);
+} quern_profile;
 
 /// What one call of a compiled function works on. All pointers stay the caller's.
 typedef struct quern_call {
@@ -37,6 +44,8 @@ typedef struct quern_call {
   int32_t first;
   /// At least `keptBytes(sizes)` bytes, aligned to 64; the same in all calls of a request.
   uint8_t *kept;
+  /// Null: nobody is told.
+  quern_profile *profile;
 } quern_call;
 
 /// Zero, or the (negative) number of an entry of the description's `checks` that failed:

@@ -55,6 +55,9 @@ public:
     result.fileConfig = root.value("file_config", Json::object());
     for (const Json &function : list(root, "functions"))
       result.functions.push_back(readFunction(function));
+    for (const Json &launch : list(root, "launches"))
+      result.launches.push_back({functions(launch).at(0), string(launch, "kernel", ""), string(launch, "title", ""),
+                                 string(launch, "at", ""), size(launch.at("flops")), size(launch.at("bytes"))});
     for (const Json &parameter : list(root, "parameters"))
       result.parameters.push_back(readParameter(parameter));
     for (const Json &slot : list(root, "slots"))

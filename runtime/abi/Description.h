@@ -108,6 +108,13 @@ struct CheckInfo {
   std::string at, message;
 };
 
+/// A launch of a kernel, as reports show it.
+struct LaunchInfo {
+  int function = 0; // its number
+  std::string kernel, title, at;
+  SizeExpr flops, bytes; // of one run: multiply-adds, each as two; what is read and written, each once
+};
+
 struct Description {
   std::string model, spec;
   std::vector<std::string> cpu;
@@ -115,6 +122,7 @@ struct Description {
   int batch = -1, time = -1, past = -1, cap = -1; // numbers of symbols, -1: the program has none
   nlohmann::json config, fileConfig;
   std::vector<FunctionInfo> functions;
+  std::vector<LaunchInfo> launches;
   std::vector<ParameterInfo> parameters;
   std::vector<SlotInfo> slots;
   std::vector<StateInfo> states;

@@ -6,6 +6,7 @@
 // caches that a step must read.
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
+#include "runtime/cli/ProfileReport.h"
 #include "runtime/cli/Terminal.h"
 #include "runtime/engine/Sequence.h"
 #include "runtime/machine/CpuFeatures.h"
@@ -100,17 +101,18 @@ void print(const Json &result) {
 } // namespace
 
 int benchCommand(const Command &command) {
-  Options options("bench", known);
+  Options options("bench", withProfileOptions(known));
   options.parse(command.arguments);
   if (options.has("--help")) {
     writeOutput(options.usage("PROGRAM"));
     return 0;
   }
   configureThreads(options);
+  ProfileReport report(options, command.program.description);
   if (options.has("--train")) {
     if (!&quern_training_commands)
       throw UserError("bench --train needs a program compiled with --train");
-    return quern_training_commands.bench(command, options);
+    return report.finish(quern_training_commands.bench(command, options));
   }
   const Description &d = command.program.description;
   uint64_t seed = uint64_t(options.integer("--seed", 0, INT64_MIN, INT64_MAX));
@@ -234,7 +236,7 @@ int benchCommand(const Command &command) {
     writeOutput(result.dump() + "\n");
   else
     print(result);
-  return 0;
+  return report.finish();
 }
 
 } // namespace quern::runtime

@@ -2,6 +2,7 @@
 // model has read stays read: of each turn only what is new since the last one.
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
+#include "runtime/cli/ProfileReport.h"
 #include "runtime/cli/SamplingOptions.h"
 #include "runtime/cli/Terminal.h"
 #include "runtime/engine/Sequence.h"
@@ -301,7 +302,7 @@ int Chat::run() {
 } // namespace
 
 int chatCommand(const Command &command) {
-  Options options("chat", chatOptions());
+  Options options("chat", withProfileOptions(chatOptions()));
   options.parse(command.arguments);
   if (options.has("--help")) {
     writeOutput(options.usage("PROGRAM"));
@@ -312,7 +313,8 @@ int chatCommand(const Command &command) {
   struct sigaction action = {};
   action.sa_handler = [](int) { interrupted = true; };
   ::sigaction(SIGINT, &action, nullptr); // without SA_RESTART: a line that is being read ends
-  return Chat(command, options).run();
+  ProfileReport report(options, command.program.description);
+  return report.finish(Chat(command, options).run());
 }
 
 } // namespace quern::runtime

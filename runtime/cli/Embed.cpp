@@ -1,6 +1,7 @@
 // `embed`: takes texts. Gives: a vector each, as a table, JSON, or a table of cosines.
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
+#include "runtime/cli/ProfileReport.h"
 #include "runtime/cli/Terminal.h"
 #include "runtime/engine/Embedding.h"
 
@@ -122,7 +123,7 @@ void printJson(const std::vector<Result> &results) {
 } // namespace
 
 int embedCommand(const Command &command) {
-  Options options("embed", known, "[TEXT ...]");
+  Options options("embed", withProfileOptions(known), "[TEXT ...]");
   options.parse(command.arguments);
   if (options.has("--help")) {
     writeOutput(options.usage("PROGRAM"));
@@ -135,6 +136,7 @@ int embedCommand(const Command &command) {
   std::vector<std::string> texts = readTexts(options);
   Tokenizer tokenizer = command.needTokenizer(options);
   std::unique_ptr<Weights> weights = command.openWeights(options);
+  ProfileReport report(options, command.program.description);
   Session session(command.program, *weights);
 
   size_t longest = trainedLength(command, options).value_or(tokenizer.truncation().value_or(SIZE_MAX));
@@ -154,7 +156,7 @@ int embedCommand(const Command &command) {
     printJson(results);
   else
     printTable(results);
-  return 0;
+  return report.finish();
 }
 
 } // namespace quern::runtime

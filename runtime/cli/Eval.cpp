@@ -1,6 +1,7 @@
 // `eval`: takes tensors by the names of a function's parameters. Gives: its results, as safetensors.
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
+#include "runtime/cli/ProfileReport.h"
 #include "runtime/cli/Terminal.h"
 
 #include <algorithm>
@@ -84,7 +85,7 @@ bool openFileCommand(Options &options, const std::string &name, const Command &c
 }
 
 int evalCommand(const Command &command) {
-  Options options("eval", known);
+  Options options("eval", withProfileOptions(known));
   if (!openFileCommand(options, "eval", command))
     return 0;
   const Description &d = command.program.description;
@@ -120,6 +121,7 @@ int evalCommand(const Command &command) {
     inputs.emplace_back(number, std::move(own));
   }
   std::unique_ptr<Weights> weights = command.openWeights(options);
+  ProfileReport report(options, d);
   Session session(command.program, *weights);
   for (auto &[number, own] : inputs) {
     for (const TensorInfo &input : d.functions[size_t(number)].inputs)
@@ -137,7 +139,7 @@ int evalCommand(const Command &command) {
                                                  : Dtype::BOOL,
                        value.shape, value.data.data()});
   writeSafetensors(options.text("--output"), outputs);
-  return 0;
+  return report.finish();
 }
 
 } // namespace quern::runtime

@@ -3,6 +3,7 @@
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
 #include "runtime/cli/GenerateOptions.h"
+#include "runtime/cli/ProfileReport.h"
 #include "runtime/cli/Terminal.h"
 #include "runtime/engine/Batch.h"
 #include "runtime/machine/ThreadPool.h"
@@ -294,7 +295,7 @@ int Generation::run() {
 } // namespace
 
 int generateCommand(const Command &command) {
-  Options options("generate", generateOptions());
+  Options options("generate", withProfileOptions(generateOptions()));
   options.parse(command.arguments);
   if (options.has("--help")) {
     writeOutput(options.usage("PROGRAM"));
@@ -303,7 +304,8 @@ int generateCommand(const Command &command) {
   TextFunctions::find(command.program.description,
                       !options.has("--no-cache")); // before gigabytes of weights are touched
   configureThreads(options);
-  return Generation(command, options).run();
+  ProfileReport report(options, command.program.description);
+  return report.finish(Generation(command, options).run());
 }
 
 } // namespace quern::runtime

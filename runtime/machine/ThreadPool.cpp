@@ -42,15 +42,10 @@ void relax() {
 
 /// Pauses until they take about 50 microseconds: a pause is 10 cycles on some machines and 140 on others.
 int measureSpins() {
-  auto now = [] {
-    timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
-  };
-  double begin = now();
+  uint64_t begin = monotonicNanoseconds();
   for (int i = 0; i < 1000; ++i)
     relax();
-  double each = std::max(1e-9, (now() - begin) / 1000);
+  double each = std::max(1e-9, 1e-12 * double(monotonicNanoseconds() - begin));
   return std::clamp(int(50e-6 / each), 100, 20000);
 }
 
@@ -62,6 +57,12 @@ int spinLimit() {
 int configuredThreads = 0;
 
 } // namespace
+
+uint64_t monotonicNanoseconds() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return uint64_t(time.tv_sec) * 1'000'000'000 + uint64_t(time.tv_nsec);
+}
 
 ThreadPool &ThreadPool::instance() {
   static ThreadPool pool(configuredThreads);
@@ -131,8 +132,16 @@ int ThreadPool::parallelFor(void *context, Task task, int begin, int count, uint
   return error.load(std::memory_order_relaxed);
 }
 
-/// Runs indices until none is left or some task failed.
 void ThreadPool::take() {
+  if (!observer)
+    return takeAll();
+  uint64_t begin = monotonicNanoseconds();
+  takeAll();
+  observer->worked(threadNumber(), begin, monotonicNanoseconds());
+}
+
+/// Runs indices until none is left or some task failed.
+void ThreadPool::takeAll() {
   while (error.load(std::memory_order_relaxed) == 0) {
     int index = next.fetch_add(1, std::memory_order_relaxed);
     if (index >= job.count)

@@ -14,6 +14,16 @@
 
 namespace quern::runtime {
 
+/// Of a clock that nobody sets.
+uint64_t monotonicNanoseconds();
+
+/// Is told when a thread has run its part of a loop. From every thread of the pool at once, each with its own number.
+class LoopObserver {
+public:
+  virtual ~LoopObserver() = default;
+  virtual void worked(int thread, uint64_t begin, uint64_t end) = 0;
+};
+
 class ThreadPool {
 public:
   /// A loop's body, with Halide's signature: nonzero is an error.
@@ -32,6 +42,9 @@ public:
 
   /// function(i) for i in [0, count). What a call throws is thrown here, once (the first of several).
   template <typename Function> void forEach(int count, Function function);
+
+  /// Null: nobody. Not while a loop runs.
+  void observe(LoopObserver *who) { observer = who; }
 
   int threads() const { return int(workers.size()) + 1; }
   /// How many were asked for: more than there are where the system would not start them all.
@@ -52,6 +65,7 @@ private:
     int begin = 0, count = 0;
   };
   Job job;
+  LoopObserver *observer = nullptr;
   // One cache line each: workers spin on `ticket` while others hammer `next`.
   alignas(64) std::atomic<uint32_t> ticket{0}; // changes with every job; workers sleep on it
   alignas(64) std::atomic<int> next{0};
@@ -67,6 +81,7 @@ private:
 
   void work(int number);
   void take();
+  void takeAll();
   int runAlone(const Job &alone);
 };
 

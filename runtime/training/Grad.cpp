@@ -2,6 +2,7 @@
 // one tensor for each stored one, as safetensors. Why a library of its own: only programs compiled with --train link
 // it.
 #include "runtime/cli/Commands.h"
+#include "runtime/cli/ProfileReport.h"
 #include "runtime/training/Training.h"
 
 #include "runtime/Error.h"
@@ -24,7 +25,7 @@ const std::vector<Options::Known> known = {
 } // namespace
 
 int gradCommand(const Command &command) {
-  Options options("grad", known);
+  Options options("grad", withProfileOptions(known));
   if (!openFileCommand(options, "grad", command))
     return 0;
   const Description &d = command.program.description;
@@ -41,6 +42,7 @@ int gradCommand(const Command &command) {
   if (options.has("--weights"))
     source = TensorSource::open(options.text("--weights"));
   std::unique_ptr<Weights> weights = command.openWeights(options);
+  ProfileReport report(options, d);
   Session session(command.program, *weights);
   checkLength(session, training.function, inputs);
   Values results = session.evaluate(training.function, inputs);
@@ -59,7 +61,7 @@ int gradCommand(const Command &command) {
     }
   }
   writeSafetensors(options.text("--output"), outputs);
-  return 0;
+  return report.finish();
 }
 
 } // namespace quern::runtime

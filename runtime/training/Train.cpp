@@ -4,6 +4,7 @@
 // Everything that a step depends on is in the checkpoint or follows from the step's number: a run that was killed and
 // resumed gives the numbers of one that was not, bit for bit.
 #include "runtime/Error.h"
+#include "runtime/cli/ProfileReport.h"
 #include "runtime/cli/Terminal.h"
 #include "runtime/engine/Sequence.h"
 #include "runtime/machine/Probe.h"
@@ -368,7 +369,7 @@ int Run::train() {
 
 int trainCommand(const Command &command) {
   std::vector<std::string> arguments = command.arguments;
-  Options options("train", trainOptions());
+  Options options("train", withProfileOptions(trainOptions()));
   options.parse(arguments);
   if (options.has("--help")) {
     writeOutput(options.usage("PROGRAM"));
@@ -380,12 +381,13 @@ int trainCommand(const Command &command) {
     std::vector<std::string> stored = storedArguments(options.text("--output"));
     stored.insert(stored.end(), arguments.begin(), arguments.end());
     arguments = std::move(stored);
-    options = Options("train", trainOptions());
+    options = Options("train", withProfileOptions(trainOptions()));
     options.parse(arguments);
   }
   configureThreads(options);
   arguments.erase(std::remove(arguments.begin(), arguments.end(), "--resume"), arguments.end());
-  return Run(command, options, arguments, readSettings(options, command.program)).train();
+  ProfileReport report(options, command.program.description);
+  return report.finish(Run(command, options, arguments, readSettings(options, command.program)).train());
 }
 
 } // namespace quern::runtime

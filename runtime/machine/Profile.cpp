@@ -1,0 +1,105 @@
+// Takes: the beginnings and ends of launches and loops. Gives: events in rings, and sums.
+#include "runtime/machine/Profile.h"
+
+#include "runtime/Error.h"
+
+#include <algorithm>
+
+namespace quern::runtime {
+
+Profile::Profile(const Description &description, size_t events) : description(description) {
+  if (current)
+    throw UserError("a profile is already being recorded");
+  told.begin = [](quern_profile *self, int32_t launch, int32_t turn) {
+    static_cast<Hooks *>(self)->self->begin(launch, turn);
+  };
+  told.end = [](quern_profile *self) { static_cast<Hooks *>(self)->self->end(); };
+  told.self = this;
+  size_t threads = size_t(ThreadPool::instance().threads());
+  launchRing.events.resize(events);
+  callRing.events.resize(events / 8 + 1);
+  workRings.resize(threads);
+  for (Ring<Work> &ring : workRings)
+    ring.events.resize(events);
+  all.resize(description.launches.size());
+  for (Sum &sum : all)
+    sum.busy.resize(threads);
+  byFunction.resize(description.functions.size());
+  flops.resize(all.size());
+  bytes.resize(all.size());
+  start = monotonicNanoseconds();
+  current = this;
+  ThreadPool::instance().observe(this);
+}
+
+Profile::~Profile() {
+  ThreadPool::instance().observe(nullptr);
+  current = nullptr;
+}
+
+uint64_t Profile::now() const {
+  return monotonicNanoseconds() - start;
+}
+
+void Profile::beginCall(int function, const std::vector<int64_t> &sizes, uint64_t arenaBytes, uint64_t cacheBytes) {
+  if (function != costFunction || sizes != costSizes) {
+    for (size_t i = 0; i < all.size(); ++i) {
+      const LaunchInfo &info = description.launches[i];
+      if (info.function != function)
+        continue;
+      flops[i] = double(info.flops.evaluate(sizes));
+      bytes[i] = double(info.bytes.evaluate(sizes));
+    }
+    costFunction = function;
+    costSizes = sizes;
+  }
+  call = {function, now(), 0, arenaBytes, cacheBytes};
+}
+
+void Profile::endCall() {
+  call.end = now();
+  callRing.add(call);
+  ++byFunction[size_t(call.function)].first;
+  byFunction[size_t(call.function)].second += call.end - call.begin;
+}
+
+void Profile::begin(int number, int turn) {
+  if (size_t(number) < all.size())
+    launch = {number, turn, now(), 0};
+}
+
+void Profile::end() {
+  if (launch.launch < 0)
+    return;
+  launch.end = now();
+  launchRing.add(launch);
+  Sum &sum = all[size_t(launch.launch)];
+  ++sum.runs;
+  sum.nanoseconds += launch.end - launch.begin;
+  sum.flops += flops[size_t(launch.launch)];
+  sum.bytes += bytes[size_t(launch.launch)];
+  launch.launch = -1;
+}
+
+/// Only while a launch's loop runs: the caller is in `take`, too, and ends the launch after all.
+void Profile::worked(int thread, uint64_t begin, uint64_t end) {
+  if (launch.launch < 0 || size_t(thread) >= workRings.size())
+    return;
+  workRings[size_t(thread)].add({begin - start, end - start});
+  all[size_t(launch.launch)].busy[size_t(thread)] += end - begin;
+}
+
+template <typename Event> std::vector<Event> Profile::inOrder(const Ring<Event> &ring) {
+  size_t size = ring.events.size();
+  if (ring.count <= size)
+    return {ring.events.begin(), ring.events.begin() + std::ptrdiff_t(ring.count)};
+  std::vector<Event> result(ring.events.begin() + std::ptrdiff_t(ring.count % size), ring.events.end());
+  result.insert(result.end(), ring.events.begin(), ring.events.begin() + std::ptrdiff_t(ring.count % size));
+  return result;
+}
+
+template std::vector<Profile::Call> Profile::inOrder(const Ring<Call> &);
+template std::vector<Profile::Launch> Profile::inOrder(const Ring<Launch> &);
+template std::vector<Profile::Work> Profile::inOrder(const Ring<Work> &);
+
+} // namespace quern::runtime

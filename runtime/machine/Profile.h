@@ -1,0 +1,94 @@
+// When each launch of each call began and ended, in every thread.
+#ifndef QUERN_RUNTIME_MACHINE_PROFILE_H
+#define QUERN_RUNTIME_MACHINE_PROFILE_H
+
+#include "runtime/abi/Abi.h"
+#include "runtime/abi/Description.h"
+#include "runtime/machine/ThreadPool.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace quern::runtime {
+
+/// Records calls while it lives; one at a time in a process. All memory is taken at the start. Times are nanoseconds since
+/// then. Of a long run the newest events stay; sums are of all.
+class Profile : public LoopObserver {
+public:
+  /// `events`: how many are kept of launches, and of each thread's loops.
+  explicit Profile(const Description &description, size_t events = size_t(1) << 19);
+  ~Profile() override;
+  Profile(const Profile &) = delete;
+
+  /// The one that records; null: none does.
+  static Profile *active() { return current; }
+
+  /// Around one call. `bytes`: of its arena, and of its caches.
+  void beginCall(int function, const std::vector<int64_t> &sizes, uint64_t arenaBytes, uint64_t cacheBytes);
+  void endCall();
+  quern_profile *hooks() { return &told; }
+  void worked(int thread, uint64_t begin, uint64_t end) override;
+
+  struct Call {
+    int function;
+    uint64_t begin, end, arenaBytes, cacheBytes;
+  };
+  struct Launch {
+    int launch, turn;
+    uint64_t begin, end;
+  };
+  struct Work { // of a thread in one loop
+    uint64_t begin, end;
+  };
+  struct Sum { // of all runs of one launch
+    int64_t runs = 0;
+    uint64_t nanoseconds = 0;
+    double flops = 0, bytes = 0;
+    std::vector<uint64_t> busy; // of each thread
+  };
+  /// Oldest first.
+  std::vector<Call> calls() const { return inOrder(callRing); }
+  std::vector<Launch> launches() const { return inOrder(launchRing); }
+  std::vector<Work> work(int thread) const { return inOrder(workRings[size_t(thread)]); }
+  const std::vector<Sum> &sums() const { return all; }
+  /// Nanoseconds in calls of each function, and how many those were.
+  const std::vector<std::pair<int64_t, uint64_t>> &functions() const { return byFunction; }
+  /// Launches that were recorded and are no more.
+  uint64_t lost() const {
+    return launchRing.count > launchRing.events.size() ? launchRing.count - launchRing.events.size() : 0;
+  }
+  int threads() const { return int(workRings.size()); }
+
+private:
+  template <typename Event> struct Ring {
+    std::vector<Event> events;
+    uint64_t count = 0;
+    void add(const Event &event) { events[count++ % events.size()] = event; }
+  };
+  template <typename Event> static std::vector<Event> inOrder(const Ring<Event> &ring);
+
+  struct Hooks : quern_profile {
+    Profile *self;
+  };
+  static inline Profile *current = nullptr;
+  const Description &description;
+  Hooks told;
+  uint64_t start;
+  Ring<Call> callRing;
+  Ring<Launch> launchRing;
+  std::vector<Ring<Work>> workRings;
+  std::vector<Sum> all;
+  std::vector<std::pair<int64_t, uint64_t>> byFunction;
+  Call call{};
+  Launch launch{-1, 0, 0, 0};
+  std::vector<int64_t> costSizes; // for which the next two were computed
+  int costFunction = -1;
+  std::vector<double> flops, bytes; // of one run of each launch
+
+  uint64_t now() const;
+  void begin(int launch, int turn);
+  void end();
+};
+
+} // namespace quern::runtime
+#endif
