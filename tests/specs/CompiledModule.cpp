@@ -5,6 +5,7 @@
 #include "tests/specs/CompiledModule.h"
 
 #include "codegen/CompileKernels.h"
+#include "codegen/LaunchCosts.h"
 #include "codegen/host/Description.h"
 #include "codegen/host/HostObject.h"
 #include "codegen/link/Link.h"
@@ -67,7 +68,9 @@ CompiledModule::CompiledModule(mlir::ModuleOp planned, const Checkpoint &weights
   codegen::KernelFiles kernels = codegen::compileKernels(planned, options, loaded->folder);
   loaded->kernels = kernels.count;
   codegen::HostProgram host = codegen::buildHostProgram(planned, kernels.scratch, kernels.symbols);
-  std::string text = codegen::describe(planned, host, options.target.features, "random.quern"), error;
+  std::string text =
+                  codegen::describe(planned, host, codegen::launchCosts(host), options.target.features, "random.quern"),
+              error;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module = codegen::translateHost(host, text, context, error);
   std::string object = loaded->folder / "host.o", library = loaded->folder / "program.so";
