@@ -24,6 +24,9 @@ static void chooseTile(PlanPart &part, const Facts &facts, const Schedule &sched
     --rows; // a weight that was packed for another target
   part.numbers["columns"] = columns;
   part.numbers["rows"] = rows;
+  if (auto side = part.numbers.find("side"); side != part.numbers.end())
+    while (side->second > 1 && !fitsSide(side->second, columns, facts))
+      --side->second;
   if (auto unroll = part.numbers.find("unroll"); unroll != part.numbers.end())
     while (unroll->second > 1 && !(inner && inner % unroll->second == 0))
       unroll->second /= 2;

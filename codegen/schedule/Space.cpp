@@ -48,6 +48,12 @@ bool fitsRegisters(int64_t rows, int64_t columns, const Facts &facts) {
   return rows * vectors + vectors + 1 <= known(facts, "registers");
 }
 
+bool fitsSide(int64_t side, int64_t columns, const Facts &facts) {
+  int64_t vector = known(facts, "vector"), outer = known(facts, "outer"), tiles = (outer + columns - 1) / columns;
+  return side == 1 ||
+         (outer && tiles % side == 0 && side * ((columns + vector - 1) / vector) + 2 <= known(facts, "registers"));
+}
+
 static std::string text(int64_t number) {
   return std::to_string(number);
 }
@@ -69,6 +75,13 @@ static std::optional<std::string> refuseTile(const PlanPart &part, const Facts &
   if (unroll > 1 && (!inner || inner % unroll))
     return "unroll " + text(unroll) + " does not divide the depth" + (inner ? " of " + text(inner) : "");
   return std::nullopt;
+}
+
+static std::optional<std::string> refusePacked(const PlanPart &part, const Facts &facts) {
+  if (int64_t side = part["side"]; !fitsSide(side, part["columns"], facts))
+    return "side " + text(side) + " does not divide the tiles of columns, or their sums do not fit the target's " +
+           text(known(facts, "registers")) + " registers of " + text(known(facts, "vector")) + " floats";
+  return refuseTile(part, facts);
 }
 
 /// The depth's parts: unrolling needs whole ones.
@@ -148,10 +161,12 @@ const std::vector<Family> &families() {
         unroll,
         block,
         {"tiles", "with fewer tiles of columns, other dimensions are tasks too", 1, 1 << 16},
+        {"alone", "up to so many rows are multiplied one by one; 0: none", 0, 64},
+        {"side", "tiles of columns that such a row is multiplied with at a time", 1, 16},
         most,
         padding},
        ofProduct,
-       refuseTile},
+       refusePacked},
       {"dense",
        "a product of values as they lie, packed part by part",
        "contract",

@@ -49,6 +49,9 @@ std::optional<std::string> checkPart(const PlanPart &part, const Anchor &anchor)
 
 /// Whether a tile of accumulators stays in registers, beside a step's columns and a number of a row.
 bool fitsRegisters(int64_t rows, int64_t columns, const Facts &facts);
+/// Whether a row alone goes over whole groups of so many tiles of columns, and their sums stay in registers, beside a step's
+/// columns and a number of the row.
+bool fitsSide(int64_t side, int64_t columns, const Facts &facts);
 
 /// `a, b and c`.
 std::string listed(std::vector<std::string> names);

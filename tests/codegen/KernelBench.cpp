@@ -1,6 +1,7 @@
 // Takes: nothing. Gives: what compiled kernels reach, beside the machine's limits measured in the same run.
 // Ratios count where the machine is quiet: the limits are measured right before and after each kernel, the larger
 // counts. The runtime's probe chooses its instructions as it runs, so this file is compiled for any processor.
+#include "codegen/schedule/ChoosePlan.h"
 #include "runtime/machine/Probe.h"
 #include "tests/codegen/GraphMaker.h"
 #include "tests/codegen/KernelRunner.h"
@@ -37,6 +38,12 @@ static void evict() {
 
 /// What other schedules reach: `--schedules FILE`, as for the compiler.
 static ScheduleTable schedules = ScheduleTable::standard();
+/// Another than this machine's own: `--target NAME`.
+static CpuTarget target = cpuTarget("native");
+
+static int64_t tile(int64_t out, int64_t in) {
+  return weightTile(out, in, schedules, target);
+}
 
 static bool tooSlow = false; ///< something promised was not reached
 
@@ -72,19 +79,19 @@ static Dim run(const char *name) {
   return {name, quern::ir::Size::symbol(name)};
 }
 
-static void contraction(int64_t in, int64_t out, std::vector<int64_t> rows) {
+static void contraction(int64_t in, int64_t out, std::vector<int64_t> rows, bool cold = false) {
   GraphMaker g;
   int x = g.argument(Kind::Real, {run("M"), fixed("I", in)});
-  int w = g.weight({fixed("O", out), fixed("I", in)}, 64);
+  int w = g.weight({fixed("O", out), fixed("I", in)}, tile(out, in));
   g.yield(g.contract(x, w, {"I"}));
-  KernelRunner runner(g.finish("contract"), cpuTarget("native"), schedules);
+  KernelRunner runner(g.finish("contract"), target, schedules);
   for (int64_t m : rows) {
     Lengths lengths = {{"M", m}};
     runner.bind(lengths, inputs(g.graph, lengths));
     char name[80];
     std::snprintf(name, sizeof name, "contraction %ld x %ld x %ld", long(m), long(in), long(out));
     bool flops = m > 16;
-    report(name, runner, flops ? 2.0 * m * in * out : 4.0 * in * out, flops);
+    report(name, runner, flops ? 2.0 * m * in * out : 4.0 * in * out, flops, cold);
   }
 }
 
@@ -102,7 +109,7 @@ static void training(int64_t in, int64_t out, int64_t rows) {
     int a = g.argument(Kind::Real, {form.first[0], form.first[1]}),
         b = g.argument(Kind::Real, {form.second[0], form.second[1]});
     g.yield(g.contract(a, b, {form.over}));
-    KernelRunner runner(g.finish("training"), cpuTarget("native"), schedules);
+    KernelRunner runner(g.finish("training"), target, schedules);
     Lengths lengths = {{"M", rows}};
     runner.bind(lengths, inputs(g.graph, lengths));
     for (bool cold : {false, true}) {
@@ -117,11 +124,11 @@ static void training(int64_t in, int64_t out, int64_t rows) {
 static void epilogue() {
   GraphMaker g;
   int x = g.argument(Kind::Real, {run("M"), fixed("I", 768)});
-  int w = g.weight({fixed("O", 2048), fixed("I", 768)}, 64);
+  int w = g.weight({fixed("O", 2048), fixed("I", 768)}, tile(2048, 768));
   int up = g.argument(Kind::Real, {run("M"), fixed("O", 2048)});
   int y = g.contract(x, w, {"I"});
   g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {y, g.elementwise(Op::Sigmoid, {y})}), up}));
-  KernelRunner runner(g.finish("gate"), cpuTarget("native"), schedules);
+  KernelRunner runner(g.finish("gate"), target, schedules);
   Lengths lengths = {{"M", 512}};
   runner.bind(lengths, inputs(g.graph, lengths));
   report("contraction 512 x 768 x 2048, silu(.) * up", runner, 2.0 * 512 * 768 * 2048, true);
@@ -131,11 +138,11 @@ static void epilogue() {
 static void gated() {
   GraphMaker g;
   int x = g.argument(Kind::Real, {run("M"), fixed("I", 768)});
-  int both = g.contract(x, g.weight({fixed("U", 2), fixed("O", 2048), fixed("I", 768)}, 64), {"I"});
+  int both = g.contract(x, g.weight({fixed("U", 2), fixed("O", 2048), fixed("I", 768)}, tile(2048, 768)), {"I"});
   int gate = g.squeeze(g.cut(both, "U", quern::ir::Size(0), fixed("G", 1)), "G"),
       up = g.squeeze(g.cut(both, "U", quern::ir::Size(1), fixed("V", 1)), "V");
   g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {gate, g.elementwise(Op::Sigmoid, {gate})}), up}));
-  KernelRunner runner(g.finish("gated"), cpuTarget("native"), schedules);
+  KernelRunner runner(g.finish("gated"), target, schedules);
   for (int64_t m : {512, 1}) {
     Lengths lengths = {{"M", m}};
     runner.bind(lengths, inputs(g.graph, lengths));
@@ -150,10 +157,10 @@ static void gated() {
 static void experts(int64_t count, int64_t chosen, int64_t in, int64_t out, std::vector<int64_t> rows) {
   GraphMaker g;
   int x = g.argument(Kind::Real, {run("M"), fixed("I", in)});
-  int w = g.weight({fixed("E", count), fixed("O", out), fixed("I", in)}, 64);
+  int w = g.weight({fixed("E", count), fixed("O", out), fixed("I", in)}, tile(out, in));
   int picked = g.argument(Kind::Int, {run("M"), fixed("C", chosen)});
   g.yield(g.contract(x, g.gather(w, picked, "E"), {"I"}));
-  KernelRunner runner(g.finish("experts"), cpuTarget("native"), schedules);
+  KernelRunner runner(g.finish("experts"), target, schedules);
   for (int64_t m : rows) {
     Lengths lengths = {{"M", m}};
     std::vector<DenseTensor> given = inputs(g.graph, lengths);
@@ -186,7 +193,7 @@ static void trainedExperts(int64_t count, int64_t chosen, int64_t in, int64_t ou
       g.yield(g.scatterAdd(g.elementwise(Op::Mul, {y, other}), picked, {"M", "C"}, e));
     else
       g.yield(g.contract(y, g.gather(other, picked, "E"), {ofRows ? "O" : "I"}));
-    KernelRunner runner(g.finish("experts"), cpuTarget("native"), schedules);
+    KernelRunner runner(g.finish("experts"), target, schedules);
     Lengths lengths = {{"M", rows}};
     std::vector<DenseTensor> given = inputs(g.graph, lengths);
     for (size_t k = 0; k < given[picked].data.size(); ++k)
@@ -221,7 +228,7 @@ static KernelGraph attentionOver(int64_t window) {
 
 static void attention(int64_t window, std::vector<std::pair<int64_t, int64_t>> sizes) {
   KernelGraph graph = attentionOver(window);
-  KernelRunner runner(graph, cpuTarget("native"), schedules);
+  KernelRunner runner(graph, target, schedules);
   for (auto [t, before] : sizes) {
     Lengths lengths = {{"B", 1}, {"T", t}, {"past", before}};
     runner.bind(lengths, inputs(graph, lengths));
@@ -247,7 +254,7 @@ static void masks(int64_t length, int64_t window, double least) {
   double end = now() + 3;
   std::vector<std::unique_ptr<KernelRunner>> runners;
   for (const KernelGraph &graph : graphs) {
-    runners.push_back(std::make_unique<KernelRunner>(graph, cpuTarget("native"), schedules));
+    runners.push_back(std::make_unique<KernelRunner>(graph, target, schedules));
     runners.back()->bind(lengths, inputs(graph, lengths));
   }
   for (int turn = 0; turn < 6 || now() < end; ++turn) {
@@ -281,7 +288,7 @@ static void norm() {
   int mean = g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {x, x}), {"D"});
   int y = g.elementwise(Op::Div, {x, g.elementwise(Op::Sqrt, {g.elementwise(Op::Add, {mean, g.constant(1e-5)})})});
   g.yield(g.elementwise(Op::Mul, {y, w}));
-  KernelRunner runner(g.finish("norm"), cpuTarget("native"), schedules);
+  KernelRunner runner(g.finish("norm"), target, schedules);
   for (int64_t m : {1, 512, 16384}) {
     Lengths lengths = {{"M", m}};
     runner.bind(lengths, inputs(g.graph, lengths));
@@ -299,7 +306,7 @@ static void rotation() {
   auto mul = [&](int p, int q) { return g.elementwise(Op::Mul, {p, q}); };
   int left = g.elementwise(Op::Sub, {mul(a, c), mul(b, s)}), right = g.elementwise(Op::Add, {mul(b, c), mul(a, s)});
   g.yield(g.concat({left, right}, {"J", "J"}, fixed("K", 64)));
-  KernelRunner runner(g.finish("rotation"), cpuTarget("native"), schedules);
+  KernelRunner runner(g.finish("rotation"), target, schedules);
   for (int64_t m : {1, 512, 16384}) {
     Lengths lengths = {{"M", m}};
     runner.bind(lengths, inputs(g.graph, lengths));
@@ -315,6 +322,10 @@ int main(int argc, char **argv) {
     schedules.add(std::string(std::istreambuf_iterator<char>(file), {}), argv[2]);
     argc -= 2, argv += 2;
   }
+  if (argc > 2 && !std::strcmp(argv[1], "--target")) {
+    target = cpuTarget(argv[2]);
+    argc -= 2, argv += 2;
+  }
   auto wanted = [&](const char *name) {
     return argc < 2 || std::any_of(argv + 1, argv + argc, [&](char *a) { return !std::strcmp(a, name); });
   };
@@ -325,6 +336,11 @@ int main(int argc, char **argv) {
     contraction(768, 32000, {512, 1});
     epilogue();
     gated();
+  }
+  if (wanted("steps")) { // few rows, weights from memory
+    contraction(768, 2304, {1}, true);
+    contraction(2048, 768, {1}, true);
+    contraction(768, 32000, {1, 2, 3, 4, 6});
   }
   if (wanted("training")) {
     training(768, 3072, 256);

@@ -7,6 +7,14 @@
 //       sums[rows x columns] = 0
 //       for k: sums += x[rows, k] * w[k, columns]         rows beyond the last repeat it, and are not stored
 //       result[tile] = epilogue(sums)
+//
+// Why another way for a row or two (a step): they are there when the weight has come from memory, and products of rows
+// that are not there would only delay what is read next.
+//
+//   for some tiles of columns (parallel)
+//     for each row
+//       sums[columns] = 0;  for k: sums += x[row, k] * w[k, columns]
+//       result[tiles] = epilogue(sums)
 #include "codegen/halide/contraction/PackedContraction.h"
 
 #include <algorithm>
@@ -16,90 +24,125 @@ using namespace Halide;
 namespace quern::codegen {
 
 PackedContraction::PackedContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
-    : Contraction(builder, std::move(pattern), plan), unroll(plan["unroll"]), fewTiles(plan["tiles"]) {}
+    : Contraction(builder, std::move(pattern), plan), unroll(plan["unroll"]), fewTiles(plan["tiles"]),
+      side(plan["side"]) {
+  isAlone = !row            ? Internal::const_true()
+            : plan["alone"] ? b.extent(row->size) <= plan["alone"]
+                            : Internal::const_false();
+}
 
-void PackedContraction::accumulate() {
-  sums = b.newFunc("sums", node);
-  Var tileIndex("tile");
+PackedContraction::Sums PackedContraction::sumsOf(const std::string &name, const Expr &at) {
+  Sums sums{b.newFunc(name, node), {}};
   std::vector<Var> args = tileArgs();
   RDom k(reducedRegion());
   Index index = KernelBuilder::varsOf(others);
   if (row)
-    index[row->name] = min(KernelBuilder::var(row->name), b.extent(row->size) - 1);
+    index[row->name] = at;
   setReduced(index, k);
   for (int i = 0; i < k.dimensions(); ++i)
-    over.push_back(k[i]);
-  sums(args) = 0.0f;
-  sums(args) += b.real(x, index) * loadWeight(w, lane, tileIndex, index);
+    sums.over.push_back(k[i]);
+  sums.func(args) = 0.0f;
+  sums.func(args) += b.real(x, index) * loadWeight(w, lane, Var("tile"), index);
+  return sums;
+}
+
+/// `single`: each row by itself.
+template <typename Loops>
+void PackedContraction::scheduleLoops(Loops out, const std::vector<Dim> &outside, bool single) {
+  Var o = KernelBuilder::var(column->name), outer("co"), inner("ci"), beside("ct"), blockOuter("rb"), blockInner("rt"),
+      within("ri");
+  std::vector<VarOrRVar> order = {inner}, around;
+  out.split(o, outer, inner, tile, TailStrategy::GuardWithIf);
+  if (single) {
+    out.split(outer, outer, beside, side, TailStrategy::GuardWithIf);
+    order.push_back(beside);
+    if (row)
+      order.push_back(KernelBuilder::var(row->name));
+  } else {
+    Var tiles("rows");
+    out.split(KernelBuilder::var(row->name), tiles, within, rows, TailStrategy::GuardWithIf);
+    out.split(tiles, blockOuter, blockInner, rowBlock, TailStrategy::GuardWithIf);
+    order.insert(order.end(), {within, blockInner});
+  }
+  for (auto dim = outside.rbegin(); dim != outside.rend(); ++dim)
+    around.push_back(KernelBuilder::var(dim->name));
+  order.insert(order.end(), around.begin(), around.end());
+  if (!single)
+    order.push_back(blockOuter);
+  order.push_back(outer);
+  out.reorder(order);
+  Var task = outer;
+  if (!single) {
+    task = Var("task");
+    out.fuse(blockOuter, outer, task);
+  }
+  bool few = column->fixed() && *column->fixed() / tile < fewTiles;
+  if (few && row) // too few tasks along rows and columns alone
+    for (const VarOrRVar &v : around) {
+      Var next(task.name() + "_");
+      out.fuse(v, task, next);
+      task = next;
+    }
+  out.parallel(task).vectorize(inner, vectorOfTile()).unroll(inner).unroll(single ? beside : within);
+}
+
+void PackedContraction::scheduleSums(Sums &sums, const LoopLevel &level, const std::vector<Dim> &outside,
+                                     int rowsAtOnce, int tilesAtOnce) {
+  Var beside("tile");
+  std::vector<VarOrRVar> loops = {lane, beside};
+  // Known extents keep the sums on the stack.
+  sums.func.compute_at(level).bound_extent(lane, tile).bound_extent(beside, tilesAtOnce);
+  sums.func.vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
+  if (row) {
+    Var m = KernelBuilder::var(row->name);
+    sums.func.bound_extent(m, rowsAtOnce).unroll(m);
+    loops.push_back(m);
+  }
+  loops.insert(loops.end(), sums.over.begin(), sums.over.end());
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim) // outside: sums of one part at a time stay in registers
+    loops.push_back(KernelBuilder::var(dim->name));
+  sums.func.update().reorder(loops).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
+  if (row)
+    sums.func.update().unroll(KernelBuilder::var(row->name));
+  if (unroll > 1)
+    sums.func.update().unroll(sums.over[0], unroll);
+  unrollParts(sums.func, outside);
 }
 
 void PackedContraction::schedule(Stage &target) {
   Func out = target.func;
-  int vector = vectorOfTile();
-  Var o = KernelBuilder::var(column->name), outer("co"), inner("ci"), task("task");
-  std::vector<VarOrRVar> order = {inner};
-  std::vector<VarOrRVar> around;
-  out.split(o, outer, inner, tile, TailStrategy::GuardWithIf);
-  LoopLevel level(out, outer);
-  bool few = column->fixed() && *column->fixed() / tile < fewTiles;
-  Var blockOuter("rb"), blockInner("rt"), within("ri");
-  if (row) {
-    Var m = KernelBuilder::var(row->name), tiles("rows");
-    out.split(m, tiles, within, rows, TailStrategy::GuardWithIf);
-    out.split(tiles, blockOuter, blockInner, rowBlock, TailStrategy::GuardWithIf);
-    order.push_back(within);
-    order.push_back(blockInner);
-    level = LoopLevel(out, blockInner);
-  }
   std::vector<Dim> outside = aroundOf(target.dims);
-  for (auto dim = outside.rbegin(); dim != outside.rend(); ++dim)
-    around.push_back(KernelBuilder::var(dim->name));
-  if (!row && !around.empty())
-    level = LoopLevel(out, Var(around[0].name()));
-  order.insert(order.end(), around.begin(), around.end());
-  if (row)
-    order.push_back(blockOuter);
-  order.push_back(outer);
-  out.reorder(order);
-  Var parallel = outer;
-  if (row) {
-    out.fuse(blockOuter, outer, task);
-    parallel = task;
+  if (singles.func.defined()) {
+    if (tiles.func.defined())
+      scheduleLoops(out.specialize(isAlone), outside, true);
+    else
+      scheduleLoops(out, outside, true);
+    Var level = row               ? KernelBuilder::var(row->name)
+                : outside.empty() ? Var("co")
+                                  : KernelBuilder::var(outside.back().name);
+    scheduleSums(singles, LoopLevel(out, level), outside, 1, side);
   }
-  if (few && row) // too few tasks along rows and columns alone
-    for (const VarOrRVar &v : around) {
-      Var next(parallel.name() + "_");
-      out.fuse(v, parallel, next);
-      parallel = next;
-    }
-  out.parallel(parallel);
-  out.vectorize(inner, vector).unroll(inner);
-  if (row)
-    out.unroll(within);
-
-  // Known extents keep the sums on the stack.
-  sums.compute_at(level).bound_extent(lane, tile).bound_extent(Var("tile"), 1).vectorize(lane, vector).unroll(lane);
-  std::vector<VarOrRVar> loops = {lane};
-  if (row) {
-    Var m = KernelBuilder::var(row->name);
-    sums.bound_extent(m, rows).unroll(m);
-    loops.push_back(m);
+  if (tiles.func.defined()) {
+    scheduleLoops(out, outside, false);
+    scheduleSums(tiles, LoopLevel(out, Var("rt")), outside, rows, 1);
   }
-  loops.insert(loops.end(), over.begin(), over.end());
-  sums.update().reorder(loops).vectorize(lane, vector).unroll(lane);
-  if (row)
-    sums.update().unroll(KernelBuilder::var(row->name));
-  if (unroll > 1)
-    sums.update().unroll(over[0], unroll);
-  unrollParts(sums, outside);
   target.scheduled = true;
 }
 
 void PackedContraction::define() {
   prepareOperands(b, *this);
-  accumulate();
-  write([self = *this](const Index &position) { return Expr(self.sums(self.tileCall(position))); },
-        [self = *this](Stage &out) mutable { self.schedule(out); });
+  if (!Internal::is_const_zero(isAlone))
+    singles = sumsOf("single", row ? Expr(KernelBuilder::var(row->name)) : Expr());
+  if (!Internal::is_const_one(isAlone))
+    tiles = sumsOf("sums", min(KernelBuilder::var(row->name), b.extent(row->size) - 1));
+  write(
+      [self = *this](const Index &position) {
+        std::vector<Expr> call = self.tileCall(position);
+        return !self.singles.func.defined() ? Expr(self.tiles.func(call))
+               : !self.tiles.func.defined() ? Expr(self.singles.func(call))
+                                            : select(self.isAlone, self.singles.func(call), self.tiles.func(call));
+      },
+      [self = *this](Stage &out) mutable { self.schedule(out); });
 }
 
 } // namespace quern::codegen

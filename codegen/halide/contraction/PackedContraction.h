@@ -12,12 +12,20 @@ public:
   void define();
 
 private:
-  void accumulate();
+  struct Sums {
+    Func func;
+    std::vector<RVar> over;
+  };
+  Sums sumsOf(const std::string &name, const Expr &at);
   void schedule(Stage &target);
+  template <typename Loops> void scheduleLoops(Loops out, const std::vector<Dim> &outside, bool single);
+  void scheduleSums(Sums &sums, const Halide::LoopLevel &level, const std::vector<Dim> &outside, int rowsAtOnce,
+                    int tilesAtOnce);
 
   int unroll, fewTiles; ///< with fewer tiles of columns, other dimensions are tasks too
-  Func sums;            ///< of a tile in registers
-  std::vector<RVar> over;
+  int side;             ///< tiles of columns that a single row is multiplied with at a time
+  Expr isAlone;         ///< whether rows are so few that each is multiplied by itself
+  Sums tiles, singles;  ///< of a tile of rows and columns in registers; of one row. Undefined where they never run
 };
 
 } // namespace quern::codegen
