@@ -1,7 +1,8 @@
-# Writes OUT, a C++ file with the text of STD and of every spec in EXAMPLES.
+# Writes OUT, a C++ file with the text of STD, of every spec in EXAMPLES and of its table of architectures.
 file(READ ${STD} std_text)
+file(READ ${EXAMPLES}/architectures.json table)
 set(text "// Made by frontend/Embed.cmake.\n#include \"frontend/Embedded.h\"\n\nnamespace quern::frontend {\n\n")
-string(APPEND text "const std::string_view standardLibraryText = R\"quern(${std_text})quern\";\n\nconst std::vector<EmbeddedSpec> &embeddedSpecs() {\n  static const std::vector<EmbeddedSpec> specs = {\n")
+string(APPEND text "const std::string_view standardLibraryText = R\"quern(${std_text})quern\";\nconst std::string_view architecturesText = R\"quern(${table})quern\";\n\nconst std::vector<EmbeddedSpec> &embeddedSpecs() {\n  static const std::vector<EmbeddedSpec> specs = {\n")
 file(GLOB specs ${EXAMPLES}/*.quern)
 foreach(spec ${specs})
   file(READ ${spec} spec_text)

@@ -14,6 +14,8 @@ struct EmbeddedSpec {
 };
 
 extern const std::string_view standardLibraryText;
+/// examples/architectures.json.
+extern const std::string_view architecturesText;
 /// The project's examples/*.quern.
 const std::vector<EmbeddedSpec> &embeddedSpecs();
 

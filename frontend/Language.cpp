@@ -9,7 +9,8 @@
 #include "frontend/syntax/Parser.h"
 #include "support/Error.h"
 #include "support/Files.h"
-#include "support/Json.h"
+
+#include <cassert>
 
 namespace quern::frontend {
 
@@ -28,14 +29,16 @@ bool readSpec(const std::filesystem::path &spec, const std::optional<std::filesy
   input.name = spec.string();
   if (text)
     input.text = std::move(*text);
-  if (config) {
-    auto configText = readFile(*config, diagnostics);
-    if (!configText)
-      return false;
-    input.configText = std::move(*configText);
-    input.configName = config->filename().string();
-  }
-  return text.has_value();
+  return (!config || readConfig(*config, input, diagnostics)) && text.has_value();
+}
+
+bool readConfig(const std::filesystem::path &config, SpecInput &input, Diagnostics &diagnostics) {
+  auto text = readFile(config, diagnostics);
+  if (!text)
+    return false;
+  input.configText = std::move(*text);
+  input.configName = config.filename().string();
+  return true;
 }
 
 std::optional<Setting> parseSetting(const std::string &text) {
@@ -102,63 +105,6 @@ std::optional<std::string> formatSpec(const std::string &name, const std::string
   if (diagnostics.errorCount() != before)
     return std::nullopt;
   return format(*source);
-}
-
-/// The class that a spec's head comment names: "Checkpoint: LlamaForCausalLM." or "(BertModel)".
-static std::vector<std::string> checkpointClasses(std::string_view text) {
-  std::vector<std::string> classes;
-  std::string_view head = text.substr(0, text.find("\nmodel"));
-  size_t at = head.find("Checkpoint:");
-  std::string word;
-  for (char c : at == std::string_view::npos ? std::string_view() : head.substr(at)) {
-    if (std::isalnum(static_cast<unsigned char>(c))) {
-      word += c;
-      continue;
-    }
-    if (word.find("For") != std::string::npos || word.find("Model") != std::string::npos)
-      classes.push_back(word);
-    word.clear();
-  }
-  return classes;
-}
-
-std::optional<FoundSpec> specForCheckpoint(const std::string &configText, Diagnostics &diagnostics) {
-  nlohmann::json config;
-  try {
-    config = support::parseJson(configText, "config.json");
-  } catch (const support::JsonError &error) {
-    diagnostics.error("Q041", error.what(), {});
-    return std::nullopt;
-  }
-  if (!config.is_object()) {
-    diagnostics.error("Q041", "config.json is not a JSON object", {});
-    return std::nullopt;
-  }
-  std::vector<std::string> wanted;
-  if (auto it = config.find("architectures"); it != config.end() && it->is_array())
-    for (const auto &name : *it)
-      if (name.is_string())
-        wanted.push_back(name.get<std::string>());
-  for (const std::string &architecture : wanted)
-    for (const EmbeddedSpec &spec : embeddedSpecs())
-      for (const std::string &known : checkpointClasses(spec.text))
-        if (known == architecture)
-          return FoundSpec{spec.name, std::string(spec.text)};
-  std::string type;
-  if (auto it = config.find("model_type"); it != config.end() && it->is_string())
-    type = it->get<std::string>();
-  std::string plain = type.substr(0, type.find("_text"));
-  for (const EmbeddedSpec &spec : embeddedSpecs())
-    if (!type.empty() && (spec.name == type || spec.name == plain))
-      return FoundSpec{spec.name, std::string(spec.text)};
-  std::string list;
-  for (const EmbeddedSpec &spec : embeddedSpecs())
-    list += (list.empty() ? "" : ", ") + spec.name;
-  diagnostics.error("Q010",
-                    "no spec is known for " + (wanted.empty() ? "model_type '" + type + "'" : "'" + wanted[0] + "'") +
-                        "; there are " + list,
-                    {});
-  return std::nullopt;
 }
 
 } // namespace quern::frontend

@@ -1,4 +1,4 @@
-// Entry points that need no MLIR: checking, formatting, finding a spec for a checkpoint.
+// Entry points that need no MLIR: checking, formatting.
 #ifndef QUERN_FRONTEND_LANGUAGE_H
 #define QUERN_FRONTEND_LANGUAGE_H
 
@@ -23,6 +23,8 @@ struct SpecInput {
 /// Reads SPEC and, where given, a config file. False, with a diagnostic, if a file cannot be read.
 bool readSpec(const std::filesystem::path &spec, const std::optional<std::filesystem::path> &config, SpecInput &input,
               Diagnostics &diagnostics);
+/// The config file alone.
+bool readConfig(const std::filesystem::path &config, SpecInput &input, Diagnostics &diagnostics);
 /// "NAME=VALUE", or nothing if there is no '='.
 std::optional<Setting> parseSetting(const std::string &text);
 
@@ -41,13 +43,6 @@ bool checkSpec(const SpecInput &input, Diagnostics &diagnostics);
 
 /// `quern fmt`: the formatted text, or nothing (with diagnostics) where it cannot be read.
 std::optional<std::string> formatSpec(const std::string &name, const std::string &text, Diagnostics &diagnostics);
-
-/// `quern init --from HF_DIR`: the spec that fits a Hugging Face config.json, by its `architectures` and `model_type`.
-struct FoundSpec {
-  std::string name; // "llama", of examples/llama.quern
-  std::string text;
-};
-std::optional<FoundSpec> specForCheckpoint(const std::string &configText, Diagnostics &diagnostics);
 
 } // namespace quern::frontend
 #endif

@@ -29,7 +29,8 @@ struct Command {
 
 constexpr Command commands[] = {
     {"compile", "compile a spec to an executable (or --emit obj, llvm, asm, mlir)", compileCommand},
-    {"run", "compile into a cache, then run: quern run SPEC [options] -- generate -p ...", runCommand},
+    {"run", "run a model, compiled into a cache first: quern run MODEL -p ...", runCommand},
+    {"list", "list the architectures whose checkpoints run and compile take", listCommand},
     {"check", "report all mistakes of a spec", checkCommand},
     {"fmt", "format specs", fmtCommand},
     {"init", "find the example spec for a Hugging Face model", initCommand},

@@ -11,6 +11,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 
+#include <stdexcept>
 #include <system_error>
 
 using namespace quern;
@@ -69,6 +70,20 @@ bool Runtime::find(std::string &error) {
   for (llvm::StringRef other : others)
     libraries.push_back(other.str());
   return true;
+}
+
+std::vector<std::string> quern::codegen::runtimeFiles(bool training) {
+  Runtime runtime;
+  std::string error;
+  if (!runtime.find(error))
+    throw std::runtime_error(error);
+  std::vector<std::string> files;
+  if (training)
+    files.push_back(runtime.folder + "/libquern_training.a");
+  for (const std::string &library : runtime.libraries)
+    if (!llvm::StringRef(library).starts_with("-"))
+      files.push_back(library);
+  return files;
 }
 
 static bool runStep(const std::vector<std::string> &command, std::string &error) {

@@ -15,6 +15,9 @@ bool linkProgram(const std::vector<std::string> &objects, const std::string &out
 /// the compiler's own, with quern.h beside it. Programs link it with the C++ library.
 bool linkLibrary(const std::vector<std::string> &objects, const std::string &output, std::string &error);
 
+/// The archives that linkProgram links. Throws std::runtime_error where they are missing.
+std::vector<std::string> runtimeFiles(bool training);
+
 /// Runs a program without a shell; its standard error is kept in `messages`. Returns its exit status, 127 if it could
 /// not be started.
 int runCommand(const std::vector<std::string> &command, std::string &messages);

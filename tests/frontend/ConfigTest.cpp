@@ -1,8 +1,12 @@
 // config.json: spellings, overrides, sorts, and what is not used.
 #include "Support.h"
+#include "frontend/Architectures.h"
+#include "frontend/Embedded.h"
 #include "support/Glob.h"
 
 #include <nlohmann/json.hpp>
+
+#include <set>
 
 using namespace quern::frontend;
 using namespace quern::frontend::testing;
@@ -112,19 +116,58 @@ TEST(Config, Globs) {
   EXPECT_FALSE(quern::support::matchGlob(std::string(40, '*') + "b", std::string(5000, 'a')));
 }
 
-TEST(Init, FindsTheSpecOfACheckpoint) {
+TEST(Architectures, FindTheSpecOfACheckpoint) {
   auto found = [](const std::string &config) {
     Diagnostics diagnostics;
-    auto spec = specForCheckpoint(config, diagnostics);
-    return spec ? spec->name : outcomeOf(diagnostics).codes;
+    auto known = findArchitecture(config, "config.json", diagnostics);
+    return known ? known->architecture->spec + (known->otherClass.empty() ? "" : " but " + known->otherClass)
+                 : outcomeOf(diagnostics).codes;
   };
   EXPECT_EQ(found(R"({"architectures": ["LlamaForCausalLM"]})"), "llama");
   EXPECT_EQ(found(R"({"architectures": ["BertModel"], "model_type": "bert"})"), "sentence");
   EXPECT_EQ(found(R"({"model_type": "gpt_bigcode"})"), "gpt_bigcode");
+  EXPECT_EQ(found(R"({"model_type": "bert", "architectures": ["BertForTokenClassification"]})"),
+            "bert but BertForTokenClassification");
   EXPECT_EQ(found(R"({"model_type": "whisper"})"), "Q010");
+  EXPECT_EQ(found(R"({"architectures": [3], "model_type": {}})"), "Q010");
   EXPECT_EQ(found("oops"), "Q041");
+  EXPECT_EQ(found("[]"), "Q041");
   for (const auto &[fixture, name] : fixtures())
     EXPECT_EQ(found(read(dataDir() / fixture / "config.json")), name) << fixture;
+}
+
+TEST(Architectures, UnknownOnesNameTheNearest) {
+  auto message = [](const std::string &config) {
+    Diagnostics diagnostics;
+    EXPECT_FALSE(findArchitecture(config, "config.json", diagnostics));
+    return outcomeOf(diagnostics).text;
+  };
+  std::string text = message(R"({"model_type": "qwen3_next", "architectures": ["Qwen3NextForCausalLM"]})");
+  EXPECT_NE(text.find("model_type 'qwen3_next' (Qwen3NextForCausalLM); near it: qwen2;"), std::string::npos) << text;
+  EXPECT_NE(text.find("docs/porting.md"), std::string::npos) << text;
+  text = message(R"({"model_type": "recurrent_gemma"})");
+  EXPECT_NE(text.find("near it: gemma"), std::string::npos) << text;
+  text = message(R"({"model_type": "zzzzzz"})");
+  EXPECT_EQ(text.find("near it"), std::string::npos) << text;
+  text = message("{}");
+  EXPECT_NE(text.find("neither 'model_type' nor 'architectures'"), std::string::npos) << text;
+}
+
+TEST(Architectures, TheTableHasEverySpec) {
+  std::set<std::string> specs, classes;
+  for (const Architecture &one : architectures()) {
+    EXPECT_TRUE(specs.insert(one.spec).second) << one.spec << " twice";
+    for (const std::string &name : one.classes) {
+      EXPECT_TRUE(classes.insert(name).second) << name << " twice";
+      EXPECT_NE(one.text.substr(0, one.text.find("\nmodel")).find(name), std::string_view::npos)
+          << one.spec << ".quern's head comment does not name " << name;
+    }
+    EXPECT_EQ(one.classes.empty(), one.modelTypes.empty()) << one.spec;
+    EXPECT_TRUE(one.command == "generate" || one.command == "embed" || one.command == "eval") << one.spec;
+  }
+  for (const EmbeddedSpec &spec : embeddedSpecs())
+    EXPECT_TRUE(specs.count(spec.name)) << "examples/" << spec.name << ".quern is not in examples/architectures.json";
+  EXPECT_EQ(specs.size(), embeddedSpecs().size());
 }
 
 } // namespace

@@ -13,6 +13,7 @@ int initCommand(const Arguments &arguments);
 int dumpCommand(const Arguments &arguments);
 int compileCommand(const Arguments &arguments);
 int runCommand(const Arguments &arguments);
+int listCommand(const Arguments &arguments);
 int interpretCommand(const Arguments &arguments);
 int gradcheckCommand(const Arguments &arguments);
 int bisectCommand(const Arguments &arguments);

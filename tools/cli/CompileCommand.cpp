@@ -1,18 +1,15 @@
-// quern compile and quern run: from a spec to an executable, and on to its first words.
+// quern compile: from a spec, or a published checkpoint, to an executable.
 #include "codegen/Compiler.h"
 #include "codegen/ExplainKernels.h"
 #include "support/OutputFile.h"
 #include "support/Processors.h"
 #include "tools/cli/Commands.h"
+#include "tools/cli/CompileFlags.h"
 #include "tools/crash/CrashReport.h"
+#include "tools/spec/ModelPath.h"
 #include "tools/spec/Remarks.h"
-#include "tools/spec/SpecOptions.h"
-#include "tools/spec/TrainingMemory.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/SHA256.h"
 
 #include <filesystem>
 #include <iostream>
@@ -23,45 +20,52 @@ namespace fs = std::filesystem;
 using namespace quern::tools;
 using namespace quern::codegen;
 
-namespace {
-struct CompileFlags {
-  SpecOptions spec;
-  MemoryOptions memory;
-  std::string output, emit = "exe", target = "native", schedules, cache, from, to, weights;
-  int jobs = 0;
-  std::vector<std::string> without;
-  bool quiet = false, embed = false, remarks = false, locations = false;
+void CompileFlags::add(po::options_description &options) {
+  addSpecOptions(options, spec);
+  addTrain(options, spec);
+  addWithout(options, without);
+  options.add_options()("output,o", po::value(&output),
+                        "the executable (default: the spec's name); a folder for obj, llvm, asm")(
+      "emit", po::value(&emit), "exe, lib (an archive, and quern.h beside it), obj, llvm, asm or mlir (default: exe)")(
+      "weights", po::value(&weights),
+      "the checkpoint; its config.json, or what a GGUF file says, is used unless --config is given")(
+      "embed-weights", po::bool_switch(&embed), "append --weights (and tokenizer.json) to the executable")(
+      "target", po::value(&target), "native, or an architecture level such as x86-64-v3")(
+      "schedules", po::value(&schedules), "a file of schedules that override the built-in ones")(
+      "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
+      "compile-from", po::value(&from), "PHASE that an .mlir file is in (a dump names it itself); or the FILE")(
+      "compile-to", po::value(&to), "PHASE: stop there and write the module (as --emit mlir does at the end)")(
+      "locations", po::bool_switch(&locations), "with --compile-to: locations in the spec, too")(
+      "jobs,j", po::value(&jobs), "kernels compiled at the same time (default: all processors)")(
+      "memory", po::value(&memory.memory),
+      "with --train, SIZE such as 4G: memory for a gradient; the less, the more is recomputed")(
+      "batch", po::value(&memory.rows), "rows that --memory is for (1)")("length", po::value(&memory.length),
+                                                                         "tokens of a row that --memory is for")(
+      "remarks", po::bool_switch(&remarks), "print on stderr what was done and what was not, at the spec's lines")(
+      "quiet,q", po::bool_switch(&quiet), "print nothing on success");
+}
 
-  void add(po::options_description &options) {
-    addSpecOptions(options, spec);
-    addTrain(options, spec);
-    addWithout(options, without);
-    options.add_options()("output,o", po::value(&output),
-                          "the executable (default: the spec's name); a folder for obj, llvm, asm")(
-        "emit", po::value(&emit),
-        "exe, lib (an archive, and quern.h beside it), obj, llvm, asm or mlir (default: exe)")(
-        "weights", po::value(&weights),
-        "the checkpoint; its config.json, or what a GGUF file says, is used unless --config is given")(
-        "embed-weights", po::bool_switch(&embed), "append --weights (and tokenizer.json) to the executable")(
-        "target", po::value(&target), "native, or an architecture level such as x86-64-v3")(
-        "schedules", po::value(&schedules), "a file of schedules that override the built-in ones")(
-        "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
-        "compile-from", po::value(&from), "PHASE that an .mlir file is in (a dump names it itself); or the FILE")(
-        "compile-to", po::value(&to), "PHASE: stop there and write the module (as --emit mlir does at the end)")(
-        "locations", po::bool_switch(&locations), "with --compile-to: locations in the spec, too")(
-        "jobs,j", po::value(&jobs), "kernels compiled at the same time (default: all processors)")(
-        "memory", po::value(&memory.memory),
-        "with --train, SIZE such as 4G: memory for a gradient; the less, the more is recomputed")(
-        "batch", po::value(&memory.rows), "rows that --memory is for (1)")("length", po::value(&memory.length),
-                                                                           "tokens of a row that --memory is for")(
-        "remarks", po::bool_switch(&remarks), "print on stderr what was done and what was not, at the spec's lines")(
-        "quiet,q", po::bool_switch(&quiet), "print nothing on success");
-  }
-};
-} // namespace
+const quern::frontend::Architecture *CompileFlags::takeCheckpoint() {
+  if (!from.empty() || llvm::StringRef(spec.spec).ends_with(".mlir"))
+    return nullptr;
+  std::string name = spec.spec;
+  ModelPath model = findModel(name);
+  if (model.kind == ModelPath::Kind::Spec)
+    return nullptr;
+  Checkpoint checkpoint = readCheckpoint(model, name);
+  spec.spec = checkpoint.architecture->spec + ".quern";
+  spec.builtin = checkpoint.architecture->text;
+  if (spec.config.empty())
+    spec.config = checkpoint.folder;
+  if (weights.empty())
+    weights = checkpoint.folder;
+  if (!quiet)
+    std::cerr << name << ": " << checkpoint.architecture->classList() << ", " << checkpoint.architecture->kind << ", "
+              << spec.spec << "\n";
+  return checkpoint.architecture;
+}
 
-/// Everything between a spec and `flags.output`. Returns the exit status.
-static int compile(CompileFlags &flags) {
+int quern::tools::compile(CompileFlags &flags) {
   CompileOptions options;
   options.spec = flags.spec.spec;
   options.output = flags.output;
@@ -147,52 +151,13 @@ int quern::tools::compileCommand(const Arguments &arguments) {
   po::options_description options("options");
   flags.add(options);
   po::variables_map values;
-  if (!parseOptions(withCompileFrom(arguments),
-                    "quern compile SPEC [-o PROGRAM] [--config FILE] [--set NAME=VALUE] [options]", options, values))
+  if (!parseOptions(
+          withCompileFrom(arguments),
+          "quern compile MODEL [-o PROGRAM] [--config FILE] [--set NAME=VALUE] [options]\n"
+          "  MODEL: SPEC.quern; or a Hugging Face checkpoint (a folder, or ORG/NAME in the local cache), whose spec is "
+          "known",
+          options, values))
     return 0;
+  flags.takeCheckpoint();
   return compile(flags);
-}
-
-int quern::tools::runCommand(const Arguments &arguments) {
-  auto separator = std::find(arguments.begin(), arguments.end(), "--");
-  CompileFlags flags;
-  po::options_description options("options");
-  flags.add(options);
-  po::variables_map values;
-  if (!parseOptions(Arguments(arguments.begin(), separator),
-                    "quern run SPEC [options] -- generate|eval|embed|bench|info [its options]", options, values))
-    return 0;
-  takeConfig(flags.spec, flags.weights);
-  // One program for each spec, config and machine.
-  std::string key = (flags.spec.train ? "train " + flags.spec.precision + "\n" : "") +
-                    fs::absolute(flags.spec.spec).string() + "\n" + flags.spec.config + "\n" + flags.target + "\n";
-  if (!flags.memory.memory.empty())
-    key += llvm::formatv("{0} {1} {2}\n", flags.memory.memory, flags.memory.rows, flags.memory.length).str();
-  for (const std::string &setting : flags.spec.settings)
-    key += setting + "\n";
-  for (const std::string &names : flags.without)
-    key += "without " + names + "\n";
-  llvm::SHA256 hash;
-  hash.update(key);
-  fs::path folder = fs::path(flags.cache.empty() ? defaultCache() : flags.cache) / "programs";
-  fs::create_directories(folder);
-  flags.output =
-      (folder / (fs::path(flags.spec.spec).stem().string() + "-" + llvm::toHex(hash.final()).substr(0, 16))).string();
-  flags.quiet = true;
-  if (int status = compile(flags))
-    return status;
-  std::vector<std::string> words = {flags.output};
-  if (separator != arguments.end())
-    words.insert(words.end(), separator + 1, arguments.end());
-  // The checkpoint named to the compiler is the program's, too.
-  bool reads = words.size() > 1 && words[1] != "info" && words[1] != "train" && words[1].front() != '-';
-  if (reads && !flags.weights.empty() && !flags.embed &&
-      llvm::none_of(words, [](llvm::StringRef word) { return word.starts_with("--weights"); }))
-    words.insert(words.end(), {"--weights", flags.weights});
-  std::vector<char *> argv;
-  for (std::string &word : words)
-    argv.push_back(word.data());
-  argv.push_back(nullptr);
-  execv(argv[0], argv.data());
-  throw std::runtime_error("cannot start " + flags.output);
 }

@@ -1,5 +1,7 @@
 // quern check, fmt and init: what needs nothing but the language.
+#include "frontend/Architectures.h"
 #include "frontend/Frontend.h"
+#include "support/Error.h"
 #include "support/Files.h"
 #include "support/OutputFile.h"
 #include "tools/cli/Commands.h"
@@ -91,19 +93,23 @@ int quern::tools::initCommand(const Arguments &arguments) {
   if (std::filesystem::is_directory(config))
     config /= "config.json";
   Diagnostics diagnostics;
-  std::optional<FoundSpec> found = specForCheckpoint(quern::support::readFile(config, specLimit), diagnostics);
+  std::optional<FoundArchitecture> found =
+      findArchitecture(quern::support::readFile(config, specLimit), config.string(), diagnostics);
   diagnostics.print(std::cerr, useColour());
   if (!found)
     return 1;
+  if (!found->otherClass.empty())
+    std::cerr << "note: the model is a " << quern::support::printable(found->otherClass) << ", the spec is for "
+              << found->architecture->classList() << ": change what differs (docs/porting.md)\n";
   if (output == "-") {
-    std::cout << found->text;
+    std::cout << found->architecture->text;
     return 0;
   }
   if (output.empty())
-    output = found->name + ".quern";
+    output = found->architecture->spec + ".quern";
   if (std::filesystem::exists(output))
     throw std::runtime_error(output + " is there already; name another file with -o");
-  quern::support::writeFile(output, found->text);
+  quern::support::writeFile(output, found->architecture->text);
   std::cerr << "wrote " << output << "; next: quern compile " << output << " --config " << config.string() << "\n";
   return 0;
 }

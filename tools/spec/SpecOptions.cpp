@@ -102,11 +102,19 @@ bool quern::tools::readInput(const SpecOptions &options, quern::frontend::SpecIn
     config = std::filesystem::is_directory(options.config) ? std::filesystem::path(options.config) / "config.json"
                                                            : std::filesystem::path(options.config);
   std::shared_ptr<const runtime::MappedFile> stored = config ? gguf(config->string()) : nullptr;
-  if (!quern::frontend::readSpec(options.spec, stored ? std::nullopt : config, input, diagnostics))
-    return false;
   if (stored) {
     input.configText = runtime::ggufConfig(runtime::GgufFile(stored)).dump(2);
     input.configName = options.config;
+    config.reset();
+  }
+  if (options.builtin.empty()) {
+    if (!quern::frontend::readSpec(options.spec, config, input, diagnostics))
+      return false;
+  } else {
+    input.name = options.spec;
+    input.text = options.builtin;
+    if (config && !quern::frontend::readConfig(*config, input, diagnostics))
+      return false;
   }
   input.train = options.train;
   for (const std::string &text : options.settings) {

@@ -17,6 +17,7 @@ namespace quern::tools {
 
 struct SpecOptions {
   std::string spec, config;
+  std::string_view builtin;          // the spec's text, where `spec` names one of the compiler's own
   std::vector<std::string> settings; // NAME=VALUE
   bool train = false;
   std::string precision = "f32"; // of a training program: f32 or bf16

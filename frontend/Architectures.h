@@ -1,0 +1,44 @@
+// The published architectures that have a spec: examples/architectures.json, built into the compiler with the specs.
+#ifndef QUERN_FRONTEND_ARCHITECTURES_H
+#define QUERN_FRONTEND_ARCHITECTURES_H
+
+#include "frontend/syntax/Diagnostics.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quern::frontend {
+
+struct Architecture {
+  std::string spec;                    ///< "llama", of examples/llama.quern
+  std::string_view text;               ///< of the spec
+  std::vector<std::string> modelTypes; ///< config.json's `model_type`
+  std::vector<std::string> classes;    ///< its `architectures`
+  std::string kind, command;           ///< "decoder"; what its programs are run for: "generate", "embed" or "eval"
+  /// Files of a checkpoint that say how it was trained, and the fields that must be so where the file is there.
+  std::map<std::string, std::map<std::string, bool>> agrees;
+
+  /// "LlamaForCausalLM", or several with " or ".
+  std::string classList() const;
+};
+
+/// All of the table, in its order; those without classes have no published checkpoint.
+const std::vector<Architecture> &architectures();
+
+struct FoundArchitecture {
+  const Architecture *architecture;
+  /// Empty if the checkpoint's class is one of the architecture's. Else the class that it has instead: only its
+  /// `model_type` fits, so parts of the model (its head) are others.
+  std::string otherClass;
+};
+
+/// The architecture of a Hugging Face config.json, by its `architectures`, else by its `model_type`. Nothing, with a
+/// diagnostic that names the nearest known ones, if there is none. `name` is what messages call the config.
+std::optional<FoundArchitecture> findArchitecture(const std::string &configText, const std::string &name,
+                                                  Diagnostics &diagnostics);
+
+} // namespace quern::frontend
+#endif

@@ -1,0 +1,219 @@
+"""`quern run` and `quern compile` with a checkpoint instead of a spec: the spec is found by config.json, the rest beside it.
+
+The goldens are those of models_test.py, reached from a folder, and from a Hugging Face cache as huggingface_hub lays it out."""
+import json
+import os
+import shutil
+import time
+import unittest
+
+from harness import DATA, EXAMPLES, MINILM, QUERN, Case, read_safetensors, relative_error, run, write_safetensors
+from models_test import COMPILED, ENCODERS, INPUTS, PAIRS, SPECS
+
+STORIES = DATA / "stories260K"
+TABLE = json.loads((EXAMPLES / "architectures.json").read_text())
+
+
+class Run(Case):
+    def quern_run(self, model, *words, status=0, **variables):
+        """`quern run`, with variables of the environment."""
+        old = {name: os.environ.get(name) for name in variables}
+        os.environ.update({name: str(value) for name, value in variables.items()})
+        try:
+            return run(QUERN, "run", model, *words, status=status)
+        finally:
+            for name, value in old.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+    def folder(self, name, fixture="llama", **changes):
+        """A copy of a fixture's checkpoint, with another config."""
+        folder = self.scratch / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        config = json.loads((DATA / fixture / "config.json").read_text()) | changes
+        (folder / "config.json").write_text(json.dumps(config))
+        shutil.copy(DATA / fixture / "model.safetensors", folder)
+        return folder
+
+    def greedy(self, model, fixture, *words, **variables):
+        """The new tokens of a fixture's first prompt, and those that are wanted."""
+        expected = read_safetensors(DATA / fixture / "expected.safetensors")
+        prompt, want = expected["input_ids"].rows()[0], expected["generated"].rows()[0]
+        prompt = [t for t, real in zip(prompt, expected["attention_mask"].rows()[0]) if real] if fixture in PAIRS else prompt[:5]
+        done = self.quern_run(model, *words, "--tokens", ",".join(map(str, prompt)), "-n", len(want), "--temp", 0, "--json", **variables)
+        return json.loads(done.out.strip().splitlines()[-1])["tokens"], want
+
+    # ---- from a folder
+
+    def test_every_golden_model(self):
+        """Each fixture's folder, whatever it is: decoders and pairs generate, encoders give their logits."""
+        for fixture in SPECS:
+            with self.subTest(fixture):
+                if fixture not in ENCODERS:
+                    got, want = self.greedy(DATA / fixture, fixture)
+                    self.assertEqual(got, want)
+                    continue
+                expected = read_safetensors(DATA / fixture / "expected.safetensors")
+                source, result = self.scratch / "in.safetensors", self.scratch / "out.safetensors"
+                write_safetensors(source, {name: expected[there] for name, there in INPUTS.items() if there in expected})
+                self.quern_run(DATA / fixture, "--input", source, "--output", result)
+                keep = list(expected["attention_mask"].data)
+                self.assertLess(relative_error(read_safetensors(result)["logits"], expected["logits"], keep), COMPILED)
+
+    def test_text_and_ways_to_write_the_words(self):
+        want = (STORIES / "greedy.txt").read_text()[:60]
+        words = ["-p", "Once upon a time", "--temp", "0", "-n", "40"]
+        for command in ([STORIES, *words], [STORIES, "generate", *words], [STORIES, "--", *words], [STORIES, "-q", "--", "generate", *words],
+                        [STORIES / "config.json", "-j", "2", *words], [STORIES / "model.safetensors", *words]):
+            done = self.quern_run(*command)
+            self.assertTrue(done.out.startswith(want), done)
+        self.assertIn("LlamaForCausalLM", self.quern_run(STORIES, *words).err)
+        self.assertIn("parameters", self.quern_run(STORIES, "info").out)
+
+    def test_embeds_with_an_encoder(self):
+        golden = json.loads((DATA / "minilm.json").read_text())
+        done = self.quern_run(MINILM, "--json", *golden["sentences"][:2])
+        for result, want in zip(json.loads(done.out)["results"], golden["embedding_first8"]):
+            for x, y in zip(result["embedding"], want):
+                self.assertAlmostEqual(x, y, 4)
+        self.assertEqual(len(json.loads(done.out)["results"]), 2)
+
+    def test_shards(self):
+        folder = DATA / "formats" / "llama-sharded"
+        expected = read_safetensors(folder / "expected.safetensors")
+        source, result = self.scratch / "in.safetensors", self.scratch / "out.safetensors"
+        write_safetensors(source, {"tokens": expected["input_ids"]})
+        self.quern_run(folder, "eval", "--input", source, "--output", result)
+        self.assertLess(relative_error(read_safetensors(result)["logits"], expected["logits"]), COMPILED)
+
+    def test_compile(self):
+        program = self.scratch / "story"
+        run(QUERN, "compile", STORIES, "--embed-weights", "-o", program)
+        text = run(program, "generate", "-p", "Once upon a time", "--temp", 0, "-n", 40).out
+        self.assertTrue(text.startswith((STORIES / "greedy.txt").read_text()[:60]), text)
+
+    # ---- the cache of programs
+
+    def test_compiles_once(self):
+        folder, cache = self.folder("once"), self.scratch / "own"
+        first = self.quern_run(folder, "--cache-dir", cache, "info")
+        self.assertIn("compiling llama.quern", first.err)
+        start = time.monotonic()
+        second = self.quern_run(folder, "--cache-dir", cache, "info")
+        seconds = time.monotonic() - start
+        self.assertNotIn("compiling", second.err)
+        self.assertEqual(first.out, second.out)
+        self.assertLess(seconds, 5)  # half a second on an idle machine
+        programs = [path for path in (cache / "programs").iterdir() if not path.name.endswith(".xxh128")]
+        self.assertEqual(len(programs), 1)
+        self.assertIn("compiling", self.quern_run(self.folder("once", rms_norm_eps=3e-4), "--cache-dir", cache, "info").err)
+        self.assertIn("compiling", self.quern_run(folder, "--cache-dir", cache, "--set", "rms_norm_eps=1e-2", "info").err)
+        damaged = bytearray(programs[0].read_bytes())
+        damaged[len(damaged) // 2] ^= 1
+        programs[0].write_bytes(damaged)
+        self.folder("once")  # the first config again
+        self.assertIn("compiling", self.quern_run(folder, "--cache-dir", cache, "info").err)
+        self.assertNotIn("compiling", self.quern_run(folder, "--cache-dir", cache, "info").err)
+
+    # ---- the Hugging Face cache
+
+    def hub(self, name="hub"):
+        """A cache with one model, as huggingface_hub makes it: snapshots of links to blobs, a file for each branch."""
+        hub = self.scratch / name
+        shutil.rmtree(hub, ignore_errors=True)
+        model, commit = hub / "models--quern--tiny-gpt2", "0123456789abcdef0123456789abcdef01234567"
+        (model / "snapshots" / commit).mkdir(parents=True)
+        (model / "blobs").mkdir()
+        (model / "refs").mkdir()
+        (model / "refs" / "main").write_text(commit)
+        for number, file in enumerate(("config.json", "model.safetensors")):
+            shutil.copy(DATA / "gpt2" / file, model / "blobs" / str(number))
+            (model / "snapshots" / commit / file).symlink_to(f"../../blobs/{number}")
+        return hub, model, commit
+
+    def test_models_of_the_hub(self):
+        hub, model, commit = self.hub()
+        home = self.scratch / "home"
+        home.mkdir(exist_ok=True)
+        (home / "hub").unlink(missing_ok=True)
+        (home / "hub").symlink_to(hub)
+        for variables in ({"HF_HUB_CACHE": hub}, {"HF_HOME": home}):
+            for name in ("quern/tiny-gpt2", "quern/tiny-gpt2@main", f"quern/tiny-gpt2@{commit}"):
+                got, want = self.greedy(name, "gpt2", **variables)
+                self.assertEqual(got, want)
+
+        def refused(name, *words):
+            self.assert_refused(self.quern_run(name, "-n", 1, status=1, HF_HUB_CACHE=hub), *words)
+
+        refused("quern/tiny-gpt3", "quern/tiny-gpt3", "did you mean 'quern/tiny-gpt2'", "hf download quern/tiny-gpt3")
+        refused("gpt2-xl", "gpt2-xl", "hf download gpt2-xl")
+        refused("quern/tiny-gpt2@v2", "no revision 'v2'", "main", commit)
+        (model / "blobs" / "1").unlink()
+        refused("quern/tiny-gpt2", "link model.safetensors leads nowhere", "hf download")
+
+    # ---- what does not fit
+
+    def test_refusals(self):
+        def refused(folder, *words):
+            for command in ("run", "compile"):
+                self.assert_refused(run(QUERN, command, folder, *(["-o", self.scratch / "never"] if command == "compile" else []), status=1), *words)
+            self.assertFalse((self.scratch / "never").exists())
+
+        refused(self.folder("unknown", model_type="qwen3_next", architectures=["Qwen3NextForCausalLM"]),
+                "unknown", "'qwen3_next'", "qwen2", "quern list", "docs/porting.md")
+        refused(self.folder("head", architectures=["LlamaForSequenceClassification"]), "LlamaForSequenceClassification", "LlamaForCausalLM", "quern init")
+        refused(self.folder("quantised", quantization_config={"quant_method": "bitsandbytes", "bits": 4}), "quantised", "bitsandbytes")
+        folder = self.folder("none")
+        (folder / "config.json").unlink()
+        refused(folder, "none", "config.json")
+        folder = self.folder("pickle")
+        (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+        refused(folder, "pytorch_model.bin", "safetensors")
+        folder = self.folder("other")
+        (folder / "model.safetensors").rename(folder / "weights.safetensors")
+        refused(folder, "weights.safetensors", "--weights")
+        refused(folder / "weights.safetensors", "--config")
+        folder = self.folder("shards")
+        (folder / "model.safetensors").unlink()
+        index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+        (folder / "model-2.safetensors").write_bytes(b"x")
+        refused(folder, "1 of 2 files", "model-1.safetensors")
+        (folder / "model.safetensors.index.json").write_text('{"weight_map": 3}')
+        refused(folder, "no index")
+        (folder / "config.json").write_text("{")
+        refused(folder, "config.json", "line 1")
+        pooled = self.folder("pooled", "bert", architectures=["BertModel"])
+        (pooled / "1_Pooling").mkdir()
+        (pooled / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}')
+        refused(pooled, "pooling_mode_mean_tokens", "sentence.quern")
+        (self.scratch / "model.gguf").write_bytes(b"GGUF")
+        refused(self.scratch / "model.gguf", "GGUF", "SPEC --weights")
+        self.assert_refused(self.quern_run(STORIES, "--emit", "obj", status=1), "--emit")
+
+    # ---- the table
+
+    def test_list(self):
+        text = run(QUERN, "list").out
+        for row in TABLE:
+            line = next(line for line in text.splitlines() if f" {row['spec']}.quern " in line)
+            for word in (*row["model_types"], *row["architectures"], row["kind"], row["command"]):
+                self.assertIn(word, line)
+        told = json.loads(run(QUERN, "list", "--json").out)
+        self.assertEqual(told, [{k: v for k, v in row.items() if k != "agrees"} for row in TABLE])
+
+    def test_what_the_table_says_is_so(self):
+        """The kinds are those of the golden tests, and every checkpoint class has a golden model behind it."""
+        tested = {}
+        for fixture, spec in SPECS.items():
+            tested.setdefault(spec, set()).update(json.loads((DATA / fixture / "config.json").read_text())["architectures"])
+            row = next(row for row in TABLE if row["spec"] == spec)
+            kind = "masked language model" if fixture in ENCODERS else "encoder-decoder" if fixture in PAIRS else "decoder"
+            self.assertEqual(row["kind"], kind, spec)
+        tested["sentence"] = {"BertModel"}  # real_test.py
+        self.assertEqual({row["spec"]: set(row["architectures"]) for row in TABLE if row["architectures"]}, tested)
+        self.assertEqual({path.stem for path in EXAMPLES.glob("*.quern")}, {row["spec"] for row in TABLE})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,30 @@
+// What `quern compile` and `quern run` have in common.
+#ifndef QUERN_TOOLS_CLI_COMPILEFLAGS_H
+#define QUERN_TOOLS_CLI_COMPILEFLAGS_H
+
+#include "frontend/Architectures.h"
+#include "tools/spec/SpecOptions.h"
+#include "tools/spec/TrainingMemory.h"
+
+namespace quern::tools {
+
+struct CompileFlags {
+  SpecOptions spec;
+  MemoryOptions memory;
+  std::string output, emit = "exe", target = "native", schedules, cache, from, to, weights;
+  int jobs = 0;
+  std::vector<std::string> without;
+  bool quiet = false, embed = false, remarks = false, locations = false;
+
+  void add(boost::program_options::options_description &options);
+
+  /// Where the spec's word leads to a checkpoint: its spec, config and weights are taken, and its architecture is the
+  /// result. Null, and nothing changes, where it names a spec. Throws std::runtime_error (tools/spec/ModelPath.h).
+  const frontend::Architecture *takeCheckpoint();
+};
+
+/// Everything between a spec and `flags.output`. Returns the exit status.
+int compile(CompileFlags &flags);
+
+} // namespace quern::tools
+#endif

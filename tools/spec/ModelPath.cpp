@@ -1,0 +1,226 @@
+// Takes: a word of the command line. Gives: the checkpoint behind it and its architecture, or what is missing.
+// Why so much is looked at here: a program finds each of these faults, too, but only after the spec was compiled, and it
+// does not know where the folder came from.
+#include "tools/spec/ModelPath.h"
+
+#include "support/Error.h"
+#include "support/Files.h"
+#include "support/Json.h"
+#include "support/Nearest.h"
+
+#include <cstdlib>
+#include <regex>
+#include <set>
+#include <stdexcept>
+
+using quern::support::fileExists;
+using quern::support::isFolder;
+using quern::support::namesIn;
+using quern::support::quote;
+using Json = nlohmann::json;
+
+namespace quern::tools {
+
+static constexpr uint64_t textLimit = 100'000'000; // of an index: a hundred bytes for each of a million tensors
+
+static std::string variable(const char *name) {
+  const char *value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// Where huggingface_hub keeps what it downloads.
+static std::string hubCache() {
+  for (const char *name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"})
+    if (std::string path = variable(name); !path.empty())
+      return path;
+  if (std::string home = variable("HF_HOME"); !home.empty())
+    return home + "/hub";
+  if (std::string base = variable("XDG_CACHE_HOME"); !base.empty())
+    return base + "/huggingface/hub";
+  return variable("HOME") + "/.cache/huggingface/hub";
+}
+
+/// "models--org--name" as "org/name".
+static std::string nameOfFolder(std::string folder) {
+  folder = folder.substr(std::string("models--").size());
+  if (size_t dashes = folder.find("--"); dashes != std::string::npos)
+    folder.replace(dashes, 2, "/");
+  return folder;
+}
+
+static std::vector<std::string> cachedModels(const std::string &hub) {
+  std::vector<std::string> models;
+  if (isFolder(hub))
+    for (const std::string &entry : namesIn(hub))
+      if (entry.starts_with("models--"))
+        models.push_back(nameOfFolder(entry));
+  return models;
+}
+
+/// The snapshot of a model that the cache holds: of a branch or tag by its file in refs/, or of a commit.
+static std::string snapshotOf(const std::string &folder, const std::string &model, const std::string &revision) {
+  std::string wanted = revision.empty() ? "main" : revision, commit = wanted;
+  if (std::string ref = folder + "/refs/" + wanted; fileExists(ref)) {
+    commit = support::readFile(ref, 1000);
+    commit.erase(commit.find_last_not_of(" \n\r\t") + 1);
+  }
+  if (std::string snapshot = folder + "/snapshots/" + commit; !commit.empty() && isFolder(snapshot))
+    return snapshot;
+  std::string known;
+  if (isFolder(folder + "/refs"))
+    for (const std::string &name : namesIn(folder + "/refs"))
+      known += (known.empty() ? "" : ", ") + name;
+  if (isFolder(folder + "/snapshots"))
+    for (const std::string &name : namesIn(folder + "/snapshots"))
+      known += (known.empty() ? "" : ", ") + name;
+  throw std::runtime_error("the cache has no revision " + quote(wanted) + " of " + model + " (" + folder + ")" +
+                           (known.empty() ? "" : "; it has " + known + ", and " + model + "@REVISION names one") +
+                           "; hf download " + model + " fetches the model");
+}
+
+/// A folder of the hub's cache, or nothing where the word cannot be a model's name.
+static std::string findInCache(const std::string &word) {
+  static const std::regex form(R"(([A-Za-z0-9_.\-]+/)?[A-Za-z0-9_.\-]+(@[A-Za-z0-9_.\-/]+)?)");
+  if (!std::regex_match(word, form) || word.find("..") != std::string::npos)
+    return "";
+  std::string model = word.substr(0, word.find('@')), revision = word.substr(std::min(word.size(), model.size() + 1));
+  std::string folder = "models--" + model, hub = hubCache();
+  if (size_t slash = folder.find('/'); slash != std::string::npos)
+    folder.replace(slash, 1, "--");
+  if (isFolder(hub + "/" + folder))
+    return snapshotOf(hub + "/" + folder, model, revision);
+  bool looksLikeFile = model.find('/') == std::string::npos ? model.find('.') != std::string::npos
+                                                            : model.ends_with(".quern") || model.ends_with(".mlir");
+  if (looksLikeFile)
+    return "";
+  throw std::runtime_error("there is no file or folder " + word + ", and no such model in " + hub +
+                           support::didYouMean(model, cachedModels(hub)) + "; hf download " + model + " fetches it");
+}
+
+ModelPath findModel(const std::string &name) {
+  using Kind = ModelPath::Kind;
+  if (isFolder(name))
+    return {Kind::Checkpoint, name};
+  if (fileExists(name)) {
+    if (name.ends_with(".gguf"))
+      return {Kind::Gguf, name};
+    std::string file = support::nameOf(name);
+    if (file == "config.json" || file == "model.safetensors" || file == "model.safetensors.index.json")
+      return {Kind::Checkpoint, support::folderOf(name)};
+    if (name.ends_with(".safetensors"))
+      throw std::runtime_error(name +
+                               " is a file of weights alone; give the folder of a checkpoint (config.json and "
+                               "model.safetensors), or the spec: quern run SPEC --config CONFIG --weights " +
+                               name);
+    return {Kind::Spec, name};
+  }
+  std::string folder = findInCache(name);
+  return folder.empty() ? ModelPath{Kind::Spec, name} : ModelPath{Kind::Checkpoint, folder};
+}
+
+/// All names that the index of shards lists.
+static std::set<std::string> shardsOf(const std::string &index) {
+  Json json = support::parseJson(support::readFile(index, textLimit), index);
+  std::set<std::string> shards;
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
+    throw std::runtime_error(index + " is no index of safetensors files");
+  for (const auto &[tensor, shard] : json["weight_map"].items())
+    if (shard.is_string())
+      shards.insert(shard.get<std::string>());
+  return shards;
+}
+
+/// The weights that a program will look for, all there. Throws std::runtime_error.
+static std::string findWeights(const std::string &folder, const std::string &name) {
+  if (std::string whole = folder + "/model.safetensors"; fileExists(whole))
+    return whole;
+  if (std::string index = folder + "/model.safetensors.index.json"; fileExists(index)) {
+    std::set<std::string> shards = shardsOf(index);
+    std::string missing;
+    size_t count = 0;
+    for (const std::string &shard : shards)
+      if (!fileExists(folder + "/" + shard) && ++count <= 3)
+        missing += (missing.empty() ? "" : ", ") + support::printable(shard);
+    if (count)
+      throw std::runtime_error(name + ": " + std::to_string(count) + " of " + std::to_string(shards.size()) +
+                               " files of weights are missing (" + missing + (count > 3 ? ", ..." : "") +
+                               "); download the model again");
+    return index;
+  }
+  std::string safetensors, gguf, pickle;
+  for (const std::string &file : namesIn(folder)) {
+    if (!fileExists(folder + "/" + file) && !isFolder(folder + "/" + file)) // as an interrupted download leaves it
+      throw std::runtime_error(name + ": the link " + support::printable(file) +
+                               " leads nowhere; hf download fetches what is missing");
+    if (file.ends_with(".safetensors") && file.find("adapter") == std::string::npos)
+      safetensors = file;
+    if (file.ends_with(".gguf"))
+      gguf = file;
+    if (file.ends_with(".bin") || file.ends_with(".pt") || file.ends_with(".pth") || file.ends_with(".index.json"))
+      pickle = pickle.empty() ? file : pickle;
+  }
+  std::string start = name + " holds no model.safetensors and no index of its parts";
+  if (!safetensors.empty())
+    throw std::runtime_error(start + "; if " + safetensors +
+                             " is the model, name it model.safetensors or give the spec: quern run SPEC --config " +
+                             folder + " --weights " + folder + "/" + safetensors);
+  if (!gguf.empty())
+    throw std::runtime_error(start + ", only " + gguf + "; give that file instead of the folder");
+  if (!pickle.empty())
+    throw std::runtime_error(start + ", only " + pickle +
+                             ", which is no safetensors file; save it as one: in Python, "
+                             "AutoModel.from_pretrained(...).save_pretrained(FOLDER)");
+  throw std::runtime_error(start + "; is the download complete?");
+}
+
+/// Fields of the checkpoint's other files that the spec counts on.
+static void checkAgreement(const frontend::Architecture &architecture, const std::string &folder) {
+  for (const auto &[file, fields] : architecture.agrees) {
+    std::string path = folder + "/" + file;
+    if (!fileExists(path))
+      continue;
+    Json json = support::parseJson(support::readFile(path, textLimit), path);
+    for (const auto &[field, wanted] : fields)
+      if (json.is_object() && json.contains(field) && json[field] != wanted)
+        throw std::runtime_error(path + " has " + field + " = " + json[field].dump() + ", but " + architecture.spec +
+                                 ".quern computes what " + (wanted ? "true" : "false") + " means; quern init --from " +
+                                 folder + " writes the spec, to be changed");
+  }
+}
+
+Checkpoint readCheckpoint(const ModelPath &model, const std::string &name) {
+  if (model.kind == ModelPath::Kind::Gguf) // here its own architecture will choose the spec
+    throw std::runtime_error(
+        name + " is a GGUF file, which chooses no spec yet; name the spec: quern run SPEC --weights " + name);
+  const std::string &folder = model.path, config = folder + "/config.json";
+  if (!fileExists(config)) {
+    bool adapter = fileExists(folder + "/adapter_config.json");
+    throw std::runtime_error(
+        name + " is no checkpoint: it holds no config.json" +
+        (adapter ? " but an adapter; merge it into its model first" : "; is the download complete?"));
+  }
+  std::string text = support::readFile(config, textLimit);
+  frontend::Diagnostics diagnostics;
+  std::optional<frontend::FoundArchitecture> found = frontend::findArchitecture(text, config, diagnostics);
+  if (!found)
+    throw std::runtime_error((diagnostics.list().front().code == "Q010" ? config + ": " : "") +
+                             diagnostics.list().front().message);
+  const frontend::Architecture &architecture = *found->architecture;
+  if (!found->otherClass.empty())
+    throw std::runtime_error(config + ": the model is a " + support::printable(found->otherClass) + ", but " +
+                             architecture.spec + ".quern is for " + architecture.classList() + "; quern init --from " +
+                             folder + " writes it, to be changed (docs/porting.md)");
+  if (Json json = support::parseJson(text, config);
+      json.contains("quantization_config") && json["quantization_config"].is_object()) {
+    Json method = json["quantization_config"].value("quant_method", Json("unknown"));
+    static const std::set<std::string> read = {"gptq", "awq", "mxfp4", "fp8"}; // runtime/formats
+    if (!method.is_string() || !read.count(method.get<std::string>()))
+      throw std::runtime_error(config +
+                               ": the weights are quantised in a way that programs do not read (quant_method " +
+                               method.dump() + "); take the model's own weights");
+  }
+  checkAgreement(architecture, folder);
+  return {&architecture, folder, findWeights(folder, name)};
+}
+
+} // namespace quern::tools

@@ -1,0 +1,36 @@
+// What the first word of `quern run` and `quern compile` leads to: a spec, or a published checkpoint.
+#ifndef QUERN_TOOLS_SPEC_MODELPATH_H
+#define QUERN_TOOLS_SPEC_MODELPATH_H
+
+#include "frontend/Architectures.h"
+
+#include <string>
+
+namespace quern::tools {
+
+struct ModelPath {
+  /// A spec (or a dump), a folder as Hugging Face's libraries write it, a GGUF file.
+  enum class Kind { Spec, Checkpoint, Gguf };
+  Kind kind = Kind::Spec;
+  std::string path; ///< the file, or the checkpoint's folder
+};
+
+/// `name` is a path, or ORG/NAME or ORG/NAME@REVISION of a model in the local Hugging Face cache ($HF_HUB_CACHE,
+/// $HF_HOME/hub, ~/.cache/huggingface/hub; https://huggingface.co/docs/huggingface_hub/guides/manage-cache). Paths come
+/// first. Throws std::runtime_error for a name that leads nowhere and for a model that is not whole.
+ModelPath findModel(const std::string &name);
+
+/// A checkpoint, looked at before anything is compiled.
+struct Checkpoint {
+  const frontend::Architecture *architecture;
+  std::string folder;  ///< what programs take as --weights; config.json is in it
+  std::string weights; ///< the file of weights in it that is found: safetensors, or the index of its shards
+};
+
+/// Reads what a checkpoint's folder says about itself. Throws std::runtime_error, with what to do, where config.json or
+/// weights are missing, are in a format that programs do not read, or belong to no known architecture. `name` is what
+/// messages call it.
+Checkpoint readCheckpoint(const ModelPath &model, const std::string &name);
+
+} // namespace quern::tools
+#endif
