@@ -130,6 +130,10 @@ std::vector<std::string> storedNames(const std::string &executable) {
   return {name + ".safetensors", "model.safetensors", "model.safetensors.index.json", name + ".gguf", "model.gguf"};
 }
 
+bool holdsWeights(const std::map<std::string, std::shared_ptr<const MappedFile>> &tail) {
+  return tail.count("model.safetensors") || tail.count("model.safetensors.index.json") || tail.count("model.gguf");
+}
+
 } // namespace
 
 std::unique_ptr<Weights> Command::openWeights(const Options &options) const {
@@ -137,7 +141,7 @@ std::unique_ptr<Weights> Command::openWeights(const Options &options) const {
   if (options.has("--weights"))
     return Weights::load(d, TensorSource::open(options.text("--weights")));
   auto tail = readTail(executable);
-  if (tail.count("model.safetensors") || tail.count("model.safetensors.index.json") || tail.count("model.gguf"))
+  if (holdsWeights(tail))
     return Weights::load(d, TensorSource::open(executable, tail));
   std::string path = besideProgram(executable, storedNames(executable));
   if (path.empty())
@@ -174,7 +178,8 @@ std::optional<std::string> Command::readBeside(const Options &options, const std
       return std::string(found->second->text());
     if (auto found = tail.find("model.gguf"); found != tail.end())
       inside = textInside(found->second, name);
-    else if (std::string path = besideProgram(executable, storedNames(executable)); !path.empty())
+    else if (std::string path = besideProgram(executable, storedNames(executable));
+             !path.empty() && !holdsWeights(tail)) // else it is another model's
       inside = textInside(path, name);
   }
   if (inside)
