@@ -67,6 +67,11 @@ constexpr Own own[] = {
     {"gemma3", {"rope_local_base_freq", "~.rope.freq_base_swa"}},
 };
 
+/// Families that Hugging Face calls by another `model_type`.
+constexpr std::pair<const char *, const char *> publishedTypes[] = {
+    {"command-r", "cohere"},   {"gemma3", "gemma3_text"}, {"gptneox", "gpt_neox"},
+    {"qwen2moe", "qwen2_moe"}, {"qwen3moe", "qwen3_moe"}, {"starcoder", "gpt_bigcode"}};
+
 bool lists(const char *words, const std::string &word) {
   return (" " + std::string(words) + " ").find(" " + word + " ") != std::string::npos;
 }
@@ -149,10 +154,20 @@ private:
                                               : number("~.embedding_length") / number("~.attention.head_count");
   }
 
+  std::string modelType() const {
+    const std::string &family = file.architecture();
+    if (family == "llama" && file.integer("~.expert_count").value_or(0) > 0)
+      return "mixtral";
+    for (auto [own, published] : publishedTypes)
+      if (family == own)
+        return published;
+    return family;
+  }
+
   /// What follows from which tensors there are.
   void tensors() {
     const std::string &family = file.architecture();
-    config["model_type"] = family;
+    config["model_type"] = modelType();
     if (const GgufTensor *words = file.find("token_embd.weight"); words && words->shape.size() == 2)
       config["vocab_size"] = words->shape[0];
     config["tie_word_embeddings"] =

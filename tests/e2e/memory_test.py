@@ -20,7 +20,7 @@ PAGES = {
     "linear_attention": (EXAMPLES / "linear_attention.quern", ()),
     "deepseek": (ROOT / "tests" / "frontend" / "specs" / "deepseek_v3.quern", ()),
 }
-SHAPES = ((1000, 8), (300, 300), (16, 900))
+SHAPES = ((1000, 8, 1), (300, 300, 2), (16, 900, 1))  # prefill, decode, threads
 
 
 class Memory(Case):
@@ -34,19 +34,21 @@ class Memory(Case):
 
     def check(self, spec, options):
         program = self.compile(spec, *options)
-        for read, write in SHAPES:
-            bench = json.loads(run(program, "bench", "-p", read, "-n", write, "--json").out)
+        for read, write, threads in SHAPES:
+            bench = json.loads(run(program, "bench", "-p", read, "-n", write, "--threads", threads, "--json").out)
             used, cap = bench["memory"], read + write
             plan, reading, statistics = self.plan(spec, options, "forward.last", bench["threads"], f"T={read},cap={cap}")
             step = "forward.last.few" if any(f["name"] == "forward.last.few" for f in statistics["functions"]) else "forward.last"
             _, writing, _ = self.plan(spec, options, step, bench["threads"], f"T=1,past={cap - 1},cap={cap}")
             self.assertEqual(used["planned_scratch_bytes"], max(reading, writing), (read, write))
             # Memory is counted in whole pages: half of one more or less for the arena and each state.
-            slack = PAGE * (1 + len(statistics["states"]))
+            rounding = PAGE * (1 + len(statistics["states"]))
             buffers = used["used_bytes"] - used["scratch_bytes"]
-            self.assertLess(abs(buffers - plan), max(0.05 * plan, slack), (read, write, used, plan))
-            # A thread that helps may not have had the task that needs most.
-            self.assertLess(abs(used["used_bytes"] - used["planned_bytes"]), 0.05 * used["planned_bytes"] + SCRATCH, (read, write, used))
+            self.assertLess(abs(buffers - plan), max(0.05 * plan, rounding), (read, write, used, plan))
+            slack = 0.05 * used["planned_bytes"] + SCRATCH
+            self.assertLess(used["used_bytes"] - used["planned_bytes"], slack, (read, write, used))
+            if threads == 1:  # on a busy machine a thread that helps may never get a task, and never ask for scratch
+                self.assertLess(used["planned_bytes"] - used["used_bytes"], slack, (read, write, used))
 
     def test_training(self):
         """Of the gradient alone: what generation remembers needs no room there. Memory comes in pages of up to 2 MiB, so it is large."""

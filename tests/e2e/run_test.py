@@ -8,6 +8,8 @@ import time
 import unittest
 
 from harness import DATA, EXAMPLES, MINILM, QUERN, Case, read_safetensors, relative_error, run, write_safetensors
+from gguf_test import MODELS as GGUF
+from gguf_test import convert, write_gguf
 from models_test import COMPILED, ENCODERS, INPUTS, PAIRS, SPECS
 
 STORIES = DATA / "stories260K"
@@ -92,6 +94,29 @@ class Run(Case):
         run(QUERN, "compile", STORIES, "--embed-weights", "-o", program)
         text = run(program, "generate", "-p", "Once upon a time", "--temp", 0, "-n", 40).out
         self.assertTrue(text.startswith((STORIES / "greedy.txt").read_text()[:60]), text)
+
+    # ---- GGUF files
+
+    def test_gguf(self):
+        """The file chooses the spec as the config.json of the same model does; a folder with one such file is that file."""
+        folder = self.scratch / "gguf"
+        folder.mkdir(exist_ok=True)
+        for fixture, (spec, *_, options) in GGUF.items():
+            if spec == "mistral":
+                continue  # GGUF calls it llama, whose spec has no window
+            with self.subTest(fixture):
+                write_gguf(folder / "model-f32.gguf", *convert(fixture))
+                done = run(QUERN, "compile", folder, *options, "--compile-to", "resolved", "-o", self.scratch / "resolved.mlir")
+                self.assertIn(f" {spec}.quern", done.err)
+                if fixture in ("llama", "gpt2", "gemma3-text"):
+                    got, want = self.greedy(folder / "model-f32.gguf", fixture, *options)
+                    self.assertEqual(got, want)
+        (folder / "model-q8_0.gguf").write_bytes(b"GGUF")
+        self.assert_refused(self.quern_run(folder, status=1), "2 GGUF files", "model-f32.gguf", "model-q8_0.gguf")
+
+    def test_gguf_with_its_vocabulary(self):
+        text = self.quern_run(DATA / "formats" / "llama-gguf" / "model-q8_0.gguf", "-p", "The compiler", "-n", 8, "--temp", 0).out
+        self.assertTrue(text.startswith("The compiler"), text)
 
     # ---- the cache of programs
 
@@ -188,8 +213,11 @@ class Run(Case):
         (pooled / "1_Pooling").mkdir()
         (pooled / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}')
         refused(pooled, "pooling_mode_mean_tokens", "sentence.quern")
-        (self.scratch / "model.gguf").write_bytes(b"GGUF")
-        refused(self.scratch / "model.gguf", "GGUF", "SPEC --weights")
+        cut = self.scratch / "cut.gguf"
+        cut.write_bytes(b"GGUF")
+        refused(cut, "cut.gguf", "cut short")
+        write_gguf(cut, "klingon", {"klingon.block_count": 1}, {})
+        refused(cut, "cut.gguf", "'klingon'", "quern list")
         self.assert_refused(self.quern_run(STORIES, "--emit", "obj", status=1), "--emit")
 
     # ---- the table

@@ -151,12 +151,11 @@ int quern::tools::compileCommand(const Arguments &arguments) {
   po::options_description options("options");
   flags.add(options);
   po::variables_map values;
-  if (!parseOptions(
-          withCompileFrom(arguments),
-          "quern compile MODEL [-o PROGRAM] [--config FILE] [--set NAME=VALUE] [options]\n"
-          "  MODEL: SPEC.quern; or a Hugging Face checkpoint (a folder, or ORG/NAME in the local cache), whose spec is "
-          "known",
-          options, values))
+  if (!parseOptions(withCompileFrom(arguments),
+                    "quern compile MODEL [-o PROGRAM] [--config FILE] [--set NAME=VALUE] [options]\n"
+                    "  MODEL: SPEC.quern; or a checkpoint whose spec is known: a folder or ORG/NAME from "
+                    "Hugging Face, or a GGUF file",
+                    options, values))
     return 0;
   flags.takeCheckpoint();
   return compile(flags);

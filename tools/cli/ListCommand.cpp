@@ -34,9 +34,9 @@ static void printTable() {
       std::cout << row[i] << std::string(widths[i] - row[i].size() + 2, ' ');
     std::cout << row.back() << "\n";
   }
-  std::cout
-      << "\nquern run MODEL, with a checkpoint's folder or ORG/NAME in the Hugging Face cache, runs any of these.\n"
-         "quern init --from FOLDER writes a spec to a file; docs/porting.md is about models that are not here.\n";
+  std::cout << "\nquern run MODEL, with a checkpoint (a folder, a GGUF file, ORG/NAME in the Hugging Face cache), runs "
+               "any of these.\n"
+               "quern init --from FOLDER writes a spec to a file; docs/porting.md is about models that are not here.\n";
 }
 
 static void printJson() {

@@ -102,8 +102,8 @@ int quern::tools::runCommand(const Arguments &arguments) {
   if (!parseOptions(
           Arguments(arguments.begin(), end),
           "quern run MODEL [options] [--] [COMMAND] [its options]\n"
-          "  MODEL: SPEC.quern; or a Hugging Face checkpoint (a folder, or ORG/NAME in the local cache), whose "
-          "spec is known\n"
+          "  MODEL: SPEC.quern; or a checkpoint whose spec is known: a folder or ORG/NAME from "
+          "Hugging Face, or a GGUF file\n"
           "  COMMAND: generate, chat, eval, embed, bench, info; for a checkpoint generate if it is a decoder, embed "
           "if it is an encoder",
           options, values))

@@ -3,6 +3,7 @@
 // does not know where the folder came from.
 #include "tools/spec/ModelPath.h"
 
+#include "runtime/gguf/Gguf.h"
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/Json.h"
@@ -97,10 +98,32 @@ static std::string findInCache(const std::string &word) {
                            support::didYouMean(model, cachedModels(hub)) + "; hf download " + model + " fetches it");
 }
 
+/// The only GGUF file of a folder without config.json, as publishers of such files lay them out; otherwise nothing.
+static std::string onlyGguf(const std::string &folder, const std::string &name) {
+  if (fileExists(folder + "/config.json") || fileExists(folder + "/model.safetensors"))
+    return "";
+  std::vector<std::string> found;
+  for (const std::string &file : namesIn(folder))
+    if (file.ends_with(".gguf"))
+      found.push_back(file);
+  if (found.size() < 2)
+    return found.empty() ? "" : folder + "/" + found[0];
+  std::string list;
+  for (size_t i = 0; i < found.size() && i < 8; ++i)
+    list += (i ? ", " : "") + support::printable(found[i]);
+  throw std::runtime_error(name + " holds " + std::to_string(found.size()) + " GGUF files (" + list +
+                           (found.size() > 8 ? ", ..." : "") + "); give one of them: " + folder + "/" +
+                           support::printable(found[0]));
+}
+
 ModelPath findModel(const std::string &name) {
   using Kind = ModelPath::Kind;
+  auto inFolder = [&](const std::string &folder) {
+    std::string gguf = onlyGguf(folder, name);
+    return gguf.empty() ? ModelPath{Kind::Checkpoint, folder} : ModelPath{Kind::Gguf, gguf};
+  };
   if (isFolder(name))
-    return {Kind::Checkpoint, name};
+    return inFolder(name);
   if (fileExists(name)) {
     if (name.ends_with(".gguf"))
       return {Kind::Gguf, name};
@@ -115,7 +138,7 @@ ModelPath findModel(const std::string &name) {
     return {Kind::Spec, name};
   }
   std::string folder = findInCache(name);
-  return folder.empty() ? ModelPath{Kind::Spec, name} : ModelPath{Kind::Checkpoint, folder};
+  return folder.empty() ? ModelPath{Kind::Spec, name} : inFolder(folder);
 }
 
 /// All names that the index of shards lists.
@@ -188,10 +211,26 @@ static void checkAgreement(const frontend::Architecture &architecture, const std
   }
 }
 
+/// The architecture that a config names, or an error that says what is known.
+static frontend::FoundArchitecture architectureOf(const std::string &text, const std::string &config) {
+  frontend::Diagnostics diagnostics;
+  std::optional<frontend::FoundArchitecture> found = frontend::findArchitecture(text, config, diagnostics);
+  if (!found)
+    throw std::runtime_error((diagnostics.list().front().code == "Q010" ? config + ": " : "") +
+                             diagnostics.list().front().message);
+  return *found;
+}
+
+/// The file's values choose the spec as the config.json of the same model would.
+static Checkpoint readGguf(const std::string &path) {
+  runtime::GgufFile file(runtime::MappedFile::open(path));
+  frontend::FoundArchitecture found = architectureOf(runtime::ggufConfig(file).dump(), path);
+  return {found.architecture, path, path};
+}
+
 Checkpoint readCheckpoint(const ModelPath &model, const std::string &name) {
-  if (model.kind == ModelPath::Kind::Gguf) // here its own architecture will choose the spec
-    throw std::runtime_error(
-        name + " is a GGUF file, which chooses no spec yet; name the spec: quern run SPEC --weights " + name);
+  if (model.kind == ModelPath::Kind::Gguf)
+    return readGguf(model.path);
   const std::string &folder = model.path, config = folder + "/config.json";
   if (!fileExists(config)) {
     bool adapter = fileExists(folder + "/adapter_config.json");
@@ -200,14 +239,10 @@ Checkpoint readCheckpoint(const ModelPath &model, const std::string &name) {
         (adapter ? " but an adapter; merge it into its model first" : "; is the download complete?"));
   }
   std::string text = support::readFile(config, textLimit);
-  frontend::Diagnostics diagnostics;
-  std::optional<frontend::FoundArchitecture> found = frontend::findArchitecture(text, config, diagnostics);
-  if (!found)
-    throw std::runtime_error((diagnostics.list().front().code == "Q010" ? config + ": " : "") +
-                             diagnostics.list().front().message);
-  const frontend::Architecture &architecture = *found->architecture;
-  if (!found->otherClass.empty())
-    throw std::runtime_error(config + ": the model is a " + support::printable(found->otherClass) + ", but " +
+  frontend::FoundArchitecture found = architectureOf(text, config);
+  const frontend::Architecture &architecture = *found.architecture;
+  if (!found.otherClass.empty())
+    throw std::runtime_error(config + ": the model is a " + support::printable(found.otherClass) + ", but " +
                              architecture.spec + ".quern is for " + architecture.classList() + "; quern init --from " +
                              folder + " writes it, to be changed (docs/porting.md)");
   if (Json json = support::parseJson(text, config);
