@@ -205,7 +205,7 @@ TEST(Attention, BoundsFromData) { // each row of the batch has a past of its own
                               g.compare(Predicate::Gt, g.index(g.S), g.elementwise(Op::Sub, {t, g.integer(3)}))});
   g.finishWith(g.elementwise(Op::Where, {mask, g.score, g.constant(-INFINITY)}));
   EXPECT_EQ(boundsOf(g.finish("ragged")), "-2 + data .. 0 + data");
-  checkKernel(g.graph, lengths, 1e-5);
+  checkKernel(g.graph, lengths, 1e-5, cpuTarget("native"), nullptr, /*sizedByData=*/true);
 }
 
 TEST(Attention, LatentKeys) { // the sum of two products: one per head, one with keys that heads share
