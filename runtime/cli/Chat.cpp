@@ -76,7 +76,8 @@ void addSpecialTokens(nlohmann::json &names, const nlohmann::json &config) {
 
 std::vector<Options::Known> chatOptions() {
   std::vector<Options::Known> known = {
-      {"--weights", "PATH", "a .safetensors or .gguf file, an index of shards, or a folder with one"},
+      weightsOption,
+      adapterOption,
       {"--tokenizer", "FILE", "tokenizer.json; else the one in or beside the weights"},
       {"--template", "FILE", "the chat template; else the one in or beside the weights"},
       {"--system", "TEXT", "what the model is told before the conversation"},

@@ -7,6 +7,7 @@
 #include "runtime/machine/CpuFeatures.h"
 #include "runtime/machine/ThreadPool.h"
 #include "runtime/tokenizer/text/Unicode.h"
+#include "runtime/weights/Adapter.h"
 
 #include <cerrno>
 #include <csignal>
@@ -136,18 +137,24 @@ bool holdsWeights(const std::map<std::string, std::shared_ptr<const MappedFile>>
 
 } // namespace
 
-std::unique_ptr<Weights> Command::openWeights(const Options &options) const {
-  const Description &d = program.description;
+std::unique_ptr<TensorSource> Command::openTensors(const Options &options) const {
   if (options.has("--weights"))
-    return Weights::load(d, TensorSource::open(options.text("--weights")));
+    return TensorSource::open(options.text("--weights"));
   auto tail = readTail(executable);
   if (holdsWeights(tail))
-    return Weights::load(d, TensorSource::open(executable, tail));
+    return TensorSource::open(executable, tail);
   std::string path = besideProgram(executable, storedNames(executable));
   if (path.empty())
     throw UserError("no weights: give --weights FILE or DIR (none are in this program, and there is no "
                     "model.safetensors beside it)");
-  return Weights::load(d, TensorSource::open(path));
+  return TensorSource::open(path);
+}
+
+std::unique_ptr<Weights> Command::openWeights(const Options &options) const {
+  std::unique_ptr<TensorSource> source = openTensors(options);
+  for (const std::string &folder : options.all("--adapter"))
+    source = withAdapter(std::move(source), folder);
+  return Weights::load(program.description, std::move(source));
 }
 
 std::string Command::findBeside(const Options &options, const std::string &name) const {

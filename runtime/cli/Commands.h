@@ -18,13 +18,21 @@ namespace quern::runtime {
 /// input was wrong, 2 the machine cannot).
 int runProgram(const quern_program_table &table, int argumentCount, char **arguments);
 
+// Options of all commands that read a checkpoint.
+inline constexpr Options::Known weightsOption = {
+    "--weights", "PATH", "a .safetensors or .gguf file, an index of shards, or a folder with one"};
+inline constexpr Options::Known adapterOption = {
+    "--adapter", "FOLDER", "a LoRA adapter as PEFT writes it, added to the weights (may be repeated)"};
+
 /// What subcommands share.
 struct Command {
   const Program &program;
   std::string executable; // its path, to find what lies in its tail or beside it
   std::vector<std::string> arguments;
 
-  /// Weights as --weights says, or the program's own, or those beside it. Throws UserError if there are none.
+  /// Tensors as --weights says, or the program's own, or those beside it. Throws UserError if there are none.
+  std::unique_ptr<TensorSource> openTensors(const Options &options) const;
+  /// The same, with each --adapter added, laid out for the kernels.
   std::unique_ptr<Weights> openWeights(const Options &options) const;
   /// --tokenizer, or tokenizer.json beside the weights, in the program's tail or beside it; nothing if there is none.
   std::optional<Tokenizer> openTokenizer(const Options &options) const;

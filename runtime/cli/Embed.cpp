@@ -16,7 +16,8 @@ namespace quern::runtime {
 namespace {
 
 const std::vector<Options::Known> known = {
-    {"--weights", "PATH", "a .safetensors or .gguf file, an index of shards, or a folder with one"},
+    weightsOption,
+    adapterOption,
     {"--tokenizer", "FILE", "tokenizer.json; else the one in or beside the weights"},
     {"-p", "TEXT", "a text (may be repeated)"},
     {"-f", "FILE", "a text a line (no text at all: from standard input)"},

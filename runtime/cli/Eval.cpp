@@ -10,13 +10,13 @@ namespace quern::runtime {
 
 namespace {
 
-const std::vector<Options::Known> known = {
-    {"--weights", "PATH", "a .safetensors or .gguf file, an index of shards, or a folder with one"},
-    {"--input", "FILE", "the function's parameters as safetensors"},
-    {"--output", "FILE", "where the results go"},
-    {"--function", "NAME", "the function (forward; encode and then decode)"},
-    {"--threads", "N", "threads (all that this process may use)"},
-    {"--help", nullptr, "this"}};
+const std::vector<Options::Known> known = {weightsOption,
+                                           adapterOption,
+                                           {"--input", "FILE", "the function's parameters as safetensors"},
+                                           {"--output", "FILE", "where the results go"},
+                                           {"--function", "NAME", "the function (forward; encode and then decode)"},
+                                           {"--threads", "N", "threads (all that this process may use)"},
+                                           {"--help", nullptr, "this"}};
 
 /// The functions to run, in order, so that each can get the results of those before.
 std::vector<int> plan(const Description &d, const Options &options) {

@@ -2,6 +2,7 @@
 #include "runtime/cli/GenerateOptions.h"
 
 #include "runtime/Error.h"
+#include "runtime/cli/Commands.h"
 #include "runtime/cli/SamplingOptions.h"
 
 namespace quern::runtime {
@@ -9,7 +10,8 @@ namespace quern::runtime {
 namespace {
 
 const std::vector<Options::Known> before = {
-    {"--weights", "PATH", "a .safetensors or .gguf file, an index of shards, or a folder with one"},
+    weightsOption,
+    adapterOption,
     {"--tokenizer", "FILE", "tokenizer.json; else the one in or beside the weights"},
     {"-p", "TEXT", "the prompt; several: continued together, each as if it were alone"},
     {"-f", "FILE", "the prompt from a file (neither: from standard input)"},

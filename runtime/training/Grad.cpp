@@ -16,7 +16,7 @@ namespace quern::runtime {
 namespace {
 
 const std::vector<Options::Known> known = {
-    {"--weights", "PATH", "a .safetensors or .gguf file, an index of shards, or a folder with one"},
+    weightsOption,
     {"--input", "FILE", "the inputs of the loss as safetensors; without labels a text is its own"},
     {"--output", "FILE", "where loss and grad.PARAMETER go"},
     {"--threads", "N", "threads (all that this process may use)"},

@@ -57,7 +57,7 @@ class BisectTest(Case):
             (*SPEC, "--without", "outline-kernels"): "cannot be left out: machine code is made of kernels",
             (*SPEC, "--function", "backward"): "backward",
             (*SPEC, "--expected", self.scratch / "none"): "none",
-            (*SPEC, "--reference-weights", "nowhere"): "quern bisect: nowhere: No such file",
+            (*SPEC, "--reference-weights", "nowhere"): "quern bisect: cannot open nowhere: No such file",
             (*SPEC, "--tolerance", "small"): "tolerance",
         }.items():
             self.assert_refused(self.bisect(*words, status=1), said)

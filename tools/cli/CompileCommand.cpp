@@ -59,6 +59,7 @@ const quern::frontend::Architecture *CompileFlags::takeCheckpoint() {
     spec.config = checkpoint.folder;
   if (weights.empty())
     weights = checkpoint.folder;
+  adapter = checkpoint.adapter;
   if (!quiet)
     std::cerr << name << ": " << checkpoint.architecture->classList() << ", " << checkpoint.architecture->kind << ", "
               << spec.spec << "\n";
@@ -158,5 +159,9 @@ int quern::tools::compileCommand(const Arguments &arguments) {
                     options, values))
     return 0;
   flags.takeCheckpoint();
+  if (!flags.adapter.empty() && flags.embed)
+    throw std::runtime_error("--embed-weights does not merge adapters; give the program --adapter " + flags.adapter);
+  if (!flags.adapter.empty() && !flags.quiet)
+    std::cerr << "give the program --adapter " << flags.adapter << "\n";
   return compile(flags);
 }

@@ -11,15 +11,15 @@ namespace quern::tools {
 struct CompileFlags {
   SpecOptions spec;
   MemoryOptions memory;
-  std::string output, emit = "exe", target = "native", schedules, cache, from, to, weights;
+  std::string output, emit = "exe", target = "native", schedules, cache, from, to, weights, adapter;
   int jobs = 0;
   std::vector<std::string> without;
   bool quiet = false, embed = false, remarks = false, locations = false;
 
   void add(boost::program_options::options_description &options);
 
-  /// Where the spec's word leads to a checkpoint: its spec, config and weights are taken, and its architecture is the
-  /// result. Null, and nothing changes, where it names a spec. Throws std::runtime_error (tools/spec/ModelPath.h).
+  /// Where the spec's word leads to a checkpoint: its spec, config and weights are taken (and the adapter, if it is
+  /// one, whose base model the rest is then), and its architecture is the result. Null, and nothing changes, where it names a spec. Throws std::runtime_error (tools/spec/ModelPath.h).
   const frontend::Architecture *takeCheckpoint();
 };
 

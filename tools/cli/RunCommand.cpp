@@ -125,6 +125,8 @@ int quern::tools::runCommand(const Arguments &arguments) {
   if (reads && !flags.weights.empty() && !flags.embed &&
       std::none_of(words.begin(), words.end(), [](const std::string &word) { return word.starts_with("--weights"); }))
     words.insert(words.end(), {"--weights", flags.weights});
+  if (reads && !flags.adapter.empty())
+    words.insert(words.end(), {"--adapter", flags.adapter});
   std::vector<char *> argv;
   for (std::string &word : words)
     argv.push_back(word.data());

@@ -225,19 +225,36 @@ static frontend::FoundArchitecture architectureOf(const std::string &text, const
 static Checkpoint readGguf(const std::string &path) {
   runtime::GgufFile file(runtime::MappedFile::open(path));
   frontend::FoundArchitecture found = architectureOf(runtime::ggufConfig(file).dump(), path);
-  return {found.architecture, path, path};
+  return {found.architecture, path, "", path};
+}
+
+/// The model that a LoRA adapter belongs to: a path, also from the adapter's folder, or a name in the local cache.
+static Checkpoint readAdapter(const std::string &folder) {
+  std::string file = folder + "/adapter_config.json", base;
+  Json json = support::parseJson(support::readFile(file, textLimit), file);
+  if (auto found = json.find("base_model_name_or_path"); found != json.end() && found->is_string())
+    base = found->get<std::string>();
+  if (base.empty())
+    throw std::runtime_error(file + " names no base_model_name_or_path; run that model, with --adapter " + folder);
+  if (std::string beside = folder + "/" + base; !isFolder(base) && isFolder(beside))
+    base = beside;
+  ModelPath model = findModel(base);
+  if (model.kind == ModelPath::Kind::Spec || fileExists(model.path + "/adapter_config.json"))
+    throw std::runtime_error(file + ": its base model " + support::quote(base) +
+                             " is not there; quern run MODEL with --adapter " + folder);
+  Checkpoint checkpoint = readCheckpoint(model, base);
+  checkpoint.adapter = folder;
+  return checkpoint;
 }
 
 Checkpoint readCheckpoint(const ModelPath &model, const std::string &name) {
   if (model.kind == ModelPath::Kind::Gguf)
     return readGguf(model.path);
   const std::string &folder = model.path, config = folder + "/config.json";
-  if (!fileExists(config)) {
-    bool adapter = fileExists(folder + "/adapter_config.json");
-    throw std::runtime_error(
-        name + " is no checkpoint: it holds no config.json" +
-        (adapter ? " but an adapter; merge it into its model first" : "; is the download complete?"));
-  }
+  if (!fileExists(config) && fileExists(folder + "/adapter_config.json"))
+    return readAdapter(folder);
+  if (!fileExists(config))
+    throw std::runtime_error(name + " is no checkpoint: it holds no config.json; is the download complete?");
   std::string text = support::readFile(config, textLimit);
   frontend::FoundArchitecture found = architectureOf(text, config);
   const frontend::Architecture &architecture = *found.architecture;
@@ -255,7 +272,7 @@ Checkpoint readCheckpoint(const ModelPath &model, const std::string &name) {
                                method.dump() + "); take the model's own weights");
   }
   checkAgreement(architecture, folder);
-  return {&architecture, folder, findWeights(folder, name)};
+  return {&architecture, folder, "", findWeights(folder, name)};
 }
 
 } // namespace quern::tools

@@ -24,6 +24,7 @@ ModelPath findModel(const std::string &name);
 struct Checkpoint {
   const frontend::Architecture *architecture;
   std::string folder;  ///< what programs take as --weights: a folder with config.json, or a GGUF file
+  std::string adapter; ///< the folder of a LoRA adapter, if that was named; the rest is its base model then
   std::string weights; ///< the file of weights in it that is found: safetensors, or the index of its shards
 };
 

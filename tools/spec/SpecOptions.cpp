@@ -79,7 +79,8 @@ bool quern::tools::useColour() {
 
 /// The file, mapped, if it is a GGUF one.
 static std::shared_ptr<const quern::runtime::MappedFile> gguf(const std::string &path) {
-  if (!quern::support::fileExists(path))
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(path, code)) // a pipe can be read once only
     return nullptr;
   auto file = quern::runtime::MappedFile::open(path);
   return quern::runtime::GgufFile::isGguf(*file) ? file : nullptr;

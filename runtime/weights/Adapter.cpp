@@ -1,0 +1,225 @@
+// Takes: a checkpoint's tensors and an adapter's folder. Gives: one table, in which adapted matrices are read as sums.
+// Why at the reader: every format of the base (GGUF's blocks, GPTQ) and every layout of the kernels is served alike.
+#include "runtime/weights/Adapter.h"
+
+#include "runtime/Error.h"
+#include "support/Files.h"
+#include "support/Json.h"
+#include "support/Nearest.h"
+
+#include <cmath>
+#include <optional>
+#include <set>
+
+namespace quern::runtime {
+
+namespace {
+
+using Json = nlohmann::json;
+
+/// base + U V, where U is [rows, rank] and V [rank, columns].
+struct LowRankSum : TensorReader {
+  StoredTensor base;
+  std::string label;
+  std::vector<float> u, v;
+  int64_t rank = 0, columns = 0;
+
+  const char *type() const override { return label.c_str(); }
+
+  void read(int64_t first, int64_t count, float *to) const override {
+    toFloat(base, first, count, to);
+    for (int64_t row = first / columns, from = first % columns; count > 0; ++row, from = 0) {
+      const int64_t width = std::min(count, columns - from);
+      for (int64_t k = 0; k < rank; ++k) {
+        const float factor = u[size_t(row * rank + k)], *source = v.data() + k * columns + from;
+        for (int64_t i = 0; i < width; ++i)
+          to[i] += factor * source[i];
+      }
+      to += width;
+      count -= width;
+    }
+  }
+};
+
+/// The parts of adapter_config.json that change numbers.
+struct Settings {
+  double alpha = 8;
+  bool rootOfRank = false, inputsFirst = false;
+  std::vector<std::pair<std::string, double>> alphas; // of modules whose names end so
+
+  double scale(const std::string &module, int64_t rank) const {
+    double value = alpha;
+    for (const auto &[ending, own] : alphas)
+      if (module == ending || module.ends_with("." + ending))
+        value = own;
+    return value / (rootOfRank ? std::sqrt(double(rank)) : double(rank));
+  }
+};
+
+Settings readSettings(const std::string &path) {
+  Json config = support::parseJson(support::readFile(path, 10'000'000), path);
+  auto refuse = [&](const std::string &what) -> UserError {
+    return UserError(path + ": " + what + "; merge it into its model with PEFT's merge_and_unload()");
+  };
+  try {
+    if (std::string type = config.at("peft_type").get<std::string>(); type != "LORA")
+      throw refuse("an adapter of type " + quote(type) + ", programs add LORA only");
+    for (const char *name : {"use_dora", "use_qalora", "use_bdlora", "lora_bias", "layer_replication",
+                             "target_parameters", "trainable_token_indices", "alora_invocation_tokens", "arrow_config",
+                             "kasa_config", "velora_config", "monteclora_config", "megatron_config"})
+      if (Json value = config.value(name, Json()); !value.is_null() && value != Json(false) && !value.empty())
+        throw refuse(std::string(name) + " is not supported");
+    if (Json start = config.value("init_lora_weights", Json(true)); start.is_string())
+      for (const char *changes : {"pissa", "olora", "corda", "loftq", "lora_ga"})
+        if (start.get<std::string>().starts_with(changes))
+          throw refuse("it was started by " + quote(start.get<std::string>()) + ", which changes the model's weights");
+    Settings settings;
+    settings.alpha = config.at("lora_alpha").get<double>();
+    settings.rootOfRank = config.value("use_rslora", false);
+    settings.inputsFirst = config.value("fan_in_fan_out", false);
+    const Json patterns = config.value("alpha_pattern", Json::object());
+    for (const auto &[pattern, alpha] : patterns.items()) {
+      if (pattern.find_first_of("\\^$|()[]{}*+?") != std::string::npos)
+        throw refuse("alpha_pattern has the regular expression " + quote(pattern) + ", only endings of names are read");
+      settings.alphas.emplace_back(pattern, alpha.get<double>());
+    }
+    if (!std::isfinite(settings.alpha))
+      throw refuse("lora_alpha is no number");
+    return settings;
+  } catch (const Json::exception &error) {
+    throw UserError(path + " is no configuration of an adapter: " + support::jsonReason(error.what()));
+  }
+}
+
+std::vector<float> numbersOf(const StoredTensor &tensor) {
+  std::vector<float> numbers(size_t(tensor.elements()));
+  toFloat(tensor, 0, tensor.elements(), numbers.data());
+  return numbers;
+}
+
+std::vector<float> transposed(const std::vector<float> &from, int64_t rows, int64_t columns) {
+  std::vector<float> to(from.size());
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c)
+      to[size_t(c * rows + r)] = from[size_t(r * columns + c)];
+  return to;
+}
+
+class AdaptedSource : public TensorSource {
+public:
+  AdaptedSource(std::unique_ptr<TensorSource> given, const std::string &folder) : base(std::move(given)) {
+    const std::string config = folder + "/adapter_config.json", file = folder + "/adapter_model.safetensors";
+    if (!support::fileExists(config) || !support::fileExists(file))
+      throw UserError(folder + " holds no adapter: adapter_config.json and adapter_model.safetensors are needed");
+    label = base->path() + " with " + folder;
+    settings = readSettings(config);
+    adapter = TensorSource::open(file);
+    for (bool products : {false, true}) // an embedding may be replaced and then changed
+      for (const std::string &name : adapter->names())
+        take(name, products);
+    for (const std::string &name : base->names())
+      all.insert(name);
+  }
+
+  const std::string &path() const override { return label; }
+  std::vector<std::string> names() const override { return {all.begin(), all.end()}; }
+  const StoredTensor *find(const std::string &name) const override {
+    auto found = changed.find(name);
+    return found == changed.end() ? base->find(name) : &found->second;
+  }
+
+private:
+  std::unique_ptr<TensorSource> base, adapter;
+  std::string label;
+  Settings settings;
+  std::map<std::string, StoredTensor> changed;
+  std::set<std::string> all;
+
+  [[noreturn]] void fail(const std::string &name, const std::string &reason) const {
+    throw UserError(adapter->path() + ": tensor " + quote(name) + " " + reason);
+  }
+
+  /// The base's name of a tensor. Published checkpoints may leave out the first part of it ("transformer.").
+  std::string nameInBase(const std::string &name) const {
+    if (base->find(name))
+      return name;
+    std::vector<std::string> near;
+    for (const std::string &own : base->names())
+      if (name.ends_with("." + own) || own.ends_with("." + name))
+        near.push_back(own);
+    return near.size() == 1 ? near[0] : "";
+  }
+
+  void take(const std::string &name, bool products) {
+    std::string rest = name;
+    for (const char *start : {"base_model.model.", "base_model."})
+      if (rest == name && name.starts_with(start))
+        rest = name.substr(std::string(start).size());
+    for (bool embedding : {false, true}) {
+      const std::string a = embedding ? ".lora_embedding_A" : ".lora_A.weight";
+      const std::string b = embedding ? ".lora_embedding_B" : ".lora_B.weight";
+      if (rest.ends_with(a)) {
+        std::string stem = name.substr(0, name.size() - a.size());
+        if (!adapter->find(stem + b))
+          fail(name, "has no " + b.substr(1) + " beside it");
+        if (products)
+          add(rest.substr(0, rest.size() - a.size()), name, stem + b, embedding);
+        return;
+      }
+      if (rest.ends_with(b)) {
+        if (!adapter->find(name.substr(0, name.size() - b.size()) + a))
+          fail(name, "has no " + a.substr(1) + " beside it");
+        return; // taken with its A
+      }
+    }
+    if (products)
+      return;
+    if (rest.find("lora_") != std::string::npos || rest.find("trainable_tokens") != std::string::npos)
+      fail(name, "is of a kind of adapter that programs do not add; merge it with PEFT's merge_and_unload()");
+    const std::string wrapped = ".base_layer."; // what PEFT puts around a matrix that has an adapter
+    if (size_t at = rest.find(wrapped); at != std::string::npos)
+      rest.replace(at, wrapped.size(), ".");
+    std::string own = nameInBase(rest); // a bias, or a module that was trained whole
+    changed[own.empty() ? rest : own] = *adapter->find(name);
+    all.insert(own.empty() ? rest : own);
+  }
+
+  void add(const std::string &module, const std::string &nameOfA, const std::string &nameOfB, bool embedding) {
+    const StoredTensor &a = *adapter->find(nameOfA), &b = *adapter->find(nameOfB);
+    std::string name = nameInBase(module + ".weight");
+    if (name.empty())
+      fail(nameOfA, "changes " + quote(module + ".weight") + ", which " + base->path() + " does not have" +
+                        support::didYouMean(module + ".weight", base->names()));
+    const StoredTensor &matrix = *find(name);
+    if (a.shape.size() != 2 || b.shape.size() != 2 || !isReal(a.dtype) || !isReal(b.dtype) || b.shape[1] != a.shape[0])
+      fail(nameOfA, "and its B are no matrices of one rank: " + shapeText(a.shape) + " and " + shapeText(b.shape));
+    const bool flipped = embedding || settings.inputsFirst; // the matrix is stored as [inputs, outputs]
+    const int64_t rank = a.shape[0], inputs = a.shape[1], outputs = b.shape[0];
+    const std::vector<int64_t> shape = flipped ? std::vector{inputs, outputs} : std::vector{outputs, inputs};
+    if (matrix.shape != shape || !isReal(matrix.dtype) || rank == 0)
+      fail(nameOfA, "and its B make a matrix " + shapeText(shape) + ", but " + quote(name) + " is " + typeName(matrix) +
+                        shapeText(matrix.shape));
+    auto reader = std::make_shared<LowRankSum>();
+    reader->base = matrix;
+    reader->label = std::string(typeName(matrix)) + " with an adapter";
+    reader->rank = rank;
+    reader->columns = shape[1];
+    reader->u = flipped ? transposed(numbersOf(a), rank, inputs) : numbersOf(b);
+    reader->v = flipped ? transposed(numbersOf(b), outputs, rank) : numbersOf(a);
+    const float scale = float(settings.scale(module, rank));
+    for (float &x : reader->u)
+      x *= scale;
+    StoredTensor sum = matrix;
+    sum.dtype = Dtype::Coded;
+    sum.reader = std::move(reader);
+    changed[name] = std::move(sum);
+  }
+};
+
+} // namespace
+
+std::unique_ptr<TensorSource> withAdapter(std::unique_ptr<TensorSource> base, const std::string &folder) {
+  return std::make_unique<AdaptedSource>(std::move(base), folder);
+}
+
+} // namespace quern::runtime
