@@ -73,7 +73,7 @@ ArrayRef<Phase> quern::passes::phases() {
          [](const PassOptions &) { return createFlattenWeightsPass(); }},
         {"pack-projections", "join contractions of one value with several weights",
          [](const PassOptions &options) { return createPackProjectionsPass(options.packing); }},
-        {"narrow-storage", "store in bf16 what training reads again (--precision bf16)",
+        {"narrow-storage", "store in bf16 the weights of products, and what training reads again (--precision bf16)",
          [](const PassOptions &) { return createNarrowStoragePass(); }},
         {"raise-attention", "make scores, softmax and weighted sum one operation, however they are spelled",
          [](const PassOptions &) { return createRaiseAttentionPass(); }}},

@@ -199,6 +199,8 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     Json layout = {{"kind", slot.tile ? "packed" : slot.narrow ? "bf16" : "dense"}};
     if (slot.tile) {
       layout.update({{"inner", slot.inner}, {"tile", slot.tile}, {"parts", Json::array()}});
+      if (slot.narrow)
+        layout["storage"] = "bf16";
       for (const Slots::Part &part : slot.parts) {
         layout["parts"].push_back(
             {{"outer", part.outer}, {"outer_stride", part.outerStride}, {"inner_stride", part.innerStride}});

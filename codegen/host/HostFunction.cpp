@@ -173,7 +173,7 @@ Value HostFunction::weight(Value value, LayoutAttr layout) {
   else
     for (auto [part, name] : llvm::zip(joined.getInputs(), names(joined.getParts())))
       add(part, joined.getInto().getName() == outer ? name : outer, {});
-  return slot(program.slots.packed(params, parts, layout.getTile(), *type.getDims().back().getStatic()));
+  return slot(program.slots.packed(params, parts, layout.getTile(), *type.getDims().back().getStatic(), type.isBF16()));
 }
 
 // ---- halide_buffer_t (HalideRuntime.h): device, interface, host, flags, type, dimensions, dim, padding; then the dims

@@ -99,8 +99,8 @@ int Slots::dense(ParamOp param) {
   return add(std::move(slot));
 }
 
-int Slots::packed(ArrayRef<ParamOp> params, ArrayRef<Part> parts, int64_t tile, int64_t inner) {
-  Slot slot{{}, tile, inner, {parts.begin(), parts.end()}, /*narrow=*/false};
+int Slots::packed(ArrayRef<ParamOp> params, ArrayRef<Part> parts, int64_t tile, int64_t inner, bool narrow) {
+  Slot slot{{}, tile, inner, {parts.begin(), parts.end()}, narrow};
   for (ParamOp param : params) {
     std::vector<std::vector<int>> turns = turnsOf(param);
     if (slot.turns.size() < turns.size()) // what all iterations share is beside what each has of its own

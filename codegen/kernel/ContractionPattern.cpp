@@ -22,6 +22,9 @@ int pickOf(const KernelGraph &graph, int operand) {
 
 int tableOf(const KernelGraph &graph, const ContractionPattern &pattern, int operand) {
   const Node &node = graph.nodes[pickOf(graph, operand)];
+  if (node.op == Op::Widen && node.operands[0] < graph.argumentCount() &&
+      graph.argumentLayouts[node.operands[0]].packed)
+    return node.operands[0];
   bool picked = node.op == Op::Gather && node.operands[0] < graph.argumentCount() &&
                 (graph.argumentLayouts[node.operands[0]].packed || (pattern.isGrouped() && operand == pattern.w));
   return picked ? node.operands[0] : operand;

@@ -118,6 +118,18 @@ static SmallVector<std::pair<DimAttr, DimAttr>> collapse(KernelBody &body, const
   return merged;
 }
 
+void quern::passes::reorder(KernelBody &body, unsigned index, ArrayRef<unsigned> order) {
+  BlockArgument argument = body.kernel.getBlock().getArgument(index);
+  SmallVector<DimAttr> dims;
+  SmallVector<Size> strides;
+  for (unsigned i : order) {
+    dims.push_back(typeOf(argument).getDims()[i]);
+    strides.push_back(body.inputs[index].strides[i]);
+  }
+  argument.setType(typeOf(argument).withDims(dims));
+  body.inputs[index].strides = strides;
+}
+
 void quern::passes::collapseDims(KernelBody &body) {
   collapse(body, whole(body.kernel), body.kernel.getYield().getValues()[0]);
 }

@@ -21,6 +21,9 @@ struct KernelBody {
   llvm::SmallVector<KernelBuffer> inputs, outputs;
 };
 
+/// Changes the order of an argument's dimensions (and of its strides).
+void reorder(KernelBody &body, unsigned index, llvm::ArrayRef<unsigned> order);
+
 /// Makes one dimension of two that always occur together, one right after the other in memory: rows of a batch and
 /// positions become one long list of rows. Repeats until nothing more fits.
 void collapseDims(KernelBody &body);

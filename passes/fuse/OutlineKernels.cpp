@@ -240,19 +240,6 @@ KernelBody Outliner::cutOut(const Roots &roots, FusionGroups &groups) {
   return body;
 }
 
-/// Changes the order of an argument's dimensions (and of its strides).
-static void reorder(KernelBody &body, unsigned index, ArrayRef<unsigned> order) {
-  BlockArgument argument = body.kernel.getBlock().getArgument(index);
-  SmallVector<DimAttr> dims;
-  SmallVector<Size> strides;
-  for (unsigned i : order) {
-    dims.push_back(typeOf(argument).getDims()[i]);
-    strides.push_back(body.inputs[index].strides[i]);
-  }
-  argument.setType(typeOf(argument).withDims(dims));
-  body.inputs[index].strides = strides;
-}
-
 /// Weights of contractions are read in tiles of rows: [stacked ..., O, I] with I contracted.
 void Outliner::packWeights(KernelBody &body) {
   for (auto [i, argument] : llvm::enumerate(body.kernel.getBlock().getArguments())) {
@@ -268,6 +255,11 @@ void Outliner::packWeights(KernelBody &body) {
       weight = gather.getResult();
       picked = gather.getDim();
     }
+    auto widen = weight.hasOneUse() ? dyn_cast<WidenOp>(*weight.getUsers().begin()) : WidenOp(); // of bf16
+    if (widen && !widen.getResult().hasOneUse())
+      continue;
+    if (widen)
+      weight = widen.getResult();
     auto contract = dyn_cast<ContractOp>(*weight.getUsers().begin());
     NamedTensorType type = typeOf(argument);
     if (!contract || type.getRank() < 2 || contract.getDims().size() != 1)
@@ -305,6 +297,8 @@ void Outliner::packWeights(KernelBody &body) {
     order.push_back(outer);
     order.push_back(inner);
     reorder(body, i, order);
+    if (widen && widen.getX() == argument)
+      widen.getResult().setType(typeOf(argument).withKind(Kind::Real));
     body.inputs[i].tile = tile;
   }
 }

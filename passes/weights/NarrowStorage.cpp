@@ -1,5 +1,6 @@
-// Takes: a module to be trained whose `quern.precision` is "bf16". Gives: @loss and @loss.grad that keep in two bytes
-// what they read again from memory, and @update.* that give a parameter's bf16 copy beside it.
+// Takes: a module whose `quern.precision` is "bf16". Gives: functions that read the weights of matrix products in two
+// bytes; to be trained, @loss and @loss.grad that keep in two bytes all that they read again from memory, and @update.*
+// that give a parameter's bf16 copy beside it.
 //
 //   before: %y = contract %x, %w       [B, T, O]        after: %v = param [..] : bf16     %n = narrow %x
 //           repeat ... gives real[turns, B, T, O]              %y = contract (widen %n), (widen %v)
@@ -36,6 +37,8 @@ class Narrowing {
 public:
   explicit Narrowing(func::FuncOp function) : function(function), b(function.getContext()) {}
   void run();
+  /// Weights alone, for functions that keep nothing for a gradient.
+  void runOnWeights();
 
 private:
   Value narrowed(Value value);
@@ -47,6 +50,7 @@ private:
   void narrowOperands(ContractOp contract);
   void narrowRows(RepeatOp repeat);
   void sinkWidens();
+  void dropDead();
   void takeNarrow(BlockArgument argument, Value stack, OpOperand &use);
 
   func::FuncOp function;
@@ -259,6 +263,37 @@ void Narrowing::sinkWidens() {
   }
 }
 
+/// Narrowed values leave their moves behind.
+void Narrowing::dropDead() {
+  SmallVector<Operation *> all;
+  function.walk([&](Operation *op) { all.push_back(op); });
+  for (Operation *op : llvm::reverse(all))
+    if (!isa<RepeatOp>(op) && isOpTriviallyDead(op))
+      op->erase();
+}
+
+void Narrowing::runOnWeights() {
+  SmallVector<ContractOp> contracts;
+  function.walk([&](ContractOp op) { contracts.push_back(op); });
+  for (ContractOp contract : contracts)
+    for (unsigned i : {0, 1}) {
+      Value operand = contract->getOperand(i), from = operand;
+      GatherOp pick = pickedWeight(operand);
+      if (pick)
+        from = pick.getX();
+      ParamOp param = parameterOf(from);
+      bool matrix = param ? typeOf(param.getResult()).getRank() > 1 : joinedWeight(from) != nullptr;
+      if (!matrix || !typeOf(operand).isReal() || !isMatrixProduct(contract))
+        continue;
+      if (pick)
+        (void)narrowed(from); // the pick follows (sinkWidens)
+      else
+        contract->setOperand(i, widened(narrowed(operand)));
+    }
+  sinkWidens();
+  dropDead();
+}
+
 void Narrowing::run() {
   findStream();
   narrowStacks();
@@ -268,11 +303,7 @@ void Narrowing::run() {
     narrowOperands(contract);
   function.walk([&](RepeatOp repeat) { narrowRows(repeat); });
   sinkWidens();
-  SmallVector<Operation *> all;
-  function.walk([&](Operation *op) { all.push_back(op); });
-  for (Operation *op : llvm::reverse(all)) // narrowed values leave their moves behind
-    if (!isa<RepeatOp>(op) && isOpTriviallyDead(op))
-      op->erase();
+  dropDead();
 }
 
 /// @update.*: a result `p.narrow` after all others.
@@ -297,10 +328,17 @@ class NarrowStoragePass : public PassWrapper<NarrowStoragePass, OperationPass<Mo
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NarrowStoragePass)
   StringRef getArgument() const final { return "narrow-storage"; }
-  StringRef getDescription() const final { return "Store in bf16 what training reads again"; }
+  StringRef getDescription() const final {
+    return "Store in bf16 the weights of products, and what training reads again";
+  }
 
   void runOnOperation() final {
     ModuleOp module = getOperation();
+    if (auto precision = module->getAttrOfType<StringAttr>(precisionAttr);
+        precision && precision.getValue() == "bf16" && !module->hasAttr(trainAttr))
+      for (auto function : module.getOps<func::FuncOp>())
+        if (!function.isExternal())
+          Narrowing(function).runOnWeights();
     if (!storesNarrow(module))
       return;
     for (auto function : module.getOps<func::FuncOp>()) {

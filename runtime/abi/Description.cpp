@@ -259,6 +259,10 @@ private:
     packed.outerStride = integer(part, "outer_stride");
     packed.innerStride = integer(part, "inner_stride");
     packed.offset = part.value("offset", int64_t(0));
+    std::string storage = string(layout, "storage", "f32");
+    packed.narrow = storage == "bf16";
+    if (!packed.narrow && storage != "f32")
+      throw UserError("unknown storage of a packed layout " + quote(storage));
     if (packed.outer < 1 || packed.inner < 1 || packed.tile < 1 || packed.outerStride < 0 || packed.innerStride < 0 ||
         packed.offset < 0)
       throw UserError("a packed layout has a size below 1");

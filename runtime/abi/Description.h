@@ -64,11 +64,13 @@ struct NarrowLayout {
   auto operator<=>(const NarrowLayout &) const = default;
 };
 
-/// [ceil(outer / tile)][inner][tile] in f32, zeros after the last row.
+/// [ceil(outer / tile)][inner][tile] in f32 or bf16, zeros after the last row.
 struct PackedLayout {
   int64_t outer = 0, inner = 0, outerStride = 0, innerStride = 0, tile = 0;
-  int64_t offset = 0; // of element (0, 0) in the stored tensor
-  /// Floats of one matrix.
+  int64_t offset = 0;  // of element (0, 0) in the stored tensor
+  bool narrow = false; // in bf16
+  int64_t elementBytes() const { return narrow ? 2 : 4; }
+  /// Numbers of one matrix.
   int64_t elements() const { return (outer + tile - 1) / tile * tile * inner; }
   auto operator<=>(const PackedLayout &) const = default;
 };

@@ -142,7 +142,7 @@ private:
     auto elementsOf = [&](size_t i) {
       return packedOf(i) ? packedOf(i)->elements() : description.parameters[size_t(parameters[i])].elements();
     };
-    bool narrow = std::holds_alternative<NarrowLayout>(slot.layouts[0]);
+    bool narrow = packedOf(0) ? packedOf(0)->narrow : std::holds_alternative<NarrowLayout>(slot.layouts[0]);
     int64_t element = narrow ? 2 : 4;
     for (size_t i = 0; i < parameters.size(); ++i)
       weights.bytes += uint64_t(elementsOf(i) * element);
@@ -154,7 +154,7 @@ private:
     size_t at = needed;
     for (size_t i = 0; i < parameters.size(); ++i) {
       const PackedLayout *packed = packedOf(i);
-      int64_t each = packed ? packed->inner * packed->tile * 4 : element, count = elementsOf(i) * element / each;
+      int64_t each = packed ? packed->inner * packed->tile * element : element, count = elementsOf(i) * element / each;
       int64_t step = std::max<int64_t>(1, (int64_t(1) << 20) / each); // jobs of about a megabyte
       for (int64_t first = 0; first < count; first += step)
         jobs.push_back({parameters[i], &slot.layout(i), at, first, std::min(step, count - first), each});
@@ -173,13 +173,28 @@ private:
         to[i] = floatToBF16(load(job.first + i));
       return;
     }
-    float *to = reinterpret_cast<float *>(weights.memory.data() + job.offset) + job.first * (job.bytesEach / 4);
     if (std::holds_alternative<DenseLayout>(*job.layout)) {
+      float *to = placeOf<float>(job);
       for (int64_t i = 0; i < job.count; ++i)
         to[i] = load(job.first + i);
       return;
     }
     const auto &layout = std::get<PackedLayout>(*job.layout);
+    if (layout.narrow)
+      packFrom<uint16_t>(job, layout, load);
+    else
+      packFrom<float>(job, layout, load);
+  }
+
+  /// Where a job writes.
+  template <typename T> T *placeOf(const Job &job) {
+    return reinterpret_cast<T *>(weights.memory.data() + job.offset + size_t(job.first * job.bytesEach));
+  }
+  static void put(float &to, float value) { to = value; }
+  static void put(uint16_t &to, float value) { to = floatToBF16(value); }
+
+  template <typename T, typename Load> void packFrom(const Job &job, const PackedLayout &layout, Load load) {
+    T *to = placeOf<T>(job);
     constexpr int64_t block =
         64; // inner positions at a time: what is written stays in the first cache while rows are read along
     for (int64_t tile = 0; tile < job.count; ++tile, to += layout.inner * layout.tile) {
@@ -188,7 +203,8 @@ private:
         int64_t i1 = std::min(i0 + block, layout.inner);
         for (int64_t r = 0; r < rows; ++r)
           for (int64_t i = i0; i < i1; ++i)
-            to[i * layout.tile + r] = load(layout.offset + (outer + r) * layout.outerStride + i * layout.innerStride);
+            put(to[i * layout.tile + r],
+                load(layout.offset + (outer + r) * layout.outerStride + i * layout.innerStride));
       } // rows beyond the last stay zero, as the memory came
     }
   }
@@ -196,10 +212,10 @@ private:
   /// fillFrom for f32 tensors that training packs after every step: rows copied whole, or transposed four by four.
   bool packFloats(const Job &job, const float *from) {
     const auto *packed = std::get_if<PackedLayout>(job.layout);
-    if (!packed || (packed->outerStride != 1 && packed->innerStride != 1))
+    if (!packed || packed->narrow || (packed->outerStride != 1 && packed->innerStride != 1))
       return false;
     const PackedLayout &l = *packed;
-    float *to = reinterpret_cast<float *>(weights.memory.data() + job.offset) + job.first * (job.bytesEach / 4);
+    float *to = placeOf<float>(job);
     for (int64_t tile = 0; tile < job.count; ++tile, to += l.inner * l.tile) {
       int64_t outer = (job.first + tile) * l.tile, rows = std::min(l.tile, l.outer - outer);
       const float *source = from + l.offset + outer * l.outerStride;
@@ -241,7 +257,8 @@ private:
   void fillCoded(const Job &job, const TensorReader &reader, const std::vector<int64_t> &shape) {
     float strip[stripLength];
     if (const auto *packed = std::get_if<PackedLayout>(job.layout))
-      return packCoded(job, *packed, reader, shape);
+      return packed->narrow ? packCoded<uint16_t>(job, *packed, reader, shape)
+                            : packCoded<float>(job, *packed, reader, shape);
     if (std::holds_alternative<DenseLayout>(*job.layout))
       return reader.read(job.first, job.count,
                          reinterpret_cast<float *>(weights.memory.data() + job.offset) + job.first);
@@ -253,6 +270,7 @@ private:
     }
   }
 
+  template <typename T>
   void packCoded(const Job &job, PackedLayout l, const TensorReader &given, const std::vector<int64_t> &shape) {
     const TensorReader *reader = &given;
     if (given.transposed() && shape.size() == 2 &&
@@ -263,13 +281,18 @@ private:
       l.innerStride = l.innerStride == 1 ? shape[0] : 1;
     }
     float strip[stripLength];
-    float *to = reinterpret_cast<float *>(weights.memory.data() + job.offset) + job.first * (job.bytesEach / 4);
+    T *to = placeOf<T>(job);
     for (int64_t tile = 0; tile < job.count; ++tile, to += l.inner * l.tile) {
       const int64_t outer = (job.first + tile) * l.tile, rows = std::min(l.tile, l.outer - outer);
       const int64_t start = l.offset + outer * l.outerStride;
       if (l.outerStride == 1) {
         for (int64_t i = 0; i < l.inner; ++i)
-          reader->read(start + i * l.innerStride, rows, to + i * l.tile);
+          for (int64_t r0 = 0; r0 < rows; r0 += stripLength) {
+            const int64_t count = std::min(stripLength, rows - r0);
+            reader->read(start + i * l.innerStride + r0, count, strip);
+            for (int64_t r = 0; r < count; ++r)
+              put(to[i * l.tile + r0 + r], strip[r]);
+          }
         continue;
       }
       for (int64_t i0 = 0; i0 < l.inner; i0 += stripLength) {
@@ -282,7 +305,7 @@ private:
             for (int64_t i = 0; i < count; ++i)
               reader->read(from + i * l.innerStride, 1, strip + i);
           for (int64_t i = 0; i < count; ++i)
-            to[(i0 + i) * l.tile + r] = strip[i];
+            put(to[(i0 + i) * l.tile + r], strip[i]);
         }
       }
     }

@@ -141,9 +141,47 @@ class Runs(Case):
                 self.assertLess(relative_error(got[name], tensor), 2e-2, name)
 
     def test_mistakes(self):
-        for options, words in ((("--train", "--precision", "fp8"), "f32 or bf16 is needed"), (("--precision", "bf16"), "it needs --train")):
-            refused = run(QUERN, "compile", EXAMPLES / "gpt2.quern", *options, "-o", self.scratch / "never", status=1)
-            self.assert_refused(refused, words)
+        refused = run(QUERN, "compile", EXAMPLES / "gpt2.quern", "--precision", "fp8", "-o", self.scratch / "never", status=1)
+        self.assert_refused(refused, "f32 or bf16 is needed")
+
+
+class Weights(Case):
+    """Programs that are not trained read the weights of their products in two bytes; all else is as in f32."""
+
+    def check(self, fixture, spec):
+        """The interpreter says what the module after the pass should give, whole and step by step."""
+        options = ("--config", DATA / fixture / "config.json", "--precision", "bf16")
+        weights, expected = DATA / fixture / "model.safetensors", read_safetensors(DATA / fixture / "expected.safetensors")
+        inputs = {"tokens": expected["input_ids"]}
+        program = self.compile(spec, *options)
+        got = self.evaluate(program, weights, inputs)["logits"]
+        want = self.interpret(spec, weights, inputs, *options, "--after", "narrow-storage")["logits"]
+        self.assertLess(relative_error(got, want), 5e-5)
+        apart = relative_error(got, expected["logits"])
+        self.assertGreater(apart, 1e-4)  # else nothing was rounded
+        self.assertLess(apart, 3e-2)
+        prompt = inputs["tokens"].rows()[0][:5]
+        self.assertEqual(self.generate(program, weights, prompt, 12), self.generate(program, weights, prompt, 12, "--no-cache"))
+        layouts = run(QUERN, "dump", EXAMPLES / f"{spec}.quern", *options, "--after", "kernels").out
+        self.assertRegex(layouts, r"<bf16\[[^\]]*\]> #quern.layout<\"packed\"")
+        self.assertNotRegex(layouts, r"<real\[[^\]]*\]> #quern.layout<\"packed\"")  # every packed weight is
+
+    def test_joined_projections_and_tied_head(self):
+        self.check("qwen2", "qwen2")
+
+    def test_stored_transposed(self):
+        self.check("gpt2", "gpt2")
+
+    def test_picked_experts(self):
+        self.check("mixtral", "mixtral")
+
+    def test_checkpoint_in_bf16(self):
+        """Stored and used in two bytes: PyTorch's numbers for the same file."""
+        folder = DATA / "formats" / "llama-bf16"
+        expected = read_safetensors(folder / "expected.safetensors")
+        program = self.compile("llama", "--config", folder / "config.json", "--precision", "bf16")
+        got = self.evaluate(program, folder / "model.safetensors", {"tokens": expected["input_ids"]})["logits"]
+        self.assertLess(relative_error(got, expected["logits"]), 5e-5)
 
 
 class Experts(Case):

@@ -134,11 +134,14 @@ TEST(Gguf, TransposedBlocksArePackedAsTheirNumbers) {
   d.parameters.resize(1);
   d.parameters[0].names = {name};
   d.parameters[0].shape = {64, 48};
-  for (PackedLayout layout : {PackedLayout{48, 64, 1, 48, 16, 0}, PackedLayout{64, 48, 48, 1, 16, 0},
-                              PackedLayout{16, 64, 1, 48, 8, 32}, PackedLayout{8, 24, 96, 2, 8, 1}}) {
+  const PackedLayout forms[] = {
+      {48, 64, 1, 48, 16, 0}, {64, 48, 48, 1, 16, 0}, {16, 64, 1, 48, 8, 32}, {8, 24, 96, 2, 8, 1}};
+  for (int i = 0; i < 8; ++i) {
+    PackedLayout layout = forms[i / 2];
+    layout.narrow = i % 2;
     d.slots = {{{{0}}, {WeightLayout(layout)}}};
     auto want = Weights::load(d, TensorSource::open(plainPath)), got = Weights::load(d, TensorSource::open(path));
-    EXPECT_EQ(std::memcmp(want->slots()[0][0], got->slots()[0][0], size_t(layout.elements()) * 4), 0) << layout.outer;
+    EXPECT_EQ(std::memcmp(want->slots()[0][0], got->slots()[0][0], size_t(layout.elements() * layout.elementBytes())), 0) << i;
   }
 }
 

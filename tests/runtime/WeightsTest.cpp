@@ -106,6 +106,27 @@ TEST(Packing, BothOrdersGiveTheSameLayout) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(slot(0, 0)) % 64, 0u);
 }
 
+TEST(Packing, InTwoBytes) {
+  Description d;
+  constexpr int64_t O = 37, I = 75, tile = 16;
+  d.parameters = {parameter({"w"}, {O, I}, ""), parameter({"wt"}, {I, O}, "")};
+  std::vector<float> w(O * I), wt(O * I);
+  for (int64_t o = 0; o < O; ++o)
+    for (int64_t i = 0; i < I; ++i)
+      w[size_t(o * I + i)] = wt[size_t(i * O + o)] = 1 + float(o * 100 + i) / 4096;
+  d.slots = {packed({{0}}, O, I, I, 1, tile), packed({{1}}, O, I, 1, O, tile)};
+  for (SlotInfo &slot : d.slots)
+    std::get<PackedLayout>(slot.layouts[0]).narrow = true;
+  auto weights = Weights::load(d, checkpoint({{"w", Dtype::F32, {O, I}, w}, {"wt", Dtype::F32, {I, O}, wt}}));
+  constexpr int64_t elements = (O + tile - 1) / tile * tile * I;
+  EXPECT_LT(weights->packedBytes(), uint64_t(elements * 2 * 3)); // two of them
+  for (int slot : {0, 1})
+    for (int64_t o = 0; o < (O + tile - 1) / tile * tile; ++o)
+      for (int64_t i = 0; i < I; ++i)
+        ASSERT_EQ(static_cast<const uint16_t *>(weights->slots()[slot][0])[(o / tile * I + i) * tile + o % tile],
+                  o < O ? floatToBF16(w[size_t(o * I + i)]) : 0);
+}
+
 TEST(Packing, JoinedWeightsFollowEachOther) {
   // Queries of 16 rows stored [rows, depth], keys of 8 stored [depth, rows]: one slot of three tiles.
   Description d;

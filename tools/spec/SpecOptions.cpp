@@ -36,7 +36,7 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
   options.add_options()("train", po::bool_switch(&spec.train),
                         "with the gradient of the loss: programs get the commands train and grad")(
       "precision", po::value(&spec.precision),
-      "with --train, f32 or bf16: bf16 stores weights and what a gradient saves in two bytes, all else in f32 "
+      "f32 or bf16: the weights of products (with --train also what a gradient keeps) in two bytes, the rest in f32 "
       "(default: f32)");
 }
 
@@ -132,8 +132,6 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
   context.loadDialect<quern::ir::QuernDialect, mlir::func::FuncDialect>();
   if (options.precision != "f32" && options.precision != "bf16")
     throw std::runtime_error("--precision " + options.precision + ": f32 or bf16 is needed");
-  if (options.precision == "bf16" && !options.train)
-    throw std::runtime_error("--precision bf16 is for training: it needs --train, and a spec");
   if (llvm::StringRef(options.spec).ends_with(".mlir")) {
     if (options.precision == "bf16")
       throw std::runtime_error("--precision belongs to a spec; " + options.spec + " has its own already");

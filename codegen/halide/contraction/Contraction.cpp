@@ -70,14 +70,15 @@ void defineContraction(KernelBuilder &b, const ContractionPattern &p) {
 Expr Contraction::loadWeight(int from, const Expr &laneIndex, const Expr &tileIndex, Index index) const {
   if (packed) {
     int source = tableOf(w);
-    const Node &weight = b.graph.nodes[source], &node = b.graph.nodes[w];
+    const Node &weight = b.graph.nodes[source], &node = b.graph.nodes[pickOf(w)];
     std::vector<Expr> args = {laneIndex, index.at(weight.dims.back().name), tileIndex};
     for (int d = static_cast<int>(weight.dims.size()) - 3; d >= 0; --d) {
-      bool picked = source != w && !isGrouped() && weight.dims[d].name == node.names[0];
+      bool picked = node.op == Op::Gather && !isGrouped() && weight.dims[d].name == node.names[0];
       args.push_back(picked ? clamp(b.at(node.operands[1], index), 0, b.extent(weight.dims[d].size) - 1)
                             : index.at(weight.dims[d].name));
     }
-    return b.arguments[source](args);
+    Expr stored = b.arguments[source](args);
+    return weight.kind == Kind::BF16 ? math::widen(stored) : stored;
   }
   Expr last = b.extent(column->size) - 1, position = tileIndex * tile + laneIndex;
   index[column->name] = min(position, last);
