@@ -141,7 +141,9 @@ TEST(Gguf, TransposedBlocksArePackedAsTheirNumbers) {
     layout.narrow = i % 2;
     d.slots = {{{{0}}, {WeightLayout(layout)}}};
     auto want = Weights::load(d, TensorSource::open(plainPath)), got = Weights::load(d, TensorSource::open(path));
-    EXPECT_EQ(std::memcmp(want->slots()[0][0], got->slots()[0][0], size_t(layout.elements() * layout.elementBytes())), 0) << i;
+    EXPECT_EQ(std::memcmp(want->slots()[0][0], got->slots()[0][0], size_t(layout.elements() * layout.elementBytes())),
+              0)
+        << i;
   }
 }
 
