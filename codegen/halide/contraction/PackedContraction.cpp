@@ -26,9 +26,10 @@ namespace quern::codegen {
 PackedContraction::PackedContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
     : Contraction(builder, std::move(pattern), plan), unroll(plan["unroll"]), fewTiles(plan["tiles"]),
       side(plan["side"]) {
-  isAlone = !row            ? Internal::const_true()
-            : plan["alone"] ? b.extent(row->size) <= plan["alone"]
-                            : Internal::const_false();
+  if (!row || row->fixed()) // known now: a case that never runs is not built
+    isAlone = !row || *row->fixed() <= plan["alone"] ? Internal::const_true() : Internal::const_false();
+  else
+    isAlone = plan["alone"] ? b.extent(row->size) <= plan["alone"] : Internal::const_false();
 }
 
 PackedContraction::Sums PackedContraction::sumsOf(const std::string &name, const Expr &at) {
