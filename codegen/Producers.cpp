@@ -2,6 +2,7 @@
 #include "codegen/Producers.h"
 
 #include "codegen/halide/HalideProducer.h"
+#include "codegen/scan/ScanProducer.h"
 #include "codegen/schedule/Space.h"
 
 #include <stdexcept>
@@ -9,7 +10,7 @@
 namespace quern::codegen {
 
 const Producers &allProducers() {
-  static const Producers producers = {&halideProducer()};
+  static const Producers producers = {&halideProducer(), &scanProducer()};
   return producers;
 }
 

@@ -3,7 +3,7 @@
 #include "codegen/ReadKernel.h"
 
 #include "ir/Attributes.h"
-#include "ir/Dialect.h"
+#include "ir/Scan.h"
 
 #include "llvm/ADT/StringMap.h"
 #include <functional>
@@ -174,6 +174,7 @@ public:
 
 private:
   void readAttention(ir::AttentionOp op);
+  void readScan(ir::ScanOp op);
 
   KernelGraph &graph;
   std::vector<mlir::Location> *places;
@@ -195,6 +196,8 @@ void Reader::add(Op op, Value value, const std::function<void(Node &)> &fill) {
 void Reader::read(Operation &op) {
   if (auto attention = dyn_cast<ir::AttentionOp>(op))
     return readAttention(attention);
+  if (auto scan = dyn_cast<ir::ScanOp>(op))
+    return readScan(scan);
   auto known = mnemonics().find(op.getName().stripDialect());
   if (known == mnemonics().end())
     throw std::runtime_error(("'" + op.getName().getStringRef() + "' cannot stand in a kernel").str());
@@ -227,6 +230,31 @@ void Reader::readAttention(ir::AttentionOp op) {
         node.operands.push_back(of(sink));
       for (StringRef part : op.getPartNames())
         node.names.push_back(part.str());
+    });
+}
+
+void Reader::readScan(ir::ScanOp op) {
+  auto body = std::make_shared<ScanBody>();
+  body->dim = readDim(op.getDim());
+  body->fromEnd = op.getReversed();
+  body->carried = static_cast<int>(op.getInits().size());
+  body->slices = static_cast<int>(op.getSlices().size());
+  body->inputs = static_cast<int>(op.getInputs().size());
+  KernelGraph inner;
+  Reader reader(inner, nullptr);
+  for (BlockArgument argument : op.getBlock().getArguments())
+    reader.add(Op::Argument, argument, [](Node &) {});
+  for (Operation &each : op.getBlock().without_terminator())
+    reader.read(each);
+  for (Value value : op.getYielded())
+    body->yields.push_back(reader.of(value));
+  body->nodes = std::move(inner.nodes);
+  for (OpResult result : op->getResults())
+    add(Op::Scan, result, [&](Node &node) {
+      for (Value operand : op->getOperands())
+        node.operands.push_back(of(operand));
+      node.integer = result.getResultNumber();
+      node.scan = body;
     });
 }
 

@@ -58,7 +58,7 @@ static std::string nearTypes(const std::string &type) {
       size_t distance = support::editDistance(type, known), longest = std::max(type.size(), known.size());
       size_t same = std::mismatch(type.begin(), type.end(), known.begin(), known.end()).first - type.begin();
       std::pair<size_t, std::string> entry(distance, known);
-      bool inside = type.find(known) != std::string::npos; // recurrent_gemma
+      bool inside = type.find(known) != std::string::npos; // vault_gemma
       if ((distance <= longest / 3 || same >= 3 || inside) && std::find(near.begin(), near.end(), entry) == near.end())
         near.push_back(entry);
     }

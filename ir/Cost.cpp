@@ -1,6 +1,7 @@
 // Takes: an operation. Gives: arithmetic operations and bytes moved, as polynomials over run-time lengths.
 // Why polynomials: the schedule's choice and the bench's report both ask for many lengths at once.
 #include "ir/Chunk.h"
+#include "ir/Scan.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -145,6 +146,7 @@ static Size attention(AttentionOp op) {
 }
 QUERN_COST(AttentionOp, attention(*this), traffic(*this))
 
+QUERN_COST(ScanOp, flopsOf(getBlock()) * getDim().getSize(), traffic(*this))
 QUERN_COST(RepeatOp, overAllTurns(flopsOf(getBlock()) * Size(getTurns())),
            overAllTurns(bytesOf(getBlock()) * Size(getTurns())))
 /// Within a kernel only arguments and results are memory; of a table that is only gathered from, the rows that are

@@ -1,5 +1,5 @@
 // The dialect itself, its type and attributes: printing, parsing, the helpers that all rooms share.
-#include "ir/Dialect.h"
+#include "ir/Scan.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FoldInterfaces.h"
@@ -38,6 +38,10 @@ void QuernDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "ir/QuernOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/ScanOps.cpp.inc"
       >();
 }
 

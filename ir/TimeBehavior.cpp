@@ -1,6 +1,6 @@
 // Takes: an operation. Gives: which rule of the analysis of time holds for it, and the dimensions it touches.
 // One line an operation: this table is what a pass over time can rely on.
-#include "ir/Dialect.h"
+#include "ir/Scan.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -72,6 +72,7 @@ QUERN_TIME(ScatterAddOp, Reduces, names(getDims()))
 QUERN_TIME(AttentionOp, Reduces, reducedBy(*this))
 QUERN_TIME(ArgmaxOp, Reduces, Names{getDim()})
 QUERN_TIME(CumsumOp, Scans, Names{getDim()})
+QUERN_TIME(ScanOp, Scans, Names{getDim().getName()})
 QUERN_TIME(TopKOp, Selects, Names{getFrom()})
 QUERN_TIME(GatherOp, Gathers, Names{getDim()})
 

@@ -19,7 +19,7 @@ static const Names elementwise = {"neg",  "abs",     "exp", "log",   "log1p",   
                                   "max",  "min",     "and", "or",    "compare", "where"};
 static const Names narrowing = {"narrow", "widen"};
 static const Names combining = {"reduce", "contract", "softmax", "cumsum", "scatter_add", "argmax", "top_k", "gather"};
-static const Names attention = {"attention"};
+static const Names attention = {"attention"}, recurrences = {"scan"};
 static const Names views = {"rename", "permute", "split", "merge", "cut", "unit", "squeeze"};
 static const Names copies = {"concat", "expand"};
 
@@ -31,12 +31,14 @@ static Names joined(std::initializer_list<Names> lists) {
 }
 
 Legal quern::passes::legalAlgebra(const Names &more) {
-  Names inFunctions = joined({numbers, elementwise, combining, views, copies, {"param", "repeat", "yield"}, more});
+  Names inFunctions =
+      joined({numbers, elementwise, combining, recurrences, views, copies, {"param", "repeat", "yield"}, more});
   return {{"state"}, inFunctions, {}};
 }
 
 Legal quern::passes::legalKernels() {
-  Names inKernels = joined({numbers, elementwise, narrowing, combining, attention, views, copies, {"yield"}});
+  Names inKernels =
+      joined({numbers, elementwise, narrowing, combining, attention, recurrences, views, copies, {"yield"}});
   Names inFunctions = joined({views, {"param", "repeat", "yield", "launch", "remember", "recall", "store"}});
   return {{"state", "kernel"}, inFunctions, inKernels};
 }

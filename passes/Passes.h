@@ -58,6 +58,9 @@ using PackingRule = std::function<int64_t(int64_t rows, int64_t inner)>;
 /// Recognises e^x over its sum as softmax (RaiseSoftmax.cpp).
 std::unique_ptr<mlir::Pass> createRaiseSoftmaxPass();
 
+/// Takes what no state reaches out of the bodies of scans (HoistScans.cpp).
+std::unique_ptr<mlir::Pass> createHoistScansPass();
+
 /// Makes scores, softmax and weighted sum one operation; remarks where that nearly is so (RaiseAttention.cpp).
 std::unique_ptr<mlir::Pass> createRaiseAttentionPass();
 

@@ -55,9 +55,10 @@ UNITS = {
     "codegen/halide": ["codegen:Targets", "codegen/schedule", "codegen/kernel"],
     "codegen/halide/attention": ["codegen/halide", "codegen/kernel"],
     "codegen/halide/contraction": ["codegen/halide", "codegen/kernel"],
+    "codegen/scan": ["codegen:Targets", "codegen/kernel"],
     "codegen/link": [],
     "codegen/host": ["codegen/kernel"],
-    "codegen": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide", "codegen/link", "codegen/host"],
+    "codegen": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide", "codegen/scan", "codegen/link", "codegen/host"],
 
     "runtime": [],
     "runtime/abi": ["runtime"],

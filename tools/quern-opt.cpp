@@ -19,6 +19,7 @@ int main(int argc, char **argv) {
   mlir::registerCSEPass();
   mlir::registerPass(quern::passes::createRollRepeatsPass);
   mlir::registerPass(quern::passes::createRaiseSoftmaxPass);
+  mlir::registerPass(quern::passes::createHoistScansPass);
   mlir::registerPass(quern::passes::createRaiseAttentionPass);
   mlir::registerPass([] { return quern::passes::createDifferentiatePass(); });
   mlir::registerPass(quern::passes::createOptimizersPass);

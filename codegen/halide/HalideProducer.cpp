@@ -19,7 +19,12 @@ public:
   std::string name() const override { return "halide"; }
   std::string revision() const override { return halideVersion() + " " + sources; }
 
-  std::optional<std::string> refuses(const KernelGraph &, const CpuTarget &) const override { return std::nullopt; }
+  std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &) const override {
+    for (const Node &node : graph.nodes)
+      if (node.op == Op::Scan)
+        return "it has no family for recurrences";
+    return std::nullopt;
+  }
 
   KernelPlan choose(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules) const override {
     return {name(), chooseParts(matchKernel(graph, target).anchors, schedules)};

@@ -5,9 +5,9 @@
 
 #include "ir/Attributes.h"
 #include "ir/Chunk.h"
-#include "ir/Window.h"
 #include "ir/analysis/Views.h"
 #include "ir/analysis/Weights.h"
+#include "ir/analysis/Window.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

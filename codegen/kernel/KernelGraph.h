@@ -5,6 +5,7 @@
 #include "ir/Size.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -79,9 +80,12 @@ enum class Op {
   Gather,
   Expand,
   Permute,
+  Scan, ///< one node for each result; operands: the carried values, the slices, the inputs
 };
 enum class Reduction { Sum, Mean, Max, Min, Any, All };
 enum class Predicate { Lt, Le, Gt, Ge, Eq, Ne };
+
+struct ScanBody;
 
 struct Node {
   Op op;
@@ -95,9 +99,20 @@ struct Node {
   ir::Size size{};                  ///< size, offset of a cut
   Reduction reduction = Reduction::Sum;
   Predicate predicate = Predicate::Lt;
+  std::shared_ptr<const ScanBody> scan{}; ///< of a scan, whose `integer` tells which of its results this is
 
   bool has(const std::string &name) const { return find(name) >= 0; }
   int find(const std::string &name) const;
+};
+
+/// What a scan does at each position of `dim`. The first nodes are its arguments, in the order of the scan's operands;
+/// slices lack `dim`.
+struct ScanBody {
+  Dim dim;
+  bool fromEnd = false;
+  int carried = 0, slices = 0, inputs = 0;
+  std::vector<Node> nodes;
+  std::vector<int> yields; ///< the carried values for the next position, then a part of each further result
 };
 
 struct Layout {

@@ -4,6 +4,9 @@
 #include "frontend/build/MlirBuilder.h"
 
 #include "ir/Attributes.h"
+#include "ir/Scan.h"
+
+#include "mlir/IR/PatternMatch.h"
 using namespace mlir;
 
 namespace quern::frontend {
@@ -76,6 +79,7 @@ template <typename Op, typename... Args> Handle MlirBuilder::make(Args &&...args
 void MlirBuilder::beginFunction(const std::string &name) {
   callers.clear();
   loops.clear();
+  scans.clear();
   builder.setInsertionPointToEnd(module->getBody());
   function = func::FuncOp::create(builder, location, name, builder.getFunctionType({}, {}));
   builder.setInsertionPointToStart(function.addEntryBlock());
@@ -367,6 +371,12 @@ static void eraseUnusedIn(Region &region) {
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
       for (Region &inner : op.getRegions())
         eraseUnusedIn(inner);
+      if (auto scan = dyn_cast<ir::ScanOp>(op); scan && !scan.use_empty()) {
+        IRRewriter rewriter(op.getContext());
+        for (ir::ScanOp next; (next = ir::prune(scan, rewriter)) != scan;)
+          scan = next;
+        continue;
+      }
       if (op.use_empty() && !op.hasTrait<OpTrait::IsTerminator>() && op.getNumResults() > 0)
         op.erase();
     }

@@ -29,6 +29,14 @@ public:
   std::vector<Handle> beginTurn(const std::vector<Tensor> &carried) override;
   std::vector<Handle> endTurn(const std::vector<Tensor> &carried) override;
   void abandonTurn() override;
+  std::vector<Handle> beginScan(DimRef dim, bool fromEnd, const std::vector<Tensor> &carried) override;
+  Handle slice(Handle x) override;
+  Handle scanPosition(DimRef dim) override;
+  std::vector<Handle> endScan(const std::vector<std::optional<Tensor>> &carried,
+                              const std::vector<Tensor> &made) override;
+  void abandonScan() override;
+  void leaveScans() override;
+  void returnToScans() override;
 
   Handle constant(double value) override;
   Handle constant(int64_t value) override;
@@ -65,6 +73,17 @@ private:
   mlir::Location location;
   std::vector<mlir::Location> callers; // of the calls that are open, the innermost last
   std::vector<ir::RepeatOp> loops;
+  /// A scan whose body is being built; the operation is made when it is known what the body reads.
+  struct Scan {
+    DimRef dim;
+    bool fromEnd;
+    mlir::OpBuilder::InsertPoint outside;
+    std::unique_ptr<mlir::Region> region = std::make_unique<mlir::Region>();
+    mlir::SmallVector<mlir::Value> inits, slices;
+    mlir::Value position;
+  };
+  std::vector<Scan> scans;
+  std::vector<mlir::OpBuilder::InsertPoint> returns; // where building goes on after leaveScans
   mlir::func::FuncOp function;
   std::string resultName;
   std::vector<NamedValue> namedValues;

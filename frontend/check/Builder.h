@@ -91,6 +91,24 @@ public:
     return std::vector<Handle>(carried.size());
   }
   virtual void abandonTurn() {}
+  /// A scan over `dim`: what is built from now on is its body. The handles stand for the carried values inside.
+  virtual std::vector<Handle> beginScan(DimRef, bool /*fromEnd*/, const std::vector<Tensor> &carried) {
+    return std::vector<Handle>(carried.size());
+  }
+  /// A value from outside at the current position of the innermost scan.
+  virtual Handle slice(Handle) { return nullptr; }
+  /// The current position of a dimension that is being scanned.
+  virtual Handle scanPosition(DimRef) { return nullptr; }
+  /// `carried`: as they leave, in the order of beginScan; nothing where no statement has assigned it. `made`: what is
+  /// stacked. The handles given back: of the carried values afterwards, then of the stacks.
+  virtual std::vector<Handle> endScan(const std::vector<std::optional<Tensor>> &carried,
+                                      const std::vector<Tensor> &made) {
+    return std::vector<Handle>(carried.size() + made.size());
+  }
+  virtual void abandonScan() {}
+  /// What is built between the two stands before the outermost scan: parameters, which are the same at each position.
+  virtual void leaveScans() {}
+  virtual void returnToScans() {}
 
   virtual Handle constant(double) { return nullptr; }
   virtual Handle constant(int64_t) { return nullptr; }

@@ -14,6 +14,41 @@ using Json = nlohmann::ordered_json;
 
 static constexpr int deepest = 64; // objects in objects; real files have three
 
+// JSON has no infinity. transformers 5 writes {"__float__": "Infinity"}, older files a bare Infinity.
+static constexpr std::string_view floatKey = "__float__", infinity = "Infinity";
+
+static std::optional<double> spelledFloat(const Json &object) {
+  if (object.size() != 1 || object.begin().key() != floatKey || !object.begin()->is_string())
+    return std::nullopt;
+  std::string text = object.begin()->get<std::string>();
+  bool minus = text.starts_with("-");
+  if (text.substr(minus) != infinity)
+    return std::nullopt;
+  return minus ? -HUGE_VAL : HUGE_VAL;
+}
+
+/// The text with each bare Infinity in the form of an object, and where in it they stood.
+static std::string withoutBareInfinity(const std::string &text, std::vector<std::pair<size_t, size_t>> &longer) {
+  std::string out;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size();) {
+    bool minus = text[i] == '-';
+    if (!quoted && text.compare(i + minus, infinity.size(), infinity) == 0) {
+      std::string object = "{\"" + std::string(floatKey) + "\":\"" + text.substr(i, infinity.size() + minus) + "\"}";
+      out += object;
+      i += infinity.size() + minus;
+      longer.emplace_back(out.size(), object.size() - infinity.size() - minus);
+      continue;
+    }
+    if (quoted && text[i] == '\\' && i + 1 < text.size())
+      out += text[i++];
+    else if (text[i] == '"')
+      quoted = !quoted;
+    out += text[i++];
+  }
+  return out;
+}
+
 static std::optional<Value> fromJson(const Json &json, const std::string &where, int depth = 0) {
   if (depth > deepest)
     return std::nullopt;
@@ -41,6 +76,8 @@ static std::optional<Value> fromJson(const Json &json, const std::string &where,
     return Value(ListRef(std::move(list)));
   }
   case Json::value_t::object: {
+    if (std::optional<double> number = spelledFloat(json))
+      return Value(*number);
     auto object = std::make_shared<Object>();
     object->where = where;
     for (const auto &[key, element] : json.items()) {
@@ -93,13 +130,21 @@ ConfigFile ConfigFile::parse(std::shared_ptr<const Source> source, Diagnostics &
     diagnostics.error("Q041", message, {source.get(), begin, begin + 1});
     return file;
   };
+  std::vector<std::pair<size_t, size_t>> longer;
+  auto offset = [&](size_t at) { // in the file, not in the text that was parsed
+    size_t before = 0;
+    for (auto [where, more] : longer)
+      before += where <= at ? more : 0;
+    return at - before;
+  };
   if (source->getText().size() > maxFileBytes)
     return refuse("a config file of more than 16 MB", 0);
   Json json;
   try {
-    json = support::parseJson<Json>(source->getText(), source->getName(), /*comments=*/false, deepest);
+    json = support::parseJson<Json>(withoutBareInfinity(std::string(source->getText()), longer), source->getName(),
+                                    /*comments=*/false, deepest);
   } catch (const support::JsonError &error) {
-    return refuse("this is not JSON: " + error.why, error.at);
+    return refuse("this is not JSON: " + error.why, offset(error.at));
   }
   if (!json.is_object())
     return refuse("a config file holds one object, { ... }", 0);

@@ -334,6 +334,7 @@ Value Elaborator::brackets(const IndexExpr &expr, Scope &scope) {
 
 Tensor Elaborator::gather(const Tensor &value, const GatherItem &item, Scope &scope) {
   DimRef dim = labelNamed(item.name, item.at, scope);
+  unscanned(dim, item.at);
   if (!value.has(dim))
     fail("Q021", "the value has no dimension " + dim->shown + "; it is " + shownDims(value.dims), item.at);
   apart(dim, item.at);
@@ -365,6 +366,7 @@ Tensor Elaborator::gather(const Tensor &value, const GatherItem &item, Scope &sc
 
 std::pair<Tensor, DimRef> Elaborator::range(const Tensor &value, const RangeItem &item, Scope &scope) {
   DimRef dim = labelNamed(item.name, item.at, scope);
+  unscanned(dim, item.at);
   if (!value.has(dim))
     fail("Q021", "the value has no dimension " + dim->shown + "; it is " + shownDims(value.dims), item.at);
   apart(dim, item.at);

@@ -113,6 +113,8 @@ const std::set<std::string> &Elaborator::mentioned(const BlockDecl &decl) {
         bodies.push_back(&stmt->as<IfStmt>().otherwise);
       } else if (stmt->kind == Stmt::Repeat)
         bodies.push_back(&stmt->as<RepeatStmt>().body);
+      else if (stmt->kind == Stmt::Scan)
+        bodies.push_back(&stmt->as<ScanStmt>().body);
     }
   std::vector<const BlockDecl *> called;
   auto isWord = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
@@ -174,8 +176,12 @@ std::vector<Elaborator::Binding> Elaborator::bindFormals(const BlockDecl &decl, 
       formal = plain;
     if (formal)
       aliased.insert(formal);
-    else
+    else {
       formal = makeDim(decl.formals[i].name, size, true, decl.formals[i].at);
+      dims.back().twinOf = plain ? plain->twinOf : nullptr;
+    }
+    if (plain)
+      unscanned(plain, dim.at);
     inner.dims[decl.formals[i].name] = formal;
     bound.push_back({formal, &dim});
     if (!input)

@@ -62,8 +62,30 @@ std::vector<Note> Elaborator::declaredHere(DimRef dim) const {
   return dim->declared ? std::vector<Note>{{dim->shown + " is declared here", dim->declared}} : std::vector<Note>();
 }
 
-/// The batch: no row may see another.
+/// The scan that a dimension is run through by; null: none.
+const Elaborator::Scanning *Elaborator::scanOf(DimRef dim) const {
+  for (const Scanning *scan : scans)
+    if (dim && scan->dim == dim)
+      return scan;
+  return nullptr;
+}
+
+void Elaborator::unscanned(DimRef dim, Span at) const {
+  if (scanOf(dim))
+    fail("Q037",
+         dim->shown + " is being scanned: inside, values stand at one position and have no dimension " + dim->shown,
+         at);
+  if (dim && scanOf(dim->twinOf))
+    fail("Q037",
+         dim->shown + " is a twin of " + dim->twinOf->shown +
+             ", which is being scanned: a scan sees positions one after the other, and " + dim->shown +
+             " would hold all of them",
+         at, declaredHere(dim));
+}
+
+/// The batch: no row may see another. And what is being scanned: nothing sees more than one position.
 void Elaborator::apart(DimRef dim, Span at) const {
+  unscanned(dim, at);
   if (batch && dim == batch)
     fail("Q036",
          dim->shown +

@@ -85,11 +85,23 @@ Value Elaborator::evalName(const NamedExpr &expr, Scope &scope) {
     for (Scope *s = &scope; s; s = s->parent)
       for (const auto &[name, value] : s->values)
         known.push_back(name);
-    fail("Q010", "unknown name '" + expr.name + "'" + didYouMean(expr.name, known), expr.at);
+    bool state = !scans.empty() && scans.back()->scope == &scope && scans.back()->named.count(expr.name);
+    fail("Q010",
+         "unknown name '" + expr.name + "'" +
+             (state ? "; a state needs a value before the scan: " + expr.name + ": [...] = 0"
+                    : didYouMean(expr.name, known)),
+         expr.at);
   }
   const Value &value = holder->values[expr.name];
   if (value.is<Poison>())
     throw Poisoned();
+  if (auto tensor = value.as<Tensor>(); tensor && !scans.empty())
+    for (DimRef dim : tensor->dims)
+      if (scanOf(dim->twinOf))
+        fail("Q037",
+             "'" + expr.name + "' has " + dim->shown + ", a twin of " + dim->twinOf->shown +
+                 ": it holds all positions, and a scan sees them one after the other",
+             expr.at, declaredHere(dim));
   return value;
 }
 
@@ -420,7 +432,7 @@ std::optional<Value> Elaborator::fold(Op op, const Value &left, const Value &rig
     ir::Size b = right.is<ir::Size>() ? *right.as<ir::Size>() : ir::Size(*right.as<int64_t>());
     if (op == Op::Add || op == Op::Sub || op == Op::Mul)
       return Value::ofSize(checkedSize(op, a, b, at));
-    if (op == Op::Div && b.isConstant() && *b.constant() > 0)
+    if ((op == Op::Div || op == Op::FloorDiv) && b.isConstant() && *b.constant() > 0)
       if (auto exact = a.divided(*b.constant()))
         return Value::ofSize(*exact);
     if ((op == Op::Equal || op == Op::NotEqual) && a == b)

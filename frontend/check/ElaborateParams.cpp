@@ -140,10 +140,15 @@ void Elaborator::param(const ParamStmt &stmt, Scope &scope) {
   initOf(stmt, scope, info);
   claim(info, stmt);
   builder.place(stmt.name.at);
+  builder.leaveScans();
   value.handle = builder.param(info);
   for (auto [axis, dim] : later)
     value = split(value, axis, *dim, scope, dim->at).front();
+  builder.returnToScans();
   scope.values[stmt.name.name] = value;
+  for (Scanning *scan : scans)
+    if (scan->scope == &scope)
+      scan->fixed.insert(stmt.name.name);
 }
 
 /// Q024: a full name belongs to one chain of calls.

@@ -100,6 +100,10 @@ Value Elaborator::position(const CallExpr &expr, Scope &scope) {
   if (!expr.dims.empty() || expr.arguments.size() != 1 || expr.arguments[0].value->kind != Expr::DimName)
     fail("Q019", "index takes one dimension: index(T)", expr.at);
   DimRef dim = label(*expr.arguments[0].value, scope);
+  if (scanOf(dim)) {
+    builder.place(expr.at);
+    return Tensor{{}, Kind::Int, builder.scanPosition(dim)};
+  }
   apart(dim, expr.at);
   builder.place(expr.at);
   return Tensor{{dim}, Kind::Int, builder.index(dim)};

@@ -60,6 +60,8 @@ std::optional<Value> Elaborator::execute(const Stmt &stmt, Scope &scope) {
     return param(stmt.as<ParamStmt>(), scope), std::nullopt;
   case Stmt::Repeat:
     return repeat(stmt.as<RepeatStmt>(), scope), std::nullopt;
+  case Stmt::Scan:
+    return scan(stmt.as<ScanStmt>(), scope), std::nullopt;
   case Stmt::Require:
     return require(stmt.as<RequireStmt>(), scope), std::nullopt;
   case Stmt::If: {
@@ -123,7 +125,9 @@ void Elaborator::assign(const AssignStmt &stmt, Scope &scope) {
     auto count = [](size_t n, const char *what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); };
     fail("Q017", count(stmt.targets.size(), "name") + " for " + count(values.size(), "value"), stmt.at);
   }
-  if (stmt.type)
+  if (stmt.type && values[0].kind() && !values[0].is<Tensor>())
+    values[0] = spreadNumber(values[0], *stmt.type, scope, stmt.targets[0]);
+  else if (stmt.type)
     fits(values[0], *stmt.type, scope, "'" + stmt.targets[0].name + "'", stmt.at);
   for (size_t i = 0; i < values.size(); ++i) {
     const Named &target = stmt.targets[i];
@@ -134,6 +138,15 @@ void Elaborator::assign(const AssignStmt &stmt, Scope &scope) {
            target.at);
     if (target.name == "_")
       continue;
+    for (Scanning *scan : scans)
+      if (scan->scope == &scope) {
+        if (scan->sliced.count(target.name))
+          fail("Q038",
+               "'" + target.name + "' has " + scan->dim->shown + ": inside 'scan " + scan->dim->shown +
+                   "' it is read at the current position and cannot be assigned; choose another name for the result",
+               target.at);
+        scan->assigned.insert(target.name);
+      }
     scope.values[target.name] = values[i];
     if (const Tensor *tensor = values[i].as<Tensor>())
       builder.named(target.name, *tensor, target.at);
@@ -164,7 +177,16 @@ void Elaborator::declareDims(const DimStmt &stmt, Scope &scope) {
       fail("Q011", name.name + " already has a size here" + (old->sized ? " (" + old->size.str() + ")" : ""), name.at,
            declaredHere(old));
     }
+    DimRef like = stmt.values[i]->kind == Expr::DimName ? label(*stmt.values[i], scope) : nullptr;
+    if (like && like->twinOf)
+      like = like->twinOf;
+    if (scanOf(like))
+      fail("Q037",
+           name.name + " would be a twin of " + like->shown +
+               ", which is being scanned: inside, only the current position exists",
+           name.at);
     scope.dims[name.name] = makeDim(name.name, size, scope.numbered, name.at);
+    dims.back().twinOf = like;
   }
 }
 

@@ -79,6 +79,16 @@ private:
   };
   std::vector<std::vector<PathPart>> path;        // alternatives for each level
   std::map<std::string, std::vector<Span>> sites; // full parameter name: who declares it
+  /// A scan whose body is being walked.
+  struct Scanning {
+    DimRef dim;
+    const Scope *scope;
+    std::set<std::string> named;    // anywhere in the body, for messages
+    std::set<std::string> sliced;   // values from outside with the dimension
+    std::set<std::string> assigned; // by the statements that ran
+    std::set<std::string> fixed;    // parameters: the same at each position
+  };
+  std::vector<Scanning *> scans; // the innermost last
   size_t steps = 0, turns = 0;
   const char *stackBase = nullptr;
 
@@ -91,6 +101,7 @@ private:
   void defaultFunction(const FunctionDecl &decl, const Parameter &parameter);
   std::optional<Tensor> functionBody(const FunctionDecl &decl, const std::map<std::string, Value> &arguments,
                                      bool inlined);
+  Tensor spreadNumber(const Value &value, const TypeNode &type, Scope &scope, const Named &name);
   Tensor spread(const Value &value, const TypeNode &type, Scope &scope, const std::string &what, Span at);
   Tensor resultKind(Tensor tensor, const FunctionDecl &decl);
   void report(Diagnostic diagnostic);
@@ -108,6 +119,11 @@ private:
   void declareDims(const DimStmt &stmt, Scope &scope);
   void repeat(const RepeatStmt &stmt, Scope &scope);
   bool turn(const RepeatStmt &stmt, Scope &scope, int64_t i, std::set<std::string> &asTensors);
+  void scan(const ScanStmt &stmt, Scope &scope);
+  bool scanTurn(const ScanStmt &stmt, Scope &scope, DimRef dim, const std::set<std::string> &named,
+                std::map<std::string, Tensor> &states, const std::map<std::string, Tensor> &entry);
+  bool carriedBy(const ScanStmt &stmt, Scope &scope, const std::string &name, const Tensor &entry, Tensor &state,
+                 std::vector<Failure> &failures);
   void require(const RequireStmt &stmt, Scope &scope);
   bool condition(const Expr &expr, Scope &scope);
 
@@ -147,6 +163,8 @@ private:
   ir::Size extent(const Expr &dim, Scope &scope);
   std::vector<Note> declaredHere(DimRef dim) const;
   void apart(DimRef dim, Span at) const;
+  const Scanning *scanOf(DimRef dim) const;
+  void unscanned(DimRef dim, Span at) const;
   void batchIn(const Expr &dim, Scope &scope) const;
   Tensor renamed(Tensor tensor, const std::vector<std::pair<DimRef, DimRef>> &table);
   std::vector<Tensor> split(Tensor tensor, DimRef dim, const Expr &into, Scope &scope, Span at);

@@ -39,13 +39,22 @@ public:
 
 private:
   Diagnostics &diagnostics;
-  std::map<const Stmt *, Names> loops; // what a body reads before it gives it a value
+  std::map<const Body *, Names> loops; // what a body reads before it gives it a value
 
-  const Names &readsOf(const RepeatStmt &loop) {
-    auto it = loops.find(&loop);
+  const Names &readsOf(const Body &body) {
+    auto it = loops.find(&body);
     if (it == loops.end())
-      it = loops.emplace(&loop, walk(loop.body, {}, false)).first;
+      it = loops.emplace(&body, walk(body, {}, false)).first;
     return it->second;
+  }
+
+  /// What is live before a loop of which `live` is live afterwards.
+  Names around(const Body &body, Names live, bool tell) {
+    Names inside = live;
+    inside.insert(readsOf(body).begin(), readsOf(body).end());
+    Names before = walk(body, std::move(inside), tell);
+    live.merge(before);
+    return live;
   }
 
   Names step(const Stmt &stmt, Names live, bool tell) {
@@ -60,15 +69,14 @@ private:
     }
     case Stmt::Repeat: {
       auto &loop = stmt.as<RepeatStmt>();
-      Names inside = live;
-      inside.insert(readsOf(loop).begin(), readsOf(loop).end());
-      Names before = walk(loop.body, std::move(inside), tell);
-      live.merge(before);
+      live = around(loop.body, std::move(live), tell);
       addReads(live, loop.first);
       addReads(live, loop.last);
       addReads(live, loop.path);
       return live;
     }
+    case Stmt::Scan:
+      return around(stmt.as<ScanStmt>().body, std::move(live), tell);
     case Stmt::Return:
       live.clear();
       addReads(live, stmt.as<ReturnStmt>().values);

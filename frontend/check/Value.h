@@ -16,9 +16,10 @@ namespace quern::frontend {
 struct Dim {
   std::string label, shown;
   ir::Size size;
-  Span declared;       // may be empty
-  unsigned serial = 0; // order of creation
-  bool sized = true;   // false: it comes with the inputs of a function that is not running
+  Span declared;               // may be empty
+  unsigned serial = 0;         // order of creation
+  bool sized = true;           // false: it comes with the inputs of a function that is not running
+  const Dim *twinOf = nullptr; // `dim S = T`: T, or what T is a twin of
 };
 /// Stands for a dimension whose declaration failed: using it is silent.
 extern const Dim poisonDim;
@@ -32,6 +33,7 @@ struct Tensor {
   DimRefs dims; // a set; the order is only for messages
   Kind kind = Kind::Real;
   Handle handle = nullptr;
+  bool open = false; // a state declared with `..`, which may gain dimensions in a scan
 
   bool has(DimRef dim) const;
 };

@@ -140,6 +140,9 @@ void collectAssigned(const Body &body, std::vector<std::string> &names, std::vec
     case Stmt::Repeat:
       collectAssigned(stmt->as<RepeatStmt>().body, names, dims);
       break;
+    case Stmt::Scan:
+      collectAssigned(stmt->as<ScanStmt>().body, names, dims);
+      break;
     case Stmt::If:
       collectAssigned(stmt->as<IfStmt>().then, names, dims);
       collectAssigned(stmt->as<IfStmt>().otherwise, names, dims);
@@ -163,6 +166,8 @@ bool containsReturn(const Body &body) {
         (containsReturn(stmt->as<IfStmt>().then) || containsReturn(stmt->as<IfStmt>().otherwise)))
       return true;
     if (stmt->kind == Stmt::Repeat && containsReturn(stmt->as<RepeatStmt>().body))
+      return true;
+    if (stmt->kind == Stmt::Scan && containsReturn(stmt->as<ScanStmt>().body))
       return true;
   }
   return false;

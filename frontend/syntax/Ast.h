@@ -151,7 +151,7 @@ struct TypeNode {
 };
 
 struct Stmt {
-  enum Kind : uint8_t { Assign, Dim, Param, Repeat, If, Return, Require, Broken };
+  enum Kind : uint8_t { Assign, Dim, Param, Repeat, Scan, If, Return, Require, Broken };
   Kind kind;
   Span at;
   template <typename T> const T &as() const { return static_cast<const T &>(*this); }
@@ -185,6 +185,11 @@ struct RepeatStmt : Stmt {
   Path path;
   Body body;
 }; // first may be null
+struct ScanStmt : Stmt {
+  Named dim;
+  bool fromEnd;
+  Body body;
+};
 struct IfStmt : Stmt {
   const Expr *condition;
   Body then, otherwise;

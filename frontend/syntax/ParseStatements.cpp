@@ -26,6 +26,8 @@ const Stmt *Parser::statement() {
     stmt.at = from(start);
     return ast.make(std::move(stmt));
   }
+  if (!lineEnd() && isScan(at))
+    return scan(start);
   if (!peekKind(Token::Name)) {
     bool op = peekKind(Token::Operator);
     fail("a statement cannot begin with '" + shown() + "'" +
@@ -86,6 +88,22 @@ const Stmt *Parser::repeat(size_t start) {
   inBound = false;
   if (accept("@"))
     stmt.path = path();
+  stmt.at = from(start);
+  stmt.body = body();
+  return ast.make(std::move(stmt));
+}
+
+const Stmt *Parser::scan(size_t start) {
+  take();
+  ScanStmt stmt{{Stmt::Scan, {}}, word(Token::Dim, "the dimension to scan"), false, {}};
+  auto isWord = [&](const char *text) { return peekKind(Token::Name) && token().text() == text; };
+  if (isWord("from")) {
+    take();
+    if (!isWord("end"))
+      fail("expected 'end', found '" + shown() + "': a scan runs from the first position on, or 'from end'");
+    take();
+    stmt.fromEnd = true;
+  }
   stmt.at = from(start);
   stmt.body = body();
   return ast.make(std::move(stmt));

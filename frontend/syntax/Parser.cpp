@@ -123,13 +123,19 @@ void Parser::tell(const SyntaxError &error) {
 }
 
 /// Whether token i can only be the start of a statement: then an earlier line was left open, and the mistake is there.
+/// `scan`, `from` and `end` are no keywords: a statement `scan` followed by a capital can be nothing else.
+bool Parser::isScan(size_t i) const {
+  return tokens[i].kind == Token::Name && tokens[i].text() == "scan" && i + 1 < tokens.size() &&
+         tokens[i + 1].kind == Token::Dim && !tokens[i + 1].startsLine;
+}
+
 bool Parser::startsStatement(size_t i) const {
   static const std::set<std::string_view> words = {"param", "dim", "repeat", "if", "return", "require", "block"};
   if (!tokens[i].startsLine)
     return false;
   return tokens[i].kind == Token::Word
              ? words.count(tokens[i].text())
-             : tokens[i].kind == Token::Name && tokens[std::min(i + 1, tokens.size() - 1)].is("=");
+             : tokens[i].kind == Token::Name && (tokens[std::min(i + 1, tokens.size() - 1)].is("=") || isScan(i));
 }
 
 /// Where the next statement was read as part of this one, a bracket was left open, and that is the mistake.

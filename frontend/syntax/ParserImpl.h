@@ -59,6 +59,7 @@ private:
   void endOfStatement();
   void tell(const SyntaxError &error);
   bool startsStatement(size_t i) const;
+  bool isScan(size_t i) const;
   void blameOpenBracket(SyntaxError &error, size_t start) const;
   void recover(size_t start);
   void recoverTopLevel(size_t start);
@@ -80,6 +81,7 @@ private:
   const Stmt *param(size_t start);
   const Stmt *dim(size_t start);
   const Stmt *repeat(size_t start);
+  const Stmt *scan(size_t start);
   const Stmt *conditional(size_t start);
   const Stmt *assign(size_t start);
   const Stmt *broken(size_t start);

@@ -3,7 +3,7 @@
 #include "ir/analysis/AssumedLengths.h"
 
 #include "ir/Chunk.h"
-#include "ir/Window.h"
+#include "ir/analysis/Window.h"
 
 using namespace quern::ir;
 

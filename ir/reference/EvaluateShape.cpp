@@ -1,6 +1,6 @@
 // Takes: operands of what changes dimensions. Gives: the same numbers under other names, in other places, or picked.
 // Each operation forms its result in the inferred order and then brings it into the order of the result's type.
-#include "ir/Window.h"
+#include "ir/analysis/Window.h"
 #include "ir/reference/Interpreter.h"
 
 using namespace mlir;

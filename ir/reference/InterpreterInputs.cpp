@@ -4,7 +4,7 @@
 #include "ir/reference/Interpreter.h"
 
 #include "ir/Chunk.h"
-#include "ir/Window.h"
+#include "ir/analysis/Window.h"
 
 using namespace mlir;
 using namespace quern::ir;

@@ -7,6 +7,7 @@
 #include "passes/fuse/FusionGroups.h"
 
 #include "ir/Attributes.h"
+#include "ir/Scan.h"
 #include "ir/analysis/AssumedLengths.h"
 #include "ir/analysis/Weights.h"
 
@@ -156,6 +157,13 @@ void FusionGroups::force(const Without &without) {
     if (isa<ArgmaxOp, TopKOp, CumsumOp>(op))
       for (Value result : op->getResults())
         store(result);
+    if (isa<ScanOp>(op)) { // a kernel of its own
+      for (Value operand : op->getOperands())
+        require(operand);
+      for (Value result : op->getResults())
+        if (!result.use_empty())
+          store(result);
+    }
     if (auto attention = dyn_cast<AttentionOp>(op)) {
       for (ValueRange read : {ValueRange(attention.getQueries()), ValueRange(attention.getKeys())})
         for (Value operand : read)

@@ -7,9 +7,11 @@
 //           %y = quern.add %c, %b ...                           quern.kernel @contract_0(...) { contract; add; yield }
 #include "ir/Attributes.h"
 #include "ir/Chunk.h"
+#include "ir/Scan.h"
 #include "ir/analysis/Functions.h"
 #include "ir/analysis/Weights.h"
 #include "passes/Passes.h"
+#include "passes/fuse/ExpandStates.h"
 #include "passes/fuse/FusionGroups.h"
 #include "passes/fuse/KernelBody.h"
 
@@ -32,7 +34,6 @@ public:
 private:
   void normalize(func::FuncOp function);
   void copyIfNeeded(Operation *user, unsigned operand, Type type);
-  void expandState(CumsumOp op);
   using Roots = SmallVector<Operation *>; // of one kernel, in program order
   void outline(const Roots &roots, FusionGroups &groups);
   SmallVector<Operation *> slice(const Roots &roots, FusionGroups &groups, SmallVectorImpl<Value> &inputs);
@@ -86,28 +87,6 @@ void Outliner::copyIfNeeded(Operation *user, unsigned operand, Type type) {
   user->setOperand(operand, copy);
 }
 
-/// A running sum that goes on from a state, in plain operations.
-void Outliner::expandState(CumsumOp op) {
-  OpBuilder builder(op);
-  NamedTensorType type = typeOf(op.getResult());
-  DimAttr time = type.dim(op.getDim());
-  SmallVector<DimAttr> dims;
-  for (DimAttr dim : type.getDims())
-    if (dim != time)
-      dims.push_back(dim);
-  Location loc = op.getLoc();
-  auto before = RecallOp::create(builder, loc, type.withDims(dims), op.getStateAttr());
-  auto sum = CumsumOp::create(builder, loc, type, op.getX(), op.getDimAttr(), FlatSymbolRefAttr(), UnitAttr());
-  auto total = AddOp::create(builder, loc, type, sum.getResult(), before.getResult());
-  DimAttr one = DimAttr::get(op.getContext(), (time.getName() + ".last").str(), Size(1));
-  auto cut = CutOp::create(builder, loc, total.getResult(), op.getDim(), (time.getSize() - Size(1)).str(), one);
-  auto last = SqueezeOp::create(builder, loc, cut.getResult(), one.getName());
-  auto ordered = PermuteOp::create(builder, loc, type.withDims(dims), last.getResult());
-  StoreOp::create(builder, loc, ordered, op.getStateAttr());
-  op.replaceAllUsesWith(total.getResult());
-  op.erase();
-}
-
 /// How the loop wants what a turn yields: as the next turn's value, or as part of a stack.
 static Type yieldedType(RepeatOp repeat, unsigned i) {
   NamedTensorType type = typeOf(repeat.getResult(i));
@@ -115,10 +94,7 @@ static Type yieldedType(RepeatOp repeat, unsigned i) {
 }
 
 void Outliner::normalize(func::FuncOp function) {
-  function.walk([&](CumsumOp op) {
-    if (op.getStateAttr())
-      expandState(op);
-  });
+  expandStates(function);
   // Each contraction picks its weights itself: shared, a copy of them for each row would be stored.
   SmallVector<GatherOp> picks;
   function.walk([&](GatherOp op) { picks.push_back(op); });
@@ -138,7 +114,7 @@ void Outliner::normalize(func::FuncOp function) {
   }
   SmallVector<Operation *> takers;
   function.walk([&](Operation *op) {
-    bool ofAttention = isa<YieldOp>(op) && isa<AttentionOp>(op->getParentOp());
+    bool ofAttention = isa<YieldOp>(op) && isa<AttentionOp, ScanOp>(op->getParentOp());
     if (isa<func::ReturnOp, YieldOp, RepeatOp, RememberOp, StoreOp>(op) && !ofAttention)
       takers.push_back(op);
   });
@@ -330,6 +306,8 @@ static StringRef anchorName(KernelOp kernel) {
     contract |= isa<ContractOp>(op) || (scatter && summedByPick(scatter));
     if (isa<AttentionOp>(op))
       return "attention";
+    if (isa<ScanOp>(op))
+      return "scan";
     if (isa<ReduceOp, SoftmaxOp, CumsumOp, TopKOp, ArgmaxOp>(op))
       name = op.getName().stripDialect();
     if (isa<GatherOp>(op) && name == "map")
@@ -444,7 +422,7 @@ void Outliner::run(func::FuncOp function) {
   SmallVector<Operation *> ops;
   function.walk<WalkOrder::PreOrder>([&](Operation *op) {
     ops.push_back(op);
-    return isa<AttentionOp>(op) ? WalkResult::skip() : WalkResult::advance(); // its body goes with it
+    return isa<AttentionOp, ScanOp>(op) ? WalkResult::skip() : WalkResult::advance(); // its body goes with it
   });
   for (bool again = true; again;) {
     again = false;

@@ -13,6 +13,7 @@
 #include "passes/gradient/Differentiate.h"
 
 #include "ir/Attributes.h"
+#include "ir/Scan.h"
 #include "passes/Passes.h"
 #include "passes/weights/NarrowStorage.h"
 
@@ -77,6 +78,10 @@ static bool isActiveResult(Operation *op, Value result, const llvm::DenseSet<Val
 
 void Differentiator::findActive(Block &block) {
   for (Operation &op : block) {
+    if (isa<ScanOp>(op)) {
+      findActiveIn(&op);
+      continue;
+    }
     auto repeat = dyn_cast<RepeatOp>(op);
     if (!repeat) {
       for (Value result : op.getResults())
@@ -225,6 +230,9 @@ LogicalResult Differentiator::reverseBlock(Block &block, OpBuilder &builder, std
     if (auto param = dyn_cast<ParamOp>(op)) {
       Value gradient = gradientOrZeros(param, builder);
       found.push_back({param.getPaths(), typeOf(param), gradient});
+    } else if (isa<ScanOp>(op)) {
+      if (failed(reverseScan(op, builder)))
+        return failure();
     } else if (auto repeat = dyn_cast<RepeatOp>(op)) {
       if (failed(reverseLoop(repeat, builder, found)))
         return failure();

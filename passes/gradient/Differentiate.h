@@ -61,6 +61,10 @@ private:
   mlir::LogicalResult reverseBlock(mlir::Block &block, mlir::OpBuilder &builder, std::vector<ParameterGradient> &found);
   mlir::LogicalResult reverseLoop(ir::RepeatOp repeat, mlir::OpBuilder &builder, std::vector<ParameterGradient> &found);
 
+  /// What a quern.scan makes active, and its gradient.
+  void findActiveIn(mlir::Operation *scan);
+  mlir::LogicalResult reverseScan(mlir::Operation *scan, mlir::OpBuilder &builder);
+
   std::optional<RaisedAttention> raised(ir::ContractOp sum);
   std::string findProducts(RaisedAttention &found);
   void reverseAttention(RaisedAttention &found, mlir::Value gradient, mlir::OpBuilder &builder);

@@ -385,6 +385,7 @@ const llvm::StringMap<RuleEntry> &quern::passes::gradientRules() {
       {"compare", {nullptr, NoRule::Discrete}},
       {"argmax", {nullptr, NoRule::Discrete}},
       {"repeat", {nullptr, NoRule::Walk}},
+      {"scan", {nullptr, NoRule::Walk}},
       {"yield", {nullptr, NoRule::Walk}},
       {"state", {nullptr, NoRule::Later}},
       {"attention", {nullptr, NoRule::Later}},

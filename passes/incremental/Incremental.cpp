@@ -15,6 +15,7 @@
 #include "passes/incremental/IncrementalWindows.h"
 
 #include "ir/Attributes.h"
+#include "ir/Scan.h"
 #include "ir/analysis/Functions.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
@@ -48,6 +49,10 @@ NumberUse numbersOf(func::FuncOp function, const TimeAnalysis &analysis, const M
   function.walk([&](CumsumOp op) {
     if (op.getDim() == analysis.time())
       add(op);
+  });
+  function.walk([&](ScanOp op) {
+    if (op.getDim().getName() == analysis.time())
+      add(op.getResult(0));
   });
   return use;
 }

@@ -2,6 +2,7 @@
 // before a gather leaves a fixed table (`quern.limits`), and what depends on the request alone, not on the text
 // (`quern.once`: cross-attention's keys and values).
 #include "ir/Attributes.h"
+#include "ir/Scan.h"
 #include "passes/incremental/Incremental.h"
 
 using namespace mlir;
@@ -61,7 +62,8 @@ void quern::passes::markOnce(func::FuncOp function, DimAttr time) {
         varies[value] = true;
       return;
     }
-    bool changes = isa<RecallOp, RememberOp, StoreOp>(op) || (isa<CumsumOp>(op) && cast<CumsumOp>(op).getStateAttr());
+    bool changes = isa<RecallOp, RememberOp, StoreOp>(op) || (isa<CumsumOp>(op) && cast<CumsumOp>(op).getStateAttr()) ||
+                   (isa<ScanOp>(op) && cast<ScanOp>(op).getStates());
     if (auto size = dyn_cast<SizeOp>(op))
       changes = size.getPolynomial().mentions(symbol) || size.getPolynomial().mentions("past");
     bool request = false;

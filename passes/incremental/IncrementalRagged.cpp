@@ -10,6 +10,7 @@
 // Every reduction over S was proven to skip positions after index(T). So a slot before a row's text is put at a
 // position that no text reaches, and the model's own masks do the rest. Values made from positions gain B; names align.
 #include "ir/Attributes.h"
+#include "ir/Scan.h"
 #include "passes/incremental/Incremental.h"
 
 #include "mlir/Interfaces/InferTypeOpInterface.h"
@@ -127,18 +128,68 @@ private:
       cut.erase();
       return true;
     }
+    if (auto scan = dyn_cast<ScanOp>(op))
+      return scan.getDim() != time || holdStates(scan);
     if (auto sum = dyn_cast<CumsumOp>(op)) {
       DimAttr along = typeOf(sum.getX()).dim(sum.getDim());
       if (along != time)
         return !isTwin(along);
       // Rows before a text add nothing.
       b.setInsertionPoint(op);
-      Value slot =
-          AddOp::create(b, loc, IndexOp::create(b, loc, time).getResult(), sizeOf(b, loc, Size::symbol("past")));
-      Value before = CompareOp::create(b, loc, Predicate::lt, slot, shift);
+      Value before = beforeText(b, loc);
       Value zero = typeOf(sum.getX()).isReal() ? ConstOp::create(b, loc, 0.0).getResult() : number(b, loc, 0);
       sum.getXMutable().set(WhereOp::create(b, loc, before, zero, sum.getX()));
       return true;
+    }
+    return true;
+  }
+
+  /// Which of the new rows come before a text.
+  Value beforeText(OpBuilder &b, Location loc) {
+    Value slot = AddOp::create(b, loc, IndexOp::create(b, loc, time).getResult(), sizeOf(b, loc, Size::symbol("past")));
+    return CompareOp::create(b, loc, Predicate::lt, slot, shift);
+  }
+
+  /// Rows before a text leave the states of a scan as they are.
+  bool holdStates(ScanOp scan) {
+    for (Value init : scan.getInits())
+      if (!typeOf(init).has(batch.getName()))
+        return false; // one state for all rows
+    OpBuilder b(scan);
+    Value before = beforeText(b, scan.getLoc());
+    scan.getSlicesMutable().append(before);
+    unsigned at = scan.getCarriedCount() + scan.getSlices().size() - 1;
+    Value here = scan.getBlock().insertArgument(at, sliceOf(typeOf(before), time.getName()), scan.getLoc());
+    Operation *yield = scan.getBlock().getTerminator();
+    b.setInsertionPoint(yield);
+    for (unsigned i = 0; i < scan.getCarriedCount(); ++i) {
+      Value next = yield->getOperand(i);
+      Value held = WhereOp::create(b, scan.getLoc(), here, scan.getCarried(i), next);
+      if (held.getType() != next.getType())
+        held = PermuteOp::create(b, scan.getLoc(), next.getType(), held);
+      yield->setOperand(i, held);
+    }
+    return true;
+  }
+
+  /// The arguments of a scan's body where what it reads has gained B; false where what it carries has.
+  bool spreadInto(ScanOp scan) {
+    for (auto [operand, argument] : llvm::zip(scan->getOperands(), scan.getBlock().getArguments())) {
+      NamedTensorType type = sliceOf(typeOf(operand), scan.getDim().getName());
+      if (argument.getArgNumber() < scan.getCarriedCount() && !type.sameSet(typeOf(argument)))
+        return false;
+      argument.setType(type);
+    }
+    return true;
+  }
+  /// The results of a scan, from what its body yields.
+  bool spreadFrom(YieldOp yield, ScanOp scan) {
+    for (auto [i, value] : llvm::enumerate(yield.getValues())) {
+      NamedTensorType own = typeOf(scan.getResult(i)), made = typeOf(value);
+      if (scan.isCarried(i) && !made.sameSet(own))
+        return false;
+      if (!scan.isCarried(i) && made.getRank() >= own.getRank())
+        scan.getResult(i).setType(stackedAlong(made, scan.getDim(), batch.getName()));
     }
     return true;
   }
@@ -152,6 +203,14 @@ private:
       if (auto repeat = dyn_cast<RepeatOp>(op)) {
         for (auto [init, argument] : llvm::zip(repeat.getInits(), repeat.getBlock().getArguments()))
           fits &= typeOf(init).sameSet(typeOf(argument));
+        return;
+      }
+      if (auto scan = dyn_cast<ScanOp>(op)) {
+        fits &= spreadInto(scan);
+        return;
+      }
+      if (auto scan = dyn_cast_if_present<ScanOp>(op->getParentOp()); scan && isa<YieldOp>(op)) {
+        fits &= spreadFrom(cast<YieldOp>(op), scan);
         return;
       }
       if (auto yield = dyn_cast<YieldOp>(op)) {

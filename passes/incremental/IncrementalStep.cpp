@@ -7,7 +7,8 @@
 //   %n = quern.size "T"                        =>  %n = quern.size "past + T"
 //
 // With past = 0 this is the function itself, so one form serves full evaluation, prefill and single steps.
-#include "ir/Window.h"
+#include "ir/Scan.h"
+#include "ir/analysis/Window.h"
 #include "passes/incremental/IncrementalWindows.h"
 
 using namespace mlir;
@@ -42,6 +43,14 @@ public:
     function.walk([&](CumsumOp op) {
       if (op.getDim() == time.getName())
         op.setStateAttr(states.get(stateType(op.getResult(), /*cache=*/false), op.getLoc()));
+    });
+    function.walk([&](ScanOp op) { // what is carried is all that is kept, whatever the length
+      if (op.getDim() != time)
+        return;
+      SmallVector<Attribute> kept;
+      for (Value state : op.getResults().take_front(op.getCarriedCount()))
+        kept.push_back(states.get(stateType(state, /*cache=*/false), op.getLoc()));
+      op.setStatesAttr(ArrayAttr::get(op.getContext(), kept));
     });
   }
 

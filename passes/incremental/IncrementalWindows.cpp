@@ -13,7 +13,7 @@
 #include "passes/incremental/IncrementalWindows.h"
 
 #include "ir/Attributes.h"
-#include "ir/Window.h"
+#include "ir/analysis/Window.h"
 #include "passes/time/TimeTransfer.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"

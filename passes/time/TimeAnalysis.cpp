@@ -4,6 +4,7 @@
 //
 // Facts flow forwards in one walk; a loop's body is walked until the facts of what it carries no longer change, as
 // refusals of a body are meaningful only then.
+#include "ir/Scan.h"
 #include "passes/time/TimeTransfer.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -160,6 +161,7 @@ static Facts constantFacts(Attribute value) {
 void TimeTransfer::visit(Operation *op) {
   TypeSwitch<Operation *>(op)
       .Case([&](RepeatOp loop) { repeat(loop); })
+      .Case([&](ScanOp) { scan(op); })
       .Case([&](ConstOp constant) { set(constant, constantFacts(constant.getValue())); })
       .Case<ParamOp, ValuesOp>([&](auto fixed) { set(fixed.getResult(), Facts()); })
       .Case([&](SizeOp size) {

@@ -46,6 +46,7 @@ private:
   Facts visitContract(ir::ContractOp op);
   Facts visitAttention(ir::AttentionOp op);
   Facts visitCumsum(ir::CumsumOp op);
+  void scan(mlir::Operation *op);
   /// `dep` after combining the positions of `over`, when the element is the reduction's identity unless `unless`;
   /// `rest`: labels of time that the result keeps.
   std::set<Label> reduced(mlir::Operation *op, llvm::StringRef what, llvm::ArrayRef<llvm::StringRef> over,

@@ -7,10 +7,10 @@ import unittest
 
 from harness import DATA, Case, random_tokens, run
 
-# A window that texts outgrow; absolute positions; a length that changes what is remembered; experts; slopes by distance;
+# A window that texts outgrow; absolute positions; a length that changes what is remembered; experts; slopes by distance; recurrences;
 # compiled without the function for rows of different lengths.
 PAGES = [("mistral", "mistral", ()), ("gpt2", "gpt2", ()), ("phi3", "phi3-longrope", ()), ("mixtral", "mixtral", ()),
-         ("bloom", "bloom", ()), ("llama", "llama", ("--without", "ragged-rows"))]
+         ("bloom", "bloom", ()), ("mamba", "mamba", ()), ("qwen3_next", "qwen3-next", ()), ("recurrent_gemma", "recurrent-gemma", ()), ("llama", "llama", ("--without", "ragged-rows"))]
 
 
 class Batch(Case):
@@ -35,6 +35,7 @@ class Batch(Case):
         (beside / "generation_config.json").write_text(json.dumps({"eos_token_id": sorted(ends)}))
         stopped = run("env", "QUERN_POISON=1", program, "generate", "--weights", beside, "-n", 20, "--json", "--eos", "stop",
                       *[w for text in texts for w in ("--tokens", text)])
+        ends.add(json.loads((DATA / folder / "config.json").read_text()).get("eos_token_id"))  # also where a text ends
         for tokens, line in zip(made, stopped.out.splitlines(), strict=True):
             first = next((i + 1 for i, token in enumerate(tokens) if token in ends), len(tokens))
             self.assertEqual(json.loads(line)["tokens"], tokens[:first], folder)

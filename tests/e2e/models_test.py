@@ -11,7 +11,7 @@ SPECS = {
     "phi3-longrope": "phi3", "bloom": "bloom", "opt": "opt", "opt-postln-proj": "opt", "bert": "bert", "distilbert": "distilbert",
     "t5": "t5", "m2m100": "m2m100", "mixtral": "mixtral", "gemma": "gemma", "gemma3-text": "gemma3", "gptj": "gptj",
     "gpt-bigcode": "gpt_bigcode", "cohere": "cohere", "stablelm": "stablelm", "smollm3": "smollm3", "starcoder2": "starcoder2", "mpt": "mpt",
-    "gpt-neox": "gpt_neox",
+    "gpt-neox": "gpt_neox", "mamba": "mamba", "qwen3-next": "qwen3_next", "recurrent-gemma": "recurrent_gemma",
 }
 INPUTS = {"tokens": "input_ids", "mask": "attention_mask", "segments": "token_type_ids", "target": "decoder_input_ids"}
 ENCODERS, PAIRS = ("bert", "distilbert"), ("t5", "m2m100")

@@ -185,8 +185,8 @@ class Run(Case):
                 self.assert_refused(run(QUERN, command, folder, *(["-o", self.scratch / "never"] if command == "compile" else []), status=1), *words)
             self.assertFalse((self.scratch / "never").exists())
 
-        refused(self.folder("unknown", model_type="qwen3_next", architectures=["Qwen3NextForCausalLM"]),
-                "unknown", "'qwen3_next'", "qwen2", "quern list", "docs/porting.md")
+        refused(self.folder("unknown", model_type="qwen3_moe", architectures=["Qwen3MoeForCausalLM"]),
+                "unknown", "'qwen3_moe'", "qwen2", "quern list", "docs/porting.md")
         refused(self.folder("head", architectures=["LlamaForSequenceClassification"]), "LlamaForSequenceClassification", "LlamaForCausalLM", "quern init")
         refused(self.folder("quantised", quantization_config={"quant_method": "bitsandbytes", "bits": 4}), "quantised", "bitsandbytes")
         folder = self.folder("none")

@@ -97,6 +97,18 @@ TEST(Config, WarnsOfFieldsThatNothingReads) {
       << outcome.text;
 }
 
+TEST(Config, InfinityInBothSpellings) {
+  std::string spec = ("quern 1\nmodel m {\n  config { least = 0.0, most = [0.0, 1.0], name = \"\" }\n"
+                      "  require least == -inf and most[1] == inf and name == \"Infinity\"\n"
+                      "  forward(tokens: int[B, T]) -> [B, T] { return real(tokens) }\n}\n");
+  for (const char *config :
+       {R"({"least": -Infinity, "most": [0.0, Infinity], "name": "Infinity"})",
+        R"({"least": {"__float__": "-Infinity"}, "most": [0.0, {"__float__": "Infinity"}], "name": "Infinity"})"})
+    EXPECT_EQ(check(spec, config).codes, "") << check(spec, config).text;
+  Outcome broken = check(spec, "{\"most\": [0.0, Infinity],\n \"name\" 3}");
+  EXPECT_NE(broken.text.find(":2:9: error Q041"), std::string::npos) << broken.text; // the place in the file
+}
+
 TEST(Config, HostileFilesAreRefused) {
   Outcome outcome;
   bound("{\"a\":" + std::string(100, '[') + std::string(100, ']') + "}", {}, outcome);
@@ -142,10 +154,10 @@ TEST(Architectures, UnknownOnesNameTheNearest) {
     EXPECT_FALSE(findArchitecture(config, "config.json", diagnostics));
     return outcomeOf(diagnostics).text;
   };
-  std::string text = message(R"({"model_type": "qwen3_next", "architectures": ["Qwen3NextForCausalLM"]})");
-  EXPECT_NE(text.find("model_type 'qwen3_next' (Qwen3NextForCausalLM); near it: qwen2;"), std::string::npos) << text;
+  std::string text = message(R"({"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"]})");
+  EXPECT_NE(text.find("model_type 'qwen3_moe' (Qwen3MoeForCausalLM); near it: qwen3_next, qwen2;"), std::string::npos) << text;
   EXPECT_NE(text.find("docs/porting.md"), std::string::npos) << text;
-  text = message(R"({"model_type": "recurrent_gemma"})");
+  text = message(R"({"model_type": "vault_gemma"})");
   EXPECT_NE(text.find("near it: gemma"), std::string::npos) << text;
   text = message(R"({"model_type": "zzzzzz"})");
   EXPECT_EQ(text.find("near it"), std::string::npos) << text;

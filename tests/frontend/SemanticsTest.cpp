@@ -196,6 +196,92 @@ TEST(Semantics, Loops) {
   });
 }
 
+double gate(int a, int b, int c) {
+  return 1 / (1 + std::exp(-x(a, b, c)));
+}
+
+TEST(Semantics, Scans) {
+  auto state = [](int a, int b, int c) {
+    double h = 0;
+    for (int t = 0; t <= b; ++t)
+      h = gate(a, t, c) * h + x(a, t, c);
+    return h;
+  };
+  auto sum = [](int a, int b, int c) {
+    double s = 0;
+    for (int t = 0; t <= b; ++t)
+      s += x(a, t, c);
+    return s;
+  };
+  std::string recurrence = "keep = sigmoid(x)\n scan B {\n h = keep * h + x\n z = h\n }\n return z";
+  same3("h: [A, C] = 0\n" + recurrence, state);
+  same3("h: [.., C] = 0\n" + recurrence, state); // A joins
+  same3("h: [A, C] = 0\n keep = sigmoid(x)\n scan B { h = keep * h + x }\n return x * 0 + h",
+        [&](int a, int, int c) { return state(a, 2, c); }); // after the last position
+  same3("h: [A, C] = 0\n scan B {\n z = h\n h = x\n }\n return z",
+        [](int a, int b, int c) { return b ? x(a, b - 1, c) : 0; });
+  same3("s: [A, C] = 0\n scan B {\n s = s + x\n z = s\n }\n return z - cumsum[B](x)", [](int, int, int) { return 0; });
+  same3("s: [A, C] = 0\n scan B from end {\n s = s + x\n z = s\n }\n return z",
+        [&](int a, int b, int c) { return sum(a, 2, c) - (b ? sum(a, b - 1, c) : 0); });
+  same3("s: [A, C] = -inf\n scan B {\n s = max(s, x)\n z = s\n }\n return z", [](int a, int b, int c) {
+    double most = -INFINITY;
+    for (int t = 0; t <= b; ++t)
+      most = std::max(most, x(a, t, c));
+    return most;
+  });
+  const double counted[] = {1, 12, 33};
+  same2("s = 0\n scan B {\n s = s + index(B) * 10 + 1\n z = s\n }\n return y * z",
+        [&](int a, int b) { return y(a, b) * counted[b]; });
+  same2("s: int[A] = 0\n scan B {\n s = max(s, n)\n z = s\n }\n return real(z)",
+        [](int a, int b) { return *std::max_element(n[a], n[a] + b + 1); });
+  same3("s: [A, C] = 0\n r: [A, C] = 1\n scan B {\n s, r = r + x, s\n z = s\n }\n return z", [](int a, int b, int c) {
+    double s = 0, r = 1;
+    for (int t = 0; t <= b; ++t)
+      std::tie(s, r) = std::make_pair(r + x(a, t, c), s);
+    return s;
+  });
+}
+
+TEST(Semantics, ScansInScansAndBlocks) {
+  same3("s: [A] = 0\n scan B {\n scan C {\n s = s + x\n z = s\n }\n }\n return z", [](int a, int b, int c) {
+    double s = 0;
+    for (int i = 0; i <= b * 4 + c; ++i)
+      s += x(a, i / 4, i % 4);
+    return s;
+  });
+  same3(
+      "return smooth[B](x) + twice2(y)",
+      [](int a, int b, int c) {
+        double h = 0, s = 0;
+        for (int t = 0; t <= b; ++t)
+          h = h / 2 + x(a, t, c), s += y(a, t);
+        return h + s;
+      },
+      "  block smooth[T](x: [.., T]) {\n h: [..] = 0\n scan T {\n h = h / 2 + x\n z = h\n }\n return z\n }\n"
+      "  block twice2(y: [.., B]) {\n h: [..] = 0\n scan B {\n h = h + y\n z = h\n }\n return z\n }\n");
+  same3("h: [A, C] = 0\n scan B {\n param w: [C] @ \"w\"\n h = h + x * w\n z = h\n }\n return z + w",
+        [](int a, int b, int c) {
+          double s = 0;
+          for (int t = 0; t <= b; ++t)
+            s += x(a, t, c) * c / 10;
+          return s + c / 10.0;
+        });
+}
+
+TEST(Semantics, Convolutions) {
+  same3("return causal_taps[B, C, F](x, bias: false) @ \"w\"",
+        [](int a, int b, int c) { return x(a, b, c) * (2 * c + 1) / 10 + (b ? x(a, b - 1, c) * (2 * c) / 10 : 0); });
+  same3("dim S = B\n z = convolve[C, B -> C, S](x, width: 3, pad: 1) @ \"w\"\n return z[S -> B]",
+        [](int a, int b, int o) {
+          double s = o / 10.0; // the bias
+          for (int i = 0; i < 4; ++i)
+            for (int k = 0; k < 3; ++k)
+              if (int at = b + k - 1; at >= 0 && at < 3)
+                s += x(a, at, i) * (o * 12 + i * 3 + k) / 10;
+          return s;
+        });
+}
+
 TEST(Semantics, StaticChoicesLeaveNoTrace) {
   same3(
       "p = index(B) + index(A) * 0\n    return twice[C](x) * real(p >= 0 and int(true) == 1) if false else x",

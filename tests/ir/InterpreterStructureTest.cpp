@@ -268,6 +268,52 @@ func.func @f(%x: !quern.tensor<real[T, D = 2]> {quern.name = "x"}) -> !quern.ten
   EXPECT_THAT(first(steps.run(m.function(), {{"x", reals({{"T", 1}, {"D", 2}}, {3, 30})}})), ElementsAre(3, 30));
 }
 
+constexpr const char *scanning = R"(
+quern.state @s of "f" : !quern.tensor<real[]>
+func.func @f(%x: !quern.tensor<real[T]> {quern.name = "x"}) -> (!quern.tensor<real[]>, !quern.tensor<real[T]>) {
+  %one = quern.const 1.0 : f64 -> !quern.tensor<real[]>
+  %two = quern.const 2.0 : f64 -> !quern.tensor<real[]>
+  %0:2 = quern.scan <T> MODE carry %one over %x reading %two STATES {
+  ^bb0(%h: !quern.tensor<real[]>, %u: !quern.tensor<real[]>, %k: !quern.tensor<real[]>):
+    %a = quern.mul %h, %k : (!quern.tensor<real[]>, !quern.tensor<real[]>) -> !quern.tensor<real[]>
+    %b = quern.add %a, %u : (!quern.tensor<real[]>, !quern.tensor<real[]>) -> !quern.tensor<real[]>
+    quern.yield %b, %h : !quern.tensor<real[]>, !quern.tensor<real[]>
+  } : (!quern.tensor<real[]>, !quern.tensor<real[T]>, !quern.tensor<real[]>) -> (!quern.tensor<real[]>, !quern.tensor<real[T]>)
+  return %0#0, %0#1 : !quern.tensor<real[]>, !quern.tensor<real[T]>
+})";
+
+std::string scan(const std::string &mode, const std::string &states) {
+  std::string text = scanning;
+  text.replace(text.find("MODE"), 4, mode);
+  return text.replace(text.find("STATES"), 6, states);
+}
+
+TEST(Scan, RunsThroughPositionsFromEitherEnd) {
+  for (bool reversed : {false, true}) {
+    Module m(scan(reversed ? "reversed" : "", ""));
+    ASSERT_TRUE(m.module) << m.said;
+    Interpreter interpreter(*m.module);
+    auto results = interpreter.run(m.function(), {{"x", reals({{"T", 3}}, {1, 10, 100})}});
+    ASSERT_TRUE(succeeded(results)) << m.said;
+    EXPECT_THAT(numbersOf(results->at(0)), ElementsAre(reversed ? 429 : 132));
+    if (reversed)
+      EXPECT_THAT(numbersOf(results->at(1)), ElementsAre(214, 102, 1));
+    else
+      EXPECT_THAT(numbersOf(results->at(1)), ElementsAre(1, 3, 16));
+  }
+}
+
+TEST(Scan, GoesOnFromItsStates) {
+  Module m(scan("", "states [@s]"));
+  ASSERT_TRUE(m.module) << m.said;
+  Interpreter interpreter(*m.module);
+  EXPECT_THAT(first(interpreter.run(m.function(), {{"x", reals({{"T", 2}}, {1, 10})}})), ElementsAre(16)) << m.said;
+  interpreter.bind("past", 2);
+  EXPECT_THAT(first(interpreter.run(m.function(), {{"x", reals({{"T", 1}}, {100})}})), ElementsAre(132));
+  interpreter.bind("past", 0); // from the entry value
+  EXPECT_THAT(first(interpreter.run(m.function(), {{"x", reals({{"T", 1}}, {1})}})), ElementsAre(3));
+}
+
 TEST(State, RecallAndStore) {
   Module m(R"(
 quern.state @f.s0 of "f" : !quern.tensor<int[]>

@@ -167,6 +167,18 @@ std::vector<Case> allCases() {
   cases.push_back(one("cumsum", "  %r = quern.cumsum %x along \"B\" : (" + ab + ") -> " + ab, "real[A = 2, B = 3]"));
   cases.push_back(one("cumsum_reverse", "  %r = quern.cumsum %x along \"B\" reverse : (" + ab + ") -> " + ab,
                       "real[A = 2, B = 3]"));
+  // A state, what it reads at each position and everywhere, and both what it leaves and what it gives on the way.
+  for (std::string reversed : {"", "reversed "})
+    cases.push_back(
+        {reversed.empty() ? "scan" : "scan_from_end",
+         {{"h", "real[A = 2]"}, {"x", "real[A = 2, B = 3]"}, {"w", "real[A = 2]"}},
+         "  %last, %all = quern.scan <B = 3> " + reversed + "carry %h over %x reading %w {\n  ^bb0(%s: " + a +
+             ", %u: " + a + ", %k: " + a + "):\n    %t = quern.tanh %s : (" + a + ") -> " + a +
+             "\n    %m = quern.mul %t, %k : (" + a + ", " + a + ") -> " + a + "\n    %n = quern.add %m, %u : (" + a +
+             ", " + a + ") -> " + a + "\n    %y = quern.mul %n, %s : (" + a + ", " + a + ") -> " + a +
+             "\n    quern.yield %n, %y : " + a + ", " + a + "\n  } : (" + a + ", " + ab + ", " + a + ") -> (" + a +
+             ", " + ab + ")\n  %r = quern.add %all, %last : (" + ab + ", " + a + ") -> " + ab,
+         "real[A = 2, B = 3]"});
   std::string top = tensor("real[A = 2, C = 2]");
   cases.push_back(one("top_k",
                       "  %r, %i = quern.top_k %x along \"B\" into <C = 2> : (" + ab + ") -> (" + top +

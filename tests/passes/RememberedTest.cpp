@@ -1,7 +1,7 @@
 // What each architecture remembers, as numbers per layer and position: design and proof are in passes/README.md.
 #include "Support.h"
 
-#include "ir/Window.h"
+#include "ir/analysis/Window.h"
 
 #include <cstdlib>
 

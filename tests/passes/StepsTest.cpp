@@ -130,7 +130,8 @@ TEST_P(Steps, RefusedWhereTheyLookAhead) {
   original << file.rdbuf();
   std::string text = lookingAhead(original.str());
   if (text.empty()) {
-    EXPECT_EQ(GetParam().name, "manual_article") << "no mask was found";
+    // Mamba looks nowhere but through its states; a scan from the end is refused in recurrences_test.py.
+    EXPECT_TRUE(GetParam().name == "manual_article" || GetParam().name == "mamba") << "no mask was found";
     return;
   }
   std::string path = testing::TempDir() + "/" + GetParam().name + "_ahead.quern";

@@ -97,7 +97,7 @@ bool SpecWriter::project(Named &x) {
   if (from.empty())
     return false;
   Dims rest = ::without(x.dims, from);
-  std::string kind = choices.of({"linear", "affine", "conv1d"}), head = kind + "[" + from + " -> ",
+  std::string kind = choices.of({"linear", "affine", "transposed_affine"}), head = kind + "[" + from + " -> ",
               tail = "](" + x.name + ")" + path();
   std::string to = choices.chance(30) ? from : freeDim(rest);
   if (to.empty())

@@ -78,7 +78,7 @@ std::string SpecWriter::headed(const std::string &h) {
       line(names + "linear[D -> (H, K + K + K)]" + with + path());
       break;
     case 2:
-      line(names + "conv1d[D -> (H, K) + (H, K) + (H, K)](" + h + ")" + path());
+      line(names + "transposed_affine[D -> (H, K) + (H, K) + (H, K)](" + h + ")" + path());
       break;
     case 3: // one head of keys and values for all
       line(names + "linear[D -> (H, K)]" + with + path() + ", linear[D -> K]" + with + path() + ", linear[D -> K](" +
@@ -220,7 +220,7 @@ std::string SpecWriter::feedForward(const std::string &h) {
     return "linear[F -> D](" + act + "(" + gate + ") * (1 + " + up + "))" + path();
   }
   default:
-    return "conv1d[F -> D](" + act + "(conv1d[D -> F](" + h + ")" + path() + "))" + path();
+    return "transposed_affine[F -> D](" + act + "(transposed_affine[D -> F](" + h + ")" + path() + "))" + path();
   }
 }
 

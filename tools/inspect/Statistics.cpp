@@ -7,8 +7,8 @@
 
 #include "ir/Attributes.h"
 #include "ir/Chunk.h"
-#include "ir/Window.h"
 #include "ir/analysis/Views.h"
+#include "ir/analysis/Window.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

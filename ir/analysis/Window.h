@@ -1,7 +1,7 @@
 // Names of the lengths that rings of caches have: "past.256" is min(past, 256), the rows of a ring of 256 that are
 // filled; "cap.256" is how many rows the memory of such a ring has room for, the new rows of one call included.
-#ifndef QUERN_IR_WINDOW_H
-#define QUERN_IR_WINDOW_H
+#ifndef QUERN_IR_ANALYSIS_WINDOW_H
+#define QUERN_IR_ANALYSIS_WINDOW_H
 
 #include "ir/Size.h"
 

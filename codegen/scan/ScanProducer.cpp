@@ -1,0 +1,167 @@
+// The questions of KernelProducer.h, answered for kernels with a recurrence: divided by ScanShape.cpp, written by
+// ScanEmitter.cpp, compiled by LLVM for the target's processor.
+#include "codegen/scan/ScanProducer.h"
+
+#include "codegen/scan/ScanEmitter.h"
+#include "runtime/abi/Abi.h"
+
+#include "llvm/Config/llvm-config.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+
+#include <mutex>
+#include <stdexcept>
+
+namespace quern::codegen {
+
+static const char sources[] =
+#include "codegen/scan/Revision.inc"
+    ;
+
+static std::unique_ptr<llvm::TargetMachine> machineFor(const CpuTarget &cpu) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+  });
+  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
+  std::string error;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    throw std::runtime_error(error);
+  return std::unique_ptr<llvm::TargetMachine>(
+      target->createTargetMachine(triple, cpu.llvmCpu, "", llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt,
+                                  llvm::CodeGenOptLevel::Aggressive));
+}
+
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graphs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(graphs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, graphs, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+}
+
+/// Of threads that each ask for one block.
+static Scratch scratchOf(int64_t bytes) {
+  if (!bytes)
+    return {};
+  constexpr int64_t line = QUERN_SCRATCH_ALIGNMENT;
+  ScratchBuilder builder;
+  int all = builder.number((bytes + line - 1) / line * line + 2 * line); // a header before and room after
+  return builder.finish(all, all);
+}
+
+namespace {
+class ScanProducer : public KernelProducer {
+public:
+  std::string name() const override { return "scan"; }
+  std::string revision() const override { return LLVM_VERSION_STRING " " + std::string(sources); }
+
+  std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &target) const override {
+    bool any = false;
+    for (const Node &node : graph.nodes)
+      any |= node.op == Op::Scan;
+    if (!any)
+      return "it makes nothing but recurrences";
+    scan::ScanShape shape;
+    return scan::divide(graph, target, shape);
+  }
+
+  KernelPlan choose(const KernelGraph &, const CpuTarget &, const ScheduleTable &) const override {
+    return {name(), {}};
+  }
+  std::optional<std::string> refuses(const KernelPlan &plan, const KernelGraph &, const CpuTarget &) const override {
+    return plan.parts.empty() ? std::nullopt : std::optional<std::string>("recurrences have no numbers");
+  }
+
+  Scratch make(const KernelGraph &graph, const KernelPlan &, const CpuTarget &target, const std::string &symbol,
+               EmitForm form, const std::string &path) const override {
+    auto fail = [&](const std::string &what) { return std::runtime_error("kernel " + graph.name + ": " + what); };
+    scan::ScanShape shape;
+    if (auto why = scan::divide(graph, target, shape))
+      throw fail(*why);
+    llvm::LLVMContext context;
+    llvm::Module module(symbol, context);
+    std::unique_ptr<llvm::TargetMachine> machine = machineFor(target);
+    module.setTargetTriple(machine->getTargetTriple());
+    module.setDataLayout(machine->createDataLayout());
+    int64_t bytes = scan::emitScan(graph, shape, symbol, module);
+    std::string bits = std::to_string(target.vector * 32);
+    for (llvm::Function &function : module) {
+      function.addFnAttr("prefer-vector-width", bits);
+      function.addFnAttr("min-legal-vector-width", bits);
+      function.addFnAttr(llvm::Attribute::NoUnwind);
+    }
+    std::string broken;
+    llvm::raw_string_ostream stream(broken);
+    if (llvm::verifyModule(module, &stream))
+      throw fail("its code is not well formed: " + broken);
+    optimize(module, *machine);
+    std::error_code code;
+    llvm::raw_fd_ostream out(path, code, llvm::sys::fs::OF_None);
+    if (code)
+      throw fail("cannot write " + path + ": " + code.message());
+    if (form == EmitForm::Llvm) {
+      module.print(out, nullptr);
+    } else {
+      llvm::legacy::PassManager passes;
+      auto kind = form == EmitForm::Object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile;
+      if (machine->addPassesToEmitFile(passes, out, nullptr, kind))
+        throw fail("this LLVM cannot write such a file");
+      passes.run(module);
+    }
+    out.flush();
+    if (out.has_error()) {
+      out.clear_error();
+      throw fail("cannot write " + path);
+    }
+    return scratchOf(bytes);
+  }
+
+  bool makeShared(const CpuTarget &, const std::string &) const override { return false; }
+
+  std::string loops(const KernelGraph &graph, const KernelPlan &, const CpuTarget &target) const override {
+    scan::ScanShape shape;
+    if (scan::divide(graph, target, shape))
+      return "";
+    auto names = [](const std::vector<Dim> &dims) {
+      std::string text;
+      for (const Dim &dim : dims)
+        text += (text.empty() ? "" : ", ") + dim.name;
+      return text;
+    };
+    std::string text = "parallel over " + names(shape.tasks);
+    if (shape.lane)
+      text += ", " + shape.lane->name + " by " + std::to_string(shape.width) + " lanes";
+    text += ":\n  for " + shape.body->dim.name + (shape.body->fromEnd ? " from the end" : "") + ":\n";
+    for (int node : shape.reductions)
+      text += "    sum over " + names(scan::reducedDims(shape.body->nodes, shape.body->nodes[node])) + "\n";
+    for (const scan::Nest &nest : shape.nests)
+      text += "    " + (nest.dims.empty() ? "once" : "for " + names(nest.dims)) + ": " +
+              std::to_string(nest.carried.size()) + " states, " + std::to_string(nest.sums.size()) +
+              " sums in passing, " + std::to_string(nest.outputs.size()) + " outputs\n";
+    return text;
+  }
+};
+} // namespace
+
+const KernelProducer &scanProducer() {
+  static const ScanProducer producer;
+  return producer;
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,81 @@
+"""Recurrences: compiled scans of many forms against the interpreter, in whole and in steps, whatever the number of threads; what they keep does not grow."""
+import pathlib
+import random
+import re
+import unittest
+
+from harness import DATA, EXAMPLES, QUERN, Case, random_tensor, random_tokens, relative_error, run, write_safetensors
+
+SPEC = pathlib.Path(__file__).with_name("recurrences.quern")
+
+
+class Recurrences(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        dump = run(QUERN, "dump", SPEC, "--after", "resolved").out
+        source, tensors = random.Random(5), {}
+        for name, dims in re.findall(r'quern\.param \[\["([^"]+)"\]\].*?real\[([^\]]*)\]', dump):
+            tensors[name] = random_tensor(source, [int(size) for size in re.findall(r"= (\d+)", dims)])
+        cls.weights = cls.scratch / "weights.safetensors"
+        write_safetensors(cls.weights, tensors)
+        cls.program = cls.compile(SPEC)
+
+    def test_compiled_as_interpreted(self):
+        for seed, (rows, length) in enumerate([(1, 1), (2, 2), (1, 33), (3, 150)]):
+            inputs = {"tokens": random_tokens(seed, rows, length, 40)}
+            want = self.interpret(SPEC, self.weights, inputs)["logits"]
+            self.assertLess(relative_error(self.evaluate(self.program, self.weights, inputs)["logits"], want), 5e-5, (rows, length))
+
+    def test_from_the_end(self):
+        program = self.compile(SPEC, "--set", "looks_ahead=true", name="ahead")
+        inputs = {"tokens": random_tokens(3, 2, 19, 40)}
+        want = self.interpret(SPEC, self.weights, inputs, "--set", "looks_ahead=true")["logits"]
+        self.assertLess(relative_error(self.evaluate(program, self.weights, inputs)["logits"], want), 5e-5)
+        self.assert_refused(run(program, "generate", "--weights", self.weights, "--tokens", "1,2", "-n", 2, status=1), "from end", "recurrences.quern")
+
+    def test_states_larger_than_a_stack(self):
+        spec = self.scratch / "large.quern"
+        spec.write_text("""quern 1
+model large {
+  config { size = 1600 }
+  dim N = size
+  forward(tokens: int[B, T]) -> [B, T] {
+    dim M = N
+    param w: [N] @ "w"
+    h: [B, N, M] = 0
+    scan T {
+      h = 0.5 * h + (tokens + mean[M](h)) * w * w
+      y = mean[M](mean[N](h * w * w))
+    }
+    return y
+  }
+}
+""")
+        weights = self.scratch / "large.safetensors"
+        write_safetensors(weights, {"w": random_tensor(random.Random(1), [1600])})
+        inputs = {"tokens": random_tokens(1, 2, 3, 40)}
+        want = self.interpret(spec, weights, inputs)["logits"]
+        self.assertLess(relative_error(self.evaluate(self.compile(spec, name="large"), weights, inputs)["logits"], want), 5e-5)
+
+    def test_threads_change_nothing(self):
+        inputs = {"tokens": random_tokens(4, 2, 200, 40)}
+        one, two = (self.evaluate(self.program, self.weights, inputs, "--threads", n)["logits"] for n in (1, 2))
+        self.assertEqual(list(one.data), list(two.data))
+
+    def test_steps_as_the_whole(self):
+        prompt = list(random_tokens(6, 1, 40, 40).data)
+        cached = self.generate(self.program, self.weights, prompt, 24)
+        self.assertEqual(cached, self.generate(self.program, self.weights, prompt, 24, "--no-cache"))
+
+    def test_what_is_kept_does_not_grow(self):
+        for spec, folder in (("mamba", "mamba"), ("recurrent_gemma", "recurrent-gemma")):
+            dump = run(QUERN, "dump", EXAMPLES / f"{spec}.quern", "--config", DATA / folder / "config.json", "--after", "incremental").out
+            states = re.findall(r'quern\.state @\S+ of "forward" : (.*)', dump)
+            self.assertTrue(states)
+            for state in states:  # a ring of a few rows, or no rows at all
+                self.assertNotRegex(state, r"\bcap\b(?! = cap\.\d)(?!\.\d)", spec)
+
+
+if __name__ == "__main__":
+    unittest.main()
