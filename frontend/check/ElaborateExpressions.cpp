@@ -32,6 +32,12 @@ Value Elaborator::eval(const Expr &expr, Scope &scope) {
       list->push_back(single(eval(*element, scope), element->at));
     return ListRef(std::move(list));
   }
+  case Expr::Tuple: {
+    auto several = std::make_shared<Several>();
+    for (const Expr *element : expr.as<ListExpr>().values)
+      several->values.push_back(single(eval(*element, scope), element->at));
+    return std::shared_ptr<const Several>(several);
+  }
   case Expr::Unary:
     return evalUnary(expr.as<UnaryExpr>(), scope);
   case Expr::Binary:
@@ -242,13 +248,14 @@ Value Elaborator::logic(Op op, const Value &left, const Value &right, Span at) {
 
 Value Elaborator::combine(Op op, const Value &left, const Value &right, Span leftAt, Span rightAt, Span at) {
   std::string name = std::string("'") + spelling(op) + "'";
-  if (op == Op::In) {
+  if (op == Op::In || op == Op::NotIn) {
     auto list = right.as<ListRef>();
     if (!list)
-      fail("Q025", "'in' needs a list on its right, not " + describe(right), rightAt);
+      fail("Q025", name + " needs a list on its right, not " + describe(right), rightAt);
     size_t budget = 1'000'000;
-    return std::any_of((*list)->begin(), (*list)->end(),
-                       [&](const Value &element) { return equalStatic(left, element, budget); });
+    bool found = std::any_of((*list)->begin(), (*list)->end(),
+                             [&](const Value &element) { return equalStatic(left, element, budget); });
+    return found == (op == Op::In);
   }
   bool equality = op == Op::Equal || op == Op::NotEqual;
   if (equality && (!left.kind() || !right.kind())) {

@@ -35,7 +35,7 @@ bool takesDims(const std::string &name) {
 const std::vector<std::string> &primitiveNames() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all = {"softmax", "cumsum", "top_k", "concat", "argmax",
-                                    "values",  "index",  "where", "len"};
+                                    "values",  "index",  "where", "len",    "bool"};
     for (const auto &[name, op] : unaries)
       all.push_back(name);
     for (const auto &[name, op] : reductions)
@@ -267,9 +267,11 @@ Value Elaborator::pointwise(const CallExpr &expr, const std::vector<Value> &valu
              (extreme ? "; to reduce, name the dimension: " + name + "[D](x)" : ""),
          expr.at);
   if (name == "len") {
+    if (auto object = values[0].as<ObjectRef>())
+      return static_cast<int64_t>((*object)->fields.size());
     auto list = values[0].as<ListRef>();
     if (!list)
-      fail("Q025", "'len' needs a list, not " + describe(values[0]), expr.at);
+      fail("Q025", "'len' needs a list or a config object, not " + describe(values[0]), expr.at);
     return static_cast<int64_t>((*list)->size());
   }
   for (size_t i = 0; i < values.size(); ++i)
@@ -278,6 +280,11 @@ Value Elaborator::pointwise(const CallExpr &expr, const std::vector<Value> &valu
            i < expr.arguments.size() ? expr.arguments[i].value->at : expr.at);
   if (name == "where")
     return choose(expr, values);
+  if (name == "bool") {
+    if (values[0].kind() == Kind::Bool)
+      return values[0];
+    return combine(Op::NotEqual, values[0], int64_t(0), expr.at, expr.at, expr.at);
+  }
   bool bools = std::any_of(values.begin(), values.end(), [](const Value &value) { return value.kind() == Kind::Bool; });
   if (bools && name != "int" && name != "real")
     fail("Q025", "'" + name + "' cannot use true/false values", expr.at);

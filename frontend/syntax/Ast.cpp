@@ -6,8 +6,8 @@
 namespace quern::frontend {
 
 const char *spelling(Op op) {
-  static const char *const names[] = {"or", "and", "not", "<", "<=", ">", ">=", "==", "!=", "in",
-                                      "+",  "-",   "*",   "/", "//", "%", "^",  "-",  "??"};
+  static const char *const names[] = {"or",     "and", "not", "<", "<=", ">",  ">=", "==", "!=", "in",
+                                      "not in", "+",   "-",   "*", "/",  "//", "%",  "^",  "-",  "??"};
   return names[static_cast<int>(op)];
 }
 
@@ -34,6 +34,7 @@ template <typename Visit> static void forChildren(const Expr &expr, Visit visit)
   case Expr::String:
     return each(expr.as<StringExpr>().values);
   case Expr::List:
+  case Expr::Tuple:
   case Expr::Group:
   case Expr::Sum:
     return each(expr.as<ListExpr>().values);

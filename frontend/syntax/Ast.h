@@ -24,6 +24,7 @@ struct Expr {
     String,
     Variable,
     List,
+    Tuple, // several values; never of one
     Unary,
     Binary,
     Chain,
@@ -57,6 +58,7 @@ enum class Op : uint8_t {
   Equal,
   NotEqual,
   In,
+  NotIn,
   Add,
   Sub,
   Mul,

@@ -254,11 +254,14 @@ const Expr *Parser::comparison() {
     for (const Spelled &candidate : ops)
       if (peek(candidate.text))
         found = &candidate;
-    if (!found)
+    bool negated = peek("not") && token(1).is("in");
+    if (!found && !negated)
       break;
     take();
+    if (negated)
+      take();
     countOperator();
-    chain.ops.push_back(found->op);
+    chain.ops.push_back(negated ? Op::NotIn : found->op);
     chain.operands.push_back(binary(4));
   }
   if (chain.ops.empty())
@@ -373,9 +376,13 @@ const Expr *Parser::primary() {
     return ast.make(RealExpr{{Expr::Real, from(start)}, M_PI});
   if (peek("(")) {
     open("(");
-    const Expr *value = expression();
-    close(")");
-    return value;
+    ListExpr values;
+    values.kind = Expr::Tuple;
+    listed(")", [&] { values.values.push_back(expression()); });
+    values.at = from(start);
+    if (values.values.empty())
+      failAt("expected a value, found ')'", values.at);
+    return values.values.size() == 1 ? values.values[0] : ast.make(std::move(values));
   }
   if (peek("[")) {
     open("[");

@@ -282,11 +282,31 @@ TEST(Semantics, Convolutions) {
         });
 }
 
+TEST(Semantics, ActivationsByName) {
+  same3("return activation(x, \"relu2\") + 10 * activation(x, \"quick_gelu\") + 100 * softplus(x)",
+        [](int a, int b, int c) {
+          double v = x(a, b, c), positive = std::max(v, 0.0);
+          return positive * positive + 10 * v / (1 + std::exp(-1.702 * v)) + 100 * std::log(1 + std::exp(v));
+        });
+  same3("return l2_norm[C](x, 0.5)", [](int a, int b, int c) {
+    double squares = 0.5;
+    for (int i = 0; i < 4; ++i)
+      squares += x(a, b, i) * x(a, b, i);
+    return x(a, b, c) / std::sqrt(squares);
+  });
+}
+
 TEST(Semantics, StaticChoicesLeaveNoTrace) {
   same3(
       "p = index(B) + index(A) * 0\n    return twice[C](x) * real(p >= 0 and int(true) == 1) if false else x",
       [](int a, int b, int c) { return x(a, b, c); }, "  block twice[I](x: [.., I]) { return x + x }");
   same3("return x + 0 * sum[C](values[C]([1, 2.5, 3, 4]) * x)", [](int a, int b, int c) { return x(a, b, c); });
+  same3("z, one = (x, 1) if 2 not in [1, 3] else (2 * x, 3)\n    return z * one",
+        [](int a, int b, int c) { return x(a, b, c); });
+  same3("a, b = (x, y) if 1 not in [1, 3] else (y * 2, x * 3)\n    return a + b",
+        [](int a, int b, int c) { return 2 * y(a, b) + 3 * x(a, b, c); });
+  same2("return y * real(bool(n)) + int(bool(0)) + int(bool(2.5))",
+        [](int a, int b) { return (n[a][b] ? y(a, b) : 0) + 1; });
   same3("return where(true, x, y * x)", [](int a, int b, int c) { return x(a, b, c); });
   same3("return where(index(B) < B // 2, x, real(A * 10 + B))",
         [](int a, int b, int c) { return b < 1 ? x(a, b, c) : 23; });

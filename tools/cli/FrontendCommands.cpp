@@ -1,6 +1,8 @@
-// quern check, fmt and init: what needs nothing but the language.
+// quern check, fmt and init: what is said of a spec before it is compiled.
 #include "frontend/Architectures.h"
 #include "frontend/Frontend.h"
+#include "ir/analysis/SourceLines.h"
+#include "passes/time/SlowSums.h"
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/OutputFile.h"
@@ -15,6 +17,43 @@ using namespace quern::frontend;
 
 static constexpr uint64_t specLimit = 16'000'000; // as the lexer's
 
+/// The place in a text that a location names: the name that begins there.
+static Span spanOf(const Source &source, mlir::FileLineColLoc line) {
+  auto isWord = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  std::string_view text = source.getText();
+  uint32_t begin = 0;
+  for (unsigned i = 1; i < line.getLine() && begin < text.size(); ++i)
+    begin = source.lineAround(begin).second + 1;
+  while (begin < text.size() && source.place(begin).line == line.getLine() &&
+         source.place(begin).column < line.getColumn())
+    ++begin;
+  uint32_t end = begin;
+  while (end < text.size() && isWord(text[end]))
+    ++end;
+  return {&source, begin, std::max(end, begin + 1)};
+}
+
+/// Q044: recurrences that are written as sums over all positions.
+static void warnOfSlowSums(const SpecInput &input, Diagnostics &diagnostics) {
+  mlir::MLIRContext context;
+  Diagnostics again; // has nothing more to say
+  mlir::OwningOpRef<mlir::ModuleOp> module = elaborate(context, input, again);
+  if (!module)
+    return;
+  auto source = std::make_shared<Source>(input.name, input.text);
+  diagnostics.keep(source);
+  for (const quern::passes::SlowSum &sum : quern::passes::slowSums(*module))
+    for (mlir::FileLineColLoc line : quern::ir::sourceLines(sum.where))
+      if (!quern::ir::isLibrary(line)) {
+        diagnostics.warning("Q044",
+                            "this sum over " + sum.sum + " meets every " + sum.time + " with every " + sum.sum + ": " +
+                                sum.pair + " grows with the square of the text in each layer; a state that `scan " +
+                                sum.time + "` carries does not (docs/language.md, section 11)",
+                            spanOf(*source, line));
+        break;
+      }
+}
+
 int quern::tools::checkCommand(const Arguments &arguments) {
   SpecOptions spec;
   bool json = false;
@@ -26,8 +65,8 @@ int quern::tools::checkCommand(const Arguments &arguments) {
     return 0;
   Diagnostics diagnostics;
   SpecInput input;
-  if (readInput(spec, input, diagnostics))
-    checkSpec(input, diagnostics);
+  if (readInput(spec, input, diagnostics) && checkSpec(input, diagnostics))
+    warnOfSlowSums(input, diagnostics);
   if (json)
     std::cout << diagnostics.toJson() << "\n";
   else
