@@ -26,6 +26,7 @@ using Json = nlohmann::json;
 
 const std::vector<Options::Known> known = {{"-p", "N", "tokens of the prefill (512)"},
                                            {"-n", "N", "decode steps (128)"},
+                                           {"--chunk", "N", "tokens of one call of the prefill (all)"},
                                            {"--weights", "PATH", "real weights instead of random ones"},
                                            {"--train", nullptr, "a step of training instead (compiled with --train)"},
                                            {"--batch", "N", "rows of -p tokens (64) for --train (4)"},
@@ -56,6 +57,24 @@ std::vector<int64_t> lengths(const Description &d, int64_t past, int64_t count) 
       sizes[size_t(symbol)] = value;
   d.completeSizes(sizes, count);
   return sizes;
+}
+
+/// One row of all that a function must be given: tokens where it reads a text, else zeros.
+Values requestFor(const Description &d, int function, const std::vector<int> &text) {
+  std::vector<int64_t> sizes = lengths(d, 0, int64_t(text.size()));
+  int tokens = findText(d, function);
+  const FunctionInfo &info = d.functions[size_t(function)];
+  Values request;
+  for (const TensorInfo &input : info.inputs) {
+    std::vector<int64_t> shape;
+    for (const SizeExpr &dim : input.dims)
+      shape.push_back(dim.evaluate(sizes));
+    if (&input - info.inputs.data() == tokens)
+      request[input.name] = Value::ints({1, int64_t(text.size())}, text);
+    else if (!input.optional)
+      request[input.name] = Value::make(input.kind, shape);
+  }
+  return request;
 }
 
 Json rate(double tokens, double seconds, double work, double before, double after, double scale, const char *unit,
@@ -158,7 +177,7 @@ int benchCommand(const Command &command) {
     reader = hasSource ? engine->functions().encoder : engine->functions().step;
     Sequence::Options how;
     how.room = reads + writes;
-    how.chunk = reads;
+    how.chunk = options.integer("--chunk", reads, 1, INT32_MAX);
     sequence.emplace(*engine, how);
   }
   if (reader < 0)
@@ -178,11 +197,9 @@ int benchCommand(const Command &command) {
       sequence->append(text);
       sequence->logits();
     } else if (generates) {
-      sequence->setSource(text);
+      sequence->setRequest(requestFor(d, reader, text));
     } else {
-      Values inputs;
-      inputs[readFunction.inputs[0].name] = Value::ints({1, reads}, text);
-      session.evaluate(reader, inputs);
+      session.evaluate(reader, requestFor(d, reader, text));
     }
   });
   double after = measureFlops();
@@ -232,6 +249,8 @@ int benchCommand(const Command &command) {
       {"planned_scratch_bytes", scratch},
       {"used_bytes", session.touchedBytes() + (sequence ? sequence->touchedBytes() : 0) + session.scratchPeakBytes()},
       {"scratch_bytes", session.scratchPeakBytes()}};
+  if (sequence) // of the text that was read and written
+    result["memory"]["kept_bytes"] = sequence->touchedBytes();
   if (options.has("--json"))
     writeOutput(result.dump() + "\n");
   else

@@ -66,9 +66,6 @@ bool openFileCommand(Options &options, const std::string &name, const Command &c
 /// Starts the threads that --threads asks for; a warning where the system starts fewer.
 void configureThreads(const Options &options);
 
-/// A stored tensor as the kind that a function's input has. Throws UserError where it cannot be.
-Value convertInput(const StoredTensor &tensor, const TensorInfo &wanted);
-
 /// "1,2,3". Throws UserError for anything else.
 std::vector<int> parseTokens(const std::string &text);
 /// Standard input to its end.

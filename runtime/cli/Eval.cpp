@@ -1,6 +1,7 @@
 // `eval`: takes tensors by the names of a function's parameters. Gives: its results, as safetensors.
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
+#include "runtime/cli/GivenInputs.h"
 #include "runtime/cli/ProfileReport.h"
 #include "runtime/cli/Terminal.h"
 
@@ -10,13 +11,14 @@ namespace quern::runtime {
 
 namespace {
 
-const std::vector<Options::Known> known = {weightsOption,
-                                           adapterOption,
-                                           {"--input", "FILE", "the function's parameters as safetensors"},
-                                           {"--output", "FILE", "where the results go"},
-                                           {"--function", "NAME", "the function (forward; encode and then decode)"},
-                                           {"--threads", "N", "threads (all that this process may use)"},
-                                           {"--help", nullptr, "this"}};
+const std::vector<Options::Known> known = {
+    weightsOption,
+    adapterOption,
+    {"--input", "FILE", "the function's parameters as safetensors, by the spec's names or Hugging Face's"},
+    {"--output", "FILE", "where the results go"},
+    {"--function", "NAME", "the function (forward; encode and then decode)"},
+    {"--threads", "N", "threads (all that this process may use)"},
+    {"--help", nullptr, "this"}};
 
 /// The functions to run, in order, so that each can get the results of those before.
 std::vector<int> plan(const Description &d, const Options &options) {
@@ -49,28 +51,6 @@ std::vector<int> plan(const Description &d, const Options &options) {
 
 } // namespace
 
-Value convertInput(const StoredTensor &tensor, const TensorInfo &wanted) {
-  Value value = Value::make(wanted.kind, tensor.shape);
-  bool fits = wanted.kind == Kind::Real  ? isReal(tensor.dtype)
-              : wanted.kind == Kind::Int ? tensor.dtype == Dtype::I32 || tensor.dtype == Dtype::I64
-                                         : tensor.dtype == Dtype::BOOL || tensor.dtype == Dtype::I32 ||
-                                               tensor.dtype == Dtype::I64 || tensor.dtype == Dtype::U8;
-  if (!fits)
-    throw UserError("input " + describeTensor(wanted) + " cannot be read from the type " + dtypeName(tensor.dtype));
-  int64_t count = value.elements();
-  try {
-    if (wanted.kind == Kind::Real)
-      toFloat(tensor, 0, count, reinterpret_cast<float *>(value.data.data()));
-    else if (wanted.kind == Kind::Int)
-      toInt(tensor, 0, count, value.ints());
-    else
-      toBool(tensor, 0, count, value.data.data());
-  } catch (const UserError &error) {
-    throw UserError("input '" + wanted.name + "': " + error.what());
-  }
-  return value;
-}
-
 bool openFileCommand(Options &options, const std::string &name, const Command &command) {
   options.parse(command.arguments);
   if (options.has("--help")) {
@@ -92,7 +72,11 @@ int evalCommand(const Command &command) {
   std::vector<int> functions = plan(d, options);
 
   // Names first: all that is wrong with them at once, before weights are touched.
-  std::map<std::string, StoredTensor> stored = readSafetensors(MappedFile::open(options.text("--input")));
+  auto isInput = [&](const std::string &name) {
+    return std::any_of(functions.begin(), functions.end(),
+                       [&](int number) { return d.functions[size_t(number)].findInput(name); });
+  };
+  std::map<std::string, StoredTensor> stored = readInputs(options.text("--input"), isInput);
   std::string problems, takes;
   std::map<std::string, bool> made; // results of functions that run before
   for (int number : functions) {
@@ -105,8 +89,7 @@ int evalCommand(const Command &command) {
       made[output.name] = true;
   }
   for (const auto &[name, tensor] : stored)
-    if (std::none_of(functions.begin(), functions.end(),
-                     [&, &name = name](int number) { return d.functions[size_t(number)].findInput(name); }))
+    if (!isInput(name))
       problems += "there is no input " + quote(name) + "; ";
   if (!problems.empty())
     throw UserError(options.text("--input") + ": " + problems + takes);

@@ -3,6 +3,7 @@
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
 #include "runtime/cli/GenerateOptions.h"
+#include "runtime/cli/GivenInputs.h"
 #include "runtime/cli/ProfileReport.h"
 #include "runtime/cli/Terminal.h"
 #include "runtime/engine/Batch.h"
@@ -24,6 +25,7 @@ struct Prompt {
 struct Row {
   Prompt prompt;
   int result = 0;         // of the prompt, counted from 0
+  int64_t given = 0;      // which row of what --input gives
   std::vector<int> begin; // what the text begins with: the prompt, or where a decoder starts
   std::unique_ptr<Sequence> sequence;
   std::unique_ptr<StopCheck> check;
@@ -44,17 +46,23 @@ private:
   bool isText;
   GenerateSettings settings;
   std::optional<Tokenizer> tokenizer;
+  TextFunctions functions;
+  GivenInputs given;
+  bool sourceGiven = false; // by --input: prompts begin the text that is written
   std::vector<Row> rows;
   std::optional<Engine> engine;
   bool warned = false;
 
+  void readGiven();
   void readPrompts();
+  void pairRows();
   void begin(Row &row);
   void repeatPrompts();
   void checkLength(size_t length, int64_t longest) const;
   bool open(const Row &row);
   std::string choose(Row &row);
   std::unique_ptr<Sequence> makeSequence(const Row &row);
+  void setRequest(const Row &row, Sequence &sequence);
   void runOne(Row &row);
   void runTogether();
   void runBeams(size_t first);
@@ -64,6 +72,31 @@ private:
 Generation::Generation(const Command &command, const Options &options)
     : command(command), options(options), isText(!options.has("--tokens")),
       settings(readSettings(command, options, isText)) {}
+
+/// What the model takes beside the text, and whether all of it is there.
+void Generation::readGiven() {
+  const Description &d = command.program.description;
+  functions = TextFunctions::find(d, settings.cache);
+  const FunctionInfo &writer = d.functions[size_t(functions.main())];
+  const std::string &text = writer.inputs[size_t(functions.textInput)].name;
+  std::string path = options.text("--input", "");
+  if (!path.empty())
+    given = GivenInputs(path, d, {functions.encoder, functions.main()}, text);
+  if (functions.hasSource()) {
+    int tokens = findText(d, functions.encoder);
+    const FunctionInfo &encoder = d.functions[size_t(functions.encoder)];
+    sourceGiven = tokens < 0 || given.has(encoder.inputs[size_t(tokens)].name);
+  }
+  for (int number : {functions.encoder, functions.hasSource() ? -1 : functions.main()}) {
+    if (number < 0)
+      continue;
+    const FunctionInfo &function = d.functions[size_t(number)];
+    for (const TensorInfo &input : function.inputs)
+      if (!input.optional && !given.has(input.name) && &input - function.inputs.data() != findText(d, number))
+        throw UserError(quote(function.name) + " takes " + describeInputs(d, function) +
+                        "; --input FILE gives what is no text, as safetensors");
+  }
+}
 
 void Generation::readPrompts() {
   std::vector<std::string> texts = options.all("-p"), numbers = options.all("--tokens");
@@ -77,6 +110,10 @@ void Generation::readPrompts() {
     rows.emplace_back().prompt.tokens = parseTokens(list);
   if (!isText)
     return;
+  if (sourceGiven && texts.empty() && !options.has("-f")) { // each row's text is the model's own from the start
+    rows.resize(size_t(given.rows()));
+    return;
+  }
   if (options.has("-f"))
     texts = {readFile(options.text("-f"))};
   else if (texts.empty() && ::isatty(STDIN_FILENO))
@@ -86,7 +123,23 @@ void Generation::readPrompts() {
   if (!tokenizer)
     command.needTokenizer(options); // throws
   for (const std::string &text : texts)
-    rows.emplace_back().prompt = {text, tokenizer->encode(text, true)};
+    rows.emplace_back().prompt = {text, tokenizer->encode(text, !sourceGiven)};
+}
+
+/// A row of --input for each prompt; one of the two may be one for all.
+void Generation::pairRows() {
+  size_t count = size_t(given.rows());
+  if (count == 0)
+    return;
+  if (rows.size() == 1)
+    while (rows.size() < count) {
+      Prompt prompt = rows[0].prompt;
+      rows.emplace_back().prompt = std::move(prompt);
+    }
+  if (count != 1 && rows.size() != count)
+    throw UserError(format("%zu prompts for the %zu rows of %s", rows.size(), count, options.text("--input").c_str()));
+  for (size_t i = 0; i < rows.size(); ++i)
+    rows[i].given = count == 1 ? 0 : int64_t(i);
 }
 
 /// A row for each result.
@@ -96,6 +149,7 @@ void Generation::repeatPrompts() {
     for (int result = 0; result < settings.results; ++result) {
       all.emplace_back().prompt = row.prompt;
       all.back().result = result;
+      all.back().given = row.given;
     }
   rows = std::move(all);
 }
@@ -111,17 +165,20 @@ void Generation::checkLength(size_t length, int64_t longest) const {
 
 /// What the text begins with, checked.
 void Generation::begin(Row &row) {
-  const TextFunctions &functions = engine->functions();
   const Description &d = engine->description();
   row.begin = row.prompt.tokens;
   if (functions.hasSource()) {
-    if (row.prompt.tokens.empty())
+    if (!sourceGiven && row.prompt.tokens.empty())
       throw UserError("the prompt is empty");
-    checkTokens(row.prompt.tokens, functions.sourceBound(d));
-    checkLength(row.prompt.tokens.size(), functions.longestSource(d));
     if (settings.begin.empty())
       throw UserError("the config has no decoder_start_token_id to begin with; --start-token N says it");
     row.begin = settings.begin;
+    if (sourceGiven) {
+      row.begin.insert(row.begin.end(), row.prompt.tokens.begin(), row.prompt.tokens.end());
+    } else {
+      checkTokens(row.prompt.tokens, functions.sourceBound(d));
+      checkLength(row.prompt.tokens.size(), functions.longestSource(d));
+    }
   } else if (row.begin.empty()) {
     if (settings.begin.empty())
       throw UserError("the prompt is empty, and the config has no bos_token_id to begin with; --start-token N says it");
@@ -182,6 +239,17 @@ std::unique_ptr<Sequence> Generation::makeSequence(const Row &row) {
   return std::make_unique<Sequence>(*engine, how);
 }
 
+/// What belongs to a row beside its text.
+void Generation::setRequest(const Row &row, Sequence &sequence) {
+  Values request;
+  if (given.rows() > 0)
+    request = given.row(row.given);
+  if (functions.hasSource() && !sourceGiven)
+    request["tokens"] = Value::ints({1, int64_t(row.prompt.tokens.size())}, row.prompt.tokens);
+  if (!request.empty())
+    sequence.setRequest(std::move(request));
+}
+
 /// One text, shown as it is made.
 void Generation::runOne(Row &row) {
   bool shows = !settings.json && rows.size() == 1;
@@ -189,12 +257,11 @@ void Generation::runOne(Row &row) {
     if (shows && !piece.empty())
       writeOutput(piece);
   };
-  if (!engine->functions().hasSource() && settings.echo)
+  if (!functions.hasSource() && settings.echo)
     show(isText ? row.prompt.text : tokenizer ? tokenizer->decode(row.begin, true) : "");
   double begin = now(), firstDone = begin;
   row.sequence = makeSequence(row);
-  if (engine->functions().hasSource())
-    row.sequence->setSource(row.prompt.tokens);
+  setRequest(row, *row.sequence);
   row.sequence->append(row.begin);
   while (open(row)) {
     std::string piece = choose(row);
@@ -251,8 +318,7 @@ void Generation::runTogether() {
 void Generation::runBeams(size_t first) {
   Row &row = rows[first];
   std::unique_ptr<Sequence> begin = makeSequence(row);
-  if (engine->functions().hasSource())
-    begin->setSource(row.prompt.tokens);
+  setRequest(row, *begin);
   begin->append(row.begin);
   std::vector<Beam> beams = searchBeams(*engine, std::move(begin), [&] { return makeSequence(row); }, *settings.beams);
   for (size_t i = 0; i < std::min(beams.size(), size_t(settings.results)); ++i) {
@@ -267,10 +333,12 @@ void Generation::runBeams(size_t first) {
 }
 
 int Generation::run() {
+  readGiven(); // before gigabytes of weights are touched
   tokenizer = command.openTokenizer(options);
   if (!settings.stop.strings.empty() && !tokenizer)
     command.needTokenizer(options); // throws
   readPrompts();
+  pairRows();
   std::unique_ptr<Weights> weights = command.openWeights(options);
   engine.emplace(command.program, *weights, Engine::Options{settings.cache});
   repeatPrompts();
@@ -279,7 +347,7 @@ int Generation::run() {
   if (settings.beams)
     for (size_t first = 0; first < rows.size(); first += size_t(settings.results))
       runBeams(first);
-  else if (rows.size() > 1 && settings.cache && engine->functions().batches())
+  else if (rows.size() > 1 && settings.cache && functions.batches())
     runTogether();
   else
     for (Row &row : rows)
@@ -301,8 +369,6 @@ int generateCommand(const Command &command) {
     writeOutput(options.usage("PROGRAM"));
     return 0;
   }
-  TextFunctions::find(command.program.description,
-                      !options.has("--no-cache")); // before gigabytes of weights are touched
   configureThreads(options);
   ProfileReport report(options, command.program.description);
   return report.finish(Generation(command, options).run());

@@ -16,6 +16,8 @@ const std::vector<Options::Known> before = {
     {"-p", "TEXT", "the prompt; several: continued together, each as if it were alone"},
     {"-f", "FILE", "the prompt from a file (neither: from standard input)"},
     {"--tokens", "1,2,3", "the prompt as token numbers; exactly n new ones follow"},
+    {"--input", "FILE",
+     "safetensors with what the model takes beside tokens (features, pixels): a row of each for a text"},
     {"-n", "N", "new tokens at most (128)"}};
 
 const std::vector<Options::Known> after = {

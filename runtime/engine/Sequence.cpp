@@ -31,13 +31,22 @@ Sequence::~Sequence() {
 }
 
 void Sequence::setSource(const std::vector<int> &tokens) {
+  if (findText(engine.description(), engine.functions().encoder) < 0)
+    throw UserError("'encode' takes no tokens");
+  setRequest({{"tokens", Value::ints({1, int64_t(tokens.size())}, tokens)}});
+}
+
+void Sequence::setRequest(Values given) {
   const Description &d = engine.description();
   const TextFunctions &functions = engine.functions();
-  if (findText(d, functions.encoder) < 0)
-    throw UserError("'encode' takes no tokens");
-  Values inputs;
-  inputs["tokens"] = Value::ints({1, int64_t(tokens.size())}, tokens);
-  Values results = engine.session().evaluate(functions.encoder, inputs);
+  Values results;
+  if (functions.hasSource()) {
+    Values inputs;
+    for (const TensorInfo &input : d.functions[size_t(functions.encoder)].inputs)
+      if (auto found = given.find(input.name); found != given.end())
+        inputs[input.name] = found->second;
+    results = engine.session().evaluate(functions.encoder, inputs);
+  }
   request.clear();
   const FunctionInfo &step = d.functions[size_t(functions.main())];
   for (size_t i = 0; i < step.inputs.size(); ++i) {
@@ -46,8 +55,8 @@ void Sequence::setSource(const std::vector<int> &tokens) {
       continue;
     if (results.count(input.name))
       request[input.name] = std::move(results[input.name]);
-    else if (inputs.count(input.name))
-      request[input.name] = inputs[input.name];
+    else if (given.count(input.name))
+      request[input.name] = std::move(given[input.name]);
     else if (!input.optional && results.size() == 1)
       request[input.name] = std::move(results.begin()->second);
   }

@@ -28,6 +28,9 @@ public:
 
   /// Runs the encoder (encoder-decoder).
   void setSource(const std::vector<int> &tokens);
+  /// What belongs to the text beside its tokens, of one row each, by the names of inputs: those of the encoder, which
+  /// is run, and others of the function that writes.
+  void setRequest(Values given);
 
   const std::vector<int> &tokens() const { return text; }
   void append(int token) { text.push_back(token); }

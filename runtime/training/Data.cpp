@@ -3,6 +3,7 @@
 
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
+#include "runtime/cli/GivenInputs.h"
 #include "runtime/training/Training.h"
 
 #include <algorithm>
@@ -129,7 +130,8 @@ std::unique_ptr<Data> makeExamples(const std::string &path, const Description &d
   std::map<std::string, Value> tensors;
   std::optional<bool> whole;
   std::string first;
-  for (const auto &[name, tensor] : readSafetensors(MappedFile::open(path))) {
+  for (const auto &[name, tensor] :
+       readInputs(path, [&](const std::string &name) { return function.findInput(name); })) {
     const TensorInfo &wanted = lossInput(path, description, function, name);
     size_t rank = tensor.shape.size(), rows = wanted.dims.size();
     if (rank != rows && rank != rows + 1)

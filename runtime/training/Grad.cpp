@@ -2,6 +2,7 @@
 // one tensor for each stored one, as safetensors. Why a library of its own: only programs compiled with --train link
 // it.
 #include "runtime/cli/Commands.h"
+#include "runtime/cli/GivenInputs.h"
 #include "runtime/cli/ProfileReport.h"
 #include "runtime/training/Training.h"
 
@@ -32,7 +33,8 @@ int gradCommand(const Command &command) {
   Training training = readTraining(command.program);
   const FunctionInfo &function = d.functions.at(size_t(training.function));
   Values inputs;
-  for (const auto &[name, tensor] : readSafetensors(MappedFile::open(options.text("--input"))))
+  auto isInput = [&](const std::string &name) { return function.findInput(name); };
+  for (const auto &[name, tensor] : readInputs(options.text("--input"), isInput))
     inputs[name] = convertInput(tensor, lossInput(options.text("--input"), d, function, name));
   if (training.nextToken)
     shiftToNextToken(inputs, function);

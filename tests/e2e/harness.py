@@ -175,8 +175,8 @@ class Case(unittest.TestCase):
     @classmethod
     def generate(cls, program, weights, tokens, count, *options):
         """The new tokens of a greedy continuation."""
-        finished = run(program, "generate", "--weights", weights, "--tokens", ",".join(map(str, tokens)), "-n", count,
-                       "--temp", 0, "--json", *options)
+        prompt = [] if tokens is None else ["--tokens", ",".join(map(str, tokens))]
+        finished = run(program, "generate", "--weights", weights, *prompt, "-n", count, "--temp", 0, "--json", *options)
         return json.loads(finished.out.strip().splitlines()[-1])["tokens"]
 
     def assert_refused(self, finished, *words):

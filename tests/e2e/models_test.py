@@ -2,9 +2,10 @@
 
 One class a fixture (`python3 models_test.py gpt2`). What is compared, and how near it has to be, is in tests/data/README.md."""
 import json
+import random
 import unittest
 
-from harness import DATA, Case, Tensor, ints, random_tokens, read_safetensors, relative_error
+from harness import DATA, Case, Tensor, ints, random_tensor, random_tokens, read_safetensors, relative_error, write_safetensors
 
 SPECS = {
     "gpt2": "gpt2", "llama": "llama", "llama3-rope-scaling": "llama", "qwen2": "qwen2", "mistral": "mistral", "phi3": "phi3",
@@ -12,9 +13,10 @@ SPECS = {
     "t5": "t5", "m2m100": "m2m100", "mixtral": "mixtral", "gemma": "gemma", "gemma3-text": "gemma3", "gptj": "gptj",
     "gpt-bigcode": "gpt_bigcode", "cohere": "cohere", "stablelm": "stablelm", "smollm3": "smollm3", "starcoder2": "starcoder2", "mpt": "mpt",
     "gpt-neox": "gpt_neox", "mamba": "mamba", "qwen3-next": "qwen3_next", "recurrent-gemma": "recurrent_gemma",
+    "vit": "vit", "whisper": "whisper",
 }
-INPUTS = {"tokens": "input_ids", "mask": "attention_mask", "segments": "token_type_ids", "target": "decoder_input_ids"}
-ENCODERS, PAIRS = ("bert", "distilbert"), ("t5", "m2m100")
+INPUTS = {"tokens": "input_ids", "mask": "attention_mask", "segments": "token_type_ids", "target": "decoder_input_ids", "features": "input_features", "pixels": "pixel_values"}
+ENCODERS, PAIRS, IMAGES, SPEECH = ("bert", "distilbert"), ("t5", "m2m100"), ("vit",), ("whisper",)
 COMPILED = 5e-5
 
 
@@ -50,8 +52,11 @@ class Model(Case):
         """The same program takes any batch and length; the interpreter says what it should give."""
         vocabulary = self.expected["logits"].shape[-1]
         for seed, (rows, length) in enumerate([(1, 1), (3, 29)]):
-            inputs = {"tokens": random_tokens(seed, rows, length, vocabulary)}
-            if self.fixture in PAIRS:
+            inputs = {name: random_tensor(random.Random(seed), [rows, *self.expected[there].shape[1:]])
+                      for name, there in INPUTS.items() if name in ("features", "pixels") and there in self.expected}
+            if not inputs:
+                inputs["tokens"] = random_tokens(seed, rows, length, vocabulary)
+            if self.fixture in PAIRS + SPEECH:
                 inputs["target"] = random_tokens(seed + 9, rows, length // 2 + 1, vocabulary)
             if self.fixture in ENCODERS and rows > 1:
                 real = [length, length - 4, 2]
@@ -66,7 +71,9 @@ class Generator(Model):
     """Adds to a model that writes: greedy continuations, token for token."""
 
     def prompts(self):
-        """Decoders: five tokens. Encoder-decoders: the row without its padding, which means the same as the mask."""
+        """Decoders: five tokens. Encoder-decoders: the row without its padding, which means the same as the mask. Speech: none, and its row of features."""
+        if self.fixture in SPEECH:
+            return [None] * len(self.expected["generated"].rows())
         tokens = self.expected["input_ids"].rows()
         if self.fixture not in PAIRS:
             return [row[:5] for row in tokens]
@@ -74,8 +81,13 @@ class Generator(Model):
         return [[t for t, real in zip(row, mask) if real] for row, mask in zip(tokens, masks)]
 
     def check_generation(self, *options):
-        for prompt, want in zip(self.prompts(), self.expected["generated"].rows()):
-            self.assertEqual(self.generate(self.program, self.weights, prompt, len(want), *options), want)
+        for row, (prompt, want) in enumerate(zip(self.prompts(), self.expected["generated"].rows())):
+            given = ()
+            if prompt is None:
+                features = self.expected["input_features"].row(row)
+                write_safetensors(self.scratch / "given.safetensors", {"input_features": Tensor("F32", [1, *features.shape], features.data)})
+                given = ("--input", self.scratch / "given.safetensors", "--eos", "ignore")
+            self.assertEqual(self.generate(self.program, self.weights, prompt, len(want), *given, *options), want)
 
     def test_generate_through_the_cache(self):
         self.check_generation()
@@ -105,7 +117,7 @@ class Weights(Case):
 
 
 for fixture in SPECS:
-    base = Model if fixture in ENCODERS else Generator
+    base = Model if fixture in ENCODERS + IMAGES else Generator
     globals()[fixture] = type(fixture, (base,), {"fixture": fixture, "__module__": __name__})
 del Model, Generator, base  # unittest would run the bases, which have no fixture
 

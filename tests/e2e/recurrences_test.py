@@ -1,4 +1,5 @@
 """Recurrences: compiled scans of many forms against the interpreter, in whole and in steps, whatever the number of threads; what they keep does not grow."""
+import json
 import pathlib
 import random
 import re
@@ -75,6 +76,11 @@ model large {
             self.assertTrue(states)
             for state in states:  # a ring of a few rows, or no rows at all
                 self.assertNotRegex(state, r"\bcap\b(?! = cap\.\d)(?!\.\d)", spec)
+
+    def test_what_is_in_memory_does_not_grow(self):
+        program = self.compile("mamba", "--config", DATA / "mamba" / "config.json", name="mamba")
+        kept = [json.loads(run(program, "bench", "-p", length, "-n", 2, "--chunk", 64, "--json").out)["memory"]["kept_bytes"] for length in (64, 4096)]
+        self.assertEqual(*kept)
 
 
 if __name__ == "__main__":

@@ -104,6 +104,8 @@ inline const std::vector<std::pair<std::string, std::string>> &fixtures() {
                                                                        {"qwen2", "qwen2"},
                                                                        {"qwen3-next", "qwen3_next"},
                                                                        {"recurrent-gemma", "recurrent_gemma"},
+                                                                       {"vit", "vit"},
+                                                                       {"whisper", "whisper"},
                                                                        {"smollm3", "smollm3"},
                                                                        {"stablelm", "stablelm"},
                                                                        {"starcoder2", "starcoder2"},

@@ -55,6 +55,7 @@ inline std::vector<Page> causalPages() {
                                                                     {"mamba", "mamba"},
                                                                     {"qwen3_next", "qwen3-next"},
                                                                     {"recurrent_gemma", "recurrent-gemma"},
+                                                                    {"whisper", "whisper"},
                                                                     {"mistral", "mistral"},
                                                                     {"mixtral", "mixtral"},
                                                                     {"mpt", "mpt"},
@@ -89,6 +90,11 @@ inline std::vector<Page> causalPages() {
 }
 
 /// What looks ahead.
+/// Without a text.
+inline std::vector<Page> stillPages() {
+  return {{"vit", "examples/vit.quern", "vit"}};
+}
+
 inline std::vector<Page> otherPages() {
   return {{"bert", "examples/bert.quern", "bert"},
           {"distilbert", "examples/distilbert.quern", "distilbert"},

@@ -79,7 +79,7 @@ TEST_P(PassMatrix, EveryWayGivesTheSameNumbers) {
     }
   }
   EXPECT_GE(seen.size(), 4u);
-  bool encoder = llvm::is_contained({"bert", "distilbert", "sentence"}, StringRef(GetParam().name)) ||
+  bool encoder = llvm::is_contained({"bert", "distilbert", "sentence", "vit"}, StringRef(GetParam().name)) ||
                  StringRef(GetParam().name).starts_with("manual");
   EXPECT_TRUE(causal || encoder) << "no way compiled this page to steps";
 }
