@@ -62,6 +62,14 @@ NamedTensorType orderOf(RememberOp remember) {
   return typeOf(remember.getX()).withDims(order);
 }
 
+static void copyOperand(Operation *user, unsigned operand, Type type) {
+  OpBuilder builder(user);
+  auto copy = PermuteOp::create(builder, user->getLoc(), type, user->getOperand(operand));
+  if (user->hasAttr(onceAttr))
+    copy->setAttr(onceAttr, builder.getUnitAttr());
+  user->setOperand(operand, copy);
+}
+
 /// What a consumer takes over must be a value of its own, in the consumer's order of dimensions.
 void Outliner::copyIfNeeded(Operation *user, unsigned operand, Type type) {
   Value value = user->getOperand(operand);
@@ -78,19 +86,22 @@ void Outliner::copyIfNeeded(Operation *user, unsigned operand, Type type) {
                         (around && given && !around.isCarried(operand)));
   bool own = def && (stack || !isa<ParamOp, RememberOp, RecallOp, RepeatOp, ConstOp, ValuesOp, SizeOp, IndexOp>(def)) &&
              def->getBlock() == user->getBlock() && value.getType() == type && takers == 1;
-  if (own)
-    return;
-  OpBuilder builder(user);
-  auto copy = PermuteOp::create(builder, user->getLoc(), type, value);
-  if (user->hasAttr(onceAttr))
-    copy->setAttr(onceAttr, builder.getUnitAttr());
-  user->setOperand(operand, copy);
+  if (!own)
+    copyOperand(user, operand, type);
 }
 
 /// How the loop wants what a turn yields: as the next turn's value, or as part of a stack.
 static Type yieldedType(RepeatOp repeat, unsigned i) {
   NamedTensorType type = typeOf(repeat.getResult(i));
   return repeat.isCarried(i) ? type : partOfStack(repeat, type);
+}
+
+/// Whether a value lies with gaps, or in another order, within what it is a view of.
+static bool isPartOfMore(Value value) {
+  for (Operation *op = value.getDefiningOp(); op && isViewLike(op); op = op->getOperand(0).getDefiningOp())
+    if (isa<CutOp, PermuteOp>(op))
+      return true;
+  return false;
 }
 
 void Outliner::normalize(func::FuncOp function) {
@@ -123,9 +134,11 @@ void Outliner::normalize(func::FuncOp function) {
       Type type = op->getOperand(i).getType();
       if (isa<YieldOp>(op))
         type = yieldedType(cast<RepeatOp>(op->getParentOp()), i);
-      else if (auto repeat = dyn_cast<RepeatOp>(op); repeat && !repeat.isCarried(i))
-        continue; // a stack is read where it lies
-      else if (repeat)
+      else if (auto repeat = dyn_cast<RepeatOp>(op); repeat && !repeat.isCarried(i)) {
+        if (isPartOfMore(op->getOperand(i))) // else a stack is read where it lies: its turns follow each other
+          copyOperand(op, i, type);
+        continue;
+      } else if (repeat)
         type = op->getResult(i).getType();
       else if (auto remember = dyn_cast<RememberOp>(op))
         type = orderOf(remember);

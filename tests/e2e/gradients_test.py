@@ -6,7 +6,7 @@ import re
 import unittest
 
 from harness import DATA, EXAMPLES, QUERN, Case, ints, read_safetensors, run, write_safetensors
-from models_test import ENCODERS, INPUTS, PAIRS, SPECS
+from models_test import ENCODERS, IMAGES, INPUTS, PAIRS, SPECS, SPEECH
 
 LOSS = 1e-5
 
@@ -18,7 +18,7 @@ class Golden(Case):
         folder = DATA / fixture
         expected = read_safetensors(folder / "expected.safetensors")
         inputs = {name: expected[there] for name, there in INPUTS.items() if there in expected}
-        if fixture in ENCODERS + PAIRS:
+        if fixture in ENCODERS + PAIRS + IMAGES + SPEECH:
             inputs["labels"] = expected["labels"]
         elif fixture == "phi3-longrope":  # its factors depend on the length: all 17 tokens, the last without a label
             inputs["labels"] = ints([row[1:] + [-100] for row in expected["input_ids"].rows()])

@@ -67,7 +67,7 @@ inline std::vector<SmallPage> smallPages() {
           {"stablelm", "stablelm", "stablelm", {}},
           {"starcoder2", "starcoder2", "starcoder2", {}},
           {"t5", "t5", "t5", {}},
-          {"vit", "vit", "vit", {}},
+          {"vit", "vit", "vit", {}, 7},
           {"whisper", "whisper", "whisper", {}},
           {"translate", "translate", nullptr, {"vocab=64", "width=16", "inner=32", "heads=2", "layers=2"}}};
 }
