@@ -1,7 +1,7 @@
 """`./dev bench context`: what a long text costs models that carry a state, beside one that remembers every position.
 
-Each (random weights, a public shape with fewer layers) reads a short and a long text and writes after it. Prints one JSON object: milliseconds of
-a step and bytes of what is kept, after either text, and the ratio of each: 1 where nothing grows with the text. Steps of the two texts are
+Each (random weights, six layers 512 wide) reads a short and a long text and writes after it. Prints one JSON object: milliseconds of
+a step and bytes of what is kept, after either text, and the ratio of each: near 1 where nothing grows with the text (a window of 512 positions fills first). Steps of the two texts are
 measured in turns and the best of each counts, as a shared machine drifts."""
 import argparse
 import json
@@ -11,11 +11,11 @@ import tempfile
 
 from harness import EXAMPLES, QUERN, run
 
-MAMBA = {"vocab_size": 50280, "hidden_size": 768, "state_size": 16, "num_hidden_layers": 8, "time_step_rank": 48, "intermediate_size": 1536}
-GRIFFIN = {"vocab_size": 32000, "hidden_size": 768, "intermediate_size": 4608, "num_hidden_layers": 6, "num_attention_heads": 12, "num_key_value_heads": 1,
+MAMBA = {"vocab_size": 16000, "hidden_size": 512, "state_size": 16, "num_hidden_layers": 6, "time_step_rank": 32, "intermediate_size": 1024}
+GRIFFIN = {"vocab_size": 16000, "hidden_size": 512, "intermediate_size": 3072, "num_hidden_layers": 6, "num_attention_heads": 8, "num_key_value_heads": 1,
            "attention_window_size": 512, "rms_norm_eps": 1e-6}
-LLAMA = {"vocab_size": 32000, "hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 6, "num_attention_heads": 12,
-         "num_key_value_heads": 12, "max_position_embeddings": 32768, "rms_norm_eps": 1e-5, "hidden_act": "silu"}
+LLAMA = {"vocab_size": 16000, "hidden_size": 512, "intermediate_size": 1408, "num_hidden_layers": 6, "num_attention_heads": 8,
+         "num_key_value_heads": 8, "max_position_embeddings": 32768, "rms_norm_eps": 1e-5, "hidden_act": "silu"}
 MODELS = {"mamba": MAMBA, "recurrent_gemma": GRIFFIN, "llama": LLAMA}
 
 
@@ -24,6 +24,7 @@ def main():
     parser.add_argument("--short", type=int, default=64, help="tokens of the short text, and of the pieces that the long one is read in")
     parser.add_argument("--long", type=int, default=16384, help="tokens of the long text")
     parser.add_argument("--steps", type=int, default=64, help="tokens written after each")
+    parser.add_argument("--rounds", type=int, default=2, help="measurements of each")
     parser.add_argument("--models", default=",".join(MODELS), help="some of " + ", ".join(MODELS))
     parser.add_argument("--threads", type=int, help="threads (all)")
     options = parser.parse_args()
@@ -36,7 +37,7 @@ def main():
             config.write_text(json.dumps(MODELS[name]))
             run(QUERN, "compile", EXAMPLES / f"{name}.quern", "--config", config, "-o", folder / name)
             milliseconds, kept = {}, {}
-            for _ in range(2):
+            for _ in range(options.rounds):
                 for length in (options.short, options.long):
                     got = json.loads(run(folder / name, "bench", "-p", length, "-n", options.steps, "--chunk", options.short, "--json", *threads).out)
                     step = got["decode"]["seconds"] / got["decode"]["tokens"] * 1000
