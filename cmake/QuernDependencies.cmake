@@ -43,6 +43,7 @@ target_link_libraries(quern_halide INTERFACE ${QUERN_HALIDE_LIBRARY})
 # --- Small ones --------------------------------------------------------------------------------------
 find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
 find_package(nlohmann_json 3.11 REQUIRED)
+find_package(SQLite3 REQUIRED)
 if(QUERN_TESTS)
   find_package(GTest REQUIRED)
 endif()

@@ -93,8 +93,11 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
     std::vector<std::string> objects = {file};
     objects.insert(objects.end(), kernels.paths.begin(), kernels.paths.end());
     std::string linked = (folder / "linked").string();
+    std::vector<std::string> libraries;
+    if (planned->hasAttr(ir::trainAttr))
+      libraries.push_back("training");
     bool done = options.emit == Emit::Library ? linkLibrary(objects, linked, error)
-                                              : linkProgram(objects, linked, planned->hasAttr(ir::trainAttr), error);
+                                              : linkProgram(objects, linked, libraries, error);
     if (!done)
       throw std::runtime_error(error);
     support::OutputFile out(options.output, options.emit == Emit::Executable);

@@ -58,6 +58,7 @@ UNITS = {
     "codegen/scan": ["codegen:Targets", "codegen/kernel"],
     "codegen/link": [],
     "codegen/host": ["codegen/kernel"],
+    "codegen/tuning": ["codegen", "codegen:Targets", "codegen/kernel", "codegen/schedule", "codegen/host", "codegen/link"],
     "codegen": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide", "codegen/scan", "codegen/link", "codegen/host"],
 
     "runtime": [],
@@ -77,6 +78,7 @@ UNITS = {
                        "runtime/tokenizer"],
     "runtime/cli": ["runtime", "runtime/abi", "runtime/machine", "runtime/weights", "runtime/files", "runtime/sampling", "runtime/tokenizer",
                     "runtime/tokenizer/text", "runtime/template", "runtime/engine"],
+    "runtime/tuning": ["runtime", "runtime/abi", "runtime/machine", "runtime/engine", "runtime/cli"],
     "runtime/library": ["runtime", "runtime/machine", "runtime/weights", "runtime/tokenizer", "runtime/engine"],
     "runtime/training": ["runtime", "runtime/abi", "runtime/machine", "runtime/weights", "runtime/files", "runtime/sampling",
                          "runtime/tokenizer", "runtime/tokenizer/text", "runtime/engine", "runtime/cli"],
@@ -89,7 +91,8 @@ UNITS = {
     "tools/doctor": ["tools/interpret"],
     "tools/inspect": ["tools/spec"],
     "tools/reduce": [],
-    "tools/cli": ["tools:Arguments", "tools/bisect", "tools/crash", "tools/doctor", "tools/inspect", "tools/interpret", "tools/spec"],
+    "tools/tune": [],
+    "tools/cli": ["tools:Arguments", "tools/bisect", "tools/crash", "tools/doctor", "tools/inspect", "tools/interpret", "tools/spec", "tools/tune"],
     "tools": ["tools:Arguments", "tools/cli", "tools/crash"],
 }
 

@@ -30,6 +30,7 @@ struct Command {
 constexpr Command commands[] = {
     {"compile", "compile a spec to an executable (or --emit obj, llvm, asm, mlir)", compileCommand},
     {"run", "run a model, compiled into a cache first: quern run MODEL -p ...", runCommand},
+    {"tune", "measure other plans of a program's kernels; quern compile uses those that are faster", tuneCommand},
     {"list", "list the architectures whose checkpoints run and compile take", listCommand},
     {"check", "report all mistakes of a spec", checkCommand},
     {"fmt", "format specs", fmtCommand},

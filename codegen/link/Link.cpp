@@ -94,17 +94,18 @@ static bool runStep(const std::vector<std::string> &command, std::string &error)
   return false;
 }
 
-bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const std::string &output, bool training,
-                                 std::string &error) {
+bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const std::string &output,
+                                 const std::vector<std::string> &libraries, std::string &error) {
   Runtime runtime;
   if (!runtime.find(error))
     return false;
   std::vector<std::string> command = {QUERN_CXX, "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-s",
                                       "-o",      output};
   command.insert(command.end(), objects.begin(), objects.end());
-  if (training) { // the runtime refers to it weakly, which alone would not take it out of its archive
-    command.push_back("-Wl,-u,quern_training_commands");
-    command.push_back(runtime.folder + "/libquern_training.a");
+  // The runtime refers to them weakly, which alone would not take them out of their archives.
+  for (const std::string &library : libraries) {
+    command.push_back("-Wl,-u,quern_" + library + "_commands");
+    command.push_back(runtime.folder + "/libquern_" + library + ".a");
   }
   command.insert(command.end(), runtime.libraries.begin(), runtime.libraries.end());
   return runStep(command, error);

@@ -8,7 +8,7 @@
 #include "runtime/cli/Commands.h"
 #include "runtime/cli/ProfileReport.h"
 #include "runtime/cli/Terminal.h"
-#include "runtime/engine/Sequence.h"
+#include "runtime/cli/Workload.h"
 #include "runtime/machine/CpuFeatures.h"
 #include "runtime/machine/Probe.h"
 #include "runtime/machine/ThreadPool.h"
@@ -38,43 +38,6 @@ const std::vector<Options::Known> known = {{"-p", "N", "tokens of the prefill (5
 double median(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
   return samples[samples.size() / 2];
-}
-
-std::vector<int> randomTokens(int64_t count, int64_t bound, uint64_t seed) {
-  std::vector<int> tokens;
-  for (int64_t i = 0; i < count; ++i) {
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull; // any spread of rows will do
-    tokens.push_back(int(int64_t(seed >> 33) % bound));
-  }
-  return tokens;
-}
-
-/// A number of lengths, by the description's symbols.
-std::vector<int64_t> lengths(const Description &d, int64_t past, int64_t count) {
-  std::vector<int64_t> sizes(d.symbols.size(), count);
-  for (auto [symbol, value] : {std::pair{d.batch, int64_t(1)}, {d.past, past}, {d.cap, past + count}, {d.time, count}})
-    if (symbol >= 0)
-      sizes[size_t(symbol)] = value;
-  d.completeSizes(sizes, count);
-  return sizes;
-}
-
-/// One row of all that a function must be given: tokens where it reads a text, else zeros.
-Values requestFor(const Description &d, int function, const std::vector<int> &text) {
-  std::vector<int64_t> sizes = lengths(d, 0, int64_t(text.size()));
-  int tokens = findText(d, function);
-  const FunctionInfo &info = d.functions[size_t(function)];
-  Values request;
-  for (const TensorInfo &input : info.inputs) {
-    std::vector<int64_t> shape;
-    for (const SizeExpr &dim : input.dims)
-      shape.push_back(dim.evaluate(sizes));
-    if (&input - info.inputs.data() == tokens)
-      request[input.name] = Value::ints({1, int64_t(text.size())}, text);
-    else if (!input.optional)
-      request[input.name] = Value::make(input.kind, shape);
-  }
-  return request;
 }
 
 Json rate(double tokens, double seconds, double work, double before, double after, double scale, const char *unit,
@@ -137,100 +100,38 @@ int benchCommand(const Command &command) {
     return report.finish(quern_training_commands.bench(command, options));
   }
   const Description &d = command.program.description;
-  uint64_t seed = uint64_t(options.integer("--seed", 0, INT64_MIN, INT64_MAX));
-  int64_t reads = options.integer("-p", 512, 1, INT32_MAX), writes = options.integer("-n", 128, 1, INT32_MAX);
-
   double begin = now();
-  std::unique_ptr<Weights> weights = options.has("--weights") ? command.openWeights(options) : Weights::random(d, seed);
+  TextWorkload text(command, options);
   double loaded = now() - begin;
+  Session &session = text.session();
   Json result = {{"model", d.model},
                  {"cpu", cpuName()},
                  {"vectors", vectorName()},
                  {"threads", ThreadPool::instance().threads()},
-                 {"weights_bytes", weights->totalBytes()},
+                 {"weights_bytes", text.weights->totalBytes()},
                  {"load_s", loaded}};
   std::string flopsWhat = "f32 multiply-adds in registers", bytesWhat = "reading memory";
-
-  bool generates = d.findRole("step", d.findFunction("encode") >= 0 ? "decode" : "forward") >= 0;
-  std::optional<Engine> engine;
-  std::optional<Session> alone;
-  if (generates)
-    engine.emplace(command.program, *weights);
-  else
-    alone.emplace(command.program, *weights);
-  Session &session = generates ? engine->session() : *alone;
-  bool hasSource = generates && engine->functions().hasSource();
-  std::optional<Sequence> sequence;
-  int reader = d.findFunction("forward");
-  if (generates) {
-    int64_t longest = hasSource ? engine->functions().longestSource(d) : engine->longest();
-    auto fit = [&](int64_t &count, const char *name, int64_t most) {
-      if (count > most && options.has(name))
-        throw UserError(format("%s %lld is too much: the model has only %lld positions", name,
-                               static_cast<long long>(count), static_cast<long long>(most)));
-      count = std::max<int64_t>(1, std::min(count, most));
-    };
-    if (hasSource) {
-      fit(reads, "-p", longest);
-      fit(writes, "-n", engine->longest() - 1);
-    } else {
-      fit(reads, "-p", longest - 1);
-      fit(writes, "-n", longest - reads);
-    }
-    reader = hasSource ? engine->functions().encoder : engine->functions().step;
-    Sequence::Options how;
-    how.room = reads + writes;
-    how.chunk = options.integer("--chunk", reads, 1, INT32_MAX);
-    sequence.emplace(*engine, how);
-  }
-  if (reader < 0)
-    throw UserError("this model has no function to measure");
-  const FunctionInfo &readFunction = d.functions[size_t(reader)];
-  if (!generates)
-    reads = std::min(reads, session.longestText(reader));
+  int64_t reads = text.reads, writes = text.writes;
 
   // Reading.
-  int64_t bound = generates ? std::min(engine->tokenBound(), hasSource ? engine->functions().sourceBound(d) : INT64_MAX)
-                            : readFunction.inputs.at(0).below.value_or(2);
-  std::vector<int> text = randomTokens(reads, bound, seed);
   double before = measureFlops();
-  double seconds = timeIt([&] {
-    if (generates && !hasSource) {
-      sequence->truncate(0);
-      sequence->append(text);
-      sequence->logits();
-    } else if (generates) {
-      sequence->setRequest(requestFor(d, reader, text));
-    } else {
-      session.evaluate(reader, requestFor(d, reader, text));
-    }
-  });
+  double seconds = timeIt([&] { text.prefill(); });
   double after = measureFlops();
-  double flops = readFunction.flops ? double(readFunction.flops->evaluate(lengths(d, 0, reads))) : 0;
+  const FunctionInfo &readFunction = d.functions[size_t(text.reader)];
+  double flops = readFunction.flops ? double(readFunction.flops->evaluate(textSizes(d, 0, reads))) : 0;
   result["prefill"] = rate(double(reads), seconds, flops, before, after, 1e9, "GFLOP/s", flopsWhat);
 
   // Writing.
-  if (generates) {
-    const FunctionInfo &step = d.functions[size_t(engine->functions().functionFor(d, 1))];
-    if (hasSource) {
-      text = {0};
-      sequence->append(text);
-    }
-    sequence->logits();
+  if (text.generates) {
+    const FunctionInfo &step = d.functions[size_t(text.engine->functions().functionFor(d, 1))];
+    text.beginDecode();
     BandwidthProbe probe;
     before = probe.measure();
     double bytes = 0;
     begin = now();
     for (int64_t i = 0; i < writes; ++i) {
-      text.push_back(int((text.back() * 31 + i) % bound));
-      std::vector<int64_t> sizes = lengths(d, int64_t(text.size()) - 1, 1);
-      if (hasSource)
-        for (size_t s = 0; s < sizes.size(); ++s) // the source's length
-          if (int(s) != d.batch && int(s) != d.past && int(s) != d.cap && int(s) != d.time)
-            sizes[s] = reads;
-      bytes += step.bytes ? double(step.bytes->evaluate(sizes)) : 0;
-      sequence->append(text.back());
-      sequence->logits();
+      bytes += step.bytes ? double(step.bytes->evaluate(text.stepSizes())) : 0;
+      text.step();
     }
     seconds = now() - begin;
     after = probe.measure();
@@ -239,21 +140,22 @@ int benchCommand(const Command &command) {
     result["decode"] = nullptr;
   }
   // The plan of the call that takes most, and the pages that were written.
-  std::vector<int64_t> largest = lengths(d, 0, reads);
-  if (generates && d.cap >= 0)
+  std::vector<int64_t> largest = textSizes(d, 0, reads);
+  if (text.generates && d.cap >= 0)
     largest[size_t(d.cap)] = reads + writes;
   d.completeSizes(largest, reads);
-  uint64_t scratch = session.plannedScratch(reader, largest), planned = session.plannedBytes(reader, largest) - scratch;
-  if (generates) // steps at the end may need more of that
-    scratch = std::max(
-        scratch, session.plannedScratch(engine->functions().functionFor(d, 1), lengths(d, reads + writes - 1, 1)));
-  result["memory"] = {
-      {"planned_bytes", planned + scratch},
-      {"planned_scratch_bytes", scratch},
-      {"used_bytes", session.touchedBytes() + (sequence ? sequence->touchedBytes() : 0) + session.scratchPeakBytes()},
-      {"scratch_bytes", session.scratchPeakBytes()}};
-  if (sequence) // of the text that was read and written
-    result["memory"]["kept_bytes"] = sequence->touchedBytes();
+  uint64_t scratch = session.plannedScratch(text.reader, largest),
+           planned = session.plannedBytes(text.reader, largest) - scratch;
+  if (text.generates) // steps at the end may need more of that
+    scratch = std::max(scratch, session.plannedScratch(text.engine->functions().functionFor(d, 1),
+                                                       textSizes(d, reads + writes - 1, 1)));
+  result["memory"] = {{"planned_bytes", planned + scratch},
+                      {"planned_scratch_bytes", scratch},
+                      {"used_bytes", session.touchedBytes() + (text.sequence ? text.sequence->touchedBytes() : 0) +
+                                         session.scratchPeakBytes()},
+                      {"scratch_bytes", session.scratchPeakBytes()}};
+  if (text.sequence) // of the text that was read and written
+    result["memory"]["kept_bytes"] = text.sequence->touchedBytes();
   if (options.has("--json"))
     writeOutput(result.dump() + "\n");
   else

@@ -40,6 +40,8 @@ std::vector<Row> rows() {
     all.push_back({"train", quern_training_commands.train, "fit the parameters to texts"});
     all.push_back({"grad", quern_training_commands.grad, "the loss and the gradient of every parameter"});
   }
+  if (&quern_tuning_commands)
+    all.push_back({"measure", quern_tuning_commands.measure, "compare versions of kernels, for quern tune"});
   return all;
 }
 

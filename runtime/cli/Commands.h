@@ -51,13 +51,23 @@ int embedCommand(const Command &command);
 int benchCommand(const Command &command);
 int infoCommand(const Command &command);
 
+class Workload; // Workload.h
+
 /// What only programs compiled with --train have (runtime/training).
 struct TrainingCommands {
   int (*grad)(const Command &command);
   int (*train)(const Command &command);
   int (*bench)(const Command &command, const Options &options);
+  std::unique_ptr<Workload> (*workload)(const Command &command, const Options &options);
 };
 int trainBenchCommand(const Command &command, const Options &options);
+/// Steps of training on --batch rows of -p tokens.
+std::unique_ptr<Workload> trainingWorkload(const Command &command, const Options &options);
+
+/// What only programs have that `quern tune` makes (runtime/tuning).
+struct TuningCommands {
+  int (*measure)(const Command &command);
+};
 
 /// What `eval` and `grad` begin with: reads the options, checks that --input and --output are there, sets the threads.
 /// False where only help was asked for.
@@ -77,6 +87,7 @@ std::string jsonString(std::string_view text);
 
 } // namespace quern::runtime
 
-/// Absent (its address is null) where the training library is not linked.
+/// Absent (their addresses are null) where the libraries are not linked.
 extern "C" __attribute__((weak)) const quern::runtime::TrainingCommands quern_training_commands;
+extern "C" __attribute__((weak)) const quern::runtime::TuningCommands quern_tuning_commands;
 #endif

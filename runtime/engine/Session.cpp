@@ -191,16 +191,16 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
   for (const Value *input : inputs)
     inputPointers.push_back(input->data.data());
   std::vector<void *> states = cache.pointers();
-  Profile *profile = Profile::active();
+  CallRecorder *recorder = CallRecorder::active();
   quern_call call{sizes.data(),    inputPointers.data(), outputs.data(),
                   weights.slots(), states.data(),        arena.data(),
-                  first ? 1 : 0,   cache.kept.data(),    profile ? profile->hooks() : nullptr};
-  if (profile)
-    profile->beginCall(number, sizes, uint64_t(arenaBytes), Cache::plannedBytes(d, number, sizes));
+                  first ? 1 : 0,   cache.kept.data(),    recorder ? recorder->hooks() : nullptr};
+  if (recorder)
+    recorder->beginCall(number, sizes, uint64_t(arenaBytes), Cache::plannedBytes(d, number, sizes));
   int32_t result = where.run(scratch, entry.run, call);
   where.synchronise();
-  if (profile)
-    profile->endCall();
+  if (recorder)
+    recorder->endCall();
   if (result == 0)
     return;
   const std::vector<CheckInfo> &checks = d.checks;

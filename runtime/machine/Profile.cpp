@@ -7,9 +7,17 @@
 
 namespace quern::runtime {
 
-Profile::Profile(const Description &description, size_t events) : description(description) {
+CallRecorder::CallRecorder() {
   if (current)
-    throw UserError("a profile is already being recorded");
+    throw UserError("calls are already being recorded");
+  current = this;
+}
+
+CallRecorder::~CallRecorder() {
+  current = nullptr;
+}
+
+Profile::Profile(const Description &description, size_t events) : description(description) {
   told.begin = [](quern_profile *self, int32_t launch, int32_t turn) {
     static_cast<Hooks *>(self)->self->begin(launch, turn);
   };
@@ -28,13 +36,11 @@ Profile::Profile(const Description &description, size_t events) : description(de
   flops.resize(all.size());
   bytes.resize(all.size());
   start = monotonicNanoseconds();
-  current = this;
   ThreadPool::instance().observe(this);
 }
 
 Profile::~Profile() {
   ThreadPool::instance().observe(nullptr);
-  current = nullptr;
 }
 
 uint64_t Profile::now() const {

@@ -11,22 +11,39 @@
 
 namespace quern::runtime {
 
-/// Records calls while it lives; one at a time in a process. All memory is taken at the start. Times are nanoseconds since
-/// then. Of a long run the newest events stay; sums are of all.
-class Profile : public LoopObserver {
+/// Is told of calls and their launches while it lives; one at a time in a process.
+class CallRecorder {
+public:
+  /// Throws UserError where there is one already.
+  CallRecorder();
+  virtual ~CallRecorder();
+  CallRecorder(const CallRecorder &) = delete;
+  CallRecorder &operator=(const CallRecorder &) = delete;
+
+  /// The one that there is, or null.
+  static CallRecorder *active() { return current; }
+
+  /// Around one call. `bytes`: of its arena, and of its caches.
+  virtual void beginCall(int function, const std::vector<int64_t> &sizes, uint64_t arenaBytes, uint64_t cacheBytes) = 0;
+  virtual void endCall() = 0;
+  /// Told of the call's launches.
+  virtual quern_profile *hooks() = 0;
+
+private:
+  static inline CallRecorder *current = nullptr;
+};
+
+/// Records calls. All memory is taken at the start. Times are nanoseconds since then. Of a long run the newest events stay;
+/// sums are of all.
+class Profile : public CallRecorder, public LoopObserver {
 public:
   /// `events`: how many are kept of launches, and of each thread's loops.
   explicit Profile(const Description &description, size_t events = size_t(1) << 19);
   ~Profile() override;
-  Profile(const Profile &) = delete;
 
-  /// The one that records; null: none does.
-  static Profile *active() { return current; }
-
-  /// Around one call. `bytes`: of its arena, and of its caches.
-  void beginCall(int function, const std::vector<int64_t> &sizes, uint64_t arenaBytes, uint64_t cacheBytes);
-  void endCall();
-  quern_profile *hooks() { return &told; }
+  void beginCall(int function, const std::vector<int64_t> &sizes, uint64_t arenaBytes, uint64_t cacheBytes) override;
+  void endCall() override;
+  quern_profile *hooks() override { return &told; }
   void worked(int thread, uint64_t begin, uint64_t end) override;
 
   struct Call {
@@ -70,7 +87,6 @@ private:
   struct Hooks : quern_profile {
     Profile *self;
   };
-  static inline Profile *current = nullptr;
   const Description &description;
   Hooks told;
   uint64_t start;

@@ -9,6 +9,7 @@
 
 #include "runtime/Error.h"
 #include "runtime/cli/Terminal.h"
+#include "runtime/cli/Workload.h"
 #include "runtime/machine/CpuFeatures.h"
 #include "runtime/machine/Probe.h"
 #include "runtime/machine/ThreadPool.h"
@@ -32,38 +33,82 @@ static Value randomInput(const TensorInfo &input, const std::vector<int64_t> &si
   return value;
 }
 
-int trainBenchCommand(const Command &command, const Options &options) {
-  const Description &d = command.program.description;
-  uint64_t seed = uint64_t(options.integer("--seed", 0, INT64_MIN, INT64_MAX));
-  int64_t rows = options.integer("--batch", 4, 1, INT32_MAX), length = options.integer("-p", 64, 1, INT32_MAX);
+namespace {
+
+/// Steps on the same rows of made-up tokens: the loss with its gradient, then an update.
+class TrainingWorkload : public Workload {
+public:
+  TrainingWorkload(const Command &command, const Options &options);
+  std::vector<Part> parts() override {
+    return {{"step", 1, [this] {
+               accumulate();
+               update();
+             }}};
+  }
+  void accumulate() { trainer.accumulate(inputs); }
+  void update() { trainer.update(1e-5); }
+
+  int64_t rows, length;
+  Trainer trainer;
+  std::vector<int64_t> sizes; ///< by the description's symbols
+  int function;
+
+private:
+  Values inputs;
+};
+
+OptimizerOptions optimizerOptions() {
   OptimizerOptions optimizer;
   optimizer.decay = 0.1;
   optimizer.clip = 1;
-  Trainer trainer(command.program, optimizer, seed);
+  return optimizer;
+}
+
+uint64_t seedOf(const Options &options) {
+  return uint64_t(options.integer("--seed", 0, INT64_MIN, INT64_MAX));
+}
+
+TrainingWorkload::TrainingWorkload(const Command &command, const Options &options)
+    : rows(options.integer("--batch", 4, 1, INT32_MAX)), length(options.integer("-p", 64, 1, INT32_MAX)),
+      trainer(command.program, optimizerOptions(), seedOf(options)) {
+  const Description &d = command.program.description;
+  uint64_t seed = seedOf(options);
   if (options.has("--weights"))
     trainer.load(*TensorSource::open(options.text("--weights")));
-  int number = trainer.training().function;
-  const FunctionInfo &function = d.functions.at(size_t(number));
-  Session &session = trainer.session();
-
-  std::vector<int64_t> sizes(d.symbols.size(), length);
+  function = trainer.training().function;
+  sizes.assign(d.symbols.size(), length);
   if (d.batch >= 0)
     sizes[size_t(d.batch)] = rows;
   if (d.past >= 0)
     sizes[size_t(d.past)] = 0;
-  Values inputs;
-  for (const TensorInfo &input : function.inputs)
+  for (const TensorInfo &input : d.functions.at(size_t(function)).inputs)
     if (!input.optional)
       inputs[input.name] = randomInput(input, sizes, seed);
+}
+
+} // namespace
+
+std::unique_ptr<Workload> trainingWorkload(const Command &command, const Options &options) {
+  return std::make_unique<TrainingWorkload>(command, options);
+}
+
+int trainBenchCommand(const Command &command, const Options &options) {
+  const Description &d = command.program.description;
+  TrainingWorkload work(command, options);
+  Trainer &trainer = work.trainer;
+  Session &session = trainer.session();
+  int number = work.function;
+  int64_t rows = work.rows, length = work.length;
+  const std::vector<int64_t> &sizes = work.sizes;
   double parameters = double(trainer.parameterCount()), active = trainer.activeCount(),
          tokens = double(rows) * double(length);
   std::vector<double> gradients, updates;
   auto once = [&] {
     double start = now();
-    trainer.accumulate(inputs);
+    work.accumulate();
     gradients.push_back(now() - start);
     start = now();
-    trainer.update(1e-5);
+    work.update();
     updates.push_back(now() - start);
   };
   once(); // touches all memory

@@ -90,4 +90,5 @@ double countLabels(const Values &inputs) {
 } // namespace quern::runtime
 
 extern "C" const quern::runtime::TrainingCommands quern_training_commands = {
-    quern::runtime::gradCommand, quern::runtime::trainCommand, quern::runtime::trainBenchCommand};
+    quern::runtime::gradCommand, quern::runtime::trainCommand, quern::runtime::trainBenchCommand,
+    quern::runtime::trainingWorkload};

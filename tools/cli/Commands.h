@@ -20,6 +20,7 @@ int bisectCommand(const Arguments &arguments);
 int tokenizerCommand(const Arguments &arguments);
 int tensorsCommand(const Arguments &arguments);
 int doctorCommand(const Arguments &arguments);
+int tuneCommand(const Arguments &arguments);
 
 } // namespace quern::tools
 #endif

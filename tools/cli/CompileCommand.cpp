@@ -1,6 +1,7 @@
 // quern compile: from a spec, or a published checkpoint, to an executable.
 #include "codegen/Compiler.h"
 #include "codegen/ExplainKernels.h"
+#include "support/Files.h"
 #include "support/OutputFile.h"
 #include "support/Processors.h"
 #include "tools/cli/Commands.h"
@@ -8,9 +9,11 @@
 #include "tools/crash/CrashReport.h"
 #include "tools/spec/ModelPath.h"
 #include "tools/spec/Remarks.h"
+#include "tools/tune/TunedPlans.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <unistd.h>
@@ -32,6 +35,9 @@ void CompileFlags::add(po::options_description &options) {
       "embed-weights", po::bool_switch(&embed), "append --weights (and tokenizer.json) to the executable")(
       "target", po::value(&target), "native, or an architecture level such as x86-64-v3")(
       "schedules", po::value(&schedules), "a file of schedules that override the built-in ones")(
+      "plans", po::value(&plans), "a file of plans (quern tune --export) instead of those that tuning found here")(
+      "no-tuned", po::bool_switch(&untuned), "kernels by their default plans, whatever tuning found")(
+      "database", po::value(&database), "where quern tune keeps what it found (default: tuning.sqlite in the cache)")(
       "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
       "compile-from", po::value(&from), "PHASE that an .mlir file is in (a dump names it itself); or the FILE")(
       "compile-to", po::value(&to), "PHASE: stop there and write the module (as --emit mlir does at the end)")(
@@ -64,6 +70,24 @@ const quern::frontend::Architecture *CompileFlags::takeCheckpoint() {
     std::cerr << name << ": " << checkpoint.architecture->classList() << ", " << checkpoint.architecture->kind << ", "
               << spec.spec << "\n";
   return checkpoint.architecture;
+}
+
+std::vector<TunedPlan> quern::tools::tunedPlans(const CompileFlags &flags) {
+  if (!flags.plans.empty())
+    return parsePlans(quern::support::readFile(flags.plans), flags.plans);
+  std::string path = flags.database.empty() ? defaultDatabase(flags.cache) : flags.database;
+  if (flags.untuned || (flags.database.empty() && !fs::exists(path)))
+    return {};
+  try {
+    std::vector<TunedPlan> plans = TuningDatabase(path).plans(cpuTarget(flags.target).halide);
+    std::string machine = machineName();
+    std::erase_if(plans, [&](const TunedPlan &plan) { return plan.machine != machine && !plan.imported; });
+    std::stable_partition(plans.begin(), plans.end(), [&](const TunedPlan &plan) { return plan.machine != machine; });
+    return plans;
+  } catch (const std::runtime_error &error) {
+    std::cerr << "quern compile: what tuning found is not used: " << error.what() << " (or use --no-tuned)\n";
+    return {};
+  }
 }
 
 int quern::tools::compile(CompileFlags &flags) {
@@ -111,11 +135,19 @@ int quern::tools::compile(CompileFlags &flags) {
   if (!flags.memory.memory.empty() && (!flags.spec.train || !flags.to.empty()))
     throw std::runtime_error("--memory plans a whole program for training: it needs --train, and no --compile-to");
   quern::passes::PassOptions passes = passOptions(flags.target, flags.schedules, flags.without);
+  AppliedPlans applied;
+  std::vector<TunedPlan> tuned = tunedPlans(flags);
+  passes.planning = [&, next = passes.planning](mlir::ModuleOp planning) {
+    applied = applyPlans(planning, tuned, options);
+    return next(planning);
+  };
   std::string planned;
   mlir::LogicalResult done = flags.memory.memory.empty() ? quern::passes::runPhases(*module, passes, from, flags.to)
                                                          : runWithin(module, flags.memory, passes, from, planned);
   if (mlir::failed(done))
     return llvm::StringRef(flags.spec.spec).ends_with(".mlir") ? 1 : reportFault("failed"); // a module may be anybody's
+  for (const std::string &refused : applied.refused)
+    std::cerr << "quern compile: a tuned plan is not used: " << refused << "\n";
   if (flags.remarks)
     explainKernels(*module);
   if (flags.emit == "mlir") {
@@ -140,9 +172,9 @@ int quern::tools::compile(CompileFlags &flags) {
     std::cerr << options.output << ": " << planned << "\n";
   if (!flags.quiet)
     std::cerr << llvm::formatv(
-                     "{0}: {1} kernels ({2} from the cache) in {3:f1} s, host program {4:f1} s, link {5:f1} s\n",
+                     "{0}: {1} kernels ({2} from the cache{6}) in {3:f1} s, host program {4:f1} s, link {5:f1} s\n",
                      options.output, report.kernels, report.cached, report.kernelSeconds, report.hostSeconds,
-                     report.linkSeconds)
+                     report.linkSeconds, applied.applied ? llvm::formatv(", {0} tuned", applied.applied).str() : "")
                      .str();
   return 0;
 }

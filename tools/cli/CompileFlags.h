@@ -5,16 +5,17 @@
 #include "frontend/Architectures.h"
 #include "tools/spec/SpecOptions.h"
 #include "tools/spec/TrainingMemory.h"
+#include "tools/tune/TuningDatabase.h"
 
 namespace quern::tools {
 
 struct CompileFlags {
   SpecOptions spec;
   MemoryOptions memory;
-  std::string output, emit = "exe", target = "native", schedules, cache, from, to, weights, adapter;
+  std::string output, emit = "exe", target = "native", schedules, cache, from, to, weights, adapter, plans, database;
   int jobs = 0;
   std::vector<std::string> without;
-  bool quiet = false, embed = false, remarks = false, locations = false;
+  bool quiet = false, embed = false, remarks = false, locations = false, untuned = false;
 
   void add(boost::program_options::options_description &options);
 
@@ -22,6 +23,10 @@ struct CompileFlags {
   /// one, whose base model the rest is then), and its architecture is the result. Null, and nothing changes, where it names a spec. Throws std::runtime_error (tools/spec/ModelPath.h).
   const frontend::Architecture *takeCheckpoint();
 };
+
+/// Plans that tuning found: of the file that was named, else those of this machine, and imported ones; of several for a
+/// kernel the last counts. A broken database is a warning: a program can be compiled without.
+std::vector<TunedPlan> tunedPlans(const CompileFlags &flags);
 
 /// Everything between a spec and `flags.output`. Returns the exit status.
 int compile(CompileFlags &flags);

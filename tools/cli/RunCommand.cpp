@@ -58,6 +58,8 @@ static std::vector<std::string> contentsOf(const CompileFlags &flags, const fron
       (spec.train ? "train " : "") + spec.precision,
       llvm::formatv("{0} {1} {2}", flags.memory.memory, flags.memory.rows, flags.memory.length).str(),
       flags.from};
+  for (const TunedPlan &plan : tunedPlans(flags))
+    contents.push_back("plan " + plan.kernel + " " + plan.plan);
   for (const std::string &setting : spec.settings)
     contents.push_back("set " + setting);
   for (const std::string &names : flags.without)

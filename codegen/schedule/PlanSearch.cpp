@@ -1,0 +1,173 @@
+// Takes: a plan, the space that its families declare, results of comparisons. Gives: the plans worth comparing next.
+// Why coordinate by coordinate: families' numbers are nearly independent of each other, and a sweep over one is a handful of
+// kernels to compile. Why draws after that: a tile's rows and columns trade registers, which no single step can.
+#include "codegen/schedule/PlanSearch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+namespace quern::codegen {
+
+/// A plan that was slower than today's incumbent by so much is not tried again beside a later one.
+static constexpr double clearlySlower = 1.03;
+/// Candidates that are compared in one go.
+static constexpr size_t drawsAtOnce = 4;
+
+static const Parameter &parameterOf(const PlanPart &part, const std::string &number) {
+  return *family(part.family).find(number);
+}
+
+/// The value of a parameter's domain next to `wanted`, not beyond `from` on the way.
+static std::optional<int64_t> nearest(const Parameter &parameter, int64_t wanted, int64_t from) {
+  if (parameter.step == 0) {
+    int64_t value = parameter.least;
+    while (value * 2 <= wanted)
+      value *= 2;
+    wanted = value;
+  } else {
+    wanted = std::clamp(wanted, parameter.least, parameter.most);
+    wanted -= (wanted - parameter.least) % parameter.step;
+  }
+  if (wanted == from || !parameter.contains(wanted))
+    return std::nullopt;
+  return wanted;
+}
+
+PlanSearch::PlanSearch(KernelPlan first, Valid valid, uint64_t seed, int draws)
+    : best(std::move(first)), valid(std::move(valid)), seed(seed), draws(draws) {
+  for (size_t part = 0; part < best.parts.size(); ++part)
+    for (const Parameter &parameter : family(best.parts[part].family).parameters)
+      if (std::string name(parameter.name); best.parts[part].numbers.count(name))
+        coordinates.push_back({part, name});
+}
+
+/// Half and twice, a bit less and a bit more; where such a value does not fit the others, the next one on the way that does.
+std::vector<KernelPlan> PlanSearch::neighbours(const Coordinate &coordinate) const {
+  std::vector<KernelPlan> found;
+  const PlanPart &part = best.parts[coordinate.part];
+  const Parameter &parameter = parameterOf(part, coordinate.number);
+  int64_t here = part.numbers.at(coordinate.number), unit = std::max<int64_t>(1, parameter.step);
+  std::set<int64_t> seen = {here};
+  auto tryValue = [&](int64_t wanted, int direction) {
+    for (int probes = 0; probes < 16; ++probes, wanted += direction * unit) {
+      std::optional<int64_t> value = nearest(parameter, wanted, here);
+      if (!value)
+        return;
+      KernelPlan plan = best;
+      plan.parts[coordinate.part].numbers[coordinate.number] = *value;
+      if (!valid(plan))
+        continue;
+      if (seen.insert(*value).second)
+        found.push_back(plan);
+      return;
+    }
+  };
+  tryValue(here * 2, -1);
+  tryValue(here / 2, 1);
+  if (parameter.step) {
+    tryValue(here + unit, 1);
+    tryValue(here - unit, -1);
+    if (here >= 8 * unit) {
+      tryValue(here + here / 4, 1);
+      tryValue(here - here / 4, -1);
+    }
+  }
+  if (here > 0 && parameter.least == 0)
+    tryValue(0, 1);
+  return found;
+}
+
+/// The incumbent with two or more of its numbers changed, each to something from a quarter to four times as much.
+std::optional<KernelPlan> PlanSearch::draw(int number) const {
+  if (coordinates.empty())
+    return std::nullopt;
+  std::mt19937_64 random(seed ^ (uint64_t(number) * 0x9e3779b97f4a7c15u));
+  for (int tries = 0; tries < 200; ++tries) {
+    KernelPlan plan = best;
+    size_t changes = 2 + random() % 3;
+    for (size_t i = 0; i < changes; ++i) {
+      const Coordinate &coordinate = coordinates[random() % coordinates.size()];
+      PlanPart &part = plan.parts[coordinate.part];
+      int64_t &value = part.numbers.at(coordinate.number);
+      // 2^-2 ... 2^2, the same on all machines
+      double factor = std::exp2(double(random() % 17) / 4 - 2);
+      if (std::optional<int64_t> other = nearest(parameterOf(part, coordinate.number),
+                                                 std::max<int64_t>(value, 1) * int64_t(factor * 256) / 256, value))
+        value = *other;
+    }
+    if (plan != best && valid(plan))
+      return plan;
+  }
+  return std::nullopt;
+}
+
+bool PlanSearch::isKnownSlow(const KernelPlan &plan) const {
+  auto known = times.find(plan.text());
+  return known != times.end() && known->second > time * clearlySlower;
+}
+
+bool PlanSearch::take(const std::vector<KernelPlan> &candidates, const Known &known) {
+  const KernelPlan *winner = nullptr;
+  double ratio = 1;
+  for (const KernelPlan &candidate : candidates) {
+    std::optional<TrialResult> result = known(best, candidate);
+    if (!result)
+      continue;
+    ++tried;
+    ++sinceGain;
+    times[candidate.text()] = time * result->ratio;
+    if (result->faster && (!winner || result->ratio < ratio)) {
+      winner = &candidate;
+      ratio = result->ratio;
+    }
+  }
+  if (!winner)
+    return false;
+  times[best.text()] = time;
+  KernelPlan next = *winner;
+  best = next;
+  time *= ratio;
+  sinceGain = 0;
+  return true;
+}
+
+std::vector<KernelPlan> PlanSearch::advance(const Known &known) {
+  auto unknown = [&](std::vector<KernelPlan> candidates) {
+    std::erase_if(candidates, [&](const KernelPlan &candidate) { return known(best, candidate).has_value(); });
+    return candidates;
+  };
+  while (idle < coordinates.size()) {
+    std::vector<KernelPlan> candidates = neighbours(coordinates[at]);
+    std::erase_if(candidates, [&](const KernelPlan &candidate) { return isKnownSlow(candidate); });
+    if (std::vector<KernelPlan> open = unknown(candidates); !open.empty())
+      return open;
+    if (take(candidates, known)) {
+      idle = 0; // the same number again: what helped may help more
+    } else {
+      at = (at + 1) % coordinates.size();
+      ++idle;
+    }
+    if (idle < coordinates.size())
+      continue;
+  }
+  while (drawn < draws) {
+    std::vector<KernelPlan> candidates;
+    int next = drawn;
+    for (; next < draws && candidates.size() < drawsAtOnce; ++next)
+      if (std::optional<KernelPlan> plan = draw(next);
+          plan && !times.count(plan->text()) &&
+          std::find(candidates.begin(), candidates.end(), *plan) == candidates.end())
+        candidates.push_back(*plan);
+    if (std::vector<KernelPlan> open = unknown(candidates); !open.empty())
+      return open;
+    drawn = next;
+    if (take(candidates, known)) {
+      idle = 0;
+      return advance(known);
+    }
+  }
+  return {};
+}
+
+} // namespace quern::codegen

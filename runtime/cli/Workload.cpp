@@ -1,0 +1,139 @@
+// Takes: a program and the lengths asked for. Gives: the calls that are measured, on weights and tokens that are made up
+// unless told.
+#include "runtime/cli/Workload.h"
+
+#include "runtime/Error.h"
+
+#include <algorithm>
+
+namespace quern::runtime {
+
+std::vector<int> randomTokens(int64_t count, int64_t bound, uint64_t seed) {
+  std::vector<int> tokens;
+  for (int64_t i = 0; i < count; ++i) {
+    seed = seed * 6364136223846793005ull + 1442695040888963407ull; // any spread of rows will do
+    tokens.push_back(int(int64_t(seed >> 33) % bound));
+  }
+  return tokens;
+}
+
+std::vector<int64_t> textSizes(const Description &d, int64_t past, int64_t count) {
+  std::vector<int64_t> sizes(d.symbols.size(), count);
+  for (auto [symbol, value] : {std::pair{d.batch, int64_t(1)}, {d.past, past}, {d.cap, past + count}, {d.time, count}})
+    if (symbol >= 0)
+      sizes[size_t(symbol)] = value;
+  d.completeSizes(sizes, count);
+  return sizes;
+}
+
+/// One row of all that a function must be given: tokens where it reads a text, else zeros.
+static Values requestFor(const Description &d, int function, const std::vector<int> &text) {
+  std::vector<int64_t> sizes = textSizes(d, 0, int64_t(text.size()));
+  int tokens = findText(d, function);
+  const FunctionInfo &info = d.functions[size_t(function)];
+  Values request;
+  for (const TensorInfo &input : info.inputs) {
+    std::vector<int64_t> shape;
+    for (const SizeExpr &dim : input.dims)
+      shape.push_back(dim.evaluate(sizes));
+    if (&input - info.inputs.data() == tokens)
+      request[input.name] = Value::ints({1, int64_t(text.size())}, text);
+    else if (!input.optional)
+      request[input.name] = Value::make(input.kind, shape);
+  }
+  return request;
+}
+
+TextWorkload::TextWorkload(const Command &command, const Options &options)
+    : reads(options.integer("-p", 512, 1, INT32_MAX)), writes(options.integer("-n", 128, 1, INT32_MAX)),
+      d(command.program.description) {
+  uint64_t seed = uint64_t(options.integer("--seed", 0, INT64_MIN, INT64_MAX));
+  weights = options.has("--weights") ? command.openWeights(options) : Weights::random(d, seed);
+  generates = d.findRole("step", d.findFunction("encode") >= 0 ? "decode" : "forward") >= 0;
+  if (generates)
+    engine.emplace(command.program, *weights);
+  else
+    alone.emplace(command.program, *weights);
+  hasSource = generates && engine->functions().hasSource();
+  reader = d.findFunction("forward");
+  if (generates) {
+    int64_t longest = hasSource ? engine->functions().longestSource(d) : engine->longest();
+    auto fit = [&](int64_t &count, const char *name, int64_t most) {
+      if (count > most && options.has(name))
+        throw UserError(format("%s %lld is too much: the model has only %lld positions", name,
+                               static_cast<long long>(count), static_cast<long long>(most)));
+      count = std::max<int64_t>(1, std::min(count, most));
+    };
+    if (hasSource) {
+      fit(reads, "-p", longest);
+      fit(writes, "-n", engine->longest() - 1);
+    } else {
+      fit(reads, "-p", longest - 1);
+      fit(writes, "-n", longest - reads);
+    }
+    reader = hasSource ? engine->functions().encoder : engine->functions().step;
+    Sequence::Options how;
+    how.room = reads + writes;
+    how.chunk = options.integer("--chunk", reads, 1, INT32_MAX);
+    sequence.emplace(*engine, how);
+  }
+  if (reader < 0)
+    throw UserError("this model has no function to measure");
+  if (!generates)
+    reads = std::min(reads, session().longestText(reader));
+  bound = generates ? std::min(engine->tokenBound(), hasSource ? engine->functions().sourceBound(d) : INT64_MAX)
+                    : d.functions[size_t(reader)].inputs.at(0).below.value_or(2);
+  text = randomTokens(reads, bound, seed);
+}
+
+void TextWorkload::prefill() {
+  steps = 0;
+  if (generates && !hasSource) {
+    sequence->truncate(0);
+    sequence->append(text);
+    sequence->logits();
+  } else if (generates) {
+    sequence->setRequest(requestFor(d, reader, text));
+  } else {
+    session().evaluate(reader, requestFor(d, reader, text));
+  }
+}
+
+void TextWorkload::beginDecode() {
+  if (!hasSource && sequence->tokens().size() < size_t(reads))
+    prefill();
+  if (hasSource && sequence->tokens().empty())
+    prefill();
+  sequence->truncate(hasSource ? 0 : size_t(reads));
+  if (hasSource)
+    sequence->append(0);
+  sequence->logits();
+  steps = 0;
+}
+
+std::vector<int64_t> TextWorkload::stepSizes() const {
+  std::vector<int64_t> sizes = textSizes(d, int64_t(sequence->tokens().size()), 1);
+  if (hasSource)
+    for (size_t s = 0; s < sizes.size(); ++s) // the source's length
+      if (int(s) != d.batch && int(s) != d.past && int(s) != d.cap && int(s) != d.time)
+        sizes[s] = reads;
+  return sizes;
+}
+
+void TextWorkload::step() {
+  sequence->append(int((sequence->tokens().back() * 31 + steps++) % bound));
+  sequence->logits();
+}
+
+std::vector<Workload::Part> TextWorkload::parts() {
+  std::vector<Part> parts = {{"prefill", 1, [this] { prefill(); }}};
+  if (generates)
+    parts.push_back({"decode", double(writes), [this] { step(); },
+                     [this] {
+                       if (steps == 0 || steps >= writes)
+                         beginDecode();
+                     }});
+  return parts;
+}
+
+} // namespace quern::runtime

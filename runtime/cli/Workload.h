@@ -1,0 +1,64 @@
+// How a program is used where it is measured: by bench, and by tuning.
+#ifndef QUERN_RUNTIME_CLI_WORKLOAD_H
+#define QUERN_RUNTIME_CLI_WORKLOAD_H
+
+#include "runtime/cli/Commands.h"
+#include "runtime/engine/Sequence.h"
+
+#include <functional>
+
+namespace quern::runtime {
+
+class Workload {
+public:
+  virtual ~Workload() = default;
+  struct Part {
+    std::string name; ///< prefill, decode, step
+    double count;     ///< how often one use of the program makes such a call
+    std::function<void()> once;
+    std::function<void()> prepare = [] {}; ///< before each, in time that does not count
+  };
+  virtual std::vector<Part> parts() = 0;
+};
+
+/// `count` numbers below `bound`, the same for a seed.
+std::vector<int> randomTokens(int64_t count, int64_t bound, uint64_t seed);
+
+/// A prefill of -p tokens and -n decode steps after it; of a model that does not generate, calls on -p tokens. Weights are
+/// those of --weights, else random. Throws UserError for lengths that the model does not have, if they were asked for;
+/// others become shorter.
+class TextWorkload : public Workload {
+public:
+  TextWorkload(const Command &command, const Options &options);
+
+  std::vector<Part> parts() override;
+  /// Reads the text from its start.
+  void prefill();
+  /// Goes back to the text that steps continue: the prefill's, or of an encoder-decoder model a first token.
+  void beginDecode();
+  /// One step more, at most -n.
+  void step();
+
+  bool generates = false, hasSource = false;
+  int64_t reads, writes;
+  int reader = -1; ///< the function of a prefill
+  std::unique_ptr<Weights> weights;
+  std::optional<Engine> engine; ///< of models that generate
+  std::optional<Sequence> sequence;
+  Session &session() { return engine ? engine->session() : *alone; }
+  /// Lengths of the next step, by the description's symbols.
+  std::vector<int64_t> stepSizes() const;
+
+private:
+  const Description &d;
+  std::optional<Session> alone;
+  int64_t bound = 2;
+  std::vector<int> text; ///< of the prefill
+  int64_t steps = 0;
+};
+
+/// A number of lengths, by the description's symbols: one row of `count` tokens after `past`.
+std::vector<int64_t> textSizes(const Description &d, int64_t past, int64_t count);
+
+} // namespace quern::runtime
+#endif

@@ -1,0 +1,89 @@
+// What was measured of kernels' plans, and which of them won: one SQLite file that stays between runs.
+#ifndef QUERN_TOOLS_TUNE_TUNINGDATABASE_H
+#define QUERN_TOOLS_TUNE_TUNINGDATABASE_H
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+struct sqlite3;
+
+namespace quern::tools {
+
+/// Where a kernel is measured. Equal conditions give comparable times.
+struct TuningConditions {
+  std::string target;  ///< as the producer knows it (CpuTarget::halide)
+  std::string machine; ///< machineName()
+  std::string work;    ///< threads and lengths: "2 threads, prefill 512, decode 128"
+};
+
+/// One comparison of two plans of a kernel.
+struct Trial {
+  std::string outcome; ///< faster, slower, wrong, crashed, refused; unfinished: somebody is at it, or was killed
+  double ratio = 0, error = 0, difference = 0;
+  int64_t pairs = 0, attempts = 0;
+  std::string note;
+};
+
+/// What a kernel is in a program.
+struct KernelShare {
+  double nanoseconds = 0; ///< in one use of the program
+  std::string title;      ///< the weights that it multiplies by
+  std::string at;         ///< the line of the spec
+};
+
+/// The plan of a kernel that won.
+struct TunedPlan {
+  std::string kernel; ///< KernelCache::keyOf of its text
+  std::string target, machine, work, plan;
+  double gain = 1;   ///< the default plan's time by this one's
+  std::string title; ///< the weights that it multiplies by, in the model where it was found
+  bool imported = false;
+};
+
+/// Each call of a writing function is one transaction: whoever is killed loses at most the one under way. Several processes
+/// may use a file at the same time. Everything throws std::runtime_error with the file's name.
+class TuningDatabase {
+public:
+  /// Makes the file and its folder where they are missing.
+  explicit TuningDatabase(const std::string &path);
+  ~TuningDatabase();
+  TuningDatabase(const TuningDatabase &) = delete;
+
+  /// All of a kernel's trials under these conditions, by incumbent and candidate.
+  std::map<std::pair<std::string, std::string>, Trial> trials(const std::string &kernel, const TuningConditions &where);
+  void keepTrial(const std::string &kernel, const TuningConditions &where, const std::string &incumbent,
+                 const std::string &candidate, const Trial &trial);
+  void dropTrial(const std::string &kernel, const TuningConditions &where, const std::string &incumbent,
+                 const std::string &candidate);
+
+  std::optional<KernelShare> share(const std::string &program, const std::string &kernel,
+                                   const TuningConditions &where);
+  void keepShares(const std::string &program, const std::map<std::string, KernelShare> &shares,
+                  const TuningConditions &where);
+
+  void keepPlan(const TunedPlan &plan);
+  void dropPlan(const std::string &kernel, const TuningConditions &where);
+  /// In the order of their kernels' keys. Empty texts: of all targets, of all machines.
+  std::vector<TunedPlan> plans(const std::string &target = "", const std::string &machine = "");
+  int64_t trialCount();
+
+  const std::string &path() const { return file; }
+
+private:
+  class Statement;
+  void run(const std::string &sql);
+  std::string file;
+  sqlite3 *handle = nullptr;
+};
+
+/// `FOLDER/tuning.sqlite` of the folder of compiled kernels ("" for the user's own).
+std::string defaultDatabase(const std::string &cache);
+
+/// This machine's processor: name, family and model, caches.
+std::string machineName();
+
+} // namespace quern::tools
+#endif
