@@ -99,8 +99,9 @@ bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const 
   Runtime runtime;
   if (!runtime.find(error))
     return false;
-  std::vector<std::string> command = {QUERN_CXX, "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-s",
-                                      "-o",      output};
+  // Position-independent, with tables of functions that are read-only once the program runs.
+  std::vector<std::string> command = {
+      QUERN_CXX, "-static-pie", "-Wl,-z,relro,-z,now", "-Wl,--gc-sections", "-Wl,--build-id=none", "-s", "-o", output};
   command.insert(command.end(), objects.begin(), objects.end());
   // The runtime refers to them weakly, which alone would not take them out of their archives.
   for (const std::string &library : libraries) {

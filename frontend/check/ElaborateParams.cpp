@@ -151,6 +151,22 @@ void Elaborator::param(const ParamStmt &stmt, Scope &scope) {
       scan->fixed.insert(stmt.name.name);
 }
 
+/// Q045: a parameter that several iterations of a loop mean, which is a slip of the pen more often than ALBERT.
+void Elaborator::noteSharing(const Site &first, const std::string &name) {
+  for (size_t i = 0; i < std::min(iterations.size(), first.iterations.size()); ++i) {
+    if (iterations[i] == first.iterations[i])
+      continue;
+    const Named &index = iterations[i].loop->index;
+    if (iterations[i].loop == first.iterations[i].loop && index.name != "_" &&
+        sharing.insert(iterations[i].loop).second)
+      diagnostics.warning("Q045",
+                          "all iterations of the loop share the parameter '" + name + "'; write {" + index.name +
+                              "} into its name, or _ for the loop's index if that is what you mean",
+                          first.at.front(), {{"the loop", index.at}});
+    return;
+  }
+}
+
 /// Q024: a full name belongs to one chain of calls.
 void Elaborator::claim(const ParamInfo &info, const ParamStmt &stmt) {
   std::vector<std::string> full = {info.names.front()};
@@ -175,16 +191,21 @@ void Elaborator::claim(const ParamInfo &info, const ParamStmt &stmt) {
   std::vector<Span> site = callSpans();
   site.push_back(stmt.at);
   for (const std::string &name : full) {
-    auto [it, added] = sites.try_emplace(name, site);
-    if (added || it->second == site)
+    auto [it, added] = sites.try_emplace(name, Site{site, iterations});
+    if (added)
       continue;
+    const std::vector<Span> &before = it->second.at;
+    if (before == site) {
+      noteSharing(it->second, name);
+      continue;
+    }
     size_t i = 0;
-    while (i + 1 < site.size() && i + 1 < it->second.size() && site[i] == it->second[i])
+    while (i + 1 < site.size() && i + 1 < before.size() && site[i] == before[i])
       ++i;
     fail("Q024",
          "two places declare the parameter '" + name +
              "'; give the calls different @ names, or declare it once and use it twice",
-         site[i], {{"the other place", it->second[std::min(i, it->second.size() - 1)]}});
+         site[i], {{"the other place", before[std::min(i, before.size() - 1)]}});
   }
 }
 

@@ -244,8 +244,12 @@ bool Elaborator::turn(const RepeatStmt &stmt, Scope &scope, int64_t i, std::set<
   struct Leave { // paths and iterations are left however the body ends
     Elaborator &elaborator;
     size_t depth;
-    ~Leave() { elaborator.path.resize(depth); }
+    ~Leave() {
+      elaborator.path.resize(depth);
+      elaborator.iterations.pop_back();
+    }
   } leave{*this, path.size()};
+  iterations.push_back({&stmt, i});
   if (!stmt.path.empty())
     path.push_back(alternatives(stmt.path, scope));
   if (body(stmt.body, scope))

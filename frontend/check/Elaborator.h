@@ -77,8 +77,19 @@ private:
     std::string text;
     DimRefs stacked;
   };
-  std::vector<std::vector<PathPart>> path;        // alternatives for each level
-  std::map<std::string, std::vector<Span>> sites; // full parameter name: who declares it
+  std::vector<std::vector<PathPart>> path; // alternatives for each level
+  struct Iteration {
+    const RepeatStmt *loop;
+    int64_t number;
+    bool operator==(const Iteration &) const = default;
+  };
+  std::vector<Iteration> iterations; // those that are walked now, outermost first
+  struct Site {
+    std::vector<Span> at; // calls, then the statement
+    std::vector<Iteration> iterations;
+  };
+  std::map<std::string, Site> sites;    // full parameter name: who declared it first
+  std::set<const RepeatStmt *> sharing; // loops whose shared parameters were reported
   /// A scan whose body is being walked.
   struct Scanning {
     DimRef dim;
@@ -130,6 +141,7 @@ private:
   // ElaborateParams.cpp
   void param(const ParamStmt &stmt, Scope &scope);
   void initOf(const ParamStmt &stmt, Scope &scope, ParamInfo &info);
+  void noteSharing(const Site &first, const std::string &name);
   void claim(const ParamInfo &info, const ParamStmt &stmt);
   std::vector<PathPart> alternatives(const Path &path, Scope &scope);
   DimRefs stackedNow() const;

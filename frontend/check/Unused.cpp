@@ -1,4 +1,4 @@
-// Takes: a spec without other mistakes. Gives: Q035 for values, parameters of blocks and constants that nothing reads.
+// Takes: a spec without other mistakes. Gives: Q035 for values, parameters of blocks and constants that nothing reads, and (a warning) for blocks that nothing calls.
 // Why on the tree: a value that only one config's branch needs is used; what no branch reads is a slip of the pen.
 #include "frontend/check/Elaborator.h"
 
@@ -9,21 +9,6 @@ namespace quern::frontend {
 namespace {
 
 using Names = std::set<std::string>;
-
-void addReads(Names &into, const Expr *expr) {
-  std::vector<std::string> names;
-  collectVariables(expr, names);
-  into.insert(names.begin(), names.end());
-}
-
-void addReads(Names &into, const Exprs &exprs) {
-  for (const Expr *expr : exprs)
-    addReads(into, expr);
-}
-
-void addReads(Names &into, const TypeNode &type) {
-  addReads(into, type.dims);
-}
 
 /// Liveness, backwards over bodies. A loop's body is followed by itself: what the next one reads is live at its end.
 class Liveness {
@@ -37,9 +22,25 @@ public:
     return live;
   }
 
+  void addReads(Names &into, const Expr *expr) {
+    std::vector<std::string> names, blocks;
+    collectVariables(expr, names);
+    collectCalls(expr, blocks);
+    into.insert(names.begin(), names.end());
+    called.insert(blocks.begin(), blocks.end());
+  }
+
+  Names called; // blocks, and operations of the language, that any expression calls
+
 private:
   Diagnostics &diagnostics;
   std::map<const Body *, Names> loops; // what a body reads before it gives it a value
+
+  void addReads(Names &into, const Exprs &exprs) {
+    for (const Expr *expr : exprs)
+      addReads(into, expr);
+  }
+  void addReads(Names &into, const TypeNode &type) { addReads(into, type.dims); }
 
   const Names &readsOf(const Body &body) {
     auto it = loops.find(&body);
@@ -135,7 +136,7 @@ void reportUnused(const Ast &spec, const ModelDecl &model, Diagnostics &diagnost
   for (const BlockDecl *block : blocks) {
     Names live = liveness.walk(block->body, {}, true), inDefaults;
     for (const Parameter &parameter : block->parameters)
-      addReads(inDefaults, parameter.fallback);
+      liveness.addReads(inDefaults, parameter.fallback);
     for (const Parameter &parameter : block->parameters)
       if (!live.count(parameter.name.name) && !inDefaults.count(parameter.name.name))
         diagnostics.error("Q035", "'" + block->name + "' never uses its parameter '" + parameter.name.name + "'",
@@ -147,9 +148,12 @@ void reportUnused(const Ast &spec, const ModelDecl &model, Diagnostics &diagnost
     Names live = liveness.walk(function->body, {}, true);
     anywhere.insert(live.begin(), live.end());
     for (const Parameter &parameter : function->parameters)
-      addReads(anywhere, parameter.fallback);
+      liveness.addReads(anywhere, parameter.fallback);
   }
   liveness.walk(model.statements, anywhere, true);
+  for (const BlockDecl *block : blocks)
+    if (!liveness.called.count(block->name))
+      diagnostics.warning("Q035", "the block '" + block->name + "' is never used", block->at);
 }
 
 } // namespace quern::frontend

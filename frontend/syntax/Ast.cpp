@@ -78,6 +78,14 @@ void collectVariables(const Expr *expr, std::vector<std::string> &names) {
   forChildren(*expr, [&](const Expr *child) { collectVariables(child, names); });
 }
 
+void collectCalls(const Expr *expr, std::vector<std::string> &names) {
+  if (!expr)
+    return;
+  if (expr->kind == Expr::Call)
+    names.push_back(expr->as<CallExpr>().name);
+  forChildren(*expr, [&](const Expr *child) { collectCalls(child, names); });
+}
+
 static void collectDims(const Expr *expr, std::vector<std::string> &names) {
   if (expr->kind == Expr::DimName)
     names.push_back(expr->as<NamedExpr>().name);

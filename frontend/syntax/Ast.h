@@ -282,6 +282,8 @@ private:
 
 /// Names of values (Variable) anywhere inside, in order.
 void collectVariables(const Expr *expr, std::vector<std::string> &names);
+/// The names of all calls in an expression.
+void collectCalls(const Expr *expr, std::vector<std::string> &names);
 /// Names of dimensions anywhere inside (in a dimension expression: its parts), in order.
 std::vector<std::string> dimNames(const Expr &dim);
 /// As in the source, for messages: "(H, K) + (H, K)".

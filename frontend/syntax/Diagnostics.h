@@ -1,4 +1,4 @@
-// What is said to the author of a spec: codes Q001 to Q044 (docs/language.md, section 13), places, notes.
+// What is said to the author of a spec: codes Q001 to Q045 (docs/language.md, section 13), places, notes.
 #ifndef QUERN_FRONTEND_SYNTAX_DIAGNOSTICS_H
 #define QUERN_FRONTEND_SYNTAX_DIAGNOSTICS_H
 

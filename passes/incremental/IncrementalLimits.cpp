@@ -3,6 +3,7 @@
 // (`quern.once`: cross-attention's keys and values).
 #include "ir/Attributes.h"
 #include "ir/Scan.h"
+#include "ir/analysis/SourceLines.h"
 #include "passes/incremental/Incremental.h"
 
 using namespace mlir;
@@ -14,7 +15,7 @@ ArrayAttr quern::passes::findLimits(func::FuncOp function, const TimeAnalysis &a
   SmallVector<Attribute> limits;
   auto add = [&](Operation *op, DimAttr table, int64_t atMost) {
     limits.push_back(builder.getDictionaryAttr(
-        {builder.getNamedAttr("at", builder.getStringAttr(placesOf(op->getLoc()).first)),
+        {builder.getNamedAttr("at", builder.getStringAttr(callerOf(op->getLoc()))),
          builder.getNamedAttr("name", builder.getStringAttr(table.getName().split('.').first)),
          builder.getNamedAttr("size", builder.getI64IntegerAttr(std::max<int64_t>(atMost, 0)))}));
   };

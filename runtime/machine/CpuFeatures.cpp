@@ -5,8 +5,10 @@
 
 #include "runtime/Error.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -144,6 +146,16 @@ std::string cpuName() {
 }
 #endif
 
+/// The newest level of x86-64 (https://gitlab.com/x86-psABIs/x86-64-ABI) that this processor has, as --target takes it.
+static std::string ownLevel() {
+  auto all = [](std::initializer_list<const char *> names) {
+    return std::all_of(names.begin(), names.end(), [](const char *name) { return hasCpuFeature(name); });
+  };
+  if (!all({"avx2", "fma", "f16c", "bmi1", "bmi2", "movbe"}))
+    return "x86-64-v2";
+  return all({"avx512f", "avx512cd", "avx512vl", "avx512dq", "avx512bw"}) ? "x86-64-v4" : "x86-64-v3";
+}
+
 void requireCpuFeatures(const std::vector<std::string> &names) {
   std::string missing;
   for (const std::string &name : names)
@@ -151,7 +163,7 @@ void requireCpuFeatures(const std::vector<std::string> &names) {
       missing += (missing.empty() ? "" : ", ") + name;
   if (!missing.empty())
     throw MachineError("this program was compiled for a processor with " + missing + ", which this one (" + cpuName() +
-                       ") lacks; compile it again with --target x86-64-v3 or on this machine");
+                       ") lacks; compile it again with --target " + ownLevel() + ", or on this machine");
 }
 
 void flushDenormals() {

@@ -2,10 +2,11 @@
 x86-64 only where it asks for the processor first."""
 import json
 import re
+import shutil
 import subprocess
 import unittest
 
-from harness import BUILD, Case
+from harness import BUILD, DATA, EXAMPLES, QUERN, Case, run
 
 FLAG = re.compile(r"(^|\s)-m(arch|cpu|tune|avx|fma|f16c|sse|ssse|bmi|popcnt|lzcnt|movbe)")
 CHOOSES = {"Probe.cpp.o"}  # its functions carry their own target, and it asks which of them the processor has
@@ -34,6 +35,28 @@ class Flags(Case):
                 elif "%ymm" in line or "%zmm" in line:
                     wide.add(member)
         self.assertEqual(wide, CHOOSES)
+
+    def test_programs_are_hardened(self):
+        """Position-independent, tables of functions read-only, data not executable, the runtime's functions with stack protectors."""
+        program = self.compile("linear_attention")
+        header = subprocess.run(["readelf", "-hlW", program], capture_output=True, text=True, check=True).stdout
+        self.assertRegex(header, r"Type:\s+DYN")
+        self.assertIn("GNU_RELRO", header)
+        self.assertRegex(header, r"GNU_STACK .* RW ")
+        self.assertNotIn(" RWE ", header)
+        self.assertNotIn("INTERP", header)  # and still no library is needed
+        names = subprocess.run(["nm", "--undefined-only", BUILD / "lib" / "libquern_runtime.a"], capture_output=True, text=True, check=True).stdout
+        self.assertIn("__stack_chk_fail", names)
+
+    def test_the_folder_of_the_spec_does_not_matter(self):
+        programs = []
+        for name in ("here", "there"):
+            folder = self.scratch / name
+            folder.mkdir(exist_ok=True)
+            shutil.copy(EXAMPLES / "gpt2.quern", folder)
+            run(QUERN, "compile", folder / "gpt2.quern", "--config", DATA / "gpt2" / "config.json", "-o", folder / "program")
+            programs.append((folder / "program").read_bytes())
+        self.assertEqual(*programs)
 
 
 if __name__ == "__main__":

@@ -238,6 +238,21 @@ TEST(Diagnostics, EveryCodeOfTheReferenceIsTested) {
   }
 }
 
+TEST(Diagnostics, WarnsOfSharedLayersAndUnusedBlocks) {
+  auto warns = [](const std::string &text, const char *words) {
+    return check(text).text.find(words) != std::string::npos;
+  };
+  const char *shared = "warning Q045: all iterations of the loop share the parameter";
+  EXPECT_TRUE(warns(body("repeat i in 2 { x = linear[D -> D](x) @ \"h\" }"), shared));
+  EXPECT_TRUE(warns(body("repeat i in 2 @ \"{i}\" { repeat j in 2 { x = linear[D -> D](x) @ \"h\" } }"),
+                    "write {j} into its name"));
+  EXPECT_FALSE(warns(body("repeat _ in 2 { x = linear[D -> D](x) @ \"h\" }"), shared)); // as ALBERT means it
+  EXPECT_FALSE(warns(body("repeat i in 2 @ \"{i}\" { x = linear[D -> D](x) @ \"h\" }"), shared));
+  const char *unused = "warning Q035: the block 'f' is never used";
+  EXPECT_TRUE(warns(body("x = x", "  block f(x: [..]) { return x }\n"), unused));
+  EXPECT_FALSE(warns(body("x = f(x)", "  block f(x: [..]) { return x }\n"), unused));
+}
+
 TEST(Diagnostics, ShowsPlaceUnderlineAndOtherSide) {
   Outcome outcome = check(body("y = x[D -> K]"));
   EXPECT_EQ(outcome.text, "case.quern:8:9: error Q020: K is 4, but D is 12\n"
