@@ -17,5 +17,8 @@ function(quern_test_tier name)
   if(NOT cost GREATER quern_fast_seconds)
     set(labels "fast;full")
   endif()
+  if(name MATCHES "^device\\.") # kernels one by one on OpenCL; e2e.opencl runs whole models in `full`
+    set(labels nightly)
+  endif()
   set_tests_properties("${name}" PROPERTIES COST ${cost} LABELS "${labels}" TIMEOUT 1800)
 endfunction()

@@ -70,9 +70,8 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
   report.cached = kernels.cached;
   report.kernelSeconds = clock.lap();
 
-  HostProgram program = buildHostProgram(planned, kernels.scratch, kernels.symbols);
-  std::string description = describe(planned, program, launchCosts(program), options.target.features, options.spec),
-              error;
+  HostProgram program = buildHostProgram(planned, kernels.scratch, kernels.symbols, !options.target.device.empty());
+  std::string description = describe(planned, program, launchCosts(program), options.target, options.spec), error;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> host = translateHost(program, description, context, error);
   if (!host)
@@ -93,11 +92,11 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
     std::vector<std::string> objects = {file};
     objects.insert(objects.end(), kernels.paths.begin(), kernels.paths.end());
     std::string linked = (folder / "linked").string();
-    std::vector<std::string> libraries;
+    LinkedParts parts{{}, options.target.device};
     if (planned->hasAttr(ir::trainAttr))
-      libraries.push_back("training");
+      parts.libraries.push_back("training");
     bool done = options.emit == Emit::Library ? linkLibrary(objects, linked, error)
-                                              : linkProgram(objects, linked, libraries, error);
+                                              : linkProgram(objects, linked, parts, error);
     if (!done)
       throw std::runtime_error(error);
     support::OutputFile out(options.output, options.emit == Emit::Executable);

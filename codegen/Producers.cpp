@@ -2,6 +2,7 @@
 #include "codegen/Producers.h"
 
 #include "codegen/halide/HalideProducer.h"
+#include "codegen/halide/gpu/GpuProducer.h"
 #include "codegen/scan/ScanProducer.h"
 #include "codegen/schedule/Space.h"
 
@@ -10,7 +11,7 @@
 namespace quern::codegen {
 
 const Producers &allProducers() {
-  static const Producers producers = {&halideProducer(), &scanProducer()};
+  static const Producers producers = {&halideProducer(), &scanProducer(), &gpuProducer()};
   return producers;
 }
 

@@ -1,7 +1,8 @@
-// Takes: the name of a CPU target. Gives: what Halide, LLVM and the start-up check of the program need to know of it.
+// Takes: the name of a target. Gives: what Halide, LLVM and the start-up check of the program need to know of it.
 // Why a table: a program must explain itself on an older CPU, so each target lists every feature its code may use.
 #include "codegen/Targets.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace quern::codegen {
@@ -79,7 +80,24 @@ std::vector<std::string> cpuTargetNames() {
   return names;
 }
 
+std::vector<std::string> deviceTargetNames() {
+  return {"opencl"};
+}
+
+/// Kernels for the device, launched by code that any CPU runs. Weights are packed as for the widest of CPUs: neighbouring
+/// work-items then read neighbouring numbers.
+static CpuTarget deviceTarget(const std::string &name) {
+  CpuTarget target = cpuTarget("x86-64-v2");
+  target.name = target.device = name;
+  target.halide += "-" + name + "-cl_doubles"; // angles of rotary positions are reduced in double precision
+  target.vector = 16, target.registers = 32;
+  return target;
+}
+
 CpuTarget cpuTarget(const std::string &name) {
+  std::vector<std::string> devices = deviceTargetNames();
+  if (std::find(devices.begin(), devices.end(), name) != devices.end())
+    return deviceTarget(name);
   const Row *found = nullptr;
   for (const Row &row : rows())
     if (name == "native" ? machineHas(row.name) && isOfMaker(row.name) : name == row.name)
@@ -88,17 +106,23 @@ CpuTarget cpuTarget(const std::string &name) {
     throw std::runtime_error("this machine is older than x86-64-v2, the oldest CPU that Quern compiles for");
   if (!found) {
     std::string list;
-    for (const std::string &known : cpuTargetNames())
+    std::vector<std::string> all = cpuTargetNames();
+    all.insert(all.end(), devices.begin(), devices.end());
+    for (const std::string &known : all)
       list += (list.empty() ? "" : ", ") + known;
     throw std::runtime_error("unknown target '" + name + "'; there are " + list);
   }
-  return {name,           std::string("x86-64-linux-") + found->halide,
-          found->llvmCpu, found->features,
-          found->vector,  found->registers};
+  return {name,
+          std::string("x86-64-linux-") + found->halide,
+          found->llvmCpu,
+          found->features,
+          found->vector,
+          found->registers,
+          ""};
 }
 
 bool machineRuns(const CpuTarget &target) {
-  return target.name == "native" || machineHas(target.name);
+  return target.device.empty() && (target.name == "native" || machineHas(target.name));
 }
 
 } // namespace quern::codegen

@@ -1,4 +1,4 @@
-// CPU targets by name.
+// Targets by name: CPUs, and the interfaces to GPUs.
 #ifndef QUERN_CODEGEN_TARGETS_H
 #define QUERN_CODEGEN_TARGETS_H
 
@@ -8,20 +8,24 @@
 namespace quern::codegen {
 
 struct CpuTarget {
-  std::string name;    ///< as given: native, x86-64-v3 ...
+  std::string name;    ///< as given: native, x86-64-v3, opencl ...
   std::string halide;  ///< for Halide::Target
   std::string llvmCpu; ///< for LLVM's -mcpu of the host program
   std::vector<std::string>
       features;  ///< what the code uses, by the names of /proc/cpuinfo ("avx512f"); the program checks them
   int vector;    ///< floats in a register
   int registers; ///< of that size
+  /// The interface through which kernels reach a device of their own (`opencl`), which then runs all of them; what launches
+  /// them is code for the CPU that the fields above describe. Empty: the CPU runs them.
+  std::string device{};
 };
 
 /// Throws std::runtime_error that lists the known names.
 CpuTarget cpuTarget(const std::string &name);
-/// Whether this machine can run the target's code.
+/// Whether this machine's processor can run the target's code; what is for a device runs only in a whole program.
 bool machineRuns(const CpuTarget &target);
 std::vector<std::string> cpuTargetNames();
+std::vector<std::string> deviceTargetNames();
 
 } // namespace quern::codegen
 #endif

@@ -55,11 +55,12 @@ UNITS = {
     "codegen/halide": ["codegen:Targets", "codegen/schedule", "codegen/kernel"],
     "codegen/halide/attention": ["codegen/halide", "codegen/kernel"],
     "codegen/halide/contraction": ["codegen/halide", "codegen/kernel"],
+    "codegen/halide/gpu": ["codegen:Targets", "codegen/halide", "codegen/schedule", "codegen/kernel"],
     "codegen/scan": ["codegen:Targets", "codegen/kernel"],
     "codegen/link": [],
-    "codegen/host": ["codegen/kernel"],
+    "codegen/host": ["codegen:Targets", "codegen/kernel"],
     "codegen/tuning": ["codegen", "codegen:Targets", "codegen/kernel", "codegen/schedule", "codegen/host", "codegen/link"],
-    "codegen": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide", "codegen/scan", "codegen/link", "codegen/host"],
+    "codegen": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide", "codegen/halide/gpu", "codegen/scan", "codegen/link", "codegen/host"],
 
     "runtime": [],
     "runtime/abi": ["runtime"],
@@ -67,6 +68,8 @@ UNITS = {
     "runtime/formats": ["runtime", "runtime/files"],
     "runtime/gguf": ["runtime", "runtime/files", "runtime/formats", "runtime/tokenizer/text", "runtime/tokenizer/model"],
     "runtime/machine": ["runtime", "runtime/abi"],
+    "runtime/device": ["runtime", "runtime/machine"],
+    "runtime/device/opencl": ["runtime", "runtime/device"],
     "runtime/tokenizer/text": ["runtime"],
     "runtime/tokenizer/model": ["runtime", "runtime/tokenizer/text"],
     "runtime/tokenizer/model:TrainBpe": ["runtime", "runtime/tokenizer/text", "runtime/tokenizer/model", "runtime/tokenizer"],
@@ -101,13 +104,16 @@ EXCEPTIONS = {
     ("codegen/halide/KernelBuilder.cpp", "codegen/halide/contraction/Contraction.h"): "the builder knows the families by name",
     ("codegen/halide/KernelBuilder.cpp", "codegen/halide/attention/AttentionFamily.h"): "the builder knows the families by name",
     ("codegen/halide/KernelBuilder.cpp", "codegen/halide/attention/AttentionGradientFamily.h"): "the builder knows the families by name",
+    ("codegen/halide/KernelBuilder.cpp", "codegen/halide/gpu/GeneralAttention.h"): "the builder knows the families by name",
+    ("codegen/halide/KernelBuilder.cpp", "codegen/halide/gpu/GpuScheduler.h"): "the builder knows the families by name",
     ("runtime/files/Tail.cpp", "runtime/weights/Checkpoint.h"): "what is appended to a program is a checkpoint, not a file",
     ("runtime/machine/Probe.cpp", "runtime/cli/Terminal.h"): "the clock lies beside the terminal",
     ("runtime/weights/Weights.cpp", "runtime/cli/Terminal.h"): "loading prints its progress itself",
 }
 
 # What makes machine code of kernels is the key of its cache: it sees no MLIR, and of ir/ only plain headers.
-KERNELS = ("codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide", "codegen/halide/attention", "codegen/halide/contraction")
+KERNELS = ("codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide", "codegen/halide/attention", "codegen/halide/contraction",
+           "codegen/halide/gpu")
 PLAIN = ("ir/Size.h",)
 MLIR = re.compile(r"(mlir|llvm)/")
 # Includes of the outside that a unit (and the folders below it) must not have: pattern, what it is.

@@ -94,6 +94,10 @@ Func KernelBuilder::reduceOver(const std::string &what, int node, const std::vec
     addStage({total, kept, {}, false, {}, false});
     return total;
   }
+  if (onDevice())
+    return sumOver(
+        what, node, kept, over, identity(reduction, kind),
+        [&](const Expr &a, const Expr &b) { return combine(reduction, a, b); }, body);
   // Along which dimension memory runs: the last of the operand.
   const std::vector<Dim> &order = graph.nodes[graph.nodes[node].operands[0]].dims;
   const Dim *last = &over.back();
@@ -148,6 +152,26 @@ Func KernelBuilder::reduceOver(const std::string &what, int node, const std::vec
   sums.update().reorder(lane, variables[0]);
   sums.update().vectorize(lane, std::min(lanes, target.vector), TailStrategy::GuardWithIf).unroll(lane);
   addStage({total, kept, {}, false, sums, false});
+  return total;
+}
+
+Func KernelBuilder::sumOver(const std::string &what, int node, const std::vector<Dim> &kept,
+                            const std::vector<Dim> &over, const Expr &first,
+                            const std::function<Expr(const Expr &, const Expr &)> &combine,
+                            const std::function<Expr(const Index &)> &body) {
+  Region region;
+  for (auto dim = over.rbegin(); dim != over.rend(); ++dim)
+    region.push_back({0, extent(dim->size)});
+  RDom r(region);
+  Index index = varsOf(kept);
+  for (size_t d = 0; d < over.size(); ++d)
+    index[over[over.size() - 1 - d].name] = r[static_cast<int>(d)];
+  Func total = newFunc(what, node), sum = newFunc(what + "_sum", node);
+  std::vector<Var> args = pureArgs(kept);
+  sum(args) = first;
+  sum(args) = combine(sum(args), body(index));
+  total(args) = sum(args);
+  addStage({total, kept, {}, false, sum, false});
   return total;
 }
 

@@ -27,20 +27,27 @@ static bool mayBeLarge(const KernelGraph &graph) {
   return false;
 }
 
+Module lowerKernel(const KernelGraph &graph, const std::string &symbol, const KernelPlan &plan, const CpuTarget &cpu) {
+  KernelBuilder builder(graph, plan, cpu);
+  BuiltKernel built = builder.build();
+  Target target(cpu.halide + "-no_runtime-no_asserts-no_bounds_query");
+  if (mayBeLarge(graph))
+    target.set_feature(Target::LargeBuffers);
+  return built.pipeline.compile_to_module(built.arguments, symbol, target);
+}
+
+void writeKernel(const Module &kernel, EmitForm form, const std::string &path) {
+  kernel.compile({{form == EmitForm::Object     ? OutputFileType::object
+                   : form == EmitForm::Assembly ? OutputFileType::assembly
+                                                : OutputFileType::llvm_assembly,
+                   path}});
+}
+
 Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const KernelPlan &plan, const CpuTarget &cpu,
                    EmitForm form, const std::string &path) {
   try {
-    KernelBuilder builder(graph, plan, cpu);
-    BuiltKernel built = builder.build();
-    Target target(cpu.halide + "-no_runtime-no_asserts-no_bounds_query");
-    if (mayBeLarge(graph))
-      target.set_feature(Target::LargeBuffers);
-    std::map<OutputFileType, std::string> files;
-    files[form == EmitForm::Object     ? OutputFileType::object
-          : form == EmitForm::Assembly ? OutputFileType::assembly
-                                       : OutputFileType::llvm_assembly] = path;
-    Module module = built.pipeline.compile_to_module(built.arguments, symbol, target);
-    module.compile(files);
+    Module module = lowerKernel(graph, symbol, plan, cpu);
+    writeKernel(module, form, path);
     return scratchOf(module.get_conceptual_stmt(), graph.symbols);
   } catch (const Halide::Error &error) {
     throw std::runtime_error("kernel " + graph.name + ": " + error.what());

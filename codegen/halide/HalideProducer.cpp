@@ -19,7 +19,9 @@ public:
   std::string name() const override { return "halide"; }
   std::string revision() const override { return halideVersion() + " " + sources; }
 
-  std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &) const override {
+  std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &target) const override {
+    if (!target.device.empty())
+      return "it makes kernels for CPUs";
     for (const Node &node : graph.nodes)
       if (node.op == Op::Scan)
         return "it has no family for recurrences";

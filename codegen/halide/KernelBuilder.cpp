@@ -7,6 +7,8 @@
 #include "codegen/halide/attention/AttentionFamily.h"
 #include "codegen/halide/attention/AttentionGradientFamily.h"
 #include "codegen/halide/contraction/Contraction.h"
+#include "codegen/halide/gpu/GeneralAttention.h"
+#include "codegen/halide/gpu/GpuScheduler.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -195,6 +197,10 @@ void KernelBuilder::define(int i) {
     return defineConcat(i);
   case Op::Contract:
     return defineContraction(*this, match.contractions.at(i));
+  case Op::Attention:
+  case Op::AttentionShift:
+  case Op::AttentionShare: // on CPUs a family takes it
+    return GeneralAttention(*this, i).define();
   default:
     break;
   }
@@ -270,7 +276,10 @@ BuiltKernel KernelBuilder::build() {
   }
   for (size_t result = 0; result < graph.results.size(); ++result)
     output(result);
-  StageScheduler(*this).run();
+  if (onDevice())
+    GpuScheduler(*this).run();
+  else
+    StageScheduler(*this).run();
 
   BuiltKernel built;
   std::vector<Func> funcs;

@@ -35,7 +35,7 @@ struct Stage {
   std::vector<Dim> dims;               ///< outermost first; the Func's arguments are these reversed
   std::vector<std::vector<RVar>> over; ///< per update definition its reduction variables, innermost first
   bool vectorOver = false;             ///< updates are vectorised along their first reduction variable (concat)
-  Func lanes;                          ///< partial sums that only this stage reads
+  Func lanes;                          ///< partial sums, on a device the sum itself, that only this stage reads
   bool scheduled = false;              ///< a family did it
   int node = -1;                       ///< whose value it holds
   bool scattered = false;              ///< its update writes anywhere: it is computed whole
@@ -62,10 +62,14 @@ private:
   friend class ExpertGradient;
   friend void defineContraction(KernelBuilder &builder, const ContractionPattern &pattern);
   friend bool prepareOperands(KernelBuilder &builder, const ContractionPattern &pattern);
+  friend void storeOperands(KernelBuilder &builder, const ContractionPattern &pattern);
+  friend Expr readFactor(KernelBuilder &builder, int operand, const Index &index);
   friend class AttentionFamily;
   friend class AttentionGradientFamily;
   friend class AttentionRows;
   friend class StageScheduler;
+  friend class GpuScheduler;
+  friend class GeneralAttention;
 
   // Arguments (KernelBuilder.cpp)
   void declareArguments();
@@ -115,6 +119,11 @@ private:
   /// Combines `body` over dims: the value per kept position. Max and min keep infinities.
   Func reduceOver(const std::string &what, int node, const std::vector<Dim> &kept, const std::vector<Dim> &over,
                   Kind kind, Reduction reduction, const std::function<Expr(const Index &)> &body);
+  /// The same where each element has a work-item of its own.
+  Func sumOver(const std::string &what, int node, const std::vector<Dim> &kept, const std::vector<Dim> &over,
+               const Expr &first, const std::function<Expr(const Expr &, const Expr &)> &combine,
+               const std::function<Expr(const Index &)> &body);
+  bool onDevice() const { return !target.device.empty(); }
   void computeCosts();
   /// Lets a family schedule a result; false if another already does.
   bool fusedInto(int result, std::function<void(Stage &)> schedule) {

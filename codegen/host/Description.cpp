@@ -124,7 +124,7 @@ static Json functionJson(const HostEntry &entry, int number, ArrayRef<LaunchInfo
 }
 
 std::string quern::codegen::describe(ModuleOp planned, const HostProgram &program, ArrayRef<LaunchInfo> launches,
-                                     ArrayRef<std::string> cpu, StringRef specFile) {
+                                     const CpuTarget &target, StringRef specFile) {
   auto text = [&](StringRef name) {
     auto attr = planned->getAttrOfType<StringAttr>(name);
     return attr ? attr.getValue().str() : std::string();
@@ -132,7 +132,7 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
   Json root = {{"quern", 1},
                {"model", text(modelAttr)},
                {"spec", llvm::sys::path::filename(specFile).str()},
-               {"cpu", std::vector<std::string>(cpu)},
+               {"cpu", target.features},
                {"symbols", program.symbols},
                {"config", parseAttr(planned, configAttr)},
                {"file_config", parseAttr(planned, fileConfigAttr)},
@@ -146,6 +146,8 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
                {"ignore", Json::array()},
                {"refusal", nullptr},
                {"recompute", false}};
+  if (!target.device.empty())
+    root["device"] = target.device;
   if (auto globs = planned->getAttrOfType<ArrayAttr>(ignoreAttr))
     for (Attribute glob : globs)
       root["ignore"].push_back(cast<StringAttr>(glob).getValue().str());

@@ -2,6 +2,7 @@
 #ifndef QUERN_CODEGEN_HOST_DESCRIPTION_H
 #define QUERN_CODEGEN_HOST_DESCRIPTION_H
 
+#include "codegen/Targets.h"
 #include "codegen/host/HostProgram.h"
 
 namespace quern::codegen {
@@ -19,9 +20,9 @@ struct LaunchInfo {
   ir::Size traffic;  ///< bytes of all that it reads and writes, each once
 };
 
-/// `launches`: in the order of HostProgram::launches. `cpu`: features that the kernels use, by their names in /proc/cpuinfo.
+/// `launches`: in the order of HostProgram::launches. `target`: what the kernels are for.
 std::string describe(mlir::ModuleOp planned, const HostProgram &program, llvm::ArrayRef<LaunchInfo> launches,
-                     llvm::ArrayRef<std::string> cpu, llvm::StringRef specFile);
+                     const CpuTarget &target, llvm::StringRef specFile);
 
 } // namespace quern::codegen
 #endif

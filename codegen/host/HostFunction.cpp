@@ -178,7 +178,8 @@ Value HostFunction::weight(Value value, LayoutAttr layout) {
 
 // ---- halide_buffer_t (HalideRuntime.h): device, interface, host, flags, type, dimensions, dim, padding; then the dims
 
-static constexpr int64_t hostField = 16, typeField = 32, rankField = 36, dimField = 40, headerBytes = 56, dimBytes = 16;
+static constexpr int64_t deviceField = 0, hostField = 16, typeField = 32, rankField = 36, dimField = 40,
+                         headerBytes = 56, dimBytes = 16;
 
 Value HostFunction::shapedBuffer(Kind kind, ArrayRef<std::pair<Size, Size>> dims) {
   OpBuilder::InsertPoint here = b.saveInsertionPoint();
@@ -246,8 +247,8 @@ void HostFunction::call(LaunchOp launch) {
     arguments.push_back(arith::TruncIOp::create(b, loc, b.getI32Type(), length));
   }
   auto pass = [&](Value buffer, Value address) {
-    Value host = offset(buffer, arith::ConstantIntOp::create(b, loc, hostField, 64));
-    LLVM::StoreOp::create(b, loc, address, host);
+    Value field = offset(buffer, arith::ConstantIntOp::create(b, loc, program.onDevice ? deviceField : hostField, 64));
+    LLVM::StoreOp::create(b, loc, address, field);
     arguments.push_back(buffer);
   };
   for (auto [input, attr] : llvm::zip(launch.getInputs(), kernel.getArgLayouts())) {
@@ -290,10 +291,16 @@ void HostFunction::tell(int field, ArrayRef<Value> numbers) {
   auto branch = scf::IfOp::create(b, loc, is, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(branch.thenYield());
-  SmallVector<Value> arguments = {loadPointer(profile, arith::ConstantIntOp::create(b, loc, field, 64)), profile};
-  arguments.append(numbers.begin(), numbers.end());
+  callOf(profile, field, numbers);
+}
+
+Value HostFunction::callOf(Value table, int function, ArrayRef<Value> given, Type result) {
+  SmallVector<Value> arguments = {loadPointer(table, arith::ConstantIntOp::create(b, loc, function, 64)), table};
+  arguments.append(given.begin(), given.end());
   SmallVector<Type> types(TypeRange(ValueRange(arguments).drop_front()));
-  LLVM::CallOp::create(b, loc, LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), types), arguments);
+  Type type = LLVM::LLVMFunctionType::get(result ? result : LLVM::LLVMVoidType::get(b.getContext()), types);
+  auto call = LLVM::CallOp::create(b, loc, cast<LLVM::LLVMFunctionType>(type), arguments);
+  return result ? call.getResult() : Value();
 }
 
 void HostFunction::lowerLaunch(LaunchOp launch) {
@@ -309,8 +316,15 @@ void HostFunction::lowerLaunch(LaunchOp launch) {
 }
 
 void HostFunction::copy(Value from, Value to, NamedTensorType type) {
-  LLVM::MemmoveOp::create(b, loc, to, from, (*size)(type.elements() * Size(bytesOfKind(type.getKind()))),
-                          /*isVolatile=*/false);
+  copyBytes(from, to, (*size)(type.elements() * Size(bytesOfKind(type.getKind()))));
+}
+
+/// Where a device computes, within its memory.
+void HostFunction::copyBytes(Value from, Value to, Value bytes) {
+  if (program.onDevice)
+    callOf(field(CallField::Device), 0, {to, from, bytes});
+  else
+    LLVM::MemmoveOp::create(b, loc, to, from, bytes, /*isVolatile=*/false);
 }
 
 /// A new state; or a check: if it holds true, the function's status names it (the first one stays).
@@ -322,7 +336,12 @@ void HostFunction::lowerStore(StoreOp store) {
     return arith::ConstantIntOp::create(b, loc, value, bits);
   };
   using arith::CmpIPredicate;
-  Value flag = LLVM::LoadOp::create(b, loc, b.getI8Type(), address(store.getX()));
+  Value flag;
+  if (program.onDevice)
+    flag = arith::TruncIOp::create(b, loc, b.getI8Type(),
+                                   callOf(field(CallField::Device), 1, {address(store.getX())}, b.getI32Type()));
+  else
+    flag = LLVM::LoadOp::create(b, loc, b.getI8Type(), address(store.getX()));
   Value before = LLVM::LoadOp::create(b, loc, b.getI32Type(), status);
   Value bad = arith::CmpIOp::create(b, loc, CmpIPredicate::ne, flag, number(0, 8));
   Value fine = arith::CmpIOp::create(b, loc, CmpIPredicate::eq, before, number(0, 32));
@@ -400,8 +419,7 @@ void HostFunction::moveIntoRing(RememberOp remember) {
   Value row = loop.getInductionVar();
   Value slot = arith::RemSIOp::create(b, loc, arith::AddIOp::create(b, loc, past, row), number(window));
   auto rowAt = [&](Value index) { return offset(start, arith::MulIOp::create(b, loc, index, step)); };
-  LLVM::MemmoveOp::create(b, loc, rowAt(slot), rowAt(arith::AddIOp::create(b, loc, filled, row)), (*size)(run * bytes),
-                          /*isVolatile=*/false);
+  copyBytes(rowAt(arith::AddIOp::create(b, loc, filled, row)), rowAt(slot), (*size)(run * bytes));
 }
 
 void HostFunction::lowerBlock(Block &block) {

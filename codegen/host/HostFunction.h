@@ -8,7 +8,7 @@
 namespace quern::codegen {
 
 /// Fields of quern_call (runtime/abi/Abi.h) by position.
-enum class CallField { Sizes, Inputs, Outputs, Slots, States, Arena, First, Kept, Profile };
+enum class CallField { Sizes, Inputs, Outputs, Slots, States, Arena, First, Kept, Profile, Device };
 
 class HostFunction {
 public:
@@ -21,8 +21,11 @@ private:
   void lowerLaunch(ir::LaunchOp launch);
   void call(ir::LaunchOp launch);
   void tell(int field, llvm::ArrayRef<mlir::Value> numbers);
+  /// Calls a function of a table of functions, by its position; the table itself is the first argument.
+  mlir::Value callOf(mlir::Value table, int function, mlir::ArrayRef<mlir::Value> arguments, mlir::Type result = {});
   void lowerStore(ir::StoreOp store);
   void copy(mlir::Value from, mlir::Value to, ir::NamedTensorType type);
+  void copyBytes(mlir::Value from, mlir::Value to, mlir::Value bytes);
   /// Address of the element 0 of an owner's buffer.
   mlir::Value base(mlir::Value owner);
   mlir::Value address(mlir::Value value);

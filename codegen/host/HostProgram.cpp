@@ -260,13 +260,15 @@ static void buildEpoch(HostProgram &program, func::FuncOp source, const std::str
   }
 }
 
-HostProgram quern::codegen::buildHostProgram(ModuleOp planned, const KernelScratch &scratch, KernelSymbols symbols) {
+HostProgram quern::codegen::buildHostProgram(ModuleOp planned, const KernelScratch &scratch, KernelSymbols symbols,
+                                             bool onDevice) {
   MLIRContext *context = planned.getContext();
   context->loadDialect<LLVM::LLVMDialect, arith::ArithDialect, scf::SCFDialect>();
   HostProgram program;
   program.module = ModuleOp::create(planned.getLoc());
   program.symbols = symbolsOf(planned);
   program.kernels = std::move(symbols);
+  program.onDevice = onDevice;
   for (auto state : planned.getOps<StateOp>())
     (state.getCheck() ? program.checks : program.states).push_back(state.getSymName().str());
   Type i32 = IntegerType::get(context, 32);

@@ -29,11 +29,14 @@ struct HostProgram {
   std::vector<std::string> checks; ///< states whose content is looked at when stored (passes/raise/CheckPositions.cpp)
   Slots slots;
   KernelSymbols kernels;
+  bool onDevice = false; ///< pointers are a device's; kernels find them in their buffers' field `device`
 };
 
 /// Lowers the functions of a planned module (phase `planned`) to calls of kernels by pointer arithmetic. The C
 /// interface is runtime/abi/Abi.h. `scratch` and `symbols` are those of every kernel.
-HostProgram buildHostProgram(mlir::ModuleOp planned, const KernelScratch &scratch, KernelSymbols symbols);
+/// `onDevice`: the kernels are for a device.
+HostProgram buildHostProgram(mlir::ModuleOp planned, const KernelScratch &scratch, KernelSymbols symbols,
+                             bool onDevice = false);
 
 } // namespace quern::codegen
 #endif

@@ -36,7 +36,23 @@ static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, co
   return anchor;
 }
 
+/// On a device each work-item sums what it writes: no part of a kernel has loops of its own.
+static KernelMatch matchForDevice(const KernelGraph &graph, const CpuTarget &target) {
+  KernelMatch match;
+  match.inside.resize(graph.nodes.size());
+  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i)
+    if (graph.nodes[i].op == Op::Contract) {
+      ContractionPattern pattern = matchContraction(graph, i, target.vector);
+      pattern.form = ContractionForm::Dots;
+      match.contractions.emplace(i, std::move(pattern));
+    }
+  match.anchors.push_back({"threads", -1, factsOf(target)});
+  return match;
+}
+
 KernelMatch matchKernel(const KernelGraph &graph, const CpuTarget &target) {
+  if (!target.device.empty())
+    return matchForDevice(graph, target);
   KernelMatch match;
   std::vector<std::vector<int>> users = graph.users();
   match.inside.resize(graph.nodes.size());

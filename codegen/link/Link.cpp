@@ -95,18 +95,27 @@ static bool runStep(const std::vector<std::string> &command, std::string &error)
 }
 
 bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const std::string &output,
-                                 const std::vector<std::string> &libraries, std::string &error) {
+                                 const LinkedParts &parts, std::string &error) {
   Runtime runtime;
   if (!runtime.find(error))
     return false;
-  // Position-independent, with tables of functions that are read-only once the program runs.
+  // Tables of functions are read-only once the program runs.
   std::vector<std::string> command = {
-      QUERN_CXX, "-static-pie", "-Wl,-z,relro,-z,now", "-Wl,--gc-sections", "-Wl,--build-id=none", "-s", "-o", output};
+      QUERN_CXX, "-Wl,-z,relro,-z,now", "-Wl,--gc-sections", "-Wl,--build-id=none", "-s", "-o", output};
+  // A driver brings the system's C library, of which a process has room for one.
+  if (parts.device.empty())
+    command.push_back("-static-pie");
+  else
+    command.insert(command.end(), {"-no-pie", "-static-libstdc++", "-static-libgcc"});
   command.insert(command.end(), objects.begin(), objects.end());
   // The runtime refers to them weakly, which alone would not take them out of their archives.
-  for (const std::string &library : libraries) {
+  for (const std::string &library : parts.libraries) {
     command.push_back("-Wl,-u,quern_" + library + "_commands");
     command.push_back(runtime.folder + "/libquern_" + library + ".a");
+  }
+  if (!parts.device.empty()) {
+    command.push_back("-Wl,-u,quern_open_device");
+    command.push_back(runtime.folder + "/libquern_" + parts.device + ".a");
   }
   command.insert(command.end(), runtime.libraries.begin(), runtime.libraries.end());
   return runStep(command, error);

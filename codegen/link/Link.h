@@ -7,10 +7,16 @@
 
 namespace quern::codegen {
 
-/// Links `objects` and the runtime (with its libraries of these names: training, tuning), fully static and without what is
-/// not called, to a file of the compiler's own. False with `error` set: the linker's own words.
-bool linkProgram(const std::vector<std::string> &objects, const std::string &output,
-                 const std::vector<std::string> &libraries, std::string &error);
+/// Parts of the runtime that not every program has.
+struct LinkedParts {
+  std::vector<std::string> libraries; ///< training, tuning
+  std::string device{};               ///< what reaches it (Targets.h); empty: none
+};
+
+/// Links `objects` and the runtime without what is not called to a file of the compiler's own; fully static, unless a
+/// device's driver is to be opened. False with `error` set: the linker's own words.
+bool linkProgram(const std::vector<std::string> &objects, const std::string &output, const LinkedParts &parts,
+                 std::string &error);
 
 /// Makes an archive of one object: `objects` and the runtime, of whose names only those of quern.h can be seen; a file of
 /// the compiler's own, with quern.h beside it. Programs link it with the C++ library.

@@ -77,6 +77,8 @@ public:
       any |= node.op == Op::Scan;
     if (!any)
       return "it makes nothing but recurrences";
+    if (!target.device.empty())
+      return "it makes recurrences for CPUs";
     scan::ScanShape shape;
     return scan::divide(graph, target, shape);
   }

@@ -1,4 +1,4 @@
-// The families of loops on CPUs, their numbers and when these fit. Why declared: a number in a plan, a line of a schedule
+// The families of loops, their numbers and when these fit. Why declared: a number in a plan, a line of a schedule
 // and a tuner's candidate are checked by one text before anything is compiled.
 #include "codegen/schedule/Space.h"
 
@@ -123,6 +123,12 @@ static std::optional<std::string> refuseAttention(const PlanPart &part, const Fa
   return refuseLanes(part, facts);
 }
 
+static std::optional<std::string> refuseThreads(const PlanPart &part, const Facts &) {
+  if (part["wide"] > part["group"])
+    return "wide " + text(part["wide"]) + " is more than the group's " + text(part["group"]);
+  return std::nullopt;
+}
+
 static std::optional<std::string> refuseNothing(const PlanPart &, const Facts &) {
   return std::nullopt;
 }
@@ -221,6 +227,13 @@ const std::vector<Family> &families() {
         {"inside", "elements that a row with a sum counts for, at least", 1, 1 << 24}},
        ofTarget,
        refuseNothing},
+      {"threads",
+       "all of a kernel on a device: a work-item for each element of each stage",
+       "",
+       {{"group", "work-items of a group", 1, 1024, 0},
+        {"wide", "of these along the last dimension, at most, where there is another one", 1, 1024, 0}},
+       ofTarget,
+       refuseThreads},
   };
   return table;
 }

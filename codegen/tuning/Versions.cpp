@@ -197,8 +197,7 @@ void quern::codegen::compileVersions(mlir::ModuleOp planned, const std::vector<K
   }
 
   HostProgram program = buildHostProgram(planned, scratch, launched);
-  std::string description = describe(planned, program, launchCosts(program), options.target.features, options.spec),
-              error;
+  std::string description = describe(planned, program, launchCosts(program), options.target, options.spec), error;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> host = translateHost(program, description, context, error);
   if (!host)
@@ -214,9 +213,9 @@ void quern::codegen::compileVersions(mlir::ModuleOp planned, const std::vector<K
     throw std::runtime_error(error);
   std::vector<std::string> objects = {hostFile, tableFile};
   objects.insert(objects.end(), files.paths.begin(), files.paths.end());
-  std::vector<std::string> parts = {"tuning"};
+  LinkedParts parts{{"tuning"}};
   if (planned->hasAttr(ir::trainAttr))
-    parts.push_back("training");
+    parts.libraries.push_back("training");
   if (!linkProgram(objects, linked, parts, error))
     throw std::runtime_error(error);
   support::OutputFile out(options.output, /*executable=*/true);

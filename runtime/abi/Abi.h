@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define QUERN_ABI_VERSION 3
+#define QUERN_ABI_VERSION 4
 /// Scratch that a kernel asks for begins and ends at multiples of so many bytes: two cache lines (vectors need 64).
 #define QUERN_SCRATCH_ALIGNMENT 128
 
@@ -22,6 +22,14 @@ typedef struct quern_profile {
   void (*begin)(struct quern_profile *self, int32_t launch, int32_t turn);
   void (*end)(struct quern_profile *self);
 } quern_profile;
+
+/// What a program for a device asks it beside launches, which kernels do by themselves. All pointers are the device's.
+typedef struct quern_device {
+  /// Bytes within its memory, after all launches before. The two ranges are apart, or the same.
+  void (*copy)(struct quern_device *self, void *to, const void *from, int64_t bytes);
+  /// The byte there, after all launches before: whether a check failed.
+  int32_t (*flag)(struct quern_device *self, const void *at);
+} quern_device;
 
 /// What one call of a compiled function works on. All pointers stay the caller's.
 typedef struct quern_call {
@@ -46,6 +54,9 @@ typedef struct quern_call {
   uint8_t *kept;
   /// Null: nobody is told.
   quern_profile *profile;
+  /// Of a program for a device: all pointers above but `sizes` and the tables of pointers are addresses in its memory, which
+  /// only kernels read. Null: the processor computes.
+  quern_device *device;
 } quern_call;
 
 /// Zero, or the (negative) number of an entry of the description's `checks` that failed:

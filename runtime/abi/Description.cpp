@@ -40,6 +40,7 @@ public:
           format("the program's description has version %ld; this runtime knows 1", long(integer(root, "quern"))));
     result.model = string(root, "model", "model");
     result.spec = string(root, "spec", "");
+    result.device = string(root, "device", "");
     for (const Json &feature : list(root, "cpu"))
       result.cpu.push_back(feature.get<std::string>());
     for (const Json &symbol : list(root, "symbols"))

@@ -76,11 +76,30 @@ void print(const Json &result) {
                      one["achieved"].get<double>(), one["limit"]["value"].get<double>(),
                      one["limit"]["unit"].get<std::string>().c_str(), 100 * one["ratio"].get<double>());
   }
+  if (result.contains("device"))
+    text += format("device   %s: %llu launches, %llu bytes to it and %llu from it in all steps\n",
+                   result["device"]["name"].get<std::string>().c_str(),
+                   static_cast<unsigned long long>(result["device"]["launches"].get<uint64_t>()),
+                   static_cast<unsigned long long>(result["device"]["sent_bytes"].get<uint64_t>()),
+                   static_cast<unsigned long long>(result["device"]["fetched_bytes"].get<uint64_t>()));
   const Json &memory = result["memory"];
   text += "memory   " + formatBytes(memory["planned_bytes"].get<double>()) + " planned, " +
           formatBytes(memory["used_bytes"].get<double>()) + " used, of it " +
           formatBytes(memory["scratch_bytes"].get<double>()) + " scratch of kernels, beside the weights\n";
   writeOutput(text);
+}
+
+/// What a device was asked to do in all steps since.
+Json countsJson(const Device &device, const DeviceCounts &before) {
+  const DeviceCounts &now = device.counts();
+  return {{"name", device.name()},
+          {"launches", now.launches - before.launches},
+          {"allocations", now.allocations - before.allocations},
+          {"sent", now.sent - before.sent},
+          {"sent_bytes", now.sentBytes - before.sentBytes},
+          {"fetched", now.fetched - before.fetched},
+          {"fetched_bytes", now.fetchedBytes - before.fetchedBytes},
+          {"moved", now.moved - before.moved}};
 }
 
 } // namespace
@@ -125,8 +144,10 @@ int benchCommand(const Command &command) {
   if (text.generates) {
     const FunctionInfo &step = d.functions[size_t(text.engine->functions().functionFor(d, 1))];
     text.beginDecode();
+    session.device().synchronise();
     BandwidthProbe probe;
     before = probe.measure();
+    DeviceCounts atFirst = session.device().counts();
     double bytes = 0;
     begin = now();
     for (int64_t i = 0; i < writes; ++i) {
@@ -134,6 +155,8 @@ int benchCommand(const Command &command) {
       text.step();
     }
     seconds = now() - begin;
+    if (!d.device.empty())
+      result["device"] = countsJson(session.device(), atFirst);
     after = probe.measure();
     result["decode"] = rate(double(writes), seconds, bytes, before, after, 1e9, "GB/s", bytesWhat);
   } else {

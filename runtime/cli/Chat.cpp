@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <poll.h>
 #include <unistd.h>
 
 namespace quern::runtime {
@@ -103,14 +104,14 @@ public:
       }
       if (pending.size() > 1 << 24)
         throw UserError("a line is longer than 16 MB");
-      char buffer[4096];
-      ssize_t count = ::read(STDIN_FILENO, buffer, sizeof buffer);
-      if (count < 0 && errno == EINTR) {
-        if (!interrupted.exchange(false))
-          continue;
+      if (!waitForInput()) {
         pending.clear();
         return End::Interrupt;
       }
+      char buffer[4096];
+      ssize_t count = ::read(STDIN_FILENO, buffer, sizeof buffer);
+      if (count < 0 && errno == EINTR)
+        continue;
       if (count < 0)
         throw UserError("cannot read standard input: " + systemMessage(errno));
       if (count == 0) {
@@ -123,6 +124,21 @@ public:
 
 private:
   std::string pending;
+
+  /// False: Ctrl-C. Outside of the wait the signal is held back, so that one between a look at `interrupted` and the
+  /// wait is not lost.
+  static bool waitForInput() {
+    sigset_t held, before;
+    sigemptyset(&held);
+    sigaddset(&held, SIGINT);
+    ::sigprocmask(SIG_BLOCK, &held, &before);
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    bool stopped = interrupted.exchange(false);
+    while (!stopped && ::ppoll(&input, 1, nullptr, &before) < 0 && errno == EINTR)
+      stopped = interrupted.exchange(false);
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    return !stopped;
+  }
 };
 
 class Chat {

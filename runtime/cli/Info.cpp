@@ -56,6 +56,7 @@ Json infoJson(const Command &command) {
                                   0},
           {"carries_tokenizer", carried.count("tokenizer.json") + carried.count("model.gguf") > 0},
           {"cpu", {{"name", cpuName()}, {"needs", d.cpu}, {"missing", missing}}},
+          {"device", d.device.empty() ? Json() : Json(d.device)},
           {"threads", availableThreads()},
           {"config", d.config}};
 }
@@ -94,6 +95,8 @@ int infoCommand(const Command &command) {
     if (limit.functions.empty() || d.functions[size_t(limit.functions[0])].role == "eval")
       text += format("positions   %s at most %lld (%s)\n", d.symbols[size_t(limit.symbol)].c_str(),
                      static_cast<long long>(limit.atMost), limit.at.c_str());
+  if (!d.device.empty())
+    text += "device      " + d.device + ": its driver is opened when a function runs\n";
   text += format("threads     %d\n", availableThreads());
   std::string needs;
   for (const std::string &feature : d.cpu)

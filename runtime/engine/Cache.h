@@ -21,6 +21,7 @@ struct CacheRow {
 /// be missing.
 class Cache {
 public:
+  /// Without a device: that of the first call it is for.
   explicit Cache(Device &device = Device::cpu()) : kept(device), device(&device) {}
   /// Room for the lengths given; what is in it stays if only the room for positions has grown.
   void ensure(const Description &description, int function, const std::vector<int64_t> &sizes);
@@ -44,6 +45,7 @@ public:
   /// Whether a text can go back to an earlier position: no ring or running sum has forgotten what was there.
   static bool rewinds(const Description &description, int function);
 
+  bool empty() const { return states.empty() && !kept.size(); }
   /// For quern_call.
   std::vector<void *> pointers() const;
   /// Bytes that are in memory because somebody used them, in whole pages.

@@ -182,6 +182,8 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
     arena.reset(size_t(arenaBytes) + size_t(arenaBytes) / 8); // so that a growing text does not come here every step
   }
   scratch.plan(bytes(entry.callerScratch, sizes), bytes(entry.workerScratch, sizes));
+  if (cache.empty())
+    cache = Cache(where);
   cache.kept.ensure(size_t(keptBytes));
   cache.ensure(d, number, sizes);
   if (d.past >= 0 && sizes[size_t(d.past)] == 0)
@@ -190,14 +192,38 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
   std::vector<const void *> inputPointers;
   for (const Value *input : inputs)
     inputPointers.push_back(input->data.data());
+  std::vector<void *> outputPointers = outputs;
+  std::vector<size_t> outputBytes;
+  const void *const *const *slots = nullptr;
+  if (where.isHost()) {
+    slots = weights.slots();
+  } else {
+    if (!side)
+      side = std::make_unique<DeviceSide>(where, d, weights);
+    slots = side->slots();
+    for (size_t i = 0; i < inputs.size(); ++i)
+      inputPointers[i] = side->input(number, i, inputs[i]->data);
+    for (const TensorInfo &output : d.functions[size_t(number)].outputs) {
+      size_t bytes = elementBytes(output.kind);
+      for (int64_t length : shapeOf(output, sizes))
+        bytes *= size_t(length);
+      outputPointers[outputBytes.size()] = side->output(outputBytes.size(), bytes);
+      outputBytes.push_back(bytes);
+    }
+  }
   std::vector<void *> states = cache.pointers();
   CallRecorder *recorder = CallRecorder::active();
-  quern_call call{sizes.data(),    inputPointers.data(), outputs.data(),
-                  weights.slots(), states.data(),        arena.data(),
-                  first ? 1 : 0,   cache.kept.data(),    recorder ? recorder->hooks() : nullptr};
-  if (recorder)
+  quern_call call{sizes.data(),    inputPointers.data(), outputPointers.data(),
+                  slots,           states.data(),        arena.data(),
+                  first ? 1 : 0,   cache.kept.data(),    recorder ? recorder->hooks() : nullptr,
+                  where.services()};
+  if (recorder) {
+    recorder->watch(where);
     recorder->beginCall(number, sizes, uint64_t(arenaBytes), Cache::plannedBytes(d, number, sizes));
+  }
   int32_t result = where.run(scratch, entry.run, call);
+  for (size_t i = 0; i < outputBytes.size(); ++i)
+    where.copy(outputs[i], outputPointers[i], outputBytes[i]);
   where.synchronise();
   if (recorder)
     recorder->endCall();

@@ -5,6 +5,7 @@
 #include "runtime/abi/Abi.h"
 #include "runtime/abi/Description.h"
 #include "runtime/engine/Cache.h"
+#include "runtime/engine/DeviceSide.h"
 #include "runtime/machine/Memory.h"
 #include "runtime/weights/Weights.h"
 
@@ -36,13 +37,15 @@ struct Program {
   const quern_program_table &table;
   Description description;
   explicit Program(const quern_program_table &table);
+  /// That it was compiled for. Throws MachineError where there is none.
+  Device &device() const { return Device::named(description.device); }
 };
 
 /// The memory that calls work in: intermediate results and scratch. One call at a time.
 class Session {
 public:
-  Session(const Program &program, const Weights &weights, Device &device = Device::cpu())
-      : program(program), weights(weights), where(device), arena(device), whole(device) {}
+  Session(const Program &program, const Weights &weights)
+      : program(program), weights(weights), where(program.device()), arena(where), whole(where) {}
 
   const Description &description() const { return program.description; }
   Device &device() const { return where; }
@@ -91,7 +94,8 @@ private:
   Device &where;
   Buffer arena;
   Scratch scratch;
-  Cache whole; // of `evaluate`
+  std::unique_ptr<DeviceSide> side; // where the device's memory is not the host's
+  Cache whole;                      // of `evaluate`
 
   struct Prepared {
     std::vector<int64_t> sizes;

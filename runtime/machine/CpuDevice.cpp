@@ -1,4 +1,5 @@
 // The processor as a device: memory is the system's, functions run in the caller and the process's pool.
+#include "runtime/Error.h"
 #include "runtime/machine/Device.h"
 #include "runtime/machine/KernelCall.h"
 
@@ -14,6 +15,7 @@ namespace {
 class CpuDevice : public Device {
 public:
   const char *name() const override { return "cpu"; }
+  bool isHost() const override { return true; }
 
   void *allocate(size_t bytes) override {
     void *made = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -42,6 +44,19 @@ public:
 };
 
 } // namespace
+
+const DeviceCounts &Device::counts() const {
+  static const DeviceCounts none;
+  return none;
+}
+
+Device &Device::named(const std::string &name) {
+  if (name.empty())
+    return cpu();
+  if (!quern_open_device)
+    throw MachineError("this program computes on a device (" + name + "), but was linked without what reaches one");
+  return *quern_open_device();
+}
 
 Device &Device::cpu() {
   static CpuDevice device;

@@ -6,8 +6,17 @@
 #include "runtime/machine/Scratch.h"
 
 #include <cstddef>
+#include <string>
 
 namespace quern::runtime {
+
+/// What a device was asked to do so far.
+struct DeviceCounts {
+  uint64_t launches = 0, allocations = 0;
+  uint64_t sent = 0, sentBytes = 0;       ///< copies from the host
+  uint64_t fetched = 0, fetchedBytes = 0; ///< and to it
+  uint64_t moved = 0;                     ///< copies within its memory
+};
 
 /// One memory and what computes in it. Another device is another class; `Buffer`, `Cache` and `Session` ask no more of it
 /// than this.
@@ -15,6 +24,8 @@ class Device {
 public:
   virtual ~Device() = default;
   virtual const char *name() const = 0;
+  /// Whether its memory is the host's: pointers into it are what they are everywhere.
+  virtual bool isHost() const = 0;
   /// Zero-filled, aligned to 64 bytes and more; null where there is none left.
   virtual void *allocate(size_t bytes) = 0;
   virtual void release(void *memory, size_t bytes) = 0;
@@ -28,9 +39,19 @@ public:
   /// Until all that was begun is done.
   virtual void synchronise() = 0;
 
+  /// For quern_call: what generated code asks of it beside launches. Null: nothing.
+  virtual quern_device *services() { return nullptr; }
+  virtual const DeviceCounts &counts() const;
+
   /// The processor and the machine's own memory.
   static Device &cpu();
+  /// What a program was compiled for (`device` of its description; empty: the processor), opened at the first call. Throws
+  /// MachineError where there is none, with what to do.
+  static Device &named(const std::string &name);
 };
 
 } // namespace quern::runtime
+
+/// Of the one archive of runtime/device that a program for a device is linked with; absent from others.
+extern "C" __attribute__((weak)) quern::runtime::Device *quern_open_device();
 #endif

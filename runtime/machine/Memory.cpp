@@ -20,7 +20,8 @@ void Buffer::reset(size_t bytes) {
     return;
   memory = static_cast<uint8_t *>(device->allocate(bytes));
   if (!memory)
-    throw MachineError("the machine has no " + formatBytes(double(bytes)) + " of memory left");
+    throw MachineError((device->isHost() ? "the machine" : device->name()) + std::string(" has no ") +
+                       formatBytes(double(bytes)) + " of memory left");
   length = bytes;
 }
 

@@ -77,6 +77,8 @@ void Profile::begin(int number, int turn) {
 void Profile::end() {
   if (launch.launch < 0)
     return;
+  if (watched)
+    watched->synchronise();
   launch.end = now();
   launchRing.add(launch);
   Sum &sum = all[size_t(launch.launch)];

@@ -4,6 +4,7 @@
 
 #include "runtime/abi/Abi.h"
 #include "runtime/abi/Description.h"
+#include "runtime/machine/Device.h"
 #include "runtime/machine/ThreadPool.h"
 
 #include <cstdint>
@@ -26,6 +27,8 @@ public:
   /// Around one call. `bytes`: of its arena, and of its caches.
   virtual void beginCall(int function, const std::vector<int64_t> &sizes, uint64_t arenaBytes, uint64_t cacheBytes) = 0;
   virtual void endCall() = 0;
+  /// Whose launches these are: a recorder of times waits for it at the end of each.
+  virtual void watch(Device &) {}
   /// Told of the call's launches.
   virtual quern_profile *hooks() = 0;
 
@@ -44,6 +47,7 @@ public:
   void beginCall(int function, const std::vector<int64_t> &sizes, uint64_t arenaBytes, uint64_t cacheBytes) override;
   void endCall() override;
   quern_profile *hooks() override { return &told; }
+  void watch(Device &device) override { watched = device.isHost() ? nullptr : &device; }
   void worked(int thread, uint64_t begin, uint64_t end) override;
 
   struct Call {
@@ -88,6 +92,7 @@ private:
     Profile *self;
   };
   const Description &description;
+  Device *watched = nullptr;
   Hooks told;
   uint64_t start;
   Ring<Call> callRing;

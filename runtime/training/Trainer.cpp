@@ -313,7 +313,8 @@ void Trainer::forPieces(const Flat &flat) {
           inputs.push_back(tensor->second + piece.at);
         else
           inputs.push_back(&numbers.at(input.name));
-      quern_call call{sizes.data(), inputs.data(), outputs.data(), nullptr, nullptr, arena.data(), 1, nullptr, nullptr};
+      quern_call call{sizes.data(), inputs.data(), outputs.data(), nullptr, nullptr, arena.data(), 1,
+                      nullptr,      nullptr,       nullptr};
       if (int32_t status = entry.run(&call))
         throw MachineError(format("function %s failed with status %d", function.name.c_str(), status));
       flat.take(i, results);

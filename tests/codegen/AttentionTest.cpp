@@ -44,27 +44,6 @@ TEST(Attention, Causal) {
   }
 }
 
-TEST(Attention, SchedulesThatCannotBeAreRefused) {
-  Attention g(1, 1, 8, 8);
-  g.finishWith(g.score);
-  KernelGraph graph = g.finish("refused");
-  std::pair<const char *, const char *> cases[] = {
-      {"rows 2", "rows 2 are no multiple of the target's vector of 8 floats"},
-      {"split 3", "split 3 is no multiple of the target's vector of 8 floats"},
-      {"keys 1", "keys 1 are less than a step of 4"},
-      {"step 8", "rows 24 x step 8 do not fit the target's 16 registers of 8 floats"}};
-  for (auto [numbers, reason] : cases) {
-    ScheduleTable table = ScheduleTable::standard();
-    table.add(std::string("attention : ") + numbers, "mine.txt");
-    try {
-      KernelRunner runner(graph, cpuTarget("x86-64-v3"), table);
-      FAIL() << numbers;
-    } catch (const std::exception &error) {
-      EXPECT_EQ(std::string(error.what()), std::string("a schedule of attention cannot be: ") + reason);
-    }
-  }
-}
-
 TEST(Attention, BoundsAreSeen) {
   Attention g(1, 1, 8, 8);
   int t = g.queryPosition(), s = g.index(g.S);

@@ -1,10 +1,11 @@
-// Compiles one kernel to a shared library, loads it and runs it on given tensors.
+// Compiles one kernel to a shared library, loads it and runs it on given tensors. There are two of it: for the processor, and
+// (DeviceKernelRunner.cpp) for an OpenCL device, whatever target it is asked for; so the same tests are both's.
 #ifndef QUERN_TESTS_CODEGEN_KERNELRUNNER_H
 #define QUERN_TESTS_CODEGEN_KERNELRUNNER_H
 
 #include "codegen/halide/EmitKernel.h"
 #include "codegen/schedule/Schedule.h"
-#include "tests/codegen/Reference.h"
+#include "tests/codegen/KernelBuffer.h"
 
 #include <memory>
 
@@ -37,18 +38,14 @@ public:
   ScratchBytes used() const { return peak; }
 
 private:
-  struct Buffer;
   const KernelGraph &graph;
   std::string folder;
   void *library = nullptr, *function = nullptr;
   Scratch memory;
   ScratchBytes peak;
   Lengths lengths;
-  std::vector<std::unique_ptr<Buffer>> buffers; ///< arguments, then results
+  std::vector<std::unique_ptr<KernelBuffer>> buffers; ///< arguments, then results
 };
-
-/// Deterministic values: reals in [-1, 1), ints in [0, 7), bools.
-DenseTensor randomTensor(const Node &node, const Lengths &lengths, uint64_t seed);
 
 } // namespace quern::codegen
 #endif

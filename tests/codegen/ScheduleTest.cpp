@@ -47,8 +47,9 @@ TEST(Schedule, EveryDefaultIsInItsDomain) {
 }
 
 TEST(Schedule, MistakesHaveAPlace) {
-  EXPECT_EQ(failure("map : work 1\nmatrix : rows 3"), "mine.txt:2: 'matrix' is no family; there are attention, "
-                                                      "contract, dense, experts, gradient, grouped, map and row");
+  EXPECT_EQ(failure("map : work 1\nmatrix : rows 3"),
+            "mine.txt:2: 'matrix' is no family; there are attention, "
+            "contract, dense, experts, gradient, grouped, map, row and threads");
   EXPECT_EQ(failure("map : work"), "mine.txt:1: 'work' has no number");
   EXPECT_EQ(failure("map : work x"), "mine.txt:1: work 'x' is not among 1 to 16777216");
   EXPECT_EQ(failure("contract : rows 0"), "mine.txt:1: rows '0' is not among 1 to 64");
@@ -69,7 +70,7 @@ TEST(Targets, NamesAndRefusal) {
     FAIL();
   } catch (const std::exception &error) {
     EXPECT_EQ(std::string(error.what()), "unknown target 'z80'; there are native, x86-64-v2, x86-64-v3, x86-64-v4, "
-                                         "icelake-server, znver4, sapphirerapids");
+                                         "icelake-server, znver4, sapphirerapids, opencl");
   }
 }
 

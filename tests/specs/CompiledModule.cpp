@@ -68,8 +68,7 @@ CompiledModule::CompiledModule(mlir::ModuleOp planned, const Checkpoint &weights
   codegen::KernelFiles kernels = codegen::compileKernels(planned, options, loaded->folder);
   loaded->kernels = kernels.count;
   codegen::HostProgram host = codegen::buildHostProgram(planned, kernels.scratch, kernels.symbols);
-  std::string text =
-                  codegen::describe(planned, host, codegen::launchCosts(host), options.target.features, "random.quern"),
+  std::string text = codegen::describe(planned, host, codegen::launchCosts(host), options.target, "random.quern"),
               error;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> module = codegen::translateHost(host, text, context, error);

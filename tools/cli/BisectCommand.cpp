@@ -46,6 +46,9 @@ int quern::tools::bisectCommand(const Arguments &arguments) {
   bisect.passes = passOptions(target, schedules, without);
   bisect.compile.spec = spec.spec;
   bisect.compile.target = codegen::cpuTarget(target);
+  if (!bisect.compile.target.device.empty())
+    throw std::runtime_error("bisect runs kernels one by one in its own process, on the processor; --target " + target +
+                             " has none for that");
   bisect.compile.schedules = scheduleTable(schedules);
   Divergence found = quern::tools::bisect(*module, bisect);
   if (json) {

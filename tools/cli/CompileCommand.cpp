@@ -33,7 +33,8 @@ void CompileFlags::add(po::options_description &options) {
       "weights", po::value(&weights),
       "the checkpoint; its config.json, or what a GGUF file says, is used unless --config is given")(
       "embed-weights", po::bool_switch(&embed), "append --weights (and tokenizer.json) to the executable")(
-      "target", po::value(&target), "native, or an architecture level such as x86-64-v3")(
+      "target", po::value(&target),
+      "native, an architecture level such as x86-64-v3, or opencl: a device that its driver has")(
       "schedules", po::value(&schedules), "a file of schedules that override the built-in ones")(
       "plans", po::value(&plans), "a file of plans (quern tune --export) instead of those that tuning found here")(
       "no-tuned", po::bool_switch(&untuned), "kernels by their default plans, whatever tuning found")(
@@ -112,6 +113,13 @@ int quern::tools::compile(CompileFlags &flags) {
     throw std::runtime_error("--emit " + flags.emit + ": exe, lib, obj, llvm, asm or mlir is needed");
   if (flags.emit == "lib" && flags.spec.train)
     throw std::runtime_error("--emit lib is for models that are used; --train needs an executable");
+  if (!options.target.device.empty() && flags.spec.train)
+    throw std::runtime_error("--train computes on processors: --target " + flags.target +
+                             " has programs that use a model; leave out one of the two");
+  if (!options.target.device.empty() && flags.emit == "lib")
+    throw std::runtime_error(
+        "--emit lib is for processors: a driver cannot be opened from a static archive; --target " + flags.target +
+        " needs an executable");
   if (flags.embed && (flags.weights.empty() || flags.emit != "exe"))
     throw std::runtime_error("--embed-weights needs --weights and an executable to append them to");
   takeConfig(flags.spec, flags.weights);
@@ -137,15 +145,18 @@ int quern::tools::compile(CompileFlags &flags) {
   quern::passes::PassOptions passes = passOptions(flags.target, flags.schedules, flags.without);
   AppliedPlans applied;
   std::vector<TunedPlan> tuned = tunedPlans(flags);
+  bool refused = false; // a kernel that no producer makes for the device
   passes.planning = [&, next = passes.planning](mlir::ModuleOp planning) {
     applied = applyPlans(planning, tuned, options);
-    return next(planning);
+    mlir::LogicalResult planned = next(planning);
+    refused = mlir::failed(planned) && !options.target.device.empty();
+    return planned;
   };
   std::string planned;
   mlir::LogicalResult done = flags.memory.memory.empty() ? quern::passes::runPhases(*module, passes, from, flags.to)
                                                          : runWithin(module, flags.memory, passes, from, planned);
-  if (mlir::failed(done))
-    return llvm::StringRef(flags.spec.spec).ends_with(".mlir") ? 1 : reportFault("failed"); // a module may be anybody's
+  if (mlir::failed(done)) // a module may be anybody's
+    return refused || llvm::StringRef(flags.spec.spec).ends_with(".mlir") ? 1 : reportFault("failed");
   for (const std::string &refused : applied.refused)
     std::cerr << "quern compile: a tuned plan is not used: " << refused << "\n";
   if (flags.remarks)

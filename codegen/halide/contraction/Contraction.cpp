@@ -46,13 +46,42 @@ bool prepareOperands(KernelBuilder &b, const ContractionPattern &p) {
   return narrow;
 }
 
+/// On a device a work-item reads a row for each column: what is computed is stored first, unless that would copy what it
+/// is picked from.
+void storeOperands(KernelBuilder &b, const ContractionPattern &p) {
+  std::function<bool(int, bool &)> plain = [&](int node, bool &picked) {
+    const Node &n = b.graph.nodes[node];
+    if (b.isStage[node] || n.op <= Op::Index)
+      return true;
+    picked |= n.op == Op::Gather;
+    bool view = (n.op >= Op::Rename && n.op <= Op::Permute) || n.op == Op::Widen || n.op == Op::Narrow;
+    for (int operand : n.operands)
+      view &= plain(operand, picked);
+    return view;
+  };
+  for (int operand : {p.x, p.w}) {
+    bool picked = false;
+    if (!plain(operand, picked) && !picked)
+      b.materialize(operand);
+  }
+}
+
+/// bf16 is widened where it is read.
+Expr readFactor(KernelBuilder &b, int operand, const Index &index) {
+  return b.graph.nodes[operand].kind == Kind::BF16 ? math::widen(b.at(operand, index)) : b.real(operand, index);
+}
+
 void defineContraction(KernelBuilder &b, const ContractionPattern &p) {
   switch (p.form) {
   case ContractionForm::Dots: {
-    prepareOperands(b, p);
+    if (b.onDevice())
+      storeOperands(b, p);
+    else
+      prepareOperands(b, p);
     const Node &c = b.graph.nodes[p.node];
-    Func total = b.reduceOver("dot", p.node, c.dims, p.reduced, Kind::Real, Reduction::Sum,
-                              [&](const Index &index) { return b.real(p.x, index) * b.real(p.w, index); });
+    Func total = b.reduceOver("dot", p.node, c.dims, p.reduced, Kind::Real, Reduction::Sum, [&](const Index &index) {
+      return readFactor(b, p.x, index) * readFactor(b, p.w, index);
+    });
     return b.readFrom(p.node, total);
   }
   case ContractionForm::Packed:

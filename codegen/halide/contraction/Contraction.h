@@ -13,6 +13,10 @@ void defineContraction(KernelBuilder &builder, const ContractionPattern &pattern
 /// What is read again and again becomes memory. Returns whether rows are bf16 there, and widened on the way to the loops.
 bool prepareOperands(KernelBuilder &builder, const ContractionPattern &pattern);
 
+/// The same on a device. A number of an operand, as real.
+void storeOperands(KernelBuilder &builder, const ContractionPattern &pattern);
+Expr readFactor(KernelBuilder &builder, int operand, const Index &index);
+
 /// Base of the families.
 class Contraction : protected ContractionPattern {
 protected:

@@ -1,0 +1,111 @@
+// Takes: the stages of a kernel. Gives: loops over groups and work-items for each.
+//
+//   sum over k of x[t, k] w[o, k]:   groups (o / 64, t)  work-items o % 64  { sum = 0; for k: sum += ...; out[t, o] = sum }
+//
+// Why so plain: every stage is a launch of its own and every element a work-item's, so whatever the stages are, they are
+// right. Neighbouring work-items write, and of packed weights read, neighbouring numbers. Faster loops are a family's.
+#include "codegen/halide/gpu/GpuScheduler.h"
+
+#include <algorithm>
+
+using namespace Halide;
+
+namespace quern::codegen {
+
+/// The smallest power of two that holds a length, at most `most`.
+static int narrowed(std::optional<int64_t> length, int most) {
+  int width = 1;
+  while (width < most && (!length || width < *length))
+    width *= 2;
+  return width;
+}
+
+std::optional<Var> GpuScheduler::launch(Halide::Stage loops, const std::vector<Along> &along,
+                                        std::vector<VarOrRVar> within) {
+  if (along.empty()) {
+    loops.gpu_single_thread();
+    return std::nullopt;
+  }
+  const PlanPart &plan = b.part("threads");
+  std::vector<VarOrRVar> threads, groups;
+  auto split = [&](const VarOrRVar &var, const std::string &name, int width) {
+    threads.emplace_back(name + "_thread", var.is_rvar), groups.emplace_back(name + "_group", var.is_rvar);
+    loops.split(var, groups.back(), threads.back(), width, TailStrategy::GuardWithIf);
+  };
+  int columns = narrowed(along[0].length, along.size() > 1 ? plan["wide"] : plan["group"]);
+  split(along[0].var, "x", columns);
+  if (along.size() > 1)
+    split(along[1].var, "y", narrowed(along[1].length, plan["group"] / columns));
+  std::vector<VarOrRVar> order = std::move(within);
+  order.insert(order.end(), threads.begin(), threads.end());
+  order.insert(order.end(), groups.begin(), groups.end());
+  for (size_t d = 2; d < along.size(); ++d)
+    order.push_back(along[d].var);
+  if (order.size() > 1)
+    loops.reorder(order);
+  // Three dimensions of groups are all that there are.
+  for (size_t d = 2; d < along.size(); ++d) {
+    VarOrRVar fused = along[d].var;
+    if (d > 2) {
+      fused = VarOrRVar("z" + std::to_string(d), false);
+      loops.fuse(groups.back(), along[d].var, fused);
+      groups.pop_back();
+    }
+    groups.push_back(fused);
+  }
+  loops.never_partition_all(); // one body with a guard, half as much to compile
+  for (const VarOrRVar &var : threads)
+    loops.gpu_threads(var);
+  for (const VarOrRVar &var : groups)
+    loops.gpu_blocks(var);
+  return threads[0].is_rvar ? std::nullopt : std::optional(threads[0].var);
+}
+
+void GpuScheduler::schedule(Stage &stage, bool concat) {
+  std::vector<Along> pure;
+  for (auto dim = stage.dims.rbegin(); dim != stage.dims.rend(); ++dim)
+    pure.push_back({KernelBuilder::var(dim->name), dim->fixed()});
+  const auto *call = stage.func.values()[0].as<Internal::Call>();
+  bool written = !call || !call->is_intrinsic(Internal::Call::undef);
+  std::optional<Var> threads;
+  if (written)
+    threads = launch(stage.func, pure, {});
+  if (stage.lanes.defined()) {
+    if (threads) {
+      stage.lanes.compute_at(stage.func, *threads);
+    } else {
+      stage.lanes.compute_root().gpu_single_thread();
+      stage.lanes.update().gpu_single_thread();
+    }
+  }
+  for (int u = 0; u < stage.func.num_update_definitions(); ++u) {
+    // Along a dimension that an update writes where its data say, its steps stay in order.
+    std::vector<Expr> at = stage.func.update_args(u);
+    std::vector<Along> along;
+    std::vector<VarOrRVar> within;
+    for (size_t d = 0; d < at.size(); ++d) {
+      const auto *var = at[d].as<Internal::Variable>();
+      if (var && !var->reduction_domain.defined() && var->name == pure[d].var.name())
+        along.push_back(pure[d]);
+    }
+    for (const RVar &over : stage.over[u])
+      if (concat)
+        along.insert(along.begin() + (stage.vectorOver || along.empty() ? 0 : 1), Along{over, std::nullopt});
+      else
+        within.push_back(over);
+    launch(stage.func.update(u), along, std::move(within));
+  }
+}
+
+void GpuScheduler::run() {
+  for (Stage &stage : b.stages) {
+    stage.func.compute_root();
+    schedule(stage, b.graph.nodes[stage.node].op == Op::Concat);
+  }
+  for (size_t result = 0; result < b.outputs.size(); ++result) {
+    Stage &stage = b.outputs[result];
+    schedule(stage, !stage.over.empty() && !stage.scattered);
+  }
+}
+
+} // namespace quern::codegen

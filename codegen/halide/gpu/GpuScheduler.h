@@ -1,0 +1,28 @@
+// Loops of a kernel on a device.
+#ifndef QUERN_CODEGEN_HALIDE_GPU_GPUSCHEDULER_H
+#define QUERN_CODEGEN_HALIDE_GPU_GPUSCHEDULER_H
+
+#include "codegen/halide/KernelBuilder.h"
+
+namespace quern::codegen {
+
+class GpuScheduler {
+public:
+  explicit GpuScheduler(KernelBuilder &builder) : b(builder) {}
+  void run();
+
+private:
+  struct Along { ///< a loop whose steps do not depend on each other
+    Halide::VarOrRVar var;
+    std::optional<int64_t> length;
+  };
+  void schedule(Stage &stage, bool concat);
+  /// Returns the loop over the work-items of a group, within which a sum can live; nothing: there is one work-item.
+  std::optional<Var> launch(Halide::Stage loops, const std::vector<Along> &along,
+                            std::vector<Halide::VarOrRVar> within);
+
+  KernelBuilder &b;
+};
+
+} // namespace quern::codegen
+#endif

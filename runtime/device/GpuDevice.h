@@ -1,0 +1,95 @@
+// What devices behind a driver have in common: addresses, copies, blocks between launches, failures. A driver's interface
+// is a class of this, in a folder of its own.
+#ifndef QUERN_RUNTIME_DEVICE_GPUDEVICE_H
+#define QUERN_RUNTIME_DEVICE_GPUDEVICE_H
+
+#include "runtime/device/AddressSpace.h"
+#include "runtime/machine/Device.h"
+
+#include <string>
+#include <vector>
+
+namespace quern::runtime {
+
+/// One queue in order: what was begun later sees what was begun before, so nothing waits but a copy to the host.
+class GpuDevice : public Device {
+public:
+  GpuDevice();
+  bool isHost() const override { return false; }
+  void *allocate(size_t bytes) override;
+  void release(void *memory, size_t bytes) override;
+  size_t touched(const void *, size_t bytes) override { return bytes; }
+  void copy(void *to, const void *from, size_t bytes) override;
+  void fill(void *memory, int byte, size_t bytes) override;
+  /// Launches; the status is that of the checks, for which it waits.
+  int32_t run(Scratch &scratch, quern_function function, const quern_call &call) override;
+  void synchronise() override { finish(); }
+  quern_device *services() override { return &told; }
+  const DeviceCounts &counts() const override { return counted; }
+
+  // For the functions that kernels call (HalideDevice.cpp, and those of a driver's folder).
+
+  struct Grid {
+    size_t groups[3], threads[3];
+  };
+  struct Argument {
+    const void *value; ///< of a buffer its address, of a number where it is
+    size_t bytes;
+    bool isBuffer;
+  };
+  /// Runs `code` on the device whose kernels are being launched. What it throws ends the call with its message: generated
+  /// code goes on, but nothing is launched any more.
+  template <typename Code> static int inLaunch(Code code) {
+    if (!running || !running->failure.empty())
+      return 1;
+    try {
+      code(*running);
+      return 0;
+    } catch (const std::exception &error) {
+      running->failure = error.what();
+      return 1;
+    }
+  }
+  /// Memory between launches of one kernel. Given back it serves launches that come later in the queue.
+  void *takeBlock(size_t bytes);
+  void giveBlock(void *address);
+  /// A table of constants that a kernel carries: stays on the device.
+  void *keepConstants(const void *host, size_t bytes);
+  /// What a driver makes of a kernel's source.
+  virtual void *build(const char *source, size_t bytes) = 0;
+  void launch(void *built, const char *name, const Grid &grid, const std::vector<Argument> &arguments);
+
+protected:
+  using Place = AddressSpace::Place;
+  // The driver. All throw MachineError in its words.
+  /// Null where there is no memory left. Of any content.
+  virtual void *takeMemory(size_t bytes) = 0;
+  virtual void giveMemory(void *block) = 0;
+  virtual void send(const Place &to, const void *from, size_t bytes) = 0;
+  virtual void fetch(void *to, const Place &from, size_t bytes) = 0;
+  virtual void move(const Place &to, const Place &from, size_t bytes) = 0;
+  virtual void fillWith(const Place &to, int byte, size_t bytes) = 0;
+  /// `places[i]`: of argument i, if it is a buffer.
+  virtual void begin(void *built, const char *name, const Grid &grid, const std::vector<Argument> &arguments,
+                     const std::vector<Place> &places) = 0;
+  virtual void finish() = 0;
+
+private:
+  struct Block {
+    void *address;
+    size_t bytes;
+    bool used;
+  };
+  Place placeOf(const void *address, size_t bytes, const char *what) const;
+
+  static inline GpuDevice *running = nullptr;
+  AddressSpace space;
+  std::vector<Block> blocks;
+  std::string failure;
+  DeviceCounts counted;
+  quern_device told;
+  std::vector<Place> places; // of the launch that is being begun
+};
+
+} // namespace quern::runtime
+#endif

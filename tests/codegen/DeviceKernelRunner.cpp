@@ -1,0 +1,109 @@
+// Takes: a graph and tensors. Gives: what an OpenCL device makes of them. The target that a test asks for is not looked at:
+// whatever holds for a kernel of a CPU holds for the device's.
+#include "codegen/halide/gpu/GpuProducer.h"
+#include "runtime/machine/Device.h"
+#include "tests/codegen/KernelRunner.h"
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <filesystem>
+#include <functional>
+#include <stdexcept>
+
+namespace quern::codegen {
+
+namespace {
+runtime::Device &device() {
+  static const bool once = [] { // PoCL keeps what it built of a kernel, here not in the user's own cache
+    std::filesystem::create_directories(QUERN_POCL_CACHE);
+    return !setenv("POCL_CACHE_DIR", QUERN_POCL_CACHE, 0);
+  }();
+  (void)once;
+  return runtime::Device::named("opencl");
+}
+
+/// What a program's host code does: the kernel that is bound, with addresses of the device.
+std::function<int32_t()> launch;
+int32_t launchBound(const quern_call *) {
+  return launch();
+}
+} // namespace
+
+KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules)
+    : KernelRunner(graph, target, gpuProducer().choose(graph, cpuTarget("opencl"), schedules)) {}
+
+KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &, const KernelPlan &plan) : graph(graph) {
+  char name[] = "/tmp/quern_kernel_XXXXXX";
+  folder = mkdtemp(name);
+  gpuProducer().make(graph, plan, cpuTarget("opencl"), "k", EmitForm::Object, folder + "/k.o");
+  std::string command = "cc -shared -o " + folder + "/k.so " + folder + "/k.o"; // this program has what it calls
+  if (std::system(command.c_str()))
+    throw std::runtime_error("failed: " + command);
+  library = dlopen((folder + "/k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  function = library ? dlsym(library, "k") : nullptr;
+  if (!function)
+    throw std::runtime_error(dlerror());
+}
+
+KernelRunner::~KernelRunner() {
+  for (auto &buffer : buffers)
+    device().release(reinterpret_cast<void *>(buffer->halide.padding), buffer->bytes());
+  if (library)
+    dlclose(library);
+  std::filesystem::remove_all(folder);
+}
+
+void KernelRunner::bind(const Lengths &now, const std::vector<DenseTensor> &arguments) {
+  for (auto &buffer : buffers)
+    device().release(reinterpret_cast<void *>(buffer->halide.padding), buffer->bytes());
+  lengths = now;
+  buffers = bindBuffers(graph, lengths, arguments);
+  for (auto &buffer : buffers) {
+    void *address = device().allocate(std::max<size_t>(1, buffer->bytes()));
+    device().copy(address, buffer->base(), buffer->bytes());
+    buffer->halide.device = reinterpret_cast<uint64_t>(address);
+    buffer->halide.padding = address; // its own, wherever a result may come to lie
+  }
+}
+
+void KernelRunner::shareResult(int argument) {
+  buffers[graph.argumentCount()]->halide.device = buffers[argument]->halide.device;
+}
+
+int KernelRunner::run() {
+  intptr_t a[20] = {};
+  size_t n = 0;
+  for (const std::string &symbol : graph.symbols)
+    a[n++] = lengths.at(symbol);
+  for (auto &buffer : buffers) {
+    buffer->halide.host = nullptr; // nothing may look there
+    a[n++] = reinterpret_cast<intptr_t>(&buffer->halide);
+  }
+  if (n > 20)
+    throw std::runtime_error("too many parameters for the test's call");
+  using I = intptr_t;
+  auto call = reinterpret_cast<int (*)(I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I)>(function);
+  launch = [&] {
+    return call(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15],
+                a[16], a[17], a[18], a[19]);
+  };
+  static runtime::Scratch scratch;
+  int status = device().run(scratch, launchBound, quern_call{});
+  for (size_t i = graph.argumentCount(); i < buffers.size(); ++i) {
+    KernelBuffer &result = *buffers[i];
+    device().copy(result.base(), reinterpret_cast<void *>(result.halide.device), result.bytes());
+    result.halide.host = reinterpret_cast<uint8_t *>(result.base());
+  }
+  return status;
+}
+
+DenseTensor KernelRunner::result(size_t i) const {
+  return buffers[graph.argumentCount() + i]->tensor();
+}
+
+void KernelRunner::useOneThread() {}
+ScratchBytes KernelRunner::planned() const {
+  return {};
+}
+
+} // namespace quern::codegen
