@@ -18,6 +18,7 @@ SPECS = {
 INPUTS = {"tokens": "input_ids", "mask": "attention_mask", "segments": "token_type_ids", "target": "decoder_input_ids", "features": "input_features", "pixels": "pixel_values"}
 ENCODERS, PAIRS, IMAGES, SPEECH = ("bert", "distilbert"), ("t5", "m2m100"), ("vit",), ("whisper",)
 COMPILED = 5e-5
+CODES = 1e-5  # of programs whose weights are codes, from the interpreter with the same codes
 
 
 class Model(Case):
@@ -47,6 +48,18 @@ class Model(Case):
             got = self.interpret(self.spec, self.weights, self.inputs, "--config", self.folder / name)["logits"]
             limit = 1e-7 if self.fixture == "bloom" else 1e-9
             self.assertLess(relative_error(got, self.expected["logits_f64"], self.keep), limit, name)
+
+    def test_weights_in_codes(self):
+        """The program computes what the interpreter does with the same codes; how far that is from PyTorch's numbers is bounded."""
+        for kind, most in {"int8": 2e-1, "int4": 1.5}.items():
+            options = ("--config", self.config, "--quantize", kind)
+            program = self.compile(self.spec, *options, name=kind)
+            got = self.evaluate(program, self.weights, self.inputs)["logits"]
+            want = self.interpret(self.spec, self.weights, self.inputs, *options, "--after", "narrow-storage")["logits"]
+            self.assertLess(relative_error(got, want, self.keep), CODES, kind)
+            apart = relative_error(want, self.expected["logits"], self.keep)
+            self.assertLess(apart, most, kind)
+            self.assertGreater(apart, 1e-4, kind)  # else nothing was rounded
 
     def test_other_batches_and_lengths(self):
         """The same program takes any batch and length; the interpreter says what it should give."""

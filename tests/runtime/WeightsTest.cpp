@@ -116,7 +116,7 @@ TEST(Packing, InTwoBytes) {
       w[size_t(o * I + i)] = wt[size_t(i * O + o)] = 1 + float(o * 100 + i) / 4096;
   d.slots = {packed({{0}}, O, I, I, 1, tile), packed({{1}}, O, I, 1, O, tile)};
   for (SlotInfo &slot : d.slots)
-    std::get<PackedLayout>(slot.layouts[0]).narrow = true;
+    std::get<PackedLayout>(slot.layouts[0]).storage = Storage::BF16;
   auto weights = Weights::load(d, checkpoint({{"w", Dtype::F32, {O, I}, w}, {"wt", Dtype::F32, {I, O}, wt}}));
   constexpr int64_t elements = (O + tile - 1) / tile * tile * I;
   EXPECT_LT(weights->packedBytes(), uint64_t(elements * 2 * 3)); // two of them
@@ -125,6 +125,37 @@ TEST(Packing, InTwoBytes) {
       for (int64_t i = 0; i < I; ++i)
         ASSERT_EQ(static_cast<const uint16_t *>(weights->slots()[slot][0])[(o / tile * I + i) * tile + o % tile],
                   o < O ? floatToBF16(w[size_t(o * I + i)]) : 0);
+}
+
+/// Words of a tile's rows lie beside each other: for each group the scale, then the codes, first ones in low bits.
+TEST(Packing, InCodes) {
+  constexpr int64_t O = 37, I = 75, tile = 16, tiles = 3, groups = 3;
+  std::vector<float> w(O * I), wt(O * I);
+  for (int64_t o = 0; o < O; ++o)
+    for (int64_t i = 0; i < I; ++i)
+      w[size_t(o * I + i)] = wt[size_t(i * O + o)] = float((o * 37 + i * 11) % 101 - 50) / 64;
+  for (Storage storage : {Storage::Int8, Storage::Int4}) {
+    Description d;
+    d.parameters = {parameter({"w"}, {O, I}, ""), parameter({"wt"}, {I, O}, "")};
+    d.slots = {packed({{0}}, O, I, I, 1, tile), packed({{1}}, O, I, 1, O, tile)};
+    for (SlotInfo &slot : d.slots)
+      std::get<PackedLayout>(slot.layouts[0]).storage = storage;
+    auto weights = Weights::load(d, checkpoint({{"w", Dtype::F32, {O, I}, w}, {"wt", Dtype::F32, {I, O}, wt}}));
+    const int bits = storage == Storage::Int8 ? 8 : 4, each = 16 / bits, words = 1 + 32 / each;
+    EXPECT_EQ(std::get<PackedLayout>(d.slots[0].layouts[0]).bytes(), tiles * groups * words * tile * 2);
+    const auto *codes = static_cast<const uint16_t *>(weights->slots()[0][0]);
+    EXPECT_EQ(std::memcmp(codes, weights->slots()[1][0], size_t(tiles * groups * words * tile * 2)), 0);
+    for (int64_t o = 0; o < tiles * tile; ++o)
+      for (int64_t i = 0; i < groups * 32; ++i) {
+        const uint16_t *group = codes + (o / tile * groups + i / 32) * words * tile + o % tile;
+        int code = group[(1 + i % 32 / each) * tile] >> i % each * bits & ((1 << bits) - 1);
+        code -= code >> (bits - 1) << bits; // two's complement
+        const float scale = halfToFloat(group[0]), want = o < O && i < I ? w[size_t(o * I + i)] : 0;
+        ASSERT_NEAR(scale * float(code), want, std::fabs(scale) * (bits == 8 ? 0.51f : 1.01f)) << o << " " << i;
+        if (o >= O || i >= I)
+          ASSERT_EQ(scale * float(code), 0);
+      }
+  }
 }
 
 TEST(Packing, JoinedWeightsFollowEachOther) {
