@@ -26,6 +26,9 @@ using Json = nlohmann::json;
 
 const std::vector<Options::Known> known = {{"-p", "N", "tokens of the prefill (512)"},
                                            {"-n", "N", "decode steps (128)"},
+                                           {"-r", "N",
+                                            "runs of each figure: their median, the slowest and the fastest (prefill: "
+                                            "as many as take two seconds; decode: 1)"},
                                            {"--chunk", "N", "tokens of one call of the prefill (all)"},
                                            {"--weights", "PATH", "real weights instead of random ones"},
                                            {"--train", nullptr, "a step of training instead (compiled with --train)"},
@@ -35,35 +38,47 @@ const std::vector<Options::Known> known = {{"-p", "N", "tokens of the prefill (5
                                            {"--json", nullptr, "one object"},
                                            {"--help", nullptr, "this"}};
 
-double median(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
-  return samples[samples.size() / 2];
-}
-
-Json rate(double tokens, double seconds, double work, double before, double after, double scale, const char *unit,
+/// Of runs that read or write `tokens` each and do `work`.
+Json rate(double tokens, const Samples &runs, double work, double before, double after, double scale, const char *unit,
           const std::string &what) {
-  double limit = std::max(before, after), achieved = work / seconds;
-  Json result = {
-      {"tokens", tokens}, {"seconds", seconds}, {"tokens_per_s", tokens / seconds}, {"achieved", achieved / scale}};
+  double limit = std::max(before, after), seconds = runs.median(), achieved = work / seconds;
+  Json result = {{"tokens", tokens},
+                 {"seconds", seconds},
+                 {"tokens_per_s", tokens / seconds},
+                 {"achieved", achieved / scale},
+                 {"runs", runs.count()},
+                 {"fastest_s", runs.least()},
+                 {"slowest_s", runs.most()}};
   result["limit"] = {
       {"value", limit / scale}, {"unit", unit}, {"what", what}, {"before", before / scale}, {"after", after / scale}};
   result["ratio"] = achieved / limit;
   return result;
 }
 
-/// Seconds of `once`, the median of runs that take about two seconds together; one that takes long is not repeated.
-double timeIt(const std::function<void()> &once) {
-  double first = now();
-  once();
-  if (double seconds = now() - first; seconds > 5)
-    return seconds;
-  std::vector<double> samples;
-  for (double begin = now(); samples.size() < 3 || (now() - begin < 2 && samples.size() < 50);) {
+/// Runs of `once` after a first that touches all memory: -r of them, or what takes about two seconds together; then one
+/// that takes long is not repeated.
+Samples timeIt(const Options &options, const std::function<void()> &once) {
+  Samples first, samples;
+  auto timed = [&](Samples &to) {
     double start = now();
     once();
-    samples.push_back(now() - start);
-  }
-  return median(samples);
+    to.add(now() - start);
+  };
+  timed(first);
+  if (first.median() > 5 && !options.has("-r"))
+    return first;
+  while (samples.wantsMore(options, 2))
+    timed(samples);
+  return samples;
+}
+
+/// "1602 to 1671 in 5 runs", of tokens a second.
+std::string spreadText(const Json &one) {
+  if (one["runs"] == 1)
+    return "";
+  double tokens = one["tokens"];
+  return format("  %.1f to %.1f in %llu runs", tokens / one["slowest_s"].get<double>(),
+                tokens / one["fastest_s"].get<double>(), one["runs"].get<unsigned long long>());
 }
 
 void print(const Json &result) {
@@ -72,9 +87,10 @@ void print(const Json &result) {
   for (const char *part : {"prefill", "decode"}) {
     const Json &one = result[part];
     if (one.is_object())
-      text += format("%-8s %8.1f tokens/s  %7.1f of %.1f %s (%.0f%%)\n", part, one["tokens_per_s"].get<double>(),
+      text += format("%-8s %8.1f tokens/s  %7.1f of %.1f %s (%.0f%%)%s\n", part, one["tokens_per_s"].get<double>(),
                      one["achieved"].get<double>(), one["limit"]["value"].get<double>(),
-                     one["limit"]["unit"].get<std::string>().c_str(), 100 * one["ratio"].get<double>());
+                     one["limit"]["unit"].get<std::string>().c_str(), 100 * one["ratio"].get<double>(),
+                     spreadText(one).c_str());
   }
   if (result.contains("device"))
     text += format("device   %s: %llu launches, %llu bytes to it and %llu from it in all steps\n",
@@ -134,31 +150,40 @@ int benchCommand(const Command &command) {
 
   // Reading.
   double before = measureFlops();
-  double seconds = timeIt([&] { text.prefill(); });
+  Samples runs = timeIt(options, [&] { text.prefill(); });
   double after = measureFlops();
   const FunctionInfo &readFunction = d.functions[size_t(text.reader)];
   double flops = readFunction.flops ? double(readFunction.flops->evaluate(textSizes(d, 0, reads))) : 0;
-  result["prefill"] = rate(double(reads), seconds, flops, before, after, 1e9, "GFLOP/s", flopsWhat);
+  result["prefill"] = rate(double(reads), runs, flops, before, after, 1e9, "GFLOP/s", flopsWhat);
 
   // Writing.
   if (text.generates) {
     const FunctionInfo &step = d.functions[size_t(text.engine->functions().functionFor(d, 1))];
-    text.beginDecode();
-    session.device().synchronise();
+    auto rewind = [&] {
+      text.beginDecode();
+      session.device().synchronise();
+    };
+    rewind();
     BandwidthProbe probe;
     before = probe.measure();
     DeviceCounts atFirst = session.device().counts();
     double bytes = 0;
-    begin = now();
-    for (int64_t i = 0; i < writes; ++i) {
-      bytes += step.bytes ? double(step.bytes->evaluate(text.stepSizes())) : 0;
-      text.step();
+    Samples decoded;
+    for (int64_t left = repetitionsOf(options, 1); left > 0; --left) {
+      bytes = 0;
+      double start = now();
+      for (int64_t i = 0; i < writes; ++i) {
+        bytes += step.bytes ? double(step.bytes->evaluate(text.stepSizes())) : 0;
+        text.step();
+      }
+      decoded.add(now() - start);
+      if (!d.device.empty() && decoded.count() == 1)
+        result["device"] = countsJson(session.device(), atFirst);
+      if (left > 1)
+        rewind();
     }
-    seconds = now() - begin;
-    if (!d.device.empty())
-      result["device"] = countsJson(session.device(), atFirst);
     after = probe.measure();
-    result["decode"] = rate(double(writes), seconds, bytes, before, after, 1e9, "GB/s", bytesWhat);
+    result["decode"] = rate(double(writes), decoded, bytes, before, after, 1e9, "GB/s", bytesWhat);
   } else {
     result["decode"] = nullptr;
   }

@@ -5,8 +5,32 @@
 #include "runtime/Error.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace quern::runtime {
+
+void Samples::add(double seconds) {
+  sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), seconds), seconds);
+}
+
+double Samples::median() const {
+  size_t middle = sorted.size() / 2;
+  return sorted.size() % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+double Samples::total() const {
+  return std::accumulate(sorted.begin(), sorted.end(), 0.0);
+}
+
+bool Samples::wantsMore(const Options &options, double seconds) const {
+  if (int64_t wished = repetitionsOf(options, 0))
+    return int64_t(count()) < wished;
+  return count() < 3 || (total() < seconds && count() < 50);
+}
+
+int64_t repetitionsOf(const Options &options, int64_t otherwise) {
+  return options.integer("-r", otherwise, 1, 100'000);
+}
 
 std::vector<int> randomTokens(int64_t count, int64_t bound, uint64_t seed) {
   std::vector<int> tokens;

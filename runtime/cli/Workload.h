@@ -21,6 +21,26 @@ public:
   virtual std::vector<Part> parts() = 0;
 };
 
+/// What equal runs took: the median, and from the fastest to the slowest.
+class Samples {
+public:
+  void add(double seconds);
+  size_t count() const { return sorted.size(); }
+  double median() const; ///< of an even number the mean of the two in the middle
+  double least() const { return sorted.front(); }
+  double most() const { return sorted.back(); }
+  double total() const;
+  /// Whether a figure needs another run: -r of them; without it three, and then more while all took less than
+  /// `seconds`, at most 50.
+  bool wantsMore(const Options &options, double seconds) const;
+
+private:
+  std::vector<double> sorted;
+};
+
+/// -r of bench.
+int64_t repetitionsOf(const Options &options, int64_t otherwise);
+
 /// `count` numbers below `bound`, the same for a seed.
 std::vector<int> randomTokens(int64_t count, int64_t bound, uint64_t seed);
 

@@ -102,28 +102,23 @@ int trainBenchCommand(const Command &command, const Options &options) {
   const std::vector<int64_t> &sizes = work.sizes;
   double parameters = double(trainer.parameterCount()), active = trainer.activeCount(),
          tokens = double(rows) * double(length);
-  std::vector<double> gradients, updates;
-  auto once = [&] {
+  work.accumulate(); // touches all memory
+  work.update();
+  Samples gradients, updates, steps;
+  double before = measureFlops();
+  while (steps.wantsMore(options, 5)) {
     double start = now();
     work.accumulate();
-    gradients.push_back(now() - start);
-    start = now();
+    double middle = now();
     work.update();
-    updates.push_back(now() - start);
-  };
-  once(); // touches all memory
-  gradients.clear();
-  updates.clear();
-  double before = measureFlops();
-  for (double begin = now(); gradients.size() < 3 || (now() - begin < 5 && gradients.size() < 50);)
-    once();
+    double end = now();
+    gradients.add(middle - start);
+    updates.add(end - middle);
+    steps.add(end - start);
+  }
   double after = measureFlops(), limit = std::max(before, after);
-  auto median = [](std::vector<double> &samples) {
-    std::sort(samples.begin(), samples.end());
-    return samples[samples.size() / 2];
-  };
-  double seconds = median(gradients), achieved = 6 * active * tokens / seconds;
-  double update = median(updates), step = seconds + update, whole = 6 * active * tokens / step;
+  double seconds = gradients.median(), achieved = 6 * active * tokens / seconds;
+  double update = updates.median(), step = steps.median(), whole = 6 * active * tokens / step;
   double planned = double(session.plannedBytes(number, sizes)),
          used = double(session.touchedBytes() + session.scratchPeakBytes());
   if (options.has("--json")) {
@@ -134,12 +129,18 @@ int trainBenchCommand(const Command &command, const Options &options) {
                              {"active_parameters", active},
                              {"tokens", tokens},
                              {"seconds", seconds},
+                             {"runs", gradients.count()},
+                             {"fastest_s", gradients.least()},
+                             {"slowest_s", gradients.most()},
                              {"achieved_gflops", achieved / 1e9},
                              {"limit_gflops", limit / 1e9},
                              {"limit_before", before / 1e9},
                              {"limit_after", after / 1e9},
                              {"ratio", achieved / limit},
                              {"update_seconds", update},
+                             {"step_seconds", step},
+                             {"step_fastest_s", steps.least()},
+                             {"step_slowest_s", steps.most()},
                              {"step_tokens_per_s", tokens / step},
                              {"step_ratio", whole / limit},
                              {"planned_bytes", planned},
@@ -149,14 +150,19 @@ int trainBenchCommand(const Command &command, const Options &options) {
     writeOutput(result.dump() + "\n");
     return 0;
   }
+  auto spread = [](const Samples &samples) {
+    return samples.count() > 1
+               ? format("  %.3f to %.3f s in %zu runs", samples.least(), samples.most(), samples.count())
+               : "";
+  };
   std::string experts = active < parameters ? format(" (a token uses %.1fM)", active / 1e6) : "";
   writeOutput(format("%s on %s, %d threads, %.1fM parameters%s, %lld x %lld tokens\n", d.model.c_str(),
                      cpuName().c_str(), ThreadPool::instance().threads(), parameters / 1e6, experts.c_str(),
                      static_cast<long long>(rows), static_cast<long long>(length)) +
-              format("gradient %8.1f tokens/s  %7.1f of %.1f GFLOP/s (%.0f%%), %.3f s\n", tokens / seconds,
-                     achieved / 1e9, limit / 1e9, 100 * achieved / limit, seconds) +
-              format("step     %8.1f tokens/s  %7.1f of %.1f GFLOP/s (%.0f%%), with an update of %.3f s\n",
-                     tokens / step, whole / 1e9, limit / 1e9, 100 * whole / limit, update) +
+              format("gradient %8.1f tokens/s  %7.1f of %.1f GFLOP/s (%.0f%%), %.3f s%s\n", tokens / seconds,
+                     achieved / 1e9, limit / 1e9, 100 * achieved / limit, seconds, spread(gradients).c_str()) +
+              format("step     %8.1f tokens/s  %7.1f of %.1f GFLOP/s (%.0f%%), with an update of %.3f s%s\n",
+                     tokens / step, whole / 1e9, limit / 1e9, 100 * whole / limit, update, spread(steps).c_str()) +
               "memory   " + formatBytes(planned) + " planned, " + formatBytes(used) +
               " used, beside parameters, gradients and moments\n");
   return 0;

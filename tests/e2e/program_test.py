@@ -1,5 +1,6 @@
 """What a compiled program is: small, self-contained, the same for any number of layers, honest about itself."""
 import json
+import re
 import shutil
 import unittest
 
@@ -52,6 +53,25 @@ class Program(Case):
             self.assertEqual(limit["value"], max(limit["before"], limit["after"]))
             self.assertGreater(answer[part]["ratio"], 0)
             self.assertLess(answer[part]["ratio"], 1)
+        self.assertGreaterEqual(answer["prefill"]["runs"], 3)
+        self.assertEqual(answer["decode"]["runs"], 1)
+
+    def test_bench_repeats(self):
+        """As often as asked; the median lies between the fastest and the slowest, and the table says all three."""
+        command = (self.program, "bench", "-p", 16, "-n", 4, "-r")
+        answer = json.loads(run(*command, 4, "--json").out)
+        for part in ("prefill", "decode"):
+            one = answer[part]
+            self.assertEqual(one["runs"], 4)
+            self.assertLessEqual(one["fastest_s"], one["seconds"])
+            self.assertLessEqual(one["seconds"], one["slowest_s"])
+            self.assertAlmostEqual(one["tokens_per_s"] * one["seconds"], one["tokens"])
+        table = run(*command, 2).out
+        for part in ("prefill", "decode"):
+            rate, least, most = map(float, re.search(rf"^{part} +([\d.]+) tokens/s .* ([\d.]+) to ([\d.]+) in 2 runs$", table, re.MULTILINE).groups())
+            self.assertLessEqual(least, rate)
+            self.assertLessEqual(rate, most)
+        self.assert_refused(run(*command, 0, status=1), "-r")
 
     def test_same_seed_same_answer(self):
         def sample(seed):
