@@ -101,8 +101,12 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
       throw std::runtime_error(error);
     support::OutputFile out(options.output, options.emit == Emit::Executable);
     out.copy(linked);
-    if (!options.embed.empty())
-      embedCheckpoint(out, options.embed);
+    if (!options.embed.empty() && planned->hasAttr(ir::trainAttr)) {
+      embedCheckpoint(out, options.embed); // training starts from the checkpoint's own tensors
+    } else if (!options.embed.empty()) {
+      packCheckpoint(linked, options.embed, (folder / "packed").string());
+      embedCheckpoint(out, (folder / "packed").string());
+    }
     out.commit();
     if (options.emit == Emit::Library) {
       support::OutputFile header(support::folderOf(options.output) + "/quern.h");

@@ -6,6 +6,7 @@
 #include "codegen/ReadKernel.h"
 #include "codegen/link/Link.h"
 #include "ir/reference/BF16.h"
+#include "ir/reference/Codes.h"
 
 #include <HalideRuntime.h>
 #include <dlfcn.h>
@@ -52,6 +53,8 @@ public:
     auto add = [&](int64_t extent, int64_t stride) { dims.push_back({0, int32_t(extent), int32_t(stride), 0}); };
     if (layout.packed) {
       int64_t tile = layout.tile, depth = shape[rank - 1], tiles = (shape[rank - 2] + tile - 1) / tile;
+      if (int bits = bitsOfCode(kind))
+        depth = quern::support::codedWords(bits, depth);
       std::vector<int64_t> extents = {tile, depth, tiles};
       for (size_t d = rank - 2; d-- > 0;)
         extents.push_back(shape[d]);
@@ -80,6 +83,9 @@ public:
   Buffer(const Buffer &) = delete;
 
   void fill(const Array &array) {
+    if (bitsOfCode(kind))
+      return quern::ir::packCodes(bitsOfCode(kind), shape, layout.tile, array.reals(),
+                                  reinterpret_cast<uint16_t *>(base()));
     forEach([&](int64_t i, int64_t at) {
       if (kind == Kind::Real)
         reinterpret_cast<float *>(base())[at] = static_cast<float>(array.number(i));

@@ -78,12 +78,13 @@ static void addNames(ParamOp param, std::vector<std::string> &names) {
 static std::string titleOf(LaunchOp launch, KernelOp kernel) {
   std::vector<std::string> matrices, others;
   for (Value input : launch.getInputs()) {
+    QuantizeOp codes = codedWeight(input);
     std::vector<std::string> &names = typeOf(input).getRank() > 1 ? matrices : others;
     if (ConcatOp joined = joinedWeight(input)) {
       for (Value part : joined.getInputs())
         if (auto param = viewOf(part).base.getDefiningOp<ParamOp>())
           addNames(param, names);
-    } else if (auto param = viewOf(input).base.getDefiningOp<ParamOp>()) {
+    } else if (auto param = viewOf(codes ? codes.getX() : input).base.getDefiningOp<ParamOp>()) {
       addNames(param, names);
     }
   }
@@ -102,17 +103,16 @@ static Size readsOf(LaunchOp launch, KernelOp kernel, const std::map<std::string
   Size bytes(0);
   for (auto [input, argument] : llvm::zip(launch.getInputs(), kernel.getBlock().getArguments())) {
     Operation *owner = viewOf(input).base.getDefiningOp();
-    if (!owner || !(isa<ParamOp, RememberOp, RecallOp>(owner) || joinedWeight(input)))
+    if (!owner || !(isa<ParamOp, RememberOp, RecallOp>(owner) || joinedWeight(input) || codedWeight(input)))
       continue;
     bool gathered = false;
-    Size each(bytesOfKind(typeOf(input).getKind()));
     for (Operation *user : argument.getUsers())
       if (auto gather = dyn_cast<GatherOp>(user); gather && gather.getX() == argument) {
         gathered = true;
-        bytes = bytes + typeOf(gather.getResult()).elements().substitute(lengths) * each;
+        bytes = bytes + storedBytes(typeOf(gather.getResult())).substitute(lengths);
       }
     if (!gathered)
-      bytes = bytes + typeOf(input).elements() * each;
+      bytes = bytes + storedBytes(typeOf(input));
   }
   return bytes;
 }

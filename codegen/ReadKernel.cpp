@@ -62,6 +62,7 @@ static const llvm::StringMap<Op> &mnemonics() {
                                             {"to_real", Op::ToReal},
                                             {"narrow", Op::Narrow},
                                             {"widen", Op::Widen},
+                                            {"dequantize", Op::Dequantize},
                                             {"not", Op::Not},
                                             {"add", Op::Add},
                                             {"sub", Op::Sub},

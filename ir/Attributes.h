@@ -21,6 +21,8 @@ inline constexpr llvm::StringLiteral ignoreAttr = "quern.ignore"; ///< globs of 
 inline constexpr llvm::StringLiteral trainAttr = "quern.train";   ///< to be trained (`--train`)
 /// "bf16": what training reads again is kept in two bytes (`--precision`).
 inline constexpr llvm::StringLiteral precisionAttr = "quern.precision";
+/// Which weights of products are stored in codes (`--quantize`; passes/weights/QuantizeRules.h).
+inline constexpr llvm::StringLiteral quantizeAttr = "quern.quantize";
 /// Seconds that saving a byte costs beyond its traffic. The higher, the less a gradient saves (`--memory`).
 inline constexpr llvm::StringLiteral priceAttr = "quern.saving_price";
 /// So many turns of a loop are a segment, of which a gradient keeps only what is carried in. Absent: none.
@@ -64,8 +66,8 @@ inline constexpr llvm::StringLiteral gradientAttr = "quern.gradient";
 inline constexpr llvm::StringLiteral onceAttr = "quern.once";
 /// On a rename to a twin of the time, and on the cache that takes its place: how far back it is looked at.
 inline constexpr llvm::StringLiteral windowAttr = "quern.window";
-/// On a `quern.concat` of parameters (PackProjections.cpp): it is no operation of the program, but how a packed weight
-/// is put together at load.
+/// On a `quern.concat` (PackProjections.cpp) or `quern.quantize` (NarrowStorage.cpp) of parameters: it is no operation of
+/// the program, but how a packed weight is put together at load.
 inline constexpr llvm::StringLiteral weightAttr = "quern.weight";
 /// On a parameter of which each position uses picked matrices alone (routed experts): the share of them, such as 0.25.
 inline constexpr llvm::StringLiteral pickedAttr = "quern.picked";

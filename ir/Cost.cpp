@@ -10,8 +10,7 @@ using namespace quern::ir;
 static constexpr int64_t transcendental = 8;
 
 static Size bytesOf(Type type) {
-  auto tensor = cast<NamedTensorType>(type);
-  return tensor.elements() * Size(bytesOfKind(tensor.getKind()));
+  return storedBytes(cast<NamedTensorType>(type));
 }
 
 static Size bytesOf(TypeRange types) {
@@ -46,6 +45,7 @@ QUERN_FREE(StateOp)
 QUERN_FREE(YieldOp)
 // A parameter's bytes are counted where it is read.
 QUERN_FREE(ParamOp)
+QUERN_FREE(QuantizeOp)
 
 // Copies.
 #define QUERN_COPY(OP) QUERN_COST(OP, Size(0), traffic(*this))
@@ -58,6 +58,7 @@ QUERN_COPY(PermuteOp)
 QUERN_COPY(ToRealOp)
 QUERN_COPY(NarrowOp)
 QUERN_COPY(WidenOp)
+QUERN_COPY(DequantizeOp)
 // Only the rows that are picked, or new, are read.
 QUERN_COST(GatherOp, Size(0), bytesOf(getPositions().getType()) + bytesOf(getResult().getType()) * Size(2))
 QUERN_COST(RememberOp, Size(0), bytesOf(getX().getType()) * Size(2))

@@ -1,6 +1,8 @@
 // The dialect itself, its type and attributes: printing, parsing, the helpers that all rooms share.
 #include "ir/Scan.h"
 
+#include "support/CodedGroups.h"
+
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FoldInterfaces.h"
 #include "llvm/ADT/StringSet.h"
@@ -164,6 +166,16 @@ Size LayoutAttr::getStride(unsigned i) const {
 
 // ---- the tensor type
 
+Size quern::ir::storedBytes(NamedTensorType type) {
+  int bits = bitsOfCode(type.getKind());
+  if (!bits)
+    return type.elements() * Size(bytesOfKind(type.getKind()));
+  int64_t group = support::wordsOfGroup(bits) * 2;
+  if (std::optional<Size> groups = type.elements().divided(support::codedGroup))
+    return *groups * Size(group);
+  return type.elements() * Size((group + support::codedGroup - 1) / support::codedGroup); // rounded up
+}
+
 Type NamedTensorType::parse(AsmParser &parser) {
   StringRef word;
   SMLoc where;
@@ -172,7 +184,7 @@ Type NamedTensorType::parse(AsmParser &parser) {
     return {};
   std::optional<Kind> kind = symbolizeKind(word);
   if (!kind) {
-    parser.emitError(where, "a tensor is real, int, bool or bf16, not '") << word << "'";
+    parser.emitError(where, "a tensor is real, int, bool, bf16, int8 or int4, not '") << word << "'";
     return {};
   }
   auto element = [&]() -> ParseResult {

@@ -52,10 +52,16 @@ std::optional<llvm::SmallVector<DimAttr>> unionDims(llvm::ArrayRef<NamedTensorTy
 /// Run-time symbols that occur in a type's sizes, added to `symbols`.
 void collectSymbols(NamedTensorType type, std::vector<std::string> &symbols);
 
-/// What an element takes in memory.
+/// What an element takes in memory; of codes, the word that several of them share.
 inline int64_t bytesOfKind(Kind kind) {
-  return kind == Kind::Bool ? 1 : kind == Kind::BF16 ? 2 : 4;
+  return kind == Kind::Bool ? 1 : kind == Kind::Real || kind == Kind::Int ? 4 : 2;
 }
+/// Bits of a code; 0 for what is not stored in codes.
+inline int bitsOfCode(Kind kind) {
+  return kind == Kind::Int8 ? 8 : kind == Kind::Int4 ? 4 : 0;
+}
+/// What a tensor takes in memory, of codes with their scales.
+Size storedBytes(NamedTensorType type);
 
 inline NamedTensorType typeOf(mlir::Value value) {
   return llvm::cast<NamedTensorType>(value.getType());

@@ -74,7 +74,21 @@ def Quern_ToIntOp : Quern_Unary<"to_int", "to int: cuts towards zero, counts boo
 def Quern_ToRealOp : Quern_Unary<"to_real", "int or bool to real">;
 def Quern_NarrowOp : Quern_Unary<"narrow", "real to bf16, to the nearest, halves to even; NaN stays NaN">;
 def Quern_WidenOp : Quern_Unary<"widen", "bf16 to real, exact">;
+def Quern_DequantizeOp : Quern_Unary<"dequantize", "int8 or int4 to real, exact: each code times its group's scale">;
 def Quern_NotOp : Quern_Unary<"not", "negation of bool">;
+
+def Quern_QuantizeOp : Quern_Op<"quantize", [Pure]> {
+  let summary = "real to int8 or int4: groups of 32 numbers along dim, the last may be shorter, become codes and a scale";
+  let description = [{
+    In f32, with the scale s rounded to f16 where it is stored. int8: s = max|x| / 127, code = round(x / s), halves away
+    from 0. int4: m is the first number of the largest magnitude, s = m / -8, code = floor(x / s + 8.5) - 8, at most 7.
+    These are the numbers of Q8_0 and Q4_0 of GGUF. Loaders do this: no kernel computes it.
+  }];
+  let arguments = (ins Quern_TensorType:$x, Quern_Label:$dim);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$x `along` custom<Label>($dim) attr-dict `:` functional-type($x, $result)";
+  let hasVerifier = 1;
+}
 
 class Quern_Binary<string mnemonic, string what, list<Trait> traits = []> : Quern_Pure<mnemonic, traits> {
   let summary = what;

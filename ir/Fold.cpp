@@ -140,6 +140,10 @@ OpFoldResult WidenOp::fold(FoldAdaptor) {
   return {};
 }
 
+OpFoldResult DequantizeOp::fold(FoldAdaptor) {
+  return {};
+}
+
 OpFoldResult NotOp::fold(FoldAdaptor adaptor) {
   if (auto inner = getX().getDefiningOp<NotOp>(); inner && inner.getX().getType() == getType())
     return inner.getX();

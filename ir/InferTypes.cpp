@@ -114,6 +114,12 @@ QUERN_INFER(WidenOp) {
   return converted(loc, operands, Kind::BF16, Kind::Real, "widen_c1", results);
 }
 
+QUERN_INFER(DequantizeOp) {
+  if (failed(needs(loc, operands, {Kind::Int8, Kind::Int4}, "dequantize_c1")))
+    return failure();
+  return aligned(loc, operands, Kind::Real, results);
+}
+
 QUERN_INFER(CompareOp) {
   Adaptor op(operands, attrs, props, regions);
   if (failed(needs(loc, operands, {Kind::Real, Kind::Int, Kind::Bool}, "compare_c2")))

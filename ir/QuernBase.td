@@ -29,7 +29,7 @@ def Quern_Dialect : Dialect {
 
 def Quern_Kind : I32EnumAttr<"Kind", "what a tensor's elements are", [
   I32EnumAttrCase<"Real", 0, "real">, I32EnumAttrCase<"Int", 1, "int">, I32EnumAttrCase<"Bool", 2, "bool">,
-  I32EnumAttrCase<"BF16", 3, "bf16">]> {
+  I32EnumAttrCase<"BF16", 3, "bf16">, I32EnumAttrCase<"Int8", 4, "int8">, I32EnumAttrCase<"Int4", 5, "int4">]> {
   let cppNamespace = "::quern::ir";
   let genSpecializedAttr = 0;
 }
@@ -148,7 +148,8 @@ def Quern_TensorType : TypeDef<Quern_Dialect, "Tensor"> {
     `!quern.tensor<real[B, T, D = 768]>`. The dimensions are a set as far as meaning goes; their order is the order of
     storage, the last innermost. Kinds: real (f32 in kernels), int (int32), bool (uint8), bf16 (uint16: the upper half of an
     f32). Nothing computes with bf16: operations that move or pick values take it, `narrow` makes it of real, `widen` gives
-    real.
+    real. int8 and int4 are weights in codes of 8 or 4 bits, which groups of 32 along one dimension share a scale with
+    (support/CodedGroups.h): `quantize` makes them, `dequantize` gives real, and rows of them may be picked.
   }];
   let parameters = (ins EnumParameter<Quern_Kind>:$kind, ArrayRefParameter<"::quern::ir::DimAttr">:$dims);
   let hasCustomAssemblyFormat = 1;
@@ -169,6 +170,8 @@ def Quern_TensorType : TypeDef<Quern_Dialect, "Tensor"> {
     bool isInt() const { return getKind() == ::quern::ir::Kind::Int; }
     bool isBool() const { return getKind() == ::quern::ir::Kind::Bool; }
     bool isBF16() const { return getKind() == ::quern::ir::Kind::BF16; }
+    /// Codes in groups: int8 or int4.
+    bool isCoded() const { return getKind() == ::quern::ir::Kind::Int8 || getKind() == ::quern::ir::Kind::Int4; }
   }];
 }
 

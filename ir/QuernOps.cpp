@@ -172,6 +172,18 @@ LogicalResult ParamOp::verify() {
   return success();
 }
 
+// ---- codes
+
+LogicalResult QuantizeOp::verify() {
+  NamedTensorType x = getX().getType(), result = getResult().getType();
+  if (!x.isReal() || !result.isCoded() || !x.sameSet(result.withKind(Kind::Real)))
+    return emitOpError("quantize_c1: real becomes int8 or int4 of the same dimensions");
+  DimAttr dim = x.dim(getDim());
+  if (!dim || !dim.getStatic())
+    return emitOpError("quantize_c2: the value has no dimension ") << getDim() << " of fixed size";
+  return success();
+}
+
 // ---- loops
 
 void RepeatOp::build(OpBuilder &builder, OperationState &state, TypeRange types, ValueRange inits, uint64_t turns) {

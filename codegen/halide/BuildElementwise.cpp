@@ -99,6 +99,8 @@ Expr KernelBuilder::elementwise(const Node &node, const Index &index) {
     return math::narrow(r(0));
   case Op::Widen:
     return math::widen(x(0));
+  case Op::Dequantize: // arguments alone hold codes, and give what these stand for
+    return x(0);
   case Op::Not:
     return !x(0);
   case Op::Add:

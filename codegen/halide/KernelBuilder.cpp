@@ -3,6 +3,9 @@
 // take over the nodes that were matched before (attention, contractions).
 #include "codegen/halide/KernelBuilder.h"
 
+#include "codegen/halide/Codes.h"
+#include "support/CodedGroups.h"
+
 #include "codegen/halide/StageScheduler.h"
 #include "codegen/halide/attention/AttentionFamily.h"
 #include "codegen/halide/attention/AttentionGradientFamily.h"
@@ -105,8 +108,8 @@ Expr KernelBuilder::at(int node, const Index &index) {
 }
 
 Expr KernelBuilder::real(int node, const Index &index) {
-  if (graph.nodes[node].kind == Kind::BF16)
-    throw std::logic_error("bf16 is computed with");
+  if (graph.nodes[node].kind == Kind::BF16 || bitsOfCode(graph.nodes[node].kind))
+    throw std::logic_error("bf16 or codes are computed with");
   Expr value = at(node, index);
   return value.type().is_float() ? value : cast<float>(value);
 }
@@ -123,6 +126,8 @@ void KernelBuilder::declareArguments() {
     std::vector<std::optional<int64_t>> strides;
     if (layout.packed) {
       int64_t rows = *node.dims[rank - 2].fixed(), inner = *node.dims[rank - 1].fixed(), tile = layout.tile;
+      if (int bits = bitsOfCode(node.kind))
+        inner = support::codedWords(bits, inner);
       int64_t tiles = (rows + tile - 1) / tile;
       extents = {int32_t(tile), int32_t(inner), int32_t(tiles)};
       strides = {1, tile, tile * inner};
@@ -159,6 +164,10 @@ Expr KernelBuilder::readArgument(int i, const Index &index) {
     int tile = static_cast<int>(layout.tile);
     args.erase(args.begin(), args.begin() + 2);
     args.insert(args.begin(), {row % tile, inner, row / tile});
+    if (int bits = bitsOfCode(node.kind)) {
+      CodePlace place = codePlace(bits, inner);
+      return codeAt(arguments[i], bits, args, place) * scaleAt(arguments[i], bits, args, place);
+    }
   }
   return loaded(arguments[i](args), node.kind);
 }

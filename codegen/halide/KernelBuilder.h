@@ -77,7 +77,11 @@ private:
   void output(size_t result);
   Expr readArgument(int node, const Index &index);
   static Halide::Type storageType(Kind kind);
-  static Expr stored(const Expr &value, Kind kind) { return Halide::cast(storageType(kind), value); }
+  static Expr stored(const Expr &value, Kind kind) {
+    if (bitsOfCode(kind))
+      throw std::logic_error("a kernel stores codes");
+    return Halide::cast(storageType(kind), value);
+  }
   static Expr loaded(const Expr &value, Kind kind) {
     return kind == Kind::Bool ? value != Halide::cast<uint8_t>(0) : value;
   }

@@ -198,11 +198,11 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     root["parameters"].push_back(std::move(json));
   }
   for (const Slots::Slot &slot : program.slots.slots()) {
-    Json layout = {{"kind", slot.tile ? "packed" : slot.narrow ? "bf16" : "dense"}};
+    Json layout = {{"kind", slot.tile ? "packed" : slot.kind == Kind::BF16 ? "bf16" : "dense"}};
     if (slot.tile) {
       layout.update({{"inner", slot.inner}, {"tile", slot.tile}, {"parts", Json::array()}});
-      if (slot.narrow)
-        layout["storage"] = "bf16";
+      if (slot.kind != Kind::Real)
+        layout["storage"] = stringifyKind(slot.kind).str();
       for (const Slots::Part &part : slot.parts) {
         layout["parts"].push_back(
             {{"outer", part.outer}, {"outer_stride", part.outerStride}, {"inner_stride", part.innerStride}});

@@ -8,6 +8,7 @@
 #include "ir/analysis/Views.h"
 #include "ir/analysis/Weights.h"
 #include "ir/analysis/Window.h"
+#include "support/CodedGroups.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -168,12 +169,14 @@ Value HostFunction::weight(Value value, LayoutAttr layout) {
     }
   };
   ConcatOp joined = quern::ir::joinedWeight(value);
+  QuantizeOp codes = quern::ir::codedWeight(value);
   if (!joined)
-    add(value, outer, type.getDims().drop_back(2));
+    add(codes ? codes.getX() : value, outer, type.getDims().drop_back(2));
   else
     for (auto [part, name] : llvm::zip(joined.getInputs(), names(joined.getParts())))
       add(part, joined.getInto().getName() == outer ? name : outer, {});
-  return slot(program.slots.packed(params, parts, layout.getTile(), *type.getDims().back().getStatic(), type.isBF16()));
+  return slot(
+      program.slots.packed(params, parts, layout.getTile(), *type.getDims().back().getStatic(), type.getKind()));
 }
 
 // ---- halide_buffer_t (HalideRuntime.h): device, interface, host, flags, type, dimensions, dim, padding; then the dims
@@ -198,7 +201,10 @@ Value HostFunction::shapedBuffer(Kind kind, ArrayRef<std::pair<Size, Size>> dims
   for (int64_t position : {int64_t(0), int64_t(8), int64_t(24), int64_t(48)})
     LLVM::StoreOp::create(b, loc, zero, at(position));
   // halide_type_t: code (0 int, 1 uint, 2 float), bits, lanes.
-  int64_t code = kind == Kind::Real ? 2 : kind == Kind::Int ? 0 : 1, bits = bytesOfKind(kind) * 8; // bf16: uint16
+  int64_t code = kind == Kind::Real  ? 2
+                 : kind == Kind::Int ? 0
+                                     : 1,
+          bits = bytesOfKind(kind) * 8; // bf16 and words of codes: uint16
   store32(typeField, number32(code | bits << 8 | 1 << 16));
   store32(rankField, number32(dims.size()));
   LLVM::StoreOp::create(b, loc, at(headerBytes), at(dimField));
@@ -227,6 +233,8 @@ Value HostFunction::halideBuffer(NamedTensorType type, ArrayRef<Size> strides) {
 Value HostFunction::packedBuffer(NamedTensorType type, int64_t tile) {
   unsigned rank = type.getRank();
   Size outer = type.getDims()[rank - 2].getSize(), inner = type.getDims()[rank - 1].getSize();
+  if (int bits = bitsOfCode(type.getKind()))
+    inner = Size(quern::support::codedWords(bits, *inner.constant()));
   Size tiles((*outer.constant() + tile - 1) / tile);
   SmallVector<std::pair<Size, Size>> dims = {{Size(tile), Size(1)}, {inner, Size(tile)}, {tiles, inner * Size(tile)}};
   Size stride = tiles * inner * Size(tile);

@@ -25,15 +25,16 @@ public:
     std::vector<std::vector<int>> turns; // per turn: parameters, one after the other (stacked experts, joined weights)
     // Packed: [ceil(outer / tile)][inner][tile] for each parameter; tile 0: dense, as stored.
     int64_t tile = 0, inner = 0;
-    std::vector<Part> parts; // one for all parameters of a turn, or one for each
-    bool narrow = false;     // in bf16
+    std::vector<Part> parts;        // one for all parameters of a turn, or one for each
+    ir::Kind kind = ir::Kind::Real; // how its numbers are stored
   };
 
   /// The slot of `param` as stored, or a copy of it in bf16.
   int dense(ir::ParamOp param);
   /// The slot of `params` packed one after the other, each as its part says; one with several matrices stands there for
   /// each.
-  int packed(llvm::ArrayRef<ir::ParamOp> params, llvm::ArrayRef<Part> parts, int64_t tile, int64_t inner, bool narrow);
+  int packed(llvm::ArrayRef<ir::ParamOp> params, llvm::ArrayRef<Part> parts, int64_t tile, int64_t inner,
+             ir::Kind kind);
 
   /// The stored tensors of a gradient, in the order in which they lie in it: `type` leads with the turns of the loops.
   std::vector<int> gradient(mlir::ArrayAttr paths, ir::NamedTensorType type, mlir::Location at);

@@ -16,13 +16,13 @@ static bool has(const std::vector<Dim> &dims, const std::string &name) {
 
 int pickOf(const KernelGraph &graph, int operand) {
   const Node &node = graph.nodes[operand];
-  bool widened = node.op == Op::Widen && graph.nodes[node.operands[0]].op == Op::Gather;
+  bool widened = widensStored(node.op) && graph.nodes[node.operands[0]].op == Op::Gather;
   return widened ? node.operands[0] : operand;
 }
 
 int tableOf(const KernelGraph &graph, const ContractionPattern &pattern, int operand) {
   const Node &node = graph.nodes[pickOf(graph, operand)];
-  if (node.op == Op::Widen && node.operands[0] < graph.argumentCount() &&
+  if (widensStored(node.op) && node.operands[0] < graph.argumentCount() &&
       graph.argumentLayouts[node.operands[0]].packed)
     return node.operands[0];
   bool picked = node.op == Op::Gather && node.operands[0] < graph.argumentCount() &&

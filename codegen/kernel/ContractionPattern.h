@@ -30,10 +30,10 @@ struct ContractionPattern {
   bool isDense() const { return form == ContractionForm::Dense; }
 };
 
-/// A gather, behind what widens its bf16; or the node itself.
+/// A gather, behind what widens its numbers; or the node itself.
 int pickOf(const KernelGraph &graph, int operand);
-/// What an operand of the contraction is picked from, one expert for each position; or the packed bf16 that it widens;
-/// or itself.
+/// What an operand of the contraction is picked from, one expert for each position; or the packed weight that it
+/// widens; or itself.
 int tableOf(const KernelGraph &graph, const ContractionPattern &pattern, int operand);
 
 /// `vector`: floats in a register of the target; a narrower dimension makes no columns.

@@ -12,7 +12,12 @@
 
 namespace quern::codegen {
 
-enum class Kind { Real, Int, Bool, BF16 }; ///< f32, int32, uint8, uint16 in memory
+/// f32, int32, uint8, uint16 in memory; Int8 and Int4: uint16 too, of which several numbers share one.
+enum class Kind { Real, Int, Bool, BF16, Int8, Int4 };
+/// Of a number in codes; 0 for all others.
+inline int bitsOfCode(Kind kind) {
+  return kind == Kind::Int8 ? 8 : kind == Kind::Int4 ? 4 : 0;
+}
 
 struct Dim {
   std::string name;
@@ -45,6 +50,7 @@ enum class Op {
   ToReal,
   Narrow,
   Widen,
+  Dequantize,
   Not,
   Add,
   Sub,
@@ -114,6 +120,11 @@ struct ScanBody {
   std::vector<Node> nodes;
   std::vector<int> yields; ///< the carried values for the next position, then a part of each further result
 };
+
+/// Whether it makes real numbers of those that are stored in fewer bits.
+inline bool widensStored(Op op) {
+  return op == Op::Widen || op == Op::Dequantize;
+}
 
 struct Layout {
   bool packed = false;

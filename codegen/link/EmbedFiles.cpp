@@ -2,9 +2,13 @@
 // Why pages: the program maps its weights from its own file, and mappings begin on page boundaries.
 #include "codegen/link/EmbedFiles.h"
 
+#include "support/CheckpointFiles.h"
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/Json.h"
+
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Program.h"
 
 #include <filesystem>
 #include <fstream>
@@ -47,11 +51,25 @@ static std::vector<Entry> filesOf(const fs::path &weights) {
     throw std::runtime_error(weights.string() +
                              " holds neither model.safetensors nor model.safetensors.index.json nor model.gguf");
   }
-  for (const char *name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "chat_template.json",
-                           "sentence_bert_config.json", "generation_config.json"})
+  for (const char *name : quern::support::filesBesideWeights)
     if (fs::exists(weights / name))
       files.push_back({name, weights / name});
   return files;
+}
+
+void quern::codegen::packCheckpoint(const std::string &program, const std::string &weights, const std::string &folder) {
+  const std::string messages = folder + ".messages";
+  std::vector<llvm::StringRef> arguments = {program, "pack", "--weights", weights, "-o", folder};
+  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(""), llvm::StringRef(messages)};
+  std::string failure;
+  if (llvm::sys::ExecuteAndWait(program, arguments, std::nullopt, redirects, 0, 0, &failure) == 0)
+    return;
+  llvm::StringRef said = failure;
+  auto text = llvm::MemoryBuffer::getFile(messages);
+  if (failure.empty() && text)
+    said = (*text)->getBuffer();
+  said.consume_front("error: ");
+  throw quern::support::UserError(said.rtrim().str());
 }
 
 void quern::codegen::embedCheckpoint(quern::support::OutputFile &program, const std::string &weights) {

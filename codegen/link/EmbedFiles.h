@@ -8,6 +8,10 @@
 
 namespace quern::codegen {
 
+/// Makes `folder`: the checkpoint's weights as the kernels of `program` (an executable that is linked) read them, and what
+/// goes with them. The program does the work itself (its command `pack`). Throws support::UserError with what it says.
+void packCheckpoint(const std::string &program, const std::string &weights, const std::string &folder);
+
 /// Appends the checkpoint at `weights` (a safetensors or GGUF file, or a folder: shards with their index, tokenizer.json) to
 /// `program`, in the layout that runtime/files/Tail.cpp reads. Throws support::UserError.
 void embedCheckpoint(support::OutputFile &program, const std::string &weights);

@@ -44,7 +44,7 @@ std::vector<Dim> reducedDims(const std::vector<Node> &nodes, const Node &node) {
 }
 
 static bool isElementwise(Op op) {
-  return op >= Op::Neg && op <= Op::Where && op != Op::Narrow && op != Op::Widen;
+  return op >= Op::Neg && op <= Op::Where && op != Op::Narrow && !widensStored(op);
 }
 static bool isLeaf(Op op) {
   return op == Op::Argument || op == Op::Const || op == Op::Size || op == Op::Index || op == Op::Values;

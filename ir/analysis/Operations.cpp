@@ -6,8 +6,16 @@ using namespace quern::ir;
 
 bool quern::ir::isElementwise(Operation *op) {
   return isa<NegOp, AbsOp, ExpOp, LogOp, Log1pOp, SqrtOp, SinOp, CosOp, TanhOp, SigmoidOp, ErfOp, FloorOp, CeilOp,
-             RoundOp, ToIntOp, ToRealOp, NarrowOp, WidenOp, NotOp, AddOp, SubOp, MulOp, DivOp, FloorDivOp, ModOp, PowOp,
-             MaxOp, MinOp, AndOp, OrOp, CompareOp, WhereOp>(op);
+             RoundOp, ToIntOp, ToRealOp, NarrowOp, WidenOp, DequantizeOp, NotOp, AddOp, SubOp, MulOp, DivOp, FloorDivOp,
+             ModOp, PowOp, MaxOp, MinOp, AndOp, OrOp, CompareOp, WhereOp>(op);
+}
+
+bool quern::ir::widensStored(Operation *op) {
+  return isa_and_nonnull<WidenOp, DequantizeOp>(op);
+}
+
+Value quern::ir::storedBehind(Value value) {
+  return widensStored(value.getDefiningOp()) ? value.getDefiningOp()->getOperand(0) : value;
 }
 
 bool quern::ir::isViewLike(Operation *op) {

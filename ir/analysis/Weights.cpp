@@ -5,15 +5,21 @@
 using namespace mlir;
 using namespace quern::ir;
 
+QuantizeOp quern::ir::codedWeight(Value value) {
+  while (auto permute = value.getDefiningOp<PermuteOp>())
+    value = permute.getX();
+  return value.getDefiningOp<QuantizeOp>();
+}
+
 ConcatOp quern::ir::joinedWeight(Value value) {
-  while (value.getDefiningOp() && isa<PermuteOp>(value.getDefiningOp()))
+  while (value.getDefiningOp() && isa<PermuteOp, QuantizeOp>(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
   auto concat = value.getDefiningOp<ConcatOp>();
   return concat && concat->hasAttr(weightAttr) ? concat : ConcatOp();
 }
 
 ParamOp quern::ir::parameterOf(Value value) {
-  while (value.getDefiningOp() && isa<PermuteOp, RenameOp, MergeOp>(value.getDefiningOp()))
+  while (value.getDefiningOp() && isa<PermuteOp, RenameOp, MergeOp, QuantizeOp>(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
   return value.getDefiningOp<ParamOp>();
 }
@@ -41,6 +47,32 @@ MulOp quern::ir::summedByPick(ScatterAddOp scatter) {
   bool pairs = llvm::all_of(positions.getDims(), [&](DimAttr dim) { return llvm::is_contained(over, dim.getName()); });
   bool real = a.isReal() && b.isReal() && !a.has(scatter.getInto().getName()) && !b.has(scatter.getInto().getName());
   return pairs && real && hasOwn(a, b) && hasOwn(b, a) ? product : MulOp();
+}
+
+std::optional<WeightDims> quern::ir::weightDims(Value weight, NamedTensorType other, StringRef depth,
+                                                StringRef picked) {
+  ParamOp param = parameterOf(weight);
+  ConcatOp joined = joinedWeight(weight);
+  NamedTensorType type = typeOf(weight);
+  int inner = type.find(depth), outer = -1;
+  if (!(param || joined) || type.getRank() < 2 || inner < 0 || !other.has(depth))
+    return std::nullopt;
+  // The rows: the last dimension that the other operand lacks; all before are stacked. Parts of a joined weight may
+  // lie along a dimension of their own, wherever that stands.
+  StringRef parts = joined && type.getRank() == 3 ? joined.getInto().getName() : "";
+  for (auto [d, dim] : llvm::enumerate(type.getDims()))
+    if (static_cast<int>(d) != inner && dim.getName() != picked && !other.has(dim.getName()) && dim.getName() != parts)
+      outer = d;
+  if (outer < 0)
+    return std::nullopt;
+  WeightDims dims{static_cast<unsigned>(outer), static_cast<unsigned>(inner), {}};
+  for (unsigned d = 0; d < type.getRank(); ++d)
+    if (d != dims.depth && d != dims.rows)
+      dims.stacked.push_back(d);
+  bool leading = llvm::all_of(dims.stacked, [&](unsigned d) { return d < std::min(dims.rows, dims.depth); });
+  if (param && (!leading || (dims.stacked.size() != param.getStacked().size() && !param.getStacked().empty())))
+    return std::nullopt; // some matrices in each of several tensors stay as they are
+  return dims;
 }
 
 int64_t quern::ir::tileOfParts(int64_t tile, ArrayRef<int64_t> offsets) {

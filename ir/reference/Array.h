@@ -29,8 +29,8 @@ public:
   Array(Kind kind, std::vector<NamedSize> dims, std::vector<int64_t> numbers);
 
   Kind getKind() const { return kind; }
-  /// Whether its numbers are doubles: real, and bf16, whose numbers are those that bf16 has.
-  bool isReal() const { return kind == Kind::Real || kind == Kind::BF16; }
+  /// Whether its numbers are doubles: real, and what is stored in fewer bits, whose numbers are those that it stands for.
+  bool isReal() const { return kind != Kind::Int && kind != Kind::Bool; }
   const std::vector<NamedSize> &getDims() const { return dims; }
   int64_t getCount() const;
   /// Position of a name, or -1.
@@ -47,7 +47,7 @@ public:
   Array relabelled(std::vector<NamedSize> to) const;
   /// In another order of dimensions; those that this array lacks are repeated.
   Array aligned(const std::vector<NamedSize> &to) const;
-  /// Int and bool as real; real and bf16 as they are.
+  /// Int and bool as real; all others as they are.
   Array asReal() const;
   /// For each dimension of `loop` the step from one position to the next in this array; 0 where it lacks the dimension.
   std::vector<int64_t> stridesIn(const std::vector<NamedSize> &loop) const;

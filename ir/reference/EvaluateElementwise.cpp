@@ -120,6 +120,7 @@ QUERN_REAL_UNARY(ErfOp, std::erf(x))
 QUERN_REAL_UNARY(ToRealOp, x)
 QUERN_REAL_UNARY(NarrowOp, fromBF16(toBF16(static_cast<float>(x)))) // as kernels do, whose real is f32
 QUERN_REAL_UNARY(WidenOp, x)
+QUERN_REAL_UNARY(DequantizeOp, x)
 
 QUERN_EVALUATE(NegOp) {
   if (operands[0].isReal())

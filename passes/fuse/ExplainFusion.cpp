@@ -1,5 +1,6 @@
 // Takes: a function's operations and which of their values are stored. Gives: a remark at each contraction that says
 // what its kernel takes along, and what that saves; and at each norm that is stored, why.
+#include "ir/analysis/Operations.h"
 #include "ir/analysis/Weights.h"
 #include "passes/fuse/FusionGroups.h"
 
@@ -109,7 +110,7 @@ void quern::passes::remarkFusion(ArrayRef<Operation *> order, const llvm::DenseS
     Explain explain(roots, contract);
     bool weight = false;
     for (Value operand : contract->getOperands()) {
-      if (parameterOf(operand) || joinedWeight(operand)) {
+      if (Value stored = storedBehind(operand); parameterOf(stored) || joinedWeight(stored)) {
         weight = true;
         continue;
       }

@@ -40,8 +40,7 @@ static bool isTable(GatherOp gather) {
 /// A projection: one operand is a parameter, or several that are packed into one.
 static bool readsWeight(ContractOp contract) {
   return llvm::any_of(contract->getOperands(), [](Value operand) {
-    if (auto widen = operand.getDefiningOp<WidenOp>())
-      operand = widen.getX();
+    operand = storedBehind(operand);
     return parameterOf(operand) || joinedWeight(operand);
   });
 }
@@ -115,8 +114,8 @@ static Value windowed(Value value) {
 }
 
 void FusionGroups::require(Value value) {
-  if (auto widen = value.getDefiningOp<WidenOp>()) // whoever reads bf16 widens it
-    return require(widen.getX());
+  if (widensStored(value.getDefiningOp())) // whoever reads what is stored in fewer bits widens it
+    return require(storedBehind(value));
   if (isBuffer(value) || isCheap(value) || inner.contains(value))
     return;
   Value base = windowed(value);
@@ -178,8 +177,7 @@ void FusionGroups::force(const Without &without) {
     if (auto contract = dyn_cast<ContractOp>(op))
       for (Value operand : contract->getOperands()) {
         // Weights of chosen experts are read where they lie: no copy of them is stored.
-        auto widen = operand.getDefiningOp<WidenOp>();
-        Value picked = widen && widen->hasOneUse() ? widen.getX() : operand;
+        Value picked = operand.hasOneUse() ? storedBehind(operand) : operand;
         if (auto gather = picked.getDefiningOp<GatherOp>(); gather && gather->hasOneUse() && isTable(gather)) {
           require(gather.getX());
           require(gather.getPositions());
@@ -483,8 +481,7 @@ bool FusionGroups::isLight(Operation *op) {
       return false;
     large = operand;
   }
-  if (auto widen = large ? large.getDefiningOp<WidenOp>() : WidenOp())
-    large = widen.getX();
+  large = large ? storedBehind(large) : large;
   return large && (isBuffer(large) || roots.contains(large));
 }
 
@@ -509,7 +506,7 @@ void FusionGroups::splitShared() {
         }
       bool timed = isa<SoftmaxOp>(op) && !inner.contains(result) &&
                    overRunTimeDim(typeOf(op->getOperand(0)), names(cast<SoftmaxOp>(op).getDims()));
-      bool shared = into.size() > 1 && !isa<WidenOp>(op) && !isCheap(result) && !isLeaf(op) &&
+      bool shared = into.size() > 1 && !widensStored(op) && !isCheap(result) && !isLeaf(op) &&
                     typeOf(result).getRank() && !isLight(op) && !inner.contains(result);
       if (!timed && !shared)
         continue;

@@ -9,6 +9,7 @@
 #include "ir/Chunk.h"
 #include "ir/Scan.h"
 #include "ir/analysis/Functions.h"
+#include "ir/analysis/Operations.h"
 #include "ir/analysis/Weights.h"
 #include "passes/Passes.h"
 #include "passes/fuse/ExpandStates.h"
@@ -113,8 +114,10 @@ void Outliner::normalize(func::FuncOp function) {
     NamedTensorType table = typeOf(pick.getX());
     if (table.getRank() < 3 || !llvm::all_of(table.getDims(), [](DimAttr dim) { return dim.getStatic().has_value(); }))
       continue;
-    auto widen = pick->hasOneUse() ? dyn_cast<WidenOp>(*pick->getUsers().begin()) : WidenOp();
-    Value picked = widen ? widen.getResult() : pick.getResult();
+    Operation *widen = pick->hasOneUse() ? *pick->getUsers().begin() : nullptr;
+    if (!widensStored(widen))
+      widen = nullptr;
+    Value picked = widen ? Value(widen->getResult(0)) : Value(pick.getResult());
     for (OpOperand &use : llvm::make_early_inc_range(picked.getUses()))
       if (isa<ContractOp>(use.getOwner()) && !picked.hasOneUse()) {
         OpBuilder builder(use.getOwner());
@@ -234,9 +237,10 @@ void Outliner::packWeights(KernelBody &body) {
   for (auto [i, argument] : llvm::enumerate(body.kernel.getBlock().getArguments())) {
     ParamOp param = parameterOf(body.inputs[i].value);
     ConcatOp joined = joinedWeight(body.inputs[i].value);
+    bool coded = typeOf(argument).isCoded();
     if (!(param || joined) || !argument.hasOneUse())
       continue;
-    if (param && without.has("pack-weights")) // joined weights exist packed only
+    if (param && !coded && without.has("pack-weights")) // joined weights and codes exist packed only
       continue;
     Value weight = argument; // or what is picked of it, one expert for each position
     StringRef picked;
@@ -244,52 +248,41 @@ void Outliner::packWeights(KernelBody &body) {
       weight = gather.getResult();
       picked = gather.getDim();
     }
-    auto widen = weight.hasOneUse() ? dyn_cast<WidenOp>(*weight.getUsers().begin()) : WidenOp(); // of bf16
-    if (widen && !widen.getResult().hasOneUse())
+    Operation *widen = weight.hasOneUse() ? *weight.getUsers().begin() : nullptr;
+    if (!widensStored(widen))
+      widen = nullptr;
+    else if (weight = widen->getResult(0); !weight.hasOneUse())
       continue;
-    if (widen)
-      weight = widen.getResult();
     auto contract = dyn_cast<ContractOp>(*weight.getUsers().begin());
     NamedTensorType type = typeOf(argument);
-    if (!contract || type.getRank() < 2 || contract.getDims().size() != 1)
+    if (!contract || contract.getDims().size() != 1)
       continue;
     Value other = contract.getA() == weight ? contract.getB() : contract.getA();
-    int inner = type.find(names(contract.getDims())[0]), outer = -1;
-    if (inner < 0 || !typeOf(other).has(names(contract.getDims())[0]))
+    std::optional<WeightDims> dims =
+        weightDims(body.inputs[i].value, typeOf(other), names(contract.getDims())[0], picked);
+    if (!dims)
       continue;
-    // The rows: the last dimension that the other operand lacks; all before are stacked. Parts of a joined weight may
-    // lie along a dimension of their own, wherever that stands.
-    StringRef parts = joined ? joined.getInto().getName() : "";
-    bool apart = joined && type.getRank() == 3;
-    for (int d = 0; d < static_cast<int>(type.getRank()); ++d)
-      if (d != inner && type.getDims()[d].getName() != picked && !typeOf(other).has(type.getDims()[d].getName()) &&
-          !(apart && type.getDims()[d].getName() == parts))
-        outer = d;
-    SmallVector<unsigned> order;
-    for (int d = 0; d < static_cast<int>(type.getRank()); ++d)
-      if (d != inner && d != outer)
-        order.push_back(d);
-    bool leading = llvm::all_of(order, [&](unsigned d) { return static_cast<int>(d) < std::min(inner, outer); });
-    // Matrices lie in as many stored tensors, or all in one; some in each of several stay as they are.
-    if (outer < 0 ||
-        (param && (!leading || (order.size() != param.getStacked().size() && !param.getStacked().empty()))))
-      continue;
-    int64_t tile = tileFor(*type.getDims()[outer].getStatic(), *type.getDims()[inner].getStatic());
-    if (joined && !apart) {
+    int64_t tile = tileFor(*type.getDims()[dims->rows].getStatic(), *type.getDims()[dims->depth].getStatic());
+    if (joined && type.getRank() == 2) {
       SmallVector<int64_t> offsets = {0};
       for (auto [part, name] : llvm::zip(joined.getInputs(), names(joined.getParts())))
         offsets.push_back(offsets.back() + *typeOf(part).dim(name).getStatic());
       tile = tileOfParts(tile, ArrayRef<int64_t>(offsets).drop_back());
     }
+    constexpr int64_t narrowest = 8; // a register of AVX2
+    if (!tile && coded)
+      tile = narrowest;
     if (!tile)
       continue;
-    order.push_back(outer);
-    order.push_back(inner);
+    SmallVector<unsigned> order = dims->stacked;
+    order.append({dims->rows, dims->depth});
     reorder(body, i, order);
-    if (widen && widen.getX() == argument)
-      widen.getResult().setType(typeOf(argument).withKind(Kind::Real));
+    if (widen && widen->getOperand(0) == argument)
+      widen->getResult(0).setType(typeOf(argument).withKind(Kind::Real));
     body.inputs[i].tile = tile;
   }
+  for (auto [i, argument] : llvm::enumerate(body.kernel.getBlock().getArguments()))
+    assert((!typeOf(argument).isCoded() || body.inputs[i].tile) && "what is stored in codes is read in tiles");
 }
 
 /// Buffers are read along their unit stride: that dimension comes last.

@@ -373,6 +373,8 @@ const llvm::StringMap<RuleEntry> &quern::passes::gradientRules() {
       {"param", {nullptr, NoRule::Constant}},
       {"narrow", {nullptr, NoRule::Later}},
       {"widen", {nullptr, NoRule::Later}},
+      {"quantize", {nullptr, NoRule::Later}},
+      {"dequantize", {nullptr, NoRule::Later}},
       {"floor", {nullptr, NoRule::Discrete}},
       {"ceil", {nullptr, NoRule::Discrete}},
       {"round", {nullptr, NoRule::Discrete}},

@@ -1,6 +1,6 @@
-// Takes: a module whose `quern.precision` is "bf16". Gives: functions that read the weights of matrix products in two
-// bytes; to be trained, @loss and @loss.grad that keep in two bytes all that they read again from memory, and @update.*
-// that give a parameter's bf16 copy beside it.
+// Takes: a module whose `quern.precision` is "bf16", or that has `quern.quantize`. Gives: where it is not trained, functions
+// whose weights of matrix products are stored in fewer bits (StoreWeights.cpp); to be trained, @loss and @loss.grad that
+// keep in two bytes all that they read again from memory, and @update.* that give a parameter's bf16 copy beside it.
 //
 //   before: %y = contract %x, %w       [B, T, O]        after: %v = param [..] : bf16     %n = narrow %x
 //           repeat ... gives real[turns, B, T, O]              %y = contract (widen %n), (widen %v)
@@ -23,6 +23,7 @@
 #include "ir/analysis/Views.h"
 #include "ir/analysis/Weights.h"
 #include "passes/Passes.h"
+#include "passes/weights/WeightFormats.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Pass/Pass.h"
@@ -37,8 +38,6 @@ class Narrowing {
 public:
   explicit Narrowing(func::FuncOp function) : function(function), b(function.getContext()) {}
   void run();
-  /// Weights alone, for functions that keep nothing for a gradient.
-  void runOnWeights();
 
 private:
   Value narrowed(Value value);
@@ -272,28 +271,6 @@ void Narrowing::dropDead() {
       op->erase();
 }
 
-void Narrowing::runOnWeights() {
-  SmallVector<ContractOp> contracts;
-  function.walk([&](ContractOp op) { contracts.push_back(op); });
-  for (ContractOp contract : contracts)
-    for (unsigned i : {0, 1}) {
-      Value operand = contract->getOperand(i), from = operand;
-      GatherOp pick = pickedWeight(operand);
-      if (pick)
-        from = pick.getX();
-      ParamOp param = parameterOf(from);
-      bool matrix = param ? typeOf(param.getResult()).getRank() > 1 : joinedWeight(from) != nullptr;
-      if (!matrix || !typeOf(operand).isReal() || !isMatrixProduct(contract))
-        continue;
-      if (pick)
-        (void)narrowed(from); // the pick follows (sinkWidens)
-      else
-        contract->setOperand(i, widened(narrowed(operand)));
-    }
-  sinkWidens();
-  dropDead();
-}
-
 void Narrowing::run() {
   findStream();
   narrowStacks();
@@ -334,11 +311,12 @@ public:
 
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    if (auto precision = module->getAttrOfType<StringAttr>(precisionAttr);
-        precision && precision.getValue() == "bf16" && !module->hasAttr(trainAttr))
+    if (!module->hasAttr(trainAttr)) {
+      WeightFormats formats = WeightFormats::of(module);
       for (auto function : module.getOps<func::FuncOp>())
         if (!function.isExternal())
-          Narrowing(function).runOnWeights();
+          storeWeights(function, formats);
+    }
     if (!storesNarrow(module))
       return;
     for (auto function : module.getOps<func::FuncOp>()) {

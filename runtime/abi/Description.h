@@ -3,6 +3,7 @@
 #define QUERN_RUNTIME_ABI_DESCRIPTION_H
 
 #include "runtime/abi/SizeExpr.h"
+#include "support/CodedGroups.h"
 
 #include <nlohmann/json.hpp>
 
@@ -64,14 +65,23 @@ struct NarrowLayout {
   auto operator<=>(const NarrowLayout &) const = default;
 };
 
-/// [ceil(outer / tile)][inner][tile] in f32 or bf16, zeros after the last row.
+/// How a packed weight's numbers are stored. Int8 and Int4: codes in groups along `inner` (support/CodedGroups.h).
+enum class Storage { F32, BF16, Int8, Int4 };
+/// 0 for what is not stored in codes.
+inline int bitsOfCode(Storage storage) {
+  return storage == Storage::Int8 ? 8 : storage == Storage::Int4 ? 4 : 0;
+}
+
+/// [ceil(outer / tile)][words][tile], zeros after the last row. A word is a number, or holds several codes.
 struct PackedLayout {
   int64_t outer = 0, inner = 0, outerStride = 0, innerStride = 0, tile = 0;
-  int64_t offset = 0;  // of element (0, 0) in the stored tensor
-  bool narrow = false; // in bf16
-  int64_t elementBytes() const { return narrow ? 2 : 4; }
-  /// Numbers of one matrix.
-  int64_t elements() const { return (outer + tile - 1) / tile * tile * inner; }
+  int64_t offset = 0; // of element (0, 0) in the stored tensor
+  Storage storage = Storage::F32;
+  int64_t words() const { return bitsOfCode(storage) ? support::codedWords(bitsOfCode(storage), inner) : inner; }
+  int64_t wordBytes() const { return storage == Storage::F32 ? 4 : 2; }
+  int64_t tileBytes() const { return words() * tile * wordBytes(); }
+  /// Of one matrix.
+  int64_t bytes() const { return (outer + tile - 1) / tile * tileBytes(); }
   auto operator<=>(const PackedLayout &) const = default;
 };
 

@@ -26,12 +26,14 @@ struct Row {
   int (*run)(const Command &);
   const char *help;
 };
-constexpr Row commands[] = {{"generate", generateCommand, "continue a text"},
-                            {"chat", chatCommand, "talk with a model that was trained to"},
-                            {"eval", evalCommand, "run a function on tensors from a file"},
-                            {"embed", embedCommand, "turn texts into vectors"},
-                            {"bench", benchCommand, "measure speed next to the machine's limits"},
-                            {"info", infoCommand, "say what this program is"}};
+constexpr Row commands[] = {
+    {"generate", generateCommand, "continue a text"},
+    {"chat", chatCommand, "talk with a model that was trained to"},
+    {"eval", evalCommand, "run a function on tensors from a file"},
+    {"embed", embedCommand, "turn texts into vectors"},
+    {"bench", benchCommand, "measure speed next to the machine's limits"},
+    {"pack", packCommand, "write weights as this program reads them: no more work at its start"},
+    {"info", infoCommand, "say what this program is"}};
 
 /// All that this program has.
 std::vector<Row> rows() {
@@ -66,8 +68,8 @@ int dispatch(const quern_program_table &table, const std::vector<std::string> &a
   for (const Row &row : rows()) {
     if (arguments[1] != row.name)
       continue;
-    // info may be asked on any machine; all else runs kernels.
-    if (row.run != infoCommand)
+    // These may be asked on any machine; all else runs kernels.
+    if (row.run != infoCommand && row.run != packCommand)
       requireCpuFeatures(program.description.cpu);
     char path[4096];
     ssize_t length = ::readlink("/proc/self/exe", path, sizeof(path));

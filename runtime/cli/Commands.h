@@ -49,6 +49,7 @@ int chatCommand(const Command &command);
 int evalCommand(const Command &command);
 int embedCommand(const Command &command);
 int benchCommand(const Command &command);
+int packCommand(const Command &command);
 int infoCommand(const Command &command);
 
 class Workload; // Workload.h

@@ -2,7 +2,7 @@
 // that tests can bring tables of their own.
 #include "runtime/abi/Abi.h"
 #include "runtime/cli/Commands.h"
-#include "runtime/cli/LibcParts.h"
+#include "runtime/machine/LibcParts.h"
 
 int main(int count, char **arguments) {
   quern::runtime::useOwnLibcParts();

@@ -13,7 +13,7 @@ static size_t bytesOf(const Description &d, const SlotInfo &slot, const std::vec
   for (size_t i = 0; i < parameters.size(); ++i) {
     const WeightLayout &layout = slot.layout(i);
     if (const auto *packed = std::get_if<PackedLayout>(&layout))
-      bytes += size_t(packed->elements() * packed->elementBytes());
+      bytes += size_t(packed->bytes());
     else
       bytes += size_t(d.parameters[size_t(parameters[i])].elements()) *
                (std::holds_alternative<NarrowLayout>(layout) ? sizeof(uint16_t) : sizeof(float));

@@ -35,6 +35,8 @@ public:
   virtual void read(int64_t first, int64_t count, float *to) const = 0;
   /// The same matrix with its two dimensions swapped, where that is how it lies: reading along rows is then quicker.
   virtual const TensorReader *transposed() const { return nullptr; }
+  /// The block whose numbers begin with element `first`, where they are stored in GGUF's format of that name; else null.
+  virtual const uint8_t *block(std::string_view /*format*/, int64_t /*first*/) const { return nullptr; }
 };
 
 /// A stored tensor; `data` lies in `file`, with whatever alignment the file gave it.

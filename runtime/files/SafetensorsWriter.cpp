@@ -21,7 +21,7 @@ void writeSafetensors(const std::string &path, const std::vector<OutputTensor> &
     offset += bytes;
   }
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' '); // so that the data is aligned
+  text.resize((text.size() + 8 + 63) / 64 * 64 - 8, ' '); // so that the data is aligned, for any vector
   uint64_t length = text.size();
 
   OutputFile file(path);

@@ -177,6 +177,13 @@ public:
         to[i] -= 1;
   }
 
+  const uint8_t *block(std::string_view format, int64_t first) const override {
+    if (!stored.format || stored.format->name != format || change == Change::PlusOne)
+      return nullptr;
+    const int64_t from = storedRow(first / columns) * columns + first % columns, each = stored.format->elements;
+    return from % each ? nullptr : stored.data + from / each * stored.format->bytes;
+  }
+
 private:
   int64_t storedRow(int64_t row) const {
     const int64_t each = rows / heads, head = row / each, within = row % each;

@@ -3,6 +3,7 @@
 #include "runtime/weights/Adapter.h"
 
 #include "runtime/Error.h"
+#include "runtime/weights/PackedFile.h"
 #include "support/Files.h"
 #include "support/Json.h"
 #include "support/Nearest.h"
@@ -219,6 +220,11 @@ private:
 } // namespace
 
 std::unique_ptr<TensorSource> withAdapter(std::unique_ptr<TensorSource> base, const std::string &folder) {
+  if (isPacked(*base))
+    throw UserError(base->path() +
+                    " holds packed weights, to which no adapter can be added; give the checkpoint that "
+                    "they were made of, or PROGRAM pack --adapter " +
+                    folder);
   return std::make_unique<AdaptedSource>(std::move(base), folder);
 }
 

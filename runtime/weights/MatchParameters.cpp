@@ -66,6 +66,10 @@ std::string section(const char *title, const std::vector<std::string> &lines) {
 } // namespace
 
 std::vector<const StoredTensor *> matchParameters(const Description &description, const TensorSource &source) {
+  if (isPacked(source))
+    throw UserError(source.path() +
+                    " holds weights packed for kernels, not a checkpoint's tensors; give the checkpoint "
+                    "that they were made of");
   std::vector<const StoredTensor *> result;
   std::set<std::string> usedNames;
   std::vector<const ParameterInfo *> absent;

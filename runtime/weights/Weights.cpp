@@ -10,6 +10,7 @@
 #include "runtime/Error.h"
 #include "runtime/cli/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
+#include "runtime/weights/PackCodes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -53,10 +54,13 @@ class Weights::Packer {
 public:
   Packer(Weights &weights, const Description &description, std::vector<const StoredTensor *> sources, uint64_t seed)
       : weights(weights), description(description), sources(std::move(sources)), seed(seed) {}
+  Packer(Weights &weights, const Description &description, const TensorSource &packed)
+      : weights(weights), description(description), packed(&packed), seed(0) {}
 
   void run() {
     plan();
-    requireMemory(needed, "the model's weights");
+    if (needed)
+      requireMemory(needed, "the model's weights");
     weights.memory.reset(needed);
     for (size_t slot = 0; slot < description.slots.size(); ++slot) {
       std::vector<const void *> pointers;
@@ -66,6 +70,10 @@ public:
     }
     for (const std::vector<const void *> &pointers : weights.turnPointers)
       weights.slotPointers.push_back(pointers.data());
+    for (size_t i = 0; i < pieces.size(); ++i)
+      weights.laid[i].data = pieces[i].mapped ? pieces[i].mapped : weights.memory.data() + pieces[i].offset;
+    if (jobs.empty())
+      return;
     Progress progress("preparing weights", double(needed));
     ThreadPool::instance().forEach(int(jobs.size()), [&](int i) {
       fill(jobs[size_t(i)]);
@@ -96,8 +104,10 @@ private:
   Weights &weights;
   const Description &description;
   std::vector<const StoredTensor *> sources; // empty: random
+  const TensorSource *packed = nullptr;      // where all lies already
   uint64_t seed;
   std::vector<std::vector<Place>> places;
+  std::vector<Place> pieces; // of weights.laid
   std::vector<Job> jobs;
   std::vector<int> copied;
   size_t needed = 0;
@@ -111,8 +121,10 @@ private:
       for (const std::vector<int> &parameters : slot.turns) {
         Key key{parameters, slot.layouts};
         auto found = made.find(key);
-        if (found == made.end())
+        if (found == made.end()) {
           found = made.emplace(key, place(parameters, slot)).first;
+          pieces.push_back(found->second);
+        }
         turns.push_back(found->second);
       }
       places.push_back(std::move(turns));
@@ -139,13 +151,18 @@ private:
 
   Place place(const std::vector<int> &parameters, const SlotInfo &slot) {
     auto packedOf = [&](size_t i) { return std::get_if<PackedLayout>(&slot.layout(i)); };
-    auto elementsOf = [&](size_t i) {
-      return packedOf(i) ? packedOf(i)->elements() : description.parameters[size_t(parameters[i])].elements();
+    const bool narrow = std::holds_alternative<NarrowLayout>(slot.layouts[0]);
+    const int64_t element = narrow ? 2 : 4;
+    auto bytesOf = [&](size_t i) {
+      return packedOf(i) ? packedOf(i)->bytes() : description.parameters[size_t(parameters[i])].elements() * element;
     };
-    bool narrow = packedOf(0) ? packedOf(0)->narrow : std::holds_alternative<NarrowLayout>(slot.layouts[0]);
-    int64_t element = narrow ? 2 : 4;
+    uint64_t bytes = 0;
     for (size_t i = 0; i < parameters.size(); ++i)
-      weights.bytes += uint64_t(elementsOf(i) * element);
+      bytes += uint64_t(bytesOf(i));
+    weights.bytes += bytes;
+    weights.laid.push_back({pieceName(description, parameters, slot.layouts), nullptr, bytes});
+    if (packed)
+      return {packedPiece(*packed, weights.laid.back().name, bytes), 0};
     if (!packedOf(0))
       if (const void *inPlace = lyingInPlace(parameters, narrow))
         return {inPlace, 0};
@@ -154,7 +171,7 @@ private:
     size_t at = needed;
     for (size_t i = 0; i < parameters.size(); ++i) {
       const PackedLayout *packed = packedOf(i);
-      int64_t each = packed ? packed->inner * packed->tile * element : element, count = elementsOf(i) * element / each;
+      int64_t each = packed ? packed->tileBytes() : element, count = bytesOf(i) / each;
       int64_t step = std::max<int64_t>(1, (int64_t(1) << 20) / each); // jobs of about a megabyte
       for (int64_t first = 0; first < count; first += step)
         jobs.push_back({parameters[i], &slot.layout(i), at, first, std::min(step, count - first), each});
@@ -180,7 +197,16 @@ private:
       return;
     }
     const auto &layout = std::get<PackedLayout>(*job.layout);
-    if (layout.narrow)
+    if (bitsOfCode(layout.storage))
+      return packCodes(
+          layout, job.first, job.count,
+          [&](int64_t at, int64_t length, float *numbers) -> const uint8_t * {
+            for (int64_t i = 0; i < length; ++i)
+              numbers[i] = load(at + i * layout.innerStride);
+            return nullptr;
+          },
+          placeOf<uint16_t>(job));
+    if (layout.storage == Storage::BF16)
       packFrom<uint16_t>(job, layout, load);
     else
       packFrom<float>(job, layout, load);
@@ -212,7 +238,7 @@ private:
   /// fillFrom for f32 tensors that training packs after every step: rows copied whole, or transposed four by four.
   bool packFloats(const Job &job, const float *from) {
     const auto *packed = std::get_if<PackedLayout>(job.layout);
-    if (!packed || packed->narrow || (packed->outerStride != 1 && packed->innerStride != 1))
+    if (!packed || packed->storage != Storage::F32 || (packed->outerStride != 1 && packed->innerStride != 1))
       return false;
     const PackedLayout &l = *packed;
     float *to = placeOf<float>(job);
@@ -257,8 +283,7 @@ private:
   void fillCoded(const Job &job, const TensorReader &reader, const std::vector<int64_t> &shape) {
     float strip[stripLength];
     if (const auto *packed = std::get_if<PackedLayout>(job.layout))
-      return packed->narrow ? packCoded<uint16_t>(job, *packed, reader, shape)
-                            : packCoded<float>(job, *packed, reader, shape);
+      return packCoded(job, *packed, reader, shape);
     if (std::holds_alternative<DenseLayout>(*job.layout))
       return reader.read(job.first, job.count,
                          reinterpret_cast<float *>(weights.memory.data() + job.offset) + job.first);
@@ -270,7 +295,6 @@ private:
     }
   }
 
-  template <typename T>
   void packCoded(const Job &job, PackedLayout l, const TensorReader &given, const std::vector<int64_t> &shape) {
     const TensorReader *reader = &given;
     if (given.transposed() && shape.size() == 2 &&
@@ -280,6 +304,25 @@ private:
       l.outerStride = l.outerStride == 1 ? shape[0] : 1;
       l.innerStride = l.innerStride == 1 ? shape[0] : 1;
     }
+    if (bitsOfCode(l.storage))
+      return packCodes(
+          l, job.first, job.count,
+          [&](int64_t at, int64_t length, float *numbers) {
+            const bool row = l.innerStride == 1;
+            const uint8_t *block =
+                row && length == support::codedGroup ? reader->block(blockNameOf(l.storage), at) : nullptr;
+            for (int64_t i = 0; !block && i < length; i += row ? length : 1)
+              reader->read(at + i * l.innerStride, row ? length : 1, numbers + i);
+            return block;
+          },
+          placeOf<uint16_t>(job));
+    if (l.storage == Storage::BF16)
+      packNumbers<uint16_t>(job, l, *reader);
+    else
+      packNumbers<float>(job, l, *reader);
+  }
+
+  template <typename T> void packNumbers(const Job &job, const PackedLayout &l, const TensorReader &reader) {
     float strip[stripLength];
     T *to = placeOf<T>(job);
     for (int64_t tile = 0; tile < job.count; ++tile, to += l.inner * l.tile) {
@@ -289,7 +332,7 @@ private:
         for (int64_t i = 0; i < l.inner; ++i)
           for (int64_t r0 = 0; r0 < rows; r0 += stripLength) {
             const int64_t count = std::min(stripLength, rows - r0);
-            reader->read(start + i * l.innerStride + r0, count, strip);
+            reader.read(start + i * l.innerStride + r0, count, strip);
             for (int64_t r = 0; r < count; ++r)
               put(to[i * l.tile + r0 + r], strip[r]);
           }
@@ -300,10 +343,10 @@ private:
         for (int64_t r = 0; r < rows; ++r) {
           const int64_t from = start + r * l.outerStride + i0 * l.innerStride;
           if (l.innerStride == 1)
-            reader->read(from, count, strip);
+            reader.read(from, count, strip);
           else
             for (int64_t i = 0; i < count; ++i)
-              reader->read(from + i * l.innerStride, 1, strip + i);
+              reader.read(from + i * l.innerStride, 1, strip + i);
           for (int64_t i = 0; i < count; ++i)
             put(to[(i0 + i) * l.tile + r], strip[i]);
         }
@@ -350,7 +393,10 @@ private:
 std::unique_ptr<Weights> Weights::load(const Description &description, std::unique_ptr<TensorSource> source) {
   auto weights = std::make_unique<Weights>();
   weights->source = std::move(source);
-  Packer(*weights, description, matchParameters(description, *weights->source), 0).run();
+  if (isPacked(*weights->source))
+    Packer(*weights, description, *weights->source).run();
+  else
+    Packer(*weights, description, matchParameters(description, *weights->source), 0).run();
   return weights;
 }
 

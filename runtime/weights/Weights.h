@@ -5,6 +5,7 @@
 #include "runtime/abi/Description.h"
 #include "runtime/machine/Memory.h"
 #include "runtime/weights/Checkpoint.h"
+#include "runtime/weights/PackedFile.h"
 
 #include <memory>
 #include <vector>
@@ -18,7 +19,7 @@ std::vector<const StoredTensor *> matchParameters(const Description &description
 
 class Weights {
 public:
-  /// From a checkpoint, whose files stay mapped as long as this lives.
+  /// From a checkpoint, or a file that `pack` wrote; its files stay mapped as long as this lives.
   static std::unique_ptr<Weights> load(const Description &description, std::unique_ptr<TensorSource> source);
   /// From dense f32 tensors in memory, one for each parameter, whose content may change: `update` follows. What kernels
   /// want dense is used where it lies, several tensors as one where they lie one after the other; `narrow`: the same
@@ -37,6 +38,8 @@ public:
   const void *const *const *slots() const { return slotPointers.data(); }
   /// Bytes that were laid out anew; the others are used where they are mapped.
   uint64_t packedBytes() const { return memory.size(); }
+  /// What kernels read, each piece once, in an order that the description alone decides: for writePacked.
+  const std::vector<WeightPiece> &pieces() const { return laid; }
   /// Bytes of all slots' tensors, each once.
   uint64_t totalBytes() const { return bytes; }
 
@@ -49,6 +52,7 @@ private:
   Buffer memory;
   std::vector<std::vector<const void *>> turnPointers;
   std::vector<const void *const *> slotPointers;
+  std::vector<WeightPiece> laid;
   uint64_t bytes = 0;
   bool dense = false;
   std::vector<StoredTensor> changing; // what `over` was given

@@ -196,6 +196,19 @@ TEST(BF16, Experts) {
   checkKernel(p.finish("packed experts"), rows, 1e-5);
 }
 
+TEST(BF16, PackedWeights) { // a row by itself, and tiles of rows that share a strip in f32
+  for (bool stacked : {false, true}) {
+    Maker g;
+    Dim h = dim("H", 3);
+    std::vector<Dim> x = {dim("M"), dim("I", 75)}, w = {dim("O", 71), dim("I", 75)};
+    if (stacked)
+      x.insert(x.begin(), h), w.insert(w.begin(), h);
+    int from = g.argument(Kind::Real, x), weight = g.weight(w, 16, Kind::BF16);
+    g.yield(g.elementwise(Op::Tanh, {g.contract(from, g.widen(weight), {"I"})}));
+    checkKernel(g.finish("packed"), rows, 1e-5);
+  }
+}
+
 TEST(BF16, GradientsOfExperts) {
   for (int which : {1, 2, 3}) {
     Maker g;

@@ -26,9 +26,9 @@ int GraphMaker::argument(Kind kind, std::vector<Dim> dims, std::vector<std::opti
   return add({Op::Argument, kind, dims});
 }
 
-int GraphMaker::weight(std::vector<Dim> dims, int64_t tile) {
+int GraphMaker::weight(std::vector<Dim> dims, int64_t tile, Kind kind) {
   graph.argumentLayouts.push_back({true, {}, tile});
-  return add({Op::Argument, Kind::Real, dims});
+  return add({Op::Argument, kind, dims});
 }
 
 int GraphMaker::leaf(Op op, Kind kind, std::vector<Dim> dims, std::vector<double> numbers, int64_t integer) {

@@ -12,7 +12,7 @@ public:
 
   /// Arguments come before all else. Dense unless strides are given.
   int argument(Kind kind, std::vector<Dim> dims, std::vector<std::optional<int64_t>> strides = {});
-  int weight(std::vector<Dim> dims, int64_t tile); ///< packed
+  int weight(std::vector<Dim> dims, int64_t tile, Kind kind = Kind::Real); ///< packed
   int constant(double value) { return leaf(Op::Const, Kind::Real, {}, {value}, 0); }
   int integer(int64_t value) { return leaf(Op::Const, Kind::Int, {}, {}, value); }
   int flag(bool value) { return leaf(Op::Const, Kind::Bool, {}, {}, value); }

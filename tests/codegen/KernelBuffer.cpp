@@ -2,6 +2,7 @@
 #include "tests/codegen/KernelBuffer.h"
 
 #include "ir/reference/BF16.h"
+#include "ir/reference/Codes.h"
 
 #include <functional>
 #include <limits>
@@ -49,11 +50,15 @@ std::vector<std::unique_ptr<KernelBuffer>> bindBuffers(const KernelGraph &graph,
     buffer->layout = i < count ? graph.argumentLayouts[i] : graph.resultLayouts[i - count];
     buffer->shape = shapeOf(node, lengths);
     buffer->kind = node.kind;
-    size_t rank = buffer->shape.size(), size = node.kind == Kind::Bool ? 1 : node.kind == Kind::BF16 ? 2 : 4;
+    size_t rank = buffer->shape.size(), size = node.kind == Kind::Bool                             ? 1
+                                               : node.kind == Kind::Real || node.kind == Kind::Int ? 4
+                                                                                                   : 2;
     int64_t elements = 1;
     if (buffer->layout.packed) {
       int64_t tile = buffer->layout.tile, depth = buffer->shape[rank - 1],
               tiles = (buffer->shape[rank - 2] + tile - 1) / tile;
+      if (int bits = bitsOfCode(node.kind))
+        depth = support::codedWords(bits, depth);
       std::vector<int64_t> extents = {tile, depth, tiles};
       for (size_t d = rank - 2; d-- > 0;)
         extents.push_back(buffer->shape[d]);
@@ -78,7 +83,10 @@ std::vector<std::unique_ptr<KernelBuffer>> bindBuffers(const KernelGraph &graph,
         reinterpret_cast<float *>(base)[e] = std::numeric_limits<float>::quiet_NaN();
     if (i >= count && node.kind == Kind::BF16)
       std::fill_n(reinterpret_cast<uint16_t *>(base), elements, uint16_t(0x7fc0));
-    if (i < count) {
+    if (i < count && bitsOfCode(node.kind)) {
+      ir::packCodes(bitsOfCode(node.kind), buffer->shape, buffer->layout.tile, arguments[i].data.data(),
+                    reinterpret_cast<uint16_t *>(base));
+    } else if (i < count) {
       size_t next = 0;
       forEachPosition(buffer->shape, [&](const std::vector<int64_t> &at) {
         int64_t offset = buffer->offset(at);
@@ -126,12 +134,19 @@ DenseTensor randomTensor(const Node &node, const Lengths &lengths, uint64_t seed
   for (int64_t i = 0; i < count; ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     uint32_t bits = static_cast<uint32_t>(state >> 33);
-    tensor.data.push_back(node.kind == Kind::Real ? static_cast<float>(bits % 65536 / 32768.0 - 1)
-                          : node.kind == Kind::BF16
-                              ? ir::fromBF16(ir::toBF16(static_cast<float>(bits % 65536 / 32768.0 - 1)))
-                          : node.kind == Kind::Int ? bits % 7
-                                                   : bits >> 8 & 1);
+    tensor.data.push_back(
+        node.kind == Kind::Real || bitsOfCode(node.kind) ? static_cast<float>(bits % 65536 / 32768.0 - 1)
+        : node.kind == Kind::BF16 ? ir::fromBF16(ir::toBF16(static_cast<float>(bits % 65536 / 32768.0 - 1)))
+        : node.kind == Kind::Int  ? bits % 7
+                                  : bits >> 8 & 1);
   }
+  if (int bits = bitsOfCode(node.kind)) // numbers that codes stand for: their codes are the same
+    for (int64_t depth = tensor.shape.back(), at = 0, length; at < count; at += length) {
+      length = std::min(support::codedGroup, depth - at % depth);
+      ir::CodedGroup group = ir::codedGroup(bits, {tensor.data.begin() + at, tensor.data.begin() + at + length});
+      for (int64_t i = 0; i < length; ++i)
+        tensor.data[at + i] = group.number(i);
+    }
   return tensor;
 }
 

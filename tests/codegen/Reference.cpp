@@ -107,6 +107,7 @@ double Evaluator::elementwise(const Node &node, const std::vector<double> &v) co
   case Op::Narrow:
     return ir::fromBF16(ir::toBF16(static_cast<float>(v[0])));
   case Op::Widen:
+  case Op::Dequantize:
     return v[0];
   case Op::Not:
     return v[0] == 0;

@@ -184,6 +184,53 @@ class Weights(Case):
         self.assertLess(relative_error(got, expected["logits"]), 5e-5)
 
 
+class Codes(Case):
+    """Weights in int8 and int4 codes: whole and step by step, from either kind of file, in the formats that were asked for."""
+
+    def check(self, fixture, spec, kind):
+        options = ("--config", DATA / fixture / "config.json", "--quantize", kind)
+        weights, tokens = DATA / fixture / "model.safetensors", read_safetensors(DATA / fixture / "expected.safetensors")["input_ids"]
+        program = self.compile(spec, *options)
+        prompt = tokens.rows()[0][:5]
+        self.assertEqual(self.generate(program, weights, prompt, 12), self.generate(program, weights, prompt, 12, "--no-cache"))
+        layouts = run(QUERN, "dump", EXAMPLES / f"{spec}.quern", *options, "--after", "kernels").out
+        self.assertRegex(layouts, rf"<{kind}\[[^\]]*\]> #quern.layout<\"packed\"")
+        return layouts
+
+    def test_joined_projections_and_tied_head(self):
+        layouts = self.check("qwen2", "qwen2", "int8")
+        self.assertNotRegex(layouts, r"<real\[[^\]]*\]> #quern.layout<\"packed\"")  # every packed weight is
+
+    def test_stored_transposed(self):
+        layouts = self.check("gpt2", "gpt2", "int4")
+        self.assertRegex(layouts, r"<int8\[[^\]]*\]> #quern.layout<\"packed\"")  # the head
+
+    def test_picked_experts(self):
+        self.check("mixtral", "mixtral", "int4")
+
+    def test_blocks_of_a_file_are_moved(self):
+        """Q8_0 has the numbers of int8: a program with codes gives what one gives that dequantises them to f32."""
+        folder = DATA / "formats" / "llama-gguf"
+        tokens = {"tokens": read_safetensors(folder / "expected.safetensors")["input_ids"]}
+        weights = folder / "model-q8_0.gguf"
+        want, got = (self.evaluate(self.compile("llama", "--weights", weights, *options, name=name), weights, tokens)["logits"]
+                     for name, options in {"plain": (), "codes": ("--quantize", "int8")}.items())
+        self.assertLess(relative_error(got, want), 1e-5)
+
+    def test_formats_by_name(self):
+        config = ("--config", DATA / "llama" / "config.json")
+        dumped = run(QUERN, "dump", EXAMPLES / "llama.quern", *config, "--quantize", "int4,*.down_proj.*=int8,lm_head.*=f32", "--after", "narrow-storage").out
+        self.assertRegex(dumped, r"quern.quantize .*int4\[")
+        self.assertRegex(dumped, r"quern.quantize .*int8\[D = 48, F = 56\]")
+        self.assertNotRegex(dumped, r"quern.quantize .*V = 128")
+
+    def test_mistakes(self):
+        for options, words in ((("--quantize", "int3"), "'int3' is no format"), (("--quantize", "int8,head"), "is no GLOB=FORMAT"),
+                               (("--quantize", "int8", "--train"), "not trained")):
+            refused = run(QUERN, "compile", EXAMPLES / "gpt2.quern", *options, "-o", self.scratch / "never", status=1)
+            self.assert_refused(refused, words)
+
+
 class Experts(Case):
     """Matrices that rows pick are stored and read in bf16, one parameter in the file for each expert; masters in f32."""
 

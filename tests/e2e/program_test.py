@@ -1,5 +1,6 @@
 """What a compiled program is: small, self-contained, the same for any number of layers, honest about itself."""
 import json
+import random
 import re
 import shutil
 import unittest
@@ -142,6 +143,36 @@ class Program(Case):
         self.assertTrue((story / "greedy.txt").read_text().startswith(alone.strip()), alone)
         missing = run(QUERN, "compile", SPEC, "--embed-weights", "-o", self.scratch / "none", status=1)
         self.assert_refused(missing, "--weights")
+        misfit = self.compile("llama", "--config", DATA / "llama" / "config.json", "--weights", story, "--embed-weights", name="never", status=1)
+        self.assert_refused(misfit, "Q042", "does not fit the model")
+
+    def test_packed_weights(self):
+        """A folder with weights as the kernels read them gives the same text, and fits programs of the same layouts alone."""
+        story, packed = DATA / "stories260K", self.scratch / "packed"
+        packed.mkdir()
+        for name, options in {"plain": (), "codes": ("--quantize", "int8")}.items():
+            program = self.compile("llama", "--config", story / "config.json", *options, name=name)
+            run(program, "pack", "--weights", story, "-o", packed / name)
+            texts = {run(program, "generate", "--weights", weights, "-p", "Once upon a time", "--temp", 0, "-n", 40).out for weights in (story, packed / name)}
+            self.assertEqual(len(texts), 1)
+        other = run(program, "generate", "--weights", packed / "plain", "-p", "Once", status=1)
+        self.assert_refused(other, "packed for a program with other layouts", "PROGRAM pack")
+        checkpoint = self.scratch / "checkpoint"
+        shutil.copytree(story, checkpoint)
+        self.assert_refused(run(program, "pack", "--weights", checkpoint, "-o", checkpoint, status=1), "is a checkpoint", "another folder")
+        self.assert_refused(run(program, "pack", "--weights", packed / "codes", "--adapter", story, "-o", packed / "x", status=1), "no adapter can be added")
+        whole = (packed / "codes/model.safetensors").read_bytes()
+        header = 8 + int.from_bytes(whole[:8], "little")
+        draws = random.Random(7)
+        broken = self.scratch / "broken.safetensors"
+        for turn in range(60):
+            damaged = bytearray(whole[:draws.randrange(len(whole))] if turn % 2 else whole)
+            if not turn % 2:
+                damaged[draws.randrange(header)] ^= 1 << draws.randrange(8)
+            broken.write_bytes(damaged)
+            done = run(program, "generate", "--weights", broken, "--tokens", "1,2", "-n", 2, status=None)
+            self.assertIn(done.status, (0, 1), (turn, done.err))  # a bit of a name's spelling in JSON may mean the same
+            self.assertTrue(done.status == 0 or done.err.startswith("error: "), done.err)
 
 
 if __name__ == "__main__":

@@ -135,6 +135,35 @@ TEST(Elementwise, NarrowRoundsToTheNearest) {
   EXPECT_TRUE(std::isnan(done.numbers[7]));
 }
 
+/// A scale for each group, the numbers of Q8_0 and Q4_0: f16's of max / 127, or of the largest number / -8.
+TEST(Elementwise, QuantizesInGroups) {
+  std::vector<double> given(2 * 40);
+  for (int i = 0; i < 40; ++i) {
+    given[i] = i == 3 ? -127 : i < 32 ? 0.5 * i : 0;        // scale 1, halves away from 0; a group of zeros
+    given[40 + i] = i == 5 ? 4 : i == 33 ? -16 : -0.25 * i; // int4: steps of -0.5, and of 2
+  }
+  auto run = [&](const std::string &kind) {
+    return evaluate({{"real[R = 2, D = 40]", reals({{"R", 2}, {"D", 40}}, given)}},
+                    "%q = quern.quantize %a along \"D\" : (!quern.tensor<real[R = 2, D = 40]>) -> !quern.tensor<" +
+                        kind + "[R = 2, D = 40]>\n%r = quern.dequantize %q : (!quern.tensor<" + kind +
+                        "[R = 2, D = 40]>) -> !quern.tensor<real[R = 2, D = 40]>",
+                    "real[R = 2, D = 40]");
+  };
+  Evaluated wide = run("int8"), narrow = run("int4");
+  ASSERT_EQ(wide.numbers.size(), 80u) << wide.said;
+  ASSERT_EQ(narrow.numbers.size(), 80u) << narrow.said;
+  EXPECT_EQ(wide.numbers[3], -127);
+  EXPECT_EQ(wide.numbers[1], 1);   // 0.5
+  EXPECT_EQ(wide.numbers[10], 5);  // exact
+  EXPECT_EQ(wide.numbers[31], 16); // 15.5
+  EXPECT_EQ(wide.numbers[35], 0);
+  // The second row's first group, of largest number -7.75: its scale -7.75 / -8 has 11 bits.
+  EXPECT_EQ(narrow.numbers[40 + 31], -7.75);
+  EXPECT_EQ(narrow.numbers[40 + 5], 3.875); // floor(4.129 + 8.5) - 8 = 4
+  EXPECT_EQ(narrow.numbers[40 + 33], -16);
+  EXPECT_EQ(narrow.numbers[40 + 34], -8); // -8.5 / 2 = -4.25
+}
+
 TEST(Elementwise, WhereTakesNothingFromTheOtherSide) {
   Evaluated done = evaluate({{"bool[N = 2]", bools({{"N", 2}}, {1, 0})},
                              {"real[N = 2]", reals({{"N", 2}}, {1, notANumber})},

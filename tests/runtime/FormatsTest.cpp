@@ -175,10 +175,9 @@ TEST_F(Packed, LaysOutAsTheSameNumbersInF32) {
     auto want = Weights::load(d, TensorSource::open(path)),
          got = Weights::load(d, TensorSource::open(dataPath("formats/packed-quants.safetensors")));
     ASSERT_GT(got->packedBytes(), 0u);
-    size_t bytes = std::holds_alternative<DenseLayout>(layout) ? 24 * 64 * 4
-                   : std::holds_alternative<NarrowLayout>(layout)
-                       ? 24 * 64 * 2
-                       : size_t(std::get<PackedLayout>(layout).elements()) * 4;
+    size_t bytes = std::holds_alternative<DenseLayout>(layout)    ? 24 * 64 * 4
+                   : std::holds_alternative<NarrowLayout>(layout) ? 24 * 64 * 2
+                                                                  : size_t(std::get<PackedLayout>(layout).bytes());
     EXPECT_EQ(std::memcmp(want->slots()[0][0], got->slots()[0][0], bytes), 0) << layout.index();
   }
 }

@@ -136,14 +136,44 @@ TEST(Gguf, TransposedBlocksArePackedAsTheirNumbers) {
   d.parameters[0].shape = {64, 48};
   const PackedLayout forms[] = {
       {48, 64, 1, 48, 16, 0}, {64, 48, 48, 1, 16, 0}, {16, 64, 1, 48, 8, 32}, {8, 24, 96, 2, 8, 1}};
-  for (int i = 0; i < 8; ++i) {
-    PackedLayout layout = forms[i / 2];
-    layout.narrow = i % 2;
+  for (int i = 0; i < 16; ++i) {
+    PackedLayout layout = forms[i / 4];
+    layout.storage = Storage(i % 4);
     d.slots = {{{{0}}, {WeightLayout(layout)}}};
     auto want = Weights::load(d, TensorSource::open(plainPath)), got = Weights::load(d, TensorSource::open(path));
-    EXPECT_EQ(std::memcmp(want->slots()[0][0], got->slots()[0][0], size_t(layout.elements() * layout.elementBytes())),
-              0)
-        << i;
+    EXPECT_EQ(std::memcmp(want->slots()[0][0], got->slots()[0][0], size_t(layout.bytes())), 0) << i;
+  }
+}
+
+/// Blocks whose largest code is not the format's are moved as they are: quantised again, they would change.
+TEST(Gguf, BlocksOfTheSameGroupsAreOnlyMoved) {
+  const std::string path = temporaryPath("moved.gguf"), name = "model.layers.0.mlp.down_proj.weight";
+  for (auto [storage, type, bytes] : {std::tuple{Storage::Int8, 8u, 34}, std::tuple{Storage::Int4, 2u, 18}}) {
+    std::string blocks(size_t(16 * 2 * bytes), '\0');
+    for (size_t i = 0; i < blocks.size(); ++i) // a scale of 0.5, codes 0 to 3
+      blocks[i] = i % size_t(bytes) == 0 ? '\0' : i % size_t(bytes) == 1 ? '\x38' : char(i % 4 * (type == 2 ? 17 : 1));
+    GgufBuilder builder("qwen2");
+    builder.tensor("blk.0.ffn_down.weight", type, {64, 16}, blocks);
+    writeText(path, builder.file());
+    Description d;
+    d.parameters.resize(1);
+    d.parameters[0].names = {name};
+    d.parameters[0].shape = {16, 64};
+    PackedLayout layout{16, 64, 64, 1, 16, 0};
+    layout.storage = storage;
+    d.slots = {{{{0}}, {WeightLayout(layout)}}};
+    const std::vector<float> plain = numbers(*TensorSource::open(path)->find(name));
+    auto weights = Weights::load(d, TensorSource::open(path));
+    const auto *codes = static_cast<const uint16_t *>(weights->slots()[0][0]);
+    const int bits = type == 8 ? 8 : 4, each = 16 / bits, words = 1 + 32 / each;
+    for (int64_t o = 0; o < 16; ++o)
+      for (int64_t i = 0; i < 64; ++i) {
+        const uint16_t *group = codes + i / 32 * words * 16 + o;
+        EXPECT_EQ(group[0], 0x3800);
+        int code = group[(1 + i % 32 / each) * 16] >> i % each * bits & ((1 << bits) - 1);
+        code -= code >> (bits - 1) << bits;
+        ASSERT_EQ(0.5f * float(code), plain[size_t(o * 64 + i)]) << type << " " << o << " " << i;
+      }
   }
 }
 

@@ -1,6 +1,7 @@
 // Matching a checkpoint with a model's parameters, and packing.
 #include "runtime/weights/Weights.h"
 #include "runtime/Error.h"
+#include "runtime/weights/Adapter.h"
 #include "tests/runtime/TestData.h"
 
 #include <gmock/gmock.h>
@@ -81,20 +82,34 @@ SlotInfo packed(std::vector<std::vector<int>> turns, int64_t outer, int64_t inne
   return {std::move(turns), {PackedLayout{outer, inner, outerStride, innerStride, tile, 0}}};
 }
 
+/// A matrix [O, I] that is stored in both orders, "w" and "wt".
+struct BothOrders {
+  static constexpr int64_t O = 37, I = 75, tile = 16, tiles = 3;
+  Description description;
+  std::vector<float> w = std::vector<float>(O * I), wt = w;
+
+  template <typename Value> BothOrders(Storage storage, Value value) {
+    for (int64_t o = 0; o < O; ++o)
+      for (int64_t i = 0; i < I; ++i)
+        w[size_t(o * I + i)] = wt[size_t(i * O + o)] = value(o, i);
+    description.parameters = {parameter({"w"}, {O, I}, ""), parameter({"wt"}, {I, O}, "")};
+    description.slots = {packed({{0}}, O, I, I, 1, tile), packed({{1}}, O, I, 1, O, tile),
+                         packed({{0, 1}, {0, 0}}, O, I, I, 1, tile)};
+    for (SlotInfo &slot : description.slots)
+      std::get<PackedLayout>(slot.layouts[0]).storage = storage;
+  }
+  std::unique_ptr<Weights> load() const {
+    return Weights::load(description, checkpoint({{"w", Dtype::F32, {O, I}, w}, {"wt", Dtype::F32, {I, O}, wt}}));
+  }
+};
+
 TEST(Packing, BothOrdersGiveTheSameLayout) {
-  Description d;
-  constexpr int64_t O = 37, I = 75, tile = 16;
-  d.parameters = {parameter({"w"}, {O, I}, ""), parameter({"wt"}, {I, O}, "")};
-  std::vector<float> w(O * I), wt(O * I);
-  for (int64_t o = 0; o < O; ++o)
-    for (int64_t i = 0; i < I; ++i)
-      w[size_t(o * I + i)] = wt[size_t(i * O + o)] = float(o * 100 + i);
-  d.slots = {packed({{0}}, O, I, I, 1, tile), packed({{1}}, O, I, 1, O, tile),
-             packed({{0, 1}, {0, 0}}, O, I, I, 1, tile)};
-  auto weights = Weights::load(d, checkpoint({{"w", Dtype::F32, {O, I}, w}, {"wt", Dtype::F32, {I, O}, wt}}));
-  int64_t size = (O + tile - 1) / tile * tile * I;
+  BothOrders both(Storage::F32, [](int64_t o, int64_t i) { return float(o * 100 + i); });
+  constexpr int64_t O = both.O, I = both.I, tile = both.tile;
+  std::unique_ptr<Weights> weights = both.load();
+  int64_t size = both.tiles * tile * I;
   auto slot = [&](int s, int turn) { return static_cast<const float *>(weights->slots()[s][turn]); };
-  for (int64_t o = 0; o < (O + tile - 1) / tile * tile; ++o)
+  for (int64_t o = 0; o < both.tiles * tile; ++o)
     for (int64_t i = 0; i < I; ++i) {
       float expected = o < O ? float(o * 100 + i) : 0;
       int64_t at = (o / tile * I + i) * tile + o % tile;
@@ -107,24 +122,77 @@ TEST(Packing, BothOrdersGiveTheSameLayout) {
 }
 
 TEST(Packing, InTwoBytes) {
-  Description d;
-  constexpr int64_t O = 37, I = 75, tile = 16;
-  d.parameters = {parameter({"w"}, {O, I}, ""), parameter({"wt"}, {I, O}, "")};
-  std::vector<float> w(O * I), wt(O * I);
-  for (int64_t o = 0; o < O; ++o)
-    for (int64_t i = 0; i < I; ++i)
-      w[size_t(o * I + i)] = wt[size_t(i * O + o)] = 1 + float(o * 100 + i) / 4096;
-  d.slots = {packed({{0}}, O, I, I, 1, tile), packed({{1}}, O, I, 1, O, tile)};
-  for (SlotInfo &slot : d.slots)
-    std::get<PackedLayout>(slot.layouts[0]).narrow = true;
-  auto weights = Weights::load(d, checkpoint({{"w", Dtype::F32, {O, I}, w}, {"wt", Dtype::F32, {I, O}, wt}}));
-  constexpr int64_t elements = (O + tile - 1) / tile * tile * I;
-  EXPECT_LT(weights->packedBytes(), uint64_t(elements * 2 * 3)); // two of them
+  BothOrders both(Storage::BF16, [](int64_t o, int64_t i) { return 1 + float(o * 100 + i) / 4096; });
+  constexpr int64_t O = both.O, I = both.I, tile = both.tile;
+  both.description.slots.pop_back();
+  std::unique_ptr<Weights> weights = both.load();
+  EXPECT_LT(weights->packedBytes(), uint64_t(both.tiles * tile * I * 2 * 3)); // two of them
   for (int slot : {0, 1})
-    for (int64_t o = 0; o < (O + tile - 1) / tile * tile; ++o)
+    for (int64_t o = 0; o < both.tiles * tile; ++o)
       for (int64_t i = 0; i < I; ++i)
         ASSERT_EQ(static_cast<const uint16_t *>(weights->slots()[slot][0])[(o / tile * I + i) * tile + o % tile],
-                  o < O ? floatToBF16(w[size_t(o * I + i)]) : 0);
+                  o < O ? floatToBF16(both.w[size_t(o * I + i)]) : 0);
+}
+
+/// Words of a tile's rows lie beside each other: for each group the scale, then the codes, first ones in low bits.
+TEST(Packing, InCodes) {
+  constexpr int64_t groups = 3;
+  for (Storage storage : {Storage::Int8, Storage::Int4}) {
+    BothOrders both(storage, [](int64_t o, int64_t i) { return float((o * 37 + i * 11) % 101 - 50) / 64; });
+    constexpr int64_t O = both.O, I = both.I, tile = both.tile, tiles = both.tiles;
+    std::unique_ptr<Weights> weights = both.load();
+    const int bits = storage == Storage::Int8 ? 8 : 4, each = 16 / bits, words = 1 + 32 / each;
+    EXPECT_EQ(std::get<PackedLayout>(both.description.slots[0].layouts[0]).bytes(), tiles * groups * words * tile * 2);
+    const auto *codes = static_cast<const uint16_t *>(weights->slots()[0][0]);
+    EXPECT_EQ(std::memcmp(codes, weights->slots()[1][0], size_t(tiles * groups * words * tile * 2)), 0);
+    for (int64_t o = 0; o < tiles * tile; ++o)
+      for (int64_t i = 0; i < groups * 32; ++i) {
+        const uint16_t *group = codes + (o / tile * groups + i / 32) * words * tile + o % tile;
+        int code = group[(1 + i % 32 / each) * tile] >> i % each * bits & ((1 << bits) - 1);
+        code -= code >> (bits - 1) << bits; // two's complement
+        const float scale = halfToFloat(group[0]), want = o < O && i < I ? both.w[size_t(o * I + i)] : 0;
+        // Half a step, and what rounding the scale to f16 adds to the largest code.
+        ASSERT_NEAR(scale * float(code), want, std::fabs(scale) * (bits == 8 ? 0.57f : 1.01f)) << o << " " << i;
+        if (o >= O || i >= I)
+          ASSERT_EQ(scale * float(code), 0);
+      }
+  }
+}
+
+/// What a packed file gives is what was laid out, in its place in the file; other layouts and adapters are refused.
+TEST(PackedFile, IsUsedWhereItLies) {
+  for (Storage storage : {Storage::F32, Storage::BF16, Storage::Int8, Storage::Int4}) {
+    BothOrders both(storage, [](int64_t o, int64_t i) { return float((o * 37 + i * 11) % 101 - 50) / 64; });
+    both.description.slots.push_back({{{0}}, {DenseLayout{}}});
+    both.description.slots.push_back({{{1}}, {NarrowLayout{}}});
+    std::unique_ptr<Weights> weights = both.load();
+    const std::string path = temporaryPath("packed.safetensors");
+    writePacked(path, weights->pieces());
+    std::unique_ptr<Weights> again = Weights::load(both.description, TensorSource::open(path));
+    EXPECT_EQ(again->packedBytes(), 0u);
+    EXPECT_EQ(again->totalBytes(), weights->totalBytes());
+    ASSERT_EQ(again->pieces().size(), weights->pieces().size());
+    for (size_t i = 0; i < weights->pieces().size(); ++i) {
+      const WeightPiece &want = weights->pieces()[i], &got = again->pieces()[i];
+      EXPECT_EQ(got.name, want.name);
+      ASSERT_EQ(got.bytes, want.bytes);
+      EXPECT_EQ(std::memcmp(got.data, want.data, want.bytes), 0) << want.name;
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(got.data) % 64, 0u);
+    }
+    for (size_t slot = 0; slot < both.description.slots.size(); ++slot)
+      for (size_t turn = 0; turn < both.description.slots[slot].turns.size(); ++turn)
+        EXPECT_EQ(*static_cast<const uint32_t *>(again->slots()[slot][turn]),
+                  *static_cast<const uint32_t *>(weights->slots()[slot][turn]));
+
+    Description other = both.description;
+    std::get<PackedLayout>(other.slots[1].layouts[0]).tile = 8;
+    EXPECT_THAT([&] { Weights::load(other, TensorSource::open(path)); },
+                testing::ThrowsMessage<UserError>(HasSubstr("packed for a program with other layouts")));
+    EXPECT_THAT([&] { matchParameters(both.description, *TensorSource::open(path)); },
+                testing::ThrowsMessage<UserError>(HasSubstr("give the checkpoint")));
+    EXPECT_THAT([&] { withAdapter(TensorSource::open(path), "adapter"); },
+                testing::ThrowsMessage<UserError>(HasSubstr("no adapter can be added")));
+  }
 }
 
 TEST(Packing, JoinedWeightsFollowEachOther) {

@@ -32,7 +32,8 @@ void CompileFlags::add(po::options_description &options) {
       "emit", po::value(&emit), "exe, lib (an archive, and quern.h beside it), obj, llvm, asm or mlir (default: exe)")(
       "weights", po::value(&weights),
       "the checkpoint; its config.json, or what a GGUF file says, is used unless --config is given")(
-      "embed-weights", po::bool_switch(&embed), "append --weights (and tokenizer.json) to the executable")(
+      "embed-weights", po::bool_switch(&embed),
+      "append --weights (packed for the kernels, unless --train) and tokenizer.json to the executable")(
       "target", po::value(&target),
       "native, an architecture level such as x86-64-v3, or opencl: a device that its driver has")(
       "schedules", po::value(&schedules), "a file of schedules that override the built-in ones")(

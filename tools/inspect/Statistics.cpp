@@ -175,7 +175,7 @@ static StateStatistics stateStatistics(StateOp state) {
   auto type = cast<NamedTensorType>(state.getType());
   out.name = state.getSymName().str();
   llvm::raw_string_ostream(out.type) << type;
-  out.bytes = type.elements() * Size(bytesOfKind(type.getKind()));
+  out.bytes = storedBytes(type);
   for (auto function : state->getParentOfType<ModuleOp>().getOps<func::FuncOp>())
     if (!SymbolTable::symbolKnownUseEmpty(state, function))
       out.functions.push_back(function.getSymName().str());

@@ -6,6 +6,7 @@
 #include "frontend/Frontend.h"
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
+#include "passes/weights/WeightFormats.h"
 #include "support/Nearest.h"
 #include "tools/crash/CrashReport.h"
 
@@ -37,7 +38,11 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
                         "with the gradient of the loss: programs get the commands train and grad")(
       "precision", po::value(&spec.precision),
       "f32 or bf16: the weights of products (with --train also what a gradient keeps) in two bytes, the rest in f32 "
-      "(default: f32)");
+      "(default: f32)")("quantize", po::value(&spec.quantize),
+                        "FORMAT[,GLOB=FORMAT]...: the weights of products in int8 or int4, groups of 32 with a scale "
+                        "each; int4 keeps int8 "
+                        "for those outside of layers (the head). The last GLOB that fits a weight's name decides "
+                        "(formats: also bf16, f32)");
 }
 
 void quern::tools::addWithout(po::options_description &options, std::vector<std::string> &without) {
@@ -132,7 +137,12 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
   context.loadDialect<quern::ir::QuernDialect, mlir::func::FuncDialect>();
   if (options.precision != "f32" && options.precision != "bf16")
     throw std::runtime_error("--precision " + options.precision + ": f32 or bf16 is needed");
+  if (!options.quantize.empty() && options.train)
+    throw std::runtime_error("--quantize is for programs that are not trained: leave --train or --quantize out");
+  quern::passes::WeightFormats::parse(options.quantize, options.precision);
   if (llvm::StringRef(options.spec).ends_with(".mlir")) {
+    if (!options.quantize.empty())
+      throw std::runtime_error("--quantize belongs to a spec; " + options.spec + " has its own already");
     if (options.precision == "bf16")
       throw std::runtime_error("--precision belongs to a spec; " + options.spec + " has its own already");
     if (!options.config.empty() || !options.settings.empty())
@@ -155,10 +165,14 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       words.push_back("--train");
     if (options.precision == "bf16")
       words.insert(words.end(), {"--precision", "bf16"});
+    if (!options.quantize.empty())
+      words.insert(words.end(), {"--quantize", options.quantize});
     keepInput(options.spec, input.text, input.configText.value_or(""), words);
     module = quern::frontend::elaborate(context, input, diagnostics, names);
     if (module && options.precision == "bf16")
       (*module)->setAttr(quern::ir::precisionAttr, mlir::StringAttr::get(&context, "bf16"));
+    if (module && !options.quantize.empty())
+      (*module)->setAttr(quern::ir::quantizeAttr, mlir::StringAttr::get(&context, options.quantize));
   }
   diagnostics.print(std::cerr, useColour());
   if (diagnostics.hasErrors())

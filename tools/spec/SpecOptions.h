@@ -20,7 +20,8 @@ struct SpecOptions {
   std::string_view builtin;          // the spec's text, where `spec` names one of the compiler's own
   std::vector<std::string> settings; // NAME=VALUE
   bool train = false;
-  std::string precision = "f32"; // of a training program: f32 or bf16
+  std::string precision = "f32"; // of weights, and what training keeps: f32 or bf16
+  std::string quantize;          // of weights: FORMAT[,GLOB=FORMAT]...
 };
 
 /// Adds --config, --set and the positional SPEC.
@@ -29,7 +30,7 @@ void addSpecOptions(boost::program_options::options_description &options, SpecOp
 /// Where --config named none, that of a checkpoint: config.json in its folder, or what a GGUF file says.
 void takeConfig(SpecOptions &spec, const std::string &weights);
 
-/// Adds --train and --precision.
+/// Adds --train, --precision and --quantize.
 void addTrain(boost::program_options::options_description &options, SpecOptions &spec);
 
 /// Parses `arguments`; prints help and returns false where that was asked for. Throws with a clear message otherwise.

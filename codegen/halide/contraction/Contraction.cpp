@@ -7,6 +7,7 @@
 #include "codegen/halide/contraction/ExpertGradient.h"
 #include "codegen/halide/contraction/GroupedContraction.h"
 #include "codegen/halide/contraction/PackedContraction.h"
+#include "support/CodedGroups.h"
 
 #include <algorithm>
 
@@ -16,7 +17,7 @@ namespace quern::codegen {
 
 Contraction::Contraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
     : ContractionPattern(std::move(pattern)), b(builder), tile(plan["columns"]), rows(plan["rows"]),
-      rowBlock(plan["row_block"]) {}
+      rowBlock(plan["row_block"]), bits(packed ? bitsOfCode(b.graph.nodes[tableOf(w)].kind) : 0) {}
 
 static bool has(const std::vector<Dim> &dims, const std::string &name) {
   return std::any_of(dims.begin(), dims.end(), [&](const Dim &dim) { return dim.name == name; });
@@ -32,8 +33,8 @@ bool prepareOperands(KernelBuilder &b, const ContractionPattern &p) {
       // On its way from memory to the loops: rounded and widened there.
       bool copied = byExpert || (!p.isGrouped() && (operand == p.w ? !p.packed : p.isDense()));
       view = op == Op::Rename || op == Op::Permute || op == Op::Squeeze || op == Op::Unit || op == Op::Cut ||
-             op == Op::Expand || ((op == Op::Widen || op == Op::Narrow) && copied);
-      widened |= op == Op::Widen;
+             op == Op::Expand || ((widensStored(op) || op == Op::Narrow) && copied);
+      widened |= widensStored(op);
       if (view)
         source = b.graph.nodes[source].operands[0];
     }
@@ -54,7 +55,7 @@ void storeOperands(KernelBuilder &b, const ContractionPattern &p) {
     if (b.isStage[node] || n.op <= Op::Index)
       return true;
     picked |= n.op == Op::Gather;
-    bool view = (n.op >= Op::Rename && n.op <= Op::Permute) || n.op == Op::Widen || n.op == Op::Narrow;
+    bool view = (n.op >= Op::Rename && n.op <= Op::Permute) || widensStored(n.op) || n.op == Op::Narrow;
     for (int operand : n.operands)
       view &= plain(operand, picked);
     return view;
@@ -95,19 +96,44 @@ void defineContraction(KernelBuilder &b, const ContractionPattern &p) {
   }
 }
 
+std::vector<Expr> Contraction::packedArgs(const Expr &laneIndex, const Expr &tileIndex, const Index &index) const {
+  const Node &weight = b.graph.nodes[tableOf(w)], &node = b.graph.nodes[pickOf(w)];
+  std::vector<Expr> args = {laneIndex, index.at(weight.dims.back().name), tileIndex};
+  for (int d = static_cast<int>(weight.dims.size()) - 3; d >= 0; --d) {
+    bool picked = node.op == Op::Gather && !isGrouped() && weight.dims[d].name == node.names[0];
+    args.push_back(picked ? clamp(b.at(node.operands[1], index), 0, b.extent(weight.dims[d].size) - 1)
+                          : index.at(weight.dims[d].name));
+  }
+  return args;
+}
+
+Region Contraction::codedRegion() const {
+  int64_t each = support::codesInWord(bits), depth = *reduced[0].fixed();
+  return {{0, int32_t(each)},
+          {0, int32_t(support::codedGroup / each)},
+          {0, int32_t((depth + support::codedGroup - 1) / support::codedGroup)}};
+}
+
+/// The last group's codes beyond the depth are 0, and multiply its last number.
+void Contraction::setDepth(Index &index, const CodePlace &place) const {
+  Expr position = positionOf(bits, place);
+  bool whole = *reduced[0].fixed() % support::codedGroup == 0;
+  index[reduced[0].name] = whole ? position : min(position, b.extent(reduced[0].size) - 1);
+}
+
+Expr Contraction::loadCoded(const Expr &laneIndex, const Expr &tileIndex, const Index &index,
+                            const CodePlace &place) const {
+  std::vector<Expr> args = packedArgs(laneIndex, tileIndex, index);
+  return codeAt(packedBuffer(), bits, args, place) * scaleAt(packedBuffer(), bits, args, place);
+}
+
 /// Every read of a weight. `from`: the weight where it is packed; else what is read, that or the table it is picked from.
 Expr Contraction::loadWeight(int from, const Expr &laneIndex, const Expr &tileIndex, Index index) const {
+  if (bits)
+    return loadCoded(laneIndex, tileIndex, index, codePlace(bits, index.at(reduced[0].name)));
   if (packed) {
-    int source = tableOf(w);
-    const Node &weight = b.graph.nodes[source], &node = b.graph.nodes[pickOf(w)];
-    std::vector<Expr> args = {laneIndex, index.at(weight.dims.back().name), tileIndex};
-    for (int d = static_cast<int>(weight.dims.size()) - 3; d >= 0; --d) {
-      bool picked = node.op == Op::Gather && !isGrouped() && weight.dims[d].name == node.names[0];
-      args.push_back(picked ? clamp(b.at(node.operands[1], index), 0, b.extent(weight.dims[d].size) - 1)
-                            : index.at(weight.dims[d].name));
-    }
-    Expr stored = b.arguments[source](args);
-    return weight.kind == Kind::BF16 ? math::widen(stored) : stored;
+    Expr stored = packedBuffer()(packedArgs(laneIndex, tileIndex, index));
+    return b.graph.nodes[tableOf(w)].kind == Kind::BF16 ? math::widen(stored) : stored;
   }
   Expr last = b.extent(column->size) - 1, position = tileIndex * tile + laneIndex;
   index[column->name] = min(position, last);

@@ -2,6 +2,7 @@
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_CONTRACTION_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_CONTRACTION_H
 
+#include "codegen/halide/Codes.h"
 #include "codegen/halide/KernelBuilder.h"
 
 namespace quern::codegen {
@@ -25,6 +26,13 @@ protected:
   int pickOf(int operand) const { return codegen::pickOf(b.graph, operand); }
   int tableOf(int operand) const { return codegen::tableOf(b.graph, *this, operand); }
   Expr loadWeight(int from, const Expr &lane, const Expr &tileIndex, Index index) const;
+  /// Of a packed weight in codes: steps over the codes of a word, the words of a group, the groups; where a step is, and
+  /// the number there.
+  Halide::Region codedRegion() const;
+  void setDepth(Index &index, const CodePlace &place) const;
+  Expr loadCoded(const Expr &lane, const Expr &tileIndex, const Index &index, const CodePlace &place) const;
+  std::vector<Expr> packedArgs(const Expr &lane, const Expr &tileIndex, const Index &index) const;
+  const Halide::ImageParam &packedBuffer() const { return b.arguments[tableOf(w)]; }
   std::vector<Var> tileArgs() const;
   Halide::Region reducedRegion() const;
   void setReduced(Index &index, const Halide::RDom &k) const;
@@ -40,6 +48,7 @@ protected:
 
   KernelBuilder &b;
   int tile, rows, rowBlock;
+  int bits; ///< of the numbers of a packed weight in codes; else 0
   Var lane{"l"}, groupLane{"g"};
 };
 

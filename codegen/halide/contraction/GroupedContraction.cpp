@@ -13,6 +13,8 @@
 //       result[pair] = epilogue(sums)                               where the slot has a pair
 #include "codegen/halide/contraction/GroupedContraction.h"
 
+#include "support/CodedGroups.h"
+
 #include <algorithm>
 
 using namespace Halide;
@@ -69,10 +71,18 @@ void GroupedContraction::accumulate() {
     stripOfExpert(gather);
   auto products = [&](const RDom &k, const Expr &slot) {
     Index mine = KernelBuilder::varsOf(others);
-    setReduced(mine, k);
+    CodePlace place;
+    if (bits) {
+      place = {k[0], k[1], k[2]};
+      setDepth(mine, place);
+    } else {
+      setReduced(mine, k);
+    }
     Index its = mine;
     its[gather.names[0]] = clamp(leader(block / rowBlock), 0, experts - 1);
     setPair(mine, slot); // an empty slot computes what is not stored
+    if (bits)
+      return b.real(x, mine) * loadCoded(lane, tileIndex, its, place);
     if (packed)
       return b.real(x, mine) * loadWeight(w, lane, tileIndex, its);
     std::vector<Expr> call = {lane};
@@ -83,14 +93,15 @@ void GroupedContraction::accumulate() {
     call.push_back(tileIndex);
     return b.real(x, mine) * strip(call);
   };
-  RDom k(reducedRegion()), l(reducedRegion());
+  RDom k(bits ? codedRegion() : reducedRegion()), l(bits ? codedRegion() : reducedRegion());
   Expr several =
       rows > 1 ? pairAt(block * rows + 1) >= 0 : Internal::const_false(); // a block fills up from its first slot
   k.where(several);
   l.where(!several && pairAt(block * rows) >= 0);
-  for (size_t i = 0; i < reduced.size(); ++i)
-    over.push_back(k[static_cast<int>(i)]);
-  singleOver = l[0];
+  for (int i = 0; i < k.dimensions(); ++i) {
+    over.push_back(k[i]);
+    singleOver.push_back(l[i]);
+  }
   sums(args) = 0.0f;
   sums(args) += products(k, block * rows + within);
   single(own) = 0.0f;
@@ -136,10 +147,12 @@ void GroupedContraction::schedule(Stage &target) {
       .bound_extent(tileIndex, 1)
       .vectorize(lane, vector)
       .unroll(lane);
-  single.update().reorder(lane, singleOver).vectorize(lane, vector).unroll(lane);
-  if (unroll > 1) {
-    sums.update().unroll(over[0], unroll);
-    single.update().unroll(singleOver, unroll);
+  steps = {lane};
+  steps.insert(steps.end(), singleOver.begin(), singleOver.end());
+  single.update().reorder(steps).vectorize(lane, vector).unroll(lane);
+  if (int together = bits ? static_cast<int>(support::codesInWord(bits)) : unroll; together > 1) {
+    sums.update().unroll(over[0], together);
+    single.update().unroll(singleOver[0], together);
   }
   unrollParts(sums, outside);
   unrollParts(single, outside);

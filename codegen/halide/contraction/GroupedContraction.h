@@ -24,7 +24,7 @@ private:
   Func strip;  ///< a copy of w, of one expert for each chunk
   Func leader; ///< the expert of a chunk: as many blocks as share a task
   std::vector<RVar> over;
-  RVar singleOver;
+  std::vector<RVar> singleOver;
   Halide::RDom slots; ///< within a block, blocks
 };
 

@@ -3,6 +3,7 @@
 // Why packed: the innermost loop then reads whole vectors of columns one after the other, whatever the weight's shape.
 //
 //   for each tile of columns, block of rows (parallel)    tiles of rows within the block share the columns in L2
+//     strip[columns x depth] = w                          only of what is stored in fewer bits: widened once for all of them
 //     for each tile of rows
 //       sums[rows x columns] = 0
 //       for k: sums += x[rows, k] * w[k, columns]         rows beyond the last repeat it, and are not stored
@@ -14,8 +15,11 @@
 //   for some tiles of columns (parallel)
 //     for each row
 //       sums[columns] = 0;  for k: sums += x[row, k] * w[k, columns]
+//                           of codes, for each group: sums += scale * (for k: x[row, k] * code[k, columns])
 //       result[tiles] = epilogue(sums)
 #include "codegen/halide/contraction/PackedContraction.h"
+
+#include "support/CodedGroups.h"
 
 #include <algorithm>
 
@@ -32,24 +36,73 @@ PackedContraction::PackedContraction(KernelBuilder &builder, ContractionPattern 
     isAlone = plan["alone"] ? b.extent(row->size) <= plan["alone"] : Internal::const_false();
 }
 
-PackedContraction::Sums PackedContraction::sumsOf(const std::string &name, const Expr &at) {
-  Sums sums{b.newFunc(name, node), {}};
-  std::vector<Var> args = tileArgs();
-  RDom k(reducedRegion());
+/// Where the other dimensions stand, and the row.
+Index PackedContraction::start(const Expr &at) const {
   Index index = KernelBuilder::varsOf(others);
   if (row)
     index[row->name] = at;
+  return index;
+}
+
+/// A step's columns, out of a strip that all tiles of rows of a task share.
+Expr PackedContraction::widened(const Index &index) {
+  const Node &weight = b.graph.nodes[tableOf(w)];
+  std::vector<Var> args = {lane};
+  std::vector<Expr> call = {lane};
+  for (auto dim = weight.dims.rbegin(); dim != weight.dims.rend(); ++dim)
+    if (dim->name != column->name) {
+      args.push_back(KernelBuilder::var(dim->name));
+      call.push_back(index.at(dim->name));
+    }
+  args.emplace_back("tile");
+  call.push_back(Var("tile"));
+  strip = b.newFunc("strip", node);
+  strip(args) = loadWeight(w, lane, Var("tile"), KernelBuilder::varsOf(weight.dims));
+  return strip(call);
+}
+
+PackedContraction::Sums PackedContraction::sumsOf(const std::string &name, const Expr &at) {
+  Sums sums{b.newFunc(name, node), {}, {}, {}};
+  std::vector<Var> args = tileArgs();
+  RDom k(reducedRegion());
+  Index index = start(at);
   setReduced(index, k);
   for (int i = 0; i < k.dimensions(); ++i)
     sums.over.push_back(k[i]);
+  bool picked = b.graph.nodes[pickOf(w)].op == Op::Gather;
+  bool shared = name == "sums" && b.graph.nodes[tableOf(w)].kind != Kind::Real && !picked;
+  Expr column = shared ? widened(index) : loadWeight(w, lane, Var("tile"), index);
   sums.func(args) = 0.0f;
-  sums.func(args) += b.real(x, index) * loadWeight(w, lane, Var("tile"), index);
+  sums.func(args) += b.real(x, index) * column;
   return sums;
 }
 
-/// `single`: each row by itself.
+/// For rows that are multiplied by themselves with columns in codes.
+PackedContraction::Sums PackedContraction::codedSums(const std::string &name, const Expr &at) {
+  Sums sums{b.newFunc(name, node), {}, b.newFunc("group", node), {}};
+  std::vector<Var> args = tileArgs(), ofGroup = args;
+  Var group("group");
+  ofGroup.push_back(group);
+  Region region = codedRegion();
+  RDom k(Region{region[0], region[1]}), g(Region{region[2]});
+  CodePlace place{k[0], k[1], group};
+  Index index = start(at);
+  setDepth(index, place);
+  sums.overGroup = {k[0], k[1]};
+  sums.ofGroup(ofGroup) = 0.0f;
+  sums.ofGroup(ofGroup) += b.real(x, index) * codeAt(packedBuffer(), bits, packedArgs(lane, Var("tile"), index), place);
+  sums.over = {g[0]};
+  std::vector<Expr> call(args.begin(), args.end());
+  call.push_back(g[0]);
+  place.group = g[0];
+  sums.func(args) = 0.0f;
+  sums.func(args) += sums.ofGroup(call) * scaleAt(packedBuffer(), bits, packedArgs(lane, Var("tile"), index), place);
+  return sums;
+}
+
+/// `single`: each row by itself. Returns the loop over tasks.
 template <typename Loops>
-void PackedContraction::scheduleLoops(Loops out, const std::vector<Dim> &outside, bool single) {
+Var PackedContraction::scheduleLoops(Loops out, const std::vector<Dim> &outside, bool single) {
   Var o = KernelBuilder::var(column->name), outer("co"), inner("ci"), beside("ct"), blockOuter("rb"), blockInner("rt"),
       within("ri");
   std::vector<VarOrRVar> order = {inner}, around;
@@ -85,6 +138,21 @@ void PackedContraction::scheduleLoops(Loops out, const std::vector<Dim> &outside
       task = next;
     }
   out.parallel(task).vectorize(inner, vectorOfTile()).unroll(inner).unroll(single ? beside : within);
+  return task;
+}
+
+/// Once for a task where all that it computes shares it, else for each of the matrices that stand beside each other.
+void PackedContraction::scheduleStrip(const Var &task, const std::vector<Dim> &outside, const Func &out) {
+  const Node &weight = b.graph.nodes[tableOf(w)];
+  auto depth = KernelBuilder::var(reduced[0].name);
+  bool several = !outside.empty() && weight.has(outside.back().name) && task.name() == "task";
+  strip.compute_at(out, several ? KernelBuilder::var(outside.back().name) : task);
+  strip.bound_extent(lane, tile).bound_extent(Var("tile"), 1).vectorize(lane, vectorOfTile()).unroll(lane);
+  strip.reorder(lane, depth);
+  if (bits) // a last word's codes beyond the depth are there
+    strip.unroll(depth, static_cast<int>(support::codesInWord(bits)), TailStrategy::RoundUp);
+  else
+    strip.unroll(depth, 4, TailStrategy::GuardWithIf);
 }
 
 void PackedContraction::scheduleSums(Sums &sums, const LoopLevel &level, const std::vector<Dim> &outside,
@@ -105,9 +173,33 @@ void PackedContraction::scheduleSums(Sums &sums, const LoopLevel &level, const s
   sums.func.update().reorder(loops).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
   if (row)
     sums.func.update().unroll(KernelBuilder::var(row->name));
+  unrollParts(sums.func, outside);
+  if (sums.ofGroup.defined())
+    return scheduleGroup(sums, rowsAtOnce, tilesAtOnce);
   if (unroll > 1)
     sums.func.update().unroll(sums.over[0], unroll);
-  unrollParts(sums.func, outside);
+}
+
+/// One group at a time: its words' codes are taken apart in registers.
+void PackedContraction::scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
+  Func group = sums.ofGroup;
+  Var beside("tile");
+  std::vector<VarOrRVar> loops = {lane, beside};
+  group.compute_at(sums.func, sums.over[0]).bound_extent(lane, tile).bound_extent(beside, tilesAtOnce);
+  group.vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
+  if (row) {
+    Var m = KernelBuilder::var(row->name);
+    group.bound_extent(m, rowsAtOnce).unroll(m);
+    loops.push_back(m);
+  }
+  loops.insert(loops.end(), sums.overGroup.begin(), sums.overGroup.end());
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
+    loops.push_back(KernelBuilder::var(dim->name));
+  loops.emplace_back(Var("group"));
+  group.update().reorder(loops).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
+  group.update().unroll(sums.overGroup[0]);
+  if (row)
+    group.update().unroll(KernelBuilder::var(row->name));
 }
 
 void PackedContraction::schedule(Stage &target) {
@@ -124,7 +216,9 @@ void PackedContraction::schedule(Stage &target) {
     scheduleSums(singles, LoopLevel(out, level), outside, 1, side);
   }
   if (tiles.func.defined()) {
-    scheduleLoops(out, outside, false);
+    Var task = scheduleLoops(out, outside, false);
+    if (strip.defined())
+      scheduleStrip(task, outside, out);
     scheduleSums(tiles, LoopLevel(out, Var("rt")), outside, rows, 1);
   }
   target.scheduled = true;
@@ -132,8 +226,9 @@ void PackedContraction::schedule(Stage &target) {
 
 void PackedContraction::define() {
   prepareOperands(b, *this);
+  Expr at = row ? Expr(KernelBuilder::var(row->name)) : Expr();
   if (!Internal::is_const_zero(isAlone))
-    singles = sumsOf("single", row ? Expr(KernelBuilder::var(row->name)) : Expr());
+    singles = bits ? codedSums("single", at) : sumsOf("single", at);
   if (!Internal::is_const_one(isAlone))
     tiles = sumsOf("sums", min(KernelBuilder::var(row->name), b.extent(row->size) - 1));
   write(

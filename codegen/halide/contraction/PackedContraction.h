@@ -15,16 +15,24 @@ private:
   struct Sums {
     Func func;
     std::vector<RVar> over;
+    Func ofGroup; ///< of codes: the sums over a group, before its scale multiplies them; else undefined
+    std::vector<RVar> overGroup;
   };
+  Index start(const Expr &row) const;
   Sums sumsOf(const std::string &name, const Expr &at);
+  Sums codedSums(const std::string &name, const Expr &at);
+  Expr widened(const Index &index);
   void schedule(Stage &target);
-  template <typename Loops> void scheduleLoops(Loops out, const std::vector<Dim> &outside, bool single);
+  template <typename Loops> Var scheduleLoops(Loops out, const std::vector<Dim> &outside, bool single);
+  void scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnce);
+  void scheduleStrip(const Var &task, const std::vector<Dim> &outside, const Func &out);
   void scheduleSums(Sums &sums, const Halide::LoopLevel &level, const std::vector<Dim> &outside, int rowsAtOnce,
                     int tilesAtOnce);
 
   int unroll, fewTiles; ///< with fewer tiles of columns, other dimensions are tasks too
   int side;             ///< tiles of columns that a single row is multiplied with at a time
   Expr isAlone;         ///< whether rows are so few that each is multiplied by itself
+  Func strip;           ///< a tile of columns in f32, where they are stored in fewer bits
   Sums tiles, singles;  ///< of a tile of rows and columns in registers; of one row. Undefined where they never run
 };
 

@@ -253,3 +253,28 @@ func.func @f(%x: !quern.tensor<real[A = 2]>, %n: !quern.tensor<bf16[A = 2]>, %m:
   %r = quern.widen %x : (!quern.tensor<real[A = 2]>) -> !quern.tensor<real[A = 2]>
   return
 }
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2]>) {
+  // expected-error @+1 {{quantize_c1}}
+  %r = quern.quantize %x along "A" : (!quern.tensor<real[A = 2]>) -> !quern.tensor<bf16[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[T]>) {
+  // expected-error @+1 {{quantize_c2}}
+  %r = quern.quantize %x along "T" : (!quern.tensor<real[T]>) -> !quern.tensor<int8[T]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2]>) {
+  // expected-error @+2 {{dequantize_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.dequantize %x : (!quern.tensor<real[A = 2]>) -> !quern.tensor<real[A = 2]>
+  return
+}

@@ -1,7 +1,7 @@
 // RUN: quern-opt %s -split-input-file -verify-diagnostics
 // Texts that are no type or attribute. Each constraint is labelled as in its verifier.
 
-// expected-error @+1 {{a tensor is real, int, bool or bf16, not 'float'}}
+// expected-error @+1 {{a tensor is real, int, bool, bf16, int8 or int4, not 'float'}}
 func.func private @f(!quern.tensor<float[A]>)
 
 // -----

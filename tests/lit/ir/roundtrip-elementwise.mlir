@@ -62,6 +62,13 @@ func.func @unary(%x: !quern.tensor<real[B, T]>, %i: !quern.tensor<int[T]>, %b: !
   %n = quern.narrow %x : (!quern.tensor<real[B, T]>) -> !quern.tensor<bf16[B, T]>
   // CHECK: quern.widen %{{.*}} : (!quern.tensor<bf16[B, T]>) -> !quern.tensor<real[B, T]>
   %w = quern.widen %n : (!quern.tensor<bf16[B, T]>) -> !quern.tensor<real[B, T]>
+  %p = quern.param [["p"]] : !quern.tensor<real[H = 2, D = 40]>
+  // CHECK: quern.quantize %{{.*}} along "D" : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<int8[D = 40, H = 2]>
+  %q = quern.quantize %p along "D" : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<int8[D = 40, H = 2]>
+  // CHECK: quern.quantize %{{.*}} along "H" {quern.weight} : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<int4[H = 2, D = 40]>
+  %q4 = quern.quantize %p along "H" {quern.weight} : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<int4[H = 2, D = 40]>
+  // CHECK: quern.dequantize %{{.*}} : (!quern.tensor<int8[D = 40, H = 2]>) -> !quern.tensor<real[D = 40, H = 2]>
+  %d = quern.dequantize %q : (!quern.tensor<int8[D = 40, H = 2]>) -> !quern.tensor<real[D = 40, H = 2]>
   // CHECK: quern.not %{{.*}} : (!quern.tensor<bool[T]>) -> !quern.tensor<bool[T]>
   %16 = quern.not %b : (!quern.tensor<bool[T]>) -> !quern.tensor<bool[T]>
   return

@@ -1,7 +1,7 @@
 // Small stand-ins for what a static program would carry of the C library for nothing, 120 KB in all: translations of
 // messages, and with `assert` wide output, and with threads the resolver of host names (each thread has a place for it,
 // which these programs do not use). Weak, so that a C library that needs its own keeps them.
-#include "runtime/cli/LibcParts.h"
+#include "runtime/machine/LibcParts.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // Stand-ins for parts of the C library.
-#ifndef QUERN_RUNTIME_CLI_LIBCPARTS_H
-#define QUERN_RUNTIME_CLI_LIBCPARTS_H
+#ifndef QUERN_RUNTIME_MACHINE_LIBCPARTS_H
+#define QUERN_RUNTIME_MACHINE_LIBCPARTS_H
 
 namespace quern::runtime {
 

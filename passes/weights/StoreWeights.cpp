@@ -1,0 +1,195 @@
+// Takes: a function that is not trained. Gives: the same with the weights of its matrix products stored in fewer bits.
+//
+//   before: %y = contract %x, %w over ["D"]        after: %n = param [..] : bf16
+//                                                         %y = contract %x, (widen %n)
+//                                                  or:    %q = quantize %w along D {quern.weight} : int8
+//                                                         %y = contract %x, (dequantize %q)
+//
+// A `quantize` of parameters is the loader's work, as the concatenation of a joined weight is; the interpreter computes
+// it. Vectors, tables that are only looked up and what chooses experts keep what they have. Of experts the matrices that
+// rows pick from are stored so, and rows pick codes.
+#include "ir/Attributes.h"
+#include "ir/analysis/Operations.h"
+#include "ir/analysis/Views.h"
+#include "ir/analysis/Weights.h"
+#include "passes/weights/NarrowStorage.h"
+#include "passes/weights/WeightFormats.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace quern::ir;
+using namespace quern::passes;
+
+namespace {
+
+/// A weight of a product: what the contraction reads, the parameters behind it, and what picks from them.
+struct Read {
+  ContractOp contract;
+  unsigned operand;
+  Value weight; ///< parameters, flattened or joined
+  GatherOp pick;
+  SmallVector<ParamOp> params;
+};
+
+class Storing {
+public:
+  Storing(func::FuncOp function, const WeightFormats &formats)
+      : function(function), formats(formats), b(function.getContext()) {}
+  void run();
+
+private:
+  std::optional<Read> readOf(ContractOp contract, unsigned operand);
+  void quantize(const Read &read, StringRef along, Kind kind);
+  Value narrowed(Value value);
+  void narrowTables();
+  void setOperand(const Read &read, Value stored);
+
+  func::FuncOp function;
+  const WeightFormats &formats;
+  OpBuilder b;
+  llvm::DenseMap<Value, Value> narrowOf;
+};
+
+} // namespace
+
+std::optional<Read> Storing::readOf(ContractOp contract, unsigned operand) {
+  Value value = contract->getOperand(operand);
+  Read read{contract, operand, value, pickedWeight(value), {}};
+  if (read.pick)
+    read.weight = read.pick.getX();
+  if (ConcatOp joined = joinedWeight(read.weight)) {
+    for (Value part : joined.getInputs()) // perhaps along a dimension of its own
+      read.params.push_back(viewOf(part).base.getDefiningOp<ParamOp>());
+  } else if (ParamOp param = parameterOf(read.weight); param && typeOf(param.getResult()).getRank() > 1) {
+    read.params.push_back(param);
+  }
+  bool known = !read.params.empty() && llvm::all_of(read.params, [](ParamOp param) { return param != nullptr; });
+  if (!known || !typeOf(value).isReal() || !isMatrixProduct(contract))
+    return std::nullopt;
+  return read;
+}
+
+/// Whether a product's numbers choose experts: what is near another there decides which.
+static bool choosesExperts(Value value, int steps = 8) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (isa<TopKOp, ArgmaxOp>(user))
+      return true;
+    bool along = isElementwise(user) || isViewLike(user) || isa<SoftmaxOp>(user);
+    return along && steps && choosesExperts(user->getResult(0), steps - 1);
+  });
+}
+
+/// The dimension that groups lie along, if the weight can be stored in codes: matrices of rows and a depth, as they are
+/// packed.
+static std::optional<StringRef> groupedAlong(const Read &read) {
+  ContractOp contract = read.contract;
+  GatherOp pick = read.pick;
+  if (contract.getDims().size() != 1)
+    return std::nullopt;
+  StringRef depth = names(contract.getDims())[0], picked = pick ? StringRef(pick.getDim()) : StringRef();
+  if (!weightDims(read.weight, typeOf(contract->getOperand(1 - read.operand)), depth, picked))
+    return std::nullopt;
+  return depth;
+}
+
+/// `value`, parameters and what flattens or joins them, in bf16.
+Value Storing::narrowed(Value value) {
+  Value &known = narrowOf[value];
+  if (known)
+    return known;
+  Operation *op = value.getDefiningOp();
+  NamedTensorType type = typeOf(value).withKind(Kind::BF16);
+  if (auto param = dyn_cast<ParamOp>(op)) {
+    b.setInsertionPointAfter(op);
+    auto narrow = ParamOp::create(b, param.getLoc(), type, param.getPathsAttr(), param.getInitAttr());
+    narrow->setDiscardableAttrs(param->getDiscardableAttrDictionary());
+    return known = narrow;
+  }
+  SmallVector<Value> operands;
+  for (Value operand : SmallVector<Value>(op->getOperands()))
+    operands.push_back(narrowed(operand));
+  b.setInsertionPointAfter(op);
+  Operation *copy = b.clone(*op);
+  copy->setOperands(operands);
+  copy->getResult(0).setType(type);
+  return narrowOf[value] = copy->getResult(0);
+}
+
+/// The contraction reads `stored`, or what it picks of that, as real numbers.
+void Storing::setOperand(const Read &read, Value stored) {
+  Kind kind = typeOf(stored).getKind();
+  b.setInsertionPoint(read.contract);
+  if (read.pick) {
+    Operation *pick = b.clone(*read.pick);
+    pick->setOperand(0, stored);
+    pick->getResult(0).setType(typeOf(pick->getResult(0)).withKind(kind));
+    stored = pick->getResult(0);
+  }
+  Type real = typeOf(stored).withKind(Kind::Real);
+  Location loc = stored.getLoc();
+  Value wide = kind == Kind::BF16 ? WidenOp::create(b, loc, real, stored).getResult()
+                                  : DequantizeOp::create(b, loc, real, stored).getResult();
+  ContractOp contract = read.contract;
+  contract->setOperand(read.operand, wide);
+}
+
+/// Each contraction has a copy of its own: kernels lay weights out as one of them reads it, and slots of the same layout
+/// are one.
+void Storing::quantize(const Read &read, StringRef along, Kind kind) {
+  b.setInsertionPointAfterValue(read.weight);
+  auto codes = QuantizeOp::create(b, read.weight.getLoc(), typeOf(read.weight).withKind(kind), read.weight, along);
+  codes->setAttr(weightAttr, b.getUnitAttr());
+  setOperand(read, codes);
+}
+
+/// What is looked up beside (a tied embedding) is read where it lies in bf16.
+void Storing::narrowTables() {
+  SmallVector<GatherOp> gathers;
+  function.walk([&](GatherOp gather) {
+    if (narrowOf.contains(gather.getX()))
+      gathers.push_back(gather);
+  });
+  for (GatherOp gather : gathers) {
+    b.setInsertionPointAfter(gather);
+    auto wide = WidenOp::create(b, gather.getLoc(), gather.getResult().getType(), gather.getResult());
+    gather->setOperand(0, narrowOf[gather.getX()]);
+    gather.getResult().replaceAllUsesExcept(wide, wide);
+    gather.getResult().setType(typeOf(gather.getResult()).withKind(Kind::BF16));
+  }
+}
+
+void Storing::run() {
+  SmallVector<Read> reads;
+  function.walk([&](ContractOp contract) {
+    for (unsigned operand : {0, 1})
+      if (std::optional<Read> read = readOf(contract, operand))
+        reads.push_back(*read);
+  });
+  for (const Read &read : reads) {
+    ContractOp contract = read.contract;
+    bool inLayers = contract->getParentOfType<RepeatOp>() != nullptr;
+    WeightFormat format = formats.of(read.params, /*sensitive=*/!inLayers);
+    if (format < WeightFormat::BF16) {
+      std::optional<StringRef> along = groupedAlong(read);
+      if (along && !choosesExperts(contract.getResult())) {
+        quantize(read, *along, format == WeightFormat::Int8 ? Kind::Int8 : Kind::Int4);
+        continue;
+      }
+      format = formats.plain();
+    }
+    if (format == WeightFormat::BF16)
+      setOperand(read, narrowed(read.weight));
+  }
+  narrowTables();
+  // What is stored otherwise leaves its real form behind.
+  SmallVector<Operation *> all;
+  function.walk([&](Operation *op) { all.push_back(op); });
+  for (Operation *op : llvm::reverse(all))
+    if (!isa<RepeatOp>(op) && isOpTriviallyDead(op))
+      op->erase();
+}
+
+void quern::passes::storeWeights(func::FuncOp function, const WeightFormats &formats) {
+  Storing(function, formats).run();
+}

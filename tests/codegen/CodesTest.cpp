@@ -1,0 +1,75 @@
+// Kernels that read weights in codes of few bits: rows by themselves and in tiles, parts beside each other, experts.
+#include "tests/codegen/Check.h"
+
+using namespace quern::codegen;
+
+namespace {
+
+const std::vector<Lengths> rows = {{{"M", 1}}, {{"M", 2}}, {{"M", 7}}, {{"M", 101}}};
+
+/// Depths of whole groups, and with a shorter one at the end.
+class Codes : public testing::TestWithParam<std::tuple<Kind, int64_t>> {
+protected:
+  Kind kind() const { return std::get<0>(GetParam()); }
+  Dim depth() const { return dim("I", std::get<1>(GetParam())); }
+  static int real(GraphMaker &g, int codes) { return g.elementwise(Op::Dequantize, {codes}); }
+};
+
+} // namespace
+
+TEST_P(Codes, EveryTarget) {
+  for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
+    CpuTarget target = cpuTarget(name);
+    GraphMaker g;
+    int x = g.argument(Kind::Real, {dim("M"), depth()});
+    int w = g.weight({dim("O", 100), depth()}, target.vector == 16 ? 64 : 2 * target.vector, kind());
+    int bias = g.argument(Kind::Real, {dim("O", 100)});
+    g.yield(g.elementwise(Op::Tanh, {g.elementwise(Op::Add, {g.contract(x, real(g, w), {"I"}), bias})}));
+    SCOPED_TRACE(name);
+    checkKernel(g.finish("product"), rows, 1e-5, target);
+  }
+}
+
+TEST_P(Codes, GateAndUp) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("M"), depth()});
+  int both = g.contract(x, real(g, g.weight({dim("U", 2), dim("O", 71), depth()}, 16, kind())), {"I"});
+  int gate = g.squeeze(g.cut(both, "U", 0, dim("G", 1)), "G"), up = g.squeeze(g.cut(both, "U", 1, dim("V", 1)), "V");
+  g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Sigmoid, {gate}), up}));
+  checkKernel(g.finish("gated"), rows, 1e-5);
+}
+
+TEST_P(Codes, MatricesForHeads) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("M"), dim("H", 3), depth()});
+  g.yield(g.contract(x, real(g, g.weight({dim("H", 3), dim("O", 40), depth()}, 16, kind())), {"I"}));
+  checkKernel(g.finish("heads"), rows, 1e-5);
+}
+
+TEST_P(Codes, WithoutRows) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {depth()});
+  g.yield(g.contract(x, real(g, g.weight({dim("O", 71), depth()}, 16, kind())), {"I"}));
+  checkKernel(g.finish("vector"), {{}}, 1e-5);
+}
+
+TEST_P(Codes, Experts) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("M"), depth()});
+  int w = g.weight({dim("E", 5), dim("O", 71), depth()}, 16, kind());
+  int picked = g.gather(w, g.argument(Kind::Int, {dim("M"), dim("C", 2)}), "E");
+  g.yield(g.contract(x, real(g, picked), {"I"}));
+  checkKernel(g.finish("experts"), rows, 1e-5);
+}
+
+/// A kernel that no family makes of packed columns reads them number by number.
+TEST_P(Codes, SummedOverRowsToo) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("M"), depth()});
+  int w = g.weight({dim("O", 20), depth()}, 16, kind());
+  g.yield(g.contract(x, real(g, w), {"I", "O"}));
+  checkKernel(g.finish("sums"), rows, 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Codes,
+                         testing::Combine(testing::Values(Kind::Int8, Kind::Int4), testing::Values(96, 75)));

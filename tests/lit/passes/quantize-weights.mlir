@@ -1,0 +1,73 @@
+// RUN: quern-opt %s --split-input-file --narrow-storage | FileCheck %s
+// Weights of products are int4 codes in layers and int8 outside of them; the loader makes them, joined ones as one. A table
+// that is looked up, a vector, and what chooses experts keep what they have.
+module attributes {quern.quantize = "int4"} {
+  // CHECK-LABEL: @forward
+  // CHECK: %[[E:.*]] = quern.param {{\[\[}}"embed"]] : <real[V = 9, D = 4]>
+  // CHECK: %[[EQ:.*]] = quern.quantize %[[E]] along "D" {quern.weight} : ({{.*}}) -> !quern.tensor<int8[V = 9, D = 4]>
+  // CHECK: quern.gather %[[E]]
+  // CHECK: quern.repeat
+  // CHECK: %[[J:.*]] = quern.concat {{.*}} {quern.weight}
+  // CHECK: %[[JQ:.*]] = quern.quantize %[[J]] along "D" {quern.weight} : ({{.*}}) -> !quern.tensor<int4[F = 6, D = 4]>
+  // CHECK: %[[JD:.*]] = quern.dequantize %[[JQ]]
+  // CHECK: quern.contract %{{.*}}, %[[JD]] over ["D"]
+  // CHECK: %[[R:.*]] = quern.param {{\[\[}}"router.0"], ["router.1"]] : <real[E = 3, D = 4]>
+  // CHECK: quern.contract %{{.*}}, %[[R]] over ["D"]
+  // CHECK: %[[X:.*]] = quern.param {{\[\[}}"experts.0.{E}.w"], ["experts.1.{E}.w"]] {{.*}} : <real[E = 3, O = 4, D = 4]>
+  // CHECK: %[[XQ:.*]] = quern.quantize %[[X]] along "D" {quern.weight} : ({{.*}}) -> !quern.tensor<int4[E = 3, O = 4, D = 4]>
+  // CHECK: %[[XP:.*]] = quern.gather %[[XQ]]["E" {{.*}} -> !quern.tensor<int4[B, T, C = 2, O = 4, D = 4]>
+  // CHECK: %[[XD:.*]] = quern.dequantize %[[XP]]
+  // CHECK: quern.contract %{{.*}}, %[[XD]] over ["D"]
+  // CHECK: quern.yield
+  // CHECK: %[[ED:.*]] = quern.dequantize %[[EQ]]
+  // CHECK: quern.contract %{{.*}}, %[[ED]] over ["D"]
+  func.func @forward(%t: !quern.tensor<int[B, T]>) -> !quern.tensor<real[B, T, V = 9]> {
+    %e = quern.param [["embed"]] : !quern.tensor<real[V = 9, D = 4]>
+    %x = quern.gather %e["V" = %t] : (!quern.tensor<real[V = 9, D = 4]>, !quern.tensor<int[B, T]>) -> !quern.tensor<real[B, T, D = 4]>
+    %y = quern.repeat 2 carry (%h = %x) : !quern.tensor<real[B, T, D = 4]> {
+      %a = quern.param [["a.0"], ["a.1"]] : !quern.tensor<real[A = 2, D = 4]>
+      %b = quern.param [["b.0"], ["b.1"]] : !quern.tensor<real[G = 4, D = 4]>
+      %j = quern.concat %a, %b ["A", "G"] into <F = 6> {quern.weight} : (!quern.tensor<real[A = 2, D = 4]>, !quern.tensor<real[G = 4, D = 4]>) -> !quern.tensor<real[F = 6, D = 4]>
+      %p = quern.contract %h, %j over ["D"] : (!quern.tensor<real[B, T, D = 4]>, !quern.tensor<real[F = 6, D = 4]>) -> !quern.tensor<real[B, T, F = 6]>
+      %r = quern.param [["router.0"], ["router.1"]] : !quern.tensor<real[E = 3, D = 4]>
+      %s = quern.contract %h, %r over ["D"] : (!quern.tensor<real[B, T, D = 4]>, !quern.tensor<real[E = 3, D = 4]>) -> !quern.tensor<real[B, T, E = 3]>
+      %v, %c = quern.top_k %s along "E" into <C = 2> : (!quern.tensor<real[B, T, E = 3]>) -> (!quern.tensor<real[B, T, C = 2]>, !quern.tensor<int[B, T, C = 2]>)
+      %w = quern.param [["experts.0.{E}.w"], ["experts.1.{E}.w"]] {quern.picked = 5.000000e-01 : f64} : !quern.tensor<real[E = 3, O = 4, D = 4]>
+      %k = quern.gather %w["E" = %c] : (!quern.tensor<real[E = 3, O = 4, D = 4]>, !quern.tensor<int[B, T, C = 2]>) -> !quern.tensor<real[B, T, C = 2, O = 4, D = 4]>
+      %f = quern.contract %h, %k over ["D"] : (!quern.tensor<real[B, T, D = 4]>, !quern.tensor<real[B, T, C = 2, O = 4, D = 4]>) -> !quern.tensor<real[B, T, C = 2, O = 4]>
+      %m = quern.reduce sum %f over ["C"] : (!quern.tensor<real[B, T, C = 2, O = 4]>) -> !quern.tensor<real[B, T, O = 4]>
+      %n = quern.reduce sum %p over ["F"] : (!quern.tensor<real[B, T, F = 6]>) -> !quern.tensor<real[B, T]>
+      %o = quern.rename %m ["O"] to [#quern.dim<D = 4>] : (!quern.tensor<real[B, T, O = 4]>) -> !quern.tensor<real[B, T, D = 4]>
+      %q = quern.add %o, %n : (!quern.tensor<real[B, T, D = 4]>, !quern.tensor<real[B, T]>) -> !quern.tensor<real[B, T, D = 4]>
+      quern.yield %q : !quern.tensor<real[B, T, D = 4]>
+    }
+    %z = quern.contract %y, %e over ["D"] : (!quern.tensor<real[B, T, D = 4]>, !quern.tensor<real[V = 9, D = 4]>) -> !quern.tensor<real[B, T, V = 9]>
+    return %z : !quern.tensor<real[B, T, V = 9]>
+  }
+}
+
+// -----
+
+// The last pattern that fits decides; what is in none of the formats is stored in --precision.
+module attributes {quern.precision = "bf16", quern.quantize = "int8,layer.*=int4,*.2.*=f32,head=bf16"} {
+  // CHECK-LABEL: @forward
+  // CHECK: quern.param {{\[\[}}"layer.1.w"]] : <real[F = 4, D = 4]>
+  // CHECK: quern.quantize {{.*}} -> !quern.tensor<int4[F = 4, D = 4]>
+  // CHECK: quern.param {{\[\[}}"layer.2.w"]] : <real[G = 4, F = 4]>
+  // CHECK-NEXT: quern.contract
+  // CHECK: quern.param {{\[\[}}"head"]] : <bf16[H = 4, G = 4]>
+  // CHECK-NEXT: quern.widen
+  // CHECK: quern.param {{\[\[}}"both"]] : <bf16[K = 4, H = 2, G = 2]>
+  func.func @forward(%x: !quern.tensor<real[T, D = 4]>) -> !quern.tensor<real[T, K = 4]> {
+    %a = quern.param [["layer.1.w"]] : !quern.tensor<real[F = 4, D = 4]>
+    %0 = quern.contract %x, %a over ["D"] : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[F = 4, D = 4]>) -> !quern.tensor<real[T, F = 4]>
+    %b = quern.param [["layer.2.w"]] : !quern.tensor<real[G = 4, F = 4]>
+    %1 = quern.contract %0, %b over ["F"] : (!quern.tensor<real[T, F = 4]>, !quern.tensor<real[G = 4, F = 4]>) -> !quern.tensor<real[T, G = 4]>
+    %c = quern.param [["head"]] : !quern.tensor<real[H = 4, G = 4]>
+    %2 = quern.contract %1, %c over ["G"] : (!quern.tensor<real[T, G = 4]>, !quern.tensor<real[H = 4, G = 4]>) -> !quern.tensor<real[T, H = 4]>
+    %3 = quern.split %2 "H" into [#quern.dim<H = 2>, #quern.dim<G = 2>] : (!quern.tensor<real[T, H = 4]>) -> !quern.tensor<real[T, H = 2, G = 2]>
+    %d = quern.param [["both"]] : !quern.tensor<real[K = 4, H = 2, G = 2]>
+    %4 = quern.contract %3, %d over ["H", "G"] : (!quern.tensor<real[T, H = 2, G = 2]>, !quern.tensor<real[K = 4, H = 2, G = 2]>) -> !quern.tensor<real[T, K = 4]>
+    return %4 : !quern.tensor<real[T, K = 4]>
+  }
+}
