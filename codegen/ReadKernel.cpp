@@ -81,6 +81,7 @@ static const llvm::StringMap<Op> &mnemonics() {
                                             {"contract", Op::Contract},
                                             {"softmax", Op::Softmax},
                                             {"cumsum", Op::Cumsum},
+                                            {"quantize", Op::Quantize},
                                             {"scatter_add", Op::ScatterAdd},
                                             {"argmax", Op::Argmax},
                                             {"top_k", Op::TopK},
@@ -132,6 +133,8 @@ static void readAttributes(Operation *op, Node &node) {
       throw std::runtime_error("a running sum with a state inside a kernel");
     node.names = {cumsum.getDim().str()};
     node.integer = cumsum.getReverse();
+  } else if (auto quantize = dyn_cast<ir::QuantizeOp>(op)) {
+    node.names = {quantize.getDim().str()};
   } else if (auto scatter = dyn_cast<ir::ScatterAddOp>(op)) {
     list(scatter.getDims());
     node.into = {readDim(scatter.getInto())};

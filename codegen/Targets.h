@@ -24,6 +24,9 @@ struct CpuTarget {
 CpuTarget cpuTarget(const std::string &name);
 /// Whether this machine's processor can run the target's code; what is for a device runs only in a whole program.
 bool machineRuns(const CpuTarget &target);
+/// Whether Halide makes products of bytes there, four summed in an instruction (vpdpbusd).
+bool hasByteProducts(const CpuTarget &target);
+
 std::vector<std::string> cpuTargetNames();
 std::vector<std::string> deviceTargetNames();
 

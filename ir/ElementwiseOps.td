@@ -82,7 +82,7 @@ def Quern_QuantizeOp : Quern_Op<"quantize", [Pure]> {
   let description = [{
     In f32, with the scale s rounded to f16 where it is stored. int8: s = max|x| / 127, code = round(x / s), halves away
     from 0. int4: m is the first number of the largest magnitude, s = m / -8, code = floor(x / s + 8.5) - 8, at most 7.
-    These are the numbers of Q8_0 and Q4_0 of GGUF. Loaders do this: no kernel computes it.
+    These are the numbers of Q8_0 and Q4_0 of GGUF. Of weights it is the loader's work, of rows the kernel's that reads them.
   }];
   let arguments = (ins Quern_TensorType:$x, Quern_Label:$dim);
   let results = (outs Quern_TensorType:$result);

@@ -43,8 +43,8 @@ static int ownCost(Op op) {
 
 static bool combines(Op op) {
   return op == Op::Reduce || op == Op::Contract || op == Op::Softmax || op == Op::Attention ||
-         op == Op::AttentionShift || op == Op::AttentionShare || op == Op::Cumsum || op == Op::ScatterAdd ||
-         op == Op::Argmax || op == Op::TopK || op == Op::TopKPositions || op == Op::Concat;
+         op == Op::AttentionShift || op == Op::AttentionShare || op == Op::Cumsum || op == Op::Quantize ||
+         op == Op::ScatterAdd || op == Op::Argmax || op == Op::TopK || op == Op::TopKPositions || op == Op::Concat;
 }
 
 void KernelBuilder::computeCosts() {

@@ -15,6 +15,10 @@ struct CodePlace {
 CodePlace codePlace(int bits, const Halide::Expr &position);
 Halide::Expr positionOf(int bits, const CodePlace &place);
 
+/// Four codes of one group as bytes without a sign: code + 2^(bits - 1). `step`: which four; `part`: which of them, 0 to 3.
+Halide::Expr unsignedCodeAt(const Halide::ImageParam &buffer, int bits, std::vector<Halide::Expr> args,
+                            const Halide::Expr &group, const Halide::Expr &step, const Halide::Expr &part);
+
 /// What a number's code, and its group's scale, are as reals. `args`: of the buffer, whose second dimension is words; what
 /// they say of that is ignored.
 Halide::Expr codeAt(const Halide::ImageParam &buffer, int bits, std::vector<Halide::Expr> args, const CodePlace &place);

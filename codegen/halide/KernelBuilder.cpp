@@ -200,6 +200,8 @@ void KernelBuilder::define(int i) {
     return defineTopK(i);
   case Op::Cumsum:
     return defineCumsum(i);
+  case Op::Quantize:
+    return defineQuantize(i);
   case Op::ScatterAdd:
     return match.contractions.count(i) ? defineContraction(*this, match.contractions.at(i)) : defineScatterAdd(i);
   case Op::Concat:

@@ -41,6 +41,13 @@ struct Stage {
   bool scattered = false;              ///< its update writes anywhere: it is computed whole
 };
 
+/// Rows that a kernel quantises: groups of numbers along their depth become codes and a scale.
+struct CodedRows {
+  std::vector<Dim> dims, groups; ///< with a depth of whole groups; with groups in place of the depth
+  Func codes;                    ///< int8, over `dims`
+  Func scale, sum;               ///< f32 and the sum of codes in int32, over `groups`
+};
+
 struct BuiltKernel {
   Halide::Pipeline pipeline;
   std::vector<Halide::Argument> arguments;
@@ -104,7 +111,7 @@ private:
   Expr shape(const Node &node, const Index &index);
   Expr constants(int node, const Index &index);
 
-  // Stages (BuildStages.cpp, BuildReduce.cpp)
+  // Stages (BuildStages.cpp, BuildReduce.cpp, BuildCodes.cpp)
   Func newFunc(const std::string &what, int node);
   int addStage(Stage stage);
   void readFrom(int node, Func func);
@@ -117,6 +124,8 @@ private:
   void defineArgmax(int node);
   void defineTopK(int node);
   void defineCumsum(int node);
+  void defineQuantize(int node);
+  const CodedRows *codedRows(int node) const;
   void defineScatterAdd(int node);
   std::vector<RVar> scatterInto(Func &sums, int node);
   void findScatteredResults();
@@ -154,6 +163,7 @@ private:
   int current = 0;                                  ///< the node that is being defined
   std::vector<int> prologues;                       ///< nodes that are made for a contraction: norms
   std::map<int, Halide::Buffer<float>> tables;
+  std::map<int, CodedRows> coded; ///< by their `quantize`
 };
 
 } // namespace quern::codegen

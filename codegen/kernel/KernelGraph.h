@@ -72,6 +72,7 @@ enum class Op {
   AttentionShift, ///< of the same operands: each row's largest score, 0 where all are -inf
   AttentionShare, ///< ... and 1 / sum of e^(score - shift), 0 where all are -inf
   Cumsum,
+  Quantize, ///< names: the dimension of groups
   ScatterAdd,
   Argmax,
   TopK,

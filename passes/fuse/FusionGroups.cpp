@@ -116,6 +116,8 @@ static Value windowed(Value value) {
 void FusionGroups::require(Value value) {
   if (widensStored(value.getDefiningOp())) // whoever reads what is stored in fewer bits widens it
     return require(storedBehind(value));
+  if (auto codes = value.getDefiningOp<QuantizeOp>(); codes && !isBuffer(value)) // codes of rows are never stored
+    return require(codes.getX());
   if (isBuffer(value) || isCheap(value) || inner.contains(value))
     return;
   Value base = windowed(value);
@@ -288,7 +290,7 @@ bool FusionGroups::takePrologue(Value value, ContractOp contract) {
   auto fits = [&](Operation *op) {
     auto reduce = dyn_cast<ReduceOp>(op);
     bool along = reduce && !overRunTimeDim(typeOf(reduce.getX()), names(reduce.getDims()));
-    return (isElementwise(op) || along) && op->hasAttr(onceAttr) == contract->hasAttr(onceAttr);
+    return (isElementwise(op) || along || isa<QuantizeOp>(op)) && op->hasAttr(onceAttr) == contract->hasAttr(onceAttr);
   };
   // Backwards: an operation belongs to it if nobody else needs its result.
   DenseSet<Operation *> ops = {contract};
@@ -506,7 +508,7 @@ void FusionGroups::splitShared() {
         }
       bool timed = isa<SoftmaxOp>(op) && !inner.contains(result) &&
                    overRunTimeDim(typeOf(op->getOperand(0)), names(cast<SoftmaxOp>(op).getDims()));
-      bool shared = into.size() > 1 && !widensStored(op) && !isCheap(result) && !isLeaf(op) &&
+      bool shared = into.size() > 1 && !widensStored(op) && !isa<QuantizeOp>(op) && !isCheap(result) && !isLeaf(op) &&
                     typeOf(result).getRank() && !isLight(op) && !inner.contains(result);
       if (!timed && !shared)
         continue;

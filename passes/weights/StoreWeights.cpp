@@ -4,11 +4,13 @@
 //                                                         %y = contract %x, (widen %n)
 //                                                  or:    %q = quantize %w along D {quern.weight} : int8
 //                                                         %y = contract %x, (dequantize %q)
+//                                            or ("w8a8"): %y = contract (dequantize (quantize %x along D)), (dequantize %q)
 //
 // A `quantize` of parameters is the loader's work, as the concatenation of a joined weight is; the interpreter computes
 // it. Vectors, tables that are only looked up and what chooses experts keep what they have. Of experts the matrices that
 // rows pick from are stored so, and rows pick codes.
 #include "ir/Attributes.h"
+#include "ir/Scan.h"
 #include "ir/analysis/Operations.h"
 #include "ir/analysis/Views.h"
 #include "ir/analysis/Weights.h"
@@ -41,6 +43,7 @@ public:
 private:
   std::optional<Read> readOf(ContractOp contract, unsigned operand);
   void quantize(const Read &read, StringRef along, Kind kind);
+  void quantizeRows(const Read &read, StringRef along);
   Value narrowed(Value value);
   void narrowTables();
   void setOperand(const Read &read, Value stored);
@@ -143,6 +146,15 @@ void Storing::quantize(const Read &read, StringRef along, Kind kind) {
   setOperand(read, codes);
 }
 
+/// The rows that a weight multiplies, in the kernel that does so: codes of them are never stored.
+void Storing::quantizeRows(const Read &read, StringRef along) {
+  ContractOp contract = read.contract;
+  Value rows = contract->getOperand(1 - read.operand);
+  b.setInsertionPoint(contract);
+  auto codes = QuantizeOp::create(b, contract.getLoc(), typeOf(rows).withKind(Kind::Int8), rows, along);
+  contract->setOperand(1 - read.operand, DequantizeOp::create(b, contract.getLoc(), rows.getType(), codes));
+}
+
 /// What is looked up beside (a tied embedding) is read where it lies in bf16.
 void Storing::narrowTables() {
   SmallVector<GatherOp> gathers;
@@ -169,10 +181,12 @@ void Storing::run() {
   for (const Read &read : reads) {
     ContractOp contract = read.contract;
     bool inLayers = contract->getParentOfType<RepeatOp>() != nullptr;
-    WeightFormat format = formats.of(read.params, /*sensitive=*/!inLayers);
+    auto [format, codedRows] = formats.of(read.params, /*sensitive=*/!inLayers);
     if (format < WeightFormat::BF16) {
       std::optional<StringRef> along = groupedAlong(read);
       if (along && !choosesExperts(contract.getResult())) {
+        if (codedRows && !read.pick && !contract->getParentOfType<ScanOp>())
+          quantizeRows(read, *along);
         quantize(read, *along, format == WeightFormat::Int8 ? Kind::Int8 : Kind::Int4);
         continue;
       }

@@ -12,21 +12,25 @@ using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
 
-static WeightFormat formatOf(StringRef word) {
-  std::optional<WeightFormat> format = llvm::StringSwitch<std::optional<WeightFormat>>(word)
-                                           .Case("int4", WeightFormat::Int4)
-                                           .Case("int8", WeightFormat::Int8)
-                                           .Case("bf16", WeightFormat::BF16)
-                                           .Case("f32", WeightFormat::F32)
-                                           .Default(std::nullopt);
+static ProductFormat formatOf(StringRef word) {
+  std::optional<ProductFormat> format = llvm::StringSwitch<std::optional<ProductFormat>>(word)
+                                            .Case("int4", ProductFormat{WeightFormat::Int4})
+                                            .Case("int8", ProductFormat{WeightFormat::Int8})
+                                            .Case("w4a8", ProductFormat{WeightFormat::Int4, true})
+                                            .Case("w8a8", ProductFormat{WeightFormat::Int8, true})
+                                            .Case("bf16", ProductFormat{WeightFormat::BF16})
+                                            .Case("f32", ProductFormat{WeightFormat::F32})
+                                            .Default(std::nullopt);
   if (!format)
-    throw std::runtime_error("--quantize: '" + word.str() + "' is no format; int8, int4, bf16 or f32 is needed");
+    throw std::runtime_error("--quantize: '" + word.str() +
+                             "' is no format; int8, int4, w8a8, w4a8, bf16 or f32 is needed");
   return *format;
 }
 
 WeightFormats WeightFormats::parse(StringRef quantize, StringRef precision) {
   WeightFormats result;
-  result.precision = result.usual = formatOf(precision);
+  result.usual = formatOf(precision);
+  result.precision = result.usual.weight;
   SmallVector<StringRef> parts;
   quantize.split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   for (StringRef part : parts) {
@@ -50,18 +54,23 @@ WeightFormats WeightFormats::of(ModuleOp module) {
   return parse(text(quantizeAttr), precision.empty() ? "f32" : precision);
 }
 
-WeightFormat WeightFormats::of(ArrayRef<ParamOp> params, bool sensitive) const {
-  WeightFormat start = usual == WeightFormat::Int4 && sensitive ? WeightFormat::Int8 : usual;
-  std::optional<WeightFormat> most;
+ProductFormat WeightFormats::of(ArrayRef<ParamOp> params, bool sensitive) const {
+  ProductFormat start = usual;
+  if (start.weight == WeightFormat::Int4 && sensitive)
+    start.weight = WeightFormat::Int8;
+  std::optional<ProductFormat> most;
   for (ParamOp param : params)
     for (Attribute turn : param.getPaths()) {
-      WeightFormat own = start;
+      ProductFormat own = start;
       for (const Rule &rule : rules)
         if (llvm::any_of(cast<ArrayAttr>(turn), [&](Attribute name) {
               return support::matchGlob(rule.glob, cast<StringAttr>(name).getValue());
             }))
           own = rule.format;
-      most = std::max(most.value_or(own), own);
+      if (!most)
+        most = own;
+      most->weight = std::max(most->weight, own.weight);
+      most->codedRows &= own.codedRows;
     }
   return most.value_or(start);
 }

@@ -9,6 +9,13 @@ namespace quern::passes {
 /// In ascending order of bits.
 enum class WeightFormat { Int4, Int8, BF16, F32 };
 
+/// How a product is computed: what its weight is stored in, and whether the rows that it multiplies become int8 codes
+/// first ("w8a8", "w4a8").
+struct ProductFormat {
+  WeightFormat weight = WeightFormat::F32;
+  bool codedRows = false;
+};
+
 class WeightFormats {
 public:
   /// `quantize`: "FORMAT[,GLOB=FORMAT]...", or empty for `precision` everywhere. Throws std::runtime_error.
@@ -17,17 +24,19 @@ public:
   static WeightFormats of(mlir::ModuleOp module);
 
   /// The last glob that fits a parameter's name decides, then the default. A parameter of several names, or several that
-  /// are joined, have the format of most bits among theirs. `sensitive`: int4 by default is int8.
-  WeightFormat of(llvm::ArrayRef<ir::ParamOp> params, bool sensitive) const;
+  /// are joined, have the format of most bits among theirs, and coded rows if all have. `sensitive`: int4 by default is
+  /// int8.
+  ProductFormat of(llvm::ArrayRef<ir::ParamOp> params, bool sensitive) const;
   /// For what cannot be stored in codes.
   WeightFormat plain() const { return precision; }
 
 private:
   struct Rule {
     std::string glob;
-    WeightFormat format;
+    ProductFormat format;
   };
-  WeightFormat precision = WeightFormat::F32, usual = WeightFormat::F32;
+  WeightFormat precision = WeightFormat::F32;
+  ProductFormat usual;
   std::vector<Rule> rules;
 };
 

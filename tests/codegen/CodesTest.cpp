@@ -62,6 +62,35 @@ TEST_P(Codes, Experts) {
   checkKernel(g.finish("experts"), rows, 1e-5);
 }
 
+/// Rows in codes, too: products of integers where the target has them, and the same numbers in f32 elsewhere.
+TEST_P(Codes, OfRows) {
+  for (const char *name : {"x86-64-v3", "znver4"}) {
+    CpuTarget target = cpuTarget(name);
+    GraphMaker g;
+    int x = g.argument(Kind::Real, {dim("M"), depth()});
+    int w = g.weight({dim("O", 100), depth()}, target.vector == 16 ? 64 : 2 * target.vector, kind());
+    g.yield(g.elementwise(Op::Tanh, {g.contract(real(g, g.quantize(x, "I")), real(g, w), {"I"})}));
+    SCOPED_TRACE(name);
+    checkKernel(g.finish("integers"), rows, 1e-5, target);
+  }
+}
+
+TEST_P(Codes, OfRowsForHeadsAndParts) {
+  GraphMaker g;
+  int x = g.argument(Kind::Real, {dim("M"), dim("H", 3), depth()});
+  g.yield(g.contract(real(g, g.quantize(x, "I")), real(g, g.weight({dim("H", 3), dim("O", 40), depth()}, 16, kind())),
+                     {"I"}));
+  checkKernel(g.finish("heads"), rows, 1e-5);
+  GraphMaker both;
+  int y = both.argument(Kind::Real, {dim("M"), depth()});
+  int sums = both.contract(real(both, both.quantize(y, "I")),
+                           real(both, both.weight({dim("U", 2), dim("O", 71), depth()}, 16, kind())), {"I"});
+  int gate = both.squeeze(both.cut(sums, "U", 0, dim("G", 1)), "G"),
+      up = both.squeeze(both.cut(sums, "U", 1, dim("V", 1)), "V");
+  both.yield(both.elementwise(Op::Mul, {both.elementwise(Op::Sigmoid, {gate}), up}));
+  checkKernel(both.finish("gated"), rows, 1e-5);
+}
+
 /// A kernel that no family makes of packed columns reads them number by number.
 TEST_P(Codes, SummedOverRowsToo) {
   GraphMaker g;

@@ -136,6 +136,13 @@ std::pair<int, int> GraphMaker::statistics(int attention) {
   return {shift, add(node)};
 }
 
+int GraphMaker::quantize(int x, std::string along) {
+  Node node{Op::Quantize, Kind::Int8, graph.nodes[x].dims};
+  node.operands = {x};
+  node.names = {along};
+  return add(node);
+}
+
 int GraphMaker::cumsum(int x, std::string along, bool reverse) {
   Node node{Op::Cumsum, graph.nodes[x].kind, graph.nodes[x].dims};
   node.operands = {x};

@@ -29,6 +29,7 @@ public:
   int attention(int score, int values, std::string key, std::vector<std::pair<int, std::string>> sinks = {});
   /// Each row's shift and share of the softmax of an attention, right behind it.
   std::pair<int, int> statistics(int attention);
+  int quantize(int x, std::string along); ///< int8
   int cumsum(int x, std::string along, bool reverse = false);
   int scatterAdd(int x, int positions, std::vector<std::string> over, Dim into);
   int argmax(int x, std::string along);

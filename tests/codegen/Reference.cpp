@@ -3,6 +3,7 @@
 #include "tests/codegen/Reference.h"
 
 #include "ir/reference/BF16.h"
+#include "ir/reference/Codes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -219,6 +220,16 @@ double Evaluator::combined(const Node &node, const Position &at) const {
       sum += (reverse ? here >= end : here <= end) ? read(x, p) : 0;
     });
     return sum;
+  }
+  if (node.op == Op::Quantize) { // the number that the code stands for
+    const std::string &along = node.names[0];
+    const int64_t here = at.at(along), first = here / support::codedGroup * support::codedGroup,
+                  end = std::min(first + support::codedGroup, length(node.dims[node.find(along)]));
+    std::vector<float> numbers;
+    Position p = at;
+    for (p[along] = first; p[along] < end; ++p[along])
+      numbers.push_back(static_cast<float>(read(x, p)));
+    return ir::codedGroup(bitsOfCode(node.kind), numbers).number(here - first);
   }
   if (node.op == Op::ScatterAdd) {
     double sum = 0, last = static_cast<double>(length(node.into[0]) - 1);

@@ -7,7 +7,10 @@ from harness import DATA, Case, read_safetensors, relative_error
 from models_test import ENCODERS, INPUTS, SPECS
 
 # How near the interpreter; how far from f32 at most. These models have weights 16 to 64 wide, drawn at random: worse than any that was trained.
-FORMATS = {"bf16": (("--precision", "bf16"), 5e-5, 5e-2), "int8": (("--quantize", "int8"), 1e-5, 2e-1), "int4": (("--quantize", "int4"), 1e-5, 1.5)}
+# Rows become codes where they are near the middle between two: the rounding of f32 decides, and the next code is 1/254 of a group's largest number away.
+CODED_ROWS = 3e-2
+FORMATS = {"bf16": (("--precision", "bf16"), 5e-5, 1e-1), "int8": (("--quantize", "int8"), 1e-5, 2e-1), "int4": (("--quantize", "int4"), 1e-5, 1.5),
+           "w8a8": (("--quantize", "w8a8"), CODED_ROWS, 5e-1), "w4a8": (("--quantize", "w4a8"), CODED_ROWS, 1.5)}
 
 
 class Formats(Case):

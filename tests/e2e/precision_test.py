@@ -217,6 +217,21 @@ class Codes(Case):
                      for name, options in {"plain": (), "codes": ("--quantize", "int8")}.items())
         self.assertLess(relative_error(got, want), 1e-5)
 
+    def test_rows_in_codes(self):
+        """Products of integers: as the interpreter of the same module, but for rows near the middle between two codes; alone and in a batch the same text."""
+        for fixture, kind in (("qwen2", "w8a8"), ("gpt2", "w4a8")):
+            options = ("--config", DATA / fixture / "config.json", "--quantize", kind)
+            weights, expected = DATA / fixture / "model.safetensors", read_safetensors(DATA / fixture / "expected.safetensors")
+            inputs = {"tokens": expected["input_ids"]}
+            program = self.compile(fixture, *options, name=f"{fixture}-{kind}")
+            got = self.evaluate(program, weights, inputs)["logits"]
+            want = self.interpret(fixture, weights, inputs, *options, "--after", "narrow-storage")["logits"]
+            self.assertLess(relative_error(got, want), 3e-2, kind)
+            plain = self.interpret(fixture, weights, inputs, *options[:2], "--quantize", kind.replace("w8a8", "int8").replace("w4a8", "int4"), "--after", "narrow-storage")["logits"]
+            self.assertLess(relative_error(got, want), 0.5 * relative_error(got, plain), kind)  # rows were rounded, and as they should be
+            prompt = inputs["tokens"].rows()[0][:5]
+            self.assertEqual(self.generate(program, weights, prompt, 12), self.generate(program, weights, prompt, 12, "--no-cache"))
+
     def test_formats_by_name(self):
         config = ("--config", DATA / "llama" / "config.json")
         dumped = run(QUERN, "dump", EXAMPLES / "llama.quern", *config, "--quantize", "int4,*.down_proj.*=int8,lm_head.*=f32", "--after", "narrow-storage").out

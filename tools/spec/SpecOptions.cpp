@@ -41,8 +41,8 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
       "(default: f32)")("quantize", po::value(&spec.quantize),
                         "FORMAT[,GLOB=FORMAT]...: the weights of products in int8 or int4, groups of 32 with a scale "
                         "each; int4 keeps int8 "
-                        "for those outside of layers (the head). The last GLOB that fits a weight's name decides "
-                        "(formats: also bf16, f32)");
+                        "for those outside of layers (the head). w8a8, w4a8: what they multiply becomes int8, too. The "
+                        "last GLOB that fits a weight's name decides (formats: also bf16, f32)");
 }
 
 void quern::tools::addWithout(po::options_description &options, std::vector<std::string> &without) {

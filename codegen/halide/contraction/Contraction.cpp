@@ -41,7 +41,8 @@ bool prepareOperands(KernelBuilder &b, const ContractionPattern &p) {
     narrow |= view && widened && operand == p.x;
     if (!view && tableOf(b.graph, p, operand) == operand && !b.isStage[operand] && !b.graph.nodes[operand].dims.empty())
       b.materialize(operand);
-    if (!view && b.isStage[operand])
+    if (!view && b.isStage[operand] &&
+        !b.codedRows(operand)) // codes have several readers: none can hold them in its loops
       b.prologues.push_back(operand);
   }
   return narrow;

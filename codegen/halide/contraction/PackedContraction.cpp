@@ -4,7 +4,7 @@
 //
 //   for each tile of columns, block of rows (parallel)    tiles of rows within the block share the columns in L2
 //     strip[columns x depth] = w                          only of what is stored in fewer bits: widened once for all of them
-//     for each tile of rows
+//     for each tile of rows                               of rows in codes, too: PackedIntegers.cpp
 //       sums[rows x columns] = 0
 //       for k: sums += x[rows, k] * w[k, columns]         rows beyond the last repeat it, and are not stored
 //       result[tile] = epilogue(sums)
@@ -69,8 +69,7 @@ PackedContraction::Sums PackedContraction::sumsOf(const std::string &name, const
   setReduced(index, k);
   for (int i = 0; i < k.dimensions(); ++i)
     sums.over.push_back(k[i]);
-  bool picked = b.graph.nodes[pickOf(w)].op == Op::Gather;
-  bool shared = name == "sums" && b.graph.nodes[tableOf(w)].kind != Kind::Real && !picked;
+  bool shared = name == "sums" && b.graph.nodes[tableOf(w)].kind != Kind::Real && !isPicked();
   Expr column = shared ? widened(index) : loadWeight(w, lane, Var("tile"), index);
   sums.func(args) = 0.0f;
   sums.func(args) += b.real(x, index) * column;
@@ -146,7 +145,10 @@ void PackedContraction::scheduleStrip(const Var &task, const std::vector<Dim> &o
   const Node &weight = b.graph.nodes[tableOf(w)];
   auto depth = KernelBuilder::var(reduced[0].name);
   bool several = !outside.empty() && weight.has(outside.back().name) && task.name() == "task";
-  strip.compute_at(out, several ? KernelBuilder::var(outside.back().name) : task);
+  LoopLevel level(out, several ? KernelBuilder::var(outside.back().name) : task);
+  if (stripScale.defined())
+    return scheduleIntegerStrip(level);
+  strip.compute_at(level);
   strip.bound_extent(lane, tile).bound_extent(Var("tile"), 1).vectorize(lane, vectorOfTile()).unroll(lane);
   strip.reorder(lane, depth);
   if (bits) // a last word's codes beyond the depth are there
@@ -185,6 +187,11 @@ void PackedContraction::scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnc
   Func group = sums.ofGroup;
   Var beside("tile");
   std::vector<VarOrRVar> loops = {lane, beside};
+  std::vector<RVar> over = sums.overGroup;
+  if (sums.integers) {
+    loops.insert(loops.begin(), over[0]);
+    over.erase(over.begin());
+  }
   group.compute_at(sums.func, sums.over[0]).bound_extent(lane, tile).bound_extent(beside, tilesAtOnce);
   group.vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
   if (row) {
@@ -192,12 +199,14 @@ void PackedContraction::scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnc
     group.bound_extent(m, rowsAtOnce).unroll(m);
     loops.push_back(m);
   }
-  loops.insert(loops.end(), sums.overGroup.begin(), sums.overGroup.end());
+  loops.insert(loops.end(), over.begin(), over.end());
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
     loops.push_back(KernelBuilder::var(dim->name));
   loops.emplace_back(Var("group"));
-  group.update().reorder(loops).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
-  group.update().unroll(sums.overGroup[0]);
+  group.update().reorder(loops);
+  if (sums.integers)
+    group.update().atomic().vectorize(sums.overGroup[0]);
+  group.update().vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside).unroll(over[0]);
   if (row)
     group.update().unroll(KernelBuilder::var(row->name));
 }
@@ -229,8 +238,10 @@ void PackedContraction::define() {
   Expr at = row ? Expr(KernelBuilder::var(row->name)) : Expr();
   if (!Internal::is_const_zero(isAlone))
     singles = bits ? codedSums("single", at) : sumsOf("single", at);
+  const bool integers = bits && b.codedRows(x) && !isPicked() && hasByteProducts(b.target);
+  Expr last = row ? min(KernelBuilder::var(row->name), b.extent(row->size) - 1) : Expr();
   if (!Internal::is_const_one(isAlone))
-    tiles = sumsOf("sums", min(KernelBuilder::var(row->name), b.extent(row->size) - 1));
+    tiles = integers ? integerSums(last) : sumsOf("sums", last);
   write(
       [self = *this](const Index &position) {
         std::vector<Expr> call = self.tileCall(position);

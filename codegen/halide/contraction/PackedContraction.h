@@ -17,23 +17,28 @@ private:
     std::vector<RVar> over;
     Func ofGroup; ///< of codes: the sums over a group, before its scale multiplies them; else undefined
     std::vector<RVar> overGroup;
+    bool integers = false; ///< `ofGroup` sums products of bytes, the first of `overGroup` within an instruction
   };
   Index start(const Expr &row) const;
+  bool isPicked() const { return b.graph.nodes[pickOf(w)].op == Op::Gather; }
   Sums sumsOf(const std::string &name, const Expr &at);
   Sums codedSums(const std::string &name, const Expr &at);
+  Sums integerSums(const Expr &at);
   Expr widened(const Index &index);
   void schedule(Stage &target);
   template <typename Loops> Var scheduleLoops(Loops out, const std::vector<Dim> &outside, bool single);
   void scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnce);
   void scheduleStrip(const Var &task, const std::vector<Dim> &outside, const Func &out);
+  void scheduleIntegerStrip(const Halide::LoopLevel &level);
   void scheduleSums(Sums &sums, const Halide::LoopLevel &level, const std::vector<Dim> &outside, int rowsAtOnce,
                     int tilesAtOnce);
 
   int unroll, fewTiles; ///< with fewer tiles of columns, other dimensions are tasks too
   int side;             ///< tiles of columns that a single row is multiplied with at a time
   Expr isAlone;         ///< whether rows are so few that each is multiplied by itself
-  Func strip;           ///< a tile of columns in f32, where they are stored in fewer bits
-  Sums tiles, singles;  ///< of a tile of rows and columns in registers; of one row. Undefined where they never run
+  Func strip;      ///< a tile of columns in f32, where they are stored in fewer bits; in bytes for products of these
+  Func stripScale; ///< of the groups of such bytes
+  Sums tiles, singles; ///< of a tile of rows and columns in registers; of one row. Undefined where they never run
 };
 
 } // namespace quern::codegen

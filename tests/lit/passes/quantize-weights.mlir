@@ -71,3 +71,24 @@ module attributes {quern.precision = "bf16", quern.quantize = "int8,layer.*=int4
     return %4 : !quern.tensor<real[T, K = 4]>
   }
 }
+
+// -----
+
+// "w8a8": the rows that a weight multiplies become codes, too; not where the last pattern says int8.
+module attributes {quern.quantize = "w8a8,*.2.*=int8"} {
+  // CHECK-LABEL: @forward
+  // CHECK-SAME: %[[X:[a-z0-9]+]]: !quern.tensor
+  // CHECK: %[[W:.*]] = quern.quantize {{.*}} {quern.weight}
+  // CHECK: %[[Q:.*]] = quern.quantize %[[X]] along "D" : (!quern.tensor<real[T, D = 4]>) -> !quern.tensor<int8[T, D = 4]>
+  // CHECK: %[[R:.*]] = quern.dequantize %[[Q]]
+  // CHECK: %[[V:.*]] = quern.dequantize %[[W]]
+  // CHECK: %[[Y:.*]] = quern.contract %[[R]], %[[V]] over ["D"]
+  // CHECK: quern.contract %[[Y]], %{{.*}} over ["F"]
+  func.func @forward(%x: !quern.tensor<real[T, D = 4]>) -> !quern.tensor<real[T, G = 4]> {
+    %a = quern.param [["layer.1.w"]] : !quern.tensor<real[F = 4, D = 4]>
+    %0 = quern.contract %x, %a over ["D"] : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[F = 4, D = 4]>) -> !quern.tensor<real[T, F = 4]>
+    %b = quern.param [["layer.2.w"]] : !quern.tensor<real[G = 4, F = 4]>
+    %1 = quern.contract %0, %b over ["F"] : (!quern.tensor<real[T, F = 4]>, !quern.tensor<real[G = 4, F = 4]>) -> !quern.tensor<real[T, G = 4]>
+    return %1 : !quern.tensor<real[T, G = 4]>
+  }
+}

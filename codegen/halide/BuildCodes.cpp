@@ -1,0 +1,85 @@
+// Takes: rows that are quantised inside of a kernel (`quern.quantize` of activations). Gives: their codes, scales and sums.
+// Why stored apart: products of integers read codes alone and scale what they summed; all else reads the numbers that
+// codes and scales stand for.
+#include "codegen/halide/KernelBuilder.h"
+#include "codegen/halide/Math.h"
+#include "support/CodedGroups.h"
+
+using namespace Halide;
+
+namespace quern::codegen {
+
+/// The nearest number that f16 has, halves to even, of 0 and what is between f16's smallest and largest. By its bits: not
+/// every target has an instruction for it.
+static Expr asHalf(const Expr &x) {
+  Expr bits = reinterpret<uint32_t>(x), odd = (bits >> cast<uint32_t>(13)) & cast<uint32_t>(1);
+  Expr normal = reinterpret<float>((bits + cast<uint32_t>(0xfff) + odd) & Internal::make_const(UInt(32), 0xffffe000));
+  // Below 2^-14 f16's numbers are as far apart as those of f32 from 0.5 on.
+  Expr small = math::sub(math::add(x, 0.5f), 0.5f);
+  return math::choose(x < 0x1p-14f, small, normal);
+}
+
+/// To the nearest integer, halves away from zero.
+static Expr roundAway(const Expr &x) {
+  Expr steps = floor(abs(x) + 0.5f);
+  return select(x < 0.0f, -steps, steps);
+}
+
+/// As the op says; int8 alone. What lies beyond a row's end in its last group repeats the last number: weights are 0 there.
+void KernelBuilder::defineQuantize(int i) {
+  const Node &node = graph.nodes[i];
+  const int x = node.operands[0], place = node.find(node.names[0]), group = static_cast<int>(support::codedGroup);
+  const std::string depth = node.names[0], groupName = depth + "_group";
+  const int64_t length = *node.dims[place].fixed(), groups = (length + group - 1) / group;
+  CodedRows rows;
+  rows.dims = rows.groups = node.dims;
+  rows.dims[place] = {depth, ir::Size(groups * group)};
+  rows.groups[place] = {groupName, ir::Size(groups)};
+  auto inGroup = [=](Index index) {
+    index[depth] = index.at(groupName) * group + index.at(depth);
+    return index;
+  };
+  auto number = [this, x, depth, last = static_cast<int>(length - 1), whole = length % group == 0](Index index) {
+    if (!whole)
+      index[depth] = min(index.at(depth), last);
+    return real(x, index);
+  };
+  const std::vector<Dim> within = {{depth, ir::Size(group)}};
+
+  Func largest = reduceOver("largest", i, rows.groups, within, Kind::Real, Reduction::Max,
+                            [&](const Index &index) { return abs(number(inGroup(index))); });
+  Index vars = varsOf(rows.groups);
+  Expr exact = math::div(largest(call(rows.groups, vars)), 127.0f);
+  rows.scale = newFunc("scale", i);
+  rows.scale(pureArgs(rows.groups)) = asHalf(exact);
+  addStage({rows.scale, rows.groups, {}, false, {}, false});
+  Func inverse = newFunc("inverse", i);
+  inverse(pureArgs(rows.groups)) = math::choose(exact == 0.0f, 0.0f, math::div(1.0f, exact));
+  addStage({inverse, rows.groups, {}, false, {}, false});
+
+  auto ofGroup = [=](Index index) {
+    index[groupName] = index.at(depth) / group;
+    return index;
+  };
+  Index at = varsOf(rows.dims);
+  rows.codes = newFunc("codes", i);
+  rows.codes(pureArgs(rows.dims)) =
+      cast<int8_t>(roundAway(math::mul(number(at), inverse(call(rows.groups, ofGroup(at))))));
+  addStage({rows.codes, rows.dims, {}, false, {}, false});
+  rows.sum = reduceOver("sum", i, rows.groups, within, Kind::Int, Reduction::Sum,
+                        [&](const Index &index) { return cast<int32_t>(rows.codes(call(rows.dims, inGroup(index)))); });
+  isStage[i] = 1;
+  values[i] = [=](const Index &index) {
+    return cast<float>(rows.codes(call(rows.dims, index))) * rows.scale(call(rows.groups, ofGroup(index)));
+  };
+  coded.emplace(i, std::move(rows));
+}
+
+/// The codes that a node's numbers are dequantised from in this kernel; null if they are not.
+const CodedRows *KernelBuilder::codedRows(int node) const {
+  const Node &n = graph.nodes[node];
+  auto found = n.op == Op::Dequantize ? coded.find(n.operands[0]) : coded.end();
+  return found == coded.end() ? nullptr : &found->second;
+}
+
+} // namespace quern::codegen
