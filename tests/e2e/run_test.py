@@ -7,10 +7,10 @@ import shutil
 import time
 import unittest
 
-from harness import DATA, EXAMPLES, MINILM, QUERN, Case, read_safetensors, relative_error, run, write_safetensors
+from harness import DATA, EXAMPLES, MINILM, QUERN, ROOT, Case, read_safetensors, relative_error, run, write_safetensors
 from gguf_test import MODELS as GGUF
 from gguf_test import convert, write_gguf
-from models_test import COMPILED, ENCODERS, IMAGES, INPUTS, PAIRS, SPECS, SPEECH
+from models_test import COMPILED, ENCODERS, IMAGES, INPUTS, PAIRS, SPECS, SPEECH, ZOO
 
 STORIES = DATA / "stories260K"
 TABLE = json.loads((EXAMPLES / "architectures.json").read_text())
@@ -66,6 +66,11 @@ class Run(Case):
                 self.quern_run(DATA / fixture, "--input", source, "--output", result)
                 keep = list(expected["attention_mask"].data) if "attention_mask" in expected else None
                 self.assertLess(relative_error(read_safetensors(result)["logits"], expected["logits"], keep), COMPILED)
+
+    def test_every_architecture_of_the_zoo_is_found(self):
+        for fixture, spec in ZOO.items():
+            done = run(QUERN, "compile", DATA / fixture, "--compile-to", "resolved", "-o", self.scratch / "resolved.mlir")
+            self.assertIn(f" {spec}.quern", done.err, fixture)
 
     def test_text_and_ways_to_write_the_words(self):
         want = (STORIES / "greedy.txt").read_text()[:60]
@@ -190,8 +195,8 @@ class Run(Case):
                 self.assert_refused(run(QUERN, command, folder, *(["-o", self.scratch / "never"] if command == "compile" else []), status=1), *words)
             self.assertFalse((self.scratch / "never").exists())
 
-        refused(self.folder("unknown", model_type="qwen3_moe", architectures=["Qwen3MoeForCausalLM"]),
-                "unknown", "'qwen3_moe'", "qwen2", "quern list", "docs/porting.md")
+        refused(self.folder("unknown", model_type="qwen2_zoo", architectures=["Qwen2ZooForCausalLM"]),
+                "unknown", "'qwen2_zoo'", "qwen2", "quern list", "docs/porting.md")
         refused(self.folder("head", architectures=["LlamaForSequenceClassification"]), "LlamaForSequenceClassification", "LlamaForCausalLM", "quern init")
         refused(self.folder("quantised", quantization_config={"quant_method": "bitsandbytes", "bits": 4}), "quantised", "bitsandbytes")
         folder = self.folder("none")
@@ -239,15 +244,18 @@ class Run(Case):
     def test_what_the_table_says_is_so(self):
         """The kinds are those of the golden tests, and every checkpoint class has a golden model behind it."""
         tested = {}
-        for fixture, spec in SPECS.items():
+        for fixture, spec in (SPECS | ZOO).items():
             tested.setdefault(spec, set()).update(json.loads((DATA / fixture / "config.json").read_text())["architectures"])
             row = next(row for row in TABLE if row["spec"] == spec)
             kinds = {"masked language model": ENCODERS, "encoder-decoder": PAIRS, "image classifier": IMAGES, "speech to text": SPEECH}
             kind = next((kind for kind, members in kinds.items() if fixture in members), "decoder")
-            self.assertEqual(row["kind"], kind, spec)
+            self.assertEqual(row["kind"].replace("image encoder", "image classifier"), kind, spec)
         tested["sentence"] = {"BertModel"}  # real_test.py
         self.assertEqual({row["spec"]: set(row["architectures"]) for row in TABLE if row["architectures"]}, tested)
         self.assertEqual({path.stem for path in EXAMPLES.glob("*.quern")}, {row["spec"] for row in TABLE})
+        page = (ROOT / "docs" / "zoo.md").read_text()
+        for name in set().union(*tested.values()) - tested["sentence"]:
+            self.assertIn(f" {name} ", page, "tests/e2e/zoo.py makes docs/zoo.md")
 
 
 if __name__ == "__main__":

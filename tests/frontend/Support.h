@@ -3,6 +3,7 @@
 #define QUERN_TESTS_FRONTEND_SUPPORT_H
 
 #include "frontend/Language.h"
+#include "tests/Zoo.h"
 
 #include <cstdlib>
 #include <fstream>
@@ -80,36 +81,42 @@ inline std::string body(const std::string &lines, const std::string &blocks = ""
 
 /// Every fixture of tests/data and its spec in examples/.
 inline const std::vector<std::pair<std::string, std::string>> &fixtures() {
-  static const std::vector<std::pair<std::string, std::string>> all = {{"bert", "bert"},
-                                                                       {"bloom", "bloom"},
-                                                                       {"cohere", "cohere"},
-                                                                       {"distilbert", "distilbert"},
-                                                                       {"gemma", "gemma"},
-                                                                       {"gemma3-text", "gemma3"},
-                                                                       {"gpt-bigcode", "gpt_bigcode"},
-                                                                       {"gpt-neox", "gpt_neox"},
-                                                                       {"gpt2", "gpt2"},
-                                                                       {"gptj", "gptj"},
-                                                                       {"llama", "llama"},
-                                                                       {"llama3-rope-scaling", "llama"},
-                                                                       {"m2m100", "m2m100"},
-                                                                       {"mistral", "mistral"},
-                                                                       {"mixtral", "mixtral"},
-                                                                       {"mpt", "mpt"},
-                                                                       {"opt", "opt"},
-                                                                       {"opt-postln-proj", "opt"},
-                                                                       {"phi3", "phi3"},
-                                                                       {"phi3-longrope", "phi3"},
-                                                                       {"mamba", "mamba"},
-                                                                       {"qwen2", "qwen2"},
-                                                                       {"qwen3-next", "qwen3_next"},
-                                                                       {"recurrent-gemma", "recurrent_gemma"},
-                                                                       {"vit", "vit"},
-                                                                       {"whisper", "whisper"},
-                                                                       {"smollm3", "smollm3"},
-                                                                       {"stablelm", "stablelm"},
-                                                                       {"starcoder2", "starcoder2"},
-                                                                       {"t5", "t5"}};
+  static const std::vector<std::pair<std::string, std::string>> all = [] {
+    std::vector<std::pair<std::string, std::string>> list = {{"bert", "bert"},
+                                                             {"bloom", "bloom"},
+                                                             {"cohere", "cohere"},
+                                                             {"distilbert", "distilbert"},
+                                                             {"gemma", "gemma"},
+                                                             {"gemma3-text", "gemma3"},
+                                                             {"gpt-bigcode", "gpt_bigcode"},
+                                                             {"gpt-neox", "gpt_neox"},
+                                                             {"gpt2", "gpt2"},
+                                                             {"gptj", "gptj"},
+                                                             {"llama", "llama"},
+                                                             {"llama3-rope-scaling", "llama"},
+                                                             {"m2m100", "m2m100"},
+                                                             {"mistral", "mistral"},
+                                                             {"mixtral", "mixtral"},
+                                                             {"mpt", "mpt"},
+                                                             {"opt", "opt"},
+                                                             {"opt-postln-proj", "opt"},
+                                                             {"phi3", "phi3"},
+                                                             {"phi3-longrope", "phi3"},
+                                                             {"mamba", "mamba"},
+                                                             {"qwen2", "qwen2"},
+                                                             {"qwen3-next", "qwen3_next"},
+                                                             {"recurrent-gemma", "recurrent_gemma"},
+                                                             {"vit", "vit"},
+                                                             {"whisper", "whisper"},
+                                                             {"smollm3", "smollm3"},
+                                                             {"stablelm", "stablelm"},
+                                                             {"starcoder2", "starcoder2"},
+                                                             {"t5", "t5"}};
+    for (const char *kind : {"decoders", "pairs", "encoders", "images"})
+      for (auto &one : test::zoo(kind))
+        list.push_back(std::move(one));
+    return list;
+  }();
   return all;
 }
 

@@ -4,6 +4,7 @@
 #define QUERN_TESTS_PASSES_CAUSALPAGES_H
 
 #include "Support.h"
+#include "tests/Zoo.h"
 
 #include <cstdlib>
 
@@ -36,6 +37,16 @@ inline std::unique_ptr<Program> load(const Page &page) {
 /// The function over the growing text.
 inline std::string textFunction(Program &program) {
   return program.function("forward") ? "forward" : "decode";
+}
+
+inline std::vector<Page> zooPages(const char *kind) {
+  std::vector<Page> pages;
+  for (const auto &[config, spec] : quern::test::zoo(kind)) {
+    std::string name = "zoo_" + config;
+    std::replace(name.begin(), name.end(), '-', '_');
+    pages.push_back({name, "examples/" + spec + ".quern", config, {}, 48});
+  }
+  return pages;
 }
 
 inline std::vector<Page> causalPages() {
@@ -72,6 +83,9 @@ inline std::vector<Page> causalPages() {
     std::replace(name.begin(), name.end(), '-', '_');
     pages.push_back({name, std::string("examples/") + spec + ".quern", config});
   }
+  for (const char *kind : {"decoders", "pairs"})
+    for (const Page &page : zooPages(kind))
+      pages.push_back(page);
   pages.push_back({"linear_attention", "examples/linear_attention.quern", ""});
   pages.push_back({"sparse", "examples/sparse.quern", ""});
   pages.push_back(
@@ -92,21 +106,26 @@ inline std::vector<Page> causalPages() {
 /// What looks ahead.
 /// Without a text.
 inline std::vector<Page> stillPages() {
-  return {{"vit", "examples/vit.quern", "vit"}};
+  std::vector<Page> pages = zooPages("images");
+  pages.push_back({"vit", "examples/vit.quern", "vit"});
+  return pages;
 }
 
 inline std::vector<Page> otherPages() {
-  return {{"bert", "examples/bert.quern", "bert"},
-          {"distilbert", "examples/distilbert.quern", "distilbert"},
-          {"sentence",
-           "examples/sentence.quern",
-           "",
-           {"vocab_size=60", "hidden_size=16", "num_hidden_layers=2", "num_attention_heads=2", "intermediate_size=8"}},
-          {"manual_encoder", "examples/manual/encoder.quern", "", {}, 10},
-          {"manual_mini_transformer",
-           "examples/manual/mini_transformer.quern",
-           "",
-           {"vocab_size=60", "d_model=16", "d_ff=8"}}};
+  std::vector<Page> pages = zooPages("encoders");
+  pages.push_back({"bert", "examples/bert.quern", "bert"});
+  pages.push_back({"distilbert", "examples/distilbert.quern", "distilbert"});
+  pages.push_back(
+      {"sentence",
+       "examples/sentence.quern",
+       "",
+       {"vocab_size=60", "hidden_size=16", "num_hidden_layers=2", "num_attention_heads=2", "intermediate_size=8"}});
+  pages.push_back({"manual_encoder", "examples/manual/encoder.quern", "", {}, 10});
+  pages.push_back({"manual_mini_transformer",
+                   "examples/manual/mini_transformer.quern",
+                   "",
+                   {"vocab_size=60", "d_model=16", "d_ff=8"}});
+  return pages;
 }
 
 /// Numbers that a test can repeat: the same name, the same numbers.

@@ -1,0 +1,133 @@
+"""More decoders, small: what `architectures.py` does for the first thirty. One fixture a checkpoint class, at most 150 KB."""
+import transformers as tf
+
+from architectures import ARCH, EPS, QK_NORM, QKV_BIAS, TOK, Arch, llama_like, rope
+
+FLAT = dict(rope_parameters=None, rope_theta=10000.0)        # how files before transformers 5 give the rotary base
+SOME = [r"layers\.1\.self_attn\.[qkv]_proj\.weight", r"layers\.0\.input_layernorm\.weight"]
+EXPERTS = [r"layers\.0\.mlp\.gate\.weight", r"layers\.1\.mlp\.experts\.1\.down_proj\.weight"]
+
+
+def tiny(**kw):
+    return llama_like(**{**dict(vocab_size=48, hidden_size=24, intermediate_size=40), **kw})
+
+
+def decoder(name, config, model, kw, notes, grads=SOME, **more):
+    ARCH[name] = Arch("causal", config, model, kw, grads, notes, **{**dict(classic=FLAT), **more})
+
+
+# ---------------------------------------------------------------- relatives of Llama
+decoder("seed-oss", tf.SeedOssConfig, tf.SeedOssForCausalLM, tiny(head_dim=8, attention_bias=True, attention_out_bias=False, residual_dropout=0.0, attention_dropout=0.0),
+        "llama block with biases on q, k, v and none on o, head_dim 8 (4 heads of 8 in a width of 24), untied head.", SOME + QKV_BIAS)
+
+decoder("qwen3", tf.Qwen3Config, tf.Qwen3ForCausalLM, tiny(head_dim=8, tie_word_embeddings=True, use_sliding_window=False),
+        "llama block with RMSNorm over each head of q and k before the rotation, head_dim 8, tied head.", SOME + QK_NORM, emb_std=0.5, signed_norm="model.norm.weight",
+        classic=dict(FLAT, layer_types=None))
+MOE = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, output_router_logits=False, use_sliding_window=False)
+decoder("qwen3-moe", tf.Qwen3MoeConfig, tf.Qwen3MoeForCausalLM, tiny(head_dim=8, num_hidden_layers=3, mlp_only_layers=[1], norm_topk_prob=True, **MOE),
+        "qwen3's attention; 4 experts, top 2, softmax over all, renormalised; the second of three layers is dense.",
+        SOME + [r"layers\.0\.mlp\.gate\.weight", r"layers\.2\.mlp\.experts\.1\.down_proj\.weight"])
+decoder("qwen2-moe", tf.Qwen2MoeConfig, tf.Qwen2MoeForCausalLM, tiny(shared_expert_intermediate_size=20, norm_topk_prob=False, decoder_sparse_step=2, **MOE),
+        "qwen2's attention (biases on q, k, v); first layer dense, second with 4 experts, top 2, softmax over all, not renormalised, and a shared one with a gate.",
+        SOME + QKV_BIAS + [r"layers\.1\.mlp\.gate\.weight", r"layers\.1\.mlp\.shared_expert_gate\.weight"], classic=dict(FLAT, layer_types=None))
+
+OLMO = [r"layers\.1\.self_attn\.[qkv]_proj\.weight", r"layers\.0\.self_attn\.[qk]_norm\.weight", r"layers\.0\.post_feedforward_layernorm\.weight"]
+decoder("olmo2", tf.Olmo2Config, tf.Olmo2ForCausalLM, tiny(), "Norms after attention and MLP instead of before, RMSNorm over the whole width of q and k, rotate-half, untied head.", OLMO)
+YARN = dict(rope_type="yarn", factor=4.0, beta_fast=8.0, beta_slow=1.0, original_max_position_embeddings=16, attention_factor=1.2)
+decoder("olmo3", tf.Olmo3Config, tf.Olmo3ForCausalLM,
+        tiny(sliding_window=5, layer_types=["sliding_attention", "full_attention"],
+             rope_parameters=dict(sliding_attention=rope(500000.0), full_attention=rope(500000.0, **YARN))),
+        "olmo2 with a window of 5 on the first layer; the second sees everything and scales its rotary frequencies (yarn).", OLMO,
+        classic=dict(rope_parameters=None, rope_theta=500000.0, rope_scaling=YARN))
+
+decoder("granite", tf.GraniteConfig, tf.GraniteForCausalLM,
+        tiny(tie_word_embeddings=True, embedding_multiplier=3.0, logits_scaling=1.7, residual_multiplier=0.6, attention_multiplier=0.3, mlp_bias=False, attention_bias=False),
+        "llama block with four multipliers: embeddings times 3, scores times 0.3 (instead of 1/sqrt(6)), what a half layer adds times 0.6, logits divided by 1.7; tied head.", emb_std=0.3,
+        signed_norm="model.norm.weight")
+GRANITE_MOE = dict(num_local_experts=4, num_experts_per_tok=2, intermediate_size=16, output_router_logits=False, embedding_multiplier=1.5, logits_scaling=0.7, residual_multiplier=0.6,
+                   attention_multiplier=0.3, tie_word_embeddings=True)
+GRANITE_GRADS = SOME + [r"layers\.0\.block_sparse_moe\.router\.layer\.weight", r"layers\.1\.block_sparse_moe\.(in|out)put_linear\.weight", r"layers\.1\.shared_mlp\.input_linear\.weight"]
+decoder("granitemoe", tf.GraniteMoeConfig, tf.GraniteMoeForCausalLM, tiny(**GRANITE_MOE),
+        "granite with 4 experts stored in one tensor (gate rows, then up rows), top 2, softmax over the two chosen.", GRANITE_GRADS, emb_std=0.5, signed_norm="model.norm.weight")
+decoder("granitemoeshared", tf.GraniteMoeSharedConfig, tf.GraniteMoeSharedForCausalLM, tiny(shared_intermediate_size=20, **GRANITE_MOE),
+        "granitemoe with an MLP that every token passes beside its experts.", GRANITE_GRADS, emb_std=0.5, signed_norm="model.norm.weight")
+
+decoder("cohere2", tf.Cohere2Config, tf.Cohere2ForCausalLM,
+        tiny(num_hidden_layers=3, intermediate_size=32, logit_scale=0.25, tie_word_embeddings=True, layer_norm_eps=EPS, sliding_window=5, layer_types=["sliding_attention", "sliding_attention", "full_attention"]),
+        "cohere without q/k norms: two layers with a window of 5 and rotary pairs, then one that sees everything and has no positions.", emb_std=1.0, signed_norm="model.norm.weight",
+        classic=dict(FLAT, layer_types=None, sliding_window_pattern=3))
+
+decoder("gemma2", tf.Gemma2Config, tf.Gemma2ForCausalLM,
+        tiny(head_dim=8, query_pre_attn_scalar=20, sliding_window=5, tie_word_embeddings=True, hidden_activation="gelu_pytorch_tanh", attn_logit_softcapping=1.5, final_logit_softcapping=4.0,
+             layer_types=["sliding_attention", "full_attention"]),
+        "Gemma 2: four norms a layer (1 + w), scores capped at 1.5 and logits at 4, first layer with a window of 5, embeddings times sqrt(24), tied head.", emb_std=0.35,
+        classic=dict(FLAT, layer_types=None, hidden_act="gelu_pytorch_tanh"), signed_norm="model.norm.weight")
+
+GLM = dict(head_dim=8, attention_bias=True, rope_parameters=rope(10000.0, partial_rotary_factor=0.5))
+GLM_CLASSIC = dict(FLAT, partial_rotary_factor=0.5)
+decoder("glm", tf.GlmConfig, tf.GlmForCausalLM, tiny(**GLM), "Rotary pairs of neighbours on half of each head, biases on q, k, v, fused gate_up_proj, untied head.",
+        SOME + QKV_BIAS, classic=GLM_CLASSIC)
+decoder("glm4", tf.Glm4Config, tf.Glm4ForCausalLM, tiny(**GLM), "glm with norms also behind attention and MLP.", SOME + [r"layers\.0\.post_mlp_layernorm\.weight"], classic=GLM_CLASSIC)
+
+decoder("helium", tf.HeliumConfig, tf.HeliumForCausalLM, tiny(head_dim=6), "llama block with rotary pairs of neighbours.")
+decoder("ernie4-5", tf.Ernie4_5Config, tf.Ernie4_5ForCausalLM, tiny(head_dim=8, use_bias=True, tie_word_embeddings=True),
+        "llama block with rotary pairs of neighbours and biases everywhere, tied head.", SOME + QKV_BIAS + [r"layers\.1\.mlp\.down_proj\.bias"], emb_std=0.5, signed_norm="model.norm.weight")
+
+# ---------------------------------------------------------------- recurrences over time
+decoder("falcon-mamba", tf.FalconMambaConfig, tf.FalconMambaForCausalLM,
+        dict(vocab_size=48, hidden_size=24, state_size=6, num_hidden_layers=2, layer_norm_epsilon=EPS, mixer_rms_eps=2 * EPS, expand=2, conv_kernel=4, time_step_rank=3, use_bias=True, **TOK),
+        "mamba with RMSNorm without a factor on the step, b and c.", [r"layers\.0\.mixer\.(A_log|D)", r"layers\.1\.mixer\.(x|dt)_proj\.weight"], emb_std=0.5, shifts={"A_log": -1.0},
+        signed_norm="norm_f.weight", classic={})
+decoder("mamba2", tf.Mamba2Config, tf.Mamba2ForCausalLM,
+        dict(vocab_size=48, hidden_size=24, state_size=6, num_hidden_layers=2, layer_norm_epsilon=EPS, expand=2, num_heads=6, head_dim=8, n_groups=2, conv_kernel=4, chunk_size=8,
+             use_bias=True, tie_word_embeddings=False, **TOK),
+        "Mamba 2: one decay a head, 6 heads of 8 in 2 groups that share b and c, RMSNorm over each group after the gate. A_log is shifted by -1.",
+        [r"layers\.0\.mixer\.(A_log|D|dt_bias)", r"layers\.1\.mixer\.(conv1d|norm)\.weight"], shifts={"A_log": -1.0}, classic={})
+decoder("rwkv", tf.RwkvConfig, tf.RwkvForCausalLM,
+        dict(vocab_size=48, context_length=64, hidden_size=24, num_hidden_layers=2, attention_hidden_size=24, intermediate_size=40, layer_norm_epsilon=EPS, tie_word_embeddings=False, **TOK),
+        "RWKV 4: a decaying average of values with weights exp(key), a bonus for the newest; tokens mixed with the one before; squared ReLU. time_decay is shifted by -1.5.",
+        [r"blocks\.0\.attention\.time_(decay|first|mix_key)", r"blocks\.1\.feed_forward\.(key|receptance)\.weight"], shifts={"time_decay": -1.5}, classic={})
+
+# ---------------------------------------------------------------- others
+FALCON = dict(vocab_size=48, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64, layer_norm_epsilon=EPS, hidden_dropout=0.0, attention_dropout=0.0, **TOK)
+FALCON_GRADS = [r"h\.0\.self_attention\.query_key_value\.weight", r"h\.1\.mlp\.dense_h_to_4h\.weight", r"ln_f\.(weight|bias)"]
+decoder("falcon", tf.FalconConfig, tf.FalconForCausalLM, dict(FALCON, multi_query=True, parallel_attn=True, bias=False, alibi=False),
+        "Falcon 7B: one key/value head, one norm feeds attention and MLP, rotate-half, tied head.", FALCON_GRADS, emb_std=0.5, signed_norm="ln_f.weight")
+decoder("falcon-40b", tf.FalconConfig, tf.FalconForCausalLM, dict(FALCON, new_decoder_architecture=True, num_kv_heads=2, parallel_attn=True, bias=False, alibi=False),
+        "Falcon 40B: q, k, v by groups (two key/value heads), a norm each for attention and MLP.", FALCON_GRADS, emb_std=0.5, signed_norm="ln_f.weight")
+decoder("phi", tf.PhiConfig, tf.PhiForCausalLM, tiny(num_key_value_heads=4, hidden_size=32, layer_norm_eps=EPS, resid_pdrop=0.0, embd_pdrop=0.0, attention_dropout=0.0, rope_parameters=rope(10000.0, partial_rotary_factor=0.5)),
+        "Phi 1 and 2: one LayerNorm feeds attention and MLP in parallel, half of each head rotates, biases everywhere, untied head with a bias.", SOME + QKV_BIAS + [r"lm_head\.bias"],
+        classic=dict(FLAT, partial_rotary_factor=0.5))
+decoder("gpt-neo", tf.GPTNeoConfig, tf.GPTNeoForCausalLM,
+        dict(vocab_size=48, hidden_size=24, num_layers=2, attention_types=[[["global", "local"], 1]], num_heads=4, intermediate_size=40, window_size=5, max_position_embeddings=64, resid_dropout=0.0, embed_dropout=0.0,
+             attention_dropout=0.0, layer_norm_epsilon=EPS, **TOK),
+        "gpt2's block with separate projections, no scaling of scores, the second layer with a window of 5; tied head.", [r"h\.[01]\.attn\.attention\.[qkv]_proj\.weight", r"wpe\.weight", r"h\.1\.mlp\.c_fc\.bias"],
+        emb_std=0.5, signed_norm="ln_f.weight", classic={})
+decoder("olmoe", tf.OlmoeConfig, tf.OlmoeForCausalLM, tiny(intermediate_size=16, num_experts=4, num_experts_per_tok=2, norm_topk_prob=False, output_router_logits=False, clip_qkv=None),
+        "RMSNorm over the whole width of q and k, norms before each half layer; 4 experts, top 2, softmax over all, not renormalised.", SOME + QK_NORM + EXPERTS)
+DEEP_YARN = dict(rope_type="yarn", factor=4.0, beta_fast=8.0, beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, original_max_position_embeddings=16)
+decoder("deepseek-v3", tf.DeepseekV3Config, tf.DeepseekV3ForCausalLM,
+        tiny(num_key_value_heads=4, moe_intermediate_size=8, n_routed_experts=8, n_shared_experts=1, n_group=4, topk_group=2, num_experts_per_tok=3, routed_scaling_factor=1.5, norm_topk_prob=True, first_k_dense_replace=1,
+             q_lora_rank=10, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5, rope_interleave=True, intermediate_size=24,
+             rope_parameters=rope(500.0, **DEEP_YARN)),
+        "Latent attention (queries through 10, keys and values through 12 dims, 4 rotary dims shared by the heads); first layer dense, second with 8 experts in 4 groups: the best 2 groups by their two best, top 3 of sigmoid + bias, "
+        "weights without the bias, normalised, times 1.5; a shared expert; yarn, whose factor goes into the scores.",
+        [r"layers\.0\.self_attn\.(q_a_proj|q_b_proj|kv_a_proj_with_mqa|kv_b_proj)\.weight", r"layers\.1\.mlp\.gate\.weight", r"layers\.1\.mlp\.experts\.1\.down_proj\.weight", r"layers\.1\.mlp\.shared_experts\.up_proj\.weight"],
+        classic=dict(rope_parameters=None, rope_theta=500.0, rope_scaling=DEEP_YARN))
+decoder("gpt-oss", tf.GptOssConfig, tf.GptOssForCausalLM,
+        tiny(head_dim=8, intermediate_size=16, num_local_experts=4, num_experts_per_tok=2, sliding_window=5, layer_types=["sliding_attention", "full_attention"], attention_bias=True, swiglu_limit=1.5, output_router_logits=False,
+             rope_parameters=rope(500.0, rope_type="yarn", factor=4.0, beta_fast=8.0, beta_slow=1.0, truncate=False, original_max_position_embeddings=16)),
+        "One more score a head without a value (sink), first layer with a window of 5, yarn; 4 experts in one tensor each with biases, gate and up in turns, clamped at 1.5, top 2, softmax over the chosen.",
+        SOME + QKV_BIAS + [r"layers\.[01]\.self_attn\.sinks", r"layers\.1\.mlp\.router\.(weight|bias)", r"layers\.1\.mlp\.experts\.(gate_up|down)_proj_bias"],
+        classic=dict(rope_parameters=None, rope_theta=500.0, rope_scaling=dict(rope_type="yarn", factor=4.0, beta_fast=8.0, beta_slow=1.0, truncate=False, original_max_position_embeddings=16), layer_types=None))
+decoder("jamba", tf.JambaConfig, tf.JambaForCausalLM,
+        dict(vocab_size=48, hidden_size=16, intermediate_size=20, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=EPS, num_experts=3, num_experts_per_tok=2, expert_layer_period=2, expert_layer_offset=1,
+             attn_layer_period=3, attn_layer_offset=1, mamba_d_state=6, mamba_d_conv=4, mamba_expand=2, mamba_dt_rank=3, mamba_proj_bias=True, use_mamba_kernels=False, tie_word_embeddings=False, **TOK),
+        "Mamba with norms on step, b and c in layers 0 and 2, attention without positions in layer 1, whose MLP has 3 experts, top 2, softmax over all, not renormalised. A_log is shifted by -1.",
+        [r"layers\.0\.mamba\.(A_log|D)", r"layers\.2\.mamba\.(dt|b|c)_layernorm\.weight", r"layers\.1\.feed_forward\.router\.weight", r"layers\.1\.self_attn\.k_proj\.weight"], shifts={"A_log": -1.0}, classic={})
+decoder("lfm2", tf.Lfm2Config, tf.Lfm2ForCausalLM,
+        dict(vocab_size=48, hidden_size=24, intermediate_size=32, block_auto_adjust_ff_dim=False, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, norm_eps=EPS, conv_bias=True, conv_L_cache=3,
+             layer_types=["conv", "full_attention", "conv"], rope_parameters=rope(1000.0), max_position_embeddings=64, **TOK),
+        "Short gated convolutions in layers 0 and 2 (a factor before, one behind), attention with norms on each head of q and k in layer 1, tied head with the norm called embedding_norm.",
+        [r"layers\.0\.conv\.(conv|in_proj)\.weight", r"layers\.1\.self_attn\.[qk]_layernorm\.weight", r"layers\.2\.feed_forward\.w2\.weight"], emb_std=0.5, signed_norm="embedding_norm.weight",
+        classic=dict(rope_parameters=None, rope_theta=1000.0, layer_types=None, full_attn_idxs=[1]))

@@ -1,0 +1,36 @@
+"""More encoders, small: see zoo_decoders.py."""
+import transformers as tf
+
+from architectures import ARCH, EPS, Arch, rope
+
+GRADS = [r"layer\.0\.attention\.self\.(query|value)\.weight", r"layer\.1\.output\.dense\.bias", r"position_embeddings\.weight", r"lm_head\.(dense\.weight|bias|layer_norm\.weight)"]
+BERT = dict(vocab_size=48, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=40, type_vocab_size=2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+            layer_norm_eps=EPS, pad_token_id=0)
+
+
+def encoder(name, config, model, kw, notes, grads=GRADS, **more):
+    ARCH[name] = Arch("mlm", config, model, kw, grads, notes, **{**dict(emb_std=0.5), **more})
+
+
+ROBERTA = dict(BERT, type_vocab_size=1, tie_word_embeddings=True, pad_token_id=1, bos_token_id=0, eos_token_id=2)
+encoder("roberta", tf.RobertaConfig, tf.RobertaForMaskedLM, ROBERTA, "bert with positions counted from pad_token_id + 1 (2) over tokens that are no padding, one token type, head lm_head.")
+encoder("xlm-roberta", tf.XLMRobertaConfig, tf.XLMRobertaForMaskedLM, ROBERTA, "roberta's architecture under another name.")
+encoder("camembert", tf.CamembertConfig, tf.CamembertForMaskedLM, ROBERTA, "roberta's architecture under another name.")
+encoder("data2vec-text", tf.Data2VecTextConfig, tf.Data2VecTextForMaskedLM, ROBERTA, "roberta's architecture with the prefix data2vec_text.")
+encoder("electra", tf.ElectraConfig, tf.ElectraForMaskedLM, dict(BERT, embedding_size=16), "bert with embeddings of width 16 projected to 24, and back in the head (generator_predictions).",
+        [r"embeddings_project\.(weight|bias)", r"layer\.0\.attention\.self\.query\.weight", r"generator_predictions\.dense\.weight", r"generator_lm_head\.bias"])
+encoder("albert", tf.AlbertConfig, tf.AlbertForMaskedLM, dict(BERT, num_hidden_layers=3, embedding_size=16, num_hidden_groups=1, inner_group_num=1, hidden_act="gelu_new", classifier_dropout_prob=0.0),
+        "Three layers with the same weights, embeddings of width 16 projected to 24, tanh-GELU.",
+        [r"embedding_hidden_mapping_in\.(weight|bias)", r"attention\.query\.weight", r"ffn_output\.weight", r"predictions\.(bias|dense\.weight)"])
+encoder("modernbert", tf.ModernBertConfig, tf.ModernBertForMaskedLM,
+        dict(vocab_size=48, hidden_size=24, intermediate_size=32, num_hidden_layers=3, num_attention_heads=4, max_position_embeddings=64, norm_eps=EPS, local_attention=6,
+             layer_types=["full_attention", "sliding_attention", "sliding_attention"], rope_parameters=dict(full_attention=rope(160000.0), sliding_attention=rope(100.0)),
+             pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2),
+        "Pre-LN without biases, no norm before the first attention; first layer sees everything, the others 3 positions to each side with their own rotary base; gated GELU (the first half through it).",
+        [r"layers\.[01]\.attn\.Wqkv\.weight", r"layers\.1\.mlp\.Wi\.weight", r"head\.(dense|norm)\.weight", r"decoder\.bias"],
+        classic=dict(rope_parameters=None, layer_types=None, global_attn_every_n_layers=3, global_rope_theta=160000.0, local_rope_theta=100.0))
+DEBERTA = dict(BERT, vocab_size=48, relative_attention=True, pos_att_type=["p2c", "c2p"], position_biased_input=False, share_att_key=True, norm_rel_ebd="layer_norm", position_buckets=4, max_relative_positions=12,
+               type_vocab_size=0)
+encoder("deberta-v2", tf.DebertaV2Config, tf.DebertaV2ForMaskedLM, DEBERTA,
+        "DeBERTa V3: scores of content with content, content with position and position with content; positions in logarithmic buckets (4 to each side, reach 12), their table normed, projected by the layer's own q and k.",
+        [r"rel_embeddings\.weight", r"layer\.[01]\.attention\.self\.(query|key)_proj\.weight", r"encoder\.LayerNorm\.weight", r"predictions\.transform\.dense\.weight"])
