@@ -54,7 +54,7 @@ public:
     if (layout.packed) {
       int64_t tile = layout.tile, depth = shape[rank - 1], tiles = (shape[rank - 2] + tile - 1) / tile;
       if (int bits = bitsOfCode(kind))
-        depth = quern::support::codedWords(bits, depth);
+        depth = quern::support::codedBytes(bits, depth);
       std::vector<int64_t> extents = {tile, depth, tiles};
       for (size_t d = rank - 2; d-- > 0;)
         extents.push_back(shape[d]);
@@ -76,7 +76,7 @@ public:
     halide.dimensions = static_cast<int32_t>(dims.size());
     halide.type = kind == Kind::Real  ? halide_type_t(halide_type_float, 32)
                   : kind == Kind::Int ? halide_type_t(halide_type_int, 32)
-                                      : halide_type_t(halide_type_uint, kind == Kind::Bool ? 8 : 16);
+                                      : halide_type_t(halide_type_uint, kind == Kind::BF16 ? 16 : 8);
     memory.assign(elements * halide.type.bytes() + 64, 0);
     halide.host = base();
   }
@@ -85,7 +85,7 @@ public:
   void fill(const Array &array) {
     if (bitsOfCode(kind))
       return quern::ir::packCodes(bitsOfCode(kind), shape, layout.tile, array.reals(),
-                                  reinterpret_cast<uint16_t *>(base()));
+                                  reinterpret_cast<uint8_t *>(base()));
     forEach([&](int64_t i, int64_t at) {
       if (kind == Kind::Real)
         reinterpret_cast<float *>(base())[at] = static_cast<float>(array.number(i));

@@ -29,7 +29,7 @@ static const std::vector<Row> &rows() {
                                         v4 = v3 + std::vector<std::string>{"avx512f", "avx512cd", "avx512vl",
                                                                            "avx512dq", "avx512bw"},
                                         ice = v4 + std::vector<std::string>{"avx512_vnni", "avx512ifma", "avx512vbmi"},
-                                        zen4 = ice + std::vector<std::string>{"avx512_vbmi2", "avx512_bf16"};
+                                        zen4 = ice + std::vector<std::string>{"avx512_vbmi2", "avx512_bf16", "gfni"};
   static const std::vector<Row> table = {
       {"x86-64-v2", "x86-64-v2", "sse41", v2, 4, 16},
       {"x86-64-v3", "x86-64-v3", "avx2-avx-f16c-fma-sse41", v3, 8, 16},
@@ -59,7 +59,8 @@ static bool machineHas(const std::string &name) {
             __builtin_cpu_supports("avx512bw");
   bool ice = v4 && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512ifma") &&
              __builtin_cpu_supports("avx512vbmi");
-  bool zen4 = ice && __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512bf16");
+  bool zen4 = ice && __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512bf16") &&
+              __builtin_cpu_supports("gfni");
   if (name == "x86-64-v2")
     return v2;
   if (name == "x86-64-v3")

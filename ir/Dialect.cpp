@@ -170,7 +170,7 @@ Size quern::ir::storedBytes(NamedTensorType type) {
   int bits = bitsOfCode(type.getKind());
   if (!bits)
     return type.elements() * Size(bytesOfKind(type.getKind()));
-  int64_t group = support::wordsOfGroup(bits) * 2;
+  int64_t group = support::bytesOfGroup(bits);
   if (std::optional<Size> groups = type.elements().divided(support::codedGroup))
     return *groups * Size(group);
   return type.elements() * Size((group + support::codedGroup - 1) / support::codedGroup); // rounded up

@@ -82,4 +82,10 @@ const CodedRows *KernelBuilder::codedRows(int node) const {
   return found == coded.end() ? nullptr : &found->second;
 }
 
+/// Whether a contraction reads codes alone, of rows and of columns.
+bool KernelBuilder::multipliesIntegers(const ContractionPattern &p) const {
+  return p.form == ContractionForm::Packed && bitsOfCode(graph.nodes[tableOf(graph, p, p.w)].kind) &&
+         graph.nodes[pickOf(graph, p.w)].op != Op::Gather && codedRows(p.x) && hasByteProducts(target);
+}
+
 } // namespace quern::codegen

@@ -8,42 +8,52 @@ using namespace quern::support;
 
 namespace quern::codegen {
 
+static constexpr int group = static_cast<int>(codedGroup), inStep = 4; // bytes
+
 CodePlace codePlace(int bits, const Expr &position) {
-  int each = static_cast<int>(codesInWord(bits)), group = static_cast<int>(codedGroup);
+  int each = static_cast<int>(codesInStep(bits));
   return {position % each, position / each % (group / each), position / group};
 }
 
 Expr positionOf(int bits, const CodePlace &place) {
-  int each = static_cast<int>(codesInWord(bits));
-  return (place.group * (static_cast<int>(codedGroup) / each) + place.word) * each + place.code;
+  int each = static_cast<int>(codesInStep(bits));
+  return (place.group * (group / each) + place.step) * each + place.code;
 }
 
-Expr codeAt(const ImageParam &buffer, int bits, std::vector<Expr> args, const CodePlace &place) {
-  args[1] = place.group * static_cast<int>(wordsOfGroup(bits)) + 1 + place.word;
-  // The code's bits come uppermost, so that the shift back spreads its sign. Unsigned, as a signed shift that overflows
-  // would be undefined.
-  Expr up = cast<uint32_t>(32 - bits - place.code * bits);
-  return cast<float>(reinterpret<int32_t>(cast<uint32_t>(buffer(args)) << up) >> (32 - bits));
+/// The buffer's dimensions are rows of `tile` bytes; the four bytes of a column in a step lie beside each other across
+/// them. Halide sees through the remainder: where columns are vectors, whole vectors are loaded.
+static Expr byteAt(const ImageParam &buffer, int bits, int tile, std::vector<Expr> args, const Expr &ofGroup,
+                   const Expr &step, const Expr &part) {
+  Expr within = args[0] * inStep + part;
+  args[0] = within % tile;
+  args[1] = ofGroup * static_cast<int>(bytesOfGroup(bits)) + 2 + step * inStep + within / tile;
+  return buffer(args);
 }
 
-/// `part` chooses among bits, never among addresses: vectors of it are then whole loads.
-Expr unsignedCodeAt(const ImageParam &buffer, int bits, std::vector<Expr> args, const Expr &group, const Expr &step,
-                    const Expr &part) {
-  const int words = 4 / static_cast<int>(codesInWord(bits)); // 2 or 1
-  args[1] = group * static_cast<int>(wordsOfGroup(bits)) + 1 + step * words;
-  Expr codes = cast<uint32_t>(buffer(args));
-  if (words == 2) {
-    args[1] = args[1] + 1;
-    codes = codes | cast<uint32_t>(buffer(args)) << cast<uint32_t>(16);
-  }
-  Expr code = cast<uint8_t>(codes >> cast<uint32_t>(part * bits));
-  return bits == 8 ? code ^ cast<uint8_t>(128) : (code & cast<uint8_t>(15)) ^ cast<uint8_t>(8);
+Expr codeAt(const ImageParam &buffer, int bits, int tile, const std::vector<Expr> &args, const CodePlace &place) {
+  Expr byte = byteAt(buffer, bits, tile, args, place.group, place.step, place.code % inStep);
+  if (bits == 8)
+    return cast<float>(cast<int32_t>(byte) - 128);
+  // With a sign again, its half comes uppermost, so that the shift back spreads the sign. Unsigned, as a signed shift
+  // that overflows would be undefined.
+  Expr up = cast<uint32_t>(28 - place.code / inStep * 4);
+  return cast<float>(reinterpret<int32_t>(cast<uint32_t>(byte ^ cast<uint8_t>(0x88)) << up) >> 28);
+}
+
+Expr unsignedCodeAt(const ImageParam &buffer, int bits, int tile, const std::vector<Expr> &args, const Expr &ofGroup,
+                    const Expr &four, const Expr &part) {
+  const int halves = 8 / bits;
+  Expr byte = byteAt(buffer, bits, tile, args, ofGroup, four / halves, part);
+  return bits == 8 ? byte : (byte >> cast<uint8_t>(four % halves * 4)) & cast<uint8_t>(15);
 }
 
 Expr scaleAt(const ImageParam &buffer, int bits, std::vector<Expr> args, const CodePlace &place) {
-  args[1] = place.group * static_cast<int>(wordsOfGroup(bits));
+  args[1] = place.group * static_cast<int>(bytesOfGroup(bits));
+  Expr low = cast<uint32_t>(buffer(args));
+  args[1] = args[1] + 1;
   // f16, whose exponent's bits come where f32's are: that is 2^112 too small. Not every target has an instruction for it.
-  Expr half = cast<uint32_t>(buffer(args)), magnitude = (half & cast<uint32_t>(0x7fff)) << cast<uint32_t>(13);
+  Expr half = low | cast<uint32_t>(buffer(args)) << cast<uint32_t>(8), magnitude = (half & cast<uint32_t>(0x7fff))
+                                                                                   << cast<uint32_t>(13);
   Expr scale = reinterpret<uint32_t>(reinterpret<float>(magnitude) * 0x1p112f);
   return reinterpret<float>(scale | (half & cast<uint32_t>(0x8000)) << cast<uint32_t>(16));
 }

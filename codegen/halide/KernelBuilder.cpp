@@ -44,7 +44,10 @@ const PlanPart &KernelBuilder::part(const std::string &family) const {
 }
 
 Type KernelBuilder::storageType(Kind kind) {
-  return kind == Kind::Real ? Float(32) : kind == Kind::Int ? Int(32) : kind == Kind::Bool ? UInt(8) : UInt(16);
+  return kind == Kind::Real   ? Float(32)
+         : kind == Kind::Int  ? Int(32)
+         : kind == Kind::BF16 ? UInt(16)
+                              : UInt(8); // of codes: some bytes of a group
 }
 
 Expr KernelBuilder::extent(const ir::Size &size) const {
@@ -127,7 +130,7 @@ void KernelBuilder::declareArguments() {
     if (layout.packed) {
       int64_t rows = *node.dims[rank - 2].fixed(), inner = *node.dims[rank - 1].fixed(), tile = layout.tile;
       if (int bits = bitsOfCode(node.kind))
-        inner = support::codedWords(bits, inner);
+        inner = support::codedBytes(bits, inner);
       int64_t tiles = (rows + tile - 1) / tile;
       extents = {int32_t(tile), int32_t(inner), int32_t(tiles)};
       strides = {1, tile, tile * inner};
@@ -166,7 +169,7 @@ Expr KernelBuilder::readArgument(int i, const Index &index) {
     args.insert(args.begin(), {row % tile, inner, row / tile});
     if (int bits = bitsOfCode(node.kind)) {
       CodePlace place = codePlace(bits, inner);
-      return codeAt(arguments[i], bits, args, place) * scaleAt(arguments[i], bits, args, place);
+      return codeAt(arguments[i], bits, tile, args, place) * scaleAt(arguments[i], bits, args, place);
     }
   }
   return loaded(arguments[i](args), node.kind);

@@ -126,6 +126,7 @@ private:
   void defineCumsum(int node);
   void defineQuantize(int node);
   const CodedRows *codedRows(int node) const;
+  bool multipliesIntegers(const ContractionPattern &pattern) const;
   void defineScatterAdd(int node);
   std::vector<RVar> scatterInto(Func &sums, int node);
   void findScatteredResults();

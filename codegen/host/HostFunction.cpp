@@ -204,7 +204,7 @@ Value HostFunction::shapedBuffer(Kind kind, ArrayRef<std::pair<Size, Size>> dims
   int64_t code = kind == Kind::Real  ? 2
                  : kind == Kind::Int ? 0
                                      : 1,
-          bits = bytesOfKind(kind) * 8; // bf16 and words of codes: uint16
+          bits = bitsOfCode(kind) ? 8 : bytesOfKind(kind) * 8; // bf16: uint16; codes: bytes of groups
   store32(typeField, number32(code | bits << 8 | 1 << 16));
   store32(rankField, number32(dims.size()));
   LLVM::StoreOp::create(b, loc, at(headerBytes), at(dimField));
@@ -234,7 +234,7 @@ Value HostFunction::packedBuffer(NamedTensorType type, int64_t tile) {
   unsigned rank = type.getRank();
   Size outer = type.getDims()[rank - 2].getSize(), inner = type.getDims()[rank - 1].getSize();
   if (int bits = bitsOfCode(type.getKind()))
-    inner = Size(quern::support::codedWords(bits, *inner.constant()));
+    inner = Size(quern::support::codedBytes(bits, *inner.constant()));
   Size tiles((*outer.constant() + tile - 1) / tile);
   SmallVector<std::pair<Size, Size>> dims = {{Size(tile), Size(1)}, {inner, Size(tile)}, {tiles, inner * Size(tile)}};
   Size stride = tiles * inner * Size(tile);

@@ -12,7 +12,7 @@
 
 namespace quern::codegen {
 
-/// f32, int32, uint8, uint16 in memory; Int8 and Int4: uint16 too, of which several numbers share one.
+/// f32, int32, uint8, uint16 in memory; Int8 and Int4: bytes of groups (support/CodedGroups.h).
 enum class Kind { Real, Int, Bool, BF16, Int8, Int4 };
 /// Of a number in codes; 0 for all others.
 inline int bitsOfCode(Kind kind) {

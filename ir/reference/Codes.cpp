@@ -33,25 +33,26 @@ CodedGroup quern::ir::codedGroup(int bits, const std::vector<float> &numbers) {
 }
 
 void quern::ir::packCodes(int bits, const std::vector<int64_t> &shape, int64_t tile, const double *numbers,
-                          uint16_t *to) {
+                          uint8_t *to) {
   const int64_t depth = shape.back(), rows = shape[shape.size() - 2], tiles = (rows + tile - 1) / tile,
-                each = support::codesInWord(bits), words = support::codedWords(bits, depth);
-  const unsigned mask = (1u << bits) - 1;
+                each = support::codesInStep(bits), bytes = support::bytesOfGroup(bits) * tile;
   int64_t all = rows;
   for (size_t d = 0; d + 2 < shape.size(); ++d)
     all *= shape[d];
   for (int64_t row = 0; row < all; ++row) {
-    const int64_t matrix = row / rows, within = row % rows;
-    uint16_t *word = to + (matrix * tiles + within / tile) * words * tile + within % tile;
-    for (int64_t first = 0; first < depth; first += support::codedGroup) {
+    const int64_t matrix = row / rows, within = row % rows, column = within % tile;
+    uint8_t *place = to + (matrix * tiles + within / tile) * support::codedBytes(bits, depth) * tile;
+    for (int64_t first = 0; first < depth; first += support::codedGroup, place += bytes) {
       const double *from = numbers + row * depth + first;
       std::vector<float> some(from, from + std::min(support::codedGroup, depth - first));
       CodedGroup group = quern::ir::codedGroup(bits, some);
-      *word = static_cast<uint16_t>(asHalf(group.scale).bitcastToAPInt().getZExtValue());
-      word += tile;
-      for (int64_t i = 0; i < support::codedGroup; i += each, word += tile)
-        for (int64_t k = 0; k < each; ++k)
-          *word = static_cast<uint16_t>(*word | (unsigned(group.codes[i + k]) & mask) << k * bits);
+      const uint64_t scale = asHalf(group.scale).bitcastToAPInt().getZExtValue();
+      place[column] = static_cast<uint8_t>(scale);
+      place[tile + column] = static_cast<uint8_t>(scale >> 8);
+      for (int64_t i = 0; i < support::codedGroup; ++i) {
+        uint8_t *byte = place + 2 * tile + i / each * 4 * tile + column * 4 + i % 4;
+        *byte = static_cast<uint8_t>(*byte | (group.codes[i] + (1 << (bits - 1))) << i % each / 4 * 4);
+      }
     }
   }
 }

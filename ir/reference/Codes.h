@@ -20,9 +20,9 @@ struct CodedGroup {
 /// Of at most a group of numbers; the codes beyond are 0. `bits`: 8 or 4.
 CodedGroup codedGroup(int bits, const std::vector<float> &numbers);
 
-/// A packed weight [stacked ..., rows, depth] as kernels read it, of numbers in row-major order: where each group's words
+/// A packed weight [stacked ..., rows, depth] as kernels read it, of numbers in row-major order: where each group's bytes
 /// go in memory that is zero before.
-void packCodes(int bits, const std::vector<int64_t> &shape, int64_t tile, const double *numbers, uint16_t *to);
+void packCodes(int bits, const std::vector<int64_t> &shape, int64_t tile, const double *numbers, uint8_t *to);
 
 } // namespace quern::ir
 #endif

@@ -72,14 +72,17 @@ inline int bitsOfCode(Storage storage) {
   return storage == Storage::Int8 ? 8 : storage == Storage::Int4 ? 4 : 0;
 }
 
-/// [ceil(outer / tile)][words][tile], zeros after the last row. A word is a number, or holds several codes.
+/// [ceil(outer / tile)][inner][tile], zeros after the last row; codes as support/CodedGroups.h says.
 struct PackedLayout {
   int64_t outer = 0, inner = 0, outerStride = 0, innerStride = 0, tile = 0;
   int64_t offset = 0; // of element (0, 0) in the stored tensor
   Storage storage = Storage::F32;
-  int64_t words() const { return bitsOfCode(storage) ? support::codedWords(bitsOfCode(storage), inner) : inner; }
-  int64_t wordBytes() const { return storage == Storage::F32 ? 4 : 2; }
-  int64_t tileBytes() const { return words() * tile * wordBytes(); }
+  /// Of one row.
+  int64_t rowBytes() const {
+    const int bits = bitsOfCode(storage);
+    return bits ? support::codedBytes(bits, inner) : inner * (storage == Storage::F32 ? 4 : 2);
+  }
+  int64_t tileBytes() const { return rowBytes() * tile; }
   /// Of one matrix.
   int64_t bytes() const { return (outer + tile - 1) / tile * tileBytes(); }
   auto operator<=>(const PackedLayout &) const = default;

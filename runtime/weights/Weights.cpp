@@ -205,7 +205,7 @@ private:
               numbers[i] = load(at + i * layout.innerStride);
             return nullptr;
           },
-          placeOf<uint16_t>(job));
+          placeOf<uint8_t>(job));
     if (layout.storage == Storage::BF16)
       packFrom<uint16_t>(job, layout, load);
     else
@@ -315,7 +315,7 @@ private:
               reader->read(at + i * l.innerStride, row ? length : 1, numbers + i);
             return block;
           },
-          placeOf<uint16_t>(job));
+          placeOf<uint8_t>(job));
     if (l.storage == Storage::BF16)
       packNumbers<uint16_t>(job, l, *reader);
     else

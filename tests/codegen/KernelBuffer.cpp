@@ -50,15 +50,15 @@ std::vector<std::unique_ptr<KernelBuffer>> bindBuffers(const KernelGraph &graph,
     buffer->layout = i < count ? graph.argumentLayouts[i] : graph.resultLayouts[i - count];
     buffer->shape = shapeOf(node, lengths);
     buffer->kind = node.kind;
-    size_t rank = buffer->shape.size(), size = node.kind == Kind::Bool                             ? 1
-                                               : node.kind == Kind::Real || node.kind == Kind::Int ? 4
-                                                                                                   : 2;
+    size_t rank = buffer->shape.size(), size = node.kind == Kind::Real || node.kind == Kind::Int ? 4
+                                               : node.kind == Kind::BF16                         ? 2
+                                                                                                 : 1;
     int64_t elements = 1;
     if (buffer->layout.packed) {
       int64_t tile = buffer->layout.tile, depth = buffer->shape[rank - 1],
               tiles = (buffer->shape[rank - 2] + tile - 1) / tile;
       if (int bits = bitsOfCode(node.kind))
-        depth = support::codedWords(bits, depth);
+        depth = support::codedBytes(bits, depth);
       std::vector<int64_t> extents = {tile, depth, tiles};
       for (size_t d = rank - 2; d-- > 0;)
         extents.push_back(buffer->shape[d]);
@@ -85,7 +85,7 @@ std::vector<std::unique_ptr<KernelBuffer>> bindBuffers(const KernelGraph &graph,
       std::fill_n(reinterpret_cast<uint16_t *>(base), elements, uint16_t(0x7fc0));
     if (i < count && bitsOfCode(node.kind)) {
       ir::packCodes(bitsOfCode(node.kind), buffer->shape, buffer->layout.tile, arguments[i].data.data(),
-                    reinterpret_cast<uint16_t *>(base));
+                    reinterpret_cast<uint8_t *>(base));
     } else if (i < count) {
       size_t next = 0;
       forEachPosition(buffer->shape, [&](const std::vector<int64_t> &at) {
@@ -106,7 +106,7 @@ std::vector<std::unique_ptr<KernelBuffer>> bindBuffers(const KernelGraph &graph,
     buffer->halide.dimensions = static_cast<int32_t>(buffer->dims.size());
     buffer->halide.type = node.kind == Kind::Real  ? halide_type_t(halide_type_float, 32)
                           : node.kind == Kind::Int ? halide_type_t(halide_type_int, 32)
-                                                   : halide_type_t(halide_type_uint, node.kind == Kind::Bool ? 8 : 16);
+                                                   : halide_type_t(halide_type_uint, node.kind == Kind::BF16 ? 16 : 8);
     buffers.push_back(std::move(buffer));
   }
   return buffers;

@@ -164,14 +164,14 @@ TEST(Gguf, BlocksOfTheSameGroupsAreOnlyMoved) {
     d.slots = {{{{0}}, {WeightLayout(layout)}}};
     const std::vector<float> plain = numbers(*TensorSource::open(path)->find(name));
     auto weights = Weights::load(d, TensorSource::open(path));
-    const auto *codes = static_cast<const uint16_t *>(weights->slots()[0][0]);
-    const int bits = type == 8 ? 8 : 4, each = 16 / bits, words = 1 + 32 / each;
+    const auto *codes = static_cast<const uint8_t *>(weights->slots()[0][0]);
+    const int bits = type == 8 ? 8 : 4, each = 32 / bits;
     for (int64_t o = 0; o < 16; ++o)
       for (int64_t i = 0; i < 64; ++i) {
-        const uint16_t *group = codes + i / 32 * words * 16 + o;
-        EXPECT_EQ(group[0], 0x3800);
-        int code = group[(1 + i % 32 / each) * 16] >> i % each * bits & ((1 << bits) - 1);
-        code -= code >> (bits - 1) << bits;
+        const uint8_t *group = codes + i / 32 * bytes * 16;
+        EXPECT_EQ(group[o] | group[16 + o] << 8, 0x3800);
+        const int byte = group[2 * 16 + i % 32 / each * 4 * 16 + o * 4 + i % 4],
+                  code = (byte >> (i % each / 4 * 4) & ((1 << bits) - 1)) - (1 << (bits - 1));
         ASSERT_EQ(0.5f * float(code), plain[size_t(o * 64 + i)]) << type << " " << o << " " << i;
       }
   }

@@ -134,27 +134,29 @@ TEST(Packing, InTwoBytes) {
                   o < O ? floatToBF16(both.w[size_t(o * I + i)]) : 0);
 }
 
-/// Words of a tile's rows lie beside each other: for each group the scale, then the codes, first ones in low bits.
+/// For each group of a tile the scales' low bytes, their high bytes, then for each step four bytes of every row.
 TEST(Packing, InCodes) {
   constexpr int64_t groups = 3;
   for (Storage storage : {Storage::Int8, Storage::Int4}) {
     BothOrders both(storage, [](int64_t o, int64_t i) { return float((o * 37 + i * 11) % 101 - 50) / 64; });
     constexpr int64_t O = both.O, I = both.I, tile = both.tile, tiles = both.tiles;
     std::unique_ptr<Weights> weights = both.load();
-    const int bits = storage == Storage::Int8 ? 8 : 4, each = 16 / bits, words = 1 + 32 / each;
-    EXPECT_EQ(std::get<PackedLayout>(both.description.slots[0].layouts[0]).bytes(), tiles * groups * words * tile * 2);
-    const auto *codes = static_cast<const uint16_t *>(weights->slots()[0][0]);
-    EXPECT_EQ(std::memcmp(codes, weights->slots()[1][0], size_t(tiles * groups * words * tile * 2)), 0);
+    const int bits = storage == Storage::Int8 ? 8 : 4, each = 32 / bits, bytes = 2 + 4 * bits;
+    EXPECT_EQ(std::get<PackedLayout>(both.description.slots[0].layouts[0]).bytes(), tiles * groups * bytes * tile);
+    const auto *codes = static_cast<const uint8_t *>(weights->slots()[0][0]);
+    EXPECT_EQ(std::memcmp(codes, weights->slots()[1][0], size_t(tiles * groups * bytes * tile)), 0);
     for (int64_t o = 0; o < tiles * tile; ++o)
       for (int64_t i = 0; i < groups * 32; ++i) {
-        const uint16_t *group = codes + (o / tile * groups + i / 32) * words * tile + o % tile;
-        int code = group[(1 + i % 32 / each) * tile] >> i % each * bits & ((1 << bits) - 1);
-        code -= code >> (bits - 1) << bits; // two's complement
-        const float scale = halfToFloat(group[0]), want = o < O && i < I ? both.w[size_t(o * I + i)] : 0;
+        const uint8_t *group = codes + (o / tile * groups + i / 32) * bytes * tile;
+        const int byte = group[2 * tile + i % 32 / each * 4 * tile + o % tile * 4 + i % 4],
+                  code = (byte >> (i % each / 4 * 4) & ((1 << bits) - 1)) - (1 << (bits - 1));
+        const float scale = halfToFloat(uint16_t(group[o % tile] | group[tile + o % tile] << 8)),
+                    want = o < O && i < I ? both.w[size_t(o * I + i)] : 0;
         // Half a step, and what rounding the scale to f16 adds to the largest code.
         ASSERT_NEAR(scale * float(code), want, std::fabs(scale) * (bits == 8 ? 0.57f : 1.01f)) << o << " " << i;
-        if (o >= O || i >= I)
+        if (o >= O || i >= I) {
           ASSERT_EQ(scale * float(code), 0);
+        }
       }
   }
 }

@@ -26,6 +26,8 @@ static bool has(const std::vector<Dim> &dims, const std::string &name) {
 bool prepareOperands(KernelBuilder &b, const ContractionPattern &p) {
   bool byExpert = p.form == ContractionForm::ByExpert, narrow = false;
   for (int operand : {p.x, p.w}) {
+    if (operand == p.x && b.multipliesIntegers(p))
+      continue; // their codes are stored
     int source = operand;
     bool view = true, widened = false;
     while (view && !b.isStage[source] && b.graph.nodes[source].op != Op::Argument) {
@@ -109,7 +111,7 @@ std::vector<Expr> Contraction::packedArgs(const Expr &laneIndex, const Expr &til
 }
 
 Region Contraction::codedRegion() const {
-  int64_t each = support::codesInWord(bits), depth = *reduced[0].fixed();
+  int64_t each = support::codesInStep(bits), depth = *reduced[0].fixed();
   return {{0, int32_t(each)},
           {0, int32_t(support::codedGroup / each)},
           {0, int32_t((depth + support::codedGroup - 1) / support::codedGroup)}};
@@ -125,7 +127,7 @@ void Contraction::setDepth(Index &index, const CodePlace &place) const {
 Expr Contraction::loadCoded(const Expr &laneIndex, const Expr &tileIndex, const Index &index,
                             const CodePlace &place) const {
   std::vector<Expr> args = packedArgs(laneIndex, tileIndex, index);
-  return codeAt(packedBuffer(), bits, args, place) * scaleAt(packedBuffer(), bits, args, place);
+  return codeAt(packedBuffer(), bits, tile, args, place) * scaleAt(packedBuffer(), bits, args, place);
 }
 
 /// Every read of a weight. `from`: the weight where it is packed; else what is read, that or the table it is picked from.

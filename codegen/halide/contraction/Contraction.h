@@ -26,7 +26,7 @@ protected:
   int pickOf(int operand) const { return codegen::pickOf(b.graph, operand); }
   int tableOf(int operand) const { return codegen::tableOf(b.graph, *this, operand); }
   Expr loadWeight(int from, const Expr &lane, const Expr &tileIndex, Index index) const;
-  /// Of a packed weight in codes: steps over the codes of a word, the words of a group, the groups; where a step is, and
+  /// Of a packed weight in codes: loops over the codes of a step, the steps of a group, the groups; where one is, and
   /// the number there.
   Halide::Region codedRegion() const;
   void setDepth(Index &index, const CodePlace &place) const;

@@ -150,7 +150,7 @@ void GroupedContraction::schedule(Stage &target) {
   steps = {lane};
   steps.insert(steps.end(), singleOver.begin(), singleOver.end());
   single.update().reorder(steps).vectorize(lane, vector).unroll(lane);
-  if (int together = bits ? static_cast<int>(support::codesInWord(bits)) : unroll; together > 1) {
+  if (int together = bits ? static_cast<int>(support::codesInStep(bits)) : unroll; together > 1) {
     sums.update().unroll(over[0], together);
     single.update().unroll(singleOver[0], together);
   }

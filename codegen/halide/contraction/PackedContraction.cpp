@@ -89,7 +89,8 @@ PackedContraction::Sums PackedContraction::codedSums(const std::string &name, co
   setDepth(index, place);
   sums.overGroup = {k[0], k[1]};
   sums.ofGroup(ofGroup) = 0.0f;
-  sums.ofGroup(ofGroup) += b.real(x, index) * codeAt(packedBuffer(), bits, packedArgs(lane, Var("tile"), index), place);
+  sums.ofGroup(ofGroup) +=
+      b.real(x, index) * codeAt(packedBuffer(), bits, tile, packedArgs(lane, Var("tile"), index), place);
   sums.over = {g[0]};
   std::vector<Expr> call(args.begin(), args.end());
   call.push_back(g[0]);
@@ -151,8 +152,8 @@ void PackedContraction::scheduleStrip(const Var &task, const std::vector<Dim> &o
   strip.compute_at(level);
   strip.bound_extent(lane, tile).bound_extent(Var("tile"), 1).vectorize(lane, vectorOfTile()).unroll(lane);
   strip.reorder(lane, depth);
-  if (bits) // a last word's codes beyond the depth are there
-    strip.unroll(depth, static_cast<int>(support::codesInWord(bits)), TailStrategy::RoundUp);
+  if (bits) // a last step's codes beyond the depth are there
+    strip.unroll(depth, static_cast<int>(support::codesInStep(bits)), TailStrategy::RoundUp);
   else
     strip.unroll(depth, 4, TailStrategy::GuardWithIf);
 }
@@ -182,7 +183,7 @@ void PackedContraction::scheduleSums(Sums &sums, const LoopLevel &level, const s
     sums.func.update().unroll(sums.over[0], unroll);
 }
 
-/// One group at a time: its words' codes are taken apart in registers.
+/// One group at a time: its codes are taken apart in registers.
 void PackedContraction::scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
   Func group = sums.ofGroup;
   Var beside("tile");
@@ -226,7 +227,7 @@ void PackedContraction::schedule(Stage &target) {
   }
   if (tiles.func.defined()) {
     Var task = scheduleLoops(out, outside, false);
-    if (strip.defined())
+    if (strip.defined() || stripScale.defined())
       scheduleStrip(task, outside, out);
     scheduleSums(tiles, LoopLevel(out, Var("rt")), outside, rows, 1);
   }
@@ -235,13 +236,13 @@ void PackedContraction::schedule(Stage &target) {
 
 void PackedContraction::define() {
   prepareOperands(b, *this);
+  const bool integers = b.multipliesIntegers(*this);
   Expr at = row ? Expr(KernelBuilder::var(row->name)) : Expr();
   if (!Internal::is_const_zero(isAlone))
-    singles = bits ? codedSums("single", at) : sumsOf("single", at);
-  const bool integers = bits && b.codedRows(x) && !isPicked() && hasByteProducts(b.target);
+    singles = integers ? integerSums("single", at) : bits ? codedSums("single", at) : sumsOf("single", at);
   Expr last = row ? min(KernelBuilder::var(row->name), b.extent(row->size) - 1) : Expr();
   if (!Internal::is_const_one(isAlone))
-    tiles = integers ? integerSums(last) : sumsOf("sums", last);
+    tiles = integers ? integerSums("sums", last) : sumsOf("sums", last);
   write(
       [self = *this](const Index &position) {
         std::vector<Expr> call = self.tileCall(position);

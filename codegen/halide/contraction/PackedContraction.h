@@ -23,7 +23,7 @@ private:
   bool isPicked() const { return b.graph.nodes[pickOf(w)].op == Op::Gather; }
   Sums sumsOf(const std::string &name, const Expr &at);
   Sums codedSums(const std::string &name, const Expr &at);
-  Sums integerSums(const Expr &at);
+  Sums integerSums(const std::string &name, const Expr &at);
   Expr widened(const Index &index);
   void schedule(Stage &target);
   template <typename Loops> Var scheduleLoops(Loops out, const std::vector<Dim> &outside, bool single);
