@@ -176,13 +176,13 @@ std::vector<KernelText> describeKernels(mlir::ModuleOp planned, const CompileOpt
   int done = 0;
   inParallel(kernels.size(), options.jobs, [&](size_t i) {
     const Kernel &kernel = kernels[i];
-    KernelCache::Parts parts = cache.get(keyOf(kernel, options, "text"), [&]() -> KernelCache::Parts {
+    KernelCache::Parts parts = cache.get(keyOf(kernel, options, "text and scratch"), [&]() -> KernelCache::Parts {
       fs::path path = fs::path(work.path()) / (std::to_string(i) + ".s");
-      kernel.producer->make(kernel.graph, kernel.plan, options.target, "quern_kernel", EmitForm::Assembly,
-                            path.string());
-      return {kernel.producer->loops(kernel.graph, kernel.plan, options.target), contentOf(path)};
+      Scratch scratch = kernel.producer->make(kernel.graph, kernel.plan, options.target, "quern_kernel",
+                                              EmitForm::Assembly, path.string());
+      return {kernel.producer->loops(kernel.graph, kernel.plan, options.target), contentOf(path), scratchText(scratch)};
     });
-    texts[i] = {kernel.graph.name, parts.at(0), parts.at(1)};
+    texts[i] = {kernel.graph.name, parts.at(0), parts.at(1), parseScratch(parts.at(2))};
     std::lock_guard lock(mutex);
     if (options.progress)
       options.progress(++done, static_cast<int>(kernels.size()));

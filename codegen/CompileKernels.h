@@ -23,9 +23,10 @@ KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options
 /// A kernel for a reader.
 struct KernelText {
   std::string name, loops, assembly;
+  Scratch scratch; ///< what it asks for while it runs
 };
 
-/// Loops and assembly of every kernel, kept in the cache like objects. Throws as compileKernels does.
+/// Loops, assembly and scratch of every kernel, kept in the cache like objects. Throws as compileKernels does.
 std::vector<KernelText> describeKernels(mlir::ModuleOp planned, const CompileOptions &options);
 
 } // namespace quern::codegen

@@ -2,8 +2,8 @@
 #include "codegen/host/Description.h"
 
 #include "ir/Attributes.h"
-#include "ir/Chunk.h"
 #include "ir/analysis/Functions.h"
+#include "ir/analysis/Least.h"
 #include "ir/analysis/SourceLines.h"
 #include "ir/analysis/Views.h"
 #include "ir/analysis/Weights.h"
@@ -60,13 +60,16 @@ static Size sumOf(ArrayRef<LaunchInfo> launches, int function, Size LaunchInfo::
   for (const LaunchInfo &launch : launches)
     if (launch.function == function && !launch.once)
       total = total + launch.*cost * Size(launch.turns);
-  return overAllTurns(total);
+  return costOfAllTurns(total);
 }
 
 static Json launchJson(const LaunchInfo &launch) {
-  Json json = {{"function", launch.function}, {"kernel", launch.kernel}, {"title", launch.title}, {"at", launch.at}};
+  Json json = {{"function", launch.function}, {"kernel", launch.kernel}, {"title", launch.title}, {"at", launch.at},
+               {"content", launch.content},   {"turns", launch.turns}};
+  if (launch.chunks)
+    json["chunks"] = true;
   for (auto [name, cost] : {std::pair{"flops", launch.flops}, std::pair{"bytes", launch.traffic}})
-    json[name] = overAllTurns(cost).str();
+    json[name] = costOfAllTurns(cost).str();
   return json;
 }
 

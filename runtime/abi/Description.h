@@ -127,6 +127,9 @@ struct CheckInfo {
 struct LaunchInfo {
   int function = 0; // its number
   std::string kernel, title, at;
+  std::string content;   // what the kernel computes: equal for equal kernels of any programs
+  int64_t turns = 1;     // of the loops around it
+  bool chunks = false;   // in a loop over chunks of rows: costs are those of all chunks together
   SizeExpr flops, bytes; // of one run: multiply-adds, each as two; what is read and written, each once
 };
 

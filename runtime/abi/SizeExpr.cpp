@@ -55,7 +55,14 @@ SizeExpr SizeExpr::parse(std::string_view source, const std::vector<std::string>
       std::string_view word = source.substr(begin, at - begin);
       if (word.empty())
         fail();
-      if (std::isdigit(static_cast<unsigned char>(word[0]))) {
+      if (word == "min" && at < source.size() && source[at] == '(') {
+        size_t comma = source.find(',', at), end = source.find(')', at);
+        if (comma == std::string_view::npos || end == std::string_view::npos || comma > end)
+          fail();
+        SizeExpr most = parse(source.substr(at + 1, comma - at - 1), {});
+        term.minima.push_back({most.evaluate({}), parse(source.substr(comma + 1, end - comma - 1), symbols)});
+        at = end + 1;
+      } else if (std::isdigit(static_cast<unsigned char>(word[0]))) {
         int64_t number = 0;
         for (char c : word) {
           if (!std::isdigit(static_cast<unsigned char>(c)))
@@ -94,22 +101,29 @@ int64_t SizeExpr::evaluate(const std::vector<int64_t> &sizes) const {
     int64_t product = term.coefficient;
     for (int symbol : term.symbols)
       product = checkedMultiply(product, sizes.at(size_t(symbol)));
+    for (const Minimum &minimum : term.minima)
+      product = checkedMultiply(product, std::min(minimum.most, minimum.of.evaluate(sizes)));
     sum = checkedAdd(sum, product);
   }
   return sum;
 }
 
 int SizeExpr::asSymbol() const {
-  return terms.size() == 1 && terms[0].coefficient == 1 && terms[0].symbols.size() == 1 ? terms[0].symbols[0] : -1;
+  return terms.size() == 1 && terms[0].coefficient == 1 && terms[0].symbols.size() == 1 && terms[0].minima.empty()
+             ? terms[0].symbols[0]
+             : -1;
 }
 
 bool SizeExpr::isConstant() const {
-  return std::all_of(terms.begin(), terms.end(), [](const Term &term) { return term.symbols.empty(); });
+  return std::all_of(terms.begin(), terms.end(),
+                     [](const Term &term) { return term.symbols.empty() && term.minima.empty(); });
 }
 
 bool SizeExpr::mentions(int symbol) const {
   return std::any_of(terms.begin(), terms.end(), [&](const Term &term) {
-    return std::find(term.symbols.begin(), term.symbols.end(), symbol) != term.symbols.end();
+    return std::find(term.symbols.begin(), term.symbols.end(), symbol) != term.symbols.end() ||
+           std::any_of(term.minima.begin(), term.minima.end(),
+                       [&](const Minimum &minimum) { return minimum.of.mentions(symbol); });
   });
 }
 

@@ -9,7 +9,8 @@
 
 namespace quern::runtime {
 
-/// A polynomial such as "past + T" or "2 * T - 1" over the description's symbols (the text form of ir/Size.h).
+/// A polynomial such as "past + T" or "2 * T - 1" over the description's symbols (the text form of ir/Size.h); a cost's
+/// factors may be minima of a number and a polynomial, such as "min(8, 2 * T)" (ir/analysis/Least.h).
 class SizeExpr {
 public:
   SizeExpr(int64_t value = 0);
@@ -25,12 +26,19 @@ public:
   const std::string &str() const { return text; }
 
 private:
+  struct Minimum;
   struct Term {
     int64_t coefficient;
     std::vector<int> symbols; // repeated for powers
+    std::vector<Minimum> minima{};
   };
   std::vector<Term> terms;
   std::string text;
+};
+
+struct SizeExpr::Minimum {
+  int64_t most;
+  SizeExpr of;
 };
 
 /// a * b and a + b, or UserError: every size that a stranger could choose goes through these.

@@ -67,6 +67,7 @@ Samples timeIt(const Options &options, const std::function<void()> &once) {
   timed(first);
   if (first.median() > 5 && !options.has("-r"))
     return first;
+  forgetCalls();
   while (samples.wantsMore(options, 2))
     timed(samples);
   return samples;
@@ -153,6 +154,7 @@ int benchCommand(const Command &command) {
   Samples runs = timeIt(options, [&] { text.prefill(); });
   double after = measureFlops();
   const FunctionInfo &readFunction = d.functions[size_t(text.reader)];
+  double peak = std::max(before, after);
   double flops = readFunction.flops ? double(readFunction.flops->evaluate(textSizes(d, 0, reads))) : 0;
   result["prefill"] = rate(double(reads), runs, flops, before, after, 1e9, "GFLOP/s", flopsWhat);
 
@@ -183,6 +185,7 @@ int benchCommand(const Command &command) {
         rewind();
     }
     after = probe.measure();
+    report.setLimits(peak, std::max(before, after));
     result["decode"] = rate(double(writes), decoded, bytes, before, after, 1e9, "GB/s", bytesWhat);
   } else {
     result["decode"] = nullptr;

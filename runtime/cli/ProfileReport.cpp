@@ -4,6 +4,7 @@
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
 #include "runtime/cli/Terminal.h"
+#include "runtime/machine/CpuFeatures.h"
 #include "support/OutputFile.h"
 
 #include <algorithm>
@@ -98,7 +99,7 @@ int ProfileReport::finish(int status) {
   if (!profile)
     return status;
   if (!profilePath.empty())
-    support::writeFile(profilePath, profileJson(*profile, description));
+    support::writeFile(profilePath, profileJson(*profile, description, limits));
   if (!tracePath.empty())
     support::writeFile(tracePath, traceJson(*profile, description));
   std::string table = profileTable(*profile, description);
@@ -107,7 +108,35 @@ int ProfileReport::finish(int status) {
   return status;
 }
 
-std::string profileJson(const Profile &profile, const Description &description) {
+/// Calls of each kind, with what their launches took in each turn.
+static std::string kindsJson(const Profile &profile, const Description &description) {
+  std::string text;
+  for (const Profile::CallKind &kind : profile.kinds()) {
+    std::string lengths, launches;
+    for (size_t i = 0; i < description.symbols.size(); ++i)
+      lengths += (i ? ", " : "") + jsonString(description.symbols[i]) +
+                 format(": %.0f", kind.total[i] / double(std::max<int64_t>(1, kind.calls)));
+    for (size_t i = 0; i < kind.sums.size(); ++i) {
+      const Profile::TurnSum &sum = kind.sums[i];
+      if (!sum.runs)
+        continue;
+      std::string turns;
+      for (uint64_t one : sum.turns)
+        turns += (turns.empty() ? "" : ", ") + textOf(one);
+      launches += (launches.empty() ? "" : ",\n    ") + ("{\"launch\": " + std::to_string(i)) +
+                  ", \"runs\": " + std::to_string(sum.runs) +
+                  format(", \"flops\": %.0f, \"bytes\": %.0f", sum.flops, sum.bytes) + ", \"turns_ns\": [" + turns +
+                  "]}";
+    }
+    text += (text.empty() ? "" : ",\n  ") + ("{\"function\": " + std::to_string(kind.function)) +
+            ", \"name\": " + jsonString(description.functions[size_t(kind.function)].name) + ", \"lengths\": {" +
+            lengths + "}, \"calls\": " + std::to_string(kind.calls) + ", \"ns\": " + textOf(kind.nanoseconds) +
+            ", \"launches\": [" + launches + "]}";
+  }
+  return text;
+}
+
+std::string profileJson(const Profile &profile, const Description &description, std::pair<double, double> limits) {
   uint64_t inCalls = callTime(profile), inKernels = 0;
   std::string functions, kernels, launches, work;
   for (size_t i = 0; i < profile.functions().size(); ++i)
@@ -127,7 +156,8 @@ std::string profileJson(const Profile &profile, const Description &description) 
       busy += (busy.empty() ? "" : ", ") + textOf(one);
     kernels += (kernels.empty() ? "" : ",\n  ") +
                ("{\"launch\": " + std::to_string(i) + ", \"function\": " + std::to_string(info.function)) +
-               ", \"kernel\": " + jsonString(info.kernel) + ", \"title\": " + jsonString(info.title) +
+               ", \"kernel\": " + jsonString(info.kernel) + ", \"content\": " + jsonString(info.content) +
+               ", \"turns\": " + std::to_string(info.turns) + ", \"title\": " + jsonString(info.title) +
                ", \"at\": " + jsonString(info.at) + ", \"runs\": " + std::to_string(sum.runs) +
                ", \"ns\": " + textOf(sum.nanoseconds) +
                format(", \"flops\": %.0f, \"bytes\": %.0f", sum.flops, sum.bytes) + ", \"busy_ns\": [" + busy + "]}";
@@ -142,10 +172,15 @@ std::string profileJson(const Profile &profile, const Description &description) 
     work += (thread ? ",\n  [" : "[") + own + "]";
   }
   return "{\"quern_profile\": 1, \"model\": " + jsonString(description.model) +
+         ", \"spec\": " + jsonString(description.spec) + ", \"cpu\": " + jsonString(cpuName()) +
+         (limits.first > 0 && limits.second > 0
+              ? format(", \"limits\": {\"flops\": %.0f, \"bytes\": %.0f}", limits.first, limits.second)
+              : "") +
+         ", \"launches_in_code\": " + std::to_string(description.launches.size()) +
          ", \"threads\": " + std::to_string(profile.threads()) + ", \"calls_ns\": " + textOf(inCalls) +
          ", \"kernels_ns\": " + textOf(inKernels) + ", \"lost_launches\": " + textOf(profile.lost()) +
-         ",\n \"functions\": [" + functions + "],\n \"kernels\": [" + kernels + "],\n \"launches\": [" + launches +
-         "],\n \"work\": [" + work + "]}\n";
+         ",\n \"functions\": [" + functions + "],\n \"kinds\": [" + kindsJson(profile, description) +
+         "],\n \"kernels\": [" + kernels + "],\n \"launches\": [" + launches + "],\n \"work\": [" + work + "]}\n";
 }
 
 std::string traceJson(const Profile &profile, const Description &description) {

@@ -17,6 +17,8 @@ std::vector<Options::Known> withProfileOptions(std::vector<Options::Known> known
 class ProfileReport {
 public:
   ProfileReport(const Options &options, const Description &description);
+  /// What the machine allows, measured in the same run: operations and bytes a second.
+  void setLimits(double flops, double bandwidth) { limits = {flops, bandwidth}; }
   /// Writes the files, and a table to standard error. Throws UserError where they cannot be written. Gives `status`.
   int finish(int status = 0);
 
@@ -24,10 +26,13 @@ private:
   const Description &description;
   std::string profilePath, tracePath;
   std::unique_ptr<Profile> profile;
+  std::pair<double, double> limits; // 0: not measured
 };
 
-/// The profile as JSON; docs/profile.md has its fields.
-std::string profileJson(const Profile &profile, const Description &description);
+/// The profile as JSON; docs/profile.md has its fields. `limits`: operations and bytes a second that the machine allows,
+/// where they were measured.
+std::string profileJson(const Profile &profile, const Description &description,
+                        std::pair<double, double> limits = {0, 0});
 /// As Chrome's trace events (the Trace Event Format), which Perfetto opens: a track for each thread, with functions, turns
 /// of loops and kernels in each other, and counters of memory.
 std::string traceJson(const Profile &profile, const Description &description);

@@ -3,6 +3,7 @@
 #include "runtime/cli/Workload.h"
 
 #include "runtime/Error.h"
+#include "runtime/machine/Profile.h"
 
 #include <algorithm>
 #include <numeric>
@@ -26,6 +27,11 @@ bool Samples::wantsMore(const Options &options, double seconds) const {
   if (int64_t wished = repetitionsOf(options, 0))
     return int64_t(count()) < wished;
   return count() < 3 || (total() < seconds && count() < 50);
+}
+
+void forgetCalls() {
+  if (CallRecorder *recorder = CallRecorder::active())
+    recorder->forget();
 }
 
 int64_t repetitionsOf(const Options &options, int64_t otherwise) {

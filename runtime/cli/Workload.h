@@ -38,6 +38,8 @@ private:
   std::vector<double> sorted;
 };
 
+/// What touched memory for the first time is no part of a profile.
+void forgetCalls();
 /// -r of bench.
 int64_t repetitionsOf(const Options &options, int64_t otherwise);
 

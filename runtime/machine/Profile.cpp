@@ -33,6 +33,7 @@ Profile::Profile(const Description &description, size_t events) : description(de
   for (Sum &sum : all)
     sum.busy.resize(threads);
   byFunction.resize(description.functions.size());
+  counted.resize(all.size());
   flops.resize(all.size());
   bytes.resize(all.size());
   start = monotonicNanoseconds();
@@ -59,7 +60,38 @@ void Profile::beginCall(int function, const std::vector<int64_t> &sizes, uint64_
     costFunction = function;
     costSizes = sizes;
   }
+  kind = kindOf(function, sizes);
+  ++callNumber;
   call = {function, now(), 0, arenaBytes, cacheBytes};
+}
+
+int Profile::kindOf(int function, const std::vector<int64_t> &sizes) {
+  std::vector<int64_t> lengths = sizes;
+  auto forget = [&](int symbol) {
+    if (symbol >= 0)
+      lengths[size_t(symbol)] = 0;
+  };
+  forget(description.past);
+  forget(description.cap);
+  for (const WindowInfo &window : description.windows) {
+    forget(window.past);
+    forget(window.cap);
+  }
+  auto same = [&](const CallKind &one) { return one.function == function && one.lengths == lengths; };
+  auto found = std::find_if(callKinds.begin(), callKinds.end(), same);
+  if (found == callKinds.end()) {
+    if (callKinds.size() == 64)
+      return -1;
+    CallKind fresh{function, lengths, 0, 0, std::vector<double>(sizes.size()), std::vector<TurnSum>(all.size())};
+    for (size_t i = 0; i < all.size(); ++i)
+      if (description.launches[i].function == function)
+        fresh.sums[i].turns.resize(size_t(description.launches[i].turns));
+    found = callKinds.insert(callKinds.end(), std::move(fresh));
+  }
+  ++found->calls;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    found->total[i] += double(sizes[i]);
+  return int(found - callKinds.begin());
 }
 
 void Profile::endCall() {
@@ -67,6 +99,20 @@ void Profile::endCall() {
   callRing.add(call);
   ++byFunction[size_t(call.function)].first;
   byFunction[size_t(call.function)].second += call.end - call.begin;
+  if (kind >= 0)
+    callKinds[size_t(kind)].nanoseconds += call.end - call.begin;
+}
+
+/// Between calls, so that no thread is in a loop.
+void Profile::forget() {
+  callRing.clear();
+  launchRing.clear();
+  for (Ring<Work> &ring : workRings)
+    ring.clear();
+  for (Sum &sum : all)
+    sum = {0, 0, 0, 0, std::vector<uint64_t>(sum.busy.size())};
+  byFunction.assign(byFunction.size(), {0, 0});
+  callKinds.clear();
 }
 
 void Profile::begin(int number, int turn) {
@@ -81,11 +127,26 @@ void Profile::end() {
     watched->synchronise();
   launch.end = now();
   launchRing.add(launch);
-  Sum &sum = all[size_t(launch.launch)];
+  size_t number = size_t(launch.launch);
+  uint64_t took = launch.end - launch.begin;
+  Counted current{callNumber, launch.turn};
+  bool again = description.launches[number].chunks && counted[number].call == current.call &&
+               counted[number].turn == current.turn;
+  counted[number] = current;
+  double operations = again ? 0 : flops[number], moved = again ? 0 : bytes[number];
+  Sum &sum = all[number];
   ++sum.runs;
-  sum.nanoseconds += launch.end - launch.begin;
-  sum.flops += flops[size_t(launch.launch)];
-  sum.bytes += bytes[size_t(launch.launch)];
+  sum.nanoseconds += took;
+  sum.flops += operations;
+  sum.bytes += moved;
+  if (kind >= 0) {
+    TurnSum &own = callKinds[size_t(kind)].sums[number];
+    ++own.runs;
+    own.flops += operations;
+    own.bytes += moved;
+    if (size_t(launch.turn) < own.turns.size())
+      own.turns[size_t(launch.turn)] += took;
+  }
   launch.launch = -1;
 }
 

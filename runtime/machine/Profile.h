@@ -27,6 +27,8 @@ public:
   /// Around one call. `bytes`: of its arena, and of its caches.
   virtual void beginCall(int function, const std::vector<int64_t> &sizes, uint64_t arenaBytes, uint64_t cacheBytes) = 0;
   virtual void endCall() = 0;
+  /// What was told so far does not count: it was the first use of memory.
+  virtual void forget() {}
   /// Whose launches these are: a recorder of times waits for it at the end of each.
   virtual void watch(Device &) {}
   /// Told of the call's launches.
@@ -46,6 +48,7 @@ public:
 
   void beginCall(int function, const std::vector<int64_t> &sizes, uint64_t arenaBytes, uint64_t cacheBytes) override;
   void endCall() override;
+  void forget() override;
   quern_profile *hooks() override { return &told; }
   void watch(Device &device) override { watched = device.isHost() ? nullptr : &device; }
   void worked(int thread, uint64_t begin, uint64_t end) override;
@@ -67,11 +70,27 @@ public:
     double flops = 0, bytes = 0;
     std::vector<uint64_t> busy; // of each thread
   };
+  struct TurnSum { // of the runs of one launch in calls of one kind
+    int64_t runs = 0;
+    double flops = 0, bytes = 0;
+    std::vector<uint64_t> turns; // nanoseconds in each turn of the loops around it
+  };
+  /// Calls of one function with the same lengths, but for how much text was there before.
+  struct CallKind {
+    int function;
+    std::vector<int64_t> lengths; // by the description's symbols; what grows with the text is 0
+    int64_t calls = 0;
+    uint64_t nanoseconds = 0;
+    std::vector<double> total; // of each length over all calls
+    std::vector<TurnSum> sums; // by launch; of other functions' launches empty
+  };
   /// Oldest first.
   std::vector<Call> calls() const { return inOrder(callRing); }
   std::vector<Launch> launches() const { return inOrder(launchRing); }
   std::vector<Work> work(int thread) const { return inOrder(workRings[size_t(thread)]); }
   const std::vector<Sum> &sums() const { return all; }
+  /// In the order of their first calls; what comes after the first 64 is not told apart.
+  const std::vector<CallKind> &kinds() const { return callKinds; }
   /// Nanoseconds in calls of each function, and how many those were.
   const std::vector<std::pair<int64_t, uint64_t>> &functions() const { return byFunction; }
   /// Launches that were recorded and are no more.
@@ -85,6 +104,7 @@ private:
     std::vector<Event> events;
     uint64_t count = 0;
     void add(const Event &event) { events[count++ % events.size()] = event; }
+    void clear() { count = 0; }
   };
   template <typename Event> static std::vector<Event> inOrder(const Ring<Event> &ring);
 
@@ -100,6 +120,14 @@ private:
   std::vector<Ring<Work>> workRings;
   std::vector<Sum> all;
   std::vector<std::pair<int64_t, uint64_t>> byFunction;
+  std::vector<CallKind> callKinds;
+  int kind = -1; // of the call, or -1
+  uint64_t callNumber = 0;
+  struct Counted {
+    uint64_t call = 0;
+    int turn = -1;
+  };
+  std::vector<Counted> counted; // when a launch's work was last added: chunks of rows are one
   Call call{};
   Launch launch{-1, 0, 0, 0};
   std::vector<int64_t> costSizes; // for which the next two were computed
@@ -107,6 +135,7 @@ private:
   std::vector<double> flops, bytes; // of one run of each launch
 
   uint64_t now() const;
+  int kindOf(int function, const std::vector<int64_t> &sizes);
   void begin(int launch, int turn);
   void end();
 };

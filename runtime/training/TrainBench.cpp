@@ -104,6 +104,7 @@ int trainBenchCommand(const Command &command, const Options &options) {
          tokens = double(rows) * double(length);
   work.accumulate(); // touches all memory
   work.update();
+  forgetCalls();
   Samples gradients, updates, steps;
   double before = measureFlops();
   while (steps.wantsMore(options, 5)) {

@@ -1,4 +1,5 @@
 """The page of `quern dump --html` in Chromium, by clicking: everything that it promises is looked for where a person would look."""
+import json
 import re
 import unittest
 
@@ -151,6 +152,41 @@ class Page(Case):
         self.assertNotEqual(b.text(".diffhead"), differ)
         self.assertIn("with=resolved", b.js("location.hash"))
 
+    def test_memory(self):
+        """Every value of the arena at its place; a click leads to its operation; what lies elsewhere as the planner counts it."""
+        b = self.browser
+        b.open(self.page, "#view=memory&in=forward.last")
+        plan = json.loads(run(QUERN, "dump", SPEC, "--config", DATA / "llama" / "config.json", "--scratch", "--json", "--set-size", "T=512").out)
+        stats = plan["passes"][-1]["statistics"]
+        function = next(one for one in stats["functions"] if one["name"] == "forward.last")
+        memory = "memoryOf(meta.memory['forward.last'], lastStage())"
+        self.assertEqual(b.js(memory + ".arena"), function["arena_at"])
+        asked = b.js("meta.memory['forward.last'].steps.map(id => lastStage().ops[id]).map(op => scratchOf(op.k, name => memorySize(op.y[name])))")
+        for thread in ("caller", "worker"):
+            self.assertEqual(max(one[thread] for one in asked), function["scratch_at"][thread])
+        states = sum(one["bytes_at"] for one in stats["states"] if one["name"].startswith("forward."))
+        self.assertEqual(b.js("meta.memory['forward.last'].states.reduce((sum, [, size]) => sum + memorySize(size), 0)"), states)
+        # No two values at one address at one time, none outside of its slot, and what is live is never more than the arena.
+        self.assertEqual(b.js(f"""(() => {{ const m = {memory}; const wrong = [];
+            for (const one of m.buffers) {{
+              if (one.bytes > m.slots[one.slot].bytes) wrong.push(one.op.n);
+              for (const two of m.buffers) if (one !== two && one.slot === two.slot && one.first <= two.last && two.first <= one.last) wrong.push(two.op.n);
+            }}
+            return wrong.concat(m.live.filter(bytes => bytes > m.arena)); }})()"""), [])
+        self.assertEqual(b.count(".arena .buffer"), b.js(memory + ".buffers.length"))
+        self.assertGreater(b.count(".arena .buffer"), 5)
+        self.assertEqual(b.count(".totalbar [data-part=weights]"), 1)
+        self.assertIn("scratch", b.text(".totalnames"))
+        self.assertIn("2 times", b.text(".arena"))
+        self.assertRegex(b.text(".memoryside"), r"while \w+_\d+ runs")
+        chosen = b.js("document.querySelector('.buffer[data-op]').dataset.op")
+        b.js("document.querySelector('.buffer rect').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+        self.assertEqual(b.js("state.op"), int(chosen))
+        self.assertGreaterEqual(b.count(".buffer.chosen"), 1)
+        self.assertEqual(b.text("#inspector h2"), b.js(f"titleOf(lastStage().ops[{chosen}])"))
+        b.click(".owners a.op")
+        self.assertEqual(b.js("state.op"), b.js("Number(document.querySelector('.owners a.op').dataset.owner)"))
+
     def test_search(self):
         b = self.browser
         b.open(self.page)
@@ -173,7 +209,7 @@ class Page(Case):
         b = self.browser
         b.dark(False)
         b.open(self.page)
-        for key, view in (("t", "text"), ("c", "compare"), ("n", "kernels"), ("g", "graph")):
+        for key, view in (("t", "text"), ("c", "compare"), ("n", "kernels"), ("m", "memory"), ("g", "graph")):
             b.key(key)
             self.assertEqual(b.text("#tabs button.current"), view)
         last = b.text(".pass.current .name")
@@ -222,6 +258,97 @@ class Page(Case):
         self.browser.open(page, "#view=text")
         self.assertEqual(self.browser.count("img"), 0)
         self.assertIn("onerror", self.browser.text(".text"))
+
+
+class Measured(Case):
+    """A page with what its program measured."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.config = ("--config", DATA / "llama" / "config.json")
+        cls.program = cls.compile("llama", *cls.config)
+        cls.profile, cls.page = cls.scratch / "profile.json", cls.scratch / "page.html"
+        run(cls.program, "bench", "-p", 24, "-n", 6, "-r", 2, "--profile", cls.profile)
+        run(QUERN, "dump", SPEC, *cls.config, "--html", cls.page, "--profile", cls.profile)
+        cls.measured = json.loads(cls.profile.read_text())
+        cls.browser = Browser()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.__exit__()
+        super().tearDownClass()
+
+    def tearDown(self):
+        self.assertEqual(self.browser.complaints(), [])
+
+    def prefill(self):
+        """The kind of calls that read 24 tokens: its number, and itself."""
+        return next((i, kind) for i, kind in enumerate(self.measured["kinds"]) if kind["lengths"]["T"] == 24)
+
+    def test_time(self):
+        b = self.browser
+        number, kind = self.prefill()
+        b.open(self.page, f"#view=time&run={number}")
+        self.assertEqual(b.js("document.querySelector('[data-length=T]').value"), "24", "estimates are at the measured lengths")
+        self.assertIn("T 24", b.text(".timehead"))
+        self.assertEqual(b.count("table.times tbody tr"), len(kind["launches"]))
+        shown = b.js("measuredLaunches(currentRun()).reduce((sum, row) => sum + row.seconds, 0)")
+        inside = sum(sum(one["turns_ns"]) for one in kind["launches"]) / kind["calls"] / 1e9
+        self.assertAlmostEqual(shown, inside, delta=inside * 1e-9)
+        layers = b.js("meta.config.num_hidden_layers")
+        in_layers = [one for one in kind["launches"] if len(one["turns_ns"]) == layers]
+        self.assertEqual(b.count(".strip .heat"), (len(in_layers) + 1) * layers, "each launch and all together, in each layer")
+        self.assertEqual(b.count(".strip .heat[data-kernel^=attention]"), layers)
+        self.assertIn("gate_proj + up_proj", b.text("table.times"))
+        self.assertIn("between launches", b.text("table.times tfoot"))
+        b.click("table.times tr[data-kernel^=attention]")
+        self.assertEqual(b.count("table.times tr.chosen"), 1)
+        self.assertRegex(b.text("#inspector .took"), r"measured: [\d.]+ .?s of a call of")
+        # Other lengths were not measured; from the list of what was they are chosen again.
+        b.js("(() => { const i = document.querySelector('[data-length=T]'); i.value = 64; i.dispatchEvent(new Event('change')); })()")
+        self.assertEqual(b.count("table.times"), 0)
+        self.assertIn("not measured", b.text(".empty"))
+        b.js(f"(() => {{ const s = document.querySelector('#preset'); s.value = 'run {number}'; s.dispatchEvent(new Event('change')); }})()")
+        self.assertEqual(b.count("table.times"), 1)
+
+    def test_kernels_and_graph(self):
+        b = self.browser
+        number, kind = self.prefill()
+        b.open(self.page, f"#view=kernels&run={number}")
+        self.assertIn("took", b.text("table.kernels thead"))
+        self.assertGreater(b.count(".roofline .hang"), 3)
+        # The dot stands where operations over seconds are.
+        reached = b.js("Number(document.querySelector('.roofline .dot[data-kernel^=attention]').dataset.reached)")
+        expected = b.js("(() => { const p = kernelPoints(lastStage(), 'forward.last', '').find(p => p.name.startsWith('attention')); return p.flops / p.took; })()")
+        self.assertAlmostEqual(reached, expected, delta=1e-6 * expected)
+        self.assertIn("measured by the program", b.js("(update({op: -1}), document.querySelector('#inspector').textContent)"))
+        b.key("g")
+        self.assertGreater(b.count(".box .body.hot"), 3)
+        self.assertRegex(b.text(".box.loop .sub"), r"[\d.]+ .?s · \d")
+        b.click("#heat")
+        self.assertEqual(b.count(".box .body.hot"), 0)
+        b.key("k")
+        self.assertEqual(b.count("#heat"), 0, "only the planned module was measured")
+
+    def test_profiles_of_other_programs(self):
+        def refused(*options, file=self.profile, spec=SPEC):
+            return run(QUERN, "dump", spec, *options, "--html", self.scratch / "no.html", "--profile", file, *MACHINE, status=1)
+
+        self.assert_refused(refused("--config", DATA / "gpt2" / "config.json", spec=EXAMPLES / "gpt2.quern"), "a profile of model llama", "gpt2")
+        self.assert_refused(refused(*self.config, "--set", "num_hidden_layers=3"), "2 times", "here 3")
+        self.assert_refused(refused(*self.config, "--set", "intermediate_size=144"), "computes something else")
+        self.assert_refused(refused(*self.config, "--train"), "launches")
+        old = dict(self.measured)
+        del old["kinds"]
+        for text, words in ((json.dumps(old), "older"), ("{}", "no profile"), ("[1, 2", "no profile"),
+                            ('{"quern_profile": 1, "kinds": [], "launches_in_code": 3}', "not a whole profile")):
+            file = self.scratch / "other.json"
+            file.write_text(text)
+            self.assert_refused(refused(*self.config, file=file), words)
+        self.assert_refused(refused(*self.config, file=self.scratch / "none.json"), "none.json")
+        alone = run(QUERN, "dump", SPEC, *self.config, "--profile", self.profile, status=1)
+        self.assert_refused(alone, "--html")
 
 
 class Options(Case):

@@ -36,6 +36,17 @@ class Profile(Case):
             self.assertEqual(kernel["runs"], runs[number])
             self.assertEqual(len(kernel["busy_ns"]), profile["threads"])
             self.assertRegex(kernel["at"], r"^\w+\.quern:\d+:\d+$")
+            self.assertRegex(kernel["content"], r"^[0-9a-f]{16}$")
+            self.assertLess(number, profile["launches_in_code"])
+        # Calls by kind, their launches by layer: the same once more.
+        self.assertEqual(sum(kind["ns"] for kind in profile["kinds"]), profile["calls_ns"])
+        self.assertEqual(sum(kind["calls"] for kind in profile["kinds"]), sum(f["calls"] for f in profile["functions"]))
+        for number, kernel in kernels.items():
+            parts = [one for kind in profile["kinds"] for one in kind["launches"] if one["launch"] == number]
+            for key in ("runs", "flops", "bytes"):
+                self.assertEqual(sum(one[key] for one in parts), kernel[key])
+            self.assertEqual(sum(sum(one["turns_ns"]) for one in parts), kernel["ns"])
+            self.assertEqual({len(one["turns_ns"]) for one in parts}, {kernel["turns"]})
         self.assertEqual(profile["kernels_ns"], sum(times.values()))
         # The Trace Event Format: complete events with times in microseconds, metadata, counters.
         complete = [event for event in trace if event["ph"] == "X"]
@@ -70,6 +81,11 @@ class Profile(Case):
         pairs = 10 + 5 + 6 + 7 + 8 + 9
         attention = [k for k in kernels.values() if k["title"] == "attention"]
         self.assertEqual(sum(k["flops"] for k in attention), 2 * pairs * 6 * (2 * 8 + 2 * 8))
+        # A prefill of 4 rows, then steps of one after 4, 5 ... 8 others: two kinds of calls.
+        prefill, steps = profile["kinds"]
+        self.assertEqual((prefill["calls"], prefill["lengths"]["T"], prefill["lengths"]["past"]), (1, 4, 0))
+        self.assertEqual((steps["calls"], steps["lengths"]["T"], steps["lengths"]["past"]), (5, 1, 6))
+        self.assertEqual({kernel["turns"] for kernel in projected}, {2})
         self.assertIn("gate_proj + up_proj", finished.err)
         self.assertIn("between launches", finished.err)
         layers = [event for event in trace if event["name"].startswith("layer ")]
@@ -80,7 +96,10 @@ class Profile(Case):
         source, result = self.scratch / "in.safetensors", self.scratch / "out.safetensors"
         write_safetensors(source, {"tokens": ints([[1, 2, 3, 4, 5, 6]])})
         self.check(*self.record("eval", "--weights", self.weights, "--input", source, "--output", result)[:2])
-        self.check(*self.record("bench", "-p", 16, "-n", 4)[:2])
+        profile, trace, _ = self.record("bench", "-p", 16, "-n", 4)
+        self.check(profile, trace)
+        self.assertGreater(profile["limits"]["flops"], 0)
+        self.assertGreater(profile["limits"]["bytes"], 0)
         self.check(*self.record("grad", "--weights", self.weights, "--input", source, "--output", result)[:2])
 
     def test_numbers_do_not_change(self):

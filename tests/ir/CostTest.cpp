@@ -1,4 +1,7 @@
 // Arithmetic and traffic of operations, loops and kernels as polynomials.
+#include "ir/Chunk.h"
+#include "ir/analysis/Least.h"
+#include "ir/analysis/Picked.h"
 #include "tests/ir/Support.h"
 
 using namespace quern::ir;
@@ -63,6 +66,44 @@ TEST_F(Cost, OfLoopsAndKernels) {
   EXPECT_EQ(kernel.getFlops().str(), "128 * s0");
   EXPECT_EQ(kernel.getBytes().str(), "48 * s0 + 128") << "between its operations nothing is memory";
   EXPECT_EQ(of("quern.launch"), Pair("128 * T + 128 * past", "48 * T + 48 * past + 128"));
+}
+
+/// Of a table that is only picked from, also of what is computed from it element by element, the rows that can be picked.
+TEST(TableCost, IsOfWhatCanBePicked) {
+  Module m{R"(
+quern.kernel @k(%table: !quern.tensor<real[d0 = 8, d1 = 4]> #quern.layout<"strided", ["4", "1"]>, %bias: !quern.tensor<real[d1 = 4]> #quern.layout<"strided", ["1"]>, %p: !quern.tensor<int[d2 = s0]> #quern.layout<"strided", ["1"]>, %rows: !quern.tensor<real[d2 = s0, d0 = 8]> #quern.layout<"strided", ["8", "1"]>) -> (#quern.layout<"strided", ["4", "1"]>) {
+  %0 = quern.add %table, %bias : (!quern.tensor<real[d0 = 8, d1 = 4]>, !quern.tensor<real[d1 = 4]>) -> !quern.tensor<real[d0 = 8, d1 = 4]>
+  %1 = quern.gather %0["d0" = %p] : (!quern.tensor<real[d0 = 8, d1 = 4]>, !quern.tensor<int[d2 = s0]>) -> !quern.tensor<real[d2 = s0, d1 = 4]>
+  %2 = quern.gather %rows["d0" = %p] : (!quern.tensor<real[d2 = s0, d0 = 8]>, !quern.tensor<int[d2 = s0]>) -> !quern.tensor<real[d2 = s0]>
+  %3 = quern.mul %1, %2 : (!quern.tensor<real[d2 = s0, d1 = 4]>, !quern.tensor<real[d2 = s0]>) -> !quern.tensor<real[d2 = s0, d1 = 4]>
+  quern.yield %3 : !quern.tensor<real[d2 = s0, d1 = 4]>
+})"};
+  ASSERT_TRUE(m.module) << m.said;
+  auto kernel = llvm::cast<KernelOp>(*m.module->lookupSymbol<KernelOp>("k"));
+  EXPECT_EQ(bytesRead(kernel, 0).str(), "16 * min(8, s0)") << "no row twice";
+  EXPECT_EQ(bytesRead(kernel, 1).str(), "16") << "the bias belongs to every row";
+  EXPECT_EQ(bytesRead(kernel, 2).str(), "4 * s0");
+  EXPECT_EQ(bytesRead(kernel, 3).str(), "4 * s0") << "one element of each row";
+}
+
+TEST(Least, IsASymbolUnlessItIsKnown) {
+  Size t = Size::symbol("T"), b = Size::symbol("B");
+  EXPECT_EQ(least(8, Size(5)).str(), "5");
+  EXPECT_EQ(least(8, t + Size(9)).str(), "8") << "lengths are not negative";
+  EXPECT_EQ(least(0, Size(0) - t).str(), "-T");
+  EXPECT_EQ(notNegative(t + Size(1)).str(), "T + 1");
+  Size cost = least(8, Size(2) * b * t) * Size(64) + t;
+  EXPECT_EQ(cost.str(), "T + 64 * min(8, 2 * B * T)");
+  std::optional<Least> inside = leastOf("min(8, 2 * B * T)");
+  ASSERT_TRUE(inside);
+  EXPECT_EQ(inside->most, 8);
+  EXPECT_EQ(inside->of, Size(2) * b * t);
+  for (const char *other : {"T", "min(8", "min(T, 8)", "min(8, )", "past.8"})
+    EXPECT_FALSE(leastOf(other)) << other;
+  EXPECT_EQ(substituteAll(cost, {{"T", Size(2)}}).str(), "64 * min(8, 4 * B) + 2");
+  EXPECT_EQ(substituteAll(cost, {{"T", Size(2)}, {"B", Size(3)}}).str(), "514");
+  Size chunk = *chunkLength(256, b * t);
+  EXPECT_EQ(costOfAllTurns(least(8, Size(2) * chunk)), least(8, Size(2) * b * t));
 }
 
 } // namespace

@@ -284,7 +284,13 @@ TEST(SizeExpr, ReadsPolynomials) {
   EXPECT_EQ(value("T * T * B"), 50);
   EXPECT_EQ(SizeExpr::parse("past", symbols).asSymbol(), 2);
   EXPECT_EQ(SizeExpr::parse("2 * past", symbols).asSymbol(), -1);
-  for (const char *bad : {"", "T +", "X", "T T", "2 *", "T^x", "99999999999999999999", "T ? 1"})
+  EXPECT_EQ(value("3 * min(8, 2 * T) * B - min(3, T) + 1"), 46) << "3 * 8 * 2 - 3 + 1";
+  EXPECT_EQ(value("T - min(0, T - past)"), 100);
+  EXPECT_TRUE(SizeExpr::parse("min(8, past)", symbols).mentions(2));
+  EXPECT_FALSE(SizeExpr::parse("min(8, past)", symbols).isConstant());
+  EXPECT_EQ(SizeExpr::parse("min(8, past)", symbols).asSymbol(), -1);
+  for (const char *bad : {"", "T +", "X", "min(8)", "min(T, 8)", "min(8, X)", "min(8, T", "min", "T T", "2 *", "T^x",
+                          "99999999999999999999", "T ? 1"})
     EXPECT_THROW(SizeExpr::parse(bad, symbols), UserError) << bad;
   EXPECT_THROW(SizeExpr::parse("T * T", symbols).evaluate({0, int64_t(1) << 40, 0}), UserError);
 }

@@ -43,7 +43,7 @@ static int passesOf(llvm::StringRef name) {
 namespace {
 struct DumpFlags {
   SpecOptions spec;
-  std::string after, to, from, target = "native", diffA, diffB, html, machine, cache;
+  std::string after, to, from, target = "native", diffA, diffB, html, machine, profile, cache;
   std::vector<std::string> without, sizes;
   bool locations = false, timing = false, onlyChanged = false, stats = false, scratch = false, json = false,
        remarks = false;
@@ -68,6 +68,8 @@ struct DumpFlags {
         "html", po::value(&html), "FILE: an HTML page that shows all of it, and the kernels")(
         "machine", po::value(&machine),
         "GFLOPS,GBS: the roofs of the page's roofline, instead of measuring this machine")(
+        "profile", po::value(&profile),
+        "FILE that --profile of this model's program wrote: the page shows what was measured beside what is estimated")(
         "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
         "remarks", po::bool_switch(&remarks), "print on stderr what the passes that ran did and did not do")(
         "timing", po::bool_switch(&timing), "time of each pass, on stderr")(
@@ -175,6 +177,8 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   if (flags.scratch && flags.sizes.empty())
     throw std::runtime_error(
         "--scratch needs lengths, --set-size T=512 for example: which kernel asks for most depends on them");
+  if (!flags.profile.empty() && flags.html.empty())
+    throw std::runtime_error("--profile goes with --html: the page shows it; a program shows it as a table by itself");
   flags.stats |= flags.scratch;
   bool diff = !flags.diffA.empty(), all = flags.after == "all";
   for (const std::string &name : {flags.after, flags.diffA, flags.diffB})
@@ -190,7 +194,8 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   if (!module)
     return 1;
   if (!flags.html.empty()) {
-    DumpPageOptions page{flags.spec, flags.html, flags.machine, flags.cache, from, flags.target, lengths, "quern dump"};
+    DumpPageOptions page{flags.spec,   flags.html,    flags.machine, flags.cache, from,
+                         flags.target, flags.profile, lengths,       "quern dump"};
     for (const std::string &word : arguments)
       page.command += " " + word;
     return dumpPage(*module, passOptions(flags.target, "", flags.without), page);

@@ -5,6 +5,8 @@
 #include "ir/Attributes.h"
 #include "support/OutputFile.h"
 #include "support/Processors.h"
+#include "tools/inspect/MeasuredProfile.h"
+#include "tools/inspect/MemoryPlan.h"
 #include "tools/inspect/Page.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -65,9 +67,13 @@ int quern::tools::dumpPage(mlir::ModuleOp module, const passes::PassOptions &mac
       text(quern::ir::modelAttr).empty() ? fs::path(options.spec.spec).stem().string() : text(quern::ir::modelAttr);
   page.config = text(quern::ir::configAttr);
 
+  if (!options.profile.empty())
+    page.profile = readProfile(options.profile, module);
+  page.memory = memoryPlan(module);
   page.kernels = codegen::describeKernels(module, inspectOptions(options.target, options.cache));
   if (options.machine.empty())
-    page.machine = measureMachine();
+    page.machine =
+        page.profile.is_object() && page.profile["limits"].is_object() ? machineOf(page.profile) : measureMachine();
   support::writeFile(options.file, makePage(page));
   return 0;
 }

@@ -11,6 +11,7 @@ namespace quern::tools {
 struct DumpPageOptions {
   SpecOptions spec;
   std::string file, machine, cache, from, target;
+  std::string profile; ///< what PROGRAM --profile wrote; empty: nothing was measured
   Lengths lengths;
   std::string command; ///< as it was given, for the page to show
 };

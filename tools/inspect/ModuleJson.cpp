@@ -1,6 +1,8 @@
 // Takes: a module and its text. Gives: its operations with their places in text and spec, operands, types and costs.
 #include "tools/inspect/ModuleJson.h"
 
+#include "codegen/KernelCosts.h"
+#include "codegen/LaunchCosts.h"
 #include "ir/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Location.h"
@@ -8,6 +10,7 @@
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::tools;
+namespace codegen = quern::codegen;
 using Json = nlohmann::json;
 
 int Places::file(StringRef name) {
@@ -113,23 +116,32 @@ static void addCost(Json &one, Operation *op, bool launched) {
     return;
   // Operations inside a kernel say what they would cost alone.
   OperationCost cost = costOf(op, launched && !op->getParentOfType<KernelOp>());
-  if (auto kernel = dyn_cast<KernelOp>(op))
-    cost = {kernel.getFlops(), kernel.getBytes()};
+  if (auto kernel = dyn_cast<KernelOp>(op)) {
+    codegen::KernelCosts costs = codegen::costsOf(kernel);
+    cost = {costs.flops, costs.bytes};
+  }
   if (cost.flops != Size(0))
     one["f"] = cost.flops.str();
   if (cost.bytes != Size(0))
     one["m"] = cost.bytes.str();
 }
 
+llvm::DenseMap<Operation *, int> quern::tools::numberOperations(ModuleOp module) {
+  llvm::DenseMap<Operation *, int> number;
+  module->walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (op != module)
+      number.try_emplace(op, static_cast<int>(number.size()));
+  });
+  return number;
+}
+
 Json quern::tools::moduleJson(ModuleOp module, const Printed &printed, Places &places) {
   Json ops = Json::array();
-  llvm::DenseMap<Operation *, int> number;
+  llvm::DenseMap<Operation *, int> number = numberOperations(module);
   bool launched = isLaunched(module);
   module->walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (op == module)
       return;
-    int id = static_cast<int>(number.size());
-    number[op] = id;
     auto line = printed.line.find(op);
     auto parent = number.find(op->getParentOp());
     Json one = {{"n", op->getName().stripDialect().str()},
@@ -171,6 +183,7 @@ Json quern::tools::moduleJson(ModuleOp module, const Printed &printed, Places &p
       one["t"] = repeat.getTurns();
     if (auto launch = dyn_cast<LaunchOp>(op)) {
       one["k"] = launch.getKernel().str();
+      one["w"] = codegen::titleOf(launch);
       Json lengths = Json::object();
       if (auto kernel = module.lookupSymbol<KernelOp>(launch.getKernel()))
         for (auto [symbol, size] : llvm::zip(kernel.getSymbols(), launch.getSymbols()))

@@ -25,6 +25,16 @@ Machine quern::tools::measureMachine() {
   return machine;
 }
 
+Machine quern::tools::machineOf(const Json &profile) {
+  Machine machine;
+  machine.name = profile["cpu"];
+  machine.threads = profile["threads"];
+  machine.flops = profile["limits"]["flops"];
+  machine.bandwidth = profile["limits"]["bytes"];
+  machine.byProgram = true;
+  return machine;
+}
+
 Machine quern::tools::parseMachine(const std::string &text) {
   Machine machine;
   auto [flops, bytes] = llvm::StringRef(text).split(',');
@@ -114,7 +124,8 @@ std::string quern::tools::makePage(const PageInput &input) {
   }
   meta["machine"] = {{"name", input.machine.name},           {"vectors", input.machine.vectors},
                      {"threads", input.machine.threads},     {"flops", input.machine.flops},
-                     {"bandwidth", input.machine.bandwidth}, {"measured", input.machine.measured}};
+                     {"bandwidth", input.machine.bandwidth}, {"measured", input.machine.measured},
+                     {"byProgram", input.machine.byProgram}};
   for (const passes::Phase &phase : passes::phases())
     meta["phases"][phase.name] = phase.meaning;
   std::string elements;
@@ -137,7 +148,11 @@ std::string quern::tools::makePage(const PageInput &input) {
                               {"statistics", toJson(stage.statistics, std::nullopt)}});
   }
   for (const codegen::KernelText &kernel : input.kernels)
-    meta["kernels"][kernel.name] = {{"loops", kernel.loops}, {"assembly", readableAssembly(kernel.assembly)}};
+    meta["kernels"][kernel.name] = {{"loops", kernel.loops},
+                                    {"assembly", readableAssembly(kernel.assembly)},
+                                    {"scratch", codegen::scratchText(kernel.scratch)}};
+  meta["profile"] = input.profile;
+  meta["memory"] = input.memory;
   std::string page = pageTemplate;
   page = replaced(page, "<!--TITLE-->", escaped(input.title));
   page = replaced(page, "/*STYLE*/", pageStyle);

@@ -13,9 +13,12 @@ struct Machine {
   int threads = 1;
   double flops = 0, bandwidth = 0; ///< a second
   bool measured = true;
+  bool byProgram = false; ///< by the program that was profiled
 };
 /// Measures the machine that this runs on: about a second.
 Machine measureMachine();
+/// The machine of a profile that measured it in the same run.
+Machine machineOf(const nlohmann::json &profile);
 /// "420,20": GFLOP/s and GB/s. Throws std::runtime_error otherwise.
 Machine parseMachine(const std::string &text);
 
@@ -28,6 +31,8 @@ struct PageInput {
   std::vector<codegen::KernelText> kernels;
   Machine machine;
   Lengths lengths;
+  nlohmann::json profile; ///< readProfile; null: nothing was measured
+  nlohmann::json memory;  ///< memoryPlan
 };
 
 /// JSON that may stand in a script element.

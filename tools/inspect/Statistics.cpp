@@ -5,8 +5,10 @@
 // are the operations, so the difference of two phases is what fusion saved. Views move nothing.
 #include "tools/inspect/Statistics.h"
 
+#include "codegen/KernelCosts.h"
 #include "ir/Attributes.h"
 #include "ir/Chunk.h"
+#include "ir/analysis/Least.h"
 #include "ir/analysis/Views.h"
 #include "ir/analysis/Window.h"
 
@@ -41,6 +43,8 @@ static int64_t lengthOf(const std::string &symbol, const Lengths &lengths) {
     return std::min(lengthOf("past", lengths), *window);
   if (std::optional<int64_t> window = windowOf(symbol, "cap."))
     return std::min(lengthOf("cap", lengths), *window + lengthOf("T", lengths));
+  if (std::optional<Least> minimum = leastOf(symbol))
+    return std::min(minimum->most, quern::tools::valueOf(minimum->of, lengths));
   if (std::optional<Chunk> chunk = chunkOf(symbol))
     return std::min(chunk->most, quern::tools::valueOf(chunk->rows, lengths));
   return symbol == "B" ? 1 : symbol == "past" ? 0 : 512;
@@ -111,12 +115,16 @@ OperationCost quern::tools::costOf(Operation *op, bool launched) {
       total.flops = total.flops + one.flops * Size(static_cast<int64_t>(repeat.getTurns()));
       total.bytes = total.bytes + one.bytes * Size(static_cast<int64_t>(repeat.getTurns()));
     }
-    return {overAllTurns(total.flops), overAllTurns(total.bytes)};
+    return {costOfAllTurns(total.flops), costOfAllTurns(total.bytes)};
   }
   auto launch = dyn_cast<LaunchOp>(op);
   auto cost = dyn_cast<CostOpInterface>(op);
   if (!cost || isViewLike(op) || (launched && !launch))
     return total;
+  if (launch) {
+    codegen::KernelCosts costs = codegen::costsOf(launch);
+    return {costs.flops, costs.bytes};
+  }
   return {cost.getFlops(), cost.getBytes()};
 }
 
@@ -143,8 +151,8 @@ static void addBlock(Block &block, const Size &turns, bool launched, LoopStatist
       out.launches += *turns.constant();
     }
     OperationCost cost = costOf(&op, launched);
-    out.flops = out.flops + overAllTurns(cost.flops) * turns;
-    out.bytes = out.bytes + overAllTurns(cost.bytes) * turns;
+    out.flops = out.flops + costOfAllTurns(cost.flops) * turns;
+    out.bytes = out.bytes + costOfAllTurns(cost.bytes) * turns;
   }
 }
 
@@ -210,8 +218,9 @@ Statistics quern::tools::statisticsOf(ModuleOp module) {
       one.name = kernel.getSymName().str();
       one.ops = static_cast<int>(llvm::range_size(kernel.getBlock().without_terminator()));
       one.launches = launches[one.name];
-      one.flops = cast<CostOpInterface>(op).getFlops();
-      one.bytes = cast<CostOpInterface>(op).getBytes();
+      codegen::KernelCosts costs = codegen::costsOf(kernel);
+      one.flops = costs.flops;
+      one.bytes = costs.bytes;
       out.kernelOps += one.ops;
       out.kernels.push_back(std::move(one));
     } else if (auto state = dyn_cast<StateOp>(op)) {

@@ -77,7 +77,8 @@ Statistics statisticsOf(mlir::ModuleOp module);
 void addScratch(Statistics &statistics, mlir::ModuleOp planned, const codegen::KernelScratch &kernels);
 
 /// FLOPs and bytes of one run of an operation; of a loop, of all its turns. Where kernels are launched only launches
-/// count: what stands beside them are views and the joining of weights, which is done once when a program starts.
+/// count, with lower bounds (codegen/KernelCosts.h): what stands beside them are views and the joining of weights, which is
+/// done once when a program starts.
 struct OperationCost {
   ir::Size flops, bytes;
 };

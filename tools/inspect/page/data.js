@@ -48,20 +48,42 @@ Object.assign(lengths, meta.lengths);
 function lengthOf(symbol, table) {
   if (symbol in table) return table[symbol];
   if (symbol === "cap") return lengthOf("past", table) + lengthOf("T", table);
+  const ring = /^(past|cap)\.(\d+)$/.exec(symbol);
+  if (ring) return Math.min(lengthOf(ring[1], table), Number(ring[2]) + (ring[1] === "cap" ? lengthOf("T", table) : 0));
+  const chunk = /^rows\.(\d+)\.(.+)$/.exec(symbol); // all chunks together, or the longest
+  if (chunk) {
+    const rows = chunk[2].split(".").reduce((product, name) => product * lengthOf(name, table), 1);
+    return table.oneChunk ? Math.min(Number(chunk[1]), rows) : rows;
+  }
   return symbol === "B" ? 1 : symbol === "past" ? 0 : 512;
 }
-/// The value of "2 * T * past - 1".
+/// The value of "2 * T * past - min(8, B * T)".
 function evaluate(polynomial, table = lengths) {
-  let total = 0;
-  for (const term of String(polynomial ?? 0).replace(/ - /g, " + -").split(" + ")) {
-    let product = 1;
-    for (let factor of term.split(" * ")) {
-      if (factor.startsWith("-")) product = -product, factor = factor.slice(1);
-      product *= /^\d/.test(factor) ? Number(factor) : lengthOf(factor, table);
-    }
-    total += product;
-  }
-  return total;
+  const text = String(polynomial ?? 0).replace(/ /g, "");
+  let at = 0;
+  const factor = () => {
+    const word = /^[\w.]+/.exec(text.slice(at))[0];
+    at += word.length;
+    if (word !== "min" || text[at] !== "(") return /^\d/.test(word) ? Number(word) : lengthOf(word, table);
+    ++at;
+    const most = sum();
+    ++at;
+    const of = sum();
+    ++at;
+    return Math.min(most, of);
+  };
+  const sum = () => {
+    let total = 0;
+    do {
+      let product = 1;
+      if (text[at] === "-") product = -1;
+      if (text[at] === "-" || text[at] === "+") ++at;
+      for (product *= factor(); text[at] === "*"; ) ++at, product *= factor();
+      total += product;
+    } while (text[at] === "+" || text[at] === "-");
+    return total;
+  };
+  return sum();
 }
 
 function short(number, unit = "") {

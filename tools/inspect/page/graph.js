@@ -15,7 +15,9 @@ class Graph {
       h("button", {title: "Nearer (+)", click: () => this.zoom(1.3)}, "+"), h("button", {title: "Farther (−)", click: () => this.zoom(1 / 1.3)}, "−"),
       h("button", {id: "unfold", title: "Open or close all loops (l)", click: () => this.toggleAll()}, "layers"),
       h("label", {title: "Operations that move nothing: new names, splits, merges"},
-        h("input", {type: "checkbox", id: "views", checked: state.views, change: event => update({views: event.target.checked})}), "views"));
+        h("input", {type: "checkbox", id: "views", checked: state.views, change: event => update({views: event.target.checked})}), "views"),
+      currentRun() && loadStage(state.stage) === lastStage() ? h("label", {title: "What each launch took in the measured run"},
+        h("input", {type: "checkbox", id: "heat", checked: state.heat, change: event => update({heat: event.target.checked})}), "time") : null);
     parent.append(this.svg, this.tools);
     this.view = {x: 0, y: 0, scale: 1};
     this.drawn = new Map();
@@ -77,6 +79,11 @@ class Graph {
   }
 
   node(node) {
+    const took = state.heat && node.op ? tookOf(node.op, this.stage) : null;
+    if (took) {
+      node.heat = warmth(took.seconds / callSeconds(currentRun()));
+      node.sub = `${seconds(took.seconds)} · ${percent(took.seconds / callSeconds(currentRun()))}`;
+    }
     node.w = Math.max(54, 26 + Math.max(textWidth(node.title), textWidth(node.sub || "", 5.9)));
     node.h = node.sub ? 40 : 26;
     return node;
@@ -89,7 +96,7 @@ class Graph {
       const open = times === 1 && opened.has(key(op.id));
       const title = times > 1 ? `${times} layers` : op.t > 1 ? `${op.t} layers` : "layer";
       const node = this.node({id, op, preds, kind, title, sub: `${op.children.length - 1} operations each`, turns, folds: true, grouped});
-      if (times === 1) node.sub = `${op.children.length - 1} operations`;
+      if (times === 1 && node.heat === undefined) node.sub = `${op.children.length - 1} operations`;
       node.foldKey = key(id);
       node.w += 22;
       if (open) {
@@ -294,7 +301,7 @@ class Graph {
   }
 
   drawBox(box) {
-    const group = svg("g", {class: `box k-${box.kind}${box.argument ? " argument" : ""}${box.pill ? " pill" : ""}${box.folds ? " loop" : ""}`,
+    const group = svg("g", {class: `box k-${box.kind}${box.argument ? " argument" : ""}${box.pill ? " pill" : ""}${box.folds ? " loop" : ""}${box.heat > 0.6 && !box.inner ? " over" : ""}`,
       transform: `translate(${box.x} ${box.y})`, "data-box": box.id, "data-title": box.title});
     const hint = svg("title");
     hint.textContent = box.op ? `${box.op.n === "param" ? box.op.v : box.title}\n${box.op.r[0] || ""}\n${lineOf(box.op.o)}` : box.type;
@@ -302,7 +309,9 @@ class Graph {
     if (box.folds && !box.inner)
       for (const shift of box.turns > 1 ? [8, 4] : [])
         group.append(svg("rect", {class: "body", x: shift, y: shift, width: box.w, height: box.h, rx: radius}));
-    group.append(hint, svg("rect", {class: box.inner ? "container" : "body", width: box.w, height: box.h, rx: radius}));
+    const hot = box.heat !== undefined && !box.inner;
+    group.append(hint, svg("rect", {class: box.inner ? "container" : hot ? "body hot" : "body", width: box.w, height: box.h, rx: radius,
+      ...(hot ? {style: `--heat:${(100 * box.heat).toFixed(1)}%`} : {})}));
     if (!box.inner && !box.pill && !box.argument) group.append(svg("rect", {class: "bar", width: 5, height: box.h, rx: 2.5}));
     const middle = box.inner ? 17 : box.sub ? 17 : box.h / 2 + 4;
     const at = box.folds ? 32 : 14;

@@ -58,6 +58,9 @@ function costPart(parent, op, stage) {
     const flops = evaluate(op.f), bytes = evaluate(op.m), roof = roofOf(flops, bytes);
     content.push(h("p", {}, flops ? `${short(roof.intensity)} FLOP per byte: ` : "", h("b", {}, roof.memory ? "memory" : "arithmetic"),
       ` is the limit, at least ${seconds(roof.seconds)}` + (turns > 1 ? ` an iteration, ${seconds(roof.seconds * turns)} in ${turns} iterations` : "")));
+    const took = tookOf(op, stage), run = currentRun();
+    if (took) content.push(h("p.took", {}, "measured: ", h("b", {}, seconds(took.seconds)), ` of a call of ${seconds(callSeconds(run))} (${percent(took.seconds / callSeconds(run))})` +
+      (op.n === "launch" && roof.seconds ? `, ${percent(roof.seconds * (op.once ? took.runs : turns) / took.seconds)} of what the machine allows` : "")));
     if (op.n === "launch") content.push(drawRoofline(kernelPoints(stage, state.symbol, op.k), 330, 210));
   }
   section(parent, inKernel ? "Cost, in the kernel's own lengths" : "Cost of one " + (op.n === "repeat" ? "loop" : "run"), content);
@@ -140,9 +143,9 @@ function drawOverview(parent, stage) {
   }
   if (numbers.states.length)
     section(parent, "Remembered", h("table.facts", {}, numbers.states.map(one => line(one.name.replace(/^.*\./, ""), `${one.remembers}, ${short(evaluate(one.bytes), "B")}`, one.type))));
-  section(parent, "Machine", h("p.dim", {}, `${meta.machine.name}${meta.machine.measured ? `, ${meta.machine.threads} threads, ${meta.machine.vectors}` : ""}: ` +
-    `${short(meta.machine.flops, "FLOP/s")} and ${short(meta.machine.bandwidth, "B/s")}${meta.machine.measured ? ", measured for this page" : ""}`));
-  section(parent, "Keys", h("p.dim.keys", {}, "j k passes · g graph · t text · c compare · n kernels · / search · arrows move · + − 0 zoom · l layers · d light or dark · Esc close"));
+  section(parent, "Machine", h("p.dim", {}, `${meta.machine.name}${meta.machine.measured ? `, ${meta.machine.threads} threads${meta.machine.vectors ? ", " + meta.machine.vectors : ""}` : ""}: ` +
+    `${short(meta.machine.flops, "FLOP/s")} and ${short(meta.machine.bandwidth, "B/s")}${meta.machine.byProgram ? ", measured by the program in the same run" : meta.machine.measured ? ", measured for this page" : ""}`));
+  section(parent, "Keys", h("p.dim.keys", {}, "j k passes · g graph · t text · c compare · n kernels · m memory · p time · / search · arrows move · + − 0 zoom · l layers · d light or dark · Esc close"));
 }
 function arenaBytes(slots) {
   return slots.reduce((sum, slot) => sum + Math.ceil(Math.max(...slot.map(size => evaluate(size))) / 64) * 64, 0);

@@ -8,17 +8,19 @@ function kernelPoints(stage, symbol, chosen) {
     for (const child of op.children) {
       if (child.n === "repeat") visit(child);
       if (child.n !== "launch" || child.once) continue;
-      const turns = turnsOf(child, stage), flops = evaluate(child.f), bytes = evaluate(child.m);
-      const point = points.get(child.k) || {name: child.k, kind: kindOf(child, stage), flops: 0, bytes: 0, launches: 0, seconds: 0};
+      const turns = turnsOf(child, stage), flops = evaluate(child.f), bytes = evaluate(child.m), took = tookOf(child, stage);
+      const point = points.get(child.k) || {name: child.k, title: child.w, kind: kindOf(child, stage), flops: 0, bytes: 0, launches: 0, seconds: 0, took: 0};
+      if (took) point.took += took.seconds;
       point.flops += flops * turns, point.bytes += bytes * turns, point.launches += turns;
       point.seconds += roofOf(flops, bytes).seconds * turns;
       points.set(child.k, point);
     }
   };
   if (owner) visit(owner);
-  const list = [...points.values()].sort((a, b) => b.seconds - a.seconds);
-  const total = list.reduce((sum, point) => sum + point.seconds, 0) || 1, longest = list.length ? list[0].seconds || 1 : 1;
-  for (const point of list) point.share = point.seconds / total, point.length = point.seconds / longest, point.chosen = point.name === chosen, point.click = () => update({kernel: point.name});
+  const time = point => point.took || point.seconds; // measured where it was
+  const list = [...points.values()].sort((a, b) => time(b) - time(a));
+  const total = list.reduce((sum, point) => sum + time(point), 0) || 1, longest = list.length ? time(list[0]) || 1 : 1;
+  for (const point of list) point.share = time(point) / total, point.length = time(point) / longest, point.chosen = point.name === chosen, point.click = () => update({kernel: point.name});
   return list;
 }
 
@@ -31,18 +33,19 @@ function drawKernels(parent) {
   const known = new Set(points.map(point => point.name));
   if (!state.kernel || !stage.kernels.has(state.kernel)) state.kernel = points.length ? points[0].name : [...stage.kernels.keys()][0];
   for (const point of points) point.chosen = point.name === state.kernel;
-  const total = points.reduce((sum, point) => sum + point.seconds, 0);
+  const total = points.reduce((sum, point) => sum + point.seconds, 0), tookAll = points.reduce((sum, point) => sum + point.took, 0);
   const rows = points.map(point => h("tr" + (point.chosen ? ".chosen" : ""), {"data-kernel": point.name, click: point.click},
-    h("td", {}, h("i.k-" + point.kind), point.name), h("td.number", {}, point.launches),
+    h("td", {title: point.title}, h("i.k-" + point.kind), point.name), h("td.number", {}, point.launches),
     h("td.number", {}, short(point.flops)), h("td.number", {}, short(point.bytes, "B")),
-    h("td.number", {}, seconds(point.seconds)), h("td.share", {title: (100 * point.share).toFixed(1) + "% of the function at least"}, h("span.k-" + point.kind, {style: `width:${(100 * point.length).toFixed(1)}%`}))));
+    h("td.number", {}, seconds(point.seconds)), tookAll ? h("td.number", {}, point.took ? seconds(point.took) : "") : null,
+    h("td.share", {title: (100 * point.share).toFixed(1) + "% of the function" + (tookAll ? "" : " at least")}, h("span.k-" + point.kind, {style: `width:${(100 * point.length).toFixed(1)}%`}))));
   for (const [name, kernel] of stage.kernels)
     if (!known.has(name)) rows.push(h("tr.unused" + (name === state.kernel ? ".chosen" : ""), {"data-kernel": name, click: () => update({kernel: name})},
-      h("td", {}, h("i.k-" + kindOf(kernel, stage)), name), h("td.number", {colspan: 5}, "not in @" + symbol)));
-  const table = h("table.kernels", {}, h("thead", {}, h("tr", {}, ["kernel", "launches", "FLOPs", "bytes", "at least", ""].map(name => h("th", {}, name)))),
-    h("tbody", {}, rows), h("tfoot", {}, h("tr", {}, h("td", {colspan: 4}, "@" + symbol), h("td.number", {}, seconds(total)), h("td"))));
+      h("td", {}, h("i.k-" + kindOf(kernel, stage)), name), h("td.number", {colspan: tookAll ? 6 : 5}, "not in @" + symbol)));
+  const table = h("table.kernels", {}, h("thead", {}, h("tr", {}, ["kernel", "launches", "FLOPs", "bytes", "at least", ...(tookAll ? ["took"] : []), ""].map(name => h("th", {}, name)))),
+    h("tbody", {}, rows), h("tfoot", {}, h("tr", {}, h("td", {colspan: 4}, "@" + symbol), h("td.number", {}, seconds(total)), tookAll ? h("td.number", {}, seconds(tookAll)) : null, h("td"))));
   const plot = h("div.plot");
-  const top = h("div.kerneltop", {}, h("div.scroll", {}, table), plot);
+  const top = h("div.kerneltop" + (tookAll ? ".measured" : ""), {}, h("div.scroll", {}, table), plot);
   const tabs = {loops: "loop nest", assembly: "assembly", body: "operations"};
   const tab = state.tab in tabs ? state.tab : "loops";
   const below = h("div.kernelbelow");
@@ -51,7 +54,7 @@ function drawKernels(parent) {
     h("span.dim", {id: "kernelnote"})), below);
   plot.append(drawRoofline(points, Math.max(280, plot.clientWidth || 420), 260));
   const row = table.querySelector("tr.chosen");
-  if (row) row.scrollIntoView({block: "nearest"});
+  if (row) row.scrollIntoView({block: "nearest"}), row.closest(".scroll").scrollLeft = 0;
   const kernel = meta.kernels[state.kernel] || {loops: "", assembly: ""};
   if (tab === "body") drawBody(below, stage, stage.kernels.get(state.kernel));
   else if (tab === "assembly") drawAssembly(below, kernel.assembly);

@@ -7,7 +7,8 @@ function roofOf(flops, bytes) {
     reached: bound ? flops / bound : 0};
 }
 
-/// points: [{name, kind, flops, bytes, share, chosen, click}].
+/// points: [{name, kind, flops, bytes, took, share, chosen, click}]. What was measured (`took` seconds) stands at the height that
+/// it reached, hanging from the roof.
 function drawRoofline(points, width, height) {
   const {flops: peak, bandwidth} = meta.machine, ridge = peak / bandwidth;
   const margin = {left: 52, right: 22, top: 26, bottom: 34};
@@ -44,16 +45,18 @@ function drawRoofline(points, width, height) {
   for (const point of [...points].sort((a, b) => (a.chosen ? 1 : 0) - (b.chosen ? 1 : 0) || b.share - a.share)) {
     if (!point.flops) continue;
     const roof = roofOf(point.flops, point.bytes);
-    const radius = 4 + 14 * Math.sqrt(point.share || 0);
-    const dot = svg("circle", {class: `dot k-${point.kind}${point.chosen ? " chosen" : ""}`, cx: x(roof.intensity), cy: y(roof.reached), r: radius,
-      "data-kernel": point.name});
+    const radius = 4 + 14 * Math.sqrt(point.share || 0), reached = point.took ? point.flops / point.took : roof.reached;
+    if (point.took) root.append(svg("path", {class: `hang k-${point.kind}`, d: `M${x(roof.intensity) - 4} ${y(roof.reached)}h8m-4 0V${y(reached)}`}));
+    const dot = svg("circle", {class: `dot k-${point.kind}${point.chosen ? " chosen" : ""}`, cx: x(roof.intensity), cy: y(reached), r: radius,
+      "data-kernel": point.name, "data-reached": reached});
     const hint = svg("title");
     hint.textContent = `${point.name}\n${short(roof.intensity)} FLOP per byte: at most ${short(roof.reached, "FLOP/s")}\n` +
-      (roof.memory ? "memory is the limit" : "arithmetic is the limit");
+      (roof.memory ? "memory is the limit" : "arithmetic is the limit") +
+      (point.took ? `\nmeasured: ${short(reached, "FLOP/s")}, ${percent(reached / roof.reached)} of that` : "");
     dot.append(hint);
     if (point.click) dot.addEventListener("click", point.click);
     root.append(dot);
-    if (point.chosen) text(point.name, x(roof.intensity), y(roof.reached) - radius - 6, "dotname", x(roof.intensity) > width * 0.8 ? "end" : "middle");
+    if (point.chosen) text(point.name, x(roof.intensity), point.took ? y(reached) + radius + 14 : y(reached) - radius - 6, "dotname", x(roof.intensity) > width * 0.8 ? "end" : "middle");
   }
   return root;
 }

@@ -1,0 +1,28 @@
+// Costs with a minimum: of eight experts no more are read than there are, however many rows pick. A symbol such as
+// "min(8, 2 * B * T)" of a size stands for it; only costs have such symbols, never the sizes of values.
+#ifndef QUERN_IR_ANALYSIS_LEAST_H
+#define QUERN_IR_ANALYSIS_LEAST_H
+
+#include "ir/Size.h"
+
+namespace quern::ir {
+
+struct Least {
+  int64_t most = 0;
+  Size of;
+};
+
+/// min(most, size), as simple as it can be known. `size` has no such symbol itself.
+Size least(int64_t most, const Size &size);
+/// max(0, size), likewise.
+Size notNegative(const Size &size);
+/// What a symbol such as "min(8, 2 * B * T)" stands for; nothing for any other.
+std::optional<Least> leastOf(std::string_view symbol);
+/// Size::substitute, also within such symbols.
+Size substituteAll(const Size &cost, const std::map<std::string, Size> &table);
+
+/// Of a cost in a loop over chunks of rows what all its turns come to together (overAllTurns).
+Size costOfAllTurns(const Size &cost);
+
+} // namespace quern::ir
+#endif
