@@ -95,6 +95,9 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
     LinkedParts parts{{}, options.target.device};
     if (planned->hasAttr(ir::trainAttr))
       parts.libraries.push_back("training");
+    if (options.symbols)
+      for (const auto &[kernel, name] : kernelNames(planned))
+        parts.names[kernels.symbols.at(kernel)] = name;
     bool done = options.emit == Emit::Library ? linkLibrary(objects, linked, error)
                                               : linkProgram(objects, linked, parts, error);
     if (!done)

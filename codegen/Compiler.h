@@ -17,6 +17,8 @@ struct CompileOptions : PlanOptions {
   std::string output; ///< a file; for Object, Llvm and Assembly a folder
   Emit emit = Emit::Executable;
   std::string embed; ///< a checkpoint to append to the executable; empty: none
+  bool symbols =
+      false; ///< an executable keeps the names of its functions, kernels by those of the dump and their weights
   int jobs = 2;
   std::string cache; ///< folder of compiled kernels; empty: the user's own
   /// Called as kernels are done: how many of how many.

@@ -4,13 +4,17 @@
 
 #include "support/TemporaryFolder.h"
 
+#include "support/OutputFile.h"
+
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 
+#include <set>
 #include <stdexcept>
 #include <system_error>
 
@@ -94,14 +98,42 @@ static bool runStep(const std::vector<std::string> &command, std::string &error)
   return false;
 }
 
+/// The functions of `objects` whose names begin with one that is to be replaced: "old new" lines for objcopy.
+static std::string renamed(const std::vector<std::string> &objects, const std::map<std::string, std::string> &names) {
+  std::set<std::string> lines; // objects that refer to a function name it, too
+  for (const std::string &file : objects) {
+    auto object = llvm::object::ObjectFile::createObjectFile(file);
+    if (!object) {
+      llvm::consumeError(object.takeError());
+      continue;
+    }
+    for (const llvm::object::SymbolRef &symbol : object->getBinary()->symbols()) {
+      llvm::Expected<llvm::StringRef> name = symbol.getName();
+      if (!name) {
+        llvm::consumeError(name.takeError());
+        continue;
+      }
+      for (const auto &[from, to] : names)
+        if (name->starts_with(from))
+          lines.insert(name->str() + " " + to + name->substr(from.size()).str() + "\n");
+    }
+  }
+  return llvm::join(lines, "");
+}
+
 bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const std::string &output,
                                  const LinkedParts &parts, std::string &error) {
   Runtime runtime;
   if (!runtime.find(error))
     return false;
   // Tables of functions are read-only once the program runs.
-  std::vector<std::string> command = {
-      QUERN_CXX, "-Wl,-z,relro,-z,now", "-Wl,--gc-sections", "-Wl,--build-id=none", "-s", "-o", output};
+  std::vector<std::string> command = {QUERN_CXX,
+                                      "-Wl,-z,relro,-z,now",
+                                      "-Wl,--gc-sections",
+                                      "-Wl,--build-id=none",
+                                      parts.names.empty() ? "-s" : "-Wl,--strip-debug",
+                                      "-o",
+                                      output};
   // A driver brings the system's C library, of which a process has room for one.
   if (parts.device.empty())
     command.push_back("-static-pie");
@@ -118,7 +150,14 @@ bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const 
     command.push_back(runtime.folder + "/libquern_" + parts.device + ".a");
   }
   command.insert(command.end(), runtime.libraries.begin(), runtime.libraries.end());
-  return runStep(command, error);
+  if (!runStep(command, error))
+    return false;
+  if (parts.names.empty())
+    return true;
+  support::TemporaryFolder work;
+  std::string list = work.path() + "/names";
+  support::writeFile(list, renamed(objects, parts.names));
+  return runStep({"objcopy", "--redefine-syms=" + list, output}, error);
 }
 
 /// The functions that a header declares: what follows "quern_status ", "void " and so on, before a bracket.

@@ -2,6 +2,7 @@
 #ifndef QUERN_CODEGEN_LINK_LINK_H
 #define QUERN_CODEGEN_LINK_LINK_H
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@ namespace quern::codegen {
 struct LinkedParts {
   std::vector<std::string> libraries; ///< training, tuning
   std::string device{};               ///< what reaches it (Targets.h); empty: none
+  /// Names that functions are to have for who samples the program: of each name the beginning that is replaced. Empty: the
+  /// program has no names.
+  std::map<std::string, std::string> names{};
 };
 
 /// Links `objects` and the runtime without what is not called to a file of the compiler's own; fully static, unless a

@@ -74,6 +74,20 @@ class Program(Case):
             self.assertLessEqual(rate, most)
         self.assert_refused(run(*command, 0, status=1), "-r")
 
+    def test_names_for_perf(self):
+        """--symbols keeps the names of functions, kernels by those of the dump and their weights; else there are none."""
+        self.assertIn("no symbols", run("nm", self.program).err)
+        named = self.compile("llama", "--config", LLAMA / "config.json", "--symbols", name="named")
+        names = {line.split()[-1] for line in run("nm", "--defined-only", named).out.splitlines()}
+        stats = json.loads(run(QUERN, "dump", SPEC, "--config", LLAMA / "config.json", "--after", "planned", "--stats", "--json").out)
+        for kernel in stats["passes"][-1]["statistics"]["kernels"]:
+            self.assertTrue(any(re.match(rf"{kernel['name']}(\.|$)", name) for name in names), kernel["name"])
+        self.assertTrue(any(re.fullmatch(r"contract_\d+\.gate_proj\.up_proj", name) for name in names))
+        self.assertFalse([name for name in names if name.startswith("quern_kernel_")])
+        sample = ("generate", "--weights", LLAMA / "model.safetensors", "--tokens", "5,6,7", "-n", 4, "--temp", 0, "--json")
+        self.assertEqual(run(named, *sample).out, run(self.program, *sample).out)
+        self.assert_refused(run(QUERN, "compile", SPEC, "--emit", "lib", "--symbols", status=1), "--symbols")
+
     def test_same_seed_same_answer(self):
         def sample(seed):
             finished = run(self.program, "generate", "--weights", LLAMA / "model.safetensors", "--tokens", "5,6,7", "-n", 24,

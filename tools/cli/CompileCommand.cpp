@@ -32,6 +32,8 @@ void CompileFlags::add(po::options_description &options) {
       "emit", po::value(&emit), "exe, lib (an archive, and quern.h beside it), obj, llvm, asm or mlir (default: exe)")(
       "weights", po::value(&weights),
       "the checkpoint; its config.json, or what a GGUF file says, is used unless --config is given")(
+      "symbols", po::bool_switch(&symbols),
+      "the executable keeps the names of its functions, so that perf and debuggers tell kernels apart")(
       "embed-weights", po::bool_switch(&embed),
       "append --weights (packed for the kernels, unless --train) and tokenizer.json to the executable")(
       "target", po::value(&target),
@@ -121,6 +123,8 @@ int quern::tools::compile(CompileFlags &flags) {
     throw std::runtime_error(
         "--emit lib is for processors: a driver cannot be opened from a static archive; --target " + flags.target +
         " needs an executable");
+  if (flags.symbols && flags.emit != "exe")
+    throw std::runtime_error("--symbols is for executables; objects and libraries keep what linkers need");
   if (flags.embed && (flags.weights.empty() || flags.emit != "exe"))
     throw std::runtime_error("--embed-weights needs --weights and an executable to append them to");
   takeConfig(flags.spec, flags.weights);
@@ -170,6 +174,7 @@ int quern::tools::compile(CompileFlags &flags) {
     return 0;
   }
   options.emit = form->second;
+  options.symbols = flags.symbols;
   options.embed = flags.embed ? flags.weights : "";
   bool terminal = isatty(STDERR_FILENO) && !flags.quiet;
   options.progress = [&](int done, int all) {

@@ -15,7 +15,7 @@ struct CompileFlags {
   std::string output, emit = "exe", target = "native", schedules, cache, from, to, weights, adapter, plans, database;
   int jobs = 0;
   std::vector<std::string> without;
-  bool quiet = false, embed = false, remarks = false, locations = false, untuned = false;
+  bool quiet = false, embed = false, symbols = false, remarks = false, locations = false, untuned = false;
 
   void add(boost::program_options::options_description &options);
 

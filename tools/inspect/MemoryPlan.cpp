@@ -28,7 +28,8 @@ static Operation *fillerOf(OpResult result) {
 static Size heldBytes(Value weight, NamedTensorType stored) {
   for (Operation *user : weight.getUsers()) {
     if (auto codes = dyn_cast<QuantizeOp>(user))
-      return storedBytes(NamedTensorType::get(stored.getContext(), typeOf(codes.getResult()).getKind(), stored.getDims()));
+      return storedBytes(
+          NamedTensorType::get(stored.getContext(), typeOf(codes.getResult()).getKind(), stored.getDims()));
     if (isa<PermuteOp, RenameOp, MergeOp, ConcatOp>(user))
       if (Size held = heldBytes(user->getResult(0), stored); held != storedBytes(stored))
         return held;
@@ -138,7 +139,8 @@ std::string Plan::weightBytes() const {
   std::map<std::string, Size> tensors;
   function->walk([&](ParamOp param) {
     for (Attribute names : param.getPaths())
-      tensors[cast<StringAttr>(cast<ArrayAttr>(names)[0]).getValue().str()] = heldBytes(param.getResult(), param.getType());
+      tensors[cast<StringAttr>(cast<ArrayAttr>(names)[0]).getValue().str()] =
+          heldBytes(param.getResult(), param.getType());
   });
   Size total(0);
   for (const auto &[name, bytes] : tensors)
