@@ -8,6 +8,8 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::tools;
@@ -24,17 +26,16 @@ static Operation *fillerOf(OpResult result) {
   return part.getDefiningOp();
 }
 
-/// A stored tensor as the program holds it: in codes where it is read through them.
-static Size heldBytes(Value weight, NamedTensorType stored) {
+/// The forms that a program holds a stored tensor in: in codes, as it is, or both.
+static void formsOf(Value weight, std::set<Kind> &forms) {
   for (Operation *user : weight.getUsers()) {
     if (auto codes = dyn_cast<QuantizeOp>(user))
-      return storedBytes(
-          NamedTensorType::get(stored.getContext(), typeOf(codes.getResult()).getKind(), stored.getDims()));
-    if (isa<PermuteOp, RenameOp, MergeOp, ConcatOp>(user))
-      if (Size held = heldBytes(user->getResult(0), stored); held != storedBytes(stored))
-        return held;
+      forms.insert(typeOf(codes.getResult()).getKind());
+    else if (isViewLike(user) || isa<ConcatOp>(user))
+      formsOf(user->getResult(0), forms);
+    else
+      forms.insert(typeOf(weight).getKind());
   }
-  return storedBytes(stored);
 }
 
 namespace {
@@ -134,13 +135,16 @@ void Plan::addOccupants(Json &out) const {
   }
 }
 
-/// Each stored tensor once, however often it is read.
+/// Each stored tensor once in each form, however often it is read.
 std::string Plan::weightBytes() const {
-  std::map<std::string, Size> tensors;
+  std::map<std::pair<std::string, Kind>, Size> tensors;
   function->walk([&](ParamOp param) {
-    for (Attribute names : param.getPaths())
-      tensors[cast<StringAttr>(cast<ArrayAttr>(names)[0]).getValue().str()] =
-          heldBytes(param.getResult(), param.getType());
+    std::set<Kind> forms;
+    formsOf(param.getResult(), forms);
+    for (Kind form : forms)
+      for (Attribute names : param.getPaths())
+        tensors[{cast<StringAttr>(cast<ArrayAttr>(names)[0]).getValue().str(), form}] =
+            storedBytes(NamedTensorType::get(param.getContext(), form, param.getType().getDims()));
   });
   Size total(0);
   for (const auto &[name, bytes] : tensors)
