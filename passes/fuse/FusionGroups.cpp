@@ -5,6 +5,7 @@
 //   before: %h = add(%x, contract(%a, %w)); ... many small operations
 //   after:  roots {%h, ...}: "contract, add" is one group, whose only buffers are %x, %a, %w and %h
 #include "passes/fuse/FusionGroups.h"
+#include "passes/fuse/FusionValues.h"
 
 #include "ir/Attributes.h"
 #include "ir/Scan.h"
@@ -22,8 +23,7 @@ static bool isLeaf(Operation *op) {
   return isa<ConstOp, ValuesOp, SizeOp, IndexOp>(op);
 }
 
-/// Stored before any kernel runs: arguments, parameters, caches.
-static bool isBuffer(Value value) {
+bool quern::passes::isBuffer(Value value) {
   Operation *op = value.getDefiningOp();
   return !op || isa<ParamOp, RememberOp, RecallOp, RepeatOp, LaunchOp>(op) || op->hasAttr(weightAttr);
 }
@@ -37,15 +37,7 @@ static bool isTable(GatherOp gather) {
   return isBuffer(gather.getX()) || (alone && type.getRank() > 2);
 }
 
-/// A projection: one operand is a parameter, or several that are packed into one.
-static bool readsWeight(ContractOp contract) {
-  return llvm::any_of(contract->getOperands(), [](Value operand) {
-    operand = storedBehind(operand);
-    return parameterOf(operand) || joinedWeight(operand);
-  });
-}
-
-static bool overRunTimeDim(NamedTensorType type, ArrayRef<StringRef> dims) {
+bool quern::passes::overRunTimeDim(NamedTensorType type, ArrayRef<StringRef> dims) {
   return llvm::any_of(dims, [&](StringRef name) { return !type.dim(name).getStatic(); });
 }
 
@@ -89,8 +81,7 @@ bool FusionGroups::isCheap(Value value) {
   return cheap[value] = simple;
 }
 
-/// The value that `value` is a window of, as far as strides can say it if that one is stored densely.
-static Value windowed(Value value) {
+Value quern::passes::windowed(Value value) {
   SmallVector<Operation *> chain;
   Value base = value;
   while (Operation *op = base.getDefiningOp()) {
@@ -204,253 +195,6 @@ void FusionGroups::force(const Without &without) {
     auto reduce = dyn_cast<ReduceOp>(op);
     if (reduce && overRunTimeDim(typeOf(reduce.getX()), names(reduce.getDims())))
       store(reduce.getResult());
-  }
-}
-
-/// How many operations are looked at around a contraction. It bounds compile time; what lies farther away is another
-/// kernel's, which a remark says.
-static constexpr int searchLimit = 400;
-
-static void remarkLimit(Value start) {
-  remark::missed(start.getLoc(), remark::RemarkOpts::name("search").category("fusion"))
-      << "what is computed with this was looked for among " + std::to_string(searchLimit) +
-             " operations only; what lies farther away is in other kernels";
-}
-
-/// Whether something that `region` holds is used at or behind `end`, where a search stopped.
-static bool goesOn(ArrayRef<Value> region, Operation *end) {
-  return llvm::any_of(region, [&](Value value) {
-    return llvm::any_of(value.getUsers(), [&](Operation *user) {
-      return user->getBlock() == end->getBlock() && !user->isBeforeInBlock(end);
-    });
-  });
-}
-
-/// Follows everything that is computed from `start` through operations that `allowed` accepts. Calls `closed` with each
-/// value that all of it flows into; stops at roots.
-static void follow(Value start, const DenseSet<Value> &roots, function_ref<bool(Operation *)> allowed,
-                   function_ref<void(Value, const DenseSet<Value> &)> closed) {
-  Block *block = start.getParentBlock();
-  DenseSet<Value> region = {start};
-  if (!start.getDefiningOp())
-    return;
-  auto next = ++Block::iterator(start.getDefiningOp());
-  for (int steps = 0; next != block->end(); ++next) {
-    Operation *op = &*next;
-    if (++steps > searchLimit) {
-      if (goesOn(llvm::to_vector(region), op))
-        remarkLimit(start);
-      return;
-    }
-    if (llvm::none_of(op->getOperands(), [&](Value v) { return region.contains(v); }))
-      continue;
-    if (!allowed(op))
-      return;
-    region.insert(op->getResult(0));
-    // Closed: only the newest value is used by anything outside of the region.
-    bool only = llvm::all_of(region, [&](Value v) {
-      return v == op->getResult(0) || llvm::all_of(v.getUsers(), [&](Operation *user) {
-               return user->getNumResults() == 1 && region.contains(user->getResult(0));
-             });
-    });
-    if (only) {
-      closed(op->getResult(0), region);
-      if (roots.contains(op->getResult(0)))
-        return;
-    } else if (roots.contains(op->getResult(0))) {
-      return;
-    }
-  }
-}
-
-/// The last value that a contraction's result can flow into element by element.
-Value FusionGroups::epilogueEnd(Value start) {
-  Value end = start;
-  if (roots.contains(start) || !start.getDefiningOp())
-    return end;
-  Size count = typeOf(start).elements();
-  auto allowed = [&](Operation *op) {
-    bool shape = isa<RenameOp, SplitOp, MergeOp, PermuteOp, UnitOp, SqueezeOp>(op);
-    return (isElementwise(op) || shape) && typeOf(op->getResult(0)).elements() == count;
-  };
-  DenseSet<Value> claimed = roots;
-  follow(start, claimed, allowed, [&](Value value, const DenseSet<Value> &) {
-    // Shape operations at the end are left outside: they become views.
-    if (!isViewLike(value.getDefiningOp()) || roots.contains(value))
-      end = value;
-  });
-  return end;
-}
-
-/// A norm that only this contraction reads: computed in its kernel, once per row. What it is made from is stored.
-bool FusionGroups::takePrologue(Value value, ContractOp contract) {
-  Operation *last = value.getDefiningOp();
-  if (!value.hasOneUse() || !readsWeight(contract) || !last || last->getBlock() != contract->getBlock())
-    return false;
-  auto fits = [&](Operation *op) {
-    auto reduce = dyn_cast<ReduceOp>(op);
-    bool along = reduce && !overRunTimeDim(typeOf(reduce.getX()), names(reduce.getDims()));
-    return (isElementwise(op) || along || isa<QuantizeOp>(op)) && op->hasAttr(onceAttr) == contract->hasAttr(onceAttr);
-  };
-  // Backwards: an operation belongs to it if nobody else needs its result.
-  DenseSet<Operation *> ops = {contract};
-  SmallVector<Value> from;
-  bool reduces = false;
-  Operation *op = last;
-  for (int steps = 0; op; op = op->getPrevNode()) {
-    if (++steps > searchLimit) {
-      bool more = llvm::any_of(ops, [&](Operation *member) {
-        return llvm::any_of(member->getOperands(), [&](Value operand) {
-          Operation *def = operand.getDefiningOp();
-          return def && def->getBlock() == op->getBlock() && !op->isBeforeInBlock(def);
-        });
-      });
-      if (more)
-        remarkLimit(contract.getResult());
-      break;
-    }
-    auto uses = llvm::make_filter_range(op->getUsers(), [&](Operation *user) { return ops.contains(user); });
-    if (uses.empty() || (op != last && llvm::is_contained(contract->getOperands(), op->getResult(0))))
-      continue;
-    if (fits(op) && llvm::all_of(op->getUsers(), [&](Operation *user) { return ops.contains(user); })) {
-      ops.insert(op);
-      reduces |= isa<ReduceOp>(op);
-    } else {
-      from.push_back(op->getResult(0));
-    }
-  }
-  if (!reduces)
-    return false;
-  for (Value stored : from)
-    require(stored);
-  return true;
-}
-
-/// Whether `value` is known before `place`, once what it needs has been moved there. `within`: values of the same
-/// kernel.
-bool FusionGroups::availableAt(Operation *place, Value value, const DenseSet<Value> &within) {
-  Operation *op = value.getDefiningOp();
-  if (!op || op->getBlock() != place->getBlock() || op->isBeforeInBlock(place) || within.contains(value))
-    return true;
-  if (isa<ParamOp>(op) || op->hasAttr(weightAttr))
-    return true;
-  if (roots.contains(value) || isBuffer(value) || op->getNumRegions())
-    return false;
-  return llvm::all_of(op->getOperands(), [&](Value operand) { return availableAt(place, operand, within); });
-}
-
-/// The values in which all of a contraction's result ends, if they are several or it is cut or joined on the way.
-SmallVector<Value> FusionGroups::branchesOf(ContractOp contract) {
-  Value start = contract.getResult();
-  auto elements = [](Value value) { return atAssumedLengths(typeOf(value).elements()); };
-  auto stays = [&](Value value) { return roots.contains(value) && !forWindows.contains(value); };
-  llvm::SetVector<Value> region, ends;
-  region.insert(start);
-  bool parts = false;
-  auto next = ++Block::iterator(contract);
-  for (int steps = 0; next != contract->getBlock()->end(); ++next) {
-    Operation *op = &*next;
-    if (++steps > searchLimit) {
-      if (goesOn(region.getArrayRef(), op))
-        remarkLimit(start);
-      break;
-    }
-    auto reads = [&](Value v) { return region.contains(v) && !stays(v); };
-    if (llvm::none_of(op->getOperands(), reads))
-      continue;
-    bool shape = isa<RenameOp, SplitOp, MergeOp, CutOp, ConcatOp, UnitOp, SqueezeOp, PermuteOp>(op);
-    bool along = (isElementwise(op) || shape) && op->getNumResults() == 1 &&
-                 op->hasAttr(onceAttr) == contract->hasAttr(onceAttr) && elements(op->getResult(0)) <= elements(start);
-    if (!along)
-      continue;
-    parts |= isa<CutOp, ConcatOp>(op);
-    region.insert(op->getResult(0));
-  }
-  int64_t stored = 0;
-  for (Value value : region) {
-    bool all = llvm::all_of(value.getUsers(), [&](Operation *user) {
-      return user->getNumResults() == 1 && region.contains(user->getResult(0)) &&
-             user->getBlock() == contract->getBlock();
-    });
-    if (all && !stays(value))
-      continue;
-    ends.insert(value);
-    stored += elements(value);
-  }
-  // Windows of one value need no kernel that writes them apart.
-  bool windows =
-      !ends.empty() && llvm::all_of(ends, [&](Value end) { return !stays(end) && windowed(end) == windowed(ends[0]); });
-  if (!parts || ends.empty() || windows || ends.size() > 6 || ends.contains(start) || stored > elements(start) * 3 / 2)
-    return {};
-  for (Value value : region)
-    if (forWindows.erase(value)) // its windows are stored themselves
-      roots.erase(value);
-  return SmallVector<Value>(ends.begin(), ends.end());
-}
-
-/// One kernel for a contraction whose parts go different ways: queries, keys and values, each with its rotation.
-void FusionGroups::branch() {
-  for (Operation *op : order) {
-    auto contract = dyn_cast<ContractOp>(op);
-    if (!contract || inner.contains(contract.getResult()) || !readsWeight(contract))
-      continue;
-    if (roots.contains(contract.getResult()) && !forWindows.contains(contract.getResult()))
-      continue;
-    SmallVector<Value> ends = branchesOf(contract);
-    if (ends.empty())
-      continue;
-    branched.insert(contract.getResult());
-    roots.insert(ends.begin(), ends.end());
-    for (Value end : ends)
-      jointOf[end] = joint.size();
-    jointSource[joint.size()] = contract.getResult();
-    joint.push_back(std::move(ends));
-  }
-}
-
-/// A joint kernel runs where its first result is needed: all that it reads must be known there.
-void FusionGroups::dropImpossible() {
-  for (auto [index, ends] : llvm::enumerate(joint)) {
-    Operation *place = ends[0].getDefiningOp();
-    DenseSet<Value> within(ends.begin(), ends.end());
-    SmallVector<Value> work(ends.begin(), ends.end());
-    DenseSet<Value> seen;
-    bool fits = true;
-    while (!work.empty()) {
-      Value value = work.pop_back_val();
-      if (!seen.insert(value).second)
-        continue;
-      if (!within.contains(value) && (roots.contains(value) || isBuffer(value))) {
-        fits &= availableAt(place, value, {});
-        continue;
-      }
-      if (Operation *op = value.getDefiningOp())
-        work.append(op->operand_begin(), op->operand_end());
-    }
-    if (fits)
-      continue;
-    if (Value source = jointSource.lookup(index)) // else each result has a kernel of its own
-      roots.insert(source);
-    for (Value end : ends)
-      jointOf.erase(end);
-  }
-}
-
-void FusionGroups::extendEpilogues() {
-  DenseSet<Value> taken; // values that already belong to a contraction
-  for (Operation *op : order) {
-    auto scatter = dyn_cast<ScatterAddOp>(op);
-    if (!isa<ContractOp, AttentionOp>(op) && !(scatter && summedByPick(scatter)))
-      continue;
-    Value product = op->getResult(0);
-    if (inner.contains(product) || branched.contains(product))
-      continue;
-    Value end = epilogueEnd(product);
-    // A second contraction ends before what the first one took.
-    if (taken.contains(end))
-      end = product;
-    roots.insert(end);
-    taken.insert(end);
   }
 }
 
