@@ -324,9 +324,10 @@ class Measured(Case):
         self.assertAlmostEqual(reached, expected, delta=1e-6 * expected)
         self.assertIn("measured by the program", b.js("(update({op: -1}), document.querySelector('#inspector').textContent)"))
         b.key("g")
-        self.assertGreater(b.count(".box .body.hot"), 3)
+        b.wait("document.querySelectorAll('.box .body.hot').length > 3")  # drawn once its size is known
         self.assertRegex(b.text(".box.loop .sub"), r"[\d.]+ .?s · \d")
         b.click("#heat")
+        b.wait("document.querySelectorAll('.box .body').length > 3")
         self.assertEqual(b.count(".box .body.hot"), 0)
         b.key("k")
         self.assertEqual(b.count("#heat"), 0, "only the planned module was measured")
