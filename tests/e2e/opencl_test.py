@@ -76,6 +76,20 @@ class Steps(Case):
         self.assertEqual(device["launches"] % steps, 0, "each step launches the same kernels")
 
 
+class Formats(Case):
+    """Weights in fewer bits, and rows: as the interpreter of the same module. Packed weights are what the device is given."""
+
+    def test_formats(self):
+        for fixture, options in {"llama": ("--precision", "bf16"), "mixtral": ("--quantize", "int4"), "qwen2": ("--quantize", "w8a8")}.items():
+            folder, given = DATA / fixture, ("--config", DATA / fixture / "config.json", *options)
+            inputs = {"tokens": read_safetensors(folder / "expected.safetensors")["input_ids"]}
+            program = self.compile(SPECS[fixture], *given, "--target", "opencl", name=fixture)
+            run(program, "pack", "--weights", folder, "-o", self.scratch / f"{fixture}-packed")
+            got = self.evaluate(program, self.scratch / f"{fixture}-packed", inputs)["logits"]
+            want = self.interpret(SPECS[fixture], folder / "model.safetensors", inputs, *given, "--after", "narrow-storage")["logits"]
+            self.assertLess(relative_error(got, want), 3e-2 if "w8a8" in options else COMPILED, fixture)  # a code may be the next one
+
+
 class Refusals(Case):
     """Without a driver, or asked for what it has not."""
 
