@@ -6,7 +6,9 @@
 #include "codegen/halide/KernelBuilder.h"
 #include "codegen/halide/KernelScratch.h"
 
+#include <new>
 #include <stdexcept>
+#include <string_view>
 
 using namespace Halide;
 
@@ -50,6 +52,9 @@ Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const Ke
     writeKernel(module, form, path);
     return scratchOf(module.get_conceptual_stmt(), graph.symbols);
   } catch (const Halide::Error &error) {
+    // Halide says so where memory for its fibers' stacks could not be had.
+    if (std::string_view(error.what()).find("mprotect failed") != std::string_view::npos)
+      throw std::bad_alloc();
     throw std::runtime_error("kernel " + graph.name + ": " + error.what());
   }
 }
