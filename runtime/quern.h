@@ -88,6 +88,9 @@ quern_status quern_step_batch(quern_sequence *const *sequences, size_t count, qu
 
 /* The vector of a text, for models that give one. `count` as in quern_tokenize. */
 quern_status quern_embed(quern_engine *engine, const char *text, size_t bytes, float *vector, size_t *count);
+/* The same for the result of that name, where a model gives several vectors of a text; NULL: the first. */
+quern_status quern_embed_result(quern_engine *engine, const char *name, const char *text, size_t bytes, float *vector,
+                                size_t *count);
 
 #ifdef __cplusplus
 }

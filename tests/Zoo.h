@@ -11,7 +11,7 @@
 
 namespace quern::test {
 
-/// Pairs of a folder of tests/data and its spec in examples/; `kind`: "decoders", "pairs", "encoders", "images".
+/// Pairs of a folder of tests/data and its spec in examples/; `kind`: "decoders", "pairs", "encoders", "images", "contrasts".
 inline std::vector<std::pair<std::string, std::string>> zoo(const std::string &kind) {
   const char *root = std::getenv("QUERN_SOURCE"); // CTest sets it; by hand, from the root
   std::ifstream file(std::string(root ? root : ".") + "/tests/data/zoo.json");

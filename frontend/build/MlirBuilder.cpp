@@ -87,7 +87,7 @@ void MlirBuilder::beginFunction(const std::string &name) {
 
 std::vector<Handle> MlirBuilder::inputs(const FunctionInfo &info) {
   std::vector<Handle> handles;
-  resultName = info.resultName;
+  resultNames = info.results;
   for (const FunctionInfo::Input &input : info.inputs) {
     Type type = ir::NamedTensorType::get(builder.getContext(), kindOf(input.kind), dims(input.dims));
     unsigned at = function.getNumArguments();
@@ -106,21 +106,22 @@ std::vector<Handle> MlirBuilder::inputs(const FunctionInfo &info) {
   return handles;
 }
 
-/// The value stored in the order given.
-mlir::Value MlirBuilder::inOrder(const Tensor &tensor, const DimRefs &order) {
+/// The value stored in the order of the tensor's dimensions.
+mlir::Value MlirBuilder::inOrder(const Tensor &tensor) {
   mlir::Value result = value(tensor.handle);
   auto type = ir::typeOf(result);
-  auto wanted = type.withDims(dims(order));
+  auto wanted = type.withDims(dims(tensor.dims));
   assert(type.sameSet(wanted) && "the checker and the dialect disagree about a type");
   return type == wanted ? result : ir::PermuteOp::create(builder, location, wanted, result).getResult();
 }
 
-void MlirBuilder::endFunction(const Tensor &result, const DimRefs &order) {
-  mlir::Value stored = inOrder(result, order);
+void MlirBuilder::endFunction(const std::vector<Tensor> &results) {
+  SmallVector<mlir::Value> stored = llvm::map_to_vector(results, [&](const Tensor &result) { return inOrder(result); });
   func::ReturnOp::create(builder, location, stored);
-  (void)function.insertResult(
-      0, stored.getType(),
-      builder.getDictionaryAttr(builder.getNamedAttr(ir::nameAttr, builder.getStringAttr(resultName))));
+  for (auto [i, result] : llvm::enumerate(stored))
+    (void)function.insertResult(
+        i, result.getType(),
+        builder.getDictionaryAttr(builder.getNamedAttr(ir::nameAttr, builder.getStringAttr(resultNames[i]))));
   function->setLoc(location);
 }
 

@@ -25,7 +25,7 @@ public:
 
   void beginFunction(const std::string &name) override;
   std::vector<Handle> inputs(const FunctionInfo &info) override;
-  void endFunction(const Tensor &result, const DimRefs &order) override;
+  void endFunction(const std::vector<Tensor> &results) override;
   std::vector<Handle> beginTurn(const std::vector<Tensor> &carried) override;
   std::vector<Handle> endTurn(const std::vector<Tensor> &carried) override;
   void abandonTurn() override;
@@ -85,7 +85,7 @@ private:
   std::vector<Scan> scans;
   std::vector<mlir::OpBuilder::InsertPoint> returns; // where building goes on after leaveScans
   mlir::func::FuncOp function;
-  std::string resultName;
+  std::vector<std::string> resultNames;
   std::vector<NamedValue> namedValues;
 
   mlir::Location locationOf(Span at);
@@ -93,7 +93,7 @@ private:
   mlir::SmallVector<ir::DimAttr> dims(const DimRefs &refs);
   ir::LabelAttr label(DimRef ref);
   mlir::ArrayAttr names(const DimRefs &refs);
-  mlir::Value inOrder(const Tensor &tensor, const DimRefs &order);
+  mlir::Value inOrder(const Tensor &tensor);
   template <typename Op, typename... Args> Handle make(Args &&...args);
 };
 

@@ -47,7 +47,7 @@ enum class BinaryOp {
 enum class Reduction { Sum, Mean, Max, Min, Any, All };
 
 struct FunctionInfo {
-  std::string resultName;
+  std::vector<std::string> results; // their names
   struct Input {
     std::string name;
     Kind kind;
@@ -81,8 +81,8 @@ public:
   /// The inputs come later: their dimensions are known only after the model's own statements, which build too.
   virtual void beginFunction(const std::string & /*name*/) {}
   virtual std::vector<Handle> inputs(const FunctionInfo &info) { return std::vector<Handle>(info.inputs.size()); }
-  /// `order`: how the result is stored.
-  virtual void endFunction(const Tensor & /*result*/, const DimRefs & /*order*/) {}
+  /// Results are stored in the order of their dimensions here.
+  virtual void endFunction(const std::vector<Tensor> & /*results*/) {}
   /// One turn of a loop; the handles given back stand for the carried values inside, and afterwards.
   virtual std::vector<Handle> beginTurn(const std::vector<Tensor> &carried) {
     return std::vector<Handle>(carried.size());

@@ -85,12 +85,16 @@ Value Elaborator::callFunction(const FunctionDecl &decl, const CallExpr &expr, S
   std::vector<Call> outside = std::move(calls); // its parameters have the same chain of calls, whoever runs it
   calls.clear();
   builder.enterCall(expr.at);
-  std::optional<Tensor> result = functionBody(decl, arguments, true);
+  std::vector<Tensor> results = functionBody(decl, arguments, true);
   builder.leaveCall();
   calls = std::move(outside);
-  if (!result)
+  if (results.empty())
     throw Poisoned();
-  return *result;
+  if (results.size() == 1)
+    return results[0];
+  auto several = std::make_shared<Several>();
+  several->values.assign(results.begin(), results.end());
+  return std::shared_ptr<const Several>(several);
 }
 
 // ---- blocks

@@ -167,6 +167,22 @@ void Elaborator::declarations() {
       if (!seen.insert(parameter.name.name).second)
         diagnostics.error("Q014", "'" + decl->name + "' has the parameter '" + parameter.name.name + "' twice",
                           parameter.name.at);
+    checkResultNames(*decl, seen);
+  }
+}
+
+/// A result's name is a key of what `eval` writes, and what `decode` is given: it means one tensor.
+void Elaborator::checkResultNames(const FunctionDecl &decl, const std::set<std::string> &parameters) {
+  if (decl.name == "loss" && decl.results.size() > 1)
+    diagnostics.error("Q016", "'loss' gives one number: -> []", decl.results[1].name.at);
+  std::set<std::string> seen;
+  for (const FunctionResult &result : decl.results) {
+    const std::string &name = result.name.name;
+    if (parameters.count(name))
+      diagnostics.error("Q014", "'" + decl.name + "' has the parameter '" + name + "'; a result needs another name",
+                        result.name.at);
+    else if (!seen.insert(name).second)
+      diagnostics.error("Q014", "'" + decl.name + "' has the result '" + name + "' twice", result.name.at);
   }
 }
 
@@ -254,16 +270,13 @@ void Elaborator::prologue(const FunctionDecl *running) {
     declare(decl, false);
 }
 
-static std::string resultName(const std::string &function) {
-  return function == "forward" || function == "decode" ? "logits" : function == "encode" ? "memory" : function;
-}
-
 void Elaborator::function(const FunctionDecl &decl) {
   builder.beginFunction(decl.name);
   prologue(&decl);
   guarded([&] {
     FunctionInfo info;
-    info.resultName = resultName(decl.name);
+    for (const FunctionResult &result : decl.results)
+      info.results.push_back(result.name.name);
     for (const Parameter &parameter : decl.parameters) {
       FunctionInfo::Input input{
           parameter.name.name, parameter.type->kind, {}, parameter.fallback != nullptr, parameter.name.at};
@@ -283,8 +296,8 @@ void Elaborator::function(const FunctionDecl &decl) {
     std::map<std::string, Value> arguments;
     for (size_t i = 0; i < info.inputs.size(); ++i)
       arguments[info.inputs[i].name] = Tensor{info.inputs[i].dims, info.inputs[i].kind, handles[i]};
-    if (std::optional<Tensor> result = functionBody(decl, arguments, false))
-      builder.endFunction(*result, result->dims);
+    if (std::vector<Tensor> results = functionBody(decl, arguments, false); !results.empty())
+      builder.endFunction(results);
   });
   for (const Parameter &parameter : decl.parameters)
     if (parameter.fallback)
@@ -295,12 +308,12 @@ void Elaborator::defaultFunction(const FunctionDecl &decl, const Parameter &para
   builder.beginFunction(decl.name + ".default." + parameter.name.name);
   prologue(&decl);
   guarded([&] {
-    builder.inputs({parameter.name.name, {}, "", ""});
+    builder.inputs({{parameter.name.name}, {}, "", ""});
     builder.place(parameter.name.at);
     Scope scope{&modelScope, &modelBlocks, false, {}, {}};
     Tensor value = spread(eval(*parameter.fallback, scope), *parameter.type, scope,
                           decl.name + ": '" + parameter.name.name + "'", parameter.name.at);
-    builder.endFunction(value, value.dims);
+    builder.endFunction({value});
   });
 }
 
@@ -320,13 +333,13 @@ Tensor Elaborator::spread(const Value &value, const TypeNode &type, Scope &scope
   return expandTo(asKind(tensor, type.kind), want);
 }
 
-/// The result, stored in the declared order; nothing if the function could not be read to its end.
-std::optional<Tensor> Elaborator::functionBody(const FunctionDecl &decl, const std::map<std::string, Value> &arguments,
-                                               bool inlined) {
+/// The results, stored in the declared order; none if the function could not be read to its end.
+std::vector<Tensor> Elaborator::functionBody(const FunctionDecl &decl, const std::map<std::string, Value> &arguments,
+                                             bool inlined) {
   Scope scope{&modelScope, &modelBlocks, inlined, {}, {}};
   DimRef outside = batch;
   functionStack.push_back(&decl);
-  std::optional<Tensor> result;
+  std::vector<Tensor> results;
   guarded([&] {
     batch = nullptr;
     if (!decl.parameters.empty() && !decl.parameters[0].type->dims.empty() && decl.name != "loss")
@@ -346,35 +359,55 @@ std::optional<Tensor> Elaborator::functionBody(const FunctionDecl &decl, const s
     std::optional<Value> value = body(decl.body, scope);
     if (!value)
       fail("Q016", "'" + decl.name + "' returns nothing", decl.at);
-    builder.place(decl.result.at);
-    DimRefs want;
-    for (const Expr *dim : decl.result.dims)
-      want.push_back(label(*dim, scope));
-    if (!value->kind())
-      fail("Q016",
-           "'" + decl.name + "' returns " + (value->several() ? "several values" : describe(*value)) +
-               ", not one tensor",
+    std::vector<Value> values = value->several() ? value->several()->values : std::vector<Value>{*value};
+    if (values.size() != decl.results.size()) {
+      const std::string count = std::to_string(values.size());
+      if (decl.results.size() == 1)
+        fail("Q016",
+             "'" + decl.name + "' returns " + count + " values, not one tensor; give each a name and a type: -> (" +
+                 decl.results[0].name.name + ": ..., ...)",
+             decl.at);
+      fail("Q017",
+           "'" + decl.name + "' promises " + std::to_string(decl.results.size()) + " results and returns " + count +
+               (values.size() == 1 ? " value" : " values"),
            decl.at);
-    Tensor tensor = tensorOf(*value);
-    if (std::set<DimRef>(tensor.dims.begin(), tensor.dims.end()) != std::set<DimRef>(want.begin(), want.end()) ||
-        want.size() != tensor.dims.size())
-      fail("Q021", "'" + decl.name + "' promises " + shownDims(want) + " and returns " + shownDims(tensor.dims),
-           decl.result.at);
-    if (tensor.kind != decl.result.kind)
-      tensor = resultKind(tensor, decl);
-    result = Tensor{want, tensor.kind, tensor.handle};
+    }
+    std::vector<Tensor> made;
+    for (size_t i = 0; i < values.size(); ++i)
+      made.push_back(resultOf(decl, decl.results[i], values[i], scope));
+    results = std::move(made);
   });
   functionStack.pop_back();
   batch = outside;
-  return result;
+  return results;
 }
 
-/// The declared kind of a result; an int may be promised as a real, as everywhere.
-Tensor Elaborator::resultKind(Tensor tensor, const FunctionDecl &decl) {
-  if (tensor.kind == Kind::Int && decl.result.kind == Kind::Real)
-    return asKind(tensor, Kind::Real);
-  fail("Q025", "'" + decl.name + "' promises " + kindName(decl.result.kind) + " and returns " + kindName(tensor.kind),
-       decl.result.at);
+/// A value as the result that was declared; an int may be promised as a real, as everywhere.
+Tensor Elaborator::resultOf(const FunctionDecl &decl, const FunctionResult &result, const Value &value, Scope &scope) {
+  const TypeNode &type = result.type;
+  builder.place(type.at);
+  DimRefs want;
+  for (const Expr *dim : type.dims)
+    want.push_back(label(*dim, scope));
+  // Of several results the message says which.
+  const std::string which = decl.results.size() > 1 ? " as '" + result.name.name + "'" : "";
+  if (!value.kind())
+    fail("Q016",
+         "'" + decl.name + "' returns " + describe(value) + which + ", not " + (which.empty() ? "one" : "a") +
+             " tensor",
+         decl.at);
+  Tensor tensor = tensorOf(value);
+  if (std::set<DimRef>(tensor.dims.begin(), tensor.dims.end()) != std::set<DimRef>(want.begin(), want.end()) ||
+      want.size() != tensor.dims.size())
+    fail("Q021", "'" + decl.name + "' promises " + shownDims(want) + which + " and returns " + shownDims(tensor.dims),
+         type.at);
+  if (tensor.kind == Kind::Int && type.kind == Kind::Real)
+    tensor = asKind(tensor, Kind::Real);
+  if (tensor.kind != type.kind)
+    fail("Q025",
+         "'" + decl.name + "' promises " + kindName(type.kind) + which + " and returns " + kindName(tensor.kind),
+         type.at);
+  return Tensor{want, tensor.kind, tensor.handle};
 }
 
 } // namespace quern::frontend

@@ -110,11 +110,12 @@ private:
   void prologue(const FunctionDecl *running);
   void function(const FunctionDecl &decl);
   void defaultFunction(const FunctionDecl &decl, const Parameter &parameter);
-  std::optional<Tensor> functionBody(const FunctionDecl &decl, const std::map<std::string, Value> &arguments,
-                                     bool inlined);
+  void checkResultNames(const FunctionDecl &decl, const std::set<std::string> &parameters);
+  std::vector<Tensor> functionBody(const FunctionDecl &decl, const std::map<std::string, Value> &arguments,
+                                   bool inlined);
   Tensor spreadNumber(const Value &value, const TypeNode &type, Scope &scope, const Named &name);
   Tensor spread(const Value &value, const TypeNode &type, Scope &scope, const std::string &what, Span at);
-  Tensor resultKind(Tensor tensor, const FunctionDecl &decl);
+  Tensor resultOf(const FunctionDecl &decl, const FunctionResult &result, const Value &value, Scope &scope);
   void report(Diagnostic diagnostic);
   [[noreturn]] void fail(const char *code, std::string message, Span at, std::vector<Note> notes = {}) const;
   template <typename Action> void guarded(Action action);

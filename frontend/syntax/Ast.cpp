@@ -132,6 +132,13 @@ size_t leaves(const Expr &dim) {
   return n;
 }
 
+int FunctionDecl::scored() const {
+  for (size_t i = 0; i < results.size(); ++i)
+    if (results.size() == 1 || results[i].name.name == "logits")
+      return int(i);
+  return -1;
+}
+
 void collectAssigned(const Body &body, std::vector<std::string> &names, std::vector<std::string> &dims) {
   for (const Stmt *stmt : body)
     switch (stmt->kind) {

@@ -229,12 +229,20 @@ struct BlockDecl {
   std::string form() const;
 };
 
+/// `name: type`, or a type alone: the only result, with the name that the runtime has for it.
+struct FunctionResult {
+  Named name;
+  TypeNode type;
+};
+
 struct FunctionDecl {
   Span at;
   std::string name;
   std::vector<Parameter> parameters;
-  TypeNode result;
+  std::vector<FunctionResult> results; // at least one
   Body body;
+  /// The number of the result that text is scored with: the only one, or of several `logits`. -1: there is none.
+  int scored() const;
 };
 
 struct ConfigField {

@@ -394,6 +394,11 @@ const BlockDecl *Parser::block() {
   return ast.make(std::move(decl));
 }
 
+/// What the runtime calls a result that has no name of its own.
+static std::string usualResult(const std::string &function) {
+  return function == "forward" || function == "decode" ? "logits" : function == "encode" ? "memory" : function;
+}
+
 const FunctionDecl *Parser::function() {
   FunctionDecl decl;
   const Token &name = take();
@@ -402,7 +407,20 @@ const FunctionDecl *Parser::function() {
   open("(");
   listed(")", [&] { decl.parameters.push_back(parameter()); });
   expect("->", " and the result's type");
-  decl.result = type();
+  if (peek("(")) {
+    open("(");
+    if (peek(")"))
+      fail("a function has at least one result");
+    listed(")", [&] {
+      Named result = word(Token::Name, "a result's name, as in -> (hidden: [B, T, D], pooled: [B, D])");
+      expect(":", " and the result's type");
+      decl.results.push_back({std::move(result), type()});
+    });
+  } else {
+    TypeNode only = type();
+    const Span place = only.at;
+    decl.results.push_back({{usualResult(decl.name), place}, std::move(only)});
+  }
   auto plain = [&](const std::string &what, const TypeNode *type, Span place) {
     bool good = type && !type->rest;
     for (const Expr *dim : type ? type->dims : Exprs())
@@ -412,7 +430,8 @@ const FunctionDecl *Parser::function() {
   };
   for (const Parameter &p : decl.parameters)
     plain(p.name.name, p.type ? &*p.type : nullptr, p.name.at);
-  plain("the result", &decl.result, decl.result.at);
+  for (const FunctionResult &result : decl.results)
+    plain("the result", &result.type, result.type.at);
   decl.body = body();
   return ast.make(std::move(decl));
 }

@@ -17,6 +17,13 @@ StringRef quern::ir::resultName(func::FuncOp function, unsigned index) {
   return name ? name.getValue() : StringRef();
 }
 
+int quern::ir::scoredResult(func::FuncOp function) {
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (function.getNumResults() == 1 || resultName(function, i) == "logits")
+      return int(i);
+  return -1;
+}
+
 func::FuncOp quern::ir::defaultOf(func::FuncOp function, unsigned index) {
   if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(index, defaultAttr))
     return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(function, symbol);

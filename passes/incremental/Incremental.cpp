@@ -2,7 +2,8 @@
 // that rows of the past never change:
 //
 //   @forward        the same function over T new rows after `past` old ones (past = 0: full evaluation)
-//   @forward.last   for generation: optional inputs at their defaults, results for the last new row only
+//   @forward.last   for generation: optional inputs at their defaults, the result for the last new row only (of several
+//                   results `logits`)
 //   @forward.step   the same for few rows, where another form reads less: latents instead of keys and values made of them
 //                   (AbsorbProjections.cpp)
 //   @forward.ragged the same for rows that began at different times (IncrementalRagged.cpp); @forward.ragged.step for few
@@ -92,6 +93,17 @@ bool makeEpoch(func::FuncOp function, StringRef base, ArrayRef<Operation *> comp
   return true;
 }
 
+/// Of several results a step needs the one that scores text; the others may look ahead. All stay where none does.
+void keepScored(func::FuncOp function) {
+  const int scored = scoredResult(function);
+  for (int i = int(function.getNumResults()) - 1; scored >= 0 && i >= 0; --i)
+    if (i != scored) {
+      (void)function.eraseResult(unsigned(i));
+      function.front().getTerminator()->eraseOperand(unsigned(i));
+    }
+  eraseDead(function);
+}
+
 struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(IncrementalPass)
   IncrementalPass(bool withRagged, bool absorb) : withRagged(withRagged), absorb(absorb) {}
@@ -111,6 +123,7 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     StateTable states(getOperation(), base);
     auto last = cast<func::FuncOp>(OpBuilder(function).clone(*function));
     last->moveAfter(function);
+    keepScored(last);
     inlineDefaults(last); // by its old name, with which the defaults' names begin
     last.setName(base + ".last");
     setRole(last, Role::Last, base);

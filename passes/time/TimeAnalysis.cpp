@@ -5,6 +5,7 @@
 // Facts flow forwards in one walk; a loop's body is walked until the facts of what it carries no longer change, as
 // refusals of a body are meaningful only then.
 #include "ir/Scan.h"
+#include "ir/analysis/Functions.h"
 #include "passes/time/TimeTransfer.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -80,7 +81,7 @@ std::string TimeAnalysis::describeRefusals() const {
 
 // ---- the walk
 
-TimeAnalysis::TimeAnalysis(func::FuncOp function) {
+TimeAnalysis::TimeAnalysis(func::FuncOp function, bool scoredOnly) {
   DimAttr dim = timeDimension(function);
   timeLabel = dim.getName().str();
   timeSymbol = dim.getSizeText().str();
@@ -95,7 +96,10 @@ TimeAnalysis::TimeAnalysis(func::FuncOp function) {
   TimeTransfer transfer(*this);
   transfer.run(function.front());
   Operation *end = function.front().getTerminator();
-  for (Value result : end->getOperands()) {
+  const int scored = scoredOnly ? scoredResult(function) : -1;
+  for (auto [number, result] : llvm::enumerate(end->getOperands())) {
+    if (scored >= 0 && int(number) != scored)
+      continue;
     Location where = result.getDefiningOp() ? result.getDefiningOp()->getLoc() : end->getLoc();
     if (!typeOf(result).has(timeLabel))
       refused.push_back({where, "the result has no " + timeLabel});

@@ -56,7 +56,8 @@ struct Refusal {
 class TimeAnalysis {
 public:
   /// `function`: its first argument is the text, first dimension the batch, last dimension time.
-  explicit TimeAnalysis(mlir::func::FuncOp function);
+  /// `scoredOnly`: of several results the one that scores text alone is asked to be causal.
+  explicit TimeAnalysis(mlir::func::FuncOp function, bool scoredOnly = false);
 
   const Facts &facts(mlir::Value value) const;
   llvm::ArrayRef<Refusal> refusals() const { return refused; }

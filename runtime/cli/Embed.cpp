@@ -21,6 +21,7 @@ const std::vector<Options::Known> known = {
     {"--tokenizer", "FILE", "tokenizer.json; else the one in or beside the weights"},
     {"-p", "TEXT", "a text (may be repeated)"},
     {"-f", "FILE", "a text a line (no text at all: from standard input)"},
+    {"--result", "NAME", "which result [B, D], of a function with several (the first)"},
     {"--similarity", nullptr, "the cosine of each text with each"},
     {"--threads", "N", "threads (all that this process may use)"},
     {"--json", nullptr, "one object: {\"results\": [{\"text\", \"tokens\", \"embedding\"}]}"},
@@ -131,9 +132,8 @@ int embedCommand(const Command &command) {
     return 0;
   }
   configureThreads(options);
-  int function = findEmbedding(command.program.description);
-  if (function < 0)
-    throw UserError("this model gives no vector for a text: no function goes from tokens [B, T] to [B, D]");
+  const EmbeddingResult embedding =
+      findEmbedding(command.program.description, options.has("--result") ? options.text("--result") : "");
   std::vector<std::string> texts = readTexts(options);
   Tokenizer tokenizer = command.needTokenizer(options);
   std::unique_ptr<Weights> weights = command.openWeights(options);
@@ -141,14 +141,14 @@ int embedCommand(const Command &command) {
   Session session(command.program, *weights);
 
   size_t longest = trainedLength(command, options).value_or(tokenizer.truncation().value_or(SIZE_MAX));
-  if (int64_t limit = session.longestText(function); uint64_t(limit) < longest)
+  if (int64_t limit = session.longestText(embedding.function); uint64_t(limit) < longest)
     longest = size_t(limit);
   std::vector<Result> results;
   for (const std::string &text : texts) {
     Result result{text, tokenizer.encode(text, true, longest), {}};
     if (result.tokens.empty())
       throw UserError("the text " + quote(text) + " has no tokens");
-    result.vector = embedTokens(session, function, result.tokens);
+    result.vector = embedTokens(session, embedding, result.tokens);
     results.push_back(std::move(result));
   }
   if (options.has("--similarity"))

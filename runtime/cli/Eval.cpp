@@ -86,7 +86,8 @@ int evalCommand(const Command &command) {
       if (!input.optional && !stored.count(input.name) && !made.count(input.name))
         problems += "the input '" + input.name + "' is missing; ";
     for (const TensorInfo &output : function.outputs)
-      made[output.name] = true;
+      if (!made.emplace(output.name, true).second)
+        throw UserError("two functions give '" + output.name + "'; --function NAME runs one of them");
   }
   for (const auto &[name, tensor] : stored)
     if (!isInput(name))

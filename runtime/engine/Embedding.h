@@ -6,10 +6,16 @@
 
 namespace quern::runtime {
 
-/// The function from tokens [B, T] to one vector a text [B, D]; -1 if there is none.
-int findEmbedding(const Description &description);
+/// A result [B, D] of a function that needs no more than tokens [B, T].
+struct EmbeddingResult {
+  int function = -1;
+  std::string output;
+};
+
+/// The result of that name, or the first if `name` is empty. Throws UserError, with the names that there are.
+EmbeddingResult findEmbedding(const Description &description, const std::string &name = "");
 /// The vector of one text. Throws UserError for a text without tokens.
-std::vector<float> embedTokens(Session &session, int function, const std::vector<int> &tokens);
+std::vector<float> embedTokens(Session &session, const EmbeddingResult &result, const std::vector<int> &tokens);
 
 } // namespace quern::runtime
 #endif

@@ -132,7 +132,11 @@ void Sequence::run(int function, int64_t past, int64_t count) {
     inputs.push_back(own.count(input.name) ? &own[input.name] : &request.at(input.name));
   }
   outputs = session.makeOutputs(function, sizes);
-  session.call(function, sizes, inputs, {&outputs[0]}, cache, fresh || past == 0);
+  std::vector<Value *> results;
+  for (Value &output : outputs)
+    results.push_back(&output);
+  session.call(function, sizes, inputs, results, cache, fresh || past == 0);
+  ran = function;
   fresh = false;
 }
 
@@ -172,7 +176,7 @@ std::span<const float> Sequence::logits() {
     if (batch)
       batch->giveBack(*this);
     readOn();
-    const Value &all = outputs[0]; // of the last row
+    const Value &all = outputs[size_t(findLogits(engine.description().functions[size_t(ran)]))]; // of the last row
     answer.assign(all.reals() + all.elements() - engine.vocabulary(), all.reals() + all.elements());
     answered = text.size();
   }

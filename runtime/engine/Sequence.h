@@ -58,14 +58,15 @@ private:
   Options options;
   Sampler sampler;
   std::vector<int> text;
-  Values request;      // inputs that stay: memory, mask, the encoder's others
-  Cache cache;         // empty while its rows are in the batch's
-  size_t read = 0;     // so many tokens are in the cache
-  uint64_t epoch = 0;  // of the length for which they were read
-  int64_t planned = 0; // positions that memory was asked for
-  int64_t newRows = 0; // of the longest call so far: rings have room for them
-  bool fresh = true;   // the next call is the request's first
-  std::vector<Value> outputs;
+  Values request;             // inputs that stay: memory, mask, the encoder's others
+  Cache cache;                // empty while its rows are in the batch's
+  size_t read = 0;            // so many tokens are in the cache
+  uint64_t epoch = 0;         // of the length for which they were read
+  int64_t planned = 0;        // positions that memory was asked for
+  int64_t newRows = 0;        // of the longest call so far: rings have room for them
+  bool fresh = true;          // the next call is the request's first
+  std::vector<Value> outputs; // of `ran`
+  int ran = -1;
   std::vector<float> answer; // the logits of the text's first `answered` tokens
   size_t answered = 0;
 

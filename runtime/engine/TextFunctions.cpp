@@ -18,15 +18,25 @@ int findText(const Description &d, int number) {
   return -1;
 }
 
+int findLogits(const FunctionInfo &function) {
+  for (size_t i = 0; i < function.outputs.size(); ++i)
+    if (function.outputs.size() == 1 || function.outputs[i].name == "logits")
+      return int(i);
+  return -1;
+}
+
 namespace {
 
-/// Whether a function gives one tensor of logits, of `rank` dimensions, for a text [B, T].
+/// Whether a function gives logits, of `rank` dimensions, for a text [B, T].
 bool givesLogits(const Description &d, int number, size_t rank) {
   if (number < 0)
     return false;
   const FunctionInfo &function = d.functions[size_t(number)];
-  return findText(d, number) >= 0 && function.outputs.size() == 1 && function.outputs[0].kind == Kind::Real &&
-         function.outputs[0].dims.size() == rank && function.outputs[0].dims.back().isConstant();
+  const int logits = findLogits(function);
+  if (logits < 0 || findText(d, number) < 0)
+    return false;
+  const TensorInfo &output = function.outputs[size_t(logits)];
+  return output.kind == Kind::Real && output.dims.size() == rank && output.dims.back().isConstant();
 }
 
 /// A causal function over one text alone, compiled with rows that begin at different times.
@@ -62,8 +72,9 @@ TextFunctions TextFunctions::find(const Description &d, bool cache) {
     return result;
   }
   if (step >= 0 && lengths)
-    throw UserError("this model cannot generate text: '" + d.functions[size_t(step)].name +
-                    "' does not give logits [B, V] of a text [B, T]");
+    throw UserError(
+        "this model cannot generate text: '" + d.functions[size_t(step)].name +
+        "' does not give logits [B, V] of a text [B, T] (of several results, the one called 'logits' counts)");
   if (d.refusal)
     throw UserError("this model cannot generate text step by step: " + *d.refusal +
                     (anew ? "; --no-cache computes the whole text anew for each token" : ""));
@@ -79,7 +90,8 @@ int TextFunctions::raggedFor(const Description &d, int64_t rows) const {
 }
 
 int64_t TextFunctions::vocabulary(const Description &d) const {
-  return d.functions[size_t(main())].outputs[0].dims.back().evaluate(std::vector<int64_t>(d.symbols.size(), 0));
+  const FunctionInfo &function = d.functions[size_t(main())];
+  return function.outputs[size_t(findLogits(function))].dims.back().evaluate(std::vector<int64_t>(d.symbols.size(), 0));
 }
 
 int64_t TextFunctions::tokenBound(const Description &d) const {

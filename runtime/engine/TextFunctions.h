@@ -37,6 +37,8 @@ struct TextFunctions {
   int64_t longestSource(const Description &description) const;
 };
 
+/// The output that holds the logits: the only one, or of several the one called so; -1 if there is none.
+int findLogits(const FunctionInfo &function);
 /// The input that holds the text: the integers over [batch, time]; -1 if there is none.
 int findText(const Description &description, int function);
 

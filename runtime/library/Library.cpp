@@ -387,16 +387,19 @@ quern_status quern_step_batch(quern_sequence *const *sequences, size_t count, qu
 }
 
 quern_status quern_embed(quern_engine *engine, const char *text, size_t bytes, float *vector, size_t *count) {
+  return quern_embed_result(engine, NULL, text, bytes, vector, count);
+}
+
+quern_status quern_embed_result(quern_engine *engine, const char *name, const char *text, size_t bytes, float *vector,
+                                size_t *count) {
   if (!engine)
     return guarded(nullptr, [&] { require(engine, "engine"); });
   return guarded(&engine->mutex, [&] {
     require(text, "text");
-    int function = findEmbedding(engine->program.description);
-    if (function < 0)
-      throw UserError("this model gives no vector for a text");
-    int64_t longest = engine->session->longestText(function);
+    const EmbeddingResult result = findEmbedding(engine->program.description, name ? name : "");
+    int64_t longest = engine->session->longestText(result.function);
     std::vector<int> tokens = engine->words().encode({text, bytes}, true, size_t(longest));
-    std::vector<float> made = embedTokens(*engine->session, function, tokens);
+    std::vector<float> made = embedTokens(*engine->session, result, tokens);
     giveOut(made.begin(), made.size(), vector, count, "numbers");
   });
 }

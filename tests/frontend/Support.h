@@ -112,7 +112,7 @@ inline const std::vector<std::pair<std::string, std::string>> &fixtures() {
                                                              {"stablelm", "stablelm"},
                                                              {"starcoder2", "starcoder2"},
                                                              {"t5", "t5"}};
-    for (const char *kind : {"decoders", "pairs", "encoders", "images"})
+    for (const char *kind : {"decoders", "pairs", "encoders", "images", "contrasts"})
       for (auto &one : test::zoo(kind))
         list.push_back(std::move(one));
     return list;

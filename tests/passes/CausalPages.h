@@ -107,6 +107,8 @@ inline std::vector<Page> causalPages() {
 /// Without a text.
 inline std::vector<Page> stillPages() {
   std::vector<Page> pages = zooPages("images");
+  for (const Page &page : zooPages("contrasts"))
+    pages.push_back(page);
   pages.push_back({"vit", "examples/vit.quern", "vit"});
   return pages;
 }

@@ -121,7 +121,7 @@ TEST(SmallPages, AreAllPages) {
   std::set<std::string> known;
   for (const SmallPage &page : smallPages())
     known.insert(std::string(page.spec) + ".quern");
-  for (const char *kind : {"decoders", "pairs", "encoders", "images"})
+  for (const char *kind : {"decoders", "pairs", "encoders", "images", "contrasts"})
     for (const auto &[fixture, spec] : quern::test::zoo(kind))
       known.insert(spec + ".quern"); // made of the parts of the others: Steps and the golden tests are enough
   std::filesystem::path folder = std::string(std::getenv("QUERN_SOURCE")) + "/examples";

@@ -41,7 +41,10 @@ static bool canTrain(mlir::ModuleOp module) {
     return true;
   for (const char *name : {"forward", "decode"})
     if (auto function = module.lookupSymbol<mlir::func::FuncOp>(name)) {
-      auto result = mlir::cast<quern::ir::NamedTensorType>(function.getResultTypes()[0]);
+      const int scored = quern::ir::scoredResult(function);
+      if (scored < 0)
+        return false;
+      auto result = mlir::cast<quern::ir::NamedTensorType>(function.getResultTypes()[scored]);
       return function.getNumArguments() && quern::ir::typeOf(function.getArgument(0)).getRank() == 2 &&
              result.getRank() == 3 && result.isReal();
     }

@@ -47,7 +47,7 @@ static double difference(const Array &a, const Array &b, StringRef label,
 }
 
 /// How far position p - 1 and those before move when the text from p on is exchanged, the worst p.
-static std::optional<std::pair<double, int64_t>> lookAhead(const Patient &patient, func::FuncOp function) {
+static std::optional<std::pair<double, int64_t>> lookAhead(const Patient &patient, func::FuncOp function, int result) {
   Interpreter::Inputs inputs = patient.inputsOf(function);
   std::string text = argumentName(function, 0).str(),
               time = typeOf(function.getArgument(0)).getDims().back().getName().str();
@@ -64,8 +64,8 @@ static std::optional<std::pair<double, int64_t>> lookAhead(const Patient &patien
     FailureOr<std::vector<Array>> changed = patient.run(function, other);
     if (failed(changed))
       return std::nullopt;
-    double moved =
-        difference(whole->at(0), changed->at(0), time, [&](int64_t, int64_t position) { return position < p; });
+    double moved = difference(whole->at(size_t(result)), changed->at(size_t(result)), time,
+                              [&](int64_t, int64_t position) { return position < p; });
     if (moved > worst.first)
       worst = {moved, p};
   }
@@ -76,14 +76,15 @@ static void checkLater(const Patient &patient, func::FuncOp function, bool mustN
   if (!quern::passes::timeDimension(function))
     return;
   DimAttr time = typeOf(function.getArgument(0)).getDims().back();
-  if (function.getNumResults() != 1 || !cast<NamedTensorType>(function.getResultTypes()[0]).has(time.getName()))
+  const int scored = scoredResult(function);
+  if (scored < 0 || !cast<NamedTensorType>(function.getResultTypes()[scored]).has(time.getName()))
     return;
-  std::optional<std::pair<double, int64_t>> moved = lookAhead(patient, function);
+  std::optional<std::pair<double, int64_t>> moved = lookAhead(patient, function, scored);
   if (!moved)
     return findings.push_back({Finding::Grade::Wrong, "masking",
                                ("@" + function.getName() + " cannot be run on the made-up batch").str(), ""});
   std::string name = ("@" + function.getName()).str();
-  quern::passes::TimeAnalysis analysis(function);
+  quern::passes::TimeAnalysis analysis(function, /*scoredOnly=*/true);
   bool sees = moved->first > 1e-12;
   if (!sees) {
     bool known = analysis.refusals().empty();

@@ -80,10 +80,16 @@ FailureOr<SmallVector<func::FuncOp>> Run::chooseFunctions() {
   } else {
     return fail("the model has neither forward nor encode and decode; name a function with --function");
   }
-  // A decoder alone needs a memory: from the input, or from the encoder.
-  if (functions.size() == 1 && encode && functions[0] != encode && !(inputs && inputs->find("memory")))
+  // A decoder alone needs what an encoder gives: from the input, or from the encoder.
+  auto isEncoded = [&](StringRef name) {
+    for (unsigned i = 0; i < encode.getNumResults(); ++i)
+      if (resultName(encode, i) == name)
+        return true;
+    return name == "memory";
+  };
+  if (functions.size() == 1 && encode && functions[0] != encode)
     for (unsigned i = 0; i < functions[0].getNumArguments(); ++i)
-      if (argumentName(functions[0], i) == "memory") {
+      if (StringRef name = argumentName(functions[0], i); isEncoded(name) && !(inputs && inputs->find(name.str()))) {
         functions.insert(functions.begin(), encode);
         break;
       }
