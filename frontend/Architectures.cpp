@@ -30,8 +30,8 @@ const std::vector<Architecture> &architectures() {
       one.classes = row.at("architectures").get<std::vector<std::string>>();
       one.kind = row.at("kind").get<std::string>();
       one.command = row.at("command").get<std::string>();
-      if (row.contains("agrees"))
-        one.agrees = row["agrees"].get<decltype(one.agrees)>();
+      if (row.contains("settings"))
+        one.settings = row["settings"].get<decltype(one.settings)>();
       read.push_back(std::move(one));
     }
     return read;

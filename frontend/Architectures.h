@@ -18,8 +18,9 @@ struct Architecture {
   std::vector<std::string> modelTypes; ///< config.json's `model_type`
   std::vector<std::string> classes;    ///< its `architectures`
   std::string kind, command;           ///< "decoder"; what its programs are run for: "generate", "embed" or "eval"
-  /// Files of a checkpoint that say how it was trained, and the fields that must be so where the file is there.
-  std::map<std::string, std::map<std::string, bool>> agrees;
+  /// Files of a checkpoint that say how it was trained: of each, fields that choose by being true, and the setting that
+  /// such a field stands for. Where the file is there, one is.
+  std::map<std::string, std::map<std::string, std::string>> settings;
 
   /// "LlamaForCausalLM", or several with " or ".
   std::string classList() const;

@@ -110,6 +110,8 @@ public:
       gemma();
     if (family == "mpt")
       mpt();
+    if (family == "bert")
+      sentences();
     if (family == "starcoder")
       config["multi_query"] = file.integer("~.attention.head_count_kv").value_or(1) == 1;
     return std::move(config);
@@ -252,6 +254,17 @@ private:
                 {"original_max_position_embeddings", int64_t(length)}};
     }
     fail("its rope_freqs.weight is not the scaling of Llama 3 with bounds 1 and 4; give --config");
+  }
+
+  /// Encoders come without the head that their words were predicted with; how words become one vector is said.
+  void sentences() {
+    const std::optional<int64_t> pooling = file.integer("~.pooling_type");
+    if (!pooling)
+      return;
+    if (*pooling != 1 && *pooling != 2)
+      fail("its pooling_type is " + std::to_string(*pooling) + "; 1 (mean) and 2 (first token) are known");
+    config["architectures"] = {"BertModel"};
+    config["pooling"] = *pooling == 1 ? "mean" : "cls";
   }
 
   void gemma() {

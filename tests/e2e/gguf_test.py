@@ -29,6 +29,8 @@ def value(item):
         return struct.pack("<If", F32, item)
     if isinstance(item, str):
         return struct.pack("<I", TEXT) + text(item)
+    if item and isinstance(item[0], int):
+        return struct.pack(f"<IIQ{len(item)}I", LIST, U32, len(item), *item)
     return struct.pack("<IIQ", LIST, TEXT, len(item)) + b"".join(map(text, item))
 
 
@@ -102,6 +104,10 @@ NEOX = BLOOM | {"gpt_neox.embed_in": "token_embd", "gpt_neox.final_layer_norm": 
                 "attention.query_key_value": "attn_qkv", "attention.dense": "attn_output"}
 MPT = {"transformer.wte": "token_embd", "transformer.norm_f": "output_norm", "norm_1": "attn_norm", "norm_2": "ffn_norm", "attn.Wqkv": "attn_qkv",
        "attn.out_proj": "attn_output", "ffn.up_proj": "ffn_up", "ffn.down_proj": "ffn_down"}
+BERT = {"bert.embeddings.word_embeddings": "token_embd", "bert.embeddings.position_embeddings": "position_embd", "bert.embeddings.token_type_embeddings": "token_types",
+        "bert.embeddings.LayerNorm": "token_embd_norm", "attention.self.query": "attn_q", "attention.self.key": "attn_k", "attention.self.value": "attn_v",
+        "attention.output.dense": "attn_output", "attention.output.LayerNorm": "attn_output_norm", "intermediate.dense": "ffn_up", "output.dense": "ffn_down",
+        "output.LayerNorm": "layer_output_norm"}
 # Fixture: spec, architecture in GGUF, names, what is not in the file.
 MODELS = {
     "llama": ("llama", "llama", LLAMA, []),
@@ -211,6 +217,24 @@ def convert(fixture):
         ordered = [experts[i] for i in range(len(experts))]
         tensors[stored] = Tensor("F32", [len(ordered), *ordered[0].shape], [x for e in ordered for x in e.data])
     return architecture, {f"{architecture}.{k}": v for k, v in values.items()}, tensors
+
+
+def sentence_encoder(config, weights, words, pooling):
+    """The values and tensors of a BERT without its head, as llama.cpp's converter writes a sentence encoder."""
+    values = {"context_length": config["max_position_embeddings"], "embedding_length": config["hidden_size"], "feed_forward_length": config["intermediate_size"],
+              "block_count": config["num_hidden_layers"], "attention.head_count": config["num_attention_heads"], "attention.layer_norm_epsilon": config["layer_norm_eps"],
+              "attention.causal": False, "pooling_type": pooling}
+    values = {f"bert.{k}": v for k, v in values.items()}
+    if words:  # the mark of a word's begin instead of one of its continuation
+        special = [word.startswith("[") and word.endswith("]") for word in words]
+        values |= {"tokenizer.ggml.model": "bert", "tokenizer.ggml.token_type": [3 if s else 1 for s in special],
+                   "tokenizer.ggml.tokens": [w if s else w[2:] if w.startswith("##") else "\u2581" + w for w, s in zip(words, special)]}
+    tensors = {}
+    for name, tensor in weights.items():
+        name = name if name.startswith(("bert.", "cls.")) else f"bert.{name}"
+        if not name.startswith("cls.") and "pooler" not in name and not name.endswith("position_ids"):
+            tensors[name_of(name, BERT)[0]] = tensor
+    return "bert", values, tensors
 
 
 class Architectures(Case):

@@ -9,8 +9,8 @@ import unittest
 
 from harness import DATA, EXAMPLES, MINILM, QUERN, ROOT, Case, read_safetensors, relative_error, run, write_safetensors
 from gguf_test import MODELS as GGUF
-from gguf_test import convert, write_gguf
-from models_test import COMPILED, ENCODERS, IMAGES, INPUTS, PAIRS, SPECS, SPEECH, ZOO
+from gguf_test import convert, sentence_encoder, write_gguf
+from models_test import COMPILED, CONTRASTS, ENCODERS, IMAGES, INPUTS, PAIRS, SPECS, SPEECH, ZOO
 
 STORIES = DATA / "stories260K"
 TABLE = json.loads((EXAMPLES / "architectures.json").read_text())
@@ -221,14 +221,59 @@ class Run(Case):
         refused(folder, "config.json", "line 1")
         pooled = self.folder("pooled", "bert", architectures=["BertModel"])
         (pooled / "1_Pooling").mkdir()
-        (pooled / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}')
-        refused(pooled, "pooling_mode_mean_tokens", "sentence.quern")
+        (pooled / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true, "pooling_mode_mean_tokens": false}')
+        refused(pooled, "pooling_mode_max_tokens", "pooling_mode_mean_tokens", "sentence.quern")
         cut = self.scratch / "cut.gguf"
         cut.write_bytes(b"GGUF")
         refused(cut, "cut.gguf", "cut short")
+        write_gguf(cut, "bert", {"bert.pooling_type": 4}, {})
+        refused(cut, "cut.gguf", "pooling_type is 4")
         write_gguf(cut, "klingon", {"klingon.block_count": 1}, {})
         refused(cut, "cut.gguf", "'klingon'", "quern list")
         self.assert_refused(self.quern_run(STORIES, "--emit", "obj", status=1), "--emit")
+
+    # ---- sentence encoders
+
+    def vectors(self, model, inputs):
+        """What `quern run MODEL eval` gives for tokens and a mask."""
+        source, result = self.scratch / "in.safetensors", self.scratch / "out.safetensors"
+        write_safetensors(source, inputs)
+        self.quern_run(model, "eval", "--input", source, "--output", result)
+        (vectors,) = read_safetensors(result).values()
+        return vectors.rows()
+
+    def test_pooling_is_what_the_checkpoint_says(self):
+        """The mean of the words or the first of them, from 1_Pooling/config.json and from a GGUF file."""
+        expected, weights = read_safetensors(DATA / "bert" / "expected.safetensors"), read_safetensors(DATA / "bert" / "model.safetensors")
+        config = json.loads((DATA / "bert" / "config.json").read_text())
+        hidden = expected[f"hidden.{config['num_hidden_layers']}"]
+        masks = expected["attention_mask"].rows()
+        inputs = {"tokens": expected["input_ids"], "mask": expected["attention_mask"], "segments": expected["token_type_ids"]}
+        folder = self.folder("pooling", "bert", architectures=["BertModel"])
+        write_safetensors(folder / "model.safetensors", {name: tensor for name, tensor in weights.items() if name.startswith("bert.")})
+        (folder / "1_Pooling").mkdir()
+        for number, kind in ((1, "mean_tokens"), (2, "cls_token")):
+            (folder / "1_Pooling" / "config.json").write_text(json.dumps({f"pooling_mode_{kind}": True, "word_embedding_dimension": config["hidden_size"]}))
+            path = self.scratch / f"{kind}.gguf"
+            write_gguf(path, *sentence_encoder(config, weights, [], number))
+            for model in (folder, path):
+                for row, got in enumerate(self.vectors(model, inputs)):
+                    words = [w for w, real in zip(hidden.row(row).rows(), masks[row]) if real]
+                    want = words[0] if number == 2 else [sum(column) / len(words) for column in zip(*words)]
+                    length = sum(x * x for x in want) ** 0.5
+                    for x, y in zip(got, want):
+                        self.assertAlmostEqual(x, y / length, 5, f"{model}, {kind}")
+
+    def test_a_sentence_encoder_in_gguf(self):
+        """MiniLM as one file: its spec, its vocabulary and the command are found in it."""
+        texts = [word for sentence in ("A man is eating a piece of bread.", "naïve café — résumé") for word in ("-p", sentence)]
+        path = self.scratch / "minilm.gguf"
+        words = (MINILM / "vocab.txt").read_text().splitlines()
+        write_gguf(path, *sentence_encoder(json.loads((MINILM / "config.json").read_text()), read_safetensors(MINILM / "model.safetensors"), words, 1))
+        want, got = (json.loads(self.quern_run(model, "--", *words).out)["results"] for model, words in ((MINILM, ("embed", "--json", *texts)), (path, ("--json", *texts))))
+        for one, other in zip(got, want):
+            self.assertEqual(one["tokens"], other["tokens"])
+            self.assertGreater(sum(x * y for x, y in zip(one["embedding"], other["embedding"])), 1 - 1e-5)
 
     # ---- the table
 
@@ -239,7 +284,7 @@ class Run(Case):
             for word in (*row["model_types"], *row["architectures"], row["kind"], row["command"]):
                 self.assertIn(word, line)
         told = json.loads(run(QUERN, "list", "--json").out)
-        self.assertEqual(told, [{k: v for k, v in row.items() if k != "agrees"} for row in TABLE])
+        self.assertEqual(told, [{k: v for k, v in row.items() if k != "settings"} for row in TABLE])
 
     def test_what_the_table_says_is_so(self):
         """The kinds are those of the golden tests, and every checkpoint class has a golden model behind it."""
@@ -247,9 +292,9 @@ class Run(Case):
         for fixture, spec in (SPECS | ZOO).items():
             tested.setdefault(spec, set()).update(json.loads((DATA / fixture / "config.json").read_text())["architectures"])
             row = next(row for row in TABLE if row["spec"] == spec)
-            kinds = {"masked language model": ENCODERS, "encoder-decoder": PAIRS, "image classifier": IMAGES, "speech to text": SPEECH}
+            kinds = {"masked language model": ENCODERS, "encoder-decoder": PAIRS, "image classifier": IMAGES, "speech to text": SPEECH, "text and image encoder": CONTRASTS}
             kind = next((kind for kind, members in kinds.items() if fixture in members), "decoder")
-            self.assertEqual(row["kind"].replace("image encoder", "image classifier"), kind, spec)
+            self.assertEqual("image classifier" if row["kind"] == "image encoder" else row["kind"], kind, spec)
         tested["sentence"] = {"BertModel"}  # real_test.py
         self.assertEqual({row["spec"]: set(row["architectures"]) for row in TABLE if row["architectures"]}, tested)
         self.assertEqual({path.stem for path in EXAMPLES.glob("*.quern")}, {row["spec"] for row in TABLE})

@@ -70,6 +70,7 @@ const quern::frontend::Architecture *CompileFlags::takeCheckpoint() {
   if (weights.empty())
     weights = checkpoint.folder;
   adapter = checkpoint.adapter;
+  spec.settings.insert(spec.settings.begin(), checkpoint.settings.begin(), checkpoint.settings.end()); // later ones win
   if (!quiet)
     std::cerr << name << ": " << checkpoint.architecture->classList() << ", " << checkpoint.architecture->kind << ", "
               << spec.spec << "\n";

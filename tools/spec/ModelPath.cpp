@@ -196,19 +196,30 @@ static std::string findWeights(const std::string &folder, const std::string &nam
   throw std::runtime_error(start + "; is the download complete?");
 }
 
-/// Fields of the checkpoint's other files that the spec counts on.
-static void checkAgreement(const frontend::Architecture &architecture, const std::string &folder) {
-  for (const auto &[file, fields] : architecture.agrees) {
+/// What the checkpoint's other files say, as settings of the spec.
+static std::vector<std::string> settingsOf(const frontend::Architecture &architecture, const std::string &folder) {
+  std::vector<std::string> settings;
+  for (const auto &[file, fields] : architecture.settings) {
     std::string path = folder + "/" + file;
     if (!fileExists(path))
       continue;
     Json json = support::parseJson(support::readFile(path, textLimit), path);
-    for (const auto &[field, wanted] : fields)
-      if (json.is_object() && json.contains(field) && json[field] != wanted)
-        throw std::runtime_error(path + " has " + field + " = " + json[field].dump() + ", but " + architecture.spec +
-                                 ".quern computes what " + (wanted ? "true" : "false") + " means; quern init --from " +
-                                 folder + " writes the spec, to be changed");
+    std::string known, given;
+    size_t before = settings.size();
+    for (const auto &[field, setting] : fields) {
+      known += (known.empty() ? "" : " or ") + field;
+      if (json.is_object() && json.contains(field) && json[field] == true)
+        settings.push_back(setting);
+    }
+    for (const auto &[field, value] : json.items())
+      if (value == true)
+        given += (given.empty() ? "" : ", ") + support::printable(field);
+    if (settings.size() != before + 1)
+      throw std::runtime_error(path + " says " + (given.empty() ? "nothing" : given) + ", but " + architecture.spec +
+                               ".quern computes either " + known + "; quern init --from " + folder +
+                               " writes the spec, to be changed");
   }
+  return settings;
 }
 
 /// The architecture that a config names, or an error that says what is known.
@@ -271,8 +282,7 @@ Checkpoint readCheckpoint(const ModelPath &model, const std::string &name) {
                                ": the weights are quantised in a way that programs do not read (quant_method " +
                                method.dump() + "); take the model's own weights");
   }
-  checkAgreement(architecture, folder);
-  return {&architecture, folder, "", findWeights(folder, name)};
+  return {&architecture, folder, "", findWeights(folder, name), settingsOf(architecture, folder)};
 }
 
 } // namespace quern::tools

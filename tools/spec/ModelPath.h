@@ -5,6 +5,7 @@
 #include "frontend/Architectures.h"
 
 #include <string>
+#include <vector>
 
 namespace quern::tools {
 
@@ -26,6 +27,7 @@ struct Checkpoint {
   std::string folder;  ///< what programs take as --weights: a folder with config.json, or a GGUF file
   std::string adapter; ///< the folder of a LoRA adapter, if that was named; the rest is its base model then
   std::string weights; ///< the file of weights in it that is found: safetensors, or the index of its shards
+  std::vector<std::string> settings = {}; ///< NAME=VALUE for the spec, from the checkpoint's other files
 };
 
 /// Reads what a checkpoint's folder says about itself. Throws std::runtime_error, with what to do, where config.json or
