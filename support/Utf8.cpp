@@ -3,6 +3,8 @@
 #include "support/Utf8.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 
 namespace quern::support {
 
@@ -34,6 +36,13 @@ size_t utf8Count(std::string_view text) {
 
 size_t validPrefix(std::string_view text, bool &broken) {
   for (size_t at = 0; at < text.size();) {
+    if (uint64_t eight; text.size() - at >= sizeof eight) { // most text is ASCII
+      std::memcpy(&eight, text.data() + at, sizeof eight);
+      if (!(eight & 0x8080808080808080u)) {
+        at += sizeof eight;
+        continue;
+      }
+    }
     Utf8Char found = utf8Char(text, at);
     if (found.length == 0) {
       broken = found.wrong != 0;

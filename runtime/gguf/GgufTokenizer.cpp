@@ -5,6 +5,7 @@
 #include "runtime/Error.h"
 #include "runtime/gguf/Gguf.h"
 #include "runtime/tokenizer/model/Model.h"
+#include "runtime/tokenizer/text/WordScanner.h"
 #include "support/Utf8.h"
 
 #include <nlohmann/json.hpp>
@@ -21,15 +22,6 @@ namespace {
 
 constexpr const char *space = "\xe2\x96\x81"; // U+2581, SentencePiece's space
 
-constexpr const char *gpt2Words = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-constexpr const char *llama3Words = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
-                                    "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-constexpr const char *qwen2Words = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
-                                   "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-constexpr const char *tekkenWords =
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|[^\\r\\n\\p{L}\\p{N}]?"
-    "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}| "
-    "?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 constexpr const char *bloomWords =
     " ?[^(\\s|[.,!?\xe2\x80\xa6\xe3\x80\x82\xef\xbc\x8c\xe3\x80\x81\xe0\xa5\xa4\xdb\x94\xd8\x8c])]+";
 
@@ -39,7 +31,7 @@ struct Splitting {
   const char *patterns[3];
   bool wholeWords = false, begins = false, composed = false; // ignore_merges; a text begins with BOS; NFC
 };
-constexpr Splitting splittings[] = {
+const Splitting splittings[] = {
     {"gpt-2 gpt2 phi-2 jina-es jina-de mellum", {gpt2Words}},
     {"mpt olmo gpt-neox", {gpt2Words}, false, false, true},
     {"starcoder refact command-r smollm codeshell exaone minerva-7b", {"\\p{N}", gpt2Words}},
@@ -48,6 +40,7 @@ constexpr Splitting splittings[] = {
     {"qwen2 deepseek-r1-qwen", {qwen2Words}, false, false, true},
     {"stablelm2", {qwen2Words}},
     {"tekken", {tekkenWords}, true, true},
+    {"gpt-4o llama4", {o200kWords}},
     {"bloom gpt3-finnish", {bloomWords}},
 };
 

@@ -26,7 +26,7 @@ void AddedTokens::read(const nlohmann::json &list, const Normalizer *normalizer)
     token.text = token.normalized && normalizer ? normalizer->apply(token.content) : token.content;
     if (!token.text.empty()) {
       tries[token.normalized].insert(token.text, token.id);
-      any[token.normalized] = true;
+      firsts[token.normalized].set(static_cast<uint8_t>(token.text[0]));
     }
     tokens[token.id] = std::move(token);
   }
@@ -47,7 +47,12 @@ std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, bool no
   std::vector<Part> parts;
   const ByteTrie &trie = tries[normalizedText];
   size_t done = 0;
-  for (size_t at = 0; any[normalizedText] && at < text.size();) {
+  const auto &begins = firsts[normalizedText];
+  for (size_t at = begins.any() ? 0 : text.size(); at < text.size();) {
+    if (!begins[static_cast<uint8_t>(text[at])]) {
+      ++at;
+      continue;
+    }
     int id = -1;
     size_t end = at;
     uint32_t node = ByteTrie::root;

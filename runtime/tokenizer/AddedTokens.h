@@ -7,6 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <bitset>
 #include <map>
 #include <string>
 #include <string_view>
@@ -40,8 +41,8 @@ public:
 
 private:
   std::map<int, AddedToken> tokens;
-  ByteTrie tries[2]; // of raw and of normalized ones: id
-  bool any[2] = {false, false};
+  ByteTrie tries[2];          // of raw and of normalized ones: id
+  std::bitset<256> firsts[2]; // bytes that they begin with
 };
 
 } // namespace quern::runtime

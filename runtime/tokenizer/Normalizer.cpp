@@ -171,7 +171,7 @@ std::unique_ptr<Normalizer> Normalizer::fromJson(const Json &json) {
   if (type == "NFKD")
     return onChars([](const Chars &chars) { return decompose(chars, true); });
   if (type == "NFC")
-    return onChars([](const Chars &chars) { return compose(decompose(chars, false)); });
+    return onText([](std::string text) { return composed(std::move(text)); });
   if (type == "NFKC")
     return onChars([](const Chars &chars) { return compose(decompose(chars, true)); });
   if (type == "Lowercase")

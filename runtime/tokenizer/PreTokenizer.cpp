@@ -7,6 +7,7 @@
 #include "runtime/tokenizer/text/ByteChars.h"
 #include "runtime/tokenizer/text/Pattern.h"
 #include "runtime/tokenizer/text/Unicode.h"
+#include "runtime/tokenizer/text/WordScanner.h"
 
 #include <nlohmann/json.hpp>
 
@@ -95,19 +96,29 @@ class Splitter : public PreTokenizer {
 public:
   using Finder = std::function<std::vector<Range>(std::string_view)>;
   Splitter(Finder find, Behavior behavior) : find(std::move(find)), behavior(behavior) {}
-  std::vector<Piece> apply(std::vector<Piece> pieces) const override {
-    std::vector<Piece> result;
-    for (const Piece &piece : pieces)
-      for (const Range &range : arrange(find(piece.text), behavior))
-        if (range.end > range.begin)
-          result.push_back(
-              {piece.text.substr(range.begin, range.end - range.begin), piece.atStart && range.begin == 0});
-    return result;
+  void apply(const Piece &piece, PieceSink sink) const override {
+    for (const Range &range : arrange(find(piece.text), behavior))
+      if (range.end > range.begin)
+        sink({piece.text.substr(range.begin, range.end - range.begin), piece.atStart && range.begin == 0});
   }
 
 private:
   Finder find;
   Behavior behavior;
+};
+
+class ScannedWords : public PreTokenizer {
+public:
+  explicit ScannedWords(const WordScanner &scanner) : scanner(scanner) {}
+  void apply(const Piece &piece, PieceSink sink) const override {
+    for (size_t at = 0, end = 0; at < piece.text.size(); at = end) {
+      end = scanner.end(piece.text, at);
+      sink({piece.text.substr(at, end - at), piece.atStart && at == 0});
+    }
+  }
+
+private:
+  WordScanner scanner;
 };
 
 std::unique_ptr<PreTokenizer> byChar(bool (*matches)(char32_t), Behavior behavior) {
@@ -117,42 +128,50 @@ std::unique_ptr<PreTokenizer> byChar(bool (*matches)(char32_t), Behavior behavio
 class Sequence : public PreTokenizer {
 public:
   std::vector<std::unique_ptr<PreTokenizer>> parts;
-  std::vector<Piece> apply(std::vector<Piece> pieces) const override {
-    for (const std::unique_ptr<PreTokenizer> &part : parts)
-      pieces = part->apply(std::move(pieces));
-    return pieces;
+  void apply(const Piece &piece, PieceSink sink) const override { step(0, piece, sink); }
+
+private:
+  void step(size_t part, const Piece &piece, PieceSink sink) const {
+    if (part == parts.size())
+      sink(piece);
+    else
+      parts[part]->apply(piece, [&](const Piece &made) { step(part + 1, made, sink); });
   }
 };
 
-/// A change of each piece's text.
+/// A change of each piece's text: `change` takes a copy of it and whether it begins the text.
 class Mapper : public PreTokenizer {
 public:
-  explicit Mapper(std::function<void(Piece &)> change) : change(std::move(change)) {}
-  std::vector<Piece> apply(std::vector<Piece> pieces) const override {
-    for (Piece &piece : pieces)
-      change(piece);
-    return pieces;
+  using Change = std::function<void(std::string &, bool atStart)>;
+  explicit Mapper(Change change) : change(std::move(change)) {}
+  void apply(const Piece &piece, PieceSink sink) const override {
+    std::string text(piece.text);
+    change(text, piece.atStart);
+    sink({text, piece.atStart});
   }
 
 private:
-  std::function<void(Piece &)> change;
+  Change change;
 };
 
-constexpr const char *gpt2Pattern =
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+class ByteCharacters : public PreTokenizer {
+public:
+  void apply(const Piece &piece, PieceSink sink) const override {
+    const std::string text = toByteChars(piece.text);
+    sink({text, piece.atStart});
+  }
+};
 
 std::unique_ptr<PreTokenizer> makeByteLevel(const Json &json) {
   auto sequence = std::make_unique<Sequence>();
   if (json.value("add_prefix_space", true))
-    sequence->parts.push_back(std::make_unique<Mapper>([](Piece &piece) {
-      if (!piece.text.starts_with(' '))
-        piece.text.insert(0, 1, ' ');
+    sequence->parts.push_back(std::make_unique<Mapper>([](std::string &text, bool) {
+      if (!text.starts_with(' '))
+        text.insert(0, 1, ' ');
     }));
   if (json.value("use_regex", true))
-    sequence->parts.push_back(std::make_unique<Splitter>(
-        [pattern = Pattern::regex(gpt2Pattern)](std::string_view text) { return pattern.split(text); },
-        Behavior::Isolated));
-  sequence->parts.push_back(std::make_unique<Mapper>([](Piece &piece) { piece.text = toByteChars(piece.text); }));
+    sequence->parts.push_back(std::make_unique<ScannedWords>(*WordScanner::of(gpt2Words)));
+  sequence->parts.push_back(std::make_unique<ByteCharacters>());
   return sequence;
 }
 
@@ -164,10 +183,10 @@ std::unique_ptr<PreTokenizer> makeMetaspace(const Json &json) {
   else if (!json.value("add_prefix_space", true)) // files of before 2023
     scheme = "never";
   auto sequence = std::make_unique<Sequence>();
-  sequence->parts.push_back(std::make_unique<Mapper>([mark, scheme](Piece &piece) {
-    piece.text = replaceAll(piece.text, " ", mark);
-    if ((scheme == "always" || (scheme == "first" && piece.atStart)) && !piece.text.starts_with(mark))
-      piece.text.insert(0, mark);
+  sequence->parts.push_back(std::make_unique<Mapper>([mark, scheme](std::string &text, bool atStart) {
+    text = replaceAll(text, " ", mark);
+    if ((scheme == "always" || (scheme == "first" && atStart)) && !text.starts_with(mark))
+      text.insert(0, mark);
   }));
   if (json.value("split", true))
     sequence->parts.push_back(std::make_unique<Splitter>(
@@ -194,8 +213,13 @@ std::vector<Range> splitWords(std::string_view text) {
 }
 
 std::unique_ptr<PreTokenizer> makeSplit(const Json &json) {
+  const Behavior behavior = parseBehavior(json.at("behavior").get<std::string>());
+  const bool invert = json.value("invert", false);
+  if (behavior == Behavior::Isolated || (behavior == Behavior::Removed && invert)) // all matches are pieces
+    if (const Json &pattern = json.at("pattern"); pattern.contains("Regex"))
+      if (std::optional<WordScanner> scanner = WordScanner::of(pattern["Regex"].get<std::string>()))
+        return std::make_unique<ScannedWords>(*scanner);
   Pattern pattern = Pattern::fromJson(json.at("pattern"));
-  bool invert = json.value("invert", false);
   return std::make_unique<Splitter>(
       [pattern, invert](std::string_view text) {
         std::vector<Range> ranges = pattern.split(text);
@@ -203,19 +227,20 @@ std::unique_ptr<PreTokenizer> makeSplit(const Json &json) {
           range.match ^= invert;
         return ranges;
       },
-      parseBehavior(json.at("behavior").get<std::string>()));
+      behavior);
 }
 
-} // namespace
-
-std::unique_ptr<PreTokenizer> PreTokenizer::fromJson(const Json &json) {
+/// `left`: how many more there may be; they run inside of each other, and the stack is bounded.
+std::unique_ptr<PreTokenizer> make(const Json &json, int &left) {
   if (json.is_null())
     return nullptr;
+  if (--left < 0)
+    throw UserError("the pre-tokenizer has more than 100 parts");
   std::string type = json.at("type").get<std::string>();
   if (type == "Sequence") {
     auto sequence = std::make_unique<Sequence>();
     for (const Json &part : json.at("pretokenizers"))
-      if (std::unique_ptr<PreTokenizer> made = fromJson(part))
+      if (std::unique_ptr<PreTokenizer> made = make(part, left))
         sequence->parts.push_back(std::move(made));
     return sequence;
   }
@@ -244,6 +269,13 @@ std::unique_ptr<PreTokenizer> PreTokenizer::fromJson(const Json &json) {
                                           std::string_view text) { return pattern.split(text); },
                                       Behavior::Removed);
   throw UserError("the pre-tokenizer type " + quote(type) + " is not known");
+}
+
+} // namespace
+
+std::unique_ptr<PreTokenizer> PreTokenizer::fromJson(const Json &json) {
+  int left = 100;
+  return make(json, left);
 }
 
 } // namespace quern::runtime

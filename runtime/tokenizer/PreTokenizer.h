@@ -5,20 +5,34 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <memory>
-#include <string>
-#include <vector>
+#include <string_view>
 
 namespace quern::runtime {
 
 struct Piece {
-  std::string text;
+  std::string_view text;
   bool atStart; // begins where the whole text begins
+};
+
+/// What takes pieces one by one: any function of a Piece, which must outlive this.
+class PieceSink {
+public:
+  template <typename Function>
+  PieceSink(const Function &function) // NOLINT: converts like a reference
+      : object(&function),
+        call([](const void *object, const Piece &piece) { (*static_cast<const Function *>(object))(piece); }) {}
+  void operator()(const Piece &piece) const { call(object, piece); }
+
+private:
+  const void *object;
+  void (*call)(const void *, const Piece &);
 };
 
 class PreTokenizer {
 public:
   virtual ~PreTokenizer() = default;
-  virtual std::vector<Piece> apply(std::vector<Piece> pieces) const = 0;
+  /// Gives the pieces of a piece to `sink`, in order; their text lives until that returns.
+  virtual void apply(const Piece &piece, PieceSink sink) const = 0;
   /// null gives none (nullptr). Throws UserError for a type that is not known.
   static std::unique_ptr<PreTokenizer> fromJson(const nlohmann::json &json);
 };

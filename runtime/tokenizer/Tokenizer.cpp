@@ -1,8 +1,4 @@
-// Takes: tokenizer.json. Gives: encode and decode.
-//
-// The order of steps is the library's: added tokens are cut out of the raw text, each stretch between is normalized,
-// then the added tokens with `normalized` are cut out of that, then comes splitting into words, then the model, then
-// the template.
+// Takes: tokenizer.json. Gives: a tokenizer, and decode.
 #include "runtime/tokenizer/Tokenizer.h"
 
 #include "runtime/Error.h"
@@ -81,52 +77,6 @@ void Tokenizer::readPostProcessor(const Json &json) {
   } else if (type != "ByteLevel") { // which changes offsets only
     throw UserError("the post-processor type " + quote(type) + " is not known");
   }
-}
-
-std::vector<int> Tokenizer::encode(std::string_view raw, bool withSpecial) const {
-  return encode(raw, withSpecial, SIZE_MAX);
-}
-
-std::vector<int> Tokenizer::encode(std::string_view raw, bool withSpecial, size_t longest) const {
-  std::string text = repairUtf8(raw);
-  std::vector<int> ids;
-  for (const AddedTokens::Part &outer : added.split(text, false)) {
-    if (outer.id >= 0) {
-      ids.push_back(outer.id);
-      continue;
-    }
-    bool atStart = outer.text.data() == text.data();
-    std::string normalized(outer.text);
-    if (normalizer)
-      normalized = normalizer->apply(std::move(normalized));
-    for (const AddedTokens::Part &part : added.split(normalized, true)) {
-      if (part.id >= 0) {
-        ids.push_back(part.id);
-        continue;
-      }
-      std::vector<Piece> pieces;
-      pieces.push_back({std::string(part.text), atStart && part.text.data() == normalized.data()});
-      if (preTokenizer)
-        pieces = preTokenizer->apply(std::move(pieces));
-      for (const Piece &piece : pieces)
-        model->encode(piece.text, ids);
-    }
-  }
-  size_t around = withSpecial ? pattern.size() - size_t(std::count(pattern.begin(), pattern.end(), -1)) : 0;
-  size_t room = longest > around ? longest - around : 0;
-  if (ids.size() > room)
-    cutLeft ? void(ids.erase(ids.begin(), ids.end() - std::ptrdiff_t(room))) : ids.resize(room);
-  if (!withSpecial)
-    return ids;
-  std::vector<int> result;
-  result.reserve(ids.size() + around);
-  for (int id : pattern) {
-    if (id < 0)
-      result.insert(result.end(), ids.begin(), ids.end());
-    else
-      result.push_back(id);
-  }
-  return result;
 }
 
 std::string Tokenizer::decode(const std::vector<int> &ids, bool skipSpecial) const {

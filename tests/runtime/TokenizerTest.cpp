@@ -139,8 +139,7 @@ INSTANTIATE_TEST_SUITE_P(All, TokenizerGolden,
 
 std::vector<std::string> split(const Json &json, const std::string &text) {
   std::vector<std::string> pieces;
-  for (Piece &piece : PreTokenizer::fromJson(json)->apply({{text, true}}))
-    pieces.push_back(piece.text);
+  PreTokenizer::fromJson(json)->apply({text, true}, [&](const Piece &piece) { pieces.emplace_back(piece.text); });
   return pieces;
 }
 
@@ -231,7 +230,9 @@ TEST(TokenizerEdges, EveryCharacterIsWhatTheLibraryTakesItFor) {
                                 digits = PreTokenizer::fromJson({{"type", "Digits"}, {"individual_digits", true}}),
                                 words = PreTokenizer::fromJson({{"type", "Whitespace"}});
   auto pieces = [&](const PreTokenizer &splitter, char32_t c) {
-    return splitter.apply({{"a" + utf8(c) + "b", true}}).size();
+    size_t count = 0;
+    splitter.apply({"a" + utf8(c) + "b", true}, [&](const Piece &) { ++count; });
+    return count;
   };
   check("drop", [&](char32_t c) { return clean->apply(utf8(c)).empty(); });
   check("space", [&](char32_t c) { return clean->apply(utf8(c)) == " " && c != ' '; });
@@ -266,6 +267,11 @@ TEST(TokenizerEdges, HostileFilesAreRefused) {
     chain +=
         std::string(i ? "," : "") + R"({"type": "Replace", "pattern": {"String": "a"}, "content": ")" + hundred + "\"}";
   EXPECT_NE(refusal(with(chain + "]}")).find("times as long"), std::string::npos);
+  std::string parts =
+      R"({"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [)";
+  for (int i = 0; i < 200'000; ++i) // they would run inside of each other
+    parts += std::string(i ? "," : "") + R"({"type": "WhitespaceSplit"})";
+  EXPECT_NE(refusal(parts + "]}}").find("more than 100 parts"), std::string::npos);
   for (const char *file : {"", "[]", "{\"model\": 3}", "{\"model\": {\"type\": 3}}"}) {
     std::string message = refusal(file);
     EXPECT_NE(message.find("x/tokenizer.json"), std::string::npos) << file;

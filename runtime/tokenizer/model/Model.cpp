@@ -47,23 +47,56 @@ Vocabulary Vocabulary::fromJson(const Json &json) {
   return result;
 }
 
+namespace {
+uint32_t hashOf(std::string_view text) {
+  return uint32_t(std::hash<std::string_view>()(text));
+}
+} // namespace
+
+/// Where the text is, or else would be.
+size_t Vocabulary::place(std::string_view text, uint32_t hash) const {
+  size_t at = hash & (table.size() - 1);
+  while (table[at].entry >= 0 && (table[at].hash != hash || entries[size_t(table[at].entry)].text != text))
+    at = (at + 1) & (table.size() - 1);
+  return at;
+}
+
 void Vocabulary::add(std::string text, int id) {
   if (id < 0 || id > maxId)
     throw UserError("the token " + quote(text) + " has a bad number");
   longestBytes = std::max(longestBytes, text.size());
-  auto [entry, isNew] = ids.insert_or_assign(std::move(text), id);
-  if (size_t(id) >= texts.size())
-    texts.resize(size_t(id) + 1, nullptr);
-  texts[size_t(id)] = &entry->first;
+  const uint32_t hash = hashOf(text);
+  Slot &slot = table[place(text, hash)];
+  if (slot.entry < 0) {
+    slot = {hash, int(entries.size())};
+    entries.push_back({std::move(text), id});
+  }
+  entries[size_t(slot.entry)].id = id;
+  if (size_t(id) >= entryOf.size())
+    entryOf.resize(size_t(id) + 1, -1);
+  entryOf[size_t(id)] = slot.entry;
+  if (entries.size() * 2 < table.size())
+    return;
+  std::vector<Slot> old(table.size() * 2);
+  old.swap(table);
+  for (const Slot &known : old) {
+    if (known.entry < 0)
+      continue;
+    size_t at = known.hash & (table.size() - 1);
+    while (table[at].entry >= 0)
+      at = (at + 1) & (table.size() - 1);
+    table[at] = known;
+  }
 }
 
 int Vocabulary::find(std::string_view text) const {
-  auto found = ids.find(text);
-  return found == ids.end() ? -1 : found->second;
+  const int entry = table[place(text, hashOf(text))].entry;
+  return entry < 0 ? -1 : entries[size_t(entry)].id;
 }
 
 const std::string *Vocabulary::text(int id) const {
-  return id < 0 || size_t(id) >= texts.size() ? nullptr : texts[size_t(id)];
+  return id < 0 || size_t(id) >= entryOf.size() || entryOf[size_t(id)] < 0 ? nullptr
+                                                                           : &entries[size_t(entryOf[size_t(id)])].text;
 }
 
 std::vector<int> byteTokens(const Vocabulary &vocabulary) {

@@ -4,10 +4,10 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace quern::runtime {
@@ -20,19 +20,26 @@ public:
   void add(std::string text, int id);
   /// The number, or -1.
   int find(std::string_view text) const;
-  /// The text; null for a number without one.
+  /// The text; null for a number without one. Stays where it is until the next add().
   const std::string *text(int id) const;
-  int size() const { return int(texts.size()); }
+  int size() const { return int(entryOf.size()); }
   size_t longest() const { return longestBytes; }
 
 private:
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  struct Entry {
+    std::string text;
+    int id;
   };
-  std::unordered_map<std::string, int, Hash, std::equal_to<>> ids;
-  std::vector<const std::string *> texts; // point into `ids`, whose nodes stay put
+  std::vector<Entry> entries;
+  std::vector<int> entryOf; // by number; -1: there is none
+  struct Slot {
+    uint32_t hash = 0;
+    int entry = -1;
+  };
+  std::vector<Slot> table = std::vector<Slot>(64); // open-addressed, at most half full
   size_t longestBytes = 0;
+
+  size_t place(std::string_view text, uint32_t hash) const;
 };
 
 class TokenModel {

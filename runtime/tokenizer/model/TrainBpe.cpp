@@ -136,8 +136,7 @@ std::vector<Word> countWords(const std::vector<std::string_view> &texts, const J
   std::unordered_map<std::string, int64_t> counts;
   std::unique_ptr<PreTokenizer> cut = PreTokenizer::fromJson(level);
   auto count = [&](std::string_view part) {
-    for (const Piece &piece : cut->apply({{repairUtf8(part), true}}))
-      ++counts[piece.text];
+    cut->apply({repairUtf8(part), true}, [&](const Piece &piece) { ++counts[std::string(piece.text)]; });
   };
   for (std::string_view text : texts)
     for (size_t at = 0; at < text.size();) { // special tokens are never part of a word

@@ -10,10 +10,37 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 namespace quern::runtime {
 
 namespace {
+
+/// A score as `tokenizers` reads its text: digits as an integer, divided by a power of ten, which rounds twice. Without
+/// that two paths of equal score could be ordered otherwise.
+double asTokenizersReads(double score) {
+  char text[40];
+  for (int digits = 15; digits <= 17; ++digits) { // the shortest text that gives this number
+    std::snprintf(text, sizeof text, "%.*e", digits - 1, std::fabs(score));
+    if (std::strtod(text, nullptr) == std::fabs(score) || digits == 17) {
+      const char *const exponent = std::strchr(text, 'e');
+      const int power = exponent ? std::atoi(exponent + 1) - (digits - 1) : 0;
+      if (digits == 15 || power < -22 || power > 0)
+        return score; // the division is exact enough, or far from any score
+      uint64_t number = 0;
+      for (const char *c = text; c != exponent; ++c)
+        if (*c != '.')
+          number = number * 10 + uint64_t(*c - '0');
+      double divisor = 1;
+      for (int i = 0; i < -power; ++i)
+        divisor *= 10;
+      return std::copysign(double(number) / divisor, score);
+    }
+  }
+  return score;
+}
 
 class Unigram : public TokenModel {
 public:
@@ -24,7 +51,7 @@ public:
     double least = INFINITY;
     for (const nlohmann::json &entry : list) {
       std::string text = entry.at(0).get<std::string>();
-      double score = entry.at(1).get<double>();
+      double score = asTokenizersReads(entry.at(1).get<double>());
       int id = int(scores.size());
       if (words.find(text) < 0 && !text.empty())
         trie.insert(text, id);

@@ -10,15 +10,17 @@ namespace quern::runtime {
 namespace {
 
 struct Tables {
-  std::array<char32_t, 256> toChar{};
+  std::array<char[2], 256> toChar{}; // its UTF-8; of one byte where the second is 0
   std::array<int, 512> toByte{};
   Tables() {
     toByte.fill(-1);
     char32_t next = 256;
     for (unsigned byte = 0; byte < 256; ++byte) {
       bool printable = (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
-      toChar[byte] = printable ? byte : next++;
-      toByte[toChar[byte]] = int(byte);
+      const char32_t c = printable ? byte : next++;
+      toChar[byte][0] = c < 0x80 ? char(c) : char(0xc0 | c >> 6);
+      toChar[byte][1] = c < 0x80 ? '\0' : char(0x80 | (c & 0x3f));
+      toByte[c] = int(byte);
     }
   }
 };
@@ -30,10 +32,16 @@ const Tables &tables() {
 } // namespace
 
 std::string toByteChars(std::string_view bytes) {
-  std::string chars;
-  chars.reserve(bytes.size() * 2);
-  for (char byte : bytes)
-    appendChar(chars, tables().toChar[static_cast<unsigned char>(byte)]);
+  const Tables &table = tables();
+  std::string chars(bytes.size() * 2, '\0');
+  char *end = chars.data();
+  for (char byte : bytes) {
+    const char *c = table.toChar[static_cast<unsigned char>(byte)];
+    *end++ = c[0];
+    if (c[1])
+      *end++ = c[1];
+  }
+  chars.resize(size_t(end - chars.data()));
   return chars;
 }
 

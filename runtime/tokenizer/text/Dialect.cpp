@@ -6,6 +6,7 @@
 #include "runtime/tokenizer/text/Dialect.h"
 
 #include "runtime/Error.h"
+#include "runtime/tokenizer/text/Categories.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -33,6 +34,11 @@ constexpr Posix classes[] = {
     {"upper", "\\p{Uppercase}"},  {"lower", "\\p{Lowercase}"}, {"space", spaces},
     {"punct", "\\p{P}\\p{S}"},    {"word", wordInClass},       {"xdigit", hex},
     {"cntrl", "\\p{Cc}"},         {"blank", "\\t\\p{Zs}"}};
+
+/// What these lack, as PCRE2 does not know it.
+std::string youngerWords() {
+  return youngerMembers("L") + youngerMembers("M") + youngerMembers("Nd");
+}
 
 bool compiles(const std::string &pattern) {
   int error = 0;
@@ -75,8 +81,9 @@ private:
     throw UserError("the tokenizer's pattern " + quote(source) + " has " + what + ", which is not supported");
   }
 
-  /// \p{Name}, \P{Name} as they are, but with a script's name for the script alone.
-  std::string property() {
+  /// \p{Name}, \P{Name} as they are, but with a script's name for the script alone, and a category's with the
+  /// characters that PCRE2 does not know (not so a complement inside of a class, which cannot be spelled).
+  std::string property(bool inSet) {
     std::string start = source.substr(at, 2);
     at += 2;
     if (next(0) != '{')
@@ -90,26 +97,34 @@ private:
       negation = "^";
       name = name.substr(1);
     }
+    if (const std::string members = youngerMembers(name); !members.empty()) {
+      const bool complement = (start == "\\P") != !negation.empty();
+      const std::string all = "\\p{" + name + "}" + members;
+      if (!inSet)
+        return (complement ? "[^" : "[") + all + "]";
+      if (!complement)
+        return all;
+    }
     bool script = name.size() > 2 && compiles("\\p{sc:" + name + "}");
     return start + "{" + negation + (script ? "sc:" : "") + name + "}";
   }
 
   std::string escape() {
     char c = next(1);
-    auto one = [&](const char *members, bool negated = false) {
+    auto one = [&](const std::string &members, bool negated = false) {
       at += 2;
-      return std::string(negated ? "[^" : "[") + members + "]";
+      return (negated ? "[^" : "[") + members + "]";
     };
-    std::string in = std::string("[") + word + "]";
+    const std::string words = word + youngerWords(), in = "[" + words + "]";
     switch (c) {
     case 's':
       return one(spaces);
     case 'S':
       return one(spaces, true);
     case 'w':
-      return one(word);
+      return one(words);
     case 'W':
-      return one(word, true);
+      return one(words, true);
     case 'h':
       return one(hex);
     case 'H':
@@ -122,7 +137,7 @@ private:
       return "(?:(?<=" + in + ")(?=" + in + ")|(?<!" + in + ")(?!" + in + "))";
     case 'p':
     case 'P':
-      return property();
+      return property(false);
     default:
       at += 2;
       return source.substr(at - 2, 2);
@@ -136,7 +151,7 @@ private:
       return spaces;
     case 'w':
       at += 2;
-      return wordInClass;
+      return wordInClass + youngerWords();
     case 'h':
       at += 2;
       return hex;
@@ -145,7 +160,7 @@ private:
       refuse(std::string("\\") + next(1) + " inside of a class");
     case 'p':
     case 'P':
-      return property();
+      return property(true);
     default: // \S is PCRE2's: a complement cannot be spelled here
       at += 2;
       return source.substr(at - 2, 2);

@@ -26,14 +26,19 @@ bool isBertPunctuation(char32_t c); // ASCII's, and category P of Unicode 8
 bool isBertAccent(char32_t c);      // category Mn of Unicode 8
 bool isBertControl(char32_t c);     // categories Cc, Cf and Co of Unicode 8
 bool isCombiningMark(char32_t c);   // category M of Unicode 9
-bool isNumber(char32_t c);          // category N of Unicode 16
+bool isNumber(char32_t c);          // category N of Unicode 17
 bool isWordCharacter(char32_t c);   // \w of UTS 18: letters, marks, digits, connectors, joiners
+int combiningClass(char32_t c);     // of Unicode 9
+bool isDecomposable(char32_t c);    // false: Unicode 9 has no decomposition of it
+char32_t lowerOf(char32_t c);       // its small letter in Unicode 17, or itself
 /// Full lower case of one character, without context.
 void appendLower(std::vector<char32_t> &result, char32_t c);
 
 /// Canonical or compatibility decomposition, then composition if asked for. Linear but for a sort in each run of marks.
 std::vector<char32_t> decompose(const std::vector<char32_t> &chars, bool compatibility);
 std::vector<char32_t> compose(std::vector<char32_t> decomposed);
+/// Normal form C of valid UTF-8: the same as both, but most text is only looked at.
+std::string composed(std::string text);
 
 /// Ends (in bytes) of the extended grapheme clusters of valid UTF-8.
 std::vector<size_t> graphemeEnds(std::string_view text);

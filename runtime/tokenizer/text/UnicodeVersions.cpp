@@ -1,7 +1,9 @@
 // Takes: characters. Gives: the properties that tokenizers asked for when models were trained.
-// Why tables: the libraries behind `tokenizers` carry data of Unicode 8 for BERT, of 9 for combining marks and of 16 for
-// digits and words; utf8proc's is of 15. A table lists the stretches in which the answers differ; characters between two
-// of them that no property concerns may lie in one, too. tests/data/tokenizers/unicode.json has the whole truth.
+// Why tables: the libraries behind `tokenizers` carry data of Unicode 8 for BERT, of 9 for combining marks and normal
+// forms, of 16 for words, of 17 for digits and capitals; utf8proc's is of 15. A table lists the stretches in which the
+// answers differ; characters between two of them that no property concerns may lie in one, too.
+// tests/data/tokenizers/unicode.json and mixed.json have the whole truth.
+#include "runtime/tokenizer/text/Categories.h"
 #include "runtime/tokenizer/text/Unicode.h"
 
 #include <utf8proc.h>
@@ -39,11 +41,7 @@ constexpr Stretch youngerThan9[] = {
     {0x1133b, 0x1133b}, {0x1145e, 0x1145e}, {0x1182c, 0x11a99}, {0x11d31, 0x13455}, {0x16f4f, 0x16f4f},
     {0x16f7f, 0x16f87}, {0x16fe4, 0x16ff1}, {0x1cf00, 0x1cf46}, {0x1e08f, 0x1e4ef},
 };
-/// Numbers, and characters of words, that Unicode 15 does not have.
-constexpr Stretch newNumbers[] = {
-    {0x10d40, 0x10d49}, {0x116d0, 0x116e3}, {0x11bf0, 0x11bf9}, {0x11de0, 0x11de9}, {0x16130, 0x16139},
-    {0x16d70, 0x16d79}, {0x16ff4, 0x16ff6}, {0x1ccf0, 0x1ccf9}, {0x1e5f1, 0x1e5fa},
-};
+/// Characters of words that Unicode 15 does not have.
 constexpr Stretch newWords[] = {
     {0x897, 0x897},     {0x1c89, 0x1c8a},   {0xa7cb, 0xa7cd},   {0xa7da, 0xa7dc},   {0x105c0, 0x105f3},
     {0x10d40, 0x10d65}, {0x10d69, 0x10d6d}, {0x10d6f, 0x10d85}, {0x10ec2, 0x10ec4}, {0x10efc, 0x10efc},
@@ -54,13 +52,30 @@ constexpr Stretch newWords[] = {
     {0x1e5d0, 0x1e5fa}, {0x1f130, 0x1f149}, {0x1f150, 0x1f169}, {0x1f170, 0x1f189}, {0x2ebf0, 0x2ee5d},
 };
 
+/// Characters with a decomposition that Unicode 9 does not have.
+constexpr Stretch decomposedSince9[] = {
+    {0x32ff, 0x32ff},   {0xa7f2, 0xa7f4},   {0xab69, 0xab69},   {0x10781, 0x10785}, {0x10787, 0x107b0},
+    {0x107b2, 0x107ba}, {0x11938, 0x11938}, {0x1e030, 0x1e06d}, {0x1f16c, 0x1f16c}, {0x1fbf0, 0x1fbf9},
+};
+/// Capitals that Unicode 15 does not have: as far behind each is its small letter.
+constexpr struct {
+  char32_t first, last;
+  int distance;
+} newCapitals[] = {
+    {0x1c89, 0x1c89, 1},      {0xa7cb, 0xa7cb, 0x264 - 0xa7cb},
+    {0xa7cc, 0xa7cc, 1},      {0xa7ce, 0xa7ce, 1},
+    {0xa7d2, 0xa7d2, 1},      {0xa7d4, 0xa7d4, 1},
+    {0xa7da, 0xa7da, 1},      {0xa7dc, 0xa7dc, 0x19b - 0xa7dc},
+    {0x10d50, 0x10d65, 0x20}, {0x16ea0, 0x16eb8, 0x1b},
+};
+
 template <size_t count> bool isIn(const Stretch (&table)[count], char32_t c) {
   const Stretch *after = std::upper_bound(std::begin(table), std::end(table), c,
                                           [](char32_t x, const Stretch &stretch) { return x < stretch.first; });
   return after != std::begin(table) && c <= after[-1].last;
 }
 
-utf8proc_category_t categoryOf(char32_t c) {
+utf8proc_category_t categoryOf15(char32_t c) {
   return utf8proc_category(utf8proc_int32_t(c));
 }
 
@@ -69,33 +84,47 @@ utf8proc_category_t categoryOf(char32_t c) {
 bool isBertPunctuation(char32_t c) {
   if (isAsciiPunctuation(c) || c == 0x166d || c == 0x111c9) // the last two have become something else since
     return true;
-  utf8proc_category_t category = categoryOf(c);
+  utf8proc_category_t category = categoryOf15(c);
   return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO && !isIn(youngerThan8, c);
 }
 
 bool isBertAccent(char32_t c) {
-  return c == 0x1734 || (categoryOf(c) == UTF8PROC_CATEGORY_MN && !isIn(youngerThan8, c));
+  return c == 0x1734 || (categoryOf15(c) == UTF8PROC_CATEGORY_MN && !isIn(youngerThan8, c));
 }
 
 bool isBertControl(char32_t c) {
-  utf8proc_category_t category = categoryOf(c);
+  utf8proc_category_t category = categoryOf15(c);
   return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CO ||
          (category == UTF8PROC_CATEGORY_CF && !isIn(youngerThan8, c));
 }
 
+int combiningClass(char32_t c) {
+  return c < 0x300 || isIn(youngerThan9, c) ? 0 : utf8proc_get_property(utf8proc_int32_t(c))->combining_class;
+}
+
+bool isDecomposable(char32_t c) {
+  return !isIn(decomposedSince9, c);
+}
+
+char32_t lowerOf(char32_t c) {
+  for (const auto &[first, last, distance] : newCapitals)
+    if (c >= first && c <= last)
+      return char32_t(int(c) + distance);
+  return char32_t(utf8proc_tolower(utf8proc_int32_t(c)));
+}
+
 bool isCombiningMark(char32_t c) {
-  utf8proc_category_t category = categoryOf(c);
+  utf8proc_category_t category = categoryOf15(c);
   return c == 0x1cf2 || c == 0x1cf3 ||
          (category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME && !isIn(youngerThan9, c));
 }
 
 bool isNumber(char32_t c) {
-  utf8proc_category_t category = categoryOf(c);
-  return (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO) || isIn(newNumbers, c);
+  return isNumeric(categoryOf(c)) || (c >= 0x11de0 && c <= 0x11de9) || (c >= 0x16ff4 && c <= 0x16ff6);
 }
 
 bool isWordCharacter(char32_t c) {
-  utf8proc_category_t category = categoryOf(c);
+  utf8proc_category_t category = categoryOf15(c);
   return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) || category == UTF8PROC_CATEGORY_PC ||
          c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9) || isIn(newWords, c);
 }

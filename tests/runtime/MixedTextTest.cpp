@@ -1,0 +1,96 @@
+// Tokenizers on 200 KB of mixed scripts, long words, marks and white space, against checksums of what Hugging Face's
+// `tokenizers` makes of it (tests/data/generate/make_mixed.py; compare_tokenizers.py does the same on any size).
+#include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/tokenizer/text/Pattern.h"
+#include "runtime/tokenizer/text/Unicode.h"
+#include "runtime/tokenizer/text/WordScanner.h"
+#include "runtime/weights/Checkpoint.h"
+#include "tests/runtime/TestData.h"
+
+#include <nlohmann/json.hpp>
+
+#include <gtest/gtest.h>
+
+using namespace quern::runtime;
+using namespace quern::runtime::test;
+using Json = nlohmann::json;
+
+namespace {
+
+const Json &golden() {
+  static const Json result = readJson(dataPath("tokenizers/mixed.json"));
+  return result;
+}
+
+uint32_t crc32(std::string_view bytes) {
+  static const std::vector<uint32_t> table = [] {
+    std::vector<uint32_t> made(256);
+    for (uint32_t i = 0; i < 256; ++i) {
+      made[i] = i;
+      for (int bit = 0; bit < 8; ++bit)
+        made[i] = made[i] >> 1 ^ (made[i] & 1 ? 0xedb88320u : 0);
+    }
+    return made;
+  }();
+  uint32_t sum = ~0u;
+  for (char byte : bytes)
+    sum = sum >> 8 ^ table[(sum ^ static_cast<unsigned char>(byte)) & 255];
+  return ~sum;
+}
+
+uint32_t crc32(const std::vector<int> &numbers) {
+  return crc32(std::string_view(reinterpret_cast<const char *>(numbers.data()), numbers.size() * sizeof(int)));
+}
+
+TEST(MixedText, TokensAreThoseOfTheLibrary) {
+  const std::vector<std::string> texts = golden()["texts"];
+  ASSERT_GT(texts.size(), 50u);
+  ASSERT_GE(golden()["tokens"].size(), 7u);
+  for (const auto &[path, sums] : golden()["tokens"].items()) {
+    const std::string whole = dataPath("../../" + path);
+    const Tokenizer tokenizer = Tokenizer::parse(readFile(whole), whole);
+    ASSERT_EQ(sums.size(), texts.size());
+    for (size_t i = 0; i < texts.size(); ++i)
+      ASSERT_EQ(crc32(tokenizer.encode(texts[i], false)), sums[i].get<uint32_t>()) << path << ", text " << i;
+  }
+}
+
+/// The words of the patterns that have a scanner: by it, and by the matcher.
+TEST(MixedText, WordsAreThoseOfTheLibrary) {
+  const std::vector<std::string> texts = golden()["texts"];
+  ASSERT_EQ(golden()["splits"].size(), 5u);
+  for (const auto &[words, sums] : golden()["splits"].items()) {
+    const std::optional<WordScanner> scanner = WordScanner::of(words);
+    ASSERT_TRUE(scanner) << words;
+    const Pattern pattern = Pattern::regex(words);
+    for (size_t i = 0; i < texts.size(); ++i) {
+      std::vector<int> scanned, matched;
+      for (size_t at = 0, end = 0; at < texts[i].size(); at = end)
+        scanned.push_back(int((end = scanner->end(texts[i], at)) - at));
+      for (const Pattern::Range &range : pattern.split(texts[i]))
+        matched.push_back(int(range.end - range.begin));
+      ASSERT_EQ(crc32(scanned), sums[i].get<uint32_t>()) << words << ", text " << i;
+      ASSERT_EQ(scanned, matched) << words << ", text " << i;
+    }
+  }
+}
+
+TEST(MixedText, EveryCharacterIsNormalizedAsByTheLibrary) {
+  const std::pair<std::string, std::string> places[] = {
+      {"\n", "\n"}, {"a", "\xcc\x81\xcc\xb4"}, {"\xe1\x84\x80\xcd\x85", ""}};
+  ASSERT_EQ(golden()["normalized"].size(), 8u);
+  for (const auto &[name, sums] : golden()["normalized"].items())
+    for (size_t place = 0; place < 3; ++place) {
+      std::string text;
+      for (char32_t c = 1; c < 0x20000; ++c)
+        if (c < 0xd800 || c >= 0xe000) {
+          text += places[place].first;
+          appendChar(text, c);
+          text += places[place].second;
+        }
+      EXPECT_EQ(crc32(Normalizer::fromJson({{"type", name}})->apply(text)), sums[place].get<uint32_t>())
+          << name << ", place " << place;
+    }
+}
+
+} // namespace
