@@ -16,7 +16,7 @@ from harness import DATA, EXAMPLES, QUERN, Case, Tensor, ints, random_tensor, ra
 SPECS = {
     "gpt2": "gpt2", "llama": "llama", "llama3-rope-scaling": "llama", "qwen2": "qwen2", "mistral": "mistral", "phi3": "phi3",
     "phi3-longrope": "phi3", "bloom": "bloom", "opt": "opt", "opt-postln-proj": "opt", "bert": "bert", "distilbert": "distilbert",
-    "t5": "t5", "m2m100": "m2m100", "mixtral": "mixtral", "gemma": "gemma", "gemma3-text": "gemma3", "gptj": "gptj",
+    "t5": "t5", "m2m100": "bart", "mixtral": "mixtral", "gemma": "gemma", "gemma3-text": "gemma", "gptj": "gptj",
     "gpt-bigcode": "gpt_bigcode", "cohere": "cohere", "stablelm": "stablelm", "smollm3": "smollm3", "starcoder2": "starcoder2", "mpt": "mpt",
     "gpt-neox": "gpt_neox", "mamba": "mamba", "qwen3-next": "qwen3_next", "recurrent-gemma": "recurrent_gemma",
     "vit": "vit", "whisper": "whisper",

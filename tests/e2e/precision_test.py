@@ -315,7 +315,7 @@ class Pages(Case):
                 self.assertLess(relative_error(got[name], tensor), 2e-2, name)
 
 
-for page, fixture in {"llama": "llama", "gemma3": "gemma3-text", "mixtral": "mixtral", "bloom": "bloom", "mpt": "mpt"}.items():
+for page, fixture in {"llama": "llama", "gemma": "gemma3-text", "mixtral": "mixtral", "bloom": "bloom", "mpt": "mpt"}.items():
     setattr(Pages, f"test_{page}", lambda self, page=page, fixture=fixture: self.check(page, fixture))
 
 if __name__ == "__main__":

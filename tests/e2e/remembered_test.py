@@ -36,7 +36,7 @@ PAGES = {
     "t5_small": ("t5", {}, kept(6, 512, 512)),
     "t5_base": ("t5", dict(d_model=768, d_ff=3072, num_layers=12, num_heads=12), kept(12, 768, 768)),
     # ... and the count of real tokens, from which positions are made.
-    "m2m100_418m": ("m2m100", {}, kept(12, 1024, 1024) + [(1, "1 number")]),
+    "m2m100_418m": ("bart", dict(model_type="m2m_100"), kept(12, 1024, 1024) + [(1, "1 number")]),
     # The latent and the rotary key that all heads share; expanded keys and values would be 128 * (192 + 128).
     "deepseek_v3": (DEEPSEEK, V3, kept(3, 512, 64) + kept(58, 512, 64)),
     "deepseek_v2_lite": (DEEPSEEK, V2_LITE, kept(1, 512, 64) + kept(26, 512, 64)),
@@ -74,7 +74,7 @@ class Remembered(Case):
 
     def test_encoders_are_read_once(self):
         """Keys and values of the source are made in a request's first call, and kept for as long as the source is."""
-        for spec in ("t5", "m2m100", "translate"):
+        for spec in ("t5", "bart", "translate"):
             text = run(QUERN, "dump", EXAMPLES / f"{spec}.quern", "--after", "planned", "--stats", "--json").out
             (step,) = [f for f in json.loads(text)["passes"][-1]["statistics"]["functions"] if f["name"] == "decode.last"]
             self.assertGreater(sum(loop["once"] for loop in step["loops"]), 0, spec)

@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"llama", "examples/llama.quern", "llama", "2 x 16 a position, 2 x 16 a position"},
         Row{"qwen2", "examples/qwen2.quern", "qwen2", "2 x 16 a position, 2 x 16 a position"},
         Row{"mistral", "examples/mistral.quern", "mistral", "3 x 16 of the last 6, 3 x 16 of the last 6"},
-        Row{"gemma3", "examples/gemma3.quern", "gemma3-text",
+        Row{"gemma3", "examples/gemma.quern", "gemma3-text",
             "2 x 24 of the last 6, 2 x 24 of the last 6, 1 x 24 a position, 1 x 24 a position"},
         Row{"phi3_longrope", "examples/phi3.quern", "phi3-longrope", "2 x 32 a position, 2 x 32 a position"},
         Row{"mixtral", "examples/mixtral.quern", "mixtral", "2 x 16 a position, 2 x 16 a position"},
@@ -74,5 +74,5 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"deepseek", "tests/frontend/specs/deepseek_v3.quern", nullptr,
             "1 x 16 a position, 1 x 4 a position, 2 x 16 a position, 2 x 4 a position"},
         Row{"linear_attention", "examples/linear_attention.quern", nullptr, "2 x 256 in all, 2 x 32 in all"},
-        Row{"m2m100", "examples/m2m100.quern", "m2m100", "2 x 32 a position, 2 x 32 a position, 1 x 1 in all"}),
+        Row{"m2m100", "examples/bart.quern", "m2m100", "2 x 32 a position, 2 x 32 a position, 1 x 1 in all"}),
     [](const auto &info) { return std::string(info.param.name); });

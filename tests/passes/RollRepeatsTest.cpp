@@ -57,13 +57,13 @@ TEST(RollRepeats, EqualLayers) {
   EXPECT_EQ(rolled("gpt2", "gpt2", {"n_layer=12"}), "12");
   EXPECT_EQ(rolled("mixtral", "mixtral", {"num_hidden_layers=3"}), "3");
   EXPECT_EQ(rolled("t5", "t5", {"num_decoder_layers=5"}), "5");
-  EXPECT_EQ(rolled("m2m100", "m2m100", {"decoder_layers=5"}), "5");
+  EXPECT_EQ(rolled("bart", "m2m100", {"decoder_layers=5"}), "5");
 }
 
 TEST(RollRepeats, LayersThatAlternate) {
   EXPECT_EQ(rolled("smollm3", "smollm3", {"num_hidden_layers=12", "no_rope_layers=null"}), "3(3 1)");
   EXPECT_EQ(rolled("smollm3", "smollm3", {"num_hidden_layers=10", "no_rope_layers=null"}), "2(3 1) 2");
-  EXPECT_EQ(rolled("gemma3", "gemma3-text", {"num_hidden_layers=14", "layer_types=null"}), "2(5 1) 2");
+  EXPECT_EQ(rolled("gemma", "gemma3-text", {"num_hidden_layers=14", "layer_types=null"}), "2(5 1) 2");
 }
 
 TEST(RollRepeats, Patterns) {

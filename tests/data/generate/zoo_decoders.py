@@ -131,3 +131,12 @@ decoder("lfm2", tf.Lfm2Config, tf.Lfm2ForCausalLM,
         "Short gated convolutions in layers 0 and 2 (a factor before, one behind), attention with norms on each head of q and k in layer 1, tied head with the norm called embedding_norm.",
         [r"layers\.0\.conv\.(conv|in_proj)\.weight", r"layers\.1\.self_attn\.[qk]_layernorm\.weight", r"layers\.2\.feed_forward\.w2\.weight"], emb_std=0.5, signed_norm="embedding_norm.weight",
         classic=dict(rope_parameters=None, rope_theta=1000.0, layer_types=None, full_attn_idxs=[1]))
+
+# ---------------------------------------------------------------- ported with the documentation alone
+decoder("nemotron", tf.NemotronConfig, tf.NemotronForCausalLM,
+        dict(vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=64, norm_eps=EPS,
+             rope_parameters=rope(10000.0, partial_rotary_factor=0.5), tie_word_embeddings=False, **TOK),
+        "Layer norms stored minus one, rotary on half of each head, squared ReLU without a gate.", SOME + [r"layers\.0\.mlp\.up_proj\.weight"], classic=dict(FLAT, partial_rotary_factor=0.5))
+decoder("codegen", tf.CodeGenConfig, tf.CodeGenForCausalLM,
+        dict(vocab_size=48, n_positions=64, n_ctx=64, n_embd=32, n_layer=2, n_head=8, n_inner=40, rotary_dim=4, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, layer_norm_epsilon=EPS, **TOK),
+        "gptj with queries, values and keys in one matrix, in four groups of heads.", [r"h\.[01]\.attn\.qkv_proj\.weight", r"h\.0\.mlp\.fc_in\.(weight|bias)", r"lm_head\.bias"], classic={})

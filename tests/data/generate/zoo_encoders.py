@@ -34,3 +34,8 @@ DEBERTA = dict(BERT, vocab_size=48, relative_attention=True, pos_att_type=["p2c"
 encoder("deberta-v2", tf.DebertaV2Config, tf.DebertaV2ForMaskedLM, DEBERTA,
         "DeBERTa V3: scores of content with content, content with position and position with content; positions in logarithmic buckets (4 to each side, reach 12), their table normed, projected by the layer's own q and k.",
         [r"rel_embeddings\.weight", r"layer\.[01]\.attention\.self\.(query|key)_proj\.weight", r"encoder\.LayerNorm\.weight", r"predictions\.transform\.dense\.weight"])
+encoder("nomic-bert", tf.NomicBertConfig, tf.NomicBertForMaskedLM,
+        dict(vocab_size=48, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=40, type_vocab_size=2, hidden_dropout_prob=0.0,
+             attention_probs_dropout_prob=0.0, layer_norm_eps=EPS, pad_token_id=0, rope_parameters=rope(1000.0)),
+        "bert with rotary positions and a gated SiLU, no biases in layers, norms behind the half layers.",
+        [r"layers\.0\.self_attn\.[qk]_proj\.weight", r"layers\.1\.mlp\.gate_proj\.weight", r"post_mlp_layernorm\.bias", r"predictions\.bias"], classic=dict(rope_parameters=None, rope_theta=1000.0))
