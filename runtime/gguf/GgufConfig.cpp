@@ -55,7 +55,7 @@ constexpr Own own[] = {
     {"gpt2 starcoder bloom", {"n_layer", "~.block_count"}},
     {"gpt2 starcoder bloom", {"n_head", "~.attention.head_count"}},
     {"gpt2 starcoder bloom mpt", {"layer_norm_epsilon", "~.attention.layer_norm_epsilon"}},
-    {"gpt2 starcoder bloom mpt bert gptneox", {"num_key_value_heads", ""}},
+    {"gpt2 starcoder bloom mpt bert nomic-bert gptneox", {"num_key_value_heads", ""}},
     {"gpt2 starcoder mpt", {"max_position_embeddings", ""}},
     {"bloom", {"intermediate_size", ""}},
     {"bloom", {"max_position_embeddings", ""}},
@@ -69,7 +69,7 @@ constexpr Own own[] = {
 
 /// Families that Hugging Face calls by another `model_type`.
 constexpr std::pair<const char *, const char *> publishedTypes[] = {
-    {"command-r", "cohere"},   {"gemma3", "gemma3_text"}, {"gptneox", "gpt_neox"},
+    {"command-r", "cohere"},   {"gemma3", "gemma3_text"}, {"gptneox", "gpt_neox"},     {"nomic-bert", "nomic_bert"},
     {"qwen2moe", "qwen2_moe"}, {"qwen3moe", "qwen3_moe"}, {"starcoder", "gpt_bigcode"}};
 
 bool lists(const char *words, const std::string &word) {
@@ -110,7 +110,7 @@ public:
       gemma();
     if (family == "mpt")
       mpt();
-    if (family == "bert")
+    if (family == "bert" || family == "nomic-bert")
       sentences();
     if (family == "starcoder")
       config["multi_query"] = file.integer("~.attention.head_count_kv").value_or(1) == 1;
@@ -263,7 +263,7 @@ private:
       return;
     if (*pooling != 1 && *pooling != 2)
       fail("its pooling_type is " + std::to_string(*pooling) + "; 1 (mean) and 2 (first token) are known");
-    config["architectures"] = {"BertModel"};
+    config["architectures"] = {file.architecture() == "bert" ? "BertModel" : "NomicBertModel"};
     config["pooling"] = *pooling == 1 ? "mean" : "cls";
   }
 

@@ -114,6 +114,17 @@ constexpr Name bert[] = {{"token_embd", "bert.embeddings.word_embeddings"},
                          {".ffn_down", ".output.dense"},
                          {".layer_output_norm", ".output.LayerNorm"}};
 
+constexpr Name nomic[] = {{"token_embd", "nomic_bert.embeddings.word_embeddings"},
+                          {"token_types", "nomic_bert.embeddings.token_type_embeddings"},
+                          {"token_embd_norm", "nomic_bert.emb_ln"},
+                          {".attn_qkv", ".attn.Wqkv"},
+                          {".attn_output", ".attn.out_proj"},
+                          {".attn_output_norm", ".norm1"},
+                          {".ffn_gate", ".mlp.fc12"},
+                          {".ffn_up", ".mlp.fc11"},
+                          {".ffn_down", ".mlp.fc2"},
+                          {".layer_output_norm", ".norm2"}};
+
 struct Names {
   const Name *begin = nullptr;
   size_t count = 0;
@@ -146,6 +157,7 @@ constexpr Architecture architectures[] = {
     {"gptneox", "gpt_neox.layers.", gptNeox, bloom},
     {"mpt", "transformer.blocks.", mpt, {}},
     {"bert", "bert.encoder.layer.", bert, {}},
+    {"nomic-bert", "nomic_bert.encoder.layers.", nomic, {}},
 };
 
 constexpr int64_t mostStacked = 4096;

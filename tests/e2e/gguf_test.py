@@ -108,6 +108,9 @@ BERT = {"bert.embeddings.word_embeddings": "token_embd", "bert.embeddings.positi
         "bert.embeddings.LayerNorm": "token_embd_norm", "attention.self.query": "attn_q", "attention.self.key": "attn_k", "attention.self.value": "attn_v",
         "attention.output.dense": "attn_output", "attention.output.LayerNorm": "attn_output_norm", "intermediate.dense": "ffn_up", "output.dense": "ffn_down",
         "output.LayerNorm": "layer_output_norm"}
+NOMIC = {"nomic_bert.embeddings.word_embeddings": "token_embd", "nomic_bert.embeddings.token_type_embeddings": "token_types", "nomic_bert.emb_ln": "token_embd_norm",
+         "attn.Wqkv": "attn_qkv", "attn.out_proj": "attn_output", "norm1": "attn_output_norm", "mlp.fc11": "ffn_up", "mlp.fc12": "ffn_gate", "mlp.fc2": "ffn_down",
+         "norm2": "layer_output_norm"}
 # Fixture: spec, architecture in GGUF, names, what is not in the file.
 MODELS = {
     "llama": ("llama", "llama", LLAMA, []),
@@ -118,7 +121,7 @@ MODELS = {
     "smollm3": ("smollm3", "smollm3", LLAMA, []),
     "cohere": ("cohere", "command-r", LLAMA, []),
     "gemma": ("gemma", "gemma", LLAMA, []),
-    "gemma3-text": ("gemma3", "gemma3", GEMMA3, ["--set", "sliding_window_pattern=3", "--set", "query_pre_attn_scalar=20"]),
+    "gemma3-text": ("gemma", "gemma3", GEMMA3, ["--set", "sliding_window_pattern=3", "--set", "query_pre_attn_scalar=20"]),
     "phi3": ("phi3", "phi3", LLAMA, []),
     "phi3-longrope": ("phi3", "phi3", LLAMA, []),
     "stablelm": ("stablelm", "stablelm", LLAMA, []),
@@ -224,17 +227,21 @@ def sentence_encoder(config, weights, words, pooling):
     values = {"context_length": config["max_position_embeddings"], "embedding_length": config["hidden_size"], "feed_forward_length": config["intermediate_size"],
               "block_count": config["num_hidden_layers"], "attention.head_count": config["num_attention_heads"], "attention.layer_norm_epsilon": config["layer_norm_eps"],
               "attention.causal": False, "pooling_type": pooling}
-    values = {f"bert.{k}": v for k, v in values.items()}
+    nomic = config["model_type"] == "nomic_bert"
+    architecture, prefix, names = ("nomic-bert", "nomic_bert.", NOMIC) if nomic else ("bert", "bert.", BERT)
+    if nomic:
+        values["rope.freq_base"] = float(config["rope_parameters"]["rope_theta"])
+    values = {f"{architecture}.{k}": v for k, v in values.items()}
     if words:  # the mark of a word's begin instead of one of its continuation
         special = [word.startswith("[") and word.endswith("]") for word in words]
         values |= {"tokenizer.ggml.model": "bert", "tokenizer.ggml.token_type": [3 if s else 1 for s in special],
                    "tokenizer.ggml.tokens": [w if s else w[2:] if w.startswith("##") else "\u2581" + w for w, s in zip(words, special)]}
     tensors = {}
     for name, tensor in weights.items():
-        name = name if name.startswith(("bert.", "cls.")) else f"bert.{name}"
+        name = name if name.startswith((prefix, "cls.")) else prefix + name
         if not name.startswith("cls.") and "pooler" not in name and not name.endswith("position_ids"):
-            tensors[name_of(name, BERT)[0]] = tensor
-    return "bert", values, tensors
+            tensors[name_of(name, names)[0]] = tensor
+    return architecture, values, tensors
 
 
 class Architectures(Case):

@@ -244,17 +244,21 @@ class Run(Case):
 
     def test_pooling_is_what_the_checkpoint_says(self):
         """The mean of the words or the first of them, from 1_Pooling/config.json and from a GGUF file."""
-        expected, weights = read_safetensors(DATA / "bert" / "expected.safetensors"), read_safetensors(DATA / "bert" / "model.safetensors")
-        config = json.loads((DATA / "bert" / "config.json").read_text())
+        for fixture, cls in (("bert", "BertModel"), ("nomic-bert", "NomicBertModel")):
+            self.check_pooling(fixture, cls)
+
+    def check_pooling(self, fixture, cls):
+        expected, weights = read_safetensors(DATA / fixture / "expected.safetensors"), read_safetensors(DATA / fixture / "model.safetensors")
+        config = json.loads((DATA / fixture / "config.json").read_text())
         hidden = expected[f"hidden.{config['num_hidden_layers']}"]
         masks = expected["attention_mask"].rows()
         inputs = {"tokens": expected["input_ids"], "mask": expected["attention_mask"], "segments": expected["token_type_ids"]}
-        folder = self.folder("pooling", "bert", architectures=["BertModel"])
-        write_safetensors(folder / "model.safetensors", {name: tensor for name, tensor in weights.items() if name.startswith("bert.")})
+        folder = self.folder("pooling", fixture, architectures=[cls])
+        write_safetensors(folder / "model.safetensors", {name: tensor for name, tensor in weights.items() if not name.startswith("cls.")})
         (folder / "1_Pooling").mkdir()
         for number, kind in ((1, "mean_tokens"), (2, "cls_token")):
             (folder / "1_Pooling" / "config.json").write_text(json.dumps({f"pooling_mode_{kind}": True, "word_embedding_dimension": config["hidden_size"]}))
-            path = self.scratch / f"{kind}.gguf"
+            path = self.scratch / f"{fixture}-{kind}.gguf"
             write_gguf(path, *sentence_encoder(config, weights, [], number))
             for model in (folder, path):
                 for row, got in enumerate(self.vectors(model, inputs)):
@@ -295,7 +299,7 @@ class Run(Case):
             kinds = {"masked language model": ENCODERS, "encoder-decoder": PAIRS, "image classifier": IMAGES, "speech to text": SPEECH, "text and image encoder": CONTRASTS}
             kind = next((kind for kind, members in kinds.items() if fixture in members), "decoder")
             self.assertEqual("image classifier" if row["kind"] == "image encoder" else row["kind"], kind, spec)
-        tested["sentence"] = {"BertModel"}  # real_test.py
+        tested["sentence"] = {"BertModel", "NomicBertModel"}  # real_test.py
         self.assertEqual({row["spec"]: set(row["architectures"]) for row in TABLE if row["architectures"]}, tested)
         self.assertEqual({path.stem for path in EXAMPLES.glob("*.quern")}, {row["spec"] for row in TABLE})
         page = (ROOT / "docs" / "zoo.md").read_text()
