@@ -39,3 +39,5 @@ encoder("nomic-bert", tf.NomicBertConfig, tf.NomicBertForMaskedLM,
              attention_probs_dropout_prob=0.0, layer_norm_eps=EPS, pad_token_id=0, rope_parameters=rope(1000.0)),
         "bert with rotary positions and a gated SiLU, no biases in layers, norms behind the half layers.",
         [r"layers\.0\.self_attn\.[qk]_proj\.weight", r"layers\.1\.mlp\.gate_proj\.weight", r"post_mlp_layernorm\.bias", r"predictions\.bias"], classic=dict(rope_parameters=None, rope_theta=1000.0))
+encoder("deberta-v2-conv", tf.DebertaV2Config, tf.DebertaV2ForMaskedLM, dict(DEBERTA, conv_kernel_size=3, conv_act="gelu", conv_groups=1),
+        "deberta-v2 whose first layer adds a convolution over three words (DeBERTa V2's xlarge).", [r"encoder\.conv\.conv\.(weight|bias)", r"encoder\.conv\.LayerNorm\.(weight|bias)", r"rel_embeddings\.weight"])
