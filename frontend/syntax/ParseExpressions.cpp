@@ -190,7 +190,8 @@ const Expr *Parser::expression() {
   }
   if (accept("if")) {
     const Expr *condition = expression();
-    expect("else", " (a conditional value has both sides)");
+    expect("else", lineEnd() ? " (a conditional value has both sides; in parentheses it may go over several lines)"
+                             : " (a conditional value has both sides)");
     const Expr *otherwise = expression();
     value = ast.make(ChooseExpr{{Expr::Choose, from(start)}, condition, value, otherwise});
   }
