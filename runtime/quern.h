@@ -36,8 +36,8 @@ typedef struct quern_sequence quern_sequence; /* one text; an engine has as many
 /* Why the last call in this thread that failed did so. */
 const char *quern_message(void);
 
-/* `weights`: a safetensors file, an index of shards, or a folder with one. `tokenizer`: tokenizer.json; NULL: the one
- * beside the weights, if there is one. `threads`: 0 for all that the process may use; the first engine of a process
+/* `weights`: a safetensors file, an index of shards, or a folder with one. `tokenizer`: tokenizer.json, a .model or a
+ * .tiktoken file; NULL: the one beside the weights, if there is one. `threads`: 0 for all that the process may use; the first engine of a process
  * decides. */
 quern_status quern_open(const char *weights, const char *tokenizer, int threads, quern_engine **engine);
 /* After its sequences have ended. NULL does nothing. */

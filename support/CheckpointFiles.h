@@ -8,5 +8,10 @@ inline constexpr const char *filesBesideWeights[] = {
     "tokenizer.json",     "tokenizer_config.json",     "chat_template.jinja",
     "chat_template.json", "sentence_bert_config.json", "generation_config.json"};
 
+/// Where there is no tokenizer.json: SentencePiece's models and tiktoken's ranks, in this order.
+inline constexpr const char *vocabulariesBesideWeights[] = {
+    "tokenizer.model",      "spiece.model",        "sentencepiece.bpe.model", "spm.model",          "qwen.tiktoken",
+    "cl100k_base.tiktoken", "o200k_base.tiktoken", "r50k_base.tiktoken",      "p50k_base.tiktoken", "gpt2.tiktoken"};
+
 } // namespace quern::support
 #endif

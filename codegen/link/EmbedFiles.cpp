@@ -54,6 +54,14 @@ static std::vector<Entry> filesOf(const fs::path &weights) {
   for (const char *name : quern::support::filesBesideWeights)
     if (fs::exists(weights / name))
       files.push_back({name, weights / name});
+  if (!fs::exists(weights / "tokenizer.json"))
+    for (const char *name : quern::support::vocabulariesBesideWeights)
+      if (fs::exists(weights / name)) {
+        files.push_back({name, weights / name}); // and what says how its tokens are numbered
+        if (fs::exists(weights / "config.json"))
+          files.push_back({"config.json", weights / "config.json"});
+        break;
+      }
   return files;
 }
 

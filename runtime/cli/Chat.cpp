@@ -79,7 +79,8 @@ std::vector<Options::Known> chatOptions() {
   std::vector<Options::Known> known = {
       weightsOption,
       adapterOption,
-      {"--tokenizer", "FILE", "tokenizer.json; else the one in or beside the weights"},
+      {"--tokenizer", "FILE",
+       "tokenizer.json, a .model or .tiktoken file, or a folder with one; else the one in or beside the weights"},
       {"--template", "FILE", "the chat template; else the one in or beside the weights"},
       {"--system", "TEXT", "what the model is told before the conversation"},
       {"-n", "N", "tokens of an answer at most (4096)"}};

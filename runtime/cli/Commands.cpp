@@ -6,6 +6,7 @@
 #include "runtime/files/MappingFaults.h"
 #include "runtime/machine/CpuFeatures.h"
 #include "runtime/machine/ThreadPool.h"
+#include "runtime/tokenizer/files/VocabularyFiles.h"
 #include "runtime/tokenizer/text/Unicode.h"
 #include "runtime/weights/Adapter.h"
 
@@ -201,22 +202,22 @@ std::optional<std::string> Command::readBeside(const Options &options, const std
 
 std::optional<Tokenizer> Command::openTokenizer(const Options &options) const {
   if (options.has("--tokenizer")) {
-    std::string path = options.text("--tokenizer");
-    if (isFolder(path))
-      path += "/tokenizer.json";
-    return Tokenizer::parse(readFile(path), path);
+    const auto [json, path] = tokenizerAt(options.text("--tokenizer"));
+    return Tokenizer::parse(json, path);
   }
-  std::optional<std::string> text = readBeside(options, "tokenizer.json");
+  const std::optional<TokenizerText> text =
+      findTokenizer([&](const std::string &name) { return readBeside(options, name); });
   if (!text)
     return std::nullopt;
-  std::string path = findBeside(options, "tokenizer.json");
-  return Tokenizer::parse(*text, path.empty() ? "tokenizer.json of the weights" : path);
+  std::string path = findBeside(options, text->file);
+  return Tokenizer::parse(text->json, path.empty() ? text->file + " of the weights" : path);
 }
 
 Tokenizer Command::needTokenizer(const Options &options) const {
   if (std::optional<Tokenizer> tokenizer = openTokenizer(options))
     return std::move(*tokenizer);
-  throw UserError("text needs a tokenizer: give --tokenizer FILE (there is no tokenizer.json beside the weights), or "
+  throw UserError("text needs a tokenizer: give --tokenizer FILE (there is no tokenizer.json, tokenizer.model or the "
+                  "like beside the weights), or "
                   "token numbers by --tokens");
 }
 

@@ -18,7 +18,8 @@ namespace {
 const std::vector<Options::Known> known = {
     weightsOption,
     adapterOption,
-    {"--tokenizer", "FILE", "tokenizer.json; else the one in or beside the weights"},
+    {"--tokenizer", "FILE",
+     "tokenizer.json, a .model or .tiktoken file, or a folder with one; else the one in or beside the weights"},
     {"-p", "TEXT", "a text (may be repeated)"},
     {"-f", "FILE", "a text a line (no text at all: from standard input)"},
     {"--result", "NAME", "which result [B, D], of a function with several (the first)"},

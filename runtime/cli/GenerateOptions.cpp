@@ -12,7 +12,8 @@ namespace {
 const std::vector<Options::Known> before = {
     weightsOption,
     adapterOption,
-    {"--tokenizer", "FILE", "tokenizer.json; else the one in or beside the weights"},
+    {"--tokenizer", "FILE",
+     "tokenizer.json, a .model or .tiktoken file, or a folder with one; else the one in or beside the weights"},
     {"-p", "TEXT", "the prompt; several: continued together, each as if it were alone"},
     {"-f", "FILE", "the prompt from a file (neither: from standard input)"},
     {"--tokens", "1,2,3", "the prompt as token numbers; exactly n new ones follow"},

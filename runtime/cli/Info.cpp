@@ -4,6 +4,7 @@
 #include "runtime/cli/Terminal.h"
 #include "runtime/machine/CpuFeatures.h"
 #include "runtime/machine/ThreadPool.h"
+#include "support/CheckpointFiles.h"
 
 #include <nlohmann/json.hpp>
 
@@ -43,6 +44,9 @@ Json infoJson(const Command &command) {
     if (!hasCpuFeature(feature))
       missing.push_back(feature);
   auto carried = readTail(command.executable);
+  bool carriesTokenizer = carried.count("tokenizer.json") + carried.count("model.gguf") > 0;
+  for (const char *name : support::vocabulariesBesideWeights)
+    carriesTokenizer |= carried.count(name) > 0;
   return {{"model", d.model},
           {"spec", d.spec},
           {"parameters", elements},
@@ -54,7 +58,7 @@ Json infoJson(const Command &command) {
           {"carries_weights", carried.count("model.safetensors") + carried.count("model.safetensors.index.json") +
                                       carried.count("model.gguf") >
                                   0},
-          {"carries_tokenizer", carried.count("tokenizer.json") + carried.count("model.gguf") > 0},
+          {"carries_tokenizer", carriesTokenizer},
           {"cpu", {{"name", cpuName()}, {"needs", d.cpu}, {"missing", missing}}},
           {"device", d.device.empty() ? Json() : Json(d.device)},
           {"threads", availableThreads()},

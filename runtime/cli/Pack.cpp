@@ -2,6 +2,7 @@
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
 #include "runtime/cli/Terminal.h"
+#include "runtime/tokenizer/files/VocabularyFiles.h"
 #include "support/CheckpointFiles.h"
 #include "support/OutputFile.h"
 
@@ -34,6 +35,13 @@ int packCommand(const Command &command) {
     if (std::optional<std::string> text = command.readBeside(options, name)) {
       OutputFile out(folder + "/" + name);
       out.write(*text);
+      out.commit();
+    }
+  if (!command.readBeside(options, "tokenizer.json")) // another vocabulary goes along as what it means
+    if (std::optional<TokenizerText> text =
+            findTokenizer([&](auto &name) { return command.readBeside(options, name); })) {
+      OutputFile out(folder + "/tokenizer.json");
+      out.write(text->json);
       out.commit();
     }
   writePacked(file, weights->pieces());

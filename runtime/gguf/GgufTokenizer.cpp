@@ -5,6 +5,8 @@
 #include "runtime/Error.h"
 #include "runtime/gguf/Gguf.h"
 #include "runtime/tokenizer/model/Model.h"
+#include "runtime/tokenizer/text/Base64.h"
+#include "runtime/tokenizer/text/JsonText.h"
 #include "runtime/tokenizer/text/WordScanner.h"
 #include "support/Utf8.h"
 
@@ -12,11 +14,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 namespace quern::runtime {
 
-using Json = nlohmann::json;
+using namespace jsontext;
 
 namespace {
 
@@ -44,35 +45,11 @@ const Splitting splittings[] = {
     {"bloom gpt3-finnish", {bloomWords}},
 };
 
-using Parts = std::initializer_list<std::string_view>;
-
-void put(std::string &to, Parts parts) {
-  for (std::string_view part : parts)
-    to += part;
-}
-std::string join(Parts parts) {
-  std::string text;
-  put(text, parts);
-  return text;
-}
-/// Another element of a JSON list.
-void append(std::string &list, Parts parts) {
-  if (!list.empty())
-    list += ',';
-  put(list, parts);
-}
-std::string literal(std::string_view text) {
-  return Json(text).dump();
-}
-const char *literal(bool value) {
-  return value ? "true" : "false";
-}
-
 bool lists(const char *words, const std::string &word) {
   return (" " + std::string(words) + " ").find(" " + word + " ") != std::string::npos;
 }
 
-enum Kind { Normal = 1, Unknown, Control, UserDefined, Unused, Byte };
+constexpr int Normal = NormalPiece, Unknown = UnknownPiece, Control = ControlPiece, UserDefined = UserDefinedPiece;
 
 class Maker {
 public:
@@ -103,8 +80,7 @@ public:
     std::string added;
     for (size_t i = 0; i < tokens.size(); ++i)
       if (int(kinds[i]) == Unknown || int(kinds[i]) == Control || int(kinds[i]) == UserDefined)
-        append(added, {"{\"id\":", std::to_string(i), ",\"content\":", literal(tokens[i]),
-                       ",\"normalized\":false,\"special\":", literal(int(kinds[i]) != UserDefined), "}"});
+        append(added, {addedToken(int64_t(i), tokens[i], int(kinds[i]) != UserDefined)});
     return join({"{", result, ",\"added_tokens\":[", added, "]}"});
   }
 
@@ -140,18 +116,8 @@ private:
 
   /// The text between a first and a last token, where they are wanted and there.
   void around(int64_t first, int64_t last) {
-    std::string single, special;
-    for (int64_t id : {first, int64_t(-2), last}) {
-      if (id == -2)
-        append(single, {R"({"Sequence":{"id":"A"}})"});
-      if (id < 0)
-        continue;
-      const std::string text = literal(tokens[size_t(id)]);
-      append(single, {R"({"SpecialToken":{"id":)", text, "}}"});
-      append(special, {text, ":{\"ids\":[", std::to_string(id), "]}"});
-    }
-    field("post_processor",
-          {R"({"type":"TemplateProcessing","single":[)", single, R"(],"special_tokens":{)", special, "}}"});
+    const auto text = [&](int64_t id) { return id < 0 ? std::string() : tokens[size_t(id)]; };
+    field("post_processor", {jsontext::around(text(first), first, text(last), last)});
   }
 
   void beginAndEnd(bool begins, bool ends) {
@@ -168,47 +134,16 @@ private:
     return list;
   }
 
-  /// SentencePiece's BPE: of two neighbours whose joint text is a token, those with the best score are joined first. As
-  /// merges, which are its tokenizer.json's form.
+  /// SentencePiece's BPE: of two neighbours whose joint text is a token, those with the best score are joined first.
   void sentencePiece() {
-    const std::vector<double> score = scores();
-    struct Merge {
-      double score;
-      int left, right; // characters
-      int piece, a, b; // numbers of tokens
-      bool operator<(const Merge &o) const {
-        return std::tie(o.score, o.left, o.right, piece, a, b) < std::tie(score, left, right, o.piece, o.a, o.b);
-      }
-    };
-    std::vector<Merge> merges;
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      const std::string_view token = tokens[i];
-      // A space would read as the end of a merge's left half. Such tokens are user-defined: found before any merge.
-      if ((int(kinds[i]) != Normal && int(kinds[i]) != UserDefined) || token.size() > mostMerged ||
-          token.find(' ') != std::string_view::npos)
-        continue;
-      const auto isFirst = [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; };
-      const int length = int(std::count_if(token.begin(), token.end(), isFirst));
-      int left = 0;
-      for (size_t at = 0; at < token.size(); ++at) {
-        if (!isFirst(token[at]))
-          continue;
-        const int a = ids.find(token.substr(0, at)), b = a < 0 ? -1 : ids.find(token.substr(at));
-        if (b >= 0)
-          merges.push_back({score[i], left, length - left, int(i), a, b});
-        ++left;
-      }
-    }
-    std::sort(merges.begin(), merges.end());
-    std::string list, normalizers,
-        decoders = R"({"type":"Replace","pattern":{"String":"\u2581"},"content":" "},)"
-                   R"({"type":"ByteFallback"},{"type":"Fuse"})";
-    for (const Merge &merge : merges)
-      append(list, {literal(join({tokens[size_t(merge.a)], " ", tokens[size_t(merge.b)]}))});
+    std::vector<int> types(kinds.begin(), kinds.end());
+    std::replace(types.begin(), types.end(), UserDefined, Normal); // spaces in them are in the text as such
+    std::string normalizers, decoders = R"({"type":"Replace","pattern":{"String":"\u2581"},"content":" "},)"
+                                        R"({"type":"ByteFallback"},{"type":"Fuse"})";
     const int64_t unknown = role("unknown", "<unk>");
     field("model", {R"({"type":"BPE","fuse_unk":true,"byte_fallback":true,"unk_token":)",
                     unknown < 0 ? "null" : literal(tokens[size_t(unknown)]), ",\"vocab\":{", vocabulary(),
-                    "},\"merges\":[", list, "]}"});
+                    "},\"ranks\":", literal(ranksByScore(scores(), types)), "}"});
     if (file.flag("tokenizer.ggml.remove_extra_whitespaces", false))
       append(normalizers, {R"({"type":"Replace","pattern":{"Regex":" {2,}"},"content":" "})"});
     if (file.flag("tokenizer.ggml.add_space_prefix", true)) {
@@ -280,11 +215,14 @@ private:
     const std::vector<double> score = scores();
     std::string list;
     for (size_t i = 0; i < tokens.size(); ++i)
-      append(list, {"[", literal(tokens[i]), ",", Json(score[i]).dump(), "]"});
+      append(list, {"[", literal(tokens[i]), ",", literal(score[i]), "]"});
     const int64_t unknown = role("unknown", "<unk>");
     field("model", {R"({"type":"Unigram","byte_fallback":false,"unk_id":)",
                     unknown < 0 ? "null" : std::to_string(unknown), ",\"vocab\":[", list, "]}"});
-    if (std::string map = base64(file.list("tokenizer.ggml.precompiled_charsmap")); !map.empty())
+    std::string bytes;
+    for (double byte : file.list("tokenizer.ggml.precompiled_charsmap"))
+      bytes += char(int(byte) & 255);
+    if (std::string map = encodeBase64(bytes); !map.empty())
       field("normalizer", {R"({"type":"Precompiled","precompiled_charsmap":")", map, "\"}"});
     const char *metaspace = R"({"type":"Metaspace","replacement":"\u2581","prepend_scheme":"always","split":true})";
     const bool words = file.flag("tokenizer.ggml.remove_extra_whitespaces", true);
@@ -293,22 +231,6 @@ private:
     field("decoder", {metaspace});
     beginAndEnd(false, true);
   }
-
-  static std::string base64(const std::vector<double> &bytes) {
-    constexpr const char *digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    std::string text;
-    for (size_t at = 0; at < bytes.size(); at += 3) {
-      uint32_t bits = 0;
-      for (size_t i = 0; i < 3; ++i)
-        bits = bits << 8 | (at + i < bytes.size() ? uint32_t(int(bytes[at + i]) & 255) : 0);
-      for (size_t i = 0; i < 4; ++i)
-        text += at + i > bytes.size() ? '=' : digits[bits >> (18 - 6 * i) & 63];
-    }
-    return text;
-  }
-
-  static constexpr size_t mostMerged =
-      1024; // bytes; longer tokens are no words, and their cuts would take quadratic time
 };
 
 } // namespace

@@ -11,6 +11,7 @@
 #include "runtime/engine/StopRules.h"
 #include "runtime/machine/CpuFeatures.h"
 #include "runtime/machine/ThreadPool.h"
+#include "runtime/tokenizer/files/VocabularyFiles.h"
 #include "runtime/weights/Checkpoint.h"
 
 #include <xmmintrin.h>
@@ -184,11 +185,17 @@ quern_status quern_open(const char *weights, const char *tokenizer, int threads,
     ThreadPool::configure(std::clamp(threads, 0, 1024));
     ThreadPool::instance();
     std::string folder = isFolder(weights) ? weights : folderOf(weights);
-    std::string words = tokenizer ? tokenizer : folder + "/tokenizer.json";
-    if (std::optional<std::string> inside = textInside(weights, "tokenizer.json"); inside && !tokenizer)
+    if (tokenizer) {
+      const auto [json, path] = tokenizerAt(tokenizer);
+      made->tokenizer = Tokenizer::parse(json, path);
+    } else if (std::optional<std::string> inside = textInside(weights, "tokenizer.json")) {
       made->tokenizer = Tokenizer::parse(*inside, weights);
-    else if (tokenizer || fileExists(words))
-      made->tokenizer = Tokenizer::parse(readFile(words), words);
+    } else if (const std::optional<TokenizerText> text = findTokenizer([&](const std::string &name) {
+                 const std::string path = folder + "/" + name;
+                 return fileExists(path) ? std::optional(readFile(path)) : std::nullopt;
+               })) {
+      made->tokenizer = Tokenizer::parse(text->json, folder + "/" + text->file);
+    }
     made->ends = idsOf(d.fileConfig, "eos_token_id");
     std::vector<nlohmann::json> configs = {d.fileConfig};
     if (std::optional<std::string> inside = textInside(weights, "generation_config.json"))

@@ -53,18 +53,8 @@ std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, bool no
       ++at;
       continue;
     }
-    int id = -1;
-    size_t end = at;
-    uint32_t node = ByteTrie::root;
-    for (size_t i = at; i < text.size(); ++i) {
-      node = trie.step(node, static_cast<uint8_t>(text[i]));
-      if (node == ByteTrie::none)
-        break;
-      if (trie.value(node) >= 0) {
-        id = trie.value(node);
-        end = i + 1;
-      }
-    }
+    const auto [id, length] = trie.longest(text.substr(at));
+    size_t end = at + length;
     if (id < 0) {
       ++at;
       continue;

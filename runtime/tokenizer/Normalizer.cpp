@@ -184,6 +184,8 @@ std::unique_ptr<Normalizer> Normalizer::fromJson(const Json &json) {
     return onText([](std::string text) { return toByteChars(text); });
   if (type == "Precompiled")
     return makePrecompiledNormalizer(json.at("precompiled_charsmap").get<std::string>());
+  if (type == "SentencePiece") // no type of the library's
+    return makeSentencePieceNormalizer(json);
   throw UserError("the normalizer type " + quote(type) + " is not known");
 }
 

@@ -22,6 +22,9 @@ public:
 
 /// SentencePiece's precompiled map (nmt_nfkc and others): base64 of a double array and of the texts that it leads to.
 std::unique_ptr<Normalizer> makePrecompiledNormalizer(const std::string &base64);
+/// A whole normalizer_spec (files/SentencePiece.cpp): {"map": base64 or "", "prefix", "suffix", "squeeze", "escape",
+/// "user_defined"}.
+std::unique_ptr<Normalizer> makeSentencePieceNormalizer(const nlohmann::json &json);
 
 } // namespace quern::runtime
 #endif

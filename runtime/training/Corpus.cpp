@@ -4,6 +4,7 @@
 
 #include "runtime/Error.h"
 #include "runtime/cli/Terminal.h"
+#include "runtime/tokenizer/files/VocabularyFiles.h"
 #include "runtime/tokenizer/text/ByteChars.h"
 #include "runtime/tokenizer/text/Unicode.h"
 #include "runtime/weights/Checkpoint.h"
@@ -59,10 +60,11 @@ TrainTokenizer makeTokenizer(const std::string &name, const std::string &text) {
     result.json = characterTokenizer(tokens, false);
     result.characters = true;
   } else {
-    label = isFolder(name) ? name + "/tokenizer.json" : name;
-    if (!fileExists(label))
+    if (!fileExists(name) && !isFolder(name))
       throw UserError("there is no tokenizer " + quote(name) + ": give bytes, chars, or a tokenizer.json");
-    result.json = readFile(label);
+    TokenizerText text = tokenizerAt(name);
+    result.json = std::move(text.json);
+    label = std::move(text.file);
   }
   result.tokenizer = Tokenizer::parse(result.json, label);
   return result;

@@ -14,7 +14,7 @@ const std::vector<Options::Known> &trainOptions() {
       {"--data", "FILE", "a text; or token numbers (.bin: 16 bits each, .u32); or the loss's inputs as .safetensors"},
       {"--valid", "FILE", "the same, to validate on"},
       {"--valid-split", "X", "else the last part of the data (0.1 of a text or of numbers)"},
-      {"--tokenizer", "NAME", "bytes, chars, or a tokenizer.json (the one beside --weights, else chars)"},
+      {"--tokenizer", "NAME", "bytes, chars, or as `generate` has it (the one beside --weights, else chars)"},
       {"--output", "DIR", "where checkpoints, train.jsonl and report.html go"},
       {"--weights", "PATH", "begin with this checkpoint instead of random numbers"},
       {"--resume", nullptr, "continue from --output's newest checkpoint, with the run's options unless given again"},

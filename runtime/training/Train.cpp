@@ -16,6 +16,7 @@
 #include "runtime/training/Report.h"
 #include "runtime/training/RunFolder.h"
 #include "runtime/training/Settings.h"
+#include "support/CheckpointFiles.h"
 
 #include <algorithm>
 #include <cmath>
@@ -99,12 +100,21 @@ std::vector<int32_t> Run::readTokens(const std::string &path, const std::string 
   return tokens;
 }
 
+/// The file with the tokenizer beside the weights; empty if there is none.
+static std::string vocabularyBeside(const Command &command, const Options &options) {
+  std::string path = command.findBeside(options, "tokenizer.json");
+  for (const char *name : vocabulariesBesideWeights)
+    if (path.empty())
+      path = command.findBeside(options, name);
+  return path;
+}
+
 void Run::openData(const Options &options) {
   const FunctionInfo &function = d.functions[size_t(trainer.training().function)];
   bool next = trainer.training().nextToken;
   auto isTensors = [](const std::string &path) { return path.ends_with(".safetensors"); };
   std::string file = !s.tokenizer.empty()       ? s.tokenizer
-                     : options.has("--weights") ? command.findBeside(options, "tokenizer.json")
+                     : options.has("--weights") ? vocabularyBeside(command, options)
                                                 : "";
   if (s.resume && fileExists(folder.newest() + "/tokenizer.json"))
     file = folder.newest() + "/tokenizer.json";

@@ -27,7 +27,8 @@ struct LowRankSum : TensorReader {
 
   const char *type() const override { return label.c_str(); }
 
-  void read(int64_t first, int64_t count, float *to) const override {
+  /// The one loop here that runs for each number; the rest of the file is compiled for size.
+  [[gnu::optimize("O2")]] void read(int64_t first, int64_t count, float *to) const override {
     toFloat(base, first, count, to);
     for (int64_t row = first / columns, from = first % columns; count > 0; ++row, from = 0) {
       const int64_t width = std::min(count, columns - from);

@@ -1,6 +1,7 @@
 // Tokenizers on 200 KB of mixed scripts, long words, marks and white space, against checksums of what Hugging Face's
 // `tokenizers` makes of it (tests/data/generate/make_mixed.py; compare_tokenizers.py does the same on any size).
 #include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/tokenizer/files/VocabularyFiles.h"
 #include "runtime/tokenizer/text/Pattern.h"
 #include "runtime/tokenizer/text/Unicode.h"
 #include "runtime/tokenizer/text/WordScanner.h"
@@ -52,6 +53,21 @@ TEST(MixedText, TokensAreThoseOfTheLibrary) {
     ASSERT_EQ(sums.size(), texts.size());
     for (size_t i = 0; i < texts.size(); ++i)
       ASSERT_EQ(crc32(tokenizer.encode(texts[i], false)), sums[i].get<uint32_t>()) << path << ", text " << i;
+  }
+}
+
+/// .model files of SentencePiece and ranks of tiktoken, whose own libraries do not look for special tokens in a text.
+TEST(MixedText, VocabularyFilesMeanWhatTheirLibrariesMean) {
+  std::vector<std::string> texts = golden()["texts"];
+  for (std::string &text : texts)
+    for (const char *mark : {"<s>", "</s>", "<|endoftext|>"})
+      text = replaceAll(text, mark, "");
+  ASSERT_EQ(golden()["files"].size(), 3u);
+  for (const auto &[name, sums] : golden()["files"].items()) {
+    const auto [json, path] = tokenizerAt(dataPath("tokenizers/" + name + "/tokenizer.model"));
+    const Tokenizer tokenizer = Tokenizer::parse(json, path);
+    for (size_t i = 0; i < texts.size(); ++i)
+      ASSERT_EQ(crc32(tokenizer.encode(texts[i], false)), sums[i].get<uint32_t>()) << name << ", text " << i;
   }
 }
 

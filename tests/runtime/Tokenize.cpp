@@ -2,11 +2,13 @@
 //
 //     quern_tokenize TOKENIZER TEXTS [RESULT]
 //
+// TOKENIZER: a file or a folder, as --tokenizer takes it.
 // TEXTS: each text as its length in bytes (uint32, little endian) and its bytes. RESULT, the same order: the number of
 // tokens (uint32), the tokens (int32), the length of the decoded text (uint32), that text. Without RESULT: tokenizes
 // everything three times in one thread and prints the megabytes per second of the fastest.
 #include "runtime/Error.h"
 #include "runtime/tokenizer/Tokenizer.h"
+#include "runtime/tokenizer/files/VocabularyFiles.h"
 #include "support/Files.h"
 
 #include <cstdint>
@@ -81,7 +83,8 @@ int main(int count, char **words) {
     return 1;
   }
   try {
-    const Tokenizer tokenizer = Tokenizer::parse(readFile(words[1]), words[1]);
+    const auto [json, name] = tokenizerAt(words[1]);
+    const Tokenizer tokenizer = Tokenizer::parse(json, name);
     const std::string file = readFile(words[2]);
     const std::vector<std::string_view> texts = split(file);
     if (count > 3)

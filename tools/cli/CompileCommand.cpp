@@ -35,7 +35,7 @@ void CompileFlags::add(po::options_description &options) {
       "symbols", po::bool_switch(&symbols),
       "the executable keeps the names of its functions, so that perf and debuggers tell kernels apart")(
       "embed-weights", po::bool_switch(&embed),
-      "append --weights (packed for the kernels, unless --train) and tokenizer.json to the executable")(
+      "append --weights (packed for the kernels, unless --train) and the tokenizer to the executable")(
       "target", po::value(&target),
       "native, an architecture level such as x86-64-v3, or opencl: a device that its driver has")(
       "schedules", po::value(&schedules), "a file of schedules that override the built-in ones")(

@@ -5,6 +5,7 @@
 #include "runtime/Error.h"
 #include "runtime/tokenizer/model/Joining.h"
 #include "runtime/tokenizer/model/Model.h"
+#include "runtime/tokenizer/text/ByteTrie.h"
 #include "runtime/tokenizer/text/Unicode.h"
 
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <utility>
 
 namespace quern::runtime {
@@ -41,7 +43,13 @@ public:
       bytes = byteTokens(words);
     for (char32_t c = 0; c < singles.size(); ++c)
       singles[c] = words.find(toUtf8({c}));
-    readMerges(json.at("merges"));
+    if (json.contains("ranks"))
+      readRanks(json["ranks"]);
+    else
+      readMerges(json.at("merges"));
+    for (const Json &token : json.value("user_defined", Json::array()))
+      if (const auto text = token.get<std::string>(); !text.empty() && words.find(text) >= 0)
+        whole.insert(text, words.find(text));
     made = std::make_unique<std::atomic<Answer>[]>(size_t(words.size()));
   }
 
@@ -49,22 +57,24 @@ public:
     if (word.empty())
       return;
     const size_t first = ids.size();
-    const int whole = word.size() <= words.longest() ? words.find(word) : -1;
-    if (whole >= 0 && (ignoreMerges || made[size_t(whole)].load(std::memory_order_relaxed) == Yes)) {
-      ids.push_back(whole);
+    const int token = word.size() <= words.longest() ? words.find(word) : -1;
+    if (token >= 0 && (ignoreMerges || made[size_t(token)].load(std::memory_order_relaxed) == Yes)) {
+      ids.push_back(token);
       return;
     }
     split(word, ids);
     joinSymbols(merges, ids, first);
-    if (whole >= 0 && ids.size() == first + 1 && ids[first] == whole)
-      made[size_t(whole)].store(Yes, std::memory_order_relaxed);
+    if (token >= 0 && ids.size() == first + 1 && ids[first] == token)
+      made[size_t(token)].store(Yes, std::memory_order_relaxed);
   }
 
 private:
   /// Whether the merges make the token of its own text: found out once, by whichever thread.
   enum Answer : uint8_t { Unknown, Yes };
   mutable std::unique_ptr<std::atomic<Answer>[]> made;
+  static constexpr int maxRank = 1 << 24;
   MergeTable merges;
+  ByteTrie whole;               // "user_defined": tokens that are never cut nor joined
   std::array<int, 512> singles; // numbers of the first characters, those that stand for bytes among them
   std::string prefix, suffix;
   int unknown = -1;
@@ -99,6 +109,36 @@ private:
     }
   }
 
+  /// "ranks", which no tokenizer.json of the library has: of each token, when any two tokens that together are its text
+  /// are joined. So SentencePiece and tiktoken have it; as merges, pairs with the same result would have an order.
+  void readRanks(const Json &list) {
+    constexpr size_t longestJoined =
+        1024; // bytes; longer tokens are no words, and their cuts would take quadratic time
+    struct Join {
+      int left, right;
+      Merge merge;
+    };
+    std::vector<Join> joins;
+    for (int id = 0; id < words.size() && size_t(id) < list.size(); ++id) {
+      const int rank = list[size_t(id)].get<int>();
+      const std::string *token = words.text(id);
+      if (rank < 0 || rank > maxRank || !token || token->size() > longestJoined)
+        continue;
+      for (size_t at = 1; at < token->size(); ++at) {
+        if (isUtf8Tail((*token)[at]))
+          continue;
+        const int left = words.find(std::string_view(*token).substr(0, at));
+        const int right = left < 0 ? -1 : words.find(std::string_view(*token).substr(at));
+        if (right >= 0 && mayJoin(list, left) && mayJoin(list, right))
+          joins.push_back({left, right, {rank, id}});
+      }
+    }
+    merges.reserve(joins.size());
+    for (const Join &join : joins)
+      merges.add(join.left, join.right, join.merge);
+  }
+  static bool mayJoin(const Json &list, int id) { return size_t(id) < list.size() && list[size_t(id)].get<int>() >= 0; }
+
   /// Appends the symbols of a word before any merge.
   void split(std::string_view word, std::vector<int> &ids) const {
     bool pendingUnknown = false;
@@ -106,6 +146,13 @@ private:
     std::string decorated;
     for (size_t at = 0; at < word.size();) {
       const size_t begin = at;
+      if (const auto [id, length] = whole.longest(word.substr(at)); length > 0) {
+        if (std::exchange(pendingUnknown, false))
+          ids.push_back(unknown);
+        ids.push_back(id);
+        at += length;
+        continue;
+      }
       const char32_t c = nextChar(word, at);
       std::string_view character = word.substr(begin, at - begin);
       int id;
@@ -148,6 +195,21 @@ private:
 };
 
 } // namespace
+
+std::vector<int> ranksByScore(const std::vector<double> &scores, const std::vector<int> &kinds) {
+  std::vector<double> different;
+  for (size_t i = 0; i < scores.size(); ++i)
+    if (kinds[i] == NormalPiece)
+      different.push_back(scores[i]);
+  std::sort(different.begin(), different.end(), std::greater<>());
+  different.erase(std::unique(different.begin(), different.end()), different.end());
+  std::vector<int> ranks(scores.size(), -1);
+  for (size_t i = 0; i < scores.size(); ++i)
+    if (kinds[i] == NormalPiece)
+      ranks[i] =
+          int(std::lower_bound(different.begin(), different.end(), scores[i], std::greater<>()) - different.begin());
+  return ranks;
+}
 
 std::unique_ptr<TokenModel> makeBpe(const Json &json) {
   return std::make_unique<Bpe>(json);

@@ -59,6 +59,11 @@ std::unique_ptr<TokenModel> makeBpe(const nlohmann::json &json);
 std::unique_ptr<TokenModel> makeWordPiece(const nlohmann::json &json);
 std::unique_ptr<TokenModel> makeUnigram(const nlohmann::json &json);
 
+/// What kind of piece a token is, as SentencePiece and GGUF number them.
+enum PieceKind { NormalPiece = 1, UnknownPiece, ControlPiece, UserDefinedPiece, UnusedPiece, BytePiece };
+/// For BPE's field "ranks": when the two halves of each token are joined, the better scores first; -1: never.
+std::vector<int> ranksByScore(const std::vector<double> &scores, const std::vector<int> &kinds);
+
 /// The number of "<0x0A>" and its like for each byte, or -1.
 std::vector<int> byteTokens(const Vocabulary &vocabulary);
 

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <unordered_set>
 
 namespace quern::runtime {
 
@@ -48,18 +49,25 @@ public:
     const nlohmann::json &list = json.at("vocab");
     if (!list.is_array() || list.empty())
       throw UserError("the vocabulary is no list");
+    // What no tokenizer.json of the library has: SentencePiece's own arithmetic, and tokens that no text has.
+    const nlohmann::json own = json.value("sentencepiece", nlohmann::json());
+    inFloats = own.is_object();
+    std::unordered_set<int> hidden;
+    for (const nlohmann::json &id : inFloats ? own.value("hidden", nlohmann::json::array()) : nlohmann::json::array())
+      hidden.insert(id.get<int>());
     double least = INFINITY;
     for (const nlohmann::json &entry : list) {
       std::string text = entry.at(0).get<std::string>();
-      double score = asTokenizersReads(entry.at(1).get<double>());
+      double score = entry.at(1).get<double>();
+      score = inFloats ? double(float(score)) : asTokenizersReads(score);
       int id = int(scores.size());
-      if (words.find(text) < 0 && !text.empty())
+      if (words.find(text) < 0 && !text.empty() && !hidden.count(id))
         trie.insert(text, id);
       words.add(std::move(text), id);
       scores.push_back(score);
       least = std::min(least, score);
     }
-    unknownScore = least - 10;
+    unknownScore = inFloats ? own.at("unknown_score").get<double>() : least - 10;
     if (json.contains("unk_id") && json["unk_id"].is_number_integer()) {
       int64_t id = json["unk_id"].get<int64_t>();
       if (id < 0 || id >= int64_t(scores.size()))
@@ -80,12 +88,14 @@ public:
     std::vector<Node> best(word.size() + 1);
     auto offer = [&](size_t end, size_t from, int id, double score) {
       Node &node = best[end];
+      if (inFloats)
+        score = double(float(score));
       if (node.from < 0 || score > node.score)
         node = {score, int64_t(from), id};
     };
     for (size_t at = 0; at < word.size();) {
       size_t length = std::min(utf8Length(static_cast<unsigned char>(word[at])), word.size() - at);
-      double here = best[at].score;
+      const double here = best[at].score;
       bool single = false;
       uint32_t node = ByteTrie::root;
       for (size_t end = at; end < word.size();) {
@@ -118,7 +128,10 @@ public:
       end = from;
     }
     for (auto part = parts.rbegin(); part != parts.rend(); ++part)
-      append(word.substr(part->begin, part->end - part->begin), ids);
+      if (inFloats && !part->isUnknown)
+        ids.push_back(best[part->end].id);
+      else
+        append(word.substr(part->begin, part->end - part->begin), ids);
   }
 
 private:
@@ -126,11 +139,11 @@ private:
   std::vector<double> scores;
   double unknownScore;
   int unknown = -1;
-  bool byteFallback;
+  bool byteFallback, inFloats;
   std::vector<int> bytes;
 
   void append(std::string_view text, std::vector<int> &ids) const {
-    if (int id = words.find(text); id >= 0) {
+    if (int id = words.find(text); id >= 0 && !inFloats) {
       ids.push_back(id);
       return;
     }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace quern::runtime {
@@ -32,6 +33,20 @@ public:
   }
   /// The number of the string that ends at this node, or -1.
   int value(uint32_t node) const { return values[node]; }
+
+  /// The longest string that begins `text`: its number and its bytes; {-1, 0} if there is none.
+  std::pair<int, size_t> longest(std::string_view text) const {
+    std::pair<int, size_t> found{-1, 0};
+    uint32_t node = root;
+    for (size_t i = 0; i < text.size(); ++i) {
+      node = values.size() == 1 ? none : step(node, static_cast<uint8_t>(text[i]));
+      if (node == none)
+        break;
+      if (values[node] >= 0)
+        found = {values[node], i + 1};
+    }
+    return found;
+  }
 
 private:
   struct Edge {

@@ -2,13 +2,15 @@
 
     python compare_tokenizers.py [--bytes 10000000] [--seed 1] [--program build/tests/quern_tokenize] [--trained FOLDER] [TOKENIZER.json ...]
 
-Without names: those of tests/data and examples. --trained also makes larger ones of that text in FOLDER (byte-level BPE of 32,000 tokens with the splitting of GPT-2, Llama 3, Qwen 2
-and o200k, Unigram, WordPiece) and compares those. Needs: pip install tokenizers.
+Without names: those of tests/data and examples. A .model is compared with the sentencepiece library, a .tiktoken with tiktoken (special tokens in the text left out, as these
+libraries do not look for them); tokenizer_config.json lies beside it. --trained also makes larger ones of that text in FOLDER (byte-level BPE of 32,000 tokens with the splitting of GPT-2, Llama 3, Qwen 2
+and o200k, Unigram, WordPiece) and compares those. Needs: pip install tokenizers sentencepiece tiktoken.
 """
 import argparse
 import array
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -70,6 +72,38 @@ def results(path):
         at += 4 + length
 
 
+def unmarked(text):
+    """Without the special tokens that mixed_text.py writes."""
+    return re.sub(r"</?(s|pad|unk)>|<.endoftext.>", "", text)
+
+
+class Own:
+    """The library of a vocabulary file, with the calls of `tokenizers` that are needed here."""
+
+    def __init__(self, path):
+        if path.suffix == ".model":
+            import sentencepiece
+            self.library = sentencepiece.SentencePieceProcessor(model_file=str(path))
+            self.ids, self.id_to_token = self.library.encode, self.library.id_to_piece
+        else:
+            from tiktoken import Encoding
+            from tiktoken.load import load_tiktoken_bpe
+            pattern = json.loads((path.parent / "tokenizer_config.json").read_text())["pat_str"]
+            self.library = Encoding(path.stem, pat_str=pattern, mergeable_ranks=load_tiktoken_bpe(str(path)), special_tokens={})
+            self.ids, self.id_to_token = self.library.encode_ordinary, self.library.decode_single_token_bytes
+
+    def encode(self, text, add_special_tokens=False):
+        return argparse.Namespace(ids=self.ids(text))
+
+    def decode(self, ids, skip_special_tokens=False):
+        return self.library.decode(ids) if hasattr(self.library, "encode_ordinary") else None  # SentencePiece shows unknown pieces as " \u2047 "
+
+    def no_truncation(self):
+        pass
+
+    no_padding = no_truncation
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", type=Path)
@@ -83,24 +117,27 @@ def main():
     names += trained(options.trained, texts) if options.trained else []
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
-        given, got = Path(folder, "texts"), Path(folder, "result")
-        given.write_bytes(b"".join(struct.pack("<I", len(data)) + data for data in (text.encode() for text in texts)))
+        given, plain, got = Path(folder, "texts"), Path(folder, "unmarked"), Path(folder, "result")
+        bare = [unmarked(text) for text in texts]
+        for path, some in ((given, texts), (plain, bare)):
+            path.write_bytes(b"".join(struct.pack("<I", len(data)) + data for data in (text.encode() for text in some)))
         for name in names:
-            subprocess.run([options.program, name, given, got], check=True)
-            reference = Tokenizer.from_file(str(name))
+            subprocess.run([options.program, name, plain if name.suffix in (".model", ".tiktoken") else given, got], check=True)
+            own = name.suffix in (".model", ".tiktoken")
+            reference = Own(name) if own else Tokenizer.from_file(str(name))
             reference.no_truncation()
             reference.no_padding()
             ids = decoded = tokens = 0
-            for text, (ours, back) in zip(texts, results(got), strict=True):
+            for text, (ours, back) in zip(bare if own else texts, results(got), strict=True):
                 theirs = reference.encode(text, add_special_tokens=False).ids
                 tokens += len(theirs)
                 if ours != theirs:
                     ids += 1
                     if ids <= 3:
                         at = next((i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b), min(len(ours), len(theirs)))
-                        show = lambda list: [reference.id_to_token(i) for i in list[max(0, at - 2):at + 6]]
-                        print(f"    at token {at}: quern {show(ours)}, tokenizers {show(theirs)}; before: {reference.decode(theirs[max(0, at - 8):at])!r}")
-                elif back != (want := reference.decode(theirs, skip_special_tokens=False)):
+                        show = lambda ids: [reference.id_to_token(i) for i in ids[max(0, at - 2):at + 6]]
+                        print(f"    at token {at}: quern {show(ours)}, tokenizers {show(theirs)}; before: {[reference.id_to_token(i) for i in theirs[max(0, at - 8):at]]}")
+                elif (want := reference.decode(theirs, skip_special_tokens=False)) is not None and back != want:
                     decoded += 1
                     if decoded <= 2:
                         at = next((i for i, (a, b) in enumerate(zip(back, want)) if a != b), min(len(back), len(want)))

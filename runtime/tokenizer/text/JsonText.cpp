@@ -1,0 +1,64 @@
+// Takes: values. Gives: JSON.
+#include "runtime/tokenizer/text/JsonText.h"
+
+#include <nlohmann/json.hpp>
+
+namespace quern::runtime::jsontext {
+
+void put(std::string &to, Parts parts) {
+  for (std::string_view part : parts)
+    to += part;
+}
+
+std::string join(Parts parts) {
+  std::string text;
+  put(text, parts);
+  return text;
+}
+
+void append(std::string &list, Parts parts) {
+  if (!list.empty())
+    list += ',';
+  put(list, parts);
+}
+
+std::string literal(std::string_view text) {
+  return nlohmann::json(text).dump();
+}
+
+const char *literal(bool value) {
+  return value ? "true" : "false";
+}
+
+std::string literal(const std::vector<int> &numbers) {
+  std::string list;
+  for (int number : numbers)
+    append(list, {std::to_string(number)});
+  return "[" + list + "]";
+}
+
+std::string literal(double number) {
+  return nlohmann::json(number).dump();
+}
+
+std::string around(const std::string &first, int64_t firstId, const std::string &last, int64_t lastId) {
+  std::string single, special;
+  const auto token = [&](const std::string &text, int64_t id) {
+    if (text.empty())
+      return;
+    const std::string quoted = literal(text);
+    append(single, {R"({"SpecialToken":{"id":)", quoted, "}}"});
+    append(special, {quoted, ":{\"ids\":[", std::to_string(id), "]}"});
+  };
+  token(first, firstId);
+  append(single, {R"({"Sequence":{"id":"A"}})"});
+  token(last, lastId);
+  return join({R"({"type":"TemplateProcessing","single":[)", single, R"(],"special_tokens":{)", special, "}}"});
+}
+
+std::string addedToken(int64_t id, std::string_view text, bool special) {
+  return join({"{\"id\":", std::to_string(id), ",\"content\":", literal(text),
+               ",\"normalized\":false,\"special\":", literal(special), "}"});
+}
+
+} // namespace quern::runtime::jsontext
