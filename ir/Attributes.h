@@ -19,9 +19,9 @@ inline constexpr llvm::StringLiteral configAttr = "quern.config";          ///< 
 inline constexpr llvm::StringLiteral fileConfigAttr = "quern.file_config"; ///< the config file, JSON
 inline constexpr llvm::StringLiteral ignoreAttr = "quern.ignore"; ///< globs of stored tensors that are no parameters
 inline constexpr llvm::StringLiteral trainAttr = "quern.train";   ///< to be trained (`--train`)
-/// "bf16": what training reads again is kept in two bytes (`--precision`).
+/// "bf16": weights of products, and what training reads again, are kept in two bytes (`--precision`).
 inline constexpr llvm::StringLiteral precisionAttr = "quern.precision";
-/// Which weights of products are stored in codes (`--quantize`; passes/weights/QuantizeRules.h).
+/// Which weights of products are stored in codes (`--quantize`; passes/weights/WeightFormats.h).
 inline constexpr llvm::StringLiteral quantizeAttr = "quern.quantize";
 /// Seconds that saving a byte costs beyond its traffic. The higher, the less a gradient saves (`--memory`).
 inline constexpr llvm::StringLiteral priceAttr = "quern.saving_price";
@@ -66,7 +66,7 @@ inline constexpr llvm::StringLiteral gradientAttr = "quern.gradient";
 inline constexpr llvm::StringLiteral onceAttr = "quern.once";
 /// On a rename to a twin of the time, and on the cache that takes its place: how far back it is looked at.
 inline constexpr llvm::StringLiteral windowAttr = "quern.window";
-/// On a `quern.concat` (PackProjections.cpp) or `quern.quantize` (NarrowStorage.cpp) of parameters: it is no operation of
+/// On a `quern.concat` (PackProjections.cpp) or `quern.quantize` (StoreWeights.cpp) of parameters: it is no operation of
 /// the program, but how a packed weight is put together at load.
 inline constexpr llvm::StringLiteral weightAttr = "quern.weight";
 /// On a parameter of which each position uses picked matrices alone (routed experts): the share of them, such as 0.25.

@@ -58,9 +58,10 @@ UNITS = {
     "codegen/halide/gpu": ["codegen:Targets", "codegen/halide", "codegen/schedule", "codegen/kernel"],
     "codegen/scan": ["codegen:Targets", "codegen/kernel"],
     "codegen/link": [],
-    "codegen/host": ["codegen:Targets", "codegen/kernel"],
-    "codegen/tuning": ["codegen", "codegen:Targets", "codegen/kernel", "codegen/schedule", "codegen/host", "codegen/link"],
-    "codegen": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/halide", "codegen/halide/gpu", "codegen/scan", "codegen/link", "codegen/host"],
+    "codegen:ReadKernel": ["codegen/kernel"],
+    "codegen/host": ["codegen:Targets", "codegen:ReadKernel", "codegen/kernel"],
+    "codegen/tuning": ["codegen", "codegen:Targets", "codegen:ReadKernel", "codegen/kernel", "codegen/schedule", "codegen/host", "codegen/link"],
+    "codegen": ["codegen:Targets", "codegen:ReadKernel", "codegen/schedule", "codegen/kernel", "codegen/halide", "codegen/halide/gpu", "codegen/scan", "codegen/link", "codegen/host"],
 
     "runtime": [],
     "runtime/abi": ["runtime"],

@@ -129,7 +129,7 @@ void KernelBuilder::materialize(int i) {
 /// One update per part, so that no element asks which part it is in.
 void KernelBuilder::writeConcat(const Node &node, Stage &stage) {
   const Dim &into = node.into[0];
-  stage.func(pureArgs(node.dims)) = undef(storageType(node.kind));
+  stage.func(pureArgs(node.dims)) = undef(storedType(node.kind));
   Expr offset = 0;
   bool innermost = !node.dims.empty() && node.dims.back().name == into.name;
   for (size_t p = 0; p < node.operands.size(); ++p) {

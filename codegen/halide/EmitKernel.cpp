@@ -3,12 +3,9 @@
 // kernels check nothing again.
 #include "codegen/halide/EmitKernel.h"
 
+#include "codegen/halide/HalideError.h"
 #include "codegen/halide/KernelBuilder.h"
 #include "codegen/halide/KernelScratch.h"
-
-#include <new>
-#include <stdexcept>
-#include <string_view>
 
 using namespace Halide;
 
@@ -47,25 +44,18 @@ void writeKernel(const Module &kernel, EmitForm form, const std::string &path) {
 
 Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const KernelPlan &plan, const CpuTarget &cpu,
                    EmitForm form, const std::string &path) {
-  try {
+  return naming("kernel " + graph.name, [&] {
     Module module = lowerKernel(graph, symbol, plan, cpu);
     writeKernel(module, form, path);
     return scratchOf(module.get_conceptual_stmt(), graph.symbols);
-  } catch (const Halide::Error &error) {
-    // Halide says so where memory for its fibers' stacks could not be had.
-    if (std::string_view(error.what()).find("mprotect failed") != std::string_view::npos)
-      throw std::bad_alloc();
-    throw std::runtime_error("kernel " + graph.name + ": " + error.what());
-  }
+  });
 }
 
 void emitHalideRuntime(const CpuTarget &cpu, const std::string &path) {
-  try {
+  naming("Halide's runtime", [&] {
     compile_standalone_runtime(std::map<OutputFileType, std::string>{{OutputFileType::object, path}},
                                Target(cpu.halide));
-  } catch (const Halide::Error &error) {
-    throw std::runtime_error(std::string("Halide's runtime: ") + error.what());
-  }
+  });
 }
 
 std::string halideVersion() {

@@ -3,9 +3,7 @@
 #include "codegen/halide/HalideProducer.h"
 
 #include "codegen/halide/EmitKernel.h"
-#include "codegen/halide/LoopNest.h"
-#include "codegen/kernel/KernelMatch.h"
-#include "codegen/schedule/ChoosePlan.h"
+#include "codegen/halide/HalideBase.h"
 
 namespace quern::codegen {
 
@@ -14,11 +12,11 @@ static const char sources[] =
     ;
 
 namespace {
-class HalideProducer : public KernelProducer {
+class HalideProducer : public HalideBase {
 public:
-  std::string name() const override { return "halide"; }
-  std::string revision() const override { return halideVersion() + " " + sources; }
+  HalideProducer() : HalideBase("halide", sources) {}
 
+  using HalideBase::refuses;
   std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &target) const override {
     if (!target.device.empty())
       return "it makes kernels for CPUs";
@@ -26,15 +24,6 @@ public:
       if (node.op == Op::Scan)
         return "it has no family for recurrences";
     return std::nullopt;
-  }
-
-  KernelPlan choose(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules) const override {
-    return {name(), chooseParts(matchKernel(graph, target).anchors, schedules)};
-  }
-
-  std::optional<std::string> refuses(const KernelPlan &plan, const KernelGraph &graph,
-                                     const CpuTarget &target) const override {
-    return checkParts(plan.parts, matchKernel(graph, target).anchors);
   }
 
   Scratch make(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target, const std::string &symbol,
@@ -45,10 +34,6 @@ public:
   bool makeShared(const CpuTarget &target, const std::string &path) const override {
     emitHalideRuntime(target, path);
     return true;
-  }
-
-  std::string loops(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target) const override {
-    return loopNest(graph, plan, target);
   }
 };
 } // namespace

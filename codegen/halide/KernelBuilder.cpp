@@ -4,8 +4,6 @@
 #include "codegen/halide/KernelBuilder.h"
 
 #include "codegen/halide/Codes.h"
-#include "support/CodedGroups.h"
-
 #include "codegen/halide/StageScheduler.h"
 #include "codegen/halide/attention/AttentionFamily.h"
 #include "codegen/halide/attention/AttentionGradientFamily.h"
@@ -41,13 +39,6 @@ const PlanPart &KernelBuilder::part(const std::string &family) const {
     if (part.family == family)
       return part;
   throw std::logic_error("a plan without a part '" + family + "'");
-}
-
-Type KernelBuilder::storageType(Kind kind) {
-  return kind == Kind::Real   ? Float(32)
-         : kind == Kind::Int  ? Int(32)
-         : kind == Kind::BF16 ? UInt(16)
-                              : UInt(8); // of codes: some bytes of a group
 }
 
 Expr KernelBuilder::extent(const ir::Size &size) const {
@@ -124,21 +115,18 @@ void KernelBuilder::declareArguments() {
     const Node &node = graph.nodes[i];
     const Layout &layout = graph.argumentLayouts[i];
     int rank = static_cast<int>(node.dims.size());
-    ImageParam buffer(storageType(node.kind), layout.packed ? rank + 1 : rank, "a" + std::to_string(i));
+    ImageParam buffer(storedType(node.kind), layout.packed ? rank + 1 : rank, "a" + std::to_string(i));
     std::vector<Expr> extents;
     std::vector<std::optional<int64_t>> strides;
     if (layout.packed) {
-      int64_t rows = *node.dims[rank - 2].fixed(), inner = *node.dims[rank - 1].fixed(), tile = layout.tile;
-      if (int bits = bitsOfCode(node.kind))
-        inner = support::codedBytes(bits, inner);
-      int64_t tiles = (rows + tile - 1) / tile;
-      extents = {int32_t(tile), int32_t(inner), int32_t(tiles)};
-      strides = {1, tile, tile * inner};
-      int64_t stride = tile * inner * tiles;
-      for (int d = rank - 3; d >= 0; --d) {
-        extents.push_back(extent(node.dims[d].size));
+      std::vector<int64_t> shape;
+      for (const Dim &dim : node.dims)
+        shape.push_back(*dim.fixed());
+      int64_t stride = 1;
+      for (int64_t length : packedExtents(node.kind, layout.tile, shape)) {
+        extents.push_back(static_cast<int32_t>(length));
         strides.push_back(stride);
-        stride *= *node.dims[d].fixed();
+        stride *= length;
       }
     } else {
       for (int d = rank - 1; d >= 0; --d) {

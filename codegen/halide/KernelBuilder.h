@@ -8,6 +8,7 @@
 
 #include "codegen/kernel/KernelMatch.h"
 #include "codegen/kernel/KernelPlan.h"
+#include "codegen/kernel/Storage.h"
 
 #include <Halide.h>
 
@@ -83,11 +84,10 @@ private:
   void define(int node);
   void output(size_t result);
   Expr readArgument(int node, const Index &index);
-  static Halide::Type storageType(Kind kind);
   static Expr stored(const Expr &value, Kind kind) {
     if (bitsOfCode(kind))
       throw std::logic_error("a kernel stores codes");
-    return Halide::cast(storageType(kind), value);
+    return Halide::cast(storedType(kind), value);
   }
   static Expr loaded(const Expr &value, Kind kind) {
     return kind == Kind::Bool ? value != Halide::cast<uint8_t>(0) : value;

@@ -3,9 +3,8 @@
 // below is what it calls; libHalide exports it, Halide.h of 21 leaves it out.
 #include "codegen/halide/LoopNest.h"
 
+#include "codegen/halide/HalideError.h"
 #include "codegen/halide/KernelBuilder.h"
-
-#include <stdexcept>
 
 namespace Halide::Internal {
 std::string print_loop_nest(const std::vector<Function> &functions);
@@ -14,16 +13,14 @@ std::string print_loop_nest(const std::vector<Function> &functions);
 namespace quern::codegen {
 
 std::string loopNest(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target) {
-  try {
+  return naming("kernel " + graph.name, [&] {
     KernelBuilder builder(graph, plan, target);
     BuiltKernel built = builder.build();
     std::vector<Halide::Internal::Function> functions;
     for (const Func &output : built.pipeline.outputs())
       functions.push_back(output.function());
     return Halide::Internal::print_loop_nest(functions);
-  } catch (const Halide::Error &error) {
-    throw std::runtime_error("kernel " + graph.name + ": " + error.what());
-  }
+  });
 }
 
 } // namespace quern::codegen

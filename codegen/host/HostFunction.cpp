@@ -3,15 +3,18 @@
 // call then only stores its addresses.
 #include "codegen/host/HostFunction.h"
 
+#include "codegen/ReadKernel.h"
+#include "codegen/kernel/Storage.h"
 #include "ir/Attributes.h"
 #include "ir/Chunk.h"
 #include "ir/analysis/Views.h"
 #include "ir/analysis/Weights.h"
 #include "ir/analysis/Window.h"
-#include "support/CodedGroups.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <bit>
 
 using namespace mlir;
 using namespace quern::ir;
@@ -184,7 +187,7 @@ Value HostFunction::weight(Value value, LayoutAttr layout) {
 static constexpr int64_t deviceField = 0, hostField = 16, typeField = 32, rankField = 36, dimField = 40,
                          headerBytes = 56, dimBytes = 16;
 
-Value HostFunction::shapedBuffer(Kind kind, ArrayRef<std::pair<Size, Size>> dims) {
+Value HostFunction::shapedBuffer(quern::ir::Kind kind, ArrayRef<std::pair<Size, Size>> dims) {
   OpBuilder::InsertPoint here = b.saveInsertionPoint();
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(entryEnd);
@@ -200,12 +203,7 @@ Value HostFunction::shapedBuffer(Kind kind, ArrayRef<std::pair<Size, Size>> dims
   Value zero = arith::ConstantIntOp::create(b, loc, 0, 64);
   for (int64_t position : {int64_t(0), int64_t(8), int64_t(24), int64_t(48)})
     LLVM::StoreOp::create(b, loc, zero, at(position));
-  // halide_type_t: code (0 int, 1 uint, 2 float), bits, lanes.
-  int64_t code = kind == Kind::Real  ? 2
-                 : kind == Kind::Int ? 0
-                                     : 1,
-          bits = bitsOfCode(kind) ? 8 : bytesOfKind(kind) * 8; // bf16: uint16; codes: bytes of groups
-  store32(typeField, number32(code | bits << 8 | 1 << 16));
+  store32(typeField, number32(std::bit_cast<int32_t>(storedType(readKind(kind)))));
   store32(rankField, number32(dims.size()));
   LLVM::StoreOp::create(b, loc, at(headerBytes), at(dimField));
   // Lengths of a chunk are known within its turn.
@@ -231,16 +229,14 @@ Value HostFunction::halideBuffer(NamedTensorType type, ArrayRef<Size> strides) {
 }
 
 Value HostFunction::packedBuffer(NamedTensorType type, int64_t tile) {
-  unsigned rank = type.getRank();
-  Size outer = type.getDims()[rank - 2].getSize(), inner = type.getDims()[rank - 1].getSize();
-  if (int bits = bitsOfCode(type.getKind()))
-    inner = Size(quern::support::codedBytes(bits, *inner.constant()));
-  Size tiles((*outer.constant() + tile - 1) / tile);
-  SmallVector<std::pair<Size, Size>> dims = {{Size(tile), Size(1)}, {inner, Size(tile)}, {tiles, inner * Size(tile)}};
-  Size stride = tiles * inner * Size(tile);
-  for (int i = static_cast<int>(rank) - 3; i >= 0; --i) {
-    dims.emplace_back(type.getDims()[i].getSize(), stride);
-    stride = stride * type.getDims()[i].getSize();
+  std::vector<int64_t> shape;
+  for (DimAttr dim : type.getDims())
+    shape.push_back(*dim.getStatic());
+  SmallVector<std::pair<Size, Size>> dims;
+  int64_t stride = 1;
+  for (int64_t extent : packedExtents(readKind(type.getKind()), tile, shape)) {
+    dims.emplace_back(extent, stride);
+    stride *= extent;
   }
   return shapedBuffer(type.getKind(), dims);
 }

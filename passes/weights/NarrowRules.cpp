@@ -20,6 +20,14 @@ bool movesNarrow(Operation *op) {
   return op && (isViewLike(op) || isa<ConcatOp, ExpandOp>(op));
 }
 
+Value copyInBF16(OpBuilder &builder, Operation *op, ArrayRef<Value> operands) {
+  builder.setInsertionPointAfter(op);
+  Operation *copy = builder.clone(*op);
+  copy->setOperands(operands);
+  copy->getResult(0).setType(typeOf(op->getResult(0)).withKind(Kind::BF16));
+  return copy->getResult(0);
+}
+
 bool isMatrixProduct(ContractOp op) {
   if (pickedWeight(op.getA()) || pickedWeight(op.getB()))
     return true;

@@ -103,9 +103,8 @@ Value Narrowing::made(Value value) {
   else
     b.setInsertionPointToStart(cast<BlockArgument>(value).getOwner());
   NamedTensorType type = typeOf(value).withKind(Kind::BF16);
-  if (auto param = dyn_cast_or_null<ParamOp>(op)) {
-    auto narrow = ParamOp::create(b, param.getLoc(), type, param.getPathsAttr(), param.getInitAttr());
-    narrow->setDiscardableAttrs(param->getDiscardableAttrDictionary());
+  if (isa_and_nonnull<ParamOp>(op)) {
+    Value narrow = copyInBF16(b, op);
     readNarrow(value, narrow);
     return narrow;
   }
@@ -114,13 +113,10 @@ Value Narrowing::made(Value value) {
     SmallVector<Value> operands;
     for (Value operand : SmallVector<Value>(op->getOperands()))
       operands.push_back(narrowed(operand));
-    b.setInsertionPointAfter(op);
-    Operation *copy = b.clone(*op);
-    copy->setOperands(operands);
-    copy->getResult(0).setType(type);
+    Value copy = copyInBF16(b, op, operands);
     if (llvm::all_of(op->getOperands(), [](Value operand) { return operand.getDefiningOp<WidenOp>() != nullptr; }))
-      readNarrow(value, copy->getResult(0)); // as those of what is moved do
-    return copy->getResult(0);
+      readNarrow(value, copy); // as those of what is moved do
+    return copy;
   }
   Value narrow = NarrowOp::create(b, value.getLoc(), type, value);
   if (!stream.contains(value) && op && !isa<RepeatOp>(op))

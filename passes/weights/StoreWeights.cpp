@@ -98,25 +98,12 @@ static std::optional<StringRef> groupedAlong(const Read &read) {
 
 /// `value`, parameters and what flattens or joins them, in bf16.
 Value Storing::narrowed(Value value) {
-  Value &known = narrowOf[value];
-  if (known)
+  if (Value known = narrowOf.lookup(value))
     return known;
-  Operation *op = value.getDefiningOp();
-  NamedTensorType type = typeOf(value).withKind(Kind::BF16);
-  if (auto param = dyn_cast<ParamOp>(op)) {
-    b.setInsertionPointAfter(op);
-    auto narrow = ParamOp::create(b, param.getLoc(), type, param.getPathsAttr(), param.getInitAttr());
-    narrow->setDiscardableAttrs(param->getDiscardableAttrDictionary());
-    return known = narrow;
-  }
   SmallVector<Value> operands;
-  for (Value operand : SmallVector<Value>(op->getOperands()))
+  for (Value operand : SmallVector<Value>(value.getDefiningOp()->getOperands()))
     operands.push_back(narrowed(operand));
-  b.setInsertionPointAfter(op);
-  Operation *copy = b.clone(*op);
-  copy->setOperands(operands);
-  copy->getResult(0).setType(type);
-  return narrowOf[value] = copy->getResult(0);
+  return narrowOf[value] = copyInBF16(b, value.getDefiningOp(), operands);
 }
 
 /// The contraction reads `stored`, or what it picks of that, as real numbers.

@@ -263,12 +263,10 @@ private:
     packed.innerStride = integer(part, "inner_stride");
     packed.offset = part.value("offset", int64_t(0));
     std::string storage = string(layout, "storage", "f32");
-    packed.storage = storage == "bf16"   ? Storage::BF16
-                     : storage == "int8" ? Storage::Int8
-                     : storage == "int4" ? Storage::Int4
-                                         : Storage::F32;
-    if (packed.storage == Storage::F32 && storage != "f32")
+    auto named = std::find(std::begin(storageNames), std::end(storageNames), storage);
+    if (named == std::end(storageNames))
       throw UserError("unknown storage of a packed layout " + quote(storage));
+    packed.storage = Storage(named - std::begin(storageNames));
     if (packed.outer < 1 || packed.inner < 1 || packed.tile < 1 || packed.outerStride < 0 || packed.innerStride < 0 ||
         packed.offset < 0)
       throw UserError("a packed layout has a size below 1");

@@ -67,6 +67,8 @@ struct NarrowLayout {
 
 /// How a packed weight's numbers are stored. Int8 and Int4: codes in groups along `inner` (support/CodedGroups.h).
 enum class Storage { F32, BF16, Int8, Int4 };
+/// As descriptions and packed files name them, in the order of Storage.
+inline constexpr const char *storageNames[] = {"f32", "bf16", "int8", "int4"};
 /// 0 for what is not stored in codes.
 inline int bitsOfCode(Storage storage) {
   return storage == Storage::Int8 ? 8 : storage == Storage::Int4 ? 4 : 0;

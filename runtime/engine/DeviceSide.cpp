@@ -7,41 +7,29 @@
 
 namespace quern::runtime {
 
-/// Of all that a slot holds in one turn of a loop.
-static size_t bytesOf(const Description &d, const SlotInfo &slot, const std::vector<int> &parameters) {
-  size_t bytes = 0;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const WeightLayout &layout = slot.layout(i);
-    if (const auto *packed = std::get_if<PackedLayout>(&layout))
-      bytes += size_t(packed->bytes());
-    else
-      bytes += size_t(d.parameters[size_t(parameters[i])].elements()) *
-               (std::holds_alternative<NarrowLayout>(layout) ? sizeof(uint16_t) : sizeof(float));
-  }
-  return bytes;
-}
-
 DeviceSide::DeviceSide(Device &device, const Description &d, const Weights &weights)
     : device(device), weightMemory(device) {
   constexpr size_t alignment = 128;
-  std::map<const void *, std::pair<size_t, size_t>> places; // by the host's: offset, bytes; a tied head is sent once
+  struct Place {
+    size_t offset = 0, bytes = 0;
+  };
+  std::map<const void *, Place> places; // by the host's: a tied head is sent once
+  for (const WeightPiece &piece : weights.pieces()) {
+    Place &place = places[piece.data];
+    place.bytes = std::max(place.bytes, size_t(piece.bytes));
+  }
   size_t needed = 0;
-  for (size_t s = 0; s < d.slots.size(); ++s)
-    for (size_t t = 0; t < d.slots[s].turns.size(); ++t) {
-      size_t bytes = bytesOf(d, d.slots[s], d.slots[s].turns[t]);
-      auto [place, isNew] = places.try_emplace(weights.slots()[s][t], needed, bytes);
-      if (!isNew && place->second.second >= bytes)
-        continue;
-      place->second = {needed, bytes};
-      needed += (bytes + alignment - 1) / alignment * alignment;
-    }
+  for (auto &[host, place] : places) {
+    place.offset = needed;
+    needed += (place.bytes + alignment - 1) / alignment * alignment;
+  }
   weightMemory.reset(needed);
   for (const auto &[host, place] : places)
-    device.copy(weightMemory.data() + place.first, host, place.second);
+    device.copy(weightMemory.data() + place.offset, host, place.bytes);
   for (size_t s = 0; s < d.slots.size(); ++s) {
     std::vector<const void *> pointers;
     for (size_t t = 0; t < d.slots[s].turns.size(); ++t)
-      pointers.push_back(weightMemory.data() + places.at(weights.slots()[s][t]).first);
+      pointers.push_back(weightMemory.data() + places.at(weights.slots()[s][t]).offset);
     turnPointers.push_back(std::move(pointers));
   }
   for (const std::vector<const void *> &pointers : turnPointers)

@@ -11,20 +11,6 @@ static constexpr char mark[] = "quern.packed";
 static constexpr uint32_t version = 1;
 static constexpr uint64_t alignment = 64;
 
-static const char *storageName(Storage storage) {
-  switch (storage) {
-  case Storage::F32:
-    return "f32";
-  case Storage::BF16:
-    return "bf16";
-  case Storage::Int8:
-    return "int8";
-  case Storage::Int4:
-    return "int4";
-  }
-  return "";
-}
-
 static std::string layoutName(const WeightLayout &layout) {
   if (std::holds_alternative<DenseLayout>(layout))
     return "dense f32";
@@ -32,7 +18,7 @@ static std::string layoutName(const WeightLayout &layout) {
     return "dense bf16";
   const auto &packed = std::get<PackedLayout>(layout);
   auto number = [](int64_t n) { return std::to_string(n); };
-  return std::string("packed ") + storageName(packed.storage) + " tile " + number(packed.tile) + " of [" +
+  return std::string("packed ") + storageNames[int(packed.storage)] + " tile " + number(packed.tile) + " of [" +
          number(packed.outer) + ", " + number(packed.inner) + "], strides " + number(packed.outerStride) + " " +
          number(packed.innerStride) + (packed.offset ? " from " + number(packed.offset) : "");
 }

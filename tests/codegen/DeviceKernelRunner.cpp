@@ -71,34 +71,21 @@ void KernelRunner::shareResult(int argument) {
 }
 
 int KernelRunner::run() {
-  intptr_t a[20] = {};
-  size_t n = 0;
-  for (const std::string &symbol : graph.symbols)
-    a[n++] = lengths.at(symbol);
-  for (auto &buffer : buffers) {
+  for (auto &buffer : buffers)
     buffer->halide.host = nullptr; // nothing may look there
-    a[n++] = reinterpret_cast<intptr_t>(&buffer->halide);
-  }
-  if (n > 20)
-    throw std::runtime_error("too many parameters for the test's call");
-  using I = intptr_t;
-  auto call = reinterpret_cast<int (*)(I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I)>(function);
-  launch = [&] {
-    return call(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15],
-                a[16], a[17], a[18], a[19]);
-  };
+  launch = [&] { return callKernel(function, graph, lengths, buffers); };
   static runtime::Scratch scratch;
   int status = device().run(scratch, launchBound, quern_call{});
   for (size_t i = graph.argumentCount(); i < buffers.size(); ++i) {
     KernelBuffer &result = *buffers[i];
     device().copy(result.base(), reinterpret_cast<void *>(result.halide.device), result.bytes());
-    result.halide.host = reinterpret_cast<uint8_t *>(result.base());
+    result.halide.host = result.base();
   }
   return status;
 }
 
 DenseTensor KernelRunner::result(size_t i) const {
-  return buffers[graph.argumentCount() + i]->tensor();
+  return tensorOf(*buffers[graph.argumentCount() + i]);
 }
 
 void KernelRunner::useOneThread() {}

@@ -150,21 +150,9 @@ void KernelRunner::shareResult(int argument) {
 }
 
 int KernelRunner::run() {
-  // All parameters are integers or pointers: a callee with fewer of them ignores the rest.
-  intptr_t a[20] = {};
-  size_t n = 0;
-  for (const std::string &symbol : graph.symbols)
-    a[n++] = lengths.at(symbol);
-  for (auto &buffer : buffers)
-    a[n++] = reinterpret_cast<intptr_t>(&buffer->halide);
-  if (n > 20)
-    throw std::runtime_error("too many parameters for the test's call");
-  using I = intptr_t;
-  auto call = reinterpret_cast<int (*)(I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I)>(function);
   calls = true;
   callerPeak = workerPeak = 0;
-  int status = call(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14],
-                    a[15], a[16], a[17], a[18], a[19]);
+  int status = callKernel(function, graph, lengths, buffers);
   peak = {callerPeak, workerPeak};
   return status;
 }
@@ -178,7 +166,7 @@ ScratchBytes KernelRunner::planned() const {
 }
 
 DenseTensor KernelRunner::result(size_t i) const {
-  return buffers[graph.argumentCount() + i]->tensor();
+  return tensorOf(*buffers[graph.argumentCount() + i]);
 }
 
 } // namespace quern::codegen

@@ -5,7 +5,7 @@
 
 #include "codegen/halide/EmitKernel.h"
 #include "codegen/schedule/Schedule.h"
-#include "tests/codegen/KernelBuffer.h"
+#include "tests/codegen/KernelCall.h"
 
 #include <memory>
 
@@ -44,7 +44,7 @@ private:
   Scratch memory;
   ScratchBytes peak;
   Lengths lengths;
-  std::vector<std::unique_ptr<KernelBuffer>> buffers; ///< arguments, then results
+  KernelBuffers buffers; ///< arguments, then results
 };
 
 } // namespace quern::codegen

@@ -10,12 +10,14 @@ SPEC = EXAMPLES / "llama.quern"
 MACHINE = ("--machine", "400,20")
 
 
-class Page(Case):
+class InBrowser(Case):
+    """A page in Chromium, which must not complain."""
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.page = cls.scratch / "page.html"
-        run(QUERN, "dump", SPEC, "--config", DATA / "llama" / "config.json", "--html", cls.page, *MACHINE)
+        cls.config = ("--config", DATA / "llama" / "config.json")
         cls.browser = Browser()
 
     @classmethod
@@ -25,6 +27,13 @@ class Page(Case):
 
     def tearDown(self):
         self.assertEqual(self.browser.complaints(), [])
+
+
+class Page(InBrowser):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        run(QUERN, "dump", SPEC, *cls.config, "--html", cls.page, *MACHINE)
 
     def choose(self, name):
         """Clicks on a pass, unfolding what hides it."""
@@ -260,27 +269,16 @@ class Page(Case):
         self.assertIn("onerror", self.browser.text(".text"))
 
 
-class Measured(Case):
+class Measured(InBrowser):
     """A page with what its program measured."""
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.config = ("--config", DATA / "llama" / "config.json")
-        cls.program = cls.compile("llama", *cls.config)
-        cls.profile, cls.page = cls.scratch / "profile.json", cls.scratch / "page.html"
-        run(cls.program, "bench", "-p", 24, "-n", 6, "-r", 2, "--profile", cls.profile)
+        cls.profile = cls.scratch / "profile.json"
+        run(cls.compile("llama", *cls.config), "bench", "-p", 24, "-n", 6, "-r", 2, "--profile", cls.profile)
         run(QUERN, "dump", SPEC, *cls.config, "--html", cls.page, "--profile", cls.profile)
         cls.measured = json.loads(cls.profile.read_text())
-        cls.browser = Browser()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.__exit__()
-        super().tearDownClass()
-
-    def tearDown(self):
-        self.assertEqual(self.browser.complaints(), [])
 
     def prefill(self):
         """The kind of calls that read 24 tokens: its number, and itself."""

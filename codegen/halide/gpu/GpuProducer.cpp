@@ -3,13 +3,8 @@
 #include "codegen/halide/gpu/GpuProducer.h"
 
 #include "codegen/halide/EmitKernel.h"
-#include "codegen/halide/LoopNest.h"
-#include "codegen/kernel/KernelMatch.h"
-#include "codegen/schedule/ChoosePlan.h"
-
-#include <Halide.h>
-
-#include <stdexcept>
+#include "codegen/halide/HalideBase.h"
+#include "codegen/halide/HalideError.h"
 
 namespace quern::codegen {
 
@@ -35,11 +30,11 @@ private:
   }
 };
 
-class GpuProducer : public KernelProducer {
+class GpuProducer : public HalideBase {
 public:
-  std::string name() const override { return "gpu"; }
-  std::string revision() const override { return halideVersion() + " " + sources; }
+  GpuProducer() : HalideBase("gpu", sources) {}
 
+  using HalideBase::refuses;
   std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &target) const override {
     if (target.device.empty())
       return "it makes kernels for GPUs";
@@ -49,19 +44,10 @@ public:
     return std::nullopt;
   }
 
-  KernelPlan choose(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules) const override {
-    return {name(), chooseParts(matchKernel(graph, target).anchors, schedules)};
-  }
-
-  std::optional<std::string> refuses(const KernelPlan &plan, const KernelGraph &graph,
-                                     const CpuTarget &target) const override {
-    return checkParts(plan.parts, matchKernel(graph, target).anchors);
-  }
-
   /// No scratch: what a kernel stores between its launches is the device's, which the runtime keeps for the next call.
   Scratch make(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target, const std::string &symbol,
                EmitForm form, const std::string &path) const override {
-    try {
+    return naming("kernel " + graph.name, [&]() -> Scratch {
       Halide::Module module = lowerKernel(graph, symbol, plan, target);
       HostStores host;
       module.get_conceptual_stmt().accept(&host);
@@ -71,17 +57,11 @@ public:
                                  " device; compile with --target native, and report this kernel");
       writeKernel(module, form, path);
       return {};
-    } catch (const Halide::Error &error) {
-      throw std::runtime_error("kernel " + graph.name + ": " + error.what());
-    }
+    });
   }
 
   /// The runtime has all that they call.
   bool makeShared(const CpuTarget &, const std::string &) const override { return false; }
-
-  std::string loops(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target) const override {
-    return loopNest(graph, plan, target);
-  }
 };
 } // namespace
 

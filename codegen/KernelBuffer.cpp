@@ -1,0 +1,98 @@
+// Takes: a layout and lengths. Gives: memory, Halide's description of it, and numbers in and out of it.
+#include "codegen/KernelBuffer.h"
+
+#include "ir/reference/BF16.h"
+#include "ir/reference/Codes.h"
+
+#include <limits>
+
+namespace quern::codegen {
+
+KernelBuffer::KernelBuffer(const Layout &layout, Kind kind, std::vector<int64_t> shape)
+    : layout(layout), kind(kind), lengths(std::move(shape)) {
+  int64_t elements = 1;
+  auto add = [&](int64_t extent, int64_t stride) { dims.push_back({0, int32_t(extent), int32_t(stride), 0}); };
+  if (layout.packed) {
+    for (int64_t extent : packedExtents(kind, layout.tile, lengths)) {
+      add(extent, elements);
+      elements *= extent;
+    }
+  } else {
+    strides.resize(lengths.size());
+    int64_t dense = 1;
+    for (size_t d = lengths.size(); d-- > 0;) {
+      strides[d] = layout.strides[d].value_or(dense);
+      dense = strides[d] * lengths[d];
+      add(lengths[d], strides[d]);
+      elements += (lengths[d] - 1) * strides[d];
+    }
+  }
+  halide.dim = dims.data();
+  halide.dimensions = static_cast<int32_t>(dims.size());
+  halide.type = storedType(kind);
+  memory.assign(elements * halide.type.bytes() + 64, 0);
+  halide.host = base();
+}
+
+int64_t KernelBuffer::placeOf(const std::vector<int64_t> &at) const {
+  size_t rank = lengths.size();
+  int64_t sum = 0;
+  if (!layout.packed) {
+    for (size_t d = 0; d < rank; ++d)
+      sum += at[d] * strides[d];
+    return sum;
+  }
+  int64_t tile = layout.tile, depth = lengths[rank - 1], tiles = (lengths[rank - 2] + tile - 1) / tile;
+  for (size_t d = 0; d + 2 < rank; ++d)
+    sum = sum * lengths[d] + at[d];
+  return ((sum * tiles + at[rank - 2] / tile) * depth + at[rank - 1]) * tile + at[rank - 2] % tile;
+}
+
+void KernelBuffer::forEach(const std::function<void(int64_t, int64_t)> &visit) const {
+  int64_t total = 1;
+  for (int64_t length : lengths)
+    total *= length;
+  std::vector<int64_t> at(lengths.size());
+  for (int64_t i = 0; i < total; ++i) {
+    visit(i, placeOf(at));
+    for (size_t d = lengths.size(); d-- > 0 && ++at[d] == lengths[d];)
+      at[d] = 0;
+  }
+}
+
+void KernelBuffer::fill(const double *numbers) {
+  uint8_t *to = base();
+  if (int bits = bitsOfCode(kind))
+    return ir::packCodes(bits, lengths, layout.tile, numbers, to);
+  forEach([&](int64_t i, int64_t at) {
+    if (kind == Kind::Real)
+      reinterpret_cast<float *>(to)[at] = static_cast<float>(numbers[i]);
+    else if (kind == Kind::Int)
+      reinterpret_cast<int32_t *>(to)[at] = static_cast<int32_t>(numbers[i]);
+    else if (kind == Kind::BF16)
+      reinterpret_cast<uint16_t *>(to)[at] = ir::toBF16(static_cast<float>(numbers[i]));
+    else
+      to[at] = numbers[i] != 0;
+  });
+}
+
+void KernelBuffer::spoil() {
+  if (kind == Kind::Real)
+    std::fill_n(reinterpret_cast<float *>(base()), bytes() / sizeof(float), std::numeric_limits<float>::quiet_NaN());
+  if (kind == Kind::BF16)
+    std::fill_n(reinterpret_cast<uint16_t *>(base()), bytes() / sizeof(uint16_t), uint16_t(0x7fc0));
+}
+
+std::vector<double> KernelBuffer::read() const {
+  std::vector<double> numbers;
+  const uint8_t *from = halide.host;
+  forEach([&](int64_t, int64_t at) {
+    numbers.push_back(kind == Kind::Real   ? reinterpret_cast<const float *>(from)[at]
+                      : kind == Kind::Int  ? reinterpret_cast<const int32_t *>(from)[at]
+                      : kind == Kind::BF16 ? ir::fromBF16(reinterpret_cast<const uint16_t *>(from)[at])
+                                           : from[at]);
+  });
+  return numbers;
+}
+
+} // namespace quern::codegen
