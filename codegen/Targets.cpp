@@ -28,8 +28,9 @@ static const std::vector<Row> &rows() {
                                                                             "bmi2", "abm", "movbe"},
                                         v4 = v3 + std::vector<std::string>{"avx512f", "avx512cd", "avx512vl",
                                                                            "avx512dq", "avx512bw"},
-                                        ice = v4 + std::vector<std::string>{"avx512_vnni", "avx512ifma", "avx512vbmi"},
-                                        zen4 = ice + std::vector<std::string>{"avx512_vbmi2", "avx512_bf16", "gfni"};
+                                        ice = v4 + std::vector<std::string>{"avx512_vnni", "avx512ifma", "avx512vbmi",
+                                                                            "avx512_vbmi2", "gfni"},
+                                        zen4 = ice + std::vector<std::string>{"avx512_bf16"};
   static const std::vector<Row> table = {
       {"x86-64-v2", "x86-64-v2", "sse41", v2, 4, 16},
       {"x86-64-v3", "x86-64-v3", "avx2-avx-f16c-fma-sse41", v3, 8, 16},
@@ -58,9 +59,9 @@ static bool machineHas(const std::string &name) {
             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
             __builtin_cpu_supports("avx512bw");
   bool ice = v4 && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512ifma") &&
-             __builtin_cpu_supports("avx512vbmi");
-  bool zen4 = ice && __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512bf16") &&
-              __builtin_cpu_supports("gfni");
+             __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+             __builtin_cpu_supports("gfni");
+  bool zen4 = ice && __builtin_cpu_supports("avx512bf16");
   if (name == "x86-64-v2")
     return v2;
   if (name == "x86-64-v3")
@@ -81,9 +82,21 @@ std::vector<std::string> cpuTargetNames() {
   return names;
 }
 
-/// Halide 21 makes them for this feature alone, although Ice Lake has the instruction.
-bool hasByteProducts(const CpuTarget &target) {
-  return target.halide.find("avx512_zen4") != std::string::npos;
+static bool has(const CpuTarget &target, const char *feature) {
+  return std::find(target.features.begin(), target.features.end(), feature) != target.features.end();
+}
+
+ByteProducts byteProducts(const CpuTarget &target) {
+  if (!target.device.empty())
+    return ByteProducts::None;
+  return has(target, "avx512_vnni") ? ByteProducts::Fours : ByteProducts::Pairs;
+}
+
+/// Halide 21 makes vpdpbusd for this feature alone, although Ice Lake has the instruction. What else it brings is not used by
+/// such kernels: the tests look at each of their instructions (tests/codegen/CodesTest.cpp).
+std::string halideOfProducts(const CpuTarget &target) {
+  bool lacks = byteProducts(target) == ByteProducts::Fours && !has(target, "avx512_bf16");
+  return target.halide + (lacks ? "-avx512_zen4" : "");
 }
 
 std::vector<std::string> deviceTargetNames() {

@@ -24,8 +24,15 @@ struct CpuTarget {
 CpuTarget cpuTarget(const std::string &name);
 /// Whether this machine's processor can run the target's code; what is for a device runs only in a whole program.
 bool machineRuns(const CpuTarget &target);
-/// Whether Halide makes products of bytes there, four summed in an instruction (vpdpbusd).
-bool hasByteProducts(const CpuTarget &target);
+/// How a target multiplies integers of few bits, u8 by i8.
+enum class ByteProducts {
+  None,
+  Pairs, ///< two products summed in an instruction: of bytes in 16 bits, which saturate, of 16 bits in 32 (vpmaddubsw, vpmaddwd)
+  Fours ///< four products of bytes added to 32 bits (vpdpbusd)
+};
+ByteProducts byteProducts(const CpuTarget &target);
+/// The same for Halide, of a kernel that multiplies so.
+std::string halideOfProducts(const CpuTarget &target);
 
 std::vector<std::string> cpuTargetNames();
 std::vector<std::string> deviceTargetNames();

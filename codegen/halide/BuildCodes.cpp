@@ -82,10 +82,23 @@ const CodedRows *KernelBuilder::codedRows(int node) const {
   return found == coded.end() ? nullptr : &found->second;
 }
 
+/// The same in 16 bits.
+Func KernelBuilder::wideCodes(int node) {
+  const int quantize = graph.nodes[node].operands[0];
+  CodedRows &rows = coded.at(quantize);
+  if (!rows.wide.defined()) {
+    rows.wide = newFunc("wide_codes", quantize);
+    rows.wide(pureArgs(rows.dims)) = cast<int16_t>(rows.codes(call(rows.dims, varsOf(rows.dims))));
+    addStage({rows.wide, rows.dims, {}, false, {}, false});
+  }
+  return rows.wide;
+}
+
 /// Whether a contraction reads codes alone, of rows and of columns.
 bool KernelBuilder::multipliesIntegers(const ContractionPattern &p) const {
   return p.form == ContractionForm::Packed && bitsOfCode(graph.nodes[tableOf(graph, p, p.w)].kind) &&
-         graph.nodes[pickOf(graph, p.w)].op != Op::Gather && codedRows(p.x) && hasByteProducts(target);
+         graph.nodes[pickOf(graph, p.w)].op != Op::Gather && codedRows(p.x) &&
+         byteProducts(target) != ByteProducts::None;
 }
 
 } // namespace quern::codegen

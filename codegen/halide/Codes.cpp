@@ -20,18 +20,18 @@ Expr positionOf(int bits, const CodePlace &place) {
   return (place.group * (group / each) + place.step) * each + place.code;
 }
 
-/// The buffer's dimensions are rows of `tile` bytes; the four bytes of a column in a step lie beside each other across
-/// them. Halide sees through the remainder: where columns are vectors, whole vectors are loaded.
-static Expr byteAt(const ImageParam &buffer, int bits, int tile, std::vector<Expr> args, const Expr &ofGroup,
-                   const Expr &step, const Expr &part) {
-  Expr within = args[0] * inStep + part;
-  args[0] = within % tile;
-  args[1] = ofGroup * static_cast<int>(bytesOfGroup(bits)) + 2 + step * inStep + within / tile;
+/// The buffer's dimensions are rows of `tile` bytes, one after the other; the four bytes of a column in a step lie beside
+/// each other. So the first dimension is counted on beyond its end: a row and what remains of it would be the same place,
+/// but where offsets have 64 bits Halide does not see that neighbouring columns are then neighbours.
+static Expr byteAt(const ImageParam &buffer, int bits, std::vector<Expr> args, const Expr &ofGroup, const Expr &step,
+                   const Expr &part) {
+  args[0] = args[0] * inStep + part;
+  args[1] = ofGroup * static_cast<int>(bytesOfGroup(bits)) + 2 + step * inStep;
   return buffer(args);
 }
 
-Expr codeAt(const ImageParam &buffer, int bits, int tile, const std::vector<Expr> &args, const CodePlace &place) {
-  Expr byte = byteAt(buffer, bits, tile, args, place.group, place.step, place.code % inStep);
+Expr codeAt(const ImageParam &buffer, int bits, const std::vector<Expr> &args, const CodePlace &place) {
+  Expr byte = byteAt(buffer, bits, args, place.group, place.step, place.code % inStep);
   if (bits == 8)
     return cast<float>(cast<int32_t>(byte) - 128);
   // With a sign again, its half comes uppermost, so that the shift back spreads the sign. Unsigned, as a signed shift
@@ -40,10 +40,10 @@ Expr codeAt(const ImageParam &buffer, int bits, int tile, const std::vector<Expr
   return cast<float>(reinterpret<int32_t>(cast<uint32_t>(byte ^ cast<uint8_t>(0x88)) << up) >> 28);
 }
 
-Expr unsignedCodeAt(const ImageParam &buffer, int bits, int tile, const std::vector<Expr> &args, const Expr &ofGroup,
+Expr unsignedCodeAt(const ImageParam &buffer, int bits, const std::vector<Expr> &args, const Expr &ofGroup,
                     const Expr &four, const Expr &part) {
   const int halves = 8 / bits;
-  Expr byte = byteAt(buffer, bits, tile, args, ofGroup, four / halves, part);
+  Expr byte = byteAt(buffer, bits, args, ofGroup, four / halves, part);
   return bits == 8 ? byte : (byte >> cast<uint8_t>(four % halves * 4)) & cast<uint8_t>(15);
 }
 

@@ -29,7 +29,7 @@ static bool mayBeLarge(const KernelGraph &graph) {
 Module lowerKernel(const KernelGraph &graph, const std::string &symbol, const KernelPlan &plan, const CpuTarget &cpu) {
   KernelBuilder builder(graph, plan, cpu);
   BuiltKernel built = builder.build();
-  Target target(cpu.halide + "-no_runtime-no_asserts-no_bounds_query");
+  Target target(built.halide + "-no_runtime-no_asserts-no_bounds_query");
   if (mayBeLarge(graph))
     target.set_feature(Target::LargeBuffers);
   return built.pipeline.compile_to_module(built.arguments, symbol, target);

@@ -157,7 +157,7 @@ Expr KernelBuilder::readArgument(int i, const Index &index) {
     args.insert(args.begin(), {row % tile, inner, row / tile});
     if (int bits = bitsOfCode(node.kind)) {
       CodePlace place = codePlace(bits, inner);
-      return codeAt(arguments[i], bits, tile, args, place) * scaleAt(arguments[i], bits, args, place);
+      return codeAt(arguments[i], bits, args, place) * scaleAt(arguments[i], bits, args, place);
     }
   }
   return loaded(arguments[i](args), node.kind);
@@ -284,6 +284,7 @@ BuiltKernel KernelBuilder::build() {
     StageScheduler(*this).run();
 
   BuiltKernel built;
+  built.halide = integers ? halideOfProducts(target) : target.halide;
   std::vector<Func> funcs;
   for (const Stage &stage : outputs)
     funcs.push_back(stage.func);

@@ -45,13 +45,14 @@ struct Stage {
 /// Rows that a kernel quantises: groups of numbers along their depth become codes and a scale.
 struct CodedRows {
   std::vector<Dim> dims, groups; ///< with a depth of whole groups; with groups in place of the depth
-  Func codes;                    ///< int8, over `dims`
+  Func codes, wide;              ///< int8 over `dims`; the same in int16, where something reads that
   Func scale, sum;               ///< f32 and the sum of codes in int32, over `groups`
 };
 
 struct BuiltKernel {
   Halide::Pipeline pipeline;
   std::vector<Halide::Argument> arguments;
+  std::string halide; ///< the features that it may use, as CpuTarget::halide
 };
 
 class KernelBuilder {
@@ -126,6 +127,7 @@ private:
   void defineCumsum(int node);
   void defineQuantize(int node);
   const CodedRows *codedRows(int node) const;
+  Func wideCodes(int node);
   bool multipliesIntegers(const ContractionPattern &pattern) const;
   void defineScatterAdd(int node);
   std::vector<RVar> scatterInto(Func &sums, int node);
@@ -165,6 +167,7 @@ private:
   std::vector<int> prologues;                       ///< nodes that are made for a contraction: norms
   std::map<int, Halide::Buffer<float>> tables;
   std::map<int, CodedRows> coded; ///< by their `quantize`
+  bool integers = false;          ///< whether products of integers are made
 };
 
 } // namespace quern::codegen

@@ -64,7 +64,7 @@ TEST_P(Codes, Experts) {
 
 /// Rows in codes, too: products of integers where the target has them, and the same numbers in f32 elsewhere.
 TEST_P(Codes, OfRows) {
-  for (const char *name : {"x86-64-v3", "znver4"}) {
+  for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "icelake-server", "znver4", "sapphirerapids"}) {
     CpuTarget target = cpuTarget(name);
     GraphMaker g;
     int x = g.argument(Kind::Real, {dim("M"), depth()});

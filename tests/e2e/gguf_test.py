@@ -8,30 +8,11 @@ import math
 import struct
 import unittest
 
+from gguf_file import header
 from harness import DATA, QUERN, Case, Tensor, read_safetensors, relative_error, run
 
 FIXTURE = DATA / "formats" / "llama-gguf"
 COMPILED = 5e-5
-TEXT, U32, F32, BOOL, LIST = 8, 4, 6, 7, 9
-
-
-def text(value):
-    raw = value.encode()
-    return struct.pack("<Q", len(raw)) + raw
-
-
-def value(item):
-    if isinstance(item, bool):
-        return struct.pack("<IB", BOOL, item)
-    if isinstance(item, int):
-        return struct.pack("<II", U32, item)
-    if isinstance(item, float):
-        return struct.pack("<If", F32, item)
-    if isinstance(item, str):
-        return struct.pack("<I", TEXT) + text(item)
-    if item and isinstance(item[0], int):
-        return struct.pack(f"<IIQ{len(item)}I", LIST, U32, len(item), *item)
-    return struct.pack("<IIQ", LIST, TEXT, len(item)) + b"".join(map(text, item))
 
 
 def halves(tensor):
@@ -49,18 +30,14 @@ def q8_0(tensor):
 
 def write_gguf(path, architecture, values, tensors, coded=False):
     """`coded`: matrices as Q8_0 where their rows allow it, else F16; vectors stay F32."""
-    head, infos, data = [], [], b""
-    for key, item in {"general.architecture": architecture, **values}.items():
-        head.append(text(key) + value(item))
+    infos, data = [], b""
     for name, tensor in tensors.items():
         kind, raw = 0, array.array("f", tensor.data).tobytes()
         if coded and len(tensor.shape) > 1:
             kind, raw = (8, q8_0(tensor)) if tensor.shape[-1] % 32 == 0 else (1, halves(tensor))
-        shape = list(reversed(tensor.shape))
-        infos.append(text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, len(data)))
+        infos.append((name, tensor.shape, kind, len(raw)))
         data += raw + b"\0" * (-len(raw) % 32)
-    begin = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values) + 1) + b"".join(head) + b"".join(infos)
-    path.write_bytes(begin + b"\0" * (-len(begin) % 32) + data)
+    path.write_bytes(header({"general.architecture": architecture, **values}, infos) + data)
 
 
 def rows(tensor, order):

@@ -127,7 +127,7 @@ void Contraction::setDepth(Index &index, const CodePlace &place) const {
 Expr Contraction::loadCoded(const Expr &laneIndex, const Expr &tileIndex, const Index &index,
                             const CodePlace &place) const {
   std::vector<Expr> args = packedArgs(laneIndex, tileIndex, index);
-  return codeAt(packedBuffer(), bits, tile, args, place) * scaleAt(packedBuffer(), bits, args, place);
+  return codeAt(packedBuffer(), bits, args, place) * scaleAt(packedBuffer(), bits, args, place);
 }
 
 /// Every read of a weight. `from`: the weight where it is packed; else what is read, that or the table it is picked from.

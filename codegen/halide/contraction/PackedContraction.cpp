@@ -89,8 +89,7 @@ PackedContraction::Sums PackedContraction::codedSums(const std::string &name, co
   setDepth(index, place);
   sums.overGroup = {k[0], k[1]};
   sums.ofGroup(ofGroup) = 0.0f;
-  sums.ofGroup(ofGroup) +=
-      b.real(x, index) * codeAt(packedBuffer(), bits, tile, packedArgs(lane, Var("tile"), index), place);
+  sums.ofGroup(ofGroup) += b.real(x, index) * codeAt(packedBuffer(), bits, packedArgs(lane, Var("tile"), index), place);
   sums.over = {g[0]};
   std::vector<Expr> call(args.begin(), args.end());
   call.push_back(g[0]);
@@ -177,6 +176,8 @@ void PackedContraction::scheduleSums(Sums &sums, const LoopLevel &level, const s
   if (row)
     sums.func.update().unroll(KernelBuilder::var(row->name));
   unrollParts(sums.func, outside);
+  if (sums.integers)
+    return scheduleIntegers(sums, rowsAtOnce, tilesAtOnce);
   if (sums.ofGroup.defined())
     return scheduleGroup(sums, rowsAtOnce, tilesAtOnce);
   if (unroll > 1)
@@ -188,11 +189,6 @@ void PackedContraction::scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnc
   Func group = sums.ofGroup;
   Var beside("tile");
   std::vector<VarOrRVar> loops = {lane, beside};
-  std::vector<RVar> over = sums.overGroup;
-  if (sums.integers) {
-    loops.insert(loops.begin(), over[0]);
-    over.erase(over.begin());
-  }
   group.compute_at(sums.func, sums.over[0]).bound_extent(lane, tile).bound_extent(beside, tilesAtOnce);
   group.vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
   if (row) {
@@ -200,14 +196,11 @@ void PackedContraction::scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnc
     group.bound_extent(m, rowsAtOnce).unroll(m);
     loops.push_back(m);
   }
-  loops.insert(loops.end(), over.begin(), over.end());
+  loops.insert(loops.end(), sums.overGroup.begin(), sums.overGroup.end());
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
     loops.push_back(KernelBuilder::var(dim->name));
   loops.emplace_back(Var("group"));
-  group.update().reorder(loops);
-  if (sums.integers)
-    group.update().atomic().vectorize(sums.overGroup[0]);
-  group.update().vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside).unroll(over[0]);
+  group.update().reorder(loops).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside).unroll(sums.overGroup[0]);
   if (row)
     group.update().unroll(KernelBuilder::var(row->name));
 }

@@ -17,17 +17,21 @@ private:
     std::vector<RVar> over;
     Func ofGroup; ///< of codes: the sums over a group, before its scale multiplies them; else undefined
     std::vector<RVar> overGroup;
-    bool integers = false; ///< `ofGroup` sums products of bytes, the first of `overGroup` within an instruction
+    bool integers = false; ///< `ofGroup` sums integers, the first of `overGroup` within an instruction
+    Func halves{}; ///< of integers: two sums for each of `ofGroup`, where an instruction sums pairs; else undefined
+    std::vector<RVar> overHalves{};
   };
   Index start(const Expr &row) const;
   bool isPicked() const { return b.graph.nodes[pickOf(w)].op == Op::Gather; }
   Sums sumsOf(const std::string &name, const Expr &at);
   Sums codedSums(const std::string &name, const Expr &at);
   Sums integerSums(const std::string &name, const Expr &at);
+  Expr integerColumns(bool shared, const Index &index, const Expr &step, const Expr &part);
   Expr widened(const Index &index);
   void schedule(Stage &target);
   template <typename Loops> Var scheduleLoops(Loops out, const std::vector<Dim> &outside, bool single);
   void scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnce);
+  void scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce);
   void scheduleStrip(const Var &task, const std::vector<Dim> &outside, const Func &out);
   void scheduleIntegerStrip(const Halide::LoopLevel &level);
   void scheduleSums(Sums &sums, const Halide::LoopLevel &level, const std::vector<Dim> &outside, int rowsAtOnce,
