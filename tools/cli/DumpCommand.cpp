@@ -193,19 +193,21 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, flags.spec);
   if (!module)
     return 1;
+  PassOptions passes = passOptions(flags.target, "", flags.without);
+  if (orderOf(from) >= orderOf("scheduled") && mlir::failed(passes.planning(*module))) // plans may have been edited
+    return 1;
   if (!flags.html.empty()) {
     DumpPageOptions page{flags.spec,   flags.html,    flags.machine, flags.cache, from,
                          flags.target, flags.profile, lengths,       "quern dump"};
     for (const std::string &word : arguments)
       page.command += " " + word;
-    return dumpPage(*module, passOptions(flags.target, "", flags.without), page);
+    return dumpPage(*module, passes, page);
   }
   std::string to = all    ? ""
                    : diff ? (orderOf(flags.diffA) > orderOf(flags.diffB) ? flags.diffA : flags.diffB)
                           : flags.after;
   mlir::FailureOr<std::vector<Stage>> collected =
-      collectStages(*module, passOptions(flags.target, "", flags.without), from,
-                    orderOf(to) == orderOf(from) ? from : to, flags.locations);
+      collectStages(*module, passes, from, orderOf(to) == orderOf(from) ? from : to, flags.locations);
   if (mlir::failed(collected))
     return 1;
   std::vector<Stage> &stages = *collected;
