@@ -72,6 +72,7 @@ const Known onOperations[] = {
     {ignoreAttr, "a module", on<ModuleOp>, "a list of strings", list<is<StringAttr>>},
     {trainAttr, "a module", on<ModuleOp>, nothing, is<UnitAttr>},
     {precisionAttr, "a module", on<ModuleOp>, "\"f32\" or \"bf16\"", isPrecision},
+    {cachePrecisionAttr, "a module", on<ModuleOp>, "\"f32\" or \"bf16\"", isPrecision},
     {quantizeAttr, "a module", on<ModuleOp>, text, is<StringAttr>},
     {priceAttr, "a module", on<ModuleOp>, "a number of at least 0", isPrice},
     {segmentTurnsAttr, "a module", on<ModuleOp>, positive, isPositive},

@@ -76,7 +76,8 @@ ArrayRef<Phase> quern::passes::phases() {
         {"pack-projections", "join contractions of one value with several weights",
          [](const PassOptions &options) { return createPackProjectionsPass(options.packing); }},
         {"narrow-storage",
-         "store weights of products, and what training reads again, in fewer bits (--precision, --quantize)",
+         "store weights of products, caches, and what training reads again, in fewer bits (--precision, --quantize, "
+         "--kv-cache)",
          [](const PassOptions &) { return createNarrowStoragePass(); }},
         {"raise-attention", "make scores, softmax and weighted sum one operation, however they are spelled",
          [](const PassOptions &) { return createRaiseAttentionPass(); }}},

@@ -313,6 +313,8 @@ public:
         if (!function.isExternal())
           storeWeights(function, formats);
     }
+    if (auto caches = module->getAttrOfType<StringAttr>(cachePrecisionAttr); caches && caches.getValue() == "bf16")
+      narrowCaches(module);
     if (!storesNarrow(module))
       return;
     for (auto function : module.getOps<func::FuncOp>()) {

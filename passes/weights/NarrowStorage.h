@@ -13,6 +13,9 @@ bool storesNarrow(mlir::ModuleOp module);
 /// Operations that neither change nor pick numbers, but for their order: bf16 goes through them.
 bool movesNarrow(mlir::Operation *op);
 
+/// Caches of positions in bf16 (NarrowCaches.cpp).
+void narrowCaches(mlir::ModuleOp module);
+
 /// A copy of `op`, behind it, that gives bf16: of a parameter, or of what only moves numbers, with `operands` in bf16.
 mlir::Value copyInBF16(mlir::OpBuilder &builder, mlir::Operation *op, llvm::ArrayRef<mlir::Value> operands = {});
 

@@ -3,12 +3,13 @@
 How near: a bf16 number is within 1/256 of what it stands for, and errors of many numbers partly cancel. The bounds below are a few times what these
 models show."""
 import json
+import math
 import re
 import shutil
 import struct
 import unittest
 
-from harness import DATA, EXAMPLES, QUERN, Case, ints, read_safetensors, relative_error, run
+from harness import DATA, EXAMPLES, QUERN, Case, Tensor, ints, read_safetensors, relative_error, run
 from train_test import ADAMW, FIXTURE, TINY, SHAKESPEARE, log, write_safetensors
 
 BF16 = ("--train", "--precision", "bf16")
@@ -182,6 +183,63 @@ class Weights(Case):
         program = self.compile("llama", "--config", folder / "config.json", "--precision", "bf16")
         got = self.evaluate(program, folder / "model.safetensors", {"tokens": expected["input_ids"]})["logits"]
         self.assertLess(relative_error(got, expected["logits"]), 5e-5)
+
+
+class Caches(Case):
+    """What generation keeps of each position in two bytes (`--kv-cache bf16`): rounded where it is written, whoever reads it."""
+
+    def check(self, fixture, spec):
+        config, weights = ("--config", DATA / fixture / "config.json"), DATA / fixture / "model.safetensors"
+        prompt = read_safetensors(DATA / fixture / "expected.safetensors")["input_ids"].rows()[0][:5]
+        narrow, plain = self.compile(spec, *config, "--kv-cache", "bf16"), self.compile(spec, *config, name="plain")
+
+        def written(program, *options):
+            made = run("env", "QUERN_POISON=1", program, "generate", "--weights", weights, "--json", "--logprobs", "--tokens", ",".join(map(str, prompt)),
+                       "-n", 24, "--temp", 0, "--eos", "ignore", *options)
+            result = json.loads(made.out.strip().splitlines()[-1])
+            return result["tokens"], result["logprobs"]
+
+        (tokens, steps), (again, whole), (_, exact) = written(narrow), written(narrow, "--no-cache"), written(plain)
+        self.assertEqual(tokens, again)
+        for a, b in zip(steps, whole):
+            self.assertAlmostEqual(a, b, delta=1e-4)
+        self.assertGreater(abs(steps[0] - exact[0]), 1e-7)  # else nothing was rounded
+        self.assertLess(abs(steps[0] - exact[0]), 3e-2)
+        self.check_states(spec, config)
+        return steps[0]
+
+    def check_states(self, spec, config):
+        """Every cache, and nothing else that lives from step to step."""
+        for precision, kind in (("f32", "real"), ("bf16", "bf16")):
+            dumped = run(QUERN, "dump", EXAMPLES / f"{spec}.quern", *config, "--kv-cache", precision, "--after", "narrow-storage").out
+            caches = set(re.findall(r"quern.remember .* in (@\w+)", dumped))
+            self.assertTrue(caches)
+            for name, of in re.findall(r"quern.state (@\w+) of \S+ : !?[\w.]*<(\w+)\[", dumped):
+                self.assertEqual(of, kind if name in caches else "real", name)
+
+    def test_grouped_queries(self):
+        """And the first step's numbers are those that the interpreter has for the rounded module."""
+        first = self.check("llama", "llama")
+        config, weights = ("--config", DATA / "llama" / "config.json"), DATA / "llama" / "model.safetensors"
+        module = self.scratch / "rounded.mlir"
+        module.write_text(run(QUERN, "dump", EXAMPLES / "llama.quern", *config, "--kv-cache", "bf16", "--after", "narrow-storage").out)
+        prompt = read_safetensors(DATA / "llama" / "expected.safetensors")["input_ids"].rows()[0][:5]
+        logits = self.interpret(module, weights, {"tokens": Tensor("I32", [1, 5], prompt)}, "--function", "forward.last")["logits"].data
+        largest = max(logits)
+        self.assertAlmostEqual(first, largest - (largest + math.log(sum(math.exp(x - largest) for x in logits))), delta=2e-5)
+
+    def test_rings(self):
+        self.check("gemma3-text", "gemma")
+
+    def test_latents(self):
+        self.check("deepseek-v3", "deepseek_v3")
+
+    def test_fused_heads(self):
+        self.check("bloom", "bloom")
+
+    def test_refusals(self):
+        refused = run(QUERN, "compile", EXAMPLES / "llama.quern", "--kv-cache", "int8", "-o", self.scratch / "never", status=1)
+        self.assert_refused(refused, "--kv-cache int8", "f32 or bf16")
 
 
 class Codes(Case):

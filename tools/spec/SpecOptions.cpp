@@ -42,7 +42,9 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
                         "FORMAT[,GLOB=FORMAT]...: the weights of products in int8 or int4, groups of 32 with a scale "
                         "each; int4 keeps int8 "
                         "for those outside of layers (the head). w8a8, w4a8: what they multiply becomes int8, too. The "
-                        "last GLOB that fits a weight's name decides (formats: also bf16, f32)");
+                        "last GLOB that fits a weight's name decides (formats: also bf16, f32)")(
+      "kv-cache", po::value(&spec.kvCache),
+      "f32 or bf16: what generation keeps of each position, keys and values (default: f32)");
 }
 
 void quern::tools::addWithout(po::options_description &options, std::vector<std::string> &without) {
@@ -137,12 +139,16 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
   context.loadDialect<quern::ir::QuernDialect, mlir::func::FuncDialect>();
   if (options.precision != "f32" && options.precision != "bf16")
     throw std::runtime_error("--precision " + options.precision + ": f32 or bf16 is needed");
+  if (options.kvCache != "f32" && options.kvCache != "bf16")
+    throw std::runtime_error("--kv-cache " + options.kvCache + ": f32 or bf16 is needed");
   if (!options.quantize.empty() && options.train)
     throw std::runtime_error("--quantize is for programs that are not trained: leave --train or --quantize out");
   quern::passes::WeightFormats::parse(options.quantize, options.precision);
   if (llvm::StringRef(options.spec).ends_with(".mlir")) {
     if (!options.quantize.empty())
       throw std::runtime_error("--quantize belongs to a spec; " + options.spec + " has its own already");
+    if (options.kvCache == "bf16")
+      throw std::runtime_error("--kv-cache belongs to a spec; " + options.spec + " has its own already");
     if (options.precision == "bf16")
       throw std::runtime_error("--precision belongs to a spec; " + options.spec + " has its own already");
     if (!options.config.empty() || !options.settings.empty())
@@ -167,10 +173,14 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       words.insert(words.end(), {"--precision", "bf16"});
     if (!options.quantize.empty())
       words.insert(words.end(), {"--quantize", options.quantize});
+    if (options.kvCache == "bf16")
+      words.insert(words.end(), {"--kv-cache", "bf16"});
     keepInput(options.spec, input.text, input.configText.value_or(""), words);
     module = quern::frontend::elaborate(context, input, diagnostics, names);
     if (module && options.precision == "bf16")
       (*module)->setAttr(quern::ir::precisionAttr, mlir::StringAttr::get(&context, "bf16"));
+    if (module && options.kvCache == "bf16")
+      (*module)->setAttr(quern::ir::cachePrecisionAttr, mlir::StringAttr::get(&context, "bf16"));
     if (module && !options.quantize.empty())
       (*module)->setAttr(quern::ir::quantizeAttr, mlir::StringAttr::get(&context, options.quantize));
   }

@@ -21,6 +21,7 @@ struct SpecOptions {
   std::vector<std::string> settings; // NAME=VALUE
   bool train = false;
   std::string precision = "f32"; // of weights, and what training keeps: f32 or bf16
+  std::string kvCache = "f32";   // of what generation keeps of each position: f32 or bf16
   std::string quantize;          // of weights: FORMAT[,GLOB=FORMAT]...
 };
 
@@ -30,7 +31,7 @@ void addSpecOptions(boost::program_options::options_description &options, SpecOp
 /// Where --config named none, that of a checkpoint: config.json in its folder, or what a GGUF file says.
 void takeConfig(SpecOptions &spec, const std::string &weights);
 
-/// Adds --train, --precision and --quantize.
+/// Adds --train, --precision, --quantize and --kv-cache.
 void addTrain(boost::program_options::options_description &options, SpecOptions &spec);
 
 /// Parses `arguments`; prints help and returns false where that was asked for. Throws with a clear message otherwise.
