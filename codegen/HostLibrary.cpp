@@ -3,8 +3,8 @@
 #include "codegen/HostLibrary.h"
 
 #include "codegen/CompileKernels.h"
-#include "codegen/ReadKernel.h"
 #include "codegen/KernelBuffer.h"
+#include "codegen/ReadKernel.h"
 #include "codegen/link/Link.h"
 
 #include <dlfcn.h>
