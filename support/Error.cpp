@@ -50,6 +50,16 @@ std::string printable(std::string_view text) {
   return result;
 }
 
+std::string printableLines(std::string_view text) {
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = std::min(text.find_first_of("\n\t", at), text.size());
+    result += printable(text.substr(at, end - at)) + std::string(text.substr(end, 1));
+    at = end + 1;
+  }
+  return result;
+}
+
 std::string quote(std::string_view text) {
   size_t cut = text.size();
   if (cut > 120)

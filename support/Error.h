@@ -26,7 +26,9 @@ std::string formatBytes(double bytes);
 
 /// A stranger's text, fit for a terminal: control characters and what is no UTF-8 are escaped.
 std::string printable(std::string_view text);
-/// The same in quotes, cut at 120 bytes: for one line of a message.
+/// The same for a message of several lines: line ends and tabs stay.
+std::string printableLines(std::string_view text);
+/// Printable in quotes, cut at 120 bytes: for one line of a message.
 std::string quote(std::string_view text);
 
 /// The message of `errno`'s value.

@@ -63,6 +63,8 @@ std::string readFile(const std::string &path, uint64_t limit) {
     std::fclose(file);
     throw UserError("cannot read " + path + ": it is a folder");
   }
+  if (known && S_ISCHR(status.st_mode)) // a terminal is short; most others never end
+    limit = std::min(limit, uint64_t(16) << 20);
   bool tooLong = known && S_ISREG(status.st_mode) && uint64_t(status.st_size) > limit;
   std::string content;
   char buffer[1 << 16];

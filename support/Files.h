@@ -23,8 +23,8 @@ void syncFolder(const std::string &path);
 /// More than any text that is read as a whole.
 constexpr uint64_t textLimit = uint64_t(1) << 30;
 
-/// The whole content of a file, which may be a pipe. Throws UserError beyond `limit` bytes, which bounds what an
-/// endless device gives; it is asked of a regular file's size before anything is read.
+/// The whole content of a file, which may be a pipe. Throws UserError beyond `limit` bytes, of a device beyond 16 MiB;
+/// it is asked of a regular file's size before anything is read.
 std::string readFile(const std::string &path, uint64_t limit = textLimit);
 
 /// The beginning of a small file of the system, such as those in /proc; empty if it cannot be read.

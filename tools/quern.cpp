@@ -85,7 +85,7 @@ static int run(const Command &command, const Arguments &words) {
   } catch (const std::logic_error &error) { // no input may lead to one
     return reportFault("failed (" + std::string(error.what()) + ")");
   } catch (const std::exception &error) {
-    std::cerr << "quern " << command.name << ": " << error.what() << "\n";
+    std::cerr << "quern " << command.name << ": " << quern::support::printableLines(error.what()) << "\n";
     return 1;
   }
 }

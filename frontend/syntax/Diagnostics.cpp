@@ -1,6 +1,7 @@
 // Takes: diagnostics with spans. Gives: text with underlined source lines, or JSON.
 // Why collected: all mistakes of a file are told in one run, and tools print them their own way.
 #include "frontend/syntax/Diagnostics.h"
+#include "support/Error.h"
 #include "support/Utf8.h"
 
 #include <algorithm>
@@ -84,14 +85,14 @@ void Diagnostics::print(std::ostream &out, bool colour) const {
     if (diagnostic.at)
       out << palette.bold << diagnostic.at.str() << ": " << palette.off;
     out << shade << (error ? "error " : "warning ") << diagnostic.code << ":" << palette.off << " " << palette.bold
-        << diagnostic.message << palette.off << "\n";
+        << support::printableLines(diagnostic.message) << palette.off << "\n";
     if (diagnostic.at)
       excerpt(out, diagnostic.at, palette, shade);
     for (const Note &note : diagnostic.notes) {
       out << "  ";
       if (note.at)
         out << note.at.str() << ": ";
-      out << palette.cyan << "note:" << palette.off << " " << note.message << "\n";
+      out << palette.cyan << "note:" << palette.off << " " << support::printableLines(note.message) << "\n";
       if (note.at)
         excerpt(out, note.at, palette, palette.cyan);
     }

@@ -132,7 +132,8 @@ void FusionGroups::force(const Without &without) {
     // Whatever hands a buffer on needs exactly this value stored, in this order of dimensions.
     if (auto repeat = dyn_cast<RepeatOp>(op)) {
       for (Value init : repeat.getInits())
-        roots.insert(init);
+        if (init.getDefiningOp()) // what the loop around carries is stored there
+          store(init);
       for (Value stack : repeat.getStacks()) {
         auto copy = stack.getDefiningOp<PermuteOp>();
         if (copy && copy.getX().getType() == copy.getType()) // OutlineKernels: it has gaps where it is

@@ -71,6 +71,20 @@ static void copyOperand(Operation *user, unsigned operand, Type type) {
   user->setOperand(operand, copy);
 }
 
+/// What the loop around `user`, or one before it, carries: a loop that goes on with it has it in its order already, and
+/// planning lets both lie in one place.
+static bool isCarriedHere(Value value, Operation *user, unsigned operand, Type type) {
+  auto around = dyn_cast<YieldOp>(user) ? cast<RepeatOp>(user->getParentOp()) : dyn_cast<RepeatOp>(user);
+  auto loop = value.getDefiningOp<RepeatOp>();
+  unsigned number = loop ? cast<OpResult>(value).getResultNumber() : 0;
+  if (auto argument = dyn_cast<BlockArgument>(value); argument && isa<RepeatOp>(user)) {
+    loop = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp());
+    number = argument.getArgNumber();
+  }
+  return loop && around && loop.isCarried(number) && around.isCarried(operand) && !chunkOf(loop) && !chunkOf(around) &&
+         value.getParentBlock() == user->getBlock() && loop.getResult(number).getType() == type;
+}
+
 /// What a consumer takes over must be a value of its own, in the consumer's order of dimensions.
 void Outliner::copyIfNeeded(Operation *user, unsigned operand, Type type) {
   Value value = user->getOperand(operand);
@@ -87,6 +101,7 @@ void Outliner::copyIfNeeded(Operation *user, unsigned operand, Type type) {
                         (around && given && !around.isCarried(operand)));
   bool own = def && (stack || !isa<ParamOp, RememberOp, RecallOp, RepeatOp, ConstOp, ValuesOp, SizeOp, IndexOp>(def)) &&
              def->getBlock() == user->getBlock() && value.getType() == type && takers == 1;
+  own |= takers == 1 && isCarriedHere(value, user, operand, type);
   if (!own)
     copyOperand(user, operand, type);
 }

@@ -46,6 +46,9 @@ private:
   void findBuffers();
   void shareInPlace();
   Value sharedArgument(LaunchOp launch);
+  void join(unsigned from, unsigned into);
+  bool isTakenBy(RepeatOp repeat, unsigned number, Value init);
+  void joinLoops(RepeatOp repeat, unsigned number);
   void directCarried();
   void takeOver();
   int scatteredInto(LaunchOp launch);
@@ -220,44 +223,95 @@ void Planner::shareInPlace() {
   }
 }
 
+/// Everything in one buffer lies in another from now on.
+void Planner::join(unsigned from, unsigned into) {
+  for (auto &[value, index] : bufferOf)
+    if (index == from)
+      index = into;
+  buffers[into].begin = std::min(buffers[into].begin, buffers[from].begin);
+  buffers[into].end = std::max(buffers[into].end, buffers[from].end);
+}
+
+/// Whether nobody reads what `repeat` begins with, its operand `number`, in it or after it.
+bool Planner::isTakenBy(RepeatOp repeat, unsigned number, Value init) {
+  return llvm::all_of(uses[init], [&](OpOperand *use) {
+    Operation *user = use->getOwner();
+    return user == repeat ? use->getOperandNumber() == number : position[user] < position[repeat];
+  });
+}
+
+/// A loop that goes on with what the loop before it, or the loop around it, carries works in the same memory.
+void Planner::joinLoops(RepeatOp repeat, unsigned number) {
+  Value init = repeat.getInits()[number], result = repeat.getResult(number);
+  auto before = init.getDefiningOp<RepeatOp>();
+  auto argument = dyn_cast<BlockArgument>(init);
+  auto around = argument ? dyn_cast<RepeatOp>(argument.getOwner()->getParentOp()) : RepeatOp();
+  RepeatOp other = before ? before : around;
+  unsigned carried = before ? cast<OpResult>(init).getResultNumber() : argument ? argument.getArgNumber() : 0;
+  if (!other || !other.isCarried(carried) || chunkOf(other) || chunkOf(repeat) || !isTakenBy(repeat, number, init))
+    return;
+  auto known = bufferOf.find(other.getResult(carried));
+  unsigned mine = bufferOf[result];
+  if (known == bufferOf.end() || known->second == mine || buffers[known->second].place || buffers[mine].place)
+    return;
+  if (before && init.getParentBlock() == repeat->getBlock() && buffers[known->second].end <= endOf[repeat])
+    return join(known->second, mine);
+  // Of the loop around: what lies there at its end is its next value, and no other.
+  bool elsewhere = llvm::any_of(bufferOf, [&](auto &entry) {
+    return entry.second == mine && llvm::any_of(uses[entry.first], [&](OpOperand *use) {
+             return use->getOwner() == around.getYield() && use->getOperandNumber() != carried;
+           });
+  });
+  if (around && argument.getOwner() == repeat->getBlock() && !elsewhere)
+    join(mine, known->second);
+}
+
 /// A loop's first value and its next ones are written where the loop carries them, if nobody still reads what is there.
+/// Inner loops come first, and of neighbours the later ones.
 void Planner::directCarried() {
-  for (auto [result, index] : bufferOf) {
+  SmallVector<Value> results;
+  for (auto &[result, index] : bufferOf)
+    if (auto repeat = result.getDefiningOp<RepeatOp>();
+        repeat && repeat.isCarried(cast<OpResult>(result).getResultNumber()))
+      results.push_back(result);
+  for (Value result : llvm::reverse(results)) {
     auto repeat = result.getDefiningOp<RepeatOp>();
-    if (!repeat)
-      continue;
     unsigned number = cast<OpResult>(result).getResultNumber();
-    if (!repeat.isCarried(number))
-      continue;
+    joinLoops(repeat, number);
+    unsigned index = bufferOf[result];
     Value init = owner(repeat.getInits()[number]),
           next = owner(cast<YieldOp>(repeat.getBlock().getTerminator()).getValues()[number]);
     Value argument = repeat.getBlock().getArgument(number);
     auto owned = [&](Value value) { return value.getDefiningOp<LaunchOp>() && bufferOf.count(value); };
-    if (owned(init) && init.getDefiningOp()->getBlock() == repeat->getBlock() &&
-        buffers[bufferOf[init]].end <= endOf[repeat]) {
-      bool onlyHere = llvm::all_of(uses[init], [&](OpOperand *use) {
-        Operation *user = use->getOwner();
-        return user == repeat ? use->getOperandNumber() == number : position[user] < position[repeat];
-      });
-      if (onlyHere) {
-        buffers[index].begin = std::min(buffers[index].begin, buffers[bufferOf[init]].begin);
-        bufferOf[init] = index;
-        copies[result].first = false;
-      }
+    if (indexOf(init) == index)
+      copies[result].first = false;
+    else if (owned(init) && init.getDefiningOp()->getBlock() == repeat->getBlock() &&
+             buffers[bufferOf[init]].end <= endOf[repeat] && isTakenBy(repeat, number, init)) {
+      buffers[index].begin = std::min(buffers[index].begin, buffers[bufferOf[init]].begin);
+      bufferOf[init] = index;
+      copies[result].first = false;
     }
-    // What lies there meanwhile: the carried value, then those that were written over it one after the other.
+    // What lies there meanwhile: the carried value, then those that follow each other in its memory.
     unsigned read = uses[argument].empty() ? 0 : lastUse(argument);
-    for (auto [over, before] : writtenOver)
-      if (over.getParentBlock() == &repeat.getBlock() && bufferOf[over] == index)
-        read = std::max(read, lastUse(over));
-    if (writtenOver.count(next) && bufferOf[next] == index) {
+    for (auto &[other, at] : bufferOf)
+      if (at == index && other != next && other.getParentBlock() == &repeat.getBlock())
+        read = std::max(read, lastUse(other));
+    if (bufferOf.count(next) && bufferOf[next] == index && next.getParentBlock() == &repeat.getBlock()) {
       copies[result].second = false;
       continue;
     }
     unsigned takers = llvm::count_if(uses[next], [](OpOperand *use) { return isa<YieldOp>(use->getOwner()); });
-    if (owned(next) && next.getDefiningOp()->getBlock() == &repeat.getBlock() && takers == 1 &&
-        read < position[next.getDefiningOp()]) {
+    if (takers != 1 || !bufferOf.count(next) || next.getParentBlock() != &repeat.getBlock())
+      continue;
+    if (owned(next) && read < position[next.getDefiningOp()]) {
       bufferOf[next] = index;
+      copies[result].second = false;
+    } else if (auto inner = next.getDefiningOp<RepeatOp>();
+               inner && next == repeat.getYield().getValues()[number] &&
+               inner.isCarried(cast<OpResult>(next).getResultNumber()) && !chunkOf(inner) && !chunkOf(repeat) &&
+               !buffers[index].place && !buffers[bufferOf[next]].place && read < buffers[bufferOf[next]].begin &&
+               position[repeat] < buffers[bufferOf[next]].begin) {
+      join(bufferOf[next], index);
       copies[result].second = false;
     }
   }

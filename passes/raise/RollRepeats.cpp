@@ -9,12 +9,20 @@
 //
 // Two iterations are equal when their bodies are the same text up to the names of parameters, locations, and the names
 // of dimensions that exist only inside the body. Each body is reduced to a list of numbers once (its signature), so the
-// work is linear in the size of the function but for comparisons of small integers.
+// work is linear in the size of the function but for comparisons of small integers. Neighbours that stay apart have a
+// remark that says what differs.
+//
+// A module to be trained has one gradient for each parameter. So a parameter that several iterations share is one of
+// the things in which bodies must be equal: those that share it fold, the others stay as they are.
+#include "ir/Attributes.h"
 #include "ir/Dialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
 #include "passes/Passes.h"
+#include "passes/raise/ExplainLoops.h"
+
+#include "llvm/ADT/StringSet.h"
 
 #include <map>
 
@@ -38,7 +46,7 @@ struct Turn {
 /// Writes the signature of one repeat's body.
 class Signer {
 public:
-  explicit Signer(Turn &turn) : turn(turn) {
+  Signer(Turn &turn, const llvm::StringSet<> &sharedParameters) : turn(turn), sharedParameters(sharedParameters) {
     turn.outside.assign(turn.op.getInits().begin(), turn.op.getInits().end());
     for (BlockArgument argument : turn.op.getBlock().getArguments())
       shared(argument.getType());
@@ -58,6 +66,7 @@ public:
 
 private:
   Turn &turn;
+  const llvm::StringSet<> &sharedParameters;
   Signature out;
   llvm::StringMap<uintptr_t> labelIds; // of the body's own dimensions
   llvm::StringMap<StringAttr> global;  // names that come from outside
@@ -156,6 +165,10 @@ private:
         put(uintptr_t(param.getTurns()));
         for (const std::string &stacked : param.getStacked())
           label(stacked);
+        if (llvm::any_of(param.getPaths(), [&](Attribute names) {
+              return sharedParameters.contains(cast<StringAttr>(cast<ArrayAttr>(names)[0]));
+            }))
+          put(attr.getValue().getAsOpaquePointer());
       } else {
         attribute(attr.getValue());
       }
@@ -221,6 +234,9 @@ struct Cycle {
 
 class Roller {
 public:
+  /// `sharedParameters`: names that bodies must have alike.
+  explicit Roller(llvm::StringSet<> sharedParameters) : sharedParameters(std::move(sharedParameters)) {}
+
   void run(Block &block) {
     for (Operation &op : block)
       for (Region &region : op.getRegions())
@@ -240,13 +256,14 @@ public:
   }
 
 private:
+  llvm::StringSet<> sharedParameters;
   std::map<Signature, int> kinds;
 
   void roll(SmallVectorImpl<Turn> &chain) {
     if (chain.size() < 2)
       return;
     for (Turn &turn : chain)
-      turn.kind = kinds.try_emplace(Signer(turn).run(), kinds.size()).first->second;
+      turn.kind = kinds.try_emplace(Signer(turn, sharedParameters).run(), kinds.size()).first->second;
 
     SmallVector<Turn> runs;
     for (Turn &turn : chain) {
@@ -275,9 +292,11 @@ private:
       if (best.count) {
         wrap(runs, best);
         i += best.period * best.count;
-      } else {
-        ++i;
+        continue;
       }
+      if (i + 1 < runs.size() && runs[i].op.getLoc() == runs[i + 1].op.getLoc())
+        quern::passes::explainUnrolled(runs[i].op, runs[i + 1].op);
+      ++i;
     }
   }
 
@@ -427,9 +446,22 @@ struct RollRepeatsPass : PassWrapper<RollRepeatsPass, OperationPass<ModuleOp>> {
   StringRef getArgument() const override { return "roll-repeats"; }
   StringRef getDescription() const override { return "fold equal neighbouring iterations of a loop into one repeat"; }
   void runOnOperation() override {
+    bool trained = getOperation()->hasAttr(trainAttr);
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
       if (!function.isExternal())
-        Roller().run(function.front());
+        Roller(trained ? sharedParameters(function) : llvm::StringSet<>()).run(function.front());
+  }
+
+private:
+  /// Names of parameters that several operations read.
+  static llvm::StringSet<> sharedParameters(func::FuncOp function) {
+    llvm::StringSet<> seen, shared;
+    function.walk([&](ParamOp param) {
+      for (Attribute names : param.getPaths())
+        if (StringRef name = cast<StringAttr>(cast<ArrayAttr>(names)[0]); !seen.insert(name).second)
+          shared.insert(name);
+    });
+    return shared;
   }
 };
 

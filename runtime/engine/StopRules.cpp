@@ -4,6 +4,8 @@
 // known not to be.
 #include "runtime/engine/StopRules.h"
 
+#include "support/Json.h"
+
 #include "runtime/Error.h"
 
 #include <algorithm>
@@ -22,7 +24,7 @@ std::set<int> idsOf(const nlohmann::json &config, const char *name) {
 }
 
 nlohmann::json parseGenerationConfig(const std::string &text) {
-  nlohmann::json config = nlohmann::json::parse(text.data(), text.data() + text.size(), nullptr, false);
+  nlohmann::json config = support::parseJson(text, "generation_config.json");
   if (!config.is_object())
     throw UserError("generation_config.json is no JSON object");
   return config;

@@ -57,18 +57,18 @@ std::unique_ptr<TensorSource> openIndex(const std::string &path, std::string_vie
   try {
     checkJsonDepth(text, path);
     nlohmann::json index = nlohmann::json::parse(text.data(), text.data() + text.size(), twice);
-    const nlohmann::json &map = index.at("weight_map");
-    if (!map.is_object())
-      throw UserError(path + " is no valid index of shards: its weight_map is no object");
-    for (const auto &[name, shard] : map.items())
-      where[name] = shard.get<std::string>();
+    if (!index.is_object() || !index["weight_map"].is_object())
+      throw UserError(path + " is no valid index of shards: it has no object 'weight_map'");
+    for (const auto &[name, shard] : index["weight_map"].items())
+      where[name] = shard.is_string() ? shard.get<std::string>() : "";
   } catch (const nlohmann::json::exception &error) {
     throw UserError(path + " is no valid index of shards: " + jsonReason(error.what()));
   }
   std::set<std::string> shards;
   for (const auto &[name, shard] : where) {
     if (shard.empty() || shard.find('/') != std::string::npos)
-      throw UserError(path + " names the shard " + quote(shard) + ", which is no file beside it");
+      throw UserError(path + " names for " + quote(name) + " the shard " + quote(shard) +
+                      ", which is no file beside it");
     shards.insert(shard);
   }
   std::map<std::string, StoredTensor> tensors;

@@ -230,6 +230,16 @@ model picks {
         self.assert_refused(self.try_eval(pipe), "pipe", "no regular file")
         self.assert_refused(run(QUERN, "check", "/dev/zero", status=1), "/dev/zero", "longer than")
         self.assert_refused(run(QUERN, "check", EXAMPLES / "gpt2.quern", "--config", "/dev/zero", status=1), "/dev/zero", "longer than")
+        dump, folder = self.scratch / "zero.mlir", self.scratch / "endless"
+        dump.symlink_to("/dev/zero")
+        folder.mkdir()
+        (folder / "model.safetensors").symlink_to(self.weights)
+        (folder / "generation_config.json").symlink_to("/dev/zero")
+        for words in ((QUERN, "dump", dump), (QUERN, "tokenizer", "train", "/dev/zero", "-o", self.scratch / "never.json"), (QUERN, "tensors", dump.with_suffix(".json")),
+                      (self.program, "generate", "--weights", folder, "--tokens", "1", "-n", 1)):
+            dump.with_suffix(".json").unlink(missing_ok=True)
+            dump.with_suffix(".json").symlink_to("/dev/zero")
+            self.assert_refused(run(*words, status=1), "longer than 16.8 MB")
 
     def test_deep_json(self):
         deep = self.scratch / "deep.json"
@@ -246,8 +256,12 @@ model picks {
         shown = run(QUERN, "tensors", path).out
         self.assertNotIn("\x1b", shown)
         self.assertIn("a\\x1b[31m", shown)
-        refused = self.try_eval(path)
-        self.assertNotIn("\x1b", refused.err)
+        config = self.scratch / "names.json"
+        config.write_text(json.dumps(json.loads((STORIES / "config.json").read_text()) | {"hidden_act": "\x1b[31m"}))
+        for refused in (self.try_eval(path), run(QUERN, "check", EXAMPLES / "llama.quern", "--config", config, status=1),
+                        run(QUERN, "interpret", EXAMPLES / "gpt2.quern", "--config", self.config, "--weights", self.weights, "--input", path, "--print", status=1)):
+            self.assertNotIn("\x1b", refused.err)
+            self.assertIn("\\x1b[31m", refused.err)
 
     def test_index_with_a_key_twice(self):
         folder = self.scratch / "twice"
@@ -256,11 +270,20 @@ model picks {
             write_safetensors(folder / f"{name}.safetensors", {"x": Tensor("F32", [1], [0])})
         (folder / "model.safetensors.index.json").write_text('{"weight_map": {"x": "a.safetensors", "x": "b.safetensors"}}')
         self.assert_refused(self.try_eval(folder), "'x' twice")
+        for text, message in (('{"weight_map": {"x": 3}}', "names for 'x' the shard ''"), ("[]", "has no object 'weight_map'"), ("{}", "has no object 'weight_map'")):
+            (folder / "model.safetensors.index.json").write_text(text)
+            self.assert_refused(self.try_eval(folder), message)
 
     def test_training_needs_a_loss(self):
         finished = run(QUERN, "compile", EXAMPLES / "sentence.quern", "--train", "-o", self.scratch / "never", status=1)
         self.assert_refused(finished, "loss")
         self.assertNotIn("fault of the compiler", finished.err)
+        spec = self.scratch / "rows.quern"
+        spec.write_text('quern 1\nmodel rows {\n  dim D = 4\n  loss(x: [B, T, D]) -> [B, T] { param w: [D] @ "w"\n    return sum[D](x * w) }\n}\n')
+        for words in (("compile", spec, "--train", "-o", self.scratch / "never"), ("gradcheck", spec), ("dump", spec, "--train", "--after", "planned")):
+            finished = run(QUERN, *words, status=1)
+            self.assert_refused(finished, "rows.quern:4:", "each position of [B, T]; take its mean or sum")
+            self.assertNotIn("func.func", finished.err)
 
     def test_full_disk_behind_stdout(self):
         for words in (("--help",), ("dump", EXAMPLES / "gpt2.quern", "--config", self.config), ("compile", "--help"), ("--version",)):

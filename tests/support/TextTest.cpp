@@ -55,6 +55,7 @@ TEST(Printable, NothingReachesTheTerminalsControls) {
   EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b") << "the control of Latin-1 that begins a sequence";
   EXPECT_EQ(printable("\x9bz"), "\\x9bz") << "no UTF-8";
   EXPECT_EQ(printable("\xc3\xa4"), "\xc3\xa4");
+  EXPECT_EQ(printableLines("a\n\033\tz\n"), "a\n\\x1b\tz\n");
   EXPECT_EQ(quote(std::string(200, 'a')), "'" + std::string(120, 'a') + "...'");
   std::string umlauts = "a";
   for (int i = 0; i < 100; ++i)
@@ -94,6 +95,7 @@ TEST(Files, AnEndlessDeviceIsTooLong) {
   } catch (const UserError &error) {
     EXPECT_THAT(error.what(), HasSubstr("/dev/zero is longer than 1.0 MB"));
   }
+  EXPECT_THROW(readFile("/dev/zero"), UserError) << "what may be long as a file";
   EXPECT_THROW(readFile("/"), UserError);
 }
 

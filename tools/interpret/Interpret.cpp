@@ -56,7 +56,7 @@ private:
 };
 
 LogicalResult fail(const Twine &message) {
-  llvm::errs() << "error: " << message << "\n";
+  llvm::errs() << "error: " << quern::support::printableLines(message.str()) << "\n";
   return failure();
 }
 
@@ -284,7 +284,7 @@ int quern::tools::interpretMain(ModuleOp module, const InterpretOptions &options
   } catch (const quern::support::UserError &error) {
     if (options.quiet)
       throw std::runtime_error(error.what());
-    llvm::errs() << "error: " << error.what() << "\n";
+    llvm::errs() << "error: " << quern::support::printableLines(error.what()) << "\n";
     return 1;
   }
 }

@@ -2,6 +2,7 @@
 #include "tools/interpret/InterpretDiagnostics.h"
 
 #include "ir/analysis/SourceLines.h"
+#include "support/Error.h"
 
 #include "llvm/Support/LineIterator.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -57,9 +58,10 @@ std::string quern::tools::describeDiagnostic(Diagnostic &diagnostic) {
 }
 
 quern::tools::SpecDiagnostics::SpecDiagnostics(MLIRContext *context) : ScopedDiagnosticHandler(context) {
+  context->printOpOnDiagnostic(false); // the line of the spec says more
   setHandler([](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
       return;
-    llvm::errs() << describeDiagnostic(diagnostic);
+    llvm::errs() << quern::support::printableLines(describeDiagnostic(diagnostic));
   });
 }

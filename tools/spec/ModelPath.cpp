@@ -226,9 +226,10 @@ static std::vector<std::string> settingsOf(const frontend::Architecture &archite
 static frontend::FoundArchitecture architectureOf(const std::string &text, const std::string &config) {
   frontend::Diagnostics diagnostics;
   std::optional<frontend::FoundArchitecture> found = frontend::findArchitecture(text, config, diagnostics);
-  if (!found)
-    throw std::runtime_error((diagnostics.list().front().code == "Q010" ? config + ": " : "") +
-                             diagnostics.list().front().message);
+  if (!found) {
+    const std::string &message = diagnostics.list().front().message;
+    throw std::runtime_error((message.starts_with(config) ? "" : config + ": ") + message);
+  }
   return *found;
 }
 

@@ -6,6 +6,7 @@
 #include "frontend/Frontend.h"
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
+#include "ir/analysis/SourceLines.h"
 #include "passes/weights/WeightFormats.h"
 #include "support/Nearest.h"
 #include "tools/crash/CrashReport.h"
@@ -15,7 +16,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <nlohmann/json.hpp>
 
@@ -134,6 +135,28 @@ bool quern::tools::readInput(const SpecOptions &options, quern::frontend::SpecIn
   return true;
 }
 
+/// What `differentiate` needs of a spec; said here, as it is no fault of the compiler.
+static void checkLoss(mlir::ModuleOp module, const std::string &spec) {
+  auto loss = module.lookupSymbol<mlir::func::FuncOp>("loss");
+  if (!loss)
+    throw std::runtime_error(
+        spec + " has no function 'loss', and none follows from its 'forward': a gradient is that of a loss "
+               "(docs/training.md)");
+  auto type = mlir::cast<quern::ir::NamedTensorType>(loss.getResultTypes().front());
+  if (loss.getNumResults() == 1 && !type.getRank() && type.isReal())
+    return;
+  std::string given = loss.getNumResults() > 1 ? "gives several results" : "is no real number";
+  if (loss.getNumResults() == 1 && type.getRank()) {
+    std::vector<std::string> dims;
+    for (quern::ir::DimAttr dim : type.getDims())
+      dims.push_back(dim.getName().str());
+    given = "has a value for each position of [" + llvm::join(dims, ", ") + "]; take its mean or sum over them";
+  }
+  mlir::SmallVector<mlir::FileLineColLoc> lines = quern::ir::sourceLines(loss.getLoc());
+  throw std::runtime_error((lines.empty() ? spec : quern::ir::textOf(lines.front())) + ": 'loss' " + given +
+                           ": a gradient is that of one real number (docs/training.md)");
+}
+
 mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &context, const SpecOptions &options,
                                                            std::vector<frontend::NamedValue> *names) {
   context.loadDialect<quern::ir::QuernDialect, mlir::func::FuncDialect>();
@@ -154,11 +177,9 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
     if (!options.config.empty() || !options.settings.empty())
       throw std::runtime_error("--config and --set belong to a spec; " + options.spec +
                                " has its config bound already");
-    auto text = llvm::MemoryBuffer::getFile(options.spec);
-    if (!text)
-      throw std::runtime_error("cannot read " + options.spec + ": " + text.getError().message());
-    keepInput(options.spec, (*text)->getBuffer().str(), "", {});
-    return mlir::parseSourceString<mlir::ModuleOp>((*text)->getBuffer(), &context, options.spec);
+    std::string text = quern::support::readFile(options.spec);
+    keepInput(options.spec, text, "", {});
+    return mlir::parseSourceString<mlir::ModuleOp>(text, &context, options.spec);
   }
   quern::frontend::Diagnostics diagnostics;
   quern::frontend::SpecInput input;
@@ -187,10 +208,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
   diagnostics.print(std::cerr, useColour());
   if (diagnostics.hasErrors())
     return nullptr;
-  if (options.train && module && !module->lookupSymbol("loss"))
-    throw std::runtime_error(
-        options.spec + " has no function 'loss', and none follows from its 'forward': a gradient is that of a loss "
-                       "(docs/training.md)");
+  if (options.train && module)
+    checkLoss(*module, options.spec);
   return module;
 }
 
@@ -222,8 +241,9 @@ Arguments quern::tools::withCompileFrom(const Arguments &arguments) {
 std::string quern::tools::startOf(const SpecOptions &options, const std::string &given) {
   std::string start = given;
   if (given.empty() && llvm::StringRef(options.spec).ends_with(".mlir"))
-    if (auto text = llvm::MemoryBuffer::getFile(options.spec)) {
-      llvm::StringRef body = (*text)->getBuffer();
+    if (quern::support::fileExists(options.spec)) { // else reading it says so
+      std::string text = quern::support::readFile(options.spec);
+      llvm::StringRef body = text;
       if (body.count("\nmodule") + body.starts_with("module") > 1)
         throw std::runtime_error(options.spec + " holds several modules; quern dump --after PASS writes one");
       if (body.consume_front(headerStart))
@@ -269,10 +289,7 @@ quern::codegen::ScheduleTable quern::tools::scheduleTable(const std::string &pat
   codegen::ScheduleTable table = codegen::ScheduleTable::standard();
   if (path.empty())
     return table;
-  auto text = llvm::MemoryBuffer::getFile(path);
-  if (!text)
-    throw std::runtime_error("cannot read " + path + ": " + text.getError().message());
-  table.add((*text)->getBuffer(), path);
+  table.add(quern::support::readFile(path), path);
   return table;
 }
 
