@@ -70,8 +70,12 @@ Checked checkSpec(const SpecInput &input, Diagnostics &diagnostics, Builder &bui
       spec.models[0].functions.push_back(loss.function);
   }
   ConfigFile config;
-  if (input.configText)
+  if (input.configText) {
+    size_t before = diagnostics.list().size();
     config = ConfigFile::parse(std::make_shared<Source>(input.configName, *input.configText), diagnostics);
+    if (diagnostics.list().size() > before) // what follows from an unreadable config would be said first
+      return checked;
+  }
   Elaborator elaborator(spec, library, config, diagnostics, builder);
   std::vector<const ConfigField *> fields;
   if (const ModelDecl *model = elaborator.getModel())

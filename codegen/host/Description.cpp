@@ -151,6 +151,8 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
                {"recompute", false}};
   if (!target.device.empty())
     root["device"] = target.device;
+  if (planned.walk([](QuantizeOp) { return WalkResult::interrupt(); }).wasInterrupted())
+    root["multiplies_bytes"] = true;
   if (auto globs = planned->getAttrOfType<ArrayAttr>(ignoreAttr))
     for (Attribute glob : globs)
       root["ignore"].push_back(cast<StringAttr>(glob).getValue().str());

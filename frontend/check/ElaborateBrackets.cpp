@@ -235,6 +235,7 @@ Value Elaborator::brackets(const IndexExpr &expr, Scope &scope) {
   struct Arrow {
     DimRef from;
     const Expr *into;
+    bool cut = false; // a part of the dimension it is named after
   };
   std::vector<Arrow> arrows;
   std::set<DimRef> taken;
@@ -259,7 +260,7 @@ Value Elaborator::brackets(const IndexExpr &expr, Scope &scope) {
              item.at);
       auto [next, dim] = range(tensor, cut, scope);
       tensor = next;
-      arrows.push_back({dim, target});
+      arrows.push_back({dim, target, true});
     } else if (target && (item.kind == Expr::DimName || item.kind == Expr::Group || item.kind == Expr::Sum)) {
       if (leaves(item) > 1)
         fail("Q012", "a sum of dimensions on the left needs several tensors: use concat", item.at);
@@ -286,7 +287,7 @@ Value Elaborator::brackets(const IndexExpr &expr, Scope &scope) {
       rest.push_back(arrow);
       continue;
     }
-    DimRef target = label(*arrow.into, scope, arrow.from->shown);
+    DimRef target = label(*arrow.into, scope, arrow.cut ? arrow.from->size.str() : arrow.from->shown);
     apart(target, arrow.into->at);
     if (target->size != arrow.from->size)
       fail("Q020",

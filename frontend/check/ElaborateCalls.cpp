@@ -9,6 +9,31 @@ namespace quern::frontend {
 
 static constexpr size_t maxCallDepth = 200;
 
+/// How the language says what other libraries have a function for; "" for other names.
+static std::string idiomFor(const std::string &name) {
+  static const std::map<std::string, std::string> idioms = [] {
+    std::map<std::string, std::string> table;
+    auto add = [&](std::initializer_list<const char *> names, const std::string &idiom) {
+      for (const char *name : names)
+        table[name] = idiom;
+    };
+    add({"tril", "triu", "causal_mask"}, "a causal mask is index(S) <= index(T), with dim S = T");
+    add({"masked_fill", "select", "clamp"}, "write where(condition, x, y), max(x, low), min(x, high)");
+    add({"einsum", "matmul", "bmm", "mm", "dot", "tensordot"}, "a product is sum[D](a * b), over dimensions by name");
+    add({"transpose", "permute", "swapaxes", "unsqueeze", "squeeze", "expand", "broadcast_to", "repeat_interleave"},
+        "tensors meet by the names of their dimensions, in any order");
+    add({"view", "reshape", "flatten", "rearrange", "chunk", "stack"},
+        "x[D -> (H, K)] splits, x[(H, K) -> D] merges, x[D -> A + B] cuts in parts");
+    add({"arange", "range", "iota"}, "positions along T are index(T)");
+    add({"zeros", "ones", "full", "zeros_like", "ones_like"}, "a number is a tensor of any shape: write 0 or 1");
+    add({"embedding", "gather", "index_select", "take"}, "rows of a table are picked by table[V = tokens]");
+    add({"scaled_dot_product_attention", "sdpa"}, "attention[S, K](q, k[T -> S], v[T -> S], mask: ...)");
+    return table;
+  }();
+  auto found = idioms.find(name);
+  return found == idioms.end() ? "" : "; " + found->second;
+}
+
 Value Elaborator::call(const CallExpr &expr, Scope &scope) {
   if (auto block = scope.blocks->find(expr.name); block != scope.blocks->end()) {
     if (block->second->broken)
@@ -25,7 +50,9 @@ Value Elaborator::call(const CallExpr &expr, Scope &scope) {
     if (inModel)
       for (const auto &[name, function] : functions)
         known.push_back(name);
-    std::string hint = didYouMean(expr.name, known);
+    std::string hint = idiomFor(expr.name);
+    if (hint.empty())
+      hint = didYouMean(expr.name, known);
     if (hint.empty() && !inModel && modelBlocks.count(expr.name))
       hint = "; it is declared in the model, and a block outside of it sees only what is outside";
     fail("Q010", "unknown block '" + expr.name + "'" + hint, expr.at);
@@ -274,8 +301,9 @@ Value Elaborator::callBlock(const BlockDecl &decl, const CallExpr &expr, Scope &
     fit = expr.dims[i].arrow == (decl.arrow && i == decl.inputs);
   if (!fit)
     fail("Q019",
-         "this call does not match the block's dimensions: " +
-             (decl.formals.empty() ? "'" + decl.name + "' takes none" : decl.form()),
+         decl.formals.empty() ? "this call does not match the block's dimensions: '" + decl.name + "' takes none"
+         : expr.dims.empty()  ? "write " + decl.form() + "(...): the dimensions that a block works on are in brackets"
+                              : "this call does not match the block's dimensions: " + decl.form(),
          expr.at, {{"declared here", decl.at}});
   for (const Item &item : expr.dims)
     if (!item.value->isDim())

@@ -34,7 +34,7 @@ DimRef Elaborator::labelNamed(const std::string &name, Span at, Scope &scope, co
     std::string hint = didYouMean(name, known);
     if (hint.empty())
       hint = "; declare it first: dim " + name + " = " +
-             (like.empty() || like.find_first_of("(+ ") != std::string::npos ? "..." : like);
+             (like.empty() || like.find_first_of("(+,") != std::string::npos ? "..." : like);
     fail("Q010", "unknown dimension " + name + hint, at);
   }
   if (dim == &poisonDim)

@@ -197,7 +197,8 @@ void Elaborator::repeat(const RepeatStmt &stmt, Scope &scope) {
   auto begin = first.as<int64_t>(), end = last.as<int64_t>();
   if (!begin || !end)
     fail("Q031",
-         "the bounds of a repeat must be whole numbers known from the config, not " + describe(begin ? last : first),
+         "the bounds of a repeat must be whole numbers known from the config, not " + describe(begin ? last : first) +
+             "; over positions: cumsum[T](x) adds up, scan T { ... } carries a state (docs/language.md)",
          stmt.at);
   if (scope.holder(stmt.index.name))
     fail("Q014", "'" + stmt.index.name + "' already has a value; choose another loop index", stmt.index.at);
@@ -215,6 +216,21 @@ void Elaborator::repeat(const RepeatStmt &stmt, Scope &scope) {
     most = std::max(most, counter);
   }
   counter = most;
+}
+
+/// Where a body gives `name` its last value.
+static std::optional<Span> lastAssignment(const Body &body, const std::string &name) {
+  std::optional<Span> found;
+  for (const Stmt *stmt : body) {
+    if (stmt->kind == Stmt::Assign)
+      for (const Named &target : stmt->as<AssignStmt>().targets)
+        if (target.name == name)
+          found = stmt->at;
+    if (stmt->kind == Stmt::Repeat)
+      if (auto inner = lastAssignment(stmt->as<RepeatStmt>().body, name))
+        found = inner;
+  }
+  return found;
 }
 
 /// One iteration. False: a number that was carried in became a tensor, and it must be walked again with it as one
@@ -294,8 +310,8 @@ bool Elaborator::turn(const RepeatStmt &stmt, Scope &scope, int64_t i, std::set<
               "'" + it->first + "' enters the loop as " + (kinds ? describe(was) : shown(was)) + " and leaves as " +
                   (kinds ? describe(now) : shown(now)) +
                   (was.isStaticNumber() && now.is<Tensor>() ? "; give it these dimensions before the loop" : ""),
-              stmt.index.at,
-              {}}});
+              lastAssignment(stmt.body, it->first).value_or(stmt.index.at),
+              {{"the loop", stmt.index.at}}}});
         now = Poison{};
       }
     }

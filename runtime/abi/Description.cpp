@@ -41,6 +41,7 @@ public:
     result.model = string(root, "model", "model");
     result.spec = string(root, "spec", "");
     result.device = string(root, "device", "");
+    result.multipliesBytes = root.contains("multiplies_bytes");
     for (const Json &feature : list(root, "cpu"))
       result.cpu.push_back(feature.get<std::string>());
     for (const Json &symbol : list(root, "symbols"))

@@ -82,6 +82,8 @@ int dispatch(const quern_program_table &table, const std::vector<std::string> &a
   std::vector<std::string> names;
   for (const Row &row : rows())
     names.push_back(row.name);
+  if (arguments[1] == "train" || arguments[1] == "grad")
+    throw UserError("this program cannot train: quern compile --train makes one that can");
   throw UserError("there is no command " + quote(arguments[1]) + didYouMean(arguments[1], names) + "\n" +
                   usage(name, nullptr));
 }
@@ -216,6 +218,8 @@ std::optional<Tokenizer> Command::openTokenizer(const Options &options) const {
 Tokenizer Command::needTokenizer(const Options &options) const {
   if (std::optional<Tokenizer> tokenizer = openTokenizer(options))
     return std::move(*tokenizer);
+  if (std::string weights = options.text("--weights"); !weights.empty() && !isFolder(weights) && !fileExists(weights))
+    throw UserError("cannot open " + weights + ": " + systemMessage(ENOENT));
   throw UserError("text needs a tokenizer: give --tokenizer FILE (there is no tokenizer.json, tokenizer.model or the "
                   "like beside the weights), or "
                   "token numbers by --tokens");

@@ -68,6 +68,20 @@ double bestRate(int tries, const std::function<double()> &rate) {
   }
 }
 
+[[gnu::target("avx512vnni")]] void multiplyBytes(long rounds) {
+  __m512i x = _mm512_set1_epi32(3);
+#define QUERN_DO(i) __m512i a##i = x;
+  QUERN_TWENTY_FOUR(QUERN_DO)
+#undef QUERN_DO
+  for (long r = 0; r < rounds; ++r) {
+#define QUERN_DO(i)                                                                                                    \
+  a##i = _mm512_dpbusd_epi32(a##i, x, x);                                                                              \
+  __asm__ volatile("" : "+v"(a##i));
+    QUERN_TWENTY_FOUR(QUERN_DO)
+#undef QUERN_DO
+  }
+}
+
 void multiplySse(long rounds) {
   __m128 x = _mm_set1_ps(0.999f), y = _mm_set1_ps(1e-3f);
 #define QUERN_DO(i) __m128 a##i = y;
@@ -132,17 +146,20 @@ std::string vectorName() {
   return level().name;
 }
 
-double measureFlops() {
+double measureFlops(bool ofBytes) {
+  bool bytes = ofBytes && hasCpuFeature("avx512vnni");
+  auto multiply = bytes ? multiplyBytes : level().multiply;
+  double each = bytes ? 24 * 64 * 2 : level().flopsPerRound;
   ThreadPool &pool = ThreadPool::instance();
   auto run = [&](long rounds) {
     double begin = now();
-    pool.forEach(pool.threads(), [&](int) { level().multiply(rounds); });
+    pool.forEach(pool.threads(), [&](int) { multiply(rounds); });
     return now() - begin;
   };
   long rounds = 100'000;
   run(rounds); // wakes the threads and the wide units
   rounds = std::max(1L, long(double(rounds) * 0.005 / run(rounds)));
-  return bestRate(40, [&] { return double(pool.threads()) * double(rounds) * level().flopsPerRound / run(rounds); });
+  return bestRate(40, [&] { return double(pool.threads()) * double(rounds) * each / run(rounds); });
 }
 
 struct BandwidthProbe::Memory {

@@ -221,6 +221,7 @@ double Run::step(uint64_t number) {
   if (!done.broken.empty())
     stopBroken(number, inputs, "the loss is finite, but the " + done.broken);
   double seconds = now() - begin, speed = labels / seconds;
+  peak = std::max(peak, 6 * trainer.activeCount() * speed);
   log->write(Json{{"step", number},
                   {"loss", loss},
                   {"grad_norm", done.norm},

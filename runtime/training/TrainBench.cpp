@@ -117,7 +117,7 @@ int trainBenchCommand(const Command &command, const Options &options) {
     updates.add(end - middle);
     steps.add(end - start);
   }
-  double after = measureFlops(), limit = std::max(before, after);
+  double after = measureFlops(), limit = std::max({before, after, 6 * active * tokens / gradients.least()});
   double seconds = gradients.median(), achieved = 6 * active * tokens / seconds;
   double update = updates.median(), step = steps.median(), whole = 6 * active * tokens / step;
   double planned = double(session.plannedBytes(number, sizes)),

@@ -149,6 +149,16 @@ model picks {
         self.assert_refused(run(QUERN, "compile", EXAMPLES / "gpt2.quern", "--set", "widht=3", status=1), "widht")
         self.assert_refused(run(QUERN, "comple", EXAMPLES / "gpt2.quern", status=1), "comple")
         self.assert_refused(run(self.program, "generat", status=1), "generat")
+        self.assert_refused(run(self.program, "train", status=1), "quern compile --train")
+        self.assert_refused(run(self.program, "generate", "--weights", self.scratch / "nowhere", "-p", "Once", status=1), "cannot open", "nowhere")
+        dump = (QUERN, "dump", EXAMPLES / "gpt2.quern", "--config", self.config)
+        self.assert_refused(run(*dump, "--after", "planned", "--stats", "--set-size", "Q=3", status=1), "no such length", "B, T, cap, past")
+        self.assert_refused(run(*dump, "--diff", "rolled", "raised", "--json", status=1), "without --json")
+        broken = self.scratch / "broken.json"
+        broken.write_text('{"n_layer": ')
+        finished = run(QUERN, "check", EXAMPLES / "gpt2.quern", "--config", broken, "--set", "widht=3", status=1)
+        self.assertEqual(finished.err.count(" error "), 1, finished.err)
+        self.assert_refused(finished, "broken.json:1:", "not JSON")
         self.assert_refused(self.try_generate("--tokens", "1", "--temperatur", 1), "temperatur")
 
     # ---- disks

@@ -297,6 +297,14 @@ TEST(Diagnostics, SuggestsWhatWasMeant) {
   EXPECT_NE(check(body("y = x * widht")).text.find("did you mean 'width'?"), std::string::npos);
   EXPECT_NE(check(body("y = liner[D -> D](x)")).text.find("did you mean 'linear'?"), std::string::npos);
   EXPECT_NE(check(body("y = x[T -> S]")).text.find("declare it first: dim S = T"), std::string::npos);
+  EXPECT_NE(check(body("y = x[T: 1..T -> U]")).text.find("declare it first: dim U = T - 1\n"), std::string::npos);
+  EXPECT_NE(check(body("y = tril(x)")).text.find("a causal mask is index(S) <= index(T)"), std::string::npos);
+  EXPECT_NE(check(body("y = einsum(x, x)")).text.find("a product is sum[D](a * b)"), std::string::npos);
+  EXPECT_NE(check(body("y = normalize(x)")).text.find("write normalize[D](...)"), std::string::npos);
+  EXPECT_NE(check(body("repeat t in T { x = x * 2 }")).text.find("cumsum[T](x) adds up, scan T { ... }"),
+            std::string::npos);
+  std::string line = check(body("repeat i in 2 @ \"{i}\" {\n y = x\n x = sum[T](x)\n}")).text;
+  EXPECT_NE(line.find(" x = sum[T](x)\n"), std::string::npos) << line;
   EXPECT_NE(
       check(body("dim S = T\nq = x[D -> (H, K)]\na = attention[S, K](q, q, q)")).text.find("did you forget [T -> S]?"),
       std::string::npos);

@@ -1,8 +1,9 @@
 """clang-tidy's chosen checks (.clang-tidy) over every source file of the build, in parallel.
 
-    tools/check/tidy.py BUILD [FILE ...]
+    tools/check/tidy.py BUILD [--changed | FILE ...]
 
-A file is looked at again only when it, a header of the project that it includes, the checks or clang-tidy changed: results that were
+--changed: the sources that differ from main, on main itself those of the last commit, at most MOST of them (CI has minutes; ./dev test
+nightly looks at all). A file is looked at again only when it, a header of the project that it includes, the checks or clang-tidy changed: results that were
 clean are kept in the cache (QUERN_CACHE, else XDG_CACHE_HOME/quern, else ~/.cache/quern). Exit status 1: something was found."""
 import concurrent.futures
 import functools
@@ -18,6 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROOMS = ("frontend", "ir", "passes", "codegen", "runtime", "tools", "support")
 INCLUDE = re.compile(rb'^#include "([^"]+)"', re.MULTILINE)
 TIDY = "clang-tidy-22"
+MOST = 10
 
 
 def cache_folder():
@@ -45,9 +47,23 @@ def key(path, checks):
     return digest.hexdigest()
 
 
+def changed():
+    def git(*words):
+        return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
+
+    base = git("merge-base", "HEAD", "main").stdout.strip()
+    if not base or base == git("rev-parse", "HEAD").stdout.strip():
+        base = "HEAD~1"
+    names = [name for name in git("diff", "--name-only", "--diff-filter=d", base).stdout.split() if name.endswith(".cpp")]
+    return [ROOT / name for name in names if name.split("/")[0] in ROOMS][:MOST]
+
+
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
-    wanted = [(ROOT / name).resolve() for name in sys.argv[2:]]
+    wanted = changed() if sys.argv[2:] == ["--changed"] else [(ROOT / name).resolve() for name in sys.argv[2:]]
+    if sys.argv[2:] and not wanted:
+        print("clang-tidy: no source has changed")
+        return 0
     commands = json.loads((build / "compile_commands.json").read_text())
     sources = sorted({pathlib.Path(entry["file"]) for entry in commands})
     sources = [path for path in sources if path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in ROOMS]

@@ -1,6 +1,7 @@
 // quern dump: the module after each pass, as text that the compiler reads again, as numbers, as a diff or as JSON.
 #include "codegen/CompileKernels.h"
 #include "codegen/ExplainKernels.h"
+#include "ir/Dialect.h"
 #include "support/TemporaryFolder.h"
 #include "tools/cli/Commands.h"
 #include "tools/inspect/DumpPage.h"
@@ -8,10 +9,13 @@
 #include "tools/spec/Remarks.h"
 #include "tools/spec/SpecOptions.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cstdlib>
 #include <iostream>
+#include <set>
 #include <unistd.h>
 
 namespace po = boost::program_options;
@@ -156,6 +160,23 @@ static void printAll(const std::vector<Stage> &stages, const DumpFlags &flags) {
   }
 }
 
+/// Throws for lengths that the model does not have.
+static void checkLengths(mlir::ModuleOp module, const Lengths &lengths) {
+  std::set<std::string> known = {"past", "cap"}; // of what will be remembered
+  for (auto function : module.getOps<mlir::func::FuncOp>())
+    for (mlir::Type type : function.getArgumentTypes())
+      if (auto tensor = mlir::dyn_cast<quern::ir::NamedTensorType>(type))
+        for (quern::ir::DimAttr dim : tensor.getDims())
+          for (const std::string &symbol : dim.getSize().symbols())
+            known.insert(symbol);
+  for (const auto &[name, value] : lengths)
+    if (!known.count(name.substr(0, name.find('.')))) { // past.256: of a ring
+      std::vector<std::string> names(known.begin(), known.end());
+      throw std::runtime_error("--set-size " + name + ": the model has no such length; it has " +
+                               llvm::join(names, ", "));
+    }
+}
+
 int quern::tools::dumpCommand(const Arguments &arguments) {
   if (llvm::is_contained(arguments, "--list-passes")) {
     listPasses();
@@ -181,6 +202,8 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
     throw std::runtime_error("--profile goes with --html: the page shows it; a program shows it as a table by itself");
   flags.stats |= flags.scratch;
   bool diff = !flags.diffA.empty(), all = flags.after == "all";
+  if (diff && (flags.json || flags.stats))
+    throw std::runtime_error("--diff compares texts: give it without --json and --stats");
   for (const std::string &name : {flags.after, flags.diffA, flags.diffB})
     if (!name.empty() && name != "all")
       checkGoal(from, name);
@@ -193,6 +216,7 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, flags.spec);
   if (!module)
     return 1;
+  checkLengths(*module, lengths);
   PassOptions passes = passOptions(flags.target, "", flags.without);
   if (orderOf(from) >= orderOf("scheduled") && mlir::failed(passes.planning(*module))) // plans may have been edited
     return 1;
