@@ -216,10 +216,10 @@ std::optional<Tokenizer> Command::openTokenizer(const Options &options) const {
 }
 
 Tokenizer Command::needTokenizer(const Options &options) const {
-  if (std::optional<Tokenizer> tokenizer = openTokenizer(options))
-    return std::move(*tokenizer);
   if (std::string weights = options.text("--weights"); !weights.empty() && !isFolder(weights) && !fileExists(weights))
     throw UserError("cannot open " + weights + ": " + systemMessage(ENOENT));
+  if (std::optional<Tokenizer> tokenizer = openTokenizer(options))
+    return std::move(*tokenizer);
   throw UserError("text needs a tokenizer: give --tokenizer FILE (there is no tokenizer.json, tokenizer.model or the "
                   "like beside the weights), or "
                   "token numbers by --tokens");

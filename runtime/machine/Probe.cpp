@@ -1,6 +1,6 @@
 // Takes: the machine. Gives: its limits, measured the way the kernels will use it (same pool, same threads).
 //
-// Twenty-four independent accumulators keep two ports with a latency of four or five busy. Functions carry their own
+// Twelve independent accumulators keep two ports with a latency of four or five busy. Functions carry their own
 // target attribute, so the file is compiled for any x86-64 and asks cpuid before it calls them. The empty asm
 // statements keep the compiler from seeing through.
 #include "runtime/machine/Probe.h"
@@ -33,23 +33,18 @@ double bestRate(int tries, const std::function<double()> &rate) {
 
 #if defined(__x86_64__)
 // The accumulators are named one by one: an array would be indexed in memory by some compilers at -O2.
-// clang-format off
-#define QUERN_TWENTY_FOUR(DO)                                                                                          \
-  DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)                                            \
-  DO(12) DO(13) DO(14) DO(15) DO(16) DO(17) DO(18) DO(19) DO(20) DO(21) DO(22) DO(23)
-// clang-format on
 #define QUERN_TWELVE(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
 
 [[gnu::target("avx512f")]] void multiplyAvx512(long rounds) {
   __m512 x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(1e-3f);
 #define QUERN_DO(i) __m512 a##i = y;
-  QUERN_TWENTY_FOUR(QUERN_DO)
+  QUERN_TWELVE(QUERN_DO)
 #undef QUERN_DO
   for (long r = 0; r < rounds; ++r) {
 #define QUERN_DO(i)                                                                                                    \
   a##i = _mm512_fmadd_ps(a##i, x, y);                                                                                  \
   __asm__ volatile("" : "+v"(a##i));
-    QUERN_TWENTY_FOUR(QUERN_DO)
+    QUERN_TWELVE(QUERN_DO)
 #undef QUERN_DO
   }
 }
@@ -71,13 +66,13 @@ double bestRate(int tries, const std::function<double()> &rate) {
 [[gnu::target("avx512vnni")]] void multiplyBytes(long rounds) {
   __m512i x = _mm512_set1_epi32(3);
 #define QUERN_DO(i) __m512i a##i = x;
-  QUERN_TWENTY_FOUR(QUERN_DO)
+  QUERN_TWELVE(QUERN_DO)
 #undef QUERN_DO
   for (long r = 0; r < rounds; ++r) {
 #define QUERN_DO(i)                                                                                                    \
   a##i = _mm512_dpbusd_epi32(a##i, x, x);                                                                              \
   __asm__ volatile("" : "+v"(a##i));
-    QUERN_TWENTY_FOUR(QUERN_DO)
+    QUERN_TWELVE(QUERN_DO)
 #undef QUERN_DO
   }
 }
@@ -95,7 +90,6 @@ void multiplySse(long rounds) {
 #undef QUERN_DO
   }
 }
-#undef QUERN_TWENTY_FOUR
 #undef QUERN_TWELVE
 
 [[gnu::target("avx512f")]] void readAvx512(const uint8_t *from, size_t bytes) {
@@ -130,7 +124,7 @@ struct Level {
 };
 
 const Level &level() {
-  static const Level levels[] = {{"AVX-512", multiplyAvx512, readAvx512, 24 * 16 * 2},
+  static const Level levels[] = {{"AVX-512", multiplyAvx512, readAvx512, 12 * 16 * 2},
                                  {"AVX2", multiplyAvx2, readAvx2, 12 * 8 * 2},
                                  {"SSE2", multiplySse, readSse, 12 * 4 * 2}};
   static const Level &chosen = hasCpuFeature("avx512f")                        ? levels[0]
@@ -149,7 +143,7 @@ std::string vectorName() {
 double measureFlops(bool ofBytes) {
   bool bytes = ofBytes && hasCpuFeature("avx512vnni");
   auto multiply = bytes ? multiplyBytes : level().multiply;
-  double each = bytes ? 24 * 64 * 2 : level().flopsPerRound;
+  double each = bytes ? 12 * 64 * 2 : level().flopsPerRound;
   ThreadPool &pool = ThreadPool::instance();
   auto run = [&](long rounds) {
     double begin = now();
