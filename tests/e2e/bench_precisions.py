@@ -16,7 +16,6 @@ import statistics
 import struct
 import subprocess
 import sys
-import tarfile
 import tempfile
 
 from bench import LLAMA
@@ -36,10 +35,8 @@ def install():
     PLACE.mkdir(parents=True, exist_ok=True)
     print(f"fetching {SDIST} and building llama.cpp in {PLACE}: ten minutes on two cores", file=sys.stderr)
     try:
-        subprocess.run([sys.executable, "-m", "venv", PLACE / "venv"], check=True, stdout=sys.stderr)
-        subprocess.run([PLACE / "venv/bin/pip", "download", "-q", "--no-deps", "--no-binary", ":all:", SDIST, "-d", PLACE], check=True, stdout=sys.stderr)
-        with tarfile.open(next(PLACE.glob("*.tar.gz"))) as archive:
-            archive.extractall(PLACE, filter="data")
+        subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", SDIST, "-d", PLACE], check=True, stdout=sys.stderr)
+        subprocess.run(["tar", "-xzf", next(PLACE.glob("*.tar.gz")), "-C", PLACE], check=True)
         sources = next(PLACE.glob("llama_cpp_python-*/vendor/llama.cpp"))
         off = [f"-D{name}=OFF" for name in ("BUILD_SHARED_LIBS", "LLAMA_CURL", "LLAMA_OPENSSL", "LLAMA_BUILD_TESTS", "LLAMA_BUILD_EXAMPLES",
                                             "LLAMA_BUILD_SERVER")]
@@ -47,7 +44,7 @@ def install():
                        check=True, stdout=sys.stderr)
         subprocess.run(["ninja", "-C", PLACE / "build", "llama-bench", "llama-quantize"], check=True, stdout=sys.stderr)
     except (OSError, StopIteration, subprocess.CalledProcessError) as error:
-        sys.exit(f"bench_precisions.py: {error}\nllama.cpp cannot be built so (is there a network? the package python3-venv?); "
+        sys.exit(f"bench_precisions.py: {error}\nllama.cpp cannot be built so (is there a network?); "
                  "with a build of your own: ./dev bench precisions --llama /path/to/bin")
 
 
