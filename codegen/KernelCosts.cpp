@@ -62,6 +62,8 @@ private:
   void countAttentions();
   void countGradient();
   void countRest();
+  void countOperation(Operation &op);
+  Size pairsOf(const Size &all) const;
   Size positionsOf(int contraction, const GradientPattern *masked) const;
 
   KernelOp kernel;
@@ -106,7 +108,7 @@ void Counter::countGradient() {
     return;
   gradientPairs = seenPairsTwice(gradient->frame);
   auto add = [&](int node) {
-    if (graph.nodes[size_t(node)].op != quern::codegen::Op::Contract || counted[size_t(node)])
+    if (graph.nodes[size_t(node)].op == quern::codegen::Op::DistanceSum || counted[size_t(node)])
       return;
     counted[size_t(node)] = 1;
     costs.products = costs.products + gradientPairs * positionsOf(node, &*gradient);
@@ -129,6 +131,24 @@ static Size half(const Size &size) {
   return result;
 }
 
+/// Of a count for all pairs of keys and queries of the gradient that for those that its mask allows.
+Size Counter::pairsOf(const Size &all) const {
+  std::optional<Size> each = all.divided(gradient->frame.key.size * gradient->frame.query.size);
+  return each ? half(*each) * gradientPairs : all;
+}
+
+void Counter::countOperation(Operation &op) {
+  auto cost = dyn_cast<CostOpInterface>(op);
+  auto has = [](Type type, StringRef name) { return cast<NamedTensorType>(type).has(name); };
+  // Positions and masks are no arithmetic on reals, and a mask that bounds loops is hardly computed.
+  bool isReal = llvm::any_of(op.getResultTypes(), [](Type type) { return cast<NamedTensorType>(type).isReal(); });
+  if (!cost || !isReal || (isElementwise(&op) && pickedBy(op.getResult(0)))) // or a few elements of it are computed
+    return;
+  bool ofPairs = gradient && op.getNumResults() == 1 && has(op.getResult(0).getType(), gradient->frame.key.name) &&
+                 has(op.getResult(0).getType(), gradient->frame.query.name);
+  costs.flops = costs.flops + (ofPairs ? pairsOf(cost.getFlops()) : cost.getFlops());
+}
+
 void Counter::countRest() {
   for (size_t node = 0; node < graph.nodes.size(); ++node)
     if (graph.nodes[node].op == quern::codegen::Op::Contract && !counted[node])
@@ -139,29 +159,22 @@ void Counter::countRest() {
       costs.products = costs.products + scatter.getFlops() + product.getFlops();
       outer.insert({scatter, product});
     }
-  auto has = [](Type type, StringRef name) { return cast<NamedTensorType>(type).has(name); };
-  for (Operation &op : kernel.getBlock()) {
-    auto cost = dyn_cast<CostOpInterface>(op);
-    // Positions and masks are no arithmetic on reals, and a mask that bounds loops is hardly computed.
-    bool isReal = llvm::any_of(op.getResultTypes(), [](Type type) { return cast<NamedTensorType>(type).isReal(); });
-    if (!cost || !isReal || isa<ContractOp, AttentionOp>(op) || outer.contains(&op))
-      continue;
-    if (isElementwise(&op) && pickedBy(op.getResult(0)))
-      continue; // of which a few elements are computed
-    Size flops = cost.getFlops();
-    bool ofPairs = gradient && op.getNumResults() == 1 && has(op.getResult(0).getType(), gradient->frame.key.name) &&
-                   has(op.getResult(0).getType(), gradient->frame.query.name);
-    std::optional<Size> each =
-        ofPairs ? flops.divided(gradient->frame.key.size * gradient->frame.query.size) : std::nullopt;
-    costs.flops = costs.flops + (each ? half(*each) * gradientPairs : flops);
-  }
+  for (Operation &op : kernel.getBlock())
+    if (auto weighted = dyn_cast<AttentionGradientOp>(op)) {
+      for (Operation &inner : weighted.getBlock())
+        countOperation(inner);
+      if (weighted.isAlongDistance())
+        costs.flops = costs.flops + pairsOf(typeOf(weighted.getWeights()[0]).elements());
+    } else if (!isa<ContractOp, AttentionOp>(op) && !outer.contains(&op)) {
+      countOperation(op);
+    }
   costs.flops = costs.flops + costs.products;
 }
 
 KernelCosts Counter::count() {
   counted.resize(graph.nodes.size());
   attentions = readAttentions(graph);
-  gradient = findAttentionGradient(graph);
+  gradient = readAttentionGradient(graph);
   countAttentions();
   countGradient();
   countRest();

@@ -178,6 +178,8 @@ public:
 
 private:
   void readAttention(ir::AttentionOp op);
+  void readGradient(ir::AttentionGradientOp op);
+  template <class Attention> void readBody(Attention op, mlir::OperandRange queries, mlir::OperandRange keys);
   void readScan(ir::ScanOp op);
 
   KernelGraph &graph;
@@ -200,6 +202,8 @@ void Reader::add(Op op, Value value, const std::function<void(Node &)> &fill) {
 void Reader::read(Operation &op) {
   if (auto attention = dyn_cast<ir::AttentionOp>(op))
     return readAttention(attention);
+  if (auto gradient = dyn_cast<ir::AttentionGradientOp>(op))
+    return readGradient(gradient);
   if (auto scan = dyn_cast<ir::ScanOp>(op))
     return readScan(scan);
   auto known = mnemonics().find(op.getName().stripDialect());
@@ -213,11 +217,11 @@ void Reader::read(Operation &op) {
     });
 }
 
-/// Its products and its body are nodes like any others; then the results.
-void Reader::readAttention(ir::AttentionOp op) {
-  for (unsigned i = 0; i < op.getQueries().size(); ++i)
+/// Products and the body are nodes like any others.
+template <class Attention> void Reader::readBody(Attention op, mlir::OperandRange queries, mlir::OperandRange keys) {
+  for (unsigned i = 0; i < queries.size(); ++i)
     add(Op::Contract, op.getProduct(i), [&](Node &node) {
-      node.operands = {of(op.getQueries()[i]), of(op.getKeys()[i])};
+      node.operands = {of(queries[i]), of(keys[i])};
       for (ir::DimAttr dim : op.getDepth(i))
         node.names.push_back(dim.getName().str());
     });
@@ -225,6 +229,27 @@ void Reader::readAttention(ir::AttentionOp op) {
     index[op.getInputArgument(i)] = of(input);
   for (Operation &inner : op.getBlock().without_terminator())
     read(inner);
+}
+
+void Reader::readGradient(ir::AttentionGradientOp op) {
+  readBody(op, op.getRows(), op.getOthers());
+  for (auto [i, result] : llvm::enumerate(op->getResults()))
+    add(op.isAlongDistance() ? Op::DistanceSum : Op::WeightedSum, result, [&](Node &node) {
+      node.operands = {of(op.getWeights()[i])};
+      if (!op.isAlongDistance()) {
+        node.operands.push_back(of(op.getValues()[i]));
+      } else {
+        for (StringRef name : ir::names(*op.getDistance()))
+          node.names.push_back(name.str());
+        node.size = op.getOffsetSize();
+        node.into = {readDim(*op.getInto())};
+      }
+      node.names.push_back(op.getDim().str());
+    });
+}
+
+void Reader::readAttention(ir::AttentionOp op) {
+  readBody(op, op.getQueries(), op.getKeys());
   constexpr Op results[] = {Op::Attention, Op::AttentionShift, Op::AttentionShare};
   for (OpResult result : op->getResults())
     add(results[result.getResultNumber()], result, [&](Node &node) {

@@ -47,4 +47,44 @@ def Quern_AttentionOp : Quern_Op<"attention", [Pure, IsolatedFromAbove, SingleBl
     static ::quern::ir::NamedTensorType statisticType(::quern::ir::NamedTensorType score, ::llvm::StringRef dim);
   }];
 }
+
+def Quern_AttentionGradientOp : Quern_Op<"attention_gradient", [Pure, IsolatedFromAbove, SingleBlock, AttrSizedOperandSegments]> {
+  let summary = "sums of a kernel of attention's gradient: what is weighted has queries and keys and is never stored";
+  let description = [{
+    The body computes weights element by element. Its arguments are, for each pair of `rows` and `others`, their product
+    (summed over the dimensions that both have and the argument lacks), then the `inputs`: masks, statistics of the
+    softmax, biases. It yields the weights of each result, all with the same dimensions, `dim` among them. `dim` are the
+    keys where queries get their gradient, and the queries where keys and values get theirs.
+
+    With `values` result i is the sum over `dim` of weights i * value i. Along a `distance` [a, b] there is one result
+    and no value: the weights at each pair are added up at position offset + index(a) - index(b) of the new dimension
+    `into`; a or b is `dim`.
+  }];
+  let arguments = (ins Variadic<Quern_TensorType>:$rows, Variadic<Quern_TensorType>:$others,
+                       Variadic<Quern_TensorType>:$values, Variadic<Quern_TensorType>:$inputs, Quern_Label:$dim,
+                       OptionalAttr<Quern_Labels>:$distance, OptionalAttr<StrAttr>:$offset,
+                       OptionalAttr<Quern_DimAttr>:$into);
+  let results = (outs Variadic<Quern_TensorType>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $rows `with` $others `over` custom<Label>($dim) (`of` $values^)?
+    (`along` custom<Labels>($distance)^ `from` $offset `into` $into)? (`reading` $inputs^)? $body attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Block &getBlock() { return getBody().front(); }
+    /// What the body yields.
+    ::mlir::OperandRange getWeights();
+    ::mlir::BlockArgument getProduct(unsigned i) { return getBlock().getArgument(i); }
+    ::mlir::BlockArgument getInputArgument(unsigned i) { return getBlock().getArgument(getRows().size() + i); }
+    /// The dimensions that product `i` sums over.
+    ::llvm::SmallVector<::quern::ir::DimAttr> getDepth(unsigned i);
+    /// The dimensions of the weights that neither values nor the products' other sides have; of the rows alone.
+    ::llvm::SmallVector<::quern::ir::DimAttr> getOwnDims();
+    bool isAlongDistance() { return getDistance().has_value(); }
+    ::quern::ir::Size getOffsetSize();
+  }];
+}
 #endif

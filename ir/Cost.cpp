@@ -147,6 +147,17 @@ static Size attention(AttentionOp op) {
 }
 QUERN_COST(AttentionOp, attention(*this), traffic(*this))
 
+/// Products, the weights' own operations and the sums; masked pairs count too.
+static Size attentionGradient(AttentionGradientOp op) {
+  Size flops = flopsOf(op.getBlock());
+  for (auto [row, other] : llvm::zip(op.getRows(), op.getOthers()))
+    flops = flops + contraction(typeOf(row), typeOf(other));
+  for (auto [weights, value] : llvm::zip(op.getWeights(), op.getValues()))
+    flops = flops + contraction(typeOf(weights), typeOf(value));
+  return op.isAlongDistance() ? flops + typeOf(op.getWeights()[0]).elements() : flops;
+}
+QUERN_COST(AttentionGradientOp, attentionGradient(*this), traffic(*this))
+
 QUERN_COST(ScanOp, flopsOf(getBlock()) * getDim().getSize(), traffic(*this))
 QUERN_COST(RepeatOp, overAllTurns(flopsOf(getBlock()) * Size(getTurns())),
            overAllTurns(bytesOf(getBlock()) * Size(getTurns())))

@@ -406,6 +406,8 @@ SmallVector<std::string> KernelOp::getSymbols() {
       add(size.getPolynomial());
     if (auto cut = dyn_cast<CutOp>(op))
       add(cut.getOffsetSize());
+    if (auto gradient = dyn_cast<AttentionGradientOp>(op); gradient && gradient.isAlongDistance())
+      add(gradient.getOffsetSize());
   });
   std::sort(symbols.begin(), symbols.end());
   return {symbols.begin(), symbols.end()};

@@ -26,6 +26,15 @@ static Names reducedBy(AttentionOp op) {
   return names;
 }
 
+static Names reducedBy(AttentionGradientOp op) {
+  Names names = op.getDistance() ? quern::ir::names(*op.getDistance()) : Names{op.getDim()};
+  for (unsigned i = 0; i < op.getRows().size(); ++i)
+    for (DimAttr dim : op.getDepth(i))
+      if (!llvm::is_contained(names, dim.getName()))
+        names.push_back(dim.getName());
+  return names;
+}
+
 QUERN_TIME(ConstOp, Constant, Names())
 QUERN_TIME(ValuesOp, Constant, Names())
 QUERN_TIME(ParamOp, Constant, Names())
@@ -72,6 +81,7 @@ QUERN_TIME(ContractOp, Reduces, names(getDims()))
 QUERN_TIME(SoftmaxOp, Reduces, names(getDims()))
 QUERN_TIME(ScatterAddOp, Reduces, names(getDims()))
 QUERN_TIME(AttentionOp, Reduces, reducedBy(*this))
+QUERN_TIME(AttentionGradientOp, Reduces, reducedBy(*this))
 QUERN_TIME(ArgmaxOp, Reduces, Names{getDim()})
 QUERN_TIME(CumsumOp, Scans, Names{getDim()})
 QUERN_TIME(ScanOp, Scans, Names{getDim().getName()})

@@ -19,7 +19,7 @@ static const Names elementwise = {"neg",  "abs",     "exp", "log",   "log1p",   
                                   "max",  "min",     "and", "or",    "compare", "where"};
 static const Names narrowing = {"narrow", "widen", "quantize", "dequantize"};
 static const Names combining = {"reduce", "contract", "softmax", "cumsum", "scatter_add", "argmax", "top_k", "gather"};
-static const Names attention = {"attention"}, recurrences = {"scan"};
+static const Names attention = {"attention", "attention_gradient"}, recurrences = {"scan"};
 static const Names views = {"rename", "permute", "split", "merge", "cut", "unit", "squeeze"};
 static const Names copies = {"concat", "expand"};
 

@@ -64,6 +64,9 @@ std::unique_ptr<mlir::Pass> createHoistScansPass();
 /// Makes scores, softmax and weighted sum one operation; remarks where that nearly is so (RaiseAttention.cpp).
 std::unique_ptr<mlir::Pass> createRaiseAttentionPass();
 
+/// Makes the sums that one kernel of an attention's gradient gives one operation (RaiseAttentionGradient.cpp).
+std::unique_ptr<mlir::Pass> createRaiseAttentionGradientPass();
+
 /// Makes contractions of one value with several weights one (PackProjections.cpp).
 std::unique_ptr<mlir::Pass> createPackProjectionsPass(PackingRule rule);
 

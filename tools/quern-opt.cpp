@@ -21,6 +21,7 @@ int main(int argc, char **argv) {
   mlir::registerPass(quern::passes::createRaiseSoftmaxPass);
   mlir::registerPass(quern::passes::createHoistScansPass);
   mlir::registerPass(quern::passes::createRaiseAttentionPass);
+  mlir::registerPass(quern::passes::createRaiseAttentionGradientPass);
   mlir::registerPass([] { return quern::passes::createDifferentiatePass(); });
   mlir::registerPass(quern::passes::createOptimizersPass);
   mlir::registerPass(quern::passes::createChunkLossPass);

@@ -43,8 +43,9 @@ static int ownCost(Op op) {
 
 static bool combines(Op op) {
   return op == Op::Reduce || op == Op::Contract || op == Op::Softmax || op == Op::Attention ||
-         op == Op::AttentionShift || op == Op::AttentionShare || op == Op::Cumsum || op == Op::Quantize ||
-         op == Op::ScatterAdd || op == Op::Argmax || op == Op::TopK || op == Op::TopKPositions || op == Op::Concat;
+         op == Op::AttentionShift || op == Op::AttentionShare || op == Op::WeightedSum || op == Op::DistanceSum ||
+         op == Op::Cumsum || op == Op::Quantize || op == Op::ScatterAdd || op == Op::Argmax || op == Op::TopK ||
+         op == Op::TopKPositions || op == Op::Concat;
 }
 
 void KernelBuilder::computeCosts() {
@@ -91,7 +92,8 @@ bool KernelBuilder::wantsStage(int i) const {
   // Contractions, attention and softmax read an operand many times.
   bool reread = std::any_of(users[i].begin(), users[i].end(), [&](int user) {
     return graph.nodes[user].op == Op::Contract || graph.nodes[user].op == Op::Softmax ||
-           graph.nodes[user].op == Op::Attention || graph.nodes[user].op == Op::TopK;
+           graph.nodes[user].op == Op::Attention || graph.nodes[user].op == Op::WeightedSum ||
+           graph.nodes[user].op == Op::TopK;
   });
   bool combined = users[i].size() > 1 && std::any_of(users[i].begin(), users[i].end(),
                                                      [&](int user) { return combines(graph.nodes[user].op); });

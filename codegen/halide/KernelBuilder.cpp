@@ -201,6 +201,8 @@ void KernelBuilder::define(int i) {
     return defineContraction(*this, match.contractions.at(i));
   case Op::Attention:
   case Op::AttentionShift:
+  case Op::WeightedSum:
+  case Op::DistanceSum:
   case Op::AttentionShare: // on CPUs a family takes it
     return GeneralAttention(*this, i).define();
   default:
@@ -262,8 +264,6 @@ BuiltKernel KernelBuilder::build() {
     if (pattern.form == ContractionForm::ByExpert)
       inlineOnly[graph.nodes[node].operands[0]] = 1;
   findScatteredResults();
-  if (gradient && gradient->diagonals)
-    scatteredInto.clear(); // its only result
   std::vector<char> taken = match.inside;
   for (const auto &[result, parts] : scatteredInto)
     taken[parts.second] = parts.second != result;

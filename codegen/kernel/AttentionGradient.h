@@ -15,7 +15,8 @@ struct GradientSum {
 
 /// A sum of weights along diagonals: what lies at key, query goes to position first + sign (key - query).
 struct GradientDiagonals {
-  int positions = 0, sign = 1;
+  ir::Size first;
+  int sign = 1;
   Dim into;
 };
 
@@ -28,7 +29,9 @@ struct GradientPattern {
   std::vector<int> perRow;                    ///< values of rows alone that the weights read: statistics of a softmax
 };
 
-std::optional<GradientPattern> findAttentionGradient(const KernelGraph &graph);
+/// The sums of a kernel of attention's gradient; nothing if it is none. Throws std::logic_error for what no family can
+/// compute.
+std::optional<GradientPattern> readAttentionGradient(const KernelGraph &graph);
 
 /// Reads off the weights which `frame.key` a row can need, where all of them say the same (AttentionBounds.cpp).
 void findGradientBounds(const KernelGraph &graph, GradientPattern &pattern);

@@ -71,6 +71,12 @@ enum class Op {
   Attention, ///< operands: the score, the values, then the sinks; names: of the keys, then of each sink's own dimension
   AttentionShift, ///< of the same operands: each row's largest score, 0 where all are -inf
   AttentionShare, ///< ... and 1 / sum of e^(score - shift), 0 where all are -inf
+  /// A sum of attention's gradient over `names` of weights * value, the operands; all that the weights are made of with
+  /// queries and keys is never stored.
+  WeightedSum,
+  /// The same along diagonals: of the weights, added up at size + index(names[0]) - index(names[1]) of the new
+  /// dimension. names[2] is that of both which the products' other sides have.
+  DistanceSum,
   Cumsum,
   Quantize, ///< names: the dimension of groups
   ScatterAdd,
@@ -103,7 +109,7 @@ struct Node {
   std::vector<Dim> into{};          ///< what they become
   std::vector<double> numbers{};    ///< const, values
   int64_t integer = 0;              ///< const of kind int or bool, exact; 1: a running sum from the end
-  ir::Size size{};                  ///< size, offset of a cut
+  ir::Size size{};                  ///< size, offset of a cut or of distances
   Reduction reduction = Reduction::Sum;
   Predicate predicate = Predicate::Lt;
   std::shared_ptr<const ScanBody> scan{}; ///< of a scan, whose `integer` tells which of its results this is

@@ -67,7 +67,7 @@ KernelMatch matchKernel(const KernelGraph &graph, const CpuTarget &target) {
     match.inside[pattern.result] = 1;
     families[pattern.result] = "attention";
   }
-  match.gradient = findAttentionGradient(graph);
+  match.gradient = readAttentionGradient(graph);
   if (match.gradient) {
     for (int node : match.gradient->frame.inside)
       match.inside[node] = graph.nodes[node].op == Op::Contract;

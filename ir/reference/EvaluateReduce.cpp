@@ -1,6 +1,6 @@
-// Takes: operands of what combines positions. Gives: reductions, contractions, softmax, attention, running sums, choices.
+// Takes: operands of what combines positions. Gives: reductions, contractions, softmax, running sums, choices.
 // Why rows: every operation first brings the combined dimensions innermost; then each row is one plain loop.
-#include "ir/reference/Interpreter.h"
+#include "ir/reference/Reduce.h"
 
 #include <cmath>
 #include <limits>
@@ -10,7 +10,6 @@ using namespace mlir;
 using namespace quern::ir;
 
 using Arrays = std::vector<Array>;
-using Dims = std::vector<NamedSize>;
 
 #define QUERN_EVALUATE(OP)                                                                                             \
   LogicalResult OP::evaluate([[maybe_unused]] ArrayRef<Array> operands, [[maybe_unused]] Interpreter &interpreter,     \
@@ -18,15 +17,14 @@ using Dims = std::vector<NamedSize>;
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// The dimensions of `x` split into those not named and those named.
-static std::pair<Dims, Dims> divide(const Dims &dims, ArrayRef<StringRef> over) {
+std::pair<Dims, Dims> quern::ir::divide(const Dims &dims, ArrayRef<StringRef> over) {
   std::pair<Dims, Dims> parts;
   for (const NamedSize &dim : dims)
     (llvm::is_contained(over, dim.name) ? parts.second : parts.first).push_back(dim);
   return parts;
 }
 
-static Dims joined(const Dims &a, const Dims &b) {
+Dims quern::ir::joined(const Dims &a, const Dims &b) {
   Dims all = a;
   all.insert(all.end(), b.begin(), b.end());
   return all;
@@ -153,8 +151,7 @@ static void multiply(const double *a, const double *b, double *c, int64_t m, int
   }
 }
 
-/// Sum of a * b over the dimensions named.
-static Array contracted(Array a, Array b, ArrayRef<StringRef> over) {
+Array quern::ir::contracted(Array a, Array b, ArrayRef<StringRef> over) {
   a = a.asReal(), b = b.asReal();
   // A dimension that only one side has is summed there first: sum of a * b over it is (sum of a) * b.
   SmallVector<StringRef> onlyA, onlyB;
@@ -190,58 +187,6 @@ static Array contracted(Array a, Array b, ArrayRef<StringRef> over) {
 QUERN_EVALUATE(ContractOp) {
   results.push_back(
       contracted(operands[0], operands[1], names(getDims())).aligned(interpreter.sizesOf(getResult().getType())));
-  return success();
-}
-
-QUERN_EVALUATE(AttentionOp) {
-  size_t count = getQueries().size();
-  ArrayRef<Array> queries = operands.take_front(count), keys = operands.slice(count, count),
-                  inputs = operands.slice(2 * count + 1, getInputs().size()),
-                  sinks = operands.take_back(getSinks().size());
-  const Array &values = operands[2 * count];
-  std::vector<Array> arguments, yielded;
-  for (auto [i, query, key] : llvm::enumerate(queries, keys)) {
-    SmallVector<StringRef> depth;
-    for (DimAttr dim : getDepth(i))
-      depth.push_back(dim.getName());
-    arguments.push_back(contracted(query, key, depth).aligned(interpreter.sizesOf(typeOf(getProduct(i)))));
-  }
-  for (auto [i, input] : llvm::enumerate(inputs))
-    arguments.push_back(input.aligned(interpreter.sizesOf(typeOf(getInputArgument(i)))));
-  if (failed(interpreter.runBlock(getBlock(), arguments, yielded)))
-    return failure();
-
-  auto [kept, over] = divide(yielded[0].getDims(), {getDim()});
-  std::vector<Array> parts = {yielded[0].aligned(joined(kept, over))}; // a row of each after the other
-  for (auto [sink, part] : llvm::zip(sinks, getPartNames()))
-    parts.push_back(sink.aligned(joined(kept, divide(sink.getDims(), {part}).second)));
-  Array weights(Kind::Real, parts[0].getDims()), shift(Kind::Real, kept), share(Kind::Real, kept);
-  int64_t rows = countOf(kept);
-  for (int64_t r = 0; r < rows; ++r) {
-    double largest = -infinity, sum = 0;
-    auto row = [&](const Array &part) {
-      int64_t n = part.getCount() / rows;
-      return ArrayRef<double>(part.reals() + r * n, n);
-    };
-    for (const Array &part : parts) {
-      double most = combine(Reduction::max, row(part).data(), row(part).size());
-      largest = most > largest || std::isnan(most) ? most : largest;
-    }
-    if (largest == -infinity)
-      continue; // softmax over nothing is zero
-    for (const Array &part : parts)
-      for (double score : row(part))
-        sum += std::exp(score - largest);
-    shift.writeReals()[r] = largest;
-    share.writeReals()[r] = 1 / sum;
-    for (auto [i, score] : llvm::enumerate(row(parts[0])))
-      weights.writeReals()[r * row(parts[0]).size() + i] = std::exp(score - largest) / sum;
-  }
-  results.push_back(contracted(weights, values, {getDim()}).aligned(interpreter.sizesOf(typeOf(getAttended()))));
-  if (hasStatistics()) {
-    results.push_back(shift.aligned(interpreter.sizesOf(typeOf(getShift()))));
-    results.push_back(share.aligned(interpreter.sizesOf(typeOf(getShare()))));
-  }
   return success();
 }
 

@@ -97,6 +97,9 @@ LogicalResult Interpreter::checkSymbols(Operation *root) {
     if (auto cut = dyn_cast<CutOp>(op))
       if (failed(known(op, cut.getOffsetSize())))
         return failure();
+    if (auto gradient = dyn_cast<AttentionGradientOp>(op); gradient && gradient.isAlongDistance())
+      if (failed(known(op, gradient.getOffsetSize())))
+        return failure();
     return knownTypes(op, op->getResultTypes());
   });
   return failure(result.wasInterrupted());

@@ -44,8 +44,7 @@ bool quern::passes::overRunTimeDim(NamedTensorType type, ArrayRef<StringRef> dim
 FusionGroups::FusionGroups(func::FuncOp function, const Without &without) {
   collect(function.getBody().front());
   force(without);
-  joinStatistics();
-  findAttentionGradient();
+  joinAttentions();
   separate(without);
   if (!without.has("fuse-branches"))
     branch();
@@ -168,6 +167,11 @@ void FusionGroups::force(const Without &without) {
           require(operand);
       require(attention.getValues());
     }
+    if (auto gradient = dyn_cast<AttentionGradientOp>(op))
+      for (ValueRange read :
+           {ValueRange(gradient.getRows()), ValueRange(gradient.getOthers()), ValueRange(gradient.getValues())})
+        for (Value operand : read)
+          require(operand);
     if (auto contract = dyn_cast<ContractOp>(op))
       for (Value operand : contract->getOperands()) {
         // Weights of chosen experts are read where they lie: no copy of them is stored.

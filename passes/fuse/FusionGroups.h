@@ -36,9 +36,9 @@ public:
 private:
   void collect(mlir::Block &block);
   void force(const Without &without);
-  void joinStatistics();        // FusionAttention.cpp
-  void findAttentionGradient(); // the same
+  void joinAttentions(); // FusionAttention.cpp
   void makeJoint(llvm::SmallVector<mlir::Value> ends);
+  void keepMasksInside(ir::AttentionGradientOp op);
   void branch();
   void extendEpilogues();
   void splitShared();
@@ -58,7 +58,7 @@ private:
   llvm::SmallVector<mlir::Operation *> order; // all operations, blocks nested, in program order
   llvm::DenseSet<mlir::Value> roots;
   llvm::DenseSet<mlir::Value> forWindows; // roots of which only windows are asked for
-  llvm::DenseSet<mlir::Value> inner;      // what has queries and keys in an attention's gradient: never stored
+  llvm::DenseSet<mlir::Value> inner;      // computed in each kernel that reads it: never stored
   llvm::SmallVector<llvm::SmallVector<mlir::Value>> joint;
   llvm::DenseMap<mlir::Value, unsigned> jointOf;     // root -> index in `joint`
   llvm::DenseMap<unsigned, mlir::Value> jointSource; // the contraction of a joint group

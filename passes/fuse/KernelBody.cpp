@@ -262,6 +262,8 @@ static std::map<std::string, Size> fuseProducts(KernelBody &body) {
       note(size.getPolynomial());
     if (auto cut = dyn_cast<CutOp>(op))
       note(cut.getOffsetSize());
+    if (auto gradient = dyn_cast<AttentionGradientOp>(op); gradient && gradient.isAlongDistance())
+      note(gradient.getOffsetSize());
   }
   std::map<std::string, Size> table; // text of a size -> its replacement
   for (const Size &size : sizes) {

@@ -143,7 +143,7 @@ void Outliner::normalize(func::FuncOp function) {
   }
   SmallVector<Operation *> takers;
   function.walk([&](Operation *op) {
-    bool ofAttention = isa<YieldOp>(op) && isa<AttentionOp, ScanOp>(op->getParentOp());
+    bool ofAttention = isa<YieldOp>(op) && isa<AttentionOp, AttentionGradientOp, ScanOp>(op->getParentOp());
     if (isa<func::ReturnOp, YieldOp, RepeatOp, RememberOp, StoreOp>(op) && !ofAttention)
       takers.push_back(op);
   });
@@ -325,8 +325,8 @@ static StringRef anchorName(KernelOp kernel) {
   for (Operation &op : kernel.getBlock()) {
     auto scatter = dyn_cast<ScatterAddOp>(op);
     contract |= isa<ContractOp>(op) || (scatter && summedByPick(scatter));
-    if (isa<AttentionOp>(op))
-      return "attention";
+    if (isa<AttentionOp, AttentionGradientOp>(op))
+      return op.getName().stripDialect();
     if (isa<ScanOp>(op))
       return "scan";
     if (isa<ReduceOp, SoftmaxOp, CumsumOp, TopKOp, ArgmaxOp>(op))
@@ -443,7 +443,8 @@ void Outliner::run(func::FuncOp function) {
   SmallVector<Operation *> ops;
   function.walk<WalkOrder::PreOrder>([&](Operation *op) {
     ops.push_back(op);
-    return isa<AttentionOp, ScanOp>(op) ? WalkResult::skip() : WalkResult::advance(); // its body goes with it
+    return isa<AttentionOp, AttentionGradientOp, ScanOp>(op) ? WalkResult::skip()
+                                                             : WalkResult::advance(); // its body goes with it
   });
   for (bool again = true; again;) {
     again = false;

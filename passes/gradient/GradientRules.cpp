@@ -391,6 +391,7 @@ const llvm::StringMap<RuleEntry> &quern::passes::gradientRules() {
       {"yield", {nullptr, NoRule::Walk}},
       {"state", {nullptr, NoRule::Later}},
       {"attention", {nullptr, NoRule::Later}},
+      {"attention_gradient", {nullptr, NoRule::Later}},
       {"remember", {nullptr, NoRule::Later}},
       {"recall", {nullptr, NoRule::Later}},
       {"store", {nullptr, NoRule::Later}},

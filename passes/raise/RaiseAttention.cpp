@@ -16,10 +16,9 @@
 #include "ir/Attributes.h"
 #include "ir/analysis/Functions.h"
 #include "passes/Passes.h"
+#include "passes/raise/ScoreBody.h"
 
-#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Pass/Pass.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -27,14 +26,8 @@ using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
 
-/// Element by element, or the same elements with other dimensions around them.
-static bool isPointwise(Operation *op) {
-  auto time = dyn_cast<TimeOpInterface>(op);
-  return time && time.getTimeBehavior() == TimeBehavior::Pointwise;
-}
-
 static bool isBetween(Operation *op) {
-  return isPointwise(op) || isa<ConcatOp, CutOp, RenameOp, UnitOp, SqueezeOp>(op);
+  return isElementByElement(op) || isa<ConcatOp, CutOp, RenameOp, UnitOp, SqueezeOp>(op);
 }
 
 /// The contractions that `value` is made of by what may lie between.
@@ -104,8 +97,7 @@ private:
   Size offset;      ///< ... from this one on
   DimAttr cutInto;
   SmallVector<std::pair<Value, StringRef>> sinks;
-  SmallVector<ContractOp> products;
-  llvm::SetVector<Operation *> body;   ///< what the score does to the products
+  ScoreBody body;                      ///< from the products to the score
   llvm::SetVector<Operation *> inside; ///< all that is replaced but the sum
   Value shift, share;                  ///< what a gradient keeps of the softmax
 };
@@ -218,45 +210,24 @@ bool Candidate::splitScores() {
 
 /// Backwards from the scores through elementwise operations to the products of queries and keys.
 bool Candidate::findProducts() {
-  llvm::SetVector<Operation *> region;
-  llvm::SmallPtrSet<Operation *, 16> depends;
-  SmallVector<Value> work = {score};
   StringRef name = key.getName();
-  while (!work.empty()) {
-    Operation *op = work.pop_back_val().getDefiningOp();
-    if (!op || op->getBlock() != block)
-      continue;
-    auto product = dyn_cast<ContractOp>(op);
-    if (product && typeOf(product.getA()).has(name) != typeOf(product.getB()).has(name)) {
-      if (depends.insert(op).second)
-        products.push_back(product);
-    } else if (!product && isPointwise(op) && region.insert(op)) {
-      work.append(op->operand_begin(), op->operand_end());
-    }
-  }
-  if (products.empty())
+  body = collectBody(score, block, [&](ContractOp product) {
+    return typeOf(product.getA()).has(name) != typeOf(product.getB()).has(name);
+  });
+  if (body.products.empty())
     return miss("no product of queries and keys reaches it element by element");
-  SmallVector<Operation *> ordered(region.begin(), region.end());
-  auto before = [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); };
-  llvm::sort(ordered, before);
-  llvm::sort(products, before);
-  for (Operation *op : ordered)
-    if (llvm::any_of(op->getOperands(), [&](Value x) { return depends.contains(x.getDefiningOp()); })) {
-      depends.insert(op);
-      body.insert(op);
-    }
   for (auto &[sink, part] : sinks)
-    if (depends.contains(sink.getDefiningOp()))
+    if (body.contains(sink))
       return miss("a score without a value is made from products too");
-  for (ContractOp product : products)
+  for (ContractOp product : body.products)
     for (StringRef dim : names(product.getDims())) {
       if (!typeOf(product.getA()).has(dim) || !typeOf(product.getB()).has(dim))
         return miss("a product sums over a dimension that only queries or only keys have");
       if (!typeOf(product.getA()).dim(dim).getStatic())
         return miss("a product sums over a dimension whose size only the run knows");
     }
-  inside.insert(body.begin(), body.end());
-  inside.insert(products.begin(), products.end());
+  inside.insert(body.operations.begin(), body.operations.end());
+  inside.insert(body.products.begin(), body.products.end());
   return typeOf(score).isReal() || miss("its scores are no reals");
 }
 
@@ -275,7 +246,7 @@ bool Candidate::checkDims() {
     return typeOf(product.getA()).has(key.getName()) ? product.getA() : product.getB();
   };
   auto ofQueries = [&](DimAttr dim) {
-    return dim != key && !type.has(dim.getName()) && llvm::all_of(products, [&](ContractOp product) {
+    return dim != key && !type.has(dim.getName()) && llvm::all_of(body.products, [&](ContractOp product) {
              return !typeOf(keysOf(product)).has(dim.getName()) && typeOf(product.getResult()).has(dim.getName());
            });
   };
@@ -293,7 +264,7 @@ static Value statisticOf(ReduceOp reduce) {
   SmallVector<Value> work = {reduce.getResult()};
   for (unsigned i = 0; i < work.size() && i < 8; ++i)
     for (Operation *user : work[i].getUsers()) {
-      if (!isPointwise(user) || typeOf(user->getResult(0)).getRank() != typeOf(reduce.getResult()).getRank())
+      if (!isElementByElement(user) || typeOf(user->getResult(0)).getRank() != typeOf(reduce.getResult()).getRank())
         continue;
       if (user->hasAttr(statisticAttr))
         return user->getResult(0);
@@ -339,20 +310,15 @@ bool Candidate::checkAlone() {
 void Candidate::replace() {
   OpBuilder builder(sum);
   Location loc = sum.getLoc(); // its value is that of the sum
-  SmallVector<Value> queries, keys, inputs, sinkValues;
+  SmallVector<Value> queries, keys, inputs = body.inputs(), sinkValues;
   SmallVector<StringRef> parts;
-  for (ContractOp product : products) {
+  for (ContractOp product : body.products) {
     bool first = typeOf(product.getA()).has(key.getName());
     keys.push_back(first ? product.getA() : product.getB());
     queries.push_back(first ? product.getB() : product.getA());
   }
   for (auto &[sink, part] : sinks)
     sinkValues.push_back(sink), parts.push_back(part);
-  for (Operation *op : body)
-    for (Value operand : op->getOperands())
-      if (!inside.contains(operand.getDefiningOp()) && !operand.getDefiningOp<ConstOp>() &&
-          !llvm::is_contained(inputs, operand))
-        inputs.push_back(operand);
   if (summed != key.getName()) {
     SmallVector<DimAttr> dims(typeOf(values).getDims());
     dims[typeOf(values).find(summed)] = key;
@@ -367,26 +333,11 @@ void Candidate::replace() {
   if (sum->hasAttr(onceAttr))
     attention->setAttr(onceAttr, builder.getUnitAttr());
 
-  Block &own = attention.getBody().emplaceBlock();
-  IRMapping mapping;
-  for (ContractOp product : products)
-    mapping.map(product.getResult(), own.addArgument(product.getResult().getType(), product.getLoc()));
-  for (Value input : inputs)
-    mapping.map(input, own.addArgument(input.getType(), input.getLoc()));
-  builder.setInsertionPointToEnd(&own);
-  for (Operation *op : body) {
-    for (Value operand : op->getOperands())
-      if (auto number = operand.getDefiningOp<ConstOp>(); number && !mapping.contains(operand))
-        mapping.map(operand, builder.clone(*number)->getResult(0));
-    Operation *copy = builder.clone(*op, mapping);
-    for (StringRef mark : {onceAttr, insideAttr})
-      copy->removeAttr(mark);
-  }
   SmallVector<Location> replaced = {
       score.getLoc()}; // readers of dumps find here what has no operation of its own any more
   for (Operation *op : inside)
     replaced.push_back(op->getLoc());
-  YieldOp::create(builder, builder.getFusedLoc(replaced), mapping.lookup(score));
+  body.copyInto(attention.getBody(), inputs, score, builder.getFusedLoc(replaced));
   sum.replaceAllUsesWith(attention.getAttended());
   if (shift) {
     shift.replaceAllUsesWith(attention.getShift());
@@ -455,9 +406,7 @@ private:
       }
     }
     for (Block *block : changed)
-      for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block))) // what was raised has no users left
-        if (!op.getNumRegions() && isOpTriviallyDead(&op))
-          op.erase();
+      eraseDead(*block);
   }
 };
 

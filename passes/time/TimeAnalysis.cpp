@@ -197,6 +197,16 @@ void TimeTransfer::visit(Operation *op) {
         for (Value result : attention.getResults())
           set(result, out);
       })
+      .Case([&](AttentionGradientOp gradient) { // what its mask rules out is not known here
+        std::vector<const Facts *> all;
+        for (Value operand : op->getOperands())
+          all.push_back(&get(operand));
+        for (Value result : gradient.getResults()) {
+          Facts out = merged(all);
+          out.dep = reduced(op, "attention_gradient", gradient.getTouchedDims(), analysis.times(result), out, Bounds());
+          set(result, out);
+        }
+      })
       .Case([&](CumsumOp cumsum) { set(cumsum, visitCumsum(cumsum)); })
       .Case([&](ArgmaxOp argmax) {
         const Facts &x = get(argmax.getX());

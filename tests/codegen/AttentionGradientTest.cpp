@@ -38,13 +38,13 @@ struct Gradient : GraphMaker {
     return {p, binary(Op::Mul, back(binary(Op::Mul, p, binary(Op::Sub, dp, delta))), constant(0.3))};
   }
   KernelGraph &queries(const Score &score, const Score &back) {
-    yield(contract(matrices(score, back).second, k, {"S"}));
+    yield(weightedSum(matrices(score, back).second, k, "S"));
     return finish("dq");
   }
   KernelGraph &keys(const Score &score, const Score &back) {
     auto [p, ds] = matrices(score, back);
-    yield(contract(dout, p, {"T"}));
-    yield(contract(ds, q, {"T"}));
+    yield(weightedSum(p, dout, "T"));
+    yield(weightedSum(ds, q, "T"));
     return finish("dk, dv");
   }
 };
@@ -56,7 +56,7 @@ const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}, {"S", 1}},
                                       {{"B", 2}, {"T", 70}, {"S", 33}}};
 
 std::string boundsOf(const KernelGraph &graph) {
-  std::optional<GradientPattern> found = findAttentionGradient(graph);
+  std::optional<GradientPattern> found = readAttentionGradient(graph);
   if (!found)
     return "none";
   auto of = [](const std::optional<Position> &p) { return p ? p->size.str() : "-"; };
@@ -146,26 +146,17 @@ TEST(AttentionGradient, PaddingAndLatentKeys) { // a mask from data; two product
     auto [p, ds] = g.matrices([&](int s) { return g.where(g.extra[0], s, g.none()); },
                               [&](int d) { return g.where(g.extra[0], d, g.constant(0)); }, product);
     if (ofKeys) {
-      g.yield(g.contract(g.dout, p, {"T"}));
-      g.yield(g.contract(ds, g.extra[1], {"T"}));
-      g.yield(g.contract(ds, g.q, {"T"}));
+      g.yield(g.weightedSum(p, g.dout, "T"));
+      g.yield(g.weightedSum(ds, g.extra[1], "T"));
+      g.yield(g.weightedSum(ds, g.q, "T"));
     } else {
-      g.yield(g.contract(ds, g.extra[2], {"S"}));
-      g.yield(g.contract(ds, g.k, {"S"}));
+      g.yield(g.weightedSum(ds, g.extra[2], "S"));
+      g.yield(g.weightedSum(ds, g.k, "S"));
     }
     KernelGraph &graph = g.finish("latent");
     EXPECT_EQ(boundsOf(graph), "- .. -");
     checkKernel(graph, lengths, 2e-5);
   }
-}
-
-TEST(AttentionGradient, SumsOverSeveralDimensionsAreLeftToOthers) { // still right
-  Gradient g(2, 3, 8, 8);
-  auto [p, ds] = g.matrices([&](int s) { return s; }, [&](int d) { return d; });
-  g.yield(g.contract(ds, g.q, {"T", "R"}));
-  KernelGraph &graph = g.finish("both");
-  EXPECT_EQ(boundsOf(graph), "none");
-  checkKernel(graph, {lengths[1]}, 2e-5);
 }
 
 TEST(AttentionGradient, LongOverManyParts) { // more than is held at a time, several tasks
@@ -198,9 +189,9 @@ TEST(AttentionGradient,
       auto [p, ds] = g.matrices([&](int s) { return g.where(m, s, g.none()); },
                                 [&](int d) { return g.where(m, d, g.constant(0)); });
       int ones = g.expand(g.constant(1), {ofKeys ? g.T : g.S, dim("one", 1)});
-      g.yield(g.contract(ds, ones, {ofKeys ? "T" : "S"}));
+      g.yield(g.weightedSum(ds, ones, ofKeys ? "T" : "S"));
       if (!alone)
-        g.yield(g.contract(ds, ofKeys ? g.q : g.k, {ofKeys ? "T" : "S"}));
+        g.yield(g.weightedSum(ds, ofKeys ? g.q : g.k, ofKeys ? "T" : "S"));
       KernelGraph &graph = g.finish("ones");
       EXPECT_EQ(boundsOf(graph), ofKeys ? "0 .. -" : "- .. 0");
       checkKernel(graph, {lengths[1], lengths[3]}, 2e-5);
@@ -220,7 +211,8 @@ static KernelGraph &diagonals(Gradient &g, const std::function<std::pair<Score, 
   int product = g.contract(g.q, g.k, {"K"});
   if (learned)
     product = g.binary(Op::Add, product, g.expand(g.gather(g.extra[0], positions, "N"), {g.B, g.T, g.G, g.R, g.S}));
-  g.yield(g.scatterAdd(g.matrices(score, back, product).second, positions, {"T", "S"}, N));
+  int ds = g.matrices(score, back, product).second;
+  g.yield(g.distanceSum(ds, rising ? "S" : "T", rising ? "T" : "S", "S", Size::symbol(rising ? "T" : "S"), N));
   return g.finish("diagonals");
 }
 
@@ -235,7 +227,7 @@ TEST(AttentionGradient, AlongDiagonals) {
       Gradient g(one.groups, one.each, one.depth, one.columns, tableOf(one.groups, one.each));
       KernelGraph &graph = diagonals(g, one.expressions, rising, /*learned=*/rising);
       EXPECT_EQ(boundsOf(graph), one.ofQueries);
-      std::optional<GradientPattern> found = findAttentionGradient(graph);
+      std::optional<GradientPattern> found = readAttentionGradient(graph);
       ASSERT_TRUE(found && found->diagonals);
       EXPECT_EQ(found->diagonals->sign, rising ? 1 : -1);
       checkKernel(graph, lengths, 2e-5);
@@ -252,20 +244,6 @@ TEST(AttentionGradient, AlongLongDiagonalsOnEveryTarget) { // several parts of k
     Gradient g(1, 1, 4, 4, tableOf(1, 1));
     checkKernel(diagonals(g, causal, true, true),
                 {{{"B", 1}, {"T", 290}, {"S", 300}}, {{"B", 2}, {"T", 1}, {"S", 300}}}, 1e-4, cpuTarget(name));
-  }
-}
-
-TEST(AttentionGradient, OtherPositionsThanDiagonalsAreLeftToOthers) { // still right
-  for (int which : {0, 1}) {
-    Gradient g(2, 1, 8, 8);
-    Dim N = dim("N", Size::symbol("S") + Size::symbol("T"));
-    int sum = g.binary(Op::Add, g.index(g.S), g.index(g.T)), difference = g.binary(Op::Sub, g.index(g.S), g.index(g.T));
-    int positions = which ? sum : g.elementwise(Op::Abs, {difference});
-    g.yield(
-        g.scatterAdd(g.matrices([](int s) { return s; }, [](int d) { return d; }).second, positions, {"T", "S"}, N));
-    KernelGraph &graph = g.finish("other");
-    EXPECT_EQ(boundsOf(graph), "none");
-    checkKernel(graph, {lengths[1]}, 2e-5);
   }
 }
 

@@ -165,15 +165,15 @@ private:
       GraphMaker &g = next();
       OfAttention a = attentionAgain(g, false);
       if (ofKeys)
-        g.yield(g.contract(a.dout, a.p, {"T"}));
-      g.yield(ofKeys ? g.contract(a.ds, a.q, {"T"}) : g.contract(a.ds, a.k, {"S"}));
+        g.yield(g.weightedSum(a.p, a.dout, "T"));
+      g.yield(ofKeys ? g.weightedSum(a.ds, a.q, "T") : g.weightedSum(a.ds, a.k, "S"));
       finish(ofKeys ? "gradient_of_keys" : "gradient_of_queries", queriesAndKeys());
     }
   }
   void sumsAlongDiagonals() {
     GraphMaker &g = next();
     OfAttention a = attentionAgain(g, true);
-    g.yield(g.scatterAdd(a.ds, distances(g, a), {"T", "S"}, a.N));
+    g.yield(g.distanceSum(a.ds, "S", "T", "S", Size::symbol("T"), a.N));
     finish("sums_along_diagonals", queriesAndKeys());
   }
 };

@@ -109,6 +109,24 @@ int GraphMaker::contract(int a, int b, std::vector<std::string> over) {
   return add(node);
 }
 
+int GraphMaker::weightedSum(int weights, int value, std::string over) {
+  Node node{Op::WeightedSum, Kind::Real, without(unionOf({value, weights}), {over})};
+  node.operands = {weights, value};
+  node.names = {std::move(over)};
+  return add(node);
+}
+
+int GraphMaker::distanceSum(int weights, std::string plus, std::string minus, std::string over, const ir::Size &offset,
+                            Dim into) {
+  Node node{Op::DistanceSum, Kind::Real, without(graph.nodes[weights].dims, {plus, minus})};
+  node.dims.insert(node.dims.begin(), into);
+  node.operands = {weights};
+  node.names = {std::move(plus), std::move(minus), std::move(over)};
+  node.size = offset;
+  node.into = {into};
+  return add(node);
+}
+
 int GraphMaker::softmax(int x, std::vector<std::string> over) {
   Node node{Op::Softmax, Kind::Real, graph.nodes[x].dims};
   node.operands = {x};

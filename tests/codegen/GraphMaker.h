@@ -29,6 +29,10 @@ public:
   int attention(int score, int values, std::string key, std::vector<std::pair<int, std::string>> sinks = {});
   /// Each row's shift and share of the softmax of an attention, right behind it.
   std::pair<int, int> statistics(int attention);
+  /// Of attention's gradient: sum over one dimension of weights * value; or of the weights along diagonals, at
+  /// offset + index(plus) - index(minus), where products' other sides have `over`.
+  int weightedSum(int weights, int value, std::string over);
+  int distanceSum(int weights, std::string plus, std::string minus, std::string over, const ir::Size &offset, Dim into);
   int quantize(int x, std::string along); ///< int8
   int cumsum(int x, std::string along, bool reverse = false);
   int scatterAdd(int x, int positions, std::vector<std::string> over, Dim into);

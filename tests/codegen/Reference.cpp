@@ -161,7 +161,15 @@ double Evaluator::combined(const Node &node, const Position &at) const {
   int x = node.operands[0];
   std::vector<Dim> over = named(node.operands, node.names);
   const double inf = std::numeric_limits<double>::infinity();
-  if (node.op == Op::Contract) {
+  if (node.op == Op::DistanceSum) {
+    double sum = 0;
+    forEach(named({x}, {node.names[0], node.names[1]}), at, [&](const Position &p) {
+      int64_t apart = p.at(node.names[0]) - p.at(node.names[1]);
+      sum += lengthOf(node.size, lengths) + apart == at.at(node.into[0].name) ? read(x, p) : 0;
+    });
+    return sum;
+  }
+  if (node.op == Op::Contract || node.op == Op::WeightedSum) {
     double sum = 0;
     forEach(over, at, [&](const Position &p) { sum += read(x, p) * read(node.operands[1], p); });
     return sum;

@@ -30,6 +30,11 @@ func.func @f(%x: !quern.tensor<real[B, T, D = 4]>, %w: !quern.tensor<real[O = 8,
     %half = quern.neg %q : (!quern.tensor<real[B, T, S = T]>) -> !quern.tensor<real[B, T, S = T]>
     quern.yield %half : !quern.tensor<real[B, T, S = T]>
   } : (!quern.tensor<real[B, T, D = 4]>, !quern.tensor<real[B, S = T, D = 4]>, !quern.tensor<real[B, S = T, D = 4]>) -> !quern.tensor<real[B, T, D = 4]>
+  %back = quern.attention_gradient %k with %x over "T" of %x {
+  ^bb0(%q: !quern.tensor<real[B, T, S = T]>):
+    %half = quern.neg %q : (!quern.tensor<real[B, T, S = T]>) -> !quern.tensor<real[B, T, S = T]>
+    quern.yield %half : !quern.tensor<real[B, T, S = T]>
+  } : (!quern.tensor<real[B, S = T, D = 4]>, !quern.tensor<real[B, T, D = 4]>, !quern.tensor<real[B, T, D = 4]>) -> !quern.tensor<real[B, S = T, D = 4]>
   %loop = quern.repeat 3 carry (%z = %y) : !quern.tensor<real[T, D = 4]> {
     %q = quern.neg %z : (!quern.tensor<real[T, D = 4]>) -> !quern.tensor<real[T, D = 4]>
     quern.yield %q : !quern.tensor<real[T, D = 4]>
@@ -55,6 +60,7 @@ TEST_F(Cost, OfEachKind) {
   EXPECT_EQ(of("quern.exp"), Pair("32 * T", "32 * T"));
   EXPECT_EQ(of("quern.contract"), Pair("64 * B * T", "48 * B * T + 128"));
   EXPECT_EQ(of("quern.attention"), Pair("28 * B * T * T", "64 * B * T")) << "no matrix of scores is moved";
+  EXPECT_EQ(of("quern.attention_gradient"), Pair("17 * B * T * T", "64 * B * T")) << "nor one of weights";
   EXPECT_EQ(of("quern.split"), Pair("0", "0"));
   EXPECT_EQ(of("quern.gather"), Pair("0", "36 * T")) << "only the rows picked are read";
   EXPECT_EQ(of("quern.scatter_add"), Pair("4 * T", "20 * T + 128"));

@@ -89,6 +89,37 @@ TEST(Attention, WeighsValuesByTheSoftmaxOfScores) {
   EXPECT_THAT(attention(asItIs, "o", " sinks %e [\"U\"]").numbers, ElementsAre(DoubleEq(1), DoubleEq(1)));
 }
 
+/// The products of the above, 0 0 and log 3 0, and what the lines of `weights` make of them: %w.
+Evaluated gradient(const std::string &weights, const std::string &how, const std::string &types,
+                   const std::string &result) {
+  return evaluate({{"real[T = 2, K = 2]", reals({{"T", 2}, {"K", 2}}, {1, 0, 0, 1})},
+                   {"real[S = 2, K = 2]", reals({{"S", 2}, {"K", 2}}, {0, std::log(3.0), 0, 0})},
+                   {"real[S = 2, C = 2]", reals({{"S", 2}, {"C", 2}}, {1, 3, 5, 7})},
+                   {"real[S = 2]", reals({{"S", 2}}, {1, 2})}},
+                  "%r = quern.attention_gradient %a with %b over \"S\" " + how + " reading %d {\n" +
+                      "^bb0(%x: !quern.tensor<real[T = 2, S = 2]>, %y: !quern.tensor<real[S = 2]>):\n" + weights +
+                      "\nquern.yield %w : !quern.tensor<real[T = 2, S = 2]>\n} : (!quern.tensor<real[T = 2, K = 2]>, "
+                      "!quern.tensor<real[S = 2, K = 2]>" +
+                      types + ", !quern.tensor<real[S = 2]>) -> !quern.tensor<" + result + ">",
+                  result);
+}
+
+TEST(AttentionGradient, SumsWeightsOfProducts) {
+  std::string scaled = // e^0 1, e^0 2; e^log3 1, e^0 2
+      "%e = quern.exp %x : (!quern.tensor<real[T = 2, S = 2]>) -> !quern.tensor<real[T = 2, S = 2]>\n"
+      "%w = quern.mul %e, %y" +
+      both;
+  EXPECT_THAT(gradient(scaled, "of %c", ", !quern.tensor<real[S = 2, C = 2]>", "real[T = 2, C = 2]").numbers,
+              ElementsAre(11, 17, DoubleEq(13), DoubleEq(23)));
+  // By distance: at 0 the query 1 with key 0, at 1 both that are alike, at 2 the query 0 with key 1.
+  EXPECT_THAT(gradient(scaled, "along [\"S\", \"T\"] from \"1\" into <N = 3>", "", "real[N = 3]").numbers,
+              ElementsAre(DoubleEq(3), 3, 2));
+  EXPECT_THAT(gradient(scaled, "along [\"T\", \"S\"] from \"1\" into <N = 3>", "", "real[N = 3]").numbers,
+              ElementsAre(2, 3, DoubleEq(3)));
+  EXPECT_THAT(gradient(scaled, "along [\"S\", \"T\"] from \"0\" into <N = 3>", "", "real[N = 3]").said,
+              HasSubstr("Q028: distances from -1 to 1 along N, whose size is 3"));
+}
+
 TEST(Attention, GivesStatisticsOfItsRows) {
   EXPECT_THAT(attention(asItIs, "m").numbers, ElementsAre(0, DoubleEq(std::log(3.0))));
   EXPECT_THAT(attention(asItIs, "t").numbers, ElementsAre(0.5, DoubleEq(0.75)));

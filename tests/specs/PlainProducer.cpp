@@ -179,6 +179,7 @@ std::string Writer::combined(const Node &node, const std::string &result) const 
   }
   switch (node.op) {
   case Op::Contract:
+  case Op::WeightedSum:
     return result + " = 0; " + along(result + " += " + x + " * " + read(node.operands[1], inside));
   case Op::Softmax:
     return "double most = -INFINITY, sum = 0; " + along("most = fmax(most, " + x + ")") + "if (most == -INFINITY) " +

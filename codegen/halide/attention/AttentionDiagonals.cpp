@@ -46,11 +46,8 @@ void AttentionGradientFamily::makeDiagonals() {
   // Whole vectors of places; those that no row and key come to hold zeros.
   RDom all(0, places, 0, (count + (positions - 1)) / positions, 0, (length + (chunk - 1)) / chunk, "diagonals");
   overPiece = all.x, overBlocks = all.y, overParts = all.z;
-  Index none;
-  for (const Dim &dim : b.graph.nodes[g.diagonals->positions].dims)
-    none[dim.name] = 0;
   // key - query = part * chunk - tile * positions + chunk - place
-  Expr base = b.at(g.diagonals->positions, none), apart = all.z * chunk - all.y * positions;
+  Expr base = b.extent(g.diagonals->first), apart = all.z * chunk - all.y * positions;
   bool rising = g.diagonals->sign > 0;
   Expr place = rising ? places - 1 - all.x : Expr(all.x);
   Expr at = rising ? base + apart + chunk - (places - 1) + all.x : base - apart - chunk + all.x;

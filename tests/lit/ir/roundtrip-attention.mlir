@@ -1,5 +1,5 @@
 // RUN: quern-opt %s | quern-opt | FileCheck %s
-// Attention: products, what the score does to them, sinks, what is kept of the softmax.
+// Attention: products, what the score does to them, sinks, what is kept of the softmax; sums of its gradient.
 
 // CHECK: @plain(
 func.func @plain(%q: !quern.tensor<real[B, T, H = 2, K = 4]>, %k: !quern.tensor<real[B, S, H = 2, K = 4]>, %v: !quern.tensor<real[B, S, H = 2, C = 3]>) -> !quern.tensor<real[B, T, H = 2, C = 3]> {
@@ -29,5 +29,24 @@ func.func @everything(%q: !quern.tensor<real[T, H = 2, K = 4]>, %k: !quern.tenso
     quern.yield %score : !quern.tensor<real[T, H = 2, S]>
     // CHECK: } : ({{.*}}) -> (!quern.tensor<real[T, H = 2, C = 3]>, !quern.tensor<real[T, H = 2]>, !quern.tensor<real[H = 2, T]>)
   } : (!quern.tensor<real[T, H = 2, K = 4]>, !quern.tensor<real[T, J = 5]>, !quern.tensor<real[S, K = 4]>, !quern.tensor<real[S, H = 2, J = 5]>, !quern.tensor<real[S, C = 3]>, !quern.tensor<bool[T, S]>, !quern.tensor<real[H = 2, U = 1]>) -> (!quern.tensor<real[T, H = 2, C = 3]>, !quern.tensor<real[T, H = 2]>, !quern.tensor<real[H = 2, T]>)
+  return
+}
+
+// CHECK: @gradients(
+func.func @gradients(%q: !quern.tensor<real[T, H = 2, K = 4]>, %k: !quern.tensor<real[S, K = 4]>, %g: !quern.tensor<real[T, H = 2, C = 3]>, %v: !quern.tensor<real[S, C = 3]>, %m: !quern.tensor<bool[T, S]>) {
+  // CHECK: %{{.*}}:2 = quern.attention_gradient %{{.*}}, %{{.*}} with %{{.*}}, %{{.*}} over "T" of %{{.*}}, %{{.*}} reading %{{.*}} {
+  %0:2 = quern.attention_gradient %k, %v with %q, %g over "T" of %g, %q reading %m {
+  ^bb0(%x: !quern.tensor<real[T, H = 2, S]>, %y: !quern.tensor<real[T, H = 2, S]>, %seen: !quern.tensor<bool[T, S]>):
+    %none = quern.const 0.000000e+00 : f64 -> <real[]>
+    %w = quern.where %seen, %y, %none : (!quern.tensor<bool[T, S]>, !quern.tensor<real[T, H = 2, S]>, !quern.tensor<real[]>) -> !quern.tensor<real[T, H = 2, S]>
+    // CHECK: quern.yield %{{.*}}, %{{.*}} : !quern.tensor<real[T, H = 2, S]>, !quern.tensor<real[T, H = 2, S]>
+    quern.yield %x, %w : !quern.tensor<real[T, H = 2, S]>, !quern.tensor<real[T, H = 2, S]>
+  } : (!quern.tensor<real[S, K = 4]>, !quern.tensor<real[S, C = 3]>, !quern.tensor<real[T, H = 2, K = 4]>, !quern.tensor<real[T, H = 2, C = 3]>, !quern.tensor<real[T, H = 2, C = 3]>, !quern.tensor<real[T, H = 2, K = 4]>, !quern.tensor<bool[T, S]>) -> (!quern.tensor<real[S, H = 2, C = 3]>, !quern.tensor<real[S, H = 2, K = 4]>)
+  // CHECK: quern.attention_gradient %{{.*}} with %{{.*}} over "S" along ["S", "T"] from "T" into <N = "S + T"> {
+  %1 = quern.attention_gradient %q with %k over "S" along ["S", "T"] from "T" into <N = "S + T"> {
+  ^bb0(%x: !quern.tensor<real[T, H = 2, S]>):
+    quern.yield %x : !quern.tensor<real[T, H = 2, S]>
+    // CHECK: -> !quern.tensor<real[H = 2, N = "S + T"]>
+  } : (!quern.tensor<real[T, H = 2, K = 4]>, !quern.tensor<real[S, K = 4]>) -> !quern.tensor<real[H = 2, N = "S + T"]>
   return
 }
