@@ -31,7 +31,9 @@ enum class ByteProducts {
   Fours ///< four products of bytes added to 32 bits (vpdpbusd)
 };
 ByteProducts byteProducts(const CpuTarget &target);
-/// The same for Halide, of a kernel that multiplies so.
+/// Whether it multiplies two pairs of bf16 and adds both products to an f32 in an instruction (vdpbf16ps).
+bool multipliesBF16(const CpuTarget &target);
+/// The same of integers for Halide, of a kernel that multiplies so.
 std::string halideOfProducts(const CpuTarget &target);
 
 std::vector<std::string> cpuTargetNames();

@@ -101,4 +101,14 @@ bool KernelBuilder::multipliesIntegers(const ContractionPattern &p) const {
          byteProducts(target) != ByteProducts::None;
 }
 
+/// Whether a contraction reads bf16 alone, of rows and of columns, and the target multiplies these in pairs.
+bool KernelBuilder::multipliesPairs(const ContractionPattern &p) const {
+  const Node &rows = graph.nodes[p.x];
+  if (p.form != ContractionForm::Packed || p.reduced.size() != 1 || !multipliesBF16(target))
+    return false;
+  std::optional<int64_t> depth = p.reduced[0].fixed();
+  return depth && *depth % 2 == 0 && graph.nodes[tableOf(graph, p, p.w)].kind == Kind::BF16 &&
+         graph.nodes[pickOf(graph, p.w)].op != Op::Gather && rows.op == Op::Widen;
+}
+
 } // namespace quern::codegen

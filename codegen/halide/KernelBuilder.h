@@ -129,6 +129,7 @@ private:
   const CodedRows *codedRows(int node) const;
   Func wideCodes(int node);
   bool multipliesIntegers(const ContractionPattern &pattern) const;
+  bool multipliesPairs(const ContractionPattern &pattern) const;
   void defineScatterAdd(int node);
   std::vector<RVar> scatterInto(Func &sums, int node);
   void findScatteredResults();

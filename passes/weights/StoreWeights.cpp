@@ -5,6 +5,7 @@
 //                                                  or:    %q = quantize %w along D {quern.weight} : int8
 //                                                         %y = contract %x, (dequantize %q)
 //                                            or ("w8a8"): %y = contract (dequantize (quantize %x along D)), (dequantize %q)
+//                                          or ("w16a16"): %y = contract (widen (narrow %x)), (widen %n)
 //
 // A `quantize` of parameters is the loader's work, as the concatenation of a joined weight is; the interpreter computes
 // it. Vectors, tables that are only looked up and what chooses experts keep what they have. Of experts the matrices that
@@ -44,6 +45,7 @@ private:
   std::optional<Read> readOf(ContractOp contract, unsigned operand);
   void quantize(const Read &read, StringRef along, Kind kind);
   void quantizeRows(const Read &read, StringRef along);
+  void narrowRows(const Read &read);
   Value narrowed(Value value);
   void narrowTables();
   void setOperand(const Read &read, Value stored);
@@ -51,7 +53,7 @@ private:
   func::FuncOp function;
   const WeightFormats &formats;
   OpBuilder b;
-  llvm::DenseMap<Value, Value> narrowOf;
+  llvm::DenseMap<Value, Value> narrowOf, narrowRowsOf;
 };
 
 } // namespace
@@ -142,6 +144,19 @@ void Storing::quantizeRows(const Read &read, StringRef along) {
   contract->setOperand(1 - read.operand, DequantizeOp::create(b, contract.getLoc(), rows.getType(), codes));
 }
 
+/// The rows in bf16, once for all that multiply them: where they are stored, that is what is stored.
+void Storing::narrowRows(const Read &read) {
+  ContractOp contract = read.contract;
+  Value rows = contract->getOperand(1 - read.operand);
+  Value &wide = narrowRowsOf[rows];
+  if (!wide) {
+    b.setInsertionPointAfterValue(rows);
+    auto narrow = NarrowOp::create(b, contract.getLoc(), typeOf(rows).withKind(Kind::BF16), rows);
+    wide = WidenOp::create(b, contract.getLoc(), rows.getType(), narrow);
+  }
+  contract->setOperand(1 - read.operand, wide);
+}
+
 /// What is looked up beside (a tied embedding) is read where it lies in bf16.
 void Storing::narrowTables() {
   SmallVector<GatherOp> gathers;
@@ -168,19 +183,23 @@ void Storing::run() {
   for (const Read &read : reads) {
     ContractOp contract = read.contract;
     bool inLayers = contract->getParentOfType<RepeatOp>() != nullptr;
-    auto [format, codedRows] = formats.of(read.params, /*sensitive=*/!inLayers);
+    auto [format, rows] = formats.of(read.params, /*sensitive=*/!inLayers);
     if (format < WeightFormat::BF16) {
       std::optional<StringRef> along = groupedAlong(read);
       if (along && !choosesExperts(contract.getResult())) {
-        if (codedRows && !read.pick && !contract->getParentOfType<ScanOp>())
+        if (rows == RowFormat::Int8 && !read.pick && !contract->getParentOfType<ScanOp>())
           quantizeRows(read, *along);
         quantize(read, *along, format == WeightFormat::Int8 ? Kind::Int8 : Kind::Int4);
         continue;
       }
       format = formats.plain();
     }
-    if (format == WeightFormat::BF16)
-      setOperand(read, narrowed(read.weight));
+    if (format != WeightFormat::BF16)
+      continue;
+    if (rows == RowFormat::BF16 && !read.pick && !contract->getParentOfType<ScanOp>() &&
+        !choosesExperts(contract.getResult()))
+      narrowRows(read);
+    setOperand(read, narrowed(read.weight));
   }
   narrowTables();
   // What is stored otherwise leaves its real form behind.

@@ -16,14 +16,15 @@ static ProductFormat formatOf(StringRef word) {
   std::optional<ProductFormat> format = llvm::StringSwitch<std::optional<ProductFormat>>(word)
                                             .Case("int4", ProductFormat{WeightFormat::Int4})
                                             .Case("int8", ProductFormat{WeightFormat::Int8})
-                                            .Case("w4a8", ProductFormat{WeightFormat::Int4, true})
-                                            .Case("w8a8", ProductFormat{WeightFormat::Int8, true})
+                                            .Case("w4a8", ProductFormat{WeightFormat::Int4, RowFormat::Int8})
+                                            .Case("w8a8", ProductFormat{WeightFormat::Int8, RowFormat::Int8})
+                                            .Case("w16a16", ProductFormat{WeightFormat::BF16, RowFormat::BF16})
                                             .Case("bf16", ProductFormat{WeightFormat::BF16})
                                             .Case("f32", ProductFormat{WeightFormat::F32})
                                             .Default(std::nullopt);
   if (!format)
     throw std::runtime_error("--quantize: '" + word.str() +
-                             "' is no format; int8, int4, w8a8, w4a8, bf16 or f32 is needed");
+                             "' is no format; int8, int4, w8a8, w4a8, w16a16, bf16 or f32 is needed");
   return *format;
 }
 
@@ -70,7 +71,7 @@ ProductFormat WeightFormats::of(ArrayRef<ParamOp> params, bool sensitive) const 
       if (!most)
         most = own;
       most->weight = std::max(most->weight, own.weight);
-      most->codedRows &= own.codedRows;
+      most->rows = std::max(most->rows, own.rows);
     }
   return most.value_or(start);
 }

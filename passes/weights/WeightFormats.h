@@ -9,11 +9,14 @@ namespace quern::passes {
 /// In ascending order of bits.
 enum class WeightFormat { Int4, Int8, BF16, F32 };
 
-/// How a product is computed: what its weight is stored in, and whether the rows that it multiplies become int8 codes
-/// first ("w8a8", "w4a8").
+/// What the rows that a weight multiplies become first, in ascending order of bits: int8 codes ("w8a8", "w4a8"), bf16
+/// ("w16a16"), or nothing else.
+enum class RowFormat { Int8, BF16, Real };
+
+/// How a product is computed: what its weight is stored in, and what becomes of the rows.
 struct ProductFormat {
   WeightFormat weight = WeightFormat::F32;
-  bool codedRows = false;
+  RowFormat rows = RowFormat::Real;
 };
 
 class WeightFormats {
@@ -24,7 +27,7 @@ public:
   static WeightFormats of(mlir::ModuleOp module);
 
   /// The last glob that fits a parameter's name decides, then the default. A parameter of several names, or several that
-  /// are joined, have the format of most bits among theirs, and coded rows if all have. `sensitive`: int4 by default is
+  /// are joined, have the formats of most bits among theirs. `sensitive`: int4 by default is
   /// int8.
   ProductFormat of(llvm::ArrayRef<ir::ParamOp> params, bool sensitive) const;
   /// For what cannot be stored in codes.

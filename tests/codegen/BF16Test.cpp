@@ -124,6 +124,30 @@ TEST(BF16, Products) {
     }
 }
 
+/// Rows and a packed weight, both in bf16: in pairs where the target has an instruction for it. Of rows that lie so, and of
+/// such as the kernel rounds; a single row; a depth that is odd; matrices beside each other; columns that fill no tile.
+TEST(BF16, ProductsInPairs) {
+  for (const char *name : {"znver4", "x86-64-v3"}) {
+    CpuTarget target = cpuTarget(name);
+    SCOPED_TRACE(name);
+    for (int64_t depth : {64, 33})
+      for (bool rounded : {false, true}) {
+        Maker g;
+        Dim m = dim("M"), i = dim("I", depth);
+        int from = g.argument(rounded ? Kind::Real : Kind::BF16, {m, i}),
+            w = g.weight({dim("O", 100), i}, 4 * target.vector, Kind::BF16),
+            x = rounded ? g.narrow(g.elementwise(Op::Tanh, {from})) : from;
+        g.yield(g.elementwise(Op::Tanh, {g.contract(g.widen(x), g.widen(w), {"I"})}));
+        checkKernel(g.finish("pairs"), rows, rounded ? step : 1e-5, target);
+      }
+    Maker heads;
+    int x = heads.stored({dim("M"), dim("H", 3), dim("I", 48)}),
+        w = heads.weight({dim("H", 3), dim("O", 40), dim("I", 48)}, 16, Kind::BF16);
+    heads.yield(heads.contract(heads.widen(x), heads.widen(w), {"I"}));
+    checkKernel(heads.finish("heads"), rows, 1e-5, target);
+  }
+}
+
 TEST(BF16, EpilogueAndPrologue) {
   Maker g;
   int x = g.stored({dim("M"), dim("I", 48)}), w = g.stored({dim("I", 48), dim("O", 96)}),

@@ -35,6 +35,18 @@ TEST(Instructions, OfABetterProcessorAreNoticed) {
   EXPECT_THAT(foreignInstructions(graph, v4, v3), testing::HasSubstr("zmm"));
 }
 
+/// Rows and a packed weight in bf16 are multiplied in pairs, of an even depth.
+TEST(Instructions, PairsOfBF16) {
+  for (int64_t depth : {64, 33}) {
+    GraphMaker g;
+    int x = g.argument(Kind::BF16, {dim("M"), dim("I", depth)}),
+        w = g.weight({dim("O", 100), dim("I", depth)}, 64, Kind::BF16);
+    g.yield(g.contract(g.elementwise(Op::Widen, {x}), g.elementwise(Op::Widen, {w}), {"I"}));
+    std::string found = foreignInstructions(g.finish("pairs"), cpuTarget("znver4"), cpuTarget("icelake-server"));
+    EXPECT_EQ(found.find("vdpbf16ps") != std::string::npos, depth % 2 == 0) << found;
+  }
+}
+
 TEST(Instructions, OfALesserProcessorAreNoticed) {
   GraphMaker g;
   EXPECT_EQ(foreignInstructions(softmaxOfProduct(g), cpuTarget("x86-64-v2"), cpuTarget("x86-64-v3")),

@@ -27,7 +27,8 @@ PLACE = BUILD / "llama.cpp"
 SIZES = {"110m": LLAMA,
          "1.1b": dict(LLAMA, hidden_size=2048, intermediate_size=5632, num_hidden_layers=22, num_attention_heads=32, num_key_value_heads=4)}
 # Quern's options, llama.cpp's type.
-ROWS = {"f32": ((), "F32"), "bf16": (("--precision", "bf16"), "BF16"), "8 bits": (("--quantize", "w8a8"), "Q8_0"),
+ROWS = {"f32": ((), "F32"), "bf16": (("--precision", "bf16"), "BF16"),
+        "bf16 rows too": (("--quantize", "w16a16"), "BF16"), "8 bits": (("--quantize", "w8a8"), "Q8_0"),
         "4 bits": (("--quantize", "w4a8"), "Q4_0")}
 
 
@@ -118,7 +119,8 @@ def main():
             write_model(full, config)
         for row in rows:
             flags, kind = ROWS[row]
-            model, program, packed = (folder / f"{options.size}-{name}" for name in (f"{kind}.gguf", f"{kind}-{options.target}", f"{kind}-{options.target}-packed"))
+            name = "-".join([options.size, *flags, options.target])
+            model, program, packed = folder / f"{options.size}-{kind}.gguf", folder / name, folder / f"{name}-packed"
             if not model.exists():
                 subprocess.run([options.llama / "llama-quantize", full, model, kind, str(options.threads)], check=True, capture_output=True)
             if not program.exists():

@@ -14,7 +14,7 @@ from harness import BUILD, EXAMPLES, QUERN, ints, read_safetensors, run, write_s
 
 MODEL = EXAMPLES / "novels" / "model"
 FORMATS = {"f32": (), "bf16": ("--precision", "bf16"), "int8": ("--quantize", "int8"), "w8a8": ("--quantize", "w8a8"), "int4": ("--quantize", "int4"),
-           "w4a8": ("--quantize", "w4a8"), "int4, projections out int8": ("--quantize", "int4,*c_proj*=int8")}
+           "w4a8": ("--quantize", "w4a8"), "w16a16": ("--quantize", "w16a16"), "int4, projections out int8": ("--quantize", "int4,*c_proj*=int8")}
 LENGTH = 256
 
 

@@ -277,7 +277,7 @@ class Codes(Case):
 
     def test_rows_in_codes(self):
         """Products of integers: as the interpreter of the same module, but for rows near the middle between two codes; alone and in a batch the same text."""
-        for fixture, kind in (("qwen2", "w8a8"), ("gpt2", "w4a8")):
+        for fixture, kind in (("qwen2", "w8a8"), ("gpt2", "w4a8"), ("llama", "w16a16")):
             options = ("--config", DATA / fixture / "config.json", "--quantize", kind)
             weights, expected = DATA / fixture / "model.safetensors", read_safetensors(DATA / fixture / "expected.safetensors")
             inputs = {"tokens": expected["input_ids"]}
@@ -285,7 +285,7 @@ class Codes(Case):
             got = self.evaluate(program, weights, inputs)["logits"]
             want = self.interpret(fixture, weights, inputs, *options, "--after", "narrow-storage")["logits"]
             self.assertLess(relative_error(got, want), 3e-2, kind)
-            plain = self.interpret(fixture, weights, inputs, *options[:2], "--quantize", kind.replace("w8a8", "int8").replace("w4a8", "int4"), "--after", "narrow-storage")["logits"]
+            plain = self.interpret(fixture, weights, inputs, *options[:2], "--quantize", {"w8a8": "int8", "w4a8": "int4", "w16a16": "bf16"}[kind], "--after", "narrow-storage")["logits"]
             self.assertLess(relative_error(got, want), 0.5 * relative_error(got, plain), kind)  # rows were rounded, and as they should be
             prompt = inputs["tokens"].rows()[0][:5]
             self.assertEqual(self.generate(program, weights, prompt, 12), self.generate(program, weights, prompt, 12, "--no-cache"))

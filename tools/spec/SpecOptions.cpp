@@ -42,7 +42,8 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
       "(default: f32)")("quantize", po::value(&spec.quantize),
                         "FORMAT[,GLOB=FORMAT]...: the weights of products in int8 or int4, groups of 32 with a scale "
                         "each; int4 keeps int8 "
-                        "for those outside of layers (the head). w8a8, w4a8: what they multiply becomes int8, too. The "
+                        "for those outside of layers (the head). w8a8, w4a8: what they multiply becomes int8, too; "
+                        "w16a16: both in bf16. The "
                         "last GLOB that fits a weight's name decides (formats: also bf16, f32)")(
       "kv-cache", po::value(&spec.kvCache),
       "f32 or bf16: what generation keeps of each position, keys and values (default: f32)");

@@ -27,7 +27,16 @@ bool prepareOperands(KernelBuilder &b, const ContractionPattern &p) {
   bool byExpert = p.form == ContractionForm::ByExpert, narrow = false;
   for (int operand : {p.x, p.w}) {
     if (operand == p.x && b.multipliesIntegers(p))
-      continue; // their codes are stored
+      continue;                                   // their codes are stored
+    if (operand == p.x && b.multipliesPairs(p)) { // what was narrowed is stored, or lies so
+      int rows = b.graph.nodes[operand].operands[0];
+      if (b.graph.nodes[rows].op == Op::Argument)
+        continue;
+      if (!b.isStage[rows])
+        b.materialize(rows);
+      b.prologues.push_back(rows);
+      continue;
+    }
     int source = operand;
     bool view = true, widened = false;
     while (view && !b.isStage[source] && b.graph.nodes[source].op != Op::Argument) {

@@ -148,6 +148,8 @@ void PackedContraction::scheduleStrip(const Var &task, const std::vector<Dim> &o
   LoopLevel level(out, several ? KernelBuilder::var(outside.back().name) : task);
   if (stripScale.defined())
     return scheduleIntegerStrip(level);
+  if (tiles.pairs)
+    return schedulePairStrip(level);
   strip.compute_at(level);
   strip.bound_extent(lane, tile).bound_extent(Var("tile"), 1).vectorize(lane, vectorOfTile()).unroll(lane);
   strip.reorder(lane, depth);
@@ -161,6 +163,8 @@ void PackedContraction::scheduleSums(Sums &sums, const LoopLevel &level, const s
                                      int rowsAtOnce, int tilesAtOnce) {
   Var beside("tile");
   std::vector<VarOrRVar> loops = {lane, beside};
+  if (sums.pairs)
+    loops.insert(loops.begin(), sums.over[0]);
   // Known extents keep the sums on the stack.
   sums.func.compute_at(level).bound_extent(lane, tile).bound_extent(beside, tilesAtOnce);
   sums.func.vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
@@ -169,10 +173,13 @@ void PackedContraction::scheduleSums(Sums &sums, const LoopLevel &level, const s
     sums.func.bound_extent(m, rowsAtOnce).unroll(m);
     loops.push_back(m);
   }
-  loops.insert(loops.end(), sums.over.begin(), sums.over.end());
+  loops.insert(loops.end(), sums.over.begin() + sums.pairs, sums.over.end());
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim) // outside: sums of one part at a time stay in registers
     loops.push_back(KernelBuilder::var(dim->name));
-  sums.func.update().reorder(loops).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
+  sums.func.update().reorder(loops);
+  if (sums.pairs)
+    sums.func.update().atomic().vectorize(sums.over[0]);
+  sums.func.update().vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
   if (row)
     sums.func.update().unroll(KernelBuilder::var(row->name));
   unrollParts(sums.func, outside);
@@ -181,7 +188,7 @@ void PackedContraction::scheduleSums(Sums &sums, const LoopLevel &level, const s
   if (sums.ofGroup.defined())
     return scheduleGroup(sums, rowsAtOnce, tilesAtOnce);
   if (unroll > 1)
-    sums.func.update().unroll(sums.over[0], unroll);
+    sums.func.update().unroll(sums.over.back(), unroll);
 }
 
 /// One group at a time: its codes are taken apart in registers.
@@ -235,7 +242,9 @@ void PackedContraction::define() {
     singles = integers ? integerSums("single", at) : bits ? codedSums("single", at) : sumsOf("single", at);
   Expr last = row ? min(KernelBuilder::var(row->name), b.extent(row->size) - 1) : Expr();
   if (!Internal::is_const_one(isAlone))
-    tiles = integers ? integerSums("sums", last) : sumsOf("sums", last);
+    tiles = integers                   ? integerSums("sums", last)
+            : b.multipliesPairs(*this) ? pairSums("sums", last)
+                                       : sumsOf("sums", last);
   write(
       [self = *this](const Index &position) {
         std::vector<Expr> call = self.tileCall(position);

@@ -20,12 +20,14 @@ private:
     bool integers = false; ///< `ofGroup` sums integers, the first of `overGroup` within an instruction
     Func halves{}; ///< of integers: two sums for each of `ofGroup`, where an instruction sums pairs; else undefined
     std::vector<RVar> overHalves{};
+    bool pairs = false; ///< the first of `over` is summed within an instruction
   };
   Index start(const Expr &row) const;
   bool isPicked() const { return b.graph.nodes[pickOf(w)].op == Op::Gather; }
   Sums sumsOf(const std::string &name, const Expr &at);
   Sums codedSums(const std::string &name, const Expr &at);
   Sums integerSums(const std::string &name, const Expr &at);
+  Sums pairSums(const std::string &name, const Expr &at);
   Expr integerColumns(bool shared, const Index &index, const Expr &step, const Expr &part);
   Expr widened(const Index &index);
   void schedule(Stage &target);
@@ -34,14 +36,16 @@ private:
   void scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce);
   void scheduleStrip(const Var &task, const std::vector<Dim> &outside, const Func &out);
   void scheduleIntegerStrip(const Halide::LoopLevel &level);
+  void schedulePairStrip(const Halide::LoopLevel &level);
   void scheduleSums(Sums &sums, const Halide::LoopLevel &level, const std::vector<Dim> &outside, int rowsAtOnce,
                     int tilesAtOnce);
 
   int unroll, fewTiles; ///< with fewer tiles of columns, other dimensions are tasks too
   int side;             ///< tiles of columns that a single row is multiplied with at a time
   Expr isAlone;         ///< whether rows are so few that each is multiplied by itself
-  Func strip;      ///< a tile of columns in f32, where they are stored in fewer bits; in bytes for products of these
-  Func stripScale; ///< of the groups of such bytes
+  Func
+      strip; ///< a tile of columns in f32, where they are stored in fewer bits; in bytes or pairs for products of these
+  Func stripScale;     ///< of the groups of such bytes
   Sums tiles, singles; ///< of a tile of rows and columns in registers; of one row. Undefined where they never run
 };
 

@@ -92,3 +92,25 @@ module attributes {quern.quantize = "w8a8,*.2.*=int8"} {
     return %1 : !quern.tensor<real[T, G = 4]>
   }
 }
+
+// -----
+
+// Weights and rows in bf16: rows that two products read are narrowed once; what chooses experts reads real rows.
+module attributes {quern.quantize = "w16a16"} {
+  // CHECK-LABEL: @forward
+  // CHECK: %[[N:.*]] = quern.narrow %arg0
+  // CHECK: %[[W:.*]] = quern.widen %[[N]]
+  // CHECK: quern.contract %[[W]], %{{.*}} over ["D"] {{.*}} -> !quern.tensor<real[T, A = 2]>
+  // CHECK: quern.contract %[[W]], %{{.*}} over ["D"] {{.*}} -> !quern.tensor<real[T, G = 4]>
+  // CHECK: quern.contract %arg0, %{{.*}} over ["D"] {{.*}} -> !quern.tensor<real[T, E = 3]>
+  func.func @forward(%x: !quern.tensor<real[T, D = 4]>) -> (!quern.tensor<real[T, A = 2]>, !quern.tensor<real[T, G = 4]>, !quern.tensor<int[T]>) {
+    %a = quern.param [["a"]] : !quern.tensor<real[A = 2, D = 4]>
+    %b = quern.param [["b"]] : !quern.tensor<real[G = 4, D = 4]>
+    %r = quern.param [["r"]] : !quern.tensor<real[E = 3, D = 4]>
+    %p = quern.contract %x, %a over ["D"] : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[A = 2, D = 4]>) -> !quern.tensor<real[T, A = 2]>
+    %q = quern.contract %x, %b over ["D"] : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[G = 4, D = 4]>) -> !quern.tensor<real[T, G = 4]>
+    %s = quern.contract %x, %r over ["D"] : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[E = 3, D = 4]>) -> !quern.tensor<real[T, E = 3]>
+    %c = quern.argmax %s along "E" : (!quern.tensor<real[T, E = 3]>) -> !quern.tensor<int[T]>
+    return %p, %q, %c : !quern.tensor<real[T, A = 2]>, !quern.tensor<real[T, G = 4]>, !quern.tensor<int[T]>
+  }
+}

@@ -1,0 +1,50 @@
+// Takes: a contraction of rows and columns that are both in bf16. Gives: sums of their products in f32, two products in an
+// instruction (vdpbf16ps).
+//
+//     strip[2][columns][depth / 2] = w                          once for a block of rows: pairs beside each other
+//     for each tile of rows, for each pair of the depth: sums[rows x columns] += two products
+//
+// A row by itself (a step) waits for memory: it is multiplied in f32, and gives the same but for the order of sums.
+#include "codegen/halide/contraction/PackedContraction.h"
+
+using namespace Halide;
+
+namespace quern::codegen {
+
+static constexpr int inPair = 2;
+static const Var part("part"), step("step");
+
+PackedContraction::Sums PackedContraction::pairSums(const std::string &name, const Expr &at) {
+  const Node &weight = b.graph.nodes[tableOf(w)];
+  const std::string &depth = reduced[0].name;
+  const Type half = BFloat(16);
+  RDom k(0, inPair, 0, static_cast<int32_t>(*reduced[0].fixed() / inPair));
+  Index index = start(at), own = KernelBuilder::varsOf(weight.dims);
+  std::vector<Var> args = {part, lane, step};
+  std::vector<Expr> call = {k.x, lane, k.y};
+  for (auto dim = weight.dims.rbegin(); dim != weight.dims.rend(); ++dim)
+    if (dim->name != column->name && dim->name != depth) {
+      args.push_back(KernelBuilder::var(dim->name));
+      call.push_back(index.at(dim->name));
+    }
+  args.emplace_back("tile");
+  call.push_back(Var("tile"));
+  own[depth] = step * inPair + part;
+  strip = b.newFunc("strip", node);
+  strip(args) = reinterpret(half, packedBuffer()(packedArgs(lane, Var("tile"), own)));
+
+  index[depth] = k.y * inPair + k.x;
+  Expr row = reinterpret(half, b.at(b.graph.nodes[x].operands[0], index));
+  Sums sums{b.newFunc(name, node), {k.x, k.y}, {}, {}};
+  sums.pairs = true;
+  sums.func(tileArgs()) = 0.0f;
+  sums.func(tileArgs()) += cast<float>(strip(call)) * cast<float>(row);
+  return sums;
+}
+
+void PackedContraction::schedulePairStrip(const LoopLevel &level) {
+  strip.compute_at(level).bound_extent(part, inPair).bound_extent(lane, tile).bound_extent(Var("tile"), 1);
+  strip.vectorize(part).vectorize(lane, vectorOfTile()).unroll(lane).unroll(step, 2, TailStrategy::GuardWithIf);
+}
+
+} // namespace quern::codegen
