@@ -27,11 +27,7 @@ public:
 
 private:
   struct Minimum;
-  struct Term {
-    int64_t coefficient;
-    std::vector<int> symbols; // repeated for powers
-    std::vector<Minimum> minima{};
-  };
+  struct Term;
   std::vector<Term> terms;
   std::string text;
 };
@@ -39,6 +35,12 @@ private:
 struct SizeExpr::Minimum {
   int64_t most;
   SizeExpr of;
+};
+
+struct SizeExpr::Term {
+  int64_t coefficient;
+  std::vector<int> symbols; // repeated for powers
+  std::vector<Minimum> minima{};
 };
 
 /// a * b and a + b, or UserError: every size that a stranger could choose goes through these.
