@@ -203,6 +203,8 @@ std::optional<std::string> Command::readBeside(const Options &options, const std
 }
 
 std::optional<Tokenizer> Command::openTokenizer(const Options &options) const {
+  if (std::string weights = options.text("--weights"); !weights.empty() && !isFolder(weights) && !fileExists(weights))
+    throw UserError("cannot open " + weights + ": " + systemMessage(ENOENT));
   if (options.has("--tokenizer")) {
     const auto [json, path] = tokenizerAt(options.text("--tokenizer"));
     return Tokenizer::parse(json, path);
@@ -216,8 +218,6 @@ std::optional<Tokenizer> Command::openTokenizer(const Options &options) const {
 }
 
 Tokenizer Command::needTokenizer(const Options &options) const {
-  if (std::string weights = options.text("--weights"); !weights.empty() && !isFolder(weights) && !fileExists(weights))
-    throw UserError("cannot open " + weights + ": " + systemMessage(ENOENT));
   if (std::optional<Tokenizer> tokenizer = openTokenizer(options))
     return std::move(*tokenizer);
   throw UserError("text needs a tokenizer: give --tokenizer FILE (there is no tokenizer.json, tokenizer.model or the "
