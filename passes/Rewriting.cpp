@@ -81,6 +81,15 @@ bool quern::passes::isPointwise(Operation *op) {
          op->getNumResults() > 0 && op->getNumOperands() > 0 && !isa<RememberOp, RecallOp, LaunchOp>(op);
 }
 
+void quern::passes::moveBefore(Value value, Operation *place) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getBlock() != place->getBlock() || op->isBeforeInBlock(place))
+    return;
+  for (Value operand : op->getOperands())
+    moveBefore(operand, place);
+  op->moveBefore(place);
+}
+
 void quern::passes::eraseDead(func::FuncOp function) {
   // Users come after what they use, so one walk backwards finds all but what only a loop's own iterations use.
   SmallVector<Operation *> order;

@@ -24,6 +24,8 @@ bool touches(mlir::Operation *op, llvm::StringRef label);
 bool isPointwise(mlir::Operation *op);
 /// `op` on other operands, with the result types that follow from them.
 mlir::Operation *cloneOn(mlir::OpBuilder &builder, mlir::Operation *op, mlir::ValueRange operands);
+/// Moves what `value` is made of before `place`, as far as it stands behind it in the same block.
+void moveBefore(mlir::Value value, mlir::Operation *place);
 /// Erases what nothing uses, loops' bodies included.
 void eraseDead(mlir::func::FuncOp function);
 /// Number of turns of all loops around an operation; 0 outside of loops.

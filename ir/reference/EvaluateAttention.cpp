@@ -1,17 +1,11 @@
 // Takes: operands of an attention or of its gradient. Gives: the results, from products and weights that are all made.
-#include "ir/reference/Reduce.h"
+#include "ir/reference/Evaluate.h"
 
 #include <cmath>
 #include <limits>
 
 using namespace mlir;
 using namespace quern::ir;
-
-using Arrays = std::vector<Array>;
-
-#define QUERN_EVALUATE(OP)                                                                                             \
-  LogicalResult OP::evaluate([[maybe_unused]] ArrayRef<Array> operands, [[maybe_unused]] Interpreter &interpreter,     \
-                             Arrays &results)
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 

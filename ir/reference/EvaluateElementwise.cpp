@@ -1,18 +1,12 @@
 // Takes: operands of elementwise operations. Gives: their values, aligned by name, element by element.
 // Why function pointers: one loop for each number of operands is easy to believe, and fast enough for a reference.
 #include "ir/reference/BF16.h"
-#include "ir/reference/Interpreter.h"
+#include "ir/reference/Evaluate.h"
 
 #include <cmath>
 
 using namespace mlir;
 using namespace quern::ir;
-
-using Arrays = std::vector<Array>;
-
-#define QUERN_EVALUATE(OP)                                                                                             \
-  LogicalResult OP::evaluate([[maybe_unused]] ArrayRef<Array> operands, [[maybe_unused]] Interpreter &interpreter,     \
-                             Arrays &results)
 
 // ---- numbers out of nothing
 

@@ -1,6 +1,6 @@
 // Takes: operands of what combines positions. Gives: reductions, contractions, softmax, running sums, choices.
 // Why rows: every operation first brings the combined dimensions innermost; then each row is one plain loop.
-#include "ir/reference/Reduce.h"
+#include "ir/reference/Evaluate.h"
 
 #include <cmath>
 #include <limits>
@@ -8,12 +8,6 @@
 
 using namespace mlir;
 using namespace quern::ir;
-
-using Arrays = std::vector<Array>;
-
-#define QUERN_EVALUATE(OP)                                                                                             \
-  LogicalResult OP::evaluate([[maybe_unused]] ArrayRef<Array> operands, [[maybe_unused]] Interpreter &interpreter,     \
-                             Arrays &results)
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 

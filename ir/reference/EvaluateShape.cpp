@@ -1,17 +1,12 @@
 // Takes: operands of what changes dimensions. Gives: the same numbers under other names, in other places, or picked.
 // Each operation forms its result in the inferred order and then brings it into the order of the result's type.
 #include "ir/analysis/Window.h"
-#include "ir/reference/Interpreter.h"
+#include "ir/reference/Evaluate.h"
 
 using namespace mlir;
 using namespace quern::ir;
 
-using Arrays = std::vector<Array>;
 using Dims = std::vector<NamedSize>;
-
-#define QUERN_EVALUATE(OP)                                                                                             \
-  LogicalResult OP::evaluate([[maybe_unused]] ArrayRef<Array> operands, [[maybe_unused]] Interpreter &interpreter,     \
-                             Arrays &results)
 
 static NamedSize sizeOf(DimAttr dim, Interpreter &interpreter) {
   return {dim.getName().str(), interpreter.valueOf(dim.getSize())};

@@ -1,15 +1,9 @@
 // Takes: parameters, loops, kernels. Gives: their values, by way of the interpreter, which has the state they need.
 #include "ir/Scan.h"
-#include "ir/reference/Interpreter.h"
+#include "ir/reference/Evaluate.h"
 
 using namespace mlir;
 using namespace quern::ir;
-
-using Arrays = std::vector<Array>;
-
-#define QUERN_EVALUATE(OP)                                                                                             \
-  LogicalResult OP::evaluate([[maybe_unused]] ArrayRef<Array> operands, [[maybe_unused]] Interpreter &interpreter,     \
-                             [[maybe_unused]] Arrays &results)
 
 QUERN_EVALUATE(ParamOp) {
   return interpreter.lookupParameter(*this, results);

@@ -12,6 +12,7 @@
 #include "ir/analysis/Operations.h"
 #include "ir/analysis/Weights.h"
 #include "passes/Passes.h"
+#include "passes/Rewriting.h"
 #include "passes/fuse/ExpandStates.h"
 #include "passes/fuse/FusionGroups.h"
 #include "passes/fuse/KernelBody.h"
@@ -350,16 +351,6 @@ KernelOp Outliner::merge(KernelBody &body) {
   body.kernel.setSymName((anchorName(body.kernel) + "_" + Twine(known.size() - 1)).str());
   module.push_back(body.kernel);
   return body.kernel;
-}
-
-/// Moves what `value` is made of (parameters, windows) before `place`.
-static void moveBefore(Value value, Operation *place) {
-  Operation *op = value.getDefiningOp();
-  if (!op || op->getBlock() != place->getBlock() || op->isBeforeInBlock(place))
-    return;
-  for (Value operand : op->getOperands())
-    moveBefore(operand, place);
-  op->moveBefore(place);
 }
 
 void Outliner::outline(const Roots &roots, FusionGroups &groups) {

@@ -13,6 +13,7 @@
 #include "ir/analysis/Functions.h"
 #include "ir/analysis/Operations.h"
 #include "passes/Passes.h"
+#include "passes/Rewriting.h"
 #include "passes/raise/ScoreBody.h"
 
 #include "mlir/IR/Remarks.h"
@@ -191,16 +192,6 @@ static std::string split(const Matrices &group, std::vector<Kernel> &kernels) {
     if (std::string reason = findBody(kernel, group.values); !reason.empty())
       return reason;
   return "";
-}
-
-/// Moves what `value` is made of before `place`.
-static void moveBefore(Value value, Operation *place) {
-  Operation *op = value.getDefiningOp();
-  if (!op || op->getBlock() != place->getBlock() || op->isBeforeInBlock(place))
-    return;
-  for (Value operand : op->getOperands())
-    moveBefore(operand, place);
-  op->moveBefore(place);
 }
 
 static void replace(const Kernel &kernel) {

@@ -44,6 +44,20 @@ Index PackedContraction::start(const Expr &at) const {
   return index;
 }
 
+std::pair<std::vector<Var>, std::vector<Expr>> PackedContraction::besideStrip(const Index &index) const {
+  const Node &weight = b.graph.nodes[tableOf(w)];
+  std::vector<Var> own;
+  std::vector<Expr> call;
+  for (auto dim = weight.dims.rbegin(); dim != weight.dims.rend(); ++dim)
+    if (dim->name != column->name && dim->name != reduced[0].name) {
+      own.push_back(KernelBuilder::var(dim->name));
+      call.push_back(index.at(dim->name));
+    }
+  own.emplace_back("tile");
+  call.emplace_back(Var("tile"));
+  return {own, call};
+}
+
 /// A step's columns, out of a strip that all tiles of rows of a task share.
 Expr PackedContraction::widened(const Index &index) {
   const Node &weight = b.graph.nodes[tableOf(w)];

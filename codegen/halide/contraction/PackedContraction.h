@@ -30,6 +30,8 @@ private:
   Sums pairSums(const std::string &name, const Expr &at);
   Expr integerColumns(bool shared, const Index &index, const Expr &step, const Expr &part);
   Expr widened(const Index &index);
+  /// Where a strip stands beside its column and depth: its own variables, and a call from `index`; the tile comes last.
+  std::pair<std::vector<Var>, std::vector<Expr>> besideStrip(const Index &index) const;
   void schedule(Stage &target);
   template <typename Loops> Var scheduleLoops(Loops out, const std::vector<Dim> &outside, bool single);
   void scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnce);

@@ -36,15 +36,7 @@ Expr PackedContraction::integerColumns(bool shared, const Index &index, const Ex
   const bool wide = byteProducts(b.target) == ByteProducts::Pairs && bits == 8;
   if (!shared || (bits == 8 && !wide))
     return unsignedCodeAt(packedBuffer(), bits, packedArgs(lane, Var("tile"), index), ofStrip, at, which);
-  std::vector<Var> around;
-  std::vector<Expr> aroundCall;
-  for (auto dim = weight.dims.rbegin(); dim != weight.dims.rend(); ++dim)
-    if (dim->name != column->name && dim->name != reduced[0].name) {
-      around.push_back(KernelBuilder::var(dim->name));
-      aroundCall.push_back(index.at(dim->name));
-    }
-  around.emplace_back("tile");
-  aroundCall.emplace_back(Var("tile"));
+  auto [around, aroundCall] = besideStrip(index);
   std::vector<Expr> own = packedArgs(lane, Var("tile"), KernelBuilder::varsOf(weight.dims));
   strip = b.newFunc("strip", node);
   strip(with(std::vector<Var>{part, lane, step, ofStrip}, around)) =
@@ -111,18 +103,10 @@ PackedContraction::Sums PackedContraction::integerSums(const std::string &name, 
   };
   Expr scale;
   if (shared) {
-    std::vector<Var> around = {lane, ofStrip};
-    std::vector<Expr> aroundCall = {lane, g.x};
-    for (auto dim = weight.dims.rbegin(); dim != weight.dims.rend(); ++dim)
-      if (dim->name != column->name && dim->name != depth) {
-        around.push_back(KernelBuilder::var(dim->name));
-        aroundCall.push_back(index.at(dim->name));
-      }
-    around.emplace_back("tile");
-    aroundCall.emplace_back(Var("tile"));
+    auto [around, aroundCall] = besideStrip(index);
     stripScale = b.newFunc("strip_scale", node);
-    stripScale(around) = scaleOf(KernelBuilder::varsOf(weight.dims), ofStrip);
-    scale = stripScale(aroundCall);
+    stripScale(with(std::vector<Var>{lane, ofStrip}, around)) = scaleOf(KernelBuilder::varsOf(weight.dims), ofStrip);
+    scale = stripScale(with(std::vector<Expr>{lane, g.x}, aroundCall));
   } else {
     scale = scaleOf(index, g.x);
   }

@@ -20,15 +20,9 @@ PackedContraction::Sums PackedContraction::pairSums(const std::string &name, con
   const Type half = BFloat(16);
   RDom k(0, inPair, 0, static_cast<int32_t>(*reduced[0].fixed() / inPair));
   Index index = start(at), own = KernelBuilder::varsOf(weight.dims);
-  std::vector<Var> args = {part, lane, step};
-  std::vector<Expr> call = {k.x, lane, k.y};
-  for (auto dim = weight.dims.rbegin(); dim != weight.dims.rend(); ++dim)
-    if (dim->name != column->name && dim->name != depth) {
-      args.push_back(KernelBuilder::var(dim->name));
-      call.push_back(index.at(dim->name));
-    }
-  args.emplace_back("tile");
-  call.push_back(Var("tile"));
+  auto [args, call] = besideStrip(index);
+  args.insert(args.begin(), {part, lane, step});
+  call.insert(call.begin(), {k.x, lane, k.y});
   own[depth] = step * inPair + part;
   strip = b.newFunc("strip", node);
   strip(args) = reinterpret(half, packedBuffer()(packedArgs(lane, Var("tile"), own)));
