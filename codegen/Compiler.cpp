@@ -9,6 +9,7 @@
 #include "codegen/link/EmbedFiles.h"
 #include "codegen/link/Link.h"
 #include "ir/Attributes.h"
+#include "ir/analysis/Options.h"
 #include "support/Files.h"
 #include "support/OutputFile.h"
 #include "support/TemporaryFolder.h"
@@ -93,7 +94,7 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
     objects.insert(objects.end(), kernels.paths.begin(), kernels.paths.end());
     std::string linked = (folder / "linked").string();
     LinkedParts parts{{}, options.target.device};
-    if (planned->hasAttr(ir::trainAttr))
+    if (ir::optionsOf(planned).train)
       parts.libraries.push_back("training");
     if (options.symbols)
       for (const auto &[kernel, name] : kernelNames(planned))
@@ -104,7 +105,7 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
       throw std::runtime_error(error);
     support::OutputFile out(options.output, options.emit == Emit::Executable);
     out.copy(linked);
-    if (!options.embed.empty() && planned->hasAttr(ir::trainAttr)) {
+    if (!options.embed.empty() && ir::optionsOf(planned).train) {
       embedCheckpoint(out, options.embed); // training starts from the checkpoint's own tensors
     } else if (!options.embed.empty()) {
       packCheckpoint(linked, options.embed, (folder / "packed").string());

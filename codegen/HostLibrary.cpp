@@ -52,11 +52,7 @@ static Array arrayOf(const KernelBuffer &buffer, quern::ir::Kind kind, std::vect
   std::vector<double> numbers = buffer.read();
   if (kind == quern::ir::Kind::Real)
     return Array(std::move(names), std::move(numbers));
-  if (kind != quern::ir::Kind::BF16)
-    return Array(kind, std::move(names), std::vector<int64_t>(numbers.begin(), numbers.end()));
-  Array array(kind, std::move(names));
-  std::copy(numbers.begin(), numbers.end(), array.writeReals());
-  return array;
+  return Array(kind, std::move(names), std::vector<int64_t>(numbers.begin(), numbers.end()));
 }
 
 std::vector<Array> HostLibrary::call(ir::KernelOp kernel, llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<Array> inputs) {
@@ -82,7 +78,7 @@ std::vector<Array> HostLibrary::call(ir::KernelOp kernel, llvm::ArrayRef<int64_t
     std::vector<int64_t> shape;
     for (const NamedSize &dim : dimsOf(node))
       shape.push_back(dim.size);
-    return *buffers.emplace_back(std::make_unique<KernelBuffer>(layout, node.kind, shape));
+    return *buffers.emplace_back(std::make_unique<KernelBuffer>(layout, node.storage, shape));
   };
   for (int i = 0; i < graph.argumentCount(); ++i)
     fillFrom(inputs[i], add(graph.argumentLayouts[i], graph.nodes[i]));

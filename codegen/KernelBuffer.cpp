@@ -8,12 +8,12 @@
 
 namespace quern::codegen {
 
-KernelBuffer::KernelBuffer(const Layout &layout, Kind kind, std::vector<int64_t> shape)
-    : layout(layout), kind(kind), lengths(std::move(shape)) {
+KernelBuffer::KernelBuffer(const Layout &layout, Storage storage, std::vector<int64_t> shape)
+    : layout(layout), storage(storage), lengths(std::move(shape)) {
   int64_t elements = 1;
   auto add = [&](int64_t extent, int64_t stride) { dims.push_back({0, int32_t(extent), int32_t(stride), 0}); };
   if (layout.packed) {
-    for (int64_t extent : packedExtents(kind, layout.tile, lengths)) {
+    for (int64_t extent : packedExtents(storage, layout.tile, lengths)) {
       add(extent, elements);
       elements *= extent;
     }
@@ -29,7 +29,7 @@ KernelBuffer::KernelBuffer(const Layout &layout, Kind kind, std::vector<int64_t>
   }
   halide.dim = dims.data();
   halide.dimensions = static_cast<int32_t>(dims.size());
-  halide.type = storedType(kind);
+  halide.type = storedType(storage);
   memory.assign(elements * halide.type.bytes() + 64, 0);
   halide.host = base();
 }
@@ -62,14 +62,14 @@ void KernelBuffer::forEach(const std::function<void(int64_t, int64_t)> &visit) c
 
 void KernelBuffer::fill(const double *numbers) {
   uint8_t *to = base();
-  if (int bits = bitsOfCode(kind))
+  if (int bits = bitsOfCode(storage))
     return ir::packCodes(bits, lengths, layout.tile, numbers, to);
   forEach([&](int64_t i, int64_t at) {
-    if (kind == Kind::Real)
+    if (storage == Storage::F32)
       reinterpret_cast<float *>(to)[at] = static_cast<float>(numbers[i]);
-    else if (kind == Kind::Int)
+    else if (storage == Storage::I32)
       reinterpret_cast<int32_t *>(to)[at] = static_cast<int32_t>(numbers[i]);
-    else if (kind == Kind::BF16)
+    else if (storage == Storage::BF16)
       reinterpret_cast<uint16_t *>(to)[at] = ir::toBF16(static_cast<float>(numbers[i]));
     else
       to[at] = numbers[i] != 0;
@@ -77,9 +77,9 @@ void KernelBuffer::fill(const double *numbers) {
 }
 
 void KernelBuffer::spoil() {
-  if (kind == Kind::Real)
+  if (storage == Storage::F32)
     std::fill_n(reinterpret_cast<float *>(base()), bytes() / sizeof(float), std::numeric_limits<float>::quiet_NaN());
-  if (kind == Kind::BF16)
+  if (storage == Storage::BF16)
     std::fill_n(reinterpret_cast<uint16_t *>(base()), bytes() / sizeof(uint16_t), uint16_t(0x7fc0));
 }
 
@@ -87,10 +87,10 @@ std::vector<double> KernelBuffer::read() const {
   std::vector<double> numbers;
   const uint8_t *from = halide.host;
   forEach([&](int64_t, int64_t at) {
-    numbers.push_back(kind == Kind::Real   ? reinterpret_cast<const float *>(from)[at]
-                      : kind == Kind::Int  ? reinterpret_cast<const int32_t *>(from)[at]
-                      : kind == Kind::BF16 ? ir::fromBF16(reinterpret_cast<const uint16_t *>(from)[at])
-                                           : from[at]);
+    numbers.push_back(storage == Storage::F32    ? reinterpret_cast<const float *>(from)[at]
+                      : storage == Storage::I32  ? reinterpret_cast<const int32_t *>(from)[at]
+                      : storage == Storage::BF16 ? ir::fromBF16(reinterpret_cast<const uint16_t *>(from)[at])
+                                                 : from[at]);
   });
   return numbers;
 }

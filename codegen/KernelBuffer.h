@@ -11,7 +11,7 @@ namespace quern::codegen {
 class KernelBuffer {
 public:
   /// Zero-filled. `shape`: lengths of the dimensions, outermost first.
-  KernelBuffer(const Layout &layout, Kind kind, std::vector<int64_t> shape);
+  KernelBuffer(const Layout &layout, Storage storage, std::vector<int64_t> shape);
   KernelBuffer(const KernelBuffer &) = delete;
 
   const std::vector<int64_t> &shape() const { return lengths; }
@@ -34,7 +34,7 @@ private:
   int64_t placeOf(const std::vector<int64_t> &at) const;
 
   Layout layout;
-  Kind kind;
+  Storage storage;
   std::vector<int64_t> lengths, strides; ///< strides: of what is not packed
   std::vector<uint8_t> memory;
   std::vector<halide_dimension_t> dims;

@@ -141,7 +141,7 @@ void Counter::countOperation(Operation &op) {
   auto cost = dyn_cast<CostOpInterface>(op);
   auto has = [](Type type, StringRef name) { return cast<NamedTensorType>(type).has(name); };
   // Positions and masks are no arithmetic on reals, and a mask that bounds loops is hardly computed.
-  bool isReal = llvm::any_of(op.getResultTypes(), [](Type type) { return cast<NamedTensorType>(type).isReal(); });
+  bool isReal = llvm::any_of(op.getResultTypes(), [](Type type) { return cast<NamedTensorType>(type).isF32(); });
   if (!cost || !isReal || (isElementwise(&op) && pickedBy(op.getResult(0)))) // or a few elements of it are computed
     return;
   bool ofPairs = gradient && op.getNumResults() == 1 && has(op.getResult(0).getType(), gradient->frame.key.name) &&

@@ -191,7 +191,7 @@ private:
 /// A node for `value`, whose operation `fill` knows.
 void Reader::add(Op op, Value value, const std::function<void(Node &)> &fill) {
   ir::NamedTensorType type = ir::typeOf(value);
-  Node node{op, readKind(type.getKind()), readDims(type.getDims())};
+  Node node{op, type.getStorage(), readDims(type.getDims())};
   fill(node);
   index[value] = static_cast<int>(graph.nodes.size());
   graph.nodes.push_back(std::move(node));
@@ -285,24 +285,6 @@ void Reader::readScan(ir::ScanOp op) {
       node.integer = result.getResultNumber();
       node.scan = body;
     });
-}
-
-quern::codegen::Kind quern::codegen::readKind(ir::Kind kind) {
-  switch (kind) {
-  case ir::Kind::Real:
-    return Kind::Real;
-  case ir::Kind::Int:
-    return Kind::Int;
-  case ir::Kind::Bool:
-    return Kind::Bool;
-  case ir::Kind::BF16:
-    return Kind::BF16;
-  case ir::Kind::Int8:
-    return Kind::Int8;
-  case ir::Kind::Int4:
-    return Kind::Int4;
-  }
-  llvm_unreachable("a kind of numbers that kernels do not know");
 }
 
 KernelGraph quern::codegen::readKernel(ir::KernelOp kernel, std::vector<mlir::Location> *places) {

@@ -11,7 +11,6 @@ class Location;
 }
 namespace quern::ir {
 class KernelOp;
-enum class Kind : uint32_t;
 } // namespace quern::ir
 
 namespace quern::codegen {
@@ -19,8 +18,6 @@ namespace quern::codegen {
 /// Throws std::runtime_error for an operation that cannot stand in a kernel (a param, say): a broken invariant of
 /// outlining, never a user's mistake. `places`: of each node its operation's, where asked for.
 KernelGraph readKernel(ir::KernelOp kernel, std::vector<mlir::Location> *places = nullptr);
-
-Kind readKind(ir::Kind kind);
 
 } // namespace quern::codegen
 #endif

@@ -141,7 +141,8 @@ CpuTarget cpuTarget(const std::string &name) {
           found->features,
           found->vector,
           found->registers,
-          ""};
+          "",
+          support::assumedMachine()};
 }
 
 bool machineRuns(const CpuTarget &target) {

@@ -2,6 +2,8 @@
 #ifndef QUERN_CODEGEN_TARGETS_H
 #define QUERN_CODEGEN_TARGETS_H
 
+#include "support/Machine.h"
+
 #include <string>
 #include <vector>
 
@@ -18,6 +20,8 @@ struct CpuTarget {
   /// The interface through which kernels reach a device of their own (`opencl`), which then runs all of them; what launches
   /// them is code for the CPU that the fields above describe. Empty: the CPU runs them.
   std::string device{};
+  /// What choices of passes count with (for a device: of the CPU that launches, as nothing is known of it).
+  support::Machine machine{};
 };
 
 /// Throws std::runtime_error that lists the known names.

@@ -5,6 +5,7 @@
 #include "frontend/build/MlirBuilder.h"
 #include "ir/Attributes.h"
 #include "ir/analysis/Functions.h"
+#include "ir/analysis/Options.h"
 
 #include "mlir/IR/Verifier.h"
 
@@ -44,8 +45,9 @@ OwningOpRef<ModuleOp> elaborate(MLIRContext &context, const SpecInput &input, Di
   module->setAttr(ir::configAttr, attributes.getStringAttr(checked.configJson));
   module->setAttr(ir::fileConfigAttr, attributes.getStringAttr(checked.fileConfigJson));
   module->setAttr(ir::ignoreAttr, attributes.getStrArrayAttr(globs));
-  if (input.train)
-    module->setAttr(ir::trainAttr, attributes.getUnitAttr());
+  ir::ProgramOptions asked;
+  asked.train = input.train;
+  ir::setOptions(module, asked);
   if (checked.nextToken)
     module.lookupSymbol("loss")->setAttr(ir::nextTokenAttr, attributes.getUnitAttr());
   for (auto function : module.getOps<func::FuncOp>())

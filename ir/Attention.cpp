@@ -99,12 +99,12 @@ LogicalResult AttentionOp::verifyRegions() {
   if (failed(verifyBody(*this, getBlock(), getQueries(), getKeys(), getInputs(), "attention_c")))
     return failure();
   NamedTensorType score = typeOf(getScore());
-  if (!score.isReal() || score.dim(getDim()) != getValues().getType().dim(getDim()))
+  if (!score.isF32() || score.dim(getDim()) != getValues().getType().dim(getDim()))
     return emitOpError("attention_c11: the score is real and has the dimension of the keys");
   NamedTensorType rows = statisticType(score, getDim()), result = resultType(score, getValues().getType(), getDim());
   for (auto [sink, part] : llvm::zip(getSinks(), getPartNames()))
     for (DimAttr dim : typeOf(sink).getDims())
-      if (!typeOf(sink).isReal() || (dim.getName() != part && rows.dim(dim.getName()) != dim))
+      if (!typeOf(sink).isF32() || (dim.getName() != part && rows.dim(dim.getName()) != dim))
         return emitOpError("attention_c12: a sink has another dimension than the scores of a key, or is not real");
   for (auto [i, own] : llvm::enumerate(getResultTypes()))
     if (!result || !cast<NamedTensorType>(own).sameSet(i ? rows : result))
@@ -167,7 +167,7 @@ LogicalResult AttentionGradientOp::verifyRegions() {
     return failure();
   NamedTensorType first = typeOf(getWeights()[0]);
   for (auto [i, weights] : llvm::enumerate(getWeights())) {
-    if (!typeOf(weights).isReal() || !typeOf(weights).sameSet(first) ||
+    if (!typeOf(weights).isF32() || !typeOf(weights).sameSet(first) ||
         typeOf(weights).dim(getDim()) != typeOf(getOthers()[0]).dim(getDim()))
       return emitOpError("attention_gradient_c11: weights are real, have the same dimensions and that of the sum");
     NamedTensorType result;

@@ -1,40 +1,22 @@
 // Takes: sizes and loops. Gives: what a loop over chunks of rows means for them.
 #include "ir/Chunk.h"
 
-#include <charconv>
+#include "ir/Derived.h"
 
 using namespace mlir;
 using namespace quern::ir;
 
-static constexpr std::string_view stem = "rows.";
-
 std::optional<Size> quern::ir::chunkLength(int64_t most, const Size &rows) {
   if (rows.getTerms().size() != 1 || rows.getTerms().begin()->second != 1 || rows.isConstant())
     return std::nullopt;
-  std::string name = std::string(stem) + std::to_string(most);
-  for (const std::string &symbol : rows.getTerms().begin()->first) {
-    if (symbol.find('.') != std::string::npos)
-      return std::nullopt;
-    name += "." + symbol;
-  }
-  return Size::symbol(name);
+  if (llvm::any_of(rows.symbols(), [](const std::string &symbol) { return Derived::read(symbol).has_value(); }))
+    return std::nullopt;
+  return Derived{Derived::Form::Turn, most, rows}.size();
 }
 
 std::optional<Chunk> quern::ir::chunkOf(std::string_view symbol) {
-  Chunk chunk;
-  if (!symbol.starts_with(stem))
-    return std::nullopt;
-  const char *begin = symbol.data() + stem.size(), *end = symbol.data() + symbol.size();
-  auto [at, error] = std::from_chars(begin, end, chunk.most);
-  if (error != std::errc() || chunk.most < 1 || at == end || *at != '.')
-    return std::nullopt;
-  chunk.rows = Size(1);
-  for (std::string_view rest(at + 1, static_cast<size_t>(end - at - 1)); !rest.empty();) {
-    size_t dot = rest.find('.');
-    chunk.rows = chunk.rows * Size::symbol(std::string(rest.substr(0, dot)));
-    rest = dot == std::string_view::npos ? std::string_view() : rest.substr(dot + 1);
-  }
-  return chunk;
+  std::optional<Derived> turn = Derived::read(symbol, Derived::Form::Turn);
+  return turn ? std::optional(Chunk{turn->number, turn->of}) : std::nullopt;
 }
 
 std::optional<Chunk> quern::ir::chunkOf(RepeatOp loop) {

@@ -1,5 +1,5 @@
 // Loops over chunks of rows: `quern.repeat rows 256 ...` takes its stacks 256 rows at a time, the last turn what is
-// left. The length of a turn is the symbol "rows.256.B.T" within the body: min(256, B * T), or less in the last turn.
+// left. The length of a turn is turn(256, B * T) within the body (ir/Derived.h): 256, or less in the last turn.
 // Outside it stands for the longest turn, which is what memory is planned for.
 #ifndef QUERN_IR_CHUNK_H
 #define QUERN_IR_CHUNK_H
@@ -16,7 +16,7 @@ struct Chunk {
 
 /// The length of a turn over `rows`, a product of symbols; nothing for other sizes.
 std::optional<Size> chunkLength(int64_t most, const Size &rows);
-/// What a symbol such as "rows.256.B.T" stands for; nothing for any other.
+/// Of the length of a turn; nothing for any other symbol.
 std::optional<Chunk> chunkOf(std::string_view symbol);
 /// The chunk that a loop takes its stacks by; nothing for a loop that counts turns.
 std::optional<Chunk> chunkOf(RepeatOp loop);

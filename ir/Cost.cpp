@@ -8,6 +8,9 @@ using namespace quern::ir;
 
 /// What a transcendental function counts as: roughly the vector instructions of its polynomial.
 static constexpr int64_t transcendental = 8;
+/// Work for each element, in additions, as measured: what has no vector instruction of one cycle; polynomials with their
+/// ranges; angles, which are reduced in double precision (a softmax takes as long); what goes from one number to the next.
+static constexpr int64_t slow = 6, polynomial = 12, angle = 25, oneByOne = 200;
 
 static Size bytesOf(Type type) {
   return storedBytes(cast<NamedTensorType>(type));
@@ -24,13 +27,17 @@ static Size traffic(Operation *op) {
   return bytesOf(op->getOperandTypes()) + bytesOf(op->getResultTypes());
 }
 
-#define QUERN_COST(OP, FLOPS, BYTES)                                                                                   \
+#define QUERN_COST_WORK(OP, FLOPS, BYTES, WORK)                                                                        \
   Size OP::getFlops() {                                                                                                \
     return FLOPS;                                                                                                      \
   }                                                                                                                    \
   Size OP::getBytes() {                                                                                                \
     return BYTES;                                                                                                      \
+  }                                                                                                                    \
+  Size OP::getWork() {                                                                                                 \
+    return WORK;                                                                                                       \
   }
+#define QUERN_COST(OP, FLOPS, BYTES) QUERN_COST_WORK(OP, FLOPS, BYTES, getFlops())
 
 // Numbers that are part of the code, and what only renames: nothing is moved.
 #define QUERN_FREE(OP) QUERN_COST(OP, Size(0), Size(0))
@@ -52,23 +59,29 @@ QUERN_FREE(QuantizeOp)
 QUERN_COPY(ValuesOp)
 QUERN_COPY(IndexOp)
 QUERN_COPY(MergeOp)
-QUERN_COPY(ConcatOp)
 QUERN_COPY(ExpandOp)
 QUERN_COPY(PermuteOp)
-QUERN_COPY(ToRealOp)
-QUERN_COPY(NarrowOp)
-QUERN_COPY(WidenOp)
-QUERN_COPY(DequantizeOp)
+#define QUERN_CONVERT(OP, WORK)                                                                                        \
+  QUERN_COST_WORK(OP, Size(0), traffic(*this), getResult().getType().elements() * Size(WORK))
+QUERN_CONVERT(ConcatOp, 1)
+QUERN_CONVERT(ToRealOp, 1)
+QUERN_CONVERT(NarrowOp, slow)
+QUERN_CONVERT(WidenOp, 1)
+QUERN_CONVERT(DequantizeOp, 1)
 // Only the rows that are picked, or new, are read.
-QUERN_COST(GatherOp, Size(0), bytesOf(getPositions().getType()) + bytesOf(getResult().getType()) * Size(2))
+QUERN_COST_WORK(GatherOp, Size(0), bytesOf(getPositions().getType()) + bytesOf(getResult().getType()) * Size(2),
+                getResult().getType().elements() * Size(slow))
 QUERN_COST(RememberOp, Size(0), bytesOf(getX().getType()) * Size(2))
 QUERN_COST(RecallOp, Size(0), bytesOf(getResult().getType()))
 QUERN_COST(StoreOp, Size(0), bytesOf(getX().getType()))
 
-#define QUERN_ELEMENTWISE(OP, EACH) QUERN_COST(OP, getResult().getType().elements() * Size(EACH), traffic(*this))
+#define QUERN_ELEMENTWISE_WORK(OP, EACH, WORK)                                                                         \
+  QUERN_COST_WORK(OP, getResult().getType().elements() * Size(EACH), traffic(*this),                                   \
+                  getResult().getType().elements() * Size(WORK))
+#define QUERN_ELEMENTWISE(OP, EACH) QUERN_ELEMENTWISE_WORK(OP, EACH, EACH)
 QUERN_ELEMENTWISE(NegOp, 1)
 QUERN_ELEMENTWISE(AbsOp, 1)
-QUERN_ELEMENTWISE(SqrtOp, 1)
+QUERN_ELEMENTWISE_WORK(SqrtOp, 1, slow)
 QUERN_ELEMENTWISE(FloorOp, 1)
 QUERN_ELEMENTWISE(CeilOp, 1)
 QUERN_ELEMENTWISE(RoundOp, 1)
@@ -77,7 +90,7 @@ QUERN_ELEMENTWISE(NotOp, 1)
 QUERN_ELEMENTWISE(AddOp, 1)
 QUERN_ELEMENTWISE(SubOp, 1)
 QUERN_ELEMENTWISE(MulOp, 1)
-QUERN_ELEMENTWISE(DivOp, 1)
+QUERN_ELEMENTWISE_WORK(DivOp, 1, slow)
 QUERN_ELEMENTWISE(FloorDivOp, 1)
 QUERN_ELEMENTWISE(ModOp, 1)
 QUERN_ELEMENTWISE(MaxOp, 1)
@@ -86,25 +99,28 @@ QUERN_ELEMENTWISE(AndOp, 1)
 QUERN_ELEMENTWISE(OrOp, 1)
 QUERN_ELEMENTWISE(CompareOp, 1)
 QUERN_ELEMENTWISE(WhereOp, 1)
-QUERN_ELEMENTWISE(ExpOp, transcendental)
-QUERN_ELEMENTWISE(LogOp, transcendental)
-QUERN_ELEMENTWISE(Log1pOp, transcendental)
-QUERN_ELEMENTWISE(SinOp, transcendental)
-QUERN_ELEMENTWISE(CosOp, transcendental)
-QUERN_ELEMENTWISE(TanhOp, transcendental)
-QUERN_ELEMENTWISE(SigmoidOp, transcendental)
-QUERN_ELEMENTWISE(ErfOp, transcendental)
-QUERN_ELEMENTWISE(PowOp, transcendental)
+QUERN_ELEMENTWISE_WORK(ExpOp, transcendental, polynomial)
+QUERN_ELEMENTWISE_WORK(LogOp, transcendental, polynomial)
+QUERN_ELEMENTWISE_WORK(Log1pOp, transcendental, polynomial)
+QUERN_ELEMENTWISE_WORK(SinOp, transcendental, angle)
+QUERN_ELEMENTWISE_WORK(CosOp, transcendental, angle)
+QUERN_ELEMENTWISE_WORK(TanhOp, transcendental, polynomial)
+QUERN_ELEMENTWISE_WORK(SigmoidOp, transcendental, polynomial)
+QUERN_ELEMENTWISE_WORK(ErfOp, transcendental, polynomial)
+QUERN_ELEMENTWISE_WORK(PowOp, transcendental, polynomial)
 
-#define QUERN_ROWS(OP, EACH) QUERN_COST(OP, getX().getType().elements() * Size(EACH), traffic(*this))
-QUERN_ROWS(ReduceOp, 1)
-QUERN_ROWS(CumsumOp, 1)
-QUERN_ROWS(ArgmaxOp, 1)
-QUERN_ROWS(ScatterAddOp, 1)
+#define QUERN_ROWS(OP, EACH, WORK)                                                                                     \
+  QUERN_COST_WORK(OP, getX().getType().elements() * Size(EACH), traffic(*this),                                        \
+                  getX().getType().elements() * Size(WORK))
+QUERN_ROWS(ReduceOp, 1, 1)
+QUERN_ROWS(CumsumOp, 1, oneByOne)
+QUERN_ROWS(ArgmaxOp, 1, oneByOne)
+QUERN_ROWS(ScatterAddOp, 1, oneByOne)
 /// Of a score: the largest, minus it, the sum, the division.
 static constexpr int64_t softmaxEach = 3 + transcendental;
-QUERN_ROWS(SoftmaxOp, softmaxEach)
-QUERN_COST(TopKOp, getX().getType().elements() * getInto().getSize(), traffic(*this))
+QUERN_ROWS(SoftmaxOp, softmaxEach, angle)
+QUERN_COST_WORK(TopKOp, getX().getType().elements() * getInto().getSize(), traffic(*this),
+                getX().getType().elements() * Size(oneByOne))
 
 /// One multiplication and one addition for each position of all dimensions of both sides.
 static Size contraction(NamedTensorType a, NamedTensorType b) {

@@ -167,13 +167,17 @@ Size LayoutAttr::getStride(unsigned i) const {
 // ---- the tensor type
 
 Size quern::ir::storedBytes(NamedTensorType type) {
-  int bits = bitsOfCode(type.getKind());
+  int bits = bitsOfCode(type.getStorage());
   if (!bits)
-    return type.elements() * Size(bytesOfKind(type.getKind()));
+    return storedBytes(type, type.elements());
   int64_t group = support::bytesOfGroup(bits);
   if (std::optional<Size> groups = type.elements().divided(support::codedGroup))
     return *groups * Size(group);
   return type.elements() * Size((group + support::codedGroup - 1) / support::codedGroup); // rounded up
+}
+
+Size quern::ir::storedBytes(NamedTensorType type, const Size &elements) {
+  return elements * Size(quern::support::bytesOf(type.getStorage()));
 }
 
 Type NamedTensorType::parse(AsmParser &parser) {
@@ -182,8 +186,8 @@ Type NamedTensorType::parse(AsmParser &parser) {
   SmallVector<DimAttr> dims;
   if (parser.parseLess() || parser.getCurrentLocation(&where) || parser.parseKeyword(&word))
     return {};
-  std::optional<Kind> kind = symbolizeKind(word);
-  if (!kind) {
+  std::optional<Storage> storage = quern::support::storageByElement(word);
+  if (!storage) {
     parser.emitError(where, "a tensor is real, int, bool, bf16, int8 or int4, not '") << word << "'";
     return {};
   }
@@ -196,16 +200,16 @@ Type NamedTensorType::parse(AsmParser &parser) {
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, element) || parser.parseGreater())
     return {};
-  return parser.getChecked<NamedTensorType>(where, parser.getContext(), *kind, ArrayRef<DimAttr>(dims));
+  return parser.getChecked<NamedTensorType>(where, parser.getContext(), *storage, ArrayRef<DimAttr>(dims));
 }
 
 void NamedTensorType::print(AsmPrinter &printer) const {
-  printer << "<" << stringifyKind(getKind()) << "[";
+  printer << "<" << elementName(getStorage()) << "[";
   llvm::interleaveComma(getDims(), printer.getStream(), [&](DimAttr dim) { printDim(printer, dim); });
   printer << "]>";
 }
 
-LogicalResult NamedTensorType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Kind,
+LogicalResult NamedTensorType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Storage,
                                       llvm::ArrayRef<DimAttr> dims) {
   llvm::StringSet<> seen;
   for (DimAttr dim : dims) {
@@ -237,15 +241,18 @@ Size NamedTensorType::elements() const {
 }
 
 bool NamedTensorType::sameSet(NamedTensorType other) const {
-  return getKind() == other.getKind() && getRank() == other.getRank() &&
+  return getStorage() == other.getStorage() && getRank() == other.getRank() &&
          llvm::all_of(getDims(), [&](DimAttr dim) { return other.dim(dim.getName()) == dim; });
 }
 
+NamedTensorType NamedTensorType::withStorage(Storage storage) const {
+  return get(getContext(), storage, getDims());
+}
 NamedTensorType NamedTensorType::withKind(Kind kind) const {
   return get(getContext(), kind, getDims());
 }
 NamedTensorType NamedTensorType::withDims(ArrayRef<DimAttr> dims) const {
-  return get(getContext(), getKind(), dims);
+  return get(getContext(), getStorage(), dims);
 }
 
 // ---- shared helpers

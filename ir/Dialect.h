@@ -3,6 +3,8 @@
 #define QUERN_IR_DIALECT_H
 
 #include "ir/Size.h"
+#include "support/Storage.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -13,6 +15,15 @@
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace quern::ir {
+using support::bitsOfCode;
+using support::elementName;
+using support::Kind;
+using support::kindName;
+using support::Storage;
+using support::storageOf;
+} // namespace quern::ir
 
 #include "ir/QuernDialect.h.inc"
 #include "ir/QuernEnums.h.inc"
@@ -52,16 +63,10 @@ std::optional<llvm::SmallVector<DimAttr>> unionDims(llvm::ArrayRef<NamedTensorTy
 /// Run-time symbols that occur in a type's sizes, added to `symbols`.
 void collectSymbols(NamedTensorType type, std::vector<std::string> &symbols);
 
-/// What an element takes in memory; of codes, the word that several of them share.
-inline int64_t bytesOfKind(Kind kind) {
-  return kind == Kind::Bool ? 1 : kind == Kind::Real || kind == Kind::Int ? 4 : 2;
-}
-/// Bits of a code; 0 for what is not stored in codes.
-inline int bitsOfCode(Kind kind) {
-  return kind == Kind::Int8 ? 8 : kind == Kind::Int4 ? 4 : 0;
-}
 /// What a tensor takes in memory, of codes with their scales.
 Size storedBytes(NamedTensorType type);
+/// What so many elements of it take. Not of codes, which are parts of groups.
+Size storedBytes(NamedTensorType type, const Size &elements);
 
 inline NamedTensorType typeOf(mlir::Value value) {
   return llvm::cast<NamedTensorType>(value.getType());

@@ -17,27 +17,29 @@ static SmallVector<NamedTensorType> typesOf(ValueRange values) {
 }
 
 static Kind widerKind(ArrayRef<NamedTensorType> types) {
-  for (NamedTensorType t : types)
-    if (t.isReal())
-      return Kind::Real;
-  return types.front().getKind();
+  return llvm::any_of(types, [](NamedTensorType t) { return t.isReal(); }) ? Kind::Real : types.front().getKind();
 }
 
-/// The union of the operands' dimensions with the kind given.
-static LogicalResult aligned(std::optional<Location> loc, ValueRange operands, Kind kind, Types &results) {
+/// The union of the operands' dimensions in the storage given.
+static LogicalResult aligned(std::optional<Location> loc, ValueRange operands, Storage storage, Types &results) {
   SmallVector<NamedTensorType> types = typesOf(operands);
   std::optional<SmallVector<DimAttr>> dims = unionDims(types);
   if (!dims)
     return emitOptionalError(loc, "elementwise_c1: operands give one name two sizes");
-  results.push_back(NamedTensorType::get(types[0].getContext(), kind, *dims));
+  results.push_back(NamedTensorType::get(types[0].getContext(), storage, *dims));
   return success();
 }
 
-static LogicalResult needs(std::optional<Location> loc, ValueRange operands, std::initializer_list<Kind> kinds,
+/// The union of the operands' dimensions, of values of a kind that are computed.
+static LogicalResult aligned(std::optional<Location> loc, ValueRange operands, Kind kind, Types &results) {
+  return aligned(loc, operands, storageOf(kind), results);
+}
+
+static LogicalResult needs(std::optional<Location> loc, ValueRange operands, std::initializer_list<Storage> storages,
                            StringRef label) {
   for (Value operand : operands)
-    if (!llvm::is_contained(kinds, type(operand).getKind()))
-      return emitOptionalError(loc, label, ": operands of kind ", stringifyKind(type(operand).getKind()),
+    if (!llvm::is_contained(storages, type(operand).getStorage()))
+      return emitOptionalError(loc, label, ": operands of kind ", elementName(type(operand).getStorage()),
                                " are not allowed");
   return success();
 }
@@ -52,7 +54,7 @@ static LogicalResult needs(std::optional<Location> loc, ValueRange operands, std
 
 #define QUERN_NUMERIC(OP, KIND, LABEL)                                                                                 \
   QUERN_INFER(OP) {                                                                                                    \
-    if (failed(needs(loc, operands, {Kind::Real, Kind::Int}, LABEL)))                                                  \
+    if (failed(needs(loc, operands, {Storage::F32, Storage::I32}, LABEL)))                                             \
       return failure();                                                                                                \
     return aligned(loc, operands, KIND, results);                                                                      \
   }
@@ -81,7 +83,7 @@ QUERN_NUMERIC(PowOp, Kind::Real, "binary_c1")
 
 #define QUERN_CAST(OP, KIND)                                                                                           \
   QUERN_INFER(OP) {                                                                                                    \
-    if (failed(needs(loc, operands, {Kind::Real, Kind::Int, Kind::Bool}, "cast_c1")))                                  \
+    if (failed(needs(loc, operands, {Storage::F32, Storage::I32, Storage::U8}, "cast_c1")))                            \
       return failure();                                                                                                \
     return aligned(loc, operands, KIND, results);                                                                      \
   }
@@ -90,7 +92,7 @@ QUERN_CAST(ToRealOp, Kind::Real)
 
 #define QUERN_OF_KIND(OP, KIND, LABEL)                                                                                 \
   QUERN_INFER(OP) {                                                                                                    \
-    if (failed(needs(loc, operands, {KIND}, LABEL)))                                                                   \
+    if (failed(needs(loc, operands, {storageOf(KIND)}, LABEL)))                                                        \
       return failure();                                                                                                \
     return aligned(loc, operands, KIND, results);                                                                      \
   }
@@ -101,28 +103,28 @@ QUERN_OF_KIND(AndOp, Kind::Bool, "logic_c1")
 QUERN_OF_KIND(OrOp, Kind::Bool, "logic_c1")
 
 /// Real to bf16 or back: nothing else computes with bf16.
-static LogicalResult converted(std::optional<Location> loc, ValueRange operands, Kind from, Kind to, StringRef label,
-                               Types &results) {
+static LogicalResult converted(std::optional<Location> loc, ValueRange operands, Storage from, Storage to,
+                               StringRef label, Types &results) {
   if (failed(needs(loc, operands, {from}, label)))
     return failure();
   return aligned(loc, operands, to, results);
 }
 QUERN_INFER(NarrowOp) {
-  return converted(loc, operands, Kind::Real, Kind::BF16, "narrow_c1", results);
+  return converted(loc, operands, Storage::F32, Storage::BF16, "narrow_c1", results);
 }
 QUERN_INFER(WidenOp) {
-  return converted(loc, operands, Kind::BF16, Kind::Real, "widen_c1", results);
+  return converted(loc, operands, Storage::BF16, Storage::F32, "widen_c1", results);
 }
 
 QUERN_INFER(DequantizeOp) {
-  if (failed(needs(loc, operands, {Kind::Int8, Kind::Int4}, "dequantize_c1")))
+  if (failed(needs(loc, operands, {Storage::Int8, Storage::Int4}, "dequantize_c1")))
     return failure();
   return aligned(loc, operands, Kind::Real, results);
 }
 
 QUERN_INFER(CompareOp) {
   Adaptor op(operands, attrs, props, regions);
-  if (failed(needs(loc, operands, {Kind::Real, Kind::Int, Kind::Bool}, "compare_c2")))
+  if (failed(needs(loc, operands, {Storage::F32, Storage::I32, Storage::U8}, "compare_c2")))
     return failure();
   bool a = type(op.getA()).isBool(), b = type(op.getB()).isBool();
   Predicate predicate = op.getPredicate();
@@ -135,7 +137,7 @@ QUERN_INFER(WhereOp) {
   Adaptor op(operands, attrs, props, regions);
   if (!type(op.getCondition()).isBool())
     return emitOptionalError(loc, "where_c1: the condition is not bool");
-  if (failed(needs(loc, {op.getA(), op.getB()}, {Kind::Real, Kind::Int, Kind::Bool}, "where_c3")))
+  if (failed(needs(loc, {op.getA(), op.getB()}, {Storage::F32, Storage::I32, Storage::U8}, "where_c3")))
     return failure();
   SmallVector<NamedTensorType> sides = {type(op.getA()), type(op.getB())};
   if (sides[0].isBool() != sides[1].isBool())
@@ -162,7 +164,7 @@ QUERN_INFER(ReduceOp) {
   NamedTensorType x = type(op.getX());
   bool logic = op.getReduction() == Reduction::any || op.getReduction() == Reduction::all;
   SmallVector<DimAttr> kept;
-  if (failed(needs(loc, operands, {Kind::Real, Kind::Int, Kind::Bool}, "reduce_c3")))
+  if (failed(needs(loc, operands, {Storage::F32, Storage::I32, Storage::U8}, "reduce_c3")))
     return failure();
   if (logic != x.isBool())
     return emitOptionalError(loc, "reduce_c2: any and all take bools, the others numbers");
@@ -175,7 +177,7 @@ QUERN_INFER(ReduceOp) {
 
 QUERN_INFER(ContractOp) {
   Adaptor op(operands, attrs, props, regions);
-  if (failed(needs(loc, operands, {Kind::Real, Kind::Int}, "contract_c2")))
+  if (failed(needs(loc, operands, {Storage::F32, Storage::I32}, "contract_c2")))
     return failure();
   std::optional<SmallVector<DimAttr>> all = unionDims({type(op.getA()), type(op.getB())});
   SmallVector<DimAttr> kept;
@@ -190,7 +192,7 @@ QUERN_INFER(ContractOp) {
 QUERN_INFER(SoftmaxOp) {
   Adaptor op(operands, attrs, props, regions);
   SmallVector<DimAttr> kept;
-  if (failed(needs(loc, operands, {Kind::Real, Kind::Int}, "softmax_c2")) ||
+  if (failed(needs(loc, operands, {Storage::F32, Storage::I32}, "softmax_c2")) ||
       failed(without(loc, type(op.getX()).getDims(), names(op.getDims()), "softmax_c1", kept)))
     return failure();
   results.push_back(type(op.getX()).withKind(Kind::Real));
@@ -200,7 +202,7 @@ QUERN_INFER(SoftmaxOp) {
 QUERN_INFER(CumsumOp) {
   Adaptor op(operands, attrs, props, regions);
   SmallVector<DimAttr> kept;
-  if (failed(needs(loc, operands, {Kind::Real, Kind::Int}, "cumsum_c2")) ||
+  if (failed(needs(loc, operands, {Storage::F32, Storage::I32}, "cumsum_c2")) ||
       failed(without(loc, type(op.getX()).getDims(), {op.getDim()}, "cumsum_c1", kept)))
     return failure();
   if (op.getReverse() && op.getState())
@@ -212,7 +214,7 @@ QUERN_INFER(CumsumOp) {
 QUERN_INFER(ScatterAddOp) {
   Adaptor op(operands, attrs, props, regions);
   NamedTensorType x = type(op.getX()), positions = type(op.getPositions());
-  if (!x.isReal() || !positions.isInt())
+  if (!x.isF32() || !positions.isInt())
     return emitOptionalError(loc, "scatter_add_c1: reals are added at int positions");
   std::optional<SmallVector<DimAttr>> all = unionDims({x, positions});
   if (!all)
@@ -230,7 +232,7 @@ QUERN_INFER(ScatterAddOp) {
 QUERN_INFER(ArgmaxOp) {
   Adaptor op(operands, attrs, props, regions);
   SmallVector<DimAttr> kept;
-  if (failed(needs(loc, operands, {Kind::Real, Kind::Int}, "argmax_c2")) ||
+  if (failed(needs(loc, operands, {Storage::F32, Storage::I32}, "argmax_c2")) ||
       failed(without(loc, type(op.getX()).getDims(), {op.getDim()}, "argmax_c1", kept)))
     return failure();
   results.push_back(NamedTensorType::get(context, Kind::Int, kept));
@@ -241,7 +243,7 @@ QUERN_INFER(TopKOp) {
   Adaptor op(operands, attrs, props, regions);
   NamedTensorType x = type(op.getX());
   SmallVector<DimAttr> kept;
-  if (failed(needs(loc, operands, {Kind::Real, Kind::Int}, "top_k_c2")) ||
+  if (failed(needs(loc, operands, {Storage::F32, Storage::I32}, "top_k_c2")) ||
       failed(without(loc, x.getDims(), {op.getFrom()}, "top_k_c1", kept)))
     return failure();
   std::optional<int64_t> count = op.getInto().getStatic(), size = x.dim(op.getFrom()).getStatic();
@@ -272,7 +274,7 @@ QUERN_INFER(RenameOp) {
     dims[at] = to;
   }
   results.push_back(NamedTensorType::getChecked([&] { return mlir::emitError(loc.value_or(UnknownLoc::get(context))); },
-                                                context, x.getKind(), ArrayRef<DimAttr>(dims)));
+                                                context, x.getStorage(), ArrayRef<DimAttr>(dims)));
   return success(results.back() != nullptr);
 }
 
@@ -387,7 +389,7 @@ QUERN_INFER(ConcatOp) {
       return emitOptionalError(loc, "concat_c2: an operand has no dimension ", part);
     if (t.isBool() != types[0].isBool() || t.isBF16() != types[0].isBF16())
       return emitOptionalError(loc, "concat_c3: bools, bf16 and numbers cannot be one tensor");
-    real |= t.isReal();
+    real |= t.isF32();
     total = total + t.getDims()[at].getSize();
     SmallVector<DimAttr> dims(t.getDims());
     dims[at] = op.getInto();
@@ -399,7 +401,7 @@ QUERN_INFER(ConcatOp) {
   std::optional<SmallVector<DimAttr>> dims = unionDims(relabelled);
   if (!dims)
     return emitOptionalError(loc, "concat_c5: operands give one name two sizes");
-  results.push_back(NamedTensorType::get(context, real ? Kind::Real : types[0].getKind(), *dims));
+  results.push_back(NamedTensorType::get(context, real ? Storage::F32 : types[0].getStorage(), *dims));
   return success();
 }
 

@@ -20,12 +20,15 @@ def Quern_CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::quern::ir";
   let description = [{
     Cost of one execution as polynomials over run-time lengths (ir/Cost.cpp). An operation alone: fusion saves bytes,
-    which a `quern.kernel` knows. A loop costs its body times its turns, a launch what its kernel does.
+    which a `quern.kernel` knows. A loop costs its body times its turns, a launch what its kernel does. What that takes on
+    a machine says ir/analysis/Price.h.
   }];
   let methods = [
     InterfaceMethod<"Arithmetic operations; a transcendental function counts as eight.",
       "::quern::ir::Size", "getFlops">,
-    InterfaceMethod<"Bytes read and written; 0 for what only renames.", "::quern::ir::Size", "getBytes">];
+    InterfaceMethod<"Bytes read and written; 0 for what only renames.", "::quern::ir::Size", "getBytes">,
+    InterfaceMethod<"How long a processor computes, in additions: other than arithmetic, divisions and what goes from one number to the next are slow.",
+      "::quern::ir::Size", "getWork">];
 }
 
 def Quern_TimeOpInterface : OpInterface<"TimeOpInterface"> {

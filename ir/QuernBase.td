@@ -27,13 +27,6 @@ def Quern_Dialect : Dialect {
   let hasRegionResultAttrVerify = 1;
 }
 
-def Quern_Kind : I32EnumAttr<"Kind", "what a tensor's elements are", [
-  I32EnumAttrCase<"Real", 0, "real">, I32EnumAttrCase<"Int", 1, "int">, I32EnumAttrCase<"Bool", 2, "bool">,
-  I32EnumAttrCase<"BF16", 3, "bf16">, I32EnumAttrCase<"Int8", 4, "int8">, I32EnumAttrCase<"Int4", 5, "int4">]> {
-  let cppNamespace = "::quern::ir";
-  let genSpecializedAttr = 0;
-}
-
 class Quern_Attr<string name, string mnemonicText> : AttrDef<Quern_Dialect, name> { let mnemonic = mnemonicText; }
 
 def Quern_DimAttr : Quern_Attr<"Dim", "dim"> {
@@ -146,12 +139,17 @@ def Quern_TensorType : TypeDef<Quern_Dialect, "Tensor"> {
   let summary = "a tensor with named dimensions";
   let description = [{
     `!quern.tensor<real[B, T, D = 768]>`. The dimensions are a set as far as meaning goes; their order is the order of
-    storage, the last innermost. Kinds: real (f32 in kernels), int (int32), bool (uint8), bf16 (uint16: the upper half of an
-    f32). Nothing computes with bf16: operations that move or pick values take it, `narrow` makes it of real, `widen` gives
-    real. int8 and int4 are weights in codes of 8 or 4 bits, which groups of 32 along one dimension share a scale with
-    (support/CodedGroups.h): `quantize` makes them, `dequantize` gives real, and rows of them may be picked.
+    storage, the last innermost. A tensor has a kind (real, int, bool) and a storage (support/Storage.h), of which the
+    kind follows. The text says the kind where the storage is the one that is computed with (f32, int32, uint8), else the
+    storage: bf16, int8 and int4 are reals in fewer bits. Nothing computes with bf16: operations that move or pick values
+    take it, `narrow` makes it of f32, `widen` gives f32. int8 and int4 are codes, of which groups of 32 along one dimension
+    share a scale (support/CodedGroups.h): `quantize` makes them, `dequantize` gives f32, and rows of them may be picked.
   }];
-  let parameters = (ins EnumParameter<Quern_Kind>:$kind, ArrayRefParameter<"::quern::ir::DimAttr">:$dims);
+  let parameters = (ins "::quern::ir::Storage":$storage, ArrayRefParameter<"::quern::ir::DimAttr">:$dims);
+  let builders = [
+    TypeBuilder<(ins "::quern::ir::Kind":$kind, "::llvm::ArrayRef<::quern::ir::DimAttr>":$dims), [{
+      return $_get($_ctxt, ::quern::support::storageOf(kind), dims);
+    }]>];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -164,14 +162,19 @@ def Quern_TensorType : TypeDef<Quern_Dialect, "Tensor"> {
     ::quern::ir::Size elements() const;
     /// Equal but for the order of dimensions.
     bool sameSet(NamedTensorType other) const;
+    NamedTensorType withStorage(::quern::ir::Storage storage) const;
+    /// In the storage that values of the kind are computed with.
     NamedTensorType withKind(::quern::ir::Kind kind) const;
     NamedTensorType withDims(::llvm::ArrayRef<::quern::ir::DimAttr> dims) const;
+    ::quern::ir::Kind getKind() const { return ::quern::support::kindOf(getStorage()); }
+    /// However it is stored.
     bool isReal() const { return getKind() == ::quern::ir::Kind::Real; }
     bool isInt() const { return getKind() == ::quern::ir::Kind::Int; }
     bool isBool() const { return getKind() == ::quern::ir::Kind::Bool; }
-    bool isBF16() const { return getKind() == ::quern::ir::Kind::BF16; }
+    bool isF32() const { return getStorage() == ::quern::ir::Storage::F32; }
+    bool isBF16() const { return getStorage() == ::quern::ir::Storage::BF16; }
     /// Codes in groups: int8 or int4.
-    bool isCoded() const { return getKind() == ::quern::ir::Kind::Int8 || getKind() == ::quern::ir::Kind::Int4; }
+    bool isCoded() const { return ::quern::support::bitsOfCode(getStorage()) != 0; }
   }];
 }
 

@@ -65,14 +65,14 @@ LogicalResult ConstOp::verify() {
   if (type.getRank())
     return emitOpError("const_c1: a constant has no dimensions");
   Kind kind = isa<BoolAttr>(getValue()) ? Kind::Bool : isa<IntegerAttr>(getValue()) ? Kind::Int : Kind::Real;
-  if (kind != type.getKind() || !isa<BoolAttr, IntegerAttr, FloatAttr>(getValue()))
+  if (type != scalar(getContext(), kind) || !isa<BoolAttr, IntegerAttr, FloatAttr>(getValue()))
     return emitOpError("const_c2: the value is not of the result's kind");
   return success();
 }
 
 LogicalResult ValuesOp::verify() {
   NamedTensorType type = getResult().getType();
-  if (type.getRank() != 1 || !type.isReal() ||
+  if (type.getRank() != 1 || !type.isF32() ||
       type.getDims()[0].getStatic() != static_cast<int64_t>(getNumbers().size()))
     return emitOpError("values_c1: the result is one real dimension, as long as the list");
   return success();
@@ -112,7 +112,7 @@ LogicalResult RenameOp::verify() {
 
 LogicalResult ExpandOp::verify() {
   NamedTensorType from = getX().getType(), to = getResult().getType();
-  if (from.getKind() != to.getKind())
+  if (from.getStorage() != to.getStorage())
     return emitOpError("expand_c1: the kind changes");
   for (DimAttr dim : from.getDims())
     if (to.dim(dim.getName()) != dim)
@@ -161,7 +161,7 @@ LogicalResult ParamOp::verify() {
   for (DimAttr dim : type.getDims())
     if (!dim.getStatic())
       return emitOpError("param_c2: the size of ") << dim.getName() << " is not fixed by the config";
-  if (!type.isReal() && !type.isBF16())
+  if (!type.isF32() && !type.isBF16())
     return emitOpError("param_c3: parameters are real or bf16");
   SmallVector<std::string> stacked = getStacked();
   for (auto [i, label] : llvm::enumerate(stacked)) {
@@ -176,7 +176,7 @@ LogicalResult ParamOp::verify() {
 
 LogicalResult QuantizeOp::verify() {
   NamedTensorType x = getX().getType(), result = getResult().getType();
-  if (!x.isReal() || !result.isCoded() || !x.sameSet(result.withKind(Kind::Real)))
+  if (!x.isF32() || !result.isCoded() || !x.sameSet(result.withKind(Kind::Real)))
     return emitOpError("quantize_c1: real becomes int8 or int4 of the same dimensions");
   DimAttr dim = x.dim(getDim());
   if (!dim || !dim.getStatic())

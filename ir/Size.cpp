@@ -2,8 +2,11 @@
 // Why polynomials: the checker must tell that T + T is 2 * T and cannot tell that T is S; nothing more is needed.
 #include "ir/Size.h"
 
+#include "ir/Derived.h"
+
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <set>
 
 namespace quern::ir {
@@ -158,7 +161,15 @@ std::optional<Size> Size::parse(std::string_view text) {
       ++at;
     if (at == start)
       return std::nullopt;
-    return symbol(std::string(text.substr(start, at - start)));
+    if (at == text.size() || text[at] != '(')
+      return symbol(std::string(text.substr(start, at - start)));
+    for (int open = 0; at < text.size(); ++at) {
+      open += text[at] == '(' ? 1 : text[at] == ')' ? -1 : 0;
+      if (!open)
+        break;
+    }
+    std::optional<Derived> derived = Derived::read(text.substr(start, at < text.size() ? ++at - start : at - start));
+    return derived ? std::optional(derived->size()) : std::nullopt;
   };
   Size total;
   bool first = true;
@@ -188,6 +199,51 @@ std::optional<Size> Size::parse(std::string_view text) {
     if (at == text.size())
       return total;
   }
+}
+
+// ---- symbols with parts
+
+namespace {
+struct FormText {
+  std::string_view name;
+  bool ofSize; ///< has a second part
+};
+constexpr FormText forms[] = {
+    {"turn", true}, {"filled", false}, {"room", false}, {"min", true}}; // in the order of Form
+} // namespace
+
+Size Derived::size() const {
+  const FormText &text = forms[static_cast<int>(form)];
+  return Size::symbol(std::string(text.name) + "(" + std::to_string(number) + (text.ofSize ? ", " + of.str() : "") +
+                      ")");
+}
+
+std::optional<Derived> Derived::read(std::string_view symbol) {
+  for (int i = 0; i < 4; ++i)
+    if (symbol.starts_with(forms[i].name) && symbol.substr(forms[i].name.size()).starts_with("("))
+      return read(symbol, static_cast<Form>(i));
+  return std::nullopt;
+}
+
+std::optional<Derived> Derived::read(std::string_view symbol, Form form) {
+  const auto &[name, ofSize] = forms[static_cast<int>(form)];
+  if (!symbol.starts_with(name) || !symbol.ends_with(")") || symbol.size() < name.size() + 3 ||
+      symbol[name.size()] != '(')
+    return std::nullopt;
+  const char *begin = symbol.data() + name.size() + 1, *end = symbol.data() + symbol.size() - 1;
+  Derived derived{form, 0};
+  auto [at, error] = std::from_chars(begin, end, derived.number);
+  if (error != std::errc() || derived.number < (form == Form::Min ? 0 : 1))
+    return std::nullopt;
+  if (!ofSize)
+    return at == end ? std::optional(derived) : std::nullopt;
+  if (at == end || *at != ',')
+    return std::nullopt;
+  std::optional<Size> of = Size::parse(std::string_view(at + 1, end));
+  if (!of)
+    return std::nullopt;
+  derived.of = *of;
+  return derived;
 }
 
 } // namespace quern::ir

@@ -4,6 +4,7 @@
 #define QUERN_PASSES_PASSES_H
 
 #include "passes/Without.h"
+#include "support/Machine.h"
 
 #include <cstdint>
 #include <functional>
@@ -19,9 +20,10 @@ namespace quern::passes {
 std::unique_ptr<mlir::Pass> createRollRepeatsPass();
 
 /// In a module to be trained adds @loss.grad: the loss and the gradient of every parameter. `recompute`: what is
-/// cheaper made again than saved is not saved. The module's priceAttr makes saving dearer. `raiseAttention`: a softmax
+/// cheaper made again than saved on `machine` is not saved. `raiseAttention`: a softmax
 /// between products has a rule of its own (Differentiate.cpp).
-std::unique_ptr<mlir::Pass> createDifferentiatePass(bool recompute = true, bool raiseAttention = true);
+std::unique_ptr<mlir::Pass> createDifferentiatePass(const support::Machine &machine = support::assumedMachine(),
+                                                    bool recompute = true, bool raiseAttention = true);
 
 /// In the loss of a module to be trained makes what is learned for each distance of a key from a query a table
 /// (TabulateDistances.cpp).
@@ -36,7 +38,8 @@ std::unique_ptr<mlir::Pass> createOptimizersPass();
 /// Turns causal functions into their step form with caches, and adds `.last`, `.epoch` and, where asked, `.ragged`
 /// (Incremental.cpp).
 /// `absorb`: it may remember latents that `createAbsorbProjectionsPass` makes cheap to look at.
-std::unique_ptr<mlir::Pass> createIncrementalPass(bool ragged = true, bool absorb = true);
+std::unique_ptr<mlir::Pass> createIncrementalPass(const support::Machine &machine = support::assumedMachine(),
+                                                  bool ragged = true, bool absorb = true);
 
 /// New rows meet what is remembered before its projection: everywhere, or in functions for few rows
 /// (AbsorbProjections.cpp).

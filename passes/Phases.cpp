@@ -39,7 +39,7 @@ ArrayRef<Phase> quern::passes::phases() {
          [](const PassOptions &) { return createTabulateDistancesPass(); }},
         {"differentiate", "derive the gradient of the loss",
          [](const PassOptions &options) {
-           return createDifferentiatePass(!options.without.has("recompute"),
+           return createDifferentiatePass(options.machine, !options.without.has("recompute"),
                                           !options.without.has("attention-gradient"));
          },
          "training needs gradients"},
@@ -56,7 +56,7 @@ ArrayRef<Phase> quern::passes::phases() {
        "reason",
        {{"incremental", "derive step forms and caches",
          [](const PassOptions &options) {
-           return createIncrementalPass(!options.without.has("ragged-rows"),
+           return createIncrementalPass(options.machine, !options.without.has("ragged-rows"),
                                         !options.without.has("absorb-projections"));
          }},
         {"absorb-projections", "in functions for few rows, apply a cache's projection to the queries instead",

@@ -18,6 +18,8 @@ namespace quern::passes {
 
 /// What passes need to know of the machine that is compiled for, and what is left out.
 struct PassOptions {
+  /// What choices between computing and memory count with.
+  support::Machine machine = support::assumedMachine();
   PackingRule packing = [](int64_t, int64_t) { return 0; };
   /// The default leaves kernels without plans, which are then chosen when they are compiled.
   PlanningRule planning = [](mlir::ModuleOp) { return mlir::success(); };

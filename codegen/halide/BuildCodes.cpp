@@ -96,7 +96,7 @@ Func KernelBuilder::wideCodes(int node) {
 
 /// Whether a contraction reads codes alone, of rows and of columns.
 bool KernelBuilder::multipliesIntegers(const ContractionPattern &p) const {
-  return p.form == ContractionForm::Packed && bitsOfCode(graph.nodes[tableOf(graph, p, p.w)].kind) &&
+  return p.form == ContractionForm::Packed && bitsOfCode(graph.nodes[tableOf(graph, p, p.w)].storage) &&
          graph.nodes[pickOf(graph, p.w)].op != Op::Gather && codedRows(p.x) &&
          byteProducts(target) != ByteProducts::None;
 }
@@ -107,7 +107,7 @@ bool KernelBuilder::multipliesPairs(const ContractionPattern &p) const {
   if (p.form != ContractionForm::Packed || p.reduced.size() != 1 || !multipliesBF16(target))
     return false;
   std::optional<int64_t> depth = p.reduced[0].fixed();
-  return depth && *depth % 2 == 0 && graph.nodes[tableOf(graph, p, p.w)].kind == Kind::BF16 &&
+  return depth && *depth % 2 == 0 && graph.nodes[tableOf(graph, p, p.w)].storage == Storage::BF16 &&
          graph.nodes[pickOf(graph, p.w)].op != Op::Gather && rows.op == Op::Widen;
 }
 

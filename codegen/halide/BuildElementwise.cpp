@@ -16,9 +16,9 @@ Expr KernelBuilder::constants(int i, const Index &index) {
   const Node &node = graph.nodes[i];
   switch (node.op) {
   case Op::Const:
-    if (node.kind == Kind::Real)
+    if (node.kind() == Kind::Real)
       return realConstant(node.numbers[0]);
-    if (node.kind == Kind::Bool)
+    if (node.kind() == Kind::Bool)
       return Internal::UIntImm::make(Bool(), node.integer != 0);
     return static_cast<int32_t>(node.integer);
   case Op::Size:
@@ -61,7 +61,7 @@ static Expr compare(Predicate predicate, const Expr &a, const Expr &b) {
 Expr KernelBuilder::elementwise(const Node &node, const Index &index) {
   auto x = [&](size_t i) { return at(node.operands[i], index); };
   auto r = [&](size_t i) { return real(node.operands[i], index); };
-  auto integers = [&] { return node.kind == Kind::Int; };
+  auto integers = [&] { return node.kind() == Kind::Int; };
   switch (node.op) {
   case Op::Neg:
     return integers() ? -x(0) : math::mul(r(0), Expr(-1.0f));
@@ -134,9 +134,9 @@ Expr KernelBuilder::elementwise(const Node &node, const Index &index) {
   case Op::Where: {
     // Both sides exist, one is taken bit by bit: nothing of the other shows. Not as a `select`: from its condition (a
     // mask of positions) Halide would conclude that less of a contraction is needed than its tile computes.
-    if (node.kind == Kind::Real)
+    if (node.kind() == Kind::Real)
       return math::chooseUnseen(x(0), r(1), r(2));
-    if (node.kind == Kind::Bool)
+    if (node.kind() == Kind::Bool)
       return (x(0) && x(1)) || (!x(0) && x(2));
     Expr mask = select(x(0), -1, 0);
     return (x(1) & mask) | (x(2) & ~mask);

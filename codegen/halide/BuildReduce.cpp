@@ -180,9 +180,9 @@ void KernelBuilder::defineReduce(int i) {
   int x = node.operands[0];
   std::vector<Dim> over = onlyDims(graph.nodes[x].dims, node.names);
   bool mean = node.reduction == Reduction::Mean;
-  Kind kind = mean ? Kind::Real : node.kind;
+  Kind kind = mean ? Kind::Real : node.kind();
   Func total = reduceOver("reduce", i, node.dims, over, kind, node.reduction, [&](const Index &index) {
-    return kind == Kind::Bool ? stored(at(x, index), kind) : kind == Kind::Real ? real(x, index) : at(x, index);
+    return kind == Kind::Bool ? stored(at(x, index), Storage::U8) : kind == Kind::Real ? real(x, index) : at(x, index);
   });
   readFrom(i, total);
   if (mean) {
@@ -341,7 +341,7 @@ void KernelBuilder::findScatteredResults() {
     auto byExpert = [&](int scatter) { return match.contractions.count(scatter) > 0; };
     if (node.op == Op::ScatterAdd && once && !byExpert(i))
       scatteredInto[i] = {-1, i}; // first zeros
-    if (node.op != Op::Add || node.kind != Kind::Real || !once)
+    if (node.op != Op::Add || node.storage != Storage::F32 || !once)
       continue;
     for (int which : {0, 1}) {
       int scatter = node.operands[which], other = node.operands[1 - which];

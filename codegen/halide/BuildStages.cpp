@@ -115,14 +115,14 @@ void KernelBuilder::readFrom(int node, Func func) {
   isStage[node] = 1;
   values[node] = [this, node, func](const Index &index) {
     Expr value = func(call(graph.nodes[node].dims, index));
-    return loaded(value, value.type() == UInt(8) ? Kind::Bool : graph.nodes[node].kind);
+    return loaded(value, value.type() == UInt(8) ? Storage::U8 : graph.nodes[node].storage);
   };
 }
 
 void KernelBuilder::materialize(int i) {
   const Node &node = graph.nodes[i];
   Func func = newFunc("value", i);
-  func(pureArgs(node.dims)) = stored(at(i, varsOf(node.dims)), node.kind);
+  func(pureArgs(node.dims)) = stored(at(i, varsOf(node.dims)), node.storage);
   memo[i].clear();
   addStage({func, node.dims, {}, false, {}, false, i});
   readFrom(i, func);
@@ -131,7 +131,7 @@ void KernelBuilder::materialize(int i) {
 /// One update per part, so that no element asks which part it is in.
 void KernelBuilder::writeConcat(const Node &node, Stage &stage) {
   const Dim &into = node.into[0];
-  stage.func(pureArgs(node.dims)) = undef(storedType(node.kind));
+  stage.func(pureArgs(node.dims)) = undef(storedType(node.storage));
   Expr offset = 0;
   bool innermost = !node.dims.empty() && node.dims.back().name == into.name;
   for (size_t p = 0; p < node.operands.size(); ++p) {
@@ -141,8 +141,8 @@ void KernelBuilder::writeConcat(const Node &node, Stage &stage) {
     Index left = varsOf(node.dims), right = left;
     left[into.name] = r.x + offset;
     right[node.names[p]] = r.x;
-    Expr value = node.kind == Kind::Real ? real(node.operands[p], right) : at(node.operands[p], right);
-    stage.func(call(node.dims, left)) = stored(value, node.kind);
+    Expr value = node.storage == Storage::F32 ? real(node.operands[p], right) : at(node.operands[p], right);
+    stage.func(call(node.dims, left)) = stored(value, node.storage);
     stage.over.push_back({r.x});
     offset = offset + size;
   }

@@ -102,7 +102,7 @@ Expr KernelBuilder::at(int node, const Index &index) {
 }
 
 Expr KernelBuilder::real(int node, const Index &index) {
-  if (graph.nodes[node].kind == Kind::BF16 || bitsOfCode(graph.nodes[node].kind))
+  if (graph.nodes[node].storage == Storage::BF16 || bitsOfCode(graph.nodes[node].storage))
     throw std::logic_error("bf16 or codes are computed with");
   Expr value = at(node, index);
   return value.type().is_float() ? value : cast<float>(value);
@@ -115,7 +115,7 @@ void KernelBuilder::declareArguments() {
     const Node &node = graph.nodes[i];
     const Layout &layout = graph.argumentLayouts[i];
     int rank = static_cast<int>(node.dims.size());
-    ImageParam buffer(storedType(node.kind), layout.packed ? rank + 1 : rank, "a" + std::to_string(i));
+    ImageParam buffer(storedType(node.storage), layout.packed ? rank + 1 : rank, "a" + std::to_string(i));
     std::vector<Expr> extents;
     std::vector<std::optional<int64_t>> strides;
     if (layout.packed) {
@@ -123,7 +123,7 @@ void KernelBuilder::declareArguments() {
       for (const Dim &dim : node.dims)
         shape.push_back(*dim.fixed());
       int64_t stride = 1;
-      for (int64_t length : packedExtents(node.kind, layout.tile, shape)) {
+      for (int64_t length : packedExtents(node.storage, layout.tile, shape)) {
         extents.push_back(static_cast<int32_t>(length));
         strides.push_back(stride);
         stride *= length;
@@ -155,12 +155,12 @@ Expr KernelBuilder::readArgument(int i, const Index &index) {
     int tile = static_cast<int>(layout.tile);
     args.erase(args.begin(), args.begin() + 2);
     args.insert(args.begin(), {row % tile, inner, row / tile});
-    if (int bits = bitsOfCode(node.kind)) {
+    if (int bits = bitsOfCode(node.storage)) {
       CodePlace place = codePlace(bits, inner);
       return codeAt(arguments[i], bits, args, place) * scaleAt(arguments[i], bits, args, place);
     }
   }
-  return loaded(arguments[i](args), node.kind);
+  return loaded(arguments[i](args), node.storage);
 }
 
 void KernelBuilder::define(int i) {
@@ -229,7 +229,7 @@ void KernelBuilder::output(size_t result) {
   else if (scattered != scatteredInto.end() && graph.inPlace == scattered->second.first)
     stage.func(pureArgs(node.dims)) = undef<float>(); // it is there
   else
-    stage.func(pureArgs(node.dims)) = stored(at(i, varsOf(node.dims)), node.kind);
+    stage.func(pureArgs(node.dims)) = stored(at(i, varsOf(node.dims)), node.storage);
   if (scattered != scatteredInto.end()) {
     stage.over.push_back(scatterInto(stage.func, scattered->second.second));
     stage.scattered = true;

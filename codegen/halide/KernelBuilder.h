@@ -85,13 +85,13 @@ private:
   void define(int node);
   void output(size_t result);
   Expr readArgument(int node, const Index &index);
-  static Expr stored(const Expr &value, Kind kind) {
-    if (bitsOfCode(kind))
+  static Expr stored(const Expr &value, Storage storage) {
+    if (bitsOfCode(storage))
       throw std::logic_error("a kernel stores codes");
-    return Halide::cast(storedType(kind), value);
+    return Halide::cast(storedType(storage), value);
   }
-  static Expr loaded(const Expr &value, Kind kind) {
-    return kind == Kind::Bool ? value != Halide::cast<uint8_t>(0) : value;
+  static Expr loaded(const Expr &value, Storage storage) {
+    return storage == Storage::U8 ? value != Halide::cast<uint8_t>(0) : value;
   }
 
   /// The numbers of the part that stands at a node, or of what remains (`row`, `map`).

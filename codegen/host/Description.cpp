@@ -27,7 +27,7 @@ static Json tensorJson(StringRef name, NamedTensorType type) {
   Json dims = Json::array();
   for (DimAttr dim : type.getDims())
     dims.push_back(sizeJson(dim));
-  return {{"name", name.str()}, {"kind", stringifyKind(type.getKind()).str()}, {"dims", dims}};
+  return {{"name", name.str()}, {"kind", quern::support::elementName(type.getStorage())}, {"dims", dims}};
 }
 
 /// The largest table that input positions are looked up in directly: they must lie below its length.
@@ -203,11 +203,11 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     root["parameters"].push_back(std::move(json));
   }
   for (const Slots::Slot &slot : program.slots.slots()) {
-    Json layout = {{"kind", slot.tile ? "packed" : slot.kind == Kind::BF16 ? "bf16" : "dense"}};
+    Json layout = {{"kind", slot.tile ? "packed" : slot.storage == Storage::BF16 ? "bf16" : "dense"}};
     if (slot.tile) {
       layout.update({{"inner", slot.inner}, {"tile", slot.tile}, {"parts", Json::array()}});
-      if (slot.kind != Kind::Real)
-        layout["storage"] = stringifyKind(slot.kind).str();
+      if (slot.storage != Storage::F32)
+        layout["storage"] = quern::support::storageName(slot.storage);
       for (const Slots::Part &part : slot.parts) {
         layout["parts"].push_back(
             {{"outer", part.outer}, {"outer_stride", part.outerStride}, {"inner_stride", part.innerStride}});

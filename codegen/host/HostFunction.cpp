@@ -71,7 +71,7 @@ Value HostFunction::state(FlatSymbolRefAttr symbol, Value rows) {
   Value start = loadPointer(field(CallField::States), arith::ConstantIntOp::create(b, loc, index, 64));
   if (type.getRank() == typeOf(rows).getRank())
     return start;
-  Size perTurn = type.elements().divided(type.getDims()[0].getSize()).value() * Size(bytesOfKind(type.getKind()));
+  Size perTurn = storedBytes(type, type.elements().divided(type.getDims()[0].getSize()).value());
   return offset(start, arith::MulIOp::create(b, loc, turn(), (*size)(perTurn)));
 }
 
@@ -81,7 +81,7 @@ Value HostFunction::stateRows(RememberOp remember) {
   int at = typeOf(remember.getResult()).find(remember.getTo().getName());
   std::optional<int64_t> window = windowOf(remember.getTo().getSize());
   Size before = window ? filledSlots(*window) : Size::symbol("past");
-  Size row = view.strides[at] * Size(bytesOfKind(typeOf(remember.getResult()).getKind())) * before;
+  Size row = storedBytes(typeOf(remember.getResult()), view.strides[at] * before);
   return offset(state(remember.getStateAttr(), remember.getResult()), (*size)(row));
 }
 
@@ -93,7 +93,7 @@ Value HostFunction::place(PlaceAttr place, Value value) {
   case PlaceKind::Output:
     return loadPointer(field(CallField::Outputs), arith::ConstantIntOp::create(b, loc, index, 64));
   case PlaceKind::Kept: {
-    Size bytes = typeOf(value).elements() * Size(bytesOfKind(typeOf(value).getKind()));
+    Size bytes = storedBytes(typeOf(value));
     Value start = offset(field(CallField::Kept), keptOffsets[index]);
     return offset(start, arith::MulIOp::create(b, loc, turn(), (*size)(bytes)));
   }
@@ -112,7 +112,7 @@ Value HostFunction::place(PlaceAttr place, Value value) {
 Value HostFunction::partOfStack(Value stack, RepeatOp loop, NamedTensorType type) {
   auto around = llvm::find_if(loops, [&](Loop &other) { return other.op == loop; });
   assert(around != loops.end() && "a part of a stack is read and written inside of its loop");
-  Size bytes = turnStride(loop, type) * Size(bytesOfKind(type.getKind()));
+  Size bytes = storedBytes(type, turnStride(loop, type));
   return offset(stack, arith::MulIOp::create(b, loc, around->turn, (*size)(bytes)));
 }
 
@@ -142,7 +142,7 @@ Value HostFunction::address(Value value) {
   Value start = base(view.base);
   if (view.offset == Size(0))
     return start;
-  return offset(start, (*size)(view.offset * Size(bytesOfKind(typeOf(value).getKind()))));
+  return offset(start, (*size)(storedBytes(typeOf(value), view.offset)));
 }
 
 /// A packed weight: the slot that the kernel's layout asks for.
@@ -179,7 +179,7 @@ Value HostFunction::weight(Value value, LayoutAttr layout) {
     for (auto [part, name] : llvm::zip(joined.getInputs(), names(joined.getParts())))
       add(part, joined.getInto().getName() == outer ? name : outer, {});
   return slot(
-      program.slots.packed(params, parts, layout.getTile(), *type.getDims().back().getStatic(), type.getKind()));
+      program.slots.packed(params, parts, layout.getTile(), *type.getDims().back().getStatic(), type.getStorage()));
 }
 
 // ---- halide_buffer_t (HalideRuntime.h): device, interface, host, flags, type, dimensions, dim, padding; then the dims
@@ -187,7 +187,7 @@ Value HostFunction::weight(Value value, LayoutAttr layout) {
 static constexpr int64_t deviceField = 0, hostField = 16, typeField = 32, rankField = 36, dimField = 40,
                          headerBytes = 56, dimBytes = 16;
 
-Value HostFunction::shapedBuffer(quern::ir::Kind kind, ArrayRef<std::pair<Size, Size>> dims) {
+Value HostFunction::shapedBuffer(Storage storage, ArrayRef<std::pair<Size, Size>> dims) {
   OpBuilder::InsertPoint here = b.saveInsertionPoint();
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(entryEnd);
@@ -203,7 +203,7 @@ Value HostFunction::shapedBuffer(quern::ir::Kind kind, ArrayRef<std::pair<Size, 
   Value zero = arith::ConstantIntOp::create(b, loc, 0, 64);
   for (int64_t position : {int64_t(0), int64_t(8), int64_t(24), int64_t(48)})
     LLVM::StoreOp::create(b, loc, zero, at(position));
-  store32(typeField, number32(std::bit_cast<int32_t>(storedType(readKind(kind)))));
+  store32(typeField, number32(std::bit_cast<int32_t>(storedType(storage))));
   store32(rankField, number32(dims.size()));
   LLVM::StoreOp::create(b, loc, at(headerBytes), at(dimField));
   // Lengths of a chunk are known within its turn.
@@ -225,7 +225,7 @@ Value HostFunction::halideBuffer(NamedTensorType type, ArrayRef<Size> strides) {
   SmallVector<std::pair<Size, Size>> dims; // Halide counts from the innermost
   for (int i = static_cast<int>(type.getRank()) - 1; i >= 0; --i)
     dims.emplace_back(type.getDims()[i].getSize(), strides[i]);
-  return shapedBuffer(type.getKind(), dims);
+  return shapedBuffer(type.getStorage(), dims);
 }
 
 Value HostFunction::packedBuffer(NamedTensorType type, int64_t tile) {
@@ -234,11 +234,11 @@ Value HostFunction::packedBuffer(NamedTensorType type, int64_t tile) {
     shape.push_back(*dim.getStatic());
   SmallVector<std::pair<Size, Size>> dims;
   int64_t stride = 1;
-  for (int64_t extent : packedExtents(readKind(type.getKind()), tile, shape)) {
+  for (int64_t extent : packedExtents(type.getStorage(), tile, shape)) {
     dims.emplace_back(extent, stride);
     stride *= extent;
   }
-  return shapedBuffer(type.getKind(), dims);
+  return shapedBuffer(type.getStorage(), dims);
 }
 
 // ---- operations
@@ -320,7 +320,7 @@ void HostFunction::lowerLaunch(LaunchOp launch) {
 }
 
 void HostFunction::copy(Value from, Value to, NamedTensorType type) {
-  copyBytes(from, to, (*size)(type.elements() * Size(bytesOfKind(type.getKind()))));
+  copyBytes(from, to, (*size)(storedBytes(type)));
 }
 
 /// Where a device computes, within its memory.
@@ -397,7 +397,6 @@ void HostFunction::moveIntoRing(RememberOp remember) {
   NamedTensorType type = typeOf(remember.getResult());
   View view = quern::ir::ownView(remember.getResult());
   int at = type.find(remember.getTo().getName());
-  Size bytes(bytesOfKind(type.getKind()));
   SmallVector<Size> outer; // what lies around the positions: rows of the batch
   Size run(1);             // what lies within one position
   for (int d = 0; d < static_cast<int>(type.getRank()); ++d)
@@ -406,7 +405,7 @@ void HostFunction::moveIntoRing(RememberOp remember) {
   assert(outer.size() <= 1 && "a cache has the batch before the positions, and the rest after them");
   auto number = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, loc, value, 64); };
   Value past = (*size)(Size::symbol("past")), rows = (*size)(typeOf(remember.getX()).dim(remember.getFrom()).getSize());
-  Value filled = (*size)(filledSlots(window)), step = (*size)(view.strides[at] * bytes);
+  Value filled = (*size)(filledSlots(window)), step = (*size)(storedBytes(type, view.strides[at]));
   // Positions that already lie in their slots (the ring is not yet full) and those that newer ones replace stay away.
   Value tooOld = arith::SubIOp::create(b, loc, rows, number(window));
   Value inPlace = arith::SubIOp::create(b, loc, number(window), past);
@@ -417,13 +416,14 @@ void HostFunction::moveIntoRing(RememberOp remember) {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(batch.getBody()->getTerminator());
   if (!outer.empty())
-    start = offset(start, arith::MulIOp::create(b, loc, batch.getInductionVar(), (*size)(view.strides[0] * bytes)));
+    start = offset(start,
+                   arith::MulIOp::create(b, loc, batch.getInductionVar(), (*size)(storedBytes(type, view.strides[0]))));
   auto loop = scf::ForOp::create(b, loc, first, rows, number(1));
   b.setInsertionPoint(loop.getBody()->getTerminator());
   Value row = loop.getInductionVar();
   Value slot = arith::RemSIOp::create(b, loc, arith::AddIOp::create(b, loc, past, row), number(window));
   auto rowAt = [&](Value index) { return offset(start, arith::MulIOp::create(b, loc, index, step)); };
-  copyBytes(rowAt(arith::AddIOp::create(b, loc, filled, row)), rowAt(slot), (*size)(run * bytes));
+  copyBytes(rowAt(arith::AddIOp::create(b, loc, filled, row)), rowAt(slot), (*size)(storedBytes(type, run)));
 }
 
 void HostFunction::lowerBlock(Block &block) {

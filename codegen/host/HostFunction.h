@@ -40,7 +40,7 @@ private:
   /// A halide_buffer_t on the stack whose shape is set; its host pointer is stored before each call.
   mlir::Value halideBuffer(ir::NamedTensorType type, llvm::ArrayRef<ir::Size> strides);
   mlir::Value packedBuffer(ir::NamedTensorType type, int64_t tile);
-  mlir::Value shapedBuffer(ir::Kind kind, llvm::ArrayRef<std::pair<ir::Size, ir::Size>> dims);
+  mlir::Value shapedBuffer(ir::Storage storage, llvm::ArrayRef<std::pair<ir::Size, ir::Size>> dims);
   mlir::Value field(CallField field);
   mlir::Value loadPointer(mlir::Value table, mlir::Value index);
   mlir::Value offset(mlir::Value pointer, mlir::Value bytes);

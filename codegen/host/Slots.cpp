@@ -83,7 +83,7 @@ int Slots::add(Slot slot) {
       stream << tensor << ",";
     stream << ";";
   }
-  stream << slot.tile << "," << slot.inner << "," << stringifyKind(slot.kind);
+  stream << slot.tile << "," << slot.inner << "," << quern::support::elementName(slot.storage);
   for (const Part &part : slot.parts)
     stream << ";" << part.outer << "," << part.outerStride << "," << part.innerStride << "," << part.offset;
   auto [it, isNew] = byText.try_emplace(text, slotList.size());
@@ -95,12 +95,12 @@ int Slots::add(Slot slot) {
 int Slots::dense(ParamOp param) {
   Slot slot;
   slot.turns = turnsOf(param);
-  slot.kind = typeOf(param.getResult()).getKind();
+  slot.storage = typeOf(param.getResult()).getStorage();
   return add(std::move(slot));
 }
 
-int Slots::packed(ArrayRef<ParamOp> params, ArrayRef<Part> parts, int64_t tile, int64_t inner, Kind kind) {
-  Slot slot{{}, tile, inner, {parts.begin(), parts.end()}, kind};
+int Slots::packed(ArrayRef<ParamOp> params, ArrayRef<Part> parts, int64_t tile, int64_t inner, Storage storage) {
+  Slot slot{{}, tile, inner, {parts.begin(), parts.end()}, storage};
   for (ParamOp param : params) {
     std::vector<std::vector<int>> turns = turnsOf(param);
     if (slot.turns.size() < turns.size()) // what all iterations share is beside what each has of its own

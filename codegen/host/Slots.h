@@ -25,8 +25,8 @@ public:
     std::vector<std::vector<int>> turns; // per turn: parameters, one after the other (stacked experts, joined weights)
     // Packed: [ceil(outer / tile)][inner][tile] for each parameter; tile 0: dense, as stored.
     int64_t tile = 0, inner = 0;
-    std::vector<Part> parts;        // one for all parameters of a turn, or one for each
-    ir::Kind kind = ir::Kind::Real; // how its numbers are stored
+    std::vector<Part> parts; // one for all parameters of a turn, or one for each
+    ir::Storage storage = ir::Storage::F32;
   };
 
   /// The slot of `param` as stored, or a copy of it in bf16.
@@ -34,7 +34,7 @@ public:
   /// The slot of `params` packed one after the other, each as its part says; one with several matrices stands there for
   /// each.
   int packed(llvm::ArrayRef<ir::ParamOp> params, llvm::ArrayRef<Part> parts, int64_t tile, int64_t inner,
-             ir::Kind kind);
+             ir::Storage storage);
 
   /// The stored tensors of a gradient, in the order in which they lie in it: `type` leads with the turns of the loops.
   std::vector<int> gradient(mlir::ArrayAttr paths, ir::NamedTensorType type, mlir::Location at);

@@ -75,7 +75,7 @@ std::optional<Affine> Bounds::combined(const std::optional<Affine> &a, const std
 
 std::optional<Affine> Bounds::affine(int i) const {
   const Node &node = graph.nodes[i];
-  if (node.kind != Kind::Int)
+  if (node.kind() != Kind::Int)
     return std::nullopt;
   switch (node.op) {
   case Op::Index:
@@ -225,10 +225,10 @@ bool Bounds::isMask(int i, bool &isFinite) const {
     return isMask(node.operands[0], isFinite);
   if (node.op == Op::Neg) { // -inf may be the negative of a number
     const Node &of = graph.nodes[node.operands[0]];
-    isFinite = of.op == Op::Const && of.kind == Kind::Real && !std::isinf(of.numbers[0]);
-    return of.op == Op::Const && of.kind == Kind::Real && -of.numbers[0] <= finiteMask;
+    isFinite = of.op == Op::Const && of.kind() == Kind::Real && !std::isinf(of.numbers[0]);
+    return of.op == Op::Const && of.kind() == Kind::Real && -of.numbers[0] <= finiteMask;
   }
-  if (node.op != Op::Const || node.kind != Kind::Real || !(node.numbers[0] <= finiteMask))
+  if (node.op != Op::Const || node.kind() != Kind::Real || !(node.numbers[0] <= finiteMask))
     return false;
   isFinite = !std::isinf(node.numbers[0]);
   return true;
@@ -238,7 +238,7 @@ void Bounds::live(int i) {
   const Node &node = graph.nodes[i];
   auto positive = [&](int n) {
     const Node &number = graph.nodes[n];
-    return number.op == Op::Const && (number.kind == Kind::Real ? number.numbers[0] > 0 : number.integer > 0);
+    return number.op == Op::Const && (number.kind() == Kind::Real ? number.numbers[0] > 0 : number.integer > 0);
   };
   switch (node.op) {
   case Op::Where: {
@@ -290,7 +290,7 @@ void Bounds::nonzero(int i) {
   const Node &node = graph.nodes[i];
   auto isZero = [&](int n) {
     const Node &number = graph.nodes[n];
-    return number.op == Op::Const && number.kind == Kind::Real && number.numbers[0] == 0;
+    return number.op == Op::Const && number.kind() == Kind::Real && number.numbers[0] == 0;
   };
   switch (node.op) {
   case Op::Where:

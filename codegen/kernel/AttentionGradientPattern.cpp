@@ -122,7 +122,7 @@ void GradientReader::readInside() {
       continue;
     for (int operand : graph.nodes[n].operands) {
       const Node &from = graph.nodes[operand];
-      bool ofRows = from.has(g.frame.query.name) && !from.has(g.frame.key.name) && from.kind == Kind::Real;
+      bool ofRows = from.has(g.frame.query.name) && !from.has(g.frame.key.name) && from.storage == Storage::F32;
       if (ofRows && !inside[operand] && !std::count(g.perRow.begin(), g.perRow.end(), operand))
         g.perRow.push_back(operand);
     }

@@ -177,7 +177,7 @@ bool sumsByExpert(const KernelGraph &graph, const std::vector<std::vector<int>> 
   };
   bool pairs = std::all_of(positions.dims.begin(), positions.dims.end(),
                            [&](const Dim &dim) { return contains(s.names, dim.name); });
-  bool real = left.kind == Kind::Real && right.kind == Kind::Real && !product.has(s.into[0].name);
+  bool real = left.storage == Storage::F32 && right.storage == Storage::F32 && !product.has(s.into[0].name);
   return pairs && real && !positions.dims.empty() && hasOwn(left, right) && hasOwn(right, left);
 }
 

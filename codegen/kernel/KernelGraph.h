@@ -3,6 +3,7 @@
 #define QUERN_CODEGEN_KERNEL_KERNELGRAPH_H
 
 #include "ir/Size.h"
+#include "support/Storage.h"
 
 #include <cstdint>
 #include <memory>
@@ -12,12 +13,9 @@
 
 namespace quern::codegen {
 
-/// f32, int32, uint8, uint16 in memory; Int8 and Int4: bytes of groups (support/CodedGroups.h).
-enum class Kind { Real, Int, Bool, BF16, Int8, Int4 };
-/// Of a number in codes; 0 for all others.
-inline int bitsOfCode(Kind kind) {
-  return kind == Kind::Int8 ? 8 : kind == Kind::Int4 ? 4 : 0;
-}
+using support::bitsOfCode;
+using support::Kind;
+using support::Storage;
 
 struct Dim {
   std::string name;
@@ -102,7 +100,7 @@ struct ScanBody;
 
 struct Node {
   Op op;
-  Kind kind;
+  Storage storage;
   std::vector<Dim> dims{}; ///< of the result, in order of storage
   std::vector<int> operands{};
   std::vector<std::string> names{}; ///< reduced, renamed, split, merged, cut, gathered dimensions; parts of a concat
@@ -114,6 +112,7 @@ struct Node {
   Predicate predicate = Predicate::Lt;
   std::shared_ptr<const ScanBody> scan{}; ///< of a scan, whose `integer` tells which of its results this is
 
+  Kind kind() const { return support::kindOf(storage); }
   bool has(const std::string &name) const { return find(name) >= 0; }
   int find(const std::string &name) const;
 };

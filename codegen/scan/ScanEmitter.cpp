@@ -36,10 +36,10 @@ private:
     Type *type = typeOf(node);
     if (node.op == Op::Contract || node.reduction == Reduction::Sum || node.reduction == Reduction::Mean)
       return Constant::getNullValue(type);
-    if (node.kind == Kind::Bool)
+    if (node.kind() == Kind::Bool)
       return node.reduction == Reduction::All ? Constant::getAllOnesValue(type) : Constant::getNullValue(type);
     bool most = node.reduction == Reduction::Max;
-    if (node.kind == Kind::Int)
+    if (node.kind() == Kind::Int)
       return ConstantInt::get(type, most ? INT32_MIN : INT32_MAX, true);
     return ConstantFP::get(type, most ? -INFINITY : INFINITY);
   }
@@ -49,7 +49,7 @@ private:
     std::vector<Value *> v;
     for (int operand : node.operands) {
       Value *value = eval(true, operand, at);
-      if (node.kind == Kind::Real)
+      if (node.kind() == Kind::Real)
         value = asReal(value);
       v.push_back(sum->getType()->isVectorTy() ? lanesOf(value) : value);
     }
@@ -57,15 +57,15 @@ private:
       return b.CreateIntrinsic(sum->getType(), Intrinsic::fmuladd, {v[0], v[1], sum});
     switch (node.reduction) {
     case Reduction::Max:
-      return node.kind == Kind::Real ? math.max(sum, v[0]) : b.CreateBinaryIntrinsic(Intrinsic::smax, sum, v[0]);
+      return node.kind() == Kind::Real ? math.max(sum, v[0]) : b.CreateBinaryIntrinsic(Intrinsic::smax, sum, v[0]);
     case Reduction::Min:
-      return node.kind == Kind::Real ? math.min(sum, v[0]) : b.CreateBinaryIntrinsic(Intrinsic::smin, sum, v[0]);
+      return node.kind() == Kind::Real ? math.min(sum, v[0]) : b.CreateBinaryIntrinsic(Intrinsic::smin, sum, v[0]);
     case Reduction::Any:
       return b.CreateOr(sum, v[0]);
     case Reduction::All:
       return b.CreateAnd(sum, v[0]);
     default:
-      return node.kind == Kind::Real ? b.CreateFAdd(sum, v[0]) : b.CreateAdd(sum, v[0]);
+      return node.kind() == Kind::Real ? b.CreateFAdd(sum, v[0]) : b.CreateAdd(sum, v[0]);
     }
   }
 
@@ -76,14 +76,14 @@ private:
     forEach(result.dims, place, [&](const Place &at) {
       write(result, at, neutral(node));
       forEach(over, at, [&](const Place &each) {
-        Value *sum = read(result, at, node.kind);
+        Value *sum = read(result, at, node.kind());
         write(result, at, combined(node, sum, each));
       });
       if (node.op == Op::Reduce && node.reduction == Reduction::Mean) {
         Value *count = number(1);
         for (const Dim &dim : over)
           count = b.CreateMul(count, sizeOf(dim.size));
-        Value *sum = read(result, at, node.kind);
+        Value *sum = read(result, at, node.kind());
         Value *length = b.CreateSIToFP(count, b.getFloatTy());
         write(result, at, b.CreateFDiv(sum, sum->getType()->isVectorTy() ? lanesOf(length) : length));
       }
@@ -99,7 +99,7 @@ private:
       for (int i : nest.carried)
         values.push_back(eval(true, body.yields[i], at));
       for (int i : nest.sums) {
-        Value *sum = combined(body.nodes[i], read(reductions.at(i), place, body.nodes[i].kind), at);
+        Value *sum = combined(body.nodes[i], read(reductions.at(i), place, body.nodes[i].kind()), at);
         write(reductions.at(i), place, sum);
       }
       for (int number : nest.outputs) {
@@ -117,7 +117,7 @@ private:
     known.back().clear(); // states and sums have changed
   }
   /// A constant that is yielded has the kind of its place.
-  Value *ofKind(Value *value, const Node &node) { return node.kind == Kind::Real ? asReal(value) : value; }
+  Value *ofKind(Value *value, const Node &node) { return node.kind() == Kind::Real ? asReal(value) : value; }
 
   void position(Value *n, Value *length) {
     Value *t = body.fromEnd ? b.CreateSub(b.CreateSub(length, number(1)), n) : n;
@@ -128,7 +128,7 @@ private:
       nest(each);
     for (int i : shape.shadowed)
       forEach(states[i].dims, place,
-              [&](const Place &at) { write(states[i], at, read(next[i], at, body.nodes[i].kind)); });
+              [&](const Place &at) { write(states[i], at, read(next[i], at, body.nodes[i].kind())); });
     place.erase(body.dim.name);
   }
 
@@ -174,7 +174,7 @@ private:
       if (number < body.carried)
         forEach(states[number].dims, place, [&](const Place &at) {
           store(graph.argumentLayouts.size() + result, graph.nodes[graph.results[result]], at,
-                read(states[number], at, body.nodes[number].kind));
+                read(states[number], at, body.nodes[number].kind()));
         });
   }
 
@@ -193,7 +193,8 @@ private:
       bool fixed = true;
       for (const Dim &dim : dims)
         fixed = fixed && dim.fixed();
-      int64_t size = fixed ? count(dims) * 4 * (shape.hasLane(node.dims) ? shape.width : 1) : localBytes + 1;
+      int64_t size = fixed ? count(dims) * support::bytesOf(node.storage) * (shape.hasLane(node.dims) ? shape.width : 1)
+                           : localBytes + 1;
       if (bytes + size > localBytes)
         continue;
       bytes += size;

@@ -61,7 +61,7 @@ static std::optional<std::string> refusal(const std::vector<Node> &nodes) {
   for (const Node &node : nodes) {
     if (!isPlain(node.op) && !isMove(node.op) && !isReduction(node) && node.op != Op::Scan)
       return "it has no loops for one of the operations of the recurrence";
-    if (node.kind == Kind::BF16)
+    if (node.storage == Storage::BF16)
       return "it has no loops for bf16";
   }
   return std::nullopt;

@@ -51,7 +51,7 @@ Value *Values::allLanes() {
 
 Value *Values::load(size_t buffer, const Node &node, const Place &at) {
   Value *stride = nullptr, *offset = address(buffer, node.dims, at, stride);
-  Type *type = inMemory(elementType(node.kind));
+  Type *type = inMemory(elementType(node.kind()));
   Align align(type->getScalarSizeInBits() / 8);
   Value *value;
   if (!stride)
@@ -63,12 +63,12 @@ Value *Values::load(size_t buffer, const Node &node, const Place &at) {
     value = b.CreateMaskedLoad(vector, from, align, mask, Constant::getNullValue(vector));
   else
     value = b.CreateAlignedLoad(vector, from, align);
-  return fromMemory(value, node.kind == Kind::Bool);
+  return fromMemory(value, node.kind() == Kind::Bool);
 }
 
 void Values::store(size_t buffer, const Node &node, const Place &at, Value *value) {
   Value *stride = nullptr, *offset = address(buffer, node.dims, at, stride);
-  Type *type = inMemory(elementType(node.kind));
+  Type *type = inMemory(elementType(node.kind()));
   Align align(type->getScalarSizeInBits() / 8);
   if (!stride) {
     b.CreateAlignedStore(likeMemory(value, type), b.CreateGEP(type, hosts[buffer], offset), align);
@@ -103,11 +103,11 @@ Value *Values::eval(bool inside, int i, const Place &at) {
 
 Value *Values::argument(int i, const Node &node, const Place &at) {
   if (i < body.carried)
-    return read(states[i], at, node.kind);
+    return read(states[i], at, node.kind());
   if (i < body.carried + body.slices)
     return eval(false, shape.operands[i], at);
   const Local &copy = inputs[i - body.carried - body.slices];
-  return copy.memory ? read(copy, at, node.kind) : eval(false, shape.operands[i], at);
+  return copy.memory ? read(copy, at, node.kind()) : eval(false, shape.operands[i], at);
 }
 
 Value *Values::make(bool inside, int i, const Node &node, const Place &at) {
@@ -115,9 +115,9 @@ Value *Values::make(bool inside, int i, const Node &node, const Place &at) {
   case Op::Argument:
     return inside ? argument(i, node, at) : load(i, node, at);
   case Op::Const:
-    return node.kind == Kind::Real  ? ConstantFP::get(b.getFloatTy(), node.numbers[0])
-           : node.kind == Kind::Int ? static_cast<Value *>(b.getInt32(static_cast<uint32_t>(node.integer)))
-                                    : b.getInt1(node.integer != 0);
+    return node.kind() == Kind::Real  ? ConstantFP::get(b.getFloatTy(), node.numbers[0])
+           : node.kind() == Kind::Int ? static_cast<Value *>(b.getInt32(static_cast<uint32_t>(node.integer)))
+                                      : b.getInt1(node.integer != 0);
   case Op::Size:
     return b.CreateTrunc(sizeOf(node.size), b.getInt32Ty());
   case Op::Index:
@@ -126,7 +126,7 @@ Value *Values::make(bool inside, int i, const Node &node, const Place &at) {
     return listed(node, at.at(node.dims[0].name));
   case Op::Reduce:
   case Op::Contract:
-    return read(reductions.at(i), at, node.kind);
+    return read(reductions.at(i), at, node.kind());
   case Op::Concat:
     return joined(inside, node, at);
   default:
@@ -245,9 +245,9 @@ Value *Values::asReal(Value *x) {
 Value *Values::elementwise(const Node &node, const std::vector<Node> &nodes, std::vector<Value *> v) {
   bool anyReal = false;
   for (size_t k = node.op == Op::Where ? 1 : 0; k < v.size(); ++k)
-    anyReal |= nodes[node.operands[k]].kind == Kind::Real;
+    anyReal |= nodes[node.operands[k]].kind() == Kind::Real;
   bool arithmetic = node.op != Op::ToInt && node.op != Op::ToReal;
-  if (arithmetic && (anyReal || node.kind == Kind::Real) && node.kind != Kind::Bool)
+  if (arithmetic && (anyReal || node.kind() == Kind::Real) && node.kind() != Kind::Bool)
     for (size_t k = node.op == Op::Where ? 1 : 0; k < v.size(); ++k)
       v[k] = asReal(v[k]);
   if (node.op == Op::Compare && anyReal)

@@ -82,7 +82,7 @@ protected:
     return kind == Kind::Real ? b.getFloatTy() : kind == Kind::Int ? b.getInt32Ty() : b.getInt1Ty();
   }
   llvm::Type *typeOf(const Node &node) {
-    llvm::Type *type = elementType(node.kind);
+    llvm::Type *type = elementType(node.kind());
     return shape.hasLane(node.dims) ? llvm::FixedVectorType::get(type, shape.width) : type;
   }
   llvm::Type *inMemory(llvm::Type *type) { // booleans are bytes

@@ -12,6 +12,7 @@
 #include "codegen/link/Link.h"
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
+#include "ir/analysis/Options.h"
 #include "support/OutputFile.h"
 #include "support/TemporaryFolder.h"
 
@@ -214,7 +215,7 @@ void quern::codegen::compileVersions(mlir::ModuleOp planned, const std::vector<K
   std::vector<std::string> objects = {hostFile, tableFile};
   objects.insert(objects.end(), files.paths.begin(), files.paths.end());
   LinkedParts parts{{"tuning"}};
-  if (planned->hasAttr(ir::trainAttr))
+  if (ir::optionsOf(planned).train)
     parts.libraries.push_back("training");
   if (!linkProgram(objects, linked, parts, error))
     throw std::runtime_error(error);

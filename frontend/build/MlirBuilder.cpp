@@ -18,10 +18,6 @@ static Handle handle(mlir::Value value) {
   return value.getAsOpaquePointer();
 }
 
-static ir::Kind kindOf(Kind kind) {
-  return kind == Kind::Real ? ir::Kind::Real : kind == Kind::Int ? ir::Kind::Int : ir::Kind::Bool;
-}
-
 MlirBuilder::MlirBuilder(MLIRContext *context, Location moduleLocation)
     : builder(context), module(ModuleOp::create(moduleLocation)), location(moduleLocation) {}
 
@@ -89,7 +85,7 @@ std::vector<Handle> MlirBuilder::inputs(const FunctionInfo &info) {
   std::vector<Handle> handles;
   resultNames = info.results;
   for (const FunctionInfo::Input &input : info.inputs) {
-    Type type = ir::NamedTensorType::get(builder.getContext(), kindOf(input.kind), dims(input.dims));
+    Type type = ir::NamedTensorType::get(builder.getContext(), input.kind, dims(input.dims));
     unsigned at = function.getNumArguments();
     SmallVector<NamedAttribute> attrs = {builder.getNamedAttr(ir::nameAttr, builder.getStringAttr(input.name))};
     if (input.optional)

@@ -41,10 +41,6 @@ std::optional<Kind> Value::kind() const {
   return std::nullopt;
 }
 
-const char *kindName(Kind kind) {
-  return kind == Kind::Real ? "real" : kind == Kind::Int ? "int" : "bool";
-}
-
 std::string realText(double value) {
   if (std::isinf(value))
     return value > 0 ? "inf" : "-inf";

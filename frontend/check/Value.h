@@ -84,7 +84,6 @@ struct Value {
   bool isStatic() const { return !is<Tensor>() && !is<ir::Size>(); }
 };
 
-const char *kindName(Kind kind);
 /// The shortest text that reads back as the same number, always with a point or an exponent.
 std::string realText(double value);
 /// For messages; long lists are cut.

@@ -3,6 +3,7 @@
 #define QUERN_FRONTEND_SYNTAX_AST_H
 
 #include "frontend/syntax/Source.h"
+#include "support/Storage.h"
 
 #include <deque>
 #include <memory>
@@ -143,7 +144,8 @@ struct CallExpr : Expr {
 
 // ---- types and statements
 
-enum class Kind : uint8_t { Real, Int, Bool };
+using support::Kind;
+using support::kindName;
 
 struct TypeNode {
   Span at;

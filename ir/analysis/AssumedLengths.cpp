@@ -15,7 +15,7 @@ int64_t quern::ir::assumedLength(const std::string &symbol) {
     return 2 * length;
   if (std::optional<int64_t> window = windowOf(symbol))
     return std::min(length, *window);
-  if (std::optional<int64_t> window = windowOf(symbol, "cap."))
+  if (std::optional<int64_t> window = windowOf(symbol, Derived::Form::Room))
     return std::min(2 * length, *window + length);
   if (std::optional<Chunk> chunk = chunkOf(symbol))
     return std::min(chunk->most, atAssumedLengths(chunk->rows));

@@ -3,13 +3,11 @@
 #include "ir/analysis/Least.h"
 
 #include "ir/Chunk.h"
+#include "ir/Derived.h"
 
 #include <algorithm>
-#include <charconv>
 
 namespace quern::ir {
-
-static constexpr std::string_view stem = "min(";
 
 /// Whether no length can make it smaller than zero.
 static bool neverNegative(const Size &size) {
@@ -23,7 +21,7 @@ Size least(int64_t most, const Size &size) {
     return most;
   if (neverNegative(Size(most) - size))
     return size;
-  return Size::symbol(std::string(stem) + std::to_string(most) + ", " + size.str() + ")");
+  return Derived{Derived::Form::Min, most, size}.size();
 }
 
 Size notNegative(const Size &size) {
@@ -31,19 +29,8 @@ Size notNegative(const Size &size) {
 }
 
 std::optional<Least> leastOf(std::string_view symbol) {
-  if (!symbol.starts_with(stem) || !symbol.ends_with(")"))
-    return std::nullopt;
-  Least result;
-  symbol = symbol.substr(stem.size(), symbol.size() - stem.size() - 1);
-  auto [at, error] = std::from_chars(symbol.data(), symbol.data() + symbol.size(), result.most);
-  size_t used = size_t(at - symbol.data());
-  if (error != std::errc() || symbol.substr(used, 2) != ", ")
-    return std::nullopt;
-  std::optional<Size> inner = Size::parse(symbol.substr(used + 2));
-  if (!inner)
-    return std::nullopt;
-  result.of = *inner;
-  return result;
+  std::optional<Derived> minimum = Derived::read(symbol, Derived::Form::Min);
+  return minimum ? std::optional(Least{minimum->number, minimum->of}) : std::nullopt;
 }
 
 Size substituteAll(const Size &cost, const std::map<std::string, Size> &table) {

@@ -1,5 +1,5 @@
-// Costs with a minimum: of eight experts no more are read than there are, however many rows pick. A symbol such as
-// "min(8, 2 * B * T)" of a size stands for it; only costs have such symbols, never the sizes of values.
+// Costs with a minimum: of eight experts no more are read than there are, however many rows pick: min(8, 2 * B * T)
+// (ir/Derived.h). Only costs have such symbols, never the sizes of values.
 #ifndef QUERN_IR_ANALYSIS_LEAST_H
 #define QUERN_IR_ANALYSIS_LEAST_H
 
@@ -16,7 +16,7 @@ struct Least {
 Size least(int64_t most, const Size &size);
 /// max(0, size), likewise.
 Size notNegative(const Size &size);
-/// What a symbol such as "min(8, 2 * B * T)" stands for; nothing for any other.
+/// Of a minimum; nothing for any other symbol.
 std::optional<Least> leastOf(std::string_view symbol);
 /// Size::substitute, also within such symbols.
 Size substituteAll(const Size &cost, const std::map<std::string, Size> &table);

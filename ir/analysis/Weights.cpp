@@ -45,7 +45,7 @@ MulOp quern::ir::summedByPick(ScatterAddOp scatter) {
     });
   };
   bool pairs = llvm::all_of(positions.getDims(), [&](DimAttr dim) { return llvm::is_contained(over, dim.getName()); });
-  bool real = a.isReal() && b.isReal() && !a.has(scatter.getInto().getName()) && !b.has(scatter.getInto().getName());
+  bool real = a.isF32() && b.isF32() && !a.has(scatter.getInto().getName()) && !b.has(scatter.getInto().getName());
   return pairs && real && hasOwn(a, b) && hasOwn(b, a) ? product : MulOp();
 }
 

@@ -29,8 +29,8 @@ public:
   Array(Kind kind, std::vector<NamedSize> dims, std::vector<int64_t> numbers);
 
   Kind getKind() const { return kind; }
-  /// Whether its numbers are doubles: real, and what is stored in fewer bits, whose numbers are those that it stands for.
-  bool isReal() const { return kind != Kind::Int && kind != Kind::Bool; }
+  /// Whether its numbers are doubles: also of what is stored in fewer bits, whose numbers are those that it stands for.
+  bool isReal() const { return kind == Kind::Real; }
   const std::vector<NamedSize> &getDims() const { return dims; }
   int64_t getCount() const;
   /// Position of a name, or -1.

@@ -21,7 +21,7 @@ LogicalResult QuantizeOp::evaluate(ArrayRef<Array> operands, Interpreter &interp
       std::vector<float> numbers(count);
       for (int64_t i = 0; i < count; ++i)
         numbers[i] = static_cast<float>(from[start + i * step]);
-      CodedGroup group = codedGroup(bitsOfCode(type.getKind()), numbers);
+      CodedGroup group = codedGroup(bitsOfCode(type.getStorage()), numbers);
       for (int64_t i = 0; i < count; ++i)
         to[start + i * step] = group.number(i);
     }

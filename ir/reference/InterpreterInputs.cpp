@@ -42,7 +42,7 @@ LogicalResult Interpreter::bindInputs(func::FuncOp function, const Inputs &input
     auto type = typeOf(function.getArgument(index));
     if (array.getKind() != type.getKind())
       return function.emitError("input '")
-             << name << "' is " << stringifyKind(array.getKind()) << ", not " << stringifyKind(type.getKind());
+             << name << "' is " << kindName(array.getKind()) << ", not " << kindName(type.getKind());
     if (array.getDims().size() != type.getRank() ||
         !llvm::all_of(type.getDims(), [&](DimAttr dim) { return array.find(dim.getName()) >= 0; }))
       return function.emitError("input '") << name << "' is " << describe(array.getDims()) << ", not " << type;
@@ -176,7 +176,7 @@ LogicalResult Interpreter::lookupParameter(ParamOp op, std::vector<Array> &resul
   if (static_cast<int64_t>(numbers.size()) != countOf(dims))
     return op.emitError("Q042: the parameter has ") << numbers.size() << " numbers, not " << countOf(dims);
   if (op.getResult().getType().isBF16()) { // the copy that kernels read
-    Array narrow(Kind::BF16, std::move(dims));
+    Array narrow(Kind::Real, std::move(dims));
     llvm::transform(numbers, narrow.writeReals(), [](double x) { return fromBF16(toBF16(static_cast<float>(x))); });
     results.push_back(std::move(narrow));
     return success();

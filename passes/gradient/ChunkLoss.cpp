@@ -19,6 +19,7 @@
 #include "ir/Chunk.h"
 #include "ir/analysis/Functions.h"
 #include "ir/analysis/Operations.h"
+#include "ir/analysis/Options.h"
 #include "ir/analysis/Views.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -141,7 +142,8 @@ bool Chunking::findLogits() {
   if (!logits)
     return false;
   if (!most)
-    most = std::max(rowStep, chunkBytes / (4 * widest) / rowStep * rowStep);
+    most = std::max(rowStep, chunkBytes / quern::support::bytesOf(typeOf(logits.getResult()).getStorage(), widest) /
+                                 rowStep * rowStep);
   Size all(1);
   std::string name = "rows";
   for (DimAttr dim : rows)
@@ -386,12 +388,12 @@ public:
 
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    if (!module->hasAttr(trainAttr))
+    ProgramOptions options = optionsOf(module);
+    if (!options.train)
       return;
-    auto most = module->getAttrOfType<IntegerAttr>(chunkRowsAttr);
     for (auto function : module.getOps<func::FuncOp>())
       if (function.getSymName() == "loss" || roleOf(function) == Role::Gradient)
-        Chunking(function, most ? most.getInt() : 0).run();
+        Chunking(function, options.chunkRows).run();
   }
 };
 } // namespace

@@ -14,6 +14,7 @@
 
 #include "ir/Attributes.h"
 #include "ir/Scan.h"
+#include "ir/analysis/Options.h"
 #include "passes/Passes.h"
 #include "passes/weights/NarrowStorage.h"
 
@@ -310,7 +311,7 @@ LogicalResult Differentiator::run() {
     return failure();
   std::reverse(found.begin(), found.end()); // in the order of the parameters
   if (recomputing.allowed)
-    repeatForGradient(seed.getDefiningOp());
+    repeatForGradient(seed.getDefiningOp(), recomputing);
 
   SmallVector<Value> results = {loss};
   SmallVector<Attribute> attributes = {function.getResultAttrDict(0)};
@@ -336,13 +337,15 @@ namespace {
 class DifferentiatePass : public PassWrapper<DifferentiatePass, OperationPass<ModuleOp>> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DifferentiatePass)
-  DifferentiatePass(bool recompute, bool raiseAttention) : recompute(recompute), raiseAttention(raiseAttention) {}
+  DifferentiatePass(quern::support::Machine machine, bool recompute, bool raiseAttention)
+      : machine(std::move(machine)), recompute(recompute), raiseAttention(raiseAttention) {}
   StringRef getArgument() const final { return "differentiate"; }
   StringRef getDescription() const final { return "Add @loss.grad: the loss and the gradient of every parameter"; }
 
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    if (!module->hasAttr(trainAttr))
+    ProgramOptions options = optionsOf(module);
+    if (!options.train)
       return;
     auto loss = module.lookupSymbol<func::FuncOp>("loss");
     if (!loss) {
@@ -358,21 +361,18 @@ public:
       if (func::FuncOp fallback = defaultOf(loss, i))
         gradient.setArgAttr(i, defaultAttr, FlatSymbolRefAttr::get(fallback.getSymNameAttr()));
     module.insert(std::next(Block::iterator(loss)), gradient);
-    Recomputing recomputing{recompute};
-    recomputing.narrow = storesNarrow(module);
-    if (auto price = module->getAttrOfType<FloatAttr>(priceAttr))
-      recomputing.price = price.getValueAsDouble();
-    if (auto turns = module->getAttrOfType<IntegerAttr>(segmentTurnsAttr))
-      recomputing.segment = turns.getInt();
+    Recomputing recomputing{recompute, options.savingPrice, options.trainsNarrow(), options.segmentTurns, machine};
     if (failed(Differentiator(gradient, recomputing, raiseAttention).run()))
       signalPassFailure();
   }
 
 private:
+  quern::support::Machine machine;
   bool recompute, raiseAttention;
 };
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createDifferentiatePass(bool recompute, bool raiseAttention) {
-  return std::make_unique<DifferentiatePass>(recompute, raiseAttention);
+std::unique_ptr<Pass> quern::passes::createDifferentiatePass(const support::Machine &machine, bool recompute,
+                                                             bool raiseAttention) {
+  return std::make_unique<DifferentiatePass>(machine, recompute, raiseAttention);
 }

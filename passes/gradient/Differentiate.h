@@ -4,6 +4,7 @@
 
 #include "ir/Attributes.h"
 #include "passes/gradient/Gradients.h"
+#include "support/Machine.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -15,6 +16,7 @@ struct Recomputing {
   double price = 0;
   bool narrow = false; ///< what is saved is kept in bf16
   int64_t segment = 0; ///< turns of a segment; 0: loops are not cut
+  support::Machine machine = support::assumedMachine();
 };
 
 /// A contribution to a value's gradient: all of it, or of the part that `cut` takes.
@@ -88,11 +90,11 @@ void segmentLoops(mlir::func::FuncOp function, int64_t turns);
 /// What the gradient of a loop's body reads of the forward turn (values of `body` used inside `gradient`): replaced by
 /// parts of stacks, which become new arguments of `gradient`, or by operations done again there. Returns what must be
 /// saved.
-llvm::SmallVector<mlir::Value> saveForGradient(mlir::Block &body, mlir::Block &gradient, Recomputing how);
+llvm::SmallVector<mlir::Value> saveForGradient(mlir::Block &body, mlir::Block &gradient, const Recomputing &how);
 
 /// The same outside of loops, for a gradient that stands behind the function in its block: what is made again is
 /// marked, so that it stays apart from what it repeats.
-void repeatForGradient(mlir::Operation *firstOfGradient);
+void repeatForGradient(mlir::Operation *firstOfGradient, const Recomputing &how);
 
 } // namespace quern::passes
 #endif

@@ -9,6 +9,7 @@
 // it in pieces that stay in the cache: the p, g, m, v of memory are read once and written once.
 #include "ir/Attributes.h"
 #include "ir/analysis/Functions.h"
+#include "ir/analysis/Options.h"
 #include "passes/Passes.h"
 #include "passes/gradient/Gradients.h"
 
@@ -117,7 +118,7 @@ public:
 
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    if (!module->hasAttr(trainAttr))
+    if (!optionsOf(module).train)
       return;
     buildSgd(module);
     buildMomentum(module, /*nesterov=*/false);

@@ -9,32 +9,22 @@
 //
 // With bf16 in memory (`quern.precision`) what is kept moves half as many bytes, and is rounded and widened for that.
 //
-// The graph (gradients.md, section 7): a value is an edge whose capacity is the cost of saving it; from the source
-// comes the cost of recomputing it, operands come in unlimited, what the gradient reads goes to the sink.
 #include "ir/analysis/AssumedLengths.h"
 #include "ir/analysis/Operations.h"
+#include "ir/analysis/Price.h"
 #include "ir/analysis/Weights.h"
-#include "passes/MinimumCut.h"
+#include "passes/ValueCut.h"
 #include "passes/gradient/Differentiate.h"
 #include "passes/weights/NarrowStorage.h"
 
 #include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
 
-// What a core and its memory do in a second. They change what is saved, never a result.
-static constexpr double bytesPerSecond = 15e9, productsPerSecond = 300e9, operationsPerSecond = 80e9;
-// Operations to round a number to bf16 and to widen it again.
-static constexpr double operationsToNarrow = 7;
-
-static double elements(ArrayRef<DimAttr> dims) {
-  double count = 1;
-  for (DimAttr dim : dims)
-    count *= static_cast<double>(atAssumedLengths(dim.getSize()));
-  return count;
+static double assumed(const Size &size) {
+  return static_cast<double>(atAssumedLengths(size));
 }
 
 static bool movesOnly(Operation *op) {
@@ -56,39 +46,34 @@ static bool isSegment(Operation *op) {
 }
 
 /// `price`: seconds that a byte costs beyond its traffic. `kept`: where, if that may be in bf16.
-static double secondsToSave(Value value, double price, std::optional<Kept> kept) {
+static double secondsToSave(Value value, const Recomputing &how, double price, std::optional<Kept> kept) {
   if (isInside(value) || pickedWeight(value)) // a copy of weights for each row is never made
     return MinimumCut::unlimited;
   if (isSegment(value.getDefiningOp()))
     return 1e6;
   bool narrow = kept && isKeptNarrow(value, *kept);
-  double bytes = narrow ? bytesOfKind(Kind::BF16) : bytesOfKind(typeOf(value).getKind());
-  double seconds = bytes * (2 / bytesPerSecond + price); // written and read
-  return elements(typeOf(value).getDims()) * (narrow ? seconds + operationsToNarrow / operationsPerSecond : seconds);
+  Storage storage = narrow ? Storage::BF16 : typeOf(value).getStorage();
+  double each = 2 * secondsToMove(storage, how.machine) + price * static_cast<double>(quern::support::bytesOf(storage));
+  return assumed(typeOf(value).elements()) * (each + secondsToNarrow(storage, how.machine)); // written and read
 }
 
-static double secondsToRepeat(Operation *op) {
-  auto types = llvm::map_to_vector(op->getOperands(), [](Value x) { return typeOf(x); });
-  double all = elements(unionDims(types).value_or(SmallVector<DimAttr>()));
+static double secondsToRepeat(Operation *op, const Recomputing &how) {
   if (isa<GatherOp>(op) && pickedWeight(op->getResult(0)))
     return 0;
   if (isa<RepeatOp>(op)) // iterations of a segment are run again whatever they cost: that is what segments are for
     return 0;
-  double operations = llvm::TypeSwitch<Operation *, double>(op)
-                          .Case<ExpOp, LogOp, Log1pOp, TanhOp, SigmoidOp, ErfOp, PowOp>([](auto) { return 12; })
-                          .Case<SinOp, CosOp, SoftmaxOp>([](auto) { return 25; })
-                          .Case<DivOp, SqrtOp, GatherOp>([](auto) { return 6; })
-                          .Case<CumsumOp, ScatterAddOp, TopKOp, ArgmaxOp>([](auto) { return 200; })
-                          .Default([](auto) { return 1; });
-  if (isa<ContractOp>(op))
-    return 2 * all / productsPerSecond;
-  return movesOnly(op) ? 0 : operations * all / operationsPerSecond;
+  double seconds = movesOnly(op) ? 0 : secondsToCompute(op, how.machine, assumed);
+  // The more rows a table has, the less of it is in a cache when it is read from all over again.
+  if (auto gather = dyn_cast<GatherOp>(op); gather && !typeOf(gather.getPositions()).has(gather.getDim()))
+    seconds *= assumed(typeOf(gather.getX()).dim(gather.getDim()).getSize());
+  return seconds;
 }
 
 /// Which values are saved, so that all of `wanted` can be had. `given`: at hand in any case; `must`: cannot be made
 /// again.
-static llvm::DenseSet<Value> leastCut(ArrayRef<Value> wanted, function_ref<bool(Value)> given,
-                                      function_ref<bool(Value)> must, function_ref<double(Value)> secondsToSave) {
+static llvm::DenseSet<Value> chooseSaved(ArrayRef<Value> wanted, function_ref<bool(Value)> given,
+                                         function_ref<bool(Value)> must, function_ref<double(Value)> secondsToSave,
+                                         const Recomputing &how) {
   llvm::SetVector<Value> region;
   for (Value value : wanted)
     if (!given(value))
@@ -99,28 +84,13 @@ static llvm::DenseSet<Value> leastCut(ArrayRef<Value> wanted, function_ref<bool(
       for (Value operand : region[i].getDefiningOp()->getOperands())
         if (!given(operand))
           region.insert(operand);
-  // Two nodes a value: made (2 i), and at hand for the gradient (2 i + 1). In nanoseconds.
-  size_t source = 2 * region.size(), sink = source + 1;
-  MinimumCut cut(sink + 1);
-  llvm::DenseMap<Value, size_t> number;
-  for (auto [i, value] : llvm::enumerate(region))
-    number[value] = i;
-  for (auto [i, value] : llvm::enumerate(region)) {
-    cut.addEdge(source, 2 * i,
-                must(value) ? MinimumCut::unlimited : 1e9 * secondsToRepeat(value.getDefiningOp()) + 0.001);
-    cut.addEdge(2 * i, 2 * i + 1, 1e9 * secondsToSave(value) + 0.001);
-    if (i < needed)
-      cut.addEdge(2 * i + 1, sink, MinimumCut::unlimited);
-    if (must(value))
-      continue;
-    for (Value operand : value.getDefiningOp()->getOperands())
-      if (auto at = number.find(operand); at != number.end())
-        cut.addEdge(2 * at->second + 1, 2 * i, MinimumCut::unlimited);
-  }
-  std::vector<bool> side = cut.sourceSide(source, sink);
+  auto save = [&](Value value) { return 1e9 * secondsToSave(value) + 0.001; }; // nanoseconds
+  auto repeat = [&](Value value) {
+    return must(value) ? MinimumCut::unlimited : 1e9 * secondsToRepeat(value.getDefiningOp(), how) + 0.001;
+  };
   llvm::DenseSet<Value> saved;
-  for (auto [i, value] : llvm::enumerate(region))
-    if (side[2 * i] && !side[2 * i + 1])
+  for (auto [value, had] : llvm::zip(region, leastCut(region.getArrayRef(), needed, save, repeat)))
+    if (had == Had::Kept)
       saved.insert(value);
   return saved;
 }
@@ -142,7 +112,7 @@ static void dropStacks(RepeatOp repeat) {
 namespace {
 class Saving {
 public:
-  Saving(Block &body, Block &gradient, Recomputing how) : body(body), gradient(gradient), how(how) {}
+  Saving(Block &body, Block &gradient, const Recomputing &how) : body(body), gradient(gradient), how(how) {}
 
   SmallVector<Value> run() {
     SmallVector<OpOperand *> uses;
@@ -154,7 +124,7 @@ public:
           wanted.insert(use.get());
         }
     });
-    chosen = leastCut(
+    chosen = chooseSaved(
         wanted.getArrayRef(), [&](Value value) { return isFree(value); },
         [&](Value value) {
           return mustBeSaved(value) || isAttentionStatistic(value) ||
@@ -162,8 +132,9 @@ public:
                   !isSegment(value.getDefiningOp()));
         },
         [&](Value value) {
-          return secondsToSave(value, how.price, how.narrow ? std::optional(Kept::OnStack) : std::nullopt);
-        });
+          return secondsToSave(value, how, how.price, how.narrow ? std::optional(Kept::OnStack) : std::nullopt);
+        },
+        how);
     for (Value value : wanted)
       require(value);
     IRMapping mapping;
@@ -215,7 +186,7 @@ private:
   }
 
   Block &body, &gradient;
-  Recomputing how;
+  const Recomputing &how;
   llvm::DenseMap<Value, bool> free;
   llvm::DenseSet<Value> chosen;
   llvm::SetVector<Value> saved;
@@ -223,11 +194,11 @@ private:
 };
 } // namespace
 
-SmallVector<Value> quern::passes::saveForGradient(Block &body, Block &gradient, Recomputing how) {
+SmallVector<Value> quern::passes::saveForGradient(Block &body, Block &gradient, const Recomputing &how) {
   return Saving(body, gradient, how).run();
 }
 
-void quern::passes::repeatForGradient(Operation *firstOfGradient) {
+void quern::passes::repeatForGradient(Operation *firstOfGradient, const Recomputing &how) {
   Block *block = firstOfGradient->getBlock();
   auto isForward = [&](Value value) {
     Operation *op = value.getDefiningOp();
@@ -252,10 +223,10 @@ void quern::passes::repeatForGradient(Operation *firstOfGradient) {
     return !made || isAttentionStatistic(value);
   };
   std::optional<Kept> kept;
-  if (storesNarrow(firstOfGradient->getParentOfType<ModuleOp>()))
+  if (how.narrow)
     kept = Kept::InPlace;
-  auto save = [&](Value value) { return secondsToSave(value, 0, kept) / (must(value) ? 2 : 1); };
-  llvm::DenseSet<Value> saved = leastCut(wanted.getArrayRef(), given, must, save);
+  auto save = [&](Value value) { return secondsToSave(value, how, 0, kept) / (must(value) ? 2 : 1); };
+  llvm::DenseSet<Value> saved = chooseSaved(wanted.getArrayRef(), given, must, save, how);
   llvm::SetVector<Operation *> again;
   SmallVector<Value> work(wanted.begin(), wanted.end());
   while (!work.empty()) {

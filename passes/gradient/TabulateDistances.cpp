@@ -15,6 +15,7 @@
 // position 1.
 #include "ir/Attributes.h"
 #include "ir/analysis/Operations.h"
+#include "ir/analysis/Options.h"
 #include "passes/Passes.h"
 #include "passes/Rewriting.h"
 
@@ -155,7 +156,7 @@ struct TabulateDistancesPass : PassWrapper<TabulateDistancesPass, OperationPass<
     return "make what is learned for each distance of a key from a query a table";
   }
   void runOnOperation() override {
-    if (auto loss = getOperation().lookupSymbol<func::FuncOp>("loss"); loss && getOperation()->hasAttr(trainAttr))
+    if (auto loss = getOperation().lookupSymbol<func::FuncOp>("loss"); loss && optionsOf(getOperation()).train)
       Tabulating(loss).run();
   }
 };

@@ -106,7 +106,9 @@ void keepScored(func::FuncOp function) {
 
 struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(IncrementalPass)
-  IncrementalPass(bool withRagged, bool absorb) : withRagged(withRagged), absorb(absorb) {}
+  IncrementalPass(quern::support::Machine machine, bool withRagged, bool absorb)
+      : machine(std::move(machine)), withRagged(withRagged), absorb(absorb) {}
+  quern::support::Machine machine;
   bool withRagged, absorb;
 
   StringRef getArgument() const override { return "incremental"; }
@@ -198,7 +200,7 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
     if (!analysis.refusals().empty())
       return analysis.describeRefusals();
 
-    MemoryPlan plan(function, analysis, absorb);
+    MemoryPlan plan(function, analysis, machine, absorb);
     if (absorbing)
       *absorbing = plan.rowsWhereAbsorbingPays();
     NumberUse numbers = numbersOf(function, analysis, plan);
@@ -224,6 +226,6 @@ struct IncrementalPass : PassWrapper<IncrementalPass, OperationPass<ModuleOp>> {
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createIncrementalPass(bool ragged, bool absorb) {
-  return std::make_unique<IncrementalPass>(ragged, absorb);
+std::unique_ptr<Pass> quern::passes::createIncrementalPass(const support::Machine &machine, bool ragged, bool absorb) {
+  return std::make_unique<IncrementalPass>(machine, ragged, absorb);
 }

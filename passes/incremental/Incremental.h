@@ -4,6 +4,7 @@
 
 #include "passes/Rewriting.h"
 #include "passes/time/TimeAnalysis.h"
+#include "support/Machine.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -35,7 +36,7 @@ private:
 class MemoryPlan {
 public:
   /// `absorb`: projections of what is kept may be left to those who contract with them (AbsorbProjections.h).
-  MemoryPlan(mlir::func::FuncOp function, const TimeAnalysis &analysis, bool absorb);
+  MemoryPlan(mlir::func::FuncOp function, const TimeAnalysis &analysis, const support::Machine &machine, bool absorb);
   /// No text in it, and nothing that a loop carries: it can be made again along any label.
   bool isMadeFromPositions(mlir::Value value);
   bool isStored(mlir::Value value) const { return stored.contains(value); }

@@ -4,11 +4,11 @@
 // decides: a value kept costs its elements, a recomputed value costs its operations at every old position; a projection
 // that new rows can absorb (AbsorbProjections.cpp) only what that adds.
 #include "ir/analysis/AssumedLengths.h"
-#include "passes/MinimumCut.h"
+#include "ir/analysis/Operations.h"
+#include "ir/analysis/Price.h"
+#include "passes/ValueCut.h"
 #include "passes/incremental/Incremental.h"
 #include "passes/weights/AbsorbProjections.h"
-
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -16,45 +16,42 @@ using namespace quern::passes;
 
 namespace {
 
-/// Operations that cost as much as reading one number of a cache. It changes what is kept, never the results.
-constexpr double operationsPerNumber = 8;
-
+/// Seconds for one row at one position. They change what is kept, never the results.
 class Costs {
 public:
-  Costs(const TimeAnalysis &analysis, DimAttr batch) : analysis(analysis), batch(batch) {}
+  Costs(const TimeAnalysis &analysis, DimAttr batch, const quern::support::Machine &machine)
+      : analysis(analysis), batch(batch), machine(machine) {}
 
-  /// Numbers of one row at one position.
-  double elements(ArrayRef<DimAttr> dims) const {
-    double product = 1;
-    for (DimAttr dim : dims)
-      if (dim != batch && !analysis.isTime(dim))
-        product *= static_cast<double>(atAssumedLengths(dim.getSize()));
-    return product;
-  }
-  static double asElements(double operations) { return std::max(operations, 0.0) / operationsPerNumber + 0.001; }
   double absorbed(Value value, const Absorption &absorption) const {
-    return asElements(absorption.added) * turns(value);
+    return (std::max(absorption.added, 0.0) / machine.ofOneRow + least()) * turns(value);
   }
-  double kept(Value value) const { return elements(typeOf(value).getDims()) * turns(value); }
+  double kept(Value value) const { return read(value) * turns(value); }
   /// Making the value again at one old position; never nothing, so that of equals the later value is kept.
   double again(Value value) const {
     Operation *op = value.getDefiningOp();
-    SmallVector<NamedTensorType> types = llvm::map_to_vector(op->getOperands(), [](Value x) { return typeOf(x); });
-    std::optional<SmallVector<DimAttr>> all = unionDims(types);
-    double operations =
-        TypeSwitch<Operation *, double>(op)
-            .Case([&](ContractOp) { return 2 * elements(*all); })
-            // A gather is traffic, not arithmetic.
-            .Case<GatherOp, TopKOp>([&](auto) { return operationsPerNumber * elements(typeOf(value).getDims()); })
-            .Case<RenameOp, SplitOp, MergeOp, CutOp, ConcatOp, UnitOp, SqueezeOp, ExpandOp, PermuteOp>(
-                [](auto) { return 0.01; })
-            .Default([&](Operation *) { return elements(all ? *all : SmallVector<DimAttr>()); });
-    return asElements(operations) * turns(value);
+    double seconds = 0;
+    if (isa<GatherOp, TopKOp>(op)) // traffic, not arithmetic
+      seconds = read(value);
+    else if (!isViewLike(op) && !isa<ConcatOp, ExpandOp>(op))
+      seconds = atOnePosition(cast<CostOpInterface>(op).getWork()) / machine.ofOneRow;
+    return (seconds + least()) * turns(value);
   }
 
 private:
   const TimeAnalysis &analysis;
   DimAttr batch;
+  const quern::support::Machine &machine;
+
+  double atOnePosition(const Size &size) const {
+    return static_cast<double>(size.evaluate([&](const std::string &symbol) -> int64_t {
+      return symbol == analysis.symbol() || batch.getSize().mentions(symbol) ? 1 : assumedLength(symbol);
+    }));
+  }
+  double read(Value value) const {
+    return atOnePosition(typeOf(value).elements()) * secondsToMove(typeOf(value).getStorage(), machine);
+  }
+  /// A thousandth of what reading a number takes.
+  double least() const { return secondsToMove(Storage::F32, machine) / 1000; }
 
   static double turns(Value value) {
     Operation *place = value.getDefiningOp() ? value.getDefiningOp() : &value.getParentBlock()->front();
@@ -89,7 +86,9 @@ bool MemoryPlan::isBarrier(Value value) {
   return otherTimes(value) || llvm::any_of(op->getOperands(), otherTimes);
 }
 
-MemoryPlan::MemoryPlan(func::FuncOp function, const TimeAnalysis &analysis, bool absorb) : analysis(analysis) {
+MemoryPlan::MemoryPlan(func::FuncOp function, const TimeAnalysis &analysis, const support::Machine &machine,
+                       bool absorb)
+    : analysis(analysis) {
   llvm::SetVector<Value> region; // values over T from which what is needed can be made
   function.walk([&](RenameOp op) {
     if (llvm::is_contained(names(op.getFrom()), analysis.time()) && !isMadeFromPositions(op.getX()))
@@ -102,16 +101,12 @@ MemoryPlan::MemoryPlan(func::FuncOp function, const TimeAnalysis &analysis, bool
         if (!isMadeFromPositions(x))
           region.insert(x);
 
-  // Two nodes a value: made (2 i), and had for old positions (2 i + 1).
-  size_t source = 2 * region.size(), sink = source + 1;
-  MinimumCut cut(sink + 1);
-  llvm::DenseMap<Value, size_t> number;
-  for (auto [i, value] : llvm::enumerate(region))
-    number[value] = i;
   DimAttr batch = typeOf(function.getArgument(0)).getDims().front();
-  Costs costs(analysis, batch);
+  Costs costs(analysis, batch, machine);
   llvm::DenseMap<Value, int64_t> absorbable; // up to how many rows
   auto again = [&](Value value) {
+    if (isBarrier(value))
+      return MinimumCut::unlimited;
     double cost = costs.again(value);
     auto contract = value.getDefiningOp<ContractOp>();
     if (!absorb || !contract)
@@ -123,23 +118,12 @@ MemoryPlan::MemoryPlan(func::FuncOp function, const TimeAnalysis &analysis, bool
     absorbable[value] = absorption->rows();
     return costs.absorbed(value, *absorption);
   };
-  for (auto [i, value] : llvm::enumerate(region)) {
-    bool barrier = isBarrier(value);
-    cut.addEdge(source, 2 * i, barrier ? MinimumCut::unlimited : again(value));
-    cut.addEdge(2 * i, 2 * i + 1, costs.kept(value));
-    if (i < needed)
-      cut.addEdge(2 * i + 1, sink, MinimumCut::unlimited);
-    if (barrier)
-      continue;
-    for (Value x : value.getDefiningOp()->getOperands())
-      if (auto at = number.find(x); at != number.end())
-        cut.addEdge(2 * at->second + 1, 2 * i, MinimumCut::unlimited);
-  }
-  std::vector<bool> side = cut.sourceSide(source, sink);
-  for (auto [i, value] : llvm::enumerate(region))
-    if (side[2 * i] && !side[2 * i + 1])
+  auto kept = [&](Value value) { return 1e9 * costs.kept(value); }; // nanoseconds
+  auto made = [&](Value value) { return 1e9 * again(value); };
+  for (auto [value, had] : llvm::zip(region, leastCut(region.getArrayRef(), needed, kept, made))) {
+    if (had == Had::Kept)
       stored.insert(value);
-  for (auto [value, rows] : absorbable)
-    if (!side[2 * number[value]])
-      absorbingRows = absorbingRows ? std::min(absorbingRows, rows) : rows;
+    if (auto rows = absorbable.find(value); rows != absorbable.end() && had == Had::Again)
+      absorbingRows = absorbingRows ? std::min(absorbingRows, rows->second) : rows->second;
+  }
 }

@@ -5,10 +5,10 @@
 // value over S that only meets such masks needs a window of 4: backwards from reductions and gathers (`findWindows`),
 // the largest need of all values over S that meet in one operation.
 //
-//   %k = quern.remember %u "T" to <S = "past + T">      =>  %k = quern.remember %u "T" to <S.4 = "past.4 + T">
+//   %k = quern.remember %u "T" to <S = "past + T">      =>  %k = quern.remember %u "T" to <S.4 = "T + filled(4)">
 //   %i = quern.index : [S]                                  %i = the position that lies in slot index : [S.4]
 //
-// Slots before past.4 = min(past, 4) are the ring: position p lies in slot p mod 4. After them come the new rows, in
+// Slots before filled(4), which is min(past, 4), are the ring: position p lies in slot p mod 4. After them come the new rows, in
 // their order. Reductions do not mind the order of slots; positions and gathers are told by `positionsOf`, `slotOf`.
 #include "passes/incremental/IncrementalWindows.h"
 

@@ -73,10 +73,6 @@ private:
   llvm::DenseMap<Value, std::pair<bool, bool>> copies; // of a repeat's result: copy in, copy out
 };
 
-Size bytesOf(NamedTensorType type) {
-  return type.elements() * Size(bytesOfKind(type.getKind()));
-}
-
 /// What a view looks at: an argument, a parameter, a launch's or loop's result, a cache.
 Value Planner::owner(Value value) const {
   while (Operation *op = value.getDefiningOp()) {
@@ -131,7 +127,7 @@ void Planner::findBuffers() {
     Buffer buffer;
     buffer.begin = position[value.getDefiningOp()];
     buffer.end = lastUse(value);
-    buffer.bytes = bytesOf(typeOf(value));
+    buffer.bytes = storedBytes(typeOf(value));
     buffers.push_back(buffer);
   };
   for (Operation *op : order) {
@@ -179,7 +175,7 @@ void Planner::findBuffers() {
         for (Operation *parent = op->getParentOp(); isa<RepeatOp>(parent); parent = parent->getParentOp())
           turns = turns * Size(static_cast<int64_t>(cast<RepeatOp>(parent).getTurns()));
         place = at(PlaceKind::Kept, kept.size());
-        kept.push_back(bytesOf(typeOf(result)) * turns);
+        kept.push_back(storedBytes(typeOf(result)) * turns);
       }
       if (!place)
         add(result);

@@ -101,7 +101,7 @@ private:
     auto tensor = dyn_cast<NamedTensorType>(type);
     if (!tensor)
       return put(type.getAsOpaquePointer());
-    put(static_cast<uintptr_t>(tensor.getKind()));
+    put(static_cast<uintptr_t>(tensor.getStorage()));
     put(static_cast<uintptr_t>(tensor.getRank()));
     for (DimAttr dim : tensor.getDims())
       attribute(dim);

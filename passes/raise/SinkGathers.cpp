@@ -11,6 +11,7 @@
 // so this is right for any number of rows. In a loss it runs before differentiation (`sink-loss-gathers`): the gradient
 // of picked weights is then a sum for each expert over the rows that chose it, and other experts have none.
 #include "ir/Attributes.h"
+#include "ir/analysis/Options.h"
 #include "ir/analysis/Weights.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
@@ -151,7 +152,7 @@ struct SinkGathersPass : PassWrapper<SinkGathersPass, OperationPass<ModuleOp>> {
   StringRef getArgument() const override { return ofLoss ? "sink-loss-gathers" : "sink-gathers"; }
   StringRef getDescription() const override { return "compute only the experts that are chosen"; }
   void runOnOperation() override {
-    bool trained = getOperation()->hasAttr(trainAttr);
+    bool trained = optionsOf(getOperation()).train;
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (ofLoss ? trained && function.getName() == "loss" : !function->hasAttr(changingAttr))
         sinkGathers(function);

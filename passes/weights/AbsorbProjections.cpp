@@ -15,6 +15,7 @@
 
 #include "ir/Attributes.h"
 #include "ir/analysis/AssumedLengths.h"
+#include "ir/analysis/Window.h"
 #include "mlir/Pass/Pass.h"
 #include "passes/Passes.h"
 #include "passes/Rewriting.h"
@@ -321,7 +322,7 @@ struct AbsorbProjectionsPass : PassWrapper<AbsorbProjectionsPass, OperationPass<
 
   static bool isMemory(DimAttr dim) {
     return llvm::any_of(dim.getSize().symbols(),
-                        [](const std::string &symbol) { return StringRef(symbol).starts_with("past"); });
+                        [](const std::string &symbol) { return symbol == "past" || windowOf(symbol); });
   }
 
   static void run(func::FuncOp function) {

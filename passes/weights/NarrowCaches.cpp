@@ -15,15 +15,15 @@ using namespace quern::ir;
 void quern::passes::narrowCaches(ModuleOp module) {
   module.walk([](RememberOp remember) {
     NamedTensorType type = remember.getResult().getType();
-    if (!type.isReal())
+    if (!type.isF32())
       return;
     auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(remember, remember.getStateAttr());
-    state.setType(cast<NamedTensorType>(state.getType()).withKind(Kind::BF16));
+    state.setType(cast<NamedTensorType>(state.getType()).withStorage(Storage::BF16));
     OpBuilder b(remember);
     Location loc = remember.getLoc();
     remember.getXMutable().assign(
-        NarrowOp::create(b, loc, remember.getX().getType().withKind(Kind::BF16), remember.getX()));
-    remember.getResult().setType(type.withKind(Kind::BF16));
+        NarrowOp::create(b, loc, remember.getX().getType().withStorage(Storage::BF16), remember.getX()));
+    remember.getResult().setType(type.withStorage(Storage::BF16));
     b.setInsertionPointAfter(remember);
     auto wide = WidenOp::create(b, loc, type, remember.getResult());
     remember.getResult().replaceAllUsesExcept(wide, wide);

@@ -11,11 +11,6 @@ using namespace quern::ir;
 
 namespace quern::passes {
 
-bool storesNarrow(ModuleOp module) {
-  auto precision = module->getAttrOfType<StringAttr>(precisionAttr);
-  return module->hasAttr(trainAttr) && precision && precision.getValue() == "bf16";
-}
-
 bool movesNarrow(Operation *op) {
   return op && (isViewLike(op) || isa<ConcatOp, ExpandOp>(op));
 }
@@ -24,7 +19,7 @@ Value copyInBF16(OpBuilder &builder, Operation *op, ArrayRef<Value> operands) {
   builder.setInsertionPointAfter(op);
   Operation *copy = builder.clone(*op);
   copy->setOperands(operands);
-  copy->getResult(0).setType(typeOf(op->getResult(0)).withKind(Kind::BF16));
+  copy->getResult(0).setType(typeOf(op->getResult(0)).withStorage(Storage::BF16));
   return copy->getResult(0);
 }
 
@@ -52,7 +47,7 @@ bool isStatistic(Value value) {
 }
 
 bool isKeptNarrow(Value value, Kept kept) {
-  if (!typeOf(value).isReal() || isStatistic(value))
+  if (!typeOf(value).isF32() || isStatistic(value))
     return false;
   return kept == Kept::OnStack || llvm::any_of(value.getUsers(), [](Operation *user) {
            auto contract = dyn_cast<ContractOp>(user);

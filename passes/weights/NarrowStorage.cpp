@@ -20,6 +20,7 @@
 #include "ir/Attributes.h"
 #include "ir/analysis/Functions.h"
 #include "ir/analysis/Operations.h"
+#include "ir/analysis/Options.h"
 #include "ir/analysis/Views.h"
 #include "ir/analysis/Weights.h"
 #include "passes/Passes.h"
@@ -102,14 +103,13 @@ Value Narrowing::made(Value value) {
     b.setInsertionPointAfter(op);
   else
     b.setInsertionPointToStart(cast<BlockArgument>(value).getOwner());
-  NamedTensorType type = typeOf(value).withKind(Kind::BF16);
+  NamedTensorType type = typeOf(value).withStorage(Storage::BF16);
   if (isa_and_nonnull<ParamOp>(op)) {
     Value narrow = copyInBF16(b, op);
     readNarrow(value, narrow);
     return narrow;
   }
-  if (movesNarrow(op) &&
-      llvm::all_of(op->getOperandTypes(), [](Type t) { return cast<NamedTensorType>(t).isReal(); })) {
+  if (movesNarrow(op) && llvm::all_of(op->getOperandTypes(), [](Type t) { return cast<NamedTensorType>(t).isF32(); })) {
     SmallVector<Value> operands;
     for (Value operand : SmallVector<Value>(op->getOperands()))
       operands.push_back(narrowed(operand));
@@ -161,7 +161,7 @@ void Narrowing::findStream() {
 /// `argument` of a loop is bf16 from now on, as the stack that it is a part of.
 void Narrowing::takeNarrow(BlockArgument argument, Value stack, OpOperand &use) {
   use.set(stack);
-  argument.setType(typeOf(argument).withKind(Kind::BF16));
+  argument.setType(typeOf(argument).withStorage(Storage::BF16));
   b.setInsertionPointToStart(argument.getOwner());
   auto wide = WidenOp::create(b, argument.getLoc(), typeOf(argument).withKind(Kind::Real), argument);
   argument.replaceAllUsesExcept(wide, wide);
@@ -173,7 +173,7 @@ void Narrowing::narrowStacks() {
   function.walk([&](RepeatOp repeat) { // inner loops first
     for (unsigned i = repeat.getCarriedCount(); i < repeat.getNumResults(); ++i)
       if (Value result = repeat.getResult(i);
-          typeOf(result).isReal() && onlyStacked(result) && !isStatistic(repeat.getYield().getValues()[i]))
+          typeOf(result).isF32() && onlyStacked(result) && !isStatistic(repeat.getYield().getValues()[i]))
         stacks.push_back(result);
   });
   for (Value result : stacks) {
@@ -181,7 +181,7 @@ void Narrowing::narrowStacks() {
     unsigned i = cast<OpResult>(result).getResultNumber();
     Value part = repeat.getYield().getValues()[i];
     repeat.getYield()->setOperand(i, narrowed(part));
-    result.setType(typeOf(result).withKind(Kind::BF16));
+    result.setType(typeOf(result).withStorage(Storage::BF16));
     for (OpOperand &use : llvm::make_early_inc_range(result.getUses())) {
       auto loop = dyn_cast<RepeatOp>(use.getOwner());
       if (loop) {
@@ -212,7 +212,7 @@ void Narrowing::narrowOperands(ContractOp contract) {
       from = from.getDefiningOp()->getOperand(0);
     auto param = from.getDefiningOp<ParamOp>();
     bool vector = param && typeOf(param.getResult()).getRank() < 2;
-    if (!typeOf(operand).isReal() || operand.getDefiningOp<WidenOp>() || from.getDefiningOp<GatherOp>() || vector ||
+    if (!typeOf(operand).isF32() || operand.getDefiningOp<WidenOp>() || from.getDefiningOp<GatherOp>() || vector ||
         isInside(operand))
       continue;
     contract->setOperand(i, widened(narrowed(operand)));
@@ -224,11 +224,11 @@ void Narrowing::narrowRows(RepeatOp repeat) {
   for (unsigned i = repeat.getCarriedCount(); i < repeat.getNumOperands(); ++i) {
     BlockArgument argument = repeat.getBlock().getArgument(i);
     auto narrows = [](Operation *user) { return isa<NarrowOp>(user); };
-    if (!typeOf(argument).isReal() || argument.use_empty() || !llvm::all_of(argument.getUsers(), narrows))
+    if (!typeOf(argument).isF32() || argument.use_empty() || !llvm::all_of(argument.getUsers(), narrows))
       continue;
     Value stack = narrowed(repeat->getOperand(i));
     repeat->setOperand(i, stack);
-    argument.setType(typeOf(argument).withKind(Kind::BF16));
+    argument.setType(typeOf(argument).withStorage(Storage::BF16));
     for (Operation *user : llvm::make_early_inc_range(argument.getUsers())) {
       user->getResult(0).replaceAllUsesWith(argument);
       user->erase();
@@ -251,7 +251,7 @@ void Narrowing::sinkWidens() {
       if (auto widen = operand.get().getDefiningOp<WidenOp>())
         operand.set(widen.getX());
     Value result = op->getResult(0);
-    result.setType(typeOf(result).withKind(Kind::BF16));
+    result.setType(typeOf(result).withStorage(Storage::BF16));
     b.setInsertionPointAfter(op);
     auto widen = WidenOp::create(b, op->getLoc(), typeOf(result).withKind(Kind::Real), result);
     result.replaceAllUsesExcept(widen, widen);
@@ -288,7 +288,7 @@ void giveNarrow(func::FuncOp update) {
     if (!name || name.getValue() != "p")
       continue;
     Value p = end->getOperand(i);
-    Value narrow = NarrowOp::create(b, p.getLoc(), typeOf(p).withKind(Kind::BF16), p);
+    Value narrow = NarrowOp::create(b, p.getLoc(), typeOf(p).withStorage(Storage::BF16), p);
     unsigned last = update.getNumResults();
     end->insertOperands(last, narrow);
     (void)update.insertResult(last, narrow.getType(),
@@ -307,15 +307,16 @@ public:
 
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    if (!module->hasAttr(trainAttr)) {
-      WeightFormats formats = WeightFormats::of(module);
+    ProgramOptions options = optionsOf(module);
+    if (!options.train) {
+      WeightFormats formats = WeightFormats::of(options);
       for (auto function : module.getOps<func::FuncOp>())
         if (!function.isExternal())
           storeWeights(function, formats);
     }
-    if (auto caches = module->getAttrOfType<StringAttr>(cachePrecisionAttr); caches && caches.getValue() == "bf16")
+    if (options.caches == Storage::BF16)
       narrowCaches(module);
-    if (!storesNarrow(module))
+    if (!options.trainsNarrow())
       return;
     for (auto function : module.getOps<func::FuncOp>()) {
       if (function.getSymName() == "loss" || roleOf(function) == Role::Gradient)

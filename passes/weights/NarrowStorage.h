@@ -7,9 +7,6 @@
 
 namespace quern::passes {
 
-/// Whether `module` is to be trained with bf16 in memory.
-bool storesNarrow(mlir::ModuleOp module);
-
 /// Operations that neither change nor pick numbers, but for their order: bf16 goes through them.
 bool movesNarrow(mlir::Operation *op);
 

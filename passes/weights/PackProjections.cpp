@@ -132,12 +132,12 @@ private:
         for (DimAttr dim : type.getDims())
           if (dim.getName() != gather.getDim())
             elements *= dim.getStatic().value_or(0);
-        weights += 4 * elements;
+        weights += quern::support::bytesOf(type.getStorage(), elements);
       }
       remark::missed(ops[0].getLoc(), remark::RemarkOpts::name("packing").category("packing"))
           << std::to_string(ops.size()) << " contractions with weights that each row picks stay apart: one would read "
-          << std::to_string(4 * depth) << " bytes of input a row once, beside " << std::to_string(weights)
-          << " of weights";
+          << std::to_string(quern::support::bytesOf(typeOf(key.first).getStorage(), depth))
+          << " bytes of input a row once, beside " << std::to_string(weights) << " of weights";
     }
   }
 
@@ -182,12 +182,14 @@ private:
     for (const Projection &part : parts)
       rows += (rows.empty() ? "" : ", ") + std::to_string(*part.rows.getStatic());
     int64_t depth = *parts[0].depth.getStatic();
+    ContractOp first = parts[0].op;
+    NamedTensorType input = typeOf(first.getA() == parts[0].weight ? first.getB() : first.getA());
     auto options = remark::RemarkOpts::name("packing").category("packing");
     if (packed)
       remark::passed(parts[0].op.getLoc(), options)
           << "one contraction for " << std::to_string(parts.size()) << " (" << rows << " rows of "
-          << std::to_string(depth)
-          << "), packed when the program starts: " << std::to_string(depth * 4 * static_cast<int64_t>(parts.size() - 1))
+          << std::to_string(depth) << "), packed when the program starts: "
+          << std::to_string(quern::support::bytesOf(input.getStorage(), depth) * static_cast<int64_t>(parts.size() - 1))
           << " bytes a row that are not read again";
     else
       remark::missed(parts[0].op.getLoc(), options)

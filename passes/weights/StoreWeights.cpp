@@ -43,7 +43,7 @@ public:
 
 private:
   std::optional<Read> readOf(ContractOp contract, unsigned operand);
-  void quantize(const Read &read, StringRef along, Kind kind);
+  void quantize(const Read &read, StringRef along, Storage storage);
   void quantizeRows(const Read &read, StringRef along);
   void narrowRows(const Read &read);
   Value narrowed(Value value);
@@ -70,7 +70,7 @@ std::optional<Read> Storing::readOf(ContractOp contract, unsigned operand) {
     read.params.push_back(param);
   }
   bool known = !read.params.empty() && llvm::all_of(read.params, [](ParamOp param) { return param != nullptr; });
-  if (!known || !typeOf(value).isReal() || !isMatrixProduct(contract))
+  if (!known || !typeOf(value).isF32() || !isMatrixProduct(contract))
     return std::nullopt;
   return read;
 }
@@ -110,27 +110,28 @@ Value Storing::narrowed(Value value) {
 
 /// The contraction reads `stored`, or what it picks of that, as real numbers.
 void Storing::setOperand(const Read &read, Value stored) {
-  Kind kind = typeOf(stored).getKind();
+  Storage storage = typeOf(stored).getStorage();
   b.setInsertionPoint(read.contract);
   if (read.pick) {
     Operation *pick = b.clone(*read.pick);
     pick->setOperand(0, stored);
-    pick->getResult(0).setType(typeOf(pick->getResult(0)).withKind(kind));
+    pick->getResult(0).setType(typeOf(pick->getResult(0)).withStorage(storage));
     stored = pick->getResult(0);
   }
   Type real = typeOf(stored).withKind(Kind::Real);
   Location loc = stored.getLoc();
-  Value wide = kind == Kind::BF16 ? WidenOp::create(b, loc, real, stored).getResult()
-                                  : DequantizeOp::create(b, loc, real, stored).getResult();
+  Value wide = storage == Storage::BF16 ? WidenOp::create(b, loc, real, stored).getResult()
+                                        : DequantizeOp::create(b, loc, real, stored).getResult();
   ContractOp contract = read.contract;
   contract->setOperand(read.operand, wide);
 }
 
 /// Each contraction has a copy of its own: kernels lay weights out as one of them reads it, and slots of the same layout
 /// are one.
-void Storing::quantize(const Read &read, StringRef along, Kind kind) {
+void Storing::quantize(const Read &read, StringRef along, Storage storage) {
   b.setInsertionPointAfterValue(read.weight);
-  auto codes = QuantizeOp::create(b, read.weight.getLoc(), typeOf(read.weight).withKind(kind), read.weight, along);
+  auto codes =
+      QuantizeOp::create(b, read.weight.getLoc(), typeOf(read.weight).withStorage(storage), read.weight, along);
   codes->setAttr(weightAttr, b.getUnitAttr());
   setOperand(read, codes);
 }
@@ -140,7 +141,7 @@ void Storing::quantizeRows(const Read &read, StringRef along) {
   ContractOp contract = read.contract;
   Value rows = contract->getOperand(1 - read.operand);
   b.setInsertionPoint(contract);
-  auto codes = QuantizeOp::create(b, contract.getLoc(), typeOf(rows).withKind(Kind::Int8), rows, along);
+  auto codes = QuantizeOp::create(b, contract.getLoc(), typeOf(rows).withStorage(Storage::Int8), rows, along);
   contract->setOperand(1 - read.operand, DequantizeOp::create(b, contract.getLoc(), rows.getType(), codes));
 }
 
@@ -151,7 +152,7 @@ void Storing::narrowRows(const Read &read) {
   Value &wide = narrowRowsOf[rows];
   if (!wide) {
     b.setInsertionPointAfterValue(rows);
-    auto narrow = NarrowOp::create(b, contract.getLoc(), typeOf(rows).withKind(Kind::BF16), rows);
+    auto narrow = NarrowOp::create(b, contract.getLoc(), typeOf(rows).withStorage(Storage::BF16), rows);
     wide = WidenOp::create(b, contract.getLoc(), rows.getType(), narrow);
   }
   contract->setOperand(1 - read.operand, wide);
@@ -169,7 +170,7 @@ void Storing::narrowTables() {
     auto wide = WidenOp::create(b, gather.getLoc(), gather.getResult().getType(), gather.getResult());
     gather->setOperand(0, narrowOf[gather.getX()]);
     gather.getResult().replaceAllUsesExcept(wide, wide);
-    gather.getResult().setType(typeOf(gather.getResult()).withKind(Kind::BF16));
+    gather.getResult().setType(typeOf(gather.getResult()).withStorage(Storage::BF16));
   }
 }
 
@@ -184,19 +185,19 @@ void Storing::run() {
     ContractOp contract = read.contract;
     bool inLayers = contract->getParentOfType<RepeatOp>() != nullptr;
     auto [format, rows] = formats.of(read.params, /*sensitive=*/!inLayers);
-    if (format < WeightFormat::BF16) {
+    if (bitsOfCode(format)) {
       std::optional<StringRef> along = groupedAlong(read);
       if (along && !choosesExperts(contract.getResult())) {
-        if (rows == RowFormat::Int8 && !read.pick && !contract->getParentOfType<ScanOp>())
+        if (rows == Storage::Int8 && !read.pick && !contract->getParentOfType<ScanOp>())
           quantizeRows(read, *along);
-        quantize(read, *along, format == WeightFormat::Int8 ? Kind::Int8 : Kind::Int4);
+        quantize(read, *along, format);
         continue;
       }
       format = formats.plain();
     }
-    if (format != WeightFormat::BF16)
+    if (format != Storage::BF16)
       continue;
-    if (rows == RowFormat::BF16 && !read.pick && !contract->getParentOfType<ScanOp>() &&
+    if (rows == Storage::BF16 && !read.pick && !contract->getParentOfType<ScanOp>() &&
         !choosesExperts(contract.getResult()))
       narrowRows(read);
     setOperand(read, narrowed(read.weight));

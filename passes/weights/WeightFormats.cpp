@@ -1,7 +1,6 @@
 // Takes: the text of --quantize. Gives: the format of a parameter, by its name in checkpoints.
 #include "passes/weights/WeightFormats.h"
 
-#include "ir/Attributes.h"
 #include "support/Glob.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -14,13 +13,13 @@ using namespace quern::passes;
 
 static ProductFormat formatOf(StringRef word) {
   std::optional<ProductFormat> format = llvm::StringSwitch<std::optional<ProductFormat>>(word)
-                                            .Case("int4", ProductFormat{WeightFormat::Int4})
-                                            .Case("int8", ProductFormat{WeightFormat::Int8})
-                                            .Case("w4a8", ProductFormat{WeightFormat::Int4, RowFormat::Int8})
-                                            .Case("w8a8", ProductFormat{WeightFormat::Int8, RowFormat::Int8})
-                                            .Case("w16a16", ProductFormat{WeightFormat::BF16, RowFormat::BF16})
-                                            .Case("bf16", ProductFormat{WeightFormat::BF16})
-                                            .Case("f32", ProductFormat{WeightFormat::F32})
+                                            .Case("int4", ProductFormat{Storage::Int4})
+                                            .Case("int8", ProductFormat{Storage::Int8})
+                                            .Case("w4a8", ProductFormat{Storage::Int4, Storage::Int8})
+                                            .Case("w8a8", ProductFormat{Storage::Int8, Storage::Int8})
+                                            .Case("w16a16", ProductFormat{Storage::BF16, Storage::BF16})
+                                            .Case("bf16", ProductFormat{Storage::BF16})
+                                            .Case("f32", ProductFormat{Storage::F32})
                                             .Default(std::nullopt);
   if (!format)
     throw std::runtime_error("--quantize: '" + word.str() +
@@ -28,10 +27,9 @@ static ProductFormat formatOf(StringRef word) {
   return *format;
 }
 
-WeightFormats WeightFormats::parse(StringRef quantize, StringRef precision) {
+WeightFormats WeightFormats::parse(StringRef quantize, Storage precision) {
   WeightFormats result;
-  result.usual = formatOf(precision);
-  result.precision = result.usual.weight;
+  result.usual.weight = result.precision = precision;
   SmallVector<StringRef> parts;
   quantize.split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   for (StringRef part : parts) {
@@ -46,19 +44,14 @@ WeightFormats WeightFormats::parse(StringRef quantize, StringRef precision) {
   return result;
 }
 
-WeightFormats WeightFormats::of(ModuleOp module) {
-  auto text = [&](StringRef name) {
-    auto attr = module->getAttrOfType<StringAttr>(name);
-    return attr ? attr.getValue() : StringRef();
-  };
-  StringRef precision = text(precisionAttr);
-  return parse(text(quantizeAttr), precision.empty() ? "f32" : precision);
+static Storage ofMostBits(Storage a, Storage b) {
+  return quern::support::formOf(a).bits >= quern::support::formOf(b).bits ? a : b;
 }
 
 ProductFormat WeightFormats::of(ArrayRef<ParamOp> params, bool sensitive) const {
   ProductFormat start = usual;
-  if (start.weight == WeightFormat::Int4 && sensitive)
-    start.weight = WeightFormat::Int8;
+  if (start.weight == Storage::Int4 && sensitive)
+    start.weight = Storage::Int8;
   std::optional<ProductFormat> most;
   for (ParamOp param : params)
     for (Attribute turn : param.getPaths()) {
@@ -70,8 +63,8 @@ ProductFormat WeightFormats::of(ArrayRef<ParamOp> params, bool sensitive) const 
           own = rule.format;
       if (!most)
         most = own;
-      most->weight = std::max(most->weight, own.weight);
-      most->rows = std::max(most->rows, own.rows);
+      most->weight = ofMostBits(most->weight, own.weight);
+      most->rows = ofMostBits(most->rows, own.rows);
     }
   return most.value_or(start);
 }

@@ -2,43 +2,35 @@
 #ifndef QUERN_PASSES_WEIGHTS_WEIGHTFORMATS_H
 #define QUERN_PASSES_WEIGHTS_WEIGHTFORMATS_H
 
-#include "ir/Dialect.h"
+#include "ir/analysis/Options.h"
 
 namespace quern::passes {
 
-/// In ascending order of bits.
-enum class WeightFormat { Int4, Int8, BF16, F32 };
-
-/// What the rows that a weight multiplies become first, in ascending order of bits: int8 codes ("w8a8", "w4a8"), bf16
-/// ("w16a16"), or nothing else.
-enum class RowFormat { Int8, BF16, Real };
-
-/// How a product is computed: what its weight is stored in, and what becomes of the rows.
+/// How a product is computed: what its weight is stored in, and what the rows that it multiplies become first: int8 codes
+/// ("w8a8", "w4a8"), bf16 ("w16a16"), or nothing else.
 struct ProductFormat {
-  WeightFormat weight = WeightFormat::F32;
-  RowFormat rows = RowFormat::Real;
+  ir::Storage weight = ir::Storage::F32, rows = ir::Storage::F32;
 };
 
 class WeightFormats {
 public:
   /// `quantize`: "FORMAT[,GLOB=FORMAT]...", or empty for `precision` everywhere. Throws std::runtime_error.
-  static WeightFormats parse(llvm::StringRef quantize, llvm::StringRef precision);
-  /// What a module asks for.
-  static WeightFormats of(mlir::ModuleOp module);
+  static WeightFormats parse(llvm::StringRef quantize, ir::Storage precision);
+  static WeightFormats of(const ir::ProgramOptions &options) { return parse(options.quantize, options.precision); }
 
   /// The last glob that fits a parameter's name decides, then the default. A parameter of several names, or several that
   /// are joined, have the formats of most bits among theirs. `sensitive`: int4 by default is
   /// int8.
   ProductFormat of(llvm::ArrayRef<ir::ParamOp> params, bool sensitive) const;
   /// For what cannot be stored in codes.
-  WeightFormat plain() const { return precision; }
+  ir::Storage plain() const { return precision; }
 
 private:
   struct Rule {
     std::string glob;
     ProductFormat format;
   };
-  WeightFormat precision = WeightFormat::F32;
+  ir::Storage precision = ir::Storage::F32;
   ProductFormat usual;
   std::vector<Rule> rules;
 };

@@ -12,15 +12,6 @@ namespace quern::runtime {
 
 using Json = nlohmann::json;
 
-const char *kindName(Kind kind) {
-  static const char *const names[] = {"real", "int", "bool", "bf16"};
-  return names[int(kind)];
-}
-
-size_t elementBytes(Kind kind) {
-  return kind == Kind::Bool ? 1 : kind == Kind::BF16 ? 2 : 4;
-}
-
 int64_t ParameterInfo::elements() const {
   int64_t count = 1;
   for (int64_t size : shape)
@@ -82,9 +73,9 @@ public:
 private:
   Description &result;
 
-  /// "past.256" or "cap.256": a ring of 256 positions.
+  /// "filled(256)" or "room(256)": a ring of 256 positions.
   void noteWindow(std::string_view symbol, int number, bool isPast) {
-    std::string_view stem = isPast ? "past." : "cap.";
+    std::string_view stem = isPast ? "filled(" : "room(";
     int64_t size = 0;
     if (!symbol.starts_with(stem))
       return;
@@ -138,12 +129,12 @@ private:
       sizes.push_back(size(dim));
     return sizes;
   }
-  static Kind kind(const Json &object) {
+  static Storage storage(const Json &object) {
     std::string name = string(object, "kind", "real");
-    for (Kind kind : {Kind::Real, Kind::Int, Kind::Bool, Kind::BF16})
-      if (name == kindName(kind))
-        return kind;
-    throw UserError("unknown kind " + quote(name));
+    std::optional<Storage> storage = support::storageByElement(name);
+    if (!storage)
+      throw UserError("unknown kind " + quote(name));
+    return *storage;
   }
   /// "function": 3 or "functions": [3, 4].
   std::vector<int> functions(const Json &object) const {
@@ -159,8 +150,12 @@ private:
   }
 
   TensorInfo readTensor(const Json &json) const {
-    TensorInfo tensor{string(json, "name", ""),    kind(json), dims(json), json.value("optional", false),
-                      string(json, "default", ""), {}};
+    TensorInfo tensor{string(json, "name", ""),
+                      storage(json),
+                      dims(json),
+                      json.value("optional", false),
+                      string(json, "default", ""),
+                      {}};
     if (json.contains("below") && json["below"].is_number_integer())
       tensor.below = json["below"].get<int64_t>();
     return tensor;
@@ -263,11 +258,11 @@ private:
     packed.outerStride = integer(part, "outer_stride");
     packed.innerStride = integer(part, "inner_stride");
     packed.offset = part.value("offset", int64_t(0));
-    std::string storage = string(layout, "storage", "f32");
-    auto named = std::find(std::begin(storageNames), std::end(storageNames), storage);
-    if (named == std::end(storageNames))
+    std::string storage = string(layout, "storage", support::storageName(packed.storage));
+    std::optional<Storage> named = support::storageByName(storage);
+    if (!named || support::kindOf(*named) != Kind::Real)
       throw UserError("unknown storage of a packed layout " + quote(storage));
-    packed.storage = Storage(named - std::begin(storageNames));
+    packed.storage = *named;
     if (packed.outer < 1 || packed.inner < 1 || packed.tile < 1 || packed.outerStride < 0 || packed.innerStride < 0 ||
         packed.offset < 0)
       throw UserError("a packed layout has a size below 1");
@@ -276,7 +271,7 @@ private:
   }
 
   StateInfo readState(const Json &json) const {
-    return {string(json, "name", ""), kind(json), dims(json), functions(json)};
+    return {string(json, "name", ""), storage(json), dims(json), functions(json)};
   }
 
   LimitInfo readLimit(const Json &json) const {

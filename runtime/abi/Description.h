@@ -3,7 +3,7 @@
 #define QUERN_RUNTIME_ABI_DESCRIPTION_H
 
 #include "runtime/abi/SizeExpr.h"
-#include "support/CodedGroups.h"
+#include "support/Storage.h"
 
 #include <nlohmann/json.hpp>
 
@@ -17,14 +17,18 @@
 
 namespace quern::runtime {
 
-enum class Kind { Real, Int, Bool, BF16 };
-const char *kindName(Kind kind);
-/// Bytes of an element in a kernel's buffer: f32, int32, uint8, uint16.
-size_t elementBytes(Kind kind);
+using support::bitsOfCode;
+using support::Kind;
+using support::kindName;
+using support::Storage;
+/// Bytes of an element in a kernel's buffer.
+constexpr size_t elementBytes(Storage storage) {
+  return size_t(support::bytesOf(storage));
+}
 
 struct TensorInfo {
   std::string name;
-  Kind kind = Kind::Real;
+  Storage storage = Storage::F32;
   std::vector<SizeExpr> dims;
   bool optional = false;        // inputs: has a default
   std::string fallback;         // the function that computes it
@@ -65,25 +69,14 @@ struct NarrowLayout {
   auto operator<=>(const NarrowLayout &) const = default;
 };
 
-/// How a packed weight's numbers are stored. Int8 and Int4: codes in groups along `inner` (support/CodedGroups.h).
-enum class Storage { F32, BF16, Int8, Int4 };
-/// As descriptions and packed files name them, in the order of Storage.
-inline constexpr const char *storageNames[] = {"f32", "bf16", "int8", "int4"};
-/// 0 for what is not stored in codes.
-inline int bitsOfCode(Storage storage) {
-  return storage == Storage::Int8 ? 8 : storage == Storage::Int4 ? 4 : 0;
-}
-
-/// [ceil(outer / tile)][inner][tile], zeros after the last row; codes as support/CodedGroups.h says.
+/// [ceil(outer / tile)][inner][tile] of reals, zeros after the last row; codes in groups along `inner`, as
+/// support/CodedGroups.h says.
 struct PackedLayout {
   int64_t outer = 0, inner = 0, outerStride = 0, innerStride = 0, tile = 0;
   int64_t offset = 0; // of element (0, 0) in the stored tensor
   Storage storage = Storage::F32;
   /// Of one row.
-  int64_t rowBytes() const {
-    const int bits = bitsOfCode(storage);
-    return bits ? support::codedBytes(bits, inner) : inner * (storage == Storage::F32 ? 4 : 2);
-  }
+  int64_t rowBytes() const { return support::bytesOf(storage, inner); }
   int64_t tileBytes() const { return rowBytes() * tile; }
   /// Of one matrix.
   int64_t bytes() const { return (outer + tile - 1) / tile * tileBytes(); }
@@ -101,7 +94,7 @@ struct SlotInfo {
 
 struct StateInfo {
   std::string name;
-  Kind kind = Kind::Real;
+  Storage storage = Storage::F32;
   std::vector<SizeExpr> dims;
   std::vector<int> functions; // that use it; empty: all
 };
@@ -115,7 +108,7 @@ struct LimitInfo {
   std::vector<int> functions; // empty: all
 };
 
-/// The lengths of rings that keep `size` positions, numbers of symbols: filled slots ("past.256") and room ("cap.256").
+/// The lengths of rings that keep `size` positions, numbers of symbols: filled slots ("filled(256)") and room ("room(256)").
 struct WindowInfo {
   int64_t size = 0;
   int past = -1, cap = -1;

@@ -56,8 +56,13 @@ SizeExpr SizeExpr::parse(std::string_view source, const std::vector<std::string>
       if (word.empty())
         fail();
       if (word == "min" && at < source.size() && source[at] == '(') {
-        size_t comma = source.find(',', at), end = source.find(')', at);
-        if (comma == std::string_view::npos || end == std::string_view::npos || comma > end)
+        size_t comma = source.find(',', at), end = at;
+        for (int open = 0; end < source.size(); ++end) { // a ring's length within has parentheses of its own
+          open += source[end] == '(' ? 1 : source[end] == ')' ? -1 : 0;
+          if (open == 0)
+            break;
+        }
+        if (end == source.size() || comma > end)
           fail();
         SizeExpr most = parse(source.substr(at + 1, comma - at - 1), {});
         term.minima.push_back({most.evaluate({}), parse(source.substr(comma + 1, end - comma - 1), symbols)});
@@ -71,6 +76,10 @@ SizeExpr SizeExpr::parse(std::string_view source, const std::vector<std::string>
         }
         term.coefficient = checkedMultiply(term.coefficient, number);
       } else {
+        if (at < source.size() && source[at] == '(') { // a ring's length, such as filled(256)
+          at = std::min(source.find(')', at), source.size() - 1) + 1;
+          word = source.substr(begin, at - begin);
+        }
         auto found = std::find(symbols.begin(), symbols.end(), word);
         if (found == symbols.end())
           fail();

@@ -118,9 +118,9 @@ int evalCommand(const Command &command) {
   std::vector<OutputTensor> outputs;
   for (const auto &[name, value] : results)
     outputs.push_back({name,
-                       value.kind == Kind::Real  ? Dtype::F32
-                       : value.kind == Kind::Int ? Dtype::I32
-                                                 : Dtype::BOOL,
+                       value.storage == Storage::F32   ? Dtype::F32
+                       : value.storage == Storage::I32 ? Dtype::I32
+                                                       : Dtype::BOOL,
                        value.shape, value.data.data()});
   writeSafetensors(options.text("--output"), outputs);
   return report.finish();

@@ -23,18 +23,18 @@ std::map<std::string, StoredTensor> readInputs(const std::string &path,
 }
 
 Value convertInput(const StoredTensor &tensor, const TensorInfo &wanted) {
-  Value value = Value::make(wanted.kind, tensor.shape);
-  bool fits = wanted.kind == Kind::Real  ? isReal(tensor.dtype)
-              : wanted.kind == Kind::Int ? tensor.dtype == Dtype::I32 || tensor.dtype == Dtype::I64
-                                         : tensor.dtype == Dtype::BOOL || tensor.dtype == Dtype::I32 ||
-                                               tensor.dtype == Dtype::I64 || tensor.dtype == Dtype::U8;
+  Value value = Value::make(wanted.storage, tensor.shape);
+  bool fits = wanted.storage == Storage::F32   ? isReal(tensor.dtype)
+              : wanted.storage == Storage::I32 ? tensor.dtype == Dtype::I32 || tensor.dtype == Dtype::I64
+                                               : tensor.dtype == Dtype::BOOL || tensor.dtype == Dtype::I32 ||
+                                                     tensor.dtype == Dtype::I64 || tensor.dtype == Dtype::U8;
   if (!fits)
     throw UserError("input " + describeTensor(wanted) + " cannot be read from the type " + dtypeName(tensor.dtype));
   int64_t count = value.elements();
   try {
-    if (wanted.kind == Kind::Real)
+    if (wanted.storage == Storage::F32)
       toFloat(tensor, 0, count, reinterpret_cast<float *>(value.data.data()));
-    else if (wanted.kind == Kind::Int)
+    else if (wanted.storage == Storage::I32)
       toInt(tensor, 0, count, value.ints());
     else
       toBool(tensor, 0, count, value.data.data());
@@ -81,7 +81,7 @@ Values GivenInputs::row(int64_t row) const {
   for (const auto &[name, value] : values) {
     std::vector<int64_t> shape = value.shape;
     shape[0] = 1;
-    Value one = Value::make(value.kind, shape);
+    Value one = Value::make(value.storage, shape);
     std::copy_n(value.data.begin() + row * int64_t(one.data.size()), one.data.size(), one.data.begin());
     result.emplace(name, std::move(one));
   }

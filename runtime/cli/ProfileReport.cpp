@@ -6,6 +6,7 @@
 #include "runtime/cli/Terminal.h"
 #include "runtime/machine/CpuFeatures.h"
 #include "support/OutputFile.h"
+#include "support/Utf8.h"
 
 #include <algorithm>
 #include <map>
@@ -75,7 +76,7 @@ std::string microseconds(uint64_t nanoseconds) {
 std::string cut(std::string text, size_t width) {
   if (text.size() <= width)
     return text;
-  while (width > 0 && (text[width] & 0xc0) == 0x80)
+  while (width > 0 && support::isUtf8Tail(text[width]))
     --width;
   return text.substr(0, width);
 }

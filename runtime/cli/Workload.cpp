@@ -69,7 +69,7 @@ static Values requestFor(const Description &d, int function, const std::vector<i
     if (&input - info.inputs.data() == tokens)
       request[input.name] = Value::ints({1, int64_t(text.size())}, text);
     else if (!input.optional)
-      request[input.name] = Value::make(input.kind, shape);
+      request[input.name] = Value::make(input.storage, shape);
   }
   return request;
 }

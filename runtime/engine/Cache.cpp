@@ -99,9 +99,9 @@ void Cache::ensure(const Description &d, int number, const std::vector<int64_t> 
     }
     if (state.memory.data() && shape == state.shape)
       continue;
-    size_t element = elementBytes(info.kind);
+    size_t element = elementBytes(info.storage);
     Buffer memory(size_t(std::max<int64_t>(1, count(shape))) * element, *device);
-    if (poisoned() && formOf(d, info).positions >= 0 && info.kind == Kind::Real)
+    if (poisoned() && formOf(d, info).positions >= 0 && info.storage == Storage::F32)
       device->fill(memory.data(), 0xff, memory.size()); // NaN, all of them
     if (onlyGrown && state.memory.data())
       copyInto(*device, state.memory.data(), state.shape, memory.data(), shape, element);
@@ -126,7 +126,7 @@ Cache Cache::gather(Device &device, const Description &d, int number, const std:
     Form form = formOf(d, d.states[i]);
     const std::vector<int64_t> &shape = result.states[i].shape;
     size_t last = size_t(std::max(form.rows, form.positions)) + 1;
-    size_t inner = elementBytes(d.states[i].kind); // bytes of one position, or of a row without positions
+    size_t inner = elementBytes(d.states[i].storage); // bytes of one position, or of a row without positions
     for (size_t k = last; k < shape.size(); ++k)
       inner *= size_t(shape[k]);
     int64_t turns = form.rows > 0 ? shape[0] : 1;
@@ -164,7 +164,7 @@ void Cache::copyRow(const Description &d, int64_t from, int64_t to, int64_t leng
       continue;
     Form form = formOf(d, d.states[i]);
     int64_t turns = form.rows > 0 ? state.shape[0] : 1;
-    size_t row = elementBytes(d.states[i].kind);
+    size_t row = elementBytes(d.states[i].storage);
     for (size_t k = size_t(form.rows) + 1; k < state.shape.size(); ++k)
       row *= size_t(state.shape[k]);
     int64_t room = form.positions < 0 ? 1 : state.shape[size_t(form.positions)];
@@ -190,7 +190,7 @@ Cache Cache::clone(const Description &d, int64_t length) const {
     Buffer memory(state.memory.size(), *device);
     int positions = formOf(d, d.states[i]).positions;
     int64_t parts = 1;
-    size_t run = elementBytes(d.states[i].kind); // bytes of all positions of a part
+    size_t run = elementBytes(d.states[i].storage); // bytes of all positions of a part
     for (int k = 0; k < int(state.shape.size()); ++k) {
       if (k < positions)
         parts *= state.shape[size_t(k)];
@@ -214,7 +214,7 @@ uint64_t Cache::plannedBytes(const Description &d, int number, const std::vector
     int64_t elements = 1;
     for (const SizeExpr &dim : state.dims)
       elements = checkedMultiply(elements, dim.evaluate(sizes));
-    bytes += uint64_t(elements) * elementBytes(state.kind);
+    bytes += uint64_t(elements) * elementBytes(state.storage);
   }
   return bytes;
 }

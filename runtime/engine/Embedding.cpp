@@ -20,7 +20,7 @@ EmbeddingResult findEmbedding(const Description &d, const std::string &name) {
   std::string list;
   for (size_t i = 0; i < d.functions.size(); ++i)
     for (const TensorInfo &output : d.functions[i].outputs) {
-      if (!readsTokens(d.functions[i]) || output.kind != Kind::Real || output.dims.size() != 2 ||
+      if (!readsTokens(d.functions[i]) || output.storage != Storage::F32 || output.dims.size() != 2 ||
           !output.dims[1].isConstant())
         continue;
       if (name.empty() || output.name == name)

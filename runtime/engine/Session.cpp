@@ -13,24 +13,24 @@
 
 namespace quern::runtime {
 
-Value Value::make(Kind kind, std::vector<int64_t> shape) {
-  Value value{kind, std::move(shape), {}};
+Value Value::make(Storage storage, std::vector<int64_t> shape) {
+  Value value{storage, std::move(shape), {}};
   int64_t count = 1;
   for (int64_t length : value.shape)
     count = checkedMultiply(count, length);
   checkedMultiply(count, 4);
-  value.data.resize(size_t(count) * elementBytes(kind));
+  value.data.resize(size_t(count) * elementBytes(storage));
   return value;
 }
 
 Value Value::ints(std::vector<int64_t> shape, const std::vector<int> &content) {
-  Value value = make(Kind::Int, std::move(shape));
+  Value value = make(Storage::I32, std::move(shape));
   std::memcpy(value.data.data(), content.data(), std::min(value.data.size(), content.size() * 4));
   return value;
 }
 
 int64_t Value::elements() const {
-  return int64_t(data.size() / elementBytes(kind));
+  return int64_t(data.size() / elementBytes(storage));
 }
 
 Program::Program(const quern_program_table &table) : table(table) {
@@ -43,7 +43,7 @@ Program::Program(const quern_program_table &table) : table(table) {
 }
 
 std::string describeTensor(const TensorInfo &tensor) {
-  std::string text = tensor.name + ": " + kindName(tensor.kind) + "[";
+  std::string text = tensor.name + ": " + support::elementName(tensor.storage) + "[";
   for (size_t i = 0; i < tensor.dims.size(); ++i)
     text += (i ? ", " : "") + tensor.dims[i].str();
   return text + "]" + (tensor.optional ? " (may be left out)" : "");
@@ -111,9 +111,9 @@ void Session::checkShapes(int number, const Values &inputs, const std::vector<in
                       shapeText(shapeOf(input, sizes)));
     if (value.elements() == 0)
       throw UserError("input '" + input.name + "' is empty");
-    if (value.kind != input.kind)
-      throw UserError("input " + describeTensor(input) + " got " + kindName(value.kind) + " numbers");
-    if (input.kind != Kind::Int || !input.below)
+    if (value.storage != input.storage)
+      throw UserError("input " + describeTensor(input) + " got " + support::elementName(value.storage) + " numbers");
+    if (input.storage != Storage::I32 || !input.below)
       continue;
     for (int64_t i = 0; i < value.elements(); ++i)
       if (int32_t id = value.ints()[i]; id < 0 || id >= *input.below)
@@ -149,7 +149,7 @@ void Session::checkLimits(int number, const std::vector<int64_t> &sizes) const {
 std::vector<Value> Session::makeOutputs(int number, const std::vector<int64_t> &sizes) const {
   std::vector<Value> outputs;
   for (const TensorInfo &output : program.description.functions[size_t(number)].outputs)
-    outputs.push_back(Value::make(output.kind, shapeOf(output, sizes)));
+    outputs.push_back(Value::make(output.storage, shapeOf(output, sizes)));
   return outputs;
 }
 
@@ -204,7 +204,7 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
     for (size_t i = 0; i < inputs.size(); ++i)
       inputPointers[i] = side->input(number, i, inputs[i]->data);
     for (const TensorInfo &output : d.functions[size_t(number)].outputs) {
-      size_t bytes = elementBytes(output.kind);
+      size_t bytes = elementBytes(output.storage);
       for (int64_t length : shapeOf(output, sizes))
         bytes *= size_t(length);
       outputPointers[outputBytes.size()] = side->output(outputBytes.size(), bytes);

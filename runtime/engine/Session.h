@@ -18,11 +18,11 @@ namespace quern::runtime {
 
 /// A dense row-major tensor: f32, int32 or uint8.
 struct Value {
-  Kind kind = Kind::Real;
+  Storage storage = Storage::F32;
   std::vector<int64_t> shape;
   std::vector<uint8_t> data;
 
-  static Value make(Kind kind, std::vector<int64_t> shape);
+  static Value make(Storage storage, std::vector<int64_t> shape);
   static Value ints(std::vector<int64_t> shape, const std::vector<int> &content);
   int64_t elements() const;
   const float *reals() const { return reinterpret_cast<const float *>(data.data()); }

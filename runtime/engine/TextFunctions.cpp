@@ -12,7 +12,7 @@ int findText(const Description &d, int number) {
   const FunctionInfo &function = d.functions[size_t(number)];
   for (const char *name : {"target", "tokens"})
     for (size_t i = 0; i < function.inputs.size(); ++i)
-      if (function.inputs[i].name == name && function.inputs[i].kind == Kind::Int &&
+      if (function.inputs[i].name == name && function.inputs[i].storage == Storage::I32 &&
           function.inputs[i].dims.size() == 2)
         return int(i);
   return -1;
@@ -36,7 +36,7 @@ bool givesLogits(const Description &d, int number, size_t rank) {
   if (logits < 0 || findText(d, number) < 0)
     return false;
   const TensorInfo &output = function.outputs[size_t(logits)];
-  return output.kind == Kind::Real && output.dims.size() == rank && output.dims.back().isConstant();
+  return output.storage == Storage::F32 && output.dims.size() == rank && output.dims.back().isConstant();
 }
 
 /// A causal function over one text alone, compiled with rows that begin at different times.
@@ -44,9 +44,9 @@ bool isRagged(const Description &d, int number, int step) {
   if (number < 0 || d.batch < 0)
     return false;
   const FunctionInfo &function = d.functions[size_t(number)];
-  return function.inputs.size() == 2 && function.inputs[0].kind == Kind::Int && function.inputs[0].dims.size() == 2 &&
-         function.inputs[1].name == "shift" && function.outputs.size() == 1 && function.outputs[0].dims.size() == 2 &&
-         Cache::movesRows(d, number) && Cache::sameStates(d, number, step);
+  return function.inputs.size() == 2 && function.inputs[0].storage == Storage::I32 &&
+         function.inputs[0].dims.size() == 2 && function.inputs[1].name == "shift" && function.outputs.size() == 1 &&
+         function.outputs[0].dims.size() == 2 && Cache::movesRows(d, number) && Cache::sameStates(d, number, step);
 }
 
 } // namespace

@@ -26,7 +26,7 @@ public:
       : tokens(std::move(tokens)), input(std::move(input)), length(length), seed(seed) {}
 
   Values batch(uint64_t number, int64_t rows) const override {
-    Value text = Value::make(Kind::Int, {rows, length}), labels = text;
+    Value text = Value::make(Storage::I32, {rows, length}), labels = text;
     for (int64_t row = 0; row < rows; ++row) {
       uint64_t window = number * uint64_t(rows) + uint64_t(row), pass = window / windows();
       uint64_t at = seed ? permuted(window % windows(), windows(), mix(*seed) ^ pass) : window % windows();
@@ -73,7 +73,7 @@ public:
         shape.erase(shape.begin());
       else
         shape[0] = std::min(rows, count);
-      Value &value = inputs[name] = Value::make(tensor.kind, shape);
+      Value &value = inputs[name] = Value::make(tensor.storage, shape);
       for (int64_t row = 0; row < (whole ? 1 : shape[0]); ++row) {
         uint64_t at = whole ? number : number * uint64_t(shape[0]) + uint64_t(row), pass = at / uint64_t(count);
         at %= uint64_t(count);

@@ -190,9 +190,9 @@ void Run::stopBroken(uint64_t number, const Values &inputs, const std::string &w
   std::vector<OutputTensor> stored;
   for (const auto &[name, value] : inputs)
     stored.push_back({name,
-                      value.kind == Kind::Real  ? Dtype::F32
-                      : value.kind == Kind::Int ? Dtype::I32
-                                                : Dtype::BOOL,
+                      value.storage == Storage::F32   ? Dtype::F32
+                      : value.storage == Storage::I32 ? Dtype::I32
+                                                      : Dtype::BOOL,
                       value.shape, value.data.data()});
   writeSafetensors(place + ".inputs.safetensors", stored);
   writeSafetensors(place + ".model.safetensors", trainer.tensors());

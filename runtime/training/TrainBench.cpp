@@ -23,9 +23,9 @@ static Value randomInput(const TensorInfo &input, const std::vector<int64_t> &si
   std::vector<int64_t> shape;
   for (const SizeExpr &dim : input.dims)
     shape.push_back(dim.evaluate(sizes));
-  if (input.kind != Kind::Int)
+  if (input.storage != Storage::I32)
     throw UserError("bench --train makes tokens up, but input " + describeTensor(input) + " is none");
-  Value value = Value::make(Kind::Int, shape);
+  Value value = Value::make(Storage::I32, shape);
   for (int64_t i = 0; i < value.elements(); ++i) {
     seed = seed * 6364136223846793005ull + 1442695040888963407ull;
     value.ints()[i] = int32_t(int64_t(seed >> 33) % input.below.value_or(2));

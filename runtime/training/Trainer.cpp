@@ -44,7 +44,7 @@ Trainer::Trainer(const Program &program, const OptimizerOptions &options, uint64
     throw UserError("there is no optimizer " + quote(options.kind) +
                     "; there are sgd, momentum, nesterov, adam and adamw");
   for (const TensorInfo &output : d.functions[size_t(update)].outputs)
-    if (output.kind == Kind::Real && output.name != "p")
+    if (output.storage == Storage::F32 && output.name != "p")
       momentNames.push_back(output.name);
   layOut();
   uint64_t bytes = uint64_t(total) * 4;

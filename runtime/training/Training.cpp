@@ -29,8 +29,8 @@ namespace {
 /// Columns `from`, `from` + 1 ... of the last dimension, one fewer than there are.
 Value shortened(const Value &value, int64_t from) {
   std::vector<int64_t> shape = value.shape;
-  size_t width = size_t(shape.back()--), size = elementBytes(value.kind);
-  Value result = Value::make(value.kind, shape);
+  size_t width = size_t(shape.back()--), size = elementBytes(value.storage);
+  Value result = Value::make(value.storage, shape);
   for (size_t row = 0, rows = width ? size_t(value.elements()) / width : 0; row < rows; ++row)
     std::memcpy(result.data.data() + row * (width - 1) * size, value.data.data() + (row * width + size_t(from)) * size,
                 (width - 1) * size);
@@ -81,7 +81,7 @@ int64_t longestTraining(const Description &description) {
 
 double countLabels(const Values &inputs) {
   auto labels = inputs.find("labels");
-  if (labels == inputs.end() || labels->second.kind != Kind::Int)
+  if (labels == inputs.end() || labels->second.storage != Storage::I32)
     return 1;
   const int32_t *ids = labels->second.ints();
   return double(std::count_if(ids, ids + labels->second.elements(), [](int32_t id) { return id != -100; }));

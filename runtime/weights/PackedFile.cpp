@@ -18,7 +18,7 @@ static std::string layoutName(const WeightLayout &layout) {
     return "dense bf16";
   const auto &packed = std::get<PackedLayout>(layout);
   auto number = [](int64_t n) { return std::to_string(n); };
-  return std::string("packed ") + storageNames[int(packed.storage)] + " tile " + number(packed.tile) + " of [" +
+  return std::string("packed ") + support::storageName(packed.storage) + " tile " + number(packed.tile) + " of [" +
          number(packed.outer) + ", " + number(packed.inner) + "], strides " + number(packed.outerStride) + " " +
          number(packed.innerStride) + (packed.offset ? " from " + number(packed.offset) : "");
 }

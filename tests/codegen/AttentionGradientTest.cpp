@@ -15,16 +15,16 @@ struct Gradient : GraphMaker {
   std::vector<int> extra;
 
   Gradient(int64_t groups, int64_t each, int64_t depth, int64_t columns,
-           std::vector<std::pair<Kind, std::vector<Dim>>> more = {}, Dim keys = dim("S"))
+           std::vector<std::pair<Storage, std::vector<Dim>>> more = {}, Dim keys = dim("S"))
       : S(keys), G(dim("G", groups)), R(dim("R", each)), K(dim("K", depth)), V(dim("V", columns)) {
-    q = argument(Kind::Real, {B, T, G, R, K});
-    k = argument(Kind::Real, {B, S, G, K});
-    dout = argument(Kind::Real, {B, T, G, R, V});
-    v = argument(Kind::Real, {B, S, G, V});
-    most = argument(Kind::Real, {B, T, G, R}), share = argument(Kind::Real, {B, T, G, R}),
-    delta = argument(Kind::Real, {B, T, G, R});
-    for (auto &[kind, dims] : more)
-      extra.push_back(argument(kind, dims));
+    q = argument(Storage::F32, {B, T, G, R, K});
+    k = argument(Storage::F32, {B, S, G, K});
+    dout = argument(Storage::F32, {B, T, G, R, V});
+    v = argument(Storage::F32, {B, S, G, V});
+    most = argument(Storage::F32, {B, T, G, R}), share = argument(Storage::F32, {B, T, G, R}),
+    delta = argument(Storage::F32, {B, T, G, R});
+    for (auto &[storage, dims] : more)
+      extra.push_back(argument(storage, dims));
   }
   int binary(Op op, int a, int b) { return elementwise(op, {a, b}); }
   int where(int mask, int a, int b) { return elementwise(Op::Where, {mask, a, b}); }
@@ -139,9 +139,9 @@ TEST(AttentionGradient, PaddingAndLatentKeys) { // a mask from data; two product
   for (bool ofKeys : {false, true}) {
     Dim P = dim("P", 6);
     Gradient g(2, 2, 8, 8,
-               {{Kind::Bool, {dim("B"), dim("S")}},
-                {Kind::Real, {dim("B"), dim("T"), dim("G", 2), dim("R", 2), P}},
-                {Kind::Real, {dim("B"), dim("S"), P}}});
+               {{Storage::U8, {dim("B"), dim("S")}},
+                {Storage::F32, {dim("B"), dim("T"), dim("G", 2), dim("R", 2), P}},
+                {Storage::F32, {dim("B"), dim("S"), P}}});
     int product = g.binary(Op::Add, g.contract(g.q, g.k, {"K"}), g.contract(g.extra[1], g.extra[2], {"P"}));
     auto [p, ds] = g.matrices([&](int s) { return g.where(g.extra[0], s, g.none()); },
                               [&](int d) { return g.where(g.extra[0], d, g.constant(0)); }, product);
@@ -216,8 +216,8 @@ static KernelGraph &diagonals(Gradient &g, const std::function<std::pair<Score, 
   return g.finish("diagonals");
 }
 
-static std::vector<std::pair<Kind, std::vector<Dim>>> tableOf(int64_t groups, int64_t each) {
-  return {{Kind::Real, {dim("N", Size::symbol("S") + Size::symbol("T")), dim("G", groups), dim("R", each)}}};
+static std::vector<std::pair<Storage, std::vector<Dim>>> tableOf(int64_t groups, int64_t each) {
+  return {{Storage::F32, {dim("N", Size::symbol("S") + Size::symbol("T")), dim("G", groups), dim("R", each)}}};
 }
 
 TEST(AttentionGradient, AlongDiagonals) {
@@ -254,9 +254,9 @@ TEST(AttentionGradient, StatisticsOfTheSoftmax) {
     for (int64_t shift : {0, 3}) { // the first three queries see nothing
       GraphMaker g;
       Dim B = dim("B"), T = dim("T"), S = dim("S"), G = dim("G", 2), R = dim("R", 2), K = dim("K", 8), V = dim("V", 12);
-      int q = g.argument(Kind::Real, {B, T, G, R, K}), k = g.argument(Kind::Real, {B, S, G, K}),
-          v = g.argument(Kind::Real, {B, S, G, V});
-      int z = sink ? g.argument(Kind::Real, {G}) : -1;
+      int q = g.argument(Storage::F32, {B, T, G, R, K}), k = g.argument(Storage::F32, {B, S, G, K}),
+          v = g.argument(Storage::F32, {B, S, G, V});
+      int z = sink ? g.argument(Storage::F32, {G}) : -1;
       int mask = g.compare(Predicate::Le, g.index(S), g.elementwise(Op::Sub, {g.index(T), g.integer(shift)}));
       int score = g.elementwise(Op::Where, {mask, g.contract(q, k, {"K"}), g.constant(-INFINITY)});
       std::vector<std::pair<int, std::string>> sinks;

@@ -13,14 +13,14 @@ struct Attention : GraphMaker {
   int q, k, v, score;
 
   Attention(int64_t groups, int64_t each, int64_t depth, int64_t columns,
-            std::vector<std::pair<Kind, std::vector<Dim>>> more = {})
+            std::vector<std::pair<Storage, std::vector<Dim>>> more = {})
       : G(dim("G", groups)), R(dim("R", each)), K(dim("K", depth)), V(dim("V", columns)) {
-    q = argument(Kind::Real, {B, T, G, R, K});
+    q = argument(Storage::F32, {B, T, G, R, K});
     int64_t row = groups * depth, vrow = groups * columns;
-    k = argument(Kind::Real, {B, S, G, K}, {row * 600, row, depth, 1}); // in a cache of 600 positions
-    v = argument(Kind::Real, {B, S, G, V}, {vrow * 600, vrow, columns, 1});
-    for (auto &[kind, dims] : more)
-      extra.push_back(argument(kind, dims));
+    k = argument(Storage::F32, {B, S, G, K}, {row * 600, row, depth, 1}); // in a cache of 600 positions
+    v = argument(Storage::F32, {B, S, G, V}, {vrow * 600, vrow, columns, 1});
+    for (auto &[storage, dims] : more)
+      extra.push_back(argument(storage, dims));
     score = elementwise(Op::Mul, {contract(q, k, {"K"}), constant(0.3)});
   }
   std::vector<int> extra;
@@ -76,7 +76,7 @@ TEST(Attention, WithoutMask) {
 TEST(Attention, PaddingMaskAndBias) {
   Size length = Size::symbol("T") + Size::symbol("past");
   Attention g(2, 1, 8, 8,
-              {{Kind::Bool, {dim("B"), dim("S", length)}}, {Kind::Real, {dim("G", 2), dim("T"), dim("S", length)}}});
+              {{Storage::U8, {dim("B"), dim("S", length)}}, {Storage::F32, {dim("G", 2), dim("T"), dim("S", length)}}});
   int biased = g.elementwise(Op::Add, {g.score, g.extra[1]});
   g.finishWith(g.elementwise(Op::Where, {g.extra[0], biased, g.constant(-INFINITY)}));
   checkKernel(g.finish("padding"), lengths, 1e-5);
@@ -177,7 +177,7 @@ TEST(Attention, MasksInEverySpelling) {
 }
 
 TEST(Attention, BoundsFromData) { // each row of the batch has a past of its own
-  Attention g(2, 1, 8, 8, {{Kind::Int, {dim("B")}}});
+  Attention g(2, 1, 8, 8, {{Storage::I32, {dim("B")}}});
   int t = g.elementwise(Op::Add, {g.index(g.T), g.extra[0]});
   int mask =
       g.elementwise(Op::And, {g.compare(Predicate::Le, g.index(g.S), t),
@@ -190,8 +190,8 @@ TEST(Attention, BoundsFromData) { // each row of the batch has a past of its own
 TEST(Attention, LatentKeys) { // the sum of two products: one per head, one with keys that heads share
   Dim P = dim("P", 6);
   Attention g(2, 3, 8, 8,
-              {{Kind::Real, {dim("B"), dim("T"), dim("G", 2), dim("R", 3), P}},
-               {Kind::Real, {dim("B"), dim("S", Size::symbol("past") + Size::symbol("T")), P}}});
+              {{Storage::F32, {dim("B"), dim("T"), dim("G", 2), dim("R", 3), P}},
+               {Storage::F32, {dim("B"), dim("S", Size::symbol("past") + Size::symbol("T")), P}}});
   int both = g.elementwise(Op::Add, {g.score, g.contract(g.extra[0], g.extra[1], {"P"})});
   int mask = g.compare(Predicate::Le, g.index(g.S), g.queryPosition());
   g.finishWith(g.elementwise(Op::Where, {mask, both, g.constant(-INFINITY)}));
@@ -223,7 +223,7 @@ TEST(Attention,
 }
 
 TEST(Attention, Sink) { // one more score without a value
-  Attention g(2, 1, 8, 8, {{Kind::Real, {dim("G", 2)}}});
+  Attention g(2, 1, 8, 8, {{Storage::F32, {dim("G", 2)}}});
   Dim one = dim("U", 1);
   int mask = g.compare(Predicate::Le, g.index(g.S), g.queryPosition());
   int score = g.elementwise(Op::Where, {mask, g.score, g.constant(-INFINITY)});

@@ -15,7 +15,7 @@ const std::vector<Lengths> rows = {{{"M", 1}}, {{"M", 7}}, {{"M", 13}}, {{"M", 1
 
 struct Maker : GraphMaker {
   int stored(std::vector<Dim> dims, std::vector<std::optional<int64_t>> strides = {}) {
-    return argument(Kind::BF16, dims, strides);
+    return argument(Storage::BF16, dims, strides);
   }
   int widen(int x) { return elementwise(Op::Widen, {x}); }
   int narrow(int x) { return elementwise(Op::Narrow, {x}); }
@@ -43,7 +43,7 @@ TEST(BF16, RoundsToTheNearest) {
                              7.5f,
                              1e20f};
   Maker g;
-  int x = g.argument(Kind::Real, {dim("N", all.size())});
+  int x = g.argument(Storage::F32, {dim("N", all.size())});
   int n = g.narrow(x);
   g.yield(n);
   g.yield(g.elementwise(Op::Mul, {g.widen(n), g.constant(2)}));
@@ -63,7 +63,7 @@ TEST(BF16, EveryTarget) {
 TEST(BF16, MovesAndPicks) {
   Maker g;
   int x = g.stored({dim("M"), dim("A", 6), dim("K", 20)}), table = g.stored({dim("V", 7), dim("K", 20)});
-  int positions = g.argument(Kind::Int, {dim("M")});
+  int positions = g.argument(Storage::I32, {dim("M")});
   int cut = g.cut(x, "A", Size(2), dim("C", 3)), other = g.cut(x, "A", Size(0), dim("E", 2));
   g.yield(g.permute(cut, {"K", "M", "C"}));
   g.yield(g.concat({cut, other}, {"C", "E"}, dim("N", 5)));
@@ -74,13 +74,13 @@ TEST(BF16, MovesAndPicks) {
 
 TEST(BF16, LookedUpAndScattered) {
   Maker g;
-  int table = g.stored({dim("V", 9), dim("K", 20)}), positions = g.argument(Kind::Int, {dim("M")}),
+  int table = g.stored({dim("V", 9), dim("K", 20)}), positions = g.argument(Storage::I32, {dim("M")}),
       x = g.stored({dim("M"), dim("K", 20)});
-  int scale = g.argument(Kind::Real, {dim("K", 20)});
+  int scale = g.argument(Storage::F32, {dim("K", 20)});
   g.yield(g.elementwise(Op::Mul, {g.widen(g.gather(table, positions, "V")), scale}));
   checkKernel(g.finish("lookup"), rows);
   Maker s;
-  positions = s.argument(Kind::Int, {dim("M")}), x = s.stored({dim("M"), dim("K", 20)});
+  positions = s.argument(Storage::I32, {dim("M")}), x = s.stored({dim("M"), dim("K", 20)});
   s.yield(s.scatterAdd(s.widen(x), positions, {"M"}, dim("V", 9)));
   checkKernel(s.finish("scatter"), rows, 1e-5);
 }
@@ -115,8 +115,8 @@ TEST(BF16, Products) {
       if (which < 3 && form.over != "O") // each alone in one form, both in all
         continue;
       Maker g;
-      int x = g.argument(which & 1 ? Kind::BF16 : Kind::Real, form.x),
-          w = g.argument(which & 2 ? Kind::BF16 : Kind::Real, form.w);
+      int x = g.argument(which & 1 ? Storage::BF16 : Storage::F32, form.x),
+          w = g.argument(which & 2 ? Storage::BF16 : Storage::F32, form.w);
       x = which & 1 ? g.widen(x) : x, w = which & 2 ? g.widen(w) : w;
       g.yield(g.contract(x, w, {form.over}));
       SCOPED_TRACE(std::string(form.what) + " " + std::to_string(which));
@@ -134,15 +134,15 @@ TEST(BF16, ProductsInPairs) {
       for (bool rounded : {false, true}) {
         Maker g;
         Dim m = dim("M"), i = dim("I", depth);
-        int from = g.argument(rounded ? Kind::Real : Kind::BF16, {m, i}),
-            w = g.weight({dim("O", 100), i}, 4 * target.vector, Kind::BF16),
+        int from = g.argument(rounded ? Storage::F32 : Storage::BF16, {m, i}),
+            w = g.weight({dim("O", 100), i}, 4 * target.vector, Storage::BF16),
             x = rounded ? g.narrow(g.elementwise(Op::Tanh, {from})) : from;
         g.yield(g.elementwise(Op::Tanh, {g.contract(g.widen(x), g.widen(w), {"I"})}));
         checkKernel(g.finish("pairs"), rows, rounded ? step : 1e-5, target);
       }
     Maker heads;
     int x = heads.stored({dim("M"), dim("H", 3), dim("I", 48)}),
-        w = heads.weight({dim("H", 3), dim("O", 40), dim("I", 48)}, 16, Kind::BF16);
+        w = heads.weight({dim("H", 3), dim("O", 40), dim("I", 48)}, 16, Storage::BF16);
     heads.yield(heads.contract(heads.widen(x), heads.widen(w), {"I"}));
     checkKernel(heads.finish("heads"), rows, 1e-5, target);
   }
@@ -151,7 +151,7 @@ TEST(BF16, ProductsInPairs) {
 TEST(BF16, EpilogueAndPrologue) {
   Maker g;
   int x = g.stored({dim("M"), dim("I", 48)}), w = g.stored({dim("I", 48), dim("O", 96)}),
-      bias = g.argument(Kind::Real, {dim("O", 96)});
+      bias = g.argument(Storage::F32, {dim("O", 96)});
   int y = g.elementwise(Op::Add, {g.contract(g.widen(x), g.widen(w), {"I"}), bias});
   int h = g.narrow(y);
   g.yield(h);
@@ -169,19 +169,19 @@ TEST(
     RoundedWhereRead) { // real in memory, and who reads it rounds: rows, columns, rows side by side, and an attention's keys
   Dim m = dim("M"), i = dim("I", 300), o = dim("O", 71);
   Maker g;
-  int x = g.argument(Kind::Real, {m, i}), w = g.argument(Kind::Real, {o, i});
+  int x = g.argument(Storage::F32, {m, i}), w = g.argument(Storage::F32, {o, i});
   g.yield(g.contract(g.widen(g.narrow(x)), g.widen(g.narrow(w)), {"I"}));
   checkKernel(g.finish("product"), rows, 1e-5);
   Maker s;
-  x = s.argument(Kind::Real, {m, i}), w = s.stored({m, o});
+  x = s.argument(Storage::F32, {m, i}), w = s.stored({m, o});
   int n = s.widen(s.narrow(x));
   s.yield(s.contract(n, s.widen(w), {"M"}));
   s.yield(s.elementwise(Op::Mul, {n, s.constant(3)}));
   checkKernel(s.finish("sums over rows"), rows, 1e-5);
   Maker a;
   Dim B = dim("B"), T = dim("T"), S = dim("S", Size::symbol("T")), G = dim("G", 2), K = dim("K", 16);
-  int q = a.argument(Kind::Real, {B, T, G, K}), k = a.argument(Kind::Real, {B, S, G, K}),
-      v = a.argument(Kind::Real, {B, S, G, K});
+  int q = a.argument(Storage::F32, {B, T, G, K}), k = a.argument(Storage::F32, {B, S, G, K}),
+      v = a.argument(Storage::F32, {B, S, G, K});
   auto rounded = [&](int value) { return a.widen(a.narrow(value)); };
   a.yield(a.narrow(a.attention(a.contract(rounded(q), rounded(k), {"K"}), rounded(v), "S")));
   checkKernel(a.finish("attention"), {{{"B", 2}, {"T", 7}}, {{"B", 1}, {"T", 70}}}, step);
@@ -205,10 +205,10 @@ TEST(BF16, Experts) {
         continue;
       Maker g;
       Dim m = dim("M"), i = dim("I", transposed ? 300 : 33), o = dim("O", 71), e = dim("E", 3);
-      int x = g.argument(which & 1 ? Kind::BF16 : Kind::Real, {m, i});
-      int w = g.argument(which & 2 ? Kind::BF16 : Kind::Real,
+      int x = g.argument(which & 1 ? Storage::BF16 : Storage::F32, {m, i});
+      int w = g.argument(which & 2 ? Storage::BF16 : Storage::F32,
                          transposed ? std::vector<Dim>{e, i, o} : std::vector<Dim>{e, o, i});
-      int picked = g.gather(w, g.argument(Kind::Int, {m, dim("C", 2)}), "E");
+      int picked = g.gather(w, g.argument(Storage::I32, {m, dim("C", 2)}), "E");
       int y = g.contract(which & 1 ? g.widen(x) : x, which & 2 ? g.widen(picked) : picked, {"I"});
       g.yield(which == 3 ? g.narrow(y) : y);
       SCOPED_TRACE(std::to_string(transposed) + " " + std::to_string(which));
@@ -216,7 +216,7 @@ TEST(BF16, Experts) {
     }
   Maker p; // packed, as a program that only generates has them
   int x = p.stored({dim("M"), dim("I", 33)}), w = p.weight({dim("E", 3), dim("O", 71), dim("I", 33)}, 64);
-  p.yield(p.contract(p.widen(x), p.gather(w, p.argument(Kind::Int, {dim("M"), dim("C", 2)}), "E"), {"I"}));
+  p.yield(p.contract(p.widen(x), p.gather(w, p.argument(Storage::I32, {dim("M"), dim("C", 2)}), "E"), {"I"}));
   checkKernel(p.finish("packed experts"), rows, 1e-5);
 }
 
@@ -227,7 +227,7 @@ TEST(BF16, PackedWeights) { // a row by itself, and tiles of rows that share a s
     std::vector<Dim> x = {dim("M"), dim("I", 75)}, w = {dim("O", 71), dim("I", 75)};
     if (stacked)
       x.insert(x.begin(), h), w.insert(w.begin(), h);
-    int from = g.argument(Kind::Real, x), weight = g.weight(w, 16, Kind::BF16);
+    int from = g.argument(Storage::F32, x), weight = g.weight(w, 16, Storage::BF16);
     g.yield(g.elementwise(Op::Tanh, {g.contract(from, g.widen(weight), {"I"})}));
     checkKernel(g.finish("packed"), rows, 1e-5);
   }
@@ -237,9 +237,9 @@ TEST(BF16, GradientsOfExperts) {
   for (int which : {1, 2, 3}) {
     Maker g;
     Dim m = dim("M"), c = dim("C", 2), o = dim("O", 40), i = dim("I", 70);
-    int dy = g.argument(which & 1 ? Kind::BF16 : Kind::Real, {m, c, o}),
-        x = g.argument(which & 2 ? Kind::BF16 : Kind::Real, {m, i});
-    int chosen = g.argument(Kind::Int, {m, c});
+    int dy = g.argument(which & 1 ? Storage::BF16 : Storage::F32, {m, c, o}),
+        x = g.argument(which & 2 ? Storage::BF16 : Storage::F32, {m, i});
+    int chosen = g.argument(Storage::I32, {m, c});
     dy = g.widen(which & 1 ? dy : g.narrow(dy)), x = which & 2 ? g.widen(x) : x;
     g.yield(g.permute(g.scatterAdd(g.elementwise(Op::Mul, {dy, x}), chosen, {"M", "C"}, dim("E", 5)), {"E", "O", "I"}));
     SCOPED_TRACE(which);
@@ -270,8 +270,8 @@ TEST(BF16, AttentionGradient) {
     Dim B = dim("B"), T = dim("T"), S = dim("S", Size::symbol("T")), G = dim("G", 2), K = dim("K", 16);
     int q = g.stored({B, T, G, K}), k = g.stored({B, S, G, K}), dout = g.stored({B, T, G, K}),
         v = g.stored({B, S, G, K});
-    int most = g.argument(Kind::Real, {B, T, G}), share = g.argument(Kind::Real, {B, T, G}),
-        delta = g.argument(Kind::Real, {B, T, G});
+    int most = g.argument(Storage::F32, {B, T, G}), share = g.argument(Storage::F32, {B, T, G}),
+        delta = g.argument(Storage::F32, {B, T, G});
     q = g.widen(q), k = g.widen(k), dout = g.widen(dout), v = g.widen(v);
     int mask = g.compare(Predicate::Le, g.index(S), g.index(T));
     int x = g.elementwise(

@@ -14,9 +14,9 @@ struct WeightGradient {
   int dy, x, chosen;
 
   WeightGradient(int64_t experts, int64_t choices, int64_t out, int64_t in, Dim rows = dim("M")) {
-    dy = g.argument(Kind::Real, {rows, dim("C", choices), dim("O", out)});
-    x = g.argument(Kind::Real, {rows, dim("I", in)});
-    chosen = g.argument(Kind::Int, {rows, dim("C", choices)});
+    dy = g.argument(Storage::F32, {rows, dim("C", choices), dim("O", out)});
+    x = g.argument(Storage::F32, {rows, dim("I", in)});
+    chosen = g.argument(Storage::I32, {rows, dim("C", choices)});
     sum = g.scatterAdd(g.elementwise(Op::Mul, {dy, x}), chosen, {rows.name, "C"}, dim("E", experts));
   }
   int inOrder() { return g.permute(sum, {"E", "O", "I"}); }
@@ -109,9 +109,9 @@ TEST(ByExpert, StoredEitherWayRound) {
 TEST(ByExpert, BothFactorsOfPairs) { // the second matrix of an expert, in a batch
   GraphMaker g;
   std::vector<Dim> pairs = {dim("B"), dim("T"), dim("C", 2)};
-  int dy = g.argument(Kind::Real, {pairs[0], pairs[1], pairs[2], dim("O", 20)});
-  int h = g.argument(Kind::Real, {pairs[0], pairs[1], pairs[2], dim("I", 48)});
-  int chosen = g.argument(Kind::Int, pairs);
+  int dy = g.argument(Storage::F32, {pairs[0], pairs[1], pairs[2], dim("O", 20)});
+  int h = g.argument(Storage::F32, {pairs[0], pairs[1], pairs[2], dim("I", 48)});
+  int chosen = g.argument(Storage::I32, pairs);
   g.yield(
       g.permute(g.scatterAdd(g.elementwise(Op::Mul, {dy, h}), chosen, {"B", "T", "C"}, dim("E", 6)), {"E", "O", "I"}));
   checkKernel(g.finish("batch"), {{{"B", 1}, {"T", 1}}, {{"B", 3}, {"T", 1}}, {{"B", 2}, {"T", 19}}}, 1e-5);
@@ -119,9 +119,9 @@ TEST(ByExpert, BothFactorsOfPairs) { // the second matrix of an expert, in a bat
 
 TEST(ByExpert, RowsThatShareAPick) { // experts chosen by the text, summed over its positions too
   GraphMaker g;
-  int dy = g.argument(Kind::Real, {dim("B"), dim("T"), dim("C", 2), dim("O", 20)});
-  int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("I", 48)});
-  int chosen = g.argument(Kind::Int, {dim("B"), dim("C", 2)});
+  int dy = g.argument(Storage::F32, {dim("B"), dim("T"), dim("C", 2), dim("O", 20)});
+  int x = g.argument(Storage::F32, {dim("B"), dim("T"), dim("I", 48)});
+  int chosen = g.argument(Storage::I32, {dim("B"), dim("C", 2)});
   g.yield(
       g.permute(g.scatterAdd(g.elementwise(Op::Mul, {dy, x}), chosen, {"B", "T", "C"}, dim("E", 6)), {"E", "O", "I"}));
   checkKernel(g.finish("shared"), {{{"B", 1}, {"T", 1}}, {{"B", 5}, {"T", 7}}}, 1e-5);
@@ -129,18 +129,18 @@ TEST(ByExpert, RowsThatShareAPick) { // experts chosen by the text, summed over 
 
 TEST(ByExpert, MatricesOfHeads) { // a dimension that both factors keep
   GraphMaker g;
-  int dy = g.argument(Kind::Real, {dim("M"), dim("H", 3), dim("O", 20)});
-  int x = g.argument(Kind::Real, {dim("M"), dim("H", 3), dim("I", 24)});
-  int chosen = g.argument(Kind::Int, {dim("M")});
+  int dy = g.argument(Storage::F32, {dim("M"), dim("H", 3), dim("O", 20)});
+  int x = g.argument(Storage::F32, {dim("M"), dim("H", 3), dim("I", 24)});
+  int chosen = g.argument(Storage::I32, {dim("M")});
   g.yield(g.permute(g.scatterAdd(g.elementwise(Op::Mul, {dy, x}), chosen, {"M"}, dim("E", 5)), {"E", "H", "O", "I"}));
   checkKernel(g.finish("heads"), rows, 1e-5);
 }
 
 TEST(ByExpert, AddedToWhatIsThere) {
   GraphMaker g;
-  int before = g.argument(Kind::Real, {dim("E", 5), dim("O", 20), dim("I", 70)});
-  int dy = g.argument(Kind::Real, {dim("M"), dim("O", 20)}), x = g.argument(Kind::Real, {dim("M"), dim("I", 70)});
-  int chosen = g.argument(Kind::Int, {dim("M")});
+  int before = g.argument(Storage::F32, {dim("E", 5), dim("O", 20), dim("I", 70)});
+  int dy = g.argument(Storage::F32, {dim("M"), dim("O", 20)}), x = g.argument(Storage::F32, {dim("M"), dim("I", 70)});
+  int chosen = g.argument(Storage::I32, {dim("M")});
   int sum = g.permute(g.scatterAdd(g.elementwise(Op::Mul, {dy, x}), chosen, {"M"}, dim("E", 5)), {"E", "O", "I"});
   g.yield(g.elementwise(Op::Add, {before, sum}));
   checkKernel(g.finish("added"), rows, 1e-5);
@@ -148,9 +148,9 @@ TEST(ByExpert, AddedToWhatIsThere) {
 
 TEST(ByExpert, PositionsOfOtherRowsKeepTheGeneralWay) { // each row of the batch has a table of its own
   GraphMaker g;
-  int dy = g.argument(Kind::Real, {dim("B", 3), dim("M"), dim("O", 20)}),
-      x = g.argument(Kind::Real, {dim("B", 3), dim("M"), dim("I", 24)});
-  int chosen = g.argument(Kind::Int, {dim("B", 3), dim("M")});
+  int dy = g.argument(Storage::F32, {dim("B", 3), dim("M"), dim("O", 20)}),
+      x = g.argument(Storage::F32, {dim("B", 3), dim("M"), dim("I", 24)});
+  int chosen = g.argument(Storage::I32, {dim("B", 3), dim("M")});
   g.yield(g.permute(g.scatterAdd(g.elementwise(Op::Mul, {dy, x}), chosen, {"M"}, dim("E", 5)), {"B", "E", "O", "I"}));
   checkKernel(g.finish("tables"), rows, 1e-5);
 }

@@ -40,7 +40,7 @@ inline std::vector<int> inPlaceArguments(const KernelGraph &graph) {
   for (int a = 0; a < graph.argumentCount(); ++a) {
     const Node &argument = graph.nodes[a];
     const Layout &layout = graph.argumentLayouts[a];
-    if (argument.kind != result.kind || !same(argument.dims, result.dims) || layout.packed ||
+    if (argument.storage != result.storage || !same(argument.dims, result.dims) || layout.packed ||
         layout.strides != graph.resultLayouts[0].strides)
       continue;
     std::vector<char> made(graph.nodes.size());

@@ -8,9 +8,9 @@ namespace {
 const std::vector<Lengths> rows = {{{"M", 1}}, {{"M", 2}}, {{"M", 7}}, {{"M", 101}}};
 
 /// Depths of whole groups, and with a shorter one at the end.
-class Codes : public testing::TestWithParam<std::tuple<Kind, int64_t>> {
+class Codes : public testing::TestWithParam<std::tuple<Storage, int64_t>> {
 protected:
-  Kind kind() const { return std::get<0>(GetParam()); }
+  Storage storage() const { return std::get<0>(GetParam()); }
   Dim depth() const { return dim("I", std::get<1>(GetParam())); }
   static int real(GraphMaker &g, int codes) { return g.elementwise(Op::Dequantize, {codes}); }
 };
@@ -21,9 +21,9 @@ TEST_P(Codes, EveryTarget) {
   for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
     CpuTarget target = cpuTarget(name);
     GraphMaker g;
-    int x = g.argument(Kind::Real, {dim("M"), depth()});
-    int w = g.weight({dim("O", 100), depth()}, target.vector == 16 ? 64 : 2 * target.vector, kind());
-    int bias = g.argument(Kind::Real, {dim("O", 100)});
+    int x = g.argument(Storage::F32, {dim("M"), depth()});
+    int w = g.weight({dim("O", 100), depth()}, target.vector == 16 ? 64 : 2 * target.vector, storage());
+    int bias = g.argument(Storage::F32, {dim("O", 100)});
     g.yield(g.elementwise(Op::Tanh, {g.elementwise(Op::Add, {g.contract(x, real(g, w), {"I"}), bias})}));
     SCOPED_TRACE(name);
     checkKernel(g.finish("product"), rows, 1e-5, target);
@@ -32,8 +32,8 @@ TEST_P(Codes, EveryTarget) {
 
 TEST_P(Codes, GateAndUp) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("M"), depth()});
-  int both = g.contract(x, real(g, g.weight({dim("U", 2), dim("O", 71), depth()}, 16, kind())), {"I"});
+  int x = g.argument(Storage::F32, {dim("M"), depth()});
+  int both = g.contract(x, real(g, g.weight({dim("U", 2), dim("O", 71), depth()}, 16, storage())), {"I"});
   int gate = g.squeeze(g.cut(both, "U", 0, dim("G", 1)), "G"), up = g.squeeze(g.cut(both, "U", 1, dim("V", 1)), "V");
   g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Sigmoid, {gate}), up}));
   checkKernel(g.finish("gated"), rows, 1e-5);
@@ -41,23 +41,23 @@ TEST_P(Codes, GateAndUp) {
 
 TEST_P(Codes, MatricesForHeads) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("M"), dim("H", 3), depth()});
-  g.yield(g.contract(x, real(g, g.weight({dim("H", 3), dim("O", 40), depth()}, 16, kind())), {"I"}));
+  int x = g.argument(Storage::F32, {dim("M"), dim("H", 3), depth()});
+  g.yield(g.contract(x, real(g, g.weight({dim("H", 3), dim("O", 40), depth()}, 16, storage())), {"I"}));
   checkKernel(g.finish("heads"), rows, 1e-5);
 }
 
 TEST_P(Codes, WithoutRows) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {depth()});
-  g.yield(g.contract(x, real(g, g.weight({dim("O", 71), depth()}, 16, kind())), {"I"}));
+  int x = g.argument(Storage::F32, {depth()});
+  g.yield(g.contract(x, real(g, g.weight({dim("O", 71), depth()}, 16, storage())), {"I"}));
   checkKernel(g.finish("vector"), {{}}, 1e-5);
 }
 
 TEST_P(Codes, Experts) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("M"), depth()});
-  int w = g.weight({dim("E", 5), dim("O", 71), depth()}, 16, kind());
-  int picked = g.gather(w, g.argument(Kind::Int, {dim("M"), dim("C", 2)}), "E");
+  int x = g.argument(Storage::F32, {dim("M"), depth()});
+  int w = g.weight({dim("E", 5), dim("O", 71), depth()}, 16, storage());
+  int picked = g.gather(w, g.argument(Storage::I32, {dim("M"), dim("C", 2)}), "E");
   g.yield(g.contract(x, real(g, picked), {"I"}));
   checkKernel(g.finish("experts"), rows, 1e-5);
 }
@@ -67,8 +67,8 @@ TEST_P(Codes, OfRows) {
   for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "icelake-server", "znver4", "sapphirerapids"}) {
     CpuTarget target = cpuTarget(name);
     GraphMaker g;
-    int x = g.argument(Kind::Real, {dim("M"), depth()});
-    int w = g.weight({dim("O", 100), depth()}, target.vector == 16 ? 64 : 2 * target.vector, kind());
+    int x = g.argument(Storage::F32, {dim("M"), depth()});
+    int w = g.weight({dim("O", 100), depth()}, target.vector == 16 ? 64 : 2 * target.vector, storage());
     g.yield(g.elementwise(Op::Tanh, {g.contract(real(g, g.quantize(x, "I")), real(g, w), {"I"})}));
     SCOPED_TRACE(name);
     checkKernel(g.finish("integers"), rows, 1e-5, target);
@@ -77,14 +77,14 @@ TEST_P(Codes, OfRows) {
 
 TEST_P(Codes, OfRowsForHeadsAndParts) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("M"), dim("H", 3), depth()});
-  g.yield(g.contract(real(g, g.quantize(x, "I")), real(g, g.weight({dim("H", 3), dim("O", 40), depth()}, 16, kind())),
-                     {"I"}));
+  int x = g.argument(Storage::F32, {dim("M"), dim("H", 3), depth()});
+  g.yield(g.contract(real(g, g.quantize(x, "I")),
+                     real(g, g.weight({dim("H", 3), dim("O", 40), depth()}, 16, storage())), {"I"}));
   checkKernel(g.finish("heads"), rows, 1e-5);
   GraphMaker both;
-  int y = both.argument(Kind::Real, {dim("M"), depth()});
+  int y = both.argument(Storage::F32, {dim("M"), depth()});
   int sums = both.contract(real(both, both.quantize(y, "I")),
-                           real(both, both.weight({dim("U", 2), dim("O", 71), depth()}, 16, kind())), {"I"});
+                           real(both, both.weight({dim("U", 2), dim("O", 71), depth()}, 16, storage())), {"I"});
   int gate = both.squeeze(both.cut(sums, "U", 0, dim("G", 1)), "G"),
       up = both.squeeze(both.cut(sums, "U", 1, dim("V", 1)), "V");
   both.yield(both.elementwise(Op::Mul, {both.elementwise(Op::Sigmoid, {gate}), up}));
@@ -94,11 +94,11 @@ TEST_P(Codes, OfRowsForHeadsAndParts) {
 /// A kernel that no family makes of packed columns reads them number by number.
 TEST_P(Codes, SummedOverRowsToo) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("M"), depth()});
-  int w = g.weight({dim("O", 20), depth()}, 16, kind());
+  int x = g.argument(Storage::F32, {dim("M"), depth()});
+  int w = g.weight({dim("O", 20), depth()}, 16, storage());
   g.yield(g.contract(x, real(g, w), {"I", "O"}));
   checkKernel(g.finish("sums"), rows, 1e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Codes,
-                         testing::Combine(testing::Values(Kind::Int8, Kind::Int4), testing::Values(96, 75)));
+                         testing::Combine(testing::Values(Storage::Int8, Storage::Int4), testing::Values(96, 75)));

@@ -53,64 +53,65 @@ private:
 
   void elementwise() {
     GraphMaker &g = next();
-    int x = g.argument(Kind::Real, {dim("M"), dim("D", 37)}), y = g.argument(Kind::Real, {dim("D", 37)});
+    int x = g.argument(Storage::F32, {dim("M"), dim("D", 37)}), y = g.argument(Storage::F32, {dim("D", 37)});
     g.yield(binary(g, Op::Mul, g.elementwise(Op::Sigmoid, {x}), y));
     finish("elementwise", rowsOf("M", {1, 7, 1000}));
   }
   void rows() {
     GraphMaker &g = next();
-    int x = g.argument(Kind::Real, {dim("M"), dim("D", 100)});
+    int x = g.argument(Storage::F32, {dim("M"), dim("D", 100)});
     g.yield(g.softmax(normed(g, x, "D"), {"D"}));
     finish("rows", rowsOf("M", {1, 7, 200}));
   }
   void packed() {
     GraphMaker &g = next();
-    int x = g.argument(Kind::Real, {dim("M"), dim("I", 300)}), w = g.weight({dim("O", 100), dim("I", 300)}, tile);
+    int x = g.argument(Storage::F32, {dim("M"), dim("I", 300)}), w = g.weight({dim("O", 100), dim("I", 300)}, tile);
     g.yield(g.elementwise(Op::Tanh, {g.contract(normed(g, x, "I"), w, {"I"})}));
     finish("packed", rowsOf("M", {1, 2, 5, 13, 101}));
   }
   void weightsAsTheyLie() {
     GraphMaker &g = next();
-    int x = g.argument(Kind::Real, {dim("M"), dim("I", 600)}),
-        w = g.argument(Kind::Real, {dim("O", 71), dim("I", 600)});
+    int x = g.argument(Storage::F32, {dim("M"), dim("I", 600)}),
+        w = g.argument(Storage::F32, {dim("O", 71), dim("I", 600)});
     g.yield(g.contract(x, w, {"I"}));
     finish("weights_as_they_lie", rowsOf("M", {1, 5, 13, 101, 450}));
   }
   void sumsOverTokens() {
     GraphMaker &g = next();
-    int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("I", 70)}),
-        dy = g.argument(Kind::Real, {dim("B"), dim("T"), dim("O", 90)});
+    int x = g.argument(Storage::F32, {dim("B"), dim("T"), dim("I", 70)}),
+        dy = g.argument(Storage::F32, {dim("B"), dim("T"), dim("O", 90)});
     g.yield(g.contract(x, dy, {"B", "T"}));
     finish("sums_over_tokens",
            {{{"B", 1}, {"T", 1}}, {{"B", 3}, {"T", 7}}, {{"B", 2}, {"T", 100}}, {{"B", 1}, {"T", 601}}});
   }
   void fewRowsOfHeads() {
     GraphMaker &g = next();
-    int x = g.argument(Kind::Real, {dim("M"), dim("H", 3), dim("I", 64)}),
-        w = g.argument(Kind::Real, {dim("H", 3), dim("O", 72), dim("I", 64)});
+    int x = g.argument(Storage::F32, {dim("M"), dim("H", 3), dim("I", 64)}),
+        w = g.argument(Storage::F32, {dim("H", 3), dim("O", 72), dim("I", 64)});
     g.yield(g.contract(x, w, {"I"}));
     finish("few_rows_of_heads", rowsOf("M", {1, 3, 9, 70, 450}));
   }
   void heads() {
     GraphMaker &g = next();
-    int a = g.argument(Kind::Real, {dim("B"), dim("T"), dim("H", 3), dim("S")}),
-        v = g.argument(Kind::Real, {dim("B"), dim("S"), dim("H", 3), dim("K", 24)});
+    int a = g.argument(Storage::F32, {dim("B"), dim("T"), dim("H", 3), dim("S")}),
+        v = g.argument(Storage::F32, {dim("B"), dim("S"), dim("H", 3), dim("K", 24)});
     g.yield(g.contract(a, v, {"S"}));
     finish("heads",
            {{{"B", 1}, {"T", 1}, {"S", 1}}, {{"B", 2}, {"T", 9}, {"S", 70}}, {{"B", 2}, {"T", 130}, {"S", 300}}});
   }
   void experts() {
     GraphMaker &g = next();
-    int x = g.argument(Kind::Real, {dim("M"), dim("I", 40)}),
+    int x = g.argument(Storage::F32, {dim("M"), dim("I", 40)}),
         w = g.weight({dim("E", 5), dim("O", 100), dim("I", 40)}, tile),
-        chosen = g.argument(Kind::Int, {dim("M"), dim("C", 2)});
+        chosen = g.argument(Storage::I32, {dim("M"), dim("C", 2)});
     g.yield(g.contract(x, g.gather(w, chosen, "E"), {"I"}));
     finish("experts", rowsOf("M", {1, 5, 13, 200}));
   }
   void gradientOfExperts() {
     GraphMaker &g = next();
-    int dy = g.argument(Kind::Real, {dim("M"), dim("C", 2), dim("O", 20)}),
-        x = g.argument(Kind::Real, {dim("M"), dim("I", 100)}), chosen = g.argument(Kind::Int, {dim("M"), dim("C", 2)});
+    int dy = g.argument(Storage::F32, {dim("M"), dim("C", 2), dim("O", 20)}),
+        x = g.argument(Storage::F32, {dim("M"), dim("I", 100)}),
+        chosen = g.argument(Storage::I32, {dim("M"), dim("C", 2)});
     g.yield(g.permute(g.scatterAdd(binary(g, Op::Mul, dy, x), chosen, {"M", "C"}, dim("E", 5)), {"E", "O", "I"}));
     finish("gradient_of_experts", rowsOf("M", {1, 7, 200}));
   }
@@ -118,8 +119,8 @@ private:
     GraphMaker &g = next();
     Size past = Size::symbol("past");
     Dim B = dim("B"), T = dim("T"), S = dim("S", Size::symbol("T") + past), G = dim("G", 2), R = dim("R", 2);
-    int q = g.argument(Kind::Real, {B, T, G, R, dim("K", 16)}), k = g.argument(Kind::Real, {B, S, G, dim("K", 16)}),
-        v = g.argument(Kind::Real, {B, S, G, dim("V", 24)});
+    int q = g.argument(Storage::F32, {B, T, G, R, dim("K", 16)}), k = g.argument(Storage::F32, {B, S, G, dim("K", 16)}),
+        v = g.argument(Storage::F32, {B, S, G, dim("V", 24)});
     int score = binary(g, Op::Mul, g.contract(q, k, {"K"}), g.constant(0.3));
     int mask = g.compare(Predicate::Le, g.index(S), binary(g, Op::Add, g.index(T), g.size(past)));
     int masked = g.elementwise(Op::Where, {mask, score, g.constant(-INFINITY)});
@@ -137,13 +138,13 @@ private:
   };
   static OfAttention attentionAgain(GraphMaker &g, bool byDistance) {
     OfAttention a;
-    a.q = g.argument(Kind::Real, {a.B, a.T, a.G, dim("K", 16)});
-    a.k = g.argument(Kind::Real, {a.B, a.S, a.G, dim("K", 16)});
-    a.dout = g.argument(Kind::Real, {a.B, a.T, a.G, dim("V", 24)});
-    int v = g.argument(Kind::Real, {a.B, a.S, a.G, dim("V", 24)});
-    int most = g.argument(Kind::Real, {a.B, a.T, a.G}), share = g.argument(Kind::Real, {a.B, a.T, a.G}),
-        delta = g.argument(Kind::Real, {a.B, a.T, a.G});
-    int near = byDistance ? g.argument(Kind::Real, {a.N, a.G}) : -1;
+    a.q = g.argument(Storage::F32, {a.B, a.T, a.G, dim("K", 16)});
+    a.k = g.argument(Storage::F32, {a.B, a.S, a.G, dim("K", 16)});
+    a.dout = g.argument(Storage::F32, {a.B, a.T, a.G, dim("V", 24)});
+    int v = g.argument(Storage::F32, {a.B, a.S, a.G, dim("V", 24)});
+    int most = g.argument(Storage::F32, {a.B, a.T, a.G}), share = g.argument(Storage::F32, {a.B, a.T, a.G}),
+        delta = g.argument(Storage::F32, {a.B, a.T, a.G});
+    int near = byDistance ? g.argument(Storage::F32, {a.N, a.G}) : -1;
     int product = g.contract(a.q, a.k, {"K"});
     if (byDistance)
       product = binary(g, Op::Add, product, g.expand(g.gather(near, distances(g, a), "N"), {a.B, a.T, a.G, a.S}));

@@ -21,25 +21,25 @@ int GraphMaker::add(Node node) {
   return static_cast<int>(graph.nodes.size()) - 1;
 }
 
-int GraphMaker::argument(Kind kind, std::vector<Dim> dims, std::vector<std::optional<int64_t>> strides) {
+int GraphMaker::argument(Storage storage, std::vector<Dim> dims, std::vector<std::optional<int64_t>> strides) {
   graph.argumentLayouts.push_back({false, strides.empty() ? denseStrides(dims) : strides, 0});
-  return add({Op::Argument, kind, dims});
+  return add({Op::Argument, storage, dims});
 }
 
-int GraphMaker::weight(std::vector<Dim> dims, int64_t tile, Kind kind) {
+int GraphMaker::weight(std::vector<Dim> dims, int64_t tile, Storage storage) {
   graph.argumentLayouts.push_back({true, {}, tile});
-  return add({Op::Argument, kind, dims});
+  return add({Op::Argument, storage, dims});
 }
 
-int GraphMaker::leaf(Op op, Kind kind, std::vector<Dim> dims, std::vector<double> numbers, int64_t integer) {
-  Node node{op, kind, dims};
+int GraphMaker::leaf(Op op, Storage storage, std::vector<Dim> dims, std::vector<double> numbers, int64_t integer) {
+  Node node{op, storage, dims};
   node.numbers = numbers;
   node.integer = integer;
   return add(node);
 }
 
 int GraphMaker::size(const ir::Size &size) {
-  Node node{Op::Size, Kind::Int, {}};
+  Node node{Op::Size, Storage::I32, {}};
   node.size = size;
   return add(node);
 }
@@ -59,22 +59,22 @@ std::vector<Dim> GraphMaker::unionOf(const std::vector<int> &operands) const {
 
 int GraphMaker::elementwise(Op op, std::vector<int> operands) {
   auto wider = [&](size_t from) {
-    Kind kind = graph.nodes[operands[from]].kind;
+    Storage storage = graph.nodes[operands[from]].storage;
     for (size_t i = from; i < operands.size(); ++i)
-      if (graph.nodes[operands[i]].kind == Kind::Real)
-        kind = Kind::Real;
-    return kind;
+      if (graph.nodes[operands[i]].storage == Storage::F32)
+        storage = Storage::F32;
+    return storage;
   };
   static const std::set<Op> keeps = {Op::Neg, Op::Abs, Op::Add, Op::Sub, Op::Mul, Op::Max, Op::Min};
   static const std::set<Op> integers = {Op::Floor, Op::Ceil, Op::Round, Op::ToInt, Op::FloorDiv, Op::Mod};
   static const std::set<Op> bools = {Op::Not, Op::And, Op::Or, Op::Compare};
-  Kind kind = keeps.count(op)      ? wider(0)
-              : op == Op::Where    ? wider(1)
-              : integers.count(op) ? Kind::Int
-              : bools.count(op)    ? Kind::Bool
-              : op == Op::Narrow   ? Kind::BF16
-                                   : Kind::Real;
-  Node node{op, kind, unionOf(operands)};
+  Storage storage = keeps.count(op)      ? wider(0)
+                    : op == Op::Where    ? wider(1)
+                    : integers.count(op) ? Storage::I32
+                    : bools.count(op)    ? Storage::U8
+                    : op == Op::Narrow   ? Storage::BF16
+                                         : Storage::F32;
+  Node node{op, storage, unionOf(operands)};
   node.operands = operands;
   return add(node);
 }
@@ -94,7 +94,7 @@ static std::vector<Dim> without(const std::vector<Dim> &dims, const std::vector<
 }
 
 int GraphMaker::reduce(Reduction reduction, int x, std::vector<std::string> over) {
-  Node node{Op::Reduce, reduction == Reduction::Mean ? Kind::Real : graph.nodes[x].kind,
+  Node node{Op::Reduce, reduction == Reduction::Mean ? Storage::F32 : graph.nodes[x].storage,
             without(graph.nodes[x].dims, over)};
   node.operands = {x};
   node.names = over;
@@ -103,14 +103,14 @@ int GraphMaker::reduce(Reduction reduction, int x, std::vector<std::string> over
 }
 
 int GraphMaker::contract(int a, int b, std::vector<std::string> over) {
-  Node node{Op::Contract, Kind::Real, without(unionOf({a, b}), over)};
+  Node node{Op::Contract, Storage::F32, without(unionOf({a, b}), over)};
   node.operands = {a, b};
   node.names = over;
   return add(node);
 }
 
 int GraphMaker::weightedSum(int weights, int value, std::string over) {
-  Node node{Op::WeightedSum, Kind::Real, without(unionOf({value, weights}), {over})};
+  Node node{Op::WeightedSum, Storage::F32, without(unionOf({value, weights}), {over})};
   node.operands = {weights, value};
   node.names = {std::move(over)};
   return add(node);
@@ -118,7 +118,7 @@ int GraphMaker::weightedSum(int weights, int value, std::string over) {
 
 int GraphMaker::distanceSum(int weights, std::string plus, std::string minus, std::string over, const ir::Size &offset,
                             Dim into) {
-  Node node{Op::DistanceSum, Kind::Real, without(graph.nodes[weights].dims, {plus, minus})};
+  Node node{Op::DistanceSum, Storage::F32, without(graph.nodes[weights].dims, {plus, minus})};
   node.dims.insert(node.dims.begin(), into);
   node.operands = {weights};
   node.names = {std::move(plus), std::move(minus), std::move(over)};
@@ -128,14 +128,14 @@ int GraphMaker::distanceSum(int weights, std::string plus, std::string minus, st
 }
 
 int GraphMaker::softmax(int x, std::vector<std::string> over) {
-  Node node{Op::Softmax, Kind::Real, graph.nodes[x].dims};
+  Node node{Op::Softmax, Storage::F32, graph.nodes[x].dims};
   node.operands = {x};
   node.names = over;
   return add(node);
 }
 
 int GraphMaker::attention(int score, int values, std::string key, std::vector<std::pair<int, std::string>> sinks) {
-  Node node{Op::Attention, Kind::Real, without(unionOf({score, values}), {key})};
+  Node node{Op::Attention, Storage::F32, without(unionOf({score, values}), {key})};
   node.operands = {score, values};
   node.names = {key};
   for (auto &[sink, part] : sinks) {
@@ -155,14 +155,14 @@ std::pair<int, int> GraphMaker::statistics(int attention) {
 }
 
 int GraphMaker::quantize(int x, std::string along) {
-  Node node{Op::Quantize, Kind::Int8, graph.nodes[x].dims};
+  Node node{Op::Quantize, Storage::Int8, graph.nodes[x].dims};
   node.operands = {x};
   node.names = {along};
   return add(node);
 }
 
 int GraphMaker::cumsum(int x, std::string along, bool reverse) {
-  Node node{Op::Cumsum, graph.nodes[x].kind, graph.nodes[x].dims};
+  Node node{Op::Cumsum, graph.nodes[x].storage, graph.nodes[x].dims};
   node.operands = {x};
   node.names = {along};
   node.integer = reverse;
@@ -174,7 +174,7 @@ int GraphMaker::scatterAdd(int x, int positions, std::vector<std::string> over, 
   for (const Dim &dim : graph.nodes[positions].dims)
     if (!graph.nodes[x].has(dim.name))
       all.push_back(dim);
-  Node node{Op::ScatterAdd, Kind::Real, without(all, over)};
+  Node node{Op::ScatterAdd, Storage::F32, without(all, over)};
   node.dims.insert(node.dims.begin(), into);
   node.operands = {x, positions};
   node.names = std::move(over);
@@ -183,7 +183,7 @@ int GraphMaker::scatterAdd(int x, int positions, std::vector<std::string> over, 
 }
 
 int GraphMaker::argmax(int x, std::string along) {
-  Node node{Op::Argmax, Kind::Int, without(graph.nodes[x].dims, {along})};
+  Node node{Op::Argmax, Storage::I32, without(graph.nodes[x].dims, {along})};
   node.operands = {x};
   node.names = {along};
   return add(node);
@@ -192,18 +192,18 @@ int GraphMaker::argmax(int x, std::string along) {
 std::pair<int, int> GraphMaker::topK(int x, std::string from, Dim into) {
   std::vector<Dim> dims = without(graph.nodes[x].dims, {from});
   dims.push_back(into);
-  Node node{Op::TopK, graph.nodes[x].kind, dims};
+  Node node{Op::TopK, graph.nodes[x].storage, dims};
   node.operands = {x};
   node.names = {from};
   node.into = {into};
   int values = add(node);
   node.op = Op::TopKPositions;
-  node.kind = Kind::Int;
+  node.storage = Storage::I32;
   return {values, add(node)};
 }
 
 static Node shapeNode(Op op, const Node &x, int operand) {
-  Node node{op, x.kind, x.dims};
+  Node node{op, x.storage, x.dims};
   node.operands = {operand};
   return node;
 }
@@ -246,11 +246,11 @@ int GraphMaker::cut(int x, std::string dim, const ir::Size &offset, Dim into) {
 }
 
 int GraphMaker::concat(std::vector<int> xs, std::vector<std::string> parts, Dim into) {
-  Node node{Op::Concat, graph.nodes[xs[0]].kind, {}};
+  Node node{Op::Concat, graph.nodes[xs[0]].storage, {}};
   size_t widest = 0;
   for (size_t i = 0; i < xs.size(); ++i) {
-    if (graph.nodes[xs[i]].kind == Kind::Real)
-      node.kind = Kind::Real;
+    if (graph.nodes[xs[i]].storage == Storage::F32)
+      node.storage = Storage::F32;
     if (graph.nodes[xs[i]].dims.size() > graph.nodes[xs[widest]].dims.size())
       widest = i;
   }

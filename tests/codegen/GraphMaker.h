@@ -11,14 +11,14 @@ public:
   KernelGraph graph;
 
   /// Arguments come before all else. Dense unless strides are given.
-  int argument(Kind kind, std::vector<Dim> dims, std::vector<std::optional<int64_t>> strides = {});
-  int weight(std::vector<Dim> dims, int64_t tile, Kind kind = Kind::Real); ///< packed
-  int constant(double value) { return leaf(Op::Const, Kind::Real, {}, {value}, 0); }
-  int integer(int64_t value) { return leaf(Op::Const, Kind::Int, {}, {}, value); }
-  int flag(bool value) { return leaf(Op::Const, Kind::Bool, {}, {}, value); }
-  int values(Dim dim, std::vector<double> numbers) { return leaf(Op::Values, Kind::Real, {dim}, numbers, 0); }
+  int argument(Storage storage, std::vector<Dim> dims, std::vector<std::optional<int64_t>> strides = {});
+  int weight(std::vector<Dim> dims, int64_t tile, Storage storage = Storage::F32); ///< packed
+  int constant(double value) { return leaf(Op::Const, Storage::F32, {}, {value}, 0); }
+  int integer(int64_t value) { return leaf(Op::Const, Storage::I32, {}, {}, value); }
+  int flag(bool value) { return leaf(Op::Const, Storage::U8, {}, {}, value); }
+  int values(Dim dim, std::vector<double> numbers) { return leaf(Op::Values, Storage::F32, {dim}, numbers, 0); }
   int size(const ir::Size &size);
-  int index(Dim dim) { return leaf(Op::Index, Kind::Int, {dim}, {}, 0); }
+  int index(Dim dim) { return leaf(Op::Index, Storage::I32, {dim}, {}, 0); }
 
   int elementwise(Op op, std::vector<int> operands);
   int compare(Predicate predicate, int a, int b);
@@ -55,7 +55,7 @@ public:
 
 private:
   int add(Node node);
-  int leaf(Op op, Kind kind, std::vector<Dim> dims, std::vector<double> numbers, int64_t integer);
+  int leaf(Op op, Storage storage, std::vector<Dim> dims, std::vector<double> numbers, int64_t integer);
   std::vector<Dim> unionOf(const std::vector<int> &operands) const;
 };
 

@@ -12,9 +12,9 @@ static const std::vector<Lengths> rows = {{{"M", 1}}, {{"M", 2}},  {{"M", 5}},  
 TEST(Grouped, AnyNumberOfExpertsChoicesAndRows) {
   for (auto [experts, choices] : {std::pair<int64_t, int64_t>(1, 1), {3, 2}, {8, 1}, {40, 3}}) {
     GraphMaker g;
-    int x = g.argument(Kind::Real, {dim("M"), dim("I", 33)});
+    int x = g.argument(Storage::F32, {dim("M"), dim("I", 33)});
     int w = g.weight({dim("E", experts), dim("O", 71), dim("I", 33)}, 64);
-    int chosen = g.argument(Kind::Int, {dim("M"), dim("C", choices)});
+    int chosen = g.argument(Storage::I32, {dim("M"), dim("C", choices)});
     g.yield(g.contract(x, g.gather(w, chosen, "E"), {"I"}));
     checkKernel(g.finish("experts" + std::to_string(experts)), rows, 1e-5);
   }
@@ -24,9 +24,9 @@ TEST(Grouped, EveryTarget) {
   for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
     CpuTarget target = cpuTarget(name);
     GraphMaker g;
-    int x = g.argument(Kind::Real, {dim("M"), dim("I", 40)});
+    int x = g.argument(Storage::F32, {dim("M"), dim("I", 40)});
     int w = g.weight({dim("E", 5), dim("O", 100), dim("I", 40)}, target.vector == 16 ? 64 : 2 * target.vector);
-    int chosen = g.argument(Kind::Int, {dim("M"), dim("C", 2)});
+    int chosen = g.argument(Storage::I32, {dim("M"), dim("C", 2)});
     g.yield(g.elementwise(Op::Sigmoid, {g.contract(x, g.gather(w, chosen, "E"), {"I"})}));
     checkKernel(g.finish("target"), rows, 1e-5, target);
   }
@@ -34,27 +34,27 @@ TEST(Grouped, EveryTarget) {
 
 TEST(Grouped, RowsThatArePairsAlready) { // the second matrix of an expert
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("P"), dim("I", 64)});
+  int x = g.argument(Storage::F32, {dim("P"), dim("I", 64)});
   int w = g.weight({dim("E", 4), dim("O", 128), dim("I", 64)}, 64);
-  int chosen = g.argument(Kind::Int, {dim("P")});
+  int chosen = g.argument(Storage::I32, {dim("P")});
   g.yield(g.contract(x, g.gather(w, chosen, "E"), {"I"}));
   checkKernel(g.finish("pairs"), {{{"P", 1}}, {{"P", 2}}, {{"P", 50}}, {{"P", 301}}}, 1e-5);
 }
 
 TEST(Grouped, RowsOfABatch) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("I", 20)});
+  int x = g.argument(Storage::F32, {dim("B"), dim("T"), dim("I", 20)});
   int w = g.weight({dim("E", 6), dim("O", 40), dim("I", 20)}, 16);
-  int chosen = g.argument(Kind::Int, {dim("B"), dim("T"), dim("C", 2)});
+  int chosen = g.argument(Storage::I32, {dim("B"), dim("T"), dim("C", 2)});
   g.yield(g.contract(x, g.gather(w, chosen, "E"), {"I"}), {4096, 80, 40, 1});
   checkKernel(g.finish("batch"), {{{"B", 1}, {"T", 1}}, {{"B", 3}, {"T", 1}}, {{"B", 2}, {"T", 19}}}, 1e-5);
 }
 
 TEST(Grouped, AllRowsPickOneOrEachItsOwn) { // most chunks are empty, or all hold one row
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("M", 9), dim("I", 24)});
+  int x = g.argument(Storage::F32, {dim("M", 9), dim("I", 24)});
   int w = g.weight({dim("E", 9), dim("O", 24), dim("I", 24)}, 16);
-  int chosen = g.argument(Kind::Int, {dim("M", 9)});
+  int chosen = g.argument(Storage::I32, {dim("M", 9)});
   g.yield(g.contract(x, g.gather(w, chosen, "E"), {"I"}));
   KernelRunner runner(g.finish("one"));
   std::vector<DenseTensor> given;
@@ -72,9 +72,9 @@ TEST(Grouped, AllRowsPickOneOrEachItsOwn) { // most chunks are empty, or all hol
 
 TEST(Grouped, PositionsAreClampedAndUnpickedWeightsNeverMatter) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("M", 4), dim("I", 8)});
+  int x = g.argument(Storage::F32, {dim("M", 4), dim("I", 8)});
   int w = g.weight({dim("E", 5), dim("O", 16), dim("I", 8)}, 16);
-  int chosen = g.argument(Kind::Int, {dim("M", 4)});
+  int chosen = g.argument(Storage::I32, {dim("M", 4)});
   g.yield(g.contract(x, g.gather(w, chosen, "E"), {"I"}));
   std::vector<DenseTensor> given;
   for (int i = 0; i < g.graph.argumentCount(); ++i)
@@ -87,11 +87,11 @@ TEST(Grouped, PositionsAreClampedAndUnpickedWeightsNeverMatter) {
 
 TEST(Grouped, EpilogueWithBiasesOfExperts) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("M"), dim("I", 48)});
+  int x = g.argument(Storage::F32, {dim("M"), dim("I", 48)});
   int w = g.weight({dim("E", 8), dim("O", 96), dim("I", 48)}, 64);
-  int chosen = g.argument(Kind::Int, {dim("M"), dim("C", 2)}),
-      biases = g.argument(Kind::Real, {dim("E", 8), dim("O", 96)});
-  int up = g.argument(Kind::Real, {dim("M"), dim("C", 2), dim("O", 96)});
+  int chosen = g.argument(Storage::I32, {dim("M"), dim("C", 2)}),
+      biases = g.argument(Storage::F32, {dim("E", 8), dim("O", 96)});
+  int up = g.argument(Storage::F32, {dim("M"), dim("C", 2), dim("O", 96)});
   int y = g.elementwise(Op::Add, {g.contract(x, g.gather(w, chosen, "E"), {"I"}), g.gather(biases, chosen, "E")});
   g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {y, g.elementwise(Op::Sigmoid, {y})}), up}));
   checkKernel(g.finish("epilogue"), rows, 1e-5);
@@ -99,9 +99,9 @@ TEST(Grouped, EpilogueWithBiasesOfExperts) {
 
 TEST(Grouped, GateAndUpInOneWeight) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("M"), dim("I", 32)});
+  int x = g.argument(Storage::F32, {dim("M"), dim("I", 32)});
   int w = g.weight({dim("U", 2), dim("E", 5), dim("O", 71), dim("I", 32)}, 16);
-  int both = g.contract(x, g.gather(w, g.argument(Kind::Int, {dim("M"), dim("C", 2)}), "E"), {"I"});
+  int both = g.contract(x, g.gather(w, g.argument(Storage::I32, {dim("M"), dim("C", 2)}), "E"), {"I"});
   int gate = g.squeeze(g.cut(both, "U", 0, dim("G", 1)), "G"), up = g.squeeze(g.cut(both, "U", 1, dim("V", 1)), "V");
   g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {gate, g.elementwise(Op::Sigmoid, {gate})}), up}));
   checkKernel(g.finish("gated"), rows, 1e-5);
@@ -109,9 +109,10 @@ TEST(Grouped, GateAndUpInOneWeight) {
 
 TEST(Grouped, SummedInTheSameKernel) { // no one result takes its tiles
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("M"), dim("I", 24)});
+  int x = g.argument(Storage::F32, {dim("M"), dim("I", 24)});
   int w = g.weight({dim("E", 5), dim("O", 40), dim("I", 24)}, 16);
-  int chosen = g.argument(Kind::Int, {dim("M"), dim("C", 2)}), weight = g.argument(Kind::Real, {dim("M"), dim("C", 2)});
+  int chosen = g.argument(Storage::I32, {dim("M"), dim("C", 2)}),
+      weight = g.argument(Storage::F32, {dim("M"), dim("C", 2)});
   int y = g.contract(x, g.gather(w, chosen, "E"), {"I"});
   g.yield(g.reduce(Reduction::Sum, g.elementwise(Op::Mul, {y, weight}), {"C"}));
   checkKernel(g.finish("summed"), rows, 1e-5);
@@ -120,10 +121,10 @@ TEST(Grouped, SummedInTheSameKernel) { // no one result takes its tiles
 TEST(Grouped, WeightsAsTheyLie) { // stored either way round, not packed before
   for (bool turned : {false, true}) {
     GraphMaker g;
-    int x = g.argument(Kind::Real, {dim("M"), dim("I", 24)});
+    int x = g.argument(Storage::F32, {dim("M"), dim("I", 24)});
     std::vector<Dim> dims = turned ? std::vector<Dim>{dim("E", 5), dim("I", 24), dim("O", 71)}
                                    : std::vector<Dim>{dim("E", 5), dim("O", 71), dim("I", 24)};
-    int w = g.argument(Kind::Real, dims), chosen = g.argument(Kind::Int, {dim("M"), dim("C", 2)});
+    int w = g.argument(Storage::F32, dims), chosen = g.argument(Storage::I32, {dim("M"), dim("C", 2)});
     g.yield(g.contract(x, g.gather(w, chosen, "E"), {"I"}));
     checkKernel(g.finish("lying"), rows, 1e-5);
   }
@@ -131,25 +132,25 @@ TEST(Grouped, WeightsAsTheyLie) { // stored either way round, not packed before
 
 TEST(Grouped, RowsWithADimensionThatNobodyPicksBy) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("M"), dim("H", 3), dim("I", 24)});
+  int x = g.argument(Storage::F32, {dim("M"), dim("H", 3), dim("I", 24)});
   int w = g.weight({dim("E", 5), dim("O", 40), dim("I", 24)}, 16);
-  g.yield(g.contract(x, g.gather(w, g.argument(Kind::Int, {dim("M"), dim("C", 2)}), "E"), {"I"}));
+  g.yield(g.contract(x, g.gather(w, g.argument(Storage::I32, {dim("M"), dim("C", 2)}), "E"), {"I"}));
   checkKernel(g.finish("heads"), rows, 1e-5);
 }
 
 TEST(Grouped, TablesOfTheirOwnAreNotGrouped) { // each row of the batch picks from its own
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("B", 3), dim("M"), dim("I", 24)});
-  int w = g.argument(Kind::Real, {dim("B", 3), dim("E", 5), dim("O", 40), dim("I", 24)});
-  g.yield(g.contract(x, g.gather(w, g.argument(Kind::Int, {dim("B", 3), dim("M")}), "E"), {"I"}));
+  int x = g.argument(Storage::F32, {dim("B", 3), dim("M"), dim("I", 24)});
+  int w = g.argument(Storage::F32, {dim("B", 3), dim("E", 5), dim("O", 40), dim("I", 24)});
+  g.yield(g.contract(x, g.gather(w, g.argument(Storage::I32, {dim("B", 3), dim("M")}), "E"), {"I"}));
   checkKernel(g.finish("tables"), rows, 1e-5);
 }
 
 TEST(Grouped, ARowGetsTheSameBitsInAnyCompany) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("M"), dim("I", 100)});
+  int x = g.argument(Storage::F32, {dim("M"), dim("I", 100)});
   int w = g.weight({dim("E", 7), dim("O", 64), dim("I", 100)}, 64);
-  int chosen = g.argument(Kind::Int, {dim("M")});
+  int chosen = g.argument(Storage::I32, {dim("M")});
   g.yield(g.contract(x, g.gather(w, chosen, "E"), {"I"}));
   KernelRunner runner(g.finish("bits"));
   Lengths many = {{"M", 61}}, one = {{"M", 1}};

@@ -10,7 +10,8 @@ namespace {
 
 /// Vectors, reductions, exponentials.
 KernelGraph &softmaxOfProduct(GraphMaker &g) {
-  int x = g.argument(Kind::Real, {dim("M"), dim("I", 40)}), w = g.argument(Kind::Real, {dim("I", 40), dim("O", 100)});
+  int x = g.argument(Storage::F32, {dim("M"), dim("I", 40)}),
+      w = g.argument(Storage::F32, {dim("I", 40), dim("O", 100)});
   g.yield(g.softmax(g.contract(x, w, {"I"}), {"O"}));
   return g.finish("instructions");
 }
@@ -39,8 +40,8 @@ TEST(Instructions, OfABetterProcessorAreNoticed) {
 TEST(Instructions, PairsOfBF16) {
   for (int64_t depth : {64, 33}) {
     GraphMaker g;
-    int x = g.argument(Kind::BF16, {dim("M"), dim("I", depth)}),
-        w = g.weight({dim("O", 100), dim("I", depth)}, 64, Kind::BF16);
+    int x = g.argument(Storage::BF16, {dim("M"), dim("I", depth)}),
+        w = g.weight({dim("O", 100), dim("I", depth)}, 64, Storage::BF16);
     g.yield(g.contract(g.elementwise(Op::Widen, {x}), g.elementwise(Op::Widen, {w}), {"I"}));
     std::string found = foreignInstructions(g.finish("pairs"), cpuTarget("znver4"), cpuTarget("icelake-server"));
     EXPECT_EQ(found.find("vdpbf16ps") != std::string::npos, depth % 2 == 0) << found;

@@ -81,7 +81,7 @@ static Dim run(const char *name) {
 
 static void contraction(int64_t in, int64_t out, std::vector<int64_t> rows, bool cold = false) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {run("M"), fixed("I", in)});
+  int x = g.argument(Storage::F32, {run("M"), fixed("I", in)});
   int w = g.weight({fixed("O", out), fixed("I", in)}, tile(out, in));
   g.yield(g.contract(x, w, {"I"}));
   KernelRunner runner(g.finish("contract"), target, schedules);
@@ -106,8 +106,8 @@ static void training(int64_t in, int64_t out, int64_t rows) {
   for (const Form &form : {Form{"product", {m, i}, {i, o}, "I"}, Form{"rows' gradient", {m, o}, {i, o}, "O"},
                            Form{"weight's gradient", {m, i}, {m, o}, "M"}}) {
     GraphMaker g;
-    int a = g.argument(Kind::Real, {form.first[0], form.first[1]}),
-        b = g.argument(Kind::Real, {form.second[0], form.second[1]});
+    int a = g.argument(Storage::F32, {form.first[0], form.first[1]}),
+        b = g.argument(Storage::F32, {form.second[0], form.second[1]});
     g.yield(g.contract(a, b, {form.over}));
     KernelRunner runner(g.finish("training"), target, schedules);
     Lengths lengths = {{"M", rows}};
@@ -123,9 +123,9 @@ static void training(int64_t in, int64_t out, int64_t rows) {
 
 static void epilogue() {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {run("M"), fixed("I", 768)});
+  int x = g.argument(Storage::F32, {run("M"), fixed("I", 768)});
   int w = g.weight({fixed("O", 2048), fixed("I", 768)}, tile(2048, 768));
-  int up = g.argument(Kind::Real, {run("M"), fixed("O", 2048)});
+  int up = g.argument(Storage::F32, {run("M"), fixed("O", 2048)});
   int y = g.contract(x, w, {"I"});
   g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {y, g.elementwise(Op::Sigmoid, {y})}), up}));
   KernelRunner runner(g.finish("gate"), target, schedules);
@@ -137,7 +137,7 @@ static void epilogue() {
 /// Gate and up in one weight, as pack-projections leaves them.
 static void gated() {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {run("M"), fixed("I", 768)});
+  int x = g.argument(Storage::F32, {run("M"), fixed("I", 768)});
   int both = g.contract(x, g.weight({fixed("U", 2), fixed("O", 2048), fixed("I", 768)}, tile(2048, 768)), {"I"});
   int gate = g.squeeze(g.cut(both, "U", quern::ir::Size(0), fixed("G", 1)), "G"),
       up = g.squeeze(g.cut(both, "U", quern::ir::Size(1), fixed("V", 1)), "V");
@@ -156,9 +156,9 @@ static void gated() {
 /// Experts: each row picks some; as fast as plain rows, as many as there are pairs, would be the best.
 static void experts(int64_t count, int64_t chosen, int64_t in, int64_t out, std::vector<int64_t> rows) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {run("M"), fixed("I", in)});
+  int x = g.argument(Storage::F32, {run("M"), fixed("I", in)});
   int w = g.weight({fixed("E", count), fixed("O", out), fixed("I", in)}, tile(out, in));
-  int picked = g.argument(Kind::Int, {run("M"), fixed("C", chosen)});
+  int picked = g.argument(Storage::I32, {run("M"), fixed("C", chosen)});
   g.yield(g.contract(x, g.gather(w, picked, "E"), {"I"}));
   KernelRunner runner(g.finish("experts"), target, schedules);
   for (int64_t m : rows) {
@@ -186,9 +186,9 @@ static void trainedExperts(int64_t count, int64_t chosen, int64_t in, int64_t ou
   for (const char *form : {"product", "rows' gradient", "weights' gradient"}) {
     GraphMaker g;
     bool ofRows = form[0] == 'r', ofWeights = form[0] == 'w';
-    int y = g.argument(Kind::Real, ofRows || ofWeights ? std::vector<Dim>{m, c, o} : std::vector<Dim>{m, i});
-    int other = g.argument(Kind::Real, ofWeights ? std::vector<Dim>{m, i} : std::vector<Dim>{e, o, i});
-    int picked = g.argument(Kind::Int, {m, c});
+    int y = g.argument(Storage::F32, ofRows || ofWeights ? std::vector<Dim>{m, c, o} : std::vector<Dim>{m, i});
+    int other = g.argument(Storage::F32, ofWeights ? std::vector<Dim>{m, i} : std::vector<Dim>{e, o, i});
+    int picked = g.argument(Storage::I32, {m, c});
     if (ofWeights)
       g.yield(g.scatterAdd(g.elementwise(Op::Mul, {y, other}), picked, {"M", "C"}, e));
     else
@@ -212,9 +212,9 @@ static KernelGraph attentionOver(int64_t window) {
   GraphMaker g;
   Size past = Size::symbol("past");
   Dim S{"S", Size::symbol("T") + past};
-  int q = g.argument(Kind::Real, {run("B"), run("T"), fixed("H", 12), fixed("K", 64)});
-  int k = g.argument(Kind::Real, {run("B"), S, fixed("H", 12), fixed("K", 64)}),
-      v = g.argument(Kind::Real, {run("B"), S, fixed("H", 12), fixed("V", 64)});
+  int q = g.argument(Storage::F32, {run("B"), run("T"), fixed("H", 12), fixed("K", 64)});
+  int k = g.argument(Storage::F32, {run("B"), S, fixed("H", 12), fixed("K", 64)}),
+      v = g.argument(Storage::F32, {run("B"), S, fixed("H", 12), fixed("V", 64)});
   int score = g.elementwise(Op::Mul, {g.contract(q, k, {"K"}), g.constant(0.125)});
   int t = g.elementwise(Op::Add, {g.index(run("T")), g.size(past)}), mask = g.compare(Predicate::Le, g.index(S), t);
   if (window > 0)
@@ -284,7 +284,7 @@ static void masks(int64_t length, int64_t window, double least) {
 
 static void norm() {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {run("M"), fixed("D", 768)}), w = g.argument(Kind::Real, {fixed("D", 768)});
+  int x = g.argument(Storage::F32, {run("M"), fixed("D", 768)}), w = g.argument(Storage::F32, {fixed("D", 768)});
   int mean = g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {x, x}), {"D"});
   int y = g.elementwise(Op::Div, {x, g.elementwise(Op::Sqrt, {g.elementwise(Op::Add, {mean, g.constant(1e-5)})})});
   g.yield(g.elementwise(Op::Mul, {y, w}));
@@ -300,8 +300,9 @@ static void norm() {
 
 static void rotation() {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {run("M"), fixed("H", 12), fixed("K", 64)});
-  int c = g.argument(Kind::Real, {run("M"), fixed("J", 32)}), s = g.argument(Kind::Real, {run("M"), fixed("J", 32)});
+  int x = g.argument(Storage::F32, {run("M"), fixed("H", 12), fixed("K", 64)});
+  int c = g.argument(Storage::F32, {run("M"), fixed("J", 32)}),
+      s = g.argument(Storage::F32, {run("M"), fixed("J", 32)});
   int a = g.cut(x, "K", quern::ir::Size(0), fixed("J", 32)), b = g.cut(x, "K", quern::ir::Size(32), fixed("J", 32));
   auto mul = [&](int p, int q) { return g.elementwise(Op::Mul, {p, q}); };
   int left = g.elementwise(Op::Sub, {mul(a, c), mul(b, s)}), right = g.elementwise(Op::Add, {mul(b, c), mul(a, s)});

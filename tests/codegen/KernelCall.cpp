@@ -11,7 +11,7 @@ namespace quern::codegen {
 KernelBuffers bindBuffers(const KernelGraph &graph, const Lengths &lengths, const std::vector<DenseTensor> &arguments) {
   KernelBuffers buffers;
   auto add = [&](const Layout &layout, const Node &node) -> KernelBuffer & {
-    return *buffers.emplace_back(std::make_unique<KernelBuffer>(layout, node.kind, shapeOf(node, lengths)));
+    return *buffers.emplace_back(std::make_unique<KernelBuffer>(layout, node.storage, shapeOf(node, lengths)));
   };
   for (int i = 0; i < graph.argumentCount(); ++i)
     add(graph.argumentLayouts[i], graph.nodes[i]).fill(arguments[i].data.data());
@@ -50,12 +50,12 @@ DenseTensor randomTensor(const Node &node, const Lengths &lengths, uint64_t seed
     state = state * 6364136223846793005u + 1442695040888963407u;
     uint32_t bits = static_cast<uint32_t>(state >> 33);
     tensor.data.push_back(
-        node.kind == Kind::Real || bitsOfCode(node.kind) ? static_cast<float>(bits % 65536 / 32768.0 - 1)
-        : node.kind == Kind::BF16 ? ir::fromBF16(ir::toBF16(static_cast<float>(bits % 65536 / 32768.0 - 1)))
-        : node.kind == Kind::Int  ? bits % 7
-                                  : bits >> 8 & 1);
+        node.storage == Storage::F32 || bitsOfCode(node.storage) ? static_cast<float>(bits % 65536 / 32768.0 - 1)
+        : node.storage == Storage::BF16 ? ir::fromBF16(ir::toBF16(static_cast<float>(bits % 65536 / 32768.0 - 1)))
+        : node.storage == Storage::I32  ? bits % 7
+                                        : bits >> 8 & 1);
   }
-  if (int bits = bitsOfCode(node.kind)) // numbers that codes stand for: their codes are the same
+  if (int bits = bitsOfCode(node.storage)) // numbers that codes stand for: their codes are the same
     for (int64_t depth = tensor.shape.back(), at = 0, length; at < count; at += length) {
       length = std::min(support::codedGroup, depth - at % depth);
       ir::CodedGroup group = ir::codedGroup(bits, {tensor.data.begin() + at, tensor.data.begin() + at + length});

@@ -82,9 +82,9 @@ TEST_F(KernelScratchTest, WhatStaysInRegistersOrOnTheStackIsNone) {
 TEST(KernelScratchOfKernels, ACopyOfLogitsIsAsLargeAsTheyAre) {
   constexpr int64_t words = 5001, strips = 800 << 10; // of both operands' columns, whatever the tokens
   GraphMaker g;
-  int logits = g.argument(Kind::Real, {dim("M"), dim("V", words)}),
-      x = g.argument(Kind::Real, {dim("M"), dim("D", 200)});
-  int sum = g.argument(Kind::Real, {dim("V", words), dim("D", 200)});
+  int logits = g.argument(Storage::F32, {dim("M"), dim("V", words)}),
+      x = g.argument(Storage::F32, {dim("M"), dim("D", 200)});
+  int sum = g.argument(Storage::F32, {dim("V", words), dim("D", 200)});
   g.yield(g.elementwise(Op::Add, {sum, g.contract(logits, x, {"M"})}));
   std::string object = testing::TempDir() + "quern_scratch.o";
   const KernelGraph &graph = g.finish("scratch");

@@ -23,7 +23,7 @@ TEST(Elementwise, Functions) {
   for (Op op :
        {Op::Neg, Op::Abs, Op::Exp, Op::Log, Op::Log1p, Op::Sqrt, Op::Sin, Op::Cos, Op::Tanh, Op::Sigmoid, Op::Erf}) {
     GraphMaker g;
-    int x = g.argument(Kind::Real, {dim("N", all.size())});
+    int x = g.argument(Storage::F32, {dim("N", all.size())});
     g.yield(g.elementwise(op, {x}));
     std::vector<DenseTensor> given = edges(all);
     checkKernel(g.finish("unary" + std::to_string(int(op))), {{}}, 4e-7, cpuTarget("native"), &given);
@@ -34,7 +34,7 @@ TEST(Elementwise, ToIntegers) {
   std::vector<double> all = {0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 3.2f, -3.2f, 7.9f, -7.9f, 100000.5, -0.1f};
   for (Op op : {Op::Floor, Op::Ceil, Op::Round, Op::ToInt}) {
     GraphMaker g;
-    int x = g.argument(Kind::Real, {dim("N", all.size())});
+    int x = g.argument(Storage::F32, {dim("N", all.size())});
     g.yield(g.elementwise(op, {x}));
     std::vector<DenseTensor> given = edges(all);
     checkKernel(g.finish("toint" + std::to_string(int(op))), {{}}, 0, cpuTarget("native"), &given);
@@ -44,8 +44,8 @@ TEST(Elementwise, ToIntegers) {
 TEST(Elementwise, BinaryByName) {
   for (Op op : {Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Max, Op::Min}) {
     GraphMaker g;
-    int a = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", 19)}),
-        b = g.argument(Kind::Real, {dim("D", 19), dim("T")});
+    int a = g.argument(Storage::F32, {dim("B"), dim("T"), dim("D", 19)}),
+        b = g.argument(Storage::F32, {dim("D", 19), dim("T")});
     g.yield(g.elementwise(op, {a, b}));
     checkKernel(g.finish("binary" + std::to_string(int(op))), lengths);
   }
@@ -54,7 +54,7 @@ TEST(Elementwise, BinaryByName) {
 TEST(Elementwise, IntegersDivideDown) {
   for (Op op : {Op::FloorDiv, Op::Mod, Op::Add, Op::Sub, Op::Mul, Op::Max, Op::Min, Op::Div}) {
     GraphMaker g;
-    int a = g.argument(Kind::Int, {dim("N", 8)}), b = g.argument(Kind::Int, {dim("N", 8)});
+    int a = g.argument(Storage::I32, {dim("N", 8)}), b = g.argument(Storage::I32, {dim("N", 8)});
     g.yield(g.elementwise(op, {a, b}));
     std::vector<DenseTensor> given = {{{8}, {7, -7, 7, -7, 6, -6, 0, 5}}, {{8}, {2, 2, -2, -2, 3, 3, 5, 7}}};
     checkKernel(g.finish("integers" + std::to_string(int(op))), {{}}, 1e-7, cpuTarget("native"), &given);
@@ -64,7 +64,7 @@ TEST(Elementwise, IntegersDivideDown) {
 TEST(Elementwise, Powers) {
   for (double e : {2.0, 3.0, 0.5, -0.5, -1.0, 7.0, 0.3}) {
     GraphMaker g;
-    int a = g.elementwise(Op::Abs, {g.argument(Kind::Real, {dim("T"), dim("N", 9)})});
+    int a = g.elementwise(Op::Abs, {g.argument(Storage::F32, {dim("T"), dim("N", 9)})});
     g.yield(g.elementwise(Op::Pow, {a, g.constant(e)}));
     checkKernel(g.finish("power"), lengths, 1e-6);
   }
@@ -73,8 +73,8 @@ TEST(Elementwise, Powers) {
 TEST(Elementwise, ComparisonsAndChoice) {
   for (Predicate p : {Predicate::Lt, Predicate::Le, Predicate::Gt, Predicate::Ge, Predicate::Eq, Predicate::Ne}) {
     GraphMaker g;
-    int a = g.argument(Kind::Int, {dim("T"), dim("N", 21)}), b = g.argument(Kind::Int, {dim("N", 21)});
-    int m = g.argument(Kind::Bool, {dim("T")});
+    int a = g.argument(Storage::I32, {dim("T"), dim("N", 21)}), b = g.argument(Storage::I32, {dim("N", 21)});
+    int m = g.argument(Storage::U8, {dim("T")});
     int c = g.elementwise(Op::Or, {g.elementwise(Op::And, {g.compare(p, a, b), m}), g.elementwise(Op::Not, {m})});
     g.yield(c);
     g.yield(g.elementwise(Op::Where, {c, g.elementwise(Op::ToReal, {a}), g.constant(0.25)}));
@@ -84,7 +84,7 @@ TEST(Elementwise, ComparisonsAndChoice) {
 
 TEST(Elementwise, WhereTakesNothingFromTheOtherSide) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("N", 5)});
+  int x = g.argument(Storage::F32, {dim("N", 5)});
   int good = g.compare(Predicate::Gt, x, g.constant(0));
   g.yield(g.elementwise(Op::Where, {good, g.elementwise(Op::Log, {x}), g.constant(-INFINITY)}));
   std::vector<DenseTensor> given = edges({1, -1, 0, 2, NAN});
@@ -107,7 +107,7 @@ TEST(Reduce, EveryKindAlongEveryDim) {
          std::vector<std::vector<std::string>>{{"D"}, {"T"}, {"T", "D"}, {"B", "D"}, {"B", "T", "D"}})
       for (int64_t width : {5, 48}) {
         GraphMaker g;
-        int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", width)});
+        int x = g.argument(Storage::F32, {dim("B"), dim("T"), dim("D", width)});
         g.yield(g.reduce(r, x, over));
         checkKernel(g.finish("reduce"), lengths, 5e-6);
       }
@@ -116,14 +116,14 @@ TEST(Reduce, EveryKindAlongEveryDim) {
 TEST(Reduce, LogicAndIntegers) {
   for (Reduction r : {Reduction::Any, Reduction::All}) {
     GraphMaker g;
-    int x = g.argument(Kind::Bool, {dim("T"), dim("D", 3)});
+    int x = g.argument(Storage::U8, {dim("T"), dim("D", 3)});
     g.yield(g.reduce(r, x, {"D"}));
     g.yield(g.reduce(r, x, {"T"}));
     checkKernel(g.finish("logic"), lengths);
   }
   for (Reduction r : {Reduction::Sum, Reduction::Max, Reduction::Min, Reduction::Mean}) {
     GraphMaker g;
-    int x = g.argument(Kind::Int, {dim("T"), dim("D", 37)});
+    int x = g.argument(Storage::I32, {dim("T"), dim("D", 37)});
     g.yield(g.reduce(r, x, {"D"}));
     checkKernel(g.finish("integers"), lengths);
   }
@@ -131,7 +131,7 @@ TEST(Reduce, LogicAndIntegers) {
 
 TEST(Reduce, MaskedMaximumIsMinusInfinity) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("T"), dim("D", 32)}), m = g.argument(Kind::Bool, {dim("T")});
+  int x = g.argument(Storage::F32, {dim("T"), dim("D", 32)}), m = g.argument(Storage::U8, {dim("T")});
   g.yield(g.reduce(Reduction::Max, g.elementwise(Op::Where, {m, x, g.constant(-INFINITY)}), {"D"}));
   checkKernel(g.finish("masked"), lengths);
 }
@@ -140,7 +140,7 @@ TEST(Softmax, OneAndSeveralDims) {
   for (std::vector<std::string> over : std::vector<std::vector<std::string>>{{"D"}, {"T"}, {"T", "D"}})
     for (int64_t width : {3, 100}) {
       GraphMaker g;
-      int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", width)});
+      int x = g.argument(Storage::F32, {dim("B"), dim("T"), dim("D", width)});
       g.yield(g.softmax(x, over));
       checkKernel(g.finish("softmax"), lengths);
     }
@@ -148,15 +148,15 @@ TEST(Softmax, OneAndSeveralDims) {
 
 TEST(Softmax, OverNothingIsZero) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("T"), dim("D", 20)}), m = g.argument(Kind::Bool, {dim("T")});
+  int x = g.argument(Storage::F32, {dim("T"), dim("D", 20)}), m = g.argument(Storage::U8, {dim("T")});
   g.yield(g.softmax(g.elementwise(Op::Where, {m, x, g.constant(-INFINITY)}), {"D"}));
   checkKernel(g.finish("softmax0"), lengths);
 }
 
 TEST(Scan, CumsumArgmaxTopK) {
-  for (Kind kind : {Kind::Real, Kind::Int}) {
+  for (Storage storage : {Storage::F32, Storage::I32}) {
     GraphMaker g;
-    int x = g.argument(kind, {dim("B"), dim("T"), dim("D", 11)});
+    int x = g.argument(storage, {dim("B"), dim("T"), dim("D", 11)});
     g.yield(g.cumsum(x, "T"));
     g.yield(g.cumsum(x, "D"));
     g.yield(g.cumsum(x, "T", /*reverse=*/true));
@@ -172,8 +172,8 @@ TEST(Scan, CumsumArgmaxTopK) {
 
 TEST(ScatterAdd, EveryPlaceOfTheNewDimension) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", 11)});
-  int positions = g.elementwise(Op::Mod, {g.argument(Kind::Int, {dim("B"), dim("T")}), g.integer(7)});
+  int x = g.argument(Storage::F32, {dim("B"), dim("T"), dim("D", 11)});
+  int positions = g.elementwise(Op::Mod, {g.argument(Storage::I32, {dim("B"), dim("T")}), g.integer(7)});
   g.yield(g.scatterAdd(x, positions, {"B", "T"}, dim("V", 7))); // an embedding's gradient
   g.yield(g.permute(g.scatterAdd(x, positions, {"B", "T"}, dim("V", 7)), {"D", "V"}));
   g.yield(g.scatterAdd(x, positions, {"T"}, dim("T", 7)));           // B goes together; the new T is another
@@ -184,8 +184,8 @@ TEST(ScatterAdd, EveryPlaceOfTheNewDimension) {
 
 TEST(Shape, Everything) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", 24)});
-  int y = g.argument(Kind::Real, {dim("T"), dim("E", 5)});
+  int x = g.argument(Storage::F32, {dim("B"), dim("T"), dim("D", 24)});
+  int y = g.argument(Storage::F32, {dim("T"), dim("E", 5)});
   int split = g.split(x, "D", {dim("H", 2), dim("R", 3), dim("K", 4)});
   g.yield(g.permute(split, {"H", "B", "K", "T", "R"}));
   g.yield(g.merge(g.permute(split, {"B", "T", "K", "H", "R"}), {"H", "K"}, dim("M", 8)));
@@ -203,11 +203,11 @@ TEST(Shape, Everything) {
 
 TEST(Shape, GatherClampsPositions) {
   GraphMaker g;
-  int table = g.argument(Kind::Real, {dim("V", 6), dim("D", 10)}), tokens = g.argument(Kind::Int, {dim("T")});
+  int table = g.argument(Storage::F32, {dim("V", 6), dim("D", 10)}), tokens = g.argument(Storage::I32, {dim("T")});
   g.yield(g.gather(table, tokens, "V"));
   checkKernel(g.finish("gather"), lengths);
   GraphMaker h;
-  int t = h.argument(Kind::Real, {dim("V", 6)}), p = h.argument(Kind::Int, {dim("N", 4)});
+  int t = h.argument(Storage::F32, {dim("V", 6)}), p = h.argument(Storage::I32, {dim("N", 4)});
   h.yield(h.gather(t, p, "V"));
   std::vector<DenseTensor> given = {{{6}, {0, 1, 2, 3, 4, 5}}, {{4}, {-5, 2, 6, 1 << 30}}};
   checkKernel(h.finish("clamped"), {{}}, 0, cpuTarget("native"), &given);
@@ -218,8 +218,8 @@ TEST(Shape, GatherClampsPositions) {
 TEST(Shape, AGatherByTwoTimesNeedsNoMoreThanItsValues) {
   GraphMaker g;
   Dim B = dim("B"), T = dim("T"), S = dim("S"), H = dim("H", 2), U = dim("U", 32);
-  int q = g.argument(Kind::Real, {B, T, H, dim("K", 8)}), far = g.argument(Kind::Real, {U, H, dim("K", 8)}),
-      k = g.argument(Kind::Real, {B, S, H, dim("K", 8)}), v = g.argument(Kind::Real, {B, S, H, dim("C", 8)});
+  int q = g.argument(Storage::F32, {B, T, H, dim("K", 8)}), far = g.argument(Storage::F32, {U, H, dim("K", 8)}),
+      k = g.argument(Storage::F32, {B, S, H, dim("K", 8)}), v = g.argument(Storage::F32, {B, S, H, dim("C", 8)});
   auto binary = [&](Op op, int a, int b) { return g.elementwise(op, {a, b}); };
   int apart = binary(Op::Add, binary(Op::Sub, g.index(T), g.index(S)), g.integer(16));
   int positions = binary(Op::Min, binary(Op::Max, apart, g.integer(0)), g.integer(31));
@@ -239,8 +239,8 @@ TEST(Shape, AGatherByTwoTimesNeedsNoMoreThanItsValues) {
 
 TEST(Shape, SharedDimsOfAGatherGoTogether) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("B"), dim("E", 5), dim("D", 6)}),
-      p = g.argument(Kind::Int, {dim("B"), dim("C", 2)});
+  int x = g.argument(Storage::F32, {dim("B"), dim("E", 5), dim("D", 6)}),
+      p = g.argument(Storage::I32, {dim("B"), dim("C", 2)});
   g.yield(g.gather(x, p, "E"));
   checkKernel(g.finish("together"), {{{"B", 1}}, {{"B", 4}}});
 }

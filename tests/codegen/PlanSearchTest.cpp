@@ -24,7 +24,7 @@ protected:
 
   void SetUp() override {
     Dim M{"M", quern::ir::Size::symbol("M")}, K{"K", quern::ir::Size(48)}, N{"N", quern::ir::Size(80)};
-    int x = g.argument(Kind::Real, {M, K}), w = g.weight({N, K}, 16);
+    int x = g.argument(Storage::F32, {M, K}), w = g.weight({N, K}, 16);
     int centred = g.elementwise(Op::Sub, {x, g.reduce(Reduction::Mean, x, {"K"})});
     g.yield(g.elementwise(Op::Tanh, {g.contract(centred, w, {"K"})}));
     graph = g.finish("product");

@@ -10,7 +10,7 @@ using namespace quern::codegen;
 
 /// A contraction with a packed weight, a norm before it and something elementwise behind.
 static KernelGraph &product(GraphMaker &g, int64_t tile) {
-  int x = g.argument(Kind::Real, {dim("M"), dim("K", 48)});
+  int x = g.argument(Storage::F32, {dim("M"), dim("K", 48)});
   int w = g.weight({dim("N", 80), dim("K", 48)}, tile);
   int mean = g.reduce(Reduction::Mean, x, {"K"});
   int centred = g.elementwise(Op::Sub, {x, mean});
@@ -92,15 +92,16 @@ TEST(Plan, AnyPointOfASpaceComputesTheSame) {
   }
   { // neither operand packed
     GraphMaker g;
-    int x = g.argument(Kind::Real, {dim("M"), dim("K", 96)}), w = g.argument(Kind::Real, {dim("N", 40), dim("K", 96)});
+    int x = g.argument(Storage::F32, {dim("M"), dim("K", 96)}),
+        w = g.argument(Storage::F32, {dim("N", 40), dim("K", 96)});
     g.yield(g.contract(x, w, {"K"}));
     checkDrawn(g.finish("dense"), {{"M", 29}}, 1e-5);
   }
   { // attention
     GraphMaker g;
     Dim t = dim("T"), s = dim("S"), h = dim("H", 2), k = dim("K", 16);
-    int q = g.argument(Kind::Real, {t, h, k}), keys = g.argument(Kind::Real, {s, h, k}),
-        v = g.argument(Kind::Real, {s, h, k});
+    int q = g.argument(Storage::F32, {t, h, k}), keys = g.argument(Storage::F32, {s, h, k}),
+        v = g.argument(Storage::F32, {s, h, k});
     int sum = g.attention(g.contract(q, keys, {"K"}), v, "S");
     g.yield(g.permute(sum, {"T", "H", "K"}));
     checkDrawn(g.finish("attention"), {{"S", 37}, {"T", 21}}, 1e-5);
@@ -110,8 +111,8 @@ TEST(Plan, AnyPointOfASpaceComputesTheSame) {
 TEST(Plan, SchedulesOfAttentionThatCannotBeAreRefused) {
   GraphMaker g;
   Dim t = dim("T"), s = dim("S"), h = dim("H", 1), k = dim("K", 8);
-  int q = g.argument(Kind::Real, {t, h, k}), keys = g.argument(Kind::Real, {s, h, k}),
-      v = g.argument(Kind::Real, {s, h, k});
+  int q = g.argument(Storage::F32, {t, h, k}), keys = g.argument(Storage::F32, {s, h, k}),
+      v = g.argument(Storage::F32, {s, h, k});
   g.yield(g.permute(g.attention(g.contract(q, keys, {"K"}), v, "S"), {"T", "H", "K"}));
   KernelGraph graph = g.finish("refused");
   std::pair<const char *, const char *> cases[] = {

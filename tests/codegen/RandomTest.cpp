@@ -10,8 +10,8 @@ namespace {
 class RandomKernel : public GraphMaker {
 public:
   explicit RandomKernel(unsigned seed) : random(seed) {
-    values = {argument(Kind::Real, {T, D}), argument(Kind::Real, {D}), argument(Kind::Real, {T, E, D}),
-              argument(Kind::Real, {E, T}), weight({E, D}, 16)};
+    values = {argument(Storage::F32, {T, D}), argument(Storage::F32, {D}), argument(Storage::F32, {T, E, D}),
+              argument(Storage::F32, {E, T}), weight({E, D}, 16)};
     int steps = 4 + pick(8);
     for (int i = 0; i < steps; ++i)
       values.push_back(step());

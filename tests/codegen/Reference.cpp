@@ -237,7 +237,7 @@ double Evaluator::combined(const Node &node, const Position &at) const {
     Position p = at;
     for (p[along] = first; p[along] < end; ++p[along])
       numbers.push_back(static_cast<float>(read(x, p)));
-    return ir::codedGroup(bitsOfCode(node.kind), numbers).number(here - first);
+    return ir::codedGroup(bitsOfCode(node.storage), numbers).number(here - first);
   }
   if (node.op == Op::ScatterAdd) {
     double sum = 0, last = static_cast<double>(length(node.into[0]) - 1);
@@ -312,7 +312,7 @@ double Evaluator::element(int i, const Position &at) const {
   const Node &node = graph.nodes[i];
   switch (node.op) {
   case Op::Const:
-    return node.kind == Kind::Real ? static_cast<float>(node.numbers[0]) : static_cast<double>(node.integer);
+    return node.storage == Storage::F32 ? static_cast<float>(node.numbers[0]) : static_cast<double>(node.integer);
   case Op::Values:
     return static_cast<float>(node.numbers[at.at(node.dims[0].name)]);
   case Op::Size:

@@ -8,9 +8,9 @@ static const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}}, {{"B", 2}, {"
 TEST(Rows, LayerNorm) {
   for (int64_t width : {1, 7, 64, 100}) {
     GraphMaker g;
-    int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", width)}),
-        r = g.argument(Kind::Real, {dim("B"), dim("T"), dim("D", width)});
-    int w = g.argument(Kind::Real, {dim("D", width)}), b = g.argument(Kind::Real, {dim("D", width)});
+    int x = g.argument(Storage::F32, {dim("B"), dim("T"), dim("D", width)}),
+        r = g.argument(Storage::F32, {dim("B"), dim("T"), dim("D", width)});
+    int w = g.argument(Storage::F32, {dim("D", width)}), b = g.argument(Storage::F32, {dim("D", width)});
     int h = g.elementwise(Op::Add, {x, r});
     int c = g.elementwise(Op::Sub, {h, g.reduce(Reduction::Mean, h, {"D"})});
     int variance = g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {c, c}), {"D"});
@@ -23,7 +23,7 @@ TEST(Rows, LayerNorm) {
 
 TEST(Rows, NormOverTwoDims) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("B"), dim("T"), dim("H", 3), dim("K", 8)});
+  int x = g.argument(Storage::F32, {dim("B"), dim("T"), dim("H", 3), dim("K", 8)});
   int s = g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {x, x}), {"H", "K"});
   g.yield(g.elementwise(Op::Div, {x, g.elementwise(Op::Sqrt, {s})}));
   checkKernel(g.finish("norm2"), lengths, 1e-5);
@@ -31,7 +31,7 @@ TEST(Rows, NormOverTwoDims) {
 
 TEST(Rows, LogSoftmaxPicked) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("T"), dim("V", 7)}), labels = g.argument(Kind::Int, {dim("T")});
+  int x = g.argument(Storage::F32, {dim("T"), dim("V", 7)}), labels = g.argument(Storage::I32, {dim("T")});
   int c = g.elementwise(Op::Sub, {x, g.reduce(Reduction::Max, x, {"V"})});
   int logs = g.elementwise(Op::Sub,
                            {c, g.elementwise(Op::Log, {g.reduce(Reduction::Sum, g.elementwise(Op::Exp, {c}), {"V"})})});
@@ -41,14 +41,14 @@ TEST(Rows, LogSoftmaxPicked) {
 
 TEST(Rows, ArgmaxOfASoftmax) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("T"), dim("V", 50)});
+  int x = g.argument(Storage::F32, {dim("T"), dim("V", 50)});
   g.yield(g.argmax(g.softmax(x, {"V"}), "V"));
   checkKernel(g.finish("choice"), {{{"T", 1}}, {{"T", 40}}});
 }
 
 TEST(Rows, TopKOfRouterScores) {
   GraphMaker g;
-  int x = g.argument(Kind::Real, {dim("T"), dim("E", 8)});
+  int x = g.argument(Storage::F32, {dim("T"), dim("E", 8)});
   auto [values, positions] = g.topK(g.softmax(x, {"E"}), "E", dim("C", 2));
   g.yield(g.elementwise(Op::Div, {values, g.reduce(Reduction::Sum, values, {"C"})}));
   g.yield(positions);

@@ -2,7 +2,6 @@
 #include "Support.h"
 #include "frontend/Architectures.h"
 #include "frontend/Embedded.h"
-#include "support/Glob.h"
 
 #include <nlohmann/json.hpp>
 
@@ -119,15 +118,6 @@ TEST(Config, HostileFilesAreRefused) {
   EXPECT_EQ(outcome.codes, "Q041");
   bound("\xff\xfe", {}, outcome);
   EXPECT_EQ(outcome.codes, "Q041");
-}
-
-TEST(Config, Globs) {
-  EXPECT_TRUE(quern::support::matchGlob("*.attn.bias", "h.0.attn.bias"));
-  EXPECT_FALSE(quern::support::matchGlob("*.attn.bias", "h.0.attn.biases"));
-  EXPECT_TRUE(quern::support::matchGlob("a?c[0-9][!x]", "abc5y"));
-  EXPECT_FALSE(quern::support::matchGlob("a?c[0-9][!x]", "abc5x"));
-  EXPECT_TRUE(quern::support::matchGlob("*", ""));
-  EXPECT_FALSE(quern::support::matchGlob(std::string(40, '*') + "b", std::string(5000, 'a')));
 }
 
 TEST(Architectures, FindTheSpecOfACheckpoint) {

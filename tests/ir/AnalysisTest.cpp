@@ -15,11 +15,11 @@ TEST(Analysis, LengthsThatChoicesCountWith) {
   EXPECT_EQ(assumedLength("T"), 512);
   EXPECT_EQ(assumedLength("past"), 512);
   EXPECT_EQ(assumedLength("cap"), 1024);
-  EXPECT_EQ(assumedLength("past.256"), 256);
-  EXPECT_EQ(assumedLength("past.4096"), 512);
-  EXPECT_EQ(assumedLength("cap.256"), 768);
-  EXPECT_EQ(assumedLength("rows.48.B.T"), 48);
-  EXPECT_EQ(assumedLength("rows.4096.B.T"), 512);
+  EXPECT_EQ(assumedLength("filled(256)"), 256);
+  EXPECT_EQ(assumedLength("filled(4096)"), 512);
+  EXPECT_EQ(assumedLength("room(256)"), 768);
+  EXPECT_EQ(assumedLength("turn(48, B * T)"), 48);
+  EXPECT_EQ(assumedLength("turn(4096, B * T)"), 512);
   EXPECT_EQ(atAssumedLengths(*Size::parse("4 * B * T + past")), 4 * 512 + 512);
 }
 

@@ -104,7 +104,7 @@ TEST(Least, IsASymbolUnlessItIsKnown) {
   ASSERT_TRUE(inside);
   EXPECT_EQ(inside->most, 8);
   EXPECT_EQ(inside->of, Size(2) * b * t);
-  for (const char *other : {"T", "min(8", "min(T, 8)", "min(8, )", "past.8"})
+  for (const char *other : {"T", "min(8", "min(T, 8)", "min(8, )", "filled(8)", "min(-8, T)", "min(8, T"})
     EXPECT_FALSE(leastOf(other)) << other;
   EXPECT_EQ(substituteAll(cost, {{"T", Size(2)}}).str(), "64 * min(8, 4 * B) + 2");
   EXPECT_EQ(substituteAll(cost, {{"T", Size(2)}, {"B", Size(3)}}).str(), "514");

@@ -86,12 +86,13 @@ TEST(Architectures, WindowsAreRings) { // as many positions as the mask lets thr
                 "      x = x + sum[S](w * k[T -> S])\n    }\n    return x\n");
   };
   EXPECT_THAT(expectSteps(layers("index(T) - 4 < index(S) <= index(T)")),
-              HasSubstr("real[turn = 2, B, cap = cap.4, D = 4]"));
-  EXPECT_THAT(expectSteps(layers("index(T) - index(S) == 1")), HasSubstr("cap = cap.2"));
-  EXPECT_THAT(expectSteps(layers("index(S) == index(T)")), HasSubstr("cap = cap.1"));
-  EXPECT_THAT(expectSteps(layers("index(S) // 3 == index(T) // 3 and index(S) <= index(T)")), HasSubstr("cap = cap.3"));
+              HasSubstr("real[turn = 2, B, cap = \"room(4)\", D = 4]"));
+  EXPECT_THAT(expectSteps(layers("index(T) - index(S) == 1")), HasSubstr("cap = \"room(2)\""));
+  EXPECT_THAT(expectSteps(layers("index(S) == index(T)")), HasSubstr("cap = \"room(1)\""));
+  EXPECT_THAT(expectSteps(layers("index(S) // 3 == index(T) // 3 and index(S) <= index(T)")),
+              HasSubstr("cap = \"room(3)\""));
   // Beyond the text: never full.
-  EXPECT_THAT(expectSteps(layers("index(T) - 50 < index(S) <= index(T)")), HasSubstr("cap = cap.50"));
+  EXPECT_THAT(expectSteps(layers("index(T) - 50 < index(S) <= index(T)")), HasSubstr("cap = \"room(50)\""));
   // The first position stays visible: all is kept.
   EXPECT_THAT(expectSteps(layers("index(S) <= index(T) and (index(T) - 4 < index(S) or index(S) == 0)")),
               HasSubstr("B, cap, D = 4]"));
@@ -100,14 +101,14 @@ TEST(Architectures, WindowsAreRings) { // as many positions as the mask lets thr
       expectSteps(page("    a = softmax[S](where(index(T) - 2 < index(S) <= index(T), sum[D](x * x[T -> S]), -inf))\n"
                        "    b = softmax[S](where(index(T) - 5 < index(S) <= index(T), sum[D](x * x[T -> S]), -inf))\n"
                        "    return sum[S](a * x[T -> S]) + sum[S](b * x[T -> S])\n"));
-  EXPECT_THAT(text, HasSubstr("cap = cap.5"));
-  EXPECT_THAT(text, testing::Not(HasSubstr("cap.2")));
+  EXPECT_THAT(text, HasSubstr("cap = \"room(5)\""));
+  EXPECT_THAT(text, testing::Not(HasSubstr("room(2)")));
   text = expectSteps(page(
       "    m = linear[D -> D](x) @ \"m\"\n    near = index(T) - 3 < index(S) <= index(T)\n"
       "    a = softmax[S](where(near, sum[D](x * x[T -> S]), -inf))\n"
       "    b = softmax[S](where(index(S) <= index(T), sum[D](m * m[T -> S]) + 0.1 * (index(S) - index(T)), -inf))\n"
       "    return sum[S](a * x[T -> S]) + sum[S](b * m[T -> S])\n"));
-  EXPECT_THAT(text, HasSubstr("cap = cap.3"));
+  EXPECT_THAT(text, HasSubstr("cap = \"room(3)\""));
   EXPECT_THAT(text, HasSubstr("B, cap, D = 4]"));
 }
 
@@ -115,11 +116,11 @@ TEST(Architectures, WindowsOfGathersAndReductions) {
   std::string shift = expectSteps(page("    return x + where(index(T) > 1, x[T = max(index(T) - 2, 0)], 0)\n"));
   EXPECT_THAT(shift, HasSubstr("cap"));
   EXPECT_THAT(expectSteps(page("    return max[S](where(index(T) - 3 < index(S) <= index(T), x[T -> S], -inf))\n")),
-              HasSubstr("cap = cap.3"));
+              HasSubstr("cap = \"room(3)\""));
   EXPECT_THAT(expectSteps(page("    return sum[S](where(index(T) - 3 < index(S) <= index(T), x[T -> S], 0))\n")),
-              HasSubstr("cap = cap.3"));
+              HasSubstr("cap = \"room(3)\""));
   // A mean divides by the length of all.
   EXPECT_THAT(expectSteps(page("    near = index(T) - 3 < index(S) <= index(T)\n"
                                "    return sum[S](where(near, x[T -> S], 0)) / sum[S](int(near))\n")),
-              HasSubstr("cap = cap.3"));
+              HasSubstr("cap = \"room(3)\""));
 }

@@ -94,7 +94,7 @@ TEST(ChunkLoss, MemoryDoesNotGrowWithTokensTimesVocabulary) {
     for (Attribute slot : planned.function(name)->getAttrOfType<ArrayAttr>("quern.arena"))
       for (Attribute bytes : cast<ArrayAttr>(slot)) {
         Size size = *Size::parse(cast<StringAttr>(bytes).getValue());
-        chunks |= size == Size(20000) * Size::symbol("rows.48.B.T");
+        chunks |= size == Size(20000) * *Size::parse("turn(48, B * T)");
         EXPECT_LT(size.evaluate([](const std::string &symbol) {
           return chunkOf(symbol) ? 0 : symbol == "B" ? 10000 : 1;
         }),

@@ -138,7 +138,7 @@ TEST(Gguf, TransposedBlocksArePackedAsTheirNumbers) {
       {48, 64, 1, 48, 16, 0}, {64, 48, 48, 1, 16, 0}, {16, 64, 1, 48, 8, 32}, {8, 24, 96, 2, 8, 1}};
   for (int i = 0; i < 16; ++i) {
     PackedLayout layout = forms[i / 4];
-    layout.storage = Storage(i % 4);
+    layout.storage = std::array{Storage::F32, Storage::BF16, Storage::Int8, Storage::Int4}[size_t(i % 4)];
     d.slots = {{{{0}}, {WeightLayout(layout)}}};
     auto want = Weights::load(d, TensorSource::open(plainPath)), got = Weights::load(d, TensorSource::open(path));
     EXPECT_EQ(std::memcmp(want->slots()[0][0], got->slots()[0][0], size_t(layout.bytes())), 0) << i;

@@ -347,7 +347,7 @@ TEST(Description, RefusesWhatCannotBe) {
 
 TEST(DescriptionText, LengthsOfRings) {
   Description d = Description::parse(
-      R"({"quern": 1, "symbols": ["B", "T", "cap", "cap.6", "past", "past.6"], "batch": "B", "time": "T", "functions": []})");
+      R"json({"quern": 1, "symbols": ["B", "T", "cap", "room(6)", "past", "filled(6)"], "batch": "B", "time": "T", "functions": []})json");
   ASSERT_EQ(d.windows.size(), 1u);
   auto at = [&](int64_t past, int64_t cap, int64_t newRows) {
     std::vector<int64_t> sizes = {1, newRows, cap, 0, past, 0};
@@ -357,9 +357,10 @@ TEST(DescriptionText, LengthsOfRings) {
   EXPECT_EQ(at(0, 4, 4), std::pair(int64_t(0), int64_t(4)));
   EXPECT_EQ(at(5, 100, 1), std::pair(int64_t(5), int64_t(7)));
   EXPECT_EQ(at(99, 100, 1), at(999, 1000, 1)) << "no more memory for a longer text";
-  EXPECT_TRUE(d.isCapacity(SizeExpr::parse("2 * cap.6", d.symbols)));
-  EXPECT_FALSE(d.isCapacity(SizeExpr::parse("2 * past.6", d.symbols)));
-  EXPECT_THROW(Description::parse(R"({"quern": 1, "symbols": ["past.0"], "functions": []})"), UserError);
+  EXPECT_TRUE(d.isCapacity(SizeExpr::parse("2 * room(6)", d.symbols)));
+  EXPECT_FALSE(d.isCapacity(SizeExpr::parse("2 * filled(6)", d.symbols)));
+  EXPECT_EQ(SizeExpr::parse("3 * min(9, T + filled(6)) - B", d.symbols).evaluate({1, 2, 0, 0, 0, 4}), 17);
+  EXPECT_THROW(Description::parse(R"json({"quern": 1, "symbols": ["filled(0)"], "functions": []})json"), UserError);
 }
 
 } // namespace

@@ -104,10 +104,7 @@ static runtime::Value valueOf(const quern::ir::Array &array) {
   std::vector<int64_t> shape;
   for (const quern::ir::NamedSize &dim : array.getDims())
     shape.push_back(dim.size);
-  runtime::Value value = runtime::Value::make(array.getKind() == Kind::Real  ? runtime::Kind::Real
-                                              : array.getKind() == Kind::Int ? runtime::Kind::Int
-                                                                             : runtime::Kind::Bool,
-                                              shape);
+  runtime::Value value = runtime::Value::make(quern::support::storageOf(array.getKind()), shape);
   for (int64_t i = 0; i < array.getCount(); ++i) {
     if (array.getKind() == Kind::Real)
       reinterpret_cast<float *>(value.data.data())[i] = static_cast<float>(array.number(i));
@@ -122,9 +119,9 @@ static runtime::Value valueOf(const quern::ir::Array &array) {
 static std::vector<double> numbersOf(const runtime::Value &value) {
   std::vector<double> numbers(value.elements());
   for (int64_t i = 0; i < value.elements(); ++i)
-    numbers[i] = value.kind == runtime::Kind::Real  ? value.reals()[i]
-                 : value.kind == runtime::Kind::Int ? value.ints()[i]
-                                                    : value.data[i];
+    numbers[i] = value.storage == runtime::Storage::F32   ? value.reals()[i]
+                 : value.storage == runtime::Storage::I32 ? value.ints()[i]
+                                                          : value.data[i];
   return numbers;
 }
 

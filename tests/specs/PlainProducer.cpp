@@ -274,7 +274,7 @@ std::string Writer::compute(int i) const {
   auto assign = [&](const std::string &value) { return result + " = " + value + ";"; };
   if (node.op == Op::Const)
     return assign(
-        number(node.kind == Kind::Real ? static_cast<float>(node.numbers[0]) : static_cast<double>(node.integer)));
+        number(node.storage == Storage::F32 ? static_cast<float>(node.numbers[0]) : static_cast<double>(node.integer)));
   if (node.op == Op::Size)
     return assign(size(node.size));
   if (node.op == Op::Index)
@@ -291,8 +291,8 @@ std::string Writer::compute(int i) const {
 }
 
 std::string Writer::write() {
-  static const std::map<Kind, std::string> types = {
-      {Kind::Real, "float"}, {Kind::Int, "int32_t"}, {Kind::Bool, "uint8_t"}};
+  static const std::map<Storage, std::string> types = {
+      {Storage::F32, "float"}, {Storage::I32, "int32_t"}, {Storage::U8, "uint8_t"}};
   std::ostringstream out;
   size_t buffers = graph.argumentLayouts.size() + graph.results.size();
   std::string parameters, pointers;
@@ -312,7 +312,7 @@ std::string Writer::write() {
     out << "double *" << array(static_cast<int>(i)) << " = malloc(sizeof(double) * (" << count << " + 1));\n";
     if (node.op == Op::Argument) {
       std::string buffer = "b" + std::to_string(i);
-      out << loops(node.dims, read(static_cast<int>(i), placeOf(node.dims)) + " = ((" + types.at(node.kind) + " *)" +
+      out << loops(node.dims, read(static_cast<int>(i), placeOf(node.dims)) + " = ((" + types.at(node.storage) + " *)" +
                                   buffer + "->host)[" + place(graph.argumentLayouts[i], node.dims, buffer) + "];");
     } else {
       out << loops(node.dims, compute(static_cast<int>(i)));
@@ -321,7 +321,7 @@ std::string Writer::write() {
   for (size_t r = 0; r < graph.results.size(); ++r) {
     const Node &node = graph.nodes[graph.results[r]];
     std::string buffer = "b" + std::to_string(graph.argumentLayouts.size() + r);
-    out << loops(node.dims, "((" + types.at(node.kind) + " *)" + buffer + "->host)[" +
+    out << loops(node.dims, "((" + types.at(node.storage) + " *)" + buffer + "->host)[" +
                                 place(graph.resultLayouts[r], node.dims, buffer) +
                                 "] = " + read(graph.results[r], placeOf(node.dims)) + ";");
   }
@@ -340,7 +340,8 @@ public:
 
   std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &) const override {
     for (const Node &node : graph.nodes)
-      if (node.kind == Kind::BF16 || node.op == Op::ScatterAdd || node.op == Op::TopK || node.op == Op::TopKPositions)
+      if (node.storage == Storage::BF16 || node.op == Op::ScatterAdd || node.op == Op::TopK ||
+          node.op == Op::TopKPositions)
         return "it has no loops for bf16, sums by position and top-k";
     return std::nullopt;
   }

@@ -2,8 +2,8 @@
 #include "tools/spec/TrainingMemory.h"
 
 #include "frontend/Frontend.h"
-#include "ir/Attributes.h"
 #include "ir/Dialect.h"
+#include "ir/analysis/Options.h"
 #include "passes/Passes.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -30,7 +30,9 @@ class TrainingMemory : public testing::Test {
 protected:
   Plan within(const std::string &memory, StringRef precision) {
     OwningOpRef<ModuleOp> module = gpt2();
-    (*module)->setAttr(quern::ir::precisionAttr, StringAttr::get(&context, precision));
+    quern::ir::ProgramOptions asked = quern::ir::optionsOf(*module);
+    asked.precision = *quern::support::storageByName(precision);
+    quern::ir::setOptions(*module, asked);
     Plan plan;
     std::string report;
     try {
@@ -39,9 +41,8 @@ protected:
       return plan;
     }
     plan.fits = true;
-    plan.price = (*module)->getAttrOfType<FloatAttr>(quern::ir::priceAttr).getValueAsDouble();
-    if (auto turns = (*module)->getAttrOfType<IntegerAttr>(quern::ir::segmentTurnsAttr))
-      plan.segment = turns.getInt();
+    plan.price = quern::ir::optionsOf(*module).savingPrice;
+    plan.segment = quern::ir::optionsOf(*module).segmentTurns;
     StringRef(report).split("works in ").second.split(" MiB").first.getAsDouble(plan.mib);
     return plan;
   }

@@ -111,7 +111,7 @@ void Watch::keepShape(Operation *op, ArrayRef<Array> results) {
           continue;
         ++namedCount;
         std::string line =
-            llvm::formatv("{0}: {1} {2}", named->name, stringifyKind(array.getKind()), shown(array)).str();
+            llvm::formatv("{0}: {1} {2}", named->name, quern::support::kindName(array.getKind()), shown(array)).str();
         if (shapeLines.try_emplace(place + named->name, shapes.size()).second)
           shapes.push_back(
               llvm::formatv("    {0,-52} line {1}", line, StringRef(place).rsplit(':').first.rsplit(':').second).str());

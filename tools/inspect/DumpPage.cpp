@@ -46,7 +46,8 @@ quern::codegen::CompileOptions quern::tools::inspectOptions(const std::string &t
 
 int quern::tools::dumpPage(mlir::ModuleOp module, const passes::PassOptions &machine, const DumpPageOptions &options) {
   PageInput page;
-  page.machine = options.machine.empty() ? Machine() : parseMachine(options.machine);
+  if (!options.machine.empty())
+    page.machine = support::machineFrom(options.machine);
   auto look = [&](Stage &stage, mlir::ModuleOp result, const Printed &printed) {
     page.modules.push_back("");
     if (stage.changed)

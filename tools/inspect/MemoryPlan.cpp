@@ -27,14 +27,14 @@ static Operation *fillerOf(OpResult result) {
 }
 
 /// The forms that a program holds a stored tensor in: in codes, as it is, or both.
-static void formsOf(Value weight, std::set<Kind> &forms) {
+static void formsOf(Value weight, std::set<Storage> &forms) {
   for (Operation *user : weight.getUsers()) {
     if (auto codes = dyn_cast<QuantizeOp>(user))
-      forms.insert(typeOf(codes.getResult()).getKind());
+      forms.insert(typeOf(codes.getResult()).getStorage());
     else if (isViewLike(user) || isa<ConcatOp>(user))
       formsOf(user->getResult(0), forms);
     else
-      forms.insert(typeOf(weight).getKind());
+      forms.insert(typeOf(weight).getStorage());
   }
 }
 
@@ -137,11 +137,11 @@ void Plan::addOccupants(Json &out) const {
 
 /// Each stored tensor once in each form, however often it is read.
 std::string Plan::weightBytes() const {
-  std::map<std::pair<std::string, Kind>, Size> tensors;
+  std::map<std::pair<std::string, Storage>, Size> tensors;
   function->walk([&](ParamOp param) {
-    std::set<Kind> forms;
+    std::set<Storage> forms;
     formsOf(param.getResult(), forms);
-    for (Kind form : forms)
+    for (Storage form : forms)
       for (Attribute names : param.getPaths())
         tensors[{cast<StringAttr>(cast<ArrayAttr>(names)[0]).getValue().str(), form}] =
             storedBytes(NamedTensorType::get(param.getContext(), form, param.getType().getDims()));

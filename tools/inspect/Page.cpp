@@ -14,14 +14,16 @@
 using namespace quern::tools;
 using Json = nlohmann::json;
 
+using Machine = quern::support::Machine;
+
 Machine quern::tools::measureMachine() {
-  Machine machine;
-  machine.name = runtime::cpuName();
+  Machine machine = support::thisMachine(runtime::cpuName());
   machine.vectors = runtime::vectorName();
   machine.threads = runtime::ThreadPool::instance().threads();
-  machine.flops = runtime::measureFlops();
+  machine.products = runtime::measureFlops();
   runtime::BandwidthProbe probe;
   machine.bandwidth = probe.measure();
+  machine.known = Machine::Known::Measured;
   return machine;
 }
 
@@ -29,21 +31,9 @@ Machine quern::tools::machineOf(const Json &profile) {
   Machine machine;
   machine.name = profile["cpu"];
   machine.threads = profile["threads"];
-  machine.flops = profile["limits"]["flops"];
+  machine.products = profile["limits"]["flops"];
   machine.bandwidth = profile["limits"]["bytes"];
-  machine.byProgram = true;
-  return machine;
-}
-
-Machine quern::tools::parseMachine(const std::string &text) {
-  Machine machine;
-  auto [flops, bytes] = llvm::StringRef(text).split(',');
-  if (flops.getAsDouble(machine.flops) || bytes.getAsDouble(machine.bandwidth) || machine.flops <= 0 ||
-      machine.bandwidth <= 0)
-    throw std::runtime_error("--machine " + text + ": GFLOP/s and GB/s are needed, 420,20 for example");
-  machine.flops *= 1e9, machine.bandwidth *= 1e9;
-  machine.name = "a machine as given";
-  machine.measured = false;
+  machine.known = Machine::Known::Profiled;
   return machine;
 }
 
@@ -122,10 +112,13 @@ std::string quern::tools::makePage(const PageInput &input) {
         file["text"] = text;
     meta["files"].push_back(std::move(file));
   }
-  meta["machine"] = {{"name", input.machine.name},           {"vectors", input.machine.vectors},
-                     {"threads", input.machine.threads},     {"flops", input.machine.flops},
-                     {"bandwidth", input.machine.bandwidth}, {"measured", input.machine.measured},
-                     {"byProgram", input.machine.byProgram}};
+  meta["machine"] = {{"name", input.machine.name},
+                     {"vectors", input.machine.vectors},
+                     {"threads", input.machine.threads},
+                     {"flops", input.machine.products},
+                     {"bandwidth", input.machine.bandwidth},
+                     {"measured", input.machine.known != Machine::Known::Given},
+                     {"byProgram", input.machine.known == Machine::Known::Profiled}};
   for (const passes::Phase &phase : passes::phases())
     meta["phases"][phase.name] = phase.meaning;
   std::string elements;

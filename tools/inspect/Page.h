@@ -3,24 +3,15 @@
 #define QUERN_TOOLS_INSPECT_PAGE_H
 
 #include "codegen/CompileKernels.h"
+#include "support/Machine.h"
 #include "tools/inspect/ModuleJson.h"
 
 namespace quern::tools {
 
-/// What the roofs of the roofline are, and how they are known.
-struct Machine {
-  std::string name, vectors;
-  int threads = 1;
-  double flops = 0, bandwidth = 0; ///< a second
-  bool measured = true;
-  bool byProgram = false; ///< by the program that was profiled
-};
 /// Measures the machine that this runs on: about a second.
-Machine measureMachine();
+support::Machine measureMachine();
 /// The machine of a profile that measured it in the same run.
-Machine machineOf(const nlohmann::json &profile);
-/// "420,20": GFLOP/s and GB/s. Throws std::runtime_error otherwise.
-Machine parseMachine(const std::string &text);
+support::Machine machineOf(const nlohmann::json &profile);
 
 struct PageInput {
   std::string title, command, config;
@@ -29,7 +20,7 @@ struct PageInput {
   std::vector<std::string> modules; ///< pageJson of moduleJson of each stage that changed, else empty
   Places places;
   std::vector<codegen::KernelText> kernels;
-  Machine machine;
+  support::Machine machine; ///< the roofs of the roofline
   Lengths lengths;
   nlohmann::json profile; ///< readProfile; null: nothing was measured
   nlohmann::json memory;  ///< memoryPlan

@@ -41,7 +41,7 @@ static int64_t lengthOf(const std::string &symbol, const Lengths &lengths) {
     return lengthOf("past", lengths) + lengthOf("T", lengths);
   if (std::optional<int64_t> window = windowOf(symbol))
     return std::min(lengthOf("past", lengths), *window);
-  if (std::optional<int64_t> window = windowOf(symbol, "cap."))
+  if (std::optional<int64_t> window = windowOf(symbol, Derived::Form::Room))
     return std::min(lengthOf("cap", lengths), *window + lengthOf("T", lengths));
   if (std::optional<Least> minimum = leastOf(symbol))
     return std::min(minimum->most, quern::tools::valueOf(minimum->of, lengths));

@@ -173,7 +173,7 @@ LogicalResult Run::inputsOf(func::FuncOp function, Interpreter::Inputs &given) {
     }
     if (tensor->isFloat())
       return fail(options.input + ": '" + name + "' is of type " + tensor->dtype + ", not " +
-                  stringifyKind(type.getKind()));
+                  quern::support::kindName(type.getKind()));
     std::vector<int64_t> numbers = tensor->asInts();
     if (type.isBool())
       for (int64_t &number : numbers)

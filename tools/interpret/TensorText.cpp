@@ -152,7 +152,7 @@ static std::string matrices(const std::vector<int64_t> &shape, const std::vector
 }
 
 std::string quern::tools::tensorText(const std::string &name, const Array &array) {
-  std::string text = name + ": " + stringifyKind(array.getKind()).str() + " [";
+  std::string text = name + ": " + std::string(quern::support::kindName(array.getKind())) + " [";
   std::vector<int64_t> shape;
   std::vector<std::string> labels;
   for (const NamedSize &dim : array.getDims()) {

@@ -6,6 +6,7 @@
 #include "frontend/Frontend.h"
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
+#include "ir/analysis/Options.h"
 #include "ir/analysis/SourceLines.h"
 #include "passes/weights/WeightFormats.h"
 #include "support/Nearest.h"
@@ -158,16 +159,21 @@ static void checkLoss(mlir::ModuleOp module, const std::string &spec) {
                            ": a gradient is that of one real number (docs/training.md)");
 }
 
+/// f32 or bf16: what is computed with, or what is widened for that.
+static quern::ir::Storage storageAsked(const std::string &option, const std::string &name) {
+  if (name != "f32" && name != "bf16")
+    throw std::runtime_error(option + " " + name + ": f32 or bf16 is needed");
+  return *quern::support::storageByName(name);
+}
+
 mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &context, const SpecOptions &options,
                                                            std::vector<frontend::NamedValue> *names) {
   context.loadDialect<quern::ir::QuernDialect, mlir::func::FuncDialect>();
-  if (options.precision != "f32" && options.precision != "bf16")
-    throw std::runtime_error("--precision " + options.precision + ": f32 or bf16 is needed");
-  if (options.kvCache != "f32" && options.kvCache != "bf16")
-    throw std::runtime_error("--kv-cache " + options.kvCache + ": f32 or bf16 is needed");
+  quern::ir::Storage precision = storageAsked("--precision", options.precision),
+                     caches = storageAsked("--kv-cache", options.kvCache);
   if (!options.quantize.empty() && options.train)
     throw std::runtime_error("--quantize is for programs that are not trained: leave --train or --quantize out");
-  quern::passes::WeightFormats::parse(options.quantize, options.precision);
+  quern::passes::WeightFormats::parse(options.quantize, precision);
   if (llvm::StringRef(options.spec).ends_with(".mlir")) {
     if (!options.quantize.empty())
       throw std::runtime_error("--quantize belongs to a spec; " + options.spec + " has its own already");
@@ -199,12 +205,13 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       words.insert(words.end(), {"--kv-cache", "bf16"});
     keepInput(options.spec, input.text, input.configText.value_or(""), words);
     module = quern::frontend::elaborate(context, input, diagnostics, names);
-    if (module && options.precision == "bf16")
-      (*module)->setAttr(quern::ir::precisionAttr, mlir::StringAttr::get(&context, "bf16"));
-    if (module && options.kvCache == "bf16")
-      (*module)->setAttr(quern::ir::cachePrecisionAttr, mlir::StringAttr::get(&context, "bf16"));
-    if (module && !options.quantize.empty())
-      (*module)->setAttr(quern::ir::quantizeAttr, mlir::StringAttr::get(&context, options.quantize));
+    if (module) {
+      quern::ir::ProgramOptions asked = quern::ir::optionsOf(*module);
+      asked.precision = precision;
+      asked.caches = caches;
+      asked.quantize = options.quantize;
+      quern::ir::setOptions(*module, asked);
+    }
   }
   diagnostics.print(std::cerr, useColour());
   if (diagnostics.hasErrors())
@@ -299,6 +306,7 @@ quern::passes::PassOptions quern::tools::passOptions(const std::string &target, 
   codegen::CpuTarget cpu = codegen::cpuTarget(target);
   codegen::ScheduleTable table = scheduleTable(schedules);
   passes::PassOptions options;
+  options.machine = cpu.machine;
   options.packing = [cpu, table](int64_t rows, int64_t inner) { return codegen::weightTile(rows, inner, table, cpu); };
   options.planning = [cpu, table](mlir::ModuleOp module) { return codegen::planKernels(module, {cpu, table}); };
   Arguments words = {"--target", target};

@@ -6,6 +6,7 @@
 
 #include "ir/Attributes.h"
 #include "ir/Chunk.h"
+#include "ir/analysis/Options.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -74,10 +75,10 @@ mlir::LogicalResult quern::tools::runWithin(mlir::OwningOpRef<mlir::ModuleOp> &m
         ways.emplace_back(price, segment);
   for (auto [price, segment] : ways) {
     mlir::OwningOpRef<mlir::ModuleOp> tried = module->clone();
-    mlir::Builder attributes(tried->getContext());
-    (*tried)->setAttr(quern::ir::priceAttr, attributes.getF64FloatAttr(price));
-    if (segment)
-      (*tried)->setAttr(quern::ir::segmentTurnsAttr, attributes.getI64IntegerAttr(segment));
+    ProgramOptions asked = optionsOf(*tried);
+    asked.savingPrice = price;
+    asked.segmentTurns = segment;
+    setOptions(*tried, asked);
     if (mlir::failed(passes::runPhases(*tried, options, from)))
       return mlir::failure();
     int64_t bytes = plannedBytes(*tried, spec);

@@ -5,12 +5,12 @@
 
 #include "codegen/Compiler.h"
 #include "runtime/machine/CpuFeatures.h"
+#include "support/Machine.h"
 
 #include <cpuid.h>
 #include <filesystem>
 #include <sqlite3.h>
 #include <stdexcept>
-#include <unistd.h>
 
 namespace fs = std::filesystem;
 
@@ -235,12 +235,10 @@ std::string machineName() {
     family += family == 15 ? (a >> 20 & 255) : 0;
     name += ", family " + std::to_string(family) + " model " + std::to_string(model);
   }
-  auto cache = [&](const char *level, int what) {
-    if (long bytes = sysconf(what); bytes > 0)
-      name += std::string(", ") + level + " " + std::to_string(bytes / 1024) + " KiB";
-  };
-  cache("L2", _SC_LEVEL2_CACHE_SIZE);
-  cache("L3", _SC_LEVEL3_CACHE_SIZE);
+  const support::Machine machine = support::thisMachine(name);
+  for (int level : {2, 3})
+    if (int64_t bytes = machine.caches[level - 1])
+      name += ", L" + std::to_string(level) + " " + std::to_string(bytes / 1024) + " KiB";
   return name;
 }
 

@@ -17,7 +17,7 @@ namespace quern::codegen {
 
 Contraction::Contraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
     : ContractionPattern(std::move(pattern)), b(builder), tile(plan["columns"]), rows(plan["rows"]),
-      rowBlock(plan["row_block"]), bits(packed ? bitsOfCode(b.graph.nodes[tableOf(w)].kind) : 0) {}
+      rowBlock(plan["row_block"]), bits(packed ? bitsOfCode(b.graph.nodes[tableOf(w)].storage) : 0) {}
 
 static bool has(const std::vector<Dim> &dims, const std::string &name) {
   return std::any_of(dims.begin(), dims.end(), [&](const Dim &dim) { return dim.name == name; });
@@ -81,7 +81,7 @@ void storeOperands(KernelBuilder &b, const ContractionPattern &p) {
 
 /// bf16 is widened where it is read.
 Expr readFactor(KernelBuilder &b, int operand, const Index &index) {
-  return b.graph.nodes[operand].kind == Kind::BF16 ? math::widen(b.at(operand, index)) : b.real(operand, index);
+  return b.graph.nodes[operand].storage == Storage::BF16 ? math::widen(b.at(operand, index)) : b.real(operand, index);
 }
 
 void defineContraction(KernelBuilder &b, const ContractionPattern &p) {
@@ -145,12 +145,12 @@ Expr Contraction::loadWeight(int from, const Expr &laneIndex, const Expr &tileIn
     return loadCoded(laneIndex, tileIndex, index, codePlace(bits, index.at(reduced[0].name)));
   if (packed) {
     Expr stored = packedBuffer()(packedArgs(laneIndex, tileIndex, index));
-    return b.graph.nodes[tableOf(w)].kind == Kind::BF16 ? math::widen(stored) : stored;
+    return b.graph.nodes[tableOf(w)].storage == Storage::BF16 ? math::widen(stored) : stored;
   }
   Expr last = b.extent(column->size) - 1, position = tileIndex * tile + laneIndex;
   index[column->name] = min(position, last);
   auto read = [&] {
-    return b.graph.nodes[from].kind == Kind::BF16 ? math::widen(b.at(from, index)) : b.real(from, index);
+    return b.graph.nodes[from].storage == Storage::BF16 ? math::widen(b.at(from, index)) : b.real(from, index);
   };
   bool whole = column->fixed() && *column->fixed() % tile == 0;
   if (whole) {

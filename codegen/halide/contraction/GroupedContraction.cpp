@@ -113,8 +113,8 @@ void GroupedContraction::writePairs(Stage &target, int value) {
   const Node &result = b.graph.nodes[value];
   Index index = KernelBuilder::varsOf(result.dims);
   setPair(index, slots.y * rows + slots.x);
-  target.func(KernelBuilder::pureArgs(result.dims)) = undef(storedType(result.kind));
-  target.func(KernelBuilder::call(result.dims, index)) = KernelBuilder::stored(b.at(value, index), result.kind);
+  target.func(KernelBuilder::pureArgs(result.dims)) = undef(storedType(result.storage));
+  target.func(KernelBuilder::call(result.dims, index)) = KernelBuilder::stored(b.at(value, index), result.storage);
 }
 
 void GroupedContraction::schedule(Stage &target) {

@@ -83,7 +83,7 @@ PackedContraction::Sums PackedContraction::sumsOf(const std::string &name, const
   setReduced(index, k);
   for (int i = 0; i < k.dimensions(); ++i)
     sums.over.push_back(k[i]);
-  bool shared = name == "sums" && b.graph.nodes[tableOf(w)].kind != Kind::Real && !isPicked();
+  bool shared = name == "sums" && b.graph.nodes[tableOf(w)].storage != Storage::F32 && !isPicked();
   Expr column = shared ? widened(index) : loadWeight(w, lane, Var("tile"), index);
   sums.func(args) = 0.0f;
   sums.func(args) += b.real(x, index) * column;

@@ -3,6 +3,7 @@
 #include "runtime/Error.h"
 #include "runtime/tokenizer/model/Model.h"
 #include "runtime/tokenizer/text/Unicode.h"
+#include "support/Utf8.h"
 
 #include <nlohmann/json.hpp>
 
@@ -25,10 +26,7 @@ public:
   }
 
   void encode(std::string_view word, std::vector<int> &ids) const override {
-    size_t chars = 0;
-    for (char c : word)
-      chars += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-    if (chars > maxChars) {
+    if (support::utf8Count(word) > maxChars) {
       ids.push_back(unknown);
       return;
     }
@@ -38,10 +36,10 @@ public:
       int found = -1;
       // No piece is longer than the longest of the vocabulary, so a long word stays linear.
       size_t end = std::min(word.size(), begin + words.longest());
-      while (end < word.size() && (static_cast<unsigned char>(word[end]) & 0xc0) == 0x80)
+      while (end < word.size() && support::isUtf8Tail(word[end]))
         ++end;
       for (; end > begin; --end) {
-        if (end < word.size() && (static_cast<unsigned char>(word[end]) & 0xc0) == 0x80)
+        if (end < word.size() && support::isUtf8Tail(word[end]))
           continue;
         candidate = begin == 0 ? "" : prefix;
         candidate.append(word.substr(begin, end - begin));

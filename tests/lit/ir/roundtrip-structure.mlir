@@ -48,10 +48,10 @@ func.func @f(%x: !quern.tensor<real[T, K = 4]>) -> !quern.tensor<real[T, K = 4]>
   %11 = quern.param [["c"]] : !quern.tensor<real[K = 4]>
   // CHECK: %{{.*}}:2 = quern.repeat rows 2 carry (%{{.*}} = %{{.*}}) : !quern.tensor<real[K = 4]> over (%[[PART:.*]] = %{{.*}}) : !quern.tensor<real[T, K = 4]> gives !quern.tensor<real[T, K = 4]> {
   %12:2 = quern.repeat rows 2 carry (%arg1 = %11) : !quern.tensor<real[K = 4]> over (%arg2 = %x) : !quern.tensor<real[T, K = 4]> gives !quern.tensor<real[T, K = 4]> {
-    // CHECK: quern.yield %{{.*}}, %[[PART]] : !quern.tensor<real[K = 4]>, !quern.tensor<real[T = rows.2.T, K = 4]>
-    %13 = quern.reduce sum %arg2 over ["T"] : (!quern.tensor<real[T = rows.2.T, K = 4]>) -> !quern.tensor<real[K = 4]>
+    // CHECK: quern.yield %{{.*}}, %[[PART]] : !quern.tensor<real[K = 4]>, !quern.tensor<real[T = "turn(2, T)", K = 4]>
+    %13 = quern.reduce sum %arg2 over ["T"] : (!quern.tensor<real[T = "turn(2, T)", K = 4]>) -> !quern.tensor<real[K = 4]>
     %14 = quern.add %arg1, %13 : (!quern.tensor<real[K = 4]>, !quern.tensor<real[K = 4]>) -> !quern.tensor<real[K = 4]>
-    quern.yield %14, %arg2 : !quern.tensor<real[K = 4]>, !quern.tensor<real[T = rows.2.T, K = 4]>
+    quern.yield %14, %arg2 : !quern.tensor<real[K = 4]>, !quern.tensor<real[T = "turn(2, T)", K = 4]>
   }
   // CHECK: quern.launch @k ["T"](%{{.*}}, %{{.*}}) : (!quern.tensor<real[T, K = 4]>, !quern.tensor<real[O = 8, K = 4]>) -> !quern.tensor<real[T, O = 8]>
   %3 = quern.launch @k ["T"](%x, %0) : (!quern.tensor<real[T, K = 4]>, !quern.tensor<real[O = 8, K = 4]>) -> !quern.tensor<real[T, O = 8]>

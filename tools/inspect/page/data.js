@@ -48,15 +48,15 @@ Object.assign(lengths, meta.lengths);
 function lengthOf(symbol, table) {
   if (symbol in table) return table[symbol];
   if (symbol === "cap") return lengthOf("past", table) + lengthOf("T", table);
-  const ring = /^(past|cap)\.(\d+)$/.exec(symbol);
-  if (ring) return Math.min(lengthOf(ring[1], table), Number(ring[2]) + (ring[1] === "cap" ? lengthOf("T", table) : 0));
-  const chunk = /^rows\.(\d+)\.(.+)$/.exec(symbol); // all chunks together, or the longest
-  if (chunk) {
-    const rows = chunk[2].split(".").reduce((product, name) => product * lengthOf(name, table), 1);
-    return table.oneChunk ? Math.min(Number(chunk[1]), rows) : rows;
-  }
   return symbol === "B" ? 1 : symbol === "past" ? 0 : 512;
 }
+/// A length that follows from others (ir/Derived.h).
+const derived = {
+  min: (number, of) => Math.min(number, of),
+  turn: (number, of, table) => table.oneChunk ? Math.min(number, of) : of, // the longest, or all turns together
+  filled: (number, of, table) => Math.min(lengthOf("past", table), number),
+  room: (number, of, table) => Math.min(lengthOf("cap", table), number + lengthOf("T", table)),
+};
 /// The value of "2 * T * past - min(8, B * T)".
 function evaluate(polynomial, table = lengths) {
   const text = String(polynomial ?? 0).replace(/ /g, "");
@@ -64,13 +64,11 @@ function evaluate(polynomial, table = lengths) {
   const factor = () => {
     const word = /^[\w.]+/.exec(text.slice(at))[0];
     at += word.length;
-    if (word !== "min" || text[at] !== "(") return /^\d/.test(word) ? Number(word) : lengthOf(word, table);
+    if (text[at] !== "(") return /^\d/.test(word) ? Number(word) : lengthOf(word, table);
     ++at;
-    const most = sum();
+    const number = sum(), of = text[at] === "," ? (++at, sum()) : 0;
     ++at;
-    const of = sum();
-    ++at;
-    return Math.min(most, of);
+    return derived[word](number, of, table);
   };
   const sum = () => {
     let total = 0;

@@ -1,0 +1,89 @@
+// What a value is, and how its numbers lie in memory. Why two words: a real number is one whether f32, bf16 or a code of four
+// bits holds it, and bytes are asked of what holds it.
+#ifndef QUERN_SUPPORT_STORAGE_H
+#define QUERN_SUPPORT_STORAGE_H
+
+#include "support/CodedGroups.h"
+
+#include <iterator>
+#include <optional>
+#include <string_view>
+
+namespace quern::support {
+
+/// What a value is: which operations there are for it.
+enum class Kind : uint8_t { Real, Int, Bool };
+
+/// How its numbers are stored. Each kind has one that is computed with; nothing computes with the others: what moves or
+/// picks numbers takes them, `narrow`, `widen`, `quantize` and `dequantize` convert. Int8 and Int4: codes in groups that
+/// share a scale (CodedGroups.h). A new one is a line of the table below.
+enum class Storage : uint8_t { F32, I32, U8, BF16, Int8, Int4 };
+
+struct StorageForm {
+  const char *name;
+  Kind kind;
+  int bits; ///< of a number, or of a code
+  bool coded;
+};
+inline constexpr StorageForm storageForms[] = {
+    {"f32", Kind::Real, 32, false},  {"i32", Kind::Int, 32, false}, {"u8", Kind::Bool, 8, false}, // 0 or 1
+    {"bf16", Kind::Real, 16, false}, // the upper half of an f32
+    {"int8", Kind::Real, 8, true},   {"int4", Kind::Real, 4, true},
+};
+
+constexpr const StorageForm &formOf(Storage storage) {
+  return storageForms[static_cast<int>(storage)];
+}
+constexpr Kind kindOf(Storage storage) {
+  return formOf(storage).kind;
+}
+/// The one that values of the kind are computed with.
+constexpr Storage storageOf(Kind kind) {
+  return static_cast<Storage>(kind);
+}
+constexpr bool isComputed(Storage storage) {
+  return storage == storageOf(kindOf(storage));
+}
+/// Bits of a code; 0 for what is not stored in codes.
+constexpr int bitsOfCode(Storage storage) {
+  return formOf(storage).coded ? formOf(storage).bits : 0;
+}
+/// Bytes of a number in a buffer; of codes, whose buffers hold bytes of groups, 1.
+constexpr int64_t bytesOf(Storage storage) {
+  return formOf(storage).coded ? 1 : formOf(storage).bits / 8;
+}
+/// Bytes of `length` numbers after each other, of codes with their scales.
+constexpr int64_t bytesOf(Storage storage, int64_t length) {
+  return formOf(storage).coded ? codedBytes(formOf(storage).bits, length) : length * bytesOf(storage);
+}
+
+constexpr const char *kindName(Kind kind) {
+  constexpr const char *names[] = {"real", "int", "bool"};
+  return names[static_cast<int>(kind)];
+}
+constexpr const char *storageName(Storage storage) {
+  return formOf(storage).name;
+}
+/// What a type says of its elements: the kind where they are computed with, else how they are stored.
+constexpr const char *elementName(Storage storage) {
+  return isComputed(storage) ? kindName(kindOf(storage)) : storageName(storage);
+}
+constexpr std::optional<Storage> storageByName(std::string_view name) {
+  for (int i = 0; i < static_cast<int>(std::size(storageForms)); ++i)
+    if (name == storageForms[i].name)
+      return static_cast<Storage>(i);
+  return std::nullopt;
+}
+/// The inverse of elementName.
+constexpr std::optional<Storage> storageByElement(std::string_view name) {
+  for (int i = 0; i < static_cast<int>(std::size(storageForms)); ++i)
+    if (name == elementName(static_cast<Storage>(i)))
+      return static_cast<Storage>(i);
+  return std::nullopt;
+}
+
+static_assert(storageOf(Kind::Real) == Storage::F32 && kindOf(storageOf(Kind::Int)) == Kind::Int &&
+              kindOf(storageOf(Kind::Bool)) == Kind::Bool);
+
+} // namespace quern::support
+#endif
