@@ -101,13 +101,6 @@ const Known onOperations[] = {
     {planAttr, "quern.kernel", on<KernelOp>, text, is<StringAttr>},
 };
 
-/// They go when attention is an operation of its own.
-const Known attentionMarks[] = {
-    {insideAttr, "an operation with results", onValues, nothing, is<UnitAttr>},
-    {distanceAttr, "quern.gather", on<GatherOp>, nothing, is<UnitAttr>},
-    {statisticAttr, "an operation with results", onValues, nothing, is<UnitAttr>},
-};
-
 const Known onArguments[] = {
     {nameAttr, "an argument", on<func::FuncOp>, text, is<StringAttr>},
     {defaultAttr, "an argument", on<func::FuncOp>, "the symbol of a function", is<FlatSymbolRefAttr>},
@@ -119,7 +112,7 @@ const Known onResults[] = {
 };
 
 using Table = ArrayRef<Known>;
-const Table tables[] = {onOperations, attentionMarks, onArguments, onResults};
+const Table tables[] = {onOperations, onArguments, onResults};
 
 std::string listed(ArrayRef<Table> where) {
   SmallVector<StringRef> names;
@@ -162,7 +155,7 @@ SmallVector<StringRef> quern::ir::discardableAttributes() {
 }
 
 LogicalResult QuernDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
-  if (failed(check(op, attr, {onOperations, attentionMarks}, op->getName().getStringRef())))
+  if (failed(check(op, attr, {onOperations}, op->getName().getStringRef())))
     return failure();
   // One entry for each result.
   StringRef name = attr.getName().getValue();

@@ -87,14 +87,5 @@ inline constexpr llvm::StringLiteral copyOutAttr = "quern.copy_out";
 /// (codegen/schedule/Space.cpp), checked where a plan is made and where it is used.
 inline constexpr llvm::StringLiteral planAttr = "quern.plan";
 
-// ---- on operations: how the passes that know attention talk to each other (attentionMarks in Attributes.cpp)
-
-/// On operations with queries and keys of an attention that has its own rule: their results are never saved.
-inline constexpr llvm::StringLiteral insideAttr = "quern.inside";
-/// On gathers at index(S) - index(T) + size(T): what they pick from is a table by distance (TabulateDistances.cpp).
-inline constexpr llvm::StringLiteral distanceAttr = "quern.distance";
-/// On what is kept of its softmax for each row.
-inline constexpr llvm::StringLiteral statisticAttr = "quern.statistic";
-
 } // namespace quern::ir
 #endif

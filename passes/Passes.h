@@ -20,10 +20,9 @@ namespace quern::passes {
 std::unique_ptr<mlir::Pass> createRollRepeatsPass();
 
 /// In a module to be trained adds @loss.grad: the loss and the gradient of every parameter. `recompute`: what is
-/// cheaper made again than saved on `machine` is not saved. `raiseAttention`: a softmax
-/// between products has a rule of its own (Differentiate.cpp).
+/// cheaper made again than saved on `machine` is not saved. (Differentiate.cpp).
 std::unique_ptr<mlir::Pass> createDifferentiatePass(const support::Machine &machine = support::assumedMachine(),
-                                                    bool recompute = true, bool raiseAttention = true);
+                                                    bool recompute = true);
 
 /// In the loss of a module to be trained makes what is learned for each distance of a key from a query a table
 /// (TabulateDistances.cpp).
@@ -64,11 +63,9 @@ std::unique_ptr<mlir::Pass> createRaiseSoftmaxPass();
 /// Takes what no state reaches out of the bodies of scans (HoistScans.cpp).
 std::unique_ptr<mlir::Pass> createHoistScansPass();
 
-/// Makes scores, softmax and weighted sum one operation; remarks where that nearly is so (RaiseAttention.cpp).
-std::unique_ptr<mlir::Pass> createRaiseAttentionPass();
-
-/// Makes the sums that one kernel of an attention's gradient gives one operation (RaiseAttentionGradient.cpp).
-std::unique_ptr<mlir::Pass> createRaiseAttentionGradientPass();
+/// Makes scores, softmax and weighted sum one operation; remarks where that nearly is so. In the loss of a module to be
+/// trained, before its gradient is derived, or everywhere else (RaiseAttention.cpp).
+std::unique_ptr<mlir::Pass> createRaiseAttentionPass(bool ofLoss = false);
 
 /// Makes contractions of one value with several weights one (PackProjections.cpp).
 std::unique_ptr<mlir::Pass> createPackProjectionsPass(PackingRule rule);

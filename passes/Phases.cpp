@@ -37,10 +37,12 @@ ArrayRef<Phase> quern::passes::phases() {
          [](const PassOptions &) { return createSinkGathersPass(/*ofLoss=*/true); }},
         {"tabulate-distances", "compute what is learned by distance of key and query once a distance, as a table",
          [](const PassOptions &) { return createTabulateDistancesPass(); }},
+        {"raise-loss-attention",
+         "make scores, softmax and weighted sum of the loss one operation, whose gradient recomputes the scores",
+         [](const PassOptions &) { return createRaiseAttentionPass(/*ofLoss=*/true); }},
         {"differentiate", "derive the gradient of the loss",
          [](const PassOptions &options) {
-           return createDifferentiatePass(options.machine, !options.without.has("recompute"),
-                                          !options.without.has("attention-gradient"));
+           return createDifferentiatePass(options.machine, !options.without.has("recompute"));
          },
          "training needs gradients"},
         {"optimizers", "add the updates of parameters", [](const PassOptions &) { return createOptimizersPass(); },
@@ -50,7 +52,7 @@ ArrayRef<Phase> quern::passes::phases() {
         {"cse-gradients", "merge common subexpressions", [](const PassOptions &) { return createCSEPass(); }},
         {"chunk-loss", "compute logits and their gradient some rows at a time",
          [](const PassOptions &) { return createChunkLossPass(); }}},
-       legalAlgebra({})},
+       legalAlgebra({"attention", "attention_gradient"})},
       {"incremental",
        "causal functions work on new rows and keep the others (KV caches); a model that looks ahead keeps the "
        "reason",
@@ -66,7 +68,7 @@ ArrayRef<Phase> quern::passes::phases() {
         {"canonicalize-steps", "fold what the step form made trivial",
          [](const PassOptions &) { return createCanonicalizerPass(); }},
         {"cse-steps", "merge common subexpressions", [](const PassOptions &) { return createCSEPass(); }}},
-       legalAlgebra({"remember", "recall", "store"})},
+       legalAlgebra({"remember", "recall", "store", "attention", "attention_gradient"})},
       {"raised",
        "weights of one value are packed into one; scores, softmax and weighted sum are one quern.attention",
        {{"check-positions", "report positions outside of what is gathered from",
@@ -80,9 +82,7 @@ ArrayRef<Phase> quern::passes::phases() {
          "--kv-cache)",
          [](const PassOptions &) { return createNarrowStoragePass(); }},
         {"raise-attention", "make scores, softmax and weighted sum one operation, however they are spelled",
-         [](const PassOptions &) { return createRaiseAttentionPass(); }},
-        {"raise-attention-gradient", "make the sums of each kernel of an attention's gradient one operation",
-         [](const PassOptions &) { return createRaiseAttentionGradientPass(); }}},
+         [](const PassOptions &) { return createRaiseAttentionPass(); }}},
        legalAlgebra({"remember", "recall", "store", "narrow", "widen", "quantize", "dequantize", "attention",
                      "attention_gradient"})},
       {"kernels",

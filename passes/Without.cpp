@@ -17,7 +17,6 @@ using llvm::StringRef;
 llvm::ArrayRef<Rule> quern::passes::rules() {
   static const Rule table[] = {
       {"recompute", "differentiate", "a gradient recomputes what is cheaper to recompute than to save"},
-      {"attention-gradient", "differentiate", "a gradient recomputes scores from two numbers a row"},
       {"fuse-epilogues", "outline-kernels", "a contraction takes along what follows element by element"},
       {"fuse-branches", "outline-kernels",
        "parts of a contraction that go different ways (queries, keys, values) are one kernel"},

@@ -20,8 +20,8 @@ int main(int argc, char **argv) {
   mlir::registerPass(quern::passes::createRollRepeatsPass);
   mlir::registerPass(quern::passes::createRaiseSoftmaxPass);
   mlir::registerPass(quern::passes::createHoistScansPass);
-  mlir::registerPass(quern::passes::createRaiseAttentionPass);
-  mlir::registerPass(quern::passes::createRaiseAttentionGradientPass);
+  mlir::registerPass([] { return quern::passes::createRaiseAttentionPass(); });
+  mlir::registerPass([] { return quern::passes::createRaiseAttentionPass(/*ofLoss=*/true); });
   mlir::registerPass([] { return quern::passes::createDifferentiatePass(); });
   mlir::registerPass(quern::passes::createOptimizersPass);
   mlir::registerPass(quern::passes::createChunkLossPass);

@@ -2,6 +2,8 @@
 // a gradient are made again in each of its kernels rather than stored for two.
 #include "passes/fuse/FusionGroups.h"
 
+#include "ir/analysis/Distances.h"
+
 using namespace mlir;
 using namespace quern::passes;
 using namespace quern::ir;
@@ -34,7 +36,7 @@ void FusionGroups::keepMasksInside(AttentionGradientOp op) {
     Operation *made = value.getDefiningOp();
     bool both = typeOf(value).has(op.getDim()) &&
                 llvm::any_of(own, [&](DimAttr dim) { return typeOf(value).has(dim.getName()); });
-    bool again = made && (isElementwise(made) || isa<ExpandOp>(made) || made->hasAttr(distanceAttr));
+    bool again = made && (isElementwise(made) || isa<ExpandOp>(made) || distanceLookup(value));
     if (!again || !both || made->getBlock() != op->getBlock() || !inner.insert(value).second)
       continue;
     roots.erase(value);

@@ -10,6 +10,7 @@
 #include "ir/Attributes.h"
 #include "ir/Scan.h"
 #include "ir/analysis/AssumedLengths.h"
+#include "ir/analysis/Distances.h"
 #include "ir/analysis/Weights.h"
 
 #include "mlir/IR/Remarks.h"
@@ -149,7 +150,7 @@ void FusionGroups::force(const Without &without) {
         require(product.getB());
         inner.insert(product);
       }
-    if (op->hasAttr(distanceAttr)) // looked up for every query and key, made once for each distance
+    if (op->getNumResults() == 1 && distanceLookup(op->getResult(0))) // of every query and key, once for each distance
       require(op->getOperand(0));
     if (isa<ArgmaxOp, TopKOp, CumsumOp>(op))
       for (Value result : op->getResults())

@@ -296,7 +296,19 @@ static std::map<std::string, Size> fuseProducts(KernelBody &body) {
   return fused;
 }
 
+/// Numbers of an attention's body right before whoever reads them first, wherever passes left them.
+static void placeConstants(Block &block) {
+  llvm::SmallPtrSet<Operation *, 8> placed;
+  for (Operation &op : llvm::make_early_inc_range(block))
+    for (Value operand : op.getOperands())
+      if (auto number = operand.getDefiningOp<ConstOp>(); number && placed.insert(number).second)
+        number->moveBefore(&op);
+}
+
 SmallVector<Size> quern::passes::canonicalize(KernelBody &body) {
+  for (Operation &op : body.kernel.getBlock())
+    if (isa<AttentionOp, AttentionGradientOp>(op))
+      placeConstants(op.getRegion(0).front());
   std::map<std::string, Size> fused = fuseProducts(body);
   KernelOp kernel = body.kernel;
   MLIRContext *context = kernel.getContext();

@@ -229,8 +229,7 @@ KernelBody Outliner::cutOut(const Roots &roots, FusionGroups &groups) {
   for (Operation *op : ops) {
     Operation *clone = builder.clone(*op, mapping);
     clone->removeAttr(onceAttr);
-    for (StringRef mark : {againAttr, insideAttr, statisticAttr, distanceAttr})
-      clone->removeAttr(mark);
+    clone->removeAttr(againAttr);
   }
   SmallVector<Value> results;
   for (Operation *root : roots)

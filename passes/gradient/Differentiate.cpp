@@ -70,7 +70,8 @@ static bool onlyShifts(Operation *op) {
 static bool isActiveResult(Operation *op, Value result, const llvm::DenseSet<Value> &active) {
   if (isa<ParamOp>(op))
     return true;
-  if (onlyShifts(op))
+  auto attention = dyn_cast<AttentionOp>(op);
+  if (onlyShifts(op) || (attention && result != attention.getAttended()))
     return false;
   auto entry = gradientRules().find(op->getName().stripDialect());
   return entry != gradientRules().end() && entry->second.rule && typeOf(result).isReal() &&
@@ -199,27 +200,13 @@ LogicalResult Differentiator::reverseOp(Operation *op, OpBuilder &builder) {
   Value gradient = op->getNumResults() ? gradientOf(op->getResult(0), builder) : Value();
   if (!gradient)
     return success();
-  if (auto contract = dyn_cast<ContractOp>(op)) {
-    if (attentionProducts.contains(op))
-      return reverseProduct(contract, gradient, builder), success();
-    if (std::optional<RaisedAttention> attention = raised(contract))
-      return reverseAttention(*attention, gradient, builder), success();
-  }
   auto entry = gradientRules().find(op->getName().stripDialect());
   if (entry == gradientRules().end() || !entry->second.rule)
     return op->emitError("has no gradient rule");
-  auto needed = [&](unsigned i) { return active.contains(op->getOperand(i)); };
-  SmallVector<std::pair<Value, Value>> biases;
-  auto take = [&](unsigned i, Value value, CutOp cut) {
-    if (attentionBiases.contains(op->getOperand(i)))
-      biases.push_back({op->getOperand(i), value});
-    else
-      give(op->getOperand(i), value, cut);
-  };
+  auto needed = [&](Value value) { return active.contains(value); };
+  auto take = [&](Value value, Value part, CutOp cut) { give(value, part, cut); };
   RuleInput input(builder, op, gradient, needed, take);
   entry->second.rule(input);
-  for (auto [bias, value] : biases)
-    reverseBias(bias, value, builder);
   return success();
 }
 
@@ -299,6 +286,9 @@ LogicalResult Differentiator::run() {
     return failure();
   segmentLoops(function, recomputing.segment);
   findActive(function.front());
+  prepareAttentions(function, active);
+  active.clear();
+  findActive(function.front());
   auto end = cast<func::ReturnOp>(function.front().getTerminator());
   Value loss = end.getOperand(0);
   if (end.getNumOperands() != 1 || typeOf(loss).getRank() || !typeOf(loss).isReal())
@@ -337,8 +327,8 @@ namespace {
 class DifferentiatePass : public PassWrapper<DifferentiatePass, OperationPass<ModuleOp>> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DifferentiatePass)
-  DifferentiatePass(quern::support::Machine machine, bool recompute, bool raiseAttention)
-      : machine(std::move(machine)), recompute(recompute), raiseAttention(raiseAttention) {}
+  DifferentiatePass(quern::support::Machine machine, bool recompute)
+      : machine(std::move(machine)), recompute(recompute) {}
   StringRef getArgument() const final { return "differentiate"; }
   StringRef getDescription() const final { return "Add @loss.grad: the loss and the gradient of every parameter"; }
 
@@ -362,17 +352,16 @@ public:
         gradient.setArgAttr(i, defaultAttr, FlatSymbolRefAttr::get(fallback.getSymNameAttr()));
     module.insert(std::next(Block::iterator(loss)), gradient);
     Recomputing recomputing{recompute, options.savingPrice, options.trainsNarrow(), options.segmentTurns, machine};
-    if (failed(Differentiator(gradient, recomputing, raiseAttention).run()))
+    if (failed(Differentiator(gradient, recomputing).run()))
       signalPassFailure();
   }
 
 private:
   quern::support::Machine machine;
-  bool recompute, raiseAttention;
+  bool recompute;
 };
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createDifferentiatePass(const support::Machine &machine, bool recompute,
-                                                             bool raiseAttention) {
-  return std::make_unique<DifferentiatePass>(machine, recompute, raiseAttention);
+std::unique_ptr<Pass> quern::passes::createDifferentiatePass(const support::Machine &machine, bool recompute) {
+  return std::make_unique<DifferentiatePass>(machine, recompute);
 }

@@ -2,7 +2,6 @@
 #ifndef QUERN_PASSES_GRADIENT_DIFFERENTIATE_H
 #define QUERN_PASSES_GRADIENT_DIFFERENTIATE_H
 
-#include "ir/Attributes.h"
 #include "passes/gradient/Gradients.h"
 #include "support/Machine.h"
 
@@ -32,23 +31,9 @@ struct ParameterGradient {
   mlir::Value gradient;
 };
 
-/// o = sum over `valueKey` of softmax(score, sinks) v (DifferentiateAttention.cpp).
-struct RaisedAttention {
-  ir::ContractOp sum;
-  ir::SoftmaxOp softmax;
-  mlir::Value score, v;
-  ir::DimAttr key, partKey, valueKey; ///< of the keys: in the scores, in their part of joined ones, in the values
-  llvm::StringRef query;              ///< of the queries
-  llvm::SmallVector<std::pair<mlir::Value, llvm::StringRef>> sinks;
-  llvm::SmallVector<ir::ContractOp> products;
-  llvm::SmallVector<mlir::OpOperand *> biases; ///< where something else that learns joins them
-  llvm::SmallVector<mlir::Operation *> inside; ///< all that has queries and keys
-};
-
 class Differentiator {
 public:
-  Differentiator(mlir::func::FuncOp function, Recomputing recomputing, bool raiseAttention)
-      : function(function), recomputing(recomputing), raiseAttention(raiseAttention) {}
+  Differentiator(mlir::func::FuncOp function, Recomputing recomputing) : function(function), recomputing(recomputing) {}
   /// Makes the function return the gradients of all of its parameters beside its loss.
   mlir::LogicalResult run();
 
@@ -67,19 +52,8 @@ private:
   void findActiveIn(mlir::Operation *scan);
   mlir::LogicalResult reverseScan(mlir::Operation *scan, mlir::OpBuilder &builder);
 
-  std::optional<RaisedAttention> raised(ir::ContractOp sum);
-  std::string findProducts(RaisedAttention &found);
-  void reverseAttention(RaisedAttention &found, mlir::Value gradient, mlir::OpBuilder &builder);
-  void reverseProduct(ir::ContractOp product, mlir::Value gradient, mlir::OpBuilder &builder);
-  void spreadBiases(RaisedAttention &found);
-  void reverseBias(mlir::Value bias, mlir::Value gradient, mlir::OpBuilder &builder);
-
   mlir::func::FuncOp function;
   Recomputing recomputing;
-  bool raiseAttention;
-  llvm::DenseMap<mlir::Operation *, std::pair<llvm::StringRef, llvm::StringRef>> attentionProducts; ///< key, query
-  llvm::DenseMap<mlir::Value, std::pair<llvm::StringRef, llvm::StringRef>>
-      attentionBiases; ///< as scores see them; the same
   llvm::DenseSet<mlir::Value> active;
   llvm::MapVector<mlir::Value, llvm::SmallVector<GradientPart>> pending;
 };

@@ -5,6 +5,7 @@
 //   %h, %y = scan T carry %h0 over %x reading %w { body }
 //   =>  %h, %y, %before = scan T carry %h0 over %x reading %w { body; yield h', y, h }
 //       %dh0, %dw, %dx = scan T reversed carry %dh, 0 over %dy, %before, %x reading %w { body; its rules; yield dh, dw + ..., dx }
+#include "ir/Attributes.h"
 #include "ir/Scan.h"
 #include "passes/gradient/Differentiate.h"
 

@@ -390,7 +390,7 @@ const llvm::StringMap<RuleEntry> &quern::passes::gradientRules() {
       {"scan", {nullptr, NoRule::Walk}},
       {"yield", {nullptr, NoRule::Walk}},
       {"state", {nullptr, NoRule::Later}},
-      {"attention", {nullptr, NoRule::Later}},
+      {"attention", {attentionRule}},
       {"attention_gradient", {nullptr, NoRule::Later}},
       {"remember", {nullptr, NoRule::Later}},
       {"recall", {nullptr, NoRule::Later}},

@@ -5,6 +5,7 @@
 #include "ir/Dialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace quern::passes {
 
@@ -52,27 +53,42 @@ public:
   mlir::Operation *op;
   mlir::Value g;
 
-  RuleInput(mlir::OpBuilder builder, mlir::Operation *op, mlir::Value g, llvm::function_ref<bool(unsigned)> needed,
-            llvm::function_ref<void(unsigned, mlir::Value, ir::CutOp)> give)
+  RuleInput(mlir::OpBuilder builder, mlir::Operation *op, mlir::Value g, llvm::function_ref<bool(mlir::Value)> needed,
+            llvm::function_ref<void(mlir::Value, mlir::Value, ir::CutOp)> give)
       : GradientBuilder(builder, op->getLoc()), op(op), g(g), needed(needed), give(give) {}
 
   mlir::Value x(unsigned i = 0) { return op->getOperand(i); }
   mlir::Value y() { return op->getResult(0); }
   ir::NamedTensorType type(unsigned i = 0) { return ir::typeOf(op->getOperand(i)); }
-  bool needs(unsigned i = 0) { return needed(i); }
+  bool needs(unsigned i = 0) { return needed(x(i)); }
   /// The gradient of operand i, already of its names.
-  void to(unsigned i, mlir::Value gradient) { give(i, gradient, ir::CutOp()); }
+  void to(unsigned i, mlir::Value gradient) { give(x(i), gradient, ir::CutOp()); }
   /// The same, of any names.
   void fitted(unsigned i, mlir::Value gradient) { to(i, fit(gradient, type(i))); }
   /// The gradient of the part of operand 0 that `cut` takes; the rest has none.
-  void part(mlir::Value gradient, ir::CutOp cut) { give(0, gradient, cut); }
+  void part(mlir::Value gradient, ir::CutOp cut) { give(x(0), gradient, cut); }
+  /// The gradient of `value`, which an operand is made from, past the operations between.
+  void of(mlir::Value value, mlir::Value gradient) { give(value, gradient, ir::CutOp()); }
 
 private:
-  llvm::function_ref<bool(unsigned)> needed;
-  llvm::function_ref<void(unsigned, mlir::Value, ir::CutOp)> give;
+  llvm::function_ref<bool(mlir::Value)> needed;
+  llvm::function_ref<void(mlir::Value, mlir::Value, ir::CutOp)> give;
 };
 
 using GradientRule = void (*)(RuleInput &);
+
+/// Of an attention that `prepareAttentions` let be one (DifferentiateAttention.cpp).
+void attentionRule(RuleInput &input);
+/// The dimension that only queries have: the innermost whose size only the run knows, as texts of a batch may share
+/// keys.
+std::optional<ir::DimAttr> queryDim(ir::AttentionOp op);
+/// Each attention in `function` that `active` values flow through is made fit for its rule, or written out as plain
+/// operations where that is impossible, with a remark (PrepareAttention.cpp).
+void prepareAttentions(mlir::func::FuncOp function, const llvm::DenseSet<mlir::Value> &active);
+/// `op` in its place with the two numbers of each row's softmax beside its sum, or without them (nobody may read them).
+ir::AttentionOp setStatistics(ir::AttentionOp op, bool wanted);
+/// `op`, whose sum alone is read, as products, softmax and sum in its place (WriteOutAttention.cpp).
+void writeOut(ir::AttentionOp op);
 
 /// Why an operation may lack a rule.
 enum class NoRule {

@@ -9,7 +9,9 @@
 //
 // With bf16 in memory (`quern.precision`) what is kept moves half as many bytes, and is rounded and widened for that.
 //
+#include "ir/Attributes.h"
 #include "ir/analysis/AssumedLengths.h"
+#include "ir/analysis/Distances.h"
 #include "ir/analysis/Operations.h"
 #include "ir/analysis/Price.h"
 #include "ir/analysis/Weights.h"
@@ -31,14 +33,15 @@ static bool movesOnly(Operation *op) {
   return isViewLike(op) || isa<ExpandOp>(op);
 }
 
-/// Queries x keys of an attention: recomputed in every kernel that reads them.
-static bool isInside(Value value) {
-  return value.getDefiningOp() && value.getDefiningOp()->hasAttr(insideAttr);
+/// Copies of weights for each row, or of a table for each query and key: looked up wherever they are read.
+static bool isLookedUp(Value value) {
+  return pickedWeight(value) || distanceLookup(value);
 }
 
-/// What is kept of a row so that those can be.
+/// What is kept of a row so that an attention's weights can be made again.
 static bool isAttentionStatistic(Value value) {
-  return value.getDefiningOp() && value.getDefiningOp()->hasAttr(statisticAttr);
+  auto attention = value.getDefiningOp<AttentionOp>();
+  return attention && value != attention.getAttended();
 }
 
 static bool isSegment(Operation *op) {
@@ -47,7 +50,7 @@ static bool isSegment(Operation *op) {
 
 /// `price`: seconds that a byte costs beyond its traffic. `kept`: where, if that may be in bf16.
 static double secondsToSave(Value value, const Recomputing &how, double price, std::optional<Kept> kept) {
-  if (isInside(value) || pickedWeight(value)) // a copy of weights for each row is never made
+  if (isLookedUp(value))
     return MinimumCut::unlimited;
   if (isSegment(value.getDefiningOp()))
     return 1e6;
@@ -128,7 +131,7 @@ public:
         wanted.getArrayRef(), [&](Value value) { return isFree(value); },
         [&](Value value) {
           return mustBeSaved(value) || isAttentionStatistic(value) ||
-                 (!how.allowed && !movesOnly(value.getDefiningOp()) && !isInside(value) && !pickedWeight(value) &&
+                 (!how.allowed && !movesOnly(value.getDefiningOp()) && !isLookedUp(value) &&
                   !isSegment(value.getDefiningOp()));
         },
         [&](Value value) {
@@ -142,9 +145,18 @@ public:
       mapping.map(value, gradient.addArgument(value.getType(), value.getLoc()));
     OpBuilder builder(gradient.front().getContext()); // the block has no parent to ask yet
     builder.setInsertionPointToStart(&gradient);
-    for (Operation &op : body)
-      if (again.contains(&op))
-        builder.clone(op, mapping);
+    for (Operation &op : body) {
+      if (!again.contains(&op))
+        continue;
+      SmallVector<Value> before =
+          llvm::map_to_vector(op.getResults(), [&](Value x) { return mapping.lookupOrNull(x); });
+      Operation *copy = builder.clone(op, mapping);
+      if (auto attention = dyn_cast<AttentionOp>(copy)) // the two numbers of each row are saved
+        mapping.map(op.getResult(0), setStatistics(attention, false).getAttended());
+      for (auto [result, known] : llvm::zip(op.getResults(), before))
+        if (known)
+          mapping.map(result, known);
+    }
     for (OpOperand *use : uses)
       use->set(mapping.lookup(use->get()));
     for (Operation *op : again)
@@ -170,7 +182,7 @@ private:
   /// What a loop carries or makes cannot be recomputed.
   static bool mustBeSaved(Value value) {
     Operation *op = value.getDefiningOp();
-    return !op || (op->getNumRegions() && !isSegment(op));
+    return !op || (op->getNumRegions() && !isSegment(op) && !isa<AttentionOp>(op));
   }
 
   void require(Value value) {
@@ -218,9 +230,7 @@ void quern::passes::repeatForGradient(Operation *firstOfGradient, const Recomput
   };
   // What combines positions is stored already: it costs no writing.
   auto must = [&](Value value) {
-    bool made = isElementwise(value.getDefiningOp()) || movesOnly(value.getDefiningOp()) || isInside(value) ||
-                pickedWeight(value);
-    return !made || isAttentionStatistic(value);
+    return !isElementwise(value.getDefiningOp()) && !movesOnly(value.getDefiningOp()) && !isLookedUp(value);
   };
   std::optional<Kept> kept;
   if (how.narrow)

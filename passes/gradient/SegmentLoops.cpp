@@ -8,6 +8,7 @@
 //
 // Iterations that are left over are one shorter segment at the end. Parameters keep their iterations: the outer loop is
 // the slower one.
+#include "ir/Attributes.h"
 #include "passes/gradient/Differentiate.h"
 
 #include "mlir/IR/IRMapping.h"

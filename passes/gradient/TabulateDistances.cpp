@@ -9,11 +9,10 @@
 //   %b = gather %w["U" = bucket(%d)]  : [S, T, H]      =>    %b = gather %w["U" = bucket(%d)]                  : [N, H]
 //   repeat .. { .. add %score, %b }                          repeat .. {
 //                                                              %at = add (sub (index S), (index T)), T
-//                                                              .. add %score, (gather %b["N" = %at] {quern.distance}) }
+//                                                              .. add %score, (gather %b["N" = %at]) }
 //
 // Position 0 of N belongs to no pair (it lets N be as long as S + T, which no length makes negative) and repeats
 // position 1.
-#include "ir/Attributes.h"
 #include "ir/analysis/Operations.h"
 #include "ir/analysis/Options.h"
 #include "passes/Passes.h"
@@ -136,7 +135,6 @@ private:
               size = SizeOp::create(b, loc, pair.second.getSize());
         auto gather = GatherOp::create(b, loc, table, AddOp::create(b, loc, apart, size)->getResult(0), name);
         gather.getResult().setType(typeOf(value)); // the order of dimensions that users expect
-        gather->setAttr(distanceAttr, b.getUnitAttr());
         found = gather.getResult();
       }
       use->set(found);

@@ -1,8 +1,8 @@
 // Takes: functions of plain operations. Gives: `quern.attention` wherever scores, softmax and weighted sum are spelled
 // out, and a remark at each softmax that nearly is one, with the reason.
-// Why in one place: fusion, kernels and reports then read one operation. Why so late (after steps are derived and
-// weights are packed): those passes rewrite what surrounds a softmax, in any function, so they have to know the plain
-// operations anyway.
+// Why in one place: the gradient, fusion, kernels and reports then read one operation. When: in the loss of a module to
+// be trained before it is differentiated; elsewhere after steps are derived and weights are packed, as those passes
+// rewrite what surrounds a softmax, in any function, so they have to know the plain operations anyway.
 //
 //   before: %x = contract %q, %k over ["K"]            after: %o = attention %q with %k over "S" of %v reading %mask {
 //           %y = where %mask, %x, -inf                        ^bb0(%x, %m):
@@ -15,8 +15,9 @@
 // depend on a product (masks, biases) stays outside and is an input.
 #include "ir/Attributes.h"
 #include "ir/analysis/Functions.h"
+#include "ir/analysis/Options.h"
 #include "passes/Passes.h"
-#include "passes/raise/ScoreBody.h"
+#include "passes/ScoreBody.h"
 
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/Pass.h"
@@ -65,7 +66,7 @@ public:
   explicit Candidate(SoftmaxOp softmax) : softmax(softmax), block(softmax->getBlock()) {}
   bool match() {
     return comesFromProducts() && findSum() && followKeys() && splitScores() && findProducts() && checkDims() &&
-           findStatistics() && checkAlone();
+           checkAlone();
   }
   /// After a match that failed: why, or empty where it is no attention at all.
   const std::string &getReason() const { return reason; }
@@ -78,7 +79,6 @@ private:
   bool splitScores();
   bool findProducts();
   bool checkDims();
-  bool findStatistics();
   bool checkAlone();
   bool miss(const Twine &why) {
     reason = why.str();
@@ -99,7 +99,6 @@ private:
   SmallVector<std::pair<Value, StringRef>> sinks;
   ScoreBody body;                      ///< from the products to the score
   llvm::SetVector<Operation *> inside; ///< all that is replaced but the sum
-  Value shift, share;                  ///< what a gradient keeps of the softmax
 };
 
 } // namespace
@@ -259,51 +258,13 @@ bool Candidate::checkDims() {
   return true;
 }
 
-/// What follows from a reduction of the scores and is kept for the gradient (DifferentiateAttention.cpp).
-static Value statisticOf(ReduceOp reduce) {
-  SmallVector<Value> work = {reduce.getResult()};
-  for (unsigned i = 0; i < work.size() && i < 8; ++i)
-    for (Operation *user : work[i].getUsers()) {
-      if (!isElementByElement(user) || typeOf(user->getResult(0)).getRank() != typeOf(reduce.getResult()).getRank())
-        continue;
-      if (user->hasAttr(statisticAttr))
-        return user->getResult(0);
-      work.push_back(user->getResult(0));
-    }
-  return {};
-}
-
-bool Candidate::findStatistics() {
-  for (Operation *user : softmax.getX().getUsers()) {
-    if (!user->hasAttr(insideAttr))
-      continue;
-    if (auto most = dyn_cast<ReduceOp>(user)) {
-      shift = statisticOf(most);
-      inside.insert(most);
-    } else if (isa<SubOp>(user) && user->hasOneUse()) {
-      Operation *power = *user->getUsers().begin();
-      auto total = power->hasOneUse() ? dyn_cast<ReduceOp>(*power->getUsers().begin()) : ReduceOp();
-      if (!total || !total->hasAttr(insideAttr))
-        continue;
-      share = statisticOf(total);
-      inside.insert(user);
-      inside.insert(power);
-      inside.insert(total);
-    }
-  }
-  return !shift == !share || miss("only one statistic of its softmax is kept");
-}
-
 /// What lies between the products and the sum is not computed for anyone else.
 bool Candidate::checkAlone() {
   for (Operation *op : inside)
-    for (Operation *user : op->getUsers()) {
-      bool statistic = isa<ReduceOp>(op) && shift; // they are results
-      if (user == sum || inside.contains(user) || statistic)
-        continue;
-      return miss(op == softmax || llvm::is_contained(chain, op) ? "its weights are used elsewhere too"
-                                                                 : "its scores are used elsewhere too");
-    }
+    for (Operation *user : op->getUsers())
+      if (user != sum && !inside.contains(user))
+        return miss(op == softmax || llvm::is_contained(chain, op) ? "its weights are used elsewhere too"
+                                                                   : "its scores are used elsewhere too");
   return true;
 }
 
@@ -325,11 +286,9 @@ void Candidate::replace() {
     values = RenameOp::create(builder, values.getLoc(), typeOf(values).withDims(dims), values,
                               labelArray(builder, {summed}), builder.getArrayAttr({key}));
   }
-  SmallVector<Type> types = {sum.getResult().getType()};
-  if (shift)
-    types.append({shift.getType(), share.getType()});
-  auto attention = AttentionOp::create(builder, loc, types, queries, keys, values, inputs, sinkValues, key.getName(),
-                                       parts.empty() ? ArrayAttr() : labelArray(builder, parts));
+  auto attention =
+      AttentionOp::create(builder, loc, TypeRange(sum.getResult()), queries, keys, values, inputs, sinkValues,
+                          key.getName(), parts.empty() ? ArrayAttr() : labelArray(builder, parts));
   if (sum->hasAttr(onceAttr))
     attention->setAttr(onceAttr, builder.getUnitAttr());
 
@@ -339,10 +298,6 @@ void Candidate::replace() {
     replaced.push_back(op->getLoc());
   body.copyInto(attention.getBody(), inputs, score, builder.getFusedLoc(replaced));
   sum.replaceAllUsesWith(attention.getAttended());
-  if (shift) {
-    shift.replaceAllUsesWith(attention.getShift());
-    share.replaceAllUsesWith(attention.getShare());
-  }
 }
 
 /// e^x over the sum of e^x and something: nearly a softmax, if x comes from a product and the quotient is summed.
@@ -374,11 +329,12 @@ namespace {
 class RaiseAttentionPass : public PassWrapper<RaiseAttentionPass, OperationPass<ModuleOp>> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RaiseAttentionPass)
-  StringRef getArgument() const final { return "raise-attention"; }
+  explicit RaiseAttentionPass(bool ofLoss) : ofLoss(ofLoss) {}
+  StringRef getArgument() const final { return ofLoss ? "raise-loss-attention" : "raise-attention"; }
   StringRef getDescription() const final { return "Recognise attention, however it is spelled"; }
   void runOnOperation() final {
     for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!isEpoch(function))
+      if (!isEpoch(function) && (!ofLoss || (optionsOf(getOperation()).train && function.getName() == "loss")))
         run(function);
   }
 
@@ -408,10 +364,12 @@ private:
     for (Block *block : changed)
       eraseDead(*block);
   }
+
+  bool ofLoss;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createRaiseAttentionPass() {
-  return std::make_unique<RaiseAttentionPass>();
+std::unique_ptr<Pass> quern::passes::createRaiseAttentionPass(bool ofLoss) {
+  return std::make_unique<RaiseAttentionPass>(ofLoss);
 }

@@ -1,6 +1,5 @@
 // Takes: a value of a module that is trained with bf16 in memory. Gives: whether it will be kept in two bytes.
 // Why apart from the pass: what a gradient saves is chosen before it, by what saving costs.
-#include "ir/Attributes.h"
 #include "passes/weights/NarrowStorage.h"
 
 #include "ir/analysis/Operations.h"
@@ -37,8 +36,10 @@ bool isStatistic(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return false;
-  if (op->hasAttr(statisticAttr) || isa<ReduceOp, ConstOp, SizeOp>(op))
+  if (isa<ReduceOp, ConstOp, SizeOp>(op))
     return true;
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return value != attention.getAttended();
   if (auto loop = dyn_cast<RepeatOp>(op)) { // a stack of them
     unsigned result = cast<OpResult>(value).getResultNumber();
     return !loop.isCarried(result) && isStatistic(loop.getYield().getValues()[result]);
@@ -46,12 +47,22 @@ bool isStatistic(Value value) {
   return (isElementwise(op) || movesNarrow(op)) && op->getNumOperands() && llvm::all_of(op->getOperands(), isStatistic);
 }
 
+SmallVector<OpOperand *> productOperands(Operation *op) {
+  size_t count = 0; // they are the first operands of each
+  if (auto contract = dyn_cast<ContractOp>(op); contract && isMatrixProduct(contract))
+    count = 2;
+  else if (auto attention = dyn_cast<AttentionOp>(op))
+    count = 2 * attention.getQueries().size() + 1;
+  else if (auto gradient = dyn_cast<AttentionGradientOp>(op))
+    count = 2 * gradient.getRows().size() + gradient.getValues().size();
+  return llvm::map_to_vector(op->getOpOperands().take_front(count), [](OpOperand &operand) { return &operand; });
+}
+
 bool isKeptNarrow(Value value, Kept kept) {
   if (!typeOf(value).isF32() || isStatistic(value))
     return false;
-  return kept == Kept::OnStack || llvm::any_of(value.getUsers(), [](Operation *user) {
-           auto contract = dyn_cast<ContractOp>(user);
-           return contract && isMatrixProduct(contract);
+  return kept == Kept::OnStack || llvm::any_of(value.getUses(), [](OpOperand &use) {
+           return llvm::is_contained(productOperands(use.getOwner()), &use);
          });
 }
 

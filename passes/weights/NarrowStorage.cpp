@@ -47,7 +47,7 @@ private:
   void readNarrow(Value value, Value narrow);
   void findStream();
   void narrowStacks();
-  void narrowOperands(ContractOp contract);
+  void narrowOperands(Operation *op);
   void narrowRows(RepeatOp repeat);
   void sinkWidens();
   void dropDead();
@@ -59,7 +59,7 @@ private:
   llvm::DenseSet<Value> stream; ///< what loops carry, and what is added up to it
 };
 
-/// Made from products of queries and keys on the way to a sum over them: no kernel stores it.
+/// Weights of a softmax on the way to a sum over them: a kernel that makes both stores none.
 bool isInside(Value value) {
   llvm::DenseSet<Value> seen;
   SmallVector<Value> work = {value};
@@ -68,7 +68,7 @@ bool isInside(Value value) {
     Operation *op = next.getDefiningOp();
     if (!op || !seen.insert(next).second)
       continue;
-    if (isa<SoftmaxOp>(op) || op->hasAttr(insideAttr))
+    if (isa<SoftmaxOp>(op))
       return true;
     if (isElementwise(op) || movesNarrow(op))
       work.append(op->operand_begin(), op->operand_end());
@@ -118,6 +118,8 @@ Value Narrowing::made(Value value) {
       readNarrow(value, copy); // as those of what is moved do
     return copy;
   }
+  while (op && op->getNumResults() > 1 && isa<NarrowOp, WidenOp>(*b.getInsertionPoint()))
+    b.setInsertionPointAfter(&*b.getInsertionPoint());
   Value narrow = NarrowOp::create(b, value.getLoc(), type, value);
   if (!stream.contains(value) && op && !isa<RepeatOp>(op))
     readNarrow(value, narrow);
@@ -199,11 +201,9 @@ void Narrowing::narrowStacks() {
   });
 }
 
-void Narrowing::narrowOperands(ContractOp contract) {
-  if (!isMatrixProduct(contract))
-    return;
-  for (unsigned i : {0, 1}) {
-    Value operand = contract->getOperand(i), from = operand;
+void Narrowing::narrowOperands(Operation *op) {
+  for (OpOperand *read : productOperands(op)) {
+    Value operand = read->get(), from = operand;
     if (GatherOp pick = pickedWeight(operand)) {
       (void)narrowed(pick.getX()); // the pick follows (sinkWidens)
       continue;
@@ -215,7 +215,7 @@ void Narrowing::narrowOperands(ContractOp contract) {
     if (!typeOf(operand).isF32() || operand.getDefiningOp<WidenOp>() || from.getDefiningOp<GatherOp>() || vector ||
         isInside(operand))
       continue;
-    contract->setOperand(i, widened(narrowed(operand)));
+    read->set(widened(narrowed(operand)));
   }
 }
 
@@ -270,10 +270,13 @@ void Narrowing::dropDead() {
 void Narrowing::run() {
   findStream();
   narrowStacks();
-  SmallVector<ContractOp> contracts;
-  function.walk([&](ContractOp op) { contracts.push_back(op); });
-  for (ContractOp contract : contracts)
-    narrowOperands(contract);
+  SmallVector<Operation *> products;
+  function.walk([&](Operation *op) {
+    if (isa<ContractOp, AttentionOp, AttentionGradientOp>(op))
+      products.push_back(op);
+  });
+  for (Operation *op : products)
+    narrowOperands(op);
   function.walk([&](RepeatOp repeat) { narrowRows(repeat); });
   sinkWidens();
   dropDead();

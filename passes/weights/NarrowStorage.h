@@ -19,7 +19,12 @@ mlir::Value copyInBF16(mlir::OpBuilder &builder, mlir::Operation *op, llvm::Arra
 /// Each operand has a dimension of its own, or one is a matrix that each row picks.
 bool isMatrixProduct(ir::ContractOp op);
 
-/// Follows from reductions alone, element by element: a largest score, the inverse of a sum, a norm's divisor.
+/// What matrix products of `op` read: a contraction's operands, an attention's queries, keys and values, those of its
+/// gradient.
+llvm::SmallVector<mlir::OpOperand *> productOperands(mlir::Operation *op);
+
+/// Follows from reductions alone, element by element: a largest score, the inverse of a sum, a norm's divisor; or is
+/// a statistic of an attention.
 bool isStatistic(mlir::Value value);
 
 /// Where a value is kept for the gradient: on a loop's stack, or outside of loops.

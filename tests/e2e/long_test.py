@@ -28,7 +28,7 @@ class Planned(Case):
         self.assertLess(long, 4.01 * short)
 
     def test_quadratic_without(self):  # so that the test above can fail
-        short, middle, long = self.peaks("--without", "attention-gradient")
+        short, middle, long = self.peaks("--without", "raise-loss-attention")
         self.assertGreater((long - middle) / (middle - short), 3)
 
 
@@ -42,7 +42,7 @@ class Gradient(Case):
         row = [source.randrange(config["vocab_size"]) for _ in range(length + 1)]
         inputs = {"tokens": ints([row[:-1]]), "labels": ints([row[1:]])}
         got = []
-        for options in ((), ("--without", "attention-gradient"), ("--target", LESSER_TARGET)):
+        for options in ((), ("--without", "raise-loss-attention"), ("--target", LESSER_TARGET)):
             program = self.compile("llama", "--train", "--config", folder / "config.json", *options, name="llama" + "".join(options))
             got.append(self._evaluate([program, "grad"], folder / "model.safetensors", inputs, ()))
         ours, theirs, lesser = got

@@ -121,7 +121,7 @@ def main():
         (generating, ("experts", (EXAMPLES / "mixtral.quern").read_text(), MIXTRAL), ["sink-gathers"], (512, 24)),
         (generating, ("latents", (ROOT / "tests" / "frontend" / "specs" / "deepseek_v3.quern").read_text(), DEEPSEEK), ["absorb-projections"],
          (2048, 24)),
-        (training, ("training", gpt2, GPT2, ["--train"]), ["attention-gradient", "chunk-loss"], (1024,)),
+        (training, ("training", gpt2, GPT2, ["--train"]), ["raise-loss-attention", "chunk-loss"], (1024,)),
         (training, ("training of experts", (EXAMPLES / "mixtral.quern").read_text(), MIXTRAL, ["--train"]), ["sink-loss-gathers"], (512,)),
         (training, ("training of T5", (EXAMPLES / "t5.quern").read_text(), T5, ["--train"]), ["tabulate-distances"], (1024,)),
     ]

@@ -111,6 +111,73 @@ Case one(const std::string &name, const std::string &body, const std::string &ty
   return {name, {{"x", from}}, body, type};
 }
 
+/// Scores that learn in each way that the rule knows, and in one that it does not.
+std::vector<Case> attentions() {
+  std::string ts = tensor("real[T = 2, S = 3]"), t = tensor("real[T = 2]"), s = tensor("real[S = 3]"),
+              r = "real[T = 2, C = 2]";
+  std::vector<std::pair<std::string, std::string>> plain = {
+      {"q", "real[T = 2, K = 3]"}, {"k", "real[S = 3, K = 3]"}, {"v", "real[S = 3, C = 2]"}};
+  auto with = [&](std::vector<std::pair<std::string, std::string>> more) {
+    more.insert(more.begin(), plain.begin(), plain.end());
+    return more;
+  };
+  auto attention = [&](const std::string &reading, const std::string &arguments, const std::string &body,
+                       const std::string &score, const std::string &types) {
+    return "  %r = quern.attention %q with %k over \"S\" of %v" + reading + " {\n  ^bb0(%x: " + ts + arguments +
+           "):\n" + body + "    quern.yield %" + score + " : " + ts + "\n  } : (" + tensor("real[T = 2, K = 3]") +
+           ", " + tensor("real[S = 3, K = 3]") + ", " + tensor("real[S = 3, C = 2]") + types + ") -> " + tensor(r);
+  };
+  auto binary = [&](const std::string &op, const std::string &to, const std::string &a, const std::string &b,
+                    const std::string &type) {
+    return "    %" + to + " = quern." + op + " %" + a + ", %" + b + " : (" + ts + ", " + type + ") -> " + ts + "\n";
+  };
+  std::string added = binary("add", "y", "x", "d", ts);
+  return {{"attention", plain, attention("", "", "    %y = quern.tanh %x : (" + ts + ") -> " + ts + "\n", "y", ""), r},
+          {"attention_temperature_bias_and_sink",
+           with({{"heat", "real[T = 2]"}, {"bias", "real[S = 3]"}, {"sink", "real[N = 1]"}}),
+           attention(" reading %heat, %bias sinks %sink [\"N\"]", ", %h: " + t + ", %b: " + s,
+                     binary("mul", "y", "x", "h", t) + binary("add", "z", "y", "b", s), "z",
+                     ", " + t + ", " + s + ", " + tensor("real[N = 1]")),
+           r},
+          {"attention_of_a_number_used_twice", with({{"heat", "real[]"}}),
+           attention(" reading %heat", ", %h: " + tensor("real[]"),
+                     binary("mul", "y", "x", "h", tensor("real[]")) + binary("add", "z", "y", "h", tensor("real[]")),
+                     "z", ", " + tensor("real[]")),
+           r},
+          {"attention_with_what_is_made_of_both", with({{"a", "real[T = 2]"}, {"b", "real[S = 3]"}}),
+           "  %ab = quern.mul %a, %b : (" + t + ", " + s + ") -> " + ts + "\n  %near = quern.tanh %ab : (" + ts +
+               ") -> " + ts + "\n" + attention(" reading %near", ", %d: " + ts, added, "y", ", " + ts),
+           r},
+          {"attention_by_distance", with({{"table", "real[N = 5]"}}),
+           "  %i = quern.index : !quern.tensor<int[S = 3]>\n  %j = quern.index : !quern.tensor<int[T = 2]>\n"
+           "  %gap = quern.sub %i, %j : (!quern.tensor<int[S = 3]>, !quern.tensor<int[T = 2]>) -> "
+           "!quern.tensor<int[S = 3, T = 2]>\n  %two = quern.size \"2\" : !quern.tensor<int[]>\n"
+           "  %at = quern.add %gap, %two : (!quern.tensor<int[S = 3, T = 2]>, !quern.tensor<int[]>) -> "
+           "!quern.tensor<int[S = 3, T = 2]>\n  %near = quern.gather %table[\"N\" = %at] : (" +
+               tensor("real[N = 5]") + ", !quern.tensor<int[S = 3, T = 2]>) -> " + tensor("real[S = 3, T = 2]") + "\n" +
+               attention(" reading %near", ", %d: " + tensor("real[S = 3, T = 2]"),
+                         binary("add", "y", "x", "d", tensor("real[S = 3, T = 2]")), "y",
+                         ", " + tensor("real[S = 3, T = 2]")),
+           r},
+          {"attention_products_of_fewer_dimensions", // one for all heads, which have temperatures of their own
+           {{"q", "real[T = 2, K = 3]"},
+            {"k", "real[S = 3, K = 3]"},
+            {"v", "real[S = 3, H = 2, C = 2]"},
+            {"heat", "real[H = 2]"}},
+           "  %r = quern.attention %q with %k over \"S\" of %v reading %heat {\n  ^bb0(%x: " + ts +
+               ", %h: " + tensor("real[H = 2]") + "):\n    %y = quern.mul %x, %h : (" + ts + ", " +
+               tensor("real[H = 2]") + ") -> " + tensor("real[T = 2, S = 3, H = 2]") + "\n    quern.yield %y : " +
+               tensor("real[T = 2, S = 3, H = 2]") + "\n  } : (" + tensor("real[T = 2, K = 3]") + ", " +
+               tensor("real[S = 3, K = 3]") + ", " + tensor("real[S = 3, H = 2, C = 2]") + ", " +
+               tensor("real[H = 2]") + ") -> " + tensor("real[T = 2, H = 2, C = 2]"),
+           "real[T = 2, H = 2, C = 2]"},
+          {"attention_with_a_number_for_each_pair", // stored: by the rules of its plain operations
+           with({{"near", "real[T = 2, S = 3]"}, {"sink", "real[T = 2, N = 1]"}}),
+           attention(" reading %near sinks %sink [\"N\"]", ", %d: " + ts, added, "y",
+                     ", " + ts + ", " + tensor("real[T = 2, N = 1]")),
+           r}};
+}
+
 std::vector<Case> allCases() {
   std::vector<Case> cases = {unary("neg"),        unary("abs"),       unary("exp"), unary("log", "p"),
                              unary("log1p", "p"), unary("sqrt", "p"), unary("sin"), unary("cos"),
@@ -164,6 +231,8 @@ std::vector<Case> allCases() {
   cases.push_back(one("softmax", "  %r = quern.softmax %x over [\"B\"] : (" + ab + ") -> " + ab, "real[A = 2, B = 3]"));
   cases.push_back(
       one("softmax_both", "  %r = quern.softmax %x over [\"B\", \"A\"] : (" + ab + ") -> " + ab, "real[A = 2, B = 3]"));
+  for (Case &c : attentions())
+    cases.push_back(c);
   cases.push_back(one("cumsum", "  %r = quern.cumsum %x along \"B\" : (" + ab + ") -> " + ab, "real[A = 2, B = 3]"));
   cases.push_back(one("cumsum_reverse", "  %r = quern.cumsum %x along \"B\" reverse : (" + ab + ") -> " + ab,
                       "real[A = 2, B = 3]"));

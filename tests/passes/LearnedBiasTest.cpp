@@ -104,7 +104,7 @@ class LearnedBias : public testing::TestWithParam<Bias> {};
 
 TEST_P(LearnedBias, TheSameGradientsAndNoScoresInMemory) {
   const std::string &page = GetParam().page;
-  Trained rules(page, "attention-gradient,tabulate-distances", "differentiated"), derived(page, "", "differentiated"),
+  Trained rules(page, "raise-loss-attention,tabulate-distances", "differentiated"), derived(page, "", "differentiated"),
       planned(page, "");
   ASSERT_TRUE(rules.module && derived.module && planned.module);
   Program::Inputs inputs = inputsFor(rules.function("loss"), 2, 9, 5, 13);
@@ -118,7 +118,7 @@ TEST_P(LearnedBias, TheSameGradientsAndNoScoresInMemory) {
   int64_t a = arena(1024), b = arena(2048), c = arena(4096);
   EXPECT_EQ(c - b, 2 * (b - a));
   for (const char *without :
-       {"recompute", "tabulate-distances", "attention-gradient", "raise-attention", "cse-gradients"}) {
+       {"recompute", "tabulate-distances", "raise-loss-attention", "raise-attention", "cse-gradients"}) {
     Trained other(page, without);
     ASSERT_TRUE(other.module) << without;
     EXPECT_LE(difference(want, other.evaluate("loss.grad", inputs)), 1e-12) << "without " << without;
@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, LearnedBias, testing::ValuesIn(kinds()),
                          [](const auto &info) { return std::string(info.param.name); });
 
 TEST(LearnedBias, TextsOfOneAndTwoTokens) { // a table of two distances, of which one is no pair's
-  Trained rules(kinds()[0].page, "attention-gradient,tabulate-distances", "differentiated"),
+  Trained rules(kinds()[0].page, "raise-loss-attention,tabulate-distances", "differentiated"),
       derived(kinds()[0].page, "");
   for (int64_t length : {1, 2, 3}) {
     Program::Inputs inputs = inputsFor(rules.function("loss"), 1, length, 5, 13);
@@ -141,7 +141,7 @@ TEST(LearnedBias, WithoutTheRuleOrForOtherPositionsScoresAreStored) {
   EXPECT_THAT(printed(without.function("loss.grad")), testing::ContainsRegex(matrices));
   std::string sums =
       withBias("    param table: [U, G, R] @ \"table\"\n    near = table[U = (index(S) + index(T)) % U]\n", add);
-  Trained rules(sums, "attention-gradient", "differentiated"), derived(sums, "");
+  Trained rules(sums, "raise-loss-attention", "differentiated"), derived(sums, "");
   EXPECT_THAT(printed(derived.function("loss.grad")), testing::ContainsRegex(matrices));
   Program::Inputs inputs = inputsFor(rules.function("loss"), 2, 7, 5, 13);
   EXPECT_LE(difference(rules.evaluate("loss.grad", inputs), derived.evaluate("loss.grad", inputs)), 1e-12);

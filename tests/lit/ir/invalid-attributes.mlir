@@ -139,14 +139,6 @@ func.func @f(%x: !quern.tensor<real[T]>) {
 
 // -----
 
-func.func @f(%x: !quern.tensor<real[T]>) {
-  // expected-error @+1 {{'quern.distance' stands on quern.gather, not on quern.neg}}
-  %0 = quern.neg %x {quern.distance} : (!quern.tensor<real[T]>) -> !quern.tensor<real[T]>
-  return
-}
-
-// -----
-
 // One entry for each result.
 func.func @f(%x: !quern.tensor<real[T]>) {
   // expected-error @+1 {{'quern.places' has 2 entries for 1 results}}

@@ -45,11 +45,8 @@ module attributes {quern.model = "m", quern.config = "{}", quern.file_config = "
     %1 = quern.param [["w"]] {quern.picked = 0.25} : !quern.tensor<real[K = 4]>
     // CHECK: quern.concat %{{.*}}, %{{.*}} ["K", "K"] into <N = 8> {quern.weight}
     %2 = quern.concat %1, %1 ["K", "K"] into <N = 8> {quern.weight} : (!quern.tensor<real[K = 4]>, !quern.tensor<real[K = 4]>) -> !quern.tensor<real[N = 8]>
-    // CHECK: quern.contract %{{.*}}, %{{.*}} over ["K", "B"] {quern.again, quern.inside, quern.once, quern.statistic}
-    %3 = quern.contract %x, %1 over ["K", "B"] {quern.again, quern.inside, quern.once, quern.statistic} : (!quern.tensor<real[B, T, K = 4]>, !quern.tensor<real[K = 4]>) -> !quern.tensor<real[T]>
-    %7 = quern.index : !quern.tensor<int[B]>
-    // CHECK: quern.gather %{{.*}}["K" = %{{.*}}] {quern.distance}
-    %8 = quern.gather %1["K" = %7] {quern.distance} : (!quern.tensor<real[K = 4]>, !quern.tensor<int[B]>) -> !quern.tensor<real[B]>
+    // CHECK: quern.contract %{{.*}}, %{{.*}} over ["K", "B"] {quern.again, quern.once}
+    %3 = quern.contract %x, %1 over ["K", "B"] {quern.again, quern.once} : (!quern.tensor<real[B, T, K = 4]>, !quern.tensor<real[K = 4]>) -> !quern.tensor<real[T]>
     // CHECK: quern.repeat 2 carry
     %4 = quern.repeat 2 carry (%c = %3) : !quern.tensor<real[T]> {
       // CHECK: quern.launch @k ["T"](%{{.*}}) {quern.places = [#quern.place<arena 0>]}

@@ -3,26 +3,26 @@
 // product reads is bf16 on both, forwards and backwards.
 module attributes {quern.train, quern.precision = "bf16"} {
   // CHECK-LABEL: func.func @loss.grad(
-  // CHECK: quern.repeat 2 carry ({{.*}}) : !quern.tensor<real[B, D = 4]> gives !quern.tensor<bf16[turns.1 = 2, turns = 3, B, D = 4]>, !quern.tensor<real[turns.1 = 2, turns = 3, B]> {
-  // CHECK: quern.repeat 3 carry ({{.*}}) : !quern.tensor<real[B, D = 4]> gives !quern.tensor<bf16[turns = 3, B, D = 4]>, !quern.tensor<real[turns = 3, B]> {
-  // CHECK: quern.repeat 2 reversed carry ({{.*}}) : !quern.tensor<real[B, D = 4]> over (%[[H:.*]] = %{{.*}}, %[[R:.*]] = %{{.*}}) : !quern.tensor<bf16[turns.1 = 2, turns = 3, B, D = 4]>, !quern.tensor<real[turns.1 = 2, turns = 3, B]> gives
-  // CHECK: quern.repeat 3 reversed carry ({{.*}}) : !quern.tensor<real[B, D = 4]> over (%{{.*}} = %[[H]], %{{.*}} = %[[R]]) : !quern.tensor<bf16[turns = 3, B, D = 4]>, !quern.tensor<real[turns = 3, B]> gives
-  func.func @loss(%x: !quern.tensor<real[B, D = 4]> {quern.name = "x"}) -> (!quern.tensor<real[]> {quern.name = "loss"}) {
-    %y = quern.repeat 2 carry (%g = %x) : !quern.tensor<real[B, D = 4]> {
-      %z = quern.repeat 3 carry (%h = %g) : !quern.tensor<real[B, D = 4]> {
-        %w = quern.param [["0.w"], ["1.w"], ["2.w"], ["3.w"], ["4.w"], ["5.w"]] : !quern.tensor<real[F = 4, D = 4]>
-        %s = quern.mul %h, %h : (!quern.tensor<real[B, D = 4]>, !quern.tensor<real[B, D = 4]>) -> !quern.tensor<real[B, D = 4]>
-        %m = quern.reduce mean %s over ["D"] : (!quern.tensor<real[B, D = 4]>) -> !quern.tensor<real[B]>
-        %r = quern.sqrt %m {quern.statistic} : (!quern.tensor<real[B]>) -> !quern.tensor<real[B]>
-        %n = quern.div %h, %r : (!quern.tensor<real[B, D = 4]>, !quern.tensor<real[B]>) -> !quern.tensor<real[B, D = 4]>
-        %0 = quern.contract %n, %w over ["D"] : (!quern.tensor<real[B, D = 4]>, !quern.tensor<real[F = 4, D = 4]>) -> !quern.tensor<real[B, F = 4]>
-        %1 = quern.rename %0 ["F"] to [#quern.dim<D = 4>] : (!quern.tensor<real[B, F = 4]>) -> !quern.tensor<real[B, D = 4]>
-        %2 = quern.add %h, %1 : (!quern.tensor<real[B, D = 4]>, !quern.tensor<real[B, D = 4]>) -> !quern.tensor<real[B, D = 4]>
-        quern.yield %2 : !quern.tensor<real[B, D = 4]>
+  // CHECK: quern.repeat 2 carry ({{.*}}) : !quern.tensor<real[B, D = 1024]> gives !quern.tensor<bf16[turns.1 = 2, turns = 3, B, D = 1024]>, !quern.tensor<real[turns.1 = 2, turns = 3, B]> {
+  // CHECK: quern.repeat 3 carry ({{.*}}) : !quern.tensor<real[B, D = 1024]> gives !quern.tensor<bf16[turns = 3, B, D = 1024]>, !quern.tensor<real[turns = 3, B]> {
+  // CHECK: quern.repeat 2 reversed carry ({{.*}}) : !quern.tensor<real[B, D = 1024]> over (%[[H:.*]] = %{{.*}}, %[[R:.*]] = %{{.*}}) : !quern.tensor<bf16[turns.1 = 2, turns = 3, B, D = 1024]>, !quern.tensor<real[turns.1 = 2, turns = 3, B]> gives
+  // CHECK: quern.repeat 3 reversed carry ({{.*}}) : !quern.tensor<real[B, D = 1024]> over (%{{.*}} = %[[H]], %{{.*}} = %[[R]]) : !quern.tensor<bf16[turns = 3, B, D = 1024]>, !quern.tensor<real[turns = 3, B]> gives
+  func.func @loss(%x: !quern.tensor<real[B, D = 1024]> {quern.name = "x"}) -> (!quern.tensor<real[]> {quern.name = "loss"}) {
+    %y = quern.repeat 2 carry (%g = %x) : !quern.tensor<real[B, D = 1024]> {
+      %z = quern.repeat 3 carry (%h = %g) : !quern.tensor<real[B, D = 1024]> {
+        %w = quern.param [["0.w"], ["1.w"], ["2.w"], ["3.w"], ["4.w"], ["5.w"]] : !quern.tensor<real[F = 1024, D = 1024]>
+        %s = quern.mul %h, %h : (!quern.tensor<real[B, D = 1024]>, !quern.tensor<real[B, D = 1024]>) -> !quern.tensor<real[B, D = 1024]>
+        %m = quern.reduce mean %s over ["D"] : (!quern.tensor<real[B, D = 1024]>) -> !quern.tensor<real[B]>
+        %r = quern.sqrt %m : (!quern.tensor<real[B]>) -> !quern.tensor<real[B]>
+        %n = quern.div %h, %r : (!quern.tensor<real[B, D = 1024]>, !quern.tensor<real[B]>) -> !quern.tensor<real[B, D = 1024]>
+        %0 = quern.contract %n, %w over ["D"] : (!quern.tensor<real[B, D = 1024]>, !quern.tensor<real[F = 1024, D = 1024]>) -> !quern.tensor<real[B, F = 1024]>
+        %1 = quern.rename %0 ["F"] to [#quern.dim<D = 1024>] : (!quern.tensor<real[B, F = 1024]>) -> !quern.tensor<real[B, D = 1024]>
+        %2 = quern.add %h, %1 : (!quern.tensor<real[B, D = 1024]>, !quern.tensor<real[B, D = 1024]>) -> !quern.tensor<real[B, D = 1024]>
+        quern.yield %2 : !quern.tensor<real[B, D = 1024]>
       }
-      quern.yield %z : !quern.tensor<real[B, D = 4]>
+      quern.yield %z : !quern.tensor<real[B, D = 1024]>
     }
-    %l = quern.reduce sum %y over ["B", "D"] : (!quern.tensor<real[B, D = 4]>) -> !quern.tensor<real[]>
+    %l = quern.reduce sum %y over ["B", "D"] : (!quern.tensor<real[B, D = 1024]>) -> !quern.tensor<real[]>
     return %l : !quern.tensor<real[]>
   }
 }

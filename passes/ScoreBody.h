@@ -1,6 +1,6 @@
 // What is made element by element from products of queries and keys: the body of attention and of its gradient.
-#ifndef QUERN_PASSES_RAISE_SCOREBODY_H
-#define QUERN_PASSES_RAISE_SCOREBODY_H
+#ifndef QUERN_PASSES_SCOREBODY_H
+#define QUERN_PASSES_SCOREBODY_H
 
 #include "ir/Dialect.h"
 

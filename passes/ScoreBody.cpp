@@ -1,6 +1,6 @@
 // Takes: values made from products of queries and keys. Gives: what lies between, and a region that does the same.
 // What does not depend on a product (masks, biases) stays outside and is an input.
-#include "passes/raise/ScoreBody.h"
+#include "passes/ScoreBody.h"
 
 #include "ir/Attributes.h"
 
@@ -72,7 +72,7 @@ void ScoreBody::copyInto(Region &region, ArrayRef<Value> inputs, ArrayRef<Value>
       if (auto number = operand.getDefiningOp<ConstOp>(); number && !mapping.contains(operand))
         mapping.map(operand, builder.clone(*number)->getResult(0));
     Operation *copy = builder.clone(*op, mapping);
-    for (StringRef mark : {onceAttr, againAttr, insideAttr})
+    for (StringRef mark : {onceAttr, againAttr})
       copy->removeAttr(mark);
   }
   SmallVector<Value> copies;
