@@ -3,6 +3,7 @@
 // else does; equal keys are equal objects in whatever model they occur.
 #include "codegen/CompileKernels.h"
 
+#include "codegen/Parallel.h"
 #include "codegen/PlanKernels.h"
 #include "codegen/ReadKernel.h"
 #include "codegen/kernel/KernelCache.h"
@@ -11,11 +12,12 @@
 #include "support/TemporaryFolder.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
+#include <cstdio>
+#include <cstdlib>
+#include <list>
 #include <mutex>
 #include <set>
-#include <thread>
+#include <unistd.h>
 
 namespace fs = std::filesystem;
 
@@ -49,32 +51,40 @@ static fs::path cacheFolder(const CompileOptions &options) {
   return fs::path(options.cache.empty() ? defaultCache() : options.cache) / "kernels";
 }
 
-/// Runs job 0, 1 ... count - 1 in threads; the first failure is thrown when all have stopped.
-static void inParallel(size_t count, int threads, const std::function<void(size_t)> &job) {
-  std::atomic<size_t> next = 0;
-  std::mutex mutex;
-  std::exception_ptr failure;
-  auto work = [&] {
-    for (size_t i = next++; i < count; i = next++) {
-      try {
-        job(i);
-      } catch (...) {
-        std::lock_guard lock(mutex);
-        if (!failure)
-          failure = std::current_exception();
-        next = count;
-      }
-    }
-  };
-  std::vector<std::thread> pool;
-  for (int i = 1; i < threads && i < static_cast<int>(count); ++i)
-    pool.emplace_back(work);
-  work();
-  for (std::thread &thread : pool)
-    thread.join();
-  if (failure)
-    std::rethrow_exception(failure);
-}
+namespace {
+/// LLVM, which Halide has within it, ends the process where it cannot write an object: then this says which folder that is in.
+class WritesTo {
+public:
+  explicit WritesTo(fs::path folder) {
+    static std::once_flag once;
+    std::call_once(once, [] { std::atexit(sayWhere); });
+    std::lock_guard lock(mutex);
+    place = places.insert(places.end(), std::move(folder));
+  }
+  ~WritesTo() {
+    std::lock_guard lock(mutex);
+    places.erase(place);
+  }
+  WritesTo(const WritesTo &) = delete;
+  WritesTo &operator=(const WritesTo &) = delete;
+
+private:
+  static inline std::mutex mutex;
+  static inline std::list<fs::path> places; ///< in which kernels are being written
+  std::list<fs::path>::iterator place;
+
+  static void sayWhere() {
+    std::lock_guard lock(mutex);
+    if (places.empty())
+      return;
+    std::fprintf(stderr,
+                 "quern: LLVM gave up while kernels were written to %s; if the disk is full, or files may not grow "
+                 "(ulimit -f), TMPDIR names another place\n",
+                 places.front().c_str());
+    _exit(1); // other threads go on, so nothing may be destroyed
+  }
+};
+} // namespace
 
 /// What a producer writes to a file of that name, which must not be empty.
 static std::string contentOf(const fs::path &path) {
@@ -87,13 +97,14 @@ static std::string contentOf(const fs::path &path) {
 static KernelFiles writeTexts(const std::vector<Kernel> &kernels, const CompileOptions &options,
                               const fs::path &folder) {
   bool llvm = options.emit == Emit::Llvm;
+  WritesTo writes(folder);
   KernelFiles files;
   files.count = static_cast<int>(kernels.size());
   for (const Kernel &kernel : kernels) {
     files.symbols[kernel.graph.name] = "quern_kernel_" + kernel.graph.name;
     files.paths.push_back((folder / (kernel.graph.name + (llvm ? ".ll" : ".s"))).string());
   }
-  inParallel(kernels.size(), options.jobs, [&](size_t i) {
+  files.refusedThreads = inParallel(kernels.size(), options.jobs, [&](size_t i) {
     const Kernel &kernel = kernels[i];
     kernel.producer->make(kernel.graph, kernel.plan, options.target, files.symbols.at(kernel.graph.name),
                           llvm ? EmitForm::Llvm : EmitForm::Assembly, files.paths[i]);
@@ -125,7 +136,8 @@ KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options
   int done = 0;
   std::vector<fs::path> shared(producers.size());
   // What is shared comes first, as it takes longest.
-  inParallel(producers.size() + kernels.size(), options.jobs, [&](size_t job) {
+  WritesTo writes(folder);
+  files.refusedThreads = inParallel(producers.size() + kernels.size(), options.jobs, [&](size_t job) {
     if (job < producers.size()) {
       const KernelProducer &producer = *producers[job];
       fs::path path = fs::path(folder) / (producer.name() + "_runtime.o");
@@ -171,6 +183,7 @@ std::vector<KernelText> describeKernels(mlir::ModuleOp planned, const CompileOpt
   std::vector<Kernel> kernels = kernelsOf(planned, options);
   KernelCache cache(cacheFolder(options));
   support::TemporaryFolder work;
+  WritesTo writes(work.path());
   std::vector<KernelText> texts(kernels.size());
   std::mutex mutex;
   int done = 0;

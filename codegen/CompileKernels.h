@@ -13,6 +13,7 @@ struct KernelFiles {
   KernelSymbols symbols;     ///< the C function of each kernel
   KernelScratch scratch;     ///< empty where text was asked for
   int count = 0, cached = 0; ///< kernels, and how many of them the cache had
+  int refusedThreads = 0;    ///< those of `jobs` that the system did not start
 };
 
 /// Writes objects, assembly or LLVM IR to `folder`; objects are kept in the cache, too. The function of an object is named

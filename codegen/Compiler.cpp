@@ -69,6 +69,7 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
   KernelFiles kernels = compileKernels(planned, options, folder.string());
   report.kernels = kernels.count;
   report.cached = kernels.cached;
+  report.refusedThreads = kernels.refusedThreads;
   report.kernelSeconds = clock.lap();
 
   HostProgram program = buildHostProgram(planned, kernels.scratch, kernels.symbols, !options.target.device.empty());

@@ -27,6 +27,7 @@ struct CompileOptions : PlanOptions {
 
 struct CompileReport {
   int kernels = 0, cached = 0;
+  int refusedThreads = 0; ///< those of `jobs` that the system did not start
   double kernelSeconds = 0, hostSeconds = 0, linkSeconds = 0;
 };
 

@@ -177,6 +177,7 @@ LogicalResult AttentionGradientOp::verifyRegions() {
         if (!llvm::is_contained(names(*getDistance()), dim.getName()))
           kept.push_back(dim);
       bool both = llvm::all_of(names(*getDistance()), [&](StringRef name) { return first.has(name); });
+      both &= llvm::none_of(kept, [&](DimAttr dim) { return dim.getName() == getInto()->getName(); });
       kept.push_back(*getInto());
       result = both ? first.withDims(kept) : NamedTensorType();
     } else {

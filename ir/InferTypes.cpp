@@ -20,6 +20,17 @@ static Kind widerKind(ArrayRef<NamedTensorType> types) {
   return llvm::any_of(types, [](NamedTensorType t) { return t.isReal(); }) ? Kind::Real : types.front().getKind();
 }
 
+/// A result of these dimensions; an error if a name occurs twice.
+static LogicalResult give(std::optional<Location> loc, MLIRContext *context, Storage storage, ArrayRef<DimAttr> dims,
+                          Types &results) {
+  NamedTensorType made = NamedTensorType::getChecked(
+      [&] { return mlir::emitError(loc.value_or(UnknownLoc::get(context))); }, context, storage, dims);
+  if (!made)
+    return failure();
+  results.push_back(made);
+  return success();
+}
+
 /// The union of the operands' dimensions in the storage given.
 static LogicalResult aligned(std::optional<Location> loc, ValueRange operands, Storage storage, Types &results) {
   SmallVector<NamedTensorType> types = typesOf(operands);
@@ -250,9 +261,8 @@ QUERN_INFER(TopKOp) {
   if (count && size && *count > *size)
     return emitOptionalError(loc, "top_k_c3: ", *count, " of only ", *size, " positions");
   kept.push_back(op.getInto());
-  results.push_back(x.withDims(kept));
-  results.push_back(NamedTensorType::get(context, Kind::Int, kept));
-  return success();
+  return failure(failed(give(loc, context, x.getStorage(), kept, results)) ||
+                 failed(give(loc, context, storageOf(Kind::Int), kept, results)));
 }
 
 // ---- shape
@@ -273,9 +283,7 @@ QUERN_INFER(RenameOp) {
                                " is ", to.getSizeText());
     dims[at] = to;
   }
-  results.push_back(NamedTensorType::getChecked([&] { return mlir::emitError(loc.value_or(UnknownLoc::get(context))); },
-                                                context, x.getStorage(), ArrayRef<DimAttr>(dims)));
-  return success(results.back() != nullptr);
+  return give(loc, context, x.getStorage(), dims, results);
 }
 
 QUERN_INFER(SplitOp) {
@@ -294,8 +302,7 @@ QUERN_INFER(SplitOp) {
     return emitOptionalError(loc, "split_c2: ", op.getDim(), " is ", x.getDims()[at].getSizeText(), ", its parts make ",
                              product.str());
   llvm::append_range(dims, x.getDims().drop_front(at + 1));
-  results.push_back(x.withDims(dims));
-  return success();
+  return give(loc, context, x.getStorage(), dims, results);
 }
 
 QUERN_INFER(MergeOp) {
@@ -320,8 +327,7 @@ QUERN_INFER(MergeOp) {
     else if (!llvm::is_contained(over, dim.getName()))
       dims.push_back(dim);
   }
-  results.push_back(x.withDims(dims));
-  return success();
+  return give(loc, context, x.getStorage(), dims, results);
 }
 
 /// x with dimension `name` replaced by `into`.
@@ -332,8 +338,7 @@ static LogicalResult replaced(std::optional<Location> loc, NamedTensorType x, St
     return emitOptionalError(loc, label, ": the value has no dimension ", name);
   SmallVector<DimAttr> dims(x.getDims());
   dims[at] = into;
-  results.push_back(x.withDims(dims));
-  return success();
+  return give(loc, x.getContext(), x.getStorage(), dims, results);
 }
 
 QUERN_INFER(CutOp) {
@@ -359,8 +364,7 @@ QUERN_INFER(UnitOp) {
     return emitOptionalError(loc, "unit_c1: ", op.getInto().getName(), " is not of size 1");
   SmallVector<DimAttr> dims(type(op.getX()).getDims());
   dims.push_back(op.getInto());
-  results.push_back(type(op.getX()).withDims(dims));
-  return success();
+  return give(loc, context, type(op.getX()).getStorage(), dims, results);
 }
 
 QUERN_INFER(SqueezeOp) {
@@ -393,7 +397,10 @@ QUERN_INFER(ConcatOp) {
     total = total + t.getDims()[at].getSize();
     SmallVector<DimAttr> dims(t.getDims());
     dims[at] = op.getInto();
-    relabelled.push_back(t.withDims(dims));
+    SmallVector<Type, 1> one;
+    if (failed(give(loc, context, t.getStorage(), dims, one)))
+      return failure();
+    relabelled.push_back(cast<NamedTensorType>(one[0]));
   }
   if (total != op.getInto().getSize())
     return emitOptionalError(loc, "concat_c4: the parts make ", total.str(), ", but ", op.getInto().getName(), " is ",

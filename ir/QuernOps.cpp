@@ -367,17 +367,20 @@ LogicalResult KernelOp::verify() {
     return emitOpError("kernel_c2: one layout for each argument and result is needed");
   auto fits = [&](Type type, Attribute attr) {
     auto layout = cast<LayoutAttr>(attr);
-    unsigned rank = cast<NamedTensorType>(type).getRank();
+    auto tensor = cast<NamedTensorType>(type);
     if (!llvm::all_of(layout.getStrides(), [](StringAttr stride) { return Size::parse(stride.getValue()); }))
       return false;
-    return layout.isPacked() ? layout.getDims().size() == 2 && layout.getTile() > 0 && rank >= 2
-                             : layout.getStrides().size() == rank;
+    if (!layout.isPacked())
+      return layout.getForm() == "strided" && layout.getStrides().size() == tensor.getRank();
+    return layout.getDims().size() == 2 && layout.getTile() > 0 && layout.getTile() <= 4096 && tensor.getRank() >= 2 &&
+           llvm::all_of(tensor.getDims(), [](DimAttr dim) { return dim.getStatic().has_value(); }) &&
+           llvm::all_of(layout.getDims(), [&](StringAttr dim) { return tensor.find(dim.getValue()) >= 0; });
   };
   for (auto [argument, layout] : llvm::zip(getBlock().getArguments(), getArgLayouts()))
     if (!fits(argument.getType(), layout))
       return emitOpError("kernel_c3: a layout does not fit its argument: ") << layout;
   for (auto [value, layout] : llvm::zip(yield.getValues(), getResultLayouts()))
-    if (!fits(value.getType(), layout))
+    if (!fits(value.getType(), layout) || cast<LayoutAttr>(layout).isPacked())
       return emitOpError("kernel_c3: a layout does not fit its result: ") << layout;
   if (std::optional<uint64_t> argument = getInPlace();
       argument && (*argument >= getBlock().getNumArguments() || yield.getValues().size() != 1 ||

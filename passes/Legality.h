@@ -1,4 +1,4 @@
-// Which operations may occur after a phase.
+// Which operations may occur after a phase, and what else must hold.
 #ifndef QUERN_PASSES_LEGALITY_H
 #define QUERN_PASSES_LEGALITY_H
 
@@ -21,6 +21,11 @@ Legal legalKernels();
 
 /// Errors at operations that are not legal after the phase. Comparisons of lengths (`Role::Epoch`) stay expressions.
 llvm::LogicalResult checkLegal(mlir::ModuleOp module, const Legal &legal, llvm::StringRef phase);
+
+/// An error at each launch and loop whose result has no place, one that its function lacks, or one that is too small for it:
+/// a dump of phase `planned` may have been edited. That no two buffers in use share a slot is the planner's word
+/// (memory/CheckPlaces.cpp).
+llvm::LogicalResult checkPlaces(mlir::ModuleOp module);
 
 } // namespace quern::passes
 #endif

@@ -101,7 +101,8 @@ ArrayRef<Phase> quern::passes::phases() {
        {{"plan-memory", "place buffers by liveness",
          [](const PassOptions &options) { return createPlanMemoryPass(options.without); },
          "the host program finds buffers by their places"}},
-       legalKernels()},
+       legalKernels(),
+       checkPlaces},
   };
   return table;
 }
@@ -149,9 +150,9 @@ LogicalResult quern::passes::runPhases(ModuleOp module, const PassOptions &optio
       if (entry.name == to)
         return success();
     }
-    if (started && failed(checkLegal(module, phase.legal, phase.name)))
+    started |= phase.name == from; // and what is given is checked as what is made
+    if (started && (failed(checkLegal(module, phase.legal, phase.name)) || failed(phase.check(module))))
       return failure();
-    started |= phase.name == from;
     if (phase.name == to)
       return success();
   }

@@ -42,6 +42,8 @@ struct Phase {
   std::vector<PassEntry> passes;
   /// What may occur once the phase is done.
   Legal legal;
+  /// What is asked beyond that; reports what is wrong.
+  std::function<llvm::LogicalResult(mlir::ModuleOp)> check = [](mlir::ModuleOp) { return mlir::success(); };
 };
 
 /// All phases in order, from `resolved` (the frontend's result) to `planned` (the code generator's input).
@@ -55,7 +57,7 @@ using AfterPass = llvm::function_ref<void(llvm::StringRef pass, mlir::ModuleOp m
 
 /// Runs all passes after `from` up to and including `to` (names of phases or passes; empty: from the start, to the
 /// end), but those that the options leave out. The verifier runs after every pass, what is legal is checked after
-/// every phase. Problems are emitted as MLIR diagnostics.
+/// every phase, `from` included. Problems are emitted as MLIR diagnostics.
 mlir::LogicalResult runPhases(
     mlir::ModuleOp module, const PassOptions &options, llvm::StringRef from = "", llvm::StringRef to = "",
     AfterPass after = [](llvm::StringRef, mlir::ModuleOp, double) {});

@@ -26,10 +26,12 @@ double readQuota(const std::string &folder) {
   return quota > 0 && period > 0 ? quota / period : INFINITY;
 }
 
-/// The least quota of this process's groups and all that enclose them.
-double cgroupProcessors() {
-  double least = std::min(readQuota("/sys/fs/cgroup"), readQuota("/sys/fs/cgroup/cpu"));
-  std::string list = readSmallFile("/proc/self/cgroup"); // lines "0::/path" (v2) or "4:cpu,cpuacct:/path" (v1)
+} // namespace
+
+// Lines of /proc/self/cgroup: "0::/path" (v2) or "4:cpu,cpuacct:/path" (v1).
+std::vector<std::string> controlGroups(const std::string &controller, const std::string &list,
+                                       const std::string &root) {
+  std::vector<std::string> folders = {root, root + "/" + controller};
   for (size_t at = 0; at < list.size();) {
     std::string line = list.substr(at, list.find('\n', at) - at);
     at += line.size() + 1;
@@ -37,19 +39,24 @@ double cgroupProcessors() {
     if (second == std::string::npos)
       continue;
     std::string names = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
-    if (!names.empty() && names.find("cpu") == std::string::npos)
+    if (!names.empty() && names.find(controller) == std::string::npos)
       continue;
-    std::string root = names.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + names;
+    std::string group = names.empty() ? root : root + "/" + names;
     while (path.size() > 1) {
-      least = std::min(least, readQuota(root + path));
+      folders.push_back(group + path);
       size_t slash = path.rfind('/');
       path.resize(slash == std::string::npos || slash == 0 ? 1 : slash);
     }
   }
-  return least;
+  return folders;
 }
 
-} // namespace
+double leastQuota(const std::vector<std::string> &groups) {
+  double least = INFINITY;
+  for (const std::string &folder : groups)
+    least = std::min(least, readQuota(folder));
+  return least;
+}
 
 int availableThreads() {
   int count = 1;
@@ -58,7 +65,7 @@ int availableThreads() {
     count = std::max(1, CPU_COUNT(&set));
   else
     count = std::max(1, int(std::thread::hardware_concurrency()));
-  double quota = cgroupProcessors();
+  double quota = leastQuota(controlGroups("cpu", readSmallFile("/proc/self/cgroup")));
   if (quota < count)
     count = std::max(1, int(std::ceil(quota)));
   return count;

@@ -94,7 +94,13 @@ static bool runStep(const std::vector<std::string> &command, std::string &error)
   std::string messages;
   if (!runCommand(command, messages))
     return true;
-  error = "linking failed: " + messages;
+  // The static C library's warnings are in every link, and stand before what went wrong.
+  llvm::SmallVector<llvm::StringRef> lines, errors;
+  llvm::SplitString(messages, lines, "\n");
+  llvm::copy_if(lines, std::back_inserter(errors), [](llvm::StringRef line) {
+    return !line.contains(" warning: ") && !line.contains_insensitive(": in function ");
+  });
+  error = "linking failed: " + (errors.empty() ? messages : llvm::join(errors, "\n"));
   return false;
 }
 

@@ -27,6 +27,10 @@ static std::string idiomFor(const std::string &name) {
     add({"arange", "range", "iota"}, "positions along T are index(T)");
     add({"zeros", "ones", "full", "zeros_like", "ones_like"}, "a number is a tensor of any shape: write 0 or 1");
     add({"embedding", "gather", "index_select", "take"}, "rows of a table are picked by table[V = tokens]");
+    add({"cat", "concatenate", "hstack", "vstack"}, "concat[A + B -> C](x, y) puts them behind each other");
+    add({"norm", "normalise", "batch_norm", "group_norm"},
+        "write rms_norm[D](x, eps), layer_norm[D](x, eps) or normalize[D](x)");
+    add({"dropout"}, "leave it out: nothing is dropped at random here");
     add({"scaled_dot_product_attention", "sdpa"}, "attention[S, K](q, k[T -> S], v[T -> S], mask: ...)");
     return table;
   }();

@@ -54,7 +54,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string &path, uint
   result->mapping = ::mmap(nullptr, result->mappingBytes, PROT_READ, MAP_PRIVATE, file.number, off_t(start));
   if (result->mapping == MAP_FAILED) {
     result->mapping = nullptr;
-    throw UserError("cannot map " + path + ": " + systemMessage(errno));
+    throw MachineError("cannot map " + path + ": " + systemMessage(errno));
   }
   result->begin = static_cast<const uint8_t *>(result->mapping) + (offset - start);
   noteMapping(result->mapping, result->mappingBytes, result->label.c_str());

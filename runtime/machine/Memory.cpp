@@ -3,6 +3,7 @@
 
 #include "runtime/Error.h"
 #include "support/Files.h"
+#include "support/Processors.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -31,7 +32,7 @@ size_t Buffer::touched() const {
 
 namespace {
 
-uint64_t readNumber(const char *path) {
+uint64_t readNumber(const std::string &path) {
   std::string text = readSmallFile(path);
   return text.empty() || text[0] < '0' || text[0] > '9' ? UINT64_MAX
                                                         : std::strtoull(text.c_str(), nullptr, 10); // "max"
@@ -44,13 +45,13 @@ uint64_t availableMemory() {
   std::string info = readSmallFile("/proc/meminfo");
   if (size_t at = info.find("MemAvailable:"); at != std::string::npos)
     available = std::strtoull(info.c_str() + at + 13, nullptr, 10) * 1024;
-  uint64_t limit = readNumber("/sys/fs/cgroup/memory.max"), used = readNumber("/sys/fs/cgroup/memory.current");
-  if (limit == UINT64_MAX) {
-    limit = readNumber("/sys/fs/cgroup/memory/memory.limit_in_bytes");
-    used = readNumber("/sys/fs/cgroup/memory/memory.usage_in_bytes");
-  }
-  if (limit != UINT64_MAX && used != UINT64_MAX) // what the group uses is partly page cache, which it can give back
-    available = std::min(available, std::max(limit > used ? limit - used : 0, limit / 2));
+  for (const std::string &group : support::controlGroups("memory", readSmallFile("/proc/self/cgroup")))
+    for (bool first : {true, false}) { // of the two versions
+      uint64_t limit = readNumber(group + (first ? "/memory.limit_in_bytes" : "/memory.max"));
+      uint64_t used = readNumber(group + (first ? "/memory.usage_in_bytes" : "/memory.current"));
+      if (limit != UINT64_MAX && used != UINT64_MAX) // what the group uses is partly page cache, which it can give back
+        available = std::min(available, std::max(limit > used ? limit - used : 0, limit / 2));
+    }
   return available;
 }
 

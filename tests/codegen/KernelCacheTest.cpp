@@ -1,13 +1,16 @@
 // The cache of compiled kernels: what is kept comes back or is made again, whatever happened to the files.
 #include "codegen/kernel/KernelCache.h"
+#include "support/Error.h"
 #include "support/Files.h"
 #include "support/OutputFile.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
 #include <utime.h>
@@ -114,6 +117,25 @@ TEST_F(Cache, WhatWasNotUsedForLongestGoesFirst) {
   EXPECT_FALSE(cache.find(keys[1]));
   EXPECT_FALSE(cache.find(keys[2]));
   EXPECT_TRUE(cache.find(keys[3]));
+}
+
+TEST_F(Cache, ADiskWithoutRoomIsASentence) {
+  KernelCache cache(folder);
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  rlimit few{1000, old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &few), 0);
+  std::string message;
+  try {
+    cache.keep(KernelCache::keyOf("large"), {std::string(10000, 'x')});
+  } catch (const support::UserError &error) {
+    message = error.what();
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
+  EXPECT_NE(message.find("cannot write " + folder.string()), std::string::npos) << message;
+  EXPECT_NE(message.find("name another folder with --cache-dir"), std::string::npos) << message;
+  EXPECT_TRUE(files().empty());
 }
 
 TEST_F(Cache, ManyAtOnce) {

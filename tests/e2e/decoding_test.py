@@ -44,6 +44,21 @@ class Decoding(Case):
     def test_encoder_and_decoder(self):
         self.check("t5")
 
+    def test_the_decoder_begins(self):
+        """Where the config does not say with which token: generation_config.json, then the option, else a refusal that names it."""
+        folder = self.scratch / "begins"
+        folder.mkdir()
+        config = json.loads((DATA / "t5" / "config.json").read_text())
+        start = config.pop("decoder_start_token_id")
+        (folder / "config.json").write_text(json.dumps(config))
+        (folder / "model.safetensors").symlink_to(DATA / "t5" / "model.safetensors")
+        program = self.compile("t5", "--config", folder / "config.json", name="begins-t5")
+        command = (program, "generate", "--weights", folder, "--tokens", "5,6,7,1", "-n", 4, "--temp", 0, "--json")
+        self.assert_refused(run(*command, status=1), "decoder_start_token_id", "--start-token")
+        want = run(*command, "--start-token", start).out
+        (folder / "generation_config.json").write_text(json.dumps({"decoder_start_token_id": start}))
+        self.assertEqual(run(*command).out, want)
+
     def test_one_beam_is_greedy(self):
         program = self.compile("llama", "--config", DATA / "llama" / "config.json", name="greedy")
         command = (program, "generate", "--weights", DATA / "llama" / "model.safetensors", "--tokens", "5,6,7", "-n", 20, "--json")

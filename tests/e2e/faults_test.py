@@ -1,6 +1,7 @@
 """Bad input: each ends with a message that names what is wrong and exit status 1; nothing crashes, nothing half-written stays."""
 import json
 import os
+import re
 import resource
 import signal
 import stat
@@ -171,6 +172,9 @@ model picks {
         finished = run(QUERN, "compile", EXAMPLES / "gpt2.quern", "--config", self.config, "-o", program, status=1, preexec_fn=small_disk)
         self.assert_refused(finished, "cannot write")
         self.assertFalse(program.exists(), "a part of the program stays")
+        empty = self.scratch / "empty"  # with nothing in the cache Halide writes objects, and ends the process where it cannot
+        finished = run(QUERN, "compile", EXAMPLES / "gpt2.quern", "--config", self.config, "-o", program, status=1, preexec_fn=small_disk, cache=empty)
+        self.assert_refused(finished, "kernels were written to", "TMPDIR")
 
     def test_outputs_go_through_devices_and_links(self):
         """Every command that writes a file: a device stays a device, a link a link, and nothing is left beside them."""
@@ -231,6 +235,46 @@ model picks {
             if finished.status == 2:
                 self.assertIn("memory", finished.err)
         self.assertTrue(ended)
+
+    def test_threads_that_cannot_be_started(self):
+        """Where no stack has room, one thread does the work, and the compiler says so."""
+        limit = lambda: (resource.setrlimit(resource.RLIMIT_STACK, (3 << 30, resource.RLIM_INFINITY)), resource.setrlimit(resource.RLIMIT_AS, (5 << 29, 5 << 29)))
+        program = self.scratch / "alone"
+        finished = run(QUERN, "compile", EXAMPLES / "gpt2.quern", "--config", self.config, "-o", program, "-j", 4, preexec_fn=limit)
+        self.assertIn("warning: the system started 3 of the threads not", finished.err)
+        finished = run(program, "generate", "--weights", self.weights, "--tokens", "1,2", "-n", 2, "--threads", 3, preexec_fn=limit)
+        self.assertIn("warning: the system starts only 1 of 3 threads", finished.err)
+
+    # ---- dumps that were edited
+
+    def test_edited_dumps(self):
+        """What a person writes into a dump is refused where it is, before code is made of it."""
+        planned = run(QUERN, "dump", EXAMPLES / "gpt2.quern", "--config", self.config, "--after", "planned").out
+        first = re.search(r"#quern.place<arena \d+>", planned)[0]
+        edits = {
+            "no such slot": (first, "#quern.place<arena 99>", "the arena of the function has"),
+            "no such output": (first, "#quern.place<output 7>", "the function has 1 such place"),
+            "no rows": (first, "#quern.place<rows>", "no quern.remember takes the result"),
+            "no loop around": (first, "#quern.place<part 3>", "the loop around it has 0 such places"),
+            "a slot that is too small": (re.search(r'quern.arena = \[\["[^]]*\]', planned)[0], 'quern.arena = [["4"]', "the slot does not hold"),
+            "no places": (re.search(r"quern.places = \[[^]]*\]", planned)[0], "", "its results have no memory"),
+            "no copies": (re.search(r"quern.copy_out = \[[^]]*\], ", planned)[0], "", "its results have no memory"),
+            "no arena": (re.search(r"quern.arena = .*?\]\], ", planned)[0], "", "has no plan of memory"),
+            "no such state": ("in @forward.state0", "in @forward.state9", "there is no quern.state @forward.state9"),
+            "no such kernel": (re.search(r"launch @\w+", planned)[0], "launch @other", "there is no quern.kernel @other"),
+            "another kernel": (re.search(r"launch @\w+", planned)[0], "launch " + re.findall(r"launch (@attention\w+)", planned)[0], "launch_c"),
+            "an operation of another phase": (re.search(r"%\d+ = quern.launch .*", planned)[0], "%9 = quern.exp %arg0", "error"),
+        }
+        path = self.scratch / "edited.mlir"
+        for name, (old, new, message) in edits.items():
+            with self.subTest(name):
+                self.assertIn(old, planned)
+                path.write_text(planned.replace(old, new, 1))
+                finished = run(QUERN, "compile", path, "-o", self.scratch / "never", status=1)
+                self.assert_refused(finished, message, "edited.mlir")
+                self.assertNotIn("fault of the compiler", finished.err)
+        path.write_text("module attributes {a = " + "[" * 100_000 + "]" * 100_000 + "} {}")
+        self.assert_refused(run(QUERN, "dump", path, "--after", "planned", status=1), "edited.mlir:1", "levels of brackets")
 
     # ---- files that are none, or lead the reader astray
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import BUILD, DATA, EXAMPLES, QUERN, Case, run
+from harness import BUILD, DATA, EXAMPLES, QUERN, ROOT, Case, run
 
 FLAG = re.compile(r"(^|\s)-m(arch|cpu|tune|avx|fma|f16c|sse|ssse|bmi|popcnt|lzcnt|movbe)")
 CHOOSES = {"Probe.cpp.o"}  # its functions carry their own target, and it asks which of them the processor has
@@ -35,6 +35,20 @@ class Flags(Case):
                 elif "%ymm" in line or "%zmm" in line:
                     wide.add(member)
         self.assertEqual(wide, CHOOSES)
+
+    def test_sanitizers_run_what_they_build(self):
+        """Each preset of a sanitizer selects tests of every room whose tests it builds, and of no other."""
+        presets = json.loads((ROOT / "CMakePresets.json").read_text())
+        listed = subprocess.run(["ctest", "--test-dir", BUILD, "--show-only=json-v1"], capture_output=True, text=True, check=True).stdout
+        names = [test["name"] for test in json.loads(listed)["tests"]]
+        built = {preset["name"]: preset["targets"] for preset in presets["buildPresets"] if "targets" in preset}
+        self.assertEqual(sorted(built), ["asan", "tsan"])
+        for preset in presets["testPresets"]:
+            if preset["name"] not in built:
+                continue
+            self.assertEqual(preset["execution"]["noTestsAction"], "error")
+            chosen = {name.split(".")[0] for name in names if re.search(preset["filter"]["include"]["name"], name)}
+            self.assertEqual({f"quern_{room}_tests" for room in chosen}, set(built[preset["name"]]))
 
     def test_programs_are_hardened(self):
         """Position-independent, tables of functions read-only, data not executable, the runtime's functions with stack protectors."""

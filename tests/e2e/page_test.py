@@ -128,6 +128,10 @@ class Page(InBrowser):
         self.assertGreaterEqual(b.count("table.kernels tbody tr"), 8)
         self.assertGreaterEqual(b.count(".roofline .dot"), 5)
         self.assertIn("400 GFLOP/s", b.text(".roofline"))
+        # The overview says the same of a function as the sum of its kernels here.
+        function, total = b.text("table.kernels tfoot td"), b.text("table.kernels tfoot td.number")
+        overview = b.js(f"[...document.querySelectorAll('#inspector section')].find(s => s.textContent.startsWith('{function}operations')).textContent")
+        self.assertIn(f"at least{total}", overview)
         b.click("table.kernels tr[data-kernel^=contract]")
         self.assertRegex(b.text(".subtabs b"), "@contract")
         self.assertIn("vectorized", b.text(".kernelbelow"))

@@ -182,6 +182,20 @@ class Kills(Case):
         last = self.checkpoints(folder)[-1]
         self.assertEqual(json.loads([line for line in log_lines(folder) if '"loss"' in line][-1])["step"], last)
 
+    def test_little_memory(self):
+        """Whatever the limit, an end with a sentence: no signal, and no checkpoint that is not whole."""
+        folder, ended = self.scratch / "little", set()
+        for megabytes in (7, 10, 14, 18, 22, 26, 30, 36, 42, 50, 64, 200):
+            limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+            shutil.rmtree(folder, ignore_errors=True)
+            finished = run(*self.command(folder, 1), status=None, preexec_fn=limit)
+            ended.add(finished.status)
+            self.assertIn(finished.status, (0, 2), str(finished))
+            if finished.status == 2:
+                self.assertIn("memory", finished.err)
+            self.check_all(folder)
+        self.assertEqual(ended, {0, 2})
+
     def test_flipped_bits(self):
         """A checkpoint whose bits are not those that were written goes on nowhere."""
         folder = self.scratch / "flipped"

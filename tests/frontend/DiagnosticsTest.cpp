@@ -299,6 +299,7 @@ TEST(Diagnostics, SuggestsWhatWasMeant) {
   EXPECT_NE(check(body("y = x[T -> S]")).text.find("declare it first: dim S = T"), std::string::npos);
   EXPECT_NE(check(body("y = x[T: 1..T -> U]")).text.find("declare it first: dim U = T - 1\n"), std::string::npos);
   EXPECT_NE(check(body("y = tril(x)")).text.find("a causal mask is index(S) <= index(T)"), std::string::npos);
+  EXPECT_NE(check(body("y = cat(x, x)")).text.find("concat[A + B -> C](x, y)"), std::string::npos);
   EXPECT_NE(check(body("y = einsum(x, x)")).text.find("a product is sum[D](a * b)"), std::string::npos);
   EXPECT_NE(check(body("y = normalize(x)")).text.find("write normalize[D](...)"), std::string::npos);
   EXPECT_NE(check(body("repeat t in T { x = x * 2 }")).text.find("cumsum[T](x) adds up, scan T { ... }"),

@@ -62,6 +62,7 @@ TEST(Safetensors, NamesWhatIsWrong) {
       {file("[]", 0), "'{'"},
       {file("{\"a\":}", 0), "no JSON"},
       {file("{} x", 0), "no JSON"},
+      {file(std::string("{}\0garbage", 10), 0), "a zero byte at 10"},
       {file("{\"a\":{}}", 0), "lacks"},
       {file("{\"a\":{\"a\":{}}}", 0), "unknown field"},
       {file("{\"a\":[]}", 0), "a list"},

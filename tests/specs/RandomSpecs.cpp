@@ -163,8 +163,11 @@ int runMany(const Flags &flags) {
   if (flags.pages.empty())
     std::cout << ", " << refused << " causal ones were not";
   std::cout << "\n";
+  bool fewUnstable = verdicts["unstable"] <= 1 + done / 10;
+  if (!fewUnstable)
+    std::cout << "specs whose numbers say nothing take the place of tests: at most a tenth may be unstable\n";
   verdicts.erase("same"), verdicts.erase("unstable");
-  return verdicts.empty() ? 0 : 1;
+  return verdicts.empty() && fewUnstable ? 0 : 1;
 }
 
 } // namespace

@@ -166,9 +166,37 @@ static quern::ir::Storage storageAsked(const std::string &option, const std::str
   return *quern::support::storageByName(name);
 }
 
+/// MLIR's parser calls itself for each level of brackets, and runs out of stack. A module of the compiler has about 30.
+static void checkDepth(llvm::StringRef text, const std::string &file) {
+  static constexpr int most = 500;
+  int depth = 0, line = 1;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '"') {
+      while (++i < text.size() && text[i] != '"' && text[i] != '\n')
+        i += text[i] == '\\';
+      c = i < text.size() ? text[i] : ' ';
+    } else if (c == '/' && text.substr(i + 1).starts_with("/")) {
+      i = std::min(text.find('\n', i), text.size());
+      c = '\n';
+    }
+    if (c == '\n')
+      ++line;
+    else if (c == '(' || c == '[' || c == '{' || c == '<')
+      ++depth;
+    else if (c == ')' || c == ']' || c == '}' || (c == '>' && text[i - 1] != '-'))
+      --depth;
+    if (depth > most)
+      throw std::runtime_error(file + ":" + std::to_string(line) + ": more than " + std::to_string(most) +
+                               " levels of brackets");
+  }
+}
+
 mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &context, const SpecOptions &options,
                                                            std::vector<frontend::NamedValue> *names) {
   context.loadDialect<quern::ir::QuernDialect, mlir::func::FuncDialect>();
+  // Passes run on whole modules: threads would gain nothing, and where the system starts none, LLVM ends the process.
+  context.disableMultithreading();
   quern::ir::Storage precision = storageAsked("--precision", options.precision),
                      caches = storageAsked("--kv-cache", options.kvCache);
   if (!options.quantize.empty() && options.train)
@@ -186,6 +214,7 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
                                " has its config bound already");
     std::string text = quern::support::readFile(options.spec);
     keepInput(options.spec, text, "", {});
+    checkDepth(text, options.spec);
     return mlir::parseSourceString<mlir::ModuleOp>(text, &context, options.spec);
   }
   quern::frontend::Diagnostics diagnostics;

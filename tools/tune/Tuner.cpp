@@ -4,6 +4,7 @@
 // which compares each with its incumbent, launch by launch, and tells one result after the other.
 #include "tools/tune/Tuner.h"
 
+#include "codegen/Parallel.h"
 #include "codegen/PlanKernels.h"
 #include "codegen/ReadKernel.h"
 #include "codegen/kernel/KernelCache.h"
@@ -12,11 +13,9 @@
 #include "tools/tune/Measured.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <limits>
 #include <set>
-#include <thread>
 
 using namespace quern::codegen;
 using Json = nlohmann::json;
@@ -234,21 +233,13 @@ void Tuner::dropRefused(std::vector<Comparing> &round) {
       database.keepTrial(one.kernel->key, options.where, one.incumbent.text(), one.candidate.text(), trial);
     }
     std::vector<std::string> failures(some.size());
-    std::atomic<size_t> next = 0;
-    auto work = [&] {
-      for (size_t i = next++; i < some.size(); i = next++)
-        try {
-          compileVersion(planned, some[i].kernel->graph.name, some[i].candidate, options.compile);
-        } catch (const std::runtime_error &error) {
-          failures[i] = error.what();
-        }
-    };
-    std::vector<std::thread> threads;
-    for (int i = 1; i < options.compile.jobs && i < int(some.size()); ++i)
-      threads.emplace_back(work);
-    work();
-    for (std::thread &thread : threads)
-      thread.join();
+    inParallel(some.size(), options.compile.jobs, [&](size_t i) {
+      try {
+        compileVersion(planned, some[i].kernel->graph.name, some[i].candidate, options.compile);
+      } catch (const std::runtime_error &error) {
+        failures[i] = error.what();
+      }
+    });
     for (size_t i = 0; i < some.size(); ++i) {
       const Comparing &one = some[i];
       Trial trial = one.kernel->trials[plansOf(one)];

@@ -255,3 +255,31 @@ func.func @f(%x: !quern.tensor<real[A = 2]>, %n: !quern.tensor<bf16[A = 2]>) {
   %r = quern.concat %x, %n ["A", "A"] into <N = 4> : (!quern.tensor<real[A = 2]>, !quern.tensor<bf16[A = 2]>) -> !quern.tensor<real[N = 4]>
   return
 }
+
+// -----
+
+// A result that would have a name twice.
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>) {
+  // expected-error @+2 {{dimension A occurs twice in one tensor}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.split %x "B" into [#quern.dim<A = 3>, #quern.dim<D = 1>] : (!quern.tensor<real[A = 2, B = 3]>) -> !quern.tensor<real[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>) {
+  // expected-error @+2 {{dimension A occurs twice in one tensor}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.unit %x into <A = 1> : (!quern.tensor<real[A = 2, B = 3]>) -> !quern.tensor<real[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%x: !quern.tensor<real[A = 2, B = 3]>) {
+  // expected-error @+2 {{dimension A occurs twice in one tensor}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.cut %x "B" at "0" into <A = 2> : (!quern.tensor<real[A = 2, B = 3]>) -> !quern.tensor<real[A = 2]>
+  return
+}

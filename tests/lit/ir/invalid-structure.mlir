@@ -173,6 +173,35 @@ quern.kernel @k(%a: !quern.tensor<real[d0 = 2]> #quern.layout<"strided", ["1"]>)
 
 // -----
 
+// A tile that no producer packs; a dimension that is not there; one whose length the loader does not know; a packed result.
+// expected-error @+1 {{kernel_c3}}
+quern.kernel @k(%a: !quern.tensor<real[d0 = 4, d1 = 2]> #quern.layout<"packed", ["_", "_"], tile = 249989148, dims = ["d0", "d1"]>) -> (#quern.layout<"strided", ["2", "1"]>) {
+  quern.yield %a : !quern.tensor<real[d0 = 4, d1 = 2]>
+}
+
+// -----
+
+// expected-error @+1 {{kernel_c3}}
+quern.kernel @k(%a: !quern.tensor<real[d0 = 4, d1 = 2]> #quern.layout<"packed", ["_", "_"], tile = 16, dims = ["d0", "d2"]>) -> (#quern.layout<"strided", ["2", "1"]>) {
+  quern.yield %a : !quern.tensor<real[d0 = 4, d1 = 2]>
+}
+
+// -----
+
+// expected-error @+1 {{kernel_c3}}
+quern.kernel @k(%a: !quern.tensor<real[d0 = s0, d1 = 2]> #quern.layout<"packed", ["_", "_"], tile = 16, dims = ["d0", "d1"]>) -> (#quern.layout<"strided", ["2", "1"]>) {
+  quern.yield %a : !quern.tensor<real[d0 = s0, d1 = 2]>
+}
+
+// -----
+
+// expected-error @+1 {{kernel_c3}}
+quern.kernel @k(%a: !quern.tensor<real[d0 = 4, d1 = 2]> #quern.layout<"strided", ["2", "1"]>) -> (#quern.layout<"packed", ["_", "_"], tile = 16, dims = ["d0", "d1"]>) {
+  quern.yield %a : !quern.tensor<real[d0 = 4, d1 = 2]>
+}
+
+// -----
+
 // expected-error @+1 {{kernel_c3}}
 quern.kernel @k(%a: !quern.tensor<real[d0 = 2]> #quern.layout<"strided", ["1", "1"]>) -> (#quern.layout<"strided", ["1"]>) {
   quern.yield %a : !quern.tensor<real[d0 = 2]>

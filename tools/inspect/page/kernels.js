@@ -1,22 +1,28 @@
 // All kernels: the roofline, what each takes at least, and one kernel's loops, assembly and operations.
 
+/// The launches of every call in a function or loop, those of loops within it, too.
+function launchesIn(op) {
+  return op.children.flatMap(child => child.n === "repeat" ? launchesIn(child) : child.n === "launch" && !child.once ? [child] : []);
+}
+/// What a function, a loop or an operation takes at least: the sum over its launches, as one waits for the other.
+function leastSeconds(op, stage) {
+  const launches = op.children ? launchesIn(op) : [], own = op.n === "repeat" ? turnsOf(op, stage) : 1;
+  if (!launches.length) return roofOf(evaluate(op.f), evaluate(op.m)).seconds;
+  return launches.reduce((sum, launch) => sum + roofOf(evaluate(launch.f), evaluate(launch.m)).seconds * turnsOf(launch, stage), 0) / own;
+}
+
 /// The kernels that a function launches, at the lengths chosen: one point each.
 function kernelPoints(stage, symbol, chosen) {
   const points = new Map();
   const owner = stage.symbols.find(op => op.s === symbol);
-  const visit = op => {
-    for (const child of op.children) {
-      if (child.n === "repeat") visit(child);
-      if (child.n !== "launch" || child.once) continue;
-      const turns = turnsOf(child, stage), flops = evaluate(child.f), bytes = evaluate(child.m), took = tookOf(child, stage);
-      const point = points.get(child.k) || {name: child.k, title: child.w, kind: kindOf(child, stage), flops: 0, bytes: 0, launches: 0, seconds: 0, took: 0};
-      if (took) point.took += took.seconds;
-      point.flops += flops * turns, point.bytes += bytes * turns, point.launches += turns;
-      point.seconds += roofOf(flops, bytes).seconds * turns;
-      points.set(child.k, point);
-    }
-  };
-  if (owner) visit(owner);
+  for (const launch of owner ? launchesIn(owner) : []) {
+    const turns = turnsOf(launch, stage), flops = evaluate(launch.f), bytes = evaluate(launch.m), took = tookOf(launch, stage);
+    const point = points.get(launch.k) || {name: launch.k, title: launch.w, kind: kindOf(launch, stage), flops: 0, bytes: 0, launches: 0, seconds: 0, took: 0};
+    if (took) point.took += took.seconds;
+    point.flops += flops * turns, point.bytes += bytes * turns, point.launches += turns;
+    point.seconds += roofOf(flops, bytes).seconds * turns;
+    points.set(launch.k, point);
+  }
   const time = point => point.took || point.seconds; // measured where it was
   const list = [...points.values()].sort((a, b) => time(b) - time(a));
   const total = list.reduce((sum, point) => sum + time(point), 0) || 1, longest = list.length ? time(list[0]) || 1 : 1;

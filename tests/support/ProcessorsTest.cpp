@@ -1,0 +1,54 @@
+// How many threads may run: what the scheduler lets this process use, and what its control groups pay for.
+#include "support/Processors.h"
+
+#include "support/OutputFile.h"
+#include "support/TemporaryFolder.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <sched.h>
+
+using namespace quern::support;
+
+namespace {
+
+TEST(Processors, AreThoseOfTheAffinity) {
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  CPU_ZERO(&one);
+  for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++i)
+    if (CPU_ISSET(i, &before))
+      CPU_SET(i, &one);
+  EXPECT_LE(availableThreads(), CPU_COUNT(&before));
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(availableThreads(), 1);
+  sched_setaffinity(0, sizeof before, &before);
+}
+
+TEST(Processors, QuotasOfEnclosingGroupsCount) {
+  TemporaryFolder folder;
+  const std::string &root = folder.path();
+  auto leastQuota = [&](const std::string &list) {
+    return quern::support::leastQuota(controlGroups("cpu", list, root));
+  };
+  std::filesystem::create_directories(root + "/a/b");
+  EXPECT_EQ(leastQuota("0::/a/b\n"), INFINITY) << "no files";
+  writeFile(root + "/a/b/cpu.max", "max 100000\n");
+  EXPECT_EQ(leastQuota("0::/a/b\n"), INFINITY);
+  writeFile(root + "/a/b/cpu.max", "300000 100000\n");
+  EXPECT_EQ(leastQuota("0::/a/b\n"), 3);
+  EXPECT_EQ(leastQuota("0::/a\n"), INFINITY) << "the quota of another";
+  writeFile(root + "/a/cpu.max", "150000 100000\n");
+  EXPECT_EQ(leastQuota("0::/a/b\n"), 1.5);
+  std::filesystem::create_directories(root + "/cpu,cpuacct/c");
+  writeFile(root + "/cpu,cpuacct/c/cpu.cfs_quota_us", "-1\n");
+  writeFile(root + "/cpu,cpuacct/c/cpu.cfs_period_us", "100000\n");
+  const std::string first = "5:memory:/a\n4:cpu,cpuacct:/c\n"; // v1, where only the cpu's group counts
+  EXPECT_EQ(leastQuota(first), INFINITY);
+  writeFile(root + "/cpu,cpuacct/c/cpu.cfs_quota_us", "50000\n");
+  EXPECT_EQ(leastQuota(first), 0.5);
+}
+
+} // namespace
