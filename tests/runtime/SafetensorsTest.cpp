@@ -8,9 +8,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <random>
 
@@ -113,9 +113,9 @@ TEST(Safetensors, SurvivesRandomDamage) {
     std::string damaged = whole;
     for (int k = 1 + int(random() % 4); k > 0; --k)
       damaged[random() % (8 + header)] = char(random());
-    auto begin = std::chrono::steady_clock::now();
-    complaint(damaged); // an error or not, but no signal
-    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 1);
+    std::clock_t begin = std::clock(); // of the processor: other programs may run
+    complaint(damaged);                // an error or not, but no signal
+    EXPECT_LT(double(std::clock() - begin) / CLOCKS_PER_SEC, 1);
   }
 }
 

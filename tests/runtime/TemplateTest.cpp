@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <ctime>
 #include <optional>
 #include <random>
@@ -62,7 +61,7 @@ TEST(Templates, TellTheDate) {
 
 /// Templates that would take for ever, all memory, or the whole stack: an error, soon.
 TEST(Templates, AreBounded) {
-  auto begin = std::chrono::steady_clock::now();
+  std::clock_t begin = std::clock();
   std::string deep(100000, '('), lists = "{{ ", blocks, chain = "{{ a";
   for (int i = 0; i < 100000; ++i) {
     lists += "[";
@@ -85,7 +84,7 @@ TEST(Templates, AreBounded) {
         std::string("{{ 9223372036854775807 + 1 }}"), std::string("{{ -9223372036854775807 * 9 }}"), "{{ " + deep,
         lists, blocks, chain + " }}"})
     EXPECT_FALSE(rendered(text, {})) << text.substr(0, 80);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+  EXPECT_LT(double(std::clock() - begin) / CLOCKS_PER_SEC, 60);
 }
 
 TEST(Templates, SurviveDamage) {

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 
 using namespace quern::runtime;
 using namespace quern::runtime::test;
@@ -113,10 +113,10 @@ TEST_P(TokenizerStress, SurvivesAMegabyteOfEachKind) {
     texts.push_back(text);
   }
   for (const std::string &text : texts) {
-    auto begin = std::chrono::steady_clock::now();
+    std::clock_t begin = std::clock(); // of the processor: other programs may run
     std::vector<int> ids = tokenizer.encode(text, true);
     tokenizer.decode(ids, true);
-    double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    double seconds = double(std::clock() - begin) / CLOCKS_PER_SEC;
     EXPECT_LT(seconds, 20) << quote(text.substr(0, 8)); // far above the second that is usual; quadratic would be hours
   }
 }

@@ -216,7 +216,6 @@ std::string Writer::combined(const Node &node, const std::string &result) const 
 
 std::string Writer::moved(const Node &node, Place at) const {
   int x = node.operands[0];
-  const Node &from = graph.nodes[x];
   Place p = at;
   auto sizeOf = [&](int operand, const std::string &name) {
     return size(graph.nodes[operand].dims[graph.nodes[operand].find(name)].size);
