@@ -10,14 +10,14 @@
 namespace quern::codegen {
 
 struct CpuTarget {
-  std::string name;    ///< as given: native, x86-64-v3, opencl ...
+  std::string name;    ///< as given: native, x86-64-v3, cuda ...
   std::string halide;  ///< for Halide::Target
   std::string llvmCpu; ///< for LLVM's -mcpu of the host program
   std::vector<std::string>
       features;  ///< what the code uses, by the names of /proc/cpuinfo ("avx512f"); the program checks them
   int vector;    ///< floats in a register
   int registers; ///< of that size
-  /// The interface through which kernels reach a device of their own (`opencl`), which then runs all of them; what launches
+  /// The interface through which kernels reach a device of their own (`opencl`, `cuda`), which then runs all of them; what launches
   /// them is code for the CPU that the fields above describe. Empty: the CPU runs them.
   std::string device{};
   /// What choices of passes count with (for a device: of the CPU that launches, as nothing is known of it).

@@ -71,6 +71,7 @@ UNITS = {
     "runtime/machine": ["runtime", "runtime/abi"],
     "runtime/device": ["runtime", "runtime/machine"],
     "runtime/device/opencl": ["runtime", "runtime/device"],
+    "runtime/device/cuda": ["runtime", "runtime/device"],
     "runtime/tokenizer/text": ["runtime"],
     "runtime/tokenizer/model": ["runtime", "runtime/tokenizer/text"],
     "runtime/tokenizer/model:TrainBpe": ["runtime", "runtime/tokenizer/text", "runtime/tokenizer/model", "runtime/tokenizer"],

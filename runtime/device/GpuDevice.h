@@ -91,5 +91,10 @@ private:
   std::vector<Place> places; // of the launch that is being begun
 };
 
+/// What a kernel's code asks for, under its interface's own name (halide_opencl_run, halide_cuda_run): `bytes` ends with a 0,
+/// a buffer's value is a HalideBuffer.
+int launchForHalide(void *built, const char *name, const GpuDevice::Grid &grid, const size_t bytes[],
+                    void *const values[], const int8_t isBuffer[]);
+
 } // namespace quern::runtime
 #endif

@@ -17,6 +17,20 @@ static size_t bytesOf(const HalideBuffer &buffer) {
   return size_t(last + 1) * ((buffer.bits + 7) / 8);
 }
 
+int quern::runtime::launchForHalide(void *state, const char *name, const GpuDevice::Grid &grid, const size_t bytes[],
+                                    void *const values[], const int8_t isBuffer[]) {
+  return GpuDevice::inLaunch([&](GpuDevice &device) {
+    std::vector<GpuDevice::Argument> arguments;
+    for (int i = 0; bytes[i]; ++i) {
+      const void *value = values[i];
+      if (isBuffer[i])
+        value = reinterpret_cast<const void *>(static_cast<const HalideBuffer *>(value)->device);
+      arguments.push_back({value, bytes[i], isBuffer[i] != 0});
+    }
+    device.launch(state, name, grid, arguments);
+  });
+}
+
 extern "C" {
 
 int halide_device_malloc(void *, HalideBuffer *buffer, const void *) {

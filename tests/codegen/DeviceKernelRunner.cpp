@@ -1,4 +1,4 @@
-// Takes: a graph and tensors. Gives: what an OpenCL device makes of them. The target that a test asks for is not looked at:
+// Takes: a graph and tensors. Gives: what a device makes of them: OpenCL's, or CUDA's, whose driver is the tests' own. The target that a test asks for is not looked at:
 // whatever holds for a kernel of a CPU holds for the device's.
 #include "codegen/halide/gpu/GpuProducer.h"
 #include "runtime/machine/Device.h"
@@ -14,12 +14,16 @@ namespace quern::codegen {
 
 namespace {
 runtime::Device &device() {
-  static const bool once = [] { // PoCL keeps what it built of a kernel, here not in the user's own cache
-    std::filesystem::create_directories(QUERN_POCL_CACHE);
-    return !setenv("POCL_CACHE_DIR", QUERN_POCL_CACHE, 0);
+  static const bool once = [] {
+    const std::string pocl =
+        QUERN_BUILD_FOLDER "/e2e/pocl"; // what PoCL built of a kernel is kept here, not in the user's own cache
+    std::filesystem::create_directories(pocl);
+    setenv("POCL_CACHE_DIR", pocl.c_str(), 0);
+    setenv("QUERN_CUDA_LIBRARY", QUERN_BUILD_FOLDER "/lib/libquern_fake_cuda.so", 0);
+    return true;
   }();
   (void)once;
-  return runtime::Device::named("opencl");
+  return runtime::Device::named(QUERN_DEVICE_TARGET);
 }
 
 /// What a program's host code does: the kernel that is bound, with addresses of the device.
@@ -30,12 +34,12 @@ int32_t launchBound(const quern_call *) {
 } // namespace
 
 KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules)
-    : KernelRunner(graph, target, gpuProducer().choose(graph, cpuTarget("opencl"), schedules)) {}
+    : KernelRunner(graph, target, gpuProducer().choose(graph, cpuTarget(QUERN_DEVICE_TARGET), schedules)) {}
 
 KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &, const KernelPlan &plan) : graph(graph) {
   char name[] = "/tmp/quern_kernel_XXXXXX";
   folder = mkdtemp(name);
-  gpuProducer().make(graph, plan, cpuTarget("opencl"), "k", EmitForm::Object, folder + "/k.o");
+  gpuProducer().make(graph, plan, cpuTarget(QUERN_DEVICE_TARGET), "k", EmitForm::Object, folder + "/k.o");
   std::string command = "cc -shared -o " + folder + "/k.so " + folder + "/k.o"; // this program has what it calls
   if (std::system(command.c_str()))
     throw std::runtime_error("failed: " + command);

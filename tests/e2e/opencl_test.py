@@ -2,111 +2,28 @@
 copies, and what is said where there is no driver.
 
 One class a fixture (`python3 opencl_test.py llama`)."""
-import json
 import os
 import unittest
 
-from harness import BUILD, DATA, Case, random_tokens, read_safetensors, relative_error, run
-from models_test import COMPILED, ENCODERS, IMAGES, INPUTS, PAIRS, SPECS, SPEECH
+import device_cases
+from harness import BUILD
 
 os.environ.setdefault("POCL_CACHE_DIR", str(BUILD / "e2e" / "pocl"))  # what PoCL makes of kernels: built once for all tests
 os.makedirs(os.environ["POCL_CACHE_DIR"], exist_ok=True)
 
-
-RECURRENT = ("mamba", "qwen3-next", "recurrent-gemma")  # a scan has no launch on a device yet
-
-
-class Model(Case):
-    fixture = None
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.folder = DATA / cls.fixture
-        cls.weights, cls.config = cls.folder / "model.safetensors", cls.folder / "config.json"
-        cls.expected = read_safetensors(cls.folder / "expected.safetensors")
-        cls.inputs = {name: cls.expected[there] for name, there in INPUTS.items() if there in cls.expected}
-        cls.keep = list(cls.inputs["mask"].data) if cls.fixture in ENCODERS else None
-        cls.program = cls.compile(SPECS[cls.fixture], "--config", cls.config, "--target", "opencl")
-
-    def test_logits(self):
-        got = self.evaluate(self.program, self.weights, self.inputs)["logits"]
-        self.assertLess(relative_error(got, self.expected["logits"], self.keep), COMPILED)
-
-    def test_another_batch_and_length(self):
-        if self.fixture in PAIRS + ENCODERS + IMAGES + SPEECH:
-            return  # their goldens have rows of several lengths
-        inputs = {"tokens": random_tokens(1, 3, 29, self.expected["logits"].shape[-1])}
-        want = self.interpret(SPECS[self.fixture], self.weights, inputs, "--config", self.config)["logits"]
-        got = self.evaluate(self.program, self.weights, inputs)["logits"]
-        self.assertLess(relative_error(got, want), COMPILED)
-
-    def test_greedy_continuations(self):
-        if self.fixture in ENCODERS + IMAGES + SPEECH:
-            return  # the first two write nothing; models_test feeds speech
-        tokens, masks = self.expected["input_ids"].rows(), self.expected.get("attention_mask")
-        if self.fixture in PAIRS:
-            prompts = [[t for t, real in zip(row, mask) if real] for row, mask in zip(tokens, masks.rows())]
-        else:
-            prompts = [row[:5] for row in tokens]
-        for prompt, want in zip(prompts, self.expected["generated"].rows()):
-            self.assertEqual(self.generate(self.program, self.weights, prompt, len(want)), want)
+globals().update(device_cases.models("opencl", __module__=__name__))
 
 
-for fixture in SPECS:
-    if fixture in RECURRENT:
-        continue
-    globals()[fixture] = type(fixture, (Model,), {"fixture": fixture, "__module__": __name__})
-del Model
+class Steps(device_cases.Steps):
+    target = "opencl"
 
 
-class Steps(Case):
-    """What a step of decoding asks of the device."""
-
-    def test_a_step_copies_its_token_and_its_logits_only(self):
-        config = DATA / "llama" / "config.json"
-        program = self.compile("llama", "--config", config, "--target", "opencl")
-        vocabulary = json.loads(config.read_text())["vocab_size"]
-        steps = 5
-        device = json.loads(run(program, "bench", "-p", 8, "-n", steps, "--json").out)["device"]
-        self.assertEqual((device["sent"], device["sent_bytes"]), (steps, 4 * steps), device)
-        self.assertEqual((device["fetched"], device["fetched_bytes"]), (steps, 4 * vocabulary * steps), device)
-        self.assertEqual((device["moved"], device["allocations"]), (0, 0), device)
-        self.assertGreater(device["launches"], steps * 10)
-        self.assertEqual(device["launches"] % steps, 0, "each step launches the same kernels")
+class Formats(device_cases.Formats):
+    target = "opencl"
 
 
-class Formats(Case):
-    """Weights in fewer bits, and rows: as the interpreter of the same module. Packed weights are what the device is given."""
-
-    def test_formats(self):
-        for fixture, options in {"llama": ("--precision", "bf16"), "mixtral": ("--quantize", "int4"), "qwen2": ("--quantize", "w8a8")}.items():
-            folder, given = DATA / fixture, ("--config", DATA / fixture / "config.json", *options)
-            inputs = {"tokens": read_safetensors(folder / "expected.safetensors")["input_ids"]}
-            program = self.compile(SPECS[fixture], *given, "--target", "opencl", name=fixture)
-            run(program, "pack", "--weights", folder, "-o", self.scratch / f"{fixture}-packed")
-            got = self.evaluate(program, self.scratch / f"{fixture}-packed", inputs)["logits"]
-            want = self.interpret(SPECS[fixture], folder / "model.safetensors", inputs, *given, "--after", "narrow-storage")["logits"]
-            self.assertLess(relative_error(got, want), 3e-2 if "w8a8" in options else COMPILED, fixture)  # a code may be the next one
-
-
-class Refusals(Case):
-    """Without a driver, or asked for what it has not."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.folder = DATA / "llama"
-        cls.program = cls.compile("llama", "--config", cls.folder / "config.json", "--target", "opencl")
-
-    def generate_with(self, **variables):
-        saved = dict(os.environ)
-        os.environ.update(variables)
-        try:
-            return run(self.program, "generate", "--weights", self.folder / "model.safetensors", "--tokens", "1,2", "-n", 1, status=2)
-        finally:
-            os.environ.clear()
-            os.environ.update(saved)
+class Refusals(device_cases.Refusals):
+    target = "opencl"
 
     def test_no_library(self):
         self.assert_refused(self.generate_with(QUERN_OPENCL_LIBRARY="/nowhere/libOpenCL.so"), "no driver can be opened", "/nowhere", "install", "native")
@@ -119,22 +36,6 @@ class Refusals(Case):
 
     def test_no_such_device(self):
         self.assert_refused(self.generate_with(QUERN_DEVICE="no such device"), "no opencl device fits", "no such device")
-
-    def test_info_needs_no_driver(self):
-        self.assertIn("opencl", run(self.program, "info").out)
-
-    def test_training(self):
-        self.assert_refused(self.compile("llama", "--config", self.folder / "config.json", "--target", "opencl", "--train", status=1),
-                            "--train", "opencl")
-
-    def test_recurrences(self):
-        for fixture in RECURRENT:
-            refused = self.compile(SPECS[fixture], "--config", DATA / fixture / "config.json", "--target", "opencl", status=1)
-            self.assert_refused(refused, "scan", "--target native")
-
-    def test_library(self):
-        self.assert_refused(self.compile("llama", "--config", self.folder / "config.json", "--target", "opencl", "--emit", "lib", status=1),
-                            "--emit lib", "opencl")
 
 
 if __name__ == "__main__":

@@ -185,19 +185,10 @@ const void *halide_opencl_device_interface() {
 
 int halide_opencl_run(void *, void *state, const char *name, int blocksX, int blocksY, int blocksZ, int threadsX,
                       int threadsY, int threadsZ, int, size_t bytes[], void *values[], int8_t isBuffer[]) {
-  return GpuDevice::inLaunch([&](GpuDevice &device) {
-    std::vector<GpuDevice::Argument> arguments;
-    for (int i = 0; bytes[i]; ++i) {
-      const void *value = values[i];
-      if (isBuffer[i])
-        value = reinterpret_cast<const void *>(*static_cast<const uint64_t *>(value)); // halide_buffer_t's first field
-      arguments.push_back({value, bytes[i], isBuffer[i] != 0});
-    }
-    device.launch(
-        state, name,
-        {{size_t(blocksX), size_t(blocksY), size_t(blocksZ)}, {size_t(threadsX), size_t(threadsY), size_t(threadsZ)}},
-        arguments);
-  });
+  return quern::runtime::launchForHalide(
+      state, name,
+      {{size_t(blocksX), size_t(blocksY), size_t(blocksZ)}, {size_t(threadsX), size_t(threadsY), size_t(threadsZ)}},
+      bytes, values, isBuffer);
 }
 
 } // extern "C"

@@ -1,0 +1,40 @@
+// Takes: nothing. Gives: the driver's functions.
+#include "runtime/device/cuda/Cuda.h"
+
+#include "runtime/device/DriverLibrary.h"
+
+namespace quern::runtime::cuda {
+
+const Api &openApi() {
+  static const Api api = [] {
+    DriverLibrary library("a CUDA device", "libcuda.so.1", "QUERN_CUDA_LIBRARY",
+                          "Install NVIDIA's driver for the card (no toolkit is needed), or compile the model with "
+                          "--target native");
+    const char *needed = "a driver of CUDA 11";
+    Api found{};
+    library.find("cuInit", found.Init, needed);
+    library.find("cuDriverGetVersion", found.DriverGetVersion, needed);
+    library.find("cuGetErrorString", found.GetErrorString, needed);
+    library.find("cuDeviceGetCount", found.DeviceGetCount, needed);
+    library.find("cuDeviceGet", found.DeviceGet, needed);
+    library.find("cuDeviceGetName", found.DeviceGetName, needed);
+    library.find("cuDeviceGetAttribute", found.DeviceGetAttribute, needed);
+    library.find("cuDevicePrimaryCtxRetain", found.DevicePrimaryCtxRetain, needed);
+    library.find("cuCtxSetCurrent", found.CtxSetCurrent, needed);
+    library.find("cuStreamCreate", found.StreamCreate, needed);
+    library.find("cuStreamSynchronize", found.StreamSynchronize, needed);
+    library.find("cuMemAlloc_v2", found.MemAlloc, needed);
+    library.find("cuMemFree_v2", found.MemFree, needed);
+    library.find("cuMemcpyHtoDAsync_v2", found.MemcpyHtoDAsync, needed);
+    library.find("cuMemcpyDtoHAsync_v2", found.MemcpyDtoHAsync, needed);
+    library.find("cuMemcpyDtoDAsync_v2", found.MemcpyDtoDAsync, needed);
+    library.find("cuMemsetD8Async", found.MemsetD8Async, needed);
+    library.find("cuModuleLoadDataEx", found.ModuleLoadDataEx, needed);
+    library.find("cuModuleGetFunction", found.ModuleGetFunction, needed);
+    library.find("cuLaunchKernel", found.LaunchKernel, needed);
+    return found;
+  }();
+  return api;
+}
+
+} // namespace quern::runtime::cuda

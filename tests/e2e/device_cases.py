@@ -1,0 +1,120 @@
+"""What every target for devices is asked: golden models, what a step copies, weights in fewer bits, what is refused. The files
+of the targets (opencl_test.py, cuda_test.py) make their classes of these."""
+import json
+import os
+
+from harness import DATA, Case, random_tokens, read_safetensors, relative_error, run
+from models_test import COMPILED, ENCODERS, IMAGES, INPUTS, PAIRS, SPECS, SPEECH
+
+RECURRENT = ("mamba", "qwen3-next", "recurrent-gemma")  # a scan has no launch on a device yet
+
+
+class Model(Case):
+    target = fixture = None
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = DATA / cls.fixture
+        cls.weights, cls.config = cls.folder / "model.safetensors", cls.folder / "config.json"
+        cls.expected = read_safetensors(cls.folder / "expected.safetensors")
+        cls.inputs = {name: cls.expected[there] for name, there in INPUTS.items() if there in cls.expected}
+        cls.keep = list(cls.inputs["mask"].data) if cls.fixture in ENCODERS else None
+        cls.program = cls.compile(SPECS[cls.fixture], "--config", cls.config, "--target", cls.target)
+
+    def test_logits(self):
+        got = self.evaluate(self.program, self.weights, self.inputs)["logits"]
+        self.assertLess(relative_error(got, self.expected["logits"], self.keep), COMPILED)
+
+    def test_another_batch_and_length(self):
+        if self.fixture in PAIRS + ENCODERS + IMAGES + SPEECH:
+            return  # their goldens have rows of several lengths
+        inputs = {"tokens": random_tokens(1, 3, 29, self.expected["logits"].shape[-1])}
+        want = self.interpret(SPECS[self.fixture], self.weights, inputs, "--config", self.config)["logits"]
+        got = self.evaluate(self.program, self.weights, inputs)["logits"]
+        self.assertLess(relative_error(got, want), COMPILED)
+
+    def test_greedy_continuations(self):
+        if self.fixture in ENCODERS + IMAGES + SPEECH:
+            return  # the first two write nothing; models_test feeds speech
+        tokens, masks = self.expected["input_ids"].rows(), self.expected.get("attention_mask")
+        if self.fixture in PAIRS:
+            prompts = [[t for t, real in zip(row, mask) if real] for row, mask in zip(tokens, masks.rows())]
+        else:
+            prompts = [row[:5] for row in tokens]
+        for prompt, want in zip(prompts, self.expected["generated"].rows()):
+            self.assertEqual(self.generate(self.program, self.weights, prompt, len(want)), want)
+
+
+def models(target, **attributes):
+    """Classes named after the fixtures, for the globals of a target's file."""
+    return {fixture: type(fixture, (Model,), {"target": target, "fixture": fixture, **attributes}) for fixture in SPECS if fixture not in RECURRENT}
+
+
+class Steps(Case):
+    """What a step of decoding asks of the device."""
+    target = None
+
+    def test_a_step_copies_its_token_and_its_logits_only(self):
+        config = DATA / "llama" / "config.json"
+        program = self.compile("llama", "--config", config, "--target", self.target)
+        vocabulary = json.loads(config.read_text())["vocab_size"]
+        steps = 5
+        device = json.loads(run(program, "bench", "-p", 8, "-n", steps, "--json").out)["device"]
+        self.assertEqual((device["sent"], device["sent_bytes"]), (steps, 4 * steps), device)
+        self.assertEqual((device["fetched"], device["fetched_bytes"]), (steps, 4 * vocabulary * steps), device)
+        self.assertEqual((device["moved"], device["allocations"]), (0, 0), device)
+        self.assertGreater(device["launches"], steps * 10)
+        self.assertEqual(device["launches"] % steps, 0, "each step launches the same kernels")
+
+
+class Formats(Case):
+    """Weights in fewer bits, and rows: as the interpreter of the same module. Packed weights are what the device is given."""
+    target = None
+
+    def test_formats(self):
+        for fixture, options in {"llama": ("--precision", "bf16"), "mixtral": ("--quantize", "int4"), "qwen2": ("--quantize", "w8a8")}.items():
+            folder, given = DATA / fixture, ("--config", DATA / fixture / "config.json", *options)
+            inputs = {"tokens": read_safetensors(folder / "expected.safetensors")["input_ids"]}
+            program = self.compile(SPECS[fixture], *given, "--target", self.target, name=fixture)
+            run(program, "pack", "--weights", folder, "-o", self.scratch / f"{fixture}-packed")
+            got = self.evaluate(program, self.scratch / f"{fixture}-packed", inputs)["logits"]
+            want = self.interpret(SPECS[fixture], folder / "model.safetensors", inputs, *given, "--after", "narrow-storage")["logits"]
+            self.assertLess(relative_error(got, want), 3e-2 if "w8a8" in options else COMPILED, fixture)  # a code may be the next one
+
+
+class Refusals(Case):
+    """Without a driver, or asked for what it has not."""
+    target = None
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = DATA / "llama"
+        cls.program = cls.compile("llama", "--config", cls.folder / "config.json", "--target", cls.target)
+
+    def generate_with(self, **variables):
+        saved = dict(os.environ)
+        os.environ.update(variables)
+        try:
+            return run(self.program, "generate", "--weights", self.folder / "model.safetensors", "--tokens", "1,2", "-n", 1, status=2)
+        finally:
+            os.environ.clear()
+            os.environ.update(saved)
+
+    def test_info_needs_no_driver(self):
+        self.assertIn(self.target, run(self.program, "info").out)
+
+    def test_training(self):
+        self.assert_refused(self.compile("llama", "--config", self.folder / "config.json", "--target", self.target, "--train", status=1),
+                            "--train", self.target)
+
+    def test_recurrences(self):
+        for fixture in RECURRENT:
+            refused = self.compile(SPECS[fixture], "--config", DATA / fixture / "config.json", "--target", self.target, status=1)
+            self.assert_refused(refused, "scan", "--target native")
+
+    def test_library(self):
+        self.assert_refused(self.compile("llama", "--config", self.folder / "config.json", "--target", self.target, "--emit", "lib", status=1),
+                            "--emit lib", self.target)
+

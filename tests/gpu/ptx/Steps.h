@@ -1,0 +1,31 @@
+// What each instruction does, found by its name.
+#ifndef QUERN_TESTS_GPU_PTX_STEPS_H
+#define QUERN_TESTS_GPU_PTX_STEPS_H
+
+#include "tests/gpu/ptx/Ptx.h"
+
+namespace quern::ptx {
+
+/// One thread of a group, in one function.
+struct Thread {
+  std::vector<uint64_t> registers;
+  std::vector<uint8_t> local;
+  uint8_t *parameters; ///< of the launch, or of the call
+  std::vector<uint8_t> *shared;
+  const Module *module;
+  Memory *memory;
+  size_t next = 0;
+  bool atBarrier = false, done = false;
+};
+
+/// Where addresses of a thread's and a group's own memory and of the module's tables begin; all others are the device's.
+inline constexpr uint64_t localBase = uint64_t(1) << 60, sharedBase = uint64_t(2) << 60, tableBase = uint64_t(3) << 60;
+
+/// Registers that say where a thread is, in this order before all others: %tid, %ntid, %ctaid, %nctaid, each x, y, z.
+inline constexpr int placeRegisters = 12;
+
+/// Throws std::runtime_error for what is not known. Branches, calls, barriers and the end are null: who runs does them.
+Step stepOf(const std::string &name);
+
+} // namespace quern::ptx
+#endif
