@@ -44,9 +44,15 @@ void *GpuDevice::allocate(size_t bytes) {
 }
 
 void GpuDevice::release(void *memory, size_t) {
-  finish();
-  if (void *block = space.remove(memory))
+  void *block = space.remove(memory);
+  if (!block)
+    return;
+  try {
+    finish();
     giveMemory(block);
+  } catch (const MachineError &) {
+    // Destructors come here. A device that is lost has said so, or will to whoever waits for it next.
+  }
 }
 
 void GpuDevice::copy(void *to, const void *from, size_t bytes) {

@@ -2,7 +2,7 @@
 // card: each address must lie in memory that was taken, new memory is filled with what is no number, sizes and limits are
 // checked, and all that was begun is done as late as it may be. Opened by programs through QUERN_CUDA_LIBRARY.
 //
-//   QUERN_FAKE_CUDA=none        no device;  =old  one of compute capability 3.7;  =full  no memory beyond 1 MB
+//   QUERN_FAKE_CUDA=none        no device;  =old  one of compute capability 3.7;  =full  no memory beyond 128 KB
 //   QUERN_FAKE_CUDA=lost        launches fail after the first ten
 #include "tests/gpu/ptx/Ptx.h"
 
@@ -172,7 +172,7 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
   return guarded([&]() -> int {
     if (!bytes)
       return invalidValue;
-    if (mode() == "full" && memory.taken + bytes > (size_t(1) << 20))
+    if (mode() == "full" && memory.taken + bytes > (size_t(128) << 10))
       return outOfMemory;
     *address = memory.take(bytes);
     return ok;
