@@ -74,30 +74,21 @@ SamplerOptions samplerOptions(const Options &options) {
 }
 
 void addRecommended(SamplerOptions &sampling, const nlohmann::json &generation) {
-  auto number = [&](const char *field) -> std::optional<double> {
-    auto found = generation.find(field);
-    return found != generation.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
-  };
-  constexpr std::pair<const char *, const char *> always[] = {{"repetition_penalty", "repeat-penalty"},
-                                                              {"no_repeat_ngram_size", "no-repeat"}};
-  constexpr std::pair<const char *, const char *> whenSampling[] = {
-      {"temperature", "temp"}, {"top_k", "top-k"}, {"top_p", "top-p"}, {"min_p", "min-p"}, {"typical_p", "typical"}};
-  auto take = [&](const char *field, const char *rule) {
-    std::optional<double> value = number(field);
-    const SamplingRule *known = findSamplingRule(rule);
-    if (value && *value >= known->least && *value <= known->most)
-      sampling.rules.emplace(rule, *value);
-  };
-  for (auto [field, rule] : always)
-    take(field, rule);
-  auto samples = generation.find("do_sample");
-  if (samples == generation.end() || !samples->is_boolean() || !samples->get<bool>())
-    return;
-  if (auto given = sampling.rules.find("temp"); given != sampling.rules.end() && given->second == 0)
-    return; // greedy was asked for
-  for (auto [field, rule] : whenSampling)
-    take(field, rule);
-  sampling.rules.emplace("temp", 1);
+  auto field = [&](const char *name) { return generation.find(name); };
+  auto samples = field("do_sample");
+  auto given = sampling.rules.find("temp");
+  bool greedy = given != sampling.rules.end() && given->second == 0; // was asked for
+  bool picks = !greedy && samples != generation.end() && samples->is_boolean() && samples->get<bool>();
+  for (const SamplingRule &rule : samplingRules()) {
+    auto found = rule.field ? field(rule.field) : generation.end();
+    if (found == generation.end() || !found->is_number())
+      continue;
+    double value = found->get<double>();
+    if (value >= rule.least && value <= rule.most && (picks || rule.make(value, {})->reorders()))
+      sampling.rules.emplace(rule.name, value);
+  }
+  if (picks)
+    sampling.rules.emplace("temp", 1);
 }
 
 nlohmann::json readGenerationConfig(const Command &command, const Options &options) {

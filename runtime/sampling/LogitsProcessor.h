@@ -18,6 +18,8 @@ struct Choices {
   std::vector<Choice> list;
   double sum = 0;
 
+  /// Puts `list` in its order.
+  void sort();
   /// Keeps the `count` heaviest.
   void keep(size_t count);
 };

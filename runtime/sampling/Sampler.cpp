@@ -113,10 +113,7 @@ int Sampler::next(std::span<const int> history, std::span<const float> logits) {
   for (size_t i = 0; i < scores.size(); ++i)
     if (double weight = std::isnan(scores[i]) ? 0 : portableExp(scores[i] - largest); weight > 0)
       choices.list.push_back({weight, int(i)});
-  auto heavier = [](const Choices::Choice &a, const Choices::Choice &b) {
-    return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
-  };
-  std::sort(choices.list.begin(), choices.list.end(), heavier);
+  choices.sort();
   choices.sum = 0;
   for (const Choices::Choice &choice : choices.list)
     choices.sum += choice.weight;

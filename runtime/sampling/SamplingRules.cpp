@@ -1,5 +1,5 @@
 // Takes: a rule's value. Gives: the rule. To add one, write its class and its line in `rules`: the option of `generate`,
-// its help, its range and `quern_set` of the C library follow from the line.
+// its help, its range, `quern_set` of the C library and what generation_config.json says follow from the line.
 #include "runtime/sampling/SamplingRules.h"
 
 #include "runtime/sampling/PortableMath.h"
@@ -8,6 +8,12 @@
 #include <cmath>
 
 namespace quern::runtime {
+
+void Choices::sort() {
+  std::sort(list.begin(), list.end(), [](const Choice &a, const Choice &b) {
+    return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
+  });
+}
 
 void Choices::keep(size_t count) {
   if (count >= list.size())
@@ -129,6 +135,34 @@ private:
   double temperature;
 };
 
+/// Those whose logit is at most n standard deviations below the largest (Tang et al. 2024). The temperature scales both
+/// sides, so it does not change which are kept.
+class TopNSigma : public LogitsProcessor {
+public:
+  explicit TopNSigma(double n) : n(n) {}
+  void adjust(std::span<const int>, std::span<double> logits) override {
+    double largest = -__builtin_inf(), sum = 0, squares = 0;
+    size_t count = 0;
+    for (double logit : logits)
+      if (std::isfinite(logit)) {
+        largest = logit > largest ? logit : largest;
+        sum += logit;
+        ++count;
+      }
+    double mean = sum / double(count);
+    for (double logit : logits)
+      if (std::isfinite(logit))
+        squares += (logit - mean) * (logit - mean);
+    double furthest = n * n * squares / double(count); // squared: a root would be libm's
+    for (double &logit : logits)
+      if ((largest - logit) * (largest - logit) > furthest)
+        logit = -__builtin_inf();
+  }
+
+private:
+  double n;
+};
+
 class TopK : public LogitsProcessor {
 public:
   explicit TopK(double count) : count(size_t(count)) {}
@@ -178,24 +212,25 @@ public:
   explicit Typical(double p) : p(p) {}
   void filter(std::span<const int>, Choices &choices) override {
     double entropy = 0;
-    std::vector<std::pair<double, double>> found; // how far from it, probability
-    for (const Choices::Choice &choice : choices.list) {
-      double probability = choice.weight / choices.sum, surprise = -portableLog(probability);
+    Choices nearest; // of minus the distance from it as weight
+    for (size_t i = 0; i < choices.list.size(); ++i) {
+      double probability = choices.list[i].weight / choices.sum, surprise = -portableLog(probability);
       entropy += probability * surprise;
-      found.emplace_back(surprise, probability);
+      nearest.list.push_back({surprise, int(i)});
     }
-    for (auto &[distance, probability] : found)
-      distance = std::fabs(distance - entropy);
-    std::vector<std::pair<double, double>> nearest = found;
-    std::sort(nearest.begin(), nearest.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+    for (Choices::Choice &one : nearest.list)
+      one.weight = -std::fabs(one.weight - entropy);
+    std::vector<Choices::Choice> found = nearest.list;
+    nearest.sort();
     double reached = 0;
     size_t last = 0;
-    while (last + 1 < nearest.size() && (reached += nearest[last].second) < p)
+    while (last + 1 < found.size() &&
+           (reached += choices.list[size_t(nearest.list[last].token)].weight / choices.sum) < p)
       ++last;
     size_t kept = 0;
     choices.sum = 0;
     for (size_t i = 0; i < found.size(); ++i)
-      if (found[i].first <= nearest[last].first) {
+      if (found[i].weight >= nearest.list[last].weight) {
         choices.list[kept++] = choices.list[i];
         choices.sum += choices.list[i].weight;
       }
@@ -236,25 +271,30 @@ constexpr double many = 2147483647;
 constexpr std::string_view repetition[] = {"repeat-penalty", "frequency-penalty", "presence-penalty"};
 constexpr std::string_view mirostat[] = {"mirostat"};
 constexpr SamplingRule rules[] = {
-    {"repeat-penalty", "X", "divide positive logits of tokens that were used before by X, multiply others (1: do not)",
-     1, 0.01, 100, false, make<RepeatPenalty>},
-    {"frequency-penalty", "X", "subtract X from a token's logit for each time that it was used", 0, -100, 100, false,
-     make<FrequencyPenalty>},
-    {"presence-penalty", "X", "subtract X from the logits of tokens that were used", 0, -100, 100, false,
+    {"repeat-penalty", "X", "repetition_penalty",
+     "divide positive logits of tokens that were used before by X, multiply others (1: do not)", 1, 0.01, 100, false,
+     make<RepeatPenalty>},
+    {"frequency-penalty", "X", nullptr, "subtract X from a token's logit for each time that it was used", 0, -100, 100,
+     false, make<FrequencyPenalty>},
+    {"presence-penalty", "X", nullptr, "subtract X from the logits of tokens that were used", 0, -100, 100, false,
      make<PresencePenalty>},
-    {"repeat-window", "N", "these three look at the last N tokens (0: at the whole text, prompt included)", 0, 0, many,
-     true, nullptr, false, repetition},
-    {"no-repeat", "N", "no N tokens in a row come twice", 0, 0, many, true, make<NoRepeat>},
-    {"temp", "X", "temperature; 0: always the likeliest (0, or 1 with a rule below)", 1, 0, 1e6, false,
+    {"repeat-window", "N", nullptr, "these three look at the last N tokens (0: at the whole text, prompt included)", 0,
+     0, many, true, nullptr, false, repetition},
+    {"no-repeat", "N", "no_repeat_ngram_size", "no N tokens in a row come twice", 0, 0, many, true, make<NoRepeat>},
+    {"temp", "X", "temperature", "temperature; 0: always the likeliest (0, or 1 with a rule below)", 1, 0, 1e6, false,
      make<Temperature>},
-    {"top-k", "K", "only among the K likeliest", 0, 0, many, true, make<TopK>, true},
-    {"top-p", "P", "only among the least set that reaches probability P", 1, 0, 1, false, make<TopP>, true},
-    {"min-p", "P", "only among those of P times the likeliest's probability", 0, 0, 1, false, make<MinP>, true},
-    {"typical", "P", "only among those of typical surprise, until they reach probability P", 1, 0, 1, false,
-     make<Typical>, true},
-    {"mirostat", "X", "only so many that the text keeps a mean surprise of X bits a token (0: off)", 0, 0, 100, false,
-     make<Mirostat>, true},
-    {"mirostat-rate", "X", "how fast mirostat follows what was chosen (0.1)", 0.1, 0, 1, false, nullptr, false,
+    {"top-n-sigma", "N", nullptr,
+     "only among those whose logit is at most N standard deviations below the largest (0: off)", 0, 0, 100, false,
+     make<TopNSigma>, true},
+    {"top-k", "K", "top_k", "only among the K likeliest", 0, 0, many, true, make<TopK>, true},
+    {"top-p", "P", "top_p", "only among the least set that reaches probability P", 1, 0, 1, false, make<TopP>, true},
+    {"min-p", "P", "min_p", "only among those of P times the likeliest's probability", 0, 0, 1, false, make<MinP>,
+     true},
+    {"typical", "P", "typical_p", "only among those of typical surprise, until they reach probability P", 1, 0, 1,
+     false, make<Typical>, true},
+    {"mirostat", "X", nullptr, "only so many that the text keeps a mean surprise of X bits a token (0: off)", 0, 0, 100,
+     false, make<Mirostat>, true},
+    {"mirostat-rate", "X", nullptr, "how fast mirostat follows what was chosen (0.1)", 0.1, 0, 1, false, nullptr, false,
      mirostat},
 };
 

@@ -18,6 +18,7 @@ using RuleValues = std::map<std::string, double>;
 struct SamplingRule {
   const char *name;  // "top-k"; the option of `generate` is --top-k
   const char *value; // of the option, for its help
+  const char *field; // of generation_config.json, by which a checkpoint recommends a value; null if it has none
   const char *help;
   double neutral; // with this value the rule does nothing
   double least, most;

@@ -56,7 +56,13 @@ class Chat(Case):
         command = (self.program, "chat", "--weights", beside, "-n", 30, "--seed", 3)
         made = run(*command, stdin="Once\n").out
         self.assertEqual(made, run(*command, "--temp", 0.7, "--top-k", 5, stdin="Once\n").out)
-        self.assertNotEqual(made, run(*command, "--temp", 0, stdin="Once\n").out)
+        likeliest = run(*command, "--temp", 0, stdin="Once\n").out
+        self.assertNotEqual(made, likeliest)
+        # Of a model that does not sample: its penalty counts, how it would sample does not.
+        (beside / "generation_config.json").write_text(json.dumps({"repetition_penalty": 1.5, "temperature": 0.7, "top_k": 5}))
+        made = run(*command, stdin="Once\n").out
+        self.assertEqual(made, run(*command, "--temp", 0, "--repeat-penalty", 1.5, stdin="Once\n").out)
+        self.assertNotEqual(made, likeliest)
 
     def test_files_of_templates(self):
         for name, content in (("chat_template.jinja", TEMPLATE), ("chat_template.json", json.dumps({"chat_template": TEMPLATE}))):

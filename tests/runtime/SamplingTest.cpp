@@ -139,6 +139,28 @@ TEST(Sampling, PenaltiesCountUses) {
   EXPECT_EQ(adjusted({{"repeat-penalty", 2}, {"repeat-window", 1}}), (std::vector<double>{1, 1, 1, -2}));
 }
 
+TEST(Sampling, TopNSigmaKeepsTheSameAtAnyTemperature) {
+  float inf = __builtin_inff();
+  std::vector<double> logits = {0, 3, 2, 1, -1, 1, -inf, NAN}; // of the six that can be: mean 1, variance 5/3
+  std::vector<size_t> wanted = {1, 2};                         // 3 - 1.29 is the least
+  for (double temperature : {0.1, 1.0, 30.0}) {
+    std::vector<double> found = logits;
+    Sampler({{{"temp", temperature}, {"top-n-sigma", 1}}, 0}).adjust({}, found);
+    std::vector<size_t> kept;
+    for (size_t token = 0; token < found.size(); ++token)
+      if (std::isfinite(found[token]))
+        kept.push_back(token);
+    EXPECT_EQ(kept, wanted) << temperature;
+  }
+  std::vector<float> forbidden(3, -inf), equal = {2, 2, 2};
+  Sampler sampler({{{"top-n-sigma", 1}}, 0});
+  EXPECT_THROW(sampler.next({}, forbidden), UserError);
+  std::set<int> found;
+  for (int i = 0; i < 200; ++i)
+    found.insert(sampler.next({}, equal));
+  EXPECT_EQ(found, (std::set<int>{0, 1, 2}));
+}
+
 TEST(Sampling, ABiasCanForbid) {
   std::vector<float> logits = {1, 3, 2};
   SamplerOptions options;

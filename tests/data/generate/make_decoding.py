@@ -18,6 +18,17 @@ folder, output = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 torch.manual_seed(7)
 
 
+class TopNSigma(processors.LogitsProcessor):
+    """As its authors define it (Tang et al. 2024); transformers does not have it."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __call__(self, ids, scores):
+        least = scores.amax(-1, keepdim=True) - self.n * scores.std(-1, keepdim=True, correction=0)
+        return scores.masked_fill(scores < least, float("-inf"))
+
+
 def number(x):
     return None if x == float("-inf") else round(x, 9)
 
@@ -32,6 +43,8 @@ def processor_cases():
         "no-repeat=2": processors.NoRepeatNGramLogitsProcessor(2),
         "no-repeat=1": processors.NoRepeatNGramLogitsProcessor(1),
         "no-repeat=3": processors.NoRepeatNGramLogitsProcessor(3),
+        "top-n-sigma=0.5": TopNSigma(0.5),
+        "top-n-sigma=2": TopNSigma(2),
     }
     kept = {f"typical={p}": processors.TypicalLogitsWarper(p) for p in (0.1, 0.3, 0.6, 0.9, 0.99)}
     kept |= {f"top-p={p}": processors.TopPLogitsWarper(p) for p in (0.1, 0.5, 0.95)}
