@@ -1,4 +1,4 @@
-# Outside libraries as interface targets: quern_llvm, quern_halide. Rooms link these, never the packages themselves.
+# Outside libraries as interface targets: quern_llvm, quern_lld, quern_halide. Rooms link these, never the packages themselves.
 # runtime/ may link neither (emitted programs carry it).
 
 # --- LLVM and MLIR 22 -----------------------------------------------------------------------------
@@ -23,6 +23,11 @@ target_include_directories(quern_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${ML
 target_compile_definitions(quern_llvm INTERFACE ${quern_llvm_definitions})
 # The shared libraries only: naming an MLIRFoo archive links a second copy, and two copies break type uniquing.
 target_link_libraries(quern_llvm INTERFACE MLIR LLVM)
+
+# --- LLD 22: the linker of emitted programs -----------------------------------------------------------
+find_package(LLD REQUIRED CONFIG HINTS ${LLVM_LIBRARY_DIRS}/cmake/lld)
+add_library(quern_lld INTERFACE)
+target_link_libraries(quern_lld INTERFACE lldELF lldCommon quern_llvm)
 
 # --- Halide 21, from its PyPI wheel -----------------------------------------------------------------
 # One header and one library; the wheel's own CMake package wants CMake 3.28, Debian 12 has 3.25.

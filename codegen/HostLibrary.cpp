@@ -5,7 +5,7 @@
 #include "codegen/CompileKernels.h"
 #include "codegen/KernelBuffer.h"
 #include "codegen/ReadKernel.h"
-#include "codegen/link/Link.h"
+#include "codegen/link/Linker.h"
 
 #include <dlfcn.h>
 
@@ -19,11 +19,8 @@ HostLibrary::HostLibrary(mlir::ModuleOp planned, const CompileOptions &options) 
   KernelFiles kernels = compileKernels(planned, own, work.path());
   symbols = kernels.symbols;
   std::string path = work.path() + "/kernels.so", messages;
-  std::vector<std::string> command = {"cc", "-shared", "-o", path};
-  command.insert(command.end(), kernels.paths.begin(), kernels.paths.end());
-  command.insert(command.end(), {"-lm", "-lpthread", "-ldl"});
-  if (runCommand(command, messages))
-    throw std::runtime_error("linking the kernels failed: " + messages);
+  if (!linkShared(kernels.paths, path, messages))
+    throw std::runtime_error(messages);
   library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
     throw std::runtime_error(dlerror());

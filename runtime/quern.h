@@ -10,7 +10,7 @@
  *   quern_end(text);
  *   quern_close(engine);
  *
- * Link with: cc app.c libmodel.a -lstdc++ -lm -pthread. examples/embed has a whole program.
+ * Link with: cc -Wl,--gc-sections app.c libmodel.a -lstdc++ -lm -pthread. examples/embed has a whole program.
  *
  * Every function that can fail gives a status; `quern_message` says why. No C++ exception leaves the library, and it
  * never ends the process. Functions may be called from any thread; those of one engine wait for each other. */

@@ -66,8 +66,8 @@ static std::unique_ptr<llvm::TargetMachine> targetMachine(std::string &error) {
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)
     return nullptr;
-  return std::unique_ptr<llvm::TargetMachine>(
-      target->createTargetMachine(triple, "x86-64", "", llvm::TargetOptions(), llvm::Reloc::PIC_));
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, "x86-64", "", llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Less));
 }
 
 std::unique_ptr<llvm::Module> quern::codegen::translateHost(HostProgram &program, const std::string &description,
@@ -108,8 +108,14 @@ std::unique_ptr<llvm::Module> quern::codegen::translateHost(HostProgram &program
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, graphs, modules);
-  // -O1: pointer arithmetic folds; nothing here is hot.
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1).run(*module, modules);
+  // Pointer arithmetic folds; nothing here is hot.
+  llvm::ModulePassManager simplify;
+  if (llvm::Error failure =
+          builder.parsePassPipeline(simplify, "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg)")) {
+    error = llvm::toString(std::move(failure));
+    return nullptr;
+  }
+  simplify.run(*module, modules);
   return module;
 }
 

@@ -1,10 +1,10 @@
-// Takes: the host object, the kernels' objects, Halide's runtime. Gives: an executable, through the C++ compiler that
-// Quern itself was built with (it knows where the C library's start files are).
+// Takes: the host object, the kernels' objects, Halide's runtime. Gives: an executable or a library, by LLD and copies of
+// the C and C++ libraries that Quern itself was built with (cmake/QuernLinkFiles.cmake).
 #include "codegen/link/Link.h"
 
-#include "support/TemporaryFolder.h"
+#include "codegen/link/Linker.h"
 
-#include "support/OutputFile.h"
+#include "support/TemporaryFolder.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
@@ -14,7 +14,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 
-#include <set>
+#include <map>
 #include <stdexcept>
 #include <system_error>
 
@@ -26,7 +26,7 @@ namespace path = llvm::sys::path;
 int quern::codegen::runCommand(const std::vector<std::string> &command, std::string &messages) {
   auto program = llvm::sys::findProgramByName(command[0]);
   if (!program) {
-    messages = command[0] + ": not found; install it (Debian: apt-get install g++)";
+    messages = command[0] + ": not found";
     return 127;
   }
   support::TemporaryFolder work;
@@ -53,26 +53,25 @@ static std::string libraryFolder() {
 }
 
 namespace {
-/// The runtime's archives and the system's that it needs.
+/// The runtime's archives and those that they need.
 struct Runtime {
   std::string folder;
   std::vector<std::string> libraries;
   bool find(std::string &error);
+  /// A file of the C or C++ library, or of another that the runtime needs.
+  std::string system(llvm::StringRef name) const { return folder + "/link/" + name.str(); }
 };
 } // namespace
 
 bool Runtime::find(std::string &error) {
   folder = libraryFolder();
-  auto flags = llvm::MemoryBuffer::getFile(folder + "/quern_runtime.link");
-  if (!flags || !fs::exists(folder + "/libquern_runtime.a")) {
-    error = "the runtime is missing: " + folder + "/libquern_runtime.a; run './dev build'";
-    return false;
-  }
-  libraries = {folder + "/libquern_runtime.a"};
-  llvm::SmallVector<llvm::StringRef> others;
-  llvm::SplitString((*flags)->getBuffer(), others);
-  for (llvm::StringRef other : others)
-    libraries.push_back(other.str());
+  libraries = {folder + "/libquern_runtime.a", folder + "/libquern_support.a", system("libutf8proc.a"),
+               system("libpcre2-8.a")};
+  for (const std::string &library : libraries)
+    if (!fs::exists(library)) {
+      error = "the runtime is missing: " + library + "; run './dev build'";
+      return false;
+    }
   return true;
 }
 
@@ -84,29 +83,14 @@ std::vector<std::string> quern::codegen::runtimeFiles(bool training) {
   std::vector<std::string> files;
   if (training)
     files.push_back(runtime.folder + "/libquern_training.a");
-  for (const std::string &library : runtime.libraries)
-    if (!llvm::StringRef(library).starts_with("-"))
-      files.push_back(library);
+  files.insert(files.end(), runtime.libraries.begin(), runtime.libraries.end());
   return files;
 }
 
-static bool runStep(const std::vector<std::string> &command, std::string &error) {
-  std::string messages;
-  if (!runCommand(command, messages))
-    return true;
-  // The static C library's warnings are in every link, and stand before what went wrong.
-  llvm::SmallVector<llvm::StringRef> lines, errors;
-  llvm::SplitString(messages, lines, "\n");
-  llvm::copy_if(lines, std::back_inserter(errors), [](llvm::StringRef line) {
-    return !line.contains(" warning: ") && !line.contains_insensitive(": in function ");
-  });
-  error = "linking failed: " + (errors.empty() ? messages : llvm::join(errors, "\n"));
-  return false;
-}
-
-/// The functions of `objects` whose names begin with one that is to be replaced: "old new" lines for objcopy.
-static std::string renamed(const std::vector<std::string> &objects, const std::map<std::string, std::string> &names) {
-  std::set<std::string> lines; // objects that refer to a function name it, too
+/// The functions of `objects` whose names begin with one that is to be replaced, and their new names.
+static std::map<std::string, std::string> renamed(const std::vector<std::string> &objects,
+                                                  const std::map<std::string, std::string> &names) {
+  std::map<std::string, std::string> found; // objects that refer to a function name it, too
   for (const std::string &file : objects) {
     auto object = llvm::object::ObjectFile::createObjectFile(file);
     if (!object) {
@@ -121,10 +105,10 @@ static std::string renamed(const std::vector<std::string> &objects, const std::m
       }
       for (const auto &[from, to] : names)
         if (name->starts_with(from))
-          lines.insert(name->str() + " " + to + name->substr(from.size()).str() + "\n");
+          found[name->str()] = to + name->substr(from.size()).str();
     }
   }
-  return llvm::join(lines, "");
+  return found;
 }
 
 bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const std::string &output,
@@ -132,38 +116,44 @@ bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const 
   Runtime runtime;
   if (!runtime.find(error))
     return false;
+  bool device = !parts.device.empty();
   // Tables of functions are read-only once the program runs.
-  std::vector<std::string> command = {QUERN_CXX,
-                                      "-Wl,-z,relro,-z,now",
-                                      "-Wl,--gc-sections",
-                                      "-Wl,--build-id=none",
-                                      parts.names.empty() ? "-s" : "-Wl,--strip-debug",
-                                      "-o",
-                                      output};
+  std::vector<std::string> link = {"--eh-frame-hdr",
+                                   "--hash-style=gnu",
+                                   "-z",
+                                   "relro",
+                                   "-z",
+                                   "now",
+                                   "--gc-sections",
+                                   parts.names.empty() ? "-s" : "--strip-debug"};
   // A driver brings the system's C library, of which a process has room for one.
-  if (parts.device.empty())
-    command.push_back("-static-pie");
-  else
-    command.insert(command.end(), {"-no-pie", "-static-libstdc++", "-static-libgcc"});
-  command.insert(command.end(), objects.begin(), objects.end());
+  if (device) {
+    link.insert(link.end(), {"--dynamic-linker=/lib64/ld-linux-x86-64.so.2", "--as-needed", runtime.system("crt1.o")});
+  } else {
+    link.insert(link.end(), {"-static", "-pie", "--no-dynamic-linker", "-z", "text"});
+#if __GLIBC_PREREQ(2, 36)
+    link.push_back("--pack-dyn-relocs=relr"); // 3% of a program; older C libraries do not read it
+#endif
+    link.push_back(runtime.system("rcrt1.o"));
+  }
+  link.insert(link.end(), {runtime.system("crti.o"), runtime.system(device ? "crtbegin.o" : "crtbeginS.o")});
+  link.insert(link.end(), objects.begin(), objects.end());
   // The runtime refers to them weakly, which alone would not take them out of their archives.
-  for (const std::string &library : parts.libraries) {
-    command.push_back("-Wl,-u,quern_" + library + "_commands");
-    command.push_back(runtime.folder + "/libquern_" + library + ".a");
-  }
-  if (!parts.device.empty()) {
-    command.push_back("-Wl,-u,quern_open_device");
-    command.push_back(runtime.folder + "/libquern_" + parts.device + ".a");
-  }
-  command.insert(command.end(), runtime.libraries.begin(), runtime.libraries.end());
-  if (!runStep(command, error))
-    return false;
-  if (parts.names.empty())
-    return true;
-  support::TemporaryFolder work;
-  std::string list = work.path() + "/names";
-  support::writeFile(list, renamed(objects, parts.names));
-  return runStep({"objcopy", "--redefine-syms=" + list, output}, error);
+  for (const std::string &library : parts.libraries)
+    link.insert(link.end(), {"-u", "quern_" + library + "_commands", runtime.folder + "/libquern_" + library + ".a"});
+  if (device)
+    link.insert(link.end(), {"-u", "quern_open_device", runtime.folder + "/libquern_" + parts.device + ".a"});
+  link.insert(link.end(), runtime.libraries.begin(), runtime.libraries.end());
+  for (const char *name : {"libstdc++.a", "libgcc.a", "libgcc_eh.a"})
+    link.push_back(runtime.system(name));
+  if (device)
+    for (const char *name : {"libm.so.6", "libc.so.6", "libc_nonshared.a", "ld-linux-x86-64.so.2"})
+      link.push_back(runtime.system(name));
+  else
+    link.insert(link.end(), {runtime.system("libm.a"), runtime.system("libc.a")});
+  link.insert(link.end(), {runtime.system(device ? "crtend.o" : "crtendS.o"), runtime.system("crtn.o")});
+  return runLinker(link, output, error) &&
+         (parts.names.empty() || renameSymbols(output, renamed(objects, parts.names), error));
 }
 
 /// The functions that a header declares: what follows "quern_status ", "void " and so on, before a bracket.
@@ -195,22 +185,17 @@ bool quern::codegen::linkLibrary(const std::vector<std::string> &objects, const 
   }
   support::TemporaryFolder work;
   std::string object = work.path() + "/model.o";
-  // One object that holds everything it needs. Groups are resolved now, as their names become local below.
-  std::vector<std::string> link = {
-      QUERN_CXX, "-r",  "-nostdlib", "-Wl,--gc-sections", "-Wl,--force-group-allocation", "-Wl,--build-id=none",
-      "-o",      object};
+  // One object that holds everything it needs; a program's own link drops what it does not call (with -r LLD would drop
+  // the tables of exceptions, too). Groups are resolved now, as their names become local below.
+  std::vector<std::string> link = {"-r", "--force-group-allocation"};
   // Of all names only the header's stay visible: a program may hold its own copies of what the runtime uses.
-  std::vector<std::string> hide = {"objcopy", "--strip-unneeded"};
-  for (const std::string &name : functionsOf((*header)->getBuffer())) {
-    link.push_back("-Wl,-u," + name);
-    hide.push_back("--keep-global-symbol=" + name);
-  }
-  hide.push_back(object);
+  std::vector<std::string> visible = functionsOf((*header)->getBuffer());
+  for (const std::string &name : visible)
+    link.insert(link.end(), {"-u", name});
   link.insert(link.end(), objects.begin(), objects.end());
   link.push_back(runtime.folder + "/libquern_library.a");
   link.insert(link.end(), runtime.libraries.begin(), runtime.libraries.end());
-  llvm::erase(link, "-pthread"); // the program's own link asks for it
-  if (!runStep(link, error) || !runStep(hide, error) || !runStep({"ar", "rcs", output, object}, error))
+  if (!runLinker(link, object, error) || !keepGlobals(object, visible, error) || !archiveObject(object, output, error))
     return false;
   llvm::SmallString<256> beside(path::parent_path(output));
   path::append(beside, "quern.h");

@@ -1,7 +1,7 @@
 /* A program in C with a model inside: it continues a text, and then several at once.
  *
  *   quern compile examples/llama.quern --config tests/data/stories260K/config.json --emit lib -o libstories.a
- *   cc -I. examples/embed/embed.c libstories.a -lstdc++ -lm -pthread -o stories
+ *   cc -Wl,--gc-sections -I. examples/embed/embed.c libstories.a -lstdc++ -lm -pthread -o stories
  *   ./stories tests/data/stories260K 40 "Once upon a time" */
 #include "quern.h"
 

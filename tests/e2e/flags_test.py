@@ -62,6 +62,15 @@ class Flags(Case):
         names = subprocess.run(["nm", "--undefined-only", BUILD / "lib" / "libquern_runtime.a"], capture_output=True, text=True, check=True).stdout
         self.assertIn("__stack_chk_fail", names)
 
+    def test_no_compiler_is_needed(self):
+        """A program for the processor, one for a device, one with names and a library are linked where no other program is found."""
+        bare = ["env", "PATH=/nonexistent"]
+        for name, options in {"cpu": [], "device": ["--target", "opencl"], "named": ["--symbols"], "lib.a": ["--emit", "lib"]}.items():
+            with self.subTest(name):
+                run(*bare, QUERN, "compile", EXAMPLES / "gpt2.quern", "--config", DATA / "gpt2" / "config.json", *options, "-o", self.scratch / name)
+                if name != "lib.a":
+                    self.assertIn("usage: ", run(*bare, self.scratch / name, "--help").out)
+
     def test_the_folder_of_the_spec_does_not_matter(self):
         programs = []
         for name in ("here", "there"):

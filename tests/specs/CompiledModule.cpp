@@ -8,7 +8,7 @@
 #include "codegen/LaunchCosts.h"
 #include "codegen/host/Description.h"
 #include "codegen/host/HostObject.h"
-#include "codegen/link/Link.h"
+#include "codegen/link/Linker.h"
 #include "runtime/engine/Session.h"
 #include "runtime/files/Safetensors.h"
 
@@ -75,11 +75,10 @@ CompiledModule::CompiledModule(mlir::ModuleOp planned, const Checkpoint &weights
   std::string object = loaded->folder / "host.o", library = loaded->folder / "program.so";
   if (!module || !codegen::writeHost(*module, codegen::HostFile::Object, object, error))
     throw std::runtime_error(error);
-  std::vector<std::string> command = {"cc", "-shared", "-o", library, object};
-  command.insert(command.end(), kernels.paths.begin(), kernels.paths.end());
-  command.insert(command.end(), {"-lm", "-lpthread", "-ldl"});
-  if (codegen::runCommand(command, error))
-    throw std::runtime_error("linking failed: " + error);
+  std::vector<std::string> objects = kernels.paths;
+  objects.push_back(object);
+  if (!codegen::linkShared(objects, library, error))
+    throw std::runtime_error(error);
   loaded->library = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   void *table = loaded->library ? dlsym(loaded->library, "quern_program") : nullptr;
   if (!table)
