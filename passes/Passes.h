@@ -60,6 +60,9 @@ using PackingRule = std::function<int64_t(int64_t rows, int64_t inner)>;
 /// Recognises e^x over its sum as softmax (RaiseSoftmax.cpp).
 std::unique_ptr<mlir::Pass> createRaiseSoftmaxPass();
 
+/// Writes a softmax within a scan as the operations that it is made of (WriteOutSoftmax.cpp).
+std::unique_ptr<mlir::Pass> createWriteOutSoftmaxPass();
+
 /// Takes what no state reaches out of the bodies of scans (HoistScans.cpp).
 std::unique_ptr<mlir::Pass> createHoistScansPass();
 

@@ -19,6 +19,7 @@ int main(int argc, char **argv) {
   mlir::registerCSEPass();
   mlir::registerPass(quern::passes::createRollRepeatsPass);
   mlir::registerPass(quern::passes::createRaiseSoftmaxPass);
+  mlir::registerPass(quern::passes::createWriteOutSoftmaxPass);
   mlir::registerPass(quern::passes::createHoistScansPass);
   mlir::registerPass([] { return quern::passes::createRaiseAttentionPass(); });
   mlir::registerPass([] { return quern::passes::createRaiseAttentionPass(/*ofLoss=*/true); });

@@ -14,6 +14,7 @@
 // that have no values (sinks), then through elementwise operations to products of queries and keys. What does not
 // depend on a product (masks, biases) stays outside and is an input.
 #include "ir/Attributes.h"
+#include "ir/Scan.h"
 #include "ir/analysis/Functions.h"
 #include "ir/analysis/Options.h"
 #include "passes/Passes.h"
@@ -343,8 +344,8 @@ private:
     remark::RemarkOpts about = remark::RemarkOpts::name("attention").category("fusion");
     SmallVector<SoftmaxOp> found;
     function.walk([&](Operation *op) {
-      if (auto softmax = dyn_cast<SoftmaxOp>(op))
-        found.push_back(softmax);
+      if (auto softmax = dyn_cast<SoftmaxOp>(op); softmax && !softmax->getParentOfType<ScanOp>())
+        found.push_back(softmax); // an iteration of a scan has loops of its own (WriteOutSoftmax.cpp)
       if (auto quotient = dyn_cast<DivOp>(op); quotient && isNearlySoftmax(quotient))
         remark::missed(op->getLoc(), about) << "not one kernel: e^x is divided by more than its sum; "
                                                "softmax[...](x) is recognised, and needs no guard: it gives "

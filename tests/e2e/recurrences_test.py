@@ -35,6 +35,27 @@ class Recurrences(Case):
         self.assertLess(relative_error(self.evaluate(program, self.weights, inputs)["logits"], want), 5e-5)
         self.assert_refused(run(program, "generate", "--weights", self.weights, "--tokens", "1,2", "-n", 2, status=1), "from end", "recurrences.quern")
 
+    def test_what_no_loop_is_made_of(self):
+        """A limit, said at the line of the scan; not a fault of the compiler."""
+        spec = self.scratch / "choice.quern"
+        spec.write_text("""quern 1
+model choice {
+  dim D = 8
+  forward(tokens: int[B, T]) -> [B, T] {
+    param w: [D] @ "w"
+    h: [B, D] = 0
+    scan T {
+      h = 0.5 * h + w * tokens
+      y = argmax[D](h)
+    }
+    return y
+  }
+}
+""")
+        refused = self.compile(spec, status=1)
+        self.assert_refused(refused, "choice.quern", ":7:5", "argmax", "within a recurrence")
+        self.assertNotIn("fault of the compiler", refused.err)
+
     def test_states_larger_than_a_stack(self):
         spec = self.scratch / "large.quern"
         spec.write_text("""quern 1

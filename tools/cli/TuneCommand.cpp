@@ -110,7 +110,7 @@ static int search(const TuneFlags &flags, TuningDatabase &database) {
     throw std::runtime_error(flags.spec.spec +
                              " has plans already; a spec, or a dump from before 'scheduled', is needed");
   if (mlir::failed(quern::passes::runPhases(*module, passes, from, "scheduled")))
-    return llvm::StringRef(flags.spec.spec).ends_with(".mlir") ? 1 : reportFault("failed");
+    return llvm::StringRef(flags.spec.spec).ends_with(".mlir") ? 1 : reportFailedPasses();
   mlir::OwningOpRef<mlir::ModuleOp> scheduled(mlir::cast<mlir::ModuleOp>((*module)->clone()));
   if (mlir::failed(quern::passes::runPhases(*module, passes, "scheduled", "")))
     return reportFault("failed");

@@ -266,3 +266,7 @@ int quern::tools::reportFault(const std::string &what) {
     report(what.c_str(), false);
   return 3;
 }
+
+int quern::tools::reportFailedPasses() {
+  return state.last == "choose-plans" ? 1 : reportFault("failed");
+}

@@ -24,5 +24,9 @@ void enterCodegen();
 /// The same report for a fault without a signal: a pass that fails, std::logic_error. Returns the exit status, 3.
 int reportFault(const std::string &what);
 
+/// The exit status after passes have failed: the same report, but for kernels that no producer makes for the target. That
+/// is the answer to a spec, and was said at its line.
+int reportFailedPasses();
+
 } // namespace quern::tools
 #endif
