@@ -138,10 +138,13 @@ class Checker:
     def __init__(self, root, units=UNITS, rooms=ROOMS, exceptions=EXCEPTIONS, long=LONG):
         self.root, self.units, self.rooms, self.exceptions, self.long = root, units, rooms, exceptions, long
         self.errors, self.used = [], set()
-        self.files = sorted(
-            os.path.relpath(os.path.join(folder, name), root)
-            for room in rooms
-            for folder, _, names in os.walk(os.path.join(root, room))
+        self.files = self.listed(rooms)
+
+    def listed(self, folders):
+        return sorted(
+            os.path.relpath(os.path.join(folder, name), self.root)
+            for top in folders
+            for folder, _, names in os.walk(os.path.join(self.root, top))
             for name in names
             if name.endswith(SUFFIXES))
 
@@ -228,7 +231,7 @@ class Checker:
 
     def check_sizes(self):
         count = {}
-        for file in self.files:
+        for file in self.files + self.listed(["tests"]):
             count[os.path.dirname(file)] = count.get(os.path.dirname(file), 0) + 1
             with open(os.path.join(self.root, file), encoding="utf-8") as opened:
                 lines = sum(1 for _ in opened)
@@ -296,6 +299,7 @@ class TheCheckerItself(unittest.TestCase):
         self.assertEqual(self.errors({"ir/B.h": "\n" * 501}, long={"ir/B.h": "why"}), [])
         self.assertOne(self.errors({"ir/B.h": "\n"}, long={"ir/B.h": "why"}), "take it off the list")
         self.assertOne(self.errors({f"ir/B{i}.h": "" for i in range(26)}), "ir has 26 files, of at most 25")
+        self.assertOne(self.errors({f"tests/ir/B{i}.h": "" for i in range(26)}), "tests/ir has 26 files, of at most 25")
         self.assertOne(self.errors({"ir/new/B.h": ""}), "not in the table")
 
 

@@ -1,6 +1,6 @@
 // The gradient of attention in its two kernels, and the statistics that it keeps of the forward one.
 #include "codegen/kernel/AttentionGradient.h"
-#include "tests/codegen/Check.h"
+#include "tests/codegen/support/Check.h"
 
 using namespace quern::codegen;
 using quern::ir::Size;

@@ -1,6 +1,6 @@
 // Attention as models write it: masks, windows, biases, grouped queries, caches, sinks.
 #include "codegen/kernel/AttentionPattern.h"
-#include "tests/codegen/Check.h"
+#include "tests/codegen/support/Check.h"
 
 using namespace quern::codegen;
 using quern::ir::Size;

@@ -1,6 +1,6 @@
 // Kernels of every family that read or write bf16.
 #include "codegen/kernel/AttentionGradient.h"
-#include "tests/codegen/Check.h"
+#include "tests/codegen/support/Check.h"
 
 #include <limits>
 

@@ -1,5 +1,5 @@
 // Gradients of weights that rows picked (experts): for each expert the sum of the outer products of its rows.
-#include "tests/codegen/Check.h"
+#include "tests/codegen/support/Check.h"
 
 #include <cmath>
 #include <limits>

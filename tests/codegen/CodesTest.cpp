@@ -1,5 +1,5 @@
 // Kernels that read weights in codes of few bits: rows by themselves and in tiles, parts beside each other, experts.
-#include "tests/codegen/Check.h"
+#include "tests/codegen/support/Check.h"
 
 using namespace quern::codegen;
 

@@ -1,5 +1,5 @@
 // Contractions: packed weights and plain operands, any number of rows, epilogues, batches.
-#include "tests/codegen/Check.h"
+#include "tests/codegen/support/Check.h"
 
 using namespace quern::codegen;
 

@@ -1,9 +1,9 @@
 // Every family for targets of several vectors, with the chosen plans and with ones drawn at random: right numbers,
 // instructions of the target alone, and scratch as it was planned.
-#include "tests/codegen/Families.h"
+#include "tests/codegen/support/Families.h"
 #include "codegen/halide/HalideProducer.h"
-#include "tests/codegen/Check.h"
-#include "tests/codegen/DrawnPlan.h"
+#include "tests/codegen/support/Check.h"
+#include "tests/codegen/support/DrawnPlan.h"
 
 #include <random>
 

@@ -1,5 +1,5 @@
 // Contractions whose weight is picked row by row (experts): any number of rows, experts and choices.
-#include "tests/codegen/Check.h"
+#include "tests/codegen/support/Check.h"
 
 #include <limits>
 

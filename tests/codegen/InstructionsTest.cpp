@@ -1,6 +1,6 @@
 // Kernels for processors that this machine need not be: what they are made of, and that looking at it finds what is wrong.
-#include "tests/codegen/Instructions.h"
-#include "tests/codegen/Check.h"
+#include "tests/codegen/support/Instructions.h"
+#include "tests/codegen/support/Check.h"
 
 #include <gmock/gmock.h>
 

@@ -2,7 +2,7 @@
 #include "codegen/halide/KernelScratch.h"
 #include "codegen/halide/HalideProducer.h"
 #include "codegen/halide/KernelBuilder.h"
-#include "tests/codegen/Check.h"
+#include "tests/codegen/support/Check.h"
 
 #include <filesystem>
 

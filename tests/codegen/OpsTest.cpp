@@ -1,5 +1,5 @@
 // Every operation alone, at awkward sizes.
-#include "tests/codegen/Check.h"
+#include "tests/codegen/support/Check.h"
 
 #include <limits>
 

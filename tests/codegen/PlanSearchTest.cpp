@@ -2,7 +2,7 @@
 #include "codegen/schedule/PlanSearch.h"
 #include "codegen/halide/HalideProducer.h"
 #include "codegen/schedule/ChoosePlan.h"
-#include "tests/codegen/GraphMaker.h"
+#include "tests/codegen/support/GraphMaker.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // Plans of kernels: what is chosen, what is refused, and that any point of a space computes the same.
 #include "codegen/halide/HalideProducer.h"
 #include "codegen/schedule/ChoosePlan.h"
-#include "tests/codegen/Check.h"
-#include "tests/codegen/DrawnPlan.h"
+#include "tests/codegen/support/Check.h"
+#include "tests/codegen/support/DrawnPlan.h"
 
 #include <random>
 

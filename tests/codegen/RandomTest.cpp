@@ -1,5 +1,5 @@
 // Random combinations of operations in one kernel: what no family expects must be right too.
-#include "tests/codegen/Check.h"
+#include "tests/codegen/support/Check.h"
 
 #include <random>
 

@@ -1,5 +1,5 @@
 // Kernels whose sums run within rows: norms, log-softmax; and chains that mix everything.
-#include "tests/codegen/Check.h"
+#include "tests/codegen/support/Check.h"
 
 using namespace quern::codegen;
 

@@ -8,7 +8,7 @@
 #include "ir/Dialect.h"
 #include "ir/reference/Interpreter.h"
 #include "passes/Phases.h"
-#include "tests/codegen/DrawnPlan.h"
+#include "tests/codegen/support/DrawnPlan.h"
 #include "tests/specs/CompiledModule.h"
 
 #include "codegen/PlanKernels.h"

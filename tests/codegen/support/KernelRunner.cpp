@@ -1,10 +1,10 @@
 // Takes: a graph and tensors. Gives: what the compiled kernel makes of them.
 // Why through an object and dlopen: it is the way that programs take, C interface and shared runtime included.
-#include "tests/codegen/KernelRunner.h"
+#include "tests/codegen/support/KernelRunner.h"
 
 #include "codegen/halide/HalideProducer.h"
 #include "runtime/abi/Abi.h"
-#include "tests/codegen/Instructions.h"
+#include "tests/codegen/support/Instructions.h"
 
 #include <HalideRuntime.h>
 

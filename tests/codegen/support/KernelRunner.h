@@ -1,11 +1,11 @@
 // Compiles one kernel to a shared library, loads it and runs it on given tensors. There are two of it: for the processor, and
 // (DeviceKernelRunner.cpp) for an OpenCL device, whatever target it is asked for; so the same tests are both's.
-#ifndef QUERN_TESTS_CODEGEN_KERNELRUNNER_H
-#define QUERN_TESTS_CODEGEN_KERNELRUNNER_H
+#ifndef QUERN_TESTS_CODEGEN_SUPPORT_KERNELRUNNER_H
+#define QUERN_TESTS_CODEGEN_SUPPORT_KERNELRUNNER_H
 
 #include "codegen/halide/EmitKernel.h"
 #include "codegen/schedule/Schedule.h"
-#include "tests/codegen/KernelCall.h"
+#include "tests/codegen/support/KernelCall.h"
 
 #include <memory>
 

@@ -1,6 +1,6 @@
 // A kernel's graph evaluated by plain loops in double precision: what compiled kernels are compared with.
-#ifndef QUERN_TESTS_CODEGEN_REFERENCE_H
-#define QUERN_TESTS_CODEGEN_REFERENCE_H
+#ifndef QUERN_TESTS_CODEGEN_SUPPORT_REFERENCE_H
+#define QUERN_TESTS_CODEGEN_SUPPORT_REFERENCE_H
 
 #include "codegen/kernel/KernelGraph.h"
 

@@ -1,6 +1,6 @@
 // Takes: a kernel's assembly and a target. Gives: the instructions that the target lacks, as GNU's assembler names them.
 // Why the assembler: it knows for each instruction which feature it belongs to, so nothing is listed here twice.
-#include "tests/codegen/Instructions.h"
+#include "tests/codegen/support/Instructions.h"
 
 #include "codegen/halide/HalideProducer.h"
 #include "codegen/schedule/Schedule.h"

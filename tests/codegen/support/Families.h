@@ -1,10 +1,10 @@
 // A kernel of every family, for tests that hold for all of them.
-#ifndef QUERN_TESTS_CODEGEN_FAMILIES_H
-#define QUERN_TESTS_CODEGEN_FAMILIES_H
+#ifndef QUERN_TESTS_CODEGEN_SUPPORT_FAMILIES_H
+#define QUERN_TESTS_CODEGEN_SUPPORT_FAMILIES_H
 
 #include "codegen/Targets.h"
-#include "tests/codegen/GraphMaker.h"
-#include "tests/codegen/Reference.h"
+#include "tests/codegen/support/GraphMaker.h"
+#include "tests/codegen/support/Reference.h"
 
 #include <memory>
 

@@ -1,5 +1,5 @@
 // Takes: a kernel. Gives: the chosen plan with some numbers changed, each part still in its space.
-#include "tests/codegen/DrawnPlan.h"
+#include "tests/codegen/support/DrawnPlan.h"
 
 #include "codegen/halide/HalideProducer.h"
 

@@ -1,5 +1,5 @@
 // Takes: calls that name operations. Gives: the graph that reading a quern.kernel of the same operations would.
-#include "tests/codegen/GraphMaker.h"
+#include "tests/codegen/support/GraphMaker.h"
 
 #include <algorithm>
 #include <set>

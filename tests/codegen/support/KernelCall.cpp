@@ -1,5 +1,5 @@
 // Takes: a kernel's graph, lengths and tensors. Gives: its buffers, and what its function makes of them.
-#include "tests/codegen/KernelCall.h"
+#include "tests/codegen/support/KernelCall.h"
 
 #include "ir/reference/BF16.h"
 #include "ir/reference/Codes.h"

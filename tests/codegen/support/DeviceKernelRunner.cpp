@@ -2,7 +2,7 @@
 // whatever holds for a kernel of a CPU holds for the device's.
 #include "codegen/halide/gpu/GpuProducer.h"
 #include "runtime/machine/Device.h"
-#include "tests/codegen/KernelRunner.h"
+#include "tests/codegen/support/KernelRunner.h"
 
 #include <cstdlib>
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 // Kernels for tests, made without MLIR: each call adds a node and gives its number; dimensions follow by name.
-#ifndef QUERN_TESTS_CODEGEN_GRAPHMAKER_H
-#define QUERN_TESTS_CODEGEN_GRAPHMAKER_H
+#ifndef QUERN_TESTS_CODEGEN_SUPPORT_GRAPHMAKER_H
+#define QUERN_TESTS_CODEGEN_SUPPORT_GRAPHMAKER_H
 
 #include "codegen/kernel/KernelGraph.h"
 

@@ -1,7 +1,7 @@
 // Takes: a target. Gives: a small kernel of each family, with sizes that no tile divides.
-#include "tests/codegen/Families.h"
+#include "tests/codegen/support/Families.h"
 
-#include "tests/codegen/Check.h"
+#include "tests/codegen/support/Check.h"
 
 namespace quern::codegen {
 namespace {

@@ -1,6 +1,6 @@
 // Takes: a graph, lengths, arguments. Gives: every node's value.
 // Why apart from ir's interpreter: this one reads the plain graph, so a mistake in reading kernels shows too.
-#include "tests/codegen/Reference.h"
+#include "tests/codegen/support/Reference.h"
 
 #include "ir/reference/BF16.h"
 #include "ir/reference/Codes.h"

@@ -1,9 +1,9 @@
 // EXPECT that a compiled kernel gives what plain loops give.
-#ifndef QUERN_TESTS_CODEGEN_CHECK_H
-#define QUERN_TESTS_CODEGEN_CHECK_H
+#ifndef QUERN_TESTS_CODEGEN_SUPPORT_CHECK_H
+#define QUERN_TESTS_CODEGEN_SUPPORT_CHECK_H
 
-#include "tests/codegen/GraphMaker.h"
-#include "tests/codegen/KernelRunner.h"
+#include "tests/codegen/support/GraphMaker.h"
+#include "tests/codegen/support/KernelRunner.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Plans drawn at random from the spaces that families declare.
-#ifndef QUERN_TESTS_CODEGEN_DRAWNPLAN_H
-#define QUERN_TESTS_CODEGEN_DRAWNPLAN_H
+#ifndef QUERN_TESTS_CODEGEN_SUPPORT_DRAWNPLAN_H
+#define QUERN_TESTS_CODEGEN_SUPPORT_DRAWNPLAN_H
 
 #include "codegen/kernel/KernelGraph.h"
 #include "codegen/schedule/Schedule.h"

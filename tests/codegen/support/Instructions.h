@@ -1,6 +1,6 @@
 // What a compiled kernel asks of a processor, by its assembly: it needs no processor that could run it.
-#ifndef QUERN_TESTS_CODEGEN_INSTRUCTIONS_H
-#define QUERN_TESTS_CODEGEN_INSTRUCTIONS_H
+#ifndef QUERN_TESTS_CODEGEN_SUPPORT_INSTRUCTIONS_H
+#define QUERN_TESTS_CODEGEN_SUPPORT_INSTRUCTIONS_H
 
 #include "codegen/Targets.h"
 #include "codegen/kernel/KernelGraph.h"

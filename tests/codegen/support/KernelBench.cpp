@@ -3,8 +3,8 @@
 // counts. The runtime's probe chooses its instructions as it runs, so this file is compiled for any processor.
 #include "codegen/schedule/ChoosePlan.h"
 #include "runtime/machine/Probe.h"
-#include "tests/codegen/GraphMaker.h"
-#include "tests/codegen/KernelRunner.h"
+#include "tests/codegen/support/GraphMaker.h"
+#include "tests/codegen/support/KernelRunner.h"
 
 #include <algorithm>
 #include <chrono>

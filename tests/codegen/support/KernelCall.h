@@ -1,9 +1,9 @@
 // A kernel's arguments and results as programs would lay them out, and the call of its C function.
-#ifndef QUERN_TESTS_CODEGEN_KERNELCALL_H
-#define QUERN_TESTS_CODEGEN_KERNELCALL_H
+#ifndef QUERN_TESTS_CODEGEN_SUPPORT_KERNELCALL_H
+#define QUERN_TESTS_CODEGEN_SUPPORT_KERNELCALL_H
 
 #include "codegen/KernelBuffer.h"
-#include "tests/codegen/Reference.h"
+#include "tests/codegen/support/Reference.h"
 
 #include <memory>
 #include <vector>
