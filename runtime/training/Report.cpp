@@ -3,6 +3,7 @@
 #include "runtime/training/Report.h"
 
 #include "runtime/Error.h"
+#include "support/Html.h"
 #include "support/OutputFile.h"
 
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@ namespace quern::runtime {
 
 namespace {
 
+using quern::support::htmlText;
 using Json = nlohmann::json;
 using Points = std::vector<std::pair<double, double>>;
 
@@ -21,13 +23,6 @@ struct Curve {
   std::string name, style;
   Points points;
 };
-
-std::string escaped(const std::string &text) {
-  std::string result;
-  for (char c : text)
-    result += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);
-  return result;
-}
 
 /// Four digits, and k, M or G for what is long.
 std::string shortNumber(double x) {
@@ -135,10 +130,10 @@ void writeReport(const std::string &path, const std::string &model, const std::v
     if (entry.contains("run")) {
       settings = "<table>\n";
       for (const auto &[name, value] : entry["run"].items())
-        settings += "<tr><td>" + escaped(name) + "</td><td>" +
-                    escaped(value.is_string()         ? value.get<std::string>()
-                            : value.is_number_float() ? format("%.6g", value.get<double>())
-                                                      : value.dump()) +
+        settings += "<tr><td>" + htmlText(name) + "</td><td>" +
+                    htmlText(value.is_string()         ? value.get<std::string>()
+                             : value.is_number_float() ? format("%.6g", value.get<double>())
+                                                       : value.dump()) +
                     "</td></tr>\n";
       settings += "</table>\n";
       continue;
@@ -156,11 +151,11 @@ void writeReport(const std::string &path, const std::string &model, const std::v
       speed.points.emplace_back(at, entry["labels"].get<double>() / entry["seconds"].get<double>());
     if (entry.contains("sample"))
       samples =
-          format("<h3>Step %.0f</h3>\n<pre>", at) + escaped(entry["sample"].get<std::string>()) + "</pre>\n" + samples;
+          format("<h3>Step %.0f</h3>\n<pre>", at) + htmlText(entry["sample"].get<std::string>()) + "</pre>\n" + samples;
   }
   std::string page = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
                      "content=\"width=device-width\">\n<title>" +
-                     escaped(model) + ": training</title>\n" + style + "<h1>" + escaped(model) + ": training</h1>\n";
+                     htmlText(model) + ": training</title>\n" + style + "<h1>" + htmlText(model) + ": training</h1>\n";
   page += chart("Loss", {loss, valid}, false) + settings + chart("Learning rate", {rate}, true) +
           chart("Gradient", {norm}, true) + chart("Speed", {speed}, true);
   if (!samples.empty())

@@ -2,6 +2,7 @@
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/Glob.h"
+#include "support/Html.h"
 #include "support/Json.h"
 #include "support/Nearest.h"
 #include "support/Utf8.h"
@@ -100,3 +101,8 @@ TEST(Files, AnEndlessDeviceIsTooLong) {
 }
 
 } // namespace
+
+TEST(Html, TextStaysText) {
+  EXPECT_EQ(quern::support::htmlText("a < b && \"c\" > 'd'"), "a &lt; b &amp;&amp; &quot;c&quot; &gt; 'd'");
+  EXPECT_EQ(quern::support::htmlText(""), "");
+}

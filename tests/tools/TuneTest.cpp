@@ -13,6 +13,7 @@
 #include "passes/Phases.h"
 #include "support/OutputFile.h"
 #include "tools/tune/Child.h"
+#include "tools/tune/TunePage.h"
 #include "tools/tune/TunedPlans.h"
 #include "tools/tune/Tuner.h"
 
@@ -39,6 +40,13 @@ std::string folderOfTest() {
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   return folder;
+}
+
+int countOf(const std::string &part, const std::string &text) {
+  int count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++count;
+  return count;
 }
 
 std::string messageOf(const std::function<void()> &run) {
@@ -182,6 +190,11 @@ TEST_F(TuneTest, WhatIsWrongOrCrashesNeverWins) {
   }
   EXPECT_GT(wrong, 0);
   EXPECT_EQ(crashed, wrong);
+  std::string page = tunePage(report, "<squares>.quern", options.where);
+  EXPECT_THAT(page, HasSubstr("Plans of &lt;squares&gt;.quern"));
+  EXPECT_EQ(countOf("<circle class=\"wrong\"", page), wrong);
+  EXPECT_EQ(countOf("<circle class=\"crashed\"", page), crashed);
+  EXPECT_THAT(page, HasSubstr("work ")); // what was changed
   EXPECT_TRUE(database.plans().empty());
 }
 

@@ -7,6 +7,7 @@
 #include "tools/cli/CompileFlags.h"
 #include "tools/crash/CrashReport.h"
 #include "tools/spec/SpecOptions.h"
+#include "tools/tune/TunePage.h"
 #include "tools/tune/TunedPlans.h"
 #include "tools/tune/Tuner.h"
 
@@ -24,7 +25,7 @@ using namespace quern::codegen;
 namespace {
 struct TuneFlags {
   SpecOptions spec;
-  std::string weights, schedules, cache, database, effort = "quick", exported, imported;
+  std::string weights, schedules, cache, database, effort = "quick", exported, imported, html;
   std::vector<std::string> without;
   double budget = 120, tolerance = 1e-4, seconds = 3;
   int64_t prefill = 0, decode = 0, batch = 4;
@@ -119,6 +120,8 @@ static int search(const TuneFlags &flags, TuningDatabase &database) {
   if (isatty(STDERR_FILENO) && !flags.quiet)
     std::cerr << "\r\033[K";
   std::cout << tuneTable(report);
+  if (!flags.html.empty())
+    quern::support::writeFile(flags.html, tunePage(report, flags.spec.spec, options.where));
   return 0;
 }
 
@@ -159,6 +162,7 @@ int quern::tools::tuneCommand(const Arguments &arguments) {
       "print the plans that were found")("export", po::value(&flags.exported),
                                          "FILE: write them as a text, a line for each kernel (- for standard output)")(
       "import", po::value(&flags.imported), "FILE: take plans from such a text")(
+      "html", po::value(&flags.html), "FILE: the report as a page, with every plan that was tried")(
       "jobs,j", po::value(&flags.jobs), "kernels compiled at the same time (default: all processors)")(
       "quiet,q", po::bool_switch(&flags.quiet), "no progress on stderr");
   po::variables_map values;
@@ -175,6 +179,8 @@ int quern::tools::tuneCommand(const Arguments &arguments) {
   bool alone = flags.list || !flags.exported.empty() || !flags.imported.empty();
   if (flags.spec.spec.empty() && !alone)
     throw std::runtime_error("SPEC is missing; or --list, --export FILE or --import FILE");
+  if (flags.spec.spec.empty() && !flags.html.empty())
+    throw std::runtime_error("--html is the report of a search: SPEC is missing");
   if (!flags.spec.spec.empty())
     takeModel(flags);
   TuningDatabase database(flags.database.empty() ? defaultDatabase(flags.cache) : flags.database);

@@ -6,6 +6,7 @@
 #include "runtime/machine/CpuFeatures.h"
 #include "runtime/machine/Probe.h"
 #include "runtime/machine/ThreadPool.h"
+#include "support/Html.h"
 #include "tools/inspect/PageFiles.h"
 #include "tools/inspect/TextDiff.h"
 
@@ -93,13 +94,6 @@ static std::string replaced(std::string text, const std::string &mark, const std
   return text.substr(0, at) + with + text.substr(at + mark.size());
 }
 
-static std::string escaped(const std::string &text) {
-  std::string out;
-  for (char c : text)
-    out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
-  return out;
-}
-
 std::string quern::tools::makePage(const PageInput &input) {
   Json meta = {{"title", input.title},         {"command", input.command}, {"lengths", input.lengths},
                {"places", input.places.table}, {"files", Json::array()},   {"stages", Json::array()},
@@ -147,7 +141,7 @@ std::string quern::tools::makePage(const PageInput &input) {
   meta["profile"] = input.profile;
   meta["memory"] = input.memory;
   std::string page = pageTemplate;
-  page = replaced(page, "<!--TITLE-->", escaped(input.title));
+  page = replaced(page, "<!--TITLE-->", quern::support::htmlText(input.title));
   page = replaced(page, "/*STYLE*/", pageStyle);
   page = replaced(page, "<!--DATA-->", element("meta", pageJson(meta)) + elements);
   return replaced(page, "/*SCRIPT*/", pageScript);

@@ -400,7 +400,10 @@ TuneReport Tuner::run() {
     kernel->report.finished = candidatesOf(*kernel).empty();
     report.finished = report.finished && kernel->report.finished;
     for (const auto &[plans, trial] : kernel->trials) {
-      kernel->report.trials += trial.outcome != "unfinished";
+      if (trial.outcome == "unfinished")
+        continue;
+      ++kernel->report.trials;
+      kernel->report.tried.push_back({plans.first, plans.second, trial});
       kernel->report.wrong += trial.outcome == "wrong" || trial.outcome == "crashed";
     }
     report.kernels.push_back(kernel->report);

@@ -23,13 +23,19 @@ struct TuneOptions {
   std::function<void(const std::string &line)> progress = [](const std::string &) {};
 };
 
+struct TriedPlan {
+  std::string incumbent, candidate;
+  Trial trial;
+};
+
 struct TunedKernel {
   std::string name, key, title, at;
   double share = 0;          ///< of the program's time in kernels
   std::string before, after; ///< plans
   double gain = 1;           ///< the default's time by the tuned one's; measured against each other
   int trials = 0, wrong = 0;
-  bool finished = false; ///< nothing is left to try
+  std::vector<TriedPlan> tried; ///< in this run and before
+  bool finished = false;        ///< nothing is left to try
 };
 
 /// Of a part of the workload (prefill, decode, step): the program with all default plans and with all tuned ones, call by
