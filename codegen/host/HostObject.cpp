@@ -79,6 +79,7 @@ std::unique_ptr<llvm::Module> quern::codegen::translateHost(HostProgram &program
   mlirContext->appendDialectRegistry(registry);
   mlirContext->loadDialect<mlir::cf::ControlFlowDialect>();
   mlir::PassManager passes(mlirContext);
+  passes.enableVerifier(false); // once is enough: the translation verifies
   passes.addPass(mlir::createSCFToControlFlowPass());
   passes.addPass(mlir::createConvertControlFlowToLLVMPass());
   passes.addPass(mlir::createArithToLLVMConversionPass());
