@@ -113,6 +113,24 @@ TEST(Reduce, EveryKindAlongEveryDim) {
       }
 }
 
+TEST(Reduce, FewSumsOfManyNumbers) { // on a device each is made in parts
+  const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}}, {{"B", 3}, {"T", 700}}, {{"B", 1}, {"T", 1025}}};
+  for (Reduction r : {Reduction::Sum, Reduction::Mean, Reduction::Max, Reduction::Min}) {
+    GraphMaker g;
+    int x = g.argument(Storage::F32, {dim("B"), dim("T"), dim("D", 5)});
+    g.yield(g.reduce(r, x, {"B", "T"}));
+    g.yield(g.reduce(r, x, {"B", "T", "D"}));
+    checkKernel(g.finish("few"), lengths, 5e-6);
+  }
+  GraphMaker g;
+  int x = g.argument(Storage::I32, {dim("B"), dim("T")});
+  int large = g.compare(Predicate::Gt, x, g.integer(2));
+  g.yield(g.reduce(Reduction::Sum, x, {"B", "T"}));
+  g.yield(g.reduce(Reduction::Any, large, {"B", "T"}));
+  g.yield(g.reduce(Reduction::All, large, {"T"}));
+  checkKernel(g.finish("few"), lengths);
+}
+
 TEST(Reduce, LogicAndIntegers) {
   for (Reduction r : {Reduction::Any, Reduction::All}) {
     GraphMaker g;

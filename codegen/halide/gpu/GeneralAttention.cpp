@@ -1,11 +1,15 @@
-// Takes: an attention's scores, values and sinks. Gives: its value, or one of its statistics, through stages.
+// Takes: an attention's scores, values and sinks, or the weights of its gradient. Gives: its value, one of its statistics
+// or a sum of its gradient, through stages.
 //
 //   top = the largest of a row's scores and sinks, 0 where all are -inf
 //   weights = e^(score - top), total = their sum and the sinks' e^(sink - top)
 //   result = sum over keys of weights times values, divided by total
 //
-// Why the scores are stored: a work-item for each of them, and then for each column of the result, reads them; to keep
-// them in a group's own memory is the work of a family.
+//   gradient: sum over keys (or queries) of weights times values;   along distances: sum over keys of the weights at
+//   the one query that lies so far from a key
+//
+// Why scores and weights are stored: a work-item for each of them, and then for each column of the result, reads them; to
+// keep them in a group's own memory is the work of a family.
 #include "codegen/halide/gpu/GeneralAttention.h"
 
 #include "codegen/halide/Math.h"
@@ -33,15 +37,48 @@ Expr GeneralAttention::withSinks(const Expr &first, const Index &at,
   return all;
 }
 
+void GeneralAttention::storeScores() {
+  if (!b.isStage[score] && b.graph.nodes[score].op != Op::Argument)
+    b.materialize(score);
+}
+
+void GeneralAttention::defineWeightedSum() {
+  storeScores();
+  const std::vector<Dim> &weighted = b.graph.nodes[score].dims;
+  const Dim &key = weighted[b.graph.nodes[score].find(node.names[0])];
+  b.readFrom(i, b.reduceOver("weighted", i, node.dims, {key}, Kind::Real, Reduction::Sum, [&](const Index &index) {
+    return b.real(score, index) * b.real(node.operands[1], index);
+  }));
+}
+
+/// What lies at plus, minus goes to offset + plus - minus: a work-item goes along the keys, each of which has one query.
+void GeneralAttention::defineDistanceSum() {
+  storeScores();
+  const Node &weights = b.graph.nodes[score];
+  const std::string &plus = node.names[0], &minus = node.names[1];
+  const Dim &key = weights.dims[weights.find(node.names[2])],
+            &query = weights.dims[weights.find(key.name == plus ? minus : plus)];
+  Func sums = b.reduceOver("diagonals", i, node.dims, {key}, Kind::Real, Reduction::Sum, [&](Index index) {
+    Expr apart = index.at(node.into[0].name) - b.extent(node.size), last = b.extent(query.size) - 1;
+    Expr at = key.name == plus ? index.at(key.name) - apart : index.at(key.name) + apart;
+    index[query.name] = clamp(at, 0, last);
+    return math::choose(at >= 0 && at <= last, b.real(score, index), 0.0f);
+  });
+  b.readFrom(i, sums);
+}
+
 void GeneralAttention::define() {
+  if (node.op == Op::WeightedSum)
+    return defineWeightedSum();
+  if (node.op == Op::DistanceSum)
+    return defineDistanceSum();
   const std::vector<Dim> &scoreDims = b.graph.nodes[score].dims;
   const Dim &key = scoreDims[b.graph.nodes[score].find(node.names[0])];
   std::vector<Dim> kept;
   for (const Dim &dim : scoreDims)
     if (dim.name != key.name)
       kept.push_back(dim);
-  if (!b.isStage[score] && b.graph.nodes[score].op != Op::Argument)
-    b.materialize(score);
+  storeScores();
 
   Func most = b.reduceOver("most", i, kept, {key}, Kind::Real, Reduction::Max,
                            [&](const Index &index) { return b.real(score, index); });

@@ -1,4 +1,4 @@
-// Attention as sums, each stored: what a device computes where no family keeps the scores to itself.
+// Attention and its gradient as sums, each stored: what a device computes where no family keeps the scores to itself.
 #ifndef QUERN_CODEGEN_HALIDE_GPU_GENERALATTENTION_H
 #define QUERN_CODEGEN_HALIDE_GPU_GENERALATTENTION_H
 
@@ -8,18 +8,22 @@ namespace quern::codegen {
 
 class GeneralAttention {
 public:
-  /// `node`: an attention, or a statistic of one (KernelGraph.h); what it is computed from is defined.
+  /// `node`: an attention, a statistic of one or a sum of its gradient (KernelGraph.h); what it is computed from is
+  /// defined.
   GeneralAttention(KernelBuilder &builder, int node);
   /// Gives the node its value.
   void define();
 
 private:
+  void storeScores();
+  void defineWeightedSum();
+  void defineDistanceSum();
   Expr withSinks(const Expr &first, const Index &at, const std::function<Expr(const Expr &, const Expr &)> &add) const;
 
   KernelBuilder &b;
   int i;
   const Node &node;
-  int score;
+  int score; ///< or the weights of a gradient
 };
 
 } // namespace quern::codegen
