@@ -142,7 +142,8 @@ bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const 
   for (const std::string &library : parts.libraries)
     link.insert(link.end(), {"-u", "quern_" + library + "_commands", runtime.folder + "/libquern_" + library + ".a"});
   if (device)
-    link.insert(link.end(), {"-u", "quern_open_device", runtime.folder + "/libquern_" + parts.device + ".a"});
+    link.insert(link.end(), {"-u", "quern_open_device", "-u", "quern_make_device_side",
+                             runtime.folder + "/libquern_" + parts.device + ".a"});
   link.insert(link.end(), runtime.libraries.begin(), runtime.libraries.end());
   for (const char *name : {"libstdc++.a", "libgcc.a", "libgcc_eh.a"})
     link.push_back(runtime.system(name));

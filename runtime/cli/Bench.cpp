@@ -106,8 +106,9 @@ void print(const Json &result) {
   writeOutput(text);
 }
 
-/// What a device was asked to do in all steps since.
-Json countsJson(const Device &device, const DeviceCounts &before) {
+} // namespace
+
+Json countsSince(const Device &device, const DeviceCounts &before) {
   const DeviceCounts &now = device.counts();
   return {{"name", device.name()},
           {"launches", now.launches - before.launches},
@@ -118,8 +119,6 @@ Json countsJson(const Device &device, const DeviceCounts &before) {
           {"fetched_bytes", now.fetchedBytes - before.fetchedBytes},
           {"moved", now.moved - before.moved}};
 }
-
-} // namespace
 
 int benchCommand(const Command &command) {
   Options options("bench", withProfileOptions(known));
@@ -181,7 +180,7 @@ int benchCommand(const Command &command) {
       }
       decoded.add(now() - start);
       if (!d.device.empty() && decoded.count() == 1)
-        result["device"] = countsJson(session.device(), atFirst);
+        result["device"] = countsSince(session.device(), atFirst);
       if (left > 1)
         rewind();
     }

@@ -5,6 +5,8 @@
 #include "runtime/cli/Commands.h"
 #include "runtime/engine/Sequence.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <functional>
 
 namespace quern::runtime {
@@ -40,6 +42,8 @@ private:
 
 /// What touched memory for the first time is no part of a profile.
 void forgetCalls();
+/// What a device was asked to do since it had these counts.
+nlohmann::json countsSince(const Device &device, const DeviceCounts &before);
 /// -r of bench.
 int64_t repetitionsOf(const Options &options, int64_t otherwise);
 

@@ -16,6 +16,7 @@ class GpuDevice : public Device {
 public:
   GpuDevice();
   bool isHost() const override { return false; }
+  bool holds(const void *address) const override { return space.find(address).block; }
   void *allocate(size_t bytes) override;
   void release(void *memory, size_t bytes) override;
   size_t touched(const void *, size_t bytes) override { return bytes; }

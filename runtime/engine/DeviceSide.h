@@ -6,36 +6,35 @@
 #include "runtime/machine/Memory.h"
 #include "runtime/weights/Weights.h"
 
-#include <map>
-#include <utility>
 #include <vector>
 
 namespace quern::runtime {
 
+/// Memory of the host whose content a device has already, kept there by somebody else.
+struct Mirror {
+  const uint8_t *host;
+  size_t bytes;
+  const uint8_t *device;
+};
+
 class DeviceSide {
 public:
-  /// Sends all weights, which stay. Throws MachineError where the device has no room for them.
-  DeviceSide(Device &device, const Description &description, const Weights &weights);
-
+  virtual ~DeviceSide() = default;
+  /// Sends all weights but those in mirrors again, after they changed.
+  virtual void send() = 0;
   /// For quern_call: slots()[slot][turn].
-  const void *const *const *slots() const { return slotPointers.data(); }
+  virtual const void *const *const *slots() const = 0;
   /// Input `number` of a function. What was sent for the call before (an encoder's result, a mask) is not sent again.
-  const void *input(int function, size_t number, const std::vector<uint8_t> &bytes);
+  virtual const void *input(int function, size_t number, const std::vector<uint8_t> &bytes) = 0;
   /// Room for result `number` of a call, until the next.
-  void *output(size_t number, size_t bytes);
-
-private:
-  struct Input {
-    Buffer memory;
-    std::vector<uint8_t> sent;
-  };
-  Device &device;
-  Buffer weightMemory;
-  std::vector<std::vector<const void *>> turnPointers;
-  std::vector<const void *const *> slotPointers;
-  std::map<std::pair<int, size_t>, Input> inputs;
-  std::vector<Buffer> outputs;
+  virtual void *output(size_t number, size_t bytes) = 0;
 };
 
 } // namespace quern::runtime
+
+/// Sends all weights but those in mirrors, which stay. Throws MachineError where the device has no room for them. Of the
+/// archives of runtime/device; absent from programs for the processor, which need nothing of it.
+extern "C" __attribute__((weak)) quern::runtime::DeviceSide *
+quern_make_device_side(quern::runtime::Device &device, const quern::runtime::Description &description,
+                       const quern::runtime::Weights &weights, const std::vector<quern::runtime::Mirror> &mirrors);
 #endif

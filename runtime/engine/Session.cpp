@@ -199,16 +199,18 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
     slots = weights.slots();
   } else {
     if (!side)
-      side = std::make_unique<DeviceSide>(where, d, weights);
+      useMirrors({});
     slots = side->slots();
     for (size_t i = 0; i < inputs.size(); ++i)
       inputPointers[i] = side->input(number, i, inputs[i]->data);
     for (const TensorInfo &output : d.functions[size_t(number)].outputs) {
-      size_t bytes = elementBytes(output.storage);
+      size_t bytes = elementBytes(output.storage), i = outputBytes.size();
       for (int64_t length : shapeOf(output, sizes))
         bytes *= size_t(length);
-      outputPointers[outputBytes.size()] = side->output(outputBytes.size(), bytes);
-      outputBytes.push_back(bytes);
+      bool there = where.holds(outputs[i]);
+      if (!there)
+        outputPointers[i] = side->output(i, bytes);
+      outputBytes.push_back(there ? 0 : bytes);
     }
   }
   std::vector<void *> states = cache.pointers();
@@ -223,7 +225,8 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
   }
   int32_t result = where.run(scratch, entry.run, call);
   for (size_t i = 0; i < outputBytes.size(); ++i)
-    where.copy(outputs[i], outputPointers[i], outputBytes[i]);
+    if (outputBytes[i])
+      where.copy(outputs[i], outputPointers[i], outputBytes[i]);
   where.synchronise();
   if (recorder)
     recorder->endCall();
@@ -234,6 +237,16 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
   if (result > 0 || check >= checks.size())
     throw MachineError(format("function %s failed with status %d", d.functions[size_t(number)].name.c_str(), result));
   throw UserError((checks[check].at.empty() ? "" : checks[check].at + ": ") + checks[check].message);
+}
+
+void Session::useMirrors(const std::vector<Mirror> &mirrors) {
+  if (!where.isHost())
+    side.reset(quern_make_device_side(where, program.description, weights, mirrors));
+}
+
+void Session::resendWeights() {
+  if (side)
+    side->send();
 }
 
 uint64_t Session::plannedScratch(int number, const std::vector<int64_t> &sizes) const {

@@ -50,6 +50,11 @@ public:
   const Description &description() const { return program.description; }
   Device &device() const { return where; }
 
+  /// Before the first call: weights that lie in these need not be sent.
+  void useMirrors(const std::vector<Mirror> &mirrors);
+  /// The other weights have changed in the host's memory.
+  void resendWeights();
+
   /// The whole function on whole texts: past = 0. Inputs by name; those left out take their defaults. Throws UserError
   /// for what is missing, unknown, of another shape, outside its range or longer than the model's tables.
   Values evaluate(int function, const Values &inputs);

@@ -16,6 +16,7 @@ class CpuDevice : public Device {
 public:
   const char *name() const override { return "cpu"; }
   bool isHost() const override { return true; }
+  bool holds(const void *) const override { return true; }
 
   void *allocate(size_t bytes) override {
     void *made = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

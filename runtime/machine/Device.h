@@ -26,6 +26,8 @@ public:
   virtual const char *name() const = 0;
   /// Whether its memory is the host's: pointers into it are what they are everywhere.
   virtual bool isHost() const = 0;
+  /// Whether an address is in memory that it allocated; the processor's is anywhere.
+  virtual bool holds(const void *address) const = 0;
   /// Zero-filled, aligned to 64 bytes and more; null where there is none left.
   virtual void *allocate(size_t bytes) = 0;
   virtual void release(void *memory, size_t bytes) = 0;

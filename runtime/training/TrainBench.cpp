@@ -14,6 +14,8 @@
 #include "runtime/machine/Probe.h"
 #include "runtime/machine/ThreadPool.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 
 namespace quern::runtime {
@@ -106,6 +108,8 @@ int trainBenchCommand(const Command &command, const Options &options) {
   work.update();
   forgetCalls();
   Samples gradients, updates, steps;
+  const Device &device = session.device();
+  DeviceCounts atFirst = device.counts();
   double before = measureFlops();
   while (steps.wantsMore(options, 5)) {
     double start = now();
@@ -148,6 +152,8 @@ int trainBenchCommand(const Command &command, const Options &options) {
                              {"planned_scratch_bytes", session.plannedScratch(number, sizes)},
                              {"used_bytes", used},
                              {"scratch_bytes", session.scratchPeakBytes()}};
+    if (!d.device.empty())
+      result["device"] = countsSince(device, atFirst);
     writeOutput(result.dump() + "\n");
     return 0;
   }

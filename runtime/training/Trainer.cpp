@@ -1,9 +1,4 @@
-// Takes: batches. Gives: losses, and parameters that fit them better.
-//
-// The flat memory of parameters, gradients and moments is cut into pieces of some thousand elements, which fit the
-// cache. Each piece goes through the program's update function (passes/gradient/Optimizers.cpp), whose results come to a small
-// buffer and are copied back from there, as kernels may not write to what they read: memory sees one pass. Sums over
-// pieces are added in the order of pieces, so that results do not depend on the number of threads.
+// Takes: batches. Gives: losses and their gradients, and what is stored of a run.
 #include "runtime/training/Trainer.h"
 
 #include "runtime/Error.h"
@@ -17,9 +12,6 @@ namespace quern::runtime {
 
 namespace {
 
-constexpr size_t pieceElements = 8192;
-constexpr size_t piecesPerTask = 32;
-
 /// So that every parameter begins at a whole cache line.
 size_t alignedElements(size_t count) {
   return (count + 15) / 16 * 16;
@@ -27,17 +19,9 @@ size_t alignedElements(size_t count) {
 
 } // namespace
 
-/// One of the program's functions on `elements` numbers: where its tensors begin in the flat memory, its plain numbers.
-struct Trainer::Flat {
-  int number;
-  std::map<std::string, const float *> tensors;
-  std::map<std::string, float> numbers;
-  std::function<void(size_t piece, const std::vector<float *> &results)> take; // results of a piece, in order
-  double decay = 0; // the number of that name, for pieces that decay
-};
-
 Trainer::Trainer(const Program &program, const OptimizerOptions &options, uint64_t seed)
-    : program(program), what(readTraining(program)), options(options) {
+    : program(program), what(readTraining(program)), options(options), where(program.device()), masters(where),
+      gradients(where), accumulated(where), narrow(where), flatArena(where), flatResults(where), flatNumbers(where) {
   const Description &d = program.description;
   int update = d.findFunction("update." + options.kind);
   if (update < 0)
@@ -53,14 +37,14 @@ Trainer::Trainer(const Program &program, const OptimizerOptions &options, uint64
   });
   requireMemory(bytes * (2 + momentNames.size()) + narrows * bytes / 2, "parameters, gradients and moments");
   if (narrows)
-    narrow.reset(bytes / 2);
-  masters.reset(bytes);
-  gradients.reset(bytes);
+    narrow.reset(total);
+  masters.reset(total);
+  gradients.reset(total);
   for (size_t i = 0; i < momentNames.size(); ++i)
-    moments.emplace_back(bytes);
+    moments.emplace_back(where).reset(total);
   for (size_t i = 0; i < d.parameters.size(); ++i) {
     const ParameterInfo &parameter = d.parameters[i];
-    float *to = data(i);
+    float *to = masters.write() + places[i];
     int64_t elements = parameter.elements(), step = 1 << 16;
     ThreadPool::instance().forEach(int((elements + step - 1) / step), [&](int task) {
       for (int64_t k = task * step; k < std::min(elements, (task + 1) * step); ++k)
@@ -69,14 +53,13 @@ Trainer::Trainer(const Program &program, const OptimizerOptions &options, uint64
   }
   outputs.push_back(&lossValue);
   for (const Training::Gradient &gradient : what.gradients)
-    outputs.push_back(gradients.as<float>() + places[gradient.parameters.front()]);
+    outputs.push_back(gradients.seen() + places[gradient.parameters.front()]);
   // U is random, V zero: the model begins as it is.
   for (size_t k = 0; k < adapters.size(); ++k) {
     ParameterInfo normal;
     normal.initValue = 1 / std::sqrt(double(adapters[k].matrix.rows));
     for (int64_t i = 0; i < adapters[k].matrix.rows * adapters[k].matrix.rank; ++i)
-      masters.as<float>()[adapters[k].u + size_t(i)] =
-          randomElement(normal, seed, d.parameters.size() + k, uint64_t(i));
+      masters.write()[adapters[k].u + size_t(i)] = randomElement(normal, seed, d.parameters.size() + k, uint64_t(i));
   }
   takeBases();
   cutPieces();
@@ -149,39 +132,24 @@ void Trainer::addAdapters(const std::vector<size_t> &matrices) {
   bases.reset(base * 4);
 }
 
-/// Pieces of the variables' memory; neighbours that decay alike are one run.
-void Trainer::cutPieces() {
-  std::vector<Piece> runs;
-  for (const Variable &variable : variables) {
-    bool decays = options.decayAll || variable.shape.size() >= 2;
-    size_t count = variable.elements();
-    trained += int64_t(count);
-    if (!runs.empty() && runs.back().decays == decays && runs.back().at + runs.back().count == variable.place)
-      runs.back().count += count;
-    else
-      runs.push_back({variable.place, count, decays});
-  }
-  for (const Piece &run : runs)
-    for (size_t at = 0; at < run.count; at += pieceElements)
-      pieces.push_back({run.at + at, std::min(pieceElements, run.count - at), run.decays});
-}
-
 void Trainer::takeBases() {
   for (const Adapter &a : adapters)
-    std::memcpy(bases.as<float>() + a.base, data(a.parameter), size_t(a.matrix.rows * a.matrix.columns) * 4);
+    std::memcpy(bases.as<float>() + a.base, masters.read() + places[a.parameter],
+                size_t(a.matrix.rows * a.matrix.columns) * 4);
 }
 
 void Trainer::mergeAdapters() {
-  float *all = masters.as<float>();
-  for (const Adapter &a : adapters)
-    loraMerge(a.matrix, bases.as<float>() + a.base, all + a.u, all + a.v, data(a.parameter));
+  for (const Adapter &a : adapters) {
+    float *all = masters.write();
+    loraMerge(a.matrix, bases.as<float>() + a.base, all + a.u, all + a.v, all + places[a.parameter]);
+  }
 }
 
 void Trainer::load(const TensorSource &source) {
   const Description &d = program.description;
   std::vector<const StoredTensor *> found = matchParameters(d, source);
   for (size_t i = 0; i < found.size(); ++i) {
-    toFloat(*found[i], 0, found[i]->elements(), data(i));
+    toFloat(*found[i], 0, found[i]->elements(), masters.write() + places[i]);
     for (const std::string &name : d.parameters[i].names)
       if (source.find(name) == found[i])
         names[i] = name;
@@ -201,8 +169,8 @@ void Trainer::load(const TensorSource &source) {
 /// The copies that kernels read follow all parameters; `update` keeps them so by itself.
 void Trainer::narrowAll() {
   constexpr size_t step = 1 << 16;
-  const float *from = masters.as<float>();
-  uint16_t *to = narrow.as<uint16_t>();
+  const float *from = masters.read();
+  uint16_t *to = narrow.write();
   ThreadPool::instance().forEach(int((total + step - 1) / step), [&](int task) {
     for (size_t i = size_t(task) * step; i < std::min(total, (size_t(task) + 1) * step); ++i)
       to[i] = floatToBF16(from[i]);
@@ -213,9 +181,15 @@ void Trainer::narrowAll() {
 Session &Trainer::session() {
   dense();
   if (stale)
-    weights->update();
-  stale = false;
+    packAgain();
   return *memory;
+}
+
+void Trainer::packAgain() {
+  masters.read(); // what is packed lies in the host's memory
+  weights->update();
+  memory->resendWeights();
+  stale = false;
 }
 
 Session &Trainer::dense() {
@@ -223,20 +197,21 @@ Session &Trainer::dense() {
     std::vector<const float *> tensors;
     std::vector<const uint16_t *> copies;
     for (size_t i = 0; i < places.size(); ++i) {
-      tensors.push_back(data(i));
+      tensors.push_back(masters.read() + places[i]);
       if (narrow.size())
-        copies.push_back(narrow.as<uint16_t>() + places[i]);
+        copies.push_back(narrow.place() + places[i]);
     }
     weights = Weights::over(program.description, tensors, copies);
     memory = std::make_unique<Session>(program, *weights);
+    memory->useMirrors({masters.mirror(), narrow.mirror()});
     stale = false;
   }
   if (narrowStale && narrow.size())
     narrowAll();
-  if (stale && weights->copiesDense()) {
-    weights->update();
-    stale = false;
-  }
+  if (stale && weights->copiesDense())
+    packAgain();
+  masters.seen();
+  narrow.seen();
   return *memory;
 }
 
@@ -249,31 +224,24 @@ double Trainer::loss(const Values &inputs) {
   return results.at(d.functions[size_t(what.loss)].outputs.at(0).name).reals()[0];
 }
 
-/// accumulated += scale * gradients.
-void Trainer::addGradients(double scale) {
-  Flat flat{program.description.findFunction("gradient.add"),
-            {{"a", accumulated.as<float>()}, {"g", gradients.as<float>()}},
-            {{"scale", float(scale)}},
-            nullptr};
-  flat.take = [&](size_t piece, const std::vector<float *> &results) {
-    std::memcpy(accumulated.as<float>() + pieces[piece].at, results[0], pieces[piece].count * 4);
-  };
-  forPieces(flat);
-}
-
 double Trainer::accumulate(const Values &inputs) {
   double rows = countLabels(inputs);
   if (weight > 0 && !several) { // the first gradient makes room
     several = true;
-    accumulated.ensure(gradients.size());
-    std::memset(accumulated.data(), 0, accumulated.size());
+    if (accumulated.size())
+      where.fill(accumulated.filled(), 0, total * 4);
+    else
+      accumulated.reset(total);
     addGradients(weight);
   }
   checkLength(dense(), what.function, inputs);
+  gradients.filled();
   dense().evaluateInto(what.function, inputs, outputs);
-  float *all = masters.as<float>(), *slopes = gradients.as<float>();
-  for (const Adapter &a : adapters)
+  for (const Adapter &a : adapters) {
+    const float *all = masters.read();
+    float *slopes = gradients.write();
     loraGradients(a.matrix, slopes + places[a.parameter], all + a.u, all + a.v, slopes + a.u, slopes + a.v);
+  }
   // Means of several batches are added by their numbers of labels; `update` divides by all of them.
   if (several)
     addGradients(rows);
@@ -281,61 +249,9 @@ double Trainer::accumulate(const Values &inputs) {
   return lossValue;
 }
 
-/// Calls a flat function on every piece, pieces in parallel.
-void Trainer::forPieces(const Flat &flat) {
-  const FunctionInfo &function = program.description.functions[size_t(flat.number)];
-  const quern_entry &entry = program.table.entries[flat.number];
-  const std::vector<std::string> &symbols = program.description.symbols;
-  size_t elements = size_t(std::find(symbols.begin(), symbols.end(), "elements") - symbols.begin());
-  std::vector<int64_t> largest(symbols.size(), 0);
-  largest[elements] = int64_t(pieceElements);
-  size_t arenaBytes = size_t(entry.arenaBytes(largest.data()));
-  int tasks = int((pieces.size() + piecesPerTask - 1) / piecesPerTask);
-  ThreadPool::instance().forEach(tasks, [&](int task) {
-    std::vector<uint8_t> arena(arenaBytes + 1);
-    std::vector<float> scratch(function.outputs.size() * pieceElements);
-    std::vector<int64_t> sizes(symbols.size(), 0);
-    std::vector<float *> results;
-    std::vector<void *> outputs;
-    for (size_t i = 0; i < function.outputs.size(); ++i) {
-      results.push_back(scratch.data() + i * pieceElements);
-      outputs.push_back(results.back());
-    }
-    std::map<std::string, float> numbers = flat.numbers;
-    size_t from = size_t(task) * piecesPerTask;
-    for (size_t i = from; i < std::min(pieces.size(), from + piecesPerTask); ++i) {
-      const Piece &piece = pieces[i];
-      sizes[elements] = int64_t(piece.count);
-      numbers["decay"] = piece.decays ? float(flat.decay) : 0;
-      std::vector<const void *> inputs;
-      for (const TensorInfo &input : function.inputs)
-        if (auto tensor = flat.tensors.find(input.name); tensor != flat.tensors.end())
-          inputs.push_back(tensor->second + piece.at);
-        else
-          inputs.push_back(&numbers.at(input.name));
-      quern_call call{sizes.data(), inputs.data(), outputs.data(), nullptr, nullptr, arena.data(), 1,
-                      nullptr,      nullptr,       nullptr};
-      if (int32_t status = entry.run(&call))
-        throw MachineError(format("function %s failed with status %d", function.name.c_str(), status));
-      flat.take(i, results);
-    }
-  });
-}
-
-double Trainer::squares() {
-  std::vector<double> sums(pieces.size());
-  Flat flat{program.description.findFunction("gradient.squares"), {{"g", sum().as<float>()}}, {}, nullptr};
-  flat.take = [&](size_t piece, const std::vector<float *> &results) { sums[piece] = double(*results[0]); };
-  forPieces(flat);
-  double total = 0;
-  for (double part : sums)
-    total += part;
-  return total;
-}
-
 std::string Trainer::brokenGradient() const {
   for (const Variable &variable : variables) {
-    const float *g = sum().as<float>() + variable.place;
+    const float *g = sum().read() + variable.place;
     if (!std::all_of(g, g + variable.elements(), [](float x) { return std::isfinite(x); }))
       return variable.name;
   }
@@ -344,56 +260,11 @@ std::string Trainer::brokenGradient() const {
 
 std::string Trainer::brokenParameter() const {
   for (size_t i = 0; i < places.size(); ++i) {
-    const float *p = masters.as<float>() + places[i];
+    const float *p = masters.read() + places[i];
     if (!std::all_of(p, p + program.description.parameters[i].elements(), [](float x) { return std::isfinite(x); }))
       return "; the parameter " + names[i] + " was not finite before";
   }
   return "; all parameters were finite";
-}
-
-Trainer::Step Trainer::update(double rate) {
-  Step step;
-  double mean = several ? 1 / std::max(weight, 1.0) : 1;
-  step.norm = std::sqrt(squares()) * mean;
-  if (!std::isfinite(step.norm)) {
-    std::string tensor = brokenGradient();
-    step.broken = tensor.empty() ? "sum of the gradient's squares is too large for 32 bits: a smaller --rate may help"
-                                 : "gradient of " + tensor + " is not";
-    forget();
-    return step;
-  }
-  double clipped = options.clip > 0 ? std::min(1.0, options.clip / (step.norm + 1e-6)) : 1;
-  ++count;
-  Flat flat{program.description.findFunction("update." + options.kind),
-            {{"p", masters.as<float>()}, {"g", sum().as<float>()}},
-            {{"rate", float(rate)},
-             {"scale", float(mean * clipped)},
-             {"momentum", float(options.momentum)},
-             {"beta1", float(options.beta1)},
-             {"beta2", float(options.beta2)},
-             {"epsilon", float(options.epsilon)},
-             {"correct1", float(1 / (1 - std::pow(options.beta1, double(count))))},
-             {"correct2", float(1 / (1 - std::pow(options.beta2, double(count))))}},
-            nullptr,
-            options.decay};
-  for (size_t i = 0; i < moments.size(); ++i)
-    flat.tensors[momentNames[i]] = moments[i].as<float>();
-  flat.take = [&](size_t number, const std::vector<float *> &results) {
-    const Piece &piece = pieces[number];
-    std::memcpy(masters.as<float>() + piece.at, results[0], piece.count * 4);
-    for (size_t i = 0; i < moments.size(); ++i)
-      std::memcpy(moments[i].as<float>() + piece.at, results[i + 1], piece.count * 4);
-    if (narrow.size())
-      std::memcpy(narrow.as<uint16_t>() + piece.at, results[moments.size() + 1], piece.count * 2);
-  };
-  if (narrow.size() && narrowStale)
-    narrowAll(); // what is not trained
-  forPieces(flat);
-  mergeAdapters();
-  narrowStale = !adapters.empty();
-  forget();
-  stale = true;
-  return step;
 }
 
 // ---- what is stored
@@ -401,7 +272,7 @@ Trainer::Step Trainer::update(double rate) {
 std::vector<OutputTensor> Trainer::tensors() const {
   std::vector<OutputTensor> result;
   for (size_t i = 0; i < places.size(); ++i)
-    result.push_back({names[i], Dtype::F32, program.description.parameters[i].shape, masters.as<float>() + places[i]});
+    result.push_back({names[i], Dtype::F32, program.description.parameters[i].shape, masters.read() + places[i]});
   return result;
 }
 
@@ -409,7 +280,7 @@ std::vector<OutputTensor> Trainer::adapterTensors() const {
   std::vector<OutputTensor> result;
   for (const Variable &variable : variables)
     if (!adapters.empty())
-      result.push_back({variable.name, Dtype::F32, variable.shape, masters.as<float>() + variable.place});
+      result.push_back({variable.name, Dtype::F32, variable.shape, masters.read() + variable.place});
   return result;
 }
 
@@ -419,7 +290,7 @@ std::vector<OutputTensor> Trainer::optimizerTensors() const {
   for (size_t k = 0; k < moments.size(); ++k)
     for (const Variable &variable : variables)
       result.push_back(
-          {momentNames[k] + "." + variable.name, Dtype::F32, variable.shape, moments[k].as<float>() + variable.place});
+          {momentNames[k] + "." + variable.name, Dtype::F32, variable.shape, moments[k].read() + variable.place});
   for (const Adapter &a : adapters)
     result.push_back(
         {"base." + names[a.parameter], Dtype::F32, {a.matrix.rows, a.matrix.columns}, bases.as<float>() + a.base});
@@ -439,6 +310,9 @@ void Trainer::restore(const std::map<std::string, StoredTensor> &stored, const s
                       ": it was made by another optimizer, or for other parameters");
     std::memcpy(const_cast<void *>(tensor.data), found->second.data, found->second.bytes);
   }
+  masters.write();
+  for (FlatMemory<float> &moment : moments)
+    moment.write();
   std::memcpy(&count, step->second.data, 8);
 }
 

@@ -2,6 +2,7 @@
 #ifndef QUERN_RUNTIME_TRAINING_TRAINER_H
 #define QUERN_RUNTIME_TRAINING_TRAINER_H
 
+#include "runtime/training/FlatMemory.h"
 #include "runtime/training/Lora.h"
 #include "runtime/training/Training.h"
 
@@ -93,10 +94,13 @@ private:
   size_t total = 0;
   int64_t parameters = 0, trained = 0;
   double active = 0;
-  Buffer masters, gradients, accumulated, bases;
-  Buffer narrow;               // masters in bf16, at the same places; empty where no kernel wants that
-  std::vector<Buffer> moments; // m and v, as far as the optimizer has them
+  Device &where;
+  FlatMemory<float> masters, gradients, accumulated;
+  FlatMemory<uint16_t> narrow;            // masters in bf16, at the same places; empty where no kernel wants that
+  std::vector<FlatMemory<float>> moments; // m and v, as far as the optimizer has them
+  Buffer bases;                           // what adapters are added to
   std::vector<std::string> momentNames;
+  Buffer flatArena, flatResults, flatNumbers; // of a device, for the functions on pieces
   std::vector<Piece> pieces;
   uint64_t count = 0;
   double weight = 0;       // of the rows since the last update
@@ -108,20 +112,21 @@ private:
   std::vector<void *> outputs; // of the gradient's function
   float lossValue = 0;
 
-  const Buffer &sum() const { return several ? accumulated : gradients; }
-  float *data(size_t parameter) { return masters.as<float>() + places[parameter]; }
+  const FlatMemory<float> &sum() const { return several ? accumulated : gradients; }
   void layOut();
   void addAdapters(const std::vector<size_t> &candidates);
   void cutPieces();
   void takeBases();
   void mergeAdapters();
   void narrowAll();
+  void packAgain();
   std::string brokenGradient() const;
   double squares();
   void addGradients(double scale);
   void forget() { weight = 0, several = false; }
   struct Flat;
   void forPieces(const Flat &function);
+  void forPiecesOfDevice(const Flat &function);
 };
 
 } // namespace quern::runtime

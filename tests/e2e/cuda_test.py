@@ -6,6 +6,7 @@ import os
 import unittest
 
 import device_cases
+import precision_test
 from harness import BUILD
 
 os.environ.setdefault("QUERN_CUDA_LIBRARY", str(BUILD / "lib" / "libquern_fake_cuda.so"))
@@ -18,6 +19,22 @@ class Steps(device_cases.Steps):
 
 
 class Formats(device_cases.Formats):
+    target = "cuda"
+
+
+class Training(device_cases.Training):
+    target = "cuda"
+
+
+class TrainingSteps(device_cases.TrainingSteps):
+    target = "cuda"
+
+
+class TwoBytes(precision_test.Fixture):
+    target = "cuda"
+
+
+class Gradients(device_cases.Gradients):
     target = "cuda"
 
 

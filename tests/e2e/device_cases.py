@@ -3,6 +3,8 @@ of the targets (opencl_test.py, cuda_test.py) make their classes of these."""
 import json
 import os
 
+import gradients_test
+import train_test
 from harness import DATA, Case, random_tokens, read_safetensors, relative_error, run
 from models_test import COMPILED, ENCODERS, IMAGES, INPUTS, PAIRS, SPECS, SPEECH
 
@@ -83,6 +85,68 @@ class Formats(Case):
             self.assertLess(relative_error(got, want), 3e-2 if "w8a8" in options else COMPILED, fixture)  # a code may be the next one
 
 
+class Training(train_test.Beside):
+    """PyTorch's losses, norms, weights and moments, as on the processor; and what is stored of a run."""
+
+    def test_twenty_steps(self):
+        self.check_twenty_steps()
+
+    def test_resumed(self):
+        whole, half = self.train("whole", 4), self.train("half", 2)
+        run(self.program, "train", "--data", self.data, "--output", half, "--resume", "--steps", 4)
+        for file in ("model", "optimizer"):
+            a, b = (read_safetensors(folder / "checkpoint-4" / f"{file}.safetensors") for folder in (whole, half))
+            self.assertEqual(sorted(a), sorted(b))
+            for name in a:
+                self.assertEqual(list(a[name].data), list(b[name].data), name)
+
+
+class TrainingSteps(train_test.Beside):
+    """Ways to train, beside the processor's; and what a step copies."""
+
+    def beside_the_processor(self, name, steps, *options):
+        own, losses = self.program, []
+        for program in (own, self.compile("gpt2", "--train", "--config", train_test.FIXTURE / "config.json", name="cpu")):
+            type(self).program = program
+            try:
+                losses.append(train_test.log(self.train(f"{name}-{program.name}", steps, *options), "loss"))
+            finally:
+                type(self).program = own
+        self.assertEqual(list(losses[0]), list(range(1, steps + 1)))
+        for step, loss in losses[0].items():
+            self.assertLess(abs(loss - losses[1][step]), 1e-5, step)
+
+    def test_adapters(self):
+        self.beside_the_processor("lora", 3, "--lora", 4)
+
+    def test_rows_of_several_calls(self):
+        self.beside_the_processor("accumulated", 3, "--accumulate", 2)
+
+    def test_a_step_copies_numbers_only(self):
+        bench = json.loads(run(self.program, "bench", "--train", "--batch", 2, "-p", 8, "-r", 3, "--json").out)
+        device, steps = bench["device"], bench["runs"]
+        self.assertGreater(4 * bench["parameters"], 100_000)
+        for there in ("sent", "fetched"):  # settings of the update; the loss, the gradient's squares, what a check found
+            self.assertLess(device[there], 20 * steps, device)
+            self.assertLess(device[there + "_bytes"], 4000 * steps, device)
+        self.assertEqual(device["allocations"], 0)
+
+
+class Gradients(gradients_test.Golden):
+    """As the processor's: loss and every gradient within PyTorch's tolerance. The classes of a target have a test for each fixture."""
+    target = None
+
+    def check(self, fixture):
+        folder, expected, inputs = self.read(fixture)
+        program = self.compile(SPECS[fixture], "--train", "--config", folder / "config.json", "--target", self.target, name=f"{fixture}-train")
+        self.compare(folder, expected, self._evaluate([program, "grad"], folder / "model.safetensors", inputs, ()), noise=1e-6)
+
+
+for fixture in SPECS:
+    if fixture not in RECURRENT:
+        setattr(Gradients, "test_" + fixture.replace("-", "_"), gradients_test.golden(fixture))
+
+
 class Refusals(Case):
     """Without a driver, or asked for what it has not."""
     target = None
@@ -105,14 +169,14 @@ class Refusals(Case):
     def test_info_needs_no_driver(self):
         self.assertIn(self.target, run(self.program, "info").out)
 
-    def test_training(self):
-        self.assert_refused(self.compile("llama", "--config", self.folder / "config.json", "--target", self.target, "--train", status=1),
-                            "--train", self.target)
-
     def test_recurrences(self):
         for fixture in RECURRENT:
             refused = self.compile(SPECS[fixture], "--config", DATA / fixture / "config.json", "--target", self.target, status=1)
             self.assert_refused(refused, "scan", "--target native")
+
+    def test_memory(self):
+        self.assert_refused(self.compile("llama", "--config", self.folder / "config.json", "--target", self.target, "--train", "--memory", "1G",
+                                         "--length", 8, status=1), "--memory", self.target, "leave out")
 
     def test_library(self):
         self.assert_refused(self.compile("llama", "--config", self.folder / "config.json", "--target", self.target, "--emit", "lib", status=1),

@@ -6,6 +6,7 @@ import os
 import unittest
 
 import device_cases
+import precision_test
 from harness import BUILD
 
 os.environ.setdefault("POCL_CACHE_DIR", str(BUILD / "e2e" / "pocl"))  # what PoCL makes of kernels: built once for all tests
@@ -19,6 +20,22 @@ class Steps(device_cases.Steps):
 
 
 class Formats(device_cases.Formats):
+    target = "opencl"
+
+
+class Training(device_cases.Training):
+    target = "opencl"
+
+
+class TrainingSteps(device_cases.TrainingSteps):
+    target = "opencl"
+
+
+class TwoBytes(precision_test.Fixture):
+    target = "opencl"
+
+
+class Gradients(device_cases.Gradients):
     target = "opencl"
 
 

@@ -17,11 +17,12 @@ BF16 = ("--train", "--precision", "bf16")
 
 class Fixture(Case):
     """The twenty steps of AdamW that tests/data/README.md tells of; PyTorch's losses there are those of f32."""
+    target = "native"
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.program = cls.compile("gpt2", *BF16, "--config", FIXTURE / "config.json", name="gpt2")
+        cls.program = cls.compile("gpt2", *BF16, "--config", FIXTURE / "config.json", "--target", cls.target, name="gpt2")
         cls.batches = read_safetensors(FIXTURE / "data.safetensors")["batches"]
         cls.data = cls.scratch / "batches.safetensors"
         write_safetensors(cls.data, {"tokens": cls.batches})

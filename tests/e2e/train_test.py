@@ -34,13 +34,14 @@ def log(folder, key):
     return {line["step"]: line[key] for line in lines if key in line}
 
 
-class Fixture(Case):
-    """Twenty steps of AdamW beside PyTorch's (tests/data/README.md)."""
+class Beside(Case):
+    """Steps of AdamW beside PyTorch's (tests/data/README.md)."""
+    target = "native"
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.program = cls.compile("gpt2", "--train", "--config", FIXTURE / "config.json", name="gpt2")
+        cls.program = cls.compile("gpt2", "--train", "--config", FIXTURE / "config.json", "--target", cls.target, name="gpt2")
         # The data come as whole batches in order, under the name of the input.
         batches = read_safetensors(FIXTURE / "data.safetensors")["batches"]
         cls.data = cls.scratch / "batches.safetensors"
@@ -61,7 +62,7 @@ class Fixture(Case):
                 key_bias = name.endswith("c_attn.bias") and width // 3 <= i < 2 * width // 3
                 self.assertLess(abs(a - b), 2e-5 if key_bias else 2e-6, f"{name}[{i}]")
 
-    def test_twenty_steps(self):
+    def check_twenty_steps(self):
         folder = self.train("twenty", 20)
         losses, norms = log(folder, "loss"), log(folder, "grad_norm")
         expected = read_safetensors(FIXTURE / "expected.safetensors")
@@ -76,6 +77,11 @@ class Fixture(Case):
                     got = moments[ours + name[len(theirs):]]
                     largest = max(map(abs, tensor.data))
                     self.assertLess(max(abs(a - b) for a, b in zip(got.data, tensor.data)), 1e-4 * largest, name)
+
+
+class Fixture(Beside):
+    def test_twenty_steps(self):
+        self.check_twenty_steps()
 
     def test_one_step(self):
         self.compare_weights(self.train("one", 1) / "checkpoint-1", "step1.safetensors")

@@ -117,9 +117,6 @@ int quern::tools::compile(CompileFlags &flags) {
     throw std::runtime_error("--emit " + flags.emit + ": exe, lib, obj, llvm, asm or mlir is needed");
   if (flags.emit == "lib" && flags.spec.train)
     throw std::runtime_error("--emit lib is for models that are used; --train needs an executable");
-  if (!options.target.device.empty() && flags.spec.train)
-    throw std::runtime_error("--train computes on processors: --target " + flags.target +
-                             " has programs that use a model; leave out one of the two");
   if (!options.target.device.empty() && flags.emit == "lib")
     throw std::runtime_error(
         "--emit lib is for processors: a driver cannot be opened from a static archive; --target " + flags.target +
@@ -148,6 +145,9 @@ int quern::tools::compile(CompileFlags &flags) {
     checkGoal(from, flags.to);
   if (!flags.memory.memory.empty() && (!flags.spec.train || !flags.to.empty()))
     throw std::runtime_error("--memory plans a whole program for training: it needs --train, and no --compile-to");
+  if (!flags.memory.memory.empty() && !options.target.device.empty())
+    throw std::runtime_error("--memory counts what a processor's kernels need; those of --target " + flags.target +
+                             " store attention's scores too, which no plan counts: leave out --memory");
   quern::passes::PassOptions passes = passOptions(flags.target, flags.schedules, flags.without);
   AppliedPlans applied;
   std::vector<TunedPlan> tuned = tunedPlans(flags);
