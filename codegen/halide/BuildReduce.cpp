@@ -27,7 +27,7 @@ static std::vector<Dim> onlyDims(const std::vector<Dim> &dims, const std::vector
   return out;
 }
 
-static Expr identity(Reduction reduction, Kind kind) {
+Expr KernelBuilder::identity(Reduction reduction, Kind kind) {
   bool real = kind == Kind::Real;
   switch (reduction) {
   case Reduction::Max:
@@ -43,7 +43,7 @@ static Expr identity(Reduction reduction, Kind kind) {
   }
 }
 
-static Expr combine(Reduction reduction, const Expr &a, const Expr &b) {
+Expr KernelBuilder::combine(Reduction reduction, const Expr &a, const Expr &b) {
   bool real = a.type().is_float();
   switch (reduction) {
   case Reduction::Max:

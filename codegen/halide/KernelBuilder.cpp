@@ -9,6 +9,7 @@
 #include "codegen/halide/attention/AttentionGradientFamily.h"
 #include "codegen/halide/contraction/Contraction.h"
 #include "codegen/halide/gpu/GeneralAttention.h"
+#include "codegen/halide/gpu/GeneralScan.h"
 #include "codegen/halide/gpu/GpuScheduler.h"
 
 #include <algorithm>
@@ -205,6 +206,10 @@ void KernelBuilder::define(int i) {
   case Op::DistanceSum:
   case Op::AttentionShare: // on CPUs a family takes it
     return GeneralAttention(*this, i).define();
+  case Op::Scan: // the first of its results defines all
+    if (!values[i])
+      GeneralScan(*this, i).define();
+    return;
   default:
     break;
   }

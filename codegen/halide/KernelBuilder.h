@@ -79,6 +79,7 @@ private:
   friend class StageScheduler;
   friend class GpuScheduler;
   friend class GeneralAttention;
+  friend class GeneralScan;
 
   // Arguments (KernelBuilder.cpp)
   void declareArguments();
@@ -136,6 +137,8 @@ private:
   /// Combines `body` over dims: the value per kept position. Max and min keep infinities.
   Func reduceOver(const std::string &what, int node, const std::vector<Dim> &kept, const std::vector<Dim> &over,
                   Kind kind, Reduction reduction, const std::function<Expr(const Index &)> &body);
+  static Expr identity(Reduction reduction, Kind kind);
+  static Expr combine(Reduction reduction, const Expr &a, const Expr &b);
   /// The same where each element has a work-item of its own.
   Func sumOver(const std::string &what, int node, const std::vector<Dim> &kept, const std::vector<Dim> &over,
                const Expr &first, const std::function<Expr(const Expr &, const Expr &)> &combine,

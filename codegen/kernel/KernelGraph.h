@@ -110,7 +110,7 @@ struct Node {
   ir::Size size{};                  ///< size, offset of a cut or of distances
   Reduction reduction = Reduction::Sum;
   Predicate predicate = Predicate::Lt;
-  std::shared_ptr<const ScanBody> scan{}; ///< of a scan, whose `integer` tells which of its results this is
+  std::shared_ptr<const ScanBody> scan{}; ///< of a scan (`integer`: which result), and of what stands for its body
 
   Kind kind() const { return support::kindOf(storage); }
   bool has(const std::string &name) const { return find(name) >= 0; }

@@ -41,7 +41,9 @@ static KernelMatch matchForDevice(const KernelGraph &graph, const CpuTarget &tar
   KernelMatch match;
   match.inside.resize(graph.nodes.size());
   for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i)
-    if (graph.nodes[i].op == Op::Contract) {
+    if (graph.nodes[i].scan) { // the body of a recurrence is its first result's
+      match.inside[i] = graph.nodes[i].op != Op::Scan;
+    } else if (graph.nodes[i].op == Op::Contract) {
       ContractionPattern pattern = matchContraction(graph, i, target.vector);
       pattern.form = ContractionForm::Dots;
       match.contractions.emplace(i, std::move(pattern));

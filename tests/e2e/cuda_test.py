@@ -7,6 +7,7 @@ import unittest
 
 import device_cases
 import precision_test
+import recurrences_test
 from harness import BUILD
 
 os.environ.setdefault("QUERN_CUDA_LIBRARY", str(BUILD / "lib" / "libquern_fake_cuda.so"))
@@ -31,6 +32,10 @@ class TrainingSteps(device_cases.TrainingSteps):
 
 
 class TwoBytes(precision_test.Fixture):
+    target = "cuda"
+
+
+class Recurrences(recurrences_test.Recurrences):
     target = "cuda"
 
 

@@ -8,8 +8,6 @@ import train_test
 from harness import DATA, Case, random_tokens, read_safetensors, relative_error, run
 from models_test import COMPILED, ENCODERS, IMAGES, INPUTS, PAIRS, SPECS, SPEECH
 
-RECURRENT = ("mamba", "qwen3-next", "recurrent-gemma")  # a scan has no launch on a device yet
-
 
 class Model(Case):
     target = fixture = None
@@ -50,7 +48,7 @@ class Model(Case):
 
 def models(target, **attributes):
     """Classes named after the fixtures, for the globals of a target's file."""
-    return {fixture: type(fixture, (Model,), {"target": target, "fixture": fixture, **attributes}) for fixture in SPECS if fixture not in RECURRENT}
+    return {fixture: type(fixture, (Model,), {"target": target, "fixture": fixture, **attributes}) for fixture in SPECS}
 
 
 class Steps(Case):
@@ -143,8 +141,21 @@ class Gradients(gradients_test.Golden):
 
 
 for fixture in SPECS:
-    if fixture not in RECURRENT:
-        setattr(Gradients, "test_" + fixture.replace("-", "_"), gradients_test.golden(fixture))
+    setattr(Gradients, "test_" + fixture.replace("-", "_"), gradients_test.golden(fixture))
+
+
+WIDE = """quern 1
+model wide {
+  forward(source: int[B, N], tokens: int[B, T]) -> [B, T] {
+    h: [B] = 0
+    scan T {
+      h = 0.5 * h + mean[N](source * (tokens + h))
+      y = h
+    }
+    return y
+  }
+}
+"""
 
 
 class Refusals(Case):
@@ -169,10 +180,11 @@ class Refusals(Case):
     def test_info_needs_no_driver(self):
         self.assertIn(self.target, run(self.program, "info").out)
 
-    def test_recurrences(self):
-        for fixture in RECURRENT:
-            refused = self.compile(SPECS[fixture], "--config", DATA / fixture / "config.json", "--target", self.target, status=1)
-            self.assert_refused(refused, "scan", "--target native")
+    def test_a_recurrence_over_a_length(self):
+        spec = self.scratch / "wide.quern"
+        spec.write_text(WIDE)
+        self.compile(spec, name="wide")
+        self.assert_refused(self.compile(spec, "--target", self.target, status=1), "wide.quern", ":5:5", "within the recurrence", "--target native")
 
     def test_memory(self):
         self.assert_refused(self.compile("llama", "--config", self.folder / "config.json", "--target", self.target, "--train", "--memory", "1G",

@@ -7,6 +7,7 @@ import unittest
 
 import device_cases
 import precision_test
+import recurrences_test
 from harness import BUILD
 
 os.environ.setdefault("POCL_CACHE_DIR", str(BUILD / "e2e" / "pocl"))  # what PoCL makes of kernels: built once for all tests
@@ -32,6 +33,10 @@ class TrainingSteps(device_cases.TrainingSteps):
 
 
 class TwoBytes(precision_test.Fixture):
+    target = "opencl"
+
+
+class Recurrences(recurrences_test.Recurrences):
     target = "opencl"
 
 

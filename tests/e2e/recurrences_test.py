@@ -11,6 +11,8 @@ SPEC = pathlib.Path(__file__).with_name("recurrences.quern")
 
 
 class Recurrences(Case):
+    target = "native"
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -20,7 +22,7 @@ class Recurrences(Case):
             tensors[name] = random_tensor(source, [int(size) for size in re.findall(r"= (\d+)", dims)])
         cls.weights = cls.scratch / "weights.safetensors"
         write_safetensors(cls.weights, tensors)
-        cls.program = cls.compile(SPEC)
+        cls.program = cls.compile(SPEC, "--target", cls.target)
 
     def test_compiled_as_interpreted(self):
         for seed, (rows, length) in enumerate([(1, 1), (2, 2), (1, 33), (3, 150)]):
@@ -29,7 +31,7 @@ class Recurrences(Case):
             self.assertLess(relative_error(self.evaluate(self.program, self.weights, inputs)["logits"], want), 5e-5, (rows, length))
 
     def test_from_the_end(self):
-        program = self.compile(SPEC, "--set", "looks_ahead=true", name="ahead")
+        program = self.compile(SPEC, "--set", "looks_ahead=true", "--target", self.target, name="ahead")
         inputs = {"tokens": random_tokens(3, 2, 19, 40)}
         want = self.interpret(SPEC, self.weights, inputs, "--set", "looks_ahead=true")["logits"]
         self.assertLess(relative_error(self.evaluate(program, self.weights, inputs)["logits"], want), 5e-5)

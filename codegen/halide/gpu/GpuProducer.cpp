@@ -5,6 +5,7 @@
 #include "codegen/halide/EmitKernel.h"
 #include "codegen/halide/HalideBase.h"
 #include "codegen/halide/HalideError.h"
+#include "codegen/halide/gpu/GeneralScan.h"
 
 namespace quern::codegen {
 
@@ -38,17 +39,14 @@ public:
   std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &target) const override {
     if (target.device.empty())
       return "it makes kernels for GPUs";
-    for (const Node &node : graph.nodes)
-      if (node.op == Op::Scan)
-        return "it has no launch for a recurrence (scan); compile this model with --target native";
-    return std::nullopt;
+    return refusesScan(graph, target);
   }
 
   /// No scratch: what a kernel stores between its launches is the device's, which the runtime keeps for the next call.
   Scratch make(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target, const std::string &symbol,
                EmitForm form, const std::string &path) const override {
     return naming("kernel " + graph.name, [&]() -> Scratch {
-      Halide::Module module = lowerKernel(graph, symbol, plan, target);
+      Halide::Module module = lowerKernel(withScanBody(graph, target), symbol, plan, target);
       HostStores host;
       module.get_conceptual_stmt().accept(&host);
       if (!host.first.empty())
