@@ -1,6 +1,7 @@
-"""docs/zoo.md: every architecture with a spec, and how far its numbers are from PyTorch's. Takes a few minutes.
+"""docs/zoo.md: every architecture with a spec, and how far its numbers are from PyTorch's. Takes a few minutes; with names
+of golden models it measures these and keeps the other lines.
 
-    QUERN_BUILD=build python3 tests/e2e/zoo.py
+    QUERN_BUILD=build python3 tests/e2e/zoo.py [NAME ...]
 """
 import json
 import sys
@@ -40,17 +41,19 @@ def measure(fixture):
     finally:
         case.tearDownClass()
     variant = "" if fixture.replace("-", "_") == config["model_type"].replace("-", "_") else f" ({fixture})"
-    return config["model_type"], f"| {config['model_type']}{variant} | {config['architectures'][0]} | [{case.spec}](../examples/{case.spec}.quern) | {exact:.0e} | {compiled:.0e} | {tokens} |"
+    return f"| {config['model_type']}{variant} | {config['architectures'][0]} | [{case.spec}](../examples/{case.spec}.quern) | {exact:.0e} | {compiled:.0e} | {tokens} |"
 
 
 def main():
     table = [row for row in json.loads((ROOT / "examples" / "architectures.json").read_text()) if row["model_types"]]
-    lines = []
-    for fixture in SPECS | ZOO:
-        lines.append(measure(fixture))
-        print(lines[-1][1], file=sys.stderr, flush=True)
+    named = sys.argv[1:]
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")][2:] if named else []
+    for fixture in named or SPECS | ZOO:
+        made = measure(fixture)
+        lines = [line for line in lines if line.split(" | ")[0] != made.split(" | ")[0]] + [made]
+        print(made, file=sys.stderr, flush=True)
     head = HEAD.format(types=len({t for row in table for t in row["model_types"]}), classes=sum(len(row["architectures"]) for row in table), specs=len(table))
-    PAGE.write_text(head + "\n".join(line for _, line in sorted(lines)) + "\n")
+    PAGE.write_text(head + "\n".join(sorted(lines, key=lambda line: (line.split()[1], line))) + "\n")
 
 
 if __name__ == "__main__":

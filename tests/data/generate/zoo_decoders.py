@@ -137,6 +137,11 @@ decoder("nemotron", tf.NemotronConfig, tf.NemotronForCausalLM,
         dict(vocab_size=48, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=64, norm_eps=EPS,
              rope_parameters=rope(10000.0, partial_rotary_factor=0.5), tie_word_embeddings=False, **TOK),
         "Layer norms stored minus one, rotary on half of each head, squared ReLU without a gate.", SOME + [r"layers\.0\.mlp\.up_proj\.weight"], classic=dict(FLAT, partial_rotary_factor=0.5))
+LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8)
+decoder("apertus", tf.ApertusConfig, tf.ApertusForCausalLM, tiny(rope_parameters=rope(10000.0, **LLAMA3)),
+        "Norms on each head of q and k, llama3 frequencies, an MLP without a gate whose activation xIELU has slopes, beta and eps of its own in each layer.",
+        [r"layers\.1\.self_attn\.[qkv]_proj\.weight", r"layers\.0\.(attention|feedforward)_layernorm\.weight", r"layers\.[01]\.mlp\.act_fn\.alpha_[pn]"] + QK_NORM,
+        classic=dict(FLAT, rope_scaling=LLAMA3, mlp_bias=False, qk_norm=True, post_norm=False))
 decoder("codegen", tf.CodeGenConfig, tf.CodeGenForCausalLM,
         dict(vocab_size=48, n_positions=64, n_ctx=64, n_embd=32, n_layer=2, n_head=8, n_inner=40, rotary_dim=4, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, layer_norm_epsilon=EPS, **TOK),
         "gptj with queries, values and keys in one matrix, in four groups of heads.", [r"h\.[01]\.attn\.qkv_proj\.weight", r"h\.0\.mlp\.fc_in\.(weight|bias)", r"lm_head\.bias"], classic={})
