@@ -130,7 +130,7 @@ int runMany(const Flags &flags) {
     for (size_t i = 0; i < running.size(); ++i) {
       if (!ends[i].revents)
         continue;
-      std::string line = end(running[i]), verdict = line.substr(0, line.find('\t'));
+      std::string line = end(running[i]), verdict = llvm::StringRef(line).split('\t').first.str();
       ++verdicts[verdict], ++done;
       steps += line.find("\tsteps\t") != std::string::npos;
       Choices choices(static_cast<uint64_t>(running[i].seed));
@@ -146,12 +146,15 @@ int runMany(const Flags &flags) {
       return;
     }
   };
+  long told = 0;
   for (long seed = flags.from; seed < flags.from + flags.count; ++seed) {
     while (static_cast<long>(running.size()) >= flags.jobs)
       finish();
     running.push_back(begin(seed, flags));
-    if (done && done % 100 == 0 && isatty(STDERR_FILENO))
-      std::cerr << done << " of " << flags.count << "\r";
+    if (isatty(STDERR_FILENO))
+      std::cerr << "\r" << done << " of " << flags.count << std::flush;
+    else if (done >= told + 50)
+      std::cerr << (told = done) << " of " << flags.count << "\n"; // a log says how far it came
   }
   while (!running.empty())
     finish();
