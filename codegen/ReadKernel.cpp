@@ -9,7 +9,7 @@
 #include <functional>
 #include <stdexcept>
 
-using llvm::ArrayRef, llvm::StringRef, llvm::cast, llvm::dyn_cast, llvm::isa; // not all of mlir: its Op is another
+using llvm::ArrayRef, llvm::StringRef, llvm::cast, llvm::dyn_cast; // not all of mlir: its Op is another
 using mlir::SymbolTable, mlir::OpPrintingFlags, llvm::DenseMap, mlir::OpResult, mlir::StringAttr, mlir::ArrayAttr,
     mlir::FloatAttr, mlir::BoolAttr, mlir::IntegerAttr, mlir::DenseF64ArrayAttr, mlir::Attribute, mlir::Operation,
     mlir::Value, mlir::BlockArgument;
