@@ -68,7 +68,7 @@ static Json launchJson(const LaunchInfo &launch) {
                {"content", launch.content},   {"turns", launch.turns}};
   if (launch.chunks)
     json["chunks"] = true;
-  for (auto [name, cost] : {std::pair{"flops", launch.flops}, std::pair{"bytes", launch.traffic}})
+  for (const auto &[name, cost] : {std::pair{"flops", launch.flops}, std::pair{"bytes", launch.traffic}})
     json[name] = costOfAllTurns(cost).str();
   return json;
 }

@@ -59,8 +59,8 @@ void decodeBlocks(const BlockFormat &format, const uint8_t *blocks, int64_t firs
 
 /// Rows of blocks from numbers: Q8_0 (rounded to the nearest, halves away from 0) or Q4_0 (the number of largest
 /// magnitude becomes -8), bit for bit as ggml makes them. `count` is a multiple of 32.
-void encodeQ8_0(const float *from, int64_t count, uint8_t *blocks);
-void encodeQ4_0(const float *from, int64_t count, uint8_t *blocks);
+void encodeQ8_0(const float *from, int64_t count, uint8_t *blocks); // NOLINT: the format's own name
+void encodeQ4_0(const float *from, int64_t count, uint8_t *blocks); // NOLINT: the format's own name
 
 } // namespace quern::runtime
 #endif

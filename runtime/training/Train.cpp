@@ -309,7 +309,7 @@ std::string Run::describePlan() const {
   text += "; " + data->describe() + " to learn from, " + (valid ? valid->describe() : "none") + " to validate on; ";
   text += format("%lld steps", static_cast<long long>(s.steps));
   if (data->hasRows())
-    text += format(" of %lld rows", static_cast<long long>(s.batch * s.accumulate));
+    text += format(" of %lld rows", static_cast<long long>(s.batch) * s.accumulate);
   if (!s.data.ends_with(".safetensors"))
     text += format(" of %lld tokens", static_cast<long long>(s.length));
   return text + format(" are %.3g passes", double(s.steps * s.accumulate) / data->batches(s.batch));
