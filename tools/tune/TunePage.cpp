@@ -52,8 +52,7 @@ std::string pointOf(const TriedPlan &tried) {
   bool timed = trial.outcome == "faster" || trial.outcome == "slower";
   std::string about = planChange(tried.incumbent, tried.candidate) + ": ";
   if (timed)
-    about += format("%.3f times as fast (+- %.3f, %lld pairs)", 1 / trial.ratio,
-                    trial.error / (trial.ratio * trial.ratio), static_cast<long long>(trial.pairs));
+    about += speedText(trial.ratio, trial.error, trial.pairs);
   else
     about += trial.outcome + (trial.note.empty() ? "" : ": " + trial.note);
   // What was never timed stands at the slow end.
@@ -83,15 +82,12 @@ std::string axis() {
 std::string rowOf(const TunedKernel &kernel) {
   std::string title = kernel.title.empty() ? kernel.name : kernel.title;
   bool changed = !kernel.after.empty() && kernel.before != kernel.after;
-  std::string plan = changed           ? planChange(kernel.before, kernel.after)
-                     : kernel.finished ? "the default"
-                                       : "the default so far";
   return "<tr><td class=\"name\">" + htmlText(title) + "<br><span class=\"dim\">" + htmlText(kernel.at) +
          "</span></td><td class=\"number\">" + format("%.1f", 100 * kernel.share) + "</td><td class=\"number\">" +
          std::to_string(kernel.trials) + "</td><td class=\"number\">" + std::to_string(kernel.wrong) +
          format("</td><td class=\"number%s\">%.3f</td><td>", changed ? " gained" : "", kernel.gain) + stripOf(kernel) +
          "</td><td class=\"plan\"><span title=\"" + htmlText(changed ? kernel.after : kernel.before) + "\">" +
-         htmlText(plan) + "</span></td></tr>\n";
+         htmlText(planText(kernel)) + "</span></td></tr>\n";
 }
 
 std::string wholeOf(const std::vector<TunedPart> &parts) {
@@ -104,9 +100,8 @@ std::string wholeOf(const std::vector<TunedPart> &parts) {
                     *which ? "after" : "before");
     };
     text += "<div>" + htmlText(part.name) + "</div>" + bar("", part.before) + "<div></div>" +
-            bar(" after", part.after) +
-            format("<div></div><div class=\"dim\">%.3f times as fast (+- %.3f, %lld pairs)</div>\n", 1 / part.ratio,
-                   part.error / (part.ratio * part.ratio), static_cast<long long>(part.pairs));
+            bar(" after", part.after) + "<div></div><div class=\"dim\">" +
+            speedText(part.ratio, part.error, part.pairs) + "</div>\n";
   }
   return text + "</div>\n";
 }
@@ -114,14 +109,13 @@ std::string wholeOf(const std::vector<TunedPart> &parts) {
 } // namespace
 
 std::string tunePage(const TuneReport &report, const std::string &model, const TuningConditions &where) {
-  std::string page =
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-      "content=\"width=device-width, initial-scale=1\">\n<title>" +
-      htmlText(model) + " · quern tune</title>\n<style>" + style + "</style>\n</head>\n<body>\n<h1>Plans of " +
-      htmlText(model) + "</h1>\n<p class=\"dim\">" + htmlText(where.machine) + "<br>" + htmlText(where.work) +
-      "; target " + htmlText(where.target) + "</p>\n<p>" + std::to_string(report.measured) +
-      format(" comparisons in %.0f s; ", report.seconds) +
-      (report.finished ? "nothing is left to try." : "more is left to try: the same command goes on.") + "</p>\n";
+  std::string page = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+                     "content=\"width=device-width, initial-scale=1\">\n<title>" +
+                     htmlText(model) + " · quern tune</title>\n<style>" + style +
+                     "</style>\n</head>\n<body>\n<h1>Plans of " + htmlText(model) + "</h1>\n<p class=\"dim\">" +
+                     htmlText(where.machine) + "<br>" + htmlText(where.work) + "; target " + htmlText(where.target) +
+                     "</p>\n<p>" + std::to_string(report.measured) +
+                     format(" comparisons in %.0f s; ", report.seconds) + endText(report) + ".</p>\n";
   if (!report.parts.empty())
     page += wholeOf(report.parts);
   page +=

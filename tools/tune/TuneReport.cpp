@@ -29,6 +29,20 @@ std::string planChange(const std::string &before, const std::string &after) {
   return text;
 }
 
+std::string speedText(double ratio, double error, int64_t pairs) {
+  return llvm::formatv("{0:f3} times as fast (+- {1:f3}, {2} pairs)", 1 / ratio, error / (ratio * ratio), pairs).str();
+}
+
+std::string planText(const TunedKernel &kernel) {
+  if (!kernel.after.empty() && kernel.before != kernel.after)
+    return planChange(kernel.before, kernel.after);
+  return kernel.finished ? "the default" : "the default so far";
+}
+
+const char *endText(const TuneReport &report) {
+  return report.finished ? "nothing is left to try" : "more is left to try: the same command goes on";
+}
+
 static std::string milliseconds(double nanoseconds) {
   return llvm::formatv("{0:f2} ms", nanoseconds / 1e6).str();
 }
@@ -42,17 +56,12 @@ std::string tuneTable(const TuneReport &report) {
       continue;
     std::string title = kernel.title.empty() ? kernel.name : kernel.title;
     out << llvm::formatv("{0,-34} {1,7:f1} {2,6} {3,6} {4,7:f3}  {5}\n", llvm::StringRef(title).take_front(34),
-                         100 * kernel.share, kernel.trials, kernel.wrong, kernel.gain,
-                         kernel.after.empty() || kernel.before == kernel.after
-                             ? kernel.finished ? "the default" : "the default so far"
-                             : planChange(kernel.before, kernel.after));
+                         100 * kernel.share, kernel.trials, kernel.wrong, kernel.gain, planText(kernel));
   }
   for (const TunedPart &part : report.parts)
-    out << llvm::formatv("{0,-10} {1} before, {2} after: {3:f3} times as fast (+- {4:f3}, {5} pairs)\n", part.name,
-                         milliseconds(part.before), milliseconds(part.after), 1 / part.ratio,
-                         part.error / (part.ratio * part.ratio), part.pairs);
-  out << llvm::formatv("{0} comparisons in {1:f0} s; {2}\n", report.measured, report.seconds,
-                       report.finished ? "nothing is left to try" : "more is left to try: the same command goes on");
+    out << llvm::formatv("{0,-10} {1} before, {2} after: {3}\n", part.name, milliseconds(part.before),
+                         milliseconds(part.after), speedText(part.ratio, part.error, part.pairs));
+  out << llvm::formatv("{0} comparisons in {1:f0} s; {2}\n", report.measured, report.seconds, endText(report));
   return text;
 }
 

@@ -63,6 +63,14 @@ TuneReport tune(mlir::ModuleOp scheduled, mlir::ModuleOp planned, const TuneOpti
 /// The report as a table.
 std::string tuneTable(const TuneReport &report);
 
+// What the table and the page both say.
+
+/// `1.028 times as fast (+- 0.003, 9 pairs)`. `ratio`: the later time by the earlier one.
+std::string speedText(double ratio, double error, int64_t pairs);
+/// The change of a kernel's plan, or that it keeps the default.
+std::string planText(const TunedKernel &kernel);
+/// Whether anything is left to try.
+const char *endText(const TuneReport &report);
 /// `rows 6 -> 8, unroll 4 -> 2`: how a plan differs from another one.
 std::string planChange(const std::string &before, const std::string &after);
 
