@@ -92,6 +92,9 @@ private:
   std::vector<Place> places; // of the launch that is being begun
 };
 
+/// What a kernel's code asks for first, under its interface's own name (halide_opencl_initialize_kernels, ...): `*state` is
+/// what the driver made of `source`, once.
+int buildForHalide(void **state, const char *source, int bytes);
 /// What a kernel's code asks for, under its interface's own name (halide_opencl_run, halide_cuda_run): `bytes` ends with a 0,
 /// a buffer's value is a HalideBuffer.
 int launchForHalide(void *built, const char *name, const GpuDevice::Grid &grid, const size_t bytes[],

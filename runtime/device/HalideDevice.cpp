@@ -17,6 +17,12 @@ static size_t bytesOf(const HalideBuffer &buffer) {
   return size_t(last + 1) * ((buffer.bits + 7) / 8);
 }
 
+int quern::runtime::buildForHalide(void **state, const char *source, int bytes) {
+  if (*state)
+    return 0;
+  return GpuDevice::inLaunch([&](GpuDevice &device) { *state = device.build(source, size_t(bytes)); });
+}
+
 int quern::runtime::launchForHalide(void *state, const char *name, const GpuDevice::Grid &grid, const size_t bytes[],
                                     void *const values[], const int8_t isBuffer[]) {
   return GpuDevice::inLaunch([&](GpuDevice &device) {

@@ -158,8 +158,6 @@ private:
 } // namespace
 } // namespace quern::runtime
 
-using quern::runtime::GpuDevice;
-
 extern "C" {
 
 /// Of the device archive that a program is linked with (runtime/machine/Device.h).
@@ -169,9 +167,7 @@ quern::runtime::Device *quern_open_device() {
 }
 
 int halide_cuda_initialize_kernels(void *, void **state, const char *ptx, int bytes) {
-  if (*state)
-    return 0;
-  return GpuDevice::inLaunch([&](GpuDevice &device) { *state = device.build(ptx, size_t(bytes)); });
+  return quern::runtime::buildForHalide(state, ptx, bytes);
 }
 void halide_cuda_finalize_kernels(void *, void *) {}
 

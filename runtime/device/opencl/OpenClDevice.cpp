@@ -162,8 +162,6 @@ private:
 } // namespace
 } // namespace quern::runtime
 
-using quern::runtime::GpuDevice;
-
 extern "C" {
 
 /// Of the device archive that a program is linked with (runtime/machine/Device.h).
@@ -173,9 +171,7 @@ quern::runtime::Device *quern_open_device() {
 }
 
 int halide_opencl_initialize_kernels(void *, void **state, const char *source, int bytes) {
-  if (*state)
-    return 0;
-  return GpuDevice::inLaunch([&](GpuDevice &device) { *state = device.build(source, size_t(bytes)); });
+  return quern::runtime::buildForHalide(state, source, bytes);
 }
 void halide_opencl_finalize_kernels(void *, void *) {}
 
