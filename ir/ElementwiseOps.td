@@ -59,6 +59,7 @@ class Quern_Unary<string mnemonic, string what> : Quern_Pure<mnemonic> {
 def Quern_NegOp : Quern_Unary<"neg", "-x, of the operand's kind">;
 def Quern_AbsOp : Quern_Unary<"abs", "|x|, of the operand's kind">;
 def Quern_ExpOp : Quern_Unary<"exp", "e ^ x, real">;
+def Quern_Expm1Op : Quern_Unary<"expm1", "e ^ x - 1, real">;
 def Quern_LogOp : Quern_Unary<"log", "natural logarithm, real">;
 def Quern_Log1pOp : Quern_Unary<"log1p", "log(1 + x), real">;
 def Quern_SqrtOp : Quern_Unary<"sqrt", "square root, real">;

@@ -73,6 +73,7 @@ static OpFoldResult foldReal(Operation *op, Attribute x, double (*f)(double)) {
     return foldReal(*this, adaptor.getX(), [](double x) -> double { return __VA_ARGS__; });                            \
   }
 QUERN_FOLD_REAL(ExpOp, std::exp(x))
+QUERN_FOLD_REAL(Expm1Op, std::expm1(x))
 QUERN_FOLD_REAL(LogOp, std::log(x))
 QUERN_FOLD_REAL(Log1pOp, std::log1p(x))
 QUERN_FOLD_REAL(SqrtOp, std::sqrt(x))

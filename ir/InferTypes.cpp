@@ -73,6 +73,7 @@ static LogicalResult needs(std::optional<Location> loc, ValueRange operands, std
 QUERN_KEEPS(NegOp, "unary_c1")
 QUERN_KEEPS(AbsOp, "unary_c1")
 QUERN_NUMERIC(ExpOp, Kind::Real, "unary_c1")
+QUERN_NUMERIC(Expm1Op, Kind::Real, "unary_c1")
 QUERN_NUMERIC(LogOp, Kind::Real, "unary_c1")
 QUERN_NUMERIC(Log1pOp, Kind::Real, "unary_c1")
 QUERN_NUMERIC(SqrtOp, Kind::Real, "unary_c1")

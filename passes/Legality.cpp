@@ -13,10 +13,10 @@ using namespace quern::passes;
 using Names = std::vector<std::string>;
 
 static const Names numbers = {"const", "values", "size", "index"};
-static const Names elementwise = {"neg",  "abs",     "exp", "log",   "log1p",   "sqrt",     "sin",    "cos",
-                                  "tanh", "sigmoid", "erf", "floor", "ceil",    "round",    "to_int", "to_real",
-                                  "not",  "add",     "sub", "mul",   "div",     "floordiv", "mod",    "pow",
-                                  "max",  "min",     "and", "or",    "compare", "where"};
+static const Names elementwise = {"neg",     "abs",  "exp",     "expm1", "log",   "log1p",   "sqrt",     "sin",
+                                  "cos",     "tanh", "sigmoid", "erf",   "floor", "ceil",    "round",    "to_int",
+                                  "to_real", "not",  "add",     "sub",   "mul",   "div",     "floordiv", "mod",
+                                  "pow",     "max",  "min",     "and",   "or",    "compare", "where"};
 static const Names narrowing = {"narrow", "widen", "quantize", "dequantize"};
 static const Names combining = {"reduce", "contract", "softmax", "cumsum", "scatter_add", "argmax", "top_k", "gather"};
 static const Names attention = {"attention", "attention_gradient"}, recurrences = {"scan"};

@@ -69,6 +69,8 @@ Expr KernelBuilder::elementwise(const Node &node, const Index &index) {
     return integers() ? cast<int32_t>(abs(x(0))) : reinterpret<float>(reinterpret<uint32_t>(r(0)) & Expr(0x7fffffffu));
   case Op::Exp:
     return math::exp(r(0));
+  case Op::Expm1:
+    return math::expm1(r(0));
   case Op::Log:
     return math::log(r(0));
   case Op::Log1p:

@@ -16,6 +16,7 @@ static constexpr int dear = 16, huge = 1500;
 static int ownCost(Op op) {
   switch (op) {
   case Op::Exp:
+  case Op::Expm1:
   case Op::Log:
   case Op::Log1p:
   case Op::Tanh:

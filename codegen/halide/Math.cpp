@@ -84,6 +84,10 @@ static Expr clampStrict(const Expr &x, float low, float high) {
 static Expr exponentialNear0(const Expr &r) {
   return polynomial(r, {1.0f, 1.0f, 0.5f, 1.666640530e-01f, 4.166634014e-02f, 8.375968226e-03f, 1.394215984e-03f});
 }
+/// e^r - 1, likewise.
+static Expr exponentialNear0Minus1(const Expr &r) {
+  return r + r * r * polynomial(r, {0.5f, 1.666640530e-01f, 4.166634014e-02f, 8.375968226e-03f, 1.394215984e-03f});
+}
 
 /// e^x for -104 <= x <= 89.
 static Expr expFinite(const Expr &x) {
@@ -98,6 +102,15 @@ static Expr expFinite(const Expr &x) {
 
 Expr exp(Expr x) {
   return nanThrough(x, expFinite(clampStrict(x, -104.0f, 89.0f)));
+}
+
+Expr expm1(Expr x) {
+  // 2^n (e^r - 1) + (2^n - 1): where x is near 0, n is 0 and no digit is lost.
+  Expr inside = clampStrict(x, -87.0f, 87.0f), n = floor(inside * 1.44269504f + 0.5f);
+  Expr r = (inside - n * 0.693359375f) - n * -2.12194440e-4f;
+  Expr scale = reinterpret<float>((cast<int32_t>(n) + 127) << 23);
+  Expr near = add(mul(scale, exponentialNear0Minus1(r)), sub(scale, Expr(1.0f)));
+  return nanThrough(x, choose(less(87.0f, x), expFinite(clampStrict(x, -104.0f, 89.0f)), near));
 }
 
 Expr expOfDifference(Expr x) {

@@ -30,6 +30,7 @@ Expr chooseUnseen(Expr condition, Expr a, Expr b);
 
 // All of f32, within about 2 ulp unless noted.
 Expr exp(Expr x);
+Expr expm1(Expr x);
 Expr expOfDifference(Expr x); ///< for x <= 0 (or NaN); below 1e-38 it is 0
 Expr log(Expr x);
 Expr log1p(Expr x);

@@ -33,6 +33,7 @@ enum class Op {
   Neg,
   Abs,
   Exp,
+  Expm1,
   Log,
   Log1p,
   Sqrt,

@@ -125,6 +125,7 @@ bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const 
                                    "-z",
                                    "now",
                                    "--gc-sections",
+                                   "--icf=all", // nothing compares addresses of functions
                                    parts.names.empty() ? "-s" : "--strip-debug"};
   // A driver brings the system's C library, of which a process has room for one.
   if (device) {

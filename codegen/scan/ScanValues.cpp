@@ -263,6 +263,8 @@ Value *Values::elementwise(const Node &node, const std::vector<Node> &nodes, std
                                  v[0]);
   case Op::Exp:
     return math.exp(v[0]);
+  case Op::Expm1:
+    return math.expm1(v[0]);
   case Op::Log:
     return math.log(v[0]);
   case Op::Log1p:

@@ -61,6 +61,18 @@ Value *VectorMath::exp(Value *x) {
   return nanThrough(x, result);
 }
 
+Value *VectorMath::expm1(Value *x) {
+  // 2^n (e^r - 1) + (2^n - 1): where x is near 0, n is 0 and no digit is lost.
+  constexpr double limit = 87.0;
+  Value *inside = min(max(x, number(x, -limit)), number(x, limit));
+  Value *n = intrinsic(Intrinsic::floor, fma(inside, number(x, 1.44269504), number(x, 0.5)));
+  Value *r = fma(n, number(x, 2.12194440e-4), fma(n, number(x, -0.693359375), inside));
+  Value *scale = floats(b.CreateShl(b.CreateAdd(b.CreateFPToSI(n, ints(x)), ConstantInt::get(ints(x), 127)), 23), x);
+  Value *p = polynomial(r, {0.5f, 1.666640530e-01f, 4.166634014e-02f, 8.375968226e-03f, 1.394215984e-03f});
+  Value *near = fma(scale, fma(b.CreateFMul(r, r), p, r), b.CreateFSub(scale, number(x, 1)));
+  return nanThrough(x, b.CreateSelect(b.CreateFCmpOGT(x, number(x, limit)), exp(x), near));
+}
+
 Value *VectorMath::log(Value *x) {
   Value *tiny = b.CreateFCmpOLT(x, number(x, 1.17549435e-38)); // denormals are scaled up first
   Value *scaled = b.CreateSelect(tiny, b.CreateFMul(x, number(x, 16777216.0)), x);

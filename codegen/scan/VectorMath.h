@@ -12,6 +12,7 @@ public:
   explicit VectorMath(llvm::IRBuilder<> &builder) : b(builder) {}
 
   llvm::Value *exp(llvm::Value *x);
+  llvm::Value *expm1(llvm::Value *x);
   llvm::Value *log(llvm::Value *x);
   llvm::Value *log1p(llvm::Value *x);
   llvm::Value *sigmoid(llvm::Value *x);

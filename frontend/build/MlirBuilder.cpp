@@ -211,6 +211,8 @@ Handle MlirBuilder::unary(UnaryOp op, Handle x) {
     return make<ir::NotOp>(v);
   case UnaryOp::Exp:
     return make<ir::ExpOp>(v);
+  case UnaryOp::Expm1:
+    return make<ir::Expm1Op>(v);
   case UnaryOp::Log:
     return make<ir::LogOp>(v);
   case UnaryOp::Log1p:

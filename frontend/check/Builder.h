@@ -10,6 +10,7 @@ enum class UnaryOp {
   Neg,
   Not,
   Exp,
+  Expm1,
   Log,
   Log1p,
   Sqrt,

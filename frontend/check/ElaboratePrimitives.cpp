@@ -3,14 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace quern::frontend {
 
 static const std::vector<std::pair<std::string, UnaryOp>> unaries = {
-    {"exp", UnaryOp::Exp},     {"log", UnaryOp::Log},   {"log1p", UnaryOp::Log1p}, {"sqrt", UnaryOp::Sqrt},
-    {"sin", UnaryOp::Sin},     {"cos", UnaryOp::Cos},   {"tanh", UnaryOp::Tanh},   {"sigmoid", UnaryOp::Sigmoid},
-    {"erf", UnaryOp::Erf},     {"abs", UnaryOp::Abs},   {"floor", UnaryOp::Floor}, {"ceil", UnaryOp::Ceil},
-    {"round", UnaryOp::Round}, {"int", UnaryOp::ToInt}, {"real", UnaryOp::ToReal}};
+    {"exp", UnaryOp::Exp},         {"expm1", UnaryOp::Expm1}, {"log", UnaryOp::Log},   {"log1p", UnaryOp::Log1p},
+    {"sqrt", UnaryOp::Sqrt},       {"sin", UnaryOp::Sin},     {"cos", UnaryOp::Cos},   {"tanh", UnaryOp::Tanh},
+    {"sigmoid", UnaryOp::Sigmoid}, {"erf", UnaryOp::Erf},     {"abs", UnaryOp::Abs},   {"floor", UnaryOp::Floor},
+    {"ceil", UnaryOp::Ceil},       {"round", UnaryOp::Round}, {"int", UnaryOp::ToInt}, {"real", UnaryOp::ToReal}};
 static const std::vector<std::pair<std::string, Reduction>> reductions = {
     {"sum", Reduction::Sum}, {"mean", Reduction::Mean}, {"max", Reduction::Max},
     {"min", Reduction::Min}, {"any", Reduction::Any},   {"all", Reduction::All}};
@@ -352,23 +353,31 @@ Value Elaborator::staticUnary(const std::string &name, const Value &value, Span 
       fail("Q027", "'" + name + "' of " + describe(value) + " does not fit 64 bits", at);
     return static_cast<int64_t>(rounded);
   };
-  if (name == "int")
+  double y = std::numeric_limits<double>::quiet_NaN(); // an error below, where a function has no case here
+  switch (*find(unaries, name)) {
+  case UnaryOp::Neg: // operators, not functions
+  case UnaryOp::Not:
+    break;
+  case UnaryOp::ToInt:
     return whole(std::trunc(x));
-  if (name == "floor")
+  case UnaryOp::Floor:
     return whole(std::floor(x));
-  if (name == "ceil")
+  case UnaryOp::Ceil:
     return whole(std::ceil(x));
-  if (name == "round")
+  case UnaryOp::Round:
     return whole(std::nearbyint(x));
-  if (name == "abs") {
+  case UnaryOp::Abs:
     if (auto n = value.as<int64_t>(); n && *n != INT64_MIN)
       return *n < 0 ? -*n : *n;
     return std::fabs(x);
-  }
-  double y = x;
-  switch (*find(unaries, name)) {
+  case UnaryOp::ToReal:
+    y = x;
+    break;
   case UnaryOp::Exp:
     y = std::exp(x);
+    break;
+  case UnaryOp::Expm1:
+    y = std::expm1(x);
     break;
   case UnaryOp::Log:
     y = std::log(x);
@@ -394,8 +403,6 @@ Value Elaborator::staticUnary(const std::string &name, const Value &value, Span 
   case UnaryOp::Erf:
     y = std::erf(x);
     break;
-  default:
-    break; // real
   }
   if (std::isnan(y))
     fail("Q027", "'" + name + "' of " + describe(value) + " is no number", at);

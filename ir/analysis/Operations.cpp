@@ -1,13 +1,12 @@
-// Takes: an operation. Gives: which kind it is of. Why one list each: fusion, gradients and codegen must agree.
+// Takes: an operation. Gives: which kind it is of. Why one answer each: fusion, gradients and codegen must agree.
 #include "ir/analysis/Operations.h"
 
 using namespace mlir;
 using namespace quern::ir;
 
 bool quern::ir::isElementwise(Operation *op) {
-  return isa<NegOp, AbsOp, ExpOp, LogOp, Log1pOp, SqrtOp, SinOp, CosOp, TanhOp, SigmoidOp, ErfOp, FloorOp, CeilOp,
-             RoundOp, ToIntOp, ToRealOp, NarrowOp, WidenOp, DequantizeOp, NotOp, AddOp, SubOp, MulOp, DivOp, FloorDivOp,
-             ModOp, PowOp, MaxOp, MinOp, AndOp, OrOp, CompareOp, WhereOp>(op);
+  auto time = dyn_cast<TimeOpInterface>(op);
+  return time && time.getTimeBehavior() == TimeBehavior::Pointwise && !isa<ExpandOp, PermuteOp>(op); // these only move
 }
 
 bool quern::ir::widensStored(Operation *op) {

@@ -105,6 +105,7 @@ static int64_t wrappingMul(int64_t a, int64_t b) {
 QUERN_REAL_UNARY(ExpOp, std::exp(x))
 QUERN_REAL_UNARY(LogOp, std::log(x))
 QUERN_REAL_UNARY(Log1pOp, std::log1p(x))
+QUERN_REAL_UNARY(Expm1Op, std::expm1(x))
 QUERN_REAL_UNARY(SqrtOp, std::sqrt(x))
 QUERN_REAL_UNARY(SinOp, std::sin(x))
 QUERN_REAL_UNARY(CosOp, std::cos(x))

@@ -33,6 +33,9 @@ static void absRule(RuleInput &in) { // 0 at 0
 static void expRule(RuleInput &in) {
   unary(in, [&] { return in.y(); }, isNonpositive(in.x()));
 }
+static void expm1Rule(RuleInput &in) {
+  unary(in, [&] { return in.make<ExpOp>(in.x()); }, isNonpositive(in.x()));
+}
 static void logRule(RuleInput &in) {
   unary(in, [&] { return in.div(in.number(1.0), in.x()); }, isPositive(in.x()));
 }
@@ -83,7 +86,7 @@ static bool mayBlowUp(Value value) {
     return false;
   if (isa<DivOp>(op))
     return !isPositive(op->getOperand(1)) || mayBlowUp(op->getOperand(0));
-  if (isa<ExpOp>(op))
+  if (isa<ExpOp, Expm1Op>(op))
     return !isNonpositive(op->getOperand(0));
   if (isa<LogOp, Log1pOp>(op))
     return true;
@@ -333,6 +336,7 @@ const llvm::StringMap<RuleEntry> &quern::passes::gradientRules() {
       {"neg", {negRule}},
       {"abs", {absRule}},
       {"exp", {expRule}},
+      {"expm1", {expm1Rule}},
       {"log", {logRule}},
       {"log1p", {log1pRule}},
       {"sqrt", {sqrtRule}},

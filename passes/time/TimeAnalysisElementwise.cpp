@@ -331,7 +331,7 @@ Facts quern::passes::elementwise(Operation *op, ArrayRef<const Facts *> x) {
         if (x[0]->absent.count(-infinity))
           out.absent[0] = x[0]->absent.at(-infinity);
       })
-      .Case<SqrtOp, AbsOp, SinOp, TanhOp, ErfOp, FloorOp, CeilOp, RoundOp, Log1pOp>([&](auto) {
+      .Case<SqrtOp, AbsOp, SinOp, TanhOp, ErfOp, FloorOp, CeilOp, RoundOp, Expm1Op, Log1pOp>([&](auto) {
         if (x[0]->absent.count(0))
           out.absent[0] = x[0]->absent.at(0);
       })

@@ -20,8 +20,8 @@ TEST(Elementwise, Functions) {
                              -0.1f, -0.5f, -0.7f, -0.999f, -1.5f, -2.5f, -5,    -10,   -87,       -95,   -110, -inf};
   for (double &v : all)
     v = static_cast<float>(v);
-  for (Op op :
-       {Op::Neg, Op::Abs, Op::Exp, Op::Log, Op::Log1p, Op::Sqrt, Op::Sin, Op::Cos, Op::Tanh, Op::Sigmoid, Op::Erf}) {
+  for (Op op : {Op::Neg, Op::Abs, Op::Exp, Op::Expm1, Op::Log, Op::Log1p, Op::Sqrt, Op::Sin, Op::Cos, Op::Tanh,
+                Op::Sigmoid, Op::Erf}) {
     GraphMaker g;
     int x = g.argument(Storage::F32, {dim("N", all.size())});
     g.yield(g.elementwise(op, {x}));

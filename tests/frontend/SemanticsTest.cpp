@@ -288,6 +288,11 @@ TEST(Semantics, ActivationsByName) {
           double v = x(a, b, c), positive = std::max(v, 0.0);
           return positive * positive + 10 * v / (1 + std::exp(-1.702 * v)) + 100 * std::log(1 + std::exp(v));
         });
+  // expm1 of a number is computed by the frontend, of a tensor by the program.
+  same3("return activation(x - 2, \"elu\") + expm1(0.5) + erf(0.25)", [](int a, int b, int c) {
+    double v = x(a, b, c) - 2;
+    return (v > 0 ? v : std::expm1(v)) + std::expm1(0.5) + std::erf(0.25);
+  });
   same3("return l2_norm[C](x, 0.5)", [](int a, int b, int c) {
     double squares = 0.5;
     for (int i = 0; i < 4; ++i)

@@ -48,6 +48,7 @@ TEST(Elementwise, RealFunctions) {
   EXPECT_THAT(unary("exp", {0, -inf}), ElementsAre(1, 0));
   EXPECT_THAT(unary("log", {1, 0}), ElementsAre(0, -inf));
   EXPECT_DOUBLE_EQ(unary("log1p", {1e-20})[0], 1e-20);
+  EXPECT_DOUBLE_EQ(unary("expm1", {1e-20})[0], 1e-20);
   EXPECT_THAT(unary("sqrt", {9, 2.25}), ElementsAre(3, 1.5));
   EXPECT_DOUBLE_EQ(unary("sin", {1})[0], 0.8414709848078965);
   EXPECT_DOUBLE_EQ(unary("cos", {1})[0], 0.5403023058681398);

@@ -179,9 +179,10 @@ std::vector<Case> attentions() {
 }
 
 std::vector<Case> allCases() {
-  std::vector<Case> cases = {unary("neg"),        unary("abs"),       unary("exp"), unary("log", "p"),
-                             unary("log1p", "p"), unary("sqrt", "p"), unary("sin"), unary("cos"),
-                             unary("tanh"),       unary("sigmoid"),   unary("erf"), unary("to_real")};
+  std::vector<Case> cases = {unary("neg"),    unary("abs"),        unary("exp"),       unary("log", "p"),
+                             unary("expm1"),  unary("log1p", "p"), unary("sqrt", "p"), unary("sin"),
+                             unary("cos"),    unary("tanh"),       unary("sigmoid"),   unary("erf"),
+                             unary("to_real")};
   for (const char *op : {"add", "sub", "mul", "max", "min"})
     for (Case &c : binary(op))
       if (c.name != "max_twice" && c.name != "min_twice" &&

@@ -111,10 +111,11 @@ std::string Writer::elementwise(const Node &node, const Place &at) const {
   for (int operand : node.operands)
     v.push_back(read(operand, at));
   static const std::map<Op, std::string> calls = {
-      {Op::Abs, "fabs"},      {Op::Exp, "exp"},    {Op::Log, "log"},        {Op::Log1p, "log1p"}, {Op::Sqrt, "sqrt"},
-      {Op::Sin, "sin"},       {Op::Cos, "cos"},    {Op::Tanh, "tanh"},      {Op::Erf, "erf"},     {Op::Floor, "floor"},
-      {Op::Ceil, "ceil"},     {Op::Round, "rint"}, {Op::ToInt, "trunc"},    {Op::ToReal, ""},     {Op::Neg, "-"},
-      {Op::Not, "(double)!"}, {Op::Pow, "pow"},    {Op::FloorDiv, "fdiv_"}, {Op::Max, "fmax"},    {Op::Min, "fmin"}};
+      {Op::Abs, "fabs"},    {Op::Exp, "exp"},       {Op::Expm1, "expm1"}, {Op::Log, "log"},        {Op::Log1p, "log1p"},
+      {Op::Sqrt, "sqrt"},   {Op::Sin, "sin"},       {Op::Cos, "cos"},     {Op::Tanh, "tanh"},      {Op::Erf, "erf"},
+      {Op::Floor, "floor"}, {Op::Ceil, "ceil"},     {Op::Round, "rint"},  {Op::ToInt, "trunc"},    {Op::ToReal, ""},
+      {Op::Neg, "-"},       {Op::Not, "(double)!"}, {Op::Pow, "pow"},     {Op::FloorDiv, "fdiv_"}, {Op::Max, "fmax"},
+      {Op::Min, "fmin"}};
   static const std::map<Op, std::string> between = {{Op::Add, "+"}, {Op::Sub, "-"},  {Op::Mul, "*"},
                                                     {Op::Div, "/"}, {Op::And, "&&"}, {Op::Or, "||"}};
   static const char *const predicates[] = {"<", "<=", ">", ">=", "==", "!="};

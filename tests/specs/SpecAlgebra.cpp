@@ -57,6 +57,7 @@ bool SpecWriter::elementwise(Named &x) {
                                   "sqrt(abs($) + 0.1)",
                                   "erf($)",
                                   "log1p(abs($))",
+                                  "expm1(0.5 * $)",
                                   "max($, 0)",
                                   "exp(-abs($))",
                                   "gelu($)",

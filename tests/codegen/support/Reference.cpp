@@ -79,6 +79,8 @@ double Evaluator::elementwise(const Node &node, const std::vector<double> &v) co
     return std::fabs(v[0]);
   case Op::Exp:
     return std::exp(v[0]);
+  case Op::Expm1:
+    return std::expm1(v[0]);
   case Op::Log:
     return std::log(v[0]);
   case Op::Log1p:

@@ -36,6 +36,8 @@ func.func @unary(%x: !quern.tensor<real[B, T]>, %i: !quern.tensor<int[T]>, %b: !
   %3 = quern.log %i : (!quern.tensor<int[T]>) -> !quern.tensor<real[T]>
   // CHECK: quern.log1p %{{.*}} : (!quern.tensor<real[B, T]>) -> !quern.tensor<real[B, T]>
   %4 = quern.log1p %x : (!quern.tensor<real[B, T]>) -> !quern.tensor<real[B, T]>
+  // CHECK: quern.expm1 %{{.*}} : (!quern.tensor<real[B, T]>) -> !quern.tensor<real[B, T]>
+  %expm1 = quern.expm1 %x : (!quern.tensor<real[B, T]>) -> !quern.tensor<real[B, T]>
   // CHECK: quern.sqrt %{{.*}} : (!quern.tensor<real[B, T]>) -> !quern.tensor<real[B, T]>
   %5 = quern.sqrt %x : (!quern.tensor<real[B, T]>) -> !quern.tensor<real[B, T]>
   // CHECK: quern.sin %{{.*}} : (!quern.tensor<real[B, T]>) -> !quern.tensor<real[B, T]>
