@@ -19,10 +19,14 @@ public:
   BandwidthProbe();
   ~BandwidthProbe();
   double measure();
+  /// The same in 10 ms, between other work.
+  double measureBriefly();
 
 private:
   struct Memory;
+  double read(int from, int pieces);
   Memory *memory;
+  int next = 0;
 };
 
 } // namespace quern::runtime

@@ -5,6 +5,10 @@
 // kernel while all are awake. The caller, too, sleeps after as long: on a machine with other work the worker that it
 // waits for may not be running, and spinning would keep the processor from it.
 //
+// Each thread has a share of the indices, one after the other, and takes them from its start: what it reads from memory
+// for one index mostly follows what it read for the last, and the processor has begun to fetch it. Who has none left
+// takes them from the end of another's share.
+//
 // Protocol. The caller fills `job`, sets open, then bumps ticket. A worker that sees a new ticket counts itself in
 // (active), and only then looks at open. The caller closes the job when the indices are used up, then waits until
 // active is 0. As both sides write their own flag before they read the other's (sequentially consistent), a late worker
@@ -75,6 +79,7 @@ void ThreadPool::configure(int threads) {
 
 ThreadPool::ThreadPool(int threads) {
   asked = std::clamp(threads > 0 ? threads : availableThreads(), 1, 1024);
+  shares = std::make_unique<Share[]>(size_t(asked));
   try {
     for (int i = 1; i < asked; ++i)
       workers.emplace_back([this, i] { work(i); });
@@ -101,7 +106,7 @@ int ThreadPool::runAlone(const Job &alone) {
 }
 
 int ThreadPool::parallelFor(void *context, Task task, int begin, int count, uint8_t *closure) {
-  Job wanted{task, context, closure, begin, count};
+  Job wanted{task, context, closure, begin, count, threads()};
   if (count <= 1 || workers.empty() || insideLoop)
     return count > 0 ? runAlone(wanted) : 0;
   std::unique_lock<std::mutex> lock(busy, std::try_to_lock);
@@ -110,14 +115,17 @@ int ThreadPool::parallelFor(void *context, Task task, int begin, int count, uint
 
   job = wanted;
   error.store(0, std::memory_order_relaxed);
-  next.store(0, std::memory_order_relaxed);
+  for (int i = 0; i < job.threads; ++i) {
+    auto at = [&](int part) { return uint64_t(count) * uint64_t(part) / uint64_t(job.threads); };
+    shares[size_t(i)].left.store(at(i + 1) << 32 | at(i), std::memory_order_relaxed);
+  }
   open.store(true);
   ticket.fetch_add(1);
   if (sleepers.load() > 0)
     ticket.notify_all();
 
   insideLoop = true;
-  take();
+  take(0);
   insideLoop = false;
 
   open.store(false);
@@ -132,23 +140,37 @@ int ThreadPool::parallelFor(void *context, Task task, int begin, int count, uint
   return error.load(std::memory_order_relaxed);
 }
 
-void ThreadPool::take() {
+void ThreadPool::take(int number) {
   if (!observer)
-    return takeAll();
+    return takeAll(number);
   uint64_t begin = monotonicNanoseconds();
-  takeAll();
-  observer->worked(threadNumber(), begin, monotonicNanoseconds());
+  takeAll(number);
+  observer->worked(number, begin, monotonicNanoseconds());
 }
 
 /// Runs indices until none is left or some task failed.
-void ThreadPool::takeAll() {
-  while (error.load(std::memory_order_relaxed) == 0) {
-    int index = next.fetch_add(1, std::memory_order_relaxed);
-    if (index >= job.count)
-      return;
-    if (int result = job.task(job.context, job.begin + index, job.closure))
-      error.store(result, std::memory_order_relaxed);
-  }
+void ThreadPool::takeAll(int number) {
+  while (takeFrom(shares[size_t(number)], true))
+    ;
+  for (int i = 1; i < job.threads; ++i)
+    while (takeFrom(shares[size_t((number + i) % job.threads)], false))
+      ;
+}
+
+/// Runs the first or the last index of a share. False: it has none, or some task failed.
+bool ThreadPool::takeFrom(Share &share, bool first) {
+  uint64_t left = share.left.load(std::memory_order_relaxed);
+  uint32_t begin, end;
+  do {
+    begin = uint32_t(left), end = uint32_t(left >> 32);
+    if (begin == end || error.load(std::memory_order_relaxed) != 0)
+      return false;
+  } while (!share.left.compare_exchange_weak(left, first ? left + 1 : left - (uint64_t(1) << 32),
+                                             std::memory_order_relaxed));
+  int index = int(first ? begin : end - 1);
+  if (int result = job.task(job.context, job.begin + index, job.closure))
+    error.store(result, std::memory_order_relaxed);
+  return true;
 }
 
 int ThreadPool::threadNumber() {
@@ -173,7 +195,7 @@ void ThreadPool::work(int number) {
       return;
     active.fetch_add(1);
     if (open.load())
-      take();
+      take(number);
     if (active.fetch_sub(1) == 1 && callerSleeps.load())
       active.notify_all();
   }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -63,14 +64,18 @@ private:
     void *context = nullptr;
     uint8_t *closure = nullptr;
     int begin = 0, count = 0;
+    int threads = 1; ///< that have a share
   };
   Job job;
   LoopObserver *observer = nullptr;
-  // One cache line each: workers spin on `ticket` while others hammer `next`.
+  /// The indices that a thread of the pool has still to run: the first of them, and above it their end.
+  struct alignas(64) Share {
+    std::atomic<uint64_t> left{0};
+  };
+  std::unique_ptr<Share[]> shares;             // by thread number
   alignas(64) std::atomic<uint32_t> ticket{0}; // changes with every job; workers sleep on it
-  alignas(64) std::atomic<int> next{0};
-  alignas(64) std::atomic<int> active{0}; // workers that may touch `job`
-  std::atomic<bool> open{false};          // the job still takes workers
+  alignas(64) std::atomic<int> active{0};      // workers that may touch `job`
+  std::atomic<bool> open{false};               // the job still takes workers
   std::atomic<int> error{0};
   std::atomic<int> sleepers{0};
   std::atomic<bool> callerSleeps{false}; // until `active` is 0
@@ -80,8 +85,9 @@ private:
   int asked = 1;
 
   void work(int number);
-  void take();
-  void takeAll();
+  void take(int number);
+  void takeAll(int number);
+  bool takeFrom(Share &share, bool first);
   int runAlone(const Job &alone);
 };
 

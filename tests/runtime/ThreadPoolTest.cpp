@@ -40,6 +40,29 @@ TEST(ThreadPool, RunsEveryIndexOnce) {
   }
 }
 
+/// A thread has its share in order, and who has nothing left takes from the end of it.
+TEST(ThreadPool, OthersTakeWhatAThreadHasLeft) {
+  ThreadPool pool(2);
+  constexpr int count = 100;
+  std::mutex mutex;
+  std::vector<int> others; // than the caller, in their order
+  std::atomic<int> done{0};
+  pool.forEach(count, [&](int i) {
+    if (i == 0) // the caller's first: it ends when all others are done
+      while (done != count - 1)
+        std::this_thread::yield();
+    if (ThreadPool::threadNumber() == 1) {
+      std::lock_guard<std::mutex> lock(mutex);
+      others.push_back(i);
+    }
+    ++done;
+  });
+  std::vector<int> expected(count - 1);
+  std::iota(expected.begin(), expected.begin() + count / 2, count / 2);
+  std::iota(expected.rbegin(), expected.rend() - count / 2, 1);
+  EXPECT_EQ(others, expected);
+}
+
 TEST(ThreadPool, NestedLoopsStayInTheirThread) {
   ThreadPool pool(4);
   std::atomic<int> running{0}, most{0}, total{0};
