@@ -165,7 +165,7 @@ void quern::codegen::compileVersion(mlir::ModuleOp planned, const std::string &k
 }
 
 void quern::codegen::compileVersions(mlir::ModuleOp planned, const std::vector<KernelVersions> &versions,
-                                     const CompileOptions &options) {
+                                     const CompileOptions &options, const std::string &bundle) {
   mlir::OwningOpRef<mlir::ModuleOp> module(mlir::cast<mlir::ModuleOp>(planned->clone()));
   std::vector<std::string> names;
   for (const KernelVersions &one : versions) {
@@ -208,6 +208,11 @@ void quern::codegen::compileVersions(mlir::ModuleOp planned, const std::vector<K
   table.setTargetTriple(host->getTargetTriple());
   table.setDataLayout(host->getDataLayout());
   addTable(table, kernels);
+  if (!bundle.empty()) {
+    llvm::Constant *text = llvm::ConstantDataArray::getString(context, bundle);
+    new llvm::GlobalVariable(table, text->getType(), /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage, text,
+                             "quern_bundle");
+  }
   std::string hostFile = work.path() + "/host.o", tableFile = work.path() + "/versions.o",
               linked = work.path() + "/linked";
   if (!writeHost(*host, HostFile::Object, hostFile, error) || !writeHost(table, HostFile::Object, tableFile, error))

@@ -18,9 +18,10 @@ void compileVersion(mlir::ModuleOp planned, const std::string &kernel, const Ker
                     const CompileOptions &options);
 
 /// Makes the executable `options.output`, with the command `measure` (runtime/tuning): quern_versions has the kernels of
-/// `versions` in their order, then all others of the module with their one version. Throws std::runtime_error.
-void compileVersions(mlir::ModuleOp planned, const std::vector<KernelVersions> &versions,
-                     const CompileOptions &options);
+/// `versions` in their order, then all others of the module with their one version. `bundle`: the program has the command
+/// `tune`, too, and this is what it is about (runtime/tuning/Bundle.cpp). Throws std::runtime_error.
+void compileVersions(mlir::ModuleOp planned, const std::vector<KernelVersions> &versions, const CompileOptions &options,
+                     const std::string &bundle = "");
 
 } // namespace quern::codegen
 #endif

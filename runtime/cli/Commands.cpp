@@ -45,6 +45,8 @@ std::vector<Row> rows() {
   }
   if (&quern_tuning_commands)
     all.push_back({"measure", quern_tuning_commands.measure, "compare versions of kernels, for quern tune"});
+  if (&quern_tuning_commands && &quern_bundle)
+    all.push_back({"tune", quern_tuning_commands.tune, "find the fastest versions of kernels on this machine"});
   return all;
 }
 

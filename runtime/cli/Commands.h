@@ -51,6 +51,7 @@ int embedCommand(const Command &command);
 int benchCommand(const Command &command);
 int packCommand(const Command &command);
 int infoCommand(const Command &command);
+int tuneCommand(const Command &command);
 
 class Workload; // Workload.h
 
@@ -68,6 +69,7 @@ std::unique_ptr<Workload> trainingWorkload(const Command &command, const Options
 /// What only programs have that `quern tune` makes (runtime/tuning).
 struct TuningCommands {
   int (*measure)(const Command &command);
+  int (*tune)(const Command &command);
 };
 
 /// What `eval` and `grad` begin with: reads the options, checks that --input and --output are there, sets the threads.
@@ -91,4 +93,6 @@ std::string jsonString(std::string_view text);
 /// Absent (their addresses are null) where the libraries are not linked.
 extern "C" __attribute__((weak)) const quern::runtime::TrainingCommands quern_training_commands;
 extern "C" __attribute__((weak)) const quern::runtime::TuningCommands quern_tuning_commands;
+/// Of `quern tune --bundle` alone: what its versions of kernels are, as JSON (runtime/tuning/Bundle.cpp).
+extern "C" __attribute__((weak)) const char quern_bundle[];
 #endif

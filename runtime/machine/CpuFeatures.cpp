@@ -4,6 +4,7 @@
 #include "runtime/machine/CpuFeatures.h"
 
 #include "runtime/Error.h"
+#include "support/Machine.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -170,6 +171,23 @@ void flushDenormals() {
 #if defined(__x86_64__)
   _mm_setcsr(_mm_getcsr() | 0x8040); // results, operands
 #endif
+}
+
+std::string machineName() {
+  std::string name = cpuName();
+  unsigned a = 0, b, c, d;
+  if (__get_cpuid(1, &a, &b, &c,
+                  &d)) { // the extended parts count where the base is 15, of the model also where it is 6
+    unsigned family = (a >> 8 & 15), model = (a >> 4 & 15);
+    model |= family == 15 || family == 6 ? (a >> 16 & 15) << 4 : 0;
+    family += family == 15 ? (a >> 20 & 255) : 0;
+    name += ", family " + std::to_string(family) + " model " + std::to_string(model);
+  }
+  const support::Machine machine = support::thisMachine(name);
+  for (int level : {2, 3})
+    if (int64_t bytes = machine.caches[level - 1])
+      name += ", L" + std::to_string(level) + " " + std::to_string(bytes / 1024) + " KiB";
+  return name;
 }
 
 } // namespace quern::runtime

@@ -21,6 +21,8 @@ void flushDenormals();
 
 /// "Intel(R) Xeon(R) ...".
 std::string cpuName();
+/// The processor as tuning knows it: name, family and model, caches.
+std::string machineName();
 
 } // namespace quern::runtime
 #endif

@@ -2,7 +2,7 @@
 // line of JSON for each, as soon as it is known, so that whoever reads them loses nothing when this process ends.
 //
 //   {"shares": {"prefill": {"calls": 1, "ns": 310e6, "kernels": {"contract_3": {"ns": 12e6, "title": ..., "at": ...}}}, ...}}    --shares
-//   {"begin": 0}   then   {"trial": 0, "difference": 1e-7, "ratio": 0.93, "error": 0.01, "pairs": 60, "parts": [...]}
+//   {"begin": 0}   then   {"trial": 0, "outcome": "faster", "difference": 1e-7, "ratio": 0.93, "error": 0.01, "pairs": 60, "parts": [...]}
 //   {"whole": [{"name": "prefill", "ratio": 0.97, "error": 0.004, "pairs": 9, "before": ns, "after": ns}]}    --whole
 #include "runtime/abi/Versions.h"
 #include "runtime/cli/Terminal.h"
@@ -98,6 +98,15 @@ Json Measurement::shares() {
   return result;
 }
 
+/// Faster beyond doubt, and nowhere slower.
+bool isFaster(const Json &result) {
+  double ratio = result["ratio"], error = result["error"];
+  bool faster = result["pairs"] > 0 && ratio < 0.99 && ratio + 2 * error < 1;
+  for (const Json &part : result["parts"])
+    faster = faster && part["ratio"].get<double>() - 2 * part["error"].get<double>() < 1.02;
+  return faster;
+}
+
 Json Measurement::trial(int kernel, int first, int second, double tolerance) {
   // Whether it is right; and which parts have the kernel.
   std::vector<size_t> having;
@@ -114,6 +123,7 @@ Json Measurement::trial(int kernel, int first, int second, double tolerance) {
     }
     race.use(kernel, used[kernel]);
     result["difference"] = number(comparison.difference);
+    result["outcome"] = "wrong";
     if (!(comparison.difference <= tolerance))
       return result;
   }
@@ -165,6 +175,7 @@ Json Measurement::trial(int kernel, int first, int second, double tolerance) {
   result["error"] = error;
   result["pairs"] = pairs;
   result["parts"] = told;
+  result["outcome"] = isFaster(result) ? "faster" : "slower";
   return result;
 }
 
@@ -267,4 +278,5 @@ int measureCommand(const Command &command) {
 
 } // namespace quern::runtime
 
-extern "C" const quern::runtime::TuningCommands quern_tuning_commands = {quern::runtime::measureCommand};
+extern "C" const quern::runtime::TuningCommands quern_tuning_commands = {quern::runtime::measureCommand,
+                                                                         quern::runtime::tuneCommand};

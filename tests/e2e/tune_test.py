@@ -91,6 +91,34 @@ class Tune(Case):
         edited.write_text(text.read_text().replace("rows = ", "rows = 6"))
         self.assertEqual(program("edited", "--plans", edited, says="a tuned plan is not used: kernel "), default)
 
+    def test_a_bundle_searches_where_no_compiler_is(self):
+        spec, bundle, plans = self.scratch / "words.quern", self.scratch / "words.tune", self.scratch / "found.plans"
+        spec.write_text("quern 1\nmodel words {\n  dim V = 256, D = 64\n  forward(tokens: int[B, T]) -> [B, T, V] {\n"
+                        '    return linear[D -> V](tanh(embedding[V -> D](tokens) @ "words"), false) @ "head"\n  }\n}\n')
+        database = self.scratch / "bundle.sqlite"
+        made = self.tune(spec, "-p", 16, "--target", "x86-64-v3", "--bundle", bundle, "--database", database)
+        count = int(made.out.split(": ")[1].split()[0])
+        self.assertGreater(count, 20)
+        # Elsewhere: another folder, nothing in the environment.
+        done = run("env", "-i", bundle, "tune", "--budget", 5, "--seconds", 0.02, "--output", plans, cwd=self.scratch)
+        table = [line for line in done.out.splitlines() if line.startswith("head ")]
+        tried = int(table[0][34:].split()[1])
+        self.assertGreater(tried, 10)
+        self.assertEqual(int(table[0][34:].split()[2]), 0, "no plan is wrong: " + done.out)
+        lines = [line for line in plans.read_text().splitlines() if not line.startswith("#")]
+        self.assertIn(f"{len(lines)} plans are in {plans}", done.out)
+        # What won, and as if all had: the compiler here takes it.
+        imported = self.tune("--import", plans, "--database", database)
+        self.assertIn(f"{len(lines)} plans are in", imported.out)
+        compiled = run(QUERN, "compile", spec, "--target", "x86-64-v3", "--plans", plans, "-o", self.scratch / "words")
+        self.assertEqual(f"{len(lines)} tuned" in compiled.err, bool(lines), compiled.err)
+        # No time: what is there so far is none.
+        done = run(bundle, "tune", "--budget", 0, "--output", plans)
+        self.assertIn("0 plans are in", done.out)
+        self.assertIn("time was short for some kernels (--budget)", done.out)
+        self.assert_refused(run(bundle, "tune", "--output", self.scratch / "missing" / "plans", status=1), "missing/plans")
+        self.assert_refused(run(bundle, "tune", "--budget", "soon", status=1), "--budget")
+
     def compiled(self, name, *words, says=None):
         """The bytes of the program, which does not depend on its name."""
         path = self.scratch / name
@@ -118,6 +146,9 @@ class Tune(Case):
             ((SPEC, "--effort", "much"), "--effort much: "),
             ((SPEC, "--budget", "-1"), "--budget, --seconds and --tolerance are numbers"),
             (("--import", self.scratch / "missing"), "missing"),
+            (("--list", "--bundle", self.scratch / "tune"), "SPEC is missing: --html and --bundle are about a program"),
+            ((SPEC, "--config", CONFIG, "--bundle", self.scratch / "tune", "--html", self.scratch / "page"), "--html is the report of a search"),
+            ((SPEC, "--config", CONFIG, "--target", "z80"), "z80"),
         ):
             done = self.tune(*words, "--database", self.scratch / "some.sqlite", status=1)
             self.assert_refused(done, message)

@@ -11,8 +11,8 @@
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
 #include "passes/Phases.h"
+#include "runtime/tuning/Child.h"
 #include "support/OutputFile.h"
-#include "tools/tune/Child.h"
 #include "tools/tune/TunePage.h"
 #include "tools/tune/TunedPlans.h"
 #include "tools/tune/Tuner.h"
@@ -335,17 +335,17 @@ TEST(TunedPlans, Change) {
 TEST(Child, TellsLinesAndHowItEnded) {
   std::string errors = folderOfTest() + "/errors";
   {
-    Child child({"/bin/sh", "-c", "echo one; echo two; echo wrong >&2; exit 3"}, errors);
+    runtime::Child child({"/bin/sh", "-c", "echo one; echo two; echo wrong >&2; exit 3"}, errors);
     EXPECT_EQ(child.line(60), "one");
     EXPECT_EQ(child.line(60), "two");
     EXPECT_EQ(child.line(60), std::nullopt);
     EXPECT_FALSE(child.timedOut());
     EXPECT_EQ(child.finish(), "status 3");
   }
-  Child crashing({"/bin/sh", "-c", "kill -SEGV $$"}, errors);
+  runtime::Child crashing({"/bin/sh", "-c", "kill -SEGV $$"}, errors);
   EXPECT_EQ(crashing.line(60), std::nullopt);
   EXPECT_THAT(crashing.finish(), HasSubstr("signal 11"));
-  Child hanging({"/bin/sh", "-c", "exec sleep 600"}, errors);
+  runtime::Child hanging({"/bin/sh", "-c", "exec sleep 600"}, errors);
   EXPECT_EQ(hanging.line(0.05), std::nullopt);
   EXPECT_TRUE(hanging.timedOut());
   EXPECT_THAT(hanging.finish(), HasSubstr("signal 9"));

@@ -1,6 +1,7 @@
 // quern compile: from a spec, or a published checkpoint, to an executable.
 #include "codegen/Compiler.h"
 #include "codegen/ExplainKernels.h"
+#include "runtime/machine/CpuFeatures.h"
 #include "support/Files.h"
 #include "support/OutputFile.h"
 #include "support/Processors.h"
@@ -85,7 +86,7 @@ std::vector<TunedPlan> quern::tools::tunedPlans(const CompileFlags &flags) {
     return {};
   try {
     std::vector<TunedPlan> plans = TuningDatabase(path).plans(cpuTarget(flags.target).halide);
-    std::string machine = machineName();
+    std::string machine = quern::runtime::machineName();
     std::erase_if(plans, [&](const TunedPlan &plan) { return plan.machine != machine && !plan.imported; });
     std::stable_partition(plans.begin(), plans.end(), [&](const TunedPlan &plan) { return plan.machine != machine; });
     return plans;

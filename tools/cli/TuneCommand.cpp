@@ -1,4 +1,5 @@
 // quern tune: measures other plans of a program's kernels, and keeps those that are faster for quern compile.
+#include "runtime/machine/CpuFeatures.h"
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/OutputFile.h"
@@ -25,7 +26,8 @@ using namespace quern::codegen;
 namespace {
 struct TuneFlags {
   SpecOptions spec;
-  std::string weights, schedules, cache, database, effort = "quick", exported, imported, html;
+  std::string weights, schedules, cache, database, effort = "quick", exported, imported, html, bundle,
+                                                   target = "native";
   std::vector<std::string> without;
   double budget = 120, tolerance = 1e-4, seconds = 3;
   int64_t prefill = 0, decode = 0, batch = 4;
@@ -42,7 +44,7 @@ static TuneOptions tuneOptions(const TuneFlags &flags) {
   TuneOptions options;
   CompileOptions &compile = options.compile;
   compile.spec = flags.spec.spec;
-  compile.target = cpuTarget("native");
+  compile.target = cpuTarget(flags.target);
   compile.schedules = scheduleTable(flags.schedules);
   compile.cache = flags.cache;
   compile.jobs = flags.jobs > 0 ? flags.jobs : quern::support::availableThreads();
@@ -57,7 +59,9 @@ static TuneOptions tuneOptions(const TuneFlags &flags) {
   std::string lengths =
       flags.spec.train ? llvm::formatv("training on {0} x {1}, {2}", flags.batch, prefill, flags.spec.precision).str()
                        : llvm::formatv("prefill {0}, decode {1}", prefill, decode).str();
-  options.where = {compile.target.halide, machineName(), std::to_string(threads) + " threads, " + lengths};
+  options.lengths = lengths;
+  options.where = {compile.target.halide, quern::runtime::machineName(),
+                   std::to_string(threads) + " threads, " + lengths};
   auto add = [&](const char *name, const std::string &value) {
     options.workload.push_back(name);
     options.workload.push_back(value);
@@ -73,7 +77,7 @@ static TuneOptions tuneOptions(const TuneFlags &flags) {
     if (flags.decode > 0)
       add("-n", std::to_string(decode));
   }
-  if (!flags.weights.empty())
+  if (!flags.weights.empty() && flags.bundle.empty()) // a bundle is run where they are not
     add("--weights", flags.weights);
   add("--tolerance", numberText(flags.tolerance));
   add("--seconds", numberText(flags.seconds));
@@ -105,7 +109,7 @@ static int search(const TuneFlags &flags, TuningDatabase &database) {
   mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, flags.spec);
   if (!module)
     return 1;
-  quern::passes::PassOptions passes = passOptions("native", flags.schedules, flags.without);
+  quern::passes::PassOptions passes = passOptions(flags.target, flags.schedules, flags.without);
   std::string from = startOf(flags.spec, "");
   if (orderOf(from) >= orderOf("scheduled"))
     throw std::runtime_error(flags.spec.spec +
@@ -116,6 +120,15 @@ static int search(const TuneFlags &flags, TuningDatabase &database) {
   if (mlir::failed(quern::passes::runPhases(*module, passes, "scheduled", "")))
     return reportFault("failed");
   enterCodegen();
+  if (!flags.bundle.empty()) {
+    options.compile.output = flags.bundle;
+    int64_t plans = bundle(*scheduled, *module, options, database);
+    if (isatty(STDERR_FILENO) && !flags.quiet)
+      std::cerr << "\r\033[K";
+    std::cout << flags.bundle << ": " << plans << " other plans. Run it as '" << flags.bundle
+              << " tune' on the machine that they are for, and give the file that it writes to 'quern tune --import'\n";
+    return 0;
+  }
   TuneReport report = tune(*scheduled, *module, options, database);
   if (isatty(STDERR_FILENO) && !flags.quiet)
     std::cerr << "\r\033[K";
@@ -162,6 +175,10 @@ int quern::tools::tuneCommand(const Arguments &arguments) {
       "print the plans that were found")("export", po::value(&flags.exported),
                                          "FILE: write them as a text, a line for each kernel (- for standard output)")(
       "import", po::value(&flags.imported), "FILE: take plans from such a text")(
+      "bundle", po::value(&flags.bundle),
+      "FILE: instead of searching, make a program with other plans of the kernels, which finds the best of them on a "
+      "machine without a compiler")("target", po::value(&flags.target),
+                                    "the processor of kernels: native, or a level such as x86-64-v3 (native)")(
       "html", po::value(&flags.html), "FILE: the report as a page, with every plan that was tried")(
       "jobs,j", po::value(&flags.jobs), "kernels compiled at the same time (default: all processors)")(
       "quiet,q", po::bool_switch(&flags.quiet), "no progress on stderr");
@@ -179,8 +196,10 @@ int quern::tools::tuneCommand(const Arguments &arguments) {
   bool alone = flags.list || !flags.exported.empty() || !flags.imported.empty();
   if (flags.spec.spec.empty() && !alone)
     throw std::runtime_error("SPEC is missing; or --list, --export FILE or --import FILE");
-  if (flags.spec.spec.empty() && !flags.html.empty())
-    throw std::runtime_error("--html is the report of a search: SPEC is missing");
+  if (flags.spec.spec.empty() && !(flags.html.empty() && flags.bundle.empty()))
+    throw std::runtime_error("SPEC is missing: --html and --bundle are about a program");
+  if (!flags.html.empty() && !flags.bundle.empty())
+    throw std::runtime_error("--html is the report of a search; with --bundle the program that is made searches");
   if (!flags.spec.spec.empty())
     takeModel(flags);
   TuningDatabase database(flags.database.empty() ? defaultDatabase(flags.cache) : flags.database);

@@ -1,88 +1,18 @@
-// Takes: versions of kernels. Gives: what a program of them measures, whatever becomes of its process.
+// Takes: versions of kernels. Gives: a program of them.
 #include "tools/tune/Measured.h"
 
-#include "support/Files.h"
-#include "support/Json.h"
-#include "tools/tune/Child.h"
-
-#include <algorithm>
-
 using namespace quern::codegen;
-using Json = nlohmann::json;
 
 namespace quern::tools {
 
-/// Seconds without a word after which a program hangs.
-static constexpr double patience = 300;
-
-Measured::Measured(mlir::ModuleOp planned, const CompileOptions &compile, std::vector<std::string> workload)
-    : planned(planned), options(compile), workload(std::move(workload)) {
+Measured::Measured(mlir::ModuleOp planned, const CompileOptions &compile, const std::vector<std::string> &workload)
+    : planned(planned), options(compile), built(work.path() + "/program", workload) {
   options.output = work.path() + "/program";
 }
 
-void Measured::build(const std::vector<KernelVersions> &versions, const std::vector<VersionUse> &used) {
+void Measured::build(const std::vector<KernelVersions> &versions, const std::vector<VersionUse> &uses) {
   compileVersions(planned, versions, options);
-  uses.clear();
-  for (const VersionUse &use : used)
-    uses.insert(uses.end(), {"--use", std::to_string(use.kernel) + ":" + std::to_string(use.version)});
-}
-
-std::vector<std::string> Measured::command() const {
-  std::vector<std::string> words = {options.output, "measure"};
-  words.insert(words.end(), workload.begin(), workload.end());
-  words.insert(words.end(), uses.begin(), uses.end());
-  return words;
-}
-
-void Measured::fail(const std::string &end) const {
-  std::string text = support::readFile(errors());
-  throw std::runtime_error("the program could not be measured: " + (end.empty() ? "it gave no answer" : end) +
-                           (text.empty() ? "" : ": " + text.substr(0, 2000)));
-}
-
-static Json parse(const std::string &line) {
-  return support::parseJson(line, "what the program told");
-}
-
-Json Measured::ask(const std::string &question) {
-  std::vector<std::string> words = command();
-  words.push_back("--" + question);
-  Child child(words, errors());
-  std::optional<std::string> line = child.line(patience);
-  std::string end = child.finish();
-  if (!line)
-    fail(end);
-  return parse(*line).at(question);
-}
-
-void Measured::compare(const std::vector<VersionTrial> &trials, Clock::time_point deadline,
-                       const std::function<void(size_t, const Json *, const std::string &)> &told) {
-  auto left = [&] { return std::chrono::duration<double>(deadline - Clock::now()).count(); };
-  for (size_t next = 0; next < trials.size();) {
-    std::vector<std::string> words = command();
-    for (size_t i = next; i < trials.size(); ++i)
-      words.insert(words.end(),
-                   {"--trial", std::to_string(trials[i].kernel) + ":" + std::to_string(trials[i].incumbent) + ":" +
-                                   std::to_string(trials[i].candidate)});
-    Child child(words, errors());
-    bool began = false; // the trial whose result comes next
-    while (next < trials.size()) {
-      std::optional<std::string> line = child.line(std::max(0.0, std::min(patience, left())));
-      if (!line)
-        break;
-      Json answer = parse(*line);
-      began = answer.contains("begin");
-      if (answer.contains("trial"))
-        told(next++, &answer, "");
-    }
-    bool late = child.timedOut();
-    std::string end = child.finish();
-    if (next == trials.size() || (late && left() <= 0))
-      return;
-    if (!began)
-      fail(end);
-    told(next++, nullptr, late ? "no answer" : end);
-  }
+  built.use(uses);
 }
 
 } // namespace quern::tools

@@ -2,8 +2,7 @@
 #include "tools/tune/Tuner.h"
 
 #include "codegen/kernel/PlanText.h"
-
-#include "llvm/Support/FormatVariadic.h"
+#include "support/Error.h"
 
 using quern::codegen::KernelPlan;
 using quern::codegen::parsePlan;
@@ -29,10 +28,6 @@ std::string planChange(const std::string &before, const std::string &after) {
   return text;
 }
 
-std::string speedText(double ratio, double error, int64_t pairs) {
-  return llvm::formatv("{0:f3} times as fast (+- {1:f3}, {2} pairs)", 1 / ratio, error / (ratio * ratio), pairs).str();
-}
-
 std::string planText(const TunedKernel &kernel) {
   if (!kernel.after.empty() && kernel.before != kernel.after)
     return planChange(kernel.before, kernel.after);
@@ -43,26 +38,14 @@ const char *endText(const TuneReport &report) {
   return report.finished ? "nothing is left to try" : "more is left to try: the same command goes on";
 }
 
-static std::string milliseconds(double nanoseconds) {
-  return llvm::formatv("{0:f2} ms", nanoseconds / 1e6).str();
-}
-
 std::string tuneTable(const TuneReport &report) {
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  out << llvm::formatv("{0,-34} {1,7} {2,6} {3,6} {4,7}  {5}\n", "kernel", "% time", "tried", "wrong", "gain", "plan");
-  for (const TunedKernel &kernel : report.kernels) {
-    if (!kernel.trials && kernel.share < 0.005)
-      continue;
-    std::string title = kernel.title.empty() ? kernel.name : kernel.title;
-    out << llvm::formatv("{0,-34} {1,7:f1} {2,6} {3,6} {4,7:f3}  {5}\n", llvm::StringRef(title).take_front(34),
-                         100 * kernel.share, kernel.trials, kernel.wrong, kernel.gain, planText(kernel));
-  }
-  for (const TunedPart &part : report.parts)
-    out << llvm::formatv("{0,-10} {1} before, {2} after: {3}\n", part.name, milliseconds(part.before),
-                         milliseconds(part.after), speedText(part.ratio, part.error, part.pairs));
-  out << llvm::formatv("{0} comparisons in {1:f0} s; {2}\n", report.measured, report.seconds, endText(report));
-  return text;
+  std::vector<runtime::TuneRow> rows;
+  for (const TunedKernel &kernel : report.kernels)
+    rows.push_back({kernel.title.empty() ? kernel.name : kernel.title, kernel.share, kernel.trials, kernel.wrong,
+                    kernel.gain, planText(kernel)});
+  return runtime::tuneTable(rows, report.parts) + support::format("%lld comparisons in %.0f s; %s\n",
+                                                                  static_cast<long long>(report.measured),
+                                                                  report.seconds, endText(report));
 }
 
 } // namespace quern::tools

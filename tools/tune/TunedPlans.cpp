@@ -9,7 +9,6 @@
 #include "ir/Dialect.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FormatVariadic.h"
 
 #include <charconv>
 #include <cmath>
@@ -18,19 +17,6 @@ using namespace quern::codegen;
 using llvm::StringRef;
 
 namespace quern::tools {
-
-static constexpr char header[] =
-    "# Plans of kernels that quern tune found. quern compile --plans FILE uses them, quern tune --import FILE keeps "
-    "them.\n"
-    "# kernel | target | machine | measured with | gain over the default | plan | what it is\n";
-
-std::string plansText(const std::vector<TunedPlan> &plans) {
-  std::string text = header;
-  for (const TunedPlan &plan : plans)
-    text += plan.kernel + " | " + plan.target + " | " + plan.machine + " | " + plan.work + " | " +
-            llvm::formatv("{0:f4}", plan.gain).str() + " | " + plan.plan + " | " + plan.title + "\n";
-  return text;
-}
 
 std::vector<TunedPlan> parsePlans(const std::string &text, const std::string &name) {
   std::vector<TunedPlan> plans;

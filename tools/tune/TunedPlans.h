@@ -9,9 +9,7 @@
 
 namespace quern::tools {
 
-/// A line for each plan: `KERNEL | TARGET | MACHINE | WORK | GAIN | PLAN | TITLE`; `#` begins a comment.
-std::string plansText(const std::vector<TunedPlan> &plans);
-/// Throws std::runtime_error "NAME:LINE: ...".
+/// Reads plansText: a line for each plan, `KERNEL | TARGET | MACHINE | WORK | GAIN | PLAN | TITLE`; `#` begins a comment. Throws std::runtime_error "NAME:LINE: ...".
 std::vector<TunedPlan> parsePlans(const std::string &text, const std::string &name);
 
 /// What came of plans for a module's kernels.

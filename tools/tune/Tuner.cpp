@@ -2,15 +2,13 @@
 //
 // A round: the searches of the kernels that promise most name candidates; these are compiled and linked into one program,
 // which compares each with its incumbent, launch by launch, and tells one result after the other.
-#include "tools/tune/Tuner.h"
+#include "tools/tune/KernelTuner.h"
 
 #include "codegen/Parallel.h"
 #include "codegen/PlanKernels.h"
 #include "codegen/ReadKernel.h"
 #include "codegen/kernel/KernelCache.h"
-#include "codegen/schedule/PlanSearch.h"
 #include "ir/Dialect.h"
-#include "tools/tune/Measured.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -27,61 +25,8 @@ static constexpr size_t trialsOfRound = 8;
 /// Who was at it so often and never came to an end crashes the compiler.
 static constexpr int64_t mostAttempts = 3;
 
-namespace {
-
-struct Kernel {
-  KernelGraph graph;
-  std::string key;
-  KernelPlan first;
-  PlanSearch search;
-  std::map<std::pair<std::string, std::string>, Trial> trials;
-  TunedKernel report;
-  bool used = false; ///< in the workload, and for long enough
-};
-
-/// A comparison to make: of the kernel's incumbent, or its default plan, with another one.
-struct Comparing {
-  Kernel *kernel;
-  KernelPlan incumbent, candidate;
-};
-
-class Tuner {
-public:
-  Tuner(mlir::ModuleOp scheduled, mlir::ModuleOp planned, const TuneOptions &options, TuningDatabase &database);
-  TuneReport run();
-
-private:
-  mlir::ModuleOp planned;
-  const TuneOptions &options;
-  TuningDatabase &database;
-  std::vector<std::unique_ptr<Kernel>> kernels;
-  std::string programKey; ///< its kernels' keys as one
-  Measured program;
-  Measured::Clock::time_point begin = Measured::Clock::now();
-  int64_t measured = 0;
-
-  double spent() const { return std::chrono::duration<double>(Measured::Clock::now() - begin).count(); }
-  bool isOver() const { return spent() >= options.budget; }
-
-  std::optional<TrialResult> known(const Kernel &kernel, const KernelPlan &incumbent,
-                                   const KernelPlan &candidate) const;
-  std::vector<KernelPlan> candidatesOf(Kernel &kernel);
-  bool findShares();
-  void measureShares();
-  std::vector<Comparing> nextRound();
-  void measure(std::vector<Comparing> round, Measured::Clock::time_point deadline);
-  std::vector<VersionTrial> build(const std::vector<Comparing> &round);
-  void dropRefused(std::vector<Comparing> &round);
-  void keep(Kernel &kernel, const KernelPlan &incumbent, const KernelPlan &candidate, const Trial &trial);
-  Trial judge(const Json &result) const;
-  void keepPlan(Kernel &kernel, double gain);
-  void confirm();
-  std::vector<TunedPart> compareWhole();
-};
-
-} // namespace
-
-Tuner::Tuner(mlir::ModuleOp scheduled, mlir::ModuleOp planned, const TuneOptions &options, TuningDatabase &database)
+KernelTuner::KernelTuner(mlir::ModuleOp scheduled, mlir::ModuleOp planned, const TuneOptions &options,
+                         TuningDatabase &database)
     : planned(planned), options(options), database(database), program(planned, options.compile, options.workload) {
   std::set<std::string> keys;
   for (ir::KernelOp op : scheduled.getOps<ir::KernelOp>()) {
@@ -99,8 +44,8 @@ Tuner::Tuner(mlir::ModuleOp scheduled, mlir::ModuleOp planned, const TuneOptions
       }
     };
     uint64_t seed = std::stoull(key.substr(0, 16), nullptr, 16);
-    auto kernel = std::make_unique<Kernel>(
-        Kernel{graph, key, first, PlanSearch(first, valid, seed, options.draws), {}, {}, false});
+    auto kernel = std::make_unique<TunableKernel>(
+        TunableKernel{graph, key, first, PlanSearch(first, valid, seed, options.draws), {}, {}, false});
     kernel->trials = database.trials(key, options.where);
     kernel->report.name = graph.name;
     kernel->report.key = key;
@@ -113,8 +58,8 @@ Tuner::Tuner(mlir::ModuleOp scheduled, mlir::ModuleOp planned, const TuneOptions
   programKey = KernelCache::keyOf(all);
 }
 
-std::optional<TrialResult> Tuner::known(const Kernel &kernel, const KernelPlan &incumbent,
-                                        const KernelPlan &candidate) const {
+std::optional<TrialResult> KernelTuner::known(const TunableKernel &kernel, const KernelPlan &incumbent,
+                                              const KernelPlan &candidate) const {
   auto found = kernel.trials.find({incumbent.text(), candidate.text()});
   if (found == kernel.trials.end())
     return std::nullopt;
@@ -125,7 +70,7 @@ std::optional<TrialResult> Tuner::known(const Kernel &kernel, const KernelPlan &
   return TrialResult{trial.outcome == "faster", timed ? trial.ratio : std::numeric_limits<double>::infinity()};
 }
 
-std::vector<KernelPlan> Tuner::candidatesOf(Kernel &kernel) {
+std::vector<KernelPlan> KernelTuner::candidatesOf(TunableKernel &kernel) {
   if (!kernel.used)
     return {};
   return kernel.search.advance(
@@ -135,7 +80,7 @@ std::vector<KernelPlan> Tuner::candidatesOf(Kernel &kernel) {
 // ---- what each kernel takes
 
 /// From the database; false: something is not there.
-bool Tuner::findShares() {
+bool KernelTuner::findShares() {
   double all = 0;
   for (auto &kernel : kernels) {
     std::optional<KernelShare> share = database.share(programKey, kernel->key, options.where);
@@ -153,10 +98,10 @@ bool Tuner::findShares() {
   return true;
 }
 
-void Tuner::measureShares() {
+void KernelTuner::measureShares() {
   options.progress("measuring what each kernel takes");
   program.build({}, {});
-  Json answer = program.ask("shares");
+  Json answer = program.program().ask("shares");
   std::map<std::string, KernelShare> shares;
   for (auto &kernel : kernels) {
     KernelShare &share = shares[kernel->key];
@@ -175,8 +120,8 @@ void Tuner::measureShares() {
 
 // ---- a round
 
-std::vector<Comparing> Tuner::nextRound() {
-  std::vector<std::pair<double, Kernel *>> order;
+std::vector<Comparing> KernelTuner::nextRound() {
+  std::vector<std::pair<double, TunableKernel *>> order;
   for (auto &kernel : kernels)
     if (kernel->used)
       order.push_back({kernel->report.share / (1 + kernel->search.fruitless()), kernel.get()});
@@ -193,12 +138,12 @@ std::vector<Comparing> Tuner::nextRound() {
 }
 
 /// Makes the program of all incumbents and what a round compares with them.
-std::vector<VersionTrial> Tuner::build(const std::vector<Comparing> &round) {
+std::vector<VersionTrial> KernelTuner::build(const std::vector<Comparing> &round) {
   std::vector<KernelVersions> versions;
   std::vector<VersionUse> uses;
   std::vector<VersionTrial> trials;
-  std::map<const Kernel *, size_t> numbers;
-  auto versionOf = [&](const Kernel &kernel, const KernelPlan &plan) -> size_t {
+  std::map<const TunableKernel *, size_t> numbers;
+  auto versionOf = [&](const TunableKernel &kernel, const KernelPlan &plan) -> size_t {
     if (plan == kernel.first)
       return 0;
     std::vector<KernelPlan> &others = versions[numbers.at(&kernel)].others;
@@ -222,7 +167,7 @@ std::vector<VersionTrial> Tuner::build(const std::vector<Comparing> &round) {
 
 /// Compiles candidates; those that cannot be made leave the round with a result. They are noted before: one that ends this
 /// process is known after some attempts, for which those that were in the same round are compiled alone.
-void Tuner::dropRefused(std::vector<Comparing> &round) {
+void KernelTuner::dropRefused(std::vector<Comparing> &round) {
   auto plansOf = [](const Comparing &one) { return std::pair{one.incumbent.text(), one.candidate.text()}; };
   std::vector<Comparing> good;
   auto build = [&](std::vector<Comparing> some) {
@@ -265,57 +210,51 @@ void Tuner::dropRefused(std::vector<Comparing> &round) {
   round = good;
 }
 
-Trial Tuner::judge(const Json &result) const {
-  auto number = [](const Json &value) {
-    return value.is_number() ? value.get<double>() : std::numeric_limits<double>::infinity();
-  };
+/// What the program said about a trial.
+static Trial trialOf(const Json &result) {
   Trial trial;
-  trial.difference = number(result.at("difference"));
-  if (!(trial.difference <= options.tolerance) || !result.contains("ratio")) {
-    trial.outcome = "wrong";
+  const Json &difference = result.at("difference");
+  trial.difference = difference.is_number() ? difference.get<double>() : std::numeric_limits<double>::infinity();
+  trial.outcome = result.at("outcome");
+  if (trial.outcome == "wrong")
     return trial;
-  }
   trial.ratio = result.at("ratio").get<double>();
   trial.error = result.at("error").get<double>();
   trial.pairs = result.at("pairs").get<int64_t>();
-  // Faster beyond doubt, and nowhere slower.
-  bool faster = trial.pairs > 0 && trial.ratio < 0.99 && trial.ratio + 2 * trial.error < 1;
-  for (const Json &part : result.at("parts"))
-    faster = faster && part.at("ratio").get<double>() - 2 * part.at("error").get<double>() < 1.02;
-  trial.outcome = faster ? "faster" : "slower";
   return trial;
 }
 
-void Tuner::keep(Kernel &kernel, const KernelPlan &incumbent, const KernelPlan &candidate, const Trial &trial) {
+void KernelTuner::keep(TunableKernel &kernel, const KernelPlan &incumbent, const KernelPlan &candidate,
+                       const Trial &trial) {
   kernel.trials[{incumbent.text(), candidate.text()}] = trial;
   database.keepTrial(kernel.key, options.where, incumbent.text(), candidate.text(), trial);
   ++measured;
 }
 
-void Tuner::measure(std::vector<Comparing> round, Measured::Clock::time_point deadline) {
+void KernelTuner::measure(std::vector<Comparing> round, Clock::time_point deadline) {
   dropRefused(round);
   if (round.empty())
     return;
   std::vector<VersionTrial> trials = build(round);
-  program.compare(trials, deadline, [&](size_t number, const Json *result, const std::string &end) {
+  program.program().compare(trials, deadline, [&](size_t number, const Json *result, const std::string &end) {
     Trial trial;
     trial.outcome = "crashed";
     trial.note = end;
     if (result)
-      trial = judge(*result);
+      trial = trialOf(*result);
     keep(*round[number].kernel, round[number].incumbent, round[number].candidate, trial);
   });
 }
 
 // ---- what came of it
 
-void Tuner::keepPlan(Kernel &kernel, double gain) {
+void KernelTuner::keepPlan(TunableKernel &kernel, double gain) {
   database.keepPlan({kernel.key, options.where.target, options.where.machine, options.where.work,
                      kernel.search.incumbent().text(), gain, kernel.report.title, false});
 }
 
 /// A gain is a product of many measurements, of which the lucky ones were taken: winners meet the default plan itself.
-void Tuner::confirm() {
+void KernelTuner::confirm() {
   std::vector<Comparing> round;
   for (auto &kernel : kernels)
     if (const KernelPlan &best = kernel->search.incumbent();
@@ -323,7 +262,7 @@ void Tuner::confirm() {
       round.push_back({kernel.get(), kernel->first, best});
   if (!round.empty()) {
     options.progress("comparing the best plans with the default ones");
-    measure(round, Measured::Clock::time_point::max());
+    measure(round, Clock::time_point::max());
   }
   for (auto &kernel : kernels) {
     const KernelPlan &best = kernel->search.incumbent();
@@ -340,7 +279,7 @@ void Tuner::confirm() {
   }
 }
 
-std::vector<TunedPart> Tuner::compareWhole() {
+std::vector<TunedPart> KernelTuner::compareWhole() {
   std::vector<KernelVersions> versions;
   std::vector<VersionUse> uses;
   for (auto &kernel : kernels) {
@@ -354,14 +293,10 @@ std::vector<TunedPart> Tuner::compareWhole() {
     return {};
   options.progress("comparing the program before and after");
   program.build(versions, uses);
-  std::vector<TunedPart> parts;
-  for (const Json &part : program.ask("whole"))
-    parts.push_back(
-        {part.at("name"), part.at("before"), part.at("after"), part.at("ratio"), part.at("error"), part.at("pairs")});
-  return parts;
+  return runtime::tunedParts(program.program().ask("whole"));
 }
 
-TuneReport Tuner::run() {
+TuneReport KernelTuner::run() {
   for (auto &kernel : kernels)
     kernel->used = true;
   bool open = std::any_of(kernels.begin(), kernels.end(), [&](auto &kernel) { return !candidatesOf(*kernel).empty(); });
@@ -371,12 +306,11 @@ TuneReport Tuner::run() {
     std::vector<Comparing> round = nextRound();
     if (round.empty() || isOver())
       break;
-    std::set<Kernel *> changed;
-    std::map<Kernel *, std::string> before;
+    std::set<TunableKernel *> changed;
+    std::map<TunableKernel *, std::string> before;
     for (const Comparing &one : round)
       before[one.kernel] = one.incumbent.text();
-    measure(round, begin + std::chrono::duration_cast<Measured::Clock::duration>(
-                               std::chrono::duration<double>(options.budget)));
+    measure(round, begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.budget)));
     for (auto &[kernel, plan] : before) {
       candidatesOf(*kernel); // takes the results
       const std::string &title = kernel->report.title.empty() ? kernel->graph.name : kernel->report.title;
@@ -414,7 +348,7 @@ TuneReport Tuner::run() {
 
 TuneReport tune(mlir::ModuleOp scheduled, mlir::ModuleOp planned, const TuneOptions &options,
                 TuningDatabase &database) {
-  return Tuner(scheduled, planned, options, database).run();
+  return KernelTuner(scheduled, planned, options, database).run();
 }
 
 } // namespace quern::tools

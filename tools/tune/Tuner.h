@@ -3,6 +3,7 @@
 #define QUERN_TOOLS_TUNE_TUNER_H
 
 #include "codegen/Compiler.h"
+#include "runtime/tuning/TuneTable.h"
 #include "tools/tune/TuningDatabase.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -14,6 +15,7 @@ namespace quern::tools {
 struct TuneOptions {
   codegen::CompileOptions compile;   ///< of programs; `output` and `emit` do not matter
   TuningConditions where;            ///< what the workload below means
+  std::string lengths;               ///< of `where.work`, without the threads
   std::vector<std::string> workload; ///< words for a program's command `measure`
   double budget = 60;                ///< seconds for the search
   int draws = 16;                    ///< plans that differ in several numbers, for each kernel
@@ -38,14 +40,7 @@ struct TunedKernel {
   bool finished = false;        ///< nothing is left to try
 };
 
-/// Of a part of the workload (prefill, decode, step): the program with all default plans and with all tuned ones, call by
-/// call in turns.
-struct TunedPart {
-  std::string name;
-  double before = 0, after = 0; ///< nanoseconds of a call, medians
-  double ratio = 1, error = 0;  ///< after by before, the median of pairs; its standard error
-  int64_t pairs = 0;
-};
+using runtime::speedText, runtime::TunedPart;
 
 struct TuneReport {
   std::vector<TunedKernel> kernels; ///< those that take most first
@@ -60,13 +55,16 @@ struct TuneReport {
 /// std::runtime_error where the program cannot be compiled or run.
 TuneReport tune(mlir::ModuleOp scheduled, mlir::ModuleOp planned, const TuneOptions &options, TuningDatabase &database);
 
+/// Makes the executable options.compile.output with default plans and others of the kernels that take time, and the
+/// command `tune` (runtime/tuning/Bundle.cpp), which finds the best of them on a machine that has no compiler. What kernels
+/// take is measured here where this machine runs the target's code; else all of them have other plans. The number of those.
+int64_t bundle(mlir::ModuleOp scheduled, mlir::ModuleOp planned, const TuneOptions &options, TuningDatabase &database);
+
 /// The report as a table.
 std::string tuneTable(const TuneReport &report);
 
 // What the table and the page both say.
 
-/// `1.028 times as fast (+- 0.003, 9 pairs)`. `ratio`: the later time by the earlier one.
-std::string speedText(double ratio, double error, int64_t pairs);
 /// The change of a kernel's plan, or that it keeps the default.
 std::string planText(const TunedKernel &kernel);
 /// Whether anything is left to try.

@@ -2,6 +2,8 @@
 #ifndef QUERN_TOOLS_TUNE_TUNINGDATABASE_H
 #define QUERN_TOOLS_TUNE_TUNINGDATABASE_H
 
+#include "runtime/tuning/TunedPlan.h"
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -34,14 +36,7 @@ struct KernelShare {
   std::string at;         ///< the line of the spec
 };
 
-/// The plan of a kernel that won.
-struct TunedPlan {
-  std::string kernel; ///< KernelCache::keyOf of its text
-  std::string target, machine, work, plan;
-  double gain = 1;   ///< the default plan's time by this one's
-  std::string title; ///< the weights that it multiplies by, in the model where it was found
-  bool imported = false;
-};
+using runtime::TunedPlan;
 
 /// Each call of a writing function is one transaction: whoever is killed loses at most the one under way. Several processes
 /// may use a file at the same time. Everything throws std::runtime_error with the file's name.
@@ -81,9 +76,6 @@ private:
 
 /// `FOLDER/tuning.sqlite` of the folder of compiled kernels ("" for the user's own).
 std::string defaultDatabase(const std::string &cache);
-
-/// This machine's processor: name, family and model, caches.
-std::string machineName();
 
 } // namespace quern::tools
 #endif

@@ -1,5 +1,5 @@
 // Takes: a command. Gives: its lines, one by one, or that none came in time.
-#include "tools/tune/Child.h"
+#include "runtime/tuning/Child.h"
 
 #include "support/Error.h"
 
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace quern::tools {
+namespace quern::runtime {
 
 Child::Child(const std::vector<std::string> &command, const std::string &errors) {
   std::vector<char *> words;
@@ -105,4 +105,4 @@ std::string Child::finish() {
   return WIFEXITED(status) && WEXITSTATUS(status) ? "status " + std::to_string(WEXITSTATUS(status)) : "";
 }
 
-} // namespace quern::tools
+} // namespace quern::runtime

@@ -1,13 +1,13 @@
 // A process whose lines are read as they come.
-#ifndef QUERN_TOOLS_TUNE_CHILD_H
-#define QUERN_TOOLS_TUNE_CHILD_H
+#ifndef QUERN_RUNTIME_TUNING_CHILD_H
+#define QUERN_RUNTIME_TUNING_CHILD_H
 
 #include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
 
-namespace quern::tools {
+namespace quern::runtime {
 
 /// Dies with this process, and with the object.
 class Child {
@@ -30,5 +30,5 @@ private:
   bool late = false;
 };
 
-} // namespace quern::tools
+} // namespace quern::runtime
 #endif
