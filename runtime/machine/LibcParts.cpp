@@ -29,6 +29,7 @@ extern "C" {
 }
 [[gnu::weak]] __thread void *__libc_resp = nullptr;
 
+// NOLINTBEGIN(readability-identifier-naming): the C library's own names
 [[gnu::weak]] void *__wcsmbs_gconv_fcts_c[4] = {};
 [[gnu::weak]] void __wcsmbs_load_conv(void *) noexcept {}
 [[gnu::weak]] int __wcsmbs_named_conv(void *, const char *) noexcept {
@@ -47,5 +48,6 @@ extern "C" {
       return lower(*a) - lower(*b);
   return 0;
 }
+// NOLINTEND(readability-identifier-naming)
 }
 #pragma GCC visibility pop
