@@ -16,6 +16,7 @@ void useOwnLibcParts() {}
 
 #pragma GCC visibility push(hidden)
 extern "C" {
+// NOLINTBEGIN(readability-identifier-naming): the C library's own names
 [[gnu::weak]] char *gettext(const char *text) noexcept {
   return const_cast<char *>(text);
 }
@@ -29,7 +30,6 @@ extern "C" {
 }
 [[gnu::weak]] __thread void *__libc_resp = nullptr;
 
-// NOLINTBEGIN(readability-identifier-naming): the C library's own names
 [[gnu::weak]] void *__wcsmbs_gconv_fcts_c[4] = {};
 [[gnu::weak]] void __wcsmbs_load_conv(void *) noexcept {}
 [[gnu::weak]] int __wcsmbs_named_conv(void *, const char *) noexcept {
