@@ -102,9 +102,10 @@ std::optional<KernelPlan> PlanSearch::draw(int number) const {
   return std::nullopt;
 }
 
-bool PlanSearch::isKnownSlow(const KernelPlan &plan) const {
-  auto known = times.find(plan.text());
-  return known != times.end() && known->second > time * clearlySlower;
+bool PlanSearch::isOutOfTheRace(const KernelPlan &plan) const {
+  std::string text = plan.text();
+  auto known = times.find(text);
+  return former.count(text) || (known != times.end() && known->second > time * clearlySlower);
 }
 
 bool PlanSearch::take(const std::vector<KernelPlan> &candidates, const Known &known) {
@@ -125,6 +126,7 @@ bool PlanSearch::take(const std::vector<KernelPlan> &candidates, const Known &kn
   if (!winner)
     return false;
   times[best.text()] = time;
+  former.insert(best.text());
   KernelPlan next = *winner;
   best = next;
   time *= ratio;
@@ -139,7 +141,7 @@ std::vector<KernelPlan> PlanSearch::advance(const Known &known) {
   };
   while (idle < coordinates.size()) {
     std::vector<KernelPlan> candidates = neighbours(coordinates[at]);
-    std::erase_if(candidates, [&](const KernelPlan &candidate) { return isKnownSlow(candidate); });
+    std::erase_if(candidates, [&](const KernelPlan &candidate) { return isOutOfTheRace(candidate); });
     if (std::vector<KernelPlan> open = unknown(candidates); !open.empty())
       return open;
     if (take(candidates, known)) {

@@ -51,10 +51,11 @@ private:
   size_t at = 0, idle = 0;             // the coordinate; how many in a row did not help
   double time = 1;                     // of the incumbent, by the first plan's
   std::map<std::string, double> times; // of all plans that were tried, likewise
+  std::set<std::string> former;        // incumbents: where each of two was measured to be faster, none comes back
 
   std::vector<KernelPlan> neighbours(const Coordinate &coordinate) const;
   std::optional<KernelPlan> draw(int number) const;
-  bool isKnownSlow(const KernelPlan &plan) const;
+  bool isOutOfTheRace(const KernelPlan &plan) const;
   /// Takes the best of the candidates if one is faster.
   bool take(const std::vector<KernelPlan> &candidates, const Known &known);
 };
