@@ -68,6 +68,10 @@ int dispatch(const quern_program_table &table, const std::vector<std::string> &a
     writeOutput(usage(name, &program.description));
     return 0;
   }
+  if (arguments[1] == "--version") {
+    writeOutput(program.description.model + ", compiled by Quern " QUERN_VERSION "\n");
+    return 0;
+  }
   for (const Row &row : rows()) {
     if (arguments[1] != row.name)
       continue;

@@ -45,6 +45,7 @@ class Program(Case):
     def test_info(self):
         self.assertIn("llama", run(self.program, "info").out)
         json.loads(run(self.program, "info", "--json").out)
+        self.assertRegex(run(self.program, "--version").out, r"^llama, compiled by Quern \d+\.\d+\.\d+\n$")
 
     def test_bench(self):
         answer = json.loads(run(self.program, "bench", "-p", 16, "-n", 4, "--json").out)
