@@ -42,7 +42,9 @@ private:
   std::vector<RVar> depths;
 
   // Single: parts of keys in parallel, all heads of a key together.
-  int split;      ///< keys per part
+  int split;      ///< keys per part at most
+  int parts;      ///< as many as that, if each has a vector of keys
+  Expr partKeys;  ///< in this run
   int dotVectors; ///< that a step of a dot product takes at once
   std::vector<Dim> innerHeads, outerHeads;
   Func singleScore, singleMost, singleWeight, singleTotal, singleSums, singlePartial, single;

@@ -1,6 +1,7 @@
 // Takes: an attention of one query. Gives: stages that read keys and values once, in the order in which they lie.
 // Why parts in parallel: few heads would leave threads idle over a long cache. Why all heads of a key together: they
-// lie side by side in a cache, and memory is the limit.
+// lie side by side in a cache, and memory is the limit. Why long parts: what a task reads first of keys and values it
+// waits for; but a short text has several, too, as one or three are too few for two threads.
 //
 //   for each part of the keys (parallel)
 //     dot[head][row][key], score; most, weight, total     key by key, all heads of it
@@ -20,17 +21,19 @@ void AttentionFamily::makeSingle() {
   const Node &k = b.graph.nodes[p.dots[0].k];
   for (const Dim &dim : p.heads)
     (k.find(dim.name) > k.find(p.key.name) ? innerHeads : outerHeads).push_back(dim);
-  Expr length = b.extent(p.key.size), count = (length + (split - 1)) / split;
+  Expr length = b.extent(p.key.size), each = (length + (parts - 1)) / parts;
+  partKeys = parts > 1 ? min((each + (width - 1)) / width * width, split) : Expr(split);
+  Expr count = (length + (partKeys - 1)) / partKeys;
   Expr first = 0, last = count - 1;
   // All heads in one: what is skipped must not depend on them.
   if (p.upper && p.upper->terms.empty())
-    last = clamp(b.extent(p.upper->size), 0, length - 1) / split;
+    last = clamp(b.extent(p.upper->size), 0, length - 1) / partKeys;
   if (p.lower && p.lower->terms.empty())
-    first = clamp(b.extent(p.lower->size) / split, 0, last);
+    first = clamp(b.extent(p.lower->size) / partKeys, 0, last);
   if (p.lower && p.ring)
     first = select(b.extent(*p.ring) > 0, 0, first);
 
-  Expr at = part * split + key, inside = min(at, length - 1);
+  Expr at = part * partKeys + key, inside = min(at, length - 1);
   Index where = rowIndex(KernelBuilder::varsOf(p.heads), row);
   where[p.query.name] = 0;
   std::vector<Expr> args = headArgs({key, row});
@@ -60,7 +63,7 @@ void AttentionFamily::makeSingle() {
 
   std::vector<Expr> rowArgs = headArgs({row}), sumArgs = headArgs({column, row}), results = headArgs({row, column});
   rowArgs.push_back(part), sumArgs.push_back(part);
-  RDom r(0, split);
+  RDom r(0, partKeys);
   singleKeys = r.x;
   std::vector<Expr> read = headArgs({r.x, row});
   read.push_back(part);
@@ -77,7 +80,7 @@ void AttentionFamily::makeSingle() {
   singleSums = b.newFunc("single_sums", p.result);
   Index index = KernelBuilder::varsOf(p.heads);
   index[p.column.name] = column;
-  index[b.graph.nodes[p.result].names[0]] = min(part * split + r.x, length - 1);
+  index[b.graph.nodes[p.result].names[0]] = min(part * partKeys + r.x, length - 1);
   singleSums(asVars(sumArgs)) = 0.0f;
   singleSums(sumArgs) += singleWeight(read) * b.real(p.v, index);
   singlePartial = b.newFunc("single_partial", p.result);
@@ -126,7 +129,7 @@ void AttentionFamily::scheduleSingle(const LoopLevel &level) {
 
   for (size_t i = 0; i < singleDots.size(); ++i) {
     Func &dot = singleDots[i];
-    dot.compute_at(here).bound_extent(key, split).vectorize(key, width);
+    dot.compute_at(here).bound_extent(key, partKeys).bound_storage(key, split).vectorize(key, width);
     std::vector<VarOrRVar> before(singleDepths[i].begin(), singleDepths[i].end());
     before.push_back(row);
     dot.update().reorder(with(before, {key}));
@@ -136,8 +139,8 @@ void AttentionFamily::scheduleSingle(const LoopLevel &level) {
     if (depth > 1)
       dot.update().atomic().vectorize(singleDepths[i][0], depth);
   }
-  singleScore.compute_at(here).bound_extent(key, split).vectorize(key, width);
-  singleWeight.compute_at(here).bound_extent(key, split).vectorize(key, width);
+  singleScore.compute_at(here).bound_extent(key, partKeys).bound_storage(key, split).vectorize(key, width);
+  singleWeight.compute_at(here).bound_extent(key, partKeys).bound_storage(key, split).vectorize(key, width);
   singleMost.compute_at(here);
   singleTotal.compute_at(here);
   singleSums.compute_at(here);
