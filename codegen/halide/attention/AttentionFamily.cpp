@@ -19,7 +19,8 @@ using namespace Halide;
 namespace quern::codegen {
 
 AttentionFamily::AttentionFamily(KernelBuilder &builder, AttentionPattern pattern, const PlanPart &plan)
-    : AttentionRows(builder, std::move(pattern), plan), split(plan["split"]), parts(plan["parts"]), dotVectors(plan["dot"]) {}
+    : AttentionRows(builder, std::move(pattern), plan), split(plan["split"]), parts(plan["parts"]),
+      dotVectors(plan["dot"]) {}
 
 /// The model's expression, over products that the way at hand computes.
 Expr AttentionFamily::scoreAt(const Index &where, const Expr &at, const Product &product) {
