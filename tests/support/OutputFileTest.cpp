@@ -22,8 +22,8 @@ using namespace quern::support;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Calls of the two functions below: what is left after a power cut follows from their order.
-static std::vector<std::string> systemCalls;
+/// This thread's calls of the two functions below: what is left after a power cut follows from their order.
+static thread_local std::vector<std::string> systemCalls;
 extern "C" int fsync(int descriptor) {
   struct stat status;
   systemCalls.push_back(fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode) ? "fsync of a folder"
