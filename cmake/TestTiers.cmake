@@ -17,8 +17,9 @@ function(quern_test_tier name)
   if(NOT cost GREATER quern_fast_seconds)
     set(labels "fast;full")
   endif()
-  # Kernels one by one on devices (e2e.opencl and e2e.cuda run whole models in `full`); every model in every number format.
-  if(name MATCHES "^(opencl|cuda)\\.|^e2e\\.formats\\.")
+  # Kernels one by one on devices (e2e.opencl and e2e.cuda run whole models in `full`); every model in every number format;
+  # the manual's exercises; plans drawn with more seeds.
+  if(name MATCHES "^(opencl|cuda)\\.|^e2e\\.(formats|labs)\\.|^codegen\\.MoreSeeds/")
     set(labels nightly)
   endif()
   set_tests_properties("${name}" PROPERTIES COST ${cost} LABELS "${labels}" TIMEOUT 1800)
