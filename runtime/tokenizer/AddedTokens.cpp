@@ -6,9 +6,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include <set>
+
 namespace quern::runtime {
 
 void AddedTokens::read(const nlohmann::json &list, const Normalizer *normalizer) {
+  std::set<std::string> contents; // of special tokens
   for (const nlohmann::json &entry : list) {
     AddedToken token;
     int64_t id = entry.at("id").get<int64_t>();
@@ -19,8 +22,10 @@ void AddedTokens::read(const nlohmann::json &list, const Normalizer *normalizer)
     token.singleWord = entry.value("single_word", false);
     token.stripLeft = entry.value("lstrip", false);
     token.stripRight = entry.value("rstrip", false);
-    token.special = entry.value("special", false);
-    token.normalized = entry.value("normalized", !token.special);
+    bool special = entry.value("special", false);
+    token.normalized = entry.value("normalized", !special);
+    if (special)
+      contents.insert(token.content);
     if (token.content.empty())
       continue;
     token.text = token.normalized && normalizer ? normalizer->apply(token.content) : token.content;
@@ -30,6 +35,8 @@ void AddedTokens::read(const nlohmann::json &list, const Normalizer *normalizer)
     }
     tokens[token.id] = std::move(token);
   }
+  for (auto &[id, token] : tokens)
+    token.special = contents.count(token.text);
 }
 
 namespace {

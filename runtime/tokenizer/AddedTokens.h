@@ -19,7 +19,10 @@ struct AddedToken {
   int id = 0;
   std::string content;
   std::string text; // what is looked for and what it decodes to: the content, normalized if the token is
-  bool singleWord = false, stripLeft = false, stripRight = false, normalized = false, special = false;
+  bool singleWord = false, stripLeft = false, stripRight = false, normalized = false;
+  /// Left out where special tokens are. As in the library, its text decides: that of a special token which a normalizer
+  /// changes is no special token's content.
+  bool special = false;
 };
 
 class AddedTokens {
