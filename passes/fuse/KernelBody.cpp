@@ -161,7 +161,8 @@ void quern::passes::collapseInputDims(KernelBody &body) {
   OpBuilder builder(contract->getContext());
   builder.setInsertionPointAfter(contract);
   Value split = result;
-  for (auto [a, b] : llvm::reverse(collapse(body, scope, result)))
+  auto collapsed = collapse(body, scope, result);
+  for (auto [a, b] : llvm::reverse(collapsed))
     split = SplitOp::create(builder, contract.getLoc(), split, a.getName(), builder.getArrayAttr({a, b}));
   for (OpOperand *use : uses)
     use->set(split);
