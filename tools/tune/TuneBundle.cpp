@@ -21,8 +21,6 @@ void KernelTuner::findUsed() {
     measureShares();
   } catch (const std::runtime_error &error) {
     options.progress(std::string("all kernels are tried, as it is not known here what each takes: ") + error.what());
-    for (auto &kernel : kernels)
-      kernel->used = true;
   }
 }
 
