@@ -131,6 +131,10 @@ LogicalResult RoleAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
   return success();
 }
 
+static bool isNumbered(PlaceKind kind) {
+  return kind != PlaceKind::Rows && kind != PlaceKind::State;
+}
+
 Attribute PlaceAttr::parse(AsmParser &parser, Type) {
   StringRef word;
   SMLoc where;
@@ -139,17 +143,17 @@ Attribute PlaceAttr::parse(AsmParser &parser, Type) {
     return {};
   std::optional<PlaceKind> kind = symbolizePlaceKind(word);
   if (!kind) {
-    parser.emitError(where, "a place is in the arena, kept, an output, a part or rows, not '") << word << "'";
+    parser.emitError(where, "a place is in the arena, kept, an output, a part, rows or a state, not '") << word << "'";
     return {};
   }
-  if ((*kind != PlaceKind::Rows && parser.parseInteger(index)) || parser.parseGreater())
+  if ((isNumbered(*kind) && parser.parseInteger(index)) || parser.parseGreater())
     return {};
   return PlaceAttr::get(parser.getContext(), *kind, index);
 }
 
 void PlaceAttr::print(AsmPrinter &printer) const {
   printer << "<" << stringifyPlaceKind(getKind());
-  if (getKind() != PlaceKind::Rows)
+  if (isNumbered(getKind()))
     printer << " " << getIndex();
   printer << ">";
 }
@@ -282,14 +286,20 @@ std::optional<SmallVector<DimAttr>> quern::ir::unionDims(ArrayRef<NamedTensorTyp
     if (!widest || type.getRank() > widest->getRank())
       widest = &type;
   SmallVector<DimAttr> dims(widest->getDims());
-  for (NamedTensorType type : types)
+  for (NamedTensorType type : types) {
+    SmallVector<DimAttr> before, behind; // what `dims` lacks
+    bool passed = dims.empty() || !type.has(dims[0].getName());
     for (DimAttr dim : type.getDims()) {
+      passed |= !dims.empty() && dim == dims[0];
       auto same = llvm::find_if(dims, [&](DimAttr other) { return other.getName() == dim.getName(); });
       if (same == dims.end())
-        dims.push_back(dim);
+        (passed ? behind : before).push_back(dim);
       else if (*same != dim)
         return std::nullopt;
     }
+    dims.insert(dims.begin(), before.begin(), before.end());
+    llvm::append_range(dims, behind);
+  }
   return dims;
 }
 

@@ -88,7 +88,8 @@ def Quern_RoleAttr : Quern_Attr<"Role", "role"> {
 
 def Quern_PlaceKind : I32EnumAttr<"PlaceKind", "which memory a buffer is in", [
   I32EnumAttrCase<"Arena", 0, "arena">, I32EnumAttrCase<"Kept", 1, "kept">, I32EnumAttrCase<"Output", 2, "output">,
-  I32EnumAttrCase<"Part", 3, "part">, I32EnumAttrCase<"Rows", 4, "rows">]> {
+  I32EnumAttrCase<"Part", 3, "part">, I32EnumAttrCase<"Rows", 4, "rows">,
+  I32EnumAttrCase<"State", 5, "state">]> {
   let cppNamespace = "::quern::ir";
   let genSpecializedAttr = 0;
 }
@@ -98,7 +99,7 @@ def Quern_PlaceAttr : Quern_Attr<"Place", "place"> {
   let description = [{
     `arena N`: a slot of the function's arena (`quern.arena`). `kept N`: memory that lives from call to call
     (`quern.kept`). `output N`: the function's result. `part N`: this iteration's part of the loop's result N. `rows`: the
-    new rows of the cache that remembers them.
+    new rows of the cache that remembers them. `state`: the state that the result is stored to.
   }];
   let parameters = (ins EnumParameter<Quern_PlaceKind>:$kind, DefaultValuedParameter<"unsigned", "0">:$index);
   let hasCustomAssemblyFormat = 1;

@@ -5,6 +5,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/SmallBitVector.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -25,6 +26,19 @@ NamedTensorType quern::ir::stackedAlong(NamedTensorType part, DimAttr dim, Strin
   bool rows = !batch.empty() && !dims.empty() && dims[0].getName() == batch;
   dims.insert(dims.begin() + rows, dim);
   return part.withDims(dims);
+}
+
+DimAttr quern::ir::laneOf(ScanOp scan, unsigned carried, DimAttr batch) {
+  llvm::StringSet<> touched;
+  scan.getBody().walk([&](Operation *op) {
+    if (auto timed = dyn_cast<TimeOpInterface>(op))
+      for (StringRef name : timed.getTouchedDims())
+        touched.insert(name);
+  });
+  for (DimAttr dim : llvm::reverse(typeOf(scan.getResult(carried)).getDims()))
+    if (dim != batch && dim.getStatic() && !touched.contains(dim.getName()))
+      return dim;
+  return {};
 }
 
 // ---- verifier

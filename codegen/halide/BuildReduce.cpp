@@ -155,6 +155,25 @@ Func KernelBuilder::reduceOver(const std::string &what, int node, const std::vec
   return total;
 }
 
+void KernelBuilder::writeOut(int node, const std::vector<Dim> &over, std::function<Expr(const Index &)> body) {
+  values[node] = [over, body = std::move(body)](const Index &index) {
+    std::vector<Index> places = {index};
+    for (const Dim &dim : over) {
+      std::vector<Index> next;
+      for (Index &place : places)
+        for (int32_t i = 0; i < *dim.fixed(); ++i) {
+          place[dim.name] = i;
+          next.push_back(place);
+        }
+      places = std::move(next);
+    }
+    Expr sum;
+    for (const Index &place : places)
+      sum = sum.defined() ? sum + body(place) : body(place);
+    return sum;
+  };
+}
+
 /// The dimension along which sums are cut into parts on a device, where there are too few of them to keep it busy.
 static const Dim *cutOf(const std::vector<Dim> &kept, const std::vector<Dim> &over) {
   constexpr int64_t few = 32, least = 1024;

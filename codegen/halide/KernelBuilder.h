@@ -137,6 +137,8 @@ private:
   /// Combines `body` over dims: the value per kept position. Max and min keep infinities.
   Func reduceOver(const std::string &what, int node, const std::vector<Dim> &kept, const std::vector<Dim> &over,
                   Kind kind, Reduction reduction, const std::function<Expr(const Index &)> &body);
+  /// The sum of `body` over dims of known lengths, computed where it is used.
+  void writeOut(int node, const std::vector<Dim> &over, std::function<Expr(const Index &)> body);
   static Expr identity(Reduction reduction, Kind kind);
   static Expr combine(Reduction reduction, const Expr &a, const Expr &b);
   /// The same where each element has a work-item of its own.

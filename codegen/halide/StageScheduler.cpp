@@ -73,6 +73,10 @@ bool StageScheduler::rowDims(const Stage &target, const std::vector<Stage *> &in
       break;
     rows.push_back(dim);
   }
+  // Sums along another dimension than the innermost are made in vectors of it.
+  bool along = std::any_of(inside.begin(), inside.end(), [](const Stage *stage) { return stage->lanes.defined(); });
+  if (any && !along && rows.size() == target.dims.size() && target.dims.back().fixed().value_or(0) >= b.target.vector)
+    rows.pop_back();
   return any && !rows.empty();
 }
 

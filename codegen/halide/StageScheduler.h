@@ -15,7 +15,7 @@ private:
   std::vector<char> leadingTo(int node) const;
   std::vector<Stage *> madeFor(Stage &target) const;
   static bool standsStill(const Stage &stage, const std::string &name);
-  static bool rowDims(const Stage &target, const std::vector<Stage *> &inside, std::vector<Dim> &rows);
+  bool rowDims(const Stage &target, const std::vector<Stage *> &inside, std::vector<Dim> &rows);
   void asRows(Stage &target, const std::vector<Stage *> &inside, const std::vector<Dim> &rows);
   void prologues();
   void atRoot(Stage &stage);

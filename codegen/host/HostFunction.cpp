@@ -105,6 +105,9 @@ Value HostFunction::place(PlaceAttr place, Value value) {
     for (OpOperand &use : value.getUses())
       if (auto remember = dyn_cast<RememberOp>(use.getOwner()))
         return stateRows(remember);
+    break;
+  case PlaceKind::State:
+    return state(cast<StoreOp>(*value.user_begin()).getStateAttr(), value);
   }
   llvm_unreachable("a planned buffer has a place");
 }
@@ -333,6 +336,10 @@ void HostFunction::copyBytes(Value from, Value to, Value bytes) {
 
 /// A new state; or a check: if it holds true, the function's status names it (the first one stays).
 void HostFunction::lowerStore(StoreOp store) {
+  if (auto places = store.getX().getDefiningOp() ? store.getX().getDefiningOp()->getAttrOfType<ArrayAttr>(placesAttr)
+                                                 : ArrayAttr())
+    if (cast<PlaceAttr>(places[cast<OpResult>(store.getX()).getResultNumber()]).getKind() == PlaceKind::State)
+      return; // it is there
   auto check = llvm::find(program.checks, store.getState().str());
   if (check == program.checks.end())
     return copy(address(store.getX()), state(store.getStateAttr(), store.getX()), typeOf(store.getX()));

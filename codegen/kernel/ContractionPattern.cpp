@@ -40,6 +40,7 @@ private:
   void chooseOperands();
   void findPairs();
   void chooseDims();
+  bool isTaps() const;
 
   const KernelGraph &graph;
   int vector;
@@ -138,14 +139,35 @@ void ContractionMatcher::chooseDims() {
       p.others.push_back(dim);
 }
 
+/// Whether one factor has all dimensions of the product and its sums are few, not along memory, and read once.
+bool ContractionMatcher::isTaps() const {
+  constexpr int64_t most = 16;
+  int64_t terms = 1;
+  for (const Dim &dim : p.reduced)
+    terms *= dim.fixed().value_or(most + 1);
+  const Node &c = graph.nodes[p.node];
+  auto holds = [&](int operand, int other) {
+    const Node &mine = graph.nodes[operand], &its = graph.nodes[other];
+    return !mine.dims.empty() && !contains(c.names, mine.dims.back().name) &&
+           std::all_of(its.dims.begin(), its.dims.end(), [&](const Dim &dim) { return mine.has(dim.name); });
+  };
+  auto users = graph.users()[p.node];
+  bool once = std::all_of(users.begin(), users.end(), [&](int user) {
+    return graph.isElementwise(user) && graph.nodes[user].dims.size() == c.dims.size();
+  });
+  return once && !p.packed && terms <= most && (holds(p.x, p.w) || holds(p.w, p.x));
+}
+
 ContractionPattern ContractionMatcher::match() {
   chooseOperands();
   findPairs();
   chooseDims();
-  if (!p.column)
+  if (p.isGrouped())
+    p.form = p.column ? ContractionForm::Grouped : ContractionForm::Dots;
+  else if (isTaps())
+    p.form = ContractionForm::Taps;
+  else if (!p.column)
     p.form = ContractionForm::Dots;
-  else if (p.isGrouped())
-    p.form = ContractionForm::Grouped;
   else if (p.packed)
     p.form = ContractionForm::Packed;
   else // without rows each number is read once, and a packed copy of an operand would be as large as that

@@ -10,6 +10,7 @@ namespace quern::codegen {
 
 enum class ContractionForm {
   Dots,     ///< no columns, or neither rows nor a packed weight: sums of products
+  Taps,     ///< of these a few, of numbers that nothing else reads: written out where the sum is used (a convolution)
   Packed,   ///< a packed weight
   Dense,    ///< neither operand is packed: parts of both are, as they are used
   Grouped,  ///< a weight for each row, picked from several (experts)

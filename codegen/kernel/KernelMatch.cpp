@@ -45,7 +45,8 @@ static KernelMatch matchForDevice(const KernelGraph &graph, const CpuTarget &tar
       match.inside[i] = graph.nodes[i].op != Op::Scan;
     } else if (graph.nodes[i].op == Op::Contract) {
       ContractionPattern pattern = matchContraction(graph, i, target.vector);
-      pattern.form = ContractionForm::Dots;
+      if (pattern.form != ContractionForm::Taps)
+        pattern.form = ContractionForm::Dots;
       match.contractions.emplace(i, std::move(pattern));
     }
   match.anchors.push_back({"threads", -1, factsOf(target)});
@@ -88,7 +89,7 @@ KernelMatch matchKernel(const KernelGraph &graph, const CpuTarget &target) {
       continue;
     } else if (graph.nodes[i].op == Op::Contract) {
       ContractionPattern pattern = matchContraction(graph, i, target.vector);
-      if (pattern.form != ContractionForm::Dots)
+      if (pattern.form != ContractionForm::Dots && pattern.form != ContractionForm::Taps)
         match.anchors.push_back(anchorOf(graph, pattern, target));
       match.contractions.emplace(i, std::move(pattern));
     } else if (sumsByExpert(graph, users, i)) {

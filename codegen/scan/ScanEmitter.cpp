@@ -285,9 +285,16 @@ private:
     if (shape.lane)
       all = b.CreateMul(all, number((*shape.lane->fixed() + shape.width - 1) / shape.width));
     int64_t each = std::max<int64_t>(1, count(shape.inner(body.nodes[0].dims))) * shape.width;
-    Value *work = b.CreateMul(sizeOf(body.dim.size), number(each)); // of a task
-    Value *group = b.CreateAdd(b.CreateSDiv(number(groupWork), b.CreateAdd(work, number(1))), number(1));
-    Value *groups = b.CreateSDiv(b.CreateAdd(all, b.CreateSub(group, number(1))), group);
+    Value *work = b.CreateMul(all, b.CreateMul(sizeOf(body.dim.size), number(each)));
+    auto dividedUp = [&](Value *x, Value *by) {
+      return b.CreateSDiv(b.CreateAdd(x, b.CreateSub(by, number(1))), by);
+    };
+    // As many groups as are worth it, of equal size: a short last one would leave a thread idle.
+    Value *worth = b.CreateAdd(b.CreateSDiv(work, number(groupWork)), number(1));
+    worth = b.CreateSelect(b.CreateICmpSLT(worth, all), worth, all);
+    worth = b.CreateSelect(b.CreateICmpSLT(worth, number(1)), number(1), worth);
+    Value *group = dividedUp(all, worth), *groups = dividedUp(all, group);
+    group = b.CreateSelect(b.CreateICmpSLT(group, number(1)), number(1), group);
     put(types.size(), group);
     put(types.size() + 1, all);
     BasicBlock *one = BasicBlock::Create(context, "", function), *several = BasicBlock::Create(context, "", function);

@@ -60,13 +60,14 @@ static void expandStates(ScanOp op) {
       Value first = CompareOp::create(builder, loc, Predicate::eq, past, none);
       before = WhereOp::create(builder, loc, first, op.getInits()[i], before);
     }
-    if (before.getType() != own)
-      before = PermuteOp::create(builder, loc, own, before);
     op.getInitsMutable()[i].assign(before);
     builder.setInsertionPointAfter(op);
     Value after = op.getResult(i);
-    if (after.getType() != type)
-      after = PermuteOp::create(builder, loc, type, after);
+    if (type != own && !after.use_empty()) {
+      auto ordered = PermuteOp::create(builder, loc, own, after);
+      after.replaceAllUsesExcept(ordered, ordered);
+    }
+    after.setType(type);
     StoreOp::create(builder, loc, after, state);
     builder.setInsertionPoint(op);
   }

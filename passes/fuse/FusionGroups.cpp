@@ -182,6 +182,10 @@ void FusionGroups::force(const Without &without) {
           require(gather.getPositions());
           continue;
         }
+        if (!without.has("fuse-elementwise") && isTapped(contract, operand)) {
+          takeTaps(operand);
+          continue;
+        }
         bool prologues = !without.has("fuse-prologues") && !without.has("fuse-norms");
         if (!prologues || !takePrologue(operand, contract))
           require(operand);

@@ -51,6 +51,7 @@ private:
   /// Makes exactly `value` a root.
   void store(mlir::Value value);
   mlir::Value epilogueEnd(mlir::Value start);
+  void takeTaps(mlir::Value value);
   bool takePrologue(mlir::Value value, ir::ContractOp contract);
   llvm::SmallVector<mlir::Value> branchesOf(ir::ContractOp contract);
   bool availableAt(mlir::Operation *place, mlir::Value value, const llvm::DenseSet<mlir::Value> &within);
@@ -66,6 +67,10 @@ private:
   llvm::DenseMap<mlir::Value, bool> cheap;
   llvm::DenseMap<mlir::Value, ir::View> views;
 };
+
+/// Whether a contraction reads each number of the operand once, for a sum of a few that is not along memory: the taps of
+/// a convolution. (codegen/kernel/ContractionPattern.cpp says which of them are written out.)
+bool isTapped(ir::ContractOp contract, mlir::Value operand);
 
 /// Says what each contraction's kernel takes along, and which norms are stored; `results`: of the kernel
 /// (ExplainFusion.cpp).

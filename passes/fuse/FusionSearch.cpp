@@ -98,6 +98,40 @@ Value FusionGroups::epilogueEnd(Value start) {
   return end;
 }
 
+bool quern::passes::isTapped(ContractOp contract, Value operand) {
+  constexpr int64_t most = 16;
+  NamedTensorType type = typeOf(operand);
+  int64_t terms = 1;
+  for (StringRef name : names(contract.getDims())) {
+    DimAttr dim = type.dim(name);
+    if (!dim || !dim.getStatic() || type.getDims().back() == dim)
+      return false;
+    terms *= std::min(*dim.getStatic(), most + 1);
+  }
+  return terms <= most && llvm::all_of(contract->getOperands(), [&](Value other) {
+           return llvm::all_of(typeOf(other).getDims(), [&](DimAttr dim) { return type.has(dim.getName()); });
+         });
+}
+
+/// Numbers that are read once are made where they are read, up to what they are picked from.
+void FusionGroups::takeTaps(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (isBuffer(value) || isCheap(value))
+    return;
+  if (auto gather = dyn_cast<GatherOp>(op); gather && value.hasOneUse()) {
+    require(gather.getX());
+    require(gather.getPositions());
+  } else if (value.hasOneUse() && isElementwise(op)) {
+    for (Value operand : op->getOperands())
+      if (typeOf(operand).elements() == typeOf(value).elements())
+        takeTaps(operand);
+      else
+        require(operand);
+  } else {
+    require(value);
+  }
+}
+
 /// A norm that only this contraction reads: computed in its kernel, once per row. What it is made from is stored.
 bool FusionGroups::takePrologue(Value value, ContractOp contract) {
   Operation *last = value.getDefiningOp();

@@ -48,8 +48,14 @@ public:
       if (op.getDim() != time)
         return;
       SmallVector<Attribute> kept;
-      for (Value state : op.getResults().take_front(op.getCarriedCount()))
-        kept.push_back(states.get(stateType(state, /*cache=*/false), op.getLoc()));
+      for (unsigned i = 0; i < op.getCarriedCount(); ++i) {
+        // What vectors run along lies together: a step reads and writes nothing but the state.
+        NamedTensorType type = stateType(op.getResult(i), /*cache=*/false);
+        SmallVector<DimAttr> dims(type.getDims());
+        if (auto *lane = llvm::find(dims, laneOf(op, i, batch)); lane != dims.end())
+          std::rotate(lane, lane + 1, dims.end());
+        kept.push_back(states.get(type.withDims(dims), op.getLoc()));
+      }
       op.setStatesAttr(ArrayAttr::get(op.getContext(), kept));
     });
   }

@@ -70,6 +70,10 @@ static LogicalResult checkPlace(func::FuncOp function, Value result, PlaceAttr p
     if (llvm::none_of(result.getUsers(), llvm::IsaPred<RememberOp>))
       return lacks("no quern.remember takes the result");
     return success();
+  case PlaceKind::State:
+    if (!result.hasOneUse() || !isa<StoreOp>(*result.user_begin()))
+      return lacks("no quern.store alone takes the result");
+    return success();
   }
   llvm_unreachable("every kind of place is above");
 }

@@ -5,6 +5,7 @@
 //   yes: %y = add(contract(%a, %w), %x)        no: %y = add(contract(norm(%x), %w), %x)      a row of x makes a whole row of y
 #include "passes/memory/InPlace.h"
 
+#include "ir/Scan.h"
 #include "ir/analysis/Operations.h"
 
 using namespace mlir;
@@ -35,4 +36,26 @@ bool quern::passes::mayShareMemory(KernelOp kernel, unsigned argument) {
       return false;
   llvm::DenseSet<Value> seen;
   return flowsElementwise(from, seen) && seen.contains(result);
+}
+
+bool quern::passes::mayReplaceState(KernelOp kernel, unsigned argument, unsigned result) {
+  Block &body = kernel.getBlock();
+  Value last = body.getTerminator()->getOperand(result);
+  if (auto permute = last.getDefiningOp<PermuteOp>())
+    last = permute.getX();
+  auto scan = last.getDefiningOp<ScanOp>();
+  unsigned number = scan ? cast<OpResult>(last).getResultNumber() : 0;
+  if (!scan || !scan.isCarried(number) || kernel.getArgLayouts()[argument] != kernel.getResultLayouts()[result] ||
+      body.getArgument(argument).getType() != body.getTerminator()->getOperand(result).getType())
+    return false;
+  // One way leads from the argument to the beginning of the scan, element by element.
+  Value from = body.getArgument(argument);
+  for (; from.hasOneUse(); from = from.user_begin()->getResult(0)) {
+    OpOperand &use = *from.use_begin();
+    if (use.getOwner() == scan)
+      return use.getOperandNumber() == number;
+    if (!isElementwise(use.getOwner()) && !isa<PermuteOp>(use.getOwner()))
+      return false;
+  }
+  return false;
 }

@@ -12,5 +12,10 @@ namespace quern::passes {
 /// then lie where the argument lies.
 bool mayShareMemory(ir::KernelOp kernel, unsigned argument);
 
+/// True where the kernel's result `result` is a value that a scan carries and `argument` what it begins with, laid out
+/// alike and read for nothing else: the next state may then be written over the last one. A scan's kernels read the
+/// elements of a state that a task carries before they write them.
+bool mayReplaceState(ir::KernelOp kernel, unsigned argument, unsigned result);
+
 } // namespace quern::passes
 #endif

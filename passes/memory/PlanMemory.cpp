@@ -1,7 +1,8 @@
 // Takes: functions of launches, loops and views. Gives: the place of every buffer, as attributes that dumps show:
 //
 //   quern.launch ... {quern.places = [#quern.place<arena 2>]}      a slot of the arena; or <output 0>, <kept 1>, <rows> (of
-//                                                                  a cache), <part 3> (this turn's of the loop's result 3)
+//                                                                  a cache), <state> (that it is stored to), <part 3> (this
+//                                                                  turn's of the loop's result 3)
 //   quern.repeat ... {quern.places = [...], quern.copy_in = [...], quern.copy_out = [...]}    carried values
 //   func.func ... {quern.arena = [["4 * B * T"], ...], quern.kept = ["..."]}                  bytes; a slot is the largest
 //
@@ -46,6 +47,7 @@ private:
   void findBuffers();
   void shareInPlace();
   Value sharedArgument(LaunchOp launch);
+  bool replacesState(LaunchOp launch, OpResult result);
   void join(unsigned from, unsigned into);
   bool isTakenBy(RepeatOp repeat, unsigned number, Value init);
   void joinLoops(RepeatOp repeat, unsigned number);
@@ -177,12 +179,36 @@ void Planner::findBuffers() {
         place = at(PlaceKind::Kept, kept.size());
         kept.push_back(storedBytes(typeOf(result)) * turns);
       }
+      if (!place && !without.has("write-in-place") && replacesState(launch, cast<OpResult>(result)))
+        place = at(PlaceKind::State);
       if (!place)
         add(result);
       else
         elsewhere[result] = place;
     }
   }
+}
+
+/// Whether a launch's result is the next value of a state that the launch alone reads: it can be written there at once.
+bool Planner::replacesState(LaunchOp launch, OpResult result) {
+  auto store = result.hasOneUse() ? dyn_cast<StoreOp>(*result.user_begin()) : StoreOp();
+  if (!store || store->getBlock() != launch->getBlock())
+    return false;
+  int from = -1; // the operand that is the state
+  for (Operation *op : order)
+    if (auto recall = dyn_cast<RecallOp>(op); recall && recall.getStateAttr() == store.getStateAttr())
+      for (OpOperand *use : uses[recall.getResult()]) {
+        if (use->getOwner() != launch || from >= 0)
+          return false;
+        from = static_cast<int>(use->getOperandNumber());
+      }
+  if (from < 0)
+    return false;
+  Value operand = launch->getOperand(from);
+  View view = viewOf(operand);
+  auto kernel = SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr());
+  return view.offset == Size(0) && view.strides == View::denseStrides(typeOf(operand)) &&
+         mayReplaceState(kernel, from, result.getResultNumber());
 }
 
 /// What a launch's result can be written over: all of a buffer that is read there for the last time.

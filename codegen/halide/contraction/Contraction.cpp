@@ -97,6 +97,10 @@ void defineContraction(KernelBuilder &b, const ContractionPattern &p) {
     });
     return b.readFrom(p.node, total);
   }
+  case ContractionForm::Taps:
+    return b.writeOut(p.node, p.reduced, [&b, x = p.x, w = p.w](const Index &index) {
+      return readFactor(b, x, index) * readFactor(b, w, index);
+    });
   case ContractionForm::Packed:
     return PackedContraction(b, p, b.part(p.node)).define();
   case ContractionForm::Dense:

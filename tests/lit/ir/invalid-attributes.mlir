@@ -182,7 +182,7 @@ func.func @f() attributes {quern.window = #quern.window<0>} {
 
 // -----
 
-// expected-error @+1 {{a place is in the arena, kept, an output, a part or rows, not 'heap'}}
+// expected-error @+1 {{a place is in the arena, kept, an output, a part, rows or a state, not 'heap'}}
 func.func @f() attributes {quern.places = [#quern.place<heap 0>]} {
   return
 }
