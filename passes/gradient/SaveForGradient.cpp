@@ -10,6 +10,7 @@
 // With bf16 in memory (`quern.precision`) what is kept moves half as many bytes, and is rounded and widened for that.
 //
 #include "ir/Attributes.h"
+#include "ir/Scan.h"
 #include "ir/analysis/AssumedLengths.h"
 #include "ir/analysis/Distances.h"
 #include "ir/analysis/Operations.h"
@@ -179,10 +180,10 @@ private:
                   llvm::all_of(op->getOperands(), [&](Value operand) { return isFree(operand); });
     return free[value] = leaf || simple;
   }
-  /// What a loop carries or makes cannot be recomputed.
+  /// What a loop over layers carries or makes cannot be recomputed; a scan's states can, of one layer at a time.
   static bool mustBeSaved(Value value) {
     Operation *op = value.getDefiningOp();
-    return !op || (op->getNumRegions() && !isSegment(op) && !isa<AttentionOp>(op));
+    return !op || (op->getNumRegions() && !isSegment(op) && !isa<AttentionOp, ScanOp>(op));
   }
 
   void require(Value value) {
