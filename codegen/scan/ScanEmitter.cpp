@@ -23,14 +23,25 @@ public:
   Emitter(const KernelGraph &graph, const ScanShape &shape, Module &module) : Values(graph, shape, module) {}
 
   int64_t run(const std::string &symbol) {
-    task = Function::Create(FunctionType::get(b.getInt32Ty(), {pointer, b.getInt32Ty(), pointer}, false),
-                            GlobalValue::InternalLinkage, symbol + "_task", module);
+    auto inside = [&](const char *what) {
+      return Function::Create(FunctionType::get(b.getInt32Ty(), {pointer, b.getInt32Ty(), pointer}, false),
+                              GlobalValue::InternalLinkage, symbol + what, module);
+    };
+    task = inside("_task");
     emitTask();
+    if (!shape.totals.empty()) {
+      join = inside("_join");
+      emitJoin();
+    }
     emitEntry(symbol);
     return blockBytes;
   }
 
 private:
+  Function *join = nullptr;  // adds the parts of totals
+  Value *partials = nullptr; // of totals: all of the first, by part, position and dimensions; then the next
+  Value *part = nullptr;     // that a task belongs to
+  static constexpr int64_t positionsOfJoin = 16;
   // ---- one position
   Value *neutral(const Node &node) {
     Type *type = typeOf(node);
@@ -91,6 +102,74 @@ private:
     known.back().clear(); // what was read of it before it was made
   }
 
+  // ---- totals
+  const Node &totalOf(int number) const { return body.nodes[body.yields[number]]; }
+  /// Numbers of a total in one part: positions, then its dimensions.
+  Value *sizeOfPart(int number) {
+    Value *size = sizeOf(body.dim.size);
+    for (const Dim &dim : totalOf(number).dims)
+      size = b.CreateMul(size, sizeOf(dim.size));
+    return size;
+  }
+  Value *partialAt(int number, Value *inPart, const Place &at) {
+    Value *offset = this->number(0);
+    for (int other : shape.totals) {
+      if (other == number)
+        break;
+      offset = b.CreateAdd(offset, b.CreateMul(this->number(shape.parts()), sizeOfPart(other)));
+    }
+    Value *index = b.CreateAdd(b.CreateMul(inPart, sizeOf(body.dim.size)), at.at(body.dim.name).base);
+    for (const Dim &dim : totalOf(number).dims)
+      index = b.CreateAdd(b.CreateMul(index, sizeOf(dim.size)), at.at(dim.name).base);
+    return b.CreateGEP(b.getFloatTy(), partials, b.CreateAdd(offset, index));
+  }
+
+  /// The sums of a part begin with 0, for the tasks that the others share.
+  void clearTotals() {
+    for (int number : shape.totals) {
+      std::vector<Dim> dims = {body.dim};
+      for (const Dim &dim : shape.inner(totalOf(number).dims))
+        dims.push_back(dim);
+      forEach(dims, place, [&](const Place &at) {
+        b.CreateAlignedStore(ConstantFP::get(b.getFloatTy(), 0), partialAt(number, part, at), Align(4));
+      });
+    }
+  }
+
+  void addToTotal(int number, const Place &at) {
+    auto *lanes = FixedVectorType::get(b.getFloatTy(), shape.width);
+    Value *zeros = Constant::getNullValue(lanes), *value = combined(totalOf(number), zeros, at);
+    if (mask)
+      value = b.CreateSelect(mask, value, zeros);
+    CallInst *sum = b.CreateFAddReduce(ConstantFP::getNegativeZero(b.getFloatTy()), value);
+    sum->setHasAllowReassoc(true); // the lanes among themselves: in a tree
+    Value *to = partialAt(number, part, at);
+    b.CreateAlignedStore(b.CreateFAdd(b.CreateAlignedLoad(b.getFloatTy(), to, Align(4)), sum), to, Align(4));
+  }
+
+  /// Adds the parts of some positions, in their order.
+  void emitJoin() {
+    function = join;
+    openClosure();
+    known.assign(1, {});
+    place.clear();
+    Value *length = sizeOf(body.dim.size),
+          *first = b.CreateMul(b.CreateSExt(join->getArg(1), i64), number(positionsOfJoin));
+    Value *left = b.CreateSub(length, first), *most = number(positionsOfJoin);
+    loop(b.CreateSelect(b.CreateICmpSLT(left, most), left, most), [&](Value *i) {
+      Place here{{body.dim.name, {b.CreateAdd(first, i)}}};
+      for (int total : shape.totals)
+        forEach(totalOf(total).dims, here, [&](const Place &at) {
+          Value *sum = b.CreateAlignedLoad(b.getFloatTy(), partialAt(total, number(0), at), Align(4));
+          for (int64_t p = 1; p < shape.parts(); ++p)
+            sum = b.CreateFAdd(sum, b.CreateAlignedLoad(b.getFloatTy(), partialAt(total, number(p), at), Align(4)));
+          size_t result = shape.results.at(total);
+          store(graph.argumentLayouts.size() + result, graph.nodes[graph.results[result]], at, sum);
+        });
+    });
+    b.CreateRet(b.getInt32(0));
+  }
+
   void nest(const Nest &nest) {
     for (int i : nest.sums)
       write(reductions.at(i), place, neutral(body.nodes[i]));
@@ -102,6 +181,8 @@ private:
         Value *sum = combined(body.nodes[i], read(reductions.at(i), place, body.nodes[i].kind()), at);
         write(reductions.at(i), place, sum);
       }
+      for (int number : nest.totals)
+        addToTotal(number, at);
       for (int number : nest.outputs) {
         size_t result = shape.results.at(number);
         store(graph.argumentLayouts.size() + result, graph.nodes[graph.results[result]], at,
@@ -133,10 +214,9 @@ private:
   }
 
   // ---- one task
-  void emitOneTask(Value *number_) {
-    known.assign(1, {});
+  /// Where the task of a number is in the tasks' dimensions; what is left of the number must be 0.
+  void findPlace(Value *rest) {
     place.clear();
-    Value *rest = number_;
     if (shape.lane) {
       int64_t lanes = *shape.lane->fixed(), blocks = (lanes + shape.width - 1) / shape.width;
       Value *first = b.CreateMul(b.CreateSRem(rest, number(blocks)), number(shape.width));
@@ -156,6 +236,11 @@ private:
       place[dim->name] = {b.CreateSRem(rest, size)};
       rest = b.CreateSDiv(rest, size);
     }
+  }
+
+  void emitOneTask(Value *task) {
+    known.assign(1, {});
+    findPlace(task);
     states.clear(), next.assign(body.carried, {}), inputs.assign(body.inputs, {}), reductions.clear();
     for (int i = 0; i < body.carried; ++i) {
       states.push_back(local(body.nodes[i]));
@@ -210,13 +295,14 @@ private:
 
   // ---- functions
   /// What the closure holds: lengths, then buffers, then the tasks of a group and of all.
-  void emitTask() {
-    function = task;
-    Value *index = task->getArg(1), *closure = task->getArg(2);
-    b.SetInsertPoint(BasicBlock::Create(context, "", task));
-    auto slot = [&](size_t i, Type *type) {
-      return b.CreateLoad(type, b.CreateGEP(i64, closure, number(static_cast<int64_t>(i))));
-    };
+  Value *slotOf(size_t i, Type *type) {
+    return b.CreateLoad(type, b.CreateGEP(i64, function->getArg(2), number(static_cast<int64_t>(i))));
+  }
+
+  void openClosure() {
+    b.SetInsertPoint(BasicBlock::Create(context, "", function));
+    hosts.clear(), strides.clear();
+    auto slot = [&](size_t i, Type *type) { return slotOf(i, type); };
     for (size_t i = 0; i < graph.symbols.size(); ++i)
       lengths[graph.symbols[i]] = slot(i, i64);
     for (size_t k = 0; k < buffers(); ++k) {
@@ -240,21 +326,48 @@ private:
       }
       strides.push_back(std::move(own));
     }
-    Value *group = slot(graph.symbols.size() + buffers(), i64), *all = slot(graph.symbols.size() + buffers() + 1, i64);
-    Value *first = b.CreateMul(b.CreateSExt(index, i64), group), *left = b.CreateSub(all, first);
+    if (!shape.totals.empty())
+      partials = slot(graph.symbols.size() + buffers() + 2, pointer);
+  }
+
+  FunctionCallee mallocOf() {
+    FunctionCallee ask = module.getOrInsertFunction("halide_malloc", FunctionType::get(pointer, {pointer, i64}, false));
+    cast<Function>(ask.getCallee())->addRetAttr(Attribute::NoAlias);
+    return ask;
+  }
+  FunctionCallee freeOf() {
+    return module.getOrInsertFunction("halide_free", FunctionType::get(b.getVoidTy(), {pointer, pointer}, false));
+  }
+
+  void emitTask() {
+    function = task;
+    openClosure();
+    known.assign(1, {});
+    Value *index = b.CreateSExt(task->getArg(1), i64), *group, *all, *first;
+    if (shape.totals.empty()) {
+      group = slotOf(graph.symbols.size() + buffers(), i64);
+      all = slotOf(graph.symbols.size() + buffers() + 1, i64);
+      first = b.CreateMul(index, group);
+    } else { // a part of the blocks of lanes, of one of the other tasks
+      Value *parts = number(shape.parts()), *row = b.CreateMul(b.CreateSDiv(index, parts), number(shape.blocks()));
+      part = b.CreateSRem(index, parts);
+      group = number(shape.blocksOfPart());
+      all = b.CreateAdd(row, number(shape.blocks()));
+      first = b.CreateAdd(row, b.CreateMul(part, group));
+      findPlace(first);
+      place.erase(shape.lane->name);
+      clearTotals();
+    }
+    Value *left = b.CreateSub(all, first);
     Value *own = b.CreateSelect(b.CreateICmpSLT(left, group), left, group);
     known.assign(1, {});
     Value *none = ConstantPointerNull::get(pointer);
-    FunctionCallee ask = module.getOrInsertFunction("halide_malloc", FunctionType::get(pointer, {pointer, i64}, false));
-    FunctionCallee free =
-        module.getOrInsertFunction("halide_free", FunctionType::get(b.getVoidTy(), {pointer, pointer}, false));
-    cast<Function>(ask.getCallee())->addRetAttr(Attribute::NoAlias);
-    CallInst *asked = b.CreateCall(ask, {none, number(0)}); // how many bytes is known at the end
+    CallInst *asked = b.CreateCall(mallocOf(), {none, number(0)}); // how many bytes is known at the end
     block = asked;
     loop(own, [&](Value *i) { emitOneTask(b.CreateAdd(first, i)); });
     if (blockBytes) {
       asked->setArgOperand(1, number(blockBytes));
-      b.CreateCall(free, {none, asked});
+      b.CreateCall(freeOf(), {none, asked});
     } else {
       asked->eraseFromParent();
     }
@@ -267,7 +380,7 @@ private:
     function =
         Function::Create(FunctionType::get(b.getInt32Ty(), types, false), GlobalValue::ExternalLinkage, symbol, module);
     b.SetInsertPoint(BasicBlock::Create(context, "", function));
-    size_t slots = types.size() + 2;
+    size_t slots = types.size() + 3;
     Value *closure = b.CreateAlloca(ArrayType::get(i64, slots));
     auto put = [&](size_t i, Value *value) {
       b.CreateStore(value, b.CreateGEP(i64, closure, number(static_cast<int64_t>(i))));
@@ -282,13 +395,29 @@ private:
     Value *all = number(1);
     for (const Dim &dim : shape.tasks)
       all = b.CreateMul(all, sizeOf(dim.size));
-    if (shape.lane)
-      all = b.CreateMul(all, number((*shape.lane->fixed() + shape.width - 1) / shape.width));
+    Value *none = ConstantPointerNull::get(pointer);
+    FunctionCallee parallel = module.getOrInsertFunction(
+        "halide_do_par_for",
+        FunctionType::get(b.getInt32Ty(), {pointer, pointer, b.getInt32Ty(), b.getInt32Ty(), pointer}, false));
+    auto inParallel = [&](Function *each, Value *count) {
+      return b.CreateCall(parallel, {none, each, b.getInt32(0), b.CreateTrunc(count, b.getInt32Ty()), closure});
+    };
+    auto dividedUp = [&](Value *x, Value *by) { return b.CreateSDiv(b.CreateAdd(x, b.CreateSub(by, number(1))), by); };
+    if (!shape.totals.empty()) {
+      Value *bytes = number(0);
+      for (int total : shape.totals)
+        bytes = b.CreateAdd(bytes, b.CreateMul(sizeOfPart(total), number(4 * shape.parts())));
+      put(types.size() + 2, b.CreateCall(mallocOf(), {none, bytes}));
+      Value *status = inParallel(task, b.CreateMul(all, number(shape.parts())));
+      Value *joined = inParallel(join, dividedUp(sizeOf(body.dim.size), number(positionsOfJoin)));
+      Value *memory = b.CreateLoad(pointer, b.CreateGEP(i64, closure, number(static_cast<int64_t>(types.size() + 2))));
+      b.CreateCall(freeOf(), {none, memory});
+      b.CreateRet(b.CreateSelect(b.CreateICmpEQ(status, b.getInt32(0)), joined, status));
+      return emitArgv(symbol, types);
+    }
+    all = b.CreateMul(all, number(shape.blocks()));
     int64_t each = std::max<int64_t>(1, count(shape.inner(body.nodes[0].dims))) * shape.width;
     Value *work = b.CreateMul(all, b.CreateMul(sizeOf(body.dim.size), number(each)));
-    auto dividedUp = [&](Value *x, Value *by) {
-      return b.CreateSDiv(b.CreateAdd(x, b.CreateSub(by, number(1))), by);
-    };
     // As many groups as are worth it, of equal size: a short last one would leave a thread idle.
     Value *worth = b.CreateAdd(b.CreateSDiv(work, number(groupWork)), number(1));
     worth = b.CreateSelect(b.CreateICmpSLT(worth, all), worth, all);
@@ -300,14 +429,14 @@ private:
     BasicBlock *one = BasicBlock::Create(context, "", function), *several = BasicBlock::Create(context, "", function);
     b.CreateCondBr(b.CreateICmpSLE(groups, number(1)), one, several);
     b.SetInsertPoint(one);
-    Value *none = ConstantPointerNull::get(pointer);
     b.CreateRet(b.CreateCall(task, {none, b.getInt32(0), closure}));
     b.SetInsertPoint(several);
-    FunctionCallee parallel = module.getOrInsertFunction(
-        "halide_do_par_for",
-        FunctionType::get(b.getInt32Ty(), {pointer, pointer, b.getInt32Ty(), b.getInt32Ty(), pointer}, false));
-    b.CreateRet(b.CreateCall(parallel, {none, task, b.getInt32(0), b.CreateTrunc(groups, b.getInt32Ty()), closure}));
+    b.CreateRet(inParallel(task, groups));
+    emitArgv(symbol, types);
+  }
 
+  /// The same with its arguments in a list.
+  void emitArgv(const std::string &symbol, const std::vector<Type *> &types) {
     Function *entry = function;
     function = Function::Create(FunctionType::get(b.getInt32Ty(), {pointer}, false), GlobalValue::ExternalLinkage,
                                 symbol + "_argv", module);

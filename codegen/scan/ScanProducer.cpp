@@ -55,14 +55,35 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
 }
 
-/// Of threads that each ask for one block.
-static Scratch scratchOf(int64_t bytes) {
-  if (!bytes)
-    return {};
+/// Of threads that each ask for one block, and a caller that asks for the parts of totals besides.
+static Scratch scratchOf(int64_t bytes, const scan::ScanShape &shape) {
+  using Op = Scratch::Op;
   constexpr int64_t line = QUERN_SCRATCH_ALIGNMENT;
   ScratchBuilder builder;
-  int all = builder.number((bytes + line - 1) / line * line + 2 * line); // a header before and room after
-  return builder.finish(all, all);
+  auto block = [&](int size) { // a header before and room after
+    int lines = builder.make(Op::Div, builder.make(Op::Add, size, builder.number(line - 1)), builder.number(line));
+    return builder.make(Op::Add, builder.make(Op::Mul, lines, builder.number(line)), builder.number(2 * line));
+  };
+  auto valueOf = [&](const ir::Size &size) {
+    int sum = builder.number(0);
+    for (const auto &[monomial, coefficient] : size.getTerms()) {
+      int product = builder.number(coefficient);
+      for (const std::string &symbol : monomial)
+        product = builder.make(Op::Mul, product, builder.length(symbol));
+      sum = builder.make(Op::Add, sum, product);
+    }
+    return sum;
+  };
+  int own = bytes ? block(builder.number(bytes)) : builder.number(0), parts = builder.number(0);
+  for (int number : shape.totals) {
+    int size = builder.make(Op::Mul, builder.number(4 * shape.parts()), valueOf(shape.body->dim.size));
+    for (const Dim &dim : shape.body->nodes[shape.body->yields[number]].dims)
+      size = builder.make(Op::Mul, size, valueOf(dim.size));
+    parts = builder.make(Op::Add, parts, size);
+  }
+  if (!bytes && shape.totals.empty())
+    return {};
+  return builder.finish(shape.totals.empty() ? own : builder.make(Op::Add, own, block(parts)), own);
 }
 
 namespace {
@@ -131,7 +152,7 @@ public:
       out.clear_error();
       throw fail("cannot write " + path);
     }
-    return scratchOf(bytes);
+    return scratchOf(bytes, shape);
   }
 
   bool makeShared(const CpuTarget &, const std::string &) const override { return false; }
@@ -155,7 +176,11 @@ public:
     for (const scan::Nest &nest : shape.nests)
       text += "    " + (nest.dims.empty() ? "once" : "for " + names(nest.dims)) + ": " +
               std::to_string(nest.carried.size()) + " states, " + std::to_string(nest.sums.size()) +
-              " sums in passing, " + std::to_string(nest.outputs.size()) + " outputs\n";
+              " sums in passing, " + std::to_string(nest.outputs.size()) + " outputs" +
+              (nest.totals.empty() ? ""
+                                   : ", " + std::to_string(nest.totals.size()) + " sums over " + shape.lane->name +
+                                         " in " + std::to_string(shape.parts()) + " parts") +
+              "\n";
     return text;
   }
 };

@@ -3,6 +3,9 @@
 //   h' = exp(rate * step) * h + step * u * b; y = sum[N](h' * c)      h: [B, E, N]
 //   tasks B and blocks of E, lanes E, inner N; one nest over N: next h, and y in passing
 //
+//   its gradient: besides, db = sum[E](dh * u * step)
+//   tasks and lanes as before: what no state needs may be a sum over the lanes; parts of E have sums of their own
+//
 //   h1 = keep * h; r = sum[A](h1 * k); h' = h1 + k * (beta * (v - r)); y = sum[A](h' * q)      h: [B, L, A, U]
 //   tasks B, L and blocks of U, lanes U; first r, a loop over A; then a nest over A: next h, and y in passing
 #include "codegen/scan/ScanShape.h"
@@ -43,6 +46,11 @@ std::vector<Dim> reducedDims(const std::vector<Node> &nodes, const Node &node) {
   return dims;
 }
 
+int64_t ScanShape::blocksOfPart() const {
+  constexpr int64_t most = 16;
+  return totals.empty() ? blocks() : (blocks() + most - 1) / most;
+}
+
 static bool isElementwise(Op op) {
   return op >= Op::Neg && op <= Op::Where && op != Op::Narrow && !widensStored(op);
 }
@@ -74,7 +82,8 @@ public:
       : graph(graph), target(target), shape(shape), body(*shape.body), nodes(body.nodes) {}
 
   std::optional<std::string> run() {
-    findTasks();
+    shape.tasks = tasksBut({});
+    findTotals();
     chooseLane();
     std::vector<char> needed = reached(wanted());
     for (size_t i = 0; i < nodes.size(); ++i)
@@ -115,21 +124,61 @@ private:
     return seen;
   }
 
-  void findTasks() {
+  /// Dimensions that nothing but `sums` touches and everything but they has.
+  std::vector<Dim> tasksBut(const std::set<int> &sums) const {
     std::set<std::string> touched;
-    for (const Node &node : nodes)
-      if (!isPlain(node.op)) {
-        touched.insert(node.names.begin(), node.names.end());
-        for (const Dim &dim : node.into)
+    for (size_t i = 0; i < nodes.size(); ++i)
+      if (!isPlain(nodes[i].op) && !sums.count(static_cast<int>(i))) {
+        touched.insert(nodes[i].names.begin(), nodes[i].names.end());
+        for (const Dim &dim : nodes[i].into)
           touched.insert(dim.name);
       }
+    std::vector<Dim> tasks;
     for (const Dim &dim : nodes[0].dims) {
       bool everywhere = touched.count(dim.name) == 0;
       for (int node : wanted())
-        everywhere = everywhere && nodes[node].has(dim.name);
+        everywhere = everywhere && (nodes[node].has(dim.name) || sums.count(node));
       if (everywhere)
-        shape.tasks.push_back(dim);
+        tasks.push_back(dim);
     }
+    return tasks;
+  }
+
+  /// Where no task is wide enough for vectors: the last dimension that is one but for sums that are results and nothing
+  /// else.
+  void findTotals() {
+    auto wide = [&](const Dim &dim) { return dim.fixed().value_or(0) >= target.vector; };
+    if (!target.device.empty() || std::any_of(shape.tasks.begin(), shape.tasks.end(), wide))
+      return;
+    std::map<int, int> results; // nodes that are sums -> the only result that each is
+    for (auto [number, result] : shape.results) {
+      int node = number < body.carried ? -1 : body.yields[number];
+      bool sum = node >= 0 && isReduction(nodes[node]) && nodes[node].kind() == Kind::Real &&
+                 (nodes[node].op == Op::Contract || nodes[node].reduction == Reduction::Sum);
+      bool read = std::any_of(nodes.begin(), nodes.end(), [&](const Node &other) {
+        return std::count(other.operands.begin(), other.operands.end(), node) > 0;
+      });
+      if (sum && !read && std::count(body.yields.begin(), body.yields.end(), node) == 1)
+        results[node] = number;
+    }
+    for (auto dim = nodes[0].dims.rbegin(); dim != nodes[0].dims.rend(); ++dim) {
+      std::set<int> over;
+      for (auto [node, number] : results)
+        if (std::count(nodes[node].names.begin(), nodes[node].names.end(), dim->name))
+          over.insert(node);
+      std::vector<Dim> tasks = tasksBut(over);
+      auto same = [&](const Dim &other) { return other.name == dim->name; };
+      if (over.empty() || !wide(*dim) || std::none_of(tasks.begin(), tasks.end(), same))
+        continue;
+      shape.tasks.push_back(*dim);
+      for (int node : over)
+        shape.totals.insert(results[node]);
+      return;
+    }
+  }
+  bool isTotal(int node) const {
+    return std::any_of(shape.totals.begin(), shape.totals.end(),
+                       [&](int number) { return body.yields[number] == node; });
   }
 
   /// Vectors run along the dimension that most of what is read and written has contiguous.
@@ -138,8 +187,8 @@ private:
     double most = -1;
     for (size_t i = 0; i < shape.tasks.size(); ++i) {
       const Dim &dim = shape.tasks[i];
-      if (!dim.fixed() || *dim.fixed() < 2)
-        continue;
+      if (!dim.fixed() || *dim.fixed() < 2 || (!shape.totals.empty() && i + 1 < shape.tasks.size()))
+        continue; // totals are sums over the last one
       double score = std::min<double>(static_cast<double>(*dim.fixed()), 64) / 64;
       auto count = [&](const Node &node, const Layout &layout, double weight) {
         if (int at = node.find(dim.name); at >= 0 && layout.strides[at] == 1)
@@ -212,7 +261,7 @@ private:
     for (Nest &nest : nests)
       if (sameDims(nest.dims, dims))
         return nest;
-    nests.push_back({dims, {}, {}, {}});
+    nests.push_back({dims, {}, {}, {}, {}});
     return nests.back();
   }
 
@@ -221,7 +270,8 @@ private:
     std::map<int, size_t> late;
     std::vector<char> forStates = reached({body.yields.begin(), body.yields.begin() + body.carried});
     for (size_t i = 0; i < nodes.size(); ++i) {
-      if (!needed[i] || forStates[i] || !isReduction(nodes[i]) || !shape.inner(nodes[i].dims).empty())
+      if (!needed[i] || forStates[i] || !isReduction(nodes[i]) || !shape.inner(nodes[i].dims).empty() ||
+          isTotal(static_cast<int>(i)))
         continue;
       if (nodes[i].op == Op::Reduce && nodes[i].reduction != Reduction::Sum)
         continue;
@@ -250,12 +300,19 @@ private:
     for (auto [node, nest] : late)
       states[nest].sums.push_back(node);
     for (size_t i = 0; i < nodes.size(); ++i)
-      if (needed[i] && isReduction(nodes[i]) && !late.count(static_cast<int>(i)))
+      if (needed[i] && isReduction(nodes[i]) && !late.count(static_cast<int>(i)) && !isTotal(static_cast<int>(i)))
         shape.reductions.push_back(static_cast<int>(i));
     for (auto [number, result] : shape.results) {
       if (number < body.carried)
         continue;
       int node = body.yields[number];
+      if (shape.totals.count(number)) {
+        std::vector<Dim> over = shape.inner(nodes[node].dims);
+        for (const Dim &dim : shape.inner(reducedDims(nodes, nodes[node])))
+          over.push_back(dim);
+        nestOver(states, over).totals.push_back(number);
+        continue;
+      }
       std::vector<char> from = reached({node});
       bool waits = std::any_of(late.begin(), late.end(), [&](const auto &sum) { return from[sum.first] != 0; });
       std::vector<Dim> dims = shape.inner(nodes[node].dims);
@@ -274,9 +331,11 @@ private:
         made.push_back(body.yields[i]);
       for (int number : nest.outputs)
         made.push_back(body.yields[number]);
+      for (int number : nest.totals)
+        made.push_back(body.yields[number]);
       for (int node : made) {
         std::map<int, bool> reads;
-        if (isReduction(nodes[node]) && std::count(nest.sums.begin(), nest.sums.end(), node))
+        if (isReduction(nodes[node]) && (std::count(nest.sums.begin(), nest.sums.end(), node) || isTotal(node)))
           for (int operand : nodes[node].operands)
             readsOf(operand, false, reads);
         else

@@ -16,6 +16,7 @@ struct Nest {
   std::vector<int> carried; ///< whose next values
   std::vector<int> outputs; ///< results (by number) of which a part is stored
   std::vector<int> sums;    ///< reductions over all of `dims`, gathered in passing
+  std::vector<int> totals;  ///< results (by number) that add over the lanes of all tasks, too
 };
 
 struct ScanShape {
@@ -28,6 +29,14 @@ struct ScanShape {
   std::vector<int> reductions; ///< nodes of the body in order, each computed before the nests
   std::vector<Nest> nests;     ///< then these, in order
   std::set<int> shadowed;      ///< carried values that are read after their next value is known
+
+  /// Results that are sums over the lane's dimension (the gradient of what all channels read), by number: each part of
+  /// the blocks of lanes has sums of its own, which are added at the end.
+  std::set<int> totals;
+  /// Blocks of lanes; those of a part; parts. As many for any number of threads, so that sums are added in one order.
+  int64_t blocks() const { return lane ? (*lane->fixed() + width - 1) / width : 1; }
+  int64_t blocksOfPart() const;
+  int64_t parts() const { return (blocks() + blocksOfPart() - 1) / blocksOfPart(); }
 
   bool isTask(const std::string &dim) const;
   /// The dimensions of a value that are neither tasks nor lanes.
