@@ -112,10 +112,10 @@ int KernelBuilder::addStage(Stage stage) {
   return static_cast<int>(stages.size()) - 1;
 }
 
-void KernelBuilder::readFrom(int node, Func func) {
+void KernelBuilder::readFrom(int node, Func func, std::vector<Dim> dims) {
   isStage[node] = 1;
-  values[node] = [this, node, func](const Index &index) {
-    Expr value = func(call(graph.nodes[node].dims, index));
+  values[node] = [this, node, func, dims = std::move(dims)](const Index &index) {
+    Expr value = func(call(dims, index));
     return loaded(value, value.type() == UInt(8) ? Storage::U8 : graph.nodes[node].storage);
   };
 }

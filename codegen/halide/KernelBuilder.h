@@ -116,7 +116,8 @@ private:
   // Stages (BuildStages.cpp, BuildReduce.cpp, BuildCodes.cpp)
   Func newFunc(const std::string &what, int node);
   int addStage(Stage stage);
-  void readFrom(int node, Func func);
+  void readFrom(int node, Func func) { readFrom(node, std::move(func), graph.nodes[node].dims); }
+  void readFrom(int node, Func func, std::vector<Dim> dims); ///< whose arguments are `dims`, innermost first
   void materialize(int node);
   bool wantsStage(int node) const;
   void defineConcat(int node);

@@ -73,10 +73,14 @@ bool StageScheduler::rowDims(const Stage &target, const std::vector<Stage *> &in
       break;
     rows.push_back(dim);
   }
-  // Sums along another dimension than the innermost are made in vectors of it.
-  bool along = std::any_of(inside.begin(), inside.end(), [](const Stage *stage) { return stage->lanes.defined(); });
-  if (any && !along && rows.size() == target.dims.size() && target.dims.back().fixed().value_or(0) >= b.target.vector)
-    rows.pop_back();
+  // Sums that do not run along memory are made in vectors of their last dimension, which a row then holds.
+  auto wide = [&](const Dim &dim) { return dim.fixed().value_or(0) >= b.target.vector; };
+  for (const Stage *stage : inside)
+    if (!stage->over.empty() && !stage->lanes.defined() && !stage->vectorOver && wide(stage->dims.back()))
+      if (auto vectors = std::find_if(rows.begin(), rows.end(),
+                                      [&](const Dim &dim) { return dim.name == stage->dims.back().name; });
+          vectors != rows.end())
+        rows.erase(vectors, rows.end());
   return any && !rows.empty();
 }
 

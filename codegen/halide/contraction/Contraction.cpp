@@ -91,11 +91,17 @@ void defineContraction(KernelBuilder &b, const ContractionPattern &p) {
       storeOperands(b, p);
     else
       prepareOperands(b, p);
-    const Node &c = b.graph.nodes[p.node];
-    Func total = b.reduceOver("dot", p.node, c.dims, p.reduced, Kind::Real, Reduction::Sum, [&](const Index &index) {
+    // Vectors run along the last dimension: that is one along which numbers lie together, if there is a wide one.
+    std::vector<Dim> kept = b.graph.nodes[p.node].dims;
+    const Node &x = b.graph.nodes[p.x];
+    auto along = std::find_if(kept.begin(), kept.end(), [&](const Dim &dim) { return dim.name == x.dims.back().name; });
+    if (!b.onDevice() && along != kept.end() && along->fixed().value_or(0) >= b.target.vector &&
+        kept.back().fixed().value_or(b.target.vector) < b.target.vector)
+      std::rotate(along, along + 1, kept.end());
+    Func total = b.reduceOver("dot", p.node, kept, p.reduced, Kind::Real, Reduction::Sum, [&](const Index &index) {
       return readFactor(b, p.x, index) * readFactor(b, p.w, index);
     });
-    return b.readFrom(p.node, total);
+    return b.readFrom(p.node, total, kept);
   }
   case ContractionForm::Taps:
     return b.writeOut(p.node, p.reduced, [&b, x = p.x, w = p.w](const Index &index) {
