@@ -56,6 +56,8 @@ module attributes {quern.model = "m", quern.config = "{}", quern.file_config = "
     } {quern.copy_in = [true], quern.copy_out = [false], quern.places = [#quern.place<output 0>], quern.segment}
     // CHECK: quern.launch @k ["T"](%{{.*}}) {quern.places = [#quern.place<rows>]}
     %6 = quern.launch @k ["T"](%4) {quern.places = [#quern.place<rows>]} : (!quern.tensor<real[T]>) -> !quern.tensor<real[T]>
+    // CHECK: quern.launch @k ["T"](%{{.*}}) {quern.places = [#quern.place<state>]}
+    %7 = quern.launch @k ["T"](%4) {quern.places = [#quern.place<state>]} : (!quern.tensor<real[T]>) -> !quern.tensor<real[T]>
     return %4 : !quern.tensor<real[T]>
   }
 
