@@ -131,6 +131,13 @@ LogicalResult RoleAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
   return success();
 }
 
+LogicalResult InitAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef distribution, FloatAttr,
+                               bool ifAbsent) {
+  if (ifAbsent && distribution != "zeros" && distribution != "ones")
+    return emitError() << "init_c1: what a checkpoint may lack is zeros or ones, not " << distribution;
+  return success();
+}
+
 static bool isNumbered(PlaceKind kind) {
   return kind != PlaceKind::Rows && kind != PlaceKind::State;
 }

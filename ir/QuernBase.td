@@ -113,8 +113,11 @@ def Quern_WindowAttr : Quern_Attr<"Window", "window"> {
 
 def Quern_InitAttr : Quern_Attr<"Init", "init"> {
   let summary = "how a parameter starts when training from nothing";
-  let parameters = (ins StringRefParameter<"normal, uniform, zeros or ones">:$distribution, "::mlir::FloatAttr":$scale);
-  let assemblyFormat = "`<` $distribution `,` $scale `>`";
+  let description = "`if_absent`: also what it is where the checkpoint has none; then it is zeros or ones.";
+  let parameters = (ins StringRefParameter<"normal, uniform, zeros or ones">:$distribution, "::mlir::FloatAttr":$scale,
+                        DefaultValuedParameter<"bool", "false">:$if_absent);
+  let assemblyFormat = "`<` $distribution `,` $scale (`,` `if_absent` `=` $if_absent^)? `>`";
+  let genVerifyDecl = 1;
 }
 
 def Quern_LayoutAttr : Quern_Attr<"Layout", "layout"> {

@@ -197,7 +197,8 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     Json json = {{"names", parameter.names}, {"shape", parameter.shape}, {"at", callerOf(parameter.at)}};
     if (parameter.init)
       json["init"] = {{"kind", parameter.init.getDistribution().str()},
-                      {"value", parameter.init.getScale().getValueAsDouble()}};
+                      {"value", parameter.init.getScale().getValueAsDouble()},
+                      {"if_absent", parameter.init.getIfAbsent()}};
     if (parameter.picked < 1)
       json["picked"] = parameter.picked;
     root["parameters"].push_back(std::move(json));

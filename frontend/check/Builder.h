@@ -65,6 +65,7 @@ struct ParamInfo {
   DimRefs stacked, stored;
   std::string init; // empty: the default
   double scale = 0;
+  bool ifAbsent = false; // it is that where the checkpoint has none of the names
 };
 
 /// Dimensions of results follow from the operands'; handles are opaque to the elaborator.

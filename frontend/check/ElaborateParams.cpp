@@ -65,7 +65,10 @@ void Elaborator::initOf(const ParamStmt &stmt, Scope &scope, ParamInfo &info) {
   bool scaled = stmt.init == "normal" || stmt.init == "uniform";
   if (scaled != (stmt.initValue != nullptr))
     fail("Q015", "'" + stmt.init + (scaled ? "' takes one number" : "' takes no number"), stmt.initAt);
+  if (stmt.ifAbsent && scaled)
+    fail("Q025", "what the checkpoint may lack is zeros or ones, not '" + stmt.init + "'", stmt.initAt);
   info.init = stmt.init;
+  info.ifAbsent = stmt.ifAbsent;
   if (!scaled)
     return;
   Value scale = eval(*stmt.initValue, scope);

@@ -182,6 +182,7 @@ struct ParamStmt : Stmt {
   std::string init;
   Span initAt;
   const Expr *initValue = nullptr;
+  bool ifAbsent = false;
 };
 struct RepeatStmt : Stmt {
   Named index;

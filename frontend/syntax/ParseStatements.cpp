@@ -56,6 +56,10 @@ const Stmt *Parser::param(size_t start) {
         stmt.initValue = expression();
       close(")");
     }
+    if (accept("if")) {
+      expect("absent", ": 'zeros if absent' is what the parameter is where the checkpoint has none");
+      stmt.ifAbsent = true;
+    }
   }
   stmt.at = from(start);
   return ast.make(std::move(stmt));

@@ -206,6 +206,9 @@ private:
                        : name == "normal"  ? Init::Normal
                                            : throw UserError("unknown init " + quote(name));
       parameter.initValue = init->value("value", 0.02);
+      parameter.mayBeAbsent = init->value("if_absent", false);
+      if (parameter.mayBeAbsent && parameter.init != Init::Zeros && parameter.init != Init::Ones)
+        throw UserError("a parameter that may be absent is neither zeros nor ones");
     }
     return parameter;
   }

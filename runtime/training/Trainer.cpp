@@ -149,6 +149,10 @@ void Trainer::load(const TensorSource &source) {
   const Description &d = program.description;
   std::vector<const StoredTensor *> found = matchParameters(d, source);
   for (size_t i = 0; i < found.size(); ++i) {
+    if (!found[i]) { // it may be absent
+      std::fill_n(masters.write() + places[i], d.parameters[i].elements(), randomElement(d.parameters[i], 0, i, 0));
+      continue;
+    }
     toFloat(*found[i], 0, found[i]->elements(), masters.write() + places[i]);
     for (const std::string &name : d.parameters[i].names)
       if (source.find(name) == found[i])

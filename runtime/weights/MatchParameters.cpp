@@ -89,7 +89,7 @@ std::vector<const StoredTensor *> matchParameters(const Description &description
                         placeOf(parameter));
       break;
     }
-    if (!found)
+    if (!found && !parameter.mayBeAbsent)
       absent.push_back(&parameter);
     result.push_back(found);
   }

@@ -3,7 +3,7 @@ import json
 import random
 import unittest
 
-from harness import ROOT, Case, Tensor, ints, random_tensor, random_tokens, relative_error, run, write_safetensors
+from harness import QUERN, ROOT, Case, Tensor, ints, random_tensor, random_tokens, read_safetensors, relative_error, run, write_safetensors
 
 WIDTH, INNER, WORDS = 32, 64, 64
 
@@ -151,6 +151,58 @@ class Examples(Case):
         config = self.scratch / "config.json"
         config.write_text(json.dumps({"decoder_start_token_id": 1, "vocab": WORDS, "width": WIDTH, "inner": INNER, "heads": 4, "layers": 2}))
         self.check("translate", translate(), "--config", config)
+
+
+class Absent(Case):
+    """A parameter that a checkpoint may lack is zeros or ones: compiled, interpreted, packed and trained."""
+
+    PAGE = """quern 1
+model absent {
+  dim V = 16, D = 8
+  forward(tokens: int[B, T]) -> [B, T, V] {
+    param words: [V, D] @ "words"
+    x = words[V = tokens]
+    repeat i in 2 @ "layers.{i}" {
+      param gain: [D] @ "gain" ~ ones if absent
+      param shift: [D] @ "shift" ~ zeros if absent
+      x = gain * x + shift + index(D)
+    }
+    return sum[D](x * words)
+  }
+}
+"""
+
+    def test_absent(self):
+        page = self.scratch / "absent.quern"
+        page.write_text(self.PAGE)
+        run(QUERN, "fmt", "--check", page)
+        source = random.Random("absent")
+        have = {"words": random_tensor(source, [16, 8]), "layers.0.shift": random_tensor(source, [8]), "layers.1.gain": random_tensor(source, [8])}
+        whole = have | {"layers.0.gain": Tensor("F32", [8], [1.0] * 8), "layers.1.shift": Tensor("F32", [8], [0.0] * 8)}
+        some, all_ = self.scratch / "some.safetensors", self.scratch / "all.safetensors"
+        write_safetensors(some, have)
+        write_safetensors(all_, whole)
+        inputs = {"tokens": random_tokens(1, 2, 5, 16)}
+        program = self.compile(page, "--train", name="absent")
+        want = self.interpret(page, all_, inputs)["logits"]
+        self.assertEqual(self.interpret(page, some, inputs)["logits"].data, want.data)
+        got = self.evaluate(program, some, inputs)["logits"]
+        self.assertLess(relative_error(got, want), 1e-5)
+        self.assertEqual(list(got.data), list(self.evaluate(program, all_, inputs)["logits"].data))
+        run(program, "pack", "--weights", some, "-o", self.scratch / "packed")
+        self.assertEqual(list(self.evaluate(program, self.scratch / "packed", inputs)["logits"].data), list(got.data))
+        with_labels = inputs | {"labels": random_tokens(2, 2, 5, 16)}
+        file = self.scratch / "batch.safetensors"
+        write_safetensors(file, with_labels)
+        gradients = []
+        for weights in (some, all_):
+            run(program, "grad", "--weights", weights, "--input", file, "--output", self.scratch / "grads.safetensors")
+            gradients.append({name: list(tensor.data) for name, tensor in read_safetensors(self.scratch / "grads.safetensors").items()})
+        self.assertEqual(*gradients)
+        self.assertIn("grad.layers.0.gain", gradients[0])
+        # What may not be absent is missed as ever.
+        write_safetensors(some, {name: tensor for name, tensor in have.items() if name != "words"})
+        self.assert_refused(run(program, "eval", "--weights", some, "--input", file, status=1), "missing tensors (1)", "words")
 
 
 class NothingToAttend(Case):

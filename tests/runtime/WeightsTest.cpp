@@ -77,6 +77,21 @@ TEST(Matching, TellsAllThatIsWrongAtOnce) {
   }
 }
 
+TEST(Matching, WhatMayBeAbsentIsItsInitialValue) {
+  Description d;
+  d.model = "m";
+  d.parameters = {parameter({"a"}, {4}, ""), parameter({"b"}, {3}, "")};
+  d.parameters[1].mayBeAbsent = true;
+  std::unique_ptr<TensorSource> c = checkpoint({{"a", Dtype::F32, {4}, counting(4)}});
+  std::vector<const StoredTensor *> found = matchParameters(d, *c);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_TRUE(found[0]);
+  EXPECT_FALSE(found[1]);
+  // What is there counts, and must fit.
+  std::unique_ptr<TensorSource> wrong = checkpoint({{"a", Dtype::F32, {4}, counting(4)}, {"b", Dtype::F32, {2}, counting(2)}});
+  EXPECT_THROW(matchParameters(d, *wrong), UserError);
+}
+
 SlotInfo packed(std::vector<std::vector<int>> turns, int64_t outer, int64_t inner, int64_t outerStride,
                 int64_t innerStride, int64_t tile) {
   return {std::move(turns), {PackedLayout{outer, inner, outerStride, innerStride, tile, 0}}};

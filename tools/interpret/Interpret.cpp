@@ -15,6 +15,7 @@
 
 #include <cstring>
 #include <iostream>
+#include <numeric>
 
 using namespace mlir;
 using namespace quern::ir;
@@ -130,7 +131,10 @@ LogicalResult Run::checkParameters(func::FuncOp function) {
     auto check = [&](ArrayRef<std::string> names, ArrayRef<int64_t> shape) {
       std::string found;
       const StoredTensor *tensor = stored(names, found);
-      if (!tensor)
+      if (InitAttr init = op.getInitAttr(); !tensor && init && init.getIfAbsent())
+        initial[names.front()].assign(static_cast<size_t>(std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>())),
+                                      init.getDistribution() == "ones" ? 1 : 0);
+      else if (!tensor)
         status = op.emitError("Q042: the weights have no '") << llvm::join(names, "' or '") << "'";
       else if (ArrayRef<int64_t>(tensor->shape) != shape)
         status = op.emitError("Q042: '") << found << "' is " << shapeText(tensor->shape) << " in the weights, but "

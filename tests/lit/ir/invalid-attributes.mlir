@@ -161,6 +161,14 @@ func.func @f(%x: !quern.tensor<real[T]>) {
 // -----
 
 // The attributes themselves.
+func.func @f() {
+  // expected-error @+1 {{init_c1: what a checkpoint may lack is zeros or ones, not normal}}
+  %0 = quern.param [["w"]] init <"normal", 0.02 : f64, if_absent = true> : !quern.tensor<real[K = 4]>
+  return
+}
+
+// -----
+
 // expected-error @+1 {{role_c1}}
 func.func @f() attributes {quern.role = #quern.role<update, @g>} {
   return

@@ -16,6 +16,8 @@ quern.kernel @k(%arg0: !quern.tensor<real[d0 = s0, d1 = 4]> #quern.layout<"strid
 func.func @f(%x: !quern.tensor<real[T, K = 4]>) -> !quern.tensor<real[T, K = 4]> {
   // CHECK: quern.param {{\[\[}}"w", "v"{{\]\]}} : <real[O = 8, K = 4]>
   %0 = quern.param [["w", "v"]] : !quern.tensor<real[O = 8, K = 4]>
+  // CHECK: quern.param {{\[\[}}"b"{{\]\]}} init <"zeros", 0.000000e+00 : f64, if_absent = true> : <real[K = 4]>
+  %absent = quern.param [["b"]] init <"zeros", 0.0 : f64, if_absent = true> : !quern.tensor<real[K = 4]>
   // CHECK: quern.param {{\[\[}}"m.{E}.w"{{\]\]}} init <"normal", 2.000000e-02 : f64> : <real[E = 2, K = 4]>
   %1 = quern.param [["m.{E}.w"]] init <"normal", 2.000000e-02 : f64> : !quern.tensor<real[E = 2, K = 4]>
   // CHECK: quern.repeat 2 carry (%{{.*}} = %{{.*}}) : !quern.tensor<real[T, K = 4]> {
