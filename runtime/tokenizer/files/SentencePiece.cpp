@@ -171,7 +171,8 @@ std::string tokenizerOfSentencePiece(std::string_view content, const std::string
     const Json config = jsonBeside(beside, "tokenizer_config.json");
     Model model = sentencepiece::read(content);
     const Class &row = classOf(config, beside);
-    return row.pipeline ? pipelineTokenizer(std::move(model), config, row) : Maker(std::move(model), config, row).run();
+    return row.pipeline ? pipelineTokenizer(std::move(model), config, beside, row)
+                        : Maker(std::move(model), config, row).run();
   } catch (const UserError &error) {
     throw UserError(name + ": " + error.what());
   }

@@ -58,7 +58,7 @@ struct Class {
 const Class &classOf(const nlohmann::json &config, const ReadBeside &beside);
 
 /// The tokenizer.json of a class with a pipeline.
-std::string pipelineTokenizer(Model model, const nlohmann::json &config, const Class &row);
+std::string pipelineTokenizer(Model model, const nlohmann::json &config, const ReadBeside &beside, const Class &row);
 
 /// What stands between spaces.
 std::vector<std::string> words(const std::string &list);

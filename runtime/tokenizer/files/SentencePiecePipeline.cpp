@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 namespace quern::runtime::sentencepiece {
@@ -21,8 +22,9 @@ namespace {
 
 class PipelineMaker {
 public:
-  PipelineMaker(Model model, const Json &config, const Class &row)
-      : model(std::move(model)), config(config), row(row), pipeline(*row.pipeline) {}
+  /// `numbered`: tokens of the config or of a file beside it, with the numbers that they have there.
+  PipelineMaker(Model model, const Json &config, const Json &numbered, const Class &row)
+      : model(std::move(model)), config(config), numbered(numbered), row(row), pipeline(*row.pipeline) {}
 
   std::string run() {
     if (model.type != 1)
@@ -42,7 +44,7 @@ public:
 
 private:
   Model model;
-  const Json &config;
+  const Json &config, &numbered;
   const Class &row;
   const Pipeline &pipeline;
   const std::vector<std::string> languages = words(pipeline.languages);
@@ -98,8 +100,19 @@ private:
         unknown = int(i);
     }
     next = int(pieces.size());
+    for (const auto &[name, id] : numbered.items()) {
+      const int number = idOf(id);
+      if (numbers.try_emplace(name, number).second)
+        next = std::max(next, number + 1);
+    }
     if (unknown < 0)
       throw UserError("it has no piece for unknown characters; it is cut off, or no model");
+  }
+  static int idOf(const Json &id) {
+    const int64_t number = id.is_string() ? std::atoll(id.get<std::string>().c_str()) : id.get<int64_t>();
+    if (number < 0 || number > 1 << 24)
+      throw UserError("an added token has a bad number");
+    return int(number);
   }
   /// Numbers that Pegasus left free.
   std::vector<std::string> fillers() const {
@@ -111,33 +124,44 @@ private:
     return names;
   }
 
-  /// What is found in a text before all else. Of tokens with one text the last counts: those of tokenizer_config.json,
-  /// else those that the file marks, else those of the class.
+  /// What is found in a text before all else. Of tokens with one text the last counts.
   void addTokens() {
-    for (const auto &[role, usual] : pipeline.roles)
-      if (const std::string name = text(role); !name.empty()) {
-        Json token = given(role);
-        if (!token.is_object())
-          token = {{"content", name}, {"lstrip", pipeline.stripsBeforeMask && std::string(role) == "mask"}};
-        token["id"] = numberOf(name);
-        token["special"] = true;
-        added[numberOf(name)] = {name, token.dump()};
-      }
-    for (const std::vector<std::string> &list : {fillers(), languages, configured()})
-      for (const std::string &name : list)
-        add(name, true);
-    if (config.value("additional_special_tokens", Json()).is_null() && !pipeline.offset)
-      for (const Piece &piece : model.pieces)
-        if (piece.kind == ControlPiece || piece.kind == UserDefinedPiece)
-          add(piece.text, piece.kind == ControlPiece);
+    for (const auto &[role, usual] : pipeline.roles) {
+      const std::string name = text(role);
+      if (name.empty() || std::string(role) == "mask_token_sent")
+        continue;
+      Json token = given(role);
+      if (!token.is_object())
+        token = {{"content", name}, {"lstrip", pipeline.stripsBeforeMask && std::string(role) == "mask"}};
+      token["id"] = numberOf(name);
+      token["special"] = true;
+      added[numberOf(name)] = {name, token.dump()};
+    }
+    addFurtherTokens();
+    for (const auto &[name, id] : numbered.items())
+      if (findAdded(added, name) < 0)
+        added[numberOf(name)] = {name, Json{{"id", numberOf(name)}, {"content", name}}.dump()};
     addConfiguredTokens(added, config);
   }
-  std::vector<std::string> configured() const {
-    std::vector<std::string> names;
-    if (const Json list = config.value("additional_special_tokens", Json()); list.is_array())
-      for (const Json &token : list)
-        names.push_back(tokenText(token));
-    return names;
+  /// The list of the config replaces what the class and the file have.
+  void addFurtherTokens() {
+    for (const char *field : {"extra_special_tokens", "additional_special_tokens"})
+      if (const Json list = config.value(field, Json()); list.is_array()) {
+        for (const Json &token : list)
+          add(tokenText(token), true);
+        return;
+      }
+    for (const std::string &language : languages)
+      add(language, true);
+    if (pipeline.offset) {
+      add(text("mask_token_sent"), true);
+      for (const std::string &name : fillers())
+        add(name, true);
+      return;
+    }
+    for (const Piece &piece : model.pieces)
+      if (piece.kind == ControlPiece || piece.kind == UserDefinedPiece)
+        add(piece.text, piece.kind == ControlPiece);
   }
   void add(const std::string &name, bool special) {
     if (!name.empty())
@@ -186,8 +210,16 @@ private:
 
 } // namespace
 
-std::string pipelineTokenizer(Model model, const Json &config, const Class &row) {
-  return PipelineMaker(std::move(model), config, row).run();
+std::string pipelineTokenizer(Model model, const Json &config, const ReadBeside &beside, const Class &row) {
+  Json whole = config, numbered = Json::object();
+  if (config.contains("added_tokens_decoder")) {
+    for (const auto &[id, token] : config["added_tokens_decoder"].items())
+      numbered[tokenText(token)] = id;
+  } else { // which took the place of these files
+    whole.update(jsonBeside(beside, "special_tokens_map.json"));
+    numbered = jsonBeside(beside, "added_tokens.json");
+  }
+  return PipelineMaker(std::move(model), whole, numbered, row).run();
 }
 
 } // namespace quern::runtime::sentencepiece
