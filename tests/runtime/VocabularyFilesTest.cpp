@@ -81,7 +81,9 @@ TEST(VocabularyFiles, ClassesWithPipelinesDoAsTransformersDoes) {
   const Json golden = readJson(dataPath("tokenizers/classes/cases.json"));
   for (const Json &folder : golden["folders"]) {
     const std::string model = folder["model"].get<std::string>(), file = folder["file"].get<std::string>();
-    const Files files = {{file, data(model + ".model")}, {"tokenizer_config.json", folder["config"].dump()}};
+    Files files = {{file, data(model + ".model")}, {"tokenizer_config.json", folder["config"].dump()}};
+    for (const auto &[name, content] : folder["beside"].items())
+      files[name] = content.dump();
     const TokenizerText made = *findTokenizer(among(files));
     const Tokenizer tokenizer = Tokenizer::parse(made.json, made.file);
     for (const Json &one : folder["cases"]) {

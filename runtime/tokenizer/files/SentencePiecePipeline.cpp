@@ -29,8 +29,7 @@ public:
   std::string run() {
     if (model.type != 1)
       throw UserError("models of " + std::string(row.names) +
-                      " are Unigram, this one is not. Save the tokenizer as "
-                      "tokenizer.json");
+                      " are Unigram, this one is not. Save the tokenizer as tokenizer.json");
     arrange();
     addTokens();
     const std::string mark = R"("type":"Metaspace","replacement":"\u2581","prepend_scheme":"always")";
@@ -188,6 +187,8 @@ private:
         replace(R"("String":"\n")", " ");
       } else if (step == "spaces") {
         replace(R"("Regex":" {2,}")", " ");
+      } else if (step == "marks") { // which stand for spaces from here on
+        replace(R"("Regex":" {2,}")", "\\u2581");
       }
     }
     return list;

@@ -3,7 +3,7 @@
     python make_classes.py        writes ../tokenizers/classes/
 
 NAME.model   one Unigram model, trained once, with the first pieces that published models of the class have
-cases.json   texts, and per folder: class, file, config, rows [number of the text, ids, ids with special tokens, those decoded, decoded without special tokens]
+cases.json   texts, and per folder: class, file, config, other files beside it, rows [number of the text, ids, ids with special tokens, those decoded, decoded without special tokens]
 
 Needs transformers, sentencepiece and protobuf (install.sh), no PyTorch. Deterministic.
 """
@@ -29,17 +29,27 @@ RULES |= {chr(0xFEE0 + c): chr(c) for c in range(0x21, 0x7F)}
 HEADS = {
     "albert": "<pad> <unk> [CLS] [SEP] [MASK] | ( ) - £",
     "xlnet": "<unk> <s> </s> <cls> <sep> <pad> <mask> <eod> <eop> | . ( ) -",
+    "big_bird": "<pad> </s> <s> <unk> [CLS] [SEP] [MASK]",
     "pegasus": "<pad> </s> <unk>",
     "mbart": "<unk> <s> </s>",
 }
 
 MASK = dict(__type="AddedToken", content="[MASK]", lstrip=True, rstrip=False, normalized=False, single_word=False)
-FOLDERS = [  # model, class, file, config, every how many-th text
+PLAIN = dict(lstrip=False, rstrip=False, single_word=False)
+OLDER = {  # behind the pieces of albert.model: files that came before added_tokens_decoder
+    "special_tokens_map.json": dict(mask_token={k: v for k, v in MASK.items() if k != "__type"}, extra_special_tokens=["<new>"]),
+    "added_tokens.json": {"other": 364, "<new>": 363},
+}
+DECODER = {"366": dict(PLAIN, content="<new>", normalized=False, special=True), "367": dict(PLAIN, content="other", normalized=True, special=False)}  # behind those of xlnet.model
+FOLDERS = [  # model, class, file, config, every how many-th text, files beside it
     ("classes/albert", "AlbertTokenizer", "spiece.model", {}, 1),
     ("classes/albert", "AlbertTokenizer", "spiece.model", dict(do_lower_case=False, keep_accents=True), 2),
     ("classes/albert", "AlbertTokenizer", "spiece.model", dict(additional_special_tokens=["<new>", "the"], mask_token=MASK), 3),
+    ("classes/albert", "AlbertTokenizer", "spiece.model", {}, 6, OLDER),
+    ("classes/xlnet", "XLNetTokenizer", "spiece.model", dict(added_tokens_decoder=DECODER), 6),
     ("classes/xlnet", "XLNetTokenizer", "spiece.model", {}, 1),
     ("classes/xlnet", "XLNetTokenizer", "spiece.model", dict(do_lower_case=True, additional_special_tokens=["<eop>", "<eod>"]), 3),
+    ("classes/big_bird", "BigBirdTokenizer", "spiece.model", {}, 2),
     ("classes/pegasus", "PegasusTokenizer", "spiece.model", {}, 1),
     ("classes/pegasus", "PegasusTokenizer", "spiece.model", dict(offset=10), 4),
     ("classes/pegasus", "PegasusTokenizer", "spiece.model", dict(additional_special_tokens=["<new>", "<unk_2>"]), 6),
@@ -92,18 +102,21 @@ def main():
     base, rows = train(), []
     for name, head in HEADS.items():
         (OUT / f"{name}.model").write_bytes(with_head(base, head))
-    for model, cls, file, config, step in FOLDERS:
+    for model, cls, file, config, step, *more in FOLDERS:
+        beside = more[0] if more else {}
         config = dict(tokenizer_class=cls, **config)
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, file).write_bytes((DATA / f"{model}.model").read_bytes())
             Path(folder, "tokenizer_config.json").write_text(json.dumps(config))
+            for name, content in beside.items():
+                Path(folder, name).write_text(json.dumps(content))
             tokenizer = AutoTokenizer.from_pretrained(folder)
         assert type(tokenizer).__name__ == cls
         cases = []
         for i in range(0, len(TEXTS), step):
             ids, special = (tokenizer(TEXTS[i], add_special_tokens=add).input_ids for add in (False, True))
             cases.append([i, ids, special, tokenizer.decode(special), tokenizer.decode(special, skip_special_tokens=True)])
-        rows.append(dict(model=model, file=file, config=config, cases=cases))
+        rows.append(dict(model=model, file=file, config=config, beside=beside, cases=cases))
     lines = ",\n".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows)
     (OUT / "cases.json").write_text(f'{{"texts":{json.dumps(TEXTS, ensure_ascii=False, separators=(",", ":"))},\n"folders":[\n{lines}\n]}}\n')
 
