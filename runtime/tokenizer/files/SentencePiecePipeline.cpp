@@ -138,7 +138,7 @@ private:
     }
     addFurtherTokens();
     for (const auto &[name, id] : numbered.items())
-      if (findAdded(added, name) < 0)
+      if (!added.count(numberOf(name)))
         added[numberOf(name)] = {name, Json{{"id", numberOf(name)}, {"content", name}}.dump()};
     addConfiguredTokens(added, config);
   }
