@@ -108,7 +108,7 @@ private:
       throw UserError("it has no piece for unknown characters; it is cut off, or no model");
   }
   static int idOf(const Json &id) {
-    const int64_t number = id.is_string() ? std::atoll(id.get<std::string>().c_str()) : id.get<int64_t>();
+    const int64_t number = id.get<int64_t>();
     if (number < 0 || number > 1 << 24)
       throw UserError("an added token has a bad number");
     return int(number);
@@ -215,7 +215,7 @@ std::string pipelineTokenizer(Model model, const Json &config, const ReadBeside 
   Json whole = config, numbered = Json::object();
   if (config.contains("added_tokens_decoder")) {
     for (const auto &[id, token] : config["added_tokens_decoder"].items())
-      numbered[tokenText(token)] = id;
+      numbered[tokenText(token)] = std::atoi(id.c_str()); // addConfiguredTokens() refuses what is no number
   } else { // which took the place of these files
     whole.update(jsonBeside(beside, "special_tokens_map.json"));
     numbered = jsonBeside(beside, "added_tokens.json");
