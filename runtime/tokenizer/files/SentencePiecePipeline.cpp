@@ -216,7 +216,7 @@ std::string pipelineTokenizer(Model model, const Json &config, const ReadBeside 
   if (config.contains("added_tokens_decoder")) {
     for (const auto &[id, token] : config["added_tokens_decoder"].items())
       numbered[tokenText(token)] = std::atoi(id.c_str()); // addConfiguredTokens() refuses what is no number
-  } else { // which took the place of these files
+  } else {                                                // which took the place of these files
     whole.update(jsonBeside(beside, "special_tokens_map.json"));
     numbered = jsonBeside(beside, "added_tokens.json");
   }
