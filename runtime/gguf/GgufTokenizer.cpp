@@ -117,7 +117,7 @@ private:
   /// The text between a first and a last token, where they are wanted and there.
   void around(int64_t first, int64_t last) {
     const auto text = [&](int64_t id) { return id < 0 ? std::string() : tokens[size_t(id)]; };
-    field("post_processor", {jsontext::around(text(first), first, text(last), last)});
+    field("post_processor", {jsontext::around({{text(first), first}}, {{text(last), last}})});
   }
 
   void beginAndEnd(bool begins, bool ends) {

@@ -76,6 +76,54 @@ TEST(VocabularyFiles, TheClassSaysWhatStandsAroundAText) {
     EXPECT_EQ(moved[i], plain[i] + 1);
 }
 
+/// What transformers does with small models of each class (make_classes.py).
+TEST(VocabularyFiles, ClassesWithPipelinesDoAsTransformersDoes) {
+  const Json golden = readJson(dataPath("tokenizers/classes/cases.json"));
+  for (const Json &folder : golden["folders"]) {
+    const std::string model = folder["model"].get<std::string>(), file = folder["file"].get<std::string>();
+    Files files = {{file, data(model + ".model")}, {"tokenizer_config.json", folder["config"].dump()}};
+    for (const auto &[name, content] : folder["beside"].items())
+      files[name] = content.dump();
+    const TokenizerText made = *findTokenizer(among(files));
+    const Tokenizer tokenizer = Tokenizer::parse(made.json, made.file);
+    for (const Json &one : folder["cases"]) {
+      const std::string text = golden["texts"][one[0].get<size_t>()].get<std::string>();
+      SCOPED_TRACE(folder["config"].dump() + " " + Json(text).dump());
+      const std::vector<int> ids = one[2].get<std::vector<int>>();
+      EXPECT_EQ(tokenizer.encode(text, false), one[1].get<std::vector<int>>());
+      EXPECT_EQ(tokenizer.encode(text, true), ids);
+      EXPECT_EQ(tokenizer.decode(ids, false), one[3].get<std::string>());
+      EXPECT_EQ(tokenizer.decode(ids, true), one[4].get<std::string>());
+    }
+  }
+}
+
+TEST(VocabularyFiles, ThePipelineFollowsTheConfigs) {
+  const std::string xlnet = data("classes/xlnet.model"), pegasus = data("classes/pegasus.model"),
+                    mbart = data("classes/mbart.model");
+  const Files byModel = {{"spiece.model", xlnet}, {"config.json", R"({"model_type": "xlnet"})"}};
+  const std::vector<int> ids = encode(byModel, "a");
+  EXPECT_EQ(std::vector<int>(ids.end() - 2, ids.end()), (std::vector<int>{4, 3})) << "<sep> <cls>";
+  const Files byClass = {{"sentencepiece.bpe.model", mbart},
+                         {"config.json", R"({"model_type": "mbart", "tokenizer_class": "MBart50Tokenizer"})"}};
+  EXPECT_EQ(encode(byClass, "a").back(), 2) << "</s>";
+  // Models know <mask_1> as 2, whatever transformers 5 makes of a config that names one mask.
+  for (const char *config :
+       {"{}", R"({"mask_token": "<mask_2>"})", R"({"mask_token": "<mask_2>", "mask_token_sent": "<mask_1>"})"}) {
+    Json whole = Json::parse(config);
+    whole["tokenizer_class"] = "PegasusTokenizer";
+    EXPECT_EQ(encode({{"spiece.model", pegasus}, {"tokenizer_config.json", whole.dump()}}, "<mask_1><mask_2><unk>"),
+              (std::vector<int>{2, 3, 105, 1}));
+  }
+  // An older file of special tokens counts where tokenizer_config.json lists none.
+  Files files = {{"sentencepiece.bpe.model", mbart},
+                 {"tokenizer_config.json", R"({"tokenizer_class": "MBartTokenizer"})"},
+                 {"special_tokens_map.json", R"({"additional_special_tokens": ["<new>"]})"}};
+  EXPECT_EQ(encode(files, "<new>").size(), 3u) << "and </s> en_XX";
+  files["added_tokens.json"] = R"({"<word>": 450})";
+  EXPECT_EQ(encode(files, "<word>").front(), 450);
+}
+
 TEST(VocabularyFiles, RanksTakeTheirSpecialTokensFromTheFamilyOrTheConfig) {
   const std::string ranks = data("llama3-ranks/tokenizer.model");
   const std::vector<int> ids =
@@ -95,8 +143,18 @@ TEST(VocabularyFiles, SaysWhatIsMissing) {
   EXPECT_THAT(complaint({{"tokenizer.model", ranks}}), HasSubstr("pat_str"));
   EXPECT_THAT(complaint({{"tokenizer.model", model}}), HasSubstr("tokenizer_class"));
   EXPECT_THAT(
+      complaint({{"tokenizer.model", model}, {"tokenizer_config.json", R"({"tokenizer_class": "NllbTokenizer"})"}}),
+      HasSubstr("'NllbTokenizer'"));
+  const std::string mbart = data("classes/mbart.model");
+  EXPECT_THAT(
       complaint({{"tokenizer.model", model}, {"tokenizer_config.json", R"({"tokenizer_class": "MBartTokenizer"})"}}),
-      HasSubstr("'MBartTokenizer'"));
+      HasSubstr("are Unigram"));
+  EXPECT_THAT(complaint({{"sentencepiece.bpe.model", mbart},
+                         {"tokenizer_config.json", R"({"tokenizer_class": "MBartTokenizer", "src_lang": "xx_YY"})"}}),
+              AllOf(HasSubstr("src_lang"), HasSubstr("'xx_YY'"), HasSubstr("zh_CN")));
+  EXPECT_THAT(complaint({{"spiece.model", mbart},
+                         {"tokenizer_config.json", R"({"tokenizer_class": "PegasusTokenizer", "offset": "many"})"}}),
+              HasSubstr("config"));
   EXPECT_THAT(complaint({{"tokenizer.model", "YQ== 0\nYg== x\n"}, {"config.json", R"({"model_type": "llama"})"}}),
               HasSubstr("line 2"));
   EXPECT_THAT(complaint({{"tokenizer.model", "YQ== 0\nYQ== 1\n"}, {"config.json", R"({"model_type": "llama"})"}}),
@@ -111,6 +169,16 @@ TEST(VocabularyFiles, DamagedModelsEndInAnErrorOrLoad) {
     useDamaged(data(std::string(name) + "/tokenizer.model"), [](const std::string &file) {
       complaint({{"tokenizer.model", file}, {"config.json", R"({"model_type": "llama"})"}});
     });
+}
+
+TEST(VocabularyFiles, DamagedModelsOfClassesWithPipelinesEndInAnErrorOrLoad) {
+  for (const auto &[name, type] : {std::pair("albert", "albert"), {"pegasus", "pegasus"}, {"mbart", "mbart50"}})
+    useDamaged(
+        data(std::string("classes/") + name + ".model"),
+        [type = type](const std::string &file) {
+          complaint({{"spiece.model", file}, {"config.json", std::string("{\"model_type\": \"") + type + "\"}"}});
+        },
+        400, 400);
 }
 
 TEST(VocabularyFiles, DamagedRanksEndInAnErrorOrLoad) {

@@ -136,7 +136,7 @@ std::string tokenizerOfRanks(std::string_view content, const std::string &name, 
                  R"(}},{"type":"ByteLevel","use_regex":false,"add_prefix_space":false}]},)"
                  R"("model":{"type":"BPE","ignore_merges":true,"vocab":{)",
                  vocabulary, R"(},"ranks":)", literal(ranks), R"(},"decoder":{"type":"ByteLevel"},"post_processor":)",
-                 around(first < 0 ? "" : begins, first, "", -1), R"(,"added_tokens":)", joinAdded(added), "}"});
+                 around({{first < 0 ? "" : begins, first}}, {}), R"(,"added_tokens":)", joinAdded(added), "}"});
   } catch (const UserError &error) {
     throw UserError(name + ": " + error.what());
   }

@@ -1,187 +1,24 @@
 // Takes: a .model file of SentencePiece. Gives: the text of a tokenizer.json that does the same to the letter.
 //
-// The file is a protobuf message, of which a dozen fields matter. Why not the library, nor protobuf: both come with
-// several megabytes, and each program carries its runtime; these are 60 lines that read and bound what a stranger sends.
 // What the file does not say is which tokens stand around a text, and where models number tokens otherwise than their
-// file: the class of the tokenizer says that (tokenizer_config.json). Classes that are no row here are refused.
+// file: the class of the tokenizer says that (tokenizer_config.json).
 #include "runtime/Error.h"
-#include "runtime/tokenizer/files/VocabularyFiles.h"
-#include "runtime/tokenizer/model/Model.h"
+#include "runtime/tokenizer/files/SentencePieceModel.h"
 #include "runtime/tokenizer/text/Base64.h"
 #include "runtime/tokenizer/text/JsonText.h"
-#include "support/Utf8.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace quern::runtime {
 
 using Json = nlohmann::json;
 using namespace jsontext;
+using namespace sentencepiece;
 
 namespace {
-
-/// The fields of a message, one after the other. A damaged one ends in a UserError.
-class Message {
-public:
-  explicit Message(std::string_view bytes) : bytes(bytes) {}
-
-  int field = 0;
-  uint64_t number = 0;   // of a field that is one
-  std::string_view text; // of one that has a length
-  float real = 0;        // of one of four bytes
-
-  bool next() {
-    if (bytes.empty())
-      return false;
-    const uint64_t tag = varint();
-    field = int(tag >> 3 & 0xffff);
-    switch (tag & 7) {
-    case 0:
-      number = varint();
-      return true;
-    case 1:
-      take(8);
-      return true;
-    case 2:
-      text = take(varint());
-      return true;
-    case 5:
-      std::memcpy(&real, take(4).data(), 4);
-      return true;
-    default:
-      throw UserError("the file is no SentencePiece model, or damaged");
-    }
-  }
-
-private:
-  std::string_view bytes;
-
-  std::string_view take(uint64_t length) {
-    if (length > bytes.size())
-      throw UserError("the file is cut off or damaged: a part of it ends behind the file");
-    const std::string_view part = bytes.substr(0, length);
-    bytes.remove_prefix(length);
-    return part;
-  }
-  uint64_t varint() {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      const auto byte = static_cast<unsigned char>(take(1)[0]);
-      value |= uint64_t(byte & 0x7f) << shift;
-      if (byte < 0x80)
-        return value;
-    }
-    throw UserError("the file is no SentencePiece model, or damaged");
-  }
-};
-
-struct Piece {
-  std::string text;
-  float score = 0;
-  int kind = NormalPiece;
-};
-
-struct Model {
-  std::vector<Piece> pieces;
-  uint64_t type = 1;
-  bool byteFallback = false, suffix = false, prefix = true, squeeze = true, escape = true;
-  std::string_view map;
-};
-
-Model read(std::string_view content) {
-  Model model;
-  bool whole[] = {false, false}; // both specs come behind the pieces, and every file has them
-  for (Message message(content); message.next();) {
-    if (message.field == 2 || message.field == 3)
-      whole[message.field - 2] = true;
-    if (message.field == 1) {
-      Piece piece;
-      for (Message part(message.text); part.next();) {
-        if (part.field == 1)
-          piece.text = repairUtf8(part.text);
-        else if (part.field == 2)
-          piece.score = part.real;
-        else if (part.field == 3)
-          piece.kind = int(std::min<uint64_t>(part.number, 100));
-      }
-      if (!std::isfinite(piece.score))
-        throw UserError("the score of its piece " + quote(piece.text) + " is no number");
-      model.pieces.push_back(std::move(piece));
-    } else if (message.field == 2) {
-      for (Message part(message.text); part.next();) {
-        if (part.field == 3)
-          model.type = part.number;
-        else if (part.field == 24)
-          model.suffix = part.number;
-        else if (part.field == 35)
-          model.byteFallback = part.number;
-      }
-    } else if (message.field == 3) {
-      for (Message part(message.text); part.next();) {
-        if (part.field == 2)
-          model.map = part.text;
-        else if (part.field == 3)
-          model.prefix = part.number;
-        else if (part.field == 4)
-          model.squeeze = part.number;
-        else if (part.field == 5)
-          model.escape = part.number;
-      }
-    }
-  }
-  if (!whole[0] || !whole[1])
-    throw UserError("the file is cut off, or no SentencePiece model: it has no trainer_spec or no normalizer_spec");
-  return model;
-}
-
-/// How a class of tokenizers numbers its tokens and what it puts around a text.
-struct Class {
-  const char *names, *models;              // of tokenizer_config.json; model_type of config.json
-  const char *first, *last;                // tokens around a text; "bos", "eos": as the config has them
-  std::vector<const char *> inserted = {}; // tokens that take the place of the file's first `replaced`
-  size_t replaced = 0;
-  const char *appended = "";
-  bool extraIds = false;
-};
-
-const Class classes[] = {
-    {"LlamaTokenizer CodeLlamaTokenizer GemmaTokenizer", "llama mistral mixtral gemma gemma2 phi3", "bos", "eos"},
-    {"T5Tokenizer MT5Tokenizer", "t5 mt5 umt5", "", "</s>", {}, 0, "", true},
-    {"XLMRobertaTokenizer", "xlm-roberta", "<s>", "</s>", {"<s>", "<pad>", "</s>", "<unk>"}, 3, "<mask>"},
-    {"CamembertTokenizer",
-     "camembert",
-     "<s>",
-     "</s>",
-     {"<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"},
-     1,
-     "<mask>"},
-    {"DebertaV2Tokenizer", "deberta-v2", "[CLS]", "[SEP]"},
-};
-
-bool lists(const std::string &words, const std::string &word) {
-  return !word.empty() && (" " + words + " ").find(" " + word + " ") != std::string::npos;
-}
-
-const Class &classOf(const Json &config, const ReadBeside &beside) {
-  std::string name = config.contains("tokenizer_class") ? tokenText(config["tokenizer_class"]) : "";
-  if (name.ends_with("Fast"))
-    name.resize(name.size() - 4);
-  const std::string model = name.empty() ? jsonBeside(beside, "config.json").value("model_type", "") : "";
-  std::string known;
-  for (const Class &row : classes) {
-    if (lists(row.names, name) || lists(row.models, model))
-      return row;
-    known += std::string(known.empty() ? "" : " ") + row.names;
-  }
-  throw UserError("how tokens are numbered and what stands around a text follows from tokenizer_class in "
-                  "tokenizer_config.json, which is " +
-                  (name.empty() ? "missing" : quote(name)) + "; known are " + known +
-                  ". Save the tokenizer as tokenizer.json, or add that line");
-}
 
 class Maker {
 public:
@@ -225,7 +62,7 @@ public:
                  R"("content":" "},{"type":"ByteFallback"},{"type":"Fuse"})",
                  prefix ? R"(,{"type":"Strip","content":" ","start":1,"stop":0})" : "",
                  R"(]},"post_processor":)",
-                 around(first, find(first, added), last, find(last, added)),
+                 around({{first, find(first, added)}}, {{last, find(last, added)}}),
                  R"(,"added_tokens":)",
                  joinAdded(added),
                  "}"});
@@ -332,8 +169,10 @@ private:
 std::string tokenizerOfSentencePiece(std::string_view content, const std::string &name, const ReadBeside &beside) {
   try {
     const Json config = jsonBeside(beside, "tokenizer_config.json");
-    Model model = read(content);
-    return Maker(std::move(model), config, classOf(config, beside)).run();
+    Model model = sentencepiece::read(content);
+    const Class &row = classOf(config, beside);
+    return row.pipeline ? pipelineTokenizer(std::move(model), config, beside, row)
+                        : Maker(std::move(model), config, row).run();
   } catch (const UserError &error) {
     throw UserError(name + ": " + error.what());
   }

@@ -52,6 +52,7 @@ public:
     // What no tokenizer.json of the library has: SentencePiece's own arithmetic, and tokens that no text has.
     const nlohmann::json own = json.value("sentencepiece", nlohmann::json());
     inFloats = own.is_object();
+    const bool exact = json.value("exact_scores", false); // they never were in a tokenizer.json
     std::unordered_set<int> hidden;
     for (const nlohmann::json &id : inFloats ? own.value("hidden", nlohmann::json::array()) : nlohmann::json::array())
       hidden.insert(id.get<int>());
@@ -59,7 +60,7 @@ public:
     for (const nlohmann::json &entry : list) {
       std::string text = entry.at(0).get<std::string>();
       double score = entry.at(1).get<double>();
-      score = inFloats ? double(float(score)) : asTokenizersReads(score);
+      score = inFloats ? double(float(score)) : exact ? score : asTokenizersReads(score);
       int id = int(scores.size());
       if (words.find(text) < 0 && !text.empty() && !hidden.count(id))
         trie.insert(text, id);

@@ -41,18 +41,20 @@ std::string literal(double number) {
   return nlohmann::json(number).dump();
 }
 
-std::string around(const std::string &first, int64_t firstId, const std::string &last, int64_t lastId) {
+std::string around(const Tokens &first, const Tokens &last) {
   std::string single, special;
-  const auto token = [&](const std::string &text, int64_t id) {
-    if (text.empty())
-      return;
-    const std::string quoted = literal(text);
-    append(single, {R"({"SpecialToken":{"id":)", quoted, "}}"});
-    append(special, {quoted, ":{\"ids\":[", std::to_string(id), "]}"});
+  const auto put = [&](const Tokens &tokens) {
+    for (const auto &[text, id] : tokens) {
+      if (text.empty())
+        continue;
+      const std::string quoted = literal(text);
+      append(single, {R"({"SpecialToken":{"id":)", quoted, "}}"});
+      append(special, {quoted, ":{\"ids\":[", std::to_string(id), "]}"});
+    }
   };
-  token(first, firstId);
+  put(first);
   append(single, {R"({"Sequence":{"id":"A"}})"});
-  token(last, lastId);
+  put(last);
   return join({R"({"type":"TemplateProcessing","single":[)", single, R"(],"special_tokens":{)", special, "}}"});
 }
 

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace quern::runtime::jsontext {
@@ -22,8 +23,10 @@ const char *literal(bool value);
 std::string literal(const std::vector<int> &numbers);
 /// The shortest text that reads as the same number.
 std::string literal(double number);
+/// Tokens by text and number.
+using Tokens = std::vector<std::pair<std::string, int64_t>>;
 /// A post-processor that puts these tokens around a text; empty texts are none.
-std::string around(const std::string &first, int64_t firstId, const std::string &last, int64_t lastId);
+std::string around(const Tokens &first, const Tokens &last);
 /// An added token that is found in a text as it is given.
 std::string addedToken(int64_t id, std::string_view text, bool special);
 
