@@ -194,7 +194,8 @@ Handle MlirBuilder::param(const ParamInfo &info) {
   ArrayAttr paths = builder.getArrayAttr({builder.getArrayAttr(alternatives)});
   ir::InitAttr init;
   if (!info.init.empty())
-    init = ir::InitAttr::get(builder.getContext(), StringRef(info.init), builder.getF64FloatAttr(info.scale), info.ifAbsent);
+    init = ir::InitAttr::get(builder.getContext(), StringRef(info.init), builder.getF64FloatAttr(info.scale),
+                             info.ifAbsent);
   Location named = NameLoc::get(builder.getStringAttr(info.names.front()), location);
   Type type = ir::NamedTensorType::get(builder.getContext(), ir::Kind::Real, dims(all));
   return handle(ir::ParamOp::create(builder, named, type, paths, init).getResult());

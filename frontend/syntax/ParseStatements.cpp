@@ -57,7 +57,10 @@ const Stmt *Parser::param(size_t start) {
       close(")");
     }
     if (accept("if")) {
-      expect("absent", ": 'zeros if absent' is what the parameter is where the checkpoint has none");
+      if (!isWord("absent"))
+        fail("expected 'absent', found '" + shown() +
+             "': 'zeros if absent' is what the parameter is where the checkpoint has none");
+      take();
       stmt.ifAbsent = true;
     }
   }
@@ -100,7 +103,6 @@ const Stmt *Parser::repeat(size_t start) {
 const Stmt *Parser::scan(size_t start) {
   take();
   ScanStmt stmt{{Stmt::Scan, {}}, word(Token::Dim, "the dimension to scan"), false, {}};
-  auto isWord = [&](const char *text) { return peekKind(Token::Name) && token().text() == text; };
   if (isWord("from")) {
     take();
     if (!isWord("end"))

@@ -44,6 +44,8 @@ private:
   const Token &token(size_t ahead = 0) const { return tokens[std::min(at + ahead, tokens.size() - 1)]; }
   bool lineEnd() const;
   bool peek(std::string_view text) const { return !lineEnd() && token().is(text); }
+  /// A name that means something at this place alone, as `end` behind `from`.
+  bool isWord(std::string_view text) const { return peekKind(Token::Name) && token().text() == text; }
   bool peekKind(Token::Kind kind) const { return !lineEnd() && token().kind == kind; }
   const Token &take();
   bool accept(std::string_view text);

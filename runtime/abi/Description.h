@@ -56,7 +56,7 @@ struct ParameterInfo {
   Init init = Init::Normal;
   double initValue = 0.02;
   bool mayBeAbsent = false; // from a checkpoint: it then is its initial value
-  double picked = 1; // how much of it a token uses: of 8 experts with 2 chosen, a quarter
+  double picked = 1;        // how much of it a token uses: of 8 experts with 2 chosen, a quarter
   int64_t elements() const;
 };
 

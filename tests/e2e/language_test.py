@@ -202,7 +202,7 @@ model absent {
         self.assertIn("grad.layers.0.gain", gradients[0])
         # What may not be absent is missed as ever.
         write_safetensors(some, {name: tensor for name, tensor in have.items() if name != "words"})
-        self.assert_refused(run(program, "eval", "--weights", some, "--input", file, status=1), "missing tensors (1)", "words")
+        self.assert_refused(run(program, "grad", "--weights", some, "--input", file, "--output", self.scratch / "grads.safetensors", status=1), "missing tensors (1)", "words")
 
 
 class NothingToAttend(Case):

@@ -51,9 +51,11 @@ model m {})",
     {"primitive redefined", "quern 1\nblock sum(x) { return x }\n" + body("y = x").substr(8), "Q013"},
     {"assignment to config", body("heads = 4"), "Q014"},
     {"absent, but random", body(R"(param b: [D] @ "b" ~ normal(0.1) if absent
-    y = x + b)"), "Q025"},
+    y = x + b)"),
+     "Q025"},
     {"zeros if what", body(R"(param b: [D] @ "b" ~ zeros if missing
-    y = x + b)"), "Q002"},
+    y = x + b)"),
+     "Q002"},
     {"argument unknown", body(R"(y = linear[D -> D](x, biass: true) @ "a")"), "Q015"},
     {"argument missing", body(R"(y = linear[D -> D]() @ "a")"), "Q015"},
     {"no return", body("y = f(x)", R"(  block f(x: [..]) { y = x }

@@ -88,7 +88,8 @@ TEST(Matching, WhatMayBeAbsentIsItsInitialValue) {
   EXPECT_TRUE(found[0]);
   EXPECT_FALSE(found[1]);
   // What is there counts, and must fit.
-  std::unique_ptr<TensorSource> wrong = checkpoint({{"a", Dtype::F32, {4}, counting(4)}, {"b", Dtype::F32, {2}, counting(2)}});
+  std::unique_ptr<TensorSource> wrong =
+      checkpoint({{"a", Dtype::F32, {4}, counting(4)}, {"b", Dtype::F32, {2}, counting(2)}});
   EXPECT_THROW(matchParameters(d, *wrong), UserError);
 }
 
