@@ -165,9 +165,8 @@ private:
       for (const Splitting &s : splittings)
         append(known, {" ", s.names});
       fail(join({"it splits text into words as ", quote(pre),
-                 " does (tokenizer.ggml.pre), which is not known; give --tokenizer with the model's tokenizer.json "
-                 "(known are",
-                 known, ")"}));
+                 " does (tokenizer.ggml.pre), which is not known; give --tokenizer with the model's tokenizer.json ",
+                 "(known are", known, ")"}));
     }
     std::string merges, steps;
     for (std::string_view merge : file.texts("tokenizer.ggml.merges"))

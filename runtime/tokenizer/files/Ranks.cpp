@@ -130,12 +130,11 @@ std::string tokenizerOfRanks(std::string_view content, const std::string &name, 
     const std::string begins = known ? family->begins : "";
     const int first = begins.empty() ? -1 : findAdded(added, begins);
     return join({R"({"normalizer":)", known && family->composed ? R"({"type":"NFC"})" : "null",
-                 R"(,"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","behavior":"Isolated",)"
-                 R"("pattern":{"Regex":)",
-                 literal(words),
-                 R"(}},{"type":"ByteLevel","use_regex":false,"add_prefix_space":false}]},)"
-                 R"("model":{"type":"BPE","ignore_merges":true,"vocab":{)",
-                 vocabulary, R"(},"ranks":)", literal(ranks), R"(},"decoder":{"type":"ByteLevel"},"post_processor":)",
+                 R"(,"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","behavior":"Isolated",)",
+                 R"("pattern":{"Regex":)", literal(words),
+                 R"(}},{"type":"ByteLevel","use_regex":false,"add_prefix_space":false}]},)",
+                 R"("model":{"type":"BPE","ignore_merges":true,"vocab":{)", vocabulary, R"(},"ranks":)", literal(ranks),
+                 R"(},"decoder":{"type":"ByteLevel"},"post_processor":)",
                  around({{first < 0 ? "" : begins, first}}, {}), R"(,"added_tokens":)", joinAdded(added), "}"});
   } catch (const UserError &error) {
     throw UserError(name + ": " + error.what());

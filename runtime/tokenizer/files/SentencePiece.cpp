@@ -58,7 +58,7 @@ public:
                  literal(model.escape),
                  R"(},"model":)",
                  model.type == 1 ? unigram(unknown) : bpe(unknown),
-                 R"(,"decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"\u2581"},)"
+                 R"(,"decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"\u2581"},)",
                  R"("content":" "},{"type":"ByteFallback"},{"type":"Fuse"})",
                  prefix ? R"(,{"type":"Strip","content":" ","start":1,"stop":0})" : "",
                  R"(]},"post_processor":)",
