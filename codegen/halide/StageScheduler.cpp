@@ -76,7 +76,8 @@ bool StageScheduler::rowDims(const Stage &target, const std::vector<Stage *> &in
   // Sums that do not run along memory are made in vectors of their last dimension, which a row then holds.
   auto wide = [&](const Dim &dim) { return dim.fixed().value_or(0) >= b.target.vector; };
   for (const Stage *stage : inside)
-    if (!stage->over.empty() && !stage->lanes.defined() && !stage->vectorOver && wide(stage->dims.back()))
+    if (!stage->over.empty() && !stage->dims.empty() && !stage->lanes.defined() && !stage->vectorOver &&
+        wide(stage->dims.back()))
       if (auto vectors = std::find_if(rows.begin(), rows.end(),
                                       [&](const Dim &dim) { return dim.name == stage->dims.back().name; });
           vectors != rows.end())

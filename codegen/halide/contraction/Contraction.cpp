@@ -94,7 +94,8 @@ void defineContraction(KernelBuilder &b, const ContractionPattern &p) {
     // Vectors run along the last dimension: that is one along which numbers lie together, if there is a wide one.
     std::vector<Dim> kept = b.graph.nodes[p.node].dims;
     const Node &x = b.graph.nodes[p.x];
-    auto along = std::find_if(kept.begin(), kept.end(), [&](const Dim &dim) { return dim.name == x.dims.back().name; });
+    auto along = std::find_if(kept.begin(), kept.end(),
+                              [&](const Dim &dim) { return !x.dims.empty() && dim.name == x.dims.back().name; });
     if (!b.onDevice() && along != kept.end() && along->fixed().value_or(0) >= b.target.vector &&
         kept.back().fixed().value_or(b.target.vector) < b.target.vector)
       std::rotate(along, along + 1, kept.end());
