@@ -162,7 +162,7 @@ func.func @f(%x: !quern.tensor<real[T]>) {
 
 // The attributes themselves.
 func.func @f() {
-  // expected-error @+1 {{init_c1: what a checkpoint may lack is zeros or ones, not normal}}
+  // expected-error @+1 {{init_c1}}
   %0 = quern.param [["w"]] init <"normal", 0.02 : f64, if_absent = true> : !quern.tensor<real[K = 4]>
   return
 }
