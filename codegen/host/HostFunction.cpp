@@ -119,6 +119,13 @@ Value HostFunction::partOfStack(Value stack, RepeatOp loop, NamedTensorType type
   return offset(stack, arith::MulIOp::create(b, loc, around->turn, (*size)(bytes)));
 }
 
+/// Where the result of a launch or a loop lies; null for any other value.
+static PlaceAttr plannedPlace(Value value) {
+  Operation *op = value.getDefiningOp();
+  auto places = op ? op->getAttrOfType<ArrayAttr>(placesAttr) : ArrayAttr();
+  return places ? cast<PlaceAttr>(places[cast<OpResult>(value).getResultNumber()]) : PlaceAttr();
+}
+
 Value HostFunction::base(Value owner) {
   Operation *op = owner.getDefiningOp();
   if (!op) {
@@ -136,8 +143,7 @@ Value HostFunction::base(Value owner) {
     return state(remember.getStateAttr(), owner);
   if (auto recall = dyn_cast<RecallOp>(op))
     return state(recall.getStateAttr(), owner);
-  auto list = op->getAttrOfType<ArrayAttr>(placesAttr);
-  return place(cast<PlaceAttr>(list[cast<OpResult>(owner).getResultNumber()]), owner);
+  return place(plannedPlace(owner), owner);
 }
 
 Value HostFunction::address(Value value) {
@@ -336,10 +342,8 @@ void HostFunction::copyBytes(Value from, Value to, Value bytes) {
 
 /// A new state; or a check: if it holds true, the function's status names it (the first one stays).
 void HostFunction::lowerStore(StoreOp store) {
-  if (auto places = store.getX().getDefiningOp() ? store.getX().getDefiningOp()->getAttrOfType<ArrayAttr>(placesAttr)
-                                                 : ArrayAttr())
-    if (cast<PlaceAttr>(places[cast<OpResult>(store.getX()).getResultNumber()]).getKind() == PlaceKind::State)
-      return; // it is there
+  if (PlaceAttr place = plannedPlace(store.getX()); place && place.getKind() == PlaceKind::State)
+    return; // it is there
   auto check = llvm::find(program.checks, store.getState().str());
   if (check == program.checks.end())
     return copy(address(store.getX()), state(store.getStateAttr(), store.getX()), typeOf(store.getX()));

@@ -151,11 +151,12 @@ bool ContractionMatcher::isTaps() const {
     return !mine.dims.empty() && !contains(c.names, mine.dims.back().name) &&
            std::all_of(its.dims.begin(), its.dims.end(), [&](const Dim &dim) { return mine.has(dim.name); });
   };
-  auto users = graph.users()[p.node];
-  bool once = std::all_of(users.begin(), users.end(), [&](int user) {
+  if (p.packed || terms > most || !(holds(p.x, p.w) || holds(p.w, p.x)))
+    return false;
+  std::vector<int> users = graph.users()[p.node];
+  return std::all_of(users.begin(), users.end(), [&](int user) {
     return graph.isElementwise(user) && graph.nodes[user].dims.size() == c.dims.size();
   });
-  return once && !p.packed && terms <= most && (holds(p.x, p.w) || holds(p.w, p.x));
 }
 
 ContractionPattern ContractionMatcher::match() {

@@ -18,7 +18,11 @@ double quern::tools::initialScale(ParamOp op) {
                                                                                    : 0;
 }
 
-static std::vector<double> numbersFor(ParamOp op, llvm::StringRef name, int64_t count, uint64_t seed) {
+std::vector<double> quern::tools::initialNumbers(ParamOp op, llvm::StringRef name, llvm::ArrayRef<int64_t> shape,
+                                                 uint64_t seed) {
+  int64_t count = 1;
+  for (int64_t size : shape)
+    count *= size;
   llvm::StringRef kind = op.getInitAttr() ? op.getInitAttr().getDistribution() : "normal";
   std::vector<double> numbers(count, kind == "ones" ? 1 : 0);
   if (kind == "ones" || kind == "zeros")
@@ -41,11 +45,8 @@ std::map<std::string, std::vector<double>> quern::tools::initialValues(func::Fun
   function.walk([&](ParamOp op) {
     for (unsigned turn = 0; turn < op.getTurns(); ++turn)
       forEachStored(op, turn, [&](ArrayRef<std::string> names, ArrayRef<int64_t> shape) {
-        int64_t count = 1;
-        for (int64_t size : shape)
-          count *= size;
         if (auto [entry, fresh] = values.try_emplace(names.front()); fresh)
-          entry->second = numbersFor(op, names.front(), count, seed);
+          entry->second = initialNumbers(op, names.front(), shape, seed);
       });
   });
   return values;

@@ -15,7 +15,6 @@
 
 #include <cstring>
 #include <iostream>
-#include <numeric>
 
 using namespace mlir;
 using namespace quern::ir;
@@ -132,9 +131,7 @@ LogicalResult Run::checkParameters(func::FuncOp function) {
       std::string found;
       const StoredTensor *tensor = stored(names, found);
       if (InitAttr init = op.getInitAttr(); !tensor && init && init.getIfAbsent())
-        initial[names.front()].assign(
-            static_cast<size_t>(std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>())),
-            init.getDistribution() == "ones" ? 1 : 0);
+        initial[names.front()] = initialNumbers(op, names.front(), shape, 0);
       else if (!tensor)
         status = op.emitError("Q042: the weights have no '") << llvm::join(names, "' or '") << "'";
       else if (ArrayRef<int64_t>(tensor->shape) != shape)
