@@ -14,8 +14,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
-#include <bit>
-
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::codegen;
@@ -191,63 +189,26 @@ Value HostFunction::weight(Value value, LayoutAttr layout) {
       program.slots.packed(params, parts, layout.getTile(), *type.getDims().back().getStatic(), type.getStorage()));
 }
 
-// ---- halide_buffer_t (HalideRuntime.h): device, interface, host, flags, type, dimensions, dim, padding; then the dims
-
-static constexpr int64_t deviceField = 0, hostField = 16, typeField = 32, rankField = 36, dimField = 40,
-                         headerBytes = 56, dimBytes = 16;
-
-Value HostFunction::shapedBuffer(Storage storage, ArrayRef<std::pair<Size, Size>> dims) {
-  OpBuilder::InsertPoint here = b.saveInsertionPoint();
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(entryEnd);
-  int64_t bytes = headerBytes + dimBytes * static_cast<int64_t>(dims.size());
-  Value count = arith::ConstantIntOp::create(b, loc, bytes, 64);
-  Value buffer = LLVM::AllocaOp::create(b, loc, pointer(b.getContext()), b.getI8Type(), count, /*alignment=*/8);
-  auto at = [&](int64_t position) { return offset(buffer, arith::ConstantIntOp::create(b, loc, position, 64)); };
-  auto store32 = [&](int64_t position, Value value) {
-    Value narrow = value.getType().isInteger(32) ? value : arith::TruncIOp::create(b, loc, b.getI32Type(), value);
-    LLVM::StoreOp::create(b, loc, narrow, at(position));
-  };
-  auto number32 = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, loc, value, 32); };
-  Value zero = arith::ConstantIntOp::create(b, loc, 0, 64);
-  for (int64_t position : {int64_t(0), int64_t(8), int64_t(24), int64_t(48)})
-    LLVM::StoreOp::create(b, loc, zero, at(position));
-  store32(typeField, number32(std::bit_cast<int32_t>(storedType(storage))));
-  store32(rankField, number32(dims.size()));
-  LLVM::StoreOp::create(b, loc, at(headerBytes), at(dimField));
-  // Lengths of a chunk are known within its turn.
-  if (llvm::any_of(dims, [&](auto &dim) {
-        return overAllTurns(dim.first) != dim.first || overAllTurns(dim.second) != dim.second;
-      }))
-    b.restoreInsertionPoint(here);
-  for (auto [i, dim] : llvm::enumerate(dims)) {
-    int64_t start = headerBytes + dimBytes * static_cast<int64_t>(i);
-    store32(start, number32(0));
-    store32(start + 4, (*size)(dim.first));
-    store32(start + 8, (*size)(dim.second));
-    store32(start + 12, number32(0));
-  }
-  return buffer;
-}
+// ---- headers of buffers
 
 Value HostFunction::halideBuffer(NamedTensorType type, ArrayRef<Size> strides) {
-  SmallVector<std::pair<Size, Size>> dims; // Halide counts from the innermost
+  SmallVector<BufferHeaders::Dim> dims; // Halide counts from the innermost
   for (int i = static_cast<int>(type.getRank()) - 1; i >= 0; --i)
     dims.emplace_back(type.getDims()[i].getSize(), strides[i]);
-  return shapedBuffer(type.getStorage(), dims);
+  return headers->header(type.getStorage(), dims, b);
 }
 
 Value HostFunction::packedBuffer(NamedTensorType type, int64_t tile) {
   std::vector<int64_t> shape;
   for (DimAttr dim : type.getDims())
     shape.push_back(*dim.getStatic());
-  SmallVector<std::pair<Size, Size>> dims;
+  SmallVector<BufferHeaders::Dim> dims;
   int64_t stride = 1;
   for (int64_t extent : packedExtents(type.getStorage(), tile, shape)) {
     dims.emplace_back(extent, stride);
     stride *= extent;
   }
-  return shapedBuffer(type.getStorage(), dims);
+  return headers->header(type.getStorage(), dims, b);
 }
 
 // ---- operations
@@ -255,12 +216,15 @@ Value HostFunction::packedBuffer(NamedTensorType type, int64_t tile) {
 void HostFunction::call(LaunchOp launch) {
   auto kernel = SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr());
   SmallVector<Value> arguments;
+  headers->nextLaunch();
   for (Attribute symbol : launch.getSymbols()) {
     Value length = (*size)(*Size::parse(cast<StringAttr>(symbol).getValue()));
     arguments.push_back(arith::TruncIOp::create(b, loc, b.getI32Type(), length));
   }
   auto pass = [&](Value buffer, Value address) {
-    Value field = offset(buffer, arith::ConstantIntOp::create(b, loc, program.onDevice ? deviceField : hostField, 64));
+    Value field =
+        offset(buffer, arith::ConstantIntOp::create(
+                           b, loc, program.onDevice ? BufferHeaders::deviceField : BufferHeaders::hostField, 64));
     LLVM::StoreOp::create(b, loc, address, field);
     arguments.push_back(buffer);
   };
@@ -460,6 +424,7 @@ void HostFunction::lower() {
   b.setInsertionPoint(entryEnd);
   Value sizes = LLVM::LoadOp::create(b, loc, pointer(b.getContext()), entry->getArgument(0));
   size = std::make_unique<SizeEmitter>(entryEnd, sizes, program.symbols);
+  headers = std::make_unique<BufferHeaders>(entryEnd, *size, target);
   status = LLVM::AllocaOp::create(b, loc, pointer(b.getContext()), b.getI32Type(),
                                   arith::ConstantIntOp::create(b, loc, 1, 64));
   LLVM::StoreOp::create(b, loc, zero, status);
@@ -471,6 +436,7 @@ void HostFunction::lower() {
   target.getBody().push_back(bodyBlock);
   b.setInsertionPointToStart(bodyBlock);
   lowerBlock(source.getBody().front());
+  headers->finish();
   LLVM::ReturnOp::create(b, loc, LLVM::LoadOp::create(b, loc, b.getI32Type(), status).getResult());
   OpBuilder jump(entryEnd);
   LLVM::BrOp::create(jump, loc, ValueRange(), bodyBlock);

@@ -2,6 +2,7 @@
 #ifndef QUERN_CODEGEN_HOST_HOSTFUNCTION_H
 #define QUERN_CODEGEN_HOST_HOSTFUNCTION_H
 
+#include "codegen/host/BufferHeaders.h"
 #include "codegen/host/HostProgram.h"
 #include "codegen/host/SizeEmitter.h"
 
@@ -37,10 +38,9 @@ private:
   mlir::Value state(mlir::FlatSymbolRefAttr symbol, mlir::Value rows);
   mlir::Value stateRows(ir::RememberOp remember);
   void moveIntoRing(ir::RememberOp remember);
-  /// A halide_buffer_t on the stack whose shape is set; its host pointer is stored before each call.
+  /// Headers of buffers whose shape is set; addresses are stored before each call.
   mlir::Value halideBuffer(ir::NamedTensorType type, llvm::ArrayRef<ir::Size> strides);
   mlir::Value packedBuffer(ir::NamedTensorType type, int64_t tile);
-  mlir::Value shapedBuffer(ir::Storage storage, llvm::ArrayRef<std::pair<ir::Size, ir::Size>> dims);
   mlir::Value field(CallField field);
   mlir::Value loadPointer(mlir::Value table, mlir::Value index);
   mlir::Value offset(mlir::Value pointer, mlir::Value bytes);
@@ -53,6 +53,7 @@ private:
   mlir::Location loc;
   mlir::Operation *entryEnd; // code that runs once is put before this
   std::unique_ptr<SizeEmitter> size;
+  std::unique_ptr<BufferHeaders> headers;
   llvm::DenseMap<mlir::Value, mlir::Value> places; // owner -> pointer, where it is the same everywhere
   struct Loop {
     ir::RepeatOp op;
