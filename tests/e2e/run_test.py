@@ -98,6 +98,32 @@ class Run(Case):
         self.quern_run(folder, "eval", "--input", source, "--output", result)
         self.assertLess(relative_error(read_safetensors(result)["logits"], expected["logits"]), COMPILED)
 
+    def test_weights_stay_as_they_are_stored(self):
+        """bf16 and GGUF's codes are no more bytes in the program than in the checkpoint, and no other numbers."""
+        source, result = self.scratch / "in.safetensors", self.scratch / "out.safetensors"
+        for checkpoint, word in ((DATA / "formats" / "llama-bf16", "bf16"), (DATA / "formats" / "llama-gguf" / "model-q8_0.gguf", "int8")):
+            expected = read_safetensors(DATA / "formats" / "llama-bf16" / "expected.safetensors")
+            write_safetensors(source, {"tokens": expected["input_ids"]})
+            logits = {}
+            for precision in ([], ["--precision", "f32"]):
+                self.quern_run(checkpoint, *precision, "eval", "--input", source, "--output", result)
+                logits[len(precision)] = read_safetensors(result)["logits"]
+            self.assertLess(relative_error(logits[0], logits[2]), 1e-5)
+            sizes = {}
+            for precision in ("stored", "f32"):
+                program, packed = self.scratch / precision, self.scratch / "packed"
+                run(QUERN, "compile", checkpoint, "--precision", precision, "-q", "-o", program)
+                shutil.rmtree(packed, ignore_errors=True)
+                run(program, "pack", "--weights", checkpoint, "-o", packed)
+                sizes[precision] = sum(file.stat().st_size for file in packed.glob("*.safetensors"))
+            self.assertLess(sizes["stored"], 0.75 * sizes["f32"])
+            run(QUERN, "compile", checkpoint, "--precision", "stored", "--compile-to", "raised", "-o", self.scratch / "raised.mlir")
+            self.assertIn(f"tensor<{word}[", (self.scratch / "raised.mlir").read_text())
+        for words, why in ((["--train"], "--train"), (["--quantize", "int8"], "--quantize")):
+            self.assert_refused(run(QUERN, "compile", DATA / "formats" / "llama-bf16", "--precision", "stored", *words, "-o", program, status=1), "stored", why)
+        self.assert_refused(run(QUERN, "compile", EXAMPLES / "gpt2.quern", "--precision", "stored", "-o", program, status=1), "stored", "--weights")
+        self.assert_refused(run(QUERN, "dump", EXAMPLES / "gpt2.quern", "--precision", "stored", status=1), "stored", "quern compile")
+
     def test_compile(self):
         program = self.scratch / "story"
         (self.scratch / "model.gguf").write_bytes(b"GGUF")  # beside it lies another model, which it does not look at

@@ -10,6 +10,7 @@
 #include "tools/crash/CrashReport.h"
 #include "tools/spec/ModelPath.h"
 #include "tools/spec/Remarks.h"
+#include "tools/spec/StoredFormats.h"
 #include "tools/tune/TunedPlans.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -76,6 +77,18 @@ const quern::frontend::Architecture *CompileFlags::takeCheckpoint() {
     std::cerr << name << ": " << checkpoint.architecture->classList() << ", " << checkpoint.architecture->kind << ", "
               << spec.spec << "\n";
   return checkpoint.architecture;
+}
+
+void CompileFlags::takeStored() {
+  if (spec.precision != "stored")
+    return;
+  if (spec.train || !spec.quantize.empty())
+    throw std::runtime_error("--precision stored is for programs that are not trained, without --quantize: leave " +
+                             std::string(spec.train ? "--train" : "--quantize") + " or --precision stored out");
+  if (weights.empty())
+    throw std::runtime_error("--precision stored keeps weights as a checkpoint has them; --weights names it");
+  spec.precision = "f32";
+  spec.quantize = storedFormats(weights);
 }
 
 std::vector<TunedPlan> quern::tools::tunedPlans(const CompileFlags &flags) {
@@ -210,6 +223,7 @@ int quern::tools::compileCommand(const Arguments &arguments) {
                     options, values))
     return 0;
   flags.takeCheckpoint();
+  flags.takeStored();
   if (!flags.adapter.empty() && flags.embed)
     throw std::runtime_error("--embed-weights does not merge adapters; give the program --adapter " + flags.adapter);
   if (!flags.adapter.empty() && !flags.quiet)

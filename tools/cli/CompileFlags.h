@@ -22,6 +22,10 @@ struct CompileFlags {
   /// Where the spec's word leads to a checkpoint: its spec, config and weights are taken (and the adapter, if it is
   /// one, whose base model the rest is then), and its architecture is the result. Null, and nothing changes, where it names a spec. Throws std::runtime_error (tools/spec/ModelPath.h).
   const frontend::Architecture *takeCheckpoint();
+
+  /// --precision stored: the formats that the weights have. Throws std::runtime_error without weights, and beside options that
+  /// say otherwise.
+  void takeStored();
 };
 
 /// Plans that tuning found: of the file that was named, else those of this machine, and imported ones; of several for a

@@ -96,6 +96,13 @@ static int compileOnce(CompileFlags &flags, bool tell) {
   return 0;
 }
 
+/// Whether a checkpoint's program keeps weights as they are stored where nothing else was asked for. An adapter is added to
+/// numbers of f32, and a device's kernels are made for these.
+static bool keepsStored(const CompileFlags &flags, const po::variables_map &values) {
+  return !values.count("precision") && flags.spec.quantize.empty() && !flags.spec.train && flags.adapter.empty() &&
+         codegen::cpuTarget(flags.target).device.empty();
+}
+
 int quern::tools::runCommand(const Arguments &arguments) {
   CompileFlags flags;
   po::options_description options("options");
@@ -115,6 +122,9 @@ int quern::tools::runCommand(const Arguments &arguments) {
     throw std::runtime_error("--emit and --compile-to stop before there is a program; use quern compile");
   const frontend::Architecture *architecture = flags.takeCheckpoint();
   takeConfig(flags.spec, flags.weights);
+  if (architecture && keepsStored(flags, values))
+    flags.spec.precision = "stored";
+  flags.takeStored();
   if (int status = compileOnce(flags, architecture && !flags.quiet))
     return status;
   if (end != arguments.end() && *end == "--")

@@ -98,6 +98,7 @@ static void takeModel(TuneFlags &flags) {
   compile.weights = flags.weights;
   compile.quiet = flags.quiet;
   compile.takeCheckpoint();
+  compile.takeStored();
   takeConfig(compile.spec, compile.weights);
   flags.spec = compile.spec;
   flags.weights = compile.weights;

@@ -40,12 +40,13 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
                         "with the gradient of the loss: programs get the commands train and grad")(
       "precision", po::value(&spec.precision),
       "f32 or bf16: the weights of products (with --train also what a gradient keeps) in two bytes, the rest in f32 "
-      "(default: f32)")("quantize", po::value(&spec.quantize),
-                        "FORMAT[,GLOB=FORMAT]...: the weights of products in int8 or int4, groups of 32 with a scale "
-                        "each; int4 keeps int8 "
-                        "for those outside of layers (the head). w8a8, w4a8: what they multiply becomes int8, too; "
-                        "w16a16: both in bf16. The "
-                        "last GLOB that fits a weight's name decides (formats: also bf16, f32)")(
+      "(default: f32); stored: as the checkpoint has them, where that loses nothing (what quern run CHECKPOINT does)")(
+      "quantize", po::value(&spec.quantize),
+      "FORMAT[,GLOB=FORMAT]...: the weights of products in int8 or int4, groups of 32 with a scale "
+      "each; int4 keeps int8 "
+      "for those outside of layers (the head). w8a8, w4a8: what they multiply becomes int8, too; "
+      "w16a16: both in bf16. The "
+      "last GLOB that fits a weight's name decides (formats: also bf16, f32)")(
       "kv-cache", po::value(&spec.kvCache),
       "f32 or bf16: what generation keeps of each position, keys and values (default: f32)");
 }
@@ -161,6 +162,10 @@ static void checkLoss(mlir::ModuleOp module, const std::string &spec) {
 
 /// f32 or bf16: what is computed with, or what is widened for that.
 static quern::ir::Storage storageAsked(const std::string &option, const std::string &name) {
+  if (name == "stored" && option == "--precision")
+    throw std::runtime_error(
+        "--precision stored asks a checkpoint, which quern compile, run and tune read; here f32 or "
+        "bf16 is needed");
   if (name != "f32" && name != "bf16")
     throw std::runtime_error(option + " " + name + ": f32 or bf16 is needed");
   return *quern::support::storageByName(name);

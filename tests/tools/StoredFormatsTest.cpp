@@ -1,0 +1,35 @@
+// --precision stored: the text for --quantize that keeps each weight as it is stored.
+#include "tools/spec/StoredFormats.h"
+
+#include <gtest/gtest.h>
+
+using quern::tools::formatsOf;
+
+TEST(StoredFormats, LayersShareAPattern) {
+  EXPECT_EQ(formatsOf({{"head.weight", "BF16"},
+                       {"layers.0.q.weight", "BF16"},
+                       {"layers.1.q.weight", "BF16"},
+                       {"layers.1.k.weight", "F32"}}),
+            "f32,head.weight=bf16,layers.*.q.weight=bf16");
+}
+
+TEST(StoredFormats, BlocksThatPacksHaveAreMoved) {
+  EXPECT_EQ(formatsOf({{"a", "Q8_0"}, {"b", "Q4_0"}, {"c", "Q4_K"}, {"d", "F16"}, {"e", "F8_E4M3"}}),
+            "f32,a=int8,b=int4");
+}
+
+TEST(StoredFormats, AllOfF32SaysNothing) {
+  EXPECT_EQ(formatsOf({{"a", "F32"}, {"b", "F16"}}), "");
+}
+
+/// As mixes of GGUF have it: some layers with more bits.
+TEST(StoredFormats, WhatDiffersFromItsLikeHasARuleOfItsOwn) {
+  EXPECT_EQ(formatsOf({{"layers.0.down", "Q8_0"}, {"layers.1.down", "Q4_0"}, {"layers.2.down", "Q4_0"}}),
+            "f32,layers.*.down=int4,layers.0.down=int8");
+}
+
+/// "layers.*.weight" fits "layers.0.norm.weight", too.
+TEST(StoredFormats, PatternsThatFitTooMuchAreCorrected) {
+  EXPECT_EQ(formatsOf({{"layers.0.weight", "BF16"}, {"layers.0.norm.weight", "F32"}}),
+            "f32,layers.*.weight=bf16,layers.0.norm.weight=f32");
+}

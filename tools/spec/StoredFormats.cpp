@@ -1,0 +1,68 @@
+// Takes: the types of a checkpoint's tensors. Gives: the formats that keep them as they are, as --quantize takes them.
+// Why by that option's text: what it means for joined weights, tables and experts is decided in one place.
+#include "tools/spec/StoredFormats.h"
+
+#include "runtime/files/Safetensors.h"
+#include "runtime/weights/TensorSource.h"
+#include "support/Glob.h"
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+namespace quern::tools {
+
+static std::string formatOf(const std::string &type) {
+  return type == "BF16" ? "bf16" : type == "Q8_0" ? "int8" : type == "Q4_0" ? "int4" : "f32";
+}
+
+/// "layers.12.mlp" as "layers.*.mlp".
+static std::string withoutNumbers(const std::string &name) {
+  std::string pattern;
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (!std::isdigit(static_cast<unsigned char>(name[i])))
+      pattern += name[i];
+    else if (i == 0 || !std::isdigit(static_cast<unsigned char>(name[i - 1])))
+      pattern += '*';
+  }
+  return pattern;
+}
+
+std::string formatsOf(const std::map<std::string, std::string> &types) {
+  std::map<std::string, std::map<std::string, int>> counts; // of a pattern's names, by format
+  for (const auto &[name, type] : types)
+    ++counts[withoutNumbers(name)][formatOf(type)];
+  std::vector<std::pair<std::string, std::string>> rules;
+  for (const auto &[pattern, formats] : counts) {
+    auto most = std::max_element(formats.begin(), formats.end(),
+                                 [](const auto &a, const auto &b) { return a.second < b.second; });
+    if (most->first != "f32")
+      rules.emplace_back(pattern, most->first);
+  }
+  // The last rule that fits decides: names that these get wrong have one of their own.
+  const size_t shared = rules.size();
+  for (const auto &[name, type] : types) {
+    std::string decided = "f32";
+    for (size_t i = 0; i < shared; ++i)
+      if (support::matchGlob(rules[i].first, name))
+        decided = rules[i].second;
+    if (decided != formatOf(type))
+      rules.emplace_back(name, formatOf(type));
+  }
+  std::string text;
+  for (const auto &[pattern, format] : rules)
+    text += "," + pattern + "=" + format;
+  return text.empty() ? text : "f32" + text;
+}
+
+std::string storedFormats(const std::string &path) {
+  std::unique_ptr<runtime::TensorSource> source = runtime::TensorSource::open(path);
+  std::map<std::string, std::string> types;
+  for (const std::string &name : source->names())
+    if (const runtime::StoredTensor &tensor = *source->find(name);
+        tensor.shape.size() >= 2 && name.find_first_of("=,*?[") == std::string::npos)
+      types[name] = typeName(tensor);
+  return formatsOf(types);
+}
+
+} // namespace quern::tools

@@ -1,0 +1,19 @@
+// `--precision stored`: weights in as many bytes as the checkpoint has them, where that loses nothing.
+#ifndef QUERN_TOOLS_SPEC_STOREDFORMATS_H
+#define QUERN_TOOLS_SPEC_STOREDFORMATS_H
+
+#include <map>
+#include <string>
+
+namespace quern::tools {
+
+/// What --quantize would have to say, given the type of each tensor of a checkpoint: bf16 stays bf16; GGUF's Q8_0 and
+/// Q4_0 are int8 and int4, whose codes are moved as they are; the rest is f32. Names that differ in numbers alone, as
+/// those of layers do, share a pattern. Empty where all is f32.
+std::string formatsOf(const std::map<std::string, std::string> &types);
+
+/// The same of the weights at `path`, vectors aside. Throws UserError where they cannot be read.
+std::string storedFormats(const std::string &path);
+
+} // namespace quern::tools
+#endif
