@@ -1,6 +1,7 @@
 // --precision stored: the text for --quantize that keeps each weight as it is stored.
 #include "tools/spec/StoredFormats.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 using quern::tools::formatsOf;
@@ -20,6 +21,11 @@ TEST(StoredFormats, BlocksThatPacksHaveAreMoved) {
 
 TEST(StoredFormats, AllOfF32SaysNothing) {
   EXPECT_EQ(formatsOf({{"a", "F32"}, {"b", "F16"}}), "");
+}
+
+TEST(StoredFormats, WhatF32TakesMoreBytesFor) {
+  EXPECT_THAT(quern::tools::widenedTypes({{"a", "Q8_0"}, {"b", "Q6_K"}, {"c", "Q4_K"}, {"d", "F32"}, {"e", "F16"}}),
+              testing::ElementsAre("F16", "Q4_K", "Q6_K"));
 }
 
 /// As mixes of GGUF have it: some layers with more bits.

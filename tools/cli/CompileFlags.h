@@ -24,7 +24,7 @@ struct CompileFlags {
   const frontend::Architecture *takeCheckpoint();
 
   /// --precision stored: the formats that the weights have. Throws std::runtime_error without weights, and beside options that
-  /// say otherwise.
+  /// say otherwise. What f32 takes more bytes for is said on stderr.
   void takeStored();
 };
 

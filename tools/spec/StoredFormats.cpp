@@ -55,14 +55,22 @@ std::string formatsOf(const std::map<std::string, std::string> &types) {
   return text.empty() ? text : "f32" + text;
 }
 
-std::string storedFormats(const std::string &path) {
+std::set<std::string> widenedTypes(const std::map<std::string, std::string> &types) {
+  std::set<std::string> widened;
+  for (const auto &[name, type] : types)
+    if (formatOf(type) == "f32" && type != "F32" && type != "F64")
+      widened.insert(type);
+  return widened;
+}
+
+std::map<std::string, std::string> storedTypes(const std::string &path) {
   std::unique_ptr<runtime::TensorSource> source = runtime::TensorSource::open(path);
   std::map<std::string, std::string> types;
   for (const std::string &name : source->names())
     if (const runtime::StoredTensor &tensor = *source->find(name);
         tensor.shape.size() >= 2 && name.find_first_of("=,*?[") == std::string::npos)
       types[name] = typeName(tensor);
-  return formatsOf(types);
+  return types;
 }
 
 } // namespace quern::tools

@@ -3,6 +3,7 @@
 #define QUERN_TOOLS_SPEC_STOREDFORMATS_H
 
 #include <map>
+#include <set>
 #include <string>
 
 namespace quern::tools {
@@ -12,8 +13,11 @@ namespace quern::tools {
 /// those of layers do, share a pattern. Empty where all is f32.
 std::string formatsOf(const std::map<std::string, std::string> &types);
 
-/// The same of the weights at `path`, vectors aside. Throws UserError where they cannot be read.
-std::string storedFormats(const std::string &path);
+/// The types that f32 holds in more bytes than the checkpoint does: of what formatsOf leaves in f32.
+std::set<std::string> widenedTypes(const std::map<std::string, std::string> &types);
+
+/// The type of each tensor of the weights at `path`, vectors aside. Throws UserError where they cannot be read.
+std::map<std::string, std::string> storedTypes(const std::string &path);
 
 } // namespace quern::tools
 #endif
