@@ -32,6 +32,10 @@ DimRef Elaborator::labelNamed(const std::string &name, Span at, Scope &scope, co
         if (other.size() > 1 && name.size() > 2) // one-letter names are all alike
           known.push_back(other);
     std::string hint = didYouMean(name, known);
+    static const std::map<std::string, std::string> otherWords = {
+        {"True", "true"}, {"False", "false"}, {"None", "null"}};
+    if (auto word = otherWords.find(name); word != otherWords.end())
+      hint = "; the value is written " + word->second;
     if (hint.empty())
       hint = "; declare it first: dim " + name + " = " +
              (like.empty() || like.find_first_of("(+,") != std::string::npos ? "..." : like);

@@ -92,10 +92,13 @@ Value Elaborator::evalName(const NamedExpr &expr, Scope &scope) {
       for (const auto &[name, value] : s->values)
         known.push_back(name);
     bool state = !scans.empty() && scans.back()->scope == &scope && scans.back()->named.count(expr.name);
+    const Value *given = config.find({expr.name});
     fail("Q010",
          "unknown name '" + expr.name + "'" +
-             (state ? "; a state needs a value before the scan: " + expr.name + ": [...] = 0"
-                    : didYouMean(expr.name, known)),
+             (state   ? "; a state needs a value before the scan: " + expr.name + ": [...] = 0"
+              : given ? "; config.json has it: declare it, with a default: config { " + expr.name + " = " +
+                            describe(*given) + " }"
+                      : didYouMean(expr.name, known)),
          expr.at);
   }
   const Value &value = holder->values[expr.name];

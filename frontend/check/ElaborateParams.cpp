@@ -154,20 +154,30 @@ void Elaborator::param(const ParamStmt &stmt, Scope &scope) {
       scan->fixed.insert(stmt.name.name);
 }
 
-/// Q045: a parameter that several iterations of a loop mean, which is a slip of the pen more often than ALBERT.
+/// Q045: a parameter that all iterations of a loop mean, which is a slip of the pen more often than ALBERT. All: the first
+/// two and the last; a name with {i % 2} or {i // 2} is meant so.
 void Elaborator::noteSharing(const Site &first, const std::string &name) {
-  for (size_t i = 0; i < std::min(iterations.size(), first.iterations.size()); ++i) {
-    if (iterations[i] == first.iterations[i])
-      continue;
-    const Named &index = iterations[i].loop->index;
-    if (iterations[i].loop == first.iterations[i].loop && index.name != "_" &&
-        sharing.insert(iterations[i].loop).second)
-      diagnostics.warning("Q045",
-                          "all iterations of the loop share the parameter '" + name + "'; write {" + index.name +
-                              "} into its name, or _ for the loop's index if that is what you mean",
-                          first.at.front(), {{"the loop", index.at}});
+  std::optional<size_t> differs;
+  for (size_t i = 0; i < std::min(iterations.size(), first.iterations.size()); ++i)
+    if (!(iterations[i] == first.iterations[i])) {
+      if (differs) // in the other loop's iteration, it may be another parameter
+        return;
+      differs = i;
+    }
+  if (!differs)
     return;
-  }
+  const Iteration &now = iterations[*differs], &before = first.iterations[*differs];
+  const Named &index = now.loop->index;
+  if (now.loop != before.loop || index.name == "_" || before.number != before.begin)
+    return;
+  const auto key = std::pair(now.loop, name);
+  if (now.number == now.begin + 1)
+    sharedByTwo.insert(key);
+  if (now.number == now.end - 1 && sharedByTwo.count(key) && sharing.insert(now.loop).second)
+    diagnostics.warning("Q045",
+                        "all iterations of the loop share the parameter '" + name + "'; write {" + index.name +
+                            "} into its name, or _ for the loop's index if that is what you mean",
+                        first.at.front(), {{"the loop", index.at}});
 }
 
 /// Q024: a full name belongs to one chain of calls.

@@ -209,9 +209,10 @@ void Elaborator::repeat(const RepeatStmt &stmt, Scope &scope) {
   unsigned labels = counter, most = counter;
   for (int64_t i = *begin; i < *end; ++i) {
     counter = labels; // each iteration names its own dimensions alike, so that equal ones are equal text
-    if (!turn(stmt, scope, i, asTensors)) {
+    const Iteration iteration{&stmt, i, *begin, *end};
+    if (!turn(iteration, scope, asTensors)) {
       counter = labels;
-      turn(stmt, scope, i, asTensors);
+      turn(iteration, scope, asTensors);
     }
     most = std::max(most, counter);
   }
@@ -235,7 +236,8 @@ static std::optional<Span> lastAssignment(const Body &body, const std::string &n
 
 /// One iteration. False: a number that was carried in became a tensor, and it must be walked again with it as one
 /// (`asTensors` then holds its name).
-bool Elaborator::turn(const RepeatStmt &stmt, Scope &scope, int64_t i, std::set<std::string> &asTensors) {
+bool Elaborator::turn(const Iteration &iteration, Scope &scope, std::set<std::string> &asTensors) {
+  const RepeatStmt &stmt = *iteration.loop;
   std::vector<std::string> assigned, declared;
   collectAssigned(stmt.body, assigned, declared);
   std::map<std::string, Value> before = scope.values;
@@ -256,7 +258,7 @@ bool Elaborator::turn(const RepeatStmt &stmt, Scope &scope, int64_t i, std::set<
   for (size_t k = 0; k < carried.size(); ++k)
     scope.values[carriedNames[k]] = Tensor{carried[k].dims, carried[k].kind, inside[k]};
   std::map<std::string, Value> entered = scope.values;
-  scope.values[stmt.index.name] = i;
+  scope.values[stmt.index.name] = iteration.number;
   struct Leave { // paths and iterations are left however the body ends
     Elaborator &elaborator;
     size_t depth;
@@ -265,7 +267,7 @@ bool Elaborator::turn(const RepeatStmt &stmt, Scope &scope, int64_t i, std::set<
       elaborator.iterations.pop_back();
     }
   } leave{*this, path.size()};
-  iterations.push_back({&stmt, i});
+  iterations.push_back(iteration);
   if (!stmt.path.empty())
     path.push_back(alternatives(stmt.path, scope));
   if (body(stmt.body, scope))

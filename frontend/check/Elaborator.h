@@ -80,7 +80,7 @@ private:
   std::vector<std::vector<PathPart>> path; // alternatives for each level
   struct Iteration {
     const RepeatStmt *loop;
-    int64_t number;
+    int64_t number, begin, end; // begin <= number < end
     bool operator==(const Iteration &) const = default;
   };
   std::vector<Iteration> iterations; // those that are walked now, outermost first
@@ -88,8 +88,9 @@ private:
     std::vector<Span> at; // calls, then the statement
     std::vector<Iteration> iterations;
   };
-  std::map<std::string, Site> sites;    // full parameter name: who declared it first
-  std::set<const RepeatStmt *> sharing; // loops whose shared parameters were reported
+  std::map<std::string, Site> sites;                                // full parameter name: who declared it first
+  std::set<std::pair<const RepeatStmt *, std::string>> sharedByTwo; // parameters of the first two iterations of a loop
+  std::set<const RepeatStmt *> sharing;                             // loops whose shared parameters were reported
   /// A scan whose body is being walked.
   struct Scanning {
     DimRef dim;
@@ -130,7 +131,7 @@ private:
   void assign(const AssignStmt &stmt, Scope &scope);
   void declareDims(const DimStmt &stmt, Scope &scope);
   void repeat(const RepeatStmt &stmt, Scope &scope);
-  bool turn(const RepeatStmt &stmt, Scope &scope, int64_t i, std::set<std::string> &asTensors);
+  bool turn(const Iteration &iteration, Scope &scope, std::set<std::string> &asTensors);
   void scan(const ScanStmt &stmt, Scope &scope);
   bool scanTurn(const ScanStmt &stmt, Scope &scope, DimRef dim, const std::set<std::string> &named,
                 std::map<std::string, Tensor> &states, const std::map<std::string, Tensor> &entry);

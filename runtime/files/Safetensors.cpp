@@ -174,6 +174,9 @@ std::map<std::string, StoredTensor> readSafetensors(std::shared_ptr<const Mapped
   };
   if (file->size() < 8)
     fail(format("it has %llu bytes, too few for a header", static_cast<unsigned long long>(file->size())));
+  static constexpr std::string_view pointer = "version https://git-lfs";
+  if (std::string_view(reinterpret_cast<const char *>(file->data()), file->size()).starts_with(pointer))
+    fail("it is a pointer to a file that Git LFS has; git lfs pull fetches that");
   uint64_t headerBytes;
   std::memcpy(&headerBytes, file->data(), 8);
   if (headerBytes > file->size() - 8)

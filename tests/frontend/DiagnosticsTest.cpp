@@ -270,6 +270,12 @@ TEST(Diagnostics, WarnsOfSharedLayersAndUnusedBlocks) {
                     "write {j} into its name"));
   EXPECT_FALSE(warns(body("repeat _ in 2 { x = linear[D -> D](x) @ \"h\" }"), shared)); // as ALBERT means it
   EXPECT_FALSE(warns(body("repeat i in 2 @ \"{i}\" { x = linear[D -> D](x) @ \"h\" }"), shared));
+  // Every other layer's, pairs of layers, and what another loop picks: as Zamba 2 has its shared blocks.
+  for (const char *name : {"h{i % 2}", "h{i // 2}", "h{i % 3}"})
+    EXPECT_FALSE(warns(body(std::string("repeat i in 4 { x = linear[D -> D](x) @ \"") + name + "\" }"), shared))
+        << name;
+  EXPECT_FALSE(
+      warns(body("repeat i in 4 { repeat n in 4 { if n == i { x = linear[D -> D](x) @ \"h{n % 2}\" } } }"), shared));
   const char *unused = "warning Q035: the block 'f' is never used";
   EXPECT_TRUE(warns(body("x = x", "  block f(x: [..]) { return x }\n"), unused));
   EXPECT_FALSE(warns(body("x = f(x)", "  block f(x: [..]) { return x }\n"), unused));
@@ -283,6 +289,17 @@ TEST(Diagnostics, ShowsPlaceUnderlineAndOtherSide) {
                           "  case.quern:4:40: note: K is declared here\n"
                           "      dim V = vocab, D = width, H = heads, K = D / H\n"
                           "                                           ^\n");
+}
+
+TEST(Diagnostics, SaysHowWhatIsMeantIsWritten) {
+  std::string text = check(body("y = x * kv_channels\nx = y"), "{\"kv_channels\": 3}").text;
+  EXPECT_NE(
+      text.find(
+          "unknown name 'kv_channels'; config.json has it: declare it, with a default: config { kv_channels = 3 }"),
+      std::string::npos)
+      << text;
+  text = check(body("x = linear[D -> D](x, True)")).text;
+  EXPECT_NE(text.find("unknown dimension True; the value is written true"), std::string::npos) << text;
 }
 
 TEST(Diagnostics, ShowsTheCallFirstAndTheLibraryLineAsANote) {

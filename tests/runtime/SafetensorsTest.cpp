@@ -59,6 +59,7 @@ TEST(Safetensors, NamesWhatIsWrong) {
       {"", "too few"},
       {file("{}", 0).substr(0, 9), "claims 2 bytes"},
       {std::string(8, '\xff'), "claims"},
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"},
       {file("[]", 0), "'{'"},
       {file("{\"a\":}", 0), "no JSON"},
       {file("{} x", 0), "no JSON"},

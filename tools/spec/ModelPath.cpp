@@ -192,7 +192,8 @@ static std::string findWeights(const std::string &folder, const std::string &nam
   if (!pickle.empty())
     throw std::runtime_error(start + ", only " + pickle +
                              ", which is no safetensors file; save it as one: in Python, "
-                             "AutoModel.from_pretrained(...).save_pretrained(FOLDER)");
+                             "transformers.CLASS.from_pretrained(...).save_pretrained(FOLDER), where CLASS is what " +
+                             folder + "/config.json names as its architecture");
   throw std::runtime_error(start + "; is the download complete?");
 }
 

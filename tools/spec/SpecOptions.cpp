@@ -77,6 +77,13 @@ bool quern::tools::parseOptions(const Arguments &arguments, const std::string &u
   } catch (const po::required_option &error) {
     std::string name = error.get_option_name();
     throw std::runtime_error((name == std::string("--") + positional ? "SPEC" : name) + " is missing\nusage: " + usage);
+  } catch (const po::multiple_occurrences &error) {
+    if (error.get_option_name() == "--spec")
+      throw std::runtime_error(
+          "MODEL is given twice; a spec for a checkpoint's folder is used as SPEC.quern --config FOLDER "
+          "--weights FOLDER\nusage: " +
+          usage);
+    throw std::runtime_error(std::string(error.what()) + "\nusage: " + usage);
   } catch (const po::error &error) {
     throw std::runtime_error(std::string(error.what()) + "\nusage: " + usage);
   }
