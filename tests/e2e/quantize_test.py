@@ -225,7 +225,7 @@ class Chosen(Quantized):
         self.assert_refused(run(QUERN, "quantize", *self.given, "--size", "50K", "-o", self.scratch / "no", status=1), "cannot be reached", "smallest mix")
         self.assert_refused(run(QUERN, "quantize", *self.given, "--size", "500K", "--target-perplexity", "0%", "-o", self.scratch / "no", status=1), "no mix")
         for words in (("--target-perplexity", "0.5"), ("--target-perplexity", "-1%"), ("--size", "much"), ("--size", "1M", "--quantize", "w16a16")):
-            self.assert_refused(run(QUERN, "quantize", *self.given, *words, "-o", self.scratch / "no", status=1), words[0])
+            self.assert_refused(run(QUERN, "quantize", *self.given, *words, "-o", self.scratch / "no", status=1), words[-1])
         self.assertFalse((self.scratch / "no").exists())
 
 

@@ -59,31 +59,36 @@ void Search::findGroups() {
     result.rest += count;
   std::erase_if(groups, [&](const WeightGroup &group) {
     GroupChoices choices{group.title(), {}};
-    bool shrinks = false;
+    uint64_t least = UINT64_MAX;
     for (size_t i = 0; i < ladder.size(); ++i) {
-      FormatChoice &choice = choices.formats.emplace_back(FormatChoice{ladder[i]});
+      FormatChoice choice{ladder[i]};
       for (const std::string &name : group.names)
         choice.bytes += bytes[i].at(name);
-      shrinks |= choice.bytes < choices.formats[0].bytes;
+      // Fewer bits that save nothing lose for nothing: codes of a tied table stand beside it. bf16 may lose nothing.
+      if (choice.bytes < least || (choice.bytes == least && ladder[i] == "bf16"))
+        choices.formats.push_back(choice);
+      least = std::min(least, choice.bytes);
     }
-    if (shrinks) {
-      result.rest -= choices.formats[0].bytes;
-      result.groups.push_back(std::move(choices));
-    }
-    return !shrinks;
+    if (choices.formats.size() < 2)
+      return true;
+    result.rest -= choices.formats[0].bytes;
+    result.groups.push_back(std::move(choices));
+    return false;
   });
 }
 
 void Search::measureGroups() {
-  const size_t all = 1 + groups.size() * (ladder.size() - 1);
-  size_t done = 0;
+  size_t all = 1, done = 0;
+  for (const GroupChoices &group : result.groups)
+    all += group.formats.size() - 1;
   auto tell = [&](const std::string &what) { ask.progress(format("measuring %zu of %zu: ", ++done, all) + what); };
   tell("unquantised");
   result.before = ask.loss(ladder[0]);
   for (size_t g = 0; g < groups.size(); ++g)
-    for (size_t i = 1; i < ladder.size(); ++i) {
-      tell(result.groups[g].name + " in " + ladder[i]);
-      result.groups[g].formats[i].loss = ask.loss(ladder[0] + "," + rulesOf(groups[g], ladder[i])).divergence;
+    for (size_t i = 1; i < result.groups[g].formats.size(); ++i) {
+      FormatChoice &choice = result.groups[g].formats[i];
+      tell(result.groups[g].name + " in " + choice.format);
+      choice.loss = ask.loss(ladder[0] + "," + rulesOf(groups[g], choice.format)).divergence;
     }
 }
 
@@ -91,7 +96,7 @@ std::string Search::quantizeOf(const Mix &mix) const {
   std::string text = ladder[0];
   for (size_t g = 0; g < groups.size(); ++g)
     if (mix.formats[g])
-      text += "," + rulesOf(groups[g], ladder[mix.formats[g]]);
+      text += "," + rulesOf(groups[g], result.groups[g].formats[mix.formats[g]].format);
   return text;
 }
 

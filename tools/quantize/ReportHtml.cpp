@@ -39,14 +39,14 @@ std::string modelRow(const char *title, const MeasuredModel &model, const Measur
 }
 
 /// A bar for each tensor, in the order of the layers.
-std::string errorBars(const ReportedGroup &group, double most) {
+std::string errorBars(const ReportedGroup &group) {
   const double each = std::clamp(320.0 / double(group.tensors.size()), 2.0, 14.0);
   constexpr double height = 34;
   std::string svg =
       format("<svg class=\"errors\" width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-label=\"errors by layer\">",
              each * double(group.tensors.size()), height);
   for (size_t i = 0; i < group.tensors.size(); ++i) {
-    double tall = most > 0 ? (height - 1) * group.tensors[i]->error / most : 0;
+    double tall = (height - 1) * group.tensors[i]->error / group.most;
     svg += format("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>", each * double(i), height - tall,
                   each - 1, tall) +
            htmlText(group.tensors[i]->form.name) + format(": %.5f</title></rect>", group.tensors[i]->error);
@@ -56,25 +56,20 @@ std::string errorBars(const ReportedGroup &group, double most) {
 
 std::string groupsTable(const QuantizeReport &report) {
   std::vector<ReportedGroup> groups = groupsOf(report);
-  double most = 0;
-  for (const ReportedGroup &group : groups)
-    most = std::max(most, group.most);
   std::string html =
       "<h2>Weights</h2>\n<table>\n<tr><th>weights</th><th>format</th><th class=\"number\">tensors</th><th "
       "class=\"number\">size</th><th class=\"number\">before</th><th class=\"number\">relative error</th><th>of each "
-      "layer" +
-      format(" (full height: %.4f)", most) + "</th></tr>\n";
+      "tensor, layer by layer</th></tr>\n";
   for (const ReportedGroup &group : groups) {
     std::string error =
         group.least == group.most ? format("%.4f", group.most) : format("%.4f to %.4f", group.least, group.most);
     html += "<tr>" + cell(group.title, "name") + cell(group.format, "") + cell(std::to_string(group.tensors.size())) +
             cell(formatBytes(double(group.bytes))) + cell(formatBytes(double(group.bytesBefore))) +
-            cell(group.most > 0 ? error : "") + "<td>" + (group.most > 0 ? errorBars(group, most) : "") +
-            "</td></tr>\n";
+            cell(group.most > 0 ? error : "") + "<td>" + (group.most > 0 ? errorBars(group) : "") + "</td></tr>\n";
   }
   return html + "</table>\n<p class=\"dim\">Relative error: the root of the mean square of what was rounded away, "
                 "relative to that of "
-                "the weights. Point at a bar for the tensor.</p>\n";
+                "the weights. A full bar is the largest of its row; point at one for the tensor.</p>\n";
 }
 
 /// Size across, divergence (on a logarithmic axis) upwards: what each mix is expected to cost.
@@ -139,10 +134,17 @@ std::string mixSection(const ChosenMix &mix) {
   html += "</tr>\n";
   for (size_t g = 0; g < mix.groups.size(); ++g) {
     html += "<tr>" + cell(mix.groups[g].name, "name");
-    for (size_t i = 0; i < mix.groups[g].formats.size(); ++i) {
-      const FormatChoice &choice = mix.groups[g].formats[i];
-      html += cell((i ? format("%.1e, ", choice.loss) : "") + formatBytes(double(choice.bytes)),
-                   mix.mixes[mix.chosen].formats[g] == i ? "number chosen-cell" : "number");
+    const std::vector<FormatChoice> &formats = mix.groups[g].formats;
+    for (const std::string &word : words) {
+      auto choice = std::find_if(formats.begin(), formats.end(), [&](auto &one) { return one.format == word; });
+      if (choice == formats.end()) {
+        html += cell("saves nothing", "number dim");
+        continue;
+      }
+      bool chosen = mix.mixes[mix.chosen].formats[g] == size_t(choice - formats.begin());
+      html +=
+          cell((choice != formats.begin() ? format("%.1e, ", choice->loss) : "") + formatBytes(double(choice->bytes)),
+               chosen ? "number chosen-cell" : "number");
     }
     html += "</tr>\n";
   }
