@@ -1,7 +1,7 @@
 // What `quern quantize` stores: numbers by hand, blocks, parts that do not fit each other, damaged files.
+#include "runtime/formats/GroupedCodes.h"
 #include "runtime/Error.h"
 #include "runtime/formats/BlockFormat.h"
-#include "runtime/formats/GroupedCodes.h"
 #include "runtime/formats/PackedTensors.h"
 #include "runtime/formats/SmallFloats.h"
 #include "tests/runtime/Damage.h"
@@ -49,9 +49,9 @@ struct Example {
       narrowScales.push_back(floatToHalf(scale));
   }
   std::vector<OutputTensor> parts() const {
-    return {{"a", Dtype::I8, {2, 40}, wide.data()},         {"a.scales", Dtype::F16, {2, 2}, wideScales.data()},
-            {"b", Dtype::U8, {17, 3}, narrow.data()},       {"b.scales", Dtype::F16, {2, 3}, narrowScales.data()},
-            {"b.shape", Dtype::I64, {2}, shape.data()},     {"c.scales", Dtype::F16, {2, 2}, wideScales.data()}};
+    return {{"a", Dtype::I8, {2, 40}, wide.data()},     {"a.scales", Dtype::F16, {2, 2}, wideScales.data()},
+            {"b", Dtype::U8, {17, 3}, narrow.data()},   {"b.scales", Dtype::F16, {2, 3}, narrowScales.data()},
+            {"b.shape", Dtype::I64, {2}, shape.data()}, {"c.scales", Dtype::F16, {2, 2}, wideScales.data()}};
   }
   float a(int row, int column) const {
     return halfToFloat(wideScales[size_t(row * 2 + column / 32)]) * float(wide[size_t(row * 40 + column)]);

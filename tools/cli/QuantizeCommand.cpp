@@ -236,7 +236,7 @@ int quern::tools::quantizeCommand(const Arguments &arguments) {
   po::variables_map values;
   if (!parseOptions(
           arguments,
-          "quern quantize CHECKPOINT -o FOLDER [--quantize FORMATS] [options]\n"
+          "quern quantize CHECKPOINT -o FOLDER [--quantize FORMATS] [options]\n  FORMATS: int8 unless given\n"
           "  CHECKPOINT: a folder or ORG/NAME from Hugging Face, or a GGUF file; or SPEC.quern with --weights",
           options, values))
     return 0;

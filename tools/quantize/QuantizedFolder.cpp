@@ -102,9 +102,17 @@ std::vector<QuantizedTensor> writeQuantizedFolder(const std::string &given, cons
   Json config = configOf(from);
   config["quantization_config"] = {{"quant_method", ownMethod}, {"quantize", quantize}};
   TemporaryFolder work(folderOf(folder), "." + nameOf(folder) + ".quern-");
-  std::vector<QuantizedTensor> tensors = writeQuantized(work.path() + "/model.safetensors", forms);
-  copyBeside(from, work.path());
-  writeFile(work.path() + "/config.json", config.dump(2) + "\n");
+  std::vector<QuantizedTensor> tensors;
+  try {
+    tensors = writeQuantized(work.path() + "/model.safetensors", forms);
+    copyBeside(from, work.path());
+    writeFile(work.path() + "/config.json", config.dump(2) + "\n");
+  } catch (const UserError &error) { // by the name that the user knows
+    std::string text = error.what();
+    if (size_t at = text.find(work.path()); at != std::string::npos)
+      text.replace(at, work.path().size(), folder);
+    throw UserError(text);
+  }
   mode_t mask = ::umask(0);
   ::umask(mask);
   ::chmod(work.path().c_str(), 0777 & ~mask);

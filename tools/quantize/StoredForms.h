@@ -15,7 +15,7 @@ struct StoredForm {
   support::Storage storage = support::Storage::F32;
   size_t axis = 0;
   std::vector<runtime::PackedLayout> layouts = {}; ///< of codes: matrices that together are the tensor
-  int group = -1;                             ///< tensors of products that share a format have the same number
+  int group = -1;                                  ///< tensors of products that share a format have the same number
 };
 
 /// In the order of the program's parameters, each tensor once. A tensor is stored in fewer bits where everything that reads
