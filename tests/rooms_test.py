@@ -99,7 +99,7 @@ UNITS = {
     "tools/inspect": ["tools/spec"],
     "tools/reduce": [],
     "tools/report": [],
-    "tools/quantize": ["tools/report", "tools/spec"],
+    "tools/quantize": ["tools/interpret", "tools/report", "tools/spec"],
     "tools/tune": ["tools/report"],
     "tools/cli": ["tools:Arguments", "tools/bisect", "tools/crash", "tools/doctor", "tools/inspect", "tools/interpret", "tools/quantize", "tools/spec", "tools/tune"],
     "tools": ["tools:Arguments", "tools/cli", "tools/crash"],

@@ -11,7 +11,7 @@ from harness import DATA, EXAMPLES, QUERN, Case, ints, random_tokens, read_safet
 STORIES = DATA / "stories260K"
 
 
-def table_of(path):
+def read_header(path):
     """The header of a safetensors file."""
     raw = path.read_bytes()
     return json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
@@ -42,7 +42,7 @@ class RoundTrip(Quantized):
         # The folder says its formats itself.
         again = self.compile(spec, "--weights", written, name="folder")
         self.assertEqual(self.packed(program, written, "b"), self.packed(again, written, "c"))
-        published, stored = table_of(folder / "model.safetensors"), table_of(written / "model.safetensors")
+        published, stored = read_header(folder / "model.safetensors"), read_header(written / "model.safetensors")
         for name in stored:
             self.assertIn(re.sub(r"\.(scales|shape)$", "", name), published)
         return program, again, written
@@ -190,6 +190,9 @@ class Chosen(Quantized):
     def growth(self, finished):
         return float(re.search(r"^quantised .*?([+-][\d.]+)%", finished.out, re.M).group(1))
 
+    def divergence(self, out):
+        return float(re.search(r"^quantised .*%\s+(\S+)", out, re.M).group(1))
+
     def test_table_and_page(self):
         page = self.scratch / "report.html"
         finished = run(QUERN, "quantize", *self.given, "--quantize", "int4", "-o", self.scratch / "a", "--report", page)
@@ -204,6 +207,17 @@ class Chosen(Quantized):
         # Nothing is lost where nothing is rounded.
         exact = run(QUERN, "quantize", *self.given, "--quantize", "f32", "-o", self.scratch / "b").out
         self.assertRegex(exact, r"quantised .*\+0\.000% +0\.00e\+00")
+
+    def test_importance(self):
+        """Codes that lose less where the text multiplies by more; the folder alone has them."""
+        shakespeare, end = DATA / "tinyshakespeare.txt", self.scratch / "end.txt"
+        end.write_text(shakespeare.read_text()[-20_000:])
+        given = (EXAMPLES / "gpt2.quern", "--weights", EXAMPLES / "novels" / "model", "--quantize", "int4", "--text", end, "--tokens", "1024", "--length", "128", "--rounds", "1")
+        usual = run(QUERN, "quantize", *given, "-o", self.scratch / "usual").out
+        weighted = run(QUERN, "quantize", *given, "--importance", shakespeare, "-o", self.scratch / "weighted").out
+        self.assertLess(self.divergence(weighted), 0.85 * self.divergence(usual))
+        codes = [read_header(self.scratch / name / "model.safetensors") for name in ("usual", "weighted")]
+        self.assertEqual(codes[0], codes[1])
 
     def test_goals(self):
         def chosen(*goal, name="goal"):

@@ -5,6 +5,7 @@
 #include "tools/cli/Commands.h"
 #include "tools/cli/CompileFlags.h"
 #include "tools/crash/CrashReport.h"
+#include "tools/quantize/Importance.h"
 #include "tools/quantize/QuantizedFolder.h"
 #include "tools/quantize/Report.h"
 
@@ -22,8 +23,8 @@ namespace {
 
 struct QuantizeFlags {
   CompileFlags compile;
-  std::string output, text, report, tokenizer, perplexity, size;
-  int64_t tokens = 4096, length = 512;
+  std::string output, text, report, tokenizer, perplexity, size, important;
+  int64_t tokens = 4096, length = 512, importantTokens = 256;
   int rounds = 3;
 };
 
@@ -40,6 +41,7 @@ private:
   std::unique_ptr<runtime::TensorSource> source;
   std::optional<quern::support::TemporaryFolder> work;
   std::optional<TextMeasure> text;
+  Importance importance;
   int64_t longest = 0;
 
   bool hasGoal() const { return !flags.perplexity.empty() || !flags.size.empty(); }
@@ -50,6 +52,8 @@ private:
   std::vector<StoredForm> forms(const std::string &quantize) const { return storedForms(describe(quantize), *source); }
   std::string program(const std::string &quantize, const std::string &name) const;
   ChosenMix choose();
+  void measureImportance();
+  std::vector<StoredForm> weightedForms() const;
   MeasuredModel measured(const std::string &program, const std::string &weights);
   void progress(const std::string &line) const;
 };
@@ -70,8 +74,8 @@ void Quantizing::checkFlags() const {
     throw UserError("--target-perplexity and --size choose formats by what a text loses: --text FILE is missing");
   if (flags.text.empty() && !flags.report.empty())
     throw UserError("--report shows what a text loses: --text FILE is missing");
-  if (flags.tokens < 2 || flags.length < 2 || flags.rounds < 1)
-    throw UserError("--tokens and --length are at least 2, --rounds at least 1");
+  if (flags.tokens < 2 || flags.importantTokens < 2 || flags.length < 2 || flags.rounds < 1)
+    throw UserError("--tokens, --importance-tokens and --length are at least 2, --rounds at least 1");
   checkTarget(flags.output);
 }
 
@@ -150,6 +154,30 @@ ChosenMix Quantizing::choose() {
   return chooseMix(ask, goal, ladderTo(compile.spec.quantize.empty() ? "int4" : compile.spec.quantize));
 }
 
+/// What the text of --importance says.
+void Quantizing::measureImportance() {
+  TextRows rows =
+      readRows(flags.important, places.weights, flags.tokenizer,
+               std::min(flags.length, longestRow(describe("f32"), compile.spec.spec)), flags.importantTokens);
+  progress("reading " + std::to_string(rows.predicted()) + " tokens of " + flags.important + " in double precision");
+  SpecOptions spec = compile.spec;
+  spec.quantize = "f32";
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, spec);
+  if (!module)
+    throw UserError(spec.spec + " has mistakes");
+  importance = importanceOf(*module, places.weights, rows);
+}
+
+/// Of the formats that were given or chosen, with the importance of each tensor.
+std::vector<StoredForm> Quantizing::weightedForms() const {
+  std::vector<StoredForm> result = forms(compile.spec.quantize);
+  for (StoredForm &form : result)
+    if (auto found = importance.find(form.name); found != importance.end())
+      form.importance = &found->second;
+  return result;
+}
+
 MeasuredModel Quantizing::measured(const std::string &program, const std::string &weights) {
   progress("measuring " + weights);
   return {0, text->measure(program, weights), {}};
@@ -172,8 +200,10 @@ int Quantizing::run() {
     exact = program("f32", "exact");
     report.before = measured(exact, places.weights);
   }
+  if (!flags.important.empty())
+    measureImportance();
   progress("writing " + flags.output);
-  report.tensors = writeQuantizedFolder(flags.output, places, forms(compile.spec.quantize), compile.spec.quantize);
+  report.tensors = writeQuantizedFolder(flags.output, places, weightedForms(), compile.spec.quantize);
   for (const QuantizedTensor &tensor : report.tensors) {
     report.before.bytes += tensor.form.source->bytes;
     report.after.bytes += tensor.bytes;
@@ -225,6 +255,11 @@ int quern::tools::quantizeCommand(const Arguments &arguments) {
       "SIZE such as 700M: choose the mix that loses least among those whose weights have at most so many bytes (M: a "
       "million); "
       "with both goals, the smaller mix. --quantize is then the smallest format: int4 (default), int8, w4a8 or w8a8")(
+      "importance", po::value(&flags.important),
+      "FILE: round weights so that least is lost where this text multiplies them by large numbers; the codes are then "
+      "others than those of --quantize at compile time")(
+      "importance-tokens", po::value(&flags.importantTokens),
+      "tokens of it that the interpreter reads, which takes long for large models (256)")(
       "tokens", po::value(&flags.tokens), "tokens of the text that count (4096)")(
       "length", po::value(&flags.length), "tokens that are read together (512, or as many as the model reads)")(
       "tokenizer", po::value(&flags.tokenizer), "FILE: of the text, if it is not beside the weights")(

@@ -8,6 +8,7 @@
 #include "runtime/weights/Weights.h"
 #include "support/CodedGroups.h"
 #include "support/OutputFile.h"
+#include "tools/quantize/WeightedRounding.h"
 
 #include <algorithm>
 #include <cmath>
@@ -61,57 +62,103 @@ std::vector<OutputTensor> partsOf(const StoredForm &form) {
   return parts;
 }
 
-/// Codes and scales from where kernels read them (support/CodedGroups.h) to the order of the tensor.
-class Unpacking {
+/// Codes and scales in the order of the tensor: of rows along the grouped dimension.
+class CodedRows {
 public:
-  Unpacking(const StoredForm &form, Stored &to) : to(to), wide(form.storage == Storage::Int8) {
+  CodedRows(const StoredForm &form, Stored &stored) : stored(stored), wide(form.storage == Storage::Int8) {
     const std::vector<int64_t> &shape = form.source->shape;
     length = shape[form.axis];
     for (size_t d = form.axis + 1; d < shape.size(); ++d)
       after *= shape[d];
     groups = (length + support::codedGroup - 1) / support::codedGroup;
-    to.codes.resize(size_t(to.parts[0].bytes()));
-    to.scales.resize(size_t(to.parts[1].bytes() / 2));
+    rows = form.source->elements() / length;
   }
+  int64_t length = 1, after = 1, groups = 1, rows = 1;
 
-  void take(const PackedLayout &layout, const uint8_t *packed) {
-    for (int64_t o = 0; o < layout.outer; ++o) {
-      const int64_t first = layout.offset + o * layout.outerStride, row = o % layout.tile;
-      before = first / (after * length);
-      behind = first % after;
-      const uint8_t *tile = packed + o / layout.tile * layout.tileBytes();
-      for (int64_t g = 0; g < groups; ++g, tile += support::bytesOfGroup(bitsOfCode(layout.storage)) * layout.tile) {
-        to.scales[size_t((before * groups + g) * after + behind)] = uint16_t(tile[row] | tile[layout.tile + row] << 8);
-        takeGroup(g * support::codedGroup, tile + 2 * layout.tile + row * 4, 4 * layout.tile);
-      }
-    }
+  int64_t rowOf(int64_t element) const { return element / (after * length) * after + element % after; }
+  int64_t element(int64_t row, int64_t i) const { return (row / after * length + i) * after + row % after; }
+  uint16_t &scale(int64_t row, int64_t group) const {
+    return stored.scales[size_t((row / after * groups + group) * after + row % after)];
+  }
+  int8_t code(int64_t row, int64_t i) const {
+    const uint8_t stands = byte(row, i);
+    return wide ? int8_t(stands) : int8_t((stands >> i % 2 * 4 & 15) - 8);
+  }
+  void setCode(int64_t row, int64_t i, int8_t code) const {
+    uint8_t &to = byte(row, i);
+    to = wide ? uint8_t(code) : uint8_t((to & (i % 2 ? 15 : 240)) | (code + 8) << i % 2 * 4);
   }
 
 private:
-  Stored &to;
+  Stored &stored;
   bool wide;
-  int64_t length = 1, after = 1, groups = 1, before = 0, behind = 0;
+  uint8_t &byte(int64_t row, int64_t i) const {
+    const int64_t at = wide ? element(row, i) : (row / after * ((length + 1) / 2) + i / 2) * after + row % after;
+    return stored.codes[size_t(at)];
+  }
+};
 
-  void takeGroup(int64_t first, const uint8_t *codes, int64_t step) {
-    const int64_t count = std::min(support::codedGroup, length - first);
-    for (int64_t k = 0; k < count; ++k) {
-      const int64_t i = first + k;
-      if (wide) {
-        to.codes[size_t((before * length + i) * after + behind)] = codes[k / 4 * step + k % 4] ^ 0x80;
-      } else {
-        const int half = codes[k / 8 * step + k % 4] >> k % 8 / 4 * 4 & 15;
-        to.codes[size_t((before * ((length + 1) / 2) + i / 2) * after + behind)] |= uint8_t(half << i % 2 * 4);
+/// From where kernels read them (support/CodedGroups.h).
+void unpack(const PackedLayout &layout, const uint8_t *packed, const CodedRows &to) {
+  const bool wide = layout.storage == Storage::Int8;
+  const int64_t each = support::bytesOfGroup(bitsOfCode(layout.storage)) * layout.tile;
+  for (int64_t o = 0; o < layout.outer; ++o) {
+    const int64_t row = to.rowOf(layout.offset + o * layout.outerStride), within = o % layout.tile;
+    const uint8_t *group = packed + o / layout.tile * layout.tileBytes();
+    for (int64_t g = 0; g < to.groups; ++g, group += each) {
+      to.scale(row, g) = uint16_t(group[within] | group[layout.tile + within] << 8);
+      const uint8_t *codes = group + 2 * layout.tile + within * 4;
+      const int64_t first = g * support::codedGroup, count = std::min(support::codedGroup, to.length - first);
+      for (int64_t k = 0; k < count; ++k) {
+        if (wide)
+          to.setCode(row, first + k, int8_t(codes[k / 4 * 4 * layout.tile + k % 4] ^ 0x80));
+        else
+          to.setCode(row, first + k, int8_t((codes[k / 8 * 4 * layout.tile + k % 4] >> k % 8 / 4 * 4 & 15) - 8));
       }
     }
   }
-};
+}
+
+std::vector<float> numbersOf(const StoredTensor &tensor) {
+  std::vector<float> numbers(static_cast<size_t>(tensor.elements()));
+  toFloat(tensor, 0, tensor.elements(), numbers.data());
+  return numbers;
+}
+
+/// Each group anew, where some of its numbers count more than others.
+void roundByImportance(const StoredForm &form, const CodedRows &rows) {
+  const std::vector<float> numbers = numbersOf(*form.source), &importance = *form.importance;
+  const float least = 1e-6f * *std::max_element(importance.begin(), importance.end()); // no number counts nothing
+  constexpr int64_t chunk = 64;
+  ThreadPool::instance().forEach(int((rows.rows + chunk - 1) / chunk), [&](int number) {
+    for (int64_t row = number * chunk; row < std::min(rows.rows, (number + 1) * chunk); ++row)
+      for (int64_t g = 0; g < rows.groups; ++g) {
+        const int64_t first = g * support::codedGroup, count = std::min(support::codedGroup, rows.length - first);
+        float own[support::codedGroup], weights[support::codedGroup];
+        RoundedGroup group{rows.scale(row, g)};
+        for (int64_t k = 0; k < count; ++k) {
+          own[k] = numbers[size_t(rows.element(row, first + k))];
+          weights[k] = std::max(importance[size_t(first + k)], least);
+          group.codes[k] = rows.code(row, first + k);
+        }
+        group = roundWeighted(group, own, weights, count, form.storage);
+        rows.scale(row, g) = group.scale;
+        for (int64_t k = 0; k < count; ++k)
+          rows.setCode(row, first + k, group.codes[k]);
+      }
+  });
+}
 
 Stored coded(const StoredForm &form) {
   Stored stored;
   stored.parts = partsOf(form);
-  Unpacking unpacking(form, stored);
+  stored.codes.resize(size_t(stored.parts[0].bytes()));
+  stored.scales.resize(size_t(stored.parts[1].bytes() / 2));
+  CodedRows rows(form, stored);
   for (const PackedLayout &layout : form.layouts)
-    unpacking.take(layout, static_cast<const uint8_t *>(laidOut(form, layout)->pieces()[0].data));
+    unpack(layout, static_cast<const uint8_t *>(laidOut(form, layout)->pieces()[0].data), rows);
+  if (form.importance && int64_t(form.importance->size()) == rows.length)
+    roundByImportance(form, rows);
   stored.shape = form.source->shape;
   const void *data[] = {stored.codes.data(), stored.scales.data(), stored.shape.data()};
   for (size_t i = 0; i < stored.parts.size(); ++i)

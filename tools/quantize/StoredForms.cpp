@@ -15,10 +15,24 @@ using namespace quern::runtime;
 namespace quern::tools {
 namespace {
 
-/// All that reads one tensor.
-struct Uses {
-  std::vector<WeightLayout> layouts;
-  int slot = -1; ///< one of them
+/// Tensors that share a format because some product reads them together.
+class Groups {
+public:
+  explicit Groups(size_t count) : parent(count), inProduct(count) {
+    std::iota(parent.begin(), parent.end(), size_t(0));
+  }
+  void join(size_t a, size_t b) { parent[rootOf(a)] = rootOf(b); }
+  void mark(size_t form) { inProduct[form] = true; }
+  int of(size_t form) { return inProduct[form] ? int(rootOf(form)) : -1; }
+
+private:
+  std::vector<size_t> parent;
+  std::vector<bool> inProduct;
+  size_t rootOf(size_t form) {
+    while (parent[form] != form)
+      form = parent[form] = parent[parent[form]];
+    return form;
+  }
 };
 
 Storage storageOf(const WeightLayout &layout) {
@@ -54,17 +68,17 @@ std::optional<size_t> axisOf(const std::vector<int64_t> &shape, const std::vecto
   return std::nullopt;
 }
 
-void choose(StoredForm &form, const Uses &uses) {
-  if (uses.layouts.empty())
+void choose(StoredForm &form, const std::vector<WeightLayout> &uses) {
+  if (uses.empty())
     return;
-  const Storage storage = storageOf(uses.layouts[0]);
-  if (std::any_of(uses.layouts.begin(), uses.layouts.end(), [&](auto &layout) { return storageOf(layout) != storage; }))
+  const Storage storage = storageOf(uses[0]);
+  if (std::any_of(uses.begin(), uses.end(), [&](auto &layout) { return storageOf(layout) != storage; }))
     return;
   if (!bitsOfCode(storage)) {
     form.storage = storage;
     return;
   }
-  for (const WeightLayout &layout : uses.layouts)
+  for (const WeightLayout &layout : uses)
     form.layouts.push_back(std::get<PackedLayout>(layout));
   std::optional<size_t> axis = axisOf(form.source->shape, form.layouts);
   if (!axis) {
@@ -120,22 +134,29 @@ std::vector<StoredForm> storedForms(const Description &description, const Tensor
       forms.push_back({nameOf(description.parameters[i], source), found[i]});
     formOf[i] = at->second;
   }
-  std::vector<Uses> uses(forms.size());
-  for (size_t slot = 0; slot < description.slots.size(); ++slot)
-    for (const std::vector<int> &turn : description.slots[slot].turns)
-      for (size_t i = 0; i < turn.size(); ++i)
-        if (size_t form = formOf[size_t(turn[i])]; form != SIZE_MAX) {
-          std::vector<WeightLayout> &known = uses[form].layouts;
-          const WeightLayout &layout = description.slots[slot].layout(i);
-          if (std::find(known.begin(), known.end(), layout) == known.end())
-            known.push_back(layout);
-          if (storageOf(layout) != Storage::F32 || std::holds_alternative<PackedLayout>(layout))
-            uses[form].slot = int(slot);
-        }
+  std::vector<std::vector<WeightLayout>> uses(forms.size()); // all layouts of each
+  Groups groups(forms.size());
+  for (const SlotInfo &slot : description.slots) {
+    size_t first = SIZE_MAX; // of the slot's forms
+    for (const std::vector<int> &turn : slot.turns)
+      for (size_t i = 0; i < turn.size(); ++i) {
+        const size_t form = formOf[size_t(turn[i])];
+        if (form == SIZE_MAX)
+          continue;
+        const WeightLayout &layout = slot.layout(i);
+        if (std::find(uses[form].begin(), uses[form].end(), layout) == uses[form].end())
+          uses[form].push_back(layout);
+        if (storageOf(layout) == Storage::F32 && !std::holds_alternative<PackedLayout>(layout))
+          continue; // no product that packs its weight
+        groups.mark(form);
+        first = first == SIZE_MAX ? form : first;
+        groups.join(form, first);
+      }
+  }
   for (size_t i = 0; i < forms.size(); ++i) {
     choose(forms[i], uses[i]);
     keepBlocks(forms[i]);
-    forms[i].group = uses[i].slot;
+    forms[i].group = groups.of(i);
   }
   return forms;
 }

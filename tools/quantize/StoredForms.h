@@ -15,6 +15,7 @@ struct StoredForm {
   support::Storage storage = support::Storage::F32;
   size_t axis = 0;
   std::vector<runtime::PackedLayout> layouts = {}; ///< of codes: matrices that together are the tensor
+  const std::vector<float> *importance = nullptr;  ///< of each position along `axis`; null: all count alike
   int group = -1;                                  ///< tensors of products that share a format have the same number
 };
 
