@@ -65,15 +65,18 @@ static Json configOf(const CheckpointPlaces &from) {
   return config;
 }
 
-/// Small files that say what the weights do not: text, vocabularies, no numbers of the model.
-static bool goesAlong(const std::string &name) {
-  if (name == "config.json" || name.ends_with(".index.json"))
-    return false;
-  if (name.starts_with("LICENSE") || name.starts_with("NOTICE"))
+/// Small files that say what the weights do not: text, vocabularies, no numbers of the model. `whole`: the folder is the
+/// checkpoint; else only what programs read beside a file of weights.
+static bool goesAlong(const std::string &name, bool whole) {
+  auto isAmong = [&](const auto &known) {
+    return std::any_of(std::begin(known), std::end(known), [&](const char *one) { return name == one; });
+  };
+  if (isAmong(filesBesideWeights) || isAmong(vocabulariesBesideWeights))
     return true;
-  return std::any_of(std::begin(vocabulariesBesideWeights), std::end(vocabulariesBesideWeights),
-                     [&](const char *known) { return name == known; }) ||
-         name.ends_with(".json") || name.ends_with(".jinja") || name == "merges.txt" || name == "vocab.txt";
+  if (!whole || name == "config.json" || name.ends_with(".index.json"))
+    return false;
+  return name.starts_with("LICENSE") || name.starts_with("NOTICE") || name.ends_with(".json") ||
+         name.ends_with(".jinja") || name == "merges.txt" || name == "vocab.txt";
 }
 
 static void copyBeside(const CheckpointPlaces &from, const std::string &folder) {
@@ -82,10 +85,11 @@ static void copyBeside(const CheckpointPlaces &from, const std::string &folder) 
     fs::create_directories(folderOf(folder + "/" + name), code);
     writeFile(folder + "/" + name, text);
   };
-  std::string place = isFolder(from.weights) ? from.weights : folderOf(from.weights);
+  const bool whole = isFolder(from.weights);
+  std::string place = whole ? from.weights : folderOf(from.weights);
   std::vector<std::string> names = from.beside;
   for (const std::string &name : namesIn(place))
-    if (goesAlong(name))
+    if (goesAlong(name, whole))
       names.push_back(name);
   for (const std::string &name : names)
     if (fileExists(place + "/" + name))

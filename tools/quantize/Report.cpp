@@ -40,12 +40,12 @@ std::vector<ReportedGroup> groupsOf(const QuantizeReport &report) {
   };
   for (const WeightGroup &group : weightGroups(forms))
     add(group.title(), group.names);
-  std::vector<std::string> others;
+  std::map<std::string, std::vector<std::string>> others; // by format
   for (const StoredForm &form : forms)
     if (form.group < 0)
-      others.push_back(form.name);
-  if (!others.empty())
-    add("what is in no product: norms, biases, tables", others);
+      others[formatName(form)].push_back(form.name);
+  for (const auto &[format, names] : others)
+    add("what is in no product: norms, biases, tables", names);
   return groups;
 }
 
