@@ -2,27 +2,13 @@
 #include "tools/quantize/Groups.h"
 
 #include "support/Glob.h"
+#include "tools/spec/StoredFormats.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 
 namespace quern::tools {
 namespace {
-
-/// "model.layers.11.mlp.up_proj.weight" with * for each part that is a number.
-std::string withoutNumbers(const std::string &name) {
-  std::string result;
-  for (size_t at = 0; at <= name.size();) {
-    size_t dot = std::min(name.find('.', at), name.size());
-    std::string part = name.substr(at, dot - at);
-    bool number =
-        !part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) { return std::isdigit(c); });
-    result += (at ? "." : "") + (number ? "*" : part);
-    at = dot + 1;
-  }
-  return result;
-}
 
 /// The part of a name that says what it is: "k_proj" of "model.layers.*.self_attn.k_proj.weight".
 std::string roleOf(const std::string &glob) {

@@ -32,11 +32,8 @@ static std::string withoutSlash(std::string path) {
 }
 
 static bool isOwn(const std::string &folder) {
-  std::string config = folder + "/config.json";
-  if (!fileExists(config))
-    return false;
   try {
-    return !quantizeOfConfig(readFile(config, mostBytes), config).empty();
+    return !quantizeOfCheckpoint(folder).empty();
   } catch (const std::runtime_error &) {
     return false;
   }

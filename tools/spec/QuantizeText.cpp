@@ -72,4 +72,9 @@ std::string quantizeOfConfig(const std::string &configText, const std::string &n
   return text;
 }
 
+std::string quantizeOfCheckpoint(const std::string &weights) {
+  std::string config = weights + "/config.json";
+  return support::fileExists(config) ? quantizeOfConfig(support::readFile(config, mostBytes), config) : "";
+}
+
 } // namespace quern::tools

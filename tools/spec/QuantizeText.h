@@ -21,5 +21,8 @@ std::string formatsOfLines(std::string_view text, const std::string &name);
 /// What the config.json of a quantised folder says; empty for any other. `name` is for messages.
 std::string quantizeOfConfig(const std::string &configText, const std::string &name);
 
+/// The same of a checkpoint's folder; empty for a file, or where there is no config.json.
+std::string quantizeOfCheckpoint(const std::string &weights);
+
 } // namespace quern::tools
 #endif
