@@ -58,6 +58,14 @@ static void makeFolder(const fs::path &path) {
     throw std::runtime_error("cannot make the folder " + path.string() + ": " + code.message());
 }
 
+std::string quern::codegen::describeProgram(mlir::ModuleOp planned, const CompileOptions &options) {
+  KernelSymbols symbols;
+  for (auto kernel : planned.getOps<ir::KernelOp>())
+    symbols[kernel.getSymName().str()] = kernel.getSymName().str();
+  HostProgram program = buildHostProgram(planned, {}, symbols, !options.target.device.empty());
+  return describe(planned, program, launchCosts(program), options.target, options.spec);
+}
+
 CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const CompileOptions &options) {
   CompileReport report;
   Clock clock;

@@ -34,6 +34,9 @@ struct CompileReport {
 /// Throws std::runtime_error with what went wrong and where. `planned` is in phase `planned`; it is not changed.
 CompileReport compileModule(mlir::ModuleOp planned, const CompileOptions &options);
 
+/// What the program of `planned` would say about itself (runtime/abi/Description.h), without compiling a kernel.
+std::string describeProgram(mlir::ModuleOp planned, const CompileOptions &options);
+
 /// $QUERN_CACHE, else $XDG_CACHE_HOME/quern, else ~/.cache/quern.
 std::string defaultCache();
 

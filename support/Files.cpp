@@ -45,6 +45,15 @@ std::vector<std::string> namesIn(const std::string &folder) {
   return names;
 }
 
+void moveFolder(const std::string &from, const std::string &to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) { // which takes the place of nothing but an empty folder
+    bool there = errno == ENOTEMPTY || errno == EEXIST;
+    if (!there || ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) != 0)
+      throw UserError("cannot make " + to + ": " + systemMessage(errno));
+  }
+  syncFolder(folderOf(to));
+}
+
 void syncFolder(const std::string &path) {
   int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder >= 0) {

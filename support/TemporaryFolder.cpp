@@ -15,8 +15,6 @@
 
 namespace quern::support {
 
-static const std::string prefix = "quern-work-";
-
 /// A folder that nobody holds, and that is old enough to be held by now.
 static void removeAbandoned(const std::string &folder) {
   int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -31,9 +29,17 @@ static void removeAbandoned(const std::string &folder) {
   ::close(descriptor);
 }
 
-TemporaryFolder::TemporaryFolder() {
+static std::string usualBase() {
   const char *set = std::getenv("TMPDIR");
-  std::string base = set && *set ? set : "/tmp";
+  return set && *set ? set : "/tmp";
+}
+
+TemporaryFolder::TemporaryFolder() try : TemporaryFolder(usualBase(), "quern-work-") {
+} catch (const UserError &error) {
+  throw UserError(error.what() + std::string("; $TMPDIR may name another place"));
+}
+
+TemporaryFolder::TemporaryFolder(const std::string &base, const std::string &prefix) {
   try {
     for (const std::string &name : namesIn(base))
       if (name.starts_with(prefix))
@@ -42,8 +48,7 @@ TemporaryFolder::TemporaryFolder() {
   }
   folder = base + "/" + prefix + "XXXXXX";
   if (!::mkdtemp(folder.data()))
-    throw UserError("cannot make a folder in " + base + ": " + systemMessage(errno) +
-                    "; $TMPDIR may name another place");
+    throw UserError("cannot make a folder in " + base + ": " + systemMessage(errno));
   held = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (held >= 0)
     ::flock(held, LOCK_EX | LOCK_NB);

@@ -11,6 +11,8 @@ namespace quern::support {
 class TemporaryFolder {
 public:
   TemporaryFolder();
+  /// `base`/`prefix`RANDOM likewise: for what is renamed within a file system.
+  TemporaryFolder(const std::string &base, const std::string &prefix);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder &) = delete;
   TemporaryFolder &operator=(const TemporaryFolder &) = delete;

@@ -98,8 +98,10 @@ UNITS = {
     "tools/doctor": ["tools/interpret"],
     "tools/inspect": ["tools/spec"],
     "tools/reduce": [],
-    "tools/tune": [],
-    "tools/cli": ["tools:Arguments", "tools/bisect", "tools/crash", "tools/doctor", "tools/inspect", "tools/interpret", "tools/spec", "tools/tune"],
+    "tools/report": [],
+    "tools/quantize": ["tools/interpret", "tools/report", "tools/spec"],
+    "tools/tune": ["tools/report"],
+    "tools/cli": ["tools:Arguments", "tools/bisect", "tools/crash", "tools/doctor", "tools/inspect", "tools/interpret", "tools/quantize", "tools/spec", "tools/tune"],
     "tools": ["tools:Arguments", "tools/cli", "tools/crash"],
 }
 

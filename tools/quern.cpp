@@ -31,6 +31,8 @@ constexpr Command commands[] = {
     {"compile", "compile a spec to an executable (or --emit obj, llvm, asm, mlir)", compileCommand},
     {"run", "run a model, compiled into a cache first: quern run MODEL -p ...", runCommand},
     {"tune", "measure other plans of a program's kernels; quern compile uses those that are faster", tuneCommand},
+    {"quantize", "write a checkpoint in fewer bits, measure what that costs, choose formats for a size or a loss",
+     quantizeCommand},
     {"list", "list the architectures whose checkpoints run and compile take", listCommand},
     {"check", "report all mistakes of a spec", checkCommand},
     {"fmt", "format specs", fmtCommand},

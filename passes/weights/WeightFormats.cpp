@@ -11,20 +11,26 @@ using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
 
+static std::optional<ProductFormat> findFormat(StringRef word) {
+  return llvm::StringSwitch<std::optional<ProductFormat>>(word)
+      .Case("int4", ProductFormat{Storage::Int4})
+      .Case("int8", ProductFormat{Storage::Int8})
+      .Case("w4a8", ProductFormat{Storage::Int4, Storage::Int8})
+      .Case("w8a8", ProductFormat{Storage::Int8, Storage::Int8})
+      .Case("w16a16", ProductFormat{Storage::BF16, Storage::BF16})
+      .Case("bf16", ProductFormat{Storage::BF16})
+      .Case("f32", ProductFormat{Storage::F32})
+      .Default(std::nullopt);
+}
+
+bool quern::passes::isFormat(StringRef word) {
+  return findFormat(word).has_value();
+}
+
 static ProductFormat formatOf(StringRef word) {
-  std::optional<ProductFormat> format = llvm::StringSwitch<std::optional<ProductFormat>>(word)
-                                            .Case("int4", ProductFormat{Storage::Int4})
-                                            .Case("int8", ProductFormat{Storage::Int8})
-                                            .Case("w4a8", ProductFormat{Storage::Int4, Storage::Int8})
-                                            .Case("w8a8", ProductFormat{Storage::Int8, Storage::Int8})
-                                            .Case("w16a16", ProductFormat{Storage::BF16, Storage::BF16})
-                                            .Case("bf16", ProductFormat{Storage::BF16})
-                                            .Case("f32", ProductFormat{Storage::F32})
-                                            .Default(std::nullopt);
-  if (!format)
-    throw std::runtime_error("--quantize: '" + word.str() +
-                             "' is no format; int8, int4, w8a8, w4a8, w16a16, bf16 or f32 is needed");
-  return *format;
+  if (std::optional<ProductFormat> format = findFormat(word))
+    return *format;
+  throw std::runtime_error("--quantize: '" + word.str() + "' is no format; " + formatNames + " is needed");
 }
 
 WeightFormats WeightFormats::parse(StringRef quantize, Storage precision) {

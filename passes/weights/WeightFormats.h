@@ -12,6 +12,10 @@ struct ProductFormat {
   ir::Storage weight = ir::Storage::F32, rows = ir::Storage::F32;
 };
 
+/// Whether `word` is the name of a format, and all of these names for messages.
+bool isFormat(llvm::StringRef word);
+constexpr const char *formatNames = "int8, int4, w8a8, w4a8, w16a16, bf16 or f32";
+
 class WeightFormats {
 public:
   /// `quantize`: "FORMAT[,GLOB=FORMAT]...", or empty for `precision` everywhere. Throws std::runtime_error.

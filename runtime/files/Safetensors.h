@@ -35,8 +35,12 @@ public:
   virtual void read(int64_t first, int64_t count, float *to) const = 0;
   /// The same matrix with its two dimensions swapped, where that is how it lies: reading along rows is then quicker.
   virtual const TensorReader *transposed() const { return nullptr; }
-  /// The block whose numbers begin with element `first`, where they are stored in GGUF's format of that name; else null.
-  virtual const uint8_t *block(std::string_view /*format*/, int64_t /*first*/) const { return nullptr; }
+  /// The block of `count` elements (a group of 32, or the last of a row), the first of them `first` and `stride` apart,
+  /// where they are stored as GGUF's format of that name has them; else null. It may be put together in `room`.
+  virtual const uint8_t *block(std::string_view /*format*/, int64_t /*first*/, int64_t /*stride*/, int64_t /*count*/,
+                               uint8_t * /*room*/) const {
+    return nullptr;
+  }
 };
 
 /// A stored tensor; `data` lies in `file`, with whatever alignment the file gave it.
@@ -82,8 +86,11 @@ struct OutputTensor {
   Dtype dtype;
   std::vector<int64_t> shape;
   const void *data;
+  uint64_t bytes() const;
 };
 
+/// What a file begins with: its length and the table of the tensors, whose data follows in their order.
+std::string safetensorsHeader(const std::vector<OutputTensor> &tensors);
 /// Writes through OutputFile: the file is there whole or not at all. Throws UserError with the reason (a full disk).
 void writeSafetensors(const std::string &path, const std::vector<OutputTensor> &tensors);
 

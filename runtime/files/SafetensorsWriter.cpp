@@ -7,28 +7,33 @@
 
 namespace quern::runtime {
 
-void writeSafetensors(const std::string &path, const std::vector<OutputTensor> &tensors) {
+uint64_t OutputTensor::bytes() const {
+  uint64_t bytes = dtypeBytes(dtype);
+  for (int64_t length : shape)
+    bytes *= uint64_t(length);
+  return bytes;
+}
+
+std::string safetensorsHeader(const std::vector<OutputTensor> &tensors) {
   nlohmann::json header = nlohmann::json::object();
   uint64_t offset = 0;
-  std::vector<uint64_t> sizes;
   for (const OutputTensor &tensor : tensors) {
-    uint64_t bytes = dtypeBytes(tensor.dtype);
-    for (int64_t length : tensor.shape)
-      bytes *= uint64_t(length);
+    uint64_t end = offset + tensor.bytes();
     header[tensor.name] = {
-        {"dtype", dtypeName(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + bytes}}};
-    sizes.push_back(bytes);
-    offset += bytes;
+        {"dtype", dtypeName(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
+    offset = end;
   }
   std::string text = header.dump();
   text.resize((text.size() + 8 + 63) / 64 * 64 - 8, ' '); // so that the data is aligned, for any vector
   uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char *>(&length), 8) + text;
+}
 
+void writeSafetensors(const std::string &path, const std::vector<OutputTensor> &tensors) {
   OutputFile file(path);
-  file.write(&length, 8);
-  file.write(text.data(), text.size());
-  for (size_t i = 0; i < tensors.size(); ++i)
-    file.write(tensors[i].data, sizes[i]);
+  file.write(safetensorsHeader(tensors));
+  for (const OutputTensor &tensor : tensors)
+    file.write(tensor.data, tensor.bytes());
   file.commit();
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/formats/PackedTensors.h"
 
 #include "runtime/Error.h"
+#include "runtime/formats/GroupedCodes.h"
 #include "runtime/formats/SmallFloats.h"
 
 #include <algorithm>
@@ -222,6 +223,8 @@ void joinPackedTensors(Tensors &tensors) {
       joinExperts(tensors, stem(name, "_blocks"));
     else if (dtype == Dtype::F8_E4M3 || dtype == Dtype::F8_E5M2)
       joinByteFloats(tensors, name);
+    else if (isScalesOfGroups(tensors, name))
+      joinGroupedCodes(tensors, name);
   }
 }
 

@@ -189,10 +189,13 @@ public:
         to[i] -= 1;
   }
 
-  const uint8_t *block(std::string_view format, int64_t first) const override {
+  const uint8_t *block(std::string_view format, int64_t first, int64_t stride, int64_t count,
+                       uint8_t * /*room*/) const override {
     if (!stored.format || stored.format->name != format || change == Change::PlusOne)
       return nullptr;
     const int64_t from = storedRow(first / columns) * columns + first % columns, each = stored.format->elements;
+    if (stride != 1 || count != each)
+      return nullptr;
     return from % each ? nullptr : stored.data + from / each * stored.format->bytes;
   }
 

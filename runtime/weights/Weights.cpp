@@ -309,8 +309,8 @@ private:
           l, job.first, job.count,
           [&](int64_t at, int64_t length, float *numbers) {
             const bool row = l.innerStride == 1;
-            const uint8_t *block =
-                row && length == support::codedGroup ? reader->block(blockNameOf(l.storage), at) : nullptr;
+            const uint8_t *block = reader->block(blockNameOf(l.storage), at, l.innerStride, length,
+                                                 reinterpret_cast<uint8_t *>(numbers)); // which are as long as a block
             for (int64_t i = 0; !block && i < length; i += row ? length : 1)
               reader->read(at + i * l.innerStride, row ? length : 1, numbers + i);
             return block;

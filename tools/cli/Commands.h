@@ -21,6 +21,7 @@ int tokenizerCommand(const Arguments &arguments);
 int tensorsCommand(const Arguments &arguments);
 int doctorCommand(const Arguments &arguments);
 int tuneCommand(const Arguments &arguments);
+int quantizeCommand(const Arguments &arguments);
 
 } // namespace quern::tools
 #endif

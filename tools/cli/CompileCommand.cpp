@@ -9,6 +9,7 @@
 #include "tools/cli/CompileFlags.h"
 #include "tools/crash/CrashReport.h"
 #include "tools/spec/ModelPath.h"
+#include "tools/spec/QuantizeText.h"
 #include "tools/spec/Remarks.h"
 #include "tools/spec/StoredFormats.h"
 #include "tools/tune/TunedPlans.h"
@@ -88,8 +89,11 @@ void CompileFlags::takeStored() {
                              std::string(spec.train ? "--train" : "--quantize") + " or --precision stored out");
   if (weights.empty())
     throw std::runtime_error("--precision stored keeps weights as a checkpoint has them; --weights names it");
-  const std::map<std::string, std::string> types = storedTypes(weights);
   spec.precision = "f32";
+  spec.quantize = quantizeOfCheckpoint(weights);
+  if (!spec.quantize.empty()) // which also says what rows become
+    return;
+  const std::map<std::string, std::string> types = storedTypes(weights);
   spec.quantize = formatsOf(types);
   if (std::set<std::string> widened = widenedTypes(types); !widened.empty() && !quiet)
     std::cerr << "of " << weights << " what is stored in " << llvm::join(widened, ", ")

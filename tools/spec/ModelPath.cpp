@@ -8,6 +8,7 @@
 #include "support/Files.h"
 #include "support/Json.h"
 #include "support/Nearest.h"
+#include "tools/spec/QuantizeText.h"
 
 #include <cstdlib>
 #include <regex>
@@ -278,7 +279,7 @@ Checkpoint readCheckpoint(const ModelPath &model, const std::string &name) {
   if (Json json = support::parseJson(text, config);
       json.contains("quantization_config") && json["quantization_config"].is_object()) {
     Json method = json["quantization_config"].value("quant_method", Json("unknown"));
-    static const std::set<std::string> read = {"gptq", "awq", "mxfp4", "fp8"}; // runtime/formats
+    static const std::set<std::string> read = {"gptq", "awq", "mxfp4", "fp8", ownMethod}; // runtime/formats
     if (!method.is_string() || !read.count(method.get<std::string>()))
       throw std::runtime_error(config +
                                ": the weights are quantised in a way that programs do not read (quant_method " +

@@ -11,6 +11,7 @@
 #include "passes/weights/WeightFormats.h"
 #include "support/Nearest.h"
 #include "tools/crash/CrashReport.h"
+#include "tools/spec/QuantizeText.h"
 
 #include "runtime/gguf/Gguf.h"
 #include "support/Files.h"
@@ -40,15 +41,20 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
                         "with the gradient of the loss: programs get the commands train and grad")(
       "precision", po::value(&spec.precision),
       "f32 or bf16: the weights of products (with --train also what a gradient keeps) in two bytes, the rest in f32 "
-      "(default: f32); stored: as the checkpoint has them, where that loses nothing (what quern run CHECKPOINT does)")(
-      "quantize", po::value(&spec.quantize),
-      "FORMAT[,GLOB=FORMAT]...: the weights of products in int8 or int4, groups of 32 with a scale "
-      "each; int4 keeps int8 "
-      "for those outside of layers (the head). w8a8, w4a8: what they multiply becomes int8, too; "
-      "w16a16: both in bf16. The "
-      "last GLOB that fits a weight's name decides (formats: also bf16, f32)")(
-      "kv-cache", po::value(&spec.kvCache),
-      "f32 or bf16: what generation keeps of each position, keys and values (default: f32)");
+      "(default: f32); stored: as the checkpoint has them, where that loses nothing (what quern run CHECKPOINT does)");
+  addQuantize(options, spec);
+  options.add_options()("kv-cache", po::value(&spec.kvCache),
+                        "f32 or bf16: what generation keeps of each position, keys and values (default: f32)");
+}
+
+void quern::tools::addQuantize(po::options_description &options, SpecOptions &spec) {
+  options.add_options()(
+      "quantize",
+      po::value(&spec.quantize)->notifier([&spec](const std::string &given) { spec.quantize = quantizeText(given); }),
+      "FORMAT[,GLOB=FORMAT]... or a FILE of lines GLOB = FORMAT: the weights of products in int8 or int4, groups of 32 "
+      "with a scale each; int4 keeps int8 for those outside of layers (the head). w8a8, w4a8: what they multiply "
+      "becomes int8, too; w16a16: both in bf16. The last GLOB that fits a weight's name decides (formats: also bf16, "
+      "f32)");
 }
 
 void quern::tools::addWithout(po::options_description &options, std::vector<std::string> &without) {
@@ -250,7 +256,9 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       quern::ir::ProgramOptions asked = quern::ir::optionsOf(*module);
       asked.precision = precision;
       asked.caches = caches;
-      asked.quantize = options.quantize;
+      asked.quantize = options.quantize.empty() && !options.train
+                           ? quantizeOfConfig(input.configText.value_or(""), input.configName)
+                           : options.quantize;
       quern::ir::setOptions(*module, asked);
     }
   }

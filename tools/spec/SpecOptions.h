@@ -22,7 +22,7 @@ struct SpecOptions {
   bool train = false;
   std::string precision = "f32"; // of weights, and what training keeps: f32 or bf16
   std::string kvCache = "f32";   // of what generation keeps of each position: f32 or bf16
-  std::string quantize;          // of weights: FORMAT[,GLOB=FORMAT]...
+  std::string quantize;          // of weights: FORMAT[,GLOB=FORMAT]...; empty: as a quantised folder's config says
 };
 
 /// Adds --config, --set and the positional SPEC.
@@ -30,6 +30,9 @@ void addSpecOptions(boost::program_options::options_description &options, SpecOp
 
 /// Where --config named none, that of a checkpoint: config.json in its folder, or what a GGUF file says.
 void takeConfig(SpecOptions &spec, const std::string &weights);
+
+/// Adds --quantize. A file's name that it was given becomes the file's formats when the options are parsed.
+void addQuantize(boost::program_options::options_description &options, SpecOptions &spec);
 
 /// Adds --train, --precision, --quantize and --kv-cache.
 void addTrain(boost::program_options::options_description &options, SpecOptions &spec);

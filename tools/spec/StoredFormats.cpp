@@ -7,23 +7,25 @@
 #include "support/Glob.h"
 
 #include <algorithm>
-#include <cctype>
 #include <vector>
 
 namespace quern::tools {
 
 static std::string formatOf(const std::string &type) {
-  return type == "BF16" ? "bf16" : type == "Q8_0" ? "int8" : type == "Q4_0" ? "int4" : "f32";
+  static const std::map<std::string, std::string> kept = {
+      {"BF16", "bf16"}, {"Q8_0", "int8"}, {"Q4_0", "int4"}, {"int8", "int8"}, {"int4", "int4"}};
+  auto found = kept.find(type);
+  return found == kept.end() ? "f32" : found->second;
 }
 
-/// "layers.12.mlp" as "layers.*.mlp".
-static std::string withoutNumbers(const std::string &name) {
+std::string withoutNumbers(const std::string &name) {
   std::string pattern;
-  for (size_t i = 0; i < name.size(); ++i) {
-    if (!std::isdigit(static_cast<unsigned char>(name[i])))
-      pattern += name[i];
-    else if (i == 0 || !std::isdigit(static_cast<unsigned char>(name[i - 1])))
-      pattern += '*';
+  for (size_t at = 0; at <= name.size();) {
+    const size_t dot = std::min(name.find('.', at), name.size());
+    const std::string part = name.substr(at, dot - at);
+    const bool number = !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
+    pattern += (at ? "." : "") + (number ? "*" : part);
+    at = dot + 1;
   }
   return pattern;
 }

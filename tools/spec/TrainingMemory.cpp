@@ -16,16 +16,16 @@
 using namespace quern::tools;
 using namespace quern::ir;
 
-int64_t quern::tools::parseBytes(const std::string &text) {
+int64_t quern::tools::parseBytes(const std::string &option, const std::string &text, double unit) {
   llvm::StringRef rest(text);
   size_t power = rest.empty() ? llvm::StringRef::npos : llvm::StringRef("KMGT").find(rest.back());
   double number = 0;
   if (power != llvm::StringRef::npos)
     rest = rest.drop_back();
   if (rest.getAsDouble(number) || !(number > 0) || number > 1e15)
-    throw std::runtime_error("--memory " + text + ": a size such as 512M or 4G is needed");
+    throw std::runtime_error(option + " " + text + ": a size such as 512M or 4G is needed");
   for (size_t i = 0; power != llvm::StringRef::npos && i <= power; ++i)
-    number *= 1024;
+    number *= unit;
   return static_cast<int64_t>(number);
 }
 
@@ -60,7 +60,7 @@ mlir::LogicalResult quern::tools::runWithin(mlir::OwningOpRef<mlir::ModuleOp> &m
                                             std::string &report) {
   if (spec.length < 1 || spec.rows < 1)
     throw std::runtime_error("--memory needs --length, the tokens of a row (and --batch, if rows are more than one)");
-  int64_t budget = parseBytes(spec.memory), least = 0;
+  int64_t budget = parseBytes("--memory", spec.memory), least = 0;
   std::string size = llvm::formatv("{0} x {1} tokens", spec.rows, spec.length).str();
   // By the work that is done again: what pays in any case, more and more within an iteration, then the iterations of
   // segments a second time.

@@ -14,7 +14,7 @@ struct MemoryOptions {
 };
 
 /// "4G", "512M", "100000": bytes. Throws for anything else.
-int64_t parseBytes(const std::string &text);
+int64_t parseBytes(const std::string &option, const std::string &text, double unit = 1024);
 
 /// Runs all passes on `module`, saving as much for the gradient as fits the budget: what is planned for a step goes to
 /// `report`. Throws where even what must be saved does not fit.

@@ -3,6 +3,7 @@
 
 #include "support/Error.h"
 #include "support/Html.h"
+#include "tools/report/ReportPage.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,24 +15,11 @@ namespace quern::tools {
 namespace {
 
 const char style[] = R"(
-:root { --paper: #fbfaf8; --raised: #ffffff; --line: #e2ded7; --ink: #24221f; --dim: #77726a; --faster: #2f7d32; --slower: #8f897e;
-  --wrong: #b3391f; --before: #cfc8bb; color-scheme: light; }
-@media (prefers-color-scheme: dark) { :root { --paper: #191a1d; --raised: #26282d; --line: #34373d; --ink: #e4e1da; --dim: #96928a;
-  --faster: #7cc47f; --slower: #8a877f; --wrong: #e8897c; --before: #565b63; color-scheme: dark; } }
-body { margin: 0 auto; max-width: 1180px; padding: 26px 22px 40px; background: var(--paper); color: var(--ink);
-  font: 14px/1.5 "Inter", "Segoe UI", "DejaVu Sans", Arial, sans-serif; }
-h1 { font-size: 20px; margin: 0 0 2px; } h2 { font-size: 15px; margin: 28px 0 8px; }
-p { margin: 4px 0; } .dim { color: var(--dim); } code { font: 12px/1.4 "DejaVu Sans Mono", Menlo, monospace; }
-table { border-collapse: collapse; width: 100%; background: var(--raised); border: 1px solid var(--line); }
-th { text-align: left; font-weight: 600; color: var(--dim); font-size: 12px; }
-th, td { padding: 6px 10px; border-bottom: 1px solid var(--line); vertical-align: top; }
-.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; } .gained { color: var(--faster); font-weight: 600; }
-.name { overflow-wrap: anywhere; } .plan { max-width: 260px; overflow-wrap: anywhere; }
-svg { display: block; } .axis { stroke: var(--line); } .even { stroke: var(--dim); stroke-dasharray: 2 2; } svg text { fill: var(--dim); font-size: 11px; }
-.faster { fill: var(--faster); } .slower { fill: var(--slower); } .wrong, .crashed, .refused { fill: var(--wrong); }
+.gained { color: var(--good); font-weight: 600; } .plan { max-width: 260px; overflow-wrap: anywhere; }
+.faster { fill: var(--good); } .slower { fill: var(--other); } .wrong, .crashed, .refused { fill: var(--bad); }
 .whole { display: grid; grid-template-columns: 90px 1fr; gap: 4px 12px; align-items: center; max-width: 760px; }
 .bar { height: 13px; border-radius: 2px; background: var(--before); display: inline-block; vertical-align: middle; margin-right: 8px; }
-.bar.after { background: var(--faster); }
+.bar.after { background: var(--good); }
 )";
 
 /// Speeds of candidates, by that of the plan they were compared with: a logarithmic axis.
@@ -109,13 +97,10 @@ std::string wholeOf(const std::vector<TunedPart> &parts) {
 } // namespace
 
 std::string tunePage(const TuneReport &report, const std::string &model, const TuningConditions &where) {
-  std::string page = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-                     "content=\"width=device-width, initial-scale=1\">\n<title>" +
-                     htmlText(model) + " · quern tune</title>\n<style>" + style +
-                     "</style>\n</head>\n<body>\n<h1>Plans of " + htmlText(model) + "</h1>\n<p class=\"dim\">" +
-                     htmlText(where.machine) + "<br>" + htmlText(where.work) + "; target " + htmlText(where.target) +
-                     "</p>\n<p>" + std::to_string(report.measured) +
-                     format(" comparisons in %.0f s; ", report.seconds) + endText(report) + ".</p>\n";
+  std::string page = "<h1>Plans of " + htmlText(model) + "</h1>\n<p class=\"dim\">" + htmlText(where.machine) + "<br>" +
+                     htmlText(where.work) + "; target " + htmlText(where.target) + "</p>\n<p>" +
+                     std::to_string(report.measured) + format(" comparisons in %.0f s; ", report.seconds) +
+                     endText(report) + ".</p>\n";
   if (!report.parts.empty())
     page += wholeOf(report.parts);
   page +=
@@ -125,9 +110,10 @@ std::string tunePage(const TuneReport &report, const std::string &model, const T
       axis() + "</th><th>plan</th></tr>\n";
   for (const TunedKernel &kernel : report.kernels)
     page += rowOf(kernel);
-  return page + "</table>\n<p class=\"dim\">Points: <b style=\"color:var(--faster)\">faster</b>, slower, <b "
-                "style=\"color:var(--wrong)\">wrong or crashed</b> (at the left edge, not timed). Point at one for its "
-                "plan.</p>\n</body>\n</html>\n";
+  page += "</table>\n<p class=\"dim\">Points: <b style=\"color:var(--good)\">faster</b>, slower, <b "
+          "style=\"color:var(--bad)\">wrong or crashed</b> (at the left edge, not timed). Point at one for its "
+          "plan.</p>\n";
+  return reportPage(model, "quern tune", style, page);
 }
 
 } // namespace quern::tools

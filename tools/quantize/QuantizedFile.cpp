@@ -1,0 +1,266 @@
+// Takes: the tensors of a checkpoint and their forms. Gives: a safetensors file, and what rounding cost.
+// Why the loader makes the codes: they are then those that a program would have made, whatever the checkpoint's format.
+#include "tools/quantize/QuantizedFile.h"
+
+#include "runtime/cli/Terminal.h"
+#include "runtime/formats/GroupedCodes.h"
+#include "runtime/machine/ThreadPool.h"
+#include "runtime/weights/Weights.h"
+#include "support/CodedGroups.h"
+#include "support/OutputFile.h"
+#include "tools/quantize/WeightedRounding.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+using namespace quern::runtime;
+
+namespace quern::tools {
+namespace {
+
+/// A table of one tensor.
+class OneTensor : public TensorSource {
+public:
+  OneTensor(std::string name, StoredTensor tensor) : name(std::move(name)), tensor(std::move(tensor)) {}
+  const std::string &path() const override { return tensor.file->name(); }
+  std::vector<std::string> names() const override { return {name}; }
+  const StoredTensor *find(const std::string &wanted) const override { return wanted == name ? &tensor : nullptr; }
+
+private:
+  std::string name;
+  StoredTensor tensor;
+};
+
+std::unique_ptr<Weights> laidOut(const StoredForm &form, const WeightLayout &layout) {
+  Description description;
+  description.parameters.push_back({{form.name}, form.source->shape, ""});
+  description.slots.push_back({{{0}}, {layout}});
+  return Weights::load(description, std::make_unique<OneTensor>(form.name, *form.source));
+}
+
+/// A tensor in the forms that the file has.
+struct Stored {
+  std::vector<OutputTensor> parts; ///< whose data lies below, or in the source
+  std::vector<uint8_t> codes;
+  std::vector<uint16_t> scales;
+  std::vector<int64_t> shape;
+};
+
+/// The names, types and shapes alone.
+std::vector<OutputTensor> partsOf(const StoredForm &form) {
+  const std::vector<int64_t> &shape = form.source->shape;
+  if (form.storage == Storage::BF16)
+    return {{form.name, Dtype::BF16, shape, nullptr}};
+  if (!bitsOfCode(form.storage))
+    return {{form.name, form.source->reader ? Dtype::F32 : form.source->dtype, shape, nullptr}};
+  std::vector<OutputTensor> parts = {{form.name, form.storage == Storage::Int8 ? Dtype::I8 : Dtype::U8,
+                                      shapeOfCodes(shape, form.axis, form.storage), nullptr},
+                                     {form.name + ".scales", Dtype::F16, shapeOfScales(shape, form.axis), nullptr}};
+  if (form.storage == Storage::Int4)
+    parts.push_back({form.name + ".shape", Dtype::I64, {int64_t(shape.size())}, nullptr});
+  return parts;
+}
+
+/// Codes and scales in the order of the tensor: of rows along the grouped dimension.
+class CodedRows {
+public:
+  CodedRows(const StoredForm &form, Stored &stored) : stored(stored), wide(form.storage == Storage::Int8) {
+    const std::vector<int64_t> &shape = form.source->shape;
+    length = shape[form.axis];
+    for (size_t d = form.axis + 1; d < shape.size(); ++d)
+      after *= shape[d];
+    groups = (length + support::codedGroup - 1) / support::codedGroup;
+    rows = form.source->elements() / length;
+  }
+  int64_t length = 1, after = 1, groups = 1, rows = 1;
+
+  int64_t rowOf(int64_t element) const { return element / (after * length) * after + element % after; }
+  int64_t element(int64_t row, int64_t i) const { return (row / after * length + i) * after + row % after; }
+  uint16_t &scale(int64_t row, int64_t group) const {
+    return stored.scales[size_t((row / after * groups + group) * after + row % after)];
+  }
+  int8_t code(int64_t row, int64_t i) const {
+    const uint8_t stands = byte(row, i);
+    return wide ? int8_t(stands) : int8_t((stands >> i % 2 * 4 & 15) - 8);
+  }
+  void setCode(int64_t row, int64_t i, int8_t code) const {
+    uint8_t &to = byte(row, i);
+    to = wide ? uint8_t(code) : uint8_t((to & (i % 2 ? 15 : 240)) | (code + 8) << i % 2 * 4);
+  }
+
+private:
+  Stored &stored;
+  bool wide;
+  uint8_t &byte(int64_t row, int64_t i) const {
+    const int64_t at = wide ? element(row, i) : (row / after * ((length + 1) / 2) + i / 2) * after + row % after;
+    return stored.codes[size_t(at)];
+  }
+};
+
+/// From where kernels read them (support/CodedGroups.h).
+void unpack(const PackedLayout &layout, const uint8_t *packed, const CodedRows &to) {
+  const bool wide = layout.storage == Storage::Int8;
+  const int64_t each = support::bytesOfGroup(bitsOfCode(layout.storage)) * layout.tile;
+  for (int64_t o = 0; o < layout.outer; ++o) {
+    const int64_t row = to.rowOf(layout.offset + o * layout.outerStride), within = o % layout.tile;
+    const uint8_t *group = packed + o / layout.tile * layout.tileBytes();
+    for (int64_t g = 0; g < to.groups; ++g, group += each) {
+      to.scale(row, g) = uint16_t(group[within] | group[layout.tile + within] << 8);
+      const uint8_t *codes = group + 2 * layout.tile + within * 4;
+      const int64_t first = g * support::codedGroup, count = std::min(support::codedGroup, to.length - first);
+      for (int64_t k = 0; k < count; ++k) {
+        if (wide)
+          to.setCode(row, first + k, int8_t(codes[k / 4 * 4 * layout.tile + k % 4] ^ 0x80));
+        else
+          to.setCode(row, first + k, int8_t((codes[k / 8 * 4 * layout.tile + k % 4] >> k % 8 / 4 * 4 & 15) - 8));
+      }
+    }
+  }
+}
+
+std::vector<float> numbersOf(const StoredTensor &tensor) {
+  std::vector<float> numbers(static_cast<size_t>(tensor.elements()));
+  toFloat(tensor, 0, tensor.elements(), numbers.data());
+  return numbers;
+}
+
+/// Each group anew, where some of its numbers count more than others.
+void roundByImportance(const StoredForm &form, const CodedRows &rows) {
+  const std::vector<float> numbers = numbersOf(*form.source), &importance = *form.importance;
+  const float least = 1e-6f * *std::max_element(importance.begin(), importance.end()); // no number counts nothing
+  constexpr int64_t chunk = 64;
+  ThreadPool::instance().forEach(int((rows.rows + chunk - 1) / chunk), [&](int number) {
+    for (int64_t row = number * chunk; row < std::min(rows.rows, (number + 1) * chunk); ++row)
+      for (int64_t g = 0; g < rows.groups; ++g) {
+        const int64_t first = g * support::codedGroup, count = std::min(support::codedGroup, rows.length - first);
+        float own[support::codedGroup], weights[support::codedGroup];
+        RoundedGroup group{rows.scale(row, g)};
+        for (int64_t k = 0; k < count; ++k) {
+          own[k] = numbers[size_t(rows.element(row, first + k))];
+          weights[k] = std::max(importance[size_t(first + k)], least);
+          group.codes[k] = rows.code(row, first + k);
+        }
+        group = roundWeighted(group, own, weights, count, form.storage);
+        rows.scale(row, g) = group.scale;
+        for (int64_t k = 0; k < count; ++k)
+          rows.setCode(row, first + k, group.codes[k]);
+      }
+  });
+}
+
+Stored coded(const StoredForm &form) {
+  Stored stored;
+  stored.parts = partsOf(form);
+  stored.codes.resize(size_t(stored.parts[0].bytes()));
+  stored.scales.resize(size_t(stored.parts[1].bytes() / 2));
+  CodedRows rows(form, stored);
+  for (const PackedLayout &layout : form.layouts)
+    unpack(layout, static_cast<const uint8_t *>(laidOut(form, layout)->pieces()[0].data), rows);
+  if (form.importance && int64_t(form.importance->size()) == rows.length)
+    roundByImportance(form, rows);
+  stored.shape = form.source->shape;
+  const void *data[] = {stored.codes.data(), stored.scales.data(), stored.shape.data()};
+  for (size_t i = 0; i < stored.parts.size(); ++i)
+    stored.parts[i].data = data[i];
+  return stored;
+}
+
+/// The tensor that a reader makes of what is stored.
+StoredTensor readBack(const Stored &stored, const StoredForm &form) {
+  std::map<std::string, StoredTensor> table;
+  for (const OutputTensor &part : stored.parts)
+    table[part.name] = {part.dtype, part.shape, static_cast<const uint8_t *>(part.data), part.bytes(),
+                        form.source->file};
+  if (bitsOfCode(form.storage))
+    joinGroupedCodes(table, form.name + ".scales");
+  return table.at(form.name);
+}
+
+double relativeError(const StoredTensor &numbers, const StoredTensor &rounded) {
+  constexpr int64_t chunk = 1 << 18;
+  const int64_t count = numbers.elements(), chunks = (count + chunk - 1) / chunk;
+  std::vector<double> squares(static_cast<size_t>(chunks)), differences(static_cast<size_t>(chunks));
+  ThreadPool::instance().forEach(int(chunks), [&](int number) {
+    const int64_t first = number * chunk, length = std::min(chunk, count - first);
+    std::vector<float> exact(static_cast<size_t>(length)), near(static_cast<size_t>(length));
+    toFloat(numbers, first, length, exact.data());
+    toFloat(rounded, first, length, near.data());
+    double square = 0, difference = 0;
+    for (size_t i = 0; i < exact.size(); ++i) {
+      square += double(exact[i]) * exact[i];
+      difference += (double(near[i]) - exact[i]) * (double(near[i]) - exact[i]);
+    }
+    squares[size_t(number)] = square;
+    differences[size_t(number)] = difference;
+  });
+  double square = 0, difference = 0; // in the order of the chunks: the same for any number of threads
+  for (int64_t i = 0; i < chunks; ++i) {
+    square += squares[size_t(i)];
+    difference += differences[size_t(i)];
+  }
+  return square > 0 ? std::sqrt(difference / square) : 0;
+}
+
+/// A tensor in F32 that the checkpoint has in a format of its own.
+void writeDecoded(OutputFile &file, const StoredTensor &tensor) {
+  std::vector<float> numbers(1 << 18);
+  for (int64_t first = 0, count; first < tensor.elements(); first += count) {
+    count = std::min(int64_t(numbers.size()), tensor.elements() - first);
+    toFloat(tensor, first, count, numbers.data());
+    file.write(numbers.data(), size_t(count) * 4);
+  }
+}
+
+} // namespace
+
+uint64_t fileBytes(const StoredForm &form) {
+  uint64_t bytes = 0;
+  for (const OutputTensor &part : partsOf(form))
+    bytes += part.bytes();
+  return bytes;
+}
+
+std::vector<QuantizedTensor> writeQuantized(const std::string &path, const std::vector<StoredForm> &forms) {
+  std::vector<OutputTensor> all;
+  double total = 0;
+  for (const StoredForm &form : forms) {
+    std::vector<OutputTensor> parts = partsOf(form);
+    all.insert(all.end(), parts.begin(), parts.end());
+    total += double(form.source->bytes);
+  }
+  std::vector<QuantizedTensor> result;
+  OutputFile file(path);
+  file.write(safetensorsHeader(all));
+  Progress progress("quantising", total);
+  for (const StoredForm &form : forms) {
+    QuantizedTensor tensor{form, fileBytes(form)};
+    if (form.storage == Storage::F32) {
+      if (form.source->reader)
+        writeDecoded(file, *form.source);
+      else
+        file.write(form.source->data, form.source->bytes);
+    } else {
+      std::unique_ptr<Weights> narrow; // holds what is written
+      Stored stored;
+      if (form.storage == Storage::BF16) {
+        narrow = laidOut(form, NarrowLayout());
+        stored.parts = partsOf(form);
+        stored.parts[0].data = narrow->pieces()[0].data;
+      } else {
+        stored = coded(form);
+      }
+      for (const OutputTensor &part : stored.parts)
+        file.write(part.data, part.bytes());
+      tensor.error = relativeError(*form.source, readBack(stored, form));
+    }
+    if (form.source->data)
+      form.source->file->release(form.source->data, form.source->bytes);
+    result.push_back(std::move(tensor));
+    progress.add(double(form.source->bytes));
+  }
+  file.commit();
+  return result;
+}
+
+} // namespace quern::tools
