@@ -89,11 +89,12 @@ private:
       return false;
     if (!update.state || !update.write)
       return fail("its update is no sum of the decayed state and a product");
-    if (!flatten(*update.state, form.decay))
-      return false;
-    for (int factor : form.decay.factors)
-      if (hasKeys(factor) || hasLane(factor))
+    form.decay.minus = update.state->minus;
+    for (int factor : update.state->factors) {
+      form.decay.factors.push_back(strip(factor));
+      if (hasKeys(form.decay.factors.back()) || hasLane(form.decay.factors.back()))
         return fail("its decay is not one number for each head");
+    }
     write = *update.write;
     return true;
   }
@@ -160,7 +161,7 @@ private:
       }
       const Node &node = nodes[i];
       if (node.op != Op::Neg && !isProduct(node))
-        return fail("what it adds to its state, or multiplies it by, is no product of keys and values");
+        return fail("what it adds to its state, or multiplies what it reads of it by, is no product of keys and values");
       if (!flatten({node.operands, node.op == Op::Neg}, out))
         return false;
     }
