@@ -15,6 +15,7 @@ Chunks::Chunks(const KernelGraph &graph, const ScanShape &shape, const ChunkPlan
   if (!plan)
     return;
   keys = *plan->form.keys.fixed();
+  strip = std::min<int64_t>(lanes, 2 * static_cast<int64_t>(plan->vector));
   paddedKeys = (keys + plan->vector - 1) / plan->vector * plan->vector;
 }
 
@@ -105,6 +106,11 @@ Value *Chunks::dividedUp(Value *count, int64_t by) {
   return b.CreateSDiv(b.CreateAdd(count, number(by - 1)), number(by));
 }
 
+/// What runs over the state goes over a strip of its lanes at a time, which stays in the first-level cache.
+void Chunks::eachStrip(const std::function<void(Value *)> &inside) {
+  loop(number(lanes / strip), [&](Value *i) { inside(b.CreateMul(i, number(strip))); });
+}
+
 // ---- a chunk
 void Chunks::runByChunks(Value *length) {
   takeAll();
@@ -125,10 +131,12 @@ void Chunks::oneChunk(const Chunk &chunk) {
   transposeKeys(chunk.count);
   for (const ReadRows &read : reads)
     multiplyKeys(read, chunk.count);
-  int64_t rows = tileRows(lanes);
+  int64_t rows = tileRows(strip);
   auto sumAll = [&](size_t number) {
-    loop(dividedUp(chunk.count, rows),
-         [&](Value *tile) { sumTile(number, b.CreateMul(tile, this->number(rows))); });
+    eachStrip([&](Value *lane) {
+      loop(dividedUp(chunk.count, rows),
+           [&](Value *tile) { sumTile(number, b.CreateMul(tile, this->number(rows)), lane); });
+    });
   };
   if (plan->form.isDelta())
     sumAll(plan->form.inner);
@@ -286,58 +294,60 @@ void Chunks::multiplyKeys(const ReadRows &read, Value *count) {
 }
 
 /// A read at some positions from `start` on; of a delta rule's inner read, what is written there, too.
-void Chunks::sumTile(size_t number, Value *start) {
+void Chunks::sumTile(size_t number, Value *start, Value *lane) {
   const ReadRows &read = reads[number];
-  int64_t rows = tileRows(lanes);
+  int64_t rows = tileRows(strip);
   bool solves = static_cast<int>(number) == plan->form.inner;
   std::vector<Value *> at;
   for (int64_t r = 0; r < rows; ++r)
     at.push_back(b.CreateAdd(start, this->number(r)));
-  Value *zero = Constant::getNullValue(FixedVectorType::get(b.getFloatTy(), static_cast<unsigned>(lanes)));
+  Value *zero = Constant::getNullValue(FixedVectorType::get(b.getFloatTy(), static_cast<unsigned>(strip)));
   Sums sums = fold(this->number(keys), Sums(rows, zero), [&](Value *a, Sums &sums) {
-    Value *of = get(state, a);
+    Value *of = get(state, a, lane, strip);
     for (int64_t r = 0; r < rows; ++r)
       addProduct(sums[r], numberAt(read.query, at[r], a), of);
   });
   for (int64_t r = 0; r < rows; ++r)
     sums[r] = times(b.CreateFMul(get(read.scale, at[r]), get(first, at[r])), sums[r]);
   sums = fold(start, sums, [&](Value *j, Sums &sums) {
-    Value *of = get(written, j);
+    Value *of = get(written, j, lane, strip);
     for (int64_t r = 0; r < rows; ++r)
       addProduct(sums[r], numberAt(read.products, at[r], j), of);
   });
   for (int64_t j = 0; j < rows; ++j) {
-    Value *of = get(written, at[j]);
+    Value *of = get(written, at[j], lane, strip);
     if (solves) {
-      of = b.CreateIntrinsic(of->getType(), Intrinsic::fmuladd, {get(rate, at[j]), sums[j], of});
-      put(written, at[j], of);
+      of = b.CreateIntrinsic(of->getType(), Intrinsic::fmuladd, {get(rate, at[j], lane, strip), sums[j], of});
+      put(written, at[j], of, lane);
     }
     for (int64_t r = solves ? j + 1 : j; r < rows; ++r)
       addProduct(sums[r], numberAt(read.products, at[r], at[j]), of);
-    put(read.sums, at[j], sums[j]);
+    put(read.sums, at[j], sums[j], lane);
   }
 }
 
-void Chunks::updateTile(Value *start, int64_t rows, Value *count) {
+void Chunks::updateTile(Value *start, int64_t rows, Value *lane, Value *count) {
   Sums sums;
   Value *edge = get(first, count);
   for (int64_t r = 0; r < rows; ++r)
-    sums.push_back(times(edge, get(state, b.CreateAdd(start, number(r)))));
+    sums.push_back(times(edge, get(state, b.CreateAdd(start, number(r)), lane, strip)));
   sums = fold(count, sums, [&](Value *j, Sums &sums) {
-    Value *of = get(written, j);
+    Value *of = get(written, j, lane, strip);
     for (int64_t r = 0; r < rows; ++r)
       addProduct(sums[r], numberAt(keyRows, j, b.CreateAdd(start, number(r))), of);
   });
   for (int64_t r = 0; r < rows; ++r)
-    put(state, b.CreateAdd(start, number(r)), sums[r]);
+    put(state, b.CreateAdd(start, number(r)), sums[r], lane);
 }
 
 void Chunks::updateState(Value *count) {
   loop(count, [&](Value *j) { put(written, j, times(numberAt(passed, count, j), get(written, j))); });
-  int64_t rows = tileRows(lanes), rest = keys % rows;
-  loop(number(keys / rows), [&](Value *tile) { updateTile(b.CreateMul(tile, number(rows)), rows, count); });
-  if (rest)
-    updateTile(number(keys - rest), rest, count);
+  int64_t rows = tileRows(strip), rest = keys % rows;
+  eachStrip([&](Value *lane) {
+    loop(number(keys / rows), [&](Value *tile) { updateTile(b.CreateMul(tile, number(rows)), rows, lane, count); });
+    if (rest)
+      updateTile(number(keys - rest), rest, lane, count);
+  });
 }
 
 void Chunks::storeOutputs(const Chunk &chunk) {

@@ -46,7 +46,7 @@ private:
   struct Chunk {
     llvm::Value *start, *count, *length; ///< positions before it, in it, of all
   };
-  int64_t keys = 0, paddedKeys = 0, lanes = 0;
+  int64_t keys = 0, paddedKeys = 0, lanes = 0, strip = 0;
   Rows state, keyRows, keyColumns, written, rate, passed, first;
   std::vector<ReadRows> reads;
 
@@ -66,6 +66,8 @@ private:
   /// Rows of a tile whose sums, each so many floats, take half of the registers.
   int64_t tileRows(int64_t width) const { return plan->registers / 2 / std::max<int64_t>(1, width / plan->vector); }
 
+  void eachStrip(const std::function<void(llvm::Value *)> &inside);
+
   // ---- a chunk
   void eachPosition(const Chunk &chunk, const std::function<void(llvm::Value *)> &inside);
   llvm::Value *product(const Product &product);
@@ -75,8 +77,8 @@ private:
   void readKeys(const Product &numbers, const Rows &to, llvm::Value *i);
   void transposeKeys(llvm::Value *count);
   void multiplyKeys(const ReadRows &read, llvm::Value *count);
-  void sumTile(size_t number, llvm::Value *start);
-  void updateTile(llvm::Value *start, int64_t rows, llvm::Value *count);
+  void sumTile(size_t number, llvm::Value *start, llvm::Value *lane);
+  void updateTile(llvm::Value *start, int64_t rows, llvm::Value *lane, llvm::Value *count);
   void updateState(llvm::Value *count);
   void storeOutputs(const Chunk &chunk);
 };
