@@ -37,8 +37,8 @@ void Chunks::takeAll() {
     rate = takeRows(size, lanes);
   reads.clear();
   for (const ChunkRead &read : form.reads)
-    reads.push_back({read.query.factors == form.key.factors ? keyRows : takeRows(size, paddedKeys), takeRows(size, size),
-                     takeRows(size, lanes), takeRows(size, 1), takeRows(size, 1)});
+    reads.push_back({read.query.factors == form.key.factors ? keyRows : takeRows(size, paddedKeys),
+                     takeRows(size, size), takeRows(size, lanes), takeRows(size, 1), takeRows(size, 1)});
 }
 
 Value *Chunks::get(const Rows &rows, Value *row, Value *column, int64_t width) {
@@ -182,7 +182,8 @@ void Chunks::readPosition(Value *i) {
   Value *next = b.CreateAdd(i, number(1)), *decay = product(form.decay);
   Value *before = get(passed, i), *edge = get(first, i);
   Value *one = ConstantFP::get(before->getType(), 1);
-  Value *after = b.CreateSelect(isLane(i, plan->size), one, times(decay, before)), *edgeAfter = b.CreateFMul(decay, edge);
+  Value *after = b.CreateSelect(isLane(i, plan->size), one, times(decay, before)),
+        *edgeAfter = b.CreateFMul(decay, edge);
   if (form.hold) {
     Value *holds = eval(true, *form.hold, place);
     if (!form.holdsWhere)

@@ -30,10 +30,10 @@ private:
   const std::vector<Node> &nodes;
   ChunkForm &form;
   std::string reason;
-  std::vector<char> onState, direct; // nodes that the state reaches; ... without a sum on the way
-  int updated = -1;                  // the state after an update that is not held
+  std::vector<char> onState, direct;    // nodes that the state reaches; ... without a sum on the way
+  int updated = -1;                     // the state after an update that is not held
   std::set<std::pair<bool, int>> plain; // nodes of the body or the kernel that were looked at
-  Product write;                     // what the update adds to it
+  Product write;                        // what the update adds to it
 
   bool fail(const std::string &why) {
     reason = why;
@@ -161,7 +161,8 @@ private:
       }
       const Node &node = nodes[i];
       if (node.op != Op::Neg && !isProduct(node))
-        return fail("what it adds to its state, or multiplies what it reads of it by, is no product of keys and values");
+        return fail(
+            "what it adds to its state, or multiplies what it reads of it by, is no product of keys and values");
       if (!flatten({node.operands, node.op == Op::Neg}, out))
         return false;
     }

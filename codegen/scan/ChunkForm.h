@@ -29,11 +29,11 @@ struct ChunkRead {
 struct ChunkForm {
   Dim keys; ///< A
   Product decay, key, value;
-  Product rate{};             ///< of delta
+  Product rate{}; ///< of delta
   std::vector<ChunkRead> reads{};
-  int inner = -1;             ///< number of the read that `value` has; -1: memory
-  std::optional<int> hold{};  ///< a condition under which the state stays as it is ...
-  bool holdsWhere = true;     ///< ... if it has this value
+  int inner = -1;            ///< number of the read that `value` has; -1: memory
+  std::optional<int> hold{}; ///< a condition under which the state stays as it is ...
+  bool holdsWhere = true;    ///< ... if it has this value
 
   bool isDelta() const { return inner >= 0; }
 };

@@ -1,6 +1,6 @@
 // Recurrences by chunks: which have a form that can be, and that these compute what the recurrence one by one does.
-#include "codegen/scan/ChunkForm.h"
 #include "codegen/Producers.h"
+#include "codegen/scan/ChunkForm.h"
 #include "tests/codegen/support/Check.h"
 
 #include <functional>
@@ -271,9 +271,11 @@ TEST(Chunks, APlanForAnotherFormIsRefused) {
     return std::string();
   };
   EXPECT_EQ(refused(0), "");
-  EXPECT_EQ(refused(16), "kernel recurrence: its plan cannot be made for native: scan: chunk 16, but the recurrence is "
-                         "neither a memory of keys and values nor a delta rule: its decay is not one number for each head");
-  EXPECT_EQ(refused(8), "kernel recurrence: its plan cannot be made for native: scan: chunk 8 is not among 0, 16 ... 64");
+  EXPECT_EQ(refused(16),
+            "kernel recurrence: its plan cannot be made for native: scan: chunk 16, but the recurrence is "
+            "neither a memory of keys and values nor a delta rule: its decay is not one number for each head");
+  EXPECT_EQ(refused(8),
+            "kernel recurrence: its plan cannot be made for native: scan: chunk 8 is not among 0, 16 ... 64");
 
   Recurrence other(5, 37);
   EXPECT_EQ(choosePlan(other.finish(memory(other)), options).text(), "scan: scan(chunk = 32)");

@@ -192,7 +192,8 @@ private:
           query = body.argument(Storage::F32, {b, a});
       int kept = binary(body, Op::Mul, keep, state), written = value;
       if (delta)
-        written = binary(body, Op::Mul, body.constant(0.5), binary(body, Op::Sub, value, body.contract(kept, key, {"A"})));
+        written =
+            binary(body, Op::Mul, body.constant(0.5), binary(body, Op::Sub, value, body.contract(kept, key, {"A"})));
       int after = binary(body, Op::Add, kept, binary(body, Op::Mul, key, written));
       for (int result : g.scan(t, false, body, operands, 1, 4, {after, body.contract(after, query, {"A"})}))
         g.yield(result);

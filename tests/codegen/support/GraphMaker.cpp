@@ -309,8 +309,9 @@ int GraphMaker::permute(int x, std::vector<std::string> order) {
   return add(node);
 }
 
-std::vector<int> GraphMaker::scan(const Dim &dim, bool fromEnd, const GraphMaker &body, const std::vector<int> &operands,
-                                  int carried, int slices, const std::vector<int> &yields) {
+std::vector<int> GraphMaker::scan(const Dim &dim, bool fromEnd, const GraphMaker &body,
+                                  const std::vector<int> &operands, int carried, int slices,
+                                  const std::vector<int> &yields) {
   auto scan = std::make_shared<ScanBody>();
   scan->dim = dim;
   scan->fromEnd = fromEnd;

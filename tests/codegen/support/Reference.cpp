@@ -377,7 +377,8 @@ DenseTensor Evaluator::scanned(const Node &node) const {
       write(here);
     for (int i = 0; i < scan.carried; ++i) { // in the order of the argument's dimensions
       DenseTensor next{arguments[i].shape, {}};
-      forEach(body.nodes[i].dims, {}, [&](const Position &at) { next.data.push_back(inside.read(scan.yields[i], at)); });
+      forEach(body.nodes[i].dims, {},
+              [&](const Position &at) { next.data.push_back(inside.read(scan.yields[i], at)); });
       arguments[i] = next;
     }
   }
