@@ -57,7 +57,7 @@ UNITS = {
     "codegen/halide/contraction": ["codegen/halide", "codegen/kernel"],
     "codegen/halide/gpu": ["codegen:Targets", "codegen/halide", "codegen/schedule", "codegen/kernel", "codegen/scan:ScanShape"],
     "codegen/scan:ScanShape": ["codegen:Targets", "codegen/kernel"],  # how a recurrence is divided, whoever writes it
-    "codegen/scan": ["codegen:Targets", "codegen/kernel", "codegen/scan:ScanShape"],
+    "codegen/scan": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/scan:ScanShape"],
     "codegen/link": [],
     "codegen:ReadKernel": ["codegen/kernel"],
     "codegen/host": ["codegen:Targets", "codegen:ReadKernel", "codegen/kernel"],

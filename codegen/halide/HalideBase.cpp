@@ -3,7 +3,6 @@
 
 #include "codegen/halide/EmitKernel.h"
 #include "codegen/halide/LoopNest.h"
-#include "codegen/kernel/KernelMatch.h"
 #include "codegen/schedule/ChoosePlan.h"
 
 namespace quern::codegen {
@@ -12,13 +11,17 @@ std::string HalideBase::revision() const {
   return halideVersion() + " " + sourceHash;
 }
 
+std::vector<Anchor> HalideBase::anchors(const KernelGraph &graph, const CpuTarget &target) const {
+  return matchKernel(graph, target).anchors;
+}
+
 KernelPlan HalideBase::choose(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules) const {
-  return {name(), chooseParts(matchKernel(graph, target).anchors, schedules)};
+  return {name(), chooseParts(anchors(graph, target), schedules)};
 }
 
 std::optional<std::string> HalideBase::refuses(const KernelPlan &plan, const KernelGraph &graph,
                                                const CpuTarget &target) const {
-  return checkParts(plan.parts, matchKernel(graph, target).anchors);
+  return checkParts(plan.parts, anchors(graph, target));
 }
 
 std::string HalideBase::loops(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target) const {

@@ -14,6 +14,7 @@ public:
   using KernelProducer::refuses;
   std::string name() const override { return title; }
   std::string revision() const override;
+  std::vector<Anchor> anchors(const KernelGraph &graph, const CpuTarget &target) const override;
   KernelPlan choose(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules) const override;
   std::optional<std::string> refuses(const KernelPlan &plan, const KernelGraph &graph,
                                      const CpuTarget &target) const override;

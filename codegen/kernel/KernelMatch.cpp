@@ -6,7 +6,7 @@
 
 namespace quern::codegen {
 
-static Facts factsOf(const CpuTarget &target) {
+Facts factsOf(const CpuTarget &target) {
   return {{"vector", target.vector}, {"registers", target.registers}};
 }
 

@@ -31,6 +31,8 @@ struct KernelMatch {
   std::vector<char> inside;
 };
 
+/// What is known of every part for a target: `vector`, `registers`.
+Facts factsOf(const CpuTarget &target);
 KernelMatch matchKernel(const KernelGraph &graph, const CpuTarget &target);
 
 } // namespace quern::codegen

@@ -3,7 +3,7 @@
 #define QUERN_CODEGEN_KERNEL_KERNELPRODUCER_H
 
 #include "codegen/Targets.h"
-#include "codegen/kernel/KernelGraph.h"
+#include "codegen/kernel/KernelMatch.h"
 #include "codegen/kernel/KernelPlan.h"
 #include "codegen/kernel/Scratch.h"
 
@@ -27,6 +27,8 @@ public:
   /// Why it cannot make the kernel for the target; nothing: it can.
   virtual std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &target) const = 0;
 
+  /// The parts of a kernel that its plans have numbers for, in their order.
+  virtual std::vector<Anchor> anchors(const KernelGraph &graph, const CpuTarget &target) const = 0;
   /// The plan where nobody says otherwise. Throws std::runtime_error for schedules that cannot be.
   virtual KernelPlan choose(const KernelGraph &graph, const CpuTarget &target,
                             const ScheduleTable &schedules) const = 0;

@@ -1,10 +1,8 @@
 // Takes: a kernel with a scan, divided. Gives: LLVM IR: a loop over groups of tasks in parallel; of each task a loop over
-// positions with the states in registers or the first-level cache.
+// positions with the states in registers or the first-level cache, or over chunks of many positions (ChunkEmitter.cpp).
 // Why LLVM and not Halide: a Func of Halide cannot hand a state from position to position through other Funcs, as a
 // reduction between two updates needs it.
 #include "codegen/scan/ScanEmitter.h"
-
-#include "codegen/scan/ScanValues.h"
 
 #include <cmath>
 
@@ -18,9 +16,10 @@ namespace {
 constexpr int64_t localBytes = 32 << 10; // of inputs that a task copies before its first position
 constexpr int64_t groupWork = 20000;     // elements that are worth a thread's attention
 
-class Emitter : Values {
+class Emitter : Chunks {
 public:
-  Emitter(const KernelGraph &graph, const ScanShape &shape, Module &module) : Values(graph, shape, module) {}
+  Emitter(const KernelGraph &graph, const ScanShape &shape, const ChunkPlan *plan, Module &module)
+      : Chunks(graph, shape, plan, module) {}
 
   int64_t run(const std::string &symbol) {
     auto inside = [&](const char *what) {
@@ -197,8 +196,6 @@ private:
     });
     known.back().clear(); // states and sums have changed
   }
-  /// A constant that is yielded has the kind of its place.
-  Value *ofKind(Value *value, const Node &node) { return node.kind() == Kind::Real ? asReal(value) : value; }
 
   void position(Value *n, Value *length) {
     Value *t = body.fromEnd ? b.CreateSub(b.CreateSub(length, number(1)), n) : n;
@@ -254,7 +251,11 @@ private:
         reductions[i] = local(body.nodes[i]);
     copyIn();
     Value *length = sizeOf(body.dim.size);
-    loop(length, [&](Value *n) { position(n, length); });
+    auto oneByOne = [&] { loop(length, [&](Value *n) { position(n, length); }); };
+    if (plan)
+      either(b.CreateICmpSGE(length, number(2 * plan->size)), [&] { runByChunks(length); }, oneByOne);
+    else
+      oneByOne();
     for (auto [number, result] : shape.results)
       if (number < body.carried)
         forEach(states[number].dims, place, [&](const Place &at) {
@@ -452,8 +453,9 @@ private:
 
 } // namespace
 
-int64_t emitScan(const KernelGraph &graph, const ScanShape &shape, const std::string &symbol, Module &module) {
-  return Emitter(graph, shape, module).run(symbol);
+int64_t emitScan(const KernelGraph &graph, const ScanShape &shape, const ChunkPlan *plan, const std::string &symbol,
+                 Module &module) {
+  return Emitter(graph, shape, plan, module).run(symbol);
 }
 
 } // namespace quern::codegen::scan

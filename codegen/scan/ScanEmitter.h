@@ -2,14 +2,16 @@
 #ifndef QUERN_CODEGEN_SCAN_SCANEMITTER_H
 #define QUERN_CODEGEN_SCAN_SCANEMITTER_H
 
-#include "codegen/scan/ScanShape.h"
+#include "codegen/scan/ChunkEmitter.h"
 
 #include "llvm/IR/Module.h"
 
 namespace quern::codegen::scan {
 
-/// Adds `symbol` and `symbol`_argv (codegen/README.md) to the module. The bytes that each thread asks the runtime for.
-int64_t emitScan(const KernelGraph &graph, const ScanShape &shape, const std::string &symbol, llvm::Module &module);
+/// Adds `symbol` and `symbol`_argv (codegen/README.md) to the module. With a plan, calls of two chunks or more run by chunks.
+/// The bytes that each thread asks the runtime for.
+int64_t emitScan(const KernelGraph &graph, const ScanShape &shape, const ChunkPlan *plan, const std::string &symbol,
+                 llvm::Module &module);
 
 } // namespace quern::codegen::scan
 #endif

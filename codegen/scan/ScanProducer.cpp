@@ -1,8 +1,9 @@
-// The questions of KernelProducer.h, answered for kernels with a recurrence: divided by ScanShape.cpp, written by
-// ScanEmitter.cpp, compiled by LLVM for the target's processor.
+// The questions of KernelProducer.h, answered for kernels with a recurrence: divided by ScanShape.cpp, recognised by
+// ChunkForm.cpp, written by ScanEmitter.cpp, compiled by LLVM for the target's processor.
 #include "codegen/scan/ScanProducer.h"
 
 #include "codegen/scan/ScanEmitter.h"
+#include "codegen/schedule/ChoosePlan.h"
 #include "runtime/abi/Abi.h"
 
 #include "llvm/Config/llvm-config.h"
@@ -104,14 +105,35 @@ public:
     return scan::divide(graph, target, shape);
   }
 
-  KernelPlan choose(const KernelGraph &, const CpuTarget &, const ScheduleTable &) const override {
-    return {name(), {}};
-  }
-  std::optional<std::string> refuses(const KernelPlan &plan, const KernelGraph &, const CpuTarget &) const override {
-    return plan.parts.empty() ? std::nullopt : std::optional<std::string>("recurrences have no numbers");
+  std::vector<Anchor> anchors(const KernelGraph &graph, const CpuTarget &target) const override {
+    scan::ScanShape shape;
+    scan::ChunkForm form;
+    Anchor anchor{"scan", -1, factsOf(target)};
+    bool chunks = !scan::divide(graph, target, shape) && !scan::recognise(graph, shape, form);
+    anchor.facts["keys"] = chunks ? *form.keys.fixed() : 0;
+    anchor.facts["values"] = chunks ? *shape.lane->fixed() : 0;
+    return {anchor};
   }
 
-  Scratch make(const KernelGraph &graph, const KernelPlan &, const CpuTarget &target, const std::string &symbol,
+  KernelPlan choose(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules) const override {
+    return {name(), chooseParts(anchors(graph, target), schedules)};
+  }
+
+  std::optional<std::string> refuses(const KernelPlan &plan, const KernelGraph &graph,
+                                     const CpuTarget &target) const override {
+    std::vector<Anchor> parts = anchors(graph, target);
+    std::optional<std::string> refused = checkParts(plan.parts, parts);
+    parts[0].facts["keys"] = 1;
+    if (!refused || checkParts(plan.parts, parts))
+      return refused;
+    scan::ScanShape shape; // only its form is in the way
+    scan::ChunkForm form;
+    if (auto why = scan::divide(graph, target, shape); why || (why = scan::recognise(graph, shape, form)))
+      *refused += ": " + *why;
+    return refused;
+  }
+
+  Scratch make(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target, const std::string &symbol,
                EmitForm form, const std::string &path) const override {
     auto fail = [&](const std::string &what) { return std::runtime_error("kernel " + graph.name + ": " + what); };
     scan::ScanShape shape;
@@ -122,7 +144,8 @@ public:
     std::unique_ptr<llvm::TargetMachine> machine = machineFor(target);
     module.setTargetTriple(machine->getTargetTriple());
     module.setDataLayout(machine->createDataLayout());
-    int64_t bytes = scan::emitScan(graph, shape, symbol, module);
+    std::optional<scan::ChunkPlan> chunks = chunksOf(plan, graph, shape, target);
+    int64_t bytes = scan::emitScan(graph, shape, chunks ? &*chunks : nullptr, symbol, module);
     std::string bits = std::to_string(target.vector * 32);
     for (llvm::Function &function : module) {
       function.addFnAttr("prefer-vector-width", bits);
@@ -157,7 +180,7 @@ public:
 
   bool makeShared(const CpuTarget &, const std::string &) const override { return false; }
 
-  std::string loops(const KernelGraph &graph, const KernelPlan &, const CpuTarget &target) const override {
+  std::string loops(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target) const override {
     scan::ScanShape shape;
     if (scan::divide(graph, target, shape))
       return "";
@@ -181,7 +204,21 @@ public:
                                    : ", " + std::to_string(nest.totals.size()) + " sums over " + shape.lane->name +
                                          " in " + std::to_string(shape.parts()) + " parts") +
               "\n";
+    if (std::optional<scan::ChunkPlan> chunks = chunksOf(plan, graph, shape, target))
+      text += "  of " + std::to_string(2 * chunks->size) + " positions or more: for chunks of " +
+              std::to_string(chunks->size) + ": products of " + chunks->form.keys.name + " x " + shape.lane->name +
+              (chunks->form.isDelta() ? ", a delta rule\n" : ", a memory\n");
     return text;
+  }
+
+private:
+  /// Nothing: the plan asks for no chunks.
+  static std::optional<scan::ChunkPlan> chunksOf(const KernelPlan &plan, const KernelGraph &graph,
+                                                 const scan::ScanShape &shape, const CpuTarget &target) {
+    scan::ChunkPlan chunks{{}, plan.parts.at(0)["chunk"], target.vector, target.registers};
+    if (!chunks.size || scan::recognise(graph, shape, chunks.form))
+      return std::nullopt;
+    return chunks;
   }
 };
 } // namespace

@@ -7,7 +7,7 @@ using namespace llvm;
 namespace quern::codegen::scan {
 
 Value *Values::lanesOf(Value *value) {
-  return value->getType()->isVectorTy() ? value : b.CreateVectorSplat(shape.width, value);
+  return value->getType()->isVectorTy() ? value : b.CreateVectorSplat(width, value);
 }
 
 Value *Values::asInt(const Index &index) {
@@ -15,9 +15,9 @@ Value *Values::asInt(const Index &index) {
   if (!index.lanes)
     return base;
   std::vector<Constant *> steps;
-  for (int i = 0; i < shape.width; ++i)
+  for (int i = 0; i < width; ++i)
     steps.push_back(b.getInt32(i));
-  return b.CreateAdd(b.CreateVectorSplat(shape.width, base), ConstantVector::get(steps));
+  return b.CreateAdd(b.CreateVectorSplat(width, base), ConstantVector::get(steps));
 }
 
 Value *Values::address(size_t buffer, const std::vector<Dim> &dims, const Place &at, Value *&laneStride) {
@@ -38,15 +38,15 @@ bool Values::isOne(Value *stride) {
 
 Value *Values::lanePointers(Value *host, Type *type, Value *offset, Value *stride) {
   std::vector<Constant *> steps;
-  for (int i = 0; i < shape.width; ++i)
+  for (int i = 0; i < width; ++i)
     steps.push_back(b.getInt64(i));
-  Value *offsets = b.CreateAdd(b.CreateVectorSplat(shape.width, offset),
-                               b.CreateMul(ConstantVector::get(steps), b.CreateVectorSplat(shape.width, stride)));
+  Value *offsets = b.CreateAdd(b.CreateVectorSplat(width, offset),
+                               b.CreateMul(ConstantVector::get(steps), b.CreateVectorSplat(width, stride)));
   return b.CreateGEP(type, host, offsets);
 }
 
 Value *Values::allLanes() {
-  return mask ? mask : ConstantInt::getTrue(FixedVectorType::get(b.getInt1Ty(), shape.width));
+  return mask ? mask : ConstantInt::getTrue(FixedVectorType::get(b.getInt1Ty(), width));
 }
 
 Value *Values::load(size_t buffer, const Node &node, const Place &at) {
@@ -56,7 +56,7 @@ Value *Values::load(size_t buffer, const Node &node, const Place &at) {
   Value *value;
   if (!stride)
     value = b.CreateAlignedLoad(type, b.CreateGEP(type, hosts[buffer], offset), align);
-  else if (auto *vector = FixedVectorType::get(type, shape.width); !isOne(stride))
+  else if (auto *vector = FixedVectorType::get(type, width); !isOne(stride))
     value = b.CreateMaskedGather(vector, lanePointers(hosts[buffer], type, offset, stride), align, allLanes(),
                                  Constant::getNullValue(vector));
   else if (Value *from = b.CreateGEP(type, hosts[buffer], offset); mask)
@@ -74,7 +74,7 @@ void Values::store(size_t buffer, const Node &node, const Place &at, Value *valu
     b.CreateAlignedStore(likeMemory(value, type), b.CreateGEP(type, hosts[buffer], offset), align);
     return;
   }
-  value = likeMemory(lanesOf(value), FixedVectorType::get(type, shape.width));
+  value = likeMemory(lanesOf(value), FixedVectorType::get(type, width));
   Value *to = b.CreateGEP(type, hosts[buffer], offset);
   if (!isOne(stride))
     b.CreateMaskedScatter(value, lanePointers(hosts[buffer], type, offset, stride), align, allLanes());
@@ -90,9 +90,7 @@ const std::vector<Node> &Values::nodesOf(bool inside) const {
 
 Value *Values::eval(bool inside, int i, const Place &at) {
   const Node &node = nodesOf(inside)[i];
-  Key key{{inside, i}, {}};
-  for (const Dim &dim : node.dims)
-    key.second.emplace_back(at.at(dim.name).base, at.at(dim.name).lanes);
+  Key key = keyOf(inside, i, node, at);
   for (const auto &values : known)
     if (auto found = values.find(key); found != values.end())
       return found->second;
@@ -155,7 +153,7 @@ Value *Values::listed(const Node &node, const Index &index) {
   auto *table = new GlobalVariable(module, type, true, GlobalValue::PrivateLinkage, ConstantArray::get(type, list));
   if (!index.lanes)
     return b.CreateLoad(b.getFloatTy(), b.CreateGEP(b.getFloatTy(), table, index.base));
-  auto *vector = FixedVectorType::get(b.getFloatTy(), shape.width);
+  auto *vector = FixedVectorType::get(b.getFloatTy(), width);
   return b.CreateMaskedGather(vector, lanePointers(table, b.getFloatTy(), index.base, number(1)), Align(4), allLanes(),
                               Constant::getNullValue(vector));
 }

@@ -11,7 +11,7 @@
 
 namespace quern::codegen::scan {
 
-/// Positions along a dimension: one, or those of a task's lanes from `base` on.
+/// Positions along a dimension: one, or `Values::width` of them from `base` on.
 struct Index {
   llvm::Value *base;
   bool lanes = false;
@@ -34,8 +34,8 @@ constexpr int64_t onStack = 64 << 10;
 class Values {
 protected:
   Values(const KernelGraph &graph, const ScanShape &shape, llvm::Module &module)
-      : graph(graph), shape(shape), body(*shape.body), module(module), context(module.getContext()), b(context),
-        math(b) {
+      : graph(graph), shape(shape), body(*shape.body), width(shape.width), module(module), context(module.getContext()),
+        b(context), math(b) {
     pointer = llvm::PointerType::getUnqual(context);
     i64 = b.getInt64Ty();
     llvm::FastMathFlags flags;
@@ -46,6 +46,7 @@ protected:
   const KernelGraph &graph;
   const ScanShape &shape;
   const ScanBody &body;
+  int width; // lanes of a vector
   llvm::Module &module;
   llvm::LLVMContext &context;
   llvm::IRBuilder<> b;
@@ -63,7 +64,14 @@ protected:
   Place place;                                     // of tasks, lanes and the position
   llvm::Value *mask = nullptr;                     // of the lanes that exist; null: all
   using Key = std::pair<std::pair<bool, int>, std::vector<std::pair<llvm::Value *, bool>>>;
+  static Key keyOf(bool inside, int i, const Node &node, const Place &at) {
+    Key key{{inside, i}, {}};
+    for (const Dim &dim : node.dims)
+      key.second.emplace_back(at.at(dim.name).base, at.at(dim.name).lanes);
+    return key;
+  }
   std::vector<std::map<Key, llvm::Value *>> known; // values at the present places, by nest of loops
+
   // ---- small things
   llvm::Value *number(int64_t value) { return llvm::ConstantInt::get(i64, value); }
   size_t buffers() const { return graph.argumentLayouts.size() + graph.results.size(); }
@@ -83,7 +91,7 @@ protected:
   }
   llvm::Type *typeOf(const Node &node) {
     llvm::Type *type = elementType(node.kind());
-    return shape.hasLane(node.dims) ? llvm::FixedVectorType::get(type, shape.width) : type;
+    return shape.hasLane(node.dims) ? llvm::FixedVectorType::get(type, width) : type;
   }
   llvm::Type *inMemory(llvm::Type *type) { // booleans are bytes
     return type->getScalarType()->isIntegerTy(1) ? type->getWithNewType(b.getInt8Ty()) : type;
@@ -112,13 +120,13 @@ protected:
     out.dims = shape.inner(node.dims);
     out.type = inMemory(typeOf(node));
     int64_t bytes = count(out.dims) * static_cast<int64_t>(module.getDataLayout().getTypeAllocSize(out.type));
-    if (bytes <= onStack) {
-      out.memory = atEntry(out.type, count(out.dims));
-    } else {
-      out.memory = b.CreateGEP(b.getInt8Ty(), block, number(blockBytes));
-      blockBytes += (bytes + 63) / 64 * 64;
-    }
+    out.memory = bytes <= onStack ? atEntry(out.type, count(out.dims)) : ofBlock(bytes);
     return out;
+  }
+  llvm::Value *ofBlock(int64_t bytes) {
+    llvm::Value *memory = b.CreateGEP(b.getInt8Ty(), block, number(blockBytes));
+    blockBytes += (bytes + 63) / 64 * 64;
+    return memory;
   }
   llvm::Value *element(const Local &memory, const Place &at) {
     llvm::Value *offset = number(0);
@@ -157,6 +165,22 @@ protected:
     b.CreateBr(head);
     b.SetInsertPoint(after);
     return i;
+  }
+
+  /// One of both.
+  void either(llvm::Value *condition, const std::function<void()> &yes, const std::function<void()> &no) {
+    llvm::BasicBlock *then = llvm::BasicBlock::Create(context, "", function),
+                     *otherwise = llvm::BasicBlock::Create(context, "", function),
+                     *after = llvm::BasicBlock::Create(context, "", function);
+    b.CreateCondBr(condition, then, otherwise);
+    for (auto [block, inside] : {std::pair(then, &yes), std::pair(otherwise, &no)}) {
+      b.SetInsertPoint(block);
+      known.emplace_back();
+      (*inside)();
+      known.pop_back();
+      b.CreateBr(after);
+    }
+    b.SetInsertPoint(after);
   }
 
   /// At every position of `dims`, which get their places in `at`.
@@ -205,6 +229,10 @@ protected:
   llvm::Value *floorDivide(llvm::Value *a, llvm::Value *c);
   /// The operands of arithmetic have one kind; that of the result, where only one of them is real.
   llvm::Value *asReal(llvm::Value *x);
+  /// A constant that is yielded has the kind of its place.
+  llvm::Value *ofKind(llvm::Value *value, const Node &node) {
+    return node.kind() == Kind::Real ? asReal(value) : value;
+  }
   llvm::Value *elementwise(const Node &node, const std::vector<Node> &nodes, std::vector<llvm::Value *> v);
 };
 

@@ -65,6 +65,8 @@ std::vector<PlanPart> chooseParts(const std::vector<Anchor> &anchors, const Sche
       chooseTile(part, anchor.facts, schedule);
     if (anchor.family == "dense")
       chooseParts(part, anchor.facts, schedule);
+    if (anchor.family == "scan" && !anchor.facts.at("keys"))
+      part.numbers["chunk"] = 0;
     if (std::optional<std::string> refused = checkPart(part, anchor))
       throw std::runtime_error("a schedule of " + anchor.family + " cannot be: " + *refused);
     parts.push_back(std::move(part));

@@ -42,7 +42,7 @@ PlanSearch::PlanSearch(KernelPlan first, Valid valid, uint64_t seed, int draws)
         coordinates.push_back({part, name});
 }
 
-/// Half and twice, a bit less and a bit more; where such a value does not fit the others, the next one on the way that does.
+/// Half and twice, a bit less and a bit more, all of few from 0; where such a value does not fit the others, the next one on the way that does.
 std::vector<KernelPlan> PlanSearch::neighbours(const Coordinate &coordinate) const {
   std::vector<KernelPlan> found;
   const PlanPart &part = best.parts[coordinate.part];
@@ -75,6 +75,9 @@ std::vector<KernelPlan> PlanSearch::neighbours(const Coordinate &coordinate) con
   }
   if (here > 0 && parameter.least == 0)
     tryValue(0, 1);
+  if (std::vector<int64_t> all = parameter.values(); here == 0 && all.size() <= 8)
+    for (int64_t value : all) // from nothing, no size is nearer than another
+      tryValue(value, 1);
   return found;
 }
 

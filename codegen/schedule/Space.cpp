@@ -129,6 +129,13 @@ static std::optional<std::string> refuseThreads(const PlanPart &part, const Fact
   return std::nullopt;
 }
 
+static std::optional<std::string> refuseScan(const PlanPart &part, const Facts &facts) {
+  if (part["chunk"] && !known(facts, "keys"))
+    return "chunk " + text(part["chunk"]) +
+           ", but the recurrence is neither a memory of keys and values nor a delta rule";
+  return std::nullopt;
+}
+
 static std::optional<std::string> refuseNothing(const PlanPart &, const Facts &) {
   return std::nullopt;
 }
@@ -228,6 +235,13 @@ const std::vector<Family> &families() {
         {"inside", "elements that a row with a sum counts for, at least", 1, 1 << 24}},
        ofTarget,
        refuseNothing},
+      {"scan",
+       "a recurrence; keys and values: of the memory that it is, 0: it is none",
+       "",
+       {{"chunk", "positions that a memory or a delta rule computes by products of matrices; 0: one by one", 0, 64,
+         16}},
+       {"vector", "registers", "keys", "values"},
+       refuseScan},
       {"threads",
        "all of a kernel on a device: a work-item for each element of each stage",
        "",

@@ -1,7 +1,7 @@
 // Every family for targets of several vectors, with the chosen plans and with ones drawn at random: right numbers,
 // instructions of the target alone, and scratch as it was planned.
 #include "tests/codegen/support/Families.h"
-#include "codegen/halide/HalideProducer.h"
+#include "codegen/Producers.h"
 #include "tests/codegen/support/Check.h"
 #include "tests/codegen/support/DrawnPlan.h"
 
@@ -43,7 +43,7 @@ class Families : public testing::TestWithParam<const char *> {};
 TEST_P(Families, AsChosen) {
   CpuTarget target = cpuTarget(GetParam());
   for (const FamilyKernel &kernel : everyFamily(target))
-    checkFamily(kernel, target, halideProducer().choose(kernel.graph(), target, ScheduleTable::standard()));
+    checkFamily(kernel, target, choosePlan(kernel.graph(), {target, ScheduleTable::standard()}));
 }
 INSTANTIATE_TEST_SUITE_P(Targets, Families, testing::Values("native"));
 // In the tier `nightly`; `full` has plans of all targets (RandomPlans).

@@ -75,6 +75,17 @@ protected:
 
 } // namespace
 
+TEST(PlanSearchFromNothing, TriesEachOfFewSizes) {
+  auto any = [](const KernelPlan &) { return true; };
+  auto nothing = [](const KernelPlan &, const KernelPlan &) { return std::optional<TrialResult>(); };
+  PlanSearch search({"scan", {{"scan", {{"chunk", 0}}}}}, any, 7, 0);
+  std::set<std::string> asked;
+  for (const KernelPlan &plan : search.advance(nothing))
+    asked.insert(plan.text());
+  EXPECT_EQ(asked, (std::set<std::string>{"scan: scan(chunk = 16)", "scan: scan(chunk = 32)", "scan: scan(chunk = 48)",
+                                          "scan: scan(chunk = 64)"}));
+}
+
 TEST_F(PlanSearchTest, FindsWhatIsFastest) {
   PlanSearch one = search();
   ASSERT_TRUE(run(one));

@@ -127,7 +127,7 @@ TEST(Plan, SchedulesOfAttentionThatCannotBeAreRefused) {
       KernelRunner runner(graph, cpuTarget("x86-64-v3"), table);
       FAIL() << numbers;
     } catch (const std::exception &error) {
-      EXPECT_EQ(std::string(error.what()), std::string("a schedule of attention cannot be: ") + reason);
+      EXPECT_EQ(std::string(error.what()), std::string("kernel refused: a schedule of attention cannot be: ") + reason);
     }
   }
 }

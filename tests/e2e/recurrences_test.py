@@ -5,7 +5,7 @@ import random
 import re
 import unittest
 
-from harness import DATA, EXAMPLES, QUERN, Case, random_tensor, random_tokens, relative_error, run, write_safetensors
+from harness import DATA, EXAMPLES, QUERN, Case, random_tensor, random_tokens, read_safetensors, relative_error, run, write_safetensors
 
 SPEC = pathlib.Path(__file__).with_name("recurrences.quern")
 
@@ -104,6 +104,42 @@ model large {
         program = self.compile("mamba", "--config", DATA / "mamba" / "config.json", name="mamba")
         kept = [json.loads(run(program, "bench", "-p", length, "-n", 2, "--chunk", 64, "--json").out)["memory"]["kept_bytes"] for length in (64, 4096)]
         self.assertEqual(*kept)
+
+
+class Chunks(Case):
+    """Golden models whose memories and delta rules run by chunks of 16 positions, where there are 32 or more, as an edited dump says."""
+
+    def check(self, spec, folder):
+        config, weights = DATA / folder / "config.json", DATA / folder / "model.safetensors"
+        dump = run(QUERN, "dump", EXAMPLES / f"{spec}.quern", "--config", config, "--after", "scheduled").out
+        self.assertIn('"scan: scan(chunk = 0)"', dump)
+        edited = self.scratch / f"{folder}.mlir"
+        edited.write_text(dump.replace("chunk = 0", "chunk = 16"))
+        program = self.compile(edited, name=folder)
+        expected = read_safetensors(DATA / folder / "expected.safetensors")
+        logits = self.evaluate(program, weights, {"tokens": expected["input_ids"]})["logits"]
+        self.assertLess(relative_error(logits, expected["logits"]), 5e-5)
+        for row, want in zip(expected["input_ids"].rows(), expected["generated"].rows()):
+            self.assertEqual(self.generate(program, weights, row[:5], len(want)), want)
+        for seed, (rows, length) in enumerate([(1, 32), (2, 53), (3, 101)]):
+            inputs = {"tokens": random_tokens(seed, rows, length, 48)}
+            want = self.interpret(spec, weights, inputs, "--config", config)["logits"]
+            one, two = (self.evaluate(program, weights, inputs, "--threads", n)["logits"] for n in (1, 2))
+            self.assertLess(relative_error(one, want), 5e-5, (rows, length))
+            self.assertEqual(list(one.data), list(two.data))
+        # Rows of different lengths together: a row's text begins in the middle of a chunk.
+        prompts = [",".join(map(str, random_tokens(seed, 1, length, 48).data)) for seed, length in ((4, 70), (5, 33), (6, 5))]
+        options = ("--weights", weights, "-n", 12, "--json", "--context", 128)
+        together = run(program, "generate", *options, *[word for prompt in prompts for word in ("--tokens", prompt)])
+        for prompt, line in zip(prompts, together.out.splitlines(), strict=True):
+            for more in ((), ("--no-cache",)):
+                self.assertEqual(json.loads(line)["tokens"], json.loads(run(program, "generate", *options, "--tokens", prompt, *more).out)["tokens"])
+
+    def test_mamba2(self):
+        self.check("mamba2", "mamba2")
+
+    def test_qwen3_next(self):
+        self.check("qwen3_next", "qwen3-next")
 
 
 if __name__ == "__main__":

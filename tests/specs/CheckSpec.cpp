@@ -163,7 +163,7 @@ void Checker::makeSamples() {
   };
   auto encode = reference->lookupSymbol<func::FuncOp>("encode"), function = reference->lookupSymbol<func::FuncOp>(main);
   std::vector<std::pair<int64_t, int64_t>> shapes = {{2, choices.between(2, 9)},
-                                                     {choices.between(1, 3), choices.between(1, 30)}};
+                                                     {choices.between(1, 3), choices.between(1, 40)}};
   for (auto [batch, length] : shapes) {
     Sample sample;
     sample.plain = true;

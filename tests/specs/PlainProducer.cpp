@@ -346,6 +346,8 @@ public:
     return std::nullopt;
   }
 
+  std::vector<Anchor> anchors(const KernelGraph &, const CpuTarget &) const override { return {}; }
+
   KernelPlan choose(const KernelGraph &, const CpuTarget &, const ScheduleTable &) const override {
     return {name(), {}};
   }

@@ -158,8 +158,25 @@ std::string SpecWriter::plain(const std::string &h) {
   }
 }
 
+/// A memory of keys and values that fades, with or without a delta rule.
+std::string SpecWriter::remembering(const std::string &h) {
+  std::string q = fresh("q"), k = fresh("k"), v = fresh("v"), keep = fresh("g"), m = fresh("m"), y = fresh("y");
+  line(q + ", " + k + ", " + v + " = linear[D -> (H, K) + (H, K) + (H, A)](" + h + ")" + path());
+  line(k + ", " + keep + " = l2_norm[K](" + k + "), sigmoid(linear[D -> H](" + h + ")" + path() + ")");
+  line(m + ": [B, H, K, A] = 0");
+  line("scan " + time + (!causal && choices.chance(30) ? " from end {" : " {"));
+  line("  " + m + " = " + keep + " * " + m);
+  std::string written = choices.chance(60) ? "(" + v + " - sum[K](" + m + " * " + k + "))" : v;
+  line("  " + m + " = " + m + " + " + k + " * (0.5 * " + written + ")");
+  line("  " + y + " = sum[K](" + m + " * " + q + ")");
+  line("}");
+  return "linear[(H, A) -> D](" + y + ")" + path();
+}
+
 std::string SpecWriter::running(const std::string &h) {
-  switch (choices.below(3)) {
+  switch (choices.below(4)) {
+  case 3:
+    return remembering(h);
   case 0:
     return "cumsum[" + time + "](" + h + ") / (1 + index(" + time + "))";
   case 1: { // linear attention

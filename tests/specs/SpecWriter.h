@@ -43,6 +43,7 @@ private:
   std::string headed(const std::string &h);
   std::string plain(const std::string &h);
   std::string running(const std::string &h);
+  std::string remembering(const std::string &h);
   std::string shifted(const std::string &h);
   std::string mask();
   std::string condition();

@@ -66,6 +66,9 @@ public:
   std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &target) const override {
     return halideProducer().refuses(graph, target);
   }
+  std::vector<Anchor> anchors(const KernelGraph &graph, const CpuTarget &target) const override {
+    return halideProducer().anchors(graph, target);
+  }
   KernelPlan choose(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules) const override {
     return {name(), halideProducer().choose(graph, target, schedules).parts};
   }

@@ -1,14 +1,15 @@
 // Takes: a kernel. Gives: the chosen plan with some numbers changed, each part still in its space.
 #include "tests/codegen/support/DrawnPlan.h"
 
-#include "codegen/halide/HalideProducer.h"
+#include "codegen/Producers.h"
 
 namespace quern::codegen {
 
 KernelPlan drawnPlan(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules,
                      const std::function<size_t(size_t)> &draw) {
-  KernelPlan plan = halideProducer().choose(graph, target, schedules);
-  std::vector<Anchor> anchors = matchKernel(graph, target).anchors;
+  PlanOptions options{target, schedules};
+  KernelPlan plan = choosePlan(graph, options);
+  std::vector<Anchor> anchors = producerOf(plan, graph, options).anchors(graph, target);
   for (size_t i = 0; i < anchors.size(); ++i)
     for (int tries = 0; tries < 20; ++tries) {
       PlanPart part = plan.parts[i];
@@ -16,10 +17,9 @@ KernelPlan drawnPlan(const KernelGraph &graph, const CpuTarget &target, const Sc
         auto number = part.numbers.find(std::string(parameter.name));
         if (number == part.numbers.end() || !draw(2))
           continue;
-        std::vector<int64_t> values;
-        for (int64_t value = parameter.least; value <= parameter.most && value <= 2 * number->second + 1;
-             value = parameter.step ? value + parameter.step : value * 2)
-          values.push_back(value);
+        std::vector<int64_t> values = parameter.values();
+        if (values.size() > 5) // none that takes much longer to compile
+          std::erase_if(values, [&](int64_t value) { return value > 2 * number->second + 1; });
         number->second = values[draw(values.size())];
       }
       if (!checkPart(part, anchors[i])) {

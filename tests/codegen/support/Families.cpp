@@ -24,6 +24,7 @@ public:
     attention();
     gradientOfAttention();
     sumsAlongDiagonals();
+    memories();
     return std::move(kernels);
   }
 
@@ -176,6 +177,28 @@ private:
     OfAttention a = attentionAgain(g, true);
     g.yield(g.distanceSum(a.ds, "S", "T", "S", Size::symbol("T"), a.N));
     finish("sums_along_diagonals", queriesAndKeys());
+  }
+  /// A memory of keys and values; with a delta rule.
+  void memories() {
+    for (bool delta : {false, true}) {
+      GraphMaker &g = next();
+      Dim t = dim("T"), b = dim("B"), h = dim("H", 2), a = dim("A", 5), u = dim("U", 37);
+      std::vector<int> operands = {g.argument(Storage::F32, {b, h, a, u}), g.argument(Storage::F32, {t, b, h}),
+                                   g.argument(Storage::F32, {t, b, a}), g.argument(Storage::F32, {t, b, h, u}),
+                                   g.argument(Storage::F32, {t, b, a})};
+      GraphMaker body;
+      int state = body.argument(Storage::F32, {b, h, a, u}), keep = body.argument(Storage::F32, {b, h}),
+          key = body.argument(Storage::F32, {b, a}), value = body.argument(Storage::F32, {b, h, u}),
+          query = body.argument(Storage::F32, {b, a});
+      int kept = binary(body, Op::Mul, keep, state), written = value;
+      if (delta)
+        written =
+            binary(body, Op::Mul, body.constant(0.5), binary(body, Op::Sub, value, body.contract(kept, key, {"A"})));
+      int after = binary(body, Op::Add, kept, binary(body, Op::Mul, key, written));
+      for (int result : g.scan(t, false, body, operands, 1, 4, {after, body.contract(after, query, {"A"})}))
+        g.yield(result);
+      finish(delta ? "delta_rule" : "memory", {{{"B", 2}, {"T", 1}}, {{"B", 1}, {"T", 31}}, {{"B", 3}, {"T", 150}}});
+    }
   }
 };
 

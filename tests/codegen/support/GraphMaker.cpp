@@ -309,6 +309,31 @@ int GraphMaker::permute(int x, std::vector<std::string> order) {
   return add(node);
 }
 
+std::vector<int> GraphMaker::scan(const Dim &dim, bool fromEnd, const GraphMaker &body,
+                                  const std::vector<int> &operands, int carried, int slices,
+                                  const std::vector<int> &yields) {
+  auto scan = std::make_shared<ScanBody>();
+  scan->dim = dim;
+  scan->fromEnd = fromEnd;
+  scan->carried = carried;
+  scan->slices = slices;
+  scan->inputs = static_cast<int>(operands.size()) - carried - slices;
+  scan->nodes = body.graph.nodes;
+  scan->yields = yields;
+  std::vector<int> results;
+  for (int i = 0; i < static_cast<int>(yields.size()); ++i) {
+    const Node &made = scan->nodes[yields[i]];
+    Node node{Op::Scan, made.storage, i < carried ? graph.nodes[operands[i]].dims : made.dims};
+    if (i >= carried)
+      node.dims.insert(node.dims.begin(), dim);
+    node.operands = operands;
+    node.integer = i;
+    node.scan = scan;
+    results.push_back(add(node));
+  }
+  return results;
+}
+
 void GraphMaker::yield(int node, std::vector<std::optional<int64_t>> strides) {
   graph.results.push_back(node);
   graph.resultLayouts.push_back({false, strides.empty() ? denseStrides(graph.nodes[node].dims) : strides, 0});

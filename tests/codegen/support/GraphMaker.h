@@ -49,6 +49,11 @@ public:
   int expand(int x, std::vector<Dim> dims);
   int permute(int x, std::vector<std::string> order);
 
+  /// Each position of `dim` does what the nodes of `body` say, whose first are its arguments; `operands`: carried values,
+  /// `slices` values with `dim`, inputs. The results of its `yields`: the carried values, then the others with `dim` first.
+  std::vector<int> scan(const Dim &dim, bool fromEnd, const GraphMaker &body, const std::vector<int> &operands,
+                        int carried, int slices, const std::vector<int> &yields);
+
   void yield(int node, std::vector<std::optional<int64_t>> strides = {});
   /// Collects symbols; the graph is then ready to build.
   KernelGraph &finish(const std::string &name);

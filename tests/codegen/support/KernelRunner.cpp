@@ -2,7 +2,7 @@
 // Why through an object and dlopen: it is the way that programs take, C interface and shared runtime included.
 #include "tests/codegen/support/KernelRunner.h"
 
-#include "codegen/halide/HalideProducer.h"
+#include "codegen/Producers.h"
 #include "runtime/abi/Abi.h"
 #include "tests/codegen/support/Instructions.h"
 
@@ -101,15 +101,16 @@ static void freeScratch(void *, void *memory) {
 }
 
 KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules)
-    : KernelRunner(graph, target, halideProducer().choose(graph, target, schedules)) {}
+    : KernelRunner(graph, target, choosePlan(graph, {target, schedules})) {}
 
 KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &target, const KernelPlan &plan) : graph(graph) {
   char name[] = "/tmp/quern_kernel_XXXXXX";
   folder = mkdtemp(name);
   auto start = std::chrono::steady_clock::now();
   bool named = target.name != "native";
-  memory = emitKernel(graph, "k", plan, target, named ? EmitForm::Assembly : EmitForm::Object,
-                      folder + (named ? "/k.s" : "/k.o"));
+  const KernelProducer &producer = producerOf(plan, graph, {target, ScheduleTable::standard()});
+  memory = producer.make(graph, plan, target, "k", named ? EmitForm::Assembly : EmitForm::Object,
+                         folder + (named ? "/k.s" : "/k.o"));
   compileSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::string error = named ? assembleFor(target, folder + "/k.s", folder + "/k.o") : "";
   if (!error.empty())

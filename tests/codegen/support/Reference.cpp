@@ -39,6 +39,7 @@ private:
       offset = offset * out[node].shape[i] + at.at(graph.nodes[node].dims[i].name);
     return out[node].data[offset];
   }
+  DenseTensor scanned(const Node &node) const;
   int64_t length(const Dim &dim) const { return lengthOf(dim.size, lengths); }
   void forEach(const std::vector<Dim> &dims, Position at, const std::function<void(const Position &)> &visit,
                size_t i = 0) const {
@@ -333,10 +334,65 @@ double Evaluator::element(int i, const Position &at) const {
   return node.op <= Op::TopKPositions ? combined(node, at) : moved(node, at);
 }
 
+/// One result of a scan: all of its positions again, as tests are small.
+DenseTensor Evaluator::scanned(const Node &node) const {
+  const ScanBody &scan = *node.scan;
+  KernelGraph body;
+  body.nodes = scan.nodes;
+  Evaluator inside(body, lengths);
+  std::vector<DenseTensor> arguments;
+  auto copy = [&](int operand, const std::vector<Dim> &dims, const Position &at) {
+    DenseTensor tensor;
+    for (const Dim &dim : dims)
+      tensor.shape.push_back(length(dim));
+    forEach(dims, at, [&](const Position &p) { tensor.data.push_back(read(operand, p)); });
+    return tensor;
+  };
+  for (size_t i = 0; i < node.operands.size(); ++i)
+    arguments.push_back(static_cast<int>(i) < scan.carried || static_cast<int>(i) >= scan.carried + scan.slices
+                            ? copy(node.operands[i], body.nodes[i].dims, {})
+                            : DenseTensor{});
+  DenseTensor result{shapeOf(node, lengths), {}};
+  result.data.resize(1);
+  for (int64_t size : result.shape)
+    result.data.resize(result.data.size() * size);
+  auto write = [&](const Position &here) {
+    int yielded = scan.yields[node.integer];
+    forEach(node.dims, {}, [&](const Position &at) {
+      if (auto t = at.find(scan.dim.name); t != at.end() && t->second != here.at(scan.dim.name))
+        return;
+      int64_t offset = 0;
+      for (size_t i = 0; i < node.dims.size(); ++i)
+        offset = offset * result.shape[i] + at.at(node.dims[i].name);
+      result.data[offset] = inside.read(yielded, at);
+    });
+  };
+  int64_t count = length(scan.dim);
+  for (int64_t n = 0; n < count; ++n) {
+    Position here{{scan.dim.name, scan.fromEnd ? count - 1 - n : n}};
+    for (int i = scan.carried; i < scan.carried + scan.slices; ++i)
+      arguments[i] = copy(node.operands[i], body.nodes[i].dims, here);
+    inside.run(arguments);
+    if (node.integer >= scan.carried || n == count - 1)
+      write(here);
+    for (int i = 0; i < scan.carried; ++i) { // in the order of the argument's dimensions
+      DenseTensor next{arguments[i].shape, {}};
+      forEach(body.nodes[i].dims, {},
+              [&](const Position &at) { next.data.push_back(inside.read(scan.yields[i], at)); });
+      arguments[i] = next;
+    }
+  }
+  return result;
+}
+
 std::vector<DenseTensor> Evaluator::run(std::vector<DenseTensor> arguments) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (graph.nodes[i].op == Op::Argument) {
       out[i] = arguments[i];
+      continue;
+    }
+    if (graph.nodes[i].op == Op::Scan) {
+      out[i] = scanned(graph.nodes[i]);
       continue;
     }
     DenseTensor tensor{shapeOf(graph.nodes[i], lengths), {}};
