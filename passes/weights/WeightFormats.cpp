@@ -19,11 +19,12 @@ static ProductFormat formatOf(StringRef word) {
                                             .Case("w8a8", ProductFormat{Storage::Int8, Storage::Int8})
                                             .Case("w16a16", ProductFormat{Storage::BF16, Storage::BF16})
                                             .Case("bf16", ProductFormat{Storage::BF16})
+                                            .Case("f16", ProductFormat{Storage::F16})
                                             .Case("f32", ProductFormat{Storage::F32})
                                             .Default(std::nullopt);
   if (!format)
     throw std::runtime_error("--quantize: '" + word.str() +
-                             "' is no format; int8, int4, w8a8, w4a8, w16a16, bf16 or f32 is needed");
+                             "' is no format; int8, int4, w8a8, w4a8, w16a16, bf16, f16 or f32 is needed");
   return *format;
 }
 
@@ -44,7 +45,10 @@ WeightFormats WeightFormats::parse(StringRef quantize, Storage precision) {
   return result;
 }
 
+/// What holds the numbers of both: f32 for bf16 and f16, as each lacks some of the other's.
 static Storage ofMostBits(Storage a, Storage b) {
+  if (a != b && isNarrow(a) && isNarrow(b))
+    return Storage::F32;
   return quern::support::formOf(a).bits >= quern::support::formOf(b).bits ? a : b;
 }
 

@@ -65,8 +65,9 @@ struct DenseLayout {
   auto operator<=>(const DenseLayout &) const = default;
 };
 
-/// As stored, in bf16.
+/// As stored, in two bytes: bf16 or f16.
 struct NarrowLayout {
+  Storage storage = Storage::BF16;
   auto operator<=>(const NarrowLayout &) const = default;
 };
 

@@ -13,7 +13,7 @@
 namespace quern::tools {
 
 static std::string formatOf(const std::string &type) {
-  return type == "BF16" ? "bf16" : type == "Q8_0" ? "int8" : type == "Q4_0" ? "int4" : "f32";
+  return type == "BF16" ? "bf16" : type == "F16" ? "f16" : type == "Q8_0" ? "int8" : type == "Q4_0" ? "int4" : "f32";
 }
 
 /// "layers.12.mlp" as "layers.*.mlp".
