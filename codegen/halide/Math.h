@@ -2,6 +2,8 @@
 #ifndef QUERN_CODEGEN_HALIDE_MATH_H
 #define QUERN_CODEGEN_HALIDE_MATH_H
 
+#include "support/Storage.h"
+
 #include <Halide.h>
 
 namespace quern::codegen::math {

@@ -150,8 +150,8 @@ TEST(Packing, InTwoBytes) {
         for (int64_t i = 0; i < I; ++i)
           ASSERT_EQ(static_cast<const uint16_t *>(weights->slots()[slot][0])[(o / tile * I + i) * tile + o % tile],
                     o >= O                     ? 0
-                    : storage == Storage::BF16 ? support::floatToBF16(both.w[size_t(o * I + i)])
-                                               : support::floatToHalf(both.w[size_t(o * I + i)]));
+                    : storage == Storage::BF16 ? quern::support::floatToBF16(both.w[size_t(o * I + i)])
+                                               : quern::support::floatToHalf(both.w[size_t(o * I + i)]));
   }
 }
 
@@ -193,7 +193,7 @@ TEST(Packing, InCodes) {
         const uint8_t *group = codes + (o / tile * groups + i / 32) * bytes * tile;
         const int byte = group[2 * tile + i % 32 / each * 4 * tile + o % tile * 4 + i % 4],
                   code = (byte >> (i % each / 4 * 4) & ((1 << bits) - 1)) - (1 << (bits - 1));
-        const float scale = support::halfToFloat(uint16_t(group[o % tile] | group[tile + o % tile] << 8)),
+        const float scale = quern::support::halfToFloat(uint16_t(group[o % tile] | group[tile + o % tile] << 8)),
                     want = o < O && i < I ? both.w[size_t(o * I + i)] : 0;
         // Half a step, and what rounding the scale to f16 adds to the largest code.
         ASSERT_NEAR(scale * float(code), want, std::fabs(scale) * (bits == 8 ? 0.57f : 1.01f)) << o << " " << i;
@@ -364,7 +364,7 @@ TEST(Packing, SeveralAsOneAreUsedWhereTheyLie) { // experts, in f32 and in bf16:
     for (size_t i = 0; i < values.size(); ++i) {
       float want = tensors[i / 6][i % 6];
       EXPECT_EQ(static_cast<const float *>(weights->slots()[0][0])[i], want) << i;
-      EXPECT_EQ(static_cast<const uint16_t *>(weights->slots()[1][0])[i], support::floatToBF16(want)) << i;
+      EXPECT_EQ(static_cast<const uint16_t *>(weights->slots()[1][0])[i], quern::support::floatToBF16(want)) << i;
     }
     for (float &value : values)
       value = -2 * value;
@@ -384,15 +384,15 @@ TEST(Packing, CopiesInBF16) { // from a checkpoint, of tensors that change, and 
   for (int round = 0; round < 2; ++round) {
     const uint16_t *copy = static_cast<const uint16_t *>(weights->slots()[0][0]);
     for (size_t i = 0; i < values.size(); ++i)
-      ASSERT_EQ(copy[i], support::floatToBF16(values[i])) << i;
+      ASSERT_EQ(copy[i], quern::support::floatToBF16(values[i])) << i;
     for (float &value : values)
       value = -2 * value;
     weights->update();
   }
-  EXPECT_EQ(support::floatToBF16(1 + 0x1p-8f), 0x3f80);
-  EXPECT_EQ(support::floatToBF16(1 + 3 * 0x1p-8f), 0x3f82);
-  EXPECT_EQ(support::floatToBF16(3.4028234e38f), 0x7f80);
-  EXPECT_EQ(support::floatToBF16(NAN) & 0x7fff, 0x7fc0);
+  EXPECT_EQ(quern::support::floatToBF16(1 + 0x1p-8f), 0x3f80);
+  EXPECT_EQ(quern::support::floatToBF16(1 + 3 * 0x1p-8f), 0x3f82);
+  EXPECT_EQ(quern::support::floatToBF16(3.4028234e38f), 0x7f80);
+  EXPECT_EQ(quern::support::floatToBF16(NAN) & 0x7fff, 0x7fc0);
   std::vector<uint16_t> own(values.size());
   EXPECT_EQ(Weights::over(d, {values.data()}, {own.data()})->slots()[0][0], own.data());
 }
