@@ -1,8 +1,8 @@
 // Takes: a layout and lengths. Gives: memory, Halide's description of it, and numbers in and out of it.
 #include "codegen/KernelBuffer.h"
 
-#include "ir/reference/BF16.h"
 #include "ir/reference/Codes.h"
+#include "support/SmallFloats.h"
 
 #include <limits>
 
@@ -70,7 +70,9 @@ void KernelBuffer::fill(const double *numbers) {
     else if (storage == Storage::I32)
       reinterpret_cast<int32_t *>(to)[at] = static_cast<int32_t>(numbers[i]);
     else if (storage == Storage::BF16)
-      reinterpret_cast<uint16_t *>(to)[at] = ir::toBF16(static_cast<float>(numbers[i]));
+      reinterpret_cast<uint16_t *>(to)[at] = support::floatToBF16(static_cast<float>(numbers[i]));
+    else if (storage == Storage::F16)
+      reinterpret_cast<uint16_t *>(to)[at] = support::floatToHalf(static_cast<float>(numbers[i]));
     else
       to[at] = numbers[i] != 0;
   });
@@ -79,7 +81,7 @@ void KernelBuffer::fill(const double *numbers) {
 void KernelBuffer::spoil() {
   if (storage == Storage::F32)
     std::fill_n(reinterpret_cast<float *>(base()), bytes() / sizeof(float), std::numeric_limits<float>::quiet_NaN());
-  if (storage == Storage::BF16)
+  if (isNarrow(storage)) // a NaN of both
     std::fill_n(reinterpret_cast<uint16_t *>(base()), bytes() / sizeof(uint16_t), uint16_t(0x7fc0));
 }
 
@@ -89,7 +91,8 @@ std::vector<double> KernelBuffer::read() const {
   forEach([&](int64_t, int64_t at) {
     numbers.push_back(storage == Storage::F32    ? reinterpret_cast<const float *>(from)[at]
                       : storage == Storage::I32  ? reinterpret_cast<const int32_t *>(from)[at]
-                      : storage == Storage::BF16 ? ir::fromBF16(reinterpret_cast<const uint16_t *>(from)[at])
+                      : storage == Storage::BF16 ? support::bf16ToFloat(reinterpret_cast<const uint16_t *>(from)[at])
+                      : storage == Storage::F16  ? support::halfToFloat(reinterpret_cast<const uint16_t *>(from)[at])
                                                  : from[at]);
   });
   return numbers;

@@ -19,7 +19,7 @@ inline constexpr llvm::StringLiteral configAttr = "quern.config";          ///< 
 inline constexpr llvm::StringLiteral fileConfigAttr = "quern.file_config"; ///< the config file, JSON
 inline constexpr llvm::StringLiteral ignoreAttr = "quern.ignore"; ///< globs of stored tensors that are no parameters
 inline constexpr llvm::StringLiteral trainAttr = "quern.train";   ///< to be trained (`--train`)
-/// "bf16": weights of products, and what training reads again, are kept in two bytes (`--precision`).
+/// "bf16": weights of products, and what training reads again, are kept in two bytes (`--precision`); "f16": weights alone.
 inline constexpr llvm::StringLiteral precisionAttr = "quern.precision";
 /// Which weights of products are stored in codes (`--quantize`; passes/weights/WeightFormats.h).
 inline constexpr llvm::StringLiteral quantizeAttr = "quern.quantize";

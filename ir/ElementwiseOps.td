@@ -74,7 +74,7 @@ def Quern_RoundOp : Quern_Unary<"round", "to int, halves to even">;
 def Quern_ToIntOp : Quern_Unary<"to_int", "to int: cuts towards zero, counts booleans as 0 and 1">;
 def Quern_ToRealOp : Quern_Unary<"to_real", "int or bool to real">;
 def Quern_NarrowOp : Quern_Unary<"narrow", "real to bf16, to the nearest, halves to even; NaN stays NaN">;
-def Quern_WidenOp : Quern_Unary<"widen", "bf16 to real, exact">;
+def Quern_WidenOp : Quern_Unary<"widen", "bf16 or f16 to real, exact">;
 def Quern_DequantizeOp : Quern_Unary<"dequantize", "int8 or int4 to real, exact: each code times its group's scale">;
 def Quern_NotOp : Quern_Unary<"not", "negation of bool">;
 

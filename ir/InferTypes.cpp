@@ -114,18 +114,16 @@ QUERN_OF_KIND(NotOp, Kind::Bool, "logic_c1")
 QUERN_OF_KIND(AndOp, Kind::Bool, "logic_c1")
 QUERN_OF_KIND(OrOp, Kind::Bool, "logic_c1")
 
-/// Real to bf16 or back: nothing else computes with bf16.
-static LogicalResult converted(std::optional<Location> loc, ValueRange operands, Storage from, Storage to,
-                               StringRef label, Types &results) {
-  if (failed(needs(loc, operands, {from}, label)))
-    return failure();
-  return aligned(loc, operands, to, results);
-}
+/// Nothing else computes with numbers of two bytes. f16 is what parameters alone are stored in.
 QUERN_INFER(NarrowOp) {
-  return converted(loc, operands, Storage::F32, Storage::BF16, "narrow_c1", results);
+  if (failed(needs(loc, operands, {Storage::F32}, "narrow_c1")))
+    return failure();
+  return aligned(loc, operands, Storage::BF16, results);
 }
 QUERN_INFER(WidenOp) {
-  return converted(loc, operands, Storage::BF16, Storage::F32, "widen_c1", results);
+  if (failed(needs(loc, operands, {Storage::BF16, Storage::F16}, "widen_c1")))
+    return failure();
+  return aligned(loc, operands, Storage::F32, results);
 }
 
 QUERN_INFER(DequantizeOp) {
@@ -392,8 +390,9 @@ QUERN_INFER(ConcatOp) {
     int at = t.find(part);
     if (at < 0)
       return emitOptionalError(loc, "concat_c2: an operand has no dimension ", part);
-    if (t.isBool() != types[0].isBool() || t.isBF16() != types[0].isBF16())
-      return emitOptionalError(loc, "concat_c3: bools, bf16 and numbers cannot be one tensor");
+    bool stored = t.isNarrow() || types[0].isNarrow();
+    if (t.isBool() != types[0].isBool() || (stored && t.getStorage() != types[0].getStorage()))
+      return emitOptionalError(loc, "concat_c3: bools, numbers of two bytes and others cannot be one tensor");
     real |= t.isF32();
     total = total + t.getDims()[at].getSize();
     SmallVector<DimAttr> dims(t.getDims());

@@ -176,7 +176,7 @@ def Quern_TensorType : TypeDef<Quern_Dialect, "Tensor"> {
     bool isInt() const { return getKind() == ::quern::ir::Kind::Int; }
     bool isBool() const { return getKind() == ::quern::ir::Kind::Bool; }
     bool isF32() const { return getStorage() == ::quern::ir::Storage::F32; }
-    bool isBF16() const { return getStorage() == ::quern::ir::Storage::BF16; }
+    bool isNarrow() const { return ::quern::support::isNarrow(getStorage()); }
     /// Codes in groups: int8 or int4.
     bool isCoded() const { return ::quern::support::bitsOfCode(getStorage()) != 0; }
   }];

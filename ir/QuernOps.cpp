@@ -161,8 +161,8 @@ LogicalResult ParamOp::verify() {
   for (DimAttr dim : type.getDims())
     if (!dim.getStatic())
       return emitOpError("param_c2: the size of ") << dim.getName() << " is not fixed by the config";
-  if (!type.isF32() && !type.isBF16())
-    return emitOpError("param_c3: parameters are real or bf16");
+  if (!type.isF32() && !type.isNarrow())
+    return emitOpError("param_c3: parameters are real, bf16 or f16");
   SmallVector<std::string> stacked = getStacked();
   for (auto [i, label] : llvm::enumerate(stacked)) {
     int at = type.find(label);

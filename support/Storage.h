@@ -15,9 +15,10 @@ namespace quern::support {
 enum class Kind : uint8_t { Real, Int, Bool };
 
 /// How its numbers are stored. Each kind has one that is computed with; nothing computes with the others: what moves or
-/// picks numbers takes them, `narrow`, `widen`, `quantize` and `dequantize` convert. Int8 and Int4: codes in groups that
+/// picks numbers takes them, `narrow`, `widen`, `quantize` and `dequantize` convert. BF16 and F16: numbers of two bytes
+/// (SmallFloats.h). Int8 and Int4: codes in groups that
 /// share a scale (CodedGroups.h). A new one is a line of the table below.
-enum class Storage : uint8_t { F32, I32, U8, BF16, Int8, Int4 };
+enum class Storage : uint8_t { F32, I32, U8, BF16, F16, Int8, Int4 };
 
 struct StorageForm {
   const char *name;
@@ -26,9 +27,9 @@ struct StorageForm {
   bool coded;
 };
 inline constexpr StorageForm storageForms[] = {
-    {"f32", Kind::Real, 32, false},  {"i32", Kind::Int, 32, false}, {"u8", Kind::Bool, 8, false}, // 0 or 1
-    {"bf16", Kind::Real, 16, false}, // the upper half of an f32
-    {"int8", Kind::Real, 8, true},   {"int4", Kind::Real, 4, true},
+    {"f32", Kind::Real, 32, false},  {"i32", Kind::Int, 32, false},  {"u8", Kind::Bool, 8, false}, // 0 or 1
+    {"bf16", Kind::Real, 16, false}, {"f16", Kind::Real, 16, false}, {"int8", Kind::Real, 8, true},
+    {"int4", Kind::Real, 4, true},
 };
 
 constexpr const StorageForm &formOf(Storage storage) {
@@ -43,6 +44,10 @@ constexpr Storage storageOf(Kind kind) {
 }
 constexpr bool isComputed(Storage storage) {
   return storage == storageOf(kindOf(storage));
+}
+/// Whether its numbers are widened before anything computes with them.
+constexpr bool isNarrow(Storage storage) {
+  return storage == Storage::BF16 || storage == Storage::F16;
 }
 /// Bits of a code; 0 for what is not stored in codes.
 constexpr int bitsOfCode(Storage storage) {

@@ -100,7 +100,7 @@ Expr KernelBuilder::elementwise(const Node &node, const Index &index) {
   case Op::Narrow:
     return math::narrow(r(0));
   case Op::Widen:
-    return math::widen(x(0));
+    return math::widen(graph.nodes[node.operands[0]].storage, x(0), onDevice());
   case Op::Dequantize: // arguments alone hold codes, and give what these stand for
     return x(0);
   case Op::Not:

@@ -250,8 +250,16 @@ Expr narrow(Expr x) {
   return cast<uint16_t>(select((bits & bitsOf(0x7fffffff)) > bitsOf(0x7f800000), upper | bitsOf(0x40), nearest));
 }
 
-Expr widen(Expr bits) {
-  return reinterpret<float>(cast<uint32_t>(bits) << bitsOf(16));
+Expr widen(support::Storage storage, Expr bits, bool onDevice) {
+  if (storage == support::Storage::BF16)
+    return reinterpret<float>(cast<uint32_t>(bits) << bitsOf(16));
+  if (!onDevice)
+    return cast<float>(reinterpret<Halide::float16_t>(bits));
+  Expr wide = cast<uint32_t>(bits), magnitude = wide & bitsOf(0x7fff), sign = (wide & bitsOf(0x8000)) << bitsOf(16);
+  Expr exponents = select(magnitude < bitsOf(0x7c00), bitsOf(0x38000000), bitsOf(0x70000000));
+  Expr normal = (magnitude << bitsOf(13)) + exponents;
+  Expr small = reinterpret<uint32_t>(cast<float>(magnitude) * 0x1p-24f); // a device may take such an f32 for zero
+  return reinterpret<float>(sign | select(magnitude < bitsOf(0x400), small, normal));
 }
 
 } // namespace quern::codegen::math

@@ -2,6 +2,8 @@
 #ifndef QUERN_CODEGEN_HALIDE_MATH_H
 #define QUERN_CODEGEN_HALIDE_MATH_H
 
+#include "support/Storage.h"
+
 #include <Halide.h>
 
 namespace quern::codegen::math {
@@ -44,9 +46,10 @@ Expr pow(Expr a, Expr b);
 Expr roundEven(Expr x); ///< still real
 Expr toInt(Expr x);     ///< towards zero; saturates outside of int32, 0 for NaN
 
-// bf16 as 16 bits (ir/reference/BF16.h): no arithmetic is done with them.
-Expr narrow(Expr x); ///< to the nearest, halves to even; NaN stays NaN
-Expr widen(Expr bits);
+// Numbers of two bytes as 16 bits (support/SmallFloats.h): no arithmetic is done with them.
+Expr narrow(Expr x); ///< to bf16, to the nearest, halves to even; NaN stays NaN
+/// Exact. `onDevice`: whose languages may have no f16.
+Expr widen(support::Storage storage, Expr bits, bool onDevice);
 
 } // namespace quern::codegen::math
 #endif

@@ -204,7 +204,7 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     root["parameters"].push_back(std::move(json));
   }
   for (const Slots::Slot &slot : program.slots.slots()) {
-    Json layout = {{"kind", slot.tile ? "packed" : slot.storage == Storage::BF16 ? "bf16" : "dense"}};
+    Json layout = {{"kind", slot.tile ? "packed" : isNarrow(slot.storage) ? storageName(slot.storage) : "dense"}};
     if (slot.tile) {
       layout.update({{"inner", slot.inner}, {"tile", slot.tile}, {"parts", Json::array()}});
       if (slot.storage != Storage::F32)

@@ -1,7 +1,7 @@
 // Takes: operands of elementwise operations. Gives: their values, aligned by name, element by element.
 // Why function pointers: one loop for each number of operands is easy to believe, and fast enough for a reference.
-#include "ir/reference/BF16.h"
 #include "ir/reference/Evaluate.h"
+#include "support/SmallFloats.h"
 
 #include <cmath>
 
@@ -113,7 +113,8 @@ QUERN_REAL_UNARY(TanhOp, std::tanh(x))
 QUERN_REAL_UNARY(SigmoidOp, 1.0 / (1.0 + std::exp(-x)))
 QUERN_REAL_UNARY(ErfOp, std::erf(x))
 QUERN_REAL_UNARY(ToRealOp, x)
-QUERN_REAL_UNARY(NarrowOp, fromBF16(toBF16(static_cast<float>(x)))) // as kernels do, whose real is f32
+QUERN_REAL_UNARY(NarrowOp, quern::support::bf16ToFloat(
+                               quern::support::floatToBF16(static_cast<float>(x)))) // as kernels do, whose real is f32
 QUERN_REAL_UNARY(WidenOp, x)
 QUERN_REAL_UNARY(DequantizeOp, x)
 

@@ -1,7 +1,7 @@
 // Takes: arrays by name, stored tensors by callback. Gives: the values of a function's arguments and parameters, and
 // the run-time lengths that follow from them.
-#include "ir/reference/BF16.h"
 #include "ir/reference/Interpreter.h"
+#include "support/SmallFloats.h"
 
 #include "ir/Chunk.h"
 #include "ir/analysis/Window.h"
@@ -175,9 +175,14 @@ LogicalResult Interpreter::lookupParameter(ParamOp op, std::vector<Array> &resul
     return failure();
   if (static_cast<int64_t>(numbers.size()) != countOf(dims))
     return op.emitError("Q042: the parameter has ") << numbers.size() << " numbers, not " << countOf(dims);
-  if (op.getResult().getType().isBF16()) { // the copy that kernels read
+  if (NamedTensorType type = op.getResult().getType(); type.isNarrow()) { // the copy that kernels read
     Array narrow(Kind::Real, std::move(dims));
-    llvm::transform(numbers, narrow.writeReals(), [](double x) { return fromBF16(toBF16(static_cast<float>(x))); });
+    bool half = type.getStorage() == Storage::F16;
+    llvm::transform(numbers, narrow.writeReals(), [&](double x) {
+      float number = static_cast<float>(x);
+      using namespace quern::support;
+      return half ? halfToFloat(floatToHalf(number)) : bf16ToFloat(floatToBF16(number));
+    });
     results.push_back(std::move(narrow));
     return success();
   }

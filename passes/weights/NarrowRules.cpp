@@ -14,11 +14,11 @@ bool movesNarrow(Operation *op) {
   return op && (isViewLike(op) || isa<ConcatOp, ExpandOp>(op));
 }
 
-Value copyInBF16(OpBuilder &builder, Operation *op, ArrayRef<Value> operands) {
+Value copyStoredIn(Storage storage, OpBuilder &builder, Operation *op, ArrayRef<Value> operands) {
   builder.setInsertionPointAfter(op);
   Operation *copy = builder.clone(*op);
   copy->setOperands(operands);
-  copy->getResult(0).setType(typeOf(op->getResult(0)).withStorage(Storage::BF16));
+  copy->getResult(0).setType(typeOf(op->getResult(0)).withStorage(storage));
   return copy->getResult(0);
 }
 

@@ -105,7 +105,7 @@ Value Narrowing::made(Value value) {
     b.setInsertionPointToStart(cast<BlockArgument>(value).getOwner());
   NamedTensorType type = typeOf(value).withStorage(Storage::BF16);
   if (isa_and_nonnull<ParamOp>(op)) {
-    Value narrow = copyInBF16(b, op);
+    Value narrow = copyStoredIn(Storage::BF16, b, op);
     readNarrow(value, narrow);
     return narrow;
   }
@@ -113,7 +113,7 @@ Value Narrowing::made(Value value) {
     SmallVector<Value> operands;
     for (Value operand : SmallVector<Value>(op->getOperands()))
       operands.push_back(narrowed(operand));
-    Value copy = copyInBF16(b, op, operands);
+    Value copy = copyStoredIn(Storage::BF16, b, op, operands);
     if (llvm::all_of(op->getOperands(), [](Value operand) { return operand.getDefiningOp<WidenOp>() != nullptr; }))
       readNarrow(value, copy); // as those of what is moved do
     return copy;

@@ -13,8 +13,9 @@ bool movesNarrow(mlir::Operation *op);
 /// Caches of positions in bf16 (NarrowCaches.cpp).
 void narrowCaches(mlir::ModuleOp module);
 
-/// A copy of `op`, behind it, that gives bf16: of a parameter, or of what only moves numbers, with `operands` in bf16.
-mlir::Value copyInBF16(mlir::OpBuilder &builder, mlir::Operation *op, llvm::ArrayRef<mlir::Value> operands = {});
+/// A copy of `op`, behind it, that gives `storage`: of a parameter, or of what only moves numbers, with `operands` in that.
+mlir::Value copyStoredIn(ir::Storage storage, mlir::OpBuilder &builder, mlir::Operation *op,
+                         llvm::ArrayRef<mlir::Value> operands = {});
 
 /// Each operand has a dimension of its own, or one is a matrix that each row picks.
 bool isMatrixProduct(ir::ContractOp op);

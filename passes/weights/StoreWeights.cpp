@@ -1,6 +1,6 @@
 // Takes: a function that is not trained. Gives: the same with the weights of its matrix products stored in fewer bits.
 //
-//   before: %y = contract %x, %w over ["D"]        after: %n = param [..] : bf16
+//   before: %y = contract %x, %w over ["D"]        after: %n = param [..] : bf16 (or f16)
 //                                                         %y = contract %x, (widen %n)
 //                                                  or:    %q = quantize %w along D {quern.weight} : int8
 //                                                         %y = contract %x, (dequantize %q)
@@ -46,14 +46,14 @@ private:
   void quantize(const Read &read, StringRef along, Storage storage);
   void quantizeRows(const Read &read, StringRef along);
   void narrowRows(const Read &read);
-  Value narrowed(Value value);
+  Value narrowed(Value value, Storage storage);
   void narrowTables();
   void setOperand(const Read &read, Value stored);
 
   func::FuncOp function;
   const WeightFormats &formats;
   OpBuilder b;
-  llvm::DenseMap<Value, Value> narrowOf, narrowRowsOf;
+  llvm::DenseMap<Value, Value> narrowOf[2], narrowRowsOf; ///< the first in bf16 and f16
 };
 
 } // namespace
@@ -98,14 +98,15 @@ static std::optional<StringRef> groupedAlong(const Read &read) {
   return depth;
 }
 
-/// `value`, parameters and what flattens or joins them, in bf16.
-Value Storing::narrowed(Value value) {
-  if (Value known = narrowOf.lookup(value))
-    return known;
+/// `value`, parameters and what flattens or joins them, in numbers of two bytes.
+Value Storing::narrowed(Value value, Storage storage) {
+  auto &known = narrowOf[storage == Storage::F16];
+  if (Value copy = known.lookup(value))
+    return copy;
   SmallVector<Value> operands;
   for (Value operand : SmallVector<Value>(value.getDefiningOp()->getOperands()))
-    operands.push_back(narrowed(operand));
-  return narrowOf[value] = copyInBF16(b, value.getDefiningOp(), operands);
+    operands.push_back(narrowed(operand, storage));
+  return known[value] = copyStoredIn(storage, b, value.getDefiningOp(), operands);
 }
 
 /// The contraction reads `stored`, or what it picks of that, as real numbers.
@@ -120,8 +121,8 @@ void Storing::setOperand(const Read &read, Value stored) {
   }
   Type real = typeOf(stored).withKind(Kind::Real);
   Location loc = stored.getLoc();
-  Value wide = storage == Storage::BF16 ? WidenOp::create(b, loc, real, stored).getResult()
-                                        : DequantizeOp::create(b, loc, real, stored).getResult();
+  Value wide = isNarrow(storage) ? WidenOp::create(b, loc, real, stored).getResult()
+                                 : DequantizeOp::create(b, loc, real, stored).getResult();
   ContractOp contract = read.contract;
   contract->setOperand(read.operand, wide);
 }
@@ -158,19 +159,22 @@ void Storing::narrowRows(const Read &read) {
   contract->setOperand(1 - read.operand, wide);
 }
 
-/// What is looked up beside (a tied embedding) is read where it lies in bf16.
+/// What is looked up beside (a tied embedding) is read where it lies in two bytes.
 void Storing::narrowTables() {
-  SmallVector<GatherOp> gathers;
+  SmallVector<std::pair<GatherOp, Value>> gathers;
   function.walk([&](GatherOp gather) {
-    if (narrowOf.contains(gather.getX()))
-      gathers.push_back(gather);
+    for (auto &copies : narrowOf)
+      if (Value table = copies.lookup(gather.getX())) {
+        gathers.emplace_back(gather, table);
+        return;
+      }
   });
-  for (GatherOp gather : gathers) {
+  for (auto &[gather, table] : gathers) {
     b.setInsertionPointAfter(gather);
     auto wide = WidenOp::create(b, gather.getLoc(), gather.getResult().getType(), gather.getResult());
-    gather->setOperand(0, narrowOf[gather.getX()]);
+    gather->setOperand(0, table);
     gather.getResult().replaceAllUsesExcept(wide, wide);
-    gather.getResult().setType(typeOf(gather.getResult()).withStorage(Storage::BF16));
+    gather.getResult().setType(typeOf(gather.getResult()).withStorage(typeOf(table).getStorage()));
   }
 }
 
@@ -195,12 +199,12 @@ void Storing::run() {
       }
       format = formats.plain();
     }
-    if (format != Storage::BF16)
+    if (!isNarrow(format))
       continue;
     if (rows == Storage::BF16 && !read.pick && !contract->getParentOfType<ScanOp>() &&
         !choosesExperts(contract.getResult()))
       narrowRows(read);
-    setOperand(read, narrowed(read.weight));
+    setOperand(read, narrowed(read.weight, format));
   }
   narrowTables();
   // What is stored otherwise leaves its real form behind.

@@ -19,6 +19,7 @@ static std::optional<ProductFormat> findFormat(StringRef word) {
       .Case("w8a8", ProductFormat{Storage::Int8, Storage::Int8})
       .Case("w16a16", ProductFormat{Storage::BF16, Storage::BF16})
       .Case("bf16", ProductFormat{Storage::BF16})
+      .Case("f16", ProductFormat{Storage::F16})
       .Case("f32", ProductFormat{Storage::F32})
       .Default(std::nullopt);
 }
@@ -50,7 +51,10 @@ WeightFormats WeightFormats::parse(StringRef quantize, Storage precision) {
   return result;
 }
 
+/// What holds the numbers of both: f32 for bf16 and f16, as each lacks some of the other's.
 static Storage ofMostBits(Storage a, Storage b) {
+  if (a != b && isNarrow(a) && isNarrow(b))
+    return Storage::F32;
   return quern::support::formOf(a).bits >= quern::support::formOf(b).bits ? a : b;
 }
 

@@ -14,7 +14,7 @@ struct ProductFormat {
 
 /// Whether `word` is the name of a format, and all of these names for messages.
 bool isFormat(llvm::StringRef word);
-constexpr const char *formatNames = "int8, int4, w8a8, w4a8, w16a16, bf16 or f32";
+constexpr const char *formatNames = "int8, int4, w8a8, w4a8, w16a16, bf16, f16 or f32";
 
 class WeightFormats {
 public:

@@ -228,10 +228,11 @@ private:
     }
     const Json &layout = json.at("layout");
     std::string name = string(layout, "kind", "dense");
-    if (name != "dense" && name != "bf16" && name != "packed")
+    std::optional<Storage> narrow = support::storageByName(name);
+    if (name != "dense" && name != "packed" && !(narrow && isNarrow(*narrow)))
       throw UserError("unknown layout " + quote(name));
     if (name != "packed") {
-      slot.layouts = {name == "bf16" ? WeightLayout(NarrowLayout()) : WeightLayout(DenseLayout())};
+      slot.layouts = {narrow ? WeightLayout(NarrowLayout{*narrow}) : WeightLayout(DenseLayout())};
       return slot;
     }
     for (const Json &part : list(layout, "parts"))

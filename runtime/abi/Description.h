@@ -65,8 +65,9 @@ struct DenseLayout {
   auto operator<=>(const DenseLayout &) const = default;
 };
 
-/// As stored, in bf16.
+/// As stored, in two bytes: bf16 or f16.
 struct NarrowLayout {
+  Storage storage = Storage::BF16;
   auto operator<=>(const NarrowLayout &) const = default;
 };
 
@@ -86,6 +87,14 @@ struct PackedLayout {
 
 /// How kernels want a weight. What a layout costs and how it is filled is said in Weights.cpp.
 using WeightLayout = std::variant<DenseLayout, NarrowLayout, PackedLayout>;
+
+/// What its numbers are stored in.
+inline Storage storageOf(const WeightLayout &layout) {
+  if (const auto *narrow = std::get_if<NarrowLayout>(&layout))
+    return narrow->storage;
+  const auto *packed = std::get_if<PackedLayout>(&layout);
+  return packed ? packed->storage : Storage::F32;
+}
 
 struct SlotInfo {
   std::vector<std::vector<int>> turns; // per turn of a loop: parameters, one after the other

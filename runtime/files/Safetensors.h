@@ -72,14 +72,6 @@ void toBool(const StoredTensor &tensor, int64_t first, int64_t count, uint8_t *r
 void toLong(const StoredTensor &tensor, int64_t first, int64_t count, int64_t *result);
 void toDouble(const StoredTensor &tensor, int64_t first, int64_t count, double *result);
 
-float halfToFloat(uint16_t bits);
-/// To the nearest, halves to the even one; NaN stays NaN: what the kernels' `narrow` does.
-inline uint16_t floatToBF16(float value) {
-  uint32_t bits = std::bit_cast<uint32_t>(value);
-  bool nan = (bits & 0x7fffffff) > 0x7f800000;
-  return uint16_t(nan ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 /// A tensor to write; `data` is dense and stays the caller's.
 struct OutputTensor {
   std::string name;

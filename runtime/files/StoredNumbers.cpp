@@ -1,6 +1,7 @@
 // Takes: a stored tensor of any type. Gives: its elements as the numbers that programs compute with.
 #include "runtime/Error.h"
 #include "runtime/files/Safetensors.h"
+#include "support/SmallFloats.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,22 +9,6 @@
 #include <utility>
 
 namespace quern::runtime {
-
-float halfToFloat(uint16_t bits) {
-  uint32_t sign = uint32_t(bits & 0x8000) << 16, exponent = (bits >> 10) & 31, mantissa = bits & 1023;
-  uint32_t result;
-  if (exponent == 31) {
-    result = sign | 0x7f800000u | (mantissa << 13);
-  } else if (exponent != 0) {
-    result = sign | ((exponent + 112) << 23) | (mantissa << 13);
-  } else {
-    float value = std::ldexp(float(mantissa), -24);
-    return sign ? -value : value;
-  }
-  float value;
-  std::memcpy(&value, &result, 4);
-  return value;
-}
 
 namespace {
 
@@ -55,7 +40,7 @@ void toFloat(const StoredTensor &tensor, int64_t first, int64_t count, float *re
     return;
   case Dtype::F16:
     for (int64_t i = 0; i < count; ++i)
-      result[i] = halfToFloat(load<uint16_t>(from + i * 2));
+      result[i] = support::halfToFloat(load<uint16_t>(from + i * 2));
     return;
   case Dtype::BF16:
     for (int64_t i = 0; i < count; ++i) {

@@ -2,6 +2,7 @@
 #include "runtime/formats/BlockFormat.h"
 
 #include "runtime/files/Safetensors.h"
+#include "support/SmallFloats.h"
 
 #include <algorithm>
 #include <bit>
@@ -36,7 +37,7 @@ constexpr BlockFormat formats[] = {
 float halfAt(const uint8_t *at) {
   uint16_t bits;
   std::memcpy(&bits, at, 2);
-  return halfToFloat(bits);
+  return support::halfToFloat(bits);
 }
 
 /// Adds a plane's bits to `codes`, `shift` bits up.

@@ -1,6 +1,6 @@
 // Takes: rows of numbers. Gives: blocks of codes, bit for bit as ggml's reference makes them.
 #include "runtime/formats/BlockFormat.h"
-#include "runtime/formats/SmallFloats.h"
+#include "support/SmallFloats.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 constexpr int block = 32;
 
 void store(uint8_t *to, float scale) {
-  const uint16_t bits = floatToHalf(scale);
+  const uint16_t bits = support::floatToHalf(scale);
   std::memcpy(to, &bits, 2);
 }
 

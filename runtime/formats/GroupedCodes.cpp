@@ -5,6 +5,7 @@
 
 #include "runtime/Error.h"
 #include "support/CodedGroups.h"
+#include "support/SmallFloats.h"
 
 #include <algorithm>
 #include <cstring>
@@ -40,7 +41,7 @@ struct GroupedCodes : TensorReader {
       const int64_t before = at / (after * length), i = at / after % length, behind = at % after;
       uint16_t scale;
       std::memcpy(&scale, scaleAt(before, i, behind), 2);
-      *to++ = halfToFloat(scale) * float(codeAt(before, i, behind));
+      *to++ = support::halfToFloat(scale) * float(codeAt(before, i, behind));
     }
   }
 

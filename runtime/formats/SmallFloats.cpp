@@ -2,25 +2,12 @@
 #include "runtime/formats/SmallFloats.h"
 
 #include "runtime/files/Safetensors.h"
+#include "support/SmallFloats.h"
 
 #include <bit>
 #include <cmath>
 
 namespace quern::runtime {
-
-uint16_t floatToHalf(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000)
-    return uint16_t(sign | 0x7e00);
-  if (magnitude >= 0x47800000) // 65536 and more
-    return uint16_t(sign | 0x7c00);
-  if (magnitude <
-      0x38800000) { // below the least normal number: adding 0.5 leaves the 2^-24ths, rounded, in the last bits
-    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
-    return uint16_t(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000));
-  }
-  return uint16_t(sign | (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13);
-}
 
 float e4m3ToFloat(uint8_t bits) {
   const int exponent = bits >> 3 & 15, mantissa = bits & 7;
@@ -31,7 +18,7 @@ float e4m3ToFloat(uint8_t bits) {
 }
 
 float e5m2ToFloat(uint8_t bits) {
-  return halfToFloat(uint16_t(bits << 8));
+  return support::halfToFloat(uint16_t(bits << 8));
 }
 
 } // namespace quern::runtime

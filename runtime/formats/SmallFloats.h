@@ -1,13 +1,10 @@
-// Floating-point numbers of one and two bytes, beside those of files/Safetensors.h.
+// Floating-point numbers of one byte.
 #ifndef QUERN_RUNTIME_FORMATS_SMALLFLOATS_H
 #define QUERN_RUNTIME_FORMATS_SMALLFLOATS_H
 
 #include <cstdint>
 
 namespace quern::runtime {
-
-/// IEEE binary16, to the nearest, halves to the even one; beyond 65504 infinite.
-uint16_t floatToHalf(float value);
 
 /// The eight bits of OCP 8-bit floats (Micikevicius et al. 2022). E4M3 has no infinities; E5M2 is the upper byte of
 /// binary16.

@@ -3,6 +3,7 @@
 
 #include "runtime/Error.h"
 #include "runtime/machine/ThreadPool.h"
+#include "support/SmallFloats.h"
 
 #include <algorithm>
 #include <cmath>
@@ -177,7 +178,7 @@ void Trainer::narrowAll() {
   uint16_t *to = narrow.write();
   ThreadPool::instance().forEach(int((total + step - 1) / step), [&](int task) {
     for (size_t i = size_t(task) * step; i < std::min(total, (size_t(task) + 1) * step); ++i)
-      to[i] = floatToBF16(from[i]);
+      to[i] = support::floatToBF16(from[i]);
   });
   narrowStale = false;
 }

@@ -14,8 +14,8 @@ static constexpr uint64_t alignment = 64;
 static std::string layoutName(const WeightLayout &layout) {
   if (std::holds_alternative<DenseLayout>(layout))
     return "dense f32";
-  if (std::holds_alternative<NarrowLayout>(layout))
-    return "dense bf16";
+  if (const auto *narrow = std::get_if<NarrowLayout>(&layout))
+    return std::string("dense ") + support::storageName(narrow->storage);
   const auto &packed = std::get<PackedLayout>(layout);
   auto number = [](int64_t n) { return std::to_string(n); };
   return std::string("packed ") + support::storageName(packed.storage) + " tile " + number(packed.tile) + " of [" +

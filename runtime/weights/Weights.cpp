@@ -11,6 +11,7 @@
 #include "runtime/cli/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 #include "runtime/weights/PackCodes.h"
+#include "support/SmallFloats.h"
 
 #include <algorithm>
 #include <cmath>
@@ -131,15 +132,19 @@ private:
     }
   }
 
+  static Dtype dtypeOf(Storage storage) {
+    return storage == Storage::BF16 ? Dtype::BF16 : storage == Storage::F16 ? Dtype::F16 : Dtype::F32;
+  }
+
   /// Where these tensors lie one after the other in the numbers that a kernel wants; or null.
-  const void *lyingInPlace(const std::vector<int> &parameters, bool narrow) {
+  const void *lyingInPlace(const std::vector<int> &parameters, Storage storage) {
     const uint8_t *first = nullptr, *end = nullptr;
     for (int parameter : parameters) {
-      size_t i = size_t(parameter), element = narrow ? 2 : 4;
+      size_t i = size_t(parameter), element = size_t(support::bytesOf(storage));
       const uint8_t *data = nullptr;
-      if (narrow && !weights.narrow.empty())
+      if (storage == Storage::BF16 && !weights.narrow.empty())
         data = reinterpret_cast<const uint8_t *>(weights.narrow[i]);
-      else if (sources[i] && sources[i]->dtype == (narrow ? Dtype::BF16 : Dtype::F32))
+      else if (sources[i] && sources[i]->dtype == dtypeOf(storage))
         data = sources[i]->data;
       if (!data || uintptr_t(data) % element || (end && data != end))
         return nullptr;
@@ -151,8 +156,8 @@ private:
 
   Place place(const std::vector<int> &parameters, const SlotInfo &slot) {
     auto packedOf = [&](size_t i) { return std::get_if<PackedLayout>(&slot.layout(i)); };
-    const bool narrow = std::holds_alternative<NarrowLayout>(slot.layouts[0]);
-    const int64_t element = narrow ? 2 : 4;
+    const Storage storage = storageOf(slot.layouts[0]);
+    const int64_t element = support::bytesOf(storage);
     auto bytesOf = [&](size_t i) {
       return packedOf(i) ? packedOf(i)->bytes() : description.parameters[size_t(parameters[i])].elements() * element;
     };
@@ -164,7 +169,7 @@ private:
     if (packed)
       return {packedPiece(*packed, weights.laid.back().name, bytes), 0};
     if (!packedOf(0))
-      if (const void *inPlace = lyingInPlace(parameters, narrow))
+      if (const void *inPlace = lyingInPlace(parameters, storage))
         return {inPlace, 0};
     weights.dense |= !packedOf(0);
     Place result{nullptr, needed};
@@ -184,40 +189,53 @@ private:
 
   /// Element `i` of a parameter is load(i).
   template <typename Load> void fillFrom(const Job &job, Load load) {
-    if (std::holds_alternative<NarrowLayout>(*job.layout)) {
-      uint16_t *to = reinterpret_cast<uint16_t *>(weights.memory.data() + job.offset) + job.first;
-      for (int64_t i = 0; i < job.count; ++i)
-        to[i] = floatToBF16(load(job.first + i));
-      return;
-    }
-    if (std::holds_alternative<DenseLayout>(*job.layout)) {
-      float *to = placeOf<float>(job);
-      for (int64_t i = 0; i < job.count; ++i)
-        to[i] = load(job.first + i);
-      return;
-    }
-    const auto &layout = std::get<PackedLayout>(*job.layout);
-    if (bitsOfCode(layout.storage))
+    const auto *packed = std::get_if<PackedLayout>(job.layout);
+    if (packed && bitsOfCode(packed->storage))
       return packCodes(
-          layout, job.first, job.count,
+          *packed, job.first, job.count,
           [&](int64_t at, int64_t length, float *numbers) -> const uint8_t * {
             for (int64_t i = 0; i < length; ++i)
-              numbers[i] = load(at + i * layout.innerStride);
+              numbers[i] = load(at + i * packed->innerStride);
             return nullptr;
           },
           placeOf<uint8_t>(job));
-    if (layout.storage == Storage::BF16)
-      packFrom<uint16_t>(job, layout, load);
+    inNumbersOf(storageOf(*job.layout), [&]<typename T>(T) {
+      if (packed)
+        return packFrom<T>(job, *packed, load);
+      T *to = placeOf<T>(job);
+      for (int64_t i = 0; i < job.count; ++i)
+        put(to[i], load(job.first + i));
+    });
+  }
+
+  // Numbers of two bytes, told apart by their types.
+  struct BFloat {
+    uint16_t bits;
+    operator float() const { return support::bf16ToFloat(bits); }
+  };
+  struct Half {
+    uint16_t bits;
+    operator float() const { return support::halfToFloat(bits); }
+  };
+  static void put(float &to, float value) { to = value; }
+  static void put(BFloat &to, BFloat value) { to = value; }
+  static void put(Half &to, Half value) { to = value; }
+  static void put(BFloat &to, float value) { to.bits = support::floatToBF16(value); }
+  static void put(Half &to, float value) { to.bits = support::floatToHalf(value); }
+  /// Calls `code` with a number of the type that holds `storage`.
+  template <typename Code> static void inNumbersOf(Storage storage, Code code) {
+    if (storage == Storage::BF16)
+      code(BFloat());
+    else if (storage == Storage::F16)
+      code(Half());
     else
-      packFrom<float>(job, layout, load);
+      code(float());
   }
 
   /// Where a job writes.
   template <typename T> T *placeOf(const Job &job) {
     return reinterpret_cast<T *>(weights.memory.data() + job.offset + size_t(job.first * job.bytesEach));
   }
-  static void put(float &to, float value) { to = value; }
-  static void put(uint16_t &to, float value) { to = floatToBF16(value); }
 
   template <typename T, typename Load> void packFrom(const Job &job, const PackedLayout &layout, Load load) {
     T *to = placeOf<T>(job);
@@ -285,14 +303,15 @@ private:
     if (const auto *packed = std::get_if<PackedLayout>(job.layout))
       return packCoded(job, *packed, reader, shape);
     if (std::holds_alternative<DenseLayout>(*job.layout))
-      return reader.read(job.first, job.count,
-                         reinterpret_cast<float *>(weights.memory.data() + job.offset) + job.first);
-    uint16_t *to = reinterpret_cast<uint16_t *>(weights.memory.data() + job.offset) + job.first;
-    for (int64_t i = 0; i < job.count; i += stripLength) {
-      int64_t count = std::min(stripLength, job.count - i);
-      reader.read(job.first + i, count, strip);
-      std::transform(strip, strip + count, to + i, floatToBF16);
-    }
+      return reader.read(job.first, job.count, placeOf<float>(job));
+    inNumbersOf(storageOf(*job.layout), [&]<typename T>(T) {
+      T *to = placeOf<T>(job);
+      for (int64_t i = 0; i < job.count; ++i) {
+        if (i % stripLength == 0)
+          reader.read(job.first + i, std::min(stripLength, job.count - i), strip);
+        put(to[i], strip[i % stripLength]);
+      }
+    });
   }
 
   void packCoded(const Job &job, PackedLayout l, const TensorReader &given, const std::vector<int64_t> &shape) {
@@ -316,10 +335,7 @@ private:
             return block;
           },
           placeOf<uint8_t>(job));
-    if (l.storage == Storage::BF16)
-      packNumbers<uint16_t>(job, l, *reader);
-    else
-      packNumbers<float>(job, l, *reader);
+    inNumbersOf(l.storage, [&]<typename T>(T) { packNumbers<T>(job, l, *reader); });
   }
 
   template <typename T> void packNumbers(const Job &job, const PackedLayout &l, const TensorReader &reader) {
@@ -378,14 +394,9 @@ private:
     case Dtype::F64:
       return fillFrom(job, [&](int64_t i) { return float(read(double(), i)); });
     case Dtype::F16:
-      return fillFrom(job, [&](int64_t i) { return halfToFloat(read(uint16_t(), i)); });
+      return fillFrom(job, [&](int64_t i) { return read(Half(), i); });
     default:
-      return fillFrom(job, [&](int64_t i) {
-        uint32_t bits = uint32_t(read(uint16_t(), i)) << 16;
-        float value;
-        std::memcpy(&value, &bits, 4);
-        return value;
-      });
+      return fillFrom(job, [&](int64_t i) { return read(BFloat(), i); });
     }
   }
 };

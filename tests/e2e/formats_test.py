@@ -9,7 +9,7 @@ from models_test import ENCODERS, INPUTS, SPECS
 # How near the interpreter; how far from f32 at most. These models have weights 16 to 64 wide, drawn at random: worse than any that was trained.
 # Rows become codes where they are near the middle between two: the rounding of f32 decides, and the next code is 1/254 of a group's largest number away.
 CODED_ROWS = 3e-2
-FORMATS = {"bf16": (("--precision", "bf16"), 5e-5, 1e-1), "int8": (("--quantize", "int8"), 1e-5, 2e-1), "int4": (("--quantize", "int4"), 1e-5, 1.5),
+FORMATS = {"bf16": (("--precision", "bf16"), 5e-5, 1e-1), "f16": (("--precision", "f16"), 5e-5, 1e-2), "int8": (("--quantize", "int8"), 1e-5, 2e-1), "int4": (("--quantize", "int4"), 1e-5, 1.5),
            "w16a16": (("--quantize", "w16a16"), CODED_ROWS, 1e-1), "w8a8": (("--quantize", "w8a8"), CODED_ROWS, 5e-1), "w4a8": (("--quantize", "w4a8"), CODED_ROWS, 1.5)}
 
 
@@ -30,7 +30,7 @@ class Formats(Case):
             apart = relative_error(want, expected["logits"], keep)
             print(f"{self.fixture} {name} {apart:.2g}", file=sys.stderr)
             self.assertLess(apart, far, name)
-            self.assertGreater(apart, 1e-4, name)  # else nothing was rounded
+            self.assertGreater(apart, 1e-5 if name == "f16" else 1e-4, name)  # else nothing was rounded
 
 
 for fixture in SPECS:

@@ -5,6 +5,7 @@
 #include "runtime/formats/SmallFloats.h"
 #include "runtime/weights/Checkpoint.h"
 #include "runtime/weights/Weights.h"
+#include "support/SmallFloats.h"
 #include "tests/runtime/TestData.h"
 
 #include <gmock/gmock.h>
@@ -91,25 +92,25 @@ TEST(SmallFloats, EightBits) {
 
 TEST(SmallFloats, HalvesComeBackAndRoundToTheNearest) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
-    float value = halfToFloat(uint16_t(bits));
+    float value = quern::support::halfToFloat(uint16_t(bits));
     if (std::isnan(value))
-      EXPECT_TRUE(std::isnan(halfToFloat(floatToHalf(value))));
+      EXPECT_TRUE(std::isnan(quern::support::halfToFloat(quern::support::floatToHalf(value))));
     else
-      ASSERT_EQ(floatToHalf(value), bits);
+      ASSERT_EQ(quern::support::floatToHalf(value), bits);
   }
   std::mt19937 random(5);
   for (int i = 0; i < 100000; ++i) {
     float value = std::bit_cast<float>(uint32_t(random()));
     if (!(std::fabs(value) < 70000))
       continue;
-    uint16_t half = floatToHalf(value);
-    double near = std::fabs(double(halfToFloat(half)) - double(value));
-    if (std::isinf(halfToFloat(half))) {
+    uint16_t half = quern::support::floatToHalf(value);
+    double near = std::fabs(double(quern::support::halfToFloat(half)) - double(value));
+    if (std::isinf(quern::support::halfToFloat(half))) {
       EXPECT_GE(std::fabs(value), 65520);
       continue;
     }
     for (int step : {-1, 1}) // neither neighbour is nearer; of two as near, the even one
-      if (float other = halfToFloat(uint16_t(half + step)); std::isfinite(other)) {
+      if (float other = quern::support::halfToFloat(uint16_t(half + step)); std::isfinite(other)) {
         double far = std::fabs(double(other) - double(value));
         EXPECT_TRUE(near < far || (near == far && half % 2 == 0) || (half & 0x7fff) == 0) << value;
       }

@@ -3,7 +3,7 @@
 #include "runtime/Error.h"
 #include "runtime/formats/BlockFormat.h"
 #include "runtime/formats/PackedTensors.h"
-#include "runtime/formats/SmallFloats.h"
+#include "support/SmallFloats.h"
 #include "tests/runtime/Damage.h"
 
 #include <gmock/gmock.h>
@@ -42,11 +42,11 @@ struct Example {
     for (int i = 0; i < 80; ++i)
       wide.push_back(int8_t(i * 7 % 255 - 127));
     for (float scale : {0.5f, 0.25f, 2.0f, 1.0f})
-      wideScales.push_back(floatToHalf(scale));
+      wideScales.push_back(quern::support::floatToHalf(scale));
     for (int i = 0; i < 17 * 3; ++i)
       narrow.push_back(uint8_t(i * 37));
     for (float scale : {0.5f, -0.25f, 2.0f, 1.0f, -4.0f, 0.125f})
-      narrowScales.push_back(floatToHalf(scale));
+      narrowScales.push_back(quern::support::floatToHalf(scale));
   }
   std::vector<OutputTensor> parts() const {
     return {{"a", Dtype::I8, {2, 40}, wide.data()},     {"a.scales", Dtype::F16, {2, 2}, wideScales.data()},
@@ -54,11 +54,12 @@ struct Example {
             {"b.shape", Dtype::I64, {2}, shape.data()}, {"c.scales", Dtype::F16, {2, 2}, wideScales.data()}};
   }
   float a(int row, int column) const {
-    return halfToFloat(wideScales[size_t(row * 2 + column / 32)]) * float(wide[size_t(row * 40 + column)]);
+    return quern::support::halfToFloat(wideScales[size_t(row * 2 + column / 32)]) *
+           float(wide[size_t(row * 40 + column)]);
   }
   int code(int row, int column) const { return (narrow[size_t(row / 2 * 3 + column)] >> row % 2 * 4 & 15) - 8; }
   float b(int row, int column) const {
-    return halfToFloat(narrowScales[size_t(row / 32 * 3 + column)]) * float(code(row, column));
+    return quern::support::halfToFloat(narrowScales[size_t(row / 32 * 3 + column)]) * float(code(row, column));
   }
 };
 

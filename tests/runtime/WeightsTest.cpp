@@ -2,6 +2,7 @@
 #include "runtime/weights/Weights.h"
 #include "runtime/Error.h"
 #include "runtime/weights/Adapter.h"
+#include "support/SmallFloats.h"
 #include "tests/runtime/TestData.h"
 
 #include <gmock/gmock.h>
@@ -138,16 +139,42 @@ TEST(Packing, BothOrdersGiveTheSameLayout) {
 }
 
 TEST(Packing, InTwoBytes) {
-  BothOrders both(Storage::BF16, [](int64_t o, int64_t i) { return 1 + float(o * 100 + i) / 4096; });
-  constexpr int64_t O = both.O, I = both.I, tile = both.tile;
-  both.description.slots.pop_back();
-  std::unique_ptr<Weights> weights = both.load();
-  EXPECT_LT(weights->packedBytes(), uint64_t(both.tiles * tile * I * 2 * 3)); // two of them
-  for (int slot : {0, 1})
-    for (int64_t o = 0; o < both.tiles * tile; ++o)
-      for (int64_t i = 0; i < I; ++i)
-        ASSERT_EQ(static_cast<const uint16_t *>(weights->slots()[slot][0])[(o / tile * I + i) * tile + o % tile],
-                  o < O ? floatToBF16(both.w[size_t(o * I + i)]) : 0);
+  for (Storage storage : {Storage::BF16, Storage::F16}) {
+    BothOrders both(storage, [](int64_t o, int64_t i) { return 1 + float(o * 100 + i) / 4096; });
+    constexpr int64_t O = both.O, I = both.I, tile = both.tile;
+    both.description.slots.pop_back();
+    std::unique_ptr<Weights> weights = both.load();
+    EXPECT_LT(weights->packedBytes(), uint64_t(both.tiles * tile * I * 2 * 3)); // two of them
+    for (int slot : {0, 1})
+      for (int64_t o = 0; o < both.tiles * tile; ++o)
+        for (int64_t i = 0; i < I; ++i)
+          ASSERT_EQ(static_cast<const uint16_t *>(weights->slots()[slot][0])[(o / tile * I + i) * tile + o % tile],
+                    o >= O                     ? 0
+                    : storage == Storage::BF16 ? quern::support::floatToBF16(both.w[size_t(o * I + i)])
+                                               : quern::support::floatToHalf(both.w[size_t(o * I + i)]));
+  }
+}
+
+/// What a file has in two bytes goes through no rounding, and is used where it lies.
+TEST(Packing, TwoBytesOfAFile) {
+  std::vector<uint16_t> bits(64);
+  for (size_t i = 0; i < bits.size(); ++i)
+    bits[i] = uint16_t(0x7c01 + i * 331); // NaNs with a payload first
+  const std::string path = temporaryPath("halves.safetensors");
+  for (auto [dtype, storage] : {std::pair(Dtype::BF16, Storage::BF16), std::pair(Dtype::F16, Storage::F16)}) {
+    writeSafetensors(path, {{"w", dtype, {4, 16}, bits.data()}});
+    Description d;
+    d.parameters = {parameter({"w"}, {4, 16}, "")};
+    PackedLayout packed;
+    packed.outer = 4, packed.inner = 16, packed.outerStride = 16, packed.innerStride = 1, packed.tile = 4,
+    packed.storage = storage;
+    d.slots = {{{{0}}, {NarrowLayout{storage}}}, {{{0}}, {packed}}};
+    std::unique_ptr<Weights> weights = Weights::load(d, TensorSource::open(path));
+    EXPECT_EQ(weights->packedBytes(), bits.size() * 2);
+    EXPECT_EQ(std::memcmp(weights->slots()[0][0], bits.data(), bits.size() * 2), 0);
+    for (size_t i = 0; i < bits.size(); ++i)
+      EXPECT_EQ(static_cast<const uint16_t *>(weights->slots()[1][0])[i % 16 * 4 + i / 16], bits[i]);
+  }
 }
 
 /// For each group of a tile the scales' low bytes, their high bytes, then for each step four bytes of every row.
@@ -166,7 +193,7 @@ TEST(Packing, InCodes) {
         const uint8_t *group = codes + (o / tile * groups + i / 32) * bytes * tile;
         const int byte = group[2 * tile + i % 32 / each * 4 * tile + o % tile * 4 + i % 4],
                   code = (byte >> (i % each / 4 * 4) & ((1 << bits) - 1)) - (1 << (bits - 1));
-        const float scale = halfToFloat(uint16_t(group[o % tile] | group[tile + o % tile] << 8)),
+        const float scale = quern::support::halfToFloat(uint16_t(group[o % tile] | group[tile + o % tile] << 8)),
                     want = o < O && i < I ? both.w[size_t(o * I + i)] : 0;
         // Half a step, and what rounding the scale to f16 adds to the largest code.
         ASSERT_NEAR(scale * float(code), want, std::fabs(scale) * (bits == 8 ? 0.57f : 1.01f)) << o << " " << i;
@@ -179,10 +206,11 @@ TEST(Packing, InCodes) {
 
 /// What a packed file gives is what was laid out, in its place in the file; other layouts and adapters are refused.
 TEST(PackedFile, IsUsedWhereItLies) {
-  for (Storage storage : {Storage::F32, Storage::BF16, Storage::Int8, Storage::Int4}) {
+  for (Storage storage : {Storage::F32, Storage::BF16, Storage::F16, Storage::Int8, Storage::Int4}) {
     BothOrders both(storage, [](int64_t o, int64_t i) { return float((o * 37 + i * 11) % 101 - 50) / 64; });
     both.description.slots.push_back({{{0}}, {DenseLayout{}}});
     both.description.slots.push_back({{{1}}, {NarrowLayout{}}});
+    both.description.slots.push_back({{{1}}, {NarrowLayout{Storage::F16}}});
     std::unique_ptr<Weights> weights = both.load();
     const std::string path = temporaryPath("packed.safetensors");
     writePacked(path, weights->pieces());
@@ -336,7 +364,7 @@ TEST(Packing, SeveralAsOneAreUsedWhereTheyLie) { // experts, in f32 and in bf16:
     for (size_t i = 0; i < values.size(); ++i) {
       float want = tensors[i / 6][i % 6];
       EXPECT_EQ(static_cast<const float *>(weights->slots()[0][0])[i], want) << i;
-      EXPECT_EQ(static_cast<const uint16_t *>(weights->slots()[1][0])[i], floatToBF16(want)) << i;
+      EXPECT_EQ(static_cast<const uint16_t *>(weights->slots()[1][0])[i], quern::support::floatToBF16(want)) << i;
     }
     for (float &value : values)
       value = -2 * value;
@@ -356,15 +384,15 @@ TEST(Packing, CopiesInBF16) { // from a checkpoint, of tensors that change, and 
   for (int round = 0; round < 2; ++round) {
     const uint16_t *copy = static_cast<const uint16_t *>(weights->slots()[0][0]);
     for (size_t i = 0; i < values.size(); ++i)
-      ASSERT_EQ(copy[i], floatToBF16(values[i])) << i;
+      ASSERT_EQ(copy[i], quern::support::floatToBF16(values[i])) << i;
     for (float &value : values)
       value = -2 * value;
     weights->update();
   }
-  EXPECT_EQ(floatToBF16(1 + 0x1p-8f), 0x3f80);
-  EXPECT_EQ(floatToBF16(1 + 3 * 0x1p-8f), 0x3f82);
-  EXPECT_EQ(floatToBF16(3.4028234e38f), 0x7f80);
-  EXPECT_EQ(floatToBF16(NAN) & 0x7fff, 0x7fc0);
+  EXPECT_EQ(quern::support::floatToBF16(1 + 0x1p-8f), 0x3f80);
+  EXPECT_EQ(quern::support::floatToBF16(1 + 3 * 0x1p-8f), 0x3f82);
+  EXPECT_EQ(quern::support::floatToBF16(3.4028234e38f), 0x7f80);
+  EXPECT_EQ(quern::support::floatToBF16(NAN) & 0x7fff, 0x7fc0);
   std::vector<uint16_t> own(values.size());
   EXPECT_EQ(Weights::over(d, {values.data()}, {own.data()})->slots()[0][0], own.data());
 }

@@ -340,8 +340,7 @@ public:
 
   std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &) const override {
     for (const Node &node : graph.nodes)
-      if (node.storage == Storage::BF16 || node.op == Op::ScatterAdd || node.op == Op::TopK ||
-          node.op == Op::TopKPositions)
+      if (isNarrow(node.storage) || node.op == Op::ScatterAdd || node.op == Op::TopK || node.op == Op::TopKPositions)
         return "it has no loops for bf16, sums by position and top-k";
     return std::nullopt;
   }

@@ -16,11 +16,11 @@ TEST(StoredFormats, LayersShareAPattern) {
 
 TEST(StoredFormats, BlocksThatPacksHaveAreMoved) {
   EXPECT_EQ(formatsOf({{"a", "Q8_0"}, {"b", "Q4_0"}, {"c", "Q4_K"}, {"d", "F16"}, {"e", "F8_E4M3"}}),
-            "f32,a=int8,b=int4");
+            "f32,a=int8,b=int4,d=f16");
 }
 
 TEST(StoredFormats, AllOfF32SaysNothing) {
-  EXPECT_EQ(formatsOf({{"a", "F32"}, {"b", "F16"}}), "");
+  EXPECT_EQ(formatsOf({{"a", "F32"}, {"b", "F64"}}), "");
 }
 
 TEST(StoredFormats, WhatF32TakesMoreBytesFor) {

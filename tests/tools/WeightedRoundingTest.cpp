@@ -2,7 +2,7 @@
 #include "tools/quantize/WeightedRounding.h"
 
 #include "runtime/files/Safetensors.h"
-#include "runtime/formats/SmallFloats.h"
+#include "support/SmallFloats.h"
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ RoundedGroup usualOf(const float *numbers, int64_t count, Storage storage) {
   const bool wide = storage == Storage::Int8;
   const float scale = wide ? std::fabs(largest) / 127 : largest / -8;
   RoundedGroup group;
-  group.scale = runtime::floatToHalf(scale);
+  group.scale = quern::support::floatToHalf(scale);
   for (int64_t i = 0; i < count && scale != 0; ++i)
     group.codes[i] = int8_t(std::clamp<float>(std::nearbyint(numbers[i] / scale), wide ? -127 : -8, wide ? 127 : 7));
   return group;

@@ -50,8 +50,8 @@ struct Stored {
 /// The names, types and shapes alone.
 std::vector<OutputTensor> partsOf(const StoredForm &form) {
   const std::vector<int64_t> &shape = form.source->shape;
-  if (form.storage == Storage::BF16)
-    return {{form.name, Dtype::BF16, shape, nullptr}};
+  if (isNarrow(form.storage))
+    return {{form.name, form.storage == Storage::BF16 ? Dtype::BF16 : Dtype::F16, shape, nullptr}};
   if (!bitsOfCode(form.storage))
     return {{form.name, form.source->reader ? Dtype::F32 : form.source->dtype, shape, nullptr}};
   std::vector<OutputTensor> parts = {{form.name, form.storage == Storage::Int8 ? Dtype::I8 : Dtype::U8,
@@ -243,8 +243,8 @@ std::vector<QuantizedTensor> writeQuantized(const std::string &path, const std::
     } else {
       std::unique_ptr<Weights> narrow; // holds what is written
       Stored stored;
-      if (form.storage == Storage::BF16) {
-        narrow = laidOut(form, NarrowLayout());
+      if (isNarrow(form.storage)) {
+        narrow = laidOut(form, NarrowLayout{form.storage});
         stored.parts = partsOf(form);
         stored.parts[0].data = narrow->pieces()[0].data;
       } else {

@@ -35,12 +35,6 @@ private:
   }
 };
 
-Storage storageOf(const WeightLayout &layout) {
-  if (const auto *packed = std::get_if<PackedLayout>(&layout))
-    return packed->storage;
-  return std::holds_alternative<NarrowLayout>(layout) ? Storage::BF16 : Storage::F32;
-}
-
 /// Elements between neighbours along a dimension.
 int64_t strideOf(const std::vector<int64_t> &shape, size_t axis) {
   return std::accumulate(shape.begin() + std::ptrdiff_t(axis) + 1, shape.end(), int64_t(1), std::multiplies<>());

@@ -2,7 +2,7 @@
 #include "tools/quantize/WeightedRounding.h"
 
 #include "runtime/files/Safetensors.h"
-#include "runtime/formats/SmallFloats.h"
+#include "support/SmallFloats.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@ constexpr double narrowest = 0.75, widest = 1.25, step = 1.0 / 32; // scales tha
 
 /// The nearest codes for a scale; false where the scale is nothing to divide by.
 bool fillCodes(RoundedGroup &group, const float *numbers, int64_t count, int least, int most) {
-  const float scale = runtime::halfToFloat(group.scale);
+  const float scale = support::halfToFloat(group.scale);
   if (!std::isnormal(scale))
     return false;
   for (int64_t i = 0; i < count; ++i)
@@ -35,7 +35,7 @@ double bestScale(const RoundedGroup &group, const float *numbers, const float *w
 } // namespace
 
 double lossOf(const RoundedGroup &group, const float *numbers, const float *weights, int64_t count) {
-  const double scale = runtime::halfToFloat(group.scale);
+  const double scale = support::halfToFloat(group.scale);
   double loss = 0;
   for (int64_t i = 0; i < count; ++i) {
     const double difference = numbers[i] - scale * group.codes[i];
@@ -59,10 +59,10 @@ RoundedGroup roundWeighted(const RoundedGroup &usual, const float *numbers, cons
   for (double sign : {1.0, -1.0}) // codes of 4 bits reach one further below 0
     for (double factor = narrowest; factor <= widest && !(wide && sign < 0); factor += step) {
       RoundedGroup group;
-      group.scale = runtime::floatToHalf(float(sign * factor * largest / (wide ? 127 : 8)));
+      group.scale = support::floatToHalf(float(sign * factor * largest / (wide ? 127 : 8)));
       if (!fillCodes(group, numbers, count, least, most))
         continue;
-      group.scale = runtime::floatToHalf(float(bestScale(group, numbers, weights, count)));
+      group.scale = support::floatToHalf(float(bestScale(group, numbers, weights, count)));
       if (!fillCodes(group, numbers, count, least, most))
         continue;
       if (double own = lossOf(group, numbers, weights, count); own < loss) {

@@ -40,8 +40,9 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
   options.add_options()("train", po::bool_switch(&spec.train),
                         "with the gradient of the loss: programs get the commands train and grad")(
       "precision", po::value(&spec.precision),
-      "f32 or bf16: the weights of products (with --train also what a gradient keeps) in two bytes, the rest in f32 "
-      "(default: f32); stored: as the checkpoint has them, where that loses nothing (what quern run CHECKPOINT does)");
+      "bf16 or f16: the weights of products in two bytes, the rest in f32 (with --train bf16 alone, also for what a "
+      "gradient keeps; default: f32); stored: as the checkpoint has them, where that loses nothing (what quern run "
+      "CHECKPOINT does)");
   addQuantize(options, spec);
   options.add_options()("kv-cache", po::value(&spec.kvCache),
                         "f32 or bf16: what generation keeps of each position, keys and values (default: f32)");
@@ -54,7 +55,7 @@ void quern::tools::addQuantize(po::options_description &options, SpecOptions &sp
       "FORMAT[,GLOB=FORMAT]... or a FILE of lines GLOB = FORMAT: the weights of products in int8 or int4, groups of 32 "
       "with a scale each; int4 keeps int8 for those outside of layers (the head). w8a8, w4a8: what they multiply "
       "becomes int8, too; w16a16: both in bf16. The last GLOB that fits a weight's name decides (formats: also bf16, "
-      "f32)");
+      "f16, f32)");
 }
 
 void quern::tools::addWithout(po::options_description &options, std::vector<std::string> &without) {
@@ -173,14 +174,14 @@ static void checkLoss(mlir::ModuleOp module, const std::string &spec) {
                            ": a gradient is that of one real number (docs/training.md)");
 }
 
-/// f32 or bf16: what is computed with, or what is widened for that.
-static quern::ir::Storage storageAsked(const std::string &option, const std::string &name) {
+/// f32, or what is widened for that. Nothing is written in f16, whose range is too small for some of what a model computes.
+static quern::ir::Storage storageAsked(const std::string &option, const std::string &name, bool written) {
   if (name == "stored" && option == "--precision")
-    throw std::runtime_error(
-        "--precision stored asks a checkpoint, which quern compile, run and tune read; here f32 or "
-        "bf16 is needed");
-  if (name != "f32" && name != "bf16")
-    throw std::runtime_error(option + " " + name + ": f32 or bf16 is needed");
+    throw std::runtime_error("--precision stored asks a checkpoint, which quern compile, run and tune read; here f32, "
+                             "bf16 or f16 is needed");
+  if (name != "f32" && name != "bf16" && (name != "f16" || written))
+    throw std::runtime_error(option + " " + name +
+                             (written ? ": f32 or bf16 is needed" : ": f32, bf16 or f16 is needed"));
   return *quern::support::storageByName(name);
 }
 
@@ -215,8 +216,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
   context.loadDialect<quern::ir::QuernDialect, mlir::func::FuncDialect>();
   // Passes run on whole modules: threads would gain nothing, and where the system starts none, LLVM ends the process.
   context.disableMultithreading();
-  quern::ir::Storage precision = storageAsked("--precision", options.precision),
-                     caches = storageAsked("--kv-cache", options.kvCache);
+  quern::ir::Storage precision = storageAsked("--precision", options.precision, options.train),
+                     caches = storageAsked("--kv-cache", options.kvCache, /*written=*/true);
   if (!options.quantize.empty() && options.train)
     throw std::runtime_error("--quantize is for programs that are not trained: leave --train or --quantize out");
   quern::passes::WeightFormats::parse(options.quantize, precision);
@@ -225,7 +226,7 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       throw std::runtime_error("--quantize belongs to a spec; " + options.spec + " has its own already");
     if (options.kvCache == "bf16")
       throw std::runtime_error("--kv-cache belongs to a spec; " + options.spec + " has its own already");
-    if (options.precision == "bf16")
+    if (options.precision != "f32")
       throw std::runtime_error("--precision belongs to a spec; " + options.spec + " has its own already");
     if (!options.config.empty() || !options.settings.empty())
       throw std::runtime_error("--config and --set belong to a spec; " + options.spec +
@@ -244,8 +245,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       words.insert(words.end(), {"--set", setting});
     if (options.train)
       words.push_back("--train");
-    if (options.precision == "bf16")
-      words.insert(words.end(), {"--precision", "bf16"});
+    if (options.precision != "f32")
+      words.insert(words.end(), {"--precision", options.precision});
     if (!options.quantize.empty())
       words.insert(words.end(), {"--quantize", options.quantize});
     if (options.kvCache == "bf16")

@@ -12,8 +12,8 @@
 namespace quern::tools {
 
 static std::string formatOf(const std::string &type) {
-  static const std::map<std::string, std::string> kept = {
-      {"BF16", "bf16"}, {"Q8_0", "int8"}, {"Q4_0", "int4"}, {"int8", "int8"}, {"int4", "int4"}};
+  static const std::map<std::string, std::string> kept = {{"BF16", "bf16"}, {"F16", "f16"},   {"Q8_0", "int8"},
+                                                          {"Q4_0", "int4"}, {"int8", "int8"}, {"int4", "int4"}};
   auto found = kept.find(type);
   return found == kept.end() ? "f32" : found->second;
 }

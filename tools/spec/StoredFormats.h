@@ -11,7 +11,7 @@ namespace quern::tools {
 /// "layers.12.mlp" as "layers.*.mlp": the pattern that layers share.
 std::string withoutNumbers(const std::string &name);
 
-/// What --quantize would have to say, given the type of each tensor of a checkpoint: bf16 stays bf16; GGUF's Q8_0 and
+/// What --quantize would have to say, given the type of each tensor of a checkpoint: bf16 and f16 stay so; GGUF's Q8_0 and
 /// Q4_0, and what `quern quantize` wrote, are int8 and int4, whose codes are moved as they are; the rest is f32. Names that differ in numbers alone, as
 /// those of layers do, share a pattern. Empty where all is f32.
 std::string formatsOf(const std::map<std::string, std::string> &types);

@@ -79,9 +79,10 @@ void storeOperands(KernelBuilder &b, const ContractionPattern &p) {
   }
 }
 
-/// bf16 is widened where it is read.
+/// Numbers of two bytes are widened where they are read.
 Expr readFactor(KernelBuilder &b, int operand, const Index &index) {
-  return b.graph.nodes[operand].storage == Storage::BF16 ? math::widen(b.at(operand, index)) : b.real(operand, index);
+  Storage storage = b.graph.nodes[operand].storage;
+  return isNarrow(storage) ? math::widen(storage, b.at(operand, index), b.onDevice()) : b.real(operand, index);
 }
 
 void defineContraction(KernelBuilder &b, const ContractionPattern &p) {
@@ -156,13 +157,12 @@ Expr Contraction::loadWeight(int from, const Expr &laneIndex, const Expr &tileIn
     return loadCoded(laneIndex, tileIndex, index, codePlace(bits, index.at(reduced[0].name)));
   if (packed) {
     Expr stored = packedBuffer()(packedArgs(laneIndex, tileIndex, index));
-    return b.graph.nodes[tableOf(w)].storage == Storage::BF16 ? math::widen(stored) : stored;
+    Storage storage = b.graph.nodes[tableOf(w)].storage;
+    return isNarrow(storage) ? math::widen(storage, stored, b.onDevice()) : stored;
   }
   Expr last = b.extent(column->size) - 1, position = tileIndex * tile + laneIndex;
   index[column->name] = min(position, last);
-  auto read = [&] {
-    return b.graph.nodes[from].storage == Storage::BF16 ? math::widen(b.at(from, index)) : b.real(from, index);
-  };
+  auto read = [&] { return readFactor(b, from, index); };
   bool whole = column->fixed() && *column->fixed() % tile == 0;
   if (whole) {
     index[column->name] = position;

@@ -1,8 +1,8 @@
 // Takes: a kernel's graph, lengths and tensors. Gives: its buffers, and what its function makes of them.
 #include "tests/codegen/support/KernelCall.h"
 
-#include "ir/reference/BF16.h"
 #include "ir/reference/Codes.h"
+#include "support/SmallFloats.h"
 
 #include <stdexcept>
 
@@ -51,9 +51,12 @@ DenseTensor randomTensor(const Node &node, const Lengths &lengths, uint64_t seed
     uint32_t bits = static_cast<uint32_t>(state >> 33);
     tensor.data.push_back(
         node.storage == Storage::F32 || bitsOfCode(node.storage) ? static_cast<float>(bits % 65536 / 32768.0 - 1)
-        : node.storage == Storage::BF16 ? ir::fromBF16(ir::toBF16(static_cast<float>(bits % 65536 / 32768.0 - 1)))
-        : node.storage == Storage::I32  ? bits % 7
-                                        : bits >> 8 & 1);
+        : node.storage == Storage::BF16
+            ? support::bf16ToFloat(support::floatToBF16(static_cast<float>(bits % 65536 / 32768.0 - 1)))
+        : node.storage == Storage::F16
+            ? support::halfToFloat(support::floatToHalf(static_cast<float>(bits % 65536 / 32768.0 - 1)))
+        : node.storage == Storage::I32 ? bits % 7
+                                       : bits >> 8 & 1);
   }
   if (int bits = bitsOfCode(node.storage)) // numbers that codes stand for: their codes are the same
     for (int64_t depth = tensor.shape.back(), at = 0, length; at < count; at += length) {

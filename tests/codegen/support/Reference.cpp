@@ -2,8 +2,8 @@
 // Why apart from ir's interpreter: this one reads the plain graph, so a mistake in reading kernels shows too.
 #include "tests/codegen/support/Reference.h"
 
-#include "ir/reference/BF16.h"
 #include "ir/reference/Codes.h"
+#include "support/SmallFloats.h"
 
 #include <algorithm>
 #include <cmath>
@@ -109,7 +109,7 @@ double Evaluator::elementwise(const Node &node, const std::vector<double> &v) co
   case Op::ToReal:
     return v[0];
   case Op::Narrow:
-    return ir::fromBF16(ir::toBF16(static_cast<float>(v[0])));
+    return support::bf16ToFloat(support::floatToBF16(static_cast<float>(v[0])));
   case Op::Widen:
   case Op::Dequantize:
     return v[0];

@@ -103,8 +103,8 @@ func.func @f() attributes {quern.recompute = 1} {
 
 // -----
 
-// expected-error @+1 {{'quern.precision' is "f32" or "bf16", not "f16"}}
-module attributes {quern.precision = "f16"} {
+// expected-error @+1 {{'quern.precision' is "f32", "bf16" or "f16", not "f8"}}
+module attributes {quern.precision = "f8"} {
 }
 
 // -----
