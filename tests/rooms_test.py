@@ -28,6 +28,7 @@ ROOMS = {
 # Unit -> the units of the same room that it may include.
 UNITS = {
     "support": [],
+    "support/numbers": ["support"],
 
     "ir": [],
     "ir/analysis": ["ir"],

@@ -46,7 +46,7 @@ Expr pow(Expr a, Expr b);
 Expr roundEven(Expr x); ///< still real
 Expr toInt(Expr x);     ///< towards zero; saturates outside of int32, 0 for NaN
 
-// Numbers of two bytes as 16 bits (support/SmallFloats.h): no arithmetic is done with them.
+// Numbers of two bytes as 16 bits (support/numbers/SmallFloats.h): no arithmetic is done with them.
 Expr narrow(Expr x); ///< to bf16, to the nearest, halves to even; NaN stays NaN
 /// Exact. `onDevice`: whose languages may have no f16.
 Expr widen(support::Storage storage, Expr bits, bool onDevice);

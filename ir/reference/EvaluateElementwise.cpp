@@ -1,7 +1,7 @@
 // Takes: operands of elementwise operations. Gives: their values, aligned by name, element by element.
 // Why function pointers: one loop for each number of operands is easy to believe, and fast enough for a reference.
 #include "ir/reference/Evaluate.h"
-#include "support/SmallFloats.h"
+#include "support/numbers/SmallFloats.h"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // Takes: arrays by name, stored tensors by callback. Gives: the values of a function's arguments and parameters, and
 // the run-time lengths that follow from them.
 #include "ir/reference/Interpreter.h"
-#include "support/SmallFloats.h"
+#include "support/numbers/SmallFloats.h"
 
 #include "ir/Chunk.h"
 #include "ir/analysis/Window.h"

@@ -1,7 +1,7 @@
 // Takes: a stored tensor of any type. Gives: its elements as the numbers that programs compute with.
 #include "runtime/Error.h"
 #include "runtime/files/Safetensors.h"
-#include "support/SmallFloats.h"
+#include "support/numbers/SmallFloats.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 #include "runtime/formats/BlockFormat.h"
 
 #include "runtime/files/Safetensors.h"
-#include "support/SmallFloats.h"
+#include "support/numbers/SmallFloats.h"
 
 #include <algorithm>
 #include <bit>

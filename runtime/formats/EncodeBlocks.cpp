@@ -1,6 +1,6 @@
 // Takes: rows of numbers. Gives: blocks of codes, bit for bit as ggml's reference makes them.
 #include "runtime/formats/BlockFormat.h"
-#include "support/SmallFloats.h"
+#include "support/numbers/SmallFloats.h"
 
 #include <algorithm>
 #include <cmath>

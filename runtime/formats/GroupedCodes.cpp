@@ -5,7 +5,7 @@
 
 #include "runtime/Error.h"
 #include "support/CodedGroups.h"
-#include "support/SmallFloats.h"
+#include "support/numbers/SmallFloats.h"
 
 #include <algorithm>
 #include <cstring>

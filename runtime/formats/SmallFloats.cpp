@@ -2,7 +2,7 @@
 #include "runtime/formats/SmallFloats.h"
 
 #include "runtime/files/Safetensors.h"
-#include "support/SmallFloats.h"
+#include "support/numbers/SmallFloats.h"
 
 #include <bit>
 #include <cmath>

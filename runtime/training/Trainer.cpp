@@ -3,7 +3,7 @@
 
 #include "runtime/Error.h"
 #include "runtime/machine/ThreadPool.h"
-#include "support/SmallFloats.h"
+#include "support/numbers/SmallFloats.h"
 
 #include <algorithm>
 #include <cmath>

@@ -11,7 +11,7 @@
 #include "runtime/cli/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 #include "runtime/weights/PackCodes.h"
-#include "support/SmallFloats.h"
+#include "support/numbers/SmallFloats.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Weights in f16: widened exactly, where they are read, by every target and family that reads them.
-#include "support/SmallFloats.h"
+#include "support/numbers/SmallFloats.h"
 #include "tests/codegen/support/Check.h"
 
 using namespace quern::codegen;

@@ -5,7 +5,7 @@
 #include "runtime/formats/SmallFloats.h"
 #include "runtime/weights/Checkpoint.h"
 #include "runtime/weights/Weights.h"
-#include "support/SmallFloats.h"
+#include "support/numbers/SmallFloats.h"
 #include "tests/runtime/TestData.h"
 
 #include <gmock/gmock.h>

@@ -3,7 +3,7 @@
 #include "runtime/Error.h"
 #include "runtime/formats/BlockFormat.h"
 #include "runtime/formats/PackedTensors.h"
-#include "support/SmallFloats.h"
+#include "support/numbers/SmallFloats.h"
 #include "tests/runtime/Damage.h"
 
 #include <gmock/gmock.h>

@@ -2,7 +2,7 @@
 #include "runtime/weights/Weights.h"
 #include "runtime/Error.h"
 #include "runtime/weights/Adapter.h"
-#include "support/SmallFloats.h"
+#include "support/numbers/SmallFloats.h"
 #include "tests/runtime/TestData.h"
 
 #include <gmock/gmock.h>

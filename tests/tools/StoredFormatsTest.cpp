@@ -24,8 +24,9 @@ TEST(StoredFormats, AllOfF32SaysNothing) {
 }
 
 TEST(StoredFormats, WhatF32TakesMoreBytesFor) {
-  EXPECT_THAT(quern::tools::widenedTypes({{"a", "Q8_0"}, {"b", "Q6_K"}, {"c", "Q4_K"}, {"d", "F32"}, {"e", "F16"}}),
-              testing::ElementsAre("F16", "Q4_K", "Q6_K"));
+  EXPECT_THAT(quern::tools::widenedTypes(
+                  {{"a", "Q8_0"}, {"b", "Q6_K"}, {"c", "Q4_K"}, {"d", "F32"}, {"e", "F8_E4M3"}, {"f", "F16"}}),
+              testing::ElementsAre("F8_E4M3", "Q4_K", "Q6_K"));
 }
 
 /// As mixes of GGUF have it: some layers with more bits.

@@ -2,7 +2,7 @@
 #include "tools/quantize/WeightedRounding.h"
 
 #include "runtime/files/Safetensors.h"
-#include "support/SmallFloats.h"
+#include "support/numbers/SmallFloats.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 #include "tests/codegen/support/KernelCall.h"
 
 #include "ir/reference/Codes.h"
-#include "support/SmallFloats.h"
+#include "support/numbers/SmallFloats.h"
 
 #include <stdexcept>
 

@@ -3,7 +3,7 @@
 #include "tests/codegen/support/Reference.h"
 
 #include "ir/reference/Codes.h"
-#include "support/SmallFloats.h"
+#include "support/numbers/SmallFloats.h"
 
 #include <algorithm>
 #include <cmath>

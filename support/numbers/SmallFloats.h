@@ -1,6 +1,6 @@
 // Floating-point numbers of two bytes: bf16, the upper half of an f32, and f16, IEEE 754's binary16.
-#ifndef QUERN_SUPPORT_SMALLFLOATS_H
-#define QUERN_SUPPORT_SMALLFLOATS_H
+#ifndef QUERN_SUPPORT_NUMBERS_SMALLFLOATS_H
+#define QUERN_SUPPORT_NUMBERS_SMALLFLOATS_H
 
 #include <bit>
 #include <cstdint>
