@@ -93,10 +93,10 @@ std::optional<FoundArchitecture> findArchitecture(const std::string &configText,
   for (const std::string &wanted : classes)
     for (const Architecture &one : architectures())
       if (contains(one.classes, wanted))
-        return FoundArchitecture{&one, ""};
+        return FoundArchitecture{&one, wanted, ""};
   for (const Architecture &one : architectures())
     if (contains(one.modelTypes, type))
-      return FoundArchitecture{&one, classes.empty() ? "" : classes[0]};
+      return FoundArchitecture{&one, type, classes.empty() ? "" : classes[0]};
   std::string what = type.empty() && classes.empty() ? name + " has neither 'model_type' nor 'architectures'"
                      : type.empty()                  ? "no spec is known for " + support::quote(classes[0])
                                                      : "no spec is known for model_type " + support::quote(type);
@@ -105,7 +105,8 @@ std::optional<FoundArchitecture> findArchitecture(const std::string &configText,
   std::string near = nearTypes(type);
   diagnostics.error("Q010",
                     what + (near.empty() ? "" : "; near it: " + near) +
-                        "; quern list shows what is known, docs/porting.md how to write the spec of another model",
+                        "; quern list shows what is known; with a spec of your own: SPEC.quern --weights CHECKPOINT "
+                        "(docs/porting.md)",
                     {});
   return std::nullopt;
 }

@@ -31,6 +31,7 @@ const std::vector<Architecture> &architectures();
 
 struct FoundArchitecture {
   const Architecture *architecture;
+  std::string foundBy; ///< the class or the model_type of the config that is in the table
   /// Empty if the checkpoint's class is one of the architecture's. Else the class that it has instead: only its
   /// `model_type` fits, so parts of the model (its head) are others.
   std::string otherClass;

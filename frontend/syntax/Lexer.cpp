@@ -2,6 +2,8 @@
 // Why lines are marked, not tokens: the parser decides what ends a statement, so that one forgotten bracket spoils one
 // statement and not the rest of the file.
 #include "frontend/syntax/Lexer.h"
+
+#include "frontend/syntax/Idioms.h"
 #include "support/Utf8.h"
 
 #include <algorithm>
@@ -167,7 +169,8 @@ private:
     else if (static_cast<unsigned char>(look()) < 32)
       bad("cannot read the control character " + std::to_string(static_cast<int>(look())), at, stop);
     else
-      bad("cannot read the character '" + std::string(text.substr(at, length)) + "'", at, stop);
+      bad("cannot read the character '" + std::string(text.substr(at, length)) + "'" + idiomForCharacter(look()), at,
+          stop);
     add(Token::Invalid, stop);
   }
 };

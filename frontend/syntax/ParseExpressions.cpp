@@ -1,6 +1,7 @@
 // Takes: tokens where an expression, a dimension or a path may stand. Gives: its tree, of bounded depth.
 // Why attempts in brackets: `[K]` may be a dimension and `[K - 1]` a position in a list; both are read, the longer
 // wins.
+#include "frontend/syntax/Idioms.h"
 #include "frontend/syntax/ParserImpl.h"
 
 #include <charconv>
@@ -290,6 +291,12 @@ const Expr *Parser::unary() {
   return ast.make(BinaryExpr{{Expr::Binary, from(start)}, Op::Pow, value, right});
 }
 
+/// D, or D[..]: what someone calls who means a class.
+static bool isDimName(const Expr &value) {
+  return value.kind == Expr::DimName ||
+         (value.kind == Expr::Index && value.as<IndexExpr>().value->kind == Expr::DimName);
+}
+
 const Expr *Parser::postfix() {
   size_t start = at;
   const Expr *value = primary();
@@ -308,10 +315,14 @@ const Expr *Parser::postfix() {
         value = ast.make(IndexExpr{{Expr::Index, from(start)}, value, std::move(list)});
     } else if (peek("(") && callable) {
       value = call(start, value->as<NamedExpr>().name, {});
+    } else if (peek("(") && value->kind == Expr::Member) {
+      fail("blocks are called by their own name, as in softmax[D](x): there are no methods and no modules");
+    } else if (peek("(") && isDimName(*value)) {
+      fail("names of blocks begin with a small letter, as in rms_norm[D](x, eps)");
     } else if (peek("@") && !inBound) {
       Span sign = take().at;
       if (value->kind != Expr::Call)
-        failAt("'@' names the parameters of a call; this is not a call", sign);
+        failAt("'@' names the parameters of a call; this is not a call; a product of matrices is sum[D](a * b)", sign);
       CallExpr named = value->as<CallExpr>();
       named.path = path();
       named.at = from(start);
@@ -393,7 +404,8 @@ const Expr *Parser::primary() {
     list.at = from(start);
     return ast.make(std::move(list));
   }
-  fail("expected a value, found '" + shown() + "'");
+  fail("expected a value, found '" + shown() + "'" +
+       (at > 0 && !lineEnd() ? idiomForValue(tokens[at - 1].text(), token().text()) : ""));
 }
 
 } // namespace quern::frontend

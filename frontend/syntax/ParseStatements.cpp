@@ -1,4 +1,5 @@
 // Takes: tokens at the start of a statement. Gives: its node. Mistakes leave by SyntaxError.
+#include "frontend/syntax/Idioms.h"
 #include "frontend/syntax/ParserImpl.h"
 
 namespace quern::frontend {
@@ -144,7 +145,8 @@ const Stmt *Parser::assign(size_t start) {
   if (stmt.targets.size() == 1 && accept(":"))
     stmt.type = type();
   if (!accept("="))
-    fail("expected '=', found '" + shown() + "': a statement gives a name to a value");
+    fail("expected '=', found '" + shown() + "': a statement gives a name to a value" +
+         idiomForStatement(stmt.targets[0].name, token().text()));
   stmt.values = several();
   stmt.at = from(start);
   return ast.make(std::move(stmt));

@@ -334,6 +334,24 @@ TEST(Diagnostics, SuggestsWhatWasMeant) {
       std::string::npos);
 }
 
+TEST(Diagnostics, KnowsHabitsOfOtherLanguages) {
+  const std::pair<const char *, const char *> said[] = {
+      {"for i in 3 { x = x }", "repeat i in COUNT"},
+      {"let y = x", "leave 'let' out"},
+      {"x += 1", "write x = x + ..."},
+      {"y = x ** 2", "a power is x ^ 2"},
+      {"y = x && x", "'and' is a word here"},
+      {"y = x[:, 0]", "by the dimension's name"},
+      {"y = F.gelu(x)", "no methods and no modules"},
+      {"y = torch.sum(x)", "no methods and no modules"},
+      {"y = x.softmax()", "no methods and no modules"},
+      {"y = RMSNorm[D](x)", "names of blocks begin with a small letter"},
+      {"y = x @ w", "a product of matrices is sum[D](a * b)"},
+  };
+  for (const auto &[written, words] : said)
+    EXPECT_NE(check(body(written)).text.find(words), std::string::npos) << written << "\n" << check(body(written)).text;
+}
+
 TEST(Diagnostics, TellsAllMistakesOfAFileInOneRun) {
   Outcome outcome = check(body("a = x +\n"
                                "b = x[D -> K]\n"

@@ -76,8 +76,7 @@ const quern::frontend::Architecture *CompileFlags::takeCheckpoint() {
   adapter = checkpoint.adapter;
   spec.settings.insert(spec.settings.begin(), checkpoint.settings.begin(), checkpoint.settings.end()); // later ones win
   if (!quiet)
-    std::cerr << name << ": " << checkpoint.architecture->classList() << ", " << checkpoint.architecture->kind << ", "
-              << spec.spec << "\n";
+    std::cerr << name << ": " << checkpoint.type << ", " << checkpoint.architecture->kind << ", " << spec.spec << "\n";
   return checkpoint.architecture;
 }
 

@@ -34,7 +34,7 @@ private:
   uint64_t bytesOfMix(size_t mix) const { return result.rest + result.mixes[mix].bytes; }
   double growthOf(size_t mix);
   std::string reachable(size_t mix) {
-    return formatBytes(double(bytesOfMix(mix))) + " with a perplexity of " + percent(growthOf(mix));
+    return formatBytes(double(bytesOfMix(mix))) + " and changes the perplexity by " + percent(growthOf(mix));
   }
 
   const MixQuestions &ask;

@@ -239,7 +239,7 @@ static frontend::FoundArchitecture architectureOf(const std::string &text, const
 static Checkpoint readGguf(const std::string &path) {
   runtime::GgufFile file(runtime::MappedFile::open(path));
   frontend::FoundArchitecture found = architectureOf(runtime::ggufConfig(file).dump(), path);
-  return {found.architecture, path, "", path};
+  return {found.architecture, found.foundBy, path, "", path};
 }
 
 /// The model that a LoRA adapter belongs to: a path, also from the adapter's folder, or a name in the local cache.
@@ -285,7 +285,7 @@ Checkpoint readCheckpoint(const ModelPath &model, const std::string &name) {
                                ": the weights are quantised in a way that programs do not read (quant_method " +
                                method.dump() + "); take the model's own weights");
   }
-  return {&architecture, folder, "", findWeights(folder, name), settingsOf(architecture, folder)};
+  return {&architecture, found.foundBy, folder, "", findWeights(folder, name), settingsOf(architecture, folder)};
 }
 
 } // namespace quern::tools
