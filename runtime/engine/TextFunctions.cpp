@@ -77,7 +77,8 @@ TextFunctions TextFunctions::find(const Description &d, bool cache) {
         "' does not give logits [B, V] of a text [B, T] (of several results, the one called 'logits' counts)");
   if (d.refusal)
     throw UserError("this model cannot generate text step by step: " + *d.refusal +
-                    (anew ? "; --no-cache computes the whole text anew for each token" : ""));
+                    (anew ? "; --no-cache computes the whole text anew for each token (an encoder is for embed and eval)"
+                          : ""));
   throw UserError("this model cannot generate text: it has no causal function '" + name + "' over a growing text");
 }
 

@@ -144,7 +144,7 @@ class Runs(Case):
 
     def test_mistakes(self):
         refused = run(QUERN, "compile", EXAMPLES / "gpt2.quern", "--precision", "fp8", "-o", self.scratch / "never", status=1)
-        self.assert_refused(refused, "f32 or bf16 is needed")
+        self.assert_refused(refused, "f32, bf16 or f16 is needed")
 
 
 class Weights(Case):

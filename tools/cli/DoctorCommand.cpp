@@ -127,6 +127,7 @@ int quern::tools::doctorCommand(const Arguments &arguments) {
     return 1;
   bool ownLoss = page->lookupSymbol("loss");
   spec.train = canTrain(*page);
+  spec.warnings = false;
   int64_t count = countParameters(*page);
   if (count > mostNumbers)
     throw std::runtime_error(llvm::formatv("{0} parameters are too many for the interpreter: give a small shape of the "

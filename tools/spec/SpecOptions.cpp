@@ -263,7 +263,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       quern::ir::setOptions(*module, asked);
     }
   }
-  diagnostics.print(std::cerr, useColour());
+  if (options.warnings || diagnostics.hasErrors())
+    diagnostics.print(std::cerr, useColour());
   if (diagnostics.hasErrors())
     return nullptr;
   if (options.train && module)
