@@ -47,6 +47,13 @@ class Rope(Case):
             "rope_type": "longrope", "factor": 2.0, "short_factor": [1, 1], "long_factor": [2, 2], "original_max_position_embeddings": 8}}))
         self.assert_refused(run(QUERN, "check", spec, "--config", config, status=1), "longrope", "length: T")
 
+    def test_dynamic_is_refused_with_what_to_do(self):
+        spec, config = self.scratch / "dynamic.quern", self.scratch / "config.json"
+        spec.write_text(SPEC)
+        config.write_text(json.dumps({"width": 4, "scaling": {"rope_type": "dynamic", "factor": 2.0}}))
+        self.assert_refused(run(QUERN, "check", spec, "--config", config, status=1), "dynamic", "--set rope_scaling.rope_type=default")
+        run(QUERN, "check", spec, "--config", config, "--set", "scaling.rope_type=default")
+
     def test_examples_give_the_length(self):
         """Whatever scaling a checkpoint has."""
         for path in EXAMPLES.glob("**/*.quern"):
