@@ -30,4 +30,6 @@ TINY_T5 = dict(T5_KW, vocab_size=48, d_model=16, d_kv=6, d_ff=24, num_heads=2, f
 T5_GRADS = [r"encoder\.block\.[01]\.layer\.0\.SelfAttention\.(q|relative_attention_bias)\.weight", r"decoder\.block\.1\.layer\.1\.EncDecAttention\.k\.weight", r"lm_head\.weight"]
 pair("mt5", tf.MT5Config, tf.MT5ForConditionalGeneration, dict(TINY_T5, tie_word_embeddings=False), "T5 1.1: gated tanh-GELU, untied head without the factor.", T5_GRADS, emb_std=1.0, untie_head=True,
      config_fix=dict(tie_word_embeddings=False))
+pair("t5-own-head", tf.T5Config, tf.T5ForConditionalGeneration, dict(TINY_T5, tie_word_embeddings=False), "Flan-T5 as transformers 5 saves it: scale_decoder_outputs is false, and tie_word_embeddings true although "
+     "the head is its own.", T5_GRADS, emb_std=1.0, untie_head=True, classic=dict(tie_word_embeddings=False, scale_decoder_outputs=None))
 pair("umt5", tf.UMT5Config, tf.UMT5ForConditionalGeneration, dict(TINY_T5, tie_word_embeddings=True), "Gated tanh-GELU, a relative bias of its own in every layer, tied head.", T5_GRADS, emb_std=1.0, signed_norm="decoder.final_layer_norm.weight")
