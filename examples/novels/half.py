@@ -33,8 +33,9 @@ def main():
     text += b" " * (-len(text) % 8)
     output.mkdir(parents=True, exist_ok=True)
     (output / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"".join(parts))
-    for name in ("config.json", "tokenizer.json"):
-        shutil.copy(source / name, output / name)
+    config = {"model_type": "gpt2"} | json.loads((source / "config.json").read_text())
+    (output / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    shutil.copy(source / "tokenizer.json", output / "tokenizer.json")
     print(f"{output}: {offset / 1e6:.1f} MB; no number moved by more than {worst:.1g}")
 
 

@@ -59,7 +59,7 @@ class Novels(Case):
         model = EXAMPLES / "novels/model"
         self.assertLess((model / "model.safetensors").stat().st_size, 10e6)
         known = set(re.findall("[a-z]+", (DATA / "tinyshakespeare.txt").read_text().lower()))
-        text = run(QUERN, "run", EXAMPLES / "gpt2.quern", "--weights", model, "--", "generate", "-p", "It was", "--temp", 0.8, "--seed", 1, "-n", 200).out
+        text = run(QUERN, "run", model, "-p", "It was", "--temp", 0.8, "--seed", 1, "-n", 200).out
         self.assertTrue(text.startswith("It was"))
         words = re.findall("[a-z]+", text.lower())
         self.assertGreater(len(words), 100)

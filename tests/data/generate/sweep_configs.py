@@ -4,6 +4,7 @@
 
 A field's other values: a flag is flipped, an activation replaced, a factor changed, a window, the counts of heads and the scalings of rotary positions tried. A model of random weights is saved as
 transformers saves it; the spec is found by its config.json, and `quern interpret` must give transformers' logits, or refuse with a reason. Prints what differs, what is refused, and how many agree.
+Falcon with alibi differs here: transformers' eager attention adds the slopes twice, its other attention (sdpa), which Quern follows, once.
 A change that moves no logit of transformers says nothing and is not counted. Needs: pip install torch transformers safetensors.
 """
 import argparse
