@@ -104,7 +104,7 @@ std::string halideOfProducts(const CpuTarget &target) {
 }
 
 std::vector<std::string> deviceTargetNames() {
-  return {"opencl", "cuda"};
+  return {"opencl", "cuda", "vulkan"};
 }
 
 /// Kernels for the device, launched by code that any CPU runs. Weights are packed as for the widest of CPUs: neighbouring
@@ -113,8 +113,11 @@ static CpuTarget deviceTarget(const std::string &name) {
   CpuTarget target = cpuTarget("x86-64-v2");
   target.name = target.device = name;
   // Angles of rotary positions are reduced in double precision. Of NVIDIA's capabilities the oldest that its drivers of
-  // today know (Volta): what is newer in PTX serves tensor cores, which Halide does not use.
-  target.halide += name == "opencl" ? "-opencl-cl_doubles" : "-" + name + "-cuda_capability_70";
+  // today know (Volta): what is newer in PTX serves tensor cores, which Halide does not use. Vulkan's names say what SPIR-V
+  // may contain; what of it a kernel does is asked of the device.
+  target.halide += name == "opencl"   ? "-opencl-cl_doubles"
+                   : name == "vulkan" ? "-vulkan-vk_int8-vk_int16-vk_int64-vk_float64"
+                                      : "-cuda-cuda_capability_70";
   target.vector = 16, target.registers = 32;
   return target;
 }
