@@ -96,6 +96,10 @@ bool multipliesBF16(const CpuTarget &target) {
   return target.device.empty() && has(target, "avx512_bf16");
 }
 
+bool callsDoubles(const CpuTarget &target) {
+  return target.device != "vulkan";
+}
+
 /// Halide 21 makes vpdpbusd for this feature alone, although Ice Lake has the instruction. What else it brings is not used by
 /// such kernels: the tests look at each of their instructions (tests/codegen/CodesTest.cpp).
 std::string halideOfProducts(const CpuTarget &target) {

@@ -8,7 +8,8 @@
 // multiple of the device's alignment (16 to 256 bytes), and Halide's code counts from where the binding begins.
 //
 // Also said here, as Halide does not: that buffers may overlap (a result may overwrite an argument), that infinities and
-// NaN are values, and where numbers lie whose sizes differ.
+// NaN are values, where numbers lie whose sizes differ (and truth values, which may not), and that arithmetic is what was written: a driver that
+// may take x - n a - n b for x - n (a + b) loses the digits for which an exponential was written so.
 #include "runtime/device/vulkan/Spirv.h"
 
 #include "runtime/Error.h"
@@ -28,12 +29,14 @@ enum Op : uint32_t {
   OpExecutionMode = 16,
   OpCapability = 17,
   OpTypeVoid = 19,
+  OpTypeBool = 20,
   OpTypeInt = 21,
   OpTypeFloat = 22,
   OpTypeRuntimeArray = 29,
   OpTypeStruct = 30,
   OpTypePointer = 32,
   OpTypeForwardPointer = 39,
+  OpConstantTrue = 41,
   OpConstant = 43,
   OpFunction = 54,
   OpVariable = 59,
@@ -45,13 +48,19 @@ enum Op : uint32_t {
   OpMemberDecorate = 72,
   OpUConvert = 113,
   OpIAdd = 128,
+  OpFAdd = 129,
+  OpFSub = 131,
+  OpFMul = 133,
+  OpFDiv = 136,
   OpControlBarrier = 224,
   OpMemoryBarrier = 225,
   OpLoopMerge = 246, // the first of what ends a block
+  OpINotEqual = 171,
   OpLabel = 248,
 };
 constexpr uint32_t decorateBlock = 2, decorateBufferBlock = 3, decorateAliased = 20, decorateBinding = 33,
-                   decorateOffset = 35, pushConstant = 9, magic = 0x07230203, header = 5,
+                   decorateOffset = 35, uniform = 2, decorateNoContraction = 42,
+                   pushConstant = 9, magic = 0x07230203, header = 5,
                    keepCapability = 4466, keepMode = 4461;
 
 [[noreturn]] void unexpected(const char *what) {
@@ -101,7 +110,7 @@ private:
   std::map<uint32_t, const Instruction *> types; // by their id
   std::map<uint32_t, uint32_t> typeOf;           // of a value
   std::vector<Buffer> buffers;                   // in the order of their bindings
-  std::map<uint32_t, uint32_t> memberBytes;      // of the numbers' structure: where each lies
+  std::vector<uint32_t> exact;                   // results of arithmetic with floats
   uint32_t numbers = 0, word = 0, function = 0;  // ids: of the structure of numbers, of a 32-bit integer's type
   bool typesBegan = false;
   enum { Before, Head, Shifted } state = Before; // of the function's first block
@@ -111,6 +120,7 @@ private:
     out.insert(out.end(), with.begin(), with.end());
   }
 
+  bool isBool(uint32_t id) const { return type(id).op == OpTypeBool; }
   const Instruction &type(uint32_t id) const {
     auto found = types.find(id);
     if (found == types.end())
@@ -139,6 +149,7 @@ private:
     }
   }
 
+  static bool isArithmetic(uint32_t op) { return op == OpFAdd || op == OpFSub || op == OpFMul || op == OpFDiv; }
   /// Stores, barriers, merges, branches: without a result.
   static bool isStatement(uint32_t op) {
     return op == OpStore || op == OpControlBarrier || op == OpMemoryBarrier || op >= OpLoopMerge;
@@ -157,6 +168,7 @@ private:
     case OpTypePointer:
     case OpVariable:
     case OpConstant:
+    case OpLoad:
     case OpFunction:
     case OpAccessChain:
     case OpInBoundsAccessChain:
@@ -164,6 +176,7 @@ private:
     case OpMemberDecorate:
       return 3;
     case OpCapability:
+    case OpTypeBool:
     case OpTypeStruct:
       return 1;
     }
@@ -184,9 +197,10 @@ private:
         code.needs.push_back(with[0]);
         break;
       case OpTypeInt:
-        if (with[1] == 32)
+        if (with[1] == 32 && !word)
           word = with[0];
         [[fallthrough]];
+      case OpTypeBool:
       case OpTypeFloat:
       case OpTypeRuntimeArray:
       case OpTypeStruct:
@@ -208,12 +222,12 @@ private:
         function = with[1];
         break;
       default:
-        // What has a result in a function begins with its type.
-        if (function && with.size() > 1 && !isStatement(each.op))
+        // What has a result, in a function or a constant, begins with its type.
+        if (with.size() > 1 && (function ? !isStatement(each.op) : each.op >= OpConstantTrue && each.op < OpFunction))
           typeOf[with[1]] = with[0];
+        if (function && isArithmetic(each.op))
+          exact.push_back(with.at(1));
       }
-      if (each.op == OpConstant)
-        typeOf[with[1]] = with[0];
     }
     if (!function || !word)
       unexpected("it has no function");
@@ -230,18 +244,17 @@ private:
         continue;
       }
       numbers = structure;
-      code.takesNumbers = true;
       uint32_t at = 0;
-      for (uint32_t member = 0; member + 1 < members.with.size(); ++member) {
-        uint32_t bytes = bytesOf(members.with[member + 1]);
+      for (size_t member = 1; member < members.with.size(); ++member) {
+        uint32_t bytes = isBool(members.with[member]) ? 4 : bytesOf(members.with[member]);
         at = (at + bytes - 1) / bytes * bytes;
-        memberBytes[member] = at;
+        code.numbers.push_back({at, bytes});
         at += bytes;
       }
     }
     for (uint32_t number = 0; number < buffers.size(); ++number) {
       buffers[number].number = number;
-      if (buffers[number].binding != number + code.takesNumbers)
+      if (buffers[number].binding != number + !code.numbers.empty())
         unexpected("its buffers are not bound in order");
     }
   }
@@ -254,6 +267,8 @@ private:
   void decorate() {
     for (const Buffer &buffer : buffers)
       put(OpDecorate, {buffer.variable, decorateAliased});
+    for (uint32_t value : exact)
+      put(OpDecorate, {value, decorateNoContraction});
     if (buffers.empty())
       return;
     structure = fresh(), push = fresh();
@@ -263,9 +278,15 @@ private:
   }
 
   std::vector<uint32_t> members; // of the shifts' structure: constants that name them
-  uint32_t wordPointer = 0;
+  uint32_t wordPointer = 0, zero = 0, numberPointer = 0;
+  std::map<uint32_t, uint32_t> truths; // pointers to truth values among the numbers
 
   void declare() {
+    if (numbers) {
+      zero = fresh(), numberPointer = fresh();
+      put(OpConstant, {word, zero, 0});
+      put(OpTypePointer, {numberPointer, uniform, word});
+    }
     if (buffers.empty())
       return;
     std::vector<uint32_t> with(buffers.size() + 1, word);
@@ -282,6 +303,13 @@ private:
     }
   }
 
+  void declareNumbers(Instruction members) {
+    for (size_t member = 1; member < members.with.size(); ++member)
+      if (isBool(members.with[member]))
+        members.with[member] = word;
+    put(OpTypeStruct, members.with);
+  }
+
   void loadShifts() {
     for (Buffer &buffer : buffers) {
       uint32_t at = fresh();
@@ -291,7 +319,18 @@ private:
     }
   }
 
+  /// A truth value has no place in memory that others see, but Halide passes them there: such a number is a word.
+  void readTruth(const Instruction &load) {
+    uint32_t value = fresh();
+    put(OpLoad, {word, value, load.with[2]});
+    put(OpINotEqual, {load.with[0], load.with[1], value, zero});
+  }
+
   void shifted(Instruction access) {
+    if (numbers && isBool(type(access.with[0]).with[2])) {
+      truths[access.with[1]] = access.with[0] = numberPointer;
+      return put(access.op, access.with);
+    }
     auto buffer = std::find_if(buffers.begin(), buffers.end(),
                                [&](const Buffer &each) { return each.variable == access.with[2]; });
     if (buffer != buffers.end()) {
@@ -322,7 +361,11 @@ private:
     if (state == Before && each.op == OpLabel)
       state = Head;
     if (each.op == OpMemberDecorate && each.with[0] == numbers && each.with[2] == decorateOffset)
-      put(each.op, {numbers, each.with[1], decorateOffset, memberBytes[each.with[1]]});
+      put(each.op, {numbers, each.with[1], decorateOffset, code.numbers.at(each.with[1]).at});
+    else if (each.op == OpTypeStruct && each.with[0] == numbers)
+      declareNumbers(each);
+    else if (each.op == OpLoad && truths.count(each.with[2]))
+      readTruth(each);
     else if (each.op == OpAccessChain || each.op == OpInBoundsAccessChain)
       shifted(each);
     else

@@ -9,13 +9,16 @@
 
 namespace quern::runtime::vulkan {
 
-/// One launch's code. Its numbers come in one uniform buffer at binding 0, if it has any, each aligned to its own size; its
+/// One launch's code. Its numbers come in one uniform buffer at binding 0, if it has any, each where `numbers` says; its
 /// buffers are bound behind that, in order; a word of push constants for each of them says by how many of its elements the
 /// buffer begins behind the binding.
 struct KernelCode {
   std::string name;
   std::vector<uint32_t> words;
-  bool takesNumbers = false;
+  struct Number {
+    uint32_t at, bytes; ///< of a truth value 4
+  };
+  std::vector<Number> numbers;
   std::vector<uint32_t> elementBytes; ///< of each buffer
   std::vector<uint32_t> needs;        ///< SPIR-V's numbers of the capabilities that it uses
 };

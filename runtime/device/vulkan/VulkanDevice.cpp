@@ -22,7 +22,7 @@ constexpr uint64_t stagingBytes = 8 << 20;
 constexpr uint32_t mostSets = 256, mostBuffers = 4096; // launches of a batch, and what they bind
 
 struct Kernel {
-  bool takesNumbers;
+  std::vector<KernelCode::Number> numbers;
   std::vector<uint32_t> elementBytes; ///< of each buffer
   SetLayout sets;
   PipelineLayout layout;
@@ -123,7 +123,7 @@ protected:
                                 threads[0] * threads[1] * threads[2], this->name(), limits().groupThreads));
     if (now().sets == mostSets || now().buffers + count > mostBuffers)
       next();
-    std::vector<uint8_t> numbers = numbersOf(arguments);
+    std::vector<uint8_t> numbers = numbersOf(kernel, arguments);
     uint64_t at = room(numbers.size(), limits().uniformAlignment);
     std::memcpy(now().seen + at, numbers.data(), numbers.size());
 
@@ -134,17 +134,17 @@ protected:
     ++now().sets, now().buffers += count;
     std::vector<BufferRange> ranges;
     std::vector<uint32_t> shifts;
-    if (kernel.takesNumbers)
+    if (!numbers.empty())
       ranges.push_back({now().staging.buffer, at, numbers.size()});
     for (size_t i = 0; i < arguments.size(); ++i)
       if (arguments[i].isBuffer)
         ranges.push_back(rangeOf(kernel, places[i], arguments[i].bytes, shifts));
-    if (shifts.size() != count || (kernel.takesNumbers && numbers.empty()))
+    if (shifts.size() != count)
       throw MachineError(std::string("a launch does not pass what the kernel takes: ") + name);
     std::vector<SetWrite> writes(ranges.size());
     for (uint32_t i = 0; i < writes.size(); ++i) {
       writes[i].set = set, writes[i].binding = i, writes[i].buffers = &ranges[i];
-      writes[i].type = !i && kernel.takesNumbers ? uniformBuffer : storageBuffer;
+      writes[i].type = !i && !numbers.empty() ? uniformBuffer : storageBuffer;
     }
     api.UpdateDescriptorSets(device, uint32_t(writes.size()), writes.data(), 0, nullptr);
 
@@ -172,9 +172,9 @@ private:
     if (!lacking.empty())
       throw MachineError(std::string(name()) + " lacks what a kernel needs: " + lacking +
                          "; choose another device with QUERN_DEVICE, or compile the model with --target native");
-    Kernel kernel{code.takesNumbers, code.elementBytes, nullptr, nullptr, nullptr};
+    Kernel kernel{code.numbers, code.elementBytes, nullptr, nullptr, nullptr};
     std::vector<SetBinding> bindings;
-    if (code.takesNumbers)
+    if (!code.numbers.empty())
       bindings.push_back({0, uniformBuffer, 1, computeStage, nullptr});
     for (size_t i = 0; i < code.elementBytes.size(); ++i)
       bindings.push_back({uint32_t(bindings.size()), storageBuffer, 1, computeStage, nullptr});
@@ -280,15 +280,21 @@ private:
     inOrder();
   }
 
-  /// Numbers as the kernel's structure has them: each aligned to its size.
-  static std::vector<uint8_t> numbersOf(const std::vector<Argument> &arguments) {
+  /// Numbers as the kernel's structure has them.
+  static std::vector<uint8_t> numbersOf(const Kernel &kernel, const std::vector<Argument> &arguments) {
     std::vector<uint8_t> numbers;
-    for (const Argument &argument : arguments)
-      if (!argument.isBuffer) {
-        size_t at = (numbers.size() + argument.bytes - 1) / argument.bytes * argument.bytes;
-        numbers.resize(at + argument.bytes);
-        std::memcpy(numbers.data() + at, argument.value, argument.bytes);
-      }
+    auto place = kernel.numbers.begin();
+    for (const Argument &argument : arguments) {
+      if (argument.isBuffer)
+        continue;
+      if (place == kernel.numbers.end() || argument.bytes > place->bytes)
+        throw MachineError("a launch does not pass the numbers that the kernel takes");
+      numbers.resize(place->at + place->bytes);
+      std::memcpy(numbers.data() + place->at, argument.value, argument.bytes);
+      ++place;
+    }
+    if (place != kernel.numbers.end())
+      throw MachineError("a launch does not pass the numbers that the kernel takes");
     return numbers;
   }
 
