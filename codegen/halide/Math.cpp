@@ -90,17 +90,11 @@ static Expr exponentialNear0Minus1(const Expr &r) {
   return r + r * r * polynomial(r, {0.5f, 1.666640530e-01f, 4.166634014e-02f, 8.375968226e-03f, 1.394215984e-03f});
 }
 
-/// x - n ln 2, in two parts; the first has few digits, so that n times it is exact. The second is written by its bits: Halide
-/// would make one of both, which is as good only where a product and a sum are rounded once.
-static Expr withoutLn2(const Expr &x, const Expr &n) {
-  Expr rest = reinterpret<float>(Halide::Internal::UIntImm::make(Halide::UInt(32), std::bit_cast<uint32_t>(-2.12194440e-4f)));
-  return (x - n * 0.693359375f) - n * rest;
-}
-
 /// e^x for -104 <= x <= 89.
 static Expr expFinite(const Expr &x) {
   Expr n = floor(x * 1.44269504f + 0.5f);
-  Expr p = exponentialNear0(withoutLn2(x, n));
+  // ln 2 in two parts; the first has few digits, so that n times it is exact.
+  Expr p = exponentialNear0((x - n * 0.693359375f) - n * -2.12194440e-4f);
   // 2^n in two factors: n reaches 128 and falls below -126, where one would not be a normal number.
   Expr k = cast<int32_t>(n), half = k >> 1;
   auto power = [](const Expr &e) { return reinterpret<float>((e + 127) << 23); };
@@ -114,7 +108,7 @@ Expr exp(Expr x) {
 Expr expm1(Expr x) {
   // 2^n (e^r - 1) + (2^n - 1): where x is near 0, n is 0 and no digit is lost.
   Expr inside = clampStrict(x, -87.0f, 87.0f), n = floor(inside * 1.44269504f + 0.5f);
-  Expr r = withoutLn2(inside, n);
+  Expr r = (inside - n * 0.693359375f) - n * -2.12194440e-4f;
   Expr scale = reinterpret<float>((cast<int32_t>(n) + 127) << 23);
   Expr near = add(mul(scale, exponentialNear0Minus1(r)), sub(scale, Expr(1.0f)));
   return nanThrough(x, choose(less(87.0f, x), expFinite(clampStrict(x, -104.0f, 89.0f)), near));
@@ -125,7 +119,7 @@ Expr expOfDifference(Expr x) {
   // is needed. Shifted into the exponent of e^r it multiplies by 2^n.
   Expr inside = math::max(x, Expr(-87.0f)), magic = 12582912.0f;
   Expr shifted = add(mul(inside, Expr(1.44269504f)), magic), n = sub(shifted, magic);
-  Expr r = withoutLn2(inside, n);
+  Expr r = (inside - n * 0.693359375f) - n * -2.12194440e-4f;
   Expr bits = reinterpret<int32_t>(exponentialNear0(r)) + (reinterpret<int32_t>(shifted) << 23);
   return nanThrough(x, choose(less(x, -87.0f), 0.0f, reinterpret<float>(bits)));
 }
