@@ -269,8 +269,8 @@ static Expr wideSeriesPower(const Expr &a, const Expr &b) {
   Expr rising = less(0.0f, b), nan = FloatImm::make(Float(32), std::numeric_limits<float>::quiet_NaN());
   result = choose(bits == 0, choose(rising, 0.0f, infinity()), result);
   result = choose(bits == 0x7f800000, choose(rising, infinity(), 0.0f), result);
-  result = choose(reinterpret<int32_t>(a) < 0 && isOdd, reinterpret<float>(reinterpret<uint32_t>(result) | Expr(0x80000000u)),
-                  result);
+  result = choose(reinterpret<int32_t>(a) < 0 && isOdd,
+                  reinterpret<float>(reinterpret<uint32_t>(result) | Expr(0x80000000u)), result);
   result = choose(less(a, 0.0f) && bits != 0x7f800000 && !whole, nan, result);
   result = nanThrough(a, nanThrough(b, result));
   return choose(math::equal(b, 0.0f) || math::equal(a, 1.0f) || (math::equal(a, -1.0f) && large), 1.0f, result);

@@ -15,9 +15,10 @@ static std::vector<DenseTensor> edges(std::vector<double> values) {
 
 TEST(Elementwise, Functions) {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-  std::vector<double> all = {0,     -0.0,  1e-30, 1e-6f,   0.1f,  0.5f,  0.62f, 0.63f, 0.99f,     1.01f, 1.5f, 2,
-                             3.7f,  4.2f,  10,    20.5f,   80,    88.5f, 100,   1000,  31415.93f, inf,   nan,  -1e-6f,
-                             -0.1f, -0.5f, -0.7f, -0.999f, -1,    -1.5f, -2.5f, -5,    -10,   -87,       -95,   -110, -inf};
+  std::vector<double> all = {0,         -0.0, 1e-30, 1e-6f,  0.1f,  0.5f,  0.62f, 0.63f,   0.99f, 1.01f,
+                             1.5f,      2,    3.7f,  4.2f,   10,    20.5f, 80,    88.5f,   100,   1000,
+                             31415.93f, inf,  nan,   -1e-6f, -0.1f, -0.5f, -0.7f, -0.999f, -1,    -1.5f,
+                             -2.5f,     -5,   -10,   -87,    -95,   -110,  -inf};
   for (double &v : all)
     v = static_cast<float>(v);
   for (Op op : {Op::Neg, Op::Abs, Op::Exp, Op::Expm1, Op::Log, Op::Log1p, Op::Sqrt, Op::Sin, Op::Cos, Op::Tanh,

@@ -82,9 +82,9 @@ void Card::choose() {
   int best = -1;
   for (PhysicalDevice candidate : candidates) {
     ask(candidate);
-    const char *lacks = properties.api < version12    ? " (has no Vulkan 1.2, which is needed)"
-                        : familyOf(candidate) < 0 ? " (has no queue that computes, which is needed)"
-                                                  : "";
+    const char *lacks = properties.api < version12 ? " (has no Vulkan 1.2, which is needed)"
+                        : familyOf(candidate) < 0  ? " (has no queue that computes, which is needed)"
+                                                   : "";
     known += (known.empty() ? "" : ", ") + std::string(properties.name) + lacks;
     // In the order of preference: others, processors, virtual, integrated, discrete.
     static const int ranks[] = {0, 3, 4, 2, 1};
@@ -100,8 +100,9 @@ void Card::choose() {
     return;
   }
   if (known.empty())
-    throw MachineError("this program computes on a Vulkan device, but no driver offers one. Install the device's Vulkan "
-                       "driver (for a processor: mesa-vulkan-drivers), or compile the model with --target native");
+    throw MachineError(
+        "this program computes on a Vulkan device, but no driver offers one. Install the device's Vulkan "
+        "driver (for a processor: mesa-vulkan-drivers), or compile the model with --target native");
   throw MachineError("no Vulkan device fits" + (wanted ? " QUERN_DEVICE=" + std::string(wanted) : "") +
                      "; there are: " + known);
 }

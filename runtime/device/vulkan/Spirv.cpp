@@ -59,9 +59,8 @@ enum Op : uint32_t {
   OpLabel = 248,
 };
 constexpr uint32_t decorateBlock = 2, decorateBufferBlock = 3, decorateAliased = 20, decorateBinding = 33,
-                   decorateOffset = 35, uniform = 2, decorateNoContraction = 42,
-                   pushConstant = 9, magic = 0x07230203, header = 5,
-                   keepCapability = 4466, keepMode = 4461;
+                   decorateOffset = 35, uniform = 2, decorateNoContraction = 42, pushConstant = 9, magic = 0x07230203,
+                   header = 5, keepCapability = 4466, keepMode = 4461;
 
 [[noreturn]] void unexpected(const char *what) {
   throw MachineError(std::string("a kernel's SPIR-V is not what Halide 21 makes: ") + what);
@@ -185,8 +184,8 @@ private:
 
   void read() {
     split();
-    std::map<uint32_t, uint32_t> bindings;  // of variables
-    std::map<uint32_t, bool> bufferBlock;   // of structures: of a buffer, not of numbers
+    std::map<uint32_t, uint32_t> bindings; // of variables
+    std::map<uint32_t, bool> bufferBlock;  // of structures: of a buffer, not of numbers
     std::vector<const Instruction *> variables;
     for (const Instruction &each : instructions) {
       const std::vector<uint32_t> &with = each.with;

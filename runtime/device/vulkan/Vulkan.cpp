@@ -29,9 +29,10 @@ private:
 
 const Driver &openDriver() {
   static const Driver driver = [] {
-    DriverLibrary library("a Vulkan device", "libvulkan.so.1", "QUERN_VULKAN_LIBRARY",
-                          "Install libvulkan1 and the device's Vulkan driver (for a processor: mesa-vulkan-drivers), or "
-                          "compile the model with --target native");
+    DriverLibrary library(
+        "a Vulkan device", "libvulkan.so.1", "QUERN_VULKAN_LIBRARY",
+        "Install libvulkan1 and the device's Vulkan driver (for a processor: mesa-vulkan-drivers), or "
+        "compile the model with --target native");
     Lookup lookup = nullptr;
     library.find("vkGetInstanceProcAddr", lookup, "Vulkan 1.2");
     Driver found{};

@@ -30,8 +30,9 @@ inline constexpr int32_t outOfHostMemory = -1, outOfDeviceMemory = -2, deviceLos
 inline constexpr uint32_t version12 = 1u << 22 | 2u << 12;
 
 inline constexpr uint32_t uniformBuffer = 6, storageBuffer = 7; // types of descriptors
-inline constexpr uint32_t transferSource = 1, transferTarget = 2, asUniform = 0x10, asStorage = 0x20; // uses of a buffer
-inline constexpr uint32_t deviceLocal = 1, hostVisible = 2, hostCoherent = 4, hostCached = 8;         // memory
+inline constexpr uint32_t transferSource = 1, transferTarget = 2, asUniform = 0x10,
+                          asStorage = 0x20;                                                   // uses of a buffer
+inline constexpr uint32_t deviceLocal = 1, hostVisible = 2, hostCoherent = 4, hostCached = 8; // memory
 inline constexpr uint32_t computeQueue = 2, computeStage = 0x20, anyBase = 0x10 /* of a pipeline: vkCmdDispatchBase */;
 inline constexpr uint32_t atCompute = 0x800, atTransfer = 0x1000, atHost = 0x4000; // stages of a barrier
 inline constexpr uint32_t uniformRead = 8, shaderRead = 0x20, shaderWrite = 0x40, transferRead = 0x800,

@@ -305,10 +305,11 @@ private:
       throw MachineError("a kernel got a buffer that does not begin at one of its elements");
     shifts.push_back(uint32_t(before / kernel.elementBytes[shifts.size()]));
     if (before + bytes > limits().storageRange)
-      throw MachineError("a kernel reads or writes a tensor of " + formatBytes(double(bytes)) + ", of which " + card.title +
-                         " can bind " + formatBytes(limits().storageRange) +
+      throw MachineError("a kernel reads or writes a tensor of " + formatBytes(double(bytes)) + ", of which " +
+                         card.title + " can bind " + formatBytes(limits().storageRange) +
                          "; choose another device with QUERN_DEVICE, or compile the model with --target native");
-    return {heldOf(place).buffer, place.offset - before, std::min<uint64_t>(place.left + before, limits().storageRange)};
+    return {heldOf(place).buffer, place.offset - before,
+            std::min<uint64_t>(place.left + before, limits().storageRange)};
   }
 
   /// A grid may be larger than what the device takes at once.
