@@ -144,6 +144,10 @@ std::string Card::lacks(const KernelCode &code) const {
                              : features12.*known->feature12))
       return known->name;
   }
+  const uint32_t *group = code.group, *size = limits().groupSize;
+  if (uint64_t(group[0]) * group[1] * group[2] > limits().groupThreads || group[0] > size[0] || group[1] > size[1] ||
+      group[2] > size[2])
+    return format("groups of %u x %u x %u work-items", group[0], group[1], group[2]);
   size_t count = code.elementBytes.size();
   uint32_t most = std::min({limits().stageStorages, limits().pushBytes / 4});
   if (count > most)

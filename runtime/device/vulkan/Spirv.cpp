@@ -60,7 +60,7 @@ enum Op : uint32_t {
 };
 constexpr uint32_t decorateBlock = 2, decorateBufferBlock = 3, decorateAliased = 20, decorateBinding = 33,
                    decorateOffset = 35, uniform = 2, decorateNoContraction = 42, pushConstant = 9, magic = 0x07230203,
-                   header = 5, keepCapability = 4466, keepMode = 4461;
+                   header = 5, keepCapability = 4466, keepMode = 4461, localSize = 17;
 
 [[noreturn]] void unexpected(const char *what) {
   throw MachineError(std::string("a kernel's SPIR-V is not what Halide 21 makes: ") + what);
@@ -194,6 +194,10 @@ private:
       switch (each.op) {
       case OpCapability:
         code.needs.push_back(with[0]);
+        break;
+      case OpExecutionMode:
+        if (with[1] == localSize && with.size() == 5)
+          std::copy(with.begin() + 2, with.end(), code.group);
         break;
       case OpTypeInt:
         if (with[1] == 32 && !word)

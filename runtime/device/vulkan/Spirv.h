@@ -20,6 +20,7 @@ struct KernelCode {
   };
   std::vector<Number> numbers;
   std::vector<uint32_t> elementBytes; ///< of each buffer
+  uint32_t group[3] = {1, 1, 1};      ///< work-items of a group
   std::vector<uint32_t> needs;        ///< SPIR-V's numbers of the capabilities that it uses
 };
 

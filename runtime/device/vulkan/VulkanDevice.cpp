@@ -117,10 +117,6 @@ protected:
       throw MachineError(std::string("a kernel has no launch ") + name);
     const Kernel &kernel = known->second;
     uint32_t count = uint32_t(kernel.elementBytes.size());
-    const size_t *threads = grid.threads;
-    if (threads[0] * threads[1] * threads[2] > limits().groupThreads)
-      throw MachineError(format("a kernel's groups have %zu work-items, those of %s %u at most",
-                                threads[0] * threads[1] * threads[2], this->name(), limits().groupThreads));
     if (now().sets == mostSets || now().buffers + count > mostBuffers)
       next();
     std::vector<uint8_t> numbers = numbersOf(kernel, arguments);
