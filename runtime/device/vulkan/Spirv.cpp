@@ -47,6 +47,9 @@ enum Op : uint32_t {
   OpDecorate = 71,
   OpMemberDecorate = 72,
   OpUConvert = 113,
+  OpSelect = 169,
+  OpULessThan = 176,
+  OpSLessThan = 177,
   OpIAdd = 128,
   OpFAdd = 129,
   OpFSub = 131,
@@ -58,9 +61,10 @@ enum Op : uint32_t {
   OpINotEqual = 171,
   OpLabel = 248,
 };
-constexpr uint32_t decorateBlock = 2, decorateBufferBlock = 3, decorateAliased = 20, decorateBinding = 33,
-                   decorateOffset = 35, uniform = 2, decorateNoContraction = 42, pushConstant = 9, magic = 0x07230203,
-                   header = 5, keepCapability = 4466, keepMode = 4461, localSize = 17;
+constexpr uint32_t decorateBlock = 2, decorateBufferBlock = 3, decorateStride = 6, decorateSet = 34,
+                   decorateAliased = 20, decorateBinding = 33, decorateOffset = 35, uniform = 2,
+                   decorateNoContraction = 42, pushConstant = 9, magic = 0x07230203, header = 5, keepCapability = 4466,
+                   keepMode = 4461, localSize = 17;
 
 [[noreturn]] void unexpected(const char *what) {
   throw MachineError(std::string("a kernel's SPIR-V is not what Halide 21 makes: ") + what);
@@ -79,7 +83,7 @@ std::vector<uint32_t> textWords(const char *text) {
 
 class Shift {
 public:
-  Shift(KernelCode &code, bool keepsNaN) : code(code), keepsNaN(keepsNaN) {}
+  Shift(KernelCode &code, bool keepsNaN, bool watches) : code(code), keepsNaN(keepsNaN), watches(watches) {}
 
   void run() {
     read();
@@ -98,7 +102,7 @@ public:
 
 private:
   KernelCode &code;
-  bool keepsNaN;
+  bool keepsNaN, watches;
   std::vector<Instruction> instructions;
   std::vector<uint32_t> out;
   uint32_t bound = 0;
@@ -109,8 +113,12 @@ private:
   std::map<uint32_t, const Instruction *> types; // by their id
   std::map<uint32_t, uint32_t> typeOf;           // of a value
   std::vector<Buffer> buffers;                   // in the order of their bindings
-  std::vector<uint32_t> exact;                   // results of arithmetic with floats
-  uint32_t numbers = 0, word = 0, function = 0;  // ids: of the structure of numbers, of a 32-bit integer's type
+  struct Loop {                                  ///< while less(load(variable), end)
+    uint32_t less, truth, kind, variable, end;
+  };
+  std::map<uint32_t, Loop> loops;               // by the block behind them
+  std::vector<uint32_t> exact;                  // results of arithmetic with floats
+  uint32_t numbers = 0, word = 0, function = 0; // ids: of the structure of numbers, of a 32-bit integer's type
   bool typesBegan = false;
   enum { Before, Head, Shifted } state = Before; // of the function's first block
 
@@ -187,6 +195,7 @@ private:
     std::map<uint32_t, uint32_t> bindings; // of variables
     std::map<uint32_t, bool> bufferBlock;  // of structures: of a buffer, not of numbers
     std::vector<const Instruction *> variables;
+    const Instruction *merge = nullptr, *load = nullptr; // of the loop whose condition comes
     for (const Instruction &each : instructions) {
       const std::vector<uint32_t> &with = each.with;
       if (with.size() < least(each.op))
@@ -228,6 +237,14 @@ private:
         // What has a result, in a function or a constant, begins with its type.
         if (with.size() > 1 && (function ? !isStatement(each.op) : each.op >= OpConstantTrue && each.op < OpFunction))
           typeOf[with[1]] = with[0];
+        if (each.op == OpLoopMerge)
+          merge = &each;
+        if (each.op == OpLoad)
+          load = &each;
+        if (merge && load && (each.op == OpSLessThan || each.op == OpULessThan) && load->with[1] == with.at(2)) {
+          loops[merge->with.at(0)] = {each.op, with[0], load->with[0], load->with[2], with.at(3)};
+          merge = nullptr;
+        }
         if (function && isArithmetic(each.op))
           exact.push_back(with.at(1));
       }
@@ -255,6 +272,7 @@ private:
         at += bytes;
       }
     }
+    code.watched = watches && !loops.empty();
     for (uint32_t number = 0; number < buffers.size(); ++number) {
       buffers[number].number = number;
       if (buffers[number].binding != number + !code.numbers.empty())
@@ -268,6 +286,14 @@ private:
 
   /// What is said of ids that come later.
   void decorate() {
+    if (code.watched) {
+      flagArray = fresh(), flagBlock = fresh(), flags = fresh();
+      put(OpDecorate, {flagArray, decorateStride, 4});
+      put(OpDecorate, {flagBlock, decorateBufferBlock});
+      put(OpMemberDecorate, {flagBlock, 0, decorateOffset, 0});
+      put(OpDecorate, {flags, decorateSet, 0});
+      put(OpDecorate, {flags, decorateBinding, uint32_t(buffers.size()) + !code.numbers.empty()});
+    }
     for (const Buffer &buffer : buffers)
       put(OpDecorate, {buffer.variable, decorateAliased});
     for (uint32_t value : exact)
@@ -281,10 +307,22 @@ private:
   }
 
   std::vector<uint32_t> members; // of the shifts' structure: constants that name them
+  uint32_t flagArray = 0, flagBlock = 0, flags = 0, flagPointer = 0, one = 0, none = 0; // ids of what loops leave
   uint32_t wordPointer = 0, zero = 0, numberPointer = 0;
   std::map<uint32_t, uint32_t> truths; // pointers to truth values among the numbers
 
   void declare() {
+    if (code.watched) {
+      uint32_t pointer = fresh();
+      one = fresh(), none = fresh(), flagPointer = fresh();
+      put(OpTypeRuntimeArray, {flagArray, word});
+      put(OpTypeStruct, {flagBlock, flagArray});
+      put(OpTypePointer, {pointer, uniform, flagBlock});
+      put(OpTypePointer, {flagPointer, uniform, word});
+      put(OpVariable, {pointer, flags, uniform});
+      put(OpConstant, {word, one, 1});
+      put(OpConstant, {word, none, 0});
+    }
     if (numbers) {
       zero = fresh(), numberPointer = fresh();
       put(OpConstant, {word, zero, 0});
@@ -304,6 +342,16 @@ private:
       members.push_back(fresh());
       put(OpConstant, {word, members.back(), buffer.number});
     }
+  }
+
+  /// A loop that did not reach its end leaves a 1 in the second of the words behind the buffers; else the first gets it.
+  void watch(const Loop &loop) {
+    uint32_t now = fresh(), cut = fresh(), which = fresh(), at = fresh();
+    put(OpLoad, {loop.kind, now, loop.variable});
+    put(loop.less, {loop.truth, cut, now, loop.end});
+    put(OpSelect, {word, which, cut, one, none});
+    put(OpAccessChain, {flagPointer, at, flags, none, which});
+    put(OpStore, {at, one});
   }
 
   void declareNumbers(Instruction members) {
@@ -373,6 +421,8 @@ private:
       shifted(each);
     else
       put(each.op, each.with);
+    if (each.op == OpLabel && code.watched && loops.count(each.with.at(0)))
+      watch(loops[each.with[0]]);
     if (each.op == OpEntryPoint && keepsNaN)
       put(OpExecutionMode, {function, keepMode, 32});
   }
@@ -408,7 +458,7 @@ private:
 
 } // namespace
 
-std::vector<KernelCode> readKernels(const char *bytes, size_t size, bool keepsNaN) {
+std::vector<KernelCode> readKernels(const char *bytes, size_t size, bool keepsNaN, bool watches) {
   Words list(bytes, size);
   std::vector<KernelCode> kernels(std::min<size_t>(list.next(), size / 8));
   std::vector<size_t> sizes;
@@ -426,7 +476,7 @@ std::vector<KernelCode> readKernels(const char *bytes, size_t size, bool keepsNa
     kernels[i].words.resize((sizes[i] - before) / 4);
     if (!kernels[i].words.empty())
       std::memcpy(kernels[i].words.data(), module.take(sizes[i] - before), kernels[i].words.size() * 4);
-    Shift(kernels[i], keepsNaN).run();
+    Shift(kernels[i], keepsNaN, watches).run();
   }
   return kernels;
 }

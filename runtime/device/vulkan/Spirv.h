@@ -20,13 +20,14 @@ struct KernelCode {
   };
   std::vector<Number> numbers;
   std::vector<uint32_t> elementBytes; ///< of each buffer
-  uint32_t group[3] = {1, 1, 1};      ///< work-items of a group
-  std::vector<uint32_t> needs;        ///< SPIR-V's numbers of the capabilities that it uses
+  bool watched = false; ///< two words are bound behind its buffers: the second becomes 1 where a loop was cut short
+  uint32_t group[3] = {1, 1, 1}; ///< work-items of a group
+  std::vector<uint32_t> needs;   ///< SPIR-V's numbers of the capabilities that it uses
 };
 
 /// The launches in what halide_vulkan_initialize_kernels is given. `keepsNaN`: the device can be asked to treat infinities
-/// and NaN as values. Throws MachineError where it is not what is expected.
-std::vector<KernelCode> readKernels(const char *bytes, size_t size, bool keepsNaN);
+/// and NaN as values. `watches`: it may end loops too early. Throws MachineError where it is not what is expected.
+std::vector<KernelCode> readKernels(const char *bytes, size_t size, bool keepsNaN, bool watches);
 
 } // namespace quern::runtime::vulkan
 #endif

@@ -24,6 +24,7 @@ constexpr uint32_t mostSets = 256, mostBuffers = 4096; // launches of a batch, a
 struct Kernel {
   std::vector<KernelCode::Number> numbers;
   std::vector<uint32_t> elementBytes; ///< of each buffer
+  bool watched;
   SetLayout sets;
   PipelineLayout layout;
   Pipeline pipeline;
@@ -46,13 +47,15 @@ public:
   VulkanDevice() : api(card.api) {
     for (Batch &batch : batches)
       prepare(batch);
+    cut = seenMemory(2 * sizeof(uint32_t), seenCut);
+    std::memset(seenCut, 0, 2 * sizeof(uint32_t));
   }
 
   const char *name() const override { return card.title.c_str(); }
 
   void *build(const char *source, size_t bytes) override {
     auto built = std::make_unique<Built>();
-    for (const KernelCode &code : readKernels(source, bytes, card.keepsNaN()))
+    for (const KernelCode &code : readKernels(source, bytes, card.keepsNaN(), card.cutsLoops()))
       (*built)[code.name] = pipelineOf(code);
     return built.release(); // stays as long as the program
   }
@@ -108,6 +111,14 @@ protected:
     submit();
     for (Batch &batch : batches)
       wait(batch);
+    uint32_t wasCut = 0;
+    std::memcpy(&wasCut, seenCut + sizeof(wasCut), sizeof(wasCut));
+    std::memset(seenCut, 0, 2 * sizeof(wasCut));
+    if (wasCut)
+      throw MachineError(std::string(name()) +
+                         " ended a kernel's loops before their end (llvmpipe counts 65,535 steps), so its "
+                         "results would be wrong; take fewer or shorter rows, choose another device with "
+                         "QUERN_DEVICE, or compile the model with --target native");
   }
 
   void begin(void *built, const char *name, const Grid &grid, const std::vector<Argument> &arguments,
@@ -137,6 +148,8 @@ protected:
         ranges.push_back(rangeOf(kernel, places[i], arguments[i].bytes, shifts));
     if (shifts.size() != count)
       throw MachineError(std::string("a launch does not pass what the kernel takes: ") + name);
+    if (kernel.watched)
+      ranges.push_back({cut.buffer, 0, 2 * sizeof(uint32_t)});
     std::vector<SetWrite> writes(ranges.size());
     for (uint32_t i = 0; i < writes.size(); ++i) {
       writes[i].set = set, writes[i].binding = i, writes[i].buffers = &ranges[i];
@@ -159,6 +172,8 @@ private:
   const DeviceHandle device = card.device;
   Batch batches[2];
   int current = 0;
+  Held cut;                   // what loops leave that were cut short (Spirv.h)
+  uint8_t *seenCut = nullptr; // as the host sees it
 
   const Limits &limits() const { return card.limits(); }
   static const Held &heldOf(const Place &place) { return *static_cast<const Held *>(place.block); }
@@ -168,11 +183,11 @@ private:
     if (!lacking.empty())
       throw MachineError(std::string(name()) + " lacks what a kernel needs: " + lacking +
                          "; choose another device with QUERN_DEVICE, or compile the model with --target native");
-    Kernel kernel{code.numbers, code.elementBytes, nullptr, nullptr, nullptr};
+    Kernel kernel{code.numbers, code.elementBytes, code.watched, nullptr, nullptr, nullptr};
     std::vector<SetBinding> bindings;
     if (!code.numbers.empty())
       bindings.push_back({0, uniformBuffer, 1, computeStage, nullptr});
-    for (size_t i = 0; i < code.elementBytes.size(); ++i)
+    for (size_t i = 0; i < code.elementBytes.size() + code.watched; ++i)
       bindings.push_back({uint32_t(bindings.size()), storageBuffer, 1, computeStage, nullptr});
     SetLayoutInfo sets;
     sets.count = uint32_t(bindings.size()), sets.bindings = bindings.data();
@@ -205,12 +220,17 @@ private:
     check(api.CreateDescriptorPool(device, &pool, nullptr, &batch.pool), "opening the device");
     FenceInfo fence;
     check(api.CreateFence(device, &fence, nullptr, &batch.fence), "opening the device");
-    batch.staging = card.take(stagingBytes, hostVisible | hostCoherent | hostCached);
-    if (!batch.staging.buffer)
+    batch.staging = seenMemory(stagingBytes, batch.seen);
+  }
+  /// Memory that the host sees at `seen`.
+  Held seenMemory(uint64_t bytes, uint8_t *&seen) const {
+    Held held = card.take(bytes, hostVisible | hostCoherent | hostCached);
+    if (!held.buffer)
       throw MachineError("no memory is left on " + card.title + " for what the host sends");
     void *address = nullptr;
-    check(api.MapMemory(device, batch.staging.memory, 0, stagingBytes, 0, &address), "opening the device");
-    batch.seen = static_cast<uint8_t *>(address);
+    check(api.MapMemory(device, held.memory, 0, bytes, 0, &address), "opening the device");
+    seen = static_cast<uint8_t *>(address);
+    return held;
   }
 
   Batch &now() { return batches[current]; }
