@@ -96,6 +96,10 @@ bool multipliesBF16(const CpuTarget &target) {
   return target.device.empty() && has(target, "avx512_bf16");
 }
 
+bool callsDoubles(const CpuTarget &target) {
+  return target.device != "vulkan";
+}
+
 /// Halide 21 makes vpdpbusd for this feature alone, although Ice Lake has the instruction. What else it brings is not used by
 /// such kernels: the tests look at each of their instructions (tests/codegen/CodesTest.cpp).
 std::string halideOfProducts(const CpuTarget &target) {
@@ -104,7 +108,7 @@ std::string halideOfProducts(const CpuTarget &target) {
 }
 
 std::vector<std::string> deviceTargetNames() {
-  return {"opencl", "cuda"};
+  return {"opencl", "cuda", "vulkan"};
 }
 
 /// Kernels for the device, launched by code that any CPU runs. Weights are packed as for the widest of CPUs: neighbouring
@@ -113,8 +117,12 @@ static CpuTarget deviceTarget(const std::string &name) {
   CpuTarget target = cpuTarget("x86-64-v2");
   target.name = target.device = name;
   // Angles of rotary positions are reduced in double precision. Of NVIDIA's capabilities the oldest that its drivers of
-  // today know (Volta): what is newer in PTX serves tensor cores, which Halide does not use.
-  target.halide += name == "opencl" ? "-opencl-cl_doubles" : "-" + name + "-cuda_capability_70";
+  // today know (Volta): what is newer in PTX serves tensor cores, which Halide does not use. Vulkan's names say what SPIR-V
+  // may contain; what of it a kernel does is asked of the device. Its drivers may not fuse a product and a sum, so Halide may
+  // not make one product of two: an exponential would lose the digits for which it was written with two.
+  target.halide += name == "opencl"   ? "-opencl-cl_doubles"
+                   : name == "vulkan" ? "-vulkan-vk_int8-vk_int16-vk_int64-vk_float64-strict_float"
+                                      : "-cuda-cuda_capability_70";
   target.vector = 16, target.registers = 32;
   return target;
 }

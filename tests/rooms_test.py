@@ -74,6 +74,7 @@ UNITS = {
     "runtime/device": ["runtime", "runtime/machine"],
     "runtime/device/opencl": ["runtime", "runtime/device"],
     "runtime/device/cuda": ["runtime", "runtime/device"],
+    "runtime/device/vulkan": ["runtime", "runtime/device"],
     "runtime/tokenizer/text": ["runtime"],
     "runtime/tokenizer/model": ["runtime", "runtime/tokenizer/text"],
     "runtime/tokenizer/model:TrainBpe": ["runtime", "runtime/tokenizer/text", "runtime/tokenizer/model", "runtime/tokenizer"],

@@ -78,9 +78,9 @@ Expr KernelBuilder::elementwise(const Node &node, const Index &index) {
   case Op::Sqrt:
     return math::sqrt(r(0));
   case Op::Sin:
-    return math::sine(r(0));
+    return math::sine(r(0), callsDoubles(target));
   case Op::Cos:
-    return math::cosine(r(0));
+    return math::cosine(r(0), callsDoubles(target));
   case Op::Tanh:
     return math::tanh(r(0));
   case Op::Sigmoid:
@@ -118,7 +118,7 @@ Expr KernelBuilder::elementwise(const Node &node, const Index &index) {
   case Op::Mod:
     return select(x(1) < 0, -((-x(0)) % max(-x(1), 1)), x(0) % max(x(1), 1));
   case Op::Pow:
-    return math::pow(r(0), r(1));
+    return math::pow(r(0), r(1), callsDoubles(target));
   case Op::Max:
     return integers() ? max(x(0), x(1)) : math::max(r(0), r(1));
   case Op::Min:

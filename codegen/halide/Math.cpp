@@ -3,6 +3,7 @@
 // interpolate the functions at Chebyshev nodes of the interval named beside each.
 #include "codegen/halide/Math.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -148,7 +149,8 @@ Expr log1p(Expr x) {
   // What rounding 1 + x lost, put back: log(u) - ((u - 1) - x) / u.
   Expr lost = div(sub(sub(u, Expr(1.0f)), x), u);
   Expr big = lessEqual(Expr(1e30f), x);
-  return choose(equal(u, 1.0f), x, sub(math::log(u), choose(big || equal(u, 0.0f), 0.0f, lost)));
+  // Named in full: with a number beside it, Halide's own `equal`, which compares trees, would be a better match.
+  return choose(math::equal(u, 1.0f), x, sub(math::log(u), choose(big || math::equal(u, 0.0f), 0.0f, lost)));
 }
 
 Expr sqrt(Expr x) {
@@ -162,11 +164,26 @@ static Expr magnitude(const Expr &x) {
   return reinterpret<float>(reinterpret<uint32_t>(x) & Expr(0x7fffffffu));
 }
 
+/// Halide 21 writes a double into SPIR-V with the digits of a float; its bits keep theirs.
+static Expr wideConstant(double value, bool calls) {
+  if (calls)
+    return Expr(value);
+  return reinterpret<double>(Halide::Internal::UIntImm::make(Halide::UInt(64), std::bit_cast<uint64_t>(value)));
+}
+
+/// Of a double between -2^30 and 2^30, where one may also come out too large by 2^-22.
+static Expr floorOf(const Expr &x, bool calls) {
+  if (calls)
+    return floor(x);
+  return cast<double>(cast<int32_t>(x + wideConstant(1073741824.0, false)) - (1 << 30)); // towards zero: down, here
+}
+
 /// Sine of x + quarter * pi / 2. The reduction runs in double precision, as positions times frequencies grow large.
-static Expr sineShifted(const Expr &x, int quarter) {
+static Expr sineShifted(const Expr &x, int quarter, bool calls) {
   Expr wide = cast<double>(clampStrict(x, -1e9f, 1e9f));
-  Expr n = floor(wide * Expr(0.63661977236758134308) + Expr(0.5));
-  Expr r = cast<float>((wide - n * Expr(1.5707963267948966)) - n * Expr(6.123233995736766e-17));
+  Expr n = floorOf(wide * wideConstant(0.63661977236758134308, calls) + Expr(0.5), calls);
+  Expr r = cast<float>((wide - n * wideConstant(1.5707963267948966, calls)) -
+                       n * wideConstant(6.123233995736766e-17, calls));
   Expr z = r * r; // |r| <= pi / 4
   Expr s = r + r * z * polynomial(z, {-1.666666666e-01f, 8.333331785e-03f, -1.984003887e-04f, 2.724378144e-06f});
   Expr c = 1.0f - 0.5f * z +
@@ -177,11 +194,11 @@ static Expr sineShifted(const Expr &x, int quarter) {
   Expr nan = FloatImm::make(Float(32), std::numeric_limits<float>::quiet_NaN());
   return choose(less(magnitude(x), infinity()), value, nan);
 }
-Expr sine(Expr x) {
-  return sineShifted(x, 0);
+Expr sine(Expr x, bool calls) {
+  return sineShifted(x, 0, calls);
 }
-Expr cosine(Expr x) {
-  return sineShifted(x, 1);
+Expr cosine(Expr x, bool calls) {
+  return sineShifted(x, 1, calls);
 }
 
 Expr tanh(Expr x) {
@@ -217,7 +234,49 @@ static Expr powerOf(const Expr &x, int n) {
   return n % 2 ? mul(square, x) : square;
 }
 
-Expr pow(Expr a, Expr b) {
+/// c[0] + c[1] x + ... in double precision.
+static Expr wideSeries(const Expr &x, const std::vector<double> &c) {
+  Expr sum = wideConstant(c.back(), false);
+  for (size_t i = c.size() - 1; i-- > 0;)
+    sum = sum * x + wideConstant(c[i], false);
+  return sum;
+}
+
+/// a to the b in double precision, for a language that has no functions of doubles: e^(b ln a), both by series.
+static Expr wideSeriesPower(const Expr &a, const Expr &b) {
+  Expr bits = reinterpret<int32_t>(a) & 0x7fffffff;
+  Expr tiny = bits < 0x00800000; // a denormal is scaled up first
+  Expr scaled = select(tiny, reinterpret<int32_t>(mul(magnitude(a), Expr(16777216.0f))), bits);
+  // ln a = e ln 2 + 2 artanh((m - 1) / (m + 1)), m in [1/sqrt 2, sqrt 2).
+  Expr e = (scaled - 0x3f3504f3) >> 23, m = cast<double>(reinterpret<float>(scaled - (e << 23)));
+  Expr s = (m - Expr(1.0)) / (m + Expr(1.0));
+  std::vector<double> odd, factorials = {1};
+  for (int i = 0; i < 9; ++i)
+    odd.push_back(2.0 / (2 * i + 1));
+  for (int i = 1; i < 12; ++i)
+    factorials.push_back(factorials.back() / i);
+  Expr ln2 = wideConstant(0.69314718055994530942, false), perLn2 = wideConstant(1.4426950408889634074, false);
+  Expr logarithm = cast<double>(e - select(tiny, 24, 0)) * ln2 + s * wideSeries(s * s, odd);
+  // Beyond these the result is infinite or 0.
+  Expr y = Halide::clamp(logarithm * cast<double>(clampStrict(b, -1e30f, 1e30f)), Expr(-110.0), Expr(95.0));
+  Expr n = floorOf(y * perLn2 + Expr(0.5), false), k = cast<int32_t>(n), half = k >> 1;
+  Expr p = cast<float>(wideSeries(y - n * ln2, factorials));
+  auto power = [](const Expr &exponent) { return reinterpret<float>((exponent + 127) << 23); };
+  Expr result = mul(mul(p, power(half)), power(k - half));
+  Expr large = lessEqual(Expr(16777216.0f), magnitude(b)), whole = large || math::equal(floor(b), b);
+  Expr isOdd = !large && whole && (cast<int32_t>(clampStrict(b, -16777216.0f, 16777216.0f)) & 1) == 1;
+  // 0 and infinity have no logarithm; to an infinite power only 1 stays what it is.
+  Expr rising = less(0.0f, b), nan = FloatImm::make(Float(32), std::numeric_limits<float>::quiet_NaN());
+  result = choose(bits == 0, choose(rising, 0.0f, infinity()), result);
+  result = choose(bits == 0x7f800000, choose(rising, infinity(), 0.0f), result);
+  result = choose(reinterpret<int32_t>(a) < 0 && isOdd,
+                  reinterpret<float>(reinterpret<uint32_t>(result) | Expr(0x80000000u)), result);
+  result = choose(less(a, 0.0f) && bits != 0x7f800000 && !whole, nan, result);
+  result = nanThrough(a, nanThrough(b, result));
+  return choose(math::equal(b, 0.0f) || math::equal(a, 1.0f) || (math::equal(a, -1.0f) && large), 1.0f, result);
+}
+
+Expr pow(Expr a, Expr b, bool calls) {
   if (const FloatImm *exponent = b.as<FloatImm>()) {
     double e = exponent->value;
     if (e == 0.5)
@@ -228,6 +287,8 @@ Expr pow(Expr a, Expr b) {
       return powerOf(a, static_cast<int>(e));
   }
   // In double precision: frequencies are powers whose error positions multiply.
+  if (!calls)
+    return wideSeriesPower(a, b);
   return cast<float>(Halide::pow(cast<double>(a), cast<double>(b)));
 }
 

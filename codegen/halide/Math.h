@@ -37,12 +37,13 @@ Expr expOfDifference(Expr x); ///< for x <= 0 (or NaN); below 1e-38 it is 0
 Expr log(Expr x);
 Expr log1p(Expr x);
 Expr sqrt(Expr x);
-Expr sine(Expr x);   ///< absolute error 1e-7 for |x| < 1e6
-Expr cosine(Expr x); ///< likewise
+// `calls`: whether the target's language has functions of doubles.
+Expr sine(Expr x, bool calls);   ///< absolute error 1e-7 for |x| < 1e6
+Expr cosine(Expr x, bool calls); ///< likewise
 Expr tanh(Expr x);
 Expr sigmoid(Expr x);
 Expr erf(Expr x); ///< 4 ulp
-Expr pow(Expr a, Expr b);
+Expr pow(Expr a, Expr b, bool calls);
 Expr roundEven(Expr x); ///< still real
 Expr toInt(Expr x);     ///< towards zero; saturates outside of int32, 0 for NaN
 

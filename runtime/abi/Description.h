@@ -142,7 +142,7 @@ struct Description {
   std::string model, spec;
   std::vector<std::string> cpu;
   bool multipliesBytes = false; // kernels multiply integers of 8 bits
-  std::string device;           // whose kernels these are ("opencl", "cuda"); empty: the processor's
+  std::string device;           // whose kernels these are ("opencl", "cuda", "vulkan"); empty: the processor's
   std::vector<std::string> symbols;
   int batch = -1, time = -1, past = -1, cap = -1; // numbers of symbols, -1: the program has none
   nlohmann::json config, fileConfig;

@@ -35,7 +35,7 @@ public:
   };
   struct Argument {
     const void *value; ///< of a buffer its address, of a number where it is
-    size_t bytes;
+    size_t bytes;      ///< of a buffer from its first element to behind its last
     bool isBuffer;
   };
   /// Runs `code` on the device whose kernels are being launched. What it throws ends the call with its message: generated

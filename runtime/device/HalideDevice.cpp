@@ -28,10 +28,12 @@ int quern::runtime::launchForHalide(void *state, const char *name, const GpuDevi
   return GpuDevice::inLaunch([&](GpuDevice &device) {
     std::vector<GpuDevice::Argument> arguments;
     for (int i = 0; bytes[i]; ++i) {
-      const void *value = values[i];
-      if (isBuffer[i])
-        value = reinterpret_cast<const void *>(static_cast<const HalideBuffer *>(value)->device);
-      arguments.push_back({value, bytes[i], isBuffer[i] != 0});
+      if (!isBuffer[i]) {
+        arguments.push_back({values[i], bytes[i], false});
+        continue;
+      }
+      const auto &buffer = *static_cast<const HalideBuffer *>(values[i]);
+      arguments.push_back({reinterpret_cast<const void *>(buffer.device), bytesOf(buffer), true});
     }
     device.launch(state, name, grid, arguments);
   });

@@ -15,9 +15,10 @@ static std::vector<DenseTensor> edges(std::vector<double> values) {
 
 TEST(Elementwise, Functions) {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-  std::vector<double> all = {0,     -0.0,  1e-30, 1e-6f,   0.1f,  0.5f,  0.62f, 0.63f, 0.99f,     1.01f, 1.5f, 2,
-                             3.7f,  4.2f,  10,    20.5f,   80,    88.5f, 100,   1000,  31415.93f, inf,   nan,  -1e-6f,
-                             -0.1f, -0.5f, -0.7f, -0.999f, -1.5f, -2.5f, -5,    -10,   -87,       -95,   -110, -inf};
+  std::vector<double> all = {0,         -0.0, 1e-30, 1e-6f,  0.1f,  0.5f,  0.62f, 0.63f,   0.99f, 1.01f,
+                             1.5f,      2,    3.7f,  4.2f,   10,    20.5f, 80,    88.5f,   100,   1000,
+                             31415.93f, inf,  nan,   -1e-6f, -0.1f, -0.5f, -0.7f, -0.999f, -1,    -1.5f,
+                             -2.5f,     -5,   -10,   -87,    -95,   -110,  -inf};
   for (double &v : all)
     v = static_cast<float>(v);
   for (Op op : {Op::Neg, Op::Abs, Op::Exp, Op::Expm1, Op::Log, Op::Log1p, Op::Sqrt, Op::Sin, Op::Cos, Op::Tanh,
@@ -68,6 +69,18 @@ TEST(Elementwise, Powers) {
     g.yield(g.elementwise(Op::Pow, {a, g.constant(e)}));
     checkKernel(g.finish("power"), lengths, 1e-6);
   }
+}
+
+TEST(Elementwise, PowersAtEdges) {
+  GraphMaker g;
+  Dim N = dim("N", 56);
+  g.yield(g.elementwise(Op::Pow, {g.argument(Storage::F32, {N}), g.argument(Storage::F32, {N})}));
+  std::vector<double> bases, exponents;
+  for (double base : {0.0, 1.0, -1.0, 1e-40, 1e-20, 2.5, -3.0, 1e30})
+    for (double exponent : {0.0, 1.0, -3.0, 0.37, -0.61, 2e9, 5.0})
+      bases.push_back(static_cast<float>(base)), exponents.push_back(static_cast<float>(exponent));
+  std::vector<DenseTensor> given = {edges(bases)[0], edges(exponents)[0]};
+  checkKernel(g.finish("edges"), {{}}, 1e-6, cpuTarget("native"), &given);
 }
 
 TEST(Elementwise, ComparisonsAndChoice) {

@@ -41,7 +41,7 @@ void CompileFlags::add(po::options_description &options) {
       "embed-weights", po::bool_switch(&embed),
       "append --weights (packed for the kernels, unless --train) and the tokenizer to the executable")(
       "target", po::value(&target),
-      "native, an architecture level such as x86-64-v3, or opencl, cuda: a device that its driver has")(
+      "native, an architecture level such as x86-64-v3, or opencl, cuda, vulkan: a device that its driver has")(
       "schedules", po::value(&schedules), "a file of schedules that override the built-in ones")(
       "plans", po::value(&plans), "a file of plans (quern tune --export) instead of those that tuning found here")(
       "no-tuned", po::bool_switch(&untuned), "kernels by their default plans, whatever tuning found")(

@@ -1,4 +1,4 @@
-// Takes: a graph and tensors. Gives: what a device makes of them: OpenCL's, or CUDA's, whose driver is the tests' own. The target that a test asks for is not looked at:
+// Takes: a graph and tensors. Gives: what a device makes of them: OpenCL's, Vulkan's, or CUDA's, whose driver is the tests' own. The target that a test asks for is not looked at:
 // whatever holds for a kernel of a CPU holds for the device's.
 #include "codegen/halide/gpu/GpuProducer.h"
 #include "runtime/machine/Device.h"
@@ -15,10 +15,11 @@ namespace quern::codegen {
 namespace {
 runtime::Device &device() {
   static const bool once = [] {
-    const std::string pocl =
-        QUERN_BUILD_FOLDER "/e2e/pocl"; // what PoCL built of a kernel is kept here, not in the user's own cache
+    // What PoCL and lavapipe built of a kernel is kept here, not in the user's own cache.
+    const std::string pocl = QUERN_BUILD_FOLDER "/e2e/pocl";
     std::filesystem::create_directories(pocl);
     setenv("POCL_CACHE_DIR", pocl.c_str(), 0);
+    setenv("MESA_SHADER_CACHE_DIR", QUERN_BUILD_FOLDER "/e2e/mesa", 0);
     setenv("QUERN_CUDA_LIBRARY", QUERN_BUILD_FOLDER "/lib/libquern_fake_cuda.so", 0);
     return true;
   }();
