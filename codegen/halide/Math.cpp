@@ -164,10 +164,8 @@ static Expr magnitude(const Expr &x) {
   return reinterpret<float>(reinterpret<uint32_t>(x) & Expr(0x7fffffffu));
 }
 
-/// Halide 21 writes a double into SPIR-V with the digits of a float; its bits keep theirs.
-static Expr wideConstant(double value, bool calls) {
-  if (calls)
-    return Expr(value);
+/// Halide 21 writes a double into SPIR-V and OpenCL with the digits of a float; its bits keep theirs.
+static Expr wideConstant(double value) {
   return reinterpret<double>(Halide::Internal::UIntImm::make(Halide::UInt(64), std::bit_cast<uint64_t>(value)));
 }
 
@@ -175,15 +173,15 @@ static Expr wideConstant(double value, bool calls) {
 static Expr floorOf(const Expr &x, bool calls) {
   if (calls)
     return floor(x);
-  return cast<double>(cast<int32_t>(x + wideConstant(1073741824.0, false)) - (1 << 30)); // towards zero: down, here
+  return cast<double>(cast<int32_t>(x + wideConstant(1073741824.0)) - (1 << 30)); // towards zero: down, here
 }
 
 /// Sine of x + quarter * pi / 2. The reduction runs in double precision, as positions times frequencies grow large.
 static Expr sineShifted(const Expr &x, int quarter, bool calls) {
   Expr wide = cast<double>(clampStrict(x, -1e9f, 1e9f));
-  Expr n = floorOf(wide * wideConstant(0.63661977236758134308, calls) + Expr(0.5), calls);
-  Expr r = cast<float>((wide - n * wideConstant(1.5707963267948966, calls)) -
-                       n * wideConstant(6.123233995736766e-17, calls));
+  Expr n = floorOf(wide * wideConstant(0.63661977236758134308) + Expr(0.5), calls);
+  Expr r = cast<float>((wide - n * wideConstant(1.5707963267948966)) -
+                       n * wideConstant(6.123233995736766e-17));
   Expr z = r * r; // |r| <= pi / 4
   Expr s = r + r * z * polynomial(z, {-1.666666666e-01f, 8.333331785e-03f, -1.984003887e-04f, 2.724378144e-06f});
   Expr c = 1.0f - 0.5f * z +
@@ -236,9 +234,9 @@ static Expr powerOf(const Expr &x, int n) {
 
 /// c[0] + c[1] x + ... in double precision.
 static Expr wideSeries(const Expr &x, const std::vector<double> &c) {
-  Expr sum = wideConstant(c.back(), false);
+  Expr sum = wideConstant(c.back());
   for (size_t i = c.size() - 1; i-- > 0;)
-    sum = sum * x + wideConstant(c[i], false);
+    sum = sum * x + wideConstant(c[i]);
   return sum;
 }
 
@@ -255,7 +253,7 @@ static Expr wideSeriesPower(const Expr &a, const Expr &b) {
     odd.push_back(2.0 / (2 * i + 1));
   for (int i = 1; i < 12; ++i)
     factorials.push_back(factorials.back() / i);
-  Expr ln2 = wideConstant(0.69314718055994530942, false), perLn2 = wideConstant(1.4426950408889634074, false);
+  Expr ln2 = wideConstant(0.69314718055994530942), perLn2 = wideConstant(1.4426950408889634074);
   Expr logarithm = cast<double>(e - select(tiny, 24, 0)) * ln2 + s * wideSeries(s * s, odd);
   // Beyond these the result is infinite or 0.
   Expr y = Halide::clamp(logarithm * cast<double>(clampStrict(b, -1e30f, 1e30f)), Expr(-110.0), Expr(95.0));
