@@ -102,3 +102,6 @@ TEST_P(Codes, SummedOverRowsToo) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Codes,
                          testing::Combine(testing::Values(Storage::Int8, Storage::Int4), testing::Values(96, 75)));
+INSTANTIATE_TEST_SUITE_P(SuperBlocks, Codes,
+                         testing::Combine(testing::Values(Storage::Q4K, Storage::Q5K, Storage::Q6K),
+                                          testing::Values(512, 331)));
