@@ -199,7 +199,8 @@ Type NamedTensorType::parse(AsmParser &parser) {
     return {};
   std::optional<Storage> storage = quern::support::storageByElement(word);
   if (!storage) {
-    parser.emitError(where, "a tensor is real, int, bool, bf16, f16, int8, int4, q4_k, q5_k or q6_k, not '") << word << "'";
+    parser.emitError(where, "a tensor is real, int, bool, bf16, f16, int8, int4, q4_k, q5_k or q6_k, not '")
+        << word << "'";
     return {};
   }
   auto element = [&]() -> ParseResult {

@@ -28,8 +28,12 @@ struct StorageForm {
   SuperBlocks super = {}; ///< of codes with scales of two levels
 };
 inline constexpr StorageForm storageForms[] = {
-    {"f32", Kind::Real, 32, false},  {"i32", Kind::Int, 32, false},  {"u8", Kind::Bool, 8, false}, // 0 or 1
-    {"bf16", Kind::Real, 16, false}, {"f16", Kind::Real, 16, false}, {"int8", Kind::Real, 8, true},
+    {"f32", Kind::Real, 32, false},
+    {"i32", Kind::Int, 32, false},
+    {"u8", Kind::Bool, 8, false}, // 0 or 1
+    {"bf16", Kind::Real, 16, false},
+    {"f16", Kind::Real, 16, false},
+    {"int8", Kind::Real, 8, true},
     {"int4", Kind::Real, 4, true},
     {"q4_k", Kind::Real, 4, true, {4, 32, false}},
     {"q5_k", Kind::Real, 5, true, {5, 32, false}},

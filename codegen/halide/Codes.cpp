@@ -75,14 +75,13 @@ static Expr wordAt(const CodedColumns &columns, const Expr &word) {
 /// The low and the high bits come to their places; the shift back spreads a sign.
 static Expr codeOfBlock(const CodedColumns &columns, const CodePlace &place) {
   const SuperBlocks &form = *superBlocksOf(columns.storage);
-  Expr words = place.group / form.groups() * form.words() + form.headWords() +
-               place.group % form.groups() * form.wordsOfGroup();
+  Expr words =
+      place.group / form.groups() * form.words() + form.headWords() + place.group % form.groups() * form.wordsOfGroup();
   Expr low = wordAt(columns, words + place.step) >> cast<uint32_t>(place.code * 4) & constant(15);
   if (!form.highBits())
     return cast<float>(reinterpret<int32_t>(low));
   Expr bit = (place.step * stepOf(columns.storage) + place.code) * form.highBits();
-  Expr high = wordAt(columns, words + form.lowWords() + bit / 32)
-              << cast<uint32_t>(32 - form.highBits() - bit % 32);
+  Expr high = wordAt(columns, words + form.lowWords() + bit / 32) << cast<uint32_t>(32 - form.highBits() - bit % 32);
   const int down = 32 - form.bits;
   high = form.hasSign ? reinterpret<uint32_t>(reinterpret<int32_t>(high) >> down) : high >> constant(down);
   return cast<float>(reinterpret<int32_t>((high & constant(~15u)) | low));
@@ -93,7 +92,8 @@ static Expr ofLevels(const CodedColumns &columns, const CodePlace &place, bool m
   const SuperBlocks &form = *superBlocksOf(columns.storage);
   Expr start = place.group / form.groups() * form.words(), within = place.group % form.groups();
   Expr units = wordAt(columns, start), pair = wordAt(columns, start + 1 + within / 2);
-  Expr unit = math::widen(Storage::F16, cast<uint16_t>(minimum ? units >> constant(16) : units), columns.onDevice);
+  const bool byIntegers = !columns.target.device.empty() || columns.target.vector < 8; // processors with AVX have F16C
+  Expr unit = math::widen(Storage::F16, cast<uint16_t>(minimum ? units >> constant(16) : units), byIntegers);
   Expr top = pair << cast<uint32_t>((minimum ? 16 : 24) - within % 2 * 16); // the byte comes uppermost
   Expr count = minimum ? reinterpret<int32_t>(top >> constant(24)) : reinterpret<int32_t>(top) >> 24;
   return unit * cast<float>(count);

@@ -2,6 +2,7 @@
 #ifndef QUERN_CODEGEN_HALIDE_CODES_H
 #define QUERN_CODEGEN_HALIDE_CODES_H
 
+#include "codegen/Targets.h"
 #include "codegen/kernel/KernelGraph.h"
 
 #include <Halide.h>
@@ -21,7 +22,7 @@ struct CodedColumns {
   const Halide::ImageParam &buffer;
   Storage storage;
   std::vector<Halide::Expr> args;
-  bool onDevice;
+  const CpuTarget &target;
 };
 
 /// What a number's code, and its group's scale and minimum, are as reals; without super-blocks there is no minimum.

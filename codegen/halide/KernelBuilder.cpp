@@ -157,7 +157,7 @@ Expr KernelBuilder::readArgument(int i, const Index &index) {
     args.erase(args.begin(), args.begin() + 2);
     args.insert(args.begin(), {row % tile, inner, row / tile});
     if (bitsOfCode(node.storage))
-      return numberAt({arguments[i], node.storage, args, onDevice()}, codePlace(node.storage, inner));
+      return numberAt({arguments[i], node.storage, args, target}, codePlace(node.storage, inner));
   }
   return loaded(arguments[i](args), node.storage);
 }

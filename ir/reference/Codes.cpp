@@ -71,14 +71,12 @@ struct CodedBlock {
   int group = 1;
   float scale(size_t g) const { return unit.convertToFloat() * static_cast<float>(scales[g]); }
   float minimum(size_t g) const { return unitOfMinimums.convertToFloat() * static_cast<float>(minimums[g]); }
-  double number(size_t i) const {
-    return scale(i / group) * static_cast<float>(codes[i]) - minimum(i / group);
-  }
+  double number(size_t i) const { return scale(i / group) * static_cast<float>(codes[i]) - minimum(i / group); }
 };
 
 /// What the largest is counted in. A little more than its share, as what has been rounded may have become a little less.
 APFloat unitFor(float largest, int most) {
-  return asHalf(largest / static_cast<float>(most) * 1.0001f, APFloat::rmTowardZero);
+  return asHalf(largest / static_cast<float>(most) * 1.00002f, APFloat::rmTowardZero);
 }
 
 int unitsIn(float x, const APFloat &unit, int most) {
@@ -92,12 +90,12 @@ CodedBlock codedBlock(const SuperBlocks &form, const std::vector<float> &numbers
   CodedBlock block;
   block.group = form.group;
   const size_t groups = (numbers.size() + form.group - 1) / form.group;
-  std::vector<float> least(groups), greatest(groups), scales(groups); // the greatest by magnitude where codes have a sign
+  std::vector<float> least(groups), greatest(groups),
+      scales(groups); // the greatest by magnitude where codes have a sign
   for (size_t i = 0; i < numbers.size(); ++i) {
     const size_t g = i / form.group;
     least[g] = std::min(least[g], numbers[i]);
-    if (form.hasSign ? std::fabs(numbers[i]) > std::fabs(greatest[g])
-                     : i % form.group == 0 || numbers[i] > greatest[g])
+    if (form.hasSign ? std::fabs(numbers[i]) > std::fabs(greatest[g]) : i % form.group == 0 || numbers[i] > greatest[g])
       greatest[g] = numbers[i];
   }
   if (!form.hasSign) {
@@ -106,17 +104,16 @@ CodedBlock codedBlock(const SuperBlocks &form, const std::vector<float> &numbers
       block.minimums[g] = unitsIn(-least[g], block.unitOfMinimums, mostMinimum);
   }
   for (size_t g = 0; g < groups; ++g)
-    scales[g] = form.hasSign
-                    ? std::fabs(greatest[g]) / static_cast<float>(-form.least())
-                    : std::max((greatest[g] + block.minimum(g)) / static_cast<float>(form.most()), 0.0f);
+    scales[g] = form.hasSign ? std::fabs(greatest[g]) / static_cast<float>(-form.least())
+                             : std::max((greatest[g] + block.minimum(g)) / static_cast<float>(form.most()), 0.0f);
   block.unit = unitFor(*std::max_element(scales.begin(), scales.end()), mostScale);
   for (size_t g = 0; g < groups; ++g)
     block.scales[g] = unitsIn(scales[g], block.unit, mostScale) * (form.hasSign && greatest[g] > 0 ? -1 : 1);
   for (size_t i = 0; i < numbers.size(); ++i) {
     const float scale = block.scale(i / form.group), steps = (numbers[i] + block.minimum(i / form.group)) / scale;
     if (scale != 0)
-      block.codes[i] = static_cast<int>(std::clamp(std::floor(steps + 0.5f), static_cast<float>(form.least()),
-                                                   static_cast<float>(form.most())));
+      block.codes[i] = static_cast<int>(
+          std::clamp(std::floor(steps + 0.5f), static_cast<float>(form.least()), static_cast<float>(form.most())));
   }
   return block;
 }

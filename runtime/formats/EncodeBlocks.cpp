@@ -20,7 +20,7 @@ void store(uint8_t *to, float scale) {
 /// What the largest is counted in, in f16, rounded down. A little more than its share, as what has been rounded may have
 /// become a little less.
 uint16_t unitFor(float largest, int most) {
-  const float share = largest / float(most) * 1.0001f;
+  const float share = largest / float(most) * 1.00002f;
   const uint16_t half = support::floatToHalf(share);
   return half && support::halfToFloat(half) > share ? uint16_t(half - 1) : half;
 }
@@ -92,8 +92,8 @@ SuperCodes encodeSuperBlock(const support::SuperBlocks &form, const float *from,
     const int64_t g = i / form.group;
     const float scale = unit * float(result.scales[g]);
     if (scale != 0)
-      result.codes[i] = int8_t(std::clamp(std::floor((from[i] + minimums[g]) / scale + 0.5f), float(form.least()),
-                                          float(form.most())));
+      result.codes[i] = int8_t(
+          std::clamp(std::floor((from[i] + minimums[g]) / scale + 0.5f), float(form.least()), float(form.most())));
   }
   return result;
 }

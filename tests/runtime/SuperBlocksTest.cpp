@@ -66,11 +66,10 @@ TEST(SuperBlocks, TakeTheBytesThatTheySay) {
 /// Any bytes of any format that a storage holds: units in f16 that are no infinities aside.
 TEST(SuperBlocks, BlocksOfAFileStandForTheSameBits) {
   std::mt19937 random(7);
-  for (auto [type, storages] : {std::pair{"Q4_K", std::vector{Storage::Q4K, Storage::Q5K, Storage::Q6K}},
-                                std::pair{"Q5_K", std::vector{Storage::Q5K, Storage::Q6K}},
-                                std::pair{"Q6_K", std::vector{Storage::Q6K}},
-                                std::pair{"Q3_K", std::vector{Storage::Q6K}},
-                                std::pair{"Q2_K", std::vector{Storage::Q6K}}}) {
+  for (auto [type, storages] :
+       {std::pair{"Q4_K", std::vector{Storage::Q4K, Storage::Q5K, Storage::Q6K}},
+        std::pair{"Q5_K", std::vector{Storage::Q5K, Storage::Q6K}}, std::pair{"Q6_K", std::vector{Storage::Q6K}},
+        std::pair{"Q3_K", std::vector{Storage::Q6K}}, std::pair{"Q2_K", std::vector{Storage::Q6K}}}) {
     const BlockFormat &format = *findBlockFormat(type);
     std::string blocks(size_t(rows * depth / 256 * format.bytes), '\0');
     for (char &byte : blocks)
@@ -107,10 +106,10 @@ TEST(SuperBlocks, NumbersAreRoundedToTheNearest) {
       const int64_t count = trial % 3 ? 256 : 1 + int64_t(random() % 256);
       std::vector<float> numbers(256);
       for (int64_t i = 0; i < count; ++i)
-        numbers[size_t(i)] = trial % 7 == 0              ? 0
-                             : i / form.group % 5 == 3   ? 3 + normal(random) / 8
-                             : i / form.group % 5 == 4   ? -3 + normal(random) / 8
-                                                         : normal(random);
+        numbers[size_t(i)] = trial % 7 == 0            ? 0
+                             : i / form.group % 5 == 3 ? 3 + normal(random) / 8
+                             : i / form.group % 5 == 4 ? -3 + normal(random) / 8
+                                                       : normal(random);
       SuperCodes codes = encodeSuperBlock(form, numbers.data(), count);
       auto number = [&](const SuperCodes &from, int64_t i) {
         const int64_t g = i / form.group;

@@ -79,8 +79,8 @@ void Quantizing::checkFlags() const {
     throw UserError("--tokens, --importance-tokens and --length are at least 2, --rounds at least 1");
   for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K})
     if (std::string name = support::storageName(storage); compile.spec.quantize.find(name) != std::string::npos)
-      throw UserError("a quantised folder has no layout for " + name + ": take int4 or int8, or give --quantize " + name +
-                      " to quern compile");
+      throw UserError("a quantised folder has no layout for " + name + ": take int4 or int8, or give --quantize " +
+                      name + " to quern compile");
   checkTarget(flags.output);
 }
 

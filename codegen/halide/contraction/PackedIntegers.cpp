@@ -40,8 +40,7 @@ Expr PackedContraction::integerColumns(bool shared, const Index &index, const Ex
   CodedColumns own = columnsAt(lane, Var("tile"), KernelBuilder::varsOf(weight.dims));
   strip = b.newFunc("strip", node);
   strip(with(std::vector<Var>{part, lane, step, ofStrip}, around)) =
-      wide ? cast<int16_t>(
-                 unsignedCodeAt(own, ofStrip, step / inPair, step % inPair * inPair + part))
+      wide ? cast<int16_t>(unsignedCodeAt(own, ofStrip, step / inPair, step % inPair * inPair + part))
            : unsignedCodeAt(own, ofStrip, step, part);
   return strip(with(std::vector<Expr>{which, lane, at, ofStrip}, aroundCall));
 }
