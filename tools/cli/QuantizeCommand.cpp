@@ -78,7 +78,7 @@ void Quantizing::checkFlags() const {
   if (flags.tokens < 2 || flags.importantTokens < 2 || flags.length < 2 || flags.rounds < 1)
     throw UserError("--tokens, --importance-tokens and --length are at least 2, --rounds at least 1");
   for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K})
-    if (std::string name = support::storageName(storage); compile.spec.quantize.find(name) != std::string::npos)
+    if (std::string name = quern::support::storageName(storage); compile.spec.quantize.find(name) != std::string::npos)
       throw UserError("a quantised folder has no layout for " + name + ": take int4 or int8, or give --quantize " +
                       name + " to quern compile");
   checkTarget(flags.output);
