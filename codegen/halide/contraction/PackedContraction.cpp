@@ -91,7 +91,8 @@ PackedContraction::Sums PackedContraction::sumsOf(const std::string &name, const
   return sums;
 }
 
-/// The sum of a row's numbers in a group, which the columns' minimums multiply.
+/// The sum of a row's numbers in a group, which the columns' minimums multiply: by halves, as a chain of additions would
+/// take as long as the group's products.
 Expr PackedContraction::rowSum(Sums &sums, const Expr &at, const Expr &ofGroup) {
   Var group("group");
   std::vector<Var> args;
@@ -103,15 +104,19 @@ Expr PackedContraction::rowSum(Sums &sums, const Expr &at, const Expr &ofGroup) 
   std::vector<Expr> call(args.begin(), args.end());
   args.push_back(group);
   call.push_back(ofGroup);
-  RDom k(0, support::groupOf(storage));
-  CodePlace place = codePlace(storage, k.x);
-  place.group = group;
-  Index index = start(at);
-  setDepth(index, place);
+  std::vector<Expr> parts;
+  for (int i = 0; i < support::groupOf(storage); ++i) {
+    CodePlace place = codePlace(storage, i);
+    place.group = group;
+    Index index = start(at);
+    setDepth(index, place);
+    parts.push_back(withinDepth(b.real(x, index), place));
+  }
+  for (size_t half = parts.size() / 2; half > 0; half /= 2)
+    for (size_t i = 0; i < half; ++i)
+      parts[i] = parts[i] + parts[i + half];
   sums.ofRow = b.newFunc("row_sum", node);
-  sums.overRow = k.x;
-  sums.ofRow(args) = 0.0f;
-  sums.ofRow(args) += withinDepth(b.real(x, index), place);
+  sums.ofRow(args) = parts[0];
   return sums.ofRow(call);
 }
 
@@ -257,7 +262,7 @@ void PackedContraction::scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnc
   if (!sums.ofRow.defined())
     return;
   group.update().unroll(sums.overGroup[1]); // where a code's high bits are is then known
-  sums.ofRow.compute_at(sums.func, sums.over[0]).update().atomic().vectorize(sums.overRow, b.target.vector);
+  sums.ofRow.compute_at(sums.func, sums.over[0]);
 }
 
 void PackedContraction::schedule(Stage &target) {

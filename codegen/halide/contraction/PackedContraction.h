@@ -22,7 +22,6 @@ private:
     std::vector<RVar> overHalves{};
     bool pairs = false; ///< the first of `over` is summed within an instruction
     Func ofRow{};       ///< of columns with minimums: a row's sum over a group; else undefined
-    RVar overRow{};
   };
   Index start(const Expr &row) const;
   bool isPicked() const { return b.graph.nodes[pickOf(w)].op == Op::Gather; }
