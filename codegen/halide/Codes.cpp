@@ -75,13 +75,17 @@ static Expr wordAt(const CodedColumns &columns, const Expr &word) {
 /// The low and the high bits come to their places; the shift back spreads a sign.
 static Expr codeOfBlock(const CodedColumns &columns, const CodePlace &place) {
   const SuperBlocks &form = *superBlocksOf(columns.storage);
-  Expr words =
-      place.group / form.groups() * form.words() + form.headWords() + place.group % form.groups() * form.wordsOfGroup();
+  Expr words = place.group * form.wordsOfGroup() + (place.group / form.groups() + 1) * form.headWords();
   Expr low = wordAt(columns, words + place.step) >> cast<uint32_t>(place.code * 4) & constant(15);
   if (!form.highBits())
     return cast<float>(reinterpret<int32_t>(low));
-  Expr bit = (place.step * stepOf(columns.storage) + place.code) * form.highBits();
-  Expr high = wordAt(columns, words + form.lowWords() + bit / 32) << cast<uint32_t>(32 - form.highBits() - bit % 32);
+  // A group's high bits are one word. Where they are is counted without a sign: Halide's simplifier does not end where it
+  // puts a place's parts together again.
+  const uint32_t each = static_cast<uint32_t>(form.highBits()),
+                 step = each * static_cast<uint32_t>(stepOf(columns.storage));
+  Expr up =
+      constant(32 - each) - cast<uint32_t>(place.step) * constant(step) - cast<uint32_t>(place.code) * constant(each);
+  Expr high = wordAt(columns, words + form.lowWords()) << up;
   const int down = 32 - form.bits;
   high = form.hasSign ? reinterpret<uint32_t>(reinterpret<int32_t>(high) >> down) : high >> constant(down);
   return cast<float>(reinterpret<int32_t>((high & constant(~15u)) | low));
