@@ -62,8 +62,8 @@ void KernelBuffer::forEach(const std::function<void(int64_t, int64_t)> &visit) c
 
 void KernelBuffer::fill(const double *numbers) {
   uint8_t *to = base();
-  if (int bits = bitsOfCode(storage))
-    return ir::packCodes(bits, lengths, layout.tile, numbers, to);
+  if (bitsOfCode(storage))
+    return ir::packCodes(storage, lengths, layout.tile, numbers, to);
   forEach([&](int64_t i, int64_t at) {
     if (storage == Storage::F32)
       reinterpret_cast<float *>(to)[at] = static_cast<float>(numbers[i]);

@@ -178,13 +178,13 @@ Size LayoutAttr::getStride(unsigned i) const {
 // ---- the tensor type
 
 Size quern::ir::storedBytes(NamedTensorType type) {
-  int bits = bitsOfCode(type.getStorage());
-  if (!bits)
+  Storage storage = type.getStorage();
+  if (!bitsOfCode(storage))
     return storedBytes(type, type.elements());
-  int64_t group = support::bytesOfGroup(bits);
-  if (std::optional<Size> groups = type.elements().divided(support::codedGroup))
-    return *groups * Size(group);
-  return type.elements() * Size((group + support::codedGroup - 1) / support::codedGroup); // rounded up
+  int64_t block = support::blockOf(storage), bytes = support::bytesOf(storage, block);
+  if (std::optional<Size> blocks = type.elements().divided(block))
+    return *blocks * Size(bytes);
+  return type.elements() * Size((bytes + block - 1) / block); // rounded up
 }
 
 Size quern::ir::storedBytes(NamedTensorType type, const Size &elements) {
@@ -199,7 +199,8 @@ Type NamedTensorType::parse(AsmParser &parser) {
     return {};
   std::optional<Storage> storage = quern::support::storageByElement(word);
   if (!storage) {
-    parser.emitError(where, "a tensor is real, int, bool, bf16, int8 or int4, not '") << word << "'";
+    parser.emitError(where, "a tensor is real, int, bool, bf16, f16, int8, int4, q4_k, q5_k or q6_k, not '")
+        << word << "'";
     return {};
   }
   auto element = [&]() -> ParseResult {

@@ -75,15 +75,21 @@ def Quern_ToIntOp : Quern_Unary<"to_int", "to int: cuts towards zero, counts boo
 def Quern_ToRealOp : Quern_Unary<"to_real", "int or bool to real">;
 def Quern_NarrowOp : Quern_Unary<"narrow", "real to bf16, to the nearest, halves to even; NaN stays NaN">;
 def Quern_WidenOp : Quern_Unary<"widen", "bf16 or f16 to real, exact">;
-def Quern_DequantizeOp : Quern_Unary<"dequantize", "int8 or int4 to real, exact: each code times its group's scale">;
+def Quern_DequantizeOp : Quern_Unary<"dequantize", "codes to real, exact: each times its group's scale, less its minimum if it has one">;
 def Quern_NotOp : Quern_Unary<"not", "negation of bool">;
 
 def Quern_QuantizeOp : Quern_Op<"quantize", [Pure]> {
-  let summary = "real to int8 or int4: groups of 32 numbers along dim, the last may be shorter, become codes and a scale";
+  let summary = "real to codes: groups of numbers along dim, the last may be shorter, become codes with a scale";
   let description = [{
-    In f32, with the scale s rounded to f16 where it is stored. int8: s = max|x| / 127, code = round(x / s), halves away
+    Groups of 32 in f32, with the scale s rounded to f16 where it is stored. int8: s = max|x| / 127, code = round(x / s), halves away
     from 0. int4: m is the first number of the largest magnitude, s = m / -8, code = floor(x / s + 8.5) - 8, at most 7.
     These are the numbers of Q8_0 and Q4_0 of GGUF. Of weights it is the loader's work, of rows the kernel's that reads them.
+
+    q4_k, q5_k and q6_k are codes in super-blocks of 256 (support/CodedGroups.h). A unit d of scales is the largest scale of a
+    super-block / 127, one of minimums the largest minimum / 255, both rounded down to f16; scales and minimums are then
+    counted in them, rounded down: so quantising again changes nothing. q4_k, q5_k: minimum m = -min(0, least number),
+    s = (max + m) / (2^bits - 1), code = floor((x + m) / s + 0.5), within 0 and 2^bits - 1. q6_k: groups of 16, a is the first
+    number of the largest magnitude, s = a / -32, code = floor(x / s + 0.5), at most 31. Weights alone have them.
   }];
   let arguments = (ins Quern_TensorType:$x, Quern_Label:$dim);
   let results = (outs Quern_TensorType:$result);

@@ -127,7 +127,8 @@ QUERN_INFER(WidenOp) {
 }
 
 QUERN_INFER(DequantizeOp) {
-  if (failed(needs(loc, operands, {Storage::Int8, Storage::Int4}, "dequantize_c1")))
+  if (failed(needs(loc, operands, {Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q5K, Storage::Q6K},
+                   "dequantize_c1")))
     return failure();
   return aligned(loc, operands, Kind::Real, results);
 }

@@ -145,9 +145,10 @@ def Quern_TensorType : TypeDef<Quern_Dialect, "Tensor"> {
     `!quern.tensor<real[B, T, D = 768]>`. The dimensions are a set as far as meaning goes; their order is the order of
     storage, the last innermost. A tensor has a kind (real, int, bool) and a storage (support/Storage.h), of which the
     kind follows. The text says the kind where the storage is the one that is computed with (f32, int32, uint8), else the
-    storage: bf16, int8 and int4 are reals in fewer bits. Nothing computes with bf16: operations that move or pick values
+    storage: bf16, f16, int8, int4, q4_k, q5_k and q6_k are reals in fewer bits. Nothing computes with bf16: operations that move or pick values
     take it, `narrow` makes it of f32, `widen` gives f32. int8 and int4 are codes, of which groups of 32 along one dimension
-    share a scale (support/CodedGroups.h): `quantize` makes them, `dequantize` gives f32, and rows of them may be picked.
+    share a scale, q4_k to q6_k codes in super-blocks of 256 (support/CodedGroups.h): `quantize` makes them, `dequantize`
+    gives f32, and rows of them may be picked.
   }];
   let parameters = (ins "::quern::ir::Storage":$storage, ArrayRefParameter<"::quern::ir::DimAttr">:$dims);
   let builders = [
@@ -177,7 +178,7 @@ def Quern_TensorType : TypeDef<Quern_Dialect, "Tensor"> {
     bool isBool() const { return getKind() == ::quern::ir::Kind::Bool; }
     bool isF32() const { return getStorage() == ::quern::ir::Storage::F32; }
     bool isNarrow() const { return ::quern::support::isNarrow(getStorage()); }
-    /// Codes in groups: int8 or int4.
+    /// Codes in groups or super-blocks.
     bool isCoded() const { return ::quern::support::bitsOfCode(getStorage()) != 0; }
   }];
 }

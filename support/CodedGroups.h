@@ -8,6 +8,19 @@
 //   [ceil(rows / tile)][groups]( [tile] [tile] [32 * bits / 32][tile][4] )
 //
 // Rows that only fill the last tile are 0, with a scale of 0.
+//
+// Codes in super-blocks have scales of two levels, as GGUF's K-quants have: 256 numbers share two numbers in f16, d and e; a
+// group of them has a scale of 8 bits with a sign and a minimum of 8 bits without one:
+//
+//   number = (d * scale) * code - (e * minimum)        products are exact in f32, so only the difference is rounded
+//
+// Why one form for all: a role has one storage in all layers, and files mix Q4_K and Q6_K within a role. What has the most
+// bits and the smallest groups holds the rest without loss. Memory is words of 32 bits, for each super-block of a tile
+//
+//   [1][tile] d, e above it    [groups / 2][tile] scale, minimum, and those of the next group
+//   [groups]( [group / 8][tile] the low four bits of eight codes    [group * (bits - 4) / 32][tile] their high bits )
+//
+// A last super-block of fewer numbers is filled up with codes of 0.
 #ifndef QUERN_SUPPORT_CODEDGROUPS_H
 #define QUERN_SUPPORT_CODEDGROUPS_H
 
@@ -29,6 +42,23 @@ constexpr int64_t bytesOfGroup(int bits) {
 constexpr int64_t codedBytes(int bits, int64_t length) {
   return (length + codedGroup - 1) / codedGroup * bytesOfGroup(bits);
 }
+
+/// Numbers of a super-block.
+constexpr int superBlock = 256;
+
+struct SuperBlocks {
+  int bits = 0; ///< of a code, at least 4; 0: there are none
+  int group = 0;
+  bool hasSign = false; ///< codes are numbers of two's complement
+  constexpr int groups() const { return superBlock / group; }
+  constexpr int lowWords() const { return group / 8; }
+  constexpr int highBits() const { return bits - 4; }
+  constexpr int wordsOfGroup() const { return lowWords() + group * highBits() / 32; }
+  constexpr int headWords() const { return 1 + groups() / 2; }
+  constexpr int words() const { return headWords() + groups() * wordsOfGroup(); }
+  constexpr int least() const { return hasSign ? -(1 << (bits - 1)) : 0; }
+  constexpr int most() const { return least() + (1 << bits) - 1; }
+};
 
 } // namespace quern::support
 #endif

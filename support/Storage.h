@@ -16,20 +16,28 @@ enum class Kind : uint8_t { Real, Int, Bool };
 
 /// How its numbers are stored. Each kind has one that is computed with; nothing computes with the others: what moves or
 /// picks numbers takes them, `narrow`, `widen`, `quantize` and `dequantize` convert. BF16 and F16: numbers of two bytes
-/// (SmallFloats.h). Int8 and Int4: codes in groups that
-/// share a scale (CodedGroups.h). A new one is a line of the table below.
-enum class Storage : uint8_t { F32, I32, U8, BF16, F16, Int8, Int4 };
+/// (SmallFloats.h). Int8 and Int4: codes in groups that share a scale; Q4K, Q5K, Q6K: codes in super-blocks
+/// (CodedGroups.h). A new one is a line of the table below.
+enum class Storage : uint8_t { F32, I32, U8, BF16, F16, Int8, Int4, Q4K, Q5K, Q6K };
 
 struct StorageForm {
   const char *name;
   Kind kind;
   int bits; ///< of a number, or of a code
   bool coded;
+  SuperBlocks super = {}; ///< of codes with scales of two levels
 };
 inline constexpr StorageForm storageForms[] = {
-    {"f32", Kind::Real, 32, false},  {"i32", Kind::Int, 32, false},  {"u8", Kind::Bool, 8, false}, // 0 or 1
-    {"bf16", Kind::Real, 16, false}, {"f16", Kind::Real, 16, false}, {"int8", Kind::Real, 8, true},
+    {"f32", Kind::Real, 32, false},
+    {"i32", Kind::Int, 32, false},
+    {"u8", Kind::Bool, 8, false}, // 0 or 1
+    {"bf16", Kind::Real, 16, false},
+    {"f16", Kind::Real, 16, false},
+    {"int8", Kind::Real, 8, true},
     {"int4", Kind::Real, 4, true},
+    {"q4_k", Kind::Real, 4, true, {4, 32, false}},
+    {"q5_k", Kind::Real, 5, true, {5, 32, false}},
+    {"q6_k", Kind::Real, 6, true, {6, 16, true}},
 };
 
 constexpr const StorageForm &formOf(Storage storage) {
@@ -53,12 +61,28 @@ constexpr bool isNarrow(Storage storage) {
 constexpr int bitsOfCode(Storage storage) {
   return formOf(storage).coded ? formOf(storage).bits : 0;
 }
-/// Bytes of a number in a buffer; of codes, whose buffers hold bytes of groups, 1.
+/// How codes with scales of two levels lie; null for all else.
+constexpr const SuperBlocks *superBlocksOf(Storage storage) {
+  return formOf(storage).super.bits ? &formOf(storage).super : nullptr;
+}
+/// Of codes: how many are read together, share a scale, are made together.
+constexpr int stepOf(Storage storage) {
+  return superBlocksOf(storage) ? 8 : static_cast<int>(codesInStep(bitsOfCode(storage)));
+}
+constexpr int groupOf(Storage storage) {
+  return superBlocksOf(storage) ? formOf(storage).super.group : static_cast<int>(codedGroup);
+}
+constexpr int blockOf(Storage storage) {
+  return superBlocksOf(storage) ? superBlock : static_cast<int>(codedGroup);
+}
+/// Bytes of a number in a buffer; of codes, whose buffers hold bytes of groups or words of super-blocks, those.
 constexpr int64_t bytesOf(Storage storage) {
-  return formOf(storage).coded ? 1 : formOf(storage).bits / 8;
+  return superBlocksOf(storage) ? 4 : formOf(storage).coded ? 1 : formOf(storage).bits / 8;
 }
 /// Bytes of `length` numbers after each other, of codes with their scales.
 constexpr int64_t bytesOf(Storage storage, int64_t length) {
+  if (const SuperBlocks *super = superBlocksOf(storage))
+    return (length + superBlock - 1) / superBlock * super->words() * 4;
   return formOf(storage).coded ? codedBytes(formOf(storage).bits, length) : length * bytesOf(storage);
 }
 

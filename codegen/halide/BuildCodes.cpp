@@ -96,7 +96,8 @@ Func KernelBuilder::wideCodes(int node) {
 
 /// Whether a contraction reads codes alone, of rows and of columns.
 bool KernelBuilder::multipliesIntegers(const ContractionPattern &p) const {
-  return p.form == ContractionForm::Packed && bitsOfCode(graph.nodes[tableOf(graph, p, p.w)].storage) &&
+  const Storage storage = graph.nodes[tableOf(graph, p, p.w)].storage;
+  return p.form == ContractionForm::Packed && bitsOfCode(storage) && !support::superBlocksOf(storage) &&
          graph.nodes[pickOf(graph, p.w)].op != Op::Gather && codedRows(p.x) &&
          byteProducts(target) != ByteProducts::None;
 }

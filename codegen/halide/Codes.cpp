@@ -1,38 +1,40 @@
 // Takes: a packed argument in codes, and a place. Gives: the code and the scale that stand there.
 #include "codegen/halide/Codes.h"
 
-#include "support/CodedGroups.h"
+#include "codegen/halide/Math.h"
 
 using namespace Halide;
 using namespace quern::support;
 
 namespace quern::codegen {
 
-static constexpr int group = static_cast<int>(codedGroup), inStep = 4; // bytes
+static constexpr int inStep = 4; // bytes
 
-CodePlace codePlace(int bits, const Expr &position) {
-  int each = static_cast<int>(codesInStep(bits));
+CodePlace codePlace(Storage storage, const Expr &position) {
+  int each = stepOf(storage), group = groupOf(storage);
   return {position % each, position / each % (group / each), position / group};
 }
 
-Expr positionOf(int bits, const CodePlace &place) {
-  int each = static_cast<int>(codesInStep(bits));
+Expr positionOf(Storage storage, const CodePlace &place) {
+  int each = stepOf(storage), group = groupOf(storage);
   return (place.group * (group / each) + place.step) * each + place.code;
 }
+
+// ---- groups that have a scale in f16
 
 /// The buffer's dimensions are rows of `tile` bytes, one after the other; the four bytes of a column in a step lie beside
 /// each other. So the first dimension is counted on beyond its end: a row and what remains of it would be the same place,
 /// but where offsets have 64 bits Halide does not see that neighbouring columns are then neighbours.
-static Expr byteAt(const ImageParam &buffer, int bits, std::vector<Expr> args, const Expr &ofGroup, const Expr &step,
-                   const Expr &part) {
+static Expr byteAt(const CodedColumns &columns, const Expr &ofGroup, const Expr &step, const Expr &part) {
+  std::vector<Expr> args = columns.args;
   args[0] = args[0] * inStep + part;
-  args[1] = ofGroup * static_cast<int>(bytesOfGroup(bits)) + 2 + step * inStep;
-  return buffer(args);
+  args[1] = ofGroup * static_cast<int>(bytesOfGroup(bitsOfCode(columns.storage))) + 2 + step * inStep;
+  return columns.buffer(args);
 }
 
-Expr codeAt(const ImageParam &buffer, int bits, const std::vector<Expr> &args, const CodePlace &place) {
-  Expr byte = byteAt(buffer, bits, args, place.group, place.step, place.code % inStep);
-  if (bits == 8)
+static Expr codeOfGroup(const CodedColumns &columns, const CodePlace &place) {
+  Expr byte = byteAt(columns, place.group, place.step, place.code % inStep);
+  if (bitsOfCode(columns.storage) == 8)
     return cast<float>(cast<int32_t>(byte) - 128);
   // With a sign again, its half comes uppermost, so that the shift back spreads the sign. Unsigned, as a signed shift
   // that overflows would be undefined.
@@ -40,22 +42,84 @@ Expr codeAt(const ImageParam &buffer, int bits, const std::vector<Expr> &args, c
   return cast<float>(reinterpret<int32_t>(cast<uint32_t>(byte ^ cast<uint8_t>(0x88)) << up) >> 28);
 }
 
-Expr unsignedCodeAt(const ImageParam &buffer, int bits, const std::vector<Expr> &args, const Expr &ofGroup,
-                    const Expr &four, const Expr &part) {
-  const int halves = 8 / bits;
-  Expr byte = byteAt(buffer, bits, args, ofGroup, four / halves, part);
+Expr unsignedCodeAt(const CodedColumns &columns, const Expr &ofGroup, const Expr &four, const Expr &part) {
+  const int bits = bitsOfCode(columns.storage), halves = 8 / bits;
+  Expr byte = byteAt(columns, ofGroup, four / halves, part);
   return bits == 8 ? byte : (byte >> cast<uint8_t>(four % halves * 4)) & cast<uint8_t>(15);
 }
 
-Expr scaleAt(const ImageParam &buffer, int bits, std::vector<Expr> args, const CodePlace &place) {
-  args[1] = place.group * static_cast<int>(bytesOfGroup(bits));
-  Expr low = cast<uint32_t>(buffer(args));
+static Expr scaleOfGroup(const CodedColumns &columns, const CodePlace &place) {
+  std::vector<Expr> args = columns.args;
+  args[1] = place.group * static_cast<int>(bytesOfGroup(bitsOfCode(columns.storage)));
+  Expr low = cast<uint32_t>(columns.buffer(args));
   args[1] = args[1] + 1;
   // f16, whose exponent's bits come where f32's are: that is 2^112 too small. Not every target has an instruction for it.
-  Expr half = low | cast<uint32_t>(buffer(args)) << cast<uint32_t>(8), magnitude = (half & cast<uint32_t>(0x7fff))
-                                                                                   << cast<uint32_t>(13);
+  Expr half = low | cast<uint32_t>(columns.buffer(args)) << cast<uint32_t>(8),
+       magnitude = (half & cast<uint32_t>(0x7fff)) << cast<uint32_t>(13);
   Expr scale = reinterpret<uint32_t>(reinterpret<float>(magnitude) * 0x1p112f);
   return reinterpret<float>(scale | (half & cast<uint32_t>(0x8000)) << cast<uint32_t>(16));
+}
+
+// ---- super-blocks
+
+static Expr constant(uint32_t value) {
+  return Internal::make_const(UInt(32), value);
+}
+
+static Expr wordAt(const CodedColumns &columns, const Expr &word) {
+  std::vector<Expr> args = columns.args;
+  args[1] = word;
+  return columns.buffer(args);
+}
+
+/// The low and the high bits come to their places; the shift back spreads a sign.
+static Expr codeOfBlock(const CodedColumns &columns, const CodePlace &place) {
+  const SuperBlocks &form = *superBlocksOf(columns.storage);
+  Expr words = place.group * form.wordsOfGroup() + (place.group / form.groups() + 1) * form.headWords();
+  Expr low = wordAt(columns, words + place.step) >> cast<uint32_t>(place.code * 4) & constant(15);
+  if (!form.highBits())
+    return cast<float>(reinterpret<int32_t>(low));
+  // A group's high bits are one word. Where they are is counted without a sign: Halide's simplifier does not end where it
+  // puts a place's parts together again.
+  const uint32_t each = static_cast<uint32_t>(form.highBits()),
+                 step = each * static_cast<uint32_t>(stepOf(columns.storage));
+  Expr up =
+      constant(32 - each) - cast<uint32_t>(place.step) * constant(step) - cast<uint32_t>(place.code) * constant(each);
+  Expr high = wordAt(columns, words + form.lowWords()) << up;
+  const int down = 32 - form.bits;
+  high = form.hasSign ? reinterpret<uint32_t>(reinterpret<int32_t>(high) >> down) : high >> constant(down);
+  return cast<float>(reinterpret<int32_t>((high & constant(~15u)) | low));
+}
+
+/// A group's scale or minimum: its count of the super-block's unit.
+static Expr ofLevels(const CodedColumns &columns, const CodePlace &place, bool minimum) {
+  const SuperBlocks &form = *superBlocksOf(columns.storage);
+  Expr start = place.group / form.groups() * form.words(), within = place.group % form.groups();
+  Expr units = wordAt(columns, start), pair = wordAt(columns, start + 1 + within / 2);
+  const bool byIntegers = !columns.target.device.empty() || columns.target.vector < 8; // processors with AVX have F16C
+  Expr unit = math::widen(Storage::F16, cast<uint16_t>(minimum ? units >> constant(16) : units), byIntegers);
+  Expr top = pair << cast<uint32_t>((minimum ? 16 : 24) - within % 2 * 16); // the byte comes uppermost
+  Expr count = minimum ? reinterpret<int32_t>(top >> constant(24)) : reinterpret<int32_t>(top) >> 24;
+  return unit * cast<float>(count);
+}
+
+// ---- either
+
+Expr codeAt(const CodedColumns &columns, const CodePlace &place) {
+  return superBlocksOf(columns.storage) ? codeOfBlock(columns, place) : codeOfGroup(columns, place);
+}
+
+Expr scaleAt(const CodedColumns &columns, const CodePlace &place) {
+  return superBlocksOf(columns.storage) ? ofLevels(columns, place, false) : scaleOfGroup(columns, place);
+}
+
+Expr minimumAt(const CodedColumns &columns, const CodePlace &place) {
+  return ofLevels(columns, place, true);
+}
+
+Expr numberAt(const CodedColumns &columns, const CodePlace &place) {
+  Expr product = codeAt(columns, place) * scaleAt(columns, place);
+  return superBlocksOf(columns.storage) ? product - minimumAt(columns, place) : product;
 }
 
 } // namespace quern::codegen

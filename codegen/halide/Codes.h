@@ -2,6 +2,7 @@
 #ifndef QUERN_CODEGEN_HALIDE_CODES_H
 #define QUERN_CODEGEN_HALIDE_CODES_H
 
+#include "codegen/Targets.h"
 #include "codegen/kernel/KernelGraph.h"
 
 #include <Halide.h>
@@ -12,20 +13,29 @@ namespace quern::codegen {
 struct CodePlace {
   Halide::Expr code, step, group;
 };
-CodePlace codePlace(int bits, const Halide::Expr &position);
-Halide::Expr positionOf(int bits, const CodePlace &place);
+CodePlace codePlace(Storage storage, const Halide::Expr &position);
+Halide::Expr positionOf(Storage storage, const CodePlace &place);
 
-// `args`: of the buffer, the column within its tile first; what they say of the second dimension is ignored.
+/// A packed argument in codes; `args`: of its buffer, the column within its tile first; what they say of the second dimension
+/// is ignored.
+struct CodedColumns {
+  const Halide::ImageParam &buffer;
+  Storage storage;
+  std::vector<Halide::Expr> args;
+  const CpuTarget &target;
+};
 
-/// What a number's code, and its group's scale, are as reals.
-Halide::Expr codeAt(const Halide::ImageParam &buffer, int bits, const std::vector<Halide::Expr> &args,
-                    const CodePlace &place);
-Halide::Expr scaleAt(const Halide::ImageParam &buffer, int bits, std::vector<Halide::Expr> args,
-                     const CodePlace &place);
+/// What a number's code, and its group's scale and minimum, are as reals; without super-blocks there is no minimum.
+Halide::Expr codeAt(const CodedColumns &columns, const CodePlace &place);
+Halide::Expr scaleAt(const CodedColumns &columns, const CodePlace &place);
+Halide::Expr minimumAt(const CodedColumns &columns, const CodePlace &place);
+/// What they stand for.
+Halide::Expr numberAt(const CodedColumns &columns, const CodePlace &place);
 
-/// As a byte without a sign, code + 2^(bits - 1): `four`: which four codes of a group, 0 to 7; `part`: which of them.
-Halide::Expr unsignedCodeAt(const Halide::ImageParam &buffer, int bits, const std::vector<Halide::Expr> &args,
-                            const Halide::Expr &ofGroup, const Halide::Expr &four, const Halide::Expr &part);
+/// Of int8 and int4 as a byte without a sign, code + 2^(bits - 1): `four`: which four codes of a group, 0 to 7; `part`: which
+/// of them.
+Halide::Expr unsignedCodeAt(const CodedColumns &columns, const Halide::Expr &ofGroup, const Halide::Expr &four,
+                            const Halide::Expr &part);
 
 } // namespace quern::codegen
 #endif

@@ -156,10 +156,8 @@ Expr KernelBuilder::readArgument(int i, const Index &index) {
     int tile = static_cast<int>(layout.tile);
     args.erase(args.begin(), args.begin() + 2);
     args.insert(args.begin(), {row % tile, inner, row / tile});
-    if (int bits = bitsOfCode(node.storage)) {
-      CodePlace place = codePlace(bits, inner);
-      return codeAt(arguments[i], bits, args, place) * scaleAt(arguments[i], bits, args, place);
-    }
+    if (bitsOfCode(node.storage))
+      return numberAt({arguments[i], node.storage, args, target}, codePlace(node.storage, inner));
   }
   return loaded(arguments[i](args), node.storage);
 }

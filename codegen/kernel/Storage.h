@@ -8,7 +8,8 @@
 
 namespace quern::codegen {
 
-/// Of one element of a buffer: f32, int32, uint16 for bf16, uint8 for bool and for codes, which are bytes of groups.
+/// Of one element of a buffer: f32, int32, uint16 for bf16 and f16, uint8 for bool and for codes, which are bytes
+/// of groups, uint32 for words of super-blocks.
 inline halide_type_t storedType(Storage storage) {
   if (storage == Storage::F32)
     return halide_type_t(halide_type_float, 32);
@@ -17,13 +18,13 @@ inline halide_type_t storedType(Storage storage) {
   return halide_type_t(halide_type_uint, static_cast<uint8_t>(8 * support::bytesOf(storage)));
 }
 
-/// Extents of a packed weight's buffer, innermost first: a tile's rows, the depth (of codes in bytes), tiles, then what
+/// Extents of a packed weight's buffer, innermost first: a tile's rows, the depth (of codes in bytes or words), tiles, then what
 /// matrices are stacked along. Each stride is the product of the extents before. `shape`: [stacked ..., rows, depth].
 inline std::vector<int64_t> packedExtents(Storage storage, int64_t tile, const std::vector<int64_t> &shape) {
   size_t rank = shape.size();
   int64_t depth = shape[rank - 1];
   if (bitsOfCode(storage))
-    depth = support::bytesOf(storage, depth);
+    depth = support::bytesOf(storage, depth) / support::bytesOf(storage);
   std::vector<int64_t> extents = {tile, depth, (shape[rank - 2] + tile - 1) / tile};
   extents.insert(extents.end(), shape.rbegin() + 2, shape.rend());
   return extents;

@@ -1,23 +1,42 @@
-// Takes: numbers. Gives: codes with a scale for each group. Why beside the loader's own: this is the judge of what it and
-// the kernels that read codes do.
+// Takes: numbers. Gives: codes with their scales. Why beside the loader's own: this is the judge of what it and the kernels
+// that read codes do.
 #include "ir/reference/Codes.h"
 
 #include "llvm/ADT/APFloat.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 
 using namespace quern;
 using namespace quern::ir;
+using llvm::APFloat;
+using support::Storage;
+using support::SuperBlocks;
 
-static llvm::APFloat asHalf(float scale) {
-  llvm::APFloat value(scale);
+namespace {
+
+APFloat asHalf(float scale, APFloat::roundingMode rounding = APFloat::rmNearestTiesToEven) {
+  APFloat value(scale);
   bool inexact;
-  value.convert(llvm::APFloat::IEEEhalf(), llvm::APFloat::rmNearestTiesToEven, &inexact);
+  value.convert(APFloat::IEEEhalf(), rounding, &inexact);
   return value;
 }
 
-CodedGroup quern::ir::codedGroup(int bits, const std::vector<float> &numbers) {
+uint32_t bitsOf(const APFloat &half) {
+  return static_cast<uint32_t>(half.bitcastToAPInt().getZExtValue());
+}
+
+// ---- groups that have a scale in f16
+
+struct CodedGroup {
+  float scale = 0; ///< a number that f16 has
+  std::array<int8_t, support::codedGroup> codes{};
+  double number(size_t i) const { return double(scale) * codes[i]; } // exact in f32
+};
+
+CodedGroup codedGroup(int bits, const std::vector<float> &numbers) {
   CodedGroup group;
   float largest = 0; // the first of the largest magnitude
   for (float x : numbers)
@@ -32,27 +51,127 @@ CodedGroup quern::ir::codedGroup(int bits, const std::vector<float> &numbers) {
   return group;
 }
 
-void quern::ir::packCodes(int bits, const std::vector<int64_t> &shape, int64_t tile, const double *numbers,
+void packGroup(int bits, const std::vector<float> &numbers, int64_t tile, int64_t column, uint8_t *to) {
+  const CodedGroup group = codedGroup(bits, numbers);
+  const uint32_t scale = bitsOf(asHalf(group.scale));
+  const int64_t each = support::codesInStep(bits);
+  to[column] = static_cast<uint8_t>(scale);
+  to[tile + column] = static_cast<uint8_t>(scale >> 8);
+  for (int64_t i = 0; i < support::codedGroup; ++i) {
+    uint8_t *byte = to + 2 * tile + i / each * 4 * tile + column * 4 + i % 4;
+    *byte = static_cast<uint8_t>(*byte | (group.codes[i] + (1 << (bits - 1))) << i % each / 4 * 4);
+  }
+}
+
+// ---- super-blocks
+
+struct CodedBlock {
+  APFloat unit = APFloat::getZero(APFloat::IEEEhalf()), unitOfMinimums = unit; ///< in f16
+  std::array<int, support::superBlock> scales{}, minimums{}, codes{};          ///< of groups, of groups, of numbers
+  int group = 1;
+  float scale(size_t g) const { return unit.convertToFloat() * static_cast<float>(scales[g]); }
+  float minimum(size_t g) const { return unitOfMinimums.convertToFloat() * static_cast<float>(minimums[g]); }
+  double number(size_t i) const { return scale(i / group) * static_cast<float>(codes[i]) - minimum(i / group); }
+};
+
+/// What the largest is counted in. A little more than its share, as what has been rounded may have become a little less.
+APFloat unitFor(float largest, int most) {
+  return asHalf(largest / static_cast<float>(most) * 1.00002f, APFloat::rmTowardZero);
+}
+
+int unitsIn(float x, const APFloat &unit, int most) {
+  return unit.isZero()
+             ? 0
+             : static_cast<int>(std::min(std::floor(x / unit.convertToFloat() + 0.01f), static_cast<float>(most)));
+}
+
+CodedBlock codedBlock(const SuperBlocks &form, const std::vector<float> &numbers) {
+  constexpr int mostScale = 127, mostMinimum = 255;
+  CodedBlock block;
+  block.group = form.group;
+  const size_t groups = (numbers.size() + form.group - 1) / form.group;
+  std::vector<float> least(groups), greatest(groups),
+      scales(groups); // the greatest by magnitude where codes have a sign
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const size_t g = i / form.group;
+    least[g] = std::min(least[g], numbers[i]);
+    if (form.hasSign ? std::fabs(numbers[i]) > std::fabs(greatest[g]) : i % form.group == 0 || numbers[i] > greatest[g])
+      greatest[g] = numbers[i];
+  }
+  if (!form.hasSign) {
+    block.unitOfMinimums = unitFor(-*std::min_element(least.begin(), least.end()), mostMinimum);
+    for (size_t g = 0; g < groups; ++g)
+      block.minimums[g] = unitsIn(-least[g], block.unitOfMinimums, mostMinimum);
+  }
+  for (size_t g = 0; g < groups; ++g)
+    scales[g] = form.hasSign ? std::fabs(greatest[g]) / static_cast<float>(-form.least())
+                             : std::max((greatest[g] + block.minimum(g)) / static_cast<float>(form.most()), 0.0f);
+  block.unit = unitFor(*std::max_element(scales.begin(), scales.end()), mostScale);
+  for (size_t g = 0; g < groups; ++g)
+    block.scales[g] = unitsIn(scales[g], block.unit, mostScale) * (form.hasSign && greatest[g] > 0 ? -1 : 1);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const float scale = block.scale(i / form.group), steps = (numbers[i] + block.minimum(i / form.group)) / scale;
+    if (scale != 0)
+      block.codes[i] = static_cast<int>(
+          std::clamp(std::floor(steps + 0.5f), static_cast<float>(form.least()), static_cast<float>(form.most())));
+  }
+  return block;
+}
+
+void packBlock(const SuperBlocks &form, const std::vector<float> &numbers, int64_t tile, int64_t column, uint8_t *to) {
+  const CodedBlock block = codedBlock(form, numbers);
+  auto add = [&](int word, uint32_t bits) {
+    uint8_t *at = to + (word * tile + column) * 4;
+    uint32_t value;
+    std::memcpy(&value, at, 4);
+    value |= bits;
+    std::memcpy(at, &value, 4);
+  };
+  add(0, bitsOf(block.unit) | bitsOf(block.unitOfMinimums) << 16);
+  for (int g = 0; g < form.groups(); ++g)
+    add(1 + g / 2, ((block.scales[g] & 255u) | static_cast<uint32_t>(block.minimums[g]) << 8) << g % 2 * 16);
+  for (int i = 0; i < support::superBlock; ++i) {
+    const int within = i % form.group, words = form.headWords() + i / form.group * form.wordsOfGroup(),
+              high = within * form.highBits();
+    const uint32_t code = static_cast<uint32_t>(block.codes[i]) & ((1u << form.bits) - 1);
+    add(words + within / 8, (code & 15) << within % 8 * 4);
+    if (form.highBits())
+      add(words + form.lowWords() + high / 32, (code >> 4) << high % 32);
+  }
+}
+
+} // namespace
+
+std::vector<double> quern::ir::codedNumbers(Storage storage, const std::vector<float> &numbers) {
+  std::vector<double> result(numbers.size());
+  auto numbersOf = [&](const auto &coded) {
+    for (size_t i = 0; i < numbers.size(); ++i)
+      result[i] = coded.number(i);
+  };
+  if (const SuperBlocks *form = support::superBlocksOf(storage))
+    numbersOf(codedBlock(*form, numbers));
+  else
+    numbersOf(codedGroup(bitsOfCode(storage), numbers));
+  return result;
+}
+
+void quern::ir::packCodes(Storage storage, const std::vector<int64_t> &shape, int64_t tile, const double *numbers,
                           uint8_t *to) {
   const int64_t depth = shape.back(), rows = shape[shape.size() - 2], tiles = (rows + tile - 1) / tile,
-                each = support::codesInStep(bits), bytes = support::bytesOfGroup(bits) * tile;
+                each = support::blockOf(storage);
   int64_t all = rows;
   for (size_t d = 0; d + 2 < shape.size(); ++d)
     all *= shape[d];
   for (int64_t row = 0; row < all; ++row) {
-    const int64_t matrix = row / rows, within = row % rows, column = within % tile;
-    uint8_t *place = to + (matrix * tiles + within / tile) * support::codedBytes(bits, depth) * tile;
-    for (int64_t first = 0; first < depth; first += support::codedGroup, place += bytes) {
+    const int64_t matrix = row / rows, within = row % rows;
+    uint8_t *place = to + (matrix * tiles + within / tile) * support::bytesOf(storage, depth) * tile;
+    for (int64_t first = 0; first < depth; first += each, place += support::bytesOf(storage, each) * tile) {
       const double *from = numbers + row * depth + first;
-      std::vector<float> some(from, from + std::min(support::codedGroup, depth - first));
-      CodedGroup group = quern::ir::codedGroup(bits, some);
-      const uint64_t scale = asHalf(group.scale).bitcastToAPInt().getZExtValue();
-      place[column] = static_cast<uint8_t>(scale);
-      place[tile + column] = static_cast<uint8_t>(scale >> 8);
-      for (int64_t i = 0; i < support::codedGroup; ++i) {
-        uint8_t *byte = place + 2 * tile + i / each * 4 * tile + column * 4 + i % 4;
-        *byte = static_cast<uint8_t>(*byte | (group.codes[i] + (1 << (bits - 1))) << i % each / 4 * 4);
-      }
+      std::vector<float> some(from, from + std::min(each, depth - first));
+      if (const SuperBlocks *form = support::superBlocksOf(storage))
+        packBlock(*form, some, tile, within % tile, place);
+      else
+        packGroup(bitsOfCode(storage), some, tile, within % tile, place);
     }
   }
 }

@@ -15,15 +15,14 @@ LogicalResult QuantizeOp::evaluate(ArrayRef<Array> operands, Interpreter &interp
   const double *from = x.reals();
   double *to = result.writeReals();
   for (int64_t row = 0; row < x.getCount() / length; ++row)
-    for (int64_t first = 0; first < length; first += quern::support::codedGroup) {
-      int64_t start = row / step * step * length + row % step + first * step,
-              count = std::min(length - first, quern::support::codedGroup);
+    for (int64_t first = 0, each = quern::support::blockOf(type.getStorage()); first < length; first += each) {
+      int64_t start = row / step * step * length + row % step + first * step, count = std::min(length - first, each);
       std::vector<float> numbers(count);
       for (int64_t i = 0; i < count; ++i)
         numbers[i] = static_cast<float>(from[start + i * step]);
-      CodedGroup group = codedGroup(bitsOfCode(type.getStorage()), numbers);
+      std::vector<double> coded = codedNumbers(type.getStorage(), numbers);
       for (int64_t i = 0; i < count; ++i)
-        to[start + i * step] = group.number(i);
+        to[start + i * step] = coded[i];
     }
   results.push_back(result.aligned(interpreter.sizesOf(type)));
   return success();

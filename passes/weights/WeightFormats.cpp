@@ -15,6 +15,9 @@ static std::optional<ProductFormat> findFormat(StringRef word) {
   return llvm::StringSwitch<std::optional<ProductFormat>>(word)
       .Case("int4", ProductFormat{Storage::Int4})
       .Case("int8", ProductFormat{Storage::Int8})
+      .Case("q4_k", ProductFormat{Storage::Q4K})
+      .Case("q5_k", ProductFormat{Storage::Q5K})
+      .Case("q6_k", ProductFormat{Storage::Q6K})
       .Case("w4a8", ProductFormat{Storage::Int4, Storage::Int8})
       .Case("w8a8", ProductFormat{Storage::Int8, Storage::Int8})
       .Case("w16a16", ProductFormat{Storage::BF16, Storage::BF16})
@@ -51,17 +54,19 @@ WeightFormats WeightFormats::parse(StringRef quantize, Storage precision) {
   return result;
 }
 
-/// What holds the numbers of both: f32 for bf16 and f16, as each lacks some of the other's.
+/// What holds the numbers of both: f32 for bf16 and f16, as each lacks some of the other's, and for super-blocks beside
+/// anything but others, of which those with more bits have the smaller groups, too.
 static Storage ofMostBits(Storage a, Storage b) {
-  if (a != b && isNarrow(a) && isNarrow(b))
+  bool superA = quern::support::superBlocksOf(a) != nullptr, superB = quern::support::superBlocksOf(b) != nullptr;
+  if (superA != superB || (a != b && isNarrow(a) && isNarrow(b)))
     return Storage::F32;
   return quern::support::formOf(a).bits >= quern::support::formOf(b).bits ? a : b;
 }
 
 ProductFormat WeightFormats::of(ArrayRef<ParamOp> params, bool sensitive) const {
   ProductFormat start = usual;
-  if (start.weight == Storage::Int4 && sensitive)
-    start.weight = Storage::Int8;
+  if (sensitive && bitsOfCode(start.weight))
+    start.weight = quern::support::superBlocksOf(start.weight) ? Storage::Q6K : Storage::Int8;
   std::optional<ProductFormat> most;
   for (ParamOp param : params)
     for (Attribute turn : param.getPaths()) {

@@ -14,7 +14,7 @@ struct ProductFormat {
 
 /// Whether `word` is the name of a format, and all of these names for messages.
 bool isFormat(llvm::StringRef word);
-constexpr const char *formatNames = "int8, int4, w8a8, w4a8, w16a16, bf16, f16 or f32";
+constexpr const char *formatNames = "int8, int4, q4_k, q5_k, q6_k, w8a8, w4a8, w16a16, bf16, f16 or f32";
 
 class WeightFormats {
 public:
@@ -24,7 +24,7 @@ public:
 
   /// The last glob that fits a parameter's name decides, then the default. A parameter of several names, or several that
   /// are joined, have the formats of most bits among theirs. `sensitive`: int4 by default is
-  /// int8.
+  /// int8, q4_k and q5_k are q6_k.
   ProductFormat of(llvm::ArrayRef<ir::ParamOp> params, bool sensitive) const;
   /// For what cannot be stored in codes.
   ir::Storage plain() const { return precision; }

@@ -35,7 +35,7 @@ public:
   virtual void read(int64_t first, int64_t count, float *to) const = 0;
   /// The same matrix with its two dimensions swapped, where that is how it lies: reading along rows is then quicker.
   virtual const TensorReader *transposed() const { return nullptr; }
-  /// The block of `count` elements (a group of 32, or the last of a row), the first of them `first` and `stride` apart,
+  /// The block of `count` elements (a group of 32, or the last of a row; a super-block of 256), the first of them `first` and `stride` apart,
   /// where they are stored as GGUF's format of that name has them; else null. It may be put together in `room`.
   virtual const uint8_t *block(std::string_view /*format*/, int64_t /*first*/, int64_t /*stride*/, int64_t /*count*/,
                                uint8_t * /*room*/) const {

@@ -50,10 +50,50 @@ void addPlane(CodePlane plane, int shift, const uint8_t *block, int elements, ui
         codes[at + i] = uint8_t(codes[at + i] | (bytes[i] >> low & mask) << shift);
 }
 
+/// Of kinds whose groups count units.
+void readCounts(const BlockFormat &format, const uint8_t *block, int8_t *scales, uint8_t *minimums) {
+  const int groups = format.elements / format.group;
+  const uint8_t *q = block + format.groupsAt;
+  switch (format.scales) {
+  case ScaleKind::Nibbles:
+    for (int g = 0; g < groups; ++g) {
+      scales[g] = int8_t(q[g] & 15);
+      minimums[g] = q[g] >> 4;
+    }
+    return;
+  case ScaleKind::SixBits:
+    for (int g = 0; g < groups; ++g) {
+      scales[g] = int8_t(g < 4 ? q[g] & 63 : (q[g + 4] & 15) | (q[g - 4] >> 6) << 4);
+      minimums[g] = uint8_t(g < 4 ? q[g + 4] & 63 : q[g + 4] >> 4 | (q[g] >> 6) << 4);
+    }
+    return;
+  case ScaleKind::SixBitsOnly:
+    for (int g = 0; g < groups; ++g)
+      scales[g] = int8_t(((q[g % 8] >> g / 8 * 4 & 15) | (q[8 + g % 4] >> g / 4 * 2 & 3) << 4) - 32);
+    return;
+  case ScaleKind::Bytes:
+    std::memcpy(scales, q, size_t(groups));
+    return;
+  case ScaleKind::SplitBits: {
+    uint16_t high;
+    std::memcpy(&high, q - 2, 2);
+    for (int g = 0; g < groups; ++g)
+      scales[g] = int8_t(((q[g / 2] >> g % 2 * 4 & 15) | (high >> 2 * g & 3) << 4) - 32);
+    return;
+  }
+  default:
+    return;
+  }
+}
+
+/// Whether a second number in f16 is the unit of minimums.
+bool countsMinimums(const BlockFormat &format) {
+  return format.scales == ScaleKind::Nibbles || format.scales == ScaleKind::SixBits;
+}
+
 void readScales(const BlockFormat &format, const uint8_t *block, float *scales, float *minimums) {
   const int groups = format.elements / format.group;
   std::fill_n(minimums, groups, 0.0f);
-  const uint8_t *q = block + format.groupsAt;
   if (format.scales == ScaleKind::Exponent) {
     // 2^(e - 128), also where that is a denormal number
     uint32_t e = block[format.scaleAt];
@@ -61,50 +101,30 @@ void readScales(const BlockFormat &format, const uint8_t *block, float *scales, 
     return;
   }
   const float scale = halfAt(block + format.scaleAt);
-  switch (format.scales) {
-  case ScaleKind::One:
+  if (format.scales == ScaleKind::One || format.scales == ScaleKind::Shifted) {
     scales[0] = scale;
-    return;
-  case ScaleKind::Shifted:
-    scales[0] = scale;
-    minimums[0] = -halfAt(block + format.minimumAt);
-    return;
-  case ScaleKind::Nibbles: {
-    const float least = halfAt(block + format.minimumAt);
-    for (int g = 0; g < groups; ++g) {
-      scales[g] = scale * float(q[g] & 15);
-      minimums[g] = least * float(q[g] >> 4);
-    }
+    if (format.scales == ScaleKind::Shifted)
+      minimums[0] = -halfAt(block + format.minimumAt);
     return;
   }
-  case ScaleKind::SixBits: {
-    const float least = halfAt(block + format.minimumAt);
-    for (int g = 0; g < groups; ++g) {
-      int sub = g < 4 ? q[g] & 63 : (q[g + 4] & 15) | (q[g - 4] >> 6) << 4;
-      int low = g < 4 ? q[g + 4] & 63 : q[g + 4] >> 4 | (q[g] >> 6) << 4;
-      scales[g] = scale * float(sub);
-      minimums[g] = least * float(low);
-    }
-    return;
+  int8_t counts[maxBlockGroups];
+  uint8_t countsOfMinimums[maxBlockGroups];
+  readCounts(format, block, counts, countsOfMinimums);
+  const float unit = countsMinimums(format) ? halfAt(block + format.minimumAt) : 0;
+  for (int g = 0; g < groups; ++g) {
+    scales[g] = scale * float(counts[g]);
+    if (countsMinimums(format))
+      minimums[g] = unit * float(countsOfMinimums[g]);
   }
-  case ScaleKind::SixBitsOnly:
-    for (int g = 0; g < groups; ++g)
-      scales[g] = scale * float(((q[g % 8] >> g / 8 * 4 & 15) | (q[8 + g % 4] >> g / 4 * 2 & 3) << 4) - 32);
-    return;
-  case ScaleKind::Bytes:
-    for (int g = 0; g < groups; ++g)
-      scales[g] = scale * float(static_cast<int8_t>(q[g]));
-    return;
-  case ScaleKind::SplitBits: {
-    uint16_t high;
-    std::memcpy(&high, q - 2, 2);
-    for (int g = 0; g < groups; ++g)
-      scales[g] = scale * float(((q[g / 2] >> g % 2 * 4 & 15) | (high >> 2 * g & 3) << 4) - 32);
-    return;
-  }
-  case ScaleKind::Exponent:
-    return;
-  }
+}
+
+void readCodes(const BlockFormat &format, const uint8_t *block, int8_t *codes) {
+  uint8_t bits[maxBlockElements] = {};
+  addPlane(format.low, 0, block, format.elements, bits);
+  if (format.high.bits)
+    addPlane(format.high, format.low.bits, block, format.elements, bits);
+  for (int i = 0; i < format.elements; ++i)
+    codes[i] = format.table ? format.table[bits[i]] : int8_t(bits[i] - format.offset);
 }
 
 } // namespace
@@ -127,12 +147,18 @@ const char *blockFormatNames() {
 
 void unpackBlock(const BlockFormat &format, const uint8_t *block, BlockCodes &result) {
   readScales(format, block, result.scales, result.minimums);
-  uint8_t bits[maxBlockElements] = {};
-  addPlane(format.low, 0, block, format.elements, bits);
-  if (format.high.bits)
-    addPlane(format.high, format.low.bits, block, format.elements, bits);
-  for (int i = 0; i < format.elements; ++i)
-    result.codes[i] = format.table ? format.table[bits[i]] : int8_t(bits[i] - format.offset);
+  readCodes(format, block, result.codes);
+}
+
+SuperCodes unpackSuperBlock(const BlockFormat &format, const uint8_t *block) {
+  SuperCodes result;
+  std::memcpy(&result.unit, block + format.scaleAt, 2);
+  if (countsMinimums(format))
+    std::memcpy(&result.unitOfMinimums, block + format.minimumAt, 2);
+  result.group = format.group;
+  readCounts(format, block, result.scales, result.minimums);
+  readCodes(format, block, result.codes);
+  return result;
 }
 
 void decodeBlocks(const BlockFormat &format, const uint8_t *blocks, int64_t first, int64_t count, float *to) {

@@ -2,6 +2,8 @@
 #ifndef QUERN_RUNTIME_FORMATS_BLOCKFORMAT_H
 #define QUERN_RUNTIME_FORMATS_BLOCKFORMAT_H
 
+#include "support/Storage.h"
+
 #include <cstdint>
 #include <string_view>
 
@@ -54,6 +56,17 @@ struct BlockCodes {
 };
 void unpackBlock(const BlockFormat &format, const uint8_t *block, BlockCodes &result);
 
+/// A super-block of 256 whose scales have two levels: units in f16 (their bits), and how many of them each group has.
+struct SuperCodes {
+  uint16_t unit = 0, unitOfMinimums = 0;
+  int group = 0;
+  int8_t scales[maxBlockGroups] = {};
+  uint8_t minimums[maxBlockGroups] = {};
+  int8_t codes[maxBlockElements] = {};
+};
+/// Of a format whose scales are so: Q2_K to Q6_K.
+SuperCodes unpackSuperBlock(const BlockFormat &format, const uint8_t *block);
+
 /// Elements [first, first + count) of a row of blocks, exactly as the format defines them in f32.
 void decodeBlocks(const BlockFormat &format, const uint8_t *blocks, int64_t first, int64_t count, float *to);
 
@@ -61,6 +74,10 @@ void decodeBlocks(const BlockFormat &format, const uint8_t *blocks, int64_t firs
 /// magnitude becomes -8), bit for bit as ggml makes them. `count` is a multiple of 32.
 void encodeQ8_0(const float *from, int64_t count, uint8_t *blocks); // NOLINT: the format's own name
 void encodeQ4_0(const float *from, int64_t count, uint8_t *blocks); // NOLINT: the format's own name
+
+/// At most 256 numbers, as `quern.quantize` says (ir/ElementwiseOps.td): rounded to the nearest of scales that are rounded
+/// down. What lies beyond has codes of 0.
+SuperCodes encodeSuperBlock(const support::SuperBlocks &form, const float *from, int64_t count);
 
 } // namespace quern::runtime
 #endif

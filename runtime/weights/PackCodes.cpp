@@ -1,5 +1,5 @@
-// Takes: a group of a weight's numbers. Gives: its scale and codes where kernels read them. Why through GGUF's blocks: the
-// numbers are those of Q8_0 and Q4_0, so what a file has in these is only moved.
+// Takes: a block of a weight's numbers. Gives: its scales and codes where kernels read them. Why through GGUF's blocks: the
+// numbers are those of its formats, so what a file has in these is only moved.
 #include "runtime/weights/PackCodes.h"
 
 #include "runtime/formats/BlockFormat.h"
@@ -8,13 +8,12 @@
 
 namespace quern::runtime {
 
-const char *blockNameOf(Storage storage) {
-  return storage == Storage::Int8 ? "Q8_0" : "Q4_0";
-}
+namespace {
 
-void packGroup(Storage storage, const uint8_t *block, const float *numbers, int64_t tile, int64_t row, uint8_t *to) {
+constexpr const char *formats[] = {"Q8_0", "Q4_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K"};
+
+void packGroup(bool wide, const uint8_t *block, const float *numbers, int64_t tile, int64_t row, uint8_t *to) {
   uint8_t made[2 + support::codedGroup];
-  const bool wide = storage == Storage::Int8;
   if (!block) {
     wide ? encodeQ8_0(numbers, support::codedGroup, made) : encodeQ4_0(numbers, support::codedGroup, made);
     block = made;
@@ -28,6 +27,54 @@ void packGroup(Storage storage, const uint8_t *block, const float *numbers, int6
   for (int i = 0, each = wide ? 4 : 8; i < support::codedGroup; i += each, to += 4 * tile)
     for (int part = 0; part < 4; ++part)
       to[part] = wide ? uint8_t(codes[i + part] ^ 0x80) : uint8_t(half(i + part) | half(i + 4 + part) << 4);
+}
+
+/// Groups of `from` may be longer than those here, which then have the same scales.
+void packSuperBlock(const support::SuperBlocks &form, const SuperCodes &from, int64_t tile, int64_t row, uint8_t *to) {
+  uint32_t words[support::superBlock] = {from.unit | uint32_t(from.unitOfMinimums) << 16};
+  for (int g = 0; g < form.groups(); ++g) {
+    const int source = g * form.group / from.group;
+    words[1 + g / 2] |= uint32_t(uint8_t(from.scales[source]) | from.minimums[source] << 8) << g % 2 * 16;
+  }
+  for (int i = 0; i < support::superBlock; ++i) {
+    const int within = i % form.group, high = within * form.highBits();
+    uint32_t *group = words + form.headWords() + i / form.group * form.wordsOfGroup();
+    const uint32_t code = uint32_t(from.codes[i]) & ((1u << form.bits) - 1);
+    group[within / 8] |= (code & 15) << within % 8 * 4;
+    if (form.highBits())
+      group[form.lowWords() + high / 32] |= code >> 4 << high % 32;
+  }
+  for (int word = 0; word < form.words(); ++word)
+    std::memcpy(to + (word * tile + row) * 4, &words[word], 4);
+}
+
+} // namespace
+
+std::span<const char *const> blockNamesOf(Storage storage) {
+  const std::span all(formats);
+  switch (storage) {
+  case Storage::Int8:
+    return all.subspan(0, 1);
+  case Storage::Int4:
+    return all.subspan(1, 1);
+  case Storage::Q6K:
+    return all.subspan(2);
+  case Storage::Q5K: // codes without a sign, groups of 32
+    return all.subspan(3, 2);
+  default:
+    return all.subspan(4, 1);
+  }
+}
+
+void packBlock(Storage storage, FoundBlock stored, const float *numbers, int64_t count, int64_t tile, int64_t row,
+               uint8_t *to) {
+  const support::SuperBlocks *form = support::superBlocksOf(storage);
+  if (!form)
+    return packGroup(storage == Storage::Int8, stored.bytes, numbers, tile, row, to);
+  packSuperBlock(*form,
+                 stored.bytes ? unpackSuperBlock(*findBlockFormat(stored.format), stored.bytes)
+                              : encodeSuperBlock(*form, numbers, count),
+                 tile, row, to);
 }
 
 } // namespace quern::runtime

@@ -3,35 +3,43 @@
 #define QUERN_RUNTIME_WEIGHTS_PACKCODES_H
 
 #include "runtime/abi/Description.h"
-#include "support/CodedGroups.h"
 
 #include <algorithm>
+#include <span>
 
 namespace quern::runtime {
 
-/// GGUF's format with the same groups and numbers: "Q8_0" or "Q4_0".
-const char *blockNameOf(Storage storage);
+/// The formats of GGUF whose numbers the storage holds: "Q8_0"; "Q4_0"; of super-blocks those with as many bits or fewer.
+std::span<const char *const> blockNamesOf(Storage storage);
 
-/// The scale and codes of one row of a tile, into the tile's group at `to`. `block`: in the format of GGUF that has the
-/// same numbers; null: it is made of the 32 `numbers`.
-void packGroup(Storage storage, const uint8_t *block, const float *numbers, int64_t tile, int64_t row, uint8_t *to);
+/// Where a block lies, and in which of these formats; or nowhere.
+struct FoundBlock {
+  const uint8_t *bytes = nullptr;
+  const char *format = nullptr;
+};
 
-/// Tiles [first, first + count). `group(element, length, numbers)` fills in a group's numbers, from an element of the
-/// stored tensor on, or returns their block.
-template <typename Group>
-void packCodes(const PackedLayout &layout, int64_t first, int64_t count, Group group, uint8_t *to) {
+/// The scales and codes of one row of a tile, into the tile's block at `to`. Without a stored block it is made of `count`
+/// `numbers`, at most support::blockOf, behind which there are zeros.
+void packBlock(Storage storage, FoundBlock stored, const float *numbers, int64_t count, int64_t tile, int64_t row,
+               uint8_t *to);
+
+/// Tiles [first, first + count). `block(element, length, numbers)` fills in a block's numbers, from an element of the
+/// stored tensor on, or returns where it is stored.
+template <typename Block>
+void packCodes(const PackedLayout &layout, int64_t first, int64_t count, Block block, uint8_t *to) {
+  const int64_t each = support::blockOf(layout.storage);
   for (int64_t tile = first; tile < first + count; ++tile, to += layout.tileBytes()) {
     const int64_t outer = tile * layout.tile, rows = std::min(layout.tile, layout.outer - outer);
     uint8_t *place = to;
-    for (int64_t i = 0; i < layout.inner; i += support::codedGroup) {
-      const int64_t length = std::min(support::codedGroup, layout.inner - i);
+    for (int64_t i = 0; i < layout.inner; i += each) {
+      const int64_t length = std::min(each, layout.inner - i);
       for (int64_t r = 0; r < rows; ++r) {
-        float numbers[support::codedGroup] = {};
-        const uint8_t *block =
-            group(layout.offset + (outer + r) * layout.outerStride + i * layout.innerStride, length, numbers);
-        packGroup(layout.storage, block, numbers, layout.tile, r, place);
+        float numbers[support::superBlock] = {};
+        const FoundBlock stored =
+            block(layout.offset + (outer + r) * layout.outerStride + i * layout.innerStride, length, numbers);
+        packBlock(layout.storage, stored, numbers, length, layout.tile, r, place);
       }
-      place += support::bytesOfGroup(bitsOfCode(layout.storage)) * layout.tile;
+      place += support::bytesOf(layout.storage, each) * layout.tile;
     }
   } // rows beyond the last stay zero, as the memory came
 }

@@ -193,10 +193,10 @@ private:
     if (packed && bitsOfCode(packed->storage))
       return packCodes(
           *packed, job.first, job.count,
-          [&](int64_t at, int64_t length, float *numbers) -> const uint8_t * {
+          [&](int64_t at, int64_t length, float *numbers) {
             for (int64_t i = 0; i < length; ++i)
               numbers[i] = load(at + i * packed->innerStride);
-            return nullptr;
+            return FoundBlock();
           },
           placeOf<uint8_t>(job));
     inNumbersOf(storageOf(*job.layout), [&]<typename T>(T) {
@@ -327,12 +327,14 @@ private:
       return packCodes(
           l, job.first, job.count,
           [&](int64_t at, int64_t length, float *numbers) {
+            for (const char *format : blockNamesOf(l.storage))
+              if (const uint8_t *block = reader->block(format, at, l.innerStride, length,
+                                                       reinterpret_cast<uint8_t *>(numbers))) // as long as a block
+                return FoundBlock{block, format};
             const bool row = l.innerStride == 1;
-            const uint8_t *block = reader->block(blockNameOf(l.storage), at, l.innerStride, length,
-                                                 reinterpret_cast<uint8_t *>(numbers)); // which are as long as a block
-            for (int64_t i = 0; !block && i < length; i += row ? length : 1)
+            for (int64_t i = 0; i < length; i += row ? length : 1)
               reader->read(at + i * l.innerStride, row ? length : 1, numbers + i);
-            return block;
+            return FoundBlock();
           },
           placeOf<uint8_t>(job));
     inNumbersOf(l.storage, [&]<typename T>(T) { packNumbers<T>(job, l, *reader); });

@@ -15,6 +15,8 @@ protected:
   static int real(GraphMaker &g, int codes) { return g.elementwise(Op::Dequantize, {codes}); }
 };
 
+class RowsInCodes : public Codes {};
+
 } // namespace
 
 TEST_P(Codes, EveryTarget) {
@@ -63,7 +65,7 @@ TEST_P(Codes, Experts) {
 }
 
 /// Rows in codes, too: products of integers where the target has them, and the same numbers in f32 elsewhere.
-TEST_P(Codes, OfRows) {
+TEST_P(RowsInCodes, OfColumns) {
   for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "icelake-server", "znver4", "sapphirerapids"}) {
     CpuTarget target = cpuTarget(name);
     GraphMaker g;
@@ -75,7 +77,7 @@ TEST_P(Codes, OfRows) {
   }
 }
 
-TEST_P(Codes, OfRowsForHeadsAndParts) {
+TEST_P(RowsInCodes, ForHeadsAndParts) {
   GraphMaker g;
   int x = g.argument(Storage::F32, {dim("M"), dim("H", 3), depth()});
   g.yield(g.contract(real(g, g.quantize(x, "I")),
@@ -100,5 +102,9 @@ TEST_P(Codes, SummedOverRowsToo) {
   checkKernel(g.finish("sums"), rows, 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Codes,
-                         testing::Combine(testing::Values(Storage::Int8, Storage::Int4), testing::Values(96, 75)));
+const auto groups = testing::Combine(testing::Values(Storage::Int8, Storage::Int4), testing::Values(96, 75));
+INSTANTIATE_TEST_SUITE_P(Kinds, Codes, groups);
+INSTANTIATE_TEST_SUITE_P(Kinds, RowsInCodes, groups);
+INSTANTIATE_TEST_SUITE_P(SuperBlocks, Codes,
+                         testing::Values(std::tuple(Storage::Q4K, 331), std::tuple(Storage::Q4K, 512),
+                                         std::tuple(Storage::Q5K, 512), std::tuple(Storage::Q6K, 331)));

@@ -73,7 +73,7 @@ class Formats(Case):
     target = None
 
     def test_formats(self):
-        for fixture, options in {"llama": ("--precision", "bf16"), "gptj": ("--precision", "f16"), "mixtral": ("--quantize", "int4"), "qwen2": ("--quantize", "w8a8")}.items():
+        for fixture, options in {"llama": ("--precision", "bf16"), "gptj": ("--precision", "f16"), "mixtral": ("--quantize", "int4"), "phi3": ("--quantize", "q4_k"), "qwen2": ("--quantize", "w8a8")}.items():
             folder, given = DATA / fixture, ("--config", DATA / fixture / "config.json", *options)
             inputs = {"tokens": read_safetensors(folder / "expected.safetensors")["input_ids"]}
             program = self.compile(SPECS[fixture], *given, "--target", self.target, name=fixture)

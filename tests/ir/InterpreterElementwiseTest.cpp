@@ -165,6 +165,29 @@ TEST(Elementwise, QuantizesInGroups) {
   EXPECT_EQ(narrow.numbers[40 + 34], -8); // -8.5 / 2 = -4.25
 }
 
+/// Scales and minimums are counted in units of f16; a shorter super-block at the end; quantising again changes nothing.
+TEST(Elementwise, QuantizesInSuperBlocks) {
+  constexpr int depth = 300;
+  std::vector<double> given(depth);
+  for (int i = 0; i < depth; ++i)
+    given[i] = i < 32 ? i % 16 - 5 : i < 64 ? 0 : 0.01 * ((i * 37) % 101 - 40);
+  auto run = [&](const std::string &kind, const std::vector<double> &numbers) {
+    return evaluate({{"real[D = 300]", reals({{"D", depth}}, numbers)}},
+                    "%q = quern.quantize %a along \"D\" : (!quern.tensor<real[D = 300]>) -> !quern.tensor<" + kind +
+                        "[D = 300]>\n%r = quern.dequantize %q : (!quern.tensor<" + kind +
+                        "[D = 300]>) -> !quern.tensor<real[D = 300]>",
+                    "real[D = 300]");
+  };
+  for (const char *kind : {"q4_k", "q5_k", "q6_k"}) {
+    Evaluated once = run(kind, given);
+    ASSERT_EQ(once.numbers.size(), size_t(depth)) << once.said;
+    const double steps = kind[1] == '4' ? 15 : kind[1] == '5' ? 31 : 32;
+    for (int i = 0; i < depth; ++i)
+      EXPECT_NEAR(once.numbers[i], given[i], i < 32 ? 10 / steps : i < 64 ? 0 : 1.2 / steps + 0.05) << kind << " " << i;
+    EXPECT_EQ(run(kind, once.numbers).numbers, once.numbers) << kind;
+  }
+}
+
 TEST(Elementwise, WhereTakesNothingFromTheOtherSide) {
   Evaluated done = evaluate({{"bool[N = 2]", bools({{"N", 2}}, {1, 0})},
                              {"real[N = 2]", reals({{"N", 2}}, {1, notANumber})},

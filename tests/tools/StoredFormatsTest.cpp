@@ -15,8 +15,10 @@ TEST(StoredFormats, LayersShareAPattern) {
 }
 
 TEST(StoredFormats, BlocksThatPacksHaveAreMoved) {
-  EXPECT_EQ(formatsOf({{"a", "Q8_0"}, {"b", "Q4_0"}, {"c", "Q4_K"}, {"d", "F16"}, {"e", "F8_E4M3"}}),
+  EXPECT_EQ(formatsOf({{"a", "Q8_0"}, {"b", "Q4_0"}, {"c", "Q5_1"}, {"d", "F16"}, {"e", "F8_E4M3"}}),
             "f32,a=int8,b=int4,d=f16");
+  EXPECT_EQ(formatsOf({{"a", "Q4_K"}, {"b", "Q5_K"}, {"c", "Q6_K"}, {"d", "Q3_K"}, {"e", "Q2_K"}}),
+            "f32,a=q4_k,b=q5_k,c=q6_k,d=q6_k,e=q6_k");
 }
 
 TEST(StoredFormats, AllOfF32SaysNothing) {
@@ -25,8 +27,8 @@ TEST(StoredFormats, AllOfF32SaysNothing) {
 
 TEST(StoredFormats, WhatF32TakesMoreBytesFor) {
   EXPECT_THAT(quern::tools::widenedTypes(
-                  {{"a", "Q8_0"}, {"b", "Q6_K"}, {"c", "Q4_K"}, {"d", "F32"}, {"e", "F8_E4M3"}, {"f", "F16"}}),
-              testing::ElementsAre("F8_E4M3", "Q4_K", "Q6_K"));
+                  {{"a", "Q8_0"}, {"b", "Q6_K"}, {"c", "IQ4_XS"}, {"d", "F32"}, {"e", "F8_E4M3"}, {"f", "F16"}}),
+              testing::ElementsAre("F8_E4M3", "IQ4_XS"));
 }
 
 /// As mixes of GGUF have it: some layers with more bits.

@@ -17,6 +17,7 @@ namespace runtime = quern::runtime;
 using namespace quern::tools;
 using quern::support::format;
 using quern::support::formatBytes;
+using quern::support::Storage;
 using quern::support::UserError;
 
 namespace {
@@ -76,6 +77,10 @@ void Quantizing::checkFlags() const {
     throw UserError("--report shows what a text loses: --text FILE is missing");
   if (flags.tokens < 2 || flags.importantTokens < 2 || flags.length < 2 || flags.rounds < 1)
     throw UserError("--tokens, --importance-tokens and --length are at least 2, --rounds at least 1");
+  for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K})
+    if (std::string name = quern::support::storageName(storage); compile.spec.quantize.find(name) != std::string::npos)
+      throw UserError("a quantised folder has no layout for " + name + ": take int4 or int8, or give --quantize " +
+                      name + " to quern compile");
   checkTarget(flags.output);
 }
 

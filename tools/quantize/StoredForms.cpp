@@ -94,7 +94,7 @@ void keepBlocks(StoredForm &form) {
     bool all = true;
     for (int64_t at = 0; all && at < rows * length; at += support::codedGroup)
       all = length % support::codedGroup == 0 &&
-            form.source->reader->block(blockNameOf(storage), at, 1, support::codedGroup, room);
+            form.source->reader->block(blockNamesOf(storage)[0], at, 1, support::codedGroup, room);
     if (!all)
       continue;
     form.storage = storage;

@@ -17,7 +17,8 @@ namespace quern::codegen {
 
 Contraction::Contraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
     : ContractionPattern(std::move(pattern)), b(builder), tile(plan["columns"]), rows(plan["rows"]),
-      rowBlock(plan["row_block"]), bits(packed ? bitsOfCode(b.graph.nodes[tableOf(w)].storage) : 0) {}
+      rowBlock(plan["row_block"]), storage(packed ? b.graph.nodes[tableOf(w)].storage : Storage::F32),
+      bits(bitsOfCode(storage)) {}
 
 static bool has(const std::vector<Dim> &dims, const std::string &name) {
   return std::any_of(dims.begin(), dims.end(), [&](const Dim &dim) { return dim.name == name; });
@@ -132,32 +133,30 @@ std::vector<Expr> Contraction::packedArgs(const Expr &laneIndex, const Expr &til
 }
 
 Region Contraction::codedRegion() const {
-  int64_t each = support::codesInStep(bits), depth = *reduced[0].fixed();
-  return {{0, int32_t(each)},
-          {0, int32_t(support::codedGroup / each)},
-          {0, int32_t((depth + support::codedGroup - 1) / support::codedGroup)}};
+  const int each = support::stepOf(storage), group = support::groupOf(storage), block = support::blockOf(storage);
+  int64_t depth = *reduced[0].fixed(), blocks = (depth + block - 1) / block;
+  return {{0, each}, {0, group / each}, {0, int32_t(blocks * (block / group))}};
 }
 
 /// The last group's codes beyond the depth are 0, and multiply its last number.
 void Contraction::setDepth(Index &index, const CodePlace &place) const {
-  Expr position = positionOf(bits, place);
-  bool whole = *reduced[0].fixed() % support::codedGroup == 0;
+  Expr position = positionOf(storage, place);
+  bool whole = *reduced[0].fixed() % support::blockOf(storage) == 0;
   index[reduced[0].name] = whole ? position : min(position, b.extent(reduced[0].size) - 1);
 }
 
-Expr Contraction::loadCoded(const Expr &laneIndex, const Expr &tileIndex, const Index &index,
-                            const CodePlace &place) const {
-  std::vector<Expr> args = packedArgs(laneIndex, tileIndex, index);
-  return codeAt(packedBuffer(), bits, args, place) * scaleAt(packedBuffer(), bits, args, place);
+Expr Contraction::withinDepth(const Expr &number, const CodePlace &place) const {
+  if (!support::superBlocksOf(storage) || *reduced[0].fixed() % support::superBlock == 0)
+    return number;
+  return select(positionOf(storage, place) < b.extent(reduced[0].size), number, 0.0f);
 }
 
 /// Every read of a weight. `from`: the weight where it is packed; else what is read, that or the table it is picked from.
 Expr Contraction::loadWeight(int from, const Expr &laneIndex, const Expr &tileIndex, Index index) const {
   if (bits)
-    return loadCoded(laneIndex, tileIndex, index, codePlace(bits, index.at(reduced[0].name)));
+    return numberAt(columnsAt(laneIndex, tileIndex, index), codePlace(storage, index.at(reduced[0].name)));
   if (packed) {
     Expr stored = packedBuffer()(packedArgs(laneIndex, tileIndex, index));
-    Storage storage = b.graph.nodes[tableOf(w)].storage;
     return isNarrow(storage) ? math::widen(storage, stored, b.onDevice()) : stored;
   }
   Expr last = b.extent(column->size) - 1, position = tileIndex * tile + laneIndex;

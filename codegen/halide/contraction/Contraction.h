@@ -30,7 +30,11 @@ protected:
   /// the number there.
   Halide::Region codedRegion() const;
   void setDepth(Index &index, const CodePlace &place) const;
-  Expr loadCoded(const Expr &lane, const Expr &tileIndex, const Index &index, const CodePlace &place) const;
+  /// `number`, of a row; where codes beyond the depth stand for another number than 0, it is 0 there.
+  Expr withinDepth(const Expr &number, const CodePlace &place) const;
+  CodedColumns columnsAt(const Expr &lane, const Expr &tileIndex, const Index &index) const {
+    return {packedBuffer(), storage, packedArgs(lane, tileIndex, index), b.target};
+  }
   std::vector<Expr> packedArgs(const Expr &lane, const Expr &tileIndex, const Index &index) const;
   const Halide::ImageParam &packedBuffer() const { return b.arguments[tableOf(w)]; }
   std::vector<Var> tileArgs() const;
@@ -48,7 +52,8 @@ protected:
 
   KernelBuilder &b;
   int tile, rows, rowBlock;
-  int bits; ///< of the numbers of a packed weight in codes; else 0
+  Storage storage; ///< of a packed weight
+  int bits;        ///< of its codes, where it has some; else 0
   Var lane{"l"}, groupLane{"g"};
 };
 

@@ -82,7 +82,7 @@ void GroupedContraction::accumulate() {
     its[gather.names[0]] = clamp(leader(block / rowBlock), 0, experts - 1);
     setPair(mine, slot); // an empty slot computes what is not stored
     if (bits)
-      return b.real(x, mine) * loadCoded(lane, tileIndex, its, place);
+      return withinDepth(b.real(x, mine), place) * numberAt(columnsAt(lane, tileIndex, its), place);
     if (packed)
       return b.real(x, mine) * loadWeight(w, lane, tileIndex, its);
     std::vector<Expr> call = {lane};
@@ -150,7 +150,7 @@ void GroupedContraction::schedule(Stage &target) {
   steps = {lane};
   steps.insert(steps.end(), singleOver.begin(), singleOver.end());
   single.update().reorder(steps).vectorize(lane, vector).unroll(lane);
-  if (int together = bits ? static_cast<int>(support::codesInStep(bits)) : unroll; together > 1) {
+  if (int together = bits ? support::stepOf(storage) : unroll; together > 1) {
     sums.update().unroll(over[0], together);
     single.update().unroll(singleOver[0], together);
   }

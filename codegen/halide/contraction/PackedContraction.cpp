@@ -16,6 +16,7 @@
 //     for each row
 //       sums[columns] = 0;  for k: sums += x[row, k] * w[k, columns]
 //                           of codes, for each group: sums += scale * (for k: x[row, k] * code[k, columns])
+//                                                             - minimum * (for k: x[row, k]), in super-blocks
 //       result[tiles] = epilogue(sums)
 #include "codegen/halide/contraction/PackedContraction.h"
 
@@ -83,11 +84,40 @@ PackedContraction::Sums PackedContraction::sumsOf(const std::string &name, const
   setReduced(index, k);
   for (int i = 0; i < k.dimensions(); ++i)
     sums.over.push_back(k[i]);
-  bool shared = name == "sums" && b.graph.nodes[tableOf(w)].storage != Storage::F32 && !isPicked();
+  bool shared = name == "sums" && storage != Storage::F32 && !isPicked();
   Expr column = shared ? widened(index) : loadWeight(w, lane, Var("tile"), index);
   sums.func(args) = 0.0f;
   sums.func(args) += b.real(x, index) * column;
   return sums;
+}
+
+/// The sum of a row's numbers in a group, which the columns' minimums multiply: by halves, as a chain of additions would
+/// take as long as the group's products.
+Expr PackedContraction::rowSum(Sums &sums, const Expr &at, const Expr &ofGroup) {
+  Var group("group");
+  std::vector<Var> args;
+  if (row)
+    args.push_back(KernelBuilder::var(row->name));
+  for (const Dim &dim : others)
+    if (b.graph.nodes[x].has(dim.name))
+      args.push_back(KernelBuilder::var(dim.name));
+  std::vector<Expr> call(args.begin(), args.end());
+  args.push_back(group);
+  call.push_back(ofGroup);
+  std::vector<Expr> parts;
+  for (int i = 0; i < support::groupOf(storage); ++i) {
+    CodePlace place = codePlace(storage, i);
+    place.group = group;
+    Index index = start(at);
+    setDepth(index, place);
+    parts.push_back(withinDepth(b.real(x, index), place));
+  }
+  for (size_t half = parts.size() / 2; half > 0; half /= 2)
+    for (size_t i = 0; i < half; ++i)
+      parts[i] = parts[i] + parts[i + half];
+  sums.ofRow = b.newFunc("row_sum", node);
+  sums.ofRow(args) = parts[0];
+  return sums.ofRow(call);
 }
 
 /// For rows that are multiplied by themselves with columns in codes.
@@ -96,20 +126,25 @@ PackedContraction::Sums PackedContraction::codedSums(const std::string &name, co
   std::vector<Var> args = tileArgs(), ofGroup = args;
   Var group("group");
   ofGroup.push_back(group);
+  const int inBlock = support::blockOf(storage) / support::groupOf(storage); // groups that share units of scales
   Region region = codedRegion();
-  RDom k(Region{region[0], region[1]}), g(Region{region[2]});
+  RDom k(Region{region[0], region[1]}), g(Region{{0, inBlock}, {0, region[2].extent / inBlock}});
   CodePlace place{k[0], k[1], group};
   Index index = start(at);
   setDepth(index, place);
   sums.overGroup = {k[0], k[1]};
   sums.ofGroup(ofGroup) = 0.0f;
-  sums.ofGroup(ofGroup) += b.real(x, index) * codeAt(packedBuffer(), bits, packedArgs(lane, Var("tile"), index), place);
-  sums.over = {g[0]};
+  sums.ofGroup(ofGroup) += b.real(x, index) * codeAt(columnsAt(lane, Var("tile"), index), place);
+  sums.over = {g[0], g[1]};
   std::vector<Expr> call(args.begin(), args.end());
-  call.push_back(g[0]);
-  place.group = g[0];
+  place.group = g[1] * inBlock + g[0];
+  call.push_back(place.group);
+  CodedColumns columns = columnsAt(lane, Var("tile"), index);
+  Expr product = sums.ofGroup(call) * scaleAt(columns, place);
+  if (support::superBlocksOf(storage))
+    product -= minimumAt(columns, place) * rowSum(sums, at, place.group);
   sums.func(args) = 0.0f;
-  sums.func(args) += sums.ofGroup(call) * scaleAt(packedBuffer(), bits, packedArgs(lane, Var("tile"), index), place);
+  sums.func(args) += product;
   return sums;
 }
 
@@ -168,7 +203,7 @@ void PackedContraction::scheduleStrip(const Var &task, const std::vector<Dim> &o
   strip.bound_extent(lane, tile).bound_extent(Var("tile"), 1).vectorize(lane, vectorOfTile()).unroll(lane);
   strip.reorder(lane, depth);
   if (bits) // a last step's codes beyond the depth are there
-    strip.unroll(depth, static_cast<int>(support::codesInStep(bits)), TailStrategy::RoundUp);
+    strip.unroll(depth, support::stepOf(storage), TailStrategy::RoundUp);
   else
     strip.unroll(depth, 4, TailStrategy::GuardWithIf);
 }
@@ -224,6 +259,10 @@ void PackedContraction::scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnc
   group.update().reorder(loops).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside).unroll(sums.overGroup[0]);
   if (row)
     group.update().unroll(KernelBuilder::var(row->name));
+  if (!sums.ofRow.defined())
+    return;
+  group.update().unroll(sums.overGroup[1]); // where a code's high bits are is then known
+  sums.ofRow.compute_at(sums.func, sums.over[0]);
 }
 
 void PackedContraction::schedule(Stage &target) {

@@ -21,11 +21,13 @@ private:
     Func halves{}; ///< of integers: two sums for each of `ofGroup`, where an instruction sums pairs; else undefined
     std::vector<RVar> overHalves{};
     bool pairs = false; ///< the first of `over` is summed within an instruction
+    Func ofRow{};       ///< of columns with minimums: a row's sum over a group; else undefined
   };
   Index start(const Expr &row) const;
   bool isPicked() const { return b.graph.nodes[pickOf(w)].op == Op::Gather; }
   Sums sumsOf(const std::string &name, const Expr &at);
   Sums codedSums(const std::string &name, const Expr &at);
+  Expr rowSum(Sums &sums, const Expr &at, const Expr &ofGroup);
   Sums integerSums(const std::string &name, const Expr &at);
   Sums pairSums(const std::string &name, const Expr &at);
   Expr integerColumns(bool shared, const Index &index, const Expr &step, const Expr &part);

@@ -35,14 +35,13 @@ Expr PackedContraction::integerColumns(bool shared, const Index &index, const Ex
   const Node &weight = b.graph.nodes[tableOf(w)];
   const bool wide = byteProducts(b.target) == ByteProducts::Pairs && bits == 8;
   if (!shared || (bits == 8 && !wide))
-    return unsignedCodeAt(packedBuffer(), bits, packedArgs(lane, Var("tile"), index), ofStrip, at, which);
+    return unsignedCodeAt(columnsAt(lane, Var("tile"), index), ofStrip, at, which);
   auto [around, aroundCall] = besideStrip(index);
-  std::vector<Expr> own = packedArgs(lane, Var("tile"), KernelBuilder::varsOf(weight.dims));
+  CodedColumns own = columnsAt(lane, Var("tile"), KernelBuilder::varsOf(weight.dims));
   strip = b.newFunc("strip", node);
   strip(with(std::vector<Var>{part, lane, step, ofStrip}, around)) =
-      wide ? cast<int16_t>(
-                 unsignedCodeAt(packedBuffer(), bits, own, ofStrip, step / inPair, step % inPair * inPair + part))
-           : unsignedCodeAt(packedBuffer(), bits, own, ofStrip, step, part);
+      wide ? cast<int16_t>(unsignedCodeAt(own, ofStrip, step / inPair, step % inPair * inPair + part))
+           : unsignedCodeAt(own, ofStrip, step, part);
   return strip(with(std::vector<Expr>{which, lane, at, ofStrip}, aroundCall));
 }
 
@@ -99,7 +98,7 @@ PackedContraction::Sums PackedContraction::integerSums(const std::string &name, 
   std::vector<Expr> call(args.begin(), args.end());
   call.emplace_back(g.x);
   auto scaleOf = [&](const Index &columns, const Expr &group) {
-    return scaleAt(packedBuffer(), bits, packedArgs(lane, Var("tile"), columns), {Expr(), Expr(), group});
+    return scaleAt(columnsAt(lane, Var("tile"), columns), {Expr(), Expr(), group});
   };
   Expr scale;
   if (shared) {

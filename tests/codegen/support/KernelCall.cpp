@@ -4,6 +4,7 @@
 #include "ir/reference/Codes.h"
 #include "support/numbers/SmallFloats.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace quern::codegen {
@@ -58,12 +59,11 @@ DenseTensor randomTensor(const Node &node, const Lengths &lengths, uint64_t seed
         : node.storage == Storage::I32 ? bits % 7
                                        : bits >> 8 & 1);
   }
-  if (int bits = bitsOfCode(node.storage)) // numbers that codes stand for: their codes are the same
+  if (bitsOfCode(node.storage)) // numbers that codes stand for: their codes are the same
     for (int64_t depth = tensor.shape.back(), at = 0, length; at < count; at += length) {
-      length = std::min(support::codedGroup, depth - at % depth);
-      ir::CodedGroup group = ir::codedGroup(bits, {tensor.data.begin() + at, tensor.data.begin() + at + length});
-      for (int64_t i = 0; i < length; ++i)
-        tensor.data[at + i] = group.number(i);
+      length = std::min<int64_t>(support::blockOf(node.storage), depth - at % depth);
+      const auto from = tensor.data.begin() + at;
+      std::ranges::copy(ir::codedNumbers(node.storage, {from, from + length}), from);
     }
   return tensor;
 }

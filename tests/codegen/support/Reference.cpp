@@ -234,13 +234,13 @@ double Evaluator::combined(const Node &node, const Position &at) const {
   }
   if (node.op == Op::Quantize) { // the number that the code stands for
     const std::string &along = node.names[0];
-    const int64_t here = at.at(along), first = here / support::codedGroup * support::codedGroup,
-                  end = std::min(first + support::codedGroup, length(node.dims[node.find(along)]));
+    const int64_t here = at.at(along), each = support::blockOf(node.storage), first = here / each * each,
+                  end = std::min(first + each, length(node.dims[node.find(along)]));
     std::vector<float> numbers;
     Position p = at;
     for (p[along] = first; p[along] < end; ++p[along])
       numbers.push_back(static_cast<float>(read(x, p)));
-    return ir::codedGroup(bitsOfCode(node.storage), numbers).number(here - first);
+    return ir::codedNumbers(node.storage, numbers)[here - first];
   }
   if (node.op == Op::ScatterAdd) {
     double sum = 0, last = static_cast<double>(length(node.into[0]) - 1);

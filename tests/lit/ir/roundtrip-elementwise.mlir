@@ -69,6 +69,18 @@ func.func @unary(%x: !quern.tensor<real[B, T]>, %i: !quern.tensor<int[T]>, %b: !
   %q = quern.quantize %p along "D" : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<int8[D = 40, H = 2]>
   // CHECK: quern.quantize %{{.*}} along "H" {quern.weight} : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<int4[H = 2, D = 40]>
   %q4 = quern.quantize %p along "H" {quern.weight} : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<int4[H = 2, D = 40]>
+  // CHECK: quern.quantize %{{.*}} along "D" {quern.weight} : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<q4_k[H = 2, D = 40]>
+  %k4 = quern.quantize %p along "D" {quern.weight} : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<q4_k[H = 2, D = 40]>
+  // CHECK: quern.dequantize %{{.*}} : (!quern.tensor<q4_k[H = 2, D = 40]>) -> !quern.tensor<real[H = 2, D = 40]>
+  %d4 = quern.dequantize %k4 : (!quern.tensor<q4_k[H = 2, D = 40]>) -> !quern.tensor<real[H = 2, D = 40]>
+  // CHECK: quern.quantize %{{.*}} -> !quern.tensor<q5_k[H = 2, D = 40]>
+  %k5 = quern.quantize %p along "D" : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<q5_k[H = 2, D = 40]>
+  // CHECK: quern.dequantize %{{.*}} : (!quern.tensor<q5_k[H = 2, D = 40]>) -> !quern.tensor<real[H = 2, D = 40]>
+  %d5 = quern.dequantize %k5 : (!quern.tensor<q5_k[H = 2, D = 40]>) -> !quern.tensor<real[H = 2, D = 40]>
+  // CHECK: quern.quantize %{{.*}} -> !quern.tensor<q6_k[H = 2, D = 40]>
+  %k6 = quern.quantize %p along "D" : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<q6_k[H = 2, D = 40]>
+  // CHECK: quern.dequantize %{{.*}} : (!quern.tensor<q6_k[H = 2, D = 40]>) -> !quern.tensor<real[H = 2, D = 40]>
+  %d6 = quern.dequantize %k6 : (!quern.tensor<q6_k[H = 2, D = 40]>) -> !quern.tensor<real[H = 2, D = 40]>
   // CHECK: quern.dequantize %{{.*}} : (!quern.tensor<int8[D = 40, H = 2]>) -> !quern.tensor<real[D = 40, H = 2]>
   %d = quern.dequantize %q : (!quern.tensor<int8[D = 40, H = 2]>) -> !quern.tensor<real[D = 40, H = 2]>
   // CHECK: quern.not %{{.*}} : (!quern.tensor<bool[T]>) -> !quern.tensor<bool[T]>

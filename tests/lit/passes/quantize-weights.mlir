@@ -74,6 +74,39 @@ module attributes {quern.precision = "bf16", quern.quantize = "int8,layer.*=int4
 
 // -----
 
+// Super-blocks: outside of layers with six bits. Joined weights have what holds both: the most bits, and f32 beside other codes.
+module attributes {quern.quantize = "q4_k,*.v=q6_k,*.o=int8"} {
+  // CHECK-LABEL: @forward
+  // CHECK: quern.quantize {{.*}} -> !quern.tensor<q4_k[F = 4, D = 4]>
+  // CHECK: quern.quantize {{.*}} -> !quern.tensor<q6_k[G = 6, D = 4]>
+  // CHECK-NOT: quern.quantize {{.*}}[H = 6
+  // CHECK: quern.quantize {{.*}} -> !quern.tensor<q6_k[V = 9, D = 4]>
+  func.func @forward(%x: !quern.tensor<real[T, D = 4]>) -> !quern.tensor<real[T, V = 9]> {
+    %y = quern.repeat 2 carry (%r = %x) : !quern.tensor<real[T, D = 4]> {
+      %a = quern.param [["0.a"], ["1.a"]] : !quern.tensor<real[F = 4, D = 4]>
+      %0 = quern.contract %r, %a over ["D"] : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[F = 4, D = 4]>) -> !quern.tensor<real[T, F = 4]>
+      %k = quern.param [["0.k"], ["1.k"]] : !quern.tensor<real[K = 3, D = 4]>
+      %v = quern.param [["0.v"], ["1.v"]] : !quern.tensor<real[K = 3, D = 4]>
+      %kv = quern.concat %k, %v ["K", "K"] into <G = 6> {quern.weight} : (!quern.tensor<real[K = 3, D = 4]>, !quern.tensor<real[K = 3, D = 4]>) -> !quern.tensor<real[G = 6, D = 4]>
+      %1 = quern.contract %r, %kv over ["D"] : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[G = 6, D = 4]>) -> !quern.tensor<real[T, G = 6]>
+      %o = quern.param [["0.o"], ["1.o"]] : !quern.tensor<real[K = 3, D = 4]>
+      %ko = quern.concat %k, %o ["K", "K"] into <H = 6> {quern.weight} : (!quern.tensor<real[K = 3, D = 4]>, !quern.tensor<real[K = 3, D = 4]>) -> !quern.tensor<real[H = 6, D = 4]>
+      %2 = quern.contract %r, %ko over ["D"] : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[H = 6, D = 4]>) -> !quern.tensor<real[T, H = 6]>
+      %3 = quern.reduce sum %1 over ["G"] : (!quern.tensor<real[T, G = 6]>) -> !quern.tensor<real[T]>
+      %4 = quern.reduce sum %2 over ["H"] : (!quern.tensor<real[T, H = 6]>) -> !quern.tensor<real[T]>
+      %5 = quern.rename %0 ["F"] to [#quern.dim<D = 4>] : (!quern.tensor<real[T, F = 4]>) -> !quern.tensor<real[T, D = 4]>
+      %6 = quern.mul %3, %4 : (!quern.tensor<real[T]>, !quern.tensor<real[T]>) -> !quern.tensor<real[T]>
+      %7 = quern.add %5, %6 : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[T]>) -> !quern.tensor<real[T, D = 4]>
+      quern.yield %7 : !quern.tensor<real[T, D = 4]>
+    }
+    %h = quern.param [["head"]] : !quern.tensor<real[V = 9, D = 4]>
+    %z = quern.contract %y, %h over ["D"] : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[V = 9, D = 4]>) -> !quern.tensor<real[T, V = 9]>
+    return %z : !quern.tensor<real[T, V = 9]>
+  }
+}
+
+// -----
+
 // "w8a8": the rows that a weight multiplies become codes, too; not where the last pattern says int8.
 module attributes {quern.quantize = "w8a8,*.2.*=int8"} {
   // CHECK-LABEL: @forward
