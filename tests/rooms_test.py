@@ -6,6 +6,7 @@ and one that no longer occurs must be taken off, so that the list can only shrin
 """
 
 import os
+import pathlib
 import re
 import sys
 import unittest
@@ -254,6 +255,13 @@ class Rooms(unittest.TestCase):
     def test_house(self):
         errors = Checker(ROOT).run()
         self.assertFalse(errors, "\n" + "\n".join(errors))
+
+    def test_every_source_of_a_test_is_built(self):
+        """A test that no CMakeLists.txt names would never run."""
+        tests = pathlib.Path(ROOT) / "tests"
+        lists = "".join(path.read_text() for path in tests.glob("**/CMakeLists.txt"))
+        unlisted = [str(path) for path in tests.glob("**/*.cpp") if not re.search(rf"\b{path.stem}\b", lists)]
+        self.assertFalse(unlisted)
 
 
 class TheCheckerItself(unittest.TestCase):
