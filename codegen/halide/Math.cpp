@@ -180,8 +180,7 @@ static Expr floorOf(const Expr &x, bool calls) {
 static Expr sineShifted(const Expr &x, int quarter, bool calls) {
   Expr wide = cast<double>(clampStrict(x, -1e9f, 1e9f));
   Expr n = floorOf(wide * wideConstant(0.63661977236758134308) + Expr(0.5), calls);
-  Expr r = cast<float>((wide - n * wideConstant(1.5707963267948966)) -
-                       n * wideConstant(6.123233995736766e-17));
+  Expr r = cast<float>((wide - n * wideConstant(1.5707963267948966)) - n * wideConstant(6.123233995736766e-17));
   Expr z = r * r; // |r| <= pi / 4
   Expr s = r + r * z * polynomial(z, {-1.666666666e-01f, 8.333331785e-03f, -1.984003887e-04f, 2.724378144e-06f});
   Expr c = 1.0f - 0.5f * z +

@@ -76,9 +76,9 @@ TextFunctions TextFunctions::find(const Description &d, bool cache) {
         "this model cannot generate text: '" + d.functions[size_t(step)].name +
         "' does not give logits [B, V] of a text [B, T] (of several results, the one called 'logits' counts)");
   if (d.refusal)
-    throw UserError("this model cannot generate text step by step: " + *d.refusal +
-                    (anew ? "; --no-cache computes the whole text anew for each token (an encoder is for embed and eval)"
-                          : ""));
+    throw UserError(
+        "this model cannot generate text step by step: " + *d.refusal +
+        (anew ? "; --no-cache computes the whole text anew for each token (an encoder is for embed and eval)" : ""));
   throw UserError("this model cannot generate text: it has no causal function '" + name + "' over a growing text");
 }
 
