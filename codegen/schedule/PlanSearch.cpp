@@ -75,9 +75,10 @@ std::vector<KernelPlan> PlanSearch::neighbours(const Coordinate &coordinate) con
   }
   if (here > 0 && parameter.least == 0)
     tryValue(0, 1);
-  if (std::vector<int64_t> all = parameter.values(); here == 0 && all.size() <= 8)
-    for (int64_t value : all) // from nothing, no size is nearer than another
-      tryValue(value, 1);
+  if (here == 0) // from nothing, no size is nearer than another
+    if (std::vector<int64_t> all = parameter.values(); all.size() <= 8)
+      for (int64_t value : all)
+        tryValue(value, 1);
   return found;
 }
 
