@@ -10,7 +10,8 @@ from harness import DATA, EXAMPLES, QUERN, Case, random_tensor, random_tokens, r
 SPEC = pathlib.Path(__file__).with_name("recurrences.quern")
 
 
-class Recurrences(Case):
+class Scans(Case):
+    """The program of recurrences.quern, with weights at random."""
     target = "native"
 
     @classmethod
@@ -24,6 +25,8 @@ class Recurrences(Case):
         write_safetensors(cls.weights, tensors)
         cls.program = cls.compile(SPEC, "--target", cls.target)
 
+
+class Recurrences(Scans):
     def test_compiled_as_interpreted(self):
         for seed, (rows, length) in enumerate([(1, 1), (2, 2), (1, 33), (3, 150)]):
             inputs = {"tokens": random_tokens(seed, rows, length, 40)}

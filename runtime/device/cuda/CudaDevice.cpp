@@ -1,7 +1,7 @@
 // CUDA as a device: one stream, memory of the card, a kernel's PTX compiled by the driver when it is first launched. The
 // device's own context (the "primary" one) is used, as whoever else computes in this process does.
 #include "runtime/Error.h"
-#include "runtime/device/GpuDevice.h"
+#include "runtime/device/HalideInterface.h"
 #include "runtime/device/cuda/Cuda.h"
 
 #include <algorithm>
@@ -158,29 +158,4 @@ private:
 } // namespace
 } // namespace quern::runtime
 
-extern "C" {
-
-/// Of the device archive that a program is linked with (runtime/machine/Device.h).
-quern::runtime::Device *quern_open_device() {
-  static quern::runtime::CudaDevice device;
-  return &device;
-}
-
-int halide_cuda_initialize_kernels(void *, void **state, const char *ptx, int bytes) {
-  return quern::runtime::buildForHalide(state, ptx, bytes);
-}
-void halide_cuda_finalize_kernels(void *, void *) {}
-
-const void *halide_cuda_device_interface() {
-  return nullptr;
-}
-
-int halide_cuda_run(void *, void *state, const char *name, int blocksX, int blocksY, int blocksZ, int threadsX,
-                    int threadsY, int threadsZ, int, size_t bytes[], void *values[], int8_t isBuffer[]) {
-  return quern::runtime::launchForHalide(
-      state, name,
-      {{size_t(blocksX), size_t(blocksY), size_t(blocksZ)}, {size_t(threadsX), size_t(threadsY), size_t(threadsZ)}},
-      bytes, values, isBuffer);
-}
-
-} // extern "C"
+QUERN_HALIDE_INTERFACE(cuda, quern::runtime::CudaDevice)

@@ -2,7 +2,7 @@
 // launched. Why shared virtual memory: a kernel may begin anywhere in a block (a layer's rows of a cache), which a
 // sub-buffer, whose origin must be aligned, cannot say.
 #include "runtime/Error.h"
-#include "runtime/device/GpuDevice.h"
+#include "runtime/device/HalideInterface.h"
 #include "runtime/device/opencl/OpenCl.h"
 
 #include <algorithm>
@@ -162,29 +162,4 @@ private:
 } // namespace
 } // namespace quern::runtime
 
-extern "C" {
-
-/// Of the device archive that a program is linked with (runtime/machine/Device.h).
-quern::runtime::Device *quern_open_device() {
-  static quern::runtime::OpenClDevice device;
-  return &device;
-}
-
-int halide_opencl_initialize_kernels(void *, void **state, const char *source, int bytes) {
-  return quern::runtime::buildForHalide(state, source, bytes);
-}
-void halide_opencl_finalize_kernels(void *, void *) {}
-
-const void *halide_opencl_device_interface() {
-  return nullptr;
-}
-
-int halide_opencl_run(void *, void *state, const char *name, int blocksX, int blocksY, int blocksZ, int threadsX,
-                      int threadsY, int threadsZ, int, size_t bytes[], void *values[], int8_t isBuffer[]) {
-  return quern::runtime::launchForHalide(
-      state, name,
-      {{size_t(blocksX), size_t(blocksY), size_t(blocksZ)}, {size_t(threadsX), size_t(threadsY), size_t(threadsZ)}},
-      bytes, values, isBuffer);
-}
-
-} // extern "C"
+QUERN_HALIDE_INTERFACE(opencl, quern::runtime::OpenClDevice)

@@ -4,7 +4,7 @@
 // somebody waits. There are two lists: while the device works on one, the other is written. Each has a piece of memory that
 // the host sees, through which everything goes that the host sends or fetches, kernels' numbers among it.
 #include "runtime/Error.h"
-#include "runtime/device/GpuDevice.h"
+#include "runtime/device/HalideInterface.h"
 #include "runtime/device/vulkan/Card.h"
 
 #include <algorithm>
@@ -345,29 +345,4 @@ private:
 } // namespace
 } // namespace quern::runtime
 
-extern "C" {
-
-/// Of the device archive that a program is linked with (runtime/machine/Device.h).
-quern::runtime::Device *quern_open_device() {
-  static quern::runtime::VulkanDevice device;
-  return &device;
-}
-
-int halide_vulkan_initialize_kernels(void *, void **state, const char *source, int bytes) {
-  return quern::runtime::buildForHalide(state, source, bytes);
-}
-void halide_vulkan_finalize_kernels(void *, void *) {}
-
-const void *halide_vulkan_device_interface() {
-  return nullptr;
-}
-
-int halide_vulkan_run(void *, void *state, const char *name, int blocksX, int blocksY, int blocksZ, int threadsX,
-                      int threadsY, int threadsZ, int, size_t bytes[], void *values[], int8_t isBuffer[]) {
-  return quern::runtime::launchForHalide(
-      state, name,
-      {{size_t(blocksX), size_t(blocksY), size_t(blocksZ)}, {size_t(threadsX), size_t(threadsY), size_t(threadsZ)}},
-      bytes, values, isBuffer);
-}
-
-} // extern "C"
+QUERN_HALIDE_INTERFACE(vulkan, quern::runtime::VulkanDevice)
