@@ -23,55 +23,86 @@ std::vector<int64_t> shapeOf(const Node &node, const Lengths &lengths) {
   return shape;
 }
 
-using Position = std::map<std::string, int64_t>;
-
 namespace {
+/// Dimensions by number: a position is asked for in every innermost loop, where a name would be most of the work.
+using Slots = std::map<std::string, int>;
+using Position = std::vector<int64_t>; ///< by slot; -1: not a dimension of what is looked at
+struct Loop {
+  int slot;
+  int64_t length;
+};
+using Loops = std::vector<Loop>;
+
 class Evaluator {
 public:
-  Evaluator(const KernelGraph &graph, const Lengths &lengths)
-      : graph(graph), lengths(lengths), out(graph.nodes.size()) {}
+  Evaluator(const KernelGraph &graph, const Lengths &lengths, Slots &slots);
   std::vector<DenseTensor> run(std::vector<DenseTensor> arguments);
 
 private:
+  /// A node's dimensions, and its `names` and `into`, as slots.
+  struct Indexed {
+    Loops dims;
+    std::vector<int> names, into;
+  };
+  int slot(const std::string &name) { return slots.try_emplace(name, static_cast<int>(slots.size())).first->second; }
   double read(int node, const Position &at) const {
     int64_t offset = 0;
-    for (size_t i = 0; i < graph.nodes[node].dims.size(); ++i)
-      offset = offset * out[node].shape[i] + at.at(graph.nodes[node].dims[i].name);
+    for (const Loop &dim : indexed[node].dims)
+      offset = offset * dim.length + at[dim.slot];
     return out[node].data[offset];
   }
-  DenseTensor scanned(const Node &node) const;
-  int64_t length(const Dim &dim) const { return lengthOf(dim.size, lengths); }
-  void forEach(const std::vector<Dim> &dims, Position at, const std::function<void(const Position &)> &visit,
-               size_t i = 0) const {
-    if (i == dims.size())
+  DenseTensor scanned(int i);
+  Position nowhere() const { return Position(slots.size(), -1); }
+  template <class Visit> static void forEach(const Loops &loops, Position at, const Visit &visit) {
+    walk(loops, 0, at, visit);
+  }
+  template <class Visit> static void walk(const Loops &loops, size_t i, Position &at, const Visit &visit) {
+    if (i == loops.size())
       return visit(at);
-    for (int64_t p = 0; p < length(dims[i]); ++p) {
-      at[dims[i].name] = p;
-      forEach(dims, at, visit, i + 1);
-    }
+    for (int64_t &p = at[loops[i].slot] = 0; p < loops[i].length; ++p)
+      walk(loops, i + 1, at, visit);
   }
-  std::vector<Dim> named(const std::vector<int> &operands, const std::vector<std::string> &names) const {
-    std::vector<Dim> dims;
-    for (const std::string &name : names)
-      for (int operand : operands)
-        if (graph.nodes[operand].has(name)) {
-          dims.push_back(graph.nodes[operand].dims[graph.nodes[operand].find(name)]);
-          break;
-        }
-    return dims;
+  /// The dimension of `slot` in the first operand that has it.
+  void addLoop(Loops &loops, const std::vector<int> &operands, int slot) const {
+    for (int operand : operands)
+      for (const Loop &dim : indexed[operand].dims)
+        if (dim.slot == slot)
+          return loops.push_back(dim);
   }
+  Loops named(const std::vector<int> &operands, const std::vector<int> &names) const {
+    Loops loops;
+    for (int name : names)
+      addLoop(loops, operands, name);
+    return loops;
+  }
+  int64_t lengthIn(int node, int slot) const { return named({node}, {slot})[0].length; }
   double element(int i, const Position &at) const;
-  double elementwise(const Node &node, const std::vector<double> &v) const;
-  double combined(const Node &node, const Position &at) const;
-  double moved(const Node &node, const Position &at) const;
+  double elementwise(const Node &node, const double *v) const;
+  double combined(int i, const Position &at) const;
+  double moved(int i, const Position &at) const;
 
   const KernelGraph &graph;
   const Lengths &lengths;
+  Slots &slots;
+  std::vector<Indexed> indexed;
   std::vector<DenseTensor> out;
 };
 } // namespace
 
-double Evaluator::elementwise(const Node &node, const std::vector<double> &v) const {
+Evaluator::Evaluator(const KernelGraph &graph, const Lengths &lengths, Slots &slots)
+    : graph(graph), lengths(lengths), slots(slots), out(graph.nodes.size()) {
+  for (const Node &node : graph.nodes) {
+    Indexed &here = indexed.emplace_back();
+    for (const Dim &dim : node.dims)
+      here.dims.push_back({slot(dim.name), lengthOf(dim.size, lengths)});
+    for (const std::string &name : node.names)
+      here.names.push_back(slot(name));
+    for (const Dim &dim : node.into)
+      here.into.push_back(slot(dim.name));
+  }
+}
+
+double Evaluator::elementwise(const Node &node, const double *v) const {
   auto floorDiv = [](double a, double b) { return b == 0 ? 0 : std::floor(a / b); };
   switch (node.op) {
   case Op::Neg:
@@ -160,15 +191,17 @@ double Evaluator::elementwise(const Node &node, const std::vector<double> &v) co
   }
 }
 
-double Evaluator::combined(const Node &node, const Position &at) const {
-  int x = node.operands[0];
-  std::vector<Dim> over = named(node.operands, node.names);
+double Evaluator::combined(int i, const Position &at) const {
+  const Node &node = graph.nodes[i];
+  const auto &[dims, names, into] = indexed[i];
+  const int x = node.operands[0];
+  const Loops over = named(node.operands, names);
   const double inf = std::numeric_limits<double>::infinity();
   if (node.op == Op::DistanceSum) {
     double sum = 0;
-    forEach(named({x}, {node.names[0], node.names[1]}), at, [&](const Position &p) {
-      int64_t apart = p.at(node.names[0]) - p.at(node.names[1]);
-      sum += lengthOf(node.size, lengths) + apart == at.at(node.into[0].name) ? read(x, p) : 0;
+    forEach(named({x}, {names[0], names[1]}), at, [&](const Position &p) {
+      int64_t apart = p[names[0]] - p[names[1]];
+      sum += lengthOf(node.size, lengths) + apart == at[into[0]] ? read(x, p) : 0;
     });
     return sum;
   }
@@ -208,10 +241,11 @@ double Evaluator::combined(const Node &node, const Position &at) const {
   }
   if (node.op == Op::Attention || node.op == Op::AttentionShift || node.op == Op::AttentionShare) {
     double most = -inf, total = 0, sum = 0;
-    auto forEachScore = [&](const std::function<void(double)> &use) {
-      for (size_t n = 0; n < node.names.size(); ++n)
-        forEach(named({node.operands[n ? n + 1 : 0]}, {node.names[n]}), at,
-                [&](const Position &p) { use(read(node.operands[n ? n + 1 : 0], p)); });
+    auto forEachScore = [&](const auto &use) {
+      for (size_t n = 0; n < names.size(); ++n) {
+        const int operand = node.operands[n ? n + 1 : 0];
+        forEach(named({operand}, {names[n]}), at, [&](const Position &p) { use(read(operand, p)); });
+      }
     };
     forEachScore([&](double score) { most = std::max(most, score); });
     if (most == -inf)
@@ -219,7 +253,7 @@ double Evaluator::combined(const Node &node, const Position &at) const {
     forEachScore([&](double score) { total += std::exp(score - most); });
     if (node.op != Op::Attention)
       return node.op == Op::AttentionShift ? most : 1 / total;
-    forEach(named({x}, {node.names[0]}), at,
+    forEach(named({x}, {names[0]}), at,
             [&](const Position &p) { sum += std::exp(read(x, p) - most) / total * read(node.operands[1], p); });
     return sum;
   }
@@ -227,15 +261,15 @@ double Evaluator::combined(const Node &node, const Position &at) const {
     double sum = 0;
     bool reverse = node.integer;
     forEach(over, at, [&](const Position &p) {
-      int64_t here = p.at(node.names[0]), end = at.at(node.names[0]);
+      int64_t here = p[names[0]], end = at[names[0]];
       sum += (reverse ? here >= end : here <= end) ? read(x, p) : 0;
     });
     return sum;
   }
   if (node.op == Op::Quantize) { // the number that the code stands for
-    const std::string &along = node.names[0];
-    const int64_t here = at.at(along), each = support::blockOf(node.storage), first = here / each * each,
-                  end = std::min(first + each, length(node.dims[node.find(along)]));
+    const int along = names[0];
+    const int64_t here = at[along], each = support::blockOf(node.storage), first = here / each * each,
+                  end = std::min(first + each, lengthIn(i, along));
     std::vector<float> numbers;
     Position p = at;
     for (p[along] = first; p[along] < end; ++p[along])
@@ -243,65 +277,65 @@ double Evaluator::combined(const Node &node, const Position &at) const {
     return ir::codedNumbers(node.storage, numbers)[here - first];
   }
   if (node.op == Op::ScatterAdd) {
-    double sum = 0, last = static_cast<double>(length(node.into[0]) - 1);
+    double sum = 0, last = static_cast<double>(lengthOf(node.into[0].size, lengths) - 1);
     forEach(over, at, [&](const Position &p) {
-      sum += std::clamp(read(node.operands[1], p), 0.0, last) == at.at(node.into[0].name) ? read(x, p) : 0;
+      sum += std::clamp(read(node.operands[1], p), 0.0, last) == at[into[0]] ? read(x, p) : 0;
     });
     return sum;
   }
   std::vector<std::pair<double, int64_t>> order;
-  forEach(over, at, [&](const Position &p) { order.emplace_back(-read(x, p), p.at(node.names[0])); });
+  forEach(over, at, [&](const Position &p) { order.emplace_back(-read(x, p), p[names[0]]); });
   std::stable_sort(order.begin(), order.end(), [](auto &a, auto &b) { return a.first < b.first; });
   if (node.op == Op::Argmax)
     return order[0].second;
-  auto [value, position] = order[at.at(node.into[0].name)];
+  auto [value, position] = order[at[into[0]]];
   return node.op == Op::TopK ? -value : position;
 }
 
-double Evaluator::moved(const Node &node, const Position &at) const {
-  int x = node.operands[0];
-  const Node &from = graph.nodes[x];
+double Evaluator::moved(int i, const Position &at) const {
+  const Node &node = graph.nodes[i];
+  const auto &[dims, names, into] = indexed[i];
+  const int x = node.operands[0];
   Position p = at;
   switch (node.op) {
   case Op::Rename:
-    for (size_t i = 0; i < node.names.size(); ++i)
-      p[node.names[i]] = at.at(node.into[i].name);
+    for (size_t n = 0; n < names.size(); ++n)
+      p[names[n]] = at[into[n]];
     return read(x, p);
   case Op::Split: {
     int64_t position = 0;
-    for (const Dim &part : node.into)
-      position = position * length(part) + at.at(part.name);
-    p[node.names[0]] = position;
+    for (size_t n = 0; n < into.size(); ++n)
+      position = position * lengthOf(node.into[n].size, lengths) + at[into[n]];
+    p[names[0]] = position;
     return read(x, p);
   }
   case Op::Merge: {
-    int64_t position = at.at(node.into[0].name);
-    for (size_t i = node.names.size(); i-- > 0;) {
-      int64_t size = length(from.dims[from.find(node.names[i])]);
-      p[node.names[i]] = position % size;
+    int64_t position = at[into[0]];
+    for (size_t n = names.size(); n-- > 0;) {
+      int64_t size = lengthIn(x, names[n]);
+      p[names[n]] = position % size;
       position /= size;
     }
     return read(x, p);
   }
   case Op::Cut:
-    p[node.names[0]] = at.at(node.into[0].name) + lengthOf(node.size, lengths);
+    p[names[0]] = at[into[0]] + lengthOf(node.size, lengths);
     return read(x, p);
   case Op::Squeeze:
-    p[node.names[0]] = 0;
+    p[names[0]] = 0;
     return read(x, p);
   case Op::Gather: {
-    int64_t last = length(from.dims[from.find(node.names[0])]) - 1;
-    p[node.names[0]] = std::clamp<int64_t>(static_cast<int64_t>(read(node.operands[1], at)), 0, last);
+    int64_t last = lengthIn(x, names[0]) - 1;
+    p[names[0]] = std::clamp<int64_t>(static_cast<int64_t>(read(node.operands[1], at)), 0, last);
     return read(x, p);
   }
   case Op::Concat: {
-    int64_t position = at.at(node.into[0].name);
-    for (size_t i = 0; i < node.operands.size(); ++i) {
-      const Node &part = graph.nodes[node.operands[i]];
-      int64_t size = length(part.dims[part.find(node.names[i])]);
-      p[node.names[i]] = position;
+    int64_t position = at[into[0]];
+    for (size_t n = 0; n < node.operands.size(); ++n) {
+      int64_t size = lengthIn(node.operands[n], names[n]);
+      p[names[n]] = position;
       if (position < size)
-        return read(node.operands[i], p);
+        return read(node.operands[n], p);
       position -= size;
     }
     throw std::logic_error("concat is shorter than its dimension");
@@ -317,40 +351,40 @@ double Evaluator::element(int i, const Position &at) const {
   case Op::Const:
     return node.storage == Storage::F32 ? static_cast<float>(node.numbers[0]) : static_cast<double>(node.integer);
   case Op::Values:
-    return static_cast<float>(node.numbers[at.at(node.dims[0].name)]);
+    return static_cast<float>(node.numbers[at[indexed[i].dims[0].slot]]);
   case Op::Size:
     return static_cast<double>(lengthOf(node.size, lengths));
   case Op::Index:
-    return static_cast<double>(at.at(node.dims[0].name));
+    return static_cast<double>(at[indexed[i].dims[0].slot]);
   default:
     break;
   }
   if (graph.isElementwise(i)) {
-    std::vector<double> v;
-    for (int operand : node.operands)
-      v.push_back(read(operand, at));
+    double v[3];
+    for (size_t n = 0; n < node.operands.size(); ++n)
+      v[n] = read(node.operands[n], at);
     return elementwise(node, v);
   }
-  return node.op <= Op::TopKPositions ? combined(node, at) : moved(node, at);
+  return node.op <= Op::TopKPositions ? combined(i, at) : moved(i, at);
 }
 
 /// One result of a scan: all of its positions again, as tests are small.
-DenseTensor Evaluator::scanned(const Node &node) const {
+DenseTensor Evaluator::scanned(int index) {
+  const Node &node = graph.nodes[index];
   const ScanBody &scan = *node.scan;
   KernelGraph body;
   body.nodes = scan.nodes;
-  Evaluator inside(body, lengths);
+  Evaluator inside(body, lengths, slots);
+  const int along = slot(scan.dim.name);
   std::vector<DenseTensor> arguments;
-  auto copy = [&](int operand, const std::vector<Dim> &dims, const Position &at) {
-    DenseTensor tensor;
-    for (const Dim &dim : dims)
-      tensor.shape.push_back(length(dim));
-    forEach(dims, at, [&](const Position &p) { tensor.data.push_back(read(operand, p)); });
+  auto copy = [&](int operand, int argument, const Position &at) {
+    DenseTensor tensor{shapeOf(body.nodes[argument], lengths), {}};
+    forEach(inside.indexed[argument].dims, at, [&](const Position &p) { tensor.data.push_back(read(operand, p)); });
     return tensor;
   };
   for (size_t i = 0; i < node.operands.size(); ++i)
     arguments.push_back(static_cast<int>(i) < scan.carried || static_cast<int>(i) >= scan.carried + scan.slices
-                            ? copy(node.operands[i], body.nodes[i].dims, {})
+                            ? copy(node.operands[i], static_cast<int>(i), nowhere())
                             : DenseTensor{});
   DenseTensor result{shapeOf(node, lengths), {}};
   result.data.resize(1);
@@ -358,26 +392,27 @@ DenseTensor Evaluator::scanned(const Node &node) const {
     result.data.resize(result.data.size() * size);
   auto write = [&](const Position &here) {
     int yielded = scan.yields[node.integer];
-    forEach(node.dims, {}, [&](const Position &at) {
-      if (auto t = at.find(scan.dim.name); t != at.end() && t->second != here.at(scan.dim.name))
+    forEach(indexed[index].dims, nowhere(), [&](const Position &at) {
+      if (at[along] >= 0 && at[along] != here[along])
         return;
       int64_t offset = 0;
-      for (size_t i = 0; i < node.dims.size(); ++i)
-        offset = offset * result.shape[i] + at.at(node.dims[i].name);
+      for (const Loop &dim : indexed[index].dims)
+        offset = offset * dim.length + at[dim.slot];
       result.data[offset] = inside.read(yielded, at);
     });
   };
-  int64_t count = length(scan.dim);
+  int64_t count = lengthOf(scan.dim.size, lengths);
   for (int64_t n = 0; n < count; ++n) {
-    Position here{{scan.dim.name, scan.fromEnd ? count - 1 - n : n}};
+    Position here = nowhere();
+    here[along] = scan.fromEnd ? count - 1 - n : n;
     for (int i = scan.carried; i < scan.carried + scan.slices; ++i)
-      arguments[i] = copy(node.operands[i], body.nodes[i].dims, here);
+      arguments[i] = copy(node.operands[i], i, here);
     inside.run(arguments);
     if (node.integer >= scan.carried || n == count - 1)
       write(here);
     for (int i = 0; i < scan.carried; ++i) { // in the order of the argument's dimensions
       DenseTensor next{arguments[i].shape, {}};
-      forEach(body.nodes[i].dims, {},
+      forEach(inside.indexed[i].dims, nowhere(),
               [&](const Position &at) { next.data.push_back(inside.read(scan.yields[i], at)); });
       arguments[i] = next;
     }
@@ -392,11 +427,11 @@ std::vector<DenseTensor> Evaluator::run(std::vector<DenseTensor> arguments) {
       continue;
     }
     if (graph.nodes[i].op == Op::Scan) {
-      out[i] = scanned(graph.nodes[i]);
+      out[i] = scanned(static_cast<int>(i));
       continue;
     }
     DenseTensor tensor{shapeOf(graph.nodes[i], lengths), {}};
-    forEach(graph.nodes[i].dims, {},
+    forEach(indexed[i].dims, nowhere(),
             [&](const Position &at) { tensor.data.push_back(element(static_cast<int>(i), at)); });
     out[i] = std::move(tensor);
   }
@@ -405,7 +440,8 @@ std::vector<DenseTensor> Evaluator::run(std::vector<DenseTensor> arguments) {
 
 std::vector<DenseTensor> evaluate(const KernelGraph &graph, const Lengths &lengths,
                                   std::vector<DenseTensor> arguments) {
-  return Evaluator(graph, lengths).run(std::move(arguments));
+  Slots slots;
+  return Evaluator(graph, lengths, slots).run(std::move(arguments));
 }
 
 } // namespace quern::codegen

@@ -4,7 +4,6 @@
 
 #include "codegen/kernel/KernelGraph.h"
 
-#include <functional>
 #include <map>
 
 namespace quern::codegen {
