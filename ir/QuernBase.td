@@ -32,17 +32,15 @@ class Quern_Attr<string name, string mnemonicText> : AttrDef<Quern_Dialect, name
 def Quern_DimAttr : Quern_Attr<"Dim", "dim"> {
   let summary = "a dimension: a name and a size";
   let description = [{
-    The size is the canonical text of a polynomial over run-time symbols (ir/Size.h): `#quern.dim<D = 768>`,
+    The size is a polynomial over run-time symbols (ir/Size.h): `#quern.dim<D = 768>`,
     `#quern.dim<T>` (its size is the symbol T), `#quern.dim<S = T>`, `#quern.dim<N = "past + T">`.
   }];
-  let parameters = (ins StringRefParameter<"the name">:$name, StringRefParameter<"canonical text of the size">:$sizeText);
-  let builders = [
-    AttrBuilder<(ins "::llvm::StringRef":$name, "const ::quern::ir::Size &":$size), [{
-      return $_get($_ctxt, name, size.str());
-    }]>];
+  let parameters = (ins StringRefParameter<"the name">:$name,
+                        AttrParameter<"::quern::ir::Size", "its length", "const ::quern::ir::Size &">:$size);
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
-    ::quern::ir::Size getSize() const;
+    /// The canonical text of the size.
+    std::string getSizeText() const { return getSize().str(); }
     /// The size where it is fixed, else nothing.
     std::optional<int64_t> getStatic() const { return getSize().constant(); }
   }];

@@ -284,7 +284,7 @@ static std::map<std::string, Size> fuseProducts(KernelBody &body) {
     return fused;
   AttrTypeReplacer replacer;
   replacer.addReplacement([&](DimAttr dim) -> std::optional<Attribute> {
-    auto it = table.find(dim.getSizeText().str());
+    auto it = table.find(dim.getSizeText());
     return it == table.end() ? dim : DimAttr::get(dim.getContext(), dim.getName(), it->second);
   });
   replacer.recursivelyReplaceElementsIn(body.kernel, /*replaceAttrs=*/true, /*replaceLocs=*/false,

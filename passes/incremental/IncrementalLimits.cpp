@@ -45,7 +45,7 @@ ArrayAttr quern::passes::findLimits(func::FuncOp function, const TimeAnalysis &a
 
 void quern::passes::markOnce(func::FuncOp function, DimAttr time) {
   llvm::DenseMap<Value, bool> varies, ofRequest;
-  std::string symbol = time.getSizeText().str();
+  std::string symbol = time.getSizeText();
   auto grows = [&](Value value) {
     return llvm::any_of(typeOf(value).getDims(),
                         [&](DimAttr dim) { return dim.getSize().mentions(symbol) || dim.getSize().mentions("past"); });

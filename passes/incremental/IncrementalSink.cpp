@@ -36,7 +36,7 @@ private:
   SmallVector<DimAttr> times(Value value) {
     SmallVector<DimAttr> out;
     for (DimAttr dim : typeOf(value).getDims())
-      if (dim.getSizeText() == time.getSizeText())
+      if (dim.getSize() == time.getSize())
         out.push_back(dim);
     return out;
   }
