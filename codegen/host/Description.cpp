@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 static Json sizeJson(DimAttr dim) {
   if (std::optional<int64_t> fixed = dim.getStatic())
     return *fixed;
-  return dim.getSizeText().str();
+  return dim.getSizeText();
 }
 
 static Json tensorJson(StringRef name, NamedTensorType type) {

@@ -191,7 +191,7 @@ void quern::passes::makeStep(func::FuncOp function, const TimeAnalysis &analysis
 }
 
 void quern::passes::countFromPast(func::FuncOp function, DimAttr time) {
-  std::string symbol = time.getSizeText().str();
+  std::string symbol = time.getSizeText();
   Size past = Size::symbol("past");
   std::map<std::string, Size> whole = {{symbol, past + Size::symbol(symbol)}};
   mlir::AttrTypeReplacer replacer;

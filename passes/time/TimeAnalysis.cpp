@@ -84,7 +84,8 @@ std::string TimeAnalysis::describeRefusals() const {
 TimeAnalysis::TimeAnalysis(func::FuncOp function, bool scoredOnly) {
   DimAttr dim = timeDimension(function);
   timeLabel = dim.getName().str();
-  timeSymbol = dim.getSizeText().str();
+  timeSize = dim.getSize();
+  timeSymbol = timeSize.str();
   for (BlockArgument argument : function.getArguments()) {
     Facts facts;
     for (const Label &label : times(argument))

@@ -68,7 +68,7 @@ public:
   const Label &time() const { return timeLabel; }
   /// The run-time symbol that is T's size.
   const std::string &symbol() const { return timeSymbol; }
-  bool isTime(ir::DimAttr dim) const { return dim.getSizeText() == timeSymbol; }
+  bool isTime(ir::DimAttr dim) const { return dim.getSize() == timeSize; }
   bool isTwin(ir::DimAttr dim) const { return isTime(dim) && dim.getName() != timeLabel; }
   llvm::SmallVector<Label> times(mlir::Value value) const;
   llvm::SmallVector<Label> twins(mlir::Value value) const;
@@ -77,6 +77,7 @@ private:
   friend class TimeTransfer;
   Label timeLabel;
   std::string timeSymbol;
+  ir::Size timeSize;
   llvm::DenseMap<mlir::Value, Facts> known;
   llvm::SmallVector<Refusal> refused;
 };

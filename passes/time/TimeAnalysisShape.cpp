@@ -80,7 +80,7 @@ Facts TimeTransfer::visitConcat(ConcatOp op) {
     for (auto [x, label, facts] : llvm::zip(op.getInputs(), labels, operands)) {
       // A part's positions are not those of a dimension that the whole may have under the same name.
       Label own = (label + ".of." + op.getInto().getName()).str();
-      out.parts.push_back({own, typeOf(x).dim(label).getSizeText().str(), facts->renamedBy({{label.str(), own}})});
+      out.parts.push_back({own, typeOf(x).dim(label).getSizeText(), facts->renamedBy({{label.str(), own}})});
     }
     return out;
   }
