@@ -111,6 +111,20 @@ std::vector<std::string> deviceTargetNames() {
   return {"opencl", "cuda", "vulkan"};
 }
 
+/// Speeds are those of an assumed machine, so that passes do the same everywhere; kernels are cut for this machine's threads and
+/// caches where they are compiled for it.
+static support::Machine machineOf(const std::string &target) {
+  support::Machine machine = support::assumedMachine();
+  if (target != "native")
+    return machine;
+  support::Machine here = support::thisMachine("");
+  machine.threads = here.threads;
+  for (int level = 0; level < 3; ++level) // 0 in some virtual machines
+    if (here.caches[level])
+      machine.caches[level] = here.caches[level];
+  return machine;
+}
+
 /// Kernels for the device, launched by code that any CPU runs. Weights are packed as for the widest of CPUs: neighbouring
 /// work-items then read neighbouring numbers.
 static CpuTarget deviceTarget(const std::string &name) {
@@ -152,7 +166,7 @@ CpuTarget cpuTarget(const std::string &name) {
           found->vector,
           found->registers,
           "",
-          support::assumedMachine()};
+          machineOf(name)};
 }
 
 bool machineRuns(const CpuTarget &target) {

@@ -96,6 +96,7 @@ UNITS = {
     "tools:Arguments": [],
     "tools/interpret": [],
     "tools/crash": ["tools:Arguments"],
+    "tools/start": [],
     "tools/spec": ["tools:Arguments", "tools/crash", "tools/interpret"],
     "tools/bisect": ["tools/interpret"],
     "tools/doctor": ["tools/interpret"],
@@ -104,7 +105,7 @@ UNITS = {
     "tools/report": [],
     "tools/quantize": ["tools/interpret", "tools/report", "tools/spec"],
     "tools/tune": ["tools/report"],
-    "tools/cli": ["tools:Arguments", "tools/bisect", "tools/crash", "tools/doctor", "tools/inspect", "tools/interpret", "tools/quantize", "tools/spec", "tools/tune"],
+    "tools/cli": ["tools:Arguments", "tools/bisect", "tools/crash", "tools/doctor", "tools/inspect", "tools/interpret", "tools/quantize", "tools/spec", "tools/start", "tools/tune"],
     "tools": ["tools:Arguments", "tools/cli", "tools/crash"],
 }
 

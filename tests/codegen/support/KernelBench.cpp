@@ -95,6 +95,33 @@ static void contraction(int64_t in, int64_t out, std::vector<int64_t> rows, bool
   }
 }
 
+/// Weights in fewer bits, rows in f32 or in int8, from memory for few rows.
+static void formats() {
+  const std::pair<Storage, bool> forms[] = {{Storage::BF16, false}, {Storage::Int8, false}, {Storage::Int4, false},
+                                            {Storage::Q4K, false},  {Storage::Q6K, false},  {Storage::Int8, true},
+                                            {Storage::Int4, true}};
+  const int64_t in = 768, out = 2048;
+  for (auto [storage, rows] : forms) {
+    GraphMaker g;
+    int x = g.argument(Storage::F32, {run("M"), fixed("I", in)});
+    int w = g.weight({fixed("O", out), fixed("I", in)}, tile(out, in), storage);
+    if (rows)
+      x = g.elementwise(Op::Dequantize, {g.quantize(x, "I")});
+    g.yield(g.contract(x, g.elementwise(bitsOfCode(storage) ? Op::Dequantize : Op::Widen, {w}), {"I"}));
+    KernelRunner runner(g.finish("format"), target, schedules);
+    for (int64_t m : {512, 1, 2, 3, 4, 6, 8}) {
+      Lengths lengths = {{"M", m}};
+      runner.bind(lengths, inputs(g.graph, lengths));
+      char name[80];
+      std::snprintf(name, sizeof name, "%s%s %ld x %ld x %ld", quern::support::storageName(storage),
+                    rows ? ", rows int8" : "", long(m), long(in), long(out));
+      bool flops = m > 16;
+      report(name, runner, flops ? 2.0 * double(m * in * out) : double(quern::support::bytesOf(storage, in) * out),
+             flops, !flops);
+    }
+  }
+}
+
 /// What a training step does with each weight [in, out], as it lies: the product, and the gradients of both factors.
 static void training(int64_t in, int64_t out, int64_t rows) {
   struct Form {
@@ -343,6 +370,14 @@ int main(int argc, char **argv) {
     contraction(2048, 768, {1}, true);
     contraction(768, 32000, {1, 2, 3, 4, 6});
   }
+  if (wanted("large")) { // what ./dev bench asks for
+    contraction(768, 2048, {512});
+    contraction(2048, 2048, {512});
+  }
+  if (wanted("long"))
+    attention(0, {{2048, 0}});
+  if (wanted("formats"))
+    formats();
   if (wanted("training")) {
     training(768, 3072, 256);
     training(3072, 768, 256);
