@@ -95,6 +95,25 @@ static void contraction(int64_t in, int64_t out, std::vector<int64_t> rows, bool
   }
 }
 
+/// Weights in codes, and rows that become int8 where `coded`.
+static void codes(Storage storage, bool coded, int64_t in, int64_t out, std::vector<int64_t> rows) {
+  GraphMaker g;
+  int x = g.argument(Storage::F32, {run("M"), fixed("I", in)});
+  int w = g.elementwise(Op::Dequantize, {g.weight({fixed("O", out), fixed("I", in)}, tile(out, in), storage)});
+  g.yield(g.contract(coded ? g.elementwise(Op::Dequantize, {g.quantize(x, "I")}) : x, w, {"I"}));
+  KernelRunner runner(g.finish("codes"), target, schedules);
+  for (int64_t m : rows) {
+    Lengths lengths = {{"M", m}};
+    runner.bind(lengths, inputs(g.graph, lengths));
+    char name[80];
+    std::snprintf(name, sizeof name, "%s%s %ld x %ld x %ld", quern::support::storageName(storage), coded ? "+a8" : "",
+                  long(m), long(in), long(out));
+    bool flops = m > 16;
+    report(name, runner, flops ? 2.0 * m * in * out : double(quern::support::bytesOf(storage, in) * out), flops,
+           !flops);
+  }
+}
+
 /// What a training step does with each weight [in, out], as it lies: the product, and the gradients of both factors.
 static void training(int64_t in, int64_t out, int64_t rows) {
   struct Form {
@@ -343,6 +362,10 @@ int main(int argc, char **argv) {
     contraction(2048, 768, {1}, true);
     contraction(768, 32000, {1, 2, 3, 4, 6});
   }
+  if (wanted("codes"))
+    for (Storage storage : {Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q5K, Storage::Q6K})
+      for (bool coded : {false, true})
+        codes(storage, coded, 768, 12288, {1, 4, 256});
   if (wanted("training")) {
     training(768, 3072, 256);
     training(3072, 768, 256);
