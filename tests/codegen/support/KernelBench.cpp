@@ -115,7 +115,7 @@ static void codes(Storage storage, bool coded, int64_t in, int64_t out, std::vec
 }
 
 /// What a training step does with each weight [in, out], as it lies: the product, and the gradients of both factors.
-static void training(int64_t in, int64_t out, int64_t rows) {
+static void training(int64_t in, int64_t out, int64_t rows, Storage storage) {
   struct Form {
     const char *name;
     Dim first[2], second[2];
@@ -125,16 +125,17 @@ static void training(int64_t in, int64_t out, int64_t rows) {
   for (const Form &form : {Form{"product", {m, i}, {i, o}, "I"}, Form{"rows' gradient", {m, o}, {i, o}, "O"},
                            Form{"weight's gradient", {m, i}, {m, o}, "M"}}) {
     GraphMaker g;
-    int a = g.argument(Storage::F32, {form.first[0], form.first[1]}),
-        b = g.argument(Storage::F32, {form.second[0], form.second[1]});
-    g.yield(g.contract(a, b, {form.over}));
+    auto factor = [&](const Dim(&dims)[2]) { return g.argument(storage, {dims[0], dims[1]}); };
+    auto real = [&](int x) { return storage == Storage::F32 ? x : g.elementwise(Op::Widen, {x}); };
+    int a = factor(form.first), b = factor(form.second);
+    g.yield(g.contract(real(a), real(b), {form.over}));
     KernelRunner runner(g.finish("training"), target, schedules);
     Lengths lengths = {{"M", rows}};
     runner.bind(lengths, inputs(g.graph, lengths));
     for (bool cold : {false, true}) {
       char name[80];
-      std::snprintf(name, sizeof name, "%s %ld x %ld x %ld%s", form.name, long(rows), long(in), long(out),
-                    cold ? ", from memory" : "");
+      std::snprintf(name, sizeof name, "%s, %s %ld x %ld x %ld%s", form.name, quern::support::storageName(storage),
+                    long(rows), long(in), long(out), cold ? ", from memory" : "");
       report(name, runner, 2.0 * rows * in * out, true, cold);
     }
   }
@@ -367,8 +368,10 @@ int main(int argc, char **argv) {
       for (bool coded : {false, true})
         codes(storage, coded, 768, 12288, {1, 4, 256});
   if (wanted("training")) {
-    training(768, 3072, 256);
-    training(3072, 768, 256);
+    for (Storage storage : {Storage::F32, Storage::BF16}) {
+      training(768, 3072, 256, storage);
+      training(3072, 768, 256, storage);
+    }
   }
   if (wanted("experts") || wanted("experts-training")) {
     trainedExperts(8, 2, 512, 1792, 256);
