@@ -40,7 +40,7 @@ static const std::vector<Row> &rows() {
       {"znver4", "znver4", "avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx2-avx-f16c-fma-sse41", zen4, 16, 32},
       {"sapphirerapids", "sapphirerapids",
        "avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx512_sapphirerapids-avx2-avx-f16c-fma-sse41",
-       zen4 + std::vector<std::string>{"avx_vnni"}, 16, 32},
+       zen4 + std::vector<std::string>{"avx_vnni", "avx512_fp16"}, 16, 32},
   };
   return table;
 }

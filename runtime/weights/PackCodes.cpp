@@ -3,6 +3,7 @@
 #include "runtime/weights/PackCodes.h"
 
 #include "runtime/formats/BlockFormat.h"
+#include "support/numbers/SuperWords.h"
 
 #include <cstring>
 
@@ -37,12 +38,12 @@ void packSuperBlock(const support::SuperBlocks &form, const SuperCodes &from, in
     words[1 + g / 2] |= uint32_t(uint8_t(from.scales[source]) | from.minimums[source] << 8) << g % 2 * 16;
   }
   for (int i = 0; i < support::superBlock; ++i) {
-    const int within = i % form.group, high = within * form.highBits();
+    const int within = i % form.group;
     uint32_t *group = words + form.headWords() + i / form.group * form.wordsOfGroup();
     const uint32_t code = uint32_t(from.codes[i]) & ((1u << form.bits) - 1);
-    group[within / 8] |= (code & 15) << within % 8 * 4;
+    group[within / 8] |= (code & 15) << support::lowBitOf(within);
     if (form.highBits())
-      group[form.lowWords() + high / 32] |= code >> 4 << high % 32;
+      group[form.lowWords()] |= code >> 4 << support::highBitOf(form, within);
   }
   for (int word = 0; word < form.words(); ++word)
     std::memcpy(to + (word * tile + row) * 4, &words[word], 4);
