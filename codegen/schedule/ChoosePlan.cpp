@@ -52,6 +52,25 @@ static void chooseParts(PlanPart &part, const Facts &facts, const Schedule &sche
     part.numbers["few"] = 0;
 }
 
+/// No tile twice as wide as the product, no part of a depth that is only a warp's first step.
+static void chooseTensorTile(PlanPart &part, const Facts &facts) {
+  constexpr int64_t ownDepth = 256;
+  int64_t outer = facts.at("outer"), inner = facts.at("inner"), rows = facts.at("rows");
+  auto halve = [&](const char *size, const char *warps, int64_t most) {
+    int64_t &tile = part.numbers.at(size), &many = part.numbers.at(warps);
+    while (most && tile > 16 && tile / 2 >= most) {
+      tile /= 2;
+      if (many > 1)
+        many /= 2;
+    }
+  };
+  halve("columns", "warp_columns", outer);
+  halve("rows", "warp_rows", rows);
+  int64_t &split = part.numbers.at("split");
+  while (split > 1 && inner && inner / split < ownDepth)
+    split /= 2;
+}
+
 std::vector<PlanPart> chooseParts(const std::vector<Anchor> &anchors, const ScheduleTable &schedules) {
   std::vector<PlanPart> parts;
   for (const Anchor &anchor : anchors) {
@@ -61,7 +80,9 @@ std::vector<PlanPart> chooseParts(const std::vector<Anchor> &anchors, const Sche
     for (const Parameter &parameter : space.parameters)
       if (parameter.role == Parameter::Role::Plan)
         part.numbers[std::string(parameter.name)] = schedule[std::string(parameter.name)];
-    if (part.numbers.count("columns"))
+    if (anchor.family == "tile")
+      chooseTensorTile(part, anchor.facts);
+    else if (part.numbers.count("columns"))
       chooseTile(part, anchor.facts, schedule);
     if (anchor.family == "dense")
       chooseParts(part, anchor.facts, schedule);

@@ -80,6 +80,7 @@ struct LoadedModule {
 struct LoadedKernel {
   const ptx::Module *module;
   const ptx::Function *function;
+  unsigned mostShared = 48 << 10;
 };
 
 std::mutex lock;
@@ -87,6 +88,7 @@ Blocks memory;
 std::vector<std::function<void()>> begun;
 bool isLost = false, hasContext = false;
 size_t launches = 0;
+uint64_t orders = 0; // each launch is executed in another one
 
 std::string mode() {
   const char *given = std::getenv("QUERN_FAKE_CUDA");
@@ -245,11 +247,19 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
     return int(ok);
   });
 }
+int cuFuncSetAttribute(void *function, int what, int value) {
+  return guarded([&] {
+    if (what != 8 || value < 0 || value > 227 << 10) // dynamic shared memory
+      return int(invalidValue);
+    static_cast<LoadedKernel *>(function)->mostShared = unsigned(value);
+    return int(ok);
+  });
+}
 int cuLaunchKernel(void *function, unsigned groupsX, unsigned groupsY, unsigned groupsZ, unsigned threadsX,
                    unsigned threadsY, unsigned threadsZ, unsigned sharedBytes, void *, void **arguments, void **) {
   return guarded([&] {
     if (!groupsX || !groupsY || !groupsZ || groupsY > 65535 || groupsZ > 65535 || !threadsX || !threadsY || !threadsZ ||
-        threadsZ > 64 || size_t(threadsX) * threadsY * threadsZ > 1024 || sharedBytes > 48 * 1024)
+        threadsZ > 64 || size_t(threadsX) * threadsY * threadsZ > 1024 || sharedBytes > static_cast<LoadedKernel *>(function)->mostShared)
       return int(invalidValue);
     if (mode() == "lost" && ++launches > 10) {
       isLost = true;
@@ -257,7 +267,7 @@ int cuLaunchKernel(void *function, unsigned groupsX, unsigned groupsY, unsigned 
     }
     auto &kernel = *static_cast<LoadedKernel *>(function);
     ptx::Launch launch{
-        *kernel.module, *kernel.function, {groupsX, groupsY, groupsZ}, {threadsX, threadsY, threadsZ}, {}};
+        *kernel.module, *kernel.function, {groupsX, groupsY, groupsZ}, {threadsX, threadsY, threadsZ}, {}, sharedBytes, orders++};
     launch.parameters.resize(kernel.function->parameterBytes);
     for (size_t i = 0; i < kernel.function->parameters.size(); ++i) {
       const ptx::Parameter &parameter = kernel.function->parameters[i];

@@ -74,7 +74,7 @@ protected:
 
   void begin(void *built, const char *name, const Grid &grid, const std::vector<Argument> &arguments,
              const std::vector<Place> &places) override {
-    Function kernel = kernelOf(*static_cast<Built *>(built), name);
+    Function kernel = kernelOf(*static_cast<Built *>(built), name, grid.shared);
     addresses.resize(arguments.size());
     values.resize(arguments.size());
     for (size_t i = 0; i < arguments.size(); ++i) {
@@ -82,9 +82,9 @@ protected:
         addresses[i] = at(places[i]);
       values[i] = arguments[i].isBuffer ? &addresses[i] : const_cast<void *>(arguments[i].value);
     }
-    auto &[groups, threads] = grid;
+    auto &[groups, threads, shared] = grid;
     check(api.LaunchKernel(kernel, unsigned(groups[0]), unsigned(groups[1]), unsigned(groups[2]), unsigned(threads[0]),
-                           unsigned(threads[1]), unsigned(threads[2]), 0, stream, values.data(), nullptr),
+                           unsigned(threads[1]), unsigned(threads[2]), unsigned(shared), stream, values.data(), nullptr),
           "launching a kernel");
   }
 
@@ -145,12 +145,14 @@ private:
                        "; there are: " + known);
   }
 
-  Function kernelOf(Built &built, const char *name) {
+  Function kernelOf(Built &built, const char *name, size_t shared) {
     auto known = built.kernels.find(name);
     if (known != built.kernels.end())
       return known->second;
     Function kernel = nullptr;
     check(api.ModuleGetFunction(&kernel, built.module, name), "finding a kernel");
+    if (shared > (size_t(48) << 10)) // what any kernel may have
+      check(api.FuncSetAttribute(kernel, dynamicShared, int(shared)), "giving a kernel's groups their memory");
     return built.kernels[name] = kernel;
   }
 };
