@@ -68,6 +68,7 @@ private:
                  const Place &part, Variant &variant);
   Place partOf(const Fusion *fused, size_t part);
   Place placeOf(const Factors &f, const Fusion *fused, size_t part, int along);
+  void fuse(const Fusion &fused, Stage &stage);
   void product(const Factors &f, bool all, Variant &variant);
   void dots(const Factors &f, int most, Variant &variant);
   void results(Variant &variant);
@@ -209,6 +210,36 @@ Place Divider::placeOf(const Factors &f, const Fusion *fused, size_t part, int a
   return place;
 }
 
+/// The stores of all results, computed where the sums are.
+void Divider::fuse(const Fusion &fused, Stage &stage) {
+  auto axis = [&](const std::vector<Dim> &dims) {
+    Axis made;
+    for (const Dim &dim : dims)
+      for (const Dim &part : fused.becomes.at(dim.name))
+        made.dims.push_back(part);
+    return made;
+  };
+  stage.rows = axis(fused.factors.rows), stage.columns = axis(fused.factors.columns), stage.matrices = axis(fused.factors.matrices);
+  Place own = places.divided(stage.rows.dims, row());
+  for (const auto &[dims, coordinate] : {std::pair(&stage.columns.dims, column()), std::pair(&stage.matrices.dims, matrix())})
+    for (auto &[name, position] : places.divided(*dims, coordinate))
+      own[name] = position;
+  places.forget();
+  places.product = [&](int, const Place &at) {
+    std::vector<int64_t> part;
+    for (const std::string &name : fused.partDims)
+      part.push_back(*v.known(at.at(name)));
+    return v.sum(std::find(fused.parts.begin(), fused.parts.end(), part) - fused.parts.begin());
+  };
+  for (size_t i = 0; i < graph.results.size(); ++i) {
+    const Node &node = graph.nodes[graph.results[i]];
+    std::vector<int> at;
+    for (const Dim &dim : node.dims)
+      at.push_back(own.at(dim.name));
+    stage.stores.push_back({graph.argumentCount() + int(i), std::move(at), places.at(graph.results[i], own)});
+  }
+}
+
 void Divider::product(const Factors &f, bool all, Variant &variant) {
   const Fusion *fused = fusion ? &*fusion : nullptr;
   Stage stage{Stage::Form::Product, {f.rows}, {f.columns}, {f.matrices}, {}, {}, {}, numbers.cut};
@@ -242,67 +273,39 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
       at.push_back(place.at(dim.name));
     stage.stores.push_back({buffer, std::move(at), v.sum(0)});
   } else {
-    auto axis = [&](const std::vector<Dim> &dims) {
-      Axis made;
-      for (const Dim &dim : dims)
-        for (const Dim &part : fused->becomes.at(dim.name))
-          made.dims.push_back(part);
-      return made;
-    };
-    stage.rows = axis(f.rows), stage.columns = axis(f.columns), stage.matrices = axis(f.matrices);
-    Place own = places.divided(stage.rows.dims, row());
-    for (const auto &[dims, coordinate] : {std::pair(&stage.columns.dims, column()), std::pair(&stage.matrices.dims, matrix())})
-      for (auto &[name, position] : places.divided(*dims, coordinate))
-        own[name] = position;
-    places.forget();
-    places.product = [&](int, const Place &at) {
-      std::vector<int64_t> part;
-      for (const std::string &name : fused->partDims)
-        part.push_back(*v.known(at.at(name)));
-      return v.sum(std::find(fused->parts.begin(), fused->parts.end(), part) - fused->parts.begin());
-    };
-    for (size_t i = 0; i < graph.results.size(); ++i) {
-      const Node &node = graph.nodes[graph.results[i]];
-      std::vector<int> at;
-      for (const Dim &dim : node.dims)
-        at.push_back(own.at(dim.name));
-      stage.stores.push_back({graph.argumentCount() + int(i), std::move(at), places.at(graph.results[i], own)});
-    }
+    fuse(*fused, stage);
   }
   variant.stages.push_back(std::move(stage));
 }
 
 void Divider::dots(const Factors &f, int most, Variant &variant) {
+  const Fusion *fused = fusion ? &*fusion : nullptr;
   Stage stage{Stage::Form::Dots, {f.rows}, {f.columns}, {f.matrices}, Axis{f.depth}.extent(), {}, {}, numbers.cut};
   stage.most = most, stage.split = numbers.split;
-  Place place = placeOf(f, nullptr, 0, depth());
-  stage.xValue = places.at(f.x, place);
-  const Node &weight = graph.nodes[f.w];
-  Operand w;
-  if (weight.op == Op::Dequantize && weight.operands[0] < graph.argumentCount()) {
-    w.buffer = weight.operands[0];
-    for (const Dim &dim : graph.nodes[w.buffer].dims)
-      w.at.push_back(place.at(dim.name));
-  } else {
+  places.forget();
+  for (size_t part = 0; part < (fused ? fused->parts.size() : 1); ++part) {
+    Place place = placeOf(f, fused, part, depth());
+    stage.xValue = places.at(f.x, place);
     const Value &value = v[places.at(f.w, place)];
     if (value.form != Value::Form::Load)
       throw Refusal("a weight that is computed");
-    w.buffer = int(value.integer), w.at = value.operands;
+    Operand w{int(value.integer), value.operands, false};
+    const Buffer &buffer = p.buffers[size_t(w.buffer)];
+    size_t last = w.at.size() - 1;
+    if (!buffer.layout.packed || buffer.layout.tile % 8 || buffer.layout.tile > 128 || buffer.storage == Storage::F16 ||
+        f.columns.size() != 1 || f.depth.size() != 1 || w.at[last] != depth() || w.at[last - 1] != column())
+      throw Refusal("a weight that is not packed, or not read in order");
+    stage.w.push_back(std::move(w));
   }
-  const Buffer &buffer = p.buffers[w.buffer];
-  bool coded = bitsOfCode(buffer.storage);
-  if (!buffer.layout.packed || buffer.layout.tile % 8 || support::superBlocksOf(buffer.storage) ||
-      buffer.storage == Storage::F16 || f.columns.size() != 1 || f.depth.size() != 1)
-    throw Refusal("a weight that is not packed");
-  size_t last = w.at.size() - 1;
-  if (w.at[last] != depth() || w.at[last - 1] != column() || (coded && buffer.storage == Storage::F16))
-    throw Refusal("a weight that is not read in order");
-  stage.w.push_back(std::move(w));
-  std::vector<Dim> dims = {{"split", ir::Size(stage.split)}};
-  for (const Dim &dim : f.all())
-    dims.push_back(dim);
-  stage.sums = scratch(Storage::F32, dims);
-  sums[f.node] = stage.sums;
+  if (fused) {
+    fuse(*fused, stage);
+  } else {
+    std::vector<Dim> dims = {{"split", ir::Size(stage.split)}};
+    for (const Dim &dim : f.all())
+      dims.push_back(dim);
+    stage.sums = scratch(Storage::F32, dims);
+    sums[f.node] = stage.sums;
+  }
   variant.stages.push_back(std::move(stage));
 }
 
@@ -353,9 +356,12 @@ bool Divider::variant(const std::string &name, int few, bool all) {
   Variant made{name, few, Axis{products[0].rows}.extent(), {}, {}};
   sums.clear();
   std::optional<Fusion> kept = fusion;
+  std::vector<Factors> own = products;
   try {
-    if (few)
+    if (few && numbers.split > 1 && fusion) { // sums of parts of the depth come together in a map
       fusion.reset();
+      products = {factorsOf(graph, products[0].node)};
+    }
     sumsFor(few ? numbers.split : 0);
     for (const Factors &f : products) {
       if (few && !(Axis{f.rows}.extent() == made.rows))
@@ -367,9 +373,9 @@ bool Divider::variant(const std::string &name, int few, bool all) {
     }
     if (!fusion)
       results(made);
-    fusion = kept;
+    fusion = kept, products = own;
   } catch (const Refusal &) {
-    fusion = kept;
+    fusion = kept, products = own;
     p.buffers.resize(before);
     if (all)
       throw;
@@ -403,14 +409,9 @@ void Divider::run() {
       fusion = found;
       products[0] = found->factors;
     }
-  Factors whole = factorsOf(graph, products[0].node);
   for (int few : std::set<int>{std::min(1, numbers.few), numbers.few})
-    if (few) {
-      Factors fused = products[0];
-      products[0] = whole; // parts are columns like any
+    if (few)
       variant("rows" + std::to_string(few), few, false);
-      products[0] = fused;
-    }
   if (variant("direct", 0, false) || p.variants.empty() || p.variants.back().mostRows)
     variant("staged", 0, true);
 }

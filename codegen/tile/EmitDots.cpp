@@ -29,15 +29,20 @@ private:
   const Buffer &weight;
   int bits, tile;
   int columns, depths; ///< that a lane's 16 bytes hold
-  llvm::Value *matrixBase = nullptr;
+  std::vector<llvm::Value *> matrixBase; ///< of codes, by parts
+
+  size_t parts() const { return s.w.size(); }
+  llvm::Value *&sum(std::vector<llvm::Value *> &acc, size_t part, int row, int column) {
+    return acc[(part * size_t(s.most) + size_t(row)) * size_t(columns) + size_t(column)];
+  }
 
   int lanesAcross() const { return tile / columns; }
   int stepsOfWarp() const { return 32 / lanesAcross(); }
 
   /// 16 bytes of numbers: columns of one depth.
-  std::vector<llvm::Value *> numbersAt(llvm::Value *k, llvm::Value *column) {
+  std::vector<llvm::Value *> numbersAt(size_t part, llvm::Value *k, llvm::Value *column) {
     stand(number(0), column, group[2], k);
-    llvm::Value *from = address(s.w[0].buffer, s.w[0].at);
+    llvm::Value *from = address(s.w[part].buffer, s.w[part].at);
     std::vector<llvm::Value *> numbers;
     bool floats = weight.storage == Storage::F32;
     llvm::Value *four = b.CreateAlignedLoad(
@@ -55,20 +60,20 @@ private:
   }
 
   /// sum += x * w for the lane's columns at a step of `depths` from k on; x lies from `at` on in shared memory.
-  void multiply(std::vector<llvm::Value *> &acc, llvm::Value *k, llvm::Value *inChunk, llvm::Value *column) {
+  void multiply(std::vector<llvm::Value *> &acc, size_t part, llvm::Value *k, llvm::Value *inChunk, llvm::Value *column) {
     if (!bits) {
-      std::vector<llvm::Value *> w = numbersAt(k, column);
+      std::vector<llvm::Value *> w = numbersAt(part, k, column);
       for (int r = 0; r < s.most; ++r) {
         llvm::Value *x = xAt(r, inChunk);
         for (int c = 0; c < columns; ++c)
-          acc[size_t(r * columns + c)] = fma(x, w[size_t(c)], acc[size_t(r * columns + c)]);
+          sum(acc, part, r, c) = fma(x, w[size_t(c)], sum(acc, part, r, c));
       }
       return;
     }
     // [tile] low bytes of scales, [tile] high bytes, then for each step [tile][4] bytes of codes (support/CodedGroups.h).
     llvm::Value *ofGroup = divide(k, 32), *step = divide(rest(k, 32), depths), *inTile = rest(column, tile);
     llvm::Value *start = b.CreateMul(b.CreateZExt(ofGroup, b.getInt64Ty()), b.getInt64(uint64_t(tile * support::bytesOfGroup(bits))));
-    llvm::Value *base = b.CreateGEP(b.getInt8Ty(), matrixBase, start);
+    llvm::Value *base = b.CreateGEP(b.getInt8Ty(), matrixBase[part], start);
     auto at = [&](llvm::Value *bytes) { return b.CreateGEP(b.getInt8Ty(), base, bytes); };
     llvm::Value *low = b.CreateAlignedLoad(b.getInt32Ty(), at(inTile), Align(4)),
                 *high = b.CreateAlignedLoad(b.getInt32Ty(), at(add(inTile, tile)), Align(4));
@@ -87,10 +92,10 @@ private:
       for (int d = 0; d < depths; ++d) // of four bits: the low halves of four bytes, then the high ones
         codes.push_back(b.CreateSIToFP(add(b.CreateAnd(b.CreateLShr(word, d % 4 * 8 + d / 4 * 4), number((1 << bits) - 1)), -(1 << (bits - 1))), b.getFloatTy()));
       for (int r = 0; r < s.most; ++r) {
-        llvm::Value *sum = ConstantFP::get(b.getFloatTy(), 0);
+        llvm::Value *ofStep = ConstantFP::get(b.getFloatTy(), 0);
         for (int d = 0; d < depths; ++d)
-          sum = fma(x[size_t(r * depths + d)], codes[size_t(d)], sum);
-        acc[size_t(r * columns + c)] = fma(sum, scale, acc[size_t(r * columns + c)]);
+          ofStep = fma(x[size_t(r * depths + d)], codes[size_t(d)], ofStep);
+        sum(acc, part, r, c) = fma(ofStep, scale, sum(acc, part, r, c));
       }
     }
   }
@@ -107,55 +112,72 @@ private:
     llvm::Value *from = b.CreateMul(group[1], part), *to = least(add(from, part), depth);
     llvm::Value *across = mul(rest(lane, lanesAcross()), columns), *down = divide(lane, lanesAcross());
     llvm::Value *column = add(mul(group[0], tile), across);
-    if (bits) {
+    for (size_t part = 0; bits && part < parts(); ++part) {
       llvm::Value *matrix = b.getInt64(0);
       auto wide = [&](llvm::Value *x) { return b.CreateZExt(x, b.getInt64Ty()); };
       stand(number(0), number(0), group[2], number(0));
       size_t rank = weight.dims.size();
       for (size_t d = 0; d + 2 < rank; ++d)
-        matrix = b.CreateAdd(b.CreateMul(matrix, wide(sizeOf(weight.dims[d].size))), wide(get(s.w[0].at[d])));
+        matrix = b.CreateAdd(b.CreateMul(matrix, wide(sizeOf(weight.dims[d].size))), wide(get(s.w[part].at[d])));
       llvm::Value *tiles = divide(add(allColumns, tile - 1), tile), *groups = divide(add(depth, 31), 32);
       matrix = b.CreateAdd(b.CreateMul(matrix, wide(tiles)), wide(group[0]));
       matrix = b.CreateMul(b.CreateMul(matrix, wide(groups)), b.getInt64(uint64_t(tile * support::bytesOfGroup(bits))));
-      matrixBase = b.CreateGEP(b.getInt8Ty(), pointerOf(s.w[0].buffer), matrix);
+      matrixBase.push_back(b.CreateGEP(b.getInt8Ty(), pointerOf(s.w[part].buffer), matrix));
     }
-    std::vector<llvm::Value *> acc(size_t(s.most * columns), ConstantFP::get(b.getFloatTy(), 0));
+    std::vector<llvm::Value *> acc(parts() * size_t(s.most * columns), ConstantFP::get(b.getFloatTy(), 0));
     loop(from, to, number(dotDepth), acc, [&](llvm::Value *k0) {
       llvm::Value *count = least(b.CreateSub(to, k0), number(dotDepth));
       barrier();
       fill(k0, count, rows, depth);
       barrier();
       llvm::Value *first = mul(add(mul(warp, stepsOfWarp()), down), depths);
-      loop(first, count, number(warps * stepsOfWarp() * depths), acc, [&](llvm::Value *k) { multiply(acc, add(k0, k), k, column); });
+      loop(first, count, number(warps * stepsOfWarp() * depths), acc, [&](llvm::Value *k) {
+        for (size_t part = 0; part < parts(); ++part)
+          multiply(acc, part, add(k0, k), k, column);
+      },
+           s.most == 1 ? 4 : 1); // of one row, so that several loads are on their way
     });
     // Lanes that hold the same columns.
     for (int apart = lanesAcross(); apart < 32; apart *= 2)
-      for (llvm::Value *&sum : acc)
-        sum = b.CreateFAdd(sum, call(Intrinsic::nvvm_shfl_sync_bfly_f32, {number(-1), sum, number(apart), number(31)}));
-    auto place = [&](llvm::Value *ofWarp, llvm::Value *row, llvm::Value *inTile) {
-      return shared(mul(add(mul(add(mul(ofWarp, s.most), row), tile), add(inTile, s.most * dotDepth)), 4));
+      for (llvm::Value *&one : acc)
+        one = b.CreateFAdd(one, call(Intrinsic::nvvm_shfl_sync_bfly_f32, {number(-1), one, number(apart), number(31)}));
+    // [warp][part][row][column]
+    auto place = [&](llvm::Value *ofWarp, size_t part, llvm::Value *row, llvm::Value *inTile) {
+      llvm::Value *line = add(mul(add(mul(ofWarp, int64_t(parts())), int64_t(part)), s.most), row);
+      return shared(mul(add(mul(line, tile), add(inTile, s.most * dotDepth)), 4));
     };
     when(b.CreateICmpULT(lane, number(lanesAcross())), [&] {
-      for (int r = 0; r < s.most; ++r)
-        for (int c = 0; c < columns; ++c)
-          b.CreateStore(acc[size_t(r * columns + c)], place(warp, number(r), add(across, c)));
+      for (size_t part = 0; part < parts(); ++part)
+        for (int r = 0; r < s.most; ++r)
+          for (int c = 0; c < columns; ++c)
+            b.CreateStore(sum(acc, part, r, c), place(warp, part, number(r), add(across, c)));
     });
     barrier();
     std::vector<llvm::Value *> none;
     loop(thread, number(s.most * tile), number(dotThreads), none, [&](llvm::Value *i) {
       llvm::Value *row = divide(i, tile), *inTile = rest(i, tile), *own = add(mul(group[0], tile), inTile);
-      llvm::Value *sum = ConstantFP::get(b.getFloatTy(), 0);
-      for (int w = 0; w < warps; ++w)
-        sum = b.CreateFAdd(sum, b.CreateLoad(b.getFloatTy(), place(number(w), row, inTile)));
-      when(b.CreateAnd(b.CreateICmpSLT(row, rows), b.CreateICmpSLT(own, allColumns)), [&] {
-        auto wide = [&](llvm::Value *x) { return b.CreateZExt(x, b.getInt64Ty()); };
-        llvm::Value *pitch = b.CreateAnd(add(allColumns, 7), number(-8)), *matrices = sizeOf(s.matrices.extent());
-        llvm::Value *line = b.CreateAdd(b.CreateMul(wide(group[1]), wide(matrices)), wide(group[2]));
-        line = b.CreateAdd(b.CreateMul(line, wide(rows)), wide(row));
-        llvm::Value *offset = b.CreateAdd(b.CreateMul(line, wide(pitch)), wide(own));
-        b.CreateStore(sum, b.CreateGEP(b.getFloatTy(), pointerOf(s.sums), offset));
-      });
+      sums.clear();
+      for (size_t part = 0; part < parts(); ++part) {
+        sums.push_back(ConstantFP::get(b.getFloatTy(), 0));
+        for (int w = 0; w < warps; ++w)
+          sums.back() = b.CreateFAdd(sums.back(), b.CreateLoad(b.getFloatTy(), place(number(w), part, row, inTile)));
+      }
+      llvm::Value *inside = b.CreateAnd(b.CreateICmpSLT(row, rows), b.CreateICmpSLT(own, allColumns));
+      stand(least(row, add(rows, -1)), least(own, add(allColumns, -1)), group[2], number(0));
+      for (const Store &one : s.stores)
+        store(one, inside);
+      if (s.sums >= 0)
+        when(inside, [&] { storeSum(row, own, rows, allColumns); });
     });
+  }
+
+  void storeSum(llvm::Value *row, llvm::Value *own, llvm::Value *rows, llvm::Value *allColumns) {
+    auto wide = [&](llvm::Value *x) { return b.CreateZExt(x, b.getInt64Ty()); };
+    llvm::Value *pitch = b.CreateAnd(add(allColumns, 7), number(-8)), *matrices = sizeOf(s.matrices.extent());
+    llvm::Value *line = b.CreateAdd(b.CreateMul(wide(group[1]), wide(matrices)), wide(group[2]));
+    line = b.CreateAdd(b.CreateMul(line, wide(rows)), wide(row));
+    llvm::Value *offset = b.CreateAdd(b.CreateMul(line, wide(pitch)), wide(own));
+    b.CreateStore(sums[0], b.CreateGEP(b.getFloatTy(), pointerOf(s.sums), offset));
   }
 
   /// x from k0 on; 0 beyond the depth, as a step of codes may be longer, and of rows that are not there.

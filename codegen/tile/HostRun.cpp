@@ -223,19 +223,27 @@ private:
   }
 
   void dots(const Stage &s) {
-    int64_t rows = size(s.rows.extent()), columns = size(s.columns.extent()), depth = size(s.depth), at = 0;
-    auto *result = static_cast<float *>(buffers[size_t(s.sums)].memory);
+    int64_t rows = size(s.rows.extent()), columns = size(s.columns.extent()), depth = size(s.depth), line = 0;
     int64_t part = (depth + s.split - 1) / s.split, pitch = (columns + 7) / 8 * 8;
     for (int split = 0; split < s.split; ++split)
       for (int64_t m = 0, matrices = size(s.matrices.extent()); m < matrices; ++m)
-        for (int64_t r = 0; r < rows; ++r, at += pitch)
+        for (int64_t r = 0; r < rows; ++r, line += pitch)
           for (int64_t c = 0; c < columns; ++c) {
-            double sum = 0;
-            for (int64_t k = split * part; k < std::min(depth, (split + 1) * part); ++k) {
-              stand(r, c, m, k);
-              sum += get(s.xValue) * load(s.w[0].buffer, s.w[0].at);
+            std::vector<double> made;
+            for (const Operand &w : s.w) {
+              double sum = 0;
+              for (int64_t k = split * part; k < std::min(depth, (split + 1) * part); ++k) {
+                stand(r, c, m, k);
+                sum += get(s.xValue) * load(w.buffer, w.at);
+              }
+              made.push_back(double(float(sum)));
             }
-            result[at + c] = float(sum);
+            if (s.sums >= 0)
+              static_cast<float *>(buffers[size_t(s.sums)].memory)[line + c] = float(made[0]);
+            stand(r, c, m, 0);
+            sums = std::move(made);
+            for (const Store &one : s.stores)
+              store(one);
           }
   }
 

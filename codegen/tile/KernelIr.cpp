@@ -21,6 +21,8 @@ KernelIr::KernelIr(const Program &program, const Stage &stage, const std::string
   function = Function::Create(FunctionType::get(b.getVoidTy(), types, false), GlobalValue::ExternalLinkage, name, module);
   function->setCallingConv(CallingConv::PTX_Kernel);
   function->addFnAttr("nvvm.reqntid", std::to_string(gridOf(p, s).threads));
+  if (int blocks = blocksTogether(s)) // else ptxas spills a few registers for more of them
+    function->addFnAttr("nvvm.minctasm", std::to_string(blocks));
   function->addFnAttr(Attribute::NoUnwind);
   b.SetInsertPoint(BasicBlock::Create(context, "entry", function));
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -72,7 +74,7 @@ void KernelIr::when(llvm::Value *condition, const std::function<void()> &inside)
 }
 
 void KernelIr::loop(llvm::Value *from, llvm::Value *to, llvm::Value *step, std::vector<llvm::Value *> &carried,
-                    const std::function<void(llvm::Value *)> &inside) {
+                    const std::function<void(llvm::Value *)> &inside, int together) {
   BasicBlock *before = b.GetInsertBlock(), *head = BasicBlock::Create(context, "head", function),
              *within = BasicBlock::Create(context, "loop", function), *after = BasicBlock::Create(context, "done", function);
   b.CreateBr(head);
@@ -96,7 +98,11 @@ void KernelIr::loop(llvm::Value *from, llvm::Value *to, llvm::Value *step, std::
     phis[i]->addIncoming(carried[i], last);
     carried[i] = phis[i];
   }
-  b.CreateBr(head);
+  MDNode *count = MDNode::get(context, {MDString::get(context, "llvm.loop.unroll.count"),
+                                        ConstantAsMetadata::get(b.getInt32(uint32_t(together)))});
+  MDNode *loopId = MDNode::getDistinct(context, {nullptr, count});
+  loopId->replaceOperandWith(0, loopId);
+  b.CreateBr(head)->setMetadata(LLVMContext::MD_loop, loopId);
   b.SetInsertPoint(after);
 }
 
@@ -236,8 +242,38 @@ llvm::Value *KernelIr::address(int buffer, const std::vector<int> &positions) {
   return b.CreateGEP(storedType(b, of.storage), pointers.at(buffer), offset);
 }
 
+/// A code times its scale (support/CodedGroups.h has the layout).
+llvm::Value *KernelIr::code(int buffer, const std::vector<int> &positions) {
+  const Buffer &of = p.buffers[size_t(buffer)];
+  size_t rank = positions.size();
+  int bits = bitsOfCode(of.storage);
+  int64_t tile = of.layout.tile, each = support::codesInStep(bits);
+  auto wide = [&](llvm::Value *x) { return b.CreateSExt(x, b.getInt64Ty()); };
+  llvm::Value *n = get(positions[rank - 2]), *k = get(positions[rank - 1]), *row = rest(n, tile), *in = rest(k, 32);
+  llvm::Value *index = b.getInt64(0);
+  for (size_t d = 0; d + 2 < rank; ++d)
+    index = b.CreateAdd(b.CreateMul(index, wide(sizeOf(of.dims[d].size))), wide(get(positions[d])));
+  llvm::Value *tiles = divide(add(sizeOf(of.dims[rank - 2].size), tile - 1), tile),
+              *groups = divide(add(sizeOf(of.dims[rank - 1].size), 31), 32);
+  index = b.CreateAdd(b.CreateMul(index, wide(tiles)), wide(divide(n, tile)));
+  index = b.CreateAdd(b.CreateMul(index, wide(groups)), wide(divide(k, 32)));
+  llvm::Value *group = b.CreateGEP(b.getInt8Ty(), pointers.at(buffer),
+                                   b.CreateMul(index, b.getInt64(uint64_t(tile * support::bytesOfGroup(bits)))));
+  auto byte = [&](llvm::Value *at) {
+    return b.CreateZExt(b.CreateLoad(b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), group, at)), b.getInt32Ty());
+  };
+  llvm::Value *half = b.CreateOr(byte(row), b.CreateShl(byte(add(row, tile)), 8));
+  llvm::Value *scale = b.CreateFPExt(b.CreateBitCast(b.CreateTrunc(half, b.getInt16Ty()), b.getHalfTy()), b.getFloatTy());
+  llvm::Value *codes = byte(add(add(mul(add(mul(divide(in, each), tile), row), 4), rest(in, 4)), 2 * tile));
+  if (bits == 4)
+    codes = b.CreateAnd(b.CreateLShr(codes, mul(divide(rest(in, 8), 4), 4)), number(15));
+  return b.CreateFMul(scale, b.CreateSIToFP(add(codes, -(1 << (bits - 1))), b.getFloatTy()));
+}
+
 llvm::Value *KernelIr::load(int buffer, const std::vector<int> &positions) {
   Storage storage = p.buffers[size_t(buffer)].storage;
+  if (bitsOfCode(storage))
+    return code(buffer, positions);
   Type *type = storedType(b, storage);
   llvm::Value *from = address(buffer, positions), *value = b.CreateAlignedLoad(type, from, Align(type->getPrimitiveSizeInBits() / 8));
   switch (storage) {

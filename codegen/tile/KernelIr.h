@@ -45,9 +45,10 @@ protected:
   void barrier();
   /// `body` where the condition holds.
   void when(llvm::Value *condition, const std::function<void()> &body);
-  /// For counter from `from`, by `step`, while it is less than `to`; `carried` go from step to step.
+  /// For counter from `from`, by `step`, while it is less than `to`; `carried` go from step to step. `together`: steps that
+  /// LLVM makes one of.
   void loop(llvm::Value *from, llvm::Value *to, llvm::Value *step, std::vector<llvm::Value *> &carried,
-            const std::function<void(llvm::Value *counter)> &body);
+            const std::function<void(llvm::Value *counter)> &body, int together = 1);
   llvm::Value *sizeOf(const ir::Size &size);
   /// Bytes of shared memory, from the start of the launch's.
   llvm::Value *shared(llvm::Value *bytes);
@@ -74,6 +75,7 @@ private:
   std::map<std::pair<int, std::vector<llvm::Value *>>, llvm::Value *> known;
 
   llvm::Value *compute(const Value &value);
+  llvm::Value *code(int buffer, const std::vector<int> &at);
   llvm::Value *strideOf(int buffer, size_t dim);
 };
 

@@ -39,8 +39,8 @@ int Places::make(int i, const Place &place) {
   const Node &node = graph.nodes[i];
   switch (node.op) {
   case Op::Argument: {
-    if (bitsOfCode(node.storage))
-      throw Refusal("codes are read as a product's weight alone");
+    if (support::superBlocksOf(node.storage) || (bitsOfCode(node.storage) && !graph.argumentLayouts[size_t(i)].packed))
+      throw Refusal("it reads no codes in super-blocks");
     std::vector<int> positions;
     for (const Dim &dim : node.dims)
       positions.push_back(place.at(dim.name));
@@ -59,6 +59,7 @@ int Places::make(int i, const Place &place) {
   case Op::Contract:
     return product(i, place);
   case Op::Widen:
+  case Op::Dequantize:
     return at(node.operands[0], place);
   case Op::Concat:
     return joined(node, place);

@@ -136,7 +136,7 @@ private:
       out << "      w = copy b" << w.buffer << list(w.at) << (w.depthInner ? "" : ", columns side by side") << "\n";
     for (const Store &store : s.stores)
       out << "      store b" << store.buffer << list(store.at) << " = " << name(store.value) << "\n";
-    if (s.form == Stage::Form::Dots)
+    if (s.form == Stage::Form::Dots && s.sums >= 0)
       out << "      store b" << s.sums << " = sums\n";
   }
 };

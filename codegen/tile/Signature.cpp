@@ -27,7 +27,8 @@ std::vector<Parameter> parametersOf(const Program &program, const Stage &stage) 
     place(w.buffer, w.at);
   if (stage.form == Stage::Form::Dots) {
     need(need, stage.xValue);
-    buffers.insert(stage.sums);
+    if (stage.sums >= 0)
+      buffers.insert(stage.sums);
   }
   for (const Store &store : stage.stores) {
     place(store.buffer, store.at);
@@ -69,6 +70,16 @@ int mapWidth(const Stage &stage) {
   return width;
 }
 
+int blocksTogether(const Stage &stage) {
+  if (stage.form == Stage::Form::Map)
+    return 0;
+  if (stage.form == Stage::Form::Dots)
+    return stage.most == 1 ? 4 : 1;
+  const Cut &cut = stage.cut;
+  int64_t sums = int64_t(cut.rows) * cut.columns * int64_t(stage.w.size()) / cut.threads();
+  return cut.threads() * (sums + 64) * 2 <= 65536 ? 2 : 1;
+}
+
 Grid gridOf(const Program &program, const Stage &stage) {
   const Cut &cut = stage.cut;
   switch (stage.form) {
@@ -78,7 +89,7 @@ Grid gridOf(const Program &program, const Stage &stage) {
   }
   case Stage::Form::Dots: {
     int64_t tile = program.buffers[size_t(stage.w[0].buffer)].layout.tile;
-    int64_t bytes = 4 * int64_t(stage.most) * (dotDepth + dotThreads / 32 * tile);
+    int64_t bytes = 4 * int64_t(stage.most) * (dotDepth + dotThreads / 32 * tile * int64_t(stage.w.size()));
     return {{stage.columns.extent(), tile}, {ir::Size(stage.split)}, {stage.matrices.extent()}, dotThreads, bytes};
   }
   default:

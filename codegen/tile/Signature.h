@@ -29,6 +29,8 @@ struct Grid {
   int64_t sharedBytes = 0;
 };
 Grid gridOf(const Program &program, const Stage &stage);
+/// Blocks that share a multiprocessor's registers, at least; 0: nobody counts with it.
+int blocksTogether(const Stage &stage);
 
 /// Where parts of a product's shared memory lie. Rows are padded by 16 bytes, so that eight of them are in different banks.
 struct SharedTiles {

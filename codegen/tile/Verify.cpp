@@ -84,11 +84,15 @@ private:
       if (s.w.empty() || !s.x.depthInner)
         fail("a product without its factors");
     } else if (s.form == Stage::Form::Dots) {
-      place(s.w[0].buffer, s.w[0].at);
+      for (const Operand &w : s.w)
+        place(w.buffer, w.at);
       reads(s.xValue);
       if (s.most < 1 || s.split < 1)
         fail("dots of no rows");
-      written.insert(s.sums);
+      if (s.sums >= 0)
+        written.insert(s.sums);
+      if ((s.sums >= 0) == (s.stores.size() > 0) || (s.split > 1 && s.sums < 0))
+        fail("dots whose sums go nowhere, or before they are whole");
     }
     for (const Store &store : s.stores) {
       place(store.buffer, store.at);

@@ -94,3 +94,150 @@ TEST(Tile, Linear) {
   g.yield(g.contract(g.widen(x), g.widen(w), {"K"}));
   check(g.finish("linear"), rows, 1e-5, 3);
 }
+
+TEST(Tile, EveryFormOfFactors) {
+  Dim m = dim("M"), k = dim("K", 72), n = dim("N", 88);
+  struct Form {
+    const char *what;
+    std::vector<Dim> x, w;
+    std::string over;
+  };
+  for (const Form &form : {Form{"x w[N, K]", {m, k}, {n, k}, "K"}, Form{"x w[K, N]", {m, k}, {k, n}, "K"},
+                           Form{"sum over rows", {m, k}, {m, n}, "M"}, Form{"two row dims", {dim("B", 3), m, k}, {k, n}, "K"}})
+    for (int narrow : {0, 1, 2, 3}) {
+      Maker g;
+      int x = g.argument(narrow & 1 ? Storage::BF16 : Storage::F32, form.x),
+          w = g.argument(narrow & 2 ? Storage::BF16 : Storage::F32, form.w);
+      g.yield(g.contract(narrow & 1 ? g.widen(x) : x, narrow & 2 ? g.widen(w) : w, {form.over}));
+      SCOPED_TRACE(std::string(form.what) + " " + std::to_string(narrow));
+      check(g.finish("form"), {{{"M", narrow % 2 ? 9 : 70}}}, 1e-5, 1);
+    }
+}
+
+TEST(Tile, PackedInFloats) {
+  Maker g;
+  int x = g.argument(Storage::F32, {dim("M"), dim("K", 40)}), w = g.weight({dim("N", 100), dim("K", 40)}, 64);
+  int bias = g.argument(Storage::F32, {dim("N", 100)});
+  g.yield(g.elementwise(Op::Tanh, {g.elementwise(Op::Add, {g.contract(x, w, {"K"}), bias})}));
+  check(g.finish("floats"), rows, 1e-5);
+}
+
+TEST(Tile, Epilogue) {
+  Maker g;
+  Dim b = dim("B", 2), t = dim("T"), n = dim("N", 96);
+  int x = g.stored({b, t, dim("K", 64)}), w = g.packed({n, dim("K", 64)});
+  int bias = g.argument(Storage::F32, {n}), residual = g.argument(Storage::F32, {b, t, n});
+  int y = g.elementwise(Op::Add, {g.contract(g.widen(x), g.widen(w), {"K"}), bias});
+  int gelu = g.elementwise(Op::Mul, {y, g.elementwise(Op::Add, {g.constant(1), g.elementwise(Op::Erf, {y})})});
+  g.yield(g.elementwise(Op::Add, {gelu, residual}));
+  g.yield(g.narrow(g.elementwise(Op::Exp, {y})));
+  check(g.finish("epilogue"), {{{"T", 1}}, {{"T", 4}}, {{"T", 45}}}, 4e-3);
+}
+
+TEST(Tile, GateAndUp) {
+  Maker g;
+  Dim k = dim("K", 64);
+  int x = g.stored({dim("M"), k}), w = g.packed({dim("U", 2), dim("N", 72), k}, 16);
+  int both = g.contract(g.widen(x), g.widen(w), {"K"});
+  int gate = g.squeeze(g.cut(both, "U", 0, dim("G", 1)), "G"), up = g.squeeze(g.cut(both, "U", 1, dim("V", 1)), "V");
+  g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {gate, g.elementwise(Op::Sigmoid, {gate})}), up}));
+  check(g.finish("gated"), rows, 1e-5, 3);
+}
+
+/// Queries, keys and values of one product: three results of other shapes than the sums.
+TEST(Tile, Cuts) {
+  Maker g;
+  Dim k = dim("K", 48);
+  int x = g.stored({dim("M"), k}), w = g.packed({dim("N", 96), k});
+  int sums = g.contract(g.widen(x), g.widen(w), {"K"});
+  g.yield(g.split(g.cut(sums, "N", 0, dim("Q", 64)), "Q", {dim("H", 4), dim("J", 16)}));
+  g.yield(g.narrow(g.cut(sums, "N", 64, dim("R", 32))));
+  check(g.finish("cuts"), rows, 4e-3);
+}
+
+TEST(Tile, Heads) {
+  Maker g; // a matrix for each head, and the result's dimensions in another order
+  int x = g.stored({dim("M"), dim("H", 3), dim("K", 32)}), w = g.packed({dim("H", 3), dim("N", 40), dim("K", 32)}, 16);
+  g.yield(g.permute(g.contract(g.widen(x), g.widen(w), {"K"}), {"H", "M", "N"}));
+  check(g.finish("heads"), rows, 1e-5);
+  Maker s; // the sum goes over heads as well; columns are split
+  int y = s.stored({dim("M"), dim("H", 3), dim("K", 16)}), v = s.packed({dim("N", 48), dim("D", 48)});
+  int merged = s.merge(s.widen(y), {"H", "K"}, dim("D", 48));
+  s.yield(s.split(s.contract(merged, s.widen(v), {"D"}), "N", {dim("G", 4), dim("L", 12)}));
+  check(s.finish("merged"), rows, 1e-5);
+}
+
+TEST(Tile, Prologue) {
+  Maker g;
+  int x = g.argument(Storage::F32, {dim("M"), dim("K", 50)}), w = g.packed({dim("N", 64), dim("K", 50)});
+  g.yield(g.contract(g.widen(g.narrow(g.elementwise(Op::Tanh, {x}))), g.widen(w), {"K"}));
+  check(g.finish("prologue"), rows, 4e-3);
+}
+
+TEST(Tile, TwoProducts) {
+  Maker g;
+  Dim k = dim("K", 32), n = dim("N", 48), o = dim("O", 24);
+  int x = g.stored({dim("M"), k}), w = g.packed({n, k}), v = g.packed({o, n}, 8);
+  int inner = g.narrow(g.elementwise(Op::Max, {g.contract(g.widen(x), g.widen(w), {"K"}), g.constant(0)}));
+  g.yield(g.contract(g.widen(inner), g.widen(v), {"N"}));
+  check(g.finish("two"), rows, 4e-3);
+}
+
+TEST(Tile, Codes) {
+  for (Storage storage : {Storage::Int8, Storage::Int4})
+    for (int64_t depth : {96, 75}) {
+      Maker g;
+      int x = g.argument(Storage::F32, {dim("M"), dim("K", depth)}), w = g.weight({dim("N", 100), dim("K", depth)}, 64, storage);
+      g.yield(g.contract(x, g.elementwise(Op::Dequantize, {w}), {"K"}));
+      SCOPED_TRACE(depth);
+      check(g.finish("codes"), {{{"M", 1}}, {{"M", 6}}, {{"M", 21}}}, 1e-5, 1);
+    }
+}
+
+TEST(Tile, RefusesTheRest) {
+  Maker g;
+  int x = g.stored({dim("M"), dim("K", 64)}), w = g.packed({dim("N", 64), dim("K", 64)});
+  g.yield(g.softmax(g.contract(g.widen(x), g.widen(w), {"K"}), {"N"}));
+  tile::Program program;
+  EXPECT_THAT(tile::divide(g.finish("softmax"), {}, program), testing::Optional(testing::HasSubstr("element by element")));
+}
+
+/// A fault in a program's text must show in some order of its threads and copies.
+TEST(Tile, PlantedFaultsShow) {
+  Maker g;
+  int x = g.stored({dim("M"), dim("K", 160)}), w = g.packed({dim("N", 64), dim("K", 160)});
+  g.yield(g.contract(g.widen(x), g.widen(w), {"K"}));
+  const KernelGraph &graph = g.finish("faults");
+  tile::Numbers numbers;
+  numbers.cut = {32, 64, 16, 3, 2, 2}, numbers.few = 0;
+  tile::Program program;
+  ASSERT_FALSE(tile::divide(graph, numbers, program));
+  std::string ptx = tile::ptxOf(program).ptx;
+  Lengths lengths = {{"M", 32}};
+  std::vector<DenseTensor> arguments = {randomTensor(graph.nodes[0], lengths, 1), randomTensor(graph.nodes[1], lengths, 2)};
+  std::vector<double> want = evaluate(graph, lengths, arguments)[graph.results[0]].data;
+  auto isRight = [&](const std::string &text) {
+    auto module = quern::ptx::parse(text);
+    for (uint64_t seed = 0; seed < 12; ++seed)
+      try {
+        std::vector<double> got = tile::runPtx(program, *module, graph, lengths, arguments, 0, seed)[0].data;
+        for (size_t i = 0; i < got.size(); ++i)
+          if (!(std::fabs(got[i] - want[i]) < 1e-3))
+            return false;
+      } catch (const std::runtime_error &) {
+        return false;
+      }
+    return true;
+  };
+  EXPECT_TRUE(isRight(ptx));
+  auto planted = [&](const std::string &what, const std::string &with) {
+    std::string text = ptx;
+    size_t at = text.find(what);
+    EXPECT_NE(at, std::string::npos) << what;
+    return at == std::string::npos ? text : text.replace(at, what.size(), with);
+  };
+  EXPECT_FALSE(isRight(planted("cp.async.wait_group \t1;", "cp.async.wait_group \t2;"))) << "a wait for one copy too few";
+  EXPECT_FALSE(isRight(planted("bar.sync \t0;", ""))) << "a slot is filled while warps read it";
+  EXPECT_FALSE(isRight(planted("cp.async.commit_group;", ""))) << "copies of two steps are one group";
+  EXPECT_FALSE(isRight(planted("ldmatrix.sync.aligned.m8n8.x4.trans", "ldmatrix.sync.aligned.m8n8.x4"))) << "columns for rows";
+}
