@@ -46,7 +46,8 @@ private:
   Places places;
   std::vector<Factors> products;
   std::optional<Fusion> fusion;
-  std::map<int, int> sums; // of a contraction's node: the buffer of its sums in the variant that is being made
+  std::map<int, int> sums, reduced; // of a node: the buffer of what it makes in the variant that is being made
+  Variant *current = nullptr;
 
   int row() { return v.coordinate(Coordinate::Row); }
   int column() { return v.coordinate(Coordinate::Column); }
@@ -73,6 +74,8 @@ private:
   void dots(const Factors &f, int most, Variant &variant);
   void results(Variant &variant);
   void sumsFor(int split);
+  int stored(int node, const Place &at, int split);
+  int reduction(int node, const Place &at, int split);
   bool variant(const std::string &name, int few, bool all);
 };
 } // namespace
@@ -309,27 +312,62 @@ void Divider::dots(const Factors &f, int most, Variant &variant) {
   variant.stages.push_back(std::move(stage));
 }
 
+/// What a product left in memory.
+int Divider::stored(int node, const Place &at, int split) {
+  auto buffer = sums.find(node);
+  if (buffer == sums.end())
+    throw Refusal("a sum of what is still summed");
+  const Factors &f = *std::find_if(products.begin(), products.end(), [&](const Factors &one) { return one.node == node; });
+  std::vector<int> positions;
+  for (const Dim &dim : f.all())
+    positions.push_back(at.at(dim.name));
+  if (!split)
+    return v.load(buffer->second, Kind::Real, positions);
+  positions.insert(positions.begin(), v.number(0));
+  int sum = v.load(buffer->second, Kind::Real, positions);
+  for (int part = 1; part < split; ++part) {
+    positions[0] = v.number(part);
+    sum = v.apply(Op::Add, Kind::Real, {sum, v.load(buffer->second, Kind::Real, positions)});
+  }
+  return sum;
+}
+
+/// A number for each row, made by a launch of its own before whoever reads it.
+int Divider::reduction(int i, const Place &at, int split) {
+  const Node &node = graph.nodes[i];
+  if (!reduced.count(i)) {
+    const Node &from = graph.nodes[node.operands[0]];
+    if (node.kind() != Kind::Real || from.kind() != Kind::Real || node.reduction == Reduction::Any || node.reduction == Reduction::All)
+      throw Refusal("it reduces real numbers alone");
+    Stage stage{Stage::Form::Reduce, {node.dims}, {}, {}, {}, {}, {}, {}};
+    for (const std::string &name : node.names)
+      stage.columns.dims.push_back(from.dims[from.find(name)]);
+    stage.reduction = node.reduction;
+    Place place = places.divided(stage.rows.dims, row());
+    for (auto &[name, position] : places.divided(stage.columns.dims, column()))
+      place[name] = position;
+    auto outer = places.product;
+    places.product = [this, split](int product, const Place &where) { return stored(product, where, split); };
+    places.forget();
+    int value = places.at(node.operands[0], place);
+    places.forget();
+    places.product = outer;
+    int buffer = scratch(Storage::F32, {{"row", stage.rows.extent()}});
+    stage.stores.push_back({buffer, {row()}, value});
+    current->stages.push_back(std::move(stage));
+    reduced[i] = buffer;
+  }
+  int flat = v.number(0);
+  for (const Dim &dim : node.dims)
+    flat = places.integer(Op::Add, places.integer(Op::Mul, flat, v.length(dim.size)), at.at(dim.name));
+  return v.load(reduced.at(i), Kind::Real, {flat});
+}
+
 /// Reads what products left.
 void Divider::sumsFor(int split) {
   places.forget();
-  places.product = [this, split](int node, const Place &at) {
-    auto buffer = sums.find(node);
-    if (buffer == sums.end())
-      throw Refusal("a sum of sums of several parts");
-    const Factors &f = *std::find_if(products.begin(), products.end(), [&](const Factors &one) { return one.node == node; });
-    std::vector<int> positions;
-    for (const Dim &dim : f.all())
-      positions.push_back(at.at(dim.name));
-    if (!split)
-      return v.load(buffer->second, Kind::Real, positions);
-    positions.insert(positions.begin(), v.number(0));
-    int sum = v.load(buffer->second, Kind::Real, positions);
-    for (int part = 1; part < split; ++part) {
-      positions[0] = v.number(part);
-      sum = v.apply(Op::Add, Kind::Real, {sum, v.load(buffer->second, Kind::Real, positions)});
-    }
-    return sum;
-  };
+  places.product = [this, split](int node, const Place &at) { return stored(node, at, split); };
+  places.reduction = [this, split](int node, const Place &at) { return reduction(node, at, split); };
 }
 
 void Divider::results(Variant &variant) {
@@ -354,7 +392,8 @@ void Divider::results(Variant &variant) {
 bool Divider::variant(const std::string &name, int few, bool all) {
   size_t before = p.buffers.size();
   Variant made{name, few, Axis{products[0].rows}.extent(), {}, {}};
-  sums.clear();
+  sums.clear(), reduced.clear();
+  current = &made;
   std::optional<Fusion> kept = fusion;
   std::vector<Factors> own = products;
   try {

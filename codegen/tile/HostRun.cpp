@@ -32,7 +32,9 @@ public:
   }
   void run(const Variant &variant) {
     for (const Stage &stage : variant.stages)
-      stage.form == Stage::Form::Map ? map(stage) : stage.form == Stage::Form::Dots ? dots(stage) : product(stage);
+      stage.form == Stage::Form::Map      ? map(stage)
+      : stage.form == Stage::Form::Reduce ? reduce(stage)
+                                          : stage.form == Stage::Form::Dots ? dots(stage) : product(stage);
   }
   int64_t size(const ir::Size &of) const {
     return of.evaluate([&](const std::string &name) { return lengths.at(name); });
@@ -220,6 +222,19 @@ private:
         for (const Store &one : s.stores)
           store(one);
       }
+  }
+
+  void reduce(const Stage &s) {
+    for (int64_t r = 0, rows = size(s.rows.extent()), columns = size(s.columns.extent()); r < rows; ++r) {
+      bool adds = s.reduction == Reduction::Sum || s.reduction == Reduction::Mean;
+      double made = adds ? 0 : s.reduction == Reduction::Max ? -INFINITY : INFINITY;
+      for (int64_t c = 0; c < columns; ++c) {
+        stand(r, c, 0, 0);
+        double value = get(s.stores[0].value);
+        made = adds ? made + value : s.reduction == Reduction::Max ? std::max(made, value) : std::min(made, value);
+      }
+      static_cast<float *>(buffers[size_t(s.stores[0].buffer)].memory)[r] = float(s.reduction == Reduction::Mean ? made / double(columns) : made);
+    }
   }
 
   void dots(const Stage &s) {

@@ -4,6 +4,8 @@
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
+#include <cmath>
+
 using namespace llvm;
 
 namespace quern::codegen::tile {
@@ -288,9 +290,10 @@ llvm::Value *KernelIr::load(int buffer, const std::vector<int> &positions) {
   }
 }
 
-void KernelIr::store(const Store &store, llvm::Value *inside) {
+void KernelIr::store(const Store &store, llvm::Value *inside, llvm::Value *value) {
   Storage storage = p.buffers[size_t(store.buffer)].storage;
-  llvm::Value *value = get(store.value), *to = address(store.buffer, store.at);
+  value = value ? value : get(store.value);
+  llvm::Value *to = address(store.buffer, store.at);
   if (storage == Storage::BF16)
     value = b.CreateBitCast(call(Intrinsic::nvvm_f2bf16_rn, {value}), b.getInt16Ty());
   else if (storage == Storage::U8)
@@ -320,7 +323,40 @@ private:
     });
   }
 };
+/// A warp for each row: lanes go along it side by side, then their numbers come together by shuffles.
+class ReduceIr : public KernelIr {
+public:
+  using KernelIr::KernelIr;
+
+private:
+  llvm::Value *combined(llvm::Value *x, llvm::Value *y) {
+    return s.reduction == Reduction::Max   ? math.max(x, y)
+           : s.reduction == Reduction::Min ? math.min(x, y)
+                                           : b.CreateFAdd(x, y);
+  }
+  void body() override {
+    llvm::Value *columns = sizeOf(s.columns.extent()), *rows = sizeOf(s.rows.extent());
+    llvm::Value *row = add(mul(group[0], mapThreads / 32), warp), *inside = b.CreateICmpSLT(row, rows);
+    row = least(row, add(rows, -1));
+    double start = s.reduction == Reduction::Max ? -INFINITY : s.reduction == Reduction::Min ? INFINITY : 0;
+    std::vector<llvm::Value *> made = {ConstantFP::get(b.getFloatTy(), start)};
+    loop(lane, columns, number(32), made, [&](llvm::Value *column) {
+      stand(row, column, number(0), number(0));
+      made[0] = combined(made[0], get(s.stores[0].value));
+    });
+    for (int apart = 1; apart < 32; apart *= 2)
+      made[0] = combined(made[0], call(Intrinsic::nvvm_shfl_sync_bfly_f32, {number(-1), made[0], number(apart), number(31)}));
+    if (s.reduction == Reduction::Mean)
+      made[0] = b.CreateFDiv(made[0], b.CreateSIToFP(columns, b.getFloatTy()));
+    stand(row, number(0), number(0), number(0));
+    store(s.stores[0], b.CreateAnd(inside, b.CreateICmpEQ(lane, number(0))), made[0]);
+  }
+};
 } // namespace
+
+void emitReduce(const Program &program, const Stage &stage, const std::string &name, Module &module) {
+  ReduceIr(program, stage, name, module).run();
+}
 
 void emitMap(const Program &program, const Stage &stage, const std::string &name, Module &module) {
   MapIr(program, stage, name, module).run();

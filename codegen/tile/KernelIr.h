@@ -61,8 +61,8 @@ protected:
   /// The address of an element.
   llvm::Value *address(int buffer, const std::vector<int> &at);
   llvm::Value *load(int buffer, const std::vector<int> &at);
-  /// Where `inside` holds.
-  void store(const Store &store, llvm::Value *inside);
+  /// Where `inside` holds. `value`: instead of the store's.
+  void store(const Store &store, llvm::Value *inside, llvm::Value *value = nullptr);
   llvm::Value *pointerOf(int buffer) { return pointers.at(buffer); }
   llvm::Value *widened(llvm::Value *bits); ///< of bf16 in an integer of 16 bits
 
@@ -82,6 +82,7 @@ private:
 /// Writes a function for each launch.
 void emitProduct(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 void emitDots(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
+void emitReduce(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 void emitMap(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 
 } // namespace quern::codegen::tile

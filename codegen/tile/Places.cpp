@@ -58,6 +58,8 @@ int Places::make(int i, const Place &place) {
     return v.table(node.numbers, place.at(node.dims[0].name));
   case Op::Contract:
     return product(i, place);
+  case Op::Reduce:
+    return reduction(i, place);
   case Op::Widen:
   case Op::Dequantize:
     return at(node.operands[0], place);

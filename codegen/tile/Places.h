@@ -21,8 +21,8 @@ class Places {
 public:
   Places(const KernelGraph &graph, Values &values) : graph(graph), v(values) {}
 
-  /// What stands at the place of a contraction.
-  std::function<int(int node, const Place &at)> product;
+  /// What stands at the place of a contraction, and of a reduction.
+  std::function<int(int node, const Place &at)> product, reduction;
 
   /// Throws Refusal for what no tile program computes.
   int at(int node, const Place &place);

@@ -101,9 +101,12 @@ private:
   }
   void stage(const Stage &s) {
     const Cut &c = s.cut;
-    static const char *const forms[] = {"product", "dots", "map"};
+    static const char *const forms[] = {"product", "dots", "map", "reduce"};
     out << "    " << forms[int(s.form)] << " rows " << axis(s.rows) << " columns " << axis(s.columns);
-    if (s.form != Stage::Form::Map)
+    static const char *const reductions[] = {"sum", "mean", "max", "min", "any", "all"};
+    if (s.form == Stage::Form::Reduce)
+      out << " by " << reductions[int(s.reduction)];
+    if (s.form == Stage::Form::Product || s.form == Stage::Form::Dots)
       out << " matrices " << axis(s.matrices) << " depth " << s.depth.str();
     if (s.form == Stage::Form::Product)
       out << "\n      tile " << c.rows << " x " << c.columns << " x " << c.depth << ", " << c.stages << " stages, "

@@ -80,12 +80,21 @@ std::optional<Fusion> fusionOf(const KernelGraph &graph, const Factors &factors)
     seen.push_back(at);
     return v.sum(int64_t(seen.size()));
   };
+  std::vector<char> made(graph.nodes.size()); // of the product
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    made[i] = int(i) == factors.node || std::any_of(graph.nodes[i].operands.begin(), graph.nodes[i].operands.end(),
+                                                    [&](int operand) { return made[size_t(operand)]; });
+  bool summedAgain = false;
+  places.reduction = [&](int node, const Place &) {
+    summedAgain |= bool(made[size_t(node)]);
+    return v.real(0.5); // any number: positions are what is asked for
+  };
   Place own;
   for (size_t i = 0; i < dims.size(); ++i)
     own[dims[i].name] = v.coordinate(static_cast<Coordinate>(100 + i));
   for (int result : graph.results)
     places.at(result, own);
-  if (seen.empty())
+  if (seen.empty() || summedAgain)
     return std::nullopt;
 
   Fusion fusion{factors, {}, {}, {}};

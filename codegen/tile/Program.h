@@ -96,6 +96,7 @@ struct Stage {
     Product, ///< sum over depth of x * w by tensor cores: a ring of copies, then what becomes of the sums
     Dots,    ///< the same for few rows: weights are read once, 16 bytes at a time, the depth is divided among warps and blocks
     Map,     ///< an element for each row and column
+    Reduce,  ///< of each row one number, of the only store's values along its columns
   };
   Form form;
   Axis rows, columns, matrices;
@@ -108,6 +109,7 @@ struct Stage {
   int xValue = 0;              ///< of a row at a depth
   int most = 0, split = 1;     ///< rows; parts of the depth, which are blocks'
   int sums = -1;               ///< the buffer [split, matrices, rows, columns] of their sums
+  Reduction reduction = Reduction::Sum; ///< of a reduction
 };
 
 /// Launches in order, for lengths and addresses that fit.

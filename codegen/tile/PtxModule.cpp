@@ -52,8 +52,8 @@ PtxModule ptxOf(const Program &program) {
   for (size_t v = 0; v < program.variants.size(); ++v)
     for (size_t i = 0; i < program.variants[v].stages.size(); ++i) {
       const Stage &stage = program.variants[v].stages[i];
-      auto emit = stage.form == Stage::Form::Product ? emitProduct : stage.form == Stage::Form::Dots ? emitDots : emitMap;
-      emit(program, stage, kernelName(program, v, i), module);
+      constexpr decltype(&emitMap) byForm[] = {emitProduct, emitDots, emitMap, emitReduce};
+      byForm[int(stage.form)](program, stage, kernelName(program, v, i), module);
     }
   PtxModule made;
   llvm::raw_string_ostream(made.llvm) << module;

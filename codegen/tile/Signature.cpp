@@ -71,7 +71,7 @@ int mapWidth(const Stage &stage) {
 }
 
 int blocksTogether(const Stage &stage) {
-  if (stage.form == Stage::Form::Map)
+  if (stage.form == Stage::Form::Map || stage.form == Stage::Form::Reduce)
     return 0;
   if (stage.form == Stage::Form::Dots)
     return stage.most == 1 ? 4 : 1;
@@ -87,6 +87,8 @@ Grid gridOf(const Program &program, const Stage &stage) {
     int width = mapWidth(stage);
     return {{stage.columns.extent(), width}, {stage.rows.extent(), mapThreads / width}, {ir::Size(1)}, mapThreads, 0};
   }
+  case Stage::Form::Reduce: // a row for each warp
+    return {{stage.rows.extent(), mapThreads / 32}, {ir::Size(1)}, {ir::Size(1)}, mapThreads, 0};
   case Stage::Form::Dots: {
     int64_t tile = program.buffers[size_t(stage.w[0].buffer)].layout.tile;
     int64_t bytes = 4 * int64_t(stage.most) * (dotDepth + dotThreads / 32 * tile * int64_t(stage.w.size()));

@@ -77,7 +77,7 @@ std::string assembled(const std::string &name, const KernelGraph &graph, std::st
   std::string lines;
   for (size_t v = 0; v < program.variants.size(); ++v)
     for (size_t s = 0; s < program.variants[v].stages.size(); ++s) {
-      static const char *const forms[] = {"product", "dots", "map"};
+      static const char *const forms[] = {"product", "dots", "map", "reduce"};
       std::string kernel = tile::kernelName(program, v, s),
                   what = name + " " + program.variants[v].name + " " + forms[int(program.variants[v].stages[s].form)];
       std::smatch found;

@@ -241,3 +241,28 @@ TEST(Tile, PlantedFaultsShow) {
   EXPECT_FALSE(isRight(planted("cp.async.commit_group;", ""))) << "copies of two steps are one group";
   EXPECT_FALSE(isRight(planted("ldmatrix.sync.aligned.m8n8.x4.trans", "ldmatrix.sync.aligned.m8n8.x4"))) << "columns for rows";
 }
+
+/// A norm of the rows before the product, as models have it.
+TEST(Tile, NormBefore) {
+  for (bool narrow : {false, true}) {
+    Maker g;
+    Dim k = dim("K", 56);
+    int x = g.argument(Storage::F32, {dim("B", 2), dim("M"), k}), scale = g.argument(Storage::F32, {k});
+    int w = g.weight({dim("U", 2), dim("N", 40), k}, 16, narrow ? Storage::BF16 : Storage::F32);
+    int mean = g.reduce(Reduction::Mean, g.elementwise(Op::Mul, {x, x}), {"K"});
+    int root = g.elementwise(Op::Sqrt, {g.elementwise(Op::Add, {mean, g.constant(1e-5)})});
+    int h = g.elementwise(Op::Mul, {g.elementwise(Op::Div, {x, root}), scale});
+    int both = narrow ? g.contract(g.widen(g.narrow(h)), g.widen(w), {"K"}) : g.contract(h, w, {"K"});
+    int gate = g.squeeze(g.cut(both, "U", 0, dim("G", 1)), "G"), up = g.squeeze(g.cut(both, "U", 1, dim("V", 1)), "V");
+    g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Sigmoid, {gate}), up}));
+    check(g.finish("norm"), {{{"M", 1}}, {{"M", 4}}, {{"M", 19}}}, narrow ? 4e-3 : 1e-5);
+  }
+}
+
+TEST(Tile, ReducedAfter) {
+  Maker g; // a row's largest sum is taken from all of them
+  int x = g.stored({dim("M"), dim("K", 64)}), w = g.packed({dim("N", 40), dim("K", 64)}, 8);
+  int sums = g.contract(g.widen(x), g.widen(w), {"K"});
+  g.yield(g.elementwise(Op::Sub, {sums, g.reduce(Reduction::Max, sums, {"N"})}));
+  check(g.finish("largest"), rows, 1e-5, 1);
+}
