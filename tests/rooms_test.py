@@ -59,12 +59,14 @@ UNITS = {
     "codegen/halide/contraction": ["codegen/halide", "codegen/kernel"],
     "codegen/halide/gpu": ["codegen:Targets", "codegen/halide", "codegen/schedule", "codegen/kernel", "codegen/scan:ScanShape"],
     "codegen/scan:ScanShape": ["codegen:Targets", "codegen/kernel"],  # how a recurrence is divided, whoever writes it
-    "codegen/scan": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/scan:ScanShape"],
+    "codegen/llvm": ["codegen:Targets", "codegen/kernel"],  # what whoever writes LLVM IR shares
+    "codegen/scan": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/llvm", "codegen/scan:ScanShape"],
+    "codegen/tile": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/llvm"],
     "codegen/link": [],
     "codegen:ReadKernel": ["codegen/kernel"],
     "codegen/host": ["codegen:Targets", "codegen:ReadKernel", "codegen/kernel"],
     "codegen/tuning": ["codegen", "codegen:Targets", "codegen:ReadKernel", "codegen/kernel", "codegen/schedule", "codegen/host", "codegen/link"],
-    "codegen": ["codegen:Targets", "codegen:ReadKernel", "codegen/schedule", "codegen/kernel", "codegen/halide", "codegen/halide/gpu", "codegen/scan", "codegen/link", "codegen/host"],
+    "codegen": ["codegen:Targets", "codegen:ReadKernel", "codegen/schedule", "codegen/kernel", "codegen/halide", "codegen/halide/gpu", "codegen/scan", "codegen/tile", "codegen/link", "codegen/host"],
 
     "runtime": [],
     "runtime/abi": ["runtime"],

@@ -85,6 +85,7 @@ struct LoadedKernel {
   const ptx::Module *module;
   const ptx::Function *function;
   bool waits; ///< for the kernel before it, which may be at work when it begins
+  unsigned mostShared = 48 << 10;
 };
 
 /// What programs asked for; written where QUERN_FAKE_CUDA_LOG says.
@@ -108,6 +109,7 @@ Blocks memory;
 std::vector<std::function<void()>> begun;
 bool isLost = false, hasContext = false;
 size_t launches = 0;
+uint64_t orders = 0; // each launch is executed in another one
 
 std::string mode() {
   const char *given = std::getenv("QUERN_FAKE_CUDA");
@@ -143,14 +145,17 @@ int moving(std::function<void()> &work, uint64_t to, uint64_t from, size_t bytes
 int launching(std::function<void()> &work, const runtime::cuda::KernelNode &node) {
   if (!node.groupsX || !node.groupsY || !node.groupsZ || node.groupsY > 65535 || node.groupsZ > 65535 ||
       !node.threadsX || !node.threadsY || !node.threadsZ || node.threadsZ > 64 ||
-      size_t(node.threadsX) * node.threadsY * node.threadsZ > 1024 || node.sharedBytes > 48 * 1024)
+      size_t(node.threadsX) * node.threadsY * node.threadsZ > 1024 ||
+      node.sharedBytes > reinterpret_cast<LoadedKernel *>(node.kernel)->mostShared)
     return invalidValue;
   auto &kernel = *reinterpret_cast<LoadedKernel *>(node.kernel);
   ptx::Launch launch{*kernel.module,
                      *kernel.function,
                      {node.groupsX, node.groupsY, node.groupsZ},
                      {node.threadsX, node.threadsY, node.threadsZ},
-                     {}};
+                     {},
+                     node.sharedBytes,
+                     orders++};
   launch.parameters.resize(kernel.function->parameterBytes);
   for (size_t i = 0; i < kernel.function->parameters.size(); ++i) {
     const ptx::Parameter &parameter = kernel.function->parameters[i];
@@ -344,6 +349,14 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
     if (found == code.functions.end())
       return int(notFound);
     *function = new LoadedKernel{&code, found->second.get(), static_cast<LoadedModule *>(module)->waits};
+    return int(ok);
+  });
+}
+int cuFuncSetAttribute(void *function, int what, int value) {
+  return guarded([&] {
+    if (what != 8 || value < 0 || value > 227 << 10) // dynamic shared memory
+      return int(invalidValue);
+    static_cast<LoadedKernel *>(function)->mostShared = unsigned(value);
     return int(ok);
   });
 }
