@@ -34,7 +34,7 @@ static constexpr double rereading = 0.2;
 /// Rows are at addresses of their own, and of 16 general registers some count loops and hold columns.
 static constexpr int64_t addresses = 12;
 /// Rows of a text that is read, of a batch that is trained on, queries of a long text.
-static constexpr double rowsRead = 256, rowsTrained = 1024, queriesRead = 2048, queriesTrained = 1024;
+static constexpr double rowsRead = 256, rowsTrained = 256, queriesRead = 2048, queriesTrained = 1024;
 /// Columns and depth, where only the run knows them.
 static constexpr double usualSize = 768;
 
@@ -182,7 +182,10 @@ double Estimate::dense(const PlanPart &part) const {
   double whole = double(known("depth", 1 << 12)), parts = std::ceil(whole / depth);
   // A strip's lines lie beside each other as far as the group goes: the first of them is waited for.
   double line = group * columns * 4, copied = (line / fromMemory + 20) / (group * vectors);
-  double perBlock = copied / (rows * block);
+  if (2 * core.vector * std::min(depth, whole) * 4 >
+      core.first) // turned on the way: what is read and written of a vector of columns
+    copied *= 2;
+  double perBlock = copied / (rows * tiles) * std::ceil(tiles / block);
   double rowsAgain = 4 / fromThird / (group * vectors); // a group of columns reads all rows
   double totals = 4 / depth;                            // read and written for each part, or the result at the end
   const bool direct = parts <= part["shallow"];         // a strip of the whole depth, no totals
@@ -191,8 +194,10 @@ double Estimate::dense(const PlanPart &part) const {
     held += rows * part["row_block"] * group * columns * 4;
   double beyond = std::max(0.0, held / core.second - 1);
   const bool fromFirst = (columns + rows) * (direct ? whole : depth) * 4 <= core.first;
-  double tasks = tiles / block * groups, turns = std::ceil(tasks / core.threads) * core.threads / tasks - 1;
-  double waits = turns + unevenTasks * (core.threads - 1) / tasks;
+  // Whole blocks are the longest tasks, and end in turns of all threads.
+  double full = std::max(1.0, std::floor(tiles / block)) * groups, all = tiles * groups;
+  double turns = std::max(1.0, std::ceil(full / core.threads) * block * core.threads / all) - 1;
+  double waits = turns + unevenTasks / 4 * (core.threads - 1) / full;
   double fed = fromFirst ? 0 : exposed * core.vector * 4 / fromSecond * ahead / rows;
   return ofTile(part) + ofUnrolling(part, rows, vectors) + rereading * beyond + waits +
          core.products * (perBlock + rowsAgain + totals + fed);

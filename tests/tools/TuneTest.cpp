@@ -13,6 +13,7 @@
 #include "passes/Phases.h"
 #include "runtime/tuning/Child.h"
 #include "support/OutputFile.h"
+#include "tools/tune/PlanSeeds.h"
 #include "tools/tune/TunePage.h"
 #include "tools/tune/TunedPlans.h"
 #include "tools/tune/Tuner.h"
