@@ -4,7 +4,7 @@
 //                                                         %y = contract %x, (widen %n)
 //                                                  or:    %q = quantize %w along D {quern.weight} : int8
 //                                                         %y = contract %x, (dequantize %q)
-//                                            or ("w8a8"): %y = contract (dequantize (quantize %x along D)), (dequantize %q)
+//                                            or ("int8+a8"): %y = contract (dequantize (quantize %x along D)), (dequantize %q)
 //                                          or ("w16a16"): %y = contract (widen (narrow %x)), (widen %n)
 //
 // A `quantize` of parameters is the loader's work, as the concatenation of a joined weight is; the interpreter computes

@@ -12,6 +12,12 @@ using namespace quern::ir;
 using namespace quern::passes;
 
 static std::optional<ProductFormat> findFormat(StringRef word) {
+  if (word.consume_back(codedRowsSuffix)) { // rows in int8, of any weight in codes
+    std::optional<ProductFormat> format = findFormat(word);
+    if (!format || !bitsOfCode(format->weight))
+      return std::nullopt;
+    return ProductFormat{format->weight, Storage::Int8};
+  }
   return llvm::StringSwitch<std::optional<ProductFormat>>(word)
       .Case("int4", ProductFormat{Storage::Int4})
       .Case("int8", ProductFormat{Storage::Int8})
@@ -29,6 +35,18 @@ static std::optional<ProductFormat> findFormat(StringRef word) {
 
 bool quern::passes::isFormat(StringRef word) {
   return findFormat(word).has_value();
+}
+
+std::string quern::passes::withCodedRows(StringRef quantize) {
+  std::string result;
+  SmallVector<StringRef> parts;
+  quantize.split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  for (StringRef part : parts) {
+    std::string coded = part.str() + codedRowsSuffix.str();
+    result += (result.empty() ? "" : ",") +
+              (isFormat(StringRef(coded).rsplit('=').second) || isFormat(coded) ? coded : part.str());
+  }
+  return result;
 }
 
 static ProductFormat formatOf(StringRef word) {

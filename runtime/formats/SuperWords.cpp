@@ -4,6 +4,7 @@
 
 #include "runtime/Error.h"
 #include "support/numbers/SmallFloats.h"
+#include "support/numbers/SuperWords.h"
 
 #include <algorithm>
 #include <cstring>
@@ -21,11 +22,10 @@ constexpr Storage forms[] = {Storage::Q4K, Storage::Q5K, Storage::Q6K};
 
 /// `wordAt(w)`: a word of the super-block.
 template <typename Word> int codeIn(const SuperBlocks &form, Word wordAt, int i) {
-  const int within = i % form.group, high = within * form.highBits(),
-            group = form.headWords() + i / form.group * form.wordsOfGroup();
-  uint32_t code = wordAt(group + within / 8) >> within % 8 * 4 & 15;
+  const int within = i % form.group, group = form.headWords() + i / form.group * form.wordsOfGroup();
+  uint32_t code = wordAt(group + within / 8) >> support::lowBitOf(within) & 15;
   if (form.highBits())
-    code |= (wordAt(group + form.lowWords() + high / 32) >> high % 32 & ((1u << form.highBits()) - 1)) << 4;
+    code |= (wordAt(group + form.lowWords()) >> support::highBitOf(form, within) & ((1u << form.highBits()) - 1)) << 4;
   return form.hasSign && code >> (form.bits - 1) ? int(code) - (1 << form.bits) : int(code);
 }
 
@@ -81,12 +81,12 @@ void packWords(const SuperBlocks &form, const SuperCodes &from, uint32_t *words)
     words[1 + g / 2] |= uint32_t(uint8_t(from.scales[source]) | from.minimums[source] << 8) << g % 2 * 16;
   }
   for (int i = 0; i < superBlock; ++i) {
-    const int within = i % form.group, high = within * form.highBits();
+    const int within = i % form.group;
     uint32_t *group = words + form.headWords() + i / form.group * form.wordsOfGroup();
     const uint32_t code = uint32_t(from.codes[i]) & ((1u << form.bits) - 1);
-    group[within / 8] |= (code & 15) << within % 8 * 4;
+    group[within / 8] |= (code & 15) << support::lowBitOf(within);
     if (form.highBits())
-      group[form.lowWords() + high / 32] |= code >> 4 << high % 32;
+      group[form.lowWords()] |= code >> 4 << support::highBitOf(form, within);
   }
 }
 

@@ -129,6 +129,11 @@ def run(*command, status=0, stdin="", timeout=570, cache=BUILD / "e2e" / "cache"
     return finished
 
 
+def exactly(target):
+    """The options of a target's programs that compute with f32: for some that is not the default."""
+    return ("--target", target, *(("--precision", "f32") if target == "cuda" else ()))
+
+
 class Case(unittest.TestCase):
     """A test with a scratch folder of its own (so that tests run side by side) and the ways to run models."""
 

@@ -2,6 +2,7 @@
 #include "tests/gpu/ptx/Steps.h"
 
 #include "tests/gpu/ptx/Operations.h"
+#include "tests/gpu/ptx/Warps.h"
 
 namespace quern::ptx {
 namespace {
@@ -144,6 +145,12 @@ Step find(Words &w) {
   if (w.take("setp"))
     return setOf(w);
   if (w.take("cvt")) {
+    if (w.take("rn.bf16.f32"))
+      return roundToBF16;
+    if (w.take("rn.bf16x2.f32"))
+      return roundPairToBF16;
+    if (w.take("f32.f16"))
+      return widenHalf;
     Round how = w.take("rni")   ? Round::Nearest
                 : w.take("rzi") ? Round::Zero
                 : w.take("rmi") ? Round::Down
@@ -158,9 +165,15 @@ Step find(Words &w) {
     return w.take("pred") ? copy<uint64_t>
                           : typed(w, []<typename T>(std::type_identity<T>) -> Step { return copy<T>; });
   if (w.take("split"))
-    return w.take("b64") ? split : nullptr;
+    return w.take("b64") ? split<uint32_t> : w.take("b32") ? split<uint16_t> : nullptr;
   if (w.take("join"))
-    return w.take("b64") ? join : nullptr;
+    return w.take("b64") ? join<uint32_t> : w.take("b32") ? join<uint16_t> : nullptr;
+  if (w.take("copysign"))
+    return QUERN_REALS(withSign<T>);
+  if (w.take("cp.async")) {
+    Step step = w.take("cg.shared.global") ? beginCopy : w.take("commit_group") ? commitCopies : awaitCopies;
+    return step != awaitCopies || w.take("wait_group") ? step : nullptr;
+  }
   if (w.take("selp"))
     return typed(w, []<typename T>(std::type_identity<T>) -> Step { return choose<T>; });
   if (w.take("shf")) {

@@ -38,10 +38,11 @@ float packedNumber(const SuperBlocks &form, const void *packed, int64_t row, int
   const uint32_t levels = word(1 + g / 2) >> g % 2 * 16;
   const float scale = quern::support::halfToFloat(uint16_t(word(0))) * float(int8_t(levels)),
               minimum = quern::support::halfToFloat(uint16_t(word(0) >> 16)) * float(uint8_t(levels >> 8));
-  const int group = form.headWords() + g * form.wordsOfGroup(), high = i * form.highBits();
-  int code = int(word(group + i / 8) >> i % 8 * 4 & 15);
+  // Written out anew, not by SuperWords.h: four codes beside each other in the bytes of a word.
+  const int group = form.headWords() + g * form.wordsOfGroup(), byte = i % 4 * 8;
+  int code = int(word(group + i / 8) >> (byte + i % 8 / 4 * 4) & 15);
   if (form.highBits())
-    code |= int(word(group + form.lowWords() + high / 32) >> high % 32 & ((1u << form.highBits()) - 1)) << 4;
+    code |= int(word(group + form.lowWords()) >> (byte + i / 4 * form.highBits()) & ((1u << form.highBits()) - 1)) << 4;
   if (code > form.most())
     code -= 1 << form.bits;
   return scale * float(code) - minimum;
