@@ -259,7 +259,8 @@ int cuLaunchKernel(void *function, unsigned groupsX, unsigned groupsY, unsigned 
                    unsigned threadsY, unsigned threadsZ, unsigned sharedBytes, void *, void **arguments, void **) {
   return guarded([&] {
     if (!groupsX || !groupsY || !groupsZ || groupsY > 65535 || groupsZ > 65535 || !threadsX || !threadsY || !threadsZ ||
-        threadsZ > 64 || size_t(threadsX) * threadsY * threadsZ > 1024 || sharedBytes > static_cast<LoadedKernel *>(function)->mostShared)
+        threadsZ > 64 || size_t(threadsX) * threadsY * threadsZ > 1024 ||
+        sharedBytes > static_cast<LoadedKernel *>(function)->mostShared)
       return int(invalidValue);
     if (mode() == "lost" && ++launches > 10) {
       isLost = true;
@@ -267,7 +268,8 @@ int cuLaunchKernel(void *function, unsigned groupsX, unsigned groupsY, unsigned 
     }
     auto &kernel = *static_cast<LoadedKernel *>(function);
     ptx::Launch launch{
-        *kernel.module, *kernel.function, {groupsX, groupsY, groupsZ}, {threadsX, threadsY, threadsZ}, {}, sharedBytes, orders++};
+        *kernel.module, *kernel.function, {groupsX, groupsY, groupsZ}, {threadsX, threadsY, threadsZ}, {},
+        sharedBytes,    orders++};
     launch.parameters.resize(kernel.function->parameterBytes);
     for (size_t i = 0; i < kernel.function->parameters.size(); ++i) {
       const ptx::Parameter &parameter = kernel.function->parameters[i];

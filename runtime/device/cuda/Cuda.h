@@ -18,7 +18,7 @@ using Address = uint64_t;
 inline constexpr int outOfMemory = 2, noDevice = 100;
 inline constexpr int capabilityMajor = 75, capabilityMinor = 76; // of DeviceGetAttribute
 inline constexpr int errorLog = 5, errorLogBytes = 6;            // of ModuleLoadDataEx
-inline constexpr int dynamicShared = 8;                           // of FuncSetAttribute
+inline constexpr int dynamicShared = 8;                          // of FuncSetAttribute
 inline constexpr unsigned nonBlocking = 1;                       // of StreamCreate
 
 /// The functions of a driver. Each has its C name without the prefix (and without the _v2 of those that have it); statuses

@@ -84,7 +84,8 @@ protected:
     }
     auto &[groups, threads, shared] = grid;
     check(api.LaunchKernel(kernel, unsigned(groups[0]), unsigned(groups[1]), unsigned(groups[2]), unsigned(threads[0]),
-                           unsigned(threads[1]), unsigned(threads[2]), unsigned(shared), stream, values.data(), nullptr),
+                           unsigned(threads[1]), unsigned(threads[2]), unsigned(shared), stream, values.data(),
+                           nullptr),
           "launching a kernel");
   }
 

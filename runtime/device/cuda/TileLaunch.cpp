@@ -17,9 +17,8 @@ int quern_tile_build(void **state, const char *ptx, int64_t bytes) {
 /// 0 where there is none.
 int64_t quern_tile_take(int64_t bytes) {
   int64_t address = 0;
-  GpuDevice::inLaunch([&](GpuDevice &device) {
-    address = reinterpret_cast<int64_t>(device.takeBlock(size_t(bytes > 0 ? bytes : 1)));
-  });
+  GpuDevice::inLaunch(
+      [&](GpuDevice &device) { address = reinterpret_cast<int64_t>(device.takeBlock(size_t(bytes > 0 ? bytes : 1))); });
   return address;
 }
 
@@ -33,9 +32,8 @@ int quern_tile_launch(void *built, const char *name, int64_t x, int64_t y, int64
   return GpuDevice::inLaunch([&](GpuDevice &device) {
     std::vector<GpuDevice::Argument> arguments;
     for (int32_t i = 0; i < count; ++i)
-      arguments.push_back(isPointer[i]
-                              ? GpuDevice::Argument{reinterpret_cast<const void *>(values[i]), 1, true}
-                              : GpuDevice::Argument{&values[i], 4, false}); // its low half comes first
+      arguments.push_back(isPointer[i] ? GpuDevice::Argument{reinterpret_cast<const void *>(values[i]), 1, true}
+                                       : GpuDevice::Argument{&values[i], 4, false}); // its low half comes first
     device.launch(built, name, {{size_t(x), size_t(y), size_t(z)}, {size_t(threads), 1, 1}, size_t(shared)}, arguments);
   });
 }
