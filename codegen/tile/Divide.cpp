@@ -100,8 +100,8 @@ bool Divider::eights(int value, Coordinate along, bool plain) const {
   auto by = v.known(x.operands[1]);
   bool whole = by && *by % 8 == 0 && v[x.operands[0]].form == Value::Form::Coordinate;
   if (x.op == Op::Mod)
-    return by && *by % 8 == 0 && (plain ? v[x.operands[0]].form == Value::Form::Coordinate
-                                        : eights(x.operands[0], along, false));
+    return by && *by % 8 == 0 &&
+           (plain ? v[x.operands[0]].form == Value::Form::Coordinate : eights(x.operands[0], along, false));
   return whole && !plain;
 }
 
@@ -158,7 +158,8 @@ int Divider::pieceOf(int value, int piece) {
   int rest = value, rounded = v.apply(Op::Narrow, Kind::Real, {value});
   for (int i = 0; i < piece; ++i) { // infinities have one piece
     int size = v.apply(Op::Abs, Kind::Real, {rounded});
-    int finite = v.apply(Op::Compare, Kind::Bool, {size, v.real(std::numeric_limits<double>::infinity())}, Predicate::Lt);
+    int finite =
+        v.apply(Op::Compare, Kind::Bool, {size, v.real(std::numeric_limits<double>::infinity())}, Predicate::Lt);
     rest = v.apply(Op::Where, Kind::Real, {finite, v.apply(Op::Sub, Kind::Real, {rest, rounded}), v.real(0)});
     rounded = v.apply(Op::Narrow, Kind::Real, {rest});
   }
@@ -173,8 +174,9 @@ Operand Divider::staged(int node, const std::vector<int> &pieces, const Axis &ow
   ir::Size length = Axis{f.depth}.extent();
   Axis both{f.matrices};
   both.dims.insert(both.dims.end(), own.dims.begin(), own.dims.end());
-  int buffer = scratch(Storage::BF16, {{"matrix", Axis{f.matrices}.extent()}, {"own", own.extent()},
-                                       {"depth", length * ir::Size(count)}});
+  int buffer =
+      scratch(Storage::BF16,
+              {{"matrix", Axis{f.matrices}.extent()}, {"own", own.extent()}, {"depth", length * ir::Size(count)}});
   Stage map{Stage::Form::Map, both, {f.depth}, {}, {}, {}, {}, {}};
   if (count > 1)
     map.columns.dims.push_back({"piece", ir::Size(count)});
@@ -189,7 +191,8 @@ Operand Divider::staged(int node, const std::vector<int> &pieces, const Axis &ow
     result = result < 0 ? piece : v.apply(Op::Where, Kind::Real, {here, piece, result});
   }
   int extent = v.length(own.extent());
-  map.stores.push_back({buffer, {places.integer(Op::FloorDiv, row(), extent), places.integer(Op::Mod, row(), extent), column()},
+  map.stores.push_back({buffer,
+                        {places.integer(Op::FloorDiv, row(), extent), places.integer(Op::Mod, row(), extent), column()},
                         result});
   variant.stages.push_back(std::move(map));
   return {buffer, {matrix(), v.coordinate(ownIs), depth()}, true};
@@ -222,9 +225,11 @@ void Divider::fuse(const Fusion &fused, Stage &stage) {
         made.dims.push_back(part);
     return made;
   };
-  stage.rows = axis(fused.factors.rows), stage.columns = axis(fused.factors.columns), stage.matrices = axis(fused.factors.matrices);
+  stage.rows = axis(fused.factors.rows), stage.columns = axis(fused.factors.columns),
+  stage.matrices = axis(fused.factors.matrices);
   Place own = places.divided(stage.rows.dims, row());
-  for (const auto &[dims, coordinate] : {std::pair(&stage.columns.dims, column()), std::pair(&stage.matrices.dims, matrix())})
+  for (const auto &[dims, coordinate] :
+       {std::pair(&stage.columns.dims, column()), std::pair(&stage.matrices.dims, matrix())})
     for (auto &[name, position] : places.divided(*dims, coordinate))
       own[name] = position;
   places.forget();
@@ -317,7 +322,8 @@ int Divider::stored(int node, const Place &at, int split) {
   auto buffer = sums.find(node);
   if (buffer == sums.end())
     throw Refusal("a sum of what is still summed");
-  const Factors &f = *std::find_if(products.begin(), products.end(), [&](const Factors &one) { return one.node == node; });
+  const Factors &f =
+      *std::find_if(products.begin(), products.end(), [&](const Factors &one) { return one.node == node; });
   std::vector<int> positions;
   for (const Dim &dim : f.all())
     positions.push_back(at.at(dim.name));
@@ -337,7 +343,8 @@ int Divider::reduction(int i, const Place &at, int split) {
   const Node &node = graph.nodes[i];
   if (!reduced.count(i)) {
     const Node &from = graph.nodes[node.operands[0]];
-    if (node.kind() != Kind::Real || from.kind() != Kind::Real || node.reduction == Reduction::Any || node.reduction == Reduction::All)
+    if (node.kind() != Kind::Real || from.kind() != Kind::Real || node.reduction == Reduction::Any ||
+        node.reduction == Reduction::All)
       throw Refusal("it reduces real numbers alone");
     Stage stage{Stage::Form::Reduce, {node.dims}, {}, {}, {}, {}, {}, {}};
     for (const std::string &name : node.names)
@@ -429,7 +436,8 @@ void Divider::run() {
   p.name = graph.name;
   p.symbols = graph.symbols;
   for (int i = 0; i < graph.argumentCount(); ++i)
-    p.buffers.push_back({Buffer::Role::Argument, graph.nodes[i].storage, graph.argumentLayouts[i], graph.nodes[i].dims});
+    p.buffers.push_back(
+        {Buffer::Role::Argument, graph.nodes[i].storage, graph.argumentLayouts[i], graph.nodes[i].dims});
   for (size_t i = 0; i < graph.results.size(); ++i) {
     const Node &node = graph.nodes[graph.results[i]];
     if (graph.resultLayouts[i].packed || bitsOfCode(node.storage) || node.storage == Storage::F16)

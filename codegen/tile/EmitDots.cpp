@@ -28,7 +28,7 @@ public:
 private:
   const Buffer &weight;
   int bits, tile;
-  int columns, depths; ///< that a lane's 16 bytes hold
+  int columns, depths;                   ///< that a lane's 16 bytes hold
   std::vector<llvm::Value *> matrixBase; ///< of codes, by parts
 
   size_t parts() const { return s.w.size(); }
@@ -60,7 +60,8 @@ private:
   }
 
   /// sum += x * w for the lane's columns at a step of `depths` from k on; x lies from `at` on in shared memory.
-  void multiply(std::vector<llvm::Value *> &acc, size_t part, llvm::Value *k, llvm::Value *inChunk, llvm::Value *column) {
+  void multiply(std::vector<llvm::Value *> &acc, size_t part, llvm::Value *k, llvm::Value *inChunk,
+                llvm::Value *column) {
     if (!bits) {
       std::vector<llvm::Value *> w = numbersAt(part, k, column);
       for (int r = 0; r < s.most; ++r) {
@@ -72,7 +73,8 @@ private:
     }
     // [tile] low bytes of scales, [tile] high bytes, then for each step [tile][4] bytes of codes (support/CodedGroups.h).
     llvm::Value *ofGroup = divide(k, 32), *step = divide(rest(k, 32), depths), *inTile = rest(column, tile);
-    llvm::Value *start = b.CreateMul(b.CreateZExt(ofGroup, b.getInt64Ty()), b.getInt64(uint64_t(tile * support::bytesOfGroup(bits))));
+    llvm::Value *start =
+        b.CreateMul(b.CreateZExt(ofGroup, b.getInt64Ty()), b.getInt64(uint64_t(tile * support::bytesOfGroup(bits))));
     llvm::Value *base = b.CreateGEP(b.getInt8Ty(), matrixBase[part], start);
     auto at = [&](llvm::Value *bytes) { return b.CreateGEP(b.getInt8Ty(), base, bytes); };
     llvm::Value *low = b.CreateAlignedLoad(b.getInt32Ty(), at(inTile), Align(4)),
@@ -90,7 +92,9 @@ private:
       llvm::Value *word = b.CreateExtractElement(four, uint64_t(c));
       std::vector<llvm::Value *> codes;
       for (int d = 0; d < depths; ++d) // of four bits: the low halves of four bytes, then the high ones
-        codes.push_back(b.CreateSIToFP(add(b.CreateAnd(b.CreateLShr(word, d % 4 * 8 + d / 4 * 4), number((1 << bits) - 1)), -(1 << (bits - 1))), b.getFloatTy()));
+        codes.push_back(b.CreateSIToFP(
+            add(b.CreateAnd(b.CreateLShr(word, d % 4 * 8 + d / 4 * 4), number((1 << bits) - 1)), -(1 << (bits - 1))),
+            b.getFloatTy()));
       for (int r = 0; r < s.most; ++r) {
         llvm::Value *ofStep = ConstantFP::get(b.getFloatTy(), 0);
         for (int d = 0; d < depths; ++d)
@@ -102,7 +106,9 @@ private:
   llvm::Value *fma(llvm::Value *x, llvm::Value *y, llvm::Value *z) {
     return b.CreateIntrinsic(x->getType(), Intrinsic::fma, {x, y, z});
   }
-  llvm::Value *xPlace(llvm::Value *row, llvm::Value *inChunk) { return shared(mul(add(mul(row, dotDepth), inChunk), 4)); }
+  llvm::Value *xPlace(llvm::Value *row, llvm::Value *inChunk) {
+    return shared(mul(add(mul(row, dotDepth), inChunk), 4));
+  }
   llvm::Value *xAt(int row, llvm::Value *inChunk) { return b.CreateLoad(b.getFloatTy(), xPlace(number(row), inChunk)); }
 
   void body() override {
@@ -131,11 +137,13 @@ private:
       fill(k0, count, rows, depth);
       barrier();
       llvm::Value *first = mul(add(mul(warp, stepsOfWarp()), down), depths);
-      loop(first, count, number(warps * stepsOfWarp() * depths), acc, [&](llvm::Value *k) {
-        for (size_t part = 0; part < parts(); ++part)
-          multiply(acc, part, add(k0, k), k, column);
-      },
-           s.most == 1 ? 4 : 1); // of one row, so that several loads are on their way
+      loop(
+          first, count, number(warps * stepsOfWarp() * depths), acc,
+          [&](llvm::Value *k) {
+            for (size_t part = 0; part < parts(); ++part)
+              multiply(acc, part, add(k0, k), k, column);
+          },
+          s.most == 1 ? 4 : 1); // of one row, so that several loads are on their way
     });
     // Lanes that hold the same columns.
     for (int apart = lanesAcross(); apart < 32; apart *= 2)

@@ -154,7 +154,8 @@ private:
       for (int j = 0; j < ownColumns / 8; ++j)
         for (int e = 0; e < 4; ++e) {
           llvm::Value *row = add(add(row0, add(mul(warpRow, ownRows), divide(lane, 4))), 16 * i + e / 2 * 8);
-          llvm::Value *column = add(add(column0, add(mul(warpColumn, ownColumns), mul(rest(lane, 4), 2))), 8 * j + e % 2);
+          llvm::Value *column =
+              add(add(column0, add(mul(warpColumn, ownColumns), mul(rest(lane, 4), 2))), 8 * j + e % 2);
           stand(least(row, lastRow), least(column, lastColumn), group[2], number(0));
           sums.clear();
           for (size_t part = 0; part < parts(); ++part)

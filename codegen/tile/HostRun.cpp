@@ -34,7 +34,8 @@ public:
     for (const Stage &stage : variant.stages)
       stage.form == Stage::Form::Map      ? map(stage)
       : stage.form == Stage::Form::Reduce ? reduce(stage)
-                                          : stage.form == Stage::Form::Dots ? dots(stage) : product(stage);
+      : stage.form == Stage::Form::Dots   ? dots(stage)
+                                          : product(stage);
   }
   int64_t size(const ir::Size &of) const {
     return of.evaluate([&](const std::string &name) { return lengths.at(name); });
@@ -207,7 +208,7 @@ private:
     case Op::Or:
       return a != 0 || b != 0;
     case Op::Compare: {
-      const bool holds[] = {a < b, a <= b, a > b, a >= b, a == b, a != b};
+      const bool holds[] = {a<b, a <= b, a> b, a >= b, a == b, a != b};
       return holds[int(v.predicate)];
     }
     default:
@@ -233,7 +234,8 @@ private:
         double value = get(s.stores[0].value);
         made = adds ? made + value : s.reduction == Reduction::Max ? std::max(made, value) : std::min(made, value);
       }
-      static_cast<float *>(buffers[size_t(s.stores[0].buffer)].memory)[r] = float(s.reduction == Reduction::Mean ? made / double(columns) : made);
+      static_cast<float *>(buffers[size_t(s.stores[0].buffer)].memory)[r] =
+          float(s.reduction == Reduction::Mean ? made / double(columns) : made);
     }
   }
 
@@ -289,8 +291,13 @@ private:
               std::vector<float> w = copy(s, s.w[part], false, c0, cut.columns, columns, m, k0);
               for (int i = 0; i < cut.rows; ++i)
                 for (int j = 0; j < cut.columns; ++j)
-                  for (int k = 0; k < cut.depth; ++k)
-                    parts[part][size_t(i * cut.columns + j)] += x[size_t(i * cut.depth + k)] * w[size_t(j * cut.depth + k)];
+                  for (int k = 0; k < cut.depth; k += 16) { // what one instruction sums is rounded once
+                    float &sum = parts[part][size_t(i * cut.columns + j)];
+                    double sixteen = sum;
+                    for (int in = k; in < k + 16; ++in)
+                      sixteen += double(x[size_t(i * cut.depth + in)]) * double(w[size_t(j * cut.depth + in)]);
+                    sum = float(sixteen);
+                  }
             }
           }
           for (int64_t r = r0; r < std::min(rows, r0 + cut.rows); ++r)

@@ -20,7 +20,8 @@ KernelIr::KernelIr(const Program &program, const Stage &stage, const std::string
   for (const Parameter &parameter : parameters)
     types.push_back(parameter.form == Parameter::Form::Pointer ? static_cast<Type *>(PointerType::get(context, 1))
                                                                : b.getInt32Ty());
-  function = Function::Create(FunctionType::get(b.getVoidTy(), types, false), GlobalValue::ExternalLinkage, name, module);
+  function =
+      Function::Create(FunctionType::get(b.getVoidTy(), types, false), GlobalValue::ExternalLinkage, name, module);
   function->setCallingConv(CallingConv::PTX_Kernel);
   function->addFnAttr("nvvm.reqntid", std::to_string(gridOf(p, s).threads));
   if (int blocks = blocksTogether(s)) // else ptxas spills a few registers for more of them
@@ -65,7 +66,8 @@ void KernelIr::barrier() {
 }
 
 void KernelIr::when(llvm::Value *condition, const std::function<void()> &inside) {
-  BasicBlock *then = BasicBlock::Create(context, "then", function), *after = BasicBlock::Create(context, "after", function);
+  BasicBlock *then = BasicBlock::Create(context, "then", function),
+             *after = BasicBlock::Create(context, "after", function);
   b.CreateCondBr(condition, then, after);
   b.SetInsertPoint(then);
   auto outer = known;
@@ -78,7 +80,8 @@ void KernelIr::when(llvm::Value *condition, const std::function<void()> &inside)
 void KernelIr::loop(llvm::Value *from, llvm::Value *to, llvm::Value *step, std::vector<llvm::Value *> &carried,
                     const std::function<void(llvm::Value *)> &inside, int together) {
   BasicBlock *before = b.GetInsertBlock(), *head = BasicBlock::Create(context, "head", function),
-             *within = BasicBlock::Create(context, "loop", function), *after = BasicBlock::Create(context, "done", function);
+             *within = BasicBlock::Create(context, "loop", function),
+             *after = BasicBlock::Create(context, "done", function);
   b.CreateBr(head);
   b.SetInsertPoint(head);
   PHINode *counter = b.CreatePHI(b.getInt32Ty(), 2);
@@ -187,7 +190,8 @@ llvm::Value *KernelIr::compute(const Value &v) {
   bool positions = v.kind == Kind::Int && (v.op == Op::FloorDiv || v.op == Op::Mod);
   auto *by = positions ? dyn_cast<ConstantInt>(operands[1]) : nullptr;
   auto fromPlace = [&](int i) { return (depends[size_t(i)] & 15) && p.values[i].form != Value::Form::Load; };
-  if (by && by->getSExtValue() > 0 && p.values[v.operands[0]].form == Value::Form::Coordinate && fromPlace(v.operands[0]))
+  if (by && by->getSExtValue() > 0 && p.values[v.operands[0]].form == Value::Form::Coordinate &&
+      fromPlace(v.operands[0]))
     return v.op == Op::Mod ? b.CreateURem(operands[0], by) : b.CreateUDiv(operands[0], by); // no position is negative
   Node node{v.op, storageOf(v.kind)};
   node.predicate = v.predicate;
@@ -265,7 +269,8 @@ llvm::Value *KernelIr::code(int buffer, const std::vector<int> &positions) {
     return b.CreateZExt(b.CreateLoad(b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), group, at)), b.getInt32Ty());
   };
   llvm::Value *half = b.CreateOr(byte(row), b.CreateShl(byte(add(row, tile)), 8));
-  llvm::Value *scale = b.CreateFPExt(b.CreateBitCast(b.CreateTrunc(half, b.getInt16Ty()), b.getHalfTy()), b.getFloatTy());
+  llvm::Value *scale =
+      b.CreateFPExt(b.CreateBitCast(b.CreateTrunc(half, b.getInt16Ty()), b.getHalfTy()), b.getFloatTy());
   llvm::Value *codes = byte(add(add(mul(add(mul(divide(in, each), tile), row), 4), rest(in, 4)), 2 * tile));
   if (bits == 4)
     codes = b.CreateAnd(b.CreateLShr(codes, mul(divide(rest(in, 8), 4), 4)), number(15));
@@ -277,7 +282,8 @@ llvm::Value *KernelIr::load(int buffer, const std::vector<int> &positions) {
   if (bitsOfCode(storage))
     return code(buffer, positions);
   Type *type = storedType(b, storage);
-  llvm::Value *from = address(buffer, positions), *value = b.CreateAlignedLoad(type, from, Align(type->getPrimitiveSizeInBits() / 8));
+  llvm::Value *from = address(buffer, positions),
+              *value = b.CreateAlignedLoad(type, from, Align(type->getPrimitiveSizeInBits() / 8));
   switch (storage) {
   case Storage::BF16:
     return widened(value);
@@ -345,7 +351,8 @@ private:
       made[0] = combined(made[0], get(s.stores[0].value));
     });
     for (int apart = 1; apart < 32; apart *= 2)
-      made[0] = combined(made[0], call(Intrinsic::nvvm_shfl_sync_bfly_f32, {number(-1), made[0], number(apart), number(31)}));
+      made[0] =
+          combined(made[0], call(Intrinsic::nvvm_shfl_sync_bfly_f32, {number(-1), made[0], number(apart), number(31)}));
     if (s.reduction == Reduction::Mean)
       made[0] = b.CreateFDiv(made[0], b.CreateSIToFP(columns, b.getFloatTy()));
     stand(row, number(0), number(0), number(0));

@@ -14,7 +14,8 @@ namespace quern::codegen::tile {
 namespace {
 class LaunchIr {
 public:
-  LaunchIr(const Program &program, Module &module) : p(program), module(module), context(module.getContext()), b(context) {
+  LaunchIr(const Program &program, Module &module)
+      : p(program), module(module), context(module.getContext()), b(context) {
     pointer = PointerType::getUnqual(context);
     i64 = b.getInt64Ty(), i32 = b.getInt32Ty();
   }
@@ -93,9 +94,10 @@ void LaunchIr::launch(size_t number, size_t index, llvm::Value *state) {
   std::vector<Constant *> pointers;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Parameter &parameter = parameters[i];
-    llvm::Value *value = parameter.form == Parameter::Form::Pointer  ? addresses.at(parameter.buffer)
-                         : parameter.form == Parameter::Form::Length ? lengths.at(parameter.symbol)
-                                                                     : b.CreateZExt(strideOf(parameter.buffer, parameter.dim), i64);
+    llvm::Value *value = parameter.form == Parameter::Form::Pointer ? addresses.at(parameter.buffer)
+                         : parameter.form == Parameter::Form::Length
+                             ? lengths.at(parameter.symbol)
+                             : b.CreateZExt(strideOf(parameter.buffer, parameter.dim), i64);
     b.CreateStore(value, b.CreateConstInBoundsGEP2_64(type, values, 0, i));
     pointers.push_back(b.getInt8(parameter.form == Parameter::Form::Pointer));
   }
@@ -111,8 +113,8 @@ void LaunchIr::launch(size_t number, size_t index, llvm::Value *state) {
   llvm::Value *status =
       call("quern_tile_launch", i32,
            {state, b.CreateGlobalString(kernelName(p, number, index)), pieces(grid.x), y, pieces(grid.z),
-            b.getInt32(uint32_t(grid.threads)), b.getInt32(uint32_t(grid.sharedBytes)), b.getInt32(uint32_t(parameters.size())),
-            kinds, values});
+            b.getInt32(uint32_t(grid.threads)), b.getInt32(uint32_t(grid.sharedBytes)),
+            b.getInt32(uint32_t(parameters.size())), kinds, values});
   check(b.CreateICmpEQ(status, b.getInt32(0)));
 }
 
@@ -122,7 +124,8 @@ void LaunchIr::variant(size_t number, llvm::Value *state) {
   for (const Stage &stage : variant.stages)
     for (const Parameter &parameter : parametersOf(p, stage)) {
       const Buffer &buffer = p.buffers[size_t(parameter.buffer)];
-      if (parameter.form != Parameter::Form::Pointer || buffer.role != Buffer::Role::Scratch || addresses.count(parameter.buffer))
+      if (parameter.form != Parameter::Form::Pointer || buffer.role != Buffer::Role::Scratch ||
+          addresses.count(parameter.buffer))
         continue;
       llvm::Value *bytes = this->number(support::bytesOf(buffer.storage));
       for (size_t d = 0; d < buffer.dims.size(); ++d) {
@@ -161,7 +164,8 @@ void LaunchIr::run(const std::string &ptx, const std::string &symbol) {
     given.push_back(function->getArg(unsigned(p.symbols.size() + i)));
     addresses[int(i)] = field(i64, given.back(), 0);
   }
-  auto *state = new GlobalVariable(module, pointer, false, GlobalValue::InternalLinkage, ConstantPointerNull::get(pointer), symbol + "_built");
+  auto *state = new GlobalVariable(module, pointer, false, GlobalValue::InternalLinkage,
+                                   ConstantPointerNull::get(pointer), symbol + "_built");
   llvm::Value *status = call("quern_tile_build", i32, {state, b.CreateGlobalString(ptx), number(int64_t(ptx.size()))});
   check(b.CreateICmpEQ(status, b.getInt32(0)));
   llvm::Value *built = b.CreateLoad(pointer, state);
@@ -177,7 +181,8 @@ void LaunchIr::run(const std::string &ptx, const std::string &symbol) {
   }
   b.CreateRet(b.getInt32(1)); // the last variant fits always
 
-  Function *byPointers = Function::Create(FunctionType::get(i32, {pointer}, false), GlobalValue::ExternalLinkage, symbol + "_argv", module);
+  Function *byPointers = Function::Create(FunctionType::get(i32, {pointer}, false), GlobalValue::ExternalLinkage,
+                                          symbol + "_argv", module);
   b.SetInsertPoint(BasicBlock::Create(context, "entry", byPointers));
   std::vector<llvm::Value *> arguments;
   for (size_t i = 0; i < types.size(); ++i) {

@@ -110,7 +110,8 @@ std::optional<Fusion> fusionOf(const KernelGraph &graph, const Factors &factors)
           return std::nullopt;
         fusion.becomes[dim.name].push_back(dims[part]);
       }
-      bool everywhere = std::all_of(seen.begin(), seen.end(), [&](const Place &at) { return at.at(dim.name) == first; });
+      bool everywhere =
+          std::all_of(seen.begin(), seen.end(), [&](const Place &at) { return at.at(dim.name) == first; });
       if (!(size == dim.size) || !everywhere)
         return std::nullopt;
     } else if (fixed) {

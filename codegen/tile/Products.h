@@ -19,9 +19,9 @@ Factors factorsOf(const KernelGraph &graph, int node);
 /// A kernel whose results are all computed from one contraction's sums at one row and column: no sum is stored.
 struct Fusion {
   Factors factors; ///< dimensions that are parts are gone, those of the result stand for the contraction's
-  std::map<std::string, std::vector<Dim>> becomes;       ///< a dimension of the contraction: the results'
-  std::vector<std::string> partDims;                     ///< at fixed positions
-  std::vector<std::vector<int64_t>> parts;               ///< these positions
+  std::map<std::string, std::vector<Dim>> becomes; ///< a dimension of the contraction: the results'
+  std::vector<std::string> partDims;               ///< at fixed positions
+  std::vector<std::vector<int64_t>> parts;         ///< these positions
 };
 std::optional<Fusion> fusionOf(const KernelGraph &graph, const Factors &factors);
 

@@ -94,9 +94,9 @@ struct Cut {
 struct Stage {
   enum class Form {
     Product, ///< sum over depth of x * w by tensor cores: a ring of copies, then what becomes of the sums
-    Dots,    ///< the same for few rows: weights are read once, 16 bytes at a time, the depth is divided among warps and blocks
-    Map,     ///< an element for each row and column
-    Reduce,  ///< of each row one number, of the only store's values along its columns
+    Dots, ///< the same for few rows: weights are read once, 16 bytes at a time, the depth is divided among warps and blocks
+    Map,    ///< an element for each row and column
+    Reduce, ///< of each row one number, of the only store's values along its columns
   };
   Form form;
   Axis rows, columns, matrices;
@@ -106,18 +106,18 @@ struct Stage {
   Cut cut;
   std::vector<Store> stores{}; ///< for each row and column
   // Of dots:
-  int xValue = 0;              ///< of a row at a depth
-  int most = 0, split = 1;     ///< rows; parts of the depth, which are blocks'
-  int sums = -1;               ///< the buffer [split, matrices, rows, columns] of their sums
+  int xValue = 0;                       ///< of a row at a depth
+  int most = 0, split = 1;              ///< rows; parts of the depth, which are blocks'
+  int sums = -1;                        ///< the buffer [split, matrices, rows, columns] of their sums
   Reduction reduction = Reduction::Sum; ///< of a reduction
 };
 
 /// Launches in order, for lengths and addresses that fit.
 struct Variant {
   std::string name;
-  int64_t mostRows = 0;      ///< 0: any
+  int64_t mostRows = 0; ///< 0: any
   ir::Size rows;
-  std::vector<int> aligned;  ///< buffers whose rows must begin at multiples of 16 bytes
+  std::vector<int> aligned; ///< buffers whose rows must begin at multiples of 16 bytes
   std::vector<Stage> stages;
 };
 

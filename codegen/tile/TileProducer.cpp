@@ -11,6 +11,9 @@
 
 #include "llvm/Config/llvm-config.h"
 
+#include <fstream>
+#include <sstream>
+
 namespace quern::codegen {
 
 static const char sources[] =
@@ -26,6 +29,14 @@ tile::Program tile::programOf(const KernelGraph &graph, const KernelPlan &plan) 
   if (std::optional<std::string> refused = divide(graph, numbers, program))
     throw std::runtime_error("kernel " + graph.name + ": " + *refused);
   return program;
+}
+
+static std::string commented(const std::string &text, const std::string &mark) {
+  std::string lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);)
+    lines += mark + " " + line + "\n";
+  return lines;
 }
 
 namespace {
@@ -75,10 +86,14 @@ public:
     llvm::Module module(symbol, context);
     std::unique_ptr<llvm::TargetMachine> machine = machineFor(target);
     aimAt(module, *machine);
-    emitLaunches(program, tile::ptxOf(program).ptx, symbol, module);
+    tile::PtxModule device = tile::ptxOf(program);
+    emitLaunches(program, device.ptx, symbol, module);
     std::string what = "kernel " + graph.name;
     optimize(module, *machine, what);
     write(module, *machine, form, path, what);
+    if (form != EmitForm::Object) // for readers: what the device is given, as comments
+      std::ofstream(path, std::ios::app) << commented(form == EmitForm::Llvm ? device.llvm : device.ptx,
+                                                      form == EmitForm::Llvm ? ";" : "#");
     return {};
   }
 

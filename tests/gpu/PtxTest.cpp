@@ -237,9 +237,11 @@ const char *const ofThread = "\tmov.u32 \t%t, %tid.x;\n\tmul.wide.u32 \t%o, %t, 
                              "\tshr.u32 \t%g, %t, 2;\n";
 
 /// What each lane of a warp stores of `%d` after the body.
-std::vector<uint32_t> byLanes(const std::string &body, std::vector<uint64_t> given = {}, const std::string &before = "") {
+std::vector<uint32_t> byLanes(const std::string &body, std::vector<uint64_t> given = {},
+                              const std::string &before = "") {
   OneBlock memory(128);
-  launch(kernel(loads + std::string(ofThread) + body + "\tst.global.b32 \t[%mine], %d;\n", before), memory, std::move(given), 1, 32);
+  launch(kernel(loads + std::string(ofThread) + body + "\tst.global.b32 \t[%mine], %d;\n", before), memory,
+         std::move(given), 1, 32);
   std::vector<uint32_t> all;
   for (size_t i = 0; i < 32; ++i)
     all.push_back(memory.get<uint32_t>(i));
@@ -266,7 +268,8 @@ std::string matrices(const std::string &form) {
          "\tor.b32 \t%w0, %w0, %w1;\n\tshl.b32 \t%hi, %t, 24;\n\tor.b32 \t%w0, %w0, %hi;\n"
          "\tadd.s32 \t%w2, %w0, 131074;\n\tadd.s32 \t%w4, %w2, 131074;\n\tadd.s32 \t%w6, %w4, 131074;\n"
          "\tst.shared.v4.b32 \t[%row], {%w0, %w2, %w4, %w6};\n"
-         "\tldmatrix.sync.aligned.m8n8.x4" + form + ".shared.b16 \t{%m0, %m1, %m2, %m3}, [%row];\n";
+         "\tldmatrix.sync.aligned.m8n8.x4" +
+         form + ".shared.b16 \t{%m0, %m1, %m2, %m3}, [%row];\n";
 }
 
 TEST(Ptx, LoadsMatrices) {
@@ -288,8 +291,8 @@ TEST(Ptx, MultipliesMatrices) {
                         "\tcvt.rn.bf16x2.f32 \t%row, %f, %f;\n\tadd.s32 \t%n, %g, 9;\n\tcvt.rn.f32.u32 \t%f, %n;\n"
                         "\tcvt.rn.bf16x2.f32 \t%high, %f, %f;\n\tmov.b32 \t%z, 0f3E800000;\n";
   auto product = [&](const std::string &x, const std::string &w, int result) {
-    return byLanes(numbers + "\tmma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32\n\t\t{%d0, %d1, %d2, %d3},\n\t\t" + x +
-                   ",\n\t\t" + w + ",\n\t\t{%z, %z, %z, %z};\n\tmov.b32 \t%d, %d" + std::to_string(result) + ";\n");
+    return byLanes(numbers + "\tmma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32\n\t\t{%d0, %d1, %d2, %d3},\n\t\t" +
+                   x + ",\n\t\t" + w + ",\n\t\t{%z, %z, %z, %z};\n\tmov.b32 \t%d, %d" + std::to_string(result) + ";\n");
   };
   for (int r = 0; r < 4; ++r) {
     std::vector<uint32_t> byRow = product("{%row, %high, %row, %high}", "{%one, %one}", r),
@@ -307,9 +310,9 @@ TEST(Ptx, CopiesLandWhenTheyAreAwaited) {
     std::string body = std::string(loads) +
                        "\t.shared .align 16 .b8 \ttile[16];\n\tmov.b64 \t%tile, tile;\n"
                        "\tmov.b32 \t%v, 7;\n\tst.global.v4.b32 \t[%rd2], {%v, %v, %v, %v};\n"
-                       "\tcp.async.cg.shared.global \t[%tile], [%rd2], 16, " + bytes +
-                       ";\n\tcp.async.commit_group;\n" + await + "\tld.shared.b32 \t%d, [%tile+" + offset + "];\n" +
-                       "\tcp.async.wait_group 0;\n\tst.global.b32 \t[%rd2+16], %d;\n";
+                       "\tcp.async.cg.shared.global \t[%tile], [%rd2], 16, " +
+                       bytes + ";\n\tcp.async.commit_group;\n" + await + "\tld.shared.b32 \t%d, [%tile+" + offset +
+                       "];\n" + "\tcp.async.wait_group 0;\n\tst.global.b32 \t[%rd2+16], %d;\n";
     launch(kernel(body), memory, {});
     return memory.get<uint32_t>(4);
   };

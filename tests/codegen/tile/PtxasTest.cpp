@@ -1,8 +1,8 @@
 // What NVIDIA's assembler makes of tile kernels with their standard plans: nothing may be spilled, nothing may be warned of,
 // and registers are golden text. It needs no card. ptxas is a tool for development: `./dev test` fetches it.
+#include "codegen/schedule/Schedule.h"
 #include "codegen/tile/PtxModule.h"
 #include "codegen/tile/TileProducer.h"
-#include "codegen/schedule/Schedule.h"
 #include "tests/codegen/support/Compare.h"
 
 #include <cstdio>
@@ -32,15 +32,20 @@ std::vector<std::pair<std::string, KernelGraph>> kernels() {
     g.yield(g.elementwise(Op::Narrow, {g.contract(widened(g, x), widened(g, w), {"K"})}));
   });
   add("gelu", [&](GraphMaker &g) {
-    int x = g.argument(Storage::BF16, {m, k}), w = g.weight({n, k}, 64, Storage::BF16), bias = g.argument(Storage::F32, {n});
+    int x = g.argument(Storage::BF16, {m, k}), w = g.weight({n, k}, 64, Storage::BF16),
+        bias = g.argument(Storage::F32, {n});
     int y = g.elementwise(Op::Add, {g.contract(widened(g, x), widened(g, w), {"K"}), bias});
-    g.yield(g.elementwise(Op::Narrow, {g.elementwise(Op::Mul, {y, g.elementwise(Op::Add, {g.constant(1), g.elementwise(Op::Erf, {y})})})}));
+    g.yield(g.elementwise(
+        Op::Narrow,
+        {g.elementwise(Op::Mul, {y, g.elementwise(Op::Add, {g.constant(1), g.elementwise(Op::Erf, {y})})})}));
   });
   add("gated", [&](GraphMaker &g) {
     int x = g.argument(Storage::BF16, {m, k}), w = g.weight({dim("U", 2), n, k}, 64, Storage::BF16);
     int both = g.contract(widened(g, x), widened(g, w), {"K"});
     int gate = g.squeeze(g.cut(both, "U", 0, dim("G", 1)), "G"), up = g.squeeze(g.cut(both, "U", 1, dim("V", 1)), "V");
-    g.yield(g.elementwise(Op::Narrow, {g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {gate, g.elementwise(Op::Sigmoid, {gate})}), up})}));
+    g.yield(g.elementwise(
+        Op::Narrow,
+        {g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {gate, g.elementwise(Op::Sigmoid, {gate})}), up})}));
   });
   add("residual", [&](GraphMaker &g) {
     int x = g.argument(Storage::F32, {m, k}), w = g.weight({n, k}, 64), r = g.argument(Storage::F32, {m, n});
@@ -81,7 +86,8 @@ std::string assembled(const std::string &name, const KernelGraph &graph, std::st
       std::string kernel = tile::kernelName(program, v, s),
                   what = name + " " + program.variants[v].name + " " + forms[int(program.variants[v].stages[s].form)];
       std::smatch found;
-      std::regex form("Compiling entry function '" + kernel + "'[^]*?(\\d+) bytes spill stores, (\\d+) bytes spill loads[^]*?Used (\\d+) registers");
+      std::regex form("Compiling entry function '" + kernel +
+                      "'[^]*?(\\d+) bytes spill stores, (\\d+) bytes spill loads[^]*?Used (\\d+) registers");
       if (!std::regex_search(text, found, form)) {
         wrong += what + ": ptxas says nothing of it: " + text;
         continue;
@@ -96,7 +102,9 @@ std::string assembled(const std::string &name, const KernelGraph &graph, std::st
 } // namespace
 
 TEST(Ptxas, SpillsNothing) {
-  ASSERT_TRUE(fs::exists(ptxas())) << "there is no " << ptxas() << ": './dev test' fetches it (nvidia-cuda-nvcc-cu12 of PyPI, 40 MB), or set QUERN_PTXAS to the one of a CUDA toolkit";
+  ASSERT_TRUE(fs::exists(ptxas())) << "there is no " << ptxas()
+                                   << ": './dev test' fetches it (nvidia-cuda-nvcc-cu12 of PyPI, 40 MB), or set "
+                                      "QUERN_PTXAS to the one of a CUDA toolkit";
   std::string lines, wrong;
   for (auto &[name, graph] : kernels())
     lines += assembled(name, graph, wrong);

@@ -87,15 +87,22 @@ std::vector<DenseTensor> runPtx(const Program &program, const ptx::Module &modul
     const ptx::Function &function = *module.functions.at(kernelName(program, variant, s));
     Grid grid = gridOf(program, stages[s]);
     auto pieces = [&](const Pieces &of) { return uint32_t((valueOf(of.extent, lengths) + of.by - 1) / of.by); };
-    ptx::Launch launch{module, function, {pieces(grid.x), pieces(grid.y), pieces(grid.z)}, {uint32_t(grid.threads), 1, 1}, {}, size_t(grid.sharedBytes), seed + s};
+    ptx::Launch launch{module,
+                       function,
+                       {pieces(grid.x), pieces(grid.y), pieces(grid.z)},
+                       {uint32_t(grid.threads), 1, 1},
+                       {},
+                       size_t(grid.sharedBytes),
+                       seed + s};
     launch.parameters.resize(function.parameterBytes);
     std::vector<Parameter> parameters = parametersOf(program, stages[s]);
     for (size_t i = 0; i < parameters.size(); ++i) {
       const Parameter &parameter = parameters[i];
       size_t buffer = size_t(parameter.buffer);
-      uint64_t value = parameter.form == Parameter::Form::Pointer  ? addresses[buffer]
-                       : parameter.form == Parameter::Form::Length ? uint64_t(lengths.at(parameter.symbol))
-                                                                   : uint64_t(stridesOf(*buffers[buffer])[parameter.dim]);
+      uint64_t value = parameter.form == Parameter::Form::Pointer ? addresses[buffer]
+                       : parameter.form == Parameter::Form::Length
+                           ? uint64_t(lengths.at(parameter.symbol))
+                           : uint64_t(stridesOf(*buffers[buffer])[parameter.dim]);
       std::memcpy(&launch.parameters[function.parameters[i].offset], &value, function.parameters[i].bytes);
     }
     ptx::run(launch, memory);

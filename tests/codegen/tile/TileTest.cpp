@@ -27,10 +27,18 @@ tile::Numbers drawn(std::mt19937 &random) {
   auto one = [&](std::vector<int> of) { return of[random() % of.size()]; };
   for (;;) {
     tile::Numbers n;
-    n.cut = {one({16, 32, 64, 128}), one({16, 32, 64, 128}), one({16, 32, 64}), one({2, 3, 4}), one({1, 2, 4}), one({1, 2, 4})};
+    n.cut = {one({16, 32, 64, 128}), one({16, 32, 64, 128}), one({16, 32, 64}),
+             one({2, 3, 4}),         one({1, 2, 4}),         one({1, 2, 4})};
     n.split = one({1, 2, 4}), n.few = one({0, 1, 4, 8});
-    PlanPart part{"tile", {{"rows", n.cut.rows}, {"columns", n.cut.columns}, {"depth", n.cut.depth}, {"stages", n.cut.stages},
-                           {"warp_rows", n.cut.warpRows}, {"warp_columns", n.cut.warpColumns}, {"few", n.few}, {"split", n.split}}};
+    PlanPart part{"tile",
+                  {{"rows", n.cut.rows},
+                   {"columns", n.cut.columns},
+                   {"depth", n.cut.depth},
+                   {"stages", n.cut.stages},
+                   {"warp_rows", n.cut.warpRows},
+                   {"warp_columns", n.cut.warpColumns},
+                   {"few", n.few},
+                   {"split", n.split}}};
     if (!checkPart(part, {"tile", 0, {{"parts", 2}}}))
       return n;
   }
@@ -74,7 +82,8 @@ void check(const KernelGraph &graph, const std::vector<Lengths> &lengths, double
         compare(tile::runLoops(program, graph, now, arguments, v), " as loops");
         for (uint64_t seed : {uint64_t(0), uint64_t(1 + random() % 1000)}) {
           try {
-            compare(tile::runPtx(program, *module, graph, now, arguments, v, seed), " as PTX, seed " + std::to_string(seed));
+            compare(tile::runPtx(program, *module, graph, now, arguments, v, seed),
+                    " as PTX, seed " + std::to_string(seed));
           } catch (const std::exception &error) {
             FAIL() << what << " seed " << seed << ": " << error.what();
           }
@@ -102,8 +111,9 @@ TEST(Tile, EveryFormOfFactors) {
     std::vector<Dim> x, w;
     std::string over;
   };
-  for (const Form &form : {Form{"x w[N, K]", {m, k}, {n, k}, "K"}, Form{"x w[K, N]", {m, k}, {k, n}, "K"},
-                           Form{"sum over rows", {m, k}, {m, n}, "M"}, Form{"two row dims", {dim("B", 3), m, k}, {k, n}, "K"}})
+  for (const Form &form :
+       {Form{"x w[N, K]", {m, k}, {n, k}, "K"}, Form{"x w[K, N]", {m, k}, {k, n}, "K"},
+        Form{"sum over rows", {m, k}, {m, n}, "M"}, Form{"two row dims", {dim("B", 3), m, k}, {k, n}, "K"}})
     for (int narrow : {0, 1, 2, 3}) {
       Maker g;
       int x = g.argument(narrow & 1 ? Storage::BF16 : Storage::F32, form.x),
@@ -187,7 +197,8 @@ TEST(Tile, Codes) {
   for (Storage storage : {Storage::Int8, Storage::Int4})
     for (int64_t depth : {96, 75}) {
       Maker g;
-      int x = g.argument(Storage::F32, {dim("M"), dim("K", depth)}), w = g.weight({dim("N", 100), dim("K", depth)}, 64, storage);
+      int x = g.argument(Storage::F32, {dim("M"), dim("K", depth)}),
+          w = g.weight({dim("N", 100), dim("K", depth)}, 64, storage);
       g.yield(g.contract(x, g.elementwise(Op::Dequantize, {w}), {"K"}));
       SCOPED_TRACE(depth);
       check(g.finish("codes"), {{{"M", 1}}, {{"M", 6}}, {{"M", 21}}}, 1e-5, 1);
@@ -199,7 +210,8 @@ TEST(Tile, RefusesTheRest) {
   int x = g.stored({dim("M"), dim("K", 64)}), w = g.packed({dim("N", 64), dim("K", 64)});
   g.yield(g.softmax(g.contract(g.widen(x), g.widen(w), {"K"}), {"N"}));
   tile::Program program;
-  EXPECT_THAT(tile::divide(g.finish("softmax"), {}, program), testing::Optional(testing::HasSubstr("element by element")));
+  EXPECT_THAT(tile::divide(g.finish("softmax"), {}, program),
+              testing::Optional(testing::HasSubstr("element by element")));
 }
 
 /// A fault in a program's text must show in some order of its threads and copies.
@@ -214,7 +226,8 @@ TEST(Tile, PlantedFaultsShow) {
   ASSERT_FALSE(tile::divide(graph, numbers, program));
   std::string ptx = tile::ptxOf(program).ptx;
   Lengths lengths = {{"M", 32}};
-  std::vector<DenseTensor> arguments = {randomTensor(graph.nodes[0], lengths, 1), randomTensor(graph.nodes[1], lengths, 2)};
+  std::vector<DenseTensor> arguments = {randomTensor(graph.nodes[0], lengths, 1),
+                                        randomTensor(graph.nodes[1], lengths, 2)};
   std::vector<double> want = evaluate(graph, lengths, arguments)[graph.results[0]].data;
   auto isRight = [&](const std::string &text) {
     auto module = quern::ptx::parse(text);
@@ -236,10 +249,12 @@ TEST(Tile, PlantedFaultsShow) {
     EXPECT_NE(at, std::string::npos) << what;
     return at == std::string::npos ? text : text.replace(at, what.size(), with);
   };
-  EXPECT_FALSE(isRight(planted("cp.async.wait_group \t1;", "cp.async.wait_group \t2;"))) << "a wait for one copy too few";
+  EXPECT_FALSE(isRight(planted("cp.async.wait_group \t1;", "cp.async.wait_group \t2;")))
+      << "a wait for one copy too few";
   EXPECT_FALSE(isRight(planted("bar.sync \t0;", ""))) << "a slot is filled while warps read it";
   EXPECT_FALSE(isRight(planted("cp.async.commit_group;", ""))) << "copies of two steps are one group";
-  EXPECT_FALSE(isRight(planted("ldmatrix.sync.aligned.m8n8.x4.trans", "ldmatrix.sync.aligned.m8n8.x4"))) << "columns for rows";
+  EXPECT_FALSE(isRight(planted("ldmatrix.sync.aligned.m8n8.x4.trans", "ldmatrix.sync.aligned.m8n8.x4")))
+      << "columns for rows";
 }
 
 /// A norm of the rows before the product, as models have it.

@@ -144,10 +144,14 @@ template <typename T> T ofTwo(T a) {
   return std::log2(a);
 }
 
-template <typename T> void mulWide(Thread &t, const Instruction &at) {
+template <typename T>
+  requires(sizeof(T) <= 4)
+void mulWide(Thread &t, const Instruction &at) {
   put(t, at, Wide<T>(Wide<T>(get<T>(t, at, 1)) * get<T>(t, at, 2)));
 }
-template <typename T> void madWide(Thread &t, const Instruction &at) {
+template <typename T>
+  requires(sizeof(T) <= 4)
+void madWide(Thread &t, const Instruction &at) {
   put(t, at, add<Wide<T>>(Wide<T>(get<T>(t, at, 1)) * get<T>(t, at, 2), get<Wide<T>>(t, at, 3)));
 }
 /// Counts beyond the width give what is left of all bits.

@@ -58,7 +58,7 @@ struct Function {
 
 struct Module {
   std::map<std::string, std::unique_ptr<Function>> functions;
-  std::vector<uint8_t> constants; ///< of the module's own tables
+  std::vector<uint8_t> constants;            ///< of the module's own tables
   std::map<std::string, uint64_t> addresses; ///< of these, and of memory that a launch gives each group
 };
 

@@ -19,12 +19,11 @@ void go(Thread &thread, const Function &function);
 void call(Thread &caller, const Instruction &at) {
   const Function &callee = *at.callee;
   std::vector<uint8_t> parameters(callee.parameterBytes);
-  Thread inner{std::vector<uint64_t>(callee.registers),
-               std::vector<uint8_t>(callee.localBytes),
-               parameters.data(),
-               caller.shared,
-               caller.module,
-               caller.memory};
+  Thread inner;
+  inner.registers.resize(callee.registers);
+  inner.local.resize(callee.localBytes);
+  inner.parameters = parameters.data();
+  inner.shared = caller.shared, inner.module = caller.module, inner.memory = caller.memory;
   std::memcpy(inner.registers.data(), caller.registers.data(), placeRegisters * sizeof(uint64_t));
   for (size_t i = callee.results; i < callee.parameters.size(); ++i)
     std::memcpy(&parameters[callee.parameters[i].offset], caller.parameters + at.passed[i].bits,

@@ -54,6 +54,13 @@ template <typename T> constexpr bool isWord = std::is_integral_v<T> && sizeof(T)
     else                                                                                                               \
       return nullptr;                                                                                                  \
   })
+#define QUERN_NARROW(what)                                                                                             \
+  typed(w, []<typename T>(std::type_identity<T>) -> Step {                                                             \
+    if constexpr (hasWide<T> && sizeof(T) <= 4)                                                                        \
+      return what;                                                                                                     \
+    else                                                                                                               \
+      return nullptr;                                                                                                  \
+  })
 #define QUERN_REALS(what)                                                                                              \
   typed(w, []<typename T>(std::type_identity<T>) -> Step {                                                             \
     if constexpr (isReal<T>)                                                                                           \
@@ -211,7 +218,7 @@ Step find(Words &w) {
     if (w.take("hi"))
       return QUERN_INTEGERS((two<T, mulHigh>));
     if (w.take("wide"))
-      return QUERN_INTEGERS(mulWide<T>);
+      return QUERN_NARROW(mulWide<T>);
     dropRounding(w);
     return QUERN_REALS((two<T, mulReal>));
   }
@@ -219,7 +226,7 @@ Step find(Words &w) {
     if (w.take("lo"))
       return QUERN_INTEGERS((three<T, madLow>));
     if (w.take("wide"))
-      return QUERN_INTEGERS(madWide<T>);
+      return QUERN_NARROW(madWide<T>);
     return nullptr;
   }
   if (w.take("fma")) {

@@ -18,10 +18,10 @@ enum class Landing { Late, Early, Random };
 struct Thread {
   std::vector<uint64_t> registers;
   std::vector<uint8_t> local;
-  uint8_t *parameters; ///< of the launch, or of the call
-  std::vector<uint8_t> *shared;
-  const Module *module;
-  Memory *memory;
+  uint8_t *parameters = nullptr; ///< of the launch, or of the call
+  std::vector<uint8_t> *shared = nullptr;
+  const Module *module = nullptr;
+  Memory *memory = nullptr;
   size_t next = 0;
   bool atBarrier = false, done = false;
   const Instruction *waits = nullptr; ///< the instruction that it does together with its warp

@@ -1,7 +1,7 @@
 // What the lanes of a warp do together, and copies that go on while their thread does. Layouts of fragments: NVIDIA's PTX
 // ISA, "Matrix fragments for mma.m16n8k16" and "ldmatrix".
-#include "tests/gpu/ptx/Operations.h"
 #include "tests/gpu/ptx/Warps.h"
+#include "tests/gpu/ptx/Operations.h"
 
 #include <random>
 
@@ -59,7 +59,7 @@ template <int many, bool transposed> void loadMatrices(std::vector<Thread *> &la
     }
 }
 
-/// mma.sync m16n8k16: d[16, 8] = a[16, 16] b[16, 8] + c.
+/// mma.sync m16n8k16: d[16, 8] = a[16, 16] b[16, 8] + c. Its products are exact and come together before they are rounded.
 void multiply(std::vector<Thread *> &lanes, const Instruction &at) {
   whole(lanes);
   float a[16][16], b[16][8], c[16][8];
@@ -77,10 +77,14 @@ void multiply(std::vector<Thread *> &lanes, const Instruction &at) {
     for (size_t r = 0; r < 4; ++r)
       c[g + 8 * (r / 2)][t + r % 2] = get<float>(*lanes[i], at, 10 + r);
   }
-  for (size_t k = 0; k < 16; ++k)
-    for (size_t row = 0; row < 16; ++row)
+  for (size_t row = 0; row < 16; ++row) {
+    double sums[8] = {};
+    for (size_t k = 0; k < 16; ++k)
       for (size_t column = 0; column < 8; ++column)
-        c[row][column] += a[row][k] * b[k][column];
+        sums[column] += double(a[row][k]) * double(b[k][column]);
+    for (size_t column = 0; column < 8; ++column)
+      c[row][column] = float(double(c[row][column]) + sums[column]);
+  }
   for (size_t i = 0; i < warpSize; ++i)
     for (size_t r = 0; r < 4; ++r)
       put(*lanes[i], at, c[i / 4 + 8 * (r / 2)][i % 4 * 2 + r % 2], r);
