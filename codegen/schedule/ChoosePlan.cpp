@@ -143,10 +143,36 @@ static PlanPart cheapest(const Anchor &anchor, const Numbers &given) {
   return found->second;
 }
 
+/// Of tensor cores the model knows nothing: eight warps with tiles that fit their registers, and copies that fit the memory of
+/// a block on every card. No tile twice as wide as the product, no part of a depth that is only a warp's first step.
+static PlanPart tensorTile(const Anchor &anchor, const Numbers &given) {
+  constexpr int64_t ownDepth = 256;
+  PlanPart part{anchor.family, given};
+  part.numbers.insert({{"rows", 128}, {"columns", 128}, {"depth", 32}, {"stages", 3}});
+  part.numbers.insert({{"warp_rows", 2}, {"warp_columns", 4}, {"few", 8}, {"split", 4}});
+  int64_t outer = known(anchor.facts, "outer"), inner = known(anchor.facts, "inner"),
+          rows = known(anchor.facts, "rows");
+  auto halve = [&](const char *size, const char *warps, int64_t most) {
+    int64_t &tile = part.numbers.at(size), &many = part.numbers.at(warps);
+    while (most && tile > 16 && tile / 2 >= most) {
+      tile /= 2;
+      if (many > 1)
+        many /= 2;
+    }
+  };
+  halve("columns", "warp_columns", outer);
+  halve("rows", "warp_rows", rows);
+  int64_t &split = part.numbers.at("split");
+  while (split > 1 && inner && inner / split < ownDepth)
+    split /= 2;
+  return part;
+}
+
 std::vector<PlanPart> chooseParts(const std::vector<Anchor> &anchors, const ScheduleTable &schedules) {
   std::vector<PlanPart> parts;
   for (const Anchor &anchor : anchors) {
-    PlanPart part = cheapest(anchor, schedules.find(anchor.family, anchor.facts));
+    const Numbers given = schedules.find(anchor.family, anchor.facts);
+    PlanPart part = anchor.family == "tile" ? tensorTile(anchor, given) : cheapest(anchor, given);
     if (std::optional<std::string> refused = checkPart(part, anchor))
       throw std::runtime_error("a schedule of " + anchor.family + " cannot be: " + *refused);
     parts.push_back(std::move(part));

@@ -136,6 +136,25 @@ static std::optional<std::string> refuseScan(const PlanPart &part, const Facts &
   return std::nullopt;
 }
 
+/// What a block of threads shares and what its registers hold: of the least that cards with tensor cores have.
+static std::optional<std::string> refuseTensor(const PlanPart &part, const Facts &facts) {
+  constexpr int64_t sharedBytes = 99 << 10, registers = 65536, mostSums = 128, others = 64;
+  int64_t rows = part["rows"], columns = part["columns"], parts = std::max<int64_t>(1, known(facts, "parts")),
+          warps = part["warp_rows"] * part["warp_columns"];
+  if (rows % (16 * part["warp_rows"]))
+    return "rows " + text(rows) + " are no multiple of 16 for each of " + text(part["warp_rows"]) + " warps";
+  if (columns % (16 * part["warp_columns"]))
+    return "columns " + text(columns) + " are no multiple of 16 for each of " + text(part["warp_columns"]) + " warps";
+  if (int64_t bytes = (rows + parts * columns) * (2 * part["depth"] + 16) * part["stages"]; bytes > sharedBytes)
+    return "stages " + text(part["stages"]) + " take " + text(bytes) + " bytes of a block's memory; there are " +
+           text(sharedBytes);
+  int64_t sums = rows * columns * parts / (32 * warps);
+  if (sums > mostSums || 32 * warps * (sums + others) > registers)
+    return "rows " + text(rows) + " x columns " + text(columns) + " do not fit the registers of " + text(warps) +
+           " warps";
+  return std::nullopt;
+}
+
 static std::optional<std::string> refuseNothing(const PlanPart &, const Facts &) {
   return std::nullopt;
 }
@@ -239,6 +258,19 @@ const std::vector<Family> &families() {
          16}},
        {"vector", "registers", "fused", "threads", "first", "second", "keys", "values"},
        refuseScan},
+      {"tile",
+       "a product by tensor cores; parts: products that share rows, as a gate and what it opens",
+       "",
+       {{"rows", "rows of a block's tile", 16, 256, 0},
+        {"columns", "columns of a block's tile", 16, 256, 0},
+        {"depth", "steps of the sum that are copied at a time", 16, 64, 0},
+        {"stages", "such copies that a block holds", 2, 6},
+        {"warp_rows", "warps along the rows", 1, 4, 0},
+        {"warp_columns", "warps along the columns", 1, 8, 0},
+        {"few", "up to so many rows weights are read once, without tensor cores; 0: none", 0, 8},
+        {"split", "parts of the depth that are blocks of their own, where there are few rows", 1, 16, 0}},
+       {"vector", "registers", "outer", "inner", "rows", "parts"},
+       refuseTensor},
       {"threads",
        "all of a kernel on a device: a work-item for each element of each stage",
        "",

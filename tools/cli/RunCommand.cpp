@@ -59,8 +59,8 @@ static std::vector<std::string> contentsOf(const CompileFlags &flags, const fron
       target.halide,
       target.llvmCpu,
       flags.schedules.empty() ? "" : support::readFile(flags.schedules),
-      (spec.train ? "train " : "") + spec.precision + " " + spec.quantize + " " + spec.kvCache +
-          (flags.symbols ? " symbols" : ""),
+      (spec.train ? "train " : "") + spec.precision + " " + spec.quantize + " " + spec.activations + " " +
+          spec.kvCache + (flags.symbols ? " symbols" : ""),
       llvm::formatv("{0} {1} {2}", flags.memory.memory, flags.memory.rows, flags.memory.length).str(),
       llvm::formatv("{0} {1} {2}", target.machine.threads, target.machine.caches[0], target.machine.caches[1]).str(),
       flags.from};
