@@ -15,10 +15,10 @@ Facts factsOf(const CpuTarget &target) {
           {"first", caches[0]},      {"second", caches[1]}};
 }
 
-/// Bits of a number as it is stored, whatever it is widened to before it is multiplied.
-static int64_t storedBits(const KernelGraph &graph, int operand) {
+/// How numbers are stored, whatever they are widened to before they are multiplied.
+static Storage storedAs(const KernelGraph &graph, int operand) {
   const Node &node = graph.nodes[operand];
-  return support::formOf(widensStored(node.op) ? graph.nodes[node.operands[0]].storage : node.storage).bits;
+  return widensStored(node.op) ? graph.nodes[node.operands[0]].storage : node.storage;
 }
 
 static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, const CpuTarget &target) {
@@ -28,8 +28,10 @@ static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, co
   anchor.facts["inner"] = p.reduced.empty() ? 0 : p.reduced.back().fixed().value_or(0);
   anchor.facts["rows"] = fixed(p.row);
   anchor.facts["tile"] = p.packed ? graph.argumentLayouts[tableOf(graph, p, p.w)].tile : 0;
-  anchor.facts["bits"] = storedBits(graph, p.w);
-  anchor.facts["row_bits"] = storedBits(graph, p.x);
+  const Storage weight = storedAs(graph, p.w);
+  anchor.facts["bits"] = support::formOf(weight).bits;
+  anchor.facts["levels"] = support::superBlocksOf(weight) ? 2 : bitsOfCode(weight) ? 1 : 0; // of scales
+  anchor.facts["row_bits"] = support::formOf(storedAs(graph, p.x)).bits;
   anchor.facts["bytes"] = byteProducts(target) == ByteProducts::Fours ? 4 : 2;
   if (p.form == ContractionForm::ByExpert) {
     anchor.family = "experts";

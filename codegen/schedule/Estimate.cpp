@@ -59,7 +59,8 @@ Estimate::Estimate(const Anchor &anchor) : family(anchor.family), facts(anchor.f
   core.fused = facts.contains("fused") ? known("fused") : core.vector > 4;
   // Of AVX-512 some cores begin twice as many: then loads count more, and the order stays.
   core.products = core.vector < 16 ? 2 : 1, core.operations = core.vector < 16 ? 3 : 2;
-  formats = {double(known("bits", 32)), double(known("row_bits", 32)), double(known("bytes", 2))};
+  formats = {double(known("bits", 32)), double(known("row_bits", 32)), double(known("levels")),
+             double(known("bytes", 2))};
   outer = double(known("outer", int64_t(usualSize))), inner = double(known("inner", int64_t(usualSize)));
 }
 
@@ -109,11 +110,11 @@ double Estimate::ofUnrolling(const PlanPart &part, double rows, double vectors) 
 /// Instructions that make a vector of numbers of what is stored, before their scale: shifts, masks, a conversion; of
 /// super-blocks with high bits more.
 double Estimate::decoding() const {
-  return formats.bits >= 32   ? 0
-         : formats.bits == 16 ? 2
-         : formats.bits <= 4  ? 4
-         : formats.bits == 8  ? 4
-                              : formats.bits + 1;
+  if (formats.bits >= 32)
+    return 0;
+  if (formats.bits == 16)
+    return 3;
+  return formats.levels > 1 ? 2 * formats.bits - 4 : formats.bits == 8 ? 4 : 8;
 }
 
 /// Of a vector of a strip in f32: decoded, scaled, stored.
@@ -144,7 +145,7 @@ double Estimate::fewRows(const PlanPart &part) const {
   // What instructions do for a vector of the weight. Integers: an instruction sums several products, scales are a group's.
   const bool integers = formats.rowBits < 16 && formats.bits <= 8;
   const double share = integers ? (formats.bytes == 4 ? 0.25 : 0.5) : 1;
-  double each = integers ? share * (formats.bits == 8 ? 1 : 1.5) + 0.4 : (core.fused ? 1 : 3) + decoding();
+  double each = integers ? share * (formats.bits == 8 ? 1 : 1.5) + 1.4 : (core.fused ? 1 : 3) + decoding();
   double aheadAlone = window * bytes / (each + 1 / (side * vectors));
   double step = together({each / core.operations, share / core.products}), chained = share * latency / (side * vectors);
   double alone =
@@ -156,7 +157,7 @@ double Estimate::fewRows(const PlanPart &part) const {
   double aheadTiled = window * vectors * bytes / instructions(rows, vectors);
   const bool strip = formats.bits < 32 && !(integers && formats.bits == 8 && formats.bytes == 4);
   double tiled = !strip     ? together({reading * (1 + halfway / aheadTiled), products})
-                 : integers ? together({reading, each}) + products
+                 : integers ? together({reading, each}) + 2 + products
                             : together({reading, unpacking()}) + products;
   double sum = 0;
   int64_t exact = known("rows"), most = exact ? std::min<int64_t>(exact, 8) : 8;

@@ -16,6 +16,7 @@ struct Core {
 /// A weight and its rows as a step of a product reads them.
 struct Formats {
   double bits, rowBits; ///< of a number
+  double levels;        ///< of scales of the weight's codes; 0: none
   double bytes;         ///< products of bytes that an instruction sums
 };
 

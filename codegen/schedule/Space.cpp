@@ -161,9 +161,9 @@ static std::optional<std::string> refuseNothing(const PlanPart &, const Facts &)
 
 const std::vector<Family> &families() {
   static const std::vector<std::string_view> ofTarget = {"vector", "registers", "fused", "threads", "first", "second"},
-                                             ofProduct = {"vector", "registers", "fused", "threads", "first",
-                                                          "second", "outer",     "inner", "rows",    "tile",
-                                                          "bits",   "row_bits",  "bytes"},
+                                             ofProduct = {"vector", "registers", "fused",    "threads", "first",
+                                                          "second", "outer",     "inner",    "rows",    "tile",
+                                                          "bits",   "levels",    "row_bits", "bytes"},
                                              ofAttention = {"vector", "registers", "fused", "threads",
                                                             "first",  "second",    "depth", "values"};
   static const Parameter rows{"rows", "rows of a register tile", 1, 64},
