@@ -42,6 +42,11 @@ static int64_t fitted(const std::string &name, int64_t given, const PlanPart &pa
       --given;
   if (name == "few" && (!known(facts, "heads") || rows > given))
     return 0;
+  if (name == "group" && dense && outer) {
+    int64_t columns = part.numbers.at("columns"), tiles = (outer + columns - 1) / columns;
+    while (tiles % given)
+      --given;
+  }
   if (name == "depth" && depth) { // parts of one size
     int64_t parts = (depth + given - 1) / given;
     return (depth + parts - 1) / parts;

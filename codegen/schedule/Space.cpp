@@ -84,9 +84,14 @@ static std::optional<std::string> refusePacked(const PlanPart &part, const Facts
   return refuseTile(part, facts);
 }
 
-/// The depth's parts: unrolling needs whole ones.
+/// The depth's parts: unrolling needs whole ones. Tiles of columns are packed in whole groups: those behind the last would be
+/// read from behind the weight.
 static std::optional<std::string> refuseDense(const PlanPart &part, const Facts &facts) {
-  int64_t whole = known(facts, "depth"), depth = part["depth"], unroll = part["unroll"];
+  int64_t whole = known(facts, "depth"), depth = part["depth"], unroll = part["unroll"], group = part["group"];
+  int64_t columns = part["columns"], outer = known(facts, "outer"),
+          tiles = outer ? (outer + columns - 1) / columns : group;
+  if (tiles % group)
+    return "group " + text(group) + " does not divide the " + text(tiles) + " tiles of columns";
   PlanPart tile = part;
   tile.numbers["unroll"] = 1;
   if (std::optional<std::string> refused = refuseTile(tile, facts))

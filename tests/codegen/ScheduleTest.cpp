@@ -42,7 +42,7 @@ TEST(Schedule, NothingIsSaidWithoutAPerson) {
 TEST(Schedule, MistakesHaveAPlace) {
   EXPECT_EQ(failure("map : work 1\nmatrix : rows 3"),
             "mine.txt:2: 'matrix' is no family; there are attention, "
-            "contract, dense, experts, gradient, grouped, map, row, scan and threads");
+            "contract, dense, experts, gradient, grouped, map, row, scan, tile and threads");
   EXPECT_EQ(failure("map : work"), "mine.txt:1: 'work' has no number");
   EXPECT_EQ(failure("map : work x"), "mine.txt:1: work 'x' is not among 1 to 16777216");
   EXPECT_EQ(failure("contract : rows 0"), "mine.txt:1: rows '0' is not among 1 to 64");
