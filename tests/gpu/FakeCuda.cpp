@@ -2,7 +2,7 @@
 // card: each address must lie in memory that was taken, new memory is filled with what is no number, sizes and limits are
 // checked, and all that was begun is done as late as it may be. Opened by programs through QUERN_CUDA_LIBRARY.
 //
-//   QUERN_FAKE_CUDA=none        no device;  =old  one of compute capability 3.7;  =volta  of 7.0;  =full  no memory beyond 128 KB
+//   QUERN_FAKE_CUDA=none        no device;  =old  one of compute capability 3.7;  =volta  of 7.0;  =ampere  of 8.0;  =full  no memory beyond 128 KB
 //   QUERN_FAKE_CUDA=lost        launches fail after the first ten
 //   QUERN_FAKE_CUDA_LOG=FILE    what was asked of it, as JSON, when the program ends
 #include "runtime/device/cuda/Cuda.h"
@@ -240,7 +240,12 @@ int cuDeviceGetName(char *text, int room, int device) {
 }
 int cuDeviceGetAttribute(int *value, int what, int device) {
   bool old = mode() == "old";
-  *value = what == 75 ? (old ? 3 : mode() == "volta" ? 7 : 9) : what == 76 ? (old ? 7 : 0) : -1;
+  *value = what == 75   ? (old                  ? 3
+                           : mode() == "volta"  ? 7
+                           : mode() == "ampere" ? 8
+                                                : 9)
+           : what == 76 ? (old ? 7 : 0)
+                        : -1;
   return device == 40 && *value >= 0 ? ok : invalidValue;
 }
 int cuDevicePrimaryCtxRetain(void **context, int device) {

@@ -153,7 +153,7 @@ private:
     if (alone ? capability == wanted : capability >= wanted)
       return;
     throw MachineError(format("a kernel of this program is for CUDA devices of compute capability %d.%d%s, and %s has "
-                              "%d.%d; compile the model on this machine, or with --target native",
+                              "%d.%d; use a newer card, or compile the model with --target opencl, vulkan or native",
                               wanted / 10, wanted % 10, alone ? " alone" : " or later", name(), capability / 10,
                               capability % 10));
   }
