@@ -120,9 +120,6 @@ EXCEPTIONS = {
     ("codegen/halide/KernelBuilder.cpp", "codegen/halide/gpu/GeneralAttention.h"): "the builder knows the families by name",
     ("codegen/halide/KernelBuilder.cpp", "codegen/halide/gpu/GeneralScan.h"): "the builder knows the families by name",
     ("codegen/halide/KernelBuilder.cpp", "codegen/halide/gpu/GpuScheduler.h"): "the builder knows the families by name",
-    ("runtime/files/Tail.cpp", "runtime/weights/Checkpoint.h"): "what is appended to a program is a checkpoint, not a file",
-    ("runtime/machine/Probe.cpp", "runtime/cli/Terminal.h"): "the clock lies beside the terminal",
-    ("runtime/weights/Weights.cpp", "runtime/cli/Terminal.h"): "loading prints its progress itself",
 }
 
 # What makes machine code of kernels is the key of its cache: it sees no MLIR, and of ir/ only plain headers.

@@ -2,9 +2,9 @@
 // Why the loader makes the codes: they are then those that a program would have made, whatever the checkpoint's format.
 #include "tools/quantize/QuantizedFile.h"
 
-#include "runtime/cli/Terminal.h"
 #include "runtime/formats/GroupedCodes.h"
 #include "runtime/formats/SuperWords.h"
+#include "runtime/machine/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 #include "runtime/weights/Weights.h"
 #include "support/CodedGroups.h"
