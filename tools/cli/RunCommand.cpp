@@ -159,8 +159,13 @@ static std::vector<std::string> decidedBy(const CompileFlags &flags, const std::
       continue;
     const std::string folder = support::isFolder(file) ? file : support::folderOf(file);
     files.push_back(folder);
-    for (const std::string &name : support::namesIn(folder))
-      files.push_back(folder + "/" + name);
+    for (const std::string &name : support::namesIn(folder)) {
+      const std::string one = folder + "/" + name;
+      files.push_back(one);
+      if (support::isFolder(one)) // 1_Pooling
+        for (const std::string &inside : support::namesIn(one))
+          files.push_back(one + "/" + inside);
+    }
   }
   if (!packed.empty())
     files.push_back(packed + "/model.safetensors");
