@@ -40,7 +40,7 @@ static const std::vector<Row> &rows() {
       {"znver4", "znver4", "avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx2-avx-f16c-fma-sse41", zen4, 16, 32},
       {"sapphirerapids", "sapphirerapids",
        "avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx512_sapphirerapids-avx2-avx-f16c-fma-sse41",
-       zen4 + std::vector<std::string>{"avx_vnni"}, 16, 32},
+       zen4 + std::vector<std::string>{"avx_vnni", "avx512_fp16"}, 16, 32},
   };
   return table;
 }
@@ -111,6 +111,20 @@ std::vector<std::string> deviceTargetNames() {
   return {"opencl", "cuda", "vulkan"};
 }
 
+/// Speeds are those of an assumed machine, so that passes do the same everywhere; kernels are cut for this machine's threads and
+/// caches where they are compiled for it.
+static support::Machine machineOf(const std::string &target) {
+  support::Machine machine = support::assumedMachine();
+  if (target != "native")
+    return machine;
+  support::Machine here = support::thisMachine("");
+  machine.threads = here.threads;
+  for (int level = 0; level < 3; ++level) // 0 in some virtual machines
+    if (here.caches[level])
+      machine.caches[level] = here.caches[level];
+  return machine;
+}
+
 /// Kernels for the device, launched by code that any CPU runs. Weights are packed as for the widest of CPUs: neighbouring
 /// work-items then read neighbouring numbers.
 static CpuTarget deviceTarget(const std::string &name) {
@@ -152,7 +166,7 @@ CpuTarget cpuTarget(const std::string &name) {
           found->vector,
           found->registers,
           "",
-          support::assumedMachine()};
+          machineOf(name)};
 }
 
 bool machineRuns(const CpuTarget &target) {

@@ -35,6 +35,7 @@ public:
 
   struct Grid {
     size_t groups[3], threads[3];
+    size_t shared = 0; ///< bytes of a group's memory beside what its kernel declares
   };
   struct Argument {
     const void *value; ///< of a buffer its address, of a number where it is

@@ -45,7 +45,7 @@ class Steps(device_cases.Steps):
         self.assertEqual(plain.get("early_nodes", 0), 0)
         self.assertGreater(early["early_nodes"], 20)
         self.assertEqual(early["graph_nodes"], plain["graph_nodes"])
-        _, old = self.asked(8, "--temp", 0, QUERN_CUDA_DEPENDENT="1", QUERN_FAKE_CUDA="volta")
+        _, old = self.asked(8, "--temp", 0, QUERN_CUDA_DEPENDENT="1", QUERN_FAKE_CUDA="ampere")
         self.assertEqual(old.get("early_nodes", 0), 0, "needs capability 9.0")
 
 
@@ -120,6 +120,9 @@ class Refusals(device_cases.Refusals):
 
     def test_an_old_device(self):
         self.assert_refused(self.generate_with(QUERN_FAKE_CUDA="old"), "no cuda device fits", "3.7", "7.0")
+
+    def test_kernels_for_newer_devices(self):
+        self.assert_refused(self.generate_with(QUERN_FAKE_CUDA="volta"), "capability 8.0 or later", "fake device", "7.0", "--target opencl")
 
     def test_no_memory(self):
         self.assert_refused(self.generate_with(QUERN_FAKE_CUDA="full"), "memory", "fake device")

@@ -2,7 +2,7 @@
 // card: each address must lie in memory that was taken, new memory is filled with what is no number, sizes and limits are
 // checked, and all that was begun is done as late as it may be. Opened by programs through QUERN_CUDA_LIBRARY.
 //
-//   QUERN_FAKE_CUDA=none        no device;  =old  one of compute capability 3.7;  =volta  of 7.0;  =full  no memory beyond 128 KB
+//   QUERN_FAKE_CUDA=none        no device;  =old  one of compute capability 3.7;  =volta  of 7.0;  =ampere  of 8.0;  =full  no memory beyond 128 KB
 //   QUERN_FAKE_CUDA=lost        launches fail after the first ten
 //   QUERN_FAKE_CUDA_LOG=FILE    what was asked of it, as JSON, when the program ends
 #include "runtime/device/cuda/Cuda.h"
@@ -85,6 +85,7 @@ struct LoadedKernel {
   const ptx::Module *module;
   const ptx::Function *function;
   bool waits; ///< for the kernel before it, which may be at work when it begins
+  unsigned mostShared = 48 << 10;
 };
 
 /// What programs asked for; written where QUERN_FAKE_CUDA_LOG says.
@@ -108,6 +109,7 @@ Blocks memory;
 std::vector<std::function<void()>> begun;
 bool isLost = false, hasContext = false;
 size_t launches = 0;
+uint64_t orders = 0; // each launch is executed in another one
 
 std::string mode() {
   const char *given = std::getenv("QUERN_FAKE_CUDA");
@@ -143,14 +145,17 @@ int moving(std::function<void()> &work, uint64_t to, uint64_t from, size_t bytes
 int launching(std::function<void()> &work, const runtime::cuda::KernelNode &node) {
   if (!node.groupsX || !node.groupsY || !node.groupsZ || node.groupsY > 65535 || node.groupsZ > 65535 ||
       !node.threadsX || !node.threadsY || !node.threadsZ || node.threadsZ > 64 ||
-      size_t(node.threadsX) * node.threadsY * node.threadsZ > 1024 || node.sharedBytes > 48 * 1024)
+      size_t(node.threadsX) * node.threadsY * node.threadsZ > 1024 ||
+      node.sharedBytes > reinterpret_cast<LoadedKernel *>(node.kernel)->mostShared)
     return invalidValue;
   auto &kernel = *reinterpret_cast<LoadedKernel *>(node.kernel);
   ptx::Launch launch{*kernel.module,
                      *kernel.function,
                      {node.groupsX, node.groupsY, node.groupsZ},
                      {node.threadsX, node.threadsY, node.threadsZ},
-                     {}};
+                     {},
+                     node.sharedBytes,
+                     orders++};
   launch.parameters.resize(kernel.function->parameterBytes);
   for (size_t i = 0; i < kernel.function->parameters.size(); ++i) {
     const ptx::Parameter &parameter = kernel.function->parameters[i];
@@ -235,7 +240,12 @@ int cuDeviceGetName(char *text, int room, int device) {
 }
 int cuDeviceGetAttribute(int *value, int what, int device) {
   bool old = mode() == "old";
-  *value = what == 75 ? (old ? 3 : mode() == "volta" ? 7 : 9) : what == 76 ? (old ? 7 : 0) : -1;
+  *value = what == 75   ? (old                  ? 3
+                           : mode() == "volta"  ? 7
+                           : mode() == "ampere" ? 8
+                                                : 9)
+           : what == 76 ? (old ? 7 : 0)
+                        : -1;
   return device == 40 && *value >= 0 ? ok : invalidValue;
 }
 int cuDevicePrimaryCtxRetain(void **context, int device) {
@@ -344,6 +354,14 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
     if (found == code.functions.end())
       return int(notFound);
     *function = new LoadedKernel{&code, found->second.get(), static_cast<LoadedModule *>(module)->waits};
+    return int(ok);
+  });
+}
+int cuFuncSetAttribute(void *function, int what, int value) {
+  return guarded([&] {
+    if (what != 8 || value < 0 || value > 227 << 10) // dynamic shared memory
+      return int(invalidValue);
+    static_cast<LoadedKernel *>(function)->mostShared = unsigned(value);
     return int(ok);
   });
 }

@@ -31,6 +31,7 @@ const Api &openApi() {
     library.find("cuMemsetD8Async", found.MemsetD8Async, needed);
     library.find("cuModuleLoadDataEx", found.ModuleLoadDataEx, needed);
     library.find("cuModuleGetFunction", found.ModuleGetFunction, needed);
+    library.find("cuFuncSetAttribute", found.FuncSetAttribute, needed);
     library.find("cuLaunchKernel", found.LaunchKernel, needed);
     library.find("cuEventCreate", found.EventCreate, needed);
     library.find("cuEventRecord", found.EventRecord, needed);

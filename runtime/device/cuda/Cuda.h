@@ -47,6 +47,7 @@ inline constexpr unsigned char programmaticPort = 1, programmaticEdge = 1;
 inline constexpr int outOfMemory = 2, noDevice = 100;
 inline constexpr int capabilityMajor = 75, capabilityMinor = 76; // of DeviceGetAttribute
 inline constexpr int errorLog = 5, errorLogBytes = 6;            // of ModuleLoadDataEx
+inline constexpr int dynamicShared = 8;                          // of FuncSetAttribute
 inline constexpr unsigned nonBlocking = 1;                       // of StreamCreate
 
 /// The functions of a driver. Each has its C name without the prefix (and without the _v2 of those that have it); statuses
@@ -71,6 +72,7 @@ struct Api {
   int (*MemsetD8Async)(Address to, unsigned char byte, size_t bytes, Stream);
   int (*ModuleLoadDataEx)(Module *, const void *image, unsigned options, int *names, void **values);
   int (*ModuleGetFunction)(Function *, Module, const char *name);
+  int (*FuncSetAttribute)(Function, int what, int value);
   int (*LaunchKernel)(Function, unsigned groupsX, unsigned groupsY, unsigned groupsZ, unsigned threadsX,
                       unsigned threadsY, unsigned threadsZ, unsigned sharedBytes, Stream, void **arguments,
                       void **extra);

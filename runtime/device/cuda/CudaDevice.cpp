@@ -136,7 +136,7 @@ protected:
       values[i] = arguments[i].isBuffer ? &addresses[i] : arguments[i].value;
       bytes[i] = arguments[i].isBuffer ? sizeof(Address) : arguments[i].bytes;
     }
-    list.launch(kernelOf(known, name), grid, values, bytes, known.waits);
+    list.launch(kernelOf(known, name, grid.shared), grid, values, bytes, known.waits);
   }
 
 private:
@@ -153,7 +153,7 @@ private:
     if (alone ? capability == wanted : capability >= wanted)
       return;
     throw MachineError(format("a kernel of this program is for CUDA devices of compute capability %d.%d%s, and %s has "
-                              "%d.%d; compile the model on this machine, or with --target native",
+                              "%d.%d; use a newer card, or compile the model with --target opencl, vulkan or native",
                               wanted / 10, wanted % 10, alone ? " alone" : " or later", name(), capability / 10,
                               capability % 10));
   }
@@ -235,12 +235,14 @@ private:
                        "; there are: " + known);
   }
 
-  Function kernelOf(Built &built, const char *name) {
+  Function kernelOf(Built &built, const char *name, size_t shared) {
     auto known = built.kernels.find(name);
     if (known != built.kernels.end())
       return known->second;
     Function kernel = nullptr;
     check(api.ModuleGetFunction(&kernel, built.module, name), "finding a kernel");
+    if (shared > (size_t(48) << 10)) // what any kernel may have
+      check(api.FuncSetAttribute(kernel, dynamicShared, int(shared)), "giving a kernel's groups their memory");
     return built.kernels[name] = kernel;
   }
 };

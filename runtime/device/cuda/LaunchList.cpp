@@ -34,6 +34,7 @@ void LaunchList::launch(Function kernel, const GpuDevice::Grid &grid, const std:
   Entry &entry = now.emplace_back();
   entry.kernel = kernel;
   entry.waits = waits;
+  entry.shared = unsigned(grid.shared);
   for (int d = 0; d < 3; ++d) {
     entry.groups[d] = unsigned(grid.groups[d]);
     entry.threads[d] = unsigned(grid.threads[d]);
@@ -58,9 +59,8 @@ KernelNode LaunchList::kernelNode(Entry &entry) {
   pointers.clear();
   for (size_t at : entry.at)
     pointers.push_back(&entry.values[at]);
-  return {entry.kernel,     entry.groups[0],  entry.groups[1],  entry.groups[2],
-          entry.threads[0], entry.threads[1], entry.threads[2], 0,
-          pointers.data(),  nullptr};
+  return {entry.kernel,     entry.groups[0],  entry.groups[1], entry.groups[2], entry.threads[0],
+          entry.threads[1], entry.threads[2], entry.shared,    pointers.data(), nullptr};
 }
 
 CopyNode LaunchList::copyNode(const Entry &entry) {
@@ -112,7 +112,7 @@ int LaunchList::make(Graph &graph, Context context) {
 int LaunchList::update(Graph &graph, Context context) {
   for (size_t i = 0; i < now.size(); ++i) {
     Entry &was = graph.entries[i], &is = now[i];
-    if (was.values == is.values && std::equal(was.groups, was.groups + 3, is.groups) &&
+    if (was.values == is.values && was.shared == is.shared && std::equal(was.groups, was.groups + 3, is.groups) &&
         std::equal(was.threads, was.threads + 3, is.threads))
       continue;
     int status;
@@ -135,7 +135,7 @@ int LaunchList::one(Entry &entry, Stream stream) {
     return api.MemcpyDtoDAsync(entry.values[0], entry.values[1], entry.values[2], stream);
   KernelNode node = kernelNode(entry);
   return api.LaunchKernel(node.kernel, node.groupsX, node.groupsY, node.groupsZ, node.threadsX, node.threadsY,
-                          node.threadsZ, 0, stream, node.arguments, nullptr);
+                          node.threadsZ, node.sharedBytes, stream, node.arguments, nullptr);
 }
 
 int LaunchList::begin(Stream stream, Context context, uint64_t &launched) {

@@ -30,7 +30,7 @@ private:
   struct Entry {
     Function kernel = nullptr; ///< null: a copy
     bool waits = false;
-    unsigned groups[3]{}, threads[3]{};
+    unsigned groups[3]{}, threads[3]{}, shared = 0;
     std::vector<uint64_t> values; ///< each argument in as many words as it needs; of a copy where to, where from, bytes
     std::vector<size_t> at;       ///< where each argument begins
   };
