@@ -212,6 +212,7 @@ int benchCommand(const Command &command) {
   // Reading.
   auto measure = [&] { return device.isHost() ? measureFlops(d.multipliesBytes) : device.measureLimits().flops; };
   double before = measure();
+  DeviceCounts atFirst = device.counts();
   Samples runs = timeIt(device, options, [&] { text.prefill(); });
   double after = measure();
   const FunctionInfo &readFunction = d.functions[size_t(text.reader)];
@@ -241,6 +242,8 @@ int benchCommand(const Command &command) {
                             {decoded.bandwidth.least(), decoded.bandwidth.most()}, 1e9, "GB/s", bytesWhat);
   } else {
     result["decode"] = nullptr;
+    if (!device.isHost()) // of all calls
+      result["device"] = countsSince(device, atFirst);
   }
   // The plan of the call that takes most, and the pages that were written.
   std::vector<int64_t> largest = textSizes(d, 0, reads);
