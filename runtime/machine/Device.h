@@ -14,7 +14,7 @@ namespace quern::runtime {
 /// What a device was asked to do so far.
 struct DeviceCounts {
   uint64_t launches = 0, allocations = 0;
-  uint64_t graphs = 0; ///< many launches at once
+  uint64_t graphs = 0;                    ///< many launches at once
   uint64_t sent = 0, sentBytes = 0;       ///< copies from the host
   uint64_t fetched = 0, fetchedBytes = 0; ///< and to it
   uint64_t moved = 0;                     ///< copies within its memory

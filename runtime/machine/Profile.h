@@ -130,7 +130,7 @@ private:
   std::vector<Counted> counted; // when a launch's work was last added: chunks of rows are one
   Call call{};
   Launch launch{-1, 0, 0, 0};
-  uint64_t mark = 0; // of the device, where the launch began
+  uint64_t mark = 0;              // of the device, where the launch began
   std::vector<int64_t> costSizes; // for which the next two were computed
   int costFunction = -1;
   std::vector<double> flops, bytes; // of one run of each launch

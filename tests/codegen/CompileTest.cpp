@@ -152,7 +152,8 @@ TEST_F(Compile, PlansAreWrittenDownAndHonoured) {
             "kernel scale_0: its plan cannot be made for x86-64-v3: contract: rows 9 x columns 16 do not fit the "
             "target's 16 registers of 8 floats");
   EXPECT_THROW(compile("halide:", "stone:"), std::runtime_error);
-  EXPECT_EQ(message, "kernel scale_0: its plan is for 'stone', which makes no kernels; there are halide, scan, tile and gpu");
+  EXPECT_EQ(message,
+            "kernel scale_0: its plan is for 'stone', which makes no kernels; there are halide, scan, tile and gpu");
 }
 
 TEST_F(Compile, PlansThatAreNoneAreRefused) {
