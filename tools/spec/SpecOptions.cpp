@@ -49,7 +49,8 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
       "exact, or int8: what multiplies weights in codes becomes int8 with a scale for each 32, however "
       "the weights came to be in codes (+a8 after each of their formats; default: exact)")(
       "kv-cache", po::value(&spec.kvCache),
-      "f32 or bf16: what generation keeps of each position, keys and values (default: f32)");
+      "f32, bf16 or int8: what generation keeps of each position, keys and values (default: f32); int8: "
+      "with a scale for each head and position");
 }
 
 void quern::tools::addQuantize(po::options_description &options, SpecOptions &spec) {
@@ -181,12 +182,12 @@ static void checkLoss(mlir::ModuleOp module, const std::string &spec) {
 }
 
 /// f32, or what is widened for that. Nothing is written in f16, whose range is too small for some of what a model computes.
-static quern::ir::Storage storageAsked(const std::string &option, const std::string &name, bool written) {
-  if (name == "stored" && option == "--precision")
+static quern::ir::Storage precisionAsked(const std::string &name, bool written) {
+  if (name == "stored")
     throw std::runtime_error("--precision stored asks a checkpoint, which quern compile, run and tune read; here f32, "
                              "bf16 or f16 is needed");
   if (name != "f32" && name != "bf16" && (name != "f16" || written))
-    throw std::runtime_error(option + " " + name +
+    throw std::runtime_error("--precision " + name +
                              (written ? ": f32 or bf16 is needed" : ": f32, bf16 or f16 is needed"));
   return *quern::support::storageByName(name);
 }
@@ -199,6 +200,12 @@ static std::string codedRows(const std::string &formats) {
         "--activations int8 is of what multiplies weights in codes, and none are: --quantize int8, int4 "
         "or q4_k, or a checkpoint that has codes, is needed");
   return result;
+}
+
+static quern::ir::Storage cachesAsked(const std::string &name) {
+  if (name != "f32" && name != "bf16" && name != "int8")
+    throw std::runtime_error("--kv-cache " + name + ": f32, bf16 or int8 is needed");
+  return *quern::support::storageByName(name);
 }
 
 /// MLIR's parser calls itself for each level of brackets, and runs out of stack. A module of the compiler has about 30.
@@ -232,8 +239,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
   context.loadDialect<quern::ir::QuernDialect, mlir::func::FuncDialect>();
   // Passes run on whole modules: threads would gain nothing, and where the system starts none, LLVM ends the process.
   context.disableMultithreading();
-  quern::ir::Storage precision = storageAsked("--precision", options.precision, options.train),
-                     caches = storageAsked("--kv-cache", options.kvCache, /*written=*/true);
+  quern::ir::Storage precision = precisionAsked(options.precision, options.train),
+                     caches = cachesAsked(options.kvCache);
   if (!options.quantize.empty() && options.train)
     throw std::runtime_error("--quantize is for programs that are not trained: leave --train or --quantize out");
   quern::passes::WeightFormats::parse(options.quantize, precision);
@@ -244,7 +251,7 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       throw std::runtime_error("--quantize belongs to a spec; " + options.spec + " has its own already");
     if (options.activations != "exact")
       throw std::runtime_error("--activations belongs to a spec; " + options.spec + " has its own already");
-    if (options.kvCache == "bf16")
+    if (options.kvCache != "f32")
       throw std::runtime_error("--kv-cache belongs to a spec; " + options.spec + " has its own already");
     if (options.precision != "f32")
       throw std::runtime_error("--precision belongs to a spec; " + options.spec + " has its own already");
@@ -271,8 +278,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       words.insert(words.end(), {"--quantize", options.quantize});
     if (options.activations != "exact")
       words.insert(words.end(), {"--activations", options.activations});
-    if (options.kvCache == "bf16")
-      words.insert(words.end(), {"--kv-cache", "bf16"});
+    if (options.kvCache != "f32")
+      words.insert(words.end(), {"--kv-cache", options.kvCache});
     keepInput(options.spec, input.text, input.configText.value_or(""), words);
     module = quern::frontend::elaborate(context, input, diagnostics, names);
     if (module) {
