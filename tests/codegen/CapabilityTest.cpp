@@ -26,9 +26,11 @@ TEST(Capability, KernelsForAnotherCardAreRefused) {
   EXPECT_EQ(said("sm_90"), "");
   EXPECT_EQ(said("sm_90a"), "");
   for (const char *other : {"sm_80a", "sm_100", "sm_100a"})
-    EXPECT_NE(said(other).find("Quern's fake device has 9.0; compile"), std::string::npos) << said(other);
+    EXPECT_NE(said(other).find("Quern's fake device has 9.0; use "), std::string::npos) << said(other);
   EXPECT_NE(said("sm_80a").find("8.0 alone"), std::string::npos) << said("sm_80a");
+  EXPECT_NE(said("sm_80a").find("use such a card"), std::string::npos) << said("sm_80a");
   EXPECT_NE(said("sm_100").find("10.0 or later"), std::string::npos) << said("sm_100");
+  EXPECT_NE(said("sm_100").find("use a newer card"), std::string::npos) << said("sm_100");
 }
 
 } // namespace

@@ -153,9 +153,9 @@ private:
     if (alone ? capability == wanted : capability >= wanted)
       return;
     throw MachineError(format("a kernel of this program is for CUDA devices of compute capability %d.%d%s, and %s has "
-                              "%d.%d; use a newer card, or compile the model with --target opencl, vulkan or native",
+                              "%d.%d; use %s card, or compile the model with --target opencl, vulkan or native",
                               wanted / 10, wanted % 10, alone ? " alone" : " or later", name(), capability / 10,
-                              capability % 10));
+                              capability % 10, alone ? "such a" : "a newer"));
   }
 
   const Api &api;
