@@ -25,7 +25,8 @@ static Expr roundAway(const Expr &x) {
   return select(x < 0.0f, -steps, steps);
 }
 
-/// As the op says; int8 alone. What lies beyond a row's end in its last group repeats the last number: weights are 0 there.
+/// As the op says; int8 alone. What lies beyond a row's end in its last group repeats the last number, and is 0 as a code:
+/// columns may stand for other numbers than 0 there.
 void KernelBuilder::defineQuantize(int i) {
   const Node &node = graph.nodes[i];
   const int x = node.operands[0], place = node.find(node.names[0]), group = static_cast<int>(support::codedGroup);
@@ -63,11 +64,10 @@ void KernelBuilder::defineQuantize(int i) {
   };
   Index at = varsOf(rows.dims);
   rows.codes = newFunc("codes", i);
+  Expr code = cast<int8_t>(roundAway(math::mul(number(at), inverse(call(rows.groups, ofGroup(at))))));
   rows.codes(pureArgs(rows.dims)) =
-      cast<int8_t>(roundAway(math::mul(number(at), inverse(call(rows.groups, ofGroup(at))))));
+      length % group ? select(at.at(depth) < static_cast<int>(length), code, cast<int8_t>(0)) : code;
   addStage({rows.codes, rows.dims, {}, false, {}, false});
-  rows.sum = reduceOver("sum", i, rows.groups, within, Kind::Int, Reduction::Sum,
-                        [&](const Index &index) { return cast<int32_t>(rows.codes(call(rows.dims, inGroup(index)))); });
   isStage[i] = 1;
   values[i] = [=](const Index &index) {
     return cast<float>(rows.codes(call(rows.dims, index))) * rows.scale(call(rows.groups, ofGroup(index)));
@@ -89,17 +89,66 @@ Func KernelBuilder::wideCodes(int node) {
   if (!rows.wide.defined()) {
     rows.wide = newFunc("wide_codes", quantize);
     rows.wide(pureArgs(rows.dims)) = cast<int16_t>(rows.codes(call(rows.dims, varsOf(rows.dims))));
-    addStage({rows.wide, rows.dims, {}, false, {}, false});
+    addStage({rows.wide, rows.dims, {}, false, {}, false, quantize});
   }
   return rows.wide;
+}
+
+/// Over `rows.groups`, of which each has as many places as runs of `length` codes.
+static std::vector<Dim> runsOf(const CodedRows &rows, int length) {
+  std::vector<Dim> dims = rows.groups;
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (dims[i].name != rows.dims[i].name)
+      dims[i].size = ir::Size(*rows.dims[i].fixed() / length);
+  return dims;
+}
+
+static const Dim &depthOf(const CodedRows &rows) {
+  size_t i = 0;
+  while (rows.groups[i].name == rows.dims[i].name)
+    ++i;
+  return rows.dims[i];
+}
+
+Func KernelBuilder::sumsOfCodes(int node, int length) {
+  const int quantize = graph.nodes[node].operands[0], before = current;
+  CodedRows &rows = coded.at(quantize);
+  Func &sums = rows.sums[length];
+  if (!sums.defined()) {
+    const std::string depth = depthOf(rows).name;
+    current = quantize;
+    sums = reduceOver("sum", quantize, runsOf(rows, length), {{depth, ir::Size(length)}}, Kind::Int, Reduction::Sum,
+                      [&](Index index) {
+                        index[depth] = index.at(depth + "_group") * length + index.at(depth);
+                        return cast<int32_t>(rows.codes(call(rows.dims, index)));
+                      });
+    current = before;
+  }
+  return sums;
+}
+
+Func KernelBuilder::sharesOfRows(int node, int length) {
+  const int quantize = graph.nodes[node].operands[0];
+  Func sums = sumsOfCodes(node, length);
+  CodedRows &rows = coded.at(quantize);
+  Func &shares = rows.shares[length];
+  if (!shares.defined()) {
+    std::vector<Dim> dims = runsOf(rows, length);
+    const std::string group = depthOf(rows).name + "_group";
+    Index at = varsOf(dims), ofScale = at;
+    ofScale[group] = at.at(group) / (static_cast<int>(support::codedGroup) / length);
+    shares = newFunc("share", quantize);
+    shares(pureArgs(dims)) = cast<float>(sums(call(dims, at))) * rows.scale(call(rows.groups, ofScale));
+    addStage({shares, dims, {}, false, {}, false, quantize});
+  }
+  return shares;
 }
 
 /// Whether a contraction reads codes alone, of rows and of columns.
 bool KernelBuilder::multipliesIntegers(const ContractionPattern &p) const {
   const Storage storage = graph.nodes[tableOf(graph, p, p.w)].storage;
-  return p.form == ContractionForm::Packed && bitsOfCode(storage) && !support::superBlocksOf(storage) &&
-         graph.nodes[pickOf(graph, p.w)].op != Op::Gather && codedRows(p.x) &&
-         byteProducts(target) != ByteProducts::None;
+  return p.form == ContractionForm::Packed && bitsOfCode(storage) && graph.nodes[pickOf(graph, p.w)].op != Op::Gather &&
+         codedRows(p.x) && byteProducts(target) != ByteProducts::None;
 }
 
 /// Whether a contraction reads bf16 alone, of rows and of columns, and the target multiplies these in pairs.

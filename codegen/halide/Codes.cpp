@@ -2,6 +2,7 @@
 #include "codegen/halide/Codes.h"
 
 #include "codegen/halide/Math.h"
+#include "support/numbers/SuperWords.h"
 
 using namespace Halide;
 using namespace quern::support;
@@ -42,12 +43,6 @@ static Expr codeOfGroup(const CodedColumns &columns, const CodePlace &place) {
   return cast<float>(reinterpret<int32_t>(cast<uint32_t>(byte ^ cast<uint8_t>(0x88)) << up) >> 28);
 }
 
-Expr unsignedCodeAt(const CodedColumns &columns, const Expr &ofGroup, const Expr &four, const Expr &part) {
-  const int bits = bitsOfCode(columns.storage), halves = 8 / bits;
-  Expr byte = byteAt(columns, ofGroup, four / halves, part);
-  return bits == 8 ? byte : (byte >> cast<uint8_t>(four % halves * 4)) & cast<uint8_t>(15);
-}
-
 static Expr scaleOfGroup(const CodedColumns &columns, const CodePlace &place) {
   std::vector<Expr> args = columns.args;
   args[1] = place.group * static_cast<int>(bytesOfGroup(bitsOfCode(columns.storage)));
@@ -72,38 +67,85 @@ static Expr wordAt(const CodedColumns &columns, const Expr &word) {
   return columns.buffer(args);
 }
 
+/// A byte of a word, read as one: the buffer's numbers are four bytes each, so all places are counted in these.
+static Expr byteOfWord(const CodedColumns &columns, const Expr &word, const Expr &byte) {
+  std::vector<Expr> args = columns.args;
+  args[1] = word;
+  for (Expr &arg : args)
+    arg = arg * 4;
+  args[0] = args[0] + byte;
+  return Internal::Call::make(UInt(8), columns.buffer.name(), args, Internal::Call::Image, Internal::FunctionPtr(), 0,
+                              Buffer<>(), columns.buffer.parameter());
+}
+
+/// Where a group's words are.
+static Expr wordsOf(const SuperBlocks &form, const Expr &group) {
+  return group * form.wordsOfGroup() + (group / form.groups() + 1) * form.headWords();
+}
+
 /// The low and the high bits come to their places; the shift back spreads a sign.
 static Expr codeOfBlock(const CodedColumns &columns, const CodePlace &place) {
   const SuperBlocks &form = *superBlocksOf(columns.storage);
-  Expr words = place.group * form.wordsOfGroup() + (place.group / form.groups() + 1) * form.headWords();
-  Expr low = wordAt(columns, words + place.step) >> cast<uint32_t>(place.code * 4) & constant(15);
+  Expr words = wordsOf(form, place.group), byte = place.code % inStep * 8, four = place.code / inStep;
+  Expr low = wordAt(columns, words + place.step) >> cast<uint32_t>(byte + four * 4) & constant(15);
   if (!form.highBits())
     return cast<float>(reinterpret<int32_t>(low));
   // A group's high bits are one word. Where they are is counted without a sign: Halide's simplifier does not end where it
   // puts a place's parts together again.
-  const uint32_t each = static_cast<uint32_t>(form.highBits()),
-                 step = each * static_cast<uint32_t>(stepOf(columns.storage));
-  Expr up =
-      constant(32 - each) - cast<uint32_t>(place.step) * constant(step) - cast<uint32_t>(place.code) * constant(each);
+  const uint32_t each = static_cast<uint32_t>(form.highBits());
+  Expr up = constant(32 - each) - cast<uint32_t>(place.step) * constant(2 * each) - cast<uint32_t>(byte) -
+            cast<uint32_t>(four) * constant(each);
   Expr high = wordAt(columns, words + form.lowWords()) << up;
   const int down = 32 - form.bits;
   high = form.hasSign ? reinterpret<uint32_t>(reinterpret<int32_t>(high) >> down) : high >> constant(down);
   return cast<float>(reinterpret<int32_t>((high & constant(~15u)) | low));
 }
 
+/// The same as a byte without a sign: half of the codes more where they have one.
+static Expr unsignedOfBlock(const CodedColumns &columns, const Expr &group, const Expr &four, const Expr &part) {
+  const SuperBlocks &form = *superBlocksOf(columns.storage);
+  Expr words = wordsOf(form, group);
+  Expr low = (byteOfWord(columns, words + four / 2, part) >> cast<uint8_t>(four % 2 * 4)) & cast<uint8_t>(15);
+  if (!form.highBits())
+    return low;
+  const int mask = (1 << form.bits) - 16, sign = form.hasSign ? 1 << (form.bits - 1) : 0;
+  Expr high = byteOfWord(columns, words + form.lowWords(), part) << cast<int8_t>(4 - four * form.highBits());
+  return ((high & cast<uint8_t>(mask)) ^ cast<uint8_t>(sign)) | low;
+}
+
+Expr unitAt(const CodedColumns &columns, const Expr &group, bool minimum) {
+  const SuperBlocks &form = *superBlocksOf(columns.storage);
+  Expr units = wordAt(columns, group / form.groups() * form.words());
+  const bool byIntegers = !columns.target.device.empty() || columns.target.vector < 8; // processors with AVX have F16C
+  return math::widen(Storage::F16, cast<uint16_t>(minimum ? units >> constant(16) : units), byIntegers);
+}
+
+Expr countAt(const CodedColumns &columns, const Expr &group, bool minimum) {
+  const SuperBlocks &form = *superBlocksOf(columns.storage);
+  Expr within = group % form.groups(), pair = wordAt(columns, group / form.groups() * form.words() + 1 + within / 2);
+  Expr top = pair << cast<uint32_t>((minimum ? 16 : 24) - within % 2 * 16); // the byte comes uppermost
+  return cast<float>(minimum ? reinterpret<int32_t>(top >> constant(24)) : reinterpret<int32_t>(top) >> 24);
+}
+
 /// A group's scale or minimum: its count of the super-block's unit.
 static Expr ofLevels(const CodedColumns &columns, const CodePlace &place, bool minimum) {
-  const SuperBlocks &form = *superBlocksOf(columns.storage);
-  Expr start = place.group / form.groups() * form.words(), within = place.group % form.groups();
-  Expr units = wordAt(columns, start), pair = wordAt(columns, start + 1 + within / 2);
-  const bool byIntegers = !columns.target.device.empty() || columns.target.vector < 8; // processors with AVX have F16C
-  Expr unit = math::widen(Storage::F16, cast<uint16_t>(minimum ? units >> constant(16) : units), byIntegers);
-  Expr top = pair << cast<uint32_t>((minimum ? 16 : 24) - within % 2 * 16); // the byte comes uppermost
-  Expr count = minimum ? reinterpret<int32_t>(top >> constant(24)) : reinterpret<int32_t>(top) >> 24;
-  return unit * cast<float>(count);
+  return unitAt(columns, place.group, minimum) * countAt(columns, place.group, minimum);
 }
 
 // ---- either
+
+Expr unsignedCodeAt(const CodedColumns &columns, const Expr &group, const Expr &four, const Expr &part) {
+  if (superBlocksOf(columns.storage))
+    return unsignedOfBlock(columns, group, four, part);
+  const int bits = bitsOfCode(columns.storage), halves = 8 / bits;
+  Expr byte = byteAt(columns, group, four / halves, part);
+  return bits == 8 ? byte : (byte >> cast<uint8_t>(four % halves * 4)) & cast<uint8_t>(15);
+}
+
+int addedToCodes(Storage storage) {
+  const SuperBlocks *form = superBlocksOf(storage);
+  return form && !form->hasSign ? 0 : 1 << (bitsOfCode(storage) - 1);
+}
 
 Expr codeAt(const CodedColumns &columns, const CodePlace &place) {
   return superBlocksOf(columns.storage) ? codeOfBlock(columns, place) : codeOfGroup(columns, place);

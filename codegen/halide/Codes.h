@@ -29,13 +29,16 @@ struct CodedColumns {
 Halide::Expr codeAt(const CodedColumns &columns, const CodePlace &place);
 Halide::Expr scaleAt(const CodedColumns &columns, const CodePlace &place);
 Halide::Expr minimumAt(const CodedColumns &columns, const CodePlace &place);
+/// Of super-blocks: what a group's scale, or minimum, counts, and how many of these it is.
+Halide::Expr unitAt(const CodedColumns &columns, const Halide::Expr &group, bool minimum);
+Halide::Expr countAt(const CodedColumns &columns, const Halide::Expr &group, bool minimum);
 /// What they stand for.
 Halide::Expr numberAt(const CodedColumns &columns, const CodePlace &place);
 
-/// Of int8 and int4 as a byte without a sign, code + 2^(bits - 1): `four`: which four codes of a group, 0 to 7; `part`: which
-/// of them.
-Halide::Expr unsignedCodeAt(const CodedColumns &columns, const Halide::Expr &ofGroup, const Halide::Expr &four,
+/// A code as a byte without a sign, `addedToCodes` more. `four`: which four codes of a group; `part`: which of them.
+Halide::Expr unsignedCodeAt(const CodedColumns &columns, const Halide::Expr &group, const Halide::Expr &four,
                             const Halide::Expr &part);
+int addedToCodes(Storage storage);
 
 } // namespace quern::codegen
 #endif

@@ -45,8 +45,10 @@ struct Stage {
 /// Rows that a kernel quantises: groups of numbers along their depth become codes and a scale.
 struct CodedRows {
   std::vector<Dim> dims, groups; ///< with a depth of whole groups; with groups in place of the depth
-  Func codes, wide;              ///< int8 over `dims`; the same in int16, where something reads that
-  Func scale, sum;               ///< f32 and the sum of codes in int32, over `groups`
+  Func codes, wide; ///< int8 over `dims`, 0 beyond the row's end; the same in int16, where something reads that
+  Func scale;       ///< f32 over `groups`
+  std::map<int, Func> sums,
+      shares; ///< by length, where something reads them: sums of so many codes (int32); times the scale
 };
 
 struct BuiltKernel {
@@ -130,6 +132,9 @@ private:
   void defineQuantize(int node);
   const CodedRows *codedRows(int node) const;
   Func wideCodes(int node);
+  /// Of rows that a node dequantises: the sum of each `length` codes of a group, and what it stands for.
+  Func sumsOfCodes(int node, int length);
+  Func sharesOfRows(int node, int length);
   bool multipliesIntegers(const ContractionPattern &pattern) const;
   bool multipliesPairs(const ContractionPattern &pattern) const;
   void defineScatterAdd(int node);

@@ -2,6 +2,8 @@
 // that read codes do.
 #include "ir/reference/Codes.h"
 
+#include "support/numbers/SuperWords.h"
+
 #include "llvm/ADT/APFloat.h"
 
 #include <algorithm>
@@ -131,12 +133,11 @@ void packBlock(const SuperBlocks &form, const std::vector<float> &numbers, int64
   for (int g = 0; g < form.groups(); ++g)
     add(1 + g / 2, ((block.scales[g] & 255u) | static_cast<uint32_t>(block.minimums[g]) << 8) << g % 2 * 16);
   for (int i = 0; i < support::superBlock; ++i) {
-    const int within = i % form.group, words = form.headWords() + i / form.group * form.wordsOfGroup(),
-              high = within * form.highBits();
+    const int within = i % form.group, words = form.headWords() + i / form.group * form.wordsOfGroup();
     const uint32_t code = static_cast<uint32_t>(block.codes[i]) & ((1u << form.bits) - 1);
-    add(words + within / 8, (code & 15) << within % 8 * 4);
+    add(words + within / 8, (code & 15) << support::lowBitOf(within));
     if (form.highBits())
-      add(words + form.lowWords() + high / 32, (code >> 4) << high % 32);
+      add(words + form.lowWords(), (code >> 4) << support::highBitOf(form, within));
   }
 }
 

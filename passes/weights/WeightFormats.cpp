@@ -12,6 +12,12 @@ using namespace quern::ir;
 using namespace quern::passes;
 
 static std::optional<ProductFormat> findFormat(StringRef word) {
+  if (word.consume_back(codedRowsSuffix)) { // rows in int8, of any weight in codes
+    std::optional<ProductFormat> format = findFormat(word);
+    if (!format || !bitsOfCode(format->weight))
+      return std::nullopt;
+    return ProductFormat{format->weight, Storage::Int8};
+  }
   return llvm::StringSwitch<std::optional<ProductFormat>>(word)
       .Case("int4", ProductFormat{Storage::Int4})
       .Case("int8", ProductFormat{Storage::Int8})
@@ -29,6 +35,18 @@ static std::optional<ProductFormat> findFormat(StringRef word) {
 
 bool quern::passes::isFormat(StringRef word) {
   return findFormat(word).has_value();
+}
+
+std::string quern::passes::withCodedRows(StringRef quantize) {
+  std::string result;
+  SmallVector<StringRef> parts;
+  quantize.split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  for (StringRef part : parts) {
+    std::string coded = part.str() + codedRowsSuffix.str();
+    result += (result.empty() ? "" : ",") +
+              (isFormat(StringRef(coded).rsplit('=').second) || isFormat(coded) ? coded : part.str());
+  }
+  return result;
 }
 
 static ProductFormat formatOf(StringRef word) {
@@ -63,6 +81,22 @@ static Storage ofMostBits(Storage a, Storage b) {
   return quern::support::formOf(a).bits >= quern::support::formOf(b).bits ? a : b;
 }
 
+/// Whether the glob fits one of the names that a parameter may have in a turn.
+static bool fits(const std::string &glob, Attribute turn) {
+  return llvm::any_of(cast<ArrayAttr>(turn), [&](Attribute name) {
+    return quern::support::matchGlob(glob, cast<StringAttr>(name).getValue());
+  });
+}
+
+std::optional<ProductFormat> WeightFormats::named(ParamOp table) const {
+  std::optional<ProductFormat> format;
+  for (Attribute turn : table.getPaths())
+    for (const Rule &rule : rules)
+      if (rule.glob != "*" && fits(rule.glob, turn))
+        format = rule.format;
+  return table.getTurns() == 1 ? format : std::nullopt;
+}
+
 ProductFormat WeightFormats::of(ArrayRef<ParamOp> params, bool sensitive) const {
   ProductFormat start = usual;
   if (sensitive && bitsOfCode(start.weight))
@@ -72,9 +106,7 @@ ProductFormat WeightFormats::of(ArrayRef<ParamOp> params, bool sensitive) const 
     for (Attribute turn : param.getPaths()) {
       ProductFormat own = start;
       for (const Rule &rule : rules)
-        if (llvm::any_of(cast<ArrayAttr>(turn), [&](Attribute name) {
-              return support::matchGlob(rule.glob, cast<StringAttr>(name).getValue());
-            }))
+        if (fits(rule.glob, turn))
           own = rule.format;
       if (!most)
         most = own;

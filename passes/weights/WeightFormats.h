@@ -7,14 +7,21 @@
 namespace quern::passes {
 
 /// How a product is computed: what its weight is stored in, and what the rows that it multiplies become first: int8 codes
-/// ("w8a8", "w4a8"), bf16 ("w16a16"), or nothing else.
+/// ("q4_k+a8", "w8a8"), bf16 ("w16a16"), or nothing else.
 struct ProductFormat {
   ir::Storage weight = ir::Storage::F32, rows = ir::Storage::F32;
 };
 
 /// Whether `word` is the name of a format, and all of these names for messages.
 bool isFormat(llvm::StringRef word);
-constexpr const char *formatNames = "int8, int4, q4_k, q5_k, q6_k, w8a8, w4a8, w16a16, bf16, f16 or f32";
+constexpr const char *formatNames =
+    "int8, int4, q4_k, q5_k, q6_k (each perhaps with +a8), w8a8, w4a8, w16a16, bf16, f16 or f32";
+
+/// What a format of weights in codes ends with where the rows that they multiply become int8: "q4_k+a8". "w8a8" and "w4a8"
+/// are short for "int8+a8" and "int4+a8".
+inline constexpr llvm::StringLiteral codedRowsSuffix = "+a8";
+/// `quantize` with rows in int8 wherever weights are in codes.
+std::string withCodedRows(llvm::StringRef quantize);
 
 class WeightFormats {
 public:
@@ -26,6 +33,8 @@ public:
   /// are joined, have the formats of most bits among theirs. `sensitive`: int4 by default is
   /// int8, q4_k and q5_k are q6_k.
   ProductFormat of(llvm::ArrayRef<ir::ParamOp> params, bool sensitive) const;
+  /// Of a table that is looked up: what a glob other than "*" says, if one fits. Nothing in loops.
+  std::optional<ProductFormat> named(ir::ParamOp table) const;
   /// For what cannot be stored in codes.
   ir::Storage plain() const { return precision; }
 

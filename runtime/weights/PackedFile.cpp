@@ -8,7 +8,7 @@
 namespace quern::runtime {
 
 static constexpr char mark[] = "quern.packed";
-static constexpr uint32_t version = 1;
+static constexpr uint32_t version = 2;
 static constexpr uint64_t alignment = 64;
 
 static std::string layoutName(const WeightLayout &layout) {

@@ -110,7 +110,8 @@ TEST(BF16, Products) {
   Dim m = dim("M"), i = dim("I", 300), o = dim("O", 71), wide = dim("O", 200);
   for (const Form &form : {Form{"x w[O, I]", {m, i}, {o, i}, "I"}, Form{"x w[I, O]", {m, i}, {i, wide}, "I"},
                            Form{"g w", {m, wide}, {wide, i}, "O"}, Form{"dw", {m, i}, {m, o}, "M"},
-                           Form{"two row dims", {dim("B", 2), m, i}, {i, wide}, "I"}})
+                           Form{"two row dims", {dim("B", 2), m, i}, {i, wide}, "I"},
+                           Form{"parts of an odd depth", {m, dim("D", 777)}, {o, dim("D", 777)}, "D"}})
     for (int which : {1, 2, 3}) {
       if (which < 3 && form.over != "O") // each alone in one form, both in all
         continue;

@@ -48,6 +48,23 @@ TEST(Instructions, PairsOfBF16) {
   }
 }
 
+/// So are values as training has them: forward, and both backward products. Not where one side has more digits.
+TEST(Instructions, PairsOfBF16InTraining) {
+  struct Form {
+    std::vector<Dim> x, w;
+    const char *over;
+  };
+  Dim m = dim("M"), i = dim("I", 64), o = dim("O", 96);
+  for (const Form &form : {Form{{m, i}, {o, i}, "I"}, Form{{m, o}, {o, i}, "O"}, Form{{m, o}, {m, i}, "M"}})
+    for (bool both : {true, false}) {
+      GraphMaker g;
+      int x = g.argument(Storage::BF16, form.x), w = g.argument(both ? Storage::BF16 : Storage::F32, form.w);
+      g.yield(g.contract(g.elementwise(Op::Widen, {x}), both ? g.elementwise(Op::Widen, {w}) : w, {form.over}));
+      std::string found = foreignInstructions(g.finish("pairs"), cpuTarget("znver4"), cpuTarget("icelake-server"));
+      EXPECT_EQ(found.find("vdpbf16ps") != std::string::npos, both) << form.over << found;
+    }
+}
+
 TEST(Instructions, OfALesserProcessorAreNoticed) {
   GraphMaker g;
   EXPECT_EQ(foreignInstructions(softmaxOfProduct(g), cpuTarget("x86-64-v2"), cpuTarget("x86-64-v3")),

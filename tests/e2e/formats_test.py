@@ -11,7 +11,7 @@ from models_test import ENCODERS, INPUTS, SPECS
 CODED_ROWS = 3e-2
 FORMATS = {"bf16": (("--precision", "bf16"), 5e-5, 1e-1), "f16": (("--precision", "f16"), 5e-5, 1e-2), "int8": (("--quantize", "int8"), 1e-5, 2e-1), "int4": (("--quantize", "int4"), 1e-5, 1.5),
            "q4_k": (("--quantize", "q4_k"), 1e-5, 1.5), "q6_k": (("--quantize", "q6_k"), 1e-5, 5e-1),
-           "w16a16": (("--quantize", "w16a16"), CODED_ROWS, 1e-1), "w8a8": (("--quantize", "w8a8"), CODED_ROWS, 5e-1), "w4a8": (("--quantize", "w4a8"), CODED_ROWS, 1.5)}
+           "w16a16": (("--quantize", "w16a16"), CODED_ROWS, 1e-1), "q5_k+a8": (("--quantize", "q5_k", "--activations", "int8"), CODED_ROWS, 1.5), "w8a8": (("--quantize", "w8a8"), CODED_ROWS, 5e-1), "w4a8": (("--quantize", "w4a8"), CODED_ROWS, 1.5)}
 
 
 class Formats(Case):

@@ -278,7 +278,7 @@ class Codes(Case):
 
     def test_rows_in_codes(self):
         """Products of integers: as the interpreter of the same module, but for rows near the middle between two codes; alone and in a batch the same text."""
-        for fixture, kind in (("qwen2", "w8a8"), ("gpt2", "w4a8"), ("llama", "w16a16")):
+        for fixture, kind in (("qwen2", "w8a8"), ("gpt2", "w4a8"), ("llama", "w16a16"), ("phi3", "q4_k+a8"), ("llama", "q6_k+a8")):
             options = ("--config", DATA / fixture / "config.json", "--quantize", kind)
             weights, expected = DATA / fixture / "model.safetensors", read_safetensors(DATA / fixture / "expected.safetensors")
             inputs = {"tokens": expected["input_ids"]}
@@ -286,10 +286,24 @@ class Codes(Case):
             got = self.evaluate(program, weights, inputs)["logits"]
             want = self.interpret(fixture, weights, inputs, *options, "--after", "narrow-storage")["logits"]
             self.assertLess(relative_error(got, want), 3e-2, kind)
-            plain = self.interpret(fixture, weights, inputs, *options[:2], "--quantize", {"w8a8": "int8", "w4a8": "int4", "w16a16": "bf16"}[kind], "--after", "narrow-storage")["logits"]
+            plain = self.interpret(fixture, weights, inputs, *options[:2], "--quantize", {"w8a8": "int8", "w4a8": "int4", "w16a16": "bf16"}.get(kind, kind.removesuffix("+a8")), "--after", "narrow-storage")["logits"]
             self.assertLess(relative_error(got, want), 0.5 * relative_error(got, plain), kind)  # rows were rounded, and as they should be
             prompt = inputs["tokens"].rows()[0][:5]
             self.assertEqual(self.generate(program, weights, prompt, 12), self.generate(program, weights, prompt, 12, "--no-cache"))
+
+    def test_activations(self):
+        """--activations int8: rows in int8 for every weight in codes, whoever chose these; the rest as it was."""
+        config = ("--config", DATA / "llama" / "config.json")
+        dumps = [run(QUERN, "dump", EXAMPLES / "llama.quern", *config, "--quantize", *options, "--after", "narrow-storage").out
+                 for options in (("q4_k,*.down_proj.*=bf16", "--activations", "int8"), ("q4_k+a8,*.down_proj.*=bf16",), ("q4_k,*.down_proj.*=bf16",))]
+        formats = [text.split("quern.quantize = ")[1].split('"')[1] for text in dumps]
+        self.assertEqual(formats, ["q4_k+a8,*.down_proj.*=bf16"] * 2 + ["q4_k,*.down_proj.*=bf16"])
+        self.assertEqual(dumps[0], dumps[1])
+        self.assertRegex(dumps[0], r"quern.quantize .*-> !quern.tensor<int8\[B, T")
+        self.assertNotRegex(dumps[2], r"quern.quantize .*-> !quern.tensor<int8\[B, T")
+        weights = DATA / "formats" / "llama-gguf" / "model-q8_0.gguf"
+        stored = run(QUERN, "compile", EXAMPLES / "llama.quern", "--weights", weights, "--precision", "stored", "--activations", "int8", "--emit", "mlir", "-o", "/dev/stdout").out
+        self.assertRegex(stored, r"quern.quantize = \"f32(,[^\"]*=int8\+a8)+\"")
 
     def test_formats_by_name(self):
         config = ("--config", DATA / "llama" / "config.json")
@@ -300,7 +314,8 @@ class Codes(Case):
 
     def test_mistakes(self):
         for options, words in ((("--quantize", "int3"), "'int3' is no format"), (("--quantize", "int8,head"), "is no GLOB=FORMAT"),
-                               (("--quantize", "int8", "--train"), "not trained")):
+                               (("--quantize", "bf16+a8"), "'bf16+a8' is no format"), (("--activations", "int4"), "exact or int8 is needed"),
+                               (("--quantize", "bf16", "--activations", "int8"), "none are"), (("--quantize", "int8", "--train"), "not trained")):
             refused = run(QUERN, "compile", EXAMPLES / "gpt2.quern", *options, "-o", self.scratch / "never", status=1)
             self.assert_refused(refused, words)
 

@@ -41,11 +41,17 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
                         "with the gradient of the loss: programs get the commands train and grad")(
       "precision", po::value(&spec.precision),
       "bf16 or f16: the weights of products in two bytes, the rest in f32 (with --train bf16 alone, also for what a "
-      "gradient keeps; default: f32); stored: as the checkpoint has them, where that loses nothing (what quern run "
+      "gradient keeps; default: f32, for --target cuda bf16); stored: as the checkpoint has them, where that loses "
+      "nothing (what quern run "
       "CHECKPOINT does)");
   addQuantize(options, spec);
-  options.add_options()("kv-cache", po::value(&spec.kvCache),
-                        "f32 or bf16: what generation keeps of each position, keys and values (default: f32)");
+  options.add_options()(
+      "activations", po::value(&spec.activations),
+      "exact, or int8: what multiplies weights in codes becomes int8 with a scale for each 32, however "
+      "the weights came to be in codes (+a8 after each of their formats; default: exact)")(
+      "kv-cache", po::value(&spec.kvCache),
+      "f32 or bf16: what generation keeps of each position, keys and values (default: f32, for --target cuda "
+      "bf16)");
 }
 
 void quern::tools::addQuantize(po::options_description &options, SpecOptions &spec) {
@@ -55,8 +61,9 @@ void quern::tools::addQuantize(po::options_description &options, SpecOptions &sp
       "FORMAT[,GLOB=FORMAT]... or a FILE of lines GLOB = FORMAT: the weights of products in int8 or int4, groups of 32 "
       "with a scale each; int4 keeps int8 for those outside of layers (the head). q4_k, q5_k, q6_k: super-blocks of "
       "256 "
-      "as GGUF's K-quants; the first two keep q6_k for the head. w8a8, w4a8: what they multiply becomes int8, too; "
-      "w16a16: both in bf16. The last GLOB that fits a weight's name decides (formats: also bf16, f16, f32)");
+      "as GGUF's K-quants; the first two keep q6_k for the head. FORMAT+a8 of these, w8a8, w4a8: what they multiply "
+      "becomes int8, too; w16a16: both in bf16 (the default of --target cuda). The last GLOB that fits a weight's name "
+      "decides (formats: also bf16, f16, f32)");
 }
 
 void quern::tools::addWithout(po::options_description &options, std::vector<std::string> &without) {
@@ -186,6 +193,16 @@ static quern::ir::Storage storageAsked(const std::string &option, const std::str
   return *quern::support::storageByName(name);
 }
 
+/// --activations int8: the same formats, with rows in int8 for all that are codes.
+static std::string codedRows(const std::string &formats) {
+  std::string result = quern::passes::withCodedRows(formats);
+  if (result == formats)
+    throw std::runtime_error(
+        "--activations int8 is of what multiplies weights in codes, and none are: --quantize int8, int4 "
+        "or q4_k, or a checkpoint that has codes, is needed");
+  return result;
+}
+
 /// MLIR's parser calls itself for each level of brackets, and runs out of stack. A module of the compiler has about 30.
 static void checkDepth(llvm::StringRef text, const std::string &file) {
   static constexpr int most = 500;
@@ -222,9 +239,13 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
   if (!options.quantize.empty() && options.train)
     throw std::runtime_error("--quantize is for programs that are not trained: leave --train or --quantize out");
   quern::passes::WeightFormats::parse(options.quantize, precision);
+  if (options.activations != "exact" && options.activations != "int8")
+    throw std::runtime_error("--activations " + options.activations + ": exact or int8 is needed");
   if (llvm::StringRef(options.spec).ends_with(".mlir")) {
     if (!options.quantize.empty())
       throw std::runtime_error("--quantize belongs to a spec; " + options.spec + " has its own already");
+    if (options.activations != "exact")
+      throw std::runtime_error("--activations belongs to a spec; " + options.spec + " has its own already");
     if (options.kvCache == "bf16")
       throw std::runtime_error("--kv-cache belongs to a spec; " + options.spec + " has its own already");
     if (options.precision != "f32")
@@ -250,6 +271,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       words.insert(words.end(), {"--precision", options.precision});
     if (!options.quantize.empty())
       words.insert(words.end(), {"--quantize", options.quantize});
+    if (options.activations != "exact")
+      words.insert(words.end(), {"--activations", options.activations});
     if (options.kvCache == "bf16")
       words.insert(words.end(), {"--kv-cache", "bf16"});
     keepInput(options.spec, input.text, input.configText.value_or(""), words);
@@ -261,6 +284,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       asked.quantize = options.quantize.empty() && !options.train
                            ? quantizeOfConfig(input.configText.value_or(""), input.configName)
                            : options.quantize;
+      if (options.activations == "int8")
+        asked.quantize = codedRows(asked.quantize);
       quern::ir::setOptions(*module, asked);
     }
   }

@@ -20,10 +20,11 @@ struct SpecOptions {
   std::string_view builtin;          // the spec's text, where `spec` names one of the compiler's own
   std::vector<std::string> settings; // NAME=VALUE
   bool train = false;
-  bool warnings = true;          // false: of a spec that was read before
-  std::string precision = "f32"; // of weights, and what training keeps: f32 or bf16
-  std::string kvCache = "f32";   // of what generation keeps of each position: f32 or bf16
-  std::string quantize;          // of weights: FORMAT[,GLOB=FORMAT]...; empty: as a quantised folder's config says
+  bool warnings = true;              // false: of a spec that was read before
+  std::string precision = "f32";     // of weights, and what training keeps: f32 or bf16
+  std::string kvCache = "f32";       // of what generation keeps of each position: f32 or bf16
+  std::string quantize;              // of weights: FORMAT[,GLOB=FORMAT]...; empty: as a quantised folder's config says
+  std::string activations = "exact"; // exact, or int8: of what multiplies weights in codes
 };
 
 /// Adds --config, --set and the positional SPEC.
@@ -35,7 +36,7 @@ void takeConfig(SpecOptions &spec, const std::string &weights);
 /// Adds --quantize. A file's name that it was given becomes the file's formats when the options are parsed.
 void addQuantize(boost::program_options::options_description &options, SpecOptions &spec);
 
-/// Adds --train, --precision, --quantize and --kv-cache.
+/// Adds --train, --precision, --quantize, --activations and --kv-cache.
 void addTrain(boost::program_options::options_description &options, SpecOptions &spec);
 
 /// Parses `arguments`; prints help and returns false where that was asked for. Throws with a clear message otherwise.

@@ -9,7 +9,7 @@
 //     totals[block x columns] = 0
 //     for each part of the depth
 //       strip[part x columns] = w                       likewise
-//       wide[block x part] = x                          only of bf16 that is not in groups: the innermost loop reads f32
+//       copy[block x part] = x                          only of bf16 that is not in groups: the innermost loop reads f32
 //       for each tile of rows
 //         sums[rows x columns] = 0;  for k: sums += x[rows, k] * strip[k, columns]
 //         totals += sums
@@ -17,6 +17,9 @@
 //
 // A depth of few parts (a gradient's tokens) has no totals: each tile of sums becomes a tile of the result at
 // once.
+//
+// Where both are bf16 and the target multiplies pairs of these (vdpbf16ps), copies are bf16, too, a pair of the depth beside
+// each other: a step of a sum is two products. What lies beyond an odd depth is 0 on both sides.
 #include "codegen/halide/contraction/DenseContraction.h"
 
 #include "codegen/halide/Math.h"
@@ -40,10 +43,47 @@ static ContractionPattern longestLast(ContractionPattern p) {
   return p;
 }
 
+static constexpr int inPair = 2;
+static const Var pairVar("pair");
+
+/// Whether all numbers of an operand are such as bf16 has.
+static bool isOfBF16(const KernelGraph &graph, int operand) {
+  const Node *node = &graph.nodes[operand];
+  while ((node->op >= Op::Rename && node->op <= Op::Squeeze && node->op != Op::Concat) || node->op == Op::Expand ||
+         node->op == Op::Permute)
+    node = &graph.nodes[node->operands[0]];
+  return node->op == Op::Widen && graph.nodes[node->operands[0]].storage == Storage::BF16;
+}
+
 DenseContraction::DenseContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
     : Contraction(builder, longestLast(pattern), plan), plan(plan), unroll(plan["unroll"]), group(plan["group"]),
       partDepth(plan["depth"]), shallowParts(plan["shallow"]), narrow(prepareOperands(builder, pattern)),
-      wholeParts(reduced.back().fixed() && *reduced.back().fixed() % partDepth == 0) {}
+      wholeParts(reduced.back().fixed() && *reduced.back().fixed() % partDepth == 0), pairs(canPair()) {}
+
+/// Pairs are read at once: rows lie beside each other, and are copied, or the depth does.
+bool DenseContraction::canPair() const {
+  const std::string &last = b.graph.nodes[x].dims.back().name;
+  return multipliesBF16(b.target) && partDepth % inPair == 0 && (last == row->name || last == reduced.back().name) &&
+         isOfBF16(b.graph, x) && isOfBF16(b.graph, w);
+}
+
+Expr DenseContraction::asBF16(const Expr &number) {
+  return reinterpret(BFloat(16), cast<uint16_t>(reinterpret<uint32_t>(number) >> cast<uint32_t>(16)));
+}
+
+/// What an operand has at a position of the depth, in bf16; behind its end 0.
+Expr DenseContraction::bf16At(int operand, Index index, const Expr &position) const {
+  const Dim &depth = reduced.back();
+  const bool inside = wholeParts && *depth.fixed() % inPair == 0;
+  index[depth.name] = inside ? position : min(likely(position), b.extent(depth.size) - 1);
+  Expr number = operand == w ? loadWeight(w, lane, Var("tile"), index) : b.real(operand, index);
+  return asBF16(inside ? number : select(position < b.extent(depth.size), number, 0.0f));
+}
+
+/// A loop over so much of the depth.
+RDom DenseContraction::depthOf(const Expr &length, const std::string &name) const {
+  return pairs ? RDom(Region{{0, inPair}, {0, (length + (inPair - 1)) / inPair}}, name) : RDom(0, length, name);
+}
 
 /// Names of a copy's loops: the depth, then all of an operand's dimensions but `own` and the depth.
 static std::vector<Var> copyArgs(const Var &first, const Node &operand, const Dim &own, const Dim &depth,
@@ -66,35 +106,63 @@ static std::vector<Expr> copyCall(const Expr &first, const Node &operand, const 
   return call;
 }
 
-/// sums[rows x columns] over `k`; `position` is where a step is in the depth.
-DenseContraction::Products DenseContraction::productsOver(const RDom &k, const Expr &position, std::vector<Var> args,
-                                                          Index index) {
-  const Node &input = b.graph.nodes[x], &weight = b.graph.nodes[w];
+/// Columns over a part of the depth, one after the other for each step of it.
+void DenseContraction::copyColumns(Products &out) {
+  const Node &weight = b.graph.nodes[w];
   const Dim &depth = reduced.back();
-  Var tileIndex("tile"), rowVar = KernelBuilder::var(row->name);
-  Products out;
+  Var tileIndex("tile");
+  std::vector<Var> args = copyArgs(lane, weight, *column, depth, tileIndex, KernelBuilder::var);
+  Index own = KernelBuilder::varsOf(weight.dims);
   out.strip = b.newFunc("strip", node);
-  out.strip(copyArgs(lane, weight, *column, depth, tileIndex, KernelBuilder::var)) =
-      loadWeight(w, lane, tileIndex, KernelBuilder::varsOf(weight.dims));
-  out.over = k.x;
-  index[depth.name] = position;
+  if (!pairs) {
+    out.strip(args) = loadWeight(w, lane, tileIndex, own);
+    return;
+  }
+  args.insert(args.begin(), pairVar);
+  out.strip(args) = bf16At(w, own, own.at(depth.name) * inPair + pairVar);
+}
+
+/// A number of a row, from where it lies or from a copy; `step`: of the depth.
+Expr DenseContraction::rowsAt(Products &out, const Expr &step, Index index) {
+  const Node &input = b.graph.nodes[x];
+  const Dim &depth = reduced.back();
+  Var rowVar = KernelBuilder::var(row->name);
+  if (groups.defined()) {
+    index[depth.name] = step;
+    std::vector<Expr> call = copyCall(rowVar % rows, input, *row, depth, rowVar / rows, index);
+    if (pairs)
+      call.insert(call.begin(), out.pair);
+    return groups(call);
+  }
+  index[depth.name] = pairs ? step * inPair + out.pair : step;
   // `likely` makes the loop over whole tiles of rows one of its own, whose rows lie at fixed distances. Else each row
   // has an address of its own; these are computed in vectors, on the ports of the products (a tenth of a product's
   // time).
   index[row->name] = min(likely(rowVar), b.extent(row->size) - 1);
-  Expr left;
-  if (groups.defined()) {
-    left = groups(copyCall(rowVar % rows, input, *row, depth, rowVar / rows, index));
-  } else if (narrow) {
-    out.wide = b.newFunc("wide", node);
-    out.wide(KernelBuilder::pureArgs(input.dims)) = b.real(x, KernelBuilder::varsOf(input.dims));
-    left = out.wide(KernelBuilder::call(input.dims, index));
-  } else {
-    left = b.real(x, index);
-  }
+  if (!narrow && !pairs)
+    return b.real(x, index);
+  out.copy = b.newFunc("rows", node);
+  Index own = KernelBuilder::varsOf(input.dims);
+  out.copy(KernelBuilder::pureArgs(input.dims)) = pairs ? bf16At(x, own, own.at(depth.name)) : b.real(x, own);
+  return out.copy(KernelBuilder::call(input.dims, index));
+}
+
+/// sums[rows x columns] over `k`; `step` is where one is in the depth.
+DenseContraction::Products DenseContraction::productsOver(const RDom &k, const Expr &step, std::vector<Var> args,
+                                                          const Index &index) {
+  Products out;
+  out.over = pairs ? k.y : k.x;
+  out.pair = pairs ? k.x : RVar();
+  copyColumns(out);
+  Index ofColumns = index;
+  ofColumns[reduced.back().name] = step;
+  std::vector<Expr> call = copyCall(lane, b.graph.nodes[w], *column, reduced.back(), Var("tile"), ofColumns);
+  if (pairs)
+    call.insert(call.begin(), out.pair);
+  Expr left = rowsAt(out, step, index);
   out.sums = b.newFunc("sums", node);
   out.sums(args) = 0.0f;
-  out.sums(args) += left * out.strip(copyCall(lane, weight, *column, depth, tileIndex, index));
+  out.sums(args) += pairs ? cast<float>(out.strip(call)) * cast<float>(left) : left * out.strip(call);
   return out;
 }
 
@@ -106,7 +174,10 @@ void DenseContraction::accumulate() {
     groups = b.newFunc("groups", node);
     Index index = KernelBuilder::varsOf(input.dims);
     index[row->name] = min(group * rows + groupLane, b.extent(row->size) - 1);
-    groups(copyArgs(groupLane, input, *row, depth, group, KernelBuilder::var)) = b.real(x, index);
+    std::vector<Var> args = copyArgs(groupLane, input, *row, depth, group, KernelBuilder::var);
+    if (pairs)
+      args.insert(args.begin(), pairVar);
+    groups(args) = pairs ? bf16At(x, index, index.at(depth.name) * inPair + pairVar) : b.real(x, index);
   }
 
   std::vector<Dim> between(reduced.begin(),
@@ -117,8 +188,8 @@ void DenseContraction::accumulate() {
   // Sums over a depth that is short enough go from registers to the result, tile by tile: the memory takes them while
   // the next are computed.
   if (shallowParts && between.empty() && depth.fixed().value_or(0) <= shallowParts * partDepth) {
-    RDom k(0, b.extent(depth.size), "k");
-    whole = productsOver(k, k.x, args, index);
+    RDom k = depthOf(b.extent(depth.size), "k");
+    whole = productsOver(k, pairs ? k.y : k.x, args, index);
     if (depth.fixed())
       return;
     shallow = b.extent(depth.size) <= shallowParts * partDepth;
@@ -127,13 +198,13 @@ void DenseContraction::accumulate() {
   for (const Dim &dim : between)
     args.push_back(KernelBuilder::var(dim.name));
   args.push_back(part);
-  RDom k(0, partDepth, "k");
-  Expr position = part * partDepth + k.x;
+  RDom k = depthOf(partDepth, "k");
+  Expr step = pairs ? part * (partDepth / inPair) + k.y : part * partDepth + k.x;
   if (!wholeParts)
-    k.where(position < b.extent(depth.size));
+    k.where((pairs ? step * inPair : step) < b.extent(depth.size));
   for (const Dim &dim : between)
     index[dim.name] = KernelBuilder::var(dim.name);
-  products = productsOver(k, position, args, index);
+  products = productsOver(k, step, args, index);
 
   Region region;
   region.push_back({0, (b.extent(depth.size) + (partDepth - 1)) / partDepth});
@@ -163,16 +234,24 @@ void DenseContraction::scheduleProducts(Products &out, const LoopLevel &tiles, c
   out.sums.compute_at(tiles).bound_extent(lane, tile).bound_extent(m, rows).bound_extent(Var("tile"), 1);
   out.sums.vectorize(lane, vector).unroll(lane).unroll(m);
   std::vector<VarOrRVar> steps = {lane, m, out.over};
-  out.sums.update().reorder(steps).vectorize(lane, vector).unroll(lane).unroll(m);
-  if (unroll > 1)
-    out.sums.update().unroll(out.over, unroll);
-  out.strip.compute_at(copies).bound_extent(lane, tile).bound_extent(Var("tile"), group).vectorize(lane, vector);
+  if (pairs)
+    steps.insert(steps.begin(), out.pair);
+  out.sums.update().reorder(steps);
+  if (pairs)
+    out.sums.update().atomic().vectorize(out.pair);
+  out.sums.update().vectorize(lane, vector).unroll(lane).unroll(m);
+  if (int times = pairs ? unroll / inPair : unroll; times > 1)
+    out.sums.update().unroll(out.over, times);
+  out.strip.compute_at(copies).bound_extent(lane, tile).bound_extent(Var("tile"), group);
   if (b.graph.nodes[w].dims.back().name == reduced.back().name) // lines of memory run along the depth
     out.strip.reorder(depth, lane);
   else
     out.strip.reorder(lane, Var("tile"), depth);
-  if (out.wide.defined())
-    out.wide.compute_at(copies).vectorize(KernelBuilder::var(b.graph.nodes[x].dims.back().name), vector,
+  if (pairs)
+    out.strip.bound_extent(pairVar, inPair).reorder(pairVar, lane).unroll(pairVar);
+  out.strip.vectorize(lane, vector);
+  if (out.copy.defined())
+    out.copy.compute_at(copies).vectorize(KernelBuilder::var(b.graph.nodes[x].dims.back().name), vector,
                                           TailStrategy::GuardWithIf);
 }
 
@@ -236,9 +315,13 @@ void DenseContraction::schedule(Stage &target) {
   if (groups.defined()) {
     Var depth = KernelBuilder::var(reduced.back().name);
     // The last part, and the last block of rows, end with them: nothing beyond is copied.
-    groups.bound(depth, 0, b.extent(reduced.back().size))
+    groups
+        .bound(depth, 0,
+               pairs ? (b.extent(reduced.back().size) + (inPair - 1)) / inPair : b.extent(reduced.back().size))
         .bound(Var("group"), 0, (b.extent(row->size) + (rows - 1)) / rows);
     scheduleGroups(groups, depth, plan["beside"]);
+    if (pairs)
+      groups.bound(pairVar, 0, inPair).reorder(pairVar, groupLane).unroll(pairVar);
   }
   target.scheduled = true;
 }

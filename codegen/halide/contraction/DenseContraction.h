@@ -14,11 +14,18 @@ public:
 private:
   struct Products {
     Func strip, sums; ///< columns over a part of the depth; sums of a tile in registers
-    Func wide;        ///< rows over a part of the depth, in f32 where they lie in bf16
-    RVar over;
+    Func copy; ///< rows over a part of the depth, widened where they lie in bf16, rounded where they are made here
+    RVar over, pair; ///< the steps of the depth; of pairs also which of the two
   };
+  /// `number`, which bf16 has, as that.
+  static Expr asBF16(const Expr &number);
+  bool canPair() const;
+  Expr bf16At(int operand, Index index, const Expr &position) const;
+  Halide::RDom depthOf(const Expr &length, const std::string &name) const;
+  void copyColumns(Products &out);
+  Expr rowsAt(Products &out, const Expr &step, Index index);
   void accumulate();
-  Products productsOver(const Halide::RDom &k, const Expr &position, std::vector<Var> args, Index index);
+  Products productsOver(const Halide::RDom &k, const Expr &step, std::vector<Var> args, const Index &index);
   Expr sumAt(const std::vector<Expr> &call) const;
   void scheduleProducts(Products &out, const Halide::LoopLevel &tiles, const Halide::LoopLevel &copies);
   void schedule(Stage &target);
@@ -27,6 +34,7 @@ private:
   int unroll, group, partDepth, shallowParts; ///< the last: of the depth, that need no totals
   bool narrow;                                ///< x is bf16 in memory
   bool wholeParts;
+  bool pairs;               ///< both are in bf16, and the target multiplies these in pairs
   Func totals;              ///< what results read
   Products products, whole; ///< in parts of the depth, and over all of it
   Expr shallow;             ///< whether the depth is short enough for `whole`, where only the run knows

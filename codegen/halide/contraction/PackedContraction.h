@@ -21,7 +21,10 @@ private:
     Func halves{}; ///< of integers: two sums for each of `ofGroup`, where an instruction sums pairs; else undefined
     std::vector<RVar> overHalves{};
     bool pairs = false; ///< the first of `over` is summed within an instruction
-    Func ofRow{};       ///< of columns with minimums: a row's sum over a group; else undefined
+    Func scaled{},
+        lowered{}; ///< of integers in super-blocks: what units of scales and of minimums multiply; else undefined
+    std::vector<RVar> overBlock{};
+    Func ofRow{}; ///< of columns with minimums: a row's sum over a group; else undefined
   };
   Index start(const Expr &row) const;
   bool isPicked() const { return b.graph.nodes[pickOf(w)].op == Op::Gather; }
@@ -30,7 +33,11 @@ private:
   Expr rowSum(Sums &sums, const Expr &at, const Expr &ofGroup);
   Sums integerSums(const std::string &name, const Expr &at);
   Sums pairSums(const std::string &name, const Expr &at);
+  bool widensCodes() const;
+  int codesOfRun() const;
   Expr integerColumns(bool shared, const Index &index, const Expr &step, const Expr &part);
+  void sumsOfBlocks(Sums &sums, Index index, int runs);
+  Expr levelOfRun(Func &ofAll, const Index &index, const Expr &run, bool shared);
   Expr widened(const Index &index);
   /// Where a strip stands beside its column and depth: its own variables, and a call from `index`; the tile comes last.
   std::pair<std::vector<Var>, std::vector<Expr>> besideStrip(const Index &index) const;
@@ -49,7 +56,7 @@ private:
   Expr isAlone;         ///< whether rows are so few that each is multiplied by itself
   Func
       strip; ///< a tile of columns in f32, where they are stored in fewer bits; in bytes or pairs for products of these
-  Func stripScale;     ///< of the groups of such bytes
+  Func stripScale, stripMinimum; ///< of the runs of such bytes
   Sums tiles, singles; ///< of a tile of rows and columns in registers; of one row. Undefined where they never run
 };
 

@@ -1,15 +1,17 @@
 // Takes: a contraction of rows and columns that are both in codes. Gives: sums of products of integers for a tile of them.
 //
-//     strip = code + 2^(bits - 1)                              without a sign, as the products below take them: of int8 bytes lie so
-//                                                              already; else made once for a block of rows
+//     strip = code + added                                     without a sign, as the products below take them (addedToCodes): of
+//                                                              int8 bytes lie so already; else made once for a block of rows
 //     for each tile of rows, or each row by itself
-//       for each group of 32
-//         whole[rows x columns] = -2^(bits - 1) * (sum of the row's codes in the group) + products of integers
+//       for each run of codes: a group, or what 16 bits sum
+//         whole[rows x columns] = -added * (sum of the row's codes in the run) + products of integers
 //         sums += whole * (the columns' scales * the row's scale)
+//                 - the columns' minimums * (sum of the row's codes * its scale)                 in super-blocks
+//       a row by itself takes super-blocks one by one, whose units multiply sums of what their counts of these multiply
 //
 // The products, by what the target has (byteProducts):
-//   fours: whole += four products of bytes, strip[groups][8][columns][4]                                   vpdpbusd
-//   pairs, int4: halves[columns][2] += two products of bytes, in 16 bits: 8 * 2 * 15 * 127 is below 2^15   vpmaddubsw
+//   fours: whole += four products of bytes, strip[runs][steps][columns][4]                                 vpdpbusd
+//   pairs, less than 8 bits: halves[columns][2] += two products of bytes, in 16 bits, which a run never passes  vpmaddubsw
 //                whole += halves in pairs                                                                  vpmaddwd by ones
 //   pairs, int8: products of two bytes would saturate, so both sides are widened to 16 bits                vpmaddwd
 //                a tile of rows: whole += two products, strip[groups][16][columns][2] in 16 bits
@@ -22,7 +24,7 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-static constexpr int inStep = 4, stepsOfGroup = static_cast<int>(support::codedGroup) / inStep, inPair = 2;
+static constexpr int inStep = 4, inPair = 2;
 static const Var part("part"), step("step"), half("half"), ofStrip("group");
 
 template <typename T, typename More> static std::vector<T> with(std::vector<T> first, const More &more) {
@@ -30,47 +32,84 @@ template <typename T, typename More> static std::vector<T> with(std::vector<T> f
   return first;
 }
 
-/// Codes of columns: `part` of the `step` of a group that `index` says, of four in a step; of what is widened, of two.
+bool PackedContraction::widensCodes() const {
+  return byteProducts(b.target) == ByteProducts::Pairs && bits == 8;
+}
+
+/// How many codes are summed before a scale multiplies them.
+int PackedContraction::codesOfRun() const {
+  int run = support::groupOf(storage);
+  if (byteProducts(b.target) == ByteProducts::Pairs && bits < 8)
+    while (run / inStep * inPair * ((1 << bits) - 1) * 127 >= 1 << 15)
+      run /= 2;
+  return run;
+}
+
+/// Codes of columns: `which` of the `at`-th step of a run that `index` says, of four in a step; of what is widened, of two.
 Expr PackedContraction::integerColumns(bool shared, const Index &index, const Expr &at, const Expr &which) {
   const Node &weight = b.graph.nodes[tableOf(w)];
-  const bool wide = byteProducts(b.target) == ByteProducts::Pairs && bits == 8;
-  if (!shared || (bits == 8 && !wide))
-    return unsignedCodeAt(columnsAt(lane, Var("tile"), index), ofStrip, at, which);
+  const int runs = support::groupOf(storage) / codesOfRun(), steps = codesOfRun() / inStep;
+  auto codeOf = [&](const Index &columns, const Expr &four, const Expr &byte) {
+    return unsignedCodeAt(columnsAt(lane, Var("tile"), columns), ofStrip / runs, ofStrip % runs * steps + four, byte);
+  };
+  if (!shared || (bits == 8 && !widensCodes()))
+    return codeOf(index, at, which);
   auto [around, aroundCall] = besideStrip(index);
-  CodedColumns own = columnsAt(lane, Var("tile"), KernelBuilder::varsOf(weight.dims));
+  Index own = KernelBuilder::varsOf(weight.dims);
   strip = b.newFunc("strip", node);
   strip(with(std::vector<Var>{part, lane, step, ofStrip}, around)) =
-      wide ? cast<int16_t>(unsignedCodeAt(own, ofStrip, step / inPair, step % inPair * inPair + part))
-           : unsignedCodeAt(own, ofStrip, step, part);
+      widensCodes() ? cast<int16_t>(codeOf(own, step / inPair, step % inPair * inPair + part))
+                    : codeOf(own, step, part);
   return strip(with(std::vector<Expr>{which, lane, at, ofStrip}, aroundCall));
+}
+
+/// What multiplies the whole sums of a run of columns, or its minimum; of a tile of rows, out of a strip.
+Expr PackedContraction::levelOfRun(Func &ofAll, const Index &index, const Expr &run, bool shared) {
+  const bool minimum = &ofAll == &stripMinimum;
+  auto level = [&](const Index &columns, const Expr &at) {
+    CodePlace place{Expr(), Expr(), at / (support::groupOf(storage) / codesOfRun())};
+    CodedColumns from = columnsAt(lane, Var("tile"), columns);
+    return minimum ? minimumAt(from, place) : scaleAt(from, place);
+  };
+  if (!shared)
+    return level(index, run);
+  auto [around, aroundCall] = besideStrip(index);
+  ofAll = b.newFunc(minimum ? "strip_minimum" : "strip_scale", node);
+  ofAll(with(std::vector<Var>{lane, ofStrip}, around)) =
+      level(KernelBuilder::varsOf(b.graph.nodes[tableOf(w)].dims), ofStrip);
+  return ofAll(with(std::vector<Expr>{lane, run}, aroundCall));
 }
 
 PackedContraction::Sums PackedContraction::integerSums(const std::string &name, const Expr &at) {
   b.integers = true;
   const CodedRows &rows = *b.codedRows(x);
-  const Node &weight = b.graph.nodes[tableOf(w)];
   const std::string &depth = reduced[0].name, groupOfRow = depth + "_group";
   const bool shared = name == "sums"; // by all tiles of rows of a task
-  const bool pairs = byteProducts(b.target) == ByteProducts::Pairs, wide = pairs && bits == 8;
+  const bool pairs = byteProducts(b.target) == ByteProducts::Pairs, wide = widensCodes();
+  const int run = codesOfRun(), steps = run / inStep, added = addedToCodes(storage);
   Index index = start(at);
-  index[groupOfRow] = ofStrip;
-  /// The row's code at a place of the group.
+  index[depth] = 0; // columns say where they are by their run
+  /// The row's code at a place of the run.
   auto codes = [&](const Expr &within) {
-    index[depth] = ofStrip * static_cast<int>(support::codedGroup) + within;
+    index[depth] = ofStrip * run + within;
     return (wide ? b.wideCodes(x) : rows.codes)(KernelBuilder::call(rows.dims, index));
+  };
+  /// What is kept of a row for each run, or for the group that the run is in.
+  auto ofRow = [&](const Func &func, const Expr &place) {
+    index[groupOfRow] = place;
+    return func(KernelBuilder::call(rows.groups, index));
   };
 
   Sums sums{b.newFunc(name, node), {}, b.newFunc("whole", node), {}, true};
   std::vector<Var> args = tileArgs(), whole = with(args, std::vector<Var>{ofStrip});
-  index[depth] = ofStrip * static_cast<int>(support::codedGroup);
-  sums.ofGroup(whole) = -(1 << (bits - 1)) * rows.sum(KernelBuilder::call(rows.groups, index));
+  sums.ofGroup(whole) = added ? -added * ofRow(b.sumsOfCodes(x, run), ofStrip) : Expr(0);
   if (wide && shared) {
-    RDom k(0, inPair, 0, 2 * stepsOfGroup);
+    RDom k(0, inPair, 0, run / inPair);
     Expr columns = integerColumns(shared, index, k.y, k.x);
     sums.ofGroup(whole) += cast<int32_t>(widening_mul(columns, codes(k.y * inPair + k.x)));
     sums.overGroup = {k.x, k.y};
   } else if (pairs) {
-    RDom k(0, inPair, 0, stepsOfGroup), q(0, 2);
+    RDom k(0, inPair, 0, steps), q(0, 2);
     sums.halves = b.newFunc("halves", node);
     std::vector<Var> halves = with(std::vector<Var>{half}, whole);
     Expr columns = integerColumns(shared, index, k.y, half * inPair + k.x),
@@ -86,35 +125,67 @@ PackedContraction::Sums PackedContraction::integerSums(const std::string &name, 
     sums.ofGroup(whole) += cast<int32_t>(sums.halves(with(std::vector<Expr>{q}, whole)));
     sums.overGroup = {q};
   } else {
-    RDom k(0, inStep, 0, stepsOfGroup);
+    RDom k(0, inStep, 0, steps);
     Expr columns = integerColumns(shared, index, k.y, k.x);
     sums.ofGroup(whole) += cast<int32_t>(widening_mul(columns, codes(k.y * inStep + k.x)));
     sums.overGroup = {k.x, k.y};
   }
 
-  RDom g(Region{codedRegion()[2]});
+  // Rows have codes up to the end of a group of theirs: what super-blocks have beyond is multiplied by nothing.
+  const int inGroup = static_cast<int>(support::codedGroup);
+  const int runs = static_cast<int>((*reduced[0].fixed() + inGroup - 1) / inGroup * (inGroup / run));
+  if (support::superBlocksOf(storage) && !shared) {
+    sumsOfBlocks(sums, index, runs);
+    return sums;
+  }
+  RDom g(0, runs);
   sums.over = {g.x};
-  index[groupOfRow] = g.x;
   std::vector<Expr> call(args.begin(), args.end());
   call.emplace_back(g.x);
-  auto scaleOf = [&](const Index &columns, const Expr &group) {
-    return scaleAt(columnsAt(lane, Var("tile"), columns), {Expr(), Expr(), group});
-  };
-  Expr scale;
-  if (shared) {
-    auto [around, aroundCall] = besideStrip(index);
-    stripScale = b.newFunc("strip_scale", node);
-    stripScale(with(std::vector<Var>{lane, ofStrip}, around)) = scaleOf(KernelBuilder::varsOf(weight.dims), ofStrip);
-    scale = stripScale(with(std::vector<Expr>{lane, g.x}, aroundCall));
-  } else {
-    scale = scaleOf(index, g.x);
-  }
+  Expr scale = levelOfRun(stripScale, index, g.x, shared) * ofRow(rows.scale, g.x / (inGroup / run));
+  Expr sum = cast<float>(sums.ofGroup(call)) * scale;
+  if (support::superBlocksOf(storage))
+    sum -= levelOfRun(stripMinimum, index, g.x, shared) * ofRow(b.sharesOfRows(x, run), g.x);
   sums.func(args) = 0.0f;
-  sums.func(args) += cast<float>(sums.ofGroup(call)) * (scale * rows.scale(KernelBuilder::call(rows.groups, index)));
+  sums.func(args) += sum;
   return sums;
 }
 
-/// One group at a time, in registers; of pairs first all halves, then what they come to for each row.
+/// A super-block at a time: its runs by their counts of units, then the units.
+void PackedContraction::sumsOfBlocks(Sums &sums, Index index, int runs) {
+  const int run = codesOfRun(), inRows = static_cast<int>(support::codedGroup) / run,
+            inGroup = support::groupOf(storage) / run;
+  const bool whole = *reduced[0].fixed() % support::superBlock == 0;
+  const int inBlock = whole ? support::superBlock / run : 1;
+  const std::string groupOfRow = reduced[0].name + "_group";
+  const CodedRows &rows = *b.codedRows(x);
+  Var block("block");
+  RDom r(0, inBlock), g(0, runs / inBlock);
+  CodedColumns columns = columnsAt(lane, Var("tile"), index);
+  std::vector<Var> args = tileArgs(), ofBlock = with(args, std::vector<Var>{block});
+  Expr at = block * inBlock + r;
+  auto add = [&](Func &func, const char *name, bool minimum, const Func &ofRows, int perRun) {
+    std::vector<Expr> call(args.begin(), args.end());
+    call.push_back(at);
+    index[groupOfRow] = at / perRun;
+    Expr level = countAt(columns, at / inGroup, minimum) * ofRows(KernelBuilder::call(rows.groups, index));
+    func = b.newFunc(name, node);
+    func(ofBlock) = 0.0f;
+    func(ofBlock) += minimum ? level : cast<float>(sums.ofGroup(call)) * level;
+  };
+  add(sums.scaled, "scaled", false, rows.scale, inRows);
+  add(sums.lowered, "lowered", true, b.sharesOfRows(x, run), 1);
+  sums.over = {g.x};
+  sums.overBlock = {r.x};
+  std::vector<Expr> call(args.begin(), args.end());
+  call.emplace_back(g.x);
+  Expr group = g.x * inBlock / inGroup;
+  sums.func(args) = 0.0f;
+  sums.func(args) +=
+      unitAt(columns, group, false) * sums.scaled(call) - unitAt(columns, group, true) * sums.lowered(call);
+}
+
+/// One run at a time, in registers; of pairs first all halves, then what they come to for each row.
 void PackedContraction::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
   Var beside("tile"), m = row ? KernelBuilder::var(row->name) : Var();
   auto place = [&](Func &func, const LoopLevel &level, int atOnce) {
@@ -140,17 +211,41 @@ void PackedContraction::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAt
     if (within)
       stage.vectorize(*within);
     stage.vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
-    if (over.size() > 1)
+    // Of pairs in tiles of rows two steps at a time: LLVM adds up more of them for each row in turn, and then loads the
+    // columns anew for each.
+    const bool few = rowsAtOnce > 1 && byteProducts(b.target) == ByteProducts::Pairs;
+    if (over.size() > 1 && few)
+      stage.unroll(over[1], 2);
+    else if (over.size() > 1)
       stage.unroll(over[1]);
     if (row)
       stage.unroll(m);
   };
-  const LoopLevel ofGroup(sums.func, sums.over[0]);
+  LoopLevel ofGroup(sums.func, sums.over[0]);
+  if (sums.scaled.defined()) {
+    for (Func *func : {&sums.scaled, &sums.lowered}) {
+      place(*func, ofGroup, rowsAtOnce);
+      std::vector<VarOrRVar> loops = {lane, beside};
+      if (row)
+        loops.emplace_back(m);
+      loops.emplace_back(sums.overBlock[0]);
+      for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
+        loops.push_back(KernelBuilder::var(dim->name));
+      loops.emplace_back(Var("block"));
+      Halide::Stage stage = func->update();
+      stage.reorder(loops).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
+      if (row)
+        stage.unroll(m);
+      if (*reduced[0].fixed() % support::superBlock == 0) // else a run at a time
+        stage.unroll(sums.overBlock[0], func == &sums.scaled ? 1 : 8);
+    }
+    ofGroup = LoopLevel(sums.scaled, sums.overBlock[0]);
+  }
   if (!sums.halves.defined()) {
     place(sums.ofGroup, ofGroup, rowsAtOnce);
     return update(sums.ofGroup, sums.overGroup, std::nullopt);
   }
-  place(sums.ofGroup, row ? LoopLevel(sums.func, m) : ofGroup, 1);
+  place(sums.ofGroup, row ? LoopLevel(sums.scaled.defined() ? sums.scaled : sums.func, m) : ofGroup, 1);
   update(sums.ofGroup, sums.overGroup, std::nullopt);
   sums.halves.bound_extent(half, 2).vectorize(half);
   place(sums.halves, ofGroup, rowsAtOnce);
@@ -159,13 +254,16 @@ void PackedContraction::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAt
 
 void PackedContraction::scheduleIntegerStrip(const LoopLevel &level) {
   if (strip.defined()) {
-    const bool wide = strip.types()[0] == Int(16);
-    strip.compute_at(level).bound_extent(part, wide ? inPair : inStep).bound_extent(lane, tile);
-    strip.bound_extent(Var("tile"), 1).bound_extent(step, wide ? 2 * stepsOfGroup : stepsOfGroup).unroll(step);
+    const int each = widensCodes() ? inPair : inStep;
+    strip.compute_at(level).bound_extent(part, each).bound_extent(lane, tile);
+    strip.bound_extent(Var("tile"), 1).bound_extent(step, codesOfRun() / each).unroll(step);
     strip.vectorize(part).vectorize(lane, vectorOfTile()).unroll(lane);
   }
-  stripScale.compute_at(level).bound_extent(lane, tile).bound_extent(Var("tile"), 1);
-  stripScale.vectorize(lane, vectorOfTile()).unroll(lane);
+  for (Func *levels : {&stripScale, &stripMinimum})
+    if (levels->defined()) {
+      levels->compute_at(level).bound_extent(lane, tile).bound_extent(Var("tile"), 1);
+      levels->vectorize(lane, vectorOfTile()).unroll(lane);
+    }
 }
 
 } // namespace quern::codegen

@@ -95,8 +95,28 @@ static void contraction(int64_t in, int64_t out, std::vector<int64_t> rows, bool
   }
 }
 
+/// Weights in fewer bits, and rows that become int8 where `coded`; few rows read them from memory.
+static void format(Storage storage, bool coded, int64_t in, int64_t out, std::vector<int64_t> rows) {
+  GraphMaker g;
+  int x = g.argument(Storage::F32, {run("M"), fixed("I", in)});
+  int w = g.weight({fixed("O", out), fixed("I", in)}, tile(out, in), storage);
+  w = g.elementwise(bitsOfCode(storage) ? Op::Dequantize : Op::Widen, {w});
+  g.yield(g.contract(coded ? g.elementwise(Op::Dequantize, {g.quantize(x, "I")}) : x, w, {"I"}));
+  KernelRunner runner(g.finish("format"), target, schedules);
+  for (int64_t m : rows) {
+    Lengths lengths = {{"M", m}};
+    runner.bind(lengths, inputs(g.graph, lengths));
+    char name[80];
+    std::snprintf(name, sizeof name, "%s%s %ld x %ld x %ld", quern::support::storageName(storage), coded ? "+a8" : "",
+                  long(m), long(in), long(out));
+    bool flops = m > 16;
+    report(name, runner, flops ? 2.0 * double(m * in * out) : double(quern::support::bytesOf(storage, in) * out), flops,
+           !flops);
+  }
+}
+
 /// What a training step does with each weight [in, out], as it lies: the product, and the gradients of both factors.
-static void training(int64_t in, int64_t out, int64_t rows) {
+static void training(int64_t in, int64_t out, int64_t rows, Storage storage) {
   struct Form {
     const char *name;
     Dim first[2], second[2];
@@ -106,16 +126,17 @@ static void training(int64_t in, int64_t out, int64_t rows) {
   for (const Form &form : {Form{"product", {m, i}, {i, o}, "I"}, Form{"rows' gradient", {m, o}, {i, o}, "O"},
                            Form{"weight's gradient", {m, i}, {m, o}, "M"}}) {
     GraphMaker g;
-    int a = g.argument(Storage::F32, {form.first[0], form.first[1]}),
-        b = g.argument(Storage::F32, {form.second[0], form.second[1]});
-    g.yield(g.contract(a, b, {form.over}));
+    auto factor = [&](const Dim(&dims)[2]) { return g.argument(storage, {dims[0], dims[1]}); };
+    auto real = [&](int x) { return storage == Storage::F32 ? x : g.elementwise(Op::Widen, {x}); };
+    int a = factor(form.first), b = factor(form.second);
+    g.yield(g.contract(real(a), real(b), {form.over}));
     KernelRunner runner(g.finish("training"), target, schedules);
     Lengths lengths = {{"M", rows}};
     runner.bind(lengths, inputs(g.graph, lengths));
     for (bool cold : {false, true}) {
       char name[80];
-      std::snprintf(name, sizeof name, "%s %ld x %ld x %ld%s", form.name, long(rows), long(in), long(out),
-                    cold ? ", from memory" : "");
+      std::snprintf(name, sizeof name, "%s, %s %ld x %ld x %ld%s", form.name, quern::support::storageName(storage),
+                    long(rows), long(in), long(out), cold ? ", from memory" : "");
       report(name, runner, 2.0 * rows * in * out, true, cold);
     }
   }
@@ -343,9 +364,22 @@ int main(int argc, char **argv) {
     contraction(2048, 768, {1}, true);
     contraction(768, 32000, {1, 2, 3, 4, 6});
   }
+  if (wanted("large")) { // what ./dev bench asks for
+    contraction(768, 2048, {512});
+    contraction(2048, 2048, {512});
+  }
+  if (wanted("long"))
+    attention(0, {{2048, 0}});
+  if (wanted("formats"))
+    for (Storage storage : {Storage::BF16, Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q5K, Storage::Q6K})
+      for (bool coded : {false, true})
+        if (!coded || bitsOfCode(storage))
+          format(storage, coded, 768, 12288, {512, 1, 2, 3, 4, 6, 8});
   if (wanted("training")) {
-    training(768, 3072, 256);
-    training(3072, 768, 256);
+    for (Storage storage : {Storage::F32, Storage::BF16}) {
+      training(768, 3072, 256, storage);
+      training(3072, 768, 256, storage);
+    }
   }
   if (wanted("experts") || wanted("experts-training")) {
     trainedExperts(8, 2, 512, 1792, 256);
