@@ -99,7 +99,8 @@ bool isBertControl(char32_t c) {
 }
 
 int combiningClass(char32_t c) {
-  return c < 0x300 || isIn(youngerThan9, c) ? 0 : utf8proc_get_property(utf8proc_int32_t(c))->combining_class;
+  const int known = c < 0x300 ? 0 : utf8proc_get_property(utf8proc_int32_t(c))->combining_class;
+  return known == 0 || isIn(youngerThan9, c) ? 0 : known;
 }
 
 bool isDecomposable(char32_t c) {
