@@ -5,13 +5,14 @@
 #include "codegen/halide/gpu/GpuProducer.h"
 #include "codegen/scan/ScanProducer.h"
 #include "codegen/schedule/Space.h"
+#include "codegen/tile/TileProducer.h"
 
 #include <stdexcept>
 
 namespace quern::codegen {
 
 const Producers &allProducers() {
-  static const Producers producers = {&halideProducer(), &scanProducer(), &gpuProducer()};
+  static const Producers producers = {&halideProducer(), &scanProducer(), &tileProducer(), &gpuProducer()};
   return producers;
 }
 

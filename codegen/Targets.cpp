@@ -111,6 +111,20 @@ std::vector<std::string> deviceTargetNames() {
   return {"opencl", "cuda", "vulkan"};
 }
 
+/// Speeds are those of an assumed machine, so that passes do the same everywhere; kernels are cut for this machine's threads and
+/// caches where they are compiled for it.
+static support::Machine machineOf(const std::string &target) {
+  support::Machine machine = support::assumedMachine();
+  if (target != "native")
+    return machine;
+  support::Machine here = support::thisMachine("");
+  machine.threads = here.threads;
+  for (int level = 0; level < 3; ++level) // 0 in some virtual machines
+    if (here.caches[level])
+      machine.caches[level] = here.caches[level];
+  return machine;
+}
+
 /// Kernels for the device, launched by code that any CPU runs. Weights are packed as for the widest of CPUs: neighbouring
 /// work-items then read neighbouring numbers.
 static CpuTarget deviceTarget(const std::string &name) {
@@ -118,9 +132,9 @@ static CpuTarget deviceTarget(const std::string &name) {
   target.name = target.device = name;
   // Angles of rotary positions are reduced in double precision. Of NVIDIA's capabilities the oldest that its drivers of
   // today know (Volta): what is newer in PTX serves tensor cores, which Halide does not use. Vulkan's names say what SPIR-V
-  // may contain; what of it a kernel does is asked of the device. Its drivers may not fuse a product and a sum, so Halide may
-  // not make one product of two: an exponential would lose the digits for which it was written with two.
-  target.halide += name == "opencl"   ? "-opencl-cl_doubles"
+  // may contain; what of it a kernel does is asked of the device. Where a product and a sum are not fused (Vulkan, OpenCL),
+  // Halide may not make one product of two: an exponential would lose the digits for which it was written with two.
+  target.halide += name == "opencl"   ? "-opencl-cl_doubles-strict_float"
                    : name == "vulkan" ? "-vulkan-vk_int8-vk_int16-vk_int64-vk_float64-strict_float"
                                       : "-cuda-cuda_capability_70";
   target.vector = 16, target.registers = 32;
@@ -152,7 +166,7 @@ CpuTarget cpuTarget(const std::string &name) {
           found->vector,
           found->registers,
           "",
-          support::assumedMachine()};
+          machineOf(name)};
 }
 
 bool machineRuns(const CpuTarget &target) {

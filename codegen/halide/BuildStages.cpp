@@ -85,7 +85,8 @@ static bool repeatedBy(const KernelGraph &graph, int value, int user) {
 
 bool KernelBuilder::wantsStage(int i) const {
   const Node &node = graph.nodes[i];
-  if (node.op <= Op::Index || combines(node.op) || node.dims.empty() || users[i].empty() || inlineOnly[i])
+  if (node.op <= Op::Index || combines(node.op) || node.dims.empty() || users[i].empty() || inlineOnly[i] ||
+      bitsOfCode(node.storage)) // what is picked of codes
     return false;
   if (cost[i] > huge)
     return true;

@@ -35,7 +35,7 @@ static std::string digestOf(const char *bytes, size_t count) {
   return std::string(reinterpret_cast<const char *>(digest.digest), sizeof digest.digest);
 }
 
-std::string KernelCache::keyOf(const std::string &text) {
+std::string KernelCache::keyOf(std::string_view text) {
   std::string key;
   for (unsigned char byte : digestOf(text.data(), text.size())) {
     key += "0123456789abcdef"[byte >> 4];

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace quern::codegen {
@@ -25,7 +26,7 @@ public:
   KernelCache(const KernelCache &) = delete;
 
   /// The key of all that decides an entry's content.
-  static std::string keyOf(const std::string &text);
+  static std::string keyOf(std::string_view text);
 
   /// What was kept, if it is there and as it was written: each entry carries a checksum of its content.
   std::optional<Parts> find(const std::string &key) const;

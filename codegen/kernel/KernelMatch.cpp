@@ -6,8 +6,19 @@
 
 namespace quern::codegen {
 
+/// `fused`: whether an instruction multiplies and adds. `first`, `second`: bytes of a core's caches.
 Facts factsOf(const CpuTarget &target) {
-  return {{"vector", target.vector}, {"registers", target.registers}};
+  const int64_t (&caches)[3] = target.machine.caches;
+  const bool fuses = std::find(target.features.begin(), target.features.end(), "fma") != target.features.end();
+  return {{"vector", target.vector}, {"registers", target.registers},
+          {"fused", fuses},          {"threads", target.machine.threads},
+          {"first", caches[0]},      {"second", caches[1]}};
+}
+
+/// How numbers are stored, whatever they are widened to before they are multiplied.
+static Storage storedAs(const KernelGraph &graph, int operand) {
+  const Node &node = graph.nodes[operand];
+  return widensStored(node.op) ? graph.nodes[node.operands[0]].storage : node.storage;
 }
 
 static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, const CpuTarget &target) {
@@ -17,6 +28,11 @@ static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, co
   anchor.facts["inner"] = p.reduced.empty() ? 0 : p.reduced.back().fixed().value_or(0);
   anchor.facts["rows"] = fixed(p.row);
   anchor.facts["tile"] = p.packed ? graph.argumentLayouts[tableOf(graph, p, p.w)].tile : 0;
+  const Storage weight = storedAs(graph, p.w);
+  anchor.facts["bits"] = support::formOf(weight).bits;
+  anchor.facts["levels"] = support::superBlocksOf(weight) ? 2 : bitsOfCode(weight) ? 1 : 0; // of scales
+  anchor.facts["row_bits"] = support::formOf(storedAs(graph, p.x)).bits;
+  anchor.facts["bytes"] = byteProducts(target) == ByteProducts::Fours ? 4 : 2;
   if (p.form == ContractionForm::ByExpert) {
     anchor.family = "experts";
     anchor.facts["inner"] = 0; // as many as picked an expert
@@ -33,6 +49,14 @@ static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, co
   } else {
     anchor.family = "contract";
   }
+  return anchor;
+}
+
+static Anchor anchorOf(const AttentionPattern &p, const CpuTarget &target, const std::string &family, int node) {
+  Anchor anchor{family, node, factsOf(target)};
+  for (const AttentionDot &dot : p.dots)
+    anchor.facts["depth"] += dot.depth.empty() ? 0 : dot.depth.back().fixed().value_or(0);
+  anchor.facts["values"] = p.column.fixed().value_or(0);
   return anchor;
 }
 
@@ -60,7 +84,7 @@ KernelMatch matchKernel(const KernelGraph &graph, const CpuTarget &target) {
   std::vector<std::vector<int>> users = graph.users();
   match.inside.resize(graph.nodes.size());
   match.attentions = readAttentions(graph);
-  std::map<int, std::string> families; // by the node that stands for the part
+  std::map<int, Anchor> families; // by the node that stands for the part
   for (const AttentionPattern &pattern : match.attentions) {
     for (int node : pattern.inside)
       match.inside[node] = graph.nodes[node].op == Op::Contract;
@@ -68,7 +92,7 @@ KernelMatch matchKernel(const KernelGraph &graph, const CpuTarget &target) {
       if (statistic >= 0)
         match.inside[statistic] = 1;
     match.inside[pattern.result] = 1;
-    families[pattern.result] = "attention";
+    families.emplace(pattern.result, anchorOf(pattern, target, "attention", pattern.result));
   }
   match.gradient = readAttentionGradient(graph);
   if (match.gradient) {
@@ -79,12 +103,12 @@ KernelMatch matchKernel(const KernelGraph &graph, const CpuTarget &target) {
       match.inside[sum.node] = 1;
       last = std::max(last, sum.node);
     }
-    families[last] = "gradient";
+    families.emplace(last, anchorOf(match.gradient->frame, target, "gradient", last));
   }
 
   for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
     if (auto family = families.find(i); family != families.end()) {
-      match.anchors.push_back({family->second, i, factsOf(target)});
+      match.anchors.push_back(family->second);
     } else if (match.inside[i]) {
       continue;
     } else if (graph.nodes[i].op == Op::Contract) {

@@ -13,7 +13,7 @@ namespace quern::codegen {
 void packCheckpoint(const std::string &program, const std::string &weights, const std::string &folder);
 
 /// Appends the checkpoint at `weights` (a safetensors or GGUF file, or a folder: shards with their index, tokenizer.json) to
-/// `program`, in the layout that runtime/files/Tail.cpp reads. Throws support::UserError.
+/// `program`, in the layout that runtime/weights/Tail.cpp reads. Throws support::UserError.
 void embedCheckpoint(support::OutputFile &program, const std::string &weights);
 
 } // namespace quern::codegen

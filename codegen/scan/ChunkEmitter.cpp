@@ -161,7 +161,7 @@ void Chunks::eachPosition(const Chunk &chunk, const std::function<void(Value *)>
 Value *Chunks::product(const Product &product) {
   Value *all = nullptr;
   for (int factor : product.factors) {
-    Value *each = asReal(eval(true, factor, place));
+    Value *each = math.asReal(eval(true, factor, place));
     if (all && all->getType()->isVectorTy() != each->getType()->isVectorTy())
       all = lanesOf(all), each = lanesOf(each);
     all = all ? b.CreateFMul(all, each) : each;

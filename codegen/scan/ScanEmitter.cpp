@@ -60,7 +60,7 @@ private:
     for (int operand : node.operands) {
       Value *value = eval(true, operand, at);
       if (node.kind() == Kind::Real)
-        value = asReal(value);
+        value = math.asReal(value);
       v.push_back(sum->getType()->isVectorTy() ? lanesOf(value) : value);
     }
     if (node.op == Op::Contract)

@@ -2,22 +2,12 @@
 // ChunkForm.cpp, written by ScanEmitter.cpp, compiled by LLVM for the target's processor.
 #include "codegen/scan/ScanProducer.h"
 
+#include "codegen/llvm/Backend.h"
 #include "codegen/scan/ScanEmitter.h"
 #include "codegen/schedule/ChoosePlan.h"
 #include "runtime/abi/Abi.h"
 
 #include "llvm/Config/llvm-config.h"
-#include "llvm/IR/LegacyPassManager.h"
-#include "llvm/IR/Verifier.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/TargetSelect.h"
-#include "llvm/Support/raw_ostream.h"
-#include "llvm/Target/TargetMachine.h"
-#include "llvm/TargetParser/Host.h"
-
-#include <mutex>
 #include <stdexcept>
 
 namespace quern::codegen {
@@ -25,36 +15,6 @@ namespace quern::codegen {
 static const char sources[] =
 #include "codegen/scan/Revision.inc"
     ;
-
-static std::unique_ptr<llvm::TargetMachine> machineFor(const CpuTarget &cpu) {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    llvm::InitializeNativeTarget();
-    llvm::InitializeNativeTargetAsmPrinter();
-  });
-  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
-  std::string error;
-  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target)
-    throw std::runtime_error(error);
-  return std::unique_ptr<llvm::TargetMachine>(
-      target->createTargetMachine(triple, cpu.llvmCpu, "", llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt,
-                                  llvm::CodeGenOptLevel::Aggressive));
-}
-
-static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager graphs;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(graphs);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, graphs, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
-}
 
 /// Of threads that each ask for one block, and a caller that asks for the parts of totals besides.
 static Scratch scratchOf(int64_t bytes, const scan::ScanShape &shape) {
@@ -135,15 +95,13 @@ public:
 
   Scratch make(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target, const std::string &symbol,
                EmitForm form, const std::string &path) const override {
-    auto fail = [&](const std::string &what) { return std::runtime_error("kernel " + graph.name + ": " + what); };
     scan::ScanShape shape;
     if (auto why = scan::divide(graph, target, shape))
-      throw fail(*why);
+      throw std::runtime_error("kernel " + graph.name + ": " + *why);
     llvm::LLVMContext context;
     llvm::Module module(symbol, context);
     std::unique_ptr<llvm::TargetMachine> machine = machineFor(target);
-    module.setTargetTriple(machine->getTargetTriple());
-    module.setDataLayout(machine->createDataLayout());
+    aimAt(module, *machine);
     std::optional<scan::ChunkPlan> chunks = chunksOf(plan, graph, shape, target);
     int64_t bytes = scan::emitScan(graph, shape, chunks ? &*chunks : nullptr, symbol, module);
     std::string bits = std::to_string(target.vector * 32);
@@ -152,29 +110,9 @@ public:
       function.addFnAttr("min-legal-vector-width", bits);
       function.addFnAttr(llvm::Attribute::NoUnwind);
     }
-    std::string broken;
-    llvm::raw_string_ostream stream(broken);
-    if (llvm::verifyModule(module, &stream))
-      throw fail("its code is not well formed: " + broken);
-    optimize(module, *machine);
-    std::error_code code;
-    llvm::raw_fd_ostream out(path, code, llvm::sys::fs::OF_None);
-    if (code)
-      throw fail("cannot write " + path + ": " + code.message());
-    if (form == EmitForm::Llvm) {
-      module.print(out, nullptr);
-    } else {
-      llvm::legacy::PassManager passes;
-      auto kind = form == EmitForm::Object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile;
-      if (machine->addPassesToEmitFile(passes, out, nullptr, kind))
-        throw fail("this LLVM cannot write such a file");
-      passes.run(module);
-    }
-    out.flush();
-    if (out.has_error()) {
-      out.clear_error();
-      throw fail("cannot write " + path);
-    }
+    std::string what = "kernel " + graph.name;
+    optimize(module, *machine, what);
+    write(module, *machine, form, path, what);
     return scratchOf(bytes, shape);
   }
 

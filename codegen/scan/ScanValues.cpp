@@ -140,7 +140,10 @@ Value *Values::make(bool inside, int i, const Node &node, const Place &at) {
     if (lanes)
       for (Value *&operand : operands)
         operand = lanesOf(operand);
-    return elementwise(node, nodesOf(inside), operands);
+    std::vector<Kind> kinds;
+    for (int operand : node.operands)
+      kinds.push_back(nodesOf(inside)[operand].kind());
+    return math.elementwise(node, kinds, operands);
   }
   return eval(inside, node.operands[0], moved(inside, node, at));
 }
@@ -222,108 +225,6 @@ Value *Values::joined(bool inside, const Node &node, const Place &at) {
     before = b.CreateAdd(before, size);
   }
   return result;
-}
-
-Value *Values::floorDivide(Value *a, Value *c) {
-  Value *zero = Constant::getNullValue(c->getType()), *one = ConstantInt::get(c->getType(), 1);
-  Value *safe = b.CreateSelect(b.CreateICmpEQ(c, zero), one, c);
-  Value *quotient = b.CreateSDiv(a, safe), *rest = b.CreateSRem(a, safe);
-  Value *below =
-      b.CreateAnd(b.CreateICmpNE(rest, zero), b.CreateICmpNE(b.CreateICmpSLT(rest, zero), b.CreateICmpSLT(safe, zero)));
-  return b.CreateSelect(b.CreateICmpEQ(c, zero), zero, b.CreateSub(quotient, b.CreateZExt(below, c->getType())));
-}
-
-Value *Values::asReal(Value *x) {
-  Type *type = x->getType()->getWithNewType(b.getFloatTy());
-  if (x->getType()->isFPOrFPVectorTy())
-    return x;
-  return x->getType()->isIntOrIntVectorTy(1) ? b.CreateUIToFP(x, type) : b.CreateSIToFP(x, type);
-}
-
-Value *Values::elementwise(const Node &node, const std::vector<Node> &nodes, std::vector<Value *> v) {
-  bool anyReal = false;
-  for (size_t k = node.op == Op::Where ? 1 : 0; k < v.size(); ++k)
-    anyReal |= nodes[node.operands[k]].kind() == Kind::Real;
-  bool arithmetic = node.op != Op::ToInt && node.op != Op::ToReal;
-  if (arithmetic && (anyReal || node.kind() == Kind::Real) && node.kind() != Kind::Bool)
-    for (size_t k = node.op == Op::Where ? 1 : 0; k < v.size(); ++k)
-      v[k] = asReal(v[k]);
-  if (node.op == Op::Compare && anyReal)
-    for (Value *&x : v)
-      x = asReal(x);
-  bool real = v.back()->getType()->isFPOrFPVectorTy();
-  switch (node.op) {
-  case Op::Neg:
-    return real ? b.CreateFNeg(v[0]) : b.CreateNeg(v[0]);
-  case Op::Abs:
-    return real ? math.intrinsic(Intrinsic::fabs, v[0])
-                : b.CreateSelect(b.CreateICmpSLT(v[0], Constant::getNullValue(v[0]->getType())), b.CreateNeg(v[0]),
-                                 v[0]);
-  case Op::Exp:
-    return math.exp(v[0]);
-  case Op::Expm1:
-    return math.expm1(v[0]);
-  case Op::Log:
-    return math.log(v[0]);
-  case Op::Log1p:
-    return math.log1p(v[0]);
-  case Op::Sqrt:
-    return math.intrinsic(Intrinsic::sqrt, v[0]);
-  case Op::Sin:
-    return math.intrinsic(Intrinsic::sin, v[0]);
-  case Op::Cos:
-    return math.intrinsic(Intrinsic::cos, v[0]);
-  case Op::Tanh:
-    return math.tanh(v[0]);
-  case Op::Sigmoid:
-    return math.sigmoid(v[0]);
-  case Op::Erf:
-    return math.erf(v[0]);
-  case Op::Floor:
-    return math.toInt(math.intrinsic(Intrinsic::floor, v[0]));
-  case Op::Ceil:
-    return math.toInt(math.intrinsic(Intrinsic::ceil, v[0]));
-  case Op::Round:
-    return math.toInt(math.intrinsic(Intrinsic::nearbyint, v[0]));
-  case Op::ToInt:
-    return real ? math.toInt(v[0]) : b.CreateZExt(v[0], v[0]->getType()->getWithNewType(b.getInt32Ty()));
-  case Op::ToReal:
-    return asReal(v[0]);
-  case Op::Not:
-    return b.CreateNot(v[0]);
-  case Op::Add:
-    return real ? b.CreateFAdd(v[0], v[1]) : b.CreateAdd(v[0], v[1]);
-  case Op::Sub:
-    return real ? b.CreateFSub(v[0], v[1]) : b.CreateSub(v[0], v[1]);
-  case Op::Mul:
-    return real ? b.CreateFMul(v[0], v[1]) : b.CreateMul(v[0], v[1]);
-  case Op::Div:
-    return b.CreateFDiv(v[0], v[1]);
-  case Op::FloorDiv:
-    return floorDivide(v[0], v[1]);
-  case Op::Mod:
-    return b.CreateSub(v[0], b.CreateMul(floorDivide(v[0], v[1]), v[1]));
-  case Op::Pow:
-    return math.pow(v[0], v[1]);
-  case Op::Max:
-    return real ? math.max(v[0], v[1]) : b.CreateBinaryIntrinsic(Intrinsic::smax, v[0], v[1]);
-  case Op::Min:
-    return real ? math.min(v[0], v[1]) : b.CreateBinaryIntrinsic(Intrinsic::smin, v[0], v[1]);
-  case Op::And:
-    return b.CreateAnd(v[0], v[1]);
-  case Op::Or:
-    return b.CreateOr(v[0], v[1]);
-  case Op::Where:
-    return b.CreateSelect(v[0], v[1], v[2]);
-  default:
-    break;
-  }
-  static const CmpInst::Predicate reals[] = {CmpInst::FCMP_OLT, CmpInst::FCMP_OLE, CmpInst::FCMP_OGT,
-                                             CmpInst::FCMP_OGE, CmpInst::FCMP_OEQ, CmpInst::FCMP_UNE},
-                                  ints[] = {CmpInst::ICMP_SLT, CmpInst::ICMP_SLE, CmpInst::ICMP_SGT,
-                                            CmpInst::ICMP_SGE, CmpInst::ICMP_EQ,  CmpInst::ICMP_NE};
-  int predicate = static_cast<int>(node.predicate);
-  return real ? b.CreateFCmp(reals[predicate], v[0], v[1]) : b.CreateICmp(ints[predicate], v[0], v[1]);
 }
 
 } // namespace quern::codegen::scan

@@ -2,8 +2,8 @@
 #ifndef QUERN_CODEGEN_SCAN_SCANVALUES_H
 #define QUERN_CODEGEN_SCAN_SCANVALUES_H
 
+#include "codegen/llvm/VectorMath.h"
 #include "codegen/scan/ScanShape.h"
-#include "codegen/scan/VectorMath.h"
 
 #include "llvm/IR/Module.h"
 
@@ -226,14 +226,10 @@ protected:
   /// Where an operation that moves positions finds those of its operand.
   Place moved(bool inside, const Node &node, const Place &at);
   llvm::Value *joined(bool inside, const Node &node, const Place &at);
-  llvm::Value *floorDivide(llvm::Value *a, llvm::Value *c);
-  /// The operands of arithmetic have one kind; that of the result, where only one of them is real.
-  llvm::Value *asReal(llvm::Value *x);
   /// A constant that is yielded has the kind of its place.
   llvm::Value *ofKind(llvm::Value *value, const Node &node) {
-    return node.kind() == Kind::Real ? asReal(value) : value;
+    return node.kind() == Kind::Real ? math.asReal(value) : value;
   }
-  llvm::Value *elementwise(const Node &node, const std::vector<Node> &nodes, std::vector<llvm::Value *> v);
 };
 
 } // namespace quern::codegen::scan

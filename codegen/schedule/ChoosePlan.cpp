@@ -1,77 +1,216 @@
 // Takes: the anchors of a kernel, with what is known of their shapes; schedules. Gives: numbers for each.
-// Why rules between schedule and plan: a schedule's line is for all kernels of a family, and a small or narrow one needs
-// smaller tiles. A plan holds what comes out of them, so whoever reads it sees what is computed.
+// Why the cheapest by a model (Estimate.cpp) where no schedule says otherwise: what decides is known of every target and
+// kernel (registers, caches, threads, bits of numbers), and no table has a line for all of them.
 #include "codegen/schedule/ChoosePlan.h"
 
+#include "codegen/schedule/Estimate.h"
+
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <mutex>
 #include <stdexcept>
+#include <tuple>
 
 namespace quern::codegen {
 
-/// How many rows and columns stay in registers.
-static void chooseTile(PlanPart &part, const Facts &facts, const Schedule &schedule) {
-  int64_t vector = facts.at("vector"), outer = facts.at("outer"), inner = facts.at("inner"), tile = facts.at("tile");
-  int64_t columns = tile ? tile : schedule["columns"];
-  if (!tile)
-    while (columns > vector && outer && columns / 2 >= outer)
-      columns /= 2;
-  // A narrower tile leaves registers for more rows.
-  int64_t rows = schedule["rows"] * std::max<int64_t>(1, schedule["columns"] / std::max(columns, vector));
-  rows = std::min<int64_t>(rows, schedule["most_rows"]);
-  if (int64_t most = facts.at("rows"))
-    rows = std::min(rows, most);
-  while (columns > schedule["columns"] && rows > 1 && !fitsRegisters(rows, columns, facts))
-    --rows; // a weight that was packed for another target
-  part.numbers["columns"] = columns;
-  part.numbers["rows"] = rows;
-  if (auto side = part.numbers.find("side"); side != part.numbers.end())
-    while (side->second > 1 && !fitsSide(side->second, columns, facts))
-      --side->second;
-  if (auto unroll = part.numbers.find("unroll"); unroll != part.numbers.end())
-    while (unroll->second > 1 && !(inner && inner % unroll->second == 0))
-      unroll->second /= 2;
+using Numbers = std::map<std::string, int64_t>;
+
+static int64_t known(const Facts &facts, const char *name) {
+  auto found = facts.find(name);
+  return found == facts.end() ? 0 : found->second;
 }
 
-/// In how many parts of which depth what is summed is packed, and how many tiles of columns share a task.
-static void chooseParts(PlanPart &part, const Facts &facts, const Schedule &schedule) {
-  int64_t outer = facts.at("outer"), columns = part.numbers.at("columns");
-  int64_t &group = part.numbers["group"], &depth = part.numbers["depth"], &unroll = part.numbers["unroll"];
-  // Neighbouring tiles together, as long as enough tasks are left: their packing reads longer lines of memory.
-  int64_t tiles = outer ? (outer + columns - 1) / columns : 1;
-  while (group > 1 && (tiles / group < schedule["tasks"] || tiles % group))
-    group /= 2;
-  bool wholeParts = false;
-  if (int64_t whole = facts.at("depth")) {
-    int64_t parts = (whole + depth - 1) / depth;
-    depth = (whole + parts - 1) / parts;
-    wholeParts = whole % depth == 0;
+/// A number that a schedule gives, as near to it as the shape allows: a line is for all kernels of a family, and some are
+/// small or narrow.
+static int64_t fitted(const std::string &name, int64_t given, const PlanPart &part, const Facts &facts) {
+  const bool product = part.numbers.contains("columns"), dense = part.family == "dense";
+  int64_t tile = known(facts, "tile"), outer = known(facts, "outer"), rows = known(facts, "rows"),
+          depth = known(facts, dense ? "depth" : "inner");
+  if (name == "columns" && tile)
+    return tile;
+  if (name == "columns")
+    while (given > known(facts, "vector") && outer && given / 2 >= outer)
+      given /= 2;
+  if (name == "rows" && product) {
+    given = rows ? std::min(given, rows) : given;
+    while (tile && given > 1 && !fitsRegisters(given, tile, facts)) // packed for another target
+      --given;
   }
-  while (unroll > 1 && !(wholeParts && depth % unroll == 0))
-    unroll /= 2;
-  if (!facts.at("heads") || facts.at("rows") > part.numbers["few"])
-    part.numbers["few"] = 0;
+  if (name == "side")
+    while (given > 1 && !fitsSide(given, part.numbers.at("columns"), facts))
+      --given;
+  if (name == "few" && (!known(facts, "heads") || rows > given))
+    return 0;
+  if (name == "group" && dense && outer) {
+    int64_t columns = part.numbers.at("columns"), tiles = (outer + columns - 1) / columns;
+    while (tiles % given)
+      --given;
+  }
+  if (name == "depth" && depth) { // parts of one size
+    int64_t parts = (depth + given - 1) / given;
+    return (depth + parts - 1) / parts;
+  }
+  if (name == "unroll" && product) {
+    int64_t each = dense ? part.numbers.at("depth") : depth;
+    while (given > 1 && !(depth && depth % each == 0 && each % given == 0))
+      given /= 2;
+  }
+  if (name == "chunk" && !known(facts, "keys"))
+    return 0;
+  return given;
+}
+
+namespace {
+/// The cheapest point of a family's space: numbers that share registers or a cache are chosen together, the others one after the
+/// other.
+class Choice {
+public:
+  Choice(const Anchor &anchor, const Numbers &given)
+      : anchor(anchor), space(family(anchor.family)), estimate(anchor), given(given), best{anchor.family, {}} {}
+
+  PlanPart make() {
+    for (const Parameter &parameter : space.parameters)
+      set(best, parameter, values(parameter).front());
+    fitAll(best);
+    sweep({"rows", "columns", "step"}, true);
+    for (int round = 0; round < 2; ++round) { // what comes first is chosen again, beside the rest
+      sweep({"row_block", "depth", "group"}, false);
+      for (const char *name : {"unroll", "keys", "block", "alone", "side"})
+        sweep({name}, false);
+    }
+    return best;
+  }
+
+private:
+  std::vector<int64_t> values(const Parameter &parameter) const {
+    auto found = given.find(std::string(parameter.name));
+    return found == given.end() ? estimate.values(parameter) : std::vector<int64_t>{found->second};
+  }
+  static void set(PlanPart &part, const Parameter &parameter, int64_t value) {
+    part.numbers[std::string(parameter.name)] = value;
+  }
+  /// What was given, and the parts of a depth, follow from the other numbers.
+  void fitAll(PlanPart &part) const {
+    for (auto &[name, value] : part.numbers)
+      if (given.contains(name) || name == "depth")
+        value = fitted(name, given.contains(name) ? given.at(name) : value, part, anchor.facts);
+  }
+  double costOf(const PlanPart &part, bool ofTile) const {
+    if (space.refuses(part, anchor.facts))
+      return std::numeric_limits<double>::infinity();
+    return ofTile ? estimate.ofTile(part) : estimate(part);
+  }
+
+  /// `ofTile`: by the tile in registers alone.
+  void sweep(const std::vector<std::string_view> &names, bool ofTile) {
+    std::vector<PlanPart> points = {best};
+    for (std::string_view name : names)
+      if (const Parameter *parameter = space.find(name)) {
+        std::vector<PlanPart> more;
+        for (int64_t value : values(*parameter))
+          for (const PlanPart &point : points) {
+            more.push_back(point);
+            set(more.back(), *parameter, value);
+          }
+        points = std::move(more);
+      }
+    if (points.size() < 2)
+      return;
+    double least = std::numeric_limits<double>::infinity();
+    for (PlanPart &point : points) {
+      fitAll(point);
+      if (double its = costOf(point, ofTile); its < least) {
+        best = point;
+        least = its;
+      }
+    }
+  }
+
+  const Anchor &anchor;
+  const Family &space;
+  Estimate estimate;
+  const Numbers &given;
+  PlanPart best;
+};
+} // namespace
+
+/// Kernels of a model have the same parts again and again.
+static PlanPart cheapest(const Anchor &anchor, const Numbers &given) {
+  using Key = std::tuple<std::string, Facts, Numbers>;
+  static std::mutex mutex;
+  static std::map<Key, PlanPart> known;
+  Key key{anchor.family, anchor.facts, given};
+  std::lock_guard lock(mutex);
+  auto found = known.find(key);
+  if (found == known.end())
+    found = known.emplace(std::move(key), Choice(anchor, given).make()).first;
+  return found->second;
+}
+
+/// Of tensor cores the model knows nothing: eight warps with tiles that fit their registers, and copies that fit the memory of
+/// a block on every card. No tile twice as wide as the product, no part of a depth that is only a warp's first step.
+static PlanPart tensorTile(const Anchor &anchor, const Numbers &given) {
+  constexpr int64_t ownDepth = 256;
+  PlanPart part{anchor.family, given};
+  part.numbers.insert({{"rows", 128}, {"columns", 128}, {"depth", 32}, {"stages", 3}});
+  part.numbers.insert({{"warp_rows", 2}, {"warp_columns", 4}, {"few", 8}, {"split", 4}});
+  int64_t outer = known(anchor.facts, "outer"), inner = known(anchor.facts, "inner"),
+          rows = known(anchor.facts, "rows");
+  auto halve = [&](const char *size, const char *warps, int64_t most) {
+    int64_t &tile = part.numbers.at(size), &many = part.numbers.at(warps);
+    while (most && tile > 16 && tile / 2 >= most) {
+      tile /= 2;
+      if (many > 1)
+        many /= 2;
+    }
+  };
+  halve("columns", "warp_columns", outer);
+  halve("rows", "warp_rows", rows);
+  int64_t &split = part.numbers.at("split");
+  while (split > 1 && inner && inner / split < ownDepth)
+    split /= 2;
+  return part;
 }
 
 std::vector<PlanPart> chooseParts(const std::vector<Anchor> &anchors, const ScheduleTable &schedules) {
   std::vector<PlanPart> parts;
   for (const Anchor &anchor : anchors) {
-    const Family &space = family(anchor.family);
-    Schedule schedule = schedules.find(anchor.family, anchor.facts);
-    PlanPart part{anchor.family, {}};
-    for (const Parameter &parameter : space.parameters)
-      if (parameter.role == Parameter::Role::Plan)
-        part.numbers[std::string(parameter.name)] = schedule[std::string(parameter.name)];
-    if (part.numbers.count("columns"))
-      chooseTile(part, anchor.facts, schedule);
-    if (anchor.family == "dense")
-      chooseParts(part, anchor.facts, schedule);
-    if (anchor.family == "scan" && !anchor.facts.at("keys"))
-      part.numbers["chunk"] = 0;
+    const Numbers given = schedules.find(anchor.family, anchor.facts);
+    PlanPart part = anchor.family == "tile" ? tensorTile(anchor, given) : cheapest(anchor, given);
     if (std::optional<std::string> refused = checkPart(part, anchor))
       throw std::runtime_error("a schedule of " + anchor.family + " cannot be: " + *refused);
     parts.push_back(std::move(part));
   }
   return parts;
+}
+
+static bool haveSameFamilies(const auto &ours, const auto &others) {
+  return std::equal(ours.begin(), ours.end(), others.begin(), others.end(),
+                    [](const auto &one, const auto &other) { return one.family == other.family; });
+}
+
+std::optional<std::vector<PlanPart>> partsLike(const std::vector<PlanPart> &others,
+                                               const std::vector<Anchor> &anchors) {
+  if (!haveSameFamilies(others, anchors))
+    return std::nullopt;
+  std::vector<PlanPart> parts;
+  for (size_t i = 0; i < anchors.size(); ++i) {
+    parts.push_back(cheapest(anchors[i], others[i].numbers));
+    if (checkPart(parts.back(), anchors[i]))
+      return std::nullopt;
+  }
+  return parts;
+}
+
+std::optional<double> distanceOf(const std::vector<Anchor> &ours, const std::vector<Anchor> &others) {
+  if (!haveSameFamilies(ours, others))
+    return std::nullopt;
+  double distance = 0;
+  for (size_t i = 0; i < ours.size(); ++i)
+    for (const auto &[name, value] : ours[i].facts)
+      distance += std::abs(std::log2(double(value + 1) / double(known(others[i].facts, name.c_str()) + 1)));
+  return distance;
 }
 
 std::optional<std::string> checkParts(const std::vector<PlanPart> &parts, const std::vector<Anchor> &anchors) {
@@ -81,9 +220,7 @@ std::optional<std::string> checkParts(const std::vector<PlanPart> &parts, const 
       names.push_back(one.family);
     return listed(names);
   };
-  bool same = std::equal(parts.begin(), parts.end(), anchors.begin(), anchors.end(),
-                         [](const PlanPart &part, const Anchor &anchor) { return part.family == anchor.family; });
-  if (!same)
+  if (!haveSameFamilies(parts, anchors))
     return "its parts are " + (parts.empty() ? "none" : names(parts)) + "; the kernel has " + names(anchors);
   for (size_t i = 0; i < parts.size(); ++i)
     if (std::optional<std::string> refused = checkPart(parts[i], anchors[i]))
@@ -91,17 +228,26 @@ std::optional<std::string> checkParts(const std::vector<PlanPart> &parts, const 
   return std::nullopt;
 }
 
+/// Not always the widest: padding is read and multiplied like the rest.
 int64_t weightTile(int64_t rows, int64_t depth, const ScheduleTable &schedules, const CpuTarget &target) {
   if (rows < 2)
     return 0;
-  Schedule schedule = schedules.find(
-      "contract", {{"vector", target.vector}, {"registers", target.registers}, {"outer", rows}, {"inner", depth}});
-  int64_t tile = schedule["columns"];
-  // Not always the widest: padding is read from memory like the rest, and decoding is bound by memory.
-  auto padding = [&] { return (rows + tile - 1) / tile * tile - rows; };
-  while (tile > target.vector && padding() * schedule["padding"] > rows)
-    tile /= 2;
-  return tile;
+  Facts facts = factsOf(target);
+  facts["outer"] = rows, facts["inner"] = depth;
+  std::map<std::string, int64_t> given = schedules.find("contract", facts);
+  if (auto columns = given.find("columns"); columns != given.end())
+    return fitted("columns", columns->second, {"contract", given}, facts);
+  Estimate estimate({"contract", -1, facts});
+  int64_t best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t tile = 4 * target.vector; tile >= target.vector; tile /= 2) {
+    double padded = double((rows + tile - 1) / tile * tile) / double(rows);
+    if (double cost = padded * estimate.ofPackedTile(tile); cost < least) {
+      least = cost;
+      best = tile;
+    }
+  }
+  return best;
 }
 
 } // namespace quern::codegen

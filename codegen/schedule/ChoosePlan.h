@@ -1,4 +1,4 @@
-// The plan of a kernel by rules: what it is computed with where nobody says otherwise.
+// The plan of a kernel by a model of the machine: what it is computed with where nobody says otherwise.
 #ifndef QUERN_CODEGEN_SCHEDULE_CHOOSEPLAN_H
 #define QUERN_CODEGEN_SCHEDULE_CHOOSEPLAN_H
 
@@ -6,9 +6,17 @@
 
 namespace quern::codegen {
 
-/// The numbers of each anchor: a schedule's, fitted to the shape. Throws std::runtime_error with the family for numbers
+/// The numbers of each anchor: a schedule's, fitted to the shape, and beside them the cheapest by Estimate.h. Throws std::runtime_error with the family for numbers
 /// that cannot be.
 std::vector<PlanPart> chooseParts(const std::vector<Anchor> &anchors, const ScheduleTable &schedules);
+
+/// The numbers of `others`, a plan of a kernel like this one, fitted to the shape; nothing where its parts are others, or they
+/// do not fit.
+std::optional<std::vector<PlanPart>> partsLike(const std::vector<PlanPart> &others, const std::vector<Anchor> &anchors);
+
+/// How far two kernels are from each other by what is known of their parts: doublings of all facts together. Nothing: their parts are
+/// others.
+std::optional<double> distanceOf(const std::vector<Anchor> &ours, const std::vector<Anchor> &others);
 
 /// Why parts are no plan for the anchors, with the family; nothing: they are.
 std::optional<std::string> checkParts(const std::vector<PlanPart> &parts, const std::vector<Anchor> &anchors);

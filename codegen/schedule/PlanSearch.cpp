@@ -13,6 +13,8 @@ namespace quern::codegen {
 static constexpr double clearlySlower = 1.03;
 /// Candidates that are compared in one go.
 static constexpr size_t drawsAtOnce = 4;
+/// Plans that the model looks at for each that is tried.
+static constexpr int drawnForEach = 4;
 
 static const Parameter &parameterOf(const PlanPart &part, const std::string &number) {
   return *family(part.family).find(number);
@@ -34,8 +36,10 @@ static std::optional<int64_t> nearest(const Parameter &parameter, int64_t wanted
   return wanted;
 }
 
-PlanSearch::PlanSearch(KernelPlan first, Valid valid, uint64_t seed, int draws)
-    : best(std::move(first)), valid(std::move(valid)), seed(seed), draws(draws) {
+PlanSearch::PlanSearch(KernelPlan first, Valid valid, uint64_t seed, int draws, Cost cost,
+                       std::vector<KernelPlan> seeds)
+    : best(std::move(first)), valid(std::move(valid)), cost(std::move(cost)), seeds(std::move(seeds)), seed(seed),
+      draws(draws) {
   for (size_t part = 0; part < best.parts.size(); ++part)
     for (const Parameter &parameter : family(best.parts[part].family).parameters)
       if (std::string name(parameter.name); best.parts[part].numbers.count(name))
@@ -79,14 +83,17 @@ std::vector<KernelPlan> PlanSearch::neighbours(const Coordinate &coordinate) con
     if (std::vector<int64_t> all = parameter.values(); all.size() <= 8)
       for (int64_t value : all)
         tryValue(value, 1);
+  if (cost)
+    std::stable_sort(found.begin(), found.end(),
+                     [&](const KernelPlan &a, const KernelPlan &b) { return cost(a) < cost(b); });
   return found;
 }
 
 /// The incumbent with two or more of its numbers changed, each to something from a quarter to four times as much.
-std::optional<KernelPlan> PlanSearch::draw(int number) const {
+std::optional<KernelPlan> PlanSearch::changed(uint64_t start) const {
   if (coordinates.empty())
     return std::nullopt;
-  std::mt19937_64 random(seed ^ (uint64_t(number) * 0x9e3779b97f4a7c15u));
+  std::mt19937_64 random(start);
   for (int tries = 0; tries < 200; ++tries) {
     KernelPlan plan = best;
     size_t changes = 2 + random() % 3;
@@ -138,11 +145,29 @@ bool PlanSearch::take(const std::vector<KernelPlan> &candidates, const Known &kn
   return true;
 }
 
+/// Of several such plans the one that the model finds cheapest: measuring each would take seconds.
+std::optional<KernelPlan> PlanSearch::draw(int number) const {
+  std::optional<KernelPlan> cheapest;
+  for (int i = 0; i < (cost ? drawnForEach : 1); ++i)
+    if (std::optional<KernelPlan> plan = changed(seed ^ (uint64_t(number * drawnForEach + i) * 0x9e3779b97f4a7c15u));
+        plan && (!cheapest || cost(*plan) < cost(*cheapest)))
+      cheapest = plan;
+  return cheapest;
+}
+
 std::vector<KernelPlan> PlanSearch::advance(const Known &known) {
   auto unknown = [&](std::vector<KernelPlan> candidates) {
     std::erase_if(candidates, [&](const KernelPlan &candidate) { return known(best, candidate).has_value(); });
     return candidates;
   };
+  if (!seeds.empty()) {
+    std::erase_if(seeds, [&](const KernelPlan &plan) { return plan == best || !valid(plan); });
+    if (std::vector<KernelPlan> open = unknown(seeds); !open.empty())
+      return open;
+    std::vector<KernelPlan> tried = std::move(seeds);
+    seeds.clear();
+    take(tried, known);
+  }
   while (idle < coordinates.size()) {
     std::vector<KernelPlan> candidates = neighbours(coordinates[at]);
     std::erase_if(candidates, [&](const KernelPlan &candidate) { return isOutOfTheRace(candidate); });

@@ -25,7 +25,12 @@ public:
   /// The result of a comparison that was made already.
   using Known = std::function<std::optional<TrialResult>(const KernelPlan &incumbent, const KernelPlan &candidate)>;
 
-  PlanSearch(KernelPlan first, Valid valid, uint64_t seed, int draws);
+  /// What a plan would take by a model: of equals in all else the cheapest are tried first.
+  using Cost = std::function<double(const KernelPlan &)>;
+
+  /// `seeds`: plans that won for kernels like this one, tried before all others.
+  PlanSearch(KernelPlan first, Valid valid, uint64_t seed, int draws, Cost cost = {},
+             std::vector<KernelPlan> seeds = {});
 
   /// Goes as far as results are known. The candidates to compare with the incumbent next, in any order; none: the search is
   /// over.
@@ -45,6 +50,8 @@ private:
   };
   KernelPlan best;
   Valid valid;
+  Cost cost;
+  std::vector<KernelPlan> seeds; // until they are known
   uint64_t seed;
   int draws, drawn = 0, tried = 0, sinceGain = 0;
   std::vector<Coordinate> coordinates;
@@ -55,6 +62,7 @@ private:
 
   std::vector<KernelPlan> neighbours(const Coordinate &coordinate) const;
   std::optional<KernelPlan> draw(int number) const;
+  std::optional<KernelPlan> changed(uint64_t random) const;
   bool isOutOfTheRace(const KernelPlan &plan) const;
   /// Takes the best of the candidates if one is faster.
   bool take(const std::vector<KernelPlan> &candidates, const Known &known);

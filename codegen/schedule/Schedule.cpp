@@ -12,13 +12,6 @@ static const char standardText[] =
 #include "codegen/schedule/default.inc"
     ;
 
-int Schedule::operator[](const std::string &key) const {
-  auto it = numbers.find(key);
-  if (it == numbers.end())
-    throw std::runtime_error("no schedule gives '" + key + "' for the family '" + family + "'");
-  return static_cast<int>(it->second);
-}
-
 ScheduleTable ScheduleTable::standard() {
   ScheduleTable table;
   table.add(standardText, "schedule/default.txt");
@@ -82,7 +75,7 @@ void ScheduleTable::add(std::string_view text, const std::string &place) {
   }
 }
 
-Schedule ScheduleTable::find(const std::string &name, const Facts &facts) const {
+std::map<std::string, int64_t> ScheduleTable::find(const std::string &name, const Facts &facts) const {
   std::map<std::string, int64_t> numbers;
   const Family &space = family(name);
   for (std::string_view of : {space.base, space.name})
@@ -97,9 +90,10 @@ Schedule ScheduleTable::find(const std::string &name, const Facts &facts) const 
       }
       if (applies)
         for (const auto &[key, value] : line.numbers)
-          numbers[key] = value;
+          if (space.find(key))
+            numbers[key] = value;
     }
-  return {name, numbers};
+  return numbers;
 }
 
 } // namespace quern::codegen

@@ -84,9 +84,14 @@ static std::optional<std::string> refusePacked(const PlanPart &part, const Facts
   return refuseTile(part, facts);
 }
 
-/// The depth's parts: unrolling needs whole ones.
+/// The depth's parts: unrolling needs whole ones. Tiles of columns are packed in whole groups: those behind the last would be
+/// read from behind the weight.
 static std::optional<std::string> refuseDense(const PlanPart &part, const Facts &facts) {
-  int64_t whole = known(facts, "depth"), depth = part["depth"], unroll = part["unroll"];
+  int64_t whole = known(facts, "depth"), depth = part["depth"], unroll = part["unroll"], group = part["group"];
+  int64_t columns = part["columns"], outer = known(facts, "outer"),
+          tiles = outer ? (outer + columns - 1) / columns : group;
+  if (tiles % group)
+    return "group " + text(group) + " does not divide the " + text(tiles) + " tiles of columns";
   PlanPart tile = part;
   tile.numbers["unroll"] = 1;
   if (std::optional<std::string> refused = refuseTile(tile, facts))
@@ -136,20 +141,40 @@ static std::optional<std::string> refuseScan(const PlanPart &part, const Facts &
   return std::nullopt;
 }
 
+/// What a block of threads shares and what its registers hold: of the least that cards with tensor cores have.
+static std::optional<std::string> refuseTensor(const PlanPart &part, const Facts &facts) {
+  constexpr int64_t sharedBytes = 99 << 10, registers = 65536, mostSums = 128, others = 64;
+  int64_t rows = part["rows"], columns = part["columns"], parts = std::max<int64_t>(1, known(facts, "parts")),
+          warps = part["warp_rows"] * part["warp_columns"];
+  if (rows % (16 * part["warp_rows"]))
+    return "rows " + text(rows) + " are no multiple of 16 for each of " + text(part["warp_rows"]) + " warps";
+  if (columns % (16 * part["warp_columns"]))
+    return "columns " + text(columns) + " are no multiple of 16 for each of " + text(part["warp_columns"]) + " warps";
+  if (int64_t bytes = (rows + parts * columns) * (2 * part["depth"] + 16) * part["stages"]; bytes > sharedBytes)
+    return "stages " + text(part["stages"]) + " take " + text(bytes) + " bytes of a block's memory; there are " +
+           text(sharedBytes);
+  int64_t sums = rows * columns * parts / (32 * warps);
+  if (sums > mostSums || 32 * warps * (sums + others) > registers)
+    return "rows " + text(rows) + " x columns " + text(columns) + " do not fit the registers of " + text(warps) +
+           " warps";
+  return std::nullopt;
+}
+
 static std::optional<std::string> refuseNothing(const PlanPart &, const Facts &) {
   return std::nullopt;
 }
 
 const std::vector<Family> &families() {
-  using enum Parameter::Role;
-  static const std::vector<std::string_view> ofTarget = {"vector", "registers"},
-                                             ofProduct = {"vector", "registers", "outer", "inner", "rows", "tile"};
+  static const std::vector<std::string_view> ofTarget = {"vector", "registers", "fused", "threads", "first", "second"},
+                                             ofProduct = {"vector", "registers", "fused",    "threads", "first",
+                                                          "second", "outer",     "inner",    "rows",    "tile",
+                                                          "bits",   "levels",    "row_bits", "bytes"},
+                                             ofAttention = {"vector", "registers", "fused", "threads",
+                                                            "first",  "second",    "depth", "values"};
   static const Parameter rows{"rows", "rows of a register tile", 1, 64},
       columns{"columns", "columns of a register tile", 1, 512},
       unroll{"unroll", "steps of the reduction per iteration", 1, 64, 0},
       block{"row_block", "tiles of rows per task, whose inputs stay in the second cache", 1, 4096},
-      most{"most_rows", "rows of a tile that is narrower than a schedule's, at most", 1, 64, 1, Rule},
-      padding{"padding", "a packed weight is padded by at most this part of its rows", 1, 1 << 20, 1, Rule},
       beside{"beside", "groups of rows that are copied side by side, as they share lines of memory", 1, 64},
       dot{"dot", "vectors that a step of a dot product takes at once", 1, 16, 0},
       group{"group", "tiles of columns of a task", 1, 64};
@@ -165,7 +190,7 @@ const std::vector<Family> &families() {
         {"split", "keys per task of a single query, at most", 1, 1 << 16},
         {"parts", "tasks of a single query, if each has a vector of keys", 1, 256},
         dot},
-       ofTarget,
+       ofAttention,
        refuseAttention},
       {"contract",
        "a product with packed columns",
@@ -176,9 +201,7 @@ const std::vector<Family> &families() {
         block,
         {"tiles", "with fewer tiles of columns, other dimensions are tasks too", 1, 1 << 16},
         {"alone", "up to so many rows are multiplied one by one; 0: none", 0, 64},
-        {"side", "tiles of columns that such a row is multiplied with at a time", 1, 16},
-        most,
-        padding},
+        {"side", "tiles of columns that such a row is multiplied with at a time", 1, 16}},
        ofProduct,
        refusePacked},
       {"dense",
@@ -191,17 +214,15 @@ const std::vector<Family> &families() {
         {"depth", "steps of the reduction that are packed at a time", 1, 1 << 16},
         {"shallow", "up to so many parts of the depth, sums go from registers to the result", 0, 64},
         group,
-        {"tasks", "tiles of columns are grouped where so many groups are left", 1, 1 << 16, 1, Rule},
         {"few", "up to so many rows read the weights of each head where they lie; 0: none", 0, 64},
         dot,
-        beside,
-        most},
+        beside},
        ofProduct,
        refuseDense},
       {"experts",
        "the gradient of weights that rows picked",
        "contract",
-       {rows, columns, block, group, beside, most},
+       {rows, columns, block, group, beside},
        ofProduct,
        refuseExperts},
       {"gradient",
@@ -212,12 +233,12 @@ const std::vector<Family> &families() {
         {"unroll", "steps of a sum per iteration", 1, 64, 0},
         {"keys", "scores of a row that are held at a time", 1, 1 << 16},
         {"block", "rows of a task, which share copies", 1, 1 << 16}},
-       ofTarget,
+       ofAttention,
        refuseLanes},
       {"grouped",
        "a product whose weight is picked for each row",
        "contract",
-       {rows, columns, unroll, block, most},
+       {rows, columns, unroll, block},
        ofProduct,
        refuseTile},
       {"map",
@@ -240,8 +261,21 @@ const std::vector<Family> &families() {
        "",
        {{"chunk", "positions that a memory or a delta rule computes by products of matrices; 0: one by one", 0, 64,
          16}},
-       {"vector", "registers", "keys", "values"},
+       {"vector", "registers", "fused", "threads", "first", "second", "keys", "values"},
        refuseScan},
+      {"tile",
+       "a product by tensor cores; parts: products that share rows, as a gate and what it opens",
+       "",
+       {{"rows", "rows of a block's tile", 16, 256, 0},
+        {"columns", "columns of a block's tile", 16, 256, 0},
+        {"depth", "steps of the sum that are copied at a time", 16, 64, 0},
+        {"stages", "such copies that a block holds", 2, 6},
+        {"warp_rows", "warps along the rows", 1, 4, 0},
+        {"warp_columns", "warps along the columns", 1, 8, 0},
+        {"few", "up to so many rows weights are read once, without tensor cores; 0: none", 0, 8},
+        {"split", "parts of the depth that are blocks of their own, where there are few rows", 1, 16, 0}},
+       {"vector", "registers", "outer", "inner", "rows", "parts"},
+       refuseTensor},
       {"threads",
        "all of a kernel on a device: a work-item for each element of each stage",
        "",
@@ -274,8 +308,7 @@ std::optional<std::string> checkPart(const PlanPart &part, const Anchor &anchor)
   const Family &space = family(anchor.family);
   std::vector<std::string> names;
   for (const Parameter &parameter : space.parameters)
-    if (parameter.role == Parameter::Role::Plan)
-      names.emplace_back(parameter.name);
+    names.emplace_back(parameter.name);
   for (const std::string &name : names)
     if (!part.numbers.count(name))
       return "'" + name + "' is missing; it has " + listed(names);

@@ -1,4 +1,4 @@
-// What the families' numbers may be: the space that plans are chosen from, by rules, by hand or by a tuner.
+// What the families' numbers may be: the space that plans are chosen from, by a model, by hand or by a tuner.
 #ifndef QUERN_CODEGEN_SCHEDULE_SPACE_H
 #define QUERN_CODEGEN_SCHEDULE_SPACE_H
 
@@ -11,14 +11,9 @@
 namespace quern::codegen {
 
 struct Parameter {
-  enum class Role {
-    Plan, ///< a number of plans, which schedules give the first value of
-    Rule, ///< of schedules alone: it decides other numbers
-  };
   std::string_view name, meaning;
   int64_t least, most;
   int64_t step = 1; ///< between values; 0: each is twice the one before
-  Role role = Role::Plan;
 
   bool contains(int64_t value) const;
   /// `1, 2, 4 ... 64`: for messages.

@@ -38,6 +38,12 @@ static bool isTable(GatherOp gather) {
   return isBuffer(gather.getX()) || (alone && type.getRank() > 2);
 }
 
+/// Rows of a table in codes: codes that are picked are never stored, so what they stand for is.
+static bool looksUpCodes(Operation *op) {
+  auto gather = op && isa<DequantizeOp>(op) ? op->getOperand(0).getDefiningOp<GatherOp>() : GatherOp();
+  return gather && typeOf(gather.getX()).getRank() == 2;
+}
+
 bool quern::passes::overRunTimeDim(NamedTensorType type, ArrayRef<StringRef> dims) {
   return llvm::any_of(dims, [&](StringRef name) { return !type.dim(name).getStatic(); });
 }
@@ -105,8 +111,13 @@ Value quern::passes::windowed(Value value) {
 }
 
 void FusionGroups::require(Value value) {
-  if (widensStored(value.getDefiningOp())) // whoever reads what is stored in fewer bits widens it
-    return require(storedBehind(value));
+  if (looksUpCodes(value.getDefiningOp()))
+    return store(value);
+  if (Operation *widen = value.getDefiningOp(); widensStored(widen)) { // by whoever reads what is stored in fewer bits
+    for (Value stored : widen->getOperands())
+      require(stored);
+    return;
+  }
   if (auto codes = value.getDefiningOp<QuantizeOp>(); codes && !isBuffer(value)) // codes of rows are never stored
     return require(codes.getX());
   if (isBuffer(value) || isCheap(value) || inner.contains(value))
@@ -262,8 +273,9 @@ void FusionGroups::splitShared() {
         }
       bool timed = isa<SoftmaxOp>(op) && !inner.contains(result) &&
                    overRunTimeDim(typeOf(op->getOperand(0)), names(cast<SoftmaxOp>(op).getDims()));
-      bool shared = into.size() > 1 && !widensStored(op) && !isa<QuantizeOp>(op) && !isCheap(result) && !isLeaf(op) &&
-                    typeOf(result).getRank() && !isLight(op) && !inner.contains(result);
+      bool shared = into.size() > 1 && (!widensStored(op) || looksUpCodes(op)) && !isa<QuantizeOp>(op) &&
+                    !isCheap(result) && !isLeaf(op) && typeOf(result).getRank() && !isLight(op) &&
+                    !inner.contains(result);
       if (!timed && !shared)
         continue;
       Value base = timed ? result : windowed(result);

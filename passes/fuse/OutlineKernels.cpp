@@ -264,12 +264,21 @@ void Outliner::packWeights(KernelBody &body) {
       picked = gather.getDim();
     }
     Operation *widen = weight.hasOneUse() ? *weight.getUsers().begin() : nullptr;
+    NamedTensorType type = typeOf(argument);
+    constexpr int64_t narrowest = 8; // a register of AVX2
+    if (coded && !picked.empty() &&
+        type.getRank() == 2) { // a table: in the tiles that a head reads, which may be tied to it
+      unsigned rows = type.getDims()[1].getName() == picked;
+      int64_t tile = tileFor(*type.getDims()[rows].getStatic(), *type.getDims()[1 - rows].getStatic());
+      reorder(body, i, SmallVector<unsigned>{rows, 1 - rows});
+      body.inputs[i].tile = tile ? tile : narrowest;
+      continue;
+    }
     if (!widensStored(widen))
       widen = nullptr;
     else if (weight = widen->getResult(0); !weight.hasOneUse())
       continue;
     auto contract = dyn_cast<ContractOp>(*weight.getUsers().begin());
-    NamedTensorType type = typeOf(argument);
     if (!contract || contract.getDims().size() != 1)
       continue;
     Value other = contract.getA() == weight ? contract.getB() : contract.getA();
@@ -284,7 +293,6 @@ void Outliner::packWeights(KernelBody &body) {
         offsets.push_back(offsets.back() + *typeOf(part).dim(name).getStatic());
       tile = tileOfParts(tile, ArrayRef<int64_t>(offsets).drop_back());
     }
-    constexpr int64_t narrowest = 8; // a register of AVX2
     if (!tile && coded)
       tile = narrowest;
     if (!tile)

@@ -9,9 +9,13 @@
 //
 // Parts that share the label of their rows (gate and up) lie along a dimension of their own instead, so that a kernel
 // has the same row of each at hand: %p[U = 0], %p[U = 1].
+//
+// Weights of different formats (`--quantize`, `--precision stored`) stay apart: joined they would all take the bits of the
+// widest, and input that is read again is a part of what these are.
 #include "ir/Attributes.h"
 #include "ir/analysis/Weights.h"
 #include "passes/Passes.h"
+#include "passes/weights/WeightFormats.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Remarks.h"
@@ -74,6 +78,8 @@ public:
   StringRef getDescription() const final { return "Contractions of one value with several weights become one"; }
 
   void runOnOperation() final {
+    ProgramOptions options = optionsOf(getOperation());
+    formats = WeightFormats::of(options);
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function->hasAttr(changingAttr)) // joined weights exist packed only
         continue;
@@ -84,13 +90,14 @@ public:
 
 private:
   void packIn(Block &block) {
-    using Key =
-        std::tuple<Value, Attribute, unsigned, unsigned>; // input, depth, on the first call only, the weight's order
+    // Input, depth, on the first call only, the weight's order and format.
+    using Key = std::tuple<Value, Attribute, unsigned, unsigned, Storage>;
     llvm::MapVector<Key, SmallVector<Projection>> siblings;
     for (auto op : block.getOps<ContractOp>())
       if (std::optional<Projection> found = projection(op)) {
         unsigned once = op->hasAttr(onceAttr), rowsFirst = typeOf(found->weight).getDims()[0] == found->rows;
-        siblings[{found->x, found->depth, once, rowsFirst}].push_back(*found);
+        Storage storage = formats.of(parameterOf(found->weight), !op->getParentOfType<RepeatOp>()).weight;
+        siblings[{found->x, found->depth, once, rowsFirst, storage}].push_back(*found);
       }
     for (auto &[key, parts] : siblings) {
       // Parts with the label of the first go with it; those with labels of their own make another weight.
@@ -246,6 +253,7 @@ private:
   }
 
   PackingRule tileFor;
+  WeightFormats formats;
   unsigned count = 0;
 };
 

@@ -8,7 +8,7 @@
 //                                          or ("w16a16"): %y = contract (widen (narrow %x)), (widen %n)
 //
 // A `quantize` of parameters is the loader's work, as the concatenation of a joined weight is; the interpreter computes
-// it. Vectors, tables that are only looked up and what chooses experts keep what they have. Of experts the matrices that
+// it. Vectors and what chooses experts keep what they have, tables that are looked up, too, unless a rule names them. Of experts the matrices that
 // rows pick from are stored so, and rows pick codes.
 #include "ir/Attributes.h"
 #include "ir/Scan.h"
@@ -48,6 +48,7 @@ private:
   void narrowRows(const Read &read);
   Value narrowed(Value value, Storage storage);
   void narrowTables();
+  void codeTables();
   void setOperand(const Read &read, Value stored);
 
   func::FuncOp function;
@@ -178,6 +179,35 @@ void Storing::narrowTables() {
   }
 }
 
+/// Tables whose rows are looked up, where a rule names them: each look-up reads codes and widens what it takes. A head that
+/// is tied to the table reads the same codes, in the same tiles.
+void Storing::codeTables() {
+  SmallVector<GatherOp> gathers;
+  function.walk([&](GatherOp gather) { gathers.push_back(gather); });
+  for (GatherOp gather : gathers) {
+    auto table = gather.getX().getDefiningOp<ParamOp>();
+    if (!table || !typeOf(gather.getX()).isF32() || typeOf(gather.getX()).getRank() != 2)
+      continue;
+    std::optional<ProductFormat> format = formats.named(table);
+    if (!format || !bitsOfCode(format->weight))
+      continue;
+    ArrayRef<DimAttr> dims = typeOf(gather.getX()).getDims();
+    StringRef along = dims[dims[0].getName() == gather.getDim()].getName();
+    b.setInsertionPointAfter(table);
+    auto codes =
+        QuantizeOp::create(b, table.getLoc(), typeOf(gather.getX()).withStorage(format->weight), gather.getX(), along);
+    codes->setAttr(weightAttr, b.getUnitAttr());
+    b.setInsertionPointAfter(gather);
+    NamedTensorType real = gather.getResult().getType();
+    auto wide = DequantizeOp::create(b, gather.getLoc(), real, gather.getResult());
+    if (gather->hasAttr(onceAttr))
+      wide->setAttr(onceAttr, b.getUnitAttr());
+    gather->setOperand(0, codes);
+    gather.getResult().replaceAllUsesExcept(wide, wide);
+    gather.getResult().setType(real.withStorage(format->weight));
+  }
+}
+
 void Storing::run() {
   SmallVector<Read> reads;
   function.walk([&](ContractOp contract) {
@@ -207,6 +237,7 @@ void Storing::run() {
     setOperand(read, narrowed(read.weight, format));
   }
   narrowTables();
+  codeTables();
   // What is stored otherwise leaves its real form behind.
   SmallVector<Operation *> all;
   function.walk([&](Operation *op) { all.push_back(op); });

@@ -81,6 +81,22 @@ static Storage ofMostBits(Storage a, Storage b) {
   return quern::support::formOf(a).bits >= quern::support::formOf(b).bits ? a : b;
 }
 
+/// Whether the glob fits one of the names that a parameter may have in a turn.
+static bool fits(const std::string &glob, Attribute turn) {
+  return llvm::any_of(cast<ArrayAttr>(turn), [&](Attribute name) {
+    return quern::support::matchGlob(glob, cast<StringAttr>(name).getValue());
+  });
+}
+
+std::optional<ProductFormat> WeightFormats::named(ParamOp table) const {
+  std::optional<ProductFormat> format;
+  for (Attribute turn : table.getPaths())
+    for (const Rule &rule : rules)
+      if (rule.glob != "*" && fits(rule.glob, turn))
+        format = rule.format;
+  return table.getTurns() == 1 ? format : std::nullopt;
+}
+
 ProductFormat WeightFormats::of(ArrayRef<ParamOp> params, bool sensitive) const {
   ProductFormat start = usual;
   if (sensitive && bitsOfCode(start.weight))
@@ -90,9 +106,7 @@ ProductFormat WeightFormats::of(ArrayRef<ParamOp> params, bool sensitive) const 
     for (Attribute turn : param.getPaths()) {
       ProductFormat own = start;
       for (const Rule &rule : rules)
-        if (llvm::any_of(cast<ArrayAttr>(turn), [&](Attribute name) {
-              return support::matchGlob(rule.glob, cast<StringAttr>(name).getValue());
-            }))
+        if (fits(rule.glob, turn))
           own = rule.format;
       if (!most)
         most = own;

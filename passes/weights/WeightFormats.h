@@ -33,6 +33,8 @@ public:
   /// are joined, have the formats of most bits among theirs. `sensitive`: int4 by default is
   /// int8, q4_k and q5_k are q6_k.
   ProductFormat of(llvm::ArrayRef<ir::ParamOp> params, bool sensitive) const;
+  /// Of a table that is looked up: what a glob other than "*" says, if one fits. Nothing in loops.
+  std::optional<ProductFormat> named(ir::ParamOp table) const;
   /// For what cannot be stored in codes.
   ir::Storage plain() const { return precision; }
 

@@ -4,14 +4,15 @@
 // Both limits are measured around the figure, as a shared machine drifts by a factor of two: arithmetic right before and
 // right after, the bandwidth between groups of steps, too, as it drifts within a second. The limit is at least what was
 // done. What counts as work comes from the description: the contractions' operations, the bytes of weights and caches
-// that a step must read.
+// that a step must read. Of a device all of it is the device's: times between marks by its clock, limits by kernels that
+// read its memory, and multiply and add.
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
 #include "runtime/cli/ProfileReport.h"
-#include "runtime/cli/Terminal.h"
 #include "runtime/cli/Workload.h"
 #include "runtime/machine/CpuFeatures.h"
 #include "runtime/machine/Probe.h"
+#include "runtime/machine/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 
 #include <nlohmann/json.hpp>
@@ -64,34 +65,41 @@ Json rate(double tokens, const Samples &runs, double work, double limit, std::pa
 /// them.
 class DecodeRuns {
 public:
-  explicit DecodeRuns(TextWorkload &text) : text(text) {}
+  explicit DecodeRuns(TextWorkload &text) : text(text), device(text.session().device()) {}
   void run(const FunctionInfo &step);
   Samples seconds;
   Samples alone;     ///< of a run: seconds that reading its bytes would take, of the seconds that it took
   double bytes = 0;  ///< of the last run
   Samples bandwidth; ///< bytes a second
+  Json asked;        ///< of the device, in the last run
 
 private:
   static constexpr double groupSeconds = 0.1; // a measurement takes a tenth of that
 
   TextWorkload &text;
+  Device &device;
   BandwidthProbe probe;
 };
 
 void DecodeRuns::run(const FunctionInfo &step) {
   auto measure = [&] {
-    double rate = probe.measureBriefly();
+    double rate = device.isHost() ? probe.measureBriefly() : device.measureLimits().bytes;
     bandwidth.add(rate);
     return rate;
   };
   double before = measure(), all = 0, reading = 0;
   bytes = 0;
+  DeviceCounts first = device.counts();
   for (int64_t i = 0; i < text.writes;) {
     double ofGroup = 0, start = now(), taken = 0;
-    for (; i < text.writes && taken < groupSeconds; ++i, taken = now() - start) {
+    uint64_t from = device.mark();
+    for (; i < text.writes && (taken < groupSeconds || !device.isHost()); ++i, taken = now() - start) {
       ofGroup += step.bytes ? double(step.bytes->evaluate(text.stepSizes())) : 0;
       text.step();
     }
+    taken = device.seconds(from, device.mark());
+    if (!device.isHost()) // all steps are one group, so that they alone are counted
+      asked = countsSince(device, first);
     double after = measure();
     bytes += ofGroup;
     all += taken;
@@ -104,12 +112,12 @@ void DecodeRuns::run(const FunctionInfo &step) {
 
 /// Runs of `once` after a first that touches all memory: -r of them, or what takes about two seconds together; then one
 /// that takes long is not repeated.
-Samples timeIt(const Options &options, const std::function<void()> &once) {
+Samples timeIt(Device &device, const Options &options, const std::function<void()> &once) {
   Samples first, samples;
   auto timed = [&](Samples &to) {
-    double start = now();
+    uint64_t from = device.mark();
     once();
-    to.add(now() - start);
+    to.add(device.seconds(from, device.mark()));
   };
   timed(first);
   if (first.median() > 5 && !options.has("-r"))
@@ -130,8 +138,11 @@ std::string spreadText(const Json &one) {
 }
 
 void print(const Json &result) {
-  std::string text = format("%s on %s, %d threads\n", result["model"].get<std::string>().c_str(),
-                            result["cpu"].get<std::string>().c_str(), result["threads"].get<int>());
+  std::string text = result.contains("device")
+                         ? format("%s on %s\n", result["model"].get<std::string>().c_str(),
+                                  result["device"]["name"].get<std::string>().c_str())
+                         : format("%s on %s, %d threads\n", result["model"].get<std::string>().c_str(),
+                                  result["cpu"].get<std::string>().c_str(), result["threads"].get<int>());
   for (const char *part : {"prefill", "decode"}) {
     const Json &one = result[part];
     if (one.is_object())
@@ -141,9 +152,9 @@ void print(const Json &result) {
                      spreadText(one).c_str());
   }
   if (result.contains("device"))
-    text += format("device   %s: %llu launches, %llu bytes to it and %llu from it in all steps\n",
-                   result["device"]["name"].get<std::string>().c_str(),
+    text += format("device   %llu launches (%llu graphs), %llu bytes to it and %llu from it in all steps\n",
                    static_cast<unsigned long long>(result["device"]["launches"].get<uint64_t>()),
+                   static_cast<unsigned long long>(result["device"]["graphs"].get<uint64_t>()),
                    static_cast<unsigned long long>(result["device"]["sent_bytes"].get<uint64_t>()),
                    static_cast<unsigned long long>(result["device"]["fetched_bytes"].get<uint64_t>()));
   const Json &memory = result["memory"];
@@ -159,6 +170,7 @@ Json countsSince(const Device &device, const DeviceCounts &before) {
   const DeviceCounts &now = device.counts();
   return {{"name", device.name()},
           {"launches", now.launches - before.launches},
+          {"graphs", now.graphs - before.graphs},
           {"allocations", now.allocations - before.allocations},
           {"sent", now.sent - before.sent},
           {"sent_bytes", now.sentBytes - before.sentBytes},
@@ -192,14 +204,17 @@ int benchCommand(const Command &command) {
                  {"threads", ThreadPool::instance().threads()},
                  {"weights_bytes", text.weights->totalBytes()},
                  {"load_s", loaded}};
+  Device &device = session.device();
   std::string flopsWhat = d.multipliesBytes ? "multiply-adds of bytes in registers" : "f32 multiply-adds in registers",
-              bytesWhat = "reading memory";
+              bytesWhat = device.isHost() ? "reading memory" : "reading the device's memory";
   int64_t reads = text.reads, writes = text.writes;
 
   // Reading.
-  double before = measureFlops(d.multipliesBytes);
-  Samples runs = timeIt(options, [&] { text.prefill(); });
-  double after = measureFlops(d.multipliesBytes);
+  auto measure = [&] { return device.isHost() ? measureFlops(d.multipliesBytes) : device.measureLimits().flops; };
+  double before = measure();
+  DeviceCounts atFirst = device.counts();
+  Samples runs = timeIt(device, options, [&] { text.prefill(); });
+  double after = measure();
   const FunctionInfo &readFunction = d.functions[size_t(text.reader)];
   double flops = readFunction.flops ? double(readFunction.flops->evaluate(textSizes(d, 0, reads))) : 0;
   double peak = std::max({before, after, flops / runs.least()});
@@ -213,12 +228,11 @@ int benchCommand(const Command &command) {
       session.device().synchronise();
     };
     rewind();
-    DeviceCounts atFirst = session.device().counts();
     DecodeRuns decoded(text);
     for (int64_t left = repetitionsOf(options, 1); left > 0; --left) {
       decoded.run(step);
-      if (!d.device.empty() && decoded.seconds.count() == 1)
-        result["device"] = countsSince(session.device(), atFirst);
+      if (!device.isHost())
+        result["device"] = decoded.asked;
       if (left > 1)
         rewind();
     }
@@ -228,6 +242,8 @@ int benchCommand(const Command &command) {
                             {decoded.bandwidth.least(), decoded.bandwidth.most()}, 1e9, "GB/s", bytesWhat);
   } else {
     result["decode"] = nullptr;
+    if (!device.isHost()) // of all calls
+      result["device"] = countsSince(device, atFirst);
   }
   // The plan of the call that takes most, and the pages that were written.
   std::vector<int64_t> largest = textSizes(d, 0, reads);

@@ -2,9 +2,9 @@
 #include "runtime/cli/Commands.h"
 
 #include "runtime/Error.h"
-#include "runtime/cli/Terminal.h"
 #include "runtime/files/MappingFaults.h"
 #include "runtime/machine/CpuFeatures.h"
+#include "runtime/machine/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 #include "runtime/tokenizer/files/VocabularyFiles.h"
 #include "runtime/tokenizer/text/Unicode.h"

@@ -2,8 +2,8 @@
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
 #include "runtime/cli/ProfileReport.h"
-#include "runtime/cli/Terminal.h"
 #include "runtime/engine/Embedding.h"
+#include "runtime/machine/Terminal.h"
 
 #include "support/Json.h"
 

@@ -3,7 +3,7 @@
 #include "runtime/cli/Commands.h"
 #include "runtime/cli/GivenInputs.h"
 #include "runtime/cli/ProfileReport.h"
-#include "runtime/cli/Terminal.h"
+#include "runtime/machine/Terminal.h"
 
 #include <algorithm>
 

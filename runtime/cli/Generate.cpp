@@ -5,8 +5,8 @@
 #include "runtime/cli/GenerateOptions.h"
 #include "runtime/cli/GivenInputs.h"
 #include "runtime/cli/ProfileReport.h"
-#include "runtime/cli/Terminal.h"
 #include "runtime/engine/Batch.h"
+#include "runtime/machine/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 
 #include <algorithm>

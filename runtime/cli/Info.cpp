@@ -1,8 +1,8 @@
 // `info`: takes nothing. Gives: what this program is, what its functions take, what it needs.
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
-#include "runtime/cli/Terminal.h"
 #include "runtime/machine/CpuFeatures.h"
+#include "runtime/machine/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 #include "support/CheckpointFiles.h"
 

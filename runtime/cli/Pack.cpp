@@ -1,7 +1,7 @@
 // `pack`: takes a checkpoint. Gives: a folder with the weights as this program's kernels read them, and what goes with them.
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
-#include "runtime/cli/Terminal.h"
+#include "runtime/machine/Terminal.h"
 #include "runtime/tokenizer/files/VocabularyFiles.h"
 #include "support/CheckpointFiles.h"
 #include "support/OutputFile.h"

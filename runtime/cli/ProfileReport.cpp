@@ -3,8 +3,8 @@
 
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
-#include "runtime/cli/Terminal.h"
 #include "runtime/machine/CpuFeatures.h"
+#include "runtime/machine/Terminal.h"
 #include "support/OutputFile.h"
 #include "support/Utf8.h"
 

@@ -116,12 +116,20 @@ TextWorkload::TextWorkload(const Command &command, const Options &options)
   text = randomTokens(reads, bound, seed);
 }
 
+/// The logits stay with a device that chooses by itself.
+void TextWorkload::read() {
+  if (session().device().chooser())
+    sequence->advance();
+  else
+    sequence->logits();
+}
+
 void TextWorkload::prefill() {
   steps = 0;
   if (generates && !hasSource) {
     sequence->truncate(0);
     sequence->append(text);
-    sequence->logits();
+    read();
   } else if (generates) {
     sequence->setRequest(requestFor(d, reader, text));
   } else {
@@ -137,7 +145,13 @@ void TextWorkload::beginDecode() {
   sequence->truncate(hasSource ? 0 : size_t(reads));
   if (hasSource)
     sequence->append(0);
-  sequence->logits();
+  read();
+  if (session().device().chooser()) { // memory for choosing is taken when it is first done
+    size_t length = sequence->tokens().size();
+    sequence->choose();
+    sequence->truncate(length);
+    sequence->advance();
+  }
   steps = 0;
 }
 
@@ -151,6 +165,12 @@ std::vector<int64_t> TextWorkload::stepSizes() const {
 }
 
 void TextWorkload::step() {
+  if (session().device().chooser()) { // where the device chooses, that is of a step
+    sequence->choose();
+    sequence->advance();
+    ++steps;
+    return;
+  }
   sequence->append(int((sequence->tokens().back() * 31 + steps++) % bound));
   sequence->logits();
 }

@@ -81,6 +81,7 @@ private:
   int64_t bound = 2;
   std::vector<int> text; ///< of the prefill
   int64_t steps = 0;
+  void read();
 };
 
 /// A number of lengths, by the description's symbols: one row of `count` tokens after `past`.

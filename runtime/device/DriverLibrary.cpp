@@ -23,6 +23,8 @@ DriverLibrary::DriverLibrary(const char *interface, const char *standard, const 
 void *DriverLibrary::symbol(const char *function, const char *needed) const {
   if (void *found = ::dlsym(library, function))
     return found;
+  if (!needed)
+    return nullptr;
   throw MachineError("the driver of " + interface + " is too old: " + file + " has no " + function + "; " + needed +
                      " or later is needed");
 }

@@ -15,6 +15,10 @@ public:
   template <typename Function> void find(const char *function, Function &into, const char *needed) const {
     into = reinterpret_cast<Function>(symbol(function, needed));
   }
+  /// Null where the library has none.
+  template <typename Function> void find(const char *function, Function &into) const {
+    into = reinterpret_cast<Function>(symbol(function, nullptr));
+  }
 
 private:
   std::string interface, file;

@@ -77,9 +77,13 @@ void GpuDevice::fill(void *memory, int byte, size_t bytes) {
 }
 
 int32_t GpuDevice::run(Scratch &, quern_function function, const quern_call &call) {
+  return launching([&] { return function(&call); });
+}
+
+int32_t GpuDevice::launching(const std::function<int32_t()> &code) {
   failure.clear();
   running = this;
-  int32_t status = function(&call);
+  int32_t status = code();
   running = nullptr;
   for (Block &block : blocks)
     block.used = false; // what a failed kernel left

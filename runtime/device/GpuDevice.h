@@ -6,13 +6,14 @@
 #include "runtime/device/AddressSpace.h"
 #include "runtime/machine/Device.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace quern::runtime {
 
 /// One queue in order: what was begun later sees what was begun before, so nothing waits but a copy to the host.
-class GpuDevice : public Device {
+class GpuDevice : public Device, private TokenChooser {
 public:
   GpuDevice();
   bool isHost() const override { return false; }
@@ -25,6 +26,8 @@ public:
   /// Launches; the status is that of the checks, for which it waits.
   int32_t run(Scratch &scratch, quern_function function, const quern_call &call) override;
   void synchronise() override { finish(); }
+  TokenChooser *chooser() override;
+  DeviceLimits measureLimits() override; // DeviceProbe.cpp
   quern_device *services() override { return &told; }
   const DeviceCounts &counts() const override { return counted; }
 
@@ -32,6 +35,7 @@ public:
 
   struct Grid {
     size_t groups[3], threads[3];
+    size_t shared = 0; ///< bytes of a group's memory beside what its kernel declares
   };
   struct Argument {
     const void *value; ///< of a buffer its address, of a number where it is
@@ -74,6 +78,8 @@ protected:
   virtual void begin(void *built, const char *name, const Grid &grid, const std::vector<Argument> &arguments,
                      const std::vector<Place> &places) = 0;
   virtual void finish() = 0;
+  static constexpr size_t knownMarks = 64; ///< Device::mark
+  DeviceCounts counted;
 
 private:
   struct Block {
@@ -81,13 +87,15 @@ private:
     size_t bytes;
     bool used;
   };
+  /// `code` makes launches. Throws MachineError where one of them failed.
+  int32_t launching(const std::function<int32_t()> &code);
+  void choose(const Draw &draw, const void *logits, int64_t words, void *token) override; // DeviceSampler.cpp
   Place placeOf(const void *address, size_t bytes, const char *what) const;
 
   static inline GpuDevice *running = nullptr;
   AddressSpace space;
   std::vector<Block> blocks;
   std::string failure;
-  DeviceCounts counted;
   quern_device told;
   std::vector<Place> places; // of the launch that is being begun
 };

@@ -21,6 +21,10 @@ namespace quern::runtime {
 Batch::~Batch() {
   for (Sequence *text : members) {
     text->batch = nullptr;
+    if (text->there)
+      text->answered = 0; // its logits go with the rows
+    text->there = nullptr;
+    forget(*text);
     if (std::count(rows.texts.begin(), rows.texts.end(), text))
       text->read = 0;
   }
@@ -50,9 +54,17 @@ void Batch::keepOnly(const std::vector<Sequence *> &sequences) {
 
 /// Its rows stay where they are until the others are arranged anew.
 void Batch::leave(Sequence &sequence) {
+  sequence.keepLogits();
+  forget(sequence);
   std::erase(members, &sequence);
   std::replace(rows.texts.begin(), rows.texts.end(), &sequence, static_cast<Sequence *>(nullptr));
   sequence.batch = nullptr;
+}
+
+/// The place that the rows have for its next token.
+void Batch::forget(Sequence &sequence) {
+  sequence.tokenThere = nullptr;
+  sequence.lastThere = -1;
 }
 
 std::vector<int64_t> Batch::sizesFor(const Rows &r, int64_t past, int64_t count) const {
@@ -73,7 +85,7 @@ uint64_t Batch::epochAt(int64_t length) const {
 }
 
 /// New rows for the slots [past, past + count) of texts that will end at slot `end`.
-void Batch::run(Rows &r, int64_t end, int64_t past, int64_t count, Value &logits) {
+void Batch::run(Rows &r, int64_t end, int64_t past, int64_t count) {
   Session &session = engine.session();
   const TextFunctions &functions = engine.functions();
   const Description &d = engine.description();
@@ -86,24 +98,34 @@ void Batch::run(Rows &r, int64_t end, int64_t past, int64_t count, Value &logits
   if (past == 0)
     session.requireMemory(functions.ragged, sizes, std::to_string(many) + " texts at once");
   std::vector<int> tokens, shifts;
+  bool there = count == 1; // whether a device has the tokens that it chose, side by side
   for (const Sequence *text : r.texts) {
+    there &= text->tokenThere == r.tokens.as<int32_t>() + tokens.size() && text->lastThere == text->text.back();
     int64_t shift = end - int64_t(text->text.size());
     shifts.push_back(int(shift));
     for (int64_t slot = past; slot < past + count; ++slot)
       tokens.push_back(slot < shift ? 0 : text->text[size_t(slot - shift)]);
   }
   Value given = Value::ints({many, count}, tokens), shift = Value::ints({many}, shifts);
+  if (there)
+    given.there = r.tokens.data();
   int number = functions.raggedFor(d, many * count);
-  logits = std::move(session.makeOutputs(number, sizes)[0]);
-  session.call(number, sizes, {&given, &shift}, {&logits}, r.cache, std::exchange(r.first, false) || past == 0);
+  size_t bytes = session.outputBytes(number, sizes)[0];
+  if (r.logits.size() < bytes) {
+    r.logits = Buffer(bytes, session.device());
+    r.tokens = Buffer(size_t(many) * sizeof(int32_t), session.device());
+  }
+  session.callInto(number, sizes, {&given, &shift}, {r.logits.data()}, r.cache,
+                   std::exchange(r.first, false) || past == 0);
 }
 
-void Batch::answer(const Rows &r, const Value &logits) {
-  int64_t width = engine.vocabulary();
+void Batch::answer(const Rows &r) {
   for (size_t b = 0; b < r.texts.size(); ++b) {
     Sequence &text = *r.texts[b];
-    const float *from = logits.reals() + int64_t(b) * width;
-    text.answer.assign(from, from + width);
+    text.there = r.logits.as<float>() + b * size_t(engine.vocabulary());
+    void *place = r.tokens.as<int32_t>() + b;
+    if (std::exchange(text.tokenThere, place) != place)
+      text.lastThere = -1;
     text.answered = text.read = text.text.size();
   }
 }
@@ -122,15 +144,14 @@ void Batch::readTogether(Rows &group) {
       return own <= 0 || epochAt(own) == text->epoch;
     });
   };
-  Value logits;
   for (int64_t past = 0, count; past < group.end; past += count) {
     int64_t chunk = group.texts[0]->options.chunk;
     count = d.recompute ? group.end : std::min(chunk, group.end - past);
     while (past + count < group.end && !steady(past + count))
       count = std::min(count + chunk, group.end - past);
-    run(group, group.end, past, count, logits);
+    run(group, group.end, past, count);
   }
-  answer(group, logits);
+  answer(group);
 }
 
 /// Where a text's rows are: in the batch's cache, in that of a group that was just read, or in its own.
@@ -191,9 +212,12 @@ void Batch::arrange(const std::vector<Sequence *> &texts, const Rows *group) {
   made.newRows = 1;
   made.cache =
       Cache::gather(engine.session().device(), engine.description(), engine.functions().ragged, sizes, from, made.end);
-  rows = std::move(made);
-  for (Sequence *text : texts)
+  for (Sequence *text : texts) {
+    text->keepLogits();
+    forget(*text);
     text->cache = Cache();
+  }
+  rows = std::move(made);
 }
 
 void Batch::step() {
@@ -204,8 +228,10 @@ void Batch::step() {
     size_t length = text->text.size();
     if (length == 0)
       throw UserError("a text without a token has no logits");
-    if (text->answered == length)
+    if (text->answered == length) {
+      text->keepLogits();
       continue;
+    }
     uint64_t now = epochAt(int64_t(length));
     bool good = !d.recompute && text->read > 0 && text->epoch == now && text->read < length;
     if (good && text->read + 1 == length) {
@@ -213,7 +239,7 @@ void Batch::step() {
       continue;
     }
     if (good) { // several new tokens: they are read alone
-      text->logits();
+      text->advance();
       continue;
     }
     std::replace(rows.texts.begin(), rows.texts.end(), text, static_cast<Sequence *>(nullptr));
@@ -226,10 +252,9 @@ void Batch::step() {
       arrange(going, nullptr);
     for (Sequence *text : going)
       text->read = 0; // until all is well
-    Value logits;
-    run(rows, rows.end + 1, rows.end, 1, logits);
+    run(rows, rows.end + 1, rows.end, 1);
     ++rows.end;
-    answer(rows, logits);
+    answer(rows);
   }
   if (unread.texts.empty())
     return;

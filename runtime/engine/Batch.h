@@ -31,6 +31,7 @@ private:
   struct Rows {
     std::vector<Sequence *> texts;
     Cache cache;
+    Buffer logits, tokens; // of each text, where the program computes
     int64_t end = 0, room = 0, newRows = 0;
     bool first = true; // the next call computes the request's values
   };
@@ -41,9 +42,10 @@ private:
   void leave(Sequence &sequence);
   uint64_t epochAt(int64_t length) const;
   std::vector<int64_t> sizesFor(const Rows &rows, int64_t past, int64_t count) const;
-  void run(Rows &rows, int64_t end, int64_t past, int64_t count, Value &logits);
+  void run(Rows &rows, int64_t end, int64_t past, int64_t count);
   void readTogether(Rows &group);
-  void answer(const Rows &rows, const Value &logits);
+  void answer(const Rows &rows);
+  static void forget(Sequence &sequence);
   CacheRow find(const Sequence &sequence, const Rows *group) const;
   void giveBack(Sequence &sequence);
   void copyRow(const Sequence &from, Sequence &to);

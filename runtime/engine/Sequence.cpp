@@ -21,11 +21,12 @@ Engine::Engine(const Program &program, const Weights &weights, Options options)
 Engine::Engine(Session &session) : text(TextFunctions::find(session.description(), true)), memory(session) {}
 
 Sequence::Sequence(Engine &engine, const Options &options)
-    : engine(engine), options(options), sampler(options.sampling) {
+    : engine(engine), options(options), sampler(options.sampling), ownToken(engine.session().device()) {
   this->options.room = std::min(options.room, engine.longest());
 }
 
 Sequence::~Sequence() {
+  there = nullptr; // nobody will ask
   if (batch)
     batch->leave(*this);
 }
@@ -71,7 +72,12 @@ void Sequence::become(const Sequence &other) {
     throw UserError("a text becomes another of the same batch, or both are alone");
   text = other.text;
   epoch = other.epoch;
+  there = nullptr;
   answer = other.answer;
+  if (other.there) { // a copy of its own: the other's will not stay
+    answer.resize(size_t(engine.vocabulary()));
+    engine.session().device().copy(answer.data(), other.there, answer.size() * sizeof(float));
+  }
   answered = other.answered;
   read = other.read;
   if (batch) {
@@ -114,6 +120,7 @@ void Sequence::run(int function, int64_t past, int64_t count) {
   if (past + count > options.room) // half as much again, so that a growing cache is copied seldom
     options.room = std::max(past + count, std::min(longest, (past + count) * 3 / 2 + 64));
   newRows = std::max(newRows, count);
+  there = nullptr;
   std::vector<int64_t> sizes = sizesFor(function, past, count);
   session.checkLimits(function, sizes);
   int64_t room = d.cap >= 0 ? sizes[size_t(d.cap)] : count;
@@ -124,6 +131,8 @@ void Sequence::run(int function, int64_t past, int64_t count) {
   for (const TensorInfo &input : info.inputs) {
     if (&input - info.inputs.data() == findText(d, function)) {
       own[input.name] = Value::ints({1, count}, std::vector<int>(text.begin() + past, text.begin() + past + count));
+      if (count == 1 && lastThere == text[size_t(past)])
+        own[input.name].there = tokenThere;
     } else if (!request.count(input.name)) {
       if (!input.optional)
         throw UserError("generation cannot give '" + info.name + "' its input '" + input.name + "'");
@@ -131,12 +140,17 @@ void Sequence::run(int function, int64_t past, int64_t count) {
     }
     inputs.push_back(own.count(input.name) ? &own[input.name] : &request.at(input.name));
   }
-  outputs = session.makeOutputs(function, sizes);
-  std::vector<Value *> results;
-  for (Value &output : outputs)
-    results.push_back(&output);
-  session.call(function, sizes, inputs, results, cache, fresh || past == 0);
-  ran = function;
+  std::vector<size_t> bytes = session.outputBytes(function, sizes);
+  std::vector<void *> outputs;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (i == results.size())
+      results.emplace_back(session.device());
+    results[i].ensure(bytes[i]);
+    outputs.push_back(results[i].data());
+  }
+  session.callInto(function, sizes, inputs, outputs, cache, fresh || past == 0);
+  size_t logits = size_t(findLogits(info)), row = size_t(engine.vocabulary()) * sizeof(float);
+  there = results[logits].data() + bytes[logits] - row; // of the last position
   fresh = false;
 }
 
@@ -169,17 +183,34 @@ void Sequence::readOn() {
   read = text.size();
 }
 
+void Sequence::advance() {
+  if (text.empty())
+    throw UserError("a text without a token has no logits");
+  if (answered == text.size())
+    return;
+  if (batch)
+    batch->giveBack(*this);
+  readOn();
+  answered = text.size();
+}
+
+void Sequence::fetch() {
+  if (!there)
+    return;
+  answer.resize(size_t(engine.vocabulary()));
+  engine.session().device().copy(answer.data(), std::exchange(there, nullptr), answer.size() * sizeof(float));
+}
+
+/// Before the memory that they are in gets other content.
+void Sequence::keepLogits() {
+  if (answered == text.size())
+    fetch();
+  there = nullptr;
+}
+
 std::span<const float> Sequence::logits() {
-  if (answered != text.size() || text.empty()) {
-    if (text.empty())
-      throw UserError("a text without a token has no logits");
-    if (batch)
-      batch->giveBack(*this);
-    readOn();
-    const Value &all = outputs[size_t(findLogits(engine.description().functions[size_t(ran)]))]; // of the last row
-    answer.assign(all.reals() + all.elements() - engine.vocabulary(), all.reals() + all.elements());
-    answered = text.size();
-  }
+  advance();
+  fetch();
   return answer;
 }
 
@@ -189,8 +220,25 @@ void Sequence::checkToken(int token) const {
     throw UserError(format("the model chose token %d, for which it has no embedding", token));
 }
 
+/// By the device that has the logits: all that comes to the host is the token, which is at hand for the next call.
+int Sequence::chooseThere(const Draw &draw) {
+  Device &device = engine.session().device();
+  if (!tokenThere) {
+    ownToken.ensure(sizeof(int32_t));
+    tokenThere = ownToken.data();
+  }
+  device.chooser()->choose(draw, there, engine.vocabulary(), tokenThere);
+  int32_t token = -1;
+  device.copy(&token, tokenThere, sizeof(token));
+  if (token < 0)
+    throw UserError(noFiniteLogits);
+  return lastThere = token;
+}
+
 int Sequence::choose() {
-  int token = sampler.next(text, logits());
+  advance();
+  std::optional<Draw> draw = there && engine.session().device().chooser() ? sampler.draw() : std::nullopt;
+  int token = draw ? chooseThere(*draw) : sampler.next(text, logits());
   text.push_back(token);
   checkToken(token);
   return token;

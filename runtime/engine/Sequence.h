@@ -44,6 +44,8 @@ public:
 
   /// Logits of what follows the text; reads what is new in it. They hold until the text changes. A text has a token.
   std::span<const float> logits();
+  /// Makes the logits without fetching them from the device that has them.
+  void advance();
   /// Chooses what follows and appends it. Throws UserError where the model has no embedding for its choice.
   int choose();
   Chosen chooseScored();
@@ -58,20 +60,28 @@ private:
   Options options;
   Sampler sampler;
   std::vector<int> text;
-  Values request;             // inputs that stay: memory, mask, the encoder's others
-  Cache cache;                // empty while its rows are in the batch's
-  size_t read = 0;            // so many tokens are in the cache
-  uint64_t epoch = 0;         // of the length for which they were read
-  int64_t planned = 0;        // positions that memory was asked for
-  int64_t newRows = 0;        // of the longest call so far: rings have room for them
-  bool fresh = true;          // the next call is the request's first
-  std::vector<Value> outputs; // of `ran`
-  int ran = -1;
-  std::vector<float> answer; // the logits of the text's first `answered` tokens
+  Values request;              // inputs that stay: memory, mask, the encoder's others
+  Cache cache;                 // empty while its rows are in the batch's
+  size_t read = 0;             // so many tokens are in the cache
+  uint64_t epoch = 0;          // of the length for which they were read
+  int64_t planned = 0;         // positions that memory was asked for
+  int64_t newRows = 0;         // of the longest call so far: rings have room for them
+  bool fresh = true;           // the next call is the request's first
+  std::vector<Buffer> results; // of the last call, where the program computes
+  // The logits of the text's first `answered` tokens: at `there`, in its results or its batch's, or null when fetched.
+  const void *there = nullptr;
+  std::vector<float> answer;
   size_t answered = 0;
+  // The token that was chosen last where the program computes, as a device chose it.
+  Buffer ownToken;
+  void *tokenThere = nullptr; // in a batch: the row's of the batch's
+  int lastThere = -1;
 
   void run(int function, int64_t past, int64_t count);
   void readOn();
+  void fetch();
+  void keepLogits();
+  int chooseThere(const Draw &draw);
   std::vector<int64_t> sizesFor(int function, int64_t past, int64_t count) const;
   void checkToken(int token) const;
 };

@@ -153,6 +153,16 @@ std::vector<Value> Session::makeOutputs(int number, const std::vector<int64_t> &
   return outputs;
 }
 
+std::vector<size_t> Session::outputBytes(int number, const std::vector<int64_t> &sizes) const {
+  std::vector<size_t> all;
+  for (const TensorInfo &output : program.description.functions[size_t(number)].outputs) {
+    all.push_back(elementBytes(output.storage));
+    for (int64_t length : shapeOf(output, sizes))
+      all.back() *= size_t(length);
+  }
+  return all;
+}
+
 uint64_t Session::epoch(int number, const std::vector<int64_t> &sizes) const {
   const quern_entry &entry = program.table.entries[number];
   return entry.epoch ? entry.epoch(sizes.data()) : 0;
@@ -193,7 +203,7 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
   for (const Value *input : inputs)
     inputPointers.push_back(input->data.data());
   std::vector<void *> outputPointers = outputs;
-  std::vector<size_t> outputBytes;
+  std::vector<size_t> fetched;
   const void *const *const *slots = nullptr;
   if (where.isHost()) {
     slots = weights.slots();
@@ -202,16 +212,13 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
       useMirrors({});
     slots = side->slots();
     for (size_t i = 0; i < inputs.size(); ++i)
-      inputPointers[i] = side->input(number, i, inputs[i]->data);
-    for (const TensorInfo &output : d.functions[size_t(number)].outputs) {
-      size_t bytes = elementBytes(output.storage), i = outputBytes.size();
-      for (int64_t length : shapeOf(output, sizes))
-        bytes *= size_t(length);
-      bool there = where.holds(outputs[i]);
-      if (!there)
-        outputPointers[i] = side->output(i, bytes);
-      outputBytes.push_back(there ? 0 : bytes);
-    }
+      inputPointers[i] = inputs[i]->there ? inputs[i]->there : side->input(number, i, inputs[i]->data);
+    fetched = outputBytes(number, sizes);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (where.holds(outputs[i]))
+        fetched[i] = 0;
+      else
+        outputPointers[i] = side->output(i, fetched[i]);
   }
   std::vector<void *> states = cache.pointers();
   CallRecorder *recorder = CallRecorder::active();
@@ -224,10 +231,14 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
     recorder->beginCall(number, sizes, uint64_t(arenaBytes), Cache::plannedBytes(d, number, sizes));
   }
   int32_t result = where.run(scratch, entry.run, call);
-  for (size_t i = 0; i < outputBytes.size(); ++i)
-    if (outputBytes[i])
-      where.copy(outputs[i], outputPointers[i], outputBytes[i]);
-  where.synchronise();
+  bool waits = recorder || fetched.empty();
+  for (size_t i = 0; i < fetched.size(); ++i)
+    if (fetched[i]) {
+      where.copy(outputs[i], outputPointers[i], fetched[i]);
+      waits = true;
+    }
+  if (waits) // else whoever fetches a result does
+    where.synchronise();
   if (recorder)
     recorder->endCall();
   if (result == 0)

@@ -21,6 +21,8 @@ struct Value {
   Storage storage = Storage::F32;
   std::vector<int64_t> shape;
   std::vector<uint8_t> data;
+  /// Where a device has it already, as an input of a call; null: it has `data`.
+  const void *there = nullptr;
 
   static Value make(Storage storage, std::vector<int64_t> shape);
   static Value ints(std::vector<int64_t> shape, const std::vector<int> &content);
@@ -73,8 +75,11 @@ public:
   /// failed, MachineError where a kernel did.
   void call(int function, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
             const std::vector<Value *> &outputs, Cache &cache, bool first);
+  /// An output may lie in the device's memory, where its result then stays.
   void callInto(int function, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
                 const std::vector<void *> &outputs, Cache &cache, bool first);
+  /// Of each result.
+  std::vector<size_t> outputBytes(int function, const std::vector<int64_t> &sizes) const;
   /// Results for `call`, of the shapes that `sizes` gives.
   std::vector<Value> makeOutputs(int function, const std::vector<int64_t> &sizes) const;
   /// The default of an input that was left out.

@@ -41,6 +41,9 @@ public:
                                uint8_t * /*room*/) const {
     return nullptr;
   }
+  /// The type whose blocks hold all of its numbers ("Q8_0"), where that is another one than its own; else null. It may look at
+  /// all scales.
+  virtual const char *heldBy() const { return nullptr; }
 };
 
 /// A stored tensor; `data` lies in `file`, with whatever alignment the file gave it.

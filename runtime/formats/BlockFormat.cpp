@@ -161,6 +161,25 @@ SuperCodes unpackSuperBlock(const BlockFormat &format, const uint8_t *block) {
   return result;
 }
 
+bool fitsGroups(const BlockFormat &format, int bits) {
+  if (format.scales != ScaleKind::One && format.scales != ScaleKind::Exponent)
+    return false;
+  const int most = (1 << (format.low.bits + format.high.bits)) - 1, end = 1 << (bits - 1);
+  auto fits = [&](int code) { return code >= -end && code < end; };
+  if (format.table)
+    return std::all_of(format.table, format.table + 16, fits);
+  return bits == 8 || (format.low.bits < 8 && fits(-format.offset) && fits(most - format.offset));
+}
+
+bool regroup(const BlockFormat &format, const uint8_t *block, int first, int bits, uint8_t *to) {
+  BlockCodes codes;
+  unpackBlock(format, block, codes);
+  const float scale = codes.scales[first / format.group];
+  const uint16_t half = support::floatToHalf(scale);
+  joinGroup(half, bits, [&](int i) { return codes.codes[first + i]; }, to);
+  return support::halfToFloat(half) == scale;
+}
+
 void decodeBlocks(const BlockFormat &format, const uint8_t *blocks, int64_t first, int64_t count, float *to) {
   BlockCodes block;
   const int64_t end = first + count;

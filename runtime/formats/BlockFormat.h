@@ -5,6 +5,7 @@
 #include "support/Storage.h"
 
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 namespace quern::runtime {
@@ -69,6 +70,18 @@ SuperCodes unpackSuperBlock(const BlockFormat &format, const uint8_t *block);
 
 /// Elements [first, first + count) of a row of blocks, exactly as the format defines them in f32.
 void decodeBlocks(const BlockFormat &format, const uint8_t *blocks, int64_t first, int64_t count, float *to);
+
+/// Whether groups of 32 of Q8_0 or Q4_0 (`bits` of 8 or 4) have the numbers of this format: one scale for 32 or more, codes that
+/// fit. Of MXFP4 also where exponents lie within f16: `regroup` says of which blocks that is true.
+bool fitsGroups(const BlockFormat &format, int bits);
+/// 32 elements of a block, from `first` on, as a block of Q8_0 or Q4_0 of the same numbers; false where f16 lacks its scale.
+bool regroup(const BlockFormat &format, const uint8_t *block, int first, int bits, uint8_t *to);
+/// The same from 32 codes and the bits of a scale in f16; `code(i)` gives the i-th.
+template <typename Code> void joinGroup(uint16_t scale, int bits, Code code, uint8_t *to) {
+  std::memcpy(to, &scale, 2);
+  for (int i = 0; i < (bits == 8 ? 32 : 16); ++i) // Q4_0: 8 more than the code, the first sixteen in the low halves
+    to[2 + i] = bits == 8 ? uint8_t(code(i)) : uint8_t((code(i) + 8) | (code(i + 16) + 8) << 4);
+}
 
 /// Rows of blocks from numbers: Q8_0 (rounded to the nearest, halves away from 0) or Q4_0 (the number of largest
 /// magnitude becomes -8), bit for bit as ggml makes them. `count` is a multiple of 32.

@@ -4,6 +4,7 @@
 #include "runtime/formats/GroupedCodes.h"
 
 #include "runtime/Error.h"
+#include "runtime/formats/BlockFormat.h"
 #include "support/CodedGroups.h"
 #include "support/numbers/SmallFloats.h"
 
@@ -48,17 +49,13 @@ struct GroupedCodes : TensorReader {
   const uint8_t *block(std::string_view format, int64_t first, int64_t stride, int64_t count,
                        uint8_t *room) const override {
     const int64_t before = first / (after * length), i = first / after % length, behind = first % after;
-    if (format != (wide ? "Q8_0" : "Q4_0") || (stride != after && count > 1) || i % codedGroup ||
+    const int bits = format == "Q8_0" ? 8 : format == "Q4_0" ? 4 : 0; // codes of 4 bits may be asked for in 8
+    if (bits < (wide ? 8 : 4) || (stride != after && count > 1) || i % codedGroup ||
         count != std::min(codedGroup, length - i))
       return nullptr;
-    std::memcpy(room, scaleAt(before, i, behind), 2);
-    auto code = [&](int64_t k) { return k < count ? codeAt(before, i + k, behind) : 0; };
-    if (wide)
-      for (int64_t k = 0; k < codedGroup; ++k)
-        room[2 + k] = uint8_t(code(k));
-    else
-      for (int64_t k = 0; k < codedGroup / 2; ++k)
-        room[2 + k] = uint8_t((code(k) + 8) | (code(k + codedGroup / 2) + 8) << 4);
+    uint16_t scale;
+    std::memcpy(&scale, scaleAt(before, i, behind), 2);
+    joinGroup(scale, bits, [&](int64_t k) { return k < count ? codeAt(before, i + k, behind) : 0; }, room);
     return room;
   }
 };

@@ -2,8 +2,11 @@
 #include "runtime/formats/PackedTensors.h"
 
 #include "runtime/Error.h"
+#include "runtime/formats/BlockFormat.h"
 #include "runtime/formats/GroupedCodes.h"
 #include "runtime/formats/SmallFloats.h"
+#include "runtime/formats/SuperWords.h"
+#include "support/numbers/SmallFloats.h"
 
 #include <algorithm>
 #include <cmath>
@@ -44,27 +47,65 @@ struct IntegerCodes : TensorReader {
 
   const char *type() const override { return awq ? "AWQ" : "GPTQ"; }
 
-  void read(int64_t first, int64_t count, float *to) const override {
+  int codeAt(int64_t i, int64_t o) const {
     const int64_t per = 32 / bits;
-    const unsigned mask = (1u << bits) - 1;
+    return int(awq ? awqNibble(codes, i, o) : wordAt(codes, i / per * outer + o) >> i % per * bits & mask());
+  }
+  int zeroAt(int64_t group, int64_t o) const {
+    const int64_t per = 32 / bits;
+    return int(awq ? awqNibble(zeros, group, o)
+                   : (wordAt(zeros, group * (outer / per) + o / per) >> o % per * bits & mask()) + 1);
+  }
+
+  void read(int64_t first, int64_t count, float *to) const override {
     int64_t o = first / inner, i = first % inner;
     for (; count > 0; --count) {
       const int64_t group = groupOf[size_t(i)];
-      unsigned code, zero;
-      if (awq) {
-        code = awqNibble(codes, i, o);
-        zero = awqNibble(zeros, group, o);
-      } else {
-        code = wordAt(codes, i / per * outer + o) >> i % per * bits & mask;
-        zero = (wordAt(zeros, group * (outer / per) + o / per) >> o % per * bits & mask) + 1;
-      }
-      *to++ = scales[size_t(group * outer + o)] * (float(code) - float(zero));
+      *to++ = scales[size_t(group * outer + o)] * float(codeAt(i, o) - zeroAt(group, o));
       if (++i == inner) {
         i = 0;
         ++o;
       }
     }
   }
+
+  /// Codes less their zeros are codes with a sign: of 4 bits where the zeros are in the middle, as GPTQ's usually are.
+  const uint8_t *block(std::string_view format, int64_t first, int64_t stride, int64_t count,
+                       uint8_t *room) const override {
+    const int64_t o = first / inner, i = first % inner;
+    const int wanted = format == "Q8_0" ? 8 : format == "Q4_0" ? 4 : 0;
+    if (!wanted || stride != 1 || count != 32 || i % 32 || !isOneGroup(i))
+      return nullptr;
+    const int64_t group = groupOf[size_t(i)];
+    const int zero = zeroAt(group, o), end = 1 << (wanted - 1);
+    const float scale = scales[size_t(group * outer + o)];
+    if (!inHalf(scale) || -zero < -end || int(mask()) - zero >= end)
+      return nullptr;
+    joinGroup(support::floatToHalf(scale), wanted, [&](int k) { return codeAt(i + k, o) - zero; }, room);
+    return room;
+  }
+
+  const char *heldBy() const override {
+    int least = 256, most = 0;
+    for (int64_t group = 0; group < int64_t(scales.size()) / outer; ++group)
+      for (int64_t o = 0; o < outer; ++o) {
+        least = std::min(least, zeroAt(group, o));
+        most = std::max(most, zeroAt(group, o));
+      }
+    bool groups = inner % 32 == 0 && std::all_of(scales.begin(), scales.end(), inHalf);
+    for (int64_t i = 0; groups && i < inner; i += 32)
+      groups = isOneGroup(i);
+    auto fits = [&](int end) { return groups && most <= end && int(mask()) - least < end; };
+    return fits(8) ? "Q4_0" : fits(128) ? "Q8_0" : nullptr;
+  }
+
+  unsigned mask() const { return (1u << bits) - 1; }
+  /// Whether 32 positions share their scales; where the order of positions was changed they do not.
+  bool isOneGroup(int64_t first) const {
+    auto begin = groupOf.begin() + first;
+    return std::all_of(begin, begin + 32, [&](int32_t group) { return group == *begin; });
+  }
+  static bool inHalf(float scale) { return support::halfToFloat(support::floatToHalf(scale)) == scale; }
 
   /// AutoAWQ's order of eight codes in a word: those of even numbers first.
   unsigned awqNibble(const StoredTensor &words, int64_t row, int64_t column) const {
@@ -113,6 +154,34 @@ struct ExpertFloats : TensorReader {
       *to++ = bits & 8 ? -value : value;
     }
   }
+
+  /// The groups of GGUF's format of the same name, but for the order in a block.
+  const uint8_t *block(std::string_view format, int64_t first, int64_t stride, int64_t count,
+                       uint8_t *room) const override {
+    const int64_t o = first % outputs, i = first / outputs % inputs, expert = first / (outputs * inputs);
+    if (format != "Q8_0" || stride != outputs || count != 32 || i % 32)
+      return nullptr;
+    constexpr int doubled[8] = {0, 1, 2, 3, 4, 6, 8, 12};
+    const int64_t code = (expert * outputs + o) * inputs + i;
+    const int exponent = exponents.data[code / 32];
+    if (!inHalf(exponent))
+      return nullptr;
+    joinGroup(
+        support::floatToHalf(std::ldexp(1.0f, exponent - 128)), 8,
+        [&](int k) {
+          const unsigned bits = unsigned(codes.data[(code + k) / 2]) >> k % 2 * 4 & 15;
+          return bits & 8 ? -doubled[bits & 7] : doubled[bits & 7];
+        },
+        room);
+    return room;
+  }
+
+  const char *heldBy() const override {
+    return std::all_of(exponents.data, exponents.data + exponents.bytes, inHalf) ? "Q8_0" : nullptr;
+  }
+
+  /// 2^(exponent - 128) is one of f16's numbers.
+  static bool inHalf(int exponent) { return exponent >= 128 - 24 && exponent <= 128 + 15; }
 };
 
 StoredTensor coded(const StoredTensor &codes, std::vector<int64_t> shape, std::shared_ptr<const TensorReader> reader) {
@@ -225,6 +294,8 @@ void joinPackedTensors(Tensors &tensors) {
       joinByteFloats(tensors, name);
     else if (isScalesOfGroups(tensors, name))
       joinGroupedCodes(tensors, name);
+    else if (isShapeOfWords(tensors, name))
+      joinSuperWords(tensors, name);
   }
 }
 

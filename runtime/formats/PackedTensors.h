@@ -11,7 +11,7 @@ namespace quern::runtime {
 /// - NAME of 8-bit floats, with NAME_scale_inv or NAME_scale beside it (one number, one a row, or one for each
 ///   128 x 128) or without;
 /// - NAME_blocks, NAME_scales: MXFP4 as gpt-oss has it;
-/// - NAME, NAME.scales (, NAME.shape): what `quern quantize` writes (GroupedCodes.h).
+/// - NAME, NAME.scales (, NAME.shape): what `quern quantize` writes (GroupedCodes.h, SuperWords.h).
 /// Throws UserError, naming tensor and file, where parts do not fit each other.
 void joinPackedTensors(std::map<std::string, StoredTensor> &tensors);
 

@@ -190,13 +190,30 @@ public:
   }
 
   const uint8_t *block(std::string_view format, int64_t first, int64_t stride, int64_t count,
-                       uint8_t * /*room*/) const override {
-    if (!stored.format || stored.format->name != format || change == Change::PlusOne)
+                       uint8_t *room) const override {
+    if (!stored.format || change == Change::PlusOne || stride != 1)
       return nullptr;
     const int64_t from = storedRow(first / columns) * columns + first % columns, each = stored.format->elements;
-    if (stride != 1 || count != each)
+    const uint8_t *block = stored.data + from / each * stored.format->bytes;
+    if (stored.format->name == format)
+      return count != each || from % each ? nullptr : block;
+    const int bits = format == "Q8_0" ? 8 : format == "Q4_0" ? 4 : 0;
+    if (!bits || !fitsGroups(*stored.format, bits) || count != 32 || from % 32)
       return nullptr;
-    return from % each ? nullptr : stored.data + from / each * stored.format->bytes;
+    return regroup(*stored.format, block, int(from % each), bits, room) ? room : nullptr;
+  }
+
+  const char *heldBy() const override {
+    if (!stored.format || change == Change::PlusOne || !fitsGroups(*stored.format, 8))
+      return nullptr;
+    const int bits = fitsGroups(*stored.format, 4) ? 4 : 8;
+    if (stored.format->scales == ScaleKind::Exponent) { // of which f16 lacks some
+      uint8_t room[34];
+      for (int64_t i = 0; i < rows * columns / stored.format->elements; ++i)
+        if (!regroup(*stored.format, stored.data + i * stored.format->bytes, 0, bits, room))
+          return nullptr;
+    }
+    return bits == 4 ? "Q4_0" : "Q8_0";
   }
 
 private:
@@ -225,6 +242,7 @@ public:
       lying->read(at % lying->rows * lying->columns + at / lying->rows, 1, to++);
   }
   const TensorReader *transposed() const override { return lying.get(); }
+  const char *heldBy() const override { return lying->heldBy(); }
 
 private:
   std::shared_ptr<const RowReader> lying;

@@ -2,6 +2,7 @@
 #include "runtime/Error.h"
 #include "runtime/machine/Device.h"
 #include "runtime/machine/KernelCall.h"
+#include "runtime/machine/ThreadPool.h"
 
 #include <algorithm>
 #include <cstring>
@@ -49,6 +50,13 @@ public:
 const DeviceCounts &Device::counts() const {
   static const DeviceCounts none;
   return none;
+}
+
+uint64_t Device::mark() {
+  return monotonicNanoseconds();
+}
+double Device::seconds(uint64_t from, uint64_t to) {
+  return double(to - from) * 1e-9;
 }
 
 Device &Device::named(const std::string &name) {

@@ -4,6 +4,7 @@
 
 #include "runtime/abi/Abi.h"
 #include "runtime/machine/Scratch.h"
+#include "runtime/sampling/Draw.h"
 
 #include <cstddef>
 #include <string>
@@ -13,9 +14,23 @@ namespace quern::runtime {
 /// What a device was asked to do so far.
 struct DeviceCounts {
   uint64_t launches = 0, allocations = 0;
+  uint64_t graphs = 0;                    ///< many launches at once
   uint64_t sent = 0, sentBytes = 0;       ///< copies from the host
   uint64_t fetched = 0, fetchedBytes = 0; ///< and to it
   uint64_t moved = 0;                     ///< copies within its memory
+};
+
+/// A second: bytes read, f32 operations of arithmetic in registers (a fused multiply-add counts two). 0: not known.
+struct DeviceLimits {
+  double bytes = 0, flops = 0;
+};
+
+/// Chooses tokens among logits that are in a device's memory.
+class TokenChooser {
+public:
+  virtual ~TokenChooser() = default;
+  /// `token`, in its memory, gets the number of one of `words`; -1 where no logit is a finite number.
+  virtual void choose(const Draw &draw, const void *logits, int64_t words, void *token) = 0;
 };
 
 /// One memory and what computes in it. Another device is another class; `Buffer`, `Cache` and `Session` ask no more of it
@@ -44,6 +59,14 @@ public:
   /// For quern_call: what generated code asks of it beside launches. Null: nothing.
   virtual quern_device *services() { return nullptr; }
   virtual const DeviceCounts &counts() const;
+  /// A point in the order of all that was asked for. The last 64 are known.
+  virtual uint64_t mark();
+  /// Seconds that it worked from one mark to a later one, which it waits for: the device's own time, not the host's.
+  virtual double seconds(uint64_t from, uint64_t to);
+  /// What it can do at most, measured now; the processor's is measured elsewhere (Probe.h).
+  virtual DeviceLimits measureLimits() { return {}; }
+  /// Null: the host chooses.
+  virtual TokenChooser *chooser() { return nullptr; }
 
   /// The processor and the machine's own memory.
   static Device &cpu();

@@ -5,9 +5,9 @@
 // statements keep the compiler from seeing through.
 #include "runtime/machine/Probe.h"
 
-#include "runtime/cli/Terminal.h"
 #include "runtime/machine/CpuFeatures.h"
 #include "runtime/machine/Memory.h"
+#include "runtime/machine/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 
 #include <algorithm>

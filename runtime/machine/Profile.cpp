@@ -116,16 +116,18 @@ void Profile::forget() {
 }
 
 void Profile::begin(int number, int turn) {
-  if (size_t(number) < all.size())
-    launch = {number, turn, now(), 0};
+  if (size_t(number) >= all.size())
+    return;
+  if (watched)
+    mark = watched->mark();
+  launch = {number, turn, now(), 0};
 }
 
 void Profile::end() {
   if (launch.launch < 0)
     return;
-  if (watched)
-    watched->synchronise();
-  launch.end = now();
+  // Of a device by its own clock: what the host did to begin the launch is not in it.
+  launch.end = watched ? launch.begin + uint64_t(watched->seconds(mark, watched->mark()) * 1e9) : now();
   launchRing.add(launch);
   size_t number = size_t(launch.launch);
   uint64_t took = launch.end - launch.begin;

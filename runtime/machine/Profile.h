@@ -29,7 +29,7 @@ public:
   virtual void endCall() = 0;
   /// What was told so far does not count: it was the first use of memory.
   virtual void forget() {}
-  /// Whose launches these are: a recorder of times waits for it at the end of each.
+  /// Whose launches these are: a recorder of times asks it how long each took, and so waits for it.
   virtual void watch(Device &) {}
   /// Told of the call's launches.
   virtual quern_profile *hooks() = 0;
@@ -130,6 +130,7 @@ private:
   std::vector<Counted> counted; // when a launch's work was last added: chunks of rows are one
   Call call{};
   Launch launch{-1, 0, 0, 0};
+  uint64_t mark = 0;              // of the device, where the launch began
   std::vector<int64_t> costSizes; // for which the next two were computed
   int costFunction = -1;
   std::vector<double> flops, bytes; // of one run of each launch

@@ -47,6 +47,8 @@ Sampler::Sampler(const SamplerOptions &options) {
                              rule->least, rule->most, value));
   }
   greedy = options.temperature() == 0;
+  Draw rules{.temperature = options.temperature()};
+  bool others = !options.bias.empty();
   if (!options.bias.empty())
     processors.push_back(makeBias(options.bias));
   for (const SamplingRule &rule : samplingRules()) {
@@ -54,9 +56,21 @@ Sampler::Sampler(const SamplerOptions &options) {
     if (given == options.rules.end() || given->second == rule.neutral || !rule.make)
       continue;
     std::unique_ptr<LogitsProcessor> made = rule.make(given->second, options.rules);
-    if (!greedy || made->reorders())
-      processors.push_back(std::move(made));
+    if (greedy && !made->reorders())
+      continue;
+    processors.push_back(std::move(made));
+    std::string_view name = rule.name;
+    if (name == "top-k")
+      rules.topK = int64_t(given->second);
+    else if (name == "top-p")
+      rules.topP = given->second;
+    else if (name == "min-p")
+      rules.minP = given->second;
+    else
+      others |= name != "temp";
   }
+  if (!others)
+    alone = rules;
   uint64_t x = options.seed; // splitmix64 spreads the seed, as the generator's authors advise
   for (uint64_t &word : state) {
     uint64_t z = x += 0x9e3779b97f4a7c15ull;
@@ -78,7 +92,14 @@ double Sampler::uniform() {
   return double(result >> 11) * 0x1p-53;
 }
 
-int Sampler::draw() {
+std::optional<Draw> Sampler::draw() {
+  std::optional<Draw> next = alone;
+  if (next && !greedy)
+    next->point = uniform();
+  return next;
+}
+
+int Sampler::pick() {
   double point = uniform() * choices.sum;
   size_t at = 0;
   while (at + 1 < choices.list.size() && (point -= choices.list[at].weight) >= 0)
@@ -97,7 +118,7 @@ void Sampler::adjust(std::span<const int> history, std::span<double> numbers) {
 int Sampler::next(std::span<const int> history, std::span<const float> logits) {
   int best = likeliest(logits);
   if (best < 0 || std::isinf(logits[size_t(best)]))
-    throw UserError("the model gives no finite logits here; are the weights sound?");
+    throw UserError(noFiniteLogits);
   if (greedy && processors.empty())
     return best;
 
@@ -111,7 +132,7 @@ int Sampler::next(std::span<const int> history, std::span<const float> logits) {
     return best;
   choices.list.clear();
   for (size_t i = 0; i < scores.size(); ++i)
-    if (double weight = std::isnan(scores[i]) ? 0 : portableExp(scores[i] - largest); weight > 0)
+    if (double weight = std::isnan(scores[i]) ? 0 : std::floor(portableExp(scores[i] - largest) * heaviest); weight > 0)
       choices.list.push_back({weight, int(i)});
   choices.sort();
   choices.sum = 0;
@@ -119,7 +140,7 @@ int Sampler::next(std::span<const int> history, std::span<const float> logits) {
     choices.sum += choice.weight;
   for (const std::unique_ptr<LogitsProcessor> &processor : processors)
     processor->filter(history, choices);
-  return draw();
+  return pick();
 }
 
 Chosen Sampler::nextScored(std::span<const int> history, std::span<const float> logits) {

@@ -2,11 +2,13 @@
 #ifndef QUERN_RUNTIME_SAMPLING_SAMPLER_H
 #define QUERN_RUNTIME_SAMPLING_SAMPLER_H
 
+#include "runtime/sampling/Draw.h"
 #include "runtime/sampling/LogitsProcessor.h"
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +26,8 @@ struct SamplerOptions {
   double temperature() const;
 };
 
+inline constexpr const char *noFiniteLogits = "the model gives no finite logits here; are the weights sound?";
+
 /// A token and its log probability in the model's own distribution, before any rule.
 struct Chosen {
   int token = -1;
@@ -40,17 +44,21 @@ public:
   int next(std::span<const int> history, std::span<const float> logits);
   /// The same with the log probability, which costs an exponential for each word of the vocabulary.
   Chosen nextScored(std::span<const int> history, std::span<const float> logits);
+  /// The next choice for whoever can make it of the logits alone, with the same token as `next` (a finite sum of weights is
+  /// exact there and here). Nothing where a rule looks at more: at the tokens so far, at a bias.
+  std::optional<Draw> draw();
   /// What the rules make of these numbers (logits, or their logarithms of probabilities) before one is chosen.
   void adjust(std::span<const int> history, std::span<double> numbers);
 
 private:
   bool greedy = false;
+  std::optional<Draw> alone; // the rules, if they look at the logits alone
   std::vector<std::unique_ptr<LogitsProcessor>> processors;
   uint64_t state[4];
   std::vector<double> scores;
   Choices choices;
   double uniform();
-  int draw();
+  int pick();
 };
 
 /// log(softmax(logits))[token].

@@ -21,15 +21,18 @@ std::vector<int> Tokenizer::encode(std::string_view raw, bool withSpecial, size_
     repaired = repairUtf8(raw);
   const std::string_view text = repaired.empty() ? raw : repaired;
   std::vector<int> ids;
-  WordCache known;
+  ids.reserve(text.size() / 4);
+  const WordCaches::Lent lent(*known);
+  WordCache &cache = *lent;
+  const auto look = [&](std::string_view text) { bytes ? model->encodeBytes(text, ids) : model->encode(text, ids); };
   const auto word = [&](const Piece &piece) {
-    size_t hash = 0;
+    uint64_t hash;
     if (piece.text.empty() || piece.text.size() > WordCache::longest) {
-      model->encode(piece.text, ids);
-    } else if (!known.find(piece.text, ids, hash)) {
+      look(piece.text);
+    } else if (!cache.find(piece.text, ids, hash)) {
       const size_t from = ids.size();
-      model->encode(piece.text, ids);
-      known.add(piece.text, hash, ids, from);
+      look(piece.text);
+      cache.add(piece.text, hash, ids, from);
     }
   };
   for (const AddedTokens::Part &outer : added.split(text, false)) {

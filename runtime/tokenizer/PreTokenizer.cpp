@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 
 namespace quern::runtime {
 
@@ -125,15 +126,37 @@ std::unique_ptr<PreTokenizer> byChar(bool (*matches)(char32_t), Behavior behavio
   return std::make_unique<Splitter>([matches](std::string_view text) { return splitByChar(text, matches); }, behavior);
 }
 
+class ByteCharacters : public PreTokenizer {
+public:
+  void apply(const Piece &piece, PieceSink sink) const override {
+    const std::string text = toByteChars(piece.text);
+    sink({text, piece.atStart});
+  }
+};
+
 class Sequence : public PreTokenizer {
 public:
-  std::vector<std::unique_ptr<PreTokenizer>> parts;
+  void add(std::unique_ptr<PreTokenizer> part) {
+    if (auto *some = dynamic_cast<Sequence *>(part.get()))
+      std::move(some->parts.begin(), some->parts.end(), std::back_inserter(parts));
+    else if (part)
+      parts.push_back(std::move(part));
+  }
   void apply(const Piece &piece, PieceSink sink) const override { step(0, piece, sink); }
+  bool dropByteCharacters() override {
+    const bool is = !parts.empty() && dynamic_cast<ByteCharacters *>(parts.back().get());
+    if (is)
+      parts.pop_back();
+    return is;
+  }
 
 private:
+  std::vector<std::unique_ptr<PreTokenizer>> parts;
   void step(size_t part, const Piece &piece, PieceSink sink) const {
     if (part == parts.size())
       sink(piece);
+    else if (part + 1 == parts.size())
+      parts[part]->apply(piece, sink);
     else
       parts[part]->apply(piece, [&](const Piece &made) { step(part + 1, made, sink); });
   }
@@ -154,24 +177,16 @@ private:
   Change change;
 };
 
-class ByteCharacters : public PreTokenizer {
-public:
-  void apply(const Piece &piece, PieceSink sink) const override {
-    const std::string text = toByteChars(piece.text);
-    sink({text, piece.atStart});
-  }
-};
-
 std::unique_ptr<PreTokenizer> makeByteLevel(const Json &json) {
   auto sequence = std::make_unique<Sequence>();
   if (json.value("add_prefix_space", true))
-    sequence->parts.push_back(std::make_unique<Mapper>([](std::string &text, bool) {
+    sequence->add(std::make_unique<Mapper>([](std::string &text, bool) {
       if (!text.starts_with(' '))
         text.insert(0, 1, ' ');
     }));
   if (json.value("use_regex", true))
-    sequence->parts.push_back(std::make_unique<ScannedWords>(*WordScanner::of(gpt2Words)));
-  sequence->parts.push_back(std::make_unique<ByteCharacters>());
+    sequence->add(std::make_unique<ScannedWords>(*WordScanner::of(gpt2Words)));
+  sequence->add(std::make_unique<ByteCharacters>());
   return sequence;
 }
 
@@ -183,13 +198,13 @@ std::unique_ptr<PreTokenizer> makeMetaspace(const Json &json) {
   else if (!json.value("add_prefix_space", true)) // files of before 2023
     scheme = "never";
   auto sequence = std::make_unique<Sequence>();
-  sequence->parts.push_back(std::make_unique<Mapper>([mark, scheme](std::string &text, bool atStart) {
+  sequence->add(std::make_unique<Mapper>([mark, scheme](std::string &text, bool atStart) {
     text = replaceAll(text, " ", mark);
     if ((scheme == "always" || (scheme == "first" && atStart)) && !text.starts_with(mark))
       text.insert(0, mark);
   }));
   if (json.value("split", true))
-    sequence->parts.push_back(std::make_unique<Splitter>(
+    sequence->add(std::make_unique<Splitter>(
         [pattern = Pattern::literal(mark)](std::string_view text) { return pattern.split(text); },
         Behavior::MergedWithNext));
   return sequence;
@@ -240,8 +255,7 @@ std::unique_ptr<PreTokenizer> make(const Json &json, int &left) {
   if (type == "Sequence") {
     auto sequence = std::make_unique<Sequence>();
     for (const Json &part : json.at("pretokenizers"))
-      if (std::unique_ptr<PreTokenizer> made = make(part, left))
-        sequence->parts.push_back(std::move(made));
+      sequence->add(make(part, left));
     return sequence;
   }
   if (type == "ByteLevel")
@@ -252,8 +266,8 @@ std::unique_ptr<PreTokenizer> make(const Json &json, int &left) {
     return makeSplit(json);
   if (type == "BertPreTokenizer") {
     auto sequence = std::make_unique<Sequence>();
-    sequence->parts.push_back(byChar(isWhiteSpace, Behavior::Removed));
-    sequence->parts.push_back(byChar(isBertPunctuation, Behavior::Isolated));
+    sequence->add(byChar(isWhiteSpace, Behavior::Removed));
+    sequence->add(byChar(isBertPunctuation, Behavior::Isolated));
     return sequence;
   }
   if (type == "WhitespaceSplit")

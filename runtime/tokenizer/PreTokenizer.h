@@ -33,6 +33,9 @@ public:
   virtual ~PreTokenizer() = default;
   /// Gives the pieces of a piece to `sink`, in order; their text lives until that returns.
   virtual void apply(const Piece &piece, PieceSink sink) const = 0;
+  /// Leaves out a last step that turns bytes into the characters that stand for them; whether there was one. For models
+  /// that take bytes themselves.
+  virtual bool dropByteCharacters() { return false; }
   /// null gives none (nullptr). Throws UserError for a type that is not known.
   static std::unique_ptr<PreTokenizer> fromJson(const nlohmann::json &json);
 };

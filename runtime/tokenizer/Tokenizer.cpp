@@ -2,6 +2,7 @@
 #include "runtime/tokenizer/Tokenizer.h"
 
 #include "runtime/Error.h"
+#include "runtime/tokenizer/model/WordCache.h"
 #include "runtime/tokenizer/text/Unicode.h"
 #include "support/Json.h"
 
@@ -20,8 +21,10 @@ Tokenizer Tokenizer::parse(std::string_view text, const std::string &label) {
     Tokenizer result;
     result.normalizer = Normalizer::fromJson(field("normalizer"));
     result.preTokenizer = PreTokenizer::fromJson(field("pre_tokenizer"));
+    result.bytes = result.preTokenizer && result.preTokenizer->dropByteCharacters();
     result.decoder = Decoder::fromJson(field("decoder"));
     result.model = TokenModel::fromJson(json.at("model"));
+    result.known = std::make_shared<WordCaches>();
     result.largestId = result.model->vocabulary().size() - 1;
     if (json.contains("added_tokens")) {
       result.added.read(json["added_tokens"], result.normalizer.get());

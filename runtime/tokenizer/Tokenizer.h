@@ -16,6 +16,8 @@
 
 namespace quern::runtime {
 
+class WordCaches;
+
 class Tokenizer {
 public:
   /// The content of a tokenizer.json; `label` is for messages. Throws UserError for anything it cannot follow to the
@@ -48,7 +50,9 @@ private:
   AddedTokens added;
   std::shared_ptr<Normalizer> normalizer;
   std::shared_ptr<PreTokenizer> preTokenizer;
+  bool bytes = false; // its pieces are bytes, for which characters stand in the model
   std::shared_ptr<TokenModel> model;
+  std::shared_ptr<WordCaches> known;
   std::shared_ptr<Decoder> decoder;
   std::optional<size_t> maxLength;
   bool cutLeft = false;

@@ -3,7 +3,7 @@
 #include "runtime/training/Corpus.h"
 
 #include "runtime/Error.h"
-#include "runtime/cli/Terminal.h"
+#include "runtime/machine/Terminal.h"
 #include "runtime/tokenizer/files/VocabularyFiles.h"
 #include "runtime/tokenizer/text/ByteChars.h"
 #include "runtime/tokenizer/text/Unicode.h"

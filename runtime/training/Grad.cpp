@@ -7,7 +7,7 @@
 #include "runtime/training/Training.h"
 
 #include "runtime/Error.h"
-#include "runtime/cli/Terminal.h"
+#include "runtime/machine/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Takes: steps as they are done. Gives: a line with loss, speed and time left.
 #include "runtime/Error.h"
-#include "runtime/cli/Terminal.h"
+#include "runtime/machine/Terminal.h"
 #include "runtime/training/Report.h"
 
 #include <nlohmann/json.hpp>

@@ -5,9 +5,9 @@
 // resumed gives the numbers of one that was not, bit for bit.
 #include "runtime/Error.h"
 #include "runtime/cli/ProfileReport.h"
-#include "runtime/cli/Terminal.h"
 #include "runtime/engine/Sequence.h"
 #include "runtime/machine/Probe.h"
+#include "runtime/machine/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 #include "runtime/sampling/Sampler.h"
 #include "runtime/tokenizer/text/Unicode.h"

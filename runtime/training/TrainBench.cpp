@@ -8,10 +8,10 @@
 #include "runtime/training/Trainer.h"
 
 #include "runtime/Error.h"
-#include "runtime/cli/Terminal.h"
 #include "runtime/cli/Workload.h"
 #include "runtime/machine/CpuFeatures.h"
 #include "runtime/machine/Probe.h"
+#include "runtime/machine/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 
 #include <nlohmann/json.hpp>

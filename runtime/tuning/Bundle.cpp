@@ -4,8 +4,8 @@
 // A kernel after the other, those that take most first: each version meets the best one so far, and the winner meets the
 // default one at the end, as in a search with a compiler (tools/tune). Lines are written as soon as a kernel is done.
 #include "runtime/cli/Commands.h"
-#include "runtime/cli/Terminal.h"
 #include "runtime/machine/CpuFeatures.h"
+#include "runtime/machine/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 #include "runtime/tuning/MeasuredProgram.h"
 #include "runtime/tuning/TuneTable.h"

@@ -5,8 +5,8 @@
 //   {"begin": 0}   then   {"trial": 0, "outcome": "faster", "difference": 1e-7, "ratio": 0.93, "error": 0.01, "pairs": 60, "parts": [...]}
 //   {"whole": [{"name": "prefill", "ratio": 0.97, "error": 0.004, "pairs": 9, "before": ns, "after": ns}]}    --whole
 #include "runtime/abi/Versions.h"
-#include "runtime/cli/Terminal.h"
 #include "runtime/cli/Workload.h"
+#include "runtime/machine/Terminal.h"
 #include "runtime/tuning/Compare.h"
 #include "runtime/tuning/Race.h"
 

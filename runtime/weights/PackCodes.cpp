@@ -2,8 +2,7 @@
 // numbers are those of its formats, so what a file has in these is only moved.
 #include "runtime/weights/PackCodes.h"
 
-#include "runtime/formats/BlockFormat.h"
-#include "support/numbers/SuperWords.h"
+#include "runtime/formats/SuperWords.h"
 
 #include <cstring>
 
@@ -11,7 +10,10 @@ namespace quern::runtime {
 
 namespace {
 
-constexpr const char *formats[] = {"Q8_0", "Q4_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K"};
+constexpr const char *bytes[] = {"Q8_0"}, *nibbles[] = {"Q4_0"};
+constexpr const char *sixBits[] = {"q6_k", "Q6_K", "q5_k", "Q5_K", "q4_k", "Q4_K", "Q3_K", "Q2_K"};
+constexpr const char *fiveBits[] = {"q5_k", "Q5_K", "q4_k", "Q4_K"}; // codes without a sign, groups of 32
+constexpr const char *fourBits[] = {"q4_k", "Q4_K"};
 
 void packGroup(bool wide, const uint8_t *block, const float *numbers, int64_t tile, int64_t row, uint8_t *to) {
   uint8_t made[2 + support::codedGroup];
@@ -30,40 +32,37 @@ void packGroup(bool wide, const uint8_t *block, const float *numbers, int64_t ti
       to[part] = wide ? uint8_t(codes[i + part] ^ 0x80) : uint8_t(half(i + part) | half(i + 4 + part) << 4);
 }
 
-/// Groups of `from` may be longer than those here, which then have the same scales.
 void packSuperBlock(const support::SuperBlocks &form, const SuperCodes &from, int64_t tile, int64_t row, uint8_t *to) {
-  uint32_t words[support::superBlock] = {from.unit | uint32_t(from.unitOfMinimums) << 16};
-  for (int g = 0; g < form.groups(); ++g) {
-    const int source = g * form.group / from.group;
-    words[1 + g / 2] |= uint32_t(uint8_t(from.scales[source]) | from.minimums[source] << 8) << g % 2 * 16;
-  }
-  for (int i = 0; i < support::superBlock; ++i) {
-    const int within = i % form.group;
-    uint32_t *group = words + form.headWords() + i / form.group * form.wordsOfGroup();
-    const uint32_t code = uint32_t(from.codes[i]) & ((1u << form.bits) - 1);
-    group[within / 8] |= (code & 15) << support::lowBitOf(within);
-    if (form.highBits())
-      group[form.lowWords()] |= code >> 4 << support::highBitOf(form, within);
-  }
+  uint32_t words[support::superBlock];
+  packWords(form, from, words);
   for (int word = 0; word < form.words(); ++word)
     std::memcpy(to + (word * tile + row) * 4, &words[word], 4);
+}
+
+/// A super-block that lies in a format of GGUF, or in words of its own.
+SuperCodes superCodesOf(const FoundBlock &stored) {
+  if (const BlockFormat *format = findBlockFormat(stored.format))
+    return unpackSuperBlock(*format, stored.bytes);
+  uint32_t words[support::superBlock];
+  const support::SuperBlocks &form = *support::superBlocksOf(*support::storageByName(stored.format));
+  std::memcpy(words, stored.bytes, size_t(form.words()) * 4);
+  return unpackWords(form, words);
 }
 
 } // namespace
 
 std::span<const char *const> blockNamesOf(Storage storage) {
-  const std::span all(formats);
   switch (storage) {
   case Storage::Int8:
-    return all.subspan(0, 1);
+    return bytes;
   case Storage::Int4:
-    return all.subspan(1, 1);
+    return nibbles;
   case Storage::Q6K:
-    return all.subspan(2);
-  case Storage::Q5K: // codes without a sign, groups of 32
-    return all.subspan(3, 2);
+    return sixBits;
+  case Storage::Q5K:
+    return fiveBits;
   default:
-    return all.subspan(4, 1);
+    return fourBits;
   }
 }
 
@@ -72,10 +71,7 @@ void packBlock(Storage storage, FoundBlock stored, const float *numbers, int64_t
   const support::SuperBlocks *form = support::superBlocksOf(storage);
   if (!form)
     return packGroup(storage == Storage::Int8, stored.bytes, numbers, tile, row, to);
-  packSuperBlock(*form,
-                 stored.bytes ? unpackSuperBlock(*findBlockFormat(stored.format), stored.bytes)
-                              : encodeSuperBlock(*form, numbers, count),
-                 tile, row, to);
+  packSuperBlock(*form, stored.bytes ? superCodesOf(stored) : encodeSuperBlock(*form, numbers, count), tile, row, to);
 }
 
 } // namespace quern::runtime

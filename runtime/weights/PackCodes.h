@@ -9,7 +9,7 @@
 
 namespace quern::runtime {
 
-/// The formats of GGUF whose numbers the storage holds: "Q8_0"; "Q4_0"; of super-blocks those with as many bits or fewer.
+/// The formats whose numbers the storage holds: "Q8_0"; "Q4_0"; of super-blocks GGUF's and own ones with as many bits or fewer.
 std::span<const char *const> blockNamesOf(Storage storage);
 
 /// Where a block lies, and in which of these formats; or nowhere.

@@ -8,7 +8,7 @@
 #include "runtime/weights/Weights.h"
 
 #include "runtime/Error.h"
-#include "runtime/cli/Terminal.h"
+#include "runtime/machine/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 #include "runtime/weights/PackCodes.h"
 #include "support/numbers/SmallFloats.h"

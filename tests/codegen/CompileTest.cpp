@@ -125,7 +125,7 @@ TEST_F(Compile, PlansAreWrittenDownAndHonoured) {
   llvm::raw_string_ostream stream(printed);
   module->print(stream);
   std::string chosen =
-      "quern.plan = \"halide: contract(alone = 2, columns = 16, row_block = 16, rows = 6, side = 3, tiles = 4, "
+      "quern.plan = \"halide: contract(alone = 2, columns = 16, row_block = 10, rows = 6, side = 3, tiles = 4, "
       "unroll = 4), "
       "row(inside = 512, lanes = 32, most = 64, work = 16384), map(most = 4096, work = 32768)\"";
   EXPECT_NE(printed.find(chosen), std::string::npos) << printed;
@@ -152,7 +152,8 @@ TEST_F(Compile, PlansAreWrittenDownAndHonoured) {
             "kernel scale_0: its plan cannot be made for x86-64-v3: contract: rows 9 x columns 16 do not fit the "
             "target's 16 registers of 8 floats");
   EXPECT_THROW(compile("halide:", "stone:"), std::runtime_error);
-  EXPECT_EQ(message, "kernel scale_0: its plan is for 'stone', which makes no kernels; there are halide, scan and gpu");
+  EXPECT_EQ(message,
+            "kernel scale_0: its plan is for 'stone', which makes no kernels; there are halide, scan, tile and gpu");
 }
 
 TEST_F(Compile, PlansThatAreNoneAreRefused) {

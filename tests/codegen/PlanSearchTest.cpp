@@ -133,6 +133,23 @@ TEST_F(PlanSearchTest, NothingThatFailsIsTaken) {
   EXPECT_EQ(one.incumbent().parts[0]["unroll"], 16);
 }
 
+TEST_F(PlanSearchTest, SeedsComeFirstThenTheCheapestByTheModel) {
+  KernelPlan seed = first, invalid = first;
+  seed.parts[0].numbers["rows"] = 3, seed.parts[0].numbers["unroll"] = 16;
+  invalid.parts[0].numbers["columns"] = 32;
+  auto all = [this](const KernelPlan &plan) { return valid(plan); };
+  PlanSearch one(first, all, 7, 12, timeOf, {first, invalid, seed});
+  ASSERT_EQ(one.advance(known()), std::vector{seed});
+  compare(first, seed);
+  std::vector<KernelPlan> next = one.advance(known());
+  EXPECT_EQ(one.incumbent(), seed);
+  ASSERT_GT(next.size(), 1u);
+  EXPECT_TRUE(std::is_sorted(next.begin(), next.end(),
+                             [](const KernelPlan &a, const KernelPlan &b) { return timeOf(a) < timeOf(b); }));
+  ASSERT_TRUE(run(one));
+  EXPECT_NEAR(one.incumbent().parts[2]["work"], 1024, 50);
+}
+
 TEST_F(PlanSearchTest, NoiseLeadsInNoCircle) {
   // Of any two plans with other rows each was measured to be faster than the other.
   PlanSearch one = search();

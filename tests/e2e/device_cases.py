@@ -5,7 +5,7 @@ import os
 
 import gradients_test
 import train_test
-from harness import DATA, Case, random_tokens, read_safetensors, relative_error, run
+from harness import DATA, Case, exactly, random_tokens, read_safetensors, relative_error, run
 from models_test import COMPILED, ENCODERS, IMAGES, INPUTS, PAIRS, SPECS, SPEECH
 
 
@@ -20,7 +20,7 @@ class Model(Case):
         cls.expected = read_safetensors(cls.folder / "expected.safetensors")
         cls.inputs = {name: cls.expected[there] for name, there in INPUTS.items() if there in cls.expected}
         cls.keep = list(cls.inputs["mask"].data) if cls.fixture in ENCODERS else None
-        cls.program = cls.compile(SPECS[cls.fixture], "--config", cls.config, "--target", cls.target)
+        cls.program = cls.compile(SPECS[cls.fixture], "--config", cls.config, *exactly(cls.target))
 
     def test_logits(self):
         got = self.evaluate(self.program, self.weights, self.inputs)["logits"]
@@ -55,17 +55,39 @@ class Steps(Case):
     """What a step of decoding asks of the device."""
     target = None
 
-    def test_a_step_copies_its_token_and_its_logits_only(self):
-        config = DATA / "llama" / "config.json"
-        program = self.compile("llama", "--config", config, "--target", self.target)
-        vocabulary = json.loads(config.read_text())["vocab_size"]
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.program = cls.compile("llama", "--config", DATA / "llama" / "config.json", *exactly(cls.target))
+
+    def test_a_step_copies_its_token_only(self):
         steps = 5
-        device = json.loads(run(program, "bench", "-p", 8, "-n", steps, "--json").out)["device"]
-        self.assertEqual((device["sent"], device["sent_bytes"]), (steps, 4 * steps), device)
-        self.assertEqual((device["fetched"], device["fetched_bytes"]), (steps, 4 * vocabulary * steps), device)
+        device = json.loads(run(self.program, "bench", "-p", 8, "-n", steps, "--json").out)["device"]
+        self.assertEqual((device["sent"], device["sent_bytes"]), (0, 0), device)
+        self.assertEqual((device["fetched"], device["fetched_bytes"]), (steps, 4 * steps), device)
         self.assertEqual((device["moved"], device["allocations"]), (0, 0), device)
         self.assertGreater(device["launches"], steps * 10)
         self.assertEqual(device["launches"] % steps, 0, "each step launches the same kernels")
+
+    def tokens(self, *options, count=12, prompts=("1,2,3,4,5",)):
+        prompts = [part for prompt in prompts for part in ("--tokens", prompt)]
+        out = run(self.program, "generate", "--weights", DATA / "llama" / "model.safetensors", *prompts, "-n", count, "--json", *options).out
+        return [json.loads(line)["tokens"] for line in out.splitlines()]
+
+    def test_the_device_chooses_as_the_host(self):
+        """--logprobs needs the logits, so it is the host that chooses there."""
+        rules = [("--temp", 0), ("--temp", 1), ("--temp", 0.8, "--top-k", 10), ("--top-p", 0.9, "--seed", 3), ("--temp", 1.5, "--top-k", 50, "--top-p", 0.8, "--min-p", 0.02)]
+        chosen = [self.tokens(*rule) for rule in rules]
+        self.assertEqual(chosen, [self.tokens(*rule, "--logprobs") for rule in rules])
+        self.assertGreater(len({str(tokens) for tokens in chosen}), 3, "the rules matter")
+        self.tokens("--temp", 1, "--repeat-penalty", 1.3)  # looks at the text: the host's
+
+    def test_texts_together(self):
+        """Of different lengths, which end at different times; and each as if it were alone."""
+        prompts = ["1,2,3", "4,5,6,7,8,9", "10"]
+        for rule in (("--temp", 0), ("--temp", 0.9, "--top-k", 20)):
+            self.assertEqual(self.tokens(*rule, prompts=prompts), [tokens for prompt in prompts for tokens in self.tokens(*rule, prompts=[prompt])])
+        self.assertEqual(self.tokens("--temp", 1, "--results", 3), self.tokens("--temp", 1, "--results", 3, "--logprobs"))
 
 
 class Formats(Case):
@@ -136,7 +158,7 @@ class Gradients(gradients_test.Golden):
 
     def check(self, fixture):
         folder, expected, inputs = self.read(fixture)
-        program = self.compile(SPECS[fixture], "--train", "--config", folder / "config.json", "--target", self.target, name=f"{fixture}-train")
+        program = self.compile(SPECS[fixture], "--train", "--config", folder / "config.json", *exactly(self.target), name=f"{fixture}-train")
         self.compare(folder, expected, self._evaluate([program, "grad"], folder / "model.safetensors", inputs, ()), noise=1e-6)
 
 
@@ -166,7 +188,7 @@ class Refusals(Case):
     def setUpClass(cls):
         super().setUpClass()
         cls.folder = DATA / "llama"
-        cls.program = cls.compile("llama", "--config", cls.folder / "config.json", "--target", cls.target)
+        cls.program = cls.compile("llama", "--config", cls.folder / "config.json", *exactly(cls.target))
 
     def generate_with(self, **variables):
         saved = dict(os.environ)
@@ -184,13 +206,13 @@ class Refusals(Case):
         spec = self.scratch / "wide.quern"
         spec.write_text(WIDE)
         self.compile(spec, name="wide")
-        self.assert_refused(self.compile(spec, "--target", self.target, status=1), "wide.quern", ":5:5", "within the recurrence", "--target native")
+        self.assert_refused(self.compile(spec, *exactly(self.target), status=1), "wide.quern", ":5:5", "within the recurrence", "--target native")
 
     def test_memory(self):
-        self.assert_refused(self.compile("llama", "--config", self.folder / "config.json", "--target", self.target, "--train", "--memory", "1G",
+        self.assert_refused(self.compile("llama", "--config", self.folder / "config.json", *exactly(self.target), "--train", "--memory", "1G",
                                          "--length", 8, status=1), "--memory", self.target, "leave out")
 
     def test_library(self):
-        self.assert_refused(self.compile("llama", "--config", self.folder / "config.json", "--target", self.target, "--emit", "lib", status=1),
+        self.assert_refused(self.compile("llama", "--config", self.folder / "config.json", *exactly(self.target), "--emit", "lib", status=1),
                             "--emit lib", self.target)
 

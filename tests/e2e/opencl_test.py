@@ -47,11 +47,25 @@ class Gradients(device_cases.Gradients):
 class Refusals(device_cases.Refusals):
     target = "opencl"
 
+    def refused(self, kind, *words):
+        self.assert_refused(self.generate_with(QUERN_OPENCL_LIBRARY=str(BUILD / "lib" / "libquern_fake_opencl.so"), QUERN_FAKE_OPENCL=kind), *words)
+
     def test_no_library(self):
         self.assert_refused(self.generate_with(QUERN_OPENCL_LIBRARY="/nowhere/libOpenCL.so"), "no driver can be opened", "/nowhere", "install", "native")
 
     def test_a_library_that_is_none(self):
         self.assert_refused(self.generate_with(QUERN_OPENCL_LIBRARY="libm.so.6"), "too old", "clGetPlatformIDs")
+
+    def test_another_device(self):
+        self.refused("none", "no driver offers", "install", "native")
+        self.refused("old", "no opencl device fits", "no shared virtual memory")
+        self.refused("narrow", "no opencl device fits", "no double precision")
+
+    def test_no_memory(self):
+        self.refused("full", "memory", "opencl")
+
+    def test_a_device_that_is_lost(self):
+        self.refused("lost", "opencl driver failed", "launching", "status -5")
 
     def test_no_device(self):
         self.assert_refused(self.generate_with(OCL_ICD_VENDORS="/nowhere"), "no driver offers", "install", "native")

@@ -14,7 +14,8 @@ from harness import BUILD, EXAMPLES, QUERN, ints, read_safetensors, run, write_s
 
 MODEL = EXAMPLES / "novels" / "model"
 FORMATS = {"f32": (), "bf16": ("--precision", "bf16"), "int8": ("--quantize", "int8"), "w8a8": ("--quantize", "w8a8"), "int4": ("--quantize", "int4"),
-           "w4a8": ("--quantize", "w4a8"), "w16a16": ("--quantize", "w16a16"), "int4, projections out int8": ("--quantize", "int4,*c_proj*=int8")}
+           "w4a8": ("--quantize", "w4a8"), "w16a16": ("--quantize", "w16a16"), "int4, projections out int8": ("--quantize", "int4,*c_proj*=int8"),
+           "caches in bf16": ("--kv-cache", "bf16"), "q4_k": ("--quantize", "q4_k"), "int8, the table, too": ("--quantize", "int8,*wte*=int8")}
 LENGTH = 256
 
 

@@ -60,6 +60,26 @@ class RoundTrip(Quantized):
     def test_experts(self):
         self.check("mixtral", "mixtral", "int4")
 
+    def test_super_blocks(self):
+        """Along either dimension, joined, of experts; a table that a pattern names."""
+        self.check("gpt2", "gpt2", "q6_k,*c_proj*=q5_k")
+        self.check("llama", "llama", "q4_k,*k_proj*=q5_k,*embed_tokens*=q6_k")
+        self.check("mixtral", "mixtral", "q4_k")
+
+    def test_tables(self):
+        """Rows are looked up in codes, those of the tied head, which then are in memory once."""
+        config, weights, formats = DATA / "gpt2" / "config.json", DATA / "gpt2" / "model.safetensors", "int4,*wte*=int8"
+        program, again, written = self.check("gpt2", "gpt2", formats)
+        (name, table), = ((name, entry) for name, entry in read_header(weights).items() if "wte" in name)
+        self.assertEqual(read_header(written / "model.safetensors")[name]["dtype"], "I8")
+        inputs = {"tokens": random_tokens(1, 2, 9, 100)}
+        got = self.evaluate(program, weights, inputs)["logits"]
+        want = self.interpret("gpt2", weights, inputs, "--config", config, "--quantize", formats, "--after", "narrow-storage")["logits"]
+        self.assertLess(relative_error(got, want), 1e-5)
+        usual = self.compile("gpt2", "--config", config, "--quantize", "int4", name="usual")  # which looks up in f32 beside the head's int8
+        sizes = [len(self.packed(one, weights, "size")) for one in (program, usual)]
+        self.assertAlmostEqual(sizes[1] - sizes[0], 4 * table["shape"][0] * table["shape"][1], delta=1024)
+
     def test_encoder(self):
         self.check("bert", "bert", "int8")
 

@@ -5,7 +5,7 @@ import random
 import re
 import unittest
 
-from harness import DATA, EXAMPLES, QUERN, Case, random_tensor, random_tokens, read_safetensors, relative_error, run, write_safetensors
+from harness import DATA, EXAMPLES, QUERN, Case, exactly, random_tensor, random_tokens, read_safetensors, relative_error, run, write_safetensors
 
 SPEC = pathlib.Path(__file__).with_name("recurrences.quern")
 
@@ -23,7 +23,7 @@ class Scans(Case):
             tensors[name] = random_tensor(source, [int(size) for size in re.findall(r"= (\d+)", dims)])
         cls.weights = cls.scratch / "weights.safetensors"
         write_safetensors(cls.weights, tensors)
-        cls.program = cls.compile(SPEC, "--target", cls.target)
+        cls.program = cls.compile(SPEC, *exactly(cls.target))
 
 
 class Recurrences(Scans):
@@ -34,7 +34,7 @@ class Recurrences(Scans):
             self.assertLess(relative_error(self.evaluate(self.program, self.weights, inputs)["logits"], want), 5e-5, (rows, length))
 
     def test_from_the_end(self):
-        program = self.compile(SPEC, "--set", "looks_ahead=true", "--target", self.target, name="ahead")
+        program = self.compile(SPEC, "--set", "looks_ahead=true", *exactly(self.target), name="ahead")
         inputs = {"tokens": random_tokens(3, 2, 19, 40)}
         want = self.interpret(SPEC, self.weights, inputs, "--set", "looks_ahead=true")["logits"]
         self.assertLess(relative_error(self.evaluate(program, self.weights, inputs)["logits"], want), 5e-5)

@@ -8,7 +8,7 @@ import time
 import unittest
 from collections import Counter
 
-from harness import DATA, EXAMPLES, QUERN, Case, Tensor, ints, read_safetensors, run, write_safetensors
+from harness import DATA, EXAMPLES, QUERN, Case, Tensor, exactly, ints, read_safetensors, run, write_safetensors
 
 FIXTURE = DATA / "train-gpt2"
 SHAKESPEARE = DATA / "tinyshakespeare.txt"
@@ -41,7 +41,7 @@ class Beside(Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.program = cls.compile("gpt2", "--train", "--config", FIXTURE / "config.json", "--target", cls.target, name="gpt2")
+        cls.program = cls.compile("gpt2", "--train", "--config", FIXTURE / "config.json", *exactly(cls.target), name="gpt2")
         # The data come as whole batches in order, under the name of the input.
         batches = read_safetensors(FIXTURE / "data.safetensors")["batches"]
         cls.data = cls.scratch / "batches.safetensors"

@@ -233,9 +233,100 @@ TEST(Ptx, Calls) {
   EXPECT_EQ(memory.get<double>(0), 4.5);
 }
 
+const char *const ofThread = "\tmov.u32 \t%t, %tid.x;\n\tmul.wide.u32 \t%o, %t, 4;\n\tadd.s64 \t%mine, %rd2, %o;\n"
+                             "\tshr.u32 \t%g, %t, 2;\n";
+
+/// What each lane of a warp stores of `%d` after the body.
+std::vector<uint32_t> byLanes(const std::string &body, std::vector<uint64_t> given = {},
+                              const std::string &before = "") {
+  OneBlock memory(128);
+  launch(kernel(loads + std::string(ofThread) + body + "\tst.global.b32 \t[%mine], %d;\n", before), memory,
+         std::move(given), 1, 32);
+  std::vector<uint32_t> all;
+  for (size_t i = 0; i < 32; ++i)
+    all.push_back(memory.get<uint32_t>(i));
+  return all;
+}
+
+TEST(Ptx, LanesExchange) {
+  std::vector<uint32_t> crossed = byLanes("\tshfl.sync.bfly.b32 \t%d, %t, 5, 31, -1;\n"),
+                        down = byLanes("\tshfl.sync.down.b32 \t%d|%p1, %t, 3, 31, -1;\n"),
+                        halves = byLanes("\tshfl.sync.idx.b32 \t%d, %t, 2, 4127, -1;\n"); // segments of 16
+  for (uint32_t i = 0; i < 32; ++i) {
+    EXPECT_EQ(crossed[i], i ^ 5);
+    EXPECT_EQ(down[i], i + 3 < 32 ? i + 3 : i) << "beyond the end a lane keeps its own";
+    EXPECT_EQ(halves[i], i / 16 * 16 + 2);
+  }
+  EXPECT_THAT([] { byLanes("\tsetp.eq.b32 \t%p1, %t, 7;\n\t@%p1 shfl.sync.bfly.b32 \t%d, %t, 1, 31, -1;\n"); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("whole warp")));
+}
+
+/// Rows of 8 numbers of two bytes; lane i stores row i, whose numbers are 256 i + column.
+std::string matrices(const std::string &form) {
+  return "\t.shared .align 16 .b8 \ttile[512];\n\tmov.b64 \t%tile, tile;\n\tmul.wide.u32 \t%o16, %t, 16;\n"
+         "\tadd.s64 \t%row, %tile, %o16;\n\tshl.b32 \t%w0, %t, 8;\n\tor.b32 \t%w1, %w0, 1;\n\tshl.b32 \t%w1, %w1, 16;\n"
+         "\tor.b32 \t%w0, %w0, %w1;\n\tshl.b32 \t%hi, %t, 24;\n\tor.b32 \t%w0, %w0, %hi;\n"
+         "\tadd.s32 \t%w2, %w0, 131074;\n\tadd.s32 \t%w4, %w2, 131074;\n\tadd.s32 \t%w6, %w4, 131074;\n"
+         "\tst.shared.v4.b32 \t[%row], {%w0, %w2, %w4, %w6};\n"
+         "\tldmatrix.sync.aligned.m8n8.x4" +
+         form + ".shared.b16 \t{%m0, %m1, %m2, %m3}, [%row];\n";
+}
+
+TEST(Ptx, LoadsMatrices) {
+  for (int m = 0; m < 4; ++m) {
+    std::string mine = "\tmov.b32 \t%d, %m" + std::to_string(m) + ";\n";
+    std::vector<uint32_t> rows = byLanes(matrices("") + mine), columns = byLanes(matrices(".trans") + mine);
+    for (uint32_t i = 0; i < 32; ++i) {
+      uint32_t row = 8 * uint32_t(m) + i / 4, c = i % 4 * 2;
+      EXPECT_EQ(rows[i], (256 * row + c) | (256 * row + c + 1) << 16);
+      uint32_t first = 256 * (8 * uint32_t(m) + c) + i / 4;
+      EXPECT_EQ(columns[i], first | (first + 256) << 16);
+    }
+  }
+}
+
+TEST(Ptx, MultipliesMatrices) {
+  // %one: 1, 1; %row, %high: 1 + lane / 4 and 9 + lane / 4, as bf16 twice.
+  std::string numbers = "\tmov.b32 \t%one, 0x3f803f80;\n\tadd.s32 \t%n, %g, 1;\n\tcvt.rn.f32.u32 \t%f, %n;\n"
+                        "\tcvt.rn.bf16x2.f32 \t%row, %f, %f;\n\tadd.s32 \t%n, %g, 9;\n\tcvt.rn.f32.u32 \t%f, %n;\n"
+                        "\tcvt.rn.bf16x2.f32 \t%high, %f, %f;\n\tmov.b32 \t%z, 0f3E800000;\n";
+  auto product = [&](const std::string &x, const std::string &w, int result) {
+    return byLanes(numbers + "\tmma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32\n\t\t{%d0, %d1, %d2, %d3},\n\t\t" +
+                   x + ",\n\t\t" + w + ",\n\t\t{%z, %z, %z, %z};\n\tmov.b32 \t%d, %d" + std::to_string(result) + ";\n");
+  };
+  for (int r = 0; r < 4; ++r) {
+    std::vector<uint32_t> byRow = product("{%row, %high, %row, %high}", "{%one, %one}", r),
+                          byColumn = product("{%one, %one, %one, %one}", "{%row, %row}", r);
+    for (uint32_t i = 0; i < 32; ++i) {
+      EXPECT_EQ(std::bit_cast<float>(byRow[i]), 16.0f * float(1 + i / 4 + (r < 2 ? 0 : 8)) + 0.25f);
+      EXPECT_EQ(std::bit_cast<float>(byColumn[i]), 16.0f * float(1 + i % 4 * 2 + uint32_t(r) % 2) + 0.25f);
+    }
+  }
+}
+
+TEST(Ptx, CopiesLandWhenTheyAreAwaited) {
+  auto copied = [](const std::string &await, const char *bytes, const char *offset) {
+    OneBlock memory(32);
+    std::string body = std::string(loads) +
+                       "\t.shared .align 16 .b8 \ttile[16];\n\tmov.b64 \t%tile, tile;\n"
+                       "\tmov.b32 \t%v, 7;\n\tst.global.v4.b32 \t[%rd2], {%v, %v, %v, %v};\n"
+                       "\tcp.async.cg.shared.global \t[%tile], [%rd2], 16, " +
+                       bytes + ";\n\tcp.async.commit_group;\n" + await + "\tld.shared.b32 \t%d, [%tile+" + offset +
+                       "];\n" + "\tcp.async.wait_group 0;\n\tst.global.b32 \t[%rd2+16], %d;\n";
+    launch(kernel(body), memory, {});
+    return memory.get<uint32_t>(4);
+  };
+  EXPECT_EQ(copied("\tcp.async.wait_group 0;\n", "16", "12"), 7u);
+  EXPECT_EQ(copied("\tcp.async.wait_group 0;\n", "8", "12"), 0u) << "what is not copied is 0";
+  EXPECT_EQ(copied("\tcp.async.wait_group 1;\n", "16", "12"), 0xffffffff) << "the last group may be on its way";
+  EXPECT_EQ(copied("", "16", "12"), 0xffffffff);
+}
+
 TEST(Ptx, WhatIsNotKnownIsSaid) {
   EXPECT_THAT([] { made<int>("wgmma.fence.sync.aligned"); },
               ThrowsMessage<std::runtime_error>(HasSubstr("wgmma.fence")));
+  EXPECT_THAT([] { made<int>("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 %d, %a, %b, %c"); },
+              ThrowsMessage<std::runtime_error>(HasSubstr("m8n8k4")));
   EXPECT_THAT([] { made<int>("add.f16 %d, %a, %b"); }, ThrowsMessage<std::runtime_error>(HasSubstr("add.f16")));
   EXPECT_THAT([] { made<int>("bra $L__nowhere"); }, ThrowsMessage<std::runtime_error>(HasSubstr("$L__nowhere")));
   EXPECT_THROW(ptx::parse(".visible .entry k(\n)\n{\n\tret;\n"), std::runtime_error) << "no end";

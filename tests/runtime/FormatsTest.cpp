@@ -6,6 +6,7 @@
 #include "runtime/weights/Checkpoint.h"
 #include "runtime/weights/Weights.h"
 #include "support/numbers/SmallFloats.h"
+#include "tests/runtime/Damage.h"
 #include "tests/runtime/TestData.h"
 
 #include <gmock/gmock.h>
@@ -62,6 +63,43 @@ TEST(BlockFormat, DecodesEveryTypeBitForBit) {
   }
   EXPECT_EQ(types, 14);
   EXPECT_EQ(findBlockFormat("F32"), nullptr);
+}
+
+/// Formats with one scale for 32 numbers or more are groups of Q8_0 or Q4_0 of the same numbers, bit for bit.
+TEST(BlockFormat, OneScaleIsAGroupOfOwnCodes) {
+  Tensors tensors = file("ggml");
+  std::map<std::string, std::string> held;
+  for (const auto &[name, bytes] : tensors) {
+    if (!name.starts_with("decode.") || !name.ends_with(".bytes"))
+      continue;
+    const std::string type = name.substr(7, name.size() - 13);
+    const BlockFormat &format = *findBlockFormat(type);
+    const std::vector<float> want = numbers(tensors.at("decode." + type + ".values"));
+    for (int bits : {8, 4}) {
+      if (!fitsGroups(format, bits))
+        continue;
+      const char *own = bits == 8 ? "Q8_0" : "Q4_0";
+      held[type] += own;
+      int moved = 0;
+      for (int64_t at = 0; at < int64_t(want.size()); at += 32) {
+        uint8_t group[34];
+        const uint8_t *block = bytes.data + at / format.elements * format.bytes;
+        if (!regroup(format, block, int(at % format.elements), bits, group)) {
+          EXPECT_EQ(type, "MXFP4") << "f16 has no such scale";
+          continue;
+        }
+        ++moved;
+        float got[32];
+        decodeBlocks(*findBlockFormat(own), group, 0, 32, got);
+        for (int i = 0; i < 32; ++i)
+          ASSERT_EQ(got[i], want[size_t(at + i)]) << type << " as " << own << " element " << at + i;
+      }
+      EXPECT_GT(moved, 0) << type;
+    }
+  }
+  EXPECT_THAT(held, testing::ElementsAre(testing::Pair("IQ4_NL", "Q8_0"), testing::Pair("MXFP4", "Q8_0"),
+                                         testing::Pair("Q4_0", "Q8_0Q4_0"), testing::Pair("Q5_0", "Q8_0"),
+                                         testing::Pair("Q8_0", "Q8_0"), testing::Pair("TQ2_0", "Q8_0Q4_0")));
 }
 
 TEST(BlockFormat, EncodesAsGgmlDoes) {
@@ -136,6 +174,90 @@ TEST_F(Packed, IntegersAndExpertsReadAsTheNumbersThatWerePacked) {
   }
   for (const auto &[name, tensor] : tensors) // the parts are gone
     EXPECT_TRUE(name.starts_with("expected.") || tensor.reader) << name;
+}
+
+/// What a reader says holds its numbers does: each group of 32 along the depth is a block of that type, bit for bit.
+TEST_F(Packed, CodesWithAScaleForGroupsAreKept) {
+  std::map<std::string, std::string> held;
+  for (const auto &[name, tensor] : tensors) {
+    if (!tensor.reader)
+      continue;
+    const char *type = tensor.reader->heldBy();
+    held[name] = type ? type : "";
+    if (!type)
+      continue;
+    const bool experts = tensor.shape.size() == 3; // [expert, depth, output]
+    const int64_t depth = tensor.shape[1], outputs = experts ? tensor.shape[2] : tensor.shape[0],
+                  stride = experts ? outputs : 1;
+    const std::vector<float> want = numbers(tensor);
+    for (int64_t expert = 0; expert < (experts ? tensor.shape[0] : 1); ++expert)
+      for (int64_t o = 0; o < outputs; ++o)
+        for (int64_t i = 0; i < depth; i += 32) {
+          const int64_t first = experts ? (expert * depth + i) * outputs + o : o * depth + i;
+          uint8_t room[34];
+          const uint8_t *block = tensor.reader->block(type, first, stride, 32, room);
+          ASSERT_TRUE(block) << name;
+          float got[32];
+          decodeBlocks(*findBlockFormat(type), block, 0, 32, got);
+          for (int64_t k = 0; k < 32; ++k)
+            ASSERT_EQ(got[k], want[size_t(first + k * stride)]) << name << " " << first;
+        }
+  }
+  EXPECT_EQ(held.at("gptq_act.weight"), "") << "groups are not of neighbours";
+  EXPECT_EQ(held.at("gptq.weight"), "Q8_0");
+  EXPECT_EQ(held.at("awq.weight"), "Q8_0");
+  EXPECT_EQ(held.at("experts"), "Q8_0");
+}
+
+/// Zeros in the middle, as symmetric quantisation has them: codes of four bits.
+TEST_F(Packed, ZerosInTheMiddleMakeCodesOfFourBits) {
+  Tensors middle = expected;
+  StoredTensor &zeros = middle.at("gptq.qzeros");
+  const std::string bytes(size_t(zeros.bytes), '\x77'); // stored less 1
+  zeros.file = MappedFile::copy(bytes, "zeros");
+  zeros.data = zeros.file->data();
+  joinPackedTensors(middle);
+  const StoredTensor &tensor = middle.at("gptq.weight");
+  ASSERT_STREQ(tensor.reader->heldBy(), "Q4_0");
+  const std::vector<float> want = numbers(tensor);
+  uint8_t room[34];
+  for (int64_t first = 0; first < int64_t(want.size()); first += 32)
+    for (const char *type : {"Q4_0", "Q8_0"}) {
+      const uint8_t *block = tensor.reader->block(type, first, 1, 32, room);
+      ASSERT_TRUE(block) << first;
+      float got[32];
+      decodeBlocks(*findBlockFormat(type), block, 0, 32, got);
+      EXPECT_TRUE(std::equal(got, got + 32, want.begin() + first)) << type << " " << first;
+    }
+}
+
+/// Codes of GPTQ, AWQ, MXFP4 and 8-bit floats: every truncation of the header, and of the rest some; 1,000 damages. An error or
+/// numbers, whatever is read.
+TEST(PackedFiles, SurviveDamage) {
+  const std::string whole = readFile(dataPath("formats/packed-quants.safetensors"));
+  uint64_t header;
+  std::memcpy(&header, whole.data(), 8);
+  auto use = [](const std::string &bytes) {
+    try {
+      Tensors tensors = readSafetensors(MappedFile::copy(bytes, "damaged"));
+      joinPackedTensors(tensors);
+      for (const auto &[name, tensor] : tensors) {
+        if (!tensor.reader)
+          continue;
+        numbers(tensor);
+        tensor.reader->heldBy();
+        uint8_t room[1024];
+        for (int64_t at = 0; at + 32 <= tensor.elements(); at += 32)
+          for (const char *type : {"Q8_0", "Q4_0"})
+            tensor.reader->block(type, at, 1, 32, room);
+      }
+    } catch (const UserError &) { // NOLINT: either is right
+    }
+  };
+  useDamaged(whole, use, 1000, 200);
+  useDamaged(whole, use, 0, 1000, size_t(8 + header)); // what says how codes are read
+  for (size_t size = 0; size < 8 + header; ++size)
+    EXPECT_THROW(readSafetensors(MappedFile::copy(whole.substr(0, size), "cut")), UserError) << size;
 }
 
 TEST_F(Packed, EightBitFloatsHaveAScaleForEach128By128) {

@@ -1,6 +1,7 @@
 // GGUF files as checkpoints: names, order of rows, config, and what strangers may do to a file.
 #include "runtime/gguf/Gguf.h"
 #include "runtime/Error.h"
+#include "runtime/formats/BlockFormat.h"
 #include "runtime/tokenizer/Tokenizer.h"
 #include "runtime/weights/Checkpoint.h"
 #include "runtime/weights/Weights.h"
@@ -46,8 +47,13 @@ std::string complaint(const std::string &bytes) {
   try {
     GgufFile file(mapped(bytes));
     for (const auto &[name, tensor] : ggufTensors(file))
-      if (isReal(tensor.dtype))
+      if (isReal(tensor.dtype)) {
         numbers(tensor);
+        uint8_t room[1024];
+        if (tensor.reader && tensor.reader->heldBy())
+          for (int64_t at = 0; at + 32 <= tensor.elements(); at += 32)
+            tensor.reader->block(tensor.reader->heldBy(), at, 1, 32, room);
+      }
     ggufConfig(file);
     for (const char *name : {"generation_config.json", "tokenizer_config.json", "chat_template.jinja"})
       ggufText(file, name);
@@ -251,6 +257,29 @@ TEST(Gguf, SurvivesEveryTruncation) {
   const std::string fixture = readFile(dataPath("formats/llama-gguf/model-q8_0.gguf"));
   for (size_t size = 0; size < fixture.size(); size += 997)
     EXPECT_NE(complaint(fixture.substr(0, size)), "") << size;
+}
+
+/// A matrix in each type of blocks; what is read of them is what is looked at of small("llama"), and groups of own codes.
+std::string everyType() {
+  GgufBuilder file("llama");
+  file.integer("llama.block_count", 14);
+  int layer = 0;
+  std::mt19937 random(4);
+  for (uint32_t type = 0; type < 64; ++type)
+    if (const BlockFormat *format = findBlockFormat(type)) {
+      std::string data(size_t(2 * format->bytes * 256 / format->elements), '\0');
+      for (char &byte : data)
+        byte = char(random());
+      file.tensor("blk." + std::to_string(layer++) + ".ffn_down.weight", type, {256, 2}, data);
+    }
+  EXPECT_EQ(layer, 14);
+  return file.file();
+}
+
+TEST(Gguf, EveryTypeOfBlocksSurvivesDamage) {
+  const std::string whole = everyType();
+  EXPECT_EQ(complaint(whole), "");
+  useDamaged(whole, [](const std::string &file) { complaint(file); }, whole.size(), 1000);
 }
 
 TEST(Gguf, SurvivesRandomDamage) {

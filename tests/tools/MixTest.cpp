@@ -1,5 +1,7 @@
 // The choice of formats: expected mixes by hand, and what holds for any.
 #include "tools/quantize/Mix.h"
+#include "support/Error.h"
+#include "tools/quantize/ChooseMix.h"
 
 #include <gmock/gmock.h>
 
@@ -121,6 +123,18 @@ TEST(Mix, LastGoodAsksFewAndIsMonotone) {
     }
     EXPECT_EQ(before, measured.size() - 1);
   }
+}
+
+TEST(Mix, LaddersGoFromTheMostBitsDown) {
+  EXPECT_THAT(ladderTo("int4"), ElementsAre("f32", "bf16", "int8", "int4"));
+  EXPECT_THAT(ladderTo("int8"), ElementsAre("f32", "bf16", "int8"));
+  EXPECT_THAT(ladderTo("w4a8"), ElementsAre("f32", "bf16", "w8a8", "w4a8"));
+  EXPECT_THAT(ladderTo("q4_k"), ElementsAre("f32", "bf16", "int8", "q6_k", "q5_k", "q4_k"));
+  EXPECT_THAT(ladderTo("q6_k"), ElementsAre("f32", "bf16", "int8", "q6_k"));
+  EXPECT_THAT(ladderTo("bf16"), ElementsAre("f32", "bf16"));
+  EXPECT_THAT(ladderTo("f16"), ElementsAre("f32", "f16"));
+  for (const char *none : {"f32", "w16a16", "int3", ""})
+    EXPECT_THROW(ladderTo(none), quern::support::UserError) << none;
 }
 
 } // namespace

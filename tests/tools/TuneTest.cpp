@@ -13,6 +13,7 @@
 #include "passes/Phases.h"
 #include "runtime/tuning/Child.h"
 #include "support/OutputFile.h"
+#include "tools/tune/PlanSeeds.h"
 #include "tools/tune/TunePage.h"
 #include "tools/tune/TunedPlans.h"
 #include "tools/tune/Tuner.h"
@@ -290,6 +291,42 @@ TEST(TuningDatabase, KeepsWhatItIsGiven) {
   EXPECT_FALSE(database.share("other", key, where));
   database.dropPlan(key, where);
   EXPECT_EQ(database.plans().size(), 1u);
+}
+
+TEST(PlanSeeds, TheNearestKernelsPlanFitted) {
+  TuningDatabase database(folderOfTest() + "/tuning.sqlite");
+  TuningConditions where{"a target", "a machine", "1 thread"};
+  auto anchors = [](int64_t outer, int64_t inner, const char *family = "contract") {
+    Facts facts = factsOf(cpuTarget("x86-64-v3"));
+    facts.insert({{"outer", outer}, {"inner", inner}, {"tile", 16}});
+    return std::vector<Anchor>{{family, -1, facts}};
+  };
+  auto plan = [&](const std::string &kernel, int unroll) {
+    KernelPlan made{"halide", chooseParts(anchors(768, 768), ScheduleTable())};
+    made.parts[0].numbers["unroll"] = unroll;
+    database.keepPlan({kernel, where.target, where.machine, where.work, made.text(), 1.1, "", false});
+  };
+  { // none is known yet, and that is kept
+    PlanSeeds seeds(database, where);
+    EXPECT_EQ(seeds.seedOf("near", "halide", anchors(1024, 768)), "");
+    EXPECT_EQ(seeds.seedOf("far", "halide", anchors(64, 64)), "");
+    EXPECT_EQ(seeds.seedOf("other", "halide", anchors(1024, 768, "grouped")), "");
+  }
+  plan("near", 8), plan("far", 2);
+  PlanSeeds seeds(database, where);
+  auto unrollOf = [&](const std::string &kernel, const std::vector<Anchor> &its) {
+    std::string text = seeds.seedOf(kernel, "halide", its);
+    return text.empty() ? 0 : parsePlan(text).parts[0]["unroll"];
+  };
+  EXPECT_EQ(unrollOf("new", anchors(768, 768)), 8);
+  EXPECT_EQ(unrollOf("small", anchors(64, 48)), 2);
+  EXPECT_EQ(unrollOf("odd", anchors(768, 700)), 4); // which divides the depth
+  EXPECT_EQ(unrollOf("family", anchors(768, 768, "dense")), 0);
+  EXPECT_EQ(seeds.seedOf("producer", "plain", anchors(768, 768)), "");
+  EXPECT_EQ(seeds.seedOf("near", "halide", anchors(1024, 768)), "") << "a search goes on with what it began with";
+  plan("new", 1);
+  EXPECT_EQ(PlanSeeds(database, where).seedOf("new", "halide", anchors(768, 768)),
+            seeds.seedOf("new", "halide", anchors(768, 768)));
 }
 
 TEST(TuningDatabase, SaysWhatIsWrongWithAFile) {

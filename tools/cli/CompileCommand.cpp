@@ -12,6 +12,7 @@
 #include "tools/spec/QuantizeText.h"
 #include "tools/spec/Remarks.h"
 #include "tools/spec/StoredFormats.h"
+#include "tools/spec/TargetFormats.h"
 #include "tools/tune/TunedPlans.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -232,6 +233,8 @@ int quern::tools::compileCommand(const Arguments &arguments) {
     return 0;
   flags.takeCheckpoint();
   flags.takeStored();
+  if (takeTargetsFormats(flags.spec, flags.target, flags.weights, values) && !flags.quiet)
+    std::cerr << "numbers in bf16 and sums in f32, as --target cuda has them; --precision f32 is exact\n";
   if (!flags.adapter.empty() && flags.embed)
     throw std::runtime_error("--embed-weights does not merge adapters; give the program --adapter " + flags.adapter);
   if (!flags.adapter.empty() && !flags.quiet)

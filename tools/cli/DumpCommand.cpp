@@ -2,16 +2,20 @@
 #include "codegen/CompileKernels.h"
 #include "codegen/ExplainKernels.h"
 #include "ir/Dialect.h"
+#include "support/Files.h"
+#include "support/OutputFile.h"
 #include "support/TemporaryFolder.h"
 #include "tools/cli/Commands.h"
 #include "tools/inspect/DumpPage.h"
 #include "tools/inspect/TextDiff.h"
 #include "tools/spec/Remarks.h"
 #include "tools/spec/SpecOptions.h"
+#include "tools/spec/TargetFormats.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Program.h"
 
 #include <cstdlib>
 #include <iostream>
@@ -47,7 +51,7 @@ static int passesOf(llvm::StringRef name) {
 namespace {
 struct DumpFlags {
   SpecOptions spec;
-  std::string after, to, from, target = "native", diffA, diffB, html, machine, profile, cache;
+  std::string after, to, from, target = "native", diffA, diffB, html, machine, profile, cache, emit;
   std::vector<std::string> without, sizes;
   bool locations = false, timing = false, onlyChanged = false, stats = false, scratch = false, json = false,
        remarks = false;
@@ -75,6 +79,10 @@ struct DumpFlags {
         "profile", po::value(&profile),
         "FILE that --profile of this model's program wrote: the page shows what was measured beside what is estimated")(
         "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
+        "emit", po::value(&emit),
+        "ptx: each kernel as the driver of --target cuda gets it, instead of the module (for opencl: OpenCL C); sass: "
+        "what "
+        "ptxas makes of that, where it and nvdisasm are installed")(
         "remarks", po::bool_switch(&remarks), "print on stderr what the passes that ran did and did not do")(
         "timing", po::bool_switch(&timing), "time of each pass, on stderr")(
         "list-passes", "phases and passes in order")("locations", po::bool_switch(&locations),
@@ -177,6 +185,32 @@ static void checkLengths(mlir::ModuleOp module, const Lengths &lengths) {
     }
 }
 
+/// What the card executes: by the tools of CUDA's toolkit, which need not be there for anything else.
+static std::string sassOf(const std::string &ptx) {
+  for (const char *tool : {"ptxas", "nvdisasm"})
+    if (!llvm::sys::findProgramByName(tool))
+      throw std::runtime_error(std::string("--emit sass needs ") + tool +
+                               ", which no folder of PATH has; it comes with CUDA's toolkit (PyPI: "
+                               "nvidia-cuda-nvcc-cu12, nvidia-cuda-cuobjdump-cu12), or --emit ptx shows the kernels");
+  quern::support::TemporaryFolder work;
+  std::string base = work.path() + "/kernel", architecture = "sm_70";
+  if (size_t at = ptx.find(".target sm_"); at != std::string::npos)
+    architecture = ptx.substr(at + 8, ptx.find_first_of(", \n", at + 8) - at - 8);
+  quern::support::writeFile(base + ".ptx", ptx);
+  for (const std::string &command : {"ptxas -arch=" + architecture + " " + base + ".ptx -o " + base + ".cubin",
+                                     "nvdisasm " + base + ".cubin > " + base + ".sass"})
+    if (std::system(command.c_str()))
+      throw std::runtime_error("failed: " + command);
+  return quern::support::readFile(base + ".sass");
+}
+
+static void printKernels(mlir::ModuleOp planned, const DumpFlags &flags) {
+  for (const quern::codegen::KernelText &kernel :
+       quern::codegen::describeKernels(planned, inspectOptions(flags.target, flags.cache)))
+    std::cout << "// ---- " << kernel.name << "\n"
+              << (flags.emit == "sass" ? sassOf(kernel.assembly) : kernel.assembly) << "\n";
+}
+
 int quern::tools::dumpCommand(const Arguments &arguments) {
   if (llvm::is_contained(arguments, "--list-passes")) {
     listPasses();
@@ -189,9 +223,10 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   po::variables_map values;
   if (!parseOptions(words, "quern dump SPEC [--after PASS|PHASE|all] [options]", options, values))
     return 0;
+  takeTargetsFormats(flags.spec, flags.target, "", values);
   std::string from = startOf(flags.spec, flags.from);
   if (flags.after.empty())
-    flags.after = !flags.to.empty() ? flags.to : flags.scratch ? "planned" : from;
+    flags.after = !flags.to.empty() ? flags.to : flags.scratch || !flags.emit.empty() ? "planned" : from;
   if (flags.scratch && (flags.after != "planned" || !flags.html.empty() || !flags.diffA.empty()))
     throw std::runtime_error(
         "--scratch goes with --after planned: what is compiled are the kernels of a planned module");
@@ -200,6 +235,20 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
         "--scratch needs lengths, --set-size T=512 for example: which kernel asks for most depends on them");
   if (!flags.profile.empty() && flags.html.empty())
     throw std::runtime_error("--profile goes with --html: the page shows it; a program shows it as a table by itself");
+  if (!flags.emit.empty()) {
+    std::string device = codegen::cpuTarget(flags.target).device;
+    if ((flags.emit != "ptx" && flags.emit != "sass") ||
+        (device != "cuda" && (device != "opencl" || flags.emit == "sass")))
+      throw std::runtime_error(
+          "--emit " + flags.emit + " --target " + flags.target +
+          ": ptx and sass are of --target cuda (ptx of opencl is its C); quern compile --emit asm is "
+          "for processors");
+    if (flags.after != "planned" || !flags.diffA.empty() || !flags.html.empty() || flags.json || flags.stats ||
+        flags.scratch)
+      throw std::runtime_error(
+          "--emit shows the kernels of a planned module: give it without --diff, --html, --json and "
+          "--stats");
+  }
   flags.stats |= flags.scratch;
   bool diff = !flags.diffA.empty(), all = flags.after == "all";
   if (diff && (flags.json || flags.stats))
@@ -245,6 +294,10 @@ int quern::tools::dumpCommand(const Arguments &arguments) {
   }
   if (flags.timing)
     std::cerr << timingText(stages);
+  if (!flags.emit.empty()) {
+    printKernels(*module, flags);
+    return 0;
+  }
 
   // What a phase or pass left: the last stage that is not later (a pass may have been left out).
   auto stageOf = [&](int order) -> const Stage & {

@@ -17,7 +17,6 @@ namespace runtime = quern::runtime;
 using namespace quern::tools;
 using quern::support::format;
 using quern::support::formatBytes;
-using quern::support::Storage;
 using quern::support::UserError;
 
 namespace {
@@ -77,10 +76,6 @@ void Quantizing::checkFlags() const {
     throw UserError("--report shows what a text loses: --text FILE is missing");
   if (flags.tokens < 2 || flags.importantTokens < 2 || flags.length < 2 || flags.rounds < 1)
     throw UserError("--tokens, --importance-tokens and --length are at least 2, --rounds at least 1");
-  for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K})
-    if (std::string name = quern::support::storageName(storage); compile.spec.quantize.find(name) != std::string::npos)
-      throw UserError("a quantised folder has no layout for " + name + ": take int4 or int8, or give --quantize " +
-                      name + " to quern compile");
   checkTarget(flags.output);
 }
 
@@ -259,7 +254,9 @@ int quern::tools::quantizeCommand(const Arguments &arguments) {
       "size", po::value(&flags.size),
       "SIZE such as 700M: choose the mix that loses least among those whose weights have at most so many bytes (M: a "
       "million); "
-      "with both goals, the smaller mix. --quantize is then the smallest format: int4 (default), int8, w4a8 or w8a8")(
+      "with both goals, the smaller mix. --quantize is then the smallest format: int4 (default), int8, q4_k, q5_k, "
+      "q6_k, "
+      "w4a8, w8a8, bf16 or f16")(
       "importance", po::value(&flags.important),
       "FILE: round weights so that least is lost where this text multiplies them by large numbers; the codes are then "
       "others than those of --quantize at compile time")(

@@ -193,7 +193,9 @@ void quern::tools::installCrashReport(const Arguments &words) {
   llvm::SmallString<256> program;
   if (llvm::sys::fs::real_path("/proc/self/exe", program))
     program = "quern";
-  state.program = program.str().str();
+  llvm::StringRef ours = program.str();
+  ours.consume_back("-compiler"); // what starts it (tools/start) is what people call
+  state.program = ours.str();
   const char *temporary = std::getenv("TMPDIR");
   state.folder = std::string(temporary && *temporary ? temporary : "/tmp") + "/quern-crash-" +
                  std::to_string(getpid()) + "-" + llvm::utohexstr(std::random_device()(), true);

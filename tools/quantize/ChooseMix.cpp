@@ -145,12 +145,17 @@ ChosenMix Search::run() {
 } // namespace
 
 std::vector<std::string> ladderTo(const std::string &smallest) {
-  if (smallest == "int8" || smallest == "w8a8")
-    return {"f32", "bf16", smallest};
-  if (smallest == "int4" || smallest == "w4a8")
-    return {"f32", "bf16", smallest == "int4" ? "int8" : "w8a8", smallest};
-  throw UserError("--quantize " + smallest +
-                  ": where a mix is chosen, this is its smallest format: int8, int4, w8a8 or w4a8");
+  static const std::vector<std::string> ladders[] = {{"f32", "bf16", "int8", "int4"},
+                                                     {"f32", "bf16", "int8", "q6_k", "q5_k", "q4_k"},
+                                                     {"f32", "bf16", "w8a8", "w4a8"},
+                                                     {"f32", "f16"}};
+  for (const std::vector<std::string> &ladder : ladders)
+    if (auto last = std::find(ladder.begin() + 1, ladder.end(), smallest); last != ladder.end())
+      return {ladder.begin(), last + 1};
+  throw UserError(
+      "--quantize " + smallest +
+      ": where a mix is chosen, this is its smallest format: bf16, f16, int8, q6_k, q5_k, q4_k, int4, w8a8 or "
+      "w4a8");
 }
 
 ChosenMix chooseMix(const MixQuestions &ask, const MixGoal &goal, const std::vector<std::string> &ladder) {

@@ -38,7 +38,7 @@ struct ChosenMix {
   std::map<size_t, MeasuredMix> measured; ///< by the numbers of the mixes
 };
 
-/// The formats that are tried, from the most bits to `smallest`: int8, int4, w8a8 or w4a8. Throws UserError for others.
+/// The formats that are tried, from the most bits to `smallest`. Throws UserError for what is none of these.
 std::vector<std::string> ladderTo(const std::string &smallest);
 
 /// Throws UserError where no mix reaches the goal, and says what can be reached.

@@ -2,8 +2,9 @@
 // Why the loader makes the codes: they are then those that a program would have made, whatever the checkpoint's format.
 #include "tools/quantize/QuantizedFile.h"
 
-#include "runtime/cli/Terminal.h"
 #include "runtime/formats/GroupedCodes.h"
+#include "runtime/formats/SuperWords.h"
+#include "runtime/machine/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 #include "runtime/weights/Weights.h"
 #include "support/CodedGroups.h"
@@ -54,6 +55,9 @@ std::vector<OutputTensor> partsOf(const StoredForm &form) {
     return {{form.name, form.storage == Storage::BF16 ? Dtype::BF16 : Dtype::F16, shape, nullptr}};
   if (!bitsOfCode(form.storage))
     return {{form.name, form.source->reader ? Dtype::F32 : form.source->dtype, shape, nullptr}};
+  if (superBlocksOf(form.storage))
+    return {{form.name, Dtype::U32, shapeOfWords(shape, form.axis, form.storage), nullptr},
+            {form.name + ".shape", Dtype::I64, {int64_t(shape.size()) + 1}, nullptr}};
   std::vector<OutputTensor> parts = {{form.name, form.storage == Storage::Int8 ? Dtype::I8 : Dtype::U8,
                                       shapeOfCodes(shape, form.axis, form.storage), nullptr},
                                      {form.name + ".scales", Dtype::F16, shapeOfScales(shape, form.axis), nullptr}};
@@ -119,6 +123,33 @@ void unpack(const PackedLayout &layout, const uint8_t *packed, const CodedRows &
   }
 }
 
+/// Words of super-blocks in the order of the tensor, from where kernels read them.
+Stored inSuperBlocks(const StoredForm &form) {
+  Stored stored;
+  stored.parts = partsOf(form);
+  stored.codes.resize(size_t(stored.parts[0].bytes()));
+  stored.shape = form.source->shape;
+  stored.shape.push_back(int64_t(form.axis));
+  const int64_t length = form.source->shape[form.axis], words = stored.parts[0].shape[form.axis];
+  int64_t after = 1;
+  for (size_t d = form.axis + 1; d < form.source->shape.size(); ++d)
+    after *= form.source->shape[d];
+  for (const PackedLayout &layout : form.layouts) {
+    const std::unique_ptr<Weights> laid = laidOut(form, layout);
+    const uint8_t *packed = static_cast<const uint8_t *>(laid->pieces()[0].data);
+    for (int64_t o = 0; o < layout.outer; ++o) {
+      const int64_t first = layout.offset + o * layout.outerStride, before = first / (after * length),
+                    behind = first % after;
+      const uint8_t *from = packed + o / layout.tile * layout.tileBytes() + o % layout.tile * 4;
+      for (int64_t w = 0; w < words; ++w)
+        std::memcpy(&stored.codes[size_t((before * words + w) * after + behind) * 4], from + w * layout.tile * 4, 4);
+    }
+  }
+  stored.parts[0].data = stored.codes.data();
+  stored.parts[1].data = stored.shape.data();
+  return stored;
+}
+
 std::vector<float> numbersOf(const StoredTensor &tensor) {
   std::vector<float> numbers(static_cast<size_t>(tensor.elements()));
   toFloat(tensor, 0, tensor.elements(), numbers.data());
@@ -172,7 +203,9 @@ StoredTensor readBack(const Stored &stored, const StoredForm &form) {
   for (const OutputTensor &part : stored.parts)
     table[part.name] = {part.dtype, part.shape, static_cast<const uint8_t *>(part.data), part.bytes(),
                         form.source->file};
-  if (bitsOfCode(form.storage))
+  if (superBlocksOf(form.storage))
+    joinSuperWords(table, form.name + ".shape");
+  else if (bitsOfCode(form.storage))
     joinGroupedCodes(table, form.name + ".scales");
   return table.at(form.name);
 }
@@ -248,7 +281,7 @@ std::vector<QuantizedTensor> writeQuantized(const std::string &path, const std::
         stored.parts = partsOf(form);
         stored.parts[0].data = narrow->pieces()[0].data;
       } else {
-        stored = coded(form);
+        stored = superBlocksOf(form.storage) ? inSuperBlocks(form) : coded(form);
       }
       for (const OutputTensor &part : stored.parts)
         file.write(part.data, part.bytes());

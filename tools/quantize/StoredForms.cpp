@@ -83,13 +83,13 @@ void choose(StoredForm &form, const std::vector<WeightLayout> &uses) {
   form.axis = *axis;
 }
 
-/// What stays as it is, but lies in blocks with the numbers of int8 or int4 (of a GGUF file): in the same codes.
+/// What stays as it is, but lies in blocks with the numbers of int8 or int4 (of a GGUF file, GPTQ, AWQ): in the same codes.
 void keepBlocks(StoredForm &form) {
   const std::vector<int64_t> &shape = form.source->shape;
   if (form.storage != Storage::F32 || !form.source->reader || shape.empty())
     return;
   const int64_t length = shape.back(), rows = form.source->elements() / length;
-  for (Storage storage : {Storage::Int8, Storage::Int4}) {
+  for (Storage storage : {Storage::Int4, Storage::Int8}) { // the smaller, if it holds all
     uint8_t room[2 + support::codedGroup];
     bool all = true;
     for (int64_t at = 0; all && at < rows * length; at += support::codedGroup)

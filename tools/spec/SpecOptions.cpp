@@ -41,7 +41,8 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
                         "with the gradient of the loss: programs get the commands train and grad")(
       "precision", po::value(&spec.precision),
       "bf16 or f16: the weights of products in two bytes, the rest in f32 (with --train bf16 alone, also for what a "
-      "gradient keeps; default: f32); stored: as the checkpoint has them, where that loses nothing (what quern run "
+      "gradient keeps; default: f32, for --target cuda bf16); stored: as the checkpoint has them, where that loses "
+      "nothing (what quern run "
       "CHECKPOINT does)");
   addQuantize(options, spec);
   options.add_options()(
@@ -49,7 +50,8 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
       "exact, or int8: what multiplies weights in codes becomes int8 with a scale for each 32, however "
       "the weights came to be in codes (+a8 after each of their formats; default: exact)")(
       "kv-cache", po::value(&spec.kvCache),
-      "f32 or bf16: what generation keeps of each position, keys and values (default: f32)");
+      "f32 or bf16: what generation keeps of each position, keys and values (default: f32, for --target cuda "
+      "bf16)");
 }
 
 void quern::tools::addQuantize(po::options_description &options, SpecOptions &spec) {
@@ -60,8 +62,8 @@ void quern::tools::addQuantize(po::options_description &options, SpecOptions &sp
       "with a scale each; int4 keeps int8 for those outside of layers (the head). q4_k, q5_k, q6_k: super-blocks of "
       "256 "
       "as GGUF's K-quants; the first two keep q6_k for the head. FORMAT+a8 of these, w8a8, w4a8: what they multiply "
-      "becomes int8, too; "
-      "w16a16: both in bf16. The last GLOB that fits a weight's name decides (formats: also bf16, f16, f32)");
+      "becomes int8, too; w16a16: both in bf16 (the default of --target cuda). The last GLOB that fits a weight's name "
+      "decides (formats: also bf16, f16, f32)");
 }
 
 void quern::tools::addWithout(po::options_description &options, std::vector<std::string> &without) {

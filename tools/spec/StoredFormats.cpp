@@ -72,7 +72,7 @@ std::map<std::string, std::string> storedTypes(const std::string &path) {
   for (const std::string &name : source->names())
     if (const runtime::StoredTensor &tensor = *source->find(name);
         tensor.shape.size() >= 2 && name.find_first_of("=,*?[") == std::string::npos)
-      types[name] = typeName(tensor);
+      types[name] = tensor.reader && tensor.reader->heldBy() ? tensor.reader->heldBy() : typeName(tensor);
   return types;
 }
 

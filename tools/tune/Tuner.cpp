@@ -8,7 +8,10 @@
 #include "codegen/PlanKernels.h"
 #include "codegen/ReadKernel.h"
 #include "codegen/kernel/KernelCache.h"
+#include "codegen/kernel/PlanText.h"
+#include "codegen/schedule/Estimate.h"
 #include "ir/Dialect.h"
+#include "tools/tune/PlanSeeds.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -29,6 +32,7 @@ KernelTuner::KernelTuner(mlir::ModuleOp scheduled, mlir::ModuleOp planned, const
                          TuningDatabase &database)
     : planned(planned), options(options), database(database), program(planned, options.compile, options.workload) {
   std::set<std::string> keys;
+  PlanSeeds seeded(database, options.where);
   for (ir::KernelOp op : scheduled.getOps<ir::KernelOp>()) {
     KernelGraph graph = readKernel(op);
     std::string key = KernelCache::keyOf(graph.text);
@@ -44,8 +48,13 @@ KernelTuner::KernelTuner(mlir::ModuleOp scheduled, mlir::ModuleOp planned, const
       }
     };
     uint64_t seed = std::stoull(key.substr(0, 16), nullptr, 16);
+    std::vector<Anchor> anchors = producerOf(first, graph, options.compile).anchors(graph, options.compile.target);
+    auto cost = [anchors](const KernelPlan &plan) { return estimate(plan.parts, anchors); };
+    std::vector<KernelPlan> seeds;
+    if (std::string like = seeded.seedOf(key, first.producer, anchors); !like.empty())
+      seeds.push_back(parsePlan(like));
     auto kernel = std::make_unique<TunableKernel>(
-        TunableKernel{graph, key, first, PlanSearch(first, valid, seed, options.draws), {}, {}, false});
+        TunableKernel{graph, key, first, PlanSearch(first, valid, seed, options.draws, cost, seeds), {}, {}, false});
     kernel->trials = database.trials(key, options.where);
     kernel->report.name = graph.name;
     kernel->report.key = key;

@@ -34,6 +34,13 @@ create table plan(
   primary key(kernel, target, machine)) without rowid;
 )sql";
 
+/// What kernels are made of, and the plan of one like it that a search began with: the same when it goes on.
+static constexpr char shapeSchema[] = R"sql(
+create table if not exists shape(
+  kernel text not null, target text not null, machine text not null, parts text not null, seed text not null,
+  primary key(kernel, target, machine)) without rowid;
+)sql";
+
 /// A prepared statement; values are bound in order, then rows are read.
 class TuningDatabase::Statement {
 public:
@@ -119,6 +126,7 @@ TuningDatabase::TuningDatabase(const std::string &path) : file(path) {
             "; pragma user_version = " + std::to_string(schemaVersion) + ";");
       run("commit");
     }
+    run(shapeSchema); // older databases have none
   } catch (...) {
     sqlite3_close(handle);
     throw;
@@ -210,6 +218,21 @@ std::vector<TunedPlan> TuningDatabase::plans(const std::string &target, const st
   while (rows.next())
     found.push_back({rows.text(0), rows.text(1), rows.text(2), rows.text(3), rows.text(4), rows.number(5), rows.text(6),
                      rows.integer(7) != 0});
+  return found;
+}
+
+void TuningDatabase::keepShape(const std::string &kernel, const TuningConditions &where, const KernelShape &shape) {
+  Statement row(*this, "insert or ignore into shape(kernel, target, machine, parts, seed) values(?, ?, ?, ?, ?)");
+  row << kernel << where.target << where.machine << shape.parts << shape.seed;
+  row.next();
+}
+
+std::map<std::string, KernelShape> TuningDatabase::shapes(const TuningConditions &where) {
+  Statement rows(*this, "select kernel, parts, seed from shape where target = ? and machine = ?");
+  rows << where.target << where.machine;
+  std::map<std::string, KernelShape> found;
+  while (rows.next())
+    found[rows.text(0)] = {rows.text(1), rows.text(2)};
   return found;
 }
 

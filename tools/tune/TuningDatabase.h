@@ -36,6 +36,12 @@ struct KernelShare {
   std::string at;         ///< the line of the spec
 };
 
+/// What a kernel is made of, so that plans of kernels like it are found; and the one that its search began with.
+struct KernelShape {
+  std::string parts; ///< as KernelTuner writes them
+  std::string seed;  ///< a plan; empty: there was none
+};
+
 using runtime::TunedPlan;
 
 /// Each call of a writing function is one transaction: whoever is killed loses at most the one under way. Several processes
@@ -63,6 +69,9 @@ public:
   void dropPlan(const std::string &kernel, const TuningConditions &where);
   /// In the order of their kernels' keys. Empty texts: of all targets, of all machines.
   std::vector<TunedPlan> plans(const std::string &target = "", const std::string &machine = "");
+  /// The first that is kept of a kernel stays.
+  void keepShape(const std::string &kernel, const TuningConditions &where, const KernelShape &shape);
+  std::map<std::string, KernelShape> shapes(const TuningConditions &where);
   int64_t trialCount();
 
   const std::string &path() const { return file; }

@@ -6,6 +6,12 @@
 #include "codegen/halide/HalideBase.h"
 #include "codegen/halide/HalideError.h"
 #include "codegen/halide/gpu/GeneralScan.h"
+#include "codegen/halide/gpu/JoinModules.h"
+#include "codegen/halide/gpu/Probes.h"
+#include "codegen/halide/gpu/Sampling.h"
+#include "support/OutputFile.h"
+
+#include <cstring>
 
 namespace quern::codegen {
 
@@ -31,6 +37,19 @@ private:
   }
 };
 
+/// What the driver gets: PTX or OpenCL C. Empty for SPIR-V, which is no text.
+std::string deviceCode(const Halide::Module &module) {
+  std::string text;
+  for (const Halide::Buffer<> &table : module.buffers())
+    if (table.name().find("gpu_source") != std::string::npos) {
+      const auto *begin = static_cast<const char *>(table.data());
+      std::string one(begin, strnlen(begin, table.size_in_bytes()));
+      if (one.size() + 8 >= table.size_in_bytes()) // else binary
+        text += one;
+    }
+  return text;
+}
+
 class GpuProducer : public HalideBase {
 public:
   GpuProducer() : HalideBase("gpu", sources) {}
@@ -53,13 +72,23 @@ public:
         throw std::runtime_error("kernel " + graph.name + ": " + host.first +
                                  " would be computed on the host, not on the " + target.device +
                                  " device; compile with --target native, and report this kernel");
-      writeKernel(module, form, path);
+      if (std::string code = form == EmitForm::Assembly ? deviceCode(module) : ""; !code.empty())
+        support::writeFile(path, code); // what computes, instead of what launches it
+      else
+        writeKernel(module, form, path);
       return {};
     });
   }
 
-  /// The runtime has all that they call.
-  bool makeShared(const CpuTarget &, const std::string &) const override { return false; }
+  /// What chooses the next token, and what measures the device: no kernels of the model's. All that those call the runtime
+  /// has.
+  bool makeShared(const CpuTarget &target, const std::string &path) const override {
+    naming("sampling", [&] {
+      Halide::Module own = joinModules("quern_device", {samplingModule(target), probeModule(target)});
+      writeKernel(own, EmitForm::Object, path);
+    });
+    return true;
+  }
 };
 } // namespace
 

@@ -10,7 +10,7 @@ const Api &openApi() {
     DriverLibrary library("a CUDA device", "libcuda.so.1", "QUERN_CUDA_LIBRARY",
                           "Install NVIDIA's driver for the card (no toolkit is needed), or compile the model with "
                           "--target native");
-    const char *needed = "a driver of CUDA 11";
+    const char *needed = "a driver of CUDA 11.4";
     Api found{};
     library.find("cuInit", found.Init, needed);
     library.find("cuDriverGetVersion", found.DriverGetVersion, needed);
@@ -31,7 +31,21 @@ const Api &openApi() {
     library.find("cuMemsetD8Async", found.MemsetD8Async, needed);
     library.find("cuModuleLoadDataEx", found.ModuleLoadDataEx, needed);
     library.find("cuModuleGetFunction", found.ModuleGetFunction, needed);
+    library.find("cuFuncSetAttribute", found.FuncSetAttribute, needed);
     library.find("cuLaunchKernel", found.LaunchKernel, needed);
+    library.find("cuEventCreate", found.EventCreate, needed);
+    library.find("cuEventRecord", found.EventRecord, needed);
+    library.find("cuEventElapsedTime", found.EventElapsedTime, needed);
+    library.find("cuGraphCreate", found.GraphCreate, needed);
+    library.find("cuGraphAddKernelNode", found.GraphAddKernelNode, needed);
+    library.find("cuGraphAddMemcpyNode", found.GraphAddMemcpyNode, needed);
+    library.find("cuGraphInstantiateWithFlags", found.GraphInstantiateWithFlags, needed);
+    library.find("cuGraphExecKernelNodeSetParams", found.GraphExecKernelNodeSetParams, needed);
+    library.find("cuGraphExecMemcpyNodeSetParams", found.GraphExecMemcpyNodeSetParams, needed);
+    library.find("cuGraphLaunch", found.GraphLaunch, needed);
+    library.find("cuGraphExecDestroy", found.GraphExecDestroy, needed);
+    library.find("cuGraphDestroy", found.GraphDestroy, needed);
+    library.find("cuGraphAddDependencies_v2", found.GraphAddDependencies);
     return found;
   }();
   return api;

@@ -2,13 +2,14 @@
 // device's own context (the "primary" one) is used, as whoever else computes in this process does.
 #include "runtime/Error.h"
 #include "runtime/device/HalideInterface.h"
-#include "runtime/device/cuda/Cuda.h"
+#include "runtime/device/cuda/LaunchList.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <utility>
 
 namespace quern::runtime {
 namespace {
@@ -22,11 +23,33 @@ constexpr int oldestMajor = 7, oldestMinor = 0;
 struct Built {
   Module module;
   std::map<std::string, Function, std::less<>> kernels;
+  bool waits; ///< its kernels wait for those before them by themselves
 };
+
+/// Makes every kernel of a module wait, in its first instruction, for all that was launched before it, and let the next be
+/// launched meanwhile: then launching overlaps with computing. Instructions of capability 9.0.
+std::string withWaits(std::string ptx) {
+  if (ptx.find("griddepcontrol.wait") != std::string::npos)
+    return ptx; // its producer knows better
+  auto replace = [&](const char *directive, const char *line) {
+    if (size_t at = ptx.find(directive); at != std::string::npos)
+      ptx.replace(at, ptx.find('\n', at) - at, line);
+  };
+  replace(".version", ".version 7.8");
+  replace(".target", ".target sm_90");
+  const std::string waits = "\n\tgriddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;";
+  for (size_t at = 0; (at = ptx.find(".entry", at)) != std::string::npos;) {
+    at = ptx.find('{', at);
+    if (at == std::string::npos)
+      break;
+    ptx.insert(at + 1, waits);
+  }
+  return ptx;
+}
 
 class CudaDevice : public GpuDevice {
 public:
-  CudaDevice() : api(openApi()) {
+  CudaDevice() : api(openApi()), list(api) {
     choose();
     check(api.DevicePrimaryCtxRetain(&context, device), "opening the device");
     check(api.CtxSetCurrent(context), "opening the device");
@@ -37,13 +60,37 @@ public:
 
   void *build(const char *text, size_t bytes) override {
     std::string ptx(text, strnlen(text, bytes)); // the driver wants a zero behind it
+    needsCapability(ptx);
+    if (dependent)
+      ptx = withWaits(ptx);
     char log[2000] = "";
     int names[] = {errorLog, errorLogBytes};
     void *values[] = {log, reinterpret_cast<void *>(sizeof(log) - 1)};
     auto built = std::make_unique<Built>();
     if (int status = api.ModuleLoadDataEx(&built->module, ptx.c_str(), 2, names, values))
       throw MachineError("the CUDA driver cannot compile a kernel: " + (*log ? std::string(log) : said(status)));
+    built->waits = dependent;
     return built.release(); // stays as long as the program
+  }
+
+  /// Where nothing waits to be begun, it is set right before what is: what the host does meanwhile is not the device's time.
+  uint64_t mark() override {
+    bool idle = list.empty();
+    flush();
+    setMark();
+    Event &event = marks[marked % knownMarks];
+    if (!event)
+      check(api.EventCreate(&event, 0), "measuring time");
+    pending = event;
+    if (!idle)
+      setMark();
+    return marked++;
+  }
+  double seconds(uint64_t from, uint64_t to) override {
+    float milliseconds = 0;
+    finish();
+    check(api.EventElapsedTime(&milliseconds, marks[from % knownMarks], marks[to % knownMarks]), "measuring time");
+    return double(milliseconds) * 1e-3;
   }
 
 protected:
@@ -57,45 +104,85 @@ protected:
   }
   void giveMemory(void *block) override { check(api.MemFree(reinterpret_cast<Address>(block)), "giving memory back"); }
   void send(const Place &to, const void *from, size_t bytes) override {
+    flush();
     // Of pageable memory: it returns when the bytes have been read.
     check(api.MemcpyHtoDAsync(at(to), from, bytes, stream), "copying to the device");
   }
   void fetch(void *to, const Place &from, size_t bytes) override {
+    flush();
     check(api.MemcpyDtoHAsync(to, at(from), bytes, stream), "copying from the device");
     finish();
   }
-  void move(const Place &to, const Place &from, size_t bytes) override {
-    check(api.MemcpyDtoDAsync(at(to), at(from), bytes, stream), "copying on the device");
-  }
+  void move(const Place &to, const Place &from, size_t bytes) override { list.copy(at(to), at(from), bytes); }
   void fillWith(const Place &to, int byte, size_t bytes) override {
+    flush();
     check(api.MemsetD8Async(at(to), static_cast<unsigned char>(byte), bytes, stream), "filling memory");
   }
-  void finish() override { check(api.StreamSynchronize(stream), "computing"); }
+  void finish() override {
+    flush();
+    setMark();
+    check(api.StreamSynchronize(stream), "computing");
+  }
 
   void begin(void *built, const char *name, const Grid &grid, const std::vector<Argument> &arguments,
              const std::vector<Place> &places) override {
-    Function kernel = kernelOf(*static_cast<Built *>(built), name);
+    Built &known = *static_cast<Built *>(built);
     addresses.resize(arguments.size());
     values.resize(arguments.size());
+    bytes.resize(arguments.size());
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (arguments[i].isBuffer)
         addresses[i] = at(places[i]);
-      values[i] = arguments[i].isBuffer ? &addresses[i] : const_cast<void *>(arguments[i].value);
+      values[i] = arguments[i].isBuffer ? &addresses[i] : arguments[i].value;
+      bytes[i] = arguments[i].isBuffer ? sizeof(Address) : arguments[i].bytes;
     }
-    auto &[groups, threads] = grid;
-    check(api.LaunchKernel(kernel, unsigned(groups[0]), unsigned(groups[1]), unsigned(groups[2]), unsigned(threads[0]),
-                           unsigned(threads[1]), unsigned(threads[2]), 0, stream, values.data(), nullptr),
-          "launching a kernel");
+    list.launch(kernelOf(known, name, grid.shared), grid, values, bytes, known.waits);
   }
 
 private:
+  /// Throws MachineError where the kernels are for other cards: `.target sm_90a` is for capability 9.0 alone, sm_80 for 8.0
+  /// and all that follow.
+  void needsCapability(const std::string &ptx) const {
+    const char *known = ".target sm_";
+    size_t at = ptx.find(known);
+    if (at == std::string::npos)
+      return;
+    char *end = nullptr;
+    int wanted = int(std::strtol(ptx.c_str() + at + std::strlen(known), &end, 10));
+    bool alone = *end == 'a';
+    if (alone ? capability == wanted : capability >= wanted)
+      return;
+    throw MachineError(format("a kernel of this program is for CUDA devices of compute capability %d.%d%s, and %s has "
+                              "%d.%d; use a newer card, or compile the model with --target opencl, vulkan or native",
+                              wanted / 10, wanted % 10, alone ? " alone" : " or later", name(), capability / 10,
+                              capability % 10));
+  }
+
   const Api &api;
   cuda::Device device = 0;
   Context context = nullptr;
   Stream stream = nullptr;
   std::string title;
+  Event marks[knownMarks] = {};
+  Event pending = nullptr;
+  uint64_t marked = 0;
+  LaunchList list;
+  int capability = 0;             // 90 for 9.0
+  bool dependent = false;         // kernels are launched before those before them have ended
   std::vector<Address> addresses; // of the launch that is being begun
-  std::vector<void *> values;
+  std::vector<const void *> values;
+  std::vector<size_t> bytes;
+
+  void setMark() {
+    if (Event event = std::exchange(pending, nullptr))
+      check(api.EventRecord(event, stream), "measuring time");
+  }
+  void flush() {
+    if (list.empty())
+      return;
+    setMark();
+    check(list.begin(stream, context, counted.graphs), "launching kernels");
+  }
 
   static Address at(const Place &place) { return reinterpret_cast<Address>(place.block) + place.offset; }
 
@@ -135,6 +222,9 @@ private:
         continue;
       device = candidate;
       title = "CUDA GPU " + std::string(text);
+      const char *asked = std::getenv("QUERN_CUDA_DEPENDENT");
+      capability = 10 * major + minor;
+      dependent = asked && *asked == '1' && major >= 9 && api.GraphAddDependencies;
       return;
     }
     if (known.empty())
@@ -145,12 +235,14 @@ private:
                        "; there are: " + known);
   }
 
-  Function kernelOf(Built &built, const char *name) {
+  Function kernelOf(Built &built, const char *name, size_t shared) {
     auto known = built.kernels.find(name);
     if (known != built.kernels.end())
       return known->second;
     Function kernel = nullptr;
     check(api.ModuleGetFunction(&kernel, built.module, name), "finding a kernel");
+    if (shared > (size_t(48) << 10)) // what any kernel may have
+      check(api.FuncSetAttribute(kernel, dynamicShared, int(shared)), "giving a kernel's groups their memory");
     return built.kernels[name] = kernel;
   }
 };

@@ -27,6 +27,9 @@ const Api &openApi() {
     library.find("clSVMFree", found.SVMFree, "OpenCL 2.0");
     library.find("clEnqueueSVMMemcpy", found.EnqueueSVMMemcpy, "OpenCL 2.0");
     library.find("clEnqueueSVMMemFill", found.EnqueueSVMMemFill, "OpenCL 2.0");
+    library.find("clEnqueueMarkerWithWaitList", found.EnqueueMarkerWithWaitList, "OpenCL 2.0");
+    library.find("clGetEventProfilingInfo", found.GetEventProfilingInfo, "OpenCL 2.0");
+    library.find("clReleaseEvent", found.ReleaseEvent, "OpenCL 2.0");
     library.find("clFinish", found.Finish, "OpenCL 2.0");
     return found;
   }();

@@ -20,7 +20,9 @@ inline constexpr uint64_t deviceTypeGpu = 4, deviceTypeAll = 0xffffffff;
 inline constexpr uint32_t deviceType = 0x1000, deviceName = 0x102b, deviceSvm = 0x1053, deviceDoubles = 0x1032,
                           buildLog = 0x1183;
 inline constexpr uint64_t coarseSvm = 1, readWrite = 1;
-inline constexpr int32_t noPlatform = -1001; // cl_khr_icd
+inline constexpr uint64_t profiling = 2;       // of CreateCommandQueue
+inline constexpr uint32_t commandEnd = 0x1283; // of GetEventProfilingInfo
+inline constexpr int32_t noPlatform = -1001;   // cl_khr_icd
 
 /// The functions of a driver. Each has its C name without the prefix; statuses are 0 or a negative code.
 struct Api {
@@ -45,6 +47,9 @@ struct Api {
                               Event *);
   int32_t (*EnqueueSVMMemFill)(Queue, void *to, const void *pattern, size_t patternBytes, size_t bytes, uint32_t,
                                const Event *, Event *);
+  int32_t (*EnqueueMarkerWithWaitList)(Queue, uint32_t, const Event *, Event *);
+  int32_t (*GetEventProfilingInfo)(Event, uint32_t what, size_t room, void *value, size_t *bytes);
+  int32_t (*ReleaseEvent)(Event);
   int32_t (*Finish)(Queue);
 };
 

@@ -33,7 +33,7 @@ public:
     int32_t status = 0;
     context = cl.CreateContext(nullptr, 1, &device, nullptr, nullptr, &status);
     check(status, "opening the device");
-    queue = cl.CreateCommandQueue(context, device, 0, &status);
+    queue = cl.CreateCommandQueue(context, device, profiling, &status);
     check(status, "making its queue");
   }
 
@@ -49,6 +49,23 @@ public:
     if (status)
       throw MachineError("the OpenCL driver cannot build a kernel: " + logOf(source));
     return new Built{source, {}};
+  }
+
+  uint64_t mark() override {
+    Event &event = marks[marked % knownMarks];
+    if (event)
+      cl.ReleaseEvent(event);
+    check(cl.EnqueueMarkerWithWaitList(queue, 0, nullptr, &event), "measuring time");
+    return marked++;
+  }
+  double seconds(uint64_t from, uint64_t to) override {
+    uint64_t ends[2] = {};
+    finish();
+    for (int i = 0; i < 2; ++i)
+      check(cl.GetEventProfilingInfo(marks[(i ? to : from) % knownMarks], commandEnd, sizeof(uint64_t), &ends[i],
+                                     nullptr),
+            "measuring time");
+    return double(ends[1] - ends[0]) * 1e-9;
   }
 
 protected:
@@ -94,6 +111,8 @@ private:
   Context context = nullptr;
   Queue queue = nullptr;
   std::string title;
+  Event marks[knownMarks] = {};
+  uint64_t marked = 0;
 
   static uint8_t *at(const Place &place) { return static_cast<uint8_t *>(place.block) + place.offset; }
 

@@ -83,6 +83,10 @@ const Driver &openDriver() {
     find("vkCmdBindPipeline", api.CmdBindPipeline);
     find("vkCmdBindDescriptorSets", api.CmdBindDescriptorSets);
     find("vkCmdPushConstants", api.CmdPushConstants);
+    find("vkCreateQueryPool", api.CreateQueryPool);
+    find("vkGetQueryPoolResults", api.GetQueryPoolResults);
+    find("vkCmdResetQueryPool", api.CmdResetQueryPool);
+    find("vkCmdWriteTimestamp", api.CmdWriteTimestamp);
     find("vkCmdDispatchBase", api.CmdDispatchBase);
     find("vkCmdCopyBuffer", api.CmdCopyBuffer);
     find("vkCmdFillBuffer", api.CmdFillBuffer);

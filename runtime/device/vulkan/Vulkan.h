@@ -24,6 +24,7 @@ using Pipeline = struct PipelineOf *;
 using SetPool = struct DescriptorPoolOf *;
 using Set = struct DescriptorSetOf *;
 using CommandPool = struct CommandPoolOf *;
+using QueryPool = struct QueryPoolOf *;
 
 inline constexpr int32_t outOfHostMemory = -1, outOfDeviceMemory = -2, deviceLost = -4, incompatibleDriver = -9,
                          tooManyObjects = -10;
@@ -34,7 +35,8 @@ inline constexpr uint32_t transferSource = 1, transferTarget = 2, asUniform = 0x
                           asStorage = 0x20;                                                   // uses of a buffer
 inline constexpr uint32_t deviceLocal = 1, hostVisible = 2, hostCoherent = 4, hostCached = 8; // memory
 inline constexpr uint32_t computeQueue = 2, computeStage = 0x20, anyBase = 0x10 /* of a pipeline: vkCmdDispatchBase */;
-inline constexpr uint32_t atCompute = 0x800, atTransfer = 0x1000, atHost = 0x4000; // stages of a barrier
+inline constexpr uint32_t atCompute = 0x800, atTransfer = 0x1000, atEnd = 0x2000,
+                          atHost = 0x4000; // stages of a barrier
 inline constexpr uint32_t uniformRead = 8, shaderRead = 0x20, shaderWrite = 0x40, transferRead = 0x800,
                           transferWrite = 0x1000, hostRead = 0x2000; // accesses of a barrier
 
@@ -47,6 +49,7 @@ enum class Is : uint32_t {
   Submission = 4,
   MemoryInfo = 5,
   FenceInfo = 8,
+  QueryPoolInfo = 11,
   BufferInfo = 12,
   ShaderInfo = 16,
   StageInfo = 18,
@@ -97,7 +100,9 @@ struct Limits { // fields that are not asked for are arrays of the right length
   uint32_t viewportBits;
   size_t mapAlignment;
   uint64_t texelAlignment, uniformAlignment, storageAlignment;
-  uint32_t rest[42];
+  uint32_t others[22];
+  float tick; ///< nanoseconds of a timestamp's unit
+  uint32_t rest[19];
 };
 struct Properties {
   Is is = Is::Properties;
@@ -188,6 +193,11 @@ struct FenceInfo {
   Is is = Is::FenceInfo;
   const void *next = nullptr;
   uint32_t flags = 0;
+};
+struct QueryPoolInfo {
+  Is is = Is::QueryPoolInfo;
+  const void *next = nullptr;
+  uint32_t flags = 0, type = 2 /* timestamps */, count = 0, statistics = 0;
 };
 struct ShaderInfo {
   Is is = Is::ShaderInfo;
@@ -342,6 +352,11 @@ struct Api {
   void (*CmdBindDescriptorSets)(Commands, uint32_t point, PipelineLayout, uint32_t first, uint32_t count, const Set *,
                                 uint32_t, const uint32_t *);
   void (*CmdPushConstants)(Commands, PipelineLayout, uint32_t stages, uint32_t offset, uint32_t bytes, const void *);
+  int32_t (*CreateQueryPool)(DeviceHandle, const QueryPoolInfo *, const Allocator *, QueryPool *);
+  int32_t (*GetQueryPoolResults)(DeviceHandle, QueryPool, uint32_t first, uint32_t count, size_t room, void *results,
+                                 uint64_t stride, uint32_t flags);
+  void (*CmdResetQueryPool)(Commands, QueryPool, uint32_t first, uint32_t count);
+  void (*CmdWriteTimestamp)(Commands, uint32_t stage, QueryPool, uint32_t number);
   void (*CmdDispatchBase)(Commands, uint32_t fromX, uint32_t fromY, uint32_t fromZ, uint32_t x, uint32_t y, uint32_t z);
   void (*CmdCopyBuffer)(Commands, Buffer from, Buffer to, uint32_t count, const CopyRange *);
   void (*CmdFillBuffer)(Commands, Buffer, uint64_t offset, uint64_t bytes, uint32_t word);

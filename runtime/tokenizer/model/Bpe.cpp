@@ -1,10 +1,10 @@
 // Takes: a word. Gives: its tokens by byte-pair encoding (Sennrich et al. 2016), both kinds: GPT-2's over characters
 // that stand for bytes, and SentencePiece's over characters with bytes as a fallback.
 //
-// Joining.cpp joins; what lies here runs once, or once for each character.
+// Joining.cpp joins, ByteWords.cpp where the symbols are bytes; what lies here runs once, or once for each character.
 #include "runtime/Error.h"
-#include "runtime/tokenizer/model/Joining.h"
-#include "runtime/tokenizer/model/Model.h"
+#include "runtime/tokenizer/model/ByteWords.h"
+#include "runtime/tokenizer/text/ByteChars.h"
 #include "runtime/tokenizer/text/ByteTrie.h"
 #include "runtime/tokenizer/text/Unicode.h"
 
@@ -12,8 +12,8 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <functional>
+#include <optional>
 #include <utility>
 
 namespace quern::runtime {
@@ -50,29 +50,29 @@ public:
     for (const Json &token : json.value("user_defined", Json::array()))
       if (const auto text = token.get<std::string>(); !text.empty() && words.find(text) >= 0)
         whole.insert(text, words.find(text));
-    made = std::make_unique<std::atomic<Answer>[]>(size_t(words.size()));
+    if (prefix.empty() && suffix.empty() && whole.empty())
+      byBytes.emplace(words, merges);
   }
 
   void encode(std::string_view word, std::vector<int> &ids) const override {
     if (word.empty())
       return;
-    const size_t first = ids.size();
-    const int token = word.size() <= words.longest() ? words.find(word) : -1;
-    if (token >= 0 && (ignoreMerges || made[size_t(token)].load(std::memory_order_relaxed) == Yes)) {
-      ids.push_back(token);
+    if (ignoreMerges && isToken(word, ids))
       return;
-    }
+    const size_t first = ids.size();
     split(word, ids);
     joinSymbols(merges, ids, first);
-    if (token >= 0 && ids.size() == first + 1 && ids[first] == token)
-      made[size_t(token)].store(Yes, std::memory_order_relaxed);
+  }
+
+  void encodeBytes(std::string_view bytes, std::vector<int> &ids) const override {
+    if (!byBytes || !byBytes->usable())
+      encode(toByteChars(bytes), ids);
+    else if (!ignoreMerges || bytes.size() > words.longest() || !isToken(toByteChars(bytes), ids))
+      byBytes->encode(bytes, ids);
   }
 
 private:
-  /// Whether the merges make the token of its own text: found out once, by whichever thread.
-  enum Answer : uint8_t { Unknown, Yes };
-  mutable std::unique_ptr<std::atomic<Answer>[]> made;
-  static constexpr int maxRank = 1 << 24;
+  std::optional<ByteWords> byBytes;
   MergeTable merges;
   ByteTrie whole;               // "user_defined": tokens that are never cut nor joined
   std::array<int, 512> singles; // numbers of the first characters, those that stand for bytes among them
@@ -81,11 +81,19 @@ private:
   bool fuseUnknown = false, byteFallback = false, ignoreMerges = false;
   std::vector<int> bytes;
 
+  bool isToken(std::string_view word, std::vector<int> &ids) const {
+    const int token = word.size() <= words.longest() ? words.find(word) : -1;
+    if (token >= 0)
+      ids.push_back(token);
+    return token >= 0;
+  }
   static std::string text(const Json &json, const char *name) {
     return json.contains(name) && json[name].is_string() ? json[name].get<std::string>() : std::string();
   }
   void readMerges(const Json &list) {
     int rank = 0;
+    if (list.size() > size_t(Merge::highest))
+      throw UserError("a BPE model has " + std::to_string(list.size()) + " merges");
     merges.reserve(list.size());
     for (const Json &entry : list) { // ["a", "b"], or "a b" in older files
       std::string left, right;
@@ -122,7 +130,7 @@ private:
     for (int id = 0; id < words.size() && size_t(id) < list.size(); ++id) {
       const int rank = list[size_t(id)].get<int>();
       const std::string *token = words.text(id);
-      if (rank < 0 || rank > maxRank || !token || token->size() > longestJoined)
+      if (rank < 0 || rank >= Merge::highest || !token || token->size() > longestJoined)
         continue;
       for (size_t at = 1; at < token->size(); ++at) {
         if (isUtf8Tail((*token)[at]))

@@ -87,40 +87,13 @@ private:
   std::vector<int> ranks; // of the buckets that wait
 };
 
-/// Up to so many symbols, looking at all pairs is the fastest; from so many on, a heap misses the cache.
-constexpr size_t fewSymbols = 48, manySymbols = 4096;
-
-void joinFew(const MergeTable &merges, std::vector<int> &ids, size_t first) {
-  int *symbols = ids.data() + first;
-  size_t count = ids.size() - first;
-  Merge found[fewSymbols]; // of each symbol with the next
-  for (size_t i = 0; i + 1 < count; ++i)
-    found[i] = merges.find(symbols[i], symbols[i + 1]);
-  while (count > 1) {
-    size_t best = 0;
-    for (size_t i = 1; i + 1 < count; ++i)
-      if (found[i].rank < found[best].rank)
-        best = i;
-    if (found[best].rank == Merge::none)
-      break;
-    symbols[best] = found[best].id;
-    --count;
-    for (size_t i = best + 1; i < count; ++i) {
-      symbols[i] = symbols[i + 1];
-      found[i] = found[i + 1]; // the last one's is never read
-    }
-    if (best > 0)
-      found[best - 1] = merges.find(symbols[best - 1], symbols[best]);
-    if (best + 1 < count)
-      found[best] = merges.find(symbols[best], symbols[best + 1]);
-  }
-  ids.resize(first + count);
-}
+/// From so many symbols on, a heap misses the cache.
+constexpr size_t manySymbols = 4096;
 
 class LongWord {
 public:
   LongWord(const MergeTable &merges, std::vector<int> &ids, size_t first) : merges(merges), ids(ids), first(first) {}
-  void run();
+  void run(const std::vector<Merge> &found);
 
 private:
   /// In the list of what remains; `rank` is of the pair with the next one, `made` what they make.
@@ -157,8 +130,8 @@ void LongWord::join(int at) {
 
 template <typename Waiting> void LongWord::joinAll(Waiting waiting) {
   for (int at = 0; at < int(symbols.size()); ++at)
-    if (look(at))
-      waiting.push(symbols[size_t(at)].rank, at);
+    if (const int rank = symbols[size_t(at)].rank; rank != Merge::none)
+      waiting.push(rank, at);
   for (int rank, at; waiting.pop(rank, at);) {
     if (symbols[size_t(at)].rank != rank)
       continue;
@@ -169,11 +142,12 @@ template <typename Waiting> void LongWord::joinAll(Waiting waiting) {
   }
 }
 
-void LongWord::run() {
-  const int count = int(ids.size() - first);
+void LongWord::run(const std::vector<Merge> &found) {
+  const int count = int(found.size());
   symbols.reserve(size_t(count));
   for (int i = 0; i < count; ++i)
-    symbols.push_back({ids[first + size_t(i)], i - 1, i + 1 < count ? i + 1 : -1, Merge::none, -1});
+    symbols.push_back(
+        {ids[first + size_t(i)], i - 1, i + 1 < count ? i + 1 : -1, found[size_t(i)].rank, found[size_t(i)].id});
   if (symbols.size() < manySymbols)
     joinAll(Heap(merges.ranks()));
   else
@@ -185,11 +159,57 @@ void LongWord::run() {
 
 } // namespace
 
+size_t joinFew(const MergeTable &merges, int *symbols, const Merge *found, size_t count) {
+  static_assert(fewSymbols <= 64);
+  constexpr uint32_t none = UINT32_MAX;
+  uint32_t order[fewSymbols]; // rank and place of what each symbol makes with the next
+  int made[fewSymbols];
+  uint8_t next[fewSymbols], previous[fewSymbols + 1]; // of those that remain
+  const auto put = [&](size_t at, const Merge &merge) {
+    order[at] = merge.rank == Merge::none ? none : uint32_t(merge.rank) << 6 | uint32_t(at);
+    made[at] = merge.id;
+  };
+  for (size_t i = 0; i < count; ++i) {
+    next[i] = uint8_t(i + 1);
+    previous[i + 1] = uint8_t(i);
+    put(i, found[i]);
+  }
+  for (;;) {
+    uint32_t least = none;
+    for (size_t i = 0; i < count; ++i)
+      least = std::min(least, order[i]);
+    if (least == none)
+      break;
+    const size_t at = least & 63, gone = next[at], behind = next[gone];
+    symbols[at] = made[at];
+    next[at] = uint8_t(behind);
+    previous[behind] = uint8_t(at);
+    order[gone] = none;
+    put(at, behind < count ? merges.find(symbols[at], symbols[behind]) : Merge());
+    if (at > 0)
+      put(previous[at], merges.find(symbols[previous[at]], symbols[at]));
+  }
+  size_t left = 0;
+  for (size_t at = 0; at < count; at = next[at])
+    symbols[left++] = symbols[at];
+  return left;
+}
+
+void joinMany(const MergeTable &merges, std::vector<int> &ids, size_t first, const std::vector<Merge> &found) {
+  LongWord(merges, ids, first).run(found);
+}
+
 void joinSymbols(const MergeTable &merges, std::vector<int> &ids, size_t first) {
-  if (ids.size() - first <= fewSymbols)
-    joinFew(merges, ids, first);
+  const size_t count = ids.size() - first;
+  if (count < 2)
+    return;
+  std::vector<Merge> found(count);
+  for (size_t i = 0; i + 1 < count; ++i)
+    found[i] = merges.find(ids[first + i], ids[first + i + 1]);
+  if (count <= fewSymbols)
+    ids.resize(first + joinFew(merges, ids.data() + first, found.data(), count));
   else
-    LongWord(merges, ids, first).run();
+    joinMany(merges, ids, first, found);
 }
 
 } // namespace quern::runtime

@@ -2,6 +2,7 @@
 #include "runtime/tokenizer/model/Model.h"
 
 #include "runtime/Error.h"
+#include "runtime/tokenizer/text/ByteChars.h"
 
 #include <nlohmann/json.hpp>
 
@@ -97,6 +98,10 @@ int Vocabulary::find(std::string_view text) const {
 const std::string *Vocabulary::text(int id) const {
   return id < 0 || size_t(id) >= entryOf.size() || entryOf[size_t(id)] < 0 ? nullptr
                                                                            : &entries[size_t(entryOf[size_t(id)])].text;
+}
+
+void TokenModel::encodeBytes(std::string_view bytes, std::vector<int> &ids) const {
+  encode(toByteChars(bytes), ids);
 }
 
 std::vector<int> byteTokens(const Vocabulary &vocabulary) {

@@ -47,6 +47,8 @@ public:
   virtual ~TokenModel() = default;
   /// Appends the numbers of one word (valid UTF-8).
   virtual void encode(std::string_view word, std::vector<int> &ids) const = 0;
+  /// The same of bytes, for which characters stand in the vocabulary (text/ByteChars.h).
+  virtual void encodeBytes(std::string_view bytes, std::vector<int> &ids) const;
   const Vocabulary &vocabulary() const { return words; }
   /// BPE, WordPiece, Unigram, WordLevel. Throws UserError for what cannot be.
   static std::unique_ptr<TokenModel> fromJson(const nlohmann::json &json);

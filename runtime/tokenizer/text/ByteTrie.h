@@ -20,6 +20,7 @@ public:
       node = child(node, static_cast<uint8_t>(c));
     values[node] = value;
   }
+  bool empty() const { return values.size() == 1; }
   static constexpr uint32_t root = 0, none = UINT32_MAX;
   /// The node behind `node` by this byte, or none.
   uint32_t step(uint32_t node, uint8_t byte) const {
@@ -39,7 +40,7 @@ public:
     std::pair<int, size_t> found{-1, 0};
     uint32_t node = root;
     for (size_t i = 0; i < text.size(); ++i) {
-      node = values.size() == 1 ? none : step(node, static_cast<uint8_t>(text[i]));
+      node = empty() ? none : step(node, static_cast<uint8_t>(text[i]));
       if (node == none)
         break;
       if (values[node] >= 0)

@@ -106,10 +106,11 @@ std::vector<char32_t> decompose(const std::vector<char32_t> &chars, bool compati
 
 std::vector<char32_t> compose(std::vector<char32_t> chars) {
   static_assert(sizeof(char32_t) == sizeof(utf8proc_int32_t));
-  // Nothing is composed across a mark that Unicode 9 does not have, nor by the one rule that is younger.
+  // Nothing is composed across a mark that Unicode 9 does not have, nor by the one rule that is younger. utf8proc drops
+  // U+11A7 behind a syllable, as if it were a consonant.
   const auto separates = [&](size_t i) {
     return (combiningClass(chars[i]) == 0 && utf8proc_get_property(utf8proc_int32_t(chars[i]))->combining_class != 0) ||
-           (chars[i] == 0x11930 && chars[i - 1] == 0x11935);
+           (chars[i] == 0x11930 && chars[i - 1] == 0x11935) || chars[i] == 0x11a7;
   };
   std::vector<char32_t> result, part;
   for (size_t begin = 0, end = 0; begin < chars.size(); begin = end) {
@@ -125,42 +126,6 @@ std::vector<char32_t> compose(std::vector<char32_t> chars) {
     result.insert(result.end(), part.begin(), part.begin() + length);
   }
   return result;
-}
-
-namespace {
-
-/// Whether a character is its own normal form C and never joins with one before it: nearly all that texts consist of.
-bool isInert(char32_t c) {
-  constexpr std::pair<char32_t, char32_t> stretches[] = {
-      {0x3a3, 0x482},   {0x488, 0x52f},   {0x5d0, 0x5ea},   {0x621, 0x64a},   {0x10d0, 0x1160},  {0x1e00, 0x1f15},
-      {0x2010, 0x2027}, {0x2190, 0x2328}, {0x2460, 0x2adb}, {0x3001, 0x3029}, {0x3041, 0x3096},  {0x30a1, 0x30fa},
-      {0x3220, 0xa48c}, {0xac00, 0xd7a3}, {0xe000, 0xf8ff}, {0xff01, 0xffbe}, {0x1f300, 0x1f6d7}};
-  return c < 0x300 || std::any_of(
-                          std::begin(stretches), std::end(stretches),
-                          [&](const auto &stretch) { return c >= stretch.first && c <= stretch.second; });
-}
-
-} // namespace
-
-std::string composed(std::string text) {
-  std::string result;
-  size_t done = 0, before = 0; // `before`: where the character before begins
-  for (size_t at = 0; at < text.size();) {
-    const size_t begin = at;
-    if (isInert(nextChar(text, at))) {
-      before = begin;
-      continue;
-    }
-    for (size_t further = at; further < text.size() && !isInert(nextChar(text, further));)
-      at = further;
-    const size_t from = std::max(done, before);
-    result.append(text, done, from - done);
-    result += toUtf8(compose(decompose(toChars(std::string_view(text).substr(from, at - from)), false)));
-    done = before = at;
-  }
-  if (done == 0)
-    return text;
-  return result.append(text, done);
 }
 
 std::vector<size_t> graphemeEnds(std::string_view text) {

@@ -3,10 +3,8 @@
 // texts of all kinds (tests/runtime/TokenizerTest.cpp).
 #include "runtime/tokenizer/text/WordScanner.h"
 
-#include "runtime/tokenizer/text/Categories.h"
-#include "runtime/tokenizer/text/Unicode.h"
+#include "runtime/tokenizer/text/Traits.h"
 
-#include <array>
 #include <cstring>
 
 namespace quern::runtime {
@@ -32,46 +30,19 @@ constexpr WordScanner::Rules gpt2{true, false, false, false, false, 0, "", false
     llama3{true, false, true, true, false, 3, "\r\n", true}, qwen2{true, false, true, true, false, 1, "\r\n", true},
     o200k{false, true, true, true, true, 3, "\r\n/", true}, tekken{false, false, true, true, true, 1, "\r\n/", true};
 
-/// What the patterns ask about a character.
-enum Kind : uint8_t { Upper = 1, Lower = 2, Mark = 4, Number = 8, Space = 16, Line = 32 };
-constexpr uint8_t letter = Upper | Lower; // what is neither, a CJK ideograph say, counts as both
-
-uint8_t compute(char32_t c) {
-  if (isWhiteSpace(c))
-    return c == '\r' || c == '\n' ? Space | Line : Space;
-  const Category category = categoryOf(c);
-  return category == Lu || category == Lt ? Upper
-         : category == Ll                 ? Lower
-         : isLetter(category)             ? letter
-         : isMark(category)               ? Mark
-         : isNumeric(category)            ? Number
-                                          : 0;
-}
-
-const std::array<uint8_t, 128> ascii = [] {
-  std::array<uint8_t, 128> kinds{};
-  for (char32_t c = 0; c < 128; ++c)
-    kinds[c] = compute(c);
-  return kinds;
-}();
-
-/// The kind of the character at `at`; moves behind it.
-uint8_t next(std::string_view text, size_t &at) {
-  const auto first = static_cast<unsigned char>(text[at]);
-  return first < 128 ? ascii[(++at, first)] : compute(nextChar(text, at));
-}
+constexpr uint8_t letter = Upper | Lower;
 
 /// The end of the run of characters of these kinds.
 size_t run(std::string_view text, size_t at, uint8_t kinds) {
   for (size_t behind = at; at < text.size(); at = behind)
-    if (!(next(text, behind) & kinds))
+    if (!(nextTraits(text, behind) & kinds))
       break;
   return at;
 }
 /// Of characters that are no letter, number or white space.
 size_t signs(std::string_view text, size_t at) {
   for (size_t behind = at; at < text.size(); at = behind)
-    if (next(text, behind) & (letter | Number | Space))
+    if (nextTraits(text, behind) & (letter | Number | Space))
       break;
   return at;
 }
@@ -96,7 +67,7 @@ size_t contraction(std::string_view text, size_t at, bool anyCase) {
 size_t smallWord(std::string_view text, size_t at) {
   size_t behind = at, whole = at; // `whole`: behind the last character of the first class that is in the second, too
   for (size_t here = at; here < text.size(); here = behind) {
-    const uint8_t kind = next(text, behind);
+    const uint8_t kind = nextTraits(text, behind);
     if (!(kind & (Upper | Mark))) {
       behind = here;
       break;
@@ -122,7 +93,7 @@ std::optional<WordScanner> WordScanner::of(std::string_view pattern) {
 /// The end of a word of letters that begins here, perhaps behind a sign; `at` where none does.
 size_t WordScanner::letters(std::string_view text, size_t at) const {
   size_t behind = at;
-  const uint8_t first = next(text, behind);
+  const uint8_t first = nextTraits(text, behind);
   const bool prefix = rules->anyPrefix ? !(first & (letter | Number | Line)) : text[at] == ' ';
   const auto word = [&](auto find) { // first with the sign, then without
     const size_t end = prefix ? find(behind) : behind;
@@ -143,7 +114,7 @@ size_t WordScanner::end(std::string_view text, size_t at) const {
   if (const size_t end = letters(text, at); end > at)
     return end;
   size_t behind = at;
-  const uint8_t first = next(text, behind);
+  const uint8_t first = nextTraits(text, behind);
   if (rules->digits == 0) {
     const size_t from = text[at] == ' ' ? behind : at, end = run(text, from, Number);
     if (end > from)
@@ -151,7 +122,7 @@ size_t WordScanner::end(std::string_view text, size_t at) const {
   } else if (first & Number) {
     for (int count = 1; count < rules->digits && behind < text.size(); ++count) {
       size_t further = behind;
-      if (!(next(text, further) & Number))
+      if (!(nextTraits(text, further) & Number))
         break;
       behind = further;
     }
@@ -167,7 +138,7 @@ size_t WordScanner::end(std::string_view text, size_t at) const {
   size_t last = at, line = at, end = at;
   for (size_t here = at; here < text.size(); here = end) {
     size_t further = here;
-    const uint8_t kind = next(text, further);
+    const uint8_t kind = nextTraits(text, further);
     if (!(kind & Space))
       break;
     last = here;

@@ -2,27 +2,10 @@
 #ifndef QUERN_TESTS_CODEGEN_SUPPORT_CHECK_H
 #define QUERN_TESTS_CODEGEN_SUPPORT_CHECK_H
 
-#include "tests/codegen/support/GraphMaker.h"
+#include "tests/codegen/support/Compare.h"
 #include "tests/codegen/support/KernelRunner.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
-
 namespace quern::codegen {
-
-inline void compareTensors(const DenseTensor &got, const DenseTensor &want, double tolerance, const std::string &what) {
-  ASSERT_EQ(got.data.size(), want.data.size()) << what;
-  for (size_t i = 0; i < got.data.size(); ++i) {
-    double a = got.data[i], b = want.data[i];
-    if (std::fabs(b) > std::numeric_limits<float>::max()) // more than f32 holds
-      b = std::copysign(INFINITY, b);
-    bool same = std::isnan(b)   ? std::isnan(a)
-                : std::isinf(b) ? a == b
-                                : std::fabs(a - b) <= tolerance * (1 + std::fabs(b));
-    ASSERT_TRUE(same) << what << ": element " << i << " is " << a << ", should be " << b;
-  }
-}
 
 /// The rule of passes/memory/InPlace.cpp on plain data: the arguments that a result may be written over.
 inline std::vector<int> inPlaceArguments(const KernelGraph &graph) {
@@ -91,16 +74,6 @@ inline void checkKernel(const KernelGraph &graph, const std::vector<Lengths> &le
                      what + " over argument " + std::to_string(argument));
     }
   }
-}
-
-inline Dim dim(const std::string &name, int64_t size) {
-  return {name, ir::Size(size)};
-}
-inline Dim dim(const std::string &name) {
-  return {name, ir::Size::symbol(name)};
-}
-inline Dim dim(const std::string &name, const ir::Size &size) {
-  return {name, size};
 }
 
 } // namespace quern::codegen

@@ -1,6 +1,6 @@
 // Takes: a graph and tensors. Gives: what a device makes of them: OpenCL's, Vulkan's, or CUDA's, whose driver is the tests' own. The target that a test asks for is not looked at:
 // whatever holds for a kernel of a CPU holds for the device's.
-#include "codegen/halide/gpu/GpuProducer.h"
+#include "codegen/Producers.h"
 #include "runtime/machine/Device.h"
 #include "tests/codegen/support/KernelRunner.h"
 
@@ -35,12 +35,13 @@ int32_t launchBound(const quern_call *) {
 } // namespace
 
 KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules)
-    : KernelRunner(graph, target, gpuProducer().choose(graph, cpuTarget(QUERN_DEVICE_TARGET), schedules)) {}
+    : KernelRunner(graph, target, choosePlan(graph, {cpuTarget(QUERN_DEVICE_TARGET), schedules})) {}
 
 KernelRunner::KernelRunner(const KernelGraph &graph, const CpuTarget &, const KernelPlan &plan) : graph(graph) {
   char name[] = "/tmp/quern_kernel_XXXXXX";
   folder = mkdtemp(name);
-  gpuProducer().make(graph, plan, cpuTarget(QUERN_DEVICE_TARGET), "k", EmitForm::Object, folder + "/k.o");
+  PlanOptions options{cpuTarget(QUERN_DEVICE_TARGET), ScheduleTable::standard()};
+  producerOf(plan, graph, options).make(graph, plan, options.target, "k", EmitForm::Object, folder + "/k.o");
   std::string command = "cc -shared -o " + folder + "/k.so " + folder + "/k.o"; // this program has what it calls
   if (std::system(command.c_str()))
     throw std::runtime_error("failed: " + command);

@@ -95,13 +95,14 @@ static void contraction(int64_t in, int64_t out, std::vector<int64_t> rows, bool
   }
 }
 
-/// Weights in codes, and rows that become int8 where `coded`.
-static void codes(Storage storage, bool coded, int64_t in, int64_t out, std::vector<int64_t> rows) {
+/// Weights in fewer bits, and rows that become int8 where `coded`; few rows read them from memory.
+static void format(Storage storage, bool coded, int64_t in, int64_t out, std::vector<int64_t> rows) {
   GraphMaker g;
   int x = g.argument(Storage::F32, {run("M"), fixed("I", in)});
-  int w = g.elementwise(Op::Dequantize, {g.weight({fixed("O", out), fixed("I", in)}, tile(out, in), storage)});
+  int w = g.weight({fixed("O", out), fixed("I", in)}, tile(out, in), storage);
+  w = g.elementwise(bitsOfCode(storage) ? Op::Dequantize : Op::Widen, {w});
   g.yield(g.contract(coded ? g.elementwise(Op::Dequantize, {g.quantize(x, "I")}) : x, w, {"I"}));
-  KernelRunner runner(g.finish("codes"), target, schedules);
+  KernelRunner runner(g.finish("format"), target, schedules);
   for (int64_t m : rows) {
     Lengths lengths = {{"M", m}};
     runner.bind(lengths, inputs(g.graph, lengths));
@@ -109,7 +110,7 @@ static void codes(Storage storage, bool coded, int64_t in, int64_t out, std::vec
     std::snprintf(name, sizeof name, "%s%s %ld x %ld x %ld", quern::support::storageName(storage), coded ? "+a8" : "",
                   long(m), long(in), long(out));
     bool flops = m > 16;
-    report(name, runner, flops ? 2.0 * m * in * out : double(quern::support::bytesOf(storage, in) * out), flops,
+    report(name, runner, flops ? 2.0 * double(m * in * out) : double(quern::support::bytesOf(storage, in) * out), flops,
            !flops);
   }
 }
@@ -363,10 +364,17 @@ int main(int argc, char **argv) {
     contraction(2048, 768, {1}, true);
     contraction(768, 32000, {1, 2, 3, 4, 6});
   }
-  if (wanted("codes"))
-    for (Storage storage : {Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q5K, Storage::Q6K})
+  if (wanted("large")) { // what ./dev bench asks for
+    contraction(768, 2048, {512});
+    contraction(2048, 2048, {512});
+  }
+  if (wanted("long"))
+    attention(0, {{2048, 0}});
+  if (wanted("formats"))
+    for (Storage storage : {Storage::BF16, Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q5K, Storage::Q6K})
       for (bool coded : {false, true})
-        codes(storage, coded, 768, 12288, {1, 4, 256});
+        if (!coded || bitsOfCode(storage))
+          format(storage, coded, 768, 12288, {512, 1, 2, 3, 4, 6, 8});
   if (wanted("training")) {
     for (Storage storage : {Storage::F32, Storage::BF16}) {
       training(768, 3072, 256, storage);

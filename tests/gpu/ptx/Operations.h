@@ -3,6 +3,7 @@
 #ifndef QUERN_TESTS_GPU_PTX_OPERATIONS_H
 #define QUERN_TESTS_GPU_PTX_OPERATIONS_H
 
+#include "support/numbers/SmallFloats.h"
 #include "tests/gpu/ptx/Steps.h"
 
 #include <algorithm>
@@ -143,10 +144,14 @@ template <typename T> T ofTwo(T a) {
   return std::log2(a);
 }
 
-template <typename T> void mulWide(Thread &t, const Instruction &at) {
+template <typename T>
+  requires(sizeof(T) <= 4)
+void mulWide(Thread &t, const Instruction &at) {
   put(t, at, Wide<T>(Wide<T>(get<T>(t, at, 1)) * get<T>(t, at, 2)));
 }
-template <typename T> void madWide(Thread &t, const Instruction &at) {
+template <typename T>
+  requires(sizeof(T) <= 4)
+void madWide(Thread &t, const Instruction &at) {
   put(t, at, add<Wide<T>>(Wide<T>(get<T>(t, at, 1)) * get<T>(t, at, 2), get<Wide<T>>(t, at, 3)));
 }
 /// Counts beyond the width give what is left of all bits.
@@ -190,14 +195,27 @@ inline void permute(Thread &t, const Instruction &at) {
 template <typename T> void copy(Thread &t, const Instruction &at) {
   put(t, at, get<T>(t, at, 1));
 }
-/// mov.b64 {low, high}, x and x, {low, high}.
-inline void split(Thread &t, const Instruction &at) {
+/// mov.b64 {low, high}, x and x, {low, high}; T: the halves' type.
+template <typename T> void split(Thread &t, const Instruction &at) {
   uint64_t value = get<uint64_t>(t, at, 2);
-  put(t, at, uint32_t(value), 0);
-  put(t, at, uint32_t(value >> 32), 1);
+  put(t, at, T(value), 0);
+  put(t, at, T(value >> 8 * sizeof(T)), 1);
 }
-inline void join(Thread &t, const Instruction &at) {
-  put(t, at, uint64_t(get<uint32_t>(t, at, 2)) << 32 | get<uint32_t>(t, at, 1));
+template <typename T> void join(Thread &t, const Instruction &at) {
+  put(t, at, Wide<T>(Wide<T>(get<T>(t, at, 2)) << 8 * sizeof(T) | get<T>(t, at, 1)));
+}
+/// Numbers of two bytes.
+inline void roundToBF16(Thread &t, const Instruction &at) {
+  put(t, at, support::floatToBF16(get<float>(t, at, 1)));
+}
+inline void roundPairToBF16(Thread &t, const Instruction &at) { // the first operand becomes the upper half
+  put(t, at, uint32_t(support::floatToBF16(get<float>(t, at, 1))) << 16 | support::floatToBF16(get<float>(t, at, 2)));
+}
+inline void widenHalf(Thread &t, const Instruction &at) {
+  put(t, at, support::halfToFloat(get<uint16_t>(t, at, 1)));
+}
+template <typename T> void withSign(Thread &t, const Instruction &at) { // the first operand's
+  put(t, at, std::copysign(get<T>(t, at, 2), get<T>(t, at, 1)));
 }
 template <typename T> void choose(Thread &t, const Instruction &at) {
   put(t, at, predicate(t, at, 3) ? get<T>(t, at, 1) : get<T>(t, at, 2));

@@ -91,12 +91,12 @@ public:
     Instruction made;
     made.text = text;
     if (text[0] == '@') {
-      size_t space = text.find_first_of(" \t");
+      size_t space = text.find_first_of(" \t\n");
       made.unless = text[1] == '!';
       made.guard = registerOf(text.substr(made.unless ? 2 : 1, space - (made.unless ? 2 : 1)));
       text = trimmed(text.substr(space));
     }
-    size_t space = text.find_first_of(" \t");
+    size_t space = text.find_first_of(" \t\n");
     std::string name = text.substr(0, space), rest = space == std::string::npos ? "" : trimmed(text.substr(space));
     if (name == "bra" || name == "bra.uni") {
       branches.emplace_back(function.code.size(), rest);
@@ -104,7 +104,9 @@ public:
       call(made, separated(rest));
     } else if (name != "ret" && name != "exit" && name != "bar.sync") {
       operands(made, name, separated(rest));
-      made.step = stepOf(name);
+      made.together = togetherOf(name);
+      if (!made.together)
+        made.step = stepOf(name);
     }
     function.code.push_back(std::move(made));
   }
@@ -150,6 +152,8 @@ private:
                                  : std::strtoull(text.c_str(), nullptr, 0)};
     if (auto at = addresses.find(text); at != addresses.end())
       return {-1, at->second};
+    if (auto at = module.addresses.find(text); at != module.addresses.end())
+      return {-1, at->second};
     if (auto at = places.find(text); at != places.end())
       return {-1, at->second};
     return {registerOf(text), 0}; // of an inner scope: "tmp"
@@ -167,9 +171,11 @@ private:
 
   void operands(Instruction &made, std::string &name, const std::vector<std::string> &texts) {
     for (const std::string &text : texts) {
-      if (text[0] == '{') {
-        if (name == "mov.b64")
-          name = &text == &texts.front() ? "split.b64" : "join.b64";
+      if (size_t bar = text.find('|'); bar != std::string::npos) { // a second result: a predicate
+        made.operands.push_back(operand(trimmed(text.substr(0, bar))));
+      } else if (text[0] == '{') {
+        if (name == "mov.b64" || name == "mov.b32")
+          name = (&text == &texts.front() ? "split." : "join.") + name.substr(4);
         for (const std::string &part : separated(text.substr(1, text.size() - 2)))
           made.operands.push_back(operand(part));
       } else {
@@ -238,6 +244,8 @@ public:
       std::string head = text.substr(at, end - at);
       if (head.find(".entry") != std::string::npos || head.find(".func") != std::string::npos)
         function();
+      else if (head.find(".extern .shared") != std::string::npos || head.find(".const") != std::string::npos)
+        memory(until(';'));
       else if (head.starts_with(".version") || head.starts_with(".target") || head.starts_with(".address_size"))
         at = text.find('\n', at);
       else
@@ -259,6 +267,23 @@ private:
     std::string part = text.substr(at, end - at);
     at = end + 1;
     return trimmed(part);
+  }
+
+  /// `.extern .shared .align 16 .b8 name[];`, `.const .align 4 .b8 name[8] = {0, 0, 128, 63, ...};`
+  void memory(const std::string &given) {
+    size_t bracket = given.find('['), values = given.find('{'), space = given.find_last_of(" \t", bracket);
+    std::string name = given.substr(space + 1, bracket - space - 1);
+    if (given.find(".shared") != std::string::npos) {
+      module->addresses[name] = sharedBase; // kernels that take it declare no other
+      return;
+    }
+    if (given.find(".b8") == std::string::npos || values == std::string::npos)
+      throw std::runtime_error("cannot read '" + given + "'");
+    module->constants.resize((module->constants.size() + 15) / 16 * 16);
+    module->addresses[name] = tableBase + module->constants.size();
+    std::istringstream numbers(given.substr(values + 1, given.find('}') - values - 1));
+    for (std::string number; std::getline(numbers, number, ',');)
+      module->constants.push_back(uint8_t(std::strtoul(number.c_str(), nullptr, 10)));
   }
 
   void function() {

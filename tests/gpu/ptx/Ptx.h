@@ -23,6 +23,8 @@ struct Thread;
 struct Instruction;
 /// What an instruction does to a thread's registers.
 using Step = void (*)(Thread &, const Instruction &);
+/// What one does that all lanes of a warp do together; `lanes`: those that have not ended.
+using Together = void (*)(std::vector<Thread *> &lanes, const Instruction &);
 
 /// A register, or a number in its place.
 struct Operand {
@@ -32,6 +34,7 @@ struct Operand {
 
 struct Instruction {
   Step step = nullptr;
+  Together together = nullptr;
   std::vector<Operand> operands; ///< results first
   int guard = -1;                ///< the predicate that it waits for
   bool unless = false;
@@ -55,7 +58,8 @@ struct Function {
 
 struct Module {
   std::map<std::string, std::unique_ptr<Function>> functions;
-  std::vector<uint8_t> constants; ///< of the module's own tables
+  std::vector<uint8_t> constants;            ///< of the module's own tables
+  std::map<std::string, uint64_t> addresses; ///< of these, and of memory that a launch gives each group
 };
 
 /// Throws std::runtime_error that quotes the line.
@@ -66,6 +70,10 @@ struct Launch {
   const Function &kernel;
   uint32_t groups[3], threads[3];
   std::vector<uint8_t> parameters; ///< as Function::parameters lays them out
+  size_t sharedBytes = 0;          ///< of each group, beside what the kernel declares
+  /// What may happen in several orders: 0: the last warp first, asynchronous copies as late as they may; others: warps at
+  /// random, some far ahead of others, and copies late, early or at random.
+  uint64_t seed = 0;
 };
 /// Every thread of every group. Throws std::runtime_error with the instruction.
 void run(const Launch &launch, Memory &memory);

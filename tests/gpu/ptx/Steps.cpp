@@ -2,6 +2,7 @@
 #include "tests/gpu/ptx/Steps.h"
 
 #include "tests/gpu/ptx/Operations.h"
+#include "tests/gpu/ptx/Warps.h"
 
 namespace quern::ptx {
 namespace {
@@ -49,6 +50,13 @@ template <typename T> constexpr bool isWord = std::is_integral_v<T> && sizeof(T)
 #define QUERN_INTEGERS(what)                                                                                           \
   typed(w, []<typename T>(std::type_identity<T>) -> Step {                                                             \
     if constexpr (hasWide<T>)                                                                                          \
+      return what;                                                                                                     \
+    else                                                                                                               \
+      return nullptr;                                                                                                  \
+  })
+#define QUERN_NARROW(what)                                                                                             \
+  typed(w, []<typename T>(std::type_identity<T>) -> Step {                                                             \
+    if constexpr (hasWide<T> && sizeof(T) <= 4)                                                                        \
       return what;                                                                                                     \
     else                                                                                                               \
       return nullptr;                                                                                                  \
@@ -144,6 +152,12 @@ Step find(Words &w) {
   if (w.take("setp"))
     return setOf(w);
   if (w.take("cvt")) {
+    if (w.take("rn.bf16.f32"))
+      return roundToBF16;
+    if (w.take("rn.bf16x2.f32"))
+      return roundPairToBF16;
+    if (w.take("f32.f16"))
+      return widenHalf;
     Round how = w.take("rni")   ? Round::Nearest
                 : w.take("rzi") ? Round::Zero
                 : w.take("rmi") ? Round::Down
@@ -158,9 +172,15 @@ Step find(Words &w) {
     return w.take("pred") ? copy<uint64_t>
                           : typed(w, []<typename T>(std::type_identity<T>) -> Step { return copy<T>; });
   if (w.take("split"))
-    return w.take("b64") ? split : nullptr;
+    return w.take("b64") ? split<uint32_t> : w.take("b32") ? split<uint16_t> : nullptr;
   if (w.take("join"))
-    return w.take("b64") ? join : nullptr;
+    return w.take("b64") ? join<uint32_t> : w.take("b32") ? join<uint16_t> : nullptr;
+  if (w.take("copysign"))
+    return QUERN_REALS(withSign<T>);
+  if (w.take("cp.async")) {
+    Step step = w.take("cg.shared.global") ? beginCopy : w.take("commit_group") ? commitCopies : awaitCopies;
+    return step != awaitCopies || w.take("wait_group") ? step : nullptr;
+  }
   if (w.take("selp"))
     return typed(w, []<typename T>(std::type_identity<T>) -> Step { return choose<T>; });
   if (w.take("shf")) {
@@ -198,7 +218,7 @@ Step find(Words &w) {
     if (w.take("hi"))
       return QUERN_INTEGERS((two<T, mulHigh>));
     if (w.take("wide"))
-      return QUERN_INTEGERS(mulWide<T>);
+      return QUERN_NARROW(mulWide<T>);
     dropRounding(w);
     return QUERN_REALS((two<T, mulReal>));
   }
@@ -206,7 +226,7 @@ Step find(Words &w) {
     if (w.take("lo"))
       return QUERN_INTEGERS((three<T, madLow>));
     if (w.take("wide"))
-      return QUERN_INTEGERS(madWide<T>);
+      return QUERN_NARROW(madWide<T>);
     return nullptr;
   }
   if (w.take("fma")) {

@@ -93,3 +93,31 @@ func.func @apart(%x: !quern.tensor<real[B, T, D = 8]>, %z: !quern.tensor<real[B,
   %h = quern.contract %z, %wh over ["D"] : (!quern.tensor<real[B, T, D = 8]>, !quern.tensor<real[H = 16, D = 8]>) -> !quern.tensor<real[B, T, H = 16]>
   return %q, %k, %v, %h, %wk : !quern.tensor<real[B, T, Q = 16]>, !quern.tensor<real[B, T, K = 16]>, !quern.tensor<real[B, T, V = 5]>, !quern.tensor<real[B, T, H = 16]>, !quern.tensor<real[K = 16, D = 8]>
 }
+
+// -----
+
+// Weights of different formats stay apart; those that share one are joined.
+module attributes {quern.quantize = "q4_k,v=q6_k"} {
+  // CHECK-LABEL: func.func @formats
+  // CHECK: quern.repeat
+  // CHECK: quern.concat {{.*}} ["Q", "K"] into <P.0 = 24> {quern.weight}
+  // CHECK: %[[V:.*]] = quern.param {{\[\[}}"v"]]
+  // CHECK: quern.contract %{{.*}}, %[[V]] over ["D"]
+  func.func @formats(%x: !quern.tensor<real[T, D = 8]>) -> !quern.tensor<real[T, D = 8]> {
+    %y = quern.repeat 1 carry (%h = %x) : !quern.tensor<real[T, D = 8]> {
+      %wq = quern.param [["q"]] : <real[Q = 16, D = 8]>
+      %q = quern.contract %h, %wq over ["D"] : (!quern.tensor<real[T, D = 8]>, !quern.tensor<real[Q = 16, D = 8]>) -> !quern.tensor<real[T, Q = 16]>
+      %wk = quern.param [["k"]] : <real[K = 8, D = 8]>
+      %k = quern.contract %h, %wk over ["D"] : (!quern.tensor<real[T, D = 8]>, !quern.tensor<real[K = 8, D = 8]>) -> !quern.tensor<real[T, K = 8]>
+      %wv = quern.param [["v"]] : <real[V = 8, D = 8]>
+      %v = quern.contract %h, %wv over ["D"] : (!quern.tensor<real[T, D = 8]>, !quern.tensor<real[V = 8, D = 8]>) -> !quern.tensor<real[T, V = 8]>
+      %s = quern.reduce sum %q over ["Q"] : (!quern.tensor<real[T, Q = 16]>) -> !quern.tensor<real[T]>
+      %r = quern.rename %k ["K"] to [#quern.dim<D = 8>] : (!quern.tensor<real[T, K = 8]>) -> !quern.tensor<real[T, D = 8]>
+      %u = quern.rename %v ["V"] to [#quern.dim<D = 8>] : (!quern.tensor<real[T, V = 8]>) -> !quern.tensor<real[T, D = 8]>
+      %a = quern.add %r, %u : (!quern.tensor<real[T, D = 8]>, !quern.tensor<real[T, D = 8]>) -> !quern.tensor<real[T, D = 8]>
+      %b = quern.add %a, %s : (!quern.tensor<real[T, D = 8]>, !quern.tensor<real[T]>) -> !quern.tensor<real[T, D = 8]>
+      quern.yield %b : !quern.tensor<real[T, D = 8]>
+    }
+    return %y : !quern.tensor<real[T, D = 8]>
+  }
+}

@@ -147,3 +147,28 @@ module attributes {quern.quantize = "w16a16"} {
     return %p, %q, %c : !quern.tensor<real[T, A = 2]>, !quern.tensor<real[T, G = 4]>, !quern.tensor<int[T]>
   }
 }
+
+// -----
+
+// A pattern that names a table: rows are looked up in codes, those that a tied head multiplies. "*" is all weights, no table.
+module attributes {quern.quantize = "int8,*=int4,embed=q6_k"} {
+  // CHECK-LABEL: @forward
+  // CHECK: %[[E:.*]] = quern.param {{\[\[}}"embed"]] : <real[V = 9, D = 4]>
+  // CHECK: %[[Q:.*]] = quern.quantize %[[E]] along "D" {quern.weight} : ({{.*}}) -> !quern.tensor<q6_k[V = 9, D = 4]>
+  // CHECK: %[[H:.*]] = quern.quantize %[[E]] along "D" {quern.weight} : ({{.*}}) -> !quern.tensor<q6_k[V = 9, D = 4]>
+  // CHECK: %[[R:.*]] = quern.gather %[[Q]]["V" {{.*}} -> !quern.tensor<q6_k[T, D = 4]>
+  // CHECK: %[[X:.*]] = quern.dequantize %[[R]]
+  // CHECK: %[[P:.*]] = quern.param {{\[\[}}"positions"]] : <real[N = 7, D = 4]>
+  // CHECK: quern.gather %[[P]]
+  // CHECK: %[[W:.*]] = quern.dequantize %[[H]]
+  // CHECK: quern.contract %{{.*}}, %[[W]] over ["D"]
+  func.func @forward(%t: !quern.tensor<int[T]>) -> !quern.tensor<real[T, V = 9]> {
+    %e = quern.param [["embed"]] : !quern.tensor<real[V = 9, D = 4]>
+    %x = quern.gather %e["V" = %t] : (!quern.tensor<real[V = 9, D = 4]>, !quern.tensor<int[T]>) -> !quern.tensor<real[T, D = 4]>
+    %p = quern.param [["positions"]] : !quern.tensor<real[N = 7, D = 4]>
+    %y = quern.gather %p["N" = %t] : (!quern.tensor<real[N = 7, D = 4]>, !quern.tensor<int[T]>) -> !quern.tensor<real[T, D = 4]>
+    %h = quern.add %x, %y : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[T, D = 4]>) -> !quern.tensor<real[T, D = 4]>
+    %z = quern.contract %h, %e over ["D"] : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[V = 9, D = 4]>) -> !quern.tensor<real[T, V = 9]>
+    return %z : !quern.tensor<real[T, V = 9]>
+  }
+}

@@ -1,7 +1,10 @@
 // Codes in super-blocks: what is moved from a file's K-quants stands for the same bits of f32; what is encoded.
-#include "runtime/formats/BlockFormat.h"
+#include "runtime/Error.h"
+#include "runtime/formats/PackedTensors.h"
+#include "runtime/formats/SuperWords.h"
 #include "runtime/weights/Weights.h"
 #include "support/numbers/SmallFloats.h"
+#include "tests/runtime/Damage.h"
 #include "tests/runtime/GgufBuilder.h"
 #include "tests/runtime/TestData.h"
 
@@ -172,4 +175,127 @@ TEST(SuperBlocks, NumbersOfAFileAreEncoded) {
         }
     }
   }
+}
+
+namespace {
+
+/// A tensor [300, 3] or [3, 300] with super-blocks along the dimension of 300, as `quern quantize` stores it.
+struct Words {
+  Storage storage;
+  int64_t axis;
+  std::vector<SuperCodes> codes; ///< of three rows, two super-blocks each
+  std::vector<uint32_t> words;
+  std::vector<int64_t> shape;
+
+  Words(Storage storage, int64_t axis) : storage(storage), axis(axis) {
+    const SuperBlocks &form = *superBlocksOf(storage);
+    std::mt19937 random(9);
+    std::normal_distribution<float> normal;
+    words.resize(size_t(6 * form.words()));
+    for (int64_t row = 0; row < 3; ++row)
+      for (int64_t block = 0; block < 2; ++block) {
+        float numbers[256] = {};
+        for (int i = 0; i < (block ? 44 : 256); ++i)
+          numbers[i] = normal(random);
+        codes.push_back(encodeSuperBlock(form, numbers, block ? 44 : 256));
+        uint32_t packed[256];
+        packWords(form, codes.back(), packed);
+        for (int64_t w = 0; w < form.words(); ++w) {
+          const int64_t at = block * form.words() + w;
+          words[size_t(axis ? row * 2 * form.words() + at : at * 3 + row)] = packed[w];
+        }
+      }
+    shape = axis ? std::vector<int64_t>{3, 300, axis} : std::vector<int64_t>{300, 3, axis};
+  }
+  std::string file() const {
+    const int64_t along = 2 * superBlocksOf(storage)->words();
+    std::vector<OutputTensor> parts = {
+        {"a", Dtype::U32, axis ? std::vector<int64_t>{3, along} : std::vector<int64_t>{along, 3}, words.data()},
+        {"a.shape", Dtype::I64, {3}, shape.data()}};
+    std::string all = safetensorsHeader(parts);
+    for (const OutputTensor &part : parts)
+      all.append(static_cast<const char *>(part.data), part.bytes());
+    return all;
+  }
+};
+
+std::map<std::string, StoredTensor> tablesOf(const std::string &file) {
+  auto tensors = readSafetensors(MappedFile::copy(file, "x.safetensors"));
+  joinPackedTensors(tensors);
+  return tensors;
+}
+
+} // namespace
+
+TEST(SuperBlocks, WordsOfAFileAreTheCodesThatWerePacked) {
+  for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K})
+    for (int64_t axis : {0, 1}) {
+      const Words made(storage, axis);
+      const SuperBlocks &form = *superBlocksOf(storage);
+      const auto tensors = tablesOf(made.file());
+      ASSERT_EQ(tensors.size(), 1u);
+      const StoredTensor &tensor = tensors.at("a");
+      EXPECT_EQ(tensor.shape, (axis ? std::vector<int64_t>{3, 300} : std::vector<int64_t>{300, 3}));
+      EXPECT_STREQ(typeName(tensor), quern::support::storageName(storage));
+      std::vector<float> numbers(900);
+      toFloat(tensor, 0, 900, numbers.data());
+      for (int64_t row = 0; row < 3; ++row)
+        for (int64_t i = 0; i < 300; ++i) {
+          const SuperCodes &from = made.codes[size_t(row * 2 + i / 256)];
+          const int64_t g = i % 256 / form.group;
+          const float want =
+              quern::support::halfToFloat(from.unit) * float(from.scales[g]) * float(from.codes[i % 256]) -
+              quern::support::halfToFloat(from.unitOfMinimums) * float(from.minimums[g]);
+          ASSERT_EQ(numbers[size_t(axis ? row * 300 + i : i * 3 + row)], want) << row << " " << i;
+        }
+      for (int64_t row = 0; row < 3; ++row) { // and the very words come back
+        uint8_t room[1024];
+        const int64_t first = axis ? row * 300 : row, stride = axis ? 1 : 3;
+        const uint8_t *block = tensor.reader->block(quern::support::storageName(storage), first, stride, 256, room);
+        ASSERT_TRUE(block);
+        uint32_t words[256];
+        std::memcpy(words, block, size_t(form.words()) * 4);
+        const SuperCodes got = unpackWords(form, words), &want = made.codes[size_t(row * 2)];
+        EXPECT_TRUE(std::equal(got.codes, got.codes + 256, want.codes));
+        EXPECT_EQ(got.unit, want.unit);
+        EXPECT_EQ(tensor.reader->block(quern::support::storageName(storage), first + stride, stride, 256, room),
+                  nullptr);
+        EXPECT_TRUE(tensor.reader->block(quern::support::storageName(storage), first + 256 * stride, stride, 44, room));
+      }
+    }
+}
+
+TEST(SuperBlocks, WordsThatDoNotFitAreRefused) {
+  for (std::vector<int64_t> shape : {std::vector<int64_t>{3, 800, 1},
+                                     {4, 300, 1},
+                                     {3, 300, 0},
+                                     {3, 300, 2},
+                                     {3, 300, -1},
+                                     {-3, 300, 1},
+                                     {3, INT64_MAX, 1},
+                                     {3, 0, 1},
+                                     {INT64_MIN, INT64_MIN, 1}}) {
+    Words made(Storage::Q5K, 1);
+    made.shape = shape;
+    EXPECT_THROW(tablesOf(made.file()), UserError) << shape[0] << " " << shape[1] << " " << shape[2];
+  }
+}
+
+TEST(SuperBlocks, DamagedWordsEndInAnErrorOrNumbers) {
+  auto use = [](const std::string &file) {
+    try {
+      for (const auto &[name, tensor] : tablesOf(file)) {
+        if (!isReal(tensor.dtype) || tensor.elements() > 10000)
+          continue;
+        std::vector<float> numbers(size_t(tensor.elements()));
+        toFloat(tensor, 0, tensor.elements(), numbers.data());
+        uint8_t room[1024];
+        for (int64_t at = 0; tensor.reader && at < tensor.elements(); ++at)
+          tensor.reader->block("q4_k", at, 1, std::min<int64_t>(256, tensor.elements() - at), room);
+      }
+    } catch (const UserError &) { // NOLINT: either is right
+    }
+  };
+  const std::string whole = Words(Storage::Q4K, 1).file();
+  useDamaged(whole, use, whole.size(), 1000);
 }

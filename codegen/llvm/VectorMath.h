@@ -1,10 +1,12 @@
 // The elementwise functions of the language in LLVM IR, of floats or vectors of them, without calls or branches.
-#ifndef QUERN_CODEGEN_SCAN_VECTORMATH_H
-#define QUERN_CODEGEN_SCAN_VECTORMATH_H
+#ifndef QUERN_CODEGEN_LLVM_VECTORMATH_H
+#define QUERN_CODEGEN_LLVM_VECTORMATH_H
+
+#include "codegen/kernel/KernelGraph.h"
 
 #include "llvm/IR/IRBuilder.h"
 
-namespace quern::codegen::scan {
+namespace quern::codegen {
 
 /// The polynomials are those of halide/Math.cpp, which says where they come from.
 class VectorMath {
@@ -25,10 +27,14 @@ public:
   llvm::Value *min(llvm::Value *a, llvm::Value *b);
   /// Cut towards zero; NaN is 0, what is too large the largest.
   llvm::Value *toInt(llvm::Value *x);
+  llvm::Value *asReal(llvm::Value *x);
+  /// An elementwise operation of operands of these kinds, scalars or vectors alike.
+  llvm::Value *elementwise(const Node &node, const std::vector<Kind> &kinds, std::vector<llvm::Value *> operands);
 
 private:
   llvm::IRBuilder<> &b;
 
+  llvm::Value *floorDivide(llvm::Value *a, llvm::Value *c);
   llvm::Value *number(llvm::Value *like, double value);
   llvm::Type *ints(llvm::Value *like);
   llvm::Value *bits(llvm::Value *x);
@@ -39,5 +45,5 @@ private:
   llvm::Value *nanThrough(llvm::Value *x, llvm::Value *result);
 };
 
-} // namespace quern::codegen::scan
+} // namespace quern::codegen
 #endif

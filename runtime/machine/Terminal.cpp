@@ -1,5 +1,5 @@
 // Takes: messages, results, progress of long work. Gives: output that fits where it goes, a terminal or a pipe.
-#include "runtime/cli/Terminal.h"
+#include "runtime/machine/Terminal.h"
 
 #include "runtime/Error.h"
 

@@ -1,6 +1,6 @@
 // What goes to the user: results to standard output, everything else to standard error.
-#ifndef QUERN_RUNTIME_CLI_TERMINAL_H
-#define QUERN_RUNTIME_CLI_TERMINAL_H
+#ifndef QUERN_RUNTIME_MACHINE_TERMINAL_H
+#define QUERN_RUNTIME_MACHINE_TERMINAL_H
 
 #include <atomic>
 #include <cstdint>

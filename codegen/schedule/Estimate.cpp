@@ -1,0 +1,326 @@
+// Takes: numbers of a part, what is known of it and of the machine. Gives: cycles, by the peak's.
+// Why a model and no table: a table holds for the processor that it was measured on; what decides (registers, caches, threads,
+// bits of a number) is known of every target. It ranks points of one space, so only what differs between them is in it.
+//
+// A step of a tile is bound by its slowest part (products, loads, instructions, a sum's latency), and the rest is not hidden
+// whole. Constants that no target says were fitted once, to kernels of Ice Lake, Zen 4 and Zen 5 with code for AVX2 and
+// AVX-512 (docs/design/schedules.md); they are cores' habits, no plan's numbers.
+#include "codegen/schedule/Estimate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace quern::codegen {
+
+/// Of a cycle: instructions, loads. Of an instruction that sums: cycles until the next of the same sum.
+static constexpr double issued = 5, loaded = 2, latency = 4;
+/// Bytes of a cycle from the second cache, the third, and from memory where one core reads alone.
+static constexpr double fromSecond = 32, fromThird = 16, fromMemory = 10;
+/// Of a stream, what is fetched too late.
+static constexpr double ahead = 0.5;
+/// What a core does not hide of the work beside its slowest part.
+static constexpr double exposed = 0.1;
+/// Instructions that a core looks ahead, and the bytes ahead with which it waits for memory as long as it reads.
+static constexpr double window = 320, halfway = 600;
+/// Of reading one more stream of memory, each time there are twice as many.
+static constexpr double perStream = 0.015;
+/// Of an instruction of a loop's body, each time it stands there: fetching and decoding, in slots of instructions.
+static constexpr double perCopy = 0.004;
+/// At the end all threads but one wait for the last task: for half of it.
+static constexpr double unevenTasks = 0.5;
+/// Of what does not stay in the second cache, by its part.
+static constexpr double rereading = 0.2;
+/// Rows are at addresses of their own, and of 16 general registers some count loops and hold columns.
+static constexpr int64_t addresses = 12;
+/// Rows of a text that is read, of a batch that is trained on, queries of a long text.
+static constexpr double rowsRead = 256, rowsTrained = 256, queriesRead = 2048, queriesTrained = 1024;
+/// Columns and depth, where only the run knows them.
+static constexpr double usualSize = 768;
+
+/// Bound by the slowest; the rest is not hidden whole.
+static double together(std::initializer_list<double> parts) {
+  double most = 0, sum = 0;
+  for (double part : parts)
+    most = std::max(most, part), sum += part;
+  return most + exposed * (sum - most);
+}
+
+int64_t Estimate::known(const char *fact, int64_t otherwise) const {
+  auto found = facts.find(fact);
+  return found == facts.end() || !found->second ? otherwise : found->second;
+}
+
+Estimate::Estimate(const Anchor &anchor) : family(anchor.family), facts(anchor.facts) {
+  support::Machine assumed = support::assumedMachine();
+  core.vector = double(known("vector", 4)), core.registers = double(known("registers", 16));
+  core.threads = double(known("threads", assumed.threads));
+  core.first = double(known("first", assumed.caches[0])), core.second = double(known("second", assumed.caches[1]));
+  core.fused = facts.contains("fused") ? known("fused") : core.vector > 4;
+  // Of AVX-512 some cores begin twice as many: then loads count more, and the order stays.
+  core.products = core.vector < 16 ? 2 : 1, core.operations = core.vector < 16 ? 3 : 2;
+  formats = {double(known("bits", 32)), double(known("row_bits", 32)), double(known("levels")),
+             double(known("bytes", 2))};
+  outer = double(known("outer", int64_t(usualSize))), inner = double(known("inner", int64_t(usualSize)));
+}
+
+/// Of a step of the depth. Without fused instructions a product overwrites a factor, all but the last a copy of it, and a
+/// number of a row is spread by a second one.
+double Estimate::instructions(double rows, double vectors) const {
+  double products = core.fused ? rows * vectors : rows * (3 * vectors - 1);
+  return products + vectors + rows * (core.fused ? 1 : 2);
+}
+
+double Estimate::ofStep(double rows, double vectors) const {
+  double feed =
+      family == "dense" ? 0 : vectors * core.vector * 4 / fromSecond * ahead; // dense: by where a part's strip is
+  double step =
+      together({rows * vectors / core.products, (rows + vectors) / loaded, feed, instructions(rows, vectors) / issued});
+  return std::max(step, latency) / (rows * vectors);
+}
+
+double Estimate::ofRows(double rows, double vectors) const {
+  double length = double(known("rows", int64_t(family == "dense" || family == "experts" ? rowsTrained : rowsRead)));
+  double empty = (rows - 1) / 2 / std::max(length, rows); // of the last tile, half on average
+  return ofStep(rows, vectors) * core.products * (1 + empty);
+}
+
+double Estimate::ofTile(const PlanPart &part) const {
+  return family == "attention" || family == "gradient" ? lanes(part)
+                                                       : ofRows(part["rows"], std::ceil(part["columns"] / core.vector));
+}
+
+double Estimate::ofPackedTile(int64_t columns) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t rows = 1; rows <= addresses; ++rows)
+    if (rows == 1 || fitsRegisters(rows, columns, facts))
+      least = std::min(least, ofRows(double(rows), double(columns) / core.vector));
+  return least;
+}
+
+/// Loops' own instructions against copies of the body.
+double Estimate::ofUnrolling(const PlanPart &part, double rows, double vectors) const {
+  auto unroll = part.numbers.find("unroll");
+  if (unroll == part.numbers.end())
+    return 0;
+  double copies = double(unroll->second), slots = 2 / copies + perCopy * instructions(rows, vectors) * copies;
+  return exposed * slots / issued * core.products / (rows * vectors);
+}
+
+/// Instructions that make a vector of numbers of what is stored, before their scale: shifts, masks, a conversion; of
+/// super-blocks with high bits more.
+double Estimate::decoding() const {
+  if (formats.bits >= 32)
+    return 0;
+  if (formats.bits == 16)
+    return 3;
+  return formats.levels > 1 ? 2 * formats.bits - 4 : formats.bits == 8 ? 4 : 8;
+}
+
+/// Of a vector of a strip in f32: decoded, scaled, stored.
+double Estimate::unpacking() const {
+  return formats.bits >= 32
+             ? 0
+             : (decoding() + (formats.bits < 16 ? 2 : 1)) / core.operations + core.vector * 4 / fromSecond;
+}
+
+/// Blocks of rows that share a strip of columns: the strip is fetched, and unpacked, for each; a block stays in the second
+/// cache beside it, and blocks are tasks.
+double Estimate::blocks(const PlanPart &part, double length) const {
+  double rows = part["rows"], columns = part["columns"], vectors = std::ceil(columns / core.vector);
+  double tiles = std::max(1.0, std::ceil(length / rows)), block = std::min<double>(part["row_block"], tiles);
+  double products = family == "grouped" ? 8 : 1; // experts
+  double tasks = std::max(1.0, products * tiles / block * std::ceil(outer / columns));
+  double fetched = columns * formats.bits / 8 / fromThird * ahead;
+  double perBlock = (fetched + vectors * unpacking()) * core.products / (rows * block * vectors);
+  double held = part["row_block"] * rows * inner * 4 + columns * inner * 4;
+  double beyond = std::max(0.0, held / core.second - 1);
+  return perBlock + unevenTasks * (core.threads - 1) / tasks + rereading * beyond;
+}
+
+/// A row or a few against a weight from memory: each by itself, or all in a tile. Of the time that reading takes.
+double Estimate::fewRows(const PlanPart &part) const {
+  double rows = part["rows"], vectors = std::ceil(part["columns"] / core.vector), side = part["side"];
+  double bytes = core.vector * formats.bits / 8, reading = bytes / fromMemory;
+  // What instructions do for a vector of the weight. Integers: an instruction sums several products, scales are a group's.
+  const bool integers = formats.rowBits < 16 && formats.bits <= 8;
+  const double share = integers ? (formats.bytes == 4 ? 0.25 : 0.5) : 1;
+  double each = integers ? share * (formats.bits == 8 ? 1 : 1.5) + 1.4 : (core.fused ? 1 : 3) + decoding();
+  double aheadAlone = window * bytes / (each + 1 / (side * vectors));
+  double step = together({each / core.operations, share / core.products}), chained = share * latency / (side * vectors);
+  double alone =
+      together({reading * (1 + halfway / aheadAlone), std::max(step, chained)}) * (1 + perStream * std::log2(side));
+  double again = std::max({step, chained, bytes / fromSecond});
+  // In a tile, products of rows that are not there delay what is read next; codes are unpacked first, then multiplied.
+  double products =
+      rows * (ofStep(rows, vectors) * share * (integers ? 1.2 : 1) + (integers ? 0.1 / core.products : 0));
+  double aheadTiled = window * vectors * bytes / instructions(rows, vectors);
+  const bool strip = formats.bits < 32 && !(integers && formats.bits == 8 && formats.bytes == 4);
+  double tiled = !strip     ? together({reading * (1 + halfway / aheadTiled), products})
+                 : integers ? together({reading, each}) + 2 + products
+                            : together({reading, unpacking()}) + products;
+  double sum = 0;
+  int64_t exact = known("rows"), most = exact ? std::min<int64_t>(exact, 8) : 8;
+  for (int64_t count = exact ? most : 1; count <= most; ++count)
+    sum += (count <= part["alone"] ? alone + double(count - 1) * again : tiled) / reading / double(most);
+  return sum;
+}
+
+double Estimate::packed(const PlanPart &part) const {
+  double rows = part["rows"], vectors = std::ceil(part["columns"] / core.vector);
+  double length = double(known("rows", int64_t(rowsRead)));
+  double many = ofTile(part) + ofUnrolling(part, rows, vectors) + blocks(part, length);
+  bool steps = part.numbers.contains("alone");
+  return many + (steps ? exposed * exposed * fewRows(part) : 0); // rows of tiles are chosen for many
+}
+
+/// A strip of some tiles of columns and a part of the depth is copied for each block of rows.
+double Estimate::dense(const PlanPart &part) const {
+  double rows = part["rows"], columns = part["columns"], vectors = std::ceil(columns / core.vector);
+  double length = double(known("rows", int64_t(rowsTrained))), group = part["group"], depth = part["depth"];
+  double tiles = std::max(1.0, std::ceil(length / rows)), block = std::min<double>(part["row_block"], tiles);
+  double groups = std::max(1.0, std::ceil(std::ceil(outer / columns) / group));
+  double whole = double(known("depth", 1 << 12)), parts = std::ceil(whole / depth);
+  // A strip's lines lie beside each other as far as the group goes: the first of them is waited for.
+  double line = group * columns * 4, copied = (line / fromMemory + 20) / (group * vectors);
+  if (2 * core.vector * std::min(depth, whole) * 4 >
+      core.first) // turned on the way: what is read and written of a vector of columns
+    copied *= 2;
+  double perBlock = copied / (rows * tiles) * std::ceil(tiles / block);
+  double rowsAgain = 4 / fromThird / (group * vectors); // a group of columns reads all rows
+  double totals = 4 / depth;                            // read and written for each part, or the result at the end
+  const bool direct = parts <= part["shallow"];         // a strip of the whole depth, no totals
+  double held = (group * columns + rows * part["row_block"]) * (direct ? whole : depth) * 4;
+  if (!direct)
+    held += rows * part["row_block"] * group * columns * 4;
+  double beyond = std::max(0.0, held / core.second - 1);
+  const bool fromFirst = (columns + rows) * (direct ? whole : depth) * 4 <= core.first;
+  // Whole blocks are the longest tasks, and end in turns of all threads.
+  double full = std::max(1.0, std::floor(tiles / block)) * groups, all = tiles * groups;
+  double turns = std::max(1.0, std::ceil(full / core.threads) * block * core.threads / all) - 1;
+  double waits = turns + unevenTasks / 4 * (core.threads - 1) / full;
+  double fed = fromFirst ? 0 : exposed * core.vector * 4 / fromSecond * ahead / rows;
+  return ofTile(part) + ofUnrolling(part, rows, vectors) + rereading * beyond + waits +
+         core.products * (perBlock + rowsAgain + totals + fed);
+}
+
+/// Attention and its gradient: rows in lanes, steps of keys or columns beside them. Rows of a tile see keys up to the last
+/// one's.
+double Estimate::lanes(const PlanPart &part) const {
+  bool gradient = family == "gradient";
+  double vectors = part["rows"] / core.vector, step = part["step"];
+  double queries = gradient ? queriesTrained : queriesRead, depth = double(known("depth", 64)),
+         values = double(known("values", 64));
+  double tile = ofStep(step, vectors) * core.products + ofUnrolling(part, step, vectors);
+  double ragged = (std::ceil(depth / step) + std::ceil(values / step)) * step / (depth + values);
+  // A gradient's tile has the values of a score beside its sums: a third of the registers.
+  double demand = step * vectors + vectors + 1;
+  double spilled = gradient && demand > 0.7 * core.registers ? 1 : 0;
+  double masked = part["rows"] / queries;
+  // Scores and weights of the rows, keys and values of a part; in a gradient those of each sum. A quarter is the rest's.
+  double held =
+      part["keys"] * 4 * (gradient ? 6 * part["rows"] + 2 * (depth + values) : 2 * part["rows"] + depth + values);
+  double beyond = std::max(0.0, held / (0.75 * core.second) - 1);
+  double perPart = 2 * (values + 2) / (part["keys"] * (depth + values)) * core.products * latency;
+  double block = part["block"];
+  double copies = 25 / block + block / 2 / 1024; // shared by a block, which a mask leaves ragged as a whole
+  return tile * ragged * (1 + masked) + spilled + beyond + perPart + copies;
+}
+
+double Estimate::operator()(const PlanPart &part) const {
+  if (family == "contract" || family == "grouped")
+    return packed(part);
+  if (family == "dense")
+    return dense(part);
+  if (family == "experts")
+    return ofTile(part);
+  if (family == "attention" || family == "gradient")
+    return lanes(part);
+  return 1;
+}
+
+static std::vector<int64_t> twice(int64_t from, int64_t to) {
+  std::vector<int64_t> values;
+  for (int64_t value = from; value <= to; value *= 2)
+    values.push_back(value);
+  return values;
+}
+
+std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
+  const std::string name(parameter.name);
+  const int64_t vector = int64_t(core.vector), threads = int64_t(core.threads);
+  const bool lanes = family == "attention" || family == "gradient";
+  auto upTo = [](int64_t most) {
+    std::vector<int64_t> values;
+    for (int64_t value = 1; value <= most; ++value)
+      values.push_back(value);
+    return values;
+  };
+  if (name == "rows" && lanes) {
+    std::vector<int64_t> rows = upTo(8);
+    for (int64_t &row : rows)
+      row *= vector;
+    return rows;
+  }
+  if (name == "rows")
+    return upTo(known("rows") ? std::min(known("rows"), addresses) : addresses);
+  if (name == "columns") // no wider than what there is
+    return known("tile") ? std::vector<int64_t>{known("tile")}
+           : known("outer") && known("outer") <= vector
+               ? std::vector<int64_t>{vector}
+               : twice(vector, std::min<int64_t>(4 * vector, 2 * int64_t(outer) - 1));
+  if (name == "unroll")
+    return lanes ? std::vector<int64_t>{4} : twice(1, 8);
+  if (name == "row_block" && family == "experts") // of few rows each
+    return {16};
+  if (name == "row_block") // an eighth more or less is the same
+    return {1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64};
+  if (name == "alone")
+    return {0, 1, 2, 3, 4, 5, 6, 7, 8};
+  if (name == "side")
+    return {1, 2, 3, 4};
+  if (name == "group" && family == "dense")
+    return twice(1, 8);
+  if (name == "depth")
+    return twice(64, 1024);
+  if (name == "step")
+    return twice(1, 16);
+  if (name == "keys")
+    return twice(64, 2048);
+  if (name == "block")
+    return twice(96, 384);
+  // What follows from one fact alone.
+  if (name == "tiles" || name == "parts") // two tasks for a thread, at least
+    return {std::clamp<int64_t>(2 * threads, 4, 256)};
+  if (name == "lanes") // as many sums as hide a sum's latency
+    return {int64_t(latency) * vector};
+  if (name == "dot")
+    return {int64_t(latency)};
+  if (name == "few") // weights of each head, in place
+    return {known("heads") && known("rows") <= 8 ? 8 : 0};
+  // What takes a task long enough that handing it over (about a microsecond) is a tenth of it.
+  if (name == "work")
+    return {family == "row" ? 16384 : 32768};
+  if (name == "most")
+    return {family == "row" ? 64 : 4096};
+  if (name == "inside") // an expression's set-up in elements
+    return {512};
+  if (name == "split")
+    return {8 * std::max<int64_t>(vector, 16)};
+  if (name == "shallow")
+    return {2};
+  if (name == "beside" || name == "group") // of experts: groups share lines of memory
+    return {family == "threads" ? 64 : 8};
+  if (name == "wide")
+    return {64};
+  return {parameter.least}; // chunk: one position at a time gives the same sums on all machines
+}
+
+double estimate(const std::vector<PlanPart> &parts, const std::vector<Anchor> &anchors) {
+  double product = 1;
+  for (size_t i = 0; i < parts.size(); ++i)
+    product *= Estimate(anchors[i])(parts[i]);
+  return product;
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,65 @@
+// What a part of a kernel costs with given numbers, by a model of the machine: nothing is compiled, nothing is measured.
+#ifndef QUERN_CODEGEN_SCHEDULE_ESTIMATE_H
+#define QUERN_CODEGEN_SCHEDULE_ESTIMATE_H
+
+#include "codegen/schedule/Space.h"
+
+namespace quern::codegen {
+
+/// A core, as what is known of a part says it. What no target says is a constant of Estimate.cpp, the same for all.
+struct Core {
+  double vector, registers, threads, first, second; ///< floats of a register, registers; bytes of the caches
+  bool fused;                                       ///< products and sums in an instruction
+  double products, operations;                      ///< of vectors that begin in a cycle: multiply-adds, all else
+};
+
+/// A weight and its rows as a step of a product reads them.
+struct Formats {
+  double bits, rowBits; ///< of a number
+  double levels;        ///< of scales of the weight's codes; 0: none
+  double bytes;         ///< products of bytes that an instruction sums
+};
+
+class Estimate {
+public:
+  explicit Estimate(const Anchor &anchor);
+
+  /// Of a point of the space, by the least that the part could take: 1 is the peak. Points of one part are compared, nothing
+  /// else.
+  double operator()(const PlanPart &part) const;
+  /// Of the tile in registers alone, which does not depend on the loops around it.
+  double ofTile(const PlanPart &part) const;
+  /// The values of a number that are worth looking at, the most usual first: of what the model does not weigh, one.
+  std::vector<int64_t> values(const Parameter &parameter) const;
+
+  /// Of products with a weight that is packed in tiles of so many columns, with the best tile of rows.
+  double ofPackedTile(int64_t columns) const;
+
+private:
+  /// Of a step over a tile of so many rows and vectors of columns: cycles for each product of a vector.
+  double ofStep(double rows, double vectors) const;
+  /// The same, by what products alone take, and with what tiles leave empty of the rows.
+  double ofRows(double rows, double vectors) const;
+  double packed(const PlanPart &part) const;
+  double dense(const PlanPart &part) const;
+  double lanes(const PlanPart &part) const;
+  double blocks(const PlanPart &part, double length) const;
+  double fewRows(const PlanPart &part) const;
+  double ofUnrolling(const PlanPart &part, double rows, double vectors) const;
+  double instructions(double rows, double vectors) const;
+  double decoding() const;
+  double unpacking() const;
+  int64_t known(const char *fact, int64_t otherwise = 0) const;
+
+  std::string family;
+  Facts facts;
+  Core core;
+  Formats formats;
+  double outer, inner; ///< columns and depth of a product; what only the run knows is taken to be usual
+};
+
+/// Of all parts together, by which plans of one kernel are ordered.
+double estimate(const std::vector<PlanPart> &parts, const std::vector<Anchor> &anchors);
+
+} // namespace quern::codegen
+#endif

@@ -1,0 +1,475 @@
+// Takes: a kernel's graph and a plan's numbers. Gives: its tile program.
+//
+//   few rows          weights read once by dot products; then a map makes the results of their sums
+//   many, aligned     tensor cores on what lies in memory in two bytes; all else is first written so ("staged")
+//   any               the same, all of it staged
+//
+// Numbers that are no bf16 are three of them, each of what the ones before left: products of those are exact in f32, and
+// what is left out is below f32's last bit. The depth is then so many times as long, with each number's pieces together.
+#include "codegen/tile/Divide.h"
+
+#include "codegen/tile/Products.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace quern::codegen::tile {
+
+namespace {
+/// Which pieces of the factors are multiplied.
+struct Pairs {
+  std::vector<int> x, w;
+  int64_t count() const { return int64_t(x.size()); }
+};
+Pairs pairsOf(bool exactX, bool exactW) {
+  if (exactX && exactW)
+    return {{0}, {0}};
+  if (exactW)
+    return {{0, 1, 2}, {0, 0, 0}};
+  if (exactX)
+    return {{0, 0, 0}, {0, 1, 2}};
+  return {{0, 0, 1, 1, 0, 2}, {0, 1, 0, 1, 2, 0}};
+}
+
+class Divider {
+public:
+  Divider(const KernelGraph &graph, const Numbers &numbers, Program &program)
+      : graph(graph), numbers(numbers), p(program), v(program.values), places(graph, program.values) {}
+  void run();
+
+private:
+  const KernelGraph &graph;
+  const Numbers &numbers;
+  Program &p;
+  Values &v;
+  Places places;
+  std::vector<Factors> products;
+  std::optional<Fusion> fusion;
+  std::map<int, int> sums, reduced; // of a node: the buffer of what it makes in the variant that is being made
+  Variant *current = nullptr;
+
+  int row() { return v.coordinate(Coordinate::Row); }
+  int column() { return v.coordinate(Coordinate::Column); }
+  int matrix() { return v.coordinate(Coordinate::Matrix); }
+  int depth() { return v.coordinate(Coordinate::Depth); }
+
+  int scratch(Storage storage, std::vector<Dim> dims) {
+    Layout layout;
+    layout.strides.resize(dims.size());
+    p.buffers.push_back({Buffer::Role::Scratch, storage, layout, std::move(dims)});
+    return int(p.buffers.size()) - 1;
+  }
+  bool depends(int value, Coordinate on) const;
+  bool eights(int value, Coordinate along, bool plain) const;
+  bool isExact(int value) const;
+  std::optional<Operand> direct(int value, Coordinate own, Variant &variant);
+  int pieceOf(int value, int piece);
+  Operand staged(int node, const std::vector<int> &pieces, const Axis &own, Coordinate ownIs, const Factors &f,
+                 const Place &part, Variant &variant);
+  Place partOf(const Fusion *fused, size_t part);
+  Place placeOf(const Factors &f, const Fusion *fused, size_t part, int along);
+  void fuse(const Fusion &fused, Stage &stage);
+  void product(const Factors &f, bool all, Variant &variant);
+  void dots(const Factors &f, int most, Variant &variant);
+  void results(Variant &variant);
+  void sumsFor(int split);
+  int stored(int node, const Place &at, int split);
+  int reduction(int node, const Place &at, int split);
+  bool variant(const std::string &name, int few, bool all);
+};
+} // namespace
+
+bool Divider::depends(int value, Coordinate on) const {
+  const Value &x = v[value];
+  if (x.form == Value::Form::Coordinate)
+    return x.integer == int64_t(on);
+  return std::any_of(x.operands.begin(), x.operands.end(), [&](int operand) { return depends(operand, on); });
+}
+
+/// Whether eight numbers from a multiple of eight on `along` stay together: for a position in the innermost dimension
+/// (`plain`) those that count on; for others those that do not change.
+bool Divider::eights(int value, Coordinate along, bool plain) const {
+  const Value &x = v[value];
+  if (!depends(value, along))
+    return !plain;
+  if (x.form == Value::Form::Coordinate)
+    return plain;
+  if (x.form != Value::Form::Apply || (x.op != Op::Mod && x.op != Op::FloorDiv))
+    return false;
+  auto by = v.known(x.operands[1]);
+  bool whole = by && *by % 8 == 0 && v[x.operands[0]].form == Value::Form::Coordinate;
+  if (x.op == Op::Mod)
+    return by && *by % 8 == 0 &&
+           (plain ? v[x.operands[0]].form == Value::Form::Coordinate : eights(x.operands[0], along, false));
+  return whole && !plain;
+}
+
+/// Whether the number is one of bf16.
+bool Divider::isExact(int value) const {
+  const Value &x = v[value];
+  if (x.form == Value::Form::Load)
+    return p.buffers[size_t(x.integer)].storage == Storage::BF16;
+  if (x.form != Value::Form::Apply)
+    return x.form == Value::Form::Number && (x.real == 0 || x.real == 1 || x.real == -1);
+  if (x.op == Op::Where)
+    return isExact(x.operands[1]) && isExact(x.operands[2]);
+  return x.op == Op::Narrow || (x.op == Op::Neg && isExact(x.operands[0]));
+}
+
+/// Nothing: it must be staged.
+std::optional<Operand> Divider::direct(int value, Coordinate own, Variant &variant) {
+  const Value &x = v[value];
+  if (x.form != Value::Form::Load)
+    return std::nullopt;
+  const Buffer &buffer = p.buffers[size_t(x.integer)];
+  if (buffer.storage != Storage::BF16 || buffer.dims.empty())
+    return std::nullopt;
+  auto together = [&](Coordinate along, size_t inner) {
+    for (size_t d = 0; d < x.operands.size(); ++d)
+      if (!eights(x.operands[d], along, d == inner))
+        return false;
+    return true;
+  };
+  size_t last = buffer.dims.size() - 1;
+  if (buffer.layout.packed) {
+    const Value &at = v[x.operands[last - 1]];
+    bool plain = at.form == Value::Form::Coordinate && at.integer == int64_t(own);
+    if (own != Coordinate::Column || !plain || buffer.layout.tile % 8 || !together(own, last - 1))
+      return std::nullopt;
+    return Operand{int(x.integer), x.operands, false};
+  }
+  if (buffer.layout.strides[last] != 1)
+    return std::nullopt;
+  for (size_t d = 0; d < last; ++d)
+    if (buffer.layout.strides[d] && *buffer.layout.strides[d] % 8)
+      return std::nullopt;
+  bool inner = together(Coordinate::Depth, last);
+  // Columns side by side are whole eights, so that no copy leaves its row.
+  bool outer = own == Coordinate::Column && together(own, last) && buffer.dims[last].fixed().value_or(1) % 8 == 0;
+  if (!inner && !outer)
+    return std::nullopt;
+  variant.aligned.push_back(int(x.integer));
+  return Operand{int(x.integer), x.operands, inner};
+}
+
+/// What of a number is left after so many of bf16, rounded to one.
+int Divider::pieceOf(int value, int piece) {
+  int rest = value, rounded = v.apply(Op::Narrow, Kind::Real, {value});
+  for (int i = 0; i < piece; ++i) { // infinities have one piece
+    int size = v.apply(Op::Abs, Kind::Real, {rounded});
+    int finite =
+        v.apply(Op::Compare, Kind::Bool, {size, v.real(std::numeric_limits<double>::infinity())}, Predicate::Lt);
+    rest = v.apply(Op::Where, Kind::Real, {finite, v.apply(Op::Sub, Kind::Real, {rest, rounded}), v.real(0)});
+    rounded = v.apply(Op::Narrow, Kind::Real, {rest});
+  }
+  return rounded;
+}
+
+/// `own`: rows or columns of the product, which stand in the rows of the map that writes them; `part`: positions that are
+/// fixed.
+Operand Divider::staged(int node, const std::vector<int> &pieces, const Axis &own, Coordinate ownIs, const Factors &f,
+                        const Place &part, Variant &variant) {
+  int64_t count = int64_t(pieces.size());
+  ir::Size length = Axis{f.depth}.extent();
+  Axis both{f.matrices};
+  both.dims.insert(both.dims.end(), own.dims.begin(), own.dims.end());
+  int buffer =
+      scratch(Storage::BF16,
+              {{"matrix", Axis{f.matrices}.extent()}, {"own", own.extent()}, {"depth", length * ir::Size(count)}});
+  Stage map{Stage::Form::Map, both, {f.depth}, {}, {}, {}, {}, {}};
+  if (count > 1)
+    map.columns.dims.push_back({"piece", ir::Size(count)});
+  Place place = places.divided(both.dims, row());
+  for (auto &[name, position] : places.divided(map.columns.dims, column()))
+    place[name] = position;
+  place.insert(part.begin(), part.end());
+  int value = places.at(node, place), which = count > 1 ? place.at("piece") : v.number(0), result = -1;
+  for (int64_t i = 0; i < count; ++i) {
+    int piece = pieceOf(value, pieces[size_t(i)]);
+    int here = v.apply(Op::Compare, Kind::Bool, {which, v.number(i)}, Predicate::Eq);
+    result = result < 0 ? piece : v.apply(Op::Where, Kind::Real, {here, piece, result});
+  }
+  int extent = v.length(own.extent());
+  map.stores.push_back({buffer,
+                        {places.integer(Op::FloorDiv, row(), extent), places.integer(Op::Mod, row(), extent), column()},
+                        result});
+  variant.stages.push_back(std::move(map));
+  return {buffer, {matrix(), v.coordinate(ownIs), depth()}, true};
+}
+
+Place Divider::partOf(const Fusion *fused, size_t part) {
+  Place place;
+  for (size_t i = 0; fused && i < fused->partDims.size(); ++i)
+    place[fused->partDims[i]] = v.number(fused->parts[part][i]);
+  return place;
+}
+
+/// Where the factors of a product stand; `along`: the position of all of the depth.
+Place Divider::placeOf(const Factors &f, const Fusion *fused, size_t part, int along) {
+  Place place = places.divided(f.rows, row());
+  auto add = [&](const Place &more) { place.insert(more.begin(), more.end()); };
+  add(places.divided(f.columns, column()));
+  add(places.divided(f.matrices, matrix()));
+  add(places.divided(f.depth, along));
+  add(partOf(fused, part));
+  return place;
+}
+
+/// The stores of all results, computed where the sums are.
+void Divider::fuse(const Fusion &fused, Stage &stage) {
+  auto axis = [&](const std::vector<Dim> &dims) {
+    Axis made;
+    for (const Dim &dim : dims)
+      for (const Dim &part : fused.becomes.at(dim.name))
+        made.dims.push_back(part);
+    return made;
+  };
+  stage.rows = axis(fused.factors.rows), stage.columns = axis(fused.factors.columns),
+  stage.matrices = axis(fused.factors.matrices);
+  Place own = places.divided(stage.rows.dims, row());
+  for (const auto &[dims, coordinate] :
+       {std::pair(&stage.columns.dims, column()), std::pair(&stage.matrices.dims, matrix())})
+    for (auto &[name, position] : places.divided(*dims, coordinate))
+      own[name] = position;
+  places.forget();
+  places.product = [&](int, const Place &at) {
+    std::vector<int64_t> part;
+    for (const std::string &name : fused.partDims)
+      part.push_back(*v.known(at.at(name)));
+    return v.sum(std::find(fused.parts.begin(), fused.parts.end(), part) - fused.parts.begin());
+  };
+  for (size_t i = 0; i < graph.results.size(); ++i) {
+    const Node &node = graph.nodes[graph.results[i]];
+    std::vector<int> at;
+    for (const Dim &dim : node.dims)
+      at.push_back(own.at(dim.name));
+    stage.stores.push_back({graph.argumentCount() + int(i), std::move(at), places.at(graph.results[i], own)});
+  }
+}
+
+void Divider::product(const Factors &f, bool all, Variant &variant) {
+  const Fusion *fused = fusion ? &*fusion : nullptr;
+  Stage stage{Stage::Form::Product, {f.rows}, {f.columns}, {f.matrices}, {}, {}, {}, numbers.cut};
+  places.forget();
+  Place plain = placeOf(f, fused, 0, depth());
+  int x = places.at(f.x, plain), w = places.at(f.w, plain);
+  Pairs pairs = pairsOf(isExact(x), isExact(w));
+  int along = pairs.count() == 1 ? depth() : places.integer(Op::FloorDiv, depth(), v.number(pairs.count()));
+  stage.depth = Axis{f.depth}.extent() * ir::Size(pairs.count());
+
+  std::optional<Operand> found;
+  if (!all && pairs.count() == 1)
+    found = direct(x, Coordinate::Row, variant);
+  stage.x = found ? *found : staged(f.x, pairs.x, {f.rows}, Coordinate::Row, f, partOf(fused, 0), variant);
+  for (size_t part = 0; part < (fused ? fused->parts.size() : 1); ++part) {
+    Place place = placeOf(f, fused, part, along);
+    int value = places.at(f.w, place);
+    found.reset();
+    bool packed = v[value].form == Value::Form::Load && p.buffers[size_t(v[value].integer)].layout.packed;
+    if (isExact(value) && (packed || !all))
+      found = direct(value, Coordinate::Column, variant);
+    stage.w.push_back(found ? *found
+                            : staged(f.w, pairs.w, {f.columns}, Coordinate::Column, f, partOf(fused, part), variant));
+  }
+  if (!fused) {
+    int buffer = scratch(Storage::F32, f.all());
+    sums[f.node] = buffer;
+    Place place = placeOf(f, nullptr, 0, depth());
+    std::vector<int> at;
+    for (const Dim &dim : f.all())
+      at.push_back(place.at(dim.name));
+    stage.stores.push_back({buffer, std::move(at), v.sum(0)});
+  } else {
+    fuse(*fused, stage);
+  }
+  variant.stages.push_back(std::move(stage));
+}
+
+void Divider::dots(const Factors &f, int most, Variant &variant) {
+  const Fusion *fused = fusion ? &*fusion : nullptr;
+  Stage stage{Stage::Form::Dots, {f.rows}, {f.columns}, {f.matrices}, Axis{f.depth}.extent(), {}, {}, numbers.cut};
+  stage.most = most, stage.split = numbers.split;
+  places.forget();
+  for (size_t part = 0; part < (fused ? fused->parts.size() : 1); ++part) {
+    Place place = placeOf(f, fused, part, depth());
+    stage.xValue = places.at(f.x, place);
+    const Value &value = v[places.at(f.w, place)];
+    if (value.form != Value::Form::Load)
+      throw Refusal("a weight that is computed");
+    Operand w{int(value.integer), value.operands, false};
+    const Buffer &buffer = p.buffers[size_t(w.buffer)];
+    size_t last = w.at.size() - 1;
+    if (!buffer.layout.packed || buffer.layout.tile % 8 || buffer.layout.tile > 128 || buffer.storage == Storage::F16 ||
+        f.columns.size() != 1 || f.depth.size() != 1 || w.at[last] != depth() || w.at[last - 1] != column())
+      throw Refusal("a weight that is not packed, or not read in order");
+    stage.w.push_back(std::move(w));
+  }
+  if (fused) {
+    fuse(*fused, stage);
+  } else {
+    std::vector<Dim> dims = {{"split", ir::Size(stage.split)}};
+    for (const Dim &dim : f.all())
+      dims.push_back(dim);
+    stage.sums = scratch(Storage::F32, dims);
+    sums[f.node] = stage.sums;
+  }
+  variant.stages.push_back(std::move(stage));
+}
+
+/// What a product left in memory.
+int Divider::stored(int node, const Place &at, int split) {
+  auto buffer = sums.find(node);
+  if (buffer == sums.end())
+    throw Refusal("a sum of what is still summed");
+  const Factors &f =
+      *std::find_if(products.begin(), products.end(), [&](const Factors &one) { return one.node == node; });
+  std::vector<int> positions;
+  for (const Dim &dim : f.all())
+    positions.push_back(at.at(dim.name));
+  if (!split)
+    return v.load(buffer->second, Kind::Real, positions);
+  positions.insert(positions.begin(), v.number(0));
+  int sum = v.load(buffer->second, Kind::Real, positions);
+  for (int part = 1; part < split; ++part) {
+    positions[0] = v.number(part);
+    sum = v.apply(Op::Add, Kind::Real, {sum, v.load(buffer->second, Kind::Real, positions)});
+  }
+  return sum;
+}
+
+/// A number for each row, made by a launch of its own before whoever reads it.
+int Divider::reduction(int i, const Place &at, int split) {
+  const Node &node = graph.nodes[i];
+  if (!reduced.count(i)) {
+    const Node &from = graph.nodes[node.operands[0]];
+    if (node.kind() != Kind::Real || from.kind() != Kind::Real || node.reduction == Reduction::Any ||
+        node.reduction == Reduction::All)
+      throw Refusal("it reduces real numbers alone");
+    Stage stage{Stage::Form::Reduce, {node.dims}, {}, {}, {}, {}, {}, {}};
+    for (const std::string &name : node.names)
+      stage.columns.dims.push_back(from.dims[from.find(name)]);
+    stage.reduction = node.reduction;
+    Place place = places.divided(stage.rows.dims, row());
+    for (auto &[name, position] : places.divided(stage.columns.dims, column()))
+      place[name] = position;
+    auto outer = places.product;
+    places.product = [this, split](int product, const Place &where) { return stored(product, where, split); };
+    places.forget();
+    int value = places.at(node.operands[0], place);
+    places.forget();
+    places.product = outer;
+    int buffer = scratch(Storage::F32, {{"row", stage.rows.extent()}});
+    stage.stores.push_back({buffer, {row()}, value});
+    current->stages.push_back(std::move(stage));
+    reduced[i] = buffer;
+  }
+  int flat = v.number(0);
+  for (const Dim &dim : node.dims)
+    flat = places.integer(Op::Add, places.integer(Op::Mul, flat, v.length(dim.size)), at.at(dim.name));
+  return v.load(reduced.at(i), Kind::Real, {flat});
+}
+
+/// Reads what products left.
+void Divider::sumsFor(int split) {
+  places.forget();
+  places.product = [this, split](int node, const Place &at) { return stored(node, at, split); };
+  places.reduction = [this, split](int node, const Place &at) { return reduction(node, at, split); };
+}
+
+void Divider::results(Variant &variant) {
+  for (size_t i = 0; i < graph.results.size(); ++i) {
+    const Node &node = graph.nodes[graph.results[i]];
+    Stage map{Stage::Form::Map, {node.dims}, {}, {}, {}, {}, {}, {}};
+    if (!node.dims.empty()) {
+      map.columns.dims = {node.dims.back()};
+      map.rows.dims.pop_back();
+    }
+    Place place = places.divided(map.rows.dims, row());
+    for (auto &[name, position] : places.divided(map.columns.dims, column()))
+      place[name] = position;
+    std::vector<int> at;
+    for (const Dim &dim : node.dims)
+      at.push_back(place.at(dim.name));
+    map.stores.push_back({graph.argumentCount() + int(i), std::move(at), places.at(graph.results[i], place)});
+    variant.stages.push_back(std::move(map));
+  }
+}
+
+bool Divider::variant(const std::string &name, int few, bool all) {
+  size_t before = p.buffers.size();
+  Variant made{name, few, Axis{products[0].rows}.extent(), {}, {}};
+  sums.clear(), reduced.clear();
+  current = &made;
+  std::optional<Fusion> kept = fusion;
+  std::vector<Factors> own = products;
+  try {
+    if (few && numbers.split > 1 && fusion) { // sums of parts of the depth come together in a map
+      fusion.reset();
+      products = {factorsOf(graph, products[0].node)};
+    }
+    sumsFor(few ? numbers.split : 0);
+    for (const Factors &f : products) {
+      if (few && !(Axis{f.rows}.extent() == made.rows))
+        throw Refusal("products of several numbers of rows");
+      if (few)
+        dots(f, few, made);
+      else
+        product(f, all, made);
+    }
+    if (!fusion)
+      results(made);
+    fusion = kept, products = own;
+  } catch (const Refusal &) {
+    fusion = kept, products = own;
+    p.buffers.resize(before);
+    if (all)
+      throw;
+    return false;
+  }
+  bool guarded = !made.aligned.empty() || few;
+  p.variants.push_back(std::move(made));
+  return guarded;
+}
+
+void Divider::run() {
+  p.name = graph.name;
+  p.symbols = graph.symbols;
+  for (int i = 0; i < graph.argumentCount(); ++i)
+    p.buffers.push_back(
+        {Buffer::Role::Argument, graph.nodes[i].storage, graph.argumentLayouts[i], graph.nodes[i].dims});
+  for (size_t i = 0; i < graph.results.size(); ++i) {
+    const Node &node = graph.nodes[graph.results[i]];
+    if (graph.resultLayouts[i].packed || bitsOfCode(node.storage) || node.storage == Storage::F16)
+      throw Refusal("it writes no codes");
+    p.buffers.push_back({Buffer::Role::Result, node.storage, graph.resultLayouts[i], node.dims});
+  }
+  if (graph.inPlace)
+    throw Refusal("it adds to nothing in place");
+  for (int i = 0; i < int(graph.nodes.size()); ++i)
+    if (graph.nodes[i].op == Op::Contract)
+      products.push_back(factorsOf(graph, i));
+  if (products.empty())
+    throw Refusal("it makes products of matrices");
+  if (products.size() == 1)
+    if (std::optional<Fusion> found = fusionOf(graph, products[0])) {
+      fusion = found;
+      products[0] = found->factors;
+    }
+  for (int few : std::set<int>{std::min(1, numbers.few), numbers.few})
+    if (few)
+      variant("rows" + std::to_string(few), few, false);
+  if (variant("direct", 0, false) || p.variants.empty() || p.variants.back().mostRows)
+    variant("staged", 0, true);
+}
+
+std::optional<std::string> divide(const KernelGraph &graph, const Numbers &numbers, Program &program) {
+  try {
+    Divider(graph, numbers, program).run();
+  } catch (const Refusal &refusal) {
+    return refusal.what();
+  }
+  return verify(program);
+}
+
+} // namespace quern::codegen::tile

@@ -1,0 +1,20 @@
+// From a kernel's graph to its tile program.
+#ifndef QUERN_CODEGEN_TILE_DIVIDE_H
+#define QUERN_CODEGEN_TILE_DIVIDE_H
+
+#include "codegen/tile/Program.h"
+
+namespace quern::codegen::tile {
+
+/// The numbers of a plan.
+struct Numbers {
+  Cut cut;
+  int split = 1; ///< parts of the depth where there are few rows
+  int few = 8;   ///< up to so many rows weights are read once; 0: tensor cores always
+};
+
+/// Why no tile program computes the kernel; nothing: `program` does.
+std::optional<std::string> divide(const KernelGraph &graph, const Numbers &numbers, Program &program);
+
+} // namespace quern::codegen::tile
+#endif

@@ -1,0 +1,212 @@
+// Takes: a product of few rows. Gives: its function: a block sums one tile of columns over its part of the depth.
+//
+//   for depths by 512:  all threads leave x of them in shared memory, as floats
+//     each lane: 16 bytes of weights (some columns of a depth; of codes some columns of a step), times x of each row
+//   lanes with the same columns add up by shuffles, warps through shared memory
+//
+// What is read is each weight once, in whole lines: lanes side by side read what lies side by side.
+#include "codegen/tile/KernelIr.h"
+
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
+using namespace llvm;
+
+namespace quern::codegen::tile {
+
+namespace {
+constexpr int warps = dotThreads / 32;
+
+class DotsIr : public KernelIr {
+public:
+  DotsIr(const Program &program, const Stage &stage, const std::string &name, Module &module)
+      : KernelIr(program, stage, name, module), weight(program.buffers[size_t(stage.w[0].buffer)]),
+        bits(bitsOfCode(weight.storage)), tile(int(weight.layout.tile)) {
+    columns = bits ? 4 : weight.storage == Storage::F32 ? 4 : 8;
+    depths = bits ? int(support::codesInStep(bits)) : 1;
+  }
+
+private:
+  const Buffer &weight;
+  int bits, tile;
+  int columns, depths;                   ///< that a lane's 16 bytes hold
+  std::vector<llvm::Value *> matrixBase; ///< of codes, by parts
+
+  size_t parts() const { return s.w.size(); }
+  llvm::Value *&sum(std::vector<llvm::Value *> &acc, size_t part, int row, int column) {
+    return acc[(part * size_t(s.most) + size_t(row)) * size_t(columns) + size_t(column)];
+  }
+
+  int lanesAcross() const { return tile / columns; }
+  int stepsOfWarp() const { return 32 / lanesAcross(); }
+
+  /// 16 bytes of numbers: columns of one depth.
+  std::vector<llvm::Value *> numbersAt(size_t part, llvm::Value *k, llvm::Value *column) {
+    stand(number(0), column, group[2], k);
+    llvm::Value *from = address(s.w[part].buffer, s.w[part].at);
+    std::vector<llvm::Value *> numbers;
+    bool floats = weight.storage == Storage::F32;
+    llvm::Value *four = b.CreateAlignedLoad(
+        FixedVectorType::get(floats ? b.getFloatTy() : static_cast<Type *>(b.getInt32Ty()), 4), from, Align(16));
+    for (int i = 0; i < 4; ++i) {
+      llvm::Value *word = b.CreateExtractElement(four, uint64_t(i));
+      if (floats) {
+        numbers.push_back(word);
+        continue;
+      }
+      numbers.push_back(b.CreateBitCast(b.CreateShl(word, 16), b.getFloatTy()));
+      numbers.push_back(b.CreateBitCast(b.CreateAnd(word, number(int64_t(0xffff0000))), b.getFloatTy()));
+    }
+    return numbers;
+  }
+
+  /// sum += x * w for the lane's columns at a step of `depths` from k on; x lies from `at` on in shared memory.
+  void multiply(std::vector<llvm::Value *> &acc, size_t part, llvm::Value *k, llvm::Value *inChunk,
+                llvm::Value *column) {
+    if (!bits) {
+      std::vector<llvm::Value *> w = numbersAt(part, k, column);
+      for (int r = 0; r < s.most; ++r) {
+        llvm::Value *x = xAt(r, inChunk);
+        for (int c = 0; c < columns; ++c)
+          sum(acc, part, r, c) = fma(x, w[size_t(c)], sum(acc, part, r, c));
+      }
+      return;
+    }
+    // [tile] low bytes of scales, [tile] high bytes, then for each step [tile][4] bytes of codes (support/CodedGroups.h).
+    llvm::Value *ofGroup = divide(k, 32), *step = divide(rest(k, 32), depths), *inTile = rest(column, tile);
+    llvm::Value *start =
+        b.CreateMul(b.CreateZExt(ofGroup, b.getInt64Ty()), b.getInt64(uint64_t(tile * support::bytesOfGroup(bits))));
+    llvm::Value *base = b.CreateGEP(b.getInt8Ty(), matrixBase[part], start);
+    auto at = [&](llvm::Value *bytes) { return b.CreateGEP(b.getInt8Ty(), base, bytes); };
+    llvm::Value *low = b.CreateAlignedLoad(b.getInt32Ty(), at(inTile), Align(4)),
+                *high = b.CreateAlignedLoad(b.getInt32Ty(), at(add(inTile, tile)), Align(4));
+    llvm::Value *four = b.CreateAlignedLoad(FixedVectorType::get(b.getInt32Ty(), 4),
+                                            at(add(mul(add(mul(step, tile), inTile), 4), 2 * tile)), Align(16));
+    std::vector<llvm::Value *> x;
+    for (int r = 0; r < s.most; ++r)
+      for (int d = 0; d < depths; ++d)
+        x.push_back(xAt(r, add(inChunk, d)));
+    for (int c = 0; c < 4; ++c) {
+      auto byteOf = [&](llvm::Value *word) { return b.CreateAnd(b.CreateLShr(word, 8 * c), number(255)); };
+      llvm::Value *half = b.CreateTrunc(b.CreateOr(byteOf(low), b.CreateShl(byteOf(high), 8)), b.getInt16Ty());
+      llvm::Value *scale = b.CreateFPExt(b.CreateBitCast(half, b.getHalfTy()), b.getFloatTy());
+      llvm::Value *word = b.CreateExtractElement(four, uint64_t(c));
+      std::vector<llvm::Value *> codes;
+      for (int d = 0; d < depths; ++d) // of four bits: the low halves of four bytes, then the high ones
+        codes.push_back(b.CreateSIToFP(
+            add(b.CreateAnd(b.CreateLShr(word, d % 4 * 8 + d / 4 * 4), number((1 << bits) - 1)), -(1 << (bits - 1))),
+            b.getFloatTy()));
+      for (int r = 0; r < s.most; ++r) {
+        llvm::Value *ofStep = ConstantFP::get(b.getFloatTy(), 0);
+        for (int d = 0; d < depths; ++d)
+          ofStep = fma(x[size_t(r * depths + d)], codes[size_t(d)], ofStep);
+        sum(acc, part, r, c) = fma(ofStep, scale, sum(acc, part, r, c));
+      }
+    }
+  }
+  llvm::Value *fma(llvm::Value *x, llvm::Value *y, llvm::Value *z) {
+    return b.CreateIntrinsic(x->getType(), Intrinsic::fma, {x, y, z});
+  }
+  llvm::Value *xPlace(llvm::Value *row, llvm::Value *inChunk) {
+    return shared(mul(add(mul(row, dotDepth), inChunk), 4));
+  }
+  llvm::Value *xAt(int row, llvm::Value *inChunk) { return b.CreateLoad(b.getFloatTy(), xPlace(number(row), inChunk)); }
+
+  void body() override {
+    llvm::Value *depth = sizeOf(s.depth), *rows = sizeOf(s.rows.extent()), *allColumns = sizeOf(s.columns.extent());
+    // Parts are whole groups of codes.
+    llvm::Value *part = mul(divide(add(divide(add(depth, 31), 32), s.split - 1), s.split), 32);
+    llvm::Value *from = b.CreateMul(group[1], part), *to = least(add(from, part), depth);
+    llvm::Value *across = mul(rest(lane, lanesAcross()), columns), *down = divide(lane, lanesAcross());
+    llvm::Value *column = add(mul(group[0], tile), across);
+    for (size_t part = 0; bits && part < parts(); ++part) {
+      llvm::Value *matrix = b.getInt64(0);
+      auto wide = [&](llvm::Value *x) { return b.CreateZExt(x, b.getInt64Ty()); };
+      stand(number(0), number(0), group[2], number(0));
+      size_t rank = weight.dims.size();
+      for (size_t d = 0; d + 2 < rank; ++d)
+        matrix = b.CreateAdd(b.CreateMul(matrix, wide(sizeOf(weight.dims[d].size))), wide(get(s.w[part].at[d])));
+      llvm::Value *tiles = divide(add(allColumns, tile - 1), tile), *groups = divide(add(depth, 31), 32);
+      matrix = b.CreateAdd(b.CreateMul(matrix, wide(tiles)), wide(group[0]));
+      matrix = b.CreateMul(b.CreateMul(matrix, wide(groups)), b.getInt64(uint64_t(tile * support::bytesOfGroup(bits))));
+      matrixBase.push_back(b.CreateGEP(b.getInt8Ty(), pointerOf(s.w[part].buffer), matrix));
+    }
+    std::vector<llvm::Value *> acc(parts() * size_t(s.most * columns), ConstantFP::get(b.getFloatTy(), 0));
+    loop(from, to, number(dotDepth), acc, [&](llvm::Value *k0) {
+      llvm::Value *count = least(b.CreateSub(to, k0), number(dotDepth));
+      barrier();
+      fill(k0, count, rows, depth);
+      barrier();
+      llvm::Value *first = mul(add(mul(warp, stepsOfWarp()), down), depths);
+      loop(
+          first, count, number(warps * stepsOfWarp() * depths), acc,
+          [&](llvm::Value *k) {
+            for (size_t part = 0; part < parts(); ++part)
+              multiply(acc, part, add(k0, k), k, column);
+          },
+          s.most == 1 ? 4 : 1); // of one row, so that several loads are on their way
+    });
+    // Lanes that hold the same columns.
+    for (int apart = lanesAcross(); apart < 32; apart *= 2)
+      for (llvm::Value *&one : acc)
+        one = b.CreateFAdd(one, call(Intrinsic::nvvm_shfl_sync_bfly_f32, {number(-1), one, number(apart), number(31)}));
+    // [warp][part][row][column]
+    auto place = [&](llvm::Value *ofWarp, size_t part, llvm::Value *row, llvm::Value *inTile) {
+      llvm::Value *line = add(mul(add(mul(ofWarp, int64_t(parts())), int64_t(part)), s.most), row);
+      return shared(mul(add(mul(line, tile), add(inTile, s.most * dotDepth)), 4));
+    };
+    when(b.CreateICmpULT(lane, number(lanesAcross())), [&] {
+      for (size_t part = 0; part < parts(); ++part)
+        for (int r = 0; r < s.most; ++r)
+          for (int c = 0; c < columns; ++c)
+            b.CreateStore(sum(acc, part, r, c), place(warp, part, number(r), add(across, c)));
+    });
+    barrier();
+    std::vector<llvm::Value *> none;
+    loop(thread, number(s.most * tile), number(dotThreads), none, [&](llvm::Value *i) {
+      llvm::Value *row = divide(i, tile), *inTile = rest(i, tile), *own = add(mul(group[0], tile), inTile);
+      sums.clear();
+      for (size_t part = 0; part < parts(); ++part) {
+        sums.push_back(ConstantFP::get(b.getFloatTy(), 0));
+        for (int w = 0; w < warps; ++w)
+          sums.back() = b.CreateFAdd(sums.back(), b.CreateLoad(b.getFloatTy(), place(number(w), part, row, inTile)));
+      }
+      llvm::Value *inside = b.CreateAnd(b.CreateICmpSLT(row, rows), b.CreateICmpSLT(own, allColumns));
+      stand(least(row, add(rows, -1)), least(own, add(allColumns, -1)), group[2], number(0));
+      for (const Store &one : s.stores)
+        store(one, inside);
+      if (s.sums >= 0)
+        when(inside, [&] { storeSum(row, own, rows, allColumns); });
+    });
+  }
+
+  void storeSum(llvm::Value *row, llvm::Value *own, llvm::Value *rows, llvm::Value *allColumns) {
+    auto wide = [&](llvm::Value *x) { return b.CreateZExt(x, b.getInt64Ty()); };
+    llvm::Value *pitch = b.CreateAnd(add(allColumns, 7), number(-8)), *matrices = sizeOf(s.matrices.extent());
+    llvm::Value *line = b.CreateAdd(b.CreateMul(wide(group[1]), wide(matrices)), wide(group[2]));
+    line = b.CreateAdd(b.CreateMul(line, wide(rows)), wide(row));
+    llvm::Value *offset = b.CreateAdd(b.CreateMul(line, wide(pitch)), wide(own));
+    b.CreateStore(sums[0], b.CreateGEP(b.getFloatTy(), pointerOf(s.sums), offset));
+  }
+
+  /// x from k0 on; 0 beyond the depth, as a step of codes may be longer, and of rows that are not there.
+  void fill(llvm::Value *k0, llvm::Value *count, llvm::Value *rows, llvm::Value *depth) {
+    llvm::Value *padded = b.CreateAnd(add(count, 7), number(-8));
+    std::vector<llvm::Value *> none;
+    for (int r = 0; r < s.most; ++r)
+      loop(thread, padded, number(dotThreads), none, [&](llvm::Value *i) {
+        llvm::Value *k = add(k0, i);
+        stand(least(number(r), add(rows, -1)), number(0), group[2], least(k, add(depth, -1)));
+        llvm::Value *x = get(s.xValue);
+        x = b.CreateSelect(b.CreateAnd(b.CreateICmpSLT(k, depth), b.CreateICmpSLT(number(r), rows)), x,
+                           ConstantFP::get(b.getFloatTy(), 0));
+        b.CreateStore(x, xPlace(number(r), i));
+      });
+  }
+};
+} // namespace
+
+void emitDots(const Program &program, const Stage &stage, const std::string &name, Module &module) {
+  DotsIr(program, stage, name, module).run();
+}
+
+} // namespace quern::codegen::tile

@@ -1,0 +1,89 @@
+// One launch of a tile program in LLVM IR for NVPTX.
+#ifndef QUERN_CODEGEN_TILE_KERNELIR_H
+#define QUERN_CODEGEN_TILE_KERNELIR_H
+
+#include "codegen/llvm/VectorMath.h"
+#include "codegen/tile/Signature.h"
+
+#include "llvm/IR/Module.h"
+
+#include <functional>
+
+namespace quern::codegen::tile {
+
+/// What all forms of launches are written with: parameters, values at the place where the kernel stands, loops.
+class KernelIr {
+public:
+  KernelIr(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
+  virtual ~KernelIr() = default;
+  /// Writes the function.
+  void run();
+
+protected:
+  const Program &p;
+  const Stage &s;
+  llvm::Module &module;
+  llvm::LLVMContext &context;
+  llvm::IRBuilder<> b;
+  VectorMath math;
+  llvm::Function *function = nullptr;
+  llvm::Value *thread = nullptr, *lane = nullptr, *warp = nullptr;
+  llvm::Value *group[3] = {}; ///< this block's place in the grid
+
+  virtual void body() = 0;
+
+  // ---- small things; integers have 32 bits
+  llvm::Value *number(int64_t value) { return b.getInt32(uint32_t(value)); }
+  llvm::Value *add(llvm::Value *x, llvm::Value *y) { return b.CreateAdd(x, y); }
+  llvm::Value *add(llvm::Value *x, int64_t y) { return b.CreateAdd(x, number(y)); }
+  llvm::Value *mul(llvm::Value *x, int64_t y) { return b.CreateMul(x, number(y)); }
+  llvm::Value *divide(llvm::Value *x, int64_t y) { return b.CreateUDiv(x, number(y)); }
+  llvm::Value *rest(llvm::Value *x, int64_t y) { return b.CreateURem(x, number(y)); }
+  llvm::Value *least(llvm::Value *x, llvm::Value *y) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y); }
+  llvm::Value *most(llvm::Value *x, llvm::Value *y) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, y); }
+  llvm::Value *call(llvm::Intrinsic::ID id, std::vector<llvm::Value *> arguments, std::vector<llvm::Type *> types = {});
+  void barrier();
+  /// `body` where the condition holds.
+  void when(llvm::Value *condition, const std::function<void()> &body);
+  /// For counter from `from`, by `step`, while it is less than `to`; `carried` go from step to step. `together`: steps that
+  /// LLVM makes one of.
+  void loop(llvm::Value *from, llvm::Value *to, llvm::Value *step, std::vector<llvm::Value *> &carried,
+            const std::function<void(llvm::Value *counter)> &body, int together = 1);
+  llvm::Value *sizeOf(const ir::Size &size);
+  /// Bytes of shared memory, from the start of the launch's.
+  llvm::Value *shared(llvm::Value *bytes);
+
+  // ---- values
+  /// Where the kernel stands from now on; null: nowhere.
+  void stand(llvm::Value *row, llvm::Value *column, llvm::Value *matrix, llvm::Value *depth);
+  llvm::Value *get(int value);
+  std::vector<llvm::Value *> sums; ///< of the parts
+  /// The address of an element.
+  llvm::Value *address(int buffer, const std::vector<int> &at);
+  llvm::Value *load(int buffer, const std::vector<int> &at);
+  /// Where `inside` holds. `value`: instead of the store's.
+  void store(const Store &store, llvm::Value *inside, llvm::Value *value = nullptr);
+  llvm::Value *pointerOf(int buffer) { return pointers.at(buffer); }
+  llvm::Value *widened(llvm::Value *bits); ///< of bf16 in an integer of 16 bits
+
+private:
+  std::map<int, llvm::Value *> pointers;
+  std::map<std::string, llvm::Value *> lengths;
+  std::map<std::pair<int, size_t>, llvm::Value *> strides;
+  std::vector<uint8_t> depends; ///< of each value: bits of coordinates, and the sums
+  llvm::Value *at[4] = {};
+  std::map<std::pair<int, std::vector<llvm::Value *>>, llvm::Value *> known;
+
+  llvm::Value *compute(const Value &value);
+  llvm::Value *code(int buffer, const std::vector<int> &at);
+  llvm::Value *strideOf(int buffer, size_t dim);
+};
+
+/// Writes a function for each launch.
+void emitProduct(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
+void emitDots(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
+void emitReduce(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
+void emitMap(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
+
+} // namespace quern::codegen::tile
+#endif

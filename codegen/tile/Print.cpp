@@ -1,0 +1,154 @@
+// Takes: a tile program. Gives: text.
+#include "codegen/tile/Program.h"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+namespace quern::codegen::tile {
+
+namespace {
+const char *const coordinates[] = {"row", "column", "matrix", "depth"};
+
+/// Of operations that occur in programs.
+std::string nameOf(const Value &v) {
+  static const std::map<Op, const char *> names = {
+      {Op::Neg, "neg"},          {Op::Abs, "abs"},      {Op::Exp, "exp"},        {Op::Expm1, "expm1"},
+      {Op::Log, "log"},          {Op::Log1p, "log1p"},  {Op::Sqrt, "sqrt"},      {Op::Tanh, "tanh"},
+      {Op::Sigmoid, "sigmoid"},  {Op::Erf, "erf"},      {Op::Floor, "floor"},    {Op::Ceil, "ceil"},
+      {Op::Round, "round"},      {Op::ToInt, "to_int"}, {Op::ToReal, "to_real"}, {Op::Narrow, "bf16"},
+      {Op::Not, "not"},          {Op::Add, "add"},      {Op::Sub, "sub"},        {Op::Mul, "mul"},
+      {Op::Div, "div"},          {Op::Mod, "mod"},      {Op::Pow, "pow"},        {Op::Max, "max"},
+      {Op::Min, "min"},          {Op::And, "and"},      {Op::Or, "or"},          {Op::Where, "where"},
+      {Op::FloorDiv, "floordiv"}};
+  static const char *const predicates[] = {"lt", "le", "gt", "ge", "eq", "ne"};
+  auto at = names.find(v.op);
+  return at != names.end() ? at->second : predicates[int(v.predicate)];
+}
+
+class Printer {
+public:
+  explicit Printer(const Program &program) : p(program) {}
+  std::string run() {
+    out << "tile program " << p.name << "\n";
+    for (size_t i = 0; i < p.buffers.size(); ++i) {
+      const Buffer &b = p.buffers[i];
+      static const char *const roles[] = {"argument", "result", "scratch"};
+      out << "  b" << i << ": " << roles[int(b.role)] << " " << storageName(b.storage) << axis({b.dims});
+      if (b.layout.packed)
+        out << " packed by " << b.layout.tile;
+      out << "\n";
+    }
+    for (const Variant &variant : p.variants) {
+      out << "  " << variant.name;
+      if (variant.mostRows)
+        out << ", up to " << variant.mostRows << " rows";
+      for (size_t i = 0; i < variant.aligned.size(); ++i)
+        out << (i ? ", b" : ", aligned b") << variant.aligned[i];
+      out << ":\n";
+      for (const Stage &one : variant.stages)
+        stage(one);
+    }
+    return out.str();
+  }
+
+private:
+  const Program &p;
+  std::ostringstream out;
+
+  static std::string axis(const Axis &axis) {
+    std::string text = "[";
+    for (const Dim &dim : axis.dims)
+      text += (text.size() > 1 ? ", " : "") + dim.name + " = " + dim.size.str();
+    return text + "]";
+  }
+  std::string list(const std::vector<int> &values) {
+    std::string text = "[";
+    for (int value : values)
+      text += (text.size() > 1 ? ", " : "") + name(value);
+    return text + "]";
+  }
+  std::string name(int i) {
+    const Value &v = p.values[i];
+    std::ostringstream text;
+    switch (v.form) {
+    case Value::Form::Number:
+      v.kind == Kind::Real ? text << v.real : text << v.integer;
+      return text.str();
+    case Value::Form::Coordinate:
+      return coordinates[v.integer];
+    case Value::Form::Length:
+      return "(" + v.size.str() + ")";
+    case Value::Form::Sum:
+      return "sum" + std::to_string(v.integer);
+    default:
+      return "%" + std::to_string(i);
+    }
+  }
+  void define(const std::set<int> &needed) {
+    for (int i : needed) {
+      const Value &v = p.values[i];
+      if (v.form == Value::Form::Apply)
+        out << "      %" << i << " = " << nameOf(v) << " " << list(v.operands) << "\n";
+      else if (v.form == Value::Form::Load)
+        out << "      %" << i << " = load b" << v.integer << list(v.operands) << "\n";
+      else if (v.form == Value::Form::Table)
+        out << "      %" << i << " = one of " << v.numbers.size() << " at " << name(v.operands[0]) << "\n";
+    }
+  }
+  void need(int i, std::set<int> &needed) {
+    if (needed.insert(i).second)
+      for (int operand : p.values[i].operands)
+        need(operand, needed);
+  }
+  void stage(const Stage &s) {
+    const Cut &c = s.cut;
+    static const char *const forms[] = {"product", "dots", "map", "reduce"};
+    out << "    " << forms[int(s.form)] << " rows " << axis(s.rows) << " columns " << axis(s.columns);
+    static const char *const reductions[] = {"sum", "mean", "max", "min", "any", "all"};
+    if (s.form == Stage::Form::Reduce)
+      out << " by " << reductions[int(s.reduction)];
+    if (s.form == Stage::Form::Product || s.form == Stage::Form::Dots)
+      out << " matrices " << axis(s.matrices) << " depth " << s.depth.str();
+    if (s.form == Stage::Form::Product)
+      out << "\n      tile " << c.rows << " x " << c.columns << " x " << c.depth << ", " << c.stages << " stages, "
+          << c.warpRows << " x " << c.warpColumns << " warps";
+    if (s.form == Stage::Form::Dots)
+      out << "\n      up to " << s.most << " rows, depth in " << s.split << " parts";
+    out << "\n";
+    std::set<int> needed;
+    auto operand = [&](const Operand &from) {
+      for (int position : from.at)
+        need(position, needed);
+    };
+    if (s.form == Stage::Form::Product)
+      operand(s.x);
+    for (const Operand &w : s.w)
+      operand(w);
+    if (s.form == Stage::Form::Dots)
+      need(s.xValue, needed);
+    for (const Store &store : s.stores) {
+      need(store.value, needed);
+      for (int position : store.at)
+        need(position, needed);
+    }
+    define(needed);
+    if (s.form == Stage::Form::Product)
+      out << "      x = copy b" << s.x.buffer << list(s.x.at) << "\n";
+    if (s.form == Stage::Form::Dots)
+      out << "      x = " << name(s.xValue) << "\n";
+    for (const Operand &w : s.w)
+      out << "      w = copy b" << w.buffer << list(w.at) << (w.depthInner ? "" : ", columns side by side") << "\n";
+    for (const Store &store : s.stores)
+      out << "      store b" << store.buffer << list(store.at) << " = " << name(store.value) << "\n";
+    if (s.form == Stage::Form::Dots && s.sums >= 0)
+      out << "      store b" << s.sums << " = sums\n";
+  }
+};
+} // namespace
+
+std::string text(const Program &program) {
+  return Printer(program).run();
+}
+
+} // namespace quern::codegen::tile

@@ -1,0 +1,138 @@
+// A tile program: what a kernel does on a GPU with tensor cores, as plain data between its graph and code. Blocks of threads
+// copy tiles to shared memory, multiply them and compute what becomes of each sum. HostRun.h executes it by plain loops,
+// PtxModule.h writes PTX of it.
+#ifndef QUERN_CODEGEN_TILE_PROGRAM_H
+#define QUERN_CODEGEN_TILE_PROGRAM_H
+
+#include "codegen/kernel/KernelGraph.h"
+
+#include <map>
+
+namespace quern::codegen::tile {
+
+/// Where a block's elements are. Those of a map have rows and columns alone.
+enum class Coordinate { Row, Column, Matrix, Depth };
+
+/// A number that an element is made of; operands stand before it.
+struct Value {
+  enum class Form {
+    Number,
+    Coordinate, ///< `integer`: which; beyond the last row or column it is the last
+    Length,     ///< `size`
+    Table,      ///< `numbers` at operand 0
+    Load,       ///< of buffer `integer` at the operands, one for each of its dimensions; stored narrow, it is widened
+    Sum,        ///< of the product, of its part `integer`
+    Apply,      ///< `op` of the operands; Narrow rounds to bf16 and stays a float
+  };
+  Form form = Form::Number;
+  Kind kind = Kind::Int;
+  Op op = Op::Const;
+  Predicate predicate = Predicate::Lt;
+  std::vector<int> operands{};
+  int64_t integer = 0;
+  double real = 0;
+  ir::Size size{};
+  std::vector<double> numbers{};
+};
+
+/// Equal values are one, and what is known of integers is computed.
+class Values {
+public:
+  std::vector<Value> all;
+  const Value &operator[](int i) const { return all[i]; }
+
+  int number(int64_t value);
+  int real(double value);
+  int flag(bool value);
+  int coordinate(Coordinate which);
+  int length(const ir::Size &size);
+  int table(std::vector<double> numbers, int index);
+  int load(int buffer, Kind kind, std::vector<int> positions);
+  int sum(int64_t part);
+  int apply(Op op, Kind kind, std::vector<int> operands, Predicate predicate = Predicate::Lt);
+  std::optional<int64_t> known(int value) const;
+
+private:
+  int add(Value value);
+  std::map<std::string, int> numbers;
+};
+
+struct Buffer {
+  enum class Role { Argument, Result, Scratch };
+  Role role;
+  Storage storage;
+  Layout layout; ///< of scratch: dense
+  std::vector<Dim> dims;
+};
+
+/// Dimensions that a coordinate numbers, the last one fastest.
+struct Axis {
+  std::vector<Dim> dims;
+  ir::Size extent() const;
+};
+
+/// What a product reads tile by tile: numbers of two bytes, of which eight lie beside each other.
+struct Operand {
+  int buffer = 0;
+  std::vector<int> at;     ///< positions of its dimensions, made of coordinates
+  bool depthInner = false; ///< eight along the depth, else along the rows (columns)
+};
+
+struct Store {
+  int buffer = 0;
+  std::vector<int> at;
+  int value = 0;
+};
+
+/// How a product is cut: a block's tile, the ring of its copies, its warps.
+struct Cut {
+  int rows = 128, columns = 128, depth = 32, stages = 3, warpRows = 2, warpColumns = 4;
+  int threads() const { return 32 * warpRows * warpColumns; }
+};
+
+/// A launch.
+struct Stage {
+  enum class Form {
+    Product, ///< sum over depth of x * w by tensor cores: a ring of copies, then what becomes of the sums
+    Dots, ///< the same for few rows: weights are read once, 16 bytes at a time, the depth is divided among warps and blocks
+    Map,    ///< an element for each row and column
+    Reduce, ///< of each row one number, of the only store's values along its columns
+  };
+  Form form;
+  Axis rows, columns, matrices;
+  ir::Size depth;
+  Operand x;
+  std::vector<Operand> w; ///< for each part: products that share x, as a gate and what it opens
+  Cut cut;
+  std::vector<Store> stores{}; ///< for each row and column
+  // Of dots:
+  int xValue = 0;                       ///< of a row at a depth
+  int most = 0, split = 1;              ///< rows; parts of the depth, which are blocks'
+  int sums = -1;                        ///< the buffer [split, matrices, rows, columns] of their sums
+  Reduction reduction = Reduction::Sum; ///< of a reduction
+};
+
+/// Launches in order, for lengths and addresses that fit.
+struct Variant {
+  std::string name;
+  int64_t mostRows = 0; ///< 0: any
+  ir::Size rows;
+  std::vector<int> aligned; ///< buffers whose rows must begin at multiples of 16 bytes
+  std::vector<Stage> stages;
+};
+
+struct Program {
+  std::string name;
+  std::vector<std::string> symbols;
+  std::vector<Buffer> buffers; ///< arguments, results, scratch
+  Values values;
+  std::vector<Variant> variants; ///< the first that fits is run; the last one fits always
+};
+
+/// What is wrong with a program; nothing: it is well formed.
+std::optional<std::string> verify(const Program &program);
+/// For readers.
+std::string text(const Program &program);
+
+} // namespace quern::codegen::tile
+#endif

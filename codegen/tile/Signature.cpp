@@ -1,0 +1,106 @@
+// Takes: a launch. Gives: its parameters and its grid.
+#include "codegen/tile/Signature.h"
+
+#include <set>
+
+namespace quern::codegen::tile {
+
+std::vector<Parameter> parametersOf(const Program &program, const Stage &stage) {
+  std::set<int> buffers, seen;
+  auto need = [&](auto &&self, int value) -> void {
+    if (!seen.insert(value).second)
+      return;
+    const Value &v = program.values[value];
+    if (v.form == Value::Form::Load)
+      buffers.insert(int(v.integer));
+    for (int operand : v.operands)
+      self(self, operand);
+  };
+  auto place = [&](int buffer, const std::vector<int> &at) {
+    buffers.insert(buffer);
+    for (int position : at)
+      need(need, position);
+  };
+  if (stage.form == Stage::Form::Product)
+    place(stage.x.buffer, stage.x.at);
+  for (const Operand &w : stage.w)
+    place(w.buffer, w.at);
+  if (stage.form == Stage::Form::Dots) {
+    need(need, stage.xValue);
+    if (stage.sums >= 0)
+      buffers.insert(stage.sums);
+  }
+  for (const Store &store : stage.stores) {
+    place(store.buffer, store.at);
+    need(need, store.value);
+  }
+  std::vector<Parameter> parameters;
+  for (int buffer : buffers)
+    parameters.push_back({Parameter::Form::Pointer, buffer, 0, {}});
+  for (const std::string &symbol : program.symbols)
+    parameters.push_back({Parameter::Form::Length, 0, 0, symbol});
+  for (int buffer : buffers) {
+    const Buffer &b = program.buffers[size_t(buffer)];
+    for (size_t d = 0; b.role != Buffer::Role::Scratch && !b.layout.packed && d < b.dims.size(); ++d)
+      if (!b.layout.strides[d])
+        parameters.push_back({Parameter::Form::Stride, buffer, d, {}});
+  }
+  return parameters;
+}
+
+SharedTiles sharedTilesOf(const Stage &stage) {
+  const Cut &cut = stage.cut;
+  SharedTiles tiles;
+  tiles.xPitch = 2 * cut.depth + 16;
+  tiles.xBytes = tiles.xPitch * cut.rows;
+  tiles.stageBytes = tiles.xBytes;
+  for (const Operand &w : stage.w) {
+    tiles.wStart.push_back(tiles.stageBytes);
+    tiles.wPitch.push_back(w.depthInner ? 2 * cut.depth + 16 : 2 * cut.columns + 16);
+    tiles.stageBytes += tiles.wPitch.back() * (w.depthInner ? cut.columns : cut.depth);
+  }
+  return tiles;
+}
+
+int mapWidth(const Stage &stage) {
+  int width = 1;
+  int64_t columns = stage.columns.extent().constant().value_or(64);
+  while (width < mapThreads && width < columns)
+    width *= 2;
+  return width;
+}
+
+int blocksTogether(const Stage &stage) {
+  if (stage.form == Stage::Form::Map || stage.form == Stage::Form::Reduce)
+    return 0;
+  if (stage.form == Stage::Form::Dots)
+    return stage.most == 1 ? 4 : 1;
+  const Cut &cut = stage.cut;
+  int64_t sums = int64_t(cut.rows) * cut.columns * int64_t(stage.w.size()) / cut.threads();
+  return cut.threads() * (sums + 64) * 2 <= 65536 ? 2 : 1;
+}
+
+Grid gridOf(const Program &program, const Stage &stage) {
+  const Cut &cut = stage.cut;
+  switch (stage.form) {
+  case Stage::Form::Map: {
+    int width = mapWidth(stage);
+    return {{stage.columns.extent(), width}, {stage.rows.extent(), mapThreads / width}, {ir::Size(1)}, mapThreads, 0};
+  }
+  case Stage::Form::Reduce: // a row for each warp
+    return {{stage.rows.extent(), mapThreads / 32}, {ir::Size(1)}, {ir::Size(1)}, mapThreads, 0};
+  case Stage::Form::Dots: {
+    int64_t tile = program.buffers[size_t(stage.w[0].buffer)].layout.tile;
+    int64_t bytes = 4 * int64_t(stage.most) * (dotDepth + dotThreads / 32 * tile * int64_t(stage.w.size()));
+    return {{stage.columns.extent(), tile}, {ir::Size(stage.split)}, {stage.matrices.extent()}, dotThreads, bytes};
+  }
+  default:
+    return {{stage.columns.extent(), cut.columns},
+            {stage.rows.extent(), cut.rows},
+            {stage.matrices.extent()},
+            cut.threads(),
+            sharedTilesOf(stage).stageBytes * cut.stages};
+  }
+}
+
+} // namespace quern::codegen::tile

@@ -1,0 +1,50 @@
+// How a launch is begun: what its function takes, its grid, its threads and their shared memory. Whoever writes the function
+// and whoever writes its launch ask here.
+#ifndef QUERN_CODEGEN_TILE_SIGNATURE_H
+#define QUERN_CODEGEN_TILE_SIGNATURE_H
+
+#include "codegen/tile/Program.h"
+
+namespace quern::codegen::tile {
+
+struct Parameter {
+  enum class Form { Pointer, Length, Stride };
+  Form form;
+  int buffer = 0;     ///< of a pointer or a stride
+  size_t dim = 0;     ///< of a stride
+  std::string symbol; ///< of a length
+};
+
+/// Pointers to the buffers that it touches, all lengths, then strides that only the run knows.
+std::vector<Parameter> parametersOf(const Program &program, const Stage &stage);
+
+/// `extent` in pieces of `by`.
+struct Pieces {
+  ir::Size extent;
+  int64_t by = 1;
+};
+struct Grid {
+  Pieces x, y, z;
+  int threads = 0;
+  int64_t sharedBytes = 0;
+};
+Grid gridOf(const Program &program, const Stage &stage);
+/// Blocks that share a multiprocessor's registers, at least; 0: nobody counts with it.
+int blocksTogether(const Stage &stage);
+
+/// Where parts of a product's shared memory lie. Rows are padded by 16 bytes, so that eight of them are in different banks.
+struct SharedTiles {
+  int64_t xPitch, xBytes;
+  std::vector<int64_t> wPitch, wStart;
+  int64_t stageBytes;
+};
+SharedTiles sharedTilesOf(const Stage &stage);
+
+/// Work-items of a map along columns; the rest are rows.
+int mapWidth(const Stage &stage);
+constexpr int mapThreads = 256, mostMapRows = 32768;
+/// Of dots: threads, the depth whose numbers of x are held at a time, and where the warps' sums lie behind them.
+constexpr int dotThreads = 256, dotDepth = 512;
+
+} // namespace quern::codegen::tile
+#endif

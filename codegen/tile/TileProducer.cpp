@@ -1,0 +1,113 @@
+// The questions of KernelProducer.h, answered for NVIDIA's tensor cores: divided into a tile program by Divide.cpp, written
+// as PTX by PtxModule.cpp, launched by LaunchIr.cpp.
+#include "codegen/tile/TileProducer.h"
+
+#include "codegen/llvm/Backend.h"
+#include "codegen/schedule/ChoosePlan.h"
+#include "codegen/tile/Divide.h"
+#include "codegen/tile/LaunchIr.h"
+#include "codegen/tile/Products.h"
+#include "codegen/tile/PtxModule.h"
+
+#include "llvm/Config/llvm-config.h"
+
+#include <fstream>
+#include <sstream>
+
+namespace quern::codegen {
+
+static const char sources[] =
+#include "codegen/tile/Revision.inc"
+    ;
+
+tile::Program tile::programOf(const KernelGraph &graph, const KernelPlan &plan) {
+  const PlanPart &part = plan.parts.at(0);
+  Numbers numbers;
+  numbers.cut = {part["rows"], part["columns"], part["depth"], part["stages"], part["warp_rows"], part["warp_columns"]};
+  numbers.few = part["few"], numbers.split = part["split"];
+  Program program;
+  if (std::optional<std::string> refused = divide(graph, numbers, program))
+    throw std::runtime_error("kernel " + graph.name + ": " + *refused);
+  return program;
+}
+
+static std::string commented(const std::string &text, const std::string &mark) {
+  std::string lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);)
+    lines += mark + " " + line + "\n";
+  return lines;
+}
+
+namespace {
+class TileProducer : public KernelProducer {
+public:
+  std::string name() const override { return "tile"; }
+  std::string revision() const override { return LLVM_VERSION_STRING " " + std::string(sources); }
+
+  std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &target) const override {
+    if (target.device != "cuda")
+      return "it makes kernels for NVIDIA GPUs";
+    tile::Program program;
+    return divide(graph, tile::Numbers(), program);
+  }
+
+  std::vector<Anchor> anchors(const KernelGraph &graph, const CpuTarget &target) const override {
+    for (int i = 0; i < int(graph.nodes.size()); ++i) {
+      if (graph.nodes[i].op != Op::Contract)
+        continue;
+      tile::Factors f = tile::factorsOf(graph, i);
+      std::optional<tile::Fusion> fusion = tile::fusionOf(graph, f);
+      Anchor anchor{"tile", i, factsOf(target)};
+      auto count = [](const std::vector<Dim> &dims) { return tile::Axis{dims}.extent().constant().value_or(0); };
+      anchor.facts["outer"] = count(f.columns);
+      anchor.facts["inner"] = count(f.depth);
+      anchor.facts["rows"] = count(f.rows);
+      anchor.facts["parts"] = fusion ? int64_t(fusion->parts.size()) : 1;
+      return {anchor}; // the numbers hold for all products of the kernel
+    }
+    return {};
+  }
+
+  KernelPlan choose(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules) const override {
+    return {name(), chooseParts(anchors(graph, target), schedules)};
+  }
+
+  std::optional<std::string> refuses(const KernelPlan &plan, const KernelGraph &graph,
+                                     const CpuTarget &target) const override {
+    return checkParts(plan.parts, anchors(graph, target));
+  }
+
+  /// No scratch: what lies between launches is the device's.
+  Scratch make(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target, const std::string &symbol,
+               EmitForm form, const std::string &path) const override {
+    tile::Program program = tile::programOf(graph, plan);
+    llvm::LLVMContext context;
+    llvm::Module module(symbol, context);
+    std::unique_ptr<llvm::TargetMachine> machine = machineFor(target);
+    aimAt(module, *machine);
+    tile::PtxModule device = tile::ptxOf(program);
+    emitLaunches(program, device.ptx, symbol, module);
+    std::string what = "kernel " + graph.name;
+    optimize(module, *machine, what);
+    write(module, *machine, form, path, what);
+    if (form != EmitForm::Object) // for readers: what the device is given, as comments
+      std::ofstream(path, std::ios::app) << commented(form == EmitForm::Llvm ? device.llvm : device.ptx,
+                                                      form == EmitForm::Llvm ? ";" : "#");
+    return {};
+  }
+
+  bool makeShared(const CpuTarget &, const std::string &) const override { return false; }
+
+  std::string loops(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &) const override {
+    return text(tile::programOf(graph, plan));
+  }
+};
+} // namespace
+
+const KernelProducer &tileProducer() {
+  static const TileProducer producer;
+  return producer;
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,113 @@
+// Takes: a tile program. Gives: what is wrong with it. Why: whoever writes code of one need not ask again.
+#include "codegen/tile/Program.h"
+
+#include <set>
+
+namespace quern::codegen::tile {
+
+namespace {
+class Verifier {
+public:
+  explicit Verifier(const Program &program) : p(program) {}
+  std::optional<std::string> run() {
+    for (size_t i = 0; i < p.values.all.size() && !wrong; ++i)
+      value(int(i));
+    if (p.variants.empty() || p.variants.back().mostRows || !p.variants.back().aligned.empty())
+      fail("no variant fits always");
+    for (const Variant &variant : p.variants) {
+      written.clear();
+      for (const Stage &one : variant.stages)
+        if (!wrong)
+          stage(one);
+      for (size_t i = 0; i < p.buffers.size(); ++i)
+        if (p.buffers[i].role == Buffer::Role::Result && !written.count(int(i)))
+          fail(variant.name + " does not write buffer " + std::to_string(i));
+    }
+    return wrong;
+  }
+
+private:
+  const Program &p;
+  std::optional<std::string> wrong;
+  std::set<int> written;
+
+  void fail(const std::string &what) {
+    if (!wrong)
+      wrong = "tile program of " + p.name + ": " + what;
+  }
+  void place(int buffer, const std::vector<int> &at) {
+    if (buffer < 0 || size_t(buffer) >= p.buffers.size())
+      return fail("there is no buffer " + std::to_string(buffer));
+    if (p.buffers[size_t(buffer)].dims.size() != at.size())
+      fail("buffer " + std::to_string(buffer) + " has another number of dimensions");
+    for (int position : at)
+      if (p.values[position].kind != Kind::Int)
+        fail("a position of buffer " + std::to_string(buffer) + " is no integer");
+  }
+  void value(int i) {
+    const Value &v = p.values[i];
+    for (int operand : v.operands)
+      if (operand < 0 || operand >= i)
+        fail("value " + std::to_string(i) + " stands before its operands");
+    if (v.form == Value::Form::Load && !wrong)
+      place(int(v.integer), v.operands);
+  }
+  /// Whatever it loads was written.
+  void reads(int i) {
+    const Value &v = p.values[i];
+    for (int operand : v.operands)
+      reads(operand);
+    if (v.form == Value::Form::Load)
+      readsBuffer(int(v.integer));
+  }
+  void readsBuffer(int buffer) {
+    if (p.buffers[size_t(buffer)].role == Buffer::Role::Result ||
+        (p.buffers[size_t(buffer)].role == Buffer::Role::Scratch && !written.count(buffer)))
+      fail("buffer " + std::to_string(buffer) + " is read before it is written");
+  }
+  void operand(const Operand &from) {
+    place(from.buffer, from.at);
+    if (!wrong && p.buffers[size_t(from.buffer)].storage != Storage::BF16)
+      fail("tensor cores multiply bf16");
+    if (!wrong)
+      readsBuffer(from.buffer);
+  }
+  void stage(const Stage &s) {
+    const Cut &c = s.cut;
+    if (s.form == Stage::Form::Product) {
+      if (c.rows % (16 * c.warpRows) || c.columns % (16 * c.warpColumns) || c.depth % 16 || c.stages < 2 ||
+          c.threads() > 1024)
+        fail("a cut that its warps cannot share");
+      operand(s.x);
+      for (const Operand &w : s.w)
+        operand(w);
+      if (s.w.empty() || !s.x.depthInner)
+        fail("a product without its factors");
+    } else if (s.form == Stage::Form::Dots) {
+      for (const Operand &w : s.w)
+        place(w.buffer, w.at);
+      reads(s.xValue);
+      if (s.most < 1 || s.split < 1)
+        fail("dots of no rows");
+      if (s.sums >= 0)
+        written.insert(s.sums);
+      if ((s.sums >= 0) == (s.stores.size() > 0) || (s.split > 1 && s.sums < 0))
+        fail("dots whose sums go nowhere, or before they are whole");
+    }
+    for (const Store &store : s.stores) {
+      place(store.buffer, store.at);
+      reads(store.value);
+      if (!wrong && p.buffers[size_t(store.buffer)].role == Buffer::Role::Argument)
+        fail("an argument is written");
+    }
+    for (const Store &store : s.stores)
+      written.insert(store.buffer);
+  }
+};
+} // namespace
+
+std::optional<std::string> verify(const Program &program) {
+  return Verifier(program).run();
+}
+
+} // namespace quern::codegen::tile

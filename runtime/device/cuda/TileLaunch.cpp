@@ -1,0 +1,41 @@
+// Takes: calls that the host's side of a tile program makes (codegen/tile/LaunchIr.cpp). Gives: its image on the device, memory
+// between its launches, launches. A failure ends the call that they are in with its message (GpuDevice::inLaunch).
+#include "runtime/device/GpuDevice.h"
+
+using quern::runtime::GpuDevice;
+
+extern "C" {
+
+/// `*state`: what the driver made of the image, once.
+int quern_tile_build(void **state, const char *ptx, int64_t bytes) {
+  return GpuDevice::inLaunch([&](GpuDevice &device) {
+    if (!*state)
+      *state = device.build(ptx, size_t(bytes));
+  });
+}
+
+/// 0 where there is none.
+int64_t quern_tile_take(int64_t bytes) {
+  int64_t address = 0;
+  GpuDevice::inLaunch(
+      [&](GpuDevice &device) { address = reinterpret_cast<int64_t>(device.takeBlock(size_t(bytes > 0 ? bytes : 1))); });
+  return address;
+}
+
+void quern_tile_give(int64_t address) {
+  GpuDevice::inLaunch([&](GpuDevice &device) { device.giveBlock(reinterpret_cast<void *>(address)); });
+}
+
+/// `values`: addresses, where `isPointer` says so, and numbers of 32 bits.
+int quern_tile_launch(void *built, const char *name, int64_t x, int64_t y, int64_t z, int32_t threads, int32_t shared,
+                      int32_t count, const uint8_t *isPointer, const int64_t *values) {
+  return GpuDevice::inLaunch([&](GpuDevice &device) {
+    std::vector<GpuDevice::Argument> arguments;
+    for (int32_t i = 0; i < count; ++i)
+      arguments.push_back(isPointer[i] ? GpuDevice::Argument{reinterpret_cast<const void *>(values[i]), 1, true}
+                                       : GpuDevice::Argument{&values[i], 4, false}); // its low half comes first
+    device.launch(built, name, {{size_t(x), size_t(y), size_t(z)}, {size_t(threads), 1, 1}, size_t(shared)}, arguments);
+  });
+}
+
+} // extern "C"

@@ -1,0 +1,174 @@
+// The model behind default plans: what it chooses for known shapes on three processors, and what must hold of any.
+#include "codegen/schedule/Estimate.h"
+#include "codegen/schedule/ChoosePlan.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+
+using namespace quern::codegen;
+
+namespace {
+const char *const targets[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
+const char *const drawnFamilies[] = {"contract", "dense", "grouped", "experts", "attention",
+                                     "gradient", "row",   "map",     "scan"};
+
+Anchor anchor(const std::string &family, const std::string &target, const Facts &more) {
+  Anchor made{family, -1, factsOf(cpuTarget(target))};
+  for (const auto &[name, value] : more)
+    made.facts[name] = value;
+  return made;
+}
+
+PlanPart chosen(const Anchor &anchor, const std::string &schedules = "") {
+  ScheduleTable table;
+  table.add(schedules, "test.txt");
+  return chooseParts({anchor}, table)[0];
+}
+
+/// A weight as programs pack it.
+Anchor weight(const std::string &target, int64_t outer, int64_t inner, int64_t bits = 32, int64_t rowBits = 32) {
+  int64_t tile = weightTile(outer, inner, ScheduleTable(), cpuTarget(target));
+  return anchor("contract", target,
+                {{"outer", outer},
+                 {"inner", inner},
+                 {"tile", tile},
+                 {"bits", bits},
+                 {"row_bits", rowBits},
+                 {"levels", bits < 16},
+                 {"bytes", 4}});
+}
+} // namespace
+
+/// Tiles that were measured to reach 95% and more of the peak (docs/design/schedules.md).
+TEST(Estimate, KnownTilesOfThreeProcessors) {
+  struct Known {
+    const char *target;
+    int columns, rows, step, lanes;
+  };
+  for (const Known &known :
+       {Known{"x86-64-v2", 8, 6, 4, 12}, Known{"x86-64-v3", 16, 6, 4, 24}, Known{"x86-64-v4", 64, 6, 8, 48}}) {
+    SCOPED_TRACE(known.target);
+    for (auto [outer, inner] : {std::pair(768, 768), std::pair(2048, 768), std::pair(768, 2048), std::pair(32000, 768),
+                                std::pair(5632, 2048)}) {
+      PlanPart part = chosen(weight(known.target, outer, inner));
+      EXPECT_EQ(part["columns"], known.columns) << outer << " " << inner;
+      EXPECT_EQ(part["rows"], known.rows) << outer << " " << inner;
+      EXPECT_EQ(part["unroll"], 4) << outer << " " << inner;
+    }
+    PlanPart dense = chosen(anchor("dense", known.target, {{"outer", 3072}, {"inner", 768}, {"depth", 768}}));
+    EXPECT_EQ(dense["columns"], known.columns);
+    EXPECT_EQ(dense["rows"], known.rows);
+    PlanPart attention = chosen(anchor("attention", known.target, {{"depth", 64}, {"values", 64}}));
+    EXPECT_EQ(attention["rows"], known.lanes);
+    EXPECT_EQ(attention["step"], known.step);
+    EXPECT_EQ(attention["block"], 192);
+  }
+}
+
+/// Measured in docs/design/contractions.md: two rows are faster one by one with AVX2, not with AVX-512.
+TEST(Estimate, FewRowsOneByOne) {
+  EXPECT_EQ(chosen(weight("x86-64-v3", 32000, 768))["alone"], 2);
+  EXPECT_EQ(chosen(weight("x86-64-v4", 32000, 768))["alone"], 1);
+  EXPECT_EQ(chosen(weight("x86-64-v3", 32000, 768))["side"], 4);
+  EXPECT_EQ(chosen(weight("x86-64-v4", 32000, 768))["side"], 1);
+}
+
+/// Measured (docs/design/schedules.md): unpacking codes costs a tile as much as a row, and the tile multiplies rows that are not
+/// there.
+TEST(Estimate, CodesHaveMoreRowsOneByOne) {
+  auto alone = [](int64_t bits, int64_t rowBits, int64_t levels) {
+    Anchor product = weight("x86-64-v4", 2048, 768, bits, rowBits);
+    product.facts["levels"] = levels;
+    return chosen(product)["alone"];
+  };
+  EXPECT_EQ(alone(32, 32, 0), 1);
+  EXPECT_EQ(alone(16, 32, 0), 4);
+  EXPECT_EQ(alone(8, 32, 1), 4);
+  EXPECT_EQ(alone(4, 32, 1), 2);
+  EXPECT_EQ(alone(4, 32, 2), 4);
+  EXPECT_EQ(alone(6, 32, 2), 2);
+  EXPECT_EQ(alone(8, 8, 1), 2);
+  EXPECT_EQ(alone(4, 8, 1), 6);
+}
+
+TEST(Estimate, BlocksFollowTheCaches) {
+  int before = 0;
+  for (int64_t kilobytes : {128, 256, 512, 1024, 2048}) {
+    Anchor attention = anchor("attention", "x86-64-v4", {{"depth", 64}, {"values", 64}, {"second", kilobytes << 10}});
+    PlanPart part = chosen(attention);
+    EXPECT_GE(part["keys"], before) << kilobytes;
+    EXPECT_LE(part["keys"] * 4 * (2 * part["rows"] + 128), kilobytes << 10);
+    before = part["keys"];
+  }
+  before = 0;
+  for (int64_t kilobytes : {256, 512, 1024, 2048}) {
+    Anchor product = weight("x86-64-v3", 768, 2048);
+    product.facts["second"] = kilobytes << 10;
+    int block = chosen(product)["row_block"];
+    EXPECT_GE(block, before) << kilobytes;
+    before = block;
+  }
+  EXPECT_LE(chosen(weight("x86-64-v4", 768, 4096))["row_block"], chosen(weight("x86-64-v4", 768, 1024))["row_block"]);
+}
+
+TEST(Estimate, TasksFollowTheThreads) {
+  Anchor few = weight("x86-64-v3", 768, 768), many = few;
+  few.facts["threads"] = 2, many.facts["threads"] = 32;
+  EXPECT_LE(chosen(many)["row_block"], chosen(few)["row_block"]);
+  EXPECT_EQ(chosen(few)["tiles"], 4);
+  EXPECT_EQ(chosen(many)["tiles"], 64);
+}
+
+/// What a person says holds, fitted to the shape; the rest is chosen beside it.
+TEST(Estimate, SchedulesOverride) {
+  Anchor product = weight("x86-64-v3", 80, 48);
+  PlanPart part = chosen(product, "contract inner = 48 : rows 3, unroll 32\n");
+  EXPECT_EQ(part["rows"], 3);
+  EXPECT_EQ(part["unroll"], 16); // of a depth of 48
+  EXPECT_EQ(chosen(product, "contract inner = 49 : rows 3\n")["rows"], 6);
+}
+
+/// Any shape, known or not, gives a point of the space, and no point of a number's values is cheaper.
+TEST(Estimate, AnyShapeGivesAPointThatNoNeighbourBeats) {
+  std::mt19937 random(11);
+  auto draw = [&](std::initializer_list<int64_t> of) { return of.begin()[random() % of.size()]; };
+  for (int i = 0; i < 400; ++i) {
+    std::string target = targets[random() % 3], family = drawnFamilies[random() % std::size(drawnFamilies)];
+    Facts facts;
+    int64_t size = int64_t(random() % 5000) + 1, other = int64_t(random() % 5000) + 1;
+    if (family == "contract" || family == "dense" || family == "grouped" || family == "experts")
+      facts = {{"outer", draw({0, size, 768, 50257})}, {"inner", draw({0, other, 64, 768, 11008})},
+               {"rows", draw({0, 1, 2, 7, size})},     {"bits", draw({32, 16, 8, 4, 5, 6})},
+               {"row_bits", draw({32, 16, 8})},        {"bytes", draw({2, 4})}};
+    if (family == "dense")
+      facts["depth"] = facts["inner"], facts["heads"] = draw({0, 1});
+    if ((family == "contract" || family == "grouped") && facts["outer"])
+      facts["tile"] = weightTile(std::max<int64_t>(2, facts["outer"]), facts["inner"], ScheduleTable(),
+                                 cpuTarget(targets[random() % 3]));
+    if (family == "attention" || family == "gradient")
+      facts = {{"depth", draw({0, 1, 8, 64, 80, 128, 192})}, {"values", draw({0, 1, 64, 72, 128})}};
+    Anchor drawn = anchor(family, target, facts);
+    drawn.facts["threads"] = draw({1, 2, 8, 64}), drawn.facts["second"] = draw({262144, 524288, 1048576, 2097152});
+    std::string named = family + " " + target;
+    for (const auto &[name, value] : drawn.facts)
+      named += " " + name + "=" + std::to_string(value);
+    SCOPED_TRACE(named);
+    PlanPart part{"", {}};
+    ASSERT_NO_THROW(part = chosen(drawn));
+    EXPECT_EQ(checkPart(part, drawn).value_or(""), "");
+    Estimate estimate(drawn);
+    double cost = estimate(part);
+    EXPECT_GT(cost, 0);
+    EXPECT_LT(cost, std::numeric_limits<double>::infinity());
+    for (const char *name : {"unroll", "row_block", "alone", "side", "keys", "block"})
+      if (const Parameter *parameter = quern::codegen::family(family).find(name))
+        for (int64_t value : estimate.values(*parameter)) {
+          PlanPart near = part;
+          near.numbers[name] = value;
+          if (!checkPart(near, drawn))
+            EXPECT_GE(estimate(near), cost * (1 - 1e-9)) << name << " " << value;
+        }
+  }
+}

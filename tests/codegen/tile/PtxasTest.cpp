@@ -1,0 +1,115 @@
+// What NVIDIA's assembler makes of tile kernels with their standard plans: nothing may be spilled, nothing may be warned of,
+// and registers are golden text. It needs no card. ptxas is a tool for development: `./dev test` fetches it.
+#include "codegen/schedule/Schedule.h"
+#include "codegen/tile/PtxModule.h"
+#include "codegen/tile/TileProducer.h"
+#include "tests/codegen/support/Compare.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+using namespace quern::codegen;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Kernels as models have them, by name.
+std::vector<std::pair<std::string, KernelGraph>> kernels() {
+  std::vector<std::pair<std::string, KernelGraph>> all;
+  Dim m = dim("M"), k = dim("K", 1024), n = dim("N", 1024);
+  auto add = [&](const std::string &name, auto &&fill) {
+    GraphMaker g;
+    fill(g);
+    all.emplace_back(name, g.finish(name));
+  };
+  auto widened = [](GraphMaker &g, int x) { return g.elementwise(Op::Widen, {x}); };
+  add("linear", [&](GraphMaker &g) {
+    int x = g.argument(Storage::BF16, {m, k}), w = g.weight({n, k}, 64, Storage::BF16);
+    g.yield(g.elementwise(Op::Narrow, {g.contract(widened(g, x), widened(g, w), {"K"})}));
+  });
+  add("gelu", [&](GraphMaker &g) {
+    int x = g.argument(Storage::BF16, {m, k}), w = g.weight({n, k}, 64, Storage::BF16),
+        bias = g.argument(Storage::F32, {n});
+    int y = g.elementwise(Op::Add, {g.contract(widened(g, x), widened(g, w), {"K"}), bias});
+    g.yield(g.elementwise(
+        Op::Narrow,
+        {g.elementwise(Op::Mul, {y, g.elementwise(Op::Add, {g.constant(1), g.elementwise(Op::Erf, {y})})})}));
+  });
+  add("gated", [&](GraphMaker &g) {
+    int x = g.argument(Storage::BF16, {m, k}), w = g.weight({dim("U", 2), n, k}, 64, Storage::BF16);
+    int both = g.contract(widened(g, x), widened(g, w), {"K"});
+    int gate = g.squeeze(g.cut(both, "U", 0, dim("G", 1)), "G"), up = g.squeeze(g.cut(both, "U", 1, dim("V", 1)), "V");
+    g.yield(g.elementwise(
+        Op::Narrow,
+        {g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {gate, g.elementwise(Op::Sigmoid, {gate})}), up})}));
+  });
+  add("residual", [&](GraphMaker &g) {
+    int x = g.argument(Storage::F32, {m, k}), w = g.weight({n, k}, 64), r = g.argument(Storage::F32, {m, n});
+    g.yield(g.elementwise(Op::Add, {g.contract(x, w, {"K"}), r}));
+  });
+  for (Storage storage : {Storage::Int8, Storage::Int4})
+    add(storageName(storage), [&](GraphMaker &g) {
+      int x = g.argument(Storage::F32, {m, k}), w = g.weight({n, k}, 64, storage);
+      g.yield(g.contract(x, g.elementwise(Op::Dequantize, {w}), {"K"}));
+    });
+  return all;
+}
+
+std::string ptxas() {
+  const char *given = std::getenv("QUERN_PTXAS");
+  return given ? given : QUERN_BUILD_FOLDER "/ptxas/nvidia/cuda_nvcc/bin/ptxas";
+}
+
+/// "linear direct product: 128 registers" for each kernel. `wrong`: what must not be.
+std::string assembled(const std::string &name, const KernelGraph &graph, std::string &wrong) {
+  CpuTarget target = cpuTarget("cuda");
+  tile::Program program = tile::programOf(graph, tileProducer().choose(graph, target, ScheduleTable::standard()));
+  fs::path folder = fs::path(QUERN_BUILD_FOLDER) / "e2e" / "ptxas-output";
+  fs::create_directories(folder);
+  std::string base = (folder / name).string();
+  std::ofstream(base + ".ptx") << tile::ptxOf(program).ptx;
+  std::string command = ptxas() + " -v -arch=sm_80 " + base + ".ptx -o " + base + ".cubin > " + base + ".txt 2>&1";
+  int status = std::system(command.c_str());
+  std::stringstream said;
+  said << std::ifstream(base + ".txt").rdbuf();
+  std::string text = said.str();
+  if (status || text.find("C75") != std::string::npos || text.find("warning") != std::string::npos)
+    wrong += name + ": " + text;
+  std::string lines;
+  for (size_t v = 0; v < program.variants.size(); ++v)
+    for (size_t s = 0; s < program.variants[v].stages.size(); ++s) {
+      static const char *const forms[] = {"product", "dots", "map", "reduce"};
+      std::string kernel = tile::kernelName(program, v, s),
+                  what = name + " " + program.variants[v].name + " " + forms[int(program.variants[v].stages[s].form)];
+      std::smatch found;
+      std::regex form("Compiling entry function '" + kernel +
+                      "'[^]*?(\\d+) bytes spill stores, (\\d+) bytes spill loads[^]*?Used (\\d+) registers");
+      if (!std::regex_search(text, found, form)) {
+        wrong += what + ": ptxas says nothing of it: " + text;
+        continue;
+      }
+      if (found[1] != "0" || found[2] != "0")
+        wrong += what + ": spills " + found[1].str() + " bytes\n";
+      lines += what + ": " + found[3].str() + " registers\n";
+    }
+  return lines;
+}
+
+} // namespace
+
+TEST(Ptxas, SpillsNothing) {
+  ASSERT_TRUE(fs::exists(ptxas())) << "there is no " << ptxas()
+                                   << ": './dev test' fetches it (nvidia-cuda-nvcc-cu12 of PyPI, 40 MB), or set "
+                                      "QUERN_PTXAS to the one of a CUDA toolkit";
+  std::string lines, wrong;
+  for (auto &[name, graph] : kernels())
+    lines += assembled(name, graph, wrong);
+  EXPECT_EQ(wrong, "");
+  std::stringstream golden;
+  golden << std::ifstream(QUERN_SOURCE_FOLDER "/tests/codegen/tile/registers.txt").rdbuf();
+  EXPECT_EQ(lines, golden.str()) << "if the numbers may change, they belong into tests/codegen/tile/registers.txt";
+}

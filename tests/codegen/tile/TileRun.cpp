@@ -1,0 +1,113 @@
+// Takes: a tile program, lengths and tensors. Gives: its results, by one of its two lowerings.
+#include "tests/codegen/tile/TileRun.h"
+
+#include "codegen/tile/HostRun.h"
+#include "codegen/tile/PtxModule.h"
+#include "codegen/tile/Signature.h"
+#include "tests/codegen/support/KernelCall.h"
+
+#include <cstring>
+#include <stdexcept>
+
+namespace quern::codegen::tile {
+
+namespace {
+int64_t valueOf(const ir::Size &size, const Lengths &lengths) {
+  return size.evaluate([&](const std::string &name) { return lengths.at(name); });
+}
+
+std::vector<int64_t> stridesOf(const KernelBuffer &buffer) {
+  std::vector<int64_t> strides;
+  for (int d = buffer.halide.dimensions; d-- > 0;)
+    strides.push_back(buffer.halide.dim[d].stride);
+  return strides;
+}
+
+/// Blocks that exist; all else is nobody's.
+class Blocks : public ptx::Memory {
+public:
+  void add(void *begin, size_t bytes) { ranges[reinterpret_cast<uint64_t>(begin)] = bytes; }
+  uint8_t *at(uint64_t address, size_t bytes) override {
+    auto next = ranges.upper_bound(address);
+    if (next == ranges.begin() || address + bytes > std::prev(next)->first + std::prev(next)->second)
+      throw std::runtime_error("an address that is in no buffer");
+    return reinterpret_cast<uint8_t *>(address);
+  }
+
+private:
+  std::map<uint64_t, size_t> ranges;
+};
+
+std::vector<DenseTensor> resultsOf(const KernelGraph &graph, const KernelBuffers &buffers) {
+  std::vector<DenseTensor> results;
+  for (size_t i = size_t(graph.argumentCount()); i < buffers.size(); ++i)
+    results.push_back(tensorOf(*buffers[i]));
+  return results;
+}
+} // namespace
+
+bool fits(const Variant &variant, const Lengths &lengths) {
+  return !variant.mostRows || valueOf(variant.rows, lengths) <= variant.mostRows;
+}
+
+std::vector<DenseTensor> runLoops(const Program &program, const KernelGraph &graph, const Lengths &lengths,
+                                  const std::vector<DenseTensor> &arguments, size_t variant) {
+  KernelBuffers buffers = bindBuffers(graph, lengths, arguments);
+  std::vector<HostBuffer> given;
+  for (auto &buffer : buffers)
+    given.push_back({buffer->base(), stridesOf(*buffer)});
+  runOnHost(program, lengths, given, variant);
+  return resultsOf(graph, buffers);
+}
+
+std::vector<DenseTensor> runPtx(const Program &program, const ptx::Module &module, const KernelGraph &graph,
+                                const Lengths &lengths, const std::vector<DenseTensor> &arguments, size_t variant,
+                                uint64_t seed) {
+  KernelBuffers buffers = bindBuffers(graph, lengths, arguments);
+  Blocks memory;
+  std::vector<uint64_t> addresses;
+  for (auto &buffer : buffers) {
+    memory.add(buffer->base(), buffer->bytes());
+    addresses.push_back(reinterpret_cast<uint64_t>(buffer->base()));
+  }
+  std::vector<std::vector<__uint128_t>> scratch; // aligned
+  for (size_t i = buffers.size(); i < program.buffers.size(); ++i) {
+    const Buffer &buffer = program.buffers[i];
+    int64_t bytes = support::bytesOf(buffer.storage);
+    for (size_t d = 0; d < buffer.dims.size(); ++d) {
+      int64_t extent = valueOf(buffer.dims[d].size, lengths);
+      bytes *= d + 1 == buffer.dims.size() ? (extent + 7) / 8 * 8 : extent;
+    }
+    scratch.emplace_back(size_t(bytes) / 16 + 1, ~__uint128_t(0));
+    memory.add(scratch.back().data(), size_t(bytes));
+    addresses.push_back(reinterpret_cast<uint64_t>(scratch.back().data()));
+  }
+  const std::vector<Stage> &stages = program.variants[variant].stages;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const ptx::Function &function = *module.functions.at(kernelName(program, variant, s));
+    Grid grid = gridOf(program, stages[s]);
+    auto pieces = [&](const Pieces &of) { return uint32_t((valueOf(of.extent, lengths) + of.by - 1) / of.by); };
+    ptx::Launch launch{module,
+                       function,
+                       {pieces(grid.x), pieces(grid.y), pieces(grid.z)},
+                       {uint32_t(grid.threads), 1, 1},
+                       {},
+                       size_t(grid.sharedBytes),
+                       seed + s};
+    launch.parameters.resize(function.parameterBytes);
+    std::vector<Parameter> parameters = parametersOf(program, stages[s]);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const Parameter &parameter = parameters[i];
+      size_t buffer = size_t(parameter.buffer);
+      uint64_t value = parameter.form == Parameter::Form::Pointer ? addresses[buffer]
+                       : parameter.form == Parameter::Form::Length
+                           ? uint64_t(lengths.at(parameter.symbol))
+                           : uint64_t(stridesOf(*buffers[buffer])[parameter.dim]);
+      std::memcpy(&launch.parameters[function.parameters[i].offset], &value, function.parameters[i].bytes);
+    }
+    ptx::run(launch, memory);
+  }
+  return resultsOf(graph, buffers);
+}
+
+} // namespace quern::codegen::tile
