@@ -48,7 +48,7 @@ static std::string keyOf(const Kernel &kernel, const CompileOptions &options, co
 }
 
 static fs::path cacheFolder(const CompileOptions &options) {
-  return fs::path(options.cache.empty() ? defaultCache() : options.cache) / "kernels";
+  return fs::path(options.cache.empty() ? support::defaultCacheFolder() : options.cache) / "kernels";
 }
 
 namespace {

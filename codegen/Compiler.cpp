@@ -15,7 +15,6 @@
 #include "support/TemporaryFolder.h"
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 
 using namespace quern::codegen;
@@ -36,20 +35,6 @@ private:
   std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
 };
 } // namespace
-
-std::string quern::codegen::defaultCache() {
-  auto variable = [](const char *name) -> std::string {
-    const char *value = std::getenv(name);
-    return value ? value : "";
-  };
-  if (std::string own = variable("QUERN_CACHE"); !own.empty())
-    return own;
-  if (std::string base = variable("XDG_CACHE_HOME"); !base.empty())
-    return base + "/quern";
-  if (std::string home = variable("HOME"); !home.empty())
-    return home + "/.cache/quern";
-  return "/tmp/quern-cache";
-}
 
 static void makeFolder(const fs::path &path) {
   std::error_code code;

@@ -37,8 +37,5 @@ CompileReport compileModule(mlir::ModuleOp planned, const CompileOptions &option
 /// What the program of `planned` would say about itself (runtime/abi/Description.h), without compiling a kernel.
 std::string describeProgram(mlir::ModuleOp planned, const CompileOptions &options);
 
-/// $QUERN_CACHE, else $XDG_CACHE_HOME/quern, else ~/.cache/quern.
-std::string defaultCache();
-
 } // namespace quern::codegen
 #endif

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -100,6 +101,20 @@ std::string readSmallFile(const std::string &path) {
     std::fclose(file);
   }
   return text;
+}
+
+std::string defaultCacheFolder() {
+  auto variable = [](const char *name) -> std::string {
+    const char *value = std::getenv(name);
+    return value ? value : "";
+  };
+  if (std::string own = variable("QUERN_CACHE"); !own.empty())
+    return own;
+  if (std::string base = variable("XDG_CACHE_HOME"); !base.empty())
+    return base + "/quern";
+  if (std::string home = variable("HOME"); !home.empty())
+    return home + "/.cache/quern";
+  return "/tmp/quern-cache";
 }
 
 } // namespace quern::support

@@ -23,6 +23,9 @@ void moveFolder(const std::string &from, const std::string &to);
 /// Waits until the folder's entries are on disk, where the file system can.
 void syncFolder(const std::string &path);
 
+/// The user's folder of what is kept between runs: $QUERN_CACHE, else quern in $XDG_CACHE_HOME or ~/.cache.
+std::string defaultCacheFolder();
+
 /// More than any text that is read as a whole.
 constexpr uint64_t textLimit = uint64_t(1) << 30;
 

@@ -2,6 +2,7 @@
 #ifndef QUERN_CODEGEN_SCAN_SCANVALUES_H
 #define QUERN_CODEGEN_SCAN_SCANVALUES_H
 
+#include "codegen/llvm/SizeValue.h"
 #include "codegen/llvm/VectorMath.h"
 #include "codegen/scan/ScanShape.h"
 
@@ -76,16 +77,7 @@ protected:
   llvm::Value *number(int64_t value) { return llvm::ConstantInt::get(i64, value); }
   size_t buffers() const { return graph.argumentLayouts.size() + graph.results.size(); }
 
-  llvm::Value *sizeOf(const ir::Size &size) {
-    llvm::Value *sum = number(0);
-    for (const auto &[monomial, coefficient] : size.getTerms()) {
-      llvm::Value *product = number(coefficient);
-      for (const std::string &symbol : monomial)
-        product = b.CreateMul(product, lengths.at(symbol));
-      sum = b.CreateAdd(sum, product);
-    }
-    return sum;
-  }
+  llvm::Value *sizeOf(const ir::Size &size) { return sizeValue(b, size, i64, lengths); }
   llvm::Type *elementType(Kind kind) {
     return kind == Kind::Real ? b.getFloatTy() : kind == Kind::Int ? b.getInt32Ty() : b.getInt1Ty();
   }

@@ -1,6 +1,7 @@
 // Takes: a launch of a tile program. Gives: what its function is made of in LLVM IR: each value once at a place, addresses,
 // loops. Why LLVM's IR and not MLIR's: its nvvm dialect becomes these intrinsics, and kernels see no MLIR (docs/design/tile.md).
 #include "codegen/tile/KernelIr.h"
+#include "codegen/llvm/SizeValue.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
@@ -112,14 +113,7 @@ void KernelIr::loop(llvm::Value *from, llvm::Value *to, llvm::Value *step, std::
 }
 
 llvm::Value *KernelIr::sizeOf(const ir::Size &size) {
-  llvm::Value *sum = number(0);
-  for (const auto &[monomial, coefficient] : size.getTerms()) {
-    llvm::Value *product = number(coefficient);
-    for (const std::string &symbol : monomial)
-      product = b.CreateMul(product, lengths.at(symbol));
-    sum = b.CreateAdd(sum, product);
-  }
-  return sum;
+  return sizeValue(b, size, b.getInt32Ty(), lengths);
 }
 
 llvm::Value *KernelIr::shared(llvm::Value *bytes) {

@@ -77,7 +77,7 @@ static std::vector<std::string> contentsOf(const CompileFlags &flags, const fron
 }
 
 static std::string cacheOf(const CompileFlags &flags) {
-  return flags.cache.empty() ? codegen::defaultCache() : flags.cache;
+  return flags.cache.empty() ? support::defaultCacheFolder() : flags.cache;
 }
 
 /// Compiles the program, unless it was compiled before; its path is left in `flags.output`. Returns the exit status.

@@ -9,7 +9,6 @@
 #include <climits>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
 #include <sstream>
@@ -22,21 +21,6 @@ namespace quern::tools {
 
 static constexpr char magic[] = "quern start 1";
 static constexpr size_t most = 500; // small files, whose loss costs a tenth of a second
-
-static std::string variable(const char *name) {
-  const char *value = std::getenv(name);
-  return value ? value : "";
-}
-
-std::string defaultCacheFolder() {
-  if (std::string own = variable("QUERN_CACHE"); !own.empty())
-    return own;
-  if (std::string base = variable("XDG_CACHE_HOME"); !base.empty())
-    return base + "/quern";
-  if (std::string home = variable("HOME"); !home.empty())
-    return home + "/.cache/quern";
-  return "/tmp/quern-cache";
-}
 
 /// All that words mean something with.
 static std::string askedOf(const std::vector<std::string> &words) {
@@ -54,7 +38,7 @@ static std::string askedOf(const std::vector<std::string> &words) {
 }
 
 std::string startFile(const std::vector<std::string> &words) {
-  std::string cache = defaultCacheFolder(), asked = askedOf(words);
+  std::string cache = support::defaultCacheFolder(), asked = askedOf(words);
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--cache-dir" && i + 1 < words.size())
       cache = words[i + 1];

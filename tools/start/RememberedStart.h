@@ -17,8 +17,6 @@ struct RememberedStart {
   std::vector<std::string> said; ///< lines on stderr, each time
 };
 
-/// The user's folder of compiled programs: $QUERN_CACHE, else quern in $XDG_CACHE_HOME or ~/.cache.
-std::string defaultCacheFolder();
 /// Where the start of `quern` with these words is kept: they count with the folder they are said in and Quern's variables.
 std::string startFile(const std::vector<std::string> &words);
 

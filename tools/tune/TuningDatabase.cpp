@@ -3,7 +3,7 @@
 // anybody's tools can read the file.
 #include "tools/tune/TuningDatabase.h"
 
-#include "codegen/Compiler.h"
+#include "support/Files.h"
 
 #include <filesystem>
 #include <sqlite3.h>
@@ -242,7 +242,7 @@ int64_t TuningDatabase::trialCount() {
 }
 
 std::string defaultDatabase(const std::string &cache) {
-  return (fs::path(cache.empty() ? codegen::defaultCache() : cache) / "tuning.sqlite").string();
+  return (fs::path(cache.empty() ? support::defaultCacheFolder() : cache) / "tuning.sqlite").string();
 }
 
 } // namespace quern::tools
