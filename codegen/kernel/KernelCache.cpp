@@ -44,13 +44,13 @@ std::string KernelCache::keyOf(std::string_view text) {
   return key;
 }
 
-uint64_t KernelCache::sizeLimit() {
-  const char *text = std::getenv("QUERN_CACHE_SIZE");
+uint64_t KernelCache::sizeLimit(const char *variable, uint64_t otherwise) {
+  const char *text = std::getenv(variable);
   char *end = nullptr;
-  unsigned long long mebibytes = text ? std::strtoull(text, &end, 10) : 0;
+  uint64_t mebibytes = text ? std::strtoull(text, &end, 10) : otherwise;
   if (text && (end == text || *end || mebibytes > (1u << 30)))
-    throw std::runtime_error("QUERN_CACHE_SIZE is '" + std::string(text) + "'; a number of MiB is needed");
-  return (text ? mebibytes : 2048) << 20;
+    throw std::runtime_error(std::string(variable) + " is '" + text + "'; a number of MiB is needed");
+  return mebibytes << 20;
 }
 
 KernelCache::KernelCache(const fs::path &folder, uint64_t most) : folder(folder), most(most) {

@@ -36,7 +36,10 @@ public:
   Parts get(const std::string &key, const std::function<Parts()> &make, bool *found = nullptr) const;
 
   /// $QUERN_CACHE_SIZE in MiB, else 2 GiB.
-  static uint64_t sizeLimit();
+  static uint64_t sizeLimit() { return sizeLimit("QUERN_CACHE_SIZE", 2048); }
+  /// In bytes, what a variable of the environment says in MiB, as is the other number. Throws std::runtime_error where it says
+  /// something else.
+  static uint64_t sizeLimit(const char *variable, uint64_t otherwise);
 
 private:
   std::filesystem::path pathOf(const std::string &key) const;

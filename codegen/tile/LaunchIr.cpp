@@ -2,6 +2,7 @@
 // launches, grids and arguments. What it calls is runtime/device/cuda/TileLaunch.cpp. Nothing of a kernel is computed here.
 #include "codegen/tile/LaunchIr.h"
 
+#include "codegen/llvm/SizeValue.h"
 #include "codegen/tile/PtxModule.h"
 #include "codegen/tile/Signature.h"
 
@@ -35,16 +36,7 @@ private:
   std::map<int, llvm::Value *> addresses;
 
   llvm::Value *number(int64_t value) { return b.getInt64(uint64_t(value)); }
-  llvm::Value *sizeOf(const ir::Size &size) {
-    llvm::Value *sum = number(0);
-    for (const auto &[monomial, coefficient] : size.getTerms()) {
-      llvm::Value *product = number(coefficient);
-      for (const std::string &name : monomial)
-        product = b.CreateMul(product, lengths.at(name));
-      sum = b.CreateAdd(sum, product);
-    }
-    return sum;
-  }
+  llvm::Value *sizeOf(const ir::Size &size) { return sizeValue(b, size, i64, lengths); }
   llvm::Value *call(const char *name, Type *result, const std::vector<llvm::Value *> &arguments) {
     std::vector<Type *> types;
     for (llvm::Value *argument : arguments)

@@ -154,6 +154,12 @@ bool isReal(Dtype dtype) {
 const char *typeName(const StoredTensor &tensor) {
   return tensor.reader ? tensor.reader->type() : dtypeName(tensor.dtype);
 }
+void StoredTensor::readBy(std::shared_ptr<const TensorReader> its, std::vector<int64_t> itsShape) {
+  dtype = Dtype::Coded;
+  shape = std::move(itsShape);
+  reader = std::move(its);
+}
+
 int64_t StoredTensor::elements() const {
   int64_t count = 1; // no overflow: whoever made the shape checked it
   for (int64_t length : shape)

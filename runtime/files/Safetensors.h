@@ -55,6 +55,8 @@ struct StoredTensor {
   std::shared_ptr<const MappedFile> file;
   std::shared_ptr<const TensorReader> reader = nullptr; // of Coded ones, whose `data` only tells two tensors apart
   int64_t elements() const;
+  /// Makes it what the reader gives, of that shape.
+  void readBy(std::shared_ptr<const TensorReader> its, std::vector<int64_t> itsShape);
 };
 /// The storage type, for messages.
 const char *typeName(const StoredTensor &tensor);

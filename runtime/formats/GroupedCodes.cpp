@@ -112,10 +112,7 @@ void joinGroupedCodes(std::map<std::string, StoredTensor> &tensors, const std::s
   reader->length = shape[axis];
   for (size_t d = axis + 1; d < shape.size(); ++d)
     reader->after *= shape[d];
-  StoredTensor &joined = tensors.at(stem);
-  joined.dtype = Dtype::Coded;
-  joined.shape = shape;
-  joined.reader = std::move(reader);
+  tensors.at(stem).readBy(std::move(reader), std::move(shape));
 }
 
 } // namespace quern::runtime

@@ -144,10 +144,7 @@ void joinSuperWords(std::map<std::string, StoredTensor> &tensors, const std::str
   reader->length = shape[size_t(axis)];
   for (size_t d = size_t(axis) + 1; d < rank; ++d)
     reader->after *= shape[d];
-  StoredTensor &joined = tensors.at(stem);
-  joined.dtype = Dtype::Coded;
-  joined.shape = shape;
-  joined.reader = std::move(reader);
+  tensors.at(stem).readBy(std::move(reader), std::move(shape));
 }
 
 } // namespace quern::runtime

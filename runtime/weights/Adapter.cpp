@@ -212,8 +212,7 @@ private:
     for (float &x : reader->u)
       x *= scale;
     StoredTensor sum = matrix;
-    sum.dtype = Dtype::Coded;
-    sum.reader = std::move(reader);
+    sum.readBy(std::move(reader), matrix.shape);
     changed[name] = std::move(sum);
   }
 };

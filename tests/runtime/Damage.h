@@ -2,11 +2,15 @@
 #ifndef QUERN_TESTS_RUNTIME_DAMAGE_H
 #define QUERN_TESTS_RUNTIME_DAMAGE_H
 
+#include "runtime/Error.h"
+#include "runtime/files/Safetensors.h"
+
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <random>
 #include <string>
+#include <vector>
 
 namespace quern::runtime::test {
 
@@ -29,6 +33,23 @@ void useDamaged(const std::string &whole, Use use, size_t cuts = 1000, int count
       damaged[random() % std::min(within, damaged.size())] = char(random());
     timed(damaged, "damage " + std::to_string(i));
   }
+}
+
+/// What `useDamaged` does with a file of tensors: reads all numbers, and calls `block` for each element of those with a reader.
+template <typename Tables, typename Block> auto readingAll(Tables tablesOf, Block block) {
+  return [=](const std::string &file) {
+    try {
+      for (const auto &[name, tensor] : tablesOf(file)) {
+        if (!isReal(tensor.dtype) || tensor.elements() > 10000)
+          continue;
+        std::vector<float> numbers(size_t(tensor.elements()));
+        toFloat(tensor, 0, tensor.elements(), numbers.data());
+        for (int64_t at = 0; tensor.reader && at < tensor.elements(); ++at)
+          block(tensor, at);
+      }
+    } catch (const UserError &) { // NOLINT: either is right
+    }
+  };
 }
 
 } // namespace quern::runtime::test

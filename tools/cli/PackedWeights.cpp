@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <iostream>
@@ -32,12 +31,7 @@ namespace quern::tools {
 static constexpr char weightsFile[] = "/model.safetensors", stampFile[] = "/packed.txt";
 
 uint64_t PackedWeights::sizeLimit() {
-  const char *text = std::getenv("QUERN_PACKED_SIZE");
-  char *end = nullptr;
-  unsigned long long mebibytes = text ? std::strtoull(text, &end, 10) : 16384;
-  if (text && (end == text || *end || mebibytes > (1u << 30)))
-    throw std::runtime_error("QUERN_PACKED_SIZE is '" + std::string(text) + "'; a number of MiB is needed");
-  return mebibytes << 20;
+  return codegen::KernelCache::sizeLimit("QUERN_PACKED_SIZE", 16384);
 }
 
 /// Size and time of a file; nothing if there is none.

@@ -187,9 +187,10 @@ int quern::tools::runCommand(const Arguments &arguments) {
   po::options_description options("options");
   flags.add(options);
   bool unpacked = false;
-  options.add_options()("no-pack", po::bool_switch(&unpacked),
-                        "read a checkpoint as it lies; else the first run writes its weights into the cache as the "
-                        "program's kernels read them ($QUERN_PACKED_SIZE MiB at most, 16384), and later ones map them");
+  options.add_options()(
+      "no-pack", po::bool_switch(&unpacked),
+      "read a checkpoint in its own form; else the first run writes its weights into the cache as the "
+      "program's kernels read them ($QUERN_PACKED_SIZE MiB at most, 16384), and later ones map them");
   auto end = endOfOwnWords(arguments, options);
   po::variables_map values;
   if (!parseOptions(

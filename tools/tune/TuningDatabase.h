@@ -38,7 +38,7 @@ struct KernelShare {
 
 /// What a kernel is made of, so that plans of kernels like it are found; and the one that its search began with.
 struct KernelShape {
-  std::string parts; ///< as KernelTuner writes them
+  std::string parts; ///< as PlanSeeds writes them
   std::string seed;  ///< a plan; empty: there was none
 };
 
