@@ -45,6 +45,11 @@ static TuneOptions tuneOptions(const TuneFlags &flags) {
   CompileOptions &compile = options.compile;
   compile.spec = flags.spec.spec;
   compile.target = cpuTarget(flags.target);
+  if (!compile.target.device.empty())
+    throw std::runtime_error(
+        "--target " + flags.target +
+        ": results of plans are compared in the processor's memory, so only its kernels are tuned; "
+        "name a processor, or give plans by 'quern compile --schedules FILE'");
   compile.schedules = scheduleTable(flags.schedules);
   compile.cache = flags.cache;
   compile.jobs = flags.jobs > 0 ? flags.jobs : quern::support::availableThreads();
