@@ -99,7 +99,9 @@ bool Elaborator::carriedBy(const ScanStmt &stmt, Scope &scope, const std::string
         undeclared ? "; declare it: " + name + ": " + (now.kind == Kind::Int ? "int" : "") + "[" + type + "] = 0" : "");
   }
   bool same = more.empty() && !(now.kind == Kind::Real && state.kind == Kind::Int);
-  state.dims.insert(state.dims.end(), more.begin(), more.end());
+  // In front of those that its type names, as `..` stands there: the batch stays outermost.
+  auto named = static_cast<std::ptrdiff_t>(entry.dims.size());
+  state.dims.insert(state.dims.end() - named, more.begin(), more.end());
   if (now.kind == Kind::Real)
     state.kind = Kind::Real;
   return same;

@@ -268,6 +268,51 @@ TEST(Semantics, ScansInScansAndBlocks) {
         });
 }
 
+TEST(Semantics, Recurrences) {
+  // Row i of the state at position b: a number for each j.
+  auto recalled = [](int a, int b, auto update) {
+    double h[4] = {}, sum = 0;
+    for (int t = 0; t <= b; ++t)
+      update(h, t);
+    for (int j = 0; j < 4; ++j)
+      sum += h[j] * x(a, b, j);
+    return sum;
+  };
+  same3("return linear_recurrence[B](sigmoid(x), y)", [](int a, int b, int c) {
+    double h = 0;
+    for (int t = 0; t <= b; ++t)
+      h = gate(a, t, c) * h + y(a, t);
+    return h;
+  });
+  same3(
+      "dim N = C\n param w: [C, N] @ \"w\"\n return selective_scan[B, C, N](y * x, sigmoid(x), w, sigmoid(x[C -> N]), "
+      "x[C -> N])",
+      [&](int a, int b, int i) {
+        return recalled(a, b, [&](double *h, int t) {
+          for (int j = 0; j < 4; ++j)
+            h[j] = std::exp(-std::exp(w(i, j)) * gate(a, t, i)) * h[j] +
+                   gate(a, t, i) * y(a, t) * x(a, t, i) * gate(a, t, j);
+        });
+      });
+  same3("dim U = C\n z = linear_attention[B, C, U](x, sigmoid(x), x[C -> U], y)\n return z[U -> C]",
+        [&](int a, int b, int i) {
+          return recalled(a, b, [&](double *h, int t) {
+            for (int j = 0; j < 4; ++j)
+              h[j] = y(a, t) * h[j] + gate(a, t, j) * x(a, t, i);
+          });
+        });
+  same3("dim U = C\n z = gated_delta_rule[B, C, U](x, sigmoid(x), x[C -> U], sigmoid(y), y)\n return z[U -> C]",
+        [&](int a, int b, int i) {
+          return recalled(a, b, [&](double *h, int t) {
+            double keep = 1 / (1 + std::exp(-y(a, t))), known = 0;
+            for (int j = 0; j < 4; ++j)
+              known += keep * h[j] * gate(a, t, j);
+            for (int j = 0; j < 4; ++j)
+              h[j] = keep * h[j] + gate(a, t, j) * y(a, t) * (x(a, t, i) - known);
+          });
+        });
+}
+
 TEST(Semantics, Convolutions) {
   same3("return causal_taps[B, C, F](x, bias: false) @ \"w\"",
         [](int a, int b, int c) { return x(a, b, c) * (2 * c + 1) / 10 + (b ? x(a, b - 1, c) * (2 * c) / 10 : 0); });
