@@ -320,7 +320,13 @@ OpFoldResult RenameOp::fold(FoldAdaptor) {
 }
 
 OpFoldResult ExpandOp::fold(FoldAdaptor) {
-  return getX().getType() == getType() ? OpFoldResult(getX()) : OpFoldResult();
+  if (getX().getType() == getType())
+    return getX();
+  if (auto inner = getX().getDefiningOp<ExpandOp>()) { // at once, so that what is spread is seen
+    getXMutable().assign(inner.getX());
+    return getResult();
+  }
+  return {};
 }
 
 OpFoldResult PermuteOp::fold(FoldAdaptor) {

@@ -79,6 +79,17 @@ func.func @kept(%i: !quern.tensor<int[T]>) -> (!quern.tensor<real[T]>, !quern.te
   return %0, %1, %3 : !quern.tensor<real[T]>, !quern.tensor<int[]>, !quern.tensor<int[T, C = 2]>
 }
 
+// Spread twice is spread at once: what a state begins with is then known to be one number.
+// CHECK-LABEL: @spread
+// CHECK-SAME: (%[[X:.*]]: !quern.tensor<real[T]>
+func.func @spread(%x: !quern.tensor<real[T]>) -> !quern.tensor<real[B, C = 2, T]> {
+  // CHECK-NEXT: %[[Y:.*]] = quern.expand %[[X]] : (!quern.tensor<real[T]>) -> !quern.tensor<real[B, C = 2, T]>
+  // CHECK-NEXT: return %[[Y]]
+  %0 = quern.expand %x : (!quern.tensor<real[T]>) -> !quern.tensor<real[C = 2, T]>
+  %1 = quern.expand %0 : (!quern.tensor<real[C = 2, T]>) -> !quern.tensor<real[B, C = 2, T]>
+  return %1 : !quern.tensor<real[B, C = 2, T]>
+}
+
 // Constants stay in the body of their loop, so that bodies that look alike stay alike.
 // CHECK-LABEL: @loop
 func.func @loop(%x: !quern.tensor<real[T]>) -> !quern.tensor<real[T]> {
