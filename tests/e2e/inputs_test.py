@@ -1,8 +1,10 @@
 """Inputs that are no text: features and pixels from files, in rows, beside prompts; what does not fit is said."""
 import json
+import pathlib
+import random
 import unittest
 
-from harness import DATA, Case, Tensor, random_tokens, read_safetensors, relative_error, run, write_safetensors
+from harness import DATA, Case, Tensor, ints, random_tensor, random_tokens, read_safetensors, relative_error, run, write_safetensors
 
 FOLDER = DATA / "whisper"
 
@@ -79,6 +81,26 @@ class Inputs(Case):
         self.assertGreater(got["decode"]["tokens_per_s"], 0)
         program = self.compile("vit", "--config", DATA / "vit" / "config.json", name="vit")
         self.assertGreater(json.loads(run(program, "bench", "--json").out)["prefill"]["seconds"], 0)
+
+
+class Pixels(Case):
+    def test_text_about_pictures(self):
+        spec, source = pathlib.Path(__file__).parent / "captions.quern", random.Random(7)
+        shapes = {"words": [64, 32], "patches": [32, 3, 4, 4], **{f"{part}.weight": [32, 32] for part in "qkvo"}}
+        weights = self.scratch / "weights.safetensors"
+        write_safetensors(weights, {name: random_tensor(source, shape) for name, shape in shapes.items()})
+        pixels, picture = random_tensor(source, [2, 3, 8, 8], 1), self.scratch / "pictures.safetensors"
+        write_safetensors(picture, {"pixel_values": pixels})
+        program = self.compile(spec)
+        done = run(program, "generate", "--weights", weights, "--input", picture, "--start-token", 1, "-n", 12, "--temp", 0, "--json", "--eos", "ignore")
+        texts = [json.loads(line)["tokens"] for line in done.out.splitlines()]
+        self.assertEqual([len(text) for text in texts], [12, 12])
+        self.assertNotEqual(*texts)
+        # Each token is the likeliest behind those before it, by the interpreter.
+        target = ints([[1, *text[:-1]] for text in texts])
+        logits = self.interpret(spec, weights, {"pixels": pixels, "target": target})["logits"]
+        for row, text in enumerate(texts):
+            self.assertEqual([max(range(64), key=at.__getitem__) for at in logits.row(row).rows()], text)
 
 
 if __name__ == "__main__":
