@@ -103,7 +103,7 @@ std::vector<LaunchInfo> quern::codegen::launchCosts(const HostProgram &program) 
     info.at = callerOf(launch.getLoc());
     info.once = launch.getOnce();
     for (Operation *parent = launch->getParentOp(); isa<RepeatOp>(parent); parent = parent->getParentOp()) {
-      info.turns *= static_cast<int64_t>(cast<RepeatOp>(parent).getTurns());
+      info.iterations *= static_cast<int64_t>(cast<RepeatOp>(parent).getIterations());
       info.chunks |= chunkOf(cast<RepeatOp>(parent)).has_value();
     }
     KernelCosts costs = costsOf(launch);

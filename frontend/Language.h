@@ -28,7 +28,7 @@ bool readConfig(const std::filesystem::path &config, SpecInput &input, Diagnosti
 /// "NAME=VALUE", or nothing if there is no '='.
 std::optional<Setting> parseSetting(const std::string &text);
 
-/// What a spec turned out to be.
+/// What a spec is found to be.
 struct Checked {
   std::string model;
   std::string configJson, fileConfigJson;

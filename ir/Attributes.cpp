@@ -80,7 +80,7 @@ const Known onOperations[] = {
     {cachePrecisionAttr, "a module", on<ModuleOp>, "\"f32\" or \"bf16\"", isPrecision},
     {quantizeAttr, "a module", on<ModuleOp>, text, is<StringAttr>},
     {priceAttr, "a module", on<ModuleOp>, "a number of at least 0", isPrice},
-    {segmentTurnsAttr, "a module", on<ModuleOp>, positive, isPositive},
+    {segmentIterationsAttr, "a module", on<ModuleOp>, positive, isPositive},
     {chunkRowsAttr, "a module", on<ModuleOp>, positive, isPositive},
     {batchAttr, "a function", on<func::FuncOp>, "a #quern.label", is<LabelAttr>},
     {timeAttr, "a function", on<func::FuncOp>, "a #quern.label", is<LabelAttr>},
@@ -188,14 +188,14 @@ static StateOp stateOf(Operation *op, FlatSymbolRefAttr symbol, SymbolTableColle
   return state;
 }
 
-/// Whether a state holds a value of `type`: the same kind, and its dimensions behind that of the turns, which a state
+/// Whether a state holds a value of `type`: the same kind, and its dimensions behind that of the iterations, which a state
 /// has within loops.
 static LogicalResult holds(Operation *op, StateOp state, NamedTensorType type, StringRef label, bool sizes) {
   auto memory = cast<NamedTensorType>(state.getType());
   bool stacked = op->getParentOfType<RepeatOp>() && !state.getCheck();
   auto wrong = [&]() -> LogicalResult {
     return op->emitOpError(label) << ": the state " << state.getSymName() << " is " << memory << ", which "
-                                  << (stacked ? "for each turn " : "") << "does not hold " << type;
+                                  << (stacked ? "for each iteration " : "") << "does not hold " << type;
   };
   if (memory.getStorage() != type.getStorage() || memory.getRank() != type.getRank() + stacked)
     return wrong();

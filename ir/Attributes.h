@@ -27,8 +27,8 @@ inline constexpr llvm::StringLiteral quantizeAttr = "quern.quantize";
 inline constexpr llvm::StringLiteral cachePrecisionAttr = "quern.kv_cache";
 /// Seconds that saving a byte costs beyond its traffic. The higher, the less a gradient saves (`--memory`).
 inline constexpr llvm::StringLiteral priceAttr = "quern.saving_price";
-/// So many turns of a loop are a segment, of which a gradient keeps only what is carried in. Absent: none.
-inline constexpr llvm::StringLiteral segmentTurnsAttr = "quern.segment_turns";
+/// So many iterations of a loop are a segment, of which a gradient keeps only what is carried in. Absent: none.
+inline constexpr llvm::StringLiteral segmentIterationsAttr = "quern.segment_iterations";
 /// The most rows of a chunk of a loss; absent: what its logits' bytes allow.
 inline constexpr llvm::StringLiteral chunkRowsAttr = "quern.chunk_rows";
 

@@ -11,12 +11,12 @@ std::optional<Size> quern::ir::chunkLength(int64_t most, const Size &rows) {
     return std::nullopt;
   if (llvm::any_of(rows.symbols(), [](const std::string &symbol) { return Derived::read(symbol).has_value(); }))
     return std::nullopt;
-  return Derived{Derived::Form::Turn, most, rows}.size();
+  return Derived{Derived::Form::Chunk, most, rows}.size();
 }
 
 std::optional<Chunk> quern::ir::chunkOf(std::string_view symbol) {
-  std::optional<Derived> turn = Derived::read(symbol, Derived::Form::Turn);
-  return turn ? std::optional(Chunk{turn->number, turn->of}) : std::nullopt;
+  std::optional<Derived> chunk = Derived::read(symbol, Derived::Form::Chunk);
+  return chunk ? std::optional(Chunk{chunk->number, chunk->of}) : std::nullopt;
 }
 
 std::optional<Chunk> quern::ir::chunkOf(RepeatOp loop) {
@@ -28,7 +28,7 @@ std::optional<Chunk> quern::ir::chunkOf(RepeatOp loop) {
   return Chunk{*most, stack ? typeOf(stack).getDims()[0].getSize() : Size(0)};
 }
 
-Size quern::ir::overAllTurns(const Size &size) {
+Size quern::ir::overAllIterations(const Size &size) {
   std::map<std::string, Size> table;
   for (const std::string &symbol : size.symbols())
     if (std::optional<Chunk> chunk = chunkOf(symbol))
@@ -46,7 +46,7 @@ NamedTensorType quern::ir::partOfStack(RepeatOp loop, NamedTensorType stack) {
   return stack.withDims(dims);
 }
 
-Size quern::ir::turnStride(RepeatOp loop, NamedTensorType stack) {
+Size quern::ir::iterationStride(RepeatOp loop, NamedTensorType stack) {
   Size row = stack.withDims(stack.getDims().drop_front()).elements();
   std::optional<Chunk> chunk = chunkOf(loop);
   return chunk ? row * Size(chunk->most) : row;

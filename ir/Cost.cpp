@@ -176,8 +176,8 @@ static Size attentionGradient(AttentionGradientOp op) {
 QUERN_COST(AttentionGradientOp, attentionGradient(*this), traffic(*this))
 
 QUERN_COST(ScanOp, flopsOf(getBlock()) * getDim().getSize(), traffic(*this))
-QUERN_COST(RepeatOp, overAllTurns(flopsOf(getBlock()) * Size(getTurns())),
-           overAllTurns(bytesOf(getBlock()) * Size(getTurns())))
+QUERN_COST(RepeatOp, overAllIterations(flopsOf(getBlock()) * Size(getIterations())),
+           overAllIterations(bytesOf(getBlock()) * Size(getIterations())))
 /// Within a kernel only arguments and results are memory; of a table that is only gathered from, the rows that are
 /// picked.
 static Size kernelTraffic(KernelOp kernel) {

@@ -1,7 +1,7 @@
 // Lengths that follow from others: symbols of sizes (ir/Size.h) with parts of their own. They have a class and a grammar, so
 // that nobody looks into names for them:
 //
-//   turn(256, B * T)     the rows of this turn of a loop over chunks (ir/Chunk.h): at most 256
+//   chunk(256, B * T)    the rows of this iteration of a loop over chunks (ir/Chunk.h): at most 256
 //   filled(256)          the slots of a ring that are filled: min(past, 256)
 //   room(256)            how many rows the memory of such a ring has room for, the new rows of one call included
 //   min(8, 2 * B * T)    in costs alone, never in sizes of values (ir/analysis/Least.h)
@@ -13,10 +13,10 @@
 namespace quern::ir {
 
 struct Derived {
-  enum class Form { Turn, Filled, Room, Min };
+  enum class Form { Chunk, Filled, Room, Min };
   Form form;
   int64_t number; ///< rows, positions, or what is at least
-  Size of{};      ///< of turns all rows, of a minimum its other side
+  Size of{};      ///< all rows of chunks, the other side of a minimum
 
   /// As a size of this one symbol.
   Size size() const;

@@ -20,7 +20,7 @@ def Quern_CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::quern::ir";
   let description = [{
     Cost of one execution as polynomials over run-time lengths (ir/Cost.cpp). An operation alone: fusion saves bytes,
-    which a `quern.kernel` knows. A loop costs its body times its turns, a launch what its kernel does. What that takes on
+    which a `quern.kernel` knows. A loop costs its body times its iterations, a launch what its kernel does. What that takes on
     a machine says ir/analysis/Price.h.
   }];
   let methods = [

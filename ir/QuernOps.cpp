@@ -151,12 +151,12 @@ SmallVector<std::string> ParamOp::getStacked() {
 LogicalResult ParamOp::verify() {
   NamedTensorType type = getResult().getType();
   if (getPaths().empty())
-    return emitOpError("param_c1: a parameter needs a name for each turn");
-  for (Attribute turn : getPaths()) {
-    auto alternatives = dyn_cast<ArrayAttr>(turn);
+    return emitOpError("param_c1: a parameter needs a name for each iteration");
+  for (Attribute iteration : getPaths()) {
+    auto alternatives = dyn_cast<ArrayAttr>(iteration);
     if (!alternatives || alternatives.empty() ||
         !llvm::all_of(alternatives, [](Attribute name) { return isa<StringAttr>(name); }))
-      return emitOpError("param_c1: a parameter needs a list of names for each turn");
+      return emitOpError("param_c1: a parameter needs a list of names for each iteration");
   }
   for (DimAttr dim : type.getDims())
     if (!dim.getStatic())
@@ -186,16 +186,16 @@ LogicalResult QuantizeOp::verify() {
 
 // ---- loops
 
-void RepeatOp::build(OpBuilder &builder, OperationState &state, TypeRange types, ValueRange inits, uint64_t turns) {
-  build(builder, state, types, inits, ValueRange(), turns, /*reversed=*/false, /*rows=*/IntegerAttr());
+void RepeatOp::build(OpBuilder &builder, OperationState &state, TypeRange types, ValueRange inits, uint64_t iterations) {
+  build(builder, state, types, inits, ValueRange(), iterations, /*reversed=*/false, /*rows=*/IntegerAttr());
 }
 
 YieldOp RepeatOp::getYield() {
   return cast<YieldOp>(getBlock().getTerminator());
 }
 
-NamedTensorType RepeatOp::stackOf(NamedTensorType part, DimAttr turns) {
-  SmallVector<DimAttr> dims = {turns};
+NamedTensorType RepeatOp::stackOf(NamedTensorType part, DimAttr iterations) {
+  SmallVector<DimAttr> dims = {iterations};
   llvm::append_range(dims, part.getDims());
   return part.withDims(dims);
 }
@@ -218,16 +218,16 @@ static ParseResult parseValues(OpAsmParser &parser, SmallVectorImpl<OpAsmParser:
 }
 
 ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &result) {
-  int64_t turns;
+  int64_t iterations;
   SmallVector<OpAsmParser::Argument> arguments;
   SmallVector<Type> carried, stacks, given;
   Builder &builder = parser.getBuilder();
   bool chunks = succeeded(parser.parseOptionalKeyword("rows"));
-  if (parser.parseInteger(turns))
+  if (parser.parseInteger(iterations))
     return failure();
   if (chunks)
-    result.addAttribute("rows", builder.getI64IntegerAttr(turns));
-  result.addAttribute("turns", builder.getI64IntegerAttr(chunks ? 1 : turns));
+    result.addAttribute("rows", builder.getI64IntegerAttr(iterations));
+  result.addAttribute("iterations", builder.getI64IntegerAttr(chunks ? 1 : iterations));
   if (succeeded(parser.parseOptionalKeyword("reversed")))
     result.addAttribute("reversed", builder.getUnitAttr());
   if (succeeded(parser.parseOptionalKeyword("carry")) && parseValues(parser, arguments, result.operands, carried))
@@ -238,8 +238,8 @@ ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &result) {
     for (Type &type : stacks) {
       auto stack = dyn_cast<NamedTensorType>(type);
       if (!stack || !stack.getRank())
-        return parser.emitError(parser.getNameLoc(), "repeat_c5: a stack's first dimension counts the turns");
-      std::optional<Size> length = chunks ? chunkLength(turns, stack.getDims()[0].getSize()) : std::nullopt;
+        return parser.emitError(parser.getNameLoc(), "repeat_c5: a stack's first dimension counts the iterations");
+      std::optional<Size> length = chunks ? chunkLength(iterations, stack.getDims()[0].getSize()) : std::nullopt;
       SmallVector<DimAttr> dims(stack.getDims());
       if (length)
         dims[0] = DimAttr::get(builder.getContext(), dims[0].getName(), *length);
@@ -274,7 +274,7 @@ void RepeatOp::print(OpAsmPrinter &printer) {
   };
   ValueRange arguments = getBlock().getArguments();
   std::optional<uint64_t> rows = getRows();
-  printer << (rows ? " rows " : " ") << rows.value_or(getTurns()) << (getReversed() ? " reversed" : "");
+  printer << (rows ? " rows " : " ") << rows.value_or(getIterations()) << (getReversed() ? " reversed" : "");
   values("carry", arguments.take_front(getCarriedCount()), getInits());
   values("over", arguments.drop_front(getCarriedCount()), getStacks());
   if (getNumResults() > getCarriedCount()) {
@@ -283,7 +283,7 @@ void RepeatOp::print(OpAsmPrinter &printer) {
   }
   printer << " ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
-  printer.printOptionalAttrDict((*this)->getAttrs(), {"turns", "reversed", "operandSegmentSizes", "rows"});
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"iterations", "reversed", "operandSegmentSizes", "rows"});
 }
 
 LogicalResult RepeatOp::verify() {
@@ -298,9 +298,9 @@ LogicalResult RepeatOp::verify() {
       !sameSets(yielded.take_front(carried), results.take_front(carried)) ||
       !sameSets(arguments.take_front(carried), results.take_front(carried)))
     return emitOpError("repeat_c3: carried values change their type");
-  int64_t turns = getTurns();
-  if (turns < 1)
-    return emitOpError("repeat_c4: at least one turn is needed");
+  int64_t iterations = getIterations();
+  if (iterations < 1)
+    return emitOpError("repeat_c4: at least one iteration is needed");
   std::optional<Chunk> chunk = chunkOf(*this);
   if (chunk && (chunk->most < 1 || getReversed() || !chunkLength(chunk->most, chunk->rows)))
     return emitOpError(
@@ -310,15 +310,15 @@ LogicalResult RepeatOp::verify() {
     if (chunk)
       return type.getRank() && type.getDims()[0].getSize() == chunk->rows &&
              partOfStack(*this, type).sameSet(cast<NamedTensorType>(part));
-    return type.getRank() && type.getDims()[0].getStatic() == turns &&
+    return type.getRank() && type.getDims()[0].getStatic() == iterations &&
            partOf(type).sameSet(cast<NamedTensorType>(part));
   };
   for (auto [stack, part] : llvm::zip(getStacks().getTypes(), arguments.drop_front(carried)))
     if (!fits(stack, part))
-      return emitOpError("repeat_c5: ") << part << " is no part of the stack " << stack << " of " << turns << " turns";
+      return emitOpError("repeat_c5: ") << part << " is no part of the stack " << stack << " of " << iterations << " iterations";
   for (auto [stack, part] : llvm::zip(results.drop_front(carried), yielded.drop_front(carried)))
     if (!fits(stack, part))
-      return emitOpError("repeat_c6: ") << part << " is no part of the stack " << stack << " of " << turns << " turns";
+      return emitOpError("repeat_c6: ") << part << " is no part of the stack " << stack << " of " << iterations << " iterations";
   return success();
 }
 

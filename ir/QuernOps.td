@@ -9,7 +9,7 @@ include "mlir/Interfaces/ControlFlowInterfaces.td"
 def Quern_ParamOp : Quern_Op<"param", [Pure]> {
   let summary = "a tensor of the checkpoint";
   let description = [{
-    `paths`: for each turn of the enclosing repeats (outermost slowest; one entry outside of loops) the list of full
+    `paths`: for each iteration of the enclosing repeats (outermost slowest; one entry outside of loops) the list of full
     names under which the tensor may be stored, the first preferred. A name may hold `{E}`, a dimension's label: then
     one tensor is stored for each position of E, and E is among the leading dimensions of the result. The other
     dimensions are in the order of storage.
@@ -21,37 +21,37 @@ def Quern_ParamOp : Quern_Op<"param", [Pure]> {
   let extraClassDeclaration = [{
     /// Labels of the dimensions that names are stacked over, in their order within the names.
     ::llvm::SmallVector<std::string> getStacked();
-    unsigned getTurns() { return getPaths().size(); }
+    unsigned getIterations() { return getPaths().size(); }
   }];
 }
 
 def Quern_RepeatOp : Quern_Op<"repeat", [RecursiveMemoryEffects, SingleBlock, AttrSizedOperandSegments]> {
-  let summary = "the body `turns` times; values carried from turn to turn, values of each turn read from and put on stacks";
+  let summary = "the body `iterations` times; values carried from iteration to iteration, values of each iteration read from and put on stacks";
   let description = [{
     `quern.repeat 12 reversed carry (%x = %init) : types over (%s = %stack) : types gives types { ... quern.yield %x', %y }`
 
-    A stack's first dimension counts the turns. The body's arguments are the carried values, then this turn's part of each
-    stack; it yields the carried values, then this turn's part of each stack that the loop gives. Results: the carried
-    values, then the stacks given. `reversed`: from the last turn to the first; a turn keeps its number, so parameters and
-    parts of stacks are those of the same turn of a loop that runs forwards. `rows N` in the place of the turns: chunks of at
-    most so many rows of the stacks (ir/Chunk.h); `turns` is 1 then and means nothing.
+    A stack's first dimension counts the iterations. The body's arguments are the carried values, then this iteration's part of each
+    stack; it yields the carried values, then this iteration's part of each stack that the loop gives. Results: the carried
+    values, then the stacks given. `reversed`: from the last iteration to the first; an iteration keeps its number, so parameters and
+    parts of stacks are those of the same iteration of a loop that runs forwards. `rows N` in the place of the iterations: chunks of at
+    most so many rows of the stacks (ir/Chunk.h); `iterations` is 1 then and means nothing.
   }];
-  let arguments = (ins Variadic<Quern_TensorType>:$inits, Variadic<Quern_TensorType>:$stacks, I64Attr:$turns,
+  let arguments = (ins Variadic<Quern_TensorType>:$inits, Variadic<Quern_TensorType>:$stacks, I64Attr:$iterations,
                        UnitAttr:$reversed, OptionalAttr<I64Attr>:$rows);
   let results = (outs Variadic<Quern_TensorType>:$results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
-  let builders = [OpBuilder<(ins "::mlir::TypeRange":$types, "::mlir::ValueRange":$inits, "uint64_t":$turns)>];
+  let builders = [OpBuilder<(ins "::mlir::TypeRange":$types, "::mlir::ValueRange":$inits, "uint64_t":$iterations)>];
   let extraClassDeclaration = [{
     ::mlir::Block &getBlock() { return getBody().front(); }
     YieldOp getYield();
     /// How many values are carried: the first of the arguments, of what is yielded and of the results.
     unsigned getCarriedCount() { return getInits().size(); }
     bool isCarried(unsigned i) { return i < getCarriedCount(); }
-    /// `part` with a leading dimension for the turns.
-    static ::quern::ir::NamedTensorType stackOf(::quern::ir::NamedTensorType part, ::quern::ir::DimAttr turns);
-    /// What one turn has of a stack.
+    /// `part` with a leading dimension for the iterations.
+    static ::quern::ir::NamedTensorType stackOf(::quern::ir::NamedTensorType part, ::quern::ir::DimAttr iterations);
+    /// What one iteration has of a stack.
     static ::quern::ir::NamedTensorType partOf(::quern::ir::NamedTensorType stack);
   }];
 }
@@ -65,7 +65,7 @@ def Quern_YieldOp : Quern_Op<"yield", [Pure, Terminator, ReturnLike]> {
 def Quern_StateOp : Quern_Op<"state", [Symbol]> {
   let summary = "memory that lives from step to step: a cache (with a dimension of size `cap`) or a running sum";
   let description = [{
-    The first dimension counts the turns of the loop that uses it (absent outside of loops). With `check` it is no memory:
+    The first dimension counts the iterations of the loop that uses it (absent outside of loops). With `check` it is no memory:
     a true value that is stored there ends the call with that message.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<Quern_TensorType>:$type, StrAttr:$function,

@@ -30,7 +30,7 @@ def Quern_SoftmaxOp : Quern_Pure<"softmax"> {
 def Quern_CumsumOp : Quern_Pure<"cumsum"> {
   let summary = "running sum along dim, inclusive";
   let description = [{
-    With `state`, the symbol of a `quern.state`: the sum goes on from the state of this turn, whose new value is the
+    With `state`, the symbol of a `quern.state`: the sum goes on from the state of this iteration, whose new value is the
     last column (linear attention's memory). `reverse`: from the last position to the first (the gradient's direction).
   }];
   let arguments = (ins Quern_TensorType:$x, Quern_Label:$dim, OptionalAttr<FlatSymbolRefAttr>:$state, UnitAttr:$reverse);

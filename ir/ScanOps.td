@@ -1,4 +1,4 @@
-// Recurrences: a body that runs at each position of a dimension in turn. A file of its own, with a header of its own
+// Recurrences: a body that runs at each position of a dimension, one after the other. A file of its own, with a header of its own
 // (Scan.h), as few rooms speak of it.
 #ifndef QUERN_IR_SCAN
 #define QUERN_IR_SCAN
@@ -6,7 +6,7 @@
 include "ir/QuernBase.td"
 
 def Quern_ScanOp : Quern_Op<"scan", [Pure, IsolatedFromAbove, SingleBlock, AttrSizedOperandSegments]> {
-  let summary = "a recurrence: the body at positions 0, 1, ... of a dimension in turn";
+  let summary = "a recurrence: the body at positions 0, 1, ... of a dimension, one after the other";
   let description = [{
     The body's arguments are the carried values (`inits` before the first position), then the part of each of `slices` at
     the position, which lacks the dimension, then `inputs` as they are. It yields the carried values for the next

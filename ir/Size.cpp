@@ -209,7 +209,7 @@ struct FormText {
   bool ofSize; ///< has a second part
 };
 constexpr FormText forms[] = {
-    {"turn", true}, {"filled", false}, {"room", false}, {"min", true}}; // in the order of Form
+    {"chunk", true}, {"filled", false}, {"room", false}, {"min", true}}; // in the order of Form
 } // namespace
 
 Size Derived::size() const {

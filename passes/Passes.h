@@ -16,7 +16,7 @@ class Pass;
 
 namespace quern::passes {
 
-/// Folds the turns of a loop, one `quern.repeat` each, into loops (RollRepeats.cpp).
+/// Folds the iterations of a loop, one `quern.repeat` each, into loops (RollRepeats.cpp).
 std::unique_ptr<mlir::Pass> createRollRepeatsPass();
 
 /// In a module to be trained adds @loss.grad: the loss and the gradient of every parameter. `recompute`: what is

@@ -99,9 +99,9 @@ void quern::passes::eraseDead(func::FuncOp function) {
       op->erase();
 }
 
-int64_t quern::passes::turnsAround(Operation *op) {
-  int64_t turns = 0;
+int64_t quern::passes::iterationsAround(Operation *op) {
+  int64_t iterations = 0;
   for (auto loop = op->getParentOfType<RepeatOp>(); loop; loop = loop->getParentOfType<RepeatOp>())
-    turns = std::max<int64_t>(turns, 1) * loop.getTurns();
-  return turns;
+    iterations = std::max<int64_t>(iterations, 1) * loop.getIterations();
+  return iterations;
 }

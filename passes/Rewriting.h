@@ -28,8 +28,8 @@ mlir::Operation *cloneOn(mlir::OpBuilder &builder, mlir::Operation *op, mlir::Va
 void moveBefore(mlir::Value value, mlir::Operation *place);
 /// Erases what nothing uses, loops' bodies included.
 void eraseDead(mlir::func::FuncOp function);
-/// Number of turns of all loops around an operation; 0 outside of loops.
-int64_t turnsAround(mlir::Operation *op);
+/// Number of iterations of all loops around an operation; 0 outside of loops.
+int64_t iterationsAround(mlir::Operation *op);
 
 } // namespace quern::passes
 #endif

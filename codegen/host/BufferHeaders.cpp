@@ -43,10 +43,10 @@ Value BufferHeaders::at(OpBuilder &builder, int64_t position) {
 }
 
 Value BufferHeaders::header(Storage storage, ArrayRef<Dim> dims, OpBuilder &here) {
-  bool ofChunk = false; // what a turn of a loop stores is not for those after the loop
+  bool ofChunk = false; // what an iteration of a loop stores is not for those after the loop
   std::string key = support::elementName(storage);
   for (const auto &[extent, stride] : dims) {
-    ofChunk |= overAllTurns(extent) != extent || overAllTurns(stride) != stride;
+    ofChunk |= overAllIterations(extent) != extent || overAllIterations(stride) != stride;
     key += "," + extent.str() + ":" + stride.str();
   }
   if (!ofChunk) {

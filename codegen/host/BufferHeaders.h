@@ -21,7 +21,7 @@ public:
   /// Headers that earlier launches used are free again.
   void nextLaunch() { used.clear(); }
   /// The header of a buffer, dimensions from the innermost. Lengths of a chunk are stored where `here` stands, as they
-  /// are known within its turn only.
+  /// are known within its iteration only.
   mlir::Value header(support::Storage storage, llvm::ArrayRef<Dim> dims, mlir::OpBuilder &here);
   /// After the last header: its constant, and the block's size.
   void finish();

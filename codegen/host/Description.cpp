@@ -59,17 +59,17 @@ static Size sumOf(ArrayRef<LaunchInfo> launches, int function, Size LaunchInfo::
   Size total(0);
   for (const LaunchInfo &launch : launches)
     if (launch.function == function && !launch.once)
-      total = total + launch.*cost * Size(launch.turns);
-  return costOfAllTurns(total);
+      total = total + launch.*cost * Size(launch.iterations);
+  return costOfAllIterations(total);
 }
 
 static Json launchJson(const LaunchInfo &launch) {
   Json json = {{"function", launch.function}, {"kernel", launch.kernel}, {"title", launch.title}, {"at", launch.at},
-               {"content", launch.content},   {"turns", launch.turns}};
+               {"content", launch.content},   {"iterations", launch.iterations}};
   if (launch.chunks)
     json["chunks"] = true;
   for (const auto &[name, cost] : {std::pair{"flops", launch.flops}, std::pair{"bytes", launch.traffic}})
-    json[name] = costOfAllTurns(cost).str();
+    json[name] = costOfAllIterations(cost).str();
   return json;
 }
 
@@ -216,7 +216,7 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
           layout["parts"].back()["offset"] = part.offset;
       }
     }
-    root["slots"].push_back({{"turns", slot.turns}, {"layout", layout}});
+    root["slots"].push_back({{"iterations", slot.iterations}, {"layout", layout}});
   }
   for (auto state : planned.getOps<StateOp>()) {
     if (std::optional<StringRef> message = state.getCheck()) {

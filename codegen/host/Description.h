@@ -14,7 +14,7 @@ struct LaunchInfo {
   std::string title;   ///< by the names of its weights: "gate_proj + up_proj"
   std::string at;      ///< the line of the spec
   bool once = false;   ///< only in a request's first call
-  int64_t turns = 1;   ///< of the loops around it
+  int64_t iterations = 1;   ///< of the loops around it
   bool chunks = false; ///< in a loop over chunks of rows: costs are those of all chunks together
   std::string content; ///< what the kernel computes (contentOf)
   ir::Size flops;      ///< multiply-adds, each as two

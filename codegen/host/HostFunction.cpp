@@ -43,23 +43,23 @@ Value HostFunction::loadPointer(Value table, Value index) {
   return LLVM::LoadOp::create(b, loc, table.getType(), at);
 }
 
-Value HostFunction::turn() {
+Value HostFunction::iteration() {
   Value flat = arith::ConstantIntOp::create(b, loc, 0, 64);
   for (Loop &loop : loops) {
     if (chunkOf(loop.op)) // parameters are not of a chunk
       continue;
-    Value many = arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(loop.op.getTurns()), 64);
-    flat = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, flat, many), loop.turn);
+    Value many = arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(loop.op.getIterations()), 64);
+    flat = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, flat, many), loop.iteration);
   }
   return flat;
 }
 
 Value HostFunction::slot(int index) {
-  Value byTurn = loadPointer(field(CallField::Slots), arith::ConstantIntOp::create(b, loc, index, 64));
-  // Outside of loops a slot has one turn; inside, a parameter that all turns share has one too.
-  if (program.slots.slots()[index].turns.size() == 1)
-    return loadPointer(byTurn, arith::ConstantIntOp::create(b, loc, 0, 64));
-  return loadPointer(byTurn, turn());
+  Value byIteration = loadPointer(field(CallField::Slots), arith::ConstantIntOp::create(b, loc, index, 64));
+  // Outside of loops a slot has one iteration; inside, a parameter that all iterations share has one too.
+  if (program.slots.slots()[index].iterations.size() == 1)
+    return loadPointer(byIteration, arith::ConstantIntOp::create(b, loc, 0, 64));
+  return loadPointer(byIteration, iteration());
 }
 
 Value HostFunction::state(FlatSymbolRefAttr symbol, Value rows) {
@@ -69,8 +69,8 @@ Value HostFunction::state(FlatSymbolRefAttr symbol, Value rows) {
   Value start = loadPointer(field(CallField::States), arith::ConstantIntOp::create(b, loc, index, 64));
   if (type.getRank() == typeOf(rows).getRank())
     return start;
-  Size perTurn = storedBytes(type, type.elements().divided(type.getDims()[0].getSize()).value());
-  return offset(start, arith::MulIOp::create(b, loc, turn(), (*size)(perTurn)));
+  Size perIteration = storedBytes(type, type.elements().divided(type.getDims()[0].getSize()).value());
+  return offset(start, arith::MulIOp::create(b, loc, iteration(), (*size)(perIteration)));
 }
 
 /// Where the new rows of a cache are written: after the `past` first ones, or after the filled slots of a ring.
@@ -93,7 +93,7 @@ Value HostFunction::place(PlaceAttr place, Value value) {
   case PlaceKind::Kept: {
     Size bytes = storedBytes(typeOf(value));
     Value start = offset(field(CallField::Kept), keptOffsets[index]);
-    return offset(start, arith::MulIOp::create(b, loc, turn(), (*size)(bytes)));
+    return offset(start, arith::MulIOp::create(b, loc, iteration(), (*size)(bytes)));
   }
   case PlaceKind::Part: {
     auto loop = cast<RepeatOp>(value.getDefiningOp()->getParentOp());
@@ -113,8 +113,8 @@ Value HostFunction::place(PlaceAttr place, Value value) {
 Value HostFunction::partOfStack(Value stack, RepeatOp loop, NamedTensorType type) {
   auto around = llvm::find_if(loops, [&](Loop &other) { return other.op == loop; });
   assert(around != loops.end() && "a part of a stack is read and written inside of its loop");
-  Size bytes = storedBytes(type, turnStride(loop, type));
-  return offset(stack, arith::MulIOp::create(b, loc, around->turn, (*size)(bytes)));
+  Size bytes = storedBytes(type, iterationStride(loop, type));
+  return offset(stack, arith::MulIOp::create(b, loc, around->iteration, (*size)(bytes)));
 }
 
 /// Where the result of a launch or a loop lies; null for any other value.
@@ -253,7 +253,7 @@ void HostFunction::call(LaunchOp launch) {
   }
   Value number = arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(program.launches.size()), 32);
   program.launches.push_back(launch);
-  tell(0, {number, arith::TruncIOp::create(b, loc, b.getI32Type(), turn())});
+  tell(0, {number, arith::TruncIOp::create(b, loc, b.getI32Type(), iteration())});
   Value code = LLVM::CallOp::create(b, loc, TypeRange{b.getI32Type()}, name, arguments).getResult();
   tell(1, {});
   Value before = LLVM::LoadOp::create(b, loc, b.getI32Type(), status);
@@ -338,7 +338,7 @@ void HostFunction::lowerRepeat(RepeatOp repeat) {
       copy(address(init), base(repeat.getResult(i)), typeOf(init));
   Value zero = arith::ConstantIntOp::create(b, loc, 0, 64), one = arith::ConstantIntOp::create(b, loc, 1, 64);
   std::optional<Chunk> chunk = chunkOf(repeat);
-  Value many = arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(repeat.getTurns()), 64), most, rows;
+  Value many = arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(repeat.getIterations()), 64), most, rows;
   if (chunk) {
     most = size->number(chunk->most);
     rows = (*size)(chunk->rows);
@@ -347,15 +347,15 @@ void HostFunction::lowerRepeat(RepeatOp repeat) {
   auto loop = scf::ForOp::create(b, loc, zero, many, one);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(loop.getBody()->getTerminator());
-  Value turn = loop.getInductionVar();
+  Value iteration = loop.getInductionVar();
   if (repeat.getReversed())
-    turn = arith::SubIOp::create(b, loc, arith::SubIOp::create(b, loc, many, one), turn);
+    iteration = arith::SubIOp::create(b, loc, arith::SubIOp::create(b, loc, many, one), iteration);
   if (chunk) {
-    Value left = arith::SubIOp::create(b, loc, rows, arith::MulIOp::create(b, loc, turn, most));
+    Value left = arith::SubIOp::create(b, loc, rows, arith::MulIOp::create(b, loc, iteration, most));
     size->enterChunks(chunkLength(chunk->most, chunk->rows)->str(), arith::MinSIOp::create(b, loc, left, most),
                       loop.getBody()->getTerminator());
   }
-  loops.push_back({repeat, turn});
+  loops.push_back({repeat, iteration});
   lowerBlock(repeat.getBlock());
   auto yield = cast<YieldOp>(repeat.getBlock().getTerminator());
   for (auto [i, value] : llvm::enumerate(yield.getValues()))

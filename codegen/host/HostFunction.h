@@ -31,7 +31,7 @@ private:
   mlir::Value base(mlir::Value owner);
   mlir::Value address(mlir::Value value);
   mlir::Value place(ir::PlaceAttr place, mlir::Value value);
-  /// Where this turn's part of a stack lies that begins at `stack`.
+  /// Where this iteration's part of a stack lies that begins at `stack`.
   mlir::Value partOfStack(mlir::Value stack, ir::RepeatOp loop, ir::NamedTensorType part);
   mlir::Value slot(int index);
   mlir::Value weight(mlir::Value value, ir::LayoutAttr layout);
@@ -44,7 +44,7 @@ private:
   mlir::Value field(CallField field);
   mlir::Value loadPointer(mlir::Value table, mlir::Value index);
   mlir::Value offset(mlir::Value pointer, mlir::Value bytes);
-  mlir::Value turn(); // of the enclosing loops, flattened
+  mlir::Value iteration(); // of the enclosing loops, flattened
 
   HostProgram &program;
   mlir::func::FuncOp source;
@@ -57,7 +57,7 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> places; // owner -> pointer, where it is the same everywhere
   struct Loop {
     ir::RepeatOp op;
-    mlir::Value turn; // its number, whichever way the loop runs
+    mlir::Value iteration; // its number, whichever way the loop runs
   };
   llvm::SmallVector<Loop> loops; // around what is being lowered, outermost first
   llvm::SmallVector<mlir::Value> arenaOffsets, keptOffsets;

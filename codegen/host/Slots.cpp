@@ -28,7 +28,7 @@ static std::string spelled(StringRef name, ArrayRef<std::string> labels, ArrayRe
   return text;
 }
 
-std::vector<std::vector<int>> Slots::turnsOf(ParamOp param) {
+std::vector<std::vector<int>> Slots::iterationsOf(ParamOp param) {
   NamedTensorType type = typeOf(param.getResult());
   SmallVector<std::string> labels = param.getStacked();
   // Stacked dimensions lead the type, in the type's order, slowest first.
@@ -43,9 +43,9 @@ std::vector<std::vector<int>> Slots::turnsOf(ParamOp param) {
       shape.push_back(*dim.getStatic());
     }
   }
-  std::vector<std::vector<int>> turns;
-  for (Attribute turn : param.getPaths()) {
-    std::vector<int> &tensors = turns.emplace_back();
+  std::vector<std::vector<int>> iterations;
+  for (Attribute iteration : param.getPaths()) {
+    std::vector<int> &tensors = iterations.emplace_back();
     for (int64_t i = 0; i < count; ++i) {
       SmallVector<int64_t> grid(order.size());
       int64_t rest = i;
@@ -55,12 +55,12 @@ std::vector<std::vector<int>> Slots::turnsOf(ParamOp param) {
         rest /= size;
       }
       std::vector<std::string> names;
-      for (Attribute name : cast<ArrayAttr>(turn))
+      for (Attribute name : cast<ArrayAttr>(iteration))
         names.push_back(spelled(cast<StringAttr>(name).getValue(), order, grid));
       tensors.push_back(parameter(std::move(names), shape, param));
     }
   }
-  return turns;
+  return iterations;
 }
 
 std::vector<int> Slots::gradient(ArrayAttr paths, NamedTensorType type, Location at) {
@@ -70,16 +70,16 @@ std::vector<int> Slots::gradient(ArrayAttr paths, NamedTensorType type, Location
   OpBuilder builder(type.getContext());
   OwningOpRef<ParamOp> like = ParamOp::create(builder, at, type.withDims(dims), paths, InitAttr());
   std::vector<int> all;
-  for (const std::vector<int> &turn : turnsOf(*like))
-    all.insert(all.end(), turn.begin(), turn.end());
+  for (const std::vector<int> &iteration : iterationsOf(*like))
+    all.insert(all.end(), iteration.begin(), iteration.end());
   return all;
 }
 
 int Slots::add(Slot slot) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  for (auto &turn : slot.turns) {
-    for (int tensor : turn)
+  for (auto &iteration : slot.iterations) {
+    for (int tensor : iteration)
       stream << tensor << ",";
     stream << ";";
   }
@@ -94,7 +94,7 @@ int Slots::add(Slot slot) {
 
 int Slots::dense(ParamOp param) {
   Slot slot;
-  slot.turns = turnsOf(param);
+  slot.iterations = iterationsOf(param);
   slot.storage = typeOf(param.getResult()).getStorage();
   return add(std::move(slot));
 }
@@ -102,12 +102,12 @@ int Slots::dense(ParamOp param) {
 int Slots::packed(ArrayRef<ParamOp> params, ArrayRef<Part> parts, int64_t tile, int64_t inner, Storage storage) {
   Slot slot{{}, tile, inner, {parts.begin(), parts.end()}, storage};
   for (ParamOp param : params) {
-    std::vector<std::vector<int>> turns = turnsOf(param);
-    if (slot.turns.size() < turns.size()) // what all iterations share is beside what each has of its own
-      slot.turns.resize(turns.size(), slot.turns.empty() ? std::vector<int>() : slot.turns[0]);
-    for (size_t turn = 0; turn < slot.turns.size(); ++turn) {
-      const std::vector<int> &tensors = turns[turns.size() == 1 ? 0 : turn];
-      slot.turns[turn].insert(slot.turns[turn].end(), tensors.begin(), tensors.end());
+    std::vector<std::vector<int>> iterations = iterationsOf(param);
+    if (slot.iterations.size() < iterations.size()) // what all iterations share is beside what each has of its own
+      slot.iterations.resize(iterations.size(), slot.iterations.empty() ? std::vector<int>() : slot.iterations[0]);
+    for (size_t iteration = 0; iteration < slot.iterations.size(); ++iteration) {
+      const std::vector<int> &tensors = iterations[iterations.size() == 1 ? 0 : iteration];
+      slot.iterations[iteration].insert(slot.iterations[iteration].end(), tensors.begin(), tensors.end());
     }
   }
   return add(std::move(slot));

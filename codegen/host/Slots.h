@@ -1,4 +1,4 @@
-// Parameters as the host program sees them: stored tensors, and slots (a tensor per turn, in the layout a kernel
+// Parameters as the host program sees them: stored tensors, and slots (a tensor per iteration, in the layout a kernel
 // wants).
 #ifndef QUERN_CODEGEN_HOST_SLOTS_H
 #define QUERN_CODEGEN_HOST_SLOTS_H
@@ -22,10 +22,10 @@ public:
     int64_t outer = 0, outerStride = 0, innerStride = 0, offset = 0;
   };
   struct Slot {
-    std::vector<std::vector<int>> turns; // per turn: parameters, one after the other (stacked experts, joined weights)
+    std::vector<std::vector<int>> iterations; // per iteration: parameters, one after the other (stacked experts, joined weights)
     // Packed: [ceil(outer / tile)][inner][tile] for each parameter; tile 0: dense, as stored.
     int64_t tile = 0, inner = 0;
-    std::vector<Part> parts; // one for all parameters of a turn, or one for each
+    std::vector<Part> parts; // one for all parameters of an iteration, or one for each
     ir::Storage storage = ir::Storage::F32;
   };
 
@@ -36,7 +36,7 @@ public:
   int packed(llvm::ArrayRef<ir::ParamOp> params, llvm::ArrayRef<Part> parts, int64_t tile, int64_t inner,
              ir::Storage storage);
 
-  /// The stored tensors of a gradient, in the order in which they lie in it: `type` leads with the turns of the loops.
+  /// The stored tensors of a gradient, in the order in which they lie in it: `type` leads with the iterations of the loops.
   std::vector<int> gradient(mlir::ArrayAttr paths, ir::NamedTensorType type, mlir::Location at);
 
   const std::vector<Parameter> &parameters() const { return parameterList; }
@@ -44,7 +44,7 @@ public:
 
 private:
   int add(Slot slot);
-  std::vector<std::vector<int>> turnsOf(ir::ParamOp param);
+  std::vector<std::vector<int>> iterationsOf(ir::ParamOp param);
   int parameter(std::vector<std::string> names, const std::vector<int64_t> &shape, ir::ParamOp param);
 
   std::vector<Parameter> parameterList;

@@ -184,7 +184,7 @@ double Estimate::dense(const PlanPart &part) const {
   // A strip's lines lie beside each other as far as the group goes: the first of them is waited for.
   double line = group * columns * 4, copied = (line / fromMemory + 20) / (group * vectors);
   if (2 * core.vector * std::min(depth, whole) * 4 >
-      core.first) // turned on the way: what is read and written of a vector of columns
+      core.first) // transposed on the way: what is read and written of a vector of columns
     copied *= 2;
   double perBlock = copied / (rows * tiles) * std::ceil(tiles / block);
   double rowsAgain = 4 / fromThird / (group * vectors); // a group of columns reads all rows
@@ -195,10 +195,10 @@ double Estimate::dense(const PlanPart &part) const {
     held += rows * part["row_block"] * group * columns * 4;
   double beyond = std::max(0.0, held / core.second - 1);
   const bool fromFirst = (columns + rows) * (direct ? whole : depth) * 4 <= core.first;
-  // Whole blocks are the longest tasks, and end in turns of all threads.
+  // Whole blocks are the longest tasks, and end in rounds of all threads.
   double full = std::max(1.0, std::floor(tiles / block)) * groups, all = tiles * groups;
-  double turns = std::max(1.0, std::ceil(full / core.threads) * block * core.threads / all) - 1;
-  double waits = turns + unevenTasks / 4 * (core.threads - 1) / full;
+  double rounds = std::max(1.0, std::ceil(full / core.threads) * block * core.threads / all) - 1;
+  double waits = rounds + unevenTasks / 4 * (core.threads - 1) / full;
   double fed = fromFirst ? 0 : exposed * core.vector * 4 / fromSecond * ahead / rows;
   return ofTile(part) + ofUnrolling(part, rows, vectors) + rereading * beyond + waits +
          core.products * (perBlock + rowsAgain + totals + fed);

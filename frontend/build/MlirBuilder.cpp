@@ -121,7 +121,7 @@ void MlirBuilder::endFunction(const std::vector<Tensor> &results) {
   function->setLoc(location);
 }
 
-std::vector<Handle> MlirBuilder::beginTurn(const std::vector<Tensor> &carried) {
+std::vector<Handle> MlirBuilder::beginIteration(const std::vector<Tensor> &carried) {
   SmallVector<mlir::Value> inits;
   for (const Tensor &tensor : carried)
     inits.push_back(value(tensor.handle));
@@ -136,7 +136,7 @@ std::vector<Handle> MlirBuilder::beginTurn(const std::vector<Tensor> &carried) {
   return inside;
 }
 
-std::vector<Handle> MlirBuilder::endTurn(const std::vector<Tensor> &carried) {
+std::vector<Handle> MlirBuilder::endIteration(const std::vector<Tensor> &carried) {
   ir::RepeatOp loop = loops.back();
   SmallVector<mlir::Value> yields;
   for (auto [tensor, init] : llvm::zip(carried, loop.getInits())) {
@@ -154,7 +154,7 @@ std::vector<Handle> MlirBuilder::endTurn(const std::vector<Tensor> &carried) {
   return results;
 }
 
-void MlirBuilder::abandonTurn() {
+void MlirBuilder::abandonIteration() {
   ir::RepeatOp loop = loops.back();
   loops.pop_back();
   builder.setInsertionPointAfter(loop);

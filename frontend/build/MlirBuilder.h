@@ -26,9 +26,9 @@ public:
   void beginFunction(const std::string &name) override;
   std::vector<Handle> inputs(const FunctionInfo &info) override;
   void endFunction(const std::vector<Tensor> &results) override;
-  std::vector<Handle> beginTurn(const std::vector<Tensor> &carried) override;
-  std::vector<Handle> endTurn(const std::vector<Tensor> &carried) override;
-  void abandonTurn() override;
+  std::vector<Handle> beginIteration(const std::vector<Tensor> &carried) override;
+  std::vector<Handle> endIteration(const std::vector<Tensor> &carried) override;
+  void abandonIteration() override;
   std::vector<Handle> beginScan(DimRef dim, bool fromEnd, const std::vector<Tensor> &carried) override;
   Handle slice(Handle x) override;
   Handle scanPosition(DimRef dim) override;

@@ -85,14 +85,14 @@ public:
   virtual std::vector<Handle> inputs(const FunctionInfo &info) { return std::vector<Handle>(info.inputs.size()); }
   /// Results are stored in the order of their dimensions here.
   virtual void endFunction(const std::vector<Tensor> & /*results*/) {}
-  /// One turn of a loop; the handles given back stand for the carried values inside, and afterwards.
-  virtual std::vector<Handle> beginTurn(const std::vector<Tensor> &carried) {
+  /// One iteration of a loop; the handles given back stand for the carried values inside, and afterwards.
+  virtual std::vector<Handle> beginIteration(const std::vector<Tensor> &carried) {
     return std::vector<Handle>(carried.size());
   }
-  virtual std::vector<Handle> endTurn(const std::vector<Tensor> &carried) {
+  virtual std::vector<Handle> endIteration(const std::vector<Tensor> &carried) {
     return std::vector<Handle>(carried.size());
   }
-  virtual void abandonTurn() {}
+  virtual void abandonIteration() {}
   /// A scan over `dim`: what is built from now on is its body. The handles stand for the carried values inside.
   virtual std::vector<Handle> beginScan(DimRef, bool /*fromEnd*/, const std::vector<Tensor> &carried) {
     return std::vector<Handle>(carried.size());

@@ -56,7 +56,7 @@ void Elaborator::scan(const ScanStmt &stmt, Scope &scope) {
   unsigned labels = counter;
   for (int round = 0; round < maxRounds; ++round) {
     counter = labels;
-    if (scanTurn(stmt, scope, dim, named, states, entry))
+    if (scanStep(stmt, scope, dim, named, states, entry))
       return;
   }
   fail("Q033", "the states of this scan gain dimensions without end", stmt.dim.at);
@@ -108,7 +108,7 @@ bool Elaborator::carriedBy(const ScanStmt &stmt, Scope &scope, const std::string
 }
 
 /// One walk of the body, with `states` carried. False: they gained dimensions, and the body must be walked again.
-bool Elaborator::scanTurn(const ScanStmt &stmt, Scope &scope, DimRef dim, const std::set<std::string> &named,
+bool Elaborator::scanStep(const ScanStmt &stmt, Scope &scope, DimRef dim, const std::set<std::string> &named,
                           std::map<std::string, Tensor> &states, const std::map<std::string, Tensor> &entry) {
   std::map<std::string, Value> before = scope.values;
   std::map<std::string, DimRef> dimsBefore = scope.dims;

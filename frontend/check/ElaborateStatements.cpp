@@ -8,7 +8,7 @@
 
 namespace quern::frontend {
 
-static constexpr size_t maxTurns = 100'000;
+static constexpr size_t maxIterations = 100'000;
 
 const Dim poisonDim{"?", "?", ir::Size(1), {}, 0, true};
 
@@ -203,16 +203,16 @@ void Elaborator::repeat(const RepeatStmt &stmt, Scope &scope) {
   if (scope.holder(stmt.index.name))
     fail("Q014", "'" + stmt.index.name + "' already has a value; choose another loop index", stmt.index.at);
   uint64_t count = *end > *begin ? static_cast<uint64_t>(*end) - static_cast<uint64_t>(*begin) : 0;
-  if (count > maxTurns || (turns += count) > maxTurns)
+  if (count > maxIterations || (iterations += count) > maxIterations)
     throw GiveUp{{"Q031", "the loops of this spec make more than 100000 iterations", stmt.at, {}}};
   std::set<std::string> asTensors;
   unsigned labels = counter, most = counter;
   for (int64_t i = *begin; i < *end; ++i) {
     counter = labels; // each iteration names its own dimensions alike, so that equal ones are equal text
     const Iteration iteration{&stmt, i, *begin, *end};
-    if (!turn(iteration, scope, asTensors)) {
+    if (!runIteration(iteration, scope, asTensors)) {
       counter = labels;
-      turn(iteration, scope, asTensors);
+      runIteration(iteration, scope, asTensors);
     }
     most = std::max(most, counter);
   }
@@ -236,7 +236,7 @@ static std::optional<Span> lastAssignment(const Body &body, const std::string &n
 
 /// One iteration. False: a number that was carried in became a tensor, and it must be walked again with it as one
 /// (`asTensors` then holds its name).
-bool Elaborator::turn(const Iteration &iteration, Scope &scope, std::set<std::string> &asTensors) {
+bool Elaborator::runIteration(const Iteration &iteration, Scope &scope, std::set<std::string> &asTensors) {
   const RepeatStmt &stmt = *iteration.loop;
   std::vector<std::string> assigned, declared;
   collectAssigned(stmt.body, assigned, declared);
@@ -254,7 +254,7 @@ bool Elaborator::turn(const Iteration &iteration, Scope &scope, std::set<std::st
     carried.push_back(*it->second.as<Tensor>());
     before[name] = it->second;
   }
-  std::vector<Handle> inside = builder.beginTurn(carried);
+  std::vector<Handle> inside = builder.beginIteration(carried);
   for (size_t k = 0; k < carried.size(); ++k)
     scope.values[carriedNames[k]] = Tensor{carried[k].dims, carried[k].kind, inside[k]};
   std::map<std::string, Value> entered = scope.values;
@@ -323,7 +323,7 @@ bool Elaborator::turn(const Iteration &iteration, Scope &scope, std::set<std::st
     report(failure.diagnostic);
   scope.dims = dimsBefore;
   if (again && failures.empty()) {
-    builder.abandonTurn();
+    builder.abandonIteration();
     for (auto &[name, value] : before)
       if (asTensors.count(name + " real") && value.is<Tensor>())
         value = asKind(*value.as<Tensor>(), Kind::Real);
@@ -334,14 +334,14 @@ bool Elaborator::turn(const Iteration &iteration, Scope &scope, std::set<std::st
   for (const std::string &name : carriedNames) {
     Value &now = scope.values[name];
     if (!now.is<Tensor>()) { // poisoned: nothing is built any more
-      builder.abandonTurn();
+      builder.abandonIteration();
       return true;
     }
     const Tensor &was = *entered[name].as<Tensor>();
     Tensor tensor = asKind(*now.as<Tensor>(), was.kind);
     leaving.push_back({was.dims, was.kind, tensor.handle});
   }
-  std::vector<Handle> after = builder.endTurn(leaving);
+  std::vector<Handle> after = builder.endIteration(leaving);
   for (size_t k = 0; k < leaving.size(); ++k)
     scope.values[carriedNames[k]] = Tensor{leaving[k].dims, leaving[k].kind, after[k]};
   return true;

@@ -101,7 +101,7 @@ private:
     std::set<std::string> fixed;    // parameters: the same at each position
   };
   std::vector<Scanning *> scans; // the innermost last
-  size_t steps = 0, turns = 0;
+  size_t steps = 0, iterations = 0;
   const char *stackBase = nullptr;
 
   // Elaborator.cpp: declarations, config, functions
@@ -131,9 +131,9 @@ private:
   void assign(const AssignStmt &stmt, Scope &scope);
   void declareDims(const DimStmt &stmt, Scope &scope);
   void repeat(const RepeatStmt &stmt, Scope &scope);
-  bool turn(const Iteration &iteration, Scope &scope, std::set<std::string> &asTensors);
+  bool runIteration(const Iteration &iteration, Scope &scope, std::set<std::string> &asTensors);
   void scan(const ScanStmt &stmt, Scope &scope);
-  bool scanTurn(const ScanStmt &stmt, Scope &scope, DimRef dim, const std::set<std::string> &named,
+  bool scanStep(const ScanStmt &stmt, Scope &scope, DimRef dim, const std::set<std::string> &named,
                 std::map<std::string, Tensor> &states, const std::map<std::string, Tensor> &entry);
   bool carriedBy(const ScanStmt &stmt, Scope &scope, const std::string &name, const Tensor &entry, Tensor &state,
                  std::vector<Failure> &failures);

@@ -40,7 +40,7 @@ public:
   size_t warningCount() const { return all.size() - errors; }
   const std::vector<Diagnostic> &list() const { return all; }
 
-  /// In the order of the text, what concerns other files last: parsing and checking find mistakes in turns.
+  /// In the order of the text, what concerns other files last, as parsing and checking report mistakes alternately.
   void sortByPlace(const Source *first);
 
   /// Spans point into sources; whoever keeps the diagnostics keeps these.

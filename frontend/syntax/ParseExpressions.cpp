@@ -27,7 +27,7 @@ Path Parser::path() {
   return alternatives;
 }
 
-/// "a{b}c": texts and values in turn. `\"`, `\\`, `\{` and `\}` stand for the second character.
+/// "a{b}c": texts and values alternate. `\"`, `\\`, `\{` and `\}` stand for the second character.
 const Expr *Parser::string() {
   const Token &token = take();
   StringExpr node;

@@ -41,7 +41,7 @@ Size substituteAll(const Size &cost, const std::map<std::string, Size> &table) {
   return cost.substitute(all);
 }
 
-Size costOfAllTurns(const Size &cost) {
+Size costOfAllIterations(const Size &cost) {
   std::map<std::string, Size> rows;
   auto note = [&](const Size &size) {
     for (const std::string &symbol : size.symbols())

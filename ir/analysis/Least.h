@@ -21,8 +21,8 @@ std::optional<Least> leastOf(std::string_view symbol);
 /// Size::substitute, also within such symbols.
 Size substituteAll(const Size &cost, const std::map<std::string, Size> &table);
 
-/// Of a cost in a loop over chunks of rows what all its turns come to together (overAllTurns).
-Size costOfAllTurns(const Size &cost);
+/// Of a cost in a loop over chunks of rows what all its iterations come to together (overAllIterations).
+Size costOfAllIterations(const Size &cost);
 
 } // namespace quern::ir
 #endif

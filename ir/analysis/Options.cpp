@@ -23,7 +23,7 @@ ProgramOptions quern::ir::optionsOf(ModuleOp module) {
   options.quantize = text(quantizeAttr).str();
   if (auto price = module->getAttrOfType<FloatAttr>(priceAttr))
     options.savingPrice = price.getValueAsDouble();
-  options.segmentTurns = number(segmentTurnsAttr);
+  options.segmentIterations = number(segmentIterationsAttr);
   options.chunkRows = number(chunkRowsAttr);
   return options;
 }
@@ -47,6 +47,6 @@ void quern::ir::setOptions(ModuleOp module, const ProgramOptions &options) {
   storage(cachePrecisionAttr, options.caches);
   set(quantizeAttr, !options.quantize.empty(), [&] { return builder.getStringAttr(options.quantize); });
   set(priceAttr, options.savingPrice != 0, [&] { return builder.getF64FloatAttr(options.savingPrice); });
-  number(segmentTurnsAttr, options.segmentTurns);
+  number(segmentIterationsAttr, options.segmentIterations);
   number(chunkRowsAttr, options.chunkRows);
 }

@@ -28,7 +28,7 @@ View quern::ir::ownView(Value owner) {
       remember = rows;
   if (!remember)
     return View::dense(owner);
-  // The cache: the state's order without the leading turns.
+  // The cache: the state's order without the leading iterations.
   auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(remember, remember.getStateAttr());
   SmallVector<Size> strides = View::denseStrides(cast<NamedTensorType>(state.getType()));
   // A copy, not an erase: erasing nothing from a SmallVector moves each element onto itself, which empties a Size.

@@ -13,7 +13,7 @@ using namespace quern::ir;
 FailureOr<std::vector<Array>> Interpreter::run(func::FuncOp function, const Inputs &inputs) {
   values.clear();
   lastUses.clear(); // passes may have changed the module since the last run
-  turn = 0;
+  iteration = 0;
   if (failed(bindInputs(function, inputs)))
     return failure();
   std::vector<Array> arguments, results;
@@ -85,7 +85,7 @@ LogicalResult Interpreter::runBlock(Block &block, ArrayRef<Array> arguments, std
 }
 
 /// The part of a stack that begins at `start` in its first dimension, `count` long there; without that dimension if it
-/// counts turns.
+/// counts iterations.
 static Array takeFrom(const Array &stack, int64_t start, std::vector<NamedSize> dims) {
   int64_t count = 1;
   for (const NamedSize &dim : dims)
@@ -99,7 +99,7 @@ static Array takeFrom(const Array &stack, int64_t start, std::vector<NamedSize> 
                std::vector<int64_t>(stack.ints() + start, stack.ints() + start + count));
 }
 
-/// Puts one turn's part (in the stack's order) where it belongs.
+/// Puts one iteration's part (in the stack's order) where it belongs.
 static void putOnStack(Array &stack, int64_t start, const Array &part) {
   if (stack.isReal())
     std::copy_n(part.reals(), part.getCount(), stack.writeReals() + start);
@@ -109,10 +109,10 @@ static void putOnStack(Array &stack, int64_t start, const Array &part) {
 
 LogicalResult Interpreter::runRepeat(RepeatOp op, ArrayRef<Array> operands, std::vector<Array> &results) {
   std::optional<Chunk> chunk = chunkOf(op);
-  int64_t outer = turn, rows = chunk ? valueOf(chunk->rows) : 0,
-          turns = chunk ? chunk->turns(rows) : static_cast<int64_t>(op.getTurns());
+  int64_t outer = iteration, rows = chunk ? valueOf(chunk->rows) : 0,
+          iterations = chunk ? chunk->iterations(rows) : static_cast<int64_t>(op.getIterations());
   unsigned carriedCount = op.getCarriedCount();
-  llvm::scope_exit restore([&] { turn = outer; });
+  llvm::scope_exit restore([&] { iteration = outer; });
   // Values keep their set of dimensions; the order of storage follows each place's type.
   auto inOrderOf = [&](TypeRange types, std::vector<Array> arrays) {
     for (auto [array, type] : llvm::zip(arrays, types))
@@ -121,19 +121,19 @@ LogicalResult Interpreter::runRepeat(RepeatOp op, ArrayRef<Array> operands, std:
   };
   auto partSizes = [&](Type stack) { return sizesOf(partOfStack(op, cast<NamedTensorType>(stack))); };
   auto start = [&](Type stack, int64_t number) {
-    return number * valueOf(turnStride(op, cast<NamedTensorType>(stack)));
+    return number * valueOf(iterationStride(op, cast<NamedTensorType>(stack)));
   };
   std::vector<Array> carried(operands.begin(), operands.begin() + carriedCount), given;
   TypeRange resultTypes = op.getResultTypes(), stackTypes = op.getStacks().getTypes(),
             givenTypes = resultTypes.drop_front(carriedCount);
   for (Type type : givenTypes)
     given.push_back(make(cast<NamedTensorType>(type)));
-  for (int64_t i = 0; i < turns; ++i) {
-    int64_t number = op.getReversed() ? turns - 1 - i : i;
-    if (chunk) // parameters are not of a turn
+  for (int64_t i = 0; i < iterations; ++i) {
+    int64_t number = op.getReversed() ? iterations - 1 - i : i;
+    if (chunk) // parameters are not of an iteration
       symbols[chunkLength(chunk->most, chunk->rows)->str()] = std::min(chunk->most, rows - i * chunk->most);
     else
-      turn = outer * turns + number;
+      iteration = outer * iterations + number;
     std::vector<Array> arguments = std::move(carried), next;
     for (auto [stack, type] : llvm::zip(operands.drop_front(carriedCount), stackTypes))
       arguments.push_back(takeFrom(stack, start(type, number), partSizes(type)));
@@ -168,7 +168,7 @@ LogicalResult Interpreter::relabel(LaunchOp op, std::vector<Array> &arrays, Type
 LogicalResult Interpreter::runLaunch(LaunchOp op, ArrayRef<Array> inputs, std::vector<Array> &results) {
   // `once`: what the first call of a request made serves the following ones.
   if (op.getOnce() && past > 0)
-    if (auto made = onceResults.find({op, turn}); made != onceResults.end()) {
+    if (auto made = onceResults.find({op, iteration}); made != onceResults.end()) {
       results = made->second;
       return success();
     }
@@ -192,13 +192,13 @@ LogicalResult Interpreter::runLaunch(LaunchOp op, ArrayRef<Array> inputs, std::v
     return failure();
   results = std::move(made);
   if (op.getOnce())
-    onceResults[{op, turn}] = results;
+    onceResults[{op, iteration}] = results;
   return success();
 }
 
 const Array *Interpreter::recall(StringRef state) const {
   if (past == 0)
     return nullptr;
-  auto kept = memory.find({state.str(), turn});
+  auto kept = memory.find({state.str(), iteration});
   return kept == memory.end() ? nullptr : &kept->second;
 }

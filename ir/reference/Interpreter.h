@@ -45,16 +45,16 @@ public:
   std::vector<NamedSize> sizesOf(NamedTensorType type) const;
   /// Zeros of the type's kind and present sizes.
   Array make(NamedTensorType type) const { return Array(type.getKind(), sizesOf(type)); }
-  /// The turn of all enclosing loops, outermost slowest.
-  int64_t getTurn() const { return turn; }
+  /// The iteration of all enclosing loops, outermost slowest.
+  int64_t getIteration() const { return iteration; }
   llvm::LogicalResult lookupParameter(ParamOp op, std::vector<Array> &results);
   /// The body's operations with `arguments`; the terminator's values.
   llvm::LogicalResult runBlock(mlir::Block &block, llvm::ArrayRef<Array> arguments, std::vector<Array> &results);
   llvm::LogicalResult runRepeat(RepeatOp op, llvm::ArrayRef<Array> operands, std::vector<Array> &results);
   llvm::LogicalResult runLaunch(LaunchOp op, llvm::ArrayRef<Array> inputs, std::vector<Array> &results);
-  /// What a state holds for this turn, or nothing (always at past = 0).
+  /// What a state holds for this iteration, or nothing (always at past = 0).
   const Array *recall(llvm::StringRef state) const;
-  void keep(llvm::StringRef state, Array value) { memory[{state.str(), turn}] = std::move(value); }
+  void keep(llvm::StringRef state, Array value) { memory[{state.str(), iteration}] = std::move(value); }
 
 private:
   llvm::LogicalResult bindInputs(mlir::func::FuncOp function, const Inputs &inputs);
@@ -74,12 +74,12 @@ private:
   llvm::DenseMap<mlir::Block *, llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>>> lastUses;
   std::map<std::pair<std::string, int64_t>, Array> memory;
   std::map<std::pair<mlir::Operation *, int64_t>, std::vector<Array>> onceResults;
-  int64_t turn = 0, past = 0;
+  int64_t iteration = 0, past = 0;
 };
 
-/// Calls `use` for each stored tensor that makes up a parameter in one turn, with its alternative names and its shape:
+/// Calls `use` for each stored tensor that makes up a parameter in one iteration, with its alternative names and its shape:
 /// one tensor, or one for each position of the dimensions in braces (row-major in the order of the type).
-void forEachStored(ParamOp op, unsigned turn,
+void forEachStored(ParamOp op, unsigned iteration,
                    llvm::function_ref<void(llvm::ArrayRef<std::string> names, llvm::ArrayRef<int64_t> shape)> use);
 
 } // namespace quern::ir

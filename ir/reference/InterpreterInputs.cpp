@@ -128,9 +128,9 @@ static std::string nameAt(StringRef name, const std::map<std::string, int64_t> &
   return text;
 }
 
-void quern::ir::forEachStored(ParamOp op, unsigned turn,
+void quern::ir::forEachStored(ParamOp op, unsigned iteration,
                               llvm::function_ref<void(ArrayRef<std::string>, ArrayRef<int64_t>)> use) {
-  SmallVector<StringRef> alternatives = names(cast<ArrayAttr>(op.getPaths()[turn]));
+  SmallVector<StringRef> alternatives = names(cast<ArrayAttr>(op.getPaths()[iteration]));
   std::vector<NamedSize> stacked;
   SmallVector<int64_t> shape;
   size_t leading = op.getStacked().size();
@@ -156,13 +156,13 @@ void quern::ir::forEachStored(ParamOp op, unsigned turn,
 LogicalResult Interpreter::lookupParameter(ParamOp op, std::vector<Array> &results) {
   if (!parameters)
     return op.emitError("the interpreter was given no parameters");
-  unsigned count = op.getTurns();
-  if (count != 1 && turn >= count)
-    return op.emitError("names for ") << count << " turns, but this is turn " << turn + 1;
+  unsigned count = op.getIterations();
+  if (count != 1 && iteration >= count)
+    return op.emitError("names for ") << count << " iterations, but this is iteration " << iteration + 1;
   std::vector<NamedSize> dims = sizesOf(op.getResult().getType());
   std::vector<double> numbers;
   LogicalResult status = success();
-  forEachStored(op, count == 1 ? 0 : turn, [&](ArrayRef<std::string> names, ArrayRef<int64_t> shape) {
+  forEachStored(op, count == 1 ? 0 : iteration, [&](ArrayRef<std::string> names, ArrayRef<int64_t> shape) {
     std::optional<std::vector<double>> part = parameters(names, shape);
     if (!part)
       status = op.emitError("Q042: the parameters have no '") << names.front() << "' of this shape";

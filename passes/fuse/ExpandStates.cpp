@@ -49,7 +49,7 @@ static void expandStates(ScanOp op) {
   Location loc = op.getLoc();
   for (unsigned i = 0; i < op.getCarriedCount(); ++i) {
     auto state = cast<FlatSymbolRefAttr>((*op.getStates())[i]);
-    // The state's own order of storage, without the dimension of the turns.
+    // The state's own order of storage, without the dimension of the iterations.
     auto symbol = SymbolTable::lookupNearestSymbolFrom<StateOp>(op, state);
     NamedTensorType own = typeOf(op.getInits()[i]);
     NamedTensorType type = own.withDims(cast<NamedTensorType>(symbol.getType()).getDims().take_back(own.getRank()));

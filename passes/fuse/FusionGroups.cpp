@@ -201,7 +201,7 @@ void FusionGroups::force(const Without &without) {
         if (!prologues || !takePrologue(operand, contract))
           require(operand);
       }
-    // Made outside of a loop and used inside: once, not in every turn. Also what only the first call makes.
+    // Made outside of a loop and used inside: once, not in every iteration. Also what only the first call makes.
     for (Value operand : op->getOperands()) {
       Operation *def = operand.getDefiningOp();
       if (!def || isLeaf(def))

@@ -107,7 +107,7 @@ void Outliner::copyIfNeeded(Operation *user, unsigned operand, Type type) {
     copyOperand(user, operand, type);
 }
 
-/// How the loop wants what a turn yields: as the next turn's value, or as part of a stack.
+/// How the loop wants what an iteration yields: as the next iteration's value, or as part of a stack.
 static Type yieldedType(RepeatOp repeat, unsigned i) {
   NamedTensorType type = typeOf(repeat.getResult(i));
   return repeat.isCarried(i) ? type : partOfStack(repeat, type);
@@ -154,7 +154,7 @@ void Outliner::normalize(func::FuncOp function) {
       if (isa<YieldOp>(op))
         type = yieldedType(cast<RepeatOp>(op->getParentOp()), i);
       else if (auto repeat = dyn_cast<RepeatOp>(op); repeat && !repeat.isCarried(i)) {
-        if (isPartOfMore(op->getOperand(i))) // else a stack is read where it lies: its turns follow each other
+        if (isPartOfMore(op->getOperand(i))) // else a stack is read where it lies: its iterations follow each other
           copyOperand(op, i, type);
         continue;
       } else if (repeat)

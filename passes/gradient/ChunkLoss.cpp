@@ -302,7 +302,7 @@ void Chunking::build() {
   for (Value value : read)
     stacks.push_back(merged(builder, value));
   llvm::append_range(types, given);
-  auto loop = RepeatOp::create(builder, loc, types, inits, stacks, /*turns=*/1, /*reversed=*/false,
+  auto loop = RepeatOp::create(builder, loc, types, inits, stacks, /*iterations=*/1, /*reversed=*/false,
                                builder.getI64IntegerAttr(most));
   Block &body = loop.getBody().emplaceBlock();
   IRMapping mapping;

@@ -4,11 +4,11 @@
 //
 //   func @loss(%tokens, %labels) -> real[]
 //   func @loss.grad(%tokens, %labels) -> (real[], real[V, D] {quern.name = "grad.embed", quern.gradient = [["embed"]]},
-//                                         real[turns = 12, D] {quern.gradient = [["h.0.w"], ["h.1.w"] ...]})
+//                                         real[iterations = 12, D] {quern.gradient = [["h.0.w"], ["h.1.w"] ...]})
 //
 // Reverse mode: the operations' rules (GradientRules.cpp) in the reverse order of the operations; a value's
 // contributions are added in the order in which the walk meets them, so a result is the same bit for bit. Zeros are
-// never built, but for what enters a loop. A loop's gradient is a loop from the last turn to the first
+// never built, but for what enters a loop. A loop's gradient is a loop from the last iteration to the first
 // (DifferentiateLoop.cpp).
 #include "passes/gradient/Differentiate.h"
 
@@ -233,18 +233,18 @@ LogicalResult Differentiator::reverseBlock(Block &block, OpBuilder &builder, std
 
 // ---- the function
 
-/// A parameter that all turns of a loop share belongs to the function; and each parameter is there once.
+/// A parameter that all iterations of a loop share belongs to the function; and each parameter is there once.
 static LogicalResult liftParameters(func::FuncOp function) {
   llvm::MapVector<Attribute, SmallVector<ParamOp>> byPaths;
   llvm::StringMap<Attribute> owner;
   LogicalResult status = success();
   function.walk([&](ParamOp param) {
     ArrayAttr paths = param.getPaths();
-    if (llvm::all_of(paths, [&](Attribute turn) { return turn == paths[0]; }))
+    if (llvm::all_of(paths, [&](Attribute iteration) { return iteration == paths[0]; }))
       paths = ArrayAttr::get(param.getContext(), {paths[0]});
     byPaths[paths].push_back(param);
-    for (Attribute turn : paths) {
-      auto name = cast<StringAttr>(cast<ArrayAttr>(turn)[0]);
+    for (Attribute iteration : paths) {
+      auto name = cast<StringAttr>(cast<ArrayAttr>(iteration)[0]);
       if (owner.try_emplace(name.getValue(), paths).first->second != paths) {
         param.emitError("the parameter ")
             << name << " is used by two loops that have it in different iterations; training needs "
@@ -351,7 +351,7 @@ public:
       if (func::FuncOp fallback = defaultOf(loss, i))
         gradient.setArgAttr(i, defaultAttr, FlatSymbolRefAttr::get(fallback.getSymNameAttr()));
     module.insert(std::next(Block::iterator(loss)), gradient);
-    Recomputing recomputing{recompute, options.savingPrice, options.trainsNarrow(), options.segmentTurns, machine};
+    Recomputing recomputing{recompute, options.savingPrice, options.trainsNarrow(), options.segmentIterations, machine};
     if (failed(Differentiator(gradient, recomputing).run()))
       signalPassFailure();
   }

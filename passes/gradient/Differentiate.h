@@ -14,7 +14,7 @@ struct Recomputing {
   bool allowed = true;
   double price = 0;
   bool narrow = false; ///< what is saved is kept in bf16
-  int64_t segment = 0; ///< turns of a segment; 0: loops are not cut
+  int64_t segment = 0; ///< iterations of a segment; 0: loops are not cut
   support::Machine machine = support::assumedMachine();
 };
 
@@ -24,7 +24,7 @@ struct GradientPart {
   ir::CutOp cut;
 };
 
-/// The gradient of a parameter: of one tensor, or of one for each turn of the loops around it (leading dimensions).
+/// The gradient of a parameter: of one tensor, or of one for each iteration of the loops around it (leading dimensions).
 struct ParameterGradient {
   mlir::ArrayAttr paths;
   ir::NamedTensorType type; ///< what the result is to be
@@ -58,10 +58,10 @@ private:
   llvm::MapVector<mlir::Value, llvm::SmallVector<GradientPart>> pending;
 };
 
-/// Cuts the function's loops into segments of `turns` turns (SegmentLoops.cpp).
-void segmentLoops(mlir::func::FuncOp function, int64_t turns);
+/// Cuts the function's loops into segments of `iterations` iterations (SegmentLoops.cpp).
+void segmentLoops(mlir::func::FuncOp function, int64_t iterations);
 
-/// What the gradient of a loop's body reads of the forward turn (values of `body` used inside `gradient`): replaced by
+/// What the gradient of a loop's body reads of the forward iteration (values of `body` used inside `gradient`): replaced by
 /// parts of stacks, which become new arguments of `gradient`, or by operations done again there. Returns what must be
 /// saved.
 llvm::SmallVector<mlir::Value> saveForGradient(mlir::Block &body, mlir::Block &gradient, const Recomputing &how);

@@ -3,8 +3,8 @@
 // treats loops (planning, kernels, the interpreter) needs nothing new for gradients.
 //
 //   %y = repeat 12 carry (%x = %x0) { body }
-//   =>  %y, %saved = repeat 12 carry (%x = %x0) gives [turns, ...] { body; yield %x', %mid }
-//       %dx0, %du, %dw = repeat 12 reversed carry (%dx = %dy, %d = 0) over (%mid = %saved) gives [turns, ...] { body's
+//   =>  %y, %saved = repeat 12 carry (%x = %x0) gives [iterations, ...] { body; yield %x', %mid }
+//       %dx0, %du, %dw = repeat 12 reversed carry (%dx = %dy, %d = 0) over (%mid = %saved) gives [iterations, ...] { body's
 //                        rules; yield %dx', %d + ..., %dw }       (u: used by all; w: a parameter of each iteration)
 #include "passes/gradient/Differentiate.h"
 
@@ -13,21 +13,21 @@ using namespace quern::ir;
 using namespace quern::passes;
 
 /// A dimension for the iterations, with a name that none of `type` has.
-static DimAttr turnsDim(NamedTensorType type, int64_t turns) {
-  std::string name = "turns";
+static DimAttr iterationsDim(NamedTensorType type, int64_t iterations) {
+  std::string name = "iterations";
   for (int i = 1; type.has(name); ++i)
-    name = "turns." + std::to_string(i);
-  return DimAttr::get(type.getContext(), name, Size(turns));
+    name = "iterations." + std::to_string(i);
+  return DimAttr::get(type.getContext(), name, Size(iterations));
 }
 
 /// The same loop that also gives stacks of `saved`.
 static RepeatOp withStacks(RepeatOp repeat, ArrayRef<Value> saved) {
   SmallVector<Type> types(repeat.getResultTypes());
   for (Value value : saved)
-    types.push_back(RepeatOp::stackOf(typeOf(value), turnsDim(typeOf(value), repeat.getTurns())));
+    types.push_back(RepeatOp::stackOf(typeOf(value), iterationsDim(typeOf(value), repeat.getIterations())));
   OpBuilder builder(repeat);
   auto more = RepeatOp::create(builder, repeat.getLoc(), types, repeat.getInits(), repeat.getStacks(),
-                               repeat.getTurns(), repeat.getReversed(), repeat.getRowsAttr());
+                               repeat.getIterations(), repeat.getReversed(), repeat.getRowsAttr());
   more.getBody().takeBody(repeat.getBody());
   more->setDiscardableAttrs(repeat->getDiscardableAttrDictionary());
   SmallVector<Value> yielded(more.getYield().getValues());
@@ -54,7 +54,7 @@ LogicalResult Differentiator::reverseLoop(RepeatOp repeat, OpBuilder &builder, s
 
   // The gradients of what is carried enter from behind.
   SmallVector<unsigned> carried;
-  SmallVector<Value> enter, next, turnParts;
+  SmallVector<Value> enter, next, iterationParts;
   llvm::MapVector<Value, SmallVector<GradientPart>> outer;
   for (auto [i, argument] : llvm::enumerate(body.getArguments()))
     if (active.contains(argument)) {
@@ -85,7 +85,7 @@ LogicalResult Differentiator::reverseLoop(RepeatOp repeat, OpBuilder &builder, s
   SmallVector<Type> types = llvm::map_to_vector(enter, [](Value value) -> Type { return value.getType(); });
   SmallVector<Value> yielded = next;
   for (ParameterGradient &parameter : parameters) {
-    parameter.type = RepeatOp::stackOf(parameter.type, turnsDim(parameter.type, repeat.getTurns()));
+    parameter.type = RepeatOp::stackOf(parameter.type, iterationsDim(parameter.type, repeat.getIterations()));
     types.push_back(parameter.type);
     yielded.push_back(parameter.gradient);
   }
@@ -93,7 +93,7 @@ LogicalResult Differentiator::reverseLoop(RepeatOp repeat, OpBuilder &builder, s
   SmallVector<Value> saved = saveForGradient(body, *gradient, recomputing);
   unsigned before = repeat.getNumResults();
   repeat = withStacks(repeat, saved);
-  auto reverse = RepeatOp::create(builder, loc, types, enter, repeat.getResults().drop_front(before), repeat.getTurns(),
+  auto reverse = RepeatOp::create(builder, loc, types, enter, repeat.getResults().drop_front(before), repeat.getIterations(),
                                   /*reversed=*/!repeat.getReversed(), IntegerAttr());
   reverse.getBody().push_back(gradient.release());
   for (auto [place, i] : llvm::enumerate(carried))

@@ -104,7 +104,7 @@ static void dropStacks(RepeatOp repeat) {
   unsigned carried = repeat.getCarriedCount();
   OpBuilder builder(repeat);
   auto less = RepeatOp::create(builder, repeat.getLoc(), TypeRange(repeat.getResultTypes()).take_front(carried),
-                               repeat.getInits(), repeat.getStacks(), repeat.getTurns(), repeat.getReversed(),
+                               repeat.getInits(), repeat.getStacks(), repeat.getIterations(), repeat.getReversed(),
                                repeat.getRowsAttr());
   less.getBody().takeBody(repeat.getBody());
   less.getYield()->setOperands(SmallVector<Value>(less.getYield().getValues().take_front(carried)));

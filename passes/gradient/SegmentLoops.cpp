@@ -17,9 +17,9 @@ using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
 
-/// `segments` times `turns` iterations of `repeat`, from iteration `first`, on what `inits` carry in.
+/// `segments` times `iterations` iterations of `repeat`, from iteration `first`, on what `inits` carry in.
 static RepeatOp segmented(OpBuilder &builder, RepeatOp repeat, ValueRange inits, int64_t first, int64_t segments,
-                          int64_t turns) {
+                          int64_t iterations) {
   Location loc = repeat.getLoc();
   TypeRange types = repeat.getResultTypes();
   auto outer = RepeatOp::create(builder, loc, types, inits, ValueRange(), segments, /*reversed=*/false, IntegerAttr());
@@ -28,33 +28,33 @@ static RepeatOp segmented(OpBuilder &builder, RepeatOp repeat, ValueRange inits,
     around.addArgument(type, loc);
   OpBuilder inside(builder.getContext());
   inside.setInsertionPointToEnd(&around);
-  auto inner = RepeatOp::create(inside, loc, types, around.getArguments(), ValueRange(), turns, /*reversed=*/false,
+  auto inner = RepeatOp::create(inside, loc, types, around.getArguments(), ValueRange(), iterations, /*reversed=*/false,
                                 IntegerAttr());
   inner->setAttr(segmentAttr, builder.getUnitAttr());
   IRMapping mapping;
   repeat.getBody().cloneInto(&inner.getBody(), mapping);
   inner.walk([&](ParamOp param) {
     ArrayRef<Attribute> paths = param.getPaths().getValue();
-    size_t each = paths.size() / repeat.getTurns(); // loops within have iterations of their own
+    size_t each = paths.size() / repeat.getIterations(); // loops within have iterations of their own
     if (paths.size() > 1)
-      param.setPathsAttr(builder.getArrayAttr(paths.slice(first * each, segments * turns * each)));
+      param.setPathsAttr(builder.getArrayAttr(paths.slice(first * each, segments * iterations * each)));
   });
   YieldOp::create(inside, loc, inner.getResults());
   return outer;
 }
 
-void quern::passes::segmentLoops(func::FuncOp function, int64_t turns) {
-  if (turns < 2)
+void quern::passes::segmentLoops(func::FuncOp function, int64_t iterations) {
+  if (iterations < 2)
     return;
   for (auto repeat : llvm::make_early_inc_range(function.front().getOps<RepeatOp>())) {
-    int64_t all = repeat.getTurns(), whole = all / turns;
-    if (all <= turns || repeat.getReversed() || !repeat.getStacks().empty() ||
+    int64_t all = repeat.getIterations(), whole = all / iterations;
+    if (all <= iterations || repeat.getReversed() || !repeat.getStacks().empty() ||
         repeat.getNumResults() > repeat.getCarriedCount())
       continue;
     OpBuilder builder(repeat);
-    RepeatOp last = segmented(builder, repeat, repeat.getInits(), 0, whole, turns);
-    if (int64_t rest = all % turns)
-      last = segmented(builder, repeat, last.getResults(), whole * turns, 1, rest);
+    RepeatOp last = segmented(builder, repeat, repeat.getInits(), 0, whole, iterations);
+    if (int64_t rest = all % iterations)
+      last = segmented(builder, repeat, last.getResults(), whole * iterations, 1, rest);
     repeat.replaceAllUsesWith(last.getResults());
     repeat.erase();
   }

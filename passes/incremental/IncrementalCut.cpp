@@ -23,9 +23,9 @@ public:
       : analysis(analysis), batch(batch), machine(machine) {}
 
   double absorbed(Value value, const Absorption &absorption) const {
-    return (std::max(absorption.added, 0.0) / machine.ofOneRow + least()) * turns(value);
+    return (std::max(absorption.added, 0.0) / machine.ofOneRow + least()) * iterations(value);
   }
-  double kept(Value value) const { return read(value) * turns(value); }
+  double kept(Value value) const { return read(value) * iterations(value); }
   /// Making the value again at one old position; never nothing, so that of equals the later value is kept.
   double again(Value value) const {
     Operation *op = value.getDefiningOp();
@@ -34,7 +34,7 @@ public:
       seconds = read(value);
     else if (!isViewLike(op) && !isa<ConcatOp, ExpandOp>(op))
       seconds = atOnePosition(cast<CostOpInterface>(op).getWork()) / machine.ofOneRow;
-    return (seconds + least()) * turns(value);
+    return (seconds + least()) * iterations(value);
   }
 
 private:
@@ -53,9 +53,9 @@ private:
   /// A thousandth of what reading a number takes.
   double least() const { return secondsToMove(Storage::F32, machine) / 1000; }
 
-  static double turns(Value value) {
+  static double iterations(Value value) {
     Operation *place = value.getDefiningOp() ? value.getDefiningOp() : &value.getParentBlock()->front();
-    return std::max<double>(turnsAround(place), 1);
+    return std::max<double>(iterationsAround(place), 1);
   }
 };
 

@@ -164,14 +164,14 @@ private:
     return cache;
   }
 
-  /// [turns, B, cap, rest ...]: heads of one position lie together, positions of one row follow each other.
+  /// [iterations, B, cap, rest ...]: heads of one position lie together, positions of one row follow each other.
   NamedTensorType stateType(Value value, bool cache) {
     NamedTensorType type = typeOf(value);
     MLIRContext *context = value.getContext();
     SmallVector<DimAttr> dims;
     Operation *place = value.getDefiningOp() ? value.getDefiningOp() : &value.getParentBlock()->front();
-    if (int64_t turns = turnsAround(place))
-      dims.push_back(DimAttr::get(context, "turn", Size(turns)));
+    if (int64_t iterations = iterationsAround(place))
+      dims.push_back(DimAttr::get(context, "iteration", Size(iterations)));
     if (type.has(batch.getName()))
       dims.push_back(batch);
     if (cache)

@@ -19,11 +19,11 @@ static bool hold(ArrayRef<Attribute> sizes, const Size &bytes) {
   });
 }
 
-static Size turnsAround(Operation *op) {
-  Size turns(1);
+static Size iterationsAround(Operation *op) {
+  Size iterations(1);
   for (auto loop = op->getParentOfType<RepeatOp>(); loop; loop = loop->getParentOfType<RepeatOp>())
-    turns = turns * Size(static_cast<int64_t>(loop.getTurns()));
-  return turns;
+    iterations = iterations * Size(static_cast<int64_t>(loop.getIterations()));
+  return iterations;
 }
 
 static LogicalResult checkPlace(func::FuncOp function, Value result, PlaceAttr place) {
@@ -47,7 +47,7 @@ static LogicalResult checkPlace(func::FuncOp function, Value result, PlaceAttr p
     ArrayRef<Attribute> sizes = function->getAttrOfType<ArrayAttr>(keptAttr).getValue();
     if (index >= sizes.size())
       return none("what the function keeps", sizes.size());
-    if (!hold(sizes[index], bytes * turnsAround(op)))
+    if (!hold(sizes[index], bytes * iterationsAround(op)))
       return lacks("it does not hold the " + bytes.str() + " bytes of the result in each iteration");
     return success();
   }

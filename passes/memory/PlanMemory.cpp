@@ -2,7 +2,7 @@
 //
 //   quern.launch ... {quern.places = [#quern.place<arena 2>]}      a slot of the arena; or <output 0>, <kept 1>, <rows> (of
 //                                                                  a cache), <state> (that it is stored to), <part 3> (this
-//                                                                  turn's of the loop's result 3)
+//                                                                  iteration's of the loop's result 3)
 //   quern.repeat ... {quern.places = [...], quern.copy_in = [...], quern.copy_out = [...]}    carried values
 //   func.func ... {quern.arena = [["4 * B * T"], ...], quern.kept = ["..."]}                  bytes; a slot is the largest
 //
@@ -173,11 +173,11 @@ void Planner::findBuffers() {
           place = at(PlaceKind::Part, use->getOperandNumber());
       }
       if (launch.getOnce() && !place) {
-        Size turns(1);
+        Size iterations(1);
         for (Operation *parent = op->getParentOp(); isa<RepeatOp>(parent); parent = parent->getParentOp())
-          turns = turns * Size(static_cast<int64_t>(cast<RepeatOp>(parent).getTurns()));
+          iterations = iterations * Size(static_cast<int64_t>(cast<RepeatOp>(parent).getIterations()));
         place = at(PlaceKind::Kept, kept.size());
-        kept.push_back(storedBytes(typeOf(result)) * turns);
+        kept.push_back(storedBytes(typeOf(result)) * iterations);
       }
       if (!place && !without.has("write-in-place") && replacesState(launch, cast<OpResult>(result)))
         place = at(PlaceKind::State);

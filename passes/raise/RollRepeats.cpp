@@ -34,7 +34,7 @@ namespace {
 using Signature = std::vector<uintptr_t>;
 
 /// One iteration (or, after a first fold, several equal ones) as numbers, with what it uses from outside.
-struct Turn {
+struct Iteration {
   mutable RepeatOp op; // a handle: its accessors are not const
   /// The initial values, then every value the body captures, in order of first use.
   SmallVector<Value> outside;
@@ -46,12 +46,12 @@ struct Turn {
 /// Writes the signature of one repeat's body.
 class Signer {
 public:
-  Signer(Turn &turn, const llvm::StringSet<> &sharedParameters) : turn(turn), sharedParameters(sharedParameters) {
-    turn.outside.assign(turn.op.getInits().begin(), turn.op.getInits().end());
-    for (BlockArgument argument : turn.op.getBlock().getArguments())
+  Signer(Iteration &iteration, const llvm::StringSet<> &sharedParameters) : iteration(iteration), sharedParameters(sharedParameters) {
+    iteration.outside.assign(iteration.op.getInits().begin(), iteration.op.getInits().end());
+    for (BlockArgument argument : iteration.op.getBlock().getArguments())
       shared(argument.getType());
     // What a body captures has types that all iterations see, so their names are not the body's own.
-    turn.op.getBody().walk([&](Operation *op) {
+    iteration.op.getBody().walk([&](Operation *op) {
       for (Value operand : op->getOperands())
         if (!isInside(operand))
           shared(operand.getType());
@@ -59,13 +59,13 @@ public:
   }
 
   Signature run() {
-    region(turn.op.getBody());
-    put(turn.op->getDiscardableAttrDictionary().getAsOpaquePointer());
+    region(iteration.op.getBody());
+    put(iteration.op->getDiscardableAttrDictionary().getAsOpaquePointer());
     return std::move(out);
   }
 
 private:
-  Turn &turn;
+  Iteration &iteration;
   const llvm::StringSet<> &sharedParameters;
   Signature out;
   llvm::StringMap<uintptr_t> labelIds; // of the body's own dimensions
@@ -78,7 +78,7 @@ private:
 
   bool isInside(Value value) {
     Region *region = value.getParentRegion();
-    return region && turn.op.getBody().isAncestor(region);
+    return region && iteration.op.getBody().isAncestor(region);
   }
 
   void shared(Type type) {
@@ -90,9 +90,9 @@ private:
   void label(StringRef name) {
     if (auto known = global.find(name); known != global.end())
       return put(known->second.getAsOpaquePointer());
-    auto [at, isNew] = labelIds.try_emplace(name, turn.labels.size());
+    auto [at, isNew] = labelIds.try_emplace(name, iteration.labels.size());
     if (isNew)
-      turn.labels.push_back(name.str());
+      iteration.labels.push_back(name.str());
     put(uintptr_t(1));
     put(at->second);
   }
@@ -129,18 +129,18 @@ private:
       put(uintptr_t(2));
       return put(ids.lookup(value));
     }
-    auto known = llvm::find(turn.outside, value);
+    auto known = llvm::find(iteration.outside, value);
     // The first entries are initial values; a capture of the same value is another thing, so it gets its own entry.
-    size_t inits = turn.op.getInits().size();
-    if (known == turn.outside.end() || known < turn.outside.begin() + inits) {
-      known = std::find(turn.outside.begin() + inits, turn.outside.end(), value);
-      if (known == turn.outside.end()) {
-        turn.outside.push_back(value);
-        known = turn.outside.end() - 1;
+    size_t inits = iteration.op.getInits().size();
+    if (known == iteration.outside.end() || known < iteration.outside.begin() + inits) {
+      known = std::find(iteration.outside.begin() + inits, iteration.outside.end(), value);
+      if (known == iteration.outside.end()) {
+        iteration.outside.push_back(value);
+        known = iteration.outside.end() - 1;
       }
     }
     put(uintptr_t(3));
-    put(uintptr_t(known - turn.outside.begin()));
+    put(uintptr_t(known - iteration.outside.begin()));
   }
 
   void region(Region &region) {
@@ -162,7 +162,7 @@ private:
     for (NamedAttribute attr : op.getAttrDictionary()) {
       put(attr.getName().getAsOpaquePointer());
       if (auto param = dyn_cast<ParamOp>(op); param && attr.getName() == "paths") {
-        put(uintptr_t(param.getTurns()));
+        put(uintptr_t(param.getIterations()));
         for (const std::string &stacked : param.getStacked())
           label(stacked);
         if (llvm::any_of(param.getPaths(), [&](Attribute names) {
@@ -202,29 +202,29 @@ ArrayAttr renamed(ArrayAttr paths, ArrayRef<std::string> from, ArrayRef<std::str
   }));
 }
 
-/// Appends the parameters' names of `other`'s body to those of `turn`'s, an equal body.
-void appendPaths(const Turn &turn, const Turn &other) {
+/// Appends the parameters' names of `other`'s body to those of `iteration`'s, an equal body.
+void appendPaths(const Iteration &iteration, const Iteration &other) {
   SmallVector<ParamOp> mine, theirs;
-  turn.op->walk([&](ParamOp param) { mine.push_back(param); });
+  iteration.op->walk([&](ParamOp param) { mine.push_back(param); });
   other.op->walk([&](ParamOp param) { theirs.push_back(param); });
   for (auto [a, b] : llvm::zip_equal(mine, theirs)) {
     SmallVector<Attribute> paths(a.getPaths().getValue());
-    llvm::append_range(paths, renamed(b.getPaths(), other.labels, turn.labels));
+    llvm::append_range(paths, renamed(b.getPaths(), other.labels, iteration.labels));
     a.setPathsAttr(ArrayAttr::get(a.getContext(), paths));
   }
 }
 
-/// Whether `next` continues where `turn` ended, with everything else it sees the same.
-bool follows(const Turn &turn, const Turn &next) {
-  if (turn.kind != next.kind || turn.outside.size() != next.outside.size())
+/// Whether `next` continues where `iteration` ended, with everything else it sees the same.
+bool follows(const Iteration &iteration, const Iteration &next) {
+  if (iteration.kind != next.kind || iteration.outside.size() != next.outside.size())
     return false;
-  size_t inits = turn.op.getInits().size();
-  for (size_t i = 0; i < turn.outside.size(); ++i)
-    if (i < inits ? next.outside[i] != turn.op.getResult(i) : next.outside[i] != turn.outside[i])
+  size_t inits = iteration.op.getInits().size();
+  for (size_t i = 0; i < iteration.outside.size(); ++i)
+    if (i < inits ? next.outside[i] != iteration.op.getResult(i) : next.outside[i] != iteration.outside[i])
       return false;
   // A capture of an earlier iteration's own result would change with each iteration.
   return llvm::none_of(ArrayRef(next.outside).drop_front(inits),
-                       [&](Value value) { return value.getDefiningOp() == turn.op.getOperation(); });
+                       [&](Value value) { return value.getDefiningOp() == iteration.op.getOperation(); });
 }
 
 /// A run of neighbours that repeats itself: `period` iterations, `count` times.
@@ -242,8 +242,8 @@ public:
       for (Region &region : op.getRegions())
         if (!region.empty())
           run(region.front());
-    // Turns of a loop stand next to one another; anything else between two repeats ends a chain.
-    SmallVector<Turn> chain;
+    // Iterations of a loop stand next to one another; anything else between two repeats ends a chain.
+    SmallVector<Iteration> chain;
     for (Operation &op : llvm::make_early_inc_range(block)) {
       if (auto repeat = dyn_cast<RepeatOp>(op)) {
         chain.emplace_back();
@@ -259,27 +259,27 @@ private:
   llvm::StringSet<> sharedParameters;
   std::map<Signature, int> kinds;
 
-  void roll(SmallVectorImpl<Turn> &chain) {
+  void roll(SmallVectorImpl<Iteration> &chain) {
     if (chain.size() < 2)
       return;
-    for (Turn &turn : chain)
-      turn.kind = kinds.try_emplace(Signer(turn, sharedParameters).run(), kinds.size()).first->second;
+    for (Iteration &iteration : chain)
+      iteration.kind = kinds.try_emplace(Signer(iteration, sharedParameters).run(), kinds.size()).first->second;
 
-    SmallVector<Turn> runs;
-    for (Turn &turn : chain) {
-      if (!runs.empty() && follows(runs.back(), turn)) {
-        Turn &last = runs.back();
-        appendPaths(last, turn);
-        last.op.setTurns(last.op.getTurns() + turn.op.getTurns());
-        turn.op.replaceAllUsesWith(last.op);
-        for (Turn &later : chain) // what later iterations see of this one is the run's
+    SmallVector<Iteration> runs;
+    for (Iteration &iteration : chain) {
+      if (!runs.empty() && follows(runs.back(), iteration)) {
+        Iteration &last = runs.back();
+        appendPaths(last, iteration);
+        last.op.setIterations(last.op.getIterations() + iteration.op.getIterations());
+        iteration.op.replaceAllUsesWith(last.op);
+        for (Iteration &later : chain) // what later iterations see of this one is the run's
           for (Value &value : later.outside)
-            if (value.getDefiningOp() == turn.op.getOperation())
+            if (value.getDefiningOp() == iteration.op.getOperation())
               value = last.op.getResult(cast<OpResult>(value).getResultNumber());
-        turn.op.erase();
+        iteration.op.erase();
         continue;
       }
-      runs.push_back(turn);
+      runs.push_back(iteration);
     }
 
     for (size_t i = 0; i < runs.size();) {
@@ -304,14 +304,14 @@ private:
   /// result of this cycle, or a result of the cycle before.
   struct Source {
     enum { Fixed, Here, Before } kind;
-    size_t turn = 0;
+    size_t iteration = 0;
     unsigned result = 0;
     Value value;
     bool operator==(const Source &o) const {
-      return kind == o.kind && turn == o.turn && result == o.result && value == o.value;
+      return kind == o.kind && iteration == o.iteration && result == o.result && value == o.value;
     }
   };
-  static Source source(ArrayRef<Turn> runs, size_t begin, size_t period, Value value) {
+  static Source source(ArrayRef<Iteration> runs, size_t begin, size_t period, Value value) {
     for (size_t t = 0; t < period; ++t) {
       if (value.getDefiningOp() == runs[begin + t].op.getOperation())
         return {Source::Here, t, cast<OpResult>(value).getResultNumber(), {}};
@@ -322,10 +322,10 @@ private:
   }
 
   /// How often the `period` iterations from `begin` on repeat themselves.
-  static size_t countCycles(ArrayRef<Turn> runs, size_t begin, size_t period) {
+  static size_t countCycles(ArrayRef<Iteration> runs, size_t begin, size_t period) {
     auto same = [&](size_t a, size_t b) { // cycles that begin at a and b
       for (size_t t = 0; t < period; ++t)
-        if (runs[a + t].kind != runs[b + t].kind || runs[a + t].op.getTurns() != runs[b + t].op.getTurns() ||
+        if (runs[a + t].kind != runs[b + t].kind || runs[a + t].op.getIterations() != runs[b + t].op.getIterations() ||
             runs[a + t].outside.size() != runs[b + t].outside.size())
           return false;
       return true;
@@ -339,7 +339,7 @@ private:
 
   /// Whether cycle number `count` is wired as those before it. The first cycle takes initial values where later ones
   /// take results of the cycle before.
-  static bool wiredAlike(ArrayRef<Turn> runs, size_t begin, size_t period, size_t count) {
+  static bool wiredAlike(ArrayRef<Iteration> runs, size_t begin, size_t period, size_t count) {
     std::map<std::pair<size_t, unsigned>, Value> carried;
     for (size_t t = 0; t < period; ++t)
       for (size_t i = 0; i < runs[begin + t].outside.size(); ++i) {
@@ -353,7 +353,7 @@ private:
           continue;
         if (first.kind != Source::Fixed)
           return false;
-        auto [at, isNew] = carried.try_emplace({now.turn, now.result}, first.value);
+        auto [at, isNew] = carried.try_emplace({now.iteration, now.result}, first.value);
         if (!isNew && at->second != first.value)
           return false;
       }
@@ -361,10 +361,10 @@ private:
   }
 
   /// Puts the first cycle's iterations into a new repeat and drops the others.
-  static void wrap(MutableArrayRef<Turn> runs, Cycle cycle) {
-    MutableArrayRef<Turn> first = runs.slice(cycle.begin, cycle.period);
-    MutableArrayRef<Turn> last = runs.slice(cycle.begin + (cycle.count - 1) * cycle.period, cycle.period);
-    MutableArrayRef<Turn> second = runs.slice(cycle.begin + cycle.period, cycle.period);
+  static void wrap(MutableArrayRef<Iteration> runs, Cycle cycle) {
+    MutableArrayRef<Iteration> first = runs.slice(cycle.begin, cycle.period);
+    MutableArrayRef<Iteration> last = runs.slice(cycle.begin + (cycle.count - 1) * cycle.period, cycle.period);
+    MutableArrayRef<Iteration> second = runs.slice(cycle.begin + cycle.period, cycle.period);
 
     // Carried: what a cycle takes from the one before, and what is used after the last.
     using Key = std::pair<size_t, unsigned>;
@@ -373,7 +373,7 @@ private:
       for (size_t i = 0; i < first[t].outside.size(); ++i) {
         Source from = source(runs.slice(cycle.begin), cycle.period, cycle.period, second[t].outside[i]);
         if (from.kind == Source::Before)
-          carried.try_emplace({from.turn, from.result}, first[t].outside[i]);
+          carried.try_emplace({from.iteration, from.result}, first[t].outside[i]);
       }
     auto inCycles = [&](Operation *user) {
       for (size_t t = 0; t < cycle.period * cycle.count; ++t)
@@ -387,7 +387,7 @@ private:
           continue;
         Value init = first[t].op.getInits()[result.getResultNumber()];
         while (auto from = init.getDefiningOp<RepeatOp>()) { // back to what entered the first cycle
-          if (llvm::none_of(first, [&](const Turn &turn) { return turn.op == from; }))
+          if (llvm::none_of(first, [&](const Iteration &iteration) { return iteration.op == from; }))
             break;
           init = from.getInits()[cast<OpResult>(init).getResultNumber()];
         }
@@ -419,7 +419,7 @@ private:
         Source from = source(runs.slice(cycle.begin), cycle.period, cycle.period, second[t].outside[i]);
         if (from.kind != Source::Before)
           continue;
-        Value argument = arguments[{from.turn, from.result}];
+        Value argument = arguments[{from.iteration, from.result}];
         if (i < first[t].op.getInits().size())
           first[t].op.getInitsMutable()[i].set(argument);
         else

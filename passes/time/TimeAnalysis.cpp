@@ -263,7 +263,7 @@ void TimeTransfer::repeat(RepeatOp op) {
       Facts joint = merged({&before, &after});
       auto either = [&](const Bounds &a, const Bounds &b) {
         Bounds c = join(a, b);
-        return round > 3 && c != a ? Bounds() : c; // a bound that grows each turn is none
+        return round > 3 && c != a ? Bounds() : c; // a bound that grows each iteration is none
       };
       joint.whenTrue = either(before.whenTrue, after.whenTrue);
       joint.whenFalse = either(before.whenFalse, after.whenFalse);

@@ -198,7 +198,7 @@ private:
     if (auto concat = dyn_cast<ConcatOp>(op))
       return throughConcat(a, concat, over);
     std::optional<Projection> p = projection(f);
-    return p ? inTurn(a, *p, over) : Value();
+    return p ? contractTwice(a, *p, over) : Value();
   }
 
   Value throughRename(Value a, RenameOp rename, ArrayRef<std::string> over) {
@@ -287,7 +287,7 @@ private:
     return Projection{p->x, w, p->inner};
   }
 
-  Value inTurn(Value a, Projection p, ArrayRef<std::string> over) {
+  Value contractTwice(Value a, Projection p, ArrayRef<std::string> over) {
     Relabelling fresh; // inner dimensions that a has in another meaning
     for (StringRef label : p.inner)
       if (typeOf(a).has(label))

@@ -18,7 +18,7 @@ struct Absorption {
 };
 
 /// For `y = contract(x, w)` with a fixed w, all of whose uses are contractions of new rows with it along memory: what
-/// it costs to contract with x and w in turn. Nothing if something else uses y. `isMemory`: dimensions over what is
+/// it costs to contract with x and then with w. Nothing if something else uses y. `isMemory`: dimensions over what is
 /// remembered.
 std::optional<Absorption> absorptionOf(ir::ContractOp y, ir::DimAttr batch,
                                        llvm::function_ref<bool(ir::DimAttr)> isMemory);

@@ -81,20 +81,20 @@ static Storage ofMostBits(Storage a, Storage b) {
   return quern::support::formOf(a).bits >= quern::support::formOf(b).bits ? a : b;
 }
 
-/// Whether the glob fits one of the names that a parameter may have in a turn.
-static bool fits(const std::string &glob, Attribute turn) {
-  return llvm::any_of(cast<ArrayAttr>(turn), [&](Attribute name) {
+/// Whether the glob fits one of the names that a parameter may have in an iteration.
+static bool fits(const std::string &glob, Attribute iteration) {
+  return llvm::any_of(cast<ArrayAttr>(iteration), [&](Attribute name) {
     return quern::support::matchGlob(glob, cast<StringAttr>(name).getValue());
   });
 }
 
 std::optional<ProductFormat> WeightFormats::named(ParamOp table) const {
   std::optional<ProductFormat> format;
-  for (Attribute turn : table.getPaths())
+  for (Attribute iteration : table.getPaths())
     for (const Rule &rule : rules)
-      if (rule.glob != "*" && fits(rule.glob, turn))
+      if (rule.glob != "*" && fits(rule.glob, iteration))
         format = rule.format;
-  return table.getTurns() == 1 ? format : std::nullopt;
+  return table.getIterations() == 1 ? format : std::nullopt;
 }
 
 ProductFormat WeightFormats::of(ArrayRef<ParamOp> params, bool sensitive) const {
@@ -103,10 +103,10 @@ ProductFormat WeightFormats::of(ArrayRef<ParamOp> params, bool sensitive) const 
     start.weight = quern::support::superBlocksOf(start.weight) ? Storage::Q6K : Storage::Int8;
   std::optional<ProductFormat> most;
   for (ParamOp param : params)
-    for (Attribute turn : param.getPaths()) {
+    for (Attribute iteration : param.getPaths()) {
       ProductFormat own = start;
       for (const Rule &rule : rules)
-        if (fits(rule.glob, turn))
+        if (fits(rule.glob, iteration))
           own = rule.format;
       if (!most)
         most = own;

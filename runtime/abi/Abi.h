@@ -18,8 +18,8 @@ extern "C" {
 
 /// Who is told of each launch, before and after it, in the calling thread.
 typedef struct quern_profile {
-  /// `launch`: its number in the description's `launches`. `turn`: of the loops around it, flattened.
-  void (*begin)(struct quern_profile *self, int32_t launch, int32_t turn);
+  /// `launch`: its number in the description's `launches`. `iteration`: of the loops around it, flattened.
+  void (*begin)(struct quern_profile *self, int32_t launch, int32_t iteration);
   void (*end)(struct quern_profile *self);
 } quern_profile;
 
@@ -40,7 +40,7 @@ typedef struct quern_call {
   const void *const *inputs;
   /// Where the results go, likewise.
   void *const *outputs;
-  /// slots[s][turn]: a parameter tensor in the layout that slot `s` of the description asks for.
+  /// slots[s][iteration]: a parameter tensor in the layout that slot `s` of the description asks for.
   const void *const *const *slots;
   /// One buffer for each of the description's `states`; zero-filled when made. Those without `cap` (running sums) are
   /// zero again whenever a text begins (past = 0); caches then hold old rows, which are written before they are read.

@@ -51,7 +51,7 @@ public:
     for (const Json &launch : list(root, "launches"))
       result.launches.push_back({functions(launch).at(0), string(launch, "kernel", ""), string(launch, "title", ""),
                                  string(launch, "at", ""), string(launch, "content", ""),
-                                 std::max<int64_t>(1, launch.value("turns", int64_t(1))), launch.value("chunks", false),
+                                 std::max<int64_t>(1, launch.value("iterations", int64_t(1))), launch.value("chunks", false),
                                  size(launch.at("flops")), size(launch.at("bytes"))});
     for (const Json &parameter : list(root, "parameters"))
       result.parameters.push_back(readParameter(parameter));
@@ -215,16 +215,16 @@ private:
 
   SlotInfo readSlot(const Json &json) const {
     SlotInfo slot;
-    for (const Json &turn : list(json, "turns")) {
+    for (const Json &iteration : list(json, "iterations")) {
       std::vector<int> parameters;
-      for (const Json &number : turn) {
+      for (const Json &number : iteration) {
         parameters.push_back(number.get<int>());
         if (parameters.back() < 0 || size_t(parameters.back()) >= result.parameters.size())
           throw UserError("a slot's parameter is out of range");
       }
       if (parameters.empty())
-        throw UserError("a slot has a turn without parameters");
-      slot.turns.push_back(std::move(parameters));
+        throw UserError("a slot has an iteration without parameters");
+      slot.iterations.push_back(std::move(parameters));
     }
     const Json &layout = json.at("layout");
     std::string name = string(layout, "kind", "dense");
@@ -239,16 +239,16 @@ private:
       slot.layouts.push_back(readPacked(layout, part));
     if (slot.layouts.empty())
       throw UserError("a packed slot has no parts");
-    for (const std::vector<int> &turn : slot.turns) {
-      if (slot.layouts.size() != 1 && slot.layouts.size() != turn.size())
+    for (const std::vector<int> &iteration : slot.iterations) {
+      if (slot.layouts.size() != 1 && slot.layouts.size() != iteration.size())
         throw UserError("a packed slot has a layout for some of its parameters only");
-      for (size_t i = 0; i < turn.size(); ++i) {
+      for (size_t i = 0; i < iteration.size(); ++i) {
         const auto &packed = std::get<PackedLayout>(slot.layout(i));
         int64_t last = checkedAdd(packed.offset, checkedAdd(checkedMultiply(packed.outer - 1, packed.outerStride),
                                                             checkedMultiply(packed.inner - 1, packed.innerStride)));
-        if (last >= result.parameters[size_t(turn[i])].elements())
+        if (last >= result.parameters[size_t(iteration[i])].elements())
           throw UserError("a packed layout reaches past its parameter " +
-                          quote(result.parameters[size_t(turn[i])].names[0]));
+                          quote(result.parameters[size_t(iteration[i])].names[0]));
       }
     }
     return slot;

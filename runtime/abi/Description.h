@@ -97,8 +97,8 @@ inline Storage storageOf(const WeightLayout &layout) {
 }
 
 struct SlotInfo {
-  std::vector<std::vector<int>> turns; // per turn of a loop: parameters, one after the other
-  std::vector<WeightLayout> layouts;   // one for all parameters of a turn, or one for each
+  std::vector<std::vector<int>> iterations; // per iteration of a loop: parameters, one after the other
+  std::vector<WeightLayout> layouts;   // one for all parameters of an iteration, or one for each
   const WeightLayout &layout(size_t parameter) const { return layouts[layouts.size() == 1 ? 0 : parameter]; }
 };
 
@@ -133,7 +133,7 @@ struct LaunchInfo {
   int function = 0; // its number
   std::string kernel, title, at;
   std::string content;   // what the kernel computes: equal for equal kernels of any programs
-  int64_t turns = 1;     // of the loops around it
+  int64_t iterations = 1;     // of the loops around it
   bool chunks = false;   // in a loop over chunks of rows: costs are those of all chunks together
   SizeExpr flops, bytes; // of one run: multiply-adds, each as two; what is read and written, each once
 };

@@ -15,7 +15,7 @@ namespace quern::runtime {
 
 namespace {
 
-/// Equal kernels with equal weights' names, of all functions and turns, are one row.
+/// Equal kernels with equal weights' names, of all functions and iterations, are one row.
 struct Row {
   const LaunchInfo *info;
   Profile::Sum sum;
@@ -109,7 +109,7 @@ int ProfileReport::finish(int status) {
   return status;
 }
 
-/// Calls of each kind, with what their launches took in each turn.
+/// Calls of each kind, with what their launches took in each iteration.
 static std::string kindsJson(const Profile &profile, const Description &description) {
   std::string text;
   for (const Profile::CallKind &kind : profile.kinds()) {
@@ -118,15 +118,15 @@ static std::string kindsJson(const Profile &profile, const Description &descript
       lengths += (i ? ", " : "") + jsonString(description.symbols[i]) +
                  format(": %.0f", kind.total[i] / double(std::max<int64_t>(1, kind.calls)));
     for (size_t i = 0; i < kind.sums.size(); ++i) {
-      const Profile::TurnSum &sum = kind.sums[i];
+      const Profile::LaunchSum &sum = kind.sums[i];
       if (!sum.runs)
         continue;
-      std::string turns;
-      for (uint64_t one : sum.turns)
-        turns += (turns.empty() ? "" : ", ") + textOf(one);
+      std::string iterations;
+      for (uint64_t one : sum.iterations)
+        iterations += (iterations.empty() ? "" : ", ") + textOf(one);
       launches += (launches.empty() ? "" : ",\n    ") + ("{\"launch\": " + std::to_string(i)) +
                   ", \"runs\": " + std::to_string(sum.runs) +
-                  format(", \"flops\": %.0f, \"bytes\": %.0f", sum.flops, sum.bytes) + ", \"turns_ns\": [" + turns +
+                  format(", \"flops\": %.0f, \"bytes\": %.0f", sum.flops, sum.bytes) + ", \"iterations_ns\": [" + iterations +
                   "]}";
     }
     text += (text.empty() ? "" : ",\n  ") + ("{\"function\": " + std::to_string(kind.function)) +
@@ -158,14 +158,14 @@ std::string profileJson(const Profile &profile, const Description &description, 
     kernels += (kernels.empty() ? "" : ",\n  ") +
                ("{\"launch\": " + std::to_string(i) + ", \"function\": " + std::to_string(info.function)) +
                ", \"kernel\": " + jsonString(info.kernel) + ", \"content\": " + jsonString(info.content) +
-               ", \"turns\": " + std::to_string(info.turns) + ", \"title\": " + jsonString(info.title) +
+               ", \"iterations\": " + std::to_string(info.iterations) + ", \"title\": " + jsonString(info.title) +
                ", \"at\": " + jsonString(info.at) + ", \"runs\": " + std::to_string(sum.runs) +
                ", \"ns\": " + textOf(sum.nanoseconds) +
                format(", \"flops\": %.0f, \"bytes\": %.0f", sum.flops, sum.bytes) + ", \"busy_ns\": [" + busy + "]}";
   }
   for (const Profile::Launch &one : profile.launches())
     launches += (launches.empty() ? "" : ",\n  ") + ("[" + std::to_string(one.launch)) + ", " +
-                std::to_string(one.turn) + ", " + textOf(one.begin) + ", " + textOf(one.end) + "]";
+                std::to_string(one.iteration) + ", " + textOf(one.begin) + ", " + textOf(one.end) + "]";
   for (int thread = 0; thread < profile.threads(); ++thread) {
     std::string own;
     for (const Profile::Work &one : profile.work(thread))
@@ -208,7 +208,7 @@ std::string traceJson(const Profile &profile, const Description &description) {
     counter("arena", call.begin, call.arenaBytes);
     counter("caches", call.begin, call.cacheBytes);
   }
-  // Launches of one turn after each other are one turn of a loop, if the function has several turns.
+  // Launches of one iteration after each other are one iteration of a loop, if the function has several iterations.
   std::vector<Profile::Launch> launches = profile.launches();
   std::vector<Profile::Call> calls = profile.calls();
   auto callOf = [&](const Profile::Launch &one) {
@@ -217,19 +217,19 @@ std::string traceJson(const Profile &profile, const Description &description) {
   };
   for (size_t i = 0, j; i < launches.size(); i = j) {
     for (j = i + 1;
-         j < launches.size() && launches[j].turn == launches[i].turn && callOf(launches[j]) == callOf(launches[i]);)
+         j < launches.size() && launches[j].iteration == launches[i].iteration && callOf(launches[j]) == callOf(launches[i]);)
       ++j;
     auto call = callOf(launches[i]);
     bool several =
         std::any_of(launches.begin() + std::ptrdiff_t(i > 64 ? i - 64 : 0),
                     launches.begin() + std::ptrdiff_t(std::min(launches.size(), j + 64)),
-                    [&](const Profile::Launch &one) { return one.turn != launches[i].turn && callOf(one) == call; });
+                    [&](const Profile::Launch &one) { return one.iteration != launches[i].iteration && callOf(one) == call; });
     if (several && j > i + 1)
-      add("layer " + std::to_string(launches[i].turn), 0, launches[i].begin, launches[j - 1].end, "");
+      add("layer " + std::to_string(launches[i].iteration), 0, launches[i].begin, launches[j - 1].end, "");
     for (size_t k = i; k < j; ++k) {
       const LaunchInfo &info = description.launches[size_t(launches[k].launch)];
       add(info.title, 0, launches[k].begin, launches[k].end,
-          ", \"args\": {\"kernel\": " + jsonString(info.kernel) + ", \"layer\": " + std::to_string(launches[k].turn) +
+          ", \"args\": {\"kernel\": " + jsonString(info.kernel) + ", \"layer\": " + std::to_string(launches[k].iteration) +
               ", \"at\": " + jsonString(info.at) + "}");
     }
   }

@@ -33,7 +33,7 @@ private:
 /// where they were measured.
 std::string profileJson(const Profile &profile, const Description &description,
                         std::pair<double, double> limits = {0, 0});
-/// As Chrome's trace events (the Trace Event Format), which Perfetto opens: a track for each thread, with functions, turns
+/// As Chrome's trace events (the Trace Event Format), which Perfetto opens: a track for each thread, with functions, iterations
 /// of loops and kernels in each other, and counters of memory.
 std::string traceJson(const Profile &profile, const Description &description);
 /// A table of the kernels that took most.

@@ -129,16 +129,16 @@ Cache Cache::gather(Device &device, const Description &d, int number, const std:
     size_t inner = elementBytes(d.states[i].storage); // bytes of one position, or of a row without positions
     for (size_t k = last; k < shape.size(); ++k)
       inner *= size_t(shape[k]);
-    int64_t turns = form.rows > 0 ? shape[0] : 1;
-    auto begin = [&](const State &state, int64_t turn, int64_t row) {
-      int64_t at = turn * state.shape[size_t(form.rows)] + row;
+    int64_t iterations = form.rows > 0 ? shape[0] : 1;
+    auto begin = [&](const State &state, int64_t iteration, int64_t row) {
+      int64_t at = iteration * state.shape[size_t(form.rows)] + row;
       return state.memory.data() + size_t(form.positions < 0 ? at : at * state.shape[size_t(form.positions)]) * inner;
     };
-    for (int64_t turn = 0; turn < turns; ++turn)
+    for (int64_t iteration = 0; iteration < iterations; ++iteration)
       for (size_t r = 0; r < rows.size(); ++r) {
         const CacheRow &row = rows[r];
-        const uint8_t *from = begin(row.from->states[i], turn, row.row);
-        uint8_t *to = begin(result.states[i], turn, int64_t(r));
+        const uint8_t *from = begin(row.from->states[i], iteration, row.row);
+        uint8_t *to = begin(result.states[i], iteration, int64_t(r));
         int64_t shift = end - row.length;
         if (form.positions < 0) {
           device.copy(to, from, inner);
@@ -163,14 +163,14 @@ void Cache::copyRow(const Description &d, int64_t from, int64_t to, int64_t leng
     if (!state.memory.data())
       continue;
     Form form = formOf(d, d.states[i]);
-    int64_t turns = form.rows > 0 ? state.shape[0] : 1;
+    int64_t iterations = form.rows > 0 ? state.shape[0] : 1;
     size_t row = elementBytes(d.states[i].storage);
     for (size_t k = size_t(form.rows) + 1; k < state.shape.size(); ++k)
       row *= size_t(state.shape[k]);
     int64_t room = form.positions < 0 ? 1 : state.shape[size_t(form.positions)];
     size_t used = form.positions < 0 ? row : row / size_t(room) * size_t(std::min(length, room));
-    for (int64_t turn = 0; turn < turns; ++turn) {
-      uint8_t *begin = state.memory.data() + size_t(turn * state.shape[size_t(form.rows)]) * row;
+    for (int64_t iteration = 0; iteration < iterations; ++iteration) {
+      uint8_t *begin = state.memory.data() + size_t(iteration * state.shape[size_t(form.rows)]) * row;
       device->copy(begin + size_t(to) * row, begin + size_t(from) * row, used);
     }
   }

@@ -17,7 +17,7 @@ struct CacheRow {
   int64_t row, shift, length;
 };
 
-/// The program's states for the rows of one batch. Each is [turns, rows, positions, ...], where turns and positions may
+/// The program's states for the rows of one batch. Each is [iterations, rows, positions, ...], where iterations and positions may
 /// be missing.
 class Cache {
 public:

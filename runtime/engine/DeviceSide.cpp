@@ -29,7 +29,7 @@ private:
   Device &device;
   std::map<const void *, Place> places; // of what is sent, by the host's address: a tied head is sent once
   Buffer weightMemory;
-  std::vector<std::vector<const void *>> turnPointers;
+  std::vector<std::vector<const void *>> iterationPointers;
   std::vector<const void *const *> slotPointers;
   std::map<std::pair<int, size_t>, Input> inputs;
   std::vector<Buffer> outputs;
@@ -62,13 +62,13 @@ SentSide::SentSide(Device &device, const Description &d, const Weights &weights,
   send();
   for (size_t s = 0; s < d.slots.size(); ++s) {
     std::vector<const void *> pointers;
-    for (size_t t = 0; t < d.slots[s].turns.size(); ++t) {
+    for (size_t t = 0; t < d.slots[s].iterations.size(); ++t) {
       const void *host = weights.slots()[s][t], *there = mirrored(mirrors, host);
       pointers.push_back(there ? there : weightMemory.data() + places.at(host).offset);
     }
-    turnPointers.push_back(std::move(pointers));
+    iterationPointers.push_back(std::move(pointers));
   }
-  for (const std::vector<const void *> &pointers : turnPointers)
+  for (const std::vector<const void *> &pointers : iterationPointers)
     slotPointers.push_back(pointers.data());
 }
 

@@ -22,7 +22,7 @@ public:
   virtual ~DeviceSide() = default;
   /// Sends all weights but those in mirrors again, after they changed.
   virtual void send() = 0;
-  /// For quern_call: slots()[slot][turn].
+  /// For quern_call: slots()[slot][iteration].
   virtual const void *const *const *slots() const = 0;
   /// Input `number` of a function. What was sent for the call before (an encoder's result, a mask) is not sent again.
   virtual const void *input(int function, size_t number, const std::vector<uint8_t> &bytes) = 0;

@@ -18,8 +18,8 @@ CallRecorder::~CallRecorder() {
 }
 
 Profile::Profile(const Description &description, size_t events) : description(description) {
-  told.begin = [](quern_profile *self, int32_t launch, int32_t turn) {
-    static_cast<Hooks *>(self)->self->begin(launch, turn);
+  told.begin = [](quern_profile *self, int32_t launch, int32_t iteration) {
+    static_cast<Hooks *>(self)->self->begin(launch, iteration);
   };
   told.end = [](quern_profile *self) { static_cast<Hooks *>(self)->self->end(); };
   told.self = this;
@@ -82,10 +82,10 @@ int Profile::kindOf(int function, const std::vector<int64_t> &sizes) {
   if (found == callKinds.end()) {
     if (callKinds.size() == 64)
       return -1;
-    CallKind fresh{function, lengths, 0, 0, std::vector<double>(sizes.size()), std::vector<TurnSum>(all.size())};
+    CallKind fresh{function, lengths, 0, 0, std::vector<double>(sizes.size()), std::vector<LaunchSum>(all.size())};
     for (size_t i = 0; i < all.size(); ++i)
       if (description.launches[i].function == function)
-        fresh.sums[i].turns.resize(size_t(description.launches[i].turns));
+        fresh.sums[i].iterations.resize(size_t(description.launches[i].iterations));
     found = callKinds.insert(callKinds.end(), std::move(fresh));
   }
   ++found->calls;
@@ -115,12 +115,12 @@ void Profile::forget() {
   callKinds.clear();
 }
 
-void Profile::begin(int number, int turn) {
+void Profile::begin(int number, int iteration) {
   if (size_t(number) >= all.size())
     return;
   if (watched)
     mark = watched->mark();
-  launch = {number, turn, now(), 0};
+  launch = {number, iteration, now(), 0};
 }
 
 void Profile::end() {
@@ -131,9 +131,9 @@ void Profile::end() {
   launchRing.add(launch);
   size_t number = size_t(launch.launch);
   uint64_t took = launch.end - launch.begin;
-  Counted current{callNumber, launch.turn};
+  Counted current{callNumber, launch.iteration};
   bool again = description.launches[number].chunks && counted[number].call == current.call &&
-               counted[number].turn == current.turn;
+               counted[number].iteration == current.iteration;
   counted[number] = current;
   double operations = again ? 0 : flops[number], moved = again ? 0 : bytes[number];
   Sum &sum = all[number];
@@ -142,12 +142,12 @@ void Profile::end() {
   sum.flops += operations;
   sum.bytes += moved;
   if (kind >= 0) {
-    TurnSum &own = callKinds[size_t(kind)].sums[number];
+    LaunchSum &own = callKinds[size_t(kind)].sums[number];
     ++own.runs;
     own.flops += operations;
     own.bytes += moved;
-    if (size_t(launch.turn) < own.turns.size())
-      own.turns[size_t(launch.turn)] += took;
+    if (size_t(launch.iteration) < own.iterations.size())
+      own.iterations[size_t(launch.iteration)] += took;
   }
   launch.launch = -1;
 }

@@ -58,7 +58,7 @@ public:
     uint64_t begin, end, arenaBytes, cacheBytes;
   };
   struct Launch {
-    int launch, turn;
+    int launch, iteration;
     uint64_t begin, end;
   };
   struct Work { // of a thread in one loop
@@ -70,10 +70,10 @@ public:
     double flops = 0, bytes = 0;
     std::vector<uint64_t> busy; // of each thread
   };
-  struct TurnSum { // of the runs of one launch in calls of one kind
+  struct LaunchSum { // of the runs of one launch in calls of one kind
     int64_t runs = 0;
     double flops = 0, bytes = 0;
-    std::vector<uint64_t> turns; // nanoseconds in each turn of the loops around it
+    std::vector<uint64_t> iterations; // nanoseconds in each iteration of the loops around it
   };
   /// Calls of one function with the same lengths, but for how much text was there before.
   struct CallKind {
@@ -82,7 +82,7 @@ public:
     int64_t calls = 0;
     uint64_t nanoseconds = 0;
     std::vector<double> total; // of each length over all calls
-    std::vector<TurnSum> sums; // by launch; of other functions' launches empty
+    std::vector<LaunchSum> sums; // by launch; of other functions' launches empty
   };
   /// Oldest first.
   std::vector<Call> calls() const { return inOrder(callRing); }
@@ -125,7 +125,7 @@ private:
   uint64_t callNumber = 0;
   struct Counted {
     uint64_t call = 0;
-    int turn = -1;
+    int iteration = -1;
   };
   std::vector<Counted> counted; // when a launch's work was last added: chunks of rows are one
   Call call{};
@@ -137,7 +137,7 @@ private:
 
   uint64_t now() const;
   int kindOf(int function, const std::vector<int64_t> &sizes);
-  void begin(int launch, int turn);
+  void begin(int launch, int iteration);
   void end();
 };
 

@@ -18,7 +18,7 @@ enum class ExprKind {
   Constant,  // value
   Name,      // name
   List,      // parts; a tuple as well
-  Dict,      // parts: keys and values in turns
+  Dict,      // parts: keys and values, alternating
   Attribute, // parts[0].name
   Item,      // parts[0][parts[1]]
   Slice,     // parts[0][parts[1]:parts[2]:parts[3]], null where nothing is said

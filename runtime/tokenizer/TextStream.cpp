@@ -36,7 +36,7 @@ std::string TextStream::finish() {
 }
 
 std::string TextStream::emit(const std::string &text) {
-  // Where the beginning changed meanwhile (bytes that turned out wrong), what was shown stays shown.
+  // Where the beginning changed meanwhile (bytes that were found to be wrong), what was shown stays shown.
   std::string result = text.size() > shownText.size() ? text.substr(shownText.size()) : "";
   while (!result.empty() && (static_cast<unsigned char>(result[0]) & 0xc0) == 0x80)
     result.erase(0, 1);

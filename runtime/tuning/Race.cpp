@@ -76,8 +76,8 @@ void Race::begin(int number) {
   if (launch < 0)
     return;
   if (kernels[size_t(launch)] == racing && racing >= 0) {
-    int turn = samples[{at, launch}].count & 3;
-    isSecond = turn == 1 || turn == 2;
+    int iteration = samples[{at, launch}].count & 3;
+    isSecond = iteration == 1 || iteration == 2;
     use(racing, isSecond ? second : first);
   }
   start = monotonicNanoseconds();

@@ -1,4 +1,4 @@
-// Two versions of a kernel, launch by launch in turns.
+// Two versions of a kernel, alternating launch by launch.
 #ifndef QUERN_RUNTIME_TUNING_RACE_H
 #define QUERN_RUNTIME_TUNING_RACE_H
 

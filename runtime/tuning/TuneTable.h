@@ -10,7 +10,7 @@
 namespace quern::runtime {
 
 /// Of a part of the workload (prefill, decode, step): the program with all default plans and with all tuned ones, call by
-/// call in turns.
+/// call alternately.
 struct TunedPart {
   std::string name;
   double before = 0, after = 0; ///< nanoseconds of a call, medians

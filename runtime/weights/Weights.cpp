@@ -50,7 +50,7 @@ float randomElement(const ParameterInfo &parameter, uint64_t seed, uint64_t numb
   return float(parameter.initValue) * std::sqrt(-2 * std::log(u)) * std::cos(6.2831853f * v); // Box and Muller 1958
 }
 
-/// Plans where every slot's turn goes, then fills in parallel.
+/// Plans where every slot's iteration goes, then fills in parallel.
 class Weights::Packer {
 public:
   Packer(Weights &weights, const Description &description, std::vector<const StoredTensor *> sources, uint64_t seed)
@@ -67,9 +67,9 @@ public:
       std::vector<const void *> pointers;
       for (const Place &place : places[slot])
         pointers.push_back(place.mapped ? place.mapped : weights.memory.data() + place.offset);
-      weights.turnPointers.push_back(std::move(pointers));
+      weights.iterationPointers.push_back(std::move(pointers));
     }
-    for (const std::vector<const void *> &pointers : weights.turnPointers)
+    for (const std::vector<const void *> &pointers : weights.iterationPointers)
       weights.slotPointers.push_back(pointers.data());
     for (size_t i = 0; i < pieces.size(); ++i)
       weights.laid[i].data = pieces[i].mapped ? pieces[i].mapped : weights.memory.data() + pieces[i].offset;
@@ -118,17 +118,17 @@ private:
     if (sources.empty())
       sources.resize(description.parameters.size(), nullptr);
     for (const SlotInfo &slot : description.slots) {
-      std::vector<Place> turns;
-      for (const std::vector<int> &parameters : slot.turns) {
+      std::vector<Place> iterations;
+      for (const std::vector<int> &parameters : slot.iterations) {
         Key key{parameters, slot.layouts};
         auto found = made.find(key);
         if (found == made.end()) {
           found = made.emplace(key, place(parameters, slot)).first;
           pieces.push_back(found->second);
         }
-        turns.push_back(found->second);
+        iterations.push_back(found->second);
       }
-      places.push_back(std::move(turns));
+      places.push_back(std::move(iterations));
     }
   }
 

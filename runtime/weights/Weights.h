@@ -34,7 +34,7 @@ public:
   /// Random, by each parameter's `init`; the same for a seed on every machine.
   static std::unique_ptr<Weights> random(const Description &description, uint64_t seed);
 
-  /// For quern_call: slots()[slot][turn].
+  /// For quern_call: slots()[slot][iteration].
   const void *const *const *slots() const { return slotPointers.data(); }
   /// Bytes that were laid out anew; the others are used where they are mapped.
   uint64_t packedBytes() const { return memory.size(); }
@@ -50,7 +50,7 @@ private:
   class Packer;
   std::unique_ptr<TensorSource> source; // whose files stay mapped
   Buffer memory;
-  std::vector<std::vector<const void *>> turnPointers;
+  std::vector<std::vector<const void *>> iterationPointers;
   std::vector<const void *const *> slotPointers;
   std::vector<WeightPiece> laid;
   uint64_t bytes = 0;

@@ -99,10 +99,10 @@ TEST(ByExpert, WhatIsNotFiniteStaysWithItsExpert) {
 }
 
 TEST(ByExpert, StoredEitherWayRound) {
-  for (bool turned : {false, true}) {
+  for (bool transposed : {false, true}) {
     WeightGradient gradient(5, 2, 71, 40);
-    gradient.g.yield(turned ? gradient.g.permute(gradient.sum, {"E", "I", "O"}) : gradient.inOrder());
-    checkKernel(gradient.g.finish("turned"), {{{"M", 30}}}, 1e-5);
+    gradient.g.yield(transposed ? gradient.g.permute(gradient.sum, {"E", "I", "O"}) : gradient.inOrder());
+    checkKernel(gradient.g.finish("transposed"), {{{"M", 30}}}, 1e-5);
   }
 }
 

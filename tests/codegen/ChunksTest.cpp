@@ -131,8 +131,8 @@ std::vector<int> reads(Recurrence &r) {
   int after = r.memory(), before = r.read(r.mul(r.beta, r.state), r.other), own = r.read(r.mul(after, r.beta), r.key);
   return {after, r.add(r.mul(before, own), r.value), r.read(r.mul(r.keep, r.state), r.query)};
 }
-/// The sum that the write depends on is a result, too; signs turned.
-std::vector<int> turned(Recurrence &r) {
+/// The sum that the write depends on is a result, too; with the opposite signs.
+std::vector<int> negated(Recurrence &r) {
   int error = r.sub(r.read(r.state, r.key), r.value);
   int after = r.mul(r.sub(r.state, r.mul(r.mul(r.key, r.beta), error)), r.keep);
   return {after, error, r.body.elementwise(Op::Neg, {r.read(after, r.query)})};
@@ -145,7 +145,7 @@ TEST(Chunks, FormsAreToldByWhatIsComputed) {
   EXPECT_EQ(formOf(delta), "delta");
   EXPECT_EQ(formOf(held), "delta");
   EXPECT_EQ(formOf(reads), "memory");
-  EXPECT_EQ(formOf(turned), "delta");
+  EXPECT_EQ(formOf(negated), "delta");
   EXPECT_EQ(formOf([](Recurrence &r) { // nothing fades, and no value but 1 is written
               int after = r.add(r.state, r.mul(r.key, r.value));
               return std::vector<int>{after, r.body.reduce(Reduction::Sum, r.mul(after, r.query), {"A"})};
@@ -207,7 +207,7 @@ TEST(Chunks, AsOneByOne) {
   }
   checkForm("held", held, 7, 20, 16);
   checkForm("reads", reads, 7, 20, 16);
-  checkForm("turned", turned, 7, 20, 16);
+  checkForm("negated", negated, 7, 20, 16);
   checkForm("from the end", delta, 7, 20, 16, true);
 }
 

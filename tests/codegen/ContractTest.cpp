@@ -205,11 +205,11 @@ TEST(Contract, WeightsAsTheyLie) { // stored either way round, at depths of less
 }
 
 TEST(Contract, SumsOverAllTokens) { // the gradient of a weight, either way round
-  for (bool turned : {false, true}) {
+  for (bool transposed : {false, true}) {
     GraphMaker g;
     int x = g.argument(Storage::F32, {dim("M"), dim("I", 70)}), dy = g.argument(Storage::F32, {dim("M"), dim("O", 90)});
     int sum = g.contract(x, dy, {"M"});
-    g.yield(turned ? g.permute(sum, {"O", "I"}) : sum);
+    g.yield(transposed ? g.permute(sum, {"O", "I"}) : sum);
     checkKernel(g.finish("weight"), {{{"M", 1}}, {{"M", 7}}, {{"M", 256}}, {{"M", 512}}, {{"M", 513}}, {{"M", 1500}}},
                 2e-5);
   }

@@ -1,6 +1,6 @@
 """`./dev bench`: what Quern reaches on this machine, one table, each figure beside its limit in the same run.
 
-Random weights at public shapes, two threads, f32, medians of five turns, in which the rows take turns, so that a machine that changes its pace changes
+Random weights at public shapes, two threads, f32, medians of five rounds, in which the rows alternate, so that a machine that changes its pace changes
 it for all. Limits are what registers and memory do, measured by the same process right before and after. About ten minutes on two cores.
 
 llama.cpp stands beside decode where `./dev bench precisions --install` built it; oneDNN beside contractions after `--install`, which fetches its package
@@ -29,7 +29,7 @@ ROWS = {"kernels": "contractions and attention", "llama110m": "prefill and decod
 
 
 class Bench:
-    """What each turn adds to: lists of figures by name; a share is a pair with its limit."""
+    """What each round adds to: lists of figures by name; a share is a pair with its limit."""
 
     def __init__(self, options, folder):
         self.options, self.folder, self.figures = options, folder, {}
@@ -50,10 +50,10 @@ class Bench:
         run(QUERN, "compile", EXAMPLES / f"{spec}.quern", "--config", path, *words, "-o", self.folder / name, cache=cache or self.folder / "cache")
         return time.monotonic() - start
 
-    # ---- rows: prepare once, then turns
+    # ---- rows: prepare once, then measure in rounds
 
     def kernels(self):
-        def turn():
+        def measure():
             for target in ("x86-64-v3", "native"):
                 text = subprocess.run([BUILD / "bin/quern_kernel_bench", "--target", target, "large", *(["long"] if target == "native" else [])], check=True,
                                       capture_output=True, encoding="utf-8", preexec_fn=self.on_few_processors).stdout
@@ -65,7 +65,7 @@ class Bench:
                 rates = subprocess.run([bench_onednn.PROGRAM, *words], check=True, capture_output=True, encoding="utf-8", preexec_fn=self.on_few_processors).stdout.split()
                 for product, rate in zip(PRODUCTS, rates):
                     self.add("contraction {} x {} x {}, native".format(*product), peer=float(rate), peer_name="oneDNN")
-        return turn
+        return measure
 
     def llama(self, size):
         from bench_precisions import PLACE, SIZES, write_model
@@ -78,7 +78,7 @@ class Bench:
             run(self.folder / name, "pack", "--weights", model, "-o", self.folder / f"{name}-packed")
             weights = ["--weights", self.folder / f"{name}-packed"]
 
-        def turn():
+        def measure():
             result = json.loads(run(self.folder / name, "bench", "-p", 512, "-n", 64, "-r", 2 if size == "110m" else 1, *weights, *self.threads, "--json").out)
             for phase in ("prefill", "decode"):
                 one = result[phase]
@@ -88,16 +88,16 @@ class Bench:
                     command = [tool, "-m", model, *map(str, words), "-t", str(self.options.threads), "-r", "1", "-o", "json"]
                     rate = json.loads(subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout)[0]["avg_ts"]
                     self.add(f"{phase}, Llama {size}", peer=rate, peer_name="llama.cpp, tokens/s")
-        return turn
+        return measure
 
     def train(self):
         self.compile("gpt2-train", "gpt2", GPT2, "--train")
 
-        def turn():
+        def measure():
             one = json.loads(run(self.folder / "gpt2-train", "bench", "--train", "--batch", 4, "-p", 64, *self.threads, "--json").out)
             self.add("training step, GPT-2 124M, 4 x 64", value=one["step_ratio"] * one["limit_gflops"], limit=one["limit_gflops"], unit="GFLOP/s", rate=one["step_tokens_per_s"])
             self.add("of it the gradient", value=one["achieved_gflops"], limit=one["limit_gflops"], unit="GFLOP/s", rate=one["tokens"] / one["seconds"])
-        return turn
+        return measure
 
     def start(self):
         from bench_precisions import write_model
@@ -120,19 +120,19 @@ class Bench:
 
         subprocess.run([str(word) for word in by_run], check=True, stdout=subprocess.DEVNULL)  # compiles and packs
 
-        def turn():
+        def measure():
             measured("start to first token, Llama 110m, packed", [self.folder / "start", "generate", "--weights", packed, *words])
             measured("the same by quern run, from the second start on", by_run)
-        return turn
+        return measure
 
     def compiling(self):
         cache = self.folder / "cold"
 
-        def turn():
+        def measure():
             shutil.rmtree(cache, ignore_errors=True)
             for name in ("cold", "warm"):
                 self.add(f"compile GPT-2 124M, {name}", seconds=self.compile("gpt2", "gpt2", GPT2, cache=cache))
-        return turn
+        return measure
 
 
 def report(figures, machine, rounds):
@@ -178,11 +178,11 @@ def main():
         bench = Bench(options, folder)
         prepare = {"kernels": bench.kernels, "llama110m": lambda: bench.llama("110m"), "llama1.1b": lambda: bench.llama("1.1b"), "train": bench.train,
                    "start": bench.start, "compile": bench.compiling}
-        turns = [prepare[row]() for row in rows]
+        measures = [prepare[row]() for row in rows]
         for number in range(options.rounds):
-            first = number % len(turns)
-            for turn in turns[first:] + turns[:first]:
-                turn()
+            first = number % len(measures)
+            for measure in measures[first:] + measures[:first]:
+                measure()
             print(f"round {number + 1} of {options.rounds}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

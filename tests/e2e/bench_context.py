@@ -2,7 +2,7 @@
 
 Each (random weights, six layers 512 wide) reads a short and a long text and writes after it. Prints one JSON object: milliseconds of
 a step and bytes of what is kept, after either text, and the ratio of each: near 1 where nothing grows with the text (a window of 512 positions fills first). Steps of the two texts are
-measured in turns and the best of each counts, as a shared machine drifts."""
+measured alternately, and the best of each counts, as a shared machine drifts."""
 import argparse
 import json
 import pathlib

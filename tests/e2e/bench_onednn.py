@@ -38,7 +38,7 @@ static double gflops(const engine &cpu, memory::dim m, memory::dim k, memory::di
   queue.wait();
   matmul product(desc);
   double best = 1e9, end = now() + 0.5;
-  for (int turns = 0; turns < 3 || now() < end; ++turns) {
+  for (int rounds = 0; rounds < 3 || now() < end; ++rounds) {
     double start = now();
     product.execute(queue, {{DNNL_ARG_SRC, in}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_DST, out}});
     queue.wait();

@@ -2,7 +2,7 @@
 
 Random weights at a public shape (--size). Each round runs every row once, Quern's and llama.cpp's next to each other, and begins with another row,
 so that a machine that changes its pace changes it for all. Both read 512 tokens, then write 128, with as many threads. The limit of decoding is
-the bandwidth of reading that Quern's program measures around its own turn. Prints a table of medians, or with --json all that was measured.
+the bandwidth of reading that Quern's program measures around its own run. Prints a table of medians, or with --json all that was measured.
 
 llama.cpp is no part of Quern: `--install` fetches its sources from PyPI (the sdist of llama-cpp-python, 80 MB) and builds two of its tools in
 build/llama.cpp (ten minutes on two cores); `--llama FOLDER` names a folder that has llama-bench and llama-quantize."""
@@ -129,11 +129,11 @@ def main():
             made[row] = (model, program, packed)
         rounds = []
         for number in range(options.rounds):
-            turns, first = {}, number % len(rows)
+            figures, first = {}, number % len(rows)
             for row in rows[first:] + rows[:first]:
                 model, program, packed = made[row]
-                turns[row] = {"quern": measure_quern(program, packed, options), "llama": measure_llama(options.llama / "llama-bench", model, options)}
-            rounds.append(turns)
+                figures[row] = {"quern": measure_quern(program, packed, options), "llama": measure_llama(options.llama / "llama-bench", model, options)}
+            rounds.append(figures)
             print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
     finally:
         if not options.keep:
@@ -146,13 +146,13 @@ def report(rounds, rows, options):
     first = rounds[0][rows[0]]["quern"]
     result = {"cpu": first["cpu"], "vectors": first["vectors"], "threads": options.threads, "size": options.size, "rounds": rounds}
     for row in rows:
-        turns = [one[row] for one in rounds]
-        rates = {f"{who}_{what}": [one[who][what]["tokens_per_s"] if who == "quern" else one[who][what] for one in turns]
+        figures = [one[row] for one in rounds]
+        rates = {f"{who}_{what}": [one[who][what]["tokens_per_s"] if who == "quern" else one[who][what] for one in figures]
                  for who in ("quern", "llama") for what in ("prefill", "decode")}
         result[row] = {name: middle(values) for name, values in rates.items()}
         for what in ("prefill", "decode"):
             result[row][f"times_{what}"] = middle(q / l for q, l in zip(rates[f"quern_{what}"], rates[f"llama_{what}"]))
-        result[row]["of_bandwidth"] = middle(one["quern"]["decode"]["ratio"] for one in turns)
+        result[row]["of_bandwidth"] = middle(one["quern"]["decode"]["ratio"] for one in figures)
     if options.json:
         print(json.dumps(result, indent=1))
         return

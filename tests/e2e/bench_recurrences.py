@@ -1,8 +1,8 @@
 """`./dev bench recurrences`: models with recurrences beside a decoder of as many operations a token and as many bytes a step.
 
 Mamba and Mamba 2 in their 130M shape, RWKV in its 169M shape, and a decoder of attention that is as large as the first two (random weights). Their
-programs take turns, so that a machine that changes its pace changes it for all. Prints a table of medians: tokens a second, the share of what
-registers and memory give, which each program measures around its turn, and how fast the share is beside the decoder's (1: as near the machine)."""
+programs alternate, so that a machine that changes its pace changes it for all. Prints a table of medians: tokens a second, the share of what
+registers and memory give, which each program measures around its run, and how fast the share is beside the decoder's (1: as near the machine)."""
 import argparse
 import json
 import pathlib
@@ -46,7 +46,7 @@ def main():
         return
 
     def middle(name, phase, of):
-        return statistics.median(of(turn[name][phase]) for turn in rounds)
+        return statistics.median(of(one[name][phase]) for one in rounds)
 
     speed, share = (lambda part: part["tokens"] / part["seconds"]), (lambda part: part["ratio"])
     first = rounds[0]["llama"]

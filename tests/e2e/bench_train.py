@@ -1,9 +1,9 @@
 """`./dev bench train`: a training step beside PyTorch's, in one run.
 
-GPT-2 of 124M parameters, 4 x 64 tokens, AdamW with clipping; Quern's `PROGRAM bench --train`, PyTorch eager and torch.compile take turns, so
+GPT-2 of 124M parameters, 4 x 64 tokens, AdamW with clipping; Quern's `PROGRAM bench --train`, PyTorch eager and torch.compile alternate, so
 that a machine that changes its pace changes it for all; and with bf16 in memory Quern's `--precision bf16` and PyTorch's eager autocast (--rows
 chooses). Work counts as 6 operations a parameter and token; the limit is what registers do in f32, measured by Quern's program around each of its
-turns. Prints a table of medians, or with --json all that was measured.
+runs. Prints a table of medians, or with --json all that was measured.
 
 PyTorch is no part of Quern: `--install` makes build/torch and installs it there from PyPI (about 3 GB to fetch, 6 GB on disk: its Linux wheel
 brings CUDA along), or `--python PATH` names a Python that has it."""
@@ -41,7 +41,7 @@ ROWS = {"quern": "Quern", "eager": "PyTorch eager", "compiled": "PyTorch compile
 
 
 class Torch:
-    """A process with PyTorch's model in it, which takes turns on command."""
+    """A process with PyTorch's model in it, which runs steps on command."""
 
     def __init__(self, python, arguments):
         try:
@@ -57,7 +57,7 @@ class Torch:
         words = ["--batch", arguments.batch, "--length", arguments.length, "--threads", arguments.threads, "--config", json.dumps(GPT2)]
         self.process = subprocess.Popen([python, script, *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
 
-    def turn(self, kind, steps):
+    def run_steps(self, kind, steps):
         self.process.stdin.write(f"{kind} {steps}\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
@@ -75,7 +75,7 @@ def main():
     parser.add_argument("--install", action="store_true", help="install PyTorch into build/torch first (about 3 GB from PyPI)")
     parser.add_argument("--python", help="a Python that can import torch (build/torch/bin/python)")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=4, help="PyTorch's steps a turn (4)")
+    parser.add_argument("--steps", type=int, default=4, help="PyTorch's steps a round (4)")
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--length", type=int, default=64)
     parser.add_argument("--threads", type=int, default=2)
@@ -99,21 +99,21 @@ def main():
         kinds = arguments.rows
         for kind in kinds:  # torch.compile takes its minutes here
             if kind not in programs:
-                torch.turn(kind, 1)
+                torch.run_steps(kind, 1)
         if arguments.wait:
             print("ready", file=sys.stderr, flush=True)
             sys.stdin.readline()
         rounds = []
         for number in range(arguments.rounds):
-            turns = {}
+            figures = {}
             first = number % len(kinds)
             for kind in kinds[first:] + kinds[:first]:
                 if kind in programs:
-                    turns[kind] = json.loads(run(programs[kind], "bench", "--train", "--batch", arguments.batch, "-p", arguments.length, "--threads",
+                    figures[kind] = json.loads(run(programs[kind], "bench", "--train", "--batch", arguments.batch, "-p", arguments.length, "--threads",
                                                  arguments.threads, "--json").out)
                 else:
-                    turns[kind] = torch.turn(kind, arguments.steps)
-            rounds.append(turns)
+                    figures[kind] = torch.run_steps(kind, arguments.steps)
+            rounds.append(figures)
             print(f"round {number + 1} of {arguments.rounds}", file=sys.stderr, flush=True)
     finally:
         torch.close()
@@ -140,7 +140,7 @@ def report(rounds, version, arguments):
               "parameters": first["parameters"], "limit_gflops": limit / 1e9, "rounds": rounds}
     for kind in arguments.rows:
         gradient, update = (middle(r[kind][key] for r in rounds) for key in ("seconds", "update_seconds"))
-        # Each round against the limit of that round, and against Quern's turn in it.
+        # Each round against the limit of that round, and against Quern's run in it.
         peak = lambda r, seconds: work / seconds / (r[ours]["limit_gflops"] * 1e9)
         step = lambda r, kind: r[kind]["seconds"] + r[kind]["update_seconds"]
         result[kind] = {"gradient_s": gradient, "update_s": update, "gradient_of_peak": middle(peak(r, r[kind]["seconds"]) for r in rounds),

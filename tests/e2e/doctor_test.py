@@ -94,7 +94,7 @@ class Doctor(Case):
         line, wrong, _ = self.planted("softmax[S](where(index(S) <= index(T), score, -inf))", "softmax[S](score)", "masking", "sees the text from position", "fix: ")
         self.assertIn(f"page.quern:{line}:", wrong)
 
-    def test_mask_turned_round(self):
+    def test_mask_reversed(self):
         line, wrong, _ = self.planted("index(S) <= index(T)", "index(S) >= index(T)", "masking")
         self.assertIn(f"page.quern:{line}:", wrong)
 

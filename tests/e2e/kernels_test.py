@@ -6,10 +6,10 @@ from harness import EXAMPLES, QUERN, Case, run
 
 
 def loops(spec, function, *options):
-    """(turns, launches) of each loop of a function once kernels are cut out."""
+    """(iterations, launches) of each loop of a function once kernels are cut out."""
     text = run(QUERN, "dump", EXAMPLES / f"{spec}.quern", "--after", "kernels", "--stats", "--json", *options).out
     functions = json.loads(text)["passes"][-1]["statistics"]["functions"]
-    return [(loop["turns"], loop["launches"]) for f in functions if f["name"] == function for loop in f["loops"]]
+    return [(loop["iterations"], loop["launches"]) for f in functions if f["name"] == function for loop in f["loops"]]
 
 
 class Kernels(Case):

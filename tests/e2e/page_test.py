@@ -296,10 +296,10 @@ class Measured(InBrowser):
         self.assertIn("T 24", b.text(".timehead"))
         self.assertEqual(b.count("table.times tbody tr"), len(kind["launches"]))
         shown = b.js("measuredLaunches(currentRun()).reduce((sum, row) => sum + row.seconds, 0)")
-        inside = sum(sum(one["turns_ns"]) for one in kind["launches"]) / kind["calls"] / 1e9
+        inside = sum(sum(one["iterations_ns"]) for one in kind["launches"]) / kind["calls"] / 1e9
         self.assertAlmostEqual(shown, inside, delta=inside * 1e-9)
         layers = b.js("meta.config.num_hidden_layers")
-        in_layers = [one for one in kind["launches"] if len(one["turns_ns"]) == layers]
+        in_layers = [one for one in kind["launches"] if len(one["iterations_ns"]) == layers]
         self.assertEqual(b.count(".strip .heat"), (len(in_layers) + 1) * layers, "each launch and all together, in each layer")
         self.assertEqual(b.count(".strip .heat[data-kernel^=attention]"), layers)
         self.assertIn("gate_proj + up_proj", b.text("table.times"))

@@ -24,10 +24,10 @@ class Profile(Case):
         kernels = {kernel["launch"]: kernel for kernel in profile["kernels"]}
         ends = 0
         times, runs = dict.fromkeys(kernels, 0), dict.fromkeys(kernels, 0)
-        for launch, turn, begin, end in profile["launches"]:
+        for launch, iteration, begin, end in profile["launches"]:
             self.assertLessEqual(ends, begin, "launches follow each other")
             self.assertLessEqual(begin, end)
-            self.assertGreaterEqual(turn, 0)
+            self.assertGreaterEqual(iteration, 0)
             ends = end
             times[launch] += end - begin
             runs[launch] += 1
@@ -45,8 +45,8 @@ class Profile(Case):
             parts = [one for kind in profile["kinds"] for one in kind["launches"] if one["launch"] == number]
             for key in ("runs", "flops", "bytes"):
                 self.assertEqual(sum(one[key] for one in parts), kernel[key])
-            self.assertEqual(sum(sum(one["turns_ns"]) for one in parts), kernel["ns"])
-            self.assertEqual({len(one["turns_ns"]) for one in parts}, {kernel["turns"]})
+            self.assertEqual(sum(sum(one["iterations_ns"]) for one in parts), kernel["ns"])
+            self.assertEqual({len(one["iterations_ns"]) for one in parts}, {kernel["iterations"]})
         self.assertEqual(profile["kernels_ns"], sum(times.values()))
         # The Trace Event Format: complete events with times in microseconds, metadata, counters.
         complete = [event for event in trace if event["ph"] == "X"]
@@ -85,7 +85,7 @@ class Profile(Case):
         prefill, steps = profile["kinds"]
         self.assertEqual((prefill["calls"], prefill["lengths"]["T"], prefill["lengths"]["past"]), (1, 4, 0))
         self.assertEqual((steps["calls"], steps["lengths"]["T"], steps["lengths"]["past"]), (5, 1, 6))
-        self.assertEqual({kernel["turns"] for kernel in projected}, {2})
+        self.assertEqual({kernel["iterations"] for kernel in projected}, {2})
         self.assertIn("gate_proj + up_proj", finished.err)
         self.assertIn("between launches", finished.err)
         layers = [event for event in trace if event["name"].startswith("layer ")]

@@ -193,13 +193,13 @@ class Program(Case):
         header = 8 + int.from_bytes(whole[:8], "little")
         draws = random.Random(7)
         broken = self.scratch / "broken.safetensors"
-        for turn in range(60):
-            damaged = bytearray(whole[:draws.randrange(len(whole))] if turn % 2 else whole)
-            if not turn % 2:
+        for iteration in range(60):
+            damaged = bytearray(whole[:draws.randrange(len(whole))] if iteration % 2 else whole)
+            if not iteration % 2:
                 damaged[draws.randrange(header)] ^= 1 << draws.randrange(8)
             broken.write_bytes(damaged)
             done = run(program, "generate", "--weights", broken, "--tokens", "1,2", "-n", 2, status=None)
-            self.assertIn(done.status, (0, 1), (turn, done.err))  # a bit of a name's spelling in JSON may mean the same
+            self.assertIn(done.status, (0, 1), (iteration, done.err))  # a bit of a name's spelling in JSON may mean the same
             self.assertTrue(done.status == 0 or done.err.startswith("error: "), done.err)
 
 

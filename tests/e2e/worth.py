@@ -2,7 +2,7 @@
 
 Pages with random weights: the 110M Llama shape, and what it does not have: experts, latents, a softmax by hand, training. Prints
 tables: time to read and to write a token, what kernels then read and write (each its arguments and results once), all as multiples
-of the same with everything on; kernels a layer; the memory of a call beside weights and caches. Every variant runs in turn with the
+of the same with everything on; kernels a layer; the memory of a call beside weights and caches. Every variant alternates with the
 whole, so that a machine that changes its pace changes it for both; medians."""
 import json
 import pathlib

@@ -105,15 +105,15 @@ TEST(Module, NamesAreTriedInOrder) {
       std::string::npos);
 }
 
-TEST(Module, EveryTurnIsALoopOfItsOwn) {
+TEST(Module, EveryIterationIsALoopOfItsOwn) {
   Built built(example("mistral"), read(dataDir() / "mistral" / "config.json"));
   auto loops = built.all<ir::RepeatOp>();
   ASSERT_EQ(loops.size(), 3u);
   for (ir::RepeatOp loop : loops) {
-    EXPECT_EQ(loop.getTurns(), 1);
+    EXPECT_EQ(loop.getIterations(), 1);
     EXPECT_EQ(loop.getInits().size(), 1u);
   }
-  // Equal turns are equal text but for parameters' names: labels are counted alike.
+  // Equal iterations are equal text but for parameters' names: labels are counted alike.
   auto text = [](ir::RepeatOp loop) {
     std::string out;
     loop.getBlock().walk([&](mlir::Operation *op) {

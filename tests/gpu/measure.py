@@ -83,7 +83,7 @@ class Run:
         return done.stdout
 
     def step(self, name, code):
-        """A result, whatever happens: what fails is written down, and the next step has its turn."""
+        """A result, whatever happens: what fails is written down, and the next step runs."""
         begin = time.monotonic()
         try:
             result = {"status": "ok", **code()}

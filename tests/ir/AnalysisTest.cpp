@@ -18,8 +18,8 @@ TEST(Analysis, LengthsThatChoicesCountWith) {
   EXPECT_EQ(assumedLength("filled(256)"), 256);
   EXPECT_EQ(assumedLength("filled(4096)"), 512);
   EXPECT_EQ(assumedLength("room(256)"), 768);
-  EXPECT_EQ(assumedLength("turn(48, B * T)"), 48);
-  EXPECT_EQ(assumedLength("turn(4096, B * T)"), 512);
+  EXPECT_EQ(assumedLength("chunk(48, B * T)"), 48);
+  EXPECT_EQ(assumedLength("chunk(4096, B * T)"), 512);
   EXPECT_EQ(atAssumedLengths(*Size::parse("4 * B * T + past")), 4 * 512 + 512);
 }
 

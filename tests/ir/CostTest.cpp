@@ -109,7 +109,7 @@ TEST(Least, IsASymbolUnlessItIsKnown) {
   EXPECT_EQ(substituteAll(cost, {{"T", Size(2)}}).str(), "64 * min(8, 4 * B) + 2");
   EXPECT_EQ(substituteAll(cost, {{"T", Size(2)}, {"B", Size(3)}}).str(), "514");
   Size chunk = *chunkLength(256, b * t);
-  EXPECT_EQ(costOfAllTurns(least(8, Size(2) * chunk)), least(8, Size(2) * b * t));
+  EXPECT_EQ(costOfAllIterations(least(8, Size(2) * chunk)), least(8, Size(2) * b * t));
 }
 
 } // namespace

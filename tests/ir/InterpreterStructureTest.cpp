@@ -100,7 +100,7 @@ struct Names {
   }
 };
 
-TEST(Repeat, CarriesValuesAndParametersOfEachTurn) {
+TEST(Repeat, CarriesValuesAndParametersOfEachIteration) {
   Module m(
       R"(func.func @f(%x: !quern.tensor<real[A = 2]> {quern.name = "x"}) -> (!quern.tensor<real[A = 2]>, !quern.tensor<int[]>) {
     %n = quern.const 0 : i64 -> !quern.tensor<int[]>
@@ -125,25 +125,25 @@ TEST(Repeat, CarriesValuesAndParametersOfEachTurn) {
   EXPECT_THAT(numbersOf(results->at(1)), ElementsAre(3));
 }
 
-TEST(Repeat, StacksHoldWhatEachTurnSaves) {
-  // Forwards: y = y * w, saving y and its double; reversed over what was saved, each turn with its own weight.
+TEST(Repeat, StacksHoldWhatEachIterationSaves) {
+  // Forwards: y = y * w, saving y and its double; reversed over what was saved, each iteration with its own weight.
   Module m(
-      R"(func.func @f(%x: !quern.tensor<real[A = 2]> {quern.name = "x"}) -> (!quern.tensor<real[turns = 3, A = 2]>, !quern.tensor<real[A = 2]>, !quern.tensor<real[A = 2, turns = 3]>) {
-    %r:2 = quern.repeat 3 carry (%y = %x) : !quern.tensor<real[A = 2]> gives !quern.tensor<real[turns = 3, A = 2]> {
+      R"(func.func @f(%x: !quern.tensor<real[A = 2]> {quern.name = "x"}) -> (!quern.tensor<real[iterations = 3, A = 2]>, !quern.tensor<real[A = 2]>, !quern.tensor<real[A = 2, iterations = 3]>) {
+    %r:2 = quern.repeat 3 carry (%y = %x) : !quern.tensor<real[A = 2]> gives !quern.tensor<real[iterations = 3, A = 2]> {
       %w = quern.param [["h.5"], ["h.7"], ["h.1"]] : !quern.tensor<real[A = 2]>
       %p = quern.mul %y, %w : (!quern.tensor<real[A = 2]>, !quern.tensor<real[A = 2]>) -> !quern.tensor<real[A = 2]>
       quern.yield %p, %y : !quern.tensor<real[A = 2]>, !quern.tensor<real[A = 2]>
     }
     %one = quern.const 1.0 : f64 -> !quern.tensor<real[]>
     %start = quern.expand %one : (!quern.tensor<real[]>) -> !quern.tensor<real[A = 2]>
-    %s:2 = quern.repeat 3 reversed carry (%g = %start) : !quern.tensor<real[A = 2]> over (%y = %r#1) : !quern.tensor<real[turns = 3, A = 2]> gives !quern.tensor<real[turns = 3, A = 2]> {
+    %s:2 = quern.repeat 3 reversed carry (%g = %start) : !quern.tensor<real[A = 2]> over (%y = %r#1) : !quern.tensor<real[iterations = 3, A = 2]> gives !quern.tensor<real[iterations = 3, A = 2]> {
       %w = quern.param [["h.5"], ["h.7"], ["h.1"]] : !quern.tensor<real[A = 2]>
       %dw = quern.mul %g, %y : (!quern.tensor<real[A = 2]>, !quern.tensor<real[A = 2]>) -> !quern.tensor<real[A = 2]>
       %dy = quern.mul %g, %w : (!quern.tensor<real[A = 2]>, !quern.tensor<real[A = 2]>) -> !quern.tensor<real[A = 2]>
       quern.yield %dy, %dw : !quern.tensor<real[A = 2]>, !quern.tensor<real[A = 2]>
     }
-    %t = quern.permute %s#1 : (!quern.tensor<real[turns = 3, A = 2]>) -> !quern.tensor<real[A = 2, turns = 3]>
-    return %r#1, %s#0, %t : !quern.tensor<real[turns = 3, A = 2]>, !quern.tensor<real[A = 2]>, !quern.tensor<real[A = 2, turns = 3]>
+    %t = quern.permute %s#1 : (!quern.tensor<real[iterations = 3, A = 2]>) -> !quern.tensor<real[A = 2, iterations = 3]>
+    return %r#1, %s#0, %t : !quern.tensor<real[iterations = 3, A = 2]>, !quern.tensor<real[A = 2]>, !quern.tensor<real[A = 2, iterations = 3]>
   })");
   ASSERT_TRUE(m.module) << m.said;
   ASSERT_TRUE(succeeded(mlir::verify(*m.module))) << m.said;
@@ -158,7 +158,7 @@ TEST(Repeat, StacksHoldWhatEachTurnSaves) {
   EXPECT_THAT(numbersOf(results->at(2)), ElementsAre(7, 5, 35, 14, 10, 70));
 }
 
-TEST(Repeat, NestedLoopsCountTurnsOutermostSlowest) {
+TEST(Repeat, NestedLoopsCountIterationsOutermostSlowest) {
   Module m(R"(func.func @f() -> !quern.tensor<real[]> {
     %zero = quern.const 0.0 : f64 -> !quern.tensor<real[]>
     %r = quern.repeat 2 carry (%a = %zero) : !quern.tensor<real[]> {
@@ -209,7 +209,7 @@ TEST(Param, MissingTensorIsAnError) {
 
 // ---- memory
 
-// sum[S](x[T -> S] * (index(S) <= index(T))) within a loop of two turns, in its step form: a cache for each turn.
+// sum[S](x[T -> S] * (index(S) <= index(T))) within a loop of two iterations, in its step form: a cache for each iteration.
 constexpr const char *stepForm = R"(
 quern.state @f.k0 of "f" : !quern.tensor<real[L = 2, cap]>
 func.func @f(%x: !quern.tensor<real[T]> {quern.name = "x"}) -> !quern.tensor<real[T]> {

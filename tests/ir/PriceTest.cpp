@@ -43,14 +43,14 @@ TEST(Options, WhatIsWrittenIsRead) {
   EXPECT_EQ(plain.precision, Storage::F32);
   ProgramOptions asked;
   asked.train = true, asked.precision = Storage::BF16, asked.caches = Storage::BF16, asked.quantize = "int8,*head*=f32";
-  asked.savingPrice = 1e-9, asked.segmentTurns = 3, asked.chunkRows = 48;
+  asked.savingPrice = 1e-9, asked.segmentIterations = 3, asked.chunkRows = 48;
   setOptions(*m.module, asked);
   ProgramOptions read = optionsOf(*m.module);
   EXPECT_TRUE(read.trainsNarrow());
   EXPECT_EQ(read.caches, Storage::BF16);
   EXPECT_EQ(read.quantize, asked.quantize);
   EXPECT_EQ(read.savingPrice, 1e-9);
-  EXPECT_EQ(read.segmentTurns, 3);
+  EXPECT_EQ(read.segmentIterations, 3);
   EXPECT_EQ(read.chunkRows, 48);
   setOptions(*m.module, {});
   EXPECT_TRUE((*m.module)->getDiscardableAttrs().empty()) << "what is not asked for is not said";

@@ -32,25 +32,25 @@ TEST(Size, TextThatIsNoPolynomial) {
 
 TEST(Size, EveryTextReadsBack) {
   for (const char *text : {"T + past", "2 * T - 1", "-3 * S * T + T - 7", "S * S * T", "T + filled(256)",
-                           "2 * B * turn(48, B * T) - room(8)", "3 * min(8, 2 * B * T + 1) * T"})
+                           "2 * B * chunk(48, B * T) - room(8)", "3 * min(8, 2 * B * T + 1) * T"})
     EXPECT_EQ(Size::parse(size(text).str()), size(text));
 }
 
 TEST(Size, LengthsThatFollowFromOthersHaveParts) {
-  Size turn = Derived{Derived::Form::Turn, 48, size("T * B")}.size();
-  EXPECT_EQ(turn.str(), "turn(48, B * T)");
-  EXPECT_EQ(size("turn(48,T*B)"), turn) << "one canonical text";
-  std::optional<Derived> read = Derived::read(*turn.asSymbol());
+  Size iteration = Derived{Derived::Form::Chunk, 48, size("T * B")}.size();
+  EXPECT_EQ(iteration.str(), "chunk(48, B * T)");
+  EXPECT_EQ(size("chunk(48,T*B)"), iteration) << "one canonical text";
+  std::optional<Derived> read = Derived::read(*iteration.asSymbol());
   ASSERT_TRUE(read);
-  EXPECT_EQ(read->form, Derived::Form::Turn);
+  EXPECT_EQ(read->form, Derived::Form::Chunk);
   EXPECT_EQ(read->number, 48);
   EXPECT_EQ(read->of, size("B * T"));
-  EXPECT_FALSE(Derived::read(*turn.asSymbol(), Derived::Form::Min));
-  EXPECT_FALSE(Derived::read("turn.48.B.T")) << "a name has no parts";
-  Size nested = Derived{Derived::Form::Min, 8, turn + Size(1)}.size();
+  EXPECT_FALSE(Derived::read(*iteration.asSymbol(), Derived::Form::Min));
+  EXPECT_FALSE(Derived::read("chunk.48.B.T")) << "a name has no parts";
+  Size nested = Derived{Derived::Form::Min, 8, iteration + Size(1)}.size();
   EXPECT_EQ(size(nested.str().c_str()), nested);
-  for (const char *text : {"filled()", "filled(0)", "filled(T)", "filled(3, T)", "filled(3", "turn(3)", "turn(3,)",
-                           "turn(0, T)", "min(-1, T)", "min(3, T))", "most(3, T)", "(3, T)"})
+  for (const char *text : {"filled()", "filled(0)", "filled(T)", "filled(3, T)", "filled(3", "chunk(3)", "chunk(3,)",
+                           "chunk(0, T)", "min(-1, T)", "min(3, T))", "most(3, T)", "(3, T)"})
     EXPECT_FALSE(Size::parse(text)) << text;
 }
 

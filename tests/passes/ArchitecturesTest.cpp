@@ -11,7 +11,7 @@ TEST(Architectures, AttentionSinks) { // gpt-oss: one learned score a head, with
       "      q, k, v = linear[D -> (H, K) + (H, K) + (H, K)](x) @ \"qkv\"\n"
       "      a = attention[S, K](q, k[T -> S], v[T -> S], mask: index(T) - 4 < index(S) <= index(T), sink: sinks)\n"
       "      x = x + linear[(H, K) -> D](a) @ \"o\"\n    }\n    return x\n"));
-  EXPECT_THAT(text, HasSubstr("real[turn = 2, B, cap, H = 2, K = 3]"));
+  EXPECT_THAT(text, HasSubstr("real[iteration = 2, B, cap, H = 2, K = 3]"));
 }
 
 TEST(Architectures, Retention) { // scores that decay with distance, without softmax
@@ -86,7 +86,7 @@ TEST(Architectures, WindowsAreRings) { // as many positions as the mask lets thr
                 "      x = x + sum[S](w * k[T -> S])\n    }\n    return x\n");
   };
   EXPECT_THAT(expectSteps(layers("index(T) - 4 < index(S) <= index(T)")),
-              HasSubstr("real[turn = 2, B, cap = \"room(4)\", D = 4]"));
+              HasSubstr("real[iteration = 2, B, cap = \"room(4)\", D = 4]"));
   EXPECT_THAT(expectSteps(layers("index(T) - index(S) == 1")), HasSubstr("cap = \"room(2)\""));
   EXPECT_THAT(expectSteps(layers("index(S) == index(T)")), HasSubstr("cap = \"room(1)\""));
   EXPECT_THAT(expectSteps(layers("index(S) // 3 == index(T) // 3 and index(S) <= index(T)")),

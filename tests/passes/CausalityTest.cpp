@@ -262,8 +262,8 @@ TEST(Memory, HoldsThePartsOfKeysBeforeTheyAreJoined) {
   // DeepSeek's keys: a part of each head, and one rotary part that all heads share.
   std::string text = expectSteps(
       page("    dim H = 3, N = 4, R = 2, K = N + R\n    dim E = 6\n    q = linear[D -> (H, K)](x) @ \"q\"\n"
-           "    near, turn = linear[D -> H](x)@ \"near\", linear[D -> R](x) @ \"turn\"\n"
-           "    k = concat[N + R -> K](near * index(N), turn * cos(index(T)))\n    v = linear[D -> (H, E)](x) @ \"v\"\n"
+           "    near, rotary = linear[D -> H](x)@ \"near\", linear[D -> R](x) @ \"rotary\"\n"
+           "    k = concat[N + R -> K](near * index(N), rotary * cos(index(T)))\n    v = linear[D -> (H, E)](x) @ \"v\"\n"
            "    w = softmax[S](where(index(S) <= index(T), sum[K](q * k[T -> S]), -inf))\n"
            "    return linear[(H, E) -> D](sum[S](w * v[T -> S])) @ \"o\"\n"));
   EXPECT_THAT(text, HasSubstr(": !quern.tensor<real[B, cap, H = 3]>\n"));

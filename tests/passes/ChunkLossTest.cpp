@@ -48,11 +48,11 @@ TEST_P(TrainedPages, ChunksAndSegmentsGiveTheSameGradients) {
     EXPECT_EQ(planned.chunkedLoops("loss.grad"), 1);
     EXPECT_EQ(planned.chunkedLoops("loss"), 1);
   }
-  for (int64_t turns : {2, 3}) {
-    Trained segmented(GetParam(), {{segmentTurnsAttr.str(), turns}});
+  for (int64_t iterations : {2, 3}) {
+    Trained segmented(GetParam(), {{segmentIterationsAttr.str(), iterations}});
     std::vector<double> numbers = segmented.evaluate("loss.grad", inputs);
     ASSERT_EQ(numbers.size(), want.size());
-    EXPECT_NEAR(sumOfSquares(numbers), sumOfSquares(want), 1e-9 * sumOfSquares(want)) << turns << " turns";
+    EXPECT_NEAR(sumOfSquares(numbers), sumOfSquares(want), 1e-9 * sumOfSquares(want)) << iterations << " iterations";
     EXPECT_NEAR(numbers[0], want[0], 1e-9 * std::abs(want[0]));
   }
 }
@@ -64,11 +64,11 @@ static std::vector<SmallPage> trainedPages() {
 }
 INSTANTIATE_TEST_SUITE_P(Examples, TrainedPages, testing::ValuesIn(trainedPages()), nameOf);
 
-/// Of 7 turns in segments of 3, two outer loops and a shorter one save what they carry in, and nothing else of the
-/// turns.
-TEST(Segments, KeepWhatIsCarriedInAndRunTheTurnsAgain) {
+/// Of 7 iterations in segments of 3, two outer loops and a shorter one save what they carry in, and nothing else of the
+/// iterations.
+TEST(Segments, KeepWhatIsCarriedInAndRunTheIterationsAgain) {
   SmallPage page{"gpt2", "gpt2", "gpt2", {"n_layer=7"}};
-  Trained plain(page, {}, "", "differentiated"), segmented(page, {{segmentTurnsAttr.str(), 3}}, "", "differentiated");
+  Trained plain(page, {}, "", "differentiated"), segmented(page, {{segmentIterationsAttr.str(), 3}}, "", "differentiated");
   Program::Inputs inputs = inputsFor(plain.function("loss"), 2, 7, 5, page.vocabulary);
   std::vector<double> want = plain.evaluate("loss.grad", inputs), got = segmented.evaluate("loss.grad", inputs);
   ASSERT_EQ(want.size(), got.size());
@@ -76,7 +76,7 @@ TEST(Segments, KeepWhatIsCarriedInAndRunTheTurnsAgain) {
   std::vector<size_t> kept;
   for (auto loop : segmented.function("loss.grad").front().getOps<RepeatOp>())
     if (!loop.getReversed() && !chunkOf(loop)) {
-      EXPECT_EQ(loop.getTurns(), kept.empty() ? 2u : 1u);
+      EXPECT_EQ(loop.getIterations(), kept.empty() ? 2u : 1u);
       kept.push_back(loop.getNumResults() - loop.getCarriedCount());
       for (auto inner : loop.getBlock().getOps<RepeatOp>())
         EXPECT_EQ(inner.getNumResults(), inner.getCarriedCount())
@@ -94,7 +94,7 @@ TEST(ChunkLoss, MemoryDoesNotGrowWithTokensTimesVocabulary) {
     for (Attribute slot : planned.function(name)->getAttrOfType<ArrayAttr>("quern.arena"))
       for (Attribute bytes : cast<ArrayAttr>(slot)) {
         Size size = *Size::parse(cast<StringAttr>(bytes).getValue());
-        chunks |= size == Size(20000) * *Size::parse("turn(48, B * T)");
+        chunks |= size == Size(20000) * *Size::parse("chunk(48, B * T)");
         EXPECT_LT(size.evaluate([](const std::string &symbol) {
           return chunkOf(symbol) ? 0 : symbol == "B" ? 10000 : 1;
         }),

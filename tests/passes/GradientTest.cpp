@@ -347,7 +347,7 @@ std::vector<Case> allCases() {
   cases.push_back(one("expand", "  %r = quern.expand %x : (" + a + ") -> " + ab, "real[A = 2, B = 3]", "real[A = 2]"));
   cases.push_back(one("permute", "  %r = quern.permute %x : (" + ab + ") -> !quern.tensor<real[B = 3, A = 2]>",
                       "real[B = 3, A = 2]"));
-  // Loops: parameters of each turn and of all turns, a value from outside, two carried, one only handed on.
+  // Loops: parameters of each iteration and of all iterations, a value from outside, two carried, one only handed on.
   std::string loop = "  %e = quern.exp %x : (" + a + ") -> " + a + "\n" +
                      "  %r, %s, %k = quern.repeat 3 carry (%c = %x, %d = %y, %h = %x) : " + a + ", " + a + ", " + a +
                      " {\n"

@@ -11,22 +11,22 @@ using namespace quern::passes::test;
 
 namespace {
 
-/// "2 x 16 a position", "... of the last 6", "2 x 16 in all" (a running sum): turns, then numbers of one row.
+/// "2 x 16 a position", "... of the last 6", "2 x 16 in all" (a running sum): iterations, then numbers of one row.
 std::string remembered(ModuleOp module) {
   std::string out;
   for (auto state : module.getOps<StateOp>()) {
-    int64_t turns = 1, numbers = 1;
+    int64_t iterations = 1, numbers = 1;
     std::string where = "in all";
     for (DimAttr dim : cast<NamedTensorType>(state.getType()).getDims()) {
       std::optional<int64_t> window = windowOf(dim.getSize());
-      if (dim.getName() == "turn")
-        turns = *dim.getStatic();
+      if (dim.getName() == "iteration")
+        iterations = *dim.getStatic();
       else if (dim.getName() == "cap")
         where = window ? "of the last " + std::to_string(*window) : "a position";
       else if (dim.getName() != "B")
         numbers *= *dim.getStatic();
     }
-    out += (out.empty() ? "" : ", ") + std::to_string(turns) + " x " + std::to_string(numbers) + " " + where;
+    out += (out.empty() ? "" : ", ") + std::to_string(iterations) + " x " + std::to_string(numbers) + " " + where;
   }
   return out;
 }

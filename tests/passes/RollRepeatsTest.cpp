@@ -1,4 +1,4 @@
-// Turns of a loop: which become one, and that the numbers stay.
+// Iterations of a loop: which become one, and that the numbers stay.
 #include "Support.h"
 
 #include "ir/Dialect.h"
@@ -15,11 +15,11 @@ std::string source(const std::string &path) {
   return std::string(std::getenv("QUERN_SOURCE")) + "/" + path;
 }
 
-/// The nesting of loops: "4(3 1) 2" is a loop of 4 turns around loops of 3 turns and 1, then one of 2.
+/// The nesting of loops: "4(3 1) 2" is a loop of 4 iterations around loops of 3 iterations and 1, then one of 2.
 std::string loopsOf(Block &block) {
   std::string out;
   for (auto loop : block.getOps<quern::ir::RepeatOp>()) {
-    out += (out.empty() ? "" : " ") + std::to_string(loop.getTurns());
+    out += (out.empty() ? "" : " ") + std::to_string(loop.getIterations());
     if (std::string inner = loopsOf(loop.getBlock()); !inner.empty())
       out += "(" + inner + ")";
   }
@@ -80,7 +80,7 @@ TEST(RollRepeats, Patterns) {
 }
 
 TEST(RollRepeats, CarriedValues) {
-  // Several values, used by other turns, and one that leaves the loop without being read in it.
+  // Several values, used by other iterations, and one that leaves the loop without being read in it.
   EXPECT_EQ(rolledSpec("    y = x * 2\n    repeat i in 4 @ \"l.{i}\" {\n      z = linear[D -> D](x) @ \"a\"\n      x = "
                        "y + z\n      y = z * 0.5\n    }\n    return x + y\n"),
             "4");

@@ -74,7 +74,7 @@ int64_t productsOf(func::FuncOp function) {
       return;
     int64_t each = at(cast<CostOpInterface>(op).getFlops()) + (outer ? at(outer.getFlops()) : 0);
     for (auto loop = op->getParentOfType<RepeatOp>(); loop; loop = loop->getParentOfType<RepeatOp>())
-      each *= loop.getTurns();
+      each *= loop.getIterations();
     flops += each;
   });
   return flops;

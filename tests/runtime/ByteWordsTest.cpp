@@ -68,7 +68,7 @@ std::vector<int> joinedSlowly(const MergeTable &merges, std::vector<int> ids) {
 
 TEST(ByteWords, AreJoinedAsDefined) {
   std::mt19937 random(1);
-  for (int turn = 0; turn < 40; ++turn) {
+  for (int iteration = 0; iteration < 40; ++iteration) {
     const RandomMerges made(random, 1 + int(random() % 300));
     const ByteWords byBytes(made.words, made.merges);
     ASSERT_TRUE(byBytes.usable());
@@ -83,9 +83,9 @@ TEST(ByteWords, AreJoinedAsDefined) {
       byBytes.encode(text, got);
       got.erase(got.begin());
       const std::vector<int> want = joinedSlowly(made.merges, bytes);
-      ASSERT_EQ(got, want) << turn << " " << word;
+      ASSERT_EQ(got, want) << iteration << " " << word;
       joinSymbols(made.merges, bytes, 0);
-      ASSERT_EQ(bytes, want) << turn << " " << word;
+      ASSERT_EQ(bytes, want) << iteration << " " << word;
     }
   }
 }
@@ -113,7 +113,7 @@ TEST(WordCache, GivesBackWhatItWasGiven) {
   WordCache cache;
   std::mt19937 random(3);
   size_t known = 0;
-  for (int turn = 0; turn < 200'000; ++turn) {
+  for (int iteration = 0; iteration < 200'000; ++iteration) {
     // Words and their tokens follow from a number, so that what comes back can be checked.
     const uint32_t number = random() % 3 ? random() % 500 : random() % 100'000;
     std::mt19937 of(number);
@@ -146,7 +146,7 @@ TEST(WordCache, ThreadsShareATokenizer) {
   std::vector<std::thread> threads;
   for (size_t &count : wrong)
     threads.emplace_back([&] {
-      for (int turn = 0; turn < 2; ++turn)
+      for (int iteration = 0; iteration < 2; ++iteration)
         for (size_t i = 0; i < texts.size(); ++i)
           count += tokenizer.encode(texts[i], false) != want[i];
     });
@@ -212,12 +212,12 @@ TEST(WordScanner, CutsRandomTextAsTheMatcherDoes) {
     const std::optional<WordScanner> scanner = WordScanner::of(words);
     ASSERT_TRUE(scanner);
     const Pattern pattern = Pattern::regex(words);
-    for (int turn = 0; turn < 400; ++turn) {
+    for (int iteration = 0; iteration < 400; ++iteration) {
       std::vector<char32_t> chars(1 + random() % 60);
       for (char32_t &c : chars)
         c = anyChar(random);
       std::string text = toUtf8(chars);
-      if (turn % 8 == 0) { // bytes that are no characters, as encode repairs them
+      if (iteration % 8 == 0) { // bytes that are no characters, as encode repairs them
         text[random() % text.size()] = char(random());
         text = repairUtf8(text);
       }

@@ -110,11 +110,11 @@ TEST(Gguf, UndoesWhatConvertersDo) {
   EXPECT_THAT(numbers(gemma.at("model.layers.0.input_layernorm.weight")), testing::ElementsAre(0, 0.5f, 1, -1));
 
   Tensors gpt2 = ggufTensors(GgufFile(mapped(small("gpt2"))));
-  const StoredTensor &turned = gpt2.at("transformer.h.0.mlp.c_fc.weight");
-  EXPECT_EQ(turned.shape, (std::vector<int64_t>{3, 2}));
-  EXPECT_THAT(numbers(turned), ElementsAreArray(counting(6)));
+  const StoredTensor &transposed = gpt2.at("transformer.h.0.mlp.c_fc.weight");
+  EXPECT_EQ(transposed.shape, (std::vector<int64_t>{3, 2}));
+  EXPECT_THAT(numbers(transposed), ElementsAreArray(counting(6)));
   float part[2];
-  toFloat(turned, 3, 2, part);
+  toFloat(transposed, 3, 2, part);
   EXPECT_THAT(part, testing::ElementsAre(3, 4));
 }
 
@@ -128,7 +128,7 @@ TEST(Gguf, TransposedBlocksArePackedAsTheirNumbers) {
   encodeQ8_0(values.data(), int64_t(values.size()), reinterpret_cast<uint8_t *>(blocks.data()));
   GgufBuilder builder("gpt2");
   builder.tensor("blk.0.ffn_up.weight", 8, {64, 48}, blocks);
-  const std::string path = temporaryPath("turned.gguf"), plainPath = temporaryPath("turned.safetensors"),
+  const std::string path = temporaryPath("transposed.gguf"), plainPath = temporaryPath("transposed.safetensors"),
                     name = "transformer.h.0.mlp.c_fc.weight";
   writeText(path, builder.file());
   const std::vector<float> plain = numbers(*TensorSource::open(path)->find(name));

@@ -360,10 +360,10 @@ TEST(Description, RefusesWhatCannotBe) {
        R"({"quern": 1, "functions": [{"inputs": [{"kind": "complex"}]}]})",
        R"({"quern": 1, "parameters": [{"names": [], "shape": [1]}]})",
        R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [0]}]})",
-       R"({"quern": 1, "slots": [{"turns": [[0]], "layout": {"kind": "dense"}}]})",
-       R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [4]}], "slots": [{"turns": [[0]], "layout": {"kind": "packed",
+       R"({"quern": 1, "slots": [{"iterations": [[0]], "layout": {"kind": "dense"}}]})",
+       R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [4]}], "slots": [{"iterations": [[0]], "layout": {"kind": "packed",
                                "inner": 3, "tile": 8, "parts": [{"outer": 2, "outer_stride": 3, "inner_stride": 1}]}}]})",
-       R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [4]}], "slots": [{"turns": [[0]], "layout": {"kind": "packed",
+       R"({"quern": 1, "parameters": [{"names": ["a"], "shape": [4]}], "slots": [{"iterations": [[0]], "layout": {"kind": "packed",
                                "inner": 3, "tile": 8, "parts": []}}]})"})
     EXPECT_THROW(Description::parse(text), UserError) << text;
 }

@@ -62,7 +62,7 @@ double seconds() {
 void measure(const Tokenizer &tokenizer, const std::vector<std::string_view> &texts) {
   size_t bytes = 0, tokens = 0;
   double best = 1e9;
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int iteration = 0; iteration < 3; ++iteration) {
     bytes = tokens = 0;
     const double begin = seconds();
     for (std::string_view text : texts) {

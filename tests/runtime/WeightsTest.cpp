@@ -94,9 +94,9 @@ TEST(Matching, WhatMayBeAbsentIsItsInitialValue) {
   EXPECT_THROW(matchParameters(d, *wrong), UserError);
 }
 
-SlotInfo packed(std::vector<std::vector<int>> turns, int64_t outer, int64_t inner, int64_t outerStride,
+SlotInfo packed(std::vector<std::vector<int>> iterations, int64_t outer, int64_t inner, int64_t outerStride,
                 int64_t innerStride, int64_t tile) {
-  return {std::move(turns), {PackedLayout{outer, inner, outerStride, innerStride, tile, 0}}};
+  return {std::move(iterations), {PackedLayout{outer, inner, outerStride, innerStride, tile, 0}}};
 }
 
 /// A matrix [O, I] that is stored in both orders, "w" and "wt".
@@ -125,7 +125,7 @@ TEST(Packing, BothOrdersGiveTheSameLayout) {
   constexpr int64_t O = both.O, I = both.I, tile = both.tile;
   std::unique_ptr<Weights> weights = both.load();
   int64_t size = both.tiles * tile * I;
-  auto slot = [&](int s, int turn) { return static_cast<const float *>(weights->slots()[s][turn]); };
+  auto slot = [&](int s, int iteration) { return static_cast<const float *>(weights->slots()[s][iteration]); };
   for (int64_t o = 0; o < both.tiles * tile; ++o)
     for (int64_t i = 0; i < I; ++i) {
       float expected = o < O ? float(o * 100 + i) : 0;
@@ -226,9 +226,9 @@ TEST(PackedFile, IsUsedWhereItLies) {
       EXPECT_EQ(reinterpret_cast<uintptr_t>(got.data) % 64, 0u);
     }
     for (size_t slot = 0; slot < both.description.slots.size(); ++slot)
-      for (size_t turn = 0; turn < both.description.slots[slot].turns.size(); ++turn)
-        EXPECT_EQ(*static_cast<const uint32_t *>(again->slots()[slot][turn]),
-                  *static_cast<const uint32_t *>(weights->slots()[slot][turn]));
+      for (size_t iteration = 0; iteration < both.description.slots[slot].iterations.size(); ++iteration)
+        EXPECT_EQ(*static_cast<const uint32_t *>(again->slots()[slot][iteration]),
+                  *static_cast<const uint32_t *>(weights->slots()[slot][iteration]));
 
     Description other = both.description;
     std::get<PackedLayout>(other.slots[1].layouts[0]).tile = 8;

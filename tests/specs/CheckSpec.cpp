@@ -98,8 +98,8 @@ uint64_t mix(uint64_t x) {
 /// A number in [-0.4, 0.4) for each element, from the tensor's name.
 void Checker::makeWeights() {
   reference->walk([&](ParamOp op) {
-    for (unsigned turn = 0; turn < op.getTurns(); ++turn)
-      forEachStored(op, turn, [&](ArrayRef<std::string> names, ArrayRef<int64_t> shape) {
+    for (unsigned iteration = 0; iteration < op.getIterations(); ++iteration)
+      forEachStored(op, iteration, [&](ArrayRef<std::string> names, ArrayRef<int64_t> shape) {
         StoredNumbers &stored = weights[names.front()];
         if (!stored.numbers.empty())
           return;

@@ -255,7 +255,7 @@ bool SpecWriter::reshape(Named &x) {
         return true;
       }
     return false;
-  case 5: // halves turned
+  case 5: // halves rotated
     if (!has("K") || has("J"))
       return false;
     {
@@ -293,7 +293,7 @@ bool SpecWriter::select(Named &x) {
   case 0:
     keep(name + "[" + from + " = " + at + "]", rest);
     return true;
-  case 1: // turned around itself
+  case 1: // rotated around itself
     keep(name + "[" + from + " = (index(" + from + ") + " + at + ") % " + from + "]", x.dims);
     return true;
   case 2:

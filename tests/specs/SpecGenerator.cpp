@@ -154,12 +154,12 @@ void SpecWriter::layer(const std::string &x, int depth) {
 
 void SpecWriter::layers(const std::string &x) {
   std::string i = fresh("i");
-  int turns = choices.between(1, 3), parts = choices.between(1, 2);
+  int iterations = choices.between(1, 3), parts = choices.between(1, 2);
   bool path = choices.chance(85);
-  line("repeat " + i + " in " + std::to_string(turns) + (path ? " @ \"" + fresh("l") + ".{" + i + "}\"" : "") + " {");
+  line("repeat " + i + " in " + std::to_string(iterations) + (path ? " @ \"" + fresh("l") + ".{" + i + "}\"" : "") + " {");
   indent += "  ";
   for (int n = 0; n < parts; ++n) {
-    if (path && choices.chance(20)) { // another layer in some turns
+    if (path && choices.chance(20)) { // another layer in some iterations
       line("if " + i + " % 2 == " + std::to_string(choices.below(2)) + " {");
       indent += "  ";
       layer(x, 2);

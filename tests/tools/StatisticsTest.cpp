@@ -20,7 +20,7 @@ protected:
 };
 
 constexpr const char *planned = R"mlir(
-  quern.state @cache of "forward" : !quern.tensor<real[turn = 3, B, cap, D = 8]>
+  quern.state @cache of "forward" : !quern.tensor<real[iteration = 3, B, cap, D = 8]>
   func.func @forward(%x: !quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
       attributes {quern.arena = [["32 * B * T", "100"], ["5"]], quern.kept = ["7 * T"]} {
     %0 = quern.launch @twice ["B", "T"](%x) : (!quern.tensor<real[B, T, D = 8]>) -> !quern.tensor<real[B, T, D = 8]>
@@ -49,9 +49,9 @@ TEST_F(Inspect, LaunchesAndCosts) {
   const FunctionStatistics &f = s.functions[0];
   EXPECT_EQ(f.ops, 8);
   EXPECT_EQ(f.outside, 1);
-  EXPECT_EQ(f.launches, 4) << "once a turn, and what runs in the first call alone does not count";
+  EXPECT_EQ(f.launches, 4) << "once an iteration, and what runs in the first call alone does not count";
   ASSERT_EQ(f.loops.size(), 1u);
-  EXPECT_EQ(f.loops[0].turns, 3);
+  EXPECT_EQ(f.loops[0].iterations, 3);
   EXPECT_EQ(f.loops[0].launches, 1);
   EXPECT_EQ(f.loops[0].once, 1);
   EXPECT_EQ(f.flops.str(), "32 * B * T");

@@ -22,7 +22,7 @@ namespace {
 
 struct Plan {
   bool fits = false;
-  int64_t segment = 0; ///< turns of a segment; 0: each layer keeps what it saves
+  int64_t segment = 0; ///< iterations of a segment; 0: each layer keeps what it saves
   double price = 0, mib = 0;
 };
 
@@ -42,7 +42,7 @@ protected:
     }
     plan.fits = true;
     plan.price = quern::ir::optionsOf(*module).savingPrice;
-    plan.segment = quern::ir::optionsOf(*module).segmentTurns;
+    plan.segment = quern::ir::optionsOf(*module).segmentIterations;
     StringRef(report).split("works in ").second.split(" MiB").first.getAsDouble(plan.mib);
     return plan;
   }

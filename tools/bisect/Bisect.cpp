@@ -70,7 +70,7 @@ double Bisector::worstResult(const std::map<std::string, Array> &got, double tol
 void Bisector::describe(const Step &step) {
   found.op = step.op->getName().getStringRef().str();
   found.place = placeOf(step.op->getLoc());
-  found.layer = layerOf(step.launch ? step.launch : step.op, step.turn);
+  found.layer = layerOf(step.launch ? step.launch : step.op, step.iteration);
   if (auto kernel = step.op->getParentOfType<KernelOp>())
     found.op += " in kernel @" + kernel.getName().str();
 }
@@ -118,7 +118,7 @@ bool Bisector::checkSpec() {
         found.stage = param ? "weights" : "spec";
         if (param)
           found.name =
-              cast<StringAttr>(cast<ArrayAttr>(param.getPaths()[param.getTurns() == 1 ? 0 : step.turn])[0]).str();
+              cast<StringAttr>(cast<ArrayAttr>(param.getPaths()[param.getIterations() == 1 ? 0 : step.iteration])[0]).str();
         found.message += (param ? "the weight '" + found.name + "' holds" : "this is the first operation that makes") +
                          " numbers that are not finite, and so does the result\n";
         return true;
@@ -154,7 +154,7 @@ bool Bisector::checkWeights() {
     describe(with.steps[i]);
     found.stage = "weights";
     found.name =
-        cast<StringAttr>(cast<ArrayAttr>(param.getPaths()[param.getTurns() == 1 ? 0 : with.steps[i].turn])[0]).str();
+        cast<StringAttr>(cast<ArrayAttr>(param.getPaths()[param.getIterations() == 1 ? 0 : with.steps[i].iteration])[0]).str();
     found.difference = difference;
     found.message = "the weight '" + found.name + "' differs from the one in " + options.reference + " by " +
                     percent(difference) + " (" + firstDifference(got, want, options.exact) + ")\n";
@@ -168,7 +168,7 @@ bool Bisector::checkWeights() {
   for (size_t i = 0; i < with.steps.size(); ++i)
     if (!isa<ParamOp>(with.steps[i].op) && !with.steps[i].results.empty() &&
         differenceOf(with.steps[i].results[0], without.steps[i].results[0]) > options.tolerance) {
-      std::string layer = layerOf(with.steps[i].op, with.steps[i].turn);
+      std::string layer = layerOf(with.steps[i].op, with.steps[i].iteration);
       found.message += "the first result beyond the tolerance: " + with.steps[i].op->getName().getStringRef().str() +
                        " at " + placeOf(with.steps[i].op->getLoc()) + (layer.empty() ? "" : " in " + layer) + "\n";
       break;
@@ -209,7 +209,7 @@ void Bisector::locate(const Trace &before, const Trace &after) {
       return true;
     });
   };
-  // Suspect operations, over all turns; the first step of each.
+  // Suspect operations, over all iterations; the first step of each.
   llvm::DenseMap<Operation *, const Step *> suspects;
   for (const Step &step : after.steps) {
     auto values = known.find(step.op->getLoc());
@@ -228,7 +228,7 @@ void Bisector::locate(const Trace &before, const Trace &after) {
   auto reach = [&](Value value) {
     Operation *op = value.getDefiningOp();
     if (auto argument = dyn_cast<BlockArgument>(value))
-      if (auto repeat = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp())) // the last turn's value, too
+      if (auto repeat = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp())) // the last iteration's value, too
         if (Operation *carried = repeat.getYield().getOperand(argument.getArgNumber()).getDefiningOp())
           op = carried;
     bool through = op && (suspects.count(op) || isa<RepeatOp, LaunchOp>(op) || !known.count(op->getLoc()));
@@ -340,7 +340,7 @@ bool Bisector::checkKernels() {
       found.stage = "kernel", found.name = launch.getKernel().str(), found.difference = difference;
       found.op = launch->getName().getStringRef().str() + " of kernel @" + found.name;
       found.place = placeOf(launch.getLoc());
-      found.layer = layerOf(op, interpreter.getTurn());
+      found.layer = layerOf(op, interpreter.getIteration());
       found.message = "the compiled kernel @" + found.name +
                       " gives a result that differs: " + firstDifference(named, want, options.tolerance) + " (" +
                       percent(difference) + ") for the same operands; it computes\n";

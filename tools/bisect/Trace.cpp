@@ -102,7 +102,7 @@ Trace quern::tools::traceOf(ModuleOp module, const InterpretOptions &files, bool
   if (all)
     options.observer = [&](Operation *op, ArrayRef<Array> operands, ArrayRef<Array> results,
                            const Interpreter &interpreter) {
-      Step step{op, nullptr, interpreter.getTurn(), results.vec(), llvm::all_of(operands, isFinite)};
+      Step step{op, nullptr, interpreter.getIteration(), results.vec(), llvm::all_of(operands, isFinite)};
       bool inside = op->getParentOfType<KernelOp>() != nullptr;
       if (isa<LaunchOp>(op))
         for (size_t i = pending; i < trace.steps.size(); ++i)
@@ -129,15 +129,15 @@ std::string quern::tools::placeOf(Location location) {
   return inner == outer ? outer : outer + " (" + inner + ")";
 }
 
-std::string quern::tools::layerOf(Operation *op, int64_t turn) {
+std::string quern::tools::layerOf(Operation *op, int64_t iteration) {
   auto repeat = op->getParentOfType<RepeatOp>();
   if (!repeat)
     return "";
   std::optional<std::string> common;
   repeat->walk([&](ParamOp param) {
-    if (param->getParentOfType<RepeatOp>() != repeat || static_cast<int64_t>(param.getTurns()) <= turn)
+    if (param->getParentOfType<RepeatOp>() != repeat || static_cast<int64_t>(param.getIterations()) <= iteration)
       return;
-    auto path = cast<StringAttr>(cast<ArrayAttr>(param.getPaths()[param.getTurns() == 1 ? 0 : turn])[0]).getValue();
+    auto path = cast<StringAttr>(cast<ArrayAttr>(param.getPaths()[param.getIterations() == 1 ? 0 : iteration])[0]).getValue();
     if (!common) {
       common = path.str();
       return;
@@ -152,5 +152,5 @@ std::string quern::tools::layerOf(Operation *op, int64_t turn) {
   });
   return common && !common->empty()
              ? *common
-             : "iteration " + std::to_string(turn) + " of the loop at " + placeOf(repeat.getLoc());
+             : "iteration " + std::to_string(iteration) + " of the loop at " + placeOf(repeat.getLoc());
 }

@@ -25,7 +25,7 @@ bool isFinite(const ir::Array &array);
 struct Step {
   mlir::Operation *op;
   mlir::Operation *launch = nullptr; ///< operations inside a kernel: who called it
-  int64_t turn = 0;
+  int64_t iteration = 0;
   std::vector<ir::Array> results;
   bool finiteOperands = true;
 };
@@ -41,9 +41,9 @@ Trace traceOf(mlir::ModuleOp module, const InterpretOptions &files, bool all);
 
 /// "llama.quern:19:7", the user's line; with the library's in brackets where that is another.
 std::string placeOf(mlir::Location location);
-/// What is common to the names of the parameters of the loop around `op` in this turn: "model.layers.2"; else "turn 2";
+/// What is common to the names of the parameters of the loop around `op` in this iteration: "model.layers.2"; else "iteration 2";
 /// empty outside of loops.
-std::string layerOf(mlir::Operation *op, int64_t turn);
+std::string layerOf(mlir::Operation *op, int64_t iteration);
 
 } // namespace quern::tools
 #endif

@@ -21,8 +21,8 @@ static constexpr int64_t mostNumbers = 3'000'000;
 static int64_t countParameters(mlir::ModuleOp module) {
   std::map<std::string, int64_t> counts;
   module.walk([&](quern::ir::ParamOp op) {
-    for (unsigned turn = 0; turn < op.getTurns(); ++turn)
-      quern::ir::forEachStored(op, turn, [&](llvm::ArrayRef<std::string> names, llvm::ArrayRef<int64_t> shape) {
+    for (unsigned iteration = 0; iteration < op.getIterations(); ++iteration)
+      quern::ir::forEachStored(op, iteration, [&](llvm::ArrayRef<std::string> names, llvm::ArrayRef<int64_t> shape) {
         int64_t count = 1;
         for (int64_t size : shape)
           count *= size;

@@ -32,7 +32,7 @@ static void watchForBroken(InterpretOptions &options) {
         op->emitWarning("this is the first operation with a result that is NaN or overflows 32 bits: '")
         << op->getName().stripDialect() << "'";
     if (op->getParentOfType<quern::ir::RepeatOp>())
-      note << ", in iteration " << interpreter.getTurn() << " of its loop";
+      note << ", in iteration " << interpreter.getIteration() << " of its loop";
     if (llvm::any_of(operands, isBroken))
       note << "; an operand has it already: an input of the function";
   };

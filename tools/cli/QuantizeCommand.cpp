@@ -215,7 +215,7 @@ int Quantizing::run() {
     report.after.bytes = bytes;
     progress("measuring speeds");
     std::vector<Speed> speeds =
-        speedsInTurns({{exact, places.weights}, {rounded, flags.output}}, flags.rounds, longest);
+        speedsAlternately({{exact, places.weights}, {rounded, flags.output}}, flags.rounds, longest);
     report.before.speed = speeds[0];
     report.after.speed = speeds[1];
   }

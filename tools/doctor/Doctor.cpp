@@ -22,8 +22,8 @@ Patient::Patient(ModuleOp module, std::vector<frontend::NamedValue> names, bool 
     return;
   std::set<std::string> seen;
   module.walk([&](ParamOp op) {
-    for (unsigned turn = 0; turn < op.getTurns(); ++turn)
-      forEachStored(op, turn, [&](ArrayRef<std::string> alternatives, ArrayRef<int64_t> shape) {
+    for (unsigned iteration = 0; iteration < op.getIterations(); ++iteration)
+      forEachStored(op, iteration, [&](ArrayRef<std::string> alternatives, ArrayRef<int64_t> shape) {
         if (!seen.insert(alternatives.front()).second)
           return;
         if (auto given = options.weights(alternatives, shape))

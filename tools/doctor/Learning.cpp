@@ -148,8 +148,8 @@ static Findings checkReached(func::FuncOp loss, const Memoriser &memoriser) {
   loss.walk([&](ParamOp op) {
     SmallVector<std::string> none;
     size_t some = 0;
-    for (unsigned turn = 0; turn < op.getTurns(); ++turn)
-      forEachStored(op, turn, [&](ArrayRef<std::string> names, ArrayRef<int64_t>) {
+    for (unsigned iteration = 0; iteration < op.getIterations(); ++iteration)
+      forEachStored(op, iteration, [&](ArrayRef<std::string> names, ArrayRef<int64_t>) {
         if (!seen.insert(names.front()).second)
           return;
         auto found = memoriser.largest.find(names.front());
@@ -212,8 +212,8 @@ static Finding checkGradientsOf(const Patient &patient, ModuleOp differentiated)
     return {Grade::Ok, "gradients", text, ""};
   Location where = patient.get("loss").getLoc();
   patient.get("loss").walk([&](ParamOp op) {
-    for (unsigned turn = 0; turn < op.getTurns(); ++turn)
-      forEachStored(op, turn, [&](ArrayRef<std::string> names, ArrayRef<int64_t>) {
+    for (unsigned iteration = 0; iteration < op.getIterations(); ++iteration)
+      forEachStored(op, iteration, [&](ArrayRef<std::string> names, ArrayRef<int64_t>) {
         if (names.front() == worst->name)
           where = op.getLoc();
       });

@@ -38,12 +38,12 @@ static std::string difference(const Json &measured, LaunchOp launch, const std::
   if (measured.at("name") != function || measured.at("kernel") != launch.getKernel().str())
     return where + ": there " + theirs + ", here @" + function + " launches " + launch.getKernel().str() + " (" +
            codegen::titleOf(launch) + ")";
-  int64_t turns = 1;
+  int64_t iterations = 1;
   for (Operation *parent = launch->getParentOp(); isa<RepeatOp>(parent); parent = parent->getParentOp())
-    turns *= static_cast<int64_t>(cast<RepeatOp>(parent).getTurns());
-  if (measured.at("turns") != turns)
-    return where + ": there " + theirs + " " + std::to_string(measured.at("turns").get<int64_t>()) +
-           " times (layers), here " + std::to_string(turns);
+    iterations *= static_cast<int64_t>(cast<RepeatOp>(parent).getIterations());
+  if (measured.at("iterations") != iterations)
+    return where + ": there " + theirs + " " + std::to_string(measured.at("iterations").get<int64_t>()) +
+           " times (layers), here " + std::to_string(iterations);
   if (measured.at("content") != codegen::contentOf(kernel))
     return where + ": there " + theirs +
            ", which computes something else than the kernel of that name here: other sizes, " +

@@ -15,7 +15,7 @@ using namespace quern::ir;
 using namespace quern::tools;
 using Json = nlohmann::json;
 
-/// The launch that fills a loop's stack, a part each turn; null where there is none.
+/// The launch that fills a loop's stack, a part each iteration; null where there is none.
 static Operation *fillerOf(OpResult result) {
   auto repeat = dyn_cast<RepeatOp>(result.getOwner());
   if (!repeat || repeat.isCarried(result.getResultNumber()))
@@ -160,7 +160,7 @@ Json Plan::json() {
     out["steps"].push_back(number.lookup(launch));
   function.walk<WalkOrder::PreOrder>([&](RepeatOp repeat) {
     if (step.lookup(repeat) <= last.lookup(repeat))
-      out["loops"].push_back({step.lookup(repeat), last.lookup(repeat), repeat.getTurns()});
+      out["loops"].push_back({step.lookup(repeat), last.lookup(repeat), repeat.getIterations()});
   });
   for (Attribute slot : function->getAttrOfType<ArrayAttr>(arenaAttr)) {
     Json sizes = Json::array();

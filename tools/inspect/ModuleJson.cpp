@@ -180,7 +180,7 @@ Json quern::tools::moduleJson(ModuleOp module, const Printed &printed, Places &p
       one["names"] = std::move(names);
     }
     if (auto repeat = dyn_cast<RepeatOp>(op))
-      one["t"] = repeat.getTurns();
+      one["t"] = repeat.getIterations();
     if (auto launch = dyn_cast<LaunchOp>(op)) {
       one["k"] = launch.getKernel().str();
       one["w"] = codegen::titleOf(launch);

@@ -28,7 +28,7 @@ llvm::DenseMap<mlir::Operation *, int> numberOperations(mlir::ModuleOp module);
 /// {"text", "ops"}. An operation: "n" name without the dialect, "l" line of the text from 1, "p" parent (-1: none), "a"
 /// operands (numbers of operations; "7.1": argument 1 of operation 7's body), "r" types of results, "o" place; where it
 /// has them "s" symbol, "b" types of its body's arguments, "v" what else is worth a label, "k" kernel, "w" by its weights and "y" its
-/// lengths, "t" turns, "f" FLOPs and "m" bytes.
+/// lengths, "t" iterations, "f" FLOPs and "m" bytes.
 nlohmann::json moduleJson(mlir::ModuleOp module, const Printed &printed, Places &places);
 
 } // namespace quern::tools

@@ -112,10 +112,10 @@ OperationCost quern::tools::costOf(Operation *op, bool launched) {
       if (auto launch = dyn_cast<LaunchOp>(inner); launch && launch.getOnce())
         continue;
       OperationCost one = costOf(&inner, launched);
-      total.flops = total.flops + one.flops * Size(static_cast<int64_t>(repeat.getTurns()));
-      total.bytes = total.bytes + one.bytes * Size(static_cast<int64_t>(repeat.getTurns()));
+      total.flops = total.flops + one.flops * Size(static_cast<int64_t>(repeat.getIterations()));
+      total.bytes = total.bytes + one.bytes * Size(static_cast<int64_t>(repeat.getIterations()));
     }
-    return {costOfAllTurns(total.flops), costOfAllTurns(total.bytes)};
+    return {costOfAllIterations(total.flops), costOfAllIterations(total.bytes)};
   }
   auto launch = dyn_cast<LaunchOp>(op);
   auto cost = dyn_cast<CostOpInterface>(op);
@@ -128,17 +128,17 @@ OperationCost quern::tools::costOf(Operation *op, bool launched) {
   return {cost.getFlops(), cost.getBytes()};
 }
 
-static void addBlock(Block &block, const Size &turns, bool launched, LoopStatistics *loop, FunctionStatistics &out) {
+static void addBlock(Block &block, const Size &iterations, bool launched, LoopStatistics *loop, FunctionStatistics &out) {
   for (Operation &op : block) {
     if (op.hasTrait<OpTrait::IsTerminator>())
       continue;
     ++out.ops;
     if (auto repeat = dyn_cast<RepeatOp>(op)) {
       LoopStatistics inner;
-      inner.turns = static_cast<int64_t>(repeat.getTurns()) * (loop ? loop->turns : 1);
+      inner.iterations = static_cast<int64_t>(repeat.getIterations()) * (loop ? loop->iterations : 1);
       size_t place = out.loops.size();
       out.loops.push_back(inner);
-      addBlock(repeat.getBlock(), turns * Size(static_cast<int64_t>(repeat.getTurns())), launched, &inner, out);
+      addBlock(repeat.getBlock(), iterations * Size(static_cast<int64_t>(repeat.getIterations())), launched, &inner, out);
       out.loops[place] = inner;
       continue;
     }
@@ -148,11 +148,11 @@ static void addBlock(Block &block, const Size &turns, bool launched, LoopStatist
         continue;
       }
       ++(loop ? loop->launches : out.outside);
-      out.launches += *turns.constant();
+      out.launches += *iterations.constant();
     }
     OperationCost cost = costOf(&op, launched);
-    out.flops = out.flops + costOfAllTurns(cost.flops) * turns;
-    out.bytes = out.bytes + costOfAllTurns(cost.bytes) * turns;
+    out.flops = out.flops + costOfAllIterations(cost.flops) * iterations;
+    out.bytes = out.bytes + costOfAllIterations(cost.bytes) * iterations;
   }
 }
 
@@ -191,7 +191,7 @@ static StateStatistics stateStatistics(StateOp state) {
   bool grows = false;
   std::optional<int64_t> window;
   for (DimAttr dim : type.getDims()) {
-    if (dim.getName() == "turn")
+    if (dim.getName() == "iteration")
       out.layers = dim.getStatic().value_or(1);
     else if (dim.getName() == "cap")
       grows = true, window = windowOf(dim.getSize());
@@ -290,7 +290,7 @@ nlohmann::ordered_json quern::tools::toJson(const Statistics &statistics, const 
                 {"launches_once", function.once}};
     one["loops"] = Json::array();
     for (const LoopStatistics &loop : function.loops)
-      one["loops"].push_back({{"turns", loop.turns}, {"launches", loop.launches}, {"once", loop.once}});
+      one["loops"].push_back({{"iterations", loop.iterations}, {"launches", loop.launches}, {"once", loop.once}});
     polynomial(one, "flops", function.flops);
     polynomial(one, "bytes", function.bytes);
     if (function.arena) {
@@ -353,7 +353,7 @@ std::string quern::tools::toText(const Statistics &statistics, const std::option
     if (!statistics.kernels.empty()) {
       std::string launches = std::to_string(function.launches) + ": ";
       for (const LoopStatistics &loop : function.loops)
-        launches += std::to_string(loop.launches) + " a layer (" + std::to_string(loop.turns) + " layers)" +
+        launches += std::to_string(loop.launches) + " a layer (" + std::to_string(loop.iterations) + " layers)" +
                     (loop.once ? ", " + std::to_string(loop.once) + " more in the first call" : "") + ", ";
       launches += std::to_string(function.outside) + " outside of loops";
       if (function.once)

@@ -21,8 +21,8 @@ Lengths parseLengths(const std::vector<std::string> &settings);
 int64_t valueOf(const ir::Size &size, const Lengths &lengths);
 
 struct LoopStatistics {
-  int64_t turns = 0; ///< of this loop and all around it
-  int launches = 0;  ///< of one turn, without those of loops inside and those that run once a request
+  int64_t iterations = 0; ///< of this loop and all around it
+  int launches = 0;  ///< of one iteration, without those of loops inside and those that run once a request
   int once = 0;
 };
 
@@ -36,7 +36,7 @@ struct FunctionStatistics {
   int ops = 0;
   int outside = 0;      ///< launches outside of loops, in every call
   int once = 0;         ///< launches in a request's first call alone
-  int64_t launches = 0; ///< of one call, all turns counted
+  int64_t launches = 0; ///< of one call, all iterations counted
   std::vector<LoopStatistics> loops;
   ir::Size flops, bytes;                                   ///< of one call
   std::optional<std::vector<std::vector<ir::Size>>> arena; ///< slots, each as large as the largest of its list
@@ -76,7 +76,7 @@ Statistics statisticsOf(mlir::ModuleOp module);
 /// Adds what the kernels of a planned module ask for while they run.
 void addScratch(Statistics &statistics, mlir::ModuleOp planned, const codegen::KernelScratch &kernels);
 
-/// FLOPs and bytes of one run of an operation; of a loop, of all its turns. Where kernels are launched only launches
+/// FLOPs and bytes of one run of an operation; of a loop, of all its iterations. Where kernels are launched only launches
 /// count, with lower bounds (codegen/KernelCosts.h): what stands beside them are views and the joining of weights, which is
 /// done once when a program starts.
 struct OperationCost {

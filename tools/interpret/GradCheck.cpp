@@ -54,8 +54,8 @@ static Numbers madeUp(ParamOp op, const std::string &name, ArrayRef<int64_t> sha
 LogicalResult Checker::collectParameters() {
   LogicalResult status = success();
   gradient.walk([&](ParamOp op) {
-    for (unsigned turn = 0; turn < op.getTurns(); ++turn)
-      forEachStored(op, turn, [&](ArrayRef<std::string> names, ArrayRef<int64_t> shape) {
+    for (unsigned iteration = 0; iteration < op.getIterations(); ++iteration)
+      forEachStored(op, iteration, [&](ArrayRef<std::string> names, ArrayRef<int64_t> shape) {
         auto [entry, fresh] = values.try_emplace(names.front());
         if (!fresh)
           return;

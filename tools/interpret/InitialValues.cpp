@@ -43,8 +43,8 @@ std::vector<double> quern::tools::initialNumbers(ParamOp op, llvm::StringRef nam
 std::map<std::string, std::vector<double>> quern::tools::initialValues(func::FuncOp function, uint64_t seed) {
   std::map<std::string, std::vector<double>> values;
   function.walk([&](ParamOp op) {
-    for (unsigned turn = 0; turn < op.getTurns(); ++turn)
-      forEachStored(op, turn, [&](ArrayRef<std::string> names, ArrayRef<int64_t> shape) {
+    for (unsigned iteration = 0; iteration < op.getIterations(); ++iteration)
+      forEachStored(op, iteration, [&](ArrayRef<std::string> names, ArrayRef<int64_t> shape) {
         if (auto [entry, fresh] = values.try_emplace(names.front()); fresh)
           entry->second = initialNumbers(op, names.front(), shape, seed);
       });

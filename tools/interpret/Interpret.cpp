@@ -140,8 +140,8 @@ LogicalResult Run::checkParameters(func::FuncOp function) {
       else if (!tensor->isFloat())
         status = op.emitError("Q042: '") << found << "' is of type " << tensor->dtype << ", not real";
     };
-    for (unsigned turn = 0; turn < op.getTurns(); ++turn)
-      forEachStored(op, turn, check);
+    for (unsigned iteration = 0; iteration < op.getIterations(); ++iteration)
+      forEachStored(op, iteration, check);
   });
   return status;
 }

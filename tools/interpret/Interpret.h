@@ -25,7 +25,7 @@ struct InterpretOptions {
   llvm::DenseMap<mlir::Value, std::vector<std::string>> named;
   std::optional<uint64_t> seed;           // without weights: the parameters' initial values
   std::map<std::string, int64_t> symbols; // run-time lengths that follow from no input (`past`)
-  /// Called after each operation with its operands and its results; the interpreter knows the turn and all lengths.
+  /// Called after each operation with its operands and its results; the interpreter knows the iteration and all lengths.
   std::function<void(mlir::Operation *, llvm::ArrayRef<ir::Array> operands, llvm::ArrayRef<ir::Array> results,
                      const ir::Interpreter &)>
       observer;

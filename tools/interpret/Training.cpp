@@ -46,17 +46,17 @@ std::vector<StoredGradient> quern::tools::storedGradients(func::FuncOp function,
     auto paths = function.getResultAttrOfType<ArrayAttr>(i, gradientAttr);
     if (!paths)
       continue;
-    // In front of the parameter's own dimensions stand those of the loops: row-major, as the turns are counted.
+    // In front of the parameter's own dimensions stand those of the loops: row-major, as the iterations are counted.
     auto type = cast<NamedTensorType>(function.getResultTypes()[i]);
-    int64_t turns = paths.size();
+    int64_t iterations = paths.size();
     ArrayRef<DimAttr> dims = type.getDims();
-    for (int64_t rest = turns; rest > 1; dims = dims.drop_front())
+    for (int64_t rest = iterations; rest > 1; dims = dims.drop_front())
       rest /= *dims.front().getStatic();
     int64_t at = 0;
     OpBuilder builder(function.getContext());
     OwningOpRef<ParamOp> like = ParamOp::create(builder, function.getLoc(), type.withDims(dims), paths, InitAttr());
-    for (int64_t turn = 0; turn < turns; ++turn)
-      forEachStored(*like, turn, [&](ArrayRef<std::string> names, ArrayRef<int64_t> shape) {
+    for (int64_t iteration = 0; iteration < iterations; ++iteration)
+      forEachStored(*like, iteration, [&](ArrayRef<std::string> names, ArrayRef<int64_t> shape) {
         int64_t count = 1;
         for (int64_t size : shape)
           count *= size;

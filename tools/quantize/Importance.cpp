@@ -57,7 +57,7 @@ Importance importanceOf(ModuleOp resolved, const std::string &weights, const Tex
       if (!param || !param.getStacked().empty())
         continue;
       ArrayAttr paths = param.getPaths();
-      auto names = cast<ArrayAttr>(paths[paths.size() == 1 ? 0 : unsigned(interpreter.getTurn())]);
+      auto names = cast<ArrayAttr>(paths[paths.size() == 1 ? 0 : unsigned(interpreter.getIteration())]);
       for (Attribute name : names)
         add(squares[cast<StringAttr>(name).getValue().str()], operands[1 - side], operands[side], contract.getDims());
     }

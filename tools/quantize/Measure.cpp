@@ -184,7 +184,7 @@ TextLoss TextMeasure::measure(const std::string &program, const std::string &wei
   return {std::exp(all.loss / predicted), std::max(0.0, all.divergence / predicted)};
 }
 
-std::vector<Speed> speedsInTurns(const std::vector<ProgramRun> &programs, int rounds, int64_t longest) {
+std::vector<Speed> speedsAlternately(const std::vector<ProgramRun> &programs, int rounds, int64_t longest) {
   const int64_t prefill = std::min<int64_t>(128, longest / 2), decode = std::min<int64_t>(64, longest / 2);
   std::vector<std::vector<double>> prefills(programs.size()), decodes(programs.size());
   for (int round = 0; round < rounds; ++round)

@@ -56,8 +56,8 @@ struct ProgramRun {
   std::string program, weights;
 };
 
-/// Medians of `rounds` runs of each program's bench, in turns, as a shared machine drifts.
-std::vector<Speed> speedsInTurns(const std::vector<ProgramRun> &programs, int rounds, int64_t longest);
+/// Medians of `rounds` runs of each program's bench, which alternate, as a shared machine drifts.
+std::vector<Speed> speedsAlternately(const std::vector<ProgramRun> &programs, int rounds, int64_t longest);
 
 } // namespace quern::tools
 #endif

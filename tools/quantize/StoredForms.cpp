@@ -132,9 +132,9 @@ std::vector<StoredForm> storedForms(const Description &description, const Tensor
   Groups groups(forms.size());
   for (const SlotInfo &slot : description.slots) {
     size_t first = SIZE_MAX; // of the slot's forms
-    for (const std::vector<int> &turn : slot.turns)
-      for (size_t i = 0; i < turn.size(); ++i) {
-        const size_t form = formOf[size_t(turn[i])];
+    for (const std::vector<int> &iteration : slot.iterations)
+      for (size_t i = 0; i < iteration.size(); ++i) {
+        const size_t form = formOf[size_t(iteration[i])];
         if (form == SIZE_MAX)
           continue;
         const WeightLayout &layout = slot.layout(i);

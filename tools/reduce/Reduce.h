@@ -14,7 +14,7 @@ using Interesting = std::function<bool(const std::string &text)>;
 /// result (then candidates that do not are never tried). `text` itself must be interesting.
 std::string reduceSpec(const std::string &text, const Interesting &interesting);
 
-/// A module without the functions, operations and turns of loops that do not matter: the result of an operation becomes
+/// A module without the functions, operations and iterations of loops that do not matter: the result of an operation becomes
 /// an operand of its type, or zeros. The result verifies. Throws std::runtime_error if `text` cannot be read.
 std::string reduceModule(const std::string &text, const Interesting &interesting);
 

@@ -175,16 +175,16 @@ bool byReturning(Operation *op) {
 }
 
 /// A loop's first iteration in place of the loop.
-bool byOneTurn(Operation *op) {
+bool byOneIteration(Operation *op) {
   auto repeat = dyn_cast<RepeatOp>(op);
   if (!repeat || repeat.getCarriedCount() != repeat->getNumOperands() ||
       repeat.getCarriedCount() != repeat->getNumResults())
     return false; // what goes on stacks has no place outside
-  int64_t turns = repeat.getTurns();
+  int64_t iterations = repeat.getIterations();
   repeat->walk([&](ParamOp param) {
     ArrayAttr paths = param.getPaths();
-    if (turns > 1 && static_cast<int64_t>(paths.size()) >= turns)
-      param.setPathsAttr(ArrayAttr::get(param.getContext(), paths.getValue().take_front(paths.size() / turns)));
+    if (iterations > 1 && static_cast<int64_t>(paths.size()) >= iterations)
+      param.setPathsAttr(ArrayAttr::get(param.getContext(), paths.getValue().take_front(paths.size() / iterations)));
   });
   Block &body = repeat->getRegion(0).front();
   Operation *yield = body.getTerminator();
@@ -208,7 +208,7 @@ bool byRemoval(Operation *op) {
 std::string Reducer::run() {
   for (bool again = true; again;) {
     again = reduceBy(byRemoval);
-    again |= reduceBy(byOneTurn);
+    again |= reduceBy(byOneIteration);
     again |= reduceBy(byReturning);
     again |= reduceBy(byOperand);
     again |= reduceBy(byZeros);

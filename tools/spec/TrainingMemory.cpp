@@ -67,17 +67,17 @@ mlir::LogicalResult quern::tools::runWithin(mlir::OwningOpRef<mlir::ModuleOp> &m
   std::vector<std::pair<double, int64_t>> ways;
   for (double price : {0.0, 1e-11, 3e-11, 1e-10, 3e-10, 1e-9, 1e-8, 1.0})
     ways.emplace_back(price, 0);
-  int64_t turns = 0;
-  module->walk([&](RepeatOp loop) { turns += static_cast<int64_t>(loop.getTurns()); });
+  int64_t iterations = 0;
+  module->walk([&](RepeatOp loop) { iterations += static_cast<int64_t>(loop.getIterations()); });
   for (int64_t segment : {2, 3, 4, 6, 8, 12, 16, 24, 32})
-    if (segment < turns)
+    if (segment < iterations)
       for (double price : {0.0, 1e-9}) // within a segment, little is saved anyhow
         ways.emplace_back(price, segment);
   for (auto [price, segment] : ways) {
     mlir::OwningOpRef<mlir::ModuleOp> tried = module->clone();
     ProgramOptions asked = optionsOf(*tried);
     asked.savingPrice = price;
-    asked.segmentTurns = segment;
+    asked.segmentIterations = segment;
     setOptions(*tried, asked);
     if (mlir::failed(passes::runPhases(*tried, options, from)))
       return mlir::failure();

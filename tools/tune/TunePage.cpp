@@ -79,7 +79,7 @@ std::string rowOf(const TunedKernel &kernel) {
 }
 
 std::string wholeOf(const std::vector<TunedPart> &parts) {
-  std::string text = "<h2>The whole program, before and after in turns</h2>\n<div class=\"whole\">\n";
+  std::string text = "<h2>The whole program, before and after, alternating</h2>\n<div class=\"whole\">\n";
   for (const TunedPart &part : parts) {
     double most = std::max(part.before, part.after);
     auto bar = [&](const char *which, double nanoseconds) {

@@ -128,9 +128,9 @@ void AttentionGradientFamily::makeSums() {
   Expr length = b.extent(p.key.size);
   Expr seen = seenKeys();
   std::vector<Expr> args = headArgs({row, column, part, tile}), zeros, added;
-  RDom turn(0, (length + (chunk - 1)) / chunk, "parts");
-  overParts = turn.x;
-  std::vector<Expr> totalArgs = headArgs({row, column, tile}), call = headArgs({row, column, turn.x, tile});
+  RDom iteration(0, (length + (chunk - 1)) / chunk, "parts");
+  overParts = iteration.x;
+  std::vector<Expr> totalArgs = headArgs({row, column, tile}), call = headArgs({row, column, iteration.x, tile});
   totals = b.newFunc("totals", g.sums[0].node);
   for (size_t i = 0; i < g.sums.size(); ++i) {
     const GradientSum &sum = g.sums[i];

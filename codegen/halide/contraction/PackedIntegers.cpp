@@ -211,7 +211,7 @@ void PackedContraction::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAt
     if (within)
       stage.vectorize(*within);
     stage.vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
-    // Of pairs in tiles of rows two steps at a time: LLVM adds up more of them for each row in turn, and then loads the
+    // Of pairs in tiles of rows two steps at a time: LLVM adds up more of them for one row after the other, and then loads the
     // columns anew for each.
     const bool few = rowsAtOnce > 1 && byteProducts(b.target) == ByteProducts::Pairs;
     if (over.size() > 1 && few)

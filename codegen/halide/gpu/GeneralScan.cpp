@@ -1,9 +1,9 @@
 // Takes: a recurrence. Gives: stages that compute it with a work-item for each element of the dimensions that its body
 // does not touch (ScanShape.h: tasks and lanes).
 //
-//   memory of a work-item:  carried values | the same, of the other turn | sums | all parts of results, by position
+//   memory of a work-item:  carried values | the same, of the other half | sums | all parts of results, by position
 //
-//   for each position                              in turns: what is carried goes from one half to the other
+//   for each position                              what is carried goes from one half to the other
 //     for each element of each sum, its terms      sum = first ? term : sum + term
 //     for each element of each next value, part    written from the present values and the sums
 //
@@ -156,7 +156,7 @@ void GeneralScan::place() {
       needed[operand] |= needed[n];
   for (int i = 0; i < body.carried; ++i)
     states.push_back(take(base + i));
-  turnSize = taken, taken *= 2;
+  halfSize = taken, taken *= 2;
   for (int n = base; n < first; ++n)
     if (needed[n] && scan::isReduction(nodes[n]))
       sums.push_back(take(n));
@@ -172,7 +172,7 @@ void GeneralScan::defineBody() {
   for (int k = 0; k < body.carried + body.slices + body.inputs; ++k) {
     if (k < body.carried)
       b.values[base + k] = [this, &place = states[k]](const Index &index) {
-        return read(step % 2 * static_cast<int32_t>(turnSize) + static_cast<int32_t>(place.at) + offsetOf(place, index),
+        return read(step % 2 * static_cast<int32_t>(halfSize) + static_cast<int32_t>(place.at) + offsetOf(place, index),
                     b.graph.nodes[place.node].kind());
       };
     else
@@ -251,7 +251,7 @@ void GeneralScan::define() {
     phases.push_back(sumOf(sum));
   for (const Place &state : states)
     phases.push_back(copyOf(base + body.yields[state.node - base], state,
-                            [this] { return (1 - step % 2) * static_cast<int32_t>(turnSize); }));
+                            [this] { return (1 - step % 2) * static_cast<int32_t>(halfSize); }));
   for (const Place &output : outputs)
     phases.push_back(copyOf(output.node, output, [this] { return step * static_cast<int32_t>(outputSize); }));
   int64_t elements = 0;
@@ -283,11 +283,11 @@ void GeneralScan::define() {
                             : size_t(std::find(wanted.begin(), wanted.end(), int(node.integer)) - wanted.begin());
     b.isStage[n] = 1;
     b.values[n] = [func = memory, place = carried ? states[number] : outputs[number], tasks = tasks, carried, length,
-                   turnSize = int32_t(turnSize), outputSize = int32_t(outputSize), fromEnd = body.fromEnd,
+                   halfSize = int32_t(halfSize), outputSize = int32_t(outputSize), fromEnd = body.fromEnd,
                    dim = body.dim.name, kind = node.kind()](const Index &index) {
       Expr offset = offsetOf(place, index) + static_cast<int32_t>(place.at);
       if (carried)
-        offset = offset + length % 2 * turnSize;
+        offset = offset + length % 2 * halfSize;
       else
         offset = offset + (fromEnd ? length - 1 - index.at(dim) : index.at(dim)) * outputSize;
       std::vector<Expr> call;

@@ -50,7 +50,7 @@ private:
   Expr position, step;                      ///< the present position, and how many there were before
   std::vector<int> wanted;                  ///< numbers of further results that the kernel has
   std::vector<Place> states, sums, outputs; ///< in the order of carried values, of nodes, of `wanted`
-  int64_t taken = 0, turnSize = 0, outputSize = 0, outputBegin = 0;
+  int64_t taken = 0, halfSize = 0, outputSize = 0, outputBegin = 0;
 };
 
 } // namespace quern::codegen

@@ -26,39 +26,39 @@ Module compile(Func result, Func within, const Var &at, const std::vector<Argume
 
 /// The sums of every `parts`-th number: neighbouring work-items read neighbours, as kernels do.
 Module read(const CpuTarget &target) {
-  Param<int> parts("parts"), turns("turns");
+  Param<int> parts("parts"), iterations("iterations");
   ImageParam numbers(Float(32), 2, "numbers");
-  numbers.dim(0).set_bounds(0, parts).dim(1).set_bounds(0, turns).set_stride(parts);
+  numbers.dim(0).set_bounds(0, parts).dim(1).set_bounds(0, iterations).set_stride(parts);
   Var at("at");
   Func sum("sum"), result("sums");
-  RDom turn(0, turns, "turn");
+  RDom iteration(0, iterations, "iteration");
   sum(at) = 0.0f;
-  sum(at) += numbers(at, turn);
+  sum(at) += numbers(at, iteration);
   result(at) = sum(at);
   result.bound(at, 0, parts);
-  return compile(result, sum, at, {parts, turns, numbers}, "read", target);
+  return compile(result, sum, at, {parts, iterations, numbers}, "read", target);
 }
 
 /// Chains of products and sums that wait for themselves alone.
 Module multiply(const CpuTarget &target) {
-  Param<int> parts("parts"), turns("turns");
+  Param<int> parts("parts"), iterations("iterations");
   Param<float> factor("factor"), added("added");
   Var at("at");
   Func chain("chain"), result("ends");
-  RDom turn(0, turns, "turn");
+  RDom iteration(0, iterations, "iteration");
   std::vector<Expr> begin, next;
   for (int i = 0; i < chains; ++i)
     begin.push_back(cast<float>(at + i) * 1e-6f);
   chain(at) = Tuple(begin);
   Expr sum = 0.0f;
   for (int i = 0; i < chains; ++i) {
-    next.push_back(chain(at)[i] * factor + added + cast<float>(turn) * 0);
+    next.push_back(chain(at)[i] * factor + added + cast<float>(iteration) * 0);
     sum += chain(at)[i];
   }
   chain(at) = Tuple(next);
   result(at) = sum;
   result.bound(at, 0, parts);
-  return compile(result, chain, at, {parts, turns, factor, added}, "multiply", target);
+  return compile(result, chain, at, {parts, iterations, factor, added}, "multiply", target);
 }
 
 } // namespace

@@ -36,10 +36,10 @@ Func launchOne(Func f, const Var &at, const std::vector<Func> &within = {}) {
 
 /// Of the vocabulary: what of it is work-item `part`'s, one after the other, and whether there is such a word.
 struct Share {
-  RDom turn;
+  RDom iteration;
   Expr word, there;
   Share(const Expr &count, const Expr &part)
-      : turn(0, (count + workItems - 1) / workItems, "turn"), word(part + workItems * turn), there(word < count) {}
+      : iteration(0, (count + workItems - 1) / workItems, "iteration"), word(part + workItems * iteration), there(word < count) {}
 };
 
 class Sampling {

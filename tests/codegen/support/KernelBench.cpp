@@ -51,7 +51,7 @@ static bool tooSlow = false; ///< something promised was not reached
 /// `cold`: what it reads comes from memory each time, as in a program whose weights exceed the last cache.
 static void report(const char *name, KernelRunner &runner, double work, bool flops, bool cold = false) {
   double before = flops ? peak() : bandwidth(), best = 1e9, end = now() + 0.5;
-  for (int turns = 0; turns < 3 || now() < end; ++turns) {
+  for (int iterations = 0; iterations < 3 || now() < end; ++iterations) {
     if (cold)
       evict();
     double start = now();
@@ -266,8 +266,8 @@ static void attention(int64_t window, std::vector<std::pair<int64_t, int64_t>> s
   }
 }
 
-/// What a mask saves: blocks that it empties are not computed. In turns, so that a machine that slows down slows both;
-/// the median of the turns' ratios.
+/// What a mask saves: blocks that it empties are not computed. Both alternate, so that a machine that slows down slows both;
+/// the median of the ratios.
 static void masks(int64_t length, int64_t window, double least) {
   KernelGraph graphs[] = {attentionOver(-1), attentionOver(window)};
   Lengths lengths = {{"B", 1}, {"T", length}, {"past", 0}};
@@ -278,7 +278,7 @@ static void masks(int64_t length, int64_t window, double least) {
     runners.push_back(std::make_unique<KernelRunner>(graph, target, schedules));
     runners.back()->bind(lengths, inputs(graph, lengths));
   }
-  for (int turn = 0; turn < 6 || now() < end; ++turn) {
+  for (int iteration = 0; iteration < 6 || now() < end; ++iteration) {
     for (int i = 0; i < 2; ++i) {
       double start = now();
       if (runners[i]->run())

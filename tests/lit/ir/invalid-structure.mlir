@@ -97,9 +97,9 @@ func.func @f(%x: !quern.tensor<real[]>) {
 
 // -----
 
-func.func @f(%s: !quern.tensor<real[turns = 3, A = 2]>) {
+func.func @f(%s: !quern.tensor<real[iterations = 3, A = 2]>) {
   // expected-error @+1 {{repeat_c5}}
-  quern.repeat 2 over (%y = %s) : !quern.tensor<real[turns = 3, A = 2]> {
+  quern.repeat 2 over (%y = %s) : !quern.tensor<real[iterations = 3, A = 2]> {
     quern.yield
   }
   return
@@ -119,7 +119,7 @@ func.func @f(%s: !quern.tensor<real[]>) {
 
 func.func @f(%x: !quern.tensor<real[A = 2]>) {
   // expected-error @+1 {{repeat_c6}}
-  %r = quern.repeat 2 gives !quern.tensor<real[A = 2, turns = 2]> {
+  %r = quern.repeat 2 gives !quern.tensor<real[A = 2, iterations = 2]> {
     quern.yield %x : !quern.tensor<real[A = 2]>
   }
   return

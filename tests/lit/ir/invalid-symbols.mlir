@@ -201,7 +201,7 @@ func.func @f(%x: !quern.tensor<real[B, K = 4]>, %i: !quern.tensor<int[B, K = 4]>
 
 // -----
 
-// Within a loop a state has a dimension for the turns.
+// Within a loop a state has a dimension for the iterations.
 quern.state @s of "f" : !quern.tensor<real[B, K = 4]>
 func.func @f(%x: !quern.tensor<real[B, K = 4]>) {
   quern.repeat 2 {

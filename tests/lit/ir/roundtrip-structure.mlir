@@ -36,13 +36,13 @@ func.func @f(%x: !quern.tensor<real[T, K = 4]>) -> !quern.tensor<real[T, K = 4]>
     // CHECK: quern.yield
     quern.yield
   }
-  // CHECK: quern.repeat 3 gives !quern.tensor<real[turns = 3, K = 4]> {
-  %8 = quern.repeat 3 gives !quern.tensor<real[turns = 3, K = 4]> {
+  // CHECK: quern.repeat 3 gives !quern.tensor<real[iterations = 3, K = 4]> {
+  %8 = quern.repeat 3 gives !quern.tensor<real[iterations = 3, K = 4]> {
     %10 = quern.param [["h.0.w"], ["h.1.w"], ["h.2.w"]] : !quern.tensor<real[K = 4]>
     quern.yield %10 : !quern.tensor<real[K = 4]>
   }
-  // CHECK: quern.repeat 3 reversed carry (%{{.*}} = %{{.*}}) : !quern.tensor<real[T, K = 4]> over (%{{.*}} = %{{.*}}) : !quern.tensor<real[turns = 3, K = 4]> gives !quern.tensor<real[turns = 3, T, K = 4]>, !quern.tensor<real[turns = 3, K = 4]> {
-  %9:3 = quern.repeat 3 reversed carry (%arg1 = %x) : !quern.tensor<real[T, K = 4]> over (%arg2 = %8) : !quern.tensor<real[turns = 3, K = 4]> gives !quern.tensor<real[turns = 3, T, K = 4]>, !quern.tensor<real[turns = 3, K = 4]> {
+  // CHECK: quern.repeat 3 reversed carry (%{{.*}} = %{{.*}}) : !quern.tensor<real[T, K = 4]> over (%{{.*}} = %{{.*}}) : !quern.tensor<real[iterations = 3, K = 4]> gives !quern.tensor<real[iterations = 3, T, K = 4]>, !quern.tensor<real[iterations = 3, K = 4]> {
+  %9:3 = quern.repeat 3 reversed carry (%arg1 = %x) : !quern.tensor<real[T, K = 4]> over (%arg2 = %8) : !quern.tensor<real[iterations = 3, K = 4]> gives !quern.tensor<real[iterations = 3, T, K = 4]>, !quern.tensor<real[iterations = 3, K = 4]> {
     %10 = quern.mul %arg1, %arg2 : (!quern.tensor<real[T, K = 4]>, !quern.tensor<real[K = 4]>) -> !quern.tensor<real[T, K = 4]>
     // CHECK: quern.yield %{{.*}}, %{{.*}}, %{{.*}} : !quern.tensor<real[T, K = 4]>, !quern.tensor<real[T, K = 4]>, !quern.tensor<real[K = 4]>
     quern.yield %10, %arg1, %arg2 : !quern.tensor<real[T, K = 4]>, !quern.tensor<real[T, K = 4]>, !quern.tensor<real[K = 4]>
@@ -50,10 +50,10 @@ func.func @f(%x: !quern.tensor<real[T, K = 4]>) -> !quern.tensor<real[T, K = 4]>
   %11 = quern.param [["c"]] : !quern.tensor<real[K = 4]>
   // CHECK: %{{.*}}:2 = quern.repeat rows 2 carry (%{{.*}} = %{{.*}}) : !quern.tensor<real[K = 4]> over (%[[PART:.*]] = %{{.*}}) : !quern.tensor<real[T, K = 4]> gives !quern.tensor<real[T, K = 4]> {
   %12:2 = quern.repeat rows 2 carry (%arg1 = %11) : !quern.tensor<real[K = 4]> over (%arg2 = %x) : !quern.tensor<real[T, K = 4]> gives !quern.tensor<real[T, K = 4]> {
-    // CHECK: quern.yield %{{.*}}, %[[PART]] : !quern.tensor<real[K = 4]>, !quern.tensor<real[T = "turn(2, T)", K = 4]>
-    %13 = quern.reduce sum %arg2 over ["T"] : (!quern.tensor<real[T = "turn(2, T)", K = 4]>) -> !quern.tensor<real[K = 4]>
+    // CHECK: quern.yield %{{.*}}, %[[PART]] : !quern.tensor<real[K = 4]>, !quern.tensor<real[T = "chunk(2, T)", K = 4]>
+    %13 = quern.reduce sum %arg2 over ["T"] : (!quern.tensor<real[T = "chunk(2, T)", K = 4]>) -> !quern.tensor<real[K = 4]>
     %14 = quern.add %arg1, %13 : (!quern.tensor<real[K = 4]>, !quern.tensor<real[K = 4]>) -> !quern.tensor<real[K = 4]>
-    quern.yield %14, %arg2 : !quern.tensor<real[K = 4]>, !quern.tensor<real[T = "turn(2, T)", K = 4]>
+    quern.yield %14, %arg2 : !quern.tensor<real[K = 4]>, !quern.tensor<real[T = "chunk(2, T)", K = 4]>
   }
   // CHECK: quern.launch @k ["T"](%{{.*}}, %{{.*}}) : (!quern.tensor<real[T, K = 4]>, !quern.tensor<real[O = 8, K = 4]>) -> !quern.tensor<real[T, O = 8]>
   %3 = quern.launch @k ["T"](%x, %0) : (!quern.tensor<real[T, K = 4]>, !quern.tensor<real[O = 8, K = 4]>) -> !quern.tensor<real[T, O = 8]>

@@ -2,7 +2,7 @@
 // RUN: quern-opt --roll-repeats --incremental %s | FileCheck %s
 //
 // One decoder of two layers, pre-norm without weights: rotary keys, grouped values, a table of positions, an optional mask.
-// Two turns become one loop; keys after rope and values are remembered; the last row alone reaches the vocabulary.
+// Two iterations become one loop; keys after rope and values are remembered; the last row alone reaches the vocabulary.
 
 func.func @forward.default.mask() -> !quern.tensor<bool[B, T]> {
   %0 = quern.const true -> !quern.tensor<bool[]>
@@ -78,16 +78,16 @@ func.func @forward(%tokens: !quern.tensor<int[B, T]> {quern.name = "tokens"},
   return %logits : !quern.tensor<real[B, T, V = 11]>
 }
 
-// The label S.7 of the second turn is S of the first; their parameters differ in their names only.
+// The label S.7 of the second iteration is S of the first; their parameters differ in their names only.
 // ROLL-LABEL: func.func @forward
 // ROLL: quern.repeat 2 carry
 // ROLL: quern.param {{\[\[}}"h.0.q"], ["h.1.q"]]
 // ROLL-NOT: quern.repeat
 // ROLL: return
 
-// Heads of a position lie together; the turns of the loop come first.
-// CHECK: quern.state @[[KEYS:.*]] of "forward" : !quern.tensor<real[turn = 2, B, cap, K = 4]>
-// CHECK: quern.state @[[VALUES:.*]] of "forward" : !quern.tensor<real[turn = 2, B, cap, K = 4]>
+// Heads of a position lie together; the iterations of the loop come first.
+// CHECK: quern.state @[[KEYS:.*]] of "forward" : !quern.tensor<real[iteration = 2, B, cap, K = 4]>
+// CHECK: quern.state @[[VALUES:.*]] of "forward" : !quern.tensor<real[iteration = 2, B, cap, K = 4]>
 // CHECK: quern.state @[[MASK:.*]] of "forward" : !quern.tensor<bool[B, cap]>
 
 // CHECK-LABEL: func.func @forward(

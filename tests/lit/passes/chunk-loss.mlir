@@ -5,7 +5,7 @@
 module attributes {quern.train, quern.chunk_rows = 4 : i64} {
   // CHECK-LABEL: func.func @loss(
   // CHECK: %[[LOSS:.*]] = quern.repeat rows 4 over (%[[H:.*]] = %{{.*}}, %[[N:.*]] = %{{.*}}) : !quern.tensor<real[rows = "B * T", D = 3]>, !quern.tensor<int[rows = "B * T"]> gives !quern.tensor<real[rows = "B * T"]> {
-  // CHECK: quern.contract %[[H]], %{{.*}} over ["D"] : {{.*}} -> !quern.tensor<real[rows = "turn(4, B * T)", V = 5]>
+  // CHECK: quern.contract %[[H]], %{{.*}} over ["D"] : {{.*}} -> !quern.tensor<real[rows = "chunk(4, B * T)", V = 5]>
   // CHECK: quern.split %[[LOSS]] "rows" into [#quern.dim<B>, #quern.dim<T>]
   // CHECK: return
   // CHECK-LABEL: func.func @loss.grad(

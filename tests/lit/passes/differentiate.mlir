@@ -1,20 +1,20 @@
 // RUN: quern-opt %s --differentiate --canonicalize --cse | FileCheck %s
 // RUN: quern-opt %s --differentiate --canonicalize --cse --outline-kernels --plan-memory | FileCheck %s --check-prefix=PLAN
-// A loop's gradient is a loop from the last turn to the first; what it reads of a turn is on a stack, or made again where that
-// is cheaper (the tanh), and parameters are read again. A parameter of each turn has a gradient for each; one that all turns share is lifted and has one.
+// A loop's gradient is a loop from the last iteration to the first; what it reads of an iteration is on a stack, or made again where that
+// is cheaper (the tanh), and parameters are read again. A parameter of each iteration has a gradient for each; one that all iterations share is lifted and has one.
 module attributes {quern.train} {
   // CHECK-LABEL: func.func @loss(
   // CHECK-NOT: reversed
   // CHECK-LABEL: func.func @loss.grad(
   // CHECK-SAME: !quern.tensor<real[D = 4]> {quern.gradient = {{\[\[}}"shared"]], quern.name = "grad.shared"}
-  // CHECK-SAME: !quern.tensor<real[turns = 2, D = 4]> {quern.gradient = {{\[\[}}"h.0.w"], ["h.1.w"]], quern.name = "grad.h.0.w"}
+  // CHECK-SAME: !quern.tensor<real[iterations = 2, D = 4]> {quern.gradient = {{\[\[}}"h.0.w"], ["h.1.w"]], quern.name = "grad.h.0.w"}
   // CHECK: %[[SHARED:.*]] = quern.param {{\[\[}}"shared"]]
-  // CHECK: %[[OUT:.*]]:2 = quern.repeat 2 carry (%[[X:.*]] = %{{.*}}) : !quern.tensor<real[B, D = 4]> gives !quern.tensor<real[turns = 2, B, D = 4]> {
+  // CHECK: %[[OUT:.*]]:2 = quern.repeat 2 carry (%[[X:.*]] = %{{.*}}) : !quern.tensor<real[B, D = 4]> gives !quern.tensor<real[iterations = 2, B, D = 4]> {
   // CHECK: %[[Y:.*]] = quern.tanh
   // CHECK: quern.yield %[[Y]], %[[X]] :
   // CHECK: quern.repeat 2 reversed carry (%{{.*}} = %{{.*}}, %{{.*}} = %{{.*}}) : !quern.tensor<real[B, D = 4]>, !quern.tensor<real[D = 4]> over (
   // CHECK-SAME: = %[[OUT]]#1)
-  // CHECK-SAME: gives !quern.tensor<real[turns = 2, D = 4]>
+  // CHECK-SAME: gives !quern.tensor<real[iterations = 2, D = 4]>
   // CHECK: quern.param {{\[\[}}"h.0.w"], ["h.1.w"]]
   // CHECK: quern.tanh
 

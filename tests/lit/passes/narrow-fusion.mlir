@@ -9,8 +9,8 @@
 // CHECK: quern.launch @map{{.*}}(%{{.*}}) : (!quern.tensor<real[{{.*}}]>) -> !quern.tensor<bf16[
 // CHECK-NOT: quern.launch
 // CHECK: quern.yield
-func.func @carried(%x: !quern.tensor<real[M, D = 8]> {quern.name = "x"}) -> !quern.tensor<bf16[turns = 2, M, D = 8]> {
-  %r:2 = quern.repeat 2 carry (%h = %x) : !quern.tensor<real[M, D = 8]> gives !quern.tensor<bf16[turns = 2, M, D = 8]> {
+func.func @carried(%x: !quern.tensor<real[M, D = 8]> {quern.name = "x"}) -> !quern.tensor<bf16[iterations = 2, M, D = 8]> {
+  %r:2 = quern.repeat 2 carry (%h = %x) : !quern.tensor<real[M, D = 8]> gives !quern.tensor<bf16[iterations = 2, M, D = 8]> {
     %v = quern.param [["a.0"], ["a.1"]] : !quern.tensor<bf16[F = 16, D = 8]>
     %w = quern.param [["b.0"], ["b.1"]] : !quern.tensor<bf16[D = 8, F = 16]>
     %n = quern.narrow %h : (!quern.tensor<real[M, D = 8]>) -> !quern.tensor<bf16[M, D = 8]>
@@ -25,7 +25,7 @@ func.func @carried(%x: !quern.tensor<real[M, D = 8]> {quern.name = "x"}) -> !que
     %k = quern.narrow %s : (!quern.tensor<real[M, D = 8]>) -> !quern.tensor<bf16[M, D = 8]>
     quern.yield %s, %k : !quern.tensor<real[M, D = 8]>, !quern.tensor<bf16[M, D = 8]>
   }
-  return %r#1 : !quern.tensor<bf16[turns = 2, M, D = 8]>
+  return %r#1 : !quern.tensor<bf16[iterations = 2, M, D = 8]>
 }
 
 // -----

@@ -3,10 +3,10 @@
 // product reads is bf16 on both, forwards and backwards.
 module attributes {quern.train, quern.precision = "bf16"} {
   // CHECK-LABEL: func.func @loss.grad(
-  // CHECK: quern.repeat 2 carry ({{.*}}) : !quern.tensor<real[B, D = 1024]> gives !quern.tensor<bf16[turns.1 = 2, turns = 3, B, D = 1024]>, !quern.tensor<real[turns.1 = 2, turns = 3, B]> {
-  // CHECK: quern.repeat 3 carry ({{.*}}) : !quern.tensor<real[B, D = 1024]> gives !quern.tensor<bf16[turns = 3, B, D = 1024]>, !quern.tensor<real[turns = 3, B]> {
-  // CHECK: quern.repeat 2 reversed carry ({{.*}}) : !quern.tensor<real[B, D = 1024]> over (%[[H:.*]] = %{{.*}}, %[[R:.*]] = %{{.*}}) : !quern.tensor<bf16[turns.1 = 2, turns = 3, B, D = 1024]>, !quern.tensor<real[turns.1 = 2, turns = 3, B]> gives
-  // CHECK: quern.repeat 3 reversed carry ({{.*}}) : !quern.tensor<real[B, D = 1024]> over (%{{.*}} = %[[H]], %{{.*}} = %[[R]]) : !quern.tensor<bf16[turns = 3, B, D = 1024]>, !quern.tensor<real[turns = 3, B]> gives
+  // CHECK: quern.repeat 2 carry ({{.*}}) : !quern.tensor<real[B, D = 1024]> gives !quern.tensor<bf16[iterations.1 = 2, iterations = 3, B, D = 1024]>, !quern.tensor<real[iterations.1 = 2, iterations = 3, B]> {
+  // CHECK: quern.repeat 3 carry ({{.*}}) : !quern.tensor<real[B, D = 1024]> gives !quern.tensor<bf16[iterations = 3, B, D = 1024]>, !quern.tensor<real[iterations = 3, B]> {
+  // CHECK: quern.repeat 2 reversed carry ({{.*}}) : !quern.tensor<real[B, D = 1024]> over (%[[H:.*]] = %{{.*}}, %[[R:.*]] = %{{.*}}) : !quern.tensor<bf16[iterations.1 = 2, iterations = 3, B, D = 1024]>, !quern.tensor<real[iterations.1 = 2, iterations = 3, B]> gives
+  // CHECK: quern.repeat 3 reversed carry ({{.*}}) : !quern.tensor<real[B, D = 1024]> over (%{{.*}} = %[[H]], %{{.*}} = %[[R]]) : !quern.tensor<bf16[iterations = 3, B, D = 1024]>, !quern.tensor<real[iterations = 3, B]> gives
   func.func @loss(%x: !quern.tensor<real[B, D = 1024]> {quern.name = "x"}) -> (!quern.tensor<real[]> {quern.name = "loss"}) {
     %y = quern.repeat 2 carry (%g = %x) : !quern.tensor<real[B, D = 1024]> {
       %z = quern.repeat 3 carry (%h = %g) : !quern.tensor<real[B, D = 1024]> {

@@ -3,7 +3,7 @@
 // dearer than in two with the rounding; unless memory has a price (--memory).
 module attributes {quern.train} {
   // CHECK-LABEL: func.func @loss.grad(
-  // CHECK: quern.repeat 2 carry (%[[H:.*]] = %{{.*}}) : !quern.tensor<real[B, D = 4]> gives !quern.tensor<real[turns = 2, B, D = 4]> {
+  // CHECK: quern.repeat 2 carry (%[[H:.*]] = %{{.*}}) : !quern.tensor<real[B, D = 4]> gives !quern.tensor<real[iterations = 2, B, D = 4]> {
   // CHECK: quern.yield %{{.*}}, %[[H]] :
   // CHECK: quern.repeat 2 reversed carry
   // CHECK: quern.softmax
@@ -28,7 +28,7 @@ module attributes {quern.train} {
 
 module attributes {quern.train, quern.precision = "bf16"} {
   // CHECK-LABEL: func.func @loss.grad(
-  // CHECK: quern.repeat 2 carry (%[[H:.*]] = %{{.*}}) : !quern.tensor<real[B, D = 4]> gives !quern.tensor<real[turns = 2, B, D = 4]>, !quern.tensor<real[turns = 2, B, D = 4]> {
+  // CHECK: quern.repeat 2 carry (%[[H:.*]] = %{{.*}}) : !quern.tensor<real[B, D = 4]> gives !quern.tensor<real[iterations = 2, B, D = 4]>, !quern.tensor<real[iterations = 2, B, D = 4]> {
   // CHECK: quern.softmax
   // CHECK: quern.repeat 2 reversed carry
   // CHECK-NOT: quern.softmax

@@ -5,7 +5,7 @@
 // element: in bf16 both times.
 module attributes {quern.train, quern.precision = "bf16"} {
   // CHECK-LABEL: func.func @loss.grad(
-  // CHECK: quern.repeat 2 carry (%[[H:.*]] = %{{.*}}) : !quern.tensor<real[B, D = 4]> gives !quern.tensor<bf16[turns = 2, B, D = 4]>
+  // CHECK: quern.repeat 2 carry (%[[H:.*]] = %{{.*}}) : !quern.tensor<real[B, D = 4]> gives !quern.tensor<bf16[iterations = 2, B, D = 4]>
   // CHECK-NEXT: %[[HN:.*]] = quern.narrow %[[H]]
   // CHECK-NEXT: %[[W:.*]] = quern.param {{.*}} : <bf16[F = 8, D = 4]>
   // CHECK-NEXT: %[[WW:.*]] = quern.widen %[[W]]
@@ -17,8 +17,8 @@ module attributes {quern.train, quern.precision = "bf16"} {
   // CHECK-NEXT: quern.tanh %[[Y]]
   // CHECK: %[[S:.*]] = quern.add %[[H]], %{{.*}} : (!quern.tensor<real
   // CHECK-NEXT: quern.yield %[[S]], %[[HN]] : !quern.tensor<real[B, D = 4]>, !quern.tensor<bf16[B, D = 4]>
-  // CHECK: quern.repeat 2 reversed carry (%{{.*}} = %{{.*}}) : !quern.tensor<real[B, D = 4]> over (%[[K:.*]] = %{{.*}}) : !quern.tensor<bf16[turns = 2, B, D = 4]> gives
-  // CHECK-SAME: !quern.tensor<real[turns = 2, D = 4, F = 8]>
+  // CHECK: quern.repeat 2 reversed carry (%{{.*}} = %{{.*}}) : !quern.tensor<real[B, D = 4]> over (%[[K:.*]] = %{{.*}}) : !quern.tensor<bf16[iterations = 2, B, D = 4]> gives
+  // CHECK-SAME: !quern.tensor<real[iterations = 2, D = 4, F = 8]>
   // CHECK: quern.widen %[[K]]
   // CHECK: %[[A:.*]] = quern.tanh
   // CHECK-NEXT: %[[AN:.*]] = quern.narrow %[[A]]

@@ -1,9 +1,9 @@
 // RUN: quern-opt %s --differentiate --canonicalize --cse | FileCheck %s
-// Five turns in segments of two: two of them, and one of the turn that is left. The gradient keeps what each segment starts from; at
-// a segment it runs the turns again, which now save what they read. Parameters keep their turns.
-module attributes {quern.train, quern.segment_turns = 2 : i64} {
+// Five iterations in segments of two: two of them, and one of the iteration that is left. The gradient keeps what each segment starts from; at
+// a segment it runs the iterations again, which now save what they read. Parameters keep their iterations.
+module attributes {quern.train, quern.segment_iterations = 2 : i64} {
   // CHECK-LABEL: func.func @loss.grad(
-  // CHECK: %[[FIRST:.*]]:2 = quern.repeat 2 carry (%[[S:.*]] = %{{.*}}) : !quern.tensor<real[B, D = 4]> gives !quern.tensor<real[turns = 2, B, D = 4]> {
+  // CHECK: %[[FIRST:.*]]:2 = quern.repeat 2 carry (%[[S:.*]] = %{{.*}}) : !quern.tensor<real[B, D = 4]> gives !quern.tensor<real[iterations = 2, B, D = 4]> {
   // CHECK: %[[E:.*]] = quern.repeat 2 carry (%{{.*}} = %[[S]]) : !quern.tensor<real[B, D = 4]> {
   // CHECK: quern.param {{\[\[}}"h.0.w"], ["h.1.w"], ["h.2.w"], ["h.3.w"]]
   // CHECK: quern.yield %[[E]], %[[S]]

@@ -144,12 +144,12 @@ TEST(SuperBlocks, NumbersAreRoundedToTheNearest) {
 
 /// What a file has in other numbers is encoded as it is loaded, from rows and from columns alike.
 TEST(SuperBlocks, NumbersOfAFileAreEncoded) {
-  std::vector<float> numbers(size_t(rows * depth)), turned(numbers.size());
+  std::vector<float> numbers(size_t(rows * depth)), transposed(numbers.size());
   std::mt19937 random(9);
   std::normal_distribution<float> normal;
   for (size_t i = 0; i < numbers.size(); ++i) {
     numbers[i] = normal(random);
-    turned[i % size_t(depth) * size_t(rows) + i / size_t(depth)] = numbers[i];
+    transposed[i % size_t(depth) * size_t(rows) + i / size_t(depth)] = numbers[i];
   }
   for (Storage storage : {Storage::Q4K, Storage::Q6K}) {
     const SuperBlocks &form = *superBlocksOf(storage);
@@ -161,7 +161,7 @@ TEST(SuperBlocks, NumbersOfAFileAreEncoded) {
         layout.outerStride = 1, layout.innerStride = rows;
       }
       const std::string path = temporaryPath("plain.safetensors");
-      writeSafetensors(path, {{name, Dtype::F32, d.parameters[0].shape, (byColumns ? turned : numbers).data()}});
+      writeSafetensors(path, {{name, Dtype::F32, d.parameters[0].shape, (byColumns ? transposed : numbers).data()}});
       auto weights = Weights::load(d, TensorSource::open(path));
       for (int64_t row = 0; row < rows; ++row)
         for (int64_t at = 0; at < depth; at += 256) {

@@ -53,7 +53,7 @@ function lengthOf(symbol, table) {
 /// A length that follows from others (ir/Derived.h).
 const derived = {
   min: (number, of) => Math.min(number, of),
-  turn: (number, of, table) => table.oneChunk ? Math.min(number, of) : of, // the longest, or all turns together
+  chunk: (number, of, table) => table.oneChunk ? Math.min(number, of) : of, // the longest, or all iterations together
   filled: (number, of, table) => Math.min(lengthOf("past", table), number),
   room: (number, of, table) => Math.min(lengthOf("cap", table), number + lengthOf("T", table)),
 };
@@ -138,11 +138,11 @@ function shapeOf(type) {
   return inside[1].replace(/[\w.]+ = "([^"]*)"/g, (all, size) => size.replace(/ \* /g, "*")).replace(/ = /g, "=").replace(/, /g, " · ") || "one number";
 }
 
-/// Turns of all loops around an operation.
-function turnsOf(op, stage) {
-  let turns = 1;
-  for (let at = op.p; at >= 0; at = stage.ops[at].p) turns *= stage.ops[at].t || 1;
-  return turns;
+/// Iterations of all loops around an operation.
+function iterationsOf(op, stage) {
+  let iterations = 1;
+  for (let at = op.p; at >= 0; at = stage.ops[at].p) iterations *= stage.ops[at].t || 1;
+  return iterations;
 }
 function symbolOf(op, stage) {
   while (op.p >= 0) op = stage.ops[op.p];

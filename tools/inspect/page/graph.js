@@ -61,7 +61,7 @@ class Graph {
       const title = owner.names && owner.names[i] ? owner.names[i] : owner.n === "repeat" ? "carried" : "argument " + i;
       nodes.push(this.node({id, title, sub: shapeOf(type), kind: "frame", preds: [], argument: true, type}));
     });
-    for (const group of groupTurns(owner.children, stage)) {
+    for (const group of groupIterations(owner.children, stage)) {
       const op = group[0], id = group.length > 1 ? "g" + op.id : op.id;
       const folded = group.length > 1 && !opened.has(key(id));
       const members = folded ? [group] : group.map(one => [one]);
@@ -92,10 +92,10 @@ class Graph {
   opNode(op, id, preds, times, grouped) {
     const kind = kindOf(op, this.stage);
     if (op.n === "repeat") {
-      const turns = times > 1 ? times : op.t;
+      const iterations = times > 1 ? times : op.t;
       const open = times === 1 && opened.has(key(op.id));
       const title = times > 1 ? `${times} layers` : op.t > 1 ? `${op.t} layers` : "layer";
-      const node = this.node({id, op, preds, kind, title, sub: `${op.children.length - 1} operations each`, turns, folds: true, grouped});
+      const node = this.node({id, op, preds, kind, title, sub: `${op.children.length - 1} operations each`, iterations, folds: true, grouped});
       if (times === 1 && node.heat === undefined) node.sub = `${op.children.length - 1} operations`;
       node.foldKey = key(id);
       node.w += 22;
@@ -135,7 +135,7 @@ class Graph {
     for (const op of chain.slice(1)) {
       if (op.n !== "repeat") continue;
       if (!opened.has(key(op.id))) { opened.add(key(op.id)); changed = true; }
-      const group = groupTurns(this.stage.ops[op.p].children, this.stage).find(one => one.includes(op));
+      const group = groupIterations(this.stage.ops[op.p].children, this.stage).find(one => one.includes(op));
       if (group.length > 1 && !opened.has(key("g" + group[0].id))) { opened.add(key("g" + group[0].id)); changed = true; }
     }
     if (changed) this.rebuild();
@@ -307,7 +307,7 @@ class Graph {
     hint.textContent = box.op ? `${box.op.n === "param" ? box.op.v : box.title}\n${box.op.r[0] || ""}\n${lineOf(box.op.o)}` : box.type;
     const radius = box.pill || box.argument ? 13 : 7;
     if (box.folds && !box.inner)
-      for (const shift of box.turns > 1 ? [8, 4] : [])
+      for (const shift of box.iterations > 1 ? [8, 4] : [])
         group.append(svg("rect", {class: "body", x: shift, y: shift, width: box.w, height: box.h, rx: radius}));
     const hot = box.heat !== undefined && !box.inner;
     group.append(hint, svg("rect", {class: box.inner ? "container" : hot ? "body hot" : "body", width: box.w, height: box.h, rx: radius,
@@ -339,7 +339,7 @@ function label(text, x, y, kind, room) {
 }
 
 /// Neighbouring loops with equal bodies together: before they are rolled, each layer is a loop of one iteration.
-function groupTurns(children, stage) {
+function groupIterations(children, stage) {
   const groups = [];
   let last = "";
   for (const op of children) {

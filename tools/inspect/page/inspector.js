@@ -52,15 +52,15 @@ function costPart(parent, op, stage) {
     h("td.number", {}, inKernel ? "" : short(evaluate(polynomial), unit)), h("td", {}, h("code", {}, polynomial || "0"))));
   row("FLOPs", op.f, "");
   row("bytes", op.m, "B");
-  const turns = turnsOf(op, stage);
+  const iterations = iterationsOf(op, stage);
   const content = [h("table.cost", {}, rows)];
   if (!inKernel) {
     const flops = evaluate(op.f), bytes = evaluate(op.m), roof = roofOf(flops, bytes), least = leastSeconds(op, stage);
     content.push(h("p", {}, flops ? `${short(roof.intensity)} FLOP per byte: ` : "", h("b", {}, roof.memory ? "memory" : "arithmetic"),
-      ` is the limit, at least ${seconds(least)}` + (turns > 1 ? ` an iteration, ${seconds(least * turns)} in ${turns} iterations` : "")));
+      ` is the limit, at least ${seconds(least)}` + (iterations > 1 ? ` an iteration, ${seconds(least * iterations)} in ${iterations} iterations` : "")));
     const took = tookOf(op, stage), run = currentRun();
     if (took) content.push(h("p.took", {}, "measured: ", h("b", {}, seconds(took.seconds)), ` of a call of ${seconds(callSeconds(run))} (${percent(took.seconds / callSeconds(run))})` +
-      (op.n === "launch" && roof.seconds ? `, ${percent(roof.seconds * (op.once ? took.runs : turns) / took.seconds)} of what the machine allows` : "")));
+      (op.n === "launch" && roof.seconds ? `, ${percent(roof.seconds * (op.once ? took.runs : iterations) / took.seconds)} of what the machine allows` : "")));
     if (op.n === "launch") content.push(drawRoofline(kernelPoints(stage, state.symbol, op.k), 330, 210));
   }
   section(parent, inKernel ? "Cost, in the kernel's own lengths" : "Cost of one " + (op.n === "repeat" ? "loop" : "run"), content);
@@ -133,7 +133,7 @@ function drawOverview(parent, stage) {
   for (const fn of numbers.functions) {
     const rows = [line("operations", String(fn.ops))];
     if (numbers.kernels.length) {
-      const loops = fn.loops.map(loop => `${loop.launches} a layer × ${loop.turns}`).join(", ");
+      const loops = fn.loops.map(loop => `${loop.launches} a layer × ${loop.iterations}`).join(", ");
       rows.push(line("launches", `${fn.launches}${loops ? ": " + loops : ""}`));
     }
     rows.push(line("FLOPs", short(evaluate(fn.flops)), fn.flops), line("traffic", short(evaluate(fn.bytes), "B"), fn.bytes));

@@ -6,9 +6,9 @@ function launchesIn(op) {
 }
 /// What a function, a loop or an operation takes at least: the sum over its launches, as one waits for the other.
 function leastSeconds(op, stage) {
-  const launches = op.children ? launchesIn(op) : [], own = op.n === "repeat" ? turnsOf(op, stage) : 1;
+  const launches = op.children ? launchesIn(op) : [], own = op.n === "repeat" ? iterationsOf(op, stage) : 1;
   if (!launches.length) return roofOf(evaluate(op.f), evaluate(op.m)).seconds;
-  return launches.reduce((sum, launch) => sum + roofOf(evaluate(launch.f), evaluate(launch.m)).seconds * turnsOf(launch, stage), 0) / own;
+  return launches.reduce((sum, launch) => sum + roofOf(evaluate(launch.f), evaluate(launch.m)).seconds * iterationsOf(launch, stage), 0) / own;
 }
 
 /// The kernels that a function launches, at the lengths chosen: one point each.
@@ -16,11 +16,11 @@ function kernelPoints(stage, symbol, chosen) {
   const points = new Map();
   const owner = stage.symbols.find(op => op.s === symbol);
   for (const launch of owner ? launchesIn(owner) : []) {
-    const turns = turnsOf(launch, stage), flops = evaluate(launch.f), bytes = evaluate(launch.m), took = tookOf(launch, stage);
+    const iterations = iterationsOf(launch, stage), flops = evaluate(launch.f), bytes = evaluate(launch.m), took = tookOf(launch, stage);
     const point = points.get(launch.k) || {name: launch.k, title: launch.w, kind: kindOf(launch, stage), flops: 0, bytes: 0, launches: 0, seconds: 0, took: 0};
     if (took) point.took += took.seconds;
-    point.flops += flops * turns, point.bytes += bytes * turns, point.launches += turns;
-    point.seconds += roofOf(flops, bytes).seconds * turns;
+    point.flops += flops * iterations, point.bytes += bytes * iterations, point.launches += iterations;
+    point.seconds += roofOf(flops, bytes).seconds * iterations;
     points.set(launch.k, point);
   }
   const time = point => point.took || point.seconds; // measured where it was

@@ -28,20 +28,20 @@ function chooseRun(index) {
 function launchNumbers(stage) {
   return stage.launchNumbers ||= new Map(stage.ops.filter(op => op.n === "launch").map((op, i) => [op, i]));
 }
-/// Seconds of one call that an operation took, a loop or function with all inside: {seconds, turns: [...], runs, balance}; null
+/// Seconds of one call that an operation took, a loop or function with all inside: {seconds, iterations: [...], runs, balance}; null
 /// where nothing was measured.
 function tookOf(op, stage) {
   const run = currentRun();
   if (!run || stage !== lastStage() || symbolOf(op, stage).s !== run.name) return null;
   if (op.n !== "launch") {
     const inside = op.children.map(child => tookOf(child, stage)).filter(one => one);
-    return inside.length ? {seconds: inside.reduce((sum, one) => sum + one.seconds, 0), turns: [], runs: 0} : null;
+    return inside.length ? {seconds: inside.reduce((sum, one) => sum + one.seconds, 0), iterations: [], runs: 0} : null;
   }
   run.byLaunch ||= new Map(run.launches.map(one => [one.launch, one]));
   const number = launchNumbers(stage).get(op), one = run.byLaunch.get(number);
   if (!one) return null;
-  const turns = one.turns_ns.map(ns => ns / run.calls / 1e9), busy = measured.busy[number] || [];
-  return {seconds: turns.reduce((sum, turn) => sum + turn, 0), turns, runs: one.runs / run.calls,
+  const iterations = one.iterations_ns.map(ns => ns / run.calls / 1e9), busy = measured.busy[number] || [];
+  return {seconds: iterations.reduce((sum, iteration) => sum + iteration, 0), iterations, runs: one.runs / run.calls,
     balance: Math.max(...busy) ? busy.reduce((sum, ns) => sum + ns, 0) / Math.max(...busy) / busy.length : 0};
 }
 const callSeconds = run => run.ns / run.calls / 1e9;
@@ -56,9 +56,9 @@ function measuredLaunches(run) {
     if (op.n !== "launch") continue;
     const took = tookOf(op, stage);
     if (!took) continue;
-    const turns = op.once ? took.runs : turnsOf(op, stage), flops = evaluate(op.f) * turns, bytes = evaluate(op.m) * turns;
-    const least = roofOf(evaluate(op.f), evaluate(op.m)).seconds * turns;
-    rows.push({op, ...took, flops, bytes, least, turnCount: took.turns.length, kind: kindOf(op, stage), share: took.seconds / callSeconds(run)});
+    const iterations = op.once ? took.runs : iterationsOf(op, stage), flops = evaluate(op.f) * iterations, bytes = evaluate(op.m) * iterations;
+    const least = roofOf(evaluate(op.f), evaluate(op.m)).seconds * iterations;
+    rows.push({op, ...took, flops, bytes, least, iterationCount: took.iterations.length, kind: kindOf(op, stage), share: took.seconds / callSeconds(run)});
   }
   return rows;
 }
@@ -101,17 +101,17 @@ function loopsOf(rows) {
   for (const row of rows) {
     let outermost = null;
     for (let at = row.op.p; at >= 0; at = stage.ops[at].p) if (stage.ops[at].n === "repeat") outermost = stage.ops[at];
-    if (outermost && row.turnCount > 1) loops.set(outermost, [...(loops.get(outermost) || []), row]);
+    if (outermost && row.iterationCount > 1) loops.set(outermost, [...(loops.get(outermost) || []), row]);
   }
   return [...loops.values()];
 }
 
 /// Time as heat: a column for each layer, a row for each launch in it.
 function drawStrip(parent, rows, whole, chosen, choose) {
-  const layers = Math.max(...rows.map(row => row.turnCount)), left = 208, right = 74, top = 24, height = 23;
+  const layers = Math.max(...rows.map(row => row.iterationCount)), left = 208, right = 74, top = 24, height = 23;
   const width = Math.max(520, (parent.clientWidth || 800) - 46), cell = Math.min(66, (width - left - right) / layers);
-  const sums = Array.from({length: layers}, (_, i) => rows.reduce((sum, row) => sum + (row.turns[i] || 0), 0));
-  const most = Math.max(...rows.flatMap(row => row.turns)), mostSum = Math.max(...sums);
+  const sums = Array.from({length: layers}, (_, i) => rows.reduce((sum, row) => sum + (row.iterations[i] || 0), 0));
+  const most = Math.max(...rows.flatMap(row => row.iterations)), mostSum = Math.max(...sums);
   const root = svg("svg", {class: "strip", width, height: top + (rows.length + 1) * height + 14});
   const text = (content, x, y, kind, anchor = "start") => {
     const element = svg("text", {x, y, class: kind, "text-anchor": anchor});
@@ -139,7 +139,7 @@ function drawStrip(parent, rows, whole, chosen, choose) {
     const y = top + r * height, name = text(full.length > 28 ? full.slice(0, 27) + "…" : full, 18, y + 15, "rowname" + (chosen(row) ? " chosen" : ""));
     name.addEventListener("click", choose(row));
     root.append(svg("rect", {class: "swatch k-" + row.kind, x: 2, y: y + 7, width: 9, height: 9, rx: 3}));
-    row.turns.forEach((value, i) => {
+    row.iterations.forEach((value, i) => {
       const rect = heat(value, most, left + i * cell, y, `layer ${i}, ${row.op.k} (${row.op.w})\n${seconds(value)}, ${percent(value / whole)} of the call`);
       rect.dataset.kernel = row.op.k;
       rect.dataset.layer = i;

@@ -69,7 +69,7 @@ function memoryOf(plan, stage) {
 }
 
 const launchTitle = op => op.w && !op.k.startsWith(op.w + "_") ? op.w : titleOf(op);
-/// What a value is called: by its launch, or by what a loop saves of each turn.
+/// What a value is called: by its launch, or by what a loop saves of each iteration.
 const ownerTitle = one => one.op.n !== "repeat" ? launchTitle(one.op) : one.filler ? `${one.op.t} × ${launchTitle(one.filler)}` : "carried by the layers";
 const chooseOp = op => () => update({stage: meta.stages.length - 1, op: op.id});
 
@@ -131,9 +131,9 @@ function drawArena(parent, plan, memory, stage) {
   root.append(svg("rect", {class: "peak", x: x(memory.peak), y: margin.top - 4, width: column, height: floor - margin.top + 4}));
   const peakAt = Math.min(width - 60, Math.max(margin.left + 40, x(memory.peak + 0.5)));
   text("peak " + short(memory.live[memory.peak], "B"), peakAt, margin.top - 10, "peaktext");
-  for (const [first, last, turns] of plan.loops) {
+  for (const [first, last, iterations] of plan.loops) {
     root.append(svg("path", {class: "bracket", d: `M${x(first) + 2} 24V18H${x(last + 1) - 2}V24`}));
-    text(turns > 1 ? `${turns} times` : "in chunks", (x(first) + x(last + 1)) / 2, 13, "tick");
+    text(iterations > 1 ? `${iterations} times` : "in chunks", (x(first) + x(last + 1)) / 2, 13, "tick");
   }
   for (const one of memory.buffers) {
     const w = (one.last - one.first + 1) * column, hgt = Math.max(1, one.bytes * scale), chosen = state.stage === meta.stages.length - 1 && state.op === one.op.id;
