@@ -17,7 +17,7 @@ namespace quern::frontend {
 /// left out, `quern.default` (the symbol of a function without arguments that computes the value); results
 /// `quern.name`. The module carries `quern.model`, `quern.config` (bound fields, JSON), `quern.file_config` (the config
 /// file, JSON) and `quern.ignore` (globs of checkpoint tensors that are no parameters), and `quern.train` where
-/// training was asked for; then @loss is the page's, or the default one (DefaultLoss.h), with `quern.next_token` where
+/// training was asked for; then @loss is the spec's, or the default one (DefaultLoss.h), with `quern.next_token` where
 /// a row of tokens is its own labels. `names` receives the named values of all functions in the order of the
 /// statements; they hold until a pass runs.
 mlir::OwningOpRef<mlir::ModuleOp> elaborate(mlir::MLIRContext &context, const SpecInput &input,

@@ -17,7 +17,7 @@ struct SpecInput {
   std::optional<std::string> configText; // a config.json
   std::string configName = "config.json";
   std::vector<Setting> settings; // --set NAME=VALUE
-  bool train = false;            // --train: with a loss, the page's or the default one
+  bool train = false;            // --train: with a loss, the spec's or the default one
 };
 
 /// Reads SPEC and, where given, a config file. False, with a diagnostic, if a file cannot be read.

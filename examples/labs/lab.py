@@ -60,7 +60,7 @@ class Lab:
         print(self.options.out)
 
     def learn(self, name, batch, length, width, heads, layers=2, seed=0, rate=3e-3):
-        """Trains Llama's page on the text, character by character; what its log says."""
+        """Trains Llama's spec on the text, character by character; what its log says."""
         begin, steps, file = time.time(), self.options.steps, name.replace(" ", "-")
         folder = self.folder / f"{file}.run"
         self.say(f"  {name}: {steps} steps of {batch} rows of {length} characters ...")
@@ -131,7 +131,7 @@ def cost(lab):
         "64 N, and linear attention at none: it carries a sum. On these axes a straight line is a power of N, its slope the exponent.</p>",
         chart("Seconds to read a text", "tokens", "seconds", seconds, True, True),
         f"<p>Between the two longest texts time grows: {grows}. Linear attention does the least work for a long text, and here moves the most memory: "
-        "the page's running sums have 16 x 16 numbers for each head and token, and beyond the caches those take their time.</p>",
+        "the spec's running sums have 16 x 16 numbers for each head and token, and beyond the caches those take their time.</p>",
         chart("Memory beside the weights", "tokens", "MiB", memory, True, True),
         "<p>Full and local lie on each other: memory grows in a straight line although the scores of all pairs would fill the last column of the table, as the compiled kernel never holds them all (flash attention). Linear keeps its running sums.</p>",
         table(["tokens", *seconds, "N x N scores of 4 heads"], rows)])
@@ -148,7 +148,7 @@ def heads(lab):
             "so this is more than chance." if gap > spread else "so this says little."))
     curves = {name: [(points[0][0], sum(y for _, y in points) / len(points)) for points in zip(*(r["curve"] for r in each))] for name, each in runs.items()}
     lab.write("Lab: one head against eight", [
-        f"<p>Two models of the same size, Llama's page with two layers {width} wide: one whose head sees all {width} numbers of a position, one with eight heads that see {width // 8} each. "
+        f"<p>Two models of the same size, Llama's spec with two layers {width} wide: one whose head sees all {width} numbers of a position, one with eight heads that see {width // 8} each. "
         f"Both read the same characters in the same order, {lab.options.steps} steps of {batch} rows of {length}"
         + (f", three times, each begun with other random numbers; the curves are means.</p>" if len(seeds) > 1 else ".</p>"),
         chart("Loss on text that was not trained on", "step", "loss per character", curves),
@@ -188,7 +188,7 @@ def size(lab):
     b = sum((x - mx) * (y - my) for x, y in logs) / sum((x - mx) ** 2 for x, _ in logs)
     fit = [(x, math.exp(my + b * (math.log(x) - mx))) for x, _ in (points[0], points[-1])]
     lab.write("Lab: model size against loss", [
-        f"<p>Llama's page with two layers, wider and wider, each for {lab.options.steps} steps of {batch} rows of {length} characters. "
+        f"<p>Llama's spec with two layers, wider and wider, each for {lab.options.steps} steps of {batch} rows of {length} characters. "
         "Wide models bear smaller steps only: beyond a width of 96 the learning rate falls with it. On axes of logarithms the losses lie near a straight line: "
         f"here loss &#8776; {math.exp(my - b * mx):.3g} N<sup>{b:.3f}</sup> for N parameters.</p>",
         chart("Loss by size", "parameters", "last loss per character", {"measured": points, "straight line": fit}, True, True, dashed=("straight line",)),

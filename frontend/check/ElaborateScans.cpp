@@ -1,6 +1,6 @@
 // Takes: `scan` statements. Gives: a body walked once, or until its states no longer gain dimensions; the names after it.
 // Why roles by type: what has the dimension is read at the position, what had a value and lacks it is carried, what is new
-// is stacked. So a page needs no lists of them, and two codes (Q038, Q039) catch what this could let pass.
+// is stacked. So a spec needs no lists of them, and two codes (Q038, Q039) catch what this could let pass.
 #include "frontend/check/Elaborator.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Takes: contractions with weights of more than two dimensions. Gives: contractions with matrices.
-// Why: a page may store queries as [H, K, D] or [H * K, D]; packing and kernels should see one form of both.
+// Why: a spec may store queries as [H, K, D] or [H * K, D]; packing and kernels should see one form of both.
 //
 //   before: %q = contract %x, %w over ["D"]           : [B, T, D], [H, K, D] -> [B, T, H, K]
 //   after:  %m = merge %w ["H", "K"] into <F.0>       : [F.0, D], other strides of the same memory

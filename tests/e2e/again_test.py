@@ -1,4 +1,4 @@
-"""Stopping after a phase and going on from the dump: --compile-to, --compile-from. (That every page's dump after every pass is read
+"""Stopping after a phase and going on from the dump: --compile-to, --compile-from. (That every spec's dump after every pass is read
 again without loss: tests/passes/PassMatrixTest.cpp.)"""
 import unittest
 

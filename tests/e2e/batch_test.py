@@ -9,7 +9,7 @@ from harness import DATA, Case, random_tokens, run
 
 # A window that texts outgrow; absolute positions; a length that changes what is remembered; experts; slopes by distance; recurrences;
 # compiled without the function for rows of different lengths.
-PAGES = [("mistral", "mistral", ()), ("gpt2", "gpt2", ()), ("phi3", "phi3-longrope", ()), ("mixtral", "mixtral", ()),
+SPECS = [("mistral", "mistral", ()), ("gpt2", "gpt2", ()), ("phi3", "phi3-longrope", ()), ("mixtral", "mixtral", ()),
          ("bloom", "bloom", ()), ("mamba", "mamba", ()), ("qwen3_next", "qwen3-next", ()), ("recurrent_gemma", "recurrent-gemma", ()), ("llama", "llama", ("--without", "ragged-rows"))]
 
 
@@ -58,7 +58,7 @@ class Batch(Case):
         self.assert_refused(run(program, "generate", "--weights", weights, "--tokens", "5", "--tokens", "6", "-p", "x", status=1), "each with -p")
 
 
-for spec, folder, options in PAGES:
+for spec, folder, options in SPECS:
     setattr(Batch, f"test_{folder.replace('-', '_')}{'_alone' if options else ''}",
             lambda self, spec=spec, folder=folder, options=options: self.check(spec, folder, options))
 

@@ -51,7 +51,7 @@ def normalized(x, scale, shift, eps=1e-5):
     return rows
 
 
-# ---- the pages: parameters by name and the words of one text to scores of words at each position
+# ---- the specs: parameters by name and the words of one text to scores of words at each position
 
 def one_head(p, words):
     x = [p["E"][w] for w in words]

@@ -11,7 +11,7 @@ from harness import BUILD, DATA, EXAMPLES, QUERN, Case
 
 PLANTED = BUILD / "tests" / "quern_planted_crash.so"
 
-PAGE = """quern 1
+TEXT = """quern 1
 model small {
   config { vocab_size = 4, width = 4, layers = 1 }
   dim V = vocab_size, D = width
@@ -35,7 +35,7 @@ class CrashTest(Case):
     def setUpClass(cls):
         super().setUpClass()
         cls.assertTrue(cls, PLANTED.exists(), f"{PLANTED} does not exist; run ./dev build")
-        (cls.scratch / "small.quern").write_text(PAGE)
+        (cls.scratch / "small.quern").write_text(TEXT)
         (cls.scratch / "config.json").write_text('{"vocab_size": 16, "width": 8, "layers": 3}')
 
     def planted(self, plan, command, **environment):
@@ -72,7 +72,7 @@ class CrashTest(Case):
         self.assertIn("--without roll-repeats,fuse-norms", said["replay"])
         module = (self.scratch / said["kept"] / "before-cse.mlir").read_text()
         self.assertEqual(module.count("quern.softmax"), 2)
-        self.assertEqual((self.scratch / said["kept"] / "small.quern").read_text(), PAGE)
+        self.assertEqual((self.scratch / said["kept"] / "small.quern").read_text(), TEXT)
 
     def test_a_failing_pass_is_reported_like_a_crash(self):
         done, said = self.crash("quern.softmax fail")
@@ -117,7 +117,7 @@ class CrashTest(Case):
         self.assertRegex(text, r"attention|softmax")
         for gone in ("repeat", "rms_norm", "linear", "tanh"):
             self.assertNotIn(gone, text)
-        self.assertLess(len(text.splitlines()), len(PAGE.splitlines()) - 3, text)
+        self.assertLess(len(text.splitlines()), len(TEXT.splitlines()) - 3, text)
 
     def test_can_be_switched_off(self):
         done = self.planted("quern.softmax segv", [str(QUERN), "compile", "small.quern", "--config", "config.json", "-o", "program"],

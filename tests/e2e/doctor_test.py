@@ -1,12 +1,12 @@
-"""`quern doctor`: good pages pass every check; each kind of mistake, planted in a page that is otherwise right, is found at its line."""
+"""`quern doctor`: good specs pass every check; each kind of mistake, planted in a spec that is otherwise right, is found at its line."""
 import json
 import unittest
 
 from harness import DATA, EXAMPLES, QUERN, Case, Tensor, read_safetensors, run, write_safetensors
 
 # A small decoder, right as it is.
-PAGE = """quern 1
-model page {
+TEXT = """quern 1
+model small {
   config { words = 12, width = 16, heads = 2, blocks = 1 }
   dim V = words, D = width, H = heads, K = D / H
 
@@ -44,14 +44,14 @@ model tagger {
 
 class Doctor(Case):
     def doctor(self, text, *options, status=1):
-        path = self.scratch / "page.quern"
+        path = self.scratch / "small.quern"
         path.write_text(text)
         return run(QUERN, "doctor", path, *options, status=status)
 
     def planted(self, old, new, check, *words, options=()):
-        """PAGE with a mistake: `check` says WRONG at the line of the mistake."""
-        self.assertIn(old, PAGE)
-        text = PAGE.replace(old, new)
+        """TEXT with a mistake: `check` says WRONG at the line of the mistake."""
+        self.assertIn(old, TEXT)
+        text = TEXT.replace(old, new)
         finished = self.doctor(text, *options)
         wrong = [part for part in finished.out.split("\nWRONG ") if part.lstrip("WRONG ").startswith(check)]
         self.assertTrue(wrong, str(finished))
@@ -62,8 +62,8 @@ class Doctor(Case):
             return line, "".join(wrong), finished
         return None, "".join(wrong), finished
 
-    def test_good_page(self):
-        finished = self.doctor(PAGE, status=0)
+    def test_good_spec(self):
+        finished = self.doctor(TEXT, status=0)
         self.assertNotIn("WRONG", finished.out)
         for check in ("spec", "shapes", "finite", "attention rows", "masking", "first loss", "gradients", "reached", "overfits"):
             self.assertRegex(finished.out, rf"(?m)^ok +{check} ")
@@ -74,33 +74,33 @@ class Doctor(Case):
             with self.subTest(spec):
                 finished = run(QUERN, "doctor", EXAMPLES / f"{spec}.quern", "--config", DATA / folder / "config.json")
                 self.assertNotIn("WRONG", finished.out)
-        for page in ("two_blocks", "encoder", "decoder"):
-            run(QUERN, "doctor", EXAMPLES / "manual" / f"{page}.quern")
-        for page in ("one_head", "feed_forward"):
-            run(QUERN, "doctor", EXAMPLES / "manual" / f"{page}.quern", "--input", EXAMPLES / "manual" / "ab_to_c.json")
+        for name in ("two_blocks", "encoder", "decoder"):
+            run(QUERN, "doctor", EXAMPLES / "manual" / f"{name}.quern")
+        for name in ("one_head", "feed_forward"):
+            run(QUERN, "doctor", EXAMPLES / "manual" / f"{name}.quern", "--input", EXAMPLES / "manual" / "ab_to_c.json")
 
     def test_pages_for_paper(self):
         """Too small for the made-up batch: that is told, and is nothing wrong."""
-        for page in ("article", "attention", "feed_forward", "one_head", "variants"):
-            finished = run(QUERN, "doctor", EXAMPLES / "manual" / f"{page}.quern")
+        for name in ("article", "attention", "feed_forward", "one_head", "variants"):
+            finished = run(QUERN, "doctor", EXAMPLES / "manual" / f"{name}.quern")
             self.assertNotIn("WRONG", finished.out)
             self.assertRegex(finished.out, r"(?m)^- +overfits +cannot tell: \d+ parameters are few for 16 labels")
 
-    def test_wrong_page(self):
-        finished = self.doctor(PAGE.replace("(H, K) -> D](a", "(H, V) -> D](a"))
-        self.assertIn("page.quern:15", finished.err)
+    def test_wrong_spec(self):
+        finished = self.doctor(TEXT.replace("(H, K) -> D](a", "(H, V) -> D](a"))
+        self.assertIn("small.quern:15", finished.err)
 
     def test_sees_later_words(self):
         line, wrong, _ = self.planted("softmax[S](where(index(S) <= index(T), score, -inf))", "softmax[S](score)", "masking", "sees the text from position", "fix: ")
-        self.assertIn(f"page.quern:{line}:", wrong)
+        self.assertIn(f"small.quern:{line}:", wrong)
 
     def test_mask_reversed(self):
         line, wrong, _ = self.planted("index(S) <= index(T)", "index(S) >= index(T)", "masking")
-        self.assertIn(f"page.quern:{line}:", wrong)
+        self.assertIn(f"small.quern:{line}:", wrong)
 
     def test_row_that_sees_nothing(self):
         line, wrong, _ = self.planted("index(S) <= index(T)", "index(S) < index(T)", "attention rows", "see nothing", "index(S) <= index(T), not <")
-        self.assertIn(f"page.quern:{line}:", wrong)
+        self.assertIn(f"small.quern:{line}:", wrong)
 
     def test_softmax_over_queries(self):
         self.planted("weight = softmax[S]", "weight = softmax[T]", "attention rows", "not 1", "write softmax[S]")
@@ -111,7 +111,7 @@ class Doctor(Case):
 
     def test_not_a_number(self):
         line, wrong, finished = self.planted("h = layer_norm[D](x) @ \"norm\"", "h = layer_norm[D](x) @ \"norm\" + log(x) * 0", "finite", "NaN")
-        self.assertIn(f"page.quern:{line}:", wrong)
+        self.assertIn(f"small.quern:{line}:", wrong)
         self.assertIn("'log'", wrong)
 
     def test_wild_beginning(self):
@@ -119,7 +119,7 @@ class Doctor(Case):
 
     def test_parameter_without_gradient(self):
         line, wrong, _ = self.planted("    return linear[D", "    param gate: [D] @ \"gate\"\n    x = x * where(gate > 100, 0, 1)\n    return linear[D", "reached", "'gate' never gets a gradient")
-        self.assertIn(f"page.quern:{line}:", wrong)
+        self.assertIn(f"small.quern:{line}:", wrong)
 
     def test_gradient_that_is_no_slope(self):
         # Rounding passes no gradient, but the loss moves with what is rounded this finely.
@@ -130,7 +130,7 @@ class Doctor(Case):
 
     def test_padding(self):
         finished = self.doctor(SEES_PADDING)
-        self.assertRegex(finished.out, r"WRONG +padding +\S*page.quern:\d+:\d+: wrong: @forward takes `mask`")
+        self.assertRegex(finished.out, r"WRONG +padding +\S*small.quern:\d+:\d+: wrong: @forward takes `mask`")
         fixed = SEES_PADDING.replace("softmax[S](score)", "softmax[S](where(mask[T -> S], score, -inf))")
         self.assertIn("what `mask` hides changes nothing else", self.doctor(fixed, status=None).out)
 
@@ -140,25 +140,25 @@ class Doctor(Case):
 
     def test_weights(self):
         config, weights = DATA / "gpt2" / "config.json", DATA / "gpt2" / "model.safetensors"
-        page = ("doctor", EXAMPLES / "gpt2.quern", "--config", config)
-        self.assertNotIn("WRONG", run(QUERN, *page, "--weights", weights).out)
+        words = ("doctor", EXAMPLES / "gpt2.quern", "--config", config)
+        self.assertNotIn("WRONG", run(QUERN, *words, "--weights", weights).out)
         tensors = read_safetensors(weights)
         name = next(n for n in tensors if n.endswith("ln_1.weight"))
         for broken, word in ((Tensor("F32", [3], [1.0] * 3), "of this shape"), (Tensor("F32", tensors[name].shape, [float("nan")] * len(tensors[name].data)), "NaN")):
             write_safetensors(self.scratch / "broken.safetensors", {**tensors, name: broken})
-            finished = run(QUERN, *page, "--weights", self.scratch / "broken.safetensors", status=1)
+            finished = run(QUERN, *words, "--weights", self.scratch / "broken.safetensors", status=1)
             self.assertRegex(finished.out, r"(?m)^WRONG +weights")
             self.assertIn(word, finished.out)
             self.assertIn(name, finished.out)
 
     def test_quiet(self):
-        self.assertEqual(self.doctor(PAGE, "--quiet", status=0).out, "")
+        self.assertEqual(self.doctor(TEXT, "--quiet", status=0).out, "")
 
     def test_refusals(self):
         self.assert_refused(run(QUERN, "doctor", EXAMPLES / "gpt2.quern", status=1), "too many for the interpreter", "--set")
-        self.assert_refused(self.doctor(PAGE, "--length", 1), "--length")
+        self.assert_refused(self.doctor(TEXT, "--length", 1), "--length")
         (self.scratch / "in.json").write_text(json.dumps({"words": [[1]]}))
-        self.assert_refused(self.doctor(PAGE, "--input", self.scratch / "in.json"), "no function takes an input 'words'")
+        self.assert_refused(self.doctor(TEXT, "--input", self.scratch / "in.json"), "no function takes an input 'words'")
 
 
 class Tensors(Case):

@@ -1,4 +1,4 @@
-"""Gradients: the interpreter's against PyTorch's for every golden model, and against differences for every page.
+"""Gradients: the interpreter's against PyTorch's for every golden model, and against differences for every spec.
 
 What is compared, and how near it has to be, is in tests/data/README.md."""
 import json
@@ -121,29 +121,29 @@ class Memory(Golden):
 
 
 class Differences(Case):
-    """`quern gradcheck` on every page, with a small config."""
+    """`quern gradcheck` on every spec, with a small config."""
 
-    def check(self, page, *options):
-        run(QUERN, "gradcheck", EXAMPLES / f"{page}.quern", "--quiet", "--directions", "1", *options)
+    def check(self, spec, *options):
+        run(QUERN, "gradcheck", EXAMPLES / f"{spec}.quern", "--quiet", "--directions", "1", *options)
 
 
 def golden(fixture):
     return lambda self: self.check(fixture)
 
 
-def differences(page, options):
-    return lambda self: self.check(page, *options)
+def differences(spec, options):
+    return lambda self: self.check(spec, *options)
 
 
-for fixture, page in SPECS.items():
+for fixture, spec in SPECS.items():
     for case in (Interpreted, Compiled):
         setattr(case, "test_" + fixture.replace("-", "_"), golden(fixture))
-    setattr(Differences, "test_" + fixture.replace("-", "_"), differences(page, ("--config", DATA / fixture / "config.json")))
+    setattr(Differences, "test_" + fixture.replace("-", "_"), differences(spec, ("--config", DATA / fixture / "config.json")))
 
 SMALL = {"width": 16, "vocab": 20, "heads": 2, "layers": 2}
-for page, more in {"linear_attention": {}, "sparse": {}, "translate": {"inner": 24}}.items():
+for spec, more in {"linear_attention": {}, "sparse": {}, "translate": {"inner": 24}}.items():
     settings = [word for name, value in {**SMALL, **more}.items() for word in ("--set", f"{name}={value}")]
-    setattr(Differences, "test_" + page, differences(page, settings))
+    setattr(Differences, "test_" + spec, differences(spec, settings))
 
 
 class Refusals(Case):

@@ -156,7 +156,7 @@ class Examples(Case):
 class Absent(Case):
     """A parameter that a checkpoint may lack is zeros or ones: compiled, interpreted, packed and trained."""
 
-    PAGE = """quern 1
+    TEXT = """quern 1
 model absent {
   dim V = 16, D = 8
   forward(tokens: int[B, T]) -> [B, T, V] {
@@ -173,9 +173,9 @@ model absent {
 """
 
     def test_absent(self):
-        page = self.scratch / "absent.quern"
-        page.write_text(self.PAGE)
-        run(QUERN, "fmt", "--check", page)
+        spec = self.scratch / "absent.quern"
+        spec.write_text(self.TEXT)
+        run(QUERN, "fmt", "--check", spec)
         source = random.Random("absent")
         have = {"words": random_tensor(source, [16, 8]), "layers.0.shift": random_tensor(source, [8]), "layers.1.gain": random_tensor(source, [8])}
         whole = have | {"layers.0.gain": Tensor("F32", [8], [1.0] * 8), "layers.1.shift": Tensor("F32", [8], [0.0] * 8)}
@@ -183,9 +183,9 @@ model absent {
         write_safetensors(some, have)
         write_safetensors(all_, whole)
         inputs = {"tokens": random_tokens(1, 2, 5, 16)}
-        program = self.compile(page, "--train", name="absent")
-        want = self.interpret(page, all_, inputs)["logits"]
-        self.assertEqual(self.interpret(page, some, inputs)["logits"].data, want.data)
+        program = self.compile(spec, "--train", name="absent")
+        want = self.interpret(spec, all_, inputs)["logits"]
+        self.assertEqual(self.interpret(spec, some, inputs)["logits"].data, want.data)
         got = self.evaluate(program, some, inputs)["logits"]
         self.assertLess(relative_error(got, want), 1e-5)
         self.assertEqual(list(got.data), list(self.evaluate(program, all_, inputs)["logits"].data))
@@ -208,7 +208,7 @@ model absent {
 class NothingToAttend(Case):
     """REFERENCE section 6: a softmax over nothing but -inf gives zeros. Interpreter and kernels, one query and many."""
 
-    PAGE = """quern 1
+    TEXT = """quern 1
 model nothing {
   dim G = 2, K = 8
   forward(q: [B, T, G, K], k: [B, M, G, K], v: [B, M, G, K], keep: bool[B, M]) -> [B, T, G, K] {
@@ -229,17 +229,17 @@ model nothing {
 """
 
     def test_zeros(self):
-        page, weights = self.scratch / "nothing.quern", self.scratch / "none.safetensors"
-        page.write_text(self.PAGE)
+        spec, weights = self.scratch / "nothing.quern", self.scratch / "none.safetensors"
+        spec.write_text(self.TEXT)
         write_safetensors(weights, {})
-        program = self.compile(page)
+        program = self.compile(spec)
         source = random.Random("nothing")
         for queries in (1, 5, 60):
             def both(function, keys, **more):
                 shape = {"q": queries, "k": keys, "v": keys}
                 inputs = {name: random_tensor(source, [2, n, 2, 8]) for name, n in shape.items()} | more
                 got = self.evaluate(program, weights, inputs, "--function", function)
-                want = self.interpret(page, weights, inputs, "--function", function)
+                want = self.interpret(spec, weights, inputs, "--function", function)
                 (got,), (want,) = got.values(), want.values()
                 self.assertLess(relative_error(got, want), 1e-5, f"{function}, {queries} queries")
                 return got, inputs["v"]

@@ -11,7 +11,7 @@ from harness import DATA, EXAMPLES, LESSER_TARGET, QUERN, ROOT, Case, random_ten
 
 PAGE = 4096
 SCRATCH = 32 << 10
-PAGES = {
+SPECS = {
     "llama": (EXAMPLES / "llama.quern", ("--config", DATA / "llama" / "config.json")),
     # A ring has room for its window beside the longest call; bench reads once, so this room stays empty here.
     "mistral": (EXAMPLES / "mistral.quern", ("--config", DATA / "mistral" / "config.json", "--set", "sliding_window=16")),
@@ -76,9 +76,9 @@ class Memory(Case):
 
     def test_vocabulary(self):
         """A vocabulary whose weights and logits are most of it, read in chunks of tokens."""
-        page = self.scratch / "wide.json"
-        page.write_text(json.dumps({"n_embd": 64, "n_layer": 1, "n_head": 2, "vocab_size": 20000}))
-        options = ("--config", page, "--train")
+        config = self.scratch / "wide.json"
+        config.write_text(json.dumps({"n_embd": 64, "n_layer": 1, "n_head": 2, "vocab_size": 20000}))
+        options = ("--config", config, "--train")
         program = self.compile(EXAMPLES / "gpt2.quern", *options)
         for tokens in (100, 1000):
             bench = json.loads(run(program, "bench", "--train", "--batch", 1, "-p", tokens, "--json").out)
@@ -143,7 +143,7 @@ model shared {
         self.check(self.SHARED, {"x": [4], "b": [4, 16], "c": [4, 16], "dt": [4]}, {}, 70, 2 * 4 * 70 * 70 * 4 * 16)
 
 
-for name, (spec, options) in PAGES.items():
+for name, (spec, options) in SPECS.items():
     setattr(Memory, f"test_{name}", lambda self, spec=spec, options=options: self.check(spec, options))
 
 if __name__ == "__main__":

@@ -372,25 +372,25 @@ class Experts(Case):
         self.assertLess(arena["bf16"], 0.6 * arena["f32"])
 
 
-class Pages(Case):
+class Specs(Case):
     """Golden models: the loss stays near, the program's gradient is the interpreter's."""
 
-    def check(self, page, fixture):
+    def check(self, spec, fixture):
         folder = DATA / fixture
         inputs = {"tokens": ints(read_safetensors(folder / "expected.safetensors")["input_ids"].rows())}
-        program = self.compile(page, *BF16, "--config", folder / "config.json", name=page)
+        program = self.compile(spec, *BF16, "--config", folder / "config.json", name=spec)
         got = self._evaluate([program, "grad"], folder / "model.safetensors", inputs, ())
         rows = inputs["tokens"].rows()
         labelled = {"tokens": ints([row[:-1] for row in rows]), "labels": ints([row[1:] for row in rows])}
-        want = self.interpret(page, folder / "model.safetensors", labelled, "--config", folder / "config.json", *BF16, "--after", "narrow-storage")
+        want = self.interpret(spec, folder / "model.safetensors", labelled, "--config", folder / "config.json", *BF16, "--after", "narrow-storage")
         self.assertLess(abs(got["loss"].data[0] - want["loss"].data[0]), 1e-3)
         for name, tensor in want.items():
             if name.startswith("grad.") and max(abs(x) for x in tensor.data) > 1e-5:
                 self.assertLess(relative_error(got[name], tensor), 2e-2, name)
 
 
-for page, fixture in {"llama": "llama", "gemma": "gemma3-text", "mixtral": "mixtral", "bloom": "bloom", "mpt": "mpt"}.items():
-    setattr(Pages, f"test_{page}", lambda self, page=page, fixture=fixture: self.check(page, fixture))
+for spec, fixture in {"llama": "llama", "gemma": "gemma3-text", "mixtral": "mixtral", "bloom": "bloom", "mpt": "mpt"}.items():
+    setattr(Specs, f"test_{spec}", lambda self, spec=spec, fixture=fixture: self.check(spec, fixture))
 
 if __name__ == "__main__":
     unittest.main()

@@ -120,10 +120,10 @@ class Program(Case):
 
     def test_denormal_numbers_are_zero(self):
         """On every thread: they would make kernels slow."""
-        page = self.scratch / "small.quern"
-        page.write_text("quern 1\nmodel small {\n  dim D = 64\n  param scale: [D] @ \"scale\"\n"
+        spec = self.scratch / "small.quern"
+        spec.write_text("quern 1\nmodel small {\n  dim D = 64\n  param scale: [D] @ \"scale\"\n"
                         "  forward(x: [B, T, D]) -> [B, T, D] { return x * scale }\n}\n")
-        program, weights = self.compile(page, name="small"), self.scratch / "small.safetensors"
+        program, weights = self.compile(spec, name="small"), self.scratch / "small.safetensors"
         write_safetensors(weights, {"scale": Tensor("F32", [64], [1e-20] * 64)})
         for x, y in ((1e-19, 0.0), (-1e-19, 0.0), (1e-10, 1e-30)):
             (result,) = self.evaluate(program, weights, {"x": Tensor("F32", [4, 500, 64], [x] * 128000)}).values()

@@ -22,7 +22,7 @@ def kept(layers, *numbers, how=EVERY):
 
 
 # Spec, config, what each loop over layers remembers.
-PAGES = {
+SPECS = {
     # Keys and values of all heads.
     "gpt2": ("gpt2", {}, kept(12, 768, 768)),
     # Keys after rotation, and values, of the key/value heads: not repeated for the 4 or 7 queries that share them.
@@ -83,8 +83,8 @@ class Remembered(Case):
 
     def test_longrope_redoes_a_row(self):
         """What is remembered changes when T > context does; a function tells, so that the past is run again."""
-        self.assertIn("@forward.epoch", self.dump(*PAGES["phi3_mini_128k"][:2]))
-        self.assertNotIn("@forward.epoch", self.dump(*PAGES["llama3_8b"][:2]))
+        self.assertIn("@forward.epoch", self.dump(*SPECS["phi3_mini_128k"][:2]))
+        self.assertNotIn("@forward.epoch", self.dump(*SPECS["llama3_8b"][:2]))
 
     def test_mixtral_computes_chosen_experts(self):
         path = EXAMPLES / "mixtral.quern"
@@ -100,8 +100,8 @@ class Remembered(Case):
             self.assertRegex(self.dump(spec, {}), rf'quern.refusal = "[^"]*{spec}.quern:\d+:\d+: softmax\[S\] is not causal: it sees positions of S after T')
 
 
-for name, page in PAGES.items():
-    setattr(Remembered, f"test_{name}", lambda self, page=page: self.check(*page))
+for name, spec in SPECS.items():
+    setattr(Remembered, f"test_{name}", lambda self, spec=spec: self.check(*spec))
 
 if __name__ == "__main__":
     unittest.main()

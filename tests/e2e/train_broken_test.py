@@ -9,7 +9,7 @@ import unittest
 from harness import QUERN, Case, Tensor, random_tensor, read_safetensors, run, write_safetensors
 
 # A regression with real inputs, so that data can hold a NaN.
-PAGE = """quern 1
+TEXT = """quern 1
 model regression {
   config { width = 8, layers = 3 }
   dim D = width
@@ -32,9 +32,9 @@ class Broken(Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.page = cls.scratch / "regression.quern"
-        cls.page.write_text(PAGE)
-        cls.program = cls.compile(cls.page, "--train")
+        cls.spec = cls.scratch / "regression.quern"
+        cls.spec.write_text(TEXT)
+        cls.program = cls.compile(cls.spec, "--train")
         source = random.Random(3)
         cls.x, cls.y = random_tensor(source, [BATCHES, ROWS, WIDTH], 1), random_tensor(source, [BATCHES, ROWS], 1)
 
@@ -60,7 +60,7 @@ class Broken(Case):
         before = read_safetensors(self.scratch / "data" / f"checkpoint-{batch - 1}" / "model.safetensors")
         for name, tensor in read_safetensors(f"{kept}.model.safetensors").items():
             self.assertEqual(tensor.data, before[name].data, name)
-        said = self.named(finished, batch, self.page)
+        said = self.named(finished, batch, self.spec)
         # The first thing that reads the row: the first layer's product.
         self.assertIn("'contract', in iteration 0 of its loop", said)
         self.assertIn("an operand has it already", said)
@@ -75,19 +75,19 @@ class Broken(Case):
         write_safetensors(weights, tensors)
         finished = self.train("parameter", self.x, "--weights", weights)
         self.assert_refused(finished, "step 1", "the loss is nan", "the parameter layers.1.inner.weight was not finite")
-        said = self.named(finished, 1, self.page)
+        said = self.named(finished, 1, self.spec)
         self.assertIn("'param', in iteration 1 of its loop", said)
 
     def test_in_the_gradient_alone(self):
         """sqrt has no slope at 0: the loss is finite, its gradient is not."""
-        page = self.scratch / "root.quern"
-        page.write_text(PAGE.replace("mean[B](e * e)", "mean[B](e * e) + sqrt(sum[B](e * e) * 0)"))
-        program = self.compile(page, "--train", name="root")
+        spec = self.scratch / "root.quern"
+        spec.write_text(TEXT.replace("mean[B](e * e)", "mean[B](e * e) + sqrt(sum[B](e * e) * 0)"))
+        program = self.compile(spec, "--train", name="root")
         data = self.scratch / "root.safetensors"
         write_safetensors(data, {"x": self.x, "y": self.y})
         finished = run(program, "train", "--data", data, "--output", self.scratch / "root-run", "--steps", 2, status=None)
         self.assert_refused(finished, "step 1", "the loss is finite, but the gradient of")
-        said = self.named(finished, 1, page)
+        said = self.named(finished, 1, spec)
         self.assertRegex(said, r"root\.quern:12:\d+: warning: this is the first operation")
 
 

@@ -344,9 +344,9 @@ class Refusals(Small):
 
     def test_a_gradient_that_is_too_long(self):
         """Every number of it is finite, and the sum of their squares is not."""
-        page = self.scratch / "steep.quern"
-        page.write_text(STEEP)
-        program = self.compile(page, "--train", name="steep")
+        spec = self.scratch / "steep.quern"
+        spec.write_text(STEEP)
+        program = self.compile(spec, "--train", name="steep")
         data = self.scratch / "steep.safetensors"
         write_safetensors(data, {"x": Tensor("F32", [1, 2], [1e25, 1e25])})
         for clip in (0, 1):

@@ -38,9 +38,9 @@ class Worked(Case):
         for x, y in zip(got, want):
             self.assertLess(abs(x - y), tolerance * max(1.0, abs(y)), f"{what}: {x} is not {y}")
 
-    def show(self, page, weights, inputs, *options):
+    def show(self, name, weights, inputs, *options):
         """What `quern interpret --print` shows."""
-        return printed(run(QUERN, "interpret", MANUAL / f"{page}.quern", "--weights", MANUAL / weights, "--input", MANUAL / inputs, "--print", *options).out)
+        return printed(run(QUERN, "interpret", MANUAL / f"{name}.quern", "--weights", MANUAL / weights, "--input", MANUAL / inputs, "--print", *options).out)
 
     def packed(self, name):
         """A JSON file of numbers as safetensors, for programs."""
@@ -54,7 +54,7 @@ class Worked(Case):
 
 
 class OneHead(Worked):
-    """Examples 1 to 4: one page, one head."""
+    """Examples 1 to 4: one spec, one head."""
 
     @classmethod
     def setUpClass(cls):
@@ -122,9 +122,9 @@ class OneHead(Worked):
 class Deeper(Worked):
     """Examples 5 and 6."""
 
-    def compare(self, page, model, *options):
-        p, data = numbers(f"{page}.json"), numbers("patterns.json")
-        shown = self.show(page, f"{page}.json", "patterns.json", "--train", *options)
+    def compare(self, name, model, *options):
+        p, data = numbers(f"{name}.json"), numbers("patterns.json")
+        shown = self.show(name, f"{name}.json", "patterns.json", "--train", *options)
         value = lambda q: by_hand.loss(model, q, data["tokens"], data["labels"])
         self.near(shown["loss"], [value(p)], 1e-8)
         want = by_hand.slopes(value, p)
@@ -213,7 +213,7 @@ class Variants(Worked):
 
 
 class Learning(Worked):
-    """Pages that are trained on toy data: the encoder beside the decoder, the mini Transformer, a translation."""
+    """Specs that are trained on toy data: the encoder beside the decoder, the mini Transformer, a translation."""
 
     def data(self, task):
         text = self.scratch / f"{task}.json"
@@ -225,11 +225,11 @@ class Learning(Worked):
     def test_encoder_sees_what_the_decoder_must_not(self):
         data, rows = self.data("reversal")
         last = {}
-        for page in ("encoder", "decoder"):
-            program = self.compile(MANUAL / f"{page}.quern", "--train", name=page)
-            run(program, "train", "--data", data, "--output", self.scratch / f"{page}_run", "--batch", 64, "--steps", 250, "--rate", 5e-3, "--valid-split", 0,
+        for name in ("encoder", "decoder"):
+            program = self.compile(MANUAL / f"{name}.quern", "--train", name=name)
+            run(program, "train", "--data", data, "--output", self.scratch / f"{name}_run", "--batch", 64, "--steps", 250, "--rate", 5e-3, "--valid-split", 0,
                 "--decay", 0, "--sample-every", 0, "--quiet")
-            last[page] = self.losses(self.scratch / f"{page}_run")[-1]
+            last[name] = self.losses(self.scratch / f"{name}_run")[-1]
         # Half of a reversed text lies ahead: there a decoder can but guess, at log 10 each.
         self.assertLess(last["encoder"], 0.1)
         self.assertGreater(last["decoder"], 0.5 * math.log(10) * 0.9)

@@ -1,6 +1,6 @@
 """`./dev bench passes [ROUNDS] [RULE...]`: what each optimisation is worth, measured by leaving it out (`--without`).
 
-Pages with random weights: the 110M Llama shape, and what it does not have: experts, latents, a softmax by hand, training. Prints
+Specs with random weights: the 110M Llama shape, and what it does not have: experts, latents, a softmax by hand, training. Prints
 tables: time to read and to write a token, what kernels then read and write (each its arguments and results once), all as multiples
 of the same with everything on; kernels a layer; the memory of a call beside weights and caches. Every variant alternates with the
 whole, so that a machine that changes its pace changes it for both; medians."""
@@ -28,15 +28,15 @@ BY_HAND = ("      a = attention[S, K](q, k[T -> S], v[T -> S], mask: index(S) <=
            "      a = sum[S](e * v[T -> S]) / sum[S](e)\n")
 
 
-class Page:
-    """A page with a config, its programs and what the compiler says of them."""
+class Model:
+    """A spec with a config, its programs and what the compiler says of them."""
 
     def __init__(self, folder, name, text, config, options=()):
         self.folder, self.name = folder, name
-        self.page, self.config = folder / f"{name}.quern", folder / f"{name}.json"
-        self.page.write_text(text)
+        self.spec, self.config = folder / f"{name}.quern", folder / f"{name}.json"
+        self.spec.write_text(text)
         self.config.write_text(json.dumps(config))
-        self.options = [self.page, "--config", self.config, *options]
+        self.options = [self.spec, "--config", self.config, *options]
 
     def compile(self, rule):
         program = self.folder / f"{self.name}-{rule}"
@@ -60,7 +60,7 @@ def times(value):
     return f"{value:.2f} x" if value else "not possible"
 
 
-def generating(page, rules, rounds, read, write):
+def generating(model, rules, rounds, read, write):
     """A table of what a text of `read` tokens and `write` more cost."""
 
     def bench(program):
@@ -70,16 +70,16 @@ def generating(page, rules, rounds, read, write):
 
     def traffic(rule):
         """Kernels a layer; bytes that kernels move in one call: reading the text, writing the next token."""
-        reading, writing = (page.functions(rule, f"T={t},past={past},B=1") for t, past in ((read, 0), (1, read)))
-        first = reading.get("forward.last", reading["forward"])  # without caches only the page's own function is there
+        reading, writing = (model.functions(rule, f"T={t},past={past},B=1") for t, past in ((read, 0), (1, read)))
+        first = reading.get("forward.last", reading["forward"])  # without caches only the spec's own function is there
         step = writing.get("forward.step", writing.get("forward.last"))
         return first["loops"][0]["launches"], first["bytes_at"], step["bytes_at"] if step else None
 
-    whole, base = page.compile(None), traffic(None)
-    print(f"\n| {page.name}, left out | reading {read} tokens | bytes moved | writing a token | bytes moved | kernels a layer | memory of a call |")
+    whole, base = model.compile(None), traffic(None)
+    print(f"\n| {model.name}, left out | reading {read} tokens | bytes moved | writing a token | bytes moved | kernels a layer | memory of a call |")
     print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
     for rule in rules:
-        program = page.compile(rule)
+        program = model.compile(rule)
         pairs = [(bench(whole), bench(program)) for _ in range(rounds)]
         read_time, write_time = (times(median([a[i] / b[i] for a, b in pairs if a[i] and b[i]])) for i in (0, 1))
         layer, *moved = traffic(rule)
@@ -92,15 +92,15 @@ def generating(page, rules, rounds, read, write):
           f"{last[1]:.1f} written, {last[2] / 2**20:.1f} MiB.", flush=True)
 
 
-def training(page, rules, rounds, tokens):
+def training(model, rules, rounds, tokens):
     """A table of what the gradient of one text costs."""
     bench = lambda program: json.loads(run(program, "bench", "--train", "--batch", 1, "-p", tokens, "--json").out)
-    gradient = lambda rule: page.functions(rule, f"T={tokens},S={tokens},B=1")["loss.grad"]
-    whole, base = page.compile(None), gradient(None)
-    print(f"\n| {page.name}, left out | gradient of {tokens} tokens | operations | bytes moved | memory |")
+    gradient = lambda rule: model.functions(rule, f"T={tokens},S={tokens},B=1")["loss.grad"]
+    whole, base = model.compile(None), gradient(None)
+    print(f"\n| {model.name}, left out | gradient of {tokens} tokens | operations | bytes moved | memory |")
     print("| --- | --- | --- | --- | --- |", flush=True)
     for rule in rules:
-        program, counted = page.compile(rule), gradient(rule)
+        program, counted = model.compile(rule), gradient(rule)
         pairs = [(bench(whole), bench(program)) for _ in range(rounds)]
         ratio = lambda key: times(counted[key] / base[key])
         print(f"| `{rule}` | {times(median([b['seconds'] / a['seconds'] for a, b in pairs]))} | {ratio('flops_at')} | {ratio('bytes_at')} | "
@@ -115,7 +115,7 @@ def main():
     llama, gpt2 = ((EXAMPLES / f"{name}.quern").read_text() for name in ("llama", "gpt2"))
     assert BY_HAND[0] in llama
     folder = pathlib.Path(tempfile.mkdtemp(prefix="quern-worth-"))
-    pages = [
+    models = [
         (generating, ("Llama", llama, LLAMA), RULES, (512, 24)),
         (generating, ("softmax by hand", llama.replace(*BY_HAND), LLAMA), ["raise-softmax"], (512, 24)),
         (generating, ("experts", (EXAMPLES / "mixtral.quern").read_text(), MIXTRAL), ["sink-gathers"], (512, 24)),
@@ -126,9 +126,9 @@ def main():
         (training, ("training of T5", (EXAMPLES / "t5.quern").read_text(), T5, ["--train"]), ["tabulate-distances"], (1024,)),
     ]
     try:
-        for table, page, rules, sizes in pages:
+        for table, model, rules, sizes in models:
             if wanted(rules):
-                table(Page(folder, *page), wanted(rules), rounds, *sizes)
+                table(Model(folder, *model), wanted(rules), rounds, *sizes)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

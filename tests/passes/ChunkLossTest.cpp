@@ -1,4 +1,4 @@
-// Logits some rows at a time, and loops in segments: the same loss and gradients as without, on every page that trains,
+// Logits some rows at a time, and loops in segments: the same loss and gradients as without, on every spec that trains,
 // whatever the chunk or segment; and what is then in memory.
 #include "Trained.h"
 
@@ -13,11 +13,11 @@ using namespace quern::passes::test;
 
 namespace {
 
-std::string nameOf(const testing::TestParamInfo<SmallPage> &info) {
+std::string nameOf(const testing::TestParamInfo<ExampleSpec> &info) {
   return info.param.name;
 }
 
-class TrainedPages : public testing::TestWithParam<SmallPage> {};
+class TrainedSpecs : public testing::TestWithParam<ExampleSpec> {};
 
 /// Results may be in another order of parameters where a loop is cut in two: compared as sums of squares too.
 double sumOfSquares(const std::vector<double> &numbers) {
@@ -26,11 +26,11 @@ double sumOfSquares(const std::vector<double> &numbers) {
 
 } // namespace
 
-TEST_P(TrainedPages, ChunksAndSegmentsGiveTheSameGradients) {
+TEST_P(TrainedSpecs, ChunksAndSegmentsGiveTheSameGradients) {
   Trained plain(GetParam(), {}, "chunk-loss", "differentiated");
   if (!plain.module || !plain.function("loss"))
-    return; // a page without a loss: it does not train
-  // Pages without a config have labels of their own, of two kinds or more.
+    return; // a spec without a loss: it does not train
+  // Specs without a config have labels of their own, of two kinds or more.
   Program::Inputs inputs = inputsFor(plain.function("loss"), 2, 7, 5, GetParam().config ? GetParam().vocabulary : 2);
   std::vector<double> want = plain.evaluate("loss.grad", inputs);
   ASSERT_FALSE(want.empty());
@@ -43,7 +43,7 @@ TEST_P(TrainedPages, ChunksAndSegmentsGiveTheSameGradients) {
   Trained planned(GetParam(), {{chunkRowsAttr.str(), 5}});
   EXPECT_LE(difference(want, planned.evaluate("loss.grad", inputs)), 1e-9);
   EXPECT_LE(difference({want[0]}, planned.evaluate("loss", inputs)), 1e-9);
-  // Every published page has logits; what has none keeps its way.
+  // Every published spec has logits; what has none keeps its way.
   if (GetParam().config && std::string(GetParam().spec) != "bert" && std::string(GetParam().spec) != "distilbert") {
     EXPECT_EQ(planned.chunkedLoops("loss.grad"), 1);
     EXPECT_EQ(planned.chunkedLoops("loss"), 1);
@@ -57,19 +57,19 @@ TEST_P(TrainedPages, ChunksAndSegmentsGiveTheSameGradients) {
   }
 }
 /// All but the encoder that gives vectors of sentences: it has nothing to train on.
-static std::vector<SmallPage> trainedPages() {
-  std::vector<SmallPage> pages = smallPages();
-  llvm::erase_if(pages, [](const SmallPage &page) { return std::string(page.name) == "sentence"; });
-  return pages;
+static std::vector<ExampleSpec> trainedSpecs() {
+  std::vector<ExampleSpec> specs = exampleSpecs();
+  llvm::erase_if(specs, [](const ExampleSpec &example) { return std::string(example.name) == "sentence"; });
+  return specs;
 }
-INSTANTIATE_TEST_SUITE_P(Examples, TrainedPages, testing::ValuesIn(trainedPages()), nameOf);
+INSTANTIATE_TEST_SUITE_P(Examples, TrainedSpecs, testing::ValuesIn(trainedSpecs()), nameOf);
 
 /// Of 7 iterations in segments of 3, two outer loops and a shorter one save what they carry in, and nothing else of the
 /// iterations.
 TEST(Segments, KeepWhatIsCarriedInAndRunTheIterationsAgain) {
-  SmallPage page{"gpt2", "gpt2", "gpt2", {"n_layer=7"}};
-  Trained plain(page, {}, "", "differentiated"), segmented(page, {{segmentIterationsAttr.str(), 3}}, "", "differentiated");
-  Program::Inputs inputs = inputsFor(plain.function("loss"), 2, 7, 5, page.vocabulary);
+  ExampleSpec example{"gpt2", "gpt2", "gpt2", {"n_layer=7"}};
+  Trained plain(example, {}, "", "differentiated"), segmented(example, {{segmentIterationsAttr.str(), 3}}, "", "differentiated");
+  Program::Inputs inputs = inputsFor(plain.function("loss"), 2, 7, 5, example.vocabulary);
   std::vector<double> want = plain.evaluate("loss.grad", inputs), got = segmented.evaluate("loss.grad", inputs);
   ASSERT_EQ(want.size(), got.size());
   EXPECT_NEAR(sumOfSquares(got), sumOfSquares(want), 1e-10 * sumOfSquares(want));
@@ -87,8 +87,8 @@ TEST(Segments, KeepWhatIsCarriedInAndRunTheIterationsAgain) {
 
 /// Logits are in memory for one chunk only, whatever the number of tokens.
 TEST(ChunkLoss, MemoryDoesNotGrowWithTokensTimesVocabulary) {
-  SmallPage page{"gpt2", "gpt2", "gpt2", {"vocab_size=5000"}};
-  Trained planned(page, {{chunkRowsAttr.str(), 48}});
+  ExampleSpec example{"gpt2", "gpt2", "gpt2", {"vocab_size=5000"}};
+  Trained planned(example, {{chunkRowsAttr.str(), 48}});
   for (StringRef name : {"loss", "loss.grad"}) {
     bool chunks = false;
     for (Attribute slot : planned.function(name)->getAttrOfType<ArrayAttr>("quern.arena"))

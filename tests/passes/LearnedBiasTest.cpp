@@ -1,7 +1,7 @@
 // What attention's scores learn beside products of queries and keys: by distance (buckets, slopes, anything made of
 // index(S) - index(T)), or what lacks queries or keys (temperatures, a number for each key). The same gradients as by
 // the rules of the table, no value with queries and keys in memory, and memory that grows with the text alone.
-#include "SmallPages.h"
+#include "SmallSpecs.h"
 #include "Trained.h"
 
 using namespace mlir;
@@ -30,7 +30,7 @@ std::string withBias(const std::string &outside, const std::string &score,
 
 struct Bias {
   const char *name;
-  std::string page;
+  std::string spec;
 };
 void PrintTo(const Bias &bias, std::ostream *out) {
   *out << bias.name;
@@ -103,9 +103,9 @@ class LearnedBias : public testing::TestWithParam<Bias> {};
 } // namespace
 
 TEST_P(LearnedBias, TheSameGradientsAndNoScoresInMemory) {
-  const std::string &page = GetParam().page;
-  Trained rules(page, "raise-loss-attention,tabulate-distances", "differentiated"), derived(page, "", "differentiated"),
-      planned(page, "");
+  const std::string &spec = GetParam().spec;
+  Trained rules(spec, "raise-loss-attention,tabulate-distances", "differentiated"), derived(spec, "", "differentiated"),
+      planned(spec, "");
   ASSERT_TRUE(rules.module && derived.module && planned.module);
   Program::Inputs inputs = inputsFor(rules.function("loss"), 2, 9, 5, 13);
   std::vector<double> want = rules.evaluate("loss.grad", inputs);
@@ -119,7 +119,7 @@ TEST_P(LearnedBias, TheSameGradientsAndNoScoresInMemory) {
   EXPECT_EQ(c - b, 2 * (b - a));
   for (const char *without :
        {"recompute", "tabulate-distances", "raise-loss-attention", "raise-attention", "cse-gradients"}) {
-    Trained other(page, without);
+    Trained other(spec, without);
     ASSERT_TRUE(other.module) << without;
     EXPECT_LE(difference(want, other.evaluate("loss.grad", inputs)), 1e-12) << "without " << without;
   }
@@ -128,8 +128,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, LearnedBias, testing::ValuesIn(kinds()),
                          [](const auto &info) { return std::string(info.param.name); });
 
 TEST(LearnedBias, TextsOfOneAndTwoTokens) { // a table of two distances, of which one is no pair's
-  Trained rules(kinds()[0].page, "raise-loss-attention,tabulate-distances", "differentiated"),
-      derived(kinds()[0].page, "");
+  Trained rules(kinds()[0].spec, "raise-loss-attention,tabulate-distances", "differentiated"),
+      derived(kinds()[0].spec, "");
   for (int64_t length : {1, 2, 3}) {
     Program::Inputs inputs = inputsFor(rules.function("loss"), 1, length, 5, 13);
     EXPECT_LE(difference(rules.evaluate("loss.grad", inputs), derived.evaluate("loss.grad", inputs)), 1e-12) << length;
@@ -137,7 +137,7 @@ TEST(LearnedBias, TextsOfOneAndTwoTokens) { // a table of two distances, of whic
 }
 
 TEST(LearnedBias, WithoutTheRuleOrForOtherPositionsScoresAreStored) {
-  Trained without(kinds()[0].page, "tabulate-distances");
+  Trained without(kinds()[0].spec, "tabulate-distances");
   EXPECT_THAT(printed(without.function("loss.grad")), testing::ContainsRegex(matrices));
   std::string sums =
       withBias("    param table: [U, G, R] @ \"table\"\n    near = table[U = (index(S) + index(T)) % U]\n", add);

@@ -1,6 +1,6 @@
-// Every pass and rule that can be left out, left out alone and all together, on every page: the kernels' algebra gives
+// Every pass and rule that can be left out, left out alone and all together, on every spec: the kernels' algebra gives
 // the spec's numbers, whole and in pieces. (Compiled: tests/specs/PassMatrix.cpp.)
-#include "Pages.h"
+#include "ExampleSpecs.h"
 #include "Support.h"
 
 #include "passes/Phases.h"
@@ -17,19 +17,19 @@ using namespace quern::passes::test;
 
 namespace {
 
-std::unique_ptr<Program> load(const SmallPage &page) {
+std::unique_ptr<Program> load(const ExampleSpec &example) {
   std::string root = std::getenv("QUERN_SOURCE");
-  std::string config = page.config ? root + "/tests/data/" + page.config + "/config.json" : "";
-  return std::make_unique<Program>(root + "/examples/" + page.spec + ".quern", config, page.settings);
+  std::string config = example.config ? root + "/tests/data/" + example.config + "/config.json" : "";
+  return std::make_unique<Program>(root + "/examples/" + example.spec + ".quern", config, example.settings);
 }
 
-std::string nameOf(const testing::TestParamInfo<SmallPage> &info) {
+std::string nameOf(const testing::TestParamInfo<ExampleSpec> &info) {
   return info.param.name;
 }
 
-class PassMatrix : public testing::TestWithParam<SmallPage> {};
+class PassMatrix : public testing::TestWithParam<ExampleSpec> {};
 
-/// The functions that the page itself has.
+/// The functions that the spec itself has.
 std::vector<std::string> functionsOf(Program &program) {
   std::vector<std::string> names;
   for (func::FuncOp function : program.module().getOps<func::FuncOp>())
@@ -60,7 +60,7 @@ TEST_P(PassMatrix, EveryWayGivesTheSameNumbers) {
   std::vector<std::string> ways = optionalNames();
   std::string all = llvm::join(ways, ",");
   ways.insert(ways.begin(), {"", all});
-  std::set<std::string> seen; // what changes nothing on this page need not be evaluated again
+  std::set<std::string> seen; // what changes nothing on this spec need not be evaluated again
   bool causal = false;
   for (const std::string &without : ways) {
     auto lowered = load(GetParam());
@@ -82,7 +82,7 @@ TEST_P(PassMatrix, EveryWayGivesTheSameNumbers) {
   EXPECT_GE(seen.size(), 4u);
   bool encoder = llvm::is_contained({"bert", "distilbert", "sentence", "vit"}, StringRef(GetParam().name)) ||
                  StringRef(GetParam().name).starts_with("manual");
-  EXPECT_TRUE(causal || encoder) << "no way compiled this page to steps";
+  EXPECT_TRUE(causal || encoder) << "no way compiled this spec to steps";
 }
 
 TEST_P(PassMatrix, EveryDumpIsReadAgain) {
@@ -115,12 +115,12 @@ TEST_P(PassMatrix, EveryDumpIsReadAgain) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Pages, PassMatrix, testing::ValuesIn(smallPages()), nameOf);
+INSTANTIATE_TEST_SUITE_P(Specs, PassMatrix, testing::ValuesIn(exampleSpecs()), nameOf);
 
-TEST(SmallPages, AreAllPages) {
+TEST(ExampleSpecs, AreAllExamples) {
   std::set<std::string> known;
-  for (const SmallPage &page : smallPages())
-    known.insert(std::string(page.spec) + ".quern");
+  for (const ExampleSpec &example : exampleSpecs())
+    known.insert(std::string(example.spec) + ".quern");
   for (const char *kind : {"decoders", "pairs", "encoders", "images", "contrasts"})
     for (const auto &[fixture, spec] : quern::test::zoo(kind))
       known.insert(spec + ".quern"); // made of the parts of the others: Steps and the golden tests are enough
@@ -129,5 +129,5 @@ TEST(SmallPages, AreAllPages) {
   for (const auto &entry : std::filesystem::recursive_directory_iterator(folder))
     if (entry.path().extension() == ".quern")
       there.insert(std::filesystem::relative(entry.path(), folder).string());
-  EXPECT_EQ(known, there) << "a page that is new belongs into Pages.h, small enough for the interpreter";
+  EXPECT_EQ(known, there) << "a spec that is new belongs into ExampleSpecs.h, small enough for the interpreter";
 }

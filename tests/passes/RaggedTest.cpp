@@ -1,5 +1,5 @@
 // Rows of a batch that began at different times give what each gives alone: read in chunks, then step by step.
-#include "CausalPages.h"
+#include "CausalSpecs.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -71,7 +71,7 @@ private:
   std::vector<double> expected;
 };
 
-class Ragged : public testing::TestWithParam<Page> {};
+class Ragged : public testing::TestWithParam<SpecCase> {};
 
 } // namespace
 
@@ -104,4 +104,4 @@ TEST_P(Ragged, EqualsEachAlone) {
     EXPECT_LE(texts.difference(*lowered, form, {7, 5}), 1e-12) << form << " as kernels";
 }
 
-INSTANTIATE_TEST_SUITE_P(Pages, Ragged, testing::ValuesIn(causalPages()), nameOf);
+INSTANTIATE_TEST_SUITE_P(Specs, Ragged, testing::ValuesIn(causalSpecs()), nameOf);

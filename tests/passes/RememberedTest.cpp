@@ -60,7 +60,7 @@ TEST_P(Remembered, AsDerived) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Pages, Remembered,
+    Specs, Remembered,
     testing::Values(
         Row{"gpt2", "examples/gpt2.quern", "gpt2", "2 x 48 a position, 2 x 48 a position"},
         Row{"llama", "examples/llama.quern", "llama", "2 x 16 a position, 2 x 16 a position"},

@@ -26,7 +26,7 @@ std::string loopsOf(Block &block) {
   return out;
 }
 
-/// The loops of a page after rolling; its numbers must not change.
+/// The loops of a spec after rolling; its numbers must not change.
 std::string rolled(const std::string &spec, const std::string &config, const std::vector<std::string> &settings) {
   std::string path = source("examples/" + spec + ".quern");
   std::string configPath = config.empty() ? "" : source("tests/data/" + config + "/config.json");

@@ -1,6 +1,6 @@
 // Sums that a scan would carry are found, and no others: not attention's, not windows, not those without a mask.
-#include "CausalPages.h"
-#include "SmallPages.h"
+#include "CausalSpecs.h"
+#include "SmallSpecs.h"
 
 #include "passes/time/SlowSums.h"
 
@@ -16,7 +16,7 @@ std::string found(Program &program) {
   return text;
 }
 std::string found(const std::string &lines) {
-  return found(*Program::fromSpec(page("    m = index(S) <= index(T)\n" + lines + "\n")));
+  return found(*Program::fromSpec(specWith("    m = index(S) <= index(T)\n" + lines + "\n")));
 }
 
 TEST(SlowSums, RecurrencesThatAreWrittenOut) {
@@ -43,8 +43,8 @@ TEST(SlowSums, NothingElse) {
 }
 
 TEST(SlowSums, NoneInTheExamples) {
-  for (const std::vector<Page> &pages : {causalPages(), otherPages(), stillPages()})
-    for (const Page &each : pages)
+  for (const std::vector<SpecCase> &specs : {causalSpecs(), otherSpecs(), stillSpecs()})
+    for (const SpecCase &each : specs)
       EXPECT_EQ(found(*load(each)), "") << each.name;
 }
 

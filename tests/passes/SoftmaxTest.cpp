@@ -1,6 +1,6 @@
 // A softmax written by hand gives what it gave before it was recognised, and what softmax gives where that was no
 // number.
-#include "SmallPages.h"
+#include "SmallSpecs.h"
 
 using namespace quern::passes;
 using namespace quern::passes::test;
@@ -24,7 +24,7 @@ static const std::vector<std::string> spellings = {
 
 TEST(RaiseSoftmax, GivesTheSameNumbers) {
   for (const std::string &spelling : spellings) {
-    std::string text = page(scores + spelling);
+    std::string text = specWith(scores + spelling);
     auto plain = Program::fromSpec(text), other = raised(text);
     EXPECT_NE(other->print().find("quern.softmax"), std::string::npos) << spelling;
     EXPECT_EQ(other->print().find("quern.exp"), std::string::npos) << spelling;
@@ -35,13 +35,13 @@ TEST(RaiseSoftmax, GivesTheSameNumbers) {
 
 TEST(RaiseSoftmax, IsKnownToTheTimeAnalysis) { // and so to the cache
   for (const std::string &spelling : spellings)
-    EXPECT_NE(expectSteps(page(scores + spelling)).find("quern.remember"), std::string::npos) << spelling;
+    EXPECT_NE(expectSteps(specWith(scores + spelling)).find("quern.remember"), std::string::npos) << spelling;
 }
 
 TEST(RaiseSoftmax, KeepsWhatIsNumberAndMendsWhatIsNot) {
   // Scores of thousands overflow; a row that sees nothing divides zero by zero.
-  std::string huge = page("    e = exp(10000 * sum[D](x * x[T -> S]))\n    return sum[S](e / sum[S](e) * x[T -> S])\n");
-  std::string empty = page("    e = where(index(S) < index(T), exp(sum[D](x * x[T -> S])), 0)\n    return sum[S](e / "
+  std::string huge = specWith("    e = exp(10000 * sum[D](x * x[T -> S]))\n    return sum[S](e / sum[S](e) * x[T -> S])\n");
+  std::string empty = specWith("    e = where(index(S) < index(T), exp(sum[D](x * x[T -> S])), 0)\n    return sum[S](e / "
                            "sum[S](e) * x[T -> S])\n");
   for (const std::string &text : {huge, empty}) {
     auto plain = Program::fromSpec(text), other = raised(text);

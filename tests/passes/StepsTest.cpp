@@ -1,5 +1,5 @@
-// For every page of the examples: the whole text at once, in pieces, and one position at a time give the same numbers.
-#include "CausalPages.h"
+// For every spec of the examples: the whole text at once, in pieces, and one position at a time give the same numbers.
+#include "CausalSpecs.h"
 
 #include "ir/Dialect.h"
 #include "ir/Scan.h"
@@ -14,8 +14,8 @@ using namespace quern::passes::test;
 
 namespace {
 
-class Steps : public testing::TestWithParam<Page> {};
-class Refused : public testing::TestWithParam<Page> {};
+class Steps : public testing::TestWithParam<SpecCase> {};
+class Refused : public testing::TestWithParam<SpecCase> {};
 
 /// The rows of [B, T, ...] at the ends of the chunks, chunk by chunk.
 std::vector<double> endsOf(const std::vector<double> &whole, int64_t batch, int64_t length,
@@ -45,7 +45,7 @@ TEST_P(Steps, EqualTheWhole) {
   Program::Inputs inputs = inputsFor(program->function(name), 2, 11, 5, GetParam().words);
   std::vector<double> whole = program->evaluate(name, inputs);
   EXPECT_LE(difference(whole, lowered->evaluate(name, inputs)), 1e-12);
-  // Longrope's page compares T with a length beyond these texts, so the answer stays (its test is in
+  // Longrope's spec compares T with a length beyond these texts, so the answer stays (its test is in
   // CausalityTest.cpp).
   ASSERT_FALSE(function->hasAttr("quern.recompute"));
   std::vector<int64_t> single(11, 1);
@@ -86,7 +86,7 @@ TEST_P(Steps, EqualTheWholeAsKernels) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Pages, Steps, testing::ValuesIn(causalPages()), nameOf);
+INSTANTIATE_TEST_SUITE_P(Specs, Steps, testing::ValuesIn(causalSpecs()), nameOf);
 
 TEST_P(Refused, SaysWhy) {
   auto program = load(GetParam()), lowered = load(GetParam());
@@ -106,9 +106,9 @@ TEST_P(Refused, SaysWhy) {
   EXPECT_LE(difference(program->evaluate("forward", inputs), lowered->evaluate("forward", inputs)), 1e-12);
 }
 
-INSTANTIATE_TEST_SUITE_P(Pages, Refused, testing::ValuesIn(otherPages()), nameOf);
+INSTANTIATE_TEST_SUITE_P(Specs, Refused, testing::ValuesIn(otherSpecs()), nameOf);
 
-/// The page where each position sees one more, later one; running sums over all positions. Empty if it combines none.
+/// The spec where each position sees one more, later one; running sums over all positions. Empty if it combines none.
 static std::string lookingAhead(std::string text) {
   bool changed = false;
   auto replace = [&](const std::string &from, const std::string &to) {
@@ -152,7 +152,7 @@ TEST_P(Steps, RefusedWhereTheyLookAhead) {
   lowered.lower();
   auto refusal = lowered.function(textFunction(lowered))->getAttrOfType<StringAttr>("quern.refusal");
   ASSERT_TRUE(refusal);
-  // The first reason: the reduction by its name, and the line of the page that asks for it.
+  // The first reason: the reduction by its name, and the line of the spec that asks for it.
   std::smatch match;
   std::string reason = refusal.str();
   std::regex form("^" + GetParam().name + R"(_ahead\.quern:([0-9]+):[0-9]+: (softmax|sum)\[(\w+)\] (.*))");
@@ -173,12 +173,12 @@ TEST_P(Steps, RefusedWhereTheyLookAhead) {
   EXPECT_FALSE(lowered.function(textFunction(lowered) + ".last"));
 }
 
-// A page that nobody lists is a page that nobody tests.
-TEST(Pages, AllAreListed) {
+// A spec that nobody lists is a spec that nobody tests.
+TEST(Specs, AllAreListed) {
   std::set<std::string> listed;
-  for (const std::vector<Page> &pages : {causalPages(), otherPages(), stillPages()})
-    for (const Page &page : pages)
-      listed.insert(page.spec);
+  for (const std::vector<SpecCase> &specs : {causalSpecs(), otherSpecs(), stillSpecs()})
+    for (const SpecCase &example : specs)
+      listed.insert(example.spec);
   for (const char *folder : {"examples", "tests/frontend/specs"})
     for (const auto &entry : std::filesystem::recursive_directory_iterator(source(folder)))
       if (entry.path().extension() == ".quern") {

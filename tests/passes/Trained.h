@@ -1,8 +1,8 @@
-// A page compiled for training, and its loss and gradients by the interpreter.
+// A spec compiled for training, and its loss and gradients by the interpreter.
 #ifndef QUERN_TESTS_PASSES_TRAINED_H
 #define QUERN_TESTS_PASSES_TRAINED_H
 
-#include "Pages.h"
+#include "ExampleSpecs.h"
 #include "Support.h"
 
 #include "ir/Chunk.h"
@@ -18,17 +18,17 @@ namespace quern::passes::test {
 /// Compiled as far as `to`, with attributes on the module that passes ask for.
 class Trained {
 public:
-  Trained(const SmallPage &page, const std::map<std::string, int64_t> &attributes, const std::string &without = "",
+  Trained(const ExampleSpec &example, const std::map<std::string, int64_t> &attributes, const std::string &without = "",
           mlir::StringRef to = "")
       : Trained() {
     std::string root = std::getenv("QUERN_SOURCE");
-    compile(page.name, textOf(root + "/examples/" + page.spec + ".quern"),
-            page.config ? std::optional(textOf(root + "/tests/data/" + page.config + "/config.json")) : std::nullopt,
-            page.settings, attributes, without, to);
+    compile(example.name, textOf(root + "/examples/" + example.spec + ".quern"),
+            example.config ? std::optional(textOf(root + "/tests/data/" + example.config + "/config.json")) : std::nullopt,
+            example.settings, attributes, without, to);
   }
-  /// The text of a page.
+  /// The text of a spec.
   Trained(const std::string &text, const std::string &without, mlir::StringRef to = "") : Trained() {
-    compile("page", text, std::nullopt, {}, {}, without, to);
+    compile("spec", text, std::nullopt, {}, {}, without, to);
   }
 
   mlir::func::FuncOp function(mlir::StringRef name) { return module->lookupSymbol<mlir::func::FuncOp>(name); }

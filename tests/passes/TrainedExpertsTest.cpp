@@ -1,6 +1,6 @@
 // Experts in a loss: only the chosen are computed and differentiated. The same loss and gradients as with all of them,
 // whatever experts are made of; never a copy of a matrix for each row; and what it saves.
-#include "SmallPages.h"
+#include "SmallSpecs.h"
 #include "Trained.h"
 
 #include "ir/analysis/Weights.h"
@@ -14,7 +14,7 @@ using testing::Not;
 
 namespace {
 
-/// A page with a vocabulary around `body`, which changes x.
+/// A spec with a vocabulary around `body`, which changes x.
 std::string withExperts(const std::string &body) {
   return "quern 1\nmodel m {\n  dim V = 13, D = 4, E = 5, C = 2, F = 6\n  forward(tokens: int[B, T]) -> [B, T, V] {\n"
          "    param words: [V, D] @ \"words\"\n    x = words[V = tokens]\n" +
@@ -85,8 +85,8 @@ class TrainedExperts : public testing::TestWithParam<Experts> {};
 } // namespace
 
 TEST_P(TrainedExperts, TheSameGradientsWhetherAllAreComputedOrTheChosen) {
-  std::string page = withExperts(GetParam().body);
-  Trained all(page, "sink-loss-gathers", "differentiated"), chosen(page, "", "differentiated"), kernels(page, "");
+  std::string spec = withExperts(GetParam().body);
+  Trained all(spec, "sink-loss-gathers", "differentiated"), chosen(spec, "", "differentiated"), kernels(spec, "");
   ASSERT_TRUE(all.module && chosen.module);
   Program::Inputs inputs = inputsFor(all.function("loss"), 3, 7, 5, 13);
   std::vector<double> want = all.evaluate("loss.grad", inputs);
@@ -95,7 +95,7 @@ TEST_P(TrainedExperts, TheSameGradientsWhetherAllAreComputedOrTheChosen) {
   EXPECT_LE(difference({want[0]}, chosen.evaluate("loss", inputs)), 1e-12);
   EXPECT_LE(difference(want, kernels.evaluate("loss.grad", inputs)), 1e-12);
   for (const char *without : {"recompute", "fuse-elementwise", "fuse-epilogues,fuse-norms,recompute"}) {
-    Trained plain(page, without);
+    Trained plain(spec, without);
     EXPECT_LE(difference(want, plain.evaluate("loss.grad", inputs)), 1e-12) << "without " << without;
     // No matrix of a row is saved or stored.
     for (StringRef name : {"loss", "loss.grad"})
@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, TrainedExperts, testing::ValuesIn(kinds()),
 
 TEST(TrainedMixtral, TheSameGradientsInAQuarterOfTheFeedForward) {
   constexpr int64_t experts = 8, chosen = 2, layers = 2, wide = 64, inside = 96;
-  SmallPage page{"mixtral",
+  ExampleSpec example{"mixtral",
                  "mixtral",
                  "mixtral",
                  {"num_local_experts=8", "num_experts_per_tok=2", "num_hidden_layers=2", "hidden_size=64",
@@ -116,12 +116,12 @@ TEST(TrainedMixtral, TheSameGradientsInAQuarterOfTheFeedForward) {
   const std::string without = "chunk-loss", withAll = without + ",sink-loss-gathers";
   // Three matrices, each forwards, for its rows and for itself.
   int64_t matrices = layers * 3 * 3 * 2 * texts * tokens * inside * wide;
-  Trained derivedAll(page, {}, withAll + ",recompute", "differentiated"),
-      derived(page, {}, without + ",recompute", "differentiated");
+  Trained derivedAll(example, {}, withAll + ",recompute", "differentiated"),
+      derived(example, {}, without + ",recompute", "differentiated");
   EXPECT_EQ(productsOf(derivedAll.function("loss.grad")) - productsOf(derived.function("loss.grad")),
             matrices * (experts - chosen));
-  Trained all(page, {}, withAll), some(page, {}, without);
-  Program::Inputs inputs = inputsFor(all.function("loss"), 2, 5, 5, page.vocabulary);
+  Trained all(example, {}, withAll), some(example, {}, without);
+  Program::Inputs inputs = inputsFor(all.function("loss"), 2, 5, 5, example.vocabulary);
   EXPECT_LE(difference(all.evaluate("loss.grad", inputs), some.evaluate("loss.grad", inputs)), 1e-11);
   int64_t bytesOfAll = arenaBytes(all.function("loss.grad"), texts, tokens),
           bytes = arenaBytes(some.function("loss.grad"), texts, tokens);

@@ -1,5 +1,5 @@
 // What --without takes, and that a pass that is left out does not run.
-#include "SmallPages.h"
+#include "SmallSpecs.h"
 
 #include "passes/Phases.h"
 
@@ -46,7 +46,7 @@ TEST(Without, EveryRuleNamesAPassAndHasANameOfItsOwn) {
 
 TEST(Without, PassesDoNotRun) {
   std::string text =
-      page("    repeat i in 3 @ \"l.{i}\" {\n      x = x + linear[D -> D](x) @ \"a\"\n    }\n    return x\n");
+      specWith("    repeat i in 3 @ \"l.{i}\" {\n      x = x + linear[D -> D](x) @ \"a\"\n    }\n    return x\n");
   for (const char *names : {"", "roll-repeats", "incremental"}) {
     auto program = Program::fromSpec(text);
     PassOptions options;

@@ -2,10 +2,10 @@
 //
 //   quern_random_specs --from 1 --count 2000 --jobs 2 --keep FOLDER     writes each spec that differs to FOLDER
 //   quern_random_specs --print 17                                       the spec of seed 17
-//   quern_random_specs --pages all --jobs 2                             every page of examples/, with each pass and rule left out alone,
+//   quern_random_specs --examples all --jobs 2                             every spec of examples/, with each pass and rule left out alone,
 //                                                                       with none and with all left out ($QUERN_SOURCE: the repository)
 //   quern_random_specs --one 17 [--without NAMES] [--file SPEC]         checks one (or another text with its choices)
-#include "tests/specs/CheckPages.h"
+#include "tests/specs/CheckExamples.h"
 #include "tests/specs/CheckSpec.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -27,7 +27,7 @@ namespace {
 
 struct Flags {
   long from = 1, count = 100, jobs = 1, one = -1, print = -1, seconds = 120;
-  std::string keep, cache, without = "random", pages, file, target = "native";
+  std::string keep, cache, without = "random", examples, file, target = "native";
   bool interpret = false, small = false, plans = false;
 };
 
@@ -36,19 +36,19 @@ const char *nameOf(Verdict verdict) {
   return names[static_cast<int>(verdict)];
 }
 
-/// What --pages names, and what is left out.
-std::vector<PageWay> matrix;
+/// What --examples names, and what is left out.
+std::vector<ExampleWay> matrix;
 
 std::string labelOf(long seed, const Flags &flags) {
-  return flags.pages.empty() ? "seed " + std::to_string(seed) : matrix[static_cast<size_t>(seed)].label();
+  return flags.examples.empty() ? "seed " + std::to_string(seed) : matrix[static_cast<size_t>(seed)].label();
 }
 
 /// The seed makes the spec and then all that is chosen for it.
 Outcome check(long seed, const Flags &flags, RandomSpec &spec) {
   Choices choices(static_cast<uint64_t>(seed));
-  if (!flags.pages.empty()) {
-    const PageWay &way = matrix[static_cast<size_t>(seed)];
-    spec = specOf(way.page);
+  if (!flags.examples.empty()) {
+    const ExampleWay &way = matrix[static_cast<size_t>(seed)];
+    spec = specOf(way.example);
     return checkSpec(
         spec, choices,
         {flags.cache, way.without, flags.target, flags.small ? smallTiles : "", !flags.interpret, flags.plans});
@@ -134,12 +134,12 @@ int runMany(const Flags &flags) {
       ++verdicts[verdict], ++done;
       steps += line.find("\tsteps\t") != std::string::npos;
       Choices choices(static_cast<uint64_t>(running[i].seed));
-      RandomSpec spec = flags.pages.empty() ? makeSpec(choices) : RandomSpec{};
-      refused += flags.pages.empty() && verdict == "same" && spec.causal &&
+      RandomSpec spec = flags.examples.empty() ? makeSpec(choices) : RandomSpec{};
+      refused += flags.examples.empty() && verdict == "same" && spec.causal &&
                  line.find("\twhole\t") != std::string::npos && line.find("incremental") == std::string::npos;
       if (verdict != "same") {
         std::cout << labelOf(running[i].seed, flags) << ": " << line << std::endl;
-        if (!flags.keep.empty() && flags.pages.empty())
+        if (!flags.keep.empty() && flags.examples.empty())
           std::ofstream(flags.keep + "/" + std::to_string(running[i].seed) + ".quern") << spec.text;
       }
       running.erase(running.begin() + static_cast<long>(i));
@@ -163,7 +163,7 @@ int runMany(const Flags &flags) {
   for (const auto &[verdict, count] : verdicts)
     std::cout << " " << count << " " << verdict;
   std::cout << "; " << steps << " compiled to steps";
-  if (flags.pages.empty())
+  if (flags.examples.empty())
     std::cout << ", " << refused << " causal ones were not";
   std::cout << "\n";
   bool fewUnstable = verdicts["unstable"] <= 1 + done / 10;
@@ -184,7 +184,7 @@ int main(int count, char **words) {
                                              {"--jobs", &flags.jobs},   {"--one", &flags.one},
                                              {"--print", &flags.print}, {"--seconds", &flags.seconds}};
     std::map<std::string, std::string *> texts = {{"--keep", &flags.keep},       {"--cache-dir", &flags.cache},
-                                                  {"--without", &flags.without}, {"--pages", &flags.pages},
+                                                  {"--without", &flags.without}, {"--examples", &flags.examples},
                                                   {"--file", &flags.file},       {"--target", &flags.target}};
     if (numbers.count(word))
       *numbers[word] = std::stol(next());
@@ -199,7 +199,7 @@ int main(int count, char **words) {
     else {
       std::cerr
           << "usage: quern_random_specs [--from SEED] [--count N] [--jobs N] [--keep FOLDER] [--cache-dir "
-             "FOLDER] [--pages all|NAME,...]\n"
+             "FOLDER] [--examples all|NAME,...]\n"
              "         [--without NAMES|random] [--target T] [--small-tiles] [--plans] [--interpret] [--seconds N] | "
              "--print SEED | --one SEED [--file SPEC]\n";
       return 1;
@@ -216,10 +216,10 @@ int main(int count, char **words) {
     std::cout << describe(outcome) << "\n";
     return outcome.verdict == Verdict::Same || outcome.verdict == Verdict::Unstable ? 0 : 1;
   }
-  if (!flags.pages.empty()) {
+  if (!flags.examples.empty()) {
     try {
-      matrix = pageWays(flags.pages);
-      specOf(matrix[0].page); // says what is missing once, not for each of a thousand
+      matrix = exampleWays(flags.examples);
+      specOf(matrix[0].example); // says what is missing once, not for each of a thousand
     } catch (const std::exception &error) {
       std::cerr << "quern_random_specs: " << error.what() << "\n";
       return 2;

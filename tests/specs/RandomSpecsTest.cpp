@@ -1,5 +1,5 @@
 // A few random specs, the same ones in every run. `quern_random_specs` checks thousands (tests/README.md).
-#include "tests/specs/CheckPages.h"
+#include "tests/specs/CheckExamples.h"
 #include "tests/specs/CheckSpec.h"
 
 #include <gtest/gtest.h>
@@ -66,27 +66,27 @@ TEST(RandomSpecsOfTheInterpreter, AfterEveryPass) {
   EXPECT_LE(unstable, 6) << "specs whose numbers say nothing take the place of tests";
 }
 
-// Pages of examples/, compiled in other ways than the shipped one. `quern_random_specs --pages all` takes all pages in
+// Specs of examples/, compiled in other ways than the shipped one. `quern_random_specs --examples all` takes all specs in
 // all ways.
 
-static void expectSame(const PageWay &way) {
+static void expectSame(const ExampleWay &way) {
   Choices choices(uint64_t(1));
   CheckOptions small = options("");
   small.without = way.without;
-  Outcome outcome = checkSpec(specOf(way.page), choices, small);
+  Outcome outcome = checkSpec(specOf(way.example), choices, small);
   EXPECT_EQ(outcome.verdict, Verdict::Same) << way.label() << ": " << outcome.stage << ": " << outcome.message;
   EXPECT_GT(outcome.kernels, 0) << way.label();
 }
 
-class PagesCompiled : public testing::TestWithParam<const char *> {};
+class ExamplesCompiled : public testing::TestWithParam<const char *> {};
 
-TEST_P(PagesCompiled, WithEverythingLeftOut) {
-  std::vector<PageWay> ways = pageWays(GetParam());
+TEST_P(ExamplesCompiled, WithEverythingLeftOut) {
+  std::vector<ExampleWay> ways = exampleWays(GetParam());
   ASSERT_GT(ways.size(), 10u);
   expectSame(ways[1]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Pages, PagesCompiled,
+INSTANTIATE_TEST_SUITE_P(Specs, ExamplesCompiled,
                          testing::Values("bert", "bloom", "gemma3", "linear_attention", "mixtral", "phi3_longrope",
                                          "sparse", "t5"),
                          [](const auto &info) { return info.param; });
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Pages, PagesCompiled,
 class LlamaWithout : public testing::TestWithParam<std::string> {};
 
 TEST_P(LlamaWithout, Compiled) {
-  for (const PageWay &way : pageWays("llama"))
+  for (const ExampleWay &way : exampleWays("llama"))
     if (way.without == GetParam())
       return expectSame(way);
   FAIL() << GetParam() << " is not known";

@@ -312,7 +312,7 @@ bool SpecWriter::select(Named &x) {
   }
 }
 
-/// A dimension more: from positions, from numbers in the page, from a table.
+/// A dimension more: from positions, from numbers in the spec, from a table.
 bool SpecWriter::widen(Named &x) {
   std::string to = freeDim(x.dims);
   if (to.empty())

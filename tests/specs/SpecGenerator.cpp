@@ -1,5 +1,5 @@
-// Takes: decisions. Gives: a page: dimensions, blocks, layers, a head.
-// Why the page and not the IR is random: people write pages, and what the frontend makes of them is where most shapes
+// Takes: decisions. Gives: a spec: dimensions, blocks, layers, a head.
+// Why the spec and not the IR is random: people write specs, and what the frontend makes of them is where most shapes
 // of IR come from that nobody thought of.
 #include "tests/specs/SpecWriter.h"
 

@@ -28,7 +28,7 @@ private:
   /// A parameter path that no other call has.
   std::string path() { return " @ \"" + fresh("p") + "\""; }
 
-  // ---- the page (SpecGenerator.cpp)
+  // ---- the spec (SpecGenerator.cpp)
   void chooseDims();
   void declareDims(std::string &head);
   void forward(const std::string &head);

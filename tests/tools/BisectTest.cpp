@@ -62,7 +62,7 @@ protected:
   }
   void TearDown() override { std::filesystem::remove_all(folder); }
 
-  OwningOpRef<ModuleOp> page(MLIRContext &context) {
+  OwningOpRef<ModuleOp> llama(MLIRContext &context) {
     quern::frontend::SpecInput input;
     input.name = "llama.quern";
     input.text = textOf(source("examples/llama.quern"));
@@ -73,16 +73,16 @@ protected:
 
   Divergence run() {
     MLIRContext context(DialectRegistry(), MLIRContext::Threading::DISABLED);
-    OwningOpRef<ModuleOp> module = page(context);
+    OwningOpRef<ModuleOp> module = llama(context);
     EXPECT_TRUE(module);
     return bisect(*module, options);
   }
-  /// The number of the line of the page that holds `text`.
+  /// The number of the line of the spec that holds `text`.
   std::string lineOf(const std::string &text) {
-    std::string page = textOf(source("examples/llama.quern"));
-    size_t at = page.find(text);
+    std::string spec = textOf(source("examples/llama.quern"));
+    size_t at = spec.find(text);
     EXPECT_NE(at, std::string::npos) << text;
-    return "llama.quern:" + std::to_string(std::count(page.begin(), page.begin() + at, '\n') + 1) + ":";
+    return "llama.quern:" + std::to_string(std::count(spec.begin(), spec.begin() + at, '\n') + 1) + ":";
   }
   /// The checkpoint with one element of one tensor changed.
   std::string alteredWeights(const std::string &name, double value) {
@@ -207,7 +207,7 @@ TEST_F(BisectTest, KnowsThatTheCompilerIsNotToBlame) {
   golden.output = options.expected = folder + "/expected.safetensors";
   {
     MLIRContext context(DialectRegistry(), MLIRContext::Threading::DISABLED);
-    OwningOpRef<ModuleOp> module = page(context);
+    OwningOpRef<ModuleOp> module = llama(context);
     ASSERT_EQ(interpretMain(*module, golden), 0);
   }
   EXPECT_EQ(run().stage, "none");

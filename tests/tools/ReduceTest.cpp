@@ -19,14 +19,14 @@ static std::string textOf(const std::string &path) {
 }
 
 TEST(ReduceSpec, KeepsWhatMattersOfAPage) {
-  // "Interesting": there is attention with a mask of a window, in a page that checks.
+  // "Interesting": there is attention with a mask of a window, in a spec that checks.
   auto interesting = [](const std::string &text) {
     return text.find("stride") != std::string::npos && text.find("where(") == std::string::npos;
   };
-  std::string page = textOf("examples/sparse.quern");
-  std::string reduced = reduceSpec(page, interesting);
+  std::string spec = textOf("examples/sparse.quern");
+  std::string reduced = reduceSpec(spec, interesting);
   EXPECT_THAT(reduced, HasSubstr("stride"));
-  EXPECT_LT(reduced.size(), page.size() / 3) << reduced;
+  EXPECT_LT(reduced.size(), spec.size() / 3) << reduced;
   quern::frontend::SpecInput input;
   input.name = "reduced.quern";
   input.text = reduced;
@@ -35,13 +35,13 @@ TEST(ReduceSpec, KeepsWhatMattersOfAPage) {
 }
 
 TEST(ReduceSpec, DropsWhatBecomesUnused) {
-  std::string page =
+  std::string spec =
       "quern 1\nmodel m {\n  dim V = 16, D = 8\n  forward(tokens: int[B, T]) -> [B, T, D] {\n"
       "    param words: [V, D] @ \"words\"\n    x = words[V = tokens]\n    a = tanh(x)\n    b, c = sin(a), cos(a)\n"
       "    y = x + 0.5 * b\n    y = y + 0.3 * c\n    repeat i in 4 {\n      y = y * 0.9\n    }\n    return "
       "cumsum[T](y)\n  }\n}\n";
   auto interesting = [](const std::string &text) { return text.find("cumsum[T]") != std::string::npos; };
-  std::string reduced = reduceSpec(page, interesting);
+  std::string reduced = reduceSpec(spec, interesting);
   EXPECT_THAT(reduced, HasSubstr("cumsum[T]"));
   for (const char *gone : {"tanh", "sin", "repeat", "0.3", "16"})
     EXPECT_THAT(reduced, Not(HasSubstr(gone)));

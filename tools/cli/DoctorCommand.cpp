@@ -122,13 +122,13 @@ int quern::tools::doctorCommand(const Arguments &arguments) {
   if (options.batch < 1 || options.length < 2 || options.steps < 1)
     throw std::runtime_error("--batch and --steps are at least 1, --length at least 2");
   mlir::MLIRContext context;
-  mlir::OwningOpRef<mlir::ModuleOp> page = readModule(context, spec);
-  if (!page)
+  mlir::OwningOpRef<mlir::ModuleOp> untrained = readModule(context, spec);
+  if (!untrained)
     return 1;
-  bool ownLoss = page->lookupSymbol("loss");
-  spec.train = canTrain(*page);
+  bool ownLoss = untrained->lookupSymbol("loss");
+  spec.train = canTrain(*untrained);
   spec.warnings = false;
-  int64_t count = countParameters(*page);
+  int64_t count = countParameters(*untrained);
   if (count > mostNumbers)
     throw std::runtime_error(llvm::formatv("{0} parameters are too many for the interpreter: give a small shape of the "
                                            "same spec, at most {1}, with --set or --config",

@@ -1,4 +1,4 @@
-// `quern doctor`: the checklist of someone whose page does not learn, run in the double-precision interpreter on a
+// `quern doctor`: the checklist of someone whose spec does not learn, run in the double-precision interpreter on a
 // small made-up batch.
 #ifndef QUERN_TOOLS_DOCTOR_DOCTOR_H
 #define QUERN_TOOLS_DOCTOR_DOCTOR_H
@@ -13,7 +13,7 @@ namespace quern::tools {
 struct Finding {
   enum class Grade { Ok, Note, Wrong } grade;
   std::string check; ///< "masking"
-  std::string text;  ///< one line; for Wrong with the place in the page and the fix behind it
+  std::string text;  ///< one line; for Wrong with the line of the spec and the fix behind it
   std::string details;
 };
 using Findings = std::vector<Finding>;
@@ -22,14 +22,14 @@ struct DoctorOptions {
   uint64_t seed = 0;
   int64_t batch = 2, length = 8;
   int64_t steps = 150;                      ///< of memorising the batch
-  ir::Interpreter::ParameterLookup weights; ///< empty: the page's initial values
+  ir::Interpreter::ParameterLookup weights; ///< empty: the spec's initial values
   ir::Interpreter::Inputs inputs;           ///< those absent are made up, or take their defaults
 };
 
-/// A page with numbers in it: what all checks look at.
+/// A spec with numbers in it: what all checks look at.
 class Patient {
 public:
-  /// `module` stands at `resolved`, with @loss where the page can be trained; `names` are of it.
+  /// `module` stands at `resolved`, with @loss where the spec can be trained; `names` are of it.
   Patient(mlir::ModuleOp module, std::vector<frontend::NamedValue> names, bool ownLoss, const DoctorOptions &options);
 
   mlir::func::FuncOp get(llvm::StringRef function) const { return module.lookupSymbol<mlir::func::FuncOp>(function); }
@@ -42,7 +42,7 @@ public:
 
   mutable mlir::ModuleOp module; ///< a handle; operations of MLIR know no const
   std::vector<frontend::NamedValue> names;
-  bool ownLoss; ///< the page declares its loss; else it is the library's
+  bool ownLoss; ///< the spec declares its loss; else it is the library's
   const DoctorOptions &options;
   std::map<std::string, std::vector<double>> parameters; ///< by preferred name
   std::vector<std::string> misfits;                      ///< parameters that the weights lack
@@ -56,7 +56,7 @@ Findings checkMasking(const Patient &patient);
 /// `differentiated`: a copy of the module at that phase.
 Findings checkTraining(Patient &patient, mlir::ModuleOp differentiated);
 
-/// "error"-like text with the page's line below; `fix` on a line of its own.
+/// "error"-like text with the spec's line below; `fix` on a line of its own.
 std::string wrongAt(mlir::Location where, const std::string &message, const std::string &fix);
 
 } // namespace quern::tools

@@ -1,4 +1,4 @@
-// What parameters are before any training, as the page's `~` annotations say.
+// What parameters are before any training, as the spec's `~` annotations say.
 #ifndef QUERN_TOOLS_INTERPRET_INITIALVALUES_H
 #define QUERN_TOOLS_INTERPRET_INITIALVALUES_H
 

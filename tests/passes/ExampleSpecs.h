@@ -1,6 +1,6 @@
-// Every page of examples/ in a small size: what all passes together, and each without the others, are tried on.
-#ifndef QUERN_TESTS_PASSES_PAGES_H
-#define QUERN_TESTS_PASSES_PAGES_H
+// Every spec of examples/ in a small size: what all passes together, and each without the others, are tried on.
+#ifndef QUERN_TESTS_PASSES_EXAMPLESPECS_H
+#define QUERN_TESTS_PASSES_EXAMPLESPECS_H
 
 #include <cstdint>
 #include <ostream>
@@ -9,16 +9,16 @@
 
 namespace quern::passes::test {
 
-struct SmallPage {
+struct ExampleSpec {
   const char *name, *spec, *config; // config: a folder of tests/data
   std::vector<std::string> settings;
   int64_t vocabulary = 50; // tokens are smaller
 };
-inline void PrintTo(const SmallPage &page, std::ostream *out) {
-  *out << page.name;
+inline void PrintTo(const ExampleSpec &example, std::ostream *out) {
+  *out << example.name;
 }
 
-inline std::vector<SmallPage> smallPages() {
+inline std::vector<ExampleSpec> exampleSpecs() {
   return {{"bert", "bert", "bert", {}},
           {"bloom", "bloom", "bloom", {}},
           {"cohere", "cohere", "cohere", {}},

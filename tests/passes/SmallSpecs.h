@@ -1,13 +1,13 @@
-// Pages of a few lines, and what is asked of them.
-#ifndef QUERN_TESTS_PASSES_SMALLPAGES_H
-#define QUERN_TESTS_PASSES_SMALLPAGES_H
+// Specs of a few lines, and what is asked of them.
+#ifndef QUERN_TESTS_PASSES_SMALLSPECS_H
+#define QUERN_TESTS_PASSES_SMALLSPECS_H
 
 #include "Support.h"
 
 namespace quern::passes::test {
 
 /// A model of one function over x: [B, T, D] = words[V = tokens], which gives [B, T, D].
-inline std::string page(const std::string &body, const std::string &more = "") {
+inline std::string specWith(const std::string &body, const std::string &more = "") {
   return "quern 1\nmodel m {\n  config { width = 4, layers = 2 }\n  dim V = 13, D = width, P = 20\n" + more +
          "  forward(tokens: int[B, T]) -> [B, T, D] {\n    dim S = T\n    param words: [V, D] @ \"words\"\n"
          "    x = words[V = tokens]\n" +
@@ -52,7 +52,7 @@ inline std::string expectSteps(const std::string &text) {
 }
 
 inline std::string attention(const std::string &mask) {
-  return page("    m = " + mask +
+  return specWith("    m = " + mask +
               "\n    w = softmax[S](where(m, sum[D](x * x[T -> S]), -inf))\n    return sum[S](w * x[T -> S])\n");
 }
 

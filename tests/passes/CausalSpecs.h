@@ -1,7 +1,7 @@
-// Every page of examples/ and of tests/frontend/specs, causal or not, with each fixture's config: what the tests of
+// Every spec of examples/ and of tests/frontend/specs, causal or not, with each fixture's config: what the tests of
 // steps go through.
-#ifndef QUERN_TESTS_PASSES_CAUSALPAGES_H
-#define QUERN_TESTS_PASSES_CAUSALPAGES_H
+#ifndef QUERN_TESTS_PASSES_CAUSALSPECS_H
+#define QUERN_TESTS_PASSES_CAUSALSPECS_H
 
 #include "Support.h"
 #include "tests/Zoo.h"
@@ -10,17 +10,17 @@
 
 namespace quern::passes::test {
 
-struct Page {
+struct SpecCase {
   std::string name;
   std::string spec;   // from the root
   std::string config; // a folder of tests/data
   std::vector<std::string> settings = {};
   int64_t words = 60; // tokens are below it
 };
-inline void PrintTo(const Page &page, std::ostream *out) {
-  *out << page.name;
+inline void PrintTo(const SpecCase &example, std::ostream *out) {
+  *out << example.name;
 }
-inline std::string nameOf(const testing::TestParamInfo<Page> &info) {
+inline std::string nameOf(const testing::TestParamInfo<SpecCase> &info) {
   return info.param.name;
 }
 
@@ -28,10 +28,10 @@ inline std::string source(const std::string &path) {
   return std::string(std::getenv("QUERN_SOURCE")) + "/" + path;
 }
 
-inline std::unique_ptr<Program> load(const Page &page) {
-  return std::make_unique<Program>(source(page.spec),
-                                   page.config.empty() ? "" : source("tests/data/" + page.config + "/config.json"),
-                                   page.settings);
+inline std::unique_ptr<Program> load(const SpecCase &example) {
+  return std::make_unique<Program>(source(example.spec),
+                                   example.config.empty() ? "" : source("tests/data/" + example.config + "/config.json"),
+                                   example.settings);
 }
 
 /// The function over the growing text.
@@ -39,18 +39,18 @@ inline std::string textFunction(Program &program) {
   return program.function("forward") ? "forward" : "decode";
 }
 
-inline std::vector<Page> zooPages(const char *kind) {
-  std::vector<Page> pages;
+inline std::vector<SpecCase> zooSpecs(const char *kind) {
+  std::vector<SpecCase> specs;
   for (const auto &[config, spec] : quern::test::zoo(kind)) {
     std::string name = "zoo_" + config;
     std::replace(name.begin(), name.end(), '-', '_');
-    pages.push_back({name, "examples/" + spec + ".quern", config, {}, 48});
+    specs.push_back({name, "examples/" + spec + ".quern", config, {}, 48});
   }
-  return pages;
+  return specs;
 }
 
-inline std::vector<Page> causalPages() {
-  std::vector<Page> pages;
+inline std::vector<SpecCase> causalSpecs() {
+  std::vector<SpecCase> specs;
   for (auto [spec, config] :
        std::initializer_list<std::pair<const char *, const char *>>{{"bloom", "bloom"},
                                                                     {"cohere", "cohere"},
@@ -81,53 +81,53 @@ inline std::vector<Page> causalPages() {
                                                                     {"t5", "t5"}}) {
     std::string name = config;
     std::replace(name.begin(), name.end(), '-', '_');
-    pages.push_back({name, std::string("examples/") + spec + ".quern", config});
+    specs.push_back({name, std::string("examples/") + spec + ".quern", config});
   }
   for (const char *kind : {"decoders", "pairs"})
-    for (const Page &page : zooPages(kind))
-      pages.push_back(page);
-  pages.push_back({"linear_attention", "examples/linear_attention.quern", ""});
-  pages.push_back({"sparse", "examples/sparse.quern", ""});
-  pages.push_back(
+    for (const SpecCase &example : zooSpecs(kind))
+      specs.push_back(example);
+  specs.push_back({"linear_attention", "examples/linear_attention.quern", ""});
+  specs.push_back({"sparse", "examples/sparse.quern", ""});
+  specs.push_back(
       {"translate", "examples/translate.quern", "", {"vocab=64", "width=16", "inner=32", "heads=2", "layers=2"}});
-  pages.push_back({"manual_attention", "examples/manual/attention.quern", "", {}, 3});
-  pages.push_back({"manual_article", "examples/manual/article.quern", "", {}, 3});
-  pages.push_back({"manual_decoder", "examples/manual/decoder.quern", "", {}, 10});
-  pages.push_back({"manual_one_head", "examples/manual/one_head.quern", "", {}, 4});
-  pages.push_back({"manual_feed_forward", "examples/manual/feed_forward.quern", "", {}, 4});
-  pages.push_back({"manual_two_blocks", "examples/manual/two_blocks.quern", "", {}, 4});
-  pages.push_back({"manual_variants", "examples/manual/variants.quern", "", {}, 3});
-  pages.push_back({"labs_attention", "examples/labs/attention.quern", "", {"words=60", "width=16", "heads=2"}});
+  specs.push_back({"manual_attention", "examples/manual/attention.quern", "", {}, 3});
+  specs.push_back({"manual_article", "examples/manual/article.quern", "", {}, 3});
+  specs.push_back({"manual_decoder", "examples/manual/decoder.quern", "", {}, 10});
+  specs.push_back({"manual_one_head", "examples/manual/one_head.quern", "", {}, 4});
+  specs.push_back({"manual_feed_forward", "examples/manual/feed_forward.quern", "", {}, 4});
+  specs.push_back({"manual_two_blocks", "examples/manual/two_blocks.quern", "", {}, 4});
+  specs.push_back({"manual_variants", "examples/manual/variants.quern", "", {}, 3});
+  specs.push_back({"labs_attention", "examples/labs/attention.quern", "", {"words=60", "width=16", "heads=2"}});
   for (const char *spec : {"deepseek_v3", "falcon", "gpt_oss", "oddities"})
-    pages.push_back({spec, std::string("tests/frontend/specs/") + spec + ".quern", "", {}, 30});
-  return pages;
+    specs.push_back({spec, std::string("tests/frontend/specs/") + spec + ".quern", "", {}, 30});
+  return specs;
 }
 
 /// What looks ahead.
 /// Without a text.
-inline std::vector<Page> stillPages() {
-  std::vector<Page> pages = zooPages("images");
-  for (const Page &page : zooPages("contrasts"))
-    pages.push_back(page);
-  pages.push_back({"vit", "examples/vit.quern", "vit"});
-  return pages;
+inline std::vector<SpecCase> stillSpecs() {
+  std::vector<SpecCase> specs = zooSpecs("images");
+  for (const SpecCase &example : zooSpecs("contrasts"))
+    specs.push_back(example);
+  specs.push_back({"vit", "examples/vit.quern", "vit"});
+  return specs;
 }
 
-inline std::vector<Page> otherPages() {
-  std::vector<Page> pages = zooPages("encoders");
-  pages.push_back({"bert", "examples/bert.quern", "bert"});
-  pages.push_back({"distilbert", "examples/distilbert.quern", "distilbert"});
-  pages.push_back(
+inline std::vector<SpecCase> otherSpecs() {
+  std::vector<SpecCase> specs = zooSpecs("encoders");
+  specs.push_back({"bert", "examples/bert.quern", "bert"});
+  specs.push_back({"distilbert", "examples/distilbert.quern", "distilbert"});
+  specs.push_back(
       {"sentence",
        "examples/sentence.quern",
        "",
        {"vocab_size=60", "hidden_size=16", "num_hidden_layers=2", "num_attention_heads=2", "intermediate_size=8"}});
-  pages.push_back({"manual_encoder", "examples/manual/encoder.quern", "", {}, 10});
-  pages.push_back({"manual_mini_transformer",
+  specs.push_back({"manual_encoder", "examples/manual/encoder.quern", "", {}, 10});
+  specs.push_back({"manual_mini_transformer",
                    "examples/manual/mini_transformer.quern",
                    "",
                    {"vocab_size=60", "d_model=16", "d_ff=8"}});
-  return pages;
+  return specs;
 }
 
 /// Numbers that a test can repeat: the same name, the same numbers.
