@@ -5,7 +5,7 @@
 #include "codegen/kernel/AttentionGradient.h"
 #include "ir/analysis/Least.h"
 #include "ir/analysis/Operations.h"
-#include "ir/analysis/Picked.h"
+#include "ir/analysis/Gathered.h"
 #include "ir/analysis/Weights.h"
 
 #include "llvm/Support/Format.h"
@@ -142,7 +142,7 @@ void Counter::countOperation(Operation &op) {
   auto has = [](Type type, StringRef name) { return cast<NamedTensorType>(type).has(name); };
   // Positions and masks are no arithmetic on reals, and a mask that bounds loops is hardly computed.
   bool isReal = llvm::any_of(op.getResultTypes(), [](Type type) { return cast<NamedTensorType>(type).isF32(); });
-  if (!cost || !isReal || (isElementwise(&op) && pickedBy(op.getResult(0)))) // or a few elements of it are computed
+  if (!cost || !isReal || (isElementwise(&op) && gatheredBy(op.getResult(0)))) // or a few elements of it are computed
     return;
   bool ofPairs = gradient && op.getNumResults() == 1 && has(op.getResult(0).getType(), gradient->frame.key.name) &&
                  has(op.getResult(0).getType(), gradient->frame.query.name);
@@ -155,7 +155,7 @@ void Counter::countRest() {
       costs.products = costs.products + Size(2) * positionsOf(int(node), nullptr);
   llvm::SmallPtrSet<Operation *, 2> outer;
   for (auto scatter : kernel.getBlock().getOps<ScatterAddOp>())
-    if (MulOp product = summedByPick(scatter)) { // outer products, summed by expert
+    if (MulOp product = summedByRoute(scatter)) { // outer products, summed by expert
       costs.products = costs.products + scatter.getFlops() + product.getFlops();
       outer.insert({scatter, product});
     }

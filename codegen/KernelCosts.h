@@ -10,11 +10,11 @@ namespace quern::codegen {
 struct KernelCosts {
   ir::Size products; ///< multiply-adds of contractions and attentions, each as two
   ir::Size flops;    ///< those and all other arithmetic on reals, as CostOpInterface counts it
-  ir::Size bytes;    ///< arguments and results, each once; of tables what can be picked (ir/analysis/Picked.h)
+  ir::Size bytes;    ///< arguments and results, each once; of tables what can be gathered (ir/analysis/Gathered.h)
 };
 
 /// Over the kernel's own lengths. Of attention and its gradient only pairs of a query and a key count that the mask lets see
-/// each other, as far as lengths tell (of masks that are data nothing is known).
+/// each other, as far as lengths decide (of masks that are data nothing is known).
 KernelCosts costsOf(ir::KernelOp kernel);
 /// The same over the caller's.
 KernelCosts costsOf(ir::LaunchOp launch);

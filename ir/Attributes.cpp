@@ -96,7 +96,7 @@ const Known onOperations[] = {
     {onceAttr, "an operation with results", onValues, nothing, is<UnitAttr>},
     {windowAttr, "quern.rename or quern.remember", on<RenameOp, RememberOp>, "a #quern.window", is<WindowAttr>},
     {weightAttr, "quern.concat or quern.quantize", on<ConcatOp, QuantizeOp>, nothing, is<UnitAttr>},
-    {pickedAttr, "quern.param", on<ParamOp>, "a share from 0 to 1", isShare},
+    {routedShareAttr, "quern.param", on<ParamOp>, "a share from 0 to 1", isShare},
     {segmentAttr, "quern.repeat", on<RepeatOp>, nothing, is<UnitAttr>},
     {againAttr, "an operation with results", onValues, nothing, is<UnitAttr>},
     {placesAttr, "quern.launch or quern.repeat", on<LaunchOp, RepeatOp>, "a list of #quern.place", list<is<PlaceAttr>>},

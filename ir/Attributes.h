@@ -48,7 +48,7 @@ inline constexpr llvm::StringLiteral recomputeAttr = "quern.recompute";
 inline constexpr llvm::StringLiteral limitsAttr = "quern.limits";
 /// The variant for calls of at most this many rows (B * T), where it reads less than the one for many.
 inline constexpr llvm::StringLiteral fewRowsAttr = "quern.few_rows";
-/// Its weights are others at every call (training): they are read as they lie, and packed by nobody.
+/// Its weights are others at every call (training): they are read as they are stored, and packed by nobody.
 inline constexpr llvm::StringLiteral changingAttr = "quern.changing_weights";
 /// Slots of its arena: a list of sizes in bytes each, of which the largest counts.
 inline constexpr llvm::StringLiteral arenaAttr = "quern.arena";
@@ -71,8 +71,8 @@ inline constexpr llvm::StringLiteral windowAttr = "quern.window";
 /// On a `quern.concat` (PackProjections.cpp) or `quern.quantize` (StoreWeights.cpp) of parameters: it is no operation of
 /// the program, but how a packed weight is put together at load.
 inline constexpr llvm::StringLiteral weightAttr = "quern.weight";
-/// On a parameter of which each position uses picked matrices alone (routed experts): the share of them, such as 0.25.
-inline constexpr llvm::StringLiteral pickedAttr = "quern.picked";
+/// On a parameter of which each position uses the matrices alone that it is routed to (routed experts): the share of them, such as 0.25.
+inline constexpr llvm::StringLiteral routedShareAttr = "quern.routed_share";
 /// On a loop within a loop: the gradient runs it again.
 inline constexpr llvm::StringLiteral segmentAttr = "quern.segment";
 /// On what a gradient computes again outside of loops, so that it stays apart from what it repeats.

@@ -68,7 +68,7 @@ QUERN_CONVERT(ToRealOp, 1)
 QUERN_CONVERT(NarrowOp, slow)
 QUERN_CONVERT(WidenOp, 1)
 QUERN_CONVERT(DequantizeOp, 1)
-// Only the rows that are picked, or new, are read.
+// Only the rows that are gathered, or new, are read.
 QUERN_COST_WORK(GatherOp, Size(0), bytesOf(getPositions().getType()) + bytesOf(getResult().getType()) * Size(2),
                 getResult().getType().elements() * Size(slow))
 QUERN_COST(RememberOp, Size(0), bytesOf(getX().getType()) * Size(2))
@@ -179,7 +179,7 @@ QUERN_COST(ScanOp, flopsOf(getBlock()) * getDim().getSize(), traffic(*this))
 QUERN_COST(RepeatOp, overAllIterations(flopsOf(getBlock()) * Size(getIterations())),
            overAllIterations(bytesOf(getBlock()) * Size(getIterations())))
 /// Within a kernel only arguments and results are memory; of a table that is only gathered from, the rows that are
-/// picked.
+/// gathered.
 static Size kernelTraffic(KernelOp kernel) {
   Size total = bytesOf(kernel.getYield().getOperandTypes());
   for (BlockArgument argument : kernel.getBlock().getArguments()) {

@@ -1,4 +1,4 @@
-// What every operation of the dialect can tell about itself: what it computes, what it costs, how it treats time.
+// What every operation of the dialect says of itself: what it computes, what it costs, how it treats time.
 #ifndef QUERN_IR_INTERFACES
 #define QUERN_IR_INTERFACES
 

@@ -20,7 +20,7 @@ namespace quern::passes {
 std::unique_ptr<mlir::Pass> createRollRepeatsPass();
 
 /// In a module to be trained adds @loss.grad: the loss and the gradient of every parameter. `recompute`: what is
-/// cheaper made again than saved on `machine` is not saved. (Differentiate.cpp).
+/// cheaper recomputed than saved on `machine` is not saved. (Differentiate.cpp).
 std::unique_ptr<mlir::Pass> createDifferentiatePass(const support::Machine &machine = support::assumedMachine(),
                                                     bool recompute = true);
 

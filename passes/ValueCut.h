@@ -1,4 +1,4 @@
-// Of values that follow from each other, which are kept and which are made again: what a gradient saves, what generation
+// Of values that follow from each other, which are kept and which are recomputed: what a gradient saves, what generation
 // remembers.
 #ifndef QUERN_PASSES_VALUECUT_H
 #define QUERN_PASSES_VALUECUT_H
@@ -14,10 +14,10 @@ namespace quern::passes {
 enum class Had {
   Neither, ///< nothing that is wanted needs it
   Kept,
-  Again ///< made again, of what is kept or at hand
+  Again ///< recomputed, of what is kept or at hand
 };
 
-/// For each value of `region`, of which the first `wanted` are needed. What a value that can be made again is made of is in
+/// For each value of `region`, of which the first `wanted` are needed. What a value that can be recomputed is made of is in
 /// the region or at hand. `keep` and `make`: what that costs, in one unit (nanoseconds, say); MinimumCut::unlimited: it
 /// cannot be.
 std::vector<Had> leastCut(llvm::ArrayRef<mlir::Value> region, size_t wanted,

@@ -9,9 +9,9 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-// Rough times of one vector operation. Above `dear` a value is stored rather than computed repeatedly; above `huge` in
+// Rough times of one vector operation. Above `expensive` a value is stored rather than computed repeatedly; above `huge` in
 // any case, so that expressions stay small enough to compile.
-static constexpr int dear = 16, huge = 1500;
+static constexpr int expensive = 16, huge = 1500;
 
 static int ownCost(Op op) {
   switch (op) {
@@ -86,7 +86,7 @@ static bool repeatedBy(const KernelGraph &graph, int value, int user) {
 bool KernelBuilder::wantsStage(int i) const {
   const Node &node = graph.nodes[i];
   if (node.op <= Op::Index || combines(node.op) || node.dims.empty() || users[i].empty() || inlineOnly[i] ||
-      bitsOfCode(node.storage)) // what is picked of codes
+      bitsOfCode(node.storage)) // what is gathered of codes
     return false;
   if (cost[i] > huge)
     return true;
@@ -99,7 +99,7 @@ bool KernelBuilder::wantsStage(int i) const {
   });
   bool combined = users[i].size() > 1 && std::any_of(users[i].begin(), users[i].end(),
                                                      [&](int user) { return combines(graph.nodes[user].op); });
-  return cost[i] >= dear && (repeated || reread || combined);
+  return cost[i] >= expensive && (repeated || reread || combined);
 }
 
 Func KernelBuilder::newFunc(const std::string &what, int node) {

@@ -1,7 +1,7 @@
 // From a kernel's graph to a scheduled Halide pipeline.
 //
 // Values are index functions: asked for an element by positions along named dimensions, they answer with an expression.
-// Elementwise and shape operations are only that. What combines positions (and what is dear and needed repeatedly)
+// Elementwise and shape operations are only that. What combines positions (and what is expensive and needed repeatedly)
 // becomes a stage, a Func of its own.
 #ifndef QUERN_CODEGEN_HALIDE_KERNELBUILDER_H
 #define QUERN_CODEGEN_HALIDE_KERNELBUILDER_H
@@ -68,7 +68,7 @@ private:
   friend class PackedContraction;
   friend class DenseContraction;
   friend class FewRows;
-  friend class PickedPairs;
+  friend class RoutedPairs;
   friend class GroupedContraction;
   friend class ExpertGradient;
   friend void defineContraction(KernelBuilder &builder, const ContractionPattern &pattern);

@@ -11,7 +11,7 @@ namespace quern::codegen::math {
 using Halide::Expr;
 
 // Arithmetic that keeps IEEE meaning (infinities and NaN are values here: masked scores are -inf). Halide's plain
-// operators tell LLVM that neither occurs.
+// operators promise LLVM that neither occurs.
 Expr add(Expr a, Expr b);
 Expr sub(Expr a, Expr b);
 Expr mul(Expr a, Expr b);

@@ -199,8 +199,8 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
       json["init"] = {{"kind", parameter.init.getDistribution().str()},
                       {"value", parameter.init.getScale().getValueAsDouble()},
                       {"if_absent", parameter.init.getIfAbsent()}};
-    if (parameter.picked < 1)
-      json["picked"] = parameter.picked;
+    if (parameter.routedShare < 1)
+      json["routed_share"] = parameter.routedShare;
     root["parameters"].push_back(std::move(json));
   }
   for (const Slots::Slot &slot : program.slots.slots()) {

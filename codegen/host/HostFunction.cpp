@@ -253,15 +253,15 @@ void HostFunction::call(LaunchOp launch) {
   }
   Value number = arith::ConstantIntOp::create(b, loc, static_cast<int64_t>(program.launches.size()), 32);
   program.launches.push_back(launch);
-  tell(0, {number, arith::TruncIOp::create(b, loc, b.getI32Type(), iteration())});
+  notifyProfile(0, {number, arith::TruncIOp::create(b, loc, b.getI32Type(), iteration())});
   Value code = LLVM::CallOp::create(b, loc, TypeRange{b.getI32Type()}, name, arguments).getResult();
-  tell(1, {});
+  notifyProfile(1, {});
   Value before = LLVM::LoadOp::create(b, loc, b.getI32Type(), status);
   LLVM::StoreOp::create(b, loc, arith::OrIOp::create(b, loc, before, code), status);
 }
 
 /// Calls a function of quern_profile, by its position, if there is a profile.
-void HostFunction::tell(int field, ArrayRef<Value> numbers) {
+void HostFunction::notifyProfile(int field, ArrayRef<Value> numbers) {
   Type pointerType = pointer(b.getContext());
   Value none = LLVM::ZeroOp::create(b, loc, pointerType);
   Value is = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne, profile, none);

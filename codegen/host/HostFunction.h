@@ -21,7 +21,7 @@ private:
   void lowerRepeat(ir::RepeatOp repeat);
   void lowerLaunch(ir::LaunchOp launch);
   void call(ir::LaunchOp launch);
-  void tell(int field, llvm::ArrayRef<mlir::Value> numbers);
+  void notifyProfile(int field, llvm::ArrayRef<mlir::Value> numbers);
   /// Calls a function of a table of functions, by its position; the table itself is the first argument.
   mlir::Value callOf(mlir::Value table, int function, mlir::ArrayRef<mlir::Value> arguments, mlir::Type result = {});
   void lowerStore(ir::StoreOp store);

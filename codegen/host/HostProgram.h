@@ -24,7 +24,7 @@ struct HostProgram {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< llvm.func's with arith and scf inside
   std::vector<std::string> symbols;         ///< run-time lengths in the order of quern_call::sizes
   std::vector<HostEntry> entries;
-  std::vector<ir::LaunchOp> launches; ///< of all entries; a profile (quern_profile) is told their numbers
+  std::vector<ir::LaunchOp> launches; ///< of all entries; a profile (quern_profile) gets their numbers
   std::vector<std::string> states;    ///< in the order of quern_call::states
   std::vector<std::string> checks; ///< states whose content is looked at when stored (passes/raise/CheckPositions.cpp)
   Slots slots;

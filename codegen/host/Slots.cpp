@@ -12,8 +12,8 @@ int Slots::parameter(std::vector<std::string> names, const std::vector<int64_t> 
   auto [it, isNew] = byNames.try_emplace(names, parameterList.size());
   if (isNew)
     parameterList.push_back({std::move(names), shape, param.getInitAttr(), param.getLoc()});
-  if (auto picked = param->getAttrOfType<FloatAttr>(pickedAttr))
-    parameterList[it->second].picked = picked.getValueAsDouble();
+  if (auto share = param->getAttrOfType<FloatAttr>(routedShareAttr))
+    parameterList[it->second].routedShare = share.getValueAsDouble();
   return it->second;
 }
 

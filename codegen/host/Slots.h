@@ -15,7 +15,7 @@ public:
     std::vector<int64_t> shape;
     ir::InitAttr init; // may be null
     mlir::Location at;
-    double picked = 1; // how much of it and its like a position uses (routed experts)
+    double routedShare = 1; // how much of it and its like a position uses (routed experts)
   };
   /// How one matrix [outer, inner] lies in a stored tensor, in elements.
   struct Part {

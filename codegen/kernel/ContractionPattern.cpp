@@ -1,4 +1,4 @@
-// Takes: a contraction (or the gradient of picked weights) in a kernel's graph. Gives: its rows, columns and what it sums
+// Takes: a contraction (or the gradient of routed weights) in a kernel's graph. Gives: its rows, columns and what it sums
 // over. Why on the plain graph: a plan is chosen from it before anything is built.
 #include "codegen/kernel/ContractionPattern.h"
 
@@ -25,9 +25,9 @@ int tableOf(const KernelGraph &graph, const ContractionPattern &pattern, int ope
   if (widensStored(node.op) && node.operands[0] < graph.argumentCount() &&
       graph.argumentLayouts[node.operands[0]].packed)
     return node.operands[0];
-  bool picked = node.op == Op::Gather && node.operands[0] < graph.argumentCount() &&
+  bool gathered = node.op == Op::Gather && node.operands[0] < graph.argumentCount() &&
                 (graph.argumentLayouts[node.operands[0]].packed || (pattern.isGrouped() && operand == pattern.w));
-  return picked ? node.operands[0] : operand;
+  return gathered ? node.operands[0] : operand;
 }
 
 namespace {
@@ -98,7 +98,7 @@ void ContractionMatcher::chooseOperands() {
   }
 }
 
-/// Whether the weight is picked row by row; the rows are then pairs. A table of one column a row (a dot product) is not
+/// Whether the weight is routed row by row; the rows are then pairs. A table of one column a row (a dot product) is not
 /// meant.
 void ContractionMatcher::findPairs() {
   const Node &gather = graph.nodes[pickOf(graph, p.w)], &c = graph.nodes[p.node], &input = graph.nodes[p.x];
@@ -228,7 +228,7 @@ ContractionPattern matchByExpert(const KernelGraph &graph, int scatter) {
       p.others.push_back(dim);
   for (const Dim &dim : product.dims)
     if (contains(s.names, dim.name) && !positions.has(dim.name))
-      p.reduced.push_back(dim); // rows that share what was picked for all of them
+      p.reduced.push_back(dim); // rows that share what was gathered for all of them
   return p;
 }
 

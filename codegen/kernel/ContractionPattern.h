@@ -13,8 +13,8 @@ enum class ContractionForm {
   Taps,     ///< of these a few, of numbers that nothing else reads: written out where the sum is used (a convolution)
   Packed,   ///< a packed weight
   Dense,    ///< neither operand is packed: parts of both are, as they are used
-  Grouped,  ///< a weight for each row, picked from several (experts)
-  ByExpert, ///< the gradient of such a weight: for each expert a sum over the rows that picked it
+  Grouped,  ///< a weight for each row, routed to one of several (experts)
+  ByExpert, ///< the gradient of such a weight: for each expert a sum over the rows routed to it
 };
 
 struct ContractionPattern {
@@ -24,7 +24,7 @@ struct ContractionPattern {
   bool packed = false; ///< the weight's layout
   std::vector<Dim> reduced, others;
   std::optional<Dim> row, column;
-  std::vector<Dim> pairs; ///< dimensions of the positions that pick: together they number the pairs of row and expert
+  std::vector<Dim> pairs; ///< dimensions of the positions that route: together they number the pairs of row and expert
   bool perHead = false;   ///< dense, with one weight of fixed size for each of the other dimensions
 
   bool isGrouped() const { return !pairs.empty(); }
@@ -33,14 +33,14 @@ struct ContractionPattern {
 
 /// A gather, behind what widens its numbers; or the node itself.
 int pickOf(const KernelGraph &graph, int operand);
-/// What an operand of the contraction is picked from, one expert for each position; or the packed weight that it
+/// What an operand of the contraction is gathered from, one expert for each position; or the packed weight that it
 /// widens; or itself.
 int tableOf(const KernelGraph &graph, const ContractionPattern &pattern, int operand);
 
 /// `vector`: floats in a register of the target; a narrower dimension makes no columns.
 ContractionPattern matchContraction(const KernelGraph &graph, int node, int vector);
 
-/// Whether a scatter is the gradient of weights that rows picked; `users`: of the graph.
+/// Whether a scatter is the gradient of weights that rows are routed to; `users`: of the graph.
 bool sumsByExpert(const KernelGraph &graph, const std::vector<std::vector<int>> &users, int scatter);
 ContractionPattern matchByExpert(const KernelGraph &graph, int scatter);
 

@@ -35,7 +35,7 @@ static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, co
   anchor.facts["bytes"] = byteProducts(target) == ByteProducts::Fours ? 4 : 2;
   if (p.form == ContractionForm::ByExpert) {
     anchor.family = "experts";
-    anchor.facts["inner"] = 0; // as many as picked an expert
+    anchor.facts["inner"] = 0; // as many as an expert has
   } else if (p.form == ContractionForm::Grouped) {
     anchor.family = "grouped";
   } else if (p.form == ContractionForm::Dense) {

@@ -229,7 +229,7 @@ private:
         if (!dim.fixed() && (isReduction(node) || &node < &nodes[body.carried]))
           return "the recurrence keeps " + dim.name + " positions, a number that only the run knows";
     if (node.op == Op::Gather && shape.hasLane(nodes[node.operands[1]].dims))
-      return "the recurrence picks positions that differ between neighbouring elements";
+      return "the recurrence gathers positions that differ between neighbouring elements";
     return std::nullopt;
   }
 

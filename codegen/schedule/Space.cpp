@@ -99,7 +99,7 @@ static std::optional<std::string> refuseDense(const PlanPart &part, const Facts 
   if (unroll > 1 && (!whole || whole % depth || depth % unroll))
     return "unroll " + text(unroll) + " does not divide whole parts of the depth";
   if (part["few"] && (!known(facts, "heads") || known(facts, "rows") > part["few"]))
-    return "few " + std::to_string(part["few"]) + ": only few rows of weights for each head are read where they lie";
+    return "few " + std::to_string(part["few"]) + ": only few rows of weights for each head are read where they are stored";
   return std::nullopt;
 }
 
@@ -205,7 +205,7 @@ const std::vector<Family> &families() {
        ofProduct,
        refusePacked},
       {"dense",
-       "a product of values as they lie, packed part by part",
+       "a product of values as they are stored, packed part by part",
        "contract",
        {rows,
         columns,
@@ -214,13 +214,13 @@ const std::vector<Family> &families() {
         {"depth", "steps of the reduction that are packed at a time", 1, 1 << 16},
         {"shallow", "up to so many parts of the depth, sums go from registers to the result", 0, 64},
         group,
-        {"few", "up to so many rows read the weights of each head where they lie; 0: none", 0, 64},
+        {"few", "up to so many rows read the weights of each head where they are stored; 0: none", 0, 64},
         dot,
         beside},
        ofProduct,
        refuseDense},
       {"experts",
-       "the gradient of weights that rows picked",
+       "the gradient of weights that rows are routed to",
        "contract",
        {rows, columns, block, group, beside},
        ofProduct,
@@ -236,7 +236,7 @@ const std::vector<Family> &families() {
        ofAttention,
        refuseLanes},
       {"grouped",
-       "a product whose weight is picked for each row",
+       "a product whose weight is routed for each row",
        "contract",
        {rows, columns, unroll, block},
        ofProduct,

@@ -118,8 +118,8 @@ def cost(lab):
         program = lab.compile("examples/labs/attention.quern", kind, kind=kind)
         seconds[kind], memory[kind] = [], []
         for length in lengths:
-            told = json.loads(run([program, "bench", "-p", length, "-n", 1, "--json"]))
-            took, peak = told["prefill"]["seconds"], told["memory"]["used_bytes"] / 2**20
+            measured = json.loads(run([program, "bench", "-p", length, "-n", 1, "--json"]))
+            took, peak = measured["prefill"]["seconds"], measured["memory"]["used_bytes"] / 2**20
             seconds[kind].append((length, took))
             memory[kind].append((length, peak))
             lab.say(f"  {kind}, {length} tokens: {took:.4f} s, {peak:.2f} MiB")
@@ -127,9 +127,9 @@ def cost(lab):
         rows.append([length] + [f"{seconds[kind][i][1] * 1e3:.2f} ms" for kind in seconds] + [mebibytes(4.0 * length * length * 4 / 2**20)])
     grows = ", ".join(f"{kind} as N<sup>{slope(line):.2f}</sup>" for kind, line in seconds.items())
     lab.write("Lab: what attention costs", [
-        "<p>Two layers of attention (width 64, 4 heads) read texts of N tokens at once. Full attention looks at N&#178;/2 pairs, a window of 64 at "
+        "<p>Two layers of attention (width 64, 4 heads) process prompts of N tokens at once. Full attention looks at N&#178;/2 pairs, a window of 64 at "
         "64 N, and linear attention at none: it carries a sum. On these axes a straight line is a power of N, its slope the exponent.</p>",
-        chart("Seconds to read a text", "tokens", "seconds", seconds, True, True),
+        chart("Seconds of prefill", "tokens", "seconds", seconds, True, True),
         f"<p>Between the two longest texts time grows: {grows}. Linear attention does the least work for a long text, and here moves the most memory: "
         "the spec's running sums have 16 x 16 numbers for each head and token, and beyond the caches those take their time.</p>",
         chart("Memory beside the weights", "tokens", "MiB", memory, True, True),

@@ -68,7 +68,7 @@ void MlirBuilder::abandonScan() {
   scans.pop_back();
 }
 
-/// The values from outside that a body reads, as arguments of it; numbers are made again inside.
+/// The values from outside that a body reads, as arguments of it; numbers are recomputed inside.
 static SmallVector<mlir::Value> isolate(Region &region, OpBuilder &builder) {
   llvm::SetVector<mlir::Value> outside;
   region.walk([&](Operation *op) {

@@ -26,7 +26,7 @@ public:
   const Value *find(const std::vector<std::string> &spellings) const;
   /// What `--set` gave to a field of the spec by its own name.
   const Value *setting(const std::string &field) const;
-  /// Where the file has a field ("a.b"), if it can be told.
+  /// Where the file has a field ("a.b"), if that is known.
   Span place(const std::string &dotted) const;
 
   /// Warns (Q043) of every field that is neither known nor ignored; the same within objects of which some fields were

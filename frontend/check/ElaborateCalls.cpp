@@ -26,7 +26,7 @@ static std::string idiomFor(const std::string &name) {
         "x[D -> (H, K)] splits, x[(H, K) -> D] merges, x[D -> A + B] cuts in parts");
     add({"arange", "range", "iota"}, "positions along T are index(T)");
     add({"zeros", "ones", "full", "zeros_like", "ones_like"}, "a number is a tensor of any shape: write 0 or 1");
-    add({"embedding", "gather", "index_select", "take"}, "rows of a table are picked by table[V = tokens]");
+    add({"embedding", "gather", "index_select", "take"}, "rows of a table are gathered by table[V = tokens]");
     add({"cat", "concatenate", "hstack", "vstack"}, "concat[A + B -> C](x, y) puts them behind each other");
     add({"norm", "normalise", "batch_norm", "group_norm"},
         "write rms_norm[D](x, eps), layer_norm[D](x, eps) or normalize[D](x)");

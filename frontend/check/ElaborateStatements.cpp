@@ -105,9 +105,9 @@ void Elaborator::require(const RequireStmt &stmt, Scope &scope) {
   }
   std::vector<std::string> names;
   collectVariables(stmt.condition, names);
-  std::set<std::string> told;
+  std::set<std::string> reported;
   for (const std::string &name : names)
-    if (Scope *holder = scope.holder(name); holder && told.insert(name).second && holder->values[name].isStatic())
+    if (Scope *holder = scope.holder(name); holder && reported.insert(name).second && holder->values[name].isStatic())
       text += "; " + name + " = " + describe(holder->values[name]);
   fail("Q040", text, stmt.at);
 }

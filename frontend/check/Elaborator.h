@@ -1,4 +1,4 @@
-// The meaning of a spec: one walk that checks every rule of docs/language.md and tells a Builder what is computed.
+// The meaning of a spec: one walk that checks every rule of docs/language.md and gives a Builder what is computed.
 #ifndef QUERN_FRONTEND_CHECK_ELABORATOR_H
 #define QUERN_FRONTEND_CHECK_ELABORATOR_H
 
@@ -10,11 +10,11 @@
 
 namespace quern::frontend {
 
-/// A mistake: told where the statement ends, which is then given up.
+/// A mistake: reported where the statement ends, which is then given up.
 struct Failure {
   Diagnostic diagnostic;
 };
-/// The value of something already told is needed: the statement is given up quietly.
+/// The value of something already reported is needed: the statement is given up quietly.
 struct Poisoned {};
 /// A return (or what decides on one) failed: the whole block or function is given up.
 struct Abandoned {};

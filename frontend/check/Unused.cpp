@@ -15,10 +15,10 @@ class Liveness {
 public:
   explicit Liveness(Diagnostics &diagnostics) : diagnostics(diagnostics) {}
 
-  /// What is live before `statements`, of which `live` is live after them. Unread values are reported if `tell`.
-  Names walk(const Body &statements, Names live, bool tell) {
+  /// What is live before `statements`, of which `live` is live after them. Unread values are reported if `report`.
+  Names walk(const Body &statements, Names live, bool report) {
     for (auto it = statements.rbegin(); it != statements.rend(); ++it)
-      live = step(**it, std::move(live), tell);
+      live = step(**it, std::move(live), report);
     return live;
   }
 
@@ -50,34 +50,34 @@ private:
   }
 
   /// What is live before a loop of which `live` is live afterwards.
-  Names around(const Body &body, Names live, bool tell) {
+  Names around(const Body &body, Names live, bool report) {
     Names inside = live;
     inside.insert(readsOf(body).begin(), readsOf(body).end());
-    Names before = walk(body, std::move(inside), tell);
+    Names before = walk(body, std::move(inside), report);
     live.merge(before);
     return live;
   }
 
-  Names step(const Stmt &stmt, Names live, bool tell) {
+  Names step(const Stmt &stmt, Names live, bool report) {
     switch (stmt.kind) {
     case Stmt::If: {
       auto &branch = stmt.as<IfStmt>();
-      Names otherwise = walk(branch.otherwise, live, tell);
-      live = walk(branch.then, std::move(live), tell);
+      Names otherwise = walk(branch.otherwise, live, report);
+      live = walk(branch.then, std::move(live), report);
       live.merge(otherwise);
       addReads(live, branch.condition);
       return live;
     }
     case Stmt::Repeat: {
       auto &loop = stmt.as<RepeatStmt>();
-      live = around(loop.body, std::move(live), tell);
+      live = around(loop.body, std::move(live), report);
       addReads(live, loop.first);
       addReads(live, loop.last);
       addReads(live, loop.path);
       return live;
     }
     case Stmt::Scan:
-      return around(stmt.as<ScanStmt>().body, std::move(live), tell);
+      return around(stmt.as<ScanStmt>().body, std::move(live), report);
     case Stmt::Return:
       live.clear();
       addReads(live, stmt.as<ReturnStmt>().values);
@@ -91,7 +91,7 @@ private:
       return live;
     case Stmt::Param: {
       auto &param = stmt.as<ParamStmt>();
-      settle({param.name}, live, tell);
+      settle({param.name}, live, report);
       addReads(live, param.type);
       addReads(live, param.path);
       addReads(live, param.initValue);
@@ -99,7 +99,7 @@ private:
     }
     case Stmt::Assign: {
       auto &assign = stmt.as<AssignStmt>();
-      settle(assign.targets, live, tell);
+      settle(assign.targets, live, report);
       addReads(live, assign.values);
       if (assign.type)
         addReads(live, *assign.type);
@@ -111,13 +111,13 @@ private:
     return live;
   }
 
-  void settle(const std::vector<Named> &targets, Names &live, bool tell) {
+  void settle(const std::vector<Named> &targets, Names &live, bool report) {
     bool any =
         std::any_of(targets.begin(), targets.end(), [&](const Named &target) { return live.count(target.name); });
-    if (tell && !any)
+    if (report && !any)
       diagnostics.error("Q035", "the value of '" + targets[0].name + "' is never used", targets[0].at);
     for (const Named &target : targets)
-      if (tell && any && target.name != "_" && !live.count(target.name))
+      if (report && any && target.name != "_" && !live.count(target.name))
         diagnostics.error("Q035",
                           "the value of '" + target.name + "' is never used; write _ for a result that is not needed",
                           target.at);

@@ -42,7 +42,7 @@ struct Value;
 struct Null {
   bool operator==(const Null &) const = default;
 };
-/// The value of a statement that has already been told to be wrong.
+/// The value of a statement that has already been reported as wrong.
 struct Poison {};
 using ListRef = std::shared_ptr<const std::vector<Value>>;
 /// Several results of one expression.

@@ -1,5 +1,5 @@
 // Takes: diagnostics with spans. Gives: text with underlined source lines, or JSON.
-// Why collected: all mistakes of a file are told in one run, and tools print them their own way.
+// Why collected: all mistakes of a file are reported in one run, and tools print them their own way.
 #include "frontend/syntax/Diagnostics.h"
 #include "support/Error.h"
 #include "support/Utf8.h"

@@ -35,7 +35,7 @@ std::string idiomForValue(std::string_view before, std::string_view found) {
   if (found == "*" && before == "*")
     return "; a power is x ^ 2";
   if (found == ":" && (before == "[" || before == ","))
-    return "; positions are picked by the dimension's name: x[T = 0]";
+    return "; positions are gathered by the dimension's name: x[T = 0]";
   return "";
 }
 

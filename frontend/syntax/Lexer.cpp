@@ -64,7 +64,7 @@ private:
     diagnostics.error("Q001", message, {&source, begin, stop});
   }
 
-  /// One bad byte is told once a file: a file in another encoding has thousands.
+  /// One bad byte is reported once a file: a file in another encoding has thousands.
   void checkCharacter(uint32_t position) {
     if (!badUtf8 && !support::utf8Char(text.substr(0, end), position).length) {
       badUtf8 = true;

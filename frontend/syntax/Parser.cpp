@@ -116,7 +116,7 @@ void Parser::endOfStatement() {
 
 // ---- recovery
 
-void Parser::tell(const SyntaxError &error) {
+void Parser::report(const SyntaxError &error) {
   ast.complete = false;
   if (!error.diagnostic.message.empty())
     diagnostics.report(error.diagnostic);
@@ -214,7 +214,7 @@ template <typename One> void Parser::braces(One one, Body *statements) {
       endOfStatement();
     } catch (SyntaxError &error) {
       blameOpenBracket(error, start);
-      tell(error);
+      report(error);
       recover(start);
       if (statements) { // what was read before the mistake does not count
         statements->resize(count);
@@ -243,7 +243,7 @@ void Parser::file() {
     take();
     endOfStatement();
   } catch (const SyntaxError &error) {
-    return tell(error);
+    return report(error);
   }
   while (token().kind != Token::End) {
     size_t start = at;
@@ -263,7 +263,7 @@ void Parser::file() {
         fail("this '}' closes nothing");
       endOfStatement();
     } catch (const SyntaxError &error) {
-      tell(error);
+      report(error);
       recoverTopLevel(start);
     }
   }
@@ -356,7 +356,7 @@ ConfigDecl Parser::config() {
       if (lineEnd() || token().startsLine)
         nextLine();
     } catch (const SyntaxError &error) {
-      tell(error);
+      report(error);
       recover(start);
     }
   }

@@ -8,7 +8,7 @@
 namespace quern::frontend {
 
 /// Thrown at a mistake and caught where a statement, a declaration or an attempt ends. An empty message is one that has
-/// been told already (an unreadable character).
+/// been reported already (an unreadable character).
 struct SyntaxError {
   Diagnostic diagnostic;
   size_t token;
@@ -59,7 +59,7 @@ private:
   void close(std::string_view bracket);
   void nextLine() { fresh = at; }
   void endOfStatement();
-  void tell(const SyntaxError &error);
+  void report(const SyntaxError &error);
   bool startsStatement(size_t i) const;
   bool isScan(size_t i) const;
   void blameOpenBracket(SyntaxError &error, size_t start) const;

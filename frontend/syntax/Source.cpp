@@ -1,5 +1,5 @@
 // Takes: a text and byte offsets. Gives: lines and columns.
-// Why offsets everywhere: a span costs 16 bytes, and lines are needed only when something is told.
+// Why offsets everywhere: a span costs 16 bytes, and lines are needed only when something is reported.
 #include "frontend/syntax/Source.h"
 #include "support/Utf8.h"
 

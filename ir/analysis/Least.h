@@ -1,4 +1,4 @@
-// Costs with a minimum: of eight experts no more are read than there are, however many rows pick: min(8, 2 * B * T)
+// Costs with a minimum: of eight experts no more are read than there are, however many rows are routed: min(8, 2 * B * T)
 // (ir/Derived.h). Only costs have such symbols, never the sizes of values.
 #ifndef QUERN_IR_ANALYSIS_LEAST_H
 #define QUERN_IR_ANALYSIS_LEAST_H

@@ -1,4 +1,4 @@
-// Kinds of operations that several rooms tell apart.
+// Kinds of operations that several rooms distinguish.
 #ifndef QUERN_IR_ANALYSIS_OPERATIONS_H
 #define QUERN_IR_ANALYSIS_OPERATIONS_H
 

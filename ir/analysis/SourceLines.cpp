@@ -40,7 +40,7 @@ std::string quern::ir::textOf(FileLineColLoc line, bool folder) {
       .str();
 }
 
-std::pair<std::string, std::string> quern::ir::placesOf(Location location) {
+std::pair<std::string, std::string> quern::ir::linesOf(Location location) {
   SmallVector<FileLineColLoc> lines = sourceLines(location);
   if (lines.empty())
     return {"?", ""};

@@ -22,7 +22,7 @@ std::string textOf(mlir::FileLineColLoc line, bool folder = true);
 
 /// The line to show first (the innermost of the user's), and the library's line after it if the operation stands
 /// there; "?" and "" if the location knows no file.
-std::pair<std::string, std::string> placesOf(mlir::Location location);
+std::pair<std::string, std::string> linesOf(mlir::Location location);
 
 /// The outermost call without its folder, "a.quern:3:5"; empty if the location knows no file.
 std::string callerOf(mlir::Location location);

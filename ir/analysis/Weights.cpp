@@ -24,7 +24,7 @@ ParamOp quern::ir::parameterOf(Value value) {
   return value.getDefiningOp<ParamOp>();
 }
 
-GatherOp quern::ir::pickedWeight(Value value) {
+GatherOp quern::ir::routedWeight(Value value) {
   auto gather = value.getDefiningOp<GatherOp>();
   if (!gather)
     return {};
@@ -33,7 +33,7 @@ GatherOp quern::ir::pickedWeight(Value value) {
   return table.getRank() > 2 && known ? gather : GatherOp();
 }
 
-MulOp quern::ir::summedByPick(ScatterAddOp scatter) {
+MulOp quern::ir::summedByRoute(ScatterAddOp scatter) {
   auto product = scatter.getX().getDefiningOp<MulOp>();
   if (!product || !product->hasOneUse())
     return {};
@@ -50,7 +50,7 @@ MulOp quern::ir::summedByPick(ScatterAddOp scatter) {
 }
 
 std::optional<WeightDims> quern::ir::weightDims(Value weight, NamedTensorType other, StringRef depth,
-                                                StringRef picked) {
+                                                StringRef gathered) {
   ParamOp param = parameterOf(weight);
   ConcatOp joined = joinedWeight(weight);
   NamedTensorType type = typeOf(weight);
@@ -61,7 +61,7 @@ std::optional<WeightDims> quern::ir::weightDims(Value weight, NamedTensorType ot
   // lie along a dimension of their own, wherever that stands.
   StringRef parts = joined && type.getRank() == 3 ? joined.getInto().getName() : "";
   for (auto [d, dim] : llvm::enumerate(type.getDims()))
-    if (static_cast<int>(d) != inner && dim.getName() != picked && !other.has(dim.getName()) && dim.getName() != parts)
+    if (static_cast<int>(d) != inner && dim.getName() != gathered && !other.has(dim.getName()) && dim.getName() != parts)
       outer = d;
   if (outer < 0)
     return std::nullopt;

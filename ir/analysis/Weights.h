@@ -17,13 +17,13 @@ ConcatOp joinedWeight(mlir::Value value);
 /// one (FlattenWeights.cpp): all of them other strides of the same memory. Null for anything else.
 ParamOp parameterOf(mlir::Value value);
 
-/// Weights that each row picks for itself from several (experts): a gather from matrices whose sizes are known. No
+/// Weights that each row is routed to (experts): a gather from matrices whose sizes are known. No
 /// kernel makes such a copy for each row: contractions read the table. Null for anything else.
-GatherOp pickedWeight(mlir::Value value);
+GatherOp routedWeight(mlir::Value value);
 
-/// A sum for each expert of its rows' outer products, the gradient of picked weights: the product that `scatter` adds
+/// A sum for each expert of its rows' outer products, the gradient of routed weights: the product that `scatter` adds
 /// up, which no kernel stores. Null for anything else.
-MulOp summedByPick(ScatterAddOp scatter);
+MulOp summedByRoute(ScatterAddOp scatter);
 
 /// Positions of the dimensions of a weight that is read in tiles of rows: [stacked ..., rows, depth].
 struct WeightDims {
@@ -31,9 +31,9 @@ struct WeightDims {
   llvm::SmallVector<unsigned> stacked;
 };
 /// How a contraction over `depth` with an operand of type `other` reads `weight`, a parameter or a joined weight, of which
-/// it may pick along `picked`. Matrices lie in as many stored tensors, or all in one. Nothing for anything else.
+/// it may pick along `gathered`. Matrices lie in as many stored tensors, or all in one. Nothing for anything else.
 std::optional<WeightDims> weightDims(mlir::Value weight, NamedTensorType other, llvm::StringRef depth,
-                                     llvm::StringRef picked);
+                                     llvm::StringRef gathered);
 
 /// The widest tile of rows, at most `tile`, in which every part begins with a tile of its own; 0 if that would be too
 /// narrow to be worth it. `offsets`: the first row of each part.

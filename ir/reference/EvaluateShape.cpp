@@ -1,4 +1,4 @@
-// Takes: operands of what changes dimensions. Gives: the same numbers under other names, in other places, or picked.
+// Takes: operands of what changes dimensions. Gives: the same numbers under other names, in other places, or gathered.
 // Each operation forms its result in the inferred order and then brings it into the order of the result's type.
 #include "ir/analysis/Window.h"
 #include "ir/reference/Evaluate.h"

@@ -102,7 +102,7 @@ void quern::passes::remarkFusion(ArrayRef<Operation *> order, const llvm::DenseS
                                  function_ref<size_t(ContractOp)> results) {
   if (order.empty() || !order[0]->getContext()->getRemarkEngine())
     return;
-  llvm::DenseSet<Value> told;
+  llvm::DenseSet<Value> reported;
   for (Operation *op : order) {
     auto contract = dyn_cast<ContractOp>(op);
     if (!contract)
@@ -116,7 +116,7 @@ void quern::passes::remarkFusion(ArrayRef<Operation *> order, const llvm::DenseS
       }
       explain.before(operand);
       unsigned readers = llvm::range_size(operand.getUsers());
-      if (roots.contains(operand) && readers > 1 && isNorm(operand) && told.insert(operand).second)
+      if (roots.contains(operand) && readers > 1 && isNorm(operand) && reported.insert(operand).second)
         remark::missed(operand.getLoc(), remark::RemarkOpts::name("norm").category("fusion"))
             << "a kernel of its own: " << std::to_string(readers) << " others read it, and each would recompute it";
     }

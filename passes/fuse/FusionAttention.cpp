@@ -1,5 +1,5 @@
 // Takes: a function with attentions and their gradients. Gives: what one kernel of each gives together, and that masks of
-// a gradient are made again in each of its kernels rather than stored for two.
+// a gradient are recomputed in each of its kernels rather than stored for two.
 #include "passes/fuse/FusionGroups.h"
 
 #include "ir/analysis/Distances.h"

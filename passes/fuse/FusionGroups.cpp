@@ -29,7 +29,7 @@ bool quern::passes::isBuffer(Value value) {
   return !op || isa<ParamOp, RememberOp, RecallOp, RepeatOp, LaunchOp>(op) || op->hasAttr(weightAttr);
 }
 
-/// Whether what is picked from lies in memory, or is made of parameters alone: the same for all that pick.
+/// Whether what is gathered from lies in memory, or is made of parameters alone: the same for all that pick.
 static bool isTable(GatherOp gather) {
   NamedTensorType type = typeOf(gather.getX());
   bool alone = llvm::all_of(type.getDims(), [&](DimAttr dim) {
@@ -38,7 +38,7 @@ static bool isTable(GatherOp gather) {
   return isBuffer(gather.getX()) || (alone && type.getRank() > 2);
 }
 
-/// Rows of a table in codes: codes that are picked are never stored, so what they stand for is.
+/// Rows of a table in codes: codes that are gathered are never stored, so what they stand for is.
 static bool looksUpCodes(Operation *op) {
   auto gather = op && isa<DequantizeOp>(op) ? op->getOperand(0).getDefiningOp<GatherOp>() : GatherOp();
   return gather && typeOf(gather.getX()).getRank() == 2;
@@ -156,7 +156,7 @@ void FusionGroups::force(const Without &without) {
       for (Value operand : op->getOperands())
         store(operand);
     if (auto scatter = dyn_cast<ScatterAddOp>(op))
-      if (MulOp product = summedByPick(scatter)) { // as a contraction: its factors are read again and again
+      if (MulOp product = summedByRoute(scatter)) { // as a contraction: its factors are read again and again
         require(product.getA());
         require(product.getB());
         inner.insert(product);
@@ -186,9 +186,9 @@ void FusionGroups::force(const Without &without) {
           require(operand);
     if (auto contract = dyn_cast<ContractOp>(op))
       for (Value operand : contract->getOperands()) {
-        // Weights of chosen experts are read where they lie: no copy of them is stored.
-        Value picked = operand.hasOneUse() ? storedBehind(operand) : operand;
-        if (auto gather = picked.getDefiningOp<GatherOp>(); gather && gather->hasOneUse() && isTable(gather)) {
+        // Weights of chosen experts are read where they are stored: no copy of them is stored.
+        Value gathered = operand.hasOneUse() ? storedBehind(operand) : operand;
+        if (auto gather = gathered.getDefiningOp<GatherOp>(); gather && gather->hasOneUse() && isTable(gather)) {
           require(gather.getX());
           require(gather.getPositions());
           continue;

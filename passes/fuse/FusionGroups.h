@@ -29,7 +29,7 @@ public:
     auto it = jointOf.find(root);
     return it == jointOf.end() ? llvm::ArrayRef<mlir::Value>() : llvm::ArrayRef<mlir::Value>(joint[it->second]);
   }
-  /// The value is made from positions, lengths and constants by simple operations: cheaper made again than stored.
+  /// The value is made from positions, lengths and constants by simple operations: cheaper recomputed than stored.
   bool isCheap(mlir::Value value);
   bool isLight(mlir::Operation *op);
 

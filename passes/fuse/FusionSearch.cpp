@@ -113,7 +113,7 @@ bool quern::passes::isTapped(ContractOp contract, Value operand) {
          });
 }
 
-/// Numbers that are read once are made where they are read, up to what they are picked from.
+/// Numbers that are read once are made where they are read, up to what they are gathered from.
 void FusionGroups::takeTaps(Value value) {
   Operation *op = value.getDefiningOp();
   if (isBuffer(value) || isCheap(value))
@@ -290,7 +290,7 @@ void FusionGroups::extendEpilogues() {
   DenseSet<Value> taken; // values that already belong to a contraction
   for (Operation *op : order) {
     auto scatter = dyn_cast<ScatterAddOp>(op);
-    if (!isa<ContractOp, AttentionOp>(op) && !(scatter && summedByPick(scatter)))
+    if (!isa<ContractOp, AttentionOp>(op) && !(scatter && summedByRoute(scatter)))
       continue;
     Value product = op->getResult(0);
     if (inner.contains(product) || branched.contains(product))

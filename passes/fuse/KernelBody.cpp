@@ -1,6 +1,6 @@
 // Takes: a kernel just cut out of a function, in the function's names. Gives: the same in canonical form.
 // Why: equal kernels of different layers and functions must have equal text, to be compiled once; and a contraction
-// over [B, T, D] is a plain matrix product over B * T rows wherever nothing tells the two apart.
+// over [B, T, D] is a plain matrix product over B * T rows wherever nothing distinguishes the two.
 #include "passes/fuse/KernelBody.h"
 
 #include "mlir/IR/AttrTypeSubElements.h"

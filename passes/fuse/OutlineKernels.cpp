@@ -133,9 +133,9 @@ void Outliner::normalize(func::FuncOp function) {
     Operation *widen = pick->hasOneUse() ? *pick->getUsers().begin() : nullptr;
     if (!widensStored(widen))
       widen = nullptr;
-    Value picked = widen ? Value(widen->getResult(0)) : Value(pick.getResult());
-    for (OpOperand &use : llvm::make_early_inc_range(picked.getUses()))
-      if (isa<ContractOp>(use.getOwner()) && !picked.hasOneUse()) {
+    Value gathered = widen ? Value(widen->getResult(0)) : Value(pick.getResult());
+    for (OpOperand &use : llvm::make_early_inc_range(gathered.getUses()))
+      if (isa<ContractOp>(use.getOwner()) && !gathered.hasOneUse()) {
         OpBuilder builder(use.getOwner());
         IRMapping own;
         Operation *copy = builder.clone(*pick, own);
@@ -154,7 +154,7 @@ void Outliner::normalize(func::FuncOp function) {
       if (isa<YieldOp>(op))
         type = yieldedType(cast<RepeatOp>(op->getParentOp()), i);
       else if (auto repeat = dyn_cast<RepeatOp>(op); repeat && !repeat.isCarried(i)) {
-        if (isPartOfMore(op->getOperand(i))) // else a stack is read where it lies: its iterations follow each other
+        if (isPartOfMore(op->getOperand(i))) // else a stack is read where it is stored: its iterations follow each other
           copyOperand(op, i, type);
         continue;
       } else if (repeat)
@@ -165,7 +165,7 @@ void Outliner::normalize(func::FuncOp function) {
         type = function.getResultTypes()[i];
       copyIfNeeded(op, i, type);
     }
-  // What comes out of a cache has the cache's order: strides are told by position (ownView).
+  // What comes out of a cache has the cache's order: strides are counted by position (ownView).
   function.walk([&](RememberOp remember) {
     SmallVector<DimAttr> dims(orderOf(remember).getDims());
     for (DimAttr &dim : dims)
@@ -257,18 +257,18 @@ void Outliner::packWeights(KernelBody &body) {
       continue;
     if (param && !coded && without.has("pack-weights")) // joined weights and codes exist packed only
       continue;
-    Value weight = argument; // or what is picked of it, one expert for each position
-    StringRef picked;
+    Value weight = argument; // or what is gathered of it, one expert for each position
+    StringRef gathered;
     if (auto gather = dyn_cast<GatherOp>(*argument.getUsers().begin()); gather && gather->hasOneUse()) {
       weight = gather.getResult();
-      picked = gather.getDim();
+      gathered = gather.getDim();
     }
     Operation *widen = weight.hasOneUse() ? *weight.getUsers().begin() : nullptr;
     NamedTensorType type = typeOf(argument);
     constexpr int64_t narrowest = 8; // a register of AVX2
-    if (coded && !picked.empty() &&
+    if (coded && !gathered.empty() &&
         type.getRank() == 2) { // a table: in the tiles that a head reads, which may be tied to it
-      unsigned rows = type.getDims()[1].getName() == picked;
+      unsigned rows = type.getDims()[1].getName() == gathered;
       int64_t tile = tileFor(*type.getDims()[rows].getStatic(), *type.getDims()[1 - rows].getStatic());
       reorder(body, i, SmallVector<unsigned>{rows, 1 - rows});
       body.inputs[i].tile = tile ? tile : narrowest;
@@ -283,7 +283,7 @@ void Outliner::packWeights(KernelBody &body) {
       continue;
     Value other = contract.getA() == weight ? contract.getB() : contract.getA();
     std::optional<WeightDims> dims =
-        weightDims(body.inputs[i].value, typeOf(other), names(contract.getDims())[0], picked);
+        weightDims(body.inputs[i].value, typeOf(other), names(contract.getDims())[0], gathered);
     if (!dims)
       continue;
     int64_t tile = tileFor(*type.getDims()[dims->rows].getStatic(), *type.getDims()[dims->depth].getStatic());
@@ -326,13 +326,13 @@ void Outliner::unitStrideLast(KernelBody &body) {
   }
 }
 
-/// A name that tells what a kernel is about: its heaviest operation.
+/// A name that says what a kernel is about: its heaviest operation.
 static StringRef anchorName(KernelOp kernel) {
   StringRef name = "map";
   bool contract = false;
   for (Operation &op : kernel.getBlock()) {
     auto scatter = dyn_cast<ScatterAddOp>(op);
-    contract |= isa<ContractOp>(op) || (scatter && summedByPick(scatter));
+    contract |= isa<ContractOp>(op) || (scatter && summedByRoute(scatter));
     if (isa<AttentionOp, AttentionGradientOp>(op))
       return op.getName().stripDialect();
     if (isa<ScanOp>(op))

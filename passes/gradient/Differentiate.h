@@ -66,7 +66,7 @@ void segmentLoops(mlir::func::FuncOp function, int64_t iterations);
 /// saved.
 llvm::SmallVector<mlir::Value> saveForGradient(mlir::Block &body, mlir::Block &gradient, const Recomputing &how);
 
-/// The same outside of loops, for a gradient that stands behind the function in its block: what is made again is
+/// The same outside of loops, for a gradient that stands behind the function in its block: what is recomputed is
 /// marked, so that it stays apart from what it repeats.
 void repeatForGradient(mlir::Operation *firstOfGradient, const Recomputing &how);
 

@@ -1,6 +1,6 @@
 // Takes: a `quern.attention` that gives the two numbers of each row's softmax, and the gradient g of its sum. Gives: the
 // gradients of its operands, one `quern.attention_gradient` for each kernel. Why its own form: weights are S x T numbers
-// a head. From two numbers a row they can be made again wherever they are read, so nobody stores them.
+// a head. From two numbers a row they can be recomputed wherever they are read, so nobody stores them.
 //
 //   forward:     o, shift, share = attention q with k over S of v          x: the score, from products and inputs
 //   gradient:    delta = sum(g * o)            over what o has and rows lack: the same as sum[S](p * dp)

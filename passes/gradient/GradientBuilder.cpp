@@ -1,4 +1,4 @@
-// Takes: values. Gives: the operations that gradients are made of, by names of dimensions; ranges that tell where a
+// Takes: values. Gives: the operations that gradients are made of, by names of dimensions; ranges that say where a
 // slope is finite. Why ranges: a strong zero costs a comparison and a choice, and most slopes cannot be infinite.
 #include "passes/gradient/Gradients.h"
 

@@ -16,7 +16,7 @@ using namespace quern::passes;
 
 // ---- element by element
 
-/// y = f(x): dx = g * slope(x, y); `tame` tells where the slope is surely finite.
+/// y = f(x): dx = g * slope(x, y); `tame` says where the slope is surely finite.
 template <class Slope> static void unary(RuleInput &in, Slope slope, bool tame = true) {
   in.to(0, in.times(in.g, slope(), tame));
 }
@@ -198,16 +198,16 @@ static void reduceRule(RuleInput &in) {
   }
 }
 
-/// Where each row picked its weights (experts), its products with each of them come first, then their sum: a kernel
-/// sorts rows by what they picked.
+/// Where each row is routed to its weights (experts), its products with each of them come first, then their sum: a kernel
+/// sorts rows by their expert.
 static void contractRule(RuleInput &in) {
   for (unsigned i : {0, 1}) {
     if (!in.needs(i))
       continue;
     Value other = in.x(1 - i);
     SmallVector<DimAttr> dims(in.type(i).getDims());
-    if (GatherOp picked = pickedWeight(other))
-      for (DimAttr dim : typeOf(picked.getPositions()).getDims())
+    if (GatherOp gathered = routedWeight(other))
+      for (DimAttr dim : typeOf(gathered.getPositions()).getDims())
         if (!in.type(i).has(dim.getName()) && typeOf(in.g).has(dim.getName()))
           dims.push_back(dim);
     in.fitted(i, in.productSum(in.g, other, in.type(i).withDims(dims)));
@@ -238,13 +238,13 @@ static Value scattered(RuleInput &in, Value positions, DimAttr into) {
   return in.make<ScatterAddOp>(in.type().withKind(Kind::Real), in.g, positions, labelArray(in.b, over), into);
 }
 
-/// The gradient of weights that rows picked (experts), from that of each pick: each contraction's share by itself, and
-/// what it sums over is summed with the picks, so that a kernel makes it without a matrix for each pick (summedByPick).
-static Value scatteredPicks(RuleInput &in, GatherOp gather, Value g) {
+/// The gradient of weights that rows are routed to (experts), from that of each pick: each contraction's share by itself, and
+/// what it sums over is summed with the picks, so that a kernel makes it without a matrix for each pick (summedByRoute).
+static Value scatteredRoutes(RuleInput &in, GatherOp gather, Value g) {
   DimAttr into = in.type().dim(gather.getDim());
   if (auto shares = g.getDefiningOp<AddOp>(); shares && typeOf(shares.getA()).getRank() == typeOf(g).getRank() &&
                                               typeOf(shares.getB()).getRank() == typeOf(g).getRank())
-    return in.add(scatteredPicks(in, gather, shares.getA()), scatteredPicks(in, gather, shares.getB()));
+    return in.add(scatteredRoutes(in, gather, shares.getA()), scatteredRoutes(in, gather, shares.getB()));
   SmallVector<StringRef> over;
   for (DimAttr dim : typeOf(gather.getPositions()).getDims())
     over.push_back(dim.getName());
@@ -261,8 +261,8 @@ static void gatherRule(RuleInput &in) {
   auto gather = cast<GatherOp>(in.op);
   bool apart =
       llvm::none_of(typeOf(gather.getPositions()).getDims(), [&](DimAttr dim) { return in.type().has(dim.getName()); });
-  if (apart && pickedWeight(in.y()) && typeOf(gather.getPositions()).getRank())
-    return in.to(0, scatteredPicks(in, gather, in.g));
+  if (apart && routedWeight(in.y()) && typeOf(gather.getPositions()).getRank())
+    return in.to(0, scatteredRoutes(in, gather, in.g));
   in.to(0, scattered(in, gather.getPositions(), in.type().dim(gather.getDim())));
 }
 static void topKRule(RuleInput &in) {

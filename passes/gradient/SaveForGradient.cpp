@@ -36,10 +36,10 @@ static bool movesOnly(Operation *op) {
 
 /// Copies of weights for each row, or of a table for each query and key: looked up wherever they are read.
 static bool isLookedUp(Value value) {
-  return pickedWeight(value) || distanceLookup(value);
+  return routedWeight(value) || distanceLookup(value);
 }
 
-/// What is kept of a row so that an attention's weights can be made again.
+/// What is kept of a row so that an attention's weights can be recomputed.
 static bool isAttentionStatistic(Value value) {
   auto attention = value.getDefiningOp<AttentionOp>();
   return attention && value != attention.getAttended();
@@ -62,7 +62,7 @@ static double secondsToSave(Value value, const Recomputing &how, double price, s
 }
 
 static double secondsToRepeat(Operation *op, const Recomputing &how) {
-  if (isa<GatherOp>(op) && pickedWeight(op->getResult(0)))
+  if (isa<GatherOp>(op) && routedWeight(op->getResult(0)))
     return 0;
   if (isa<RepeatOp>(op)) // iterations of a segment are run again whatever they cost: that is what segments are for
     return 0;

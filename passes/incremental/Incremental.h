@@ -37,11 +37,11 @@ class MemoryPlan {
 public:
   /// `absorb`: projections of what is kept may be left to those who contract with them (AbsorbProjections.h).
   MemoryPlan(mlir::func::FuncOp function, const TimeAnalysis &analysis, const support::Machine &machine, bool absorb);
-  /// No text in it, and nothing that a loop carries: it can be made again along any label.
+  /// No text in it, and nothing that a loop carries: it can be recomputed along any label.
   bool isMadeFromPositions(mlir::Value value);
   bool isStored(mlir::Value value) const { return stored.contains(value); }
   llvm::ArrayRef<mlir::Value> values() const { return stored.getArrayRef(); }
-  /// Up to how many new rows projections are better absorbed than made again; 0: the plan counts on no absorption.
+  /// Up to how many new rows projections are better absorbed than recomputed; 0: the plan counts on no absorption.
   int64_t rowsWhereAbsorbingPays() const { return absorbingRows; }
 
 private:

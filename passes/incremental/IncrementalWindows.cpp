@@ -9,7 +9,7 @@
 //   %i = quern.index : [S]                                  %i = the position that lies in slot index : [S.4]
 //
 // Slots before filled(4), which is min(past, 4), are the ring: position p lies in slot p mod 4. After them come the new rows, in
-// their order. Reductions do not mind the order of slots; positions and gathers are told by `positionsOf`, `slotOf`.
+// their order. Reductions do not mind the order of slots; positions and gathers come from `positionsOf`, `slotOf`.
 #include "passes/incremental/IncrementalWindows.h"
 
 #include "ir/Attributes.h"

@@ -340,7 +340,7 @@ void Planner::directCarried() {
 }
 
 /// Where rows are scattered into what a loop over chunks has added up, and that is a result of the function: they go to
-/// it where it lies, and the kernel need not write the rest.
+/// it where it is stored, and the kernel need not write the rest.
 void Planner::takeOver() {
   auto module = function->getParentOfType<ModuleOp>();
   for (Operation *op : order) {

@@ -118,7 +118,7 @@ class CheckPositionsPass : public PassWrapper<CheckPositionsPass, OperationPass<
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CheckPositionsPass)
   StringRef getArgument() const final { return "check-positions"; }
-  StringRef getDescription() const final { return "Tell of positions outside of what is gathered from"; }
+  StringRef getDescription() const final { return "Report positions outside of what is gathered from"; }
 
   void runOnOperation() final {
     for (auto function : getOperation().getOps<func::FuncOp>()) {

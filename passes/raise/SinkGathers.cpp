@@ -1,5 +1,5 @@
-// Takes: a function in which experts are computed for all and then the chosen ones are picked. Gives: the same, where
-// the weights are picked and only the chosen experts are computed. Why: a step of one token then reads 2 experts of 8.
+// Takes: a function in which experts are computed for all and then the chosen ones are gathered. Gives: the same, where
+// the weights are gathered and only the chosen experts are computed. Why: a step of one token then reads 2 experts of 8.
 //
 //   %h = quern.contract %x, %w over ["D"]   : [B, T, E, F]      %u = quern.gather %w["E" = %chosen]  : [B, T, C, F, D]
 //   %a = quern.tanh %h                                     =>   %h = quern.contract %x, %u over ["D"] : [B, T, C, F]
@@ -9,7 +9,7 @@
 // and nothing else uses what they make; down to what has no row of p: parameters, and what is made of them alone. Only
 // where a contraction lies between: else nothing is saved. Kernels sort rows by expert (codegen's GroupedContraction),
 // so this is right for any number of rows. In a loss it runs before differentiation (`sink-loss-gathers`): the gradient
-// of picked weights is then a sum for each expert over the rows that chose it, and other experts have none.
+// of routed weights is then a sum for each expert over the rows that chose it, and other experts have none.
 #include "ir/Attributes.h"
 #include "ir/analysis/Options.h"
 #include "ir/analysis/Weights.h"
@@ -49,7 +49,7 @@ public:
           << " contractions, rows sorted by what they chose";
     } else if (!reason.empty() && hasExperts(gather.getX()))
       remark::missed(gather.getLoc(), options)
-          << "all positions of " << along << " are computed and then picked from: " << reason;
+          << "all positions of " << along << " are computed and then gathered from: " << reason;
   }
 
   void run() {
@@ -68,7 +68,7 @@ private:
 
   std::string reason; // why not
 
-  /// No row in it: the same for all positions, picked from as it is.
+  /// No row in it: the same for all positions, gathered from as it is.
   bool isLeaf(Value value) {
     return !typeOf(value).has(along) || isa_and_nonnull<ParamOp>(value.getDefiningOp()) ||
            llvm::none_of(own, [&](StringRef dim) { return typeOf(value).has(dim); });
@@ -173,17 +173,17 @@ struct SinkGathersPass : PassWrapper<SinkGathersPass, OperationPass<ModuleOp>> {
     if (any)
       eraseDead(function);
     function.walk([&](ParamOp param) {
-      if (double share = pickedShare(param); share < 1)
-        param->setAttr(pickedAttr, Builder(param).getF64FloatAttr(share));
+      if (double share = routedShare(param); share < 1)
+        param->setAttr(routedShareAttr, Builder(param).getF64FloatAttr(share));
     });
   }
 
   /// Of a parameter's matrices, how many a position uses.
-  static double pickedShare(ParamOp param) {
+  static double routedShare(ParamOp param) {
     double share = param->use_empty() ? 1 : 0;
     for (Operation *user : param->getUsers()) {
       auto gather = dyn_cast<GatherOp>(user);
-      if (!gather || gather.getX() != param.getResult() || !pickedWeight(gather))
+      if (!gather || gather.getX() != param.getResult() || !routedWeight(gather))
         return 1;
       double picks = 1;
       for (DimAttr dim : typeOf(gather.getPositions()).getDims())

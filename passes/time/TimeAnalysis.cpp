@@ -68,11 +68,11 @@ DimAttr quern::passes::timeDimension(func::FuncOp function) {
 
 std::string TimeAnalysis::describeRefusals() const {
   std::string out;
-  std::set<std::string> told; // a softmax that is not masked makes its weighted sum wrong too: once a line is enough
+  std::set<std::string> reported; // a softmax that is not masked makes its weighted sum wrong too: once a line is enough
   for (const Refusal &refusal : refused) {
-    auto [user, library] = placesOf(refusal.where);
+    auto [user, library] = linesOf(refusal.where);
     std::string line = user.substr(0, user.rfind(':'));
-    if (!told.insert(line).second && user != "?")
+    if (!reported.insert(line).second && user != "?")
       continue;
     out += (out.empty() ? "" : "\n") + user + ": " + refusal.message + (library.empty() ? "" : " (" + library + ")");
   }

@@ -166,7 +166,7 @@ Facts TimeTransfer::visitGather(GatherOp op) {
   else if (!rest.empty())
     why = ("its positions are not known to be <= index(" + spelled(rest.front()) + ")").str();
   else
-    why = "it picks one position of the whole text, and the result no longer has " + time();
+    why = "it gathers one position of the whole text, and the result no longer has " + time();
   refuse(op, "gather along " + spelled(label) + " is not causal: " + why);
   if (!rest.empty())
     out.dep.insert(rest.front());

@@ -7,7 +7,7 @@
 //           %q = split %f "F.0" into [H, K]
 //
 // The summed dimensions are merged likewise, in the weight and in what it is multiplied with. Dimensions that both
-// have, that stand for several stored tensors or that a gather picks from (experts) stay.
+// have, that stand for several stored tensors or that a gather reads (experts) stay.
 #include "ir/Attributes.h"
 #include "passes/Passes.h"
 
@@ -28,10 +28,10 @@ public:
   StringRef getDescription() const final { return "Weights of many dimensions become matrices"; }
 
   void runOnOperation() final {
-    // What any function picks from is picked from in none as a part of something larger: all share one packed form.
+    // What any function picks from is gathered from in none as a part of something larger: all share one packed form.
     getOperation().walk([&](GatherOp gather) {
       if (auto param = gather.getX().getDefiningOp<ParamOp>())
-        picked[param.getPaths()].insert(gather.getDim());
+        gatheredDims[param.getPaths()].insert(gather.getDim());
     });
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       SmallVector<ContractOp> contracts;
@@ -53,9 +53,9 @@ private:
     bool begun = false, rowsLast = false;
     for (DimAttr dim : typeOf(param.getResult()).getDims()) {
       bool summed = llvm::is_contained(over, dim.getName()), shared = typeOf(x).has(dim.getName());
-      auto gathered = picked.find(param.getPaths());
+      auto gathered = gatheredDims.find(param.getPaths());
       bool stays = llvm::is_contained(stacked, dim.getName().str()) || (shared && !summed) ||
-                   (gathered != picked.end() && gathered->second.contains(dim.getName()));
+                   (gathered != gatheredDims.end() && gathered->second.contains(dim.getName()));
       if ((stays && begun) || (summed && !shared))
         return std::nullopt;
       if (stays)
@@ -120,7 +120,7 @@ private:
     }
   }
 
-  llvm::DenseMap<Attribute, llvm::StringSet<>> picked;
+  llvm::DenseMap<Attribute, llvm::StringSet<>> gatheredDims;
   unsigned count = 0;
 };
 

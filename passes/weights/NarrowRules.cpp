@@ -23,7 +23,7 @@ Value copyStoredIn(Storage storage, OpBuilder &builder, Operation *op, ArrayRef<
 }
 
 bool isMatrixProduct(ContractOp op) {
-  if (pickedWeight(op.getA()) || pickedWeight(op.getB()))
+  if (routedWeight(op.getA()) || routedWeight(op.getB()))
     return true;
   NamedTensorType a = typeOf(op.getA()), c = typeOf(op.getB());
   auto own = [](NamedTensorType of, NamedTensorType other) {

@@ -12,7 +12,7 @@
 // else reads it reads the same numbers, so that it is not in memory twice. What stays real: all arithmetic, what loops
 // carry (the residual stream and its gradient), statistics of rows, what has queries and keys of an attention,
 // parameters that no product reads (norms, biases, tables that are only looked up), gradients of parameters. Of experts
-// the matrices that rows pick from are bf16, the picks are read where they lie. Why behind the differentiation: a
+// the matrices that rows are routed to are bf16, the gathered rows are read where they are stored. Why behind the differentiation: a
 // gradient of the rounding would be 0. Why before fusion: `widen` then joins the kernel that reads, `narrow` the one
 // that writes.
 #include "passes/weights/NarrowStorage.h"
@@ -204,7 +204,7 @@ void Narrowing::narrowStacks() {
 void Narrowing::narrowOperands(Operation *op) {
   for (OpOperand *read : productOperands(op)) {
     Value operand = read->get(), from = operand;
-    if (GatherOp pick = pickedWeight(operand)) {
+    if (GatherOp pick = routedWeight(operand)) {
       (void)narrowed(pick.getX()); // the pick follows (sinkWidens)
       continue;
     }

@@ -7,7 +7,7 @@
 
 namespace quern::passes {
 
-/// Operations that neither change nor pick numbers, but for their order: bf16 goes through them.
+/// Operations that neither change nor gather numbers, but for their order: bf16 goes through them.
 bool movesNarrow(mlir::Operation *op);
 
 /// Caches of positions in bf16 (NarrowCaches.cpp).
@@ -17,7 +17,7 @@ void narrowCaches(mlir::ModuleOp module);
 mlir::Value copyStoredIn(ir::Storage storage, mlir::OpBuilder &builder, mlir::Operation *op,
                          llvm::ArrayRef<mlir::Value> operands = {});
 
-/// Each operand has a dimension of its own, or one is a matrix that each row picks.
+/// Each operand has a dimension of its own, or one is a matrix that each row is routed to.
 bool isMatrixProduct(ir::ContractOp op);
 
 /// What matrix products of `op` read: a contraction's operands, an attention's queries, keys and values, those of its

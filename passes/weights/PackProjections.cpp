@@ -113,15 +113,15 @@ private:
       if (alone.size() > 1)
         append(alone);
     }
-    sayPicked(block);
+    reportRouted(block);
   }
 
   /// Gate and up of experts: each row's weights are its own, and so much more than its input that reading this once is
   /// worth nothing.
-  void sayPicked(Block &block) {
+  void reportRouted(Block &block) {
     if (!getContext().getRemarkEngine())
       return;
-    llvm::MapVector<std::pair<Value, Value>, SmallVector<ContractOp>> siblings; // input, what is picked
+    llvm::MapVector<std::pair<Value, Value>, SmallVector<ContractOp>> siblings; // input, what is gathered
     for (auto op : block.getOps<ContractOp>())
       for (auto [weight, x] : {std::pair(op.getB(), op.getA()), std::pair(op.getA(), op.getB())})
         if (auto gather = weight.getDefiningOp<GatherOp>();
@@ -142,7 +142,7 @@ private:
         weights += quern::support::bytesOf(type.getStorage(), elements);
       }
       remark::missed(ops[0].getLoc(), remark::RemarkOpts::name("packing").category("packing"))
-          << std::to_string(ops.size()) << " contractions with weights that each row picks stay apart: one would read "
+          << std::to_string(ops.size()) << " contractions with weights that each row is routed to stay apart: one would read "
           << std::to_string(quern::support::bytesOf(typeOf(key.first).getStorage(), depth))
           << " bytes of input a row once, beside " << std::to_string(weights) << " of weights";
     }

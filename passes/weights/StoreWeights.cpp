@@ -9,7 +9,7 @@
 //
 // A `quantize` of parameters is the loader's work, as the concatenation of a joined weight is; the interpreter computes
 // it. Vectors and what chooses experts keep what they have, tables that are looked up, too, unless a rule names them. Of experts the matrices that
-// rows pick from are stored so, and rows pick codes.
+// rows are routed to are stored so, and gathers read codes.
 #include "ir/Attributes.h"
 #include "ir/Scan.h"
 #include "ir/analysis/Operations.h"
@@ -26,7 +26,7 @@ using namespace quern::passes;
 
 namespace {
 
-/// A weight of a product: what the contraction reads, the parameters behind it, and what picks from them.
+/// A weight of a product: what the contraction reads, the parameters behind it, and what gathers from them.
 struct Read {
   ContractOp contract;
   unsigned operand;
@@ -61,7 +61,7 @@ private:
 
 std::optional<Read> Storing::readOf(ContractOp contract, unsigned operand) {
   Value value = contract->getOperand(operand);
-  Read read{contract, operand, value, pickedWeight(value), {}};
+  Read read{contract, operand, value, routedWeight(value), {}};
   if (read.pick)
     read.weight = read.pick.getX();
   if (ConcatOp joined = joinedWeight(read.weight)) {
@@ -93,8 +93,8 @@ static std::optional<StringRef> groupedAlong(const Read &read) {
   GatherOp pick = read.pick;
   if (contract.getDims().size() != 1)
     return std::nullopt;
-  StringRef depth = names(contract.getDims())[0], picked = pick ? StringRef(pick.getDim()) : StringRef();
-  if (!weightDims(read.weight, typeOf(contract->getOperand(1 - read.operand)), depth, picked))
+  StringRef depth = names(contract.getDims())[0], gathered = pick ? StringRef(pick.getDim()) : StringRef();
+  if (!weightDims(read.weight, typeOf(contract->getOperand(1 - read.operand)), depth, gathered))
     return std::nullopt;
   return depth;
 }
@@ -110,7 +110,7 @@ Value Storing::narrowed(Value value, Storage storage) {
   return known[value] = copyStoredIn(storage, b, value.getDefiningOp(), operands);
 }
 
-/// The contraction reads `stored`, or what it picks of that, as real numbers.
+/// The contraction reads `stored`, or what is gathered of that, as real numbers.
 void Storing::setOperand(const Read &read, Value stored) {
   Storage storage = typeOf(stored).getStorage();
   b.setInsertionPoint(read.contract);
@@ -160,7 +160,7 @@ void Storing::narrowRows(const Read &read) {
   contract->setOperand(1 - read.operand, wide);
 }
 
-/// What is looked up beside (a tied embedding) is read where it lies in two bytes.
+/// What is looked up beside (a tied embedding) is read where it is stored in two bytes.
 void Storing::narrowTables() {
   SmallVector<std::pair<GatherOp, Value>> gathers;
   function.walk([&](GatherOp gather) {

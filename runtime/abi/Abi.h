@@ -16,7 +16,7 @@ extern "C" {
 /// Scratch that a kernel asks for begins and ends at multiples of so many bytes: two cache lines (vectors need 64).
 #define QUERN_SCRATCH_ALIGNMENT 128
 
-/// Who is told of each launch, before and after it, in the calling thread.
+/// Who is notified of each launch, before and after it, in the calling thread.
 typedef struct quern_profile {
   /// `launch`: its number in the description's `launches`. `iteration`: of the loops around it, flattened.
   void (*begin)(struct quern_profile *self, int32_t launch, int32_t iteration);
@@ -52,7 +52,7 @@ typedef struct quern_call {
   int32_t first;
   /// At least `keptBytes(sizes)` bytes, aligned to 64; the same in all calls of a request.
   uint8_t *kept;
-  /// Null: nobody is told.
+  /// Null: nobody is notified.
   quern_profile *profile;
   /// Of a program for a device: all pointers above but `sizes` and the tables of pointers are addresses in its memory, which
   /// only kernels read. Null: the processor computes.

@@ -196,7 +196,7 @@ private:
         throw UserError("a parameter has an empty shape");
     }
     parameter.elements(); // throws where it overflows
-    parameter.picked = json.value("picked", 1.0);
+    parameter.routedShare = json.value("routed_share", 1.0);
     parameter.at = string(json, "at", "");
     if (auto init = json.find("init"); init != json.end() && init->is_object()) {
       std::string name = string(*init, "kind", "normal");

@@ -1,4 +1,4 @@
-// The program's description of itself, parsed: what the compiler tells the runtime (JSON in `quern_program`).
+// The program's description of itself, parsed: what the compiler gives the runtime (JSON in `quern_program`).
 #ifndef QUERN_RUNTIME_ABI_DESCRIPTION_H
 #define QUERN_RUNTIME_ABI_DESCRIPTION_H
 
@@ -56,7 +56,7 @@ struct ParameterInfo {
   Init init = Init::Normal;
   double initValue = 0.02;
   bool mayBeAbsent = false; // from a checkpoint: it then is its initial value
-  double picked = 1;        // how much of it a token uses: of 8 experts with 2 chosen, a quarter
+  double routedShare = 1;        // how much of it a token uses: of 8 experts with 2 chosen, a quarter
   int64_t elements() const;
 };
 

@@ -1,4 +1,4 @@
-// `bench`: takes a compiled model, with random weights unless told. Gives: how fast it reads and writes text, next to
+// `bench`: takes a compiled model, with random weights unless options say otherwise. Gives: how fast prefill and decode are, next to
 // what the machine allows.
 //
 // Both limits are measured around the figure, as a shared machine drifts by a factor of two: arithmetic right before and

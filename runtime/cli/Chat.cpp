@@ -82,7 +82,7 @@ std::vector<Options::Known> chatOptions() {
       {"--tokenizer", "FILE",
        "tokenizer.json, a .model or .tiktoken file, or a folder with one; else the one in or beside the weights"},
       {"--template", "FILE", "the chat template; else the one in or beside the weights"},
-      {"--system", "TEXT", "what the model is told before the conversation"},
+      {"--system", "TEXT", "what the model reads before the conversation"},
       {"-n", "N", "tokens of an answer at most (4096)"}};
   addSamplingOptions(known);
   known.push_back({"--context", "N", "tokens of the conversation at most (the config's length)"});
@@ -272,7 +272,7 @@ void Chat::answer() {
 
 int Chat::run() {
   if (terminal)
-    printNote("/help tells what can be typed besides messages; Ctrl-D ends");
+    printNote("/help lists the other commands; Ctrl-D ends");
   Lines lines;
   std::string message, line;
   bool once = false; // Ctrl-C was pressed here before

@@ -14,7 +14,7 @@
 
 namespace quern::runtime {
 
-/// Everything that main does: picks the subcommand, turns exceptions into messages and exit statuses (0 done, 1 the
+/// Everything that main does: chooses the subcommand, turns exceptions into messages and exit statuses (0 done, 1 the
 /// input was wrong, 2 the machine cannot).
 int runProgram(const quern_program_table &table, int argumentCount, char **arguments);
 

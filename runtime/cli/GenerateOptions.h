@@ -1,4 +1,4 @@
-// What `generate` is told: by its options, by config.json and by generation_config.json.
+// What `generate` gets: by its options, by config.json and by generation_config.json.
 #ifndef QUERN_RUNTIME_CLI_GENERATEOPTIONS_H
 #define QUERN_RUNTIME_CLI_GENERATEOPTIONS_H
 
@@ -23,7 +23,7 @@ struct GenerateSettings {
   std::optional<BeamOptions> beams; // instead of choosing token by token
 };
 
-/// `isText`: prompts are texts, which stop at the end-of-text token unless told otherwise.
+/// `isText`: prompts are texts, which stop at the end-of-text token unless an option says otherwise.
 GenerateSettings readSettings(const Command &command, const Options &options, bool isText);
 
 /// Throws UserError for a token that the model has no embedding of.

@@ -1,5 +1,5 @@
 // Takes: a program and the lengths asked for. Gives: the calls that are measured, on weights and tokens that are made up
-// unless told.
+// unless options say otherwise.
 #include "runtime/cli/Workload.h"
 
 #include "runtime/Error.h"

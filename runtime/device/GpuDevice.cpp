@@ -9,10 +9,10 @@
 namespace quern::runtime {
 
 GpuDevice::GpuDevice() {
-  told.copy = [](quern_device *, void *to, const void *from, int64_t bytes) {
+  calls.copy = [](quern_device *, void *to, const void *from, int64_t bytes) {
     inLaunch([&](GpuDevice &self) { self.copy(to, from, size_t(bytes)); });
   };
-  told.flag = [](quern_device *, const void *at) -> int32_t {
+  calls.flag = [](quern_device *, const void *at) -> int32_t {
     uint8_t flag = 0;
     inLaunch([&](GpuDevice &self) { self.copy(&flag, at, 1); });
     return flag;

@@ -28,7 +28,7 @@ public:
   void synchronise() override { finish(); }
   TokenChooser *chooser() override;
   DeviceLimits measureLimits() override; // DeviceProbe.cpp
-  quern_device *services() override { return &told; }
+  quern_device *services() override { return &calls; }
   const DeviceCounts &counts() const override { return counted; }
 
   // For the functions that kernels call (HalideDevice.cpp, and those of a driver's folder).
@@ -96,7 +96,7 @@ private:
   AddressSpace space;
   std::vector<Block> blocks;
   std::string failure;
-  quern_device told;
+  quern_device calls;
   std::vector<Place> places; // of the launch that is being begun
 };
 

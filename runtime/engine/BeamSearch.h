@@ -19,7 +19,7 @@ struct BeamOptions {
   int beams = 4;
   double lengthPenalty = 1; // a text's score is its log probability divided by this power of its new tokens' number
   EarlyStop early = EarlyStop::Unlikely;
-  SamplerOptions sampling; // the rules that change logits act on log probabilities; nothing is picked at random
+  SamplerOptions sampling; // the rules that change logits act on log probabilities; nothing is chosen at random
   std::set<int> ends;      // tokens that end a text
   int64_t most = 128;      // new tokens
 };

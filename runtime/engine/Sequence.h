@@ -35,7 +35,7 @@ public:
   const std::vector<int> &tokens() const { return text; }
   void append(int token) { text.push_back(token); }
   void append(const std::vector<int> &tokens) { text.insert(text.end(), tokens.begin(), tokens.end()); }
-  /// Goes on as `other` would, without reading its text again: from one engine, both alone or both of one batch.
+  /// Goes on as `other` would, without a new prefill of its text: from one engine, both alone or both of one batch.
   void become(const Sequence &other);
   /// Goes back to the first `length` tokens.
   void truncate(size_t length);

@@ -1,5 +1,5 @@
 // Takes: a path. Gives: its bytes through mmap.
-// Why: weights are used where they lie in the page cache; nothing is read that no kernel asks for.
+// Why: weights are used where they are stored in the page cache; nothing is read that no kernel asks for.
 #include "runtime/files/MappedFile.h"
 
 #include "runtime/Error.h"

@@ -23,7 +23,7 @@ std::atomic<int> unnoted{0};
 
 void say(const char *text) {
   if (::write(STDERR_FILENO, text, std::strlen(text)) < 0)
-    return; // there is nobody to tell
+    return; // there is nobody to notify
 }
 
 void onBusError(int signal, siginfo_t *info, void *) {

@@ -18,11 +18,11 @@ CallRecorder::~CallRecorder() {
 }
 
 Profile::Profile(const Description &description, size_t events) : description(description) {
-  told.begin = [](quern_profile *self, int32_t launch, int32_t iteration) {
+  callbacks.begin = [](quern_profile *self, int32_t launch, int32_t iteration) {
     static_cast<Hooks *>(self)->self->begin(launch, iteration);
   };
-  told.end = [](quern_profile *self) { static_cast<Hooks *>(self)->self->end(); };
-  told.self = this;
+  callbacks.end = [](quern_profile *self) { static_cast<Hooks *>(self)->self->end(); };
+  callbacks.self = this;
   size_t threads = size_t(ThreadPool::instance().threads());
   launchRing.events.resize(events);
   callRing.events.resize(events / 8 + 1);

@@ -12,7 +12,7 @@
 
 namespace quern::runtime {
 
-/// Is told of calls and their launches while it lives; one at a time in a process.
+/// Is notified of calls and their launches while it lives; one at a time in a process.
 class CallRecorder {
 public:
   /// Throws UserError where there is one already.
@@ -27,7 +27,7 @@ public:
   /// Around one call. `bytes`: of its arena, and of its caches.
   virtual void beginCall(int function, const std::vector<int64_t> &sizes, uint64_t arenaBytes, uint64_t cacheBytes) = 0;
   virtual void endCall() = 0;
-  /// What was told so far does not count: it was the first use of memory.
+  /// What was measured so far does not count: it was the first use of memory.
   virtual void forget() {}
   /// Whose launches these are: a recorder of times asks it how long each took, and so waits for it.
   virtual void watch(Device &) {}
@@ -49,7 +49,7 @@ public:
   void beginCall(int function, const std::vector<int64_t> &sizes, uint64_t arenaBytes, uint64_t cacheBytes) override;
   void endCall() override;
   void forget() override;
-  quern_profile *hooks() override { return &told; }
+  quern_profile *hooks() override { return &callbacks; }
   void watch(Device &device) override { watched = device.isHost() ? nullptr : &device; }
   void worked(int thread, uint64_t begin, uint64_t end) override;
 
@@ -89,7 +89,7 @@ public:
   std::vector<Launch> launches() const { return inOrder(launchRing); }
   std::vector<Work> work(int thread) const { return inOrder(workRings[size_t(thread)]); }
   const std::vector<Sum> &sums() const { return all; }
-  /// In the order of their first calls; what comes after the first 64 is not told apart.
+  /// In the order of their first calls; what comes after the first 64 is not distinguished.
   const std::vector<CallKind> &kinds() const { return callKinds; }
   /// Nanoseconds in calls of each function, and how many those were.
   const std::vector<std::pair<int64_t, uint64_t>> &functions() const { return byFunction; }
@@ -113,7 +113,7 @@ private:
   };
   const Description &description;
   Device *watched = nullptr;
-  Hooks told;
+  Hooks callbacks;
   uint64_t start;
   Ring<Call> callRing;
   Ring<Launch> launchRing;

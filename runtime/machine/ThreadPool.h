@@ -18,7 +18,7 @@ namespace quern::runtime {
 /// Of a clock that nobody sets.
 uint64_t monotonicNanoseconds();
 
-/// Is told when a thread has run its part of a loop. From every thread of the pool at once, each with its own number.
+/// Is notified when a thread has run its part of a loop. From every thread of the pool at once, each with its own number.
 class LoopObserver {
 public:
   virtual ~LoopObserver() = default;

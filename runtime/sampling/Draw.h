@@ -6,7 +6,7 @@
 
 namespace quern::runtime {
 
-/// The rules of these names, in this order, and the number in [0, 1) that picks one of what they keep.
+/// The rules of these names, in this order, and the number in [0, 1) that chooses one of what they keep.
 struct Draw {
   double temperature = 0; ///< 0: the likeliest, and nothing below counts
   int64_t topK = 0;       ///< 0: all

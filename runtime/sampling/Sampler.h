@@ -22,7 +22,7 @@ struct SamplerOptions {
   uint64_t seed = 0;
   std::map<int, double> bias = {};
 
-  /// 0 is greedy. Where nothing is said: 1 if a rule that picks at random is given, else 0.
+  /// 0 is greedy. Where nothing is said: 1 if a rule that chooses at random is given, else 0.
   double temperature() const;
 };
 

@@ -43,7 +43,7 @@ std::vector<std::string> storedArguments(const std::string &path);
 /// train.jsonl: a JSON object a line, appended at once.
 class RunLog {
 public:
-  /// Continues the log at `path`; lines of steps beyond `step` are dropped, as the run will make them again.
+  /// Continues the log at `path`; lines of steps beyond `step` are dropped, as the run writes them again.
   RunLog(const std::string &path, uint64_t step);
   ~RunLog();
   void write(const std::string &line);

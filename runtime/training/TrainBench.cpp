@@ -1,4 +1,4 @@
-// `bench --train`: takes a program compiled with --train, with random weights and tokens unless told. Gives: how fast
+// `bench --train`: takes a program compiled with --train, with random weights and tokens unless options say otherwise. Gives: how fast
 // it makes the loss and all gradients, and updates the parameters (AdamW, clipped), next to what the machine computes
 // in registers.
 //

@@ -96,7 +96,7 @@ void Trainer::layOut() {
   for (size_t i = 0; i < places.size(); ++i) {
     names.push_back(d.parameters[i].names.front());
     parameters += d.parameters[i].elements();
-    active += double(d.parameters[i].elements()) * d.parameters[i].picked;
+    active += double(d.parameters[i].elements()) * d.parameters[i].routedShare;
     if (places[i] != nowhere)
       continue;
     places[i] = total = alignedElements(total);

@@ -46,7 +46,7 @@ public:
 
   /// A session over the current parameters.
   Session &session();
-  /// The same for the loss and its gradient, which read parameters as they lie: nothing is packed for them.
+  /// The same for the loss and its gradient, which read parameters as they are stored: nothing is packed for them.
   Session &dense();
   const Description &description() const { return program.description; }
   const Training &training() const { return what; }

@@ -129,7 +129,7 @@ Json Measurement::trial(int kernel, int first, int second, double tolerance) {
   }
   double value = 1, error = 0;
   size_t pairs = 0;
-  Json told;
+  Json reported;
   race.begin(kernel, first, second);
   std::vector<double> calls(parts.size(), 0);
   for (double begin = now(); !having.empty();) {
@@ -139,7 +139,7 @@ Json Measurement::trial(int kernel, int first, int second, double tolerance) {
     // The kernel's time in one use of the program: of its launches, as often as each occurs.
     double weight = 0, sum = 0, variance = 0;
     bool whole = true;
-    told = Json::array();
+    reported = Json::array();
     pairs = 0;
     for (size_t p : having) {
       double own = 0, ownSum = 0, ownVariance = 0;
@@ -155,7 +155,7 @@ Json Measurement::trial(int kernel, int first, int second, double tolerance) {
       weight += own;
       sum += ownSum;
       variance += ownVariance;
-      told.push_back({{"name", parts[p].name},
+      reported.push_back({{"name", parts[p].name},
                       {"ratio", own > 0 ? ownSum / own : 1},
                       {"error", own > 0 ? std::sqrt(ownVariance) / own : 0},
                       {"ns", own / parts[p].count}});
@@ -174,7 +174,7 @@ Json Measurement::trial(int kernel, int first, int second, double tolerance) {
   result["ratio"] = value;
   result["error"] = error;
   result["pairs"] = pairs;
-  result["parts"] = told;
+  result["parts"] = reported;
   result["outcome"] = isFaster(result) ? "faster" : "slower";
   return result;
 }
@@ -236,7 +236,7 @@ std::vector<int> numbersOf(const std::string &option, const std::string &text, s
   return numbers;
 }
 
-void tell(const Json &line) {
+void report(const Json &line) {
   writeOutput(line.dump() + "\n");
 }
 
@@ -259,18 +259,18 @@ int measureCommand(const Command &command) {
     measurement.use(numbers[0], numbers[1]);
   }
   if (options.has("--shares"))
-    tell({{"shares", measurement.shares()}});
+    report({{"shares", measurement.shares()}});
   double tolerance = options.number("--tolerance", 1e-4, 0, 1e9);
   int count = 0;
   for (const std::string &text : options.all("--trial")) {
     std::vector<int> numbers = numbersOf("--trial", text, 3);
-    tell({{"begin", count}});
+    report({{"begin", count}});
     Json result = measurement.trial(numbers[0], numbers[1], numbers[2], tolerance);
     result["trial"] = count++;
-    tell(result);
+    report(result);
   }
   if (options.has("--whole"))
-    tell({{"whole", measurement.whole()}});
+    report({{"whole", measurement.whole()}});
   return 0;
 }
 

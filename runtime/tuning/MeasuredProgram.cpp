@@ -38,7 +38,7 @@ void MeasuredProgram::fail(const std::string &end) const {
 }
 
 static Json parse(const std::string &line) {
-  return support::parseJson(line, "what the program told");
+  return support::parseJson(line, "what the program reported");
 }
 
 Json MeasuredProgram::ask(const std::string &question) {
@@ -53,7 +53,7 @@ Json MeasuredProgram::ask(const std::string &question) {
 }
 
 void MeasuredProgram::compare(const std::vector<VersionTrial> &trials, Clock::time_point deadline,
-                              const std::function<void(size_t, const Json *, const std::string &)> &told) {
+                              const std::function<void(size_t, const Json *, const std::string &)> &report) {
   auto left = [&] { return std::chrono::duration<double>(deadline - Clock::now()).count(); };
   for (size_t next = 0; next < trials.size();) {
     std::vector<std::string> words = command();
@@ -70,7 +70,7 @@ void MeasuredProgram::compare(const std::vector<VersionTrial> &trials, Clock::ti
       Json answer = parse(*line);
       began = answer.contains("begin");
       if (answer.contains("trial"))
-        told(next++, &answer, "");
+        report(next++, &answer, "");
     }
     bool late = child.timedOut();
     std::string end = child.finish();
@@ -78,7 +78,7 @@ void MeasuredProgram::compare(const std::vector<VersionTrial> &trials, Clock::ti
       return;
     if (!began)
       fail(end);
-    told(next++, nullptr, late ? "no answer" : end);
+    report(next++, nullptr, late ? "no answer" : end);
   }
 }
 

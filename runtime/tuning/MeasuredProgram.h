@@ -31,9 +31,9 @@ public:
   void use(const std::vector<VersionUse> &versions);
   /// Answer to --shares, to --whole. Throws std::runtime_error where the program does not answer.
   nlohmann::json ask(const std::string &question);
-  /// Compares, and calls `told` with each trial's number and its result, or how the program ended in it. Until `deadline`.
+  /// Compares, and calls `report` with each trial's number and its result, or how the program ended in it. Until `deadline`.
   void compare(const std::vector<VersionTrial> &trials, Clock::time_point deadline,
-               const std::function<void(size_t trial, const nlohmann::json *result, const std::string &end)> &told);
+               const std::function<void(size_t trial, const nlohmann::json *result, const std::string &end)> &report);
 
 private:
   std::string executable;

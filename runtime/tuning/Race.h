@@ -46,7 +46,7 @@ public:
 
   void beginCall(int, const std::vector<int64_t> &, uint64_t, uint64_t) override {}
   void endCall() override {}
-  quern_profile *hooks() override { return &told; }
+  quern_profile *hooks() override { return &callbacks; }
 
 private:
   struct Hooks : quern_profile {
@@ -57,7 +57,7 @@ private:
     double first = 0, second = 0; // of a pair that is not complete
     int count = 0;
   };
-  Hooks told;
+  Hooks callbacks;
   std::vector<int> kernels;                       // of each launch; -1: it has no versions
   std::map<std::pair<int, int>, Samples> samples; // by part and launch
   std::vector<std::map<int, double>> sums;

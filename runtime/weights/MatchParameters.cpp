@@ -1,7 +1,7 @@
 // Takes: the parameters that a model declares and the tensors that a checkpoint has. Gives: which is which, or all that
 // is wrong.
 //
-// Everything is told at once: a checkpoint that does not fit is mostly the wrong model or a wrong config, and the list
+// Everything is reported at once: a checkpoint that does not fit is mostly the wrong model or a wrong config, and the list
 // shows the pattern.
 #include "runtime/Error.h"
 #include "runtime/weights/Weights.h"

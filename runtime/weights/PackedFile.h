@@ -1,4 +1,4 @@
-// A program's weights as its kernels read them, in one safetensors file that is mapped and used where it lies: nothing is
+// A program's weights as its kernels read them, in one safetensors file that is mapped and used where it is stored: nothing is
 // laid out, converted or copied when the program starts, and processes share the pages.
 //
 // The file: a tensor `quern.packed` (U8[4], the version of what this header says, little endian), and for each piece of

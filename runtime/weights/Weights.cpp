@@ -208,7 +208,7 @@ private:
     });
   }
 
-  // Numbers of two bytes, told apart by their types.
+  // Numbers of two bytes, distinguished by their types.
   struct BFloat {
     uint16_t bits;
     operator float() const { return support::bf16ToFloat(bits); }

@@ -22,7 +22,7 @@ public:
   /// From a checkpoint, or a file that `pack` wrote; its files stay mapped as long as this lives.
   static std::unique_ptr<Weights> load(const Description &description, std::unique_ptr<TensorSource> source);
   /// From dense f32 tensors in memory, one for each parameter, whose content may change: `update` follows. What kernels
-  /// want dense is used where it lies, several tensors as one where they lie one after the other; `narrow`: the same
+  /// want dense is used where it is stored, several tensors as one where they are stored one after the other; `narrow`: the same
   /// for what they want in bf16 (else `update` makes copies).
   static std::unique_ptr<Weights> over(const Description &description, const std::vector<const float *> &tensors,
                                        std::vector<const uint16_t *> narrow = {});

@@ -60,7 +60,7 @@ TEST(BF16, EveryTarget) {
   }
 }
 
-TEST(BF16, MovesAndPicks) {
+TEST(BF16, MovesAndGathers) {
   Maker g;
   int x = g.stored({dim("M"), dim("A", 6), dim("K", 20)}), table = g.stored({dim("V", 7), dim("K", 20)});
   int positions = g.argument(Storage::I32, {dim("M")});
@@ -198,7 +198,7 @@ TEST(BF16, ViewsOfWhatIsKept) { // queries out of one product's result, and a ve
   checkKernel(g.finish("views"), rows, 1e-5);
 }
 
-/// Picked weights stored either way, in bf16 or in f32, and rows that are one or the other; several choices a row.
+/// Routed weights stored either way, in bf16 or in f32, and rows that are one or the other; several choices a row.
 TEST(BF16, Experts) {
   for (bool transposed : {false, true})
     for (int which : {1, 2, 3}) {

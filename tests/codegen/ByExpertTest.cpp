@@ -1,4 +1,4 @@
-// Gradients of weights that rows picked (experts): for each expert the sum of the outer products of its rows.
+// Gradients of weights that rows are routed to (experts): for each expert the sum of the outer products of its rows.
 #include "tests/codegen/support/Check.h"
 
 #include <cmath>
@@ -8,7 +8,7 @@ using namespace quern::codegen;
 
 namespace {
 
-/// dw[E, O, I] = sum of dy[M, C, O] x[M, I] over the pairs that picked each expert.
+/// dw[E, O, I] = sum of dy[M, C, O] x[M, I] over the pairs routed to each expert.
 struct WeightGradient {
   GraphMaker g;
   int dy, x, chosen;
@@ -34,7 +34,7 @@ const std::vector<Lengths> rows = {{{"M", 1}}, {{"M", 2}}, {{"M", 7}}, {{"M", 40
 
 } // namespace
 
-/// Random positions are integers in [0, 7): some lie outside of few experts, some of many experts are never picked.
+/// Random positions are integers in [0, 7): some lie outside of few experts, some of many experts have no rows.
 TEST(ByExpert, AnyNumberOfExpertsChoicesAndRows) {
   for (auto [experts, choices] : {std::pair<int64_t, int64_t>(1, 1), {3, 2}, {40, 3}}) {
     WeightGradient gradient(experts, choices, 13, 33);
@@ -59,7 +59,7 @@ TEST(ByExpert, EveryTarget) {
   }
 }
 
-TEST(ByExpert, AllRowsPickOneOrEachItsOwn) { // experts that nobody picks get zeros
+TEST(ByExpert, AllRowsRoutedToOneOrEachToItsOwn) { // experts without rows get zeros
   WeightGradient gradient(9, 1, 24, 40, dim("M", 9));
   gradient.g.yield(gradient.inOrder());
   KernelRunner runner(gradient.g.finish("one"));
@@ -75,7 +75,7 @@ TEST(ByExpert, AllRowsPickOneOrEachItsOwn) { // experts that nobody picks get ze
   }
 }
 
-TEST(ByExpert, ARowMayPickOneTwiceAndPositionsAreClamped) {
+TEST(ByExpert, ARowMayRouteToOneTwiceAndPositionsAreClamped) {
   WeightGradient gradient(4, 2, 16, 32, dim("M", 4));
   gradient.g.yield(gradient.inOrder());
   std::vector<DenseTensor> given = gradient.numbers();
@@ -117,7 +117,7 @@ TEST(ByExpert, BothFactorsOfPairs) { // the second matrix of an expert, in a bat
   checkKernel(g.finish("batch"), {{{"B", 1}, {"T", 1}}, {{"B", 3}, {"T", 1}}, {{"B", 2}, {"T", 19}}}, 1e-5);
 }
 
-TEST(ByExpert, RowsThatShareAPick) { // experts chosen by the text, summed over its positions too
+TEST(ByExpert, RowsThatShareARoute) { // experts chosen by the text, summed over its positions too
   GraphMaker g;
   int dy = g.argument(Storage::F32, {dim("B"), dim("T"), dim("C", 2), dim("O", 20)});
   int x = g.argument(Storage::F32, {dim("B"), dim("T"), dim("I", 48)});

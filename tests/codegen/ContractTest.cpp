@@ -42,7 +42,7 @@ TEST(Contract, EpilogueWithBiasActivationAndResidual) {
   checkKernel(g.finish("epilogue"), rows, 1e-5);
 }
 
-TEST(Contract, ResidualInPlace) { // at widths and lengths that no tile divides, packed and as it lies
+TEST(Contract, ResidualInPlace) { // at widths and lengths that no tile divides, packed and as it is stored
   for (bool packed : {true, false})
     for (int64_t out : {20, 71, 200}) {
       GraphMaker g;
@@ -234,7 +234,7 @@ TEST(Contract, HeadsOfWeightsAsTheyLie) { // a batch of products, few and many r
 }
 
 TEST(Contract,
-     AWeightForEachHead) { // absorbed latents: few rows read it where it lies, either way round, more rows pack it
+     AWeightForEachHead) { // absorbed latents: few rows read it where it is stored, either way round, more rows pack it
   for (int64_t wide : {5, 72})
     for (int64_t deep : {7, 64})
       for (bool depthLast : {false, true}) {

@@ -48,7 +48,7 @@ TEST(F16, WeightsAsTheyLie) {
   checkKernel(g.finish("dense"), rows, 1e-5);
 }
 
-TEST(F16, PickedByRows) {
+TEST(F16, RoutedByRows) {
   Maker g;
   int table = g.argument(Storage::F16, {dim("V", 9), dim("K", 20)}), positions = g.argument(Storage::I32, {dim("M")});
   g.yield(g.widen(g.gather(table, positions, "V")));

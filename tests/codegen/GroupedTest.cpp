@@ -1,4 +1,4 @@
-// Contractions whose weight is picked row by row (experts): any number of rows, experts and choices.
+// Contractions whose weight is routed row by row (experts): any number of rows, experts and choices.
 #include "tests/codegen/support/Check.h"
 
 #include <limits>
@@ -8,7 +8,7 @@ using namespace quern::codegen;
 static const std::vector<Lengths> rows = {{{"M", 1}}, {{"M", 2}},  {{"M", 5}},  {{"M", 6}},
                                           {{"M", 7}}, {{"M", 13}}, {{"M", 200}}};
 
-/// Random positions are integers in [0, 7): some lie outside of few experts, some of many experts are never picked.
+/// Random positions are integers in [0, 7): some lie outside of few experts, some of many experts have no rows.
 TEST(Grouped, AnyNumberOfExpertsChoicesAndRows) {
   for (auto [experts, choices] : {std::pair<int64_t, int64_t>(1, 1), {3, 2}, {8, 1}, {40, 3}}) {
     GraphMaker g;
@@ -50,7 +50,7 @@ TEST(Grouped, RowsOfABatch) {
   checkKernel(g.finish("batch"), {{{"B", 1}, {"T", 1}}, {{"B", 3}, {"T", 1}}, {{"B", 2}, {"T", 19}}}, 1e-5);
 }
 
-TEST(Grouped, AllRowsPickOneOrEachItsOwn) { // most chunks are empty, or all hold one row
+TEST(Grouped, AllRowsRoutedToOneOrEachToItsOwn) { // most chunks are empty, or all hold one row
   GraphMaker g;
   int x = g.argument(Storage::F32, {dim("M", 9), dim("I", 24)});
   int w = g.weight({dim("E", 9), dim("O", 24), dim("I", 24)}, 16);
@@ -70,7 +70,7 @@ TEST(Grouped, AllRowsPickOneOrEachItsOwn) { // most chunks are empty, or all hol
   }
 }
 
-TEST(Grouped, PositionsAreClampedAndUnpickedWeightsNeverMatter) {
+TEST(Grouped, PositionsAreClampedAndUnroutedWeightsNeverMatter) {
   GraphMaker g;
   int x = g.argument(Storage::F32, {dim("M", 4), dim("I", 8)});
   int w = g.weight({dim("E", 5), dim("O", 16), dim("I", 8)}, 16);
@@ -130,7 +130,7 @@ TEST(Grouped, WeightsAsTheyLie) { // stored either way round, not packed before
   }
 }
 
-TEST(Grouped, RowsWithADimensionThatNobodyPicksBy) {
+TEST(Grouped, RowsWithADimensionThatNothingGathersBy) {
   GraphMaker g;
   int x = g.argument(Storage::F32, {dim("M"), dim("H", 3), dim("I", 24)});
   int w = g.weight({dim("E", 5), dim("O", 40), dim("I", 24)}, 16);

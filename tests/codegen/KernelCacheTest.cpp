@@ -1,4 +1,4 @@
-// The cache of compiled kernels: what is kept comes back or is made again, whatever happened to the files.
+// The cache of compiled kernels: what is kept comes back or is compiled again, whatever happened to the files.
 #include "codegen/kernel/KernelCache.h"
 #include "support/Error.h"
 #include "support/Files.h"
@@ -51,7 +51,7 @@ TEST_F(Cache, KeepsPartsByContent) {
   cache.keep(key, parts);
   EXPECT_EQ(cache.find(key), parts);
   bool found = false;
-  EXPECT_EQ(cache.get(key, [] { return KernelCache::Parts{"made again"}; }, &found), parts);
+  EXPECT_EQ(cache.get(key, [] { return KernelCache::Parts{"compiled again"}; }, &found), parts);
   EXPECT_TRUE(found);
 }
 

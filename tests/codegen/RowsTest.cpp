@@ -29,7 +29,7 @@ TEST(Rows, NormOverTwoDims) {
   checkKernel(g.finish("norm2"), lengths, 1e-5);
 }
 
-TEST(Rows, LogSoftmaxPicked) {
+TEST(Rows, LogSoftmaxGathered) {
   GraphMaker g;
   int x = g.argument(Storage::F32, {dim("T"), dim("V", 7)}), labels = g.argument(Storage::I32, {dim("T")});
   int c = g.elementwise(Op::Sub, {x, g.reduce(Reduction::Max, x, {"V"})});

@@ -24,7 +24,7 @@ class AgainTest(Case):
                 program = self.compile(dump, name=f"{fixture}-{phase}")
                 got = self.evaluate(program, folder / "model.safetensors", inputs)["logits"]
                 self.assertLess(relative_error(got, expected["logits"]), 5e-5, f"{fixture} from {phase}")
-                # Without the first line the phase has to be told.
+                # Without the first line the phase must be given.
                 bare = self.scratch / "bare.mlir"
                 bare.write_text(dump.read_text().split("\n", 1)[1])
                 run(QUERN, "compile", bare, "--compile-from", phase, "--compile-to", "planned", "-o", self.scratch / "planned.mlir")

@@ -46,8 +46,8 @@ class Chat(Case):
         plain = self.written("Lily had\na cat", 8)
         answer = self.talk("There was\n/reset\nLily had\\\na cat\n/exit\nnot read\n", "--temp", 0, "-n", 8)
         self.assertEqual(answer.out.split("\n", 1)[1], plain + "\n")
-        told = self.written("Be kind. Lily", 8)
-        self.assertEqual(self.talk("Lily\n", "--system", " Be kind. ", "--temp", 0, "-n", 8).out, told + "\n")
+        answer = self.written("Be kind. Lily", 8)
+        self.assertEqual(self.talk("Lily\n", "--system", " Be kind. ", "--temp", 0, "-n", 8).out, answer + "\n")
 
     def test_recommended_sampling(self):
         beside = self.scratch / "recommended"

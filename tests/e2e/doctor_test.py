@@ -80,11 +80,11 @@ class Doctor(Case):
             run(QUERN, "doctor", EXAMPLES / "manual" / f"{name}.quern", "--input", EXAMPLES / "manual" / "ab_to_c.json")
 
     def test_pages_for_paper(self):
-        """Too small for the made-up batch: that is told, and is nothing wrong."""
+        """Too small for the made-up batch: that is reported, and is no fault."""
         for name in ("article", "attention", "feed_forward", "one_head", "variants"):
             finished = run(QUERN, "doctor", EXAMPLES / "manual" / f"{name}.quern")
             self.assertNotIn("WRONG", finished.out)
-            self.assertRegex(finished.out, r"(?m)^- +overfits +cannot tell: \d+ parameters are few for 16 labels")
+            self.assertRegex(finished.out, r"(?m)^- +overfits +not known: \d+ parameters are few for 16 labels")
 
     def test_wrong_spec(self):
         finished = self.doctor(TEXT.replace("(H, K) -> D](a", "(H, V) -> D](a"))

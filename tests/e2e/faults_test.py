@@ -91,7 +91,7 @@ class Faults(Case):
         self.assert_refused(self.try_eval(inputs={"tokens": Tensor("F32", [1, 2], [1.5, 2])}), "tokens")
 
     def test_position_outside_a_table(self):
-        """Positions that the program computes from data: the place in the spec is told, no foreign memory is read."""
+        """Positions that the program computes from data: the line of the spec is reported, no foreign memory is read."""
         spec = self.scratch / "picks.quern"
         spec.write_text("""quern 1
 model picks {

@@ -120,7 +120,7 @@ class Quantize(Case):
     def test_six_bits_and_a_tied_head(self):
         self.check("qwen2", "qwen2", "q6_k", 1e-5)
 
-    def test_picked_experts(self):
+    def test_routed_experts(self):
         self.check("mixtral", "mixtral", "q4_k", 1e-5)
 
 

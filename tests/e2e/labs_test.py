@@ -36,7 +36,7 @@ class Labs(Case):
 
     def test_cost(self):
         charts, rows = self.lab("cost")
-        self.assertEqual([title for title, _ in charts], ["Seconds to read a text", "Memory beside the weights"])
+        self.assertEqual([title for title, _ in charts], ["Seconds of prefill", "Memory beside the weights"])
         self.assertEqual(len(rows), 1 + 3)
 
     def test_heads(self):
@@ -53,7 +53,7 @@ class Labs(Case):
         losses = {int(row[0]): float(row[1]) for row in cells if len(row) == 3}
         places = {int(row[0]): float(row[1]) for row in cells if len(row) == 2}
         self.assertEqual((sorted(losses), list(places)), ([4, 16], [1, 2, 4, 8, 16]))
-        # Place by place, in Python from the program's logits, it is the loss that the program told (of all rows; these are 400).
+        # Place by place, in Python from the program's logits, it is the loss that the program reported (of all rows; these are 400).
         mean = sum(loss * max(1, most // 2) for most, loss in places.items()) / 16
         self.assertLess(abs(mean - losses[16]), 0.05)
 

@@ -35,7 +35,7 @@ class Memory(Case):
         cls().assertEqual(ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0)
 
     def plan(self, spec, options, function, threads, sizes):
-        """What `quern dump` tells: bytes without scratch, scratch of all threads, and all its numbers."""
+        """What `quern dump` prints: bytes without scratch, scratch of all threads, and all its numbers."""
         dumped = run(QUERN, "dump", spec, *options, "--scratch", "--json", "--set-size", sizes).out
         statistics = json.loads(dumped)["passes"][0]["statistics"]
         (one,) = [f for f in statistics["functions"] if f["name"] == function]

@@ -16,7 +16,7 @@ BF16 = ("--train", "--precision", "bf16")
 
 
 class Fixture(Case):
-    """The twenty steps of AdamW that tests/data/README.md tells of; PyTorch's losses there are those of f32."""
+    """The twenty steps of AdamW that tests/data/README.md describes; PyTorch's losses there are those of f32."""
     target = "native"
 
     @classmethod
@@ -174,7 +174,7 @@ class Weights(Case):
     def test_stored_transposed(self):
         self.check("gpt2", "gpt2")
 
-    def test_picked_experts(self):
+    def test_routed_experts(self):
         self.check("mixtral", "mixtral")
 
     def test_checkpoint_in_bf16(self):
@@ -264,7 +264,7 @@ class Codes(Case):
         layouts = self.check("gpt2", "gpt2", "int4")
         self.assertRegex(layouts, r"<int8\[[^\]]*\]> #quern.layout<\"packed\"")  # the head
 
-    def test_picked_experts(self):
+    def test_routed_experts(self):
         self.check("mixtral", "mixtral", "int4")
 
     def test_blocks_of_a_file_are_moved(self):

@@ -164,7 +164,7 @@ class Program(Case):
             self.assertLess(abs(used["used_bytes"] - used["planned_bytes"]), 0.05 * used["planned_bytes"], (read, used))
 
     def test_weights_inside_the_program(self):
-        """One file is the whole model: it writes without being told of weights or tokenizer."""
+        """One file is the whole model: it writes without options for weights or tokenizer."""
         story = DATA / "stories260K"
         program = self.compile("llama", "--weights", story, "--embed-weights", name="carries")
         alone = run(program, "generate", "-p", "Once upon a time", "--temp", 0, "-n", 60, cwd=self.scratch).out

@@ -53,7 +53,7 @@ class Stories(Case):
 
 
 class Novels(Case):
-    """A GPT-2 that Quern trained on Jane Austen's novels, as it lies in the repository: 16 bits a number, readable text at once."""
+    """A GPT-2 that Quern trained on Jane Austen's novels, as it is stored in the repository: 16 bits a number, readable text at once."""
 
     def test_writes_words(self):
         model = EXAMPLES / "novels/model"

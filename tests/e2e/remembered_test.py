@@ -82,7 +82,7 @@ class Remembered(Case):
             self.assertTrue(all("T" not in size and "past" not in size for size in step["kept"]), f"{spec} keeps {step['kept']}")
 
     def test_longrope_redoes_a_row(self):
-        """What is remembered changes when T > context does; a function tells, so that the past is run again."""
+        """What is remembered changes when T > context does; a function computes it, so that the past is run again."""
         self.assertIn("@forward.epoch", self.dump(*SPECS["phi3_mini_128k"][:2]))
         self.assertNotIn("@forward.epoch", self.dump(*SPECS["llama3_8b"][:2]))
 

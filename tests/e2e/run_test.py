@@ -392,8 +392,8 @@ class Run(Checkpoints):
             line = next(line for line in text.splitlines() if f" {row['spec']}.quern " in line)
             for word in (*row["model_types"], *row["architectures"], row["kind"], row["command"]):
                 self.assertIn(word, line)
-        told = json.loads(run(QUERN, "list", "--json").out)
-        self.assertEqual(told, [{k: v for k, v in row.items() if k != "settings"} for row in TABLE])
+        listed = json.loads(run(QUERN, "list", "--json").out)
+        self.assertEqual(listed, [{k: v for k, v in row.items() if k != "settings"} for row in TABLE])
 
     def test_what_the_table_says_is_so(self):
         """The kinds are those of the golden tests, and every checkpoint class has a golden model behind it."""

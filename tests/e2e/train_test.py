@@ -245,8 +245,8 @@ class Runs(Small):
         self.assertEqual((len(vocabulary), vocabulary["<|end|>"]), (300, 299))
         self.train("own", "--steps", 2, "--tokenizer", self.scratch / "tokenizer.json")
         self.assert_refused(self.train("too-large", "--tokenizer", self.scratch / "large.json", status=1), "vocabulary has only 256", "large.json' makes 300")
-        made = run(QUERN, "tokenizer", "train", self.text, "--vocabulary", 300, "-o", self.scratch / "told.json")
-        self.assertIn("told.json: 300 tokens from 20000 bytes", made.err)
+        made = run(QUERN, "tokenizer", "train", self.text, "--vocabulary", 300, "-o", self.scratch / "made.json")
+        self.assertIn("made.json: 300 tokens from 20000 bytes", made.err)
         few = self.scratch / "few.txt"
         few.write_text("abcab")
         self.assertIn("fewer than --vocabulary 300", run(QUERN, "tokenizer", "train", few, "--vocabulary", 300, "-o", self.scratch / "few.json").err)

@@ -62,7 +62,7 @@ class Gradients(device_cases.Gradients):
 
 
 class Aligned(device_cases.Model):
-    """On a device whose buffers begin at multiples of 256 bytes: kernels are told how far behind that theirs are."""
+    """On a device whose buffers begin at multiples of 256 bytes: kernels get how far behind that theirs are."""
     target, fixture = "vulkan", "llama"
 
     @classmethod

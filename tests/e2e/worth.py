@@ -69,14 +69,14 @@ def generating(model, rules, rounds, read, write):
         return rate("prefill"), rate("decode"), out["memory"]["planned_bytes"]
 
     def traffic(rule):
-        """Kernels a layer; bytes that kernels move in one call: reading the text, writing the next token."""
-        reading, writing = (model.functions(rule, f"T={t},past={past},B=1") for t, past in ((read, 0), (1, read)))
-        first = reading.get("forward.last", reading["forward"])  # without caches only the spec's own function is there
-        step = writing.get("forward.step", writing.get("forward.last"))
+        """Kernels a layer; bytes that kernels move in one call: prefill of the text, decode of the next token."""
+        prefill, decode = (model.functions(rule, f"T={t},past={past},B=1") for t, past in ((read, 0), (1, read)))
+        first = prefill.get("forward.last", prefill["forward"])  # without caches only the spec's own function is there
+        step = decode.get("forward.step", decode.get("forward.last"))
         return first["loops"][0]["launches"], first["bytes_at"], step["bytes_at"] if step else None
 
     whole, base = model.compile(None), traffic(None)
-    print(f"\n| {model.name}, left out | reading {read} tokens | bytes moved | writing a token | bytes moved | kernels a layer | memory of a call |")
+    print(f"\n| {model.name}, left out | prefill of {read} tokens | bytes moved | decode of a token | bytes moved | kernels a layer | memory of a call |")
     print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
     for rule in rules:
         program = model.compile(rule)

@@ -59,7 +59,7 @@ TEST(Crash, SpecsWithWordsExchangedDroppedAndDoubled) {
     Diagnostics diagnostics;
     formatSpec("case", text, diagnostics);
   }
-  EXPECT_LT(fine, runs / 5); // nearly every damage is told
+  EXPECT_LT(fine, runs / 5); // nearly every damage is reported
 }
 
 TEST(Crash, BytesOverwritten) {

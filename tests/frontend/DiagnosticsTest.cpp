@@ -255,7 +255,7 @@ TEST(Diagnostics, EveryCodeOfTheReferenceIsTested) {
     snprintf(text, sizeof text, "Q%03d", code);
     bool defined = code <= 3 || (code >= 10 && code <= 36) || code >= 40; // Q037 to Q039: ScanTest.cpp
     if (defined) {
-      EXPECT_NE(all.find(text), std::string::npos) << text; // Q042 is told by the runtime, which has the checkpoint
+      EXPECT_NE(all.find(text), std::string::npos) << text; // Q042 is reported by the runtime, which has the checkpoint
     }
   }
 }

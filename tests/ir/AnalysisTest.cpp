@@ -49,10 +49,10 @@ TEST(Analysis, LinesOfSpecs) {
   };
   Location library =
       CallSiteLoc::get(line("std.quern", 7), CallSiteLoc::get(line("a/m.quern", 2), line("a/m.quern", 9)));
-  EXPECT_EQ(placesOf(library), std::pair(std::string("a/m.quern:2:3"), std::string("std.quern:7:3")));
+  EXPECT_EQ(linesOf(library), std::pair(std::string("a/m.quern:2:3"), std::string("std.quern:7:3")));
   EXPECT_EQ(callerOf(library), "m.quern:9:3");
-  EXPECT_EQ(placesOf(line("a/m.quern", 2)).second, "");
-  EXPECT_EQ(placesOf(UnknownLoc::get(&context)).first, "?");
+  EXPECT_EQ(linesOf(line("a/m.quern", 2)).second, "");
+  EXPECT_EQ(linesOf(UnknownLoc::get(&context)).first, "?");
   EXPECT_EQ(callerOf(UnknownLoc::get(&context)), "");
   EXPECT_EQ(sourceLines(FusedLoc::get(&context, {library, line("b.quern", 1)}), LineOrder::CallerFirst).size(), 4u);
 }

@@ -1,7 +1,7 @@
 // Arithmetic and traffic of operations, loops and kernels as polynomials.
 #include "ir/Chunk.h"
 #include "ir/analysis/Least.h"
-#include "ir/analysis/Picked.h"
+#include "ir/analysis/Gathered.h"
 #include "tests/ir/Support.h"
 
 using namespace quern::ir;
@@ -74,8 +74,8 @@ TEST_F(Cost, OfLoopsAndKernels) {
   EXPECT_EQ(of("quern.launch"), Pair("128 * T + 128 * past", "48 * T + 48 * past + 128"));
 }
 
-/// Of a table that is only picked from, also of what is computed from it element by element, the rows that can be picked.
-TEST(TableCost, IsOfWhatCanBePicked) {
+/// Of a table that is only gathered from, also of what is computed from it element by element, the rows that can be picked.
+TEST(TableCost, IsOfWhatCanBeGathered) {
   Module m{R"(
 quern.kernel @k(%table: !quern.tensor<real[d0 = 8, d1 = 4]> #quern.layout<"strided", ["4", "1"]>, %bias: !quern.tensor<real[d1 = 4]> #quern.layout<"strided", ["1"]>, %p: !quern.tensor<int[d2 = s0]> #quern.layout<"strided", ["1"]>, %rows: !quern.tensor<real[d2 = s0, d0 = 8]> #quern.layout<"strided", ["8", "1"]>) -> (#quern.layout<"strided", ["4", "1"]>) {
   %0 = quern.add %table, %bias : (!quern.tensor<real[d0 = 8, d1 = 4]>, !quern.tensor<real[d1 = 4]>) -> !quern.tensor<real[d0 = 8, d1 = 4]>

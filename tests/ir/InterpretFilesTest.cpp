@@ -1,5 +1,5 @@
 // `quern interpret` below its command line: files of tensors read and written, damaged ones refused, an encoder before
-// its decoder, all misfits of a checkpoint told at once.
+// its decoder, all misfits of a checkpoint reported at once.
 #include "support/Error.h"
 #include "tests/ir/Support.h"
 #include "tools/interpret/Interpret.h"

@@ -30,7 +30,7 @@ TEST(Architectures, KeysOfOneLayerForAll) { // YOCO, Gemma 3n: keys that later l
                    "      w = softmax[S](where(index(S) <= index(T), sum[D](x * k[T -> S]), -inf))\n"
                    "      x = x + sum[S](w * k[T -> S])\n      if i == 0 { k = linear[D -> D](x) @ \"again\" }\n    "
                    "}\n    return x\n"));
-  // Carried along the twin: all old rows are made again in each step.
+  // Carried along the twin: all old rows are recomputed in each step.
   expectSteps(specWith("    k = x[T -> S]\n    repeat i in layers @ \"l.{i}\" {\n      k = linear[D -> D](k) @ \"k\"\n"
                    "      w = softmax[S](where(index(S) <= index(T), sum[D](x * k), -inf))\n      x = x + sum[S](w * "
                    "k)\n    }\n    return x\n"));

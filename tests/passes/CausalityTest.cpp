@@ -144,13 +144,13 @@ TEST(Causality, EveryReasonIsTold) {
       {"    return x[T = min(index(T) + 1, T - 1)]\n",
        "gather along T is not causal: its positions are only known to be <= index(T) + 1"},
       {"    return x[T = tokens]\n", "gather along T is not causal: its positions are not known to be <= index(T)"},
-      {"    return x + x[T = T - 1]\n", "it picks one position of the whole text, and the result no longer has T"},
+      {"    return x + x[T = T - 1]\n", "it gathers one position of the whole text, and the result no longer has T"},
       {"    dim A = 1\n    y = x[T -> (T, A)]\n    return y[(T, A) -> T]\n",
        "of the dimension T of time cannot be done step by step"},
   };
   for (auto &[body, reason] : reasons)
     EXPECT_THAT(refusalOf(specWith(body)), HasSubstr(reason)) << body;
-  // What is wrong in two lines is told twice.
+  // What is wrong in two lines is reported twice.
   std::string both = refusalOf(specWith("    a = max[S](x[T -> S])\n    b = mean[T](x)\n    return x + a + b\n"));
   EXPECT_EQ(std::count(both.begin(), both.end(), '\n'), 1) << both;
 }
@@ -166,7 +166,7 @@ TEST(Causality, TimeAsANumber) {
   last->lower();
   EXPECT_FALSE(last->function("forward")->hasAttr("quern.recompute"));
   EXPECT_THAT(last->print(), HasSubstr("quern.size \"T + past\""));
-  // A comparison is one bit: a function tells it.
+  // A comparison is one bit: a function computes it.
   auto flips = Program::fromSpec(specWith("    y = where(T > 5, x, 2 * x)\n    w = where(index(S) <= index(T), sum[D](x * "
                                       "y[T -> S]), 0)\n    return sum[S](w * y[T -> S])\n"));
   flips->lower();
@@ -209,7 +209,7 @@ TEST(Causality, Loops) {
                              "sum[D](x * y[T -> S]), 0)\n      y = y + sum[S](w * y[T -> S])\n"
                              "      m = index(S) <= index(T) + i + 1\n    }\n    return y\n")),
               HasSubstr("sum[S] is not causal"));
-  // Positions that a loop carries cannot be made again: they are remembered like text.
+  // Positions that a loop carries cannot be recomputed: they are remembered like text.
   expectSteps(specWith("    y = x\n    p = 0.1 * index(T)\n    repeat i in layers {\n      w = where(index(S) <= index(T), "
                    "sum[D](x * y[T -> S]) + p[T -> S], 0)\n      y = y + sum[S](w * y[T -> S])\n"
                    "      p = p * 2\n    }\n    return y\n"));

@@ -287,17 +287,17 @@ std::vector<Case> allCases() {
   std::string pick = at + "  %u = quern.gather %w[\"B\" = %at] : (" + table +
                      ", !quern.tensor<int[A = 2, C = 2]>) -> " + picked + "\n";
   std::string there = "quern.contract %x, %u over [\"D\"] : (" + rows + ", " + picked + ") -> " + hidden;
-  cases.push_back({"contract_picked",
+  cases.push_back({"contract_routed",
                    {{"x", "real[A = 2, D = 2]"}, {"w", "real[B = 3, F = 2, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
                    pick + "  %r = " + there,
                    "real[A = 2, C = 2, F = 2]"});
   cases.push_back(
-      {"contract_picked_shared",
+      {"contract_routed_shared",
        {{"x", "real[A = 2, H = 3, D = 2]"}, {"w", "real[B = 3, F = 2, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
        pick + "  %r = quern.contract %x, %u over [\"D\"] : (" + several + ", " + picked +
            ") -> !quern.tensor<real[A = 2, H = 3, C = 2, F = 2]>",
        "real[A = 2, H = 3, C = 2, F = 2]"});
-  cases.push_back({"contract_picked_back",
+  cases.push_back({"contract_routed_back",
                    {{"x", "real[A = 2, D = 2]"}, {"w", "real[B = 3, F = 2, D = 2]"}, {"y", "real[A = 2, B = 3]"}},
                    pick + "  %h = " + there + "\n  %r = quern.contract %h, %u over [\"F\"] : (" + hidden + ", " +
                        picked + ") -> !quern.tensor<real[A = 2, C = 2, D = 2]>",

@@ -54,7 +54,7 @@ TEST_P(Remembered, AsDerived) {
                   row.settings);
   program.lower();
   EXPECT_EQ(remembered(program.module()), row.expected);
-  // A past that must be run again when the length passes a bound is told by a function of its own.
+  // A past that must be run again when the length passes a bound is computed by a function of its own.
   std::string name = program.function("forward") ? "forward" : "decode";
   EXPECT_EQ(static_cast<bool>(program.function(name + ".epoch")), std::string(row.name) == "phi3_longrope");
 }

@@ -69,7 +69,7 @@ int64_t productsOf(func::FuncOp function) {
   int64_t flops = 0;
   function.walk([&](Operation *op) {
     auto scatter = dyn_cast<ScatterAddOp>(op);
-    MulOp outer = scatter ? summedByPick(scatter) : MulOp();
+    MulOp outer = scatter ? summedByRoute(scatter) : MulOp();
     if (!isa<ContractOp>(op) && !outer)
       return;
     int64_t each = at(cast<CostOpInterface>(op).getFlops()) + (outer ? at(outer.getFlops()) : 0);

@@ -1,4 +1,4 @@
-// Which values are kept and which are made again, by their costs.
+// Which values are kept and which are recomputed, by their costs.
 #include "passes/ValueCut.h"
 
 #include "ir/Dialect.h"
@@ -15,7 +15,7 @@ using namespace quern::passes;
 
 namespace {
 
-/// %a = neg %x, %b = exp %a, %c = %b + %a; %c is wanted, %a cannot be made again. Letters as K, A and N for a, b, c.
+/// %a = neg %x, %b = exp %a, %c = %b + %a; %c is wanted, %a cannot be recomputed. Letters as K, A and N for a, b, c.
 std::string chosen(std::vector<double> keep, std::vector<double> make) {
   MLIRContext context;
   context.loadDialect<quern::ir::QuernDialect, func::FuncDialect>();
@@ -45,8 +45,8 @@ func.func @f(%x: !quern.tensor<real[A = 2]>) {
 TEST(ValueCut, TheCheapestWayToHaveWhatIsWanted) {
   constexpr double never = MinimumCut::unlimited;
   EXPECT_EQ(chosen({1, 1, 3}, {never, 5, 2}), "NNK") << "one value that spares all others";
-  EXPECT_EQ(chosen({1, 1, 10}, {never, 5, 2}), "KKA") << "both operands, and the sum is made again";
-  EXPECT_EQ(chosen({1, 20, 10}, {never, 5, 2}), "KAA") << "what cannot be made again alone is kept";
+  EXPECT_EQ(chosen({1, 1, 10}, {never, 5, 2}), "KKA") << "both operands, and the sum is recomputed";
+  EXPECT_EQ(chosen({1, 20, 10}, {never, 5, 2}), "KAA") << "what cannot be recomputed alone is kept";
   EXPECT_EQ(chosen({1, 20, never}, {never, 50, 2}), "KKA") << "20 + 1 + 2 is less than 50 + 1 + 2";
   EXPECT_EQ(chosen({1, never, never}, {never, 50, 2}), "KAA") << "what must not be kept is made, whatever that costs";
 }

@@ -155,7 +155,7 @@ TEST(Packing, InTwoBytes) {
   }
 }
 
-/// What a file has in two bytes goes through no rounding, and is used where it lies.
+/// What a file has in two bytes goes through no rounding, and is used where it is stored.
 TEST(Packing, TwoBytesOfAFile) {
   std::vector<uint16_t> bits(64);
   for (size_t i = 0; i < bits.size(); ++i)
@@ -333,7 +333,7 @@ TEST(Packing, FollowsTensorsThatChange) {
               float want = o < outer ? values[size_t(o * layout.outerStride + i * layout.innerStride)] : 0;
               ASSERT_EQ(packed[(o / 8 * inner + i) * 8 + o % 8], want) << outer << " " << inner << " " << transposed;
             }
-          EXPECT_EQ(weights->slots()[1][0], values.data()); // dense is used where it lies
+          EXPECT_EQ(weights->slots()[1][0], values.data()); // dense is used where it is stored
           for (float &value : values)
             value = -2 * value;
           weights->update();

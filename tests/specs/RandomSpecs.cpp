@@ -146,15 +146,15 @@ int runMany(const Flags &flags) {
       return;
     }
   };
-  long told = 0;
+  long printed = 0;
   for (long seed = flags.from; seed < flags.from + flags.count; ++seed) {
     while (static_cast<long>(running.size()) >= flags.jobs)
       finish();
     running.push_back(begin(seed, flags));
     if (isatty(STDERR_FILENO))
       std::cerr << "\r" << done << " of " << flags.count << std::flush;
-    else if (done >= told + 50)
-      std::cerr << (told = done) << " of " << flags.count << "\n"; // a log says how far it came
+    else if (done >= printed + 50)
+      std::cerr << (printed = done) << " of " << flags.count << "\n"; // a log says how far it came
   }
   while (!running.empty())
     finish();

@@ -9,7 +9,7 @@
 
 namespace quern::test {
 
-/// A real tensor in scope. `dims` are in no order; the batch B is not told of.
+/// A real tensor in scope. `dims` are in no order; the batch B is left out.
 struct Named {
   std::string name;
   std::set<std::string> dims;

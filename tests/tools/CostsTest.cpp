@@ -101,7 +101,7 @@ TEST_F(Costs, GradientsOfMasks) {
   EXPECT_EQ(saved8 * forbidden(16), saved16 * forbidden(8));
 }
 
-TEST_F(Costs, ExpertsThatCanBePicked) {
+TEST_F(Costs, ExpertsThatCanBeRoutedTo) {
   lower("quern 1\nmodel m {\n  dim V = 13, D = 4, E = 6, C = 2, F = 64\n  forward(tokens: int[B, T]) -> [B, T, V] {\n"
         "    param words: [V, D] @ \"words\"\n    x = words[V = tokens]\n"
         "    score, chosen = top_k[E -> C](softmax[E](linear[D -> E](x) @ \"gate\"))\n"

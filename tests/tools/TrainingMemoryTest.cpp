@@ -1,4 +1,4 @@
-// `--memory` with and without bf16 in memory: the same budget leaves less to be made again.
+// `--memory` with and without bf16 in memory: the same budget leaves less to be recomputed.
 #include "tools/spec/TrainingMemory.h"
 
 #include "frontend/Frontend.h"

@@ -344,10 +344,10 @@ bool Bisector::checkKernels() {
       found.message = "the compiled kernel @" + found.name +
                       " gives a result that differs: " + firstDifference(named, want, options.tolerance) + " (" +
                       percent(difference) + ") for the same operands; it computes\n";
-      llvm::StringSet<> told;
+      llvm::StringSet<> reported;
       for (Operation &inner : kernel.getBlock().without_terminator())
         if (std::string line = "  " + inner.getName().getStringRef().str() + " at " + placeOf(inner.getLoc()) + "\n";
-            !isa<ConstOp>(inner) && told.insert(line).second)
+            !isa<ConstOp>(inner) && reported.insert(line).second)
           found.message += line;
     }
   };

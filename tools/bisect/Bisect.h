@@ -28,7 +28,7 @@ struct BisectOptions {
 struct Divergence {
   std::string stage;            ///< "none", "spec", "weights", "pass", "kernel" or "program"
   std::string name;             ///< of the weight, the pass or the kernel
-  std::string layer, op, place; ///< of the first operation that differs, where one can be told
+  std::string layer, op, place; ///< of the first operation that differs, where it is known
   double difference = 0;
   std::string message; ///< one or more lines for a reader
 };

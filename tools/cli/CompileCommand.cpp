@@ -38,7 +38,7 @@ void CompileFlags::add(po::options_description &options) {
       "weights", po::value(&weights),
       "the checkpoint; its config.json, or what a GGUF file says, is used unless --config is given")(
       "symbols", po::bool_switch(&symbols),
-      "the executable keeps the names of its functions, so that perf and debuggers tell kernels apart")(
+      "the executable keeps the names of its functions, so that perf and debuggers distinguish kernels")(
       "embed-weights", po::bool_switch(&embed),
       "append --weights (packed for the kernels, unless --train) and the tokenizer to the executable")(
       "target", po::value(&target),

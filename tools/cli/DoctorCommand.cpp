@@ -86,7 +86,7 @@ static std::optional<Finding> brokenWeights(const SafetensorsFiles &files) {
 }
 
 /// Prints the findings; how many are wrong.
-static size_t tell(const Findings &findings, bool brief) {
+static size_t report(const Findings &findings, bool brief) {
   size_t wrong = 0;
   for (const Finding &finding : findings) {
     bool isWrong = finding.grade == Finding::Grade::Wrong;
@@ -163,18 +163,18 @@ int quern::tools::doctorCommand(const Arguments &arguments) {
   if (files)
     if (std::optional<Finding> broken = brokenWeights(*files))
       first.push_back(*broken);
-  size_t wrong = tell(first, brief);
+  size_t wrong = report(first, brief);
   if (!patient.misfits.empty())
     return 1;
-  wrong += tell(checkValues(patient), brief);
-  wrong += tell(checkMasking(patient), brief);
+  wrong += report(checkValues(patient), brief);
+  wrong += report(checkMasking(patient), brief);
   if (spec.train) {
     mlir::OwningOpRef<mlir::ModuleOp> differentiated = module->clone();
     if (mlir::failed(quern::passes::runPhases(*differentiated, passOptions("native"), "resolved", "differentiated")))
       return 1;
-    wrong += tell(checkTraining(patient, *differentiated), brief);
+    wrong += report(checkTraining(patient, *differentiated), brief);
   } else {
-    wrong += tell({{Finding::Grade::Note, "training",
+    wrong += report({{Finding::Grade::Note, "training",
                     "the spec has no loss, and no function that scores a vocabulary for each position", ""}},
                   brief);
   }

@@ -189,7 +189,7 @@ void PackedWeights::evict(const std::string &kept, const std::string &program, c
     }
 }
 
-std::string PackedWeights::get(const std::string &program, const std::string &checkpoint, bool tell) const {
+std::string PackedWeights::get(const std::string &program, const std::string &checkpoint, bool report) const {
   std::error_code code;
   fs::create_directories(folder, code);
   Stored stored = stateOfCheckpoint(checkpoint);
@@ -202,14 +202,15 @@ std::string PackedWeights::get(const std::string &program, const std::string &ch
       fs::last_write_time(entry + stampFile, fs::file_time_type::clock::now(), code);
       return entry;
     }
-    std::cerr << entry << weightsFile << " is not what was packed there (its checksum differs); it is made again\n";
+    std::cerr << entry << weightsFile << " is not what was packed there (its checksum differs); it is packed again
+";
   }
   // Packed weights may have twice the bytes of stored ones (f16 as f32), and the disk keeps a tenth.
   fs::space_info space = fs::space(folder, code);
   if (code || stored.bytes > most ||
       2 * stored.bytes > space.available - std::min(space.available, space.capacity / 10))
     return "";
-  if (tell)
+  if (report)
     std::cerr << "packing its weights, " << stored.bytes / 1000000 << " MB (--no-pack leaves that)\n";
   if (!make(program, checkpoint, entry))
     return "";

@@ -16,7 +16,7 @@ public:
 
   /// Where the checkpoint lies packed for the program, which packs it where it does not; empty where that cannot be: it is
   /// too large, or the program refuses. A packed file that has changed since is named on stderr and made anew.
-  std::string get(const std::string &program, const std::string &checkpoint, bool tell) const;
+  std::string get(const std::string &program, const std::string &checkpoint, bool report) const;
 
   /// $QUERN_PACKED_SIZE in MiB, else 16 GiB; 0: nothing is packed. Throws std::runtime_error.
   static uint64_t sizeLimit();

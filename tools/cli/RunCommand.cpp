@@ -81,7 +81,7 @@ static std::string cacheOf(const CompileFlags &flags) {
 }
 
 /// Compiles the program, unless it was compiled before; its path is left in `flags.output`. Returns the exit status.
-static int compileOnce(CompileFlags &flags, bool tell) {
+static int compileOnce(CompileFlags &flags, bool report) {
   frontend::Diagnostics diagnostics;
   frontend::SpecInput input;
   if (!readInput(flags.spec, input, diagnostics)) {
@@ -93,11 +93,11 @@ static int compileOnce(CompileFlags &flags, bool tell) {
   bool again = flags.embed || flags.remarks; // what these write is no part of the key
   if (!again && cache.has(flags.output))
     return 0;
-  if (tell)
+  if (report)
     std::cerr << "compiling " << flags.spec.spec << " for " << flags.target
               << " (the next run of this model starts at once)\n";
   bool quiet = flags.quiet;
-  flags.quiet = !tell;
+  flags.quiet = !report;
   if (int status = compile(flags))
     return status;
   flags.quiet = quiet;

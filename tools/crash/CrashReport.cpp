@@ -159,7 +159,7 @@ void onSignal(int signal) {
     report(nameOf(signal), true);
   else
     while (reporter != self) // the report itself crashed, else:
-      pause();               // another thread tells it, and ends the process
+      pause();               // another thread reports it, and ends the process
   ::signal(signal, SIG_DFL);
   raise(signal);
 }

@@ -7,7 +7,7 @@
 namespace quern::tools {
 
 /// Once, by `main`, with the words of the command line: from now on a signal of a fault (SIGSEGV, SIGABRT ...) leaves a
-/// folder `quern-crash-...` in $TMPDIR, tells how to replay it, and ends the process as it would have ended without.
+/// folder `quern-crash-...` in $TMPDIR, prints how to replay it, and ends the process as it would have ended without.
 /// QUERN_CRASH_REPORT=0 switches it off.
 void installCrashReport(const Arguments &words);
 

@@ -236,7 +236,7 @@ static Finding notLearnt(const Patient &patient, Location where, const std::stri
   bool madeUp = patient.options.inputs.empty();
   if (madeUp && numbers < 6 * labels)
     return {Grade::Note, "overfits",
-            llvm::formatv("cannot tell: {0} parameters are few for {1} labels ({2}); a larger shape, --batch 1 "
+            llvm::formatv("not known: {0} parameters are few for {1} labels ({2}); a larger shape, --batch 1 "
                           "--length 3, or --input shows more",
                           numbers, labels, what)
                 .str(),

@@ -109,7 +109,7 @@ static void checkLater(const Patient &patient, func::FuncOp function, bool mustN
     findings.push_back({Finding::Grade::Wrong, "masking", wrongAt(function.getLoc(), message, fix), ""});
   std::set<std::string> lines;
   for (const quern::passes::Refusal &refusal : analysis.refusals())
-    if (lines.insert(quern::ir::placesOf(refusal.where).first).second)
+    if (lines.insert(quern::ir::linesOf(refusal.where).first).second)
       findings.push_back(
           {Finding::Grade::Wrong, "masking",
            wrongAt(refusal.where, (lines.size() == 1 ? message + ": " : name + ": ") + refusal.message, fix), ""});

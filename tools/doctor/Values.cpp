@@ -92,7 +92,7 @@ private:
   DenseMap<Value, std::vector<const quern::frontend::NamedValue *>> named_;
   std::vector<std::string> shapes;
   std::map<std::string, size_t> shapeLines; // by place: the line
-  std::set<std::string> told;
+  std::set<std::string> reported;
   DenseMap<Value, Weights> weights;
   size_t namedCount = 0, softmaxes = 0, rows = 0;
   double worst = 0;
@@ -106,7 +106,7 @@ void Watch::keepShape(Operation *op, ArrayRef<Array> results) {
   for (auto [value, array] : llvm::zip(op->getResults(), results))
     if (auto found = named_.find(value); found != named_.end())
       for (const quern::frontend::NamedValue *named : found->second) {
-        auto [place, library] = quern::ir::placesOf(named->where);
+        auto [place, library] = quern::ir::linesOf(named->where);
         if (!library.empty()) // a name of the library's
           continue;
         ++namedCount;
@@ -129,8 +129,8 @@ void Watch::seeSoftmax(SoftmaxOp op, const Array &result) {
       worst = std::max(worst, std::fabs(sum - 1));
   }
   rows += sums.size();
-  std::string place = quern::ir::placesOf(op.getLoc()).first;
-  if (blind && told.insert(place).second)
+  std::string place = quern::ir::linesOf(op.getLoc()).first;
+  if (blind && reported.insert(place).second)
     wrong.push_back(
         {Finding::Grade::Wrong, "attention rows",
          wrongAt(
@@ -163,7 +163,7 @@ void Watch::seeContract(ContractOp op, ArrayRef<Array> operands) {
       least = std::min(least, sum), most = std::max(most, sum);
   if (least > most || (most < 1 + tolerance && (from.part ? least > -tolerance : least > 1 - tolerance)))
     return;
-  if (!told.insert(quern::ir::placesOf(op.getLoc()).first).second)
+  if (!reported.insert(quern::ir::linesOf(op.getLoc()).first).second)
     return;
   auto list = [](ArrayRef<std::string> labels) {
     return llvm::join(
@@ -177,7 +177,7 @@ void Watch::seeContract(ContractOp op, ArrayRef<Array> operands) {
                              least, most)
                    .str(),
                other ? llvm::formatv("the softmax at {0} is over {1}: write softmax[{2}]",
-                                     quern::ir::placesOf(from.softmax.getLoc()).first, list(normalised), list(over))
+                                     quern::ir::linesOf(from.softmax.getLoc()).first, list(normalised), list(over))
                            .str()
                      : "mask the scores with -inf before the softmax, not the weights after it"),
        ""});

@@ -161,7 +161,7 @@ LogicalResult Run::inputsOf(func::FuncOp function, Interpreter::Inputs &given) {
           dim.name = own.getName().str();
         given[name] = result->second.relabelled(dims);
       }
-      continue; // absent: the interpreter takes the default or tells that it is missing
+      continue; // absent: the interpreter takes the default or reports that it is missing
     }
     if (tensor->shape.size() != type.getRank())
       return fail(options.input + ": '" + name + "' is " + shapeText(tensor->shape) + ", but has " +

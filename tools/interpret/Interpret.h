@@ -34,7 +34,7 @@ struct InterpretOptions {
 };
 
 /// Everything a `PROGRAM eval` does, in double precision. `decode` takes `memory` from `encode` unless the input has
-/// it. All parameters that the checkpoint lacks or has in another shape are told at once, at their places in the spec;
+/// it. All parameters that the checkpoint lacks or has in another shape are reported at once, at their lines in the spec;
 /// stored tensors that no parameter names are passed over (a program refuses them when it loads).
 /// Returns the exit status: 0, or 1 after messages on stderr.
 int interpretMain(mlir::ModuleOp module, const InterpretOptions &options);

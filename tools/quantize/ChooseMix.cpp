@@ -81,13 +81,13 @@ void Search::measureGroups() {
   size_t all = 1, done = 0;
   for (const GroupChoices &group : result.groups)
     all += group.formats.size() - 1;
-  auto tell = [&](const std::string &what) { ask.progress(format("measuring %zu of %zu: ", ++done, all) + what); };
-  tell("unquantised");
+  auto report = [&](const std::string &what) { ask.progress(format("measuring %zu of %zu: ", ++done, all) + what); };
+  report("unquantised");
   result.before = ask.loss(ladder[0]);
   for (size_t g = 0; g < groups.size(); ++g)
     for (size_t i = 1; i < result.groups[g].formats.size(); ++i) {
       FormatChoice &choice = result.groups[g].formats[i];
-      tell(result.groups[g].name + " in " + choice.format);
+      report(result.groups[g].name + " in " + choice.format);
       choice.loss = ask.loss(ladder[0] + "," + rulesOf(groups[g], choice.format)).divergence;
     }
 }

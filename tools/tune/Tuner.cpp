@@ -1,7 +1,7 @@
 // Takes: a program's module. Gives: plans of its kernels that were measured to be faster, and every comparison on the way.
 //
 // A round: the searches of the kernels that promise most name candidates; these are compiled and linked into one program,
-// which compares each with its incumbent, launch by launch, and tells one result after the other.
+// which compares each with its incumbent, launch by launch, and reports one result after the other.
 #include "tools/tune/KernelTuner.h"
 
 #include "codegen/Parallel.h"

@@ -1,5 +1,5 @@
 // Takes: an attention of several queries. Gives: stages that compute a block of rows of one head per task.
-// Why rows in lanes: keys and values are then read as they lie, one number for all lanes, so nothing is packed; maxima,
+// Why rows in lanes: keys and values are then read as they are stored, one number for all lanes, so nothing is packed; maxima,
 // sums and masks run down the lanes; and the keys of a block end where its mask ends, not at the next tile.
 //
 //   for each head, several blocks of rows (parallel)

@@ -1,5 +1,5 @@
 // Takes: sums of attention's gradient. Gives: stages that compute a block of rows of one head per task: all sums in one
-// pass over what they sum over. Why so: scores, and the products of the gradient with values, are made again a block at
+// pass over what they sum over. Why so: scores, and the products of the gradient with values, are recomputed a block at
 // a time, in registers, and no matrix of queries x keys goes through memory; each sum is written once, by one task, in
 // one order.
 //

@@ -61,21 +61,21 @@ bool prepareOperands(KernelBuilder &b, const ContractionPattern &p) {
 }
 
 /// On a device a work-item reads a row for each column: what is computed is stored first, unless that would copy what it
-/// is picked from.
+/// is gathered from.
 void storeOperands(KernelBuilder &b, const ContractionPattern &p) {
-  std::function<bool(int, bool &)> plain = [&](int node, bool &picked) {
+  std::function<bool(int, bool &)> plain = [&](int node, bool &gathered) {
     const Node &n = b.graph.nodes[node];
     if (b.isStage[node] || n.op <= Op::Index)
       return true;
-    picked |= n.op == Op::Gather;
+    gathered |= n.op == Op::Gather;
     bool view = (n.op >= Op::Rename && n.op <= Op::Permute) || widensStored(n.op) || n.op == Op::Narrow;
     for (int operand : n.operands)
-      view &= plain(operand, picked);
+      view &= plain(operand, gathered);
     return view;
   };
   for (int operand : {p.x, p.w}) {
-    bool picked = false;
-    if (!plain(operand, picked) && !picked)
+    bool gathered = false;
+    if (!plain(operand, gathered) && !gathered)
       b.materialize(operand);
   }
 }
@@ -125,8 +125,8 @@ std::vector<Expr> Contraction::packedArgs(const Expr &laneIndex, const Expr &til
   const Node &weight = b.graph.nodes[tableOf(w)], &node = b.graph.nodes[pickOf(w)];
   std::vector<Expr> args = {laneIndex, index.at(weight.dims.back().name), tileIndex};
   for (int d = static_cast<int>(weight.dims.size()) - 3; d >= 0; --d) {
-    bool picked = node.op == Op::Gather && !isGrouped() && weight.dims[d].name == node.names[0];
-    args.push_back(picked ? clamp(b.at(node.operands[1], index), 0, b.extent(weight.dims[d].size) - 1)
+    bool gathered = node.op == Op::Gather && !isGrouped() && weight.dims[d].name == node.names[0];
+    args.push_back(gathered ? clamp(b.at(node.operands[1], index), 0, b.extent(weight.dims[d].size) - 1)
                           : index.at(weight.dims[d].name));
   }
   return args;
@@ -151,7 +151,7 @@ Expr Contraction::withinDepth(const Expr &number, const CodePlace &place) const 
   return select(positionOf(storage, place) < b.extent(reduced[0].size), number, 0.0f);
 }
 
-/// Every read of a weight. `from`: the weight where it is packed; else what is read, that or the table it is picked from.
+/// Every read of a weight. `from`: the weight where it is packed; else what is read, that or the table it is gathered from.
 Expr Contraction::loadWeight(int from, const Expr &laneIndex, const Expr &tileIndex, Index index) const {
   if (bits)
     return numberAt(columnsAt(laneIndex, tileIndex, index), codePlace(storage, index.at(reduced[0].name)));

@@ -7,7 +7,7 @@
 
 namespace quern::codegen {
 
-/// Gives a contraction (or the gradient of picked weights) its value, by the family that the pattern's form names: from
+/// Gives a contraction (or the gradient of routed weights) its value, by the family that the pattern's form names: from
 /// accumulators computed at the tile of the kernel's result where all between is elementwise, else from a stage of its own.
 void defineContraction(KernelBuilder &builder, const ContractionPattern &pattern);
 

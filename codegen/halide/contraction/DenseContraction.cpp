@@ -1,4 +1,4 @@
-// Takes: a contraction of two values as they lie in memory: weights that change with every step, and gradients. Gives:
+// Takes: a contraction of two values as they are stored in memory: weights that change with every step, and gradients. Gives:
 // loops like those over packed weights, which pack what they are about to use. Why by parts of the depth: a strip of
 // columns over a part of the depth stays in the second cache while a whole block of rows uses it, however deep the
 // contraction is (a gradient sums over a vocabulary, or over all tokens); so packing costs little beside the products,
@@ -122,7 +122,7 @@ void DenseContraction::copyColumns(Products &out) {
   out.strip(args) = bf16At(w, own, own.at(depth.name) * inPair + pairVar);
 }
 
-/// A number of a row, from where it lies or from a copy; `step`: of the depth.
+/// A number of a row, from where it is stored or from a copy; `step`: of the depth.
 Expr DenseContraction::rowsAt(Products &out, const Expr &step, Index index) {
   const Node &input = b.graph.nodes[x];
   const Dim &depth = reduced.back();

@@ -1,4 +1,4 @@
-// A product of values as they lie in memory, packed part by part of the depth.
+// A product of values as they are stored in memory, packed part by part of the depth.
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_DENSECONTRACTION_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_DENSECONTRACTION_H
 
@@ -14,7 +14,7 @@ public:
 private:
   struct Products {
     Func strip, sums; ///< columns over a part of the depth; sums of a tile in registers
-    Func copy; ///< rows over a part of the depth, widened where they lie in bf16, rounded where they are made here
+    Func copy; ///< rows over a part of the depth, widened where they are stored in bf16, rounded where they are made here
     RVar over, pair; ///< the steps of the depth; of pairs also which of the two
   };
   /// `number`, which bf16 has, as that.

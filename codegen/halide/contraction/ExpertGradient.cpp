@@ -1,10 +1,10 @@
-// Takes: the gradient of weights that were picked for each row (experts): for each expert the sum of the outer products
-// of the pairs that picked it. Gives: a matrix product for each expert, over its pairs alone; zeros where there are
+// Takes: the gradient of weights that each row is routed to (experts): for each expert the sum of the outer products
+// of the pairs routed to it. Gives: a matrix product for each expert, over its pairs alone; zeros where there are
 // none. Why as a contraction: the outer product of a row is as large as a matrix, so adding it up in memory, row after
 // row, would read and write the matrix for each. No order of threads enters: a sum is made by one task, in the order of
 // the pairs.
 //
-//   first, order: pairs sorted by expert (PickedPairs.cpp)
+//   first, order: pairs sorted by expert (RoutedPairs.cpp)
 //   strip, groups = w in tiles of columns, x in groups of rows, both sorted
 //   for each expert, group of tiles of columns, block of rows (parallel)    what a task writes lies together
 //     for each tile of rows, tile of columns
@@ -116,7 +116,7 @@ void ExpertGradient::schedule(Stage &target) {
 }
 
 ExpertGradient::ExpertGradient(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
-    : PickedPairs(builder, std::move(pattern), plan), group(plan["group"]), beside(plan["beside"]) {}
+    : RoutedPairs(builder, std::move(pattern), plan), group(plan["group"]), beside(plan["beside"]) {}
 
 void ExpertGradient::define() {
   prepareOperands(b, *this);

@@ -1,12 +1,12 @@
-// The gradient of weights that rows picked: for each expert a product over the rows that picked it.
+// The gradient of weights that rows are routed to: for each expert a product over the rows routed to it.
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_EXPERTGRADIENT_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_EXPERTGRADIENT_H
 
-#include "codegen/halide/contraction/PickedPairs.h"
+#include "codegen/halide/contraction/RoutedPairs.h"
 
 namespace quern::codegen {
 
-class ExpertGradient : PickedPairs {
+class ExpertGradient : RoutedPairs {
 public:
   ExpertGradient(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan);
   void define();

@@ -1,5 +1,5 @@
-// Takes: few rows of a product with weights as they lie in memory, one for each head (a step over absorbed latents).
-// Gives: loops that read every number of the weights once, where it lies. Why: with rows enough, a packed copy of a
+// Takes: few rows of a product with weights as they are stored in memory, one for each head (a step over absorbed latents).
+// Gives: loops that read every number of the weights once, where it is stored. Why: with rows enough, a packed copy of a
 // strip is read many times (DenseContraction.cpp); with one it costs more than its products.
 //
 //   for each head, tile of columns (parallel)

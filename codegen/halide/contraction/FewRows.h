@@ -1,4 +1,4 @@
-// Few rows of weights as they lie, one for each head: read once, nothing packed.
+// Few rows of weights as they are stored, one for each head: read once, nothing packed.
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_FEWROWS_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_FEWROWS_H
 

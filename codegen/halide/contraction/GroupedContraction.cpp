@@ -1,11 +1,11 @@
-// Takes: a contraction whose weight is picked for each row from several (experts), at positions that only the run
-// knows. Gives: loops in which rows that picked the same weight stand together, so that each expert is read once and
+// Takes: a contraction whose weight is chosen for each row from several (experts), at positions that only the run
+// knows. Gives: loops in which rows routed to the same weight stand together, so that each expert is read once and
 // fills whole tiles. Why in the kernel: sorting a thousand positions takes microseconds; a launch of its own, and rows
 // moved there and back through memory, would cost more. No order of threads enters: a slot belongs to one pair, and
 // each pair's result has one place.
 //
-//   count of pairs (row, choice) that picked each expert
-//   first slot of each expert, rounded up to whole chunks           an expert that nobody picked has none
+//   count of pairs (row, choice) routed to each expert
+//   first slot of each expert, rounded up to whole chunks           an expert without pairs has none
 //   order: slot -> pair, stable; slots at the end of a chunk may be empty
 //   for each chunk, tile of columns (parallel)                      a chunk's rows stay in L2, the expert streams past them
 //     for each block of slots that has pairs
@@ -35,7 +35,7 @@ void GroupedContraction::findLeaders() {
   slots.where(pairAt(slots.y * rows + slots.x) >= 0);
 }
 
-/// A weight as it lies in memory: a tile of columns of the expert that a chunk picked, copied where the chunk's rows
+/// A weight as it is stored in memory: a tile of columns of the expert that a chunk is routed to, copied where the chunk's rows
 /// use it; bf16 is widened on the way.
 void GroupedContraction::stripOfExpert(const Node &gather) {
   const Node &table = b.graph.nodes[gather.operands[0]];
@@ -167,7 +167,7 @@ void GroupedContraction::schedule(Stage &target) {
 }
 
 GroupedContraction::GroupedContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
-    : PickedPairs(builder, std::move(pattern), plan), unroll(plan["unroll"]) {}
+    : RoutedPairs(builder, std::move(pattern), plan), unroll(plan["unroll"]) {}
 
 void GroupedContraction::define() {
   prepareOperands(b, *this);

@@ -1,12 +1,12 @@
-// A product whose weight is picked for each row from several (experts).
+// A product whose weight is chosen for each row from several (experts).
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_GROUPEDCONTRACTION_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_GROUPEDCONTRACTION_H
 
-#include "codegen/halide/contraction/PickedPairs.h"
+#include "codegen/halide/contraction/RoutedPairs.h"
 
 namespace quern::codegen {
 
-class GroupedContraction : PickedPairs {
+class GroupedContraction : RoutedPairs {
 public:
   GroupedContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan);
   void define();

@@ -115,7 +115,7 @@ static void format(Storage storage, bool coded, int64_t in, int64_t out, std::ve
   }
 }
 
-/// What a training step does with each weight [in, out], as it lies: the product, and the gradients of both factors.
+/// What a training step does with each weight [in, out], as it is stored: the product, and the gradients of both factors.
 static void training(int64_t in, int64_t out, int64_t rows, Storage storage) {
   struct Form {
     const char *name;
@@ -174,7 +174,7 @@ static void gated() {
   }
 }
 
-/// Experts: each row picks some; as fast as plain rows, as many as there are pairs, would be the best.
+/// Experts: each row is routed to some; as fast as plain rows, as many as there are pairs, would be the best.
 static void experts(int64_t count, int64_t chosen, int64_t in, int64_t out, std::vector<int64_t> rows) {
   GraphMaker g;
   int x = g.argument(Storage::F32, {run("M"), fixed("I", in)});
@@ -201,7 +201,7 @@ static void experts(int64_t count, int64_t chosen, int64_t in, int64_t out, std:
   }
 }
 
-/// What a training step does with the weights of experts [E, out, in], as they lie.
+/// What a training step does with the weights of experts [E, out, in], as they are stored.
 static void trainedExperts(int64_t count, int64_t chosen, int64_t in, int64_t out, int64_t rows) {
   Dim m = run("M"), c = fixed("C", chosen), e = fixed("E", count), i = fixed("I", in), o = fixed("O", out);
   for (const char *form : {"product", "rows' gradient", "weights' gradient"}) {

@@ -116,16 +116,16 @@ module attributes {quern.saving_price = -1.0} {
 // -----
 
 func.func @f(%x: !quern.tensor<real[T]>) {
-  // expected-error @+1 {{'quern.picked' stands on quern.param, not on quern.neg}}
-  %0 = quern.neg %x {quern.picked = 0.5} : (!quern.tensor<real[T]>) -> !quern.tensor<real[T]>
+  // expected-error @+1 {{'quern.routed_share' stands on quern.param, not on quern.neg}}
+  %0 = quern.neg %x {quern.routed_share = 0.5} : (!quern.tensor<real[T]>) -> !quern.tensor<real[T]>
   return
 }
 
 // -----
 
 func.func @f(%x: !quern.tensor<real[T]>) {
-  // expected-error @+1 {{'quern.picked' is a share from 0 to 1}}
-  %0 = quern.param [["w"]] {quern.picked = 2.0} : !quern.tensor<real[K = 4]>
+  // expected-error @+1 {{'quern.routed_share' is a share from 0 to 1}}
+  %0 = quern.param [["w"]] {quern.routed_share = 2.0} : !quern.tensor<real[K = 4]>
   return
 }
 

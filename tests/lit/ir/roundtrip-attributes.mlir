@@ -41,8 +41,8 @@ module attributes {quern.model = "m", quern.config = "{}", quern.file_config = "
                   quern.arena = [["4 * T"]], quern.kept = ["16"]} {
     // CHECK: quern.remember %{{.*}} "T" to <S = "T + past"> in @f.k {quern.window = #quern.window<256>}
     %0 = quern.remember %x "T" to <S = "T + past"> in @f.k {quern.window = #quern.window<256>} : (!quern.tensor<real[B, T, K = 4]>) -> !quern.tensor<real[B, S = "T + past", K = 4]>
-    // CHECK: quern.param {{.*}} {quern.picked = 2.500000e-01 : f64}
-    %1 = quern.param [["w"]] {quern.picked = 0.25} : !quern.tensor<real[K = 4]>
+    // CHECK: quern.param {{.*}} {quern.routed_share = 2.500000e-01 : f64}
+    %1 = quern.param [["w"]] {quern.routed_share = 0.25} : !quern.tensor<real[K = 4]>
     // CHECK: quern.concat %{{.*}}, %{{.*}} ["K", "K"] into <N = 8> {quern.weight}
     %2 = quern.concat %1, %1 ["K", "K"] into <N = 8> {quern.weight} : (!quern.tensor<real[K = 4]>, !quern.tensor<real[K = 4]>) -> !quern.tensor<real[N = 8]>
     // CHECK: quern.contract %{{.*}}, %{{.*}} over ["K", "B"] {quern.again, quern.once}

@@ -1,6 +1,6 @@
 // RUN: quern-opt %s --differentiate --canonicalize --cse | FileCheck %s
 // RUN: quern-opt %s --differentiate --canonicalize --cse --outline-kernels --plan-memory | FileCheck %s --check-prefix=PLAN
-// A loop's gradient is a loop from the last iteration to the first; what it reads of an iteration is on a stack, or made again where that
+// A loop's gradient is a loop from the last iteration to the first; what it reads of an iteration is on a stack, or recomputed where that
 // is cheaper (the tanh), and parameters are read again. A parameter of each iteration has a gradient for each; one that all iterations share is lifted and has one.
 module attributes {quern.train} {
   // CHECK-LABEL: func.func @loss(
@@ -18,7 +18,7 @@ module attributes {quern.train} {
   // CHECK: quern.param {{\[\[}}"h.0.w"], ["h.1.w"]]
   // CHECK: quern.tanh
 
-  // Parts are written where they lie on their stacks.
+  // Parts are written where they are stored on their stacks.
   // PLAN-LABEL: func.func @loss.grad(
   // PLAN: quern.repeat 2 carry
   // PLAN: quern.launch {{.*}}quern.places = [#quern.place<part 1>]

@@ -30,7 +30,7 @@ func.func @carried(%x: !quern.tensor<real[M, D = 8]> {quern.name = "x"}) -> !que
 
 // -----
 
-// A step from a value in bf16 is made again by both who read it, as one from a real value is.
+// A step from a value in bf16 is recomputed by both who read it, as one from a real value is.
 // CHECK-LABEL: func.func @light
 // CHECK-NOT: quern.launch @map
 // CHECK: quern.launch @reduce

@@ -1,6 +1,6 @@
 // RUN: quern-opt %s --differentiate --split-input-file | FileCheck %s
-// The gradient reads the softmax and %h. To make the softmax again is cheaper than to write and read it in four bytes a number, but
-// dearer than in two with the rounding; unless memory has a price (--memory).
+// The gradient reads the softmax and %h. To recompute the softmax is cheaper than to write and read it in four bytes a number, but
+// more expensive than in two with the rounding; unless memory has a price (--memory).
 module attributes {quern.train} {
   // CHECK-LABEL: func.func @loss.grad(
   // CHECK: quern.repeat 2 carry (%[[H:.*]] = %{{.*}}) : !quern.tensor<real[B, D = 4]> gives !quern.tensor<real[iterations = 2, B, D = 4]> {

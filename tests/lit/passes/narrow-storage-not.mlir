@@ -24,7 +24,7 @@ module attributes {quern.train, quern.precision = "bf16"} {
   // CHECK: %[[A:.*]] = quern.softmax
   // CHECK-NOT: quern.narrow %[[A]]
   // CHECK: quern.contract %[[A]]
-  // CHECK: %[[W:.*]] = quern.param {{\[\[}}"experts.{E}.w"]] {quern.picked = 5.000000e-01 : f64} : <bf16[E = 3, D = 4, F = 4]>
+  // CHECK: %[[W:.*]] = quern.param {{\[\[}}"experts.{E}.w"]] {quern.routed_share = 5.000000e-01 : f64} : <bf16[E = 3, D = 4, F = 4]>
   // CHECK: %[[P:.*]] = quern.gather %[[W]]["E" {{.*}} -> !quern.tensor<bf16[B, T, D = 4, F = 4]>
   // CHECK: %[[V:.*]] = quern.widen %[[P]]
   // CHECK: quern.contract %{{.*}}, %[[V]]
@@ -42,7 +42,7 @@ module attributes {quern.train, quern.precision = "bf16"} {
     %s = quern.contract %y, %k over ["D"] : (!quern.tensor<real[B, T, D = 4]>, !quern.tensor<real[B, S = T, D = 4]>) -> !quern.tensor<real[B, T, S = T]>
     %a = quern.softmax %s over ["S"] : (!quern.tensor<real[B, T, S = T]>) -> !quern.tensor<real[B, T, S = T]>
     %v = quern.contract %a, %k over ["S"] : (!quern.tensor<real[B, T, S = T]>, !quern.tensor<real[B, S = T, D = 4]>) -> !quern.tensor<real[B, T, D = 4]>
-    %w = quern.param [["experts.{E}.w"]] {quern.picked = 5.000000e-01 : f64} : !quern.tensor<real[E = 3, D = 4, F = 4]>
+    %w = quern.param [["experts.{E}.w"]] {quern.routed_share = 5.000000e-01 : f64} : !quern.tensor<real[E = 3, D = 4, F = 4]>
     %q = quern.gather %w["E" = %c] : (!quern.tensor<real[E = 3, D = 4, F = 4]>, !quern.tensor<int[B, T]>) -> !quern.tensor<real[B, T, D = 4, F = 4]>
     %f = quern.contract %v, %q over ["D"] : (!quern.tensor<real[B, T, D = 4]>, !quern.tensor<real[B, T, D = 4, F = 4]>) -> !quern.tensor<real[B, T, F = 4]>
     %d = quern.rename %f ["F"] to [#quern.dim<D = 4>] : (!quern.tensor<real[B, T, F = 4]>) -> !quern.tensor<real[B, T, D = 4]>

@@ -32,7 +32,7 @@ module attributes {quern.quantize = "int4"} {
       %r = quern.param [["router.0"], ["router.1"]] : !quern.tensor<real[E = 3, D = 4]>
       %s = quern.contract %h, %r over ["D"] : (!quern.tensor<real[B, T, D = 4]>, !quern.tensor<real[E = 3, D = 4]>) -> !quern.tensor<real[B, T, E = 3]>
       %v, %c = quern.top_k %s along "E" into <C = 2> : (!quern.tensor<real[B, T, E = 3]>) -> (!quern.tensor<real[B, T, C = 2]>, !quern.tensor<int[B, T, C = 2]>)
-      %w = quern.param [["experts.0.{E}.w"], ["experts.1.{E}.w"]] {quern.picked = 5.000000e-01 : f64} : !quern.tensor<real[E = 3, O = 4, D = 4]>
+      %w = quern.param [["experts.0.{E}.w"], ["experts.1.{E}.w"]] {quern.routed_share = 5.000000e-01 : f64} : !quern.tensor<real[E = 3, O = 4, D = 4]>
       %k = quern.gather %w["E" = %c] : (!quern.tensor<real[E = 3, O = 4, D = 4]>, !quern.tensor<int[B, T, C = 2]>) -> !quern.tensor<real[B, T, C = 2, O = 4, D = 4]>
       %f = quern.contract %h, %k over ["D"] : (!quern.tensor<real[B, T, D = 4]>, !quern.tensor<real[B, T, C = 2, O = 4, D = 4]>) -> !quern.tensor<real[B, T, C = 2, O = 4]>
       %m = quern.reduce sum %f over ["C"] : (!quern.tensor<real[B, T, C = 2, O = 4]>) -> !quern.tensor<real[B, T, O = 4]>

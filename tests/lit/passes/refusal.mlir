@@ -1,7 +1,7 @@
 // RUN: quern-opt --incremental %s | FileCheck %s
 //
 // A function that looks ahead stays as it is and says why, with the place. The weighted sum fails for the same reason as
-// its softmax; one reason is told.
+// its softmax; one reason is reported.
 
 // CHECK: func.func @forward(%arg0: !quern.tensor<real[B, T]>
 // CHECK-SAME: quern.refusal = "model.quern:7:9: softmax[S] is not causal: its mask only implies index(S) <= index(T) + 2, and needs index(S) <= index(T) (std.quern:70:3)"

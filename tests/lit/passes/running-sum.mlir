@@ -1,7 +1,7 @@
 // RUN: quern-opt --incremental %s | FileCheck %s
 //
 // Linear attention in small: a running sum goes on from a state without positions. A comparison with T decides one bit of
-// what is remembered; a function of lengths alone tells it. What depends on the other inputs is made once a request.
+// what is remembered; a function of lengths alone computes it. What depends on the other inputs is made once a request.
 
 // CHECK: quern.state @decode.state0 of "decode" : !quern.tensor<real[B, D = 4]>
 // CHECK-LABEL: func.func @decode(

@@ -1,5 +1,5 @@
 // RUN: quern-opt --outline-kernels %s | FileCheck %s
-// What a running sum gives is stored once, though a step from it would be cheap to make again: the second reader would find the next
+// What a running sum gives is stored once, though a step from it would be cheap to recompute: the second reader would find the next
 // state where the first found this one.
 // CHECK-LABEL: func.func @mean
 // CHECK: %[[BEFORE:.*]] = quern.recall @total

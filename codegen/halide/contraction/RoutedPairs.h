@@ -1,13 +1,13 @@
-// Pairs of a row and an expert that it picked, sorted by expert.
-#ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_PICKEDPAIRS_H
-#define QUERN_CODEGEN_HALIDE_CONTRACTION_PICKEDPAIRS_H
+// Pairs of a row and the expert that it is routed to, sorted by expert.
+#ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_ROUTEDPAIRS_H
+#define QUERN_CODEGEN_HALIDE_CONTRACTION_ROUTEDPAIRS_H
 
 #include "codegen/halide/contraction/Contraction.h"
 
 namespace quern::codegen {
 
-/// Base of the families whose weights rows pick.
-class PickedPairs : protected Contraction {
+/// Base of the families whose weights rows are routed to.
+class RoutedPairs : protected Contraction {
 protected:
   using Contraction::Contraction;
   void sortPairs(int positions, const Dim &among, int chunk);

@@ -1,5 +1,5 @@
 // Takes: a kernel's values. Gives: which of them are tables, and the bytes of them that a run can read.
-#include "ir/analysis/Picked.h"
+#include "ir/analysis/Gathered.h"
 
 #include "ir/analysis/Least.h"
 #include "ir/analysis/Operations.h"
@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace quern::ir;
 
-std::optional<SmallVector<GatherOp>> quern::ir::pickedBy(Value value) {
+std::optional<SmallVector<GatherOp>> quern::ir::gatheredBy(Value value) {
   SmallVector<GatherOp> all;
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
@@ -17,7 +17,7 @@ std::optional<SmallVector<GatherOp>> quern::ir::pickedBy(Value value) {
     }
     std::optional<SmallVector<GatherOp>> later;
     if (isElementwise(user) || isa<ExpandOp>(user))
-      later = pickedBy(user->getResult(0));
+      later = gatheredBy(user->getResult(0));
     if (!later)
       return std::nullopt;
     all.append(*later);
@@ -25,8 +25,8 @@ std::optional<SmallVector<GatherOp>> quern::ir::pickedBy(Value value) {
   return all.empty() ? std::nullopt : std::optional(all);
 }
 
-/// What a gather can pick of a table: for each position one row, and no row twice.
-static Size bytesPicked(NamedTensorType table, GatherOp gather) {
+/// What a gather can read of a table: for each position one row, and no row twice.
+static Size bytesGathered(NamedTensorType table, GatherOp gather) {
   auto positions = cast<NamedTensorType>(gather.getPositions().getType());
   if (!table.has(gather.getDim()))
     return storedBytes(table); // repeated along it
@@ -46,11 +46,11 @@ static Size bytesPicked(NamedTensorType table, GatherOp gather) {
 Size quern::ir::bytesRead(KernelOp kernel, unsigned number) {
   BlockArgument argument = kernel.getBlock().getArgument(number);
   auto table = cast<NamedTensorType>(argument.getType());
-  std::optional<SmallVector<GatherOp>> gathers = pickedBy(argument);
+  std::optional<SmallVector<GatherOp>> gathers = gatheredBy(argument);
   if (!gathers)
     return storedBytes(table);
   Size total(0);
   for (GatherOp gather : *gathers)
-    total = total + bytesPicked(table, gather);
+    total = total + bytesGathered(table, gather);
   return total;
 }

@@ -1,19 +1,19 @@
-// Takes: positions that pick an expert for each pair of a row and a choice. Gives: the pairs in slots, sorted by expert.
+// Takes: positions that route each pair of a row and a choice to an expert. Gives: the pairs in slots, sorted by expert.
 // Why in the kernel: sorting a thousand positions takes microseconds. No order of threads enters: a slot belongs to one pair.
-#include "codegen/halide/contraction/PickedPairs.h"
+#include "codegen/halide/contraction/RoutedPairs.h"
 
 using namespace Halide;
 
 namespace quern::codegen {
 
 /// The positions along the pairs' dimensions of the pair in a slot; of the first pair where it is empty.
-void PickedPairs::setPair(Index &index, const Expr &slot) const {
+void RoutedPairs::setPair(Index &index, const Expr &slot) const {
   for (size_t i = 0; i < pairs.size(); ++i)
     index[pairs[i].name] = clamp(places.empty() ? pairAt(slot) : Expr(places[i](slot)), 0, b.extent(pairs[i].size) - 1);
 }
 
 /// Divisions once for each slot.
-void PickedPairs::placePairs() {
+void RoutedPairs::placePairs() {
   if (pairs.size() < 2)
     return;
   Var slot("slot");
@@ -30,7 +30,7 @@ void PickedPairs::placePairs() {
 
 /// A counting sort by `positions` among the experts. Each expert's pairs begin with a chunk of slots. One Func holds
 /// both what is counted up and what is filled, as each step needs the other's last.
-void PickedPairs::sortPairs(int positions, const Dim &among, int chunk) {
+void RoutedPairs::sortPairs(int positions, const Dim &among, int chunk) {
   if (!b.isStage[positions] && b.graph.nodes[positions].op != Op::Argument)
     b.materialize(positions);
   experts = b.extent(among.size);
@@ -57,7 +57,7 @@ void PickedPairs::sortPairs(int positions, const Dim &among, int chunk) {
   RDom next(1, max(experts - 1, 0));
   first(next.x) = first(next.x - 1) + (count(next.x - 1) + (chunk - 1)) / chunk * chunk;
 
-  // Each expert that is picked adds less than a chunk to what its pairs fill.
+  // Each expert that is routed to adds less than a chunk to what its pairs fill.
   slotCount = (all + min(experts, all) * (chunk - 1)) / chunk * chunk;
   order = b.newFunc("order", node);
   order(e) = select(e < experts, first(clamp(e, 0, experts - 1)), -1);
