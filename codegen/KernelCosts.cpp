@@ -3,9 +3,9 @@
 
 #include "codegen/ReadKernel.h"
 #include "codegen/kernel/AttentionGradient.h"
+#include "ir/analysis/Gathered.h"
 #include "ir/analysis/Least.h"
 #include "ir/analysis/Operations.h"
-#include "ir/analysis/Gathered.h"
 #include "ir/analysis/Weights.h"
 
 #include "llvm/Support/Format.h"

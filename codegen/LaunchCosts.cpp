@@ -4,8 +4,8 @@
 
 #include "codegen/KernelCosts.h"
 #include "ir/Chunk.h"
-#include "ir/analysis/Least.h"
 #include "ir/analysis/Gathered.h"
+#include "ir/analysis/Least.h"
 #include "ir/analysis/SourceLines.h"
 #include "ir/analysis/Views.h"
 #include "ir/analysis/Weights.h"

@@ -186,7 +186,8 @@ LogicalResult QuantizeOp::verify() {
 
 // ---- loops
 
-void RepeatOp::build(OpBuilder &builder, OperationState &state, TypeRange types, ValueRange inits, uint64_t iterations) {
+void RepeatOp::build(OpBuilder &builder, OperationState &state, TypeRange types, ValueRange inits,
+                     uint64_t iterations) {
   build(builder, state, types, inits, ValueRange(), iterations, /*reversed=*/false, /*rows=*/IntegerAttr());
 }
 
@@ -315,10 +316,12 @@ LogicalResult RepeatOp::verify() {
   };
   for (auto [stack, part] : llvm::zip(getStacks().getTypes(), arguments.drop_front(carried)))
     if (!fits(stack, part))
-      return emitOpError("repeat_c5: ") << part << " is no part of the stack " << stack << " of " << iterations << " iterations";
+      return emitOpError("repeat_c5: ") << part << " is no part of the stack " << stack << " of " << iterations
+                                        << " iterations";
   for (auto [stack, part] : llvm::zip(results.drop_front(carried), yielded.drop_front(carried)))
     if (!fits(stack, part))
-      return emitOpError("repeat_c6: ") << part << " is no part of the stack " << stack << " of " << iterations << " iterations";
+      return emitOpError("repeat_c6: ") << part << " is no part of the stack " << stack << " of " << iterations
+                                        << " iterations";
   return success();
 }
 

@@ -64,7 +64,8 @@ static Size sumOf(ArrayRef<LaunchInfo> launches, int function, Size LaunchInfo::
 }
 
 static Json launchJson(const LaunchInfo &launch) {
-  Json json = {{"function", launch.function}, {"kernel", launch.kernel}, {"title", launch.title}, {"at", launch.at},
+  Json json = {{"function", launch.function}, {"kernel", launch.kernel},
+               {"title", launch.title},       {"at", launch.at},
                {"content", launch.content},   {"iterations", launch.iterations}};
   if (launch.chunks)
     json["chunks"] = true;

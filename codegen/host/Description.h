@@ -11,15 +11,15 @@ namespace quern::codegen {
 struct LaunchInfo {
   int function = 0; ///< of HostProgram::entries
   std::string kernel;
-  std::string title;   ///< by the names of its weights: "gate_proj + up_proj"
-  std::string at;      ///< the line of the spec
-  bool once = false;   ///< only in a request's first call
-  int64_t iterations = 1;   ///< of the loops around it
-  bool chunks = false; ///< in a loop over chunks of rows: costs are those of all chunks together
-  std::string content; ///< what the kernel computes (contentOf)
-  ir::Size flops;      ///< multiply-adds, each as two
-  ir::Size reads;      ///< bytes of weights and caches that must be read
-  ir::Size traffic;    ///< bytes of all that it reads and writes, each once
+  std::string title;      ///< by the names of its weights: "gate_proj + up_proj"
+  std::string at;         ///< the line of the spec
+  bool once = false;      ///< only in a request's first call
+  int64_t iterations = 1; ///< of the loops around it
+  bool chunks = false;    ///< in a loop over chunks of rows: costs are those of all chunks together
+  std::string content;    ///< what the kernel computes (contentOf)
+  ir::Size flops;         ///< multiply-adds, each as two
+  ir::Size reads;         ///< bytes of weights and caches that must be read
+  ir::Size traffic;       ///< bytes of all that it reads and writes, each once
 };
 
 /// `launches`: in the order of HostProgram::launches. `target`: what the kernels are for.

@@ -22,7 +22,8 @@ public:
     int64_t outer = 0, outerStride = 0, innerStride = 0, offset = 0;
   };
   struct Slot {
-    std::vector<std::vector<int>> iterations; // per iteration: parameters, one after the other (stacked experts, joined weights)
+    std::vector<std::vector<int>>
+        iterations; // per iteration: parameters, one after the other (stacked experts, joined weights)
     // Packed: [ceil(outer / tile)][inner][tile] for each parameter; tile 0: dense, as stored.
     int64_t tile = 0, inner = 0;
     std::vector<Part> parts; // one for all parameters of an iteration, or one for each

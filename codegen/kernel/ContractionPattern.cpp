@@ -26,7 +26,7 @@ int tableOf(const KernelGraph &graph, const ContractionPattern &pattern, int ope
       graph.argumentLayouts[node.operands[0]].packed)
     return node.operands[0];
   bool gathered = node.op == Op::Gather && node.operands[0] < graph.argumentCount() &&
-                (graph.argumentLayouts[node.operands[0]].packed || (pattern.isGrouped() && operand == pattern.w));
+                  (graph.argumentLayouts[node.operands[0]].packed || (pattern.isGrouped() && operand == pattern.w));
   return gathered ? node.operands[0] : operand;
 }
 

@@ -99,7 +99,8 @@ static std::optional<std::string> refuseDense(const PlanPart &part, const Facts 
   if (unroll > 1 && (!whole || whole % depth || depth % unroll))
     return "unroll " + text(unroll) + " does not divide whole parts of the depth";
   if (part["few"] && (!known(facts, "heads") || known(facts, "rows") > part["few"]))
-    return "few " + std::to_string(part["few"]) + ": only few rows of weights for each head are read where they are stored";
+    return "few " + std::to_string(part["few"]) +
+           ": only few rows of weights for each head are read where they are stored";
   return std::nullopt;
 }
 

@@ -16,7 +16,7 @@ struct ProgramOptions {
   Storage caches = Storage::F32;    ///< --kv-cache: what a step remembers of positions
   std::string quantize;             ///< --quantize (passes/weights/WeightFormats.h)
   double savingPrice = 0;           ///< --memory: seconds that saving a byte costs beyond its traffic
-  int64_t segmentIterations = 0;         ///< iterations of a loop that a gradient runs again together; 0: none
+  int64_t segmentIterations = 0;    ///< iterations of a loop that a gradient runs again together; 0: none
   int64_t chunkRows = 0;            ///< the most rows of a chunk of a loss; 0: what its logits' bytes allow
 
   bool trainsNarrow() const { return train && precision == Storage::BF16; }

@@ -61,7 +61,8 @@ std::optional<WeightDims> quern::ir::weightDims(Value weight, NamedTensorType ot
   // lie along a dimension of their own, wherever that stands.
   StringRef parts = joined && type.getRank() == 3 ? joined.getInto().getName() : "";
   for (auto [d, dim] : llvm::enumerate(type.getDims()))
-    if (static_cast<int>(d) != inner && dim.getName() != gathered && !other.has(dim.getName()) && dim.getName() != parts)
+    if (static_cast<int>(d) != inner && dim.getName() != gathered && !other.has(dim.getName()) &&
+        dim.getName() != parts)
       outer = d;
   if (outer < 0)
     return std::nullopt;

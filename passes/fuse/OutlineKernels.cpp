@@ -154,7 +154,8 @@ void Outliner::normalize(func::FuncOp function) {
       if (isa<YieldOp>(op))
         type = yieldedType(cast<RepeatOp>(op->getParentOp()), i);
       else if (auto repeat = dyn_cast<RepeatOp>(op); repeat && !repeat.isCarried(i)) {
-        if (isPartOfMore(op->getOperand(i))) // else a stack is read where it is stored: its iterations follow each other
+        if (isPartOfMore(
+                op->getOperand(i))) // else a stack is read where it is stored: its iterations follow each other
           copyOperand(op, i, type);
         continue;
       } else if (repeat)

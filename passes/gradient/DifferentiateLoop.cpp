@@ -93,8 +93,9 @@ LogicalResult Differentiator::reverseLoop(RepeatOp repeat, OpBuilder &builder, s
   SmallVector<Value> saved = saveForGradient(body, *gradient, recomputing);
   unsigned before = repeat.getNumResults();
   repeat = withStacks(repeat, saved);
-  auto reverse = RepeatOp::create(builder, loc, types, enter, repeat.getResults().drop_front(before), repeat.getIterations(),
-                                  /*reversed=*/!repeat.getReversed(), IntegerAttr());
+  auto reverse =
+      RepeatOp::create(builder, loc, types, enter, repeat.getResults().drop_front(before), repeat.getIterations(),
+                       /*reversed=*/!repeat.getReversed(), IntegerAttr());
   reverse.getBody().push_back(gradient.release());
   for (auto [place, i] : llvm::enumerate(carried))
     give(repeat.getInits()[i], reverse.getResult(place), CutOp());

@@ -46,7 +46,8 @@ struct Iteration {
 /// Writes the signature of one repeat's body.
 class Signer {
 public:
-  Signer(Iteration &iteration, const llvm::StringSet<> &sharedParameters) : iteration(iteration), sharedParameters(sharedParameters) {
+  Signer(Iteration &iteration, const llvm::StringSet<> &sharedParameters)
+      : iteration(iteration), sharedParameters(sharedParameters) {
     iteration.outside.assign(iteration.op.getInits().begin(), iteration.op.getInits().end());
     for (BlockArgument argument : iteration.op.getBlock().getArguments())
       shared(argument.getType());

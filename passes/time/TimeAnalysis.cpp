@@ -68,7 +68,8 @@ DimAttr quern::passes::timeDimension(func::FuncOp function) {
 
 std::string TimeAnalysis::describeRefusals() const {
   std::string out;
-  std::set<std::string> reported; // a softmax that is not masked makes its weighted sum wrong too: once a line is enough
+  std::set<std::string>
+      reported; // a softmax that is not masked makes its weighted sum wrong too: once a line is enough
   for (const Refusal &refusal : refused) {
     auto [user, library] = linesOf(refusal.where);
     std::string line = user.substr(0, user.rfind(':'));

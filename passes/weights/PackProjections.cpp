@@ -142,7 +142,8 @@ private:
         weights += quern::support::bytesOf(type.getStorage(), elements);
       }
       remark::missed(ops[0].getLoc(), remark::RemarkOpts::name("packing").category("packing"))
-          << std::to_string(ops.size()) << " contractions with weights that each row is routed to stay apart: one would read "
+          << std::to_string(ops.size())
+          << " contractions with weights that each row is routed to stay apart: one would read "
           << std::to_string(quern::support::bytesOf(typeOf(key.first).getStorage(), depth))
           << " bytes of input a row once, beside " << std::to_string(weights) << " of weights";
     }

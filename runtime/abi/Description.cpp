@@ -51,8 +51,8 @@ public:
     for (const Json &launch : list(root, "launches"))
       result.launches.push_back({functions(launch).at(0), string(launch, "kernel", ""), string(launch, "title", ""),
                                  string(launch, "at", ""), string(launch, "content", ""),
-                                 std::max<int64_t>(1, launch.value("iterations", int64_t(1))), launch.value("chunks", false),
-                                 size(launch.at("flops")), size(launch.at("bytes"))});
+                                 std::max<int64_t>(1, launch.value("iterations", int64_t(1))),
+                                 launch.value("chunks", false), size(launch.at("flops")), size(launch.at("bytes"))});
     for (const Json &parameter : list(root, "parameters"))
       result.parameters.push_back(readParameter(parameter));
     for (const Json &slot : list(root, "slots"))

@@ -56,7 +56,7 @@ struct ParameterInfo {
   Init init = Init::Normal;
   double initValue = 0.02;
   bool mayBeAbsent = false; // from a checkpoint: it then is its initial value
-  double routedShare = 1;        // how much of it a token uses: of 8 experts with 2 chosen, a quarter
+  double routedShare = 1;   // how much of it a token uses: of 8 experts with 2 chosen, a quarter
   int64_t elements() const;
 };
 
@@ -98,7 +98,7 @@ inline Storage storageOf(const WeightLayout &layout) {
 
 struct SlotInfo {
   std::vector<std::vector<int>> iterations; // per iteration of a loop: parameters, one after the other
-  std::vector<WeightLayout> layouts;   // one for all parameters of an iteration, or one for each
+  std::vector<WeightLayout> layouts;        // one for all parameters of an iteration, or one for each
   const WeightLayout &layout(size_t parameter) const { return layouts[layouts.size() == 1 ? 0 : parameter]; }
 };
 
@@ -132,10 +132,10 @@ struct CheckInfo {
 struct LaunchInfo {
   int function = 0; // its number
   std::string kernel, title, at;
-  std::string content;   // what the kernel computes: equal for equal kernels of any programs
-  int64_t iterations = 1;     // of the loops around it
-  bool chunks = false;   // in a loop over chunks of rows: costs are those of all chunks together
-  SizeExpr flops, bytes; // of one run: multiply-adds, each as two; what is read and written, each once
+  std::string content;    // what the kernel computes: equal for equal kernels of any programs
+  int64_t iterations = 1; // of the loops around it
+  bool chunks = false;    // in a loop over chunks of rows: costs are those of all chunks together
+  SizeExpr flops, bytes;  // of one run: multiply-adds, each as two; what is read and written, each once
 };
 
 struct Description {

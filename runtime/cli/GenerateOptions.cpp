@@ -55,7 +55,8 @@ std::optional<BeamOptions> beamOptions(const Options &options, const GenerateSet
     throw UserError("--early-stopping needs true, false or never, not " + quote(early));
   result.early = early == "true" ? EarlyStop::Full : early == "false" ? EarlyStop::Unlikely : EarlyStop::Impossible;
   if (settings.sampling.temperature() != 0)
-    throw UserError("--beams looks for the likeliest texts: it does not go with --temp and rules that choose at random");
+    throw UserError(
+        "--beams looks for the likeliest texts: it does not go with --temp and rules that choose at random");
   if (!settings.stop.strings.empty())
     throw UserError("--beams does not go with --stop");
   result.sampling = settings.sampling;

@@ -126,8 +126,8 @@ static std::string kindsJson(const Profile &profile, const Description &descript
         iterations += (iterations.empty() ? "" : ", ") + textOf(one);
       launches += (launches.empty() ? "" : ",\n    ") + ("{\"launch\": " + std::to_string(i)) +
                   ", \"runs\": " + std::to_string(sum.runs) +
-                  format(", \"flops\": %.0f, \"bytes\": %.0f", sum.flops, sum.bytes) + ", \"iterations_ns\": [" + iterations +
-                  "]}";
+                  format(", \"flops\": %.0f, \"bytes\": %.0f", sum.flops, sum.bytes) + ", \"iterations_ns\": [" +
+                  iterations + "]}";
     }
     text += (text.empty() ? "" : ",\n  ") + ("{\"function\": " + std::to_string(kind.function)) +
             ", \"name\": " + jsonString(description.functions[size_t(kind.function)].name) + ", \"lengths\": {" +
@@ -216,21 +216,21 @@ std::string traceJson(const Profile &profile, const Description &description) {
                             [](uint64_t at, const Profile::Call &call) { return at < call.end; });
   };
   for (size_t i = 0, j; i < launches.size(); i = j) {
-    for (j = i + 1;
-         j < launches.size() && launches[j].iteration == launches[i].iteration && callOf(launches[j]) == callOf(launches[i]);)
+    for (j = i + 1; j < launches.size() && launches[j].iteration == launches[i].iteration &&
+                    callOf(launches[j]) == callOf(launches[i]);)
       ++j;
     auto call = callOf(launches[i]);
-    bool several =
-        std::any_of(launches.begin() + std::ptrdiff_t(i > 64 ? i - 64 : 0),
-                    launches.begin() + std::ptrdiff_t(std::min(launches.size(), j + 64)),
-                    [&](const Profile::Launch &one) { return one.iteration != launches[i].iteration && callOf(one) == call; });
+    bool several = std::any_of(
+        launches.begin() + std::ptrdiff_t(i > 64 ? i - 64 : 0),
+        launches.begin() + std::ptrdiff_t(std::min(launches.size(), j + 64)),
+        [&](const Profile::Launch &one) { return one.iteration != launches[i].iteration && callOf(one) == call; });
     if (several && j > i + 1)
       add("layer " + std::to_string(launches[i].iteration), 0, launches[i].begin, launches[j - 1].end, "");
     for (size_t k = i; k < j; ++k) {
       const LaunchInfo &info = description.launches[size_t(launches[k].launch)];
       add(info.title, 0, launches[k].begin, launches[k].end,
-          ", \"args\": {\"kernel\": " + jsonString(info.kernel) + ", \"layer\": " + std::to_string(launches[k].iteration) +
-              ", \"at\": " + jsonString(info.at) + "}");
+          ", \"args\": {\"kernel\": " + jsonString(info.kernel) +
+              ", \"layer\": " + std::to_string(launches[k].iteration) + ", \"at\": " + jsonString(info.at) + "}");
     }
   }
   for (int thread = 1; thread < profile.threads(); ++thread)

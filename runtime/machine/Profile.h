@@ -81,7 +81,7 @@ public:
     std::vector<int64_t> lengths; // by the description's symbols; what grows with the text is 0
     int64_t calls = 0;
     uint64_t nanoseconds = 0;
-    std::vector<double> total; // of each length over all calls
+    std::vector<double> total;   // of each length over all calls
     std::vector<LaunchSum> sums; // by launch; of other functions' launches empty
   };
   /// Oldest first.

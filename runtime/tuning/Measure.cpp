@@ -156,9 +156,9 @@ Json Measurement::trial(int kernel, int first, int second, double tolerance) {
       sum += ownSum;
       variance += ownVariance;
       reported.push_back({{"name", parts[p].name},
-                      {"ratio", own > 0 ? ownSum / own : 1},
-                      {"error", own > 0 ? std::sqrt(ownVariance) / own : 0},
-                      {"ns", own / parts[p].count}});
+                          {"ratio", own > 0 ? ownSum / own : 1},
+                          {"error", own > 0 ? std::sqrt(ownVariance) / own : 0},
+                          {"ns", own / parts[p].count}});
     }
     value = weight > 0 ? sum / weight : 1;
     error = weight > 0 ? std::sqrt(variance) / weight : 0;

@@ -36,7 +36,9 @@ Ratio Ratio::of(const std::vector<std::pair<double, double>> &pairs) {
 }
 
 Race::Race(const Description &description) {
-  callbacks.begin = [](quern_profile *self, int32_t launch, int32_t) { static_cast<Hooks *>(self)->self->begin(launch); };
+  callbacks.begin = [](quern_profile *self, int32_t launch, int32_t) {
+    static_cast<Hooks *>(self)->self->begin(launch);
+  };
   callbacks.end = [](quern_profile *self) { static_cast<Hooks *>(self)->self->end(); };
   callbacks.self = this;
   for (const LaunchInfo &info : description.launches) {

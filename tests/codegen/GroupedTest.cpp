@@ -123,7 +123,7 @@ TEST(Grouped, WeightsAsTheyLie) { // stored either way round, not packed before
     GraphMaker g;
     int x = g.argument(Storage::F32, {dim("M"), dim("I", 24)});
     std::vector<Dim> dims = transposed ? std::vector<Dim>{dim("E", 5), dim("I", 24), dim("O", 71)}
-                                   : std::vector<Dim>{dim("E", 5), dim("O", 71), dim("I", 24)};
+                                       : std::vector<Dim>{dim("E", 5), dim("O", 71), dim("I", 24)};
     int w = g.argument(Storage::F32, dims), chosen = g.argument(Storage::I32, {dim("M"), dim("C", 2)});
     g.yield(g.contract(x, g.gather(w, chosen, "E"), {"I"}));
     checkKernel(g.finish("lying"), rows, 1e-5);

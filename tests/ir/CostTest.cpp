@@ -1,7 +1,7 @@
 // Arithmetic and traffic of operations, loops and kernels as polynomials.
 #include "ir/Chunk.h"
-#include "ir/analysis/Least.h"
 #include "ir/analysis/Gathered.h"
+#include "ir/analysis/Least.h"
 #include "tests/ir/Support.h"
 
 using namespace quern::ir;

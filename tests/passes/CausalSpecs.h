@@ -29,9 +29,9 @@ inline std::string source(const std::string &path) {
 }
 
 inline std::unique_ptr<Program> load(const SpecCase &example) {
-  return std::make_unique<Program>(source(example.spec),
-                                   example.config.empty() ? "" : source("tests/data/" + example.config + "/config.json"),
-                                   example.settings);
+  return std::make_unique<Program>(
+      source(example.spec), example.config.empty() ? "" : source("tests/data/" + example.config + "/config.json"),
+      example.settings);
 }
 
 /// The function over the growing text.

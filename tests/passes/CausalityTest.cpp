@@ -47,23 +47,27 @@ TEST(Causality, AttentionAsOneOperation) { // raised before it is asked for: the
 }
 
 TEST(Causality, OtherReductions) {
-  expectSteps(specWith("    m = index(S) <= index(T)\n    return max[S](where(m, x[T -> S], -inf)) + min[S](where(m, x[T "
-                   "-> S], inf)) + sum[S](where(m, x[T -> S], 0))\n"));
-  expectSteps(specWith("    m = index(S) <= index(T)\n    seen = any[S](m and (x > 0)[T -> S]) and not all[S](not m or (x "
-                   "> 0.2)[T -> S])\n    return where(seen, x, -x)\n"));
-  EXPECT_THAT(refusalOf(specWith("    return x - sum[S](where(index(S) <= index(T), x[T -> S], 0)) + max[S](where(index(S) "
-                             "<= index(T), x[T -> S], 0))\n")),
-              HasSubstr("max[S] is not causal: it sees positions of S after T: nothing masks it by index(S) <= "
-                        "index(T); its masked positions "
-                        "count as 0, where max needs -inf"));
+  expectSteps(
+      specWith("    m = index(S) <= index(T)\n    return max[S](where(m, x[T -> S], -inf)) + min[S](where(m, x[T "
+               "-> S], inf)) + sum[S](where(m, x[T -> S], 0))\n"));
+  expectSteps(
+      specWith("    m = index(S) <= index(T)\n    seen = any[S](m and (x > 0)[T -> S]) and not all[S](not m or (x "
+               "> 0.2)[T -> S])\n    return where(seen, x, -x)\n"));
+  EXPECT_THAT(
+      refusalOf(specWith("    return x - sum[S](where(index(S) <= index(T), x[T -> S], 0)) + max[S](where(index(S) "
+                         "<= index(T), x[T -> S], 0))\n")),
+      HasSubstr("max[S] is not causal: it sees positions of S after T: nothing masks it by index(S) <= "
+                "index(T); its masked positions "
+                "count as 0, where max needs -inf"));
   EXPECT_THAT(refusalOf(specWith("    return x - mean[T](x)\n")), HasSubstr("mean[T] combines positions of T itself"));
   EXPECT_THAT(refusalOf(specWith("    return x + sum[S](x[T -> S])\n")),
               HasSubstr("sum[S] is not causal: it sees all positions of S, and the result no longer has T"));
   EXPECT_THAT(refusalOf(specWith("    return x * sum[S](1 + 0 * index(S))\n")),
               HasSubstr("sum[S] counts all positions of S; write T, the length, instead"));
-  EXPECT_THAT(refusalOf(specWith("    dim C = 2\n    v, _ = top_k[S -> C](where(index(S) <= index(T), sum[D](x * x[T -> "
-                             "S]), -inf))\n    return x + sum[C](v)\n")),
-              HasSubstr("top_k[S] along time is not supported in steps"));
+  EXPECT_THAT(
+      refusalOf(specWith("    dim C = 2\n    v, _ = top_k[S -> C](where(index(S) <= index(T), sum[D](x * x[T -> "
+                         "S]), -inf))\n    return x + sum[C](v)\n")),
+      HasSubstr("top_k[S] along time is not supported in steps"));
 }
 
 TEST(Causality, Gathers) {
@@ -81,9 +85,10 @@ TEST(Causality, RunningSums) {
 }
 
 TEST(Causality, RunningSumsOfPairs) {
-  EXPECT_THAT(refusalOf(specWith("    y = cumsum[T](sum[D](x * x[T -> S]))\n    return sum[S](where(index(S) <= index(T), "
-                             "y * x[T -> S], 0))\n")),
-              HasSubstr("cumsum[T] of a value that also has S would have to keep a sum for every position"));
+  EXPECT_THAT(
+      refusalOf(specWith("    y = cumsum[T](sum[D](x * x[T -> S]))\n    return sum[S](where(index(S) <= index(T), "
+                         "y * x[T -> S], 0))\n")),
+      HasSubstr("cumsum[T] of a value that also has S would have to keep a sum for every position"));
   // Along the twin it is a sum over what is remembered.
   expectSteps(specWith(
       "    y = cumsum[S](sum[D](x * x[T -> S]))\n    return sum[S](where(index(S) <= index(T), y * x[T -> S], 0))\n"));
@@ -103,19 +108,21 @@ TEST(Causality, AttentionSinks) {
   }
   // A part is named S, and so is a dimension of the other: they are not the same positions.
   EXPECT_THAT(refusalOf(specWith("    dim N = S + 1\n    all = concat[S + 1 -> N](sum[D](x * x[T -> S]), x[D = 0])\n"
-                             "    w = softmax[N](where(index(S) <= index(T), all, -inf))\n    return x + "
-                             "sum[S](where(index(S) <= index(T), max[N](w), 0))\n")),
+                                 "    w = softmax[N](where(index(S) <= index(T), all, -inf))\n    return x + "
+                                 "sum[S](where(index(S) <= index(T), max[N](w), 0))\n")),
               HasSubstr("softmax[N] is not causal"));
-  EXPECT_THAT(refusalOf(specWith("    s = x[D = 0]\n    dim N = S + 1\n    w, _ = softmax[N](concat[S + 1 -> N](sum[D](x * "
-                             "x[T -> S]), s))[N -> S + 1]\n"
-                             "    return sum[S](w * x[T -> S])\n")),
-              HasSubstr("softmax[N] is not causal"));
+  EXPECT_THAT(
+      refusalOf(specWith("    s = x[D = 0]\n    dim N = S + 1\n    w, _ = softmax[N](concat[S + 1 -> N](sum[D](x * "
+                         "x[T -> S]), s))[N -> S + 1]\n"
+                         "    return sum[S](w * x[T -> S])\n")),
+      HasSubstr("softmax[N] is not causal"));
 }
 
 TEST(Causality, ShapesOfTime) {
-  EXPECT_THAT(refusalOf(specWith("    dim U = T + 1\n    param first: [D] @ \"first\"\n    y = concat[1 + T -> U](first, "
-                             "x)\n    return y[U: 0..T -> T]\n")),
-              HasSubstr("of time cannot be done step by step"));
+  EXPECT_THAT(
+      refusalOf(specWith("    dim U = T + 1\n    param first: [D] @ \"first\"\n    y = concat[1 + T -> U](first, "
+                         "x)\n    return y[U: 0..T -> T]\n")),
+      HasSubstr("of time cannot be done step by step"));
 }
 
 TEST(Causality, EveryReasonIsTold) {
@@ -157,18 +164,19 @@ TEST(Causality, EveryReasonIsTold) {
 
 TEST(Causality, TimeAsANumber) {
   auto lowered = Program::fromSpec(specWith("    y = x / T\n    w = where(index(S) <= index(T), sum[D](x * y[T -> S]), "
-                                        "0)\n    return sum[S](w * y[T -> S])\n"));
+                                            "0)\n    return sum[S](w * y[T -> S])\n"));
   lowered->lower();
   EXPECT_TRUE(lowered->function("forward")->hasAttr("quern.recompute"));
   // Where nothing remembered knows T, it is the whole length.
-  auto last = Program::fromSpec(
-      specWith("    w = where(index(S) <= index(T), sum[D](x * x[T -> S]), 0)\n    return sum[S](w * x[T -> S]) / T\n"));
+  auto last = Program::fromSpec(specWith(
+      "    w = where(index(S) <= index(T), sum[D](x * x[T -> S]), 0)\n    return sum[S](w * x[T -> S]) / T\n"));
   last->lower();
   EXPECT_FALSE(last->function("forward")->hasAttr("quern.recompute"));
   EXPECT_THAT(last->print(), HasSubstr("quern.size \"T + past\""));
   // A comparison is one bit: a function computes it.
-  auto flips = Program::fromSpec(specWith("    y = where(T > 5, x, 2 * x)\n    w = where(index(S) <= index(T), sum[D](x * "
-                                      "y[T -> S]), 0)\n    return sum[S](w * y[T -> S])\n"));
+  auto flips =
+      Program::fromSpec(specWith("    y = where(T > 5, x, 2 * x)\n    w = where(index(S) <= index(T), sum[D](x * "
+                                 "y[T -> S]), 0)\n    return sum[S](w * y[T -> S])\n"));
   flips->lower();
   EXPECT_FALSE(flips->function("forward")->hasAttr("quern.recompute"));
   func::FuncOp epoch = flips->function("forward.epoch");
@@ -203,16 +211,19 @@ TEST(Causality, Limits) {
 
 TEST(Causality, Loops) {
   // What a loop carries comes to depend on time by the fixpoint; a mask may be carried, too.
-  expectSteps(specWith("    y = x\n    repeat i in layers {\n      w = where(index(S) <= index(T), sum[D](x * y[T -> S]), "
-                   "0)\n      y = y + sum[S](w * y[T -> S])\n    }\n    return y\n"));
-  EXPECT_THAT(refusalOf(specWith("    y = x\n    m = index(S) <= index(T)\n    repeat i in layers {\n      w = where(m, "
-                             "sum[D](x * y[T -> S]), 0)\n      y = y + sum[S](w * y[T -> S])\n"
-                             "      m = index(S) <= index(T) + i + 1\n    }\n    return y\n")),
-              HasSubstr("sum[S] is not causal"));
+  expectSteps(
+      specWith("    y = x\n    repeat i in layers {\n      w = where(index(S) <= index(T), sum[D](x * y[T -> S]), "
+               "0)\n      y = y + sum[S](w * y[T -> S])\n    }\n    return y\n"));
+  EXPECT_THAT(
+      refusalOf(specWith("    y = x\n    m = index(S) <= index(T)\n    repeat i in layers {\n      w = where(m, "
+                         "sum[D](x * y[T -> S]), 0)\n      y = y + sum[S](w * y[T -> S])\n"
+                         "      m = index(S) <= index(T) + i + 1\n    }\n    return y\n")),
+      HasSubstr("sum[S] is not causal"));
   // Positions that a loop carries cannot be recomputed: they are remembered like text.
-  expectSteps(specWith("    y = x\n    p = 0.1 * index(T)\n    repeat i in layers {\n      w = where(index(S) <= index(T), "
-                   "sum[D](x * y[T -> S]) + p[T -> S], 0)\n      y = y + sum[S](w * y[T -> S])\n"
-                   "      p = p * 2\n    }\n    return y\n"));
+  expectSteps(
+      specWith("    y = x\n    p = 0.1 * index(T)\n    repeat i in layers {\n      w = where(index(S) <= index(T), "
+               "sum[D](x * y[T -> S]) + p[T -> S], 0)\n      y = y + sum[S](w * y[T -> S])\n"
+               "      p = p * 2\n    }\n    return y\n"));
 }
 
 TEST(Causality, InputsWithDefaults) {
@@ -260,12 +271,12 @@ TEST(Causality, EncodersLookAhead) {
 
 TEST(Memory, HoldsThePartsOfKeysBeforeTheyAreJoined) {
   // DeepSeek's keys: a part of each head, and one rotary part that all heads share.
-  std::string text = expectSteps(
-      specWith("    dim H = 3, N = 4, R = 2, K = N + R\n    dim E = 6\n    q = linear[D -> (H, K)](x) @ \"q\"\n"
-           "    near, rotary = linear[D -> H](x)@ \"near\", linear[D -> R](x) @ \"rotary\"\n"
-           "    k = concat[N + R -> K](near * index(N), rotary * cos(index(T)))\n    v = linear[D -> (H, E)](x) @ \"v\"\n"
-           "    w = softmax[S](where(index(S) <= index(T), sum[K](q * k[T -> S]), -inf))\n"
-           "    return linear[(H, E) -> D](sum[S](w * v[T -> S])) @ \"o\"\n"));
+  std::string text = expectSteps(specWith(
+      "    dim H = 3, N = 4, R = 2, K = N + R\n    dim E = 6\n    q = linear[D -> (H, K)](x) @ \"q\"\n"
+      "    near, rotary = linear[D -> H](x)@ \"near\", linear[D -> R](x) @ \"rotary\"\n"
+      "    k = concat[N + R -> K](near * index(N), rotary * cos(index(T)))\n    v = linear[D -> (H, E)](x) @ \"v\"\n"
+      "    w = softmax[S](where(index(S) <= index(T), sum[K](q * k[T -> S]), -inf))\n"
+      "    return linear[(H, E) -> D](sum[S](w * v[T -> S])) @ \"o\"\n"));
   EXPECT_THAT(text, HasSubstr(": !quern.tensor<real[B, cap, H = 3]>\n"));
   EXPECT_THAT(text, HasSubstr(": !quern.tensor<real[B, cap, R = 2]>\n"));
   // Values are a projection of x, which is smaller, and which the weighted sum can meet before it.
@@ -274,23 +285,26 @@ TEST(Memory, HoldsThePartsOfKeysBeforeTheyAreJoined) {
 
 TEST(Memory, IsSharedByUses) {
   // One value under two twins, and twice under one: a single cache.
-  std::string text = expectSteps(specWith("    dim U = T\n    m = where(index(S) <= index(T), sum[D](x * x[T -> S]), 0)\n  "
-                                      "  n = where(index(U) < index(T), sum[D](x * x[T -> U]), 0)\n"
-                                      "    return sum[S](m * x[T -> S]) + sum[U](n * x[T -> U])\n"));
+  std::string text =
+      expectSteps(specWith("    dim U = T\n    m = where(index(S) <= index(T), sum[D](x * x[T -> S]), 0)\n  "
+                           "  n = where(index(U) < index(T), sum[D](x * x[T -> U]), 0)\n"
+                           "    return sum[S](m * x[T -> S]) + sum[U](n * x[T -> U])\n"));
   EXPECT_THAT(text, testing::Not(HasSubstr("@forward.state1")));
 }
 
 TEST(Memory, RenamesBesidesTime) {
-  expectSteps(specWith("    dim E = D\n    y = x[T -> S, D -> E]\n    w = where(index(S) <= index(T), sum[E](x[D -> E] * "
-                   "y), 0)\n    return sum[S](w * y)[E -> D]\n"));
+  expectSteps(
+      specWith("    dim E = D\n    y = x[T -> S, D -> E]\n    w = where(index(S) <= index(T), sum[E](x[D -> E] * "
+               "y), 0)\n    return sum[S](w * y)[E -> D]\n"));
   // Masks made over T and S, swapped and renamed back.
   expectSteps(specWith("    m = index(S) <= index(T)\n    n = m[T -> S, S -> T]\n    w = where(not n or index(S) == "
-                   "index(T), sum[D](x * x[T -> S]), 0)\n    return sum[S](w * x[T -> S])\n"));
+                       "index(T), sum[D](x * x[T -> S]), 0)\n    return sum[S](w * x[T -> S])\n"));
   // A sum over S inside of what is renamed to S.
-  expectSteps(specWith("    dim U = T\n    c = sum[S](where(index(S) < index(T), index(S), 0))\n    w = where(index(U) <= "
-                   "index(T), sum[D](x * x[T -> U]) + c[T -> U], 0)\n    return sum[U](w * x[T -> U])\n"));
+  expectSteps(
+      specWith("    dim U = T\n    c = sum[S](where(index(S) < index(T), index(S), 0))\n    w = where(index(U) <= "
+               "index(T), sum[D](x * x[T -> U]) + c[T -> U], 0)\n    return sum[U](w * x[T -> U])\n"));
   expectSteps(specWith("    c = sum[S](where(index(S) < index(T), index(S), 0))\n    w = where(index(S) <= index(T), "
-                   "sum[D](x * x[T -> S]) + c[T -> S], 0)\n    return sum[S](w * x[T -> S])\n"));
+                       "sum[D](x * x[T -> S]) + c[T -> S], 0)\n    return sum[S](w * x[T -> S])\n"));
 }
 
 namespace {

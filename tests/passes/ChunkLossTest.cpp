@@ -68,7 +68,8 @@ INSTANTIATE_TEST_SUITE_P(Examples, TrainedSpecs, testing::ValuesIn(trainedSpecs(
 /// iterations.
 TEST(Segments, KeepWhatIsCarriedInAndRunTheIterationsAgain) {
   ExampleSpec example{"gpt2", "gpt2", "gpt2", {"n_layer=7"}};
-  Trained plain(example, {}, "", "differentiated"), segmented(example, {{segmentIterationsAttr.str(), 3}}, "", "differentiated");
+  Trained plain(example, {}, "", "differentiated"),
+      segmented(example, {{segmentIterationsAttr.str(), 3}}, "", "differentiated");
   Program::Inputs inputs = inputsFor(plain.function("loss"), 2, 7, 5, example.vocabulary);
   std::vector<double> want = plain.evaluate("loss.grad", inputs), got = segmented.evaluate("loss.grad", inputs);
   ASSERT_EQ(want.size(), got.size());

@@ -53,7 +53,7 @@ inline std::string expectSteps(const std::string &text) {
 
 inline std::string attention(const std::string &mask) {
   return specWith("    m = " + mask +
-              "\n    w = softmax[S](where(m, sum[D](x * x[T -> S]), -inf))\n    return sum[S](w * x[T -> S])\n");
+                  "\n    w = softmax[S](where(m, sum[D](x * x[T -> S]), -inf))\n    return sum[S](w * x[T -> S])\n");
 }
 
 } // namespace quern::passes::test

@@ -40,9 +40,11 @@ TEST(RaiseSoftmax, IsKnownToTheTimeAnalysis) { // and so to the cache
 
 TEST(RaiseSoftmax, KeepsWhatIsNumberAndMendsWhatIsNot) {
   // Scores of thousands overflow; a row that sees nothing divides zero by zero.
-  std::string huge = specWith("    e = exp(10000 * sum[D](x * x[T -> S]))\n    return sum[S](e / sum[S](e) * x[T -> S])\n");
-  std::string empty = specWith("    e = where(index(S) < index(T), exp(sum[D](x * x[T -> S])), 0)\n    return sum[S](e / "
-                           "sum[S](e) * x[T -> S])\n");
+  std::string huge =
+      specWith("    e = exp(10000 * sum[D](x * x[T -> S]))\n    return sum[S](e / sum[S](e) * x[T -> S])\n");
+  std::string empty =
+      specWith("    e = where(index(S) < index(T), exp(sum[D](x * x[T -> S])), 0)\n    return sum[S](e / "
+               "sum[S](e) * x[T -> S])\n");
   for (const std::string &text : {huge, empty}) {
     auto plain = Program::fromSpec(text), other = raised(text);
     Program::Inputs inputs = inputsFor(plain->function("forward"), 1, 5, 5, 13);

@@ -23,7 +23,8 @@ public:
       : Trained() {
     std::string root = std::getenv("QUERN_SOURCE");
     compile(example.name, textOf(root + "/examples/" + example.spec + ".quern"),
-            example.config ? std::optional(textOf(root + "/tests/data/" + example.config + "/config.json")) : std::nullopt,
+            example.config ? std::optional(textOf(root + "/tests/data/" + example.config + "/config.json"))
+                           : std::nullopt,
             example.settings, attributes, without, to);
   }
   /// The text of a spec.

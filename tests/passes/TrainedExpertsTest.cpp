@@ -109,10 +109,10 @@ INSTANTIATE_TEST_SUITE_P(Kinds, TrainedExperts, testing::ValuesIn(kinds()),
 TEST(TrainedMixtral, TheSameGradientsInAQuarterOfTheFeedForward) {
   constexpr int64_t experts = 8, chosen = 2, layers = 2, wide = 64, inside = 96;
   ExampleSpec example{"mixtral",
-                 "mixtral",
-                 "mixtral",
-                 {"num_local_experts=8", "num_experts_per_tok=2", "num_hidden_layers=2", "hidden_size=64",
-                  "intermediate_size=96"}};
+                      "mixtral",
+                      "mixtral",
+                      {"num_local_experts=8", "num_experts_per_tok=2", "num_hidden_layers=2", "hidden_size=64",
+                       "intermediate_size=96"}};
   const std::string without = "chunk-loss", withAll = without + ",sink-loss-gathers";
   // Three matrices, each forwards, for its rows and for itself.
   int64_t matrices = layers * 3 * 3 * 2 * texts * tokens * inside * wide;

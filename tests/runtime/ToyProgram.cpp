@@ -151,10 +151,10 @@ uint64_t epoch(const int64_t *sizes) {
   R"("parameters": [{"names": ["old.words", "words"], "shape": [16, 4], "at": "toy.quern:3:5"}, )"                     \
   R"({"names": ["head"], "shape": [4, 16], "at": "toy.quern:4:5", "init": {"kind": "uniform", "value": 0.5}}, )"       \
   R"({"names": ["scale"], "shape": [4], "at": "toy.quern:5:5", "init": {"kind": "ones"}}], )"                          \
-  R"("slots": [{"iterations": [[0]], "layout": {"kind": "dense"}}, )"                                                       \
-  R"({"iterations": [[1]], "layout": {"kind": "packed", "inner": 4, "tile": 8, "parts": [)"                                 \
+  R"("slots": [{"iterations": [[0]], "layout": {"kind": "dense"}}, )"                                                  \
+  R"({"iterations": [[1]], "layout": {"kind": "packed", "inner": 4, "tile": 8, "parts": [)"                            \
   R"({"outer": 16, "outer_stride": 1, "inner_stride": 16}]}}, )"                                                       \
-  R"({"iterations": [[2]], "layout": {"kind": "dense"}}], )"                                                                \
+  R"({"iterations": [[2]], "layout": {"kind": "dense"}}], )"                                                           \
   R"("ignore": ["*.inv_freq"], "cpu": ["sse2"], "symbols": ["B", "S", "T", "cap", "past"], "batch": "B", "time": "T", )"
 #define CACHE                                                                                                          \
   R"("states": [{"name": "x", "kind": "real", "dims": ["B", "cap", 4]}], )"                                            \

@@ -18,7 +18,9 @@ namespace quern::test {
 struct ExampleWay {
   passes::test::ExampleSpec example;
   std::string without;
-  std::string label() const { return std::string(example.name) + " without " + (without.empty() ? "nothing" : without); }
+  std::string label() const {
+    return std::string(example.name) + " without " + (without.empty() ? "nothing" : without);
+  }
 };
 
 /// "all", or names of specs: with nothing left out, with all left out, and with each name left out alone.

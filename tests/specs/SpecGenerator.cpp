@@ -156,7 +156,8 @@ void SpecWriter::layers(const std::string &x) {
   std::string i = fresh("i");
   int iterations = choices.between(1, 3), parts = choices.between(1, 2);
   bool path = choices.chance(85);
-  line("repeat " + i + " in " + std::to_string(iterations) + (path ? " @ \"" + fresh("l") + ".{" + i + "}\"" : "") + " {");
+  line("repeat " + i + " in " + std::to_string(iterations) + (path ? " @ \"" + fresh("l") + ".{" + i + "}\"" : "") +
+       " {");
   indent += "  ";
   for (int n = 0; n < parts; ++n) {
     if (path && choices.chance(20)) { // another layer in some iterations

@@ -118,7 +118,8 @@ bool Bisector::checkSpec() {
         found.stage = param ? "weights" : "spec";
         if (param)
           found.name =
-              cast<StringAttr>(cast<ArrayAttr>(param.getPaths()[param.getIterations() == 1 ? 0 : step.iteration])[0]).str();
+              cast<StringAttr>(cast<ArrayAttr>(param.getPaths()[param.getIterations() == 1 ? 0 : step.iteration])[0])
+                  .str();
         found.message += (param ? "the weight '" + found.name + "' holds" : "this is the first operation that makes") +
                          " numbers that are not finite, and so does the result\n";
         return true;
@@ -154,7 +155,8 @@ bool Bisector::checkWeights() {
     describe(with.steps[i]);
     found.stage = "weights";
     found.name =
-        cast<StringAttr>(cast<ArrayAttr>(param.getPaths()[param.getIterations() == 1 ? 0 : with.steps[i].iteration])[0]).str();
+        cast<StringAttr>(cast<ArrayAttr>(param.getPaths()[param.getIterations() == 1 ? 0 : with.steps[i].iteration])[0])
+            .str();
     found.difference = difference;
     found.message = "the weight '" + found.name + "' differs from the one in " + options.reference + " by " +
                     percent(difference) + " (" + firstDifference(got, want, options.exact) + ")\n";

@@ -137,7 +137,8 @@ std::string quern::tools::layerOf(Operation *op, int64_t iteration) {
   repeat->walk([&](ParamOp param) {
     if (param->getParentOfType<RepeatOp>() != repeat || static_cast<int64_t>(param.getIterations()) <= iteration)
       return;
-    auto path = cast<StringAttr>(cast<ArrayAttr>(param.getPaths()[param.getIterations() == 1 ? 0 : iteration])[0]).getValue();
+    auto path =
+        cast<StringAttr>(cast<ArrayAttr>(param.getPaths()[param.getIterations() == 1 ? 0 : iteration])[0]).getValue();
     if (!common) {
       common = path.str();
       return;

@@ -175,8 +175,8 @@ int quern::tools::doctorCommand(const Arguments &arguments) {
     wrong += report(checkTraining(patient, *differentiated), brief);
   } else {
     wrong += report({{Finding::Grade::Note, "training",
-                    "the spec has no loss, and no function that scores a vocabulary for each position", ""}},
-                  brief);
+                      "the spec has no loss, and no function that scores a vocabulary for each position", ""}},
+                    brief);
   }
   if (wrong)
     std::cout << llvm::formatv("{0} {1} wrong\n", wrong, wrong == 1 ? "thing is" : "things are").str();

@@ -128,7 +128,8 @@ OperationCost quern::tools::costOf(Operation *op, bool launched) {
   return {cost.getFlops(), cost.getBytes()};
 }
 
-static void addBlock(Block &block, const Size &iterations, bool launched, LoopStatistics *loop, FunctionStatistics &out) {
+static void addBlock(Block &block, const Size &iterations, bool launched, LoopStatistics *loop,
+                     FunctionStatistics &out) {
   for (Operation &op : block) {
     if (op.hasTrait<OpTrait::IsTerminator>())
       continue;
@@ -138,7 +139,8 @@ static void addBlock(Block &block, const Size &iterations, bool launched, LoopSt
       inner.iterations = static_cast<int64_t>(repeat.getIterations()) * (loop ? loop->iterations : 1);
       size_t place = out.loops.size();
       out.loops.push_back(inner);
-      addBlock(repeat.getBlock(), iterations * Size(static_cast<int64_t>(repeat.getIterations())), launched, &inner, out);
+      addBlock(repeat.getBlock(), iterations * Size(static_cast<int64_t>(repeat.getIterations())), launched, &inner,
+               out);
       out.loops[place] = inner;
       continue;
     }

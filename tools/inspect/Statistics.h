@@ -22,7 +22,7 @@ int64_t valueOf(const ir::Size &size, const Lengths &lengths);
 
 struct LoopStatistics {
   int64_t iterations = 0; ///< of this loop and all around it
-  int launches = 0;  ///< of one iteration, without those of loops inside and those that run once a request
+  int launches = 0;       ///< of one iteration, without those of loops inside and those that run once a request
   int once = 0;
 };
 

@@ -77,8 +77,8 @@ static std::string measuredGroups(const ChosenMix &mix) {
 
 std::string reportTable(const QuantizeReport &report) {
   std::string text =
-      format("%lld tokens of %s in rows of %lld, speeds from alternating runs\n\n", static_cast<long long>(report.predicted),
-             report.text.c_str(), static_cast<long long>(report.length)) +
+      format("%lld tokens of %s in rows of %lld, speeds from alternating runs\n\n",
+             static_cast<long long>(report.predicted), report.text.c_str(), static_cast<long long>(report.length)) +
       format("%-12s %10s %11s %10s %14s %13s %13s\n", "", "size", "perplexity", "growth", "KL divergence",
              "decode, tok/s", "prefill, tok/s") +
       lossRow("unquantised", report.before, report.before) + lossRow("quantised", report.after, report.before) + "\n" +

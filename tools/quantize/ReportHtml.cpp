@@ -158,8 +158,9 @@ std::string reportHtml(const QuantizeReport &report) {
   std::replace(rules.begin(), rules.end(), ',', '\n');
   std::string body =
       "<h1>" + htmlText(report.model) + ", quantised</h1>\n<p class=\"dim\">" + htmlText(report.folder) + "<br>" +
-      htmlText(format("%lld tokens of ", static_cast<long long>(report.predicted)) + report.text +
-               format(" in rows of %lld; speeds are medians of alternating runs", static_cast<long long>(report.length))) +
+      htmlText(
+          format("%lld tokens of ", static_cast<long long>(report.predicted)) + report.text +
+          format(" in rows of %lld; speeds are medians of alternating runs", static_cast<long long>(report.length))) +
       "</p>\n<table>\n<tr><th></th><th class=\"number\">size</th><th></th><th class=\"number\">perplexity</th><th "
       "class=\"number\">growth</th><th class=\"number\">KL divergence</th><th class=\"number\">decode, "
       "tokens/s</th><th "

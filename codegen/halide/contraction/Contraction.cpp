@@ -127,7 +127,7 @@ std::vector<Expr> Contraction::packedArgs(const Expr &laneIndex, const Expr &til
   for (int d = static_cast<int>(weight.dims.size()) - 3; d >= 0; --d) {
     bool gathered = node.op == Op::Gather && !isGrouped() && weight.dims[d].name == node.names[0];
     args.push_back(gathered ? clamp(b.at(node.operands[1], index), 0, b.extent(weight.dims[d].size) - 1)
-                          : index.at(weight.dims[d].name));
+                            : index.at(weight.dims[d].name));
   }
   return args;
 }

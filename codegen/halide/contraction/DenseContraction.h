@@ -14,7 +14,8 @@ public:
 private:
   struct Products {
     Func strip, sums; ///< columns over a part of the depth; sums of a tile in registers
-    Func copy; ///< rows over a part of the depth, widened where they are stored in bf16, rounded where they are made here
+    Func
+        copy; ///< rows over a part of the depth, widened where they are stored in bf16, rounded where they are made here
     RVar over, pair; ///< the steps of the depth; of pairs also which of the two
   };
   /// `number`, which bf16 has, as that.

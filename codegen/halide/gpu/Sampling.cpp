@@ -39,7 +39,8 @@ struct Share {
   RDom iteration;
   Expr word, there;
   Share(const Expr &count, const Expr &part)
-      : iteration(0, (count + workItems - 1) / workItems, "iteration"), word(part + workItems * iteration), there(word < count) {}
+      : iteration(0, (count + workItems - 1) / workItems, "iteration"), word(part + workItems * iteration),
+        there(word < count) {}
 };
 
 class Sampling {
