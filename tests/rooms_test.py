@@ -14,6 +14,7 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SUFFIXES = (".cpp", ".h", ".td")
 MOST_FILES, MOST_LINES = 25, 500
+README_LINES, README_WIDTH = 60, 150  # a room's README is one page; reasons and reference go to docs/
 
 # Room -> the rooms (or folders of one) that it may see. Dependencies form a star on ir/; tools/ has the mains and sees all.
 ROOMS = {
@@ -247,6 +248,13 @@ class Checker:
                 self.errors.append(f"{file} has {lines} lines, of at most {MOST_LINES}")
             if lines <= MOST_LINES and file in self.long:
                 self.errors.append(f"{file} has only {lines} lines: take it off the list of long files")
+        for room in self.rooms:
+            readme = pathlib.Path(self.root, room, "README.md")
+            text = readme.read_text(encoding="utf-8").splitlines() if readme.exists() else []
+            if len(text) > README_LINES:
+                self.errors.append(f"{room}/README.md has {len(text)} lines, of at most {README_LINES}")
+            self.errors += [f"{room}/README.md:{number}: {len(line)} characters, of at most {README_WIDTH}"
+                            for number, line in enumerate(text, 1) if len(line) > README_WIDTH]
         for folder, files in count.items():
             if files > MOST_FILES:
                 self.errors.append(f"{folder} has {files} files, of at most {MOST_FILES}")
@@ -318,6 +326,8 @@ class TheCheckerItself(unittest.TestCase):
         self.assertOne(self.errors({f"ir/B{i}.h": "" for i in range(26)}), "ir has 26 files, of at most 25")
         self.assertOne(self.errors({f"tests/ir/B{i}.h": "" for i in range(26)}), "tests/ir has 26 files, of at most 25")
         self.assertOne(self.errors({"ir/new/B.h": ""}), "not in the table")
+        self.assertOne(self.errors({"ir/README.md": "\n" * 61}), "ir/README.md has 61 lines, of at most 60")
+        self.assertOne(self.errors({"ir/README.md": "\n" + "a" * 151}), "ir/README.md:2: 151 characters, of at most 150")
 
 
 if __name__ == "__main__":
