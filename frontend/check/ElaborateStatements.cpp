@@ -203,7 +203,7 @@ void Elaborator::repeat(const RepeatStmt &stmt, Scope &scope) {
   if (scope.holder(stmt.index.name))
     fail("Q014", "'" + stmt.index.name + "' already has a value; choose another loop index", stmt.index.at);
   uint64_t count = *end > *begin ? static_cast<uint64_t>(*end) - static_cast<uint64_t>(*begin) : 0;
-  if (count > maxIterations || (iterations += count) > maxIterations)
+  if (count > maxIterations || (iterationCount += count) > maxIterations)
     throw GiveUp{{"Q031", "the loops of this spec make more than 100000 iterations", stmt.at, {}}};
   std::set<std::string> asTensors;
   unsigned labels = counter, most = counter;

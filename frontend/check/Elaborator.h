@@ -101,7 +101,7 @@ private:
     std::set<std::string> fixed;    // parameters: the same at each position
   };
   std::vector<Scanning *> scans; // the innermost last
-  size_t steps = 0, iterations = 0;
+  size_t steps = 0, iterationCount = 0;
   const char *stackBase = nullptr;
 
   // Elaborator.cpp: declarations, config, functions
