@@ -252,9 +252,12 @@ void Elaborator::bindParameters(const BlockDecl &decl, const CallExpr &expr, Sco
       continue;
     }
     inner.values[name] = value->second;
-    if (!parameter.type && !value->second.isStatic())
+    if (!parameter.type && !value->second.isStatic()) {
+      bool own = parameter.name.at.source == expr.at.source; // a block of the library is as it is
       fail("Q025", decl.name + ": '" + name + "' takes a value known from the config, not a tensor", expr.at,
-           {{"declared here", parameter.name.at}});
+           {{own ? "declared here; to take tensors it needs a type: " + name + ": [..]" : "declared here",
+             parameter.name.at}});
+    }
     bool absent = value->second.isNull() && parameter.fallback && parameter.fallback->kind == Expr::Null;
     if (parameter.type && !absent) {
       const Value &before = original.at(name);

@@ -378,6 +378,13 @@ TEST(Diagnostics, WhatAWrongStatementNamesIsSilentAfterwards) {
   EXPECT_EQ(check(body("dim N = oops\ny = x[D -> (N, H)]")).codes, "Q010");
 }
 
+TEST(Diagnostics, ABlockThatTakesNoTensorsSaysHowItWould) {
+  std::string own = check(body("x = twice(x)", "  block twice(v) { return 2 * v }\n")).text;
+  EXPECT_NE(own.find("note: declared here; to take tensors it needs a type: v: [..]"), std::string::npos) << own;
+  std::string library = check(body(R"(x = layer_norm[D](x, x) @ "n")")).text;
+  EXPECT_EQ(library.find("it needs a type"), std::string::npos) << library;
+}
+
 TEST(Diagnostics, JsonHasPlacesAndNotes) {
   auto json = nlohmann::json::parse(check(body("y = x[D -> K]")).json);
   ASSERT_EQ(json.size(), 1u);
