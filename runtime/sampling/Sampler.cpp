@@ -30,11 +30,11 @@ template <typename T> int likeliest(std::span<const T> logits) {
 double SamplerOptions::temperature() const {
   if (auto given = rules.find("temp"); given != rules.end())
     return given->second;
-  bool picks = std::any_of(rules.begin(), rules.end(), [](const auto &given) {
+  bool atRandom = std::any_of(rules.begin(), rules.end(), [](const auto &given) {
     const SamplingRule *rule = findSamplingRule(given.first);
-    return rule && rule->picks;
+    return rule && rule->atRandom;
   });
-  return picks ? 1 : 0;
+  return atRandom ? 1 : 0;
 }
 
 Sampler::Sampler(const SamplerOptions &options) {

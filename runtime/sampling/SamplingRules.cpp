@@ -241,6 +241,21 @@ private:
   double p;
 };
 
+/// Those of at least this probability (Hewitt et al. 2022).
+class EpsilonCutoff : public LogitsProcessor {
+public:
+  explicit EpsilonCutoff(double least) : least(least) {}
+  void filter(std::span<const int>, Choices &choices) override {
+    size_t kept = 1;
+    while (kept < choices.list.size() && choices.list[kept].weight >= least * choices.sum)
+      ++kept;
+    choices.keep(kept);
+  }
+
+private:
+  double least;
+};
+
 /// Keeps the mean surprise of a text, in bits a token, near a target (Basu et al. 2021, version 2): tokens above a
 /// limit are left out, and the limit follows what was chosen.
 class Mirostat : public LogitsProcessor {
@@ -292,6 +307,8 @@ constexpr SamplingRule rules[] = {
      true},
     {"typical", "P", "typical_p", "only among those of typical surprise, until they reach probability P", 1, 0, 1,
      false, make<Typical>, true},
+    {"epsilon-cutoff", "P", "epsilon_cutoff", "only among those of at least probability P (0: off)", 0, 0, 1, false,
+     make<EpsilonCutoff>, true},
     {"mirostat", "X", nullptr, "only so many that the text keeps a mean surprise of X bits a token (0: off)", 0, 0, 100,
      false, make<Mirostat>, true},
     {"mirostat-rate", "X", nullptr, "how fast mirostat follows what was chosen (0.1)", 0.1, 0, 1, false, nullptr, false,

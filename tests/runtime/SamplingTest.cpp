@@ -124,6 +124,25 @@ TEST_F(Golden, RulesKeepTheTokensThatTransformersKeeps) {
   }
 }
 
+TEST(Sampling, EpsilonCutoffKeepsProbableTokens) {
+  std::vector<float> logits = {0, 3, 2, 2.9f, -1}; // probabilities 0.021, 0.427, 0.157, 0.387, 0.008
+  auto kept = [&](std::map<std::string, double> rules) {
+    rules["temp"] = 1;
+    Sampler sampler({rules, 0});
+    std::set<int> found;
+    for (int i = 0; i < 4000; ++i)
+      found.insert(sampler.next({}, logits));
+    return found;
+  };
+  EXPECT_EQ(kept({{"epsilon-cutoff", 0}}), (std::set<int>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(kept({{"epsilon-cutoff", 0.02}}), (std::set<int>{0, 1, 2, 3}));
+  EXPECT_EQ(kept({{"epsilon-cutoff", 0.1}}), (std::set<int>{1, 2, 3}));
+  EXPECT_EQ(kept({{"epsilon-cutoff", 0.4}}), std::set<int>{1});
+  EXPECT_EQ(kept({{"epsilon-cutoff", 0.9}}), std::set<int>{1}) << "the likeliest stays";
+  // Of two tokens that another rule leaves, both have 0.4.
+  EXPECT_EQ(kept({{"top-k", 2}, {"epsilon-cutoff", 0.4}}), (std::set<int>{1, 3}));
+}
+
 TEST(Sampling, PenaltiesCountUses) {
   std::vector<double> logits = {1, 1, 1, -1};
   std::vector<int> history = {0, 1, 1, 3, 3, 3};
