@@ -27,14 +27,13 @@ struct Row {
   int (*run)(const Command &);
   const char *help;
 };
-constexpr Row commands[] = {
-    {"generate", generateCommand, "continue a text"},
-    {"chat", chatCommand, "talk with a model that was trained to"},
-    {"eval", evalCommand, "run a function on tensors from a file"},
-    {"embed", embedCommand, "turn texts into vectors"},
-    {"bench", benchCommand, "measure speed next to the machine's limits"},
-    {"pack", packCommand, "write weights as this program reads them: no more work at its start"},
-    {"info", infoCommand, "say what this program is"}};
+constexpr Row commands[] = {{"generate", generateCommand, "continue a text"},
+                            {"chat", chatCommand, "talk with a chat model"},
+                            {"eval", evalCommand, "run a function on tensors from a file"},
+                            {"embed", embedCommand, "turn texts into vectors"},
+                            {"bench", benchCommand, "measure speed next to the machine's limits"},
+                            {"pack", packCommand, "write the weights in this program's layout, for a fast start"},
+                            {"info", infoCommand, "print what this program is"}};
 
 /// All that this program has.
 std::vector<Row> rows() {

@@ -14,7 +14,7 @@ const std::vector<Options::Known> before = {
     adapterOption,
     {"--tokenizer", "FILE",
      "tokenizer.json, a .model or .tiktoken file, or a folder with one; else the one in or beside the weights"},
-    {"-p", "TEXT", "the prompt; several: continued together, each as if it were alone"},
+    {"-p", "TEXT", "the prompt (may be repeated: prompts run together, each as if alone)"},
     {"-f", "FILE", "the prompt from a file (neither: from standard input)"},
     {"--tokens", "1,2,3", "the prompt as token numbers; exactly n new ones follow"},
     {"--input", "FILE",
@@ -22,13 +22,12 @@ const std::vector<Options::Known> before = {
     {"-n", "N", "new tokens at most (128)"}};
 
 const std::vector<Options::Known> after = {
-    {"--results", "N",
-     "so many continuations of each prompt: with seeds that follow each other, or the N best beams (1)"},
-    {"--beams", "N", "beam search: the likeliest texts among N that go on together, instead of token by token"},
+    {"--results", "N", "continuations of each prompt: with consecutive seeds, or the N best beams (1)"},
+    {"--beams", "N", "beam search: keep the N likeliest texts instead of one"},
     {"--length-penalty", "X", "of beams: the score is the log probability divided by length^X (1)"},
     {"--early-stopping", "WHEN",
      "of beams: true, when N texts have ended; false, when no better one is likely; never, if one is possible (false)"},
-    {"--eos", "stop|ignore", "at the end-of-text token (stop; ignore with --tokens)"},
+    {"--eos", "stop|ignore", "what to do at the end-of-text token (stop; with --tokens: ignore)"},
     {"--end-token", "N", "end at this token instead of the config's (may be repeated)"},
     {"--stop", "TEXT", "end before this text (may be repeated)"},
     {"--start-token", "N", "what a text without a prompt, or a decoder's text, begins with (the config's)"},

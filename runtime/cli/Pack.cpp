@@ -14,7 +14,7 @@ namespace quern::runtime {
 int packCommand(const Command &command) {
   Options options("pack", {weightsOption,
                            adapterOption,
-                           {"-o", "FOLDER", "is made if it is not there; other commands take it as --weights"},
+                           {"-o", "FOLDER", "the folder to write; other commands take it as --weights"},
                            {"--threads", "N", "threads (all that this process may use)"},
                            {"--help", nullptr, "this"}});
   options.parse(command.arguments);

@@ -85,7 +85,7 @@ std::string cut(std::string text, size_t width) {
 
 std::vector<Options::Known> withProfileOptions(std::vector<Options::Known> known) {
   known.insert(known.end() - 1,
-               {{"--profile", "FILE", "write what each launch of a kernel took, as JSON, and show a table"},
+               {{"--profile", "FILE", "write the time of each launch of a kernel as JSON, and print a table"},
                 {"--trace", "FILE", "the same as trace events, which ui.perfetto.dev opens"}});
   return known;
 }
