@@ -42,11 +42,11 @@ void CompileFlags::add(po::options_description &options) {
       "embed-weights", po::bool_switch(&embed),
       "append --weights (packed for the kernels, unless --train) and the tokenizer to the executable")(
       "target", po::value(&target),
-      "native, an architecture level such as x86-64-v3, or opencl, cuda, vulkan: a device that its driver has")(
+      "native, an architecture level such as x86-64-v3, or opencl, cuda, vulkan: a device of that interface")(
       "schedules", po::value(&schedules), "a file of schedules that override the built-in ones")(
       "plans", po::value(&plans), "a file of plans (quern tune --export) instead of those that tuning found here")(
-      "no-tuned", po::bool_switch(&untuned), "kernels by their default plans, whatever tuning found")(
-      "database", po::value(&database), "where quern tune keeps what it found (default: tuning.sqlite in the cache)")(
+      "no-tuned", po::bool_switch(&untuned), "use the default plans, whatever tuning found")(
+      "database", po::value(&database), "the database of quern tune (default: tuning.sqlite in the cache)")(
       "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
       "compile-from", po::value(&from), "PHASE that an .mlir file is in (a dump names it itself); or the FILE")(
       "compile-to", po::value(&to), "PHASE: stop there and write the module (as --emit mlir does at the end)")(
@@ -56,7 +56,8 @@ void CompileFlags::add(po::options_description &options) {
       "with --train, SIZE such as 4G: memory for a gradient; the less, the more is recomputed")(
       "batch", po::value(&memory.rows), "rows that --memory is for (1)")("length", po::value(&memory.length),
                                                                          "tokens of a row that --memory is for")(
-      "remarks", po::bool_switch(&remarks), "print on stderr what was done and what was not, at the spec's lines")(
+      "remarks", po::bool_switch(&remarks),
+      "print on stderr which optimisations were done or missed, with the spec's lines")(
       "quiet,q", po::bool_switch(&quiet), "print nothing on success");
 }
 

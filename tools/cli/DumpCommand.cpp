@@ -74,8 +74,7 @@ struct DumpFlags {
                                    "T=512[,past=0]: also the value of each polynomial of --stats")(
         "json", po::bool_switch(&json), "one object: text and numbers after each pass (with --stats: numbers alone)")(
         "html", po::value(&html), "FILE: an HTML page that shows all of it, and the kernels")(
-        "machine", po::value(&machine),
-        "GFLOPS,GBS: the roofs of the page's roofline, instead of measuring this machine")(
+        "machine", po::value(&machine), "GFLOPS,GBS: the limits of the roofline, instead of measuring this machine")(
         "profile", po::value(&profile),
         "FILE that --profile of this model's program wrote: the page shows what was measured beside what is estimated")(
         "cache-dir", po::value(&cache), "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(

@@ -245,10 +245,10 @@ int quern::tools::quantizeCommand(const Arguments &arguments) {
   addQuantize(options, flags.compile.spec);
   options.add_options()("weights", po::value(&flags.compile.weights), "the checkpoint, where MODEL is a spec")(
       "output,o", po::value(&flags.output)->required(),
-      "FOLDER: is made; an earlier one of quern quantize is replaced once the new one is whole")(
+      "FOLDER to write; it replaces an earlier one of quern quantize when it is complete")(
       "text", po::value(&flags.text),
       "FILE: measure on it what is lost (perplexity, KL divergence), and speed, and print a table")(
-      "report", po::value(&flags.report), "FILE: the table as a page, with the errors of each layer")(
+      "report", po::value(&flags.report), "FILE: the table as HTML, with the errors of each layer")(
       "target-perplexity", po::value(&flags.perplexity),
       "GROWTH such as 0.5%: choose the smallest mix of formats whose perplexity on --text grows by no more")(
       "size", po::value(&flags.size),
@@ -256,14 +256,13 @@ int quern::tools::quantizeCommand(const Arguments &arguments) {
       "million); "
       "with both goals, the smaller mix. --quantize is then the smallest format: int4 (default), int8, q4_k, q5_k, "
       "q6_k, "
-      "w4a8, w8a8, bf16 or f16")(
-      "importance", po::value(&flags.important),
-      "FILE: round weights so that least is lost where this text multiplies them by large numbers; the codes are then "
-      "others than those of --quantize at compile time")(
+      "w4a8, w8a8, bf16 or f16")("importance", po::value(&flags.important),
+                                 "FILE: round weights so that errors are small where this text has large activations; "
+                                 "the codes then differ from those of --quantize at compile time")(
       "importance-tokens", po::value(&flags.importantTokens),
       "tokens of it that the interpreter reads, which takes long for large models (256)")(
       "tokens", po::value(&flags.tokens), "tokens of the text that count (4096)")(
-      "length", po::value(&flags.length), "tokens that are read together (512, or as many as the model reads)")(
+      "length", po::value(&flags.length), "tokens of a row (512, or the model's maximum)")(
       "tokenizer", po::value(&flags.tokenizer), "FILE: of the text, if it is not beside the weights")(
       "rounds", po::value(&flags.rounds), "runs of each program for its speed: the median counts (3)")(
       "cache-dir", po::value(&flags.compile.cache),

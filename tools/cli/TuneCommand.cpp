@@ -172,7 +172,7 @@ int quern::tools::tuneCommand(const Arguments &arguments) {
       "threads", po::value(&flags.threads), "threads of the program (default: all processors)")(
       "tolerance", po::value(&flags.tolerance),
       "a plan whose results differ by more, relative to the largest number, is wrong (1e-4)")(
-      "seconds", po::value(&flags.seconds), "for a comparison at most; most take less (3)")(
+      "seconds", po::value(&flags.seconds), "most seconds for one comparison (3)")(
       "schedules", po::value(&flags.schedules), "a file of schedules that override the built-in ones")(
       "cache-dir", po::value(&flags.cache),
       "folder of compiled kernels (default: $QUERN_CACHE, else the user's cache)")(
@@ -185,7 +185,7 @@ int quern::tools::tuneCommand(const Arguments &arguments) {
       "FILE: instead of searching, make a program with other plans of the kernels, which finds the best of them on a "
       "machine without a compiler")("target", po::value(&flags.target),
                                     "the processor of kernels: native, or a level such as x86-64-v3 (native)")(
-      "html", po::value(&flags.html), "FILE: the report as a page, with every plan that was tried")(
+      "html", po::value(&flags.html), "FILE: an HTML report with every plan that was tried")(
       "jobs,j", po::value(&flags.jobs), "kernels compiled at the same time (default: all processors)")(
       "quiet,q", po::bool_switch(&flags.quiet), "no progress on stderr");
   po::variables_map values;

@@ -23,8 +23,7 @@ static int run(int count, char **words) {
   std::string input, test, output;
   po::options_description options("options");
   options.add_options()("input", po::value(&input)->required(), "FILE.quern or FILE.mlir")(
-      "test", po::value(&test)->required(),
-      "shell command; {} is the candidate; status 0: it still shows what is looked for")(
+      "test", po::value(&test)->required(), "shell command; {} is the candidate; status 0: it still has the fault")(
       "output,o", po::value(&output),
       "the smaller file (default: beside the input, with .reduced before its ending)")("help,h", "this text");
   po::positional_options_description positions;
