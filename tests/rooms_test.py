@@ -45,8 +45,8 @@ UNITS = {
     "passes:Phases": ["passes"],
     "passes:Without.cpp": ["passes", "passes:Phases"],  # the names that can be left out are those of the table of phases
     "passes/time": ["passes"],
-    "passes/raise": ["passes"],
     "passes/weights": ["passes"],
+    "passes/raise": ["passes", "passes/weights"],
     "passes/fuse": ["passes"],
     "passes/gradient": ["passes", "passes/weights"],
     "passes/incremental": ["passes", "passes/time", "passes/raise", "passes/weights"],

@@ -23,7 +23,13 @@ std::string numberOf(ConstOp op) {
   return "another";
 }
 
-Difference firstDifference(Block &one, Block &next) {
+/// "bf16", or with what rows become "int8+a8".
+std::string nameOf(quern::passes::ProductFormat format) {
+  bool codedRows = format.rows == Storage::Int8;
+  return quern::support::storageName(format.weight) + (codedRows ? quern::passes::codedRowsSuffix.str() : "");
+}
+
+Difference firstDifference(Block &one, Block &next, const std::optional<quern::passes::WeightFormats> &stored) {
   auto other = next.begin();
   for (Operation &op : one) {
     if (other == next.end() || op.getName() != other->getName() || op.getNumOperands() != other->getNumOperands())
@@ -33,9 +39,12 @@ Difference firstDifference(Block &one, Block &next) {
                        " in the next; a number for each iteration can be a parameter"};
     if (auto values = dyn_cast<ValuesOp>(op); values && values.getNumbers() != cast<ValuesOp>(*other).getNumbers())
       return {&op, "these numbers are others in the next iteration"};
+    if (auto param = dyn_cast<ParamOp>(op); param && stored)
+      if (auto here = stored->ofMatrix(param), there = stored->ofMatrix(cast<ParamOp>(*other)); here != there)
+        return {&op, "this weight is stored in " + nameOf(here) + ", in the next iteration in " + nameOf(there)};
     for (auto [region, its] : llvm::zip(op.getRegions(), other->getRegions()))
       if (!region.empty() && !its.empty())
-        if (Difference found = firstDifference(region.front(), its.front()); found.here)
+        if (Difference found = firstDifference(region.front(), its.front(), stored); found.here)
           return found;
     ++other;
   }
@@ -44,8 +53,8 @@ Difference firstDifference(Block &one, Block &next) {
 
 } // namespace
 
-void quern::passes::explainUnrolled(RepeatOp one, RepeatOp next) {
-  Difference difference = firstDifference(one.getBlock(), next.getBlock());
+void quern::passes::explainUnrolled(RepeatOp one, RepeatOp next, const std::optional<WeightFormats> &stored) {
+  Difference difference = firstDifference(one.getBlock(), next.getBlock(), stored);
   Operation *at = difference.here ? difference.here : one;
   remark::missed(at->getLoc(), remark::RemarkOpts::name("loop").category("loops"))
       << "an iteration is compiled by itself: "

@@ -13,7 +13,9 @@
 // remark that says what differs.
 //
 // A module to be trained has one gradient for each parameter. So a parameter that several iterations share is one of
-// the things in which bodies must be equal: those that share it fold, the others stay as they are.
+// the things in which bodies must be equal: those that share it fold, the others stay as they are. In a module that is not
+// trained the formats of its matrices are (--quantize, a mixed GGUF file): layers in Q4_K and in Q6_K are loops of their
+// own, and each matrix is read in the bytes that it has.
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -21,6 +23,7 @@
 #include "mlir/Pass/Pass.h"
 #include "passes/Passes.h"
 #include "passes/raise/ExplainLoops.h"
+#include "passes/weights/WeightFormats.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -43,11 +46,16 @@ struct Iteration {
   int kind = 0; // equal bodies have equal kinds
 };
 
+/// What of parameters keeps iterations apart that are equal otherwise.
+struct Apart {
+  llvm::StringSet<> sharedParameters;                 ///< names that bodies must have alike
+  std::optional<quern::passes::WeightFormats> stored; ///< formats that matrices must have alike
+};
+
 /// Writes the signature of one repeat's body.
 class Signer {
 public:
-  Signer(Iteration &iteration, const llvm::StringSet<> &sharedParameters)
-      : iteration(iteration), sharedParameters(sharedParameters) {
+  Signer(Iteration &iteration, const Apart &apart) : iteration(iteration), apart(apart) {
     iteration.outside.assign(iteration.op.getInits().begin(), iteration.op.getInits().end());
     for (BlockArgument argument : iteration.op.getBlock().getArguments())
       shared(argument.getType());
@@ -67,7 +75,7 @@ public:
 
 private:
   Iteration &iteration;
-  const llvm::StringSet<> &sharedParameters;
+  const Apart &apart;
   Signature out;
   llvm::StringMap<uintptr_t> labelIds; // of the body's own dimensions
   llvm::StringMap<StringAttr> global;  // names that come from outside
@@ -167,9 +175,14 @@ private:
         for (const std::string &stacked : param.getStacked())
           label(stacked);
         if (llvm::any_of(param.getPaths(), [&](Attribute names) {
-              return sharedParameters.contains(cast<StringAttr>(cast<ArrayAttr>(names)[0]));
+              return apart.sharedParameters.contains(cast<StringAttr>(cast<ArrayAttr>(names)[0]));
             }))
           put(attr.getValue().getAsOpaquePointer());
+        if (apart.stored) {
+          auto [weight, rows] = apart.stored->ofMatrix(param);
+          put(static_cast<uintptr_t>(weight));
+          put(static_cast<uintptr_t>(rows));
+        }
       } else {
         attribute(attr.getValue());
       }
@@ -235,8 +248,7 @@ struct Cycle {
 
 class Roller {
 public:
-  /// `sharedParameters`: names that bodies must have alike.
-  explicit Roller(llvm::StringSet<> sharedParameters) : sharedParameters(std::move(sharedParameters)) {}
+  explicit Roller(Apart apart) : apart(std::move(apart)) {}
 
   void run(Block &block) {
     for (Operation &op : block)
@@ -257,14 +269,14 @@ public:
   }
 
 private:
-  llvm::StringSet<> sharedParameters;
+  Apart apart;
   std::map<Signature, int> kinds;
 
   void roll(SmallVectorImpl<Iteration> &chain) {
     if (chain.size() < 2)
       return;
     for (Iteration &iteration : chain)
-      iteration.kind = kinds.try_emplace(Signer(iteration, sharedParameters).run(), kinds.size()).first->second;
+      iteration.kind = kinds.try_emplace(Signer(iteration, apart).run(), kinds.size()).first->second;
 
     SmallVector<Iteration> runs;
     for (Iteration &iteration : chain) {
@@ -296,7 +308,7 @@ private:
         continue;
       }
       if (i + 1 < runs.size() && runs[i].op.getLoc() == runs[i + 1].op.getLoc())
-        quern::passes::explainUnrolled(runs[i].op, runs[i + 1].op);
+        quern::passes::explainUnrolled(runs[i].op, runs[i + 1].op, apart.stored);
       ++i;
     }
   }
@@ -447,10 +459,17 @@ struct RollRepeatsPass : PassWrapper<RollRepeatsPass, OperationPass<ModuleOp>> {
   StringRef getArgument() const override { return "roll-repeats"; }
   StringRef getDescription() const override { return "fold equal neighbouring iterations of a loop into one repeat"; }
   void runOnOperation() override {
-    bool trained = getOperation()->hasAttr(trainAttr);
-    for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal())
-        Roller(trained ? sharedParameters(function) : llvm::StringSet<>()).run(function.front());
+    ProgramOptions options = optionsOf(getOperation());
+    for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isExternal())
+        continue;
+      Apart apart;
+      if (options.train)
+        apart.sharedParameters = sharedParameters(function);
+      else if (!options.quantize.empty())
+        apart.stored = quern::passes::WeightFormats::of(options);
+      Roller(std::move(apart)).run(function.front());
+    }
   }
 
 private:

@@ -115,3 +115,7 @@ ProductFormat WeightFormats::of(ArrayRef<ParamOp> params, bool sensitive) const 
     }
   return most.value_or(start);
 }
+
+ProductFormat WeightFormats::ofMatrix(ParamOp param) const {
+  return typeOf(param.getResult()).getRank() > 1 ? of(param, /*sensitive=*/false) : ProductFormat();
+}

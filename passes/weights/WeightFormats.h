@@ -10,6 +10,7 @@ namespace quern::passes {
 /// ("q4_k+a8", "w8a8"), bf16 ("w16a16"), or nothing else.
 struct ProductFormat {
   ir::Storage weight = ir::Storage::F32, rows = ir::Storage::F32;
+  bool operator==(const ProductFormat &) const = default;
 };
 
 /// Whether `word` is the name of a format, and all of these names for messages.
@@ -33,6 +34,8 @@ public:
   /// are joined, have the formats of most bits among theirs. `sensitive`: int4 by default is
   /// int8, q4_k and q5_k are q6_k.
   ProductFormat of(llvm::ArrayRef<ir::ParamOp> params, bool sensitive) const;
+  /// Of a matrix of one iteration of a loop; of a vector always the same, as rules do not reach them.
+  ProductFormat ofMatrix(ir::ParamOp param) const;
   /// Of a table that is looked up: what a glob other than "*" says, if one fits. Nothing in loops.
   std::optional<ProductFormat> named(ir::ParamOp table) const;
   /// For what cannot be stored in codes.
