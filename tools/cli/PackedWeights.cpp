@@ -202,9 +202,7 @@ std::string PackedWeights::get(const std::string &program, const std::string &ch
       fs::last_write_time(entry + stampFile, fs::file_time_type::clock::now(), code);
       return entry;
     }
-    std::cerr << entry << weightsFile
-              << " is not what was packed there (its checksum differs); it is packed again
-                 ";
+    std::cerr << entry << weightsFile << " is not what was packed there (its checksum differs); it is packed again\n";
   }
   // Packed weights may have twice the bytes of stored ones (f16 as f32), and the disk keeps a tenth.
   fs::space_info space = fs::space(folder, code);
