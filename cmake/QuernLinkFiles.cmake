@@ -18,7 +18,7 @@ function(quern_link_file name as)
   configure_file(${path} ${QUERN_LINK_FOLDER}/${as} COPYONLY)
 endfunction()
 
-foreach(name rcrt1.o crt1.o crti.o crtn.o crtbegin.o crtend.o crtbeginS.o crtendS.o
+foreach(name rcrt1.o Scrt1.o crti.o crtn.o crtbeginS.o crtendS.o
              libstdc++.a libgcc.a libgcc_eh.a libc.a libm.a libc_nonshared.a libc.so.6 libm.so.6 ld-linux-x86-64.so.2)
   quern_link_file(${name} ${name})
 endforeach()

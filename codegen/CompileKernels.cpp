@@ -112,8 +112,9 @@ static KernelFiles writeTexts(const std::vector<Kernel> &kernels, const CompileO
   return files;
 }
 
-KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options, const std::string &folder) {
-  std::vector<Kernel> kernels = kernelsOf(planned, options);
+/// Of plain data: its threads meet no MLIR, whose context has no locks (tools/spec/SpecOptions.cpp).
+static KernelFiles compileAll(const std::vector<Kernel> &kernels, const CompileOptions &options,
+                              const std::string &folder) {
   if (options.emit == Emit::Llvm || options.emit == Emit::Assembly)
     return writeTexts(kernels, options, folder);
 
@@ -177,6 +178,26 @@ KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options
     if (!path.empty())
       files.paths.push_back(path.string());
   return files;
+}
+
+KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options, const std::string &folder) {
+  return compileAll(kernelsOf(planned, options), options, folder);
+}
+
+KernelFiles compileKernel(mlir::ModuleOp planned, const std::string &name, const KernelPlan &plan,
+                          const CompileOptions &options, const std::string &folder) {
+  static std::mutex one;
+  Kernel kernel;
+  {
+    std::lock_guard lock(one);
+    auto op = planned.lookupSymbol<ir::KernelOp>(name);
+    if (!op)
+      throw std::runtime_error("the module has no kernel " + name);
+    kernel.graph = readKernel(op);
+  }
+  kernel.plan = plan;
+  kernel.producer = &producerOf(plan, kernel.graph, options);
+  return compileAll({kernel}, options, folder);
 }
 
 std::vector<KernelText> describeKernels(mlir::ModuleOp planned, const CompileOptions &options) {

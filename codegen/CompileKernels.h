@@ -21,6 +21,10 @@ struct KernelFiles {
 /// Throws std::runtime_error, with the kernel's name, for what cannot be compiled or written.
 KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options, const std::string &folder);
 
+/// One of the module's kernels by another plan. Several threads may call it: one at a time reads the module.
+KernelFiles compileKernel(mlir::ModuleOp planned, const std::string &name, const KernelPlan &plan,
+                          const CompileOptions &options, const std::string &folder);
+
 /// A kernel for a reader.
 struct KernelText {
   std::string name, loops, assembly;

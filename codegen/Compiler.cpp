@@ -99,6 +99,7 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
       throw std::runtime_error(error);
     support::OutputFile out(options.output, options.emit == Emit::Executable);
     out.copy(linked);
+    bool hasFolder = out.isFile();
     if (!options.embed.empty() && ir::optionsOf(planned).train) {
       embedCheckpoint(out, options.embed); // training starts from the checkpoint's own tensors
     } else if (!options.embed.empty()) {
@@ -106,7 +107,7 @@ CompileReport quern::codegen::compileModule(mlir::ModuleOp planned, const Compil
       embedCheckpoint(out, (folder / "packed").string());
     }
     out.commit();
-    if (options.emit == Emit::Library) {
+    if (options.emit == Emit::Library && hasFolder) {
       support::OutputFile header(support::folderOf(options.output) + "/quern.h");
       header.copy((folder / "quern.h").string());
       header.commit();

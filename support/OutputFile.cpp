@@ -47,19 +47,6 @@ int descriptorOf(const std::string &path) {
   return -1;
 }
 
-/// Where links lead, also those to a file that is not there yet.
-std::string followLinks(std::string path) {
-  char text[PATH_MAX];
-  for (int i = 0; i < 40; ++i) { // as many as Linux follows
-    ssize_t length = ::readlink(path.c_str(), text, sizeof(text));
-    if (length <= 0)
-      return path;
-    std::string next(text, size_t(length));
-    path = next[0] == '/' ? next : folderOf(path) + "/" + next;
-  }
-  return path;
-}
-
 bool lock(int descriptor) {
   return ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
 }
@@ -86,6 +73,18 @@ void removeAbandoned(const std::string &folder, std::string_view prefix) {
 }
 
 } // namespace
+
+std::string followLinks(std::string path) {
+  char text[PATH_MAX];
+  for (int i = 0; i < 40; ++i) { // as many as Linux follows
+    ssize_t length = ::readlink(path.c_str(), text, sizeof(text));
+    if (length <= 0)
+      return path;
+    std::string next(text, size_t(length));
+    path = next[0] == '/' ? next : folderOf(path) + "/" + next;
+  }
+  return path;
+}
 
 void removeAbandoned(const std::string &folder) {
   removeAbandoned(folder, "");

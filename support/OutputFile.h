@@ -22,6 +22,8 @@ public:
   void write(std::string_view text) { write(text.data(), text.size()); }
   /// Appends the content of a file.
   void copy(const std::string &path);
+  /// Whether a file will be there, until it is committed; else a device or a pipe takes what is written.
+  bool isFile() const { return !temporary.empty(); }
   /// Bytes written so far.
   size_t size() const { return written; }
   void commit();
@@ -34,6 +36,8 @@ private:
   [[noreturn]] void fail(int code) const;
 };
 
+/// Where links lead, also those to a file that is not there yet.
+std::string followLinks(std::string path);
 /// Whether a file of that name is one that an OutputFile writes before it is committed.
 bool isUnfinished(std::string_view name);
 /// Removes the unfinished files in `folder` whose writers were killed. What cannot be read or removed stays.

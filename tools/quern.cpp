@@ -1,4 +1,5 @@
 // quern: the compiler's command line. Finds the subcommand; each has a file of its own.
+#include "runtime/files/MappingFaults.h"
 #include "support/Error.h"
 #include "support/Nearest.h"
 #include "tools/cli/Commands.h"
@@ -106,6 +107,7 @@ int main(int argc, char **argv) {
     return afterOutput(0);
   }
   installCrashReport(words);
+  quern::runtime::reportMappingFaults(); // of weights; other bus errors are still crashes
   for (const Command &command : commands)
     if (words[0] == command.name)
       return afterOutput(run(command, Arguments(words.begin() + 1, words.end())));

@@ -129,7 +129,8 @@ bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const 
                                    parts.names.empty() ? "-s" : "--strip-debug"};
   // A driver brings the system's C library, of which a process has room for one.
   if (device) {
-    link.insert(link.end(), {"--dynamic-linker=/lib64/ld-linux-x86-64.so.2", "--as-needed", runtime.system("crt1.o")});
+    link.insert(link.end(), {"-pie", "-z", "text", "--dynamic-linker=/lib64/ld-linux-x86-64.so.2", "--as-needed",
+                             runtime.system("Scrt1.o")});
   } else {
     link.insert(link.end(), {"-static", "-pie", "--no-dynamic-linker", "-z", "text"});
 #if __GLIBC_PREREQ(2, 36)
@@ -137,7 +138,7 @@ bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const 
 #endif
     link.push_back(runtime.system("rcrt1.o"));
   }
-  link.insert(link.end(), {runtime.system("crti.o"), runtime.system(device ? "crtbegin.o" : "crtbeginS.o")});
+  link.insert(link.end(), {runtime.system("crti.o"), runtime.system("crtbeginS.o")});
   link.insert(link.end(), objects.begin(), objects.end());
   // The runtime refers to them weakly, which alone would not take them out of their archives.
   for (const std::string &library : parts.libraries)
@@ -153,7 +154,7 @@ bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const 
       link.push_back(runtime.system(name));
   else
     link.insert(link.end(), {runtime.system("libm.a"), runtime.system("libc.a")});
-  link.insert(link.end(), {runtime.system(device ? "crtend.o" : "crtendS.o"), runtime.system("crtn.o")});
+  link.insert(link.end(), {runtime.system("crtendS.o"), runtime.system("crtn.o")});
   return runLinker(link, output, error) &&
          (parts.names.empty() || renameSymbols(output, renamed(objects, parts.names), error));
 }

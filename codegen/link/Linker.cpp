@@ -12,6 +12,7 @@
 #include "llvm/Support/CrashRecoveryContext.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cerrno>
@@ -58,6 +59,8 @@ bool quern::codegen::runLinker(const std::vector<std::string> &arguments, const 
     throw support::UserError("cannot write " + output + ": " + reason);
   if (result.retCode == 0)
     return true;
+  if (llvm::StringRef(messages).contains(std::strerror(ENOMEM)))
+    throw support::MachineError("there is not enough memory to link " + output);
   llvm::SmallVector<llvm::StringRef> lines;
   llvm::StringRef(messages).split(lines, "\n", -1, false);
   llvm::erase_if(lines, [](llvm::StringRef line) { return line.contains(": warning: "); });
@@ -122,6 +125,7 @@ bool quern::codegen::archiveObject(const std::string &object, const std::string 
     error = object + ": " + llvm::toString(member.takeError());
     return false;
   }
+  member->MemberName = llvm::sys::path::filename(object); // not where it lay
   std::vector<llvm::NewArchiveMember> members;
   members.push_back(std::move(*member));
   if (llvm::Error failure =

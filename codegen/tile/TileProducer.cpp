@@ -91,9 +91,12 @@ public:
     std::string what = "kernel " + graph.name;
     optimize(module, *machine, what);
     write(module, *machine, form, path, what);
-    if (form != EmitForm::Object) // for readers: what the device is given, as comments
-      std::ofstream(path, std::ios::app) << commented(form == EmitForm::Llvm ? device.llvm : device.ptx,
-                                                      form == EmitForm::Llvm ? ";" : "#");
+    if (form != EmitForm::Object) { // for readers: what the device is given, as comments
+      std::ofstream file(path, std::ios::app);
+      file << commented(form == EmitForm::Llvm ? device.llvm : device.ptx, form == EmitForm::Llvm ? ";" : "#");
+      if (!file.flush())
+        throw std::runtime_error(what + ": cannot write " + path);
+    }
     return {};
   }
 

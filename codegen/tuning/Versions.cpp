@@ -153,15 +153,11 @@ static void addTable(llvm::Module &module, const std::vector<Compiled> &kernels)
 
 void quern::codegen::compileVersion(mlir::ModuleOp planned, const std::string &kernel, const KernelPlan &plan,
                                     const CompileOptions &options) {
-  mlir::OwningOpRef<mlir::ModuleOp> alone = mlir::ModuleOp::create(planned.getLoc());
-  auto copy = mlir::cast<ir::KernelOp>(kernelNamed(planned, kernel)->clone());
-  alone->push_back(copy);
-  setPlan(copy, plan);
   support::TemporaryFolder work;
   CompileOptions own = options;
   own.emit = Emit::Executable;
   own.progress = nullptr;
-  compileKernels(*alone, own, work.path());
+  compileKernel(planned, kernel, plan, own, work.path());
 }
 
 void quern::codegen::compileVersions(mlir::ModuleOp planned, const std::vector<KernelVersions> &versions,

@@ -12,8 +12,8 @@ struct KernelVersions {
   std::vector<KernelPlan> others;
 };
 
-/// Compiles kernels by plans of their own, into the cache and for nothing else. Throws std::runtime_error for what cannot
-/// be compiled.
+/// Compiles a kernel by a plan of its own, into the cache and for nothing else. Several threads may call it. Throws
+/// std::runtime_error for what cannot be compiled.
 void compileVersion(mlir::ModuleOp planned, const std::string &kernel, const KernelPlan &plan,
                     const CompileOptions &options);
 

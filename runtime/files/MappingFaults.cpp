@@ -20,6 +20,7 @@ struct Mapping {
 };
 Mapping mappings[256];
 std::atomic<int> unnoted{0};
+struct sigaction before; ///< what other bus errors come to
 
 void say(const char *text) {
   if (::write(STDERR_FILENO, text, std::strlen(text)) < 0)
@@ -35,7 +36,7 @@ void onBusError(int signal, siginfo_t *info, void *) {
   if (!name && unnoted > 0)
     name = "a mapped file";
   if (!name) {
-    std::signal(signal, SIG_DFL); // the access is tried again, and fails as it would have
+    ::sigaction(signal, &before, nullptr); // the access is tried again, and fails as it would have
     return;
   }
   say("error: ");
@@ -50,7 +51,7 @@ void reportMappingFaults() {
   struct sigaction action = {};
   action.sa_sigaction = onBusError;
   action.sa_flags = SA_SIGINFO;
-  ::sigaction(SIGBUS, &action, nullptr);
+  ::sigaction(SIGBUS, &action, &before);
 }
 
 void noteMapping(const void *begin, size_t bytes, const char *name) {

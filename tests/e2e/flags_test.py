@@ -1,7 +1,10 @@
 """Nothing that is built depends on the processor of the machine that builds it. What is carried by programs uses instructions beyond the oldest
 x86-64 only where it asks for the processor first."""
 import json
+import os
+import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import unittest
@@ -18,6 +21,25 @@ class Flags(Case):
         self.assertGreater(len(commands), 100)
         asking = [c["file"] for c in commands if FLAG.search(c.get("command") or " ".join(c["arguments"]))]
         self.assertEqual(asking, [])
+
+    def test_it_is_compiled_for_other_processors(self):
+        """What the compiler is told of the processor can matter only where a file asks for it or has instructions of its own: those are compiled for
+        x86-64-v2 and -v3, whatever the machine, and no text is left out for one."""
+        own = re.compile(r"__asm__|\basm volatile|__attribute__\(\(target|immintrin\.h|target_clones")
+        compiled = set()
+        for one in json.loads((BUILD / "compile_commands.json").read_text()):
+            path = pathlib.Path(one["file"])
+            if ROOT not in path.parents or BUILD in path.parents:
+                continue
+            text = path.read_text()
+            self.assertNotRegex(text, r"#\s*(el)?if.*__(AVX|SSE|FMA|F16C|BMI)", path)
+            if own.search(text) and path not in compiled:
+                compiled.add(path)
+                words = [*shlex.split(one["command"]), "-w"]
+                words[words.index("-o") + 1] = str(self.scratch / "object.o")
+                for level in ("x86-64-v2", "x86-64-v3"):
+                    subprocess.run([*words, f"-march={level}"], cwd=one["directory"], check=True, env=dict(os.environ, CCACHE_DISABLE="1"))
+        self.assertIn("Probe.cpp", {path.name for path in compiled})
 
     def test_would_notice(self):
         for flag in ("-march=native", "-O2 -mavx2 -c", "-mfma"):
@@ -52,13 +74,15 @@ class Flags(Case):
 
     def test_programs_are_hardened(self):
         """Position-independent, tables of functions read-only, data not executable, the runtime's functions with stack protectors."""
-        program = self.compile("linear_attention")
-        header = subprocess.run(["readelf", "-hlW", program], capture_output=True, text=True, check=True).stdout
-        self.assertRegex(header, r"Type:\s+DYN")
-        self.assertIn("GNU_RELRO", header)
-        self.assertRegex(header, r"GNU_STACK .* RW ")
-        self.assertNotIn(" RWE ", header)
-        self.assertNotIn("INTERP", header)  # and still no library is needed
+        for target in ("native", "opencl"):
+            program = self.compile("linear_attention", "--target", target, name=target)
+            header = subprocess.run(["readelf", "-hldW", program], capture_output=True, text=True, check=True).stdout
+            self.assertRegex(header, r"Type:\s+DYN")
+            self.assertRegex(header, r"FLAGS_1\b.*PIE")
+            self.assertIn("GNU_RELRO", header)
+            self.assertRegex(header, r"GNU_STACK .* RW ")
+            self.assertNotIn(" RWE ", header)
+            self.assertEqual("INTERP" in header, target == "opencl")  # no library is needed, but that of a device's driver
         names = subprocess.run(["nm", "--undefined-only", BUILD / "lib" / "libquern_runtime.a"], capture_output=True, text=True, check=True).stdout
         self.assertIn("__stack_chk_fail", names)
 
@@ -77,9 +101,11 @@ class Flags(Case):
             folder = self.scratch / name
             folder.mkdir(exist_ok=True)
             shutil.copy(EXAMPLES / "gpt2.quern", folder)
-            run(QUERN, "compile", folder / "gpt2.quern", "--config", DATA / "gpt2" / "config.json", "-o", folder / "program")
-            programs.append((folder / "program").read_bytes())
-        self.assertEqual(*programs)
+            for emit, output in (("exe", "program"), ("lib", "lib.a")):
+                run(QUERN, "compile", folder / "gpt2.quern", "--config", DATA / "gpt2" / "config.json", *(("--emit", emit) if emit != "exe" else ()), "-o", folder / output)
+            programs.append([(folder / output).read_bytes() for output in ("program", "lib.a")])
+        for here, there in zip(*programs):
+            self.assertTrue(here == there)
 
 
 if __name__ == "__main__":

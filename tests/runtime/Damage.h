@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <random>
 #include <string>
 #include <vector>
@@ -15,23 +14,18 @@
 namespace quern::runtime::test {
 
 /// Calls `use` with the file cut at `cuts` places, evenly spread (all, if it is shorter), and with `count` seeded damages
-/// of one to four bytes among the first `within`: an error or not, but no signal, and none takes a second.
+/// of one to four bytes among the first `within`: an error or not, but no signal. What takes for ever meets CTest's limit.
 template <typename Use>
 void useDamaged(const std::string &whole, Use use, size_t cuts = 1000, int count = 1000, size_t within = SIZE_MAX) {
-  const auto timed = [&](const std::string &file, const std::string &what) {
-    const auto begin = std::chrono::steady_clock::now();
-    use(file);
-    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 1) << what;
-  };
   const size_t step = cuts == 0 ? whole.size() : std::max<size_t>(1, whole.size() / cuts);
   for (size_t size = 0; size < whole.size(); size += step)
-    timed(whole.substr(0, size), "cut at " + std::to_string(size));
+    use(whole.substr(0, size));
   std::mt19937 random(11);
   for (int i = 0; i < count; ++i) {
     std::string damaged = whole;
     for (int k = 1 + int(random() % 4); k > 0; --k)
       damaged[random() % std::min(within, damaged.size())] = char(random());
-    timed(damaged, "damage " + std::to_string(i));
+    use(damaged);
   }
 }
 

@@ -413,6 +413,10 @@ TEST(Processor, MissingFeaturesAreASentence) {
   Answer answer = run(table, {"generate", "--tokens", "1"});
   EXPECT_EQ(answer.status, 2);
   EXPECT_THAT(answer.err, HasSubstr("warpdrive"));
+  const char *level = __builtin_cpu_supports("x86-64-v4")   ? "x86-64-v4"
+                      : __builtin_cpu_supports("x86-64-v3") ? "x86-64-v3"
+                                                            : "x86-64-v2";
+  EXPECT_THAT(answer.err, HasSubstr(std::string("--target ") + level + ",")) << "what this processor runs";
   EXPECT_EQ(run(table, {"info"}).status, 0);
 }
 

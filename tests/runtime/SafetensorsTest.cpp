@@ -10,7 +10,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <random>
 
@@ -114,9 +113,7 @@ TEST(Safetensors, SurvivesRandomDamage) {
     std::string damaged = whole;
     for (int k = 1 + int(random() % 4); k > 0; --k)
       damaged[random() % (8 + header)] = char(random());
-    std::clock_t begin = std::clock(); // of the processor: other programs may run
-    complaint(damaged);                // an error or not, but no signal
-    EXPECT_LT(double(std::clock() - begin) / CLOCKS_PER_SEC, 1);
+    complaint(damaged); // an error or not, but no signal
   }
 }
 

@@ -11,7 +11,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <ctime>
 
 using namespace quern::runtime;
 using namespace quern::runtime::test;
@@ -112,13 +111,8 @@ TEST_P(TokenizerStress, SurvivesAMegabyteOfEachKind) {
       text += part;
     texts.push_back(text);
   }
-  for (const std::string &text : texts) {
-    std::clock_t begin = std::clock(); // of the processor: other programs may run
-    std::vector<int> ids = tokenizer.encode(text, true);
-    tokenizer.decode(ids, true);
-    double seconds = double(std::clock() - begin) / CLOCKS_PER_SEC;
-    EXPECT_LT(seconds, 20) << quote(text.substr(0, 8)); // far above the second that is usual; quadratic would be hours
-  }
+  for (const std::string &text : texts) // a second each; what is quadratic would take hours, and meets CTest's limit
+    EXPECT_FALSE(tokenizer.decode(tokenizer.encode(text, true), true).empty()) << quote(text.substr(0, 8));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TokenizerStress,

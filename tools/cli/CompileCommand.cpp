@@ -208,8 +208,8 @@ int quern::tools::compile(CompileFlags &flags) {
   if (terminal)
     std::cerr << "\r\033[K";
   if (report.refusedThreads && !flags.quiet)
-    std::cerr << "quern compile: warning: the system started " << report.refusedThreads
-              << " of the threads not (a limit of processes or memory)\n";
+    std::cerr << "quern compile: warning: the system refused " << report.refusedThreads
+              << " more threads (a limit of processes or memory)\n";
   if (!flags.quiet && !planned.empty())
     std::cerr << options.output << ": " << planned << "\n";
   if (!flags.quiet)

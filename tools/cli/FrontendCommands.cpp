@@ -146,7 +146,7 @@ int quern::tools::initCommand(const Arguments &arguments) {
   }
   if (output.empty())
     output = found->architecture->spec + ".quern";
-  if (std::filesystem::exists(output))
+  if (std::filesystem::is_regular_file(output))
     throw std::runtime_error(output + " is there already; name another file with -o");
   quern::support::writeFile(output, found->architecture->text);
   std::cerr << "wrote " << output << "; next: quern compile " << output << " --config " << config.string() << "\n";

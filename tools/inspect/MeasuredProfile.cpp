@@ -7,6 +7,7 @@
 #include "ir/Attributes.h"
 #include "ir/analysis/Functions.h"
 #include "support/Files.h"
+#include "support/Json.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -84,7 +85,9 @@ static Json checked(const std::string &path, const Json &profile, ModuleOp plann
 }
 
 Json quern::tools::readProfile(const std::string &path, ModuleOp planned) {
-  Json profile = Json::parse(quern::support::readFile(path), nullptr, /*allow_exceptions=*/false);
+  std::string text = quern::support::readFile(path);
+  quern::support::checkJsonDepth(text, path);
+  Json profile = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!profile.is_object() || !profile.contains("quern_profile"))
     throw std::runtime_error(path +
                              ": no profile; PROGRAM bench --profile FILE writes one, as all commands of a program do");

@@ -98,7 +98,7 @@ static void copyBeside(const CheckpointPlaces &from, const std::string &folder) 
 
 std::vector<QuantizedTensor> writeQuantizedFolder(const std::string &given, const CheckpointPlaces &from,
                                                   const std::vector<StoredForm> &forms, const std::string &quantize) {
-  const std::string folder = withoutSlash(given);
+  const std::string folder = withoutSlash(followLinks(withoutSlash(given)));
   checkTarget(folder);
   Json config = configOf(from);
   config["quantization_config"] = {{"quant_method", ownMethod}, {"quantize", quantize}};

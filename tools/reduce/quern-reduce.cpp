@@ -13,8 +13,11 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
+#include <stdexcept>
 
 namespace po = boost::program_options;
 using namespace quern::tools;
@@ -49,13 +52,16 @@ static int run(int count, char **words) {
     command += " {}";
   for (size_t at; (at = command.find("{}")) != std::string::npos;)
     command.replace(at, 2, place);
-  setenv("QUERN_CRASH_REPORT", "0", 1); // hundreds of the same crash need no report each
+  setenv("QUERN_CRASH_REPORT", "0", 1);               // hundreds of the same crash need no report each
+  auto kind = std::filesystem::status(output).type(); // a pipe has one reader, who gets the result
+  bool keepsLast = kind == std::filesystem::file_type::not_found || kind == std::filesystem::file_type::regular;
   long tried = 0;
   Interesting interesting = [&](const std::string &now) {
     quern::support::writeFile(place, now);
     bool yes = std::system(("{ " + command + "\n} >/dev/null 2>&1").c_str()) == 0;
     if (++tried && yes && tried > 1) {
-      quern::support::writeFile(output, now); // what is found so far, should somebody grow impatient
+      if (keepsLast)
+        quern::support::writeFile(output, now); // what is found so far, should somebody grow impatient
       std::cerr << tried << " tried, " << std::count(now.begin(), now.end(), '\n') << " lines\n";
     }
     return yes;
@@ -73,8 +79,12 @@ static int run(int count, char **words) {
 }
 
 int main(int count, char **words) {
+  std::signal(SIGXFSZ, SIG_IGN); // a file that grows too long is an error of write, with a message
   try {
-    return run(count, words);
+    int status = run(count, words);
+    if (!std::cout.flush())
+      throw std::runtime_error("cannot write to standard output");
+    return status;
   } catch (const std::exception &error) {
     std::cerr << "quern-reduce: " << error.what() << "\n";
     return 1;

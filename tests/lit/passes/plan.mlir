@@ -30,12 +30,6 @@ func.func @loop(%x: !quern.tensor<real[B, D = 8]>) -> !quern.tensor<real[B, D = 
 // CHECK:           quern.launch {{.*}} {quern.places = [#quern.place<arena [[INNER]]>]}
 // CHECK:           quern.launch {{.*}} {quern.places = [#quern.place<arena [[X]]>]}
 // CHECK:         {quern.copy_in = [false], quern.copy_out = [false], quern.places = [#quern.place<arena [[X]]>]}
-// APART-LABEL: func.func @residuals
-// APART:         quern.repeat 3
-// APART:           quern.launch {{.*}} {quern.places = [#quern.place<arena 1>]}
-// APART:           quern.launch {{.*}} {quern.places = [#quern.place<arena 2>]}
-// APART:           quern.launch {{.*}} {quern.places = [#quern.place<arena 1>]}
-// APART:           quern.launch {{.*}} {quern.places = [#quern.place<arena 0>]}
 func.func @residuals(%x: !quern.tensor<real[B, D = 8]>) -> !quern.tensor<real[B, D = 8]> {
   %start = quern.tanh %x : (!quern.tensor<real[B, D = 8]>) -> !quern.tensor<real[B, D = 8]>
   %y = quern.repeat 3 carry (%a = %start) : !quern.tensor<real[B, D = 8]> {
