@@ -73,6 +73,8 @@ void KernelBuffer::fill(const double *numbers) {
       reinterpret_cast<uint16_t *>(to)[at] = support::floatToBF16(static_cast<float>(numbers[i]));
     else if (storage == Storage::F16)
       reinterpret_cast<uint16_t *>(to)[at] = support::floatToHalf(static_cast<float>(numbers[i]));
+    else if (storage == Storage::I8)
+      reinterpret_cast<int8_t *>(to)[at] = static_cast<int8_t>(numbers[i]);
     else
       to[at] = numbers[i] != 0;
   });
@@ -92,6 +94,7 @@ std::vector<double> KernelBuffer::read() const {
     numbers.push_back(storage == Storage::F32    ? reinterpret_cast<const float *>(from)[at]
                       : storage == Storage::I32  ? reinterpret_cast<const int32_t *>(from)[at]
                       : storage == Storage::BF16 ? support::bf16ToFloat(reinterpret_cast<const uint16_t *>(from)[at])
+                      : storage == Storage::I8   ? reinterpret_cast<const int8_t *>(from)[at]
                       : storage == Storage::F16  ? support::halfToFloat(reinterpret_cast<const uint16_t *>(from)[at])
                                                  : from[at]);
   });

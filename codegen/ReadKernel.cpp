@@ -54,7 +54,8 @@ static const llvm::StringMap<Op> &mnemonics() {
       {"softmax", Op::Softmax}, {"cumsum", Op::Cumsum},     {"quantize", Op::Quantize}, {"scatter_add", Op::ScatterAdd},
       {"argmax", Op::Argmax},   {"top_k", Op::TopK},        {"rename", Op::Rename},     {"split", Op::Split},
       {"merge", Op::Merge},     {"cut", Op::Cut},           {"concat", Op::Concat},     {"unit", Op::Unit},
-      {"squeeze", Op::Squeeze}, {"gather", Op::Gather},     {"expand", Op::Expand},     {"permute", Op::Permute}};
+      {"squeeze", Op::Squeeze}, {"gather", Op::Gather},     {"expand", Op::Expand},     {"permute", Op::Permute},
+      {"rescale", Op::Rescale}};
   return table;
 }
 

@@ -62,6 +62,10 @@ bool isPrecisionOfWeights(Attribute attr) {
   auto text = dyn_cast<StringAttr>(attr);
   return isPrecision(attr) || (text && text.getValue() == "f16");
 }
+bool isPrecisionOfCaches(Attribute attr) {
+  auto text = dyn_cast<StringAttr>(attr);
+  return isPrecision(attr) || (text && text.getValue() == "int8");
+}
 bool isLimit(Attribute attr) {
   auto limit = dyn_cast<DictionaryAttr>(attr);
   return limit && limit.size() == 3 && limit.getAs<StringAttr>("at") && limit.getAs<StringAttr>("name") &&
@@ -77,7 +81,8 @@ const Known onOperations[] = {
     {ignoreAttr, "a module", on<ModuleOp>, "a list of strings", list<is<StringAttr>>},
     {trainAttr, "a module", on<ModuleOp>, nothing, is<UnitAttr>},
     {precisionAttr, "a module", on<ModuleOp>, "\"f32\", \"bf16\" or \"f16\"", isPrecisionOfWeights},
-    {cachePrecisionAttr, "a module", on<ModuleOp>, "\"f32\" or \"bf16\"", isPrecision},
+    {cachePrecisionAttr, "a module", on<ModuleOp>, "\"f32\", \"bf16\" or \"int8\"", isPrecisionOfCaches},
+    {cachesOfStepsAttr, "a module", on<ModuleOp>, nothing, is<UnitAttr>},
     {quantizeAttr, "a module", on<ModuleOp>, text, is<StringAttr>},
     {priceAttr, "a module", on<ModuleOp>, "a number of at least 0", isPrice},
     {segmentIterationsAttr, "a module", on<ModuleOp>, positive, isPositive},

@@ -23,8 +23,10 @@ inline constexpr llvm::StringLiteral trainAttr = "quern.train";   ///< to be tra
 inline constexpr llvm::StringLiteral precisionAttr = "quern.precision";
 /// Which weights of products are stored in codes (`--quantize`; passes/weights/WeightFormats.h).
 inline constexpr llvm::StringLiteral quantizeAttr = "quern.quantize";
-/// "bf16": caches of keys, values and all else that a step remembers of positions (`--kv-cache`).
+/// "bf16", "int8": caches of keys, values and all else that a step remembers of positions (`--kv-cache`).
 inline constexpr llvm::StringLiteral cachePrecisionAttr = "quern.kv_cache";
+/// Whole texts (the spec's own functions, which start from past = 0) keep f32 all the same: nobody asked for caches in fewer bits.
+inline constexpr llvm::StringLiteral cachesOfStepsAttr = "quern.kv_cache_of_steps";
 /// Seconds that saving a byte costs beyond its traffic. The higher, the less a gradient saves (`--memory`).
 inline constexpr llvm::StringLiteral priceAttr = "quern.saving_price";
 /// So many iterations of a loop are a segment, of which a gradient keeps only what is carried in. Absent: none.

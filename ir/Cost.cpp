@@ -68,6 +68,7 @@ QUERN_CONVERT(ToRealOp, 1)
 QUERN_CONVERT(NarrowOp, slow)
 QUERN_CONVERT(WidenOp, 1)
 QUERN_CONVERT(DequantizeOp, 1)
+QUERN_CONVERT(RescaleOp, 1)
 // Only the rows that are gathered, or new, are read.
 QUERN_COST_WORK(GatherOp, Size(0), bytesOf(getPositions().getType()) + bytesOf(getResult().getType()) * Size(2),
                 getResult().getType().elements() * Size(slow))

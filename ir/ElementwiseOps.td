@@ -73,9 +73,15 @@ def Quern_CeilOp : Quern_Unary<"ceil", "to int, up">;
 def Quern_RoundOp : Quern_Unary<"round", "to int, halves to even">;
 def Quern_ToIntOp : Quern_Unary<"to_int", "to int: cuts towards zero, counts booleans as 0 and 1">;
 def Quern_ToRealOp : Quern_Unary<"to_real", "int or bool to real">;
-def Quern_NarrowOp : Quern_Unary<"narrow", "real to bf16, to the nearest, halves to even; NaN stays NaN">;
+def Quern_NarrowOp : Quern_Unary<"narrow", "real to bf16, to the nearest, halves to even, NaN stays NaN; int to i8, the nearest that it has">;
 def Quern_WidenOp : Quern_Unary<"widen", "bf16 or f16 to real, exact">;
 def Quern_DequantizeOp : Quern_Unary<"dequantize", "codes to real, exact: each times its group's scale, less its minimum if it has one">;
+def Quern_RescaleOp : Quern_Pure<"rescale"> {
+  let summary = "i8 to real: each code times its scale; scales have some of the dimensions of the codes, in bf16";
+  let arguments = (ins Quern_TensorType:$codes, Quern_TensorType:$scales);
+  let results = (outs Quern_TensorType:$result);
+  let assemblyFormat = "$codes `by` $scales attr-dict `:` functional-type(operands, $result)";
+}
 def Quern_NotOp : Quern_Unary<"not", "negation of bool">;
 
 def Quern_QuantizeOp : Quern_Op<"quantize", [Pure]> {

@@ -114,15 +114,24 @@ QUERN_OF_KIND(NotOp, Kind::Bool, "logic_c1")
 QUERN_OF_KIND(AndOp, Kind::Bool, "logic_c1")
 QUERN_OF_KIND(OrOp, Kind::Bool, "logic_c1")
 
-/// Nothing else computes with numbers of two bytes. f16 is what parameters alone are stored in.
+/// Nothing else computes with numbers of one or two bytes. f16 is what parameters alone are stored in.
 QUERN_INFER(NarrowOp) {
-  if (failed(needs(loc, operands, {Storage::F32}, "narrow_c1")))
+  if (failed(needs(loc, operands, {Storage::F32, Storage::I32}, "narrow_c1")))
     return failure();
-  return aligned(loc, operands, Storage::BF16, results);
+  return aligned(loc, operands, type(operands[0]).isInt() ? Storage::I8 : Storage::BF16, results);
 }
 QUERN_INFER(WidenOp) {
   if (failed(needs(loc, operands, {Storage::BF16, Storage::F16}, "widen_c1")))
     return failure();
+  return aligned(loc, operands, Storage::F32, results);
+}
+QUERN_INFER(RescaleOp) {
+  if (failed(needs(loc, operands[0], {Storage::I8}, "rescale_c1")) ||
+      failed(needs(loc, operands[1], {Storage::BF16}, "rescale_c2")))
+    return failure();
+  for (DimAttr dim : type(operands[1]).getDims())
+    if (!type(operands[0]).has(dim.getName()))
+      return emitOptionalError(loc, "rescale_c3: the codes have no dimension ", dim.getName());
   return aligned(loc, operands, Storage::F32, results);
 }
 
@@ -391,9 +400,9 @@ QUERN_INFER(ConcatOp) {
     int at = t.find(part);
     if (at < 0)
       return emitOptionalError(loc, "concat_c2: an operand has no dimension ", part);
-    bool stored = t.isNarrow() || types[0].isNarrow();
+    bool stored = !isComputed(t.getStorage()) || !isComputed(types[0].getStorage());
     if (t.isBool() != types[0].isBool() || (stored && t.getStorage() != types[0].getStorage()))
-      return emitOptionalError(loc, "concat_c3: bools, numbers of two bytes and others cannot be one tensor");
+      return emitOptionalError(loc, "concat_c3: bools, numbers of few bytes and others cannot be one tensor");
     real |= t.isF32();
     total = total + t.getDims()[at].getSize();
     SmallVector<DimAttr> dims(t.getDims());

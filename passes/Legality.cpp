@@ -17,7 +17,7 @@ static const Names elementwise = {"neg",     "abs",  "exp",     "expm1", "log", 
                                   "cos",     "tanh", "sigmoid", "erf",   "floor", "ceil",    "round",    "to_int",
                                   "to_real", "not",  "add",     "sub",   "mul",   "div",     "floordiv", "mod",
                                   "pow",     "max",  "min",     "and",   "or",    "compare", "where"};
-static const Names narrowing = {"narrow", "widen", "quantize", "dequantize"};
+static const Names narrowing = {"narrow", "widen", "quantize", "dequantize", "rescale"};
 static const Names combining = {"reduce", "contract", "softmax", "cumsum", "scatter_add", "argmax", "top_k", "gather"};
 static const Names attention = {"attention", "attention_gradient"}, recurrences = {"scan"};
 static const Names views = {"rename", "permute", "split", "merge", "cut", "unit", "squeeze"};

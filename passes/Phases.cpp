@@ -85,7 +85,7 @@ ArrayRef<Phase> quern::passes::phases() {
          [](const PassOptions &) { return createRaiseAttentionPass(); }},
         {"write-out-softmax", "write a softmax within a scan as the operations that it is made of",
          [](const PassOptions &) { return createWriteOutSoftmaxPass(); }, "a scan's loops are made of these"}},
-       legalAlgebra({"remember", "recall", "store", "narrow", "widen", "quantize", "dequantize", "attention",
+       legalAlgebra({"remember", "recall", "store", "narrow", "widen", "quantize", "dequantize", "rescale", "attention",
                      "attention_gradient"})},
       {"kernels",
        "fusion groups are kernels, equal ones merged; functions launch them",

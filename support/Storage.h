@@ -15,10 +15,10 @@ namespace quern::support {
 enum class Kind : uint8_t { Real, Int, Bool };
 
 /// How its numbers are stored. Each kind has one that is computed with; nothing computes with the others: what moves or
-/// picks numbers takes them, `narrow`, `widen`, `quantize` and `dequantize` convert. BF16 and F16: numbers of two bytes
-/// (SmallFloats.h). Int8 and Int4: codes in groups that share a scale; Q4K, Q5K, Q6K: codes in super-blocks
+/// picks numbers takes them, `narrow`, `widen`, `rescale`, `quantize` and `dequantize` convert. BF16 and F16: numbers of two
+/// bytes (SmallFloats.h). I8: ints of one byte, whose scales are a tensor of their own. Int8 and Int4: codes in groups that share a scale; Q4K, Q5K, Q6K: codes in super-blocks
 /// (CodedGroups.h). A new one is a line of the table below.
-enum class Storage : uint8_t { F32, I32, U8, BF16, F16, Int8, Int4, Q4K, Q5K, Q6K };
+enum class Storage : uint8_t { F32, I32, U8, BF16, F16, Int8, Int4, Q4K, Q5K, Q6K, I8 };
 
 struct StorageForm {
   const char *name;
@@ -38,6 +38,7 @@ inline constexpr StorageForm storageForms[] = {
     {"q4_k", Kind::Real, 4, true, {4, 32, false}},
     {"q5_k", Kind::Real, 5, true, {5, 32, false}},
     {"q6_k", Kind::Real, 6, true, {6, 16, true}},
+    {"i8", Kind::Int, 8, false},
 };
 
 constexpr const StorageForm &formOf(Storage storage) {

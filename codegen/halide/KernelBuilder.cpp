@@ -103,8 +103,8 @@ Expr KernelBuilder::at(int node, const Index &index) {
 }
 
 Expr KernelBuilder::real(int node, const Index &index) {
-  if (isNarrow(graph.nodes[node].storage) || bitsOfCode(graph.nodes[node].storage))
-    throw std::logic_error("numbers of two bytes or codes are computed with");
+  if (!isComputed(graph.nodes[node].storage))
+    throw std::logic_error("numbers of few bytes or codes are computed with");
   Expr value = at(node, index);
   return value.type().is_float() ? value : cast<float>(value);
 }

@@ -50,6 +50,7 @@ enum class Op {
   Narrow,
   Widen,
   Dequantize,
+  Rescale, ///< codes of one byte times the scales of their rows
   Not,
   Add,
   Sub,
@@ -130,7 +131,7 @@ struct ScanBody {
 
 /// Whether it makes real numbers of those that are stored in fewer bits.
 inline bool widensStored(Op op) {
-  return op == Op::Widen || op == Op::Dequantize;
+  return op == Op::Widen || op == Op::Dequantize || op == Op::Rescale;
 }
 
 struct Layout {

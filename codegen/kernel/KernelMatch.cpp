@@ -15,10 +15,11 @@ Facts factsOf(const CpuTarget &target) {
           {"first", caches[0]},      {"second", caches[1]}};
 }
 
-/// How numbers are stored, whatever they are widened to before they are multiplied.
+/// How numbers are stored, whatever they are widened to before they are multiplied. Codes of caches have a scale for each row:
+/// no product reads them as they are.
 static Storage storedAs(const KernelGraph &graph, int operand) {
   const Node &node = graph.nodes[operand];
-  return widensStored(node.op) ? graph.nodes[node.operands[0]].storage : node.storage;
+  return widensStored(node.op) && node.op != Op::Rescale ? graph.nodes[node.operands[0]].storage : node.storage;
 }
 
 static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, const CpuTarget &target) {

@@ -8,14 +8,13 @@
 
 namespace quern::codegen {
 
-/// Of one element of a buffer: f32, int32, uint16 for bf16 and f16, uint8 for bool and for codes, which are bytes
+/// Of one element of a buffer: f32, int32, int8 for i8, uint16 for bf16 and f16, uint8 for bool and for codes, which are bytes
 /// of groups, uint32 for words of super-blocks.
 inline halide_type_t storedType(Storage storage) {
   if (storage == Storage::F32)
     return halide_type_t(halide_type_float, 32);
-  if (storage == Storage::I32)
-    return halide_type_t(halide_type_int, 32);
-  return halide_type_t(halide_type_uint, static_cast<uint8_t>(8 * support::bytesOf(storage)));
+  auto bits = static_cast<uint8_t>(8 * support::bytesOf(storage));
+  return halide_type_t(support::kindOf(storage) == support::Kind::Int ? halide_type_int : halide_type_uint, bits);
 }
 
 /// Extents of a packed weight's buffer, innermost first: a tile's rows, the depth (of codes in bytes or words), tiles, then what

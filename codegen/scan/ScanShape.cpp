@@ -69,8 +69,8 @@ static std::optional<std::string> refusal(const std::vector<Node> &nodes) {
   for (const Node &node : nodes) {
     if (!isPlain(node.op) && !isMove(node.op) && !isReduction(node) && node.op != Op::Scan)
       return "it has no loops for cumsum, argmax, top_k or attention within a recurrence";
-    if (isNarrow(node.storage))
-      return "it has no loops for numbers of two bytes";
+    if (!isComputed(node.storage))
+      return "it has no loops for numbers of few bytes";
   }
   return std::nullopt;
 }

@@ -10,7 +10,7 @@ bool quern::ir::isElementwise(Operation *op) {
 }
 
 bool quern::ir::widensStored(Operation *op) {
-  return isa_and_nonnull<WidenOp, DequantizeOp>(op);
+  return isa_and_nonnull<WidenOp, DequantizeOp, RescaleOp>(op);
 }
 
 Value quern::ir::storedBehind(Value value) {

@@ -20,6 +20,7 @@ ProgramOptions quern::ir::optionsOf(ModuleOp module) {
   options.train = module->hasAttr(trainAttr);
   options.precision = storage(precisionAttr);
   options.caches = storage(cachePrecisionAttr);
+  options.cachesOfSteps = module->hasAttr(cachesOfStepsAttr);
   options.quantize = text(quantizeAttr).str();
   if (auto price = module->getAttrOfType<FloatAttr>(priceAttr))
     options.savingPrice = price.getValueAsDouble();
@@ -45,6 +46,7 @@ void quern::ir::setOptions(ModuleOp module, const ProgramOptions &options) {
   set(trainAttr, options.train, [&] { return builder.getUnitAttr(); });
   storage(precisionAttr, options.precision);
   storage(cachePrecisionAttr, options.caches);
+  set(cachesOfStepsAttr, options.cachesOfSteps, [&] { return builder.getUnitAttr(); });
   set(quantizeAttr, !options.quantize.empty(), [&] { return builder.getStringAttr(options.quantize); });
   set(priceAttr, options.savingPrice != 0, [&] { return builder.getF64FloatAttr(options.savingPrice); });
   number(segmentIterationsAttr, options.segmentIterations);

@@ -14,6 +14,7 @@ struct ProgramOptions {
   bool train = false;               ///< --train
   Storage precision = Storage::F32; ///< --precision: weights of products, and what training reads again
   Storage caches = Storage::F32;    ///< --kv-cache: what a step remembers of positions
+  bool cachesOfSteps = false;       ///< nobody gave --kv-cache: where whole texts are read, nothing is rounded
   std::string quantize;             ///< --quantize (passes/weights/WeightFormats.h)
   double savingPrice = 0;           ///< --memory: seconds that saving a byte costs beyond its traffic
   int64_t segmentIterations = 0;    ///< iterations of a loop that a gradient runs again together; 0: none

@@ -113,11 +113,18 @@ QUERN_REAL_UNARY(TanhOp, std::tanh(x))
 QUERN_REAL_UNARY(SigmoidOp, 1.0 / (1.0 + std::exp(-x)))
 QUERN_REAL_UNARY(ErfOp, std::erf(x))
 QUERN_REAL_UNARY(ToRealOp, x)
-QUERN_REAL_UNARY(NarrowOp, quern::support::bf16ToFloat(
-                               quern::support::floatToBF16(static_cast<float>(x)))) // as kernels do, whose real is f32
 QUERN_REAL_UNARY(WidenOp, x)
 QUERN_REAL_UNARY(DequantizeOp, x)
 
+QUERN_EVALUATE(NarrowOp) {
+  if (operands[0].isReal())
+    return realUnary(*this, operands[0], interpreter, results,
+                     [](double x) -> double { // as kernels do, whose real is f32
+                       return quern::support::bf16ToFloat(quern::support::floatToBF16(static_cast<float>(x)));
+                     });
+  return intUnary(*this, operands[0], interpreter, results,
+                  [](int64_t x) { return std::clamp<int64_t>(x, INT8_MIN, INT8_MAX); });
+}
 QUERN_EVALUATE(NegOp) {
   if (operands[0].isReal())
     return realUnary(*this, operands[0], interpreter, results, [](double x) { return -x; });
@@ -194,6 +201,9 @@ QUERN_EVALUATE(SubOp) {
 }
 QUERN_EVALUATE(MulOp) {
   return arithmetic(*this, operands, interpreter, results, [](double a, double b) { return a * b; }, wrappingMul);
+}
+QUERN_EVALUATE(RescaleOp) {
+  return realBinary(*this, operands, interpreter, results, [](double a, double b) { return a * b; });
 }
 // NaN on either side gives NaN.
 QUERN_EVALUATE(MaxOp) {

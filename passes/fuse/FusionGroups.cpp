@@ -55,11 +55,13 @@ FusionGroups::FusionGroups(func::FuncOp function, const Without &without) {
   separate(without);
   if (!without.has("fuse-branches"))
     branch();
+  joinCodes();
   if (!without.has("fuse-epilogues"))
     extendEpilogues();
   splitShared();
   roundOnReading();
   dropImpossible();
+  joinCodes(); // of what was dropped
   computeViews();
   remarkFusion(order, roots, [&](ContractOp contract) -> size_t {
     for (auto [index, source] : jointSource)

@@ -40,6 +40,7 @@ private:
   void makeJoint(llvm::SmallVector<mlir::Value> ends);
   void keepMasksInside(ir::AttentionGradientOp op);
   void branch();
+  void joinCodes();
   void extendEpilogues();
   void splitShared();
   void roundOnReading();

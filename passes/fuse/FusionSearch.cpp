@@ -189,6 +189,13 @@ bool FusionGroups::availableAt(Operation *place, Value value, const DenseSet<Val
   return llvm::all_of(op->getOperands(), [&](Value operand) { return availableAt(place, operand, within); });
 }
 
+/// The largest number of a row, which a cache's codes are counted in: few numbers, of the very kernel that has the row.
+static bool isScale(Operation *op) {
+  auto reduce = dyn_cast<ReduceOp>(op);
+  return reduce && reduce.getReduction() == Reduction::max &&
+         !overRunTimeDim(typeOf(reduce.getX()), names(reduce.getDims()));
+}
+
 /// The values in which all of a contraction's result ends, if they are several or it is cut or joined on the way.
 SmallVector<Value> FusionGroups::branchesOf(ContractOp contract) {
   Value start = contract.getResult();
@@ -209,11 +216,12 @@ SmallVector<Value> FusionGroups::branchesOf(ContractOp contract) {
     if (llvm::none_of(op->getOperands(), reads))
       continue;
     bool shape = isa<RenameOp, SplitOp, MergeOp, CutOp, ConcatOp, UnitOp, SqueezeOp, PermuteOp>(op);
-    bool along = (isElementwise(op) || shape) && op->getNumResults() == 1 &&
+    bool scale = isScale(op);
+    bool along = (isElementwise(op) || shape || scale) && op->getNumResults() == 1 &&
                  op->hasAttr(onceAttr) == contract->hasAttr(onceAttr) && elements(op->getResult(0)) <= elements(start);
     if (!along)
       continue;
-    parts |= isa<CutOp, ConcatOp>(op);
+    parts |= isa<CutOp, ConcatOp>(op) || scale;
     region.insert(op->getResult(0));
   }
   int64_t stored = 0;
@@ -255,6 +263,26 @@ void FusionGroups::branch() {
       jointOf[end] = joint.size();
     jointSource[joint.size()] = contract.getResult();
     joint.push_back(std::move(ends));
+  }
+}
+
+/// Codes of a cache's new rows, and the scales that they are counted in: one kernel gives both, whatever makes the rows.
+void FusionGroups::joinCodes() {
+  for (Operation *op : order) {
+    auto codes = dyn_cast<NarrowOp>(op);
+    if (!codes || typeOf(codes.getResult()).getStorage() != Storage::I8 || jointOf.contains(codes.getResult()))
+      continue;
+    SmallVector<Value> work = {codes.getX()};
+    while (!work.empty()) {
+      Operation *from = work.pop_back_val().getDefiningOp();
+      if (auto scale = dyn_cast_or_null<NarrowOp>(from); scale && roots.contains(scale.getResult())) {
+        if (!jointOf.contains(scale.getResult()))
+          makeJoint({scale.getResult(), codes.getResult()});
+        break;
+      }
+      if (from && isElementwise(from))
+        work.append(from->operand_begin(), from->operand_end());
+    }
   }
 }
 

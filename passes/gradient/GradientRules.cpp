@@ -379,6 +379,7 @@ const llvm::StringMap<RuleEntry> &quern::passes::gradientRules() {
       {"widen", {nullptr, NoRule::Later}},
       {"quantize", {nullptr, NoRule::Later}},
       {"dequantize", {nullptr, NoRule::Later}},
+      {"rescale", {nullptr, NoRule::Later}},
       {"floor", {nullptr, NoRule::Discrete}},
       {"ceil", {nullptr, NoRule::Discrete}},
       {"round", {nullptr, NoRule::Discrete}},

@@ -317,8 +317,8 @@ public:
         if (!function.isExternal())
           storeWeights(function, formats);
     }
-    if (options.caches == Storage::BF16)
-      narrowCaches(module);
+    if (options.caches != Storage::F32)
+      narrowCaches(module, options.caches, options.cachesOfSteps);
     if (!options.trainsNarrow())
       return;
     for (auto function : module.getOps<func::FuncOp>()) {

@@ -10,8 +10,9 @@ namespace quern::passes {
 /// Operations that neither change nor gather numbers, but for their order: bf16 goes through them.
 bool movesNarrow(mlir::Operation *op);
 
-/// Caches of positions in bf16 (NarrowCaches.cpp).
-void narrowCaches(mlir::ModuleOp module);
+/// Caches of positions in bf16, or in int8 with scales (NarrowCaches.cpp). `ofSteps`: not those of the spec's own functions, which
+/// read whole texts.
+void narrowCaches(mlir::ModuleOp module, ir::Storage storage, bool ofSteps);
 
 /// A copy of `op`, behind it, that gives `storage`: of a parameter, or of what only moves numbers, with `operands` in that.
 mlir::Value copyStoredIn(ir::Storage storage, mlir::OpBuilder &builder, mlir::Operation *op,

@@ -88,6 +88,11 @@ static bool fits(const std::string &glob, Attribute iteration) {
   });
 }
 
+bool WeightFormats::narrows() const {
+  return usual.weight != Storage::F32 ||
+         llvm::any_of(rules, [](const Rule &rule) { return rule.format.weight != Storage::F32; });
+}
+
 std::optional<ProductFormat> WeightFormats::named(ParamOp table) const {
   std::optional<ProductFormat> format;
   for (Attribute iteration : table.getPaths())

@@ -38,6 +38,8 @@ public:
   ProductFormat ofMatrix(ir::ParamOp param) const;
   /// Of a table that is looked up: what a glob other than "*" says, if one fits. Nothing in loops.
   std::optional<ProductFormat> named(ir::ParamOp table) const;
+  /// Whether anything but f32 is asked for some weights.
+  bool narrows() const;
   /// For what cannot be stored in codes.
   ir::Storage plain() const { return precision; }
 

@@ -8,6 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <map>
+
 namespace quern::runtime {
 
 namespace {
@@ -24,6 +27,24 @@ Json tensorJson(const TensorInfo &tensor) {
   json["dims"] = std::move(dims);
   json["optional"] = tensor.optional;
   return json;
+}
+
+/// Bytes that a step keeps of each position of a text, by how the numbers are stored.
+std::map<std::string, int64_t> cacheBytes(const Description &d) {
+  const int step = std::max(d.findRole("step", "forward"), d.findRole("step", "decode"));
+  const std::vector<int64_t> one(d.symbols.size(), 1); // text, of one position
+  std::map<std::string, int64_t> bytes;
+  for (const StateInfo &state : d.states) {
+    const bool used = state.functions.empty() || std::count(state.functions.begin(), state.functions.end(), step);
+    if (step < 0 || !used ||
+        std::none_of(state.dims.begin(), state.dims.end(), [&](const SizeExpr &dim) { return d.isCapacity(dim); }))
+      continue;
+    int64_t numbers = 1;
+    for (const SizeExpr &dim : state.dims)
+      numbers *= dim.evaluate(one);
+    bytes[support::storageName(state.storage)] += numbers * int64_t(elementBytes(state.storage));
+  }
+  return bytes;
 }
 
 Json infoJson(const Command &command) {
@@ -68,6 +89,7 @@ Json infoJson(const Command &command) {
   json["functions"] = std::move(functions);
   json["generates"] = d.findRole("step", "forward") >= 0 || d.findRole("step", "decode") >= 0;
   json["refusal"] = d.refusal ? Json(*d.refusal) : Json();
+  json["cache_bytes"] = cacheBytes(d);
   json["limits"] = std::move(limits);
   json["carries_weights"] =
       carries("model.safetensors") || carries("model.safetensors.index.json") || carries("model.gguf");
@@ -112,6 +134,11 @@ int infoCommand(const Command &command) {
       "generates   " +
       (info["generates"].get<bool>() ? std::string("yes") : "no" + (d.refusal ? ": " + *d.refusal : std::string())) +
       "\n";
+  std::string caches;
+  for (const auto &[storage, bytes] : cacheBytes(d))
+    caches += format("%s%lld bytes in %s", caches.empty() ? "" : ", ", static_cast<long long>(bytes), storage.c_str());
+  if (!caches.empty())
+    text += "caches      " + caches + " for each position\n";
   for (const LimitInfo &limit : d.limits)
     if (limit.functions.empty() || d.functions[size_t(limit.functions[0])].role == "eval")
       text += format("positions   %s at most %lld (%s)\n", d.symbols[size_t(limit.symbol)].c_str(),

@@ -101,7 +101,7 @@ void Cache::ensure(const Description &d, int number, const std::vector<int64_t> 
       continue;
     size_t element = elementBytes(info.storage);
     Buffer memory(size_t(std::max<int64_t>(1, count(shape))) * element, *device);
-    if (poisoned() && formOf(d, info).positions >= 0 && info.storage == Storage::F32)
+    if (poisoned() && formOf(d, info).positions >= 0 && support::kindOf(info.storage) == Kind::Real)
       device->fill(memory.data(), 0xff, memory.size()); // NaN, all of them
     if (onlyGrown && state.memory.data())
       copyInto(*device, state.memory.data(), state.shape, memory.data(), shape, element);

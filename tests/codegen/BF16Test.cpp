@@ -264,6 +264,55 @@ TEST(BF16, Attention) {
   }
 }
 
+/// Rows as caches in int8 have them: codes of one byte, and what is nearest to them beyond.
+TEST(BF16, CodesOfRows) {
+  for (const char *name : {"native", "x86-64-v2"}) {
+    Maker g;
+    int x = g.argument(Storage::F32, {dim("M"), dim("H", 3), dim("K", 24)});
+    int scale = g.narrow(
+        g.elementwise(Op::Mul, {g.reduce(Reduction::Max, g.elementwise(Op::Abs, {x}), {"K"}), g.constant(1.0 / 127)}));
+    g.yield(scale);
+    checkKernel(g.finish("scales"), rows, step, cpuTarget(name));
+    Maker c;
+    x = c.argument(Storage::F32, {dim("M"), dim("H", 3), dim("K", 24)}), scale = c.stored({dim("M"), dim("H", 3)});
+    int counts = c.elementwise(Op::Mul, {c.elementwise(Op::Mul, {x, c.widen(scale)}), c.constant(100)});
+    c.yield(c.narrow(c.elementwise(Op::Round, {counts})));
+    c.yield(c.narrow(c.elementwise(Op::ToInt, {c.elementwise(Op::Mul, {x, c.constant(1000)})})));
+    checkKernel(c.finish("codes"), rows, 0, cpuTarget(name));
+    Maker r;
+    int codes = r.argument(Storage::I8, {dim("M"), dim("H", 3), dim("K", 24)});
+    scale = r.stored({dim("M"), dim("H", 3)});
+    r.yield(r.elementwise(Op::Rescale, {codes, scale}));
+    r.yield(r.permute(r.cut(codes, "H", Size(1), dim("C", 2)), {"C", "M", "K"}));
+    checkKernel(r.finish("numbers"), rows, 0, cpuTarget(name));
+  }
+}
+
+TEST(BF16, AttentionOfCodes) {
+  const std::vector<Lengths> lengths = {
+      {{"B", 1}, {"T", 1}, {"past", 40}}, {{"B", 2}, {"T", 7}, {"past", 0}}, {{"B", 1}, {"T", 70}, {"past", 3}}};
+  for (bool latents : {false, true}) { // which are keys and values of all heads
+    for (int64_t depth : {8, 5, 64}) {
+      Maker g;
+      Size past = Size::symbol("past");
+      Dim B = dim("B"), T = dim("T"), S = dim("S", Size::symbol("T") + past), G = dim("G", 2), K = dim("K", depth);
+      std::vector<Dim> row = latents ? std::vector<Dim>{B, S} : std::vector<Dim>{B, S, G}, all = row;
+      all.push_back(K);
+      int q = g.argument(Storage::F32, {B, T, G, K}), k = g.argument(Storage::I8, all), sk = g.stored(row);
+      int v = latents ? k : g.argument(Storage::I8, all), sv = latents ? sk : g.stored(row);
+      k = g.elementwise(Op::Rescale, {k, sk});
+      v = latents ? k : g.elementwise(Op::Rescale, {v, sv});
+      int score = g.elementwise(Op::Mul, {g.contract(q, k, {"K"}), g.constant(0.002)});
+      int mask = g.compare(Predicate::Le, g.index(S), g.elementwise(Op::Add, {g.index(T), g.size(past)}));
+      v = latents ? g.rename(v, "K", dim("V", depth)) : v;
+      g.yield(g.attention(g.elementwise(Op::Where, {mask, score, g.constant(-INFINITY)}), v, "S"));
+      KernelGraph &graph = g.finish("attention");
+      EXPECT_EQ(readAttentions(graph).size(), 1u);
+      checkKernel(graph, lengths, 1e-5);
+    }
+  }
+}
+
 TEST(BF16, AttentionGradient) {
   const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}}, {{"B", 2}, {"T", 7}}, {{"B", 1}, {"T", 70}}};
   for (bool ofKeys : {false, true}) {

@@ -8,9 +8,10 @@ import unittest
 from harness import DATA, Case, random_tokens, run
 
 # A window that texts outgrow; absolute positions; a length that changes what is remembered; experts; slopes by distance; recurrences;
-# compiled without the function for rows of different lengths.
+# compiled without the function for rows of different lengths; a window and positions whose caches are codes and scales.
 SPECS = [("mistral", "mistral", ()), ("gpt2", "gpt2", ()), ("phi3", "phi3-longrope", ()), ("mixtral", "mixtral", ()),
-         ("bloom", "bloom", ()), ("mamba", "mamba", ()), ("qwen3_next", "qwen3-next", ()), ("recurrent_gemma", "recurrent-gemma", ()), ("llama", "llama", ("--without", "ragged-rows"))]
+         ("bloom", "bloom", ()), ("mamba", "mamba", ()), ("qwen3_next", "qwen3-next", ()), ("recurrent_gemma", "recurrent-gemma", ()), ("llama", "llama", ("--without", "ragged-rows")),
+         ("mistral", "mistral", ("--kv-cache", "int8")), ("gpt2", "gpt2", ("--kv-cache", "int8"))]
 
 
 class Batch(Case):
@@ -59,7 +60,7 @@ class Batch(Case):
 
 
 for spec, folder, options in SPECS:
-    setattr(Batch, f"test_{folder.replace('-', '_')}{'_alone' if options else ''}",
+    setattr(Batch, f"test_{folder.replace('-', '_')}{'_' + options[-1].replace('-', '_') if options else ''}",
             lambda self, spec=spec, folder=folder, options=options: self.check(spec, folder, options))
 
 if __name__ == "__main__":

@@ -2,20 +2,24 @@
 
     ./dev novels && QUERN_BUILD=build python3 tests/e2e/perplexity.py [ROWS]
 
-ROWS (default 16) pieces of 256 tokens, each token but the first of a piece scored. Prints a table; docs/design/precisions.md has one."""
+ROWS (default 16) pieces of 256 tokens, each token but the first of a piece scored. Prints a table; docs/design/precisions.md has one.
+
+"rotated": the same model with queries, keys and values of each head turned by a Hadamard matrix, which nothing but rounded caches notices. GPT-2 has
+no rotary positions, so its weights can be turned beforehand."""
 import json
 import math
 import pathlib
 import re
+import struct
 import sys
 import tempfile
 
-from harness import BUILD, EXAMPLES, QUERN, ints, read_safetensors, run, write_safetensors
+from harness import BUILD, EXAMPLES, QUERN, Tensor, ints, read_safetensors, run, write_safetensors
 
 MODEL = EXAMPLES / "novels" / "model"
 FORMATS = {"f32": (), "bf16": ("--precision", "bf16"), "int8": ("--quantize", "int8"), "w8a8": ("--quantize", "w8a8"), "int4": ("--quantize", "int4"),
            "w4a8": ("--quantize", "w4a8"), "w16a16": ("--quantize", "w16a16"), "int4, projections out int8": ("--quantize", "int4,*c_proj*=int8"),
-           "caches in bf16": ("--kv-cache", "bf16"), "q4_k": ("--quantize", "q4_k"), "int8, the table, too": ("--quantize", "int8,*wte*=int8")}
+           "caches in bf16": ("--kv-cache", "bf16"), "caches in int8": ("--kv-cache", "int8"), "caches in int8, rotated": ("--kv-cache", "int8"), "q4_k": ("--quantize", "q4_k"), "int8, the table, too": ("--quantize", "int8,*wte*=int8")}
 LENGTH = 256
 
 
@@ -41,6 +45,34 @@ def encode(text):
     return tokens
 
 
+def turned(row):
+    """A row times the Hadamard matrix of its length, which is its own inverse."""
+    row, step = list(row), 1
+    while step < len(row):
+        for at in range(0, len(row), 2 * step):
+            for i in range(at, at + step):
+                row[i], row[i + step] = row[i] + row[i + step], row[i] - row[i + step]
+        step *= 2
+    return [x / math.sqrt(len(row)) for x in row]
+
+
+def rotated(folder):
+    """The model with heads turned: columns of what makes queries, keys and values, rows of what reads values."""
+    config = json.loads((MODEL / "config.json").read_text())
+    width, wide = config["n_embd"] // config["n_head"], config["n_embd"]
+    tensors = read_safetensors(MODEL / "model.safetensors")
+    for name, tensor in tensors.items():
+        if tensor.dtype == "F16":
+            tensor = tensors[name] = Tensor("F32", tensor.shape, struct.unpack(f"<{len(tensor.data)}e", bytes(tensor.data)))
+        if ".c_attn." in name:
+            tensor.data = [x for at in range(0, len(tensor.data), width) for x in turned(tensor.data[at:at + width])]
+        elif name.endswith("attn.c_proj.weight"):
+            columns = [[x for at in range(0, wide, width) for x in turned(tensor.data[column::wide][at:at + width])] for column in range(wide)]
+            tensor.data = [columns[column][row] for row in range(wide) for column in range(wide)]
+    write_safetensors(folder / "model.safetensors", tensors)
+    return folder / "model.safetensors"
+
+
 def probabilities(logits, vocabulary):
     """Of each position, as logarithms."""
     for at in range(0, len(logits), vocabulary):
@@ -58,11 +90,11 @@ def main():
         tokens = encode(text[:LENGTH * count * 6])
         rows = [tokens[at:at + LENGTH] for at in range(0, LENGTH * count, LENGTH)]
         write_safetensors(folder / "in", {"tokens": ints(rows)})
-        exact = None
+        exact, turned_model = None, rotated(folder)
         print(f"{'format':28} perplexity      from f32   KL divergence   ({count * (LENGTH - 1)} tokens)")
         for name, options in FORMATS.items():
             run(QUERN, "compile", EXAMPLES / "gpt2.quern", "--config", MODEL / "config.json", *options, "-o", folder / "program")
-            run(folder / "program", "eval", "--weights", MODEL, "--input", folder / "in", "--output", folder / "out")
+            run(folder / "program", "eval", "--weights", turned_model if "rotated" in name else MODEL, "--input", folder / "in", "--output", folder / "out")
             logits = read_safetensors(folder / "out")["logits"]
             scores = list(probabilities(logits.data, logits.shape[-1]))
             exact = exact or scores

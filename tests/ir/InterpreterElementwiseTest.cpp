@@ -136,6 +136,17 @@ TEST(Elementwise, NarrowRoundsToTheNearest) {
   EXPECT_TRUE(std::isnan(done.numbers[7]));
 }
 
+TEST(Elementwise, NarrowTakesTheNearestByte) {
+  Evaluated done = evaluate(
+      {{"int[N = 6]", ints({{"N", 6}}, {0, -3, 127, 128, -128, -100000})}, {"real[]", reals({}, {0.5})}},
+      "%n = quern.narrow %a : (!quern.tensor<int[N = 6]>) -> !quern.tensor<i8[N = 6]>\n"
+      "%t = quern.cut %n \"N\" at \"0\" into <N = 6> : (!quern.tensor<i8[N = 6]>) -> !quern.tensor<i8[N = 6]>\n"
+      "%s = quern.narrow %b : (!quern.tensor<real[]>) -> !quern.tensor<bf16[]>\n"
+      "%r = quern.rescale %t by %s : (!quern.tensor<i8[N = 6]>, !quern.tensor<bf16[]>) -> !quern.tensor<real[N = 6]>",
+      "real[N = 6]");
+  EXPECT_THAT(done.numbers, ElementsAre(0, -1.5, 63.5, 63.5, -64, -64)) << done.said;
+}
+
 /// A scale for each group, the numbers of Q8_0 and Q4_0: f16's of max / 127, or of the largest number / -8.
 TEST(Elementwise, QuantizesInGroups) {
   std::vector<double> given(2 * 40);

@@ -88,6 +88,7 @@ void Quantizing::takeModel() {
   if (compile.weights.empty())
     throw UserError(compile.spec.spec + " is a spec: --weights CHECKPOINT is missing");
   takeConfig(compile.spec, compile.weights);
+  compile.spec.kvCache = "f32"; // what is measured is what weights lose
   places = {compile.weights, compile.spec.config, {}};
   if (architecture)
     for (const auto &[file, fields] : architecture->settings)

@@ -50,8 +50,10 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
       "exact, or int8: what multiplies weights in codes becomes int8 with a scale for each 32, however "
       "the weights came to be in codes (+a8 after each of their formats; default: exact)")(
       "kv-cache", po::value(&spec.kvCache),
-      "f32 or bf16: what generation keeps of each position, keys and values (default: f32, for --target cuda "
-      "bf16)");
+      "f32, bf16 or int8: what generation keeps of each position, keys and values (default: bf16 where weights are in "
+      "16 "
+      "bits or fewer, but f32 where a whole text is read at once, as by eval; else f32); int8: codes with a scale for "
+      "each head and position");
 }
 
 void quern::tools::addQuantize(po::options_description &options, SpecOptions &spec) {
@@ -183,12 +185,12 @@ static void checkLoss(mlir::ModuleOp module, const std::string &spec) {
 }
 
 /// f32, or what is widened for that. Nothing is written in f16, whose range is too small for some of what a model computes.
-static quern::ir::Storage storageAsked(const std::string &option, const std::string &name, bool written) {
-  if (name == "stored" && option == "--precision")
+static quern::ir::Storage precisionAsked(const std::string &name, bool written) {
+  if (name == "stored")
     throw std::runtime_error("--precision stored asks a checkpoint, which quern compile, run and tune read; here f32, "
                              "bf16 or f16 is needed");
   if (name != "f32" && name != "bf16" && (name != "f16" || written))
-    throw std::runtime_error(option + " " + name +
+    throw std::runtime_error("--precision " + name +
                              (written ? ": f32 or bf16 is needed" : ": f32, bf16 or f16 is needed"));
   return *quern::support::storageByName(name);
 }
@@ -201,6 +203,20 @@ static std::string codedRows(const std::string &formats) {
         "--activations int8 is of what multiplies weights in codes, and none are: --quantize int8, int4 "
         "or q4_k, or a checkpoint that has codes, is needed");
   return result;
+}
+
+static void checkCaches(const std::string &given) {
+  if (!given.empty() && given != "f32" && given != "bf16" && given != "int8")
+    throw std::runtime_error("--kv-cache " + given + ": f32, bf16 or int8 is needed");
+}
+
+/// Where nobody says, a step remembers two bytes of a number if some weights are of two or fewer: who reads fewer bytes of weights
+/// for a token reads fewer of its text. Whole texts are then what the weights make them: nothing is rounded unasked.
+static void takeCaches(quern::ir::ProgramOptions &asked, const std::string &given) {
+  asked.cachesOfSteps = given.empty() && !asked.train && quern::passes::WeightFormats::of(asked).narrows();
+  asked.caches = !given.empty()        ? *quern::support::storageByName(given)
+                 : asked.cachesOfSteps ? quern::ir::Storage::BF16
+                                       : quern::ir::Storage::F32;
 }
 
 /// MLIR's parser calls itself for each level of brackets, and runs out of stack. A module of the compiler has about 30.
@@ -234,8 +250,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
   context.loadDialect<quern::ir::QuernDialect, mlir::func::FuncDialect>();
   // Passes run on whole modules: threads would gain nothing, and where the system starts none, LLVM ends the process.
   context.disableMultithreading();
-  quern::ir::Storage precision = storageAsked("--precision", options.precision, options.train),
-                     caches = storageAsked("--kv-cache", options.kvCache, /*written=*/true);
+  quern::ir::Storage precision = precisionAsked(options.precision, options.train);
+  checkCaches(options.kvCache);
   if (!options.quantize.empty() && options.train)
     throw std::runtime_error("--quantize is for programs that are not trained: leave --train or --quantize out");
   quern::passes::WeightFormats::parse(options.quantize, precision);
@@ -246,7 +262,7 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       throw std::runtime_error("--quantize belongs to a spec; " + options.spec + " has its own already");
     if (options.activations != "exact")
       throw std::runtime_error("--activations belongs to a spec; " + options.spec + " has its own already");
-    if (options.kvCache == "bf16")
+    if (!options.kvCache.empty())
       throw std::runtime_error("--kv-cache belongs to a spec; " + options.spec + " has its own already");
     if (options.precision != "f32")
       throw std::runtime_error("--precision belongs to a spec; " + options.spec + " has its own already");
@@ -273,19 +289,19 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       words.insert(words.end(), {"--quantize", options.quantize});
     if (options.activations != "exact")
       words.insert(words.end(), {"--activations", options.activations});
-    if (options.kvCache == "bf16")
-      words.insert(words.end(), {"--kv-cache", "bf16"});
+    if (!options.kvCache.empty())
+      words.insert(words.end(), {"--kv-cache", options.kvCache});
     keepInput(options.spec, input.text, input.configText.value_or(""), words);
     module = quern::frontend::elaborate(context, input, diagnostics, names);
     if (module) {
       quern::ir::ProgramOptions asked = quern::ir::optionsOf(*module);
       asked.precision = precision;
-      asked.caches = caches;
       asked.quantize = options.quantize.empty() && !options.train
                            ? quantizeOfConfig(input.configText.value_or(""), input.configName)
                            : options.quantize;
       if (options.activations == "int8")
         asked.quantize = codedRows(asked.quantize);
+      takeCaches(asked, options.kvCache);
       quern::ir::setOptions(*module, asked);
     }
   }

@@ -20,10 +20,10 @@ struct SpecOptions {
   std::string_view builtin;          // the spec's text, where `spec` names one of the compiler's own
   std::vector<std::string> settings; // NAME=VALUE
   bool train = false;
-  bool warnings = true;              // false: of a spec that was read before
-  std::string precision = "f32";     // of weights, and what training keeps: f32 or bf16
-  std::string kvCache = "f32";       // of what generation keeps of each position: f32 or bf16
-  std::string quantize;              // of weights: FORMAT[,GLOB=FORMAT]...; empty: as a quantised folder's config says
+  bool warnings = true;          // false: of a spec that was read before
+  std::string precision = "f32"; // of weights, and what training keeps: f32 or bf16
+  std::string kvCache;           // of what generation keeps of each position: f32, bf16, int8; empty: by the weights
+  std::string quantize;          // of weights: FORMAT[,GLOB=FORMAT]...; empty: as a quantised folder's config says
   std::string activations = "exact"; // exact, or int8: of what multiplies weights in codes
 };
 

@@ -3,6 +3,8 @@
 // that attention's saw.
 #include "codegen/halide/attention/AttentionRows.h"
 
+#include "codegen/halide/Math.h"
+
 #include <algorithm>
 
 using namespace Halide;
@@ -27,7 +29,7 @@ void AttentionRows::prepareInputs(std::vector<int> inputs) {
     int source = input;
     auto isView = [&](Op op) {
       return op == Op::Rename || op == Op::Permute || op == Op::Squeeze || op == Op::Unit || op == Op::Cut ||
-             op == Op::Expand || op == Op::Widen || op == Op::Narrow; // on the way to a copy
+             op == Op::Expand || op == Op::Widen || op == Op::Rescale || op == Op::Narrow; // on the way to a copy
     };
     while (!b.isStage[source] && isView(b.graph.nodes[source].op))
       source = b.graph.nodes[source].operands[0];
@@ -114,6 +116,17 @@ Expr AttentionRows::seenKeys() {
   r.where(group >= firstKey / step && group <= lastKey / step);
   inGroup = r.x, overGroups = r.y;
   return seen;
+}
+
+std::pair<Expr, Expr> AttentionRows::numberAndScale(int node, const Index &index, const std::vector<Dim> &along) {
+  const Node &n = b.graph.nodes[node];
+  if (n.op != Op::Rescale || b.isStage[node])
+    return {b.real(node, index), Expr()};
+  const Node &scales = b.graph.nodes[n.operands[1]];
+  if (std::any_of(along.begin(), along.end(), [&](const Dim &dim) { return scales.has(dim.name); }))
+    return {b.real(node, index), Expr()};
+  return {cast<float>(b.at(n.operands[0], index)),
+          math::widen(scales.storage, b.at(n.operands[1], index), b.onDevice())};
 }
 
 Expr AttentionRows::columnOf(int columns) const {

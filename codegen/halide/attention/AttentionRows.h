@@ -32,6 +32,8 @@ protected:
   Index blockIndex() const;
   /// A key of a part that the block can see, over steps of keys: `inGroup` within a step, `overGroups` the steps.
   Expr seenKeys();
+  /// What is read of a key's row: numbers; or codes, and the scale that all of `along` share. Without one it is undefined.
+  std::pair<Expr, Expr> numberAndScale(int node, const Index &index, const std::vector<Dim> &along);
   /// The column that a place in a tile stands for.
   Expr columnOf(int columns) const;
 

@@ -38,6 +38,7 @@ void AttentionFamily::makeSingle() {
   where[p.query.name] = 0;
   std::vector<Expr> args = headArgs({key, row});
   args.push_back(part);
+  std::vector<Expr> scales; // of a key's codes: once for a product of them
   for (const AttentionDot &dot : p.dots) {
     Func product = b.newFunc("single_dot", dot.node);
     Region region;
@@ -52,14 +53,17 @@ void AttentionFamily::makeSingle() {
       const std::string &name = dot.depth[dot.depth.size() - 1 - i].name;
       q[name] = keys[name] = over.back();
     }
+    auto [number, scale] = numberAndScale(dot.k, keys, dot.depth);
     product(asVars(args)) = 0.0f;
-    product(args) += b.real(dot.q, q) * b.real(dot.k, keys);
+    product(args) += b.real(dot.q, q) * number;
     singleDots.push_back(product);
     singleDepths.push_back(over);
+    scales.push_back(scale);
   }
   singleScore = b.newFunc("single_score", p.result);
-  singleScore(asVars(args)) =
-      scoreAt(where, at, [&](const AttentionDot &, size_t i) { return Expr(singleDots[i](args)); });
+  singleScore(asVars(args)) = scoreAt(where, at, [&](const AttentionDot &, size_t i) {
+    return scales[i].defined() ? singleDots[i](args) * scales[i] : Expr(singleDots[i](args));
+  });
 
   std::vector<Expr> rowArgs = headArgs({row}), sumArgs = headArgs({column, row}), results = headArgs({row, column});
   rowArgs.push_back(part), sumArgs.push_back(part);
@@ -82,7 +86,9 @@ void AttentionFamily::makeSingle() {
   index[p.column.name] = column;
   index[b.graph.nodes[p.result].names[0]] = min(part * partKeys + r.x, length - 1);
   singleSums(asVars(sumArgs)) = 0.0f;
-  singleSums(sumArgs) += singleWeight(read) * b.real(p.v, index);
+  auto [number, scale] = numberAndScale(p.v, index, {p.column});
+  Expr weight = singleWeight(read);
+  singleSums(sumArgs) += (scale.defined() ? weight * scale : weight) * number;
   singlePartial = b.newFunc("single_partial", p.result);
   singlePartial(asVars(sumArgs)) = Tuple(singleSums(sumArgs), singleMost(rowArgs), singleTotal(rowArgs));
 

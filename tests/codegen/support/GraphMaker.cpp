@@ -72,7 +72,7 @@ int GraphMaker::elementwise(Op op, std::vector<int> operands) {
                     : op == Op::Where    ? wider(1)
                     : integers.count(op) ? Storage::I32
                     : bools.count(op)    ? Storage::U8
-                    : op == Op::Narrow   ? Storage::BF16
+                    : op == Op::Narrow   ? (wider(0) == Storage::I32 ? Storage::I8 : Storage::BF16)
                                          : Storage::F32;
   Node node{op, storage, unionOf(operands)};
   node.operands = operands;

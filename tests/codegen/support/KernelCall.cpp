@@ -57,6 +57,7 @@ DenseTensor randomTensor(const Node &node, const Lengths &lengths, uint64_t seed
         : node.storage == Storage::F16
             ? support::halfToFloat(support::floatToHalf(static_cast<float>(bits % 65536 / 32768.0 - 1)))
         : node.storage == Storage::I32 ? bits % 7
+        : node.storage == Storage::I8  ? double(bits % 256) - 128
                                        : bits >> 8 & 1);
   }
   if (bitsOfCode(node.storage)) // numbers that codes stand for: their codes are the same

@@ -139,7 +139,11 @@ double Evaluator::elementwise(const Node &node, const double *v) const {
     return std::trunc(v[0]);
   case Op::ToReal:
     return v[0];
+  case Op::Rescale:
+    return v[0] * v[1];
   case Op::Narrow:
+    if (node.kind() == Kind::Int)
+      return std::clamp(v[0], -128.0, 127.0);
     return support::bf16ToFloat(support::floatToBF16(static_cast<float>(v[0])));
   case Op::Widen:
   case Op::Dequantize:

@@ -278,3 +278,30 @@ func.func @f(%x: !quern.tensor<real[A = 2]>) {
   %r = quern.dequantize %x : (!quern.tensor<real[A = 2]>) -> !quern.tensor<real[A = 2]>
   return
 }
+
+// -----
+
+func.func @f(%c: !quern.tensor<int[A = 2]>, %s: !quern.tensor<bf16[A = 2]>) {
+  // expected-error @+2 {{rescale_c1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.rescale %c by %s : (!quern.tensor<int[A = 2]>, !quern.tensor<bf16[A = 2]>) -> !quern.tensor<real[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%c: !quern.tensor<i8[A = 2]>, %s: !quern.tensor<real[A = 2]>) {
+  // expected-error @+2 {{rescale_c2}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.rescale %c by %s : (!quern.tensor<i8[A = 2]>, !quern.tensor<real[A = 2]>) -> !quern.tensor<real[A = 2]>
+  return
+}
+
+// -----
+
+func.func @f(%c: !quern.tensor<i8[A = 2]>, %s: !quern.tensor<bf16[B = 3]>) {
+  // expected-error @+2 {{rescale_c3}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %r = quern.rescale %c by %s : (!quern.tensor<i8[A = 2]>, !quern.tensor<bf16[B = 3]>) -> !quern.tensor<real[A = 2, B = 3]>
+  return
+}

@@ -6,11 +6,12 @@
 // CHECK-SAME: quern.config = "{}"
 // CHECK-SAME: quern.ignore = ["a.*"]
 // CHECK-SAME: quern.kv_cache = "bf16"
+// CHECK-SAME: quern.kv_cache_of_steps
 // CHECK-SAME: quern.precision = "bf16"
 // CHECK-SAME: quern.quantize = "int8"
 // CHECK-SAME: quern.train
 module attributes {quern.model = "m", quern.config = "{}", quern.file_config = "{}", quern.ignore = ["a.*"], quern.train,
-                   quern.precision = "bf16", quern.quantize = "int8", quern.kv_cache = "bf16", quern.saving_price = 1.0e-10, quern.segment_iterations = 2, quern.chunk_rows = 4} {
+                   quern.precision = "bf16", quern.quantize = "int8", quern.kv_cache = "bf16", quern.kv_cache_of_steps, quern.saving_price = 1.0e-10, quern.segment_iterations = 2, quern.chunk_rows = 4} {
   quern.state @f.k of "f" : !quern.tensor<real[B, cap, K = 4]>
   // CHECK: quern.state @check0 of "f" : !quern.tensor<bool[]> check "too far"
   quern.state @check0 of "f" : !quern.tensor<bool[]> check "too far"

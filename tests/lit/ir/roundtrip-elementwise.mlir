@@ -64,6 +64,13 @@ func.func @unary(%x: !quern.tensor<real[B, T]>, %i: !quern.tensor<int[T]>, %b: !
   %n = quern.narrow %x : (!quern.tensor<real[B, T]>) -> !quern.tensor<bf16[B, T]>
   // CHECK: quern.widen %{{.*}} : (!quern.tensor<bf16[B, T]>) -> !quern.tensor<real[B, T]>
   %w = quern.widen %n : (!quern.tensor<bf16[B, T]>) -> !quern.tensor<real[B, T]>
+  // CHECK: %[[C:.*]] = quern.narrow %{{.*}} : (!quern.tensor<int[T]>) -> !quern.tensor<i8[T]>
+  %c = quern.narrow %i : (!quern.tensor<int[T]>) -> !quern.tensor<i8[T]>
+  // CHECK: %[[S:.*]] = quern.narrow
+  %s = quern.const 0.5 : f64 -> !quern.tensor<real[]>
+  %sn = quern.narrow %s : (!quern.tensor<real[]>) -> !quern.tensor<bf16[]>
+  // CHECK: quern.rescale %[[C]] by %[[S]] : (!quern.tensor<i8[T]>, !quern.tensor<bf16[]>) -> !quern.tensor<real[T]>
+  %cs = quern.rescale %c by %sn : (!quern.tensor<i8[T]>, !quern.tensor<bf16[]>) -> !quern.tensor<real[T]>
   %p = quern.param [["p"]] : !quern.tensor<real[H = 2, D = 40]>
   // CHECK: quern.quantize %{{.*}} along "D" : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<int8[D = 40, H = 2]>
   %q = quern.quantize %p along "D" : (!quern.tensor<real[H = 2, D = 40]>) -> !quern.tensor<int8[D = 40, H = 2]>
