@@ -202,11 +202,11 @@ TEST(Causality, Limits) {
     return sizes;
   };
   std::string table = "    param places: [P, D] @ \"places\"\n";
-  EXPECT_THAT(limitsOf(page(table + "    return x + places[P = index(T) + 2]\n")), testing::ElementsAre(18));
-  EXPECT_THAT(limitsOf(page(table + "    return x + places[P = 2 * index(T)]\n")), testing::ElementsAre(10));
-  EXPECT_THAT(limitsOf(page(table + "    return x + places[P = min(index(T), P - 1)]\n")), testing::ElementsAre());
-  EXPECT_THAT(limitsOf(page(table + "    return x + places[P: 0..T -> T]\n")), testing::ElementsAre(20));
-  expectSteps(page(table + "    return x + places[P: 0..T -> T] * places[P = index(T) + 2]\n"));
+  EXPECT_THAT(limitsOf(specWith(table + "    return x + places[P = index(T) + 2]\n")), testing::ElementsAre(18));
+  EXPECT_THAT(limitsOf(specWith(table + "    return x + places[P = 2 * index(T)]\n")), testing::ElementsAre(10));
+  EXPECT_THAT(limitsOf(specWith(table + "    return x + places[P = min(index(T), P - 1)]\n")), testing::ElementsAre());
+  EXPECT_THAT(limitsOf(specWith(table + "    return x + places[P: 0..T -> T]\n")), testing::ElementsAre(20));
+  expectSteps(specWith(table + "    return x + places[P: 0..T -> T] * places[P = index(T) + 2]\n"));
 }
 
 TEST(Causality, Loops) {
