@@ -25,7 +25,7 @@ struct SamplingRule {
   bool whole; // only whole numbers
   /// Null for a number that only other rules read.
   std::unique_ptr<LogitsProcessor> (*make)(double value, const RuleValues &given);
-  bool atRandom = false; // it chooses at random: without --temp the temperature is then 1, not 0
+  bool atRandom = false;                       // it chooses at random: without --temp the temperature is then 1, not 0
   std::span<const std::string_view> with = {}; // the rules that read this number; without one of them it does nothing
 };
 
