@@ -31,13 +31,17 @@ struct Kernel {
 };
 } // namespace
 
+static Kernel kernelOf(KernelGraph graph, KernelPlan plan, const CompileOptions &options) {
+  const KernelProducer &producer = producerOf(plan, graph, options);
+  return {std::move(graph), std::move(plan), &producer};
+}
+
 static std::vector<Kernel> kernelsOf(mlir::ModuleOp planned, const CompileOptions &options) {
   std::vector<Kernel> kernels;
   for (ir::KernelOp op : planned.getOps<ir::KernelOp>()) {
-    Kernel kernel{readKernel(op), {}, nullptr};
-    kernel.plan = planOf(op, kernel.graph, options);
-    kernel.producer = &producerOf(kernel.plan, kernel.graph, options);
-    kernels.push_back(std::move(kernel));
+    KernelGraph graph = readKernel(op);
+    KernelPlan plan = planOf(op, graph, options);
+    kernels.push_back(kernelOf(std::move(graph), std::move(plan), options));
   }
   return kernels;
 }
@@ -187,17 +191,12 @@ KernelFiles compileKernels(mlir::ModuleOp planned, const CompileOptions &options
 KernelFiles compileKernel(mlir::ModuleOp planned, const std::string &name, const KernelPlan &plan,
                           const CompileOptions &options, const std::string &folder) {
   static std::mutex one;
-  Kernel kernel;
+  KernelGraph graph;
   {
     std::lock_guard lock(one);
-    auto op = planned.lookupSymbol<ir::KernelOp>(name);
-    if (!op)
-      throw std::runtime_error("the module has no kernel " + name);
-    kernel.graph = readKernel(op);
+    graph = readKernel(kernelNamed(planned, name));
   }
-  kernel.plan = plan;
-  kernel.producer = &producerOf(plan, kernel.graph, options);
-  return compileAll({kernel}, options, folder);
+  return compileAll({kernelOf(std::move(graph), plan, options)}, options, folder);
 }
 
 std::vector<KernelText> describeKernels(mlir::ModuleOp planned, const CompileOptions &options) {

@@ -276,3 +276,10 @@ KernelGraph quern::codegen::readKernel(ir::KernelOp kernel, std::vector<mlir::Lo
   nameless->erase();
   return graph;
 }
+
+ir::KernelOp quern::codegen::kernelNamed(mlir::ModuleOp module, const std::string &name) {
+  auto kernel = module.lookupSymbol<ir::KernelOp>(name);
+  if (!kernel)
+    throw std::runtime_error("the module has no kernel " + name);
+  return kernel;
+}

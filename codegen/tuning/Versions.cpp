@@ -44,13 +44,6 @@ static void addVersion(ir::KernelOp kernel, const std::string &name, const Kerne
   setPlan(copy, plan);
 }
 
-static ir::KernelOp kernelNamed(mlir::ModuleOp module, const std::string &name) {
-  auto kernel = module.lookupSymbol<ir::KernelOp>(name);
-  if (!kernel)
-    throw std::runtime_error("the module has no kernel " + name);
-  return kernel;
-}
-
 /// A program that needs as much as the one of `all` that needs most.
 static Scratch mostOf(const std::vector<Scratch> &all) {
   Scratch most;

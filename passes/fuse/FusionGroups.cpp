@@ -188,7 +188,7 @@ void FusionGroups::force(const Without &without) {
           require(operand);
     if (auto contract = dyn_cast<ContractOp>(op))
       for (Value operand : contract->getOperands()) {
-        // Weights of chosen experts are read where they are stored: no copy of them is stored.
+        // Weights of chosen experts are read where they are stored, without a copy.
         Value gathered = operand.hasOneUse() ? storedBehind(operand) : operand;
         if (auto gather = gathered.getDefiningOp<GatherOp>(); gather && gather->hasOneUse() && isTable(gather)) {
           require(gather.getX());

@@ -23,12 +23,6 @@ std::string numberOf(ConstOp op) {
   return "another";
 }
 
-/// "bf16", or with what rows become "int8+a8".
-std::string nameOf(quern::passes::ProductFormat format) {
-  bool codedRows = format.rows == Storage::Int8;
-  return quern::support::storageName(format.weight) + (codedRows ? quern::passes::codedRowsSuffix.str() : "");
-}
-
 Difference firstDifference(Block &one, Block &next, const std::optional<quern::passes::WeightFormats> &stored) {
   auto other = next.begin();
   for (Operation &op : one) {

@@ -460,15 +460,13 @@ struct RollRepeatsPass : PassWrapper<RollRepeatsPass, OperationPass<ModuleOp>> {
   StringRef getDescription() const override { return "fold equal neighbouring iterations of a loop into one repeat"; }
   void runOnOperation() override {
     ProgramOptions options = optionsOf(getOperation());
+    std::optional<quern::passes::WeightFormats> stored;
+    if (!options.train && !options.quantize.empty())
+      stored = quern::passes::WeightFormats::of(options);
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal())
         continue;
-      Apart apart;
-      if (options.train)
-        apart.sharedParameters = sharedParameters(function);
-      else if (!options.quantize.empty())
-        apart.stored = quern::passes::WeightFormats::of(options);
-      Roller(std::move(apart)).run(function.front());
+      Roller({options.train ? sharedParameters(function) : llvm::StringSet<>(), stored}).run(function.front());
     }
   }
 

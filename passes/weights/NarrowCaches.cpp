@@ -51,13 +51,13 @@ DimAttr widthOf(NamedTensorType type) {
 }
 
 /// Whether rows become codes: of fewer numbers a scale would be a part that counts.
-bool isCoded(NamedTensorType type, Storage storage) {
+bool isCoded(DimAttr width, Storage storage) {
   static constexpr int64_t leastWidth = 8;
-  return storage == Storage::Int8 && *widthOf(type).getStatic() >= leastWidth;
+  return storage == Storage::Int8 && *width.getStatic() >= leastWidth;
 }
 
 struct Codes {
-  Value codes, scales;
+  Value codes, scales; ///< without scales: numbers of two bytes
 };
 
 /// %x in codes, with the operations in front of the builder's place.
@@ -93,36 +93,41 @@ void keepApart(RememberOp remember) {
   remember.setStateAttr(FlatSymbolRefAttr::get(beside(state, ".whole", stored(state))));
 }
 
-void storeInTwoBytes(RememberOp remember) {
-  StateOp state = stateOf(remember);
-  NamedTensorType type = remember.getResult().getType();
-  state.setType(stored(state).withStorage(Storage::BF16));
-  OpBuilder b(remember);
-  Location loc = remember.getLoc();
-  remember.getXMutable().assign(
-      NarrowOp::create(b, loc, remember.getX().getType().withStorage(Storage::BF16), remember.getX()));
-  remember.getResult().setType(type.withStorage(Storage::BF16));
-  b.setInsertionPointAfter(remember);
-  auto wide = WidenOp::create(b, loc, type, remember.getResult());
-  remember.getResult().replaceAllUsesExcept(wide, wide);
+/// As it is kept: in codes with a scale for each row of `width`, or in two bytes without.
+Codes keptAs(Storage storage, OpBuilder &b, Location loc, Value x, DimAttr width) {
+  if (isCoded(width, storage))
+    return codesOf(b, loc, x, width.getName());
+  return {NarrowOp::create(b, loc, typeOf(x).withStorage(Storage::BF16), x), Value()};
 }
 
-void storeInCodes(RememberOp remember, StringRef width) {
+/// The numbers that what is kept stands for.
+Value numbersOf(OpBuilder &b, Location loc, NamedTensorType type, Codes kept) {
+  return kept.scales ? RescaleOp::create(b, loc, type, kept.codes, kept.scales).getResult()
+                     : WidenOp::create(b, loc, type, kept.codes).getResult();
+}
+
+void store(RememberOp remember, Storage storage) {
   StateOp state = stateOf(remember);
-  StateOp scales = beside(state, ".scales", without(stored(state), width).withStorage(Storage::BF16));
-  state.setType(stored(state).withStorage(Storage::I8));
   OpBuilder b(remember);
   Location loc = remember.getLoc();
-  NamedTensorType result = remember.getResult().getType();
-  Codes rows = codesOf(b, loc, remember.getX(), width);
+  NamedTensorType result = remember.getResult().getType(), of = stored(state);
+  DimAttr width = widthOf(of);
+  Codes rows = keptAs(storage, b, loc, remember.getX(), width);
+  Storage form = typeOf(rows.codes).getStorage();
+  state.setType(of.withStorage(form));
   remember.getXMutable().assign(rows.codes);
-  remember.getResult().setType(result.withStorage(Storage::I8));
+  remember.getResult().setType(result.withStorage(form));
   b.setInsertionPointAfter(remember);
-  auto scale = RememberOp::create(b, loc, without(result, width).withStorage(Storage::BF16), rows.scales,
-                                  remember.getFromAttr(), remember.getTo(), FlatSymbolRefAttr::get(scales));
-  scale->setDiscardableAttrs(remember->getDiscardableAttrDictionary());
-  auto all = RescaleOp::create(b, loc, result, remember.getResult(), scale.getResult());
-  remember.getResult().replaceAllUsesExcept(all, all);
+  Codes all{remember.getResult(), Value()};
+  if (rows.scales) {
+    StateOp scales = beside(state, ".scales", without(of, width.getName()).withStorage(Storage::BF16));
+    auto scale = RememberOp::create(b, loc, without(result, width.getName()).withStorage(Storage::BF16), rows.scales,
+                                    remember.getFromAttr(), remember.getTo(), FlatSymbolRefAttr::get(scales));
+    scale->setDiscardableAttrs(remember->getDiscardableAttrDictionary());
+    all.scales = scale.getResult();
+  }
+  Value numbers = numbersOf(b, loc, result, all);
+  remember.getResult().replaceAllUsesExcept(numbers, numbers.getDefiningOp());
 }
 
 /// Whether a product reads it, after operations element by element and moves. One form of a function may join it to other keys
@@ -174,15 +179,10 @@ void storeMadeOnce(Value value, Storage storage) {
   b.setInsertionPointAfterValue(value);
   Operation *last = &*b.getInsertionPoint(), *first = last->getPrevNode();
   Location loc = value.getLoc();
-  Codes made;
-  if (isCoded(type, storage))
-    made = codesOf(b, loc, value, widthOf(type).getName());
-  else
-    made.codes = NarrowOp::create(b, loc, type.withStorage(Storage::BF16), value);
+  Codes made = keptAs(storage, b, loc, value, widthOf(type));
   for (Operation *op = first->getNextNode(); op != last; op = op->getNextNode())
     op->setAttr(onceAttr, b.getUnitAttr());
-  Value read = made.scales ? RescaleOp::create(b, loc, type, made.codes, made.scales).getResult()
-                           : WidenOp::create(b, loc, type, made.codes).getResult();
+  Value read = numbersOf(b, loc, type, made);
   for (OpOperand *use : uses)
     use->set(read);
 }
@@ -210,10 +210,7 @@ void quern::passes::narrowCaches(ModuleOp module, Storage storage, bool ofSteps)
     });
   }
   for (RememberOp remember : caches)
-    if (NamedTensorType type = stored(stateOf(remember)); isCoded(type, storage))
-      storeInCodes(remember, widthOf(type).getName());
-    else
-      storeInTwoBytes(remember);
+    store(remember, storage);
   for (Value value : once)
     storeMadeOnce(value, storage);
 }

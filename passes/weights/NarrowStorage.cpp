@@ -3,7 +3,7 @@
 // keep in two bytes all that they read again from memory, and @update.* that give a parameter's bf16 copy beside it.
 //
 //   before: %y = contract %x, %w       [B, T, O]        after: %v = param [..] : bf16     %n = narrow %x
-//           repeat ... gives real[iterations, B, T, O]              %y = contract (widen %n), (widen %v)
+//           repeat ... gives real[iterations, B, T, O]         %y = contract (widen %n), (widen %v)
 //             yield .., %y                                     repeat ... gives bf16[iterations, B, T, O]
 //                                                                yield .., narrow %y
 //

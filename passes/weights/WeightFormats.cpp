@@ -3,13 +3,25 @@
 
 #include "support/Glob.h"
 
-#include "llvm/ADT/StringSwitch.h"
-
 #include <stdexcept>
 
 using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
+
+constexpr std::pair<const char *, ProductFormat> namedFormats[] = {
+    {"int4", {Storage::Int4}},
+    {"int8", {Storage::Int8}},
+    {"q4_k", {Storage::Q4K}},
+    {"q5_k", {Storage::Q5K}},
+    {"q6_k", {Storage::Q6K}},
+    {"w4a8", {Storage::Int4, Storage::Int8}},
+    {"w8a8", {Storage::Int8, Storage::Int8}},
+    {"w16a16", {Storage::BF16, Storage::BF16}},
+    {"bf16", {Storage::BF16}},
+    {"f16", {Storage::F16}},
+    {"f32", {Storage::F32}},
+};
 
 static std::optional<ProductFormat> findFormat(StringRef word) {
   if (word.consume_back(codedRowsSuffix)) { // rows in int8, of any weight in codes
@@ -18,19 +30,17 @@ static std::optional<ProductFormat> findFormat(StringRef word) {
       return std::nullopt;
     return ProductFormat{format->weight, Storage::Int8};
   }
-  return llvm::StringSwitch<std::optional<ProductFormat>>(word)
-      .Case("int4", ProductFormat{Storage::Int4})
-      .Case("int8", ProductFormat{Storage::Int8})
-      .Case("q4_k", ProductFormat{Storage::Q4K})
-      .Case("q5_k", ProductFormat{Storage::Q5K})
-      .Case("q6_k", ProductFormat{Storage::Q6K})
-      .Case("w4a8", ProductFormat{Storage::Int4, Storage::Int8})
-      .Case("w8a8", ProductFormat{Storage::Int8, Storage::Int8})
-      .Case("w16a16", ProductFormat{Storage::BF16, Storage::BF16})
-      .Case("bf16", ProductFormat{Storage::BF16})
-      .Case("f16", ProductFormat{Storage::F16})
-      .Case("f32", ProductFormat{Storage::F32})
-      .Default(std::nullopt);
+  for (const auto &[name, format] : namedFormats)
+    if (word == name)
+      return format;
+  return std::nullopt;
+}
+
+std::string quern::passes::nameOf(ProductFormat format) {
+  for (const auto &[name, known] : namedFormats)
+    if (known == format)
+      return name;
+  return quern::support::storageName(format.weight) + codedRowsSuffix.str();
 }
 
 bool quern::passes::isFormat(StringRef word) {

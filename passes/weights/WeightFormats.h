@@ -13,8 +13,9 @@ struct ProductFormat {
   bool operator==(const ProductFormat &) const = default;
 };
 
-/// Whether `word` is the name of a format, and all of these names for messages.
+/// Whether `word` is the name of a format, the name of one, and all of these names for messages.
 bool isFormat(llvm::StringRef word);
+std::string nameOf(ProductFormat format);
 constexpr const char *formatNames =
     "int8, int4, q4_k, q5_k, q6_k (each perhaps with +a8), w8a8, w4a8, w16a16, bf16, f16 or f32";
 

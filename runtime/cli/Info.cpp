@@ -135,8 +135,8 @@ int infoCommand(const Command &command) {
       (info["generates"].get<bool>() ? std::string("yes") : "no" + (d.refusal ? ": " + *d.refusal : std::string())) +
       "\n";
   std::string caches;
-  for (const auto &[storage, bytes] : cacheBytes(d))
-    caches += format("%s%lld bytes in %s", caches.empty() ? "" : ", ", static_cast<long long>(bytes), storage.c_str());
+  for (const auto &[storage, bytes] : info["cache_bytes"].items())
+    caches += format("%s%lld bytes in %s", caches.empty() ? "" : ", ", bytes.get<long long>(), storage.c_str());
   if (!caches.empty())
     text += "caches      " + caches + " for each position\n";
   for (const LimitInfo &limit : d.limits)

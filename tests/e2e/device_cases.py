@@ -203,8 +203,7 @@ class Refusals(Case):
         self.assertIn(self.target, run(self.program, "info").out)
 
     def test_a_recurrence_over_a_length(self):
-        spec = self.scratch / "wide.quern"
-        spec.write_text(WIDE)
+        spec = self.write_spec("wide", WIDE)
         self.compile(spec, name="wide")
         self.assert_refused(self.compile(spec, *exactly(self.target), status=1), "wide.quern", ":5:5", "within the recurrence", "--target native")
 

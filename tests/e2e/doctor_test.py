@@ -44,8 +44,7 @@ model tagger {
 
 class Doctor(Case):
     def doctor(self, text, *options, status=1):
-        path = self.scratch / "small.quern"
-        path.write_text(text)
+        path = self.write_spec("small", text)
         return run(QUERN, "doctor", path, *options, status=status)
 
     def planted(self, old, new, check, *words, options=()):

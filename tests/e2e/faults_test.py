@@ -346,8 +346,7 @@ model picks {
         finished = run(QUERN, "compile", EXAMPLES / "sentence.quern", "--train", "-o", self.scratch / "never", status=1)
         self.assert_refused(finished, "loss")
         self.assertNotIn("fault of the compiler", finished.err)
-        spec = self.scratch / "rows.quern"
-        spec.write_text('quern 1\nmodel rows {\n  dim D = 4\n  loss(x: [B, T, D]) -> [B, T] { param w: [D] @ "w"\n    return sum[D](x * w) }\n}\n')
+        spec = self.write_spec("rows", 'quern 1\nmodel rows {\n  dim D = 4\n  loss(x: [B, T, D]) -> [B, T] { param w: [D] @ "w"\n    return sum[D](x * w) }\n}\n')
         for words in (("compile", spec, "--train", "-o", self.scratch / "never"), ("gradcheck", spec), ("dump", spec, "--train", "--after", "planned")):
             finished = run(QUERN, *words, status=1)
             self.assert_refused(finished, "rows.quern:4:", "each position of [B, T]; take its mean or sum")

@@ -153,6 +153,13 @@ class Case(unittest.TestCase):
         shutil.rmtree(cls.scratch, ignore_errors=True)
 
     @classmethod
+    def write_spec(cls, name, text):
+        """A spec of this text in the scratch folder; its path."""
+        path = cls.scratch / f"{name}.quern"
+        path.write_text(text)
+        return path
+
+    @classmethod
     def compile(cls, spec, *options, name="program", status=0):
         """examples/SPEC.quern (or a path) as a program; its path, or with another status what the compiler said."""
         path = spec if isinstance(spec, pathlib.Path) else EXAMPLES / f"{spec}.quern"

@@ -173,8 +173,7 @@ model absent {
 """
 
     def test_absent(self):
-        spec = self.scratch / "absent.quern"
-        spec.write_text(self.TEXT)
+        spec = self.write_spec("absent", self.TEXT)
         run(QUERN, "fmt", "--check", spec)
         source = random.Random("absent")
         have = {"words": random_tensor(source, [16, 8]), "layers.0.shift": random_tensor(source, [8]), "layers.1.gain": random_tensor(source, [8])}

@@ -2,7 +2,6 @@
 import os
 import resource
 import shutil
-import signal
 import stat
 import threading
 import unittest
@@ -28,8 +27,7 @@ class Outputs(Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.spec = cls.scratch / "words.quern"
-        cls.spec.write_text(WORDS)
+        cls.spec = cls.write_spec("words", WORDS)
         cls.program = cls.compile(cls.spec, "--train", name="program")
         cls.gpt2 = cls.compile("gpt2", "--config", GPT2 / "config.json", name="gpt2")
         cls.inputs, cls.weights = cls.scratch / "inputs.safetensors", cls.scratch / "weights.safetensors"
@@ -137,7 +135,7 @@ class Outputs(Case):
         untidy, link = self.scratch / "untidy.quern", self.scratch / "untidy-link.quern"
         text = "quern 1\nmodel m {\n  forward(x: [B, T]) -> [B, T] {\n return x+1 }\n}\n"
         link.symlink_to(untidy.name)
-        untidy.write_text(text * 1)
+        untidy.write_text(text)
         self.assert_refused(run(QUERN, "fmt", link, status=1, preexec_fn=small_disk), "cannot write", link.name)
         self.assertEqual(untidy.read_text(), text)
         run(QUERN, "fmt", link)

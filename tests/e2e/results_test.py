@@ -130,8 +130,7 @@ class EncoderDecoder(Case):
 
 class Refusals(Case):
     def test_two_functions_with_one_name(self):
-        spec = self.scratch / "twice.quern"
-        spec.write_text("quern 1\nmodel twice {\n  encode(x: [B, T]) -> (y: [B, T]) { return x + 1 }\n  decode(x: [B, T]) -> (y: [B, T]) { return x * 2 }\n}\n")
+        spec = self.write_spec("twice", "quern 1\nmodel twice {\n  encode(x: [B, T]) -> (y: [B, T]) { return x + 1 }\n  decode(x: [B, T]) -> (y: [B, T]) { return x * 2 }\n}\n")
         weights, given = weights_of(self.scratch / "none.safetensors", {}), self.scratch / "x.safetensors"
         write_safetensors(given, {"x": random_tensor(random.Random(1), [2, 3])})
         program = self.compile(spec)

@@ -32,8 +32,7 @@ class Broken(Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.spec = cls.scratch / "regression.quern"
-        cls.spec.write_text(TEXT)
+        cls.spec = cls.write_spec("regression", TEXT)
         cls.program = cls.compile(cls.spec, "--train")
         source = random.Random(3)
         cls.x, cls.y = random_tensor(source, [BATCHES, ROWS, WIDTH], 1), random_tensor(source, [BATCHES, ROWS], 1)
@@ -80,8 +79,7 @@ class Broken(Case):
 
     def test_in_the_gradient_alone(self):
         """sqrt has no slope at 0: the loss is finite, its gradient is not."""
-        spec = self.scratch / "root.quern"
-        spec.write_text(TEXT.replace("mean[B](e * e)", "mean[B](e * e) + sqrt(sum[B](e * e) * 0)"))
+        spec = self.write_spec("root", TEXT.replace("mean[B](e * e)", "mean[B](e * e) + sqrt(sum[B](e * e) * 0)"))
         program = self.compile(spec, "--train", name="root")
         data = self.scratch / "root.safetensors"
         write_safetensors(data, {"x": self.x, "y": self.y})

@@ -344,8 +344,7 @@ class Refusals(Small):
 
     def test_a_gradient_that_is_too_long(self):
         """Every number of it is finite, and the sum of their squares is not."""
-        spec = self.scratch / "steep.quern"
-        spec.write_text(STEEP)
+        spec = self.write_spec("steep", STEEP)
         program = self.compile(spec, "--train", name="steep")
         data = self.scratch / "steep.safetensors"
         write_safetensors(data, {"x": Tensor("F32", [1, 2], [1e25, 1e25])})

@@ -51,8 +51,8 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
       "the weights came to be in codes (+a8 after each of their formats; default: exact)")(
       "kv-cache", po::value(&spec.kvCache),
       "f32, bf16 or int8: what generation keeps of each position, keys and values (default: bf16 where weights are in "
-      "16 "
-      "bits or fewer, but f32 where a whole text is read at once, as by eval; else f32); int8: codes with a scale for "
+      "16 bits or fewer, but f32 where a whole text is read at once, as by eval; else f32); int8: codes with a scale "
+      "for "
       "each head and position");
 }
 
