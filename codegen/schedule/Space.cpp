@@ -142,6 +142,20 @@ static std::optional<std::string> refuseScan(const PlanPart &part, const Facts &
   return std::nullopt;
 }
 
+/// The same of Hopper's warp groups: 64 rows for each, beside the one that copies, by 64 of the depth.
+static std::optional<std::string> refuseGroups(const PlanPart &part, int64_t parts) {
+  constexpr int64_t sharedBytes = 227 << 10, lineBytes = 128;
+  int64_t groups = part["groups"], wide = part["wide"], mostSums = groups == 3 ? 64 : 128;
+  if (!groups)
+    return std::nullopt;
+  if (int64_t bytes = ((64 * groups + parts * wide) * lineBytes + 16) * part["ring"]; bytes > sharedBytes)
+    return "ring " + text(part["ring"]) + " takes " + text(bytes) + " bytes of a block's memory; there are " +
+           text(sharedBytes);
+  if (wide * parts / 2 > mostSums)
+    return "wide " + text(wide) + " does not fit the registers of " + text(groups) + " groups";
+  return std::nullopt;
+}
+
 /// What a block of threads shares and what its registers hold: of the least that cards with tensor cores have.
 static std::optional<std::string> refuseTensor(const PlanPart &part, const Facts &facts) {
   constexpr int64_t sharedBytes = 99 << 10, registers = 65536, mostSums = 128, others = 64;
@@ -158,7 +172,7 @@ static std::optional<std::string> refuseTensor(const PlanPart &part, const Facts
   if (sums > mostSums || 32 * warps * (sums + others) > registers)
     return "rows " + text(rows) + " x columns " + text(columns) + " do not fit the registers of " + text(warps) +
            " warps";
-  return std::nullopt;
+  return refuseGroups(part, parts);
 }
 
 static std::optional<std::string> refuseNothing(const PlanPart &, const Facts &) {
@@ -274,7 +288,10 @@ const std::vector<Family> &families() {
         {"warp_rows", "warps along the rows", 1, 4, 0},
         {"warp_columns", "warps along the columns", 1, 8, 0},
         {"few", "up to so many rows weights are read once, without tensor cores; 0: none", 0, 8},
-        {"split", "parts of the depth that are blocks of their own, where there are few rows", 1, 16, 0}},
+        {"split", "parts of the depth that are blocks of their own, where there are few rows", 1, 16, 0},
+        {"groups", "on Hopper: warp groups of 64 rows that multiply in a block; 0: as on other cards", 0, 3},
+        {"wide", "on Hopper: columns of a block's tile", 16, 256, 0},
+        {"ring", "on Hopper: copies that a block holds, of 64 steps of the sum each", 2, 8}},
        {"vector", "registers", "outer", "inner", "rows", "parts"},
        refuseTensor},
       {"threads",

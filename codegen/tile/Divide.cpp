@@ -1,6 +1,7 @@
 // Takes: a kernel's graph and a plan's numbers. Gives: its tile program.
 //
 //   few rows          weights read once by dot products; then a map makes the results of their sums
+//   many, on Hopper   tensor cores of warp groups, fed by copies of whole boxes, where the factors' addresses allow it
 //   many, aligned     tensor cores on what lies in memory in two bytes; all else is first written so ("staged")
 //   any               the same, all of it staged
 //
@@ -8,6 +9,7 @@
 // what is left out is below f32's last bit. The depth is then so many times as long, with each number's pieces together.
 #include "codegen/tile/Divide.h"
 
+#include "codegen/tile/Operands.h"
 #include "codegen/tile/Products.h"
 
 #include <algorithm>
@@ -60,10 +62,6 @@ private:
     p.buffers.push_back({Buffer::Role::Scratch, storage, layout, std::move(dims)});
     return int(p.buffers.size()) - 1;
   }
-  bool depends(int value, Coordinate on) const;
-  bool eights(int value, Coordinate along, bool plain) const;
-  bool isExact(int value) const;
-  std::optional<Operand> direct(int value, Coordinate own, Variant &variant);
   int pieceOf(int value, int piece);
   Operand staged(int node, const std::vector<int> &pieces, const Axis &own, Coordinate ownIs, const Factors &f,
                  const Place &part, Variant &variant);
@@ -76,82 +74,10 @@ private:
   void sumsFor(int split);
   int stored(int node, const Place &at, int split);
   int reduction(int node, const Place &at, int split);
-  bool variant(const std::string &name, int few, bool all);
+  bool asTensor(Operand &operand, const Numbered &own, const Numbered &length, int tile, Variant &variant);
+  bool variant(const std::string &name, int few, bool all, int capability = 80);
 };
 } // namespace
-
-bool Divider::depends(int value, Coordinate on) const {
-  const Value &x = v[value];
-  if (x.form == Value::Form::Coordinate)
-    return x.integer == int64_t(on);
-  return std::any_of(x.operands.begin(), x.operands.end(), [&](int operand) { return depends(operand, on); });
-}
-
-/// Whether eight numbers from a multiple of eight on `along` stay together: for a position in the innermost dimension
-/// (`plain`) those that count on; for others those that do not change.
-bool Divider::eights(int value, Coordinate along, bool plain) const {
-  const Value &x = v[value];
-  if (!depends(value, along))
-    return !plain;
-  if (x.form == Value::Form::Coordinate)
-    return plain;
-  if (x.form != Value::Form::Apply || (x.op != Op::Mod && x.op != Op::FloorDiv))
-    return false;
-  auto by = v.known(x.operands[1]);
-  bool whole = by && *by % 8 == 0 && v[x.operands[0]].form == Value::Form::Coordinate;
-  if (x.op == Op::Mod)
-    return by && *by % 8 == 0 &&
-           (plain ? v[x.operands[0]].form == Value::Form::Coordinate : eights(x.operands[0], along, false));
-  return whole && !plain;
-}
-
-/// Whether the number is one of bf16.
-bool Divider::isExact(int value) const {
-  const Value &x = v[value];
-  if (x.form == Value::Form::Load)
-    return p.buffers[size_t(x.integer)].storage == Storage::BF16;
-  if (x.form != Value::Form::Apply)
-    return x.form == Value::Form::Number && (x.real == 0 || x.real == 1 || x.real == -1);
-  if (x.op == Op::Where)
-    return isExact(x.operands[1]) && isExact(x.operands[2]);
-  return x.op == Op::Narrow || (x.op == Op::Neg && isExact(x.operands[0]));
-}
-
-/// Nothing: it must be staged.
-std::optional<Operand> Divider::direct(int value, Coordinate own, Variant &variant) {
-  const Value &x = v[value];
-  if (x.form != Value::Form::Load)
-    return std::nullopt;
-  const Buffer &buffer = p.buffers[size_t(x.integer)];
-  if (buffer.storage != Storage::BF16 || buffer.dims.empty())
-    return std::nullopt;
-  auto together = [&](Coordinate along, size_t inner) {
-    for (size_t d = 0; d < x.operands.size(); ++d)
-      if (!eights(x.operands[d], along, d == inner))
-        return false;
-    return true;
-  };
-  size_t last = buffer.dims.size() - 1;
-  if (buffer.layout.packed) {
-    const Value &at = v[x.operands[last - 1]];
-    bool plain = at.form == Value::Form::Coordinate && at.integer == int64_t(own);
-    if (own != Coordinate::Column || !plain || buffer.layout.tile % 8 || !together(own, last - 1))
-      return std::nullopt;
-    return Operand{int(x.integer), x.operands, false};
-  }
-  if (buffer.layout.strides[last] != 1)
-    return std::nullopt;
-  for (size_t d = 0; d < last; ++d)
-    if (buffer.layout.strides[d] && *buffer.layout.strides[d] % 8)
-      return std::nullopt;
-  bool inner = together(Coordinate::Depth, last);
-  // Columns side by side are whole eights, so that no copy leaves its row.
-  bool outer = own == Coordinate::Column && together(own, last) && buffer.dims[last].fixed().value_or(1) % 8 == 0;
-  if (!inner && !outer)
-    return std::nullopt;
-  variant.aligned.push_back(int(x.integer));
-  return Operand{int(x.integer), x.operands, inner};
-}
 
 /// What of a number is left after so many of bf16, rounded to one.
 int Divider::pieceOf(int value, int piece) {
@@ -248,29 +174,60 @@ void Divider::fuse(const Fusion &fused, Stage &stage) {
   }
 }
 
+bool Divider::asTensor(Operand &operand, const Numbered &own, const Numbered &length, int tile, Variant &variant) {
+  std::optional<Tensor> tensor = tensorOf(p, operand, own, length, tile, variant.adjacent);
+  if (tensor)
+    operand.tensor = *tensor;
+  return tensor.has_value();
+}
+
 void Divider::product(const Factors &f, bool all, Variant &variant) {
   const Fusion *fused = fusion ? &*fusion : nullptr;
-  Stage stage{Stage::Form::Product, {f.rows}, {f.columns}, {f.matrices}, {}, {}, {}, numbers.cut};
+  bool async = variant.capability > 80;
+  Cut cut = numbers.cut;
+  if (async)
+    cut = {groupRows * numbers.groups, numbers.wide, asyncDepth, numbers.ring, 4 * numbers.groups, 1};
+  Stage stage{async ? Stage::Form::Async : Stage::Form::Product, {f.rows}, {f.columns}, {f.matrices}, {}, {}, {}, cut};
   places.forget();
   Place plain = placeOf(f, fused, 0, depth());
   int x = places.at(f.x, plain), w = places.at(f.w, plain);
-  Pairs pairs = pairsOf(isExact(x), isExact(w));
+  Pairs pairs = pairsOf(isExact(p, x), isExact(p, w));
   int along = pairs.count() == 1 ? depth() : places.integer(Op::FloorDiv, depth(), v.number(pairs.count()));
   stage.depth = Axis{f.depth}.extent() * ir::Size(pairs.count());
 
+  auto numbered = [](const std::vector<Dim> &dims, const Place &place) {
+    Numbered made{dims, {}};
+    for (const Dim &dim : dims)
+      made.values.push_back(place.at(dim.name));
+    return made;
+  };
+  // What is staged has one dimension for each coordinate.
+  auto whole = [](const ir::Size &extent, int coordinate) { return Numbered{{{"all", extent}}, {coordinate}}; };
   std::optional<Operand> found;
+  auto aligned = variant.aligned;
   if (!all && pairs.count() == 1)
-    found = direct(x, Coordinate::Row, variant);
+    found = direct(p, x, Coordinate::Row, variant);
+  if (found && async && !asTensor(*found, numbered(f.rows, plain), numbered(f.depth, plain), cut.rows, variant))
+    found.reset(), variant.aligned = aligned;
   stage.x = found ? *found : staged(f.x, pairs.x, {f.rows}, Coordinate::Row, f, partOf(fused, 0), variant);
+  if (!found && async)
+    asTensor(stage.x, whole(Axis{f.rows}.extent(), row()), whole(stage.depth, depth()), cut.rows, variant);
   for (size_t part = 0; part < (fused ? fused->parts.size() : 1); ++part) {
     Place place = placeOf(f, fused, part, along);
     int value = places.at(f.w, place);
     found.reset();
     bool packed = v[value].form == Value::Form::Load && p.buffers[size_t(v[value].integer)].layout.packed;
-    if (isExact(value) && (packed || !all))
-      found = direct(value, Coordinate::Column, variant);
+    if (isExact(p, value) && (packed || !all))
+      found = direct(p, value, Coordinate::Column, variant);
+    if (found && async &&
+        (pairs.count() > 1 ||
+         !asTensor(*found, numbered(f.columns, place), numbered(f.depth, place), cut.columns, variant)))
+      throw Refusal("a weight that no tensor of five dimensions is"); // to write it anew would cost more than it brings
     stage.w.push_back(found ? *found
                             : staged(f.w, pairs.w, {f.columns}, Coordinate::Column, f, partOf(fused, part), variant));
+    if (!found && async)
+      asTensor(stage.w.back(), whole(Axis{f.columns}.extent(), column()), whole(stage.depth, depth()), cut.columns,
+               variant);
   }
   if (!fused) {
     int buffer = scratch(Storage::F32, f.all());
@@ -396,9 +353,9 @@ void Divider::results(Variant &variant) {
   }
 }
 
-bool Divider::variant(const std::string &name, int few, bool all) {
+bool Divider::variant(const std::string &name, int few, bool all, int capability) {
   size_t before = p.buffers.size();
-  Variant made{name, few, Axis{products[0].rows}.extent(), {}, {}};
+  Variant made{name, few, Axis{products[0].rows}.extent(), {}, capability, {}, {}};
   sums.clear(), reduced.clear();
   current = &made;
   std::optional<Fusion> kept = fusion;
@@ -459,7 +416,10 @@ void Divider::run() {
   for (int few : std::set<int>{std::min(1, numbers.few), numbers.few})
     if (few)
       variant("rows" + std::to_string(few), few, false);
-  if (variant("direct", 0, false) || p.variants.empty() || p.variants.back().mostRows)
+  if (numbers.groups)
+    variant("groups", 0, false, 90);
+  if (variant("direct", 0, false) || p.variants.empty() || p.variants.back().mostRows ||
+      p.variants.back().capability > 80)
     variant("staged", 0, true);
 }
 

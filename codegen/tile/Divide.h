@@ -9,8 +9,9 @@ namespace quern::codegen::tile {
 /// The numbers of a plan.
 struct Numbers {
   Cut cut;
-  int split = 1; ///< parts of the depth where there are few rows
-  int few = 8;   ///< up to so many rows weights are read once; 0: tensor cores always
+  int split = 1;                        ///< parts of the depth where there are few rows
+  int few = 8;                          ///< up to so many rows weights are read once; 0: tensor cores always
+  int groups = 0, wide = 256, ring = 4; ///< of asynchronous products: warp groups (0: none), columns, stages
 };
 
 /// Why no tile program computes the kernel; nothing: `program` does.

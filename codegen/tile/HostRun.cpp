@@ -35,7 +35,7 @@ public:
       stage.form == Stage::Form::Map      ? map(stage)
       : stage.form == Stage::Form::Reduce ? reduce(stage)
       : stage.form == Stage::Form::Dots   ? dots(stage)
-                                          : product(stage);
+                                          : product(stage); // asynchronous or not
   }
   int64_t size(const ir::Size &of) const {
     return of.evaluate([&](const std::string &name) { return lengths.at(name); });

@@ -3,8 +3,8 @@
 #include "codegen/tile/LaunchIr.h"
 
 #include "codegen/llvm/SizeValue.h"
-#include "codegen/tile/PtxModule.h"
 #include "codegen/tile/Signature.h"
+#include "codegen/tile/ptx/PtxModule.h"
 
 #include "llvm/IR/IRBuilder.h"
 
@@ -20,7 +20,7 @@ public:
     pointer = PointerType::getUnqual(context);
     i64 = b.getInt64Ty(), i32 = b.getInt32Ty();
   }
-  void run(const std::string &ptx, const std::string &symbol);
+  void run(const std::map<int, std::string> &texts, const std::string &symbol);
 
 private:
   const Program &p;
@@ -57,15 +57,67 @@ private:
     b.SetInsertPoint(next);
   }
   llvm::Value *fits(const Variant &variant);
+  llvm::Value *strideInElements(int buffer, size_t dim);
+  llvm::Value *tensor(const Operand &operand);
+  struct Image {
+    llvm::Value *text, *bytes, *state, *known;
+  };
+  std::map<int, Image> images; // by capability
   void launch(size_t variant, size_t stage, llvm::Value *state);
-  void variant(size_t number, llvm::Value *state);
+  void variant(size_t number);
 };
 } // namespace
 
+/// In 64 bits.
+llvm::Value *LaunchIr::strideInElements(int buffer, size_t dim) {
+  const Buffer &of = p.buffers[size_t(buffer)];
+  if (of.role != Buffer::Role::Scratch)
+    return of.layout.strides[dim] ? number(*of.layout.strides[dim]) : b.CreateSExt(strideOf(buffer, dim), i64);
+  llvm::Value *stride = number(1);
+  for (size_t d = of.dims.size(); d-- > dim + 1;) {
+    llvm::Value *extent = sizeOf(of.dims[d].size);
+    if (d + 1 == of.dims.size()) // rows begin at multiples of eight
+      extent = b.CreateAnd(b.CreateAdd(extent, number(7)), number(-8));
+    stride = b.CreateMul(stride, extent);
+  }
+  return stride;
+}
+
+/// runtime/device/GpuDevice.h has the fields: a number, the address, then extents, strides in bytes and boxes.
+llvm::Value *LaunchIr::tensor(const Operand &operand) {
+  const Tensor &t = operand.tensor;
+  constexpr unsigned most = 5, head = 3;
+  auto *type = ArrayType::get(i64, head + 3 * most);
+  IRBuilder<> entry(&function->getEntryBlock(), function->getEntryBlock().begin());
+  llvm::Value *made = entry.CreateAlloca(type);
+  auto set = [&](unsigned at, llvm::Value *value) {
+    b.CreateStore(value, b.CreateConstInBoundsGEP2_64(type, made, 0, at));
+  };
+  set(0, addresses.at(operand.buffer));
+  set(1, number(int64_t(t.dims.size())));
+  set(2, number(2 * t.width));
+  for (unsigned d = 0; d < t.dims.size(); ++d) {
+    const TensorDim &dim = t.dims[d];
+    llvm::Value *stride = dim.stride ? sizeOf(*dim.stride) : strideInElements(operand.buffer, dim.of);
+    set(head + d, sizeOf(dim.extent));
+    set(head + most + d, b.CreateMul(stride, number(2)));
+    set(head + 2 * most + d, number(dim.box));
+  }
+  return b.CreatePtrToInt(made, i64);
+}
+
 llvm::Value *LaunchIr::fits(const Variant &variant) {
   llvm::Value *holds = b.getTrue();
+  if (variant.capability != p.variants.back().capability) { // else the device must run it, or says why not
+    const Image &image = images.at(variant.capability);
+    holds = b.CreateICmpSGT(call("quern_tile_takes", i32, {image.known, image.text, image.bytes}), b.getInt32(0));
+  }
+  for (const Variant::Adjacent &one : variant.adjacent) {
+    llvm::Value *follows = b.CreateMul(strideInElements(one.buffer, one.inner), sizeOf(one.extent));
+    holds = b.CreateAnd(holds, b.CreateICmpEQ(strideInElements(one.buffer, one.outer), follows));
+  }
   if (variant.mostRows)
-    holds = b.CreateICmpSLE(sizeOf(variant.rows), number(variant.mostRows));
+    holds = b.CreateAnd(holds, b.CreateICmpSLE(sizeOf(variant.rows), number(variant.mostRows)));
   llvm::Value *bytes = number(0);
   for (int buffer : variant.aligned) {
     bytes = b.CreateOr(bytes, addresses.at(buffer));
@@ -86,12 +138,15 @@ void LaunchIr::launch(size_t number, size_t index, llvm::Value *state) {
   std::vector<Constant *> pointers;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Parameter &parameter = parameters[i];
-    llvm::Value *value = parameter.form == Parameter::Form::Pointer ? addresses.at(parameter.buffer)
+    llvm::Value *value = parameter.form == Parameter::Form::Pointer  ? addresses.at(parameter.buffer)
+                         : parameter.form == Parameter::Form::Tensor ? tensor(operandOf(stage, parameter.dim))
                          : parameter.form == Parameter::Form::Length
                              ? lengths.at(parameter.symbol)
                              : b.CreateZExt(strideOf(parameter.buffer, parameter.dim), i64);
     b.CreateStore(value, b.CreateConstInBoundsGEP2_64(type, values, 0, i));
-    pointers.push_back(b.getInt8(parameter.form == Parameter::Form::Pointer));
+    pointers.push_back(b.getInt8(parameter.form == Parameter::Form::Pointer  ? 1
+                                 : parameter.form == Parameter::Form::Tensor ? 2
+                                                                             : 0));
   }
   Constant *list = ConstantArray::get(ArrayType::get(b.getInt8Ty(), pointers.size()), pointers);
   auto *kinds = new GlobalVariable(module, list->getType(), true, GlobalValue::PrivateLinkage, list);
@@ -110,14 +165,18 @@ void LaunchIr::launch(size_t number, size_t index, llvm::Value *state) {
   check(b.CreateICmpEQ(status, b.getInt32(0)));
 }
 
-void LaunchIr::variant(size_t number, llvm::Value *state) {
+void LaunchIr::variant(size_t number) {
   const Variant &variant = p.variants[number];
+  const Image &image = images.at(variant.capability);
+  llvm::Value *status = call("quern_tile_build", i32, {image.state, image.text, image.bytes});
+  check(b.CreateICmpEQ(status, b.getInt32(0)));
+  llvm::Value *state = b.CreateLoad(pointer, image.state);
   std::vector<int> taken;
   for (const Stage &stage : variant.stages)
     for (const Parameter &parameter : parametersOf(p, stage)) {
       const Buffer &buffer = p.buffers[size_t(parameter.buffer)];
-      if (parameter.form != Parameter::Form::Pointer || buffer.role != Buffer::Role::Scratch ||
-          addresses.count(parameter.buffer))
+      bool isMemory = parameter.form == Parameter::Form::Pointer || parameter.form == Parameter::Form::Tensor;
+      if (!isMemory || buffer.role != Buffer::Role::Scratch || addresses.count(parameter.buffer))
         continue;
       llvm::Value *bytes = this->number(support::bytesOf(buffer.storage));
       for (size_t d = 0; d < buffer.dims.size(); ++d) {
@@ -138,7 +197,7 @@ void LaunchIr::variant(size_t number, llvm::Value *state) {
   b.CreateRet(b.getInt32(0));
 }
 
-void LaunchIr::run(const std::string &ptx, const std::string &symbol) {
+void LaunchIr::run(const std::map<int, std::string> &texts, const std::string &symbol) {
   size_t buffers = 0;
   for (const Buffer &buffer : p.buffers)
     buffers += buffer.role != Buffer::Role::Scratch;
@@ -156,18 +215,20 @@ void LaunchIr::run(const std::string &ptx, const std::string &symbol) {
     given.push_back(function->getArg(unsigned(p.symbols.size() + i)));
     addresses[int(i)] = field(i64, given.back(), 0);
   }
-  auto *state = new GlobalVariable(module, pointer, false, GlobalValue::InternalLinkage,
-                                   ConstantPointerNull::get(pointer), symbol + "_built");
-  llvm::Value *status = call("quern_tile_build", i32, {state, b.CreateGlobalString(ptx), number(int64_t(ptx.size()))});
-  check(b.CreateICmpEQ(status, b.getInt32(0)));
-  llvm::Value *built = b.CreateLoad(pointer, state);
+  for (const auto &[capability, ptx] : texts) {
+    std::string name = symbol + "_" + std::to_string(capability);
+    auto *state = new GlobalVariable(module, pointer, false, GlobalValue::InternalLinkage,
+                                     ConstantPointerNull::get(pointer), name + "_built"),
+         *known = new GlobalVariable(module, i32, false, GlobalValue::InternalLinkage, b.getInt32(0), name + "_known");
+    images[capability] = {b.CreateGlobalString(ptx), number(int64_t(ptx.size())), state, known};
+  }
   for (size_t i = 0; i < p.variants.size(); ++i) {
     BasicBlock *here = BasicBlock::Create(context, p.variants[i].name, function),
                *next = BasicBlock::Create(context, "else", function);
     b.CreateCondBr(fits(p.variants[i]), here, next);
     b.SetInsertPoint(here);
     auto outer = addresses;
-    variant(i, built);
+    variant(i);
     addresses = outer;
     b.SetInsertPoint(next);
   }
@@ -184,8 +245,9 @@ void LaunchIr::run(const std::string &ptx, const std::string &symbol) {
   b.CreateRet(b.CreateCall(function, arguments));
 }
 
-void emitLaunches(const Program &program, const std::string &ptx, const std::string &symbol, Module &module) {
-  LaunchIr(program, module).run(ptx, symbol);
+void emitLaunches(const Program &program, const std::map<int, std::string> &texts, const std::string &symbol,
+                  Module &module) {
+  LaunchIr(program, module).run(texts, symbol);
 }
 
 } // namespace quern::codegen::tile

@@ -8,8 +8,10 @@
 
 namespace quern::codegen::tile {
 
-/// Writes `symbol` (codegen/README.md says its arguments) and `symbol`_argv. `ptx`: its image, which the module carries.
-void emitLaunches(const Program &program, const std::string &ptx, const std::string &symbol, llvm::Module &module);
+/// Writes `symbol` (codegen/README.md says its arguments) and `symbol`_argv. `texts`: its PTX by capability, which the
+/// module carries. The device is given the image of the variant that is launched.
+void emitLaunches(const Program &program, const std::map<int, std::string> &texts, const std::string &symbol,
+                  llvm::Module &module);
 
 } // namespace quern::codegen::tile
 #endif

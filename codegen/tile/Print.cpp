@@ -85,6 +85,12 @@ private:
       return "%" + std::to_string(i);
     }
   }
+  static std::string boxes(const Operand &from) {
+    std::string text;
+    for (const TensorDim &dim : from.tensor.dims)
+      text += (text.empty() ? " in boxes of " : " x ") + std::to_string(dim.box);
+    return text;
+  }
   void define(const std::set<int> &needed) {
     for (int i : needed) {
       const Value &v = p.values[i];
@@ -103,14 +109,15 @@ private:
   }
   void stage(const Stage &s) {
     const Cut &c = s.cut;
-    static const char *const forms[] = {"product", "dots", "map", "reduce"};
+    static const char *const forms[] = {"product", "dots", "map", "reduce", "async product"};
     out << "    " << forms[int(s.form)] << " rows " << axis(s.rows) << " columns " << axis(s.columns);
     static const char *const reductions[] = {"sum", "mean", "max", "min", "any", "all"};
     if (s.form == Stage::Form::Reduce)
       out << " by " << reductions[int(s.reduction)];
-    if (s.form == Stage::Form::Product || s.form == Stage::Form::Dots)
+    const bool async = s.form == Stage::Form::Async, tiles = async || s.form == Stage::Form::Product;
+    if (tiles || s.form == Stage::Form::Dots)
       out << " matrices " << axis(s.matrices) << " depth " << s.depth.str();
-    if (s.form == Stage::Form::Product)
+    if (tiles)
       out << "\n      tile " << c.rows << " x " << c.columns << " x " << c.depth << ", " << c.stages << " stages, "
           << c.warpRows << " x " << c.warpColumns << " warps";
     if (s.form == Stage::Form::Dots)
@@ -121,7 +128,7 @@ private:
       for (int position : from.at)
         need(position, needed);
     };
-    if (s.form == Stage::Form::Product)
+    if (tiles)
       operand(s.x);
     for (const Operand &w : s.w)
       operand(w);
@@ -133,12 +140,13 @@ private:
         need(position, needed);
     }
     define(needed);
-    if (s.form == Stage::Form::Product)
-      out << "      x = copy b" << s.x.buffer << list(s.x.at) << "\n";
+    if (tiles)
+      out << "      x = copy b" << s.x.buffer << list(s.x.at) << boxes(s.x) << "\n";
     if (s.form == Stage::Form::Dots)
       out << "      x = " << name(s.xValue) << "\n";
     for (const Operand &w : s.w)
-      out << "      w = copy b" << w.buffer << list(w.at) << (w.depthInner ? "" : ", columns side by side") << "\n";
+      out << "      w = copy b" << w.buffer << list(w.at) << (w.depthInner ? "" : ", columns side by side") << boxes(w)
+          << "\n";
     for (const Store &store : s.stores)
       out << "      store b" << store.buffer << list(store.at) << " = " << name(store.value) << "\n";
     if (s.form == Stage::Form::Dots && s.sums >= 0)

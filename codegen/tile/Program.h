@@ -71,11 +71,30 @@ struct Axis {
   ir::Size extent() const;
 };
 
+/// A dimension as copies of whole boxes see it (TMA): a block's box begins at `at` + (its first row, column or depth).
+struct TensorDim {
+  enum class Along { Own, Depth, Neither }; ///< Own: rows or columns, whichever the operand has
+  Along along = Along::Neither;
+  ir::Size extent;
+  int64_t box = 1;
+  int64_t unit = 1, modulo = 0;     ///< of rows or columns: each counts for so many; 0: not divided again
+  int at = -1;                      ///< a value of the matrix; -1: 0
+  std::optional<ir::Size> stride{}; ///< in elements; without one it is that of the buffer's dimension `of`
+  size_t of = 0;
+};
+/// An operand as such copies see it. In shared memory a copy leaves lines of `width` numbers, swizzled over that width.
+struct Tensor {
+  std::vector<TensorDim> dims; ///< the innermost first: its elements lie side by side
+  int width = 64;
+  int64_t each = 0; ///< rows or columns of a copy
+};
+
 /// What a product reads tile by tile: numbers of two bytes, of which eight lie beside each other.
 struct Operand {
   int buffer = 0;
   std::vector<int> at;     ///< positions of its dimensions, made of coordinates
   bool depthInner = false; ///< eight along the depth, else along the rows (columns)
+  Tensor tensor{};         ///< of an asynchronous product
 };
 
 struct Store {
@@ -89,6 +108,8 @@ struct Cut {
   int rows = 128, columns = 128, depth = 32, stages = 3, warpRows = 2, warpColumns = 4;
   int threads() const { return 32 * warpRows * warpColumns; }
 };
+/// Of an asynchronous product: its depth, and rows of a warp group.
+constexpr int asyncDepth = 64, groupRows = 64;
 
 /// A launch.
 struct Stage {
@@ -97,6 +118,7 @@ struct Stage {
     Dots, ///< the same for few rows: weights are read once, 16 bytes at a time, the depth is divided among warps and blocks
     Map,    ///< an element for each row and column
     Reduce, ///< of each row one number, of the only store's values along its columns
+    Async, ///< a product by warp groups (Hopper): one fills the ring by copies of whole boxes, 64 rows for each of the others
   };
   Form form;
   Axis rows, columns, matrices;
@@ -118,6 +140,14 @@ struct Variant {
   int64_t mostRows = 0; ///< 0: any
   ir::Size rows;
   std::vector<int> aligned; ///< buffers whose rows must begin at multiples of 16 bytes
+  int capability = 80;      ///< of the image that has it: 80, for all later cards, too, or 90, for that one alone
+  /// Dimensions that must follow each other without a gap: the stride of `outer` is `extent` times that of `inner`.
+  struct Adjacent {
+    int buffer;
+    size_t outer, inner;
+    ir::Size extent;
+  };
+  std::vector<Adjacent> adjacent{};
   std::vector<Stage> stages;
 };
 

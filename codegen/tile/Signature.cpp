@@ -23,8 +23,14 @@ std::vector<Parameter> parametersOf(const Program &program, const Stage &stage) 
   };
   if (stage.form == Stage::Form::Product)
     place(stage.x.buffer, stage.x.at);
+  const bool async = stage.form == Stage::Form::Async;
   for (const Operand &w : stage.w)
-    place(w.buffer, w.at);
+    if (!async)
+      place(w.buffer, w.at);
+  for (size_t i = 0; async && i <= stage.w.size(); ++i)
+    for (const TensorDim &dim : operandOf(stage, i).tensor.dims)
+      if (dim.at >= 0)
+        need(need, dim.at);
   if (stage.form == Stage::Form::Dots) {
     need(need, stage.xValue);
     if (stage.sums >= 0)
@@ -45,7 +51,21 @@ std::vector<Parameter> parametersOf(const Program &program, const Stage &stage) 
       if (!b.layout.strides[d])
         parameters.push_back({Parameter::Form::Stride, buffer, d, {}});
   }
+  for (size_t i = 0; async && i <= stage.w.size(); ++i)
+    parameters.push_back({Parameter::Form::Tensor, operandOf(stage, i).buffer, i, {}});
   return parameters;
+}
+
+const Operand &operandOf(const Stage &stage, size_t number) {
+  return number ? stage.w[number - 1] : stage.x;
+}
+
+int64_t asyncStart(const Stage &stage, size_t part) {
+  return 2 * asyncDepth * (stage.cut.rows + int64_t(part) * stage.cut.columns);
+}
+
+int64_t asyncSlotBytes(const Stage &stage) {
+  return asyncStart(stage, stage.w.size());
 }
 
 SharedTiles sharedTilesOf(const Stage &stage) {
@@ -75,6 +95,8 @@ int blocksTogether(const Stage &stage) {
     return 0;
   if (stage.form == Stage::Form::Dots)
     return stage.most == 1 ? 4 : 1;
+  if (stage.form == Stage::Form::Async)
+    return 1;
   const Cut &cut = stage.cut;
   int64_t sums = int64_t(cut.rows) * cut.columns * int64_t(stage.w.size()) / cut.threads();
   return cut.threads() * (sums + 64) * 2 <= 65536 ? 2 : 1;
@@ -94,6 +116,12 @@ Grid gridOf(const Program &program, const Stage &stage) {
     int64_t bytes = 4 * int64_t(stage.most) * (dotDepth + dotThreads / 32 * tile * int64_t(stage.w.size()));
     return {{stage.columns.extent(), tile}, {ir::Size(stage.split)}, {stage.matrices.extent()}, dotThreads, bytes};
   }
+  case Stage::Form::Async:
+    return {{stage.columns.extent(), cut.columns},
+            {stage.rows.extent(), cut.rows},
+            {stage.matrices.extent()},
+            cut.threads() + groupThreads,
+            (asyncSlotBytes(stage) + 16) * cut.stages};
   default:
     return {{stage.columns.extent(), cut.columns},
             {stage.rows.extent(), cut.rows},

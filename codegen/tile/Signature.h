@@ -8,14 +8,15 @@
 namespace quern::codegen::tile {
 
 struct Parameter {
-  enum class Form { Pointer, Length, Stride };
+  enum class Form { Pointer, Length, Stride, Tensor };
   Form form;
-  int buffer = 0;     ///< of a pointer or a stride
-  size_t dim = 0;     ///< of a stride
+  int buffer = 0;     ///< of a pointer, a stride or a tensor
+  size_t dim = 0;     ///< of a stride; of a tensor its operand's number: 0: x, then w's parts
   std::string symbol; ///< of a length
 };
 
-/// Pointers to the buffers that it touches, all lengths, then strides that only the run knows.
+/// Pointers to the buffers that it touches, all lengths, strides that only the run knows, then operands as copies of boxes see
+/// them: 128 bytes each, which the driver makes.
 std::vector<Parameter> parametersOf(const Program &program, const Stage &stage);
 
 /// `extent` in pieces of `by`.
@@ -40,11 +41,20 @@ struct SharedTiles {
 };
 SharedTiles sharedTilesOf(const Stage &stage);
 
+const Operand &operandOf(const Stage &stage, size_t number);
+
+/// Bytes of a slot of an asynchronous product's ring; behind all slots stand two barriers for each, of eight bytes.
+int64_t asyncSlotBytes(const Stage &stage);
+/// Where a part's columns lie in a slot.
+int64_t asyncStart(const Stage &stage, size_t part);
+
 /// Work-items of a map along columns; the rest are rows.
 int mapWidth(const Stage &stage);
 constexpr int mapThreads = 256, mostMapRows = 32768;
 /// Of dots: threads, the depth whose numbers of x are held at a time, and where the warps' sums lie behind them.
 constexpr int dotThreads = 256, dotDepth = 512;
+/// Of an asynchronous product: threads of a warp group. The first one is the producer's.
+constexpr int groupThreads = 128;
 
 } // namespace quern::codegen::tile
 #endif

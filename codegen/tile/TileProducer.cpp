@@ -7,7 +7,7 @@
 #include "codegen/tile/Divide.h"
 #include "codegen/tile/LaunchIr.h"
 #include "codegen/tile/Products.h"
-#include "codegen/tile/PtxModule.h"
+#include "codegen/tile/ptx/PtxModule.h"
 
 #include "llvm/Config/llvm-config.h"
 
@@ -25,6 +25,7 @@ tile::Program tile::programOf(const KernelGraph &graph, const KernelPlan &plan) 
   Numbers numbers;
   numbers.cut = {part["rows"], part["columns"], part["depth"], part["stages"], part["warp_rows"], part["warp_columns"]};
   numbers.few = part["few"], numbers.split = part["split"];
+  numbers.groups = part["groups"], numbers.wide = part["wide"], numbers.ring = part["ring"];
   Program program;
   if (std::optional<std::string> refused = divide(graph, numbers, program))
     throw std::runtime_error("kernel " + graph.name + ": " + *refused);
@@ -86,14 +87,20 @@ public:
     llvm::Module module(symbol, context);
     std::unique_ptr<llvm::TargetMachine> machine = machineFor(target);
     aimAt(module, *machine);
-    tile::PtxModule device = tile::ptxOf(program);
-    emitLaunches(program, device.ptx, symbol, module);
+    std::vector<tile::PtxModule> images;
+    std::map<int, std::string> texts;
+    for (int capability : tile::capabilitiesOf(program)) {
+      images.push_back(tile::ptxOf(program, capability));
+      texts[capability] = images.back().ptx;
+    }
+    emitLaunches(program, texts, symbol, module);
     std::string what = "kernel " + graph.name;
     optimize(module, *machine, what);
     write(module, *machine, form, path, what);
     if (form != EmitForm::Object) { // for readers: what the device is given, as comments
       std::ofstream file(path, std::ios::app);
-      file << commented(form == EmitForm::Llvm ? device.llvm : device.ptx, form == EmitForm::Llvm ? ";" : "#");
+      for (const tile::PtxModule &device : images)
+        file << commented(form == EmitForm::Llvm ? device.llvm : device.ptx, form == EmitForm::Llvm ? ";" : "#");
       if (!file.flush())
         throw std::runtime_error(what + ": cannot write " + path);
     }

@@ -12,13 +12,17 @@ public:
   std::optional<std::string> run() {
     for (size_t i = 0; i < p.values.all.size() && !wrong; ++i)
       value(int(i));
-    if (p.variants.empty() || p.variants.back().mostRows || !p.variants.back().aligned.empty())
+    if (p.variants.empty() || p.variants.back().mostRows || !p.variants.back().aligned.empty() ||
+        !p.variants.back().adjacent.empty() || p.variants.back().capability > 80)
       fail("no variant fits always");
     for (const Variant &variant : p.variants) {
       written.clear();
-      for (const Stage &one : variant.stages)
+      for (const Stage &one : variant.stages) {
+        if (one.form == Stage::Form::Async && variant.capability != 90)
+          fail("an asynchronous product for any card");
         if (!wrong)
           stage(one);
+      }
       for (size_t i = 0; i < p.buffers.size(); ++i)
         if (p.buffers[i].role == Buffer::Role::Result && !written.count(int(i)))
           fail(variant.name + " does not write buffer " + std::to_string(i));
@@ -72,6 +76,20 @@ private:
     if (!wrong)
       readsBuffer(from.buffer);
   }
+  void tensor(const Operand &from, int tile) {
+    operand(from);
+    const Tensor &t = from.tensor;
+    int64_t box = 1;
+    for (const TensorDim &dim : t.dims) {
+      box *= dim.box;
+      if (dim.box < 1 || dim.box > 256)
+        fail("a box that no copy has");
+    }
+    // Lines of 32, 64 or 128 bytes, which lie as the tensor cores expect them; copies that make up the tile.
+    if (t.dims.size() < 2 || t.dims.size() > 5 || (t.width != 16 && t.width != 32 && t.width != 64) ||
+        t.dims[0].box != t.width || t.each < 1 || tile % t.each || box != t.each * asyncDepth)
+      fail("a tensor that its copies cannot read");
+  }
   void stage(const Stage &s) {
     const Cut &c = s.cut;
     if (s.form == Stage::Form::Product) {
@@ -81,6 +99,15 @@ private:
       operand(s.x);
       for (const Operand &w : s.w)
         operand(w);
+      if (s.w.empty() || !s.x.depthInner)
+        fail("a product without its factors");
+    } else if (s.form == Stage::Form::Async) {
+      if (c.rows % groupRows || c.warpRows != c.rows / 16 || c.warpColumns != 1 || c.depth != asyncDepth ||
+          c.stages < 2 || c.columns % 16 || c.columns > 256)
+        fail("a cut that its warp groups cannot share");
+      tensor(s.x, c.rows);
+      for (const Operand &w : s.w)
+        tensor(w, c.columns);
       if (s.w.empty() || !s.x.depthInner)
         fail("a product without its factors");
     } else if (s.form == Stage::Form::Dots) {

@@ -37,10 +37,17 @@ public:
     size_t groups[3], threads[3];
     size_t shared = 0; ///< bytes of a group's memory beside what its kernel declares
   };
+  /// A buffer of numbers of two bytes as copies of whole boxes see it, the innermost dimension first; strides in bytes.
+  struct Tensor {
+    static constexpr int64_t mostDims = 5;
+    const void *address;
+    int64_t rank, lineBytes, extents[mostDims], strides[mostDims], box[mostDims];
+  };
   struct Argument {
     const void *value; ///< of a buffer its address, of a number where it is
     size_t bytes;      ///< of a buffer from its first element to behind its last
     bool isBuffer;
+    const Tensor *tensor = nullptr; ///< a buffer that is given so
   };
   /// Runs `code` on the device whose kernels are being launched. What it throws ends the call with its message: generated
   /// code goes on, but nothing is launched any more.
@@ -60,6 +67,8 @@ public:
   void giveBlock(void *address);
   /// A table of constants that a kernel carries: stays on the device.
   void *keepConstants(const void *host, size_t bytes);
+  /// Whether this device can run a kernel's source, beside which there is another one for all devices.
+  virtual bool takes(const char *, size_t) const { return true; }
   /// What a driver makes of a kernel's source.
   virtual void *build(const char *source, size_t bytes) = 0;
   void launch(void *built, const char *name, const Grid &grid, const std::vector<Argument> &arguments);

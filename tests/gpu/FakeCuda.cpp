@@ -7,6 +7,7 @@
 //   QUERN_FAKE_CUDA_LOG=FILE    what was asked of it, as JSON, when the program ends
 #include "runtime/device/cuda/Cuda.h"
 #include "tests/gpu/ptx/Ptx.h"
+#include "tests/gpu/ptx/Tensor.h"
 
 #include <chrono>
 #include <cstdio>
@@ -345,6 +346,19 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned options, int *
         std::snprintf(log, room, "%s", error.what());
       return int(invalidPtx);
     }
+  });
+}
+int cuTensorMapEncodeTiled(ptx::TensorMap *map, int type, uint32_t rank, uint64_t address, const uint64_t *extents,
+                           const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
+                           int swizzle, int promotion, int fill) {
+  return guarded([&]() -> int {
+    ++record.counts["tensors"];
+    for (uint32_t d = 0; d < rank; ++d)
+      if (steps[d] != 1)
+        return invalidValue;
+    // Of numbers of bf16, with zeros beside them.
+    bool known = type == 9 && interleave == 0 && fill == 0 && promotion >= 0 && promotion <= 3;
+    return known && ptx::encode(*map, rank, address, extents, strides, box, uint32_t(swizzle)) ? ok : invalidValue;
   });
 }
 int cuModuleGetFunction(void **function, void *module, const char *name) {

@@ -45,6 +45,7 @@ const Api &openApi() {
     library.find("cuGraphLaunch", found.GraphLaunch, needed);
     library.find("cuGraphExecDestroy", found.GraphExecDestroy, needed);
     library.find("cuGraphDestroy", found.GraphDestroy, needed);
+    library.find("cuTensorMapEncodeTiled", found.TensorMapEncodeTiled);
     library.find("cuGraphAddDependencies_v2", found.GraphAddDependencies);
     return found;
   }();

@@ -42,6 +42,11 @@ static_assert(sizeof(CopyNode) == 200);
 struct EdgeData {
   unsigned char fromPort, toPort, type, reserved[5];
 };
+/// CUtensorMap: how copies of whole boxes see a tensor. Opaque.
+struct alignas(64) TensorMap {
+  uint64_t words[16];
+};
+inline constexpr int tensorBF16 = 9, promoteWholeLines = 3; // 256 bytes
 inline constexpr unsigned char programmaticPort = 1, programmaticEdge = 1;
 
 inline constexpr int outOfMemory = 2, noDevice = 100;
@@ -88,6 +93,10 @@ struct Api {
   int (*GraphLaunch)(GraphExec, Stream);
   int (*GraphExecDestroy)(GraphExec);
   int (*GraphDestroy)(GraphHandle);
+  /// Of CUDA 12; null in older drivers. `strides`: in bytes, of all dimensions but the first.
+  int (*TensorMapEncodeTiled)(TensorMap *, int type, uint32_t rank, Address, const uint64_t *extents,
+                              const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
+                              int swizzle, int promotion, int fill);
   /// Of CUDA 12.3; null in older drivers.
   int (*GraphAddDependencies)(GraphHandle, const Node *from, const Node *to, const EdgeData *, size_t count);
 };

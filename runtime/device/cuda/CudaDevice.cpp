@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 #include <utility>
@@ -31,8 +32,9 @@ struct Built {
 std::string withWaits(std::string ptx) {
   if (ptx.find("griddepcontrol.wait") != std::string::npos)
     return ptx; // its producer knows better
+  bool isNewer = ptx.find(".target sm_90") != std::string::npos;
   auto replace = [&](const char *directive, const char *line) {
-    if (size_t at = ptx.find(directive); at != std::string::npos)
+    if (size_t at = ptx.find(directive); at != std::string::npos && !isNewer)
       ptx.replace(at, ptx.find('\n', at) - at, line);
   };
   replace(".version", ".version 7.8");
@@ -57,6 +59,14 @@ public:
   }
 
   const char *name() const override { return title.c_str(); }
+
+  bool takes(const char *text, size_t bytes) const override {
+    Wanted wanted = wantedBy(std::string(text, strnlen(text, bytes)));
+    int version = 0;
+    // What is for one kind of card copies by tensor maps, which drivers make since CUDA 12.
+    bool isNewDriver = api.TensorMapEncodeTiled && !api.DriverGetVersion(&version) && version >= 12000;
+    return fits(wanted) && (!wanted.alone || isNewDriver);
+  }
 
   void *build(const char *text, size_t bytes) override {
     std::string ptx(text, strnlen(text, bytes)); // the driver wants a zero behind it
@@ -130,32 +140,62 @@ protected:
     addresses.resize(arguments.size());
     values.resize(arguments.size());
     bytes.resize(arguments.size());
+    maps.clear();
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (arguments[i].isBuffer)
         addresses[i] = at(places[i]);
       values[i] = arguments[i].isBuffer ? &addresses[i] : arguments[i].value;
       bytes[i] = arguments[i].isBuffer ? sizeof(Address) : arguments[i].bytes;
+      if (arguments[i].tensor) {
+        values[i] = encoded(*arguments[i].tensor, addresses[i], maps.emplace_back());
+        bytes[i] = sizeof(TensorMap);
+      }
     }
     list.launch(kernelOf(known, name, grid.shared), grid, values, bytes, known.waits);
   }
 
 private:
-  /// Throws MachineError where the kernels are for other cards: `.target sm_90a` is for capability 9.0 alone, sm_80 for 8.0
-  /// and all that follow.
-  void needsCapability(const std::string &ptx) const {
+  /// `.target sm_90a` is for capability 9.0 alone, sm_80 for 8.0 and all that follow.
+  struct Wanted {
+    int capability = 0;
+    bool alone = false;
+  };
+  static Wanted wantedBy(const std::string &ptx) {
     const char *known = ".target sm_";
     size_t at = ptx.find(known);
     if (at == std::string::npos)
-      return;
+      return {};
     char *end = nullptr;
-    int wanted = int(std::strtol(ptx.c_str() + at + std::strlen(known), &end, 10));
-    bool alone = *end == 'a';
-    if (alone ? capability == wanted : capability >= wanted)
+    int capability = int(std::strtol(ptx.c_str() + at + std::strlen(known), &end, 10));
+    return {capability, *end == 'a'};
+  }
+  bool fits(const Wanted &wanted) const {
+    return wanted.alone ? capability == wanted.capability : capability >= wanted.capability;
+  }
+  /// Throws MachineError where the kernels are for other cards.
+  void needsCapability(const std::string &ptx) const {
+    Wanted wanted = wantedBy(ptx);
+    if (fits(wanted))
       return;
     throw MachineError(format("a kernel of this program is for CUDA devices of compute capability %d.%d%s, and %s has "
                               "%d.%d; use %s card, or compile the model with --target opencl, vulkan or native",
-                              wanted / 10, wanted % 10, alone ? " alone" : " or later", name(), capability / 10,
-                              capability % 10, alone ? "such a" : "a newer"));
+                              wanted.capability / 10, wanted.capability % 10, wanted.alone ? " alone" : " or later",
+                              name(), capability / 10, capability % 10, wanted.alone ? "such a" : "a newer"));
+  }
+  const TensorMap *encoded(const Tensor &tensor, Address address, TensorMap &map) const {
+    constexpr size_t most = Tensor::mostDims;
+    uint64_t extents[most], strides[most];
+    uint32_t box[most], steps[most];
+    for (size_t d = 0; d < size_t(tensor.rank); ++d) {
+      extents[d] = uint64_t(tensor.extents[d]), box[d] = uint32_t(tensor.box[d]), steps[d] = 1;
+      if (d)
+        strides[d - 1] = uint64_t(tensor.strides[d]);
+    }
+    int swizzle = tensor.lineBytes == 128 ? 3 : tensor.lineBytes == 64 ? 2 : 1;
+    check(api.TensorMapEncodeTiled(&map, tensorBF16, uint32_t(tensor.rank), address, extents, strides, box, steps, 0,
+                                   swizzle, promoteWholeLines, 0),
+          "describing a tensor");
+    return &map;
   }
 
   const Api &api;
@@ -172,6 +212,7 @@ private:
   std::vector<Address> addresses; // of the launch that is being begun
   std::vector<const void *> values;
   std::vector<size_t> bytes;
+  std::deque<TensorMap> maps; // which stay where they are while more are made
 
   void setMark() {
     if (Event event = std::exchange(pending, nullptr))
@@ -224,6 +265,8 @@ private:
       title = "CUDA GPU " + std::string(text);
       const char *asked = std::getenv("QUERN_CUDA_DEPENDENT");
       capability = 10 * major + minor;
+      if (const char *most = std::getenv("QUERN_CUDA_CAPABILITY")) // to measure kernels for older cards on this one
+        capability = std::min(capability, std::atoi(most));
       dependent = asked && *asked == '1' && major >= 9 && api.GraphAddDependencies;
       return;
     }

@@ -4,7 +4,21 @@
 
 using quern::runtime::GpuDevice;
 
+namespace {
+enum Kind : uint8_t { Number, Address, Tensor };
+}
+
 extern "C" {
+
+/// Whether the device runs the image: 1, or 0. `*known`: asked before, and what was said.
+int quern_tile_takes(int32_t *known, const char *ptx, int64_t bytes) {
+  enum { Unknown, Takes, Refuses };
+  GpuDevice::inLaunch([&](GpuDevice &device) {
+    if (*known == Unknown)
+      *known = device.takes(ptx, size_t(bytes)) ? Takes : Refuses;
+  });
+  return *known == Takes;
+}
 
 /// `*state`: what the driver made of the image, once.
 int quern_tile_build(void **state, const char *ptx, int64_t bytes) {
@@ -26,14 +40,21 @@ void quern_tile_give(int64_t address) {
   GpuDevice::inLaunch([&](GpuDevice &device) { device.giveBlock(reinterpret_cast<void *>(address)); });
 }
 
-/// `values`: addresses, where `isPointer` says so, and numbers of 32 bits.
+/// `values`: addresses, numbers of 32 bits, and where a GpuDevice::Tensor is, as `kinds` says.
 int quern_tile_launch(void *built, const char *name, int64_t x, int64_t y, int64_t z, int32_t threads, int32_t shared,
-                      int32_t count, const uint8_t *isPointer, const int64_t *values) {
+                      int32_t count, const uint8_t *kinds, const int64_t *values) {
   return GpuDevice::inLaunch([&](GpuDevice &device) {
     std::vector<GpuDevice::Argument> arguments;
-    for (int32_t i = 0; i < count; ++i)
-      arguments.push_back(isPointer[i] ? GpuDevice::Argument{reinterpret_cast<const void *>(values[i]), 1, true}
-                                       : GpuDevice::Argument{&values[i], 4, false}); // its low half comes first
+    for (int32_t i = 0; i < count; ++i) {
+      if (kinds[i] == Tensor) {
+        const auto *tensor = reinterpret_cast<const GpuDevice::Tensor *>(values[i]);
+        arguments.push_back({tensor->address, 1, true, tensor});
+      } else if (kinds[i] == Address) {
+        arguments.push_back({reinterpret_cast<const void *>(values[i]), 1, true});
+      } else {
+        arguments.push_back({&values[i], 4, false}); // its low half comes first
+      }
+    }
     device.launch(built, name, {{size_t(x), size_t(y), size_t(z)}, {size_t(threads), 1, 1}, size_t(shared)}, arguments);
   });
 }

@@ -1,8 +1,8 @@
 // What NVIDIA's assembler makes of tile kernels with their standard plans: nothing may be spilled, nothing may be warned of,
 // and registers are golden text. It needs no card. ptxas is a tool for development: `./dev test` fetches it.
 #include "codegen/schedule/Schedule.h"
-#include "codegen/tile/PtxModule.h"
 #include "codegen/tile/TileProducer.h"
+#include "codegen/tile/ptx/PtxModule.h"
 #include "tests/codegen/support/Compare.h"
 
 #include <cstdio>
@@ -64,38 +64,47 @@ std::string ptxas() {
   return given ? given : QUERN_BUILD_FOLDER "/ptxas/nvidia/cuda_nvcc/bin/ptxas";
 }
 
-/// "linear direct product: 128 registers" for each kernel. `wrong`: what must not be.
+/// What the assembler says of an image. `wrong`: what must not be.
+std::string said(const std::string &name, const std::string &ptx, int capability, std::string &wrong) {
+  fs::path folder = fs::path(QUERN_BUILD_FOLDER) / "e2e" / "ptxas-output";
+  fs::create_directories(folder);
+  std::string arch = capability == 90 ? "sm_90a" : "sm_" + std::to_string(capability),
+              base = (folder / (name + "." + arch)).string();
+  std::ofstream(base + ".ptx") << ptx;
+  std::string command =
+      ptxas() + " -v -arch=" + arch + " " + base + ".ptx -o " + base + ".cubin > " + base + ".txt 2>&1";
+  int status = std::system(command.c_str());
+  std::stringstream text;
+  text << std::ifstream(base + ".txt").rdbuf();
+  if (status || text.str().find("C75") != std::string::npos || text.str().find("warning") != std::string::npos)
+    wrong += name + ": " + text.str();
+  return text.str();
+}
+
+/// "linear direct product: 128 registers" for each kernel of both images.
 std::string assembled(const std::string &name, const KernelGraph &graph, std::string &wrong) {
   CpuTarget target = cpuTarget("cuda");
   tile::Program program = tile::programOf(graph, tileProducer().choose(graph, target, ScheduleTable::standard()));
-  fs::path folder = fs::path(QUERN_BUILD_FOLDER) / "e2e" / "ptxas-output";
-  fs::create_directories(folder);
-  std::string base = (folder / name).string();
-  std::ofstream(base + ".ptx") << tile::ptxOf(program).ptx;
-  std::string command = ptxas() + " -v -arch=sm_80 " + base + ".ptx -o " + base + ".cubin > " + base + ".txt 2>&1";
-  int status = std::system(command.c_str());
-  std::stringstream said;
-  said << std::ifstream(base + ".txt").rdbuf();
-  std::string text = said.str();
-  if (status || text.find("C75") != std::string::npos || text.find("warning") != std::string::npos)
-    wrong += name + ": " + text;
   std::string lines;
-  for (size_t v = 0; v < program.variants.size(); ++v)
-    for (size_t s = 0; s < program.variants[v].stages.size(); ++s) {
-      static const char *const forms[] = {"product", "dots", "map", "reduce"};
-      std::string kernel = tile::kernelName(program, v, s),
-                  what = name + " " + program.variants[v].name + " " + forms[int(program.variants[v].stages[s].form)];
-      std::smatch found;
-      std::regex form("Compiling entry function '" + kernel +
-                      "'[^]*?(\\d+) bytes spill stores, (\\d+) bytes spill loads[^]*?Used (\\d+) registers");
-      if (!std::regex_search(text, found, form)) {
-        wrong += what + ": ptxas says nothing of it: " + text;
-        continue;
+  for (int capability : tile::capabilitiesOf(program)) {
+    std::string text = said(name, tile::ptxOf(program, capability).ptx, capability, wrong);
+    for (size_t v = 0; v < program.variants.size(); ++v)
+      for (size_t s = 0; s < program.variants[v].stages.size() && program.variants[v].capability == capability; ++s) {
+        static const char *const forms[] = {"product", "dots", "map", "reduce", "async product"};
+        std::string kernel = tile::kernelName(program, v, s),
+                    what = name + " " + program.variants[v].name + " " + forms[int(program.variants[v].stages[s].form)];
+        std::smatch found;
+        std::regex form("Compiling entry function '" + kernel +
+                        "'[^]*?(\\d+) bytes spill stores, (\\d+) bytes spill loads[^]*?Used (\\d+) registers");
+        if (!std::regex_search(text, found, form)) {
+          wrong += what + ": ptxas says nothing of it: " + text;
+          continue;
+        }
+        if (found[1] != "0" || found[2] != "0")
+          wrong += what + " for " + std::to_string(capability) + ": spills " + found[1].str() + " bytes\n";
+        lines += what + ": " + found[3].str() + " registers\n";
       }
-      if (found[1] != "0" || found[2] != "0")
-        wrong += what + ": spills " + found[1].str() + " bytes\n";
-      lines += what + ": " + found[3].str() + " registers\n";
-    }
+  }
   return lines;
 }
 

@@ -2,9 +2,10 @@
 #include "tests/codegen/tile/TileRun.h"
 
 #include "codegen/tile/HostRun.h"
-#include "codegen/tile/PtxModule.h"
 #include "codegen/tile/Signature.h"
+#include "codegen/tile/ptx/PtxModule.h"
 #include "tests/codegen/support/KernelCall.h"
+#include "tests/gpu/ptx/Tensor.h"
 
 #include <cstring>
 #include <stdexcept>
@@ -45,6 +46,40 @@ std::vector<DenseTensor> resultsOf(const KernelGraph &graph, const KernelBuffers
   return results;
 }
 } // namespace
+
+/// In elements, as launches count them.
+static int64_t strideOf(const Buffer &buffer, const KernelBuffer *given, size_t dim, const Lengths &lengths) {
+  if (given)
+    return stridesOf(*given)[dim];
+  int64_t stride = 1;
+  for (size_t d = buffer.dims.size(); d-- > dim + 1;) {
+    int64_t extent = valueOf(buffer.dims[d].size, lengths);
+    stride *= d + 1 == buffer.dims.size() ? (extent + 7) / 8 * 8 : extent;
+  }
+  return stride;
+}
+
+static ptx::TensorMap mapOf(const Program &program, const Operand &operand, const KernelBuffer *given, uint64_t address,
+                            const Lengths &lengths) {
+  const Tensor &tensor = operand.tensor;
+  std::vector<uint64_t> extents, strides;
+  std::vector<uint32_t> box;
+  for (const TensorDim &dim : tensor.dims) {
+    extents.push_back(uint64_t(valueOf(dim.extent, lengths)));
+    int64_t stride = dim.stride ? valueOf(*dim.stride, lengths)
+                                : strideOf(program.buffers[size_t(operand.buffer)], given, dim.of, lengths);
+    if (box.size())
+      strides.push_back(uint64_t(2 * stride));
+    box.push_back(uint32_t(dim.box));
+  }
+  ptx::TensorMap map;
+  if (!ptx::encode(map, uint32_t(extents.size()), address, extents.data(), strides.data(), box.data(),
+                   tensor.width == 64   ? 3
+                   : tensor.width == 32 ? 2
+                                        : 1))
+    throw std::runtime_error("a tensor that a driver refuses");
+  return map;
+}
 
 bool fits(const Variant &variant, const Lengths &lengths) {
   return !variant.mostRows || valueOf(variant.rows, lengths) <= variant.mostRows;
@@ -99,6 +134,13 @@ std::vector<DenseTensor> runPtx(const Program &program, const ptx::Module &modul
     for (size_t i = 0; i < parameters.size(); ++i) {
       const Parameter &parameter = parameters[i];
       size_t buffer = size_t(parameter.buffer);
+      if (parameter.form == Parameter::Form::Tensor) {
+        ptx::TensorMap map =
+            mapOf(program, operandOf(stages[s], parameter.dim),
+                  buffer < buffers.size() ? buffers[buffer].get() : nullptr, addresses[buffer], lengths);
+        std::memcpy(&launch.parameters[function.parameters[i].offset], &map, sizeof map);
+        continue;
+      }
       uint64_t value = parameter.form == Parameter::Form::Pointer ? addresses[buffer]
                        : parameter.form == Parameter::Form::Length
                            ? uint64_t(lengths.at(parameter.symbol))

@@ -1,11 +1,10 @@
 // Tile programs against plain loops over their graphs: executed as loops of their own, and as the PTX that is made of them,
 // late and early copies, warps in any order, at odd sizes and with plans drawn at random.
 #include "codegen/schedule/Space.h"
-#include "codegen/tile/PtxModule.h"
 #include "codegen/tile/TileProducer.h"
+#include "codegen/tile/ptx/PtxModule.h"
 #include "tests/codegen/support/Compare.h"
-#include "tests/codegen/support/KernelCall.h"
-#include "tests/codegen/tile/TileRun.h"
+#include "tests/codegen/tile/TileCheck.h"
 
 #include <gmock/gmock.h>
 #include <random>
@@ -14,12 +13,7 @@ using namespace quern::codegen;
 
 namespace {
 
-struct Maker : GraphMaker {
-  int widen(int x) { return elementwise(Op::Widen, {x}); }
-  int narrow(int x) { return elementwise(Op::Narrow, {x}); }
-  int stored(std::vector<Dim> dims) { return argument(Storage::BF16, std::move(dims)); }
-  int packed(std::vector<Dim> dims, int64_t tile = 64) { return weight(std::move(dims), tile, Storage::BF16); }
-};
+using tile::Maker;
 
 const std::vector<Lengths> rows = {{{"M", 1}}, {{"M", 5}}, {{"M", 37}}, {{"M", 131}}};
 
@@ -30,6 +24,7 @@ tile::Numbers drawn(std::mt19937 &random) {
     n.cut = {one({16, 32, 64, 128}), one({16, 32, 64, 128}), one({16, 32, 64}),
              one({2, 3, 4}),         one({1, 2, 4}),         one({1, 2, 4})};
     n.split = one({1, 2, 4}), n.few = one({0, 1, 4, 8});
+    n.groups = one({0, 1, 2, 3}), n.wide = one({16, 32, 64, 128}), n.ring = one({2, 3, 4});
     PlanPart part{"tile",
                   {{"rows", n.cut.rows},
                    {"columns", n.cut.columns},
@@ -38,60 +33,25 @@ tile::Numbers drawn(std::mt19937 &random) {
                    {"warp_rows", n.cut.warpRows},
                    {"warp_columns", n.cut.warpColumns},
                    {"few", n.few},
-                   {"split", n.split}}};
+                   {"split", n.split},
+                   {"groups", n.groups},
+                   {"wide", n.wide},
+                   {"ring", n.ring}}};
     if (!checkPart(part, {"tile", 0, {{"parts", 2}}}))
       return n;
   }
 }
 
-/// Both lowerings of every variant, at all lengths. `plans`: how many, drawn at random, the first is the standard one.
+/// At all lengths. `plans`: how many, drawn at random, the first is the standard one.
 void check(const KernelGraph &graph, const std::vector<Lengths> &lengths, double tolerance, int plans = 2) {
   std::mt19937 random(unsigned(graph.text.size() + graph.name.size()));
-  for (int plan = 0; plan < plans; ++plan) {
+  for (int plan = 0; plan < plans && !testing::Test::HasFailure(); ++plan) {
     tile::Numbers numbers;
     if (plan)
       numbers = drawn(random);
-    else
-      numbers.cut = {64, 64, 32, 3, 2, 2}; // small enough to execute often
-    tile::Program program;
-    std::optional<std::string> refused = tile::divide(graph, numbers, program);
-    ASSERT_FALSE(refused) << graph.name << ": " << *refused;
-    tile::PtxModule made = tile::ptxOf(program);
-    std::unique_ptr<quern::ptx::Module> module;
-    try {
-      module = quern::ptx::parse(made.ptx);
-    } catch (const std::exception &error) {
-      FAIL() << error.what() << "\n" << made.ptx;
-    }
-    for (const Lengths &now : lengths) {
-      std::vector<DenseTensor> arguments;
-      for (int i = 0; i < graph.argumentCount(); ++i)
-        arguments.push_back(randomTensor(graph.nodes[i], now, i + 1));
-      std::vector<DenseTensor> want = evaluate(graph, now, arguments);
-      for (size_t v = 0; v < program.variants.size(); ++v) {
-        if (!tile::fits(program.variants[v], now))
-          continue;
-        std::string what = graph.name + " " + program.variants[v].name + " plan " + std::to_string(plan);
-        for (const auto &[symbol, length] : now)
-          what += " " + symbol + "=" + std::to_string(length);
-        auto compare = [&](const std::vector<DenseTensor> &got, const std::string &how) {
-          for (size_t r = 0; r < graph.results.size(); ++r)
-            compareTensors(got[r], want[graph.results[r]], tolerance, what + how + " result " + std::to_string(r));
-        };
-        SCOPED_TRACE(what + "\n" + tile::text(program));
-        compare(tile::runLoops(program, graph, now, arguments, v), " as loops");
-        for (uint64_t seed : {uint64_t(0), uint64_t(1 + random() % 1000)}) {
-          try {
-            compare(tile::runPtx(program, *module, graph, now, arguments, v, seed),
-                    " as PTX, seed " + std::to_string(seed));
-          } catch (const std::exception &error) {
-            FAIL() << what << " seed " << seed << ": " << error.what();
-          }
-        }
-        if (testing::Test::HasFailure())
-          return;
-      }
-    }
+    else // small enough to execute often
+      numbers.cut = {64, 64, 32, 3, 2, 2}, numbers.groups = 1, numbers.wide = 64;
+    tile::checkVariants(graph, numbers, lengths, tolerance, "plan " + std::to_string(plan), random);
   }
 }
 
@@ -225,36 +185,15 @@ TEST(Tile, PlantedFaultsShow) {
   tile::Program program;
   ASSERT_FALSE(tile::divide(graph, numbers, program));
   std::string ptx = tile::ptxOf(program).ptx;
-  Lengths lengths = {{"M", 32}};
-  std::vector<DenseTensor> arguments = {randomTensor(graph.nodes[0], lengths, 1),
-                                        randomTensor(graph.nodes[1], lengths, 2)};
-  std::vector<double> want = evaluate(graph, lengths, arguments)[graph.results[0]].data;
-  auto isRight = [&](const std::string &text) {
-    auto module = quern::ptx::parse(text);
-    for (uint64_t seed = 0; seed < 12; ++seed)
-      try {
-        std::vector<double> got = tile::runPtx(program, *module, graph, lengths, arguments, 0, seed)[0].data;
-        for (size_t i = 0; i < got.size(); ++i)
-          if (!(std::fabs(got[i] - want[i]) < 1e-3))
-            return false;
-      } catch (const std::runtime_error &) {
-        return false;
-      }
-    return true;
+  tile::Faults faults(graph, program, 0, ptx, {{"M", 32}});
+  EXPECT_TRUE(faults.isRight(ptx));
+  auto shows = [&](const std::string &what, const std::string &with) {
+    return !faults.isRight(faults.planted(what, with));
   };
-  EXPECT_TRUE(isRight(ptx));
-  auto planted = [&](const std::string &what, const std::string &with) {
-    std::string text = ptx;
-    size_t at = text.find(what);
-    EXPECT_NE(at, std::string::npos) << what;
-    return at == std::string::npos ? text : text.replace(at, what.size(), with);
-  };
-  EXPECT_FALSE(isRight(planted("cp.async.wait_group \t1;", "cp.async.wait_group \t2;")))
-      << "a wait for one copy too few";
-  EXPECT_FALSE(isRight(planted("bar.sync \t0;", ""))) << "a slot is filled while warps read it";
-  EXPECT_FALSE(isRight(planted("cp.async.commit_group;", ""))) << "copies of two steps are one group";
-  EXPECT_FALSE(isRight(planted("ldmatrix.sync.aligned.m8n8.x4.trans", "ldmatrix.sync.aligned.m8n8.x4")))
-      << "columns for rows";
+  EXPECT_TRUE(shows("cp.async.wait_group \t1;", "cp.async.wait_group \t2;")) << "a wait for one copy too few";
+  EXPECT_TRUE(shows("bar.sync \t0;", "")) << "a slot is filled while warps read it";
+  EXPECT_TRUE(shows("cp.async.commit_group;", "")) << "copies of two steps are one group";
+  EXPECT_TRUE(shows("ldmatrix.sync.aligned.m8n8.x4.trans", "ldmatrix.sync.aligned.m8n8.x4")) << "columns for rows";
 }
 
 /// A norm of the rows before the product, as models have it.

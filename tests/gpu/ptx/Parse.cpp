@@ -1,6 +1,7 @@
 // Takes: PTX's text. Gives: its functions, each instruction with what it does and where its operands are.
 #include "tests/gpu/ptx/Steps.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -50,10 +51,10 @@ public:
     // .param .u64 .ptr .align 1 name      .param .b64 name      .param .align 4 .b8 name[12]
     std::istringstream words(text);
     std::string word, name;
-    size_t bytes = 0, many = 1;
+    size_t bytes = 0, many = 1, align = 1;
     while (words >> word) {
       if (word == ".align") {
-        words >> word;
+        words >> align;
       } else if (word[0] == '.' && bytes == 0 && std::isdigit(word.back())) {
         bytes = bytesOf(word.substr(1));
       } else if (word[0] != '.') {
@@ -66,7 +67,8 @@ public:
     }
     if (!bytes || name.empty())
       throw std::runtime_error("cannot read the parameter '" + text + "'");
-    offset = (offset + bytes - 1) / bytes * bytes;
+    align = std::max(align, bytes);
+    offset = (offset + align - 1) / align * align;
     function.parameters.push_back({name, offset, bytes * many});
     places[name] = offset;
     offset += bytes * many;
@@ -177,6 +179,11 @@ private:
         if (name == "mov.b64" || name == "mov.b32")
           name = (&text == &texts.front() ? "split." : "join.") + name.substr(4);
         for (const std::string &part : separated(text.substr(1, text.size() - 2)))
+          made.operands.push_back(operand(part));
+      } else if (size_t brace = text.find('{');
+                 brace != std::string::npos) { // "[%rd1, {%r1, %r2}]": a place in a tensor
+        made.operands.push_back(address(text.substr(0, text.rfind(',', brace)) + "]"));
+        for (const std::string &part : separated(text.substr(brace + 1, text.find('}') - brace - 1)))
           made.operands.push_back(operand(part));
       } else {
         made.operands.push_back(text[0] == '[' ? address(text) : operand(text));

@@ -1,12 +1,13 @@
 // Takes: a kernel and its launch. Gives: the device's memory as it leaves it. Lanes of a warp run one after the other up to
 // what they do together, the last first; warps in an order that the launch's seed draws, some far ahead of others. What one
 // reads of another's before a barrier is not there yet.
-#include "tests/gpu/ptx/Steps.h"
+#include "tests/gpu/ptx/Async.h"
 
 #include <algorithm>
 #include <cstring>
 #include <random>
 #include <stdexcept>
+#include <utility>
 
 namespace quern::ptx {
 namespace {
@@ -48,6 +49,8 @@ void go(Thread &thread, const Function &function) {
     }
     if (at.step) {
       try {
+        if (thread.async)
+          thread.async->touches(thread.warp, at);
         at.step(thread, at);
       } catch (const std::exception &error) {
         throw std::runtime_error(function.name + ": " + at.text + ": " + error.what());
@@ -85,6 +88,9 @@ public:
     for (Thread &thread : threads)
       if (std::any_of(thread.copies.begin(), thread.copies.end(), [](auto &group) { return !group.empty(); }))
         throw std::runtime_error(kernel.name + ": a thread ends before its copies have landed");
+    if (!async.copies.empty() ||
+        std::any_of(async.warps.begin(), async.warps.end(), [](const WarpProducts &one) { return one.any(); }))
+      throw std::runtime_error(kernel.name + ": a group ends before its copies have landed and its products are made");
   }
 
 private:
@@ -93,13 +99,19 @@ private:
   Memory &memory;
   std::vector<Thread> threads;
   std::vector<uint8_t> parameters, shared;
+  Async async;
   std::mt19937_64 random;
 
   void start(uint32_t x, uint32_t y, uint32_t z) {
     shared.assign(kernel.sharedBytes + launch.sharedBytes, 0xff);
     Landing landing = launch.seed % 3 == 0 ? Landing::Late : launch.seed % 3 == 1 ? Landing::Early : Landing::Random;
+    async = {};
+    async.landing = landing, async.shared = &shared, async.memory = &memory;
+    async.random.seed(unsigned(launch.seed));
+    async.warps.resize((threads.size() + warpSize - 1) / warpSize);
     for (size_t i = 0; i < threads.size(); ++i) {
       Thread &thread = threads[i];
+      thread.async = &async, thread.warp = i / warpSize, thread.yields = false;
       thread.registers.assign(kernel.registers, 0xffffffffffffffff); // what nobody wrote is no number
       thread.local.assign(kernel.localBytes, 0xff);
       thread.shared = &shared, thread.module = &launch.module, thread.memory = &memory;
@@ -122,7 +134,9 @@ private:
     for (size_t i = count; i-- > 0;)
       order.push_back(i);
     bool more = false;
+    size_t idle = 0; // rounds in which every warp waited for what goes on beside them
     for (std::vector<size_t> waiting = order; !waiting.empty();) {
+      went = false;
       if (launch.seed)
         std::shuffle(waiting.begin(), waiting.end(), random);
       std::vector<size_t> still;
@@ -135,6 +149,12 @@ private:
           still.push_back(warp);
       }
       waiting = std::move(still);
+      idle = went ? 0 : idle + 1;
+      bool lands = idle > 1 || (async.landing == Landing::Random && random() % 10 == 0);
+      if (lands && !async.copies.empty())
+        async.land(), idle = 0;
+      if (idle > 3)
+        throw std::runtime_error(kernel.name + ": all its warps wait for each other");
     }
     return more;
   }
@@ -144,6 +164,8 @@ private:
         return true;
     return false;
   }
+
+  bool went = false; ///< a warp did something
 
   /// Up to `steps` of what the warp does together; true: it has ended or stands at a barrier.
   bool warpGoes(size_t warp, size_t steps) {
@@ -166,17 +188,22 @@ private:
         if (lane->waits)
           at = lane->waits;
       if (!at)
-        return true;
+        return went = true;
       for (Thread *lane : lanes)
         if (lane->waits != at)
           throw std::runtime_error(kernel.name + ": " + at->text + ": not all lanes of a warp are here");
       for (Thread *lane : lanes)
         lane->waits = nullptr;
       try {
+        if (at->text.find("wgmma") == std::string::npos)
+          async.touches(warp, *at);
         at->together(lanes, *at);
       } catch (const std::exception &error) {
         throw std::runtime_error(kernel.name + ": " + at->text + ": " + error.what());
       }
+      if (std::exchange(lanes[0]->yields, false))
+        return false;
+      went = true;
     }
     return false;
   }

@@ -1,6 +1,7 @@
 // Takes: an instruction's name, "mad.lo.s32". Gives: what it does.
 #include "tests/gpu/ptx/Steps.h"
 
+#include "tests/gpu/ptx/Async.h"
 #include "tests/gpu/ptx/Operations.h"
 #include "tests/gpu/ptx/Warps.h"
 
@@ -256,6 +257,8 @@ Step find(Words &w) {
 } // namespace
 
 Step stepOf(const std::string &name) {
+  if (Step async = asyncStepOf(name))
+    return async;
   Words words{name};
   Step step = find(words);
   if (!step || !words.text.empty())

@@ -14,6 +14,8 @@ struct Copy {
 };
 enum class Landing { Late, Early, Random };
 
+struct Async;
+
 /// One thread of a group, in one function.
 struct Thread {
   std::vector<uint64_t> registers;
@@ -27,6 +29,9 @@ struct Thread {
   const Instruction *waits = nullptr; ///< the instruction that it does together with its warp
   Landing landing = Landing::Late;
   std::vector<std::vector<Copy>> copies; ///< groups that were committed; the last one is open
+  Async *async = nullptr;                ///< of its group
+  size_t warp = 0;
+  bool yields = false; ///< it waits for what others do
 };
 /// Lands what must have landed: all but the last `left` groups that were committed.
 void land(Thread &thread, size_t left);

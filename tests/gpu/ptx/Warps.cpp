@@ -1,6 +1,7 @@
 // What the lanes of a warp do together, and copies that go on while their thread does. Layouts of fragments: NVIDIA's PTX
 // ISA, "Matrix fragments for mma.m16n8k16" and "ldmatrix".
 #include "tests/gpu/ptx/Warps.h"
+#include "tests/gpu/ptx/Async.h"
 #include "tests/gpu/ptx/Operations.h"
 
 #include <random>
@@ -144,7 +145,7 @@ Together togetherOf(const std::string &name) {
     return loadMatrices<4, true>;
   if (name == "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
     return multiply;
-  return nullptr;
+  return asyncTogetherOf(name);
 }
 
 } // namespace quern::ptx

@@ -1,8 +1,9 @@
 // Takes: a launch of a tile program. Gives: what its function is made of in LLVM IR: each value once at a place, addresses,
 // loops. Why LLVM's IR and not MLIR's: its nvvm dialect becomes these intrinsics, and kernels see no MLIR (docs/design/tile.md).
-#include "codegen/tile/KernelIr.h"
+#include "codegen/tile/ptx/KernelIr.h"
 #include "codegen/llvm/SizeValue.h"
 
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
 #include <cmath>
@@ -19,8 +20,9 @@ KernelIr::KernelIr(const Program &program, const Stage &stage, const std::string
   std::vector<Parameter> parameters = parametersOf(p, s);
   std::vector<Type *> types;
   for (const Parameter &parameter : parameters)
-    types.push_back(parameter.form == Parameter::Form::Pointer ? static_cast<Type *>(PointerType::get(context, 1))
-                                                               : b.getInt32Ty());
+    types.push_back(parameter.form == Parameter::Form::Pointer  ? static_cast<Type *>(PointerType::get(context, 1))
+                    : parameter.form == Parameter::Form::Tensor ? static_cast<Type *>(PointerType::get(context, 0))
+                                                                : b.getInt32Ty());
   function =
       Function::Create(FunctionType::get(b.getVoidTy(), types, false), GlobalValue::ExternalLinkage, name, module);
   function->setCallingConv(CallingConv::PTX_Kernel);
@@ -36,7 +38,12 @@ KernelIr::KernelIr(const Program &program, const Stage &stage, const std::string
       pointers[parameter.buffer] = argument;
     else if (parameter.form == Parameter::Form::Length)
       lengths[parameter.symbol] = argument;
-    else
+    else if (parameter.form == Parameter::Form::Tensor) { // stays where the launch put it
+      argument->addAttr(Attribute::getWithByValType(context, ArrayType::get(b.getInt64Ty(), 16)));
+      argument->addAttr(Attribute::getWithAlignment(context, Align(64)));
+      argument->addAttr(Attribute::get(context, "nvvm.grid_constant"));
+      tensors[parameter.dim] = b.CreatePtrToInt(argument, b.getInt64Ty());
+    } else
       strides[{parameter.buffer, parameter.dim}] = argument;
   }
   for (const Value &v : p.values.all) {
@@ -60,6 +67,17 @@ void KernelIr::run() {
 
 llvm::Value *KernelIr::call(Intrinsic::ID id, std::vector<llvm::Value *> arguments, std::vector<Type *> types) {
   return b.CreateCall(Intrinsic::getOrInsertDeclaration(&module, id, types), arguments);
+}
+
+llvm::Value *KernelIr::assembly(const std::string &text, const std::string &constraints, Type *result,
+                                const std::vector<llvm::Value *> &arguments) {
+  std::vector<Type *> types;
+  for (llvm::Value *argument : arguments)
+    types.push_back(argument->getType());
+  InlineAsm *code = InlineAsm::get(FunctionType::get(result, types, false), text, constraints, true);
+  CallInst *made = b.CreateCall(code, arguments);
+  made->setConvergent();
+  return made;
 }
 
 void KernelIr::barrier() {

@@ -7,7 +7,7 @@
 //
 // One barrier a step: behind it all warps have left step i - 1, and the copies that each thread waited for are seen by all.
 // Beyond the depth copies write zeros; beyond the last row or column they read the last, whose sums are not stored.
-#include "codegen/tile/KernelIr.h"
+#include "codegen/tile/ptx/KernelIr.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
 

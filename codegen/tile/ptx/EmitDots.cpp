@@ -5,7 +5,7 @@
 //   lanes with the same columns add up by shuffles, warps through shared memory
 //
 // What is read is each weight once, in whole lines: lanes side by side read what lies side by side.
-#include "codegen/tile/KernelIr.h"
+#include "codegen/tile/ptx/KernelIr.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
 

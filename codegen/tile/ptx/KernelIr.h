@@ -1,6 +1,6 @@
 // One launch of a tile program in LLVM IR for NVPTX.
-#ifndef QUERN_CODEGEN_TILE_KERNELIR_H
-#define QUERN_CODEGEN_TILE_KERNELIR_H
+#ifndef QUERN_CODEGEN_TILE_PTX_KERNELIR_H
+#define QUERN_CODEGEN_TILE_PTX_KERNELIR_H
 
 #include "codegen/llvm/VectorMath.h"
 #include "codegen/tile/Signature.h"
@@ -41,6 +41,9 @@ protected:
   llvm::Value *rest(llvm::Value *x, int64_t y) { return b.CreateURem(x, number(y)); }
   llvm::Value *least(llvm::Value *x, llvm::Value *y) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y); }
   llvm::Value *most(llvm::Value *x, llvm::Value *y) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, y); }
+  /// What LLVM has no intrinsic for; lanes of a warp do it together.
+  llvm::Value *assembly(const std::string &text, const std::string &constraints, llvm::Type *result,
+                        const std::vector<llvm::Value *> &arguments);
   llvm::Value *call(llvm::Intrinsic::ID id, std::vector<llvm::Value *> arguments, std::vector<llvm::Type *> types = {});
   void barrier();
   /// `body` where the condition holds.
@@ -64,10 +67,12 @@ protected:
   /// Where `inside` holds. `value`: instead of the store's.
   void store(const Store &store, llvm::Value *inside, llvm::Value *value = nullptr);
   llvm::Value *pointerOf(int buffer) { return pointers.at(buffer); }
+  llvm::Value *tensorAt(size_t operand) { return tensors.at(operand); } ///< in 64 bits
   llvm::Value *widened(llvm::Value *bits); ///< of bf16 in an integer of 16 bits
 
 private:
   std::map<int, llvm::Value *> pointers;
+  std::map<size_t, llvm::Value *> tensors;
   std::map<std::string, llvm::Value *> lengths;
   std::map<std::pair<int, size_t>, llvm::Value *> strides;
   std::vector<uint8_t> depends; ///< of each value: bits of coordinates, and the sums
@@ -84,6 +89,7 @@ void emitProduct(const Program &program, const Stage &stage, const std::string &
 void emitDots(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 void emitReduce(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 void emitMap(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
+void emitAsync(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 
 } // namespace quern::codegen::tile
 #endif

@@ -1,0 +1,81 @@
+// Takes: a factor of a product, as a value. Gives: where it lies in memory, if that is in the form that tensor cores read.
+#include "codegen/tile/Operands.h"
+
+#include <algorithm>
+
+namespace quern::codegen::tile {
+
+static bool depends(const Program &p, int value, Coordinate on) {
+  const Value &x = p.values[value];
+  if (x.form == Value::Form::Coordinate)
+    return x.integer == int64_t(on);
+  return std::any_of(x.operands.begin(), x.operands.end(), [&](int operand) { return depends(p, operand, on); });
+}
+
+/// Whether eight numbers from a multiple of eight on `along` stay together: for a position in the innermost dimension
+/// (`plain`) those that count on; for others those that do not change.
+static bool eights(const Program &p, int value, Coordinate along, bool plain) {
+  const Value &x = p.values[value];
+  if (!depends(p, value, along))
+    return !plain;
+  if (x.form == Value::Form::Coordinate)
+    return plain;
+  if (x.form != Value::Form::Apply || (x.op != Op::Mod && x.op != Op::FloorDiv))
+    return false;
+  auto by = p.values.known(x.operands[1]);
+  bool whole = by && *by % 8 == 0 && p.values[x.operands[0]].form == Value::Form::Coordinate;
+  if (x.op == Op::Mod)
+    return by && *by % 8 == 0 &&
+           (plain ? p.values[x.operands[0]].form == Value::Form::Coordinate : eights(p, x.operands[0], along, false));
+  return whole && !plain;
+}
+
+/// Whether the number is one of bf16.
+bool isExact(const Program &p, int value) {
+  const Value &x = p.values[value];
+  if (x.form == Value::Form::Load)
+    return p.buffers[size_t(x.integer)].storage == Storage::BF16;
+  if (x.form != Value::Form::Apply)
+    return x.form == Value::Form::Number && (x.real == 0 || x.real == 1 || x.real == -1);
+  if (x.op == Op::Where)
+    return isExact(p, x.operands[1]) && isExact(p, x.operands[2]);
+  return x.op == Op::Narrow || (x.op == Op::Neg && isExact(p, x.operands[0]));
+}
+
+/// Nothing: it must be staged.
+std::optional<Operand> direct(const Program &p, int value, Coordinate own, Variant &variant) {
+  const Value &x = p.values[value];
+  if (x.form != Value::Form::Load)
+    return std::nullopt;
+  const Buffer &buffer = p.buffers[size_t(x.integer)];
+  if (buffer.storage != Storage::BF16 || buffer.dims.empty())
+    return std::nullopt;
+  auto together = [&](Coordinate along, size_t inner) {
+    for (size_t d = 0; d < x.operands.size(); ++d)
+      if (!eights(p, x.operands[d], along, d == inner))
+        return false;
+    return true;
+  };
+  size_t last = buffer.dims.size() - 1;
+  if (buffer.layout.packed) {
+    const Value &at = p.values[x.operands[last - 1]];
+    bool plain = at.form == Value::Form::Coordinate && at.integer == int64_t(own);
+    if (own != Coordinate::Column || !plain || buffer.layout.tile % 8 || !together(own, last - 1))
+      return std::nullopt;
+    return Operand{int(x.integer), x.operands, false};
+  }
+  if (buffer.layout.strides[last] != 1)
+    return std::nullopt;
+  for (size_t d = 0; d < last; ++d)
+    if (buffer.layout.strides[d] && *buffer.layout.strides[d] % 8)
+      return std::nullopt;
+  bool inner = together(Coordinate::Depth, last);
+  // Columns side by side are whole eights, so that no copy leaves its row.
+  bool outer = own == Coordinate::Column && together(own, last) && buffer.dims[last].fixed().value_or(1) % 8 == 0;
+  if (!inner && !outer)
+    return std::nullopt;
+  variant.aligned.push_back(int(x.integer));
+  return Operand{int(x.integer), x.operands, inner};
+}
+
+} // namespace quern::codegen::tile

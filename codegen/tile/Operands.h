@@ -1,0 +1,28 @@
+// What a product's factors are in memory: whether tensor cores read them as they lie, and how copies of whole boxes do.
+#ifndef QUERN_CODEGEN_TILE_OPERANDS_H
+#define QUERN_CODEGEN_TILE_OPERANDS_H
+
+#include "codegen/tile/Program.h"
+
+namespace quern::codegen::tile {
+
+/// Whether a number is one of bf16.
+bool isExact(const Program &program, int value);
+/// A factor as it lies in memory. Nothing: it must be written first. `own`: its coordinate beside the depth. What must be
+/// aligned is added to the variant.
+std::optional<Operand> direct(const Program &program, int value, Coordinate own, Variant &variant);
+
+/// The values that number the dimensions of an axis, one for each.
+struct Numbered {
+  std::vector<Dim> dims;
+  std::vector<int> values;
+};
+
+/// `own`: of rows or columns, of which a block has `tile`. What must hold when it runs is added to `adjacent`. Nothing: an
+/// element's address is no sum of one term for each of rows or columns, depth and matrix, or lines have no width that can be
+/// swizzled.
+std::optional<Tensor> tensorOf(Program &program, const Operand &operand, const Numbered &own, const Numbered &depth,
+                               int tile, std::vector<Variant::Adjacent> &adjacent);
+
+} // namespace quern::codegen::tile
+#endif

@@ -1,0 +1,22 @@
+// A tile program as PTX, and as LLVM IR for readers and tests.
+#ifndef QUERN_CODEGEN_TILE_PTX_PTXMODULE_H
+#define QUERN_CODEGEN_TILE_PTX_PTXMODULE_H
+
+#include "codegen/tile/Program.h"
+
+namespace quern::codegen::tile {
+
+/// Of a program's variants, the best first: each capability has an image of its own.
+std::vector<int> capabilitiesOf(const Program &program);
+
+/// Of a launch, in the module of its program.
+std::string kernelName(const Program &program, size_t variant, size_t stage);
+
+struct PtxModule {
+  std::string ptx, llvm; ///< `llvm`: before it is optimised
+};
+/// The launches of all variants of a capability: 90 is Hopper alone, 80 that and all later ones. Throws std::runtime_error where LLVM refuses it, which is a fault of ours.
+PtxModule ptxOf(const Program &program, int capability = 80);
+
+} // namespace quern::codegen::tile
+#endif
