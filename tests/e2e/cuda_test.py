@@ -49,6 +49,26 @@ class Steps(device_cases.Steps):
         self.assertEqual(old.get("early_nodes", 0), 0, "needs capability 9.0")
 
 
+class Images(Case):
+    """A program has kernels for Hopper alone beside those for all cards since 8.0, and runs what the card and its driver can."""
+
+    def test_the_best_that_the_card_runs(self):
+        program = self.compile("llama", "--config", DATA / "llama" / "config.json", "--target", "cuda")
+        log = self.scratch / "asked.json"
+
+        def asked(**variables):
+            with mock.patch.dict(os.environ, QUERN_FAKE_CUDA_LOG=str(log), **variables):
+                tokens = ",".join(str(number) for number in range(1, 14))  # more rows than dot products are for
+                out = run(program, "generate", "--weights", DATA / "llama" / "model.safetensors", "--tokens", tokens, "-n", 4, "--temp", 0, "--json").out
+            return json.loads(out)["tokens"], json.loads(log.read_text()).get("tensors", 0)
+
+        tokens, tensors = asked()
+        self.assertGreater(tensors, 10, "copies of boxes have tensor maps")
+        self.assertEqual(asked(QUERN_CUDA_DEPENDENT="1"), (tokens, tensors))
+        for older in ({"QUERN_FAKE_CUDA": "ampere"}, {"QUERN_FAKE_CUDA": "cuda11"}, {"QUERN_CUDA_CAPABILITY": "80"}):
+            self.assertEqual(asked(**older), (tokens, 0), older)
+
+
 class Formats(device_cases.Formats):
     target = "cuda"
 

@@ -3,7 +3,7 @@
 // checked, and all that was begun is done as late as it may be. Opened by programs through QUERN_CUDA_LIBRARY.
 //
 //   QUERN_FAKE_CUDA=none        no device;  =old  one of compute capability 3.7;  =volta  of 7.0;  =ampere  of 8.0;  =full  no memory beyond 128 KB
-//   QUERN_FAKE_CUDA=lost        launches fail after the first ten
+//   QUERN_FAKE_CUDA=lost        launches fail after the first ten;  =cuda11  a driver of CUDA 11.8
 //   QUERN_FAKE_CUDA_LOG=FILE    what was asked of it, as JSON, when the program ends
 #include "runtime/device/cuda/Cuda.h"
 #include "tests/gpu/ptx/Ptx.h"
@@ -217,7 +217,7 @@ int cuInit(unsigned) {
   return mode() == "none" ? noDevice : ok;
 }
 int cuDriverGetVersion(int *version) {
-  *version = 12040;
+  *version = mode() == "cuda11" ? 11080 : 12040;
   return ok;
 }
 int cuGetErrorString(int status, const char **text) {

@@ -112,6 +112,7 @@ class Run:
         for fixture in goldens:
             shutil.copytree(DATA / fixture, self.built / "data" / fixture, dirs_exist_ok=True)
             self.compile(f"golden-{fixture}", EXAMPLES / f"{SPECS[fixture]}.quern", "--config", DATA / fixture / "config.json", "--precision", "f32")
+        self.compile("rounded-llama", EXAMPLES / "llama.quern", "--config", DATA / "llama" / "config.json")
         for name, text in (("product", PRODUCT), ("attention", ATTENTION)):
             spec = self.built / f"{name}.quern"
             spec.write_text(text)
@@ -135,18 +136,30 @@ class Run:
         text = self.command([found, "--query-gpu=name,driver_version,memory.total,clocks.max.sm", "--format=csv,noheader"], 60).strip() if found else "no nvidia-smi"
         return {"gpu": text}
 
-    def golden(self, fixture, *before):
+    def evaluated(self, program, fixture, *before, **variables):
+        """A model's logits, PyTorch's, and which of them count."""
         folder = self.built / "data" / fixture
         expected = read_safetensors(folder / "expected.safetensors")
         inputs = {name: expected[there] for name, there in INPUTS.items() if there in expected}
         given, got = self.out / "in.safetensors", self.out / "out.safetensors"
         write_safetensors(given, inputs)
-        self.command([*before, self.program(f"golden-{fixture}"), "eval", "--weights", folder / "model.safetensors", "--input", given, "--output", got], 300)
-        keep = list(inputs["mask"].data) if fixture == "bert" else None
-        error = relative_error(read_safetensors(got)["logits"], expected["logits"], keep)
+        self.command([*before, self.program(program), "eval", "--weights", folder / "model.safetensors", "--input", given, "--output", got], 300, **variables)
+        return read_safetensors(got)["logits"], expected["logits"], list(inputs["mask"].data) if fixture == "bert" else None
+
+    def golden(self, fixture, *before, **variables):
+        error = relative_error(*self.evaluated(f"golden-{fixture}", fixture, *before, **variables))
         if error > 5e-5:
             raise RuntimeError(f"logits are {error:.2g} from PyTorch's, not within 5e-5")
         return {"error": error}
+
+    def beside_older(self):
+        """In bf16, by kernels for this card alone (wgmma, copies of boxes) and by those for 8.0 (mma.sync): the same but for bf16's rounding."""
+        mine, expected, _ = self.evaluated("rounded-llama", "llama")
+        older, _, _ = self.evaluated("rounded-llama", "llama", QUERN_CUDA_CAPABILITY="80")
+        result = {"apart": relative_error(mine, older), "error": relative_error(mine, expected), "error_80": relative_error(older, expected)}
+        if result["apart"] > 3e-2:
+            raise RuntimeError(f"kernels for this card compute something else: {result}")
+        return result
 
     def bench(self, name, *options, limit=300, **variables):
         result = json.loads(self.command([self.program(name), "bench", *options, "--json"], limit, **variables))
@@ -166,10 +179,13 @@ class Run:
         self.step("machine", self.machine)
         for fixture in json.loads((self.built / "goldens.json").read_text()):
             self.step(f"golden {fixture}", lambda fixture=fixture: self.golden(fixture))
+        self.step("golden llama, capability 8.0", lambda: self.golden("llama", QUERN_CUDA_CAPABILITY="80"))
+        self.step("llama in bf16, beside 8.0", self.beside_older)
         if sanitizer := shutil.which("compute-sanitizer"):
             self.step("compute-sanitizer llama", lambda: self.golden("llama", sanitizer, "--error-exitcode", "9"))
         small = self.quick
         self.step("product 8192", lambda: self.bench("product", "-p", 64 if small else 8192, "-r", 1 if small else 20))
+        self.step("product 8192, capability 8.0", lambda: self.bench("product", "-p", 64 if small else 8192, "-r", 1 if small else 20, QUERN_CUDA_CAPABILITY="80"))
         for early in ("0", "1"):
             self.step(f"decode 1B, dependent {early}", lambda early=early: self.bench("decode", "-p", 4 if small else 128, "-n", 4 if small else 256, "-r", 1 if small else 5, QUERN_CUDA_DEPENDENT=early))
         self.step("decode 1B, f32", lambda: self.bench("decode-f32", "-p", 4 if small else 128, "-n", 2 if small else 64, "-r", 1 if small else 3))
