@@ -68,7 +68,7 @@ protected:
   void store(const Store &store, llvm::Value *inside, llvm::Value *value = nullptr);
   llvm::Value *pointerOf(int buffer) { return pointers.at(buffer); }
   llvm::Value *tensorAt(size_t operand) { return tensors.at(operand); } ///< in 64 bits
-  llvm::Value *widened(llvm::Value *bits); ///< of bf16 in an integer of 16 bits
+  llvm::Value *widened(llvm::Value *bits);                              ///< of bf16 in an integer of 16 bits
 
 private:
   std::map<int, llvm::Value *> pointers;
