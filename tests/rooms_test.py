@@ -62,7 +62,10 @@ UNITS = {
     "codegen/scan:ScanShape": ["codegen:Targets", "codegen/kernel"],  # how a recurrence is divided, whoever writes it
     "codegen/llvm": ["codegen:Targets", "codegen/kernel"],  # what whoever writes LLVM IR shares
     "codegen/scan": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/llvm", "codegen/scan:ScanShape"],
-    "codegen/tile": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/llvm"],
+    "codegen/tile:Program": ["codegen/kernel"],  # what a launch does and how it is begun, whoever writes it
+    "codegen/tile:Signature": ["codegen/kernel", "codegen/tile:Program"],
+    "codegen/tile/ptx": ["codegen/kernel", "codegen/llvm", "codegen/tile:Program", "codegen/tile:Signature"],
+    "codegen/tile": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/llvm", "codegen/tile:Program", "codegen/tile:Signature", "codegen/tile/ptx"],
     "codegen/link": [],
     "codegen:ReadKernel": ["codegen/kernel"],
     "codegen/host": ["codegen:Targets", "codegen:ReadKernel", "codegen/kernel"],
