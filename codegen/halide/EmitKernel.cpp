@@ -14,20 +14,21 @@ namespace quern::codegen {
 /// 64-bit offsets cost a little, so only where a tensor may pass 2^31 bytes.
 static bool mayBeLarge(const KernelGraph &graph) {
   for (const Node &node : graph.nodes) {
-    int64_t bytes = 4;
+    int64_t bits = support::formOf(node.storage).bits;
     bool runTime = false;
     for (const Dim &dim : node.dims) {
       runTime |= !dim.fixed();
-      bytes *= dim.fixed().value_or(1);
+      bits *= dim.fixed().value_or(1);
     }
-    if (bytes >= (int64_t(1) << (runTime ? 16 : 31)))
+    if (bits / 8 >= (int64_t(1) << (runTime ? 16 : 31)))
       return true;
   }
   return false;
 }
 
-Module lowerKernel(const KernelGraph &graph, const std::string &symbol, const KernelPlan &plan, const CpuTarget &cpu) {
-  KernelBuilder builder(graph, plan, cpu);
+Module lowerKernel(const KernelGraph &graph, const std::string &symbol, const KernelPlan &plan, const CpuTarget &cpu,
+                   const KernelFamilies &families) {
+  KernelBuilder builder(graph, plan, cpu, families);
   BuiltKernel built = builder.build();
   Target target(built.halide + "-no_runtime-no_asserts-no_bounds_query");
   if (mayBeLarge(graph))
@@ -43,9 +44,9 @@ void writeKernel(const Module &kernel, EmitForm form, const std::string &path) {
 }
 
 Scratch emitKernel(const KernelGraph &graph, const std::string &symbol, const KernelPlan &plan, const CpuTarget &cpu,
-                   EmitForm form, const std::string &path) {
+                   const KernelFamilies &families, EmitForm form, const std::string &path) {
   return naming("kernel " + graph.name, [&] {
-    Module module = lowerKernel(graph, symbol, plan, cpu);
+    Module module = lowerKernel(graph, symbol, plan, cpu, families);
     writeKernel(module, form, path);
     return scratchOf(module.get_conceptual_stmt(), graph.symbols);
   });

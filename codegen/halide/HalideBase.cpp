@@ -25,7 +25,7 @@ std::optional<std::string> HalideBase::refuses(const KernelPlan &plan, const Ker
 }
 
 std::string HalideBase::loops(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target) const {
-  return loopNest(graph, plan, target);
+  return loopNest(graph, plan, target, families);
 }
 
 } // namespace quern::codegen

@@ -2,6 +2,7 @@
 #ifndef QUERN_CODEGEN_HALIDE_HALIDEBASE_H
 #define QUERN_CODEGEN_HALIDE_HALIDEBASE_H
 
+#include "codegen/halide/Family.h"
 #include "codegen/kernel/KernelProducer.h"
 
 namespace quern::codegen {
@@ -9,7 +10,8 @@ namespace quern::codegen {
 class HalideBase : public KernelProducer {
 public:
   /// `sources`: a hash of all that makes its objects.
-  HalideBase(std::string name, std::string sources) : title(std::move(name)), sourceHash(std::move(sources)) {}
+  HalideBase(std::string name, std::string sources, KernelFamilies families)
+      : families(std::move(families)), title(std::move(name)), sourceHash(std::move(sources)) {}
 
   using KernelProducer::refuses;
   std::string name() const override { return title; }
@@ -19,6 +21,9 @@ public:
   std::optional<std::string> refuses(const KernelPlan &plan, const KernelGraph &graph,
                                      const CpuTarget &target) const override;
   std::string loops(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target) const override;
+
+protected:
+  const KernelFamilies families;
 
 private:
   std::string title, sourceHash;

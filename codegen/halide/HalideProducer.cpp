@@ -4,6 +4,10 @@
 
 #include "codegen/halide/EmitKernel.h"
 #include "codegen/halide/HalideBase.h"
+#include "codegen/halide/StageScheduler.h"
+#include "codegen/halide/attention/AttentionFamily.h"
+#include "codegen/halide/attention/AttentionGradientFamily.h"
+#include "codegen/halide/contraction/Contraction.h"
 
 namespace quern::codegen {
 
@@ -14,7 +18,8 @@ static const char sources[] =
 namespace {
 class HalideProducer : public HalideBase {
 public:
-  HalideProducer() : HalideBase("halide", sources) {}
+  HalideProducer()
+      : HalideBase("halide", sources, {{takeContractions, takeAttention, takeAttentionGradient}, scheduleStages}) {}
 
   using HalideBase::refuses;
   std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &target) const override {
@@ -28,7 +33,7 @@ public:
 
   Scratch make(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target, const std::string &symbol,
                EmitForm form, const std::string &path) const override {
-    return emitKernel(graph, symbol, plan, target, form, path);
+    return emitKernel(graph, symbol, plan, target, families, form, path);
   }
 
   bool makeShared(const CpuTarget &target, const std::string &path) const override {

@@ -1,16 +1,9 @@
 // Takes: a kernel's graph, its plan, a target. Gives: a Halide pipeline with one output per result.
 // Why in one walk: every node becomes an index function or a stage as soon as its operands are; families
-// take over the nodes that were matched before (attention, contractions).
+// take over the nodes that were matched before (attention, contractions). Which families there are, only producers know.
 #include "codegen/halide/KernelBuilder.h"
 
 #include "codegen/halide/Codes.h"
-#include "codegen/halide/StageScheduler.h"
-#include "codegen/halide/attention/AttentionFamily.h"
-#include "codegen/halide/attention/AttentionGradientFamily.h"
-#include "codegen/halide/contraction/Contraction.h"
-#include "codegen/halide/gpu/GeneralAttention.h"
-#include "codegen/halide/gpu/GeneralScan.h"
-#include "codegen/halide/gpu/GpuScheduler.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -19,13 +12,22 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-KernelBuilder::KernelBuilder(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target)
-    : graph(graph), plan(plan), target(target), match(matchKernel(graph, target)), users(graph.users()) {
+KernelBuilder::KernelBuilder(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target,
+                             const KernelFamilies &families)
+    : graph(graph), plan(plan), target(target), match(matchKernel(graph, target)), users(graph.users()),
+      families(families) {
+  taken.resize(graph.nodes.size());
   values.resize(graph.nodes.size());
   memo.resize(graph.nodes.size());
   isStage.resize(graph.nodes.size());
   inlineOnly.resize(graph.nodes.size());
   computeCosts();
+}
+
+void KernelBuilder::take(int node, std::function<void()> define, const std::vector<int> &inside) {
+  taken[node] = std::move(define);
+  for (int own : inside)
+    inlineOnly[own] = 1;
 }
 
 const PlanPart &KernelBuilder::part(int node) const {
@@ -193,21 +195,17 @@ void KernelBuilder::define(int i) {
   case Op::Quantize:
     return defineQuantize(i);
   case Op::ScatterAdd:
-    return match.contractions.count(i) ? defineContraction(*this, match.contractions.at(i)) : defineScatterAdd(i);
+    return defineScatterAdd(i);
   case Op::Concat:
     return defineConcat(i);
   case Op::Contract:
-    return defineContraction(*this, match.contractions.at(i));
   case Op::Attention:
   case Op::AttentionShift:
   case Op::WeightedSum:
   case Op::DistanceSum:
-  case Op::AttentionShare: // on CPUs a family takes it
-    return GeneralAttention(*this, i).define();
-  case Op::Scan: // the first of its results defines all
-    if (!values[i])
-      GeneralScan(*this, i).define();
-    return;
+  case Op::AttentionShare:
+  case Op::Scan:
+    throw std::logic_error("no family takes node " + std::to_string(i));
   default:
     break;
   }
@@ -251,40 +249,22 @@ void KernelBuilder::output(size_t result) {
 
 BuiltKernel KernelBuilder::build() {
   declareArguments();
-  std::map<int, const AttentionPattern *> attentions; // by their results
-  for (const AttentionPattern &pattern : match.attentions) {
-    for (int node : pattern.inside)
-      inlineOnly[node] = 1;
-    attentions[pattern.result] = &pattern;
-  }
-  const std::optional<GradientPattern> &gradient = match.gradient;
-  size_t lastSum = graph.nodes.size(); // by then all is defined that they are made of
-  for (int node : gradient ? gradient->frame.inside : std::vector<int>())
-    inlineOnly[node] = 1;
-  for (const GradientSum &sum : gradient ? gradient->sums : std::vector<GradientSum>())
-    lastSum = lastSum == graph.nodes.size() ? sum.node : std::max<size_t>(lastSum, sum.node);
-  for (const auto &[node, pattern] : match.contractions)
-    if (pattern.form == ContractionForm::ByExpert)
-      inlineOnly[graph.nodes[node].operands[0]] = 1;
+  for (KernelFamily family : families.list)
+    family(*this);
   findScatteredResults();
-  std::vector<char> taken = match.inside;
+  std::vector<char> elsewhere = match.inside; // what a family or a result defines
   for (const auto &[result, parts] : scatteredInto)
-    taken[parts.second] = parts.second != result;
+    elsewhere[parts.second] = parts.second != result;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     current = static_cast<int>(i);
-    if (auto it = attentions.find(current); it != attentions.end())
-      AttentionFamily(*this, *it->second, part(current)).define();
-    else if (i == lastSum)
-      AttentionGradientFamily(*this, *gradient, part(current)).define();
-    else if (!taken[i])
+    if (taken[i])
+      taken[i]();
+    else if (!elsewhere[i])
       define(current);
   }
   for (size_t result = 0; result < graph.results.size(); ++result)
     output(result);
-  if (onDevice())
-    GpuScheduler(*this).run();
-  else
-    StageScheduler(*this).run();
+  families.schedule(*this);
 
   BuiltKernel built;
   built.halide = integers ? halideOfProducts(target) : target.halide;

@@ -6,6 +6,7 @@
 #ifndef QUERN_CODEGEN_HALIDE_KERNELBUILDER_H
 #define QUERN_CODEGEN_HALIDE_KERNELBUILDER_H
 
+#include "codegen/halide/Family.h"
 #include "codegen/kernel/KernelMatch.h"
 #include "codegen/kernel/KernelPlan.h"
 #include "codegen/kernel/Storage.h"
@@ -59,43 +60,16 @@ struct BuiltKernel {
 
 class KernelBuilder {
 public:
-  /// `plan`: checked, of what `matchKernel` finds in the graph. All three must outlive the builder.
-  KernelBuilder(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target);
+  /// `plan`: checked, of what `matchKernel` finds in the graph. All four must outlive the builder.
+  KernelBuilder(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target,
+                const KernelFamilies &families);
   BuiltKernel build();
 
-private:
-  friend class Contraction;
-  friend class PackedContraction;
-  friend class DenseContraction;
-  friend class FewRows;
-  friend class RoutedPairs;
-  friend class GroupedContraction;
-  friend class ExpertGradient;
-  friend void defineContraction(KernelBuilder &builder, const ContractionPattern &pattern);
-  friend bool prepareOperands(KernelBuilder &builder, const ContractionPattern &pattern);
-  friend void storeOperands(KernelBuilder &builder, const ContractionPattern &pattern);
-  friend Expr readFactor(KernelBuilder &builder, int operand, const Index &index);
-  friend class AttentionFamily;
-  friend class AttentionGradientFamily;
-  friend class AttentionRows;
-  friend class StageScheduler;
-  friend class GpuScheduler;
-  friend class GeneralAttention;
-  friend class GeneralScan;
+  // What families and schedulers build with.
 
-  // Arguments (KernelBuilder.cpp)
-  void declareArguments();
-  void define(int node);
-  void output(size_t result);
-  Expr readArgument(int node, const Index &index);
-  static Expr stored(const Expr &value, Storage storage) {
-    if (bitsOfCode(storage))
-      throw std::logic_error("a kernel stores codes");
-    return Halide::cast(storedType(storage), value);
-  }
-  static Expr loaded(const Expr &value, Storage storage) {
-    return storage == Storage::U8 ? value != Halide::cast<uint8_t>(0) : value;
-  }
+  /// `define` gives the node its value, as soon as all that it is computed from is defined. `inside`: nodes that it computes
+  /// where it needs them.
+  void take(int node, std::function<void()> define, const std::vector<int> &inside = {});
 
   /// The numbers of the part that stands at a node, or of what remains (`row`, `map`).
   const PlanPart &part(int node) const;
@@ -109,6 +83,12 @@ private:
   static Index varsOf(const std::vector<Dim> &dims);
   static std::vector<Expr> call(const std::vector<Dim> &dims, const Index &index);
   static std::vector<Var> pureArgs(const std::vector<Dim> &dims);
+  /// A value as memory of a storage holds it.
+  static Expr stored(const Expr &value, Storage storage) {
+    if (bitsOfCode(storage))
+      throw std::logic_error("a kernel stores codes");
+    return Halide::cast(storedType(storage), value);
+  }
 
   // Index functions (BuildElementwise.cpp, BuildShape.cpp)
   Expr elementwise(const Node &node, const Index &index);
@@ -122,14 +102,6 @@ private:
   void readFrom(int node, Func func, std::vector<Dim> dims); ///< whose arguments are `dims`, innermost first
   void materialize(int node);
   bool wantsStage(int node) const;
-  void defineConcat(int node);
-  void writeConcat(const Node &node, Stage &stage);
-  void defineReduce(int node);
-  void defineSoftmax(int node);
-  void defineArgmax(int node);
-  void defineTopK(int node);
-  void defineCumsum(int node);
-  void defineQuantize(int node);
   const CodedRows *codedRows(int node) const;
   Func wideCodes(int node);
   /// Of rows that a node dequantises: the sum of each `length` codes of a group, and what it stands for.
@@ -137,9 +109,6 @@ private:
   Func sharesOfRows(int node, int length);
   bool multipliesIntegers(const ContractionPattern &pattern) const;
   bool multipliesPairs(const ContractionPattern &pattern) const;
-  void defineScatterAdd(int node);
-  std::vector<RVar> scatterInto(Func &sums, int node);
-  void findScatteredResults();
   /// Combines `body` over dims: the value per kept position. Max and min keep infinities.
   Func reduceOver(const std::string &what, int node, const std::vector<Dim> &kept, const std::vector<Dim> &over,
                   Kind kind, Reduction reduction, const std::function<Expr(const Index &)> &body);
@@ -147,12 +116,7 @@ private:
   void writeOut(int node, const std::vector<Dim> &over, std::function<Expr(const Index &)> body);
   static Expr identity(Reduction reduction, Kind kind);
   static Expr combine(Reduction reduction, const Expr &a, const Expr &b);
-  /// The same where each element has a work-item of its own.
-  Func sumOver(const std::string &what, int node, const std::vector<Dim> &kept, const std::vector<Dim> &over,
-               const Expr &first, const std::function<Expr(const Expr &, const Expr &)> &combine,
-               const std::function<Expr(const Index &)> &body);
   bool onDevice() const { return !target.device.empty(); }
-  void computeCosts();
   /// Lets a family schedule a result; false if another already does.
   bool fusedInto(int result, std::function<void(Stage &)> schedule) {
     return fused.emplace(result, std::move(schedule)).second;
@@ -163,23 +127,53 @@ private:
   const CpuTarget &target;
   KernelMatch match;
   std::vector<std::vector<int>> users;
-  std::map<std::string, Halide::Param<int32_t>> symbols;
   std::vector<Halide::ImageParam> arguments;
   std::vector<std::function<Expr(const Index &)>> values;
   std::vector<std::vector<std::pair<std::vector<Expr>, Expr>>> memo;
-  std::vector<int> cost; ///< of one element, with everything that is computed along with it
   std::vector<char> isStage;
-  std::vector<char> inlineOnly; ///< a family computes them where it needs them
   std::vector<Stage> stages;
   std::vector<Stage> outputs;
   std::map<int, std::function<void(Stage &)>> fused;
   std::map<int, std::function<void(Stage &)>> written; ///< results of which a family also defines what is stored
+  std::vector<int> prologues;                          ///< nodes that are made for a contraction: norms
+  bool integers = false;                               ///< whether products of integers are made
+
+private:
+  // Arguments and results (KernelBuilder.cpp)
+  void declareArguments();
+  void define(int node);
+  void output(size_t result);
+  Expr readArgument(int node, const Index &index);
+  static Expr loaded(const Expr &value, Storage storage) {
+    return storage == Storage::U8 ? value != Halide::cast<uint8_t>(0) : value;
+  }
+
+  void defineConcat(int node);
+  void writeConcat(const Node &node, Stage &stage);
+  void defineReduce(int node);
+  void defineSoftmax(int node);
+  void defineArgmax(int node);
+  void defineTopK(int node);
+  void defineCumsum(int node);
+  void defineQuantize(int node);
+  void defineScatterAdd(int node);
+  std::vector<RVar> scatterInto(Func &sums, int node);
+  void findScatteredResults();
+  /// `reduceOver` where each element has a work-item of its own.
+  Func sumOver(const std::string &what, int node, const std::vector<Dim> &kept, const std::vector<Dim> &over,
+               const Expr &first, const std::function<Expr(const Expr &, const Expr &)> &combine,
+               const std::function<Expr(const Index &)> &body);
+  void computeCosts();
+
+  const KernelFamilies &families;
+  std::vector<std::function<void()>> taken; ///< by nodes; empty: the general way
+  std::map<std::string, Halide::Param<int32_t>> symbols;
+  std::vector<int> cost;                            ///< of one element, with everything that is computed along with it
+  std::vector<char> inlineOnly;                     ///< a family computes them where it needs them
   std::map<int, std::pair<int, int>> scatteredInto; ///< result: what it is first, and the scatter that is added to it
   int current = 0;                                  ///< the node that is being defined
-  std::vector<int> prologues;                       ///< nodes that are made for a contraction: norms
   std::map<int, Halide::Buffer<float>> tables;
   std::map<int, CodedRows> coded; ///< by their `quantize`
-  bool integers = false;          ///< whether products of integers are made
 };
 
 } // namespace quern::codegen

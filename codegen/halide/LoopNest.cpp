@@ -12,9 +12,10 @@ std::string print_loop_nest(const std::vector<Function> &functions);
 
 namespace quern::codegen {
 
-std::string loopNest(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target) {
+std::string loopNest(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target,
+                     const KernelFamilies &families) {
   return naming("kernel " + graph.name, [&] {
-    KernelBuilder builder(graph, plan, target);
+    KernelBuilder builder(graph, plan, target, families);
     BuiltKernel built = builder.build();
     std::vector<Halide::Internal::Function> functions;
     for (const Func &output : built.pipeline.outputs())

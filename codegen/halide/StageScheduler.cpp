@@ -266,4 +266,8 @@ void StageScheduler::run() {
       atRoot(stage);
 }
 
+void scheduleStages(KernelBuilder &builder) {
+  StageScheduler(builder).run();
+}
+
 } // namespace quern::codegen

@@ -6,6 +6,8 @@
 
 namespace quern::codegen {
 
+void scheduleStages(KernelBuilder &builder);
+
 class StageScheduler {
 public:
   explicit StageScheduler(KernelBuilder &builder) : b(builder) {}

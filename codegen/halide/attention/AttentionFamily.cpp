@@ -208,4 +208,11 @@ void AttentionFamily::define() {
   b.addStage(copy);
 }
 
+void takeAttention(KernelBuilder &b) {
+  for (const AttentionPattern &pattern : b.match.attentions)
+    b.take(
+        pattern.result, [&b, &pattern] { AttentionFamily(b, pattern, b.part(pattern.result)).define(); },
+        pattern.inside);
+}
+
 } // namespace quern::codegen

@@ -13,6 +13,9 @@ struct AttentionParts {
   Expr first, last, count;                                        ///< parts to look at, how many there are
 };
 
+/// Takes the results of attentions.
+void takeAttention(KernelBuilder &builder);
+
 class AttentionFamily : AttentionRows {
 public:
   AttentionFamily(KernelBuilder &builder, AttentionPattern pattern, const PlanPart &plan);

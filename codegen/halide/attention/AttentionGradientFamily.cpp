@@ -289,4 +289,16 @@ void AttentionGradientFamily::define() {
   }
 }
 
+void takeAttentionGradient(KernelBuilder &b) {
+  if (!b.match.gradient)
+    return;
+  const GradientPattern &gradient = *b.match.gradient;
+  int last = 0; // by then all is defined that the sums are made of
+  for (const GradientSum &sum : gradient.sums)
+    last = std::max(last, sum.node);
+  b.take(
+      last, [&b, &gradient, last] { AttentionGradientFamily(b, gradient, b.part(last)).define(); },
+      gradient.frame.inside);
+}
+
 } // namespace quern::codegen

@@ -8,6 +8,9 @@
 
 namespace quern::codegen {
 
+/// Takes the sums of a gradient.
+void takeAttentionGradient(KernelBuilder &builder);
+
 class AttentionGradientFamily : AttentionRows {
 public:
   AttentionGradientFamily(KernelBuilder &builder, GradientPattern pattern, const PlanPart &plan);

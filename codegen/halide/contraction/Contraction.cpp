@@ -86,7 +86,7 @@ Expr readFactor(KernelBuilder &b, int operand, const Index &index) {
   return isNarrow(storage) ? math::widen(storage, b.at(operand, index), b.onDevice()) : b.real(operand, index);
 }
 
-void defineContraction(KernelBuilder &b, const ContractionPattern &p) {
+static void defineContraction(KernelBuilder &b, const ContractionPattern &p) {
   switch (p.form) {
   case ContractionForm::Dots: {
     if (b.onDevice())
@@ -118,6 +118,15 @@ void defineContraction(KernelBuilder &b, const ContractionPattern &p) {
     return GroupedContraction(b, p, b.part(p.node)).define();
   case ContractionForm::ByExpert:
     return ExpertGradient(b, p, b.part(p.node)).define();
+  }
+}
+
+void takeContractions(KernelBuilder &b) {
+  for (const auto &[node, pattern] : b.match.contractions) {
+    std::vector<int> inside;
+    if (pattern.form == ContractionForm::ByExpert)
+      inside = {b.graph.nodes[node].operands[0]};
+    b.take(node, [&b, &p = pattern] { defineContraction(b, p); }, inside);
   }
 }
 

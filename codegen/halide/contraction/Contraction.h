@@ -7,9 +7,9 @@
 
 namespace quern::codegen {
 
-/// Gives a contraction (or the gradient of routed weights) its value, by the family that the pattern's form names: from
+/// Takes contractions (and gradients of routed weights). Each gets its value by the family that its pattern's form names: from
 /// accumulators computed at the tile of the kernel's result where all between is elementwise, else from a stage of its own.
-void defineContraction(KernelBuilder &builder, const ContractionPattern &pattern);
+void takeContractions(KernelBuilder &builder);
 
 /// What is read again and again becomes memory. Returns whether rows are bf16 there, and widened on the way to the loops.
 bool prepareOperands(KernelBuilder &builder, const ContractionPattern &pattern);

@@ -123,4 +123,19 @@ void GeneralAttention::define() {
   };
 }
 
+void takeGeneralAttention(KernelBuilder &b) {
+  for (int i = 0; i < static_cast<int>(b.graph.nodes.size()); ++i)
+    switch (b.graph.nodes[i].op) {
+    case Op::Attention:
+    case Op::AttentionShift:
+    case Op::AttentionShare:
+    case Op::WeightedSum:
+    case Op::DistanceSum:
+      b.take(i, [&b, i] { GeneralAttention(b, i).define(); });
+      break;
+    default:
+      break;
+    }
+}
+
 } // namespace quern::codegen

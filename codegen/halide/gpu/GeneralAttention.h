@@ -6,6 +6,9 @@
 
 namespace quern::codegen {
 
+/// Takes the nodes of attentions and of their gradients.
+void takeGeneralAttention(KernelBuilder &builder);
+
 class GeneralAttention {
 public:
   /// `node`: an attention, a statistic of one or a sum of its gradient (KernelGraph.h); what it is computed from is

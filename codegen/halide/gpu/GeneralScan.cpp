@@ -302,4 +302,13 @@ void GeneralScan::define() {
   }
 }
 
+void takeScans(KernelBuilder &b) {
+  for (int i = 0; i < static_cast<int>(b.graph.nodes.size()); ++i)
+    if (b.graph.nodes[i].op == Op::Scan)
+      b.take(i, [&b, i] {
+        if (!b.values[i]) // the first of its results defines all
+          GeneralScan(b, i).define();
+      });
+}
+
 } // namespace quern::codegen

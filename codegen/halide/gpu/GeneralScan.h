@@ -13,6 +13,9 @@ std::optional<std::string> refusesScan(const KernelGraph &graph, const CpuTarget
 /// along which elements are independent. Graphs without a recurrence stay as they are.
 KernelGraph withScanBody(const KernelGraph &graph, const CpuTarget &target);
 
+/// Takes the results of recurrences.
+void takeScans(KernelBuilder &builder);
+
 class GeneralScan {
 public:
   /// `node`: the first result of a recurrence in such a graph.

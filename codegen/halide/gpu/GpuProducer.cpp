@@ -5,7 +5,10 @@
 #include "codegen/halide/EmitKernel.h"
 #include "codegen/halide/HalideBase.h"
 #include "codegen/halide/HalideError.h"
+#include "codegen/halide/contraction/Contraction.h"
+#include "codegen/halide/gpu/GeneralAttention.h"
 #include "codegen/halide/gpu/GeneralScan.h"
+#include "codegen/halide/gpu/GpuScheduler.h"
 #include "codegen/halide/gpu/JoinModules.h"
 #include "codegen/halide/gpu/Probes.h"
 #include "codegen/halide/gpu/Sampling.h"
@@ -52,7 +55,7 @@ std::string deviceCode(const Halide::Module &module) {
 
 class GpuProducer : public HalideBase {
 public:
-  GpuProducer() : HalideBase("gpu", sources) {}
+  GpuProducer() : HalideBase("gpu", sources, {{takeContractions, takeGeneralAttention, takeScans}, scheduleLaunches}) {}
 
   using HalideBase::refuses;
   std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &target) const override {
@@ -65,7 +68,7 @@ public:
   Scratch make(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target, const std::string &symbol,
                EmitForm form, const std::string &path) const override {
     return naming("kernel " + graph.name, [&]() -> Scratch {
-      Halide::Module module = lowerKernel(withScanBody(graph, target), symbol, plan, target);
+      Halide::Module module = lowerKernel(withScanBody(graph, target), symbol, plan, target, families);
       HostStores host;
       module.get_conceptual_stmt().accept(&host);
       if (!host.first.empty())

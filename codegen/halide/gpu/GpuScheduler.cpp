@@ -108,4 +108,8 @@ void GpuScheduler::run() {
   }
 }
 
+void scheduleLaunches(KernelBuilder &builder) {
+  GpuScheduler(builder).run();
+}
+
 } // namespace quern::codegen

@@ -6,6 +6,8 @@
 
 namespace quern::codegen {
 
+void scheduleLaunches(KernelBuilder &builder);
+
 class GpuScheduler {
 public:
   explicit GpuScheduler(KernelBuilder &builder) : b(builder) {}
