@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace quern::ir;
 using namespace quern::codegen;
 
-/// Of a pair that is seen, beside its products: the largest, e^x, the sum and the division, as ir/Cost.cpp counts them and
+/// Of a pair that is seen, beside its products: the largest, e^x, the sum and the division, as ir/rules/Cost.cpp counts them and
 /// down to an even number, as pairs are counted twice.
 static constexpr int64_t softmaxOfTwo = 5;
 

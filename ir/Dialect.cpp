@@ -1,5 +1,6 @@
 // The dialect itself, its type and attributes: printing, parsing, the helpers that all rooms share.
 #include "ir/Scan.h"
+#include "ir/Union.h"
 
 #include "support/CodedGroups.h"
 
@@ -294,26 +295,14 @@ bool quern::ir::sameSets(TypeRange a, TypeRange b) {
 }
 
 std::optional<SmallVector<DimAttr>> quern::ir::unionDims(ArrayRef<NamedTensorType> types) {
-  const NamedTensorType *widest = nullptr;
-  for (const NamedTensorType &type : types)
-    if (!widest || type.getRank() > widest->getRank())
-      widest = &type;
-  SmallVector<DimAttr> dims(widest->getDims());
-  for (NamedTensorType type : types) {
-    SmallVector<DimAttr> before, behind; // what `dims` lacks
-    bool passed = dims.empty() || !type.has(dims[0].getName());
-    for (DimAttr dim : type.getDims()) {
-      passed |= !dims.empty() && dim == dims[0];
-      auto same = llvm::find_if(dims, [&](DimAttr other) { return other.getName() == dim.getName(); });
-      if (same == dims.end())
-        (passed ? behind : before).push_back(dim);
-      else if (*same != dim)
+  auto lists = llvm::map_to_vector(types, [](NamedTensorType type) { return type.getDims(); });
+  auto named = [](DimAttr a, DimAttr b) { return a.getName() == b.getName(); };
+  std::vector<DimAttr> dims = uniteDims<DimAttr>(lists, named);
+  for (ArrayRef<DimAttr> list : lists)
+    for (DimAttr dim : list)
+      if (!llvm::is_contained(dims, dim))
         return std::nullopt;
-    }
-    dims.insert(dims.begin(), before.begin(), before.end());
-    llvm::append_range(dims, behind);
-  }
-  return dims;
+  return SmallVector<DimAttr>(dims.begin(), dims.end());
 }
 
 void quern::ir::collectSymbols(NamedTensorType type, std::vector<std::string> &symbols) {

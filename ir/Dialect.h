@@ -56,9 +56,9 @@ enum class TimeBehavior {
 /// Pairwise equal but for the order of dimensions.
 bool sameSets(mlir::TypeRange a, mlir::TypeRange b);
 
-/// The dimensions of an elementwise result: those of the operand of highest rank (the first of equals) in order. What it
-/// lacks of the others stands before it, if they have it before the first of these ([E, N] and [B, E] give [B, E, N]:
-/// rows stay outermost), else behind. Nothing if one name has two sizes.
+/// The dimensions of an elementwise result.
+/// Their order is the one of ir/Union.h, which the checker has, too.
+/// Nothing if one name has two sizes.
 std::optional<llvm::SmallVector<DimAttr>> unionDims(llvm::ArrayRef<NamedTensorType> types);
 
 /// Run-time symbols that occur in a type's sizes, added to `symbols`.

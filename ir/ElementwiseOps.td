@@ -4,7 +4,7 @@
 
 include "ir/QuernBase.td"
 
-// An operation without effects whose result type follows from its operands (InferTypes.cpp); the order of the result's
+// An operation without effects whose result type follows from its operands (rules/InferTypes.cpp); the order of the result's
 // dimensions may be another than the inferred one.
 class Quern_Pure<string mnemonic, list<Trait> traits = []> : Quern_Op<mnemonic, !listconcat([Pure,
     DeclareOpInterfaceMethods<InferTypeOpInterface>], traits)> {

@@ -19,7 +19,7 @@ def Quern_ReferenceOpInterface : OpInterface<"ReferenceOpInterface"> {
 def Quern_CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::quern::ir";
   let description = [{
-    Cost of one execution as polynomials over run-time lengths (ir/Cost.cpp). An operation alone: fusion saves bytes,
+    Cost of one execution as polynomials over run-time lengths (ir/rules/Cost.cpp). An operation alone: fusion saves bytes,
     which a `quern.kernel` knows. A loop costs its body times its iterations, a launch what its kernel does. What that takes on
     a machine says ir/analysis/Price.h.
   }];
@@ -34,7 +34,7 @@ def Quern_CostOpInterface : OpInterface<"CostOpInterface"> {
 def Quern_TimeOpInterface : OpInterface<"TimeOpInterface"> {
   let cppNamespace = "::quern::ir";
   let description = [{
-    What the analysis of time needs to know (ir/TimeBehavior.cpp): dimensions that an operation does not touch pass
+    What the analysis of time needs to know (ir/rules/TimeBehavior.cpp): dimensions that an operation does not touch pass
     through it position by position.
   }];
   let methods = [

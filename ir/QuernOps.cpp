@@ -1,4 +1,4 @@
-// Verifiers, builders and custom forms of the operations that InferTypes.cpp does not cover.
+// Verifiers, builders and custom forms of the operations that rules/InferTypes.cpp does not cover.
 #include "ir/Chunk.h"
 
 #include <algorithm>

@@ -35,6 +35,7 @@ UNITS = {
     "ir": [],
     "ir/analysis": ["ir"],
     "ir/reference": ["ir", "ir/analysis"],
+    "ir/rules": ["ir"],
 
     "frontend": ["frontend/syntax", "frontend/check", "frontend/build"],
     "frontend/syntax": [],

@@ -357,11 +357,13 @@ Tensor Elaborator::gather(const Tensor &value, const GatherItem &item, Scope &sc
     fail("Q028", "position " + std::to_string(*position) + " along " + dim->shown + ": positions count from 0",
          item.at);
   Tensor positions = tensorOf(index);
-  bool table = positions.dims.size() > rest.size(); // as authors write it: words[V = tokens] is [B, T, D]
-  DimRefs dims = table ? positions.dims : rest;
-  for (DimRef d : table ? rest : positions.dims)
-    if (std::find(dims.begin(), dims.end(), d) == dims.end())
+  DimRefs dims; // positions stand where the dimension was: words[V = tokens] is [B, T, D]
+  for (DimRef d : value.dims) {
+    if (d == dim)
+      dims.insert(dims.end(), positions.dims.begin(), positions.dims.end());
+    else if (!positions.has(d))
       dims.push_back(d);
+  }
   return {dims, value.kind, builder.gather(value.handle, positions.handle, dim)};
 }
 

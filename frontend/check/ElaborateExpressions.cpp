@@ -157,14 +157,6 @@ Tensor Elaborator::expandTo(Tensor tensor, const DimRefs &dims) {
   return {dims, tensor.kind, lacks ? builder.expand(tensor.handle, dims) : tensor.handle};
 }
 
-static DimRefs unite(const Tensor &a, const Tensor &b) {
-  DimRefs dims = a.dims;
-  for (DimRef dim : b.dims)
-    if (!a.has(dim))
-      dims.push_back(dim);
-  return dims;
-}
-
 // ---- operators
 
 Value Elaborator::evalUnary(const UnaryExpr &expr, Scope &scope) {
@@ -338,7 +330,7 @@ Tensor Elaborator::elementwise(Op op, const Value &left, const Value &right, Kin
   if (right.is<Tensor>() && ((isNumber(left, 0) && op == Op::Add) || (isNumber(left, 1) && op == Op::Mul)))
     return asKind(*right.as<Tensor>(), kind);
   Tensor a = tensorOf(left), b = tensorOf(right);
-  return {unite(a, b), kind, builder.binary(builderOp(op), a.handle, b.handle)};
+  return {unite({a.dims, b.dims}), kind, builder.binary(builderOp(op), a.handle, b.handle)};
 }
 
 // ---- arithmetic of numbers and sizes

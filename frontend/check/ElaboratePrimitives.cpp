@@ -74,10 +74,7 @@ Value Elaborator::primitive(const CallExpr &expr, Scope &scope) {
         a && b && a->kind != Kind::Bool && b->kind != Kind::Bool && (a->kind == Kind::Real || b->kind == Kind::Real);
     if (!numbers)
       return overDims(expr, {combine(Op::Mul, left, right, product.left->at, product.right->at, product.at)}, scope);
-    DimRefs all = a->dims, kept;
-    for (DimRef dim : b->dims)
-      if (!a->has(dim))
-        all.push_back(dim);
+    DimRefs all = unite({a->dims, b->dims}), kept;
     DimRefs gone = over(expr, all, scope);
     for (DimRef dim : all)
       if (std::find(gone.begin(), gone.end(), dim) == gone.end())
@@ -297,11 +294,8 @@ Value Elaborator::pointwise(const CallExpr &expr, const std::vector<Value> &valu
       return values[second];
     }
     Tensor a = tensorOf(values[0]), b = tensorOf(values[1]);
-    DimRefs dims = a.dims;
-    for (DimRef dim : b.dims)
-      if (!a.has(dim))
-        dims.push_back(dim);
-    return Tensor{dims, kind, builder.binary(larger ? BinaryOp::Max : BinaryOp::Min, a.handle, b.handle)};
+    return Tensor{unite({a.dims, b.dims}), kind,
+                  builder.binary(larger ? BinaryOp::Max : BinaryOp::Min, a.handle, b.handle)};
   }
   if (still)
     return staticUnary(name, values[0], expr.at);
@@ -328,12 +322,11 @@ Value Elaborator::choose(const CallExpr &expr, const std::vector<Value> &values)
   if (truth && a.isStatic() && b.isStatic())
     return *truth ? a : b;
   Kind kind = a.kind() == Kind::Real || b.kind() == Kind::Real ? Kind::Real : *a.kind();
-  DimRefs dims;
+  std::vector<DimRefs> all;
   for (const Value &value : values)
     if (auto tensor = value.as<Tensor>())
-      for (DimRef dim : tensor->dims)
-        if (std::find(dims.begin(), dims.end(), dim) == dims.end())
-          dims.push_back(dim);
+      all.push_back(tensor->dims);
+  DimRefs dims = unite(all);
   if (truth) {
     Tensor side = asKind(tensorOf(*truth ? a : b), kind);
     return side.dims.size() == dims.size() ? side : expandTo(side, dims);

@@ -1,9 +1,12 @@
 // Takes: values. Gives: their texts, kinds and comparisons.
 #include "frontend/check/Value.h"
 
+#include "ir/Union.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
 
 namespace quern::frontend {
 
@@ -99,6 +102,10 @@ std::string shownDims(const DimRefs &dims) {
   for (DimRef dim : dims)
     text += (text.size() > 1 ? ", " : "") + dim->shown;
   return text + "]";
+}
+
+DimRefs unite(const std::vector<DimRefs> &operands) {
+  return ir::uniteDims<DimRef>(operands, std::equal_to<>());
 }
 
 std::optional<std::string> interpolated(const Value &value) {

@@ -90,6 +90,8 @@ std::string realText(double value);
 std::string describe(const Value &value);
 /// "[B, T, D]".
 std::string shownDims(const DimRefs &dims);
+/// Of an elementwise result, in the order that its type will have (ir/Union.h).
+DimRefs unite(const std::vector<DimRefs> &operands);
 /// As a path or a string shows it; nothing for what has no text (tensors, lists, null).
 std::optional<std::string> interpolated(const Value &value);
 /// Numbers by value, lists element by element; `budget` bounds the work on lists that share parts.

@@ -18,6 +18,6 @@ double quern::ir::secondsToMove(Storage storage, const quern::support::Machine &
 }
 
 double quern::ir::secondsToNarrow(Storage storage, const quern::support::Machine &machine) {
-  constexpr double roundAndWiden = 7; // NarrowOp and WidenOp in ir/Cost.cpp
+  constexpr double roundAndWiden = 7; // NarrowOp and WidenOp in ir/rules/Cost.cpp
   return quern::support::isComputed(storage) ? 0 : roundAndWiden / machine.operations;
 }
