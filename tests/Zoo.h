@@ -1,4 +1,4 @@
-// The architectures of tests/data/zoo.json: fixtures that are tried where a test costs little. tests/e2e/models_test.py says which they are.
+// The architectures of tests/data/zoo.json: fixtures that are tried where a test costs little. tests/e2e/models/models_test.py says which they are.
 #ifndef QUERN_TESTS_ZOO_H
 #define QUERN_TESTS_ZOO_H
 

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
-from harness import BUILD, DATA, EXAMPLES, QUERN, read_safetensors, relative_error, write_safetensors  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from tests.e2e.harness import BUILD, DATA, EXAMPLES, QUERN, read_safetensors, relative_error, write_safetensors  # noqa: E402
 
 GOLDENS = ("gpt2", "llama", "bert", "t5", "mixtral", "mamba")
 INPUTS = {"tokens": "input_ids", "mask": "attention_mask", "segments": "token_type_ids", "target": "decoder_input_ids"}
@@ -106,7 +106,7 @@ class Run:
     # What is compiled: all programs for cuda; those for goldens in f32.
     def build(self):
         self.built.mkdir(parents=True, exist_ok=True)
-        from models_test import SPECS
+        from tests.e2e.models.models_test import SPECS
         goldens = GOLDENS[:2] if self.quick else GOLDENS
         (self.built / "goldens.json").write_text(json.dumps(list(goldens)))
         for fixture in goldens:

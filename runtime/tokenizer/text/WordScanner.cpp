@@ -1,6 +1,6 @@
 // Takes: text. Gives: its words, as a handful of patterns cut them.
 // Why by hand: PCRE2 without its just-in-time compiler needs 100 ns for a byte, this needs 5. That both agree is tested on
-// texts of all kinds (tests/runtime/TokenizerTest.cpp).
+// texts of all kinds (tests/runtime/tokenizer/TokenizerTest.cpp).
 #include "runtime/tokenizer/text/WordScanner.h"
 
 #include "runtime/tokenizer/text/Traits.h"

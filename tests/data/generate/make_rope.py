@@ -1,4 +1,4 @@
-"""What transformers makes of rotary scalings: rope.json, frequencies and the factor that lengthens vectors, for tests/e2e/rope_test.py.
+"""What transformers makes of rotary scalings: rope.json, frequencies and the factor that lengthens vectors, for tests/e2e/models/rope_test.py.
 
     python3 make_rope.py          (transformers 5.23, torch)"""
 import json

@@ -1,0 +1,155 @@
+"""Programs for CUDA, with a driver of the tests' own (tests/gpu/FakeCuda.cpp), which executes the PTX of each launch: golden
+models, what a step copies, and what is said where a driver or a device is missing, fails or is full.
+
+One class a fixture (`python3 -m tests.e2e.devices.cuda_test llama`). QUERN_CUDA_LIBRARY=libcuda.so.1 runs them on a card."""
+import json
+import os
+import unittest
+from unittest import mock
+
+from tests.e2e.devices import device_cases
+from tests.e2e.training import precision_test
+from tests.e2e.models import recurrences_test
+from tests.e2e.harness import BUILD, DATA, Case, read_safetensors, relative_error, run
+from tests.e2e.models.models_test import ENCODERS, INPUTS, SPECS
+
+os.environ.setdefault("QUERN_CUDA_LIBRARY", str(BUILD / "lib" / "libquern_fake_cuda.so"))
+
+globals().update(device_cases.models("cuda", __module__=__name__))
+
+
+class Steps(device_cases.Steps):
+    target = "cuda"
+
+    def asked(self, steps, *options, program=None, **variables):
+        """What a run of so many tokens asked of the driver (tests/gpu/FakeCuda.cpp)."""
+        log = self.scratch / "asked.json"
+        with mock.patch.dict(os.environ, QUERN_FAKE_CUDA_LOG=str(log), **variables):
+            out = run(program or self.program, "generate", "--weights", DATA / "llama" / "model.safetensors", "--tokens", "1,2,3,4", "-n", steps, "--json", *options).out
+        return json.loads(out)["tokens"], json.loads(log.read_text())
+
+    def test_a_step_is_one_graph(self):
+        for rule in (("--temp", 0), ("--temp", 0.9, "--top-k", 20, "--top-p", 0.9)):
+            (_, few), (_, many) = self.asked(6, *rule), self.asked(16, *rule)
+            more = {name: count - few.get(name, 0) for name, count in many.items()}
+            nodes = more.pop("graph_nodes")
+            self.assertGreater(nodes, 10 * 20)
+            self.assertEqual(nodes % 10, 0)
+            self.assertLess(more.pop("nodes_set"), nodes // 2, "most launches are those of the step before")
+            self.assertEqual({name: count for name, count in more.items() if count}, {"graph_launches": 10, "fetched": 10, "fetched_bytes": 40}, (few, many))
+
+    def test_launches_that_do_not_wait_for_the_end_of_the_one_before(self):
+        tokens, plain = self.asked(8, "--temp", 0)
+        same, early = self.asked(8, "--temp", 0, QUERN_CUDA_DEPENDENT="1")
+        self.assertEqual(tokens, same)
+        self.assertEqual(plain.get("early_nodes", 0), 0)
+        self.assertGreater(early["early_nodes"], 20)
+        self.assertEqual(early["graph_nodes"], plain["graph_nodes"])
+        _, old = self.asked(8, "--temp", 0, QUERN_CUDA_DEPENDENT="1", QUERN_FAKE_CUDA="ampere")
+        self.assertEqual(old.get("early_nodes", 0), 0, "needs capability 9.0")
+
+
+class Images(Case):
+    """A program has kernels for Hopper alone beside those for all cards since 8.0, and runs what the card and its driver can."""
+
+    def test_the_best_that_the_card_runs(self):
+        program = self.compile("llama", "--config", DATA / "llama" / "config.json", "--target", "cuda")
+        log = self.scratch / "asked.json"
+
+        def asked(**variables):
+            with mock.patch.dict(os.environ, QUERN_FAKE_CUDA_LOG=str(log), **variables):
+                tokens = ",".join(str(number) for number in range(1, 14))  # more rows than dot products are for
+                out = run(program, "generate", "--weights", DATA / "llama" / "model.safetensors", "--tokens", tokens, "-n", 4, "--temp", 0, "--json").out
+            return json.loads(out)["tokens"], json.loads(log.read_text()).get("tensors", 0)
+
+        tokens, tensors = asked()
+        self.assertGreater(tensors, 10, "copies of boxes have tensor maps")
+        self.assertEqual(asked(QUERN_CUDA_DEPENDENT="1"), (tokens, tensors))
+        for older in ({"QUERN_FAKE_CUDA": "ampere"}, {"QUERN_FAKE_CUDA": "cuda11"}, {"QUERN_CUDA_CAPABILITY": "80"}):
+            self.assertEqual(asked(**older), (tokens, 0), older)
+
+
+class Formats(device_cases.Formats):
+    target = "cuda"
+
+
+class Rounded(Case):
+    """What --target cuda makes where nothing is said of numbers: those of w16a16, as the interpreter rounds them, and caches in bf16."""
+
+    def test_as_interpreted(self):
+        for fixture in ("gpt2", "llama", "mixtral", "bert", "t5"):
+            folder = DATA / fixture
+            config, weights, expected = folder / "config.json", folder / "model.safetensors", read_safetensors(folder / "expected.safetensors")
+            inputs = {name: expected[there] for name, there in INPUTS.items() if there in expected}
+            keep = list(inputs["mask"].data) if fixture in ENCODERS else None
+            program = self.compile(SPECS[fixture], "--config", config, "--target", "cuda", name=fixture)
+            got = self.evaluate(program, weights, inputs)["logits"]
+            want = self.interpret(SPECS[fixture], weights, inputs, "--config", config, "--quantize", "w16a16", "--kv-cache", "bf16", "--after", "narrow-storage")["logits"]
+            self.assertLess(relative_error(got, want, keep), 3e-2, fixture)  # formats_test.py says why not nearer
+            apart = relative_error(want, expected["logits"], keep)
+            self.assertLess(apart, 1e-1, fixture)
+            self.assertGreater(apart, 1e-4, fixture)
+
+    def test_what_is_said(self):
+        config = ("--config", DATA / "llama" / "config.json")
+        weights = {}
+        for options in ((), ("--precision", "f32"), ("--quantize", "int8")):
+            program = self.compile("llama", *config, "--target", "cuda", *options)
+            weights[options] = json.loads(run(program, "bench", "-p", 1, "-n", 1, "--json").out)["weights_bytes"]
+        bf16, f32, int8 = weights.values()
+        self.assertLess(int8, bf16)
+        self.assertLess(bf16, 0.7 * f32)  # tables that are looked up stay
+        err = run(BUILD / "bin" / "quern", "compile", "llama.quern", *config, "--target", "cuda", "-o", self.scratch / "again", cwd=DATA.parent.parent / "examples").err
+        self.assertIn("--precision f32", err)
+
+
+class Training(device_cases.Training):
+    target = "cuda"
+
+
+class TrainingSteps(device_cases.TrainingSteps):
+    target = "cuda"
+
+
+class TwoBytes(precision_test.Fixture):
+    target = "cuda"
+
+
+class Recurrences(recurrences_test.Recurrences):
+    target = "cuda"
+
+
+class Gradients(device_cases.Gradients):
+    target = "cuda"
+
+
+class Refusals(device_cases.Refusals):
+    target = "cuda"
+
+    def test_no_library(self):
+        self.assert_refused(self.generate_with(QUERN_CUDA_LIBRARY="/nowhere/libcuda.so.1"), "no driver can be opened", "/nowhere", "install", "native")
+
+    def test_a_library_that_is_none(self):
+        self.assert_refused(self.generate_with(QUERN_CUDA_LIBRARY="libm.so.6"), "too old", "cuinit")
+
+    def test_no_device(self):
+        self.assert_refused(self.generate_with(QUERN_FAKE_CUDA="none"), "the driver offers none", "nvidia-smi", "native")
+
+    def test_no_such_device(self):
+        self.assert_refused(self.generate_with(QUERN_DEVICE="no such device"), "no cuda device fits", "no such device", "fake device")
+
+    def test_an_old_device(self):
+        self.assert_refused(self.generate_with(QUERN_FAKE_CUDA="old"), "no cuda device fits", "3.7", "7.0")
+
+    def test_kernels_for_newer_devices(self):
+        self.assert_refused(self.generate_with(QUERN_FAKE_CUDA="volta"), "capability 8.0 or later", "fake device", "7.0", "--target opencl")
+
+    def test_no_memory(self):
+        self.assert_refused(self.generate_with(QUERN_FAKE_CUDA="full"), "memory", "fake device")
+
+    def test_a_device_that_is_lost(self):
+        self.assert_refused(self.generate_with(QUERN_FAKE_CUDA="lost"), "cuda driver failed", "unspecified launch failure")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,217 @@
+"""What every target for devices is asked: golden models, what a step copies, weights in fewer bits, what is refused. The files
+of the targets (opencl_test.py, cuda_test.py) make their classes of these."""
+import json
+import os
+
+from tests.e2e.training import gradients_test
+from tests.e2e.training import train_test
+from tests.e2e.harness import DATA, Case, exactly, random_tokens, read_safetensors, relative_error, run
+from tests.e2e.models.models_test import COMPILED, ENCODERS, IMAGES, INPUTS, PAIRS, SPECS, SPEECH
+
+
+class Model(Case):
+    target = fixture = None
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = DATA / cls.fixture
+        cls.weights, cls.config = cls.folder / "model.safetensors", cls.folder / "config.json"
+        cls.expected = read_safetensors(cls.folder / "expected.safetensors")
+        cls.inputs = {name: cls.expected[there] for name, there in INPUTS.items() if there in cls.expected}
+        cls.keep = list(cls.inputs["mask"].data) if cls.fixture in ENCODERS else None
+        cls.program = cls.compile(SPECS[cls.fixture], "--config", cls.config, *exactly(cls.target))
+
+    def test_logits(self):
+        got = self.evaluate(self.program, self.weights, self.inputs)["logits"]
+        self.assertLess(relative_error(got, self.expected["logits"], self.keep), COMPILED)
+
+    def test_another_batch_and_length(self):
+        if self.fixture in PAIRS + ENCODERS + IMAGES + SPEECH:
+            return  # their goldens have rows of several lengths
+        inputs = {"tokens": random_tokens(1, 3, 29, self.expected["logits"].shape[-1])}
+        want = self.interpret(SPECS[self.fixture], self.weights, inputs, "--config", self.config)["logits"]
+        got = self.evaluate(self.program, self.weights, inputs)["logits"]
+        self.assertLess(relative_error(got, want), COMPILED)
+
+    def test_greedy_continuations(self):
+        if self.fixture in ENCODERS + IMAGES + SPEECH:
+            return  # the first two write nothing; models_test feeds speech
+        tokens, masks = self.expected["input_ids"].rows(), self.expected.get("attention_mask")
+        if self.fixture in PAIRS:
+            prompts = [[t for t, real in zip(row, mask) if real] for row, mask in zip(tokens, masks.rows())]
+        else:
+            prompts = [row[:5] for row in tokens]
+        for prompt, want in zip(prompts, self.expected["generated"].rows()):
+            self.assertEqual(self.generate(self.program, self.weights, prompt, len(want)), want)
+
+
+def models(target, **attributes):
+    """Classes named after the fixtures, for the globals of a target's file."""
+    return {fixture: type(fixture, (Model,), {"target": target, "fixture": fixture, **attributes}) for fixture in SPECS}
+
+
+class Steps(Case):
+    """What a step of decoding asks of the device."""
+    target = None
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.program = cls.compile("llama", "--config", DATA / "llama" / "config.json", *exactly(cls.target))
+
+    def test_a_step_copies_its_token_only(self):
+        steps = 5
+        device = json.loads(run(self.program, "bench", "-p", 8, "-n", steps, "--json").out)["device"]
+        self.assertEqual((device["sent"], device["sent_bytes"]), (0, 0), device)
+        self.assertEqual((device["fetched"], device["fetched_bytes"]), (steps, 4 * steps), device)
+        self.assertEqual((device["moved"], device["allocations"]), (0, 0), device)
+        self.assertGreater(device["launches"], steps * 10)
+        self.assertEqual(device["launches"] % steps, 0, "each step launches the same kernels")
+
+    def tokens(self, *options, count=12, prompts=("1,2,3,4,5",)):
+        prompts = [part for prompt in prompts for part in ("--tokens", prompt)]
+        out = run(self.program, "generate", "--weights", DATA / "llama" / "model.safetensors", *prompts, "-n", count, "--json", *options).out
+        return [json.loads(line)["tokens"] for line in out.splitlines()]
+
+    def test_the_device_chooses_as_the_host(self):
+        """--logprobs needs the logits, so it is the host that chooses there."""
+        rules = [("--temp", 0), ("--temp", 1), ("--temp", 0.8, "--top-k", 10), ("--top-p", 0.9, "--seed", 3), ("--temp", 1.5, "--top-k", 50, "--top-p", 0.8, "--min-p", 0.02)]
+        chosen = [self.tokens(*rule) for rule in rules]
+        self.assertEqual(chosen, [self.tokens(*rule, "--logprobs") for rule in rules])
+        self.assertGreater(len({str(tokens) for tokens in chosen}), 3, "the rules matter")
+        self.tokens("--temp", 1, "--repeat-penalty", 1.3)  # looks at the text: the host's
+
+    def test_texts_together(self):
+        """Of different lengths, which end at different times; and each as if it were alone."""
+        prompts = ["1,2,3", "4,5,6,7,8,9", "10"]
+        for rule in (("--temp", 0), ("--temp", 0.9, "--top-k", 20)):
+            self.assertEqual(self.tokens(*rule, prompts=prompts), [tokens for prompt in prompts for tokens in self.tokens(*rule, prompts=[prompt])])
+        self.assertEqual(self.tokens("--temp", 1, "--results", 3), self.tokens("--temp", 1, "--results", 3, "--logprobs"))
+
+
+class Formats(Case):
+    """Weights in fewer bits, and rows: as the interpreter of the same module. Packed weights are what the device is given."""
+    target = None
+
+    def test_formats(self):
+        for fixture, options in {"llama": ("--precision", "bf16"), "gptj": ("--precision", "f16"), "mixtral": ("--quantize", "int4"), "phi3": ("--quantize", "q4_k"), "qwen2": ("--quantize", "w8a8")}.items():
+            folder, given = DATA / fixture, ("--config", DATA / fixture / "config.json", *options)
+            inputs = {"tokens": read_safetensors(folder / "expected.safetensors")["input_ids"]}
+            program = self.compile(SPECS[fixture], *given, "--target", self.target, name=fixture)
+            run(program, "pack", "--weights", folder, "-o", self.scratch / f"{fixture}-packed")
+            got = self.evaluate(program, self.scratch / f"{fixture}-packed", inputs)["logits"]
+            want = self.interpret(SPECS[fixture], folder / "model.safetensors", inputs, *given, "--after", "narrow-storage")["logits"]
+            self.assertLess(relative_error(got, want), 3e-2 if "w8a8" in options else COMPILED, fixture)  # a code may be the next one
+
+
+class Training(train_test.Beside):
+    """PyTorch's losses, norms, weights and moments, as on the processor; and what is stored of a run."""
+
+    def test_twenty_steps(self):
+        self.check_twenty_steps()
+
+    def test_resumed(self):
+        whole, half = self.train("whole", 4), self.train("half", 2)
+        run(self.program, "train", "--data", self.data, "--output", half, "--resume", "--steps", 4)
+        for file in ("model", "optimizer"):
+            a, b = (read_safetensors(folder / "checkpoint-4" / f"{file}.safetensors") for folder in (whole, half))
+            self.assertEqual(sorted(a), sorted(b))
+            for name in a:
+                self.assertEqual(list(a[name].data), list(b[name].data), name)
+
+
+class TrainingSteps(train_test.Beside):
+    """Ways to train, beside the processor's; and what a step copies."""
+
+    def beside_the_processor(self, name, steps, *options):
+        own, losses = self.program, []
+        for program in (own, self.compile("gpt2", "--train", "--config", train_test.FIXTURE / "config.json", name="cpu")):
+            type(self).program = program
+            try:
+                losses.append(train_test.log(self.train(f"{name}-{program.name}", steps, *options), "loss"))
+            finally:
+                type(self).program = own
+        self.assertEqual(list(losses[0]), list(range(1, steps + 1)))
+        for step, loss in losses[0].items():
+            self.assertLess(abs(loss - losses[1][step]), 1e-5, step)
+
+    def test_adapters(self):
+        self.beside_the_processor("lora", 3, "--lora", 4)
+
+    def test_rows_of_several_calls(self):
+        self.beside_the_processor("accumulated", 3, "--accumulate", 2)
+
+    def test_a_step_copies_numbers_only(self):
+        bench = json.loads(run(self.program, "bench", "--train", "--batch", 2, "-p", 8, "-r", 3, "--json").out)
+        device, steps = bench["device"], bench["runs"]
+        self.assertGreater(4 * bench["parameters"], 100_000)
+        for there in ("sent", "fetched"):  # settings of the update; the loss, the gradient's squares, what a check found
+            self.assertLess(device[there], 20 * steps, device)
+            self.assertLess(device[there + "_bytes"], 4000 * steps, device)
+        self.assertEqual(device["allocations"], 0)
+
+
+class Gradients(gradients_test.Golden):
+    """As the processor's: loss and every gradient within PyTorch's tolerance. The classes of a target have a test for each fixture."""
+    target = None
+
+    def check(self, fixture):
+        folder, expected, inputs = self.read(fixture)
+        program = self.compile(SPECS[fixture], "--train", "--config", folder / "config.json", *exactly(self.target), name=f"{fixture}-train")
+        self.compare(folder, expected, self._evaluate([program, "grad"], folder / "model.safetensors", inputs, ()), noise=1e-6)
+
+
+for fixture in SPECS:
+    setattr(Gradients, "test_" + fixture.replace("-", "_"), gradients_test.golden(fixture))
+
+
+WIDE = """quern 1
+model wide {
+  forward(source: int[B, N], tokens: int[B, T]) -> [B, T] {
+    h: [B] = 0
+    scan T {
+      h = 0.5 * h + mean[N](source * (tokens + h))
+      y = h
+    }
+    return y
+  }
+}
+"""
+
+
+class Refusals(Case):
+    """Without a driver, or asked for what it has not."""
+    target = None
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = DATA / "llama"
+        cls.program = cls.compile("llama", "--config", cls.folder / "config.json", *exactly(cls.target))
+
+    def generate_with(self, **variables):
+        saved = dict(os.environ)
+        os.environ.update(variables)
+        try:
+            return run(self.program, "generate", "--weights", self.folder / "model.safetensors", "--tokens", "1,2", "-n", 1, status=2)
+        finally:
+            os.environ.clear()
+            os.environ.update(saved)
+
+    def test_info_needs_no_driver(self):
+        self.assertIn(self.target, run(self.program, "info").out)
+
+    def test_a_recurrence_over_a_length(self):
+        spec = self.write_spec("wide", WIDE)
+        self.compile(spec, name="wide")
+        self.assert_refused(self.compile(spec, *exactly(self.target), status=1), "wide.quern", ":5:5", "within the recurrence", "--target native")
+
+    def test_memory(self):
+        self.assert_refused(self.compile("llama", "--config", self.folder / "config.json", *exactly(self.target), "--train", "--memory", "1G",
+                                         "--length", 8, status=1), "--memory", self.target, "leave out")
+
+    def test_library(self):
+        self.assert_refused(self.compile("llama", "--config", self.folder / "config.json", *exactly(self.target), "--emit", "lib", status=1),
+                            "--emit lib", self.target)
+
