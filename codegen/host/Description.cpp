@@ -196,10 +196,14 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     root["launches"].push_back(launchJson(launch));
   for (const Slots::Parameter &parameter : program.slots.parameters()) {
     Json json = {{"names", parameter.names}, {"shape", parameter.shape}, {"at", callerOf(parameter.at)}};
-    if (parameter.init)
-      json["init"] = {{"kind", parameter.init.getDistribution().str()},
-                      {"value", parameter.init.getScale().getValueAsDouble()},
-                      {"if_absent", parameter.init.getIfAbsent()}};
+    if (parameter.init) { // there are hundreds: what follows from the kind is left out
+      const std::string kind = parameter.init.getDistribution().str();
+      json["init"] = {{"kind", kind}};
+      if (kind != "zeros" && kind != "ones")
+        json["init"]["value"] = parameter.init.getScale().getValueAsDouble();
+      if (parameter.init.getIfAbsent())
+        json["init"]["if_absent"] = true;
+    }
     if (parameter.routedShare < 1)
       json["routed_share"] = parameter.routedShare;
     root["parameters"].push_back(std::move(json));

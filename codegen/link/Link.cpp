@@ -65,8 +65,7 @@ struct Runtime {
 
 bool Runtime::find(std::string &error) {
   folder = libraryFolder();
-  libraries = {folder + "/libquern_runtime.a", folder + "/libquern_support.a", system("libutf8proc.a"),
-               system("libpcre2-8.a")};
+  libraries = {folder + "/libquern_runtime.a", folder + "/libquern_support.a", system("libpcre2-8.a")};
   for (const std::string &library : libraries)
     if (!fs::exists(library)) {
       error = "the runtime is missing: " + library + "; run './dev build'";
@@ -146,6 +145,8 @@ bool quern::codegen::linkProgram(const std::vector<std::string> &objects, const 
   if (device)
     link.insert(link.end(), {"-u", "quern_open_device", "-u", "quern_make_device_side",
                              runtime.folder + "/libquern_" + parts.device + ".a"});
+  else
+    link.push_back(runtime.folder + "/libquern_static.a");
   link.insert(link.end(), runtime.libraries.begin(), runtime.libraries.end());
   for (const char *name : {"libstdc++.a", "libgcc.a", "libgcc_eh.a"})
     link.push_back(runtime.system(name));

@@ -132,23 +132,27 @@ public:
     const std::string text = toByteChars(piece.text);
     sink({text, piece.atStart});
   }
+  bool isByteCharacters() const override { return true; }
 };
 
 class Sequence : public PreTokenizer {
 public:
   void add(std::unique_ptr<PreTokenizer> part) {
-    if (auto *some = dynamic_cast<Sequence *>(part.get()))
-      std::move(some->parts.begin(), some->parts.end(), std::back_inserter(parts));
-    else if (part)
+    if (!part)
+      return;
+    if (auto *more = part->sequence())
+      std::move(more->begin(), more->end(), std::back_inserter(parts));
+    else
       parts.push_back(std::move(part));
   }
   void apply(const Piece &piece, PieceSink sink) const override { step(0, piece, sink); }
   bool dropByteCharacters() override {
-    const bool is = !parts.empty() && dynamic_cast<ByteCharacters *>(parts.back().get());
+    const bool is = !parts.empty() && parts.back()->isByteCharacters();
     if (is)
       parts.pop_back();
     return is;
   }
+  std::vector<std::unique_ptr<PreTokenizer>> *sequence() override { return &parts; }
 
 private:
   std::vector<std::unique_ptr<PreTokenizer>> parts;

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string_view>
+#include <vector>
 
 namespace quern::runtime {
 
@@ -36,6 +37,10 @@ public:
   /// Leaves out a last step that turns bytes into the characters that stand for them; whether there was one. For models
   /// that take bytes themselves.
   virtual bool dropByteCharacters() { return false; }
+  /// Whether it is such a step itself.
+  virtual bool isByteCharacters() const { return false; }
+  /// Of a sequence its parts; nullptr: it is none.
+  virtual std::vector<std::unique_ptr<PreTokenizer>> *sequence() { return nullptr; }
   /// null gives none (nullptr). Throws UserError for a type that is not known.
   static std::unique_ptr<PreTokenizer> fromJson(const nlohmann::json &json);
 };

@@ -1,10 +1,9 @@
 // Takes: a character. Gives: its general category.
-// Why a table: utf8proc's data are of Unicode 15 and PCRE2's of 14, both as Debian 12 has them.
+// Why a table: the build's data (runtime/unicode) are of Unicode 15 and PCRE2's of 14, both as Debian 12 has them.
 #include "runtime/tokenizer/text/Categories.h"
 
 #include "runtime/Error.h"
-
-#include <utf8proc.h>
+#include "runtime/unicode/Unicode15.h"
 
 #include <algorithm>
 #include <iterator>
@@ -55,12 +54,11 @@ constexpr Stretch youngerThan14[] = {
 constexpr const char names[][3] = {"Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd",
                                    "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm",
                                    "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co"};
-static_assert(int(UTF8PROC_CATEGORY_CO) == int(Co) && int(UTF8PROC_CATEGORY_ND) == int(Nd));
 
 } // namespace
 
 Category categoryOf(char32_t c) {
-  const auto known = Category(utf8proc_category(utf8proc_int32_t(c)));
+  const auto known = Category(unicode15::kindOf(c).category);
   if (known != Cn && c != 0x1171e) // which was a Mn
     return known;
   const Stretch *after = std::upper_bound(std::begin(youngerThan14), std::end(youngerThan14), c,

@@ -7,7 +7,7 @@
 
 namespace quern::runtime {
 
-/// In the order of utf8proc_category_t, which has the first 29.
+/// In the order of utf8proc_category_t.
 enum Category : unsigned char {
   Cn,
   Lu,

@@ -3,8 +3,7 @@
 
 #include "runtime/tokenizer/text/Categories.h"
 #include "runtime/tokenizer/text/Unicode.h"
-
-#include <utf8proc.h>
+#include "runtime/unicode/Unicode15.h"
 
 #include <algorithm>
 #include <cstring>
@@ -50,7 +49,7 @@ uint8_t normalTraits(char32_t c) {
                                  [&](auto &some) { return c >= some.first && c <= some.second; });
   if (joins || (c >= 0xd800 && c <= 0xdfff) || compose(decompose({c}, false)) != std::vector<char32_t>{c})
     return 0;
-  return utf8proc_get_property(utf8proc_int32_t(c))->combining_class == 0 ? Inert : Alone;
+  return unicode15::kindOf(c).combiningClass == 0 ? Inert : Alone;
 }
 
 } // namespace

@@ -1,11 +1,8 @@
-// Takes: text. Gives: characters, their properties and normal forms, on top of utf8proc.
-// Why not utf8proc_map for normal forms: it sorts marks by exchanging neighbours, which is quadratic in a long run of
-// them, and a stranger may send ten million.
+// Takes: text. Gives: characters, their properties and normal forms.
 #include "runtime/tokenizer/text/Unicode.h"
 
 #include "runtime/Error.h"
-
-#include <utf8proc.h>
+#include "runtime/unicode/Unicode15.h"
 
 #include <algorithm>
 #include <iterator>
@@ -76,21 +73,13 @@ void appendLower(std::vector<char32_t> &result, char32_t c) {
 }
 
 std::vector<char32_t> decompose(const std::vector<char32_t> &chars, bool compatibility) {
-  auto options = utf8proc_option_t(UTF8PROC_DECOMPOSE | (compatibility ? UTF8PROC_COMPAT : 0));
   std::vector<char32_t> result;
   result.reserve(chars.size());
   for (char32_t c : chars) {
-    if (!isDecomposable(c)) {
-      result.push_back(c);
-      continue;
-    }
-    utf8proc_int32_t parts[32];
-    int boundary = 0;
-    utf8proc_ssize_t count = utf8proc_decompose_char(utf8proc_int32_t(c), parts, 32, options, &boundary);
-    if (count < 0 || count > 32)
-      result.push_back(c);
+    if (isDecomposable(c))
+      unicode15::appendDecomposed(result, c, compatibility);
     else
-      result.insert(result.end(), parts, parts + count);
+      result.push_back(c);
   }
   for (size_t i = 0; i < result.size();) {
     size_t end = i;
@@ -105,42 +94,37 @@ std::vector<char32_t> decompose(const std::vector<char32_t> &chars, bool compati
 }
 
 std::vector<char32_t> compose(std::vector<char32_t> chars) {
-  static_assert(sizeof(char32_t) == sizeof(utf8proc_int32_t));
-  // Nothing is composed across a mark that Unicode 9 does not have, nor by the one rule that is younger. utf8proc drops
-  // U+11A7 behind a syllable, as if it were a consonant.
-  const auto separates = [&](size_t i) {
-    return (combiningClass(chars[i]) == 0 && utf8proc_get_property(utf8proc_int32_t(chars[i]))->combining_class != 0) ||
-           (chars[i] == 0x11930 && chars[i - 1] == 0x11935) || chars[i] == 0x11a7;
-  };
-  std::vector<char32_t> result, part;
-  for (size_t begin = 0, end = 0; begin < chars.size(); begin = end) {
-    for (end = begin + 1; end < chars.size() && !separates(end);)
-      ++end;
-    part.assign(chars.begin() + std::ptrdiff_t(begin), chars.begin() + std::ptrdiff_t(end));
-    part.push_back(0); // utf8proc may write one more
-    const utf8proc_ssize_t length =
-        utf8proc_normalize_utf32(reinterpret_cast<utf8proc_int32_t *>(part.data()), utf8proc_ssize_t(part.size() - 1),
-                                 utf8proc_option_t(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
-    if (length < 0)
-      throw UserError("text cannot be normalized");
-    result.insert(result.end(), part.begin(), part.begin() + length);
+  // A mark that Unicode 9 does not have stands in nobody's order there, so nothing is composed across it.
+  constexpr char32_t youngest = 0x11938; // the one composition that is younger
+  size_t starter = chars.size(), end = 0;
+  int most = -1; // order of what is between the starter and the character
+  for (size_t i = 0; i < chars.size(); ++i) {
+    const char32_t c = chars[i];
+    const int order = combiningClass(c);
+    if (starter < end && order > most)
+      if (char32_t both = unicode15::composedOf(chars[starter], c); both && both != youngest) {
+        chars[starter] = both;
+        continue;
+      }
+    if (order)
+      most = std::max(most, order);
+    else
+      starter = end, most = -1;
+    chars[end++] = c;
   }
-  return result;
+  chars.resize(end);
+  return chars;
 }
 
 std::vector<size_t> graphemeEnds(std::string_view text) {
   std::vector<size_t> ends;
   if (text.empty())
     return ends;
-  utf8proc_int32_t state = 0;
-  size_t at = 0;
-  char32_t previous = nextChar(text, at);
-  while (at < text.size()) {
-    size_t before = at;
-    char32_t c = nextChar(text, at);
-    if (utf8proc_grapheme_break_stateful(utf8proc_int32_t(previous), utf8proc_int32_t(c), &state))
+  unicode15::Graphemes graphemes;
+  for (size_t at = 0; at < text.size();) {
+    const size_t before = at;
+    if (graphemes.beginsWith(nextChar(text, at)) && before)
       ends.push_back(before);
-    previous = c;
   }
   ends.push_back(text.size());
   return ends;

@@ -1,12 +1,11 @@
 // Takes: characters. Gives: the properties that tokenizers asked for when models were trained.
 // Why tables: the libraries behind `tokenizers` carry data of Unicode 8 for BERT, of 9 for combining marks and normal
-// forms, of 16 for words, of 17 for digits and capitals; utf8proc's is of 15. A table lists the stretches in which the
+// forms, of 16 for words, of 17 for digits and capitals; the build's is of 15. A table lists the stretches in which the
 // answers differ; characters between two of them that no property concerns may lie in one, too.
 // tests/data/tokenizers/unicode.json and mixed.json have the whole truth.
 #include "runtime/tokenizer/text/Categories.h"
 #include "runtime/tokenizer/text/Unicode.h"
-
-#include <utf8proc.h>
+#include "runtime/unicode/Unicode15.h"
 
 #include <algorithm>
 #include <iterator>
@@ -75,8 +74,8 @@ template <size_t count> bool isIn(const Stretch (&table)[count], char32_t c) {
   return after != std::begin(table) && c <= after[-1].last;
 }
 
-utf8proc_category_t categoryOf15(char32_t c) {
-  return utf8proc_category(utf8proc_int32_t(c));
+Category categoryOf15(char32_t c) {
+  return Category(unicode15::kindOf(c).category);
 }
 
 } // namespace
@@ -84,22 +83,21 @@ utf8proc_category_t categoryOf15(char32_t c) {
 bool isBertPunctuation(char32_t c) {
   if (isAsciiPunctuation(c) || c == 0x166d || c == 0x111c9) // the last two have become something else since
     return true;
-  utf8proc_category_t category = categoryOf15(c);
-  return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO && !isIn(youngerThan8, c);
+  Category category = categoryOf15(c);
+  return category >= Pc && category <= Po && !isIn(youngerThan8, c);
 }
 
 bool isBertAccent(char32_t c) {
-  return c == 0x1734 || (categoryOf15(c) == UTF8PROC_CATEGORY_MN && !isIn(youngerThan8, c));
+  return c == 0x1734 || (categoryOf15(c) == Mn && !isIn(youngerThan8, c));
 }
 
 bool isBertControl(char32_t c) {
-  utf8proc_category_t category = categoryOf15(c);
-  return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CO ||
-         (category == UTF8PROC_CATEGORY_CF && !isIn(youngerThan8, c));
+  Category category = categoryOf15(c);
+  return category == Cc || category == Co || (category == Cf && !isIn(youngerThan8, c));
 }
 
 int combiningClass(char32_t c) {
-  const int known = c < 0x300 ? 0 : utf8proc_get_property(utf8proc_int32_t(c))->combining_class;
+  const int known = c < 0x300 ? 0 : unicode15::kindOf(c).combiningClass;
   return known == 0 || isIn(youngerThan9, c) ? 0 : known;
 }
 
@@ -111,13 +109,12 @@ char32_t lowerOf(char32_t c) {
   for (const auto &[first, last, distance] : newCapitals)
     if (c >= first && c <= last)
       return char32_t(int(c) + distance);
-  return char32_t(utf8proc_tolower(utf8proc_int32_t(c)));
+  return unicode15::smallLetter(c);
 }
 
 bool isCombiningMark(char32_t c) {
-  utf8proc_category_t category = categoryOf15(c);
-  return c == 0x1cf2 || c == 0x1cf3 ||
-         (category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME && !isIn(youngerThan9, c));
+  Category category = categoryOf15(c);
+  return c == 0x1cf2 || c == 0x1cf3 || (category >= Mn && category <= Me && !isIn(youngerThan9, c));
 }
 
 bool isNumber(char32_t c) {
@@ -125,9 +122,9 @@ bool isNumber(char32_t c) {
 }
 
 bool isWordCharacter(char32_t c) {
-  utf8proc_category_t category = categoryOf15(c);
-  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) || category == UTF8PROC_CATEGORY_PC ||
-         c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9) || isIn(newWords, c);
+  Category category = categoryOf15(c);
+  return (category >= Lu && category <= Nl) || category == Pc || c == 0x200c || c == 0x200d ||
+         (c >= 0x24b6 && c <= 0x24e9) || isIn(newWords, c);
 }
 
 } // namespace quern::runtime
