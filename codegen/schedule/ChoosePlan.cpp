@@ -48,11 +48,15 @@ static int64_t fitted(const std::string &name, int64_t given, const PlanPart &pa
       --given;
   }
   if (name == "depth" && depth) { // parts of one size
-    int64_t parts = (depth + given - 1) / given;
-    return (depth + parts - 1) / parts;
+    const bool packed = part.family == "contract";
+    if (packed && (known(facts, "row_bits") < 32 || given >= depth)) // fewer bits: summed over the whole depth
+      return depth;
+    int64_t parts = (depth + given - 1) / given, each = (depth + parts - 1) / parts,
+            of = packed ? codesOfPart(known(facts, "bits")) : 1;
+    return std::min(depth, (each + of - 1) / of * of);
   }
   if (name == "unroll" && product) {
-    int64_t each = dense ? part.numbers.at("depth") : depth;
+    int64_t each = part.numbers.contains("depth") ? part.numbers.at("depth") : depth;
     while (given > 1 && !(depth && depth % each == 0 && each % given == 0))
       given /= 2;
   }

@@ -133,9 +133,11 @@ double Estimate::blocks(const PlanPart &part, double length) const {
   double tasks = std::max(1.0, products * tiles / block * std::ceil(outer / columns));
   double fetched = columns * formats.bits / 8 / fromThird * ahead;
   double perBlock = (fetched + vectors * unpacking()) * core.products / (rows * block * vectors);
-  double held = part["row_block"] * rows * inner * 4 + columns * inner * 4;
+  double depth = family == "contract" ? std::min<double>(part["depth"], inner) : inner;
+  double totals = depth < inner ? 4 / depth * core.products : 0; // read and written for each part
+  double held = (part["row_block"] * rows + columns) * depth * 4;
   double beyond = std::max(0.0, held / core.second - 1);
-  return perBlock + unevenTasks * (core.threads - 1) / tasks + rereading * beyond;
+  return perBlock + totals + unevenTasks * (core.threads - 1) / tasks + rereading * beyond;
 }
 
 /// A row or a few against a weight from memory: each by itself, or all in a tile. Of the time that reading takes.
@@ -281,6 +283,8 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
     return {1, 2, 3, 4};
   if (name == "group" && family == "dense")
     return twice(1, 8);
+  if (name == "depth" && family == "contract")
+    return {256, 512, 1024, 2048, parameter.most};
   if (name == "depth")
     return twice(64, 1024);
   if (name == "step")

@@ -77,10 +77,22 @@ static std::optional<std::string> refuseTile(const PlanPart &part, const Facts &
   return std::nullopt;
 }
 
+int64_t codesOfPart(int64_t bits) {
+  return bits && bits < 16 ? 256 : 1;
+}
+
 static std::optional<std::string> refusePacked(const PlanPart &part, const Facts &facts) {
   if (int64_t side = part["side"]; !fitsSide(side, part["columns"], facts))
     return "side " + text(side) + " does not divide the tiles of columns, or their sums do not fit the target's " +
            text(known(facts, "registers")) + " registers of " + text(known(facts, "vector")) + " floats";
+  const int64_t depth = part["depth"], inner = known(facts, "inner"), bits = known(facts, "bits"),
+                of = codesOfPart(bits);
+  if (inner && depth < inner && known(facts, "row_bits") < 32)
+    return "depth " + text(depth) + ", but rows in fewer bits are summed over the whole depth of " + text(inner);
+  if (inner && depth < inner && depth % of)
+    return "depth " + text(depth) + " is no multiple of the " + text(of) + " codes that share scales";
+  if (int64_t unroll = part["unroll"]; unroll > 1 && inner && depth < inner && (inner % depth || depth % unroll))
+    return "unroll " + text(unroll) + " does not divide whole parts of the depth";
   return refuseTile(part, facts);
 }
 
@@ -214,6 +226,8 @@ const std::vector<Family> &families() {
         columns,
         unroll,
         block,
+        {"depth", "steps of the reduction whose columns stay in the second cache for all tiles of rows of a task", 1,
+         1 << 16},
         {"tiles", "with fewer tiles of columns, other dimensions are tasks too", 1, 1 << 16},
         {"alone", "up to so many rows are multiplied one by one; 0: none", 0, 64},
         {"side", "tiles of columns that such a row is multiplied with at a time", 1, 16}},

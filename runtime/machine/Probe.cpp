@@ -123,14 +123,13 @@ struct Level {
   double flopsPerRound;
 };
 
-const Level &level() {
+const Level &level(int mostFloats = 16) {
   static const Level levels[] = {{"AVX-512", multiplyAvx512, readAvx512, 12 * 16 * 2},
                                  {"AVX2", multiplyAvx2, readAvx2, 12 * 8 * 2},
                                  {"SSE2", multiplySse, readSse, 12 * 4 * 2}};
-  static const Level &chosen = hasCpuFeature("avx512f")                        ? levels[0]
-                               : hasCpuFeature("avx2") && hasCpuFeature("fma") ? levels[1]
-                                                                               : levels[2];
-  return chosen;
+  if (mostFloats >= 16 && hasCpuFeature("avx512f"))
+    return levels[0];
+  return mostFloats >= 8 && hasCpuFeature("avx2") && hasCpuFeature("fma") ? levels[1] : levels[2];
 }
 #endif
 
@@ -140,10 +139,11 @@ std::string vectorName() {
   return level().name;
 }
 
-double measureFlops(bool ofBytes) {
+double measureFlops(bool ofBytes, int mostFloats) {
   bool bytes = ofBytes && hasCpuFeature("avx512vnni");
-  auto multiply = bytes ? multiplyBytes : level().multiply;
-  double each = bytes ? 12 * 64 * 2 : level().flopsPerRound;
+  const Level &widest = level(mostFloats);
+  auto multiply = bytes ? multiplyBytes : widest.multiply;
+  double each = bytes ? 12 * 64 * 2 : widest.flopsPerRound;
   ThreadPool &pool = ThreadPool::instance();
   auto run = [&](long rounds) {
     double begin = now();

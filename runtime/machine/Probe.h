@@ -7,9 +7,10 @@
 namespace quern::runtime {
 
 /// f32 operations a second (a fused multiply-add counts two) on all threads of the pool, with the widest vectors there
-/// are and nothing but registers; `ofBytes`: of products of 8-bit integers, where there are instructions for these. The
-/// best of many short tries, about 0.2 s. What a program did is a limit too, if it is more: tries may meet other work.
-double measureFlops(bool ofBytes = false);
+/// are and nothing but registers; `ofBytes`: of products of 8-bit integers, where there are instructions for these;
+/// `mostFloats`: of a vector, for code that has no wider ones. The best of many short tries, about 0.2 s. What a program
+/// did is a limit too, if it is more: tries may meet other work.
+double measureFlops(bool ofBytes = false, int mostFloats = 16);
 /// "AVX-512", "AVX2", "SSE2": what measureFlops used.
 std::string vectorName();
 

@@ -113,6 +113,20 @@ TEST(Estimate, BlocksFollowTheCaches) {
   EXPECT_LE(chosen(weight("x86-64-v4", 768, 4096))["row_block"], chosen(weight("x86-64-v4", 768, 1024))["row_block"]);
 }
 
+/// Measured (docs/design/contractions.md): what is deeper than the second cache holds goes by parts, of one size; rows in
+/// codes do not.
+TEST(Estimate, DeepWeightsGoByParts) {
+  EXPECT_EQ(chosen(weight("x86-64-v4", 768, 768))["depth"], 768);
+  for (int64_t inner : {5632, 11008, 14336}) {
+    int64_t depth = chosen(weight("x86-64-v4", 2048, inner))["depth"];
+    EXPECT_LE(depth, 2048) << inner;
+    EXPECT_GE(depth, 256) << inner;
+    EXPECT_LT((inner + depth - 1) / depth * depth - inner, depth) << inner;
+    EXPECT_EQ(chosen(weight("x86-64-v4", 2048, inner, 8, 8))["depth"], inner);
+    EXPECT_EQ(chosen(weight("x86-64-v4", 2048, inner, 4))["depth"] % 256, 0) << inner;
+  }
+}
+
 TEST(Estimate, TasksFollowTheThreads) {
   Anchor few = weight("x86-64-v3", 768, 768), many = few;
   few.facts["threads"] = 2, many.facts["threads"] = 32;

@@ -28,9 +28,10 @@ TEST(Plan, SaysWhatIsComputed) {
   KernelGraph &graph = product(g, 16);
   ScheduleTable schedules = ScheduleTable::standard();
   KernelPlan plan = halideProducer().choose(graph, cpuTarget("x86-64-v3"), schedules);
-  EXPECT_EQ(plan.text(), "halide: contract(alone = 1, columns = 16, row_block = 12, rows = 6, side = 1, tiles = 4, "
-                         "unroll = 4), "
-                         "row(inside = 512, lanes = 32, most = 64, work = 16384), map(most = 4096, work = 32768)");
+  EXPECT_EQ(plan.text(),
+            "halide: contract(alone = 1, columns = 16, depth = 48, row_block = 12, rows = 6, side = 1, tiles = 4, "
+            "unroll = 4), "
+            "row(inside = 512, lanes = 32, most = 64, work = 16384), map(most = 4096, work = 32768)");
   EXPECT_EQ(refusal(plan, graph, "x86-64-v3"), "");
   // A narrower tile leaves registers for more rows; schedules are what plans are made from.
   EXPECT_EQ(halideProducer().choose(graph, cpuTarget("x86-64-v4"), schedules).parts[0]["rows"], 9);
@@ -55,12 +56,13 @@ TEST(Plan, WhatCannotBeIsRefusedByName) {
   EXPECT_EQ(with("columns", 32), "contract: columns 32, but the weight is packed in tiles of 16");
   EXPECT_EQ(with("unroll", 3), "contract: unroll 3 is not among 1, 2 ... 64");
   EXPECT_EQ(with("unroll", 32), "contract: unroll 32 does not divide the depth of 48");
-  EXPECT_EQ(with("row", 3),
-            "contract: 'row' is none of its numbers; it has rows, columns, unroll, row_block, tiles, alone and side");
+  EXPECT_EQ(
+      with("row", 3),
+      "contract: 'row' is none of its numbers; it has rows, columns, unroll, row_block, depth, tiles, alone and side");
   KernelPlan edited = plan;
   edited.parts[0].numbers.erase("rows");
   EXPECT_EQ(refusal(edited, graph, "x86-64-v3"),
-            "contract: 'rows' is missing; it has rows, columns, unroll, row_block, tiles, alone and side");
+            "contract: 'rows' is missing; it has rows, columns, unroll, row_block, depth, tiles, alone and side");
   edited = plan;
   edited.parts.pop_back();
   EXPECT_EQ(refusal(edited, graph, "x86-64-v3"),
@@ -105,6 +107,58 @@ TEST(Plan, AnyPointOfASpaceComputesTheSame) {
     int sum = g.attention(g.contract(q, keys, {"K"}), v, "S");
     g.yield(g.permute(sum, {"T", "H", "K"}));
     checkDrawn(g.finish("attention"), {{"S", 37}, {"T", 21}}, 1e-5);
+  }
+}
+
+/// Parts of a packed weight's depth, the last one shorter or not; rows that no tile is full of; a gate, whose two weights share
+/// tiles; weights for each head, stored in f32, bf16 and codes.
+TEST(Plan, PartsOfTheDepthSumUp) {
+  auto check = [](const KernelGraph &graph, int64_t depth, double tolerance) {
+    CpuTarget target = cpuTarget("native");
+    Lengths lengths = {{"M", 29}};
+    std::vector<DenseTensor> arguments;
+    for (int i = 0; i < graph.argumentCount(); ++i)
+      arguments.push_back(randomTensor(graph.nodes[i], lengths, i + 1));
+    ScheduleTable table = ScheduleTable::standard();
+    table.add("contract : row_block 2, depth " + std::to_string(depth), "mine.txt");
+    KernelPlan plan = halideProducer().choose(graph, target, table);
+    EXPECT_LE(plan.parts[0]["depth"], depth);
+    KernelRunner runner(graph, target, plan);
+    runner.bind(lengths, arguments);
+    ASSERT_EQ(runner.run(), 0) << plan.text();
+    std::vector<DenseTensor> want = evaluate(graph, lengths, arguments);
+    compareTensors(runner.result(0), want[graph.results[0]], tolerance, plan.text());
+  };
+  for (int64_t depth : {16, 20, 47}) {
+    GraphMaker g;
+    check(product(g, 16), depth, 1e-5);
+  }
+  for (Storage storage :
+       {Storage::F32, Storage::BF16, Storage::F16, Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q6K}) {
+    const bool coded = bitsOfCode(storage), narrow = storage != Storage::F32;
+    auto real = [&](GraphMaker &g, int w) {
+      return narrow ? g.elementwise(coded ? Op::Dequantize : Op::Widen, {w}) : w;
+    };
+    {
+      GraphMaker g;
+      int x = g.argument(Storage::F32, {dim("M"), dim("K", 600)});
+      int w = real(g, g.weight({dim("U", 2), dim("N", 40), dim("K", 600)}, 16, storage));
+      int both = g.contract(x, w, {"K"});
+      auto part = [&](int64_t at, const char *name) {
+        return g.squeeze(g.cut(both, "U", quern::ir::Size(at), dim(name, 1)), name);
+      };
+      g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Sigmoid, {part(0, "G")}), part(1, "V")}));
+      SCOPED_TRACE(quern::support::storageName(storage));
+      check(g.finish("gate"), 256, 1e-4);
+    }
+    {
+      GraphMaker g;
+      int x = g.argument(Storage::F32, {dim("M"), dim("H", 3), dim("K", 600)});
+      int w = real(g, g.weight({dim("H", 3), dim("N", 40), dim("K", 600)}, 16, storage));
+      g.yield(g.contract(x, w, {"K"}));
+      SCOPED_TRACE(quern::support::storageName(storage));
+      check(g.finish("heads"), 256, 1e-4);
+    }
   }
 }
 

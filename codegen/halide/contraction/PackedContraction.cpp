@@ -4,7 +4,8 @@
 //
 //   for each tile of columns, block of rows (parallel)    tiles of rows within the block share the columns in L2
 //     strip[columns x depth] = w                          only of what is stored in fewer bits: widened once for all of them
-//     for each tile of rows                               of rows in codes, too: PackedIntegers.cpp
+//     for each tile of rows                               of rows in codes, too: PackedIntegers.cpp; a deep one by parts:
+//                                                         PackedParts.cpp
 //       sums[rows x columns] = 0
 //       for k: sums += x[rows, k] * w[k, columns]         rows beyond the last repeat it, and are not stored
 //       result[tile] = epilogue(sums)
@@ -30,7 +31,7 @@ namespace quern::codegen {
 
 PackedContraction::PackedContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
     : Contraction(builder, std::move(pattern), plan), unroll(plan["unroll"]), fewTiles(plan["tiles"]),
-      side(plan["side"]) {
+      side(plan["side"]), partDepth(plan["depth"]) {
   if (!row || row->fixed()) // known now: a case that never runs is not built
     isAlone = !row || *row->fixed() <= plan["alone"] ? Internal::const_true() : Internal::const_false();
   else
@@ -190,15 +191,18 @@ Var PackedContraction::scheduleLoops(Loops out, const std::vector<Dim> &outside,
 }
 
 /// Once for a task where all that it computes shares it, else for each of the matrices that stand beside each other.
-void PackedContraction::scheduleStrip(const Var &task, const std::vector<Dim> &outside, const Func &out) {
+LoopLevel PackedContraction::levelOf(const Var &task, const std::vector<Dim> &outside, const Func &out) const {
   const Node &weight = b.graph.nodes[tableOf(w)];
-  auto depth = KernelBuilder::var(reduced[0].name);
   bool several = !outside.empty() && weight.has(outside.back().name) && task.name() == "task";
-  LoopLevel level(out, several ? KernelBuilder::var(outside.back().name) : task);
+  return {out, several ? KernelBuilder::var(outside.back().name) : task};
+}
+
+void PackedContraction::scheduleStrip(const LoopLevel &level) {
   if (stripScale.defined())
     return scheduleIntegerStrip(level);
   if (tiles.pairs)
     return schedulePairStrip(level);
+  auto depth = KernelBuilder::var(reduced[0].name);
   strip.compute_at(level);
   strip.bound_extent(lane, tile).bound_extent(Var("tile"), 1).vectorize(lane, vectorOfTile()).unroll(lane);
   strip.reorder(lane, depth);
@@ -280,9 +284,13 @@ void PackedContraction::schedule(Stage &target) {
   }
   if (tiles.func.defined()) {
     Var task = scheduleLoops(out, outside, false);
-    if (strip.defined() || stripScale.defined())
-      scheduleStrip(task, outside, out);
-    scheduleSums(tiles, LoopLevel(out, Var("rt")), outside, rows, 1);
+    if (totals.defined()) {
+      scheduleSums(tiles, scheduleTotals(task, outside, out), outside, rows, 1);
+    } else {
+      if (strip.defined() || stripScale.defined())
+        scheduleStrip(levelOf(task, outside, out));
+      scheduleSums(tiles, LoopLevel(out, Var("rt")), outside, rows, 1);
+    }
   }
   target.scheduled = true;
 }
@@ -295,15 +303,16 @@ void PackedContraction::define() {
     singles = integers ? integerSums("single", at) : bits ? codedSums("single", at) : sumsOf("single", at);
   Expr last = row ? min(KernelBuilder::var(row->name), b.extent(row->size) - 1) : Expr();
   if (!Internal::is_const_one(isAlone))
-    tiles = integers                   ? integerSums("sums", last)
-            : b.multipliesPairs(*this) ? pairSums("sums", last)
-                                       : sumsOf("sums", last);
+    tiles = integers                                         ? integerSums("sums", last)
+            : b.multipliesPairs(*this)                       ? pairSums("sums", last)
+            : partDepth < *reduced[0].fixed() && !isPicked() ? sumsOfParts(last)
+                                                             : sumsOf("sums", last);
   write(
       [self = *this](const Index &position) {
         std::vector<Expr> call = self.tileCall(position);
-        return !self.singles.func.defined() ? Expr(self.tiles.func(call))
+        return !self.singles.func.defined() ? Expr(self.many()(call))
                : !self.tiles.func.defined() ? Expr(self.singles.func(call))
-                                            : select(self.isAlone, self.singles.func(call), self.tiles.func(call));
+                                            : select(self.isAlone, self.singles.func(call), self.many()(call));
       },
       [self = *this](Stage &out) mutable { self.schedule(out); });
 }

@@ -27,8 +27,11 @@ private:
     Func ofRow{}; ///< of columns with minimums: a row's sum over a group; else undefined
   };
   Index start(const Expr &row) const;
+  /// What tiles of rows give.
+  const Func &many() const { return totals.defined() ? totals : tiles.func; }
   bool isPicked() const { return b.graph.nodes[pickOf(w)].op == Op::Gather; }
   Sums sumsOf(const std::string &name, const Expr &at);
+  Sums sumsOfParts(const Expr &at);
   Sums codedSums(const std::string &name, const Expr &at);
   Expr rowSum(Sums &sums, const Expr &at, const Expr &ofGroup);
   Sums integerSums(const std::string &name, const Expr &at);
@@ -45,8 +48,10 @@ private:
   template <typename Loops> Var scheduleLoops(Loops out, const std::vector<Dim> &outside, bool single);
   void scheduleGroup(Sums &sums, int rowsAtOnce, int tilesAtOnce);
   void scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce);
-  void scheduleStrip(const Var &task, const std::vector<Dim> &outside, const Func &out);
+  Halide::LoopLevel levelOf(const Var &task, const std::vector<Dim> &outside, const Func &out) const;
+  void scheduleStrip(const Halide::LoopLevel &level);
   void scheduleIntegerStrip(const Halide::LoopLevel &level);
+  Halide::LoopLevel scheduleTotals(const Var &task, const std::vector<Dim> &outside, const Func &out);
   void schedulePairStrip(const Halide::LoopLevel &level);
   void scheduleSums(Sums &sums, const Halide::LoopLevel &level, const std::vector<Dim> &outside, int rowsAtOnce,
                     int tilesAtOnce);
@@ -57,6 +62,9 @@ private:
   Func
       strip; ///< a tile of columns in f32, where they are stored in fewer bits; in bytes or pairs for products of these
   Func stripScale, stripMinimum; ///< of the runs of such bytes
+  int partDepth;                 ///< steps of the depth that all tiles of rows of a task take before the next ones
+  Func totals;                   ///< of the parts of the depth, where there are several; else undefined
+  Halide::RDom parts;
   Sums tiles, singles; ///< of a tile of rows and columns in registers; of one row. Undefined where they never run
 };
 

@@ -21,9 +21,6 @@ static double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-static double peak() {
-  return quern::runtime::measureFlops() / 1e9;
-}
 static double bandwidth() {
   static quern::runtime::BandwidthProbe probe;
   return probe.measure() / 1e9;
@@ -40,6 +37,11 @@ static void evict() {
 static ScheduleTable schedules = ScheduleTable::standard();
 /// Another than this machine's own: `--target NAME`.
 static CpuTarget target = cpuTarget("native");
+
+/// Of code for that target on this machine.
+static double peak() {
+  return quern::runtime::measureFlops(false, target.vector) / 1e9;
+}
 
 static int64_t tile(int64_t out, int64_t in) {
   return weightTile(out, in, schedules, target);
@@ -367,6 +369,11 @@ int main(int argc, char **argv) {
   if (wanted("large")) { // what ./dev bench asks for
     contraction(768, 2048, {512});
     contraction(2048, 2048, {512});
+  }
+  if (wanted("prefill")) { // of a Llama with 1.1B parameters: each weight comes from memory
+    contraction(2048, 2560, {512}, true);
+    contraction(2048, 11264, {512}, true);
+    contraction(5632, 2048, {512}, true);
   }
   if (wanted("long"))
     attention(0, {{2048, 0}});

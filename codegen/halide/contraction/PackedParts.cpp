@@ -1,0 +1,63 @@
+// Takes: a product with a packed weight that is deep. Gives: its sums, by parts of the depth. Why: a strip of columns whose
+// depth does not fit the second cache would come from the third for every tile of rows; a part of it stays there for all of
+// them.
+//
+//   for each tile of columns, block of rows (parallel)
+//     totals[block x columns] = 0
+//     for each part of the depth
+//       strip[part x columns] = w                           only of what is stored in fewer bits
+//       for each tile of rows
+//         sums[rows x columns] = 0;  for k in the part: sums += x[rows, k] * w[k, columns]
+//         totals += sums
+//     result = epilogue(totals)
+#include "codegen/halide/contraction/PackedContraction.h"
+
+using namespace Halide;
+
+namespace quern::codegen {
+
+PackedContraction::Sums PackedContraction::sumsOfParts(const Expr &at) {
+  const Dim &depth = reduced[0];
+  const int64_t whole = *depth.fixed();
+  Sums sums{b.newFunc("sums", node), {}, {}, {}};
+  Var part("part");
+  std::vector<Var> args = tileArgs(), totalArgs = args;
+  args.push_back(part);
+  RDom k(0, partDepth, "k");
+  Expr step = part * partDepth + k.x;
+  if (whole % partDepth)
+    k.where(step < int32_t(whole));
+  Index index = start(at);
+  index[depth.name] = step;
+  sums.over = {k.x};
+  Expr column = storage == Storage::F32 ? loadWeight(w, lane, Var("tile"), index) : widened(index);
+  sums.func(args) = 0.0f;
+  sums.func(args) += b.real(x, index) * column;
+
+  parts = RDom(0, int32_t((whole + partDepth - 1) / partDepth), "parts");
+  std::vector<Expr> call(totalArgs.begin(), totalArgs.end());
+  call.push_back(parts.x);
+  totals = b.newFunc("totals", node);
+  totals(totalArgs) = 0.0f;
+  totals(totalArgs) += sums.func(call);
+  return sums;
+}
+
+/// Loops over parts and, within each, tiles of rows. Returns the latter, where a tile's sums belong.
+LoopLevel PackedContraction::scheduleTotals(const Var &task, const std::vector<Dim> &outside, const Func &out) {
+  Var m = KernelBuilder::var(row->name), rowTile("rt"), within("ri"), beside("tile");
+  const int vector = vectorOfTile();
+  totals.compute_at(levelOf(task, outside, out)).bound_extent(lane, tile).bound_extent(beside, 1);
+  totals.vectorize(lane, vector).unroll(lane);
+  std::vector<VarOrRVar> order = {lane, within, rowTile, beside};
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
+    order.push_back(KernelBuilder::var(dim->name));
+  order.push_back(parts.x);
+  totals.update().split(m, rowTile, within, rows, TailStrategy::GuardWithIf).reorder(order);
+  totals.update().vectorize(lane, vector).unroll(lane).unroll(within);
+  if (strip.defined())
+    scheduleStrip(LoopLevel(totals, parts.x));
+  return {totals, rowTile};
+}
+
+} // namespace quern::codegen
