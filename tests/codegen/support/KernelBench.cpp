@@ -164,7 +164,8 @@ static void gated() {
   int both = g.contract(x, g.weight({fixed("U", 2), fixed("O", 2048), fixed("I", 768)}, tile(2048, 768)), {"I"});
   int gate = g.squeeze(g.cut(both, "U", quern::ir::Size(0), fixed("G", 1)), "G"),
       up = g.squeeze(g.cut(both, "U", quern::ir::Size(1), fixed("V", 1)), "V");
-  g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {gate, g.elementwise(Op::Sigmoid, {gate})}), up}));
+  int opened = g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {gate, g.elementwise(Op::Sigmoid, {gate})}), up});
+  g.yield(g.permute(opened, {"M", "O"})); // columns lie beside each other
   KernelRunner runner(g.finish("gated"), target, schedules);
   for (int64_t m : {512, 1}) {
     Lengths lengths = {{"M", m}};
