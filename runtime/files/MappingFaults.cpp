@@ -39,6 +39,9 @@ void onBusError(int signal, siginfo_t *info, void *) {
     ::sigaction(signal, &before, nullptr); // the access is tried again, and fails as it would have
     return;
   }
+  static std::atomic_flag said; // several threads may meet the end of a file together
+  while (said.test_and_set())
+    ::pause();
   say("error: ");
   say(name);
   say(" became shorter while it was in use, or cannot be read\n");
