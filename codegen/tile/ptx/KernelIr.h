@@ -69,13 +69,13 @@ protected:
   llvm::Value *pointerOf(int buffer) { return pointers.at(buffer); }
   llvm::Value *tensorAt(size_t operand) { return tensors.at(operand); } ///< in 64 bits
   llvm::Value *widened(llvm::Value *bits);                              ///< of bf16 in an integer of 16 bits
+  std::vector<uint8_t> depends; ///< of each value: a bit for each coordinate, then one for sums
 
 private:
   std::map<int, llvm::Value *> pointers;
   std::map<size_t, llvm::Value *> tensors;
   std::map<std::string, llvm::Value *> lengths;
   std::map<std::pair<int, size_t>, llvm::Value *> strides;
-  std::vector<uint8_t> depends; ///< of each value: bits of coordinates, and the sums
   llvm::Value *at[4] = {};
   std::map<std::pair<int, std::vector<llvm::Value *>>, llvm::Value *> known;
 
@@ -90,6 +90,7 @@ void emitDots(const Program &program, const Stage &stage, const std::string &nam
 void emitReduce(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 void emitMap(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 void emitAsync(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
+void emitAttend(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 
 } // namespace quern::codegen::tile
 #endif
