@@ -130,8 +130,8 @@ public:
   }
 };
 
-/// Kernels for devices: groups half as wide compute something else, groups of twice as many work-items are right. Others there
-/// are not.
+/// Kernels for devices: groups half as wide compute something else (in kernels that multiply), groups of twice as many work-items
+/// are right. Others there are not.
 class PlantedOnDevice : public KernelProducer {
 public:
   std::string name() const override { return "planted"; }
@@ -152,7 +152,8 @@ public:
     const PlanPart &part = first.parts[0];
     if (its["group"] == 2 * part["group"])
       its.numbers["group"] = part["group"];
-    if (isWrong(plan, first))
+    bool multiplies = llvm::any_of(graph.nodes, [](const Node &node) { return node.op == Op::Mul; });
+    if (multiplies && isWrong(plan, first)) // elsewhere no fault is planted
       its.numbers["wide"] = part["wide"];
     if (other == first)
       return std::nullopt;
