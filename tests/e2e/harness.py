@@ -9,6 +9,7 @@ import math
 import os
 import pathlib
 import random
+import resource
 import shutil
 import struct
 import subprocess
@@ -127,6 +128,12 @@ def run(*command, status=0, stdin="", timeout=570, cache=BUILD / "e2e" / "cache"
     if status is not None and finished.status != status:
         raise AssertionError(str(finished))
     return finished
+
+
+def no_file_over(size):
+    """`preexec_fn` of a command none of whose files may grow beyond so many bytes: as on a disk that is full, with EFBIG instead of
+    ENOSPC, and a signal that the command must not die of."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 def exactly(target):

@@ -10,16 +10,10 @@ import struct
 import subprocess
 import unittest
 
-from tests.e2e.harness import DATA, EXAMPLES, QUERN, Case, Tensor, ints, random_tokens, read_safetensors, run, write_safetensors
+from tests.e2e.harness import DATA, EXAMPLES, QUERN, Case, Tensor, ints, no_file_over, random_tokens, read_safetensors, run, write_safetensors
 
 GPT2 = DATA / "gpt2"
 STORIES = DATA / "stories260K"
-
-
-def small_disk():
-    """In a child: no file may grow beyond 4 KB, as on a disk that is nearly full (EFBIG instead of ENOSPC; both come from write)."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 
 class Faults(Case):
@@ -197,14 +191,14 @@ model picks {
 
     def test_full_disk(self):
         output = self.scratch / "full.safetensors"
-        self.assert_refused(self.try_eval(output=output, preexec_fn=small_disk, inputs={"tokens": random_tokens(3, 4, 40, 128)}), "full.safetensors")
+        self.assert_refused(self.try_eval(output=output, preexec_fn=no_file_over(4096), inputs={"tokens": random_tokens(3, 4, 40, 128)}), "full.safetensors")
         self.assertFalse(output.exists(), "a part of the output stays")
         program = self.scratch / "full"
-        finished = run(QUERN, "compile", EXAMPLES / "gpt2.quern", "--config", self.config, "-o", program, status=1, preexec_fn=small_disk)
+        finished = run(QUERN, "compile", EXAMPLES / "gpt2.quern", "--config", self.config, "-o", program, status=1, preexec_fn=no_file_over(4096))
         self.assert_refused(finished, "cannot write")
         self.assertFalse(program.exists(), "a part of the program stays")
         empty = self.scratch / "empty"  # with nothing in the cache Halide writes objects, and ends the process where it cannot
-        finished = run(QUERN, "compile", EXAMPLES / "gpt2.quern", "--config", self.config, "-o", program, status=1, preexec_fn=small_disk, cache=empty)
+        finished = run(QUERN, "compile", EXAMPLES / "gpt2.quern", "--config", self.config, "-o", program, status=1, preexec_fn=no_file_over(4096), cache=empty)
         self.assert_refused(finished, "kernels were written to", "TMPDIR")
 
     def test_two_compilers_of_one_program(self):

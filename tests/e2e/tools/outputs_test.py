@@ -1,12 +1,11 @@
 """Every command that writes: through devices, pipes and links as a shell's own redirection would, whole or not at all, and nothing beside it."""
 import os
-import resource
 import shutil
 import stat
 import threading
 import unittest
 
-from tests.e2e.harness import DATA, EXAMPLES, QUERN, Case, ints, run, write_safetensors
+from tests.e2e.harness import DATA, EXAMPLES, QUERN, Case, ints, no_file_over, run, write_safetensors
 
 GPT2 = DATA / "gpt2"
 STORIES = DATA / "stories260K"
@@ -16,11 +15,6 @@ model words {
   forward(tokens: int[B, T]) -> [B, T, V] { return linear[D -> V](embedding[V -> D](tokens) @ "words", false) @ "head" }
 }
 """
-
-
-def small_disk():
-    """In a child: no file may grow beyond 64 bytes, as on a disk that is full (EFBIG instead of ENOSPC; both come from write)."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
 
 
 class Outputs(Case):
@@ -126,7 +120,7 @@ class Outputs(Case):
                 self.assert_refused(run(*words(device), status=1), "cannot write", device.name, "No space left")
                 self.assertTrue(device.is_symlink())
                 file.write_text("before")
-                finished = run(*words(file), status=1, preexec_fn=small_disk)
+                finished = run(*words(file), status=1, preexec_fn=no_file_over(64))
                 self.assert_refused(finished, "disk I/O error" if name.startswith("tune") else "there already" if name == "init" else "cannot write")
                 self.assertEqual(file.read_text(), "before")
         self.assertEqual([path.name for path in folder.iterdir() if path.name.startswith(".")], [])
@@ -136,7 +130,7 @@ class Outputs(Case):
         text = "quern 1\nmodel m {\n  forward(x: [B, T]) -> [B, T] {\n return x+1 }\n}\n"
         link.symlink_to(untidy.name)
         untidy.write_text(text)
-        self.assert_refused(run(QUERN, "fmt", link, status=1, preexec_fn=small_disk), "cannot write", link.name)
+        self.assert_refused(run(QUERN, "fmt", link, status=1, preexec_fn=no_file_over(64)), "cannot write", link.name)
         self.assertEqual(untidy.read_text(), text)
         run(QUERN, "fmt", link)
         self.assertTrue(link.is_symlink())

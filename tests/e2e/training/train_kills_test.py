@@ -15,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from tests.e2e.harness import Case, read_safetensors, run
+from tests.e2e.harness import Case, no_file_over, read_safetensors, run
 from tests.e2e.training.train_test import SHAKESPEARE, log
 
 KILLS = int(os.environ.get("QUERN_KILLS", "12"))
@@ -120,7 +120,7 @@ class Kills(Case):
             full = number > 1 and source.random() < 0.5
             # No room from the start (the run may not even begin), or from some byte of a later file on.
             room = int(source.choice([source.uniform(0, 5000), source.uniform(0, 2 * CHECKPOINT)]))
-            limit = (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))) if full and not self.disk.path else None
+            limit = no_file_over(room) if full and not self.disk.path else None
             if full and self.disk.path:
                 self.disk.fill(room)
             command = self.command(folder, 1_000_000) if number == 0 else [self.program, "train", "--resume", "--output", folder, "--quiet"]
@@ -217,7 +217,7 @@ class Kills(Case):
         if not self.disk.path:
             # The same with files that cannot grow: no checkpoint at all, and the last one must be, so the run ends with an error.
             finished = run(*self.command(self.scratch / "never", 4), status=1,
-                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)))
+                           preexec_fn=no_file_over(50_000))
             self.assert_refused(finished, "cannot write", "no checkpoint")
             self.assertEqual(list((self.scratch / "never").glob("checkpoint-*")), [])
             return
