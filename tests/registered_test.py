@@ -10,7 +10,9 @@ import sys
 import unittest
 
 TESTS = pathlib.Path(__file__).resolve().parent
-BUILD = pathlib.Path(os.environ.get("QUERN_BUILD", TESTS.parent / "build"))
+ROOT = TESTS.parent
+sys.path.insert(0, str(ROOT))
+BUILD = pathlib.Path(os.environ.get("QUERN_BUILD", ROOT / "build"))
 
 
 def cases(suite):
@@ -31,14 +33,14 @@ class Registered(unittest.TestCase):
         given = {}  # by script: the words of each command
         for command in self.commands():
             for at, word in enumerate(command):
-                if word.endswith("_test.py"):
-                    given.setdefault(pathlib.Path(word), []).append(command[at + 1:])
+                if word.endswith("_test.py") or (at and command[at - 1] == "-m" and word.endswith("_test")):
+                    script = pathlib.Path(word) if word.endswith(".py") else ROOT / (word.replace(".", "/") + ".py")
+                    given.setdefault(script, []).append(command[at + 1:])
         loader = unittest.defaultTestLoader
         for script in sorted(TESTS.rglob("*_test.py")):
             with self.subTest(script.name):
                 self.assertIn(script, given)
-                sys.path.insert(0, str(script.parent))
-                module = importlib.import_module(script.stem)
+                module = importlib.import_module(".".join(script.relative_to(ROOT).with_suffix("").parts))
                 every = set(cases(loader.loadTestsFromModule(module)))
                 run = set()
                 for words in given[script]:
