@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <stdexcept>
 
 namespace quern::codegen::tile {
 
@@ -157,22 +158,10 @@ private:
       return -a;
     case Op::Abs:
       return std::fabs(a);
-    case Op::Exp:
-      return std::exp(a);
-    case Op::Expm1:
-      return std::expm1(a);
-    case Op::Log:
-      return std::log(a);
-    case Op::Log1p:
-      return std::log1p(a);
-    case Op::Sqrt:
-      return std::sqrt(a);
-    case Op::Tanh:
-      return std::tanh(a);
-    case Op::Sigmoid:
-      return 1 / (1 + std::exp(-a));
-    case Op::Erf:
-      return std::erf(a);
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE)                                                                         \
+  case Op::NAME:                                                                                                       \
+    return [](double x) -> double { return VALUE; }(a);
+      QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
     case Op::Floor:
       return std::floor(a);
     case Op::Ceil:
@@ -211,8 +200,10 @@ private:
       const bool holds[] = {a<b, a <= b, a> b, a >= b, a == b, a != b};
       return holds[int(v.predicate)];
     }
-    default:
+    case Op::ToReal:
       return a;
+    default:
+      throw std::logic_error("a program of tiles has an operation without a value");
     }
   }
 
