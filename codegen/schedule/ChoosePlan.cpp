@@ -183,11 +183,15 @@ static PlanPart tensorTile(const Anchor &anchor, const Numbers &given) {
   return part;
 }
 
+static PlanPart partOf(const Anchor &anchor, const Numbers &given) {
+  return anchor.family == "tile" ? tensorTile(anchor, given) : cheapest(anchor, given);
+}
+
 std::vector<PlanPart> chooseParts(const std::vector<Anchor> &anchors, const ScheduleTable &schedules) {
   std::vector<PlanPart> parts;
   for (const Anchor &anchor : anchors) {
     const Numbers given = schedules.find(anchor.family, anchor.facts);
-    PlanPart part = anchor.family == "tile" ? tensorTile(anchor, given) : cheapest(anchor, given);
+    PlanPart part = partOf(anchor, given);
     if (std::optional<std::string> refused = checkPart(part, anchor))
       throw std::runtime_error("a schedule of " + anchor.family + " cannot be: " + *refused);
     parts.push_back(std::move(part));
@@ -206,7 +210,7 @@ std::optional<std::vector<PlanPart>> partsLike(const std::vector<PlanPart> &othe
     return std::nullopt;
   std::vector<PlanPart> parts;
   for (size_t i = 0; i < anchors.size(); ++i) {
-    parts.push_back(cheapest(anchors[i], others[i].numbers));
+    parts.push_back(partOf(anchors[i], others[i].numbers));
     if (checkPart(parts.back(), anchors[i]))
       return std::nullopt;
   }

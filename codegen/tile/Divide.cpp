@@ -257,8 +257,8 @@ void Divider::dots(const Factors &f, int most, Variant &variant) {
     Operand w{int(value.integer), value.operands, false};
     const Buffer &buffer = p.buffers[size_t(w.buffer)];
     size_t last = w.at.size() - 1;
-    if (!buffer.layout.packed || buffer.layout.tile % 8 || buffer.layout.tile > 128 || buffer.storage == Storage::F16 ||
-        f.columns.size() != 1 || f.depth.size() != 1 || w.at[last] != depth() || w.at[last - 1] != column())
+    if (!buffer.layout.packed || buffer.layout.tile % 8 || buffer.layout.tile > 128 || f.columns.size() != 1 ||
+        f.depth.size() != 1 || w.at[last] != depth() || w.at[last - 1] != column())
       throw Refusal("a weight that is not packed, or not read in order");
     stage.w.push_back(std::move(w));
   }

@@ -3,6 +3,7 @@
 #include "codegen/tile/HostRun.h"
 
 #include "support/numbers/SmallFloats.h"
+#include "support/numbers/SuperWords.h"
 
 #include <algorithm>
 #include <cmath>
@@ -73,6 +74,8 @@ private:
   double load(int buffer, const std::vector<int> &positions) {
     const Buffer &b = p.buffers[size_t(buffer)];
     const void *memory = buffers[size_t(buffer)].memory;
+    if (const support::SuperBlocks *form = support::superBlocksOf(b.storage))
+      return superCode(b, *form, static_cast<const uint32_t *>(memory), positions);
     if (bitsOfCode(b.storage))
       return code(b, static_cast<const uint8_t *>(memory), positions);
     int64_t i = offset(buffer, positions);
@@ -103,6 +106,29 @@ private:
     float scale = support::halfToFloat(uint16_t(group[row] | group[tile + row] << 8));
     uint8_t byte = group[2 * tile + (in / each * tile + row) * 4 + in % 4];
     return scale * (bits == 8 ? byte - 128 : (in % 8 / 4 ? byte >> 4 : byte & 15) - 8);
+  }
+  double superCode(const Buffer &b, const support::SuperBlocks &form, const uint32_t *words,
+                   const std::vector<int> &positions) {
+    size_t rank = positions.size();
+    int64_t tile = b.layout.tile, block = support::superBlock, index = 0;
+    for (size_t d = 0; d + 2 < rank; ++d)
+      index = index * size(b.dims[d].size) + int64_t(get(positions[d]));
+    int64_t n = int64_t(get(positions[rank - 2])), k = int64_t(get(positions[rank - 1]));
+    index = index * ((size(b.dims[rank - 2].size) + tile - 1) / tile) + n / tile;
+    index = index * ((size(b.dims[rank - 1].size) + block - 1) / block) + k / block;
+    auto word = [&](int64_t number) { return words[(index * form.words() + number) * tile + n % tile]; };
+    int group = int(k % block) / form.group, within = int(k % form.group);
+    int64_t first = form.headWords() + int64_t(group) * form.wordsOfGroup();
+    int code = int(word(first + within / 8) >> support::lowBitOf(within) & 15u);
+    if (form.highBits())
+      code |= int(word(first + form.lowWords()) >> support::highBitOf(form, within) & ((1u << form.highBits()) - 1))
+              << 4;
+    if (form.hasSign && code >> (form.bits - 1))
+      code -= 1 << form.bits;
+    uint32_t units = word(0), pair = word(1 + group / 2) >> (group % 2 * 16);
+    double scale = double(support::halfToFloat(uint16_t(units))) * int8_t(pair),
+           minimum = double(support::halfToFloat(uint16_t(units >> 16))) * uint8_t(pair >> 8);
+    return double(float(scale * code - minimum));
   }
   void store(const Store &store) {
     int64_t i = offset(store.buffer, store.at);

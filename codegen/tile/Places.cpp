@@ -39,8 +39,8 @@ int Places::make(int i, const Place &place) {
   const Node &node = graph.nodes[i];
   switch (node.op) {
   case Op::Argument: {
-    if (support::superBlocksOf(node.storage) || (bitsOfCode(node.storage) && !graph.argumentLayouts[size_t(i)].packed))
-      throw Refusal("it reads no codes in super-blocks");
+    if (bitsOfCode(node.storage) && !graph.argumentLayouts[size_t(i)].packed)
+      throw Refusal("it reads codes of packed weights alone");
     std::vector<int> positions;
     for (const Dim &dim : node.dims)
       positions.push_back(place.at(dim.name));

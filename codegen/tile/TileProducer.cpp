@@ -8,8 +8,10 @@
 #include "codegen/tile/LaunchIr.h"
 #include "codegen/tile/Products.h"
 #include "codegen/tile/ptx/PtxModule.h"
+#include "codegen/tile/ptx/TensorProbe.h"
 
 #include "llvm/Config/llvm-config.h"
+#include "llvm/IR/Constants.h"
 
 #include <fstream>
 #include <sstream>
@@ -107,7 +109,18 @@ public:
     return {};
   }
 
-  bool makeShared(const CpuTarget &, const std::string &) const override { return false; }
+  /// What measures tensor cores, as a text for the runtime (runtime/device/cuda/TensorProbe.cpp).
+  bool makeShared(const CpuTarget &target, const std::string &path) const override {
+    llvm::LLVMContext context;
+    llvm::Module module("quern_tensor_probe", context);
+    std::unique_ptr<llvm::TargetMachine> machine = machineFor(target);
+    aimAt(module, *machine);
+    llvm::Constant *text = llvm::ConstantDataArray::getString(context, tile::tensorProbe().ptx);
+    new llvm::GlobalVariable(module, text->getType(), /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage, text,
+                             "quern_tensor_probe");
+    write(module, *machine, EmitForm::Object, path, "the probe of tensor cores");
+    return true;
+  }
 
   std::string loops(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &) const override {
     return text(tile::programOf(graph, plan));

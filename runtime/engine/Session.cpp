@@ -239,8 +239,10 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
     }
   if (waits) // else whoever fetches a result does
     where.synchronise();
-  if (recorder)
+  if (recorder) {
     recorder->endCall();
+    recorder->check();
+  }
   if (result == 0)
     return;
   const std::vector<CheckInfo> &checks = d.checks;

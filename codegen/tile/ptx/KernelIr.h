@@ -69,6 +69,16 @@ protected:
   llvm::Value *pointerOf(int buffer) { return pointers.at(buffer); }
   llvm::Value *tensorAt(size_t operand) { return tensors.at(operand); } ///< in 64 bits
   llvm::Value *widened(llvm::Value *bits);                              ///< of bf16 in an integer of 16 bits
+  llvm::Value *halfOf(llvm::Value *word, int shift);                    ///< of f16 in 16 bits of a word
+
+  // Codes in super-blocks (support/CodedGroups.h, SuperCodes.cpp). `units`: the word of the block's d and e.
+  struct SuperGroup {
+    llvm::Value *scale, *minimum;
+  };
+  SuperGroup levelsOf(llvm::Value *units, llvm::Value *pair, llvm::Value *group);
+  /// The code 4 * `four` + `part` of a group, as a float.
+  llvm::Value *codeOf(const support::SuperBlocks &form, llvm::Value *low, llvm::Value *high, llvm::Value *four,
+                      int part);
 
 private:
   std::map<int, llvm::Value *> pointers;
@@ -81,6 +91,7 @@ private:
 
   llvm::Value *compute(const Value &value);
   llvm::Value *code(int buffer, const std::vector<int> &at);
+  llvm::Value *superCode(int buffer, const std::vector<int> &at); // SuperCodes.cpp
   llvm::Value *strideOf(int buffer, size_t dim);
 };
 

@@ -3,6 +3,7 @@
 #include "runtime/Error.h"
 #include "runtime/device/HalideInterface.h"
 #include "runtime/device/cuda/LaunchList.h"
+#include "runtime/device/cuda/TensorProbe.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -101,6 +102,11 @@ public:
     finish();
     check(api.EventElapsedTime(&milliseconds, marks[from % knownMarks], marks[to % knownMarks]), "measuring time");
     return double(milliseconds) * 1e-3;
+  }
+  DeviceLimits measureLimits() override {
+    DeviceLimits limits = GpuDevice::measureLimits();
+    limits.products = measureTensorCores(*this);
+    return limits;
   }
 
 protected:

@@ -3,6 +3,7 @@
 #include "codegen/schedule/Schedule.h"
 #include "codegen/tile/TileProducer.h"
 #include "codegen/tile/ptx/PtxModule.h"
+#include "codegen/tile/ptx/TensorProbe.h"
 #include "tests/codegen/support/Compare.h"
 
 #include <cstdio>
@@ -51,11 +52,15 @@ std::vector<std::pair<std::string, KernelGraph>> kernels() {
     int x = g.argument(Storage::F32, {m, k}), w = g.weight({n, k}, 64), r = g.argument(Storage::F32, {m, n});
     g.yield(g.elementwise(Op::Add, {g.contract(x, w, {"K"}), r}));
   });
-  for (Storage storage : {Storage::Int8, Storage::Int4})
+  for (Storage storage : {Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q6K})
     add(storageName(storage), [&](GraphMaker &g) {
       int x = g.argument(Storage::F32, {m, k}), w = g.weight({n, k}, 64, storage);
       g.yield(g.contract(x, g.elementwise(Op::Dequantize, {w}), {"K"}));
     });
+  add("halves", [&](GraphMaker &g) {
+    int x = g.argument(Storage::F32, {m, k}), w = g.weight({n, k}, 64, Storage::F16);
+    g.yield(g.contract(x, widened(g, w), {"K"}));
+  });
   return all;
 }
 
@@ -117,6 +122,8 @@ TEST(Ptxas, SpillsNothing) {
   std::string lines, wrong;
   for (auto &[name, graph] : kernels())
     lines += assembled(name, graph, wrong);
+  std::string probe = said("tensor_probe", tile::tensorProbe().ptx, 80, wrong);
+  EXPECT_NE(probe.find("0 bytes spill stores, 0 bytes spill loads"), std::string::npos) << probe;
   EXPECT_EQ(wrong, "");
   std::stringstream golden;
   golden << std::ifstream(QUERN_SOURCE_FOLDER "/tests/codegen/tile/registers.txt").rdbuf();
