@@ -183,8 +183,30 @@ static PlanPart tensorTile(const Anchor &anchor, const Numbers &given) {
   return part;
 }
 
+/// Attention by tensor cores: four warps of 16 rows. Where keys are in bf16, all numbers are one piece, as their own
+/// rounding is no smaller. What does not fit gets fewer keys at a time, then fewer rows.
+static PlanPart tensorAttention(const Anchor &anchor, const Numbers &given) {
+  PlanPart part{anchor.family, given};
+  int64_t few = 16;
+  while (few < 64 && few < known(anchor.facts, "rows"))
+    few += 16;
+  part.numbers.insert({{"rows", 64}, {"keys", 64}, {"stages", 2}, {"warps", 4}, {"few", few}, {"split", 16}});
+  part.numbers.insert({"pieces", known(anchor.facts, "bits") == 16 ? 1 : 3});
+  int64_t &keys = part.numbers.at("keys"), &rows = part.numbers.at("rows"), &warps = part.numbers.at("warps");
+  auto fits = [&] { return !checkPart(part, anchor); };
+  while (!fits() && !given.contains("keys") && keys > 16)
+    keys -= 16;
+  while (!fits() && !given.contains("rows") && !given.contains("warps") && rows > 16) {
+    rows /= 2, warps = std::max<int64_t>(1, warps / 2);
+    part.numbers.at("few") = std::min(part.numbers.at("few"), rows);
+  }
+  return part;
+}
+
 static PlanPart partOf(const Anchor &anchor, const Numbers &given) {
-  return anchor.family == "tile" ? tensorTile(anchor, given) : cheapest(anchor, given);
+  return anchor.family == "tile"     ? tensorTile(anchor, given)
+         : anchor.family == "attend" ? tensorAttention(anchor, given)
+                                     : cheapest(anchor, given);
 }
 
 std::vector<PlanPart> chooseParts(const std::vector<Anchor> &anchors, const ScheduleTable &schedules) {

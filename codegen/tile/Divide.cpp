@@ -390,19 +390,7 @@ bool Divider::variant(const std::string &name, int few, bool all, int capability
 }
 
 void Divider::run() {
-  p.name = graph.name;
-  p.symbols = graph.symbols;
-  for (int i = 0; i < graph.argumentCount(); ++i)
-    p.buffers.push_back(
-        {Buffer::Role::Argument, graph.nodes[i].storage, graph.argumentLayouts[i], graph.nodes[i].dims});
-  for (size_t i = 0; i < graph.results.size(); ++i) {
-    const Node &node = graph.nodes[graph.results[i]];
-    if (graph.resultLayouts[i].packed || bitsOfCode(node.storage) || node.storage == Storage::F16)
-      throw Refusal("it writes no codes");
-    p.buffers.push_back({Buffer::Role::Result, node.storage, graph.resultLayouts[i], node.dims});
-  }
-  if (graph.inPlace)
-    throw Refusal("it adds to nothing in place");
+  declare(graph, p);
   for (int i = 0; i < int(graph.nodes.size()); ++i)
     if (graph.nodes[i].op == Op::Contract)
       products.push_back(factorsOf(graph, i));
@@ -425,7 +413,10 @@ void Divider::run() {
 
 std::optional<std::string> divide(const KernelGraph &graph, const Numbers &numbers, Program &program) {
   try {
-    Divider(graph, numbers, program).run();
+    if (holdsAttention(graph))
+      divideAttention(graph, numbers.attend, program);
+    else
+      Divider(graph, numbers, program).run();
   } catch (const Refusal &refusal) {
     return refusal.what();
   }

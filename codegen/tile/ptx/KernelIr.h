@@ -79,13 +79,13 @@ protected:
   /// The code 4 * `four` + `part` of a group, as a float.
   llvm::Value *codeOf(const support::SuperBlocks &form, llvm::Value *low, llvm::Value *high, llvm::Value *four,
                       int part);
+  std::vector<uint8_t> depends; ///< of each value: a bit for each coordinate, then one for sums
 
 private:
   std::map<int, llvm::Value *> pointers;
   std::map<size_t, llvm::Value *> tensors;
   std::map<std::string, llvm::Value *> lengths;
   std::map<std::pair<int, size_t>, llvm::Value *> strides;
-  std::vector<uint8_t> depends; ///< of each value: bits of coordinates, and the sums
   llvm::Value *at[4] = {};
   std::map<std::pair<int, std::vector<llvm::Value *>>, llvm::Value *> known;
 
@@ -101,6 +101,7 @@ void emitDots(const Program &program, const Stage &stage, const std::string &nam
 void emitReduce(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 void emitMap(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 void emitAsync(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
+void emitAttend(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 
 } // namespace quern::codegen::tile
 #endif

@@ -59,7 +59,7 @@ PtxModule ptxOf(const Program &program, int capability) {
     for (size_t v = 0; v < program.variants.size(); ++v)
       for (size_t i = 0; i < program.variants[v].stages.size() && program.variants[v].capability == capability; ++i) {
         const Stage &stage = program.variants[v].stages[i];
-        constexpr decltype(&emitMap) byForm[] = {emitProduct, emitDots, emitMap, emitReduce, emitAsync};
+        constexpr decltype(&emitMap) byForm[] = {emitProduct, emitDots, emitMap, emitReduce, emitAsync, emitAttend};
         byForm[int(stage.form)](program, stage, kernelName(program, v, i), module);
       }
   });
