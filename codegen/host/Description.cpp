@@ -205,13 +205,14 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
         auto limit = cast<DictionaryAttr>(attr);
         auto time = function->getAttrOfType<LabelAttr>(timeAttr);
         auto size = limit.getAs<IntegerAttr>("size");
-        auto at = limit.getAs<StringAttr>("at");
+        auto at = limit.getAs<StringAttr>("at"), table = limit.getAs<StringAttr>("name");
         if (!time || !size)
           continue;
         root["limits"].push_back({{"symbol", time.getName().str()},
                                   {"plus_past", !function->hasAttr(refusalAttr)},
                                   {"at_most", size.getInt()},
                                   {"at", at ? at.getValue().str() : ""},
+                                  {"name", table ? table.getValue().str() : ""},
                                   {"function", number}});
       }
   }

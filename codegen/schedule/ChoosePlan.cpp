@@ -1,5 +1,5 @@
-// Takes: the anchors of a kernel, with what is known of their shapes; schedules. Gives: numbers for each.
-// Why the cheapest by a model (Estimate.cpp) where no schedule says otherwise: what decides is known of every target and
+// Takes: the anchors of a kernel, with what is known about their shapes; schedules. Gives: numbers for each.
+// Why the cheapest by a model (Estimate.cpp) where no schedule says otherwise: what decides is known about every target and
 // kernel (registers, caches, threads, bits of numbers), and no table has a line for all of them.
 #include "codegen/schedule/ChoosePlan.h"
 

@@ -2,7 +2,7 @@
 //
 //   few rows          weights read once by dot products; then a map makes the results of their sums
 //   many, on Hopper   tensor cores of warp groups, fed by copies of whole boxes, where the factors' addresses allow it
-//   many, aligned     tensor cores on what lies in memory in two bytes; all else is first written so ("staged")
+//   many, aligned     tensor cores on what is stored in two bytes; all else is first written so ("staged")
 //   any               the same, all of it staged
 //
 // Numbers that are no bf16 are three of them, each of what the ones before left: products of those are exact in f32, and

@@ -35,7 +35,7 @@ struct Value {
   std::vector<double> numbers{};
 };
 
-/// Equal values are one, and what is known of integers is computed.
+/// Equal values are one, and what is known about integers is computed.
 class Values {
 public:
   std::vector<Value> all;

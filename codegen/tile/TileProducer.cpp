@@ -102,7 +102,7 @@ public:
     return checkParts(plan.parts, anchors(graph, target));
   }
 
-  /// No scratch: what lies between launches is the device's.
+  /// No scratch: what is kept between launches is the device's.
   Scratch make(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target, const std::string &symbol,
                EmitForm form, const std::string &path) const override {
     tile::Program program = tile::programOf(graph, plan);

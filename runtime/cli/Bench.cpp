@@ -107,7 +107,7 @@ void DecodeRuns::run(const FunctionInfo &step) {
     before = after;
   }
   seconds.add(all);
-  alone.add(std::min(1.0, reading / all)); // what lies in caches is read faster
+  alone.add(std::min(1.0, reading / all)); // what is in caches is read faster
 }
 
 /// Runs of `once` after a first that touches all memory: -r of them, or what takes about two seconds together; then one

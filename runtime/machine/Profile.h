@@ -38,7 +38,7 @@ public:
   virtual void forget() {}
   /// Whose launches these are: a recorder of times asks it how long each took, and so waits for it.
   virtual void watch(Device &) {}
-  /// Told of the call's launches.
+  /// Is given the call's launches.
   virtual quern_profile *hooks() = 0;
 
 protected:

@@ -4,7 +4,7 @@
 //     each lane: 16 bytes of weights (some columns of a depth; of codes some columns of a step), times x of each row
 //   lanes with the same columns add up by shuffles, warps through shared memory
 //
-// What is read is each weight once, in whole lines: lanes side by side read what lies side by side.
+// What is read is each weight once, in whole lines: lanes side by side read what is stored side by side.
 #include "codegen/tile/ptx/KernelIr.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
