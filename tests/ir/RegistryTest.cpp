@@ -70,7 +70,8 @@ TEST(Registry, EveryOperationIsEvaluatedInSomeTest) {
 }
 
 TEST(Registry, EveryLabelledConstraintHasANegativeTest) {
-  std::string tests = read("tests/lit/ir", "invalid-", ".mlir"), code = read("ir", "", ".cpp") + read("ir/rules", "", ".cpp");
+  std::string tests = read("tests/lit/ir", "invalid-", ".mlir"),
+              code = read("ir", "", ".cpp") + read("ir/rules", "", ".cpp");
   std::regex label("\\b[a-z_0-9]+_c[0-9]+\\b");
   std::set<std::string> labels;
   for (std::sregex_iterator it(code.begin(), code.end(), label), end; it != end; ++it)

@@ -79,7 +79,8 @@ public:
     void *values[] = {log, reinterpret_cast<void *>(sizeof(log) - 1)};
     auto built = std::make_unique<Built>();
     if (int status = api.ModuleLoadDataEx(&built->module, ptx.c_str(), 2, names, values))
-      throw MachineError("the CUDA driver cannot compile a kernel: " + (*log ? std::string(log) : said(status)));
+      throw MachineError(*log ? "the CUDA driver cannot compile a kernel: " + std::string(log)
+                              : "the CUDA driver failed while loading a kernel: " + said(status));
     built->waits = dependent;
     return built.release(); // stays as long as the program
   }
