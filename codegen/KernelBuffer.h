@@ -23,7 +23,7 @@ public:
   void fill(const double *numbers);
   /// Reals become NaN: what a kernel forgets to write must not look right.
   void spoil();
-  /// What lies where `halide.host` says, in row-major order. Of codes nothing: no kernel stores them.
+  /// What is stored where `halide.host` says, in row-major order. Of codes nothing: no kernel stores them.
   std::vector<double> read() const;
 
   halide_buffer_t halide{}; ///< `host`: `base`, until somebody says otherwise

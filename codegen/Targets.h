@@ -20,7 +20,7 @@ struct CpuTarget {
   /// The interface through which kernels reach a device of their own (`opencl`, `cuda`), which then runs all of them; what launches
   /// them is code for the CPU that the fields above describe. Empty: the CPU runs them.
   std::string device{};
-  /// What choices of passes count with (for a device: of the CPU that launches, as nothing is known of it).
+  /// What choices of passes count with (for a device: of the CPU that launches, as nothing is known about it).
   support::Machine machine{};
 };
 

@@ -1,4 +1,4 @@
-// Takes: values made from products of queries and keys. Gives: what lies between, and a region that does the same.
+// Takes: values made from products of queries and keys. Gives: the operations between, and a region that does the same.
 // What does not depend on a product (masks, biases) stays outside and is an input.
 #include "passes/ScoreBody.h"
 

@@ -74,7 +74,11 @@ UNITS = {
     "codegen/tile:Program": ["codegen/kernel"],  # what a launch does and how it is begun, whoever writes it
     "codegen/tile:Signature": ["codegen/kernel", "codegen/tile:Program"],
     "codegen/tile/ptx": ["codegen/kernel", "codegen/llvm", "codegen/tile:Program", "codegen/tile:Signature"],
-    "codegen/tile": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/llvm", "codegen/tile:Program", "codegen/tile:Signature", "codegen/tile/ptx"],
+    "codegen/tile:Places": ["codegen/kernel", "codegen/tile:Program"],  # what attention and products are divided and run with
+    "codegen/tile:Operands": ["codegen/kernel", "codegen/tile:Program"],
+    "codegen/tile:HostValues": ["codegen/kernel", "codegen/tile:Program"],
+    "codegen/tile/attend": ["codegen/kernel", "codegen/tile:Program", "codegen/tile:Places", "codegen/tile:Operands", "codegen/tile:HostValues"],
+    "codegen/tile": ["codegen:Targets", "codegen/schedule", "codegen/kernel", "codegen/llvm", "codegen/tile:Program", "codegen/tile:Signature", "codegen/tile/ptx", "codegen/tile:Places", "codegen/tile:Operands", "codegen/tile:HostValues", "codegen/tile/attend"],
     "codegen/link": [],
     "codegen:ReadKernel": ["codegen/kernel"],
     "codegen/host": ["codegen:Targets", "codegen:ReadKernel", "codegen/kernel"],

@@ -25,7 +25,7 @@ static Expr roundAway(const Expr &x) {
   return select(x < 0.0f, -steps, steps);
 }
 
-/// As the op says; int8 alone. What lies beyond a row's end in its last group repeats the last number, and is 0 as a code:
+/// As the op says; int8 alone. What is beyond a row's end in its last group repeats the last number, and is 0 as a code:
 /// columns may stand for other numbers than 0 there.
 void KernelBuilder::defineQuantize(int i) {
   const Node &node = graph.nodes[i];

@@ -339,15 +339,98 @@ void KernelBuilder::defineCumsum(int i) {
   readFrom(i, sums);
 }
 
-/// One update over all that is summed, in the order of x's dimensions: what meets at a position is added in that order.
+/// What a scatter sums, in the order of x's dimensions; those that only the positions have come last.
+static std::vector<Dim> summedDims(const KernelGraph &graph, const Node &node) {
+  std::vector<Dim> over;
+  for (int operand : node.operands)
+    for (const Dim &dim : graph.nodes[operand].dims) {
+      bool isSummed = std::find(node.names.begin(), node.names.end(), dim.name) != node.names.end();
+      if (isSummed && std::none_of(over.begin(), over.end(), [&](const Dim &d) { return d.name == dim.name; }))
+        over.push_back(dim);
+    }
+  return over;
+}
+
+/// A scatter on a device, where one loop over what is summed would be one work-item's. Tokens (all that is summed together) are sorted
+/// by their places first, and those of one place are a work-item's, in their order: the result is that of the loop, bit for bit.
+///
+///   rank[n] = tokens that go before n: to a place before, or to the same one and were before it
+///   sorted[rank[n]] = n
+///   many[k] = tokens that go to the place of sorted[k], if sorted[k] is the first of them; else 0
+///   for k: for j < many[k]: sums[place of sorted[k]] += x[sorted[k + j]]
+///
+/// The first and the third compare all pairs of tokens, which is little beside the rows of numbers that they stand for. `over`: what
+/// is summed, all of it dimensions of the positions. Returns the loops; the last one's steps write to different places, so that the
+/// update may be raced.
+static std::vector<RVar> scatterByPlace(KernelBuilder &b, Func &sums, int i, const std::vector<Dim> &over) {
+  const Node &node = b.graph.nodes[i];
+  int x = node.operands[0], positions = node.operands[1];
+  const Dim &into = node.into[0];
+  Dim token{"token of " + std::to_string(i), ir::Size(1)}, other{"other " + token.name, ir::Size(1)};
+  for (const Dim &dim : over)
+    token.size = token.size * dim.size;
+  other.size = token.size;
+  Expr count = b.extent(token.size);
+  auto indexOf = [&](Expr number) { // of a token along what is summed
+    Index index;
+    for (auto dim = over.rbegin(); dim != over.rend(); ++dim) {
+      Expr length = b.extent(dim->size);
+      index[dim->name] = &*dim == &over.front() ? number : number % length;
+      number = number / length;
+    }
+    return index;
+  };
+  Var n = KernelBuilder::var(token.name);
+  auto stage = [&](const std::string &what) { return b.newFunc("scatter_" + what, i); };
+
+  Func place = stage("place");
+  place(n) =
+      clamp(b.at(positions, indexOf(n)), 0, b.extent(into.size) - 1); // as a gather's: never outside of the buffer
+  b.addStage({place, {token}, {}, false, {}, false, i});
+
+  Func rank = b.reduceOver("scatter_rank", i, {token}, {other}, Kind::Int, Reduction::Sum, [&](const Index &index) {
+    const Expr &own = index.at(token.name), &its = index.at(other.name);
+    Expr goesTo = place(own), itGoesTo = place(its);
+    return cast<int32_t>(itGoesTo < goesTo || (itGoesTo == goesTo && its < own));
+  });
+
+  Func sorted = stage("sorted");
+  sorted(n) = 0;
+  RDom each(0, count);
+  sorted(clamp(rank(each.x), 0, count - 1)) = each.x;
+  sorted.update().allow_race_conditions(); // ranks differ
+  b.addStage({sorted, {token}, {{each.x}}, false, {}, false, i});
+
+  auto sortedPlace = [&](const Expr &at) { return place(clamp(sorted(at), 0, count - 1)); };
+  Func many = b.reduceOver("scatter_many", i, {token}, {other}, Kind::Int, Reduction::Sum, [&](const Index &index) {
+    const Expr &own = index.at(token.name);
+    Expr first = own == 0 || sortedPlace(max(own - 1, 0)) != sortedPlace(own);
+    return cast<int32_t>(first && place(index.at(other.name)) == sortedPlace(own));
+  });
+
+  RDom r(0, count, 0, count); // of a place, places
+  r.where(r.x < many(r.y));
+  Index from = KernelBuilder::varsOf(node.dims), to = from;
+  from.erase(into.name);
+  Expr next = clamp(sorted(clamp(r.y + r.x, 0, count - 1)), 0, count - 1);
+  for (auto &[name, position] : indexOf(next))
+    from[name] = position;
+  to[into.name] = clamp(sortedPlace(r.y), 0, b.extent(into.size) - 1);
+  sums(KernelBuilder::call(node.dims, to)) += b.real(x, from);
+  sums.update().allow_race_conditions(); // places differ
+  return {r.x, r.y};
+}
+
+/// One update over all that is summed, in the order of x's dimensions: what meets at a position is added in that order. On a
+/// device that order is kept for each position alone, where each goes with one number of all that is summed.
 /// Adds what the scatter `i` scatters to a Func of its dimensions. Returns the loops.
 std::vector<RVar> KernelBuilder::scatterInto(Func &sums, int i) {
-  const Node &node = graph.nodes[i];
-  int x = node.operands[0], positions = node.operands[1];
-  std::vector<Dim> over = onlyDims(graph.nodes[x].dims, node.names);
-  for (const Dim &dim : onlyDims(graph.nodes[positions].dims, node.names))
-    if (!graph.nodes[x].has(dim.name))
-      over.push_back(dim);
+  const Node &node = graph.nodes[i], &positions = graph.nodes[node.operands[1]];
+  std::vector<Dim> over = summedDims(graph, node);
+  bool together = !over.empty() && over.size() == positions.dims.size() &&
+                  std::all_of(over.begin(), over.end(), [&](const Dim &dim) { return positions.has(dim.name); });
+  if (onDevice() && together)
+    return scatterByPlace(*this, sums, i, over);
   Region region;
   for (auto dim = over.rbegin(); dim != over.rend(); ++dim)
     region.push_back({0, extent(dim->size)});
@@ -364,8 +447,10 @@ std::vector<RVar> KernelBuilder::scatterInto(Func &sums, int i) {
     for (size_t d = 0; d < over.size(); ++d)
       variables.push_back(r[static_cast<int>(d)]);
   }
-  to[into.name] = clamp(at(positions, from), 0, extent(into.size) - 1); // as a gather's: never outside of the buffer
-  sums(call(node.dims, to)) += real(x, from);
+  Expr place = at(node.operands[1], from);
+  to[into.name] = clamp(place, 0, extent(into.size) - 1); // as a gather's: never outside of the buffer
+  sums(call(node.dims, to)) += real(node.operands[0], from);
+  sums.update().unscheduled(); // it may well stay as it is: silences Halide
   return variables;
 }
 
@@ -374,8 +459,7 @@ void KernelBuilder::defineScatterAdd(int i) {
   Func sums = newFunc("scatter", i);
   sums(pureArgs(node.dims)) = 0.0f;
   std::vector<RVar> variables = scatterInto(sums, i);
-  sums.update().unscheduled(); // it may well stay as it is: silences Halide
-  addStage({sums, node.dims, {variables}, false, {}, false, true});
+  addStage({sums, node.dims, {variables}, false, {}, false, -1, true});
   readFrom(i, sums);
 }
 

@@ -234,7 +234,6 @@ void KernelBuilder::output(size_t result) {
   if (scattered != scatteredInto.end()) {
     stage.over.push_back(scatterInto(stage.func, scattered->second.second));
     stage.scattered = true;
-    stage.func.update().unscheduled();
   }
   OutputImageParam buffer = stage.func.output_buffer();
   int rank = static_cast<int>(node.dims.size());

@@ -4,6 +4,7 @@
 #include "ir/Attributes.h"
 #include "ir/analysis/Functions.h"
 #include "ir/analysis/Least.h"
+#include "ir/analysis/Operations.h"
 #include "ir/analysis/SourceLines.h"
 #include "ir/analysis/Views.h"
 #include "ir/analysis/Weights.h"
@@ -127,6 +128,26 @@ static Json functionJson(const HostEntry &entry, int number, ArrayRef<LaunchInfo
   return json;
 }
 
+/// Whether a number is one of bf16, for whoever multiplies it.
+static bool isBF16(Value value) {
+  for (;;) {
+    if (typeOf(value).getStorage() == Storage::BF16)
+      return true;
+    Operation *op = value.getDefiningOp();
+    if (!op || !(isa<WidenOp>(op) || isViewLike(op)))
+      return false;
+    value = op->getOperand(0);
+  }
+}
+
+static bool hasProductsOfBF16(ModuleOp planned) {
+  return planned
+      .walk([](ContractOp product) {
+        return isBF16(product.getA()) && isBF16(product.getB()) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 std::string quern::codegen::describe(ModuleOp planned, const HostProgram &program, ArrayRef<LaunchInfo> launches,
                                      const CpuTarget &target, StringRef specFile) {
   auto text = [&](StringRef name) {
@@ -152,6 +173,8 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
                {"recompute", false}};
   if (!target.device.empty())
     root["device"] = target.device;
+  if (!target.device.empty() && hasProductsOfBF16(planned))
+    root["multiplies_bf16"] = true;
   if (planned.walk([](QuantizeOp) { return WalkResult::interrupt(); }).wasInterrupted())
     root["multiplies_bytes"] = true;
   if (auto globs = planned->getAttrOfType<ArrayAttr>(ignoreAttr))
@@ -182,13 +205,14 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
         auto limit = cast<DictionaryAttr>(attr);
         auto time = function->getAttrOfType<LabelAttr>(timeAttr);
         auto size = limit.getAs<IntegerAttr>("size");
-        auto at = limit.getAs<StringAttr>("at");
+        auto at = limit.getAs<StringAttr>("at"), table = limit.getAs<StringAttr>("name");
         if (!time || !size)
           continue;
         root["limits"].push_back({{"symbol", time.getName().str()},
                                   {"plus_past", !function->hasAttr(refusalAttr)},
                                   {"at_most", size.getInt()},
                                   {"at", at ? at.getValue().str() : ""},
+                                  {"name", table ? table.getValue().str() : ""},
                                   {"function", number}});
       }
   }

@@ -372,8 +372,8 @@ void HostFunction::moveIntoRing(RememberOp remember) {
   NamedTensorType type = typeOf(remember.getResult());
   View view = quern::ir::ownView(remember.getResult());
   int at = type.find(remember.getTo().getName());
-  SmallVector<Size> outer; // what lies around the positions: rows of the batch
-  Size run(1);             // what lies within one position
+  SmallVector<Size> outer; // the dimensions around the positions: rows of the batch
+  Size run(1);             // the elements of one position
   for (int d = 0; d < static_cast<int>(type.getRank()); ++d)
     if (d != at)
       (d < at ? outer.emplace_back(type.getDims()[d].getSize()) : run = run * type.getDims()[d].getSize());

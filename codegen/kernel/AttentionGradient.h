@@ -13,7 +13,7 @@ struct GradientSum {
   Dim column; ///< the dimension that only the value has
 };
 
-/// A sum of weights along diagonals: what lies at key, query goes to position first + sign (key - query).
+/// A sum of weights along diagonals: what is stored at key, query goes to position first + sign (key - query).
 struct GradientDiagonals {
   ir::Size first;
   int sign = 1;

@@ -64,7 +64,7 @@ void ContractionMatcher::chooseOperands() {
     return count;
   };
   int &x = p.x = c.operands[0], &w = p.w = c.operands[1];
-  // What lies innermost in the result makes columns: then whole vectors are stored.
+  // The innermost dimension of the result makes columns: then whole vectors are stored.
   const Node &result = graph.nodes[graph.results[0]];
   auto innermostOf = [&](const Node &node) { return node.dims.empty() ? Dim{"", ir::Size(0)} : node.dims.back(); };
   Dim last = innermostOf(result);

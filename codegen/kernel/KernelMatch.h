@@ -11,7 +11,7 @@
 
 namespace quern::codegen {
 
-/// What is known of a kernel's part before the run, by name: `rows`, `inner` ... 0 is what only the run knows.
+/// What is known about a kernel's part before the run, by name: `rows`, `inner` ... 0 is what only the run knows.
 using Facts = std::map<std::string, int64_t>;
 
 /// A part of a kernel that a family takes care of; a plan has numbers for each.
@@ -31,7 +31,7 @@ struct KernelMatch {
   std::vector<char> inside;
 };
 
-/// What is known of every part for a target: `vector`, `registers`.
+/// What is known about every part for a target: `vector`, `registers`.
 Facts factsOf(const CpuTarget &target);
 KernelMatch matchKernel(const KernelGraph &graph, const CpuTarget &target);
 

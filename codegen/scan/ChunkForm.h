@@ -38,7 +38,7 @@ struct ChunkForm {
   bool isDelta() const { return inner >= 0; }
 };
 
-/// Why the scan is of neither form; nothing: `form` has it. Told by what is computed, whatever the names: statements on the
+/// Why the scan is of neither form; nothing: `form` has it. Recognised by what is computed, whatever the names: statements on the
 /// state may follow each other, products and differences stand in any order.
 std::optional<std::string> recognise(const KernelGraph &graph, const ScanShape &shape, ChunkForm &form);
 

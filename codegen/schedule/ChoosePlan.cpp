@@ -1,5 +1,5 @@
-// Takes: the anchors of a kernel, with what is known of their shapes; schedules. Gives: numbers for each.
-// Why the cheapest by a model (Estimate.cpp) where no schedule says otherwise: what decides is known of every target and
+// Takes: the anchors of a kernel, with what is known about their shapes; schedules. Gives: numbers for each.
+// Why the cheapest by a model (Estimate.cpp) where no schedule says otherwise: what decides is known about every target and
 // kernel (registers, caches, threads, bits of numbers), and no table has a line for all of them.
 #include "codegen/schedule/ChoosePlan.h"
 
@@ -183,11 +183,37 @@ static PlanPart tensorTile(const Anchor &anchor, const Numbers &given) {
   return part;
 }
 
+/// Attention by tensor cores: four warps of 16 rows. Where keys are in bf16, all numbers are one piece, as their own
+/// rounding is no smaller. What does not fit gets fewer keys at a time, then fewer rows.
+static PlanPart tensorAttention(const Anchor &anchor, const Numbers &given) {
+  PlanPart part{anchor.family, given};
+  int64_t few = 16;
+  while (few < 64 && few < known(anchor.facts, "rows"))
+    few += 16;
+  part.numbers.insert({{"rows", 64}, {"keys", 64}, {"stages", 2}, {"warps", 4}, {"few", few}, {"split", 16}});
+  part.numbers.insert({"pieces", known(anchor.facts, "bits") == 16 ? 1 : 3});
+  int64_t &keys = part.numbers.at("keys"), &rows = part.numbers.at("rows"), &warps = part.numbers.at("warps");
+  auto fits = [&] { return !checkPart(part, anchor); };
+  while (!fits() && !given.contains("keys") && keys > 16)
+    keys -= 16;
+  while (!fits() && !given.contains("rows") && !given.contains("warps") && rows > 16) {
+    rows /= 2, warps = std::max<int64_t>(1, warps / 2);
+    part.numbers.at("few") = std::min(part.numbers.at("few"), rows);
+  }
+  return part;
+}
+
+static PlanPart partOf(const Anchor &anchor, const Numbers &given) {
+  return anchor.family == "tile"     ? tensorTile(anchor, given)
+         : anchor.family == "attend" ? tensorAttention(anchor, given)
+                                     : cheapest(anchor, given);
+}
+
 std::vector<PlanPart> chooseParts(const std::vector<Anchor> &anchors, const ScheduleTable &schedules) {
   std::vector<PlanPart> parts;
   for (const Anchor &anchor : anchors) {
     const Numbers given = schedules.find(anchor.family, anchor.facts);
-    PlanPart part = anchor.family == "tile" ? tensorTile(anchor, given) : cheapest(anchor, given);
+    PlanPart part = partOf(anchor, given);
     if (std::optional<std::string> refused = checkPart(part, anchor))
       throw std::runtime_error("a schedule of " + anchor.family + " cannot be: " + *refused);
     parts.push_back(std::move(part));
@@ -206,7 +232,7 @@ std::optional<std::vector<PlanPart>> partsLike(const std::vector<PlanPart> &othe
     return std::nullopt;
   std::vector<PlanPart> parts;
   for (size_t i = 0; i < anchors.size(); ++i) {
-    parts.push_back(cheapest(anchors[i], others[i].numbers));
+    parts.push_back(partOf(anchors[i], others[i].numbers));
     if (checkPart(parts.back(), anchors[i]))
       return std::nullopt;
   }

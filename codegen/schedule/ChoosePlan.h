@@ -14,7 +14,7 @@ std::vector<PlanPart> chooseParts(const std::vector<Anchor> &anchors, const Sche
 /// do not fit.
 std::optional<std::vector<PlanPart>> partsLike(const std::vector<PlanPart> &others, const std::vector<Anchor> &anchors);
 
-/// How far two kernels are from each other by what is known of their parts: doublings of all facts together. Nothing: their parts are
+/// How far two kernels are from each other by what is known about their parts: doublings of all facts together. Nothing: their parts are
 /// others.
 std::optional<double> distanceOf(const std::vector<Anchor> &ours, const std::vector<Anchor> &others);
 

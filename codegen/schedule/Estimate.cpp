@@ -1,6 +1,6 @@
-// Takes: numbers of a part, what is known of it and of the machine. Gives: cycles, by the peak's.
+// Takes: numbers of a part, what is known about it and the machine. Gives: cycles, by the peak's.
 // Why a model and no table: a table holds for the processor that it was measured on; what decides (registers, caches, threads,
-// bits of a number) is known of every target. It ranks points of one space, so only what differs between them is in it.
+// bits of a number) is known about every target. It ranks points of one space, so only what differs between them is in it.
 //
 // A step of a tile is bound by its slowest part (products, loads, instructions, a sum's latency), and the rest is not hidden
 // whole. Constants that no target says were fitted once, to kernels of Ice Lake, Zen 4 and Zen 5 with code for AVX2 and

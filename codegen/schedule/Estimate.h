@@ -6,7 +6,7 @@
 
 namespace quern::codegen {
 
-/// A core, as what is known of a part says it. What no target says is a constant of Estimate.cpp, the same for all.
+/// A core, as what is known about a part says it. What no target says is a constant of Estimate.cpp, the same for all.
 struct Core {
   double vector, registers, threads, first, second; ///< floats of a register, registers; bytes of the caches
   bool fused;                                       ///< products and sums in an instruction

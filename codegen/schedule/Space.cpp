@@ -187,6 +187,35 @@ static std::optional<std::string> refuseTensor(const PlanPart &part, const Facts
   return refuseGroups(part, parts);
 }
 
+/// Attention by tensor cores: the memory of a block and a warp's registers, as above. Rows, keys and values are each of `bits`
+/// or all pieces; what only the run knows counts for nothing.
+static std::optional<std::string> refuseAttend(const PlanPart &part, const Facts &facts) {
+  constexpr int64_t sharedBytes = 99 << 10, registers = 65536, mostSums = 160, others = 80;
+  int64_t rows = part["rows"], keys = part["keys"], warps = part["warps"], pieces = part["pieces"], few = part["few"],
+          depth = known(facts, "depth"), values = known(facts, "values"), dots = known(facts, "dots"),
+          sums = known(facts, "sums");
+  bool wide = known(facts, "bits") == 32;
+  if (rows % (16 * warps))
+    return "rows " + text(rows) + " are no multiple of 16 for each of " + text(warps) + " warps";
+  if (few % 16)
+    return "few " + text(few) + " is no multiple of 16";
+  if (wide && pieces < 3)
+    return "pieces " + text(pieces) + ", but keys and values are no bf16: three hold f32's bits";
+  auto bytes = [&](int64_t numbers, int64_t parts) { return 2 * numbers + 16 * parts; };
+  int64_t ofRows = pieces * std::max(rows, few) * bytes(depth, dots),
+          ofKeys = (wide ? pieces : part["stages"]) * keys * (bytes(depth, dots) + bytes(values, sums));
+  if (!wide) // computed keys and values may be all pieces, in one slot
+    ofKeys = std::max(ofKeys, pieces * keys * (bytes(depth, dots) + bytes(values, sums)));
+  if (ofRows + ofKeys > sharedBytes)
+    return "keys " + text(keys) + " beside rows " + text(rows) + " take " + text(ofRows + ofKeys) +
+           " bytes of a block's memory; there are " + text(sharedBytes);
+  int64_t held = rows / (16 * warps) * (dots * keys + values) / 2;
+  if (held > mostSums || 32 * warps * (held + others) > registers)
+    return "keys " + text(keys) + " beside values " + text(values) + " do not fit the registers of " + text(warps) +
+           " warps";
+  return std::nullopt;
+}
+
 static std::optional<std::string> refuseNothing(const PlanPart &, const Facts &) {
   return std::nullopt;
 }
@@ -206,6 +235,18 @@ const std::vector<Family> &families() {
       dot{"dot", "vectors that a step of a dot product takes at once", 1, 16, 0},
       group{"group", "tiles of columns of a task", 1, 64};
   static const std::vector<Family> table = {
+      {"attend",
+       "attention, and sums of its gradient, by tensor cores",
+       "",
+       {{"rows", "queries of a block, with the heads that share their keys", 16, 256, 0},
+        {"keys", "keys whose scores are held at a time", 16, 128, 16},
+        {"stages", "tiles of keys and values that a block holds, where they are copied", 2, 6},
+        {"warps", "warps along the rows", 1, 8, 0},
+        {"few", "up to so many rows keys are divided among blocks; 0: never", 0, 64, 16},
+        {"split", "such blocks", 1, 64, 0},
+        {"pieces", "bf16 numbers that a row's or a weight's number is, if it is none", 1, 3}},
+       {"vector", "registers", "depth", "values", "dots", "sums", "bits", "rows"},
+       refuseAttend},
       {"attention",
        "scores, softmax and weighted sum, rows in lanes",
        "",

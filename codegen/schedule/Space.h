@@ -28,7 +28,7 @@ struct Family {
   std::string_view base; ///< the family whose schedules hold where its own say nothing; empty: none
   std::vector<Parameter> parameters;
   std::vector<std::string_view> facts; ///< that schedules may ask for
-  /// Why the numbers do not fit what is known of the part; nothing: they do.
+  /// Why the numbers do not fit what is known about the part; nothing: they do.
   std::optional<std::string> (*refuses)(const PlanPart &part, const Facts &facts);
 
   const Parameter *find(std::string_view name) const;

@@ -2,7 +2,7 @@
 //
 //   few rows          weights read once by dot products; then a map makes the results of their sums
 //   many, on Hopper   tensor cores of warp groups, fed by copies of whole boxes, where the factors' addresses allow it
-//   many, aligned     tensor cores on what lies in memory in two bytes; all else is first written so ("staged")
+//   many, aligned     tensor cores on what is stored in two bytes; all else is first written so ("staged")
 //   any               the same, all of it staged
 //
 // Numbers that are no bf16 are three of them, each of what the ones before left: products of those are exact in f32, and
@@ -257,8 +257,8 @@ void Divider::dots(const Factors &f, int most, Variant &variant) {
     Operand w{int(value.integer), value.operands, false};
     const Buffer &buffer = p.buffers[size_t(w.buffer)];
     size_t last = w.at.size() - 1;
-    if (!buffer.layout.packed || buffer.layout.tile % 8 || buffer.layout.tile > 128 || buffer.storage == Storage::F16 ||
-        f.columns.size() != 1 || f.depth.size() != 1 || w.at[last] != depth() || w.at[last - 1] != column())
+    if (!buffer.layout.packed || buffer.layout.tile % 8 || buffer.layout.tile > 128 || f.columns.size() != 1 ||
+        f.depth.size() != 1 || w.at[last] != depth() || w.at[last - 1] != column())
       throw Refusal("a weight that is not packed, or not read in order");
     stage.w.push_back(std::move(w));
   }
@@ -390,19 +390,7 @@ bool Divider::variant(const std::string &name, int few, bool all, int capability
 }
 
 void Divider::run() {
-  p.name = graph.name;
-  p.symbols = graph.symbols;
-  for (int i = 0; i < graph.argumentCount(); ++i)
-    p.buffers.push_back(
-        {Buffer::Role::Argument, graph.nodes[i].storage, graph.argumentLayouts[i], graph.nodes[i].dims});
-  for (size_t i = 0; i < graph.results.size(); ++i) {
-    const Node &node = graph.nodes[graph.results[i]];
-    if (graph.resultLayouts[i].packed || bitsOfCode(node.storage) || node.storage == Storage::F16)
-      throw Refusal("it writes no codes");
-    p.buffers.push_back({Buffer::Role::Result, node.storage, graph.resultLayouts[i], node.dims});
-  }
-  if (graph.inPlace)
-    throw Refusal("it adds to nothing in place");
+  declare(graph, p);
   for (int i = 0; i < int(graph.nodes.size()); ++i)
     if (graph.nodes[i].op == Op::Contract)
       products.push_back(factorsOf(graph, i));
@@ -425,7 +413,10 @@ void Divider::run() {
 
 std::optional<std::string> divide(const KernelGraph &graph, const Numbers &numbers, Program &program) {
   try {
-    Divider(graph, numbers, program).run();
+    if (holdsAttention(graph))
+      divideAttention(graph, numbers.attend, program);
+    else
+      Divider(graph, numbers, program).run();
   } catch (const Refusal &refusal) {
     return refusal.what();
   }

@@ -2,7 +2,7 @@
 #ifndef QUERN_CODEGEN_TILE_DIVIDE_H
 #define QUERN_CODEGEN_TILE_DIVIDE_H
 
-#include "codegen/tile/Program.h"
+#include "codegen/tile/attend/DivideAttention.h"
 
 namespace quern::codegen::tile {
 
@@ -12,6 +12,7 @@ struct Numbers {
   int split = 1;                        ///< parts of the depth where there are few rows
   int few = 8;                          ///< up to so many rows weights are read once; 0: tensor cores always
   int groups = 0, wide = 256, ring = 4; ///< of asynchronous products: warp groups (0: none), columns, stages
+  AttendNumbers attend{};
 };
 
 /// Why no tile program computes the kernel; nothing: `program` does.

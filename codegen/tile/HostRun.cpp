@@ -2,220 +2,28 @@
 // element after the other. No instruction of a GPU occurs, so what it gets wrong the program gets wrong.
 #include "codegen/tile/HostRun.h"
 
-#include "support/numbers/SmallFloats.h"
+#include "codegen/tile/attend/HostAttend.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace quern::codegen::tile {
 
 namespace {
-class Runner {
+class Runner : private HostValues {
 public:
-  Runner(const Program &program, const std::map<std::string, int64_t> &lengths, std::vector<HostBuffer> given)
-      : p(program), lengths(lengths), buffers(std::move(given)), numbers(program.values.all.size()),
-        stamps(program.values.all.size()) {
-    for (size_t i = buffers.size(); i < p.buffers.size(); ++i) {
-      HostBuffer buffer;
-      int64_t count = 1;
-      const std::vector<Dim> &dims = p.buffers[i].dims;
-      buffer.strides.resize(dims.size());
-      for (size_t d = dims.size(); d-- > 0;) {
-        buffer.strides[d] = count;
-        count *= d + 1 == dims.size() ? (size(dims[d].size) + 7) / 8 * 8 : size(dims[d].size);
-      }
-      scratch.emplace_back(size_t(count) * 4, 0xff);
-      buffer.memory = scratch.back().data();
-      buffers.push_back(std::move(buffer));
-    }
-  }
+  using HostValues::HostValues;
+  using HostValues::size;
   void run(const Variant &variant) {
     for (const Stage &stage : variant.stages)
       stage.form == Stage::Form::Map      ? map(stage)
       : stage.form == Stage::Form::Reduce ? reduce(stage)
       : stage.form == Stage::Form::Dots   ? dots(stage)
+      : stage.form == Stage::Form::Attend ? runAttend(stage, *this)
                                           : product(stage); // asynchronous or not
-  }
-  int64_t size(const ir::Size &of) const {
-    return of.evaluate([&](const std::string &name) { return lengths.at(name); });
   }
 
 private:
-  const Program &p;
-  const std::map<std::string, int64_t> &lengths;
-  std::vector<HostBuffer> buffers;
-  std::vector<std::vector<uint8_t>> scratch;
-  std::vector<double> numbers;
-  std::vector<int64_t> stamps;
-  int64_t stamp = 0, at[4] = {};
-  std::vector<double> sums;
-
-  void stand(int64_t row, int64_t column, int64_t matrix, int64_t depth) {
-    at[0] = row, at[1] = column, at[2] = matrix, at[3] = depth, ++stamp;
-  }
-  /// Where the element is, in elements of the buffer.
-  int64_t offset(int buffer, const std::vector<int> &positions) {
-    const Buffer &b = p.buffers[size_t(buffer)];
-    size_t rank = positions.size();
-    int64_t sum = 0;
-    if (!b.layout.packed) {
-      for (size_t d = 0; d < rank; ++d)
-        sum += int64_t(get(positions[d])) * buffers[size_t(buffer)].strides[d];
-      return sum;
-    }
-    for (size_t d = 0; d + 2 < rank; ++d)
-      sum = sum * size(b.dims[d].size) + int64_t(get(positions[d]));
-    int64_t tile = b.layout.tile, rows = size(b.dims[rank - 2].size), n = int64_t(get(positions[rank - 2]));
-    sum = sum * ((rows + tile - 1) / tile) + n / tile;
-    return (sum * size(b.dims[rank - 1].size) + int64_t(get(positions[rank - 1]))) * tile + n % tile;
-  }
-  double load(int buffer, const std::vector<int> &positions) {
-    const Buffer &b = p.buffers[size_t(buffer)];
-    const void *memory = buffers[size_t(buffer)].memory;
-    if (bitsOfCode(b.storage))
-      return code(b, static_cast<const uint8_t *>(memory), positions);
-    int64_t i = offset(buffer, positions);
-    switch (b.storage) {
-    case Storage::F32:
-      return static_cast<const float *>(memory)[i];
-    case Storage::I32:
-      return static_cast<const int32_t *>(memory)[i];
-    case Storage::BF16:
-      return support::bf16ToFloat(static_cast<const uint16_t *>(memory)[i]);
-    case Storage::F16:
-      return support::halfToFloat(static_cast<const uint16_t *>(memory)[i]);
-    default:
-      return static_cast<const uint8_t *>(memory)[i];
-    }
-  }
-  /// support/CodedGroups.h has the layout.
-  double code(const Buffer &b, const uint8_t *memory, const std::vector<int> &positions) {
-    size_t rank = positions.size();
-    int bits = bitsOfCode(b.storage);
-    int64_t tile = b.layout.tile, groups = (size(b.dims[rank - 1].size) + 31) / 32, index = 0;
-    for (size_t d = 0; d + 2 < rank; ++d)
-      index = index * size(b.dims[d].size) + int64_t(get(positions[d]));
-    int64_t n = int64_t(get(positions[rank - 2])), k = int64_t(get(positions[rank - 1]));
-    index = (index * ((size(b.dims[rank - 2].size) + tile - 1) / tile) + n / tile) * groups + k / 32;
-    const uint8_t *group = memory + index * tile * support::bytesOfGroup(bits);
-    int64_t row = n % tile, each = support::codesInStep(bits), in = k % 32;
-    float scale = support::halfToFloat(uint16_t(group[row] | group[tile + row] << 8));
-    uint8_t byte = group[2 * tile + (in / each * tile + row) * 4 + in % 4];
-    return scale * (bits == 8 ? byte - 128 : (in % 8 / 4 ? byte >> 4 : byte & 15) - 8);
-  }
-  void store(const Store &store) {
-    int64_t i = offset(store.buffer, store.at);
-    double value = get(store.value);
-    void *memory = buffers[size_t(store.buffer)].memory;
-    switch (p.buffers[size_t(store.buffer)].storage) {
-    case Storage::F32:
-      static_cast<float *>(memory)[i] = float(value);
-      break;
-    case Storage::I32:
-      static_cast<int32_t *>(memory)[i] = int32_t(value);
-      break;
-    case Storage::BF16:
-      static_cast<uint16_t *>(memory)[i] = support::floatToBF16(float(value));
-      break;
-    default:
-      static_cast<uint8_t *>(memory)[i] = value != 0;
-    }
-  }
-  double get(int value) {
-    if (stamps[size_t(value)] != stamp) {
-      numbers[size_t(value)] = compute(p.values[value]);
-      stamps[size_t(value)] = stamp;
-    }
-    return numbers[size_t(value)];
-  }
-  double compute(const Value &v) {
-    switch (v.form) {
-    case Value::Form::Number:
-      return v.kind == Kind::Real ? double(float(v.real)) : double(v.integer);
-    case Value::Form::Coordinate:
-      return double(at[v.integer]);
-    case Value::Form::Length:
-      return double(size(v.size));
-    case Value::Form::Table:
-      return float(v.numbers[size_t(get(v.operands[0]))]);
-    case Value::Form::Load:
-      return load(int(v.integer), v.operands);
-    case Value::Form::Sum:
-      return sums[size_t(v.integer)];
-    default:
-      break;
-    }
-    if (v.op == Op::Where)
-      return get(v.operands[get(v.operands[0]) != 0 ? 1 : 2]);
-    double a = get(v.operands[0]), b = v.operands.size() > 1 ? get(v.operands[1]) : 0, result = apply(v, a, b);
-    return v.kind == Kind::Real ? double(float(result)) : result;
-  }
-  static double apply(const Value &v, double a, double b) {
-    switch (v.op) {
-    case Op::Neg:
-      return -a;
-    case Op::Abs:
-      return std::fabs(a);
-    case Op::Exp:
-      return std::exp(a);
-    case Op::Expm1:
-      return std::expm1(a);
-    case Op::Log:
-      return std::log(a);
-    case Op::Log1p:
-      return std::log1p(a);
-    case Op::Sqrt:
-      return std::sqrt(a);
-    case Op::Tanh:
-      return std::tanh(a);
-    case Op::Sigmoid:
-      return 1 / (1 + std::exp(-a));
-    case Op::Erf:
-      return std::erf(a);
-    case Op::Floor:
-      return std::floor(a);
-    case Op::Ceil:
-      return std::ceil(a);
-    case Op::Round:
-      return std::rint(a);
-    case Op::ToInt:
-      return std::trunc(a);
-    case Op::Narrow:
-      return support::bf16ToFloat(support::floatToBF16(float(a)));
-    case Op::Not:
-      return a == 0;
-    case Op::Add:
-      return a + b;
-    case Op::Sub:
-      return a - b;
-    case Op::Mul:
-      return a * b;
-    case Op::Div:
-      return a / b;
-    case Op::FloorDiv:
-      return b == 0 ? 0 : std::floor(a / b);
-    case Op::Mod:
-      return b == 0 ? a : a - std::floor(a / b) * b;
-    case Op::Pow:
-      return std::pow(a, b);
-    case Op::Max:
-      return std::max(a, b);
-    case Op::Min:
-      return std::min(a, b);
-    case Op::And:
-      return a != 0 && b != 0;
-    case Op::Or:
-      return a != 0 || b != 0;
-    case Op::Compare: {
-      const bool holds[] = {a<b, a <= b, a> b, a >= b, a == b, a != b};
-      return holds[int(v.predicate)];
-    }
-    default:
-      return a;
-    }
-  }
-
   void map(const Stage &s) {
     for (int64_t r = 0, rows = size(s.rows.extent()); r < rows; ++r)
       for (int64_t c = 0, columns = size(s.columns.extent()); c < columns; ++c) {
@@ -234,8 +42,7 @@ private:
         double value = get(s.stores[0].value);
         made = adds ? made + value : s.reduction == Reduction::Max ? std::max(made, value) : std::min(made, value);
       }
-      static_cast<float *>(buffers[size_t(s.stores[0].buffer)].memory)[r] =
-          float(s.reduction == Reduction::Mean ? made / double(columns) : made);
+      memory(s.stores[0].buffer)[r] = float(s.reduction == Reduction::Mean ? made / double(columns) : made);
     }
   }
 
@@ -256,7 +63,7 @@ private:
               made.push_back(double(float(sum)));
             }
             if (s.sums >= 0)
-              static_cast<float *>(buffers[size_t(s.sums)].memory)[line + c] = float(made[0]);
+              memory(s.sums)[line + c] = float(made[0]);
             stand(r, c, m, 0);
             sums = std::move(made);
             for (const Store &one : s.stores)

@@ -2,14 +2,9 @@
 #ifndef QUERN_CODEGEN_TILE_HOSTRUN_H
 #define QUERN_CODEGEN_TILE_HOSTRUN_H
 
-#include "codegen/tile/Program.h"
+#include "codegen/tile/HostValues.h"
 
 namespace quern::codegen::tile {
-
-struct HostBuffer {
-  void *memory = nullptr;
-  std::vector<int64_t> strides; ///< by its dimensions, in elements; of packed ones none
-};
 
 /// `buffers`: arguments, then results. Runs the variant, or the first that fits the lengths.
 void runOnHost(const Program &program, const std::map<std::string, int64_t> &lengths, std::vector<HostBuffer> buffers,

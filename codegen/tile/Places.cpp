@@ -3,6 +3,22 @@
 
 namespace quern::codegen::tile {
 
+void declare(const KernelGraph &graph, Program &p) {
+  p.name = graph.name;
+  p.symbols = graph.symbols;
+  for (int i = 0; i < graph.argumentCount(); ++i)
+    p.buffers.push_back(
+        {Buffer::Role::Argument, graph.nodes[i].storage, graph.argumentLayouts[i], graph.nodes[i].dims});
+  for (size_t i = 0; i < graph.results.size(); ++i) {
+    const Node &node = graph.nodes[graph.results[i]];
+    if (graph.resultLayouts[i].packed || bitsOfCode(node.storage) || node.storage == Storage::F16)
+      throw Refusal("it writes no codes");
+    p.buffers.push_back({Buffer::Role::Result, node.storage, graph.resultLayouts[i], node.dims});
+  }
+  if (graph.inPlace)
+    throw Refusal("it adds to nothing in place");
+}
+
 int Places::at(int node, const Place &place) {
   std::pair<int, std::vector<int>> key{node, {}};
   for (const Dim &dim : graph.nodes[node].dims)
@@ -39,8 +55,8 @@ int Places::make(int i, const Place &place) {
   const Node &node = graph.nodes[i];
   switch (node.op) {
   case Op::Argument: {
-    if (support::superBlocksOf(node.storage) || (bitsOfCode(node.storage) && !graph.argumentLayouts[size_t(i)].packed))
-      throw Refusal("it reads no codes in super-blocks");
+    if (bitsOfCode(node.storage) && !graph.argumentLayouts[size_t(i)].packed)
+      throw Refusal("it reads codes of packed weights alone");
     std::vector<int> positions;
     for (const Dim &dim : node.dims)
       positions.push_back(place.at(dim.name));

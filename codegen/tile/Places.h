@@ -29,6 +29,8 @@ public:
   /// The position of each dimension where `coordinate` numbers them all.
   Place divided(const std::vector<Dim> &dims, int coordinate);
   int integer(Op op, int a, int b) { return v.apply(op, Kind::Int, {a, b}); }
+  /// What the node makes of its operands' values.
+  int elementwise(const Node &node, std::vector<int> operands);
   /// To be forgotten where another product is meant.
   void forget() { made.clear(); }
 
@@ -38,12 +40,14 @@ private:
   std::map<std::pair<int, std::vector<int>>, int> made;
 
   int make(int node, const Place &place);
-  int elementwise(const Node &node, std::vector<int> operands);
   int joined(const Node &node, const Place &place);
   Place moved(const Node &node, const Place &place);
   int clamped(int position, int size);
   int asReal(int value);
 };
+
+/// The program's name, lengths and buffers. Throws Refusal for results that no tile program writes.
+void declare(const KernelGraph &graph, Program &program);
 
 } // namespace quern::codegen::tile
 #endif

@@ -107,13 +107,68 @@ private:
       for (int operand : p.values[i].operands)
         need(operand, needed);
   }
+  void attend(const Stage &s) {
+    const Attend &a = s.attend;
+    out << " matrices " << axis(s.matrices) << " keys " << axis(a.keys) << "\n      " << a.rows << " rows, "
+        << a.keysTogether << " keys at a time, " << a.stages << " stages, " << a.warps << " warps";
+    if (a.split)
+      out << ", keys in " << a.split << " parts";
+    out << "\n";
+    std::set<int> needed;
+    auto factor = [&](const Factor &one) {
+      for (int position : one.copied ? one.copied->at : std::vector<int>{one.value})
+        need(position, needed);
+    };
+    auto values = [&](const std::vector<int> &list) {
+      for (int value : list)
+        if (value >= 0)
+          need(value, needed);
+    };
+    auto ofStores = [&](const std::vector<Store> &stores) {
+      for (const Store &store : stores)
+        values(store.at), values({store.value});
+    };
+    for (const Attend::Dot &dot : a.dots)
+      factor(dot.q), factor(dot.k);
+    for (const Attend::Total &total : a.totals)
+      factor(total.v), values({total.weights}), ofStores(total.stores);
+    ofStores(a.rowStores);
+    values(a.sinks), values({a.score, a.from, a.to});
+    define(needed);
+    auto held = [&](const char *what, const Factor &one) {
+      out << "      " << what << " = ";
+      one.copied ? out << "copy b" << one.copied->buffer << list(one.copied->at) : out << name(one.value);
+      out << ", " << one.inner << " in " << one.pieces << (one.pieces > 1 ? " pieces\n" : " piece\n");
+    };
+    for (const Attend::Dot &dot : a.dots)
+      held("q", dot.q), held("k", dot.k);
+    if (a.from >= 0)
+      out << "      keys from " << name(a.from) << "\n";
+    if (a.to >= 0)
+      out << "      keys to " << name(a.to) << "\n";
+    if (a.score >= 0)
+      out << "      softmax of " << name(a.score) << (a.sinks.empty() ? "" : " and " + list(a.sinks)) << "\n";
+    for (const Attend::Total &total : a.totals) {
+      held("v", total.v);
+      if (total.weights >= 0)
+        out << "      weights " << name(total.weights) << "\n";
+      put(total.stores);
+    }
+    put(a.rowStores);
+  }
+  void put(const std::vector<Store> &stores) {
+    for (const Store &store : stores)
+      out << "      store b" << store.buffer << list(store.at) << " = " << name(store.value) << "\n";
+  }
   void stage(const Stage &s) {
     const Cut &c = s.cut;
-    static const char *const forms[] = {"product", "dots", "map", "reduce", "async product"};
+    static const char *const forms[] = {"product", "dots", "map", "reduce", "async product", "attend"};
     out << "    " << forms[int(s.form)] << " rows " << axis(s.rows) << " columns " << axis(s.columns);
     static const char *const reductions[] = {"sum", "mean", "max", "min", "any", "all"};
     if (s.form == Stage::Form::Reduce)
       out << " by " << reductions[int(s.reduction)];
+    if (s.form == Stage::Form::Attend)
+      return attend(s);
     const bool async = s.form == Stage::Form::Async, tiles = async || s.form == Stage::Form::Product;
     if (tiles || s.form == Stage::Form::Dots)
       out << " matrices " << axis(s.matrices) << " depth " << s.depth.str();
@@ -147,8 +202,7 @@ private:
     for (const Operand &w : s.w)
       out << "      w = copy b" << w.buffer << list(w.at) << (w.depthInner ? "" : ", columns side by side") << boxes(w)
           << "\n";
-    for (const Store &store : s.stores)
-      out << "      store b" << store.buffer << list(store.at) << " = " << name(store.value) << "\n";
+    put(s.stores);
     if (s.form == Stage::Form::Dots && s.sums >= 0)
       out << "      store b" << s.sums << " = sums\n";
   }

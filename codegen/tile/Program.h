@@ -35,7 +35,7 @@ struct Value {
   std::vector<double> numbers{};
 };
 
-/// Equal values are one, and what is known of integers is computed.
+/// Equal values are one, and what is known about integers is computed.
 class Values {
 public:
   std::vector<Value> all;
@@ -111,6 +111,42 @@ struct Cut {
 /// Of an asynchronous product: its depth, and rows of a warp group.
 constexpr int asyncDepth = 64, groupRows = 64;
 
+/// What a block of an attention holds in shared memory: of each row or key `inner` numbers, side by side.
+struct Factor {
+  int value = 0; ///< of a row and a depth, of a key (a column) and a depth, or of a key (a depth) and a column
+  int64_t inner = 0;
+  int pieces = 1;                  ///< numbers of bf16 that each of its numbers is
+  std::optional<Operand> copied{}; ///< 16 bytes at a time, as it lies in memory
+  int64_t padded() const { return (inner + 15) / 16 * 16; }
+};
+
+/// Sums over keys of weights times values. Weights are made of products of rows and keys, tile by tile, and never stored.
+struct Attend {
+  struct Dot {
+    Factor q, k; ///< the product is Sum `its number` of a row and a key, which is the column
+  };
+  struct Total {
+    int weights = -1; ///< of a row and a key; -1: the softmax's
+    int pieces = 1;   ///< of a weight
+    Factor v;
+    std::vector<Store> stores{}; ///< for each row and column
+  };
+  Axis keys;
+  std::vector<Dot> dots{};
+  std::vector<Total> totals{};
+  int score = -1;                 ///< whose softmax weighs the only total; -1: no softmax
+  std::vector<int> sinks{};       ///< of a row: scores without a value
+  int from = -1, to = -1;         ///< of a row: its first and last key, growing with rows; -1: all
+  std::vector<Store> rowStores{}; ///< for each row
+  /// 0: stores read the total or, of a softmax, the weighted sum, the shift and the share as sums 0 to 2. Else keys are
+  /// divided among so many blocks (the coordinate depth), whose stores read sums of values, the largest score and the sum
+  /// of e^(score - it).
+  int split = 0;
+  int rows = 64, keysTogether = 64, stages = 2, warps = 4; ///< of a block; the ring's slots
+  int threads() const { return 32 * warps; }
+  bool copies() const; ///< keys and values by asynchronous copies; else threads compute them
+};
+
 /// A launch.
 struct Stage {
   enum class Form {
@@ -119,6 +155,7 @@ struct Stage {
     Map,    ///< an element for each row and column
     Reduce, ///< of each row one number, of the only store's values along its columns
     Async, ///< a product by warp groups (Hopper): one fills the ring by copies of whole boxes, 64 rows for each of the others
+    Attend, ///< products of rows and keys, and sums over keys that they weigh
   };
   Form form;
   Axis rows, columns, matrices;
@@ -132,6 +169,7 @@ struct Stage {
   int most = 0, split = 1;              ///< rows; parts of the depth, which are blocks'
   int sums = -1;                        ///< the buffer [split, matrices, rows, columns] of their sums
   Reduction reduction = Reduction::Sum; ///< of a reduction
+  Attend attend{};                      ///< of attention
 };
 
 /// Launches in order, for lengths and addresses that fit.

@@ -1,6 +1,7 @@
 // Takes: a launch. Gives: its parameters and its grid.
 #include "codegen/tile/Signature.h"
 
+#include <algorithm>
 #include <set>
 
 namespace quern::codegen::tile {
@@ -36,10 +37,30 @@ std::vector<Parameter> parametersOf(const Program &program, const Stage &stage) 
     if (stage.sums >= 0)
       buffers.insert(stage.sums);
   }
-  for (const Store &store : stage.stores) {
-    place(store.buffer, store.at);
-    need(need, store.value);
+  auto put = [&](const std::vector<Store> &stores) {
+    for (const Store &store : stores) {
+      place(store.buffer, store.at);
+      need(need, store.value);
+    }
+  };
+  put(stage.stores);
+  const Attend &attend = stage.attend;
+  auto factor = [&](const Factor &one) {
+    one.copied ? place(one.copied->buffer, one.copied->at) : need(need, one.value);
+  };
+  for (const Attend::Dot &dot : attend.dots)
+    factor(dot.q), factor(dot.k);
+  for (const Attend::Total &total : attend.totals) {
+    factor(total.v), put(total.stores);
+    if (total.weights >= 0)
+      need(need, total.weights);
   }
+  put(attend.rowStores);
+  for (int value : attend.sinks)
+    need(need, value);
+  for (int value : {attend.score, attend.from, attend.to})
+    if (value >= 0)
+      need(need, value);
   std::vector<Parameter> parameters;
   for (int buffer : buffers)
     parameters.push_back({Parameter::Form::Pointer, buffer, 0, {}});
@@ -82,6 +103,29 @@ SharedTiles sharedTilesOf(const Stage &stage) {
   return tiles;
 }
 
+bool Attend::copies() const {
+  return totals[0].v.copied.has_value(); // all of them or none
+}
+
+SharedAttend sharedAttendOf(const Attend &attend) {
+  SharedAttend shared;
+  int64_t bytes = 0;
+  auto add = [&](std::vector<SharedAttend::Part> &parts, const Factor &factor, int64_t count) {
+    int64_t pitch = 2 * factor.padded() + 16;
+    parts.push_back({bytes, pitch, pitch * count});
+    bytes += pitch * count * factor.pieces;
+  };
+  for (const Attend::Dot &dot : attend.dots)
+    add(shared.q, dot.q, attend.rows);
+  shared.ring = bytes, bytes = 0;
+  for (const Attend::Dot &dot : attend.dots)
+    add(shared.k, dot.k, attend.keysTogether);
+  for (const Attend::Total &total : attend.totals)
+    add(shared.v, total.v, attend.keysTogether);
+  shared.slotBytes = bytes, shared.slots = attend.copies() ? attend.stages : 1;
+  return shared;
+}
+
 int mapWidth(const Stage &stage) {
   int width = 1;
   int64_t columns = stage.columns.extent().constant().value_or(64);
@@ -95,7 +139,7 @@ int blocksTogether(const Stage &stage) {
     return 0;
   if (stage.form == Stage::Form::Dots)
     return stage.most == 1 ? 4 : 1;
-  if (stage.form == Stage::Form::Async)
+  if (stage.form == Stage::Form::Async || stage.form == Stage::Form::Attend)
     return 1;
   const Cut &cut = stage.cut;
   int64_t sums = int64_t(cut.rows) * cut.columns * int64_t(stage.w.size()) / cut.threads();
@@ -122,6 +166,15 @@ Grid gridOf(const Program &program, const Stage &stage) {
             {stage.matrices.extent()},
             cut.threads() + groupThreads,
             (asyncSlotBytes(stage) + 16) * cut.stages};
+  case Stage::Form::Attend: {
+    const Attend &attend = stage.attend;
+    SharedAttend shared = sharedAttendOf(attend);
+    return {{stage.rows.extent(), attend.rows},
+            {ir::Size(std::max(1, attend.split))},
+            {stage.matrices.extent()},
+            attend.threads(),
+            shared.ring + shared.slotBytes * shared.slots};
+  }
   default:
     return {{stage.columns.extent(), cut.columns},
             {stage.rows.extent(), cut.rows},

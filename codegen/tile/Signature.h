@@ -41,6 +41,16 @@ struct SharedTiles {
 };
 SharedTiles sharedTilesOf(const Stage &stage);
 
+/// Where the parts of an attention's shared memory lie: its rows, then `slots` of keys and values. Pieces follow each other.
+struct SharedAttend {
+  struct Part {
+    int64_t start, pitch, pieceBytes;
+  };
+  std::vector<Part> q, k, v; ///< those of keys and values from a slot's start
+  int64_t ring = 0, slotBytes = 0, slots = 1;
+};
+SharedAttend sharedAttendOf(const Attend &attend);
+
 const Operand &operandOf(const Stage &stage, size_t number);
 
 /// Bytes of a slot of an asynchronous product's ring; behind all slots stand two barriers for each, of eight bytes.

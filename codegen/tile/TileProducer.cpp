@@ -7,9 +7,12 @@
 #include "codegen/tile/Divide.h"
 #include "codegen/tile/LaunchIr.h"
 #include "codegen/tile/Products.h"
+#include "codegen/tile/attend/DivideAttention.h"
 #include "codegen/tile/ptx/PtxModule.h"
+#include "codegen/tile/ptx/TensorProbe.h"
 
 #include "llvm/Config/llvm-config.h"
+#include "llvm/IR/Constants.h"
 
 #include <fstream>
 #include <sstream>
@@ -23,9 +26,15 @@ static const char sources[] =
 tile::Program tile::programOf(const KernelGraph &graph, const KernelPlan &plan) {
   const PlanPart &part = plan.parts.at(0);
   Numbers numbers;
-  numbers.cut = {part["rows"], part["columns"], part["depth"], part["stages"], part["warp_rows"], part["warp_columns"]};
-  numbers.few = part["few"], numbers.split = part["split"];
-  numbers.groups = part["groups"], numbers.wide = part["wide"], numbers.ring = part["ring"];
+  if (holdsAttention(graph)) {
+    numbers.attend = {part["rows"], part["keys"],  part["stages"], part["warps"],
+                      part["few"],  part["split"], part["pieces"]};
+  } else {
+    numbers.cut = {part["rows"],   part["columns"],   part["depth"],
+                   part["stages"], part["warp_rows"], part["warp_columns"]};
+    numbers.few = part["few"], numbers.split = part["split"];
+    numbers.groups = part["groups"], numbers.wide = part["wide"], numbers.ring = part["ring"];
+  }
   Program program;
   if (std::optional<std::string> refused = divide(graph, numbers, program))
     throw std::runtime_error("kernel " + graph.name + ": " + *refused);
@@ -50,10 +59,24 @@ public:
     if (target.device != "cuda")
       return "it makes kernels for NVIDIA GPUs";
     tile::Program program;
-    return divide(graph, tile::Numbers(), program);
+    if (std::optional<std::string> refused = divide(graph, tile::Numbers(), program);
+        refused || !tile::holdsAttention(graph))
+      return refused;
+    try { // wide heads may fit no block
+      chooseParts(anchors(graph, target), ScheduleTable::standard());
+    } catch (const std::runtime_error &error) {
+      return error.what();
+    }
+    return std::nullopt;
   }
 
   std::vector<Anchor> anchors(const KernelGraph &graph, const CpuTarget &target) const override {
+    if (tile::holdsAttention(graph)) {
+      Anchor anchor{"attend", -1, factsOf(target)};
+      for (const auto &[name, fact] : tile::factsOfAttention(graph))
+        anchor.facts[name] = fact;
+      return {anchor};
+    }
     for (int i = 0; i < int(graph.nodes.size()); ++i) {
       if (graph.nodes[i].op != Op::Contract)
         continue;
@@ -79,7 +102,7 @@ public:
     return checkParts(plan.parts, anchors(graph, target));
   }
 
-  /// No scratch: what lies between launches is the device's.
+  /// No scratch: what is kept between launches is the device's.
   Scratch make(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target, const std::string &symbol,
                EmitForm form, const std::string &path) const override {
     tile::Program program = tile::programOf(graph, plan);
@@ -107,7 +130,18 @@ public:
     return {};
   }
 
-  bool makeShared(const CpuTarget &, const std::string &) const override { return false; }
+  /// What measures tensor cores, as a text for the runtime (runtime/device/cuda/TensorProbe.cpp).
+  bool makeShared(const CpuTarget &target, const std::string &path) const override {
+    llvm::LLVMContext context;
+    llvm::Module module("quern_tensor_probe", context);
+    std::unique_ptr<llvm::TargetMachine> machine = machineFor(target);
+    aimAt(module, *machine);
+    llvm::Constant *text = llvm::ConstantDataArray::getString(context, tile::tensorProbe().ptx);
+    new llvm::GlobalVariable(module, text->getType(), /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage, text,
+                             "quern_tensor_probe");
+    write(module, *machine, EmitForm::Object, path, "the probe of tensor cores");
+    return true;
+  }
 
   std::string loops(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &) const override {
     return text(tile::programOf(graph, plan));

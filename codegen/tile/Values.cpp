@@ -1,4 +1,4 @@
-// Takes: numbers that are made of others. Gives: each once, with what is known of integers computed: positions are mostly
+// Takes: numbers that are made of others. Gives: each once, with what is known about integers computed: positions are mostly
 // sums and remainders of constants.
 #include "codegen/tile/Program.h"
 

@@ -90,6 +90,51 @@ private:
         t.dims[0].box != t.width || t.each < 1 || tile % t.each || box != t.each * asyncDepth)
       fail("a tensor that its copies cannot read");
   }
+  void factor(const Factor &one, bool depthInner) {
+    reads(one.value);
+    if (one.copied)
+      operand(*one.copied);
+    if (one.inner < 1 || one.pieces < 1 || one.pieces > 3 ||
+        (one.copied && (one.pieces > 1 || one.copied->depthInner != depthInner)))
+      fail("a factor of attention that tensor cores cannot read");
+  }
+  void attend(const Attend &a) {
+    if (a.dots.empty() || a.totals.empty() || (a.score >= 0 && a.totals.size() > 1))
+      return fail("an attention without products or values");
+    if (a.warps < 1 || a.warps > 32 || a.rows % (16 * a.warps) || a.keysTogether % 16 || a.stages < 2)
+      fail("a block of attention that its warps cannot share");
+    for (const Attend::Dot &dot : a.dots) {
+      factor(dot.q, true), factor(dot.k, true);
+      if (dot.q.copied || dot.k.copied.has_value() != a.copies() || dot.q.inner != dot.k.inner)
+        fail("a product of rows and keys that do not fit");
+    }
+    for (const Attend::Total &total : a.totals) {
+      factor(total.v, false);
+      if ((total.weights < 0) != (a.score >= 0) || total.v.copied.has_value() != a.copies())
+        fail("a total without weights");
+      if (total.weights >= 0)
+        reads(total.weights);
+      stores(total.stores);
+    }
+    for (int value : {a.score, a.from, a.to})
+      if (value >= 0)
+        reads(value);
+    for (int value : a.sinks)
+      reads(value);
+    if (a.score < 0 && (a.split || !a.sinks.empty() || !a.rowStores.empty()))
+      fail("what only a softmax has");
+    stores(a.rowStores);
+  }
+  void stores(const std::vector<Store> &list) {
+    for (const Store &store : list) {
+      place(store.buffer, store.at);
+      reads(store.value);
+      if (!wrong && p.buffers[size_t(store.buffer)].role == Buffer::Role::Argument)
+        fail("an argument is written");
+    }
+    for (const Store &store : list)
+      written.insert(store.buffer);
+  }
   void stage(const Stage &s) {
     const Cut &c = s.cut;
     if (s.form == Stage::Form::Product) {
@@ -121,14 +166,9 @@ private:
       if ((s.sums >= 0) == (s.stores.size() > 0) || (s.split > 1 && s.sums < 0))
         fail("dots whose sums go nowhere, or before they are whole");
     }
-    for (const Store &store : s.stores) {
-      place(store.buffer, store.at);
-      reads(store.value);
-      if (!wrong && p.buffers[size_t(store.buffer)].role == Buffer::Role::Argument)
-        fail("an argument is written");
-    }
-    for (const Store &store : s.stores)
-      written.insert(store.buffer);
+    if (s.form == Stage::Form::Attend)
+      attend(s.attend);
+    stores(s.stores);
   }
 };
 } // namespace

@@ -186,7 +186,7 @@ void quern::codegen::compileVersions(mlir::ModuleOp planned, const std::vector<K
     kernels.push_back(std::move(one));
   }
 
-  HostProgram program = buildHostProgram(planned, scratch, launched);
+  HostProgram program = buildHostProgram(planned, scratch, launched, !options.target.device.empty());
   std::string description = describe(planned, program, launchCosts(program), options.target, options.spec), error;
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> host = translateHost(program, description, context, error);
@@ -208,7 +208,7 @@ void quern::codegen::compileVersions(mlir::ModuleOp planned, const std::vector<K
     throw std::runtime_error(error);
   std::vector<std::string> objects = {hostFile, tableFile};
   objects.insert(objects.end(), files.paths.begin(), files.paths.end());
-  LinkedParts parts{{"tuning"}};
+  LinkedParts parts{{"tuning"}, options.target.device};
   if (ir::optionsOf(planned).train)
     parts.libraries.push_back("training");
   if (!linkProgram(objects, linked, parts, error))

@@ -25,10 +25,8 @@ int quern::ir::scoredResult(func::FuncOp function) {
 }
 
 func::FuncOp quern::ir::defaultOf(func::FuncOp function, unsigned index) {
-  if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(index, defaultAttr))
-    return SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(function, symbol);
-  std::string name = (function.getName() + ".default." + argumentName(function, index)).str();
-  return function->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(name);
+  auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(index, defaultAttr);
+  return symbol ? SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(function, symbol) : func::FuncOp();
 }
 
 std::optional<Role> quern::ir::roleOf(func::FuncOp function) {

@@ -16,8 +16,7 @@ llvm::StringRef resultName(mlir::func::FuncOp function, unsigned index);
 /// The result that a text is scored with: the only one, or of several the one named `logits`; -1: there is none.
 int scoredResult(mlir::func::FuncOp function);
 
-/// The function that computes an argument's default (`quern.default` of the argument, or by its name
-/// `FUNCTION.default.ARGUMENT`), or nothing: the argument is not optional.
+/// The function that computes an argument's default (`quern.default`), or nothing: the argument is not optional.
 mlir::func::FuncOp defaultOf(mlir::func::FuncOp function, unsigned index);
 
 /// Which form of another function it is; nothing for a function of the spec.

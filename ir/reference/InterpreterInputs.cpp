@@ -50,7 +50,7 @@ LogicalResult Interpreter::bindInputs(func::FuncOp function, const Inputs &input
       if (auto symbol = dim.getSize().asSymbol())
         symbols.try_emplace(*symbol, array.sizeOf(dim.getName()));
   }
-  // Told before the lengths, which are unknown because of it.
+  // Reported before the lengths, which are unknown because of it.
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     if (StringRef name = argumentName(function, i); !inputs.count(name.str()) && !defaultOf(function, i))
       return function.emitError("input '") << name << "' is missing";

@@ -23,14 +23,14 @@ static bool readsWeight(ContractOp contract) {
   });
 }
 
-/// How many operations are looked at around a contraction. It bounds compile time; what lies farther away is another
+/// How many operations are looked at around a contraction. It bounds compile time; what is farther away is another
 /// kernel's, which a remark says.
 static constexpr int searchLimit = 400;
 
 static void remarkLimit(Value start) {
   remark::missed(start.getLoc(), remark::RemarkOpts::name("search").category("fusion"))
       << "what is computed with this was looked for among " + std::to_string(searchLimit) +
-             " operations only; what lies farther away is in other kernels";
+             " operations only; what is farther away is in other kernels";
 }
 
 /// Whether something that `region` holds is used at or behind `end`, where a search stopped.

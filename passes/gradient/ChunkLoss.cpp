@@ -9,7 +9,7 @@
 //   %dh = contract %dx, %w over V             =>     %dh' = contract %dx, %w
 //   %dw = contract %dx, %h over B, T                 yield %sum + contract %dx, %h' over rows, %l', %dh' }
 //
-// What belongs to it: every operation that sees a value with all rows and the vocabulary, and what lies between two
+// What belongs to it: every operation that sees a value with all rows and the vocabulary, and the operations between two
 // such. Where rows meet in another way than by a sum at the end, or the logits are wanted elsewhere, the function stays
 // as it is.
 #include "passes/Passes.h"

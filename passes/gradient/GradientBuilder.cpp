@@ -35,7 +35,7 @@ Value GradientBuilder::fit(Value g, NamedTensorType to) {
 Value GradientBuilder::productSum(Value g, Value x, NamedTensorType to) {
   SmallVector<StringRef> over = namesLacking(to, {typeOf(g), typeOf(x)});
   auto innermost = [](NamedTensorType type) { return type.getRank() ? type.getDims().back().getName() : StringRef(); };
-  // The order of factors is the order of dimensions: what lies innermost in `to` had better do so in the product, too.
+  // The order of factors is the order of dimensions: what is innermost in `to` had better be so in the product, too.
   if (over.empty() && to.getRank() && typeOf(g).getRank() && innermost(to) == innermost(typeOf(g)) &&
       !typeOf(x).has(innermost(to)) &&
       !llvm::all_of(typeOf(x).getDims(), [&](DimAttr dim) { return typeOf(g).has(dim.getName()); }))

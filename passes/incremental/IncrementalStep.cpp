@@ -1,5 +1,5 @@
 // Takes: a causal function over the full text, renames sunk, with its time analysis. Gives: its step form. Every
-// `rename u, T -> S` becomes what is known of u at all positions so far: u's cache (`quern.remember`), or, for what is
+// `rename u, T -> S` becomes what is known about u at all positions so far: u's cache (`quern.remember`), or, for what is
 // made from positions alone, the same thing recomputed over S. Running sums along T continue from a state.
 //
 //   %k = quern.rename %u ["T"] to [S]          =>  %k = quern.remember %u "T" to <S = "past + T"> in @forward.state0

@@ -278,7 +278,7 @@ void Planner::joinLoops(RepeatOp repeat, unsigned number) {
     return;
   if (before && init.getParentBlock() == repeat->getBlock() && buffers[known->second].end <= endOf[repeat])
     return join(known->second, mine);
-  // Of the loop around: what lies there at its end is its next value, and no other.
+  // Of the loop around: what is stored there at its end is its next value, and no other.
   bool elsewhere = llvm::any_of(bufferOf, [&](auto &entry) {
     return entry.second == mine && llvm::any_of(uses[entry.first], [&](OpOperand *use) {
              return use->getOwner() == around.getYield() && use->getOperandNumber() != carried;
@@ -313,7 +313,7 @@ void Planner::directCarried() {
       bufferOf[init] = index;
       copies[result].first = false;
     }
-    // What lies there meanwhile: the carried value, then those that follow each other in its memory.
+    // What is stored there meanwhile: the carried value, then those that follow each other in its memory.
     unsigned read = uses[argument].empty() ? 0 : lastUse(argument);
     for (auto &[other, at] : bufferOf)
       if (at == index && other != next && other.getParentBlock() == &repeat.getBlock())

@@ -1,4 +1,4 @@
-// Takes: a function whose last arguments may be left out, with `@f.default.<parameter>` beside it for each of these.
+// Takes: a function whose last arguments may be left out, with `quern.default` on each of these.
 // Gives: the function without them, the defaults' bodies in their place, and choices by a constant decided. Why: a
 // program that generates text never gets masks or sentence numbers, and `mask = true` should cost nothing.
 //

@@ -32,7 +32,7 @@ static bool isBetween(Operation *op) {
   return isElementByElement(op) || isa<ConcatOp, CutOp, RenameOp, UnitOp, SqueezeOp>(op);
 }
 
-/// The contractions that `value` is made of by what may lie between.
+/// The contractions that `value` is made of by operations that may be between.
 static void collectContractions(Value value, llvm::SmallPtrSetImpl<Operation *> &seen,
                                 SmallVectorImpl<ContractOp> &found) {
   Operation *op = value.getDefiningOp();
@@ -259,7 +259,7 @@ bool Candidate::checkDims() {
   return true;
 }
 
-/// What lies between the products and the sum is not computed for anyone else.
+/// What is between the products and the sum is not computed for anyone else.
 bool Candidate::checkAlone() {
   for (Operation *op : inside)
     for (Operation *user : op->getUsers())

@@ -17,7 +17,7 @@ struct Affine {
   bool operator==(const Affine &o) const { return coefficients == o.coefficients && constant == o.constant; }
 };
 
-/// What is known of one value. Every fact is optional: knowing less makes the analysis refuse more, never less.
+/// What is known about one value. Every fact is optional: knowing less makes the analysis refuse more, never less.
 struct Facts {
   std::set<Label> dep;  // the element at (t, s ...) depends on text up to the largest of these indices, no further
   bool data = false;    // depends on an input that has T

@@ -39,7 +39,7 @@ public:
   void close();
 
   Bounds renamedBy(const Renaming &table) const;
-  /// What still holds when nothing is known of these labels.
+  /// What still holds when nothing is known about these labels.
   Bounds without(const std::set<Label> &labels) const;
   bool operator==(const Bounds &o) const { return impossible == o.impossible && bounds == o.bounds; }
   bool operator!=(const Bounds &o) const { return !(*this == o); }

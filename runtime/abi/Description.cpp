@@ -33,6 +33,7 @@ public:
     result.spec = string(root, "spec", "");
     result.device = string(root, "device", "");
     result.multipliesBytes = root.contains("multiplies_bytes");
+    result.multipliesBF16 = root.contains("multiplies_bf16");
     for (const Json &feature : list(root, "cpu"))
       result.cpu.push_back(feature.get<std::string>());
     for (const Json &symbol : list(root, "symbols"))

@@ -107,7 +107,7 @@ void DecodeRuns::run(const FunctionInfo &step) {
     before = after;
   }
   seconds.add(all);
-  alone.add(std::min(1.0, reading / all)); // what lies in caches is read faster
+  alone.add(std::min(1.0, reading / all)); // what is in caches is read faster
 }
 
 /// Runs of `once` after a first that touches all memory: -r of them, or what takes about two seconds together; then one
@@ -205,20 +205,20 @@ int benchCommand(const Command &command) {
                  {"weights_bytes", text.weights->totalBytes()},
                  {"load_s", loaded}};
   Device &device = session.device();
-  std::string flopsWhat = d.multipliesBytes ? "multiply-adds of bytes in registers" : "f32 multiply-adds in registers",
-              bytesWhat = device.isHost() ? "reading memory" : "reading the device's memory";
+  std::string bytesWhat = device.isHost() ? "reading memory" : "reading the device's memory";
   int64_t reads = text.reads, writes = text.writes;
 
   // Reading.
-  auto measure = [&] { return device.isHost() ? measureFlops(d.multipliesBytes) : device.measureLimits().flops; };
-  double before = measure();
+  ArithmeticLimit arithmetic = measureArithmetic(device, d);
+  double before = arithmetic.flops;
   DeviceCounts atFirst = device.counts();
   Samples runs = timeIt(device, options, [&] { text.prefill(); });
-  double after = measure();
+  double after = measureArithmetic(device, d).flops;
   const FunctionInfo &readFunction = d.functions[size_t(text.reader)];
   double flops = readFunction.flops ? double(readFunction.flops->evaluate(textSizes(d, 0, reads))) : 0;
   double peak = std::max({before, after, flops / runs.least()});
-  result["prefill"] = rate(double(reads), runs, flops, peak, std::minmax(before, after), 1e9, "GFLOP/s", flopsWhat);
+  result["prefill"] =
+      rate(double(reads), runs, flops, peak, std::minmax(before, after), 1e9, "GFLOP/s", arithmetic.what);
 
   // Writing.
   if (text.generates) {

@@ -27,7 +27,7 @@ inline constexpr Options::Known adapterOption = {
 /// What subcommands share.
 struct Command {
   const Program &program;
-  std::string executable; // its path, to find what lies in its tail or beside it
+  std::string executable; // its path, to find what is in its tail or beside it
   std::vector<std::string> arguments;
 
   /// Tensors as --weights says, or the program's own, or those beside it. Throws UserError if there are none.

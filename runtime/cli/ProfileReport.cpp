@@ -3,6 +3,7 @@
 
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
+#include "runtime/cli/Workload.h"
 #include "runtime/machine/CpuFeatures.h"
 #include "runtime/machine/Terminal.h"
 #include "support/OutputFile.h"
@@ -99,6 +100,11 @@ ProfileReport::ProfileReport(const Options &options, const Description &descript
 int ProfileReport::finish(int status) {
   if (!profile)
     return status;
+  // Where nothing measured them, those of a processor are measured when the page is made; a device's only here.
+  if (limits.first <= 0 && !description.device.empty() && !profilePath.empty()) {
+    ArithmeticLimit most = measureArithmetic(Device::named(description.device), description);
+    limits = {most.flops, most.bytes};
+  }
   if (!profilePath.empty())
     support::writeFile(profilePath, profileJson(*profile, description, limits));
   if (!tracePath.empty())

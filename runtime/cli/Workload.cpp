@@ -3,6 +3,7 @@
 #include "runtime/cli/Workload.h"
 
 #include "runtime/Error.h"
+#include "runtime/machine/Probe.h"
 #include "runtime/machine/Profile.h"
 
 #include <algorithm>
@@ -32,6 +33,16 @@ bool Samples::wantsMore(const Options &options, double seconds) const {
 void forgetCalls() {
   if (CallRecorder *recorder = CallRecorder::active())
     recorder->forget();
+}
+
+ArithmeticLimit measureArithmetic(Device &device, const Description &d) {
+  if (device.isHost())
+    return {measureFlops(d.multipliesBytes),
+            d.multipliesBytes ? "multiply-adds of bytes in registers" : "f32 multiply-adds in registers"};
+  DeviceLimits limits = device.measureLimits();
+  if (d.multipliesBF16 && limits.products > 0)
+    return {limits.products, "bf16 products by tensor cores", limits.bytes};
+  return {limits.flops, "f32 multiply-adds in registers", limits.bytes};
 }
 
 int64_t repetitionsOf(const Options &options, int64_t otherwise) {

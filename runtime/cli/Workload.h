@@ -21,6 +21,8 @@ public:
     std::function<void()> prepare = [] {}; ///< before each, in time that does not count
   };
   virtual std::vector<Part> parts() = 0;
+  /// Where its calls compute.
+  virtual Device &device() = 0;
 };
 
 /// What equal runs took: the median, and from the fastest to the slowest.
@@ -44,6 +46,13 @@ private:
 void forgetCalls();
 /// What a device was asked to do since it had these counts.
 nlohmann::json countsSince(const Device &device, const DeviceCounts &before);
+/// What arithmetic can do at most, measured now: operations a second, and which. Of a device also the bytes that it reads.
+struct ArithmeticLimit {
+  double flops;
+  std::string what;
+  double bytes = 0;
+};
+ArithmeticLimit measureArithmetic(Device &device, const Description &description);
 /// -r of bench.
 int64_t repetitionsOf(const Options &options, int64_t otherwise);
 
@@ -58,6 +67,7 @@ public:
   TextWorkload(const Command &command, const Options &options);
 
   std::vector<Part> parts() override;
+  Device &device() override { return session().device(); }
   /// Reads the text from its start.
   void prefill();
   /// Goes back to the text that steps continue: the prefill's, or of an encoder-decoder model a first token.

@@ -239,8 +239,10 @@ void Session::callInto(int number, const std::vector<int64_t> &sizes, const std:
     }
   if (waits) // else whoever fetches a result does
     where.synchronise();
-  if (recorder)
+  if (recorder) {
     recorder->endCall();
+    recorder->check();
+  }
   if (result == 0)
     return;
   const std::vector<CheckInfo> &checks = d.checks;
@@ -284,8 +286,6 @@ Value Session::defaultInput(int number, const TensorInfo &input, const std::vect
   const Description &d = program.description;
   const std::string &name = d.functions[size_t(number)].name;
   int found = d.findFunction(input.fallback);
-  if (found < 0) // "forward.last" has the defaults of "forward"
-    found = d.findFunction(name.substr(0, name.find('.')) + ".default." + input.name);
   if (found < 0)
     throw UserError("the program has no default for input '" + input.name + "' of " + name);
   std::vector<Value> outputs = makeOutputs(found, sizes);

@@ -15,7 +15,7 @@
 
 namespace quern::runtime {
 
-/// The types of the format, and Coded: real numbers that a TensorReader makes of what lies in the file. Those after U8
+/// The types of the format, and Coded: real numbers that a TensorReader makes of what is stored in the file. Those after U8
 /// are known by their size only and cannot be read as numbers.
 enum class Dtype { F64, F32, F16, BF16, Coded, I64, I32, BOOL, U8, I8, I16, U16, U32, U64, F8_E4M3, F8_E5M2 };
 const char *dtypeName(Dtype dtype);
@@ -25,7 +25,7 @@ std::optional<Dtype> dtypeNamed(std::string_view name);
 size_t dtypeBytes(Dtype dtype);
 bool isReal(Dtype dtype);
 
-/// Real numbers that are not what lies in the file: codes in blocks, several stored tensors as one, another order.
+/// Real numbers that are not what is stored in the file: codes in blocks, several stored tensors as one, another order.
 class TensorReader {
 public:
   virtual ~TensorReader() = default;
@@ -53,7 +53,7 @@ struct StoredTensor {
   const uint8_t *data = nullptr;
   uint64_t bytes = 0;
   std::shared_ptr<const MappedFile> file;
-  std::shared_ptr<const TensorReader> reader = nullptr; // of Coded ones, whose `data` only tells two tensors apart
+  std::shared_ptr<const TensorReader> reader = nullptr; // of Coded ones, whose `data` only distinguishes two tensors
   int64_t elements() const;
   /// Makes it what the reader gives, of that shape.
   void readBy(std::shared_ptr<const TensorReader> its, std::vector<int64_t> itsShape);

@@ -89,7 +89,7 @@ void encodeQ8_0(const float *from, int64_t count, uint8_t *blocks); // NOLINT: t
 void encodeQ4_0(const float *from, int64_t count, uint8_t *blocks); // NOLINT: the format's own name
 
 /// At most 256 numbers, as `quern.quantize` says (ir/ElementwiseOps.td): rounded to the nearest of scales that are rounded
-/// down. What lies beyond has codes of 0.
+/// down. What is beyond has codes of 0.
 SuperCodes encodeSuperBlock(const support::SuperBlocks &form, const float *from, int64_t count);
 
 } // namespace quern::runtime

@@ -20,9 +20,10 @@ struct DeviceCounts {
   uint64_t moved = 0;                     ///< copies within its memory
 };
 
-/// A second: bytes read, f32 operations of arithmetic in registers (a fused multiply-add counts two). 0: not known.
+/// A second: bytes read, f32 operations of arithmetic in registers (a fused multiply-add counts two), the same of products of
+/// bf16 by tensor cores. 0: not known.
 struct DeviceLimits {
-  double bytes = 0, flops = 0;
+  double bytes = 0, flops = 0, products = 0;
 };
 
 /// Chooses tokens among logits that are in a device's memory.

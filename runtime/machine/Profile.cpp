@@ -19,9 +19,13 @@ CallRecorder::~CallRecorder() {
 
 Profile::Profile(const Description &description, size_t events) : description(description) {
   callbacks.begin = [](quern_profile *self, int32_t launch, int32_t iteration) {
-    static_cast<Hooks *>(self)->self->begin(launch, iteration);
+    Profile &profile = *static_cast<Hooks *>(self)->self;
+    profile.guarded([&] { profile.begin(launch, iteration); });
   };
-  callbacks.end = [](quern_profile *self) { static_cast<Hooks *>(self)->self->end(); };
+  callbacks.end = [](quern_profile *self) {
+    Profile &profile = *static_cast<Hooks *>(self)->self;
+    profile.guarded([&] { profile.end(); });
+  };
   callbacks.self = this;
   size_t threads = size_t(ThreadPool::instance().threads());
   launchRing.events.resize(events);

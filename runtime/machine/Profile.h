@@ -8,6 +8,8 @@
 #include "runtime/machine/ThreadPool.h"
 
 #include <cstdint>
+#include <exception>
+#include <utility>
 #include <vector>
 
 namespace quern::runtime {
@@ -27,15 +29,32 @@ public:
   /// Around one call. `bytes`: of its arena, and of its caches.
   virtual void beginCall(int function, const std::vector<int64_t> &sizes, uint64_t arenaBytes, uint64_t cacheBytes) = 0;
   virtual void endCall() = 0;
+  /// Throws what went wrong in the hooks of a call that has ended: through generated code nothing is thrown.
+  void check() {
+    if (failed)
+      std::rethrow_exception(std::exchange(failed, nullptr));
+  }
   /// What was measured so far does not count: it was the first use of memory.
   virtual void forget() {}
   /// Whose launches these are: a recorder of times asks it how long each took, and so waits for it.
   virtual void watch(Device &) {}
-  /// Told of the call's launches.
+  /// Is given the call's launches.
   virtual quern_profile *hooks() = 0;
+
+protected:
+  /// What a hook does: a device that is lost, for one, throws.
+  template <typename Code> void guarded(Code code) noexcept {
+    try {
+      code();
+    } catch (...) {
+      if (!failed)
+        failed = std::current_exception();
+    }
+  }
 
 private:
   static inline CallRecorder *current = nullptr;
+  std::exception_ptr failed;
 };
 
 /// Records calls. All memory is taken at the start. Times are nanoseconds since then. Of a long run the newest events stay;

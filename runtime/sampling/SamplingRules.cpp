@@ -205,21 +205,24 @@ private:
   double p;
 };
 
+/// The mean surprise of a choice, in nats.
+double entropyOf(const Choices &choices) {
+  double entropy = 0;
+  for (const Choices::Choice &one : choices.list)
+    entropy -= one.weight / choices.sum * portableLog(one.weight / choices.sum);
+  return entropy;
+}
+
 /// Tokens whose surprise is nearest to what the distribution lets expect, until their probability reaches p (Meister et
 /// al. 2022).
 class Typical : public LogitsProcessor {
 public:
   explicit Typical(double p) : p(p) {}
   void filter(std::span<const int>, Choices &choices) override {
-    double entropy = 0;
+    double entropy = entropyOf(choices);
     Choices nearest; // of minus the distance from it as weight
-    for (size_t i = 0; i < choices.list.size(); ++i) {
-      double probability = choices.list[i].weight / choices.sum, surprise = -portableLog(probability);
-      entropy += probability * surprise;
-      nearest.list.push_back({surprise, int(i)});
-    }
-    for (Choices::Choice &one : nearest.list)
-      one.weight = -std::fabs(one.weight - entropy);
+    for (size_t i = 0; i < choices.list.size(); ++i)
+      nearest.list.push_back({-std::fabs(-portableLog(choices.list[i].weight / choices.sum) - entropy), int(i)});
     std::vector<Choices::Choice> found = nearest.list;
     nearest.sort();
     double reached = 0;
@@ -254,6 +257,25 @@ public:
 
 private:
   double least;
+};
+
+/// The same with a limit that falls where the distribution is flat: the smaller of `most` and its root times e^-entropy
+/// (Hewitt et al. 2022).
+class EtaCutoff : public LogitsProcessor {
+public:
+  explicit EtaCutoff(double most) : most(most) {}
+  void filter(std::span<const int>, Choices &choices) override {
+    double square = most * portableExp(-2 * entropyOf(choices)); // of the second limit: a root would be libm's
+    size_t kept = 1;
+    for (; kept < choices.list.size(); ++kept)
+      if (double probability = choices.list[kept].weight / choices.sum;
+          probability < most && probability * probability < square)
+        break;
+    choices.keep(kept);
+  }
+
+private:
+  double most;
 };
 
 /// Keeps the mean surprise of a text, in bits a token, near a target (Basu et al. 2021, version 2): tokens above a
@@ -311,6 +333,9 @@ constexpr SamplingRule rules[] = {
      false, make<Typical>, true},
     {"epsilon-cutoff", "P", "epsilon_cutoff", "only among tokens with a probability of at least P (0: off)", 0, 0, 1,
      false, make<EpsilonCutoff>, true},
+    {"eta-cutoff", "P", "eta_cutoff",
+     "only among tokens with a probability of at least P, or less where many tokens are likely (0: off)", 0, 0, 1,
+     false, make<EtaCutoff>, true},
     {"mirostat", "X", nullptr, "keep the mean surprise of the text near X bits a token (0: off)", 0, 0, 100, false,
      make<Mirostat>, true},
     {"mirostat-rate", "X", nullptr, "how fast mirostat adapts (0.1)", 0.1, 0, 1, false, nullptr, false, mirostat},

@@ -48,6 +48,7 @@ public:
   int train();
 
 private:
+  int takeSteps();
   const Command &command;
   const Description &d;
   TrainSettings s;
@@ -315,7 +316,23 @@ std::string Run::describePlan() const {
   return text + format(" are %.3g passes", double(s.steps * s.accumulate) / data->batches(s.batch));
 }
 
+/// A machine that cannot go on (a device that is lost takes all that it holds with it) ends the run at its last checkpoint.
 int Run::train() {
+  try {
+    return takeSteps();
+  } catch (const MachineError &error) {
+    progress.end();
+    std::string newest = folder.newest();
+    throw MachineError(error.what() +
+                       format("; %llu of %lld steps were done, ", static_cast<unsigned long long>(trainer.steps()),
+                              static_cast<long long>(s.steps)) +
+                       (newest.empty() ? "and there was no checkpoint yet (--save-every): begin again"
+                                       : "and the last checkpoint is " + newest + ": train --resume --output " +
+                                             folder.path() + " continues from there"));
+  }
+}
+
+int Run::takeSteps() {
   log = std::make_unique<RunLog>(folder.path() + "/train.jsonl", trainer.steps());
   peak = measureFlops();
   double measured = now();

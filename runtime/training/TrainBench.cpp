@@ -10,7 +10,6 @@
 #include "runtime/Error.h"
 #include "runtime/cli/Workload.h"
 #include "runtime/machine/CpuFeatures.h"
-#include "runtime/machine/Probe.h"
 #include "runtime/machine/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
 
@@ -47,6 +46,7 @@ public:
                update();
              }}};
   }
+  Device &device() override { return trainer.session().device(); }
   void accumulate() { trainer.accumulate(inputs); }
   void update() { trainer.update(1e-5); }
 
@@ -108,9 +108,10 @@ int trainBenchCommand(const Command &command, const Options &options) {
   work.update();
   forgetCalls();
   Samples gradients, updates, steps;
-  const Device &device = session.device();
+  Device &device = session.device();
+  ArithmeticLimit most = measureArithmetic(device, d);
+  double before = most.flops;
   DeviceCounts atFirst = device.counts();
-  double before = measureFlops();
   while (steps.wantsMore(options, 5)) {
     double start = now();
     work.accumulate();
@@ -121,7 +122,9 @@ int trainBenchCommand(const Command &command, const Options &options) {
     updates.add(end - middle);
     steps.add(end - start);
   }
-  double after = measureFlops(), limit = std::max({before, after, 6 * active * tokens / gradients.least()});
+  nlohmann::json asked = countsSince(device, atFirst);
+  double after = measureArithmetic(device, d).flops,
+         limit = std::max({before, after, 6 * active * tokens / gradients.least()});
   double seconds = gradients.median(), achieved = 6 * active * tokens / seconds;
   double update = updates.median(), step = steps.median(), whole = 6 * active * tokens / step;
   double planned = double(session.plannedBytes(number, sizes)),
@@ -139,6 +142,7 @@ int trainBenchCommand(const Command &command, const Options &options) {
                              {"slowest_s", gradients.most()},
                              {"achieved_gflops", achieved / 1e9},
                              {"limit_gflops", limit / 1e9},
+                             {"limit_what", most.what},
                              {"limit_before", before / 1e9},
                              {"limit_after", after / 1e9},
                              {"ratio", achieved / limit},
@@ -153,7 +157,7 @@ int trainBenchCommand(const Command &command, const Options &options) {
                              {"used_bytes", used},
                              {"scratch_bytes", session.scratchPeakBytes()}};
     if (!d.device.empty())
-      result["device"] = countsSince(device, atFirst);
+      result["device"] = asked;
     writeOutput(result.dump() + "\n");
     return 0;
   }

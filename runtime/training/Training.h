@@ -26,7 +26,7 @@ const TensorInfo &lossInput(const std::string &path, const Description &descript
 /// Without labels a text is its own: position t predicts token t + 1.
 void shiftToNextToken(Values &inputs, const FunctionInfo &function);
 
-/// Throws UserError for texts longer than some table of the model; limits are known of the functions that the loss is
+/// Throws UserError for texts longer than some table of the model; limits are known for the functions that the loss is
 /// made of.
 void checkLength(const Session &session, int function, const Values &inputs);
 /// The longest text that no table forbids.

@@ -57,7 +57,7 @@ public:
 private:
   using Clock = MeasuredProgram::Clock;
   Json bundle;
-  std::string output, work;
+  std::string output, work, machine;
   Clock::time_point end;
   int threads;
   MeasuredProgram program;
@@ -84,7 +84,12 @@ BundleSearch::BundleSearch(const Command &command, const Options &options)
     : bundle(support::parseJson(quern_bundle, "the bundle")),
       output(options.text("--output", command.executable + ".plans")), threads(ThreadPool::instance().threads()),
       program(command.executable, workloadOf(bundle, options, threads)) {
-  work = std::to_string(threads) + " threads, " + bundle.at("lengths").get<std::string>();
+  work = bundle.at("lengths");
+  machine = machineName();
+  if (const Device &device = command.program.device(); device.isHost())
+    work = std::to_string(threads) + " threads, " + work;
+  else
+    machine = device.name();
   for (const Json &one : bundle.at("kernels"))
     kernels.push_back({kernels.size(), one.at("name"), one.at("key"), one.at("plans"), one.at("changes")});
   // Options that `measure` would refuse are refused now.
@@ -144,8 +149,8 @@ bool BundleSearch::search(Bundled &kernel) {
     return all;
   kernel.row.gain = 1 / ratio;
   kernel.row.plan = kernel.changes[kernel.best];
-  won.push_back({kernel.key, bundle.at("target"), machineName(), work, kernel.plans[kernel.best], kernel.row.gain,
-                 kernel.row.title});
+  won.push_back(
+      {kernel.key, bundle.at("target"), machine, work, kernel.plans[kernel.best], kernel.row.gain, kernel.row.title});
   write();
   return all;
 }

@@ -1,5 +1,6 @@
 // Takes: a launch's arguments. Gives: how far the results of two versions are from each other.
-// Why at the launch: both see what the program gives them, layouts and places of results included.
+// Why at the launch: both see what the program gives them, layouts and places of results included. Results in a device's
+// memory are fetched to be compared; what is put back is sent.
 #include "runtime/tuning/Compare.h"
 
 #include "runtime/abi/Versions.h"
@@ -14,7 +15,7 @@ namespace quern::runtime {
 
 static Comparison *current = nullptr;
 
-Comparison::Comparison(int right, int other) : right(right), other(other) {
+Comparison::Comparison(Device &device, int right, int other) : device(device), right(right), other(other) {
   current = this;
 }
 
@@ -30,7 +31,7 @@ struct Dimension {
   uint32_t flags;
 };
 struct HalideBuffer {
-  uint64_t device;
+  uint64_t device; ///< an address in a device's memory; of a program for the processor 0
   const void *interface;
   uint8_t *host;
   uint64_t flags;
@@ -44,7 +45,8 @@ struct HalideBuffer {
 struct Span {
   uint8_t *begin;
   size_t bytes;
-  explicit Span(const HalideBuffer &buffer) : begin(buffer.host) {
+  explicit Span(const HalideBuffer &buffer)
+      : begin(buffer.device ? reinterpret_cast<uint8_t *>(buffer.device) : buffer.host) {
     size_t last = 0;
     for (int32_t d = 0; d < buffer.dimensions; ++d) {
       if (buffer.dim[d].extent <= 0) {
@@ -96,8 +98,14 @@ double numberAt(const HalideBuffer &buffer, const uint8_t *at) {
   return double(number);
 }
 
+/// From a bf16 to the next one, away from 0.
+double stepAt(double number) {
+  constexpr int digits = 7;
+  return number == 0 || !std::isfinite(number) ? 0 : std::exp2(double(std::ilogb(number) - digits));
+}
+
 double differenceOf(const HalideBuffer &buffer, const uint8_t *right, const uint8_t *other) {
-  bool exact = buffer.code != 2 && buffer.bits != 16;
+  bool exact = buffer.code != 2 && buffer.bits != 16, rounded = buffer.code != 2 && buffer.bits == 16;
   double most = 0, largest = 0;
   forEachElement(buffer, [&](size_t at) {
     double a = numberAt(buffer, right + at), b = numberAt(buffer, other + at);
@@ -106,6 +114,8 @@ double differenceOf(const HalideBuffer &buffer, const uint8_t *right, const uint
     if (a == b || (std::isnan(a) && std::isnan(b)))
       return;
     double distance = std::abs(a - b);
+    if (rounded && distance <= stepAt(std::max(std::abs(a), std::abs(b))))
+      return;
     most = exact || std::isnan(distance) ? std::numeric_limits<double>::infinity() : std::max(most, distance);
   });
   return most == 0 ? 0 : largest == 0 ? std::numeric_limits<double>::infinity() : most / largest;
@@ -116,7 +126,23 @@ double differenceOf(const HalideBuffer &buffer, const uint8_t *right, const uint
 /// What `quern_compare_versions` may do with a comparison. Its memory outlives a launch: a kernel that fails leaves by
 /// longjmp.
 struct Comparing {
-  static inline std::vector<std::vector<uint8_t>> before, results;
+  using Bytes = std::vector<uint8_t>;
+  static inline std::vector<Bytes> before, results;
+  static inline Bytes image;
+
+  /// After all launches before it. A device that fails says so when the call ends (GpuDevice::launching).
+  static void copy(void *to, const void *from, size_t bytes) {
+    if (!bytes)
+      return;
+    if (quern_device *services = current->device.services())
+      services->copy(services, to, from, int64_t(bytes));
+    else
+      std::memcpy(to, from, bytes);
+  }
+  static void fetch(Bytes &to, const Span &span) {
+    to.resize(span.bytes);
+    copy(to.data(), span.begin, span.bytes);
+  }
 
   static int32_t run(const quern_versions_of &kernel, void **arguments) {
     Comparison &comparison = *current;
@@ -124,33 +150,34 @@ struct Comparing {
       return *static_cast<const HalideBuffer *>(arguments[kernel.lengths + number]);
     };
     ++comparison.launches;
-    before.clear();
-    results.clear();
-    for (int i = 0; i < kernel.results; ++i) {
-      Span span(buffer(kernel.inputs + i));
-      before.emplace_back(span.begin, span.begin + span.bytes);
-    }
+    before.resize(size_t(kernel.results));
+    results.resize(size_t(kernel.results));
+    for (int i = 0; i < kernel.results; ++i)
+      fetch(before[size_t(i)], Span(buffer(kernel.inputs + i)));
     int32_t status = kernel.calls[comparison.right](arguments);
     for (int i = 0; i < kernel.results; ++i) {
       const HalideBuffer &result = buffer(kernel.inputs + i);
       Span span(result);
-      results.emplace_back(span.begin, span.begin + span.bytes);
+      fetch(results[size_t(i)], span);
       // A result may lie over an argument. Where it does not, what is left from the first run must not look right.
-      std::memcpy(span.begin, before[size_t(i)].data(), span.bytes);
       bool shared = false;
       for (int k = 0; k < kernel.inputs + kernel.results; ++k)
         shared = shared || (k != kernel.inputs + i && span.overlaps(Span(buffer(k))));
       if (!shared)
-        forEachElement(result, [&](size_t at) { std::memset(span.begin + at, 0xff, result.bits / 8); });
+        forEachElement(result, [&](size_t at) { std::memset(before[size_t(i)].data() + at, 0xff, result.bits / 8); });
     }
+    // All are put back before the other one runs: results may overlap each other.
+    for (int i = 0; i < kernel.results; ++i)
+      copy(Span(buffer(kernel.inputs + i)).begin, before[size_t(i)].data(), before[size_t(i)].size());
     status |= kernel.calls[comparison.other](arguments);
     for (int i = 0; i < kernel.results; ++i) {
       const HalideBuffer &result = buffer(kernel.inputs + i);
-      Span span(result);
+      fetch(image, Span(result));
       comparison.difference =
-          std::max(comparison.difference, differenceOf(result, results[size_t(i)].data(), span.begin));
-      std::memcpy(span.begin, results[size_t(i)].data(), span.bytes);
+          std::max(comparison.difference, differenceOf(result, results[size_t(i)].data(), image.data()));
     }
+    for (int i = 0; i < kernel.results; ++i)
+      copy(Span(buffer(kernel.inputs + i)).begin, results[size_t(i)].data(), results[size_t(i)].size());
     return status;
   }
 };

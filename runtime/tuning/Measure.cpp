@@ -1,6 +1,7 @@
 // `measure`: what `quern tune` asks of the programs that it makes. Takes: trials, each two versions of a kernel. Gives: a
 // line of JSON for each, as soon as it is known, so that whoever reads them loses nothing when this process ends.
 //
+//   {"device": "OpenCL GPU ..."}    --device
 //   {"shares": {"prefill": {"calls": 1, "ns": 310e6, "kernels": {"contract_3": {"ns": 12e6, "title": ..., "at": ...}}}, ...}}    --shares
 //   {"begin": 0}   then   {"trial": 0, "outcome": "faster", "difference": 1e-7, "ratio": 0.93, "error": 0.01, "pairs": 60, "parts": [...]}
 //   {"whole": [{"name": "prefill", "ratio": 0.97, "error": 0.004, "pairs": 9, "before": ns, "after": ns}]}    --whole
@@ -30,6 +31,7 @@ const std::vector<Options::Known> known = {
     {"--seed", "N", "of the random weights and tokens (0)"},
     {"--threads", "N", "threads (all that this process may use)"},
     {"--use", "KERNEL:VERSION", "what launches call that no trial is about; more than once"},
+    {"--device", nullptr, "the name of the device that computes (cpu: the processor)"},
     {"--shares", nullptr, "what each kernel takes"},
     {"--trial", "KERNEL:FIRST:SECOND", "compare two versions of a kernel; more than once"},
     {"--tolerance", "X", "a version whose results differ by more is not timed (1e-4)"},
@@ -43,7 +45,8 @@ constexpr int roundCalls = 4;
 class Measurement {
 public:
   Measurement(const Description &description, Workload &workload, double seconds)
-      : description(description), parts(workload.parts()), race(description), seconds(seconds) {}
+      : description(description), device(workload.device()), parts(workload.parts()), race(description),
+        seconds(seconds) {}
 
   void use(int kernel, int version) {
     used[kernel] = version;
@@ -55,6 +58,7 @@ public:
 
 private:
   const Description &description;
+  Device &device;
   std::vector<Workload::Part> parts;
   Race race;
   double seconds;
@@ -65,6 +69,12 @@ private:
     race.enter(recorded ? int(part) : -1);
     parts[part].once();
     race.enter(-1);
+  }
+  /// Nanoseconds by the device's clock.
+  double timed(const std::function<void()> &once) {
+    uint64_t from = device.mark();
+    once();
+    return device.seconds(from, device.mark()) * 1e9;
   }
   /// The part's calls in a round: prefill is one call, decode steps are short.
   int callsOf(size_t part) const { return parts[part].count > 1 ? roundCalls : 1; }
@@ -80,7 +90,7 @@ Json Measurement::shares() {
     run(p, false); // touches memory
     race.stop();
     int calls = parts[p].count > 1 ? 2 * roundCalls : 2;
-    double start = now();
+    double start = now(); // of a device the recorder's marks would take the place of these
     for (int i = 0; i < calls; ++i)
       run(p);
     double each = (now() - start) * 1e9 / calls;
@@ -112,7 +122,7 @@ Json Measurement::trial(int kernel, int first, int second, double tolerance) {
   std::vector<size_t> having;
   Json result;
   {
-    Comparison comparison(0, second);
+    Comparison comparison(device, 0, second);
     race.check(kernel);
     for (size_t p = 0; p < parts.size(); ++p) {
       parts[p].prepare(); // an earlier part may be in it
@@ -196,9 +206,7 @@ Json Measurement::whole() {
         choose(after);
         run(p, false); // caches and pages are as this version leaves them
         parts[p].prepare();
-        double start = now();
-        parts[p].once();
-        time[after] = (now() - start) * 1e9;
+        time[after] = timed(parts[p].once);
       }
       if (i) // the first touches memory
         pairs.push_back({time[0], time[1]});
@@ -248,6 +256,10 @@ int measureCommand(const Command &command) {
     return 0;
   }
   configureThreads(options);
+  if (options.has("--device")) { // before memory is taken
+    report({{"device", command.program.device().name()}});
+    return 0;
+  }
   bool trains = options.has("--train");
   if (trains && !&quern_training_commands)
     throw UserError("measure --train needs a program compiled with --train");

@@ -2,6 +2,7 @@
 #include "runtime/tuning/MeasuredProgram.h"
 
 #include "runtime/tuning/Child.h"
+#include "support/Error.h"
 #include "support/Files.h"
 #include "support/Json.h"
 
@@ -33,8 +34,11 @@ std::vector<std::string> MeasuredProgram::command() const {
 
 void MeasuredProgram::fail(const std::string &end) const {
   std::string text = support::readFile(errors());
-  throw std::runtime_error("the program could not be measured: " + (end.empty() ? "it gave no answer" : end) +
-                           (text.empty() ? "" : ": " + text.substr(0, 2000)));
+  std::string message = "the program could not be measured: " + (end.empty() ? "it gave no answer" : end) +
+                        (text.empty() ? "" : ": " + text.substr(0, 2000));
+  if (end == "status 2") // what a program says of a machine that cannot run it
+    throw support::MachineError(message);
+  throw std::runtime_error(message);
 }
 
 static Json parse(const std::string &line) {

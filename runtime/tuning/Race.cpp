@@ -37,9 +37,13 @@ Ratio Ratio::of(const std::vector<std::pair<double, double>> &pairs) {
 
 Race::Race(const Description &description) {
   callbacks.begin = [](quern_profile *self, int32_t launch, int32_t) {
-    static_cast<Hooks *>(self)->self->begin(launch);
+    Race &race = *static_cast<Hooks *>(self)->self;
+    race.guarded([&] { race.begin(launch); });
   };
-  callbacks.end = [](quern_profile *self) { static_cast<Hooks *>(self)->self->end(); };
+  callbacks.end = [](quern_profile *self) {
+    Race &race = *static_cast<Hooks *>(self)->self;
+    race.guarded([&] { race.end(); });
+  };
   callbacks.self = this;
   for (const LaunchInfo &info : description.launches) {
     int found = -1;
@@ -82,13 +86,13 @@ void Race::begin(int number) {
     isSecond = iteration == 1 || iteration == 2;
     use(racing, isSecond ? second : first);
   }
-  start = monotonicNanoseconds();
+  start = watched->mark();
 }
 
 void Race::end() {
   if (launch < 0)
     return;
-  double time = double(monotonicNanoseconds() - start);
+  double time = watched->seconds(start, watched->mark()) * 1e9;
   int kernel = kernels[size_t(launch)];
   if (size_t(at) >= sums.size())
     sums.resize(size_t(at) + 1);

@@ -18,7 +18,7 @@ struct Ratio {
   static Ratio of(const std::vector<std::pair<double, double>> &pairs);
 };
 
-/// Times launches; those of one kernel by one version or the other.
+/// Times launches, by the clock of the device that they are on; those of one kernel by one version or the other.
 class Race : public CallRecorder {
 public:
   explicit Race(const Description &description);
@@ -44,6 +44,7 @@ public:
   };
   std::vector<Site> sites(int part, double calls) const;
 
+  void watch(Device &device) override { watched = &device; }
   void beginCall(int, const std::vector<int64_t> &, uint64_t, uint64_t) override {}
   void endCall() override {}
   quern_profile *hooks() override { return &callbacks; }
@@ -58,13 +59,14 @@ private:
     int count = 0;
   };
   Hooks callbacks;
+  Device *watched = &Device::cpu();
   std::vector<int> kernels;                       // of each launch; -1: it has no versions
   std::map<std::pair<int, int>, Samples> samples; // by part and launch
   std::vector<std::map<int, double>> sums;
   int at = -1, racing = -1, first = 0, second = 0;
   int launch = -1;
   bool isSecond = false;
-  uint64_t start = 0;
+  uint64_t start = 0; // a mark of the device
 
   void begin(int number);
   void end();

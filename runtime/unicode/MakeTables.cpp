@@ -114,7 +114,7 @@ void make(FILE *file) {
     before = known->second;
   }
   if (kinds.size() > 256)
-    throw std::runtime_error("more kinds of characters than a byte tells apart");
+    throw std::runtime_error("more kinds of characters than a byte can distinguish");
   for (const auto &[pair, both] : pairs)
     composites.insert(composites.end(), {uint32_t(pair.first), uint32_t(pair.second), uint32_t(both)});
   std::fprintf(file, "constexpr Kind kinds[] = {\n");

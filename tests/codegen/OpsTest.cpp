@@ -1,6 +1,7 @@
 // Every operation alone, at awkward sizes.
 #include "tests/codegen/support/Check.h"
 
+#include <algorithm>
 #include <limits>
 
 using namespace quern::codegen;
@@ -211,6 +212,53 @@ TEST(ScatterAdd, EveryPlaceOfTheNewDimension) {
   g.yield(g.scatterAdd(x, positions, {"B", "T", "D"}, dim("V", 7))); // to one dimension alone
   g.yield(g.scatterAdd(g.reduce(Reduction::Sum, x, {"B"}), positions, {"B", "T"}, dim("V", 9))); // x lacks B
   checkKernel(g.finish("scatter"), lengths, 5e-6);
+}
+
+/// Bit for bit, and behind what was there: numbers of which each order has another sum. Positions beyond the ends are clamped.
+TEST(ScatterAdd, WhatMeetsIsAddedInOrder) {
+  constexpr int64_t tokens = 301, width = 5, rows = 9;
+  const float numbers[] = {1e8f, 1.0f, -1e8f, 0.3f, 7e7f, -0.7f, 3.14f, -7e7f, 1e-3f};
+  DenseTensor x{{tokens, width}, {}}, positions{{tokens}, {}}, table{{rows, width}, {}};
+  for (int64_t t = 0; t < tokens; ++t) {
+    positions.data.push_back(t % 50 == 0 ? -3 : t % 50 == 1 ? 1000 : double(t * t % 7));
+    for (int64_t d = 0; d < width; ++d)
+      x.data.push_back(double(numbers[(t * 5 + t / 9 + d) % 9]));
+  }
+  for (int64_t i = 0; i < rows * width; ++i)
+    table.data.push_back(double(numbers[i % 9]));
+  auto expected = [&](bool onTable) {
+    std::vector<float> sums(size_t(rows * width), 0);
+    if (onTable)
+      sums.assign(table.data.begin(), table.data.end());
+    for (int64_t t = 0; t < tokens; ++t)
+      for (int64_t d = 0; d < width; ++d)
+        sums[size_t(std::clamp<int64_t>(int64_t(positions.data[size_t(t)]), 0, rows - 1) * width + d)] +=
+            float(x.data[size_t(t * width + d)]);
+    return DenseTensor{{rows, width}, {sums.begin(), sums.end()}};
+  };
+  Dim T = dim("T"), D = dim("D", width), V = dim("V", rows);
+  GraphMaker g;
+  int y = g.argument(Storage::F32, {T, D}), at = g.argument(Storage::I32, {T});
+  g.yield(g.scatterAdd(y, at, {"T"}, V));
+  KernelRunner alone(g.finish("alone"), cpuTarget("native"));
+  alone.bind({{"T", tokens}}, {x, positions});
+  ASSERT_EQ(alone.run(), 0);
+  compareTensors(alone.result(0), expected(false), 0, "alone");
+  for (bool inPlace : {false, true}) {
+    GraphMaker h;
+    int a = h.argument(Storage::F32, {T, D}), p = h.argument(Storage::I32, {T}),
+        there = h.argument(Storage::F32, {V, D});
+    h.yield(h.elementwise(Op::Add, {there, h.scatterAdd(a, p, {"T"}, V)}));
+    KernelGraph graph = h.finish(inPlace ? "added_in_place" : "added");
+    if (inPlace)
+      graph.inPlace = there;
+    KernelRunner added(graph, cpuTarget("native"));
+    added.bind({{"T", tokens}}, {x, positions, table});
+    if (inPlace)
+      added.shareResult(there);
+    ASSERT_EQ(added.run(), 0);
+    compareTensors(added.result(0), expected(true), 0, graph.name);
+  }
 }
 
 TEST(Shape, Everything) {

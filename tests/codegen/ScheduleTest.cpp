@@ -41,7 +41,7 @@ TEST(Schedule, NothingIsSaidWithoutAPerson) {
 
 TEST(Schedule, MistakesHaveAPlace) {
   EXPECT_EQ(failure("map : work 1\nmatrix : rows 3"),
-            "mine.txt:2: 'matrix' is no family; there are attention, "
+            "mine.txt:2: 'matrix' is no family; there are attend, attention, "
             "contract, dense, experts, gradient, grouped, map, row, scan, tile and threads");
   EXPECT_EQ(failure("map : work"), "mine.txt:1: 'work' has no number");
   EXPECT_EQ(failure("map : work x"), "mine.txt:1: work 'x' is not among 1 to 16777216");

@@ -3,7 +3,7 @@
 // checked, and all that was begun is done as late as it may be. Opened by programs through QUERN_CUDA_LIBRARY.
 //
 //   QUERN_FAKE_CUDA=none        no device;  =old  one of compute capability 3.7;  =volta  of 7.0;  =ampere  of 8.0;  =full  no memory beyond 128 KB
-//   QUERN_FAKE_CUDA=lost        launches fail after the first ten;  =cuda11  a driver of CUDA 11.8
+//   QUERN_FAKE_CUDA=lost        launches fail after the first ten (lost:N: after N);  =cuda11  a driver of CUDA 11.8
 //   QUERN_FAKE_CUDA_LOG=FILE    what was asked of it, as JSON, when the program ends
 #include "runtime/device/cuda/Cuda.h"
 #include "tests/gpu/ptx/Ptx.h"
@@ -169,7 +169,13 @@ int launching(std::function<void()> &work, const runtime::cuda::KernelNode &node
 /// The device is lost after so many launches, if it is to be.
 bool losesDevice(size_t many) {
   launches += many;
-  isLost |= mode() == "lost" && launches > 10;
+  static const size_t last = [] {
+    std::string text = mode();
+    return text == "lost"                ? size_t(10)
+           : text.rfind("lost:", 0) == 0 ? size_t(std::strtoull(text.c_str() + 5, nullptr, 10))
+                                         : SIZE_MAX;
+  }();
+  isLost |= launches > last;
   return isLost;
 }
 

@@ -1,10 +1,11 @@
 // A layer between programs and the system's OpenCL driver: QUERN_FAKE_OPENCL makes that device another one. What is not here
 // is found in the driver, which this library is linked to.
 //   none   no device                              old    a device without shared virtual memory, as before OpenCL 2.0
-//   full   no memory is left for weights          lost   it is lost after ten launches
+//   full   no memory is left for weights          lost   it is lost after ten launches (lost:N: after N)
 //   narrow without double precision
 #include "runtime/device/opencl/OpenCl.h"
 
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -23,7 +24,13 @@ template <typename Known> Known realOne(Known, const char *name) {
 }
 int launches = 0;
 bool lost() {
-  return is("lost") && launches > 10;
+  static const int last = [] {
+    const char *wanted = std::getenv("QUERN_FAKE_OPENCL");
+    if (wanted && !std::strncmp(wanted, "lost:", 5))
+      return std::atoi(wanted + 5);
+    return is("lost") ? 10 : INT_MAX;
+  }();
+  return launches > last;
 }
 } // namespace
 
@@ -51,6 +58,12 @@ int32_t clEnqueueNDRangeKernel(Queue queue, Kernel kernel, uint32_t dimensions, 
   return lost() ? outOfResources
                 : realOne(&clEnqueueNDRangeKernel, "clEnqueueNDRangeKernel")(queue, kernel, dimensions, from, global,
                                                                              local, count, after, event);
+}
+int32_t clEnqueueSVMMemcpy(Queue queue, uint32_t waits, void *to, const void *from, size_t bytes, uint32_t count,
+                           const Event *after, Event *event) {
+  return lost()
+             ? outOfResources
+             : realOne(&clEnqueueSVMMemcpy, "clEnqueueSVMMemcpy")(queue, waits, to, from, bytes, count, after, event);
 }
 int32_t clFinish(Queue queue) {
   return lost() ? outOfResources : realOne(&clFinish, "clFinish")(queue);

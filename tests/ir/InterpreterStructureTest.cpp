@@ -38,16 +38,6 @@ TEST(Inputs, DefaultIsSpreadOverTheType) {
               ElementsAre(0, 4));
 }
 
-TEST(Inputs, DefaultByTheFunctionsName) {
-  std::string text = withDefault;
-  text.replace(text.find(", quern.default = @yes"), 22, "");
-  text.replace(text.find("@yes"), 4, "@f.default.mask");
-  Module m(text);
-  ASSERT_TRUE(m.module) << m.said;
-  Interpreter interpreter(*m.module);
-  EXPECT_THAT(first(interpreter.run(m.function(), {{"x", reals({{"B", 1}, {"T", 1}}, {3})}})), ElementsAre(3));
-}
-
 TEST(Inputs, OrderOfDimensionsDoesNotMatter) {
   Module m(withDefault);
   Interpreter interpreter(*m.module);

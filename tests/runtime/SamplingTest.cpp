@@ -124,16 +124,19 @@ TEST_F(Golden, RulesKeepTheTokensThatTransformersKeeps) {
   }
 }
 
+/// What 4000 draws at temperature 1 give.
+static std::set<int> drawn(std::map<std::string, double> rules, const std::vector<float> &logits) {
+  rules["temp"] = 1;
+  Sampler sampler({rules, 0});
+  std::set<int> found;
+  for (int i = 0; i < 4000; ++i)
+    found.insert(sampler.next({}, logits));
+  return found;
+}
+
 TEST(Sampling, EpsilonCutoffKeepsProbableTokens) {
   std::vector<float> logits = {0, 3, 2, 2.9f, -1}; // probabilities 0.021, 0.427, 0.157, 0.387, 0.008
-  auto kept = [&](std::map<std::string, double> rules) {
-    rules["temp"] = 1;
-    Sampler sampler({rules, 0});
-    std::set<int> found;
-    for (int i = 0; i < 4000; ++i)
-      found.insert(sampler.next({}, logits));
-    return found;
-  };
+  auto kept = [&](std::map<std::string, double> rules) { return drawn(rules, logits); };
   EXPECT_EQ(kept({{"epsilon-cutoff", 0}}), (std::set<int>{0, 1, 2, 3, 4}));
   EXPECT_EQ(kept({{"epsilon-cutoff", 0.02}}), (std::set<int>{0, 1, 2, 3}));
   EXPECT_EQ(kept({{"epsilon-cutoff", 0.1}}), (std::set<int>{1, 2, 3}));
@@ -141,6 +144,16 @@ TEST(Sampling, EpsilonCutoffKeepsProbableTokens) {
   EXPECT_EQ(kept({{"epsilon-cutoff", 0.9}}), std::set<int>{1}) << "the likeliest stays";
   // Of two tokens that another rule leaves, both have 0.4.
   EXPECT_EQ(kept({{"top-k", 2}, {"epsilon-cutoff", 0.4}}), (std::set<int>{1, 3}));
+}
+
+TEST(Sampling, EtaCutoffFallsWithTheEntropy) {
+  std::vector<float> logits = {0, 3, 2, 2.9f, -1}; // probabilities 0.021, 0.427, 0.157, 0.387, 0.008; entropy 1.142
+  auto kept = [&](double eta) { return drawn({{"eta-cutoff", eta}}, logits); };
+  EXPECT_EQ(kept(0), (std::set<int>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(kept(0.02), (std::set<int>{0, 1, 2, 3})) << "0.02, less than 0.141 * e^-1.142";
+  EXPECT_EQ(kept(0.2), (std::set<int>{1, 2, 3})) << "0.143: the entropy lets 0.157 in";
+  EXPECT_EQ(kept(0.9), (std::set<int>{1, 3})) << "0.303";
+  EXPECT_EQ(drawn({{"eta-cutoff", 1}}, {9, 0, 0}), std::set<int>{0}) << "the likeliest stays";
 }
 
 TEST(Sampling, PenaltiesCountUses) {

@@ -3,6 +3,7 @@
 #include "codegen/PlanKernels.h"
 #include "codegen/ReadKernel.h"
 #include "codegen/halide/HalideProducer.h"
+#include "codegen/halide/gpu/GpuProducer.h"
 #include "codegen/kernel/KernelCache.h"
 #include "codegen/kernel/PlanText.h"
 #include "codegen/link/Link.h"
@@ -129,6 +130,53 @@ public:
   }
 };
 
+/// Kernels for devices: groups half as wide compute something else (in kernels that multiply), groups of twice as many work-items
+/// are right. Others there are not.
+class PlantedOnDevice : public KernelProducer {
+public:
+  std::string name() const override { return "planted"; }
+  std::string revision() const override { return "planted 1 " + gpuProducer().revision(); }
+  std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &target) const override {
+    return gpuProducer().refuses(graph, target);
+  }
+  std::vector<Anchor> anchors(const KernelGraph &graph, const CpuTarget &target) const override {
+    return gpuProducer().anchors(graph, target);
+  }
+  KernelPlan choose(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules) const override {
+    return {name(), gpuProducer().choose(graph, target, schedules).parts};
+  }
+  std::optional<std::string> refuses(const KernelPlan &plan, const KernelGraph &graph,
+                                     const CpuTarget &target) const override {
+    KernelPlan first = choose(graph, target, ScheduleTable::standard()), other = plan;
+    PlanPart &its = other.parts.at(0);
+    const PlanPart &part = first.parts[0];
+    if (its["group"] == 2 * part["group"])
+      its.numbers["group"] = part["group"];
+    bool multiplies = llvm::any_of(graph.nodes, [](const Node &node) { return node.op == Op::Mul; });
+    if (multiplies && isWrong(plan, first)) // elsewhere no fault is planted
+      its.numbers["wide"] = part["wide"];
+    if (other == first)
+      return std::nullopt;
+    return "too far";
+  }
+  Scratch make(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target, const std::string &symbol,
+               EmitForm form, const std::string &path) const override {
+    KernelGraph made = graph;
+    if (isWrong(plan, choose(graph, target, ScheduleTable::standard())))
+      for (Node &node : made.nodes)
+        if (node.op == Op::Mul)
+          node.op = Op::Add;
+    return gpuProducer().make(made, {gpuProducer().name(), plan.parts}, target, symbol, form, path);
+  }
+  bool makeShared(const CpuTarget &target, const std::string &path) const override {
+    return gpuProducer().makeShared(target, path);
+  }
+  std::string loops(const KernelGraph &, const KernelPlan &, const CpuTarget &) const override { return ""; }
+  static bool isWrong(const KernelPlan &plan, const KernelPlan &first) {
+    return 2 * plan.parts.at(0)["wide"] == first.parts.at(0)["wide"];
+  }
+};
+
 class TuneTest : public testing::Test {
 protected:
   std::string folder = folderOfTest();
@@ -200,6 +248,38 @@ TEST_F(TuneTest, WhatIsWrongOrCrashesNeverWins) {
   EXPECT_EQ(countOf("<circle class=\"crashed\"", page), crashed);
   EXPECT_THAT(page, HasSubstr("work ")); // what was changed
   EXPECT_TRUE(database.plans().empty());
+}
+
+/// The device's memory is where results are compared.
+TEST_F(TuneTest, WhatIsWrongOnADeviceNeverWins) {
+  static const PlantedOnDevice planted;
+  const std::string folderOfBuild = std::getenv("QUERN_BUILD");
+  setenv("QUERN_CUDA_LIBRARY", (folderOfBuild + "/lib/libquern_fake_cuda.so").c_str(), 0);
+  setenv("POCL_CACHE_DIR", folder.c_str(), 0);
+  for (const char *target : {"opencl", "cuda"}) {
+    SCOPED_TRACE(target);
+    options.compile.target = cpuTarget(target);
+    options.compile.producers = {&planted};
+    build();
+    options.where = {options.compile.target.halide, deviceOf(*planned, options), "prefill 64"};
+    EXPECT_THAT(options.where.machine, testing::StartsWith(target == std::string("cuda") ? "CUDA" : "OpenCL"));
+    TuningDatabase database(folder + "/" + target + ".sqlite");
+    TuneReport report = tune(*scheduled, *planned, options, database);
+    EXPECT_TRUE(report.finished);
+    int wrong = 0, right = 0;
+    for (const TunedKernel &kernel : report.kernels)
+      for (const auto &[plans, trial] : database.trials(kernel.key, options.where)) {
+        bool isWrong = PlantedOnDevice::isWrong(parsePlan(plans.second), parsePlan(kernel.before));
+        EXPECT_EQ(trial.outcome == "wrong", isWrong) << plans.second << " " << trial.outcome << " " << trial.note;
+        EXPECT_TRUE(isWrong || trial.outcome == "faster" || trial.outcome == "slower") << trial.outcome;
+        EXPECT_EQ(trial.difference > options.tolerance, isWrong);
+        EXPECT_FALSE(isWrong && kernel.after == plans.second);
+        ++(isWrong ? wrong : right);
+      }
+    EXPECT_GT(wrong, 0);
+    EXPECT_GT(right, 0);
+    EXPECT_EQ(tune(*scheduled, *planned, options, database).measured, 0);
+  }
 }
 
 TEST_F(TuneTest, ASecondRunMeasuresNothing) {
@@ -291,6 +371,12 @@ TEST(TuningDatabase, KeepsWhatItIsGiven) {
   EXPECT_FALSE(database.share("other", key, where));
   database.dropPlan(key, where);
   EXPECT_EQ(database.plans().size(), 1u);
+  EXPECT_EQ(database.lastDevice("cuda", ""), "");
+  for (const char *device : {"an H100", "an A100", "an H100", "a T4"})
+    database.keepDevice({device[0] == 'a' && device[2] == 'T' ? "opencl" : "cuda", device, ""});
+  EXPECT_EQ(database.lastDevice("cuda", ""), "an H100");
+  EXPECT_EQ(database.lastDevice("cuda", "A100"), "an A100");
+  EXPECT_EQ(database.lastDevice("cuda", "T4"), "");
 }
 
 TEST(PlanSeeds, TheNearestKernelsPlanFitted) {

@@ -108,8 +108,12 @@ std::vector<TunedPlan> quern::tools::tunedPlans(const CompileFlags &flags) {
   if (flags.untuned || (flags.database.empty() && !fs::exists(path)))
     return {};
   try {
-    std::vector<TunedPlan> plans = TuningDatabase(path).plans(cpuTarget(flags.target).halide);
-    std::string machine = quern::runtime::machineName();
+    TuningDatabase database(path);
+    CpuTarget target = cpuTarget(flags.target);
+    std::vector<TunedPlan> plans = database.plans(target.halide);
+    const char *wanted = std::getenv("QUERN_DEVICE"); // as programs choose theirs
+    std::string machine = target.device.empty() ? quern::runtime::machineName()
+                                                : database.lastDevice(target.halide, wanted ? wanted : "");
     std::erase_if(plans, [&](const TunedPlan &plan) { return plan.machine != machine && !plan.imported; });
     std::stable_partition(plans.begin(), plans.end(), [&](const TunedPlan &plan) { return plan.machine != machine; });
     return plans;

@@ -154,7 +154,7 @@ static std::vector<std::string> decidedBy(const CompileFlags &flags, const std::
        {asked, flags.spec.spec, flags.spec.config, flags.schedules, flags.plans, flags.from, flags.weights})
     if (!file.empty())
       files.push_back(file);
-  for (const std::string &file : {flags.weights, flags.adapter}) { // tokenizer, config: what lies beside a checkpoint
+  for (const std::string &file : {flags.weights, flags.adapter}) { // tokenizer, config: what is beside a checkpoint
     if (file.empty() || !fs::exists(file))
       continue;
     const std::string folder = support::isFolder(file) ? file : support::folderOf(file);

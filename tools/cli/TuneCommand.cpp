@@ -8,6 +8,7 @@
 #include "tools/cli/CompileFlags.h"
 #include "tools/crash/CrashReport.h"
 #include "tools/spec/SpecOptions.h"
+#include "tools/spec/TargetFormats.h"
 #include "tools/tune/TunePage.h"
 #include "tools/tune/TunedPlans.h"
 #include "tools/tune/Tuner.h"
@@ -45,11 +46,6 @@ static TuneOptions tuneOptions(const TuneFlags &flags) {
   CompileOptions &compile = options.compile;
   compile.spec = flags.spec.spec;
   compile.target = cpuTarget(flags.target);
-  if (!compile.target.device.empty())
-    throw std::runtime_error(
-        "--target " + flags.target +
-        ": results of plans are compared in the processor's memory, so only its kernels are tuned; "
-        "name a processor, or give plans by 'quern compile --schedules FILE'");
   compile.schedules = scheduleTable(flags.schedules);
   compile.cache = flags.cache;
   compile.jobs = flags.jobs > 0 ? flags.jobs : quern::support::availableThreads();
@@ -67,6 +63,8 @@ static TuneOptions tuneOptions(const TuneFlags &flags) {
   options.lengths = lengths;
   options.where = {compile.target.halide, quern::runtime::machineName(),
                    std::to_string(threads) + " threads, " + lengths};
+  if (!compile.target.device.empty()) // `search` asks for its name
+    options.where = {compile.target.halide, "", lengths};
   auto add = [&](const char *name, const std::string &value) {
     options.workload.push_back(name);
     options.workload.push_back(value);
@@ -109,6 +107,19 @@ static void takeModel(TuneFlags &flags) {
   flags.weights = compile.weights;
 }
 
+/// Of a target with a device: which one this machine has. A bundle may be made where there is none.
+static void findDevice(mlir::ModuleOp planned, const TuneFlags &flags, TuneOptions &options, TuningDatabase &database) {
+  if (options.compile.target.device.empty())
+    return;
+  try {
+    options.where.machine = deviceOf(planned, options);
+    database.keepDevice(options.where);
+  } catch (const std::runtime_error &) {
+    if (flags.bundle.empty())
+      throw;
+  }
+}
+
 static int search(const TuneFlags &flags, TuningDatabase &database) {
   TuneOptions options = tuneOptions(flags);
   mlir::MLIRContext context;
@@ -126,6 +137,7 @@ static int search(const TuneFlags &flags, TuningDatabase &database) {
   if (mlir::failed(quern::passes::runPhases(*module, passes, "scheduled", "")))
     return reportFault("failed");
   enterCodegen();
+  findDevice(*module, flags, options, database);
   if (!flags.bundle.empty()) {
     options.compile.output = flags.bundle;
     int64_t plans = bundle(*scheduled, *module, options, database);
@@ -184,7 +196,7 @@ int quern::tools::tuneCommand(const Arguments &arguments) {
       "bundle", po::value(&flags.bundle),
       "FILE: instead of searching, make a program with other plans of the kernels, which finds the best of them on a "
       "machine without a compiler")("target", po::value(&flags.target),
-                                    "the processor of kernels: native, or a level such as x86-64-v3 (native)")(
+                                    "native, a level such as x86-64-v3, or opencl, cuda, vulkan: a device (native)")(
       "html", po::value(&flags.html), "FILE: an HTML report with every plan that was tried")(
       "jobs,j", po::value(&flags.jobs), "kernels compiled at the same time (default: all processors)")(
       "quiet,q", po::bool_switch(&flags.quiet), "no progress on stderr");
@@ -206,8 +218,10 @@ int quern::tools::tuneCommand(const Arguments &arguments) {
     throw std::runtime_error("SPEC is missing: --html and --bundle are about a program");
   if (!flags.html.empty() && !flags.bundle.empty())
     throw std::runtime_error("--html is the report of a search; with --bundle the program that is made searches");
-  if (!flags.spec.spec.empty())
+  if (!flags.spec.spec.empty()) {
     takeModel(flags);
+    takeTargetsFormats(flags.spec, flags.target, flags.weights, values);
+  }
   TuningDatabase database(flags.database.empty() ? defaultDatabase(flags.cache) : flags.database);
   if (!flags.imported.empty()) {
     std::vector<TunedPlan> plans = parsePlans(quern::support::readFile(flags.imported), flags.imported);

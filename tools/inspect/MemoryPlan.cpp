@@ -111,7 +111,7 @@ void Plan::addBuffers() {
   });
 }
 
-/// Of all values of a slot that live at a step the one that was written last is what lies there.
+/// Of all values of a slot that live at a step the one that was written last is what is stored there.
 void Plan::addOccupants(Json &out) const {
   out = Json::array();
   unsigned slots = 0;

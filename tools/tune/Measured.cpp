@@ -15,4 +15,9 @@ void Measured::build(const std::vector<KernelVersions> &versions, const std::vec
   built.use(uses);
 }
 
+std::string Measured::device() {
+  build({}, {});
+  return built.ask("device").get<std::string>();
+}
+
 } // namespace quern::tools

@@ -19,6 +19,8 @@ public:
   /// Makes the program that the next questions are about. Throws std::runtime_error.
   void build(const std::vector<codegen::KernelVersions> &versions, const std::vector<VersionUse> &uses);
   runtime::MeasuredProgram &program() { return built; }
+  /// The device on which the program of default plans computes here. Throws std::runtime_error where there is none.
+  std::string device();
 
 private:
   mlir::ModuleOp planned;

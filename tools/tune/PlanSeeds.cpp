@@ -1,4 +1,4 @@
-// Takes: a kernel's parts with what is known of them; the database. Gives: a plan that won for a kernel like it.
+// Takes: a kernel's parts with what is known about them; the database. Gives: a plan that won for a kernel like it.
 // Why fitted: what won there may not divide the depth here, or not fit the tile of another weight.
 #include "tools/tune/PlanSeeds.h"
 

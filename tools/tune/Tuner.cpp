@@ -355,6 +355,10 @@ TuneReport KernelTuner::run() {
   return report;
 }
 
+std::string deviceOf(mlir::ModuleOp planned, const TuneOptions &options) {
+  return Measured(planned, options.compile, options.workload).device();
+}
+
 TuneReport tune(mlir::ModuleOp scheduled, mlir::ModuleOp planned, const TuneOptions &options,
                 TuningDatabase &database) {
   return KernelTuner(scheduled, planned, options, database).run();

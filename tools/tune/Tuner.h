@@ -50,6 +50,10 @@ struct TuneReport {
   double seconds = 0;
 };
 
+/// The name of the device on which the program computes here, for TuningConditions::machine. Throws std::runtime_error where
+/// it does not run.
+std::string deviceOf(mlir::ModuleOp planned, const TuneOptions &options);
+
 /// `scheduled`: a module in phase `scheduled` with default plans. `planned`: the same in phase `planned`. Keeps every trial
 /// and every plan that won in the database as soon as it is known; what is there already is not measured again. Throws
 /// std::runtime_error where the program cannot be compiled or run.

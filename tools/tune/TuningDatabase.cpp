@@ -34,11 +34,14 @@ create table plan(
   primary key(kernel, target, machine)) without rowid;
 )sql";
 
-/// What kernels are made of, and the plan of one like it that a search began with: the same when it goes on.
-static constexpr char shapeSchema[] = R"sql(
+/// What kernels are made of, and the plan of one like it that a search began with: the same when it goes on. Devices by the
+/// order in which they were tuned: which of them a program will run on is not known where it is compiled.
+static constexpr char laterSchema[] = R"sql(
 create table if not exists shape(
   kernel text not null, target text not null, machine text not null, parts text not null, seed text not null,
   primary key(kernel, target, machine)) without rowid;
+create table if not exists device(
+  target text not null, machine text not null, number integer not null, primary key(target, machine)) without rowid;
 )sql";
 
 /// A prepared statement; values are bound in order, then rows are read.
@@ -126,7 +129,7 @@ TuningDatabase::TuningDatabase(const std::string &path) : file(path) {
             "; pragma user_version = " + std::to_string(schemaVersion) + ";");
       run("commit");
     }
-    run(shapeSchema); // older databases have none
+    run(laterSchema); // older databases have none of it
   } catch (...) {
     sqlite3_close(handle);
     throw;
@@ -234,6 +237,20 @@ std::map<std::string, KernelShape> TuningDatabase::shapes(const TuningConditions
   while (rows.next())
     found[rows.text(0)] = {rows.text(1), rows.text(2)};
   return found;
+}
+
+void TuningDatabase::keepDevice(const TuningConditions &where) {
+  Statement row(*this, "insert or replace into device(target, machine, number) "
+                       "values(?, ?, (select coalesce(max(number), 0) + 1 from device))");
+  row << where.target << where.machine;
+  row.next();
+}
+
+std::string TuningDatabase::lastDevice(const std::string &target, const std::string &part) {
+  Statement row(*this,
+                "select machine from device where target = ? and instr(machine, ?) order by number desc limit 1");
+  row << target << part;
+  return row.next() ? row.text(0) : "";
 }
 
 int64_t TuningDatabase::trialCount() {

@@ -17,8 +17,8 @@ namespace quern::tools {
 /// Where a kernel is measured. Equal conditions give comparable times.
 struct TuningConditions {
   std::string target;  ///< as the producer knows it (CpuTarget::halide)
-  std::string machine; ///< machineName()
-  std::string work;    ///< threads and lengths: "2 threads, prefill 512, decode 128"
+  std::string machine; ///< machineName(), or the name of the device
+  std::string work;    ///< threads and lengths: "2 threads, prefill 512, decode 128"; of a device lengths alone
 };
 
 /// One comparison of two plans of a kernel.
@@ -72,6 +72,10 @@ public:
   /// The first that is kept of a kernel stays.
   void keepShape(const std::string &kernel, const TuningConditions &where, const KernelShape &shape);
   std::map<std::string, KernelShape> shapes(const TuningConditions &where);
+  /// That a device was tuned here.
+  void keepDevice(const TuningConditions &where);
+  /// The device of a target that was tuned here last, of those whose name has `part` in it; empty: none was.
+  std::string lastDevice(const std::string &target, const std::string &part);
   int64_t trialCount();
 
   const std::string &path() const { return file; }

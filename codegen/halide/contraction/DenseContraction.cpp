@@ -19,7 +19,7 @@
 // once.
 //
 // Where both are bf16 and the target multiplies pairs of these (vdpbf16ps), copies are bf16, too, a pair of the depth beside
-// each other: a step of a sum is two products. What lies beyond an odd depth is 0 on both sides.
+// each other: a step of a sum is two products. What is beyond an odd depth is 0 on both sides.
 #include "codegen/halide/contraction/DenseContraction.h"
 
 #include "codegen/halide/Math.h"

@@ -6,7 +6,7 @@
 //
 //   first, order: pairs sorted by expert (RoutedPairs.cpp)
 //   strip, groups = w in tiles of columns, x in groups of rows, both sorted
-//   for each expert, group of tiles of columns, block of rows (parallel)    what a task writes lies together
+//   for each expert, group of tiles of columns, block of rows (parallel)    what a task writes is contiguous
 //     for each tile of rows, tile of columns
 //       sums[rows x columns] = 0;  for k in the slots of the expert: sums += groups[k, rows] * strip[k, columns]
 //       result[expert, tile] = epilogue(sums)

@@ -194,7 +194,7 @@ void PackedContraction::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAt
     if (row)
       func.bound_extent(m, atOnce).unroll(m);
   };
-  /// `within`: what lies beside each other in a vector beside the lanes, inside of which an instruction sums over[0].
+  /// `within`: what is side by side in a vector beside the lanes, inside of which an instruction sums over[0].
   auto update = [&](Func &func, const std::vector<RVar> &over, std::optional<Var> within) {
     std::vector<VarOrRVar> loops = {over[0]};
     if (within)

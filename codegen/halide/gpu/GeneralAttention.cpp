@@ -51,7 +51,7 @@ void GeneralAttention::defineWeightedSum() {
   }));
 }
 
-/// What lies at plus, minus goes to offset + plus - minus: a work-item goes along the keys, each of which has one query.
+/// What is stored at plus, minus goes to offset + plus - minus: a work-item goes along the keys, each of which has one query.
 void GeneralAttention::defineDistanceSum() {
   storeScores();
   const Node &weights = b.graph.nodes[score];

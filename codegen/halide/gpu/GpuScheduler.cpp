@@ -79,7 +79,8 @@ void GpuScheduler::schedule(Stage &stage, bool concat) {
     }
   }
   for (int u = 0; u < stage.func.num_update_definitions(); ++u) {
-    // Along a dimension that an update writes where its data say, its steps stay in order.
+    // Along a dimension that an update writes where its data say, its steps stay in order, unless they are known to write to
+    // different places.
     std::vector<Expr> at = stage.func.update_args(u);
     std::vector<Along> along;
     std::vector<VarOrRVar> within;
@@ -88,8 +89,11 @@ void GpuScheduler::schedule(Stage &stage, bool concat) {
       if (var && !var->reduction_domain.defined() && var->name == pure[d].var.name())
         along.push_back(pure[d]);
     }
+    bool raced = stage.func.update(u).get_schedule().allow_race_conditions(); // scatterByPlace
     for (const RVar &over : stage.over[u])
-      if (concat)
+      if (raced && over.name() == stage.over[u].back().name())
+        along.insert(along.begin() + (along.empty() ? 0 : 1), Along{over, std::nullopt});
+      else if (concat)
         along.insert(along.begin() + (stage.vectorOver || along.empty() ? 0 : 1), Along{over, std::nullopt});
       else
         within.push_back(over);

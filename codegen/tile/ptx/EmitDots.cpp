@@ -4,7 +4,7 @@
 //     each lane: 16 bytes of weights (some columns of a depth; of codes some columns of a step), times x of each row
 //   lanes with the same columns add up by shuffles, warps through shared memory
 //
-// What is read is each weight once, in whole lines: lanes side by side read what lies side by side.
+// What is read is each weight once, in whole lines: lanes side by side read what is stored side by side.
 #include "codegen/tile/ptx/KernelIr.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -20,13 +20,14 @@ class DotsIr : public KernelIr {
 public:
   DotsIr(const Program &program, const Stage &stage, const std::string &name, Module &module)
       : KernelIr(program, stage, name, module), weight(program.buffers[size_t(stage.w[0].buffer)]),
-        bits(bitsOfCode(weight.storage)), tile(int(weight.layout.tile)) {
+        super(support::superBlocksOf(weight.storage)), bits(bitsOfCode(weight.storage)), tile(int(weight.layout.tile)) {
     columns = bits ? 4 : weight.storage == Storage::F32 ? 4 : 8;
-    depths = bits ? int(support::codesInStep(bits)) : 1;
+    depths = bits ? support::stepOf(weight.storage) : 1;
   }
 
 private:
   const Buffer &weight;
+  const support::SuperBlocks *super;
   int bits, tile;
   int columns, depths;                   ///< that a lane's 16 bytes hold
   std::vector<llvm::Value *> matrixBase; ///< of codes, by parts
@@ -53,6 +54,11 @@ private:
         numbers.push_back(word);
         continue;
       }
+      if (weight.storage == Storage::F16) {
+        for (int shift : {0, 16})
+          numbers.push_back(halfOf(word, shift));
+        continue;
+      }
       numbers.push_back(b.CreateBitCast(b.CreateShl(word, 16), b.getFloatTy()));
       numbers.push_back(b.CreateBitCast(b.CreateAnd(word, number(int64_t(0xffff0000))), b.getFloatTy()));
     }
@@ -71,6 +77,8 @@ private:
       }
       return;
     }
+    if (super)
+      return multiplyBlocks(acc, part, k, inChunk, column);
     // [tile] low bytes of scales, [tile] high bytes, then for each step [tile][4] bytes of codes (support/CodedGroups.h).
     llvm::Value *ofGroup = divide(k, 32), *step = divide(rest(k, 32), depths), *inTile = rest(column, tile);
     llvm::Value *start =
@@ -103,6 +111,47 @@ private:
       }
     }
   }
+  /// The same of eight codes of a super-block: scale times their sum, less the minimum times that of x.
+  void multiplyBlocks(std::vector<llvm::Value *> &acc, size_t part, llvm::Value *k, llvm::Value *inChunk,
+                      llvm::Value *column) {
+    llvm::Value *in = rest(k, support::superBlock), *group = divide(in, super->group),
+                *step = divide(rest(in, super->group), depths), *inTile = rest(column, tile);
+    llvm::Value *start = b.CreateMul(b.CreateZExt(divide(k, support::superBlock), b.getInt64Ty()),
+                                     b.getInt64(uint64_t(4 * super->words() * tile)));
+    llvm::Value *base = b.CreateGEP(b.getInt8Ty(), matrixBase[part], start);
+    auto words = [&](llvm::Value *word) { // of the lane's columns
+      llvm::Value *at = b.CreateGEP(b.getInt8Ty(), base, mul(add(mul(word, tile), inTile), 4));
+      return b.CreateAlignedLoad(FixedVectorType::get(b.getInt32Ty(), 4), at, Align(16));
+    };
+    llvm::Value *first = add(mul(group, super->wordsOfGroup()), super->headWords());
+    llvm::Value *low = words(add(first, step)),
+                *high = super->highBits() ? words(add(first, super->lowWords())) : nullptr, *units = words(number(0)),
+                *pairs = words(add(divide(group, 2), 1));
+    std::vector<llvm::Value *> x, sumOfX;
+    for (int r = 0; r < s.most; ++r)
+      for (int d = 0; d < depths; ++d) {
+        x.push_back(xAt(r, add(inChunk, d)));
+        if (d)
+          sumOfX.back() = b.CreateFAdd(sumOfX.back(), x.back());
+        else
+          sumOfX.push_back(x.back());
+      }
+    for (int c = 0; c < columns; ++c) {
+      auto own = [&](llvm::Value *four) { return b.CreateExtractElement(four, uint64_t(c)); };
+      SuperGroup levels = levelsOf(own(units), own(pairs), group);
+      std::vector<llvm::Value *> codes;
+      for (int d = 0; d < depths; ++d)
+        codes.push_back(codeOf(*super, own(low), high ? own(high) : nullptr, add(mul(step, 2), d / 4), d % 4));
+      for (int r = 0; r < s.most; ++r) {
+        llvm::Value *ofStep = ConstantFP::get(b.getFloatTy(), 0);
+        for (int d = 0; d < depths; ++d)
+          ofStep = fma(x[size_t(r * depths + d)], codes[size_t(d)], ofStep);
+        llvm::Value *&made = sum(acc, part, r, c);
+        made = fma(ofStep, levels.scale, made);
+        made = fma(b.CreateFNeg(sumOfX[size_t(r)]), levels.minimum, made);
+      }
+    }
+  }
   llvm::Value *fma(llvm::Value *x, llvm::Value *y, llvm::Value *z) {
     return b.CreateIntrinsic(x->getType(), Intrinsic::fma, {x, y, z});
   }
@@ -125,9 +174,10 @@ private:
       size_t rank = weight.dims.size();
       for (size_t d = 0; d + 2 < rank; ++d)
         matrix = b.CreateAdd(b.CreateMul(matrix, wide(sizeOf(weight.dims[d].size))), wide(get(s.w[part].at[d])));
-      llvm::Value *tiles = divide(add(allColumns, tile - 1), tile), *groups = divide(add(depth, 31), 32);
+      const int64_t each = support::blockOf(weight.storage), bytes = support::bytesOf(weight.storage, each);
+      llvm::Value *tiles = divide(add(allColumns, tile - 1), tile), *blocks = divide(add(depth, each - 1), each);
       matrix = b.CreateAdd(b.CreateMul(matrix, wide(tiles)), wide(group[0]));
-      matrix = b.CreateMul(b.CreateMul(matrix, wide(groups)), b.getInt64(uint64_t(tile * support::bytesOfGroup(bits))));
+      matrix = b.CreateMul(b.CreateMul(matrix, wide(blocks)), b.getInt64(uint64_t(tile * bytes)));
       matrixBase.push_back(b.CreateGEP(b.getInt8Ty(), pointerOf(s.w[part].buffer), matrix));
     }
     std::vector<llvm::Value *> acc(parts() * size_t(s.most * columns), ConstantFP::get(b.getFloatTy(), 0));

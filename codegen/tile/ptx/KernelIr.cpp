@@ -292,7 +292,7 @@ llvm::Value *KernelIr::code(int buffer, const std::vector<int> &positions) {
 llvm::Value *KernelIr::load(int buffer, const std::vector<int> &positions) {
   Storage storage = p.buffers[size_t(buffer)].storage;
   if (bitsOfCode(storage))
-    return code(buffer, positions);
+    return support::superBlocksOf(storage) ? superCode(buffer, positions) : code(buffer, positions);
   Type *type = storedType(b, storage);
   llvm::Value *from = address(buffer, positions),
               *value = b.CreateAlignedLoad(type, from, Align(type->getPrimitiveSizeInBits() / 8));

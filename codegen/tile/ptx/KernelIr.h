@@ -69,18 +69,29 @@ protected:
   llvm::Value *pointerOf(int buffer) { return pointers.at(buffer); }
   llvm::Value *tensorAt(size_t operand) { return tensors.at(operand); } ///< in 64 bits
   llvm::Value *widened(llvm::Value *bits);                              ///< of bf16 in an integer of 16 bits
+  llvm::Value *halfOf(llvm::Value *word, int shift);                    ///< of f16 in 16 bits of a word
+
+  // Codes in super-blocks (support/CodedGroups.h, SuperCodes.cpp). `units`: the word of the block's d and e.
+  struct SuperGroup {
+    llvm::Value *scale, *minimum;
+  };
+  SuperGroup levelsOf(llvm::Value *units, llvm::Value *pair, llvm::Value *group);
+  /// The code 4 * `four` + `part` of a group, as a float.
+  llvm::Value *codeOf(const support::SuperBlocks &form, llvm::Value *low, llvm::Value *high, llvm::Value *four,
+                      int part);
+  std::vector<uint8_t> depends; ///< of each value: a bit for each coordinate, then one for sums
 
 private:
   std::map<int, llvm::Value *> pointers;
   std::map<size_t, llvm::Value *> tensors;
   std::map<std::string, llvm::Value *> lengths;
   std::map<std::pair<int, size_t>, llvm::Value *> strides;
-  std::vector<uint8_t> depends; ///< of each value: bits of coordinates, and the sums
   llvm::Value *at[4] = {};
   std::map<std::pair<int, std::vector<llvm::Value *>>, llvm::Value *> known;
 
   llvm::Value *compute(const Value &value);
   llvm::Value *code(int buffer, const std::vector<int> &at);
+  llvm::Value *superCode(int buffer, const std::vector<int> &at); // SuperCodes.cpp
   llvm::Value *strideOf(int buffer, size_t dim);
 };
 
@@ -90,6 +101,7 @@ void emitDots(const Program &program, const Stage &stage, const std::string &nam
 void emitReduce(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 void emitMap(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 void emitAsync(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
+void emitAttend(const Program &program, const Stage &stage, const std::string &name, llvm::Module &module);
 
 } // namespace quern::codegen::tile
 #endif

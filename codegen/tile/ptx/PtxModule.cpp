@@ -9,7 +9,6 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 
-#include <functional>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -56,19 +55,25 @@ std::string kernelName(const Program &, size_t variant, size_t stage) {
 }
 
 PtxModule ptxOf(const Program &program, int capability) {
+  return ptxOf("kernel " + program.name, capability, [&](llvm::Module &module) {
+    for (size_t v = 0; v < program.variants.size(); ++v)
+      for (size_t i = 0; i < program.variants[v].stages.size() && program.variants[v].capability == capability; ++i) {
+        const Stage &stage = program.variants[v].stages[i];
+        constexpr decltype(&emitMap) byForm[] = {emitProduct, emitDots, emitMap, emitReduce, emitAsync, emitAttend};
+        byForm[int(stage.form)](program, stage, kernelName(program, v, i), module);
+      }
+  });
+}
+
+PtxModule ptxOf(const std::string &what, int capability, const std::function<void(llvm::Module &)> &write) {
   llvm::LLVMContext context;
-  llvm::Module module(program.name, context);
+  llvm::Module module(what, context);
   std::unique_ptr<llvm::TargetMachine> machine = machineOf(capability);
   aimAt(module, *machine);
-  for (size_t v = 0; v < program.variants.size(); ++v)
-    for (size_t i = 0; i < program.variants[v].stages.size() && program.variants[v].capability == capability; ++i) {
-      const Stage &stage = program.variants[v].stages[i];
-      constexpr decltype(&emitMap) byForm[] = {emitProduct, emitDots, emitMap, emitReduce, emitAsync};
-      byForm[int(stage.form)](program, stage, kernelName(program, v, i), module);
-    }
+  write(module);
   PtxModule made;
   llvm::raw_string_ostream(made.llvm) << module;
-  optimize(module, *machine, "kernel " + program.name);
+  optimize(module, *machine, what);
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream out(text);
   llvm::legacy::PassManager passes;

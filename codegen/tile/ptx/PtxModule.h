@@ -4,6 +4,12 @@
 
 #include "codegen/tile/Program.h"
 
+#include <functional>
+
+namespace llvm {
+class Module;
+}
+
 namespace quern::codegen::tile {
 
 /// Of a program's variants, the best first: each capability has an image of its own.
@@ -17,6 +23,8 @@ struct PtxModule {
 };
 /// The launches of all variants of a capability: 90 is Hopper alone, 80 that and all later ones. Throws std::runtime_error where LLVM refuses it, which is a fault of ours.
 PtxModule ptxOf(const Program &program, int capability = 80);
+/// What `write` puts into a module. `what`: for messages.
+PtxModule ptxOf(const std::string &what, int capability, const std::function<void(llvm::Module &)> &write);
 
 } // namespace quern::codegen::tile
 #endif

@@ -3,6 +3,7 @@
 #include "runtime/Error.h"
 #include "runtime/device/HalideInterface.h"
 #include "runtime/device/cuda/LaunchList.h"
+#include "runtime/device/cuda/TensorProbe.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -78,7 +79,8 @@ public:
     void *values[] = {log, reinterpret_cast<void *>(sizeof(log) - 1)};
     auto built = std::make_unique<Built>();
     if (int status = api.ModuleLoadDataEx(&built->module, ptx.c_str(), 2, names, values))
-      throw MachineError("the CUDA driver cannot compile a kernel: " + (*log ? std::string(log) : said(status)));
+      throw MachineError(*log ? "the CUDA driver cannot compile a kernel: " + std::string(log)
+                              : "the CUDA driver failed while loading a kernel: " + said(status));
     built->waits = dependent;
     return built.release(); // stays as long as the program
   }
@@ -101,6 +103,11 @@ public:
     finish();
     check(api.EventElapsedTime(&milliseconds, marks[from % knownMarks], marks[to % knownMarks]), "measuring time");
     return double(milliseconds) * 1e-3;
+  }
+  DeviceLimits measureLimits() override {
+    DeviceLimits limits = GpuDevice::measureLimits();
+    limits.products = measureTensorCores(*this);
+    return limits;
   }
 
 protected:

@@ -29,7 +29,7 @@ std::string tokenizerOfFile(std::string_view content, const std::string &name, c
       return tokenizerOfRanks(content, name, beside);
     return std::string(content);
   } catch (const Json::exception &error) {
-    throw UserError(name + ": what lies beside it is no valid config of a tokenizer: " + jsonReason(error.what()));
+    throw UserError(name + ": what is stored beside it is no valid config of a tokenizer: " + jsonReason(error.what()));
   }
 }
 

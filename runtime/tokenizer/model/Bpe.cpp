@@ -1,7 +1,7 @@
 // Takes: a word. Gives: its tokens by byte-pair encoding (Sennrich et al. 2016), both kinds: GPT-2's over characters
 // that stand for bytes, and SentencePiece's over characters with bytes as a fallback.
 //
-// Joining.cpp joins, ByteWords.cpp where the symbols are bytes; what lies here runs once, or once for each character.
+// Joining.cpp joins, ByteWords.cpp where the symbols are bytes; what is here runs once, or once for each character.
 #include "runtime/Error.h"
 #include "runtime/tokenizer/model/ByteWords.h"
 #include "runtime/tokenizer/text/ByteChars.h"

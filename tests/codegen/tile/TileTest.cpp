@@ -165,6 +165,42 @@ TEST(Tile, Codes) {
     }
 }
 
+/// K-quants: codes with scales of two levels, also where the last super-block is not full.
+TEST(Tile, SuperBlocks) {
+  for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K})
+    for (int64_t depth : {512, 300}) {
+      Maker g;
+      int x = g.argument(Storage::F32, {dim("M"), dim("K", depth)}),
+          w = g.weight({dim("U", 2), dim("N", 40), dim("K", depth)}, 16, storage);
+      int both = g.contract(x, g.elementwise(Op::Dequantize, {w}), {"K"});
+      int gate = g.squeeze(g.cut(both, "U", 0, dim("G", 1)), "G"),
+          up = g.squeeze(g.cut(both, "U", 1, dim("V", 1)), "V");
+      g.yield(g.elementwise(Op::Add, {gate, up}));
+      SCOPED_TRACE(storageName(storage) + std::to_string(depth));
+      const KernelGraph &graph = g.finish("blocks");
+      tile::Program program;
+      ASSERT_FALSE(tile::divide(graph, {}, program));
+      EXPECT_EQ(program.variants.at(0).stages.at(0).form, tile::Stage::Form::Dots);
+      check(graph, {{{"M", 1}}, {{"M", 6}}, {{"M", 21}}}, 1e-5, 1);
+    }
+}
+
+/// Few rows read each weight once, in halves, too.
+TEST(Tile, Halves) {
+  for (int64_t columns : {100, 64}) {
+    Maker g;
+    int x = g.argument(Storage::F32, {dim("M"), dim("K", 75)}),
+        w = g.weight({dim("N", columns), dim("K", 75)}, 16, Storage::F16);
+    g.yield(g.contract(x, g.widen(w), {"K"}));
+    SCOPED_TRACE(columns);
+    const KernelGraph &graph = g.finish("halves");
+    tile::Program program;
+    ASSERT_FALSE(tile::divide(graph, {}, program));
+    EXPECT_EQ(program.variants.at(0).stages.at(0).form, tile::Stage::Form::Dots);
+    check(graph, {{{"M", 1}}, {{"M", 6}}, {{"M", 21}}}, 1e-5, 1);
+  }
+}
+
 TEST(Tile, RefusesTheRest) {
   Maker g;
   int x = g.stored({dim("M"), dim("K", 64)}), w = g.packed({dim("N", 64), dim("K", 64)});

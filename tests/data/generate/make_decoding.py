@@ -49,6 +49,8 @@ def processor_cases():
     kept = {f"typical={p}": processors.TypicalLogitsWarper(p) for p in (0.1, 0.3, 0.6, 0.9, 0.99)}
     kept |= {f"top-p={p}": processors.TopPLogitsWarper(p) for p in (0.1, 0.5, 0.95)}
     kept |= {f"min-p={p}": processors.MinPLogitsWarper(p) for p in (0.02, 0.3)}
+    kept |= {f"epsilon-cutoff={p}": processors.EpsilonLogitsWarper(p) for p in (0.01, 0.1)}
+    kept |= {f"eta-cutoff={p}": processors.EtaLogitsWarper(p) for p in (0.003, 0.02, 0.3)}
     kept |= {f"top-k={k}": processors.TopKLogitsWarper(k) for k in (1, 5)}
     bias = processors.SequenceBiasLogitsProcessor([[[4], 2.5], [[0], -1.25]])
     return {

@@ -36,6 +36,8 @@ decoder("phi4-mini", tf.Phi3Config, tf.Phi3ForCausalLM,
              rope_parameters=rope(10000.0, rope_type="longrope", short_factor=[1.0, 1.1, 1.2], long_factor=[1.0, 1.9, 4.0], original_max_position_embeddings=16, factor=4.0, partial_rotary_factor=0.75)),
         "phi3 with a tied head and longrope on three quarters of a head.", [r"layers\.1\.self_attn\.qkv_proj\.weight", r"embed_tokens\.weight"], emb_std=0.5, signed_norm="model.norm.weight",
         classic=dict(FLAT, rope_scaling=dict(type="longrope", short_factor=[1.0, 1.1, 1.2], long_factor=[1.0, 1.9, 4.0]), partial_rotary_factor=0.75))
+decoder("olmo", tf.OlmoConfig, tf.OlmoForCausalLM, {k: v for k, v in tiny(clip_qkv=0.9).items() if k != "rms_norm_eps"},
+        "LayerNorm without parameters (epsilon 1e-5), queries, keys and values clipped to +-0.9, rotate-half, untied head.", [r"layers\.1\.self_attn\.[qkvo]_proj\.weight", r"layers\.0\.mlp\.gate_proj\.weight"])
 OLMO = [r"layers\.1\.self_attn\.[qkv]_proj\.weight", r"layers\.0\.self_attn\.[qk]_norm\.weight", r"layers\.0\.post_feedforward_layernorm\.weight"]
 decoder("olmo2", tf.Olmo2Config, tf.Olmo2ForCausalLM, tiny(), "Norms after attention and MLP instead of before, RMSNorm over the whole width of q and k, rotate-half, untied head.", OLMO)
 YARN = dict(rope_type="yarn", factor=4.0, beta_fast=8.0, beta_slow=1.0, original_max_position_embeddings=16, attention_factor=1.2)

@@ -95,7 +95,10 @@ class Rounded(Case):
         weights = {}
         for options in ((), ("--precision", "f32"), ("--quantize", "int8")):
             program = self.compile("llama", *config, "--target", "cuda", *options)
-            weights[options] = json.loads(run(program, "bench", "-p", 1, "-n", 1, "--json").out)["weights_bytes"]
+            bench = json.loads(run(program, "bench", "-p", 1, "-n", 1, "--json").out)
+            weights[options] = bench["weights_bytes"]
+            if "int8" not in options:  # the peak of what a program multiplies with
+                self.assertEqual("tensor cores" in bench["prefill"]["limit"]["what"], not options, bench["prefill"]["limit"])
         bf16, f32, int8 = weights.values()
         self.assertLess(int8, bf16)
         self.assertLess(bf16, 0.7 * f32)  # tables that are looked up stay
@@ -111,12 +114,32 @@ class TrainingSteps(device_cases.TrainingSteps):
     target = "cuda"
 
 
+class Lost(device_cases.Lost):
+    target = "cuda"
+
+    def lost_after(self, launches):
+        return {"QUERN_FAKE_CUDA": f"lost:{launches}"}
+
+
 class TwoBytes(precision_test.Fixture):
     target = "cuda"
 
 
 class Recurrences(recurrences_test.Recurrences):
     target = "cuda"
+
+
+class Tuning(device_cases.Tuning):
+    target, library = "cuda", "QUERN_CUDA_LIBRARY"
+
+    def test_formats_are_those_of_compile(self):
+        """bf16 where nothing is said of numbers, in both: else the kernels would be others."""
+        spec, self.database = self.write_spec("words", device_cases.WORDS), self.scratch / "formats.sqlite"
+        *where, candidate, _ = self.searched(spec, "--target", "cuda")[0]
+        self.rows("delete from plan")
+        self.rows("insert into plan(kernel, target, machine, work, plan, gain, title, imported) values(?, ?, ?, ?, ?, 1.5, 'it', 0)", *where, candidate)
+        said = run(device_cases.QUERN, "compile", spec, "--target", "cuda", "--database", self.database, "-o", self.scratch / "said").err
+        self.assertIn(" tuned", said)
 
 
 class Gradients(device_cases.Gradients):
@@ -148,7 +171,8 @@ class Refusals(device_cases.Refusals):
         self.assert_refused(self.generate_with(QUERN_FAKE_CUDA="full"), "memory", "fake device")
 
     def test_a_device_that_is_lost(self):
-        self.assert_refused(self.generate_with(QUERN_FAKE_CUDA="lost"), "cuda driver failed", "unspecified launch failure")
+        for options in ((), ("--profile", self.scratch / "profile.json")):  # which asks for times between launches
+            self.assert_refused(self.generate_with(*options, QUERN_FAKE_CUDA="lost"), "cuda driver failed", "unspecified launch failure")
 
 
 if __name__ == "__main__":

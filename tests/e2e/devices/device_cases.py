@@ -2,10 +2,13 @@
 of the targets (opencl_test.py, cuda_test.py) make their classes of these."""
 import json
 import os
+import random
+import sqlite3
+from unittest import mock
 
 from tests.e2e.training import gradients_test
 from tests.e2e.training import train_test
-from tests.e2e.harness import DATA, Case, exactly, random_tokens, read_safetensors, relative_error, run
+from tests.e2e.harness import DATA, QUERN, Case, exactly, random_tensor, random_tokens, read_safetensors, relative_error, run, write_safetensors
 from tests.e2e.models.models_test import COMPILED, ENCODERS, IMAGES, INPUTS, PAIRS, SPECS, SPEECH
 
 
@@ -152,6 +155,47 @@ class TrainingSteps(train_test.Beside):
         self.assertEqual(device["allocations"], 0)
 
 
+class Lost(train_test.Beside):
+    """A device that is lost while a model is trained: the run ends with a sentence, and goes on from its last checkpoint to the bits of
+    a run that nothing happened to."""
+
+    def lost_after(self, launches):
+        """The variables that make it so."""
+        raise NotImplementedError
+
+    def command(self, folder, *options):
+        return [self.program, "train", "--data", self.data, "--weights", train_test.FIXTURE / "model.safetensors", "--output", folder, *train_test.ADAMW, "--quiet", *options]
+
+    def lose(self, launches, command):
+        with mock.patch.dict(os.environ, self.lost_after(launches)):
+            return run(*command, status=2)
+
+    def stored(self, folder):
+        return {name: list(tensor.data) for file in ("model", "optimizer") for name, tensor in read_safetensors(folder / f"{file}.safetensors").items()}
+
+    def test_nothing_is_lost_but_since_the_last_checkpoint(self):
+        bench = json.loads(run(self.program, "bench", "--train", "--batch", 2, "-p", 8, "-r", 3, "--json").out)
+        each = bench["device"]["launches"] // bench["runs"]  # of a step
+        whole, folder, early = self.scratch / "whole", self.scratch / "lost", self.scratch / "early"
+        run(*self.command(whole, "--steps", 6, "--save-every", 2))
+        done = self.lose(each // 2, self.command(early, "--steps", 6, "--save-every", 2))
+        self.assert_refused(done, "driver failed", "0 of 6 steps were done", "there was no checkpoint yet")
+        self.assertEqual(list(early.glob("checkpoint-*")), [])
+        run(*self.command(early, "--steps", 1))  # which does as it is told: the folder is free
+
+        done = self.lose(each * 9 // 2, self.command(folder, "--steps", 6, "--save-every", 2))
+        self.assert_refused(done, "driver failed", "4 of 6 steps were done", "checkpoint-4", f"--resume --output {folder}")
+        self.assertEqual(sorted(path.name for path in folder.glob("*checkpoint-*")), ["checkpoint-2", "checkpoint-4"], "and none that is half there")
+        self.assertEqual(self.stored(folder / "checkpoint-4"), self.stored(whole / "checkpoint-4"))
+        resume = [self.program, "train", "--resume", "--output", folder, "--quiet"]
+        done = self.lose(each // 2, resume)  # and lost again, before it came any further
+        self.assert_refused(done, "driver failed", "4 of 6 steps were done", "checkpoint-4")
+        self.assertEqual(self.stored(folder / "checkpoint-4"), self.stored(whole / "checkpoint-4"))
+        run(*resume)
+        self.assertEqual(self.stored(folder / "checkpoint-6"), self.stored(whole / "checkpoint-6"))
+        self.assertEqual(train_test.log(folder, "loss"), train_test.log(whole, "loss"))
+
+
 class Gradients(gradients_test.Golden):
     """As the processor's: loss and every gradient within PyTorch's tolerance. The classes of a target have a test for each fixture."""
     target = None
@@ -164,6 +208,107 @@ class Gradients(gradients_test.Golden):
 
 for fixture in SPECS:
     setattr(Gradients, "test_" + fixture.replace("-", "_"), gradients_test.golden(fixture))
+
+
+WORDS = """quern 1
+model words {
+  dim V = 256, D = 64
+  forward(tokens: int[B, T]) -> [B, T, V] {
+    return linear[D -> V](tanh(embedding[V -> D](tokens) @ "words"), false) @ "head"
+  }
+}
+"""
+
+
+class Tuning(Case):
+    """Plans are compared in the device's memory, by its clock. Of speed the tests' devices say nothing: that a search goes on, keeps what
+    it finds under the device's name, and is used."""
+    target = library = None
+
+    def tune(self, *words, **more):
+        return run(QUERN, "tune", *words, **more)
+
+    def rows(self, sql, *values):
+        connection = sqlite3.connect(self.database)
+        try:
+            with connection:
+                return connection.execute(sql, values).fetchall()
+        finally:
+            connection.close()
+
+    def searched(self, *search):
+        """Comparisons of a search that goes on until it has two, each run where the last one ended."""
+        found, budget = [], 2
+        while len(found) < 2:
+            budget *= 2
+            self.tune(*search, "-p", 9, "--seconds", 0.01, "--database", self.database, "--budget", budget)
+            found = self.rows("select kernel, target, machine, work, candidate, incumbent from trial where outcome in ('faster', 'slower')")
+        return found
+
+    def test_found_plans_are_used(self):
+        spec, self.database = self.write_spec("words", WORDS), self.scratch / "found.sqlite"
+        candidates = self.searched(spec, *exactly(self.target))
+        before = self.rows("select count(*) from trial")
+        self.assertEqual(self.rows("select * from trial where outcome = 'wrong'"), [])
+        again = self.tune(spec, *exactly(self.target), "-p", 9, "--database", self.database, "--budget", 0)
+        self.assertIn("0 comparisons", again.out)
+        self.assertEqual(self.rows("select count(*) from trial"), before)
+        kernel, target, machine, work, candidate, _ = candidates[0]
+        self.assertIn(self.target, target)
+        self.assertIn(self.target, machine.lower())
+        self.assertNotIn("threads", work)
+
+        # As if it had won, and nothing else: it is used, and gives the same numbers.
+        compiled = lambda name, *words: self.compile(spec, *exactly(self.target), "--database", self.database, *words, name=name)
+        default = compiled("default", "--no-tuned")
+        self.rows("delete from plan")
+        self.assertNotIn("tuned", self.compiler_says(spec))
+        win = "insert into plan(kernel, target, machine, work, plan, gain, title, imported) values(?, ?, ?, ?, ?, 1.5, 'a product', 0)"
+        self.rows(win, kernel, target, machine, work, candidate)
+        self.assertIn("1 tuned", self.compiler_says(spec))
+        tuned = compiled("tuned")
+        self.assertNotEqual(tuned.read_bytes(), default.read_bytes())
+        draw, weights, inputs = random.Random(5), self.scratch / "model.safetensors", {"tokens": random_tokens(3, 2, 9, 256)}
+        write_safetensors(weights, {"words.weight": random_tensor(draw, [256, 64], 1), "head.weight": random_tensor(draw, [256, 64])})
+        got, want = (self.evaluate(program, weights, inputs)["logits"] for program in (tuned, default))
+        self.assertLess(relative_error(got, want), 1e-5)
+        self.assertIn(candidate, self.tune("--list", "--database", self.database).out)
+        # Of another device it is not, unless that one is asked for.
+        self.rows("delete from plan")
+        self.rows(win, kernel, target, "another device", work, candidate)
+        self.assertNotIn("tuned", self.compiler_says(spec))
+        self.rows("insert into device values(?, 'another device', 0)", target)
+        self.assertNotIn("tuned", self.compiler_says(spec))
+        self.assertIn("1 tuned", self.compiler_says(spec, QUERN_DEVICE="another"))
+
+    def compiler_says(self, spec, **variables):
+        with mock.patch.dict(os.environ, variables):
+            return run(QUERN, "compile", spec, *exactly(self.target), "--database", self.database, "-o", self.scratch / "said").err
+
+    def test_a_bundle(self):
+        spec, bundle, plans = self.write_spec("words", WORDS), self.scratch / "words.tune", self.scratch / "found.plans"
+        self.database = self.scratch / "bundle.sqlite"
+        made = self.tune(spec, *exactly(self.target), "-p", 9, "--bundle", bundle, "--database", self.database)
+        self.assertGreater(int(made.out.split(": ")[1].split()[0]), 3)
+        done = run(bundle, "tune", "--budget", 5, "--seconds", 0.01, "--output", plans, cwd=self.scratch)
+        tried = [line for line in done.out.splitlines() if line.startswith(("head ", "words "))]
+        self.assertTrue(tried, done.out)
+        self.assertEqual([line[34:].split()[2] for line in tried], ["0"] * len(tried), "no plan is wrong: " + done.out)
+        lines = [line for line in plans.read_text().splitlines() if not line.startswith("#")]
+        self.assertIn(f"{len(lines)} plans are in {plans}", done.out)
+        imported = self.tune("--import", plans, "--database", self.database)
+        self.assertIn(f"{len(lines)} plans are in", imported.out)
+
+    def test_no_driver(self):
+        """A search says so; a bundle is for another machine, so it has all plans of all kernels."""
+        spec = self.write_spec("words", WORDS)
+        words = (spec, *exactly(self.target), "-p", 9, "--database", self.scratch / "none.sqlite")
+        with mock.patch.dict(os.environ, {self.library: "/nowhere/library"}):
+            self.assert_refused(self.tune(*words, "--budget", 1, status=2), "could not be measured", "no driver can be opened", "/nowhere", "native")
+            made = self.tune(*words, "--bundle", self.scratch / "elsewhere")
+            self.assertIn("all kernels are tried", made.err)
+            self.assertGreater(int(made.out.split(": ")[1].split()[0]), 5)
+            self.assert_refused(run(self.scratch / "elsewhere", "tune", "--budget", 1, status=2, cwd=self.scratch), "no driver can be opened")
 
 
 WIDE = """quern 1
@@ -190,11 +335,11 @@ class Refusals(Case):
         cls.folder = DATA / "llama"
         cls.program = cls.compile("llama", "--config", cls.folder / "config.json", *exactly(cls.target))
 
-    def generate_with(self, **variables):
+    def generate_with(self, *options, **variables):
         saved = dict(os.environ)
         os.environ.update(variables)
         try:
-            return run(self.program, "generate", "--weights", self.folder / "model.safetensors", "--tokens", "1,2", "-n", 1, status=2)
+            return run(self.program, "generate", "--weights", self.folder / "model.safetensors", "--tokens", "1,2", "-n", 1, *options, status=2)
         finally:
             os.environ.clear()
             os.environ.update(saved)

@@ -32,12 +32,23 @@ class TrainingSteps(device_cases.TrainingSteps):
     target = "opencl"
 
 
+class Lost(device_cases.Lost):
+    target = "opencl"
+
+    def lost_after(self, launches):
+        return {"QUERN_OPENCL_LIBRARY": str(BUILD / "lib" / "libquern_fake_opencl.so"), "QUERN_FAKE_OPENCL": f"lost:{launches}"}
+
+
 class TwoBytes(precision_test.Fixture):
     target = "opencl"
 
 
 class Recurrences(recurrences_test.Recurrences):
     target = "opencl"
+
+
+class Tuning(device_cases.Tuning):
+    target, library = "opencl", "QUERN_OPENCL_LIBRARY"
 
 
 class Gradients(device_cases.Gradients):

@@ -57,6 +57,10 @@ class Recurrences(recurrences_test.Scans):
             self.assertLess(relative_error(self.evaluate(self.program, self.weights, inputs)["logits"], want), 5e-5, (rows, length))
 
 
+class Tuning(device_cases.Tuning):
+    target, library = "vulkan", "QUERN_VULKAN_LIBRARY"
+
+
 class Gradients(device_cases.Gradients):
     target = "vulkan"
 

@@ -17,7 +17,7 @@ Made by `QUERN_BUILD=build python3 -m tests.e2e.models.zoo`; don't edit it by ha
 
 - **interpreter**: the largest difference of its logits from PyTorch's in float64, relative to the largest logit. Both compute in double precision; the tests allow 1e-9.
 - **program**: the same for the compiled program and PyTorch in float32; the tests allow 5e-5.
-- **tokens**: greedily generated tokens that are PyTorch's, through the cache and by recomputing every step; "-" for what does not write.
+- **tokens**: greedily generated tokens that are PyTorch's, through the cache and by recomputing every step; "-" for what does not generate.
 
 {types} values of `model_type` and {classes} checkpoint classes, read by {specs} specs of [examples/](../examples).
 

@@ -166,7 +166,7 @@ class Page(InBrowser):
         self.assertIn("with=resolved", b.js("location.hash"))
 
     def test_memory(self):
-        """Every value of the arena at its place; a click leads to its operation; what lies elsewhere as the planner counts it."""
+        """Every value of the arena at its place; a click leads to its operation; what is stored elsewhere as the planner counts it."""
         b = self.browser
         b.open(self.page, "#view=memory&in=forward.last")
         plan = json.loads(run(QUERN, "dump", SPEC, "--config", DATA / "llama" / "config.json", "--scratch", "--json", "--set-size", "T=512").out)

@@ -150,7 +150,6 @@ class Tune(Case):
             (("--list", "--bundle", self.scratch / "tune"), "SPEC is missing: --html and --bundle are about a program"),
             ((SPEC, "--config", CONFIG, "--bundle", self.scratch / "tune", "--html", self.scratch / "page"), "--html is the report of a search"),
             ((SPEC, "--config", CONFIG, "--target", "z80"), "z80"),
-            ((SPEC, "--config", CONFIG, "--target", "cuda"), "--target cuda: results of plans are compared in the processor's memory"),
         ):
             done = self.tune(*words, "--database", self.scratch / "some.sqlite", status=1)
             self.assert_refused(done, message)

@@ -1,4 +1,4 @@
-// Memory over time: launches from left to right, the arena's addresses from bottom to top, each value a rectangle; what lies
+// Memory over time: launches from left to right, the arena's addresses from bottom to top, each value a rectangle; what is
 // elsewhere stands above it to scale.
 
 /// A size in bytes, for memory: of rows taken in chunks one chunk.

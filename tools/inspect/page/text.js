@@ -88,7 +88,7 @@ function drawDiff(parent) {
   list.show(Math.max(0, first - 3), false);
 }
 
-/// What lies between the common beginning and end of two lines, marked.
+/// What is between the common beginning and end of two lines, marked.
 function marked(line, other) {
   let begin = 0, end = 0;
   while (begin < line.length && begin < other.length && line[begin] === other[begin]) ++begin;

@@ -11,7 +11,7 @@ func.func @forward.default.mask() -> !quern.tensor<bool[B, T]> {
 }
 
 func.func @forward(%tokens: !quern.tensor<int[B, T]> {quern.name = "tokens"},
-                   %mask: !quern.tensor<bool[B, T]> {quern.name = "mask"}) -> !quern.tensor<real[B, T, V = 11]> {
+                   %mask: !quern.tensor<bool[B, T]> {quern.name = "mask", quern.default = @forward.default.mask}) -> !quern.tensor<real[B, T, V = 11]> {
   %words = quern.param [["words"]] : !quern.tensor<real[V = 11, D = 8]>
   %places = quern.param [["places"]] : !quern.tensor<real[P = 16, D = 8]>
   %at = quern.index : !quern.tensor<int[T]>
