@@ -99,10 +99,11 @@ private:
               for (int i = 0; i < cut.rows; ++i)
                 for (int j = 0; j < cut.columns; ++j)
                   for (int k = 0; k < cut.depth; k += 16) { // what one instruction sums is rounded once
-                    float &sum = parts[part][size_t(i * cut.columns + j)];
+                    float &sum = parts[part][size_t(i) * size_t(cut.columns) + size_t(j)];
                     double sixteen = sum;
                     for (int in = k; in < k + 16; ++in)
-                      sixteen += double(x[size_t(i * cut.depth + in)]) * double(w[size_t(j * cut.depth + in)]);
+                      sixteen += double(x[size_t(i) * size_t(cut.depth) + size_t(in)]) *
+                                 double(w[size_t(j) * size_t(cut.depth) + size_t(in)]);
                     sum = float(sixteen);
                   }
             }

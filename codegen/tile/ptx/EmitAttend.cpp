@@ -210,8 +210,8 @@ private:
           for (int i = 0; i < blocks; ++i)
             for (int other = 0; other < q.pieces && other + piece < deepest; ++other)
               for (int half = 0; half < 2; ++half)
-                fma(x[size_t(i)][size_t(other)], w[size_t(2 * half)], w[size_t(2 * half + 1)],
-                    &made[size_t((i * wide + j + half) * 4)]);
+                fma(x[size_t(i)][size_t(other)], w[2 * size_t(half)], w[2 * size_t(half) + 1],
+                    &made[4 * size_t(i * wide + j + half)]);
         }
     }
     return made;
@@ -226,7 +226,7 @@ private:
       Fragments x = fragments(ofWeights);
       for (int i = 0; i < blocks; ++i)
         for (int pair = 0; pair < 4; ++pair) { // rows 0-7 and 8-15 of the first eight keys, then of the next
-          size_t at = size_t((i * wide + j + pair / 2) * 4 + pair % 2 * 2);
+          size_t at = 4 * size_t(i * wide + j + pair / 2) + 2 * size_t(pair % 2);
           Numbers made = words(weights[at], weights[at + 1], ofWeights, softmax);
           for (int piece = 0; piece < ofWeights; ++piece)
             x[size_t(i)][size_t(piece)].push_back(made[size_t(piece)]);
@@ -240,7 +240,7 @@ private:
           for (int i = 0; i < blocks; ++i)
             for (int other = 0; other < ofWeights && other + piece < deepest; ++other)
               for (int half = 0; half < 2; ++half)
-                fma(x[size_t(i)][size_t(other)], w[size_t(2 * half)], w[size_t(2 * half + 1)],
+                fma(x[size_t(i)][size_t(other)], w[2 * size_t(half)], w[2 * size_t(half) + 1],
                     &total(t, i, n + half, 0));
         }
     }
@@ -258,8 +258,8 @@ private:
         llvm::Value *isThere = b.CreateICmpSLT(key, end), *place = least(key, add(keys, -1));
         for (int i = 0; i < blocks; ++i)
           for (int half = 0; half < 2; ++half) {
-            size_t at = size_t((i * wide + j) * 4 + 2 * half + e);
-            stand(ownRow[size_t(2 * i + half)], place, group[2], number(0));
+            size_t at = 4 * size_t(i * wide + j) + size_t(2 * half + e);
+            stand(ownRow[2 * size_t(i) + size_t(half)], place, group[2], number(0));
             sums.clear();
             for (const Numbers &dot : dots)
               sums.push_back(dot[at]);
@@ -275,7 +275,7 @@ private:
         auto each = [&](const std::function<void(llvm::Value *&)> &use) {
           for (int j = 0; j < wide; ++j)
             for (int e = 0; e < 2; ++e)
-              use(scores[size_t((i * wide + j) * 4 + 2 * half + e)]);
+              use(scores[4 * size_t(i * wide + j) + size_t(2 * half + e)]);
         };
         llvm::Value *top = nullptr;
         each([&](llvm::Value *&score) { top = top ? larger(top, score) : score; });
@@ -418,7 +418,7 @@ private:
   void finish() {
     for (int i = 0; i < blocks; ++i)
       for (int half = 0; half < 2; ++half) {
-        llvm::Value *row = ownRow[size_t(2 * i + half)], *inside = b.CreateICmpSLT(rowOf(i, half), rows);
+        llvm::Value *row = ownRow[2 * size_t(i) + size_t(half)], *inside = b.CreateICmpSLT(rowOf(i, half), rows);
         llvm::Value *first = nullptr, *second = nullptr, *scale = nullptr;
         if (softmax) {
           first = most(i, half), second = across(sum(i, half), false);

@@ -106,7 +106,7 @@ private:
       for (int r = 0; r < s.most; ++r) {
         llvm::Value *ofStep = ConstantFP::get(b.getFloatTy(), 0);
         for (int d = 0; d < depths; ++d)
-          ofStep = fma(x[size_t(r * depths + d)], codes[size_t(d)], ofStep);
+          ofStep = fma(x[size_t(r) * size_t(depths) + size_t(d)], codes[size_t(d)], ofStep);
         sum(acc, part, r, c) = fma(ofStep, scale, sum(acc, part, r, c));
       }
     }
@@ -117,7 +117,7 @@ private:
     llvm::Value *in = rest(k, support::superBlock), *group = divide(in, super->group),
                 *step = divide(rest(in, super->group), depths), *inTile = rest(column, tile);
     llvm::Value *start = b.CreateMul(b.CreateZExt(divide(k, support::superBlock), b.getInt64Ty()),
-                                     b.getInt64(uint64_t(4 * super->words() * tile)));
+                                     b.getInt64(4 * uint64_t(super->words()) * uint64_t(tile)));
     llvm::Value *base = b.CreateGEP(b.getInt8Ty(), matrixBase[part], start);
     auto words = [&](llvm::Value *word) { // of the lane's columns
       llvm::Value *at = b.CreateGEP(b.getInt8Ty(), base, mul(add(mul(word, tile), inTile), 4));
@@ -145,7 +145,7 @@ private:
       for (int r = 0; r < s.most; ++r) {
         llvm::Value *ofStep = ConstantFP::get(b.getFloatTy(), 0);
         for (int d = 0; d < depths; ++d)
-          ofStep = fma(x[size_t(r * depths + d)], codes[size_t(d)], ofStep);
+          ofStep = fma(x[size_t(r) * size_t(depths) + size_t(d)], codes[size_t(d)], ofStep);
         llvm::Value *&made = sum(acc, part, r, c);
         made = fma(ofStep, levels.scale, made);
         made = fma(b.CreateFNeg(sumOfX[size_t(r)]), levels.minimum, made);

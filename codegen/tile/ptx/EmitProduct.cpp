@@ -111,7 +111,7 @@ private:
           std::vector<llvm::Value *> w = matrices(add(at, offset), !along);
           for (int i = 0; i < ownRows / 16; ++i)
             for (int half = 0; half < 2; ++half)
-              fma(part, i, 2 * j + half, x[size_t(i)], w[size_t(2 * half)], w[size_t(2 * half + 1)]);
+              fma(part, i, 2 * j + half, x[size_t(i)], w[2 * size_t(half)], w[2 * size_t(half) + 1]);
         }
     }
   }
