@@ -60,20 +60,52 @@ std::string messageOf(const std::function<void()> &run) {
   return "nothing was thrown";
 }
 
-/// Halide's kernels, of a small space: `work` may be half or one less.
-class Small : public KernelProducer {
+/// Another producer's kernels and plans under a name of their own.
+class Behind : public KernelProducer {
 public:
-  std::string name() const override { return "small"; }
-  std::string revision() const override { return halideProducer().revision(); }
+  Behind(std::string name, const KernelProducer &real) : own(std::move(name)), real(real) {}
+  std::string name() const override { return own; }
+  std::string revision() const override { return real.revision(); }
   std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &target) const override {
-    return halideProducer().refuses(graph, target);
+    return real.refuses(graph, target);
   }
   std::vector<Anchor> anchors(const KernelGraph &graph, const CpuTarget &target) const override {
-    return halideProducer().anchors(graph, target);
+    return real.anchors(graph, target);
   }
   KernelPlan choose(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules) const override {
-    return {name(), halideProducer().choose(graph, target, schedules).parts};
+    return {name(), real.choose(graph, target, schedules).parts};
   }
+  Scratch make(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target, const std::string &symbol,
+               EmitForm form, const std::string &path) const override {
+    return real.make(graph, {real.name(), plan.parts}, target, symbol, form, path);
+  }
+  bool makeShared(const CpuTarget &target, const std::string &path) const override {
+    return real.makeShared(target, path);
+  }
+  std::string loops(const KernelGraph &, const KernelPlan &, const CpuTarget &) const override { return ""; }
+
+protected:
+  static bool multiplies(const KernelGraph &graph) {
+    return llvm::any_of(graph.nodes, [](const Node &node) { return node.op == Op::Mul; });
+  }
+  /// The same, adding instead of multiplying.
+  static KernelGraph wrong(KernelGraph graph) {
+    for (Node &node : graph.nodes)
+      if (node.op == Op::Mul)
+        node.op = Op::Add;
+    return graph;
+  }
+
+private:
+  std::string own;
+  const KernelProducer &real;
+};
+
+/// Halide's kernels, of a small space: `work` may be half or one less.
+class Small : public Behind {
+public:
+  Small() : Behind("small", halideProducer()) {}
+  using Behind::refuses;
   std::optional<std::string> refuses(const KernelPlan &plan, const KernelGraph &graph,
                                      const CpuTarget &target) const override {
     KernelPlan first = choose(graph, target, ScheduleTable::standard()), other = plan;
@@ -84,14 +116,6 @@ public:
       own = work;
     return other == first ? std::nullopt : std::optional<std::string>("too far");
   }
-  Scratch make(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target, const std::string &symbol,
-               EmitForm form, const std::string &path) const override {
-    return halideProducer().make(graph, {halideProducer().name(), plan.parts}, target, symbol, form, path);
-  }
-  bool makeShared(const CpuTarget &target, const std::string &path) const override {
-    return halideProducer().makeShared(target, path);
-  }
-  std::string loops(const KernelGraph &, const KernelPlan &, const CpuTarget &) const override { return ""; }
 };
 
 /// Its plans with half of the work compute something else, those with one less end the process. All in kernels that
@@ -99,13 +123,10 @@ public:
 class Planted : public Small {
 public:
   std::string revision() const override { return "planted 1 " + Small::revision(); }
-  std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &target) const override {
-    return Small::refuses(graph, target);
-  }
+  using Small::refuses;
   std::optional<std::string> refuses(const KernelPlan &plan, const KernelGraph &graph,
                                      const CpuTarget &target) const override {
-    bool multiplies = llvm::any_of(graph.nodes, [](const Node &node) { return node.op == Op::Mul; });
-    if (!multiplies && plan != choose(graph, target, ScheduleTable::standard()))
+    if (!multiplies(graph) && plan != choose(graph, target, ScheduleTable::standard()))
       return "no fault is planted here";
     return Small::refuses(plan, graph, target);
   }
@@ -115,13 +136,8 @@ public:
             work = plan.parts.back()["work"];
     if (work == first)
       return Small::make(graph, plan, target, symbol, form, path);
-    if (work == first / 2) {
-      KernelGraph wrong = graph;
-      for (Node &node : wrong.nodes)
-        if (node.op == Op::Mul)
-          node.op = Op::Add;
-      return Small::make(wrong, plan, target, symbol, form, path);
-    }
+    if (work == first / 2)
+      return Small::make(wrong(graph), plan, target, symbol, form, path);
     std::string source = path + ".c", messages;
     support::writeFile(source, "int " + symbol + "(void) { __builtin_trap(); }\nint " + symbol +
                                    "_argv(void **a) { (void)a; __builtin_trap(); }\n");
@@ -132,19 +148,11 @@ public:
 
 /// Kernels for devices: groups half as wide compute something else (in kernels that multiply), groups of twice as many work-items
 /// are right. Others there are not.
-class PlantedOnDevice : public KernelProducer {
+class PlantedOnDevice : public Behind {
 public:
-  std::string name() const override { return "planted"; }
-  std::string revision() const override { return "planted 1 " + gpuProducer().revision(); }
-  std::optional<std::string> refuses(const KernelGraph &graph, const CpuTarget &target) const override {
-    return gpuProducer().refuses(graph, target);
-  }
-  std::vector<Anchor> anchors(const KernelGraph &graph, const CpuTarget &target) const override {
-    return gpuProducer().anchors(graph, target);
-  }
-  KernelPlan choose(const KernelGraph &graph, const CpuTarget &target, const ScheduleTable &schedules) const override {
-    return {name(), gpuProducer().choose(graph, target, schedules).parts};
-  }
+  PlantedOnDevice() : Behind("planted", gpuProducer()) {}
+  using Behind::refuses;
+  std::string revision() const override { return "planted 1 " + Behind::revision(); }
   std::optional<std::string> refuses(const KernelPlan &plan, const KernelGraph &graph,
                                      const CpuTarget &target) const override {
     KernelPlan first = choose(graph, target, ScheduleTable::standard()), other = plan;
@@ -152,8 +160,7 @@ public:
     const PlanPart &part = first.parts[0];
     if (its["group"] == 2 * part["group"])
       its.numbers["group"] = part["group"];
-    bool multiplies = llvm::any_of(graph.nodes, [](const Node &node) { return node.op == Op::Mul; });
-    if (multiplies && isWrong(plan, first)) // elsewhere no fault is planted
+    if (multiplies(graph) && isWrong(plan, first)) // elsewhere no fault is planted
       its.numbers["wide"] = part["wide"];
     if (other == first)
       return std::nullopt;
@@ -161,17 +168,9 @@ public:
   }
   Scratch make(const KernelGraph &graph, const KernelPlan &plan, const CpuTarget &target, const std::string &symbol,
                EmitForm form, const std::string &path) const override {
-    KernelGraph made = graph;
-    if (isWrong(plan, choose(graph, target, ScheduleTable::standard())))
-      for (Node &node : made.nodes)
-        if (node.op == Op::Mul)
-          node.op = Op::Add;
-    return gpuProducer().make(made, {gpuProducer().name(), plan.parts}, target, symbol, form, path);
+    bool adds = isWrong(plan, choose(graph, target, ScheduleTable::standard()));
+    return Behind::make(adds ? wrong(graph) : graph, plan, target, symbol, form, path);
   }
-  bool makeShared(const CpuTarget &target, const std::string &path) const override {
-    return gpuProducer().makeShared(target, path);
-  }
-  std::string loops(const KernelGraph &, const KernelPlan &, const CpuTarget &) const override { return ""; }
   static bool isWrong(const KernelPlan &plan, const KernelPlan &first) {
     return 2 * plan.parts.at(0)["wide"] == first.parts.at(0)["wide"];
   }

@@ -122,18 +122,15 @@ TEST(Async, PlantedFaultsShow) {
   std::string ptx = tile::ptxOf(program, 90).ptx;
   tile::Faults faults(graph, program, 0, ptx, {{"M", 128}});
   EXPECT_TRUE(faults.isRight(ptx));
-  auto shows = [&](const std::string &what, const std::string &with, int number = 0) {
-    return !faults.isRight(faults.planted(what, with, number));
-  };
-  EXPECT_TRUE(shows("p, 1, 1, 0, 1;", "p, 1, 1, 0, 0;")) << "columns for rows";
-  EXPECT_TRUE(shows("wgmma.fence.sync.aligned;", "")) << "no fence before the products";
-  EXPECT_TRUE(shows("wgmma.commit_group.sync.aligned;", "")) << "nobody waits for what is not committed";
-  EXPECT_TRUE(shows("wgmma.wait_group.sync.aligned 1;", "wgmma.wait_group.sync.aligned 2;"))
+  EXPECT_TRUE(faults.shows("p, 1, 1, 0, 1;", "p, 1, 1, 0, 0;")) << "columns for rows";
+  EXPECT_TRUE(faults.shows("wgmma.fence.sync.aligned;", "")) << "no fence before the products";
+  EXPECT_TRUE(faults.shows("wgmma.commit_group.sync.aligned;", "")) << "nobody waits for what is not committed";
+  EXPECT_TRUE(faults.shows("wgmma.wait_group.sync.aligned 1;", "wgmma.wait_group.sync.aligned 2;"))
       << "a slot is filled while it is read";
-  EXPECT_TRUE(shows("wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group.sync.aligned 1;")) << "sums in flight";
-  EXPECT_TRUE(shows("fence.mbarrier_init.release.cluster;", "")) << "copies do not see the barriers";
-  EXPECT_TRUE(shows("mbarrier.arrive.shared::cta.b64", "// ")) << "no slot is ever empty again";
-  EXPECT_TRUE(shows("cp.async.bulk.tensor.3d", "// ")) << "bytes that never come";
+  EXPECT_TRUE(faults.shows("wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group.sync.aligned 1;")) << "sums in flight";
+  EXPECT_TRUE(faults.shows("fence.mbarrier_init.release.cluster;", "")) << "copies do not see the barriers";
+  EXPECT_TRUE(faults.shows("mbarrier.arrive.shared::cta.b64", "// ")) << "no slot is ever empty again";
+  EXPECT_TRUE(faults.shows("cp.async.bulk.tensor.3d", "// ")) << "bytes that never come";
 
   // Waits for one phase for ever: of the consumers' barriers, and of the producer's.
   auto every = [&](const char *what) {

@@ -229,12 +229,10 @@ TEST(Attend, PlantedFaultsShow) {
   std::string ptx = tile::ptxOf(program).ptx;
   tile::Faults faults(graph, program, 0, ptx, {{"B", 1}, {"T", 32}, {"past", 80}});
   EXPECT_TRUE(faults.isRight(ptx));
-  auto shows = [&](const std::string &what, const std::string &with, int number = 0) {
-    return !faults.isRight(faults.planted(what, with, number));
-  };
-  EXPECT_TRUE(shows("cp.async.wait_group \t1;", "cp.async.wait_group \t2;")) << "a wait for one copy too few";
-  EXPECT_TRUE(shows("bar.sync \t0;", "")) << "a slot is filled while warps read it";
-  EXPECT_TRUE(shows("cp.async.commit_group;", "")) << "copies of two tiles are one group";
-  EXPECT_TRUE(shows("ldmatrix.sync.aligned.m8n8.x4.trans", "ldmatrix.sync.aligned.m8n8.x4")) << "columns for rows";
-  EXPECT_TRUE(shows("shfl.sync.bfly.b32", "shfl.sync.down.b32")) << "a row's largest score of some lanes alone";
+  EXPECT_TRUE(faults.shows("cp.async.wait_group \t1;", "cp.async.wait_group \t2;")) << "a wait for one copy too few";
+  EXPECT_TRUE(faults.shows("bar.sync \t0;", "")) << "a slot is filled while warps read it";
+  EXPECT_TRUE(faults.shows("cp.async.commit_group;", "")) << "copies of two tiles are one group";
+  EXPECT_TRUE(faults.shows("ldmatrix.sync.aligned.m8n8.x4.trans", "ldmatrix.sync.aligned.m8n8.x4"))
+      << "columns for rows";
+  EXPECT_TRUE(faults.shows("shfl.sync.bfly.b32", "shfl.sync.down.b32")) << "a row's largest score of some lanes alone";
 }

@@ -27,6 +27,10 @@ public:
   bool isRight(const std::string &text) const;
   /// The text with the `number`th of `what` replaced; it must be there.
   std::string planted(const std::string &what, const std::string &with, int number = 0) const;
+  /// Whether that fault shows.
+  bool shows(const std::string &what, const std::string &with, int number = 0) const {
+    return !isRight(planted(what, with, number));
+  }
 
 private:
   const KernelGraph &graph;

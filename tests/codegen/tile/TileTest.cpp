@@ -165,6 +165,14 @@ TEST(Tile, Codes) {
     }
 }
 
+/// Few rows are dot products, more are not.
+static void checkDots(const KernelGraph &graph) {
+  tile::Program program;
+  ASSERT_FALSE(tile::divide(graph, {}, program));
+  EXPECT_EQ(program.variants.at(0).stages.at(0).form, tile::Stage::Form::Dots);
+  check(graph, {{{"M", 1}}, {{"M", 6}}, {{"M", 21}}}, 1e-5, 1);
+}
+
 /// K-quants: codes with scales of two levels, also where the last super-block is not full.
 TEST(Tile, SuperBlocks) {
   for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K})
@@ -177,11 +185,7 @@ TEST(Tile, SuperBlocks) {
           up = g.squeeze(g.cut(both, "U", 1, dim("V", 1)), "V");
       g.yield(g.elementwise(Op::Add, {gate, up}));
       SCOPED_TRACE(storageName(storage) + std::to_string(depth));
-      const KernelGraph &graph = g.finish("blocks");
-      tile::Program program;
-      ASSERT_FALSE(tile::divide(graph, {}, program));
-      EXPECT_EQ(program.variants.at(0).stages.at(0).form, tile::Stage::Form::Dots);
-      check(graph, {{{"M", 1}}, {{"M", 6}}, {{"M", 21}}}, 1e-5, 1);
+      checkDots(g.finish("blocks"));
     }
 }
 
@@ -193,11 +197,7 @@ TEST(Tile, Halves) {
         w = g.weight({dim("N", columns), dim("K", 75)}, 16, Storage::F16);
     g.yield(g.contract(x, g.widen(w), {"K"}));
     SCOPED_TRACE(columns);
-    const KernelGraph &graph = g.finish("halves");
-    tile::Program program;
-    ASSERT_FALSE(tile::divide(graph, {}, program));
-    EXPECT_EQ(program.variants.at(0).stages.at(0).form, tile::Stage::Form::Dots);
-    check(graph, {{{"M", 1}}, {{"M", 6}}, {{"M", 21}}}, 1e-5, 1);
+    checkDots(g.finish("halves"));
   }
 }
 
@@ -223,13 +223,11 @@ TEST(Tile, PlantedFaultsShow) {
   std::string ptx = tile::ptxOf(program).ptx;
   tile::Faults faults(graph, program, 0, ptx, {{"M", 32}});
   EXPECT_TRUE(faults.isRight(ptx));
-  auto shows = [&](const std::string &what, const std::string &with) {
-    return !faults.isRight(faults.planted(what, with));
-  };
-  EXPECT_TRUE(shows("cp.async.wait_group \t1;", "cp.async.wait_group \t2;")) << "a wait for one copy too few";
-  EXPECT_TRUE(shows("bar.sync \t0;", "")) << "a slot is filled while warps read it";
-  EXPECT_TRUE(shows("cp.async.commit_group;", "")) << "copies of two steps are one group";
-  EXPECT_TRUE(shows("ldmatrix.sync.aligned.m8n8.x4.trans", "ldmatrix.sync.aligned.m8n8.x4")) << "columns for rows";
+  EXPECT_TRUE(faults.shows("cp.async.wait_group \t1;", "cp.async.wait_group \t2;")) << "a wait for one copy too few";
+  EXPECT_TRUE(faults.shows("bar.sync \t0;", "")) << "a slot is filled while warps read it";
+  EXPECT_TRUE(faults.shows("cp.async.commit_group;", "")) << "copies of two steps are one group";
+  EXPECT_TRUE(faults.shows("ldmatrix.sync.aligned.m8n8.x4.trans", "ldmatrix.sync.aligned.m8n8.x4"))
+      << "columns for rows";
 }
 
 /// A norm of the rows before the product, as models have it.
