@@ -339,18 +339,6 @@ void KernelBuilder::defineCumsum(int i) {
   readFrom(i, sums);
 }
 
-/// What a scatter sums, in the order of x's dimensions; those that only the positions have come last.
-static std::vector<Dim> summedDims(const KernelGraph &graph, const Node &node) {
-  std::vector<Dim> over;
-  for (int operand : node.operands)
-    for (const Dim &dim : graph.nodes[operand].dims) {
-      bool isSummed = std::find(node.names.begin(), node.names.end(), dim.name) != node.names.end();
-      if (isSummed && std::none_of(over.begin(), over.end(), [&](const Dim &d) { return d.name == dim.name; }))
-        over.push_back(dim);
-    }
-  return over;
-}
-
 /// A scatter on a device, where one loop over what is summed would be one work-item's. Tokens (all that is summed together) are sorted
 /// by their places first, and those of one place are a work-item's, in their order: the result is that of the loop, bit for bit.
 ///
@@ -426,7 +414,11 @@ static std::vector<RVar> scatterByPlace(KernelBuilder &b, Func &sums, int i, con
 /// Adds what the scatter `i` scatters to a Func of its dimensions. Returns the loops.
 std::vector<RVar> KernelBuilder::scatterInto(Func &sums, int i) {
   const Node &node = graph.nodes[i], &positions = graph.nodes[node.operands[1]];
-  std::vector<Dim> over = summedDims(graph, node);
+  const Node &x = graph.nodes[node.operands[0]];
+  std::vector<Dim> over = onlyDims(x.dims, node.names);
+  for (const Dim &dim : onlyDims(positions.dims, node.names))
+    if (!x.has(dim.name))
+      over.push_back(dim);
   bool together = !over.empty() && over.size() == positions.dims.size() &&
                   std::all_of(over.begin(), over.end(), [&](const Dim &dim) { return positions.has(dim.name); });
   if (onDevice() && together)

@@ -98,14 +98,11 @@ private:
               std::vector<float> w = copy(s, s.w[part], false, c0, cut.columns, columns, m, k0);
               for (int i = 0; i < cut.rows; ++i)
                 for (int j = 0; j < cut.columns; ++j)
-                  for (int k = 0; k < cut.depth; k += 16) { // what one instruction sums is rounded once
-                    float &sum = parts[part][size_t(i) * size_t(cut.columns) + size_t(j)];
-                    double sixteen = sum;
-                    for (int in = k; in < k + 16; ++in)
-                      sixteen += double(x[size_t(i) * size_t(cut.depth) + size_t(in)]) *
-                                 double(w[size_t(j) * size_t(cut.depth) + size_t(in)]);
-                    sum = float(sixteen);
-                  }
+                  for (int k = 0; k < cut.depth; k += 16)
+                    addSixteen(
+                        parts[part][size_t(i) * size_t(cut.columns) + size_t(j)], k,
+                        [&](int64_t in) { return x[size_t(i) * size_t(cut.depth) + size_t(in)]; },
+                        [&](int64_t in) { return w[size_t(j) * size_t(cut.depth) + size_t(in)]; });
             }
           }
           for (int64_t r = r0; r < std::min(rows, r0 + cut.rows); ++r)

@@ -96,17 +96,9 @@ double HostValues::superCode(const Buffer &b, const support::SuperBlocks &form, 
   index = index * ((size(b.dims[rank - 2].size) + tile - 1) / tile) + n / tile;
   index = index * ((size(b.dims[rank - 1].size) + block - 1) / block) + k / block;
   auto word = [&](int64_t number) { return words[(index * form.words() + number) * tile + n % tile]; };
-  int group = int(k % block) / form.group, within = int(k % form.group);
-  int64_t first = form.headWords() + int64_t(group) * form.wordsOfGroup();
-  int code = int(word(first + within / 8) >> support::lowBitOf(within) & 15u);
-  if (form.highBits())
-    code |= int(word(first + form.lowWords()) >> support::highBitOf(form, within) & ((1u << form.highBits()) - 1)) << 4;
-  if (form.hasSign && code >> (form.bits - 1))
-    code -= 1 << form.bits;
-  uint32_t units = word(0), pair = word(1 + group / 2) >> (group % 2 * 16);
-  double scale = double(support::halfToFloat(uint16_t(units))) * int8_t(pair),
-         minimum = double(support::halfToFloat(uint16_t(units >> 16))) * uint8_t(pair >> 8);
-  return double(float(scale * code - minimum));
+  const int within = int(k % block);
+  const support::SuperLevels levels = support::superLevelsIn(form, word, within);
+  return double(float(double(levels.scale) * support::superCodeIn(form, word, within) - double(levels.minimum)));
 }
 void HostValues::store(const Store &store) {
   int64_t i = offset(store.buffer, store.at);

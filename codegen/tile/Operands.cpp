@@ -5,7 +5,7 @@
 
 namespace quern::codegen::tile {
 
-static bool depends(const Program &p, int value, Coordinate on) {
+bool depends(const Program &p, int value, Coordinate on) {
   const Value &x = p.values[value];
   if (x.form == Value::Form::Coordinate)
     return x.integer == int64_t(on);

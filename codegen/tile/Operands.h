@@ -6,6 +6,8 @@
 
 namespace quern::codegen::tile {
 
+/// Whether a value differs from place to place of a coordinate.
+bool depends(const Program &program, int value, Coordinate on);
 /// Whether a number is one of bf16.
 bool isExact(const Program &program, int value);
 /// A factor as it lies in memory. Nothing: it must be written first. `own`: its coordinate beside the depth. What must be

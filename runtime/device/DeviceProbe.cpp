@@ -16,23 +16,23 @@ __attribute__((weak)) int quern_probe_multiply(int32_t parts, int32_t iterations
 
 namespace quern::runtime {
 
+double GpuDevice::leastSeconds(const std::function<void()> &launches) {
+  constexpr int tries = 3;
+  double least = 0;
+  for (int i = 0; i < tries; ++i) {
+    uint64_t from = mark();
+    launches();
+    double took = std::max(seconds(from, mark()), 1e-9);
+    least = i ? std::min(least, took) : took;
+  }
+  return least;
+}
+
 DeviceLimits GpuDevice::measureLimits() {
   if (!quern_probe_read)
     return {};
   constexpr int32_t mostParts = 1 << 18; // work-items: more than any card runs at one time
-  constexpr double enough = 2e-3;        // seconds: the clock's grain and a launch's cost are nothing beside it
-  constexpr int tries = 3;
-  auto time = [&](const std::function<int32_t()> &code) {
-    uint64_t from = mark();
-    launching(code);
-    return seconds(from, mark());
-  };
-  auto best = [&](const std::function<int32_t()> &code) {
-    double least = time(code);
-    for (int i = 1; i < tries; ++i)
-      least = std::min(least, time(code));
-    return std::max(least, 1e-9);
-  };
+  auto best = [&](const std::function<int32_t()> &code) { return leastSeconds([&] { launching(code); }); };
   DeviceLimits limits;
   // Reading: until it takes long enough, and beyond what caches hold.
   constexpr int64_t mostBytes = int64_t(1) << 29;
@@ -48,7 +48,7 @@ DeviceLimits GpuDevice::measureLimits() {
     giveBlock(sums);
     release(numbers, size_t(bytes));
     limits.bytes = double(bytes) / took;
-    if (took > enough)
+    if (took > enoughToMeasure)
       break;
   }
   constexpr int chains = 8;
@@ -59,7 +59,7 @@ DeviceLimits GpuDevice::measureLimits() {
     double took = best([&] { return quern_probe_multiply(parts, iterations, 0.999f, 1e-3f, &result.buffer); });
     giveBlock(ends);
     limits.flops = double(parts) * iterations * chains * 2 / took;
-    if (took > enough)
+    if (took > enoughToMeasure)
       break;
   }
   return limits;

@@ -28,6 +28,10 @@ public:
   void synchronise() override { finish(); }
   TokenChooser *chooser() override;
   DeviceLimits measureLimits() override; // DeviceProbe.cpp
+  /// Of some tries of `launches` the fastest, by the device's clock. Probes grow until it is `enoughToMeasure`.
+  double leastSeconds(const std::function<void()> &launches);
+  /// Seconds: the clock's grain and a launch's cost are nothing beside it.
+  static constexpr double enoughToMeasure = 2e-3;
   quern_device *services() override { return &calls; }
   const DeviceCounts &counts() const override { return counted; }
 

@@ -3,7 +3,6 @@
 #include "runtime/formats/SuperWords.h"
 
 #include "runtime/Error.h"
-#include "support/numbers/SmallFloats.h"
 #include "support/numbers/SuperWords.h"
 
 #include <algorithm>
@@ -19,15 +18,6 @@ namespace {
 
 constexpr std::string_view ending = ".shape";
 constexpr Storage forms[] = {Storage::Q4K, Storage::Q5K, Storage::Q6K};
-
-/// `wordAt(w)`: a word of the super-block.
-template <typename Word> int codeIn(const SuperBlocks &form, Word wordAt, int i) {
-  const int within = i % form.group, group = form.headWords() + i / form.group * form.wordsOfGroup();
-  uint32_t code = wordAt(group + within / 8) >> support::lowBitOf(within) & 15;
-  if (form.highBits())
-    code |= (wordAt(group + form.lowWords()) >> support::highBitOf(form, within) & ((1u << form.highBits()) - 1)) << 4;
-  return form.hasSign && code >> (form.bits - 1) ? int(code) - (1 << form.bits) : int(code);
-}
 
 struct SuperWords : TensorReader {
   StoredTensor words;
@@ -49,11 +39,9 @@ struct SuperWords : TensorReader {
     for (int64_t at = first; at < first + count; ++at) {
       const int64_t before = at / (after * length), i = at / after % length, behind = at % after;
       auto word = [&](int w) { return wordAt(before, i / superBlock, w, behind); };
-      const int within = int(i % superBlock), group = within / form().group;
-      const uint32_t units = word(0), counts = word(1 + group / 2) >> group % 2 * 16;
-      const float scale = support::halfToFloat(uint16_t(units)) * float(int8_t(counts)),
-                  minimum = support::halfToFloat(uint16_t(units >> 16)) * float(counts >> 8 & 255);
-      *to++ = scale * float(codeIn(form(), word, within)) - minimum;
+      const int within = int(i % superBlock);
+      const support::SuperLevels levels = superLevelsIn(form(), word, within);
+      *to++ = levels.scale * float(superCodeIn(form(), word, within)) - levels.minimum;
     }
   }
 
@@ -101,7 +89,7 @@ SuperCodes unpackWords(const SuperBlocks &form, const uint32_t *words) {
     result.minimums[g] = uint8_t(counts >> 8);
   }
   for (int i = 0; i < superBlock; ++i)
-    result.codes[i] = int8_t(codeIn(form, [&](int w) { return words[w]; }, i));
+    result.codes[i] = int8_t(support::superCodeIn(form, [&](int w) { return words[w]; }, i));
   return result;
 }
 

@@ -211,6 +211,20 @@ void Contraction::scheduleGroups(Func &groups, const Var &along, int beside) con
   groups.reorder(groupLane, side, along).vectorize(groupLane).parallel(some);
 }
 
+LoopLevel Contraction::scheduleTotals(Func &totals, const RDom &parts, const LoopLevel &level, int tilesAtOnce) const {
+  Var tiles("rt"), within("ri"), beside("tile");
+  totals.compute_at(level).bound_extent(lane, tile).bound_extent(beside, tilesAtOnce);
+  totals.vectorize(lane, vectorOfTile()).unroll(lane);
+  std::vector<VarOrRVar> order = {lane, within, tiles, beside};
+  for (const Dim &dim : others)
+    order.push_back(KernelBuilder::var(dim.name));
+  for (int i = 0; i < parts.dimensions(); ++i)
+    order.push_back(parts[i]);
+  totals.update().split(KernelBuilder::var(row->name), tiles, within, rows, TailStrategy::GuardWithIf).reorder(order);
+  totals.update().vectorize(lane, vectorOfTile()).unroll(lane).unroll(within);
+  return {totals, tiles};
+}
+
 std::vector<Expr> Contraction::tileCall(const Index &position) const {
   Expr at = position.at(column->name);
   std::vector<Expr> call = {at % tile};

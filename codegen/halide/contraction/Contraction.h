@@ -43,6 +43,10 @@ protected:
   /// Where a tile of sums has the element at a position.
   std::vector<Expr> tileCall(const Index &position) const;
   void scheduleGroups(Func &groups, const Var &along, int beside) const;
+  /// Sums over parts of the depth, in memory for a block of rows and some tiles of columns at `level`. Returns the loop over tiles
+  /// of rows within a part, where a tile's sums belong.
+  Halide::LoopLevel scheduleTotals(Func &totals, const Halide::RDom &parts, const Halide::LoopLevel &level,
+                                   int tilesAtOnce) const;
   int fusedResult() const;
   std::vector<Dim> aroundOf(const std::vector<Dim> &result) const;
   void unrollParts(Func sums, const std::vector<Dim> &outside) const;

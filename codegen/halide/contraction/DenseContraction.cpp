@@ -298,19 +298,8 @@ void DenseContraction::schedule(Stage &target) {
   if (whole.sums.defined())
     scheduleProducts(whole, LoopLevel(out, tiles), LoopLevel(out, parallel));
   if (totals.defined()) {
-    totals.compute_at(out, parallel)
-        .bound_extent(lane, tile)
-        .bound_extent(Var("tile"), group)
-        .vectorize(lane, vector)
-        .unroll(lane);
-    std::vector<VarOrRVar> order = {lane, within, tiles, Var("tile")};
-    for (const Dim &dim : others)
-      order.push_back(KernelBuilder::var(dim.name));
-    for (int i = 0; i < parts.dimensions(); ++i)
-      order.push_back(parts[i]);
-    totals.update().split(m, tiles, within, rows, TailStrategy::GuardWithIf).reorder(order);
-    totals.update().vectorize(lane, vector).unroll(lane).unroll(within);
-    scheduleProducts(products, LoopLevel(totals, tiles), LoopLevel(totals, parts[0]));
+    LoopLevel ofSums = scheduleTotals(totals, parts, LoopLevel(out, parallel), group);
+    scheduleProducts(products, ofSums, LoopLevel(totals, parts[0]));
   }
   if (groups.defined()) {
     Var depth = KernelBuilder::var(reduced.back().name);

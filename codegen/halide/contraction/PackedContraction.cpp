@@ -285,7 +285,10 @@ void PackedContraction::schedule(Stage &target) {
   if (tiles.func.defined()) {
     Var task = scheduleLoops(out, outside, false);
     if (totals.defined()) {
-      scheduleSums(tiles, scheduleTotals(task, outside, out), outside, rows, 1);
+      LoopLevel ofSums = scheduleTotals(totals, parts, levelOf(task, outside, out), 1);
+      if (strip.defined())
+        scheduleStrip(LoopLevel(totals, parts.x));
+      scheduleSums(tiles, ofSums, outside, rows, 1);
     } else {
       if (strip.defined() || stripScale.defined())
         scheduleStrip(levelOf(task, outside, out));

@@ -51,7 +51,6 @@ private:
   Halide::LoopLevel levelOf(const Var &task, const std::vector<Dim> &outside, const Func &out) const;
   void scheduleStrip(const Halide::LoopLevel &level);
   void scheduleIntegerStrip(const Halide::LoopLevel &level);
-  Halide::LoopLevel scheduleTotals(const Var &task, const std::vector<Dim> &outside, const Func &out);
   void schedulePairStrip(const Halide::LoopLevel &level);
   void scheduleSums(Sums &sums, const Halide::LoopLevel &level, const std::vector<Dim> &outside, int rowsAtOnce,
                     int tilesAtOnce);

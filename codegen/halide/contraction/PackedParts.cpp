@@ -43,21 +43,4 @@ PackedContraction::Sums PackedContraction::sumsOfParts(const Expr &at) {
   return sums;
 }
 
-/// Loops over parts and, within each, tiles of rows. Returns the latter, where a tile's sums belong.
-LoopLevel PackedContraction::scheduleTotals(const Var &task, const std::vector<Dim> &outside, const Func &out) {
-  Var m = KernelBuilder::var(row->name), rowTile("rt"), within("ri"), beside("tile");
-  const int vector = vectorOfTile();
-  totals.compute_at(levelOf(task, outside, out)).bound_extent(lane, tile).bound_extent(beside, 1);
-  totals.vectorize(lane, vector).unroll(lane);
-  std::vector<VarOrRVar> order = {lane, within, rowTile, beside};
-  for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
-    order.push_back(KernelBuilder::var(dim->name));
-  order.push_back(parts.x);
-  totals.update().split(m, rowTile, within, rows, TailStrategy::GuardWithIf).reorder(order);
-  totals.update().vectorize(lane, vector).unroll(lane).unroll(within);
-  if (strip.defined())
-    scheduleStrip(LoopLevel(totals, parts.x));
-  return {totals, rowTile};
-}
-
 } // namespace quern::codegen

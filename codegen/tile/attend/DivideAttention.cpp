@@ -40,7 +40,8 @@ private:
   int at(Coordinate which) { return v.coordinate(which); }
   Place placeOf(int row, int matrix);
   Factor factor(int node, Place place, const std::vector<Dim> &inner, Coordinate along, int pieces);
-  bool reaches(int value, Coordinate which) const;
+  int real(int value);
+  std::vector<int> sinksAt(const Place &place);
   int bound(const Position &position, bool isLower);
   void expressions();
   void stores(Stage &stage, const Place &place, const std::vector<int> &totals, int shift, int share, bool ofRows);
@@ -57,13 +58,6 @@ Place AttentionDivider::placeOf(int row, int matrix) {
   Place place = places.divided(form.rows, row);
   place.merge(places.divided(form.frame.heads, matrix));
   return place;
-}
-
-bool AttentionDivider::reaches(int value, Coordinate which) const {
-  const Value &x = v[value];
-  if (x.form == Value::Form::Coordinate)
-    return x.integer == int64_t(which);
-  return std::any_of(x.operands.begin(), x.operands.end(), [&](int operand) { return reaches(operand, which); });
 }
 
 /// `along`: the coordinate that numbers `inner`.
@@ -92,6 +86,24 @@ int AttentionDivider::bound(const Position &position, bool isLower) {
   return v.apply(Op::Where, Kind::Int, {old, v.number(0), key}); // any slot of a ring may be seen
 }
 
+int AttentionDivider::real(int value) {
+  return v[value].kind == Kind::Real ? value : v.apply(Op::ToReal, Kind::Real, {value});
+}
+
+/// Of a row and a head.
+std::vector<int> AttentionDivider::sinksAt(const Place &place) {
+  std::vector<int> sinks;
+  for (const auto &[node, dim] : form.frame.sinks) {
+    Place own = place;
+    for (int64_t i = 0, count = graph.nodes[node].dims[size_t(graph.nodes[node].find(dim))].fixed().value_or(0);
+         i < count; ++i) {
+      own[dim] = v.number(i);
+      sinks.push_back(real(places.at(node, own)));
+    }
+  }
+  return sinks;
+}
+
 void AttentionDivider::expressions() {
   const AttentionPattern &frame = form.frame;
   const int row = at(Coordinate::Row), column = at(Coordinate::Column), matrix = at(Coordinate::Matrix),
@@ -102,14 +114,14 @@ void AttentionDivider::expressions() {
   for (const AttentionDot &dot : frame.dots) {
     Attend::Dot one{factor(dot.q, ofRow, dot.depth, Coordinate::Depth, numbers.pieces),
                     factor(dot.k, ofKey, dot.depth, Coordinate::Depth, numbers.pieces)};
-    if (reaches(one.q.value, Coordinate::Column) || reaches(one.k.value, Coordinate::Row))
+    if (depends(p, one.q.value, Coordinate::Column) || depends(p, one.k.value, Coordinate::Row))
       throw Refusal("a product of more than rows and keys");
     made.dots.push_back(std::move(one));
   }
   for (const GradientSum &sum : form.sums) {
     made.totals.push_back(
         {-1, numbers.pieces, factor(sum.value, ofValue, {sum.column}, Coordinate::Column, numbers.pieces)});
-    if (reaches(made.totals.back().v.value, Coordinate::Row))
+    if (depends(p, made.totals.back().v.value, Coordinate::Row))
       throw Refusal("values of more than keys");
   }
 
@@ -126,17 +138,9 @@ void AttentionDivider::expressions() {
     }
     throw Refusal("a score of another row or key");
   };
-  auto real = [&](int value) { return v[value].kind == Kind::Real ? value : v.apply(Op::ToReal, Kind::Real, {value}); };
   if (form.softmax) {
     made.score = real(places.at(frame.score, both));
-    for (const auto &[node, dim] : frame.sinks) {
-      const Dim &own = graph.nodes[node].dims[size_t(graph.nodes[node].find(dim))];
-      for (int64_t i = 0; i < own.fixed().value_or(0); ++i) {
-        Place place = ofRow;
-        place[dim] = v.number(i);
-        made.sinks.push_back(real(places.at(node, place)));
-      }
-    }
+    made.sinks = sinksAt(ofRow);
   } else {
     for (size_t i = 0; i < form.sums.size(); ++i)
       made.totals[i].weights = real(places.at(form.sums[i].weights, both));
@@ -173,7 +177,7 @@ void AttentionDivider::stores(Stage &stage, const Place &place, const std::vecto
       bool isRow = true;
       for (const Dim &dim : graph.nodes[graph.results[r]].dims) {
         store.at.push_back(here->second.place.at(dim.name));
-        isRow = isRow && !reaches(store.at.back(), Coordinate::Column);
+        isRow = isRow && !depends(p, store.at.back(), Coordinate::Column);
       }
       if (isRow && !form.softmax)
         throw Refusal("a gradient without columns");
@@ -257,14 +261,8 @@ int AttentionDivider::inFew(const std::vector<int> &buffers, int matrix, int row
   constexpr double nothing = -std::numeric_limits<double>::infinity();
   int top = v.real(nothing), all = v.real(0), total = v.real(0);
   // Sinks are of a row and a head, which stand elsewhere here.
-  std::vector<int> sinks;
-  Place place = placeOf(row, matrix);
   places.forget();
-  for (const auto &[node, dim] : form.frame.sinks)
-    for (int64_t i = 0; i < graph.nodes[node].dims[size_t(graph.nodes[node].find(dim))].fixed().value_or(0); ++i) {
-      place[dim] = v.number(i);
-      sinks.push_back(places.at(node, place));
-    }
+  std::vector<int> sinks = sinksAt(placeOf(row, matrix));
   for (int one : tops)
     top = real(Op::Max, {top, one});
   for (int one : sinks)

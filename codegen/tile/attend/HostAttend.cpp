@@ -113,17 +113,12 @@ private:
         }
     }
   }
-  /// What one instruction sums is rounded once.
   template <typename X, typename W>
   static void multiply(float &sum, int64_t depth, int piecesX, int piecesW, const X &x, const W &w) {
     for (int64_t d = 0; d < depth; d += 16)
       for (int i = 0; i < piecesX; ++i)
-        for (int j = 0; j < piecesW && i + j < std::max(piecesX, piecesW); ++j) {
-          double sixteen = sum;
-          for (int64_t in = d; in < d + 16; ++in)
-            sixteen += double(x(i, in)) * double(w(j, in));
-          sum = float(sixteen);
-        }
+        for (int j = 0; j < piecesW && i + j < std::max(piecesX, piecesW); ++j)
+          addSixteen(sum, d, [&](int64_t in) { return x(i, in); }, [&](int64_t in) { return w(j, in); });
   }
 
   void tile(int64_t k0, int64_t end) {

@@ -9,7 +9,7 @@
 //
 // A warp needs no other warp's scores, so there is one barrier for each tile (two where threads compute it). Keys beyond the
 // last are zeros whose scores count nothing; rows beyond the last are computed from the last and not stored.
-#include "codegen/tile/ptx/KernelIr.h"
+#include "codegen/tile/ptx/TensorIr.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
@@ -23,10 +23,10 @@ namespace quern::codegen::tile {
 namespace {
 using Numbers = std::vector<llvm::Value *>;
 
-class AttendIr : public KernelIr {
+class AttendIr : public TensorIr {
 public:
   AttendIr(const Program &program, const Stage &stage, const std::string &name, Module &module)
-      : KernelIr(program, stage, name, module), a(stage.attend), shape(sharedAttendOf(stage.attend)),
+      : TensorIr(program, stage, name, module), a(stage.attend), shape(sharedAttendOf(stage.attend)),
         ownRows(a.rows / a.warps), blocks(ownRows / 16), softmax(a.score >= 0) {}
 
 private:
@@ -36,9 +36,9 @@ private:
   bool softmax;
   llvm::Value *row0 = nullptr, *rows = nullptr, *keys = nullptr, *end = nullptr, *warpRow = nullptr;
   std::vector<size_t> totalAt; ///< where a total's sums are in `acc`
-  /// [total][block][8 columns][4], then of a softmax for each block and half the largest score and the sum, then slots.
+  /// [total][block][8 columns][4], then of a softmax for each block and half the largest score and the sum.
   Numbers acc;
-  size_t mostAt = 0, slotAt = 0;
+  size_t mostAt = 0;
 
   llvm::Value *real(double value) { return ConstantFP::get(b.getFloatTy(), value); }
   llvm::Value *&total(size_t t, int i, int n, int e) {
@@ -127,8 +127,8 @@ private:
   }
   void copyFactor(const Factor &factor, const SharedAttend::Part &part, llvm::Value *start, llvm::Value *k0,
                   bool ofValues) {
-    int chunks = int(factor.padded() / 8), count = a.keysTogether * chunks;
-    auto copy = [&](llvm::Value *piece) {
+    int chunks = int(factor.padded() / 8);
+    pieces(a.keysTogether * chunks, a.threads(), [&](llvm::Value *piece) {
       llvm::Value *own = divide(piece, chunks), *inner = mul(rest(piece, chunks), 8), *key = add(k0, own);
       llvm::Value *left =
           KernelIr::most(least(mul(b.CreateSub(number(factor.inner), inner), 2), number(16)), number(0));
@@ -139,14 +139,7 @@ private:
       llvm::Value *to = shared(add(start, add(add(mul(own, part.pitch), part.start), mul(rest(piece, chunks), 16))));
       call(Intrinsic::nvvm_cp_async_cg_shared_global_16_s,
            {to, address(factor.copied->buffer, factor.copied->at), left});
-    };
-    for (int first = 0; first < count; first += a.threads()) {
-      llvm::Value *piece = add(thread, first);
-      if (first + a.threads() <= count)
-        copy(piece);
-      else
-        when(b.CreateICmpSLT(piece, number(count)), [&] { copy(piece); });
-    }
+    });
   }
   llvm::Value *slotStart(llvm::Value *slot) { return add(mul(slot, shape.slotBytes), shape.ring); }
   void copyKeys(llvm::Value *slot, llvm::Value *k0) {
@@ -154,30 +147,11 @@ private:
       copyFactor(a.dots[d].k, shape.k[d], slotStart(slot), k0, false);
     for (size_t t = 0; t < a.totals.size(); ++t)
       copyFactor(a.totals[t].v, shape.v[t], slotStart(slot), k0, true);
-    call(Intrinsic::nvvm_cp_async_commit_group, {});
+    commitCopies();
   }
 
   // ---- products
 
-  /// Four matrices of 8 x 8; a lane says where a row of one of them is.
-  Numbers matrices(llvm::Value *bytes, bool transposed) {
-    llvm::Value *from = shared(bytes);
-    llvm::Value *four = call(transposed ? Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16
-                                        : Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16,
-                             {from}, {from->getType()});
-    Numbers registers;
-    for (unsigned i = 0; i < 4; ++i)
-      registers.push_back(b.CreateExtractValue(four, i));
-    return registers;
-  }
-  void fma(const Numbers &x, llvm::Value *w0, llvm::Value *w1, llvm::Value **sums) {
-    Numbers arguments = x;
-    arguments.push_back(w0), arguments.push_back(w1);
-    arguments.insert(arguments.end(), sums, sums + 4);
-    llvm::Value *four = call(Intrinsic::nvvm_mma_m16n8k16_row_col_bf16, arguments);
-    for (unsigned e = 0; e < 4; ++e)
-      sums[e] = b.CreateExtractValue(four, e);
-  }
   using Fragments = std::vector<std::vector<Numbers>>; ///< [block][piece]
   Fragments fragments(int pieces) const {
     std::vector<Numbers> none(static_cast<size_t>(pieces));
@@ -210,8 +184,8 @@ private:
           for (int i = 0; i < blocks; ++i)
             for (int other = 0; other < q.pieces && other + piece < deepest; ++other)
               for (int half = 0; half < 2; ++half)
-                fma(x[size_t(i)][size_t(other)], w[2 * size_t(half)], w[2 * size_t(half) + 1],
-                    &made[4 * size_t(i * wide + j + half)]);
+                multiplyAdd(x[size_t(i)][size_t(other)], w[2 * size_t(half)], w[2 * size_t(half) + 1],
+                            &made[4 * size_t(i * wide + j + half)]);
         }
     }
     return made;
@@ -240,8 +214,8 @@ private:
           for (int i = 0; i < blocks; ++i)
             for (int other = 0; other < ofWeights && other + piece < deepest; ++other)
               for (int half = 0; half < 2; ++half)
-                fma(x[size_t(i)][size_t(other)], w[2 * size_t(half)], w[2 * size_t(half) + 1],
-                    &total(t, i, n + half, 0));
+                multiplyAdd(x[size_t(i)][size_t(other)], w[2 * size_t(half)], w[2 * size_t(half) + 1],
+                            &total(t, i, n + half, 0));
         }
     }
   }
@@ -377,7 +351,6 @@ private:
       acc.resize(mostAt + size_t(2 * blocks), real(-INFINITY));
       acc.resize(mostAt + size_t(4 * blocks), real(0));
     }
-    slotAt = acc.size();
     if (a.copies())
       for (int i = 0; i + 1 < a.stages; ++i)
         copyKeys(number(i), add(begin, i * a.keysTogether));
@@ -390,21 +363,9 @@ private:
     finish();
   }
   void overCopies(llvm::Value *begin) {
-    acc.push_back(number(0));
-    acc.push_back(number(a.stages - 1));
-    auto next = [&](llvm::Value *slot) {
-      llvm::Value *following = add(slot, 1);
-      return b.CreateSelect(b.CreateICmpEQ(following, number(a.stages)), number(0), following);
-    };
-    loop(begin, end, number(a.keysTogether), acc, [&](llvm::Value *k0) {
-      llvm::Value *used = acc[slotAt], *filled = acc[slotAt + 1];
-      call(Intrinsic::nvvm_cp_async_wait_group, {number(a.stages - 2)});
-      barrier();
-      copyKeys(filled, add(k0, (a.stages - 1) * a.keysTogether));
-      tile(k0, slotStart(used));
-      acc[slotAt] = next(used), acc[slotAt + 1] = next(filled);
-    });
-    call(Intrinsic::nvvm_cp_async_wait_group, {number(0)});
+    ring(
+        begin, end, a.keysTogether, a.stages, acc, [&](llvm::Value *slot, llvm::Value *k0) { copyKeys(slot, k0); },
+        [&](llvm::Value *slot, llvm::Value *k0) { tile(k0, slotStart(slot)); });
   }
   void overComputed(llvm::Value *begin) {
     loop(begin, end, number(a.keysTogether), acc, [&](llvm::Value *k0) {

@@ -5,9 +5,8 @@
 //                ldmatrix of x and w; mma.sync m16n8k16, bf16 in, f32 sums in registers
 //   of each sum: what the program's stores say
 //
-// One barrier a step: behind it all warps have left step i - 1, and the copies that each thread waited for are seen by all.
 // Beyond the depth copies write zeros; beyond the last row or column they read the last, whose sums are not stored.
-#include "codegen/tile/ptx/KernelIr.h"
+#include "codegen/tile/ptx/TensorIr.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
@@ -16,10 +15,10 @@ using namespace llvm;
 namespace quern::codegen::tile {
 
 namespace {
-class ProductIr : public KernelIr {
+class ProductIr : public TensorIr {
 public:
   ProductIr(const Program &program, const Stage &stage, const std::string &name, Module &module)
-      : KernelIr(program, stage, name, module), cut(stage.cut), tiles(sharedTilesOf(stage)),
+      : TensorIr(program, stage, name, module), cut(stage.cut), tiles(sharedTilesOf(stage)),
         ownRows(cut.rows / cut.warpRows), ownColumns(cut.columns / cut.warpColumns) {}
 
 private:
@@ -40,7 +39,7 @@ private:
   /// Each thread's pieces of eight numbers: `count` rows (columns) along the depth.
   void copyAlong(const Operand &from, bool isX, int count, llvm::Value *start, int64_t pitch, llvm::Value *k0) {
     int chunks = cut.depth / 8;
-    pieces(count * chunks, [&](llvm::Value *piece) {
+    pieces(count * chunks, cut.threads(), [&](llvm::Value *piece) {
       llvm::Value *own = divide(piece, chunks), *inner = mul(rest(piece, chunks), 8), *k = add(k0, inner);
       llvm::Value *left = most(least(mul(b.CreateSub(depth, k), 2), number(16)), number(0));
       k = b.CreateSelect(b.CreateICmpSLT(k, depth), k, number(0));
@@ -52,22 +51,13 @@ private:
   /// Eight columns of a depth. The last eight hold the last column; what is beside it is memory of the tile.
   void copyAcross(const Operand &from, llvm::Value *start, int64_t pitch, llvm::Value *k0) {
     int chunks = cut.columns / 8;
-    pieces(cut.depth * chunks, [&](llvm::Value *piece) {
+    pieces(cut.depth * chunks, cut.threads(), [&](llvm::Value *piece) {
       llvm::Value *inner = divide(piece, chunks), *own = mul(rest(piece, chunks), 8), *k = add(k0, inner);
       llvm::Value *inside = b.CreateICmpSLT(k, depth), *left = b.CreateSelect(inside, number(16), number(0));
       llvm::Value *place = least(add(column0, own), b.CreateAnd(lastColumn, number(-8)));
       stand(number(0), place, group[2], b.CreateSelect(inside, k, number(0)));
       copyChunk(from, shared(add(start, add(mul(inner, pitch), mul(own, 2)))), left);
     });
-  }
-  void pieces(int count, const std::function<void(llvm::Value *)> &copy) {
-    for (int first = 0; first < count; first += cut.threads()) {
-      llvm::Value *piece = add(thread, first);
-      if (first + cut.threads() <= count)
-        copy(piece);
-      else
-        when(b.CreateICmpSLT(piece, number(count)), [&] { copy(piece); });
-    }
   }
   void copyStep(llvm::Value *slot, llvm::Value *k0) {
     llvm::Value *start = mul(slot, tiles.stageBytes);
@@ -77,20 +67,9 @@ private:
       s.w[part].depthInner ? copyAlong(s.w[part], false, cut.columns, at, tiles.wPitch[part], k0)
                            : copyAcross(s.w[part], at, tiles.wPitch[part], k0);
     }
-    call(Intrinsic::nvvm_cp_async_commit_group, {});
+    commitCopies();
   }
 
-  /// Four matrices of 8 x 8; a lane says where a row of one of them is.
-  std::vector<llvm::Value *> matrices(llvm::Value *bytes, bool transposed) {
-    llvm::Value *from = shared(bytes);
-    llvm::Value *four = call(transposed ? Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16
-                                        : Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16,
-                             {from}, {from->getType()});
-    std::vector<llvm::Value *> registers;
-    for (unsigned i = 0; i < 4; ++i)
-      registers.push_back(b.CreateExtractValue(four, i));
-    return registers;
-  }
   void multiply(llvm::Value *slot, llvm::Value *warpRow, llvm::Value *warpColumn) {
     llvm::Value *start = mul(slot, tiles.stageBytes);
     // Matrices 0 .. 3 of x: rows 0-7, 8-15 of the first eight depths, then of the next; of w: depths first.
@@ -111,20 +90,11 @@ private:
           std::vector<llvm::Value *> w = matrices(add(at, offset), !along);
           for (int i = 0; i < ownRows / 16; ++i)
             for (int half = 0; half < 2; ++half)
-              fma(part, i, 2 * j + half, x[size_t(i)], w[2 * size_t(half)], w[2 * size_t(half) + 1]);
+              multiplyAdd(x[size_t(i)], w[2 * size_t(half)], w[2 * size_t(half) + 1],
+                          &accumulator(part, i, 2 * j + half, 0));
         }
     }
   }
-  void fma(size_t part, int i, int j, const std::vector<llvm::Value *> &x, llvm::Value *w0, llvm::Value *w1) {
-    std::vector<llvm::Value *> arguments = x;
-    arguments.push_back(w0), arguments.push_back(w1);
-    for (int e = 0; e < 4; ++e)
-      arguments.push_back(accumulator(part, i, j, e));
-    llvm::Value *four = call(Intrinsic::nvvm_mma_m16n8k16_row_col_bf16, arguments);
-    for (int e = 0; e < 4; ++e)
-      accumulator(part, i, j, e) = b.CreateExtractValue(four, unsigned(e));
-  }
-
   void body() override {
     row0 = mul(group[1], cut.rows), column0 = mul(group[0], cut.columns);
     llvm::Value *rows = sizeOf(s.rows.extent()), *columns = sizeOf(s.columns.extent());
@@ -133,23 +103,9 @@ private:
     for (int i = 0; i + 1 < cut.stages; ++i)
       copyStep(number(i), number(i * cut.depth));
     acc.assign(parts() * size_t(ownRows / 16) * size_t(ownColumns / 8) * 4, ConstantFP::get(b.getFloatTy(), 0));
-    // Slots of the ring: the one that is multiplied and the one that is filled.
-    acc.push_back(number(0));
-    acc.push_back(number(cut.stages - 1));
-    auto next = [&](llvm::Value *slot) {
-      llvm::Value *following = add(slot, 1);
-      return b.CreateSelect(b.CreateICmpEQ(following, number(cut.stages)), number(0), following);
-    };
-    loop(number(0), depth, number(cut.depth), acc, [&](llvm::Value *k0) {
-      llvm::Value *filled = acc.back(), *used = acc[acc.size() - 2];
-      call(Intrinsic::nvvm_cp_async_wait_group, {number(cut.stages - 2)});
-      barrier();
-      copyStep(filled, add(k0, (cut.stages - 1) * cut.depth));
-      multiply(used, warpRow, warpColumn);
-      acc[acc.size() - 2] = next(used);
-      acc.back() = next(filled);
-    });
-    call(Intrinsic::nvvm_cp_async_wait_group, {number(0)});
+    ring(
+        number(0), depth, cut.depth, cut.stages, acc, [&](llvm::Value *slot, llvm::Value *k0) { copyStep(slot, k0); },
+        [&](llvm::Value *slot, llvm::Value *) { multiply(slot, warpRow, warpColumn); });
     for (int i = 0; i < ownRows / 16; ++i)
       for (int j = 0; j < ownColumns / 8; ++j)
         for (int e = 0; e < 4; ++e) {

@@ -14,8 +14,7 @@ double measureTensorCores(GpuDevice &device) {
   if (!quern_tensor_probe || !device.takes(quern_tensor_probe, std::strlen(quern_tensor_probe)))
     return 0;
   constexpr size_t threads = 256, warps = threads / 32, mostBlocks = 1 << 10;
-  constexpr double enough = 2e-3, ofIteration = 8 * 2.0 * 16 * 8 * 16; // chains of m16n8k16
-  constexpr int tries = 3;
+  constexpr double ofIteration = 8 * 2.0 * 16 * 8 * 16; // chains of m16n8k16
   static void *built = device.build(quern_tensor_probe, std::strlen(quern_tensor_probe) + 1);
   double rate = 0;
   for (int64_t work = 4; work <= int64_t(1) << 32; work *= 4) { // iterations of all blocks
@@ -23,17 +22,13 @@ double measureTensorCores(GpuDevice &device) {
     int32_t iterations = int32_t(size_t(work) / blocks);
     size_t bytes = blocks * threads * sizeof(float);
     void *ends = device.takeBlock(bytes);
-    double least = 0;
-    for (int i = 0; i < tries; ++i) {
-      uint64_t from = device.mark();
+    double least = device.leastSeconds([&] {
       device.launch(built, "tensor_probe", {{blocks, 1, 1}, {threads, 1, 1}},
                     {{ends, bytes, true}, {&iterations, sizeof iterations, false}});
-      double took = std::max(device.seconds(from, device.mark()), 1e-9);
-      least = i ? std::min(least, took) : took;
-    }
+    });
     device.giveBlock(ends);
     rate = double(blocks * warps) * iterations * ofIteration / least;
-    if (least > enough)
+    if (least > GpuDevice::enoughToMeasure)
       break;
   }
   return rate;
