@@ -119,7 +119,7 @@ def Quern_InitAttr : Quern_Attr<"Init", "init"> {
 }
 
 def Quern_LayoutAttr : Quern_Attr<"Layout", "layout"> {
-  let summary = "how a kernel's argument or result lies in memory";
+  let summary = "how a kernel's argument or result is laid out in memory";
   let description = [{
     `#quern.layout<"strided", ["64", "_", "1"]>`: one stride (in elements) for each dimension of the type, in order.
     `#quern.layout<"packed", ["_", "_"], tile = 64, dims = ["O", "I"]>`: a weight packed at load to

@@ -1,4 +1,4 @@
-// How weights in codes of few bits lie in memory: what passes count, kernels read and loaders write.
+// How weights in codes of few bits are stored: what passes count, kernels read and loaders write.
 //
 // 32 numbers along the summed dimension are a group; they share a scale in f16. Codes have no sign: 2^(bits - 1) is added. Four
 // bytes of a row stand beside each other, as instructions sum products of four: of int8 four codes; of int4 eight, the first

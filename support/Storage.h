@@ -1,4 +1,4 @@
-// What a value is, and how its numbers lie in memory. Why two words: a real number is one whether f32, bf16 or a code of four
+// What a value is, and how its numbers are laid out in memory. Why two words: a real number is one whether f32, bf16 or a code of four
 // bits holds it, and bytes are asked of what holds it.
 #ifndef QUERN_SUPPORT_STORAGE_H
 #define QUERN_SUPPORT_STORAGE_H
@@ -62,7 +62,7 @@ constexpr bool isNarrow(Storage storage) {
 constexpr int bitsOfCode(Storage storage) {
   return formOf(storage).coded ? formOf(storage).bits : 0;
 }
-/// How codes with scales of two levels lie; null for all else.
+/// How codes with scales of two levels are stored; null for all else.
 constexpr const SuperBlocks *superBlocksOf(Storage storage) {
   return formOf(storage).super.bits ? &formOf(storage).super : nullptr;
 }

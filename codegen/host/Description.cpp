@@ -31,7 +31,7 @@ static Json tensorJson(StringRef name, NamedTensorType type) {
   return {{"name", name.str()}, {"kind", quern::support::elementName(type.getStorage())}, {"dims", dims}};
 }
 
-/// The largest table that input positions are looked up in directly: they must lie below its length.
+/// The largest table that input positions are looked up in directly: they must be below its length.
 static std::optional<int64_t> boundOf(Value argument, ModuleOp module) {
   std::optional<int64_t> bound;
   for (OpOperand &use : argument.getUses()) {

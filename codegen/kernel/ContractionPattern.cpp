@@ -204,7 +204,7 @@ bool sumsByExpert(const KernelGraph &graph, const std::vector<std::vector<int>> 
   return pairs && real && !positions.dims.empty() && hasOwn(left, right) && hasOwn(right, left);
 }
 
-/// Columns lie innermost in the result; rows are the other factor's longest dimension.
+/// Columns are innermost in the result; rows are the other factor's longest dimension.
 ContractionPattern matchByExpert(const KernelGraph &graph, int scatter) {
   const Node &s = graph.nodes[scatter], &product = graph.nodes[s.operands[0]], &positions = graph.nodes[s.operands[1]];
   ContractionPattern p;

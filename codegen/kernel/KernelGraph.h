@@ -149,7 +149,7 @@ struct KernelGraph {
   std::vector<Layout> argumentLayouts;
   std::vector<int> results;
   std::vector<Layout> resultLayouts;
-  std::optional<int> inPlace; ///< the argument that the only result lies over: what is scattered is added to it there
+  std::optional<int> inPlace; ///< the argument that the only result overlaps: what is scattered is added to it there
   /// What decides the machine code, without the name: the key of the cache.
   std::string text;
 

@@ -7,6 +7,8 @@
 // AVX-512 (docs/design/schedules.md); they are cores' habits, no plan's numbers.
 #include "codegen/schedule/Estimate.h"
 
+#include "support/AssumedLengths.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -33,10 +35,6 @@ static constexpr double unevenTasks = 0.5;
 static constexpr double rereading = 0.2;
 /// Rows are at addresses of their own, and of 16 general registers some count loops and hold columns.
 static constexpr int64_t addresses = 12;
-/// Rows of a text that is read, of a batch that is trained on, queries of a long text.
-static constexpr double rowsRead = 256, rowsTrained = 256, queriesRead = 2048, queriesTrained = 1024;
-/// Columns and depth, where only the run knows them.
-static constexpr double usualSize = 768;
 
 /// Bound by the slowest; the rest is not hidden whole.
 static double together(std::initializer_list<double> parts) {
@@ -61,7 +59,7 @@ Estimate::Estimate(const Anchor &anchor) : family(anchor.family), facts(anchor.f
   core.products = core.vector < 16 ? 2 : 1, core.operations = core.vector < 16 ? 3 : 2;
   formats = {double(known("bits", 32)), double(known("row_bits", 32)), double(known("levels")),
              double(known("bytes", 2))};
-  outer = double(known("outer", int64_t(usualSize))), inner = double(known("inner", int64_t(usualSize)));
+  outer = double(known("outer", support::assumed::columns)), inner = double(known("inner", support::assumed::columns));
 }
 
 /// Of a step of the depth. Without fused instructions a product overwrites a factor, all but the last a copy of it, and a
@@ -80,7 +78,7 @@ double Estimate::ofStep(double rows, double vectors) const {
 }
 
 double Estimate::ofRows(double rows, double vectors) const {
-  double length = double(known("rows", int64_t(family == "dense" || family == "experts" ? rowsTrained : rowsRead)));
+  double length = double(known("rows", support::assumed::rows));
   double empty = (rows - 1) / 2 / std::max(length, rows); // of the last tile, half on average
   return ofStep(rows, vectors) * core.products * (1 + empty);
 }
@@ -170,7 +168,7 @@ double Estimate::fewRows(const PlanPart &part) const {
 
 double Estimate::packed(const PlanPart &part) const {
   double rows = part["rows"], vectors = std::ceil(part["columns"] / core.vector);
-  double length = double(known("rows", int64_t(rowsRead)));
+  double length = double(known("rows", support::assumed::rows));
   double many = ofTile(part) + ofUnrolling(part, rows, vectors) + blocks(part, length);
   bool steps = part.numbers.contains("alone");
   return many + (steps ? exposed * exposed * fewRows(part) : 0); // rows of tiles are chosen for many
@@ -179,11 +177,11 @@ double Estimate::packed(const PlanPart &part) const {
 /// A strip of some tiles of columns and a part of the depth is copied for each block of rows.
 double Estimate::dense(const PlanPart &part) const {
   double rows = part["rows"], columns = part["columns"], vectors = std::ceil(columns / core.vector);
-  double length = double(known("rows", int64_t(rowsTrained))), group = part["group"], depth = part["depth"];
+  double length = double(known("rows", support::assumed::rows)), group = part["group"], depth = part["depth"];
   double tiles = std::max(1.0, std::ceil(length / rows)), block = std::min<double>(part["row_block"], tiles);
   double groups = std::max(1.0, std::ceil(std::ceil(outer / columns) / group));
   double whole = double(known("depth", 1 << 12)), parts = std::ceil(whole / depth);
-  // A strip's lines lie beside each other as far as the group goes: the first of them is waited for.
+  // A strip's lines are side by side as far as the group goes: the first of them is waited for.
   double line = group * columns * 4, copied = (line / fromMemory + 20) / (group * vectors);
   if (2 * core.vector * std::min(depth, whole) * 4 >
       core.first) // transposed on the way: what is read and written of a vector of columns
@@ -211,8 +209,8 @@ double Estimate::dense(const PlanPart &part) const {
 double Estimate::lanes(const PlanPart &part) const {
   bool gradient = family == "gradient";
   double vectors = part["rows"] / core.vector, step = part["step"];
-  double queries = gradient ? queriesTrained : queriesRead, depth = double(known("depth", 64)),
-         values = double(known("values", 64));
+  double queries = double(gradient ? support::assumed::gradientQueries : support::assumed::queries),
+         depth = double(known("depth", 64)), values = double(known("values", 64));
   double tile = ofStep(step, vectors) * core.products + ofUnrolling(part, step, vectors);
   double ragged = (std::ceil(depth / step) + std::ceil(values / step)) * step / (depth + values);
   // A gradient's tile has the values of a score beside its sums: a third of the registers.

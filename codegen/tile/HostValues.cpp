@@ -1,4 +1,4 @@
-// Takes: a value of a tile program and where its stage stands. Gives: the number, and where elements lie in memory.
+// Takes: a value of a tile program and where its stage stands. Gives: the number, and where elements are in memory.
 #include "codegen/tile/HostValues.h"
 
 #include "support/numbers/SmallFloats.h"

@@ -126,7 +126,7 @@ int runProgram(const quern_program_table &table, int argumentCount, char **argum
 
 namespace {
 
-/// Files that the program carries or that lie beside it, as one rule for weights and tokenizers.
+/// Files that the program carries or that are beside it, as one rule for weights and tokenizers.
 std::string besideProgram(const std::string &executable, const std::vector<std::string> &names) {
   for (const std::string &name : names)
     if (std::string path = folderOf(executable) + "/" + name; fileExists(path))

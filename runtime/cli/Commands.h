@@ -40,7 +40,7 @@ struct Command {
   Tokenizer needTokenizer(const Options &options) const;
   /// The content of a file beside the tokenizer or the weights, or among those that the program carries.
   std::optional<std::string> readBeside(const Options &options, const std::string &name) const;
-  /// A file that lies beside the tokenizer or the weights; empty if there is none.
+  /// A file that is beside the tokenizer or the weights; empty if there is none.
   std::string findBeside(const Options &options, const std::string &name) const;
 };
 

@@ -72,7 +72,7 @@ SuperCodes unpackSuperBlock(const BlockFormat &format, const uint8_t *block);
 void decodeBlocks(const BlockFormat &format, const uint8_t *blocks, int64_t first, int64_t count, float *to);
 
 /// Whether groups of 32 of Q8_0 or Q4_0 (`bits` of 8 or 4) have the numbers of this format: one scale for 32 or more, codes that
-/// fit. Of MXFP4 also where exponents lie within f16: `regroup` says of which blocks that is true.
+/// fit. Of MXFP4 also where exponents are within f16: `regroup` says of which blocks that is true.
 bool fitsGroups(const BlockFormat &format, int bits);
 /// 32 elements of a block, from `first` on, as a block of Q8_0 or Q4_0 of the same numbers; false where f16 lacks its scale.
 bool regroup(const BlockFormat &format, const uint8_t *block, int first, int bits, uint8_t *to);

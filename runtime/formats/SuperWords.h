@@ -1,6 +1,6 @@
 // Codes in super-blocks (support/CodedGroups.h) as `quern quantize` stores them in safetensors (docs/formats.md).
 //
-// A tensor NAME of shape [.., n, ..], whose super-blocks lie along the dimension of length n, is
+// A tensor NAME of shape [.., n, ..], whose super-blocks are along the dimension of length n, is
 // - NAME: U32, ceil(n / 256) times the words of a super-block in the place of n: 37 (q4_k), 45 (q5_k) or 57 (q6_k) words;
 // - NAME.shape: I64, the shape, and after it which dimension that is.
 #ifndef QUERN_RUNTIME_FORMATS_SUPERWORDS_H

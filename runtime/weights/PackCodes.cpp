@@ -39,7 +39,7 @@ void packSuperBlock(const support::SuperBlocks &form, const SuperCodes &from, in
     std::memcpy(to + (word * tile + row) * 4, &words[word], 4);
 }
 
-/// A super-block that lies in a format of GGUF, or in words of its own.
+/// A super-block that is in a format of GGUF, or in words of its own.
 SuperCodes superCodesOf(const FoundBlock &stored) {
   if (const BlockFormat *format = findBlockFormat(stored.format))
     return unpackSuperBlock(*format, stored.bytes);

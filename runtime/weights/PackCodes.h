@@ -12,7 +12,7 @@ namespace quern::runtime {
 /// The formats whose numbers the storage holds: "Q8_0"; "Q4_0"; of super-blocks GGUF's and own ones with as many bits or fewer.
 std::span<const char *const> blockNamesOf(Storage storage);
 
-/// Where a block lies, and in which of these formats; or nowhere.
+/// Where a block is, and in which of these formats; or nowhere.
 struct FoundBlock {
   const uint8_t *bytes = nullptr;
   const char *format = nullptr;

@@ -1,5 +1,5 @@
 // A driver of CUDA for tests: a device that is this processor, which executes kernels' PTX (tests/gpu/ptx). Stricter than a
-// card: each address must lie in memory that was taken, new memory is filled with what is no number, sizes and limits are
+// card: each address must be in memory that was taken, new memory is filled with what is no number, sizes and limits are
 // checked, and all that was begun is done as late as it may be. Opened by programs through QUERN_CUDA_LIBRARY.
 //
 //   QUERN_FAKE_CUDA=none        no device;  =old  one of compute capability 3.7;  =volta  of 7.0;  =ampere  of 8.0;  =full  no memory beyond 128 KB

@@ -121,7 +121,7 @@ TEST(Elementwise, LogicOfBools) {
 
 TEST(Elementwise, NarrowRoundsToTheNearest) {
   const double inf = std::numeric_limits<double>::infinity();
-  // 1 + 2^-8 and 1 + 3 * 2^-8 lie half way: to the even ones; a bit more goes up. The largest f32 is nearer to 2^128.
+  // 1 + 2^-8 and 1 + 3 * 2^-8 are half way: to the even ones; a bit more goes up. The largest f32 is nearer to 2^128.
   std::vector<double> given = {1,   1 + 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-8 + 0x1p-20, -0.1, 3.4028234e38,
                                inf, notANumber};
   Evaluated done = evaluate(

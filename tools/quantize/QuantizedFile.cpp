@@ -42,7 +42,7 @@ std::unique_ptr<Weights> laidOut(const StoredForm &form, const WeightLayout &lay
 
 /// A tensor in the forms that the file has.
 struct Stored {
-  std::vector<OutputTensor> parts; ///< whose data lies below, or in the source
+  std::vector<OutputTensor> parts; ///< whose data is below, or in the source
   std::vector<uint8_t> codes;
   std::vector<uint16_t> scales;
   std::vector<int64_t> shape;

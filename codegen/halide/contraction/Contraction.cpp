@@ -29,7 +29,7 @@ bool prepareOperands(KernelBuilder &b, const ContractionPattern &p) {
   for (int operand : {p.x, p.w}) {
     if (operand == p.x && b.multipliesIntegers(p))
       continue;                                   // their codes are stored
-    if (operand == p.x && b.multipliesPairs(p)) { // what was narrowed is stored, or lies so
+    if (operand == p.x && b.multipliesPairs(p)) { // what was narrowed is stored, or was given in bf16
       int rows = b.graph.nodes[operand].operands[0];
       if (b.graph.nodes[rows].op == Op::Argument)
         continue;
@@ -93,7 +93,7 @@ static void defineContraction(KernelBuilder &b, const ContractionPattern &p) {
       storeOperands(b, p);
     else
       prepareOperands(b, p);
-    // Vectors run along the last dimension: that is one along which numbers lie together, if there is a wide one.
+    // Vectors run along the last dimension: that is one along which numbers are together, if there is a wide one.
     std::vector<Dim> kept = b.graph.nodes[p.node].dims;
     const Node &x = b.graph.nodes[p.x];
     auto along = std::find_if(kept.begin(), kept.end(),

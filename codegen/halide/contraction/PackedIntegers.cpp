@@ -1,7 +1,7 @@
 // Takes: a contraction of rows and columns that are both in codes. Gives: sums of products of integers for a tile of them.
 //
 //     strip = code + added                                     without a sign, as the products below take them (addedToCodes): of
-//                                                              int8 bytes lie so already; else made once for a block of rows
+//                                                              int8 bytes are already in this order; else made once for a block of rows
 //     for each tile of rows, or each row by itself
 //       for each run of codes: a group, or what 16 bits sum
 //         whole[rows x columns] = -added * (sum of the row's codes in the run) + products of integers
@@ -15,7 +15,7 @@
 //                whole += halves in pairs                                                                  vpmaddwd by ones
 //   pairs, int8: products of two bytes would saturate, so both sides are widened to 16 bits                vpmaddwd
 //                a tile of rows: whole += two products, strip[groups][16][columns][2] in 16 bits
-//                a row by itself: halves[columns][2] in 32 bits, as bytes lie; whole += halves in pairs
+//                a row by itself: halves[columns][2] in 32 bits, in the order of the bytes; whole += halves in pairs
 #include "codegen/halide/contraction/PackedContraction.h"
 
 #include "support/CodedGroups.h"

@@ -65,7 +65,7 @@ private:
     return numbers;
   }
 
-  /// sum += x * w for the lane's columns at a step of `depths` from k on; x lies from `at` on in shared memory.
+  /// sum += x * w for the lane's columns at a step of `depths` from k on; x is from `at` on in shared memory.
   void multiply(std::vector<llvm::Value *> &acc, size_t part, llvm::Value *k, llvm::Value *inChunk,
                 llvm::Value *column) {
     if (!bits) {

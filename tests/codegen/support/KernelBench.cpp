@@ -165,7 +165,7 @@ static void gated() {
   int gate = g.squeeze(g.cut(both, "U", quern::ir::Size(0), fixed("G", 1)), "G"),
       up = g.squeeze(g.cut(both, "U", quern::ir::Size(1), fixed("V", 1)), "V");
   int opened = g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {gate, g.elementwise(Op::Sigmoid, {gate})}), up});
-  g.yield(g.permute(opened, {"M", "O"})); // columns lie beside each other
+  g.yield(g.permute(opened, {"M", "O"})); // columns are side by side
   KernelRunner runner(g.finish("gated"), target, schedules);
   for (int64_t m : {512, 1}) {
     Lengths lengths = {{"M", m}};

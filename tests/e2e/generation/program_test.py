@@ -72,7 +72,7 @@ class Program(Case):
                     self.assertLessEqual(answer[part]["ratio"], 1)
 
     def test_bench_repeats(self):
-        """As often as asked; the median lies between the fastest and the slowest, and the table says all three."""
+        """As often as asked; the median is between the fastest and the slowest, and the table says all three."""
         command = (self.program, "bench", "-p", 16, "-n", 4, "-r")
         answer = json.loads(run(*command, 4, "--json").out)
         for part in ("prefill", "decode"):

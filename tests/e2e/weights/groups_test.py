@@ -42,7 +42,7 @@ def integers(source, outer, inner, symmetric, order=None, awq=False):
 
 class Groups(Case):
     def write_model(self, awq=False, **odd):
-        """A llama of such weights; of those that `odd` names zeros lie anywhere ("zeros") or neighbours have other groups ("order")."""
+        """A llama of such weights; of those that `odd` names zeros may be anywhere ("zeros") or neighbours have other groups ("order")."""
         folder, source = self.scratch / "model", random.Random(3)
         folder.mkdir(exist_ok=True)
         config = json.loads((DATA / "llama" / "config.json").read_text())
@@ -84,7 +84,7 @@ class Groups(Case):
         self.check(self.write_model(), (r"quern.quantize .*int4\[D = 64, F = 128\]|quern.quantize .*int4\[F = 128, D = 64\]",))
 
     def test_zeros_and_orders(self):
-        """Zeros that lie anywhere take codes of eight bits, with them what is joined to such a weight; changed orders f32."""
+        """Zeros that are anywhere take codes of eight bits, with them what is joined to such a weight; changed orders f32."""
         self.check(self.write_model(v_proj="zeros", down_proj="order"), (r"quern.quantize .*int8\[", r"quern.quantize .*int4\["))
 
     def test_awq(self):

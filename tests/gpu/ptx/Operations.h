@@ -22,7 +22,7 @@ template <typename T> T get(const Thread &thread, const Instruction &at, size_t 
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
-/// Signed integers fill the register, as an 8-bit one lies in one of 16 bits.
+/// Signed integers fill the register, as an 8-bit one is in one of 16 bits.
 template <typename T> void put(Thread &thread, const Instruction &at, T value, size_t operand = 0) {
   uint64_t bits = 0;
   if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)

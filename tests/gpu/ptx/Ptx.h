@@ -11,7 +11,7 @@
 
 namespace quern::ptx {
 
-/// The memory of a device: every access must lie in a block that was taken and not given back.
+/// The memory of a device: every access must be in a block that was taken and not given back.
 class Memory {
 public:
   virtual ~Memory() = default;
