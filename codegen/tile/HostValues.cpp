@@ -89,7 +89,7 @@ double HostValues::code(const Buffer &b, const uint8_t *memory, const std::vecto
 double HostValues::superCode(const Buffer &b, const support::SuperBlocks &form, const uint32_t *words,
                              const std::vector<int> &positions) {
   size_t rank = positions.size();
-  int64_t tile = b.layout.tile, block = support::superBlock, index = 0;
+  int64_t tile = b.layout.tile, block = form.length, index = 0;
   for (size_t d = 0; d + 2 < rank; ++d)
     index = index * size(b.dims[d].size) + int64_t(get(positions[d]));
   int64_t n = int64_t(get(positions[rank - 2])), k = int64_t(get(positions[rank - 1]));

@@ -136,9 +136,9 @@ QUERN_INFER(RescaleOp) {
 }
 
 QUERN_INFER(DequantizeOp) {
-  if (failed(needs(loc, operands, {Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q5K, Storage::Q6K},
-                   "dequantize_c1")))
-    return failure();
+  if (!type(operands[0]).isCoded())
+    return emitOptionalError(loc, "dequantize_c1: operands of kind ", elementName(type(operands[0]).getStorage()),
+                             " are not allowed");
   return aligned(loc, operands, Kind::Real, results);
 }
 

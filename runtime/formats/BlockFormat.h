@@ -57,7 +57,7 @@ struct BlockCodes {
 };
 void unpackBlock(const BlockFormat &format, const uint8_t *block, BlockCodes &result);
 
-/// A super-block of 256 whose scales have two levels: units in f16 (their bits), and how many of them each group has.
+/// A super-block whose scales have two levels: units in f16 (their bits), and how many of them each group has.
 struct SuperCodes {
   uint16_t unit = 0, unitOfMinimums = 0;
   int group = 0;
@@ -65,7 +65,7 @@ struct SuperCodes {
   uint8_t minimums[maxBlockGroups] = {};
   int8_t codes[maxBlockElements] = {};
 };
-/// Of a format whose scales are so: Q2_K to Q6_K.
+/// Of a format whose scales are so: Q2_K to Q6_K, and Q4_1 and Q5_1, whose only group has one unit of each.
 SuperCodes unpackSuperBlock(const BlockFormat &format, const uint8_t *block);
 
 /// Elements [first, first + count) of a row of blocks, exactly as the format defines them in f32.
@@ -88,7 +88,7 @@ template <typename Code> void joinGroup(uint16_t scale, int bits, Code code, uin
 void encodeQ8_0(const float *from, int64_t count, uint8_t *blocks); // NOLINT: the format's own name
 void encodeQ4_0(const float *from, int64_t count, uint8_t *blocks); // NOLINT: the format's own name
 
-/// At most 256 numbers, as `quern.quantize` says (ir/ElementwiseOps.td): rounded to the nearest of scales that are rounded
+/// At most form.length numbers, as `quern.quantize` says (ir/ElementwiseOps.td): rounded to the nearest of scales that are rounded
 /// down. What is beyond has codes of 0.
 SuperCodes encodeSuperBlock(const support::SuperBlocks &form, const float *from, int64_t count);
 

@@ -189,7 +189,7 @@ TEST(Elementwise, QuantizesInSuperBlocks) {
                         "[D = 300]>) -> !quern.tensor<real[D = 300]>",
                     "real[D = 300]");
   };
-  for (const char *kind : {"q4_k", "q5_k", "q6_k"}) {
+  for (const char *kind : {"q4_k", "q5_k", "q6_k", "q4_1", "q5_1", "q4_z"}) {
     Evaluated once = run(kind, given);
     ASSERT_EQ(once.numbers.size(), size_t(depth)) << once.said;
     const double steps = kind[1] == '4' ? 15 : kind[1] == '5' ? 31 : 32;

@@ -155,7 +155,7 @@ void Contraction::setDepth(Index &index, const CodePlace &place) const {
 }
 
 Expr Contraction::withinDepth(const Expr &number, const CodePlace &place) const {
-  if (!support::superBlocksOf(storage) || *reduced[0].fixed() % support::superBlock == 0)
+  if (!support::superBlocksOf(storage) || *reduced[0].fixed() % support::blockOf(storage) == 0)
     return number;
   return select(positionOf(storage, place) < b.extent(reduced[0].size), number, 0.0f);
 }

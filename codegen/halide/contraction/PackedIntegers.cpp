@@ -155,8 +155,9 @@ PackedContraction::Sums PackedContraction::integerSums(const std::string &name, 
 void PackedContraction::sumsOfBlocks(Sums &sums, Index index, int runs) {
   const int run = codesOfRun(), inRows = static_cast<int>(support::codedGroup) / run,
             inGroup = support::groupOf(storage) / run;
-  const bool whole = *reduced[0].fixed() % support::superBlock == 0;
-  const int inBlock = whole ? support::superBlock / run : 1;
+  const int length = support::blockOf(storage);
+  const bool whole = *reduced[0].fixed() % length == 0;
+  const int inBlock = whole ? length / run : 1;
   const std::string groupOfRow = reduced[0].name + "_group";
   const CodedRows &rows = *b.codedRows(x);
   Var block("block");
@@ -236,8 +237,9 @@ void PackedContraction::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAt
       stage.reorder(loops).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
       if (row)
         stage.unroll(m);
-      if (*reduced[0].fixed() % support::superBlock == 0) // else a run at a time
-        stage.unroll(sums.overBlock[0], func == &sums.scaled ? 1 : 8);
+      const int length = support::blockOf(storage);
+      if (*reduced[0].fixed() % length == 0 && func == &sums.lowered) // else a run at a time
+        stage.unroll(sums.overBlock[0], std::min(8, length / codesOfRun()));
     }
     ofGroup = LoopLevel(sums.scaled, sums.overBlock[0]);
   }

@@ -114,9 +114,9 @@ private:
   /// The same of eight codes of a super-block: scale times their sum, less the minimum times that of x.
   void multiplyBlocks(std::vector<llvm::Value *> &acc, size_t part, llvm::Value *k, llvm::Value *inChunk,
                       llvm::Value *column) {
-    llvm::Value *in = rest(k, support::superBlock), *group = divide(in, super->group),
+    llvm::Value *in = rest(k, super->length), *group = divide(in, super->group),
                 *step = divide(rest(in, super->group), depths), *inTile = rest(column, tile);
-    llvm::Value *start = b.CreateMul(b.CreateZExt(divide(k, support::superBlock), b.getInt64Ty()),
+    llvm::Value *start = b.CreateMul(b.CreateZExt(divide(k, super->length), b.getInt64Ty()),
                                      b.getInt64(4 * uint64_t(super->words()) * uint64_t(tile)));
     llvm::Value *base = b.CreateGEP(b.getInt8Ty(), matrixBase[part], start);
     auto words = [&](llvm::Value *word) { // of the lane's columns
