@@ -93,6 +93,18 @@ TEST(Estimate, CodesHaveMoreRowsOneByOne) {
   EXPECT_EQ(alone(4, 8, 1), 6);
 }
 
+/// Two tiles of rows share what is loaded of the columns; of codes, whose sums are f32 beside the tile's, one fills the registers.
+/// What the facts say cannot be multiplied so is not.
+TEST(Estimate, TilesOfAmxWhereTheyAre) {
+  for (auto [bits, rowBits, tiles] : {std::tuple(16, 16, 2), std::tuple(8, 8, 1), std::tuple(4, 8, 1)}) {
+    Anchor product = weight("sapphirerapids", 2048, 768, bits, rowBits);
+    EXPECT_EQ(chosen(product)["amx"], 0) << bits;
+    product.facts["amx"] = 1;
+    EXPECT_EQ(chosen(product)["amx"], tiles) << bits;
+    EXPECT_EQ(chosen(product, "contract : amx 0\n")["amx"], 0) << bits;
+  }
+}
+
 TEST(Estimate, BlocksFollowTheCaches) {
   int before = 0;
   for (int64_t kilobytes : {128, 256, 512, 1024, 2048}) {
@@ -153,9 +165,13 @@ TEST(Estimate, AnyShapeGivesAPointThatNoNeighbourBeats) {
     Facts facts;
     int64_t size = int64_t(random() % 5000) + 1, other = int64_t(random() % 5000) + 1;
     if (family == "contract" || family == "dense" || family == "grouped" || family == "experts")
-      facts = {{"outer", draw({0, size, 768, 50257})}, {"inner", draw({0, other, 64, 768, 11008})},
-               {"rows", draw({0, 1, 2, 7, size})},     {"bits", draw({32, 16, 8, 4, 5, 6})},
-               {"row_bits", draw({32, 16, 8})},        {"bytes", draw({2, 4})}};
+      facts = {{"outer", draw({0, size, 768, 50257})},
+               {"inner", draw({0, other, 64, 768, 11008})},
+               {"rows", draw({0, 1, 2, 7, size})},
+               {"bits", draw({32, 16, 8, 4, 5, 6})},
+               {"row_bits", draw({32, 16, 8})},
+               {"bytes", draw({2, 4})},
+               {"amx", draw({0, 1})}};
     if (family == "dense")
       facts["depth"] = facts["inner"], facts["heads"] = draw({0, 1});
     if ((family == "contract" || family == "grouped") && facts["outer"])

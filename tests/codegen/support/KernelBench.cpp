@@ -40,7 +40,7 @@ static CpuTarget target = cpuTarget("native");
 
 /// Of code for that target on this machine.
 static double peak() {
-  return quern::runtime::measureFlops(false, target.vector) / 1e9;
+  return quern::runtime::measureFlops({}, target.vector) / 1e9;
 }
 
 static int64_t tile(int64_t out, int64_t in) {
