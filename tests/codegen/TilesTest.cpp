@@ -99,17 +99,17 @@ TEST(Tiles, OfRowsThatTheKernelMakes) {
   for (Storage storage : {Storage::BF16, Storage::Int8}) {
     SCOPED_TRACE(quern::support::storageName(storage));
     Dim b = dim("B"), m = dim("M"), h = dim("H", 3), i = dim("I", 96);
-    auto rowsOf = [&](GraphMaker &g, std::vector<Dim> dims) {
-      int x = g.elementwise(Op::Tanh, {g.argument(Storage::F32, std::move(dims))});
+    auto rowsOf = [&](GraphMaker &g, int from) {
+      int x = g.elementwise(Op::Tanh, {from});
       return real(g, bitsOfCode(storage) ? g.quantize(x, "I") : g.elementwise(Op::Narrow, {x}));
     };
     GraphMaker heads;
-    int x = rowsOf(heads, {m, h, i}), w = heads.weight({h, dim("O", 40), i}, 16, storage);
-    heads.yield(heads.contract(x, real(heads, w), {"I"}));
+    int x = heads.argument(Storage::F32, {m, h, i}), w = heads.weight({h, dim("O", 40), i}, 16, storage);
+    heads.yield(heads.contract(rowsOf(heads, x), real(heads, w), {"I"}));
     checkKernel(heads.finish("heads"), {{{"M", 1}}, {{"M", 16}}, {{"M", 35}}}, 1e-2, withTiles());
     GraphMaker gated;
-    x = rowsOf(gated, {b, m, i}), w = gated.weight({dim("U", 2), dim("O", 71), i}, 32, storage);
-    int both = gated.contract(x, real(gated, w), {"I"});
+    x = gated.argument(Storage::F32, {b, m, i}), w = gated.weight({dim("U", 2), dim("O", 71), i}, 32, storage);
+    int both = gated.contract(rowsOf(gated, x), real(gated, w), {"I"});
     int gate = gated.squeeze(gated.cut(both, "U", 0, dim("G", 1)), "G"),
         up = gated.squeeze(gated.cut(both, "U", 1, dim("V", 1)), "V");
     gated.yield(gated.elementwise(Op::Mul, {gated.elementwise(Op::Sigmoid, {gate}), up}));
