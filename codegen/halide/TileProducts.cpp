@@ -219,40 +219,36 @@ private:
           all.push_back(one(i, j));
       return Block::make(all);
     };
-    /// Products of a step of so many bytes of the depth.
-    auto products = [&](const Expr &steps, int depthBytes) {
-      return ofAll([&](int i, int j) {
-        Expr left = loadTile(from, (row + i * tileRows) * from.apart + steps * inTile, depthBytes, tileRows);
-        Expr right = loadTile(columns, steps * (tileBytes / 4) * columns.apart + (column + j * tileColumns) * inWord,
-                              tileColumns * 4, depthBytes / 4);
-        return setTile(tile(i, j), Call::make(out.type.with_lanes(256), "tile_matmul",
-                                              {number(tileRows), number(tileColumns * 4), number(depthBytes),
-                                               tileOf(tile(i, j), out.type), left, right},
-                                              Call::Intrinsic));
-      });
+    const Type all = out.type.with_lanes(256);
+    const Expr zero = Call::make(all, "tile_zero", {number(tileRows), number(tileColumns * 4)}, Call::Intrinsic);
+    auto product = [&](int i, int j, const Expr &sum, const Expr &at) {
+      const int bytes = std::min(length, tileBytes);
+      Expr left = loadTile(from, (row + i * tileRows) * from.apart + at * inTile, bytes, tileRows);
+      Expr right = loadTile(columns, at * (tileBytes / 4) * columns.apart + (column + j * tileColumns) * inWord,
+                            tileColumns * 4, bytes / 4);
+      return Call::make(all, "tile_matmul",
+                        {number(tileRows), number(tileColumns * 4), number(bytes), sum, left, right}, Call::Intrinsic);
     };
-    std::vector<Stmt> body = {ofAll([&](int i, int j) {
-      return setTile(tile(i, j), Call::make(out.type.with_lanes(256), "tile_zero",
-                                            {number(tileRows), number(tileColumns * 4)}, Call::Intrinsic));
-    })};
-    if (length > tileBytes)
-      body.push_back(For::make(step, 0, length / tileBytes, ForType::Serial, Partition::Auto, DeviceAPI::None,
-                               products(Variable::make(Int(32), step), tileBytes)));
-    else
-      body.push_back(products(0, length));
-    body.push_back(ofAll([&](int i, int j) {
+    auto stored = [&](int i, int j, const Expr &sum) {
       Expr place = out.first + (row + i * tileRows) * out.apart + (column + j * tileColumns);
-      return Evaluate::make(
-          Call::make(Int(32), "tile_store",
-                     {number(tileRows), number(tileColumns * 4), Variable::make(Handle(), out.buffer),
-                      bytes(place, out.type), bytes(out.apart, out.type), tileOf(tile(i, j), out.type)},
-                     Call::Intrinsic));
-    }));
-    Stmt all = Block::make(body);
+      return Evaluate::make(Call::make(Int(32), "tile_store",
+                                       {number(tileRows), number(tileColumns * 4), Variable::make(Handle(), out.buffer),
+                                        bytes(place, out.type), bytes(out.apart, out.type), sum},
+                                       Call::Intrinsic));
+    };
+    if (length <= tileBytes) // LLVM would also keep what a name holds
+      return ofAll([&](int i, int j) { return stored(i, j, product(i, j, zero, 0)); });
+    Stmt products = ofAll([&](int i, int j) {
+      return setTile(tile(i, j), product(i, j, tileOf(tile(i, j), out.type), Variable::make(Int(32), step)));
+    });
+    Stmt body = Block::make(
+        {ofAll([&](int i, int j) { return setTile(tile(i, j), zero); }),
+         For::make(step, 0, length / tileBytes, ForType::Serial, Partition::Auto, DeviceAPI::None, products),
+         ofAll([&](int i, int j) { return stored(i, j, tileOf(tile(i, j), out.type)); })});
     for (int i = 0; i < rowTiles; ++i)
       for (int j = 0; j < columnTiles; ++j)
-        all = Allocate::make(tile(i, j), out.type, MemoryType::AMXTile, {256}, const_true(), all);
-    return all;
+        body = Allocate::make(tile(i, j), out.type, MemoryType::AMXTile, {256}, const_true(), body);
+    return body;
   }
 };
 

@@ -27,6 +27,7 @@ private:
     std::vector<RVar> overBlock{};
     Func ofRow{};         ///< of columns with minimums: a row's sum over a group; else undefined
     bool byTiles = false; ///< the products are AMX's: of `func`, or of `ofGroup` where there is one
+    int runs = 0;         ///< groups of these
   };
   Index start(const Expr &row) const;
   /// What tiles of rows give.
@@ -41,6 +42,7 @@ private:
   Sums tiledPairs();
   Sums tiledIntegers();
   Expr pairsOfStrip(const Index &index, const Expr &which, const Expr &at);
+  void scheduleTiledGroups(Sums &sums);
   void scheduleTiled(Func sums, const Halide::LoopLevel &level, std::vector<RVar> over);
   /// Columns of a tile of sums: of codes only as many as AMX's registers hold, beside whose sums f32's stay in registers.
   int manyColumns() const { return tiles.byTiles && tiles.ofGroup.defined() ? tileColumns : tile; }

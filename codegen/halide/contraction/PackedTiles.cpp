@@ -67,13 +67,24 @@ PackedContraction::Sums PackedContraction::tiledIntegers() {
   ofRow[depth] = ofStrip * run + k.y * inWord + k.x;
   Sums sums{b.newFunc("sums", node), {g.x}, b.newFunc("whole", node), {k.x, k.y}, true};
   sums.byTiles = true;
+  sums.runs = runs;
   std::vector<Var> args = tileArgs(), whole = args;
   whole.push_back(ofStrip);
   sums.ofGroup(whole) = undef<int32_t>();
   sums.ofGroup(whole) += tileProduct(rows.codes(KernelBuilder::call(rows.dims, ofRow)), column, count - m);
 
+  // A row's scales stand beside those of its neighbours: then all rows of a tile have one address.
+  auto besideRows = [&](Func func) {
+    std::vector<Var> order = {m};
+    for (const Var &arg : func.args())
+      if (arg.name() != m.name())
+        order.push_back(arg);
+    func.reorder_storage(order);
+    return func;
+  };
+
   // Rows beyond the last are summed and not stored: with the scale of the last, so that nothing is read behind it.
-  Index last = start(min(m, count - 1));
+  Index last = start(min(likely(m), count - 1));
   auto ofRows = [&](const Func &func, const Expr &place) {
     last[groupOfRow] = place;
     return func(KernelBuilder::call(rows.groups, last));
@@ -82,13 +93,25 @@ PackedContraction::Sums PackedContraction::tiledIntegers() {
   std::vector<Expr> call(args.begin(), args.end());
   call.emplace_back(g.x);
   Expr scale = ofStripAt(stripScale, "strip_scale", {lane, ofStrip}, {ofPacked, g.x}, scaleAt(from, place));
-  Expr sum = cast<float>(sums.ofGroup(call)) * (scale * ofRows(rows.scale, g.x / (inGroup / run)));
+  Expr sum = cast<float>(sums.ofGroup(call)) * (scale * ofRows(besideRows(rows.scale), g.x / (inGroup / run)));
   if (lowered)
     sum -= ofStripAt(stripMinimum, "strip_minimum", {lane, ofStrip}, {ofPacked, g.x}, minimumAt(from, place)) *
-           ofRows(b.sharesOfRows(x, run), g.x);
+           ofRows(besideRows(b.sharesOfRows(x, run)), g.x);
   sums.func(args) = 0.0f;
   sums.func(args) += sum;
   return sums;
+}
+
+/// Some groups at a time: what the tile registers store can't be loaded at once, and a core goes on with the next group's
+/// products meanwhile.
+void PackedContraction::scheduleTiledGroups(Sums &sums) {
+  int some = 4;
+  while (sums.runs % some)
+    some /= 2;
+  RVar outer("go"), inner("gi");
+  sums.func.update().split(sums.over[0], outer, inner, some).unroll(inner);
+  scheduleTiled(sums.ofGroup, LoopLevel(sums.func, outer), sums.overGroup);
+  sums.ofGroup.bound_extent(ofStrip, some);
 }
 
 /// Plain loops, in memory of known size.
