@@ -7,6 +7,9 @@
 // leaves the multiplier waiting, and no row may be missing. Why after lowering: loops, bounds and blocks are Halide's as of
 // any other kernel, and the index expressions of a loop's first elements say where tiles lie and how far apart.
 //
+// Groups of codes are sums of one step each: several of them at a time, in registers of their own, as a core has no others
+// to rename these with and a product takes as long as three begin.
+//
 // Tiles always have 16 rows: LLVM configures them once for a function only where shapes are constants. So the rows of a
 // last tile are copied first, with the last one again and again; nothing is read behind it. For the same reason a depth of
 // more than one step has whole steps alone.
@@ -103,17 +106,23 @@ public:
   }
 
   Stmt byTiles() {
-    rows = placeOf(loadOf(product->args[0]), sums.row);
-    columns = placeOf(loadOf(product->args[1]), sums.step);
+    const Load *row = loadOf(product->args[0]), *column = loadOf(product->args[1]);
+    const Expr rowIndex = row->index, columnIndex = column->index;
+    rows = placeOf(row, sums.row), columns = placeOf(column, sums.step);
     out = {store->name, product->type, at(store->index), strideOf(store->index, sums.row)};
     left = at(product->args[2]);
     length = extentOf(sums.within) * extentOf(sums.step) * rows.type.bytes();
     const int count = extentOf(sums.row);
-    if (length % tileBytes && length > tileBytes)
+    groups = extentOf(sums.group);
+    if ((length % tileBytes || groups > 1) && length > tileBytes)
       throw std::logic_error("tiles of a depth that ends within one");
     // One loop for rows where they lie and for copies of them: where two ended alike, LLVM would join their tiles.
     const std::string copy = prefix + "rows";
-    const int depth = length / rows.type.bytes();
+    const int ofGroup = length / rows.type.bytes(), depth = groups * ofGroup;
+    rowGroup = strideOf(rowIndex, sums.group), columnGroup = strideOf(columnIndex, sums.group);
+    outGroup = strideOf(store->index, sums.group);
+    if (groups > 1 && !is_const(rowGroup, ofGroup))
+      throw std::logic_error("groups of tiles that do not follow each other");
     const Expr few = left < count;
     auto either = [&](const char *what, const Expr &yes, const Expr &no) {
       chosen.emplace_back(prefix + what, Select::make(few, yes, no));
@@ -147,7 +156,8 @@ private:
   const Call *product;
   Place rows, columns, out;
   Expr left;
-  int length = 0; ///< bytes of the depth
+  int length = 0, groups = 1;           ///< bytes of the depth; such sums
+  Expr rowGroup, columnGroup, outGroup; ///< how far the next group's are
   std::vector<std::pair<std::string, Expr>> chosen;
 
   static const Load *loadOf(const Expr &value) {
@@ -221,30 +231,40 @@ private:
     };
     const Type all = out.type.with_lanes(256);
     const Expr zero = Call::make(all, "tile_zero", {number(tileRows), number(tileColumns * 4)}, Call::Intrinsic);
-    auto product = [&](int i, int j, const Expr &sum, const Expr &at) {
+    auto product = [&](int i, int j, const Expr &sum, const Expr &at, int group) {
       const int bytes = std::min(length, tileBytes);
-      Expr left = loadTile(from, (row + i * tileRows) * from.apart + at * inTile, bytes, tileRows);
-      Expr right = loadTile(columns, at * (tileBytes / 4) * columns.apart + (column + j * tileColumns) * inWord,
-                            tileColumns * 4, bytes / 4);
+      Expr left = loadTile(from, (row + i * tileRows) * from.apart + at * inTile + group * rowGroup, bytes, tileRows);
+      Expr right = loadTile(
+          columns, at * (tileBytes / 4) * columns.apart + (column + j * tileColumns) * inWord + group * columnGroup,
+          tileColumns * 4, bytes / 4);
       return Call::make(all, "tile_matmul",
                         {number(tileRows), number(tileColumns * 4), number(bytes), sum, left, right}, Call::Intrinsic);
     };
-    auto stored = [&](int i, int j, const Expr &sum) {
-      Expr place = out.first + (row + i * tileRows) * out.apart + (column + j * tileColumns);
+    auto stored = [&](int i, int j, const Expr &sum, int group) {
+      Expr place = out.first + (row + i * tileRows) * out.apart + (column + j * tileColumns) + group * outGroup;
       return Evaluate::make(Call::make(Int(32), "tile_store",
                                        {number(tileRows), number(tileColumns * 4), Variable::make(Handle(), out.buffer),
                                         bytes(place, out.type), bytes(out.apart, out.type), sum},
                                        Call::Intrinsic));
     };
-    if (length <= tileBytes) // LLVM would also keep what a name holds
-      return ofAll([&](int i, int j) { return stored(i, j, product(i, j, zero, 0)); });
+    if (length <= tileBytes) // what LLVM would keep in memory as well, had it a place there
+      return ofAll([&](int i, int j) {
+        auto sum = [&](int g) { return Variable::make(all, name + std::to_string(g)); };
+        std::vector<Stmt> stores;
+        for (int g = 0; g < groups; ++g)
+          stores.push_back(stored(i, j, sum(g), g));
+        Stmt body = Block::make(stores);
+        for (int g = groups; g-- > 0;)
+          body = LetStmt::make(name + std::to_string(g), product(i, j, zero, 0, g), body);
+        return body;
+      });
     Stmt products = ofAll([&](int i, int j) {
-      return setTile(tile(i, j), product(i, j, tileOf(tile(i, j), out.type), Variable::make(Int(32), step)));
+      return setTile(tile(i, j), product(i, j, tileOf(tile(i, j), out.type), Variable::make(Int(32), step), 0));
     });
     Stmt body = Block::make(
         {ofAll([&](int i, int j) { return setTile(tile(i, j), zero); }),
          For::make(step, 0, length / tileBytes, ForType::Serial, Partition::Auto, DeviceAPI::None, products),
-         ofAll([&](int i, int j) { return stored(i, j, tileOf(tile(i, j), out.type)); })});
+         ofAll([&](int i, int j) { return stored(i, j, tileOf(tile(i, j), out.type), 0); })});
     for (int i = 0; i < rowTiles; ++i)
       for (int j = 0; j < columnTiles; ++j)
         body = Allocate::make(tile(i, j), out.type, MemoryType::AMXTile, {256}, const_true(), body);
@@ -266,7 +286,7 @@ private:
       if (loop->name.rfind(prefix, 0) != 0)
         continue;
       const std::string name = Nest::nameOf(loop->name, prefix);
-      if (name == one.lane || name == one.row || name == one.within || name == one.step)
+      if (name == one.lane || name == one.row || name == one.within || name == one.step || name == one.group)
         return Nest(one, loop).byTiles();
     }
     return IRMutator::visit(loop);

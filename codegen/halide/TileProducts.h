@@ -18,6 +18,7 @@ inline constexpr int tileRows = 16, tileColumns = 16, tileBytes = 64;
 struct TileSums {
   Halide::Func sums;
   std::string lane, row, within, step; ///< names of loops
+  std::string group{};                 ///< of several such sums beside each other along the depth, each of one step
 };
 
 /// A row's number times a column's, both read from memory; `left`: rows from this one on. Of bf16 the product is f32, of

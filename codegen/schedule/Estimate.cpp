@@ -95,8 +95,8 @@ double Estimate::amxOf(const PlanPart &part) {
 double Estimate::ofTiles(double tiles, double vectors) const {
   const double size = 16, inWord = formats.rowBits < 16 ? 4 : 2, words = formats.rowBits < 16 ? 8 : 16;
   const double held = formats.rowBits < 16 ? 1 : std::min(2.0, vectors); // tiles of columns at a time
-  const double together2 = std::min(2.0, tiles);
-  const double loads = size / loaded * (together2 + held) / (together2 * held);
+  const double across = std::min(2.0, tiles);
+  const double loads = size / loaded * (across + held) / (across * held);
   const double scaled = formats.rowBits < 16 ? size * (1 + 3 / core.operations) : 0;
   const double spilled = formats.rowBits < 16 && tiles > 1 ? size * 2 : 0; // sums of a tile fill half of the registers
   const double cycles = together({size, loads, scaled + spilled});
@@ -309,8 +309,9 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
     return {0, 1, 2, 3, 4, 5, 6, 7, 8};
   if (name == "side")
     return {1, 2, 3, 4};
-  if (name == "amx")
-    return known("amx") ? std::vector<int64_t>{0, 1, 2} : std::vector<int64_t>{0};
+  if (name == "amx") // groups of 16 codes (q6_k) leave too little to a tile between two scales
+    return known("amx") && !(formats.levels > 1 && formats.bits == 6) ? std::vector<int64_t>{0, 1, 2}
+                                                                      : std::vector<int64_t>{0};
   if (name == "group" && family == "dense")
     return twice(1, 8);
   if (name == "depth" && family == "contract")

@@ -118,13 +118,16 @@ void PackedContraction::scheduleTiledGroups(Sums &sums) {
 void PackedContraction::scheduleTiled(Func sums, const LoopLevel &level, std::vector<RVar> over) {
   Var m = KernelBuilder::var(row->name), beside("tile");
   sums.compute_at(level).bound_extent(lane, manyColumns()).bound_extent(beside, 1).bound_extent(m, rows);
-  std::vector<VarOrRVar> loops = {over[0], over[1], lane, m, beside};
+  std::vector<VarOrRVar> loops = {over[0], over[1], lane, m};
+  const bool groups = tiles.ofGroup.defined();
+  if (groups)
+    loops.emplace_back(ofStrip);
+  loops.emplace_back(beside);
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
     loops.push_back(KernelBuilder::var(dim->name));
-  if (tiles.ofGroup.defined())
-    loops.emplace_back(ofStrip);
   sums.update().reorder(loops);
-  b.tileSums.push_back({sums, lane.name(), m.name(), over[0].name(), over[1].name()});
+  b.tileSums.push_back(
+      {sums, lane.name(), m.name(), over[0].name(), over[1].name(), groups ? ofStrip.name() : std::string()});
 }
 
 } // namespace quern::codegen
