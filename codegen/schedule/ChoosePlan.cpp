@@ -40,6 +40,8 @@ static int64_t fitted(const std::string &name, int64_t given, const PlanPart &pa
   if (name == "side")
     while (given > 1 && !fitsSide(given, part.numbers.at("columns"), facts))
       --given;
+  if (name == "amx" && (!known(facts, "amx") || part.numbers.at("columns") % 16))
+    return 0;
   if (name == "few" && (!known(facts, "heads") || rows > given))
     return 0;
   if (name == "group" && dense && outer) {
@@ -79,7 +81,7 @@ public:
     fitAll(best);
     sweep({"rows", "columns", "step"}, true);
     for (int round = 0; round < 2; ++round) { // what comes first is chosen again, beside the rest
-      sweep({"row_block", "depth", "group"}, false);
+      sweep({"amx", "row_block", "depth", "group"}, false);
       for (const char *name : {"unroll", "keys", "block", "alone", "side"})
         sweep({name}, false);
     }

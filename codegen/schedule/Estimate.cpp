@@ -83,7 +83,29 @@ double Estimate::ofRows(double rows, double vectors) const {
   return ofStep(rows, vectors) * core.products * (1 + empty);
 }
 
+double Estimate::amxOf(const PlanPart &part) {
+  auto found = part.numbers.find("amx");
+  return found == part.numbers.end() ? 0 : double(found->second);
+}
+
+/// A product of tiles takes 16 cycles, whatever it holds; its operands come by 16 loads each, of which half a cycle is one.
+/// Tiles of codes are then scaled in vectors, a group at a time: stored, loaded, converted, multiplied by two scales, added.
+double Estimate::ofTiles(double tiles, double vectors) const {
+  const double size = 16, inWord = formats.rowBits < 16 ? 4 : 2, words = formats.rowBits < 16 ? 8 : 16;
+  const double held = formats.rowBits < 16 ? 1 : std::min(2.0, vectors); // tiles of columns at a time
+  const double across = std::min(2.0, tiles);
+  const double loads = size / loaded * (across + held) / (across * held);
+  const double scaled = formats.rowBits < 16 ? size * (1 + 3 / core.operations) : 0;
+  const double spilled = formats.rowBits < 16 && tiles > 1 ? size * 2 : 0; // sums of a tile fill half of the registers
+  const double cycles = together({size, loads, scaled + spilled});
+  const double length = double(known("rows", support::assumed::rows)), rows = size * tiles;
+  const double empty = std::ceil(length / rows) * rows / length;
+  return cycles / (size * inWord * words) * core.products * empty;
+}
+
 double Estimate::ofTile(const PlanPart &part) const {
+  if (double amx = amxOf(part))
+    return ofTiles(amx, std::ceil(part["columns"] / core.vector));
   return family == "attention" || family == "gradient" ? lanes(part)
                                                        : ofRows(part["rows"], std::ceil(part["columns"] / core.vector));
 }
@@ -125,7 +147,8 @@ double Estimate::unpacking() const {
 /// Blocks of rows that share a strip of columns: the strip is fetched, and unpacked, for each; a block stays in the second
 /// cache beside it, and blocks are tasks.
 double Estimate::blocks(const PlanPart &part, double length) const {
-  double rows = part["rows"], columns = part["columns"], vectors = std::ceil(columns / core.vector);
+  const double amx = amxOf(part);
+  double rows = amx ? 16 * amx : part["rows"], columns = part["columns"], vectors = std::ceil(columns / core.vector);
   double tiles = std::max(1.0, std::ceil(length / rows)), block = std::min<double>(part["row_block"], tiles);
   double products = family == "grouped" ? 8 : 1; // experts
   double tasks = std::max(1.0, products * tiles / block * std::ceil(outer / columns));
@@ -133,9 +156,10 @@ double Estimate::blocks(const PlanPart &part, double length) const {
   double perBlock = (fetched + vectors * unpacking()) * core.products / (rows * block * vectors);
   double depth = family == "contract" ? std::min<double>(part["depth"], inner) : inner;
   double totals = depth < inner ? 4 / depth * core.products : 0; // read and written for each part
-  double held = (part["row_block"] * rows + columns) * depth * 4;
+  double held = (part["row_block"] * rows + columns) * depth * (amx ? formats.rowBits / 8 : 4);
   double beyond = std::max(0.0, held / core.second - 1);
-  return perBlock + totals + unevenTasks * (core.threads - 1) / tasks + rereading * beyond;
+  double share = amx ? ofTiles(amx, vectors) : 1; // of what the products take
+  return perBlock + totals + share * (unevenTasks * (core.threads - 1) / tasks + rereading * beyond);
 }
 
 /// A row or a few against a weight from memory: each by itself, or all in a tile. Of the time that reading takes.
@@ -155,10 +179,14 @@ double Estimate::fewRows(const PlanPart &part) const {
   double products =
       rows * (ofStep(rows, vectors) * share * (integers ? 1.2 : 1) + (integers ? 0.1 / core.products : 0));
   double aheadTiled = window * vectors * bytes / instructions(rows, vectors);
+  double tiled;
   const bool strip = formats.bits < 32 && !(integers && formats.bits == 8 && formats.bytes == 4);
-  double tiled = !strip     ? together({reading * (1 + halfway / aheadTiled), products})
-                 : integers ? together({reading, each}) + 2 + products
-                            : together({reading, unpacking()}) + products;
+  if (double amx = amxOf(part))
+    tiled = together({reading, unpacking() + 16 * amx * ofTiles(amx, vectors)});
+  else
+    tiled = !strip     ? together({reading * (1 + halfway / aheadTiled), products})
+            : integers ? together({reading, each}) + 2 + products
+                       : together({reading, unpacking()}) + products;
   double sum = 0;
   int64_t exact = known("rows"), most = exact ? std::min<int64_t>(exact, 8) : 8;
   for (int64_t count = exact ? most : 1; count <= most; ++count)
@@ -169,7 +197,7 @@ double Estimate::fewRows(const PlanPart &part) const {
 double Estimate::packed(const PlanPart &part) const {
   double rows = part["rows"], vectors = std::ceil(part["columns"] / core.vector);
   double length = double(known("rows", support::assumed::rows));
-  double many = ofTile(part) + ofUnrolling(part, rows, vectors) + blocks(part, length);
+  double many = ofTile(part) + (amxOf(part) ? 0 : ofUnrolling(part, rows, vectors)) + blocks(part, length);
   bool steps = part.numbers.contains("alone");
   return many + (steps ? exposed * exposed * fewRows(part) : 0); // rows of tiles are chosen for many
 }
@@ -279,6 +307,9 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
     return {0, 1, 2, 3, 4, 5, 6, 7, 8};
   if (name == "side")
     return {1, 2, 3, 4};
+  if (name == "amx") // groups of 16 codes (q6_k) leave too little to a tile between two scales
+    return known("amx") && !(formats.levels > 1 && formats.bits == 6) ? std::vector<int64_t>{0, 1, 2}
+                                                                      : std::vector<int64_t>{0};
   if (name == "group" && family == "dense")
     return twice(1, 8);
   if (name == "depth" && family == "contract")

@@ -225,14 +225,14 @@ LoopLevel Contraction::scheduleTotals(Func &totals, const RDom &parts, const Loo
   return {totals, tiles};
 }
 
-std::vector<Expr> Contraction::tileCall(const Index &position) const {
+std::vector<Expr> Contraction::tileCall(const Index &position, int columns) const {
   Expr at = position.at(column->name);
-  std::vector<Expr> call = {at % tile};
+  std::vector<Expr> call = {at % columns};
   if (row)
     call.push_back(position.at(row->name));
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
     call.push_back(position.at(dim->name));
-  call.push_back(at / tile);
+  call.push_back(at / columns);
   return call;
 }
 

@@ -188,6 +188,8 @@ void PackedContraction::sumsOfBlocks(Sums &sums, Index index, int runs) {
 
 /// One run at a time, in registers; of pairs first all halves, then what they come to for each row.
 void PackedContraction::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
+  if (sums.byTiles)
+    return scheduleTiledGroups(sums);
   Var beside("tile"), m = row ? KernelBuilder::var(row->name) : Var();
   auto place = [&](Func &func, const LoopLevel &level, int atOnce) {
     func.compute_at(level).bound_extent(lane, tile).bound_extent(beside, tilesAtOnce);

@@ -1,5 +1,6 @@
 """What a compiled program is: small, self-contained, the same for any number of layers, honest about itself."""
 import json
+import pathlib
 import random
 import re
 import shutil
@@ -63,7 +64,8 @@ class Program(Case):
         """A program that multiplies bytes is compared with that, and the best that was seen is a limit, whatever the probe met."""
         shape = [word for item in ("vocab_size=500", "hidden_size=512", "num_hidden_layers=2", "num_attention_heads=8", "intermediate_size=1408")
                  for word in ("--set", item)]
-        for options, what in (((), "f32 multiply-adds in registers"), (("--quantize", "w8a8"), "multiply-adds of bytes in registers")):
+        place = "AMX's registers" if " amx_int8" in pathlib.Path("/proc/cpuinfo").read_text() else "registers"
+        for options, what in (((), "f32 multiply-adds in registers"), (("--quantize", "w8a8"), f"multiply-adds of bytes in {place}")):
             program = self.compile("llama", *shape, *options, name="wide")
             for _ in range(2):
                 answer = json.loads(run(program, "bench", "-p", 128, "-n", 4, "--json").out)
