@@ -23,7 +23,7 @@ tile::Numbers drawn(std::mt19937 &random) {
     tile::Numbers n;
     n.cut = {one({16, 32, 64, 128}), one({16, 32, 64, 128}), one({16, 32, 64}),
              one({2, 3, 4}),         one({1, 2, 4}),         one({1, 2, 4})};
-    n.split = one({1, 2, 4}), n.few = one({0, 1, 4, 8});
+    n.split = one({1, 2, 4}), n.few = one({0, 1, 4, 8}), n.ahead = one({0, 1, 3, 64});
     n.groups = one({0, 1, 2, 3}), n.wide = one({16, 32, 64, 128}), n.ring = one({2, 3, 4});
     PlanPart part{"tile",
                   {{"rows", n.cut.rows},
@@ -34,6 +34,7 @@ tile::Numbers drawn(std::mt19937 &random) {
                    {"warp_columns", n.cut.warpColumns},
                    {"few", n.few},
                    {"split", n.split},
+                   {"ahead", n.ahead},
                    {"groups", n.groups},
                    {"wide", n.wide},
                    {"ring", n.ring}}};
@@ -228,6 +229,31 @@ TEST(Tile, PlantedFaultsShow) {
   EXPECT_TRUE(faults.shows("cp.async.commit_group;", "")) << "copies of two steps are one group";
   EXPECT_TRUE(faults.shows("ldmatrix.sync.aligned.m8n8.x4.trans", "ldmatrix.sync.aligned.m8n8.x4"))
       << "columns for rows";
+}
+
+/// Of few rows the first weights are asked for, before anything is read; other addresses show.
+TEST(Tile, FetchesAhead) {
+  Maker g;
+  int x = g.stored({dim("M"), dim("K", 160)}), w = g.packed({dim("N", 64), dim("K", 160)});
+  g.yield(g.contract(g.widen(x), g.widen(w), {"K"}));
+  const KernelGraph &graph = g.finish("ahead");
+  for (int ahead : {0, 2}) {
+    tile::Numbers numbers;
+    numbers.few = 1, numbers.ahead = ahead;
+    tile::Program program;
+    ASSERT_FALSE(tile::divide(graph, numbers, program));
+    std::string ptx = tile::ptxOf(program).ptx, name = tile::kernelName(program, 0, 0);
+    size_t begin = ptx.find(".entry " + name), wait = ptx.find(tile::waitHere, begin);
+    ASSERT_LT(wait, ptx.find("ld.global", begin)) << ptx;
+    EXPECT_EQ(ptx.find("prefetch.global.L2", begin) < wait, ahead > 0) << ptx;
+    if (!ahead)
+      continue;
+    tile::Faults faults(graph, program, 0, ptx, {{"M", 1}});
+    EXPECT_TRUE(faults.isRight(ptx));
+    size_t at = ptx.find("prefetch.global.L2", begin);
+    std::string asks = ptx.substr(at, ptx.find(']', at) - at);
+    EXPECT_TRUE(faults.shows(asks, asks + "+8")) << "other weights than those that are read";
+  }
 }
 
 /// A norm of the rows before the product, as models have it.

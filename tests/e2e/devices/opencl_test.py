@@ -20,6 +20,10 @@ class Steps(device_cases.Steps):
     target = "opencl"
 
 
+class Profiled(device_cases.Profiled):
+    target = "opencl"
+
+
 class Formats(device_cases.Formats):
     target = "opencl"
 
