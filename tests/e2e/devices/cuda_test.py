@@ -112,6 +112,10 @@ class Rounded(Case):
         self.assertIn("--precision f32", err)
 
 
+class Caches(device_cases.Caches):
+    target = "cuda"
+
+
 class Training(device_cases.Training):
     target = "cuda"
 

@@ -28,6 +28,10 @@ class Formats(device_cases.Formats):
     target = "opencl"
 
 
+class Caches(device_cases.Caches):
+    target = "opencl"
+
+
 class Training(device_cases.Training):
     target = "opencl"
 

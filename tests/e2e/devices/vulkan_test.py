@@ -30,6 +30,10 @@ class Formats(device_cases.Formats):
     target = "vulkan"
 
 
+class Caches(device_cases.Caches):
+    target = "vulkan"
+
+
 class Training(device_cases.Training):
     target = "vulkan"
 
