@@ -18,17 +18,15 @@ model product {
   }
 }
 """
-# One attention that looks back: with the caches of a program that generates, and with a gradient.
+# One attention that looks back: with the caches of a program that generates, and with a gradient. Its queries are products, as those of
+# tables of few words would be multiplied before they are looked up.
 ATTENTION = """quern 1
 model heads {
   config { heads = 16, size = 128 }
-  dim H = heads, K = size, V = 64
+  dim H = heads, K = size, V = 64, D = 256
   forward(tokens: int[B, T]) -> [B, T, V] {
     dim S = T
-    param queries: [V, H, K] @ "queries" ~ normal(1.0)
-    param keys: [V, H, K] @ "keys" ~ normal(1.0)
-    param values: [V, H, K] @ "values" ~ normal(1.0)
-    q, k, v = queries[V = tokens], keys[V = tokens], values[V = tokens]
+    q, k, v = linear[D -> (H, K) + (H, K) + (H, K)](embedding[V -> D](tokens) @ "words") @ "qkv"
     a = attention[S, K](q, k[T -> S], v[T -> S], mask: index(S) <= index(T))
     return linear[(H, K) -> V](a) @ "out"
   }

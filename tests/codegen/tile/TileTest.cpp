@@ -273,6 +273,20 @@ TEST(Tile, NormBefore) {
   }
 }
 
+/// Rows of a cache: codes of one byte, and a scale for each head.
+TEST(Tile, CodesOfHeads) {
+  Maker g;
+  Dim H = dim("H", 3), K = dim("K", 24);
+  int x = g.stored({dim("M"), dim("D", 64)}), w = g.packed({dim("N", 72), dim("D", 64)}, 8);
+  int rows = g.split(g.contract(g.widen(x), g.widen(w), {"D"}), "N", {H, K});
+  int largest = g.reduce(Reduction::Max, g.elementwise(Op::Abs, {rows}), {"K"});
+  int scale = g.narrow(g.elementwise(Op::Mul, {largest, g.constant(1.0 / 127)}));
+  int by = g.elementwise(Op::Div, {g.constant(1), g.widen(scale)});
+  g.yield(scale);
+  g.yield(g.narrow(g.elementwise(Op::Round, {g.elementwise(Op::Mul, {rows, by})})));
+  check(g.finish("codes"), {{{"M", 1}}, {{"M", 5}}, {{"M", 37}}}, 1e-2);
+}
+
 TEST(Tile, ReducedAfter) {
   Maker g; // a row's largest sum is taken from all of them
   int x = g.stored({dim("M"), dim("K", 64)}), w = g.packed({dim("N", 40), dim("K", 64)}, 8);
