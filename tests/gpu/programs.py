@@ -18,17 +18,20 @@ model product {
   }
 }
 """
-# One attention that looks back: with the caches of a program that generates, and with a gradient. Its queries are products, as those of
-# tables of few words would be multiplied before they are looked up.
+# Attention that looks back: with the caches of a program that generates, and with a gradient. Queries are products, as those of a table of
+# few words would be multiplied before they are looked up; of the second layer a prefill computes the last row alone.
 ATTENTION = """quern 1
 model heads {
   config { heads = 16, size = 128 }
   dim H = heads, K = size, V = 64, D = 256
   forward(tokens: int[B, T]) -> [B, T, V] {
     dim S = T
-    q, k, v = linear[D -> (H, K) + (H, K) + (H, K)](embedding[V -> D](tokens) @ "words") @ "qkv"
-    a = attention[S, K](q, k[T -> S], v[T -> S], mask: index(S) <= index(T))
-    return linear[(H, K) -> V](a) @ "out"
+    x = embedding[V -> D](tokens) @ "words"
+    repeat i in 2 @ "h.{i}" {
+      q, k, v = linear[D -> (H, K) + (H, K) + (H, K)](x) @ "qkv"
+      x = x + linear[(H, K) -> D](attention[S, K](q, k[T -> S], v[T -> S], mask: index(S) <= index(T))) @ "out"
+    }
+    return linear[D -> V](x) @ "head"
   }
 }
 """
