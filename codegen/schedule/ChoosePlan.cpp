@@ -160,7 +160,7 @@ static PlanPart tensorTile(const Anchor &anchor, const Numbers &given) {
   constexpr int64_t ownDepth = 256;
   PlanPart part{anchor.family, given};
   part.numbers.insert({{"rows", 128}, {"columns", 128}, {"depth", 32}, {"stages", 3}});
-  part.numbers.insert({{"warp_rows", 2}, {"warp_columns", 4}, {"few", 8}, {"split", 4}});
+  part.numbers.insert({{"warp_rows", 2}, {"warp_columns", 4}, {"few", 8}, {"split", 4}, {"ahead", 8}});
   int64_t parts = std::max<int64_t>(1, known(anchor.facts, "parts"));
   part.numbers.insert({{"groups", 2}, {"wide", parts > 1 ? 128 : 256}, {"ring", 4}});
   int64_t outer = known(anchor.facts, "outer"), inner = known(anchor.facts, "inner"),

@@ -67,6 +67,8 @@ double HostValues::load(int buffer, const std::vector<int> &positions) {
     return support::bf16ToFloat(static_cast<const uint16_t *>(memory)[i]);
   case Storage::F16:
     return support::halfToFloat(static_cast<const uint16_t *>(memory)[i]);
+  case Storage::I8:
+    return static_cast<const int8_t *>(memory)[i];
   default:
     return static_cast<const uint8_t *>(memory)[i];
   }
@@ -113,6 +115,9 @@ void HostValues::store(const Store &store) {
     break;
   case Storage::BF16:
     static_cast<uint16_t *>(memory)[i] = support::floatToBF16(float(value));
+    break;
+  case Storage::I8:
+    static_cast<int8_t *>(memory)[i] = int8_t(value);
     break;
   default:
     static_cast<uint8_t *>(memory)[i] = value != 0;

@@ -176,7 +176,7 @@ private:
       out << "\n      tile " << c.rows << " x " << c.columns << " x " << c.depth << ", " << c.stages << " stages, "
           << c.warpRows << " x " << c.warpColumns << " warps";
     if (s.form == Stage::Form::Dots)
-      out << "\n      up to " << s.most << " rows, depth in " << s.split << " parts";
+      out << "\n      up to " << s.most << " rows, depth in " << s.split << " parts, " << s.ahead << " steps ahead";
     out << "\n";
     std::set<int> needed;
     auto operand = [&](const Operand &from) {

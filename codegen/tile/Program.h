@@ -167,6 +167,7 @@ struct Stage {
   // Of dots:
   int xValue = 0;                       ///< of a row at a depth
   int most = 0, split = 1;              ///< rows; parts of the depth, which are blocks'
+  int ahead = 0;                        ///< steps of weights that are fetched before the launch before has ended
   int sums = -1;                        ///< the buffer [split, matrices, rows, columns] of their sums
   Reduction reduction = Reduction::Sum; ///< of a reduction
   Attend attend{};                      ///< of attention

@@ -331,8 +331,17 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned options, int *
       // Launches overlap in what is recorded, not in what is done: here a kernel has nothing to wait for.
       std::string text = static_cast<const char *>(image);
       size_t entries = 0, waits = 0;
-      for (size_t at = 0; (at = text.find(".entry", at)) != std::string::npos; ++at)
+      for (size_t at = 0; (at = text.find(".entry", at)) != std::string::npos; ++at) {
         ++entries;
+        size_t wait = text.find("griddepcontrol.wait", at), next = text.find(".entry", at + 1);
+        if (wait > next || wait == std::string::npos)
+          continue;
+        // What stands before a wait may be what the launch before is about to write: no memory is read there.
+        for (const char *reads : {"ld.global", "st.global", "cp.async"})
+          if (text.find(reads, at) < wait)
+            throw std::runtime_error("a kernel touches memory before it waits");
+        record.counts["kernels_that_fetch_ahead"] += text.find("prefetch.global", at) < wait;
+      }
       for (size_t at; (at = text.find("griddepcontrol.")) != std::string::npos;) {
         waits += text.compare(at, 19, "griddepcontrol.wait") == 0;
         text.erase(at, text.find(';', at) + 1 - at);

@@ -340,6 +340,9 @@ template <typename T, Space space, int many> void store(Thread &t, const Instruc
     std::memcpy(to + i * sizeof(T), &value, sizeof(T));
   }
 }
+inline void prefetch(Thread &t, const Instruction &at) {
+  t.memory->askedFor(placeOf<Space::Global>(t, at.operands.front(), 1));
+}
 inline void nothing(Thread &, const Instruction &) {}
 
 } // namespace quern::ptx::operations

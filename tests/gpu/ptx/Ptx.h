@@ -17,6 +17,8 @@ public:
   virtual ~Memory() = default;
   /// The bytes there; throws where a block has not so many.
   virtual uint8_t *at(uint64_t address, size_t bytes) = 0;
+  /// A thread will read there soon.
+  virtual void askedFor(const uint8_t *) {}
 };
 
 struct Thread;
