@@ -5,6 +5,7 @@
 #include "support/numbers/SuperWords.h"
 
 #include <cmath>
+#include <stdexcept>
 
 namespace quern::codegen::tile {
 
@@ -136,22 +137,10 @@ static double applied(const Value &v, double a, double b) {
     return -a;
   case Op::Abs:
     return std::fabs(a);
-  case Op::Exp:
-    return std::exp(a);
-  case Op::Expm1:
-    return std::expm1(a);
-  case Op::Log:
-    return std::log(a);
-  case Op::Log1p:
-    return std::log1p(a);
-  case Op::Sqrt:
-    return std::sqrt(a);
-  case Op::Tanh:
-    return std::tanh(a);
-  case Op::Sigmoid:
-    return 1 / (1 + std::exp(-a));
-  case Op::Erf:
-    return std::erf(a);
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE)                                                                         \
+  case Op::NAME:                                                                                                       \
+    return [](double x) -> double { return VALUE; }(a);
+    QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
   case Op::Floor:
     return std::floor(a);
   case Op::Ceil:
@@ -190,8 +179,10 @@ static double applied(const Value &v, double a, double b) {
     const bool holds[] = {a<b, a <= b, a> b, a >= b, a == b, a != b};
     return holds[int(v.predicate)];
   }
-  default:
+  case Op::ToReal:
     return a;
+  default:
+    throw std::logic_error("a tile program has an operation without a value");
   }
 }
 

@@ -270,26 +270,6 @@ std::string readStandardInput() {
   }
 }
 
-std::string jsonList(const std::vector<int> &numbers) {
-  std::string text = "[";
-  for (size_t i = 0; i < numbers.size(); ++i)
-    text += (i ? ", " : "") + std::to_string(numbers[i]);
-  return text + "]";
-}
-
-std::string jsonString(std::string_view text) {
-  std::string result = "\"";
-  for (char c : repairUtf8(text)) {
-    if (c == '"' || c == '\\')
-      (result += '\\') += c;
-    else if (static_cast<unsigned char>(c) < 0x20)
-      result += format("\\u%04x", static_cast<unsigned char>(c));
-    else
-      result += c;
-  }
-  return result + "\"";
-}
-
 } // namespace quern::runtime
 
 // libstdc++'s own handler prints the exception's type, and for that carries 50 KB of demangler into every program. What

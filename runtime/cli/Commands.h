@@ -83,10 +83,6 @@ void configureThreads(const Options &options);
 std::vector<int> parseTokens(const std::string &text);
 /// Standard input to its end.
 std::string readStandardInput();
-/// "[1, 2, 3]".
-std::string jsonList(const std::vector<int> &numbers);
-/// A JSON string literal; what is no UTF-8 is replaced.
-std::string jsonString(std::string_view text);
 
 } // namespace quern::runtime
 

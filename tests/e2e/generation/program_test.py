@@ -22,7 +22,7 @@ class Program(Case):
         stripped = self.scratch / "stripped"
         shutil.copy(self.program, stripped)
         run("strip", stripped)
-        self.assertLess(stripped.stat().st_size, 4_000_000)
+        self.assertLess(stripped.stat().st_size, 2_300_000)
         libraries = run("ldd", self.program, status=None).out.lower()
         for name in ("llvm", "mlir", "halide"):
             self.assertNotIn(name, libraries)
