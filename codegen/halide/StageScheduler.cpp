@@ -3,7 +3,7 @@
 // is between stays in the cache; anything else is computed stage by stage, each vectorised and in parallel.
 #include "codegen/halide/StageScheduler.h"
 
-#include "support/AssumedLengths.h"
+#include "support/Machine.h"
 
 #include <algorithm>
 #include <functional>

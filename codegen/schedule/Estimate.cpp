@@ -7,7 +7,7 @@
 // AVX-512 (docs/design/schedules.md); they are cores' habits, no plan's numbers.
 #include "codegen/schedule/Estimate.h"
 
-#include "support/AssumedLengths.h"
+#include "support/Machine.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 
 #include "ir/Chunk.h"
 #include "ir/analysis/Window.h"
-#include "support/AssumedLengths.h"
+#include "support/Machine.h"
 
 using namespace quern;
 using namespace quern::ir;
