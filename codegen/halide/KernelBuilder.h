@@ -7,7 +7,7 @@
 #define QUERN_CODEGEN_HALIDE_KERNELBUILDER_H
 
 #include "codegen/halide/Family.h"
-#include "codegen/halide/TileProducts.h"
+#include "codegen/halide/amx/TileProducts.h"
 #include "codegen/kernel/KernelMatch.h"
 #include "codegen/kernel/KernelPlan.h"
 #include "codegen/kernel/Storage.h"

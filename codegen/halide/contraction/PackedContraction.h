@@ -2,7 +2,7 @@
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_PACKEDCONTRACTION_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_PACKEDCONTRACTION_H
 
-#include "codegen/halide/TileProducts.h"
+#include "codegen/halide/amx/TileProducts.h"
 #include "codegen/halide/contraction/Contraction.h"
 
 namespace quern::codegen {
