@@ -93,7 +93,8 @@ void DecodeRuns::run(const FunctionInfo &step) {
   for (int64_t i = 0; i < text.writes;) {
     double ofGroup = 0, start = now();
     double taken = device.timed([&] {
-      for (double sofar = 0; i < text.writes && (sofar < groupSeconds || !device.isHost()); ++i, sofar = now() - start) {
+      for (double sofar = 0; i < text.writes && (sofar < groupSeconds || !device.isHost());
+           ++i, sofar = now() - start) {
         ofGroup += step.bytes ? double(step.bytes->evaluate(text.stepSizes())) : 0;
         text.step();
       }

@@ -47,16 +47,19 @@ private:
     llvm::Value *inTile = rest(column, tile);
     auto wide = [&](llvm::Value *x) { return b.CreateZExt(x, b.getInt64Ty()); };
     auto of = [&](llvm::Value *block, int64_t bytesOfBlock, llvm::Value *bytes) {
-      llvm::Value *base = b.CreateGEP(b.getInt8Ty(), matrixBase[part], b.CreateMul(wide(block), b.getInt64(uint64_t(bytesOfBlock))));
+      llvm::Value *base =
+          b.CreateGEP(b.getInt8Ty(), matrixBase[part], b.CreateMul(wide(block), b.getInt64(uint64_t(bytesOfBlock))));
       return b.CreateGEP(b.getInt8Ty(), base, bytes);
     };
     if (super) {
       llvm::Value *in = rest(k, support::superBlock), *step = divide(rest(in, super->group), depths);
       llvm::Value *word = add(add(mul(divide(in, super->group), super->wordsOfGroup()), super->headWords()), step);
-      return of(divide(k, support::superBlock), int64_t(4 * super->words()) * tile, mul(add(mul(word, tile), inTile), 4));
+      return of(divide(k, support::superBlock), int64_t(4 * super->words()) * tile,
+                mul(add(mul(word, tile), inTile), 4));
     }
     if (bits)
-      return of(divide(k, 32), int64_t(tile) * support::bytesOfGroup(bits), add(mul(add(mul(divide(rest(k, 32), depths), tile), inTile), 4), 2 * tile));
+      return of(divide(k, 32), int64_t(tile) * support::bytesOfGroup(bits),
+                add(mul(add(mul(divide(rest(k, 32), depths), tile), inTile), 4), 2 * tile));
     stand(number(0), column, group[2], k);
     return address(s.w[part].buffer, s.w[part].at);
   }
