@@ -56,7 +56,7 @@ class Program(Case):
             self.assertLessEqual(limit["least"], limit["most"])
             self.assertGreaterEqual(limit["value"], limit["least"])
             self.assertGreater(answer[part]["ratio"], 0)
-            self.assertLess(answer[part]["ratio"], 1)
+            self.assertLessEqual(answer[part]["ratio"], 1)  # the fastest run counts as a limit, too
         self.assertGreaterEqual(answer["prefill"]["runs"], 3)
         self.assertEqual(answer["decode"]["runs"], 1)
 
