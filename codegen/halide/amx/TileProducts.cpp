@@ -195,7 +195,9 @@ private:
       lanes /= 2;
     const std::string row = prefix + "copied", part = prefix + "part";
     Expr r = Variable::make(Int(32), row), p = Variable::make(Int(32), part) * lanes;
-    auto vector = [&](const Expr &start) { return lanes > 1 ? Ramp::make(start, 1, lanes) : start; };
+    auto vector = [&](const Expr &start) {
+      return lanes > 1 ? Ramp::make(start, make_one(start.type()), lanes) : start;
+    };
     Expr from = rows.first + min(r, left - 1) * rows.apart;
     if (from.type() != p.type())
       p = cast(from.type(), p);

@@ -81,6 +81,15 @@ TEST(Tiles, OfBF16) {
   }
 }
 
+/// Offsets of 64 bits.
+TEST(Tiles, OfLargeTensors) {
+  for (Storage storage : {Storage::BF16, Storage::Int8}) {
+    GraphMaker g;
+    KernelGraph &graph = product(g, storage, 64, 20000, 64);
+    check(graph, planOf(graph, "alone 0, amx 1"), {17});
+  }
+}
+
 /// Groups of a scale, a last one that is short; super-blocks, with minimums and without.
 TEST(Tiles, OfCodes) {
   for (auto [storage, depth, columns, tile, amx] :
