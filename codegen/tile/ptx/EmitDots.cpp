@@ -52,9 +52,9 @@ private:
       return b.CreateGEP(b.getInt8Ty(), base, bytes);
     };
     if (super) {
-      llvm::Value *in = rest(k, support::superBlock), *step = divide(rest(in, super->group), depths);
+      llvm::Value *in = rest(k, super->length), *step = divide(rest(in, super->group), depths);
       llvm::Value *word = add(add(mul(divide(in, super->group), super->wordsOfGroup()), super->headWords()), step);
-      return of(divide(k, support::superBlock), int64_t(4 * super->words()) * tile,
+      return of(divide(k, super->length), int64_t(4 * super->words()) * tile,
                 mul(add(mul(word, tile), inTile), 4));
     }
     if (bits)
