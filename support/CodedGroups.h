@@ -51,7 +51,7 @@ constexpr int longestSuperBlock = 256;
 struct SuperBlocks {
   int bits = 0; ///< of a code, at least 4; 0: there are none
   int group = 0;
-  bool hasSign = false; ///< codes are numbers of two's complement
+  bool hasSign = false;           ///< codes are numbers of two's complement
   int length = longestSuperBlock; ///< numbers that share the units
   constexpr int groups() const { return length / group; }
   constexpr int lowWords() const { return group / 8; }

@@ -69,7 +69,7 @@ void packGroup(int bits, const std::vector<float> &numbers, int64_t tile, int64_
 
 struct CodedBlock {
   APFloat unit = APFloat::getZero(APFloat::IEEEhalf()), unitOfMinimums = unit; ///< in f16
-  std::array<int, support::longestSuperBlock> scales{}, minimums{}, codes{};          ///< of groups, of groups, of numbers
+  std::array<int, support::longestSuperBlock> scales{}, minimums{}, codes{};   ///< of groups, of groups, of numbers
   int group = 1;
   float scale(size_t g) const { return unit.convertToFloat() * static_cast<float>(scales[g]); }
   float minimum(size_t g) const { return unitOfMinimums.convertToFloat() * static_cast<float>(minimums[g]); }

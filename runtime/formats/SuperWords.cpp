@@ -119,7 +119,8 @@ void joinSuperWords(std::map<std::string, StoredTensor> &tensors, const std::str
   const StoredTensor stored = tensors.extract(name).mapped();
   auto fail = [&]() {
     throw UserError(reader->words.file->name() + ": tensor " + quote(stem) +
-                    " does not fit its .shape (I64, a length for each dimension, then that of its super-blocks, then their length where that is not 256); quern "
+                    " does not fit its .shape (I64, a length for each dimension, then that of its super-blocks, then "
+                    "their length where that is not 256); quern "
                     "quantize writes both");
   };
   const size_t rank = reader->words.shape.size();

@@ -5,10 +5,10 @@
 //
 // Why not Halide's own way (MemoryType::AMXTile): in Halide 21 it takes one tile at a time, where a load for each product
 // leaves the multiplier waiting, and no row may be missing. Why after lowering: loops, bounds and blocks are Halide's as of
-// any other kernel, and the index expressions of a loop's first elements say where tiles lie and how far apart.
+// any other kernel, and the index expressions of a loop's first elements say where tiles are and how far apart.
 //
-// Groups of codes are sums of one step each: several of them at a time, in registers of their own, as a core has no others
-// to rename these with and a product takes as long as three begin.
+// Groups of codes are sums of one step each: several of them at a time, in registers of their own, so that one product need
+// not wait for the store of another.
 //
 // Tiles always have 16 rows: LLVM configures them once for a function only where shapes are constants. So the rows of a
 // last tile are copied first, with the last one again and again; nothing is read behind it. For the same reason a depth of
@@ -43,7 +43,7 @@ Expr tileOf(const std::string &name, Type element) {
                     ModulusRemainder());
 }
 
-/// Where numbers lie in memory: the first, and how far the next ones are along a loop.
+/// Where numbers are in memory: the first, and how far the next ones are along a loop.
 struct Place {
   std::string buffer;
   Type type; ///< of a number

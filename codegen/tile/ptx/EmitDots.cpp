@@ -54,8 +54,7 @@ private:
     if (super) {
       llvm::Value *in = rest(k, super->length), *step = divide(rest(in, super->group), depths);
       llvm::Value *word = add(add(mul(divide(in, super->group), super->wordsOfGroup()), super->headWords()), step);
-      return of(divide(k, super->length), int64_t(4 * super->words()) * tile,
-                mul(add(mul(word, tile), inTile), 4));
+      return of(divide(k, super->length), int64_t(4 * super->words()) * tile, mul(add(mul(word, tile), inTile), 4));
     }
     if (bits)
       return of(divide(k, 32), int64_t(tile) * support::bytesOfGroup(bits),
