@@ -44,7 +44,7 @@ ContractionPattern matchContraction(const KernelGraph &graph, int node, int vect
 bool hasCodesAlone(const KernelGraph &graph, const ContractionPattern &pattern);
 /// The same of bf16, in pairs along the depth.
 bool hasPairsAlone(const KernelGraph &graph, const ContractionPattern &pattern);
-/// Whether such rows lie along their depth in memory.
+/// Whether such rows run along their depth in memory.
 bool liesAlongDepth(const KernelGraph &graph, const ContractionPattern &pattern);
 
 /// Whether a scatter is the gradient of weights that rows are routed to; `users`: of the graph.

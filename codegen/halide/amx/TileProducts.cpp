@@ -116,7 +116,7 @@ public:
     groups = extentOf(sums.group);
     if ((length % tileBytes || groups > 1) && length > tileBytes)
       throw std::logic_error("tiles of a depth that ends within one");
-    // One loop for rows where they lie and for copies of them: where two ended alike, LLVM would join their tiles.
+    // One loop for rows where they are and for copies of them: where two ended alike, LLVM would join their tiles.
     const std::string copy = prefix + "rows";
     const int ofGroup = length / rows.type.bytes(), depth = groups * ofGroup;
     rowGroup = strideOf(rowIndex, sums.group), columnGroup = strideOf(columnIndex, sums.group);

@@ -14,7 +14,7 @@ namespace quern::codegen {
 inline constexpr int tileRows = 16, tileColumns = 16, tileBytes = 64;
 
 /// The update of `sums(lane, row, ...)` by `tileProduct`, alone in serial loops over these two and the depth: `within`
-/// is what four bytes hold, `step` the rest. Rows of numbers lie along the depth, columns are [step][lane][within].
+/// is what four bytes hold, `step` the rest. Rows of numbers run along the depth, columns are [step][lane][within].
 struct TileSums {
   Halide::Func sums;
   std::string lane, row, within, step; ///< names of loops

@@ -22,7 +22,7 @@ int real(GraphMaker &g, int value) {
   return g.elementwise(bitsOfCode(g.graph.nodes[value].storage) ? Op::Dequantize : Op::Widen, {value});
 }
 
-/// tanh(rows * weight + bias + what the result may lie over), rows and weight in bf16 or both in codes.
+/// tanh(rows * weight + bias + what the result may overlap), rows and weight in bf16 or both in codes.
 KernelGraph &product(GraphMaker &g, Storage storage, int64_t depth, int64_t columns, int64_t tile) {
   Dim m = dim("M"), i = dim("I", depth), o = dim("O", columns);
   const bool coded = bitsOfCode(storage);
