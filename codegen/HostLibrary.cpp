@@ -14,6 +14,8 @@ using quern::ir::Array;
 using quern::ir::NamedSize;
 
 HostLibrary::HostLibrary(mlir::ModuleOp planned, const CompileOptions &options) {
+  if (options.target.device.empty() && !machineRuns(options.target)) // asks the system for tile registers, too
+    throw std::runtime_error("this machine cannot run kernels for " + options.target.name);
   CompileOptions own = options;
   own.emit = Emit::Executable;
   KernelFiles kernels = compileKernels(planned, own, work.path());

@@ -21,7 +21,7 @@ static constexpr int64_t softmaxOfTwo = 5;
 
 // ---- pairs that see each other
 
-/// Twice the sum over query 0 .. queries - 1 of how many of `keys` lie before query + first: of max(0, query + first), but
+/// Twice the sum over query 0 .. queries - 1 of how many of `keys` are before query + first: of max(0, query + first), but
 /// at most all. Sums from 1 to n are n (n + 1) / 2.
 static Size keysBeforeTwice(const Size &first, const Size &queries, const Size &keys) {
   auto upTo = [](const Size &n) {
@@ -32,7 +32,7 @@ static Size keysBeforeTwice(const Size &first, const Size &queries, const Size &
   return upTo(last) - upTo(before) - upTo(last - keys) + upTo(before - keys);
 }
 
-/// Twice the number of pairs of a query and a key that the mask lets see each other. In a ring positions lie in another
+/// Twice the number of pairs of a query and a key that the mask lets see each other. In a ring positions are in another
 /// order, but each query sees as many.
 static Size seenPairsTwice(const AttentionPattern &attention) {
   Size queries = attention.query.size, keys = attention.key.size, seen = Size(2) * queries * keys;

@@ -40,23 +40,36 @@ static Layout readLayout(ir::LayoutAttr attr) {
 }
 
 static const llvm::StringMap<Op> &mnemonics() {
-  static const llvm::StringMap<Op> table = {
-      {"const", Op::Const},     {"values", Op::Values},     {"size", Op::Size},         {"index", Op::Index},
-      {"neg", Op::Neg},         {"abs", Op::Abs},           {"exp", Op::Exp},           {"expm1", Op::Expm1},
-      {"log", Op::Log},         {"log1p", Op::Log1p},       {"sqrt", Op::Sqrt},         {"sin", Op::Sin},
-      {"cos", Op::Cos},         {"tanh", Op::Tanh},         {"sigmoid", Op::Sigmoid},   {"erf", Op::Erf},
-      {"floor", Op::Floor},     {"ceil", Op::Ceil},         {"round", Op::Round},       {"to_int", Op::ToInt},
-      {"to_real", Op::ToReal},  {"narrow", Op::Narrow},     {"widen", Op::Widen},       {"dequantize", Op::Dequantize},
-      {"not", Op::Not},         {"add", Op::Add},           {"sub", Op::Sub},           {"mul", Op::Mul},
-      {"div", Op::Div},         {"floordiv", Op::FloorDiv}, {"mod", Op::Mod},           {"pow", Op::Pow},
-      {"max", Op::Max},         {"min", Op::Min},           {"and", Op::And},           {"or", Op::Or},
-      {"compare", Op::Compare}, {"where", Op::Where},       {"reduce", Op::Reduce},     {"contract", Op::Contract},
-      {"softmax", Op::Softmax}, {"cumsum", Op::Cumsum},     {"quantize", Op::Quantize}, {"scatter_add", Op::ScatterAdd},
-      {"argmax", Op::Argmax},   {"top_k", Op::TopK},        {"rename", Op::Rename},     {"split", Op::Split},
-      {"merge", Op::Merge},     {"cut", Op::Cut},           {"concat", Op::Concat},     {"unit", Op::Unit},
-      {"squeeze", Op::Squeeze}, {"gather", Op::Gather},     {"expand", Op::Expand},     {"permute", Op::Permute},
-      {"rescale", Op::Rescale}};
-  return table;
+  static const llvm::StringMap<Op> all = [] {
+    llvm::StringMap<Op> table = {{"const", Op::Const},       {"values", Op::Values},
+                                 {"size", Op::Size},         {"index", Op::Index},
+                                 {"neg", Op::Neg},           {"abs", Op::Abs},
+                                 {"floor", Op::Floor},       {"ceil", Op::Ceil},
+                                 {"round", Op::Round},       {"to_int", Op::ToInt},
+                                 {"to_real", Op::ToReal},    {"narrow", Op::Narrow},
+                                 {"widen", Op::Widen},       {"dequantize", Op::Dequantize},
+                                 {"not", Op::Not},           {"add", Op::Add},
+                                 {"sub", Op::Sub},           {"mul", Op::Mul},
+                                 {"div", Op::Div},           {"floordiv", Op::FloorDiv},
+                                 {"mod", Op::Mod},           {"pow", Op::Pow},
+                                 {"max", Op::Max},           {"min", Op::Min},
+                                 {"and", Op::And},           {"or", Op::Or},
+                                 {"compare", Op::Compare},   {"where", Op::Where},
+                                 {"reduce", Op::Reduce},     {"contract", Op::Contract},
+                                 {"softmax", Op::Softmax},   {"cumsum", Op::Cumsum},
+                                 {"quantize", Op::Quantize}, {"scatter_add", Op::ScatterAdd},
+                                 {"argmax", Op::Argmax},     {"top_k", Op::TopK},
+                                 {"rename", Op::Rename},     {"split", Op::Split},
+                                 {"merge", Op::Merge},       {"cut", Op::Cut},
+                                 {"concat", Op::Concat},     {"unit", Op::Unit},
+                                 {"squeeze", Op::Squeeze},   {"gather", Op::Gather},
+                                 {"expand", Op::Expand},     {"permute", Op::Permute},
+                                 {"rescale", Op::Rescale}};
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE) table[#WORD] = Op::NAME;
+    QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
+    return table;
+  }();
+  return all;
 }
 
 /// Names, new dimensions and numbers, wherever the operation keeps them.

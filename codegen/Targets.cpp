@@ -2,6 +2,8 @@
 // Why a table: a program must explain itself on an older CPU, so each target lists every feature its code may use.
 #include "codegen/Targets.h"
 
+#include "support/Processors.h"
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -30,7 +32,10 @@ static const std::vector<Row> &rows() {
                                                                            "avx512dq", "avx512bw"},
                                         ice = v4 + std::vector<std::string>{"avx512_vnni", "avx512ifma", "avx512vbmi",
                                                                             "avx512_vbmi2", "gfni"},
-                                        zen4 = ice + std::vector<std::string>{"avx512_bf16"};
+                                        zen4 = ice + std::vector<std::string>{"avx512_bf16"},
+                                        sapphire = zen4 + std::vector<std::string>{"avx_vnni", "avx512_fp16"};
+  static const char *ofSapphire =
+      "avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx512_sapphirerapids-avx2-avx-f16c-fma-sse41";
   static const std::vector<Row> table = {
       {"x86-64-v2", "x86-64-v2", "sse41", v2, 4, 16},
       {"x86-64-v3", "x86-64-v3", "avx2-avx-f16c-fma-sse41", v3, 8, 16},
@@ -38,9 +43,10 @@ static const std::vector<Row> &rows() {
       {"icelake-server", "icelake-server", "avx512-avx512_skylake-avx512_cannonlake-avx2-avx-f16c-fma-sse41", ice, 16,
        32},
       {"znver4", "znver4", "avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx2-avx-f16c-fma-sse41", zen4, 16, 32},
-      {"sapphirerapids", "sapphirerapids",
-       "avx512-avx512_skylake-avx512_cannonlake-avx512_zen4-avx512_sapphirerapids-avx2-avx-f16c-fma-sse41",
-       zen4 + std::vector<std::string>{"avx_vnni", "avx512_fp16"}, 16, 32},
+      // Some virtual machines hide AMX, and some systems don't save its registers.
+      {"sapphirerapids-noamx", "sapphirerapids", ofSapphire, sapphire, 16, 32},
+      {"sapphirerapids", "sapphirerapids", ofSapphire,
+       sapphire + std::vector<std::string>{"amx_tile", "amx_bf16", "amx_int8"}, 16, 32},
   };
   return table;
 }
@@ -48,7 +54,7 @@ static const std::vector<Row> &rows() {
 /// Of two targets with nearly the same instructions, whether it is the one for this maker's processors.
 static bool isOfMaker(const std::string &name) {
   __builtin_cpu_init();
-  return name != (__builtin_cpu_is("amd") ? "sapphirerapids" : "znver4");
+  return __builtin_cpu_is("amd") ? name.rfind("sapphirerapids", 0) != 0 : name != "znver4";
 }
 
 static bool machineHas(const std::string &name) {
@@ -72,7 +78,12 @@ static bool machineHas(const std::string &name) {
     return ice;
   if (name == "znver4")
     return zen4;
-  return name == "sapphirerapids" && zen4 && isOfMaker(name);
+  if (!zen4 || !isOfMaker(name))
+    return false;
+  if (name == "sapphirerapids-noamx")
+    return __builtin_cpu_supports("avxvnni") && __builtin_cpu_supports("avx512fp16");
+  return name == "sapphirerapids" && __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
+         __builtin_cpu_supports("amx-int8") && support::allowTiles();
 }
 
 std::vector<std::string> cpuTargetNames() {
@@ -94,6 +105,10 @@ ByteProducts byteProducts(const CpuTarget &target) {
 
 bool multipliesBF16(const CpuTarget &target) {
   return target.device.empty() && has(target, "avx512_bf16");
+}
+
+bool multipliesTiles(const CpuTarget &target) {
+  return target.device.empty() && has(target, "amx_bf16") && has(target, "amx_int8");
 }
 
 bool callsDoubles(const CpuTarget &target) {

@@ -37,6 +37,8 @@ enum class ByteProducts {
 ByteProducts byteProducts(const CpuTarget &target);
 /// Whether it multiplies two pairs of bf16 and adds both products to an f32 in an instruction (vdpbf16ps).
 bool multipliesBF16(const CpuTarget &target);
+/// Whether it has AMX's registers of 16 rows and columns, and multiplies tiles of bf16 and of int8 in them.
+bool multipliesTiles(const CpuTarget &target);
 /// Whether kernels can call functions of doubles (floor, pow): SPIR-V as Halide makes it has none.
 bool callsDoubles(const CpuTarget &target);
 /// The same of integers for Halide, of a kernel that multiplies so.

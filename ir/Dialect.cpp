@@ -207,8 +207,10 @@ Type NamedTensorType::parse(AsmParser &parser) {
     return {};
   std::optional<Storage> storage = quern::support::storageByElement(word);
   if (!storage) {
-    parser.emitError(where, "a tensor is real, int, bool, bf16, f16, int8, int4, q4_k, q5_k or q6_k, not '")
-        << word << "'";
+    InFlightDiagnostic error = parser.emitError(where, "a tensor is ");
+    for (int i = 0; i < static_cast<int>(std::size(quern::support::storageForms)); ++i)
+      error << (i ? ", " : "") << elementName(static_cast<Storage>(i));
+    error << "; not '" << word << "'";
     return {};
   }
   auto element = [&]() -> ParseResult {

@@ -50,7 +50,7 @@ enum class TimeBehavior {
   Selects,   // chooses among the positions
   Gathers,   // takes positions that another operand names
   Remembers, // memory: the new rows become all rows so far
-  Structure  // loops, kernels, declarations: their bodies tell
+  Structure  // loops, kernels, declarations: what is in their bodies decides
 };
 
 /// Pairwise equal but for the order of dimensions.

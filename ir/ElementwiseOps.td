@@ -95,7 +95,8 @@ def Quern_QuantizeOp : Quern_Op<"quantize", [Pure]> {
     super-block / 127, one of minimums the largest minimum / 255, both rounded down to f16; scales and minimums are then
     counted in them, rounded down: so quantising again changes nothing. q4_k, q5_k: minimum m = -min(0, least number),
     s = (max + m) / (2^bits - 1), code = floor((x + m) / s + 0.5), within 0 and 2^bits - 1. q6_k: groups of 16, a is the first
-    number of the largest magnitude, s = a / -32, code = floor(x / s + 0.5), at most 31. Weights alone have them.
+    number of the largest magnitude, s = a / -32, code = floor(x / s + 0.5), at most 31. q4_1, q5_1 and q4_z are
+    quantised as q4_k is, in super-blocks of 32, 32 and 128. Weights alone have them.
   }];
   let arguments = (ins Quern_TensorType:$x, Quern_Label:$dim);
   let results = (outs Quern_TensorType:$result);

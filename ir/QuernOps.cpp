@@ -177,7 +177,7 @@ LogicalResult ParamOp::verify() {
 LogicalResult QuantizeOp::verify() {
   NamedTensorType x = getX().getType(), result = getResult().getType();
   if (!x.isF32() || !result.isCoded() || !x.sameSet(result.withKind(Kind::Real)))
-    return emitOpError("quantize_c1: real becomes codes (int8, int4, q4_k, q5_k or q6_k) of the same dimensions");
+    return emitOpError("quantize_c1: real becomes codes (int8, int4, q4_k ...) of the same dimensions");
   DimAttr dim = x.dim(getDim());
   if (!dim || !dim.getStatic())
     return emitOpError("quantize_c2: the value has no dimension ") << getDim() << " of fixed size";

@@ -96,7 +96,7 @@ def Quern_KernelOp : Quern_Op<"kernel", [IsolatedFromAbove, Symbol, SingleBlock]
   let summary = "a fusion group: compiled by Halide to one function";
   let description = [{
     Block arguments are buffers; `quern.yield` names the results, which are buffers too. `arg_layouts` and
-    `result_layouts` say how they lie in memory; `in_place` is the argument whose memory the only result takes over. Names of dimensions (d0, d1 ...) and run-time symbols (s0, s1 ...) are
+    `result_layouts` say how they are laid out in memory; `in_place` is the argument whose memory the only result takes over. Names of dimensions (d0, d1 ...) and run-time symbols (s0, s1 ...) are
     canonical, so that equal kernels have equal text.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<Quern_LayoutAttr, "layouts">:$arg_layouts,

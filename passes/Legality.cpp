@@ -5,6 +5,7 @@
 
 #include "ir/Attributes.h"
 #include "ir/analysis/Functions.h"
+#include "support/numbers/RealFunctions.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -13,10 +14,13 @@ using namespace quern::passes;
 using Names = std::vector<std::string>;
 
 static const Names numbers = {"const", "values", "size", "index"};
-static const Names elementwise = {"neg",     "abs",  "exp",     "expm1", "log",   "log1p",   "sqrt",     "sin",
-                                  "cos",     "tanh", "sigmoid", "erf",   "floor", "ceil",    "round",    "to_int",
-                                  "to_real", "not",  "add",     "sub",   "mul",   "div",     "floordiv", "mod",
-                                  "pow",     "max",  "min",     "and",   "or",    "compare", "where"};
+static const Names elementwise = [] {
+  Names all = {"neg", "abs",      "floor", "ceil", "round", "to_int", "to_real", "not", "add",     "sub",  "mul",
+               "div", "floordiv", "mod",   "pow",  "max",   "min",    "and",     "or",  "compare", "where"};
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE) all.push_back(#WORD);
+  QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
+  return all;
+}();
 static const Names narrowing = {"narrow", "widen", "quantize", "dequantize", "rescale"};
 static const Names combining = {"reduce", "contract", "softmax", "cumsum", "scatter_add", "argmax", "top_k", "gather"};
 static const Names attention = {"attention", "attention_gradient"}, recurrences = {"scan"};

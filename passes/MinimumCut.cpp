@@ -1,4 +1,4 @@
-// Takes: a small graph with capacities. Gives: which nodes lie on the source's side of a least cut.
+// Takes: a small graph with capacities. Gives: which nodes are on the source's side of a least cut.
 #include "passes/MinimumCut.h"
 
 #include <algorithm>

@@ -54,7 +54,7 @@ std::unique_ptr<mlir::Pass> createCheckPositionsPass();
 /// Makes weights of many dimensions matrices (FlattenWeights.cpp).
 std::unique_ptr<mlir::Pass> createFlattenWeightsPass();
 
-/// How many rows of a weight [rows, inner] lie in one tile; 0: the weight stays as it is stored.
+/// How many rows of a weight [rows, inner] are in one tile; 0: the weight stays as it is stored.
 using PackingRule = std::function<int64_t(int64_t rows, int64_t inner)>;
 
 /// Recognises e^x over its sum as softmax (RaiseSoftmax.cpp).

@@ -1,4 +1,4 @@
-// How weights in codes of few bits lie in memory: what passes count, kernels read and loaders write.
+// How weights in codes of few bits are stored: what passes count, kernels read and loaders write.
 //
 // 32 numbers along the summed dimension are a group; they share a scale in f16. Codes have no sign: 2^(bits - 1) is added. Four
 // bytes of a row stand beside each other, as instructions sum products of four: of int8 four codes; of int4 eight, the first
@@ -13,6 +13,8 @@
 // group of them has a scale of 8 bits with a sign and a minimum of 8 bits without one:
 //
 //   number = (d * scale) * code - (e * minimum)        products are exact in f32, so only the difference is rounded
+//
+// Super-blocks of 32 or 128 numbers hold what has one scale and one minimum or zero point for as many: Q4_1, Q5_1, GPTQ, AWQ.
 //
 // Why one form for all: a role has one storage in all layers, and files mix Q4_K and Q6_K within a role. What has the most
 // bits and the smallest groups holds the rest without loss. Memory is words of 32 bits, for each super-block of a tile
@@ -43,18 +45,19 @@ constexpr int64_t codedBytes(int bits, int64_t length) {
   return (length + codedGroup - 1) / codedGroup * bytesOfGroup(bits);
 }
 
-/// Numbers of a super-block.
-constexpr int superBlock = 256;
+/// Numbers of the longest super-block.
+constexpr int longestSuperBlock = 256;
 
 struct SuperBlocks {
   int bits = 0; ///< of a code, at least 4; 0: there are none
   int group = 0;
-  bool hasSign = false; ///< codes are numbers of two's complement
-  constexpr int groups() const { return superBlock / group; }
+  bool hasSign = false;           ///< codes are numbers of two's complement
+  int length = longestSuperBlock; ///< numbers that share the units
+  constexpr int groups() const { return length / group; }
   constexpr int lowWords() const { return group / 8; }
   constexpr int highBits() const { return bits - 4; }
   constexpr int wordsOfGroup() const { return lowWords() + group * highBits() / 32; }
-  constexpr int headWords() const { return 1 + groups() / 2; }
+  constexpr int headWords() const { return 1 + (groups() + 1) / 2; }
   constexpr int words() const { return headWords() + groups() * wordsOfGroup(); }
   constexpr int least() const { return hasSign ? -(1 << (bits - 1)) : 0; }
   constexpr int most() const { return least() + (1 << bits) - 1; }

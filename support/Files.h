@@ -17,7 +17,7 @@ bool isFolder(const std::string &path);
 bool fileExists(const std::string &path);
 /// Names in a folder, sorted, without "." and "..". Throws UserError.
 std::vector<std::string> namesIn(const std::string &folder);
-/// Puts the folder `from` in the place of `to`, at once and whole; one that was there is then at `from`. Both lie on one file
+/// Puts the folder `from` in the place of `to`, at once and whole; one that was there is then at `from`. Both are on one file
 /// system. Throws UserError.
 void moveFolder(const std::string &from, const std::string &to);
 /// Waits until the folder's entries are on disk, where the file system can.

@@ -9,7 +9,9 @@
 #include <cstdlib>
 #include <sched.h>
 #include <string>
+#include <sys/syscall.h>
 #include <thread>
+#include <unistd.h>
 
 namespace quern::support {
 
@@ -69,6 +71,16 @@ int availableThreads() {
   if (quota < count)
     count = std::max(1, int(std::ceil(quota)));
   return count;
+}
+
+bool allowTiles() {
+#if defined(__x86_64__)
+  constexpr long request = 0x1023, tileData = 18; // ARCH_REQ_XCOMP_PERM; older headers of Linux lack the names
+  static const bool allowed = syscall(SYS_arch_prctl, request, tileData) == 0;
+  return allowed;
+#else
+  return false;
+#endif
 }
 
 } // namespace quern::support

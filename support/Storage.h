@@ -1,4 +1,4 @@
-// What a value is, and how its numbers lie in memory. Why two words: a real number is one whether f32, bf16 or a code of four
+// What a value is, and how its numbers are laid out in memory. Why two words: a real number is one whether f32, bf16 or a code of four
 // bits holds it, and bytes are asked of what holds it.
 #ifndef QUERN_SUPPORT_STORAGE_H
 #define QUERN_SUPPORT_STORAGE_H
@@ -16,9 +16,9 @@ enum class Kind : uint8_t { Real, Int, Bool };
 
 /// How its numbers are stored. Each kind has one that is computed with; nothing computes with the others: what moves or
 /// picks numbers takes them, `narrow`, `widen`, `rescale`, `quantize` and `dequantize` convert. BF16 and F16: numbers of two
-/// bytes (SmallFloats.h). I8: ints of one byte, whose scales are a tensor of their own. Int8 and Int4: codes in groups that share a scale; Q4K, Q5K, Q6K: codes in super-blocks
+/// bytes (SmallFloats.h). I8: ints of one byte, whose scales are a tensor of their own. Int8 and Int4: codes in groups that share a scale; Q4K to Q4Z: codes in super-blocks
 /// (CodedGroups.h). A new one is a line of the table below.
-enum class Storage : uint8_t { F32, I32, U8, BF16, F16, Int8, Int4, Q4K, Q5K, Q6K, I8 };
+enum class Storage : uint8_t { F32, I32, U8, BF16, F16, Int8, Int4, Q4K, Q5K, Q6K, Q41, Q51, Q4Z, I8 };
 
 struct StorageForm {
   const char *name;
@@ -38,6 +38,9 @@ inline constexpr StorageForm storageForms[] = {
     {"q4_k", Kind::Real, 4, true, {4, 32, false}},
     {"q5_k", Kind::Real, 5, true, {5, 32, false}},
     {"q6_k", Kind::Real, 6, true, {6, 16, true}},
+    {"q4_1", Kind::Real, 4, true, {4, 32, false, 32}},
+    {"q5_1", Kind::Real, 5, true, {5, 32, false, 32}},
+    {"q4_z", Kind::Real, 4, true, {4, 32, false, 128}}, // a zero for 128 numbers
     {"i8", Kind::Int, 8, false},
 };
 
@@ -62,7 +65,7 @@ constexpr bool isNarrow(Storage storage) {
 constexpr int bitsOfCode(Storage storage) {
   return formOf(storage).coded ? formOf(storage).bits : 0;
 }
-/// How codes with scales of two levels lie; null for all else.
+/// How codes with scales of two levels are stored; null for all else.
 constexpr const SuperBlocks *superBlocksOf(Storage storage) {
   return formOf(storage).super.bits ? &formOf(storage).super : nullptr;
 }
@@ -74,7 +77,7 @@ constexpr int groupOf(Storage storage) {
   return superBlocksOf(storage) ? formOf(storage).super.group : static_cast<int>(codedGroup);
 }
 constexpr int blockOf(Storage storage) {
-  return superBlocksOf(storage) ? superBlock : static_cast<int>(codedGroup);
+  return superBlocksOf(storage) ? formOf(storage).super.length : static_cast<int>(codedGroup);
 }
 /// Bytes of a number in a buffer; of codes, whose buffers hold bytes of groups or words of super-blocks, those.
 constexpr int64_t bytesOf(Storage storage) {
@@ -83,7 +86,7 @@ constexpr int64_t bytesOf(Storage storage) {
 /// Bytes of `length` numbers after each other, of codes with their scales.
 constexpr int64_t bytesOf(Storage storage, int64_t length) {
   if (const SuperBlocks *super = superBlocksOf(storage))
-    return (length + superBlock - 1) / superBlock * super->words() * 4;
+    return (length + super->length - 1) / super->length * super->words() * 4;
   return formOf(storage).coded ? codedBytes(formOf(storage).bits, length) : length * bytesOf(storage);
 }
 

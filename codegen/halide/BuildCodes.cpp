@@ -146,19 +146,12 @@ Func KernelBuilder::sharesOfRows(int node, int length) {
 
 /// Whether a contraction reads codes alone, of rows and of columns.
 bool KernelBuilder::multipliesIntegers(const ContractionPattern &p) const {
-  const Storage storage = graph.nodes[tableOf(graph, p, p.w)].storage;
-  return p.form == ContractionForm::Packed && bitsOfCode(storage) && graph.nodes[pickOf(graph, p.w)].op != Op::Gather &&
-         codedRows(p.x) && byteProducts(target) != ByteProducts::None;
+  return hasCodesAlone(graph, p) && byteProducts(target) != ByteProducts::None;
 }
 
 /// Whether a contraction reads bf16 alone, of rows and of columns, and the target multiplies these in pairs.
 bool KernelBuilder::multipliesPairs(const ContractionPattern &p) const {
-  const Node &rows = graph.nodes[p.x];
-  if (p.form != ContractionForm::Packed || p.reduced.size() != 1 || !multipliesBF16(target))
-    return false;
-  std::optional<int64_t> depth = p.reduced[0].fixed();
-  return depth && *depth % 2 == 0 && graph.nodes[tableOf(graph, p, p.w)].storage == Storage::BF16 &&
-         graph.nodes[pickOf(graph, p.w)].op != Op::Gather && rows.op == Op::Widen;
+  return hasPairsAlone(graph, p) && multipliesBF16(target);
 }
 
 } // namespace quern::codegen

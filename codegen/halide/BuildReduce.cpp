@@ -1,5 +1,5 @@
 // Takes: operations that combine positions. Gives: stages.
-// Why partial sums: a sum along the dimension that lies innermost runs in `lanes` independent sums (vectors), added at
+// Why partial sums: a sum along the dimension that is innermost runs in `lanes` independent sums (vectors), added at
 // the end; so it is fast, and its rounding grows with the logarithm of the length.
 #include "codegen/halide/KernelBuilder.h"
 #include "codegen/halide/Math.h"

@@ -23,7 +23,7 @@ Expr positionOf(Storage storage, const CodePlace &place) {
 
 // ---- groups that have a scale in f16
 
-/// The buffer's dimensions are rows of `tile` bytes, one after the other; the four bytes of a column in a step lie beside
+/// The buffer's dimensions are rows of `tile` bytes, one after the other; the four bytes of a column in a step are beside
 /// each other. So the first dimension is counted on beyond its end: a row and what remains of it would be the same place,
 /// but where offsets have 64 bits Halide does not see that neighbouring columns are then neighbours.
 static Expr byteAt(const CodedColumns &columns, const Expr &ofGroup, const Expr &step, const Expr &part) {

@@ -271,6 +271,7 @@ BuiltKernel KernelBuilder::build() {
   for (const Stage &stage : outputs)
     funcs.push_back(stage.func);
   built.pipeline = Pipeline(funcs);
+  useTiles(built.pipeline, tileSums);
   for (const std::string &symbol : graph.symbols)
     built.arguments.push_back(symbols.at(symbol));
   for (const ImageParam &buffer : arguments)

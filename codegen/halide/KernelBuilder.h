@@ -7,6 +7,7 @@
 #define QUERN_CODEGEN_HALIDE_KERNELBUILDER_H
 
 #include "codegen/halide/Family.h"
+#include "codegen/halide/amx/TileProducts.h"
 #include "codegen/kernel/KernelMatch.h"
 #include "codegen/kernel/KernelPlan.h"
 #include "codegen/kernel/Storage.h"
@@ -137,6 +138,7 @@ public:
   std::map<int, std::function<void(Stage &)>> written; ///< results of which a family also defines what is stored
   std::vector<int> prologues;                          ///< nodes that are made for a contraction: norms
   bool integers = false;                               ///< whether products of integers are made
+  std::vector<TileSums> tileSums;                      ///< by AMX's registers
 
 private:
   // Arguments and results (KernelBuilder.cpp)

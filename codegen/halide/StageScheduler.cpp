@@ -3,6 +3,8 @@
 // is between stays in the cache; anything else is computed stage by stage, each vectorised and in parallel.
 #include "codegen/halide/StageScheduler.h"
 
+#include "support/Machine.h"
+
 #include <algorithm>
 #include <functional>
 
@@ -117,7 +119,7 @@ void StageScheduler::vectorizeInner(Stage &stage) {
 static int64_t elements(const std::vector<Dim> &dims, size_t from) {
   int64_t count = 1;
   for (size_t i = from; i < dims.size(); ++i)
-    count *= std::min<int64_t>(dims[i].fixed().value_or(256), 1 << 20);
+    count *= std::min<int64_t>(dims[i].fixed().value_or(support::assumed::elements), 1 << 20);
   return count;
 }
 

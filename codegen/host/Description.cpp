@@ -1,6 +1,6 @@
 // Takes: the planned module and the host program's tables. Gives: what the runtime must know, as JSON.
 #include "codegen/host/Description.h"
-
+#include "codegen/kernel/PlanText.h"
 #include "ir/Attributes.h"
 #include "ir/analysis/Functions.h"
 #include "ir/analysis/Least.h"
@@ -31,7 +31,7 @@ static Json tensorJson(StringRef name, NamedTensorType type) {
   return {{"name", name.str()}, {"kind", quern::support::elementName(type.getStorage())}, {"dims", dims}};
 }
 
-/// The largest table that input positions are looked up in directly: they must lie below its length.
+/// The largest table that input positions are looked up in directly: they must be below its length.
 static std::optional<int64_t> boundOf(Value argument, ModuleOp module) {
   std::optional<int64_t> bound;
   for (OpOperand &use : argument.getUses()) {
@@ -140,6 +140,21 @@ static bool isBF16(Value value) {
   }
 }
 
+/// Whether a kernel's plan asks for AMX.
+static bool plansTiles(ModuleOp planned) {
+  auto asks = [](KernelOp kernel) {
+    auto text = kernel->getAttrOfType<StringAttr>(planAttr);
+    if (!text)
+      return false;
+    const KernelPlan plan = parsePlan(std::string_view(text.getValue()));
+    return std::any_of(plan.parts.begin(), plan.parts.end(), [](const PlanPart &part) {
+      auto amx = part.numbers.find("amx");
+      return amx != part.numbers.end() && amx->second > 0;
+    });
+  };
+  return llvm::any_of(planned.getOps<KernelOp>(), asks);
+}
+
 static bool hasProductsOfBF16(ModuleOp planned) {
   return planned
       .walk([](ContractOp product) {
@@ -177,6 +192,8 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     root["multiplies_bf16"] = true;
   if (planned.walk([](QuantizeOp) { return WalkResult::interrupt(); }).wasInterrupted())
     root["multiplies_bytes"] = true;
+  if (plansTiles(planned))
+    root["multiplies_tiles"] = true;
   if (auto globs = planned->getAttrOfType<ArrayAttr>(ignoreAttr))
     for (Attribute glob : globs)
       root["ignore"].push_back(cast<StringAttr>(glob).getValue().str());

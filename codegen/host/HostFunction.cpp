@@ -117,7 +117,7 @@ Value HostFunction::partOfStack(Value stack, RepeatOp loop, NamedTensorType type
   return offset(stack, arith::MulIOp::create(b, loc, around->iteration, (*size)(bytes)));
 }
 
-/// Where the result of a launch or a loop lies; null for any other value.
+/// Where the result of a launch or a loop is; null for any other value.
 static PlaceAttr plannedPlace(Value value) {
   Operation *op = value.getDefiningOp();
   auto places = op ? op->getAttrOfType<ArrayAttr>(placesAttr) : ArrayAttr();
@@ -366,7 +366,7 @@ void HostFunction::lowerRepeat(RepeatOp repeat) {
     size->leaveChunks();
 }
 
-/// The new rows of a ring lie after its filled slots; the last W of them go to their slots, position modulo W.
+/// The new rows of a ring are after its filled slots; the last W of them go to their slots, position modulo W.
 void HostFunction::moveIntoRing(RememberOp remember) {
   int64_t window = *windowOf(remember.getTo().getSize());
   NamedTensorType type = typeOf(remember.getResult());
@@ -381,7 +381,7 @@ void HostFunction::moveIntoRing(RememberOp remember) {
   auto number = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, loc, value, 64); };
   Value past = (*size)(Size::symbol("past")), rows = (*size)(typeOf(remember.getX()).dim(remember.getFrom()).getSize());
   Value filled = (*size)(filledSlots(window)), step = (*size)(storedBytes(type, view.strides[at]));
-  // Positions that already lie in their slots (the ring is not yet full) and those that newer ones replace stay away.
+  // Positions that already are in their slots (the ring is not yet full) and those that newer ones replace stay away.
   Value tooOld = arith::SubIOp::create(b, loc, rows, number(window));
   Value inPlace = arith::SubIOp::create(b, loc, number(window), past);
   Value first = arith::MaxSIOp::create(b, loc, arith::MaxSIOp::create(b, loc, tooOld, inPlace), number(0));

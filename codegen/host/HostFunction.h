@@ -31,7 +31,7 @@ private:
   mlir::Value base(mlir::Value owner);
   mlir::Value address(mlir::Value value);
   mlir::Value place(ir::PlaceAttr place, mlir::Value value);
-  /// Where this iteration's part of a stack lies that begins at `stack`.
+  /// Where the part of this iteration begins in a stack that begins at `stack`.
   mlir::Value partOfStack(mlir::Value stack, ir::RepeatOp loop, ir::NamedTensorType part);
   mlir::Value slot(int index);
   mlir::Value weight(mlir::Value value, ir::LayoutAttr layout);

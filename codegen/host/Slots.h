@@ -17,7 +17,7 @@ public:
     mlir::Location at;
     double routedShare = 1; // how much of it and its like a position uses (routed experts)
   };
-  /// How one matrix [outer, inner] lies in a stored tensor, in elements.
+  /// Where one matrix [outer, inner] is within a stored tensor, in elements.
   struct Part {
     int64_t outer = 0, outerStride = 0, innerStride = 0, offset = 0;
   };
@@ -37,7 +37,7 @@ public:
   int packed(llvm::ArrayRef<ir::ParamOp> params, llvm::ArrayRef<Part> parts, int64_t tile, int64_t inner,
              ir::Storage storage);
 
-  /// The stored tensors of a gradient, in the order in which they lie in it: `type` leads with the iterations of the loops.
+  /// The stored tensors of a gradient, in the order in which they are in it: `type` leads with the iterations of the loops.
   std::vector<int> gradient(mlir::ArrayAttr paths, ir::NamedTensorType type, mlir::Location at);
 
   const std::vector<Parameter> &parameters() const { return parameterList; }

@@ -5,7 +5,7 @@
 //   x + where(s > t + past - 256, 0, -1e9)          lower = past - 255
 //
 // A finite mask is not nothing: a row that sees no key at all attends to what is masked. So its bounds count only where
-// they provably leave every query a key; then e^(mask - score) is 0 in f32 unless a score lies below -1e4 or so too.
+// they provably leave every query a key; then e^(mask - score) is 0 in f32 unless a score is below -1e4 or so too.
 #include "codegen/kernel/AttentionGradient.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 struct Affine {
   std::map<std::string, int64_t> coefficients;
   Position constant;
-  std::optional<ir::Size> ring; ///< holds only from this key on: before lie old positions in another order
+  std::optional<ir::Size> ring; ///< holds only from this key on: before it are old positions in another order
 };
 
 class Bounds {
@@ -277,7 +277,7 @@ void Bounds::live(int i) {
   }
 }
 
-/// For all queries t >= 0 some key lies in [max(0, t + lower), min(S - 1, t + upper)].
+/// For all queries t >= 0 some key is in [max(0, t + lower), min(S - 1, t + upper)].
 bool Bounds::everyRowSees() const {
   if ((p.upper && !p.upper->terms.empty()) || (p.lower && !p.lower->terms.empty()))
     return false;

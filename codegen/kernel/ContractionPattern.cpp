@@ -204,7 +204,7 @@ bool sumsByExpert(const KernelGraph &graph, const std::vector<std::vector<int>> 
   return pairs && real && !positions.dims.empty() && hasOwn(left, right) && hasOwn(right, left);
 }
 
-/// Columns lie innermost in the result; rows are the other factor's longest dimension.
+/// Columns are innermost in the result; rows are the other factor's longest dimension.
 ContractionPattern matchByExpert(const KernelGraph &graph, int scatter) {
   const Node &s = graph.nodes[scatter], &product = graph.nodes[s.operands[0]], &positions = graph.nodes[s.operands[1]];
   ContractionPattern p;
@@ -230,6 +230,28 @@ ContractionPattern matchByExpert(const KernelGraph &graph, int scatter) {
     if (contains(s.names, dim.name) && !positions.has(dim.name))
       p.reduced.push_back(dim); // rows that share what was gathered for all of them
   return p;
+}
+
+bool hasCodesAlone(const KernelGraph &graph, const ContractionPattern &p) {
+  const Node &rows = graph.nodes[p.x];
+  return p.form == ContractionForm::Packed && bitsOfCode(graph.nodes[tableOf(graph, p, p.w)].storage) &&
+         graph.nodes[pickOf(graph, p.w)].op != Op::Gather && rows.op == Op::Dequantize &&
+         graph.nodes[rows.operands[0]].op == Op::Quantize;
+}
+
+bool hasPairsAlone(const KernelGraph &graph, const ContractionPattern &p) {
+  if (p.form != ContractionForm::Packed || p.reduced.size() != 1)
+    return false;
+  std::optional<int64_t> depth = p.reduced[0].fixed();
+  return depth && *depth % 2 == 0 && graph.nodes[tableOf(graph, p, p.w)].storage == Storage::BF16 &&
+         graph.nodes[pickOf(graph, p.w)].op != Op::Gather && graph.nodes[p.x].op == Op::Widen;
+}
+
+bool liesAlongDepth(const KernelGraph &graph, const ContractionPattern &p) {
+  const int stored = graph.nodes[p.x].operands[0];
+  if (!p.row || p.reduced.size() != 1 || graph.nodes[stored].dims.back().name != p.reduced[0].name)
+    return false;
+  return graph.nodes[stored].op != Op::Argument || graph.argumentLayouts[stored].strides.back() == 1;
 }
 
 } // namespace quern::codegen

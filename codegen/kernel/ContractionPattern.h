@@ -40,6 +40,13 @@ int tableOf(const KernelGraph &graph, const ContractionPattern &pattern, int ope
 /// `vector`: floats in a register of the target; a narrower dimension makes no columns.
 ContractionPattern matchContraction(const KernelGraph &graph, int node, int vector);
 
+/// Whether a product with a packed weight reads codes alone, of rows (which the kernel quantises) and of columns.
+bool hasCodesAlone(const KernelGraph &graph, const ContractionPattern &pattern);
+/// The same of bf16, in pairs along the depth.
+bool hasPairsAlone(const KernelGraph &graph, const ContractionPattern &pattern);
+/// Whether such rows run along their depth in memory.
+bool liesAlongDepth(const KernelGraph &graph, const ContractionPattern &pattern);
+
 /// Whether a scatter is the gradient of weights that rows are routed to; `users`: of the graph.
 bool sumsByExpert(const KernelGraph &graph, const std::vector<std::vector<int>> &users, int scatter);
 ContractionPattern matchByExpert(const KernelGraph &graph, int scatter);

@@ -78,7 +78,7 @@ template <class Visit> static void forEachFile(const fs::path &folder, Visit vis
       visit(at->path(), status);
 }
 
-/// By the time of the last use, which `find` notes. Whatever else lies in the folder (entries of older versions) is
+/// By the time of the last use, which `find` notes. Whatever else is in the folder (entries of older versions) is
 /// counted, too; what another process writes is not.
 void KernelCache::evict() const {
   struct File {

@@ -4,6 +4,7 @@
 
 #include "ir/Size.h"
 #include "support/Storage.h"
+#include "support/numbers/RealFunctions.h"
 
 #include <cstdint>
 #include <memory>
@@ -32,16 +33,11 @@ enum class Op {
   Index,
   Neg,
   Abs,
-  Exp,
-  Expm1,
-  Log,
-  Log1p,
-  Sqrt,
-  Sin,
-  Cos,
-  Tanh,
-  Sigmoid,
-  Erf,
+// clang-format off
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE) NAME,
+  QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
+#undef QUERN_REAL_FUNCTION
+  // clang-format on
   Floor,
   Ceil,
   Round,
@@ -149,7 +145,7 @@ struct KernelGraph {
   std::vector<Layout> argumentLayouts;
   std::vector<int> results;
   std::vector<Layout> resultLayouts;
-  std::optional<int> inPlace; ///< the argument that the only result lies over: what is scattered is added to it there
+  std::optional<int> inPlace; ///< the argument that the only result overlaps: what is scattered is added to it there
   /// What decides the machine code, without the name: the key of the cache.
   std::string text;
 

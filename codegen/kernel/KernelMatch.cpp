@@ -22,6 +22,13 @@ static Storage storedAs(const KernelGraph &graph, int operand) {
   return widensStored(node.op) && node.op != Op::Rescale ? graph.nodes[node.operands[0]].storage : node.storage;
 }
 
+/// Whether AMX's registers can hold what is multiplied: rows along their depth, which has whole steps of 64 bytes.
+static bool fitTiles(const KernelGraph &graph, const ContractionPattern &p) {
+  constexpr int64_t pairsOfStep = 32;
+  bool whole = hasCodesAlone(graph, p) || (hasPairsAlone(graph, p) && *p.reduced[0].fixed() % pairsOfStep == 0);
+  return whole && liesAlongDepth(graph, p);
+}
+
 static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, const CpuTarget &target) {
   Anchor anchor{"", p.node, factsOf(target)};
   auto fixed = [](const std::optional<Dim> &dim) { return dim ? dim->fixed().value_or(0) : 0; };
@@ -34,6 +41,7 @@ static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, co
   anchor.facts["levels"] = support::superBlocksOf(weight) ? 2 : bitsOfCode(weight) ? 1 : 0; // of scales
   anchor.facts["row_bits"] = support::formOf(storedAs(graph, p.x)).bits;
   anchor.facts["bytes"] = byteProducts(target) == ByteProducts::Fours ? 4 : 2;
+  anchor.facts["amx"] = multipliesTiles(target) && fitTiles(graph, p);
   if (p.form == ContractionForm::ByExpert) {
     anchor.family = "experts";
     anchor.facts["inner"] = 0; // as many as an expert has

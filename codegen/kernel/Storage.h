@@ -1,4 +1,4 @@
-// How a kernel's values lie in memory.
+// How a kernel's values are stored.
 #ifndef QUERN_CODEGEN_KERNEL_STORAGE_H
 #define QUERN_CODEGEN_KERNEL_STORAGE_H
 

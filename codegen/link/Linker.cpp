@@ -125,7 +125,7 @@ bool quern::codegen::archiveObject(const std::string &object, const std::string 
     error = object + ": " + llvm::toString(member.takeError());
     return false;
   }
-  member->MemberName = llvm::sys::path::filename(object); // not where it lay
+  member->MemberName = llvm::sys::path::filename(object); // not where it was
   std::vector<llvm::NewArchiveMember> members;
   members.push_back(std::move(*member));
   if (llvm::Error failure =

@@ -3,6 +3,7 @@
 #include "codegen/llvm/VectorMath.h"
 
 #include <limits>
+#include <stdexcept>
 
 using namespace llvm;
 
@@ -243,8 +244,10 @@ Value *VectorMath::elementwise(const Node &node, const std::vector<Kind> &kinds,
     return b.CreateOr(v[0], v[1]);
   case Op::Where:
     return b.CreateSelect(v[0], v[1], v[2]);
-  default:
+  case Op::Compare:
     break;
+  default:
+    throw std::logic_error("not an elementwise operation");
   }
   static const CmpInst::Predicate reals[] = {CmpInst::FCMP_OLT, CmpInst::FCMP_OLE, CmpInst::FCMP_OGT,
                                              CmpInst::FCMP_OGE, CmpInst::FCMP_OEQ, CmpInst::FCMP_UNE},

@@ -40,6 +40,8 @@ static int64_t fitted(const std::string &name, int64_t given, const PlanPart &pa
   if (name == "side")
     while (given > 1 && !fitsSide(given, part.numbers.at("columns"), facts))
       --given;
+  if (name == "amx" && (!known(facts, "amx") || part.numbers.at("columns") % 16))
+    return 0;
   if (name == "few" && (!known(facts, "heads") || rows > given))
     return 0;
   if (name == "group" && dense && outer) {
@@ -79,7 +81,7 @@ public:
     fitAll(best);
     sweep({"rows", "columns", "step"}, true);
     for (int round = 0; round < 2; ++round) { // what comes first is chosen again, beside the rest
-      sweep({"row_block", "depth", "group"}, false);
+      sweep({"amx", "row_block", "depth", "group"}, false);
       for (const char *name : {"unroll", "keys", "block", "alone", "side"})
         sweep({name}, false);
     }
@@ -158,7 +160,7 @@ static PlanPart tensorTile(const Anchor &anchor, const Numbers &given) {
   constexpr int64_t ownDepth = 256;
   PlanPart part{anchor.family, given};
   part.numbers.insert({{"rows", 128}, {"columns", 128}, {"depth", 32}, {"stages", 3}});
-  part.numbers.insert({{"warp_rows", 2}, {"warp_columns", 4}, {"few", 8}, {"split", 4}});
+  part.numbers.insert({{"warp_rows", 2}, {"warp_columns", 4}, {"few", 8}, {"split", 4}, {"ahead", 8}});
   int64_t parts = std::max<int64_t>(1, known(anchor.facts, "parts"));
   part.numbers.insert({{"groups", 2}, {"wide", parts > 1 ? 128 : 256}, {"ring", 4}});
   int64_t outer = known(anchor.facts, "outer"), inner = known(anchor.facts, "inner"),

@@ -7,6 +7,8 @@
 // AVX-512 (docs/design/schedules.md); they are cores' habits, no plan's numbers.
 #include "codegen/schedule/Estimate.h"
 
+#include "support/Machine.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -33,10 +35,6 @@ static constexpr double unevenTasks = 0.5;
 static constexpr double rereading = 0.2;
 /// Rows are at addresses of their own, and of 16 general registers some count loops and hold columns.
 static constexpr int64_t addresses = 12;
-/// Rows of a text that is read, of a batch that is trained on, queries of a long text.
-static constexpr double rowsRead = 256, rowsTrained = 256, queriesRead = 2048, queriesTrained = 1024;
-/// Columns and depth, where only the run knows them.
-static constexpr double usualSize = 768;
 
 /// Bound by the slowest; the rest is not hidden whole.
 static double together(std::initializer_list<double> parts) {
@@ -61,7 +59,7 @@ Estimate::Estimate(const Anchor &anchor) : family(anchor.family), facts(anchor.f
   core.products = core.vector < 16 ? 2 : 1, core.operations = core.vector < 16 ? 3 : 2;
   formats = {double(known("bits", 32)), double(known("row_bits", 32)), double(known("levels")),
              double(known("bytes", 2))};
-  outer = double(known("outer", int64_t(usualSize))), inner = double(known("inner", int64_t(usualSize)));
+  outer = double(known("outer", support::assumed::columns)), inner = double(known("inner", support::assumed::columns));
 }
 
 /// Of a step of the depth. Without fused instructions a product overwrites a factor, all but the last a copy of it, and a
@@ -80,12 +78,34 @@ double Estimate::ofStep(double rows, double vectors) const {
 }
 
 double Estimate::ofRows(double rows, double vectors) const {
-  double length = double(known("rows", int64_t(family == "dense" || family == "experts" ? rowsTrained : rowsRead)));
+  double length = double(known("rows", support::assumed::rows));
   double empty = (rows - 1) / 2 / std::max(length, rows); // of the last tile, half on average
   return ofStep(rows, vectors) * core.products * (1 + empty);
 }
 
+double Estimate::amxOf(const PlanPart &part) {
+  auto found = part.numbers.find("amx");
+  return found == part.numbers.end() ? 0 : double(found->second);
+}
+
+/// A product of tiles takes 16 cycles, whatever it holds; its operands come by 16 loads each, of which half a cycle is one.
+/// Tiles of codes are then scaled in vectors, a group at a time: stored, loaded, converted, multiplied by two scales, added.
+double Estimate::ofTiles(double tiles, double vectors) const {
+  const double size = 16, inWord = formats.rowBits < 16 ? 4 : 2, words = formats.rowBits < 16 ? 8 : 16;
+  const double held = formats.rowBits < 16 ? 1 : std::min(2.0, vectors); // tiles of columns at a time
+  const double across = std::min(2.0, tiles);
+  const double loads = size / loaded * (across + held) / (across * held);
+  const double scaled = formats.rowBits < 16 ? size * (1 + 3 / core.operations) : 0;
+  const double spilled = formats.rowBits < 16 && tiles > 1 ? size * 2 : 0; // sums of a tile fill half of the registers
+  const double cycles = together({size, loads, scaled + spilled});
+  const double length = double(known("rows", support::assumed::rows)), rows = size * tiles;
+  const double empty = std::ceil(length / rows) * rows / length;
+  return cycles / (size * inWord * words) * core.products * empty;
+}
+
 double Estimate::ofTile(const PlanPart &part) const {
+  if (double amx = amxOf(part))
+    return ofTiles(amx, std::ceil(part["columns"] / core.vector));
   return family == "attention" || family == "gradient" ? lanes(part)
                                                        : ofRows(part["rows"], std::ceil(part["columns"] / core.vector));
 }
@@ -127,7 +147,8 @@ double Estimate::unpacking() const {
 /// Blocks of rows that share a strip of columns: the strip is fetched, and unpacked, for each; a block stays in the second
 /// cache beside it, and blocks are tasks.
 double Estimate::blocks(const PlanPart &part, double length) const {
-  double rows = part["rows"], columns = part["columns"], vectors = std::ceil(columns / core.vector);
+  const double amx = amxOf(part);
+  double rows = amx ? 16 * amx : part["rows"], columns = part["columns"], vectors = std::ceil(columns / core.vector);
   double tiles = std::max(1.0, std::ceil(length / rows)), block = std::min<double>(part["row_block"], tiles);
   double products = family == "grouped" ? 8 : 1; // experts
   double tasks = std::max(1.0, products * tiles / block * std::ceil(outer / columns));
@@ -135,9 +156,10 @@ double Estimate::blocks(const PlanPart &part, double length) const {
   double perBlock = (fetched + vectors * unpacking()) * core.products / (rows * block * vectors);
   double depth = family == "contract" ? std::min<double>(part["depth"], inner) : inner;
   double totals = depth < inner ? 4 / depth * core.products : 0; // read and written for each part
-  double held = (part["row_block"] * rows + columns) * depth * 4;
+  double held = (part["row_block"] * rows + columns) * depth * (amx ? formats.rowBits / 8 : 4);
   double beyond = std::max(0.0, held / core.second - 1);
-  return perBlock + totals + unevenTasks * (core.threads - 1) / tasks + rereading * beyond;
+  double share = amx ? ofTiles(amx, vectors) : 1; // of what the products take
+  return perBlock + totals + share * (unevenTasks * (core.threads - 1) / tasks + rereading * beyond);
 }
 
 /// A row or a few against a weight from memory: each by itself, or all in a tile. Of the time that reading takes.
@@ -157,10 +179,14 @@ double Estimate::fewRows(const PlanPart &part) const {
   double products =
       rows * (ofStep(rows, vectors) * share * (integers ? 1.2 : 1) + (integers ? 0.1 / core.products : 0));
   double aheadTiled = window * vectors * bytes / instructions(rows, vectors);
+  double tiled;
   const bool strip = formats.bits < 32 && !(integers && formats.bits == 8 && formats.bytes == 4);
-  double tiled = !strip     ? together({reading * (1 + halfway / aheadTiled), products})
-                 : integers ? together({reading, each}) + 2 + products
-                            : together({reading, unpacking()}) + products;
+  if (double amx = amxOf(part))
+    tiled = together({reading, unpacking() + 16 * amx * ofTiles(amx, vectors)});
+  else
+    tiled = !strip     ? together({reading * (1 + halfway / aheadTiled), products})
+            : integers ? together({reading, each}) + 2 + products
+                       : together({reading, unpacking()}) + products;
   double sum = 0;
   int64_t exact = known("rows"), most = exact ? std::min<int64_t>(exact, 8) : 8;
   for (int64_t count = exact ? most : 1; count <= most; ++count)
@@ -170,8 +196,8 @@ double Estimate::fewRows(const PlanPart &part) const {
 
 double Estimate::packed(const PlanPart &part) const {
   double rows = part["rows"], vectors = std::ceil(part["columns"] / core.vector);
-  double length = double(known("rows", int64_t(rowsRead)));
-  double many = ofTile(part) + ofUnrolling(part, rows, vectors) + blocks(part, length);
+  double length = double(known("rows", support::assumed::rows));
+  double many = ofTile(part) + (amxOf(part) ? 0 : ofUnrolling(part, rows, vectors)) + blocks(part, length);
   bool steps = part.numbers.contains("alone");
   return many + (steps ? exposed * exposed * fewRows(part) : 0); // rows of tiles are chosen for many
 }
@@ -179,11 +205,11 @@ double Estimate::packed(const PlanPart &part) const {
 /// A strip of some tiles of columns and a part of the depth is copied for each block of rows.
 double Estimate::dense(const PlanPart &part) const {
   double rows = part["rows"], columns = part["columns"], vectors = std::ceil(columns / core.vector);
-  double length = double(known("rows", int64_t(rowsTrained))), group = part["group"], depth = part["depth"];
+  double length = double(known("rows", support::assumed::rows)), group = part["group"], depth = part["depth"];
   double tiles = std::max(1.0, std::ceil(length / rows)), block = std::min<double>(part["row_block"], tiles);
   double groups = std::max(1.0, std::ceil(std::ceil(outer / columns) / group));
   double whole = double(known("depth", 1 << 12)), parts = std::ceil(whole / depth);
-  // A strip's lines lie beside each other as far as the group goes: the first of them is waited for.
+  // A strip's lines are side by side as far as the group goes: the first of them is waited for.
   double line = group * columns * 4, copied = (line / fromMemory + 20) / (group * vectors);
   if (2 * core.vector * std::min(depth, whole) * 4 >
       core.first) // transposed on the way: what is read and written of a vector of columns
@@ -211,8 +237,8 @@ double Estimate::dense(const PlanPart &part) const {
 double Estimate::lanes(const PlanPart &part) const {
   bool gradient = family == "gradient";
   double vectors = part["rows"] / core.vector, step = part["step"];
-  double queries = gradient ? queriesTrained : queriesRead, depth = double(known("depth", 64)),
-         values = double(known("values", 64));
+  double queries = double(gradient ? support::assumed::gradientQueries : support::assumed::queries),
+         depth = double(known("depth", 64)), values = double(known("values", 64));
   double tile = ofStep(step, vectors) * core.products + ofUnrolling(part, step, vectors);
   double ragged = (std::ceil(depth / step) + std::ceil(values / step)) * step / (depth + values);
   // A gradient's tile has the values of a score beside its sums: a third of the registers.
@@ -281,6 +307,9 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
     return {0, 1, 2, 3, 4, 5, 6, 7, 8};
   if (name == "side")
     return {1, 2, 3, 4};
+  if (name == "amx") // groups of 16 codes (q6_k) leave too little to a tile between two scales
+    return known("amx") && !(formats.levels > 1 && formats.bits == 6) ? std::vector<int64_t>{0, 1, 2}
+                                                                      : std::vector<int64_t>{0};
   if (name == "group" && family == "dense")
     return twice(1, 8);
   if (name == "depth" && family == "contract")

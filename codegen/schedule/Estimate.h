@@ -40,6 +40,9 @@ private:
   double ofStep(double rows, double vectors) const;
   /// The same, by what products alone take, and with what tiles leave empty of the rows.
   double ofRows(double rows, double vectors) const;
+  /// By AMX, of so many tiles of rows: cycles for each product of a vector, what is empty included.
+  double ofTiles(double tiles, double vectors) const;
+  static double amxOf(const PlanPart &part);
   double packed(const PlanPart &part) const;
   double dense(const PlanPart &part) const;
   double lanes(const PlanPart &part) const;

@@ -40,6 +40,12 @@ PlanSearch::PlanSearch(KernelPlan first, Valid valid, uint64_t seed, int draws, 
                        std::vector<KernelPlan> seeds)
     : best(std::move(first)), valid(std::move(valid)), cost(std::move(cost)), seeds(std::move(seeds)), seed(seed),
       draws(draws) {
+  findCoordinates();
+}
+
+void PlanSearch::findCoordinates() {
+  coordinates.clear();
+  at = idle = 0;
   for (size_t part = 0; part < best.parts.size(); ++part)
     for (const Parameter &parameter : family(best.parts[part].family).parameters)
       if (std::string name(parameter.name); best.parts[part].numbers.count(name))
@@ -139,7 +145,10 @@ bool PlanSearch::take(const std::vector<KernelPlan> &candidates, const Known &kn
   times[best.text()] = time;
   former.insert(best.text());
   KernelPlan next = *winner;
+  bool isOfAnother = next.producer != best.producer;
   best = next;
+  if (isOfAnother) // which has other numbers
+    findCoordinates();
   time *= ratio;
   sinceGain = 0;
   return true;

@@ -28,7 +28,8 @@ public:
   /// What a plan would take by a model: of equals in all else the cheapest are tried first.
   using Cost = std::function<double(const KernelPlan &)>;
 
-  /// `seeds`: plans that won for kernels like this one, tried before all others.
+  /// `seeds`: plans that won for kernels like this one, and those of other producers; tried before all others. The search
+  /// goes on with the numbers of whichever is fastest.
   PlanSearch(KernelPlan first, Valid valid, uint64_t seed, int draws, Cost cost = {},
              std::vector<KernelPlan> seeds = {});
 
@@ -60,6 +61,7 @@ private:
   std::map<std::string, double> times; // of all plans that were tried, likewise
   std::set<std::string> former;        // incumbents: where each of two was measured to be faster, none comes back
 
+  void findCoordinates();
   std::vector<KernelPlan> neighbours(const Coordinate &coordinate) const;
   std::optional<KernelPlan> draw(int number) const;
   std::optional<KernelPlan> changed(uint64_t random) const;

@@ -93,6 +93,11 @@ static std::optional<std::string> refusePacked(const PlanPart &part, const Facts
     return "depth " + text(depth) + " is no multiple of the " + text(of) + " codes that share scales";
   if (int64_t unroll = part["unroll"]; unroll > 1 && inner && depth < inner && (inner % depth || depth % unroll))
     return "unroll " + text(unroll) + " does not divide whole parts of the depth";
+  if (int64_t amx = part["amx"]; amx && !known(facts, "amx"))
+    return "amx " + text(amx) +
+           ", but only rows and columns in bf16, or both in codes, are multiplied so, on processors that have it";
+  if (int64_t amx = part["amx"]; amx && part["columns"] % 16)
+    return "amx " + text(amx) + ", but columns " + text(part["columns"]) + " are no multiple of 16";
   return refuseTile(part, facts);
 }
 
@@ -224,7 +229,7 @@ const std::vector<Family> &families() {
   static const std::vector<std::string_view> ofTarget = {"vector", "registers", "fused", "threads", "first", "second"},
                                              ofProduct = {"vector", "registers", "fused",    "threads", "first",
                                                           "second", "outer",     "inner",    "rows",    "tile",
-                                                          "bits",   "levels",    "row_bits", "bytes"},
+                                                          "bits",   "levels",    "row_bits", "bytes",   "amx"},
                                              ofAttention = {"vector", "registers", "fused", "threads",
                                                             "first",  "second",    "depth", "values"};
   static const Parameter rows{"rows", "rows of a register tile", 1, 64},
@@ -271,7 +276,8 @@ const std::vector<Family> &families() {
          1 << 16},
         {"tiles", "with fewer tiles of columns, other dimensions are tasks too", 1, 1 << 16},
         {"alone", "up to so many rows are multiplied one by one; 0: none", 0, 64},
-        {"side", "tiles of columns that such a row is multiplied with at a time", 1, 16}},
+        {"side", "tiles of columns that such a row is multiplied with at a time", 1, 16},
+        {"amx", "tiles of 16 rows that AMX multiplies at a time, in place of `rows`; 0: it is not used", 0, 4}},
        ofProduct,
        refusePacked},
       {"dense",
@@ -344,6 +350,7 @@ const std::vector<Family> &families() {
         {"warp_columns", "warps along the columns", 1, 8, 0},
         {"few", "up to so many rows weights are read once, without tensor cores; 0: none", 0, 8},
         {"split", "parts of the depth that are blocks of their own, where there are few rows", 1, 16, 0},
+        {"ahead", "steps of these weights that a block fetches before the launch before it has ended", 0, 64},
         {"groups", "on Hopper: warp groups of 64 rows that multiply in a block; 0: as on other cards", 0, 3},
         {"wide", "on Hopper: columns of a block's tile", 16, 256, 0},
         {"ring", "on Hopper: copies that a block holds, of 64 steps of the sum each", 2, 8}},

@@ -246,7 +246,7 @@ void Divider::product(const Factors &f, bool all, Variant &variant) {
 void Divider::dots(const Factors &f, int most, Variant &variant) {
   const Fusion *fused = fusion ? &*fusion : nullptr;
   Stage stage{Stage::Form::Dots, {f.rows}, {f.columns}, {f.matrices}, Axis{f.depth}.extent(), {}, {}, numbers.cut};
-  stage.most = most, stage.split = numbers.split;
+  stage.most = most, stage.split = numbers.split, stage.ahead = numbers.ahead;
   places.forget();
   for (size_t part = 0; part < (fused ? fused->parts.size() : 1); ++part) {
     Place place = placeOf(f, fused, part, depth());

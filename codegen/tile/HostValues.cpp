@@ -1,10 +1,11 @@
-// Takes: a value of a tile program and where its stage stands. Gives: the number, and where elements lie in memory.
+// Takes: a value of a tile program and where its stage stands. Gives: the number, and where elements are in memory.
 #include "codegen/tile/HostValues.h"
 
 #include "support/numbers/SmallFloats.h"
 #include "support/numbers/SuperWords.h"
 
 #include <cmath>
+#include <stdexcept>
 
 namespace quern::codegen::tile {
 
@@ -67,6 +68,8 @@ double HostValues::load(int buffer, const std::vector<int> &positions) {
     return support::bf16ToFloat(static_cast<const uint16_t *>(memory)[i]);
   case Storage::F16:
     return support::halfToFloat(static_cast<const uint16_t *>(memory)[i]);
+  case Storage::I8:
+    return static_cast<const int8_t *>(memory)[i];
   default:
     return static_cast<const uint8_t *>(memory)[i];
   }
@@ -89,7 +92,7 @@ double HostValues::code(const Buffer &b, const uint8_t *memory, const std::vecto
 double HostValues::superCode(const Buffer &b, const support::SuperBlocks &form, const uint32_t *words,
                              const std::vector<int> &positions) {
   size_t rank = positions.size();
-  int64_t tile = b.layout.tile, block = support::superBlock, index = 0;
+  int64_t tile = b.layout.tile, block = form.length, index = 0;
   for (size_t d = 0; d + 2 < rank; ++d)
     index = index * size(b.dims[d].size) + int64_t(get(positions[d]));
   int64_t n = int64_t(get(positions[rank - 2])), k = int64_t(get(positions[rank - 1]));
@@ -114,6 +117,9 @@ void HostValues::store(const Store &store) {
   case Storage::BF16:
     static_cast<uint16_t *>(memory)[i] = support::floatToBF16(float(value));
     break;
+  case Storage::I8:
+    static_cast<int8_t *>(memory)[i] = int8_t(value);
+    break;
   default:
     static_cast<uint8_t *>(memory)[i] = value != 0;
   }
@@ -131,22 +137,10 @@ static double applied(const Value &v, double a, double b) {
     return -a;
   case Op::Abs:
     return std::fabs(a);
-  case Op::Exp:
-    return std::exp(a);
-  case Op::Expm1:
-    return std::expm1(a);
-  case Op::Log:
-    return std::log(a);
-  case Op::Log1p:
-    return std::log1p(a);
-  case Op::Sqrt:
-    return std::sqrt(a);
-  case Op::Tanh:
-    return std::tanh(a);
-  case Op::Sigmoid:
-    return 1 / (1 + std::exp(-a));
-  case Op::Erf:
-    return std::erf(a);
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE)                                                                         \
+  case Op::NAME:                                                                                                       \
+    return [](double x) -> double { return VALUE; }(a);
+    QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
   case Op::Floor:
     return std::floor(a);
   case Op::Ceil:
@@ -185,8 +179,10 @@ static double applied(const Value &v, double a, double b) {
     const bool holds[] = {a<b, a <= b, a> b, a >= b, a == b, a != b};
     return holds[int(v.predicate)];
   }
-  default:
+  case Op::ToReal:
     return a;
+  default:
+    throw std::logic_error("a tile program has an operation without a value");
   }
 }
 

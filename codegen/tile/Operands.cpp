@@ -1,4 +1,4 @@
-// Takes: a factor of a product, as a value. Gives: where it lies in memory, if that is in the form that tensor cores read.
+// Takes: a factor of a product, as a value. Gives: where it is in memory, if that is in the form that tensor cores read.
 #include "codegen/tile/Operands.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What a product's factors are in memory: whether tensor cores read them as they lie, and how copies of whole boxes do.
+// What a product's factors are in memory: whether tensor cores read them as they are, and how copies of whole boxes do.
 #ifndef QUERN_CODEGEN_TILE_OPERANDS_H
 #define QUERN_CODEGEN_TILE_OPERANDS_H
 
@@ -10,7 +10,7 @@ namespace quern::codegen::tile {
 bool depends(const Program &program, int value, Coordinate on);
 /// Whether a number is one of bf16.
 bool isExact(const Program &program, int value);
-/// A factor as it lies in memory. Nothing: it must be written first. `own`: its coordinate beside the depth. What must be
+/// A factor as it is in memory. Nothing: it must be written first. `own`: its coordinate beside the depth. What must be
 /// aligned is added to the variant.
 std::optional<Operand> direct(const Program &program, int value, Coordinate own, Variant &variant);
 

@@ -1,6 +1,8 @@
 // Takes: a node and a place. Gives: the values that it is made of. What only moves positions costs nothing.
 #include "codegen/tile/Places.h"
 
+#include <cstdint>
+
 namespace quern::codegen::tile {
 
 void declare(const KernelGraph &graph, Program &p) {
@@ -96,8 +98,12 @@ int Places::make(int i, const Place &place) {
 int Places::elementwise(const Node &node, std::vector<int> operands) {
   if (node.op == Op::Sin || node.op == Op::Cos)
     throw Refusal("angles are reduced in double precision");
+  if (node.op == Op::Rescale)
+    return v.apply(Op::Mul, Kind::Real, {asReal(operands[0]), operands[1]});
+  if (node.op == Op::Narrow && node.storage == Storage::I8)
+    return integer(Op::Max, integer(Op::Min, operands[0], v.number(INT8_MAX)), v.number(INT8_MIN));
   if (node.op == Op::Narrow && node.storage != Storage::BF16)
-    throw Refusal("it rounds to nothing but bf16");
+    throw Refusal("it rounds to nothing but bf16 and codes of one byte");
   size_t first = node.op == Op::Where ? 1 : 0;
   bool anyReal = node.kind() == Kind::Real;
   for (size_t k = first; k < operands.size(); ++k)

@@ -12,15 +12,18 @@ const char *const coordinates[] = {"row", "column", "matrix", "depth"};
 
 /// Of operations that occur in programs.
 std::string nameOf(const Value &v) {
-  static const std::map<Op, const char *> names = {
-      {Op::Neg, "neg"},          {Op::Abs, "abs"},      {Op::Exp, "exp"},        {Op::Expm1, "expm1"},
-      {Op::Log, "log"},          {Op::Log1p, "log1p"},  {Op::Sqrt, "sqrt"},      {Op::Tanh, "tanh"},
-      {Op::Sigmoid, "sigmoid"},  {Op::Erf, "erf"},      {Op::Floor, "floor"},    {Op::Ceil, "ceil"},
-      {Op::Round, "round"},      {Op::ToInt, "to_int"}, {Op::ToReal, "to_real"}, {Op::Narrow, "bf16"},
-      {Op::Not, "not"},          {Op::Add, "add"},      {Op::Sub, "sub"},        {Op::Mul, "mul"},
-      {Op::Div, "div"},          {Op::Mod, "mod"},      {Op::Pow, "pow"},        {Op::Max, "max"},
-      {Op::Min, "min"},          {Op::And, "and"},      {Op::Or, "or"},          {Op::Where, "where"},
-      {Op::FloorDiv, "floordiv"}};
+  static const std::map<Op, const char *> names = [] {
+    std::map<Op, const char *> table = {{Op::Neg, "neg"},        {Op::Abs, "abs"},     {Op::Floor, "floor"},
+                                        {Op::Ceil, "ceil"},      {Op::Round, "round"}, {Op::ToInt, "to_int"},
+                                        {Op::ToReal, "to_real"}, {Op::Narrow, "bf16"}, {Op::Not, "not"},
+                                        {Op::Add, "add"},        {Op::Sub, "sub"},     {Op::Mul, "mul"},
+                                        {Op::Div, "div"},        {Op::Mod, "mod"},     {Op::Pow, "pow"},
+                                        {Op::Max, "max"},        {Op::Min, "min"},     {Op::And, "and"},
+                                        {Op::Or, "or"},          {Op::Where, "where"}, {Op::FloorDiv, "floordiv"}};
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE) table[Op::NAME] = #WORD;
+    QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
+    return table;
+  }();
   static const char *const predicates[] = {"lt", "le", "gt", "ge", "eq", "ne"};
   auto at = names.find(v.op);
   return at != names.end() ? at->second : predicates[int(v.predicate)];
@@ -176,7 +179,7 @@ private:
       out << "\n      tile " << c.rows << " x " << c.columns << " x " << c.depth << ", " << c.stages << " stages, "
           << c.warpRows << " x " << c.warpColumns << " warps";
     if (s.form == Stage::Form::Dots)
-      out << "\n      up to " << s.most << " rows, depth in " << s.split << " parts";
+      out << "\n      up to " << s.most << " rows, depth in " << s.split << " parts, " << s.ahead << " steps ahead";
     out << "\n";
     std::set<int> needed;
     auto operand = [&](const Operand &from) {

@@ -84,12 +84,12 @@ struct TensorDim {
 };
 /// An operand as such copies see it. In shared memory a copy leaves lines of `width` numbers, swizzled over that width.
 struct Tensor {
-  std::vector<TensorDim> dims; ///< the innermost first: its elements lie side by side
+  std::vector<TensorDim> dims; ///< the innermost first: its elements are side by side
   int width = 64;
   int64_t each = 0; ///< rows or columns of a copy
 };
 
-/// What a product reads tile by tile: numbers of two bytes, of which eight lie beside each other.
+/// What a product reads tile by tile: numbers of two bytes, of which eight are side by side.
 struct Operand {
   int buffer = 0;
   std::vector<int> at;     ///< positions of its dimensions, made of coordinates
@@ -116,7 +116,7 @@ struct Factor {
   int value = 0; ///< of a row and a depth, of a key (a column) and a depth, or of a key (a depth) and a column
   int64_t inner = 0;
   int pieces = 1;                  ///< numbers of bf16 that each of its numbers is
-  std::optional<Operand> copied{}; ///< 16 bytes at a time, as it lies in memory
+  std::optional<Operand> copied{}; ///< 16 bytes at a time, as it is in memory
   int64_t padded() const { return (inner + 15) / 16 * 16; }
 };
 
@@ -167,6 +167,7 @@ struct Stage {
   // Of dots:
   int xValue = 0;                       ///< of a row at a depth
   int most = 0, split = 1;              ///< rows; parts of the depth, which are blocks'
+  int ahead = 0;                        ///< steps of weights that are fetched before the launch before has ended
   int sums = -1;                        ///< the buffer [split, matrices, rows, columns] of their sums
   Reduction reduction = Reduction::Sum; ///< of a reduction
   Attend attend{};                      ///< of attention

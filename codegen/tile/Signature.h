@@ -33,7 +33,7 @@ Grid gridOf(const Program &program, const Stage &stage);
 /// Blocks that share a multiprocessor's registers, at least; 0: nobody counts with it.
 int blocksTogether(const Stage &stage);
 
-/// Where parts of a product's shared memory lie. Rows are padded by 16 bytes, so that eight of them are in different banks.
+/// Where parts of a product's shared memory are. Rows are padded by 16 bytes, so that eight of them are in different banks.
 struct SharedTiles {
   int64_t xPitch, xBytes;
   std::vector<int64_t> wPitch, wStart;
@@ -41,7 +41,7 @@ struct SharedTiles {
 };
 SharedTiles sharedTilesOf(const Stage &stage);
 
-/// Where the parts of an attention's shared memory lie: its rows, then `slots` of keys and values. Pieces follow each other.
+/// Where the parts of an attention's shared memory are: its rows, then `slots` of keys and values. Pieces follow each other.
 struct SharedAttend {
   struct Part {
     int64_t start, pitch, pieceBytes;
@@ -55,13 +55,13 @@ const Operand &operandOf(const Stage &stage, size_t number);
 
 /// Bytes of a slot of an asynchronous product's ring; behind all slots stand two barriers for each, of eight bytes.
 int64_t asyncSlotBytes(const Stage &stage);
-/// Where a part's columns lie in a slot.
+/// Where a part's columns are in a slot.
 int64_t asyncStart(const Stage &stage, size_t part);
 
 /// Work-items of a map along columns; the rest are rows.
 int mapWidth(const Stage &stage);
 constexpr int mapThreads = 256, mostMapRows = 32768;
-/// Of dots: threads, the depth whose numbers of x are held at a time, and where the warps' sums lie behind them.
+/// Of dots: threads, the depth whose numbers of x are held at a time, and where the warps' sums are behind them.
 constexpr int dotThreads = 256, dotDepth = 512;
 /// Of an asynchronous product: threads of a warp group. The first one is the producer's.
 constexpr int groupThreads = 128;

@@ -10,6 +10,7 @@
 #include "codegen/tile/attend/DivideAttention.h"
 #include "codegen/tile/ptx/PtxModule.h"
 #include "codegen/tile/ptx/TensorProbe.h"
+#include "support/OutputFile.h"
 
 #include "llvm/Config/llvm-config.h"
 #include "llvm/IR/Constants.h"
@@ -32,7 +33,7 @@ tile::Program tile::programOf(const KernelGraph &graph, const KernelPlan &plan) 
   } else {
     numbers.cut = {part["rows"],   part["columns"],   part["depth"],
                    part["stages"], part["warp_rows"], part["warp_columns"]};
-    numbers.few = part["few"], numbers.split = part["split"];
+    numbers.few = part["few"], numbers.split = part["split"], numbers.ahead = part["ahead"];
     numbers.groups = part["groups"], numbers.wide = part["wide"], numbers.ring = part["ring"];
   }
   Program program;
@@ -41,11 +42,11 @@ tile::Program tile::programOf(const KernelGraph &graph, const KernelPlan &plan) 
   return program;
 }
 
-static std::string commented(const std::string &text, const std::string &mark) {
+static std::string commented(const std::string &text) {
   std::string lines;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);)
-    lines += mark + " " + line + "\n";
+    lines += "; " + line + "\n";
   return lines;
 }
 
@@ -116,14 +117,21 @@ public:
       images.push_back(tile::ptxOf(program, capability));
       texts[capability] = images.back().ptx;
     }
+    if (form == EmitForm::Assembly) { // what computes, instead of what launches it
+      std::string text;
+      for (const tile::PtxModule &image : images)
+        text += image.ptx;
+      support::writeFile(path, text);
+      return {};
+    }
     emitLaunches(program, texts, symbol, module);
     std::string what = "kernel " + graph.name;
     optimize(module, *machine, what);
     write(module, *machine, form, path, what);
-    if (form != EmitForm::Object) { // for readers: what the device is given, as comments
+    if (form == EmitForm::Llvm) { // for readers: what the device is given, as comments
       std::ofstream file(path, std::ios::app);
-      for (const tile::PtxModule &device : images)
-        file << commented(form == EmitForm::Llvm ? device.llvm : device.ptx, form == EmitForm::Llvm ? ";" : "#");
+      for (const tile::PtxModule &image : images)
+        file << commented(image.llvm);
       if (!file.flush())
         throw std::runtime_error(what + ": cannot write " + path);
     }

@@ -85,7 +85,7 @@ private:
       if (dim.box < 1 || dim.box > 256)
         fail("a box that no copy has");
     }
-    // Lines of 32, 64 or 128 bytes, which lie as the tensor cores expect them; copies that make up the tile.
+    // Lines of 32, 64 or 128 bytes, in the order that tensor cores expect; copies that make up the tile.
     if (t.dims.size() < 2 || t.dims.size() > 5 || (t.width != 16 && t.width != 32 && t.width != 64) ||
         t.dims[0].box != t.width || t.each < 1 || tile % t.each || box != t.each * asyncDepth)
       fail("a tensor that its copies cannot read");

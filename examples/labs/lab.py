@@ -133,7 +133,7 @@ def cost(lab):
         f"<p>Between the two longest texts time grows: {grows}. Linear attention does the least work for a long text, and here moves the most memory: "
         "the spec's running sums have 16 x 16 numbers for each head and token, and beyond the caches those take their time.</p>",
         chart("Memory beside the weights", "tokens", "MiB", memory, True, True),
-        "<p>Full and local lie on each other: memory grows in a straight line although the scores of all pairs would fill the last column of the table, as the compiled kernel never holds them all (flash attention). Linear keeps its running sums.</p>",
+        "<p>Full and local coincide: memory grows in a straight line although the scores of all pairs would fill the last column of the table, as the compiled kernel never holds them all (flash attention). Linear keeps its running sums.</p>",
         table(["tokens", *seconds, "N x N scores of 4 heads"], rows)])
 
 
@@ -189,7 +189,7 @@ def size(lab):
     fit = [(x, math.exp(my + b * (math.log(x) - mx))) for x, _ in (points[0], points[-1])]
     lab.write("Lab: model size against loss", [
         f"<p>Llama's spec with two layers, wider and wider, each for {lab.options.steps} steps of {batch} rows of {length} characters. "
-        "Wide models bear smaller steps only: beyond a width of 96 the learning rate falls with it. On axes of logarithms the losses lie near a straight line: "
+        "Wide models bear smaller steps only: beyond a width of 96 the learning rate falls with it. On axes of logarithms the losses are near a straight line: "
         f"here loss &#8776; {math.exp(my - b * mx):.3g} N<sup>{b:.3f}</sup> for N parameters.</p>",
         chart("Loss by size", "parameters", "last loss per character", {"measured": points, "straight line": fit}, True, True, dashed=("straight line",)),
         chart("While training", "step", "loss per character", {f"{n} wide, {short(r['parameters'])}": r["curve"] for n, r in runs.items()}),

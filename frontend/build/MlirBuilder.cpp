@@ -210,26 +210,10 @@ Handle MlirBuilder::unary(UnaryOp op, Handle x) {
     return make<ir::NegOp>(v);
   case UnaryOp::Not:
     return make<ir::NotOp>(v);
-  case UnaryOp::Exp:
-    return make<ir::ExpOp>(v);
-  case UnaryOp::Expm1:
-    return make<ir::Expm1Op>(v);
-  case UnaryOp::Log:
-    return make<ir::LogOp>(v);
-  case UnaryOp::Log1p:
-    return make<ir::Log1pOp>(v);
-  case UnaryOp::Sqrt:
-    return make<ir::SqrtOp>(v);
-  case UnaryOp::Sin:
-    return make<ir::SinOp>(v);
-  case UnaryOp::Cos:
-    return make<ir::CosOp>(v);
-  case UnaryOp::Tanh:
-    return make<ir::TanhOp>(v);
-  case UnaryOp::Sigmoid:
-    return make<ir::SigmoidOp>(v);
-  case UnaryOp::Erf:
-    return make<ir::ErfOp>(v);
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE)                                                                         \
+  case UnaryOp::NAME:                                                                                                  \
+    return make<ir::NAME##Op>(v);
+    QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
   case UnaryOp::Abs:
     return make<ir::AbsOp>(v);
   case UnaryOp::Floor:

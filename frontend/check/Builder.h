@@ -3,22 +3,18 @@
 #define QUERN_FRONTEND_CHECK_BUILDER_H
 
 #include "frontend/check/Value.h"
+#include "support/numbers/RealFunctions.h"
 
 namespace quern::frontend {
 
 enum class UnaryOp {
   Neg,
   Not,
-  Exp,
-  Expm1,
-  Log,
-  Log1p,
-  Sqrt,
-  Sin,
-  Cos,
-  Tanh,
-  Sigmoid,
-  Erf,
+// clang-format off
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE) NAME,
+  QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
+#undef QUERN_REAL_FUNCTION
+  // clang-format on
   Abs,
   Floor,
   Ceil,

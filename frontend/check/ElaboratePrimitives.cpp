@@ -7,11 +7,15 @@
 
 namespace quern::frontend {
 
-static const std::vector<std::pair<std::string, UnaryOp>> unaries = {
-    {"exp", UnaryOp::Exp},         {"expm1", UnaryOp::Expm1}, {"log", UnaryOp::Log},   {"log1p", UnaryOp::Log1p},
-    {"sqrt", UnaryOp::Sqrt},       {"sin", UnaryOp::Sin},     {"cos", UnaryOp::Cos},   {"tanh", UnaryOp::Tanh},
-    {"sigmoid", UnaryOp::Sigmoid}, {"erf", UnaryOp::Erf},     {"abs", UnaryOp::Abs},   {"floor", UnaryOp::Floor},
-    {"ceil", UnaryOp::Ceil},       {"round", UnaryOp::Round}, {"int", UnaryOp::ToInt}, {"real", UnaryOp::ToReal}};
+static const std::vector<std::pair<std::string, UnaryOp>> unaries = [] {
+  std::vector<std::pair<std::string, UnaryOp>> table = {{"abs", UnaryOp::Abs},   {"floor", UnaryOp::Floor},
+                                                        {"ceil", UnaryOp::Ceil}, {"round", UnaryOp::Round},
+                                                        {"int", UnaryOp::ToInt}, {"real", UnaryOp::ToReal}};
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE) table.push_back({#WORD, UnaryOp::NAME});
+  QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
+#undef QUERN_REAL_FUNCTION
+  return table;
+}();
 static const std::vector<std::pair<std::string, Reduction>> reductions = {
     {"sum", Reduction::Sum}, {"mean", Reduction::Mean}, {"max", Reduction::Max},
     {"min", Reduction::Min}, {"any", Reduction::Any},   {"all", Reduction::All}};
@@ -366,36 +370,11 @@ Value Elaborator::staticUnary(const std::string &name, const Value &value, Span 
   case UnaryOp::ToReal:
     y = x;
     break;
-  case UnaryOp::Exp:
-    y = std::exp(x);
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE)                                                                         \
+  case UnaryOp::NAME:                                                                                                  \
+    y = VALUE;                                                                                                         \
     break;
-  case UnaryOp::Expm1:
-    y = std::expm1(x);
-    break;
-  case UnaryOp::Log:
-    y = std::log(x);
-    break;
-  case UnaryOp::Log1p:
-    y = std::log1p(x);
-    break;
-  case UnaryOp::Sqrt:
-    y = std::sqrt(x);
-    break;
-  case UnaryOp::Sin:
-    y = std::sin(x);
-    break;
-  case UnaryOp::Cos:
-    y = std::cos(x);
-    break;
-  case UnaryOp::Tanh:
-    y = std::tanh(x);
-    break;
-  case UnaryOp::Sigmoid:
-    y = 1 / (1 + std::exp(-x));
-    break;
-  case UnaryOp::Erf:
-    y = std::erf(x);
-    break;
+    QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
   }
   if (std::isnan(y))
     fail("Q027", "'" + name + "' of " + describe(value) + " is no number", at);

@@ -4,11 +4,13 @@
 
 #include "ir/Chunk.h"
 #include "ir/analysis/Window.h"
+#include "support/Machine.h"
 
+using namespace quern;
 using namespace quern::ir;
 
 int64_t quern::ir::assumedLength(const std::string &symbol) {
-  constexpr int64_t length = 512;
+  constexpr int64_t length = support::assumed::text;
   if (symbol == "B")
     return 1;
   if (symbol == "cap")

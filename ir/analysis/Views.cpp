@@ -1,4 +1,4 @@
-// Takes: a shape operation and how its operand lies in memory. Gives: how its result lies in memory.
+// Takes: a shape operation and how its operand is laid out in memory. Gives: how its result is laid out.
 // Why: splits, merges, cuts and renames of something already stored cost nothing but other strides; only what strides
 // cannot say becomes a kernel.
 #include "ir/analysis/Views.h"
@@ -22,7 +22,7 @@ View View::dense(Value value) {
 
 View quern::ir::ownView(Value owner) {
   auto remember = owner.getDefiningOp<RememberOp>();
-  // New rows that a kernel writes straight into the cache lie as the cache does, for whoever else reads them.
+  // New rows that a kernel writes straight into the cache have the layout of the cache, for whoever else reads them.
   for (Operation *user : owner.getUsers())
     if (auto rows = dyn_cast<RememberOp>(user); rows && owner.getDefiningOp())
       remember = rows;
@@ -68,7 +68,7 @@ std::optional<View> quern::ir::viewThrough(Operation *op, const View &operand) {
     }
   } else if (auto merge = dyn_cast<MergeOp>(op)) {
     SmallVector<StringRef> names = ir::names(merge.getDims());
-    // Dimensions of size 1 lie anywhere; the others must nest without gaps.
+    // Dimensions of size 1 may be anywhere; the others must nest without gaps.
     std::optional<Size> expected, innermost;
     for (StringRef name : llvm::reverse(names)) {
       DimAttr dim = from.dim(name);

@@ -1,4 +1,4 @@
-// How a value lies in memory: a base buffer, an offset and one stride per dimension.
+// How a value is stored: a base buffer, an offset and one stride per dimension.
 #ifndef QUERN_IR_ANALYSIS_VIEWS_H
 #define QUERN_IR_ANALYSIS_VIEWS_H
 
@@ -18,10 +18,10 @@ struct View {
   static llvm::SmallVector<Size> denseStrides(NamedTensorType type);
 };
 
-/// How a value lies that is no view: densely, but for rows of a cache (the result of `remember`).
+/// How a value that is no view is stored: densely, but for rows of a cache (the result of `remember`).
 View ownView(mlir::Value owner);
 
-/// How any value of an outlined function lies, traced through view-like operations to what owns the buffer.
+/// How any value of an outlined function is stored, traced through view-like operations to what owns the buffer.
 View viewOf(mlir::Value value);
 
 /// The result of a view-like `op` as a view, given its operand's. Nothing where strides cannot say it (a merge of

@@ -58,7 +58,7 @@ std::optional<WeightDims> quern::ir::weightDims(Value weight, NamedTensorType ot
   if (!(param || joined) || type.getRank() < 2 || inner < 0 || !other.has(depth))
     return std::nullopt;
   // The rows: the last dimension that the other operand lacks; all before are stacked. Parts of a joined weight may
-  // lie along a dimension of their own, wherever that stands.
+  // are along a dimension of their own, wherever that stands.
   StringRef parts = joined && type.getRank() == 3 ? joined.getInto().getName() : "";
   for (auto [d, dim] : llvm::enumerate(type.getDims()))
     if (static_cast<int>(d) != inner && dim.getName() != gathered && !other.has(dim.getName()) &&

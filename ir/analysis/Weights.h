@@ -31,7 +31,7 @@ struct WeightDims {
   llvm::SmallVector<unsigned> stacked;
 };
 /// How a contraction over `depth` with an operand of type `other` reads `weight`, a parameter or a joined weight, of which
-/// it may pick along `gathered`. Matrices lie in as many stored tensors, or all in one. Nothing for anything else.
+/// it may pick along `gathered`. Matrices are in as many stored tensors, or all in one. Nothing for anything else.
 std::optional<WeightDims> weightDims(mlir::Value weight, NamedTensorType other, llvm::StringRef depth,
                                      llvm::StringRef gathered);
 

@@ -69,7 +69,7 @@ void packGroup(int bits, const std::vector<float> &numbers, int64_t tile, int64_
 
 struct CodedBlock {
   APFloat unit = APFloat::getZero(APFloat::IEEEhalf()), unitOfMinimums = unit; ///< in f16
-  std::array<int, support::superBlock> scales{}, minimums{}, codes{};          ///< of groups, of groups, of numbers
+  std::array<int, support::longestSuperBlock> scales{}, minimums{}, codes{};   ///< of groups, of groups, of numbers
   int group = 1;
   float scale(size_t g) const { return unit.convertToFloat() * static_cast<float>(scales[g]); }
   float minimum(size_t g) const { return unitOfMinimums.convertToFloat() * static_cast<float>(minimums[g]); }
@@ -132,7 +132,7 @@ void packBlock(const SuperBlocks &form, const std::vector<float> &numbers, int64
   add(0, bitsOf(block.unit) | bitsOf(block.unitOfMinimums) << 16);
   for (int g = 0; g < form.groups(); ++g)
     add(1 + g / 2, ((block.scales[g] & 255u) | static_cast<uint32_t>(block.minimums[g]) << 8) << g % 2 * 16);
-  for (int i = 0; i < support::superBlock; ++i) {
+  for (int i = 0; i < form.length; ++i) {
     const int within = i % form.group, words = form.headWords() + i / form.group * form.wordsOfGroup();
     const uint32_t code = static_cast<uint32_t>(block.codes[i]) & ((1u << form.bits) - 1);
     add(words + within / 8, (code & 15) << support::lowBitOf(within));

@@ -1,4 +1,4 @@
-// Codes of few bits for numbers that share scales: what `quern.quantize` does, and how a packed weight of them lies in memory
+// Codes of few bits for numbers that share scales: what `quern.quantize` does, and how a packed weight of them is laid out in memory
 // (support/CodedGroups.h).
 #ifndef QUERN_IR_REFERENCE_CODES_H
 #define QUERN_IR_REFERENCE_CODES_H

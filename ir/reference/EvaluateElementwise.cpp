@@ -1,6 +1,7 @@
 // Takes: operands of elementwise operations. Gives: their values, aligned by name, element by element.
 // Why function pointers: one loop for each number of operands is easy to believe, and fast enough for a reference.
 #include "ir/reference/Evaluate.h"
+#include "support/numbers/RealFunctions.h"
 #include "support/numbers/SmallFloats.h"
 
 #include <cmath>
@@ -102,16 +103,8 @@ static int64_t wrappingMul(int64_t a, int64_t b) {
   QUERN_EVALUATE(OP) {                                                                                                 \
     return realUnary(*this, operands[0], interpreter, results, [](double x) -> double { return __VA_ARGS__; });        \
   }
-QUERN_REAL_UNARY(ExpOp, std::exp(x))
-QUERN_REAL_UNARY(LogOp, std::log(x))
-QUERN_REAL_UNARY(Log1pOp, std::log1p(x))
-QUERN_REAL_UNARY(Expm1Op, std::expm1(x))
-QUERN_REAL_UNARY(SqrtOp, std::sqrt(x))
-QUERN_REAL_UNARY(SinOp, std::sin(x))
-QUERN_REAL_UNARY(CosOp, std::cos(x))
-QUERN_REAL_UNARY(TanhOp, std::tanh(x))
-QUERN_REAL_UNARY(SigmoidOp, 1.0 / (1.0 + std::exp(-x)))
-QUERN_REAL_UNARY(ErfOp, std::erf(x))
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE) QUERN_REAL_UNARY(NAME##Op, VALUE)
+QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
 QUERN_REAL_UNARY(ToRealOp, x)
 QUERN_REAL_UNARY(WidenOp, x)
 QUERN_REAL_UNARY(DequantizeOp, x)

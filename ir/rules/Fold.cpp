@@ -4,6 +4,7 @@
 //   %2 = mul %x, 1.0   ->  %x          where true, %a, %b  ->  %a
 //   %2 = add 2, 3      ->  const 5     rename to the same names, permute to the same order  ->  %x
 #include "ir/Dialect.h"
+#include "support/numbers/RealFunctions.h"
 
 #include <cmath>
 
@@ -68,20 +69,11 @@ static OpFoldResult foldReal(Operation *op, Attribute x, double (*f)(double)) {
   return value && isScalar(op) ? OpFoldResult(real(op, f(*value))) : OpFoldResult();
 }
 
-#define QUERN_FOLD_REAL(OP, ...)                                                                                       \
-  OpFoldResult OP::fold(FoldAdaptor adaptor) {                                                                         \
-    return foldReal(*this, adaptor.getX(), [](double x) -> double { return __VA_ARGS__; });                            \
+#define QUERN_FOLD_REAL(NAME, WORD, VALUE)                                                                             \
+  OpFoldResult NAME##Op::fold(FoldAdaptor adaptor) {                                                                   \
+    return foldReal(*this, adaptor.getX(), [](double x) -> double { return VALUE; });                                  \
   }
-QUERN_FOLD_REAL(ExpOp, std::exp(x))
-QUERN_FOLD_REAL(Expm1Op, std::expm1(x))
-QUERN_FOLD_REAL(LogOp, std::log(x))
-QUERN_FOLD_REAL(Log1pOp, std::log1p(x))
-QUERN_FOLD_REAL(SqrtOp, std::sqrt(x))
-QUERN_FOLD_REAL(SinOp, std::sin(x))
-QUERN_FOLD_REAL(CosOp, std::cos(x))
-QUERN_FOLD_REAL(TanhOp, std::tanh(x))
-QUERN_FOLD_REAL(SigmoidOp, 1.0 / (1.0 + std::exp(-x)))
-QUERN_FOLD_REAL(ErfOp, std::erf(x))
+QUERN_REAL_FUNCTIONS(QUERN_FOLD_REAL)
 
 static constexpr int64_t lowest = std::numeric_limits<int64_t>::min();
 

@@ -2,6 +2,7 @@
 // Why one file: the rules are short, and shape inference by name is best read in one place. Labels (`reduce_c1`) are
 // repeated in the negative tests.
 #include "ir/Dialect.h"
+#include "support/numbers/RealFunctions.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -72,16 +73,8 @@ static LogicalResult needs(std::optional<Location> loc, ValueRange operands, std
 #define QUERN_KEEPS(OP, LABEL) QUERN_NUMERIC(OP, widerKind(typesOf(operands)), LABEL)
 QUERN_KEEPS(NegOp, "unary_c1")
 QUERN_KEEPS(AbsOp, "unary_c1")
-QUERN_NUMERIC(ExpOp, Kind::Real, "unary_c1")
-QUERN_NUMERIC(Expm1Op, Kind::Real, "unary_c1")
-QUERN_NUMERIC(LogOp, Kind::Real, "unary_c1")
-QUERN_NUMERIC(Log1pOp, Kind::Real, "unary_c1")
-QUERN_NUMERIC(SqrtOp, Kind::Real, "unary_c1")
-QUERN_NUMERIC(SinOp, Kind::Real, "unary_c1")
-QUERN_NUMERIC(CosOp, Kind::Real, "unary_c1")
-QUERN_NUMERIC(TanhOp, Kind::Real, "unary_c1")
-QUERN_NUMERIC(SigmoidOp, Kind::Real, "unary_c1")
-QUERN_NUMERIC(ErfOp, Kind::Real, "unary_c1")
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE) QUERN_NUMERIC(NAME##Op, Kind::Real, "unary_c1")
+QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
 QUERN_NUMERIC(FloorOp, Kind::Int, "unary_c1")
 QUERN_NUMERIC(CeilOp, Kind::Int, "unary_c1")
 QUERN_NUMERIC(RoundOp, Kind::Int, "unary_c1")
@@ -136,9 +129,9 @@ QUERN_INFER(RescaleOp) {
 }
 
 QUERN_INFER(DequantizeOp) {
-  if (failed(needs(loc, operands, {Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q5K, Storage::Q6K},
-                   "dequantize_c1")))
-    return failure();
+  if (!type(operands[0]).isCoded())
+    return emitOptionalError(loc, "dequantize_c1: operands of kind ", elementName(type(operands[0]).getStorage()),
+                             " are not allowed");
   return aligned(loc, operands, Kind::Real, results);
 }
 

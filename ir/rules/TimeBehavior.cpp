@@ -1,6 +1,7 @@
 // Takes: an operation. Gives: which rule of the analysis of time holds for it, and the dimensions it touches.
 // One line an operation: this table is what a pass over time can rely on.
 #include "ir/Scan.h"
+#include "support/numbers/RealFunctions.h"
 
 using namespace mlir;
 using namespace quern::ir;
@@ -43,16 +44,8 @@ QUERN_TIME(IndexOp, Position, Names())
 
 QUERN_TIME(NegOp, Pointwise, Names())
 QUERN_TIME(AbsOp, Pointwise, Names())
-QUERN_TIME(ExpOp, Pointwise, Names())
-QUERN_TIME(Expm1Op, Pointwise, Names())
-QUERN_TIME(LogOp, Pointwise, Names())
-QUERN_TIME(Log1pOp, Pointwise, Names())
-QUERN_TIME(SqrtOp, Pointwise, Names())
-QUERN_TIME(SinOp, Pointwise, Names())
-QUERN_TIME(CosOp, Pointwise, Names())
-QUERN_TIME(TanhOp, Pointwise, Names())
-QUERN_TIME(SigmoidOp, Pointwise, Names())
-QUERN_TIME(ErfOp, Pointwise, Names())
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE) QUERN_TIME(NAME##Op, Pointwise, Names())
+QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
 QUERN_TIME(FloorOp, Pointwise, Names())
 QUERN_TIME(CeilOp, Pointwise, Names())
 QUERN_TIME(RoundOp, Pointwise, Names())

@@ -29,7 +29,7 @@ bool quern::passes::isBuffer(Value value) {
   return !op || isa<ParamOp, RememberOp, RecallOp, RepeatOp, LaunchOp>(op) || op->hasAttr(weightAttr);
 }
 
-/// Whether what is gathered from lies in memory, or is made of parameters alone: the same for all that pick.
+/// Whether what is gathered from is in memory, or is made of parameters alone: the same for all that pick.
 static bool isTable(GatherOp gather) {
   NamedTensorType type = typeOf(gather.getX());
   bool alone = llvm::all_of(type.getDims(), [&](DimAttr dim) {

@@ -19,7 +19,7 @@ public:
 
   /// True where a kernel ends: the value is stored.
   bool isRoot(mlir::Value value) const { return roots.contains(value); }
-  /// Where a value lies, if it is stored or a window of something stored.
+  /// Where a value is, if it is stored or a window of something stored.
   const ir::View *viewOf(mlir::Value value) const {
     auto it = views.find(value);
     return it == views.end() ? nullptr : &it->second;

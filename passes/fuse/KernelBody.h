@@ -6,7 +6,7 @@
 
 namespace quern::passes {
 
-/// One buffer of a kernel: the caller's value, and how it lies in memory.
+/// One buffer of a kernel: the caller's value, and how it is laid out in memory.
 struct KernelBuffer {
   mlir::Value value;                   ///< in the function
   llvm::SmallVector<ir::Size> strides; ///< per dimension of the body's type

@@ -73,7 +73,7 @@ static void copyOperand(Operation *user, unsigned operand, Type type) {
 }
 
 /// What the loop around `user`, or one before it, carries: a loop that goes on with it has it in its order already, and
-/// planning lets both lie in one place.
+/// planning lets both have one place.
 static bool isCarriedHere(Value value, Operation *user, unsigned operand, Type type) {
   auto around = dyn_cast<YieldOp>(user) ? cast<RepeatOp>(user->getParentOp()) : dyn_cast<RepeatOp>(user);
   auto loop = value.getDefiningOp<RepeatOp>();
@@ -113,7 +113,7 @@ static Type yieldedType(RepeatOp repeat, unsigned i) {
   return repeat.isCarried(i) ? type : partOfStack(repeat, type);
 }
 
-/// Whether a value lies with gaps, or in another order, within what it is a view of.
+/// Whether a value has gaps, or another order, within what it is a view of.
 static bool isPartOfMore(Value value) {
   for (Operation *op = value.getDefiningOp(); op && isViewLike(op); op = op->getOperand(0).getDefiningOp())
     if (isa<CutOp, PermuteOp>(op))

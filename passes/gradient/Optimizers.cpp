@@ -1,5 +1,5 @@
 // Takes: a module to be trained (`quern.train`). Gives: the functions that a training step calls after @loss.grad, each
-// on `elements` numbers of all parameters that lie one after the other in memory, whatever tensors they belong to:
+// on `elements` numbers of all parameters that follow one another in memory, whatever tensors they belong to:
 //
 //   @update.sgd(p, g, rate, scale, decay) -> p            @update.adam, @update.adamw(p, g, m, v, ...) -> p, m, v
 //   @update.momentum, @update.nesterov(p, g, m, ...) -> p, m

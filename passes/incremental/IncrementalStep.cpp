@@ -49,7 +49,7 @@ public:
         return;
       SmallVector<Attribute> kept;
       for (unsigned i = 0; i < op.getCarriedCount(); ++i) {
-        // What vectors run along lies together: a step reads and writes nothing but the state.
+        // What vectors run along is contiguous: a step reads and writes nothing but the state.
         NamedTensorType type = stateType(op.getResult(i), /*cache=*/false);
         SmallVector<DimAttr> dims(type.getDims());
         if (auto *lane = llvm::find(dims, laneOf(op, i, batch)); lane != dims.end())
@@ -164,7 +164,7 @@ private:
     return cache;
   }
 
-  /// [iterations, B, cap, rest ...]: heads of one position lie together, positions of one row follow each other.
+  /// [iterations, B, cap, rest ...]: heads of one position are together, positions of one row follow each other.
   NamedTensorType stateType(Value value, bool cache) {
     NamedTensorType type = typeOf(value);
     MLIRContext *context = value.getContext();

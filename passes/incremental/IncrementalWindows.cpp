@@ -6,9 +6,9 @@
 // the largest need of all values over S that meet in one operation.
 //
 //   %k = quern.remember %u "T" to <S = "past + T">      =>  %k = quern.remember %u "T" to <S.4 = "T + filled(4)">
-//   %i = quern.index : [S]                                  %i = the position that lies in slot index : [S.4]
+//   %i = quern.index : [S]                                  %i = the position that is in slot index : [S.4]
 //
-// Slots before filled(4), which is min(past, 4), are the ring: position p lies in slot p mod 4. After them come the new rows, in
+// Slots before filled(4), which is min(past, 4), are the ring: position p is in slot p mod 4. After them come the new rows, in
 // their order. Reductions do not mind the order of slots; positions and gathers come from `positionsOf`, `slotOf`.
 #include "passes/incremental/IncrementalWindows.h"
 
@@ -249,7 +249,7 @@ private:
           rings[result][label] = ring;
   }
 
-  /// A text-free value over slots: the same of the positions that lie there.
+  /// A text-free value over slots: the same of the positions that are there.
   Value remade(Value value, const Relabelling &table) {
     for (auto &[label, ring] : table)
       if (typeOf(value).has(label))

@@ -9,7 +9,7 @@ namespace quern::passes {
 /// True where each element of the kernel's only result is made from the element of `argument` at the same place and
 /// from no other of it (the residual that is added to a projection), and where both are laid out alike. Kernels read
 /// all that an element needs before they store it, and store each element once (codegen/README.md), so the result may
-/// then lie where the argument lies.
+/// then be where the argument is.
 bool mayShareMemory(ir::KernelOp kernel, unsigned argument);
 
 /// True where the kernel's result `result` is a value that a scan carries and `argument` what it begins with, laid out

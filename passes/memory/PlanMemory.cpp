@@ -6,7 +6,7 @@
 //   quern.repeat ... {quern.places = [...], quern.copy_in = [...], quern.copy_out = [...]}    carried values
 //   func.func ... {quern.arena = [["4 * B * T"], ...], quern.kept = ["..."]}                  bytes; a slot is the largest
 //
-// A result lies over an argument that its kernel reads element by element and nobody reads again (a residual is added
+// A result overlaps an argument that its kernel reads element by element and nobody reads again (a residual is added
 // in place).
 //
 // Why slots: lengths are known only when the program runs, so offsets cannot be; which buffers may share a slot can
@@ -33,7 +33,7 @@ struct Buffer {
   unsigned begin = 0, end = 0;
   Size bytes;
   int slot = -1;
-  PlaceAttr place; // if it lies outside of the arena
+  PlaceAttr place; // if it is outside of the arena
 };
 
 class Planner {
@@ -245,7 +245,7 @@ void Planner::shareInPlace() {
   }
 }
 
-/// Everything in one buffer lies in another from now on.
+/// Everything in one buffer is in another from now on.
 void Planner::join(unsigned from, unsigned into) {
   for (auto &[value, index] : bufferOf)
     if (index == from)

@@ -7,7 +7,7 @@
 //
 // Backwards from the gather along E = p, as long as operations treat E and the dimensions of p position by position,
 // and nothing else uses what they make; down to what has no row of p: parameters, and what is made of them alone. Only
-// where a contraction lies between: else nothing is saved. Kernels sort rows by expert (codegen's GroupedContraction),
+// where a contraction is between: else nothing is saved. Kernels sort rows by expert (codegen's GroupedContraction),
 // so this is right for any number of rows. In a loss it runs before differentiation (`sink-loss-gathers`): the gradient
 // of routed weights is then a sum for each expert over the rows that chose it, and other experts have none.
 #include "ir/Attributes.h"
@@ -105,7 +105,7 @@ private:
     return true;
   }
 
-  /// Whether a contraction with a matrix for each position lies before `value`.
+  /// Whether a contraction with a matrix for each position is before `value`.
   bool hasExperts(Value value) {
     llvm::SetVector<Operation *> before;
     auto add = [&](Value x) {

@@ -1,6 +1,7 @@
 // Takes: facts of the operands of an elementwise operation. Gives: facts of its result. These are the rules by which a
 // mask such as `index(T) - w < index(S) <= index(T)` says how far back a position looks.
 #include "passes/time/TimeTransfer.h"
+#include "support/numbers/RealFunctions.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -293,8 +294,17 @@ void keep(const Facts &a, Facts &out) {
   out.dep = base.dep;
 }
 
+/// Where x is k and f(k) is 0, the result is 0.
+void zeros(const Facts &x, double (*f)(double), std::initializer_list<double> at, Facts &out) {
+  for (double k : at)
+    if (auto bounds = x.absent.find(k); bounds != x.absent.end() && f(k) == 0)
+      out.absent[0] = bounds->second;
+}
+
 } // namespace
 
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE)                                                                         \
+  .Case([&](NAME##Op) { zeros(*x[0], [](double x) -> double { return VALUE; }, {0, -infinity}, out); })
 Facts quern::passes::elementwise(Operation *op, ArrayRef<const Facts *> x) {
   Facts out = merged(x);
   bool isBool = cast<NamedTensorType>(op->getResult(0).getType()).isBool();
@@ -326,15 +336,8 @@ Facts quern::passes::elementwise(Operation *op, ArrayRef<const Facts *> x) {
       .Case([&](MaxOp) { extremum(*x[0], *x[1], true, out); })
       .Case([&](MinOp) { extremum(*x[0], *x[1], false, out); })
       .Case([&](FloorDivOp) { divide(*x[0], *x[1], false, out); })
-      .Case([&](ModOp) { divide(*x[0], *x[1], true, out); })
-      .Case<ExpOp, SigmoidOp>([&](auto) {
-        if (x[0]->absent.count(-infinity))
-          out.absent[0] = x[0]->absent.at(-infinity);
-      })
-      .Case<SqrtOp, AbsOp, SinOp, TanhOp, ErfOp, FloorOp, CeilOp, RoundOp, Expm1Op, Log1pOp>([&](auto) {
-        if (x[0]->absent.count(0))
-          out.absent[0] = x[0]->absent.at(0);
-      })
+      .Case([&](ModOp) { divide(*x[0], *x[1], true, out); }) QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
+      .Case<AbsOp, FloorOp, CeilOp, RoundOp>([&](auto) { zeros(*x[0], [](double) { return 0.0; }, {0}, out); })
       .Case<ToIntOp, ToRealOp>([&](auto cast) {
         NamedTensorType from = typeOf(cast.getX());
         if (from.isBool()) {

@@ -45,7 +45,7 @@ NamedTensorType without(NamedTensorType type, StringRef name) {
   return type.withDims(dims);
 }
 
-/// The dimension of rows: the width of a head, which lies innermost. Null where there are none.
+/// The dimension of rows: the width of a head, which is innermost. Null where there are none.
 DimAttr widthOf(NamedTensorType type) {
   return !type.getDims().empty() && type.getDims().back().getStatic() ? type.getDims().back() : DimAttr();
 }

@@ -219,7 +219,7 @@ void Narrowing::narrowOperands(Operation *op) {
   }
 }
 
-/// Rows that a loop over chunks takes and only narrows lie in bf16.
+/// Rows that a loop over chunks takes and only narrows are in bf16.
 void Narrowing::narrowRows(RepeatOp repeat) {
   for (unsigned i = repeat.getCarriedCount(); i < repeat.getNumOperands(); ++i) {
     BlockArgument argument = repeat.getBlock().getArgument(i);

@@ -7,7 +7,7 @@
 //           %p = contract %x, %w
 //           %q = cut %p at 0      %k = cut %p at 768      %v = cut %p at 1536
 //
-// Parts that share the label of their rows (gate and up) lie along a dimension of their own instead, so that a kernel
+// Parts that share the label of their rows (gate and up) are along a dimension of their own instead, so that a kernel
 // has the same row of each at hand: %p[U = 0], %p[U = 1].
 //
 // Weights of different formats (`--quantize`, `--precision stored`) stay apart: joined they would all take the bits of the

@@ -86,7 +86,7 @@ static bool choosesExperts(Value value, int steps = 8) {
   });
 }
 
-/// The dimension that groups lie along, if the weight can be stored in codes: matrices of rows and a depth, as they are
+/// The dimension that groups are along, if the weight can be stored in codes: matrices of rows and a depth, as they are
 /// packed.
 static std::optional<StringRef> groupedAlong(const Read &read) {
   ContractOp contract = read.contract;

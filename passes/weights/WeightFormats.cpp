@@ -15,6 +15,9 @@ constexpr std::pair<const char *, ProductFormat> namedFormats[] = {
     {"q4_k", {Storage::Q4K}},
     {"q5_k", {Storage::Q5K}},
     {"q6_k", {Storage::Q6K}},
+    {"q4_1", {Storage::Q41}},
+    {"q5_1", {Storage::Q51}},
+    {"q4_z", {Storage::Q4Z}},
     {"w4a8", {Storage::Int4, Storage::Int8}},
     {"w8a8", {Storage::Int8, Storage::Int8}},
     {"w16a16", {Storage::BF16, Storage::BF16}},
@@ -83,10 +86,13 @@ WeightFormats WeightFormats::parse(StringRef quantize, Storage precision) {
 }
 
 /// What holds the numbers of both: f32 for bf16 and f16, as each lacks some of the other's, and for super-blocks beside
-/// anything but others, of which those with more bits have the smaller groups, too.
+/// anything but others of their length, of which those with more bits have the smaller groups, too.
 static Storage ofMostBits(Storage a, Storage b) {
-  bool superA = quern::support::superBlocksOf(a) != nullptr, superB = quern::support::superBlocksOf(b) != nullptr;
-  if (superA != superB || (a != b && isNarrow(a) && isNarrow(b)))
+  auto lengthOf = [](Storage storage) {
+    const quern::support::SuperBlocks *form = quern::support::superBlocksOf(storage);
+    return form ? form->length : 0;
+  };
+  if (lengthOf(a) != lengthOf(b) || (a != b && isNarrow(a) && isNarrow(b)))
     return Storage::F32;
   return quern::support::formOf(a).bits >= quern::support::formOf(b).bits ? a : b;
 }

@@ -33,6 +33,7 @@ public:
     result.spec = string(root, "spec", "");
     result.device = string(root, "device", "");
     result.multipliesBytes = root.contains("multiplies_bytes");
+    result.multipliesTiles = root.contains("multiplies_tiles");
     result.multipliesBF16 = root.contains("multiplies_bf16");
     for (const Json &feature : list(root, "cpu"))
       result.cpu.push_back(feature.get<std::string>());

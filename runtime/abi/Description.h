@@ -142,6 +142,7 @@ struct Description {
   std::string model, spec;
   std::vector<std::string> cpu;
   bool multipliesBytes = false; // kernels multiply integers of 8 bits
+  bool multipliesTiles = false; // kernels multiply in AMX's registers: bytes, or else bf16
   bool multipliesBF16 = false;  // kernels for a device multiply bf16 by bf16
   std::string device;           // whose kernels these are ("opencl", "cuda", "vulkan"); empty: the processor's
   std::vector<std::string> symbols;

@@ -91,13 +91,14 @@ void DecodeRuns::run(const FunctionInfo &step) {
   bytes = 0;
   DeviceCounts first = device.counts();
   for (int64_t i = 0; i < text.writes;) {
-    double ofGroup = 0, start = now(), taken = 0;
-    uint64_t from = device.mark();
-    for (; i < text.writes && (taken < groupSeconds || !device.isHost()); ++i, taken = now() - start) {
-      ofGroup += step.bytes ? double(step.bytes->evaluate(text.stepSizes())) : 0;
-      text.step();
-    }
-    taken = device.seconds(from, device.mark());
+    double ofGroup = 0, start = now();
+    double taken = device.timed([&] {
+      for (double sofar = 0; i < text.writes && (sofar < groupSeconds || !device.isHost());
+           ++i, sofar = now() - start) {
+        ofGroup += step.bytes ? double(step.bytes->evaluate(text.stepSizes())) : 0;
+        text.step();
+      }
+    });
     if (!device.isHost()) // all steps are one group, so that they alone are counted
       asked = countsSince(device, first);
     double after = measure();
@@ -114,17 +115,12 @@ void DecodeRuns::run(const FunctionInfo &step) {
 /// that takes long is not repeated.
 Samples timeIt(Device &device, const Options &options, const std::function<void()> &once) {
   Samples first, samples;
-  auto timed = [&](Samples &to) {
-    uint64_t from = device.mark();
-    once();
-    to.add(device.seconds(from, device.mark()));
-  };
-  timed(first);
+  first.add(device.timed(once));
   if (first.median() > 5 && !options.has("-r"))
     return first;
   forgetCalls();
   while (samples.wantsMore(options, 2))
-    timed(samples);
+    samples.add(device.timed(once));
   return samples;
 }
 

@@ -126,7 +126,7 @@ int runProgram(const quern_program_table &table, int argumentCount, char **argum
 
 namespace {
 
-/// Files that the program carries or that lie beside it, as one rule for weights and tokenizers.
+/// Files that the program carries or that are beside it, as one rule for weights and tokenizers.
 std::string besideProgram(const std::string &executable, const std::vector<std::string> &names) {
   for (const std::string &name : names)
     if (std::string path = folderOf(executable) + "/" + name; fileExists(path))
@@ -268,26 +268,6 @@ std::string readStandardInput() {
     if (text.size() > size_t(1) << 30)
       throw UserError("standard input is longer than 1 GB");
   }
-}
-
-std::string jsonList(const std::vector<int> &numbers) {
-  std::string text = "[";
-  for (size_t i = 0; i < numbers.size(); ++i)
-    text += (i ? ", " : "") + std::to_string(numbers[i]);
-  return text + "]";
-}
-
-std::string jsonString(std::string_view text) {
-  std::string result = "\"";
-  for (char c : repairUtf8(text)) {
-    if (c == '"' || c == '\\')
-      (result += '\\') += c;
-    else if (static_cast<unsigned char>(c) < 0x20)
-      result += format("\\u%04x", static_cast<unsigned char>(c));
-    else
-      result += c;
-  }
-  return result + "\"";
 }
 
 } // namespace quern::runtime

@@ -40,7 +40,7 @@ struct Command {
   Tokenizer needTokenizer(const Options &options) const;
   /// The content of a file beside the tokenizer or the weights, or among those that the program carries.
   std::optional<std::string> readBeside(const Options &options, const std::string &name) const;
-  /// A file that lies beside the tokenizer or the weights; empty if there is none.
+  /// A file that is beside the tokenizer or the weights; empty if there is none.
   std::string findBeside(const Options &options, const std::string &name) const;
 };
 
@@ -83,10 +83,6 @@ void configureThreads(const Options &options);
 std::vector<int> parseTokens(const std::string &text);
 /// Standard input to its end.
 std::string readStandardInput();
-/// "[1, 2, 3]".
-std::string jsonList(const std::vector<int> &numbers);
-/// A JSON string literal; what is no UTF-8 is replaced.
-std::string jsonString(std::string_view text);
 
 } // namespace quern::runtime
 

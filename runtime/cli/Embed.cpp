@@ -1,6 +1,7 @@
 // `embed`: takes texts. Gives: a vector each, as a table, JSON, or a table of cosines.
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
+#include "runtime/cli/JsonWriter.h"
 #include "runtime/cli/ProfileReport.h"
 #include "runtime/engine/Embedding.h"
 #include "runtime/machine/Terminal.h"
@@ -93,34 +94,41 @@ void printTable(const std::vector<Result> &results) {
   writeOutput(output);
 }
 
-void printSimilarity(const std::vector<Result> &results, bool json) {
-  std::string output = json ? "{\"similarity\": [" : "";
-  if (!json) {
-    for (size_t i = 0; i < results.size(); ++i)
-      output += format("%8zu", i + 1);
-    output += "\n";
-  }
+void printSimilarity(const std::vector<Result> &results) {
+  std::string output;
+  for (size_t i = 0; i < results.size(); ++i)
+    output += format("%8zu", i + 1);
+  output += "\n";
   for (size_t i = 0; i < results.size(); ++i) {
-    output += json ? (i ? ", [" : "[") : "";
-    for (size_t k = 0; k < results.size(); ++k) {
-      double value = cosine(results[i].vector, results[k].vector);
-      output += json ? format(k ? ", %.9g" : "%.9g", value) : format("%8.4f", value);
-    }
-    output += json ? "]" : format("  %zu  %s\n", i + 1, results[i].text.c_str());
+    for (const Result &other : results)
+      output += format("%8.4f", cosine(results[i].vector, other.vector));
+    output += format("  %zu  %s\n", i + 1, results[i].text.c_str());
   }
-  writeOutput(output + (json ? "]}\n" : ""));
+  writeOutput(output);
+}
+
+void printSimilarityJson(const std::vector<Result> &results) {
+  JsonWriter json;
+  json.object().key("similarity").list();
+  for (const Result &one : results) {
+    json.list();
+    for (const Result &other : results)
+      json.real(cosine(one.vector, other.vector));
+    json.end();
+  }
+  writeOutput(json.end().end().take());
 }
 
 void printJson(const std::vector<Result> &results) {
-  std::string output = "{\"results\": [";
-  for (size_t i = 0; i < results.size(); ++i) {
-    output += (i ? ",\n" : "\n") + ("{\"text\": " + jsonString(results[i].text) + ", \"tokens\": ") +
-              jsonList(results[i].tokens) + ", \"embedding\": [";
-    for (size_t k = 0; k < results[i].vector.size(); ++k)
-      output += format(k ? ", %.9g" : "%.9g", double(results[i].vector[k]));
-    output += "]}";
+  JsonWriter json;
+  json.object().key("results").list(JsonWriter::Lines::Elements);
+  for (const Result &result : results) {
+    json.object().key("text").text(result.text).key("tokens").wholes(result.tokens).key("embedding").list();
+    for (float value : result.vector)
+      json.real(value);
+    json.end().end();
   }
-  writeOutput(output + "\n]}\n");
+  writeOutput(json.end().end().take());
 }
 
 } // namespace
@@ -152,12 +160,11 @@ int embedCommand(const Command &command) {
     result.vector = embedTokens(session, embedding, result.tokens);
     results.push_back(std::move(result));
   }
+  bool json = options.has("--json");
   if (options.has("--similarity"))
-    printSimilarity(results, options.has("--json"));
-  else if (options.has("--json"))
-    printJson(results);
+    json ? printSimilarityJson(results) : printSimilarity(results);
   else
-    printTable(results);
+    json ? printJson(results) : printTable(results);
   return report.finish();
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/cli/Commands.h"
 #include "runtime/cli/GenerateOptions.h"
 #include "runtime/cli/GivenInputs.h"
+#include "runtime/cli/JsonWriter.h"
 #include "runtime/cli/ProfileReport.h"
 #include "runtime/engine/Batch.h"
 #include "runtime/machine/Terminal.h"
@@ -220,14 +221,21 @@ std::string Generation::choose(Row &row) {
 }
 
 std::string Generation::resultOf(const Row &row) const {
+  if (!settings.json && tokenizer)
+    return (settings.echo ? row.prompt.text : "") + row.text + "\n";
+  JsonWriter json;
   if (!settings.json)
-    return tokenizer ? (settings.echo ? row.prompt.text : "") + row.text + "\n" : jsonList(row.made) + "\n";
-  std::string scores;
-  for (double score : row.scores)
-    scores += (scores.empty() ? "" : ", ") + format("%.9g", score);
-  return "{\"tokens\": " + jsonList(row.made) + ", \"text\": " + jsonString(row.text) +
-         (settings.scores ? ", \"logprobs\": [" + scores + "]" : "") +
-         (row.score ? ", \"score\": " + format("%.9g", *row.score) : "") + "}\n";
+    return json.wholes(row.made).take();
+  json.object().key("tokens").wholes(row.made).key("text").text(row.text);
+  if (settings.scores) {
+    json.key("logprobs").list();
+    for (double score : row.scores)
+      json.real(score);
+    json.end();
+  }
+  if (row.score)
+    json.key("score").real(*row.score);
+  return json.end().take();
 }
 
 /// With room for what will be made, and not yet with its text.

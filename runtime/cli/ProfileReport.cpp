@@ -1,8 +1,9 @@
-// Takes: a profile. Gives: a table for people, JSON for programs, trace events for Perfetto.
+// Takes: a profile. Gives: a table for people, JSON for programs.
 #include "runtime/cli/ProfileReport.h"
 
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
+#include "runtime/cli/JsonWriter.h"
 #include "runtime/cli/Workload.h"
 #include "runtime/machine/CpuFeatures.h"
 #include "runtime/machine/Terminal.h"
@@ -10,9 +11,12 @@
 #include "support/Utf8.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace quern::runtime {
+
+using Lines = JsonWriter::Lines;
 
 namespace {
 
@@ -65,14 +69,6 @@ uint64_t callTime(const Profile &profile) {
   return total;
 }
 
-std::string textOf(uint64_t number) {
-  return std::to_string(number);
-}
-
-std::string microseconds(uint64_t nanoseconds) {
-  return format("%llu.%03u", static_cast<unsigned long long>(nanoseconds / 1000), unsigned(nanoseconds % 1000));
-}
-
 /// At most `width` bytes, at the end of a character.
 std::string cut(std::string text, size_t width) {
   if (text.size() <= width)
@@ -115,134 +111,102 @@ int ProfileReport::finish(int status) {
   return status;
 }
 
+static void writeWholes(JsonWriter &json, const std::vector<uint64_t> &numbers) {
+  json.list();
+  for (uint64_t one : numbers)
+    json.whole(int64_t(one));
+  json.end();
+}
+
+static void writeWork(JsonWriter &json, double flops, double bytes) {
+  json.key("flops").whole(std::llround(flops)).key("bytes").whole(std::llround(bytes));
+}
+
 /// Calls of each kind, with what their launches took in each iteration.
-static std::string kindsJson(const Profile &profile, const Description &description) {
-  std::string text;
+static void writeKinds(JsonWriter &json, const Profile &profile, const Description &description) {
+  json.key("kinds").list(Lines::Elements);
   for (const Profile::CallKind &kind : profile.kinds()) {
-    std::string lengths, launches;
+    json.object().key("function").whole(kind.function);
+    json.key("name").text(description.functions[size_t(kind.function)].name);
+    json.key("lengths").object();
     for (size_t i = 0; i < description.symbols.size(); ++i)
-      lengths += (i ? ", " : "") + jsonString(description.symbols[i]) +
-                 format(": %.0f", kind.total[i] / double(std::max<int64_t>(1, kind.calls)));
+      json.key(description.symbols[i]).whole(std::llround(kind.total[i] / double(std::max<int64_t>(1, kind.calls))));
+    json.end();
+    json.key("calls").whole(kind.calls).key("ns").whole(int64_t(kind.nanoseconds));
+    json.key("launches").list(Lines::Elements);
     for (size_t i = 0; i < kind.sums.size(); ++i) {
       const Profile::LaunchSum &sum = kind.sums[i];
       if (!sum.runs)
         continue;
-      std::string iterations;
-      for (uint64_t one : sum.iterations)
-        iterations += (iterations.empty() ? "" : ", ") + textOf(one);
-      launches += (launches.empty() ? "" : ",\n    ") + ("{\"launch\": " + std::to_string(i)) +
-                  ", \"runs\": " + std::to_string(sum.runs) +
-                  format(", \"flops\": %.0f, \"bytes\": %.0f", sum.flops, sum.bytes) + ", \"iterations_ns\": [" +
-                  iterations + "]}";
+      json.object().key("launch").whole(int64_t(i)).key("runs").whole(sum.runs);
+      writeWork(json, sum.flops, sum.bytes);
+      json.key("iterations_ns");
+      writeWholes(json, sum.iterations);
+      json.end();
     }
-    text += (text.empty() ? "" : ",\n  ") + ("{\"function\": " + std::to_string(kind.function)) +
-            ", \"name\": " + jsonString(description.functions[size_t(kind.function)].name) + ", \"lengths\": {" +
-            lengths + "}, \"calls\": " + std::to_string(kind.calls) + ", \"ns\": " + textOf(kind.nanoseconds) +
-            ", \"launches\": [" + launches + "]}";
+    json.end().end();
   }
-  return text;
+  json.end();
 }
 
-std::string profileJson(const Profile &profile, const Description &description, std::pair<double, double> limits) {
-  uint64_t inCalls = callTime(profile), inKernels = 0;
-  std::string functions, kernels, launches, work;
+static void writeFunctions(JsonWriter &json, const Profile &profile, const Description &description) {
+  json.key("functions").list(Lines::Elements);
   for (size_t i = 0; i < profile.functions().size(); ++i)
-    if (auto [calls, nanoseconds] = profile.functions()[i]; calls)
-      functions +=
-          (functions.empty() ? "" : ",\n  ") +
-          ("{\"function\": " + std::to_string(i) + ", \"name\": " + jsonString(description.functions[i].name)) +
-          ", \"calls\": " + std::to_string(calls) + ", \"ns\": " + textOf(nanoseconds) + "}";
+    if (auto [calls, nanoseconds] = profile.functions()[i]; calls) {
+      json.object().key("function").whole(int64_t(i)).key("name").text(description.functions[i].name);
+      json.key("calls").whole(calls).key("ns").whole(int64_t(nanoseconds)).end();
+    }
+  json.end();
+}
+
+static void writeKernels(JsonWriter &json, const Profile &profile, const Description &description) {
+  json.key("kernels").list(Lines::Elements);
   for (size_t i = 0; i < profile.sums().size(); ++i) {
     const Profile::Sum &sum = profile.sums()[i];
     const LaunchInfo &info = description.launches[i];
-    inKernels += sum.nanoseconds;
     if (!sum.runs)
       continue;
-    std::string busy;
-    for (uint64_t one : sum.busy)
-      busy += (busy.empty() ? "" : ", ") + textOf(one);
-    kernels += (kernels.empty() ? "" : ",\n  ") +
-               ("{\"launch\": " + std::to_string(i) + ", \"function\": " + std::to_string(info.function)) +
-               ", \"kernel\": " + jsonString(info.kernel) + ", \"content\": " + jsonString(info.content) +
-               ", \"iterations\": " + std::to_string(info.iterations) + ", \"title\": " + jsonString(info.title) +
-               ", \"at\": " + jsonString(info.at) + ", \"runs\": " + std::to_string(sum.runs) +
-               ", \"ns\": " + textOf(sum.nanoseconds) +
-               format(", \"flops\": %.0f, \"bytes\": %.0f", sum.flops, sum.bytes) + ", \"busy_ns\": [" + busy + "]}";
+    json.object().key("launch").whole(int64_t(i)).key("function").whole(info.function);
+    json.key("kernel").text(info.kernel).key("content").text(info.content).key("iterations").whole(info.iterations);
+    json.key("title").text(info.title).key("at").text(info.at);
+    json.key("runs").whole(sum.runs).key("ns").whole(int64_t(sum.nanoseconds));
+    writeWork(json, sum.flops, sum.bytes);
+    json.key("busy_ns");
+    writeWholes(json, sum.busy);
+    json.end();
   }
-  for (const Profile::Launch &one : profile.launches())
-    launches += (launches.empty() ? "" : ",\n  ") + ("[" + std::to_string(one.launch)) + ", " +
-                std::to_string(one.iteration) + ", " + textOf(one.begin) + ", " + textOf(one.end) + "]";
-  for (int thread = 0; thread < profile.threads(); ++thread) {
-    std::string own;
-    for (const Profile::Work &one : profile.work(thread))
-      own += (own.empty() ? "" : ", ") + ("[" + textOf(one.begin)) + ", " + textOf(one.end) + "]";
-    work += (thread ? ",\n  [" : "[") + own + "]";
-  }
-  return "{\"quern_profile\": 1, \"model\": " + jsonString(description.model) +
-         ", \"spec\": " + jsonString(description.spec) + ", \"cpu\": " + jsonString(cpuName()) +
-         (limits.first > 0 && limits.second > 0
-              ? format(", \"limits\": {\"flops\": %.0f, \"bytes\": %.0f}", limits.first, limits.second)
-              : "") +
-         ", \"launches_in_code\": " + std::to_string(description.launches.size()) +
-         ", \"threads\": " + std::to_string(profile.threads()) + ", \"calls_ns\": " + textOf(inCalls) +
-         ", \"kernels_ns\": " + textOf(inKernels) + ", \"lost_launches\": " + textOf(profile.lost()) +
-         ",\n \"functions\": [" + functions + "],\n \"kinds\": [" + kindsJson(profile, description) +
-         "],\n \"kernels\": [" + kernels + "],\n \"launches\": [" + launches + "],\n \"work\": [" + work + "]}\n";
+  json.end();
 }
 
-std::string traceJson(const Profile &profile, const Description &description) {
-  std::string events;
-  auto add = [&](const std::string &name, int thread, uint64_t begin, uint64_t end, const std::string &more) {
-    events += (events.empty() ? "" : ",\n") + ("{\"name\": " + jsonString(name)) +
-              ", \"ph\": \"X\", \"pid\": 1, \"tid\": " + std::to_string(thread) + ", \"ts\": " + microseconds(begin) +
-              ", \"dur\": " + microseconds(end - begin) + more + "}";
-  };
-  auto name = [&](const char *what, int thread, const std::string &text) {
-    events += (events.empty() ? "" : ",\n") + (std::string("{\"name\": \"") + what) +
-              "\", \"ph\": \"M\", \"pid\": 1, \"tid\": " + std::to_string(thread) +
-              ", \"args\": {\"name\": " + jsonString(text) + "}}";
-  };
-  name("process_name", 0, description.model);
-  for (int thread = 0; thread < profile.threads(); ++thread)
-    name("thread_name", thread, thread ? "thread " + std::to_string(thread) : "calls");
-  auto counter = [&](const char *what, uint64_t at, uint64_t bytes) {
-    events += std::string(",\n{\"name\": \"") + what + "\", \"ph\": \"C\", \"pid\": 1, \"ts\": " + microseconds(at) +
-              ", \"args\": {\"bytes\": " + textOf(bytes) + "}}";
-  };
-  for (const Profile::Call &call : profile.calls()) {
-    add(description.functions[size_t(call.function)].name, 0, call.begin, call.end, "");
-    counter("arena", call.begin, call.arenaBytes);
-    counter("caches", call.begin, call.cacheBytes);
+std::string profileJson(const Profile &profile, const Description &description, std::pair<double, double> limits) {
+  uint64_t inKernels = 0;
+  for (const Profile::Sum &sum : profile.sums())
+    inKernels += sum.nanoseconds;
+  JsonWriter json;
+  json.object(Lines::Elements).key("quern_profile").whole(1);
+  json.key("model").text(description.model).key("spec").text(description.spec).key("cpu").text(cpuName());
+  if (limits.first > 0 && limits.second > 0) {
+    json.key("limits").object();
+    writeWork(json, limits.first, limits.second);
+    json.end();
   }
-  // Launches of one iteration after each other are one iteration of a loop, if the function has several iterations.
-  std::vector<Profile::Launch> launches = profile.launches();
-  std::vector<Profile::Call> calls = profile.calls();
-  auto callOf = [&](const Profile::Launch &one) {
-    return std::upper_bound(calls.begin(), calls.end(), one.begin,
-                            [](uint64_t at, const Profile::Call &call) { return at < call.end; });
-  };
-  for (size_t i = 0, j; i < launches.size(); i = j) {
-    for (j = i + 1; j < launches.size() && launches[j].iteration == launches[i].iteration &&
-                    callOf(launches[j]) == callOf(launches[i]);)
-      ++j;
-    auto call = callOf(launches[i]);
-    bool several = std::any_of(
-        launches.begin() + std::ptrdiff_t(i > 64 ? i - 64 : 0),
-        launches.begin() + std::ptrdiff_t(std::min(launches.size(), j + 64)),
-        [&](const Profile::Launch &one) { return one.iteration != launches[i].iteration && callOf(one) == call; });
-    if (several && j > i + 1)
-      add("layer " + std::to_string(launches[i].iteration), 0, launches[i].begin, launches[j - 1].end, "");
-    for (size_t k = i; k < j; ++k) {
-      const LaunchInfo &info = description.launches[size_t(launches[k].launch)];
-      add(info.title, 0, launches[k].begin, launches[k].end,
-          ", \"args\": {\"kernel\": " + jsonString(info.kernel) +
-              ", \"layer\": " + std::to_string(launches[k].iteration) + ", \"at\": " + jsonString(info.at) + "}");
-    }
-  }
-  for (int thread = 1; thread < profile.threads(); ++thread)
+  json.key("launches_in_code").whole(int64_t(description.launches.size())).key("threads").whole(profile.threads());
+  json.key("calls_ns").whole(int64_t(callTime(profile))).key("kernels_ns").whole(int64_t(inKernels));
+  json.key("lost_launches").whole(int64_t(profile.lost()));
+  writeFunctions(json, profile, description);
+  writeKinds(json, profile, description);
+  writeKernels(json, profile, description);
+  json.key("launches").list(Lines::Elements);
+  for (const Profile::Launch &one : profile.launches())
+    json.list().whole(one.launch).whole(one.iteration).whole(int64_t(one.begin)).whole(int64_t(one.end)).end();
+  json.end().key("work").list(Lines::Elements);
+  for (int thread = 0; thread < profile.threads(); ++thread) {
+    json.list();
     for (const Profile::Work &one : profile.work(thread))
-      add("work", thread, one.begin, one.end, "");
-  return "{\"traceEvents\": [\n" + events + "\n]}\n";
+      json.list().whole(int64_t(one.begin)).whole(int64_t(one.end)).end();
+    json.end();
+  }
+  return json.end().end().take();
 }
 
 std::string profileTable(const Profile &profile, const Description &description) {

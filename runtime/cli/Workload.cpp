@@ -36,9 +36,12 @@ void forgetCalls() {
 }
 
 ArithmeticLimit measureArithmetic(Device &device, const Description &d) {
-  if (device.isHost())
-    return {measureFlops(d.multipliesBytes),
-            d.multipliesBytes ? "multiply-adds of bytes in registers" : "f32 multiply-adds in registers"};
+  if (device.isHost()) {
+    const std::string numbers = d.multipliesBytes ? "bytes" : d.multipliesTiles ? "bf16" : "f32";
+    return {measureFlops({d.multipliesBytes, d.multipliesTiles}),
+            (numbers == "f32" ? numbers + " multiply-adds" : "multiply-adds of " + numbers) + " in " +
+                (d.multipliesTiles ? "AMX's registers" : "registers")};
+  }
   DeviceLimits limits = device.measureLimits();
   if (d.multipliesBF16 && limits.products > 0)
     return {limits.products, "bf16 products by tensor cores", limits.bytes};

@@ -92,6 +92,25 @@ int32_t GpuDevice::launching(const std::function<int32_t()> &code) {
   return status;
 }
 
+uint64_t GpuDevice::mark() {
+  size_t number = 0;
+  while (number < mostMarks && marks[number])
+    ++number;
+  if (number == mostMarks)
+    throw MachineError(format("more than %zu marks of time are in use on %s", mostMarks, name()));
+  setMark(number);
+  marks.set(number);
+  return number;
+}
+
+double GpuDevice::seconds(uint64_t from, uint64_t to) {
+  finish();
+  double result = secondsBetween(from, to);
+  marks.reset(from);
+  marks.reset(to);
+  return result;
+}
+
 void *GpuDevice::takeBlock(size_t bytes) {
   Block *best = nullptr;
   for (Block &block : blocks)

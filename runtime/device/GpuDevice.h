@@ -6,6 +6,7 @@
 #include "runtime/device/AddressSpace.h"
 #include "runtime/machine/Device.h"
 
+#include <bitset>
 #include <functional>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ public:
   /// Launches; the status is that of the checks, for which it waits.
   int32_t run(Scratch &scratch, quern_function function, const quern_call &call) override;
   void synchronise() override { finish(); }
+  uint64_t mark() final;
+  double seconds(uint64_t from, uint64_t to) final;
   TokenChooser *chooser() override;
   DeviceLimits measureLimits() override; // DeviceProbe.cpp
   /// Of some tries of `launches` the fastest, by the device's clock. Probes grow until it is `enoughToMeasure`.
@@ -91,7 +94,11 @@ protected:
   virtual void begin(void *built, const char *name, const Grid &grid, const std::vector<Argument> &arguments,
                      const std::vector<Place> &places) = 0;
   virtual void finish() = 0;
-  static constexpr size_t knownMarks = 64; ///< Device::mark
+  /// Marks of intervals that are not over: those of whoever measures a decode, and of whoever measures its launches.
+  static constexpr size_t mostMarks = 64;
+  virtual void setMark(size_t number) = 0;
+  /// From one to another, which both are set.
+  virtual double secondsBetween(size_t from, size_t to) = 0;
   DeviceCounts counted;
 
 private:
@@ -108,6 +115,7 @@ private:
   static inline GpuDevice *running = nullptr;
   AddressSpace space;
   std::vector<Block> blocks;
+  std::bitset<mostMarks> marks; // that are in use
   std::string failure;
   quern_device calls;
   std::vector<Place> places; // of the launch that is being begun

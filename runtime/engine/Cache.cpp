@@ -1,6 +1,6 @@
 // Takes: lengths. Gives: caches with room for them, kept while a text grows, and moved when texts join or leave a batch.
 //
-// Where a text's position p lies follows from its row's shift alone: in slot shift + p, of a ring of W positions in slot
+// Where a text's position p is follows from its row's shift alone: in slot shift + p, of a ring of W positions in slot
 // (shift + p) mod W. What is stored there does not depend on the shift. So a row is moved by copying.
 #include "runtime/engine/Cache.h"
 

@@ -52,7 +52,7 @@ public:
   const Description &description() const { return program.description; }
   Device &device() const { return where; }
 
-  /// Before the first call: weights that lie in these need not be sent.
+  /// Before the first call: weights that are in these need not be sent.
   void useMirrors(const std::vector<Mirror> &mirrors);
   /// The other weights have changed in the host's memory.
   void resendWeights();
@@ -75,7 +75,7 @@ public:
   /// failed, MachineError where a kernel did.
   void call(int function, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
             const std::vector<Value *> &outputs, Cache &cache, bool first);
-  /// An output may lie in the device's memory, where its result then stays.
+  /// An output may be in the device's memory, where its result then stays.
   void callInto(int function, const std::vector<int64_t> &sizes, const std::vector<const Value *> &inputs,
                 const std::vector<void *> &outputs, Cache &cache, bool first);
   /// Of each result.

@@ -74,6 +74,10 @@ void readCounts(const BlockFormat &format, const uint8_t *block, int8_t *scales,
   case ScaleKind::Bytes:
     std::memcpy(scales, q, size_t(groups));
     return;
+  case ScaleKind::Shifted:
+    scales[0] = 1;
+    minimums[0] = 1;
+    return;
   case ScaleKind::SplitBits: {
     uint16_t high;
     std::memcpy(&high, q - 2, 2);
@@ -153,8 +157,10 @@ void unpackBlock(const BlockFormat &format, const uint8_t *block, BlockCodes &re
 SuperCodes unpackSuperBlock(const BlockFormat &format, const uint8_t *block) {
   SuperCodes result;
   std::memcpy(&result.unit, block + format.scaleAt, 2);
-  if (countsMinimums(format))
+  if (countsMinimums(format) || format.scales == ScaleKind::Shifted)
     std::memcpy(&result.unitOfMinimums, block + format.minimumAt, 2);
+  if (format.scales == ScaleKind::Shifted)
+    result.unitOfMinimums ^= 0x8000; // what is added is subtracted here
   result.group = format.group;
   readCounts(format, block, result.scales, result.minimums);
   readCodes(format, block, result.codes);

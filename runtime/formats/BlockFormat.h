@@ -57,7 +57,7 @@ struct BlockCodes {
 };
 void unpackBlock(const BlockFormat &format, const uint8_t *block, BlockCodes &result);
 
-/// A super-block of 256 whose scales have two levels: units in f16 (their bits), and how many of them each group has.
+/// A super-block whose scales have two levels: units in f16 (their bits), and how many of them each group has.
 struct SuperCodes {
   uint16_t unit = 0, unitOfMinimums = 0;
   int group = 0;
@@ -65,14 +65,14 @@ struct SuperCodes {
   uint8_t minimums[maxBlockGroups] = {};
   int8_t codes[maxBlockElements] = {};
 };
-/// Of a format whose scales are so: Q2_K to Q6_K.
+/// Of a format whose scales are so: Q2_K to Q6_K, and Q4_1 and Q5_1, whose only group has one unit of each.
 SuperCodes unpackSuperBlock(const BlockFormat &format, const uint8_t *block);
 
 /// Elements [first, first + count) of a row of blocks, exactly as the format defines them in f32.
 void decodeBlocks(const BlockFormat &format, const uint8_t *blocks, int64_t first, int64_t count, float *to);
 
 /// Whether groups of 32 of Q8_0 or Q4_0 (`bits` of 8 or 4) have the numbers of this format: one scale for 32 or more, codes that
-/// fit. Of MXFP4 also where exponents lie within f16: `regroup` says of which blocks that is true.
+/// fit. Of MXFP4 also where exponents are within f16: `regroup` says of which blocks that is true.
 bool fitsGroups(const BlockFormat &format, int bits);
 /// 32 elements of a block, from `first` on, as a block of Q8_0 or Q4_0 of the same numbers; false where f16 lacks its scale.
 bool regroup(const BlockFormat &format, const uint8_t *block, int first, int bits, uint8_t *to);
@@ -88,7 +88,7 @@ template <typename Code> void joinGroup(uint16_t scale, int bits, Code code, uin
 void encodeQ8_0(const float *from, int64_t count, uint8_t *blocks); // NOLINT: the format's own name
 void encodeQ4_0(const float *from, int64_t count, uint8_t *blocks); // NOLINT: the format's own name
 
-/// At most 256 numbers, as `quern.quantize` says (ir/ElementwiseOps.td): rounded to the nearest of scales that are rounded
+/// At most form.length numbers, as `quern.quantize` says (ir/ElementwiseOps.td): rounded to the nearest of scales that are rounded
 /// down. What is beyond has codes of 0.
 SuperCodes encodeSuperBlock(const support::SuperBlocks &form, const float *from, int64_t count);
 

@@ -1,6 +1,6 @@
 // Codes in groups of 32 with a scale each, as `quern quantize` stores them in safetensors (docs/formats.md).
 //
-// A tensor NAME of shape [.., n, ..], whose groups lie along the dimension of length n, is
+// A tensor NAME of shape [.., n, ..], whose groups are along the dimension of length n, is
 // - NAME: of 8 bits I8 in that shape; of 4 bits U8 with ceil(n / 2) in the place of n, the element of even number in the
 //   lower half of a byte, 8 more than the code;
 // - NAME.scales: F16, ceil(n / 32) in the place of n; value = scale * code;

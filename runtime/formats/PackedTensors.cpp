@@ -69,12 +69,15 @@ struct IntegerCodes : TensorReader {
     }
   }
 
-  /// Codes less their zeros are codes with a sign: of 4 bits where the zeros are in the middle, as GPTQ's usually are.
+  /// Codes less their zeros are codes with a sign: of 4 bits where the zeros are in the middle, as GPTQ's usually are. Else
+  /// they stay as they are in a super-block whose minimum is the zero, in units of the scale.
   const uint8_t *block(std::string_view format, int64_t first, int64_t stride, int64_t count,
                        uint8_t *room) const override {
     const int64_t o = first / inner, i = first % inner;
+    if (format == support::storageName(Storage::Q41) || format == support::storageName(Storage::Q4Z))
+      return withZero(*support::superBlocksOf(*support::storageByName(format)), i, o, stride, count, room);
     const int wanted = format == "Q8_0" ? 8 : format == "Q4_0" ? 4 : 0;
-    if (!wanted || stride != 1 || count != 32 || i % 32 || !isOneGroup(i))
+    if (!wanted || stride != 1 || count != 32 || i % 32 || !isOneGroup(i, 32))
       return nullptr;
     const int64_t group = groupOf[size_t(i)];
     const int zero = zeroAt(group, o), end = 1 << (wanted - 1);
@@ -85,6 +88,28 @@ struct IntegerCodes : TensorReader {
     return room;
   }
 
+  const uint8_t *withZero(const support::SuperBlocks &form, int64_t i, int64_t o, int64_t stride, int64_t count,
+                          uint8_t *room) const {
+    if (bits > form.bits || stride != 1 || i % form.length || count != std::min<int64_t>(form.length, inner - i) ||
+        !isOneGroup(i, count))
+      return nullptr;
+    const int64_t group = groupOf[size_t(i)];
+    const float scale = scales[size_t(group * outer + o)];
+    if (!inHalf(scale))
+      return nullptr;
+    SuperCodes codes;
+    codes.unit = codes.unitOfMinimums = support::floatToHalf(scale);
+    codes.group = form.length;
+    codes.scales[0] = 1;
+    codes.minimums[0] = uint8_t(zeroAt(group, o));
+    for (int64_t k = 0; k < count; ++k)
+      codes.codes[k] = int8_t(codeAt(i + k, o));
+    uint32_t words[support::longestSuperBlock];
+    packWords(form, codes, words);
+    std::memcpy(room, words, size_t(form.words()) * 4);
+    return room;
+  }
+
   const char *heldBy() const override {
     int least = 256, most = 0;
     for (int64_t group = 0; group < int64_t(scales.size()) / outer; ++group)
@@ -92,18 +117,29 @@ struct IntegerCodes : TensorReader {
         least = std::min(least, zeroAt(group, o));
         most = std::max(most, zeroAt(group, o));
       }
-    bool groups = inner % 32 == 0 && std::all_of(scales.begin(), scales.end(), inHalf);
-    for (int64_t i = 0; groups && i < inner; i += 32)
-      groups = isOneGroup(i);
-    auto fits = [&](int end) { return groups && most <= end && int(mask()) - least < end; };
-    return fits(8) ? "Q4_0" : fits(128) ? "Q8_0" : nullptr;
+    if (inner % 32 || !std::all_of(scales.begin(), scales.end(), inHalf))
+      return nullptr;
+    auto groupsOf = [&](int64_t length) {
+      for (int64_t i = 0; i < inner; i += length)
+        if (!isOneGroup(i, std::min(length, inner - i)))
+          return false;
+      return true;
+    };
+    if (!groupsOf(32))
+      return nullptr;
+    auto fits = [&](int end) { return most <= end && int(mask()) - least < end; };
+    if (fits(8))
+      return "Q4_0";
+    if (bits <= 4)
+      return support::storageName(groupsOf(support::blockOf(Storage::Q4Z)) ? Storage::Q4Z : Storage::Q41);
+    return fits(128) ? "Q8_0" : nullptr;
   }
 
   unsigned mask() const { return (1u << bits) - 1; }
-  /// Whether 32 positions share their scales; where the order of positions was changed they do not.
-  bool isOneGroup(int64_t first) const {
+  /// Whether these positions share their scales; where the order of positions was changed they do not.
+  bool isOneGroup(int64_t first, int64_t count) const {
     auto begin = groupOf.begin() + first;
-    return std::all_of(begin, begin + 32, [&](int32_t group) { return group == *begin; });
+    return std::all_of(begin, begin + count, [&](int32_t group) { return group == *begin; });
   }
   static bool inHalf(float scale) { return support::halfToFloat(support::floatToHalf(scale)) == scale; }
 

@@ -11,13 +11,12 @@
 namespace quern::runtime {
 
 using support::Storage;
-using support::superBlock;
 using support::SuperBlocks;
 
 namespace {
 
 constexpr std::string_view ending = ".shape";
-constexpr Storage forms[] = {Storage::Q4K, Storage::Q5K, Storage::Q6K};
+constexpr Storage forms[] = {Storage::Q4K, Storage::Q5K, Storage::Q6K, Storage::Q41, Storage::Q51, Storage::Q4Z};
 
 struct SuperWords : TensorReader {
   StoredTensor words;
@@ -29,7 +28,7 @@ struct SuperWords : TensorReader {
   const SuperBlocks &form() const { return *superBlocksOf(storage); }
 
   uint32_t wordAt(int64_t before, int64_t block, int64_t word, int64_t behind) const {
-    const int64_t blocks = (length + superBlock - 1) / superBlock;
+    const int64_t blocks = (length + form().length - 1) / form().length;
     uint32_t found;
     std::memcpy(&found, words.data + 4 * (((before * blocks + block) * form().words() + word) * after + behind), 4);
     return found;
@@ -38,8 +37,8 @@ struct SuperWords : TensorReader {
   void read(int64_t first, int64_t count, float *to) const override {
     for (int64_t at = first; at < first + count; ++at) {
       const int64_t before = at / (after * length), i = at / after % length, behind = at % after;
-      auto word = [&](int w) { return wordAt(before, i / superBlock, w, behind); };
-      const int within = int(i % superBlock);
+      auto word = [&](int w) { return wordAt(before, i / form().length, w, behind); };
+      const int within = int(i % form().length);
       const support::SuperLevels levels = superLevelsIn(form(), word, within);
       *to++ = levels.scale * float(superCodeIn(form(), word, within)) - levels.minimum;
     }
@@ -48,11 +47,11 @@ struct SuperWords : TensorReader {
   const uint8_t *block(std::string_view format, int64_t first, int64_t stride, int64_t count,
                        uint8_t *room) const override {
     const int64_t before = first / (after * length), i = first / after % length, behind = first % after;
-    if (format != type() || (stride != after && count > 1) || i % superBlock ||
-        count != std::min<int64_t>(superBlock, length - i))
+    if (format != type() || (stride != after && count > 1) || i % form().length ||
+        count != std::min<int64_t>(form().length, length - i))
       return nullptr;
     for (int w = 0; w < form().words(); ++w) {
-      const uint32_t word = wordAt(before, i / superBlock, w, behind);
+      const uint32_t word = wordAt(before, i / form().length, w, behind);
       std::memcpy(room + size_t(w) * 4, &word, 4);
     }
     return room;
@@ -68,7 +67,7 @@ void packWords(const SuperBlocks &form, const SuperCodes &from, uint32_t *words)
     const int source = g * form.group / from.group;
     words[1 + g / 2] |= uint32_t(uint8_t(from.scales[source]) | from.minimums[source] << 8) << g % 2 * 16;
   }
-  for (int i = 0; i < superBlock; ++i) {
+  for (int i = 0; i < form.length; ++i) {
     const int within = i % form.group;
     uint32_t *group = words + form.headWords() + i / form.group * form.wordsOfGroup();
     const uint32_t code = uint32_t(from.codes[i]) & ((1u << form.bits) - 1);
@@ -88,13 +87,21 @@ SuperCodes unpackWords(const SuperBlocks &form, const uint32_t *words) {
     result.scales[g] = int8_t(counts);
     result.minimums[g] = uint8_t(counts >> 8);
   }
-  for (int i = 0; i < superBlock; ++i)
+  for (int i = 0; i < form.length; ++i)
     result.codes[i] = int8_t(support::superCodeIn(form, [&](int w) { return words[w]; }, i));
   return result;
 }
 
 std::vector<int64_t> shapeOfWords(std::vector<int64_t> shape, size_t axis, Storage storage) {
-  shape[axis] = (shape[axis] / superBlock + (shape[axis] % superBlock != 0)) * superBlocksOf(storage)->words();
+  const SuperBlocks &form = *superBlocksOf(storage);
+  shape[axis] = (shape[axis] / form.length + (shape[axis] % form.length != 0)) * form.words();
+  return shape;
+}
+
+std::vector<int64_t> shapeBesideWords(std::vector<int64_t> shape, size_t axis, Storage storage) {
+  shape.push_back(int64_t(axis));
+  if (int length = superBlocksOf(storage)->length; length != support::longestSuperBlock)
+    shape.push_back(length);
   return shape;
 }
 
@@ -112,19 +119,29 @@ void joinSuperWords(std::map<std::string, StoredTensor> &tensors, const std::str
   const StoredTensor stored = tensors.extract(name).mapped();
   auto fail = [&]() {
     throw UserError(reader->words.file->name() + ": tensor " + quote(stem) +
-                    " does not fit its .shape (I64, a length for each dimension, then that of its super-blocks); quern "
+                    " does not fit its .shape (I64, a length for each dimension, then that of its super-blocks, then "
+                    "their length where that is not 256); quern "
                     "quantize writes both");
   };
   const size_t rank = reader->words.shape.size();
-  if (stored.dtype != Dtype::I64 || stored.elements() != int64_t(rank + 1) || !reader->words.bytes)
+  const bool withLength = stored.elements() == int64_t(rank + 2);
+  if (stored.dtype != Dtype::I64 || (!withLength && stored.elements() != int64_t(rank + 1)) || !reader->words.bytes)
     fail();
-  std::vector<int64_t> shape(rank + 1);
-  toLong(stored, 0, int64_t(rank + 1), shape.data());
+  std::vector<int64_t> shape(size_t(stored.elements()));
+  toLong(stored, 0, stored.elements(), shape.data());
+  int64_t length = support::longestSuperBlock;
+  if (withLength) {
+    length = shape.back();
+    shape.pop_back();
+  }
   const int64_t axis = shape.back();
   shape.pop_back();
   if (axis < 0 || axis >= int64_t(rank) || shape[size_t(axis)] < 1)
     fail();
-  auto fits = [&](Storage storage) { return shapeOfWords(shape, size_t(axis), storage) == reader->words.shape; };
+  auto fits = [&](Storage storage) {
+    return superBlocksOf(storage)->length == length &&
+           shapeOfWords(shape, size_t(axis), storage) == reader->words.shape;
+  };
   const Storage *found = std::find_if(std::begin(forms), std::end(forms), fits);
   if (found == std::end(forms))
     fail();

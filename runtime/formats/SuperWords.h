@@ -1,8 +1,9 @@
 // Codes in super-blocks (support/CodedGroups.h) as `quern quantize` stores them in safetensors (docs/formats.md).
 //
-// A tensor NAME of shape [.., n, ..], whose super-blocks lie along the dimension of length n, is
+// A tensor NAME of shape [.., n, ..], whose super-blocks are along the dimension of length n, is
 // - NAME: U32, ceil(n / 256) times the words of a super-block in the place of n: 37 (q4_k), 45 (q5_k) or 57 (q6_k) words;
 // - NAME.shape: I64, the shape, and after it which dimension that is.
+// Of shorter super-blocks NAME.shape ends with their length: 32 (q4_1, q5_1: 6 or 7 words) or 128 (q4_z: 19).
 #ifndef QUERN_RUNTIME_FORMATS_SUPERWORDS_H
 #define QUERN_RUNTIME_FORMATS_SUPERWORDS_H
 
@@ -17,8 +18,9 @@ namespace quern::runtime {
 void packWords(const support::SuperBlocks &form, const SuperCodes &from, uint32_t *words);
 SuperCodes unpackWords(const support::SuperBlocks &form, const uint32_t *words);
 
-/// The shape of NAME for a tensor of `shape`.
+/// The shape of NAME for a tensor of `shape`, and the numbers of NAME.shape.
 std::vector<int64_t> shapeOfWords(std::vector<int64_t> shape, size_t axis, support::Storage storage);
+std::vector<int64_t> shapeBesideWords(std::vector<int64_t> shape, size_t axis, support::Storage storage);
 
 /// Whether `name` is that of a shape beside words.
 bool isShapeOfWords(const std::map<std::string, StoredTensor> &tensors, const std::string &name);

@@ -165,7 +165,7 @@ constexpr int64_t mostStacked = 4096;
 /// Part of config.json, not of the weights.
 constexpr const char *inConfig[] = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};
 
-/// A matrix [rows, columns] whose rows lie in another order.
+/// A matrix [rows, columns] whose rows are in another order.
 class RowReader : public TensorReader {
 public:
   GgufTensor stored; // rows * columns elements

@@ -5,6 +5,7 @@
 
 #include "runtime/Error.h"
 #include "support/Machine.h"
+#include "support/Processors.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -115,16 +116,22 @@ uint64_t enabledStates() {
 
 } // namespace
 
-bool hasCpuFeature(const std::string &name) {
+/// Of what the processor and the system's saved registers allow; tiles are given to who asks, besides.
+static bool isThere(const std::string &name, bool asked) {
   for (const Row &row : rows) {
     if (!sameFeature(name, row.name))
       continue;
     unsigned values[4] = {0, 0, 0, 0};
     if (!__get_cpuid_count(row.leaf, row.subleaf, &values[0], &values[1], &values[2], &values[3]))
       return false;
-    return (values[row.reg] >> row.bit & 1) && (enabledStates() & row.state) == row.state;
+    return (values[row.reg] >> row.bit & 1) && (enabledStates() & row.state) == row.state &&
+           (row.state != Amx || !asked || support::allowTiles());
   }
   return false;
+}
+
+bool hasCpuFeature(const std::string &name) {
+  return isThere(name, true);
 }
 
 std::string cpuName() {
@@ -139,6 +146,9 @@ std::string cpuName() {
   return first == std::string::npos ? "unknown processor" : name.substr(first);
 }
 #else
+static bool isThere(const std::string &, bool) {
+  return false;
+}
 bool hasCpuFeature(const std::string &) {
   return false;
 }
@@ -159,9 +169,14 @@ static std::string ownLevel() {
 
 void requireCpuFeatures(const std::vector<std::string> &names) {
   std::string missing;
+  bool refused = false;
   for (const std::string &name : names)
-    if (!hasCpuFeature(name))
+    if (!hasCpuFeature(name) && !(refused |= isThere(name, false)))
       missing += (missing.empty() ? "" : ", ") + name;
+  if (missing.empty() && refused)
+    throw MachineError("this program was compiled for a processor with AMX; this one (" + cpuName() +
+                       ") has it, but the system does not let programs use its registers (Linux does from 5.16 on); "
+                       "compile it again with --target sapphirerapids-noamx");
   if (!missing.empty())
     throw MachineError("this program was compiled for a processor with " + missing + ", which this one (" + cpuName() +
                        ") lacks; compile it again with --target " + ownLevel() + ", or on this machine");

@@ -60,10 +60,16 @@ public:
   /// For quern_call: what generated code asks of it beside launches. Null: nothing.
   virtual quern_device *services() { return nullptr; }
   virtual const DeviceCounts &counts() const;
-  /// A point in the order of all that was asked for. The last 64 are known.
+  /// A point in the order of all that was asked for; known until `seconds` asked for it.
   virtual uint64_t mark();
   /// Seconds that it worked from one mark to a later one, which it waits for: the device's own time, not the host's.
   virtual double seconds(uint64_t from, uint64_t to);
+  /// Of what `once` asks for.
+  template <typename Code> double timed(Code once) {
+    uint64_t from = mark();
+    once();
+    return seconds(from, mark());
+  }
   /// What it can do at most, measured now; the processor's is measured elsewhere (Probe.h).
   virtual DeviceLimits measureLimits() { return {}; }
   /// Null: the host chooses.

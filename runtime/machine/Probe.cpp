@@ -77,6 +77,40 @@ double bestRate(int tries, const std::function<double()> &rate) {
   }
 }
 
+/// Sixteen rows and sixteen columns of four bytes in each of eight registers.
+struct [[gnu::aligned(64)]] TileShapes {
+  uint8_t palette = 1, startRow = 0, reserved[14] = {};
+  uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+static constexpr double flopsOfTiles = 4 * 16 * 16 * 16 * 2; // of words: two products of bf16 each, or four of bytes
+
+// Four sums hide a product's latency. Registers are part of the instructions, so the two are written out.
+#define QUERN_MULTIPLY_TILES(NAME, PRODUCT)                                                                            \
+  [[gnu::target("amx-tile,amx-bf16,amx-int8")]] void NAME(long rounds) {                                               \
+    static constexpr TileShapes shapes;                                                                                \
+    _tile_loadconfig(&shapes);                                                                                         \
+    _tile_zero(0);                                                                                                     \
+    _tile_zero(1);                                                                                                     \
+    _tile_zero(2);                                                                                                     \
+    _tile_zero(3);                                                                                                     \
+    _tile_zero(4);                                                                                                     \
+    _tile_zero(5);                                                                                                     \
+    _tile_zero(6);                                                                                                     \
+    _tile_zero(7);                                                                                                     \
+    for (long r = 0; r < rounds; ++r) {                                                                                \
+      PRODUCT(0, 4, 6);                                                                                                \
+      PRODUCT(1, 4, 7);                                                                                                \
+      PRODUCT(2, 5, 6);                                                                                                \
+      PRODUCT(3, 5, 7);                                                                                                \
+      __asm__ volatile("");                                                                                            \
+    }                                                                                                                  \
+    _tile_release();                                                                                                   \
+  }
+QUERN_MULTIPLY_TILES(multiplyTilesOfBF16, _tile_dpbf16ps)
+QUERN_MULTIPLY_TILES(multiplyTilesOfBytes, _tile_dpbssd)
+#undef QUERN_MULTIPLY_TILES
+
 void multiplySse(long rounds) {
   __m128 x = _mm_set1_ps(0.999f), y = _mm_set1_ps(1e-3f);
 #define QUERN_DO(i) __m128 a##i = y;
@@ -139,11 +173,14 @@ std::string vectorName() {
   return level().name;
 }
 
-double measureFlops(bool ofBytes, int mostFloats) {
-  bool bytes = ofBytes && hasCpuFeature("avx512vnni");
+double measureFlops(Multiplied what, int mostFloats) {
   const Level &widest = level(mostFloats);
-  auto multiply = bytes ? multiplyBytes : widest.multiply;
-  double each = bytes ? 12 * 64 * 2 : widest.flopsPerRound;
+  auto multiply = widest.multiply;
+  double each = widest.flopsPerRound;
+  if (what.tiles && hasCpuFeature("amx_bf16") && hasCpuFeature("amx_int8"))
+    multiply = what.bytes ? multiplyTilesOfBytes : multiplyTilesOfBF16, each = flopsOfTiles * (what.bytes ? 4 : 2);
+  else if (what.bytes && hasCpuFeature("avx512vnni"))
+    multiply = multiplyBytes, each = 12 * 64 * 2;
   ThreadPool &pool = ThreadPool::instance();
   auto run = [&](long rounds) {
     double begin = now();

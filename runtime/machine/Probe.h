@@ -6,11 +6,15 @@
 
 namespace quern::runtime {
 
-/// f32 operations a second (a fused multiply-add counts two) on all threads of the pool, with the widest vectors there
-/// are and nothing but registers; `ofBytes`: of products of 8-bit integers, where there are instructions for these;
-/// `mostFloats`: of a vector, for code that has no wider ones. The best of many short tries, about 0.2 s. What a program
-/// did is a limit too, if it is more: tries may meet other work.
-double measureFlops(bool ofBytes = false, int mostFloats = 16);
+/// What is multiplied: f32, or numbers of fewer bits where there are instructions for these.
+struct Multiplied {
+  bool bytes = false; ///< integers of 8 bits
+  bool tiles = false; ///< by AMX: those, or bf16
+};
+/// Operations a second (a multiply-add counts two) on all threads of the pool, with the widest vectors there are and
+/// nothing but registers; `mostFloats`: of a vector, for code that has no wider ones. The best of many short tries, about
+/// 0.2 s. What a program did is a limit too, if it is more: tries may meet other work.
+double measureFlops(Multiplied what = {}, int mostFloats = 16);
 /// "AVX-512", "AVX2", "SSE2": what measureFlops used.
 std::string vectorName();
 

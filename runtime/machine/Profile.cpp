@@ -122,9 +122,9 @@ void Profile::forget() {
 void Profile::begin(int number, int iteration) {
   if (size_t(number) >= all.size())
     return;
+  launch = {number, iteration, now(), 0}; // before the mark: so the launch ends before the next one begins
   if (watched)
     mark = watched->mark();
-  launch = {number, iteration, now(), 0};
 }
 
 void Profile::end() {

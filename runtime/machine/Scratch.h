@@ -11,7 +11,7 @@ namespace quern::runtime {
 
 class Scratch;
 
-/// A thread's blocks. Those of a kernel live one within the other, so they lie one above the other; what is freed below
+/// A thread's blocks. Those of a kernel live one within the other, so they are one above the other; what is freed below
 /// another block waits for that. The thread that took a block frees it (codegen makes no `async` schedules).
 /// codegen/halide/KernelScratch.cpp counts alike, so that the plan is what is used.
 class ScratchStack {

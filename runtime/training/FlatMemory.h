@@ -50,9 +50,9 @@ public:
       newer = Side::Host;
     return host.template as<T>();
   }
-  /// Where the host's side lies, whoever is newer.
+  /// Where the host's side is, whoever is newer.
   const T *place() const { return host.template as<T>(); }
-  /// For a session whose weights lie here.
+  /// For a session whose weights are here.
   Mirror mirror() const { return {host.data(), host.size(), kernels.data()}; }
 
 private:

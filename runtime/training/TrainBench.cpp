@@ -114,13 +114,9 @@ int trainBenchCommand(const Command &command, const Options &options) {
   DeviceCounts atFirst = device.counts();
   while (steps.wantsMore(options, 5)) {
     double start = now();
-    work.accumulate();
-    double middle = now();
-    work.update();
-    double end = now();
-    gradients.add(middle - start);
-    updates.add(end - middle);
-    steps.add(end - start);
+    gradients.add(device.timed([&] { work.accumulate(); }));
+    updates.add(device.timed([&] { work.update(); }));
+    steps.add(now() - start);
   }
   nlohmann::json asked = countsSince(device, atFirst);
   double after = measureArithmetic(device, d).flops,

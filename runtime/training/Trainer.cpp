@@ -191,7 +191,7 @@ Session &Trainer::session() {
 }
 
 void Trainer::packAgain() {
-  masters.read(); // what is packed lies in the host's memory
+  masters.read(); // what is packed is in the host's memory
   weights->update();
   memory->resendWeights();
   stale = false;

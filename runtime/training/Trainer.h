@@ -23,7 +23,7 @@ struct OptimizerOptions {
 };
 
 /// Owns parameters (in f32; of a program compiled with --precision bf16 also the copies that its kernels read),
-/// gradients and moments. All lie flat, in the order in which the gradient's results come, so that an update is one
+/// gradients and moments. All are flat, in the order in which the gradient's results come, so that an update is one
 /// pass over memory whatever the tensors are.
 class Trainer {
 public:

@@ -12,7 +12,7 @@ struct Training {
   bool nextToken = false;
   struct Gradient {
     std::string output;
-    std::vector<size_t> parameters; ///< whose gradients lie in it, one after the other
+    std::vector<size_t> parameters; ///< whose gradients are in it, one after the other
   };
   std::vector<Gradient> gradients;
 };

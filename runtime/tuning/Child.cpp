@@ -82,9 +82,9 @@ std::optional<std::string> Child::line(double seconds) {
   }
 }
 
-std::string Child::finish() {
+Ending Child::finish() {
   if (process < 0)
-    return "";
+    return {};
   close(output);
   if (late) // it hangs, or is not wanted any more
     kill(process, SIGKILL);
@@ -101,8 +101,9 @@ std::string Child::finish() {
   }
   process = -1;
   if (WIFSIGNALED(status))
-    return "signal " + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) + ")";
-  return WIFEXITED(status) && WEXITSTATUS(status) ? "status " + std::to_string(WEXITSTATUS(status)) : "";
+    return {-1, "signal " + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) + ")"};
+  int own = WEXITSTATUS(status);
+  return {own, own ? "status " + std::to_string(own) : ""};
 }
 
 } // namespace quern::runtime

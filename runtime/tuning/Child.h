@@ -9,6 +9,12 @@
 
 namespace quern::runtime {
 
+/// How a process ended.
+struct Ending {
+  int status = 0;  ///< as it said itself; -1 where a signal ended it
+  std::string how; ///< "status 3", "signal 11 (Segmentation fault)"; nothing for status 0
+};
+
 /// Dies with this process, and with the object.
 class Child {
 public:
@@ -20,8 +26,8 @@ public:
   /// The next line of its standard output without its end; nothing: it has ended, or `seconds` have passed (timedOut).
   std::optional<std::string> line(double seconds);
   bool timedOut() const { return late; }
-  /// Ends it if it runs. "" where it ended by itself with status 0, else how: "signal 11 (Segmentation fault)".
-  std::string finish();
+  /// Ends it if it runs.
+  Ending finish();
 
 private:
   pid_t process = -1;

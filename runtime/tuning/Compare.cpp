@@ -159,7 +159,7 @@ struct Comparing {
       const HalideBuffer &result = buffer(kernel.inputs + i);
       Span span(result);
       fetch(results[size_t(i)], span);
-      // A result may lie over an argument. Where it does not, what is left from the first run must not look right.
+      // A result may overlap an argument. Where it does not, what is left from the first run must not look right.
       bool shared = false;
       for (int k = 0; k < kernel.inputs + kernel.results; ++k)
         shared = shared || (k != kernel.inputs + i && span.overlaps(Span(buffer(k))));

@@ -71,11 +71,7 @@ private:
     race.enter(-1);
   }
   /// Nanoseconds by the device's clock.
-  double timed(const std::function<void()> &once) {
-    uint64_t from = device.mark();
-    once();
-    return device.seconds(from, device.mark()) * 1e9;
-  }
+  double timed(const std::function<void()> &once) { return device.timed(once) * 1e9; }
   /// The part's calls in a round: prefill is one call, decode steps are short.
   int callsOf(size_t part) const { return parts[part].count > 1 ? roundCalls : 1; }
 };
@@ -90,10 +86,10 @@ Json Measurement::shares() {
     run(p, false); // touches memory
     race.stop();
     int calls = parts[p].count > 1 ? 2 * roundCalls : 2;
-    double start = now(); // of a device the recorder's marks would take the place of these
-    for (int i = 0; i < calls; ++i)
-      run(p);
-    double each = (now() - start) * 1e9 / calls;
+    double all = timed([&] {
+      for (int i = 0; i < calls; ++i)
+        run(p);
+    });
     Json kernels = Json::object();
     if (race.times().size() > p)
       for (auto [kernel, nanoseconds] : race.times()[p])
@@ -103,7 +99,7 @@ Json Measurement::shares() {
                                      [&](const LaunchInfo &info) { return info.kernel == name; });
           kernels[name] = {{"ns", nanoseconds / calls}, {"title", launch->title}, {"at", launch->at}};
         }
-    result[parts[p].name] = {{"calls", parts[p].count}, {"ns", each}, {"kernels", kernels}};
+    result[parts[p].name] = {{"calls", parts[p].count}, {"ns", all / calls}, {"kernels", kernels}};
   }
   return result;
 }

@@ -1,7 +1,6 @@
 // Takes: questions. Gives: what a program measures, whatever becomes of its process.
 #include "runtime/tuning/MeasuredProgram.h"
 
-#include "runtime/tuning/Child.h"
 #include "support/Error.h"
 #include "support/Files.h"
 #include "support/Json.h"
@@ -13,6 +12,8 @@ using Json = nlohmann::json;
 
 namespace quern::runtime {
 
+/// What a program ends with on a machine that cannot run it.
+static constexpr int machineCannot = 2;
 /// Seconds without a word after which a program hangs.
 static constexpr double patience = 300;
 
@@ -32,11 +33,11 @@ std::vector<std::string> MeasuredProgram::command() const {
   return words;
 }
 
-void MeasuredProgram::fail(const std::string &end) const {
+void MeasuredProgram::fail(const Ending &end) const {
   std::string text = support::readFile(errors());
-  std::string message = "the program could not be measured: " + (end.empty() ? "it gave no answer" : end) +
+  std::string message = "the program could not be measured: " + (end.how.empty() ? "it gave no answer" : end.how) +
                         (text.empty() ? "" : ": " + text.substr(0, 2000));
-  if (end == "status 2") // what a program says of a machine that cannot run it
+  if (end.status == machineCannot)
     throw support::MachineError(message);
   throw std::runtime_error(message);
 }
@@ -50,7 +51,7 @@ Json MeasuredProgram::ask(const std::string &question) {
   words.push_back("--" + question);
   Child child(words, errors());
   std::optional<std::string> line = child.line(patience);
-  std::string end = child.finish();
+  Ending end = child.finish();
   if (!line)
     fail(end);
   return parse(*line).at(question);
@@ -77,12 +78,12 @@ void MeasuredProgram::compare(const std::vector<VersionTrial> &trials, Clock::ti
         report(next++, &answer, "");
     }
     bool late = child.timedOut();
-    std::string end = child.finish();
+    Ending end = child.finish();
     if (next == trials.size() || (late && left() <= 0))
       return;
     if (!began)
       fail(end);
-    report(next++, nullptr, late ? "no answer" : end);
+    report(next++, nullptr, late ? "no answer" : end.how);
   }
 }
 

@@ -2,6 +2,7 @@
 #ifndef QUERN_RUNTIME_TUNING_MEASUREDPROGRAM_H
 #define QUERN_RUNTIME_TUNING_MEASUREDPROGRAM_H
 
+#include "runtime/tuning/Child.h"
 #include "support/TemporaryFolder.h"
 
 #include <chrono>
@@ -42,7 +43,7 @@ private:
 
   std::vector<std::string> command() const;
   std::string errors() const { return work.path() + "/errors"; }
-  [[noreturn]] void fail(const std::string &end) const;
+  [[noreturn]] void fail(const Ending &end) const;
 };
 
 } // namespace quern::runtime

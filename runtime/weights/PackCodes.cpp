@@ -14,6 +14,8 @@ constexpr const char *bytes[] = {"Q8_0"}, *nibbles[] = {"Q4_0"};
 constexpr const char *sixBits[] = {"q6_k", "Q6_K", "q5_k", "Q5_K", "q4_k", "Q4_K", "Q3_K", "Q2_K"};
 constexpr const char *fiveBits[] = {"q5_k", "Q5_K", "q4_k", "Q4_K"}; // codes without a sign, groups of 32
 constexpr const char *fourBits[] = {"q4_k", "Q4_K"};
+constexpr const char *shortFour[] = {"q4_1", "Q4_1"}, *shortFive[] = {"q5_1", "Q5_1", "q4_1", "Q4_1"};
+constexpr const char *withZeros[] = {"q4_z"};
 
 void packGroup(bool wide, const uint8_t *block, const float *numbers, int64_t tile, int64_t row, uint8_t *to) {
   uint8_t made[2 + support::codedGroup];
@@ -33,17 +35,17 @@ void packGroup(bool wide, const uint8_t *block, const float *numbers, int64_t ti
 }
 
 void packSuperBlock(const support::SuperBlocks &form, const SuperCodes &from, int64_t tile, int64_t row, uint8_t *to) {
-  uint32_t words[support::superBlock];
+  uint32_t words[support::longestSuperBlock];
   packWords(form, from, words);
   for (int word = 0; word < form.words(); ++word)
     std::memcpy(to + (word * tile + row) * 4, &words[word], 4);
 }
 
-/// A super-block that lies in a format of GGUF, or in words of its own.
+/// A super-block that is in a format of GGUF, or in words of its own.
 SuperCodes superCodesOf(const FoundBlock &stored) {
   if (const BlockFormat *format = findBlockFormat(stored.format))
     return unpackSuperBlock(*format, stored.bytes);
-  uint32_t words[support::superBlock];
+  uint32_t words[support::longestSuperBlock];
   const support::SuperBlocks &form = *support::superBlocksOf(*support::storageByName(stored.format));
   std::memcpy(words, stored.bytes, size_t(form.words()) * 4);
   return unpackWords(form, words);
@@ -61,6 +63,12 @@ std::span<const char *const> blockNamesOf(Storage storage) {
     return sixBits;
   case Storage::Q5K:
     return fiveBits;
+  case Storage::Q41:
+    return shortFour;
+  case Storage::Q51:
+    return shortFive;
+  case Storage::Q4Z:
+    return withZeros;
   default:
     return fourBits;
   }

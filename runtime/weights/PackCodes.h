@@ -12,7 +12,7 @@ namespace quern::runtime {
 /// The formats whose numbers the storage holds: "Q8_0"; "Q4_0"; of super-blocks GGUF's and own ones with as many bits or fewer.
 std::span<const char *const> blockNamesOf(Storage storage);
 
-/// Where a block lies, and in which of these formats; or nowhere.
+/// Where a block is, and in which of these formats; or nowhere.
 struct FoundBlock {
   const uint8_t *bytes = nullptr;
   const char *format = nullptr;
@@ -34,7 +34,7 @@ void packCodes(const PackedLayout &layout, int64_t first, int64_t count, Block b
     for (int64_t i = 0; i < layout.inner; i += each) {
       const int64_t length = std::min(each, layout.inner - i);
       for (int64_t r = 0; r < rows; ++r) {
-        float numbers[support::superBlock] = {};
+        float numbers[support::longestSuperBlock] = {};
         const FoundBlock stored =
             block(layout.offset + (outer + r) * layout.outerStride + i * layout.innerStride, length, numbers);
         packBlock(layout.storage, stored, numbers, length, layout.tile, r, place);

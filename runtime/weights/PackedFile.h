@@ -27,7 +27,7 @@ std::string pieceName(const Description &description, const std::vector<int> &pa
 
 /// Whether `source` is such a file.
 bool isPacked(const TensorSource &source);
-/// Where a piece lies in it. Throws UserError for a file that was packed for other layouts.
+/// Where a piece is in it. Throws UserError for a file that was packed for other layouts.
 const void *packedPiece(const TensorSource &source, const std::string &name, uint64_t bytes);
 /// Throws UserError with the reason (a full disk); the file is there whole or not at all.
 void writePacked(const std::string &path, const std::vector<WeightPiece> &pieces);

@@ -1,4 +1,4 @@
-// Stored tensors by name, whatever the file format and wherever they lie.
+// Stored tensors by name, whatever the file format and wherever they are.
 #ifndef QUERN_RUNTIME_WEIGHTS_TENSORSOURCE_H
 #define QUERN_RUNTIME_WEIGHTS_TENSORSOURCE_H
 

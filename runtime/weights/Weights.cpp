@@ -105,7 +105,7 @@ private:
   Weights &weights;
   const Description &description;
   std::vector<const StoredTensor *> sources; // empty: random
-  const TensorSource *packed = nullptr;      // where all lies already
+  const TensorSource *packed = nullptr;      // where all is already
   uint64_t seed;
   std::vector<std::vector<Place>> places;
   std::vector<Place> pieces; // of weights.laid
@@ -136,7 +136,7 @@ private:
     return storage == Storage::BF16 ? Dtype::BF16 : storage == Storage::F16 ? Dtype::F16 : Dtype::F32;
   }
 
-  /// Where these tensors lie one after the other in the numbers that a kernel wants; or null.
+  /// Where these tensors follow one another in the numbers that a kernel wants; or null.
   const void *lyingInPlace(const std::vector<int> &parameters, Storage storage) {
     const uint8_t *first = nullptr, *end = nullptr;
     for (int parameter : parameters) {

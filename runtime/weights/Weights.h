@@ -26,7 +26,7 @@ public:
   /// for what they want in bf16 (else `update` makes copies).
   static std::unique_ptr<Weights> over(const Description &description, const std::vector<const float *> &tensors,
                                        std::vector<const uint16_t *> narrow = {});
-  /// Whether some dense tensors were copied: several that kernels see as one (experts) but lie apart, or that wanted
+  /// Whether some dense tensors were copied: several that kernels see as one (experts) but are apart, or that wanted
   /// another type.
   bool copiesDense() const { return dense; }
   /// Packs anew what was packed, after the tensors changed.

@@ -34,7 +34,7 @@ const std::vector<Lengths> rows = {{{"M", 1}}, {{"M", 2}}, {{"M", 7}}, {{"M", 40
 
 } // namespace
 
-/// Random positions are integers in [0, 7): some lie outside of few experts, some of many experts have no rows.
+/// Random positions are integers in [0, 7): some are outside of few experts, some of many experts have no rows.
 TEST(ByExpert, AnyNumberOfExpertsChoicesAndRows) {
   for (auto [experts, choices] : {std::pair<int64_t, int64_t>(1, 1), {3, 2}, {40, 3}}) {
     WeightGradient gradient(experts, choices, 13, 33);

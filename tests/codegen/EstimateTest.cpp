@@ -93,6 +93,20 @@ TEST(Estimate, CodesHaveMoreRowsOneByOne) {
   EXPECT_EQ(alone(4, 8, 1), 6);
 }
 
+/// Not of groups of 16 codes, as q6_k has, where it gained nothing; where the facts say that it cannot be, never.
+TEST(Estimate, TilesOfAmxWhereTheyAre) {
+  for (auto [bits, rowBits, levels, used] : {std::tuple(16, 16, 0, true), std::tuple(8, 8, 1, true),
+                                             std::tuple(4, 8, 2, true), std::tuple(6, 8, 2, false)}) {
+    Anchor product = weight("sapphirerapids", 2048, 768, bits, rowBits);
+    product.facts["levels"] = levels;
+    EXPECT_EQ(chosen(product)["amx"], 0) << bits;
+    product.facts["amx"] = 1;
+    EXPECT_EQ(chosen(product)["amx"] > 0, used) << bits;
+    EXPECT_EQ(chosen(product, "contract : amx 0\n")["amx"], 0) << bits;
+    EXPECT_EQ(chosen(product, "contract : amx 2\n")["amx"], 2) << bits;
+  }
+}
+
 TEST(Estimate, BlocksFollowTheCaches) {
   int before = 0;
   for (int64_t kilobytes : {128, 256, 512, 1024, 2048}) {
@@ -153,9 +167,13 @@ TEST(Estimate, AnyShapeGivesAPointThatNoNeighbourBeats) {
     Facts facts;
     int64_t size = int64_t(random() % 5000) + 1, other = int64_t(random() % 5000) + 1;
     if (family == "contract" || family == "dense" || family == "grouped" || family == "experts")
-      facts = {{"outer", draw({0, size, 768, 50257})}, {"inner", draw({0, other, 64, 768, 11008})},
-               {"rows", draw({0, 1, 2, 7, size})},     {"bits", draw({32, 16, 8, 4, 5, 6})},
-               {"row_bits", draw({32, 16, 8})},        {"bytes", draw({2, 4})}};
+      facts = {{"outer", draw({0, size, 768, 50257})},
+               {"inner", draw({0, other, 64, 768, 11008})},
+               {"rows", draw({0, 1, 2, 7, size})},
+               {"bits", draw({32, 16, 8, 4, 5, 6})},
+               {"row_bits", draw({32, 16, 8})},
+               {"bytes", draw({2, 4})},
+               {"amx", draw({0, 1})}};
     if (family == "dense")
       facts["depth"] = facts["inner"], facts["heads"] = draw({0, 1});
     if ((family == "contract" || family == "grouped") && facts["outer"])

@@ -8,7 +8,7 @@ using namespace quern::codegen;
 static const std::vector<Lengths> rows = {{{"M", 1}}, {{"M", 2}},  {{"M", 5}},  {{"M", 6}},
                                           {{"M", 7}}, {{"M", 13}}, {{"M", 200}}};
 
-/// Random positions are integers in [0, 7): some lie outside of few experts, some of many experts have no rows.
+/// Random positions are integers in [0, 7): some are outside of few experts, some of many experts have no rows.
 TEST(Grouped, AnyNumberOfExpertsChoicesAndRows) {
   for (auto [experts, choices] : {std::pair<int64_t, int64_t>(1, 1), {3, 2}, {8, 1}, {40, 3}}) {
     GraphMaker g;

@@ -77,7 +77,7 @@ TEST_F(KernelScratchTest, WhatStaysInRegistersOrOnTheStackIsNone) {
   EXPECT_EQ(planned(plan, 1000).worker, 0);
 }
 
-/// The gradient of a vocabulary's weights: logits' gradients lie by token, and are copied by word. Of tokens that there
+/// The gradient of a vocabulary's weights: logits' gradients are stored by token, and are copied by word. Of tokens that there
 /// are, no more.
 TEST(KernelScratchOfKernels, ACopyOfLogitsIsAsLargeAsTheyAre) {
   constexpr int64_t words = 5001, strips = 2 << 20; // of both operands' columns, whatever the tokens

@@ -14,7 +14,14 @@ static std::vector<DenseTensor> edges(std::vector<double> values) {
   return {{{static_cast<int64_t>(values.size())}, values}};
 }
 
-TEST(Elementwise, Functions) {
+/// Functions of one real number, and where each of them is interesting.
+static std::vector<Op> functions() {
+  std::vector<Op> ops = {Op::Neg, Op::Abs};
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE) ops.push_back(Op::NAME);
+  QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
+  return ops;
+}
+static std::vector<double> numbers() {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   std::vector<double> all = {0,         -0.0, 1e-30, 1e-6f,  0.1f,  0.5f,  0.62f, 0.63f,   0.99f, 1.01f,
                              1.5f,      2,    3.7f,  4.2f,   10,    20.5f, 80,    88.5f,   100,   1000,
@@ -22,13 +29,34 @@ TEST(Elementwise, Functions) {
                              -2.5f,     -5,   -10,   -87,    -95,   -110,  -inf};
   for (double &v : all)
     v = static_cast<float>(v);
-  for (Op op : {Op::Neg, Op::Abs, Op::Exp, Op::Expm1, Op::Log, Op::Log1p, Op::Sqrt, Op::Sin, Op::Cos, Op::Tanh,
-                Op::Sigmoid, Op::Erf}) {
+  return all;
+}
+
+TEST(Elementwise, Functions) {
+  std::vector<double> all = numbers();
+  for (Op op : functions()) {
     GraphMaker g;
     int x = g.argument(Storage::F32, {dim("N", all.size())});
     g.yield(g.elementwise(op, {x}));
     std::vector<DenseTensor> given = edges(all);
     checkKernel(g.finish("unary" + std::to_string(int(op))), {{}}, 4e-7, cpuTarget("native"), &given);
+  }
+}
+
+/// The same in LLVM IR: a body that counts positions beside.
+TEST(Elementwise, FunctionsInRecurrences) {
+  std::vector<double> all = numbers();
+  const int64_t count = int64_t(all.size());
+  for (Op op : functions()) {
+    GraphMaker g, body;
+    Dim t = dim("T", 1), n = dim("N", count);
+    int state = body.argument(Storage::F32, {n}), x = body.argument(Storage::F32, {n});
+    int next = body.elementwise(Op::Add, {state, body.constant(1)});
+    for (int result : g.scan(t, false, body, {g.argument(Storage::F32, {n}), g.argument(Storage::F32, {t, n})}, 1, 1,
+                             {next, body.elementwise(op, {x})}))
+      g.yield(result);
+    std::vector<DenseTensor> given = {{{count}, std::vector<double>(all.size(), 0)}, {{1, count}, all}};
+    checkKernel(g.finish("recurrent" + std::to_string(int(op))), {{}}, 4e-7, cpuTarget("native"), &given);
   }
 }
 

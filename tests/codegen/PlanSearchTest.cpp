@@ -115,6 +115,26 @@ TEST_F(PlanSearchTest, GoesOnWhereItWasInterrupted) {
   }
 }
 
+TEST_F(PlanSearchTest, AnotherProducerIsTriedAndSearched) {
+  for (double handicap : {0.1, 100.0}) {
+    auto time = [&](const KernelPlan &plan) {
+      return plan.producer == "scan" ? handicap + std::abs(double(plan.parts[0]["chunk"]) - 32) / 100 : timeOf(plan);
+    };
+    auto compared = [&](const KernelPlan &incumbent, const KernelPlan &candidate) {
+      double ratio = time(candidate) / time(incumbent);
+      return std::optional(TrialResult{ratio < 0.99, ratio});
+    };
+    auto either = [&](const KernelPlan &plan) { return plan.producer == "scan" || valid(plan); };
+    PlanSearch both(first, either, 7, 12, {}, {{"scan", {{"scan", {{"chunk", 0}}}}}});
+    EXPECT_TRUE(both.advance(compared).empty());
+    EXPECT_NEAR(both.gain(), time(first) / time(both.incumbent()), 1e-9);
+    if (handicap < 1)
+      EXPECT_EQ(both.incumbent().text(), "scan: scan(chunk = 32)");
+    else
+      EXPECT_EQ(both.incumbent().parts[0]["rows"], 3) << both.incumbent().text();
+  }
+}
+
 TEST_F(PlanSearchTest, NothingThatFailsIsTaken) {
   // Whatever has another number of rows is wrong, however fast.
   PlanSearch one = search();

@@ -1,12 +1,12 @@
 // A driver of CUDA for tests: a device that is this processor, which executes kernels' PTX (tests/gpu/ptx). Stricter than a
-// card: each address must lie in memory that was taken, new memory is filled with what is no number, sizes and limits are
+// card: each address must be in memory that was taken, new memory is filled with what is no number, sizes and limits are
 // checked, and all that was begun is done as late as it may be. Opened by programs through QUERN_CUDA_LIBRARY.
 //
 //   QUERN_FAKE_CUDA=none        no device;  =old  one of compute capability 3.7;  =volta  of 7.0;  =ampere  of 8.0;  =full  no memory beyond 128 KB
 //   QUERN_FAKE_CUDA=lost        launches fail after the first ten (lost:N: after N);  =cuda11  a driver of CUDA 11.8
 //   QUERN_FAKE_CUDA_LOG=FILE    what was asked of it, as JSON, when the program ends
 #include "runtime/device/cuda/Cuda.h"
-#include "tests/gpu/ptx/Ptx.h"
+#include "tests/gpu/FakeMemory.h"
 #include "tests/gpu/ptx/Tensor.h"
 
 #include <chrono>
@@ -31,51 +31,6 @@ enum Status {
   invalidPtx = 218,
   launchFailed = 719,
   noContext = 201
-};
-
-struct Block {
-  std::vector<uint8_t> bytes;
-};
-
-class Blocks : public ptx::Memory {
-public:
-  uint64_t take(size_t bytes) {
-    taken += bytes;
-    auto block = std::make_unique<Block>(Block{std::vector<uint8_t>(bytes + 256, 0xff)});
-    uint64_t address = (reinterpret_cast<uint64_t>(block->bytes.data()) + 255) / 256 * 256;
-    ranges[address] = {bytes, std::move(block)};
-    return address;
-  }
-  bool give(uint64_t address) {
-    auto at = ranges.find(address);
-    if (at == ranges.end())
-      return false;
-    taken -= at->second.bytes;
-    last = {};
-    ranges.erase(at);
-    return true;
-  }
-  uint8_t *at(uint64_t address, size_t bytes) override {
-    if (address - last.first >= last.second || last.second - (address - last.first) < bytes) {
-      auto next = ranges.upper_bound(address);
-      if (next == ranges.begin())
-        throw std::runtime_error("an address that is in no memory of the device");
-      --next;
-      if (address - next->first + bytes > next->second.bytes)
-        throw std::runtime_error("an address behind a block's end");
-      last = {next->first, next->second.bytes};
-    }
-    return reinterpret_cast<uint8_t *>(address);
-  }
-  size_t taken = 0;
-
-private:
-  struct Range {
-    size_t bytes;
-    std::unique_ptr<Block> block;
-  };
-  std::map<uint64_t, Range> ranges;
-  std::pair<uint64_t, uint64_t> last{}; // where the last access was
 };
 
 struct LoadedModule {
@@ -331,8 +286,17 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned options, int *
       // Launches overlap in what is recorded, not in what is done: here a kernel has nothing to wait for.
       std::string text = static_cast<const char *>(image);
       size_t entries = 0, waits = 0;
-      for (size_t at = 0; (at = text.find(".entry", at)) != std::string::npos; ++at)
+      for (size_t at = 0; (at = text.find(".entry", at)) != std::string::npos; ++at) {
         ++entries;
+        size_t wait = text.find("griddepcontrol.wait", at), next = text.find(".entry", at + 1);
+        if (wait > next || wait == std::string::npos)
+          continue;
+        // What stands before a wait may be what the launch before is about to write: no memory is read there.
+        for (const char *reads : {"ld.global", "st.global", "cp.async"})
+          if (text.find(reads, at) < wait)
+            throw std::runtime_error("a kernel touches memory before it waits");
+        record.counts["kernels_that_fetch_ahead"] += text.find("prefetch.global", at) < wait;
+      }
       for (size_t at; (at = text.find("griddepcontrol.")) != std::string::npos;) {
         waits += text.compare(at, 19, "griddepcontrol.wait") == 0;
         text.erase(at, text.find(';', at) + 1 - at);

@@ -1,6 +1,6 @@
 // A layer between programs and the system's Vulkan driver: QUERN_FAKE_VULKAN makes that device another one.
 //   none      no device                        old      a device of Vulkan 1.1
-//   full      no memory is left for weights    lost     it is lost at the third list of commands
+//   full      no memory is left for weights    lost     it is lost at the third list of commands (lost:N: after N launches)
 //   narrow    without double precision         few      it binds one buffer at once
 //   small     tensors of 1 KiB can be bound    aligned  buffers begin at multiples of 256 bytes
 #include "runtime/device/vulkan/Vulkan.h"
@@ -62,9 +62,18 @@ int32_t allocate(DeviceHandle device, const MemoryInfo *info, const Allocator *a
     return outOfDeviceMemory;
   return realOne(&allocate, "vkAllocateMemory")(device, info, allocator, memory);
 }
+uint64_t launches = 0;
+void dispatch(Commands commands, uint32_t fromX, uint32_t fromY, uint32_t fromZ, uint32_t x, uint32_t y, uint32_t z) {
+  ++launches;
+  realOne(&dispatch, "vkCmdDispatchBase")(commands, fromX, fromY, fromZ, x, y, z);
+}
 int32_t submit(Queue queue, uint32_t count, const Submission *submission, Fence fence) {
   static int submitted = 0;
-  if (is("lost") && ++submitted > 2)
+  static const uint64_t last = [] {
+    const char *wanted = std::getenv("QUERN_FAKE_VULKAN");
+    return wanted && !std::strncmp(wanted, "lost:", 5) ? std::strtoull(wanted + 5, nullptr, 10) : UINT64_MAX;
+  }();
+  if ((is("lost") && ++submitted > 2) || launches > last)
     return deviceLost;
   return realOne(&submit, "vkQueueSubmit")(queue, count, submission, fence);
 }
@@ -83,6 +92,8 @@ extern "C" Function vkGetInstanceProcAddr(Instance instance, const char *name) {
     return reinterpret_cast<Function>(&features);
   if (wanted == "vkAllocateMemory")
     return reinterpret_cast<Function>(&allocate);
+  if (wanted == "vkCmdDispatchBase")
+    return reinterpret_cast<Function>(&dispatch);
   if (wanted == "vkQueueSubmit")
     return reinterpret_cast<Function>(&submit);
   return real()(instance, name);

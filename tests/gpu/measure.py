@@ -9,61 +9,14 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from tests.e2e.harness import BUILD, DATA, EXAMPLES, QUERN, read_safetensors, relative_error, write_safetensors  # noqa: E402
+from tests.e2e.harness import BUILD, read_safetensors, relative_error, write_safetensors  # noqa: E402
+from tests.e2e.models.models_test import INPUTS  # noqa: E402
+from tests.e2e.training import gradients_test  # noqa: E402
+from tests.gpu.programs import AHEAD, GPT2, SMALL_GPT2, Programs  # noqa: E402
 
-GOLDENS = ("gpt2", "llama", "bert", "t5", "mixtral", "mamba")
-INPUTS = {"tokens": "input_ids", "mask": "attention_mask", "segments": "token_type_ids", "target": "decoder_input_ids"}
-
-PRODUCT = """quern 1
-model product {
-  config { width = 8192 }
-  dim D = width, O = width, V = 64
-  forward(tokens: int[T]) -> [T] {
-    param words: [V, D] @ "words" ~ normal(0.02)
-    y = linear[D -> O](words[V = tokens]) @ "product"
-    return sum[O](y * y)
-  }
-}
-"""
-ATTENTION = """quern 1
-model heads {
-  config { heads = 16, size = 128 }
-  dim H = heads, K = size, V = 64
-  forward(tokens: int[B, T]) -> [B, T] {
-    dim S = T  # all of them: with a mask of the past there would be steps to measure, too
-    param queries: [V, H, K] @ "queries" ~ normal(1.0)
-    param keys: [V, H, K] @ "keys" ~ normal(1.0)
-    q, k = queries[V = tokens], keys[V = tokens]
-    a = attention[S, K](q, k[T -> S], k[T -> S])
-    return sum[H, K](a)
-  }
-}
-"""
-BILLION = dict(vocab_size=128256, hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32, num_key_value_heads=8,
-               head_dim=64, tie_word_embeddings=True)
-SMALL = dict(vocab_size=320, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16, tie_word_embeddings=True)
-GPT2 = dict(vocab_size=50257, n_positions=1024, n_embd=768, n_layer=12, n_head=12)
-SMALL_GPT2 = dict(vocab_size=96, n_positions=64, n_embd=32, n_layer=2, n_head=2)
-
-# PyTorch's side, where it is installed with CUDA: a product by cuBLAS, attention, a step of training GPT-2's layers.
-TORCH = """
-import json, sys, time, torch
-import torch.nn.functional as F
-assert torch.cuda.is_available()
-def rate(work, f, n=20):
-    for _ in range(5): f()
-    a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    a.record()
-    for _ in range(n): f()
-    b.record(); torch.cuda.synchronize()
-    return work * n / (a.elapsed_time(b) * 1e-3) / 1e12
-n, t = 8192, 8192
-x, w = (torch.randn(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-q = torch.randn(1, 16, t, 128, device="cuda", dtype=torch.bfloat16)
-print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__,
-                  "product_tflops": rate(2.0 * n ** 3, lambda: x @ w.T),
-                  "attention_tflops": rate(4.0 * 16 * 128 * t * t, lambda: F.scaled_dot_product_attention(q, q, q))}))
-"""
+# What is wanted of an H100 (issue 15, docs/design/gpu.md): the step, its number, at least. `bench` gives a ratio to what the same run measured.
+WANTED = (("product 8192", "tflops", 600), ("product 8192, tuned", "of_pytorch", 0.95), ("decode 1B", "ratio", 0.68), ("decode 1B, dependent", "ratio", 0.80),
+          ("decode 1B, by kernels", "largest_of_read_probe", 0.90), ("attention 8k", "tflops", 550), ("training GPT-2", "of_pytorch", 1.0))
 
 
 class Run:
@@ -71,12 +24,17 @@ class Run:
         self.arguments, self.begin, self.steps = arguments, time.monotonic(), []
         self.out = pathlib.Path(arguments.out)
         self.out.mkdir(parents=True, exist_ok=True)
-        self.built = pathlib.Path(arguments.built or arguments.only_build or self.out / "built").resolve()
         self.quick = arguments.quick
+        self.programs = Programs(pathlib.Path(arguments.built or arguments.only_build or self.out / "built").resolve(), self.quick, self.command)
+
+    def sized(self, small, large):
+        return small if self.quick else large
 
     def command(self, words, limit, **variables):
         left = self.arguments.minutes * 60 - (time.monotonic() - self.begin)
-        done = subprocess.run([str(word) for word in words], capture_output=True, encoding="utf-8", errors="replace", timeout=max(1, min(limit, left)),
+        if left < 1:
+            raise RuntimeError("no time is left")
+        done = subprocess.run([str(word) for word in words], capture_output=True, encoding="utf-8", errors="replace", timeout=min(limit, left), cwd=self.out,
                               env=dict(os.environ, NO_COLOR="1", **variables))
         if done.returncode:
             raise RuntimeError(f"{' '.join(map(str, words))}: status {done.returncode}: {done.stderr.strip()[-800:]}")
@@ -95,62 +53,53 @@ class Run:
         print(json.dumps(self.steps[-1]), flush=True)
         self.write()
 
+    def found(self, step, key):
+        """A number of a step before, or nothing."""
+        return next((one.get(key) for one in self.steps if one["step"] == step), None)
+
     def write(self):
-        (self.out / "results.json").write_text(json.dumps({"date": time.strftime("%Y-%m-%d %H:%M"), "quick": self.quick, "steps": self.steps}, indent=1) + "\n")
+        wanted = [{"step": step, "number": key, "wanted": least, "found": self.found(step, key)} for step, key, least in WANTED]
+        (self.out / "results.json").write_text(json.dumps({"date": time.strftime("%Y-%m-%d %H:%M"), "quick": self.quick, "steps": self.steps, "wanted": wanted}, indent=1) + "\n")
         lines = []
         for step in self.steps:
             rest = {key: value for key, value in step.items() if key not in ("step", "status", "took_s")}
-            lines.append(f"{step['step']:<28} {step['status']:<8} {step['took_s']:>7.1f} s  " + ", ".join(f"{key} {value}" for key, value in rest.items()))
+            lines.append(f"{step['step']:<32} {step['status']:<8} {step['took_s']:>7.1f} s  " + ", ".join(f"{key} {value}" for key, value in rest.items()))
+        lines += [""] + [f"{one['step']:<32} {one['number']:<24} wanted {one['wanted']:<6} found {one['found']}" for one in wanted]
         (self.out / "results.txt").write_text("\n".join(lines) + "\n")
 
-    # What is compiled: all programs for cuda; those for goldens in f32.
-    def build(self):
-        self.built.mkdir(parents=True, exist_ok=True)
-        from tests.e2e.models.models_test import SPECS
-        goldens = GOLDENS[:2] if self.quick else GOLDENS
-        (self.built / "goldens.json").write_text(json.dumps(list(goldens)))
-        for fixture in goldens:
-            shutil.copytree(DATA / fixture, self.built / "data" / fixture, dirs_exist_ok=True)
-            self.compile(f"golden-{fixture}", EXAMPLES / f"{SPECS[fixture]}.quern", "--config", DATA / fixture / "config.json", "--precision", "f32")
-        self.compile("rounded-llama", EXAMPLES / "llama.quern", "--config", DATA / "llama" / "config.json")
-        for name, text in (("product", PRODUCT), ("attention", ATTENTION)):
-            spec = self.built / f"{name}.quern"
-            spec.write_text(text)
-            small = ("--set", "width=64") if name == "product" else ("--set", "heads=2", "--set", "size=16")
-            self.compile(name, spec, *(small if self.quick else ()))
-        for name, spec, config, options in (("decode", "llama", SMALL if self.quick else BILLION, ()), ("decode-f32", "llama", SMALL if self.quick else BILLION, ("--precision", "f32")),
-                                            ("train", "gpt2", SMALL_GPT2 if self.quick else GPT2, ("--train",))):
-            file = self.built / f"{name}.json"
-            file.write_text(json.dumps(config))
-            self.compile(name, EXAMPLES / f"{spec}.quern", "--config", file, *options)
+    # Correctness.
 
-    def compile(self, name, spec, *options):
-        self.command([QUERN, "compile", spec, "--target", "cuda", *options, "-o", self.built / name, "--no-tuned"], 600)
-
-    def program(self, name):
-        return self.built / name
-
-    # What is measured.
     def machine(self):
         found = shutil.which("nvidia-smi")
         text = self.command([found, "--query-gpu=name,driver_version,memory.total,clocks.max.sm", "--format=csv,noheader"], 60).strip() if found else "no nvidia-smi"
         return {"gpu": text}
 
-    def evaluated(self, program, fixture, *before, **variables):
-        """A model's logits, PyTorch's, and which of them count."""
-        folder = self.built / "data" / fixture
-        expected = read_safetensors(folder / "expected.safetensors")
-        inputs = {name: expected[there] for name, there in INPUTS.items() if there in expected}
+    def call(self, command, weights, inputs, **variables):
         given, got = self.out / "in.safetensors", self.out / "out.safetensors"
         write_safetensors(given, inputs)
-        self.command([*before, self.program(program), "eval", "--weights", folder / "model.safetensors", "--input", given, "--output", got], 300, **variables)
-        return read_safetensors(got)["logits"], expected["logits"], list(inputs["mask"].data) if fixture == "bert" else None
+        self.command([*command, "--weights", weights, "--input", given, "--output", got], 300, **variables)
+        return read_safetensors(got)
+
+    def evaluated(self, program, fixture, *before, **variables):
+        """A model's logits, PyTorch's, and which of them count."""
+        folder = self.programs["data"] / fixture
+        expected = read_safetensors(folder / "expected.safetensors")
+        inputs = {name: expected[there] for name, there in INPUTS.items() if there in expected}
+        got = self.call([*before, self.programs[program], "eval"], folder / "model.safetensors", inputs, **variables)
+        return got["logits"], expected["logits"], list(inputs["mask"].data) if fixture == "bert" else None
 
     def golden(self, fixture, *before, **variables):
         error = relative_error(*self.evaluated(f"golden-{fixture}", fixture, *before, **variables))
         if error > 5e-5:
             raise RuntimeError(f"logits are {error:.2g} from PyTorch's, not within 5e-5")
         return {"error": error}
+
+    def gradients(self, *before):
+        golden = gradients_test.Golden()
+        folder, expected, inputs = golden.read("gpt2")
+        got = self.call([*before, self.programs["gradients"], "grad"], folder / "model.safetensors", inputs)
+        golden.compare(folder, expected, got, noise=1e-6)
+        return {"loss": got["loss"].data[0], "loss_of_pytorch": expected["loss"].data[0]}
 
     def beside_older(self):
         """In bf16, by kernels for this card alone (wgmma, copies of boxes) and by those for 8.0 (mma.sync): the same but for bf16's rounding."""
@@ -161,45 +110,125 @@ class Run:
             raise RuntimeError(f"kernels for this card compute something else: {result}")
         return result
 
+    # Speed.
+
     def bench(self, name, *options, limit=300, **variables):
-        result = json.loads(self.command([self.program(name), "bench", *options, "--json"], limit, **variables))
-        kept = {}
-        for part in ("prefill", "decode"):
-            if result.get(part):
-                one = result[part]
-                kept[part] = {"tokens_per_s": round(one["tokens_per_s"], 2), "achieved": round(one["achieved"], 2), "limit": round(one["limit"]["value"], 2),
-                              "unit": one["limit"]["unit"], "ratio": round(one["ratio"], 4)}
-        if "step" in result or "seconds" in result:
-            kept |= {key: result[key] for key in ("seconds", "tokens_per_s") if key in result}
-        if "device" in result:
-            kept["device"] = {key: result["device"][key] for key in ("launches", "graphs", "sent_bytes", "fetched_bytes") if key in result["device"]}
-        return kept
+        """What `bench` reports, and the profile of the same run, whose launches are timed one by one."""
+        return json.loads(self.command([self.programs[name], "bench", *options, "--json"], limit, **variables))
+
+    def profiled(self, name, file, *options, **variables):
+        """Kernels of each kind of call, those that take most first, with what they reach beside the limits of the same run."""
+        path = self.out / f"{file}.json"
+        self.command([self.programs[name], "bench", *options, "--profile", path], 600, **variables)
+        profile = json.loads(path.read_text())
+        titles, limits = {one["launch"]: one["title"] for one in profile["kernels"]}, profile.get("limits", {})
+        kinds = []
+        for kind in profile["kinds"]:
+            rows = {}
+            for launch in kind["launches"]:
+                row = rows.setdefault(titles[launch["launch"]], {"runs": 0, "ns": 0, "flops": 0, "bytes": 0})
+                row["ns"] += sum(launch["iterations_ns"])
+                for key in ("runs", "flops", "bytes"):
+                    row[key] += launch[key]
+            kernels = [{"title": title, "us": row["ns"] / row["runs"] / 1e3, "share": row["ns"], "tflops": row["flops"] / max(1, row["ns"]) / 1e3,
+                        "gb_s": row["bytes"] / max(1, row["ns"]), "of_read_probe": row["bytes"] / max(1, row["ns"]) * 1e9 / limits.get("bytes", float("inf"))}
+                       for title, row in rows.items()]
+            total = sum(one["share"] for one in kernels) or 1
+            for one in kernels:
+                one["share"] /= total
+            kinds.append({"name": kind["name"], "lengths": kind["lengths"], "kernels": sorted(kernels, key=lambda one: -one["share"])})
+        return kinds
+
+    def pytorch(self, what, *options):
+        """The same work by PyTorch, right after; nothing where it is not installed."""
+        script = pathlib.Path(__file__).with_name("beside_torch.py")
+        if self.quick or subprocess.run([sys.executable, "-c", "import torch"], capture_output=True).returncode:
+            return {}
+        return json.loads(self.command([sys.executable, script, what, *options], 400).splitlines()[-1])
+
+    def product(self, **variables):
+        width = self.sized(64, 8192)
+        kinds = self.profiled("product", "product", "-p", width, "-r", self.sized(1, 20), **variables)
+        best = max((one for kind in kinds for one in kind["kernels"]), key=lambda one: one["tflops"])
+        result = {"tflops": best["tflops"], "kernel": best["title"]}
+        if not variables and (torch := self.pytorch("product", "--width", width)):
+            result |= {"pytorch_tflops": torch["tflops"], "of_pytorch": best["tflops"] / torch["tflops"]}
+        return result
+
+    def tuned_product(self):
+        """By the best of the plans in the bundle: its gain was measured beside the default plan."""
+        plans = self.out / "product.plans"
+        self.command([self.programs["product-tune"], "tune", "--budget", self.sized(1, 240), "--seconds", self.sized(0.01, 3), "--output", plans], 420)
+        found = [line.split("|") for line in plans.read_text().splitlines() if line.strip() and not line.startswith("#")]
+        gains = {fields[6].strip(): {"gain": float(fields[4]), "plan": fields[5].strip()} for fields in found}
+        untuned = self.found("product 8192", "tflops") or 0
+        result = {"tflops": untuned * gains.get("product", {}).get("gain", 1), "plans": gains}
+        if torch := self.found("product 8192", "pytorch_tflops"):
+            result["of_pytorch"] = result["tflops"] / torch
+        return result
+
+    def decode(self, name="decode", steps=256, **variables):
+        result = self.bench(name, "-p", self.sized(4, 128), "-n", self.sized(3, steps), "-r", self.sized(1, 5), **variables)
+        one, device = result["decode"], result["device"]
+        return {"tokens_per_s": one["tokens_per_s"], "gb_s": one["achieved"], "limit_gb_s": one["limit"]["value"], "ratio": one["ratio"],
+                **{key: device[key] for key in ("launches", "graphs", "sent_bytes", "fetched_bytes", "allocations")}}
+
+    def decode_kernels(self):
+        """Where a step's time goes; of the product that reads most, its part of what a probe reads."""
+        kinds = self.profiled("decode", "decode", "-p", self.sized(4, 128), "-n", self.sized(3, 64), "-r", 1)
+        step = next(kind for kind in kinds if kind["lengths"]["T"] == 1)["kernels"]
+        largest = max(step, key=lambda one: one["gb_s"] * one["us"])
+        return {"largest": largest["title"], "largest_of_read_probe": largest["of_read_probe"], "kernels": step[:12]}
+
+    def attention(self):
+        length, heads, size = self.sized(24, 8192), self.sized(2, 16), self.sized(16, 128)
+        kinds = self.profiled("attention", "attention", "-p", length, "-n", 2, "-r", self.sized(1, 10))
+        result = {"tflops": self.of_attention(kinds, length)["tflops"]}
+        kinds = self.profiled("attention-train", "attention-train", "--train", "--batch", 1, "-p", length, "-r", self.sized(1, 5))
+        kernels = [one for kind in kinds for one in kind["kernels"] if "attention" in one["title"]]
+        result["training"] = [{key: one[key] for key in ("title", "us", "tflops")} for one in kernels]
+        if torch := self.pytorch("attention", "--length", length, "--heads", heads, "--size", size):
+            result |= {"pytorch_tflops": torch["tflops"], "pytorch_gradient_tflops": torch["gradient_tflops"], "of_pytorch": result["tflops"] / torch["tflops"]}
+        return result
+
+    @staticmethod
+    def of_attention(kinds, length):
+        kind = next(kind for kind in kinds if kind["lengths"]["T"] == length)
+        return next(one for one in kind["kernels"] if "attention" in one["title"])
+
+    def training(self):
+        batch, length = self.sized(1, 4), self.sized(8, 1024)
+        one = self.bench("train", "--train", "--batch", batch, "-p", length, "-r", self.sized(1, 10), limit=600)
+        result = {"step_s": one["step_seconds"], "tokens_per_s": one["step_tokens_per_s"], "ratio": one["step_ratio"]}
+        config = json.dumps(self.sized(SMALL_GPT2, GPT2))
+        if torch := self.pytorch("training", "--batch", batch, "--length", length, "--config", config):
+            result |= {"pytorch_step_s": torch["step_s"], "of_pytorch": torch["step_s"] / result["step_s"]}
+        kinds = self.profiled("train", "train", "--train", "--batch", batch, "-p", length, "-r", 1)
+        return {**result, "kernels": max(kinds, key=lambda kind: len(kind["kernels"]))["kernels"][:12]}
 
     def measure(self):
         self.step("machine", self.machine)
-        for fixture in json.loads((self.built / "goldens.json").read_text()):
+        for fixture in json.loads(self.programs["goldens.json"].read_text()):
             self.step(f"golden {fixture}", lambda fixture=fixture: self.golden(fixture))
         self.step("golden llama, capability 8.0", lambda: self.golden("llama", QUERN_CUDA_CAPABILITY="80"))
         self.step("llama in bf16, beside 8.0", self.beside_older)
+        self.step("gradients gpt2", self.gradients)
         if sanitizer := shutil.which("compute-sanitizer"):
-            self.step("compute-sanitizer llama", lambda: self.golden("llama", sanitizer, "--error-exitcode", "9"))
-        small = self.quick
-        self.step("product 8192", lambda: self.bench("product", "-p", 64 if small else 8192, "-r", 1 if small else 20))
-        self.step("product 8192, capability 8.0", lambda: self.bench("product", "-p", 64 if small else 8192, "-r", 1 if small else 20, QUERN_CUDA_CAPABILITY="80"))
-        for early in ("0", "1"):
-            self.step(f"decode 1B, dependent {early}", lambda early=early: self.bench("decode", "-p", 4 if small else 128, "-n", 4 if small else 256, "-r", 1 if small else 5, QUERN_CUDA_DEPENDENT=early))
-        self.step("decode 1B, f32", lambda: self.bench("decode-f32", "-p", 4 if small else 128, "-n", 2 if small else 64, "-r", 1 if small else 3))
-        self.step("decode 1B, profile", self.profile)
-        self.step("attention 8k", lambda: self.bench("attention", "-p", 16 if small else 8192, "-r", 1 if small else 10))
-        self.step("training GPT-2", lambda: self.bench("train", "--train", "--batch", 1 if small else 4, "-p", 8 if small else 1024, "-r", 1 if small else 5, limit=600))
-        if not small:
-            self.step("PyTorch", lambda: json.loads(self.command([sys.executable, "-c", TORCH], 300).splitlines()[-1]))
-
-    def profile(self):
-        """Where a step's time goes, kernel by kernel, for whoever reads the file."""
-        file = self.out / "profile.json"
-        self.command([self.program("decode"), "bench", "-p", 4 if self.quick else 128, "-n", 2 if self.quick else 64, "-r", 1, "--profile", file], 300)
-        return {"profile": str(file), "bytes": file.stat().st_size}
+            checked = (sanitizer, "--error-exitcode", "9")
+            self.step("compute-sanitizer llama", lambda: self.golden("llama", *checked))
+            self.step("compute-sanitizer llama, bf16", lambda: {"error": relative_error(*self.evaluated("rounded-llama", "llama", *checked))})
+            self.step("compute-sanitizer gradients", lambda: self.gradients(*checked))
+        self.step("product 8192", self.product)
+        self.step("product 8192, capability 8.0", lambda: self.product(QUERN_CUDA_CAPABILITY="80"))
+        self.step("product 8192, tuned", self.tuned_product)
+        self.step("decode 1B", self.decode)
+        self.step("decode 1B, dependent", lambda: self.decode(QUERN_CUDA_DEPENDENT="1"))
+        for steps in AHEAD:
+            self.step(f"decode 1B, dependent, ahead {steps}", lambda steps=steps: self.decode(f"decode-ahead-{steps}", QUERN_CUDA_DEPENDENT="1"))
+        self.step("decode 1B, f32", lambda: self.decode("decode-f32", 64))
+        self.step("decode 1B, by kernels", self.decode_kernels)
+        self.step("attention 8k", self.attention)
+        self.step("training GPT-2", self.training)
 
 
 def main():
@@ -212,7 +241,7 @@ def main():
     arguments = parser.parse_args()
     run = Run(arguments)
     if not arguments.built:
-        run.build()
+        run.programs.build()
     if arguments.only_build:
         return 0
     run.measure()

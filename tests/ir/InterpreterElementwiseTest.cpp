@@ -121,7 +121,7 @@ TEST(Elementwise, LogicOfBools) {
 
 TEST(Elementwise, NarrowRoundsToTheNearest) {
   const double inf = std::numeric_limits<double>::infinity();
-  // 1 + 2^-8 and 1 + 3 * 2^-8 lie half way: to the even ones; a bit more goes up. The largest f32 is nearer to 2^128.
+  // 1 + 2^-8 and 1 + 3 * 2^-8 are half way: to the even ones; a bit more goes up. The largest f32 is nearer to 2^128.
   std::vector<double> given = {1,   1 + 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-8 + 0x1p-20, -0.1, 3.4028234e38,
                                inf, notANumber};
   Evaluated done = evaluate(
@@ -189,7 +189,7 @@ TEST(Elementwise, QuantizesInSuperBlocks) {
                         "[D = 300]>) -> !quern.tensor<real[D = 300]>",
                     "real[D = 300]");
   };
-  for (const char *kind : {"q4_k", "q5_k", "q6_k"}) {
+  for (const char *kind : {"q4_k", "q5_k", "q6_k", "q4_1", "q5_1", "q4_z"}) {
     Evaluated once = run(kind, given);
     ASSERT_EQ(once.numbers.size(), size_t(depth)) << once.said;
     const double steps = kind[1] == '4' ? 15 : kind[1] == '5' ? 31 : 32;

@@ -3,6 +3,7 @@
 #include "runtime/formats/BlockFormat.h"
 #include "runtime/formats/PackedTensors.h"
 #include "runtime/formats/SmallFloats.h"
+#include "runtime/formats/SuperWords.h"
 #include "runtime/weights/Checkpoint.h"
 #include "runtime/weights/Weights.h"
 #include "support/numbers/SmallFloats.h"
@@ -176,7 +177,25 @@ TEST_F(Packed, IntegersAndExpertsReadAsTheNumbersThatWerePacked) {
     EXPECT_TRUE(name.starts_with("expected.") || tensor.reader) << name;
 }
 
-/// What a reader says holds its numbers does: each group of 32 along the depth is a block of that type, bit for bit.
+/// The numbers of a block: of a type of GGUF, or words of super-blocks.
+std::vector<float> numbersOf(const char *type, const uint8_t *block, int64_t count) {
+  std::vector<float> result(static_cast<size_t>(count));
+  std::optional<Storage> storage = quern::support::storageByName(type);
+  if (!storage) {
+    decodeBlocks(*findBlockFormat(type), block, 0, count, result.data());
+    return result;
+  }
+  const quern::support::SuperBlocks &form = *superBlocksOf(*storage);
+  uint32_t words[quern::support::longestSuperBlock];
+  std::memcpy(words, block, size_t(form.words()) * 4);
+  const SuperCodes codes = unpackWords(form, words);
+  for (int64_t i = 0; i < count; ++i)
+    result[size_t(i)] = quern::support::halfToFloat(codes.unit) * float(codes.scales[i / form.group] * codes.codes[i]) -
+                        quern::support::halfToFloat(codes.unitOfMinimums) * float(codes.minimums[i / form.group]);
+  return result;
+}
+
+/// What a reader says holds its numbers does: each group along the depth is a block of that type, bit for bit.
 TEST_F(Packed, CodesWithAScaleForGroupsAreKept) {
   std::map<std::string, std::string> held;
   for (const auto &[name, tensor] : tensors) {
@@ -190,22 +209,24 @@ TEST_F(Packed, CodesWithAScaleForGroupsAreKept) {
     const int64_t depth = tensor.shape[1], outputs = experts ? tensor.shape[2] : tensor.shape[0],
                   stride = experts ? outputs : 1;
     const std::vector<float> want = numbers(tensor);
+    const std::optional<Storage> storage = quern::support::storageByName(type);
+    const int64_t each = storage ? blockOf(*storage) : 32;
     for (int64_t expert = 0; expert < (experts ? tensor.shape[0] : 1); ++expert)
       for (int64_t o = 0; o < outputs; ++o)
-        for (int64_t i = 0; i < depth; i += 32) {
-          const int64_t first = experts ? (expert * depth + i) * outputs + o : o * depth + i;
-          uint8_t room[34];
-          const uint8_t *block = tensor.reader->block(type, first, stride, 32, room);
+        for (int64_t i = 0; i < depth; i += each) {
+          const int64_t first = experts ? (expert * depth + i) * outputs + o : o * depth + i,
+                        count = std::min(each, depth - i);
+          uint8_t room[1024];
+          const uint8_t *block = tensor.reader->block(type, first, stride, count, room);
           ASSERT_TRUE(block) << name;
-          float got[32];
-          decodeBlocks(*findBlockFormat(type), block, 0, 32, got);
-          for (int64_t k = 0; k < 32; ++k)
-            ASSERT_EQ(got[k], want[size_t(first + k * stride)]) << name << " " << first;
+          const std::vector<float> got = numbersOf(type, block, count);
+          for (int64_t k = 0; k < count; ++k)
+            ASSERT_EQ(got[size_t(k)], want[size_t(first + k * stride)]) << name << " " << first;
         }
   }
   EXPECT_EQ(held.at("gptq_act.weight"), "") << "groups are not of neighbours";
-  EXPECT_EQ(held.at("gptq.weight"), "Q8_0");
-  EXPECT_EQ(held.at("awq.weight"), "Q8_0");
+  EXPECT_EQ(held.at("gptq.weight"), "q4_1");
+  EXPECT_EQ(held.at("awq.weight"), "q4_1");
   EXPECT_EQ(held.at("experts"), "Q8_0");
 }
 
@@ -248,7 +269,7 @@ TEST(PackedFiles, SurviveDamage) {
         tensor.reader->heldBy();
         uint8_t room[1024];
         for (int64_t at = 0; at + 32 <= tensor.elements(); at += 32)
-          for (const char *type : {"Q8_0", "Q4_0"})
+          for (const char *type : {"Q8_0", "Q4_0", "q4_1"})
             tensor.reader->block(type, at, 1, 32, room);
       }
     } catch (const UserError &) { // NOLINT: either is right

@@ -1,6 +1,7 @@
 // Whole programs without the compiler: subcommands on toy models, through the same entry as an emitted program's main.
 #include "runtime/Error.h"
 #include "runtime/cli/Commands.h"
+#include "runtime/cli/JsonWriter.h"
 #include "runtime/engine/Batch.h"
 #include "runtime/engine/StopRules.h"
 #include "tests/runtime/TestData.h"
@@ -9,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -332,6 +334,26 @@ TEST_F(ToyTest, Embeds) {
   EXPECT_EQ(results[2]["tokens"].size(), 6u); // cut to what the model has positions for
   Answer table = run(toyEncoder, {"embed", "--weights", weights, "--similarity", "a b", "b a"});
   EXPECT_THAT(table.out, HasSubstr("1.0000  1.0000"));
+  Answer cosines = run(toyEncoder, {"embed", "--weights", weights, "--similarity", "--json", "a b", "c d e"});
+  Json rows = Json::parse(cosines.out)["similarity"];
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_NEAR(rows[0][0].get<double>(), 1, 1e-6);
+  EXPECT_EQ(rows[0][1], rows[1][0]);
+}
+
+TEST(JsonWriter, WritesWhatParsersRead) {
+  JsonWriter json;
+  json.object(JsonWriter::Lines::Elements).key("text").text("a \"b\" \\ \n\x01 \xff");
+  json.key("numbers").list().whole(-3).real(double(0.1f)).real(INFINITY).thousandths(1234005).end();
+  json.key("lists").list(JsonWriter::Lines::Elements).wholes({}).wholes({1, 2}).end();
+  json.key("none").object().end().end();
+  std::string text = json.take();
+  EXPECT_EQ(text, "{\n\"text\": \"a \\\"b\\\" \\\\ \\u000a\\u0001 \xef\xbf\xbd\",\n\"numbers\": [-3, 0.100000001, "
+                  "null, 1234.005],\n"
+                  "\"lists\": [\n[],\n[1, 2]\n],\n\"none\": {}\n}\n");
+  Json read = Json::parse(text);
+  EXPECT_EQ(read["text"].get<std::string>(), "a \"b\" \\ \n\x01 \xef\xbf\xbd");
+  EXPECT_EQ(read["numbers"][1].get<float>(), 0.1f);
 }
 
 TEST_F(ToyTest, BenchesAndTellsAboutItself) {

@@ -1,4 +1,4 @@
-// Where the golden data lies, and files that tests make.
+// Where the golden data is, and files that tests make.
 #ifndef QUERN_TESTS_RUNTIME_TESTDATA_H
 #define QUERN_TESTS_RUNTIME_TESTDATA_H
 

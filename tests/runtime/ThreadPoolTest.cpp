@@ -11,6 +11,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <numeric>
 #include <sys/resource.h>
 
@@ -324,6 +327,33 @@ TEST(CpuFeatures, KnowsBothSpellings) {
   EXPECT_EQ(hasCpuFeature("avx512_vnni"), hasCpuFeature("avx512vnni"));
   EXPECT_FALSE(hasCpuFeature("flux"));
   EXPECT_THROW(requireCpuFeatures({"sse2", "flux"}), MachineError);
+}
+
+[[noreturn]] static void requireTilesWithoutRoom() {
+  static char room[4096];
+  stack_t stack{};
+  stack.ss_sp = room;
+  stack.ss_size = sizeof room;
+  sigaltstack(&stack, nullptr);
+  try {
+    requireCpuFeatures({"sse2", "amx_tile", "amx_bf16"});
+  } catch (const MachineError &error) {
+    std::fputs(error.what(), stderr);
+    std::exit(2);
+  }
+  std::exit(0);
+}
+
+/// Linux gives AMX's registers to who asks, but not where a thread's stack for signals would be too small for them.
+TEST(CpuFeatures, TilesThatTheSystemRefusesAreNamed) {
+  if (quern::support::readSmallFile("/proc/cpuinfo").find(" amx_tile") == std::string::npos) {
+    EXPECT_FALSE(hasCpuFeature("amx_tile"));
+    EXPECT_FALSE(hasCpuFeature("amx_bf16"));
+    return;
+  }
+  EXPECT_EXIT(requireTilesWithoutRoom(), testing::ExitedWithCode(2),
+              "compiled for a processor with AMX; .* has it, but the system does not let .*-noamx");
+  EXPECT_TRUE(hasCpuFeature("amx_tile"));
 }
 
 TEST(Options, NamesEverySlip) {

@@ -341,7 +341,7 @@ TEST(Packing, FollowsTensorsThatChange) {
       }
 }
 
-TEST(Packing, SeveralAsOneAreUsedWhereTheyLie) { // experts, in f32 and in bf16: copied only if they lie apart
+TEST(Packing, SeveralAsOneAreUsedInPlace) { // experts, in f32 and in bf16: copied only if they are apart
   Description d;
   NarrowLayout narrow;
   for (const char *name : {"e.0", "e.1", "e.2"})

@@ -25,6 +25,17 @@ static double fdiv_(double a, double b) { return b == 0 ? 0 : floor(a / b); }
 static double clamp_(double a, double most) { return a < 0 ? 0 : a > most ? most : a; }
 )";
 
+/// "exp_" and so on: the real functions, in C.
+std::string realFunctions() {
+  std::string text;
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE) text += "static double " #WORD "_(double x) { return " #VALUE "; }\n";
+  QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
+#undef QUERN_REAL_FUNCTION
+  for (size_t at; (at = text.find("std::")) != std::string::npos;)
+    text.erase(at, 5);
+  return text;
+}
+
 class Writer {
 public:
   Writer(const KernelGraph &graph, const std::string &symbol) : graph(graph), symbol(symbol) {}
@@ -110,12 +121,15 @@ std::string Writer::elementwise(const Node &node, const Place &at) const {
   std::vector<std::string> v;
   for (int operand : node.operands)
     v.push_back(read(operand, at));
-  static const std::map<Op, std::string> calls = {
-      {Op::Abs, "fabs"},    {Op::Exp, "exp"},       {Op::Expm1, "expm1"}, {Op::Log, "log"},        {Op::Log1p, "log1p"},
-      {Op::Sqrt, "sqrt"},   {Op::Sin, "sin"},       {Op::Cos, "cos"},     {Op::Tanh, "tanh"},      {Op::Erf, "erf"},
-      {Op::Floor, "floor"}, {Op::Ceil, "ceil"},     {Op::Round, "rint"},  {Op::ToInt, "trunc"},    {Op::ToReal, ""},
-      {Op::Neg, "-"},       {Op::Not, "(double)!"}, {Op::Pow, "pow"},     {Op::FloorDiv, "fdiv_"}, {Op::Max, "fmax"},
-      {Op::Min, "fmin"}};
+  static const std::map<Op, std::string> calls = [] {
+    std::map<Op, std::string> all = {{Op::Abs, "fabs"},       {Op::Floor, "floor"},   {Op::Ceil, "ceil"},
+                                     {Op::Round, "rint"},     {Op::ToInt, "trunc"},   {Op::ToReal, ""},
+                                     {Op::Neg, "-"},          {Op::Not, "(double)!"}, {Op::Pow, "pow"},
+                                     {Op::FloorDiv, "fdiv_"}, {Op::Max, "fmax"},      {Op::Min, "fmin"}};
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE) all[Op::NAME] = #WORD "_";
+    QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
+    return all;
+  }();
   static const std::map<Op, std::string> between = {{Op::Add, "+"}, {Op::Sub, "-"},  {Op::Mul, "*"},
                                                     {Op::Div, "/"}, {Op::And, "&&"}, {Op::Or, "||"}};
   static const char *const predicates[] = {"<", "<=", ">", ">=", "==", "!="};
@@ -123,12 +137,12 @@ std::string Writer::elementwise(const Node &node, const Place &at) const {
     return call->second + "(" + v[0] + (v.size() > 1 ? ", " + v[1] : "") + ")";
   if (auto sign = between.find(node.op); sign != between.end())
     return "(" + v[0] + " " + sign->second + " " + v[1] + ")";
-  if (node.op == Op::Sigmoid)
-    return "1 / (1 + exp(-" + v[0] + "))";
   if (node.op == Op::Mod)
     return v[0] + " - fdiv_(" + v[0] + ", " + v[1] + ") * " + v[1];
   if (node.op == Op::Where)
     return "(" + v[0] + " != 0 ? " + v[1] + " : " + v[2] + ")";
+  if (node.op != Op::Compare)
+    throw std::logic_error("not an elementwise operation");
   return "(double)(" + v[0] + " " + predicates[static_cast<int>(node.predicate)] + " " + v[1] + ")";
 }
 
@@ -303,7 +317,7 @@ std::string Writer::write() {
     parameters += ", struct buffer *b" + std::to_string(i);
     pointers += ", a[" + std::to_string(graph.symbols.size() + i) + "]";
   }
-  out << prelude << "int " << symbol << "(" << parameters.substr(2) << ") {\n";
+  out << prelude << realFunctions() << "int " << symbol << "(" << parameters.substr(2) << ") {\n";
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node &node = graph.nodes[i];
     std::string count = "1";

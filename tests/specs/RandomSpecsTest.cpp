@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(Each, LlamaWithout, testing::ValuesIn(quern::passes::op
   return name;
 });
 
-/// Rows that a kernel writes into a cache and another reads: with room for more, the second sequence lies further off.
+/// Rows that a kernel writes into a cache and another reads: with room for more, the second sequence is further off.
 TEST(FoundByRandomSpecs, NewRowsInACacheWithRoom) {
   Choices choices(uint64_t(48));
   RandomSpec spec{"quern 1\nmodel m {\n  dim V = 16, D = 4\n  forward(tokens: int[B, T]) -> [B, T, D] {\n"

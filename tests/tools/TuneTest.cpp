@@ -465,13 +465,17 @@ TEST(Child, TellsLinesAndHowItEnded) {
     EXPECT_EQ(child.line(60), "two");
     EXPECT_EQ(child.line(60), std::nullopt);
     EXPECT_FALSE(child.timedOut());
-    EXPECT_EQ(child.finish(), "status 3");
+    runtime::Ending end = child.finish();
+    EXPECT_EQ(end.status, 3);
+    EXPECT_EQ(end.how, "status 3");
   }
   runtime::Child crashing({"/bin/sh", "-c", "kill -SEGV $$"}, errors);
   EXPECT_EQ(crashing.line(60), std::nullopt);
-  EXPECT_THAT(crashing.finish(), HasSubstr("signal 11"));
+  runtime::Ending end = crashing.finish();
+  EXPECT_EQ(end.status, -1);
+  EXPECT_THAT(end.how, HasSubstr("signal 11"));
   runtime::Child hanging({"/bin/sh", "-c", "exec sleep 600"}, errors);
   EXPECT_EQ(hanging.line(0.05), std::nullopt);
   EXPECT_TRUE(hanging.timedOut());
-  EXPECT_THAT(hanging.finish(), HasSubstr("signal 9"));
+  EXPECT_THAT(hanging.finish().how, HasSubstr("signal 9"));
 }

@@ -184,23 +184,29 @@ static void checkLengths(mlir::ModuleOp module, const Lengths &lengths) {
     }
 }
 
-/// What the card executes: by the tools of CUDA's toolkit, which need not be there for anything else.
-static std::string sassOf(const std::string &ptx) {
+/// What the card executes: by the tools of CUDA's toolkit, which need not be there for anything else. A kernel may have an
+/// image for one kind of card beside that for others.
+static std::string sassOf(const std::string &kernel) {
   for (const char *tool : {"ptxas", "nvdisasm"})
     if (!llvm::sys::findProgramByName(tool))
       throw std::runtime_error(std::string("--emit sass needs ") + tool +
                                ", which no folder of PATH has; it comes with CUDA's toolkit (PyPI: "
                                "nvidia-cuda-nvcc-cu12, nvidia-cuda-cuobjdump-cu12), or --emit ptx shows the kernels");
   quern::support::TemporaryFolder work;
-  std::string base = work.path() + "/kernel", architecture = "sm_70";
-  if (size_t at = ptx.find(".target sm_"); at != std::string::npos)
-    architecture = ptx.substr(at + 8, ptx.find_first_of(", \n", at + 8) - at - 8);
-  quern::support::writeFile(base + ".ptx", ptx);
-  for (const std::string &command : {"ptxas -arch=" + architecture + " " + base + ".ptx -o " + base + ".cubin",
-                                     "nvdisasm " + base + ".cubin > " + base + ".sass"})
-    if (std::system(command.c_str()))
-      throw std::runtime_error("failed: " + command);
-  return quern::support::readFile(base + ".sass");
+  std::string base = work.path() + "/kernel", sass;
+  for (size_t at = kernel.find("\n.version "), next; at != std::string::npos; at = next) {
+    next = kernel.find("\n.version ", at + 1);
+    std::string ptx = kernel.substr(at, next == std::string::npos ? next : next - at);
+    size_t target = ptx.find(".target sm_") + 8;
+    quern::support::writeFile(base + ".ptx", ptx);
+    for (const std::string &command : {"ptxas -arch=" + ptx.substr(target, ptx.find_first_of(", \n", target) - target) +
+                                           " " + base + ".ptx -o " + base + ".cubin",
+                                       "nvdisasm " + base + ".cubin > " + base + ".sass"})
+      if (std::system(command.c_str()))
+        throw std::runtime_error("failed: " + command);
+    sass += quern::support::readFile(base + ".sass");
+  }
+  return sass;
 }
 
 static void printKernels(mlir::ModuleOp planned, const DumpFlags &flags) {

@@ -1,4 +1,4 @@
-// Takes: a program and its checkpoint. Gives: a folder in which the weights lie as the program's kernels read them.
+// Takes: a program and its checkpoint. Gives: a folder in which the weights are as the program's kernels read them.
 // Why no checksum at each start: reading all of a file takes as long as the start may. The file's size and time stand beside
 // it; where they differ, the checksum of its content decides.
 #include "tools/cli/PackedWeights.h"

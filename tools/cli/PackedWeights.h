@@ -14,7 +14,7 @@ public:
   /// `most`: bytes that all may have together.
   explicit PackedWeights(std::string folder, uint64_t most = sizeLimit()) : folder(std::move(folder)), most(most) {}
 
-  /// Where the checkpoint lies packed for the program, which packs it where it does not; empty where that cannot be: it is
+  /// Where the checkpoint is packed for the program, which packs it where it does not; empty where that cannot be: it is
   /// too large, or the program refuses. A packed file that has changed since is named on stderr and made anew.
   std::string get(const std::string &program, const std::string &checkpoint, bool report) const;
 

@@ -112,7 +112,7 @@ static bool keepsStored(const CompileFlags &flags, const po::variables_map &valu
          codegen::cpuTarget(flags.target).device.empty();
 }
 
-/// Where the checkpoint lies packed for the program; empty: it is read as it is. An adapter is added to a checkpoint's numbers, and
+/// Where the checkpoint is packed for the program; empty: it is read as it is. An adapter is added to a checkpoint's numbers, and
 /// a device has its own copy of them in any case.
 static std::string packedWeights(const CompileFlags &flags, const std::vector<std::string> &words) {
   auto adapts = [](const std::string &word) { return word.starts_with("--adapter"); };

@@ -1,4 +1,4 @@
-// Takes: a planned module. Gives: which value lies in which slot of the arena from which launch to which.
+// Takes: a planned module. Gives: which value is in which slot of the arena from which launch to which.
 // Why again and not from the pass that planned: the attributes are the plan, also of a dump that someone edited.
 #include "tools/inspect/MemoryPlan.h"
 

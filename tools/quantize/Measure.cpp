@@ -31,7 +31,7 @@ std::vector<std::string> run(const std::vector<std::string> &command) {
   std::vector<std::string> lines;
   while (std::optional<std::string> line = child.line(1e6))
     lines.push_back(*line);
-  if (std::string how = child.finish(); !how.empty())
+  if (std::string how = child.finish().how; !how.empty())
     throw UserError(support::nameOf(command[0]) + " " + command[1] + " ended with " + how + ": " +
                     support::readFile(errors, 1 << 20));
   return lines;

@@ -42,7 +42,7 @@ std::unique_ptr<Weights> laidOut(const StoredForm &form, const WeightLayout &lay
 
 /// A tensor in the forms that the file has.
 struct Stored {
-  std::vector<OutputTensor> parts; ///< whose data lies below, or in the source
+  std::vector<OutputTensor> parts; ///< whose data is below, or in the source
   std::vector<uint8_t> codes;
   std::vector<uint16_t> scales;
   std::vector<int64_t> shape;
@@ -57,7 +57,10 @@ std::vector<OutputTensor> partsOf(const StoredForm &form) {
     return {{form.name, form.source->reader ? Dtype::F32 : form.source->dtype, shape, nullptr}};
   if (superBlocksOf(form.storage))
     return {{form.name, Dtype::U32, shapeOfWords(shape, form.axis, form.storage), nullptr},
-            {form.name + ".shape", Dtype::I64, {int64_t(shape.size()) + 1}, nullptr}};
+            {form.name + ".shape",
+             Dtype::I64,
+             {int64_t(shapeBesideWords(shape, form.axis, form.storage).size())},
+             nullptr}};
   std::vector<OutputTensor> parts = {{form.name, form.storage == Storage::Int8 ? Dtype::I8 : Dtype::U8,
                                       shapeOfCodes(shape, form.axis, form.storage), nullptr},
                                      {form.name + ".scales", Dtype::F16, shapeOfScales(shape, form.axis), nullptr}};
@@ -128,8 +131,7 @@ Stored inSuperBlocks(const StoredForm &form) {
   Stored stored;
   stored.parts = partsOf(form);
   stored.codes.resize(size_t(stored.parts[0].bytes()));
-  stored.shape = form.source->shape;
-  stored.shape.push_back(int64_t(form.axis));
+  stored.shape = shapeBesideWords(form.source->shape, form.axis, form.storage);
   const int64_t length = form.source->shape[form.axis], words = stored.parts[0].shape[form.axis];
   int64_t after = 1;
   for (size_t d = form.axis + 1; d < form.source->shape.size(); ++d)

@@ -83,7 +83,7 @@ void choose(StoredForm &form, const std::vector<WeightLayout> &uses) {
   form.axis = *axis;
 }
 
-/// What stays as it is, but lies in blocks with the numbers of int8 or int4 (of a GGUF file, GPTQ, AWQ): in the same codes.
+/// What stays as it is, but is in blocks with the numbers of int8 or int4 (of a GGUF file, GPTQ, AWQ): in the same codes.
 void keepBlocks(StoredForm &form) {
   const std::vector<int64_t> &shape = form.source->shape;
   if (form.storage != Storage::F32 || !form.source->reader || shape.empty())

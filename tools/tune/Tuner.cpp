@@ -48,10 +48,18 @@ KernelTuner::KernelTuner(mlir::ModuleOp scheduled, mlir::ModuleOp planned, const
       }
     };
     uint64_t seed = std::stoull(key.substr(0, 16), nullptr, 16);
-    std::vector<Anchor> anchors = producerOf(first, graph, options.compile).anchors(graph, options.compile.target);
-    auto cost = [anchors](const KernelPlan &plan) { return estimate(plan.parts, anchors); };
+    // Of each producer that can make it; their own plans are tried first.
+    std::map<std::string, std::vector<Anchor>> anchors;
     std::vector<KernelPlan> seeds;
-    if (std::string like = seeded.seedOf(key, first.producer, anchors); !like.empty())
+    for (const KernelProducer *producer : options.compile.producers) {
+      if (producer->refuses(graph, options.compile.target))
+        continue;
+      anchors[producer->name()] = producer->anchors(graph, options.compile.target);
+      if (producer->name() != first.producer)
+        seeds.push_back(producer->choose(graph, options.compile.target, options.compile.schedules));
+    }
+    auto cost = [anchors](const KernelPlan &plan) { return estimate(plan.parts, anchors.at(plan.producer)); };
+    if (std::string like = seeded.seedOf(key, first.producer, anchors.at(first.producer)); !like.empty())
       seeds.push_back(parsePlan(like));
     auto kernel = std::make_unique<TunableKernel>(
         TunableKernel{graph, key, first, PlanSearch(first, valid, seed, options.draws, cost, seeds), {}, {}, false});

@@ -12,7 +12,7 @@
 //         partial[column][row] = sum of weight v, in tiles of columns x rows; behind the columns most and total
 //     the parts together (AttentionFamily.cpp)
 //
-// Keys of a head lie a row of all heads apart: read in place, each would be a page and a few sets of the cache again
+// Keys of a head are a row of all heads apart: read in place, each would be a page and a few sets of the cache again
 // and again.
 #include "codegen/halide/attention/AttentionFamily.h"
 

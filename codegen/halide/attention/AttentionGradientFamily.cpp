@@ -90,7 +90,7 @@ void AttentionGradientFamily::makeWeights() {
     product(args) += copy(headArgs(call)) * other(headArgs(otherCall));
     queries.push_back(copy), dots.push_back(product), depths.push_back(over);
   }
-  // Statistics of rows lie a row of all heads apart: read once.
+  // Statistics of rows are a row of all heads apart: read once.
   std::vector<std::function<Expr(const Index &)>> kept;
   for (int node : g.perRow) {
     Func copy = b.newFunc("statistic", node);

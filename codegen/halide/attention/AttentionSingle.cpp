@@ -1,6 +1,6 @@
-// Takes: an attention of one query. Gives: stages that read keys and values once, in the order in which they lie.
+// Takes: an attention of one query. Gives: stages that read keys and values once, in the order of memory.
 // Why parts in parallel: few heads would leave threads idle over a long cache. Why all heads of a key together: they
-// lie side by side in a cache, and memory is the limit. Why long parts: what a task reads first of keys and values it
+// are side by side in a cache, and memory is the limit. Why long parts: what a task reads first of keys and values it
 // waits for; but a short text has several, too, as one or three are too few for two threads.
 //
 //   for each part of the keys (parallel)

@@ -29,7 +29,7 @@ bool prepareOperands(KernelBuilder &b, const ContractionPattern &p) {
   for (int operand : {p.x, p.w}) {
     if (operand == p.x && b.multipliesIntegers(p))
       continue;                                   // their codes are stored
-    if (operand == p.x && b.multipliesPairs(p)) { // what was narrowed is stored, or lies so
+    if (operand == p.x && b.multipliesPairs(p)) { // what was narrowed is stored, or was given in bf16
       int rows = b.graph.nodes[operand].operands[0];
       if (b.graph.nodes[rows].op == Op::Argument)
         continue;
@@ -93,7 +93,7 @@ static void defineContraction(KernelBuilder &b, const ContractionPattern &p) {
       storeOperands(b, p);
     else
       prepareOperands(b, p);
-    // Vectors run along the last dimension: that is one along which numbers lie together, if there is a wide one.
+    // Vectors run along the last dimension: that is one along which numbers are together, if there is a wide one.
     std::vector<Dim> kept = b.graph.nodes[p.node].dims;
     const Node &x = b.graph.nodes[p.x];
     auto along = std::find_if(kept.begin(), kept.end(),
@@ -155,7 +155,7 @@ void Contraction::setDepth(Index &index, const CodePlace &place) const {
 }
 
 Expr Contraction::withinDepth(const Expr &number, const CodePlace &place) const {
-  if (!support::superBlocksOf(storage) || *reduced[0].fixed() % support::superBlock == 0)
+  if (!support::superBlocksOf(storage) || *reduced[0].fixed() % support::blockOf(storage) == 0)
     return number;
   return select(positionOf(storage, place) < b.extent(reduced[0].size), number, 0.0f);
 }
@@ -225,14 +225,14 @@ LoopLevel Contraction::scheduleTotals(Func &totals, const RDom &parts, const Loo
   return {totals, tiles};
 }
 
-std::vector<Expr> Contraction::tileCall(const Index &position) const {
+std::vector<Expr> Contraction::tileCall(const Index &position, int columns) const {
   Expr at = position.at(column->name);
-  std::vector<Expr> call = {at % tile};
+  std::vector<Expr> call = {at % columns};
   if (row)
     call.push_back(position.at(row->name));
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
     call.push_back(position.at(dim->name));
-  call.push_back(at / tile);
+  call.push_back(at / columns);
   return call;
 }
 

@@ -41,7 +41,8 @@ protected:
   Halide::Region reducedRegion() const;
   void setReduced(Index &index, const Halide::RDom &k) const;
   /// Where a tile of sums has the element at a position.
-  std::vector<Expr> tileCall(const Index &position) const;
+  std::vector<Expr> tileCall(const Index &position) const { return tileCall(position, tile); }
+  std::vector<Expr> tileCall(const Index &position, int columns) const;
   void scheduleGroups(Func &groups, const Var &along, int beside) const;
   /// Sums over parts of the depth, in memory for a block of rows and some tiles of columns at `level`. Returns the loop over tiles
   /// of rows within a part, where a tile's sums belong.

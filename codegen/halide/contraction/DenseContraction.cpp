@@ -4,7 +4,7 @@
 // contraction is (a gradient sums over a vocabulary, or over all tokens); so packing costs little beside the products,
 // and no packed copy of a matrix goes through memory.
 //
-//   x in groups of rows                                 once, where its rows lie side by side; bf16 is widened on the way
+//   x in groups of rows                                 once, where its rows are side by side; bf16 is widened on the way
 //   for each tile of columns, block of rows (parallel)
 //     totals[block x columns] = 0
 //     for each part of the depth
@@ -60,7 +60,7 @@ DenseContraction::DenseContraction(KernelBuilder &builder, ContractionPattern pa
       partDepth(plan["depth"]), shallowParts(plan["shallow"]), narrow(prepareOperands(builder, pattern)),
       wholeParts(reduced.back().fixed() && *reduced.back().fixed() % partDepth == 0), pairs(canPair()) {}
 
-/// Pairs are read at once: rows lie beside each other, and are copied, or the depth does.
+/// Pairs are read at once: rows are side by side, and are copied, or the depth does.
 bool DenseContraction::canPair() const {
   const std::string &last = b.graph.nodes[x].dims.back().name;
   return multipliesBF16(b.target) && partDepth % inPair == 0 && (last == row->name || last == reduced.back().name) &&
@@ -135,7 +135,7 @@ Expr DenseContraction::rowsAt(Products &out, const Expr &step, Index index) {
     return groups(call);
   }
   index[depth.name] = pairs ? step * inPair + out.pair : step;
-  // `likely` makes the loop over whole tiles of rows one of its own, whose rows lie at fixed distances. Else each row
+  // `likely` makes the loop over whole tiles of rows one of its own, whose rows are at fixed distances. Else each row
   // has an address of its own; these are computed in vectors, on the ports of the products (a tenth of a product's
   // time).
   index[row->name] = min(likely(rowVar), b.extent(row->size) - 1);
@@ -170,7 +170,7 @@ void DenseContraction::accumulate() {
   const Node &input = b.graph.nodes[x];
   const Dim &depth = reduced.back();
   Var part("part"), group("group");
-  if (input.dims.back().name == row->name) { // its rows lie side by side
+  if (input.dims.back().name == row->name) { // its rows are side by side
     groups = b.newFunc("groups", node);
     Index index = KernelBuilder::varsOf(input.dims);
     index[row->name] = min(group * rows + groupLane, b.extent(row->size) - 1);

@@ -5,7 +5,7 @@
 //   for each tile of columns, block of rows (parallel)    tiles of rows within the block share the columns in L2
 //     strip[columns x depth] = w                          only of what is stored in fewer bits: widened once for all of them
 //     for each tile of rows                               of rows in codes, too: PackedIntegers.cpp; a deep one by parts:
-//                                                         PackedParts.cpp
+//                                                         PackedParts.cpp; by AMX's tiles: PackedTiles.cpp
 //       sums[rows x columns] = 0
 //       for k: sums += x[rows, k] * w[k, columns]         rows beyond the last repeat it, and are not stored
 //       result[tile] = epilogue(sums)
@@ -31,7 +31,9 @@ namespace quern::codegen {
 
 PackedContraction::PackedContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
     : Contraction(builder, std::move(pattern), plan), unroll(plan["unroll"]), fewTiles(plan["tiles"]),
-      side(plan["side"]), partDepth(plan["depth"]) {
+      side(plan["side"]), amx(plan["amx"]), partDepth(plan["depth"]) {
+  if (amx)
+    rows = amx * tileRows;
   if (!row || row->fixed()) // known now: a case that never runs is not built
     isAlone = !row || *row->fixed() <= plan["alone"] ? Internal::const_true() : Internal::const_false();
   else
@@ -165,7 +167,12 @@ Var PackedContraction::scheduleLoops(Loops out, const std::vector<Dim> &outside,
     Var tiles("rows");
     out.split(KernelBuilder::var(row->name), tiles, within, rows, TailStrategy::GuardWithIf);
     out.split(tiles, blockOuter, blockInner, rowBlock, TailStrategy::GuardWithIf);
-    order.insert(order.end(), {within, blockInner});
+    order.push_back(within);
+    if (manyColumns() < tile) {
+      out.split(inner, beside, inner, manyColumns());
+      order.push_back(beside);
+    }
+    order.push_back(blockInner);
   }
   for (auto dim = outside.rbegin(); dim != outside.rend(); ++dim)
     around.push_back(KernelBuilder::var(dim->name));
@@ -186,7 +193,11 @@ Var PackedContraction::scheduleLoops(Loops out, const std::vector<Dim> &outside,
       out.fuse(v, task, next);
       task = next;
     }
-  out.parallel(task).vectorize(inner, vectorOfTile()).unroll(inner).unroll(single ? beside : within);
+  out.parallel(task).vectorize(inner, vectorOfTile()).unroll(inner);
+  const bool stored =
+      !single && tiles.byTiles && !tiles.ofGroup.defined(); // sums that are no registers' are read in a loop
+  if (!stored)
+    out.unroll(single ? beside : within);
   return task;
 }
 
@@ -214,10 +225,13 @@ void PackedContraction::scheduleStrip(const LoopLevel &level) {
 
 void PackedContraction::scheduleSums(Sums &sums, const LoopLevel &level, const std::vector<Dim> &outside,
                                      int rowsAtOnce, int tilesAtOnce) {
+  if (sums.byTiles && !sums.ofGroup.defined())
+    return scheduleTiled(sums.func, level, sums.over);
   Var beside("tile");
   std::vector<VarOrRVar> loops = {lane, beside};
   if (sums.pairs)
     loops.insert(loops.begin(), sums.over[0]);
+  const int tile = sums.byTiles ? manyColumns() : this->tile;
   // Known extents keep the sums on the stack.
   sums.func.compute_at(level).bound_extent(lane, tile).bound_extent(beside, tilesAtOnce);
   sums.func.vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
@@ -292,7 +306,7 @@ void PackedContraction::schedule(Stage &target) {
     } else {
       if (strip.defined() || stripScale.defined())
         scheduleStrip(levelOf(task, outside, out));
-      scheduleSums(tiles, LoopLevel(out, Var("rt")), outside, rows, 1);
+      scheduleSums(tiles, LoopLevel(out, Var(manyColumns() < tile ? "ct" : "rt")), outside, rows, 1);
     }
   }
   target.scheduled = true;
@@ -306,16 +320,18 @@ void PackedContraction::define() {
     singles = integers ? integerSums("single", at) : bits ? codedSums("single", at) : sumsOf("single", at);
   Expr last = row ? min(KernelBuilder::var(row->name), b.extent(row->size) - 1) : Expr();
   if (!Internal::is_const_one(isAlone))
-    tiles = integers                                         ? integerSums("sums", last)
+    tiles = amx && integers                                  ? tiledIntegers()
+            : amx                                            ? tiledPairs()
+            : integers                                       ? integerSums("sums", last)
             : b.multipliesPairs(*this)                       ? pairSums("sums", last)
             : partDepth < *reduced[0].fixed() && !isPicked() ? sumsOfParts(last)
                                                              : sumsOf("sums", last);
   write(
       [self = *this](const Index &position) {
-        std::vector<Expr> call = self.tileCall(position);
-        return !self.singles.func.defined() ? Expr(self.many()(call))
+        std::vector<Expr> call = self.tileCall(position), ofMany = self.tileCall(position, self.manyColumns());
+        return !self.singles.func.defined() ? Expr(self.many()(ofMany))
                : !self.tiles.func.defined() ? Expr(self.singles.func(call))
-                                            : select(self.isAlone, self.singles.func(call), self.many()(call));
+                                            : select(self.isAlone, self.singles.func(call), self.many()(ofMany));
       },
       [self = *this](Stage &out) mutable { self.schedule(out); });
 }

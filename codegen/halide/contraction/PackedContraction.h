@@ -2,6 +2,7 @@
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_PACKEDCONTRACTION_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_PACKEDCONTRACTION_H
 
+#include "codegen/halide/amx/TileProducts.h"
 #include "codegen/halide/contraction/Contraction.h"
 
 namespace quern::codegen {
@@ -24,7 +25,9 @@ private:
     Func scaled{},
         lowered{}; ///< of integers in super-blocks: what units of scales and of minimums multiply; else undefined
     std::vector<RVar> overBlock{};
-    Func ofRow{}; ///< of columns with minimums: a row's sum over a group; else undefined
+    Func ofRow{};         ///< of columns with minimums: a row's sum over a group; else undefined
+    bool byTiles = false; ///< the products are AMX's: of `func`, or of `ofGroup` where there is one
+    int runs = 0;         ///< groups of these
   };
   Index start(const Expr &row) const;
   /// What tiles of rows give.
@@ -36,6 +39,13 @@ private:
   Expr rowSum(Sums &sums, const Expr &at, const Expr &ofGroup);
   Sums integerSums(const std::string &name, const Expr &at);
   Sums pairSums(const std::string &name, const Expr &at);
+  Sums tiledPairs();
+  Sums tiledIntegers();
+  Expr pairsOfStrip(const Index &index, const Expr &which, const Expr &at);
+  void scheduleTiledGroups(Sums &sums);
+  void scheduleTiled(Func sums, const Halide::LoopLevel &level, std::vector<RVar> over);
+  /// Columns of a tile of sums: of codes only as many as AMX's registers hold, beside whose sums f32's stay in registers.
+  int manyColumns() const { return tiles.byTiles && tiles.ofGroup.defined() ? tileColumns : tile; }
   bool widensCodes() const;
   int codesOfRun() const;
   Expr integerColumns(bool shared, const Index &index, const Expr &step, const Expr &part);
@@ -57,6 +67,7 @@ private:
 
   int unroll, fewTiles; ///< with fewer tiles of columns, other dimensions are tasks too
   int side;             ///< tiles of columns that a single row is multiplied with at a time
+  int amx;              ///< AMX's tiles of rows at a time; 0: none
   Expr isAlone;         ///< whether rows are so few that each is multiplied by itself
   Func
       strip; ///< a tile of columns in f32, where they are stored in fewer bits; in bytes or pairs for products of these

@@ -1,7 +1,7 @@
 // Takes: a contraction of rows and columns that are both in codes. Gives: sums of products of integers for a tile of them.
 //
 //     strip = code + added                                     without a sign, as the products below take them (addedToCodes): of
-//                                                              int8 bytes lie so already; else made once for a block of rows
+//                                                              int8 bytes are already in this order; else made once for a block of rows
 //     for each tile of rows, or each row by itself
 //       for each run of codes: a group, or what 16 bits sum
 //         whole[rows x columns] = -added * (sum of the row's codes in the run) + products of integers
@@ -15,7 +15,7 @@
 //                whole += halves in pairs                                                                  vpmaddwd by ones
 //   pairs, int8: products of two bytes would saturate, so both sides are widened to 16 bits                vpmaddwd
 //                a tile of rows: whole += two products, strip[groups][16][columns][2] in 16 bits
-//                a row by itself: halves[columns][2] in 32 bits, as bytes lie; whole += halves in pairs
+//                a row by itself: halves[columns][2] in 32 bits, in the order of the bytes; whole += halves in pairs
 #include "codegen/halide/contraction/PackedContraction.h"
 
 #include "support/CodedGroups.h"
@@ -155,8 +155,9 @@ PackedContraction::Sums PackedContraction::integerSums(const std::string &name, 
 void PackedContraction::sumsOfBlocks(Sums &sums, Index index, int runs) {
   const int run = codesOfRun(), inRows = static_cast<int>(support::codedGroup) / run,
             inGroup = support::groupOf(storage) / run;
-  const bool whole = *reduced[0].fixed() % support::superBlock == 0;
-  const int inBlock = whole ? support::superBlock / run : 1;
+  const int length = support::blockOf(storage);
+  const bool whole = *reduced[0].fixed() % length == 0;
+  const int inBlock = whole ? length / run : 1;
   const std::string groupOfRow = reduced[0].name + "_group";
   const CodedRows &rows = *b.codedRows(x);
   Var block("block");
@@ -187,6 +188,8 @@ void PackedContraction::sumsOfBlocks(Sums &sums, Index index, int runs) {
 
 /// One run at a time, in registers; of pairs first all halves, then what they come to for each row.
 void PackedContraction::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
+  if (sums.byTiles)
+    return scheduleTiledGroups(sums);
   Var beside("tile"), m = row ? KernelBuilder::var(row->name) : Var();
   auto place = [&](Func &func, const LoopLevel &level, int atOnce) {
     func.compute_at(level).bound_extent(lane, tile).bound_extent(beside, tilesAtOnce);
@@ -236,8 +239,9 @@ void PackedContraction::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAt
       stage.reorder(loops).vectorize(lane, vectorOfTile()).unroll(lane).unroll(beside);
       if (row)
         stage.unroll(m);
-      if (*reduced[0].fixed() % support::superBlock == 0) // else a run at a time
-        stage.unroll(sums.overBlock[0], func == &sums.scaled ? 1 : 8);
+      const int length = support::blockOf(storage);
+      if (*reduced[0].fixed() % length == 0 && func == &sums.lowered) // else a run at a time
+        stage.unroll(sums.overBlock[0], std::min(8, length / codesOfRun()));
     }
     ofGroup = LoopLevel(sums.scaled, sums.overBlock[0]);
   }

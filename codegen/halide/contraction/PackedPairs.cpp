@@ -14,25 +14,28 @@ namespace quern::codegen {
 static constexpr int inPair = 2;
 static const Var part("part"), step("step");
 
-PackedContraction::Sums PackedContraction::pairSums(const std::string &name, const Expr &at) {
-  const Node &weight = b.graph.nodes[tableOf(w)];
-  const std::string &depth = reduced[0].name;
-  const Type half = BFloat(16);
-  RDom k(0, inPair, 0, static_cast<int32_t>(*reduced[0].fixed() / inPair));
-  Index index = start(at), own = KernelBuilder::varsOf(weight.dims);
+/// The columns' number `which` of a pair, out of a strip of pairs.
+Expr PackedContraction::pairsOfStrip(const Index &index, const Expr &which, const Expr &at) {
+  Index own = KernelBuilder::varsOf(b.graph.nodes[tableOf(w)].dims);
   auto [args, call] = besideStrip(index);
   args.insert(args.begin(), {part, lane, step});
-  call.insert(call.begin(), {k.x, lane, k.y});
-  own[depth] = step * inPair + part;
+  call.insert(call.begin(), {which, lane, at});
+  own[reduced[0].name] = step * inPair + part;
   strip = b.newFunc("strip", node);
-  strip(args) = reinterpret(half, packedBuffer()(packedArgs(lane, Var("tile"), own)));
+  strip(args) = reinterpret(BFloat(16), packedBuffer()(packedArgs(lane, Var("tile"), own)));
+  return strip(call);
+}
 
-  index[depth] = k.y * inPair + k.x;
-  Expr row = reinterpret(half, b.at(b.graph.nodes[x].operands[0], index));
+PackedContraction::Sums PackedContraction::pairSums(const std::string &name, const Expr &at) {
+  RDom k(0, inPair, 0, static_cast<int32_t>(*reduced[0].fixed() / inPair));
+  Index index = start(at);
+  Expr column = pairsOfStrip(index, k.x, k.y);
+  index[reduced[0].name] = k.y * inPair + k.x;
+  Expr row = reinterpret(BFloat(16), b.at(b.graph.nodes[x].operands[0], index));
   Sums sums{b.newFunc(name, node), {k.x, k.y}, {}, {}};
   sums.pairs = true;
   sums.func(tileArgs()) = 0.0f;
-  sums.func(tileArgs()) += cast<float>(strip(call)) * cast<float>(row);
+  sums.func(tileArgs()) += cast<float>(column) * cast<float>(row);
   return sums;
 }
 

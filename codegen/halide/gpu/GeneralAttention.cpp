@@ -6,7 +6,7 @@
 //   result = sum over keys of weights times values, divided by total
 //
 //   gradient: sum over keys (or queries) of weights times values;   along distances: sum over keys of the weights at
-//   the one query that lies so far from a key
+//   the one query at that distance from a key
 //
 // Why scores and weights are stored: a work-item for each of them, and then for each column of the result, reads them; to
 // keep them in a group's own memory is the work of a family.

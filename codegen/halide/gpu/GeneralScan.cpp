@@ -232,7 +232,7 @@ GeneralScan::Phase GeneralScan::copyOf(int node, const Place &to, std::function<
 void GeneralScan::define() {
   const Node &scan = b.graph.nodes[first];
   place();
-  // Results' parts lie a position apart.
+  // Results' parts are a position apart.
   ir::Size all = ir::Size(outputBegin) + body.dim.size * ir::Size(outputSize);
   std::vector<Dim> dims = {{"memory of a work-item", all}};
   dims.insert(dims.end(), tasks.begin(), tasks.end());

@@ -1,7 +1,7 @@
 // Takes: a kernel of attention, or of its gradient, and a plan's numbers. Gives: its tile program.
 //
 //   few rows       keys divided among blocks; a map adds their parts, in one order
-//   many, aligned  keys and values are copied as they lie in memory, in bf16, 16 bytes at a time
+//   many, aligned  keys and values are copied as they are in memory, in bf16, 16 bytes at a time
 //   any            threads compute them: other numbers, other addresses
 //
 // Numbers that are no bf16 are some of them, as in products (Divide.cpp), made where they are put in shared memory and, of
@@ -193,7 +193,7 @@ void AttentionDivider::stores(Stage &stage, const Place &place, const std::vecto
     throw Refusal("it gives more than what becomes of attention");
 }
 
-/// As it lies in memory, all keys and values: nothing is changed where one is not.
+/// As it is in memory, all keys and values: nothing is changed where one is not.
 bool AttentionDivider::canCopy(Variant &variant, Stage *into) {
   auto copied = [&](const Factor &factor) {
     return factor.pieces == 1 ? direct(p, factor.value, Coordinate::Column, variant) : std::nullopt;

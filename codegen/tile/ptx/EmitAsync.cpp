@@ -106,7 +106,7 @@ private:
     });
   }
 
-  /// Where an operand's lines lie, as the tensor cores ask for it; the address is added.
+  /// Where an operand's lines are, as the tensor cores ask for it; the address is added.
   struct Layout {
     uint64_t high;
     int64_t step; ///< bytes between sixteen and sixteen of the depth

@@ -4,7 +4,7 @@
 //   for each tile of keys:  cp.async fills the ring ahead, or all threads compute the tile's keys and values
 //     sums of rows x keys by mma.sync, 16 rows a warp; the score of each sum in its register
 //     a softmax: a larger score scales what was summed before; four lanes share a row, and shuffles find its largest
-//     weights become the left factor as they lie in registers: mma.sync adds weights x values
+//     weights become the left factor as they are in registers: mma.sync adds weights x values
 //   of each total: what the program's stores say
 //
 // A warp needs no other warp's scores, so there is one barrier for each tile (two where threads compute it). Keys beyond the

@@ -1,11 +1,13 @@
 // Takes: a product of few rows. Gives: its function: a block sums one tile of columns over its part of the depth.
 //
+//   the first weights are asked for, then what the launch before wrote is waited for
 //   for depths by 512:  all threads leave x of them in shared memory, as floats
 //     each lane: 16 bytes of weights (some columns of a depth; of codes some columns of a step), times x of each row
 //   lanes with the same columns add up by shuffles, warps through shared memory
 //
 // What is read is each weight once, in whole lines: lanes side by side read what is stored side by side.
 #include "codegen/tile/ptx/KernelIr.h"
+#include "codegen/tile/ptx/PtxModule.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
@@ -40,10 +42,43 @@ private:
   int lanesAcross() const { return tile / columns; }
   int stepsOfWarp() const { return 32 / lanesAcross(); }
 
+  /// Where a lane's 16 bytes of the step at k begin: numbers, or codes.
+  llvm::Value *bytesAt(size_t part, llvm::Value *k, llvm::Value *column) {
+    llvm::Value *inTile = rest(column, tile);
+    auto wide = [&](llvm::Value *x) { return b.CreateZExt(x, b.getInt64Ty()); };
+    auto of = [&](llvm::Value *block, int64_t bytesOfBlock, llvm::Value *bytes) {
+      llvm::Value *base =
+          b.CreateGEP(b.getInt8Ty(), matrixBase[part], b.CreateMul(wide(block), b.getInt64(uint64_t(bytesOfBlock))));
+      return b.CreateGEP(b.getInt8Ty(), base, bytes);
+    };
+    if (super) {
+      llvm::Value *in = rest(k, super->length), *step = divide(rest(in, super->group), depths);
+      llvm::Value *word = add(add(mul(divide(in, super->group), super->wordsOfGroup()), super->headWords()), step);
+      return of(divide(k, super->length), int64_t(4 * super->words()) * tile, mul(add(mul(word, tile), inTile), 4));
+    }
+    if (bits)
+      return of(divide(k, 32), int64_t(tile) * support::bytesOfGroup(bits),
+                add(mul(add(mul(divide(rest(k, 32), depths), tile), inTile), 4), 2 * tile));
+    stand(number(0), column, group[2], k);
+    return address(s.w[part].buffer, s.w[part].at);
+  }
+
+  /// Weights are no launch's result, so the first of them are asked for while the launch before is at work. Where launches do
+  /// not overlap, they are on their way while x is put in shared memory.
+  void fetchAhead(llvm::Value *from, llvm::Value *to, llvm::Value *first, llvm::Value *column) {
+    std::vector<llvm::Value *> none;
+    const int64_t stride = warps * stepsOfWarp() * depths;
+    if (s.ahead)
+      loop(add(from, first), least(to, add(from, s.ahead * stride)), number(stride), none, [&](llvm::Value *k) {
+        for (size_t part = 0; part < parts(); ++part)
+          assembly("prefetch.global.L2 [$0];", "l,~{memory}", b.getVoidTy(), {bytesAt(part, k, column)});
+      });
+    assembly(waitHere, "~{memory}", b.getVoidTy(), {});
+  }
+
   /// 16 bytes of numbers: columns of one depth.
   std::vector<llvm::Value *> numbersAt(size_t part, llvm::Value *k, llvm::Value *column) {
-    stand(number(0), column, group[2], k);
-    llvm::Value *from = address(s.w[part].buffer, s.w[part].at);
+    llvm::Value *from = bytesAt(part, k, column);
     std::vector<llvm::Value *> numbers;
     bool floats = weight.storage == Storage::F32;
     llvm::Value *four = b.CreateAlignedLoad(
@@ -65,7 +100,7 @@ private:
     return numbers;
   }
 
-  /// sum += x * w for the lane's columns at a step of `depths` from k on; x lies from `at` on in shared memory.
+  /// sum += x * w for the lane's columns at a step of `depths` from k on; x is from `at` on in shared memory.
   void multiply(std::vector<llvm::Value *> &acc, size_t part, llvm::Value *k, llvm::Value *inChunk,
                 llvm::Value *column) {
     if (!bits) {
@@ -80,15 +115,15 @@ private:
     if (super)
       return multiplyBlocks(acc, part, k, inChunk, column);
     // [tile] low bytes of scales, [tile] high bytes, then for each step [tile][4] bytes of codes (support/CodedGroups.h).
-    llvm::Value *ofGroup = divide(k, 32), *step = divide(rest(k, 32), depths), *inTile = rest(column, tile);
+    llvm::Value *ofGroup = divide(k, 32), *inTile = rest(column, tile);
     llvm::Value *start =
         b.CreateMul(b.CreateZExt(ofGroup, b.getInt64Ty()), b.getInt64(uint64_t(tile * support::bytesOfGroup(bits))));
     llvm::Value *base = b.CreateGEP(b.getInt8Ty(), matrixBase[part], start);
     auto at = [&](llvm::Value *bytes) { return b.CreateGEP(b.getInt8Ty(), base, bytes); };
     llvm::Value *low = b.CreateAlignedLoad(b.getInt32Ty(), at(inTile), Align(4)),
                 *high = b.CreateAlignedLoad(b.getInt32Ty(), at(add(inTile, tile)), Align(4));
-    llvm::Value *four = b.CreateAlignedLoad(FixedVectorType::get(b.getInt32Ty(), 4),
-                                            at(add(mul(add(mul(step, tile), inTile), 4), 2 * tile)), Align(16));
+    llvm::Value *four =
+        b.CreateAlignedLoad(FixedVectorType::get(b.getInt32Ty(), 4), bytesAt(part, k, column), Align(16));
     std::vector<llvm::Value *> x;
     for (int r = 0; r < s.most; ++r)
       for (int d = 0; d < depths; ++d)
@@ -114,9 +149,9 @@ private:
   /// The same of eight codes of a super-block: scale times their sum, less the minimum times that of x.
   void multiplyBlocks(std::vector<llvm::Value *> &acc, size_t part, llvm::Value *k, llvm::Value *inChunk,
                       llvm::Value *column) {
-    llvm::Value *in = rest(k, support::superBlock), *group = divide(in, super->group),
+    llvm::Value *in = rest(k, super->length), *group = divide(in, super->group),
                 *step = divide(rest(in, super->group), depths), *inTile = rest(column, tile);
-    llvm::Value *start = b.CreateMul(b.CreateZExt(divide(k, support::superBlock), b.getInt64Ty()),
+    llvm::Value *start = b.CreateMul(b.CreateZExt(divide(k, super->length), b.getInt64Ty()),
                                      b.getInt64(4 * uint64_t(super->words()) * uint64_t(tile)));
     llvm::Value *base = b.CreateGEP(b.getInt8Ty(), matrixBase[part], start);
     auto words = [&](llvm::Value *word) { // of the lane's columns
@@ -124,7 +159,8 @@ private:
       return b.CreateAlignedLoad(FixedVectorType::get(b.getInt32Ty(), 4), at, Align(16));
     };
     llvm::Value *first = add(mul(group, super->wordsOfGroup()), super->headWords());
-    llvm::Value *low = words(add(first, step)),
+    llvm::Value *low =
+                    b.CreateAlignedLoad(FixedVectorType::get(b.getInt32Ty(), 4), bytesAt(part, k, column), Align(16)),
                 *high = super->highBits() ? words(add(first, super->lowWords())) : nullptr, *units = words(number(0)),
                 *pairs = words(add(divide(group, 2), 1));
     std::vector<llvm::Value *> x, sumOfX;
@@ -180,13 +216,14 @@ private:
       matrix = b.CreateMul(b.CreateMul(matrix, wide(blocks)), b.getInt64(uint64_t(tile * bytes)));
       matrixBase.push_back(b.CreateGEP(b.getInt8Ty(), pointerOf(s.w[part].buffer), matrix));
     }
+    llvm::Value *first = mul(add(mul(warp, stepsOfWarp()), down), depths);
+    fetchAhead(from, to, first, column);
     std::vector<llvm::Value *> acc(parts() * size_t(s.most * columns), ConstantFP::get(b.getFloatTy(), 0));
     loop(from, to, number(dotDepth), acc, [&](llvm::Value *k0) {
       llvm::Value *count = least(b.CreateSub(to, k0), number(dotDepth));
       barrier();
       fill(k0, count, rows, depth);
       barrier();
-      llvm::Value *first = mul(add(mul(warp, stepsOfWarp()), down), depths);
       loop(
           first, count, number(warps * stepsOfWarp() * depths), acc,
           [&](llvm::Value *k) {

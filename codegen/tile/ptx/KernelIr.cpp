@@ -303,6 +303,8 @@ llvm::Value *KernelIr::load(int buffer, const std::vector<int> &positions) {
     return b.CreateFPExt(value, b.getFloatTy());
   case Storage::U8:
     return b.CreateICmpNE(value, b.getInt8(0));
+  case Storage::I8:
+    return b.CreateSExt(value, b.getInt32Ty());
   default:
     return value;
   }
@@ -316,6 +318,8 @@ void KernelIr::store(const Store &store, llvm::Value *inside, llvm::Value *value
     value = b.CreateBitCast(call(Intrinsic::nvvm_f2bf16_rn, {value}), b.getInt16Ty());
   else if (storage == Storage::U8)
     value = b.CreateZExt(value, b.getInt8Ty());
+  else if (storage == Storage::I8)
+    value = b.CreateTrunc(value, b.getInt8Ty());
   when(inside, [&] { b.CreateAlignedStore(value, to, Align(value->getType()->getPrimitiveSizeInBits() / 8)); });
 }
 

@@ -18,6 +18,10 @@ std::vector<int> capabilitiesOf(const Program &program);
 /// Of a launch, in the module of its program.
 std::string kernelName(const Program &program, size_t variant, size_t stage);
 
+/// A comment where a kernel first needs what the launch before wrote; runtime/device/cuda puts the wait there. Without it that
+/// is a kernel's first instruction.
+constexpr const char *waitHere = "// quern: wait";
+
 struct PtxModule {
   std::string ptx, llvm; ///< `llvm`: before it is optimised
 };

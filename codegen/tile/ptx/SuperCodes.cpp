@@ -40,16 +40,16 @@ llvm::Value *KernelIr::superCode(int buffer, const std::vector<int> &positions) 
   for (size_t d = 0; d + 2 < rank; ++d)
     index = b.CreateAdd(b.CreateMul(index, wide(sizeOf(of.dims[d].size))), wide(get(positions[d])));
   llvm::Value *tiles = divide(add(sizeOf(of.dims[rank - 2].size), tile - 1), tile),
-              *blocks = divide(add(sizeOf(of.dims[rank - 1].size), support::superBlock - 1), support::superBlock);
+              *blocks = divide(add(sizeOf(of.dims[rank - 1].size), form.length - 1), form.length);
   index = b.CreateAdd(b.CreateMul(index, wide(tiles)), wide(divide(n, tile)));
-  index = b.CreateAdd(b.CreateMul(index, wide(blocks)), wide(divide(k, support::superBlock)));
+  index = b.CreateAdd(b.CreateMul(index, wide(blocks)), wide(divide(k, form.length)));
   llvm::Value *block =
       b.CreateGEP(b.getInt32Ty(), pointerOf(buffer), b.CreateMul(index, b.getInt64(uint64_t(form.words() * tile))));
   auto word = [&](llvm::Value *number) {
     llvm::Value *at = b.CreateGEP(b.getInt32Ty(), block, add(mul(number, tile), rest(n, tile)));
     return b.CreateAlignedLoad(b.getInt32Ty(), at, Align(4));
   };
-  llvm::Value *group = divide(rest(k, support::superBlock), form.group), *within = rest(k, form.group);
+  llvm::Value *group = divide(rest(k, form.length), form.group), *within = rest(k, form.group);
   llvm::Value *first = add(mul(group, form.wordsOfGroup()), form.headWords());
   llvm::Value *high = form.highBits() ? word(add(first, form.lowWords())) : nullptr;
   // The byte within a word follows from the position, so the words are shifted to it.

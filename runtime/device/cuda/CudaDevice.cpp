@@ -28,8 +28,9 @@ struct Built {
   bool waits; ///< its kernels wait for those before them by themselves
 };
 
-/// Makes every kernel of a module wait, in its first instruction, for all that was launched before it, and let the next be
-/// launched meanwhile: then launching overlaps with computing. Instructions of capability 9.0.
+/// Makes every kernel of a module wait for all that was launched before it, in its first instruction or where it says that it
+/// needs that (codegen/tile/ptx/PtxModule.h), and let the next be launched meanwhile: then launching overlaps with computing.
+/// Instructions of capability 9.0.
 std::string withWaits(std::string ptx) {
   if (ptx.find("griddepcontrol.wait") != std::string::npos)
     return ptx; // its producer knows better
@@ -40,12 +41,18 @@ std::string withWaits(std::string ptx) {
   };
   replace(".version", ".version 7.8");
   replace(".target", ".target sm_90");
-  const std::string waits = "\n\tgriddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;";
+  const std::string lets = "\n\tgriddepcontrol.launch_dependents;", waits = "\n\tgriddepcontrol.wait;",
+                    here = "// quern: wait";
   for (size_t at = 0; (at = ptx.find(".entry", at)) != std::string::npos;) {
     at = ptx.find('{', at);
     if (at == std::string::npos)
       break;
-    ptx.insert(at + 1, waits);
+    ptx.insert(at + 1, lets);
+    size_t place = ptx.find(here, at), next = ptx.find(".entry", at);
+    if (place < next)
+      ptx.replace(place, here.size(), waits);
+    else
+      ptx.insert(at + 1 + lets.size(), waits);
   }
   return ptx;
 }
@@ -85,25 +92,6 @@ public:
     return built.release(); // stays as long as the program
   }
 
-  /// Where nothing waits to be begun, it is set right before what is: what the host does meanwhile is not the device's time.
-  uint64_t mark() override {
-    bool idle = list.empty();
-    flush();
-    setMark();
-    Event &event = marks[marked % knownMarks];
-    if (!event)
-      check(api.EventCreate(&event, 0), "measuring time");
-    pending = event;
-    if (!idle)
-      setMark();
-    return marked++;
-  }
-  double seconds(uint64_t from, uint64_t to) override {
-    float milliseconds = 0;
-    finish();
-    check(api.EventElapsedTime(&milliseconds, marks[from % knownMarks], marks[to % knownMarks]), "measuring time");
-    return double(milliseconds) * 1e-3;
-  }
   DeviceLimits measureLimits() override {
     DeviceLimits limits = GpuDevice::measureLimits();
     limits.products = measureTensorCores(*this);
@@ -137,8 +125,25 @@ protected:
   }
   void finish() override {
     flush();
-    setMark();
+    recordMark();
     check(api.StreamSynchronize(stream), "computing");
+  }
+  /// Where nothing waits to be begun, it is set right before what is: what the host does meanwhile is not the device's time.
+  void setMark(size_t number) override {
+    bool idle = list.empty();
+    flush();
+    recordMark();
+    Event &event = marks[number];
+    if (!event)
+      check(api.EventCreate(&event, 0), "measuring time");
+    pending = event;
+    if (!idle)
+      recordMark();
+  }
+  double secondsBetween(size_t from, size_t to) override {
+    float milliseconds = 0;
+    check(api.EventElapsedTime(&milliseconds, marks[from], marks[to]), "measuring time");
+    return double(milliseconds) * 1e-3;
   }
 
   void begin(void *built, const char *name, const Grid &grid, const std::vector<Argument> &arguments,
@@ -210,9 +215,8 @@ private:
   Context context = nullptr;
   Stream stream = nullptr;
   std::string title;
-  Event marks[knownMarks] = {};
-  Event pending = nullptr;
-  uint64_t marked = 0;
+  Event marks[mostMarks] = {};
+  Event pending = nullptr; // a mark that is set with the next launch
   LaunchList list;
   int capability = 0;             // 90 for 9.0
   bool dependent = false;         // kernels are launched before those before them have ended
@@ -221,14 +225,14 @@ private:
   std::vector<size_t> bytes;
   std::deque<TensorMap> maps; // which stay where they are while more are made
 
-  void setMark() {
+  void recordMark() {
     if (Event event = std::exchange(pending, nullptr))
       check(api.EventRecord(event, stream), "measuring time");
   }
   void flush() {
     if (list.empty())
       return;
-    setMark();
+    recordMark();
     check(list.begin(stream, context, counted.graphs), "launching kernels");
   }
 

@@ -51,23 +51,6 @@ public:
     return new Built{source, {}};
   }
 
-  uint64_t mark() override {
-    Event &event = marks[marked % knownMarks];
-    if (event)
-      cl.ReleaseEvent(event);
-    check(cl.EnqueueMarkerWithWaitList(queue, 0, nullptr, &event), "measuring time");
-    return marked++;
-  }
-  double seconds(uint64_t from, uint64_t to) override {
-    uint64_t ends[2] = {};
-    finish();
-    for (int i = 0; i < 2; ++i)
-      check(cl.GetEventProfilingInfo(marks[(i ? to : from) % knownMarks], commandEnd, sizeof(uint64_t), &ends[i],
-                                     nullptr),
-            "measuring time");
-    return double(ends[1] - ends[0]) * 1e-9;
-  }
-
 protected:
   void *takeMemory(size_t bytes) override { return cl.SVMAlloc(context, readWrite, bytes, 0); }
   void giveMemory(void *block) override { cl.SVMFree(context, block); }
@@ -85,6 +68,19 @@ protected:
     check(cl.EnqueueSVMMemFill(queue, at(to), &pattern, 1, bytes, 0, nullptr, nullptr), "filling memory");
   }
   void finish() override { check(cl.Finish(queue), "computing"); }
+  void setMark(size_t number) override {
+    Event &event = marks[number];
+    if (event)
+      cl.ReleaseEvent(event);
+    check(cl.EnqueueMarkerWithWaitList(queue, 0, nullptr, &event), "measuring time");
+  }
+  double secondsBetween(size_t from, size_t to) override {
+    uint64_t ends[2] = {};
+    for (int i = 0; i < 2; ++i)
+      check(cl.GetEventProfilingInfo(marks[i ? to : from], commandEnd, sizeof(uint64_t), &ends[i], nullptr),
+            "measuring time");
+    return double(ends[1] - ends[0]) * 1e-9;
+  }
 
   void begin(void *built, const char *name, const Grid &grid, const std::vector<Argument> &arguments,
              const std::vector<Place> &places) override {
@@ -111,8 +107,7 @@ private:
   Context context = nullptr;
   Queue queue = nullptr;
   std::string title;
-  Event marks[knownMarks] = {};
-  uint64_t marked = 0;
+  Event marks[mostMarks] = {};
 
   static uint8_t *at(const Place &place) { return static_cast<uint8_t *>(place.block) + place.offset; }
 

@@ -8,7 +8,7 @@
 // multiple of the device's alignment (16 to 256 bytes), and Halide's code counts from where the binding begins.
 //
 // Also said here, as Halide does not: that buffers may overlap (a result may overwrite an argument), that infinities and
-// NaN are values, where numbers lie whose sizes differ (and truth values, which may not), and that arithmetic is what was written: a driver that
+// NaN are values, at which offsets numbers of different sizes are (and truth values, which may not), and that arithmetic is what was written: a driver that
 // may take x - n a - n b for x - n (a + b) loses the digits for which an exponential was written so.
 #include "runtime/device/vulkan/Spirv.h"
 

@@ -50,7 +50,7 @@ public:
     cut = seenMemory(2 * sizeof(uint32_t), seenCut);
     std::memset(seenCut, 0, 2 * sizeof(uint32_t));
     QueryPoolInfo times;
-    times.count = knownMarks;
+    times.count = mostMarks;
     check(api.CreateQueryPool(device, &times, nullptr, &marks), "opening the device");
   }
 
@@ -61,24 +61,6 @@ public:
     for (const KernelCode &code : readKernels(source, bytes, card.keepsNaN(), card.cutsLoops()))
       (*built)[code.name] = pipelineOf(code);
     return built.release(); // stays as long as the program
-  }
-
-  /// The end of all commands before it.
-  uint64_t mark() override {
-    uint32_t number = uint32_t(marked % knownMarks);
-    api.CmdResetQueryPool(record(), marks, number, 1);
-    api.CmdWriteTimestamp(record(), atEnd, marks, number);
-    return marked++;
-  }
-  double seconds(uint64_t from, uint64_t to) override {
-    constexpr uint32_t asWords64 = 1, waiting = 2;
-    uint64_t ends[2] = {};
-    finish();
-    for (int i = 0; i < 2; ++i)
-      check(api.GetQueryPoolResults(device, marks, uint32_t((i ? to : from) % knownMarks), 1, sizeof(uint64_t),
-                                    &ends[i], sizeof(uint64_t), asWords64 | waiting),
-            "measuring time");
-    return double(ends[1] - ends[0]) * double(limits().tick) * 1e-9;
   }
 
 protected:
@@ -142,6 +124,21 @@ protected:
                          "QUERN_DEVICE, or compile the model with --target native");
   }
 
+  /// The end of all commands before it.
+  void setMark(size_t number) override {
+    api.CmdResetQueryPool(record(), marks, uint32_t(number), 1);
+    api.CmdWriteTimestamp(record(), atEnd, marks, uint32_t(number));
+  }
+  double secondsBetween(size_t from, size_t to) override {
+    constexpr uint32_t asWords64 = 1, waiting = 2;
+    uint64_t ends[2] = {};
+    for (int i = 0; i < 2; ++i)
+      check(api.GetQueryPoolResults(device, marks, uint32_t(i ? to : from), 1, sizeof(uint64_t), &ends[i],
+                                    sizeof(uint64_t), asWords64 | waiting),
+            "measuring time");
+    return double(ends[1] - ends[0]) * double(limits().tick) * 1e-9;
+  }
+
   void begin(void *built, const char *name, const Grid &grid, const std::vector<Argument> &arguments,
              const std::vector<Place> &places) override {
     auto known = static_cast<Built *>(built)->find(std::string_view(name));
@@ -194,7 +191,6 @@ private:
   Batch batches[2];
   int current = 0;
   QueryPool marks = nullptr;
-  uint64_t marked = 0;
   Held cut;                   // what loops leave that were cut short (Spirv.h)
   uint8_t *seenCut = nullptr; // as the host sees it
 

@@ -13,7 +13,7 @@
 namespace quern::runtime {
 
 /// What joinSymbols does, on bytes: which two bytes are joined is a table, and a word is cut in advance where no token of
-/// the vocabulary can lie across.
+/// the vocabulary can cross.
 class ByteWords {
 public:
   ByteWords(const Vocabulary &words, const MergeTable &merges);

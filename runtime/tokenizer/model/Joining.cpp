@@ -13,7 +13,7 @@ namespace quern::runtime {
 
 namespace {
 
-/// Pairs in a heap: for some thousand of them, which lie in the cache.
+/// Pairs in a heap: for some thousand of them, which are in the cache.
 class Heap {
 public:
   explicit Heap(size_t) {}

@@ -9,7 +9,7 @@
 
 namespace quern::runtime {
 
-/// A trie whose edges lie in one open-addressed table: 12 bytes an edge at most half full, whatever the vocabulary.
+/// A trie whose edges are in one open-addressed table: 12 bytes an edge at most half full, whatever the vocabulary.
 class ByteTrie {
 public:
   ByteTrie() : values(1, -1), table(64) {}

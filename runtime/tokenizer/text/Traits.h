@@ -16,7 +16,7 @@ namespace quern::runtime {
 /// Alone: such a mark, where no other is beside it.
 enum Trait : uint8_t { Upper = 1, Lower = 2, Mark = 4, Number = 8, Space = 16, Line = 32, Inert = 64, Alone = 128 };
 
-/// Pages of 256 characters, made when one of them is first asked for: no table lies in the program.
+/// Pages of 256 characters, made when one of them is first asked for: no table is in the program.
 class TraitPages {
 public:
   static uint8_t of(char32_t c) {

@@ -1,7 +1,7 @@
 // Takes: characters. Gives: the properties that tokenizers asked for when models were trained.
 // Why tables: the libraries behind `tokenizers` carry data of Unicode 8 for BERT, of 9 for combining marks and normal
 // forms, of 16 for words, of 17 for digits and capitals; the build's is of 15. A table lists the stretches in which the
-// answers differ; characters between two of them that no property concerns may lie in one, too.
+// answers differ; characters between two of them that no property concerns may be in one, too.
 // tests/data/tokenizers/unicode.json and mixed.json have the whole truth.
 #include "runtime/tokenizer/text/Categories.h"
 #include "runtime/tokenizer/text/Unicode.h"

@@ -41,7 +41,7 @@ inline std::vector<int> inPlaceArguments(const KernelGraph &graph) {
   return found;
 }
 
-/// Compiles once, runs at all lengths; then again with the result over each argument that may lie there. A kernel for a
+/// Compiles once, runs at all lengths; then again with the result over each argument that it may overlap. A kernel for a
 /// target that this machine cannot run is compiled, and its instructions are looked at. `sizedByData`: some blocks'
 /// sizes are data, so that the scratch plan leaves them out.
 inline void checkKernel(const KernelGraph &graph, const std::vector<Lengths> &lengths, double tolerance = 2e-6,

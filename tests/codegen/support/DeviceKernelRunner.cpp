@@ -68,7 +68,7 @@ void KernelRunner::bind(const Lengths &now, const std::vector<DenseTensor> &argu
     void *address = device().allocate(std::max<size_t>(1, buffer->bytes()));
     device().copy(address, buffer->base(), buffer->bytes());
     buffer->halide.device = reinterpret_cast<uint64_t>(address);
-    buffer->halide.padding = address; // its own, wherever a result may come to lie
+    buffer->halide.padding = address; // its own, wherever a result is stored later
   }
 }
 

@@ -40,7 +40,7 @@ static CpuTarget target = cpuTarget("native");
 
 /// Of code for that target on this machine.
 static double peak() {
-  return quern::runtime::measureFlops(false, target.vector) / 1e9;
+  return quern::runtime::measureFlops({}, target.vector) / 1e9;
 }
 
 static int64_t tile(int64_t out, int64_t in) {
@@ -117,6 +117,38 @@ static void format(Storage storage, bool coded, int64_t in, int64_t out, std::ve
   }
 }
 
+/// Many rows by AMX's tiles and by vectors, in turns, as other work on the machine slows both; the best times. Rows in bf16
+/// or in codes, beside what AMX does in registers.
+static void tiles(Storage storage, int64_t in, int64_t out, int64_t rows) {
+  const bool coded = bitsOfCode(storage);
+  GraphMaker g;
+  int x = g.argument(coded ? Storage::F32 : Storage::BF16, {run("M"), fixed("I", in)}),
+      w = g.weight({fixed("O", out), fixed("I", in)}, tile(out, in), storage);
+  auto real = [&](int value) { return g.elementwise(coded ? Op::Dequantize : Op::Widen, {value}); };
+  g.yield(g.contract(real(coded ? g.quantize(x, "I") : x), real(w), {"I"}));
+  KernelGraph &graph = g.finish("tiles");
+  ScheduleTable without = schedules;
+  without.add("contract : amx 0", "vectors");
+  std::unique_ptr<KernelRunner> runners[] = {std::make_unique<KernelRunner>(graph, target, schedules),
+                                             std::make_unique<KernelRunner>(graph, target, without)};
+  Lengths lengths = {{"M", rows}};
+  double best[] = {1e9, 1e9}, end = now() + 1;
+  for (auto &runner : runners)
+    runner->bind(lengths, inputs(graph, lengths));
+  for (int iterations = 0; iterations < 5 || now() < end; ++iterations)
+    for (int i = 0; i < 2; ++i) {
+      double start = now();
+      if (runners[i]->run())
+        std::abort();
+      best[i] = std::min(best[i], now() - start);
+    }
+  double work = 2e-9 * double(rows * in * out), limit = quern::runtime::measureFlops({coded, true}) / 1e9;
+  std::printf("%-6s %5ld x %5ld x %5ld: tiles %9.1f us %8.1f of %.1f GFLOP/s, vectors %9.1f us: %5.2f times as fast\n",
+              quern::support::storageName(storage), long(rows), long(in), long(out), best[0] * 1e6, work / best[0],
+              limit, best[1] * 1e6, best[1] / best[0]);
+  std::fflush(stdout);
+}
+
 /// What a training step does with each weight [in, out], as it is stored: the product, and the gradients of both factors.
 static void training(int64_t in, int64_t out, int64_t rows, Storage storage) {
   struct Form {
@@ -165,7 +197,7 @@ static void gated() {
   int gate = g.squeeze(g.cut(both, "U", quern::ir::Size(0), fixed("G", 1)), "G"),
       up = g.squeeze(g.cut(both, "U", quern::ir::Size(1), fixed("V", 1)), "V");
   int opened = g.elementwise(Op::Mul, {g.elementwise(Op::Mul, {gate, g.elementwise(Op::Sigmoid, {gate})}), up});
-  g.yield(g.permute(opened, {"M", "O"})); // columns lie beside each other
+  g.yield(g.permute(opened, {"M", "O"})); // columns are side by side
   KernelRunner runner(g.finish("gated"), target, schedules);
   for (int64_t m : {512, 1}) {
     Lengths lengths = {{"M", m}};
@@ -383,6 +415,11 @@ int main(int argc, char **argv) {
       for (bool coded : {false, true})
         if (!coded || bitsOfCode(storage))
           format(storage, coded, 768, 12288, {512, 1, 2, 3, 4, 6, 8});
+  if (wanted("tiles"))
+    for (Storage storage : {Storage::BF16, Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q5K, Storage::Q6K})
+      for (auto [in, out] : {std::pair(768, 2048), std::pair(2048, 768), std::pair(2048, 11264)})
+        for (int64_t rows : {512, 64, 9})
+          tiles(storage, in, out, rows);
   if (wanted("training")) {
     for (Storage storage : {Storage::F32, Storage::BF16}) {
       training(768, 3072, 256, storage);

@@ -23,7 +23,7 @@ public:
 
   /// Gives room for arguments and results, in their layouts, and fills the arguments.
   void bind(const Lengths &lengths, const std::vector<DenseTensor> &arguments);
-  /// The only result lies where this argument lies.
+  /// The only result is where this argument is.
   void shareResult(int argument);
   int run();
   DenseTensor result(size_t i) const;

@@ -109,26 +109,10 @@ double Evaluator::elementwise(const Node &node, const double *v) const {
     return -v[0];
   case Op::Abs:
     return std::fabs(v[0]);
-  case Op::Exp:
-    return std::exp(v[0]);
-  case Op::Expm1:
-    return std::expm1(v[0]);
-  case Op::Log:
-    return std::log(v[0]);
-  case Op::Log1p:
-    return std::log1p(v[0]);
-  case Op::Sqrt:
-    return std::sqrt(v[0]);
-  case Op::Sin:
-    return std::sin(v[0]);
-  case Op::Cos:
-    return std::cos(v[0]);
-  case Op::Tanh:
-    return std::tanh(v[0]);
-  case Op::Sigmoid:
-    return 1 / (1 + std::exp(-v[0]));
-  case Op::Erf:
-    return std::erf(v[0]);
+#define QUERN_REAL_FUNCTION(NAME, WORD, VALUE)                                                                         \
+  case Op::NAME:                                                                                                       \
+    return [](double x) -> double { return VALUE; }(v[0]);
+    QUERN_REAL_FUNCTIONS(QUERN_REAL_FUNCTION)
   case Op::Floor:
     return std::floor(v[0]);
   case Op::Ceil:

@@ -69,7 +69,7 @@ TEST(Async, MatricesAndParts) {
   check(g.finish("gated"), numbersOf(3, 64, 2), {{{"M", 200}}});
 }
 
-/// Factors in f32 are written in three pieces; those that lie in memory in another order are not, and are no asynchronous product's.
+/// Factors in f32 are written in three pieces; those that are in memory in another order are not, and are no asynchronous product's.
 TEST(Async, WhatItLeavesToOthers) {
   Maker g;
   Dim k = dim("K", 64);
@@ -97,6 +97,7 @@ TEST(Async, PlansThatCannotBe) {
                  {"warp_columns", 4},
                  {"few", 8},
                  {"split", 1},
+                 {"ahead", 8},
                  {"groups", 2},
                  {"wide", 256},
                  {"ring", 4}}};

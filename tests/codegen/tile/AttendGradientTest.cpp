@@ -62,7 +62,7 @@ void check(const KernelGraph &graph, double tolerance, int pieces = 3) {
   }
 }
 
-/// Keys of a mask and what lies beyond it counts nothing.
+/// Keys of a mask and what is beyond it counts nothing.
 std::pair<Score, Score> masked(Gradient &g, int mask) {
   return {[&g, mask](int s) { return g.where(mask, s, g.constant(-INFINITY)); },
           [&g, mask](int d) { return g.where(mask, d, g.constant(0)); }};

@@ -14,7 +14,8 @@ using quern::ir::Size;
 namespace {
 using tile::Maker;
 
-/// q [B, T, G, R, K] in f32, k and v [B, S, G, K] in caches of 600 positions, S = past + T; K may differ for v.
+/// q [B, T, G, R, K] in f32, k and v [B, S, G, K] in caches of 600 positions, S = past + T; K may differ for v. Of codes there
+/// is a scale for each row.
 struct Attention : Maker {
   Size past = Size::symbol("past"), length = Size::symbol("T") + past;
   Dim B = dim("B"), T = dim("T"), S = dim("S", length), G, R, K, V;
@@ -32,7 +33,12 @@ struct Attention : Maker {
       extra.push_back(argument(storage, dims));
     if (cache == Storage::BF16)
       k = widen(k), v = widen(v);
-    score = elementwise(Op::Mul, {contract(q, k, {"K"}), constant(0.3)});
+    if (cache == Storage::I8) {
+      int ofKeys = argument(Storage::BF16, {B, S, G}, {groups * 600, groups, 1}),
+          ofValues = argument(Storage::BF16, {B, S, G}, {groups * 600, groups, 1});
+      k = elementwise(Op::Rescale, {k, ofKeys}), v = elementwise(Op::Rescale, {v, ofValues});
+    }
+    score = elementwise(Op::Mul, {contract(q, k, {"K"}), constant(cache == Storage::I8 ? 0.003 : 0.3)});
   }
   int queryPosition() { return elementwise(Op::Add, {index(T), size(past)}); }
   int causal() { return compare(Predicate::Le, index(S), queryPosition()); }
@@ -99,6 +105,11 @@ TEST(Attend, Causal) {
       Attention g(cache, 2, 3, depth, columns);
       check(g.with(g.masked(g.score)), lengths);
     }
+}
+
+TEST(Attend, CachesOfCodes) {
+  Attention g(Storage::I8, 2, 3, 24, 16);
+  check(g.with(g.masked(g.score)), lengths);
 }
 
 TEST(Attend, WithoutMask) {

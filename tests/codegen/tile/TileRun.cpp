@@ -8,6 +8,7 @@
 #include "tests/gpu/ptx/Tensor.h"
 
 #include <cstring>
+#include <set>
 #include <stdexcept>
 
 namespace quern::codegen::tile {
@@ -32,11 +33,20 @@ public:
     auto next = ranges.upper_bound(address);
     if (next == ranges.begin() || address + bytes > std::prev(next)->first + std::prev(next)->second)
       throw std::runtime_error("an address that is in no buffer");
+    if (bytes == 16)
+      asked.erase(reinterpret_cast<uint8_t *>(address));
     return reinterpret_cast<uint8_t *>(address);
+  }
+  void askedFor(const uint8_t *place) override { asked.insert(place); }
+  /// What was fetched ahead must be 16 bytes that somebody reads then.
+  void checkAsked() {
+    if (!asked.empty())
+      throw std::runtime_error("memory is fetched ahead that nobody reads");
   }
 
 private:
   std::map<uint64_t, size_t> ranges;
+  std::set<const uint8_t *> asked;
 };
 
 std::vector<DenseTensor> resultsOf(const KernelGraph &graph, const KernelBuffers &buffers) {
@@ -148,6 +158,7 @@ std::vector<DenseTensor> runPtx(const Program &program, const ptx::Module &modul
       std::memcpy(&launch.parameters[function.parameters[i].offset], &value, function.parameters[i].bytes);
     }
     ptx::run(launch, memory);
+    memory.checkAsked();
   }
   return resultsOf(graph, buffers);
 }

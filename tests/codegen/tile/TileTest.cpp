@@ -23,7 +23,7 @@ tile::Numbers drawn(std::mt19937 &random) {
     tile::Numbers n;
     n.cut = {one({16, 32, 64, 128}), one({16, 32, 64, 128}), one({16, 32, 64}),
              one({2, 3, 4}),         one({1, 2, 4}),         one({1, 2, 4})};
-    n.split = one({1, 2, 4}), n.few = one({0, 1, 4, 8});
+    n.split = one({1, 2, 4}), n.few = one({0, 1, 4, 8}), n.ahead = one({0, 1, 3, 64});
     n.groups = one({0, 1, 2, 3}), n.wide = one({16, 32, 64, 128}), n.ring = one({2, 3, 4});
     PlanPart part{"tile",
                   {{"rows", n.cut.rows},
@@ -34,6 +34,7 @@ tile::Numbers drawn(std::mt19937 &random) {
                    {"warp_columns", n.cut.warpColumns},
                    {"few", n.few},
                    {"split", n.split},
+                   {"ahead", n.ahead},
                    {"groups", n.groups},
                    {"wide", n.wide},
                    {"ring", n.ring}}};
@@ -175,7 +176,7 @@ static void checkDots(const KernelGraph &graph) {
 
 /// K-quants: codes with scales of two levels, also where the last super-block is not full.
 TEST(Tile, SuperBlocks) {
-  for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K})
+  for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K, Storage::Q51, Storage::Q4Z})
     for (int64_t depth : {512, 300}) {
       Maker g;
       int x = g.argument(Storage::F32, {dim("M"), dim("K", depth)}),
@@ -230,6 +231,31 @@ TEST(Tile, PlantedFaultsShow) {
       << "columns for rows";
 }
 
+/// Of few rows the first weights are asked for, before anything is read; other addresses show.
+TEST(Tile, FetchesAhead) {
+  Maker g;
+  int x = g.stored({dim("M"), dim("K", 160)}), w = g.packed({dim("N", 64), dim("K", 160)});
+  g.yield(g.contract(g.widen(x), g.widen(w), {"K"}));
+  const KernelGraph &graph = g.finish("ahead");
+  for (int ahead : {0, 2}) {
+    tile::Numbers numbers;
+    numbers.few = 1, numbers.ahead = ahead;
+    tile::Program program;
+    ASSERT_FALSE(tile::divide(graph, numbers, program));
+    std::string ptx = tile::ptxOf(program).ptx, name = tile::kernelName(program, 0, 0);
+    size_t begin = ptx.find(".entry " + name), wait = ptx.find(tile::waitHere, begin);
+    ASSERT_LT(wait, ptx.find("ld.global", begin)) << ptx;
+    EXPECT_EQ(ptx.find("prefetch.global.L2", begin) < wait, ahead > 0) << ptx;
+    if (!ahead)
+      continue;
+    tile::Faults faults(graph, program, 0, ptx, {{"M", 1}});
+    EXPECT_TRUE(faults.isRight(ptx));
+    size_t at = ptx.find("prefetch.global.L2", begin);
+    std::string asks = ptx.substr(at, ptx.find(']', at) - at);
+    EXPECT_TRUE(faults.shows(asks, asks + "+8")) << "other weights than those that are read";
+  }
+}
+
 /// A norm of the rows before the product, as models have it.
 TEST(Tile, NormBefore) {
   for (bool narrow : {false, true}) {
@@ -245,6 +271,20 @@ TEST(Tile, NormBefore) {
     g.yield(g.elementwise(Op::Mul, {g.elementwise(Op::Sigmoid, {gate}), up}));
     check(g.finish("norm"), {{{"M", 1}}, {{"M", 4}}, {{"M", 19}}}, narrow ? 4e-3 : 1e-5);
   }
+}
+
+/// Rows of a cache: codes of one byte, and a scale for each head.
+TEST(Tile, CodesOfHeads) {
+  Maker g;
+  Dim H = dim("H", 3), K = dim("K", 24);
+  int x = g.stored({dim("M"), dim("D", 64)}), w = g.packed({dim("N", 72), dim("D", 64)}, 8);
+  int rows = g.split(g.contract(g.widen(x), g.widen(w), {"D"}), "N", {H, K});
+  int largest = g.reduce(Reduction::Max, g.elementwise(Op::Abs, {rows}), {"K"});
+  int scale = g.narrow(g.elementwise(Op::Mul, {largest, g.constant(1.0 / 127)}));
+  int by = g.elementwise(Op::Div, {g.constant(1), g.widen(scale)});
+  g.yield(scale);
+  g.yield(g.narrow(g.elementwise(Op::Round, {g.elementwise(Op::Mul, {rows, by})})));
+  check(g.finish("codes"), {{{"M", 1}}, {{"M", 5}}, {{"M", 37}}}, 1e-2);
 }
 
 TEST(Tile, ReducedAfter) {

@@ -43,7 +43,7 @@ class Gpt2(nn.Module):
                 nn.init.normal_(parameter, std=0.02)
 
     def forward(self, tokens, labels):
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.h:
             x = block(x)
         logits = F.linear(self.ln_f(x), self.wte.weight)

@@ -10,7 +10,7 @@ from unittest import mock
 from tests.e2e.devices import device_cases
 from tests.e2e.training import precision_test
 from tests.e2e.models import recurrences_test
-from tests.e2e.harness import BUILD, DATA, Case, read_safetensors, relative_error, run
+from tests.e2e.harness import BUILD, DATA, Case, exactly, read_safetensors, relative_error, run
 from tests.e2e.models.models_test import ENCODERS, INPUTS, SPECS
 
 os.environ.setdefault("QUERN_CUDA_LIBRARY", str(BUILD / "lib" / "libquern_fake_cuda.so"))
@@ -45,6 +45,8 @@ class Steps(device_cases.Steps):
         self.assertEqual(plain.get("early_nodes", 0), 0)
         self.assertGreater(early["early_nodes"], 20)
         self.assertEqual(early["graph_nodes"], plain["graph_nodes"])
+        self.assertGreater(early["kernels_that_fetch_ahead"], 5, "products of few rows ask for weights before they wait")
+        self.assertEqual(plain.get("kernels_that_fetch_ahead", 0), 0)
         _, old = self.asked(8, "--temp", 0, QUERN_CUDA_DEPENDENT="1", QUERN_FAKE_CUDA="ampere")
         self.assertEqual(old.get("early_nodes", 0), 0, "needs capability 9.0")
 
@@ -67,6 +69,10 @@ class Images(Case):
         self.assertEqual(asked(QUERN_CUDA_DEPENDENT="1"), (tokens, tensors))
         for older in ({"QUERN_FAKE_CUDA": "ampere"}, {"QUERN_FAKE_CUDA": "cuda11"}, {"QUERN_CUDA_CAPABILITY": "80"}):
             self.assertEqual(asked(**older), (tokens, 0), older)
+
+
+class Profiled(device_cases.Profiled):
+    target = "cuda"
 
 
 class Formats(device_cases.Formats):
@@ -106,6 +112,17 @@ class Rounded(Case):
         self.assertIn("--precision f32", err)
 
 
+class Caches(device_cases.Caches):
+    target = "cuda"
+
+    @classmethod
+    def compile(cls, spec, *options, **more):
+        """With all pieces of numbers: else attention rounds queries where keys are bf16, which the interpreter does not."""
+        exact = cls.scratch / "exact.txt"
+        exact.write_text("attend : pieces 3\n")
+        return super().compile(spec, *options, "--schedules", exact, **more)
+
+
 class Training(device_cases.Training):
     target = "cuda"
 
@@ -131,6 +148,14 @@ class Recurrences(recurrences_test.Recurrences):
 
 class Tuning(device_cases.Tuning):
     target, library = "cuda", "QUERN_CUDA_LIBRARY"
+
+    def test_both_producers_are_tried(self):
+        """A product by tensor cores, and as all other kernels are made."""
+        spec, self.database = self.write_spec("words", device_cases.WORDS), self.scratch / "both.sqlite"
+        self.searched(spec, *exactly("cuda"))
+        tried = self.rows("select candidate, outcome from trial where incumbent like 'tile:%' and candidate like 'gpu:%'")
+        self.assertTrue(tried)
+        self.assertLessEqual({outcome for _, outcome in tried}, {"faster", "slower"})
 
     def test_formats_are_those_of_compile(self):
         """bf16 where nothing is said of numbers, in both: else the kernels would be others."""

@@ -6,10 +6,12 @@ import random
 import sqlite3
 from unittest import mock
 
+from tests.e2e.generation import profile_test
 from tests.e2e.training import gradients_test
+from tests.e2e.training import precision_test
 from tests.e2e.training import train_test
 from tests.e2e.harness import DATA, QUERN, Case, exactly, random_tensor, random_tokens, read_safetensors, relative_error, run, write_safetensors
-from tests.e2e.models.models_test import COMPILED, ENCODERS, IMAGES, INPUTS, PAIRS, SPECS, SPEECH
+from tests.e2e.models.models_test import COMPILED, CONTRASTS, ENCODERS, IMAGES, INPUTS, PAIRS, SPECS, SPEECH, ZOO
 
 
 class Model(Case):
@@ -23,23 +25,23 @@ class Model(Case):
         cls.expected = read_safetensors(cls.folder / "expected.safetensors")
         cls.inputs = {name: cls.expected[there] for name, there in INPUTS.items() if there in cls.expected}
         cls.keep = list(cls.inputs["mask"].data) if cls.fixture in ENCODERS else None
-        cls.program = cls.compile(SPECS[cls.fixture], "--config", cls.config, *exactly(cls.target))
+        cls.program = cls.compile((SPECS | ZOO)[cls.fixture], "--config", cls.config, *exactly(cls.target))
 
     def test_logits(self):
         got = self.evaluate(self.program, self.weights, self.inputs)["logits"]
         self.assertLess(relative_error(got, self.expected["logits"], self.keep), COMPILED)
 
     def test_another_batch_and_length(self):
-        if self.fixture in PAIRS + ENCODERS + IMAGES + SPEECH:
-            return  # their goldens have rows of several lengths
+        if self.fixture in (*PAIRS, *ENCODERS, *IMAGES, *SPEECH, *ZOO):
+            return  # their goldens have rows of several lengths; of the zoo models_test.py tries them
         inputs = {"tokens": random_tokens(1, 3, 29, self.expected["logits"].shape[-1])}
         want = self.interpret(SPECS[self.fixture], self.weights, inputs, "--config", self.config)["logits"]
         got = self.evaluate(self.program, self.weights, inputs)["logits"]
         self.assertLess(relative_error(got, want), COMPILED)
 
     def test_greedy_continuations(self):
-        if self.fixture in ENCODERS + IMAGES + SPEECH:
-            return  # the first two write nothing; models_test feeds speech
+        if self.fixture in (*ENCODERS, *IMAGES, *SPEECH, *CONTRASTS):
+            return  # speech is fed by models_test.py, the others write nothing
         tokens, masks = self.expected["input_ids"].rows(), self.expected.get("attention_mask")
         if self.fixture in PAIRS:
             prompts = [[t for t, real in zip(row, mask) if real] for row, mask in zip(tokens, masks.rows())]
@@ -51,7 +53,7 @@ class Model(Case):
 
 def models(target, **attributes):
     """Classes named after the fixtures, for the globals of a target's file."""
-    return {fixture: type(fixture, (Model,), {"target": target, "fixture": fixture, **attributes}) for fixture in SPECS}
+    return {fixture: type(fixture, (Model,), {"target": target, "fixture": fixture, **attributes}) for fixture in SPECS | ZOO}
 
 
 class Steps(Case):
@@ -93,6 +95,10 @@ class Steps(Case):
         self.assertEqual(self.tokens("--temp", 1, "--results", 3), self.tokens("--temp", 1, "--results", 3, "--logprobs"))
 
 
+class Profiled(profile_test.Profile):
+    """Times of launches are the device's; all of them together are those of the calls that make them."""
+
+
 class Formats(Case):
     """Weights in fewer bits, and rows: as the interpreter of the same module. Packed weights are what the device is given."""
     target = None
@@ -106,6 +112,16 @@ class Formats(Case):
             got = self.evaluate(program, self.scratch / f"{fixture}-packed", inputs)["logits"]
             want = self.interpret(SPECS[fixture], folder / "model.safetensors", inputs, *given, "--after", "narrow-storage")["logits"]
             self.assertLess(relative_error(got, want), 3e-2 if "w8a8" in options else COMPILED, fixture)  # a code may be the next one
+
+
+class Caches(precision_test.Caches):
+    """Caches in bf16 and int8, written and read step by step."""
+    target = None
+    test_by_default = test_bytes_of_a_position = test_refusals = None  # the same for all targets
+
+    @classmethod
+    def compile(cls, spec, *options, **more):
+        return super().compile(spec, *options, *exactly(cls.target), **more)
 
 
 class Training(train_test.Beside):

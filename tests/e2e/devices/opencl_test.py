@@ -20,7 +20,15 @@ class Steps(device_cases.Steps):
     target = "opencl"
 
 
+class Profiled(device_cases.Profiled):
+    target = "opencl"
+
+
 class Formats(device_cases.Formats):
+    target = "opencl"
+
+
+class Caches(device_cases.Caches):
     target = "opencl"
 
 

@@ -22,7 +22,15 @@ class Steps(device_cases.Steps):
     target = "vulkan"
 
 
+class Profiled(device_cases.Profiled):
+    target = "vulkan"
+
+
 class Formats(device_cases.Formats):
+    target = "vulkan"
+
+
+class Caches(device_cases.Caches):
     target = "vulkan"
 
 
@@ -32,6 +40,13 @@ class Training(device_cases.Training):
 
 class TrainingSteps(device_cases.TrainingSteps):
     target = "vulkan"
+
+
+class Lost(device_cases.Lost):
+    target = "vulkan"
+
+    def lost_after(self, launches):
+        return {"QUERN_VULKAN_LIBRARY": FAKE, "QUERN_FAKE_VULKAN": f"lost:{launches}"}
 
 
 class TwoBytes(precision_test.Fixture):

@@ -2,14 +2,16 @@
 import json
 import unittest
 
-from tests.e2e.harness import DATA, Case, ints, run, write_safetensors
+from tests.e2e.harness import DATA, Case, exactly, ints, run, write_safetensors
 
 
 class Profile(Case):
+    target = None  # the processor; devices have classes of this in device_cases.py
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.program = cls.compile("llama", "--config", DATA / "llama" / "config.json", "--train")
+        cls.program = cls.compile("llama", "--config", DATA / "llama" / "config.json", "--train", *(exactly(cls.target) if cls.target else ()))
         cls.weights = DATA / "llama" / "model.safetensors"
 
     def record(self, *command):
@@ -101,6 +103,14 @@ class Profile(Case):
         self.assertGreater(profile["limits"]["flops"], 0)
         self.assertGreater(profile["limits"]["bytes"], 0)
         self.check(*self.record("grad", "--weights", self.weights, "--input", source, "--output", result)[:2])
+
+    def test_steps_take_no_less_than_their_launches(self):
+        profile, _, finished = self.record("bench", "-p", 8, "-n", 6, "--json")
+        steps = next(kind for kind in profile["kinds"] if kind["lengths"]["T"] == 1)
+        launches = profile["launches"][-6 * sum(one["runs"] for one in steps["launches"]) // steps["calls"]:]  # a first step may touch memory
+        self.assertGreater(len(launches), 64, "more than a device has marks")
+        taken = sum(end - begin for _, _, begin, end in launches)
+        self.assertGreaterEqual(json.loads(finished.out)["decode"]["seconds"] * 1e9 * (1 + 1e-5), taken)
 
     def test_numbers_do_not_change(self):
         command = (self.program, "generate", "--weights", self.weights, "--tokens", "5,6", "-n", 12)

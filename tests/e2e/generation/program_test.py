@@ -1,5 +1,6 @@
 """What a compiled program is: small, self-contained, the same for any number of layers, honest about itself."""
 import json
+import pathlib
 import random
 import re
 import shutil
@@ -21,7 +22,7 @@ class Program(Case):
         stripped = self.scratch / "stripped"
         shutil.copy(self.program, stripped)
         run("strip", stripped)
-        self.assertLess(stripped.stat().st_size, 4_000_000)
+        self.assertLess(stripped.stat().st_size, 2_300_000)
         libraries = run("ldd", self.program, status=None).out.lower()
         for name in ("llvm", "mlir", "halide"):
             self.assertNotIn(name, libraries)
@@ -55,7 +56,7 @@ class Program(Case):
             self.assertLessEqual(limit["least"], limit["most"])
             self.assertGreaterEqual(limit["value"], limit["least"])
             self.assertGreater(answer[part]["ratio"], 0)
-            self.assertLess(answer[part]["ratio"], 1)
+            self.assertLessEqual(answer[part]["ratio"], 1)  # the fastest run counts as a limit, too
         self.assertGreaterEqual(answer["prefill"]["runs"], 3)
         self.assertEqual(answer["decode"]["runs"], 1)
 
@@ -63,7 +64,8 @@ class Program(Case):
         """A program that multiplies bytes is compared with that, and the best that was seen is a limit, whatever the probe met."""
         shape = [word for item in ("vocab_size=500", "hidden_size=512", "num_hidden_layers=2", "num_attention_heads=8", "intermediate_size=1408")
                  for word in ("--set", item)]
-        for options, what in (((), "f32 multiply-adds in registers"), (("--quantize", "w8a8"), "multiply-adds of bytes in registers")):
+        place = "AMX's registers" if " amx_int8" in pathlib.Path("/proc/cpuinfo").read_text() else "registers"
+        for options, what in (((), "f32 multiply-adds in registers"), (("--quantize", "w8a8"), f"multiply-adds of bytes in {place}")):
             program = self.compile("llama", *shape, *options, name="wide")
             for _ in range(2):
                 answer = json.loads(run(program, "bench", "-p", 128, "-n", 4, "--json").out)
@@ -72,7 +74,7 @@ class Program(Case):
                     self.assertLessEqual(answer[part]["ratio"], 1)
 
     def test_bench_repeats(self):
-        """As often as asked; the median lies between the fastest and the slowest, and the table says all three."""
+        """As often as asked; the median is between the fastest and the slowest, and the table says all three."""
         command = (self.program, "bench", "-p", 16, "-n", 4, "-r")
         answer = json.loads(run(*command, 4, "--json").out)
         for part in ("prefill", "decode"):

@@ -49,7 +49,7 @@ def translate():
 
 
 def gpt_oss():
-    """Attention sinks, and experts that lie together in one tensor."""
+    """Attention sinks, and experts that are together in one tensor."""
     shapes = {"model.embed_tokens.weight": [WORDS, WIDTH], "model.norm.weight": [WIDTH], "lm_head.weight": [WORDS, WIDTH]}
     for i in range(3):
         layer = f"model.layers.{i}."

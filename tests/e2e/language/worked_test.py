@@ -230,7 +230,7 @@ class Learning(Worked):
             run(program, "train", "--data", data, "--output", self.scratch / f"{name}_run", "--batch", 64, "--steps", 250, "--rate", 5e-3, "--valid-split", 0,
                 "--decay", 0, "--sample-every", 0, "--quiet")
             last[name] = self.losses(self.scratch / f"{name}_run")[-1]
-        # Half of a reversed text lies ahead: there a decoder can but guess, at log 10 each.
+        # Half of a reversed text is ahead: there a decoder can but guess, at log 10 each.
         self.assertLess(last["encoder"], 0.1)
         self.assertGreater(last["decoder"], 0.5 * math.log(10) * 0.9)
 

@@ -202,7 +202,7 @@ class Run(Checkpoints):
 
     def test_compile(self):
         program = self.scratch / "story"
-        (self.scratch / "model.gguf").write_bytes(b"GGUF")  # beside it lies another model, which it does not look at
+        (self.scratch / "model.gguf").write_bytes(b"GGUF")  # beside it is another model, which it does not look at
         run(QUERN, "compile", STORIES, "--embed-weights", "-o", program)
         text = run(program, "generate", "-p", "Once upon a time", "--temp", 0, "-n", 40).out
         self.assertTrue(text.startswith((STORIES / "greedy.txt").read_text()[:60]), text)

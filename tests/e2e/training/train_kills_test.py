@@ -1,7 +1,7 @@
 """Checkpoints of `PROGRAM train` under kills and full disks: whatever is killed while it saves, or finds no room, no unreadable checkpoint is
 left under a name that counts, and what goes on from there gives the bits of a run that nothing happened to.
 
-The runs' folder lies on a disk of its own (a tmpfs in a mount namespace), so that it can be filled to the last byte; where mounting is not
+The runs' folder is on a disk of its own (a tmpfs in a mount namespace), so that it can be filled to the last byte; where mounting is not
 allowed, a limit on the size of files plays the full disk. QUERN_KILLS=100 kills more often than the dozen of every day."""
 import json
 import os

@@ -255,7 +255,7 @@ class Runs(Small):
         self.assert_refused(run(QUERN, "tokenizer", "train", self.text, "--vocabulary", "many", status=1), "--vocabulary", "'many'")
 
     def test_a_tokenizer_beside_the_program_is_not_taken(self):
-        """Without --weights and --tokenizer it is the text's characters, whatever lies around."""
+        """Without --weights and --tokenizer it is the text's characters, whatever is around."""
         (self.scratch / "tokenizer.json").write_text("no tokenizer at all")
         options = [word for word in self.command("plain", "--steps", 1) if word not in ("--tokenizer", "bytes")]
         run(*options)

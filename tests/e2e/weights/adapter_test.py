@@ -44,7 +44,7 @@ class Adapter(Case):
                     self.assertEqual(json.loads(got.out)["tokens"], want)
 
     def test_over_a_gguf_file(self):
-        """Whose rows of queries and keys lie in another order."""
+        """Whose rows of queries and keys are in another order."""
         path = self.scratch / "llama.gguf"
         write_gguf(path, *convert("llama"))
         program = self.program("llama")

@@ -1,4 +1,4 @@
-"""GPTQ and AWQ as published: kept in codes of int4 or int8, a program computes what one computes that decodes them to f32."""
+"""GPTQ and AWQ as published: kept in codes of int4, q4_1 or q4_z, a program computes what one computes that decodes them to f32."""
 import json
 import random
 import struct
@@ -22,9 +22,9 @@ def words(rows, places=range(8)):
     return packed
 
 
-def integers(source, outer, inner, symmetric, order=None, awq=False):
+def integers(source, outer, inner, symmetric, group, order=None, awq=False):
     """The parts of one weight, [outer, inner]."""
-    count = inner // GROUP
+    count = inner // group
     codes = [[source.randrange(16) for _ in range(outer)] for _ in range(inner)]
     zeros = [[8 if symmetric else source.randrange(1, 16) for _ in range(outer)] for _ in range(count)]
     scales = [struct.unpack("<H", struct.pack("<e", source.uniform(0.01, 0.03)))[0] for _ in range(count * outer)]
@@ -41,13 +41,13 @@ def integers(source, outer, inner, symmetric, order=None, awq=False):
 
 
 class Groups(Case):
-    def write_model(self, awq=False, **odd):
-        """A llama of such weights; of those that `odd` names zeros lie anywhere ("zeros") or neighbours have other groups ("order")."""
+    def write_model(self, awq=False, group=GROUP, **odd):
+        """A llama of such weights; of those that `odd` names zeros may be anywhere ("zeros") or neighbours have other groups ("order")."""
         folder, source = self.scratch / "model", random.Random(3)
         folder.mkdir(exist_ok=True)
         config = json.loads((DATA / "llama" / "config.json").read_text())
         config |= {"hidden_size": WIDTH, "intermediate_size": INNER, "vocab_size": WORDS, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
-                   "quantization_config": {"quant_method": "awq" if awq else "gptq", "bits": 4, "group_size": GROUP}}
+                   "quantization_config": {"quant_method": "awq" if awq else "gptq", "bits": 4, "group_size": group}}
         (folder / "config.json").write_text(json.dumps(config))
         tensors = {"model.embed_tokens.weight": random_tensor(source, [WORDS, WIDTH], 1), "lm_head.weight": random_tensor(source, [WORDS, WIDTH]),
                    "model.norm.weight": Tensor("F32", [WIDTH], [1] * WIDTH)}
@@ -57,7 +57,7 @@ class Groups(Case):
             for name, (outer, inner) in SHAPES.items():
                 kind = odd.get(name.split(".")[1])
                 order = source.sample([g for g in range(inner // GROUP) for _ in range(GROUP)], inner) if kind == "order" else None
-                for part, tensor in integers(source, outer, inner, kind != "zeros", order, awq).items():
+                for part, tensor in integers(source, outer, inner, kind != "zeros", min(group, inner), order, awq).items():
                     tensors[f"model.layers.{i}.{name}.{part}"] = tensor
         write_safetensors(folder / "model.safetensors", tensors)
         return folder
@@ -84,11 +84,16 @@ class Groups(Case):
         self.check(self.write_model(), (r"quern.quantize .*int4\[D = 64, F = 128\]|quern.quantize .*int4\[F = 128, D = 64\]",))
 
     def test_zeros_and_orders(self):
-        """Zeros that lie anywhere take codes of eight bits, with them what is joined to such a weight; changed orders f32."""
-        self.check(self.write_model(v_proj="zeros", down_proj="order"), (r"quern.quantize .*int8\[", r"quern.quantize .*int4\["))
+        """Zeros that are anywhere are kept beside the codes; changed orders f32."""
+        self.check(self.write_model(v_proj="zeros", down_proj="order"), (r"quern.quantize .*q4_1\[", r"quern.quantize .*int4\["))
 
     def test_awq(self):
-        self.check(self.write_model(awq=True, gate_proj="zeros", up_proj="zeros"), (r"quern.quantize .*int8\[", r"quern.quantize .*int4\["))
+        self.check(self.write_model(awq=True, gate_proj="zeros", up_proj="zeros"), (r"quern.quantize .*q4_1\[", r"quern.quantize .*int4\["))
+
+    def test_zeros_of_long_groups(self):
+        """Groups of 128, as AWQ has by default: 4.75 bits instead of 6."""
+        everywhere = {name.split(".")[1]: "zeros" for name in SHAPES}
+        self.check(self.write_model(awq=True, group=128, **everywhere), (r"quern.quantize .*q4_z\[",))
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ class Files(Case):
         self.check(lambda name, layer: 2 if name in ("attn_q", "attn_k", "ffn_gate") else 3, ("q6_k",), 0.24)
 
     def test_a_tied_table_is_there_once(self):
-        """Rows are looked up in the codes that the head multiplies; in f32 they lie beside its tiles."""
+        """Rows are looked up in the codes that the head multiplies; in f32 they are beside its tiles."""
         self.check(lambda name, layer: 6 if name == "token_embd" else 4, ("q4_k", "q6_k"), 0.19, tied=True)
         bits = {4: 148 / 256, 6: 228 / 256}  # bytes of a number
         tile = 64  # rows that fill the last tile of the table are there, too

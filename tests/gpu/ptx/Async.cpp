@@ -19,7 +19,7 @@ void need(bool holds, const char *what) {
     throw std::runtime_error(what);
 }
 
-/// Where a byte lies: 16-byte pieces change places within 32, 64 or 128 bytes (1, 2, 3), by the line that they are in.
+/// Where a byte is: 16-byte pieces change places within 32, 64 or 128 bytes (1, 2, 3), by the line that they are in.
 uint32_t swizzled(uint32_t address, uint32_t swizzle) {
   return address ^ ((address >> 7 & ((1u << swizzle) - 1)) << 4);
 }

@@ -22,7 +22,7 @@ template <typename T> T get(const Thread &thread, const Instruction &at, size_t 
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
-/// Signed integers fill the register, as an 8-bit one lies in one of 16 bits.
+/// Signed integers fill the register, as an 8-bit one is in one of 16 bits.
 template <typename T> void put(Thread &thread, const Instruction &at, T value, size_t operand = 0) {
   uint64_t bits = 0;
   if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)
@@ -339,6 +339,9 @@ template <typename T, Space space, int many> void store(Thread &t, const Instruc
     T value = get<T>(t, at, 1 + i);
     std::memcpy(to + i * sizeof(T), &value, sizeof(T));
   }
+}
+inline void prefetch(Thread &t, const Instruction &at) {
+  t.memory->askedFor(placeOf<Space::Global>(t, at.operands.front(), 1));
 }
 inline void nothing(Thread &, const Instruction &) {}
 

@@ -191,7 +191,7 @@ private:
     }
   }
 
-  /// A call's parameters lie behind the function's own; each name has one place in the whole function.
+  /// A call's parameters are behind the function's own; each name has one place in the whole function.
   size_t callPlace(const std::string &name, size_t bytes) {
     auto [at, isNew] = places.try_emplace(name, (function.parameterBytes + 15) / 16 * 16);
     if (isNew)

@@ -11,12 +11,14 @@
 
 namespace quern::ptx {
 
-/// The memory of a device: every access must lie in a block that was taken and not given back.
+/// The memory of a device: every access must be in a block that was taken and not given back.
 class Memory {
 public:
   virtual ~Memory() = default;
   /// The bytes there; throws where a block has not so many.
   virtual uint8_t *at(uint64_t address, size_t bytes) = 0;
+  /// A thread will read there soon.
+  virtual void askedFor(const uint8_t *) {}
 };
 
 struct Thread;

@@ -190,6 +190,8 @@ Step find(Words &w) {
   }
   if (w.take("prmt"))
     return w.take("b32") ? permute : nullptr;
+  if (w.take("prefetch.global.L2"))
+    return prefetch;
   if (w.take("membar") || w.take("fence"))
     return w.text = "", Step(nothing);
   struct Logic {

@@ -30,11 +30,11 @@ const char name[] = "model.layers.0.mlp.down_proj.weight";
 float packedNumber(const SuperBlocks &form, const void *packed, int64_t row, int64_t column) {
   auto word = [&](int at) {
     uint32_t value;
-    const int64_t blocks = (depth + 255) / 256, block = row / tile * blocks + column / 256;
+    const int64_t blocks = (depth + form.length - 1) / form.length, block = row / tile * blocks + column / form.length;
     std::memcpy(&value, static_cast<const char *>(packed) + ((block * form.words() + at) * tile + row % tile) * 4, 4);
     return value;
   };
-  const int within = int(column % 256), g = within / form.group, i = within % form.group;
+  const int within = int(column % form.length), g = within / form.group, i = within % form.group;
   const uint32_t levels = word(1 + g / 2) >> g % 2 * 16;
   const float scale = quern::support::halfToFloat(uint16_t(word(0))) * float(int8_t(levels)),
               minimum = quern::support::halfToFloat(uint16_t(word(0) >> 16)) * float(uint8_t(levels >> 8));
@@ -65,6 +65,9 @@ TEST(SuperBlocks, TakeTheBytesThatTheySay) {
   EXPECT_EQ(quern::support::bytesOf(Storage::Q4K, 256), 148);
   EXPECT_EQ(quern::support::bytesOf(Storage::Q5K, 256), 180);
   EXPECT_EQ(quern::support::bytesOf(Storage::Q6K, 257), 2 * 228) << "the last super-block is filled up";
+  EXPECT_EQ(quern::support::bytesOf(Storage::Q41, 256), 8 * 24);
+  EXPECT_EQ(quern::support::bytesOf(Storage::Q51, 33), 2 * 28);
+  EXPECT_EQ(quern::support::bytesOf(Storage::Q4Z, 256), 2 * 76);
 }
 
 /// Any bytes of any format that a storage holds: units in f16 that are no infinities aside.
@@ -73,9 +76,10 @@ TEST(SuperBlocks, BlocksOfAFileStandForTheSameBits) {
   for (auto [type, storages] :
        {std::pair{"Q4_K", std::vector{Storage::Q4K, Storage::Q5K, Storage::Q6K}},
         std::pair{"Q5_K", std::vector{Storage::Q5K, Storage::Q6K}}, std::pair{"Q6_K", std::vector{Storage::Q6K}},
-        std::pair{"Q3_K", std::vector{Storage::Q6K}}, std::pair{"Q2_K", std::vector{Storage::Q6K}}}) {
+        std::pair{"Q3_K", std::vector{Storage::Q6K}}, std::pair{"Q2_K", std::vector{Storage::Q6K}},
+        std::pair{"Q4_1", std::vector{Storage::Q41, Storage::Q51}}, std::pair{"Q5_1", std::vector{Storage::Q51}}}) {
     const BlockFormat &format = *findBlockFormat(type);
-    std::string blocks(size_t(rows * depth / 256 * format.bytes), '\0');
+    std::string blocks(size_t(rows * depth / format.elements * format.bytes), '\0');
     for (char &byte : blocks)
       byte = char(random());
     for (size_t at = 0; at < blocks.size(); at += size_t(format.bytes))
@@ -104,10 +108,10 @@ TEST(SuperBlocks, BlocksOfAFileStandForTheSameBits) {
 TEST(SuperBlocks, NumbersAreRoundedToTheNearest) {
   std::mt19937 random(8);
   std::normal_distribution<float> normal;
-  for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K}) {
+  for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K, Storage::Q41, Storage::Q51, Storage::Q4Z}) {
     const SuperBlocks &form = *superBlocksOf(storage);
     for (int trial = 0; trial < 200; ++trial) {
-      const int64_t count = trial % 3 ? 256 : 1 + int64_t(random() % 256);
+      const int64_t count = trial % 3 ? form.length : 1 + int64_t(random() % form.length);
       std::vector<float> numbers(256);
       for (int64_t i = 0; i < count; ++i)
         numbers[size_t(i)] = trial % 7 == 0            ? 0
@@ -121,7 +125,7 @@ TEST(SuperBlocks, NumbersAreRoundedToTheNearest) {
                quern::support::halfToFloat(from.unitOfMinimums) * float(from.minimums[g]);
       };
       std::vector<float> rounded(256);
-      for (int64_t i = 0; i < 256; ++i) {
+      for (int64_t i = 0; i < form.length; ++i) {
         ASSERT_GE(codes.codes[i], form.least());
         ASSERT_LE(codes.codes[i], form.most());
         if (i >= count) {
@@ -183,7 +187,8 @@ namespace {
 struct Words {
   Storage storage;
   int64_t axis;
-  std::vector<SuperCodes> codes; ///< of three rows, two super-blocks each
+  int64_t blocks = 0;
+  std::vector<SuperCodes> codes; ///< of three rows
   std::vector<uint32_t> words;
   std::vector<int64_t> shape;
 
@@ -191,27 +196,29 @@ struct Words {
     const SuperBlocks &form = *superBlocksOf(storage);
     std::mt19937 random(9);
     std::normal_distribution<float> normal;
-    words.resize(size_t(6 * form.words()));
+    blocks = (300 + form.length - 1) / form.length;
+    words.resize(size_t(3 * blocks * form.words()));
     for (int64_t row = 0; row < 3; ++row)
-      for (int64_t block = 0; block < 2; ++block) {
+      for (int64_t block = 0; block < blocks; ++block) {
         float numbers[256] = {};
-        for (int i = 0; i < (block ? 44 : 256); ++i)
+        const int64_t count = std::min<int64_t>(form.length, 300 - block * form.length);
+        for (int64_t i = 0; i < count; ++i)
           numbers[i] = normal(random);
-        codes.push_back(encodeSuperBlock(form, numbers, block ? 44 : 256));
+        codes.push_back(encodeSuperBlock(form, numbers, count));
         uint32_t packed[256];
         packWords(form, codes.back(), packed);
         for (int64_t w = 0; w < form.words(); ++w) {
           const int64_t at = block * form.words() + w;
-          words[size_t(axis ? row * 2 * form.words() + at : at * 3 + row)] = packed[w];
+          words[size_t(axis ? row * blocks * form.words() + at : at * 3 + row)] = packed[w];
         }
       }
-    shape = axis ? std::vector<int64_t>{3, 300, axis} : std::vector<int64_t>{300, 3, axis};
+    shape = shapeBesideWords(axis ? std::vector<int64_t>{3, 300} : std::vector<int64_t>{300, 3}, size_t(axis), storage);
   }
   std::string file() const {
-    const int64_t along = 2 * superBlocksOf(storage)->words();
+    const int64_t along = blocks * superBlocksOf(storage)->words();
     std::vector<OutputTensor> parts = {
         {"a", Dtype::U32, axis ? std::vector<int64_t>{3, along} : std::vector<int64_t>{along, 3}, words.data()},
-        {"a.shape", Dtype::I64, {3}, shape.data()}};
+        {"a.shape", Dtype::I64, {int64_t(shape.size())}, shape.data()}};
     std::string all = safetensorsHeader(parts);
     for (const OutputTensor &part : parts)
       all.append(static_cast<const char *>(part.data), part.bytes());
@@ -228,7 +235,7 @@ std::map<std::string, StoredTensor> tablesOf(const std::string &file) {
 } // namespace
 
 TEST(SuperBlocks, WordsOfAFileAreTheCodesThatWerePacked) {
-  for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K})
+  for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K, Storage::Q41, Storage::Q51, Storage::Q4Z})
     for (int64_t axis : {0, 1}) {
       const Words made(storage, axis);
       const SuperBlocks &form = *superBlocksOf(storage);
@@ -241,26 +248,27 @@ TEST(SuperBlocks, WordsOfAFileAreTheCodesThatWerePacked) {
       toFloat(tensor, 0, 900, numbers.data());
       for (int64_t row = 0; row < 3; ++row)
         for (int64_t i = 0; i < 300; ++i) {
-          const SuperCodes &from = made.codes[size_t(row * 2 + i / 256)];
-          const int64_t g = i % 256 / form.group;
+          const SuperCodes &from = made.codes[size_t(row * made.blocks + i / form.length)];
+          const int64_t g = i % form.length / form.group;
           const float want =
-              quern::support::halfToFloat(from.unit) * float(from.scales[g]) * float(from.codes[i % 256]) -
+              quern::support::halfToFloat(from.unit) * float(from.scales[g]) * float(from.codes[i % form.length]) -
               quern::support::halfToFloat(from.unitOfMinimums) * float(from.minimums[g]);
           ASSERT_EQ(numbers[size_t(axis ? row * 300 + i : i * 3 + row)], want) << row << " " << i;
         }
       for (int64_t row = 0; row < 3; ++row) { // and the very words come back
         uint8_t room[1024];
         const int64_t first = axis ? row * 300 : row, stride = axis ? 1 : 3;
-        const uint8_t *block = tensor.reader->block(quern::support::storageName(storage), first, stride, 256, room);
+        const char *format = quern::support::storageName(storage);
+        const int64_t last = (made.blocks - 1) * form.length;
+        const uint8_t *block = tensor.reader->block(format, first, stride, form.length, room);
         ASSERT_TRUE(block);
         uint32_t words[256];
         std::memcpy(words, block, size_t(form.words()) * 4);
-        const SuperCodes got = unpackWords(form, words), &want = made.codes[size_t(row * 2)];
-        EXPECT_TRUE(std::equal(got.codes, got.codes + 256, want.codes));
+        const SuperCodes got = unpackWords(form, words), &want = made.codes[size_t(row * made.blocks)];
+        EXPECT_TRUE(std::equal(got.codes, got.codes + form.length, want.codes));
         EXPECT_EQ(got.unit, want.unit);
-        EXPECT_EQ(tensor.reader->block(quern::support::storageName(storage), first + stride, stride, 256, room),
-                  nullptr);
-        EXPECT_TRUE(tensor.reader->block(quern::support::storageName(storage), first + 256 * stride, stride, 44, room));
+        EXPECT_EQ(tensor.reader->block(format, first + stride, stride, form.length, room), nullptr);
+        EXPECT_TRUE(tensor.reader->block(format, first + last * stride, stride, 300 - last, room));
       }
     }
 }

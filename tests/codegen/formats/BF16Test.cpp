@@ -125,7 +125,7 @@ TEST(BF16, Products) {
     }
 }
 
-/// Rows and a packed weight, both in bf16: in pairs where the target has an instruction for it. Of rows that lie so, and of
+/// Rows and a packed weight, both in bf16: in pairs where the target has an instruction for it. Of such rows, and of
 /// such as the kernel rounds; a single row; a depth that is odd; matrices beside each other; columns that fill no tile.
 TEST(BF16, ProductsInPairs) {
   for (const char *name : {"znver4", "x86-64-v3"}) {

@@ -1,0 +1,315 @@
+// Takes: a lowered kernel in which sums of products stand as plain loops. Gives: the same by AMX's tile registers.
+//
+//   for row, lane, step, within:                           tiles of 2 x 2 times 16 rows and columns, for all of the depth:
+//     sums[..] += tileProduct(x[..], strip[..], left)  =>    zero; for each 64 bytes: load rows, load columns, multiply; store
+//
+// Why not Halide's own way (MemoryType::AMXTile): in Halide 21 it takes one tile at a time, where a load for each product
+// leaves the multiplier waiting, and no row may be missing. Why after lowering: loops, bounds and blocks are Halide's as of
+// any other kernel, and the index expressions of a loop's first elements say where tiles are and how far apart.
+//
+// Groups of codes are sums of one step each: several of them at a time, in registers of their own, so that one product need
+// not wait for the store of another.
+//
+// Tiles always have 16 rows: LLVM configures them once for a function only where shapes are constants. So the rows of a
+// last tile are copied first, with the last one again and again; nothing is read behind it. For the same reason a depth of
+// more than one step has whole steps alone.
+#include "codegen/halide/amx/TileProducts.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <stdexcept>
+
+using namespace Halide;
+using namespace Halide::Internal;
+
+namespace quern::codegen {
+namespace {
+
+constexpr char productName[] = "quern_tile_product";
+constexpr int atOnce = 2; ///< tiles of rows, and of columns: with theirs all eight registers
+
+Expr number(int value) {
+  return IntImm::make(Int(16), value);
+}
+Expr tileRamp() {
+  return Ramp::make(0, 1, 256);
+}
+Stmt setTile(const std::string &name, const Expr &value) {
+  return Store::make(name, value, tileRamp(), Parameter(), const_true(256), ModulusRemainder());
+}
+Expr tileOf(const std::string &name, Type element) {
+  return Load::make(element.with_lanes(256), name, tileRamp(), Buffer<>(), Parameter(), const_true(256),
+                    ModulusRemainder());
+}
+
+/// Where numbers are in memory: the first, and how far the next ones are along a loop.
+struct Place {
+  std::string buffer;
+  Type type; ///< of a number
+  Expr first, apart;
+  Expr memory{}; ///< where that is no buffer's name
+};
+
+Expr bytes(const Expr &numbers, const Type &type) {
+  return cast<int64_t>(numbers) * type.bytes();
+}
+
+Expr loadTile(const Place &from, const Expr &start, int length, int rows) {
+  // Of a tile the type only says which instruction takes it.
+  Type element = from.type.bytes() == 2 ? BFloat(16) : Int(8);
+  return Call::make(element.with_lanes(1024 / element.bytes()), "tile_load",
+                    {number(rows), number(length),
+                     from.memory.defined() ? from.memory : Variable::make(Handle(), from.buffer),
+                     bytes(from.first + start, from.type), bytes(from.apart, from.type)},
+                    Call::Intrinsic);
+}
+
+class Loads : public IRVisitor {
+public:
+  const Call *product = nullptr;
+  const Load *load = nullptr;
+
+private:
+  using IRVisitor::visit;
+  void visit(const Call *call) override {
+    if (call->name == productName)
+      product = call;
+    IRVisitor::visit(call);
+  }
+  void visit(const Load *from) override { load = from; }
+};
+
+/// The loops of one sum of products, taken apart.
+class Nest {
+public:
+  Nest(const TileSums &sums, const For *outermost) : sums(sums), prefix(prefixOf(sums)) {
+    Stmt body = outermost;
+    while (true) {
+      if (const For *loop = body.as<For>()) {
+        loops[nameOf(loop->name, prefix)] = loop;
+        body = loop->body;
+      } else if (const LetStmt *let = body.as<LetStmt>()) {
+        lets.emplace_back(let->name, let->value);
+        body = let->body;
+      } else {
+        break;
+      }
+    }
+    store = body.as<Store>();
+    Loads loads;
+    if (store)
+      store->value.accept(&loads);
+    product = loads.product;
+    if (!product)
+      throw std::logic_error("a sum of tiles is no product alone");
+  }
+
+  Stmt byTiles() {
+    const Load *row = loadOf(product->args[0]), *column = loadOf(product->args[1]);
+    const Expr rowIndex = row->index, columnIndex = column->index;
+    rows = placeOf(row, sums.row), columns = placeOf(column, sums.step);
+    out = {store->name, product->type, at(store->index), strideOf(store->index, sums.row)};
+    left = at(product->args[2]);
+    length = extentOf(sums.within) * extentOf(sums.step) * rows.type.bytes();
+    const int count = extentOf(sums.row);
+    groups = extentOf(sums.group);
+    if ((length % tileBytes || groups > 1) && length > tileBytes)
+      throw std::logic_error("tiles of a depth that ends within one");
+    // One loop for rows where they are and for copies of them: where two ended alike, LLVM would join their tiles.
+    const std::string copy = prefix + "rows";
+    const int ofGroup = length / rows.type.bytes(), depth = groups * ofGroup;
+    rowGroup = strideOf(rowIndex, sums.group), columnGroup = strideOf(columnIndex, sums.group);
+    outGroup = strideOf(store->index, sums.group);
+    if (std::optional<int64_t> known = as_const_int(rowGroup); groups > 1 && known && *known != ofGroup)
+      throw std::logic_error("groups of tiles that do not follow each other");
+    rowGroup = groups > 1 ? Expr(ofGroup) : Expr(0); // of 64 bits Halide leaves some differences as they are
+    const Expr few = left < count;
+    auto either = [&](const char *what, const Expr &yes, const Expr &no) {
+      chosen.emplace_back(prefix + what, Select::make(few, yes, no));
+      return Variable::make(yes.type(), chosen.back().first);
+    };
+    const Type index = rows.first.type();
+    Place from{copy, rows.type, either("first", make_zero(index), rows.first),
+               either("apart", make_const(index, depth), cast(index, rows.apart))};
+    from.memory = either("from", Variable::make(Handle(), copy), Variable::make(Handle(), rows.buffer));
+    Stmt all = blocks(from, count);
+    for (auto let = chosen.rbegin(); let != chosen.rend(); ++let)
+      all = LetStmt::make(let->first, let->second, all);
+    all = Block::make(
+        {IfThenElse::make(few, copyRows({copy, rows.type, 0, depth}, count, depth)), all, Free::make(copy)});
+    return Allocate::make(copy, rows.type, MemoryType::Auto, {count, depth}, few, all);
+  }
+
+  static std::string prefixOf(const TileSums &sums) { return sums.sums.name() + ".s1."; }
+  /// Halide begins some loops at 0, and says so in their names.
+  static std::string nameOf(const std::string &loop, const std::string &prefix) {
+    std::string name = loop.substr(prefix.size());
+    return name.substr(0, name.find(".rebased"));
+  }
+
+private:
+  const TileSums &sums;
+  const std::string prefix;
+  std::map<std::string, const For *> loops;
+  std::vector<std::pair<std::string, Expr>> lets;
+  const Store *store;
+  const Call *product;
+  Place rows, columns, out;
+  Expr left;
+  int length = 0, groups = 1;           ///< bytes of the depth; such sums
+  Expr rowGroup, columnGroup, outGroup; ///< how far the next group's are
+  std::vector<std::pair<std::string, Expr>> chosen;
+
+  static const Load *loadOf(const Expr &value) {
+    Loads loads;
+    value.accept(&loads);
+    if (!loads.load)
+      throw std::logic_error("a factor of tiles is no number in memory");
+    return loads.load;
+  }
+  /// A loop of one iteration is none.
+  int extentOf(const std::string &loop) const {
+    auto found = loops.find(loop);
+    std::optional<int64_t> extent = found == loops.end() ? 1 : as_const_int(simplify(found->second->extent));
+    if (!extent)
+      throw std::logic_error("a tile's loop over " + loop + " has no known length");
+    return static_cast<int>(*extent);
+  }
+  /// At the first iteration of all loops, but so many further of one.
+  Expr at(Expr value, const std::string &further = "", int by = 0) const {
+    for (auto let = lets.rbegin(); let != lets.rend(); ++let)
+      value = substitute(let->first, let->second, value);
+    for (const auto &[name, loop] : loops)
+      value = substitute(loop->name, name == further ? loop->min + by : loop->min, value);
+    return simplify(value);
+  }
+  Expr strideOf(const Expr &index, const std::string &loop) const { return simplify(at(index, loop, 1) - at(index)); }
+  Place placeOf(const Load *load, const std::string &loop) const {
+    return {load->name, load->type, at(load->index), strideOf(load->index, loop)};
+  }
+
+  /// All rows of a tile that has fewer.
+  Stmt copyRows(const Place &to, int count, int depth) const {
+    int lanes = tileBytes / to.type.bytes();
+    while (depth % lanes)
+      lanes /= 2;
+    const std::string row = prefix + "copied", part = prefix + "part";
+    Expr r = Variable::make(Int(32), row), p = Variable::make(Int(32), part) * lanes;
+    auto vector = [&](const Expr &start) {
+      return lanes > 1 ? Ramp::make(start, make_one(start.type()), lanes) : start;
+    };
+    Expr from = rows.first + min(r, left - 1) * rows.apart;
+    if (from.type() != p.type())
+      p = cast(from.type(), p);
+    Expr value = Load::make(rows.type.with_lanes(lanes), rows.buffer, vector(from + p), Buffer<>(), Parameter(),
+                            const_true(lanes), ModulusRemainder());
+    Stmt store = Store::make(to.buffer, value, vector(r * depth + Variable::make(Int(32), part) * lanes), Parameter(),
+                             const_true(lanes), ModulusRemainder());
+    store = For::make(part, 0, depth / lanes, ForType::Serial, Partition::Auto, DeviceAPI::None, store);
+    return For::make(row, 0, count, ForType::Serial, Partition::Auto, DeviceAPI::None, store);
+  }
+
+  /// All tiles of the sums, some at a time.
+  Stmt blocks(const Place &from, int count) const {
+    const int wide = extentOf(sums.lane);
+    std::vector<Stmt> all;
+    for (int row = 0; row < count; row += atOnce * tileRows)
+      for (int column = 0; column < wide; column += atOnce * tileColumns)
+        all.push_back(block(from, row, std::min(atOnce, (count - row) / tileRows), column,
+                            std::min(atOnce, (wide - column) / tileColumns)));
+    return Block::make(all);
+  }
+
+  Stmt block(const Place &from, int row, int rowTiles, int column, int columnTiles) const {
+    const std::string name = prefix + "tile.", step = prefix + "tile_step";
+    const int inWord = 4 / rows.type.bytes(), inTile = tileBytes / rows.type.bytes();
+    auto tile = [&](int i, int j) { return name + std::to_string(i * atOnce + j); };
+    auto ofAll = [&](const std::function<Stmt(int i, int j)> &one) {
+      std::vector<Stmt> all;
+      for (int i = 0; i < rowTiles; ++i)
+        for (int j = 0; j < columnTiles; ++j)
+          all.push_back(one(i, j));
+      return Block::make(all);
+    };
+    const Type all = out.type.with_lanes(256);
+    const Expr zero = Call::make(all, "tile_zero", {number(tileRows), number(tileColumns * 4)}, Call::Intrinsic);
+    auto product = [&](int i, int j, const Expr &sum, const Expr &at, int group) {
+      const int bytes = std::min(length, tileBytes);
+      Expr left = loadTile(from, (row + i * tileRows) * from.apart + at * inTile + group * rowGroup, bytes, tileRows);
+      Expr right = loadTile(
+          columns, at * (tileBytes / 4) * columns.apart + (column + j * tileColumns) * inWord + group * columnGroup,
+          tileColumns * 4, bytes / 4);
+      return Call::make(all, "tile_matmul",
+                        {number(tileRows), number(tileColumns * 4), number(bytes), sum, left, right}, Call::Intrinsic);
+    };
+    auto stored = [&](int i, int j, const Expr &sum, int group) {
+      Expr place = out.first + (row + i * tileRows) * out.apart + (column + j * tileColumns) + group * outGroup;
+      return Evaluate::make(Call::make(Int(32), "tile_store",
+                                       {number(tileRows), number(tileColumns * 4), Variable::make(Handle(), out.buffer),
+                                        bytes(place, out.type), bytes(out.apart, out.type), sum},
+                                       Call::Intrinsic));
+    };
+    if (length <= tileBytes) // what LLVM would keep in memory as well, had it a place there
+      return ofAll([&](int i, int j) {
+        auto sum = [&](int g) { return Variable::make(all, name + std::to_string(g)); };
+        std::vector<Stmt> stores;
+        for (int g = 0; g < groups; ++g)
+          stores.push_back(stored(i, j, sum(g), g));
+        Stmt body = Block::make(stores);
+        for (int g = groups; g-- > 0;)
+          body = LetStmt::make(name + std::to_string(g), product(i, j, zero, 0, g), body);
+        return body;
+      });
+    Stmt products = ofAll([&](int i, int j) {
+      return setTile(tile(i, j), product(i, j, tileOf(tile(i, j), out.type), Variable::make(Int(32), step), 0));
+    });
+    Stmt body = Block::make(
+        {ofAll([&](int i, int j) { return setTile(tile(i, j), zero); }),
+         For::make(step, 0, length / tileBytes, ForType::Serial, Partition::Auto, DeviceAPI::None, products),
+         ofAll([&](int i, int j) { return stored(i, j, tileOf(tile(i, j), out.type), 0); })});
+    for (int i = 0; i < rowTiles; ++i)
+      for (int j = 0; j < columnTiles; ++j)
+        body = Allocate::make(tile(i, j), out.type, MemoryType::AMXTile, {256}, const_true(), body);
+    return body;
+  }
+};
+
+class UseTiles : public IRMutator {
+public:
+  explicit UseTiles(std::vector<TileSums> sums) : sums(std::move(sums)) {}
+
+private:
+  std::vector<TileSums> sums;
+
+  using IRMutator::visit;
+  Stmt visit(const For *loop) override {
+    for (const TileSums &one : sums) {
+      const std::string prefix = Nest::prefixOf(one);
+      if (loop->name.rfind(prefix, 0) != 0)
+        continue;
+      const std::string name = Nest::nameOf(loop->name, prefix);
+      if (name == one.lane || name == one.row || name == one.within || name == one.step || name == one.group)
+        return Nest(one, loop).byTiles();
+    }
+    return IRMutator::visit(loop);
+  }
+};
+
+} // namespace
+
+Expr tileProduct(const Expr &row, const Expr &column, const Expr &left) {
+  Type type = row.type().bytes() == 2 ? Float(32) : Int(32);
+  return Call::make(type, productName, {row, column, left}, Call::PureExtern);
+}
+
+Expr tileRow(const Expr &position, const Expr &count) {
+  return unsafe_promise_clamped(position, 0, count - 1);
+}
+
+void useTiles(Pipeline &pipeline, const std::vector<TileSums> &sums) {
+  if (!sums.empty())
+    pipeline.add_custom_lowering_pass(new UseTiles(sums));
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,34 @@
+// Products by AMX's tile registers, which Halide 21 has no schedule for: a family writes plain loops over a product of its
+// own name, and these loops are replaced once Halide has lowered the kernel.
+#ifndef QUERN_CODEGEN_HALIDE_AMX_TILEPRODUCTS_H
+#define QUERN_CODEGEN_HALIDE_AMX_TILEPRODUCTS_H
+
+#include <Halide.h>
+
+#include <string>
+#include <vector>
+
+namespace quern::codegen {
+
+/// Rows of a tile, columns of four bytes; what a tile's row has of the depth.
+inline constexpr int tileRows = 16, tileColumns = 16, tileBytes = 64;
+
+/// The update of `sums(lane, row, ...)` by `tileProduct`, alone in serial loops over these two and the depth: `within`
+/// is what four bytes hold, `step` the rest. Rows of numbers run along the depth, columns are [step][lane][within].
+struct TileSums {
+  Halide::Func sums;
+  std::string lane, row, within, step; ///< names of loops
+  std::string group{};                 ///< of several such sums beside each other along the depth, each of one step
+};
+
+/// A row's number times a column's, both read from memory; `left`: rows from this one on. Of bf16 the product is f32, of
+/// int8 it is int32.
+Halide::Expr tileProduct(const Halide::Expr &row, const Halide::Expr &column, const Halide::Expr &left);
+/// A position among `count`, whose rows beyond are not read: tiles ask `left` first.
+Halide::Expr tileRow(const Halide::Expr &position, const Halide::Expr &count);
+
+/// Replaces the loops of these updates in what the pipeline becomes.
+void useTiles(Halide::Pipeline &pipeline, const std::vector<TileSums> &sums);
+
+} // namespace quern::codegen
+#endif

@@ -1,0 +1,176 @@
+// Products by AMX's tile registers: the numbers at sizes that no tile divides, where the processor has them; everywhere
+// that they are compiled, and that nothing else asks for them.
+#include "codegen/halide/HalideProducer.h"
+#include "tests/codegen/support/Check.h"
+#include "tests/codegen/support/DrawnPlan.h"
+#include "tests/codegen/support/Instructions.h"
+
+#include <gmock/gmock.h>
+
+#include <random>
+
+using namespace quern::codegen;
+
+namespace {
+
+const CpuTarget &withTiles() {
+  static const CpuTarget target = cpuTarget("sapphirerapids");
+  return target;
+}
+
+int real(GraphMaker &g, int value) {
+  return g.elementwise(bitsOfCode(g.graph.nodes[value].storage) ? Op::Dequantize : Op::Widen, {value});
+}
+
+/// tanh(rows * weight + bias + what the result may overlap), rows and weight in bf16 or both in codes.
+KernelGraph &product(GraphMaker &g, Storage storage, int64_t depth, int64_t columns, int64_t tile) {
+  Dim m = dim("M"), i = dim("I", depth), o = dim("O", columns);
+  const bool coded = bitsOfCode(storage);
+  int x = g.argument(coded ? Storage::F32 : Storage::BF16, {m, i}), w = g.weight({o, i}, tile, storage),
+      over = g.argument(Storage::F32, {m, o});
+  int sum = g.contract(real(g, coded ? g.quantize(x, "I") : x), real(g, w), {"I"});
+  g.yield(g.elementwise(Op::Tanh, {g.elementwise(Op::Add, {sum, over})}));
+  return g.finish("tiles");
+}
+
+ScheduleTable withNumbers(const std::string &numbers) {
+  ScheduleTable table = ScheduleTable::standard();
+  table.add("contract : " + numbers, "mine.txt");
+  return table;
+}
+
+/// With a plan, at all lengths, the result over an argument too.
+void check(const KernelGraph &graph, const KernelPlan &plan, const std::vector<int64_t> &rows) {
+  SCOPED_TRACE(plan.text());
+  KernelRunner runner(graph, withTiles(), plan);
+  if (!machineRuns(withTiles()))
+    return;
+  for (int64_t length : rows) {
+    Lengths lengths = {{"M", length}};
+    std::vector<DenseTensor> arguments;
+    for (int i = 0; i < graph.argumentCount(); ++i)
+      arguments.push_back(randomTensor(graph.nodes[i], lengths, i + 1));
+    std::vector<DenseTensor> want = evaluate(graph, lengths, arguments);
+    for (int over : {-1, graph.argumentCount() - 1}) {
+      runner.bind(lengths, arguments);
+      if (over >= 0)
+        runner.shareResult(over);
+      ASSERT_EQ(runner.run(), 0);
+      compareTensors(runner.result(0), want[graph.results[0]], 1e-5, "M=" + std::to_string(length));
+      EXPECT_LE(runner.used().caller, runner.planned().caller) << length;
+      EXPECT_LE(runner.used().worker, runner.planned().worker) << length;
+    }
+  }
+}
+
+KernelPlan planOf(const KernelGraph &graph, const std::string &numbers) {
+  return halideProducer().choose(graph, withTiles(), withNumbers(numbers));
+}
+
+const std::vector<int64_t> manyRows = {1, 2, 15, 16, 17, 31, 33, 64, 101};
+
+} // namespace
+
+/// Depths of whole steps of a tile and of parts of one; columns that end within a tile, and within 16.
+TEST(Tiles, OfBF16) {
+  for (auto [depth, columns, tile, amx] : {std::tuple(64, 128, 64, 2), std::tuple(160, 100, 64, 2),
+                                           std::tuple(32, 71, 32, 1), std::tuple(96, 40, 16, 4)}) {
+    GraphMaker g;
+    KernelGraph &graph = product(g, Storage::BF16, depth, columns, tile);
+    check(graph, planOf(graph, "alone 0, amx " + std::to_string(amx)), manyRows);
+  }
+}
+
+/// Offsets of 64 bits.
+TEST(Tiles, OfLargeTensors) {
+  for (Storage storage : {Storage::BF16, Storage::Int8}) {
+    GraphMaker g;
+    KernelGraph &graph = product(g, storage, 64, 20000, 64);
+    check(graph, planOf(graph, "alone 0, amx 1"), {17});
+  }
+}
+
+/// Groups of a scale, a last one that is short; super-blocks, with minimums and without.
+TEST(Tiles, OfCodes) {
+  for (auto [storage, depth, columns, tile, amx] :
+       {std::tuple(Storage::Int8, 96, 128, 64, 1), std::tuple(Storage::Int8, 75, 71, 32, 2),
+        std::tuple(Storage::Int4, 160, 100, 64, 1), std::tuple(Storage::Q4K, 512, 100, 64, 1),
+        std::tuple(Storage::Q5K, 331, 40, 16, 1), std::tuple(Storage::Q6K, 331, 71, 64, 1)}) {
+    GraphMaker g;
+    KernelGraph &graph = product(g, storage, depth, columns, tile);
+    SCOPED_TRACE(quern::support::storageName(storage));
+    check(graph, planOf(graph, "alone 0, amx " + std::to_string(amx)), manyRows);
+  }
+}
+
+/// Rows as the kernel makes them, and matrices beside each other; all that a batch has.
+TEST(Tiles, OfRowsThatTheKernelMakes) {
+  for (Storage storage : {Storage::BF16, Storage::Int8}) {
+    SCOPED_TRACE(quern::support::storageName(storage));
+    Dim b = dim("B"), m = dim("M"), h = dim("H", 3), i = dim("I", 96);
+    auto rowsOf = [&](GraphMaker &g, int from) {
+      int x = g.elementwise(Op::Tanh, {from});
+      return real(g, bitsOfCode(storage) ? g.quantize(x, "I") : g.elementwise(Op::Narrow, {x}));
+    };
+    GraphMaker heads;
+    int x = heads.argument(Storage::F32, {m, h, i}), w = heads.weight({h, dim("O", 40), i}, 16, storage);
+    heads.yield(heads.contract(rowsOf(heads, x), real(heads, w), {"I"}));
+    checkKernel(heads.finish("heads"), {{{"M", 1}}, {{"M", 16}}, {{"M", 35}}}, 1e-2, withTiles());
+    GraphMaker gated;
+    x = gated.argument(Storage::F32, {b, m, i}), w = gated.weight({dim("U", 2), dim("O", 71), i}, 32, storage);
+    int both = gated.contract(rowsOf(gated, x), real(gated, w), {"I"});
+    int gate = gated.squeeze(gated.cut(both, "U", 0, dim("G", 1)), "G"),
+        up = gated.squeeze(gated.cut(both, "U", 1, dim("V", 1)), "V");
+    gated.yield(gated.elementwise(Op::Mul, {gated.elementwise(Op::Sigmoid, {gate}), up}));
+    checkKernel(gated.finish("gated"), {{{"B", 3}, {"M", 5}}, {{"B", 2}, {"M", 45}}}, 1e-2, withTiles());
+  }
+}
+
+TEST(Tiles, AnyPointOfTheSpace) {
+  std::mt19937 random(11);
+  for (Storage storage : {Storage::BF16, Storage::Int8, Storage::Q4K}) {
+    GraphMaker g;
+    KernelGraph &graph = product(g, storage, 256, 100, 32);
+    int used = 0;
+    for (int i = 0; i < 6; ++i) {
+      KernelPlan plan =
+          drawnPlan(graph, withTiles(), ScheduleTable::standard(), [&](size_t n) { return random() % n; });
+      used += plan.parts[0]["amx"] > 0;
+      check(graph, plan, {3, 50});
+    }
+    EXPECT_GT(used, 0) << quern::support::storageName(storage);
+  }
+}
+
+/// What a kernel asks of a processor, by its assembly: on machines that can run it and on others.
+TEST(Tiles, AreInstructionsOfTheTargetAlone) {
+  for (auto [storage, product16] : {std::pair(Storage::BF16, "tdpbf16ps"), std::pair(Storage::Int8, "tdpbssd"),
+                                    std::pair(Storage::Int4, "tdpbssd"), std::pair(Storage::Q4K, "tdpbssd")}) {
+    SCOPED_TRACE(quern::support::storageName(storage));
+    GraphMaker g;
+    KernelGraph &graph = product(g, storage, 256, 128, 64);
+    CpuTarget without = cpuTarget("sapphirerapids-noamx");
+    EXPECT_EQ(foreignInstructions(graph, withTiles(), withTiles()), "");
+    EXPECT_EQ(foreignInstructions(graph, without, without), "");
+    std::string found = foreignInstructions(graph, withTiles(), without);
+    for (const char *instruction : {product16, "ldtilecfg", "tileloadd", "tilestored", "tilerelease"})
+      EXPECT_THAT(found, testing::HasSubstr(instruction));
+  }
+}
+
+/// Other products than those have no use for the number, and a schedule for all kernels is fitted to them; a plan is not.
+TEST(Tiles, AreRefusedElsewhere) {
+  GraphMaker g;
+  KernelGraph &graph = product(g, Storage::Int8, 64, 64, 64);
+  KernelPlan plan = planOf(graph, "amx 1");
+  EXPECT_EQ(plan.parts[0]["amx"], 1);
+  CpuTarget without = cpuTarget("sapphirerapids-noamx");
+  EXPECT_EQ(halideProducer().choose(graph, without, withNumbers("amx 1")).parts[0]["amx"], 0);
+  EXPECT_EQ(
+      halideProducer().refuses(plan, graph, without).value_or(""),
+      "contract: amx 1, but only rows and columns in bf16, or both in codes, are multiplied so, on processors that "
+      "have it");
+  plan.parts[0].numbers.erase("amx"); // of a version that did not know it
+  EXPECT_THAT(halideProducer().refuses(plan, graph, withTiles()).value_or(""),
+              testing::HasSubstr("contract: 'amx' is missing"));
+}
