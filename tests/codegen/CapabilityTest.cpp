@@ -14,7 +14,8 @@ std::string said(const char *target) {
   setenv("QUERN_CUDA_LIBRARY", QUERN_BUILD_FOLDER "/lib/libquern_fake_cuda.so", 0);
   std::string ptx = ".version 8.0\n.target " + std::string(target) + "\n.address_size 64\n";
   try {
-    dynamic_cast<GpuDevice &>(Device::named("cuda")).build(ptx.c_str(), ptx.size());
+    // The runtime is built without the types that dynamic_cast asks for.
+    static_cast<GpuDevice &>(Device::named("cuda")).build(ptx.c_str(), ptx.size());
     return "";
   } catch (const MachineError &error) {
     return error.what();
