@@ -9,21 +9,11 @@ using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
 
+/// Any other is the name of a storage of reals.
 constexpr std::pair<const char *, ProductFormat> namedFormats[] = {
-    {"int4", {Storage::Int4}},
-    {"int8", {Storage::Int8}},
-    {"q4_k", {Storage::Q4K}},
-    {"q5_k", {Storage::Q5K}},
-    {"q6_k", {Storage::Q6K}},
-    {"q4_1", {Storage::Q41}},
-    {"q5_1", {Storage::Q51}},
-    {"q4_z", {Storage::Q4Z}},
     {"w4a8", {Storage::Int4, Storage::Int8}},
     {"w8a8", {Storage::Int8, Storage::Int8}},
     {"w16a16", {Storage::BF16, Storage::BF16}},
-    {"bf16", {Storage::BF16}},
-    {"f16", {Storage::F16}},
-    {"f32", {Storage::F32}},
 };
 
 static std::optional<ProductFormat> findFormat(StringRef word) {
@@ -36,14 +26,16 @@ static std::optional<ProductFormat> findFormat(StringRef word) {
   for (const auto &[name, format] : namedFormats)
     if (word == name)
       return format;
-  return std::nullopt;
+  std::optional<Storage> storage = quern::support::storageByName(word);
+  return storage && kindOf(*storage) == Kind::Real ? std::optional(ProductFormat{*storage}) : std::nullopt;
 }
 
 std::string quern::passes::nameOf(ProductFormat format) {
   for (const auto &[name, known] : namedFormats)
     if (known == format)
       return name;
-  return quern::support::storageName(format.weight) + codedRowsSuffix.str();
+  std::string weight = quern::support::storageName(format.weight);
+  return format.rows == Storage::F32 ? weight : weight + codedRowsSuffix.str();
 }
 
 bool quern::passes::isFormat(StringRef word) {

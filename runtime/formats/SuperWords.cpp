@@ -16,7 +16,6 @@ using support::SuperBlocks;
 namespace {
 
 constexpr std::string_view ending = ".shape";
-constexpr Storage forms[] = {Storage::Q4K, Storage::Q5K, Storage::Q6K, Storage::Q41, Storage::Q51, Storage::Q4Z};
 
 struct SuperWords : TensorReader {
   StoredTensor words;
@@ -142,10 +141,12 @@ void joinSuperWords(std::map<std::string, StoredTensor> &tensors, const std::str
     return superBlocksOf(storage)->length == length &&
            shapeOfWords(shape, size_t(axis), storage) == reader->words.shape;
   };
-  const Storage *found = std::find_if(std::begin(forms), std::end(forms), fits);
-  if (found == std::end(forms))
+  auto found = std::find_if(
+      std::begin(support::storageForms), std::end(support::storageForms),
+      [&](const support::StorageForm &form) { return form.super.bits && fits(*support::storageByName(form.name)); });
+  if (found == std::end(support::storageForms))
     fail();
-  reader->storage = *found;
+  reader->storage = *support::storageByName(found->name);
   reader->length = shape[size_t(axis)];
   for (size_t d = size_t(axis) + 1; d < rank; ++d)
     reader->after *= shape[d];

@@ -34,9 +34,7 @@ void packGroup(bool wide, const uint8_t *block, const float *numbers, int64_t ti
       to[part] = wide ? uint8_t(codes[i + part] ^ 0x80) : uint8_t(half(i + part) | half(i + 4 + part) << 4);
 }
 
-void packSuperBlock(const support::SuperBlocks &form, const SuperCodes &from, int64_t tile, int64_t row, uint8_t *to) {
-  uint32_t words[support::longestSuperBlock];
-  packWords(form, from, words);
+void spreadWords(const support::SuperBlocks &form, const uint32_t *words, int64_t tile, int64_t row, uint8_t *to) {
   for (int word = 0; word < form.words(); ++word)
     std::memcpy(to + (word * tile + row) * 4, &words[word], 4);
 }
@@ -79,7 +77,12 @@ void packBlock(Storage storage, FoundBlock stored, const float *numbers, int64_t
   const support::SuperBlocks *form = support::superBlocksOf(storage);
   if (!form)
     return packGroup(storage == Storage::Int8, stored.bytes, numbers, tile, row, to);
-  packSuperBlock(*form, stored.bytes ? superCodesOf(stored) : encodeSuperBlock(*form, numbers, count), tile, row, to);
+  uint32_t words[support::longestSuperBlock];
+  if (stored.bytes && support::storageByName(stored.format) == storage) // they are the kernel's
+    std::memcpy(words, stored.bytes, size_t(form->words()) * 4);
+  else
+    packWords(*form, stored.bytes ? superCodesOf(stored) : encodeSuperBlock(*form, numbers, count), words);
+  spreadWords(*form, words, tile, row, to);
 }
 
 } // namespace quern::runtime

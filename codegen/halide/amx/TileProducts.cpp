@@ -107,7 +107,6 @@ public:
 
   Stmt byTiles() {
     const Load *row = loadOf(product->args[0]), *column = loadOf(product->args[1]);
-    const Expr rowIndex = row->index, columnIndex = column->index;
     rows = placeOf(row, sums.row), columns = placeOf(column, sums.step);
     out = {store->name, product->type, at(store->index), strideOf(store->index, sums.row)};
     left = at(product->args[2]);
@@ -119,11 +118,12 @@ public:
     // One loop for rows where they are and for copies of them: where two ended alike, LLVM would join their tiles.
     const std::string copy = prefix + "rows";
     const int ofGroup = length / rows.type.bytes(), depth = groups * ofGroup;
-    rowGroup = strideOf(rowIndex, sums.group), columnGroup = strideOf(columnIndex, sums.group);
-    outGroup = strideOf(store->index, sums.group);
-    if (std::optional<int64_t> known = as_const_int(rowGroup); groups > 1 && known && *known != ofGroup)
+    columnGroup = strideOf(column->index, sums.group), outGroup = strideOf(store->index, sums.group);
+    // Rows of codes follow each other along the depth. Of 64 bits Halide leaves some differences as they are.
+    std::optional<int64_t> known = as_const_int(strideOf(row->index, sums.group));
+    if (groups > 1 && known && *known != ofGroup)
       throw std::logic_error("groups of tiles that do not follow each other");
-    rowGroup = groups > 1 ? Expr(ofGroup) : Expr(0); // of 64 bits Halide leaves some differences as they are
+    rowGroup = groups > 1 ? ofGroup : 0;
     const Expr few = left < count;
     auto either = [&](const char *what, const Expr &yes, const Expr &no) {
       chosen.emplace_back(prefix + what, Select::make(few, yes, no));
@@ -157,8 +157,8 @@ private:
   const Call *product;
   Place rows, columns, out;
   Expr left;
-  int length = 0, groups = 1;           ///< bytes of the depth; such sums
-  Expr rowGroup, columnGroup, outGroup; ///< how far the next group's are
+  int length = 0, groups = 1, rowGroup = 0; ///< bytes of the depth; such sums; how far the next one's numbers are
+  Expr columnGroup, outGroup;
   std::vector<std::pair<std::string, Expr>> chosen;
 
   static const Load *loadOf(const Expr &value) {

@@ -42,23 +42,32 @@ private:
   int lanesAcross() const { return tile / columns; }
   int stepsOfWarp() const { return 32 / lanesAcross(); }
 
+  /// Where the tile's codes of the group, or super-block, that has the depth k begin.
+  llvm::Value *codesOf(size_t part, llvm::Value *k) {
+    const int64_t length = super ? super->length : support::codedGroup,
+                  bytes = super ? 4 * super->words() : support::bytesOfGroup(bits);
+    llvm::Value *block = b.CreateZExt(divide(k, length), b.getInt64Ty());
+    return b.CreateGEP(b.getInt8Ty(), matrixBase[part], b.CreateMul(block, b.getInt64(uint64_t(bytes * tile))));
+  }
+  /// A word of a super-block, in the lane's columns.
+  llvm::Value *wordOf(llvm::Value *block, llvm::Value *word, llvm::Value *column) {
+    return b.CreateGEP(b.getInt8Ty(), block, mul(add(mul(word, tile), rest(column, tile)), 4));
+  }
+  llvm::Value *firstWordOfGroup(llvm::Value *k) {
+    llvm::Value *group = divide(rest(k, super->length), super->group);
+    return add(mul(group, super->wordsOfGroup()), super->headWords());
+  }
+
   /// Where a lane's 16 bytes of the step at k begin: numbers, or codes.
   llvm::Value *bytesAt(size_t part, llvm::Value *k, llvm::Value *column) {
-    llvm::Value *inTile = rest(column, tile);
-    auto wide = [&](llvm::Value *x) { return b.CreateZExt(x, b.getInt64Ty()); };
-    auto of = [&](llvm::Value *block, int64_t bytesOfBlock, llvm::Value *bytes) {
-      llvm::Value *base =
-          b.CreateGEP(b.getInt8Ty(), matrixBase[part], b.CreateMul(wide(block), b.getInt64(uint64_t(bytesOfBlock))));
-      return b.CreateGEP(b.getInt8Ty(), base, bytes);
-    };
     if (super) {
-      llvm::Value *in = rest(k, super->length), *step = divide(rest(in, super->group), depths);
-      llvm::Value *word = add(add(mul(divide(in, super->group), super->wordsOfGroup()), super->headWords()), step);
-      return of(divide(k, super->length), int64_t(4 * super->words()) * tile, mul(add(mul(word, tile), inTile), 4));
+      llvm::Value *step = divide(rest(rest(k, super->length), super->group), depths);
+      return wordOf(codesOf(part, k), add(firstWordOfGroup(k), step), column);
     }
-    if (bits)
-      return of(divide(k, 32), int64_t(tile) * support::bytesOfGroup(bits),
-                add(mul(add(mul(divide(rest(k, 32), depths), tile), inTile), 4), 2 * tile));
+    if (bits) {
+      llvm::Value *row = add(mul(divide(rest(k, 32), depths), tile), rest(column, tile));
+      return b.CreateGEP(b.getInt8Ty(), codesOf(part, k), add(mul(row, 4), 2 * tile));
+    }
     stand(number(0), column, group[2], k);
     return address(s.w[part].buffer, s.w[part].at);
   }
@@ -115,10 +124,7 @@ private:
     if (super)
       return multiplyBlocks(acc, part, k, inChunk, column);
     // [tile] low bytes of scales, [tile] high bytes, then for each step [tile][4] bytes of codes (support/CodedGroups.h).
-    llvm::Value *ofGroup = divide(k, 32), *inTile = rest(column, tile);
-    llvm::Value *start =
-        b.CreateMul(b.CreateZExt(ofGroup, b.getInt64Ty()), b.getInt64(uint64_t(tile * support::bytesOfGroup(bits))));
-    llvm::Value *base = b.CreateGEP(b.getInt8Ty(), matrixBase[part], start);
+    llvm::Value *base = codesOf(part, k), *inTile = rest(column, tile);
     auto at = [&](llvm::Value *bytes) { return b.CreateGEP(b.getInt8Ty(), base, bytes); };
     llvm::Value *low = b.CreateAlignedLoad(b.getInt32Ty(), at(inTile), Align(4)),
                 *high = b.CreateAlignedLoad(b.getInt32Ty(), at(add(inTile, tile)), Align(4));
@@ -149,20 +155,15 @@ private:
   /// The same of eight codes of a super-block: scale times their sum, less the minimum times that of x.
   void multiplyBlocks(std::vector<llvm::Value *> &acc, size_t part, llvm::Value *k, llvm::Value *inChunk,
                       llvm::Value *column) {
-    llvm::Value *in = rest(k, super->length), *group = divide(in, super->group),
-                *step = divide(rest(in, super->group), depths), *inTile = rest(column, tile);
-    llvm::Value *start = b.CreateMul(b.CreateZExt(divide(k, super->length), b.getInt64Ty()),
-                                     b.getInt64(4 * uint64_t(super->words()) * uint64_t(tile)));
-    llvm::Value *base = b.CreateGEP(b.getInt8Ty(), matrixBase[part], start);
-    auto words = [&](llvm::Value *word) { // of the lane's columns
-      llvm::Value *at = b.CreateGEP(b.getInt8Ty(), base, mul(add(mul(word, tile), inTile), 4));
+    llvm::Value *block = codesOf(part, k), *group = divide(rest(k, super->length), super->group),
+                *step = divide(rest(rest(k, super->length), super->group), depths);
+    auto load = [&](llvm::Value *at) {
       return b.CreateAlignedLoad(FixedVectorType::get(b.getInt32Ty(), 4), at, Align(16));
     };
-    llvm::Value *first = add(mul(group, super->wordsOfGroup()), super->headWords());
-    llvm::Value *low =
-                    b.CreateAlignedLoad(FixedVectorType::get(b.getInt32Ty(), 4), bytesAt(part, k, column), Align(16)),
-                *high = super->highBits() ? words(add(first, super->lowWords())) : nullptr, *units = words(number(0)),
-                *pairs = words(add(divide(group, 2), 1));
+    auto words = [&](llvm::Value *word) { return load(wordOf(block, word, column)); };
+    llvm::Value *low = load(bytesAt(part, k, column)),
+                *high = super->highBits() ? words(add(firstWordOfGroup(k), super->lowWords())) : nullptr,
+                *units = words(number(0)), *pairs = words(add(divide(group, 2), 1));
     std::vector<llvm::Value *> x, sumOfX;
     for (int r = 0; r < s.most; ++r)
       for (int d = 0; d < depths; ++d) {
