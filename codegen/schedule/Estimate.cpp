@@ -17,6 +17,7 @@ namespace quern::codegen {
 
 /// Of a cycle: instructions, loads. Of an instruction that sums: cycles until the next of the same sum.
 static constexpr double issued = 5, loaded = 2, latency = 4;
+static constexpr double tileLatency = 52; ///< of a product of AMX's tiles
 /// Bytes of a cycle from the second cache, the third, and from memory where one core reads alone.
 static constexpr double fromSecond = 32, fromThird = 16, fromMemory = 10;
 /// Of a stream, what is fetched too late.
@@ -88,7 +89,8 @@ double Estimate::amxOf(const PlanPart &part) {
   return found == part.numbers.end() ? 0 : double(found->second);
 }
 
-/// A product of tiles takes 16 cycles, whatever it holds; its operands come by 16 loads each, of which half a cycle is one.
+/// A product of tiles takes 16 cycles, whatever it holds, and its sum is there after 52; its operands come by 16 loads each, of
+/// which half a cycle is one.
 /// Tiles of codes are then scaled in vectors, a group at a time: stored, loaded, converted, multiplied by two scales, added.
 double Estimate::ofTiles(double tiles, double vectors) const {
   const double size = 16, inWord = formats.rowBits < 16 ? 4 : 2, words = formats.rowBits < 16 ? 8 : 16;
@@ -97,7 +99,9 @@ double Estimate::ofTiles(double tiles, double vectors) const {
   const double loads = size / loaded * (across + held) / (across * held);
   const double scaled = formats.rowBits < 16 ? size * (1 + 3 / core.operations) : 0;
   const double spilled = formats.rowBits < 16 && tiles > 1 ? size * 2 : 0; // sums of a tile fill half of the registers
-  const double cycles = together({size, loads, scaled + spilled});
+  // Of groups of codes each product is a sum of its own.
+  const double chained = formats.rowBits < 16 ? 0 : tileLatency / (across * held);
+  const double cycles = together({size, loads, chained, scaled + spilled});
   const double length = double(known("rows", support::assumed::rows)), rows = size * tiles;
   const double empty = std::ceil(length / rows) * rows / length;
   return cycles / (size * inWord * words) * core.products * empty;

@@ -169,7 +169,7 @@ TEST(AttentionGradient, LongOverManyParts) { // more than is held at a time, sev
   }
 }
 
-TEST(AttentionGradient, EveryTarget) {
+TEST(MoreAttentionGradient, EveryTarget) {
   for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"})
     for (bool ofKeys : {false, true}) {
       Gradient g(2, 2, 16, 16);
@@ -234,7 +234,7 @@ TEST(AttentionGradient, AlongDiagonals) {
     }
 }
 
-TEST(AttentionGradient, AlongLongDiagonalsOnEveryTarget) { // several parts of keys, many blocks of queries
+TEST(MoreAttentionGradient, AlongLongDiagonalsOnEveryTarget) { // several parts of keys, many blocks of queries
   auto causal = [](Gradient &g) -> std::pair<Score, Score> {
     int m = g.causal();
     return {[&g, m](int s) { return g.where(m, s, g.none()); },

@@ -102,12 +102,19 @@ TEST_P(Codes, SummedOverRowsToo) {
   checkKernel(g.finish("sums"), rows, 1e-5);
 }
 
-const auto groups = testing::Combine(testing::Values(Storage::Int8, Storage::Int4), testing::Values(96, 75));
+// `More`: in the tier `nightly`.
+const auto groups = testing::Values(std::tuple(Storage::Int8, 75), std::tuple(Storage::Int4, 96));
+const auto moreGroups = testing::Values(std::tuple(Storage::Int8, 96), std::tuple(Storage::Int4, 75));
 INSTANTIATE_TEST_SUITE_P(Kinds, Codes, groups);
 INSTANTIATE_TEST_SUITE_P(Kinds, RowsInCodes, groups);
+INSTANTIATE_TEST_SUITE_P(MoreKinds, Codes, moreGroups);
+INSTANTIATE_TEST_SUITE_P(MoreKinds, RowsInCodes, moreGroups);
 const auto superBlocks =
-    testing::Values(std::tuple(Storage::Q4K, 331), std::tuple(Storage::Q4K, 512), std::tuple(Storage::Q5K, 512),
-                    std::tuple(Storage::Q6K, 331), std::tuple(Storage::Q41, 331), std::tuple(Storage::Q51, 96),
-                    std::tuple(Storage::Q4Z, 331), std::tuple(Storage::Q4Z, 512));
+    testing::Values(std::tuple(Storage::Q4K, 331), std::tuple(Storage::Q6K, 331), std::tuple(Storage::Q4Z, 512));
+const auto moreSuperBlocks =
+    testing::Values(std::tuple(Storage::Q4K, 512), std::tuple(Storage::Q5K, 512), std::tuple(Storage::Q41, 331),
+                    std::tuple(Storage::Q51, 96), std::tuple(Storage::Q4Z, 331));
 INSTANTIATE_TEST_SUITE_P(SuperBlocks, Codes, superBlocks);
 INSTANTIATE_TEST_SUITE_P(SuperBlocks, RowsInCodes, superBlocks);
+INSTANTIATE_TEST_SUITE_P(MoreSuperBlocks, Codes, moreSuperBlocks);
+INSTANTIATE_TEST_SUITE_P(MoreSuperBlocks, RowsInCodes, moreSuperBlocks);
