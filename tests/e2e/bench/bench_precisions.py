@@ -26,10 +26,10 @@ SDIST = "llama-cpp-python==0.3.36"
 PLACE = BUILD / "llama.cpp"
 SIZES = {"110m": LLAMA,
          "1.1b": dict(LLAMA, hidden_size=2048, intermediate_size=5632, num_hidden_layers=22, num_attention_heads=32, num_key_value_heads=4)}
-# Quern's options, llama.cpp's type.
+# Quern's options, llama.cpp's type. `stored`: as the file mixes them, here Q4_K and Q6_K.
 ROWS = {"f32": ((), "F32"), "bf16": (("--precision", "bf16"), "BF16"),
         "bf16 rows too": (("--quantize", "w16a16"), "BF16"), "8 bits": (("--quantize", "w8a8"), "Q8_0"),
-        "4 bits": (("--quantize", "w4a8"), "Q4_0")}
+        "4 bits": (("--quantize", "w4a8"), "Q4_0"), "K-quants": (("--precision", "stored", "--activations", "int8"), "Q4_K_M")}
 
 
 def install():
@@ -124,7 +124,8 @@ def main():
             if not model.exists():
                 subprocess.run([options.llama / "llama-quantize", full, model, kind, str(options.threads)], check=True, capture_output=True)
             if not program.exists():
-                run(QUERN, "compile", EXAMPLES / "llama.quern", "--config", folder / "config.json", "--target", options.target, *flags, "-o", program)
+                stored = ("--weights", model) if "stored" in flags else ()
+                run(QUERN, "compile", EXAMPLES / "llama.quern", "--config", folder / "config.json", "--target", options.target, *stored, *flags, "-o", program)
                 run(program, "pack", "--weights", model, "-o", packed)
             made[row] = (model, program, packed)
         rounds = []
