@@ -15,7 +15,7 @@ AMPLIFIED = {"t5-own-head": 1.5e-4, "umt5": 4e-5}
 # Rows become codes (or bf16) where they are near the middle between two: the rounding of f32 decides, and the two are 1/127 of a group's largest number apart.
 CODED_ROWS = 3e-2
 # By name: options, how near the interpreter, how far from f32 at most. These models have weights 16 to 64 wide, drawn at random: worse than any that was trained;
-# a few of the zoo's choose other experts, and may be five times as far.
+# in a few of the zoo's a position chooses other experts, and is five times as far.
 FORMATS = {"bf16": (("--precision", "bf16"), SAME_NUMBERS, 1e-1), "int8": (("--quantize", "int8"), SAME_NUMBERS, 2e-1), "int4": (("--quantize", "int4"), SAME_NUMBERS, 1.5),
            "f16": (("--precision", "f16"), SAME_NUMBERS, 1e-2), "q4_k": (("--quantize", "q4_k"), SAME_NUMBERS, 1.5), "q6_k": (("--quantize", "q6_k"), SAME_NUMBERS, 5e-1),
            "w16a16": (("--quantize", "w16a16"), CODED_ROWS, 1e-1), "q5_k+a8": (("--quantize", "q5_k", "--activations", "int8"), CODED_ROWS, 1.5),
