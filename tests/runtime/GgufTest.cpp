@@ -259,29 +259,6 @@ TEST(Gguf, SurvivesEveryTruncation) {
     EXPECT_NE(complaint(fixture.substr(0, size)), "") << size;
 }
 
-/// A matrix in each type of blocks; what is read of them is what is looked at of small("llama"), and groups of own codes.
-std::string everyType() {
-  GgufBuilder file("llama");
-  file.integer("llama.block_count", 14);
-  int layer = 0;
-  std::mt19937 random(4);
-  for (uint32_t type = 0; type < 64; ++type)
-    if (const BlockFormat *format = findBlockFormat(type)) {
-      std::string data(size_t(2 * format->bytes * 256 / format->elements), '\0');
-      for (char &byte : data)
-        byte = char(random());
-      file.tensor("blk." + std::to_string(layer++) + ".ffn_down.weight", type, {256, 2}, data);
-    }
-  EXPECT_EQ(layer, 14);
-  return file.file();
-}
-
-TEST(Gguf, EveryTypeOfBlocksSurvivesDamage) {
-  const std::string whole = everyType();
-  EXPECT_EQ(complaint(whole), "");
-  useDamaged(whole, [](const std::string &file) { complaint(file); }, whole.size(), 1000);
-}
-
 TEST(Gguf, SurvivesRandomDamage) {
   const auto use = [](const std::string &file) { complaint(file); };
   useDamaged(small("llama"), use);

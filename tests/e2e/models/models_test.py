@@ -30,7 +30,8 @@ COMPILED = 5e-5
 ROUNDED = ("bloom", "marian", "pegasus")  # PyTorch keeps their slopes and sinusoids in float32, in its float64 run too
 
 
-class Golden(Case):
+class Fixture(Case):
+    """A golden model: its files, its inputs, and what PyTorch made of them."""
     fixture = None
 
     @classmethod
@@ -41,6 +42,12 @@ class Golden(Case):
         cls.expected = read_safetensors(cls.folder / "expected.safetensors")
         cls.inputs = {name: cls.expected[there] for name, there in INPUTS.items() if there in cls.expected}
         cls.keep = list(cls.inputs["mask"].data) if cls.fixture in ENCODERS else None
+
+
+class Golden(Fixture):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
         cls.program = cls.compile(cls.spec, "--config", cls.config)
 
     def check_interpreter(self, config):

@@ -1,40 +1,56 @@
 """Every golden model with its weights in every number format: the program computes what the interpreter does with the same numbers, and how far that is
-from PyTorch's f32 is bounded and printed. One class a fixture; all of them take minutes, so they are of the tier `nightly`."""
-import sys
+from PyTorch's f32 is bounded. One class a fixture. All of them take an hour, so they are of the tier `nightly`; one of each kind is tried in the usual formats
+in `full`. `./dev bench accuracy` prints the same distances as tables."""
 import unittest
 
-from tests.e2e.harness import DATA, Case, read_safetensors, relative_error
-from tests.e2e.models.models_test import ENCODERS, INPUTS, SPECS
+from tests.e2e.harness import relative_error
+from tests.e2e.models.models_test import SPECS, ZOO, Fixture
 
-# How near the interpreter; how far from f32 at most. These models have weights 16 to 64 wide, drawn at random: worse than any that was trained.
-# Rows become codes where they are near the middle between two: the rounding of f32 decides, and the next code is 1/254 of a group's largest number away.
+# What weights become is what the interpreter makes of them, bit for bit, so a program differs by the rounding of f32 alone.
+SAME_NUMBERS = 1e-5
+# Two models of the zoo make more of that rounding: T5 does not scale its attention, and PyTorch's f32 is 4e-5 from its float64 for the first. Programs for two
+# targets, which sum in other orders, are as far from each other (6.6e-5, and 3.2e-5 for the second in int4) as from the interpreter, and a program in f32 on the
+# weights that were rounded before has the distance of the one that rounds them.
+AMPLIFIED = {"t5-own-head": 1.5e-4, "umt5": 4e-5}
+# Rows become codes (or bf16) where they are near the middle between two: the rounding of f32 decides, and the two are 1/127 of a group's largest number apart.
 CODED_ROWS = 3e-2
-FORMATS = {"bf16": (("--precision", "bf16"), 5e-5, 1e-1), "f16": (("--precision", "f16"), 5e-5, 1e-2), "int8": (("--quantize", "int8"), 1e-5, 2e-1), "int4": (("--quantize", "int4"), 1e-5, 1.5),
-           "q4_k": (("--quantize", "q4_k"), 1e-5, 1.5), "q6_k": (("--quantize", "q6_k"), 1e-5, 5e-1),
-           "w16a16": (("--quantize", "w16a16"), CODED_ROWS, 1e-1), "q5_k+a8": (("--quantize", "q5_k", "--activations", "int8"), CODED_ROWS, 1.5), "w8a8": (("--quantize", "w8a8"), CODED_ROWS, 5e-1), "w4a8": (("--quantize", "w4a8"), CODED_ROWS, 1.5)}
+# By name: options, how near the interpreter, how far from f32 at most. These models have weights 16 to 64 wide, drawn at random: worse than any that was trained;
+# in a few of the zoo's a position chooses other experts, and is five times as far.
+FORMATS = {"bf16": (("--precision", "bf16"), SAME_NUMBERS, 1e-1), "int8": (("--quantize", "int8"), SAME_NUMBERS, 2e-1), "int4": (("--quantize", "int4"), SAME_NUMBERS, 1.5),
+           "f16": (("--precision", "f16"), SAME_NUMBERS, 1e-2), "q4_k": (("--quantize", "q4_k"), SAME_NUMBERS, 1.5), "q6_k": (("--quantize", "q6_k"), SAME_NUMBERS, 5e-1),
+           "w16a16": (("--quantize", "w16a16"), CODED_ROWS, 1e-1), "q5_k+a8": (("--quantize", "q5_k", "--activations", "int8"), CODED_ROWS, 1.5),
+           "w8a8": (("--quantize", "w8a8"), CODED_ROWS, 5e-1), "w4a8": (("--quantize", "w4a8"), CODED_ROWS, 1.5)}
+USUAL, SHOWN = ("bf16", "int8", "int4"), ("q4_k", "w8a8", "w4a8")
 
 
-class Formats(Case):
-    fixture = None
+class Formats(Fixture):
+    def distances(self, name):
+        """Of the program from the interpreter of the same module, and of that from PyTorch's f32: the largest difference of logits, relative to the largest."""
+        options = FORMATS[name][0]
+        program = self.compile(self.spec, "--config", self.config, *options, name=name)
+        got = self.evaluate(program, self.weights, self.inputs)["logits"]
+        want = self.interpret(self.spec, self.weights, self.inputs, "--config", self.config, *options, "--after", "narrow-storage")["logits"]
+        return relative_error(got, want, self.keep), relative_error(want, self.expected["logits"], self.keep)
 
-    def test_formats(self):
-        folder, spec = DATA / self.fixture, SPECS[self.fixture]
-        config, weights = folder / "config.json", folder / "model.safetensors"
-        expected = read_safetensors(folder / "expected.safetensors")
-        inputs = {name: expected[there] for name, there in INPUTS.items() if there in expected}
-        keep = list(inputs["mask"].data) if self.fixture in ENCODERS else None
-        for name, (options, near, far) in FORMATS.items():
-            program = self.compile(spec, "--config", config, *options, name=name)
-            got = self.evaluate(program, weights, inputs)["logits"]
-            want = self.interpret(spec, weights, inputs, "--config", config, *options, "--after", "narrow-storage")["logits"]
-            self.assertLess(relative_error(got, want, keep), near, name)
-            apart = relative_error(want, expected["logits"], keep)
-            print(f"{self.fixture} {name} {apart:.2g}", file=sys.stderr)
-            self.assertLess(apart, far, name)
-            self.assertGreater(apart, 1e-5 if name == "f16" else 1e-4, name)  # else nothing was rounded
+    def check(self, names):
+        for name in names:
+            with self.subTest(name):
+                _, near, far = FORMATS[name]
+                near = max(near, AMPLIFIED.get(self.fixture, 0))
+                far = far if self.fixture in SPECS else min(5 * far, 2)
+                from_interpreter, from_f32 = self.distances(name)
+                self.assertLess(from_interpreter, near)
+                self.assertLess(from_f32, far)
+                self.assertGreater(from_f32, 1e-5 if name == "f16" else 1e-4)  # else nothing was rounded
+
+    def test_usual(self):
+        self.check(USUAL)
+
+    def test_others(self):
+        self.check(name for name in FORMATS if name not in USUAL and (name == "q4_k" or self.fixture in SPECS))
 
 
-for fixture in SPECS:
+for fixture in SPECS | ZOO:
     globals()[fixture] = type(fixture, (Formats,), {"fixture": fixture, "__module__": __name__})
 del Formats
 

@@ -4,7 +4,6 @@
 #include "runtime/formats/SuperWords.h"
 #include "runtime/weights/Weights.h"
 #include "support/numbers/SmallFloats.h"
-#include "tests/runtime/Damage.h"
 #include "tests/runtime/GgufBuilder.h"
 #include "tests/runtime/TestData.h"
 
@@ -287,13 +286,4 @@ TEST(SuperBlocks, WordsThatDoNotFitAreRefused) {
     made.shape = shape;
     EXPECT_THROW(tablesOf(made.file()), UserError) << shape[0] << " " << shape[1] << " " << shape[2];
   }
-}
-
-TEST(SuperBlocks, DamagedWordsEndInAnErrorOrNumbers) {
-  auto use = readingAll(tablesOf, [](const StoredTensor &tensor, int64_t at) {
-    uint8_t room[1024];
-    tensor.reader->block("q4_k", at, 1, std::min<int64_t>(256, tensor.elements() - at), room);
-  });
-  const std::string whole = Words(Storage::Q4K, 1).file();
-  useDamaged(whole, use, whole.size(), 1000);
 }
