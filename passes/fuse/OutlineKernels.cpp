@@ -40,7 +40,8 @@ private:
   void outline(const Roots &roots, FusionGroups &groups);
   SmallVector<Operation *> slice(const Roots &roots, FusionGroups &groups, SmallVectorImpl<Value> &inputs);
   KernelBody cutOut(const Roots &roots, FusionGroups &groups);
-  void packWeights(KernelBody &body);
+  void packAsProduct(KernelBody &body, unsigned input, QuantizeOp codes);
+  void packWeights(KernelBody &body, bool codedAlone);
   void unitStrideLast(KernelBody &body);
   KernelOp merge(KernelBody &body);
 
@@ -50,6 +51,8 @@ private:
   std::map<std::string, KernelOp> known; // text -> kernel
   llvm::DenseMap<Operation *, unsigned> position;
 };
+
+constexpr int64_t narrowestTile = 8; // a register of AVX2
 
 /// The order of storage in which a state keeps the value that is remembered in it.
 NamedTensorType orderOf(RememberOp remember) {
@@ -249,12 +252,28 @@ KernelBody Outliner::cutOut(const Roots &roots, FusionGroups &groups) {
 }
 
 /// Weights of contractions are read in tiles of rows: [stacked ..., O, I] with I contracted.
-void Outliner::packWeights(KernelBody &body) {
+/// A weight in codes that a gradient sums over its other dimensions: in the tiles of the product, so that both read the same
+/// memory.
+void Outliner::packAsProduct(KernelBody &body, unsigned input, QuantizeOp codes) {
+  NamedTensorType type = typeOf(body.kernel.getBlock().getArgument(input));
+  const unsigned depth = type.find(codes.getDim()), rows = type.getRank() - (depth == type.getRank() - 1 ? 2 : 1);
+  SmallVector<unsigned> order;
+  for (unsigned d = 0; d < type.getRank(); ++d)
+    if (d != depth && d != rows)
+      order.push_back(d);
+  order.append({rows, depth});
+  int64_t tile = tileFor(*type.getDims()[rows].getStatic(), *type.getDims()[depth].getStatic());
+  reorder(body, input, order);
+  body.inputs[input].tile = tile ? tile : narrowestTile;
+}
+
+/// `codedAlone`: all others change, and are read as they are stored.
+void Outliner::packWeights(KernelBody &body, bool codedAlone) {
   for (auto [i, argument] : llvm::enumerate(body.kernel.getBlock().getArguments())) {
     ParamOp param = parameterOf(body.inputs[i].value);
     ConcatOp joined = joinedWeight(body.inputs[i].value);
     bool coded = typeOf(argument).isCoded();
-    if (!(param || joined) || !argument.hasOneUse())
+    if (!(param || joined) || !argument.hasOneUse() || (codedAlone && !coded))
       continue;
     if (param && !coded && without.has("pack-weights")) // joined weights and codes exist packed only
       continue;
@@ -266,13 +285,12 @@ void Outliner::packWeights(KernelBody &body) {
     }
     Operation *widen = weight.hasOneUse() ? *weight.getUsers().begin() : nullptr;
     NamedTensorType type = typeOf(argument);
-    constexpr int64_t narrowest = 8; // a register of AVX2
     if (coded && !gathered.empty() &&
         type.getRank() == 2) { // a table: in the tiles that a head reads, which may be tied to it
       unsigned rows = type.getDims()[1].getName() == gathered;
       int64_t tile = tileFor(*type.getDims()[rows].getStatic(), *type.getDims()[1 - rows].getStatic());
       reorder(body, i, SmallVector<unsigned>{rows, 1 - rows});
-      body.inputs[i].tile = tile ? tile : narrowest;
+      body.inputs[i].tile = tile ? tile : narrowestTile;
       continue;
     }
     if (!widensStored(widen))
@@ -280,6 +298,12 @@ void Outliner::packWeights(KernelBody &body) {
     else if (weight = widen->getResult(0); !weight.hasOneUse())
       continue;
     auto contract = dyn_cast<ContractOp>(*weight.getUsers().begin());
+    QuantizeOp codes = codedWeight(body.inputs[i].value);
+    if (contract && codes && gathered.empty() && names(contract.getDims()) != ArrayRef<StringRef>(codes.getDim())) {
+      packAsProduct(body, i, codes);
+      widen->getResult(0).setType(typeOf(argument).withKind(Kind::Real));
+      continue;
+    }
     if (!contract || contract.getDims().size() != 1)
       continue;
     Value other = contract.getA() == weight ? contract.getB() : contract.getA();
@@ -295,7 +319,7 @@ void Outliner::packWeights(KernelBody &body) {
       tile = tileOfParts(tile, ArrayRef<int64_t>(offsets).drop_back());
     }
     if (!tile && coded)
-      tile = narrowest;
+      tile = narrowestTile;
     if (!tile)
       continue;
     SmallVector<unsigned> order = dims->stacked;
@@ -363,8 +387,7 @@ KernelOp Outliner::merge(KernelBody &body) {
 
 void Outliner::outline(const Roots &roots, FusionGroups &groups) {
   KernelBody body = cutOut(roots, groups);
-  if (!roots[0]->getParentOfType<func::FuncOp>()->hasAttr(changingAttr))
-    packWeights(body);
+  packWeights(body, /*codedAlone=*/roots[0]->getParentOfType<func::FuncOp>()->hasAttr(changingAttr));
   unitStrideLast(body);
   SmallVector<NamedTensorType> callerTypes; // of the arguments, in the caller's names
   for (BlockArgument argument : body.kernel.getBlock().getArguments())
