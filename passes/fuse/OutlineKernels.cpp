@@ -16,6 +16,7 @@
 #include "passes/fuse/ExpandStates.h"
 #include "passes/fuse/FusionGroups.h"
 #include "passes/fuse/KernelBody.h"
+#include "passes/fuse/PackWeights.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
@@ -40,8 +41,6 @@ private:
   void outline(const Roots &roots, FusionGroups &groups);
   SmallVector<Operation *> slice(const Roots &roots, FusionGroups &groups, SmallVectorImpl<Value> &inputs);
   KernelBody cutOut(const Roots &roots, FusionGroups &groups);
-  void packAsProduct(KernelBody &body, unsigned input, QuantizeOp codes);
-  void packWeights(KernelBody &body, bool codedAlone);
   void unitStrideLast(KernelBody &body);
   KernelOp merge(KernelBody &body);
 
@@ -51,8 +50,6 @@ private:
   std::map<std::string, KernelOp> known; // text -> kernel
   llvm::DenseMap<Operation *, unsigned> position;
 };
-
-constexpr int64_t narrowestTile = 8; // a register of AVX2
 
 /// The order of storage in which a state keeps the value that is remembered in it.
 NamedTensorType orderOf(RememberOp remember) {
@@ -252,87 +249,6 @@ KernelBody Outliner::cutOut(const Roots &roots, FusionGroups &groups) {
 }
 
 /// Weights of contractions are read in tiles of rows: [stacked ..., O, I] with I contracted.
-/// A weight in codes that a gradient sums over its other dimensions: in the tiles of the product, so that both read the same
-/// memory.
-void Outliner::packAsProduct(KernelBody &body, unsigned input, QuantizeOp codes) {
-  NamedTensorType type = typeOf(body.kernel.getBlock().getArgument(input));
-  const unsigned depth = type.find(codes.getDim()), rows = type.getRank() - (depth == type.getRank() - 1 ? 2 : 1);
-  SmallVector<unsigned> order;
-  for (unsigned d = 0; d < type.getRank(); ++d)
-    if (d != depth && d != rows)
-      order.push_back(d);
-  order.append({rows, depth});
-  int64_t tile = tileFor(*type.getDims()[rows].getStatic(), *type.getDims()[depth].getStatic());
-  reorder(body, input, order);
-  body.inputs[input].tile = tile ? tile : narrowestTile;
-}
-
-/// `codedAlone`: all others change, and are read as they are stored.
-void Outliner::packWeights(KernelBody &body, bool codedAlone) {
-  for (auto [i, argument] : llvm::enumerate(body.kernel.getBlock().getArguments())) {
-    ParamOp param = parameterOf(body.inputs[i].value);
-    ConcatOp joined = joinedWeight(body.inputs[i].value);
-    bool coded = typeOf(argument).isCoded();
-    if (!(param || joined) || !argument.hasOneUse() || (codedAlone && !coded))
-      continue;
-    if (param && !coded && without.has("pack-weights")) // joined weights and codes exist packed only
-      continue;
-    Value weight = argument; // or what is gathered of it, one expert for each position
-    StringRef gathered;
-    if (auto gather = dyn_cast<GatherOp>(*argument.getUsers().begin()); gather && gather->hasOneUse()) {
-      weight = gather.getResult();
-      gathered = gather.getDim();
-    }
-    Operation *widen = weight.hasOneUse() ? *weight.getUsers().begin() : nullptr;
-    NamedTensorType type = typeOf(argument);
-    if (coded && !gathered.empty() &&
-        type.getRank() == 2) { // a table: in the tiles that a head reads, which may be tied to it
-      unsigned rows = type.getDims()[1].getName() == gathered;
-      int64_t tile = tileFor(*type.getDims()[rows].getStatic(), *type.getDims()[1 - rows].getStatic());
-      reorder(body, i, SmallVector<unsigned>{rows, 1 - rows});
-      body.inputs[i].tile = tile ? tile : narrowestTile;
-      continue;
-    }
-    if (!widensStored(widen))
-      widen = nullptr;
-    else if (weight = widen->getResult(0); !weight.hasOneUse())
-      continue;
-    auto contract = dyn_cast<ContractOp>(*weight.getUsers().begin());
-    QuantizeOp codes = codedWeight(body.inputs[i].value);
-    if (contract && codes && gathered.empty() && names(contract.getDims()) != ArrayRef<StringRef>(codes.getDim())) {
-      packAsProduct(body, i, codes);
-      widen->getResult(0).setType(typeOf(argument).withKind(Kind::Real));
-      continue;
-    }
-    if (!contract || contract.getDims().size() != 1)
-      continue;
-    Value other = contract.getA() == weight ? contract.getB() : contract.getA();
-    std::optional<WeightDims> dims =
-        weightDims(body.inputs[i].value, typeOf(other), names(contract.getDims())[0], gathered);
-    if (!dims)
-      continue;
-    int64_t tile = tileFor(*type.getDims()[dims->rows].getStatic(), *type.getDims()[dims->depth].getStatic());
-    if (joined && type.getRank() == 2) {
-      SmallVector<int64_t> offsets = {0};
-      for (auto [part, name] : llvm::zip(joined.getInputs(), names(joined.getParts())))
-        offsets.push_back(offsets.back() + *typeOf(part).dim(name).getStatic());
-      tile = tileOfParts(tile, ArrayRef<int64_t>(offsets).drop_back());
-    }
-    if (!tile && coded)
-      tile = narrowestTile;
-    if (!tile)
-      continue;
-    SmallVector<unsigned> order = dims->stacked;
-    order.append({dims->rows, dims->depth});
-    reorder(body, i, order);
-    if (widen && widen->getOperand(0) == argument)
-      widen->getResult(0).setType(typeOf(argument).withKind(Kind::Real));
-    body.inputs[i].tile = tile;
-  }
-  for (auto [i, argument] : llvm::enumerate(body.kernel.getBlock().getArguments()))
-    assert((!typeOf(argument).isCoded() || body.inputs[i].tile) && "what is stored in codes is read in tiles");
-}
-
 /// Buffers are read along their unit stride: that dimension comes last.
 void Outliner::unitStrideLast(KernelBody &body) {
   for (auto [i, buffer] : llvm::enumerate(body.inputs)) {
@@ -387,7 +303,7 @@ KernelOp Outliner::merge(KernelBody &body) {
 
 void Outliner::outline(const Roots &roots, FusionGroups &groups) {
   KernelBody body = cutOut(roots, groups);
-  packWeights(body, /*codedAlone=*/roots[0]->getParentOfType<func::FuncOp>()->hasAttr(changingAttr));
+  packWeights(body, tileFor, without, /*codedAlone=*/roots[0]->getParentOfType<func::FuncOp>()->hasAttr(changingAttr));
   unitStrideLast(body);
   SmallVector<NamedTensorType> callerTypes; // of the arguments, in the caller's names
   for (BlockArgument argument : body.kernel.getBlock().getArguments())

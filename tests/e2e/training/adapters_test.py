@@ -176,6 +176,20 @@ class Learning(Adapters):
     def test_q4_k(self):
         self.check("q4_k")
 
+    def test_bf16(self):
+        """Adapters with masters in f32, and all that products read in two bytes."""
+        losses = {}
+        for precision in ("f32", "bf16"):
+            program = self.compile("llama", "--train", "--lora", 4, "--precision", precision, "--config", STORY / "config.json", name=precision)
+            self.train(program, f"run-{precision}", "--steps", 10, "--save-every", 5)
+            losses[precision] = log(self.scratch / f"run-{precision}", "loss")
+        self.assertNotEqual(losses["f32"], losses["bf16"])
+        for step, loss in losses["f32"].items():
+            self.assertLess(abs(losses["bf16"][step] - loss), 0.05 * loss, step)
+        shutil.rmtree(self.scratch / "run-bf16/checkpoint-10")
+        run(program, "train", "--resume", "--output", self.scratch / "run-bf16")
+        self.assertEqual(losses["bf16"], log(self.scratch / "run-bf16", "loss"))
+
     def test_moments_of_adapters_alone(self):
         program = self.compile("llama", "--train", "--lora", "4,*q_proj*", "--quantize", "int8", "--config", STORY / "config.json", name="chosen")
         self.train(program, "few", "--steps", 1)
