@@ -15,7 +15,7 @@ module attributes {quern.train, quern.lora = "2", quern.lora_scale = 0.5 : f64} 
   // CHECK: %[[U:.*]] = quern.contract %[[S]], %[[B]] over ["rank"]
   // CHECK: quern.add %[[Y]], %[[U]]
   // CHECK-LABEL: func.func @loss.grad(
-  // CHECK-SAME: -> (!quern.tensor<real[]> {{.*}}, !quern.tensor<real[iterations = 2, rank = 2, D = 4]> {quern.gradient = {{\[\[}}"h.0.w.lora_A.weight", "w0.lora_A.weight"], ["h.1.w.lora_A.weight", "w1.lora_A.weight"]], quern.name = "grad.h.0.w.lora_A.weight"}, !quern.tensor<real[iterations = 2, O = 4, rank = 2]> {quern.gradient = {{\[\[}}"h.0.w.lora_B.weight", "w0.lora_B.weight"], ["h.1.w.lora_B.weight", "w1.lora_B.weight"]], quern.name = "grad.h.0.w.lora_B.weight"})
+  // CHECK-SAME: -> (!quern.tensor<real[]>, !quern.tensor<real[iterations = 2, rank = 2, D = 4]> {quern.gradient = {{\[\[}}"h.0.w.lora_A.weight", "w0.lora_A.weight"], ["h.1.w.lora_A.weight", "w1.lora_A.weight"]], quern.name = "grad.h.0.w.lora_A.weight"}, !quern.tensor<real[iterations = 2, O = 4, rank = 2]> {quern.gradient = {{\[\[}}"h.0.w.lora_B.weight", "w0.lora_B.weight"], ["h.1.w.lora_B.weight", "w1.lora_B.weight"]], quern.name = "grad.h.0.w.lora_B.weight"})
   // CHECK: quern.repeat 2 reversed
   // CHECK-NOT: quern.contract {{.*}} over ["B"] {{.*}} -> !quern.tensor<real[{{[OD]}} = 4, {{[OD]}} = 4]>
   // CHECK: return
