@@ -103,7 +103,7 @@ TEST_P(Codes, GradientOfRows) {
       int w = g.weight({dim("O", outputs), depth()}, 4 * target.vector, storage());
       g.yield(g.contract(slope, real(g, w), {"O"}));
       SCOPED_TRACE(name);
-      checkKernel(g.finish("gradient"), rows, 1e-5, target);
+      checkKernel(g.finish("gradient"), rows, outputs > 1000 ? 1e-4 : 1e-5, target); // sums of so many nearly cancel
     }
   }
   GraphMaker g;

@@ -236,6 +236,13 @@ class Refusals(Adapters):
         small, _ = self.write_adapter("small", "llama", 1, 2)
         run(program, "generate", "--weights", DATA / "llama", "--adapter", small, *tokens)  # a lower rank fits
         refused("generate", "--weights", DATA / "llama", "--adapter", small, "--adapter", small, *tokens, says=["has an adapter already"])
+        # A run goes on in a program of its rank.
+        batches = self.scratch / "batches.safetensors"
+        write_safetensors(batches, {"tokens": random_tokens(1, 4, 9, 96)})
+        run(program, "train", "--data", batches, "--weights", DATA / "llama", "--output", self.scratch / "begun", "--batch", 2, "--steps", 1)
+        wider = self.compile("llama", "--train", "--lora", 3, *config, name="three")
+        self.assert_refused(run(wider, "train", "--resume", "--output", self.scratch / "begun", "--steps", 2, status=1), "made by another optimizer, or for other parameters")
+        refused("generate", "--weights", self.scratch / "begun/checkpoint-1", *tokens, says=["holds a LoRA adapter", "--weights MODEL --adapter"])
         other = self.scratch / "other"
         shutil.copytree(small, other)
         tensors = read_safetensors(small / "adapter_model.safetensors")
