@@ -23,6 +23,11 @@ inline constexpr llvm::StringLiteral trainAttr = "quern.train";   ///< to be tra
 inline constexpr llvm::StringLiteral precisionAttr = "quern.precision";
 /// Which weights of products are stored in codes (`--quantize`; passes/weights/WeightFormats.h).
 inline constexpr llvm::StringLiteral quantizeAttr = "quern.quantize";
+/// "RANK[,GLOB]...": which products with weights get adapters, which are all that is trained (`--lora`;
+/// passes/weights/AddAdapters.cpp).
+inline constexpr llvm::StringLiteral loraAttr = "quern.lora";
+/// What an adapter's product is multiplied by; absent: 2.
+inline constexpr llvm::StringLiteral loraScaleAttr = "quern.lora_scale";
 /// "bf16", "int8": caches of keys, values and all else that a step remembers of positions (`--kv-cache`).
 inline constexpr llvm::StringLiteral cachePrecisionAttr = "quern.kv_cache";
 /// Whole texts (the spec's own functions, which start from past = 0) keep f32 all the same: nobody asked for caches in fewer bits.
@@ -75,6 +80,9 @@ inline constexpr llvm::StringLiteral windowAttr = "quern.window";
 inline constexpr llvm::StringLiteral weightAttr = "quern.weight";
 /// On a parameter of which each position uses the matrices alone that it is routed to (routed experts): the share of them, such as 0.25.
 inline constexpr llvm::StringLiteral routedShareAttr = "quern.routed_share";
+/// On a parameter that is half of an adapter: it stays in f32, and may be absent. True: the matrix that it is beside is stored
+/// as [inputs, outputs].
+inline constexpr llvm::StringLiteral adapterAttr = "quern.adapter";
 /// On a loop within a loop: the gradient runs it again.
 inline constexpr llvm::StringLiteral segmentAttr = "quern.segment";
 /// On what a gradient computes again outside of loops, so that it stays apart from what it repeats.

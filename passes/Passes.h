@@ -19,6 +19,9 @@ namespace quern::passes {
 /// Folds the iterations of a loop, one `quern.repeat` each, into loops (RollRepeats.cpp).
 std::unique_ptr<mlir::Pass> createRollRepeatsPass();
 
+/// Adds low-rank adapters beside products with weights, where `quern.lora` asks for them (AddAdapters.cpp).
+std::unique_ptr<mlir::Pass> createAddAdaptersPass();
+
 /// In a module to be trained adds @loss.grad: the loss and the gradient of every parameter. `recompute`: what is
 /// cheaper recomputed than saved on `machine` is not saved. (Differentiate.cpp).
 std::unique_ptr<mlir::Pass> createDifferentiatePass(const support::Machine &machine = support::assumedMachine(),

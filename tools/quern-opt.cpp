@@ -21,6 +21,7 @@ int main(int argc, char **argv) {
   mlir::registerPass(quern::passes::createRaiseSoftmaxPass);
   mlir::registerPass(quern::passes::createWriteOutSoftmaxPass);
   mlir::registerPass(quern::passes::createHoistScansPass);
+  mlir::registerPass(quern::passes::createAddAdaptersPass);
   mlir::registerPass([] { return quern::passes::createRaiseAttentionPass(); });
   mlir::registerPass([] { return quern::passes::createRaiseAttentionPass(/*ofLoss=*/true); });
   mlir::registerPass([] { return quern::passes::createDifferentiatePass(); });

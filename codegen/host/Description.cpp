@@ -5,6 +5,7 @@
 #include "ir/analysis/Functions.h"
 #include "ir/analysis/Least.h"
 #include "ir/analysis/Operations.h"
+#include "ir/analysis/Options.h"
 #include "ir/analysis/SourceLines.h"
 #include "ir/analysis/Views.h"
 #include "ir/analysis/Weights.h"
@@ -194,6 +195,8 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     root["multiplies_bytes"] = true;
   if (plansTiles(planned))
     root["multiplies_tiles"] = true;
+  if (ProgramOptions options = optionsOf(planned); !options.lora.empty())
+    root["adapter_scale"] = options.loraScale;
   if (auto globs = planned->getAttrOfType<ArrayAttr>(ignoreAttr))
     for (Attribute glob : globs)
       root["ignore"].push_back(cast<StringAttr>(glob).getValue().str());
@@ -245,6 +248,8 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
       if (parameter.init.getIfAbsent())
         json["init"]["if_absent"] = true;
     }
+    if (parameter.adapter)
+      json["adapter"] = {{"inputs_first", *parameter.adapter}};
     if (parameter.routedShare < 1)
       json["routed_share"] = parameter.routedShare;
     root["parameters"].push_back(std::move(json));

@@ -2,6 +2,7 @@
 // the program's description names. Why slots: a loop's body reads "the weight of this iteration", one pointer each.
 #include "codegen/host/Slots.h"
 
+#include "ir/Attributes.h"
 #include "ir/analysis/Weights.h"
 
 using namespace mlir;
@@ -12,6 +13,8 @@ int Slots::parameter(std::vector<std::string> names, const std::vector<int64_t> 
   auto [it, isNew] = byNames.try_emplace(names, parameterList.size());
   if (isNew)
     parameterList.push_back({std::move(names), shape, param.getInitAttr(), param.getLoc()});
+  if (auto adapter = param->getAttrOfType<BoolAttr>(adapterAttr))
+    parameterList[it->second].adapter = adapter.getValue();
   if (auto share = param->getAttrOfType<FloatAttr>(routedShareAttr))
     parameterList[it->second].routedShare = share.getValueAsDouble();
   return it->second;

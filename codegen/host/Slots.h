@@ -5,6 +5,8 @@
 
 #include "ir/Dialect.h"
 
+#include <optional>
+
 namespace quern::codegen {
 
 /// Collects parameters and slots while functions are lowered; equal ones are counted once.
@@ -15,6 +17,7 @@ public:
     std::vector<int64_t> shape;
     ir::InitAttr init; // may be null
     mlir::Location at;
+    std::optional<bool> adapter = std::nullopt; // half of one: whether its matrix is stored as [inputs, outputs]
     double routedShare = 1; // how much of it and its like a position uses (routed experts)
   };
   /// Where one matrix [outer, inner] is within a stored tensor, in elements.

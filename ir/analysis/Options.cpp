@@ -22,6 +22,9 @@ ProgramOptions quern::ir::optionsOf(ModuleOp module) {
   options.caches = storage(cachePrecisionAttr);
   options.cachesOfSteps = module->hasAttr(cachesOfStepsAttr);
   options.quantize = text(quantizeAttr).str();
+  options.lora = text(loraAttr).str();
+  if (auto scale = module->getAttrOfType<FloatAttr>(loraScaleAttr))
+    options.loraScale = scale.getValueAsDouble();
   if (auto price = module->getAttrOfType<FloatAttr>(priceAttr))
     options.savingPrice = price.getValueAsDouble();
   options.segmentIterations = number(segmentIterationsAttr);
@@ -48,6 +51,8 @@ void quern::ir::setOptions(ModuleOp module, const ProgramOptions &options) {
   storage(cachePrecisionAttr, options.caches);
   set(cachesOfStepsAttr, options.cachesOfSteps, [&] { return builder.getUnitAttr(); });
   set(quantizeAttr, !options.quantize.empty(), [&] { return builder.getStringAttr(options.quantize); });
+  set(loraAttr, !options.lora.empty(), [&] { return builder.getStringAttr(options.lora); });
+  set(loraScaleAttr, options.loraScale != 2, [&] { return builder.getF64FloatAttr(options.loraScale); });
   set(priceAttr, options.savingPrice != 0, [&] { return builder.getF64FloatAttr(options.savingPrice); });
   number(segmentIterationsAttr, options.segmentIterations);
   number(chunkRowsAttr, options.chunkRows);

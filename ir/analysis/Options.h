@@ -16,10 +16,14 @@ struct ProgramOptions {
   Storage caches = Storage::F32;    ///< --kv-cache: what a step remembers of positions
   bool cachesOfSteps = false;       ///< nobody gave --kv-cache: where whole texts are read, nothing is rounded
   std::string quantize;             ///< --quantize (passes/weights/WeightFormats.h)
+  std::string lora;                 ///< --lora: "RANK[,GLOB]..."; empty: no adapters
+  double loraScale = 2;             ///< --lora-scale: of an adapter's product
   double savingPrice = 0;           ///< --memory: seconds that saving a byte costs beyond its traffic
   int64_t segmentIterations = 0;    ///< iterations of a loop that a gradient runs again together; 0: none
   int64_t chunkRows = 0;            ///< the most rows of a chunk of a loss; 0: what its logits' bytes allow
 
+  /// What it was given is trained, or adapters alone, and that is frozen.
+  bool trainsAdapters() const { return train && !lora.empty(); }
   bool trainsNarrow() const { return train && precision == Storage::BF16; }
 };
 

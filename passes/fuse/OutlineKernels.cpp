@@ -16,6 +16,7 @@
 #include "passes/fuse/ExpandStates.h"
 #include "passes/fuse/FusionGroups.h"
 #include "passes/fuse/KernelBody.h"
+#include "passes/fuse/PackWeights.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Pass/Pass.h"
@@ -40,7 +41,6 @@ private:
   void outline(const Roots &roots, FusionGroups &groups);
   SmallVector<Operation *> slice(const Roots &roots, FusionGroups &groups, SmallVectorImpl<Value> &inputs);
   KernelBody cutOut(const Roots &roots, FusionGroups &groups);
-  void packWeights(KernelBody &body);
   void unitStrideLast(KernelBody &body);
   KernelOp merge(KernelBody &body);
 
@@ -249,66 +249,6 @@ KernelBody Outliner::cutOut(const Roots &roots, FusionGroups &groups) {
 }
 
 /// Weights of contractions are read in tiles of rows: [stacked ..., O, I] with I contracted.
-void Outliner::packWeights(KernelBody &body) {
-  for (auto [i, argument] : llvm::enumerate(body.kernel.getBlock().getArguments())) {
-    ParamOp param = parameterOf(body.inputs[i].value);
-    ConcatOp joined = joinedWeight(body.inputs[i].value);
-    bool coded = typeOf(argument).isCoded();
-    if (!(param || joined) || !argument.hasOneUse())
-      continue;
-    if (param && !coded && without.has("pack-weights")) // joined weights and codes exist packed only
-      continue;
-    Value weight = argument; // or what is gathered of it, one expert for each position
-    StringRef gathered;
-    if (auto gather = dyn_cast<GatherOp>(*argument.getUsers().begin()); gather && gather->hasOneUse()) {
-      weight = gather.getResult();
-      gathered = gather.getDim();
-    }
-    Operation *widen = weight.hasOneUse() ? *weight.getUsers().begin() : nullptr;
-    NamedTensorType type = typeOf(argument);
-    constexpr int64_t narrowest = 8; // a register of AVX2
-    if (coded && !gathered.empty() &&
-        type.getRank() == 2) { // a table: in the tiles that a head reads, which may be tied to it
-      unsigned rows = type.getDims()[1].getName() == gathered;
-      int64_t tile = tileFor(*type.getDims()[rows].getStatic(), *type.getDims()[1 - rows].getStatic());
-      reorder(body, i, SmallVector<unsigned>{rows, 1 - rows});
-      body.inputs[i].tile = tile ? tile : narrowest;
-      continue;
-    }
-    if (!widensStored(widen))
-      widen = nullptr;
-    else if (weight = widen->getResult(0); !weight.hasOneUse())
-      continue;
-    auto contract = dyn_cast<ContractOp>(*weight.getUsers().begin());
-    if (!contract || contract.getDims().size() != 1)
-      continue;
-    Value other = contract.getA() == weight ? contract.getB() : contract.getA();
-    std::optional<WeightDims> dims =
-        weightDims(body.inputs[i].value, typeOf(other), names(contract.getDims())[0], gathered);
-    if (!dims)
-      continue;
-    int64_t tile = tileFor(*type.getDims()[dims->rows].getStatic(), *type.getDims()[dims->depth].getStatic());
-    if (joined && type.getRank() == 2) {
-      SmallVector<int64_t> offsets = {0};
-      for (auto [part, name] : llvm::zip(joined.getInputs(), names(joined.getParts())))
-        offsets.push_back(offsets.back() + *typeOf(part).dim(name).getStatic());
-      tile = tileOfParts(tile, ArrayRef<int64_t>(offsets).drop_back());
-    }
-    if (!tile && coded)
-      tile = narrowest;
-    if (!tile)
-      continue;
-    SmallVector<unsigned> order = dims->stacked;
-    order.append({dims->rows, dims->depth});
-    reorder(body, i, order);
-    if (widen && widen->getOperand(0) == argument)
-      widen->getResult(0).setType(typeOf(argument).withKind(Kind::Real));
-    body.inputs[i].tile = tile;
-  }
-  for (auto [i, argument] : llvm::enumerate(body.kernel.getBlock().getArguments()))
-    assert((!typeOf(argument).isCoded() || body.inputs[i].tile) && "what is stored in codes is read in tiles");
-}
-
 /// Buffers are read along their unit stride: that dimension comes last.
 void Outliner::unitStrideLast(KernelBody &body) {
   for (auto [i, buffer] : llvm::enumerate(body.inputs)) {
@@ -363,8 +303,7 @@ KernelOp Outliner::merge(KernelBody &body) {
 
 void Outliner::outline(const Roots &roots, FusionGroups &groups) {
   KernelBody body = cutOut(roots, groups);
-  if (!roots[0]->getParentOfType<func::FuncOp>()->hasAttr(changingAttr))
-    packWeights(body);
+  packWeights(body, tileFor, without, /*codedAlone=*/roots[0]->getParentOfType<func::FuncOp>()->hasAttr(changingAttr));
   unitStrideLast(body);
   SmallVector<NamedTensorType> callerTypes; // of the arguments, in the caller's names
   for (BlockArgument argument : body.kernel.getBlock().getArguments())

@@ -1,5 +1,5 @@
 // Takes: a module to be trained (`quern.train`) with a function @loss, after loops are rolled. Gives: @loss.grad beside
-// it: the loss, then the gradient of every parameter, as ordinary operations. Why before caches and kernels: what
+// it: the loss, then the gradient of every parameter, or of adapters alone (`quern.lora`), as ordinary operations. Why before caches and kernels: what
 // fusion and planning do for inference they then do for gradients.
 //
 //   func @loss(%tokens, %labels) -> real[]
@@ -27,7 +27,11 @@ using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
 
-// ---- what is active: real, and made from a parameter
+// ---- what is active: real, and made from a parameter that is trained
+
+bool Differentiator::isTrained(ParamOp param) const {
+  return !adaptersAlone || param->hasAttr(adapterAttr);
+}
 
 /// The largest value that is taken off before exponentials are added up: whatever it were, a softmax and its logarithm
 /// would be the same, so nothing flows through it.
@@ -67,9 +71,9 @@ static bool onlyShifts(Operation *op) {
   });
 }
 
-static bool isActiveResult(Operation *op, Value result, const llvm::DenseSet<Value> &active) {
-  if (isa<ParamOp>(op))
-    return true;
+bool Differentiator::isActiveResult(Operation *op, Value result) const {
+  if (auto param = dyn_cast<ParamOp>(op))
+    return isTrained(param);
   auto attention = dyn_cast<AttentionOp>(op);
   if (onlyShifts(op) || (attention && result != attention.getAttended()))
     return false;
@@ -87,7 +91,7 @@ void Differentiator::findActive(Block &block) {
     auto repeat = dyn_cast<RepeatOp>(op);
     if (!repeat) {
       for (Value result : op.getResults())
-        if (isActiveResult(&op, result, active))
+        if (isActiveResult(&op, result))
           active.insert(result);
       continue;
     }
@@ -215,7 +219,7 @@ LogicalResult Differentiator::reverseBlock(Block &block, OpBuilder &builder, std
   for (Operation &op : block.without_terminator())
     ops.push_back(&op);
   for (Operation *op : llvm::reverse(ops)) {
-    if (auto param = dyn_cast<ParamOp>(op)) {
+    if (auto param = dyn_cast<ParamOp>(op); param && isTrained(param)) {
       Value gradient = gradientOrZeros(param, builder);
       found.push_back({param.getPaths(), typeOf(param), gradient});
     } else if (isa<ScanOp>(op)) {
@@ -233,8 +237,8 @@ LogicalResult Differentiator::reverseBlock(Block &block, OpBuilder &builder, std
 
 // ---- the function
 
-/// A parameter that all iterations of a loop share belongs to the function; and each parameter is there once.
-static LogicalResult liftParameters(func::FuncOp function) {
+/// A parameter that all iterations of a loop share belongs to the function; and each that is trained is there once.
+LogicalResult Differentiator::liftParameters() {
   llvm::MapVector<Attribute, SmallVector<ParamOp>> byPaths;
   llvm::StringMap<Attribute> owner;
   LogicalResult status = success();
@@ -245,7 +249,7 @@ static LogicalResult liftParameters(func::FuncOp function) {
     byPaths[paths].push_back(param);
     for (Attribute iteration : paths) {
       auto name = cast<StringAttr>(cast<ArrayAttr>(iteration)[0]);
-      if (owner.try_emplace(name.getValue(), paths).first->second != paths) {
+      if (owner.try_emplace(name.getValue(), paths).first->second != paths && isTrained(param)) {
         param.emitError("the parameter ")
             << name << " is used by two loops that have it in different iterations; training needs "
             << "one place for each parameter";
@@ -257,7 +261,7 @@ static LogicalResult liftParameters(func::FuncOp function) {
   SmallVector<ParamOp> replaced; // erased at the end: the first of them is where `top` stands
   for (auto &[paths, params] : byPaths) {
     bool shared = cast<ArrayAttr>(paths).size() == 1;
-    if (!shared && params.size() > 1) {
+    if (!shared && params.size() > 1 && isTrained(params[0])) {
       params[1].emitError(
           "a parameter of each iteration is used by two loops; training needs one place for each parameter");
       status = failure();
@@ -266,6 +270,7 @@ static LogicalResult liftParameters(func::FuncOp function) {
       continue;
     auto lifted = ParamOp::create(top, params[0].getLoc(), params[0].getResult().getType(), cast<ArrayAttr>(paths),
                                   params[0].getInitAttr());
+    lifted->setDiscardableAttrs(params[0]->getDiscardableAttrDictionary());
     for (ParamOp param : params) {
       Value value = lifted;
       if (param.getResult().getType() != lifted.getResult().getType()) {
@@ -282,7 +287,7 @@ static LogicalResult liftParameters(func::FuncOp function) {
 }
 
 LogicalResult Differentiator::run() {
-  if (failed(liftParameters(function)))
+  if (failed(liftParameters()))
     return failure();
   segmentLoops(function, recomputing.segment);
   findActive(function.front());
@@ -330,7 +335,7 @@ public:
   DifferentiatePass(quern::support::Machine machine, bool recompute)
       : machine(std::move(machine)), recompute(recompute) {}
   StringRef getArgument() const final { return "differentiate"; }
-  StringRef getDescription() const final { return "Add @loss.grad: the loss and the gradient of every parameter"; }
+  StringRef getDescription() const final { return "Add @loss.grad: the loss and the gradient of every parameter that is trained"; }
 
   void runOnOperation() final {
     ModuleOp module = getOperation();
@@ -352,7 +357,7 @@ public:
         gradient.setArgAttr(i, defaultAttr, FlatSymbolRefAttr::get(fallback.getSymNameAttr()));
     module.insert(std::next(Block::iterator(loss)), gradient);
     Recomputing recomputing{recompute, options.savingPrice, options.trainsNarrow(), options.segmentIterations, machine};
-    if (failed(Differentiator(gradient, recomputing).run()))
+    if (failed(Differentiator(gradient, recomputing, options.trainsAdapters()).run()))
       signalPassFailure();
   }
 

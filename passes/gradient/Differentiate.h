@@ -33,11 +33,16 @@ struct ParameterGradient {
 
 class Differentiator {
 public:
-  Differentiator(mlir::func::FuncOp function, Recomputing recomputing) : function(function), recomputing(recomputing) {}
-  /// Makes the function return the gradients of all of its parameters beside its loss.
+  /// `adaptersAlone`: all other parameters are frozen.
+  Differentiator(mlir::func::FuncOp function, Recomputing recomputing, bool adaptersAlone)
+      : function(function), recomputing(recomputing), adaptersAlone(adaptersAlone) {}
+  /// Makes the function return the gradients of all parameters that are trained beside its loss.
   mlir::LogicalResult run();
 
 private:
+  bool isTrained(ir::ParamOp param) const;
+  mlir::LogicalResult liftParameters();
+  bool isActiveResult(mlir::Operation *op, mlir::Value result) const;
   void findActive(mlir::Block &block);
   void give(mlir::Value value, mlir::Value gradient, ir::CutOp cut);
   /// The sum of what was given to a value, made at `builder`; nothing if nothing was.
@@ -54,6 +59,7 @@ private:
 
   mlir::func::FuncOp function;
   Recomputing recomputing;
+  bool adaptersAlone;
   llvm::DenseSet<mlir::Value> active;
   llvm::MapVector<mlir::Value, llvm::SmallVector<GradientPart>> pending;
 };

@@ -42,7 +42,7 @@ static RepeatOp withStacks(RepeatOp repeat, ArrayRef<Value> saved) {
 
 LogicalResult Differentiator::reverseLoop(RepeatOp repeat, OpBuilder &builder, std::vector<ParameterGradient> &found) {
   bool trains = false;
-  repeat.walk([&](ParamOp) { trains = true; });
+  repeat.walk([&](ParamOp param) { trains |= isTrained(param); });
   bool reached = llvm::any_of(repeat.getResults(), [&](Value result) { return pending.count(result); });
   if (!trains && !reached)
     return success();

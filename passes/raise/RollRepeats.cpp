@@ -13,8 +13,8 @@
 // remark that says what differs.
 //
 // A module to be trained has one gradient for each parameter. So a parameter that several iterations share is one of
-// the things in which bodies must be equal: those that share it fold, the others stay as they are. In a module that is not
-// trained the formats of its matrices are (--quantize, a mixed GGUF file): layers in Q4_K and in Q6_K are loops of their
+// the things in which bodies must be equal: those that share it fold, the others stay as they are. The formats of
+// matrices are, too (--quantize, a mixed GGUF file): layers in Q4_K and in Q6_K are loops of their
 // own, and each matrix is read in the bytes that it has.
 #include "ir/Attributes.h"
 #include "ir/Dialect.h"
@@ -461,7 +461,7 @@ struct RollRepeatsPass : PassWrapper<RollRepeatsPass, OperationPass<ModuleOp>> {
   void runOnOperation() override {
     ProgramOptions options = optionsOf(getOperation());
     std::optional<quern::passes::WeightFormats> stored;
-    if (!options.train && !options.quantize.empty())
+    if (!options.quantize.empty())
       stored = quern::passes::WeightFormats::of(options);
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal())

@@ -1,4 +1,4 @@
-// Takes: a module whose `quern.precision` is "bf16", or that has `quern.quantize`. Gives: where it is not trained, functions
+// Takes: a module whose `quern.precision` is "bf16", or that has `quern.quantize`. Gives: where weights do not change, functions
 // whose weights of matrix products are stored in fewer bits (StoreWeights.cpp); to be trained, @loss and @loss.grad that
 // keep in two bytes all that they read again from memory, and @update.* that give a parameter's bf16 copy beside it.
 //
@@ -300,6 +300,17 @@ void giveNarrow(func::FuncOp update) {
   }
 }
 
+/// A product for each expert sums over the depth that its codes are along; no kernel has the other direction.
+LogicalResult checkExperts(ModuleOp module) {
+  auto result = module.walk([](DequantizeOp op) -> WalkResult {
+    if (!routedWeight(op.getX()))
+      return WalkResult::advance();
+    return op.emitError("--quantize: weights that rows are routed to (experts) are in codes only in programs that are not "
+                        "trained; keep them as they are: --quantize FORMAT,*experts*=f32");
+  });
+  return failure(result.wasInterrupted());
+}
+
 class NarrowStoragePass : public PassWrapper<NarrowStoragePass, OperationPass<ModuleOp>> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NarrowStoragePass)
@@ -311,11 +322,20 @@ public:
   void runOnOperation() final {
     ModuleOp module = getOperation();
     ProgramOptions options = optionsOf(module);
-    if (!options.train) {
+    if (!options.train || (options.trainsAdapters() && !options.quantize.empty())) {
       WeightFormats formats = WeightFormats::of(options);
+      CodedParameters ofLoss;
       for (auto function : module.getOps<func::FuncOp>())
-        if (!function.isExternal())
-          storeWeights(function, formats);
+        if (!function.isExternal() && roleOf(function) != Role::Gradient) {
+          CodedParameters coded = storeWeights(function, formats);
+          if (function.getSymName() == "loss")
+            ofLoss = std::move(coded);
+        }
+      for (auto function : module.getOps<func::FuncOp>())
+        if (roleOf(function) == Role::Gradient)
+          storeWeightsOfGradient(function, formats, ofLoss);
+      if (options.train && failed(checkExperts(module)))
+        return signalPassFailure();
     }
     if (options.caches != Storage::F32)
       narrowCaches(module, options.caches, options.cachesOfSteps);

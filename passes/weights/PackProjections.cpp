@@ -11,7 +11,8 @@
 // has the same row of each at hand: %p[U = 0], %p[U = 1].
 //
 // Weights of different formats (`--quantize`, `--precision stored`) stay apart: joined they would all take the bits of the
-// widest, and input that is read again is a part of what these are.
+// widest, and input that is read again is a part of what these are. So do weights beside adapters that are trained, as the
+// gradient reads each by itself, and adapters beside weights, whose tiles would be as narrow as theirs.
 #include "ir/Attributes.h"
 #include "ir/analysis/Weights.h"
 #include "passes/Passes.h"
@@ -79,6 +80,8 @@ public:
 
   void runOnOperation() final {
     ProgramOptions options = optionsOf(getOperation());
+    if (options.trainsAdapters())
+      return;
     formats = WeightFormats::of(options);
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function->hasAttr(changingAttr)) // joined weights exist packed only
@@ -90,14 +93,16 @@ public:
 
 private:
   void packIn(Block &block) {
-    // Input, depth, on the first call only, the weight's order and format.
-    using Key = std::tuple<Value, Attribute, unsigned, unsigned, Storage>;
+    // Input, depth, on the first call only, the weight's order, whether it is an adapter, and format.
+    using Key = std::tuple<Value, Attribute, unsigned, unsigned, unsigned, Storage>;
     llvm::MapVector<Key, SmallVector<Projection>> siblings;
     for (auto op : block.getOps<ContractOp>())
       if (std::optional<Projection> found = projection(op)) {
         unsigned once = op->hasAttr(onceAttr), rowsFirst = typeOf(found->weight).getDims()[0] == found->rows;
-        Storage storage = formats.of(parameterOf(found->weight), !op->getParentOfType<RepeatOp>()).weight;
-        siblings[{found->x, found->depth, once, rowsFirst, storage}].push_back(*found);
+        ParamOp param = parameterOf(found->weight);
+        unsigned adapter = param->hasAttr(adapterAttr);
+        Storage storage = adapter ? Storage::F32 : formats.of(param, !op->getParentOfType<RepeatOp>()).weight;
+        siblings[{found->x, found->depth, once, rowsFirst, adapter, storage}].push_back(*found);
       }
     for (auto &[key, parts] : siblings) {
       // Parts with the label of the first go with it; those with labels of their own make another weight.

@@ -1,4 +1,4 @@
-// Takes: a function that is not trained. Gives: the same with the weights of its matrix products stored in fewer bits.
+// Takes: a function whose weights do not change. Gives: the same with the weights of its matrix products stored in fewer bits.
 //
 //   before: %y = contract %x, %w over ["D"]        after: %n = param [..] : bf16 (or f16)
 //                                                         %y = contract %x, (widen %n)
@@ -9,8 +9,10 @@
 //
 // A `quantize` of parameters is the loader's work, as the concatenation of a joined weight is; the interpreter computes
 // it. Vectors and what chooses experts keep what they have, tables that are looked up, too, unless a rule names them. Of experts the matrices that
-// rows are routed to are stored so, and gathers read codes.
+// rows are routed to are stored so, and gathers read codes. Adapters stay in f32. Where they are trained, the gradient of a
+// product with a weight in codes sums over the weight's other dimension: it reads the same codes, which are in memory once.
 #include "ir/Attributes.h"
+#include "ir/Chunk.h"
 #include "ir/Scan.h"
 #include "ir/analysis/Operations.h"
 #include "ir/analysis/Views.h"
@@ -40,8 +42,13 @@ public:
   Storing(func::FuncOp function, const WeightFormats &formats)
       : function(function), formats(formats), b(function.getContext()) {}
   void run();
+  /// What `run` stored in codes; or, given, what a gradient reads so.
+  CodedParameters coded;
+  void runOfGradient();
 
 private:
+  SmallVector<Read> findReads();
+  void dropDead();
   std::optional<Read> readOf(ContractOp contract, unsigned operand);
   void quantize(const Read &read, StringRef along, Storage storage);
   void quantizeRows(const Read &read, StringRef along);
@@ -70,7 +77,9 @@ std::optional<Read> Storing::readOf(ContractOp contract, unsigned operand) {
   } else if (ParamOp param = parameterOf(read.weight); param && typeOf(param.getResult()).getRank() > 1) {
     read.params.push_back(param);
   }
-  bool known = !read.params.empty() && llvm::all_of(read.params, [](ParamOp param) { return param != nullptr; });
+  bool known = !read.params.empty() && llvm::all_of(read.params, [](ParamOp param) {
+    return param && !param->hasAttr(adapterAttr);
+  });
   if (!known || !typeOf(value).isF32() || !isMatrixProduct(contract))
     return std::nullopt;
   return read;
@@ -97,6 +106,37 @@ static std::optional<StringRef> groupedAlong(const Read &read) {
   if (!weightDims(read.weight, typeOf(contract->getOperand(1 - read.operand)), depth, gathered))
     return std::nullopt;
   return depth;
+}
+
+/// Which dimensions of a parameter's type `label` of `value` is, an other view of the parameter.
+static SmallVector<unsigned> placesIn(ParamOp param, Value value, StringRef label) {
+  SmallVector<StringRef> labels = {label};
+  for (; value != param.getResult(); value = value.getDefiningOp()->getOperand(0))
+    if (auto merge = value.getDefiningOp<MergeOp>()) {
+      if (auto at = llvm::find(labels, merge.getInto().getName()); at != labels.end()) {
+        labels.erase(at);
+        llvm::append_range(labels, names(merge.getDims()));
+      }
+    } else if (auto rename = value.getDefiningOp<RenameOp>()) {
+      for (StringRef &name : labels)
+        for (auto [from, to] : llvm::zip(names(rename.getFrom()), rename.getTo().getAsRange<DimAttr>()))
+          if (to.getName() == name) {
+            name = from;
+            break;
+          }
+    }
+  SmallVector<unsigned> places =
+      llvm::map_to_vector(labels, [&](StringRef name) { return unsigned(typeOf(param.getResult()).find(name)); });
+  llvm::sort(places);
+  return places;
+}
+
+/// In layers, not in the loop over chunks of a loss's rows.
+static bool isInLayers(Operation *op) {
+  for (auto loop = op->getParentOfType<RepeatOp>(); loop; loop = loop->getParentOfType<RepeatOp>())
+    if (!chunkOf(loop))
+      return true;
+  return false;
 }
 
 /// `value`, parameters and what flattens or joins them, in numbers of two bytes.
@@ -208,22 +248,28 @@ void Storing::codeTables() {
   }
 }
 
-void Storing::run() {
+SmallVector<Read> Storing::findReads() {
   SmallVector<Read> reads;
   function.walk([&](ContractOp contract) {
     for (unsigned operand : {0, 1})
       if (std::optional<Read> read = readOf(contract, operand))
         reads.push_back(*read);
   });
-  for (const Read &read : reads) {
+  return reads;
+}
+
+void Storing::run() {
+  for (const Read &read : findReads()) {
     ContractOp contract = read.contract;
-    bool inLayers = contract->getParentOfType<RepeatOp>() != nullptr;
-    auto [format, rows] = formats.of(read.params, /*sensitive=*/!inLayers);
+    auto [format, rows] = formats.of(read.params, /*sensitive=*/!isInLayers(contract));
     if (bitsOfCode(format)) {
       std::optional<StringRef> along = groupedAlong(read);
       if (along && !choosesExperts(contract.getResult())) {
         if (rows == Storage::Int8 && !read.pick && !contract->getParentOfType<ScanOp>())
           quantizeRows(read, *along);
+        if (ParamOp param = read.params.front(); parameterOf(read.weight) == param)
+          for (Attribute iteration : param.getPaths())
+            coded[iteration] = {format, placesIn(param, read.weight, *along)};
         quantize(read, *along, format);
         continue;
       }
@@ -238,6 +284,24 @@ void Storing::run() {
   }
   narrowTables();
   codeTables();
+  dropDead();
+}
+
+void Storing::runOfGradient() {
+  for (const Read &read : findReads()) {
+    ParamOp param = read.params.front();
+    auto found = coded.find(param.getPaths()[0]);
+    if (found == coded.end())
+      continue;
+    for (DimAttr dim : typeOf(read.weight).getDims())
+      if (placesIn(param, read.weight, dim.getName()) == found->second.along)
+        quantize(read, dim.getName(), found->second.storage);
+  }
+  codeTables();
+  dropDead();
+}
+
+void Storing::dropDead() {
   // What is stored otherwise leaves its real form behind.
   SmallVector<Operation *> all;
   function.walk([&](Operation *op) { all.push_back(op); });
@@ -246,6 +310,15 @@ void Storing::run() {
       op->erase();
 }
 
-void quern::passes::storeWeights(func::FuncOp function, const WeightFormats &formats) {
-  Storing(function, formats).run();
+CodedParameters quern::passes::storeWeights(func::FuncOp function, const WeightFormats &formats) {
+  Storing storing(function, formats);
+  storing.run();
+  return std::move(storing.coded);
+}
+
+void quern::passes::storeWeightsOfGradient(func::FuncOp gradient, const WeightFormats &formats,
+                                           const CodedParameters &coded) {
+  Storing storing(gradient, formats);
+  storing.coded = coded;
+  storing.runOfGradient();
 }

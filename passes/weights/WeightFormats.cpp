@@ -101,6 +101,11 @@ bool WeightFormats::narrows() const {
          llvm::any_of(rules, [](const Rule &rule) { return rule.format.weight != Storage::F32; });
 }
 
+bool WeightFormats::roundsRows() const {
+  return usual.rows != Storage::F32 ||
+         llvm::any_of(rules, [](const Rule &rule) { return rule.format.rows != Storage::F32; });
+}
+
 std::optional<ProductFormat> WeightFormats::named(ParamOp table) const {
   std::optional<ProductFormat> format;
   for (Attribute iteration : table.getPaths())

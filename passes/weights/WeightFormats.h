@@ -1,4 +1,4 @@
-// How the weights of matrix products are stored in a program that is not trained: `--precision` and `--quantize`.
+// How weights of matrix products that are not trained are stored: `--precision` and `--quantize`.
 #ifndef QUERN_PASSES_WEIGHTS_WEIGHTFORMATS_H
 #define QUERN_PASSES_WEIGHTS_WEIGHTFORMATS_H
 
@@ -41,6 +41,8 @@ public:
   std::optional<ProductFormat> named(ir::ParamOp table) const;
   /// Whether anything but f32 is asked for some weights.
   bool narrows() const;
+  /// Whether what some weights multiply is rounded.
+  bool roundsRows() const;
   /// For what cannot be stored in codes.
   ir::Storage plain() const { return precision; }
 
@@ -54,8 +56,19 @@ private:
   std::vector<Rule> rules;
 };
 
-/// Weights of products are stored as `formats` say; what reads them widens or dequantises them first.
-void storeWeights(mlir::func::FuncOp function, const WeightFormats &formats);
+/// Weights in codes: of a parameter, by the names of an iteration, the format and the dimensions (positions in its type)
+/// that groups are along.
+struct CodedParameter {
+  ir::Storage storage;
+  llvm::SmallVector<unsigned> along;
+};
+using CodedParameters = llvm::DenseMap<mlir::Attribute, CodedParameter>;
+
+/// Weights of products are stored as `formats` say; what reads them widens or dequantises them first. Returns which are in
+/// codes.
+CodedParameters storeWeights(mlir::func::FuncOp function, const WeightFormats &formats);
+/// The same of a gradient, whose loss `coded` is of: products that sum over the weights' other dimension read the same codes.
+void storeWeightsOfGradient(mlir::func::FuncOp gradient, const WeightFormats &formats, const CodedParameters &coded);
 
 } // namespace quern::passes
 #endif

@@ -61,6 +61,8 @@ public:
       result.slots.push_back(readSlot(slot));
     for (const Json &state : list(root, "states"))
       result.states.push_back(readState(state));
+    if (root.contains("adapter_scale"))
+      result.adapterScale = root["adapter_scale"].get<double>();
     if (root.contains("refusal") && root["refusal"].is_string())
       result.refusal = root["refusal"].get<std::string>();
     result.recompute = root.value("recompute", false);
@@ -198,6 +200,12 @@ private:
         throw UserError("a parameter has an empty shape");
     }
     parameter.elements(); // throws where it overflows
+    if (auto adapter = json.find("adapter"); adapter != json.end() && adapter->is_object()) {
+      parameter.adapter = true;
+      parameter.inputsFirst = adapter->value("inputs_first", false);
+      if (parameter.shape.size() != 2)
+        throw UserError("an adapter is no matrix");
+    }
     parameter.routedShare = json.value("routed_share", 1.0);
     parameter.at = string(json, "at", "");
     if (auto init = json.find("init"); init != json.end() && init->is_object()) {
@@ -212,6 +220,7 @@ private:
       if (parameter.mayBeAbsent && parameter.init != Init::Zeros && parameter.init != Init::Ones)
         throw UserError("a parameter that may be absent is neither zeros nor ones");
     }
+    parameter.mayBeAbsent |= parameter.adapter; // whose B is zero
     return parameter;
   }
 

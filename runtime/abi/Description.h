@@ -56,6 +56,8 @@ struct ParameterInfo {
   Init init = Init::Normal;
   double initValue = 0.02;
   bool mayBeAbsent = false; // from a checkpoint: it then is its initial value
+  bool adapter = false;     // half of a LoRA adapter, [rank, inputs] or [outputs, rank]; the only ones that are trained
+  bool inputsFirst = false; // the matrix that it is beside is stored as [inputs, outputs]
   double routedShare = 1;   // how much of it a token uses: of 8 experts with 2 chosen, a quarter
   int64_t elements() const;
 };
@@ -151,6 +153,7 @@ struct Description {
   std::vector<FunctionInfo> functions;
   std::vector<LaunchInfo> launches;
   std::vector<ParameterInfo> parameters;
+  std::optional<double> adapterScale; // what products with adapters are multiplied by; absent: there are none
   std::vector<SlotInfo> slots;
   std::vector<StateInfo> states;
   std::optional<std::string> refusal; // why the model cannot be extended step by step

@@ -165,7 +165,7 @@ std::unique_ptr<TensorSource> Command::openTensors(const Options &options) const
 std::unique_ptr<Weights> Command::openWeights(const Options &options) const {
   std::unique_ptr<TensorSource> source = openTensors(options);
   for (const std::string &folder : options.all("--adapter"))
-    source = withAdapter(std::move(source), folder);
+    source = withAdapter(std::move(source), folder, program.description);
   return Weights::load(program.description, std::move(source));
 }
 

@@ -18,6 +18,7 @@ namespace {
 
 const std::vector<Options::Known> known = {
     weightsOption,
+    adapterOption,
     {"--input", "FILE", "the inputs of the loss as safetensors; without labels a text is its own"},
     {"--output", "FILE", "where loss and grad.PARAMETER go"},
     {"--threads", "N", "threads (all that this process may use)"},

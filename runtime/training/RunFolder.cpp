@@ -131,10 +131,9 @@ void RunFolder::save(const Trainer &trainer, const std::map<std::string, std::st
     return;
   try {
     makeFolder(temporary);
-    writeSafetensors(temporary + "/model.safetensors", trainer.tensors());
+    writeSafetensors(temporary + (trainer.trainsAdapters() ? "/adapter_model.safetensors" : "/model.safetensors"),
+                     trainer.tensors());
     writeSafetensors(temporary + "/optimizer.safetensors", trainer.optimizerTensors());
-    if (std::vector<OutputTensor> adapters = trainer.adapterTensors(); !adapters.empty())
-      writeSafetensors(temporary + "/adapter.safetensors", adapters);
     for (const auto &[name, text] : files)
       writeFile(temporary + "/" + name, text);
     std::string sums;

@@ -17,6 +17,7 @@ const std::vector<Options::Known> &trainOptions() {
       {"--tokenizer", "NAME", "bytes, chars, or as `generate` has it (the one beside --weights, else chars)"},
       {"--output", "DIR", "where checkpoints, train.jsonl and report.html go"},
       {"--weights", "PATH", "begin with this checkpoint instead of random numbers"},
+      {"--adapter", "FOLDER", "begin with this LoRA adapter, as PEFT writes it, beside --weights"},
       {"--resume", nullptr, "continue from --output's newest checkpoint, with the run's options unless given again"},
       {"--steps", "N", "updates of the parameters (1000)"},
       {"--batch", "N", "rows of a batch (8)"},
@@ -35,8 +36,6 @@ const std::vector<Options::Known> &trainOptions() {
       {"--decay-all", nullptr, "decay vectors, too, not only matrices"},
       {"--clip", "X", "clip the norm of the gradient; 0: never (1)"},
       {"--train-only", "GLOB", "change only parameters of such names (may be given again)"},
-      {"--lora", "RANK", "freeze the parameters, and train two thin matrices (LoRA) beside each matrix of the layers"},
-      {"--lora-scale", "X", "what their product is multiplied by (2)"},
       {"--eval-every", "N", "validate every N steps (a twentieth of the steps)"},
       {"--eval-batches", "N", "batches of each validation; the last validation takes all (20)"},
       {"--sample-every", "N", "write a sample every N steps; 0: never (as --eval-every)"},
@@ -131,8 +130,9 @@ TrainSettings readSettings(const Options &options, const Program &program) {
     o.wanted = [globs](const std::string &name) {
       return std::any_of(globs.begin(), globs.end(), [&](const std::string &glob) { return matchGlob(glob, name); });
     };
-  o.lora = options.integer("--lora", 0, 1, 4096);
-  o.loraScale = options.number("--lora-scale", 2, 0, 1e6);
+  s.weights = options.text("--weights");
+  if (s.weights.empty() && (program.description.adapterScale || options.has("--adapter")))
+    throw UserError("adapters are beside a model's weights: --weights PATH");
 
   s.evalEvery = options.integer("--eval-every", std::max<int64_t>(1, s.steps / 20), 1, many);
   s.evalBatches = options.integer("--eval-batches", 20, 1, many);

@@ -7,7 +7,7 @@
 namespace quern::runtime {
 
 struct TrainSettings {
-  std::string data, valid, tokenizer, output, prompt, schedule;
+  std::string data, valid, weights, tokenizer, output, prompt, schedule;
   double split = 0;
   OptimizerOptions optimizer;
   int64_t steps = 0, batch = 0, length = 0, accumulate = 1;

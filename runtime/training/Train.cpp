@@ -16,6 +16,7 @@
 #include "runtime/training/Report.h"
 #include "runtime/training/RunFolder.h"
 #include "runtime/training/Settings.h"
+#include "runtime/weights/Adapter.h"
 #include "support/CheckpointFiles.h"
 
 #include <algorithm>
@@ -78,13 +79,17 @@ private:
 };
 
 void Run::loadParameters(const Options &options) {
-  std::string path = s.resume ? folder.newest() : options.text("--weights");
-  if (!path.empty())
-    trainer.load(*TensorSource::open(path));
+  std::string checkpoint = s.resume ? folder.newest() : "";
+  bool whole = s.resume && !trainer.trainsAdapters();
+  if (std::string path = whole ? checkpoint : options.text("--weights"); !path.empty()) {
+    std::unique_ptr<TensorSource> source = TensorSource::open(path);
+    std::string adapter = whole ? "" : s.resume ? checkpoint : options.text("--adapter");
+    trainer.load(adapter.empty() ? std::move(source) : withAdapter(std::move(source), adapter, d));
+  }
   if (!s.resume)
     return;
-  verifyCheckpoint(path);
-  std::string state = path + "/optimizer.safetensors";
+  verifyCheckpoint(checkpoint);
+  std::string state = checkpoint + "/optimizer.safetensors";
   trainer.restore(readSafetensors(MappedFile::open(state)), state);
 }
 
@@ -196,13 +201,14 @@ void Run::stopBroken(uint64_t number, const Values &inputs, const std::string &w
                                                       : Dtype::BOOL,
                       value.shape, value.data.data()});
   writeSafetensors(place + ".inputs.safetensors", stored);
-  writeSafetensors(place + ".model.safetensors", trainer.tensors());
+  std::string file = place + (trainer.trainsAdapters() ? ".adapter.safetensors" : ".model.safetensors");
+  writeSafetensors(file, trainer.tensors());
   log->write(Json{{"step", number}, {"broken", what}}.dump());
   throw UserError(format("step %llu: ", static_cast<unsigned long long>(number)) + what +
                   "; parameters and inputs of the step are in " + place + ".*, the last checkpoint is " +
                   (folder.newest().empty() ? "not there yet" : folder.newest()) +
-                  "\nfor the operation: quern interpret SPEC --train --first-broken --weights " + place +
-                  ".model.safetensors --input " + place + ".inputs.safetensors --output /dev/null");
+                  "\nfor the operation: quern interpret SPEC --train --first-broken --weights " +
+                  (trainer.trainsAdapters() ? s.weights + " --lora RANK --adapter " : "") + file + " --input " + place + ".inputs.safetensors --output /dev/null");
 }
 
 /// One update; its mean loss.
@@ -222,14 +228,14 @@ double Run::step(uint64_t number) {
   if (!done.broken.empty())
     stopBroken(number, inputs, "the loss is finite, but the " + done.broken);
   double seconds = now() - begin, speed = labels / seconds;
-  peak = std::max(peak, 6 * trainer.activeCount() * speed);
+  peak = std::max(peak, trainer.operations() * speed);
   log->write(Json{{"step", number},
                   {"loss", loss},
                   {"grad_norm", done.norm},
                   {"rate", rate},
                   {"labels", labels},
                   {"seconds", seconds},
-                  {"utilisation", 6 * trainer.activeCount() * speed / peak}}
+                  {"utilisation", trainer.operations() * speed / peak}}
                  .dump());
   return loss;
 }
@@ -289,6 +295,12 @@ void Run::save(bool last) {
                                               {"train.json", Json{{"arguments", arguments}}.dump(1) + "\n"}};
   if (!tokenizer.json.empty())
     files["tokenizer.json"] = tokenizer.json;
+  if (trainer.trainsAdapters()) {
+    std::vector<std::string> names;
+    for (const OutputTensor &tensor : trainer.tensors())
+      names.push_back(tensor.name);
+    files["adapter_config.json"] = adapterConfig(d, names, s.weights);
+  }
   try {
     folder.save(trainer, files, size_t(s.keep), bestStep);
   } catch (const UserError &error) { // a full disk may have room again at the next one
@@ -395,8 +407,17 @@ int Run::takeSteps() {
 
 } // namespace
 
+/// What was an option of `train` once.
+static void refuseLora(const std::vector<std::string> &arguments) {
+  for (const std::string &word : arguments)
+    if (word.starts_with("--lora"))
+      throw UserError(word + ": a program has its adapters from the compiler, and trains these alone then: quern compile "
+                             "--train --lora RANK [--lora-scale X]");
+}
+
 int trainCommand(const Command &command) {
   std::vector<std::string> arguments = command.arguments;
+  refuseLora(arguments);
   Options options("train", withProfileOptions(trainOptions()));
   options.parse(arguments);
   if (options.has("--help")) {
@@ -407,6 +428,7 @@ int trainCommand(const Command &command) {
     throw UserError("--resume needs --output DIR, the folder of the run to continue");
   if (options.has("--resume")) { // the run's own options, then those of now
     std::vector<std::string> stored = storedArguments(options.text("--output"));
+    refuseLora(stored);
     stored.insert(stored.end(), arguments.begin(), arguments.end());
     arguments = std::move(stored);
     options = Options("train", withProfileOptions(trainOptions()));

@@ -3,6 +3,7 @@
 
 #include "runtime/Error.h"
 #include "runtime/machine/ThreadPool.h"
+#include "runtime/weights/Adapter.h"
 #include "support/numbers/SmallFloats.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ size_t alignedElements(size_t count) {
 } // namespace
 
 Trainer::Trainer(const Program &program, const OptimizerOptions &options, uint64_t seed)
-    : program(program), what(readTraining(program)), options(options), where(program.device()), masters(where),
+    : program(program), what(readTraining(program)), options(options), seed(seed), where(program.device()), masters(where),
       gradients(where), accumulated(where), narrow(where), flatArena(where), flatResults(where), flatNumbers(where) {
   const Description &d = program.description;
   int update = d.findFunction("update." + options.kind);
@@ -44,6 +45,8 @@ Trainer::Trainer(const Program &program, const OptimizerOptions &options, uint64
   for (size_t i = 0; i < momentNames.size(); ++i)
     moments.emplace_back(where).reset(total);
   for (size_t i = 0; i < d.parameters.size(); ++i) {
+    if (places[i] == nowhere)
+      continue;
     const ParameterInfo &parameter = d.parameters[i];
     float *to = masters.write() + places[i];
     int64_t elements = parameter.elements(), step = 1 << 16;
@@ -55,14 +58,6 @@ Trainer::Trainer(const Program &program, const OptimizerOptions &options, uint64
   outputs.push_back(&lossValue);
   for (const Training::Gradient &gradient : what.gradients)
     outputs.push_back(gradients.seen() + places[gradient.parameters.front()]);
-  // U is random, V zero: the model begins as it is.
-  for (size_t k = 0; k < adapters.size(); ++k) {
-    ParameterInfo normal;
-    normal.initValue = 1 / std::sqrt(double(adapters[k].matrix.rows));
-    for (int64_t i = 0; i < adapters[k].matrix.rows * adapters[k].matrix.rank; ++i)
-      masters.write()[adapters[k].u + size_t(i)] = randomElement(normal, seed, d.parameters.size() + k, uint64_t(i));
-  }
-  takeBases();
   cutPieces();
 }
 
@@ -76,99 +71,74 @@ size_t Trainer::Variable::elements() const {
 /// Parameters in the order of the gradient's results; what the loss does not use comes last and has no gradient.
 void Trainer::layOut() {
   const Description &d = program.description;
-  constexpr size_t nowhere = SIZE_MAX;
   places.assign(d.parameters.size(), nowhere);
-  std::vector<size_t> chosen;
-  bool loops =
-      std::any_of(what.gradients.begin(), what.gradients.end(), [](auto &g) { return g.parameters.size() > 1; });
   for (const Training::Gradient &gradient : what.gradients) {
     total = alignedElements(total);
     for (size_t i : gradient.parameters) {
       const ParameterInfo &parameter = d.parameters[i];
-      bool wanted = options.wanted ? std::any_of(parameter.names.begin(), parameter.names.end(), options.wanted)
-                                   : !options.lora || gradient.parameters.size() > 1 || !loops;
-      if (wanted && (!options.lora || parameter.shape.size() == 2))
-        chosen.push_back(i);
+      if (!options.wanted || std::any_of(parameter.names.begin(), parameter.names.end(), options.wanted))
+        variables.push_back({parameter.names.front(), total, parameter.shape});
       places[i] = total;
       total += size_t(parameter.elements());
     }
   }
   for (size_t i = 0; i < places.size(); ++i) {
-    names.push_back(d.parameters[i].names.front());
-    parameters += d.parameters[i].elements();
-    active += double(d.parameters[i].elements()) * d.parameters[i].routedShare;
-    if (places[i] != nowhere)
+    const ParameterInfo &parameter = d.parameters[i];
+    bool frozen = trainsAdapters() && !parameter.adapter;
+    names.push_back(parameter.names.front());
+    parameters += parameter.elements();
+    const double used = double(parameter.elements()) * parameter.routedShare;
+    active += used;
+    work += used * (frozen ? 4 : 6);
+    if (places[i] != nowhere || frozen)
       continue;
     places[i] = total = alignedElements(total);
-    total += size_t(d.parameters[i].elements());
+    total += size_t(parameter.elements());
   }
   total = alignedElements(total);
-  if (chosen.empty())
-    throw UserError(options.wanted ? "--train-only names no parameter that can be trained so"
-                                   : "the model has no parameter that can be trained so");
-  if (options.lora)
-    addAdapters(chosen);
-  else
-    for (size_t i : chosen)
-      variables.push_back({names[i], places[i], d.parameters[i].shape});
+  if (variables.empty())
+    throw UserError(options.wanted ? "--train-only names no parameter that is trained"
+                                   : "the model has no parameter that can be trained");
 }
 
-void Trainer::addAdapters(const std::vector<size_t> &matrices) {
-  size_t base = 0;
-  for (size_t i : matrices) {
-    const std::vector<int64_t> &shape = program.description.parameters[i].shape;
-    Adapter adapter{i,
-                    total,
-                    0,
-                    base,
-                    {shape[0], shape[1], std::min({options.lora, shape[0], shape[1]}), float(options.loraScale)}};
-    int64_t rank = adapter.matrix.rank;
-    variables.push_back({names[i] + ".lora_u", total, {shape[0], rank}});
-    total = adapter.v = alignedElements(total + size_t(shape[0] * rank));
-    variables.push_back({names[i] + ".lora_v", total, {rank, shape[1]}});
-    total = alignedElements(total + size_t(rank * shape[1]));
-    base += size_t(shape[0] * shape[1]);
-    adapters.push_back(adapter);
-  }
-  bases.reset(base * 4);
-}
-
-void Trainer::takeBases() {
-  for (const Adapter &a : adapters)
-    std::memcpy(bases.as<float>() + a.base, masters.read() + places[a.parameter],
-                size_t(a.matrix.rows * a.matrix.columns) * 4);
-}
-
-void Trainer::mergeAdapters() {
-  for (const Adapter &a : adapters) {
-    float *all = masters.write();
-    loraMerge(a.matrix, bases.as<float>() + a.base, all + a.u, all + a.v, all + places[a.parameter]);
-  }
-}
-
-void Trainer::load(const TensorSource &source) {
+void Trainer::load(std::unique_ptr<TensorSource> given) {
   const Description &d = program.description;
-  std::vector<const StoredTensor *> found = matchParameters(d, source);
+  std::vector<const StoredTensor *> found = matchParameters(d, *given);
   for (size_t i = 0; i < found.size(); ++i) {
+    if (places[i] == nowhere)
+      continue;
+    if (!found[i] && d.parameters[i].adapter)
+      continue; // it begins
     if (!found[i]) { // it may be absent
       std::fill_n(masters.write() + places[i], d.parameters[i].elements(), randomElement(d.parameters[i], 0, i, 0));
       continue;
     }
     toFloat(*found[i], 0, found[i]->elements(), masters.write() + places[i]);
     for (const std::string &name : d.parameters[i].names)
-      if (source.find(name) == found[i])
+      if (given->find(name) == found[i])
         names[i] = name;
+  }
+  if (trainsAdapters()) {
+    source = std::move(given);
+    stored = std::move(found);
+    nameAdapters();
   }
   for (Variable &variable : variables)
     for (size_t i = 0; i < places.size(); ++i)
       if (places[i] == variable.place)
         variable.name = names[i];
-  for (size_t i = 0; i < adapters.size(); ++i) {
-    variables[2 * i].name = names[adapters[i].parameter] + ".lora_u";
-    variables[2 * i + 1].name = names[adapters[i].parameter] + ".lora_v";
-  }
-  takeBases();
   stale = narrowStale = true;
+}
+
+/// An adapter's file names it as the checkpoint names its matrix.
+void Trainer::nameAdapters() {
+  for (size_t i = 0; i < places.size(); ++i)
+    for (const std::string &name : program.description.parameters[i].names)
+      if (std::string stem = name.substr(0, name.rfind(".lora_"));
+          places[i] != nowhere && (source->find(stem + ".weight") || source->find(stem))) {
+        names[i] = name;
+        break;
+      }
 }
 
 /// The copies that kernels read follow all parameters; `update` keeps them so by itself.
@@ -202,11 +172,12 @@ Session &Trainer::dense() {
     std::vector<const float *> tensors;
     std::vector<const uint16_t *> copies;
     for (size_t i = 0; i < places.size(); ++i) {
-      tensors.push_back(masters.read() + places[i]);
+      bool frozen = places[i] == nowhere;
+      tensors.push_back(frozen ? nullptr : masters.read() + places[i]);
       if (narrow.size())
-        copies.push_back(narrow.place() + places[i]);
+        copies.push_back(frozen ? nullptr : narrow.place() + places[i]);
     }
-    weights = Weights::over(program.description, tensors, copies);
+    weights = Weights::over(program.description, tensors, copies, stored, seed);
     memory = std::make_unique<Session>(program, *weights);
     memory->useMirrors({masters.mirror(), narrow.mirror()});
     stale = false;
@@ -242,11 +213,6 @@ double Trainer::accumulate(const Values &inputs) {
   checkLength(dense(), what.function, inputs);
   gradients.filled();
   dense().evaluateInto(what.function, inputs, outputs);
-  for (const Adapter &a : adapters) {
-    const float *all = masters.read();
-    float *slopes = gradients.write();
-    loraGradients(a.matrix, slopes + places[a.parameter], all + a.u, all + a.v, slopes + a.u, slopes + a.v);
-  }
   // Means of several batches are added by their numbers of labels; `update` divides by all of them.
   if (several)
     addGradients(rows);
@@ -265,6 +231,8 @@ std::string Trainer::brokenGradient() const {
 
 std::string Trainer::brokenParameter() const {
   for (size_t i = 0; i < places.size(); ++i) {
+    if (places[i] == nowhere)
+      continue;
     const float *p = masters.read() + places[i];
     if (!std::all_of(p, p + program.description.parameters[i].elements(), [](float x) { return std::isfinite(x); }))
       return "; the parameter " + names[i] + " was not finite before";
@@ -277,28 +245,19 @@ std::string Trainer::brokenParameter() const {
 std::vector<OutputTensor> Trainer::tensors() const {
   std::vector<OutputTensor> result;
   for (size_t i = 0; i < places.size(); ++i)
-    result.push_back({names[i], Dtype::F32, program.description.parameters[i].shape, masters.read() + places[i]});
-  return result;
-}
-
-std::vector<OutputTensor> Trainer::adapterTensors() const {
-  std::vector<OutputTensor> result;
-  for (const Variable &variable : variables)
-    if (!adapters.empty())
-      result.push_back({variable.name, Dtype::F32, variable.shape, masters.read() + variable.place});
+    if (places[i] != nowhere)
+      result.push_back({(trainsAdapters() ? adapterPrefix : "") + names[i], Dtype::F32,
+                        program.description.parameters[i].shape, masters.read() + places[i]});
   return result;
 }
 
 std::vector<OutputTensor> Trainer::optimizerTensors() const {
-  std::vector<OutputTensor> result = adapterTensors();
+  std::vector<OutputTensor> result;
   result.push_back({"step", Dtype::I64, {}, &count});
   for (size_t k = 0; k < moments.size(); ++k)
     for (const Variable &variable : variables)
       result.push_back(
           {momentNames[k] + "." + variable.name, Dtype::F32, variable.shape, moments[k].read() + variable.place});
-  for (const Adapter &a : adapters)
-    result.push_back(
-        {"base." + names[a.parameter], Dtype::F32, {a.matrix.rows, a.matrix.columns}, bases.as<float>() + a.base});
   return result;
 }
 
@@ -315,7 +274,6 @@ void Trainer::restore(const std::map<std::string, StoredTensor> &stored, const s
                       ": it was made by another optimizer, or for other parameters");
     std::memcpy(const_cast<void *>(tensor.data), found->second.data, found->second.bytes);
   }
-  masters.write();
   for (FlatMemory<float> &moment : moments)
     moment.write();
   std::memcpy(&count, step->second.data, 8);

@@ -3,7 +3,6 @@
 #define QUERN_RUNTIME_TRAINING_TRAINER_H
 
 #include "runtime/training/FlatMemory.h"
-#include "runtime/training/Lora.h"
 #include "runtime/training/Training.h"
 
 #include <functional>
@@ -16,22 +15,21 @@ struct OptimizerOptions {
   double decay = 0;
   bool decayAll = false; ///< vectors (biases, norms) too
   double clip = 0;       ///< of the gradient's length; 0: none
-  int64_t lora = 0;      ///< rank of adapters, which alone are trained; 0: the parameters themselves
-  double loraScale = 2;
-  /// Which parameters are trained (or have an adapter), by one of their names; empty: all (matrices of the layers).
+  /// Which parameters are trained, by one of their names; empty: all that have a gradient.
   std::function<bool(const std::string &name)> wanted;
 };
 
-/// Owns parameters (in f32; of a program compiled with --precision bf16 also the copies that its kernels read),
+/// Owns the parameters that have a gradient (in f32; of a program compiled with --precision bf16 also the copies that its kernels read),
 /// gradients and moments. All are flat, in the order in which the gradient's results come, so that an update is one
-/// pass over memory whatever the tensors are.
+/// pass over memory whatever the tensors are. Of a program with adapters (`quern compile --lora`) these alone are here, and all
+/// others as kernels read them.
 class Trainer {
 public:
   /// Random parameters, by the spec's initialisers and the seed. Throws UserError where nothing is to be trained.
   Trainer(const Program &program, const OptimizerOptions &options, uint64_t seed);
 
-  /// Parameters from a checkpoint. Throws UserError with all that does not fit.
-  void load(const TensorSource &source);
+  /// Parameters from a checkpoint, with adapters where it has some. Throws UserError with all that does not fit.
+  void load(std::unique_ptr<TensorSource> source);
 
   /// The mean loss of these rows; its gradient is added, so that `update` sees that of the mean over all rows since the
   /// last.
@@ -56,29 +54,27 @@ public:
   int64_t parameterCount() const { return parameters; }
   /// Those that a token uses: experts by the share that is chosen.
   double activeCount() const { return active; }
+  /// Operations of a token in a gradient: 6 for each parameter that it uses (experts: by the share that is chosen), 4 for one
+  /// that has no gradient.
+  double operations() const { return work; }
   int64_t trainedCount() const { return trained; }
 
-  /// Parameters under the names of the checkpoint that they came from.
+  /// Parameters under the names of the checkpoint that they came from; adapters under PEFT's.
   std::vector<OutputTensor> tensors() const;
-  /// Adapters alone ("NAME.lora_u", "NAME.lora_v"); the tensors above have them merged in.
-  std::vector<OutputTensor> adapterTensors() const;
-  /// Moments by tensor ("m.NAME") and the number of steps ("step"), adapters and what they were added to ("base.NAME"):
-  /// with `tensors` all that the next step depends on.
+  bool trainsAdapters() const { return program.description.adapterScale.has_value(); }
+  /// Moments by tensor ("m.NAME") and the number of steps ("step"): with `tensors` (and what adapters are beside) all that the
+  /// next step depends on.
   std::vector<OutputTensor> optimizerTensors() const;
   /// The opposite of optimizerTensors. Throws UserError where `stored` is of another model or optimizer.
   void restore(const std::map<std::string, StoredTensor> &stored, const std::string &path);
 
 private:
-  /// What the optimizer changes: a parameter, or one side of an adapter.
+  /// What the optimizer changes.
   struct Variable {
     std::string name;
     size_t place;
     std::vector<int64_t> shape;
     size_t elements() const;
-  };
-  struct Adapter {
-    size_t parameter, u, v, base; // places in the flat memory; `base` in `bases`
-    LoraMatrix matrix;
   };
   struct Piece { // of the flat memory, short enough for the cache
     size_t at, count;
@@ -88,17 +84,19 @@ private:
   Training what;
   OptimizerOptions options;
   std::vector<std::string> names; // of each parameter, as stored
-  std::vector<size_t> places;     // of each parameter in the flat memory, in elements
+  static constexpr size_t nowhere = SIZE_MAX;
+  std::vector<size_t> places; // of each parameter in the flat memory, in elements; nowhere: it is frozen
   std::vector<Variable> variables;
-  std::vector<Adapter> adapters;
+  uint64_t seed;
+  std::unique_ptr<TensorSource> source; // of frozen parameters
+  std::vector<const StoredTensor *> stored;
   size_t total = 0;
   int64_t parameters = 0, trained = 0;
-  double active = 0;
+  double active = 0, work = 0;
   Device &where;
   FlatMemory<float> masters, gradients, accumulated;
   FlatMemory<uint16_t> narrow;            // masters in bf16, at the same places; empty where no kernel wants that
   std::vector<FlatMemory<float>> moments; // m and v, as far as the optimizer has them
-  Buffer bases;                           // what adapters are added to
   std::vector<std::string> momentNames;
   Buffer flatArena, flatResults, flatNumbers; // of a device, for the functions on pieces
   std::vector<Piece> pieces;
@@ -114,10 +112,8 @@ private:
 
   const FlatMemory<float> &sum() const { return several ? accumulated : gradients; }
   void layOut();
-  void addAdapters(const std::vector<size_t> &candidates);
   void cutPieces();
-  void takeBases();
-  void mergeAdapters();
+  void nameAdapters();
   void narrowAll();
   void packAgain();
   std::string brokenGradient() const;

@@ -200,8 +200,6 @@ Trainer::Step Trainer::update(double rate) {
       where.copy(copies + piece.at, made[results.size()], piece.count * 2);
   };
   forPieces(flat);
-  mergeAdapters();
-  narrowStale = !adapters.empty();
   forget();
   stale = true;
   return step;

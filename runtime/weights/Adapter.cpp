@@ -43,6 +43,24 @@ struct LowRankSum : TensorReader {
   }
 };
 
+/// Half of an adapter that is not merged: [rows, columns] of a matrix that has at least as many of both, times `scale`; the rest
+/// is zero.
+struct PaddedHalf : TensorReader {
+  std::vector<float> numbers;
+
+  PaddedHalf(const StoredTensor &half, const std::vector<int64_t> &shape, float scale)
+      : numbers(size_t(shape[0] * shape[1])) {
+    for (int64_t row = 0; row < half.shape[0]; ++row)
+      toFloat(half, row * half.shape[1], half.shape[1], numbers.data() + row * shape[1]);
+    for (float &x : numbers)
+      x *= scale;
+  }
+  const char *type() const override { return "half of an adapter"; }
+  void read(int64_t first, int64_t count, float *to) const override {
+    std::copy_n(numbers.data() + first, count, to);
+  }
+};
+
 /// The parts of adapter_config.json that change numbers.
 struct Settings {
   double alpha = 8;
@@ -109,7 +127,8 @@ std::vector<float> transposed(const std::vector<float> &from, int64_t rows, int6
 
 class AdaptedSource : public TensorSource {
 public:
-  AdaptedSource(std::unique_ptr<TensorSource> given, const std::string &folder) : base(std::move(given)) {
+  AdaptedSource(std::unique_ptr<TensorSource> given, const std::string &folder, const Description &description)
+      : base(std::move(given)), description(description) {
     const std::string config = folder + "/adapter_config.json", file = folder + "/adapter_model.safetensors";
     if (!support::fileExists(config) || !support::fileExists(file))
       throw UserError(folder + " holds no adapter: adapter_config.json and adapter_model.safetensors are needed");
@@ -132,6 +151,7 @@ public:
 
 private:
   std::unique_ptr<TensorSource> base, adapter;
+  const Description &description;
   std::string label;
   Settings settings;
   std::map<std::string, StoredTensor> changed;
@@ -186,15 +206,59 @@ private:
     all.insert(own.empty() ? rest : own);
   }
 
+  /// The program's own parameter for half of an adapter; null if it has none.
+  const ParameterInfo *parameterOf(const std::string &name) const {
+    const ParameterInfo *near = nullptr;
+    for (const ParameterInfo &parameter : description.parameters)
+      for (const std::string &own : parameter.names) {
+        if (parameter.adapter && own == name)
+          return &parameter;
+        if (parameter.adapter && (name.ends_with("." + own) || own.ends_with("." + name)))
+          near = &parameter;
+      }
+    return near;
+  }
+
+  void checkHalves(const std::string &nameOfA, const StoredTensor &a, const StoredTensor &b) const {
+    if (a.shape.size() != 2 || b.shape.size() != 2 || !isReal(a.dtype) || !isReal(b.dtype) || b.shape[1] != a.shape[0])
+      fail(nameOfA, "and its B are no matrices of one rank: " + shapeText(a.shape) + " and " + shapeText(b.shape));
+  }
+
+  void addBeside(const std::string &module, const std::string &nameOfA, const StoredTensor &a, const StoredTensor &b,
+                 const ParameterInfo &ownA, const ParameterInfo &ownB) {
+    checkHalves(nameOfA, a, b);
+    const int64_t rank = a.shape[0], most = ownA.shape[0];
+    if (a.shape[1] != ownA.shape[1] || b.shape[0] != ownB.shape[0] || rank == 0)
+      fail(nameOfA, "and its B are " + shapeText(a.shape) + " and " + shapeText(b.shape) + ", the program needs " +
+                        shapeText(ownA.shape) + " and " + shapeText(ownB.shape) + ", or a lower rank");
+    if (rank > most)
+      fail(nameOfA, format("has rank %lld, but the program was compiled for adapters of at most %lld: quern compile --lora "
+                           "%lld makes one that fits",
+                           static_cast<long long>(rank), static_cast<long long>(most), static_cast<long long>(rank)));
+    if (find(ownA.names[0]))
+      fail(nameOfA, "is beside a matrix that has an adapter already, and a program compiled with --lora takes one; a program "
+                    "compiled without merges several");
+    const double scale = settings.scale(module, rank), own = description.adapterScale.value_or(1);
+    if (own == 0)
+      fail(nameOfA, "is beside a matrix whose adapter the program multiplies by 0 (--lora-scale)");
+    for (auto [half, parameter, factor] : {std::tuple(&a, &ownA, 1.0f), std::tuple(&b, &ownB, float(scale / own))}) {
+      StoredTensor stored = *half;
+      stored.readBy(std::make_shared<PaddedHalf>(*half, parameter->shape, factor), parameter->shape);
+      changed[parameter->names[0]] = std::move(stored);
+      all.insert(parameter->names[0]);
+    }
+  }
+
   void add(const std::string &module, const std::string &nameOfA, const std::string &nameOfB, bool embedding) {
     const StoredTensor &a = *adapter->find(nameOfA), &b = *adapter->find(nameOfB);
+    if (const ParameterInfo *own = embedding ? nullptr : parameterOf(module + ".lora_A.weight"))
+      return addBeside(module, nameOfA, a, b, *own, *parameterOf(module + ".lora_B.weight"));
     std::string name = nameInBase(module + ".weight");
     if (name.empty())
       fail(nameOfA, "changes " + quote(module + ".weight") + ", which " + base->path() + " does not have" +
                         support::didYouMean(module + ".weight", base->names()));
     const StoredTensor &matrix = *find(name);
-    if (a.shape.size() != 2 || b.shape.size() != 2 || !isReal(a.dtype) || !isReal(b.dtype) || b.shape[1] != a.shape[0])
-      fail(nameOfA, "and its B are no matrices of one rank: " + shapeText(a.shape) + " and " + shapeText(b.shape));
+    checkHalves(nameOfA, a, b);
     const bool flipped = embedding || settings.inputsFirst; // the matrix is stored as [inputs, outputs]
     const int64_t rank = a.shape[0], inputs = a.shape[1], outputs = b.shape[0];
     const std::vector<int64_t> shape = flipped ? std::vector{inputs, outputs} : std::vector{outputs, inputs};
@@ -219,13 +283,41 @@ private:
 
 } // namespace
 
-std::unique_ptr<TensorSource> withAdapter(std::unique_ptr<TensorSource> base, const std::string &folder) {
+std::unique_ptr<TensorSource> withAdapter(std::unique_ptr<TensorSource> base, const std::string &folder,
+                                          const Description &description) {
   if (isPacked(*base))
     throw UserError(base->path() +
                     " holds packed weights, to which no adapter can be added; give the checkpoint that "
                     "they were made of, or PROGRAM pack --adapter " +
                     folder);
-  return std::make_unique<AdaptedSource>(std::move(base), folder);
+  return std::make_unique<AdaptedSource>(std::move(base), folder, description);
+}
+
+std::string adapterConfig(const Description &description, const std::vector<std::string> &names,
+                          const std::string &base) {
+  std::set<std::string> modules; // PEFT looks for modules whose names end so
+  for (std::string name : names) {
+    name = name.substr(0, name.rfind(".lora_"));
+    modules.insert(name.substr(name.rfind('.') + 1));
+  }
+  int64_t rank = 0;
+  bool inputsFirst = false;
+  for (const ParameterInfo &parameter : description.parameters)
+    if (parameter.adapter && parameter.names[0].ends_with(".lora_A.weight")) {
+      rank = parameter.shape[0];
+      inputsFirst = parameter.inputsFirst;
+    }
+  return Json{{"peft_type", "LORA"},
+              {"base_model_name_or_path", base},
+              {"r", rank},
+              {"lora_alpha", description.adapterScale.value_or(1) * double(rank)},
+              {"lora_dropout", 0.0},
+              {"bias", "none"},
+              {"fan_in_fan_out", inputsFirst},
+              {"target_modules", modules},
+              {"inference_mode", true}}
+             .dump(1) +
+         "\n";
 }
 
 } // namespace quern::runtime

@@ -113,6 +113,8 @@ std::optional<std::string> textInside(const std::string &weights, const std::str
 
 std::unique_ptr<TensorSource> TensorSource::open(const std::string &given) {
   const std::string path = fileOf(given);
+  if (fileExists(path + "/adapter_config.json"))
+    throw UserError(path + " holds a LoRA adapter, which is beside a model: --weights MODEL --adapter " + path);
   if (isFolder(path))
     throw UserError(path + " holds neither model.safetensors nor model.safetensors.index.json nor model.gguf");
   if (path.ends_with(".json")) {

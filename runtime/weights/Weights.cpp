@@ -86,7 +86,10 @@ public:
   }
 
   void again() {
-    ThreadPool::instance().forEach(int(jobs.size()), [&](int i) { fill(jobs[size_t(i)]); });
+    ThreadPool::instance().forEach(int(jobs.size()), [&](int i) {
+      if (!isFixed({jobs[size_t(i)].parameter}))
+        fill(jobs[size_t(i)]);
+    });
   }
 
 private:
@@ -132,6 +135,11 @@ private:
     }
   }
 
+  bool isFixed(const std::vector<int> &parameters) const {
+    return !weights.fixed.empty() &&
+           std::all_of(parameters.begin(), parameters.end(), [&](int i) { return weights.fixed[size_t(i)]; });
+  }
+
   static Dtype dtypeOf(Storage storage) {
     return storage == Storage::BF16 ? Dtype::BF16 : storage == Storage::F16 ? Dtype::F16 : Dtype::F32;
   }
@@ -142,7 +150,7 @@ private:
     for (int parameter : parameters) {
       size_t i = size_t(parameter), element = size_t(support::bytesOf(storage));
       const uint8_t *data = nullptr;
-      if (storage == Storage::BF16 && !weights.narrow.empty())
+      if (storage == Storage::BF16 && !weights.narrow.empty() && weights.narrow[i])
         data = reinterpret_cast<const uint8_t *>(weights.narrow[i]);
       else if (sources[i] && sources[i]->dtype == dtypeOf(storage))
         data = sources[i]->data;
@@ -171,7 +179,7 @@ private:
     if (!packedOf(0))
       if (const void *inPlace = lyingInPlace(parameters, storage))
         return {inPlace, 0};
-    weights.dense |= !packedOf(0);
+    weights.dense |= !packedOf(0) && !isFixed(parameters);
     Place result{nullptr, needed};
     size_t at = needed;
     for (size_t i = 0; i < parameters.size(); ++i) {
@@ -414,18 +422,24 @@ std::unique_ptr<Weights> Weights::load(const Description &description, std::uniq
 }
 
 std::unique_ptr<Weights> Weights::over(const Description &description, const std::vector<const float *> &tensors,
-                                       std::vector<const uint16_t *> narrow) {
+                                       std::vector<const uint16_t *> narrow, std::vector<const StoredTensor *> frozen,
+                                       uint64_t seed) {
   auto weights = std::make_unique<Weights>();
   weights->narrow = std::move(narrow);
   std::vector<const StoredTensor *> sources;
   weights->changing.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
+    weights->fixed.push_back(!tensors[i]);
+    if (!tensors[i]) {
+      sources.push_back(frozen.empty() ? nullptr : frozen[i]);
+      continue;
+    }
     const ParameterInfo &parameter = description.parameters[i];
     weights->changing.push_back({Dtype::F32, parameter.shape, reinterpret_cast<const uint8_t *>(tensors[i]),
                                  uint64_t(parameter.elements()) * 4, nullptr});
     sources.push_back(&weights->changing.back());
   }
-  weights->packer = std::make_unique<Packer>(*weights, description, std::move(sources), 0);
+  weights->packer = std::make_unique<Packer>(*weights, description, std::move(sources), seed);
   weights->packer->run();
   return weights;
 }

@@ -23,9 +23,11 @@ public:
   static std::unique_ptr<Weights> load(const Description &description, std::unique_ptr<TensorSource> source);
   /// From dense f32 tensors in memory, one for each parameter, whose content may change: `update` follows. What kernels
   /// want dense is used where it is stored, several tensors as one where they are stored one after the other; `narrow`: the same
-  /// for what they want in bf16 (else `update` makes copies).
+  /// for what they want in bf16 (else `update` makes copies). Parameters without a tensor never change: they are as `frozen` has
+  /// them, or random by a seed.
   static std::unique_ptr<Weights> over(const Description &description, const std::vector<const float *> &tensors,
-                                       std::vector<const uint16_t *> narrow = {});
+                                       std::vector<const uint16_t *> narrow = {},
+                                       std::vector<const StoredTensor *> frozen = {}, uint64_t seed = 0);
   /// Whether some dense tensors were copied: several that kernels see as one (experts) but are apart, or that wanted
   /// another type.
   bool copiesDense() const { return dense; }
@@ -56,6 +58,7 @@ private:
   uint64_t bytes = 0;
   bool dense = false;
   std::vector<StoredTensor> changing; // what `over` was given
+  std::vector<bool> fixed;            // which parameters never change
   std::vector<const uint16_t *> narrow;
   std::unique_ptr<Packer> packer; // only where tensors change
 };

@@ -19,7 +19,7 @@ void readAll(const std::string &folder, const std::string &config, const std::st
   test::writeText(folder + "/adapter_config.json", config);
   test::writeText(folder + "/adapter_model.safetensors", tensors);
   try {
-    auto source = withAdapter(TensorSource::open(dataPath("llama")), folder);
+    auto source = withAdapter(TensorSource::open(dataPath("llama")), folder, Description());
     for (const std::string &name : source->names()) {
       const StoredTensor &tensor = *source->find(name);
       std::vector<float> numbers(size_t(tensor.elements()));

@@ -236,7 +236,7 @@ TEST(PackedFile, IsUsedWhereItLies) {
                 testing::ThrowsMessage<UserError>(HasSubstr("packed for a program with other layouts")));
     EXPECT_THAT([&] { matchParameters(both.description, *TensorSource::open(path)); },
                 testing::ThrowsMessage<UserError>(HasSubstr("give the checkpoint")));
-    EXPECT_THAT([&] { withAdapter(TensorSource::open(path), "adapter"); },
+    EXPECT_THAT([&] { withAdapter(TensorSource::open(path), "adapter", both.description); },
                 testing::ThrowsMessage<UserError>(HasSubstr("no adapter can be added")));
   }
 }

@@ -51,6 +51,8 @@ int quern::tools::interpretCommand(const Arguments &arguments) {
   addWithout(options, without);
   options.add_options()("weights", po::value(&interpret.weights),
                         "safetensors file or folder, or JSON {\"NAME\": [[1.0, 2.0], ...]}")(
+      "adapter", po::value(&interpret.adapter),
+      "with --lora: the adapter's tensors under PEFT's names, such a file or folder (default: zeros)")(
       "input", po::value(&interpret.input), "the function's parameters by name, in such a file")(
       "output", po::value(&interpret.output),
       "safetensors file for the results")("print", po::bool_switch(&interpret.print), "the results as text")(

@@ -61,6 +61,7 @@ static std::vector<std::string> contentsOf(const CompileFlags &flags, const fron
       flags.schedules.empty() ? "" : support::readFile(flags.schedules),
       (spec.train ? "train " : "") + spec.precision + " " + spec.quantize + " " + spec.activations + " " +
           spec.kvCache + (flags.symbols ? " symbols" : ""),
+      spec.lora.empty() ? "" : llvm::formatv("lora {0} {1}", spec.lora, spec.loraScale).str(),
       llvm::formatv("{0} {1} {2}", flags.memory.memory, flags.memory.rows, flags.memory.length).str(),
       llvm::formatv("{0} {1} {2}", target.machine.threads, target.machine.caches[0], target.machine.caches[1]).str(),
       flags.from};

@@ -3,6 +3,7 @@
 
 #include "ir/Attributes.h"
 #include "ir/reference/Interpreter.h"
+#include "runtime/weights/Adapter.h"
 #include "support/Error.h"
 #include "tools/interpret/InitialValues.h"
 #include "tools/interpret/InterpretDiagnostics.h"
@@ -49,7 +50,7 @@ private:
   ModuleOp module;
   const InterpretOptions &options;
   Interpreter interpreter;
-  std::unique_ptr<SafetensorsFiles> weights, inputs;
+  std::unique_ptr<SafetensorsFiles> weights, adapter, inputs;
   std::map<std::string, Array> made; // results so far, by name
   std::map<std::string, std::vector<double>> initial;
   std::map<std::string, OutputTensor> outputs;
@@ -118,6 +119,9 @@ const StoredTensor *Run::stored(ArrayRef<std::string> names, std::string &found)
   for (const std::string &name : names)
     if (const StoredTensor *tensor = weights ? weights->find(name) : nullptr)
       return found = name, tensor;
+  for (const std::string &name : names)
+    if (const StoredTensor *tensor = adapter ? adapter->find(quern::runtime::adapterPrefix + name) : nullptr)
+      return found = name, tensor;
   return nullptr;
 }
 
@@ -132,6 +136,8 @@ LogicalResult Run::checkParameters(func::FuncOp function) {
       const StoredTensor *tensor = stored(names, found);
       if (InitAttr init = op.getInitAttr(); !tensor && init && init.getIfAbsent())
         initial[names.front()] = initialNumbers(op, names.front(), shape, 0);
+      else if (!tensor && op->hasAttr(adapterAttr))
+        initial[names.front()] = std::vector<double>(size_t(llvm::product_of(shape)));
       else if (!tensor)
         status = op.emitError("Q042: the weights have no '") << llvm::join(names, "' or '") << "'";
       else if (ArrayRef<int64_t>(tensor->shape) != shape)
@@ -240,6 +246,8 @@ LogicalResult Run::run() {
     return failure();
   if (!options.weights.empty())
     weights = std::make_unique<SafetensorsFiles>(options.weights);
+  if (!options.adapter.empty())
+    adapter = std::make_unique<SafetensorsFiles>(options.adapter);
   LogicalResult status = success();
   for (func::FuncOp function : *functions)
     if (failed(checkParameters(function)))

@@ -18,6 +18,7 @@ namespace quern::tools {
 struct InterpretOptions {
   std::string function; // empty: forward, or encode and then decode
   std::string weights;  // a safetensors file, a folder, or a sharded model's index; empty: a model without parameters
+  std::string adapter;  // the same for parameters that are adapters, under PEFT's names; without it they are zeros
   std::string input;    // a safetensors file with the functions' inputs by name; empty: none
   std::string output;   // receives the results by name: F64, I64 or BOOL; empty: nothing is written
   bool print = false;   // the results as text on stdout

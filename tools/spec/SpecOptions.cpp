@@ -8,6 +8,7 @@
 #include "ir/Dialect.h"
 #include "ir/analysis/Options.h"
 #include "ir/analysis/SourceLines.h"
+#include "passes/weights/Adapters.h"
 #include "passes/weights/WeightFormats.h"
 #include "support/Nearest.h"
 #include "tools/crash/CrashReport.h"
@@ -19,9 +20,11 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <unistd.h>
@@ -46,6 +49,11 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
       "CHECKPOINT does)");
   addQuantize(options, spec);
   options.add_options()(
+      "lora", po::value(&spec.lora),
+      "RANK[,GLOB]...: low-rank adapters beside the matrices of the layers, or those that a GLOB names; with --train they are "
+      "all that is trained, and --quantize may keep the rest in codes; programs that are not trained add them without "
+      "merging")("lora-scale", po::value(&spec.loraScale)->default_value(2, "2"),
+                 "what an adapter's product is multiplied by in a program to be trained")(
       "activations", po::value(&spec.activations),
       "exact, or int8: what multiplies weights in codes becomes int8 with a scale for each 32, however "
       "the weights came to be in codes (+a8 after each of their formats; default: exact)")(
@@ -219,6 +227,25 @@ static void takeCaches(quern::ir::ProgramOptions &asked, const std::string &give
                                        : quern::ir::Storage::F32;
 }
 
+/// What is trained is in f32 (or copied in bf16), and rows that are rounded have no gradient.
+static void checkAdapters(const SpecOptions &options) {
+  if (!options.lora.empty())
+    quern::passes::AdapterChoice::parse(options.lora);
+  if (options.loraScale < 0 || !std::isfinite(options.loraScale))
+    throw std::runtime_error("--lora-scale needs a number of at least 0");
+  if (!options.train || options.quantize.empty())
+    return;
+  if (options.lora.empty())
+    throw std::runtime_error("--quantize keeps weights in codes, which --train does not change: --lora RANK trains adapters "
+                             "beside them; or leave --train or --quantize out");
+  if (options.precision != "f32")
+    throw std::runtime_error("--train --lora has weights in codes (--quantize) or in bf16 (--precision): leave one out");
+  if (options.activations != "exact" ||
+      quern::passes::WeightFormats::parse(options.quantize, quern::ir::Storage::F32).roundsRows())
+    throw std::runtime_error("--train: rows that are rounded (+a8, w8a8, w4a8, w16a16, --activations int8) have no gradient; "
+                             "--quantize with a format of weights alone is needed");
+}
+
 /// MLIR's parser calls itself for each level of brackets, and runs out of stack. A module of the compiler has about 30.
 static void checkDepth(llvm::StringRef text, const std::string &file) {
   static constexpr int most = 500;
@@ -252,8 +279,7 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
   context.disableMultithreading();
   quern::ir::Storage precision = precisionAsked(options.precision, options.train);
   checkCaches(options.kvCache);
-  if (!options.quantize.empty() && options.train)
-    throw std::runtime_error("--quantize is for programs that are not trained: leave --train or --quantize out");
+  checkAdapters(options);
   quern::passes::WeightFormats::parse(options.quantize, precision);
   if (options.activations != "exact" && options.activations != "int8")
     throw std::runtime_error("--activations " + options.activations + ": exact or int8 is needed");
@@ -262,6 +288,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       throw std::runtime_error("--quantize belongs to a spec; " + options.spec + " has its own already");
     if (options.activations != "exact")
       throw std::runtime_error("--activations belongs to a spec; " + options.spec + " has its own already");
+    if (!options.lora.empty())
+      throw std::runtime_error("--lora belongs to a spec; " + options.spec + " has its own already");
     if (!options.kvCache.empty())
       throw std::runtime_error("--kv-cache belongs to a spec; " + options.spec + " has its own already");
     if (options.precision != "f32")
@@ -287,6 +315,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       words.insert(words.end(), {"--precision", options.precision});
     if (!options.quantize.empty())
       words.insert(words.end(), {"--quantize", options.quantize});
+    if (!options.lora.empty())
+      words.insert(words.end(), {"--lora", options.lora, "--lora-scale", llvm::formatv("{0}", options.loraScale).str()});
     if (options.activations != "exact")
       words.insert(words.end(), {"--activations", options.activations});
     if (!options.kvCache.empty())
@@ -299,6 +329,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
       asked.quantize = options.quantize.empty() && !options.train
                            ? quantizeOfConfig(input.configText.value_or(""), input.configName)
                            : options.quantize;
+      asked.lora = options.lora;
+      asked.loraScale = options.loraScale;
       if (options.activations == "int8")
         asked.quantize = codedRows(asked.quantize);
       takeCaches(asked, options.kvCache);

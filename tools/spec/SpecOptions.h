@@ -24,6 +24,8 @@ struct SpecOptions {
   std::string precision = "f32"; // of weights, and what training keeps: f32 or bf16
   std::string kvCache;           // of what generation keeps of each position: f32, bf16, int8; empty: by the weights
   std::string quantize;          // of weights: FORMAT[,GLOB=FORMAT]...; empty: as a quantised folder's config says
+  std::string lora;                  // "RANK[,GLOB]...": adapters beside products with weights
+  double loraScale = 2;              // what their products are multiplied by
   std::string activations = "exact"; // exact, or int8: of what multiplies weights in codes
 };
 
@@ -36,7 +38,7 @@ void takeConfig(SpecOptions &spec, const std::string &weights);
 /// Adds --quantize. A file's name that it was given becomes the file's formats when the options are parsed.
 void addQuantize(boost::program_options::options_description &options, SpecOptions &spec);
 
-/// Adds --train, --precision, --quantize, --activations and --kv-cache.
+/// Adds --train, --lora, --precision, --quantize, --activations and --kv-cache.
 void addTrain(boost::program_options::options_description &options, SpecOptions &spec);
 
 /// Parses `arguments`; prints help and returns false where that was asked for. Throws with a clear message otherwise.

@@ -93,6 +93,25 @@ TEST_P(RowsInCodes, ForHeadsAndParts) {
   checkKernel(both.finish("gated"), rows, 1e-5);
 }
 
+/// The gradient of what the columns multiply sums over the rows of the packed weight: few and many, in parts and alone.
+TEST_P(Codes, GradientOfRows) {
+  for (const char *name : {"x86-64-v2", "x86-64-v4", "sapphirerapids"}) {
+    CpuTarget target = cpuTarget(name);
+    for (int64_t outputs : {71, 1100}) {
+      GraphMaker g;
+      int slope = g.argument(Storage::F32, {dim("M"), dim("O", outputs)});
+      int w = g.weight({dim("O", outputs), depth()}, 4 * target.vector, storage());
+      g.yield(g.contract(slope, real(g, w), {"O"}));
+      SCOPED_TRACE(name);
+      checkKernel(g.finish("gradient"), rows, outputs > 1000 ? 1e-4 : 1e-5, target); // sums of so many nearly cancel
+    }
+  }
+  GraphMaker g;
+  int slope = g.argument(Storage::F32, {dim("M"), dim("H", 3), dim("O", 40)});
+  g.yield(g.contract(slope, real(g, g.weight({dim("H", 3), dim("O", 40), depth()}, 16, storage())), {"O"}));
+  checkKernel(g.finish("heads"), rows, 1e-5);
+}
+
 /// A kernel that no family makes of packed columns reads them number by number.
 TEST_P(Codes, SummedOverRowsToo) {
   GraphMaker g;

@@ -143,9 +143,10 @@ class Training(train_test.Beside):
 class TrainingSteps(train_test.Beside):
     """Ways to train, beside the processor's; and what a step copies."""
 
-    def beside_the_processor(self, name, steps, *options):
+    def beside_the_processor(self, name, steps, *options, model=()):
         own, losses = self.program, []
-        for program in (own, self.compile("gpt2", "--train", "--config", train_test.FIXTURE / "config.json", name="cpu")):
+        there, here = ("gpt2", "--train", *model, "--config", train_test.FIXTURE / "config.json"), f"cpu-{name}"
+        for program in (self.compile(*there, *exactly(self.target), name=f"own-{name}") if model else own, self.compile(*there, name=here)):
             type(self).program = program
             try:
                 losses.append(train_test.log(self.train(f"{name}-{program.name}", steps, *options), "loss"))
@@ -156,7 +157,11 @@ class TrainingSteps(train_test.Beside):
             self.assertLess(abs(loss - losses[1][step]), 1e-5, step)
 
     def test_adapters(self):
-        self.beside_the_processor("lora", 3, "--lora", 4)
+        self.beside_the_processor("lora", 3, model=("--lora", 4))
+
+    def test_adapters_over_codes(self):
+        for form in ("int8", "q4_k"):
+            self.beside_the_processor(form, 3, model=("--lora", 4, "--quantize", form))
 
     def test_rows_of_several_calls(self):
         self.beside_the_processor("accumulated", 3, "--accumulate", 2)

@@ -86,7 +86,7 @@ class Fixture(Case):
 
 
 class Runs(Case):
-    def test_validation_adapters_and_some_parameters(self):
+    def test_validation_and_some_parameters(self):
         program, plain = self.compile("gpt2", *BF16, *TINY), self.compile("gpt2", "--train", *TINY, name="plain")
         text = self.scratch / "text.txt"
         text.write_text(SHAKESPEARE.read_text()[:20000])
@@ -96,7 +96,7 @@ class Runs(Case):
         self.assertLess(losses[60], 3.5)
         self.assertLess(log(self.scratch / "all", "valid_loss")[60], 3.6)
         begin = self.scratch / "all/checkpoint-60"
-        for name, options in {"lora": ["--lora", 4, "--rate", 1e-3], "some": ["--train-only", "*mlp*", "--rate", 1e-3]}.items():
+        for name, options in {"some": ["--train-only", "*mlp*", "--rate", 1e-3]}.items():
             for which, folder in ((program, name), (plain, f"{name}-f32")):
                 run(which, "train", *common, "--weights", begin, "--output", self.scratch / folder, "--steps", 30, "--save-every", 15, "--keep", 5, *options)
             losses, near = log(self.scratch / name, "loss"), log(self.scratch / f"{name}-f32", "loss")
@@ -104,8 +104,7 @@ class Runs(Case):
             self.assertNotEqual(losses, near, name)
             before, after = (read_safetensors(path / "model.safetensors") for path in (begin, self.scratch / name / "checkpoint-30"))
             for tensor in before:
-                changes = "mlp" in tensor if name == "some" else ".h." in tensor and len(before[tensor].shape) == 2
-                self.assertEqual(before[tensor].data != after[tensor].data, changes, (name, tensor))
+                self.assertEqual(before[tensor].data != after[tensor].data, "mlp" in tensor, tensor)
             shutil.copytree(self.scratch / name, self.scratch / f"{name}2")
             shutil.rmtree(self.scratch / f"{name}2/checkpoint-30")
             run(program, "train", "--resume", "--output", self.scratch / f"{name}2")

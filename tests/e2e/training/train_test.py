@@ -192,52 +192,6 @@ class Runs(Small):
             changes = "ln_f" in name or ".1.mlp." in name
             self.assertEqual(before[name].data != after[name].data, changes, name)
 
-    def test_lora(self):
-        """Adapters alone teach a model that has learned to write stories a sentence that it does not know, by heart."""
-        story = DATA / "stories260K"
-        program = self.compile("llama", "--train", "--config", story / "config.json", name="story")
-        sentence = self.scratch / "sentence.txt"
-        sentence.write_text("shall i compare thee to a summers day " * 200)
-        run(program, "train", "--data", sentence, "--weights", story, "--output", self.scratch / "lora", "--batch", 4, "--length", 32, "--sample-every", 0,
-            "--steps", 45, "--lora", 4, "--lora-scale", 3, "--rate", 3e-3, "--save-every", 15)
-        losses = log(self.scratch / "lora", "loss")
-        self.assertGreater(losses[1], 4)
-        self.assertLess(log(self.scratch / "lora", "valid_loss")[45], 0.1)
-        before = read_safetensors(story / "model.safetensors")
-        after, adapter = (read_safetensors(self.scratch / "lora/checkpoint-45" / f"{file}.safetensors") for file in ("model", "adapter"))
-        for name, tensor in after.items():
-            if ".layers." not in name or len(tensor.shape) < 2:
-                self.assertEqual(tensor.data, before[name].data, name)
-                continue
-            (rows, columns), u, v = tensor.shape, adapter[name + ".lora_u"], adapter[name + ".lora_v"]
-            self.assertEqual((u.shape, v.shape), ([rows, 4], [4, columns]))
-            for i in range(0, rows * columns, 37):
-                r, c = divmod(i, columns)
-                merged = before[name].data[i] + 3 * sum(u.data[4 * r + k] * v.data[columns * k + c] for k in range(4))
-                self.assertLess(abs(tensor.data[i] - merged), 1e-5, name)
-        # Resumed from the middle it ends the same.
-        shutil.copytree(self.scratch / "lora", self.scratch / "lora2")
-        shutil.rmtree(self.scratch / "lora2/checkpoint-45")
-        run(program, "train", "--resume", "--output", self.scratch / "lora2")
-        self.assertEqual(losses, log(self.scratch / "lora2", "loss"))
-
-    def test_lora_gradients(self):
-        """One step of gradient descent from V = 0: U stays, V becomes -rate * scale * U' dW."""
-        self.train("ground", "--steps", 1)
-        weights, name = self.scratch / "ground/checkpoint-1/model.safetensors", "transformer.h.1.mlp.c_fc.weight"
-        rows = [[(7 * i + 31 * k) % 256 for i in range(17)] for k in range(4)]
-        slope = self._evaluate([self.program, "grad"], weights, {"tokens": ints(rows)}, ())["grad." + name]
-        write_safetensors(self.scratch / "rows.safetensors", {"tokens": ints(rows)})
-        self.train("descent", "--data", self.scratch / "rows.safetensors", "--weights", weights, "--steps", 1, "--lora", 2, "--lora-scale", 3,
-                   "--optimizer", "sgd", "--rate", 0.5, "--schedule", "constant", "--clip", 0)
-        adapter = read_safetensors(self.scratch / "descent/checkpoint-1/adapter.safetensors")
-        u, v, (height, width) = adapter[name + ".lora_u"], adapter[name + ".lora_v"], slope.shape
-        self.assertGreater(max(map(abs, v.data)), 1e-4)
-        for k in range(2):
-            for c in range(width):
-                want = -0.5 * 3 * sum(u.data[2 * r + k] * slope.data[r * width + c] for r in range(height))
-                self.assertLess(abs(v.data[k * width + c] - want), 1e-6)
-
     def test_own_tokenizer(self):
         run(QUERN, "tokenizer", "train", self.text, "--vocabulary", 256, "-o", self.scratch / "tokenizer.json")
         run(QUERN, "tokenizer", "train", self.text, "--vocabulary", 300, "--special", "<|end|>", "-o", self.scratch / "large.json")
@@ -298,8 +252,7 @@ class Refusals(Small):
         self.refused("--beta2", 1, says=["--beta2"])
         self.refused("--train-only", "nothing*", says=["--train-only 'nothing*' fits no parameter"])
         self.refused("--train-only", "*mlp*", "--train-only", "ln_f", says=["--train-only 'ln_f'", "did you mean '*ln_f*'"])
-        self.refused("--lora", 0, says=["--lora"])
-        self.refused("--lora", 5000, says=["--lora needs a whole number from 1 to 4096"])
+        self.refused("--lora", 4, says=["quern compile --train --lora RANK"])
         self.refused("--rate", "nan", says=["--rate needs a number"])
         self.refused("--valid", self.text, "--valid-split", 0.1, says=["--valid-split"])
         self.refused("--tokenizer", "words", says=["words", "bytes, chars"])

@@ -2,7 +2,7 @@
 // Discardable attributes (ir/Attributes.cpp): unknown ones, on other operations, of another form.
 
 // A name that the table lacks.
-// expected-error @+1 {{unknown attribute 'quern.arean' on func.func; known are quern.again, quern.arena,}}
+// expected-error @+1 {{unknown attribute 'quern.arean' on func.func; known are quern.adapter, quern.again,}}
 func.func @f() attributes {quern.arean = []} {
   return
 }
@@ -118,6 +118,14 @@ module attributes {quern.saving_price = -1.0} {
 func.func @f(%x: !quern.tensor<real[T]>) {
   // expected-error @+1 {{'quern.routed_share' stands on quern.param, not on quern.neg}}
   %0 = quern.neg %x {quern.routed_share = 0.5} : (!quern.tensor<real[T]>) -> !quern.tensor<real[T]>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // expected-error @+1 {{'quern.adapter' is true or false}}
+  %0 = quern.param [["w"]] {quern.adapter} : !quern.tensor<real[K = 4]>
   return
 }
 

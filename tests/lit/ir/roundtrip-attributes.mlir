@@ -7,11 +7,12 @@
 // CHECK-SAME: quern.ignore = ["a.*"]
 // CHECK-SAME: quern.kv_cache = "bf16"
 // CHECK-SAME: quern.kv_cache_of_steps
+// CHECK-SAME: quern.lora = "8,*q*", quern.lora_scale = 1.500000e+00 : f64
 // CHECK-SAME: quern.precision = "bf16"
 // CHECK-SAME: quern.quantize = "int8"
 // CHECK-SAME: quern.train
 module attributes {quern.model = "m", quern.config = "{}", quern.file_config = "{}", quern.ignore = ["a.*"], quern.train,
-                   quern.precision = "bf16", quern.quantize = "int8", quern.kv_cache = "bf16", quern.kv_cache_of_steps, quern.saving_price = 1.0e-10, quern.segment_iterations = 2, quern.chunk_rows = 4} {
+                   quern.precision = "bf16", quern.quantize = "int8", quern.lora = "8,*q*", quern.lora_scale = 1.5, quern.kv_cache = "bf16", quern.kv_cache_of_steps, quern.saving_price = 1.0e-10, quern.segment_iterations = 2, quern.chunk_rows = 4} {
   quern.state @f.k of "f" : !quern.tensor<real[B, cap, K = 4]>
   // CHECK: quern.state @check0 of "f" : !quern.tensor<bool[]> check "too far"
   quern.state @check0 of "f" : !quern.tensor<bool[]> check "too far"
@@ -44,6 +45,8 @@ module attributes {quern.model = "m", quern.config = "{}", quern.file_config = "
     %0 = quern.remember %x "T" to <S = "T + past"> in @f.k {quern.window = #quern.window<256>} : (!quern.tensor<real[B, T, K = 4]>) -> !quern.tensor<real[B, S = "T + past", K = 4]>
     // CHECK: quern.param {{.*}} {quern.routed_share = 2.500000e-01 : f64}
     %1 = quern.param [["w"]] {quern.routed_share = 0.25} : !quern.tensor<real[K = 4]>
+    // CHECK: quern.param {{.*}} {quern.adapter = false}
+    %adapter = quern.param [["w.lora_A.weight"]] {quern.adapter = false} : !quern.tensor<real[rank = 2, K = 4]>
     // CHECK: quern.concat %{{.*}}, %{{.*}} ["K", "K"] into <N = 8> {quern.weight}
     %2 = quern.concat %1, %1 ["K", "K"] into <N = 8> {quern.weight} : (!quern.tensor<real[K = 4]>, !quern.tensor<real[K = 4]>) -> !quern.tensor<real[N = 8]>
     // CHECK: quern.contract %{{.*}}, %{{.*}} over ["K", "B"] {quern.again, quern.once}
