@@ -335,7 +335,9 @@ public:
   DifferentiatePass(quern::support::Machine machine, bool recompute)
       : machine(std::move(machine)), recompute(recompute) {}
   StringRef getArgument() const final { return "differentiate"; }
-  StringRef getDescription() const final { return "Add @loss.grad: the loss and the gradient of every parameter that is trained"; }
+  StringRef getDescription() const final {
+    return "Add @loss.grad: the loss and the gradient of every parameter that is trained";
+  }
 
   void runOnOperation() final {
     ModuleOp module = getOperation();
