@@ -18,7 +18,7 @@ public:
     ir::InitAttr init; // may be null
     mlir::Location at;
     std::optional<bool> adapter = std::nullopt; // half of one: whether its matrix is stored as [inputs, outputs]
-    double routedShare = 1; // how much of it and its like a position uses (routed experts)
+    double routedShare = 1;                     // how much of it and its like a position uses (routed experts)
   };
   /// Where one matrix [outer, inner] is within a stored tensor, in elements.
   struct Part {

@@ -1,6 +1,6 @@
 // Takes: a module to be trained (`quern.train`) with a function @loss, after loops are rolled. Gives: @loss.grad beside
-// it: the loss, then the gradient of every parameter, or of adapters alone (`quern.lora`), as ordinary operations. Why before caches and kernels: what
-// fusion and planning do for inference they then do for gradients.
+// it: the loss, then the gradient of every parameter, or of adapters alone (`quern.lora`), as ordinary operations. Why
+// before caches and kernels: what fusion and planning do for inference they then do for gradients.
 //
 //   func @loss(%tokens, %labels) -> real[]
 //   func @loss.grad(%tokens, %labels) -> (real[], real[V, D] {quern.name = "grad.embed", quern.gradient = [["embed"]]},
@@ -335,7 +335,9 @@ public:
   DifferentiatePass(quern::support::Machine machine, bool recompute)
       : machine(std::move(machine)), recompute(recompute) {}
   StringRef getArgument() const final { return "differentiate"; }
-  StringRef getDescription() const final { return "Add @loss.grad: the loss and the gradient of every parameter that is trained"; }
+  StringRef getDescription() const final {
+    return "Add @loss.grad: the loss and the gradient of every parameter that is trained";
+  }
 
   void runOnOperation() final {
     ModuleOp module = getOperation();

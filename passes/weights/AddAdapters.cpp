@@ -150,8 +150,9 @@ private:
     if (auto known = made.find(p.param); known != made.end()) {
       if (known->second.depth.getSize() == p.depth.getSize() && known->second.depth == p.depth)
         return known->second;
-      return p.contract.emitError("--lora: the matrix of this product is summed over another of its dimensions elsewhere; "
-                                  "an adapter is beside one of the two: name others by GLOB");
+      return p.contract.emitError(
+          "--lora: the matrix of this product is summed over another of its dimensions elsewhere; "
+          "an adapter is beside one of the two: name others by GLOB");
     }
     if (stored && *stored != p.inputsFirst)
       return p.contract.emitError("--lora: some of the matrices are stored as [inputs, outputs], others as [outputs, "
@@ -163,7 +164,8 @@ private:
     DimAttr rank = DimAttr::get(context, "rank", Size(choice.rank));
     auto half = [&](StringRef name, ArrayRef<DimAttr> dims, StringRef start, double width) {
       auto init = InitAttr::get(context, start, b.getF64FloatAttr(width), /*if_absent=*/false);
-      auto param = ParamOp::create(b, loc, NamedTensorType::get(context, Kind::Real, dims), namesOfHalf(p.param, name), init);
+      auto param =
+          ParamOp::create(b, loc, NamedTensorType::get(context, Kind::Real, dims), namesOfHalf(p.param, name), init);
       param->setAttr(adapterAttr, b.getBoolAttr(p.inputsFirst));
       return param.getResult();
     };

@@ -305,8 +305,9 @@ LogicalResult checkExperts(ModuleOp module) {
   auto result = module.walk([](DequantizeOp op) -> WalkResult {
     if (!routedWeight(op.getX()))
       return WalkResult::advance();
-    return op.emitError("--quantize: weights that rows are routed to (experts) are in codes only in programs that are not "
-                        "trained; keep them as they are: --quantize FORMAT,*experts*=f32");
+    return op.emitError(
+        "--quantize: weights that rows are routed to (experts) are in codes only in programs that are not "
+        "trained; keep them as they are: --quantize FORMAT,*experts*=f32");
   });
   return failure(result.wasInterrupted());
 }

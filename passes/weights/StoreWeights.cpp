@@ -77,9 +77,8 @@ std::optional<Read> Storing::readOf(ContractOp contract, unsigned operand) {
   } else if (ParamOp param = parameterOf(read.weight); param && typeOf(param.getResult()).getRank() > 1) {
     read.params.push_back(param);
   }
-  bool known = !read.params.empty() && llvm::all_of(read.params, [](ParamOp param) {
-    return param && !param->hasAttr(adapterAttr);
-  });
+  bool known = !read.params.empty() &&
+               llvm::all_of(read.params, [](ParamOp param) { return param && !param->hasAttr(adapterAttr); });
   if (!known || !typeOf(value).isF32() || !isMatrixProduct(contract))
     return std::nullopt;
   return read;

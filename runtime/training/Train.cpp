@@ -208,7 +208,8 @@ void Run::stopBroken(uint64_t number, const Values &inputs, const std::string &w
                   "; parameters and inputs of the step are in " + place + ".*, the last checkpoint is " +
                   (folder.newest().empty() ? "not there yet" : folder.newest()) +
                   "\nfor the operation: quern interpret SPEC --train --first-broken --weights " +
-                  (trainer.trainsAdapters() ? s.weights + " --lora RANK --adapter " : "") + file + " --input " + place + ".inputs.safetensors --output /dev/null");
+                  (trainer.trainsAdapters() ? s.weights + " --lora RANK --adapter " : "") + file + " --input " + place +
+                  ".inputs.safetensors --output /dev/null");
 }
 
 /// One update; its mean loss.
@@ -411,8 +412,9 @@ int Run::takeSteps() {
 static void refuseLora(const std::vector<std::string> &arguments) {
   for (const std::string &word : arguments)
     if (word.starts_with("--lora"))
-      throw UserError(word + ": a program has its adapters from the compiler, and trains these alone then: quern compile "
-                             "--train --lora RANK [--lora-scale X]");
+      throw UserError(word +
+                      ": a program has its adapters from the compiler, and trains these alone then: quern compile "
+                      "--train --lora RANK [--lora-scale X]");
 }
 
 int trainCommand(const Command &command) {

@@ -22,8 +22,9 @@ size_t alignedElements(size_t count) {
 } // namespace
 
 Trainer::Trainer(const Program &program, const OptimizerOptions &options, uint64_t seed)
-    : program(program), what(readTraining(program)), options(options), seed(seed), where(program.device()), masters(where),
-      gradients(where), accumulated(where), narrow(where), flatArena(where), flatResults(where), flatNumbers(where) {
+    : program(program), what(readTraining(program)), options(options), seed(seed), where(program.device()),
+      masters(where), gradients(where), accumulated(where), narrow(where), flatArena(where), flatResults(where),
+      flatNumbers(where) {
   const Description &d = program.description;
   int update = d.findFunction("update." + options.kind);
   if (update < 0)
@@ -108,7 +109,7 @@ void Trainer::load(std::unique_ptr<TensorSource> given) {
     if (places[i] == nowhere)
       continue;
     if (!found[i] && d.parameters[i].adapter)
-      continue; // it begins
+      continue;      // it begins
     if (!found[i]) { // it may be absent
       std::fill_n(masters.write() + places[i], d.parameters[i].elements(), randomElement(d.parameters[i], 0, i, 0));
       continue;

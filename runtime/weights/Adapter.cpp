@@ -56,9 +56,7 @@ struct PaddedHalf : TensorReader {
       x *= scale;
   }
   const char *type() const override { return "half of an adapter"; }
-  void read(int64_t first, int64_t count, float *to) const override {
-    std::copy_n(numbers.data() + first, count, to);
-  }
+  void read(int64_t first, int64_t count, float *to) const override { std::copy_n(numbers.data() + first, count, to); }
 };
 
 /// The parts of adapter_config.json that change numbers.
@@ -232,12 +230,14 @@ private:
       fail(nameOfA, "and its B are " + shapeText(a.shape) + " and " + shapeText(b.shape) + ", the program needs " +
                         shapeText(ownA.shape) + " and " + shapeText(ownB.shape) + ", or a lower rank");
     if (rank > most)
-      fail(nameOfA, format("has rank %lld, but the program was compiled for adapters of at most %lld: quern compile --lora "
-                           "%lld makes one that fits",
-                           static_cast<long long>(rank), static_cast<long long>(most), static_cast<long long>(rank)));
+      fail(nameOfA,
+           format("has rank %lld, but the program was compiled for adapters of at most %lld: quern compile --lora "
+                  "%lld makes one that fits",
+                  static_cast<long long>(rank), static_cast<long long>(most), static_cast<long long>(rank)));
     if (find(ownA.names[0]))
-      fail(nameOfA, "is beside a matrix that has an adapter already, and a program compiled with --lora takes one; a program "
-                    "compiled without merges several");
+      fail(nameOfA,
+           "is beside a matrix that has an adapter already, and a program compiled with --lora takes one; a program "
+           "compiled without merges several");
     const double scale = settings.scale(module, rank), own = description.adapterScale.value_or(1);
     if (own == 0)
       fail(nameOfA, "is beside a matrix whose adapter the program multiplies by 0 (--lora-scale)");

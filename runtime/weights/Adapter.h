@@ -17,7 +17,8 @@ std::unique_ptr<TensorSource> withAdapter(std::unique_ptr<TensorSource> base, co
                                           const Description &description);
 
 /// adapter_config.json for tensors of these names ("NAME.lora_A.weight"), the adapters of a program.
-std::string adapterConfig(const Description &description, const std::vector<std::string> &names, const std::string &base);
+std::string adapterConfig(const Description &description, const std::vector<std::string> &names,
+                          const std::string &base);
 /// What PEFT puts before the names of an adapter's tensors.
 inline constexpr const char *adapterPrefix = "base_model.model.";
 

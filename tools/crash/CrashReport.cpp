@@ -271,6 +271,7 @@ int quern::tools::reportFault(const std::string &what) {
 }
 
 int quern::tools::reportFailedPasses() {
-  static const std::set<std::string> sayWhatIsWrong = {"choose-plans", "add-adapters", "narrow-storage"}; // with options
+  // Passes that say what is wrong with options.
+  static const std::set<std::string> sayWhatIsWrong = {"choose-plans", "add-adapters", "narrow-storage"};
   return sayWhatIsWrong.count(state.last) ? 1 : reportFault("failed");
 }

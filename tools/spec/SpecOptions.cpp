@@ -50,7 +50,8 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
   addQuantize(options, spec);
   options.add_options()(
       "lora", po::value(&spec.lora),
-      "RANK[,GLOB]...: low-rank adapters beside the matrices of the layers, or those that a GLOB names; with --train they are "
+      "RANK[,GLOB]...: low-rank adapters beside the matrices of the layers, or those that a GLOB names; with --train "
+      "they are "
       "all that is trained, and --quantize may keep the rest in codes; programs that are not trained add them without "
       "merging")("lora-scale", po::value(&spec.loraScale)->default_value(2, "2"),
                  "what an adapter's product is multiplied by in a program to be trained")(
@@ -237,14 +238,17 @@ static void checkAdapters(const SpecOptions &options) {
   if (!options.train || options.quantize.empty())
     return;
   if (options.lora.empty())
-    throw std::runtime_error("--quantize keeps weights in codes, which --train does not change: --lora RANK trains adapters "
-                             "beside them; or leave --train or --quantize out");
+    throw std::runtime_error(
+        "--quantize keeps weights in codes, which --train does not change: --lora RANK trains adapters "
+        "beside them; or leave --train or --quantize out");
   if (options.precision != "f32")
-    throw std::runtime_error("--train --lora has weights in codes (--quantize) or in bf16 (--precision): leave one out");
+    throw std::runtime_error(
+        "--train --lora has weights in codes (--quantize) or in bf16 (--precision): leave one out");
   if (options.activations != "exact" ||
       quern::passes::WeightFormats::parse(options.quantize, quern::ir::Storage::F32).roundsRows())
-    throw std::runtime_error("--train: rows that are rounded (+a8, w8a8, w4a8, w16a16, --activations int8) have no gradient; "
-                             "--quantize with a format of weights alone is needed");
+    throw std::runtime_error(
+        "--train: rows that are rounded (+a8, w8a8, w4a8, w16a16, --activations int8) have no gradient; "
+        "--quantize with a format of weights alone is needed");
 }
 
 /// MLIR's parser calls itself for each level of brackets, and runs out of stack. A module of the compiler has about 30.
@@ -317,7 +321,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
     if (!options.quantize.empty())
       words.insert(words.end(), {"--quantize", options.quantize});
     if (!options.lora.empty())
-      words.insert(words.end(), {"--lora", options.lora, "--lora-scale", llvm::formatv("{0}", options.loraScale).str()});
+      words.insert(words.end(),
+                   {"--lora", options.lora, "--lora-scale", llvm::formatv("{0}", options.loraScale).str()});
     if (options.activations != "exact")
       words.insert(words.end(), {"--activations", options.activations});
     if (!options.kvCache.empty())

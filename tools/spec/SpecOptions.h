@@ -24,8 +24,8 @@ struct SpecOptions {
   std::string precision = "f32"; // of weights, and what training keeps: f32 or bf16
   std::string kvCache;           // of what generation keeps of each position: f32, bf16, int8; empty: by the weights
   std::string quantize;          // of weights: FORMAT[,GLOB=FORMAT]...; empty: as a quantised folder's config says
-  std::string lora;                  // "RANK[,GLOB]...": adapters beside products with weights
-  double loraScale = 2;              // what their products are multiplied by
+  std::string lora;              // "RANK[,GLOB]...": adapters beside products with weights
+  double loraScale = 2;          // what their products are multiplied by
   std::string activations = "exact"; // exact, or int8: of what multiplies weights in codes
 };
 

@@ -180,7 +180,7 @@ class Learning(Adapters):
         """Adapters with masters in f32, and all that products read in two bytes."""
         losses = {}
         for precision in ("f32", "bf16"):
-            program = self.compile("llama", "--train", "--lora", 4, "--precision", precision, "--config", STORY / "config.json", name=precision)
+            program = self.compile("llama", "--train", "--lora", 4, "--precision", precision, "--config", STORY / "config.json", name=f"program-{precision}")
             self.train(program, f"run-{precision}", "--steps", 10, "--save-every", 5)
             losses[precision] = log(self.scratch / f"run-{precision}", "loss")
         self.assertNotEqual(losses["f32"], losses["bf16"])
