@@ -160,8 +160,7 @@ class TrainingSteps(train_test.Beside):
         self.beside_the_processor("lora", 3, model=("--lora", 4))
 
     def test_adapters_over_codes(self):
-        for form in ("int8", "q4_k"):
-            self.beside_the_processor(form, 3, model=("--lora", 4, "--quantize", form))
+        self.beside_the_processor("codes", 3, model=("--lora", 4, "--quantize", "q4_k"))
 
     def test_rows_of_several_calls(self):
         self.beside_the_processor("accumulated", 3, "--accumulate", 2)
