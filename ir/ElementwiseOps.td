@@ -91,11 +91,12 @@ def Quern_QuantizeOp : Quern_Op<"quantize", [Pure]> {
     from 0. int4: m is the first number of the largest magnitude, s = m / -8, code = floor(x / s + 8.5) - 8, at most 7.
     These are the numbers of Q8_0 and Q4_0 of GGUF. Of weights it is the loader's work, of rows the kernel's that reads them.
 
-    q4_k, q5_k and q6_k are codes in super-blocks of 256 (support/CodedGroups.h). A unit d of scales is the largest scale of a
+    q4_k, q5_k, q6_k and q8_k are codes in super-blocks of 256 (support/CodedGroups.h). A unit d of scales is the largest scale of a
     super-block / 127, one of minimums the largest minimum / 255, both rounded down to f16; scales and minimums are then
     counted in them, rounded down: so quantising again changes nothing. q4_k, q5_k: minimum m = -min(0, least number),
     s = (max + m) / (2^bits - 1), code = floor((x + m) / s + 0.5), within 0 and 2^bits - 1. q6_k: groups of 16, a is the first
-    number of the largest magnitude, s = a / -32, code = floor(x / s + 0.5), at most 31. q4_1, q5_1 and q4_z are
+    number of the largest magnitude, s = a / -32, code = floor(x / s + 0.5), at most 31. q8_k: the same
+    of groups of 32, s = a / -128, at most 127. q4_1, q5_1 and q4_z are
     quantised as q4_k is, in super-blocks of 32, 32 and 128. Weights alone have them.
   }];
   let arguments = (ins Quern_TensorType:$x, Quern_Label:$dim);

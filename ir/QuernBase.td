@@ -143,7 +143,7 @@ def Quern_TensorType : TypeDef<Quern_Dialect, "Tensor"> {
     `!quern.tensor<real[B, T, D = 768]>`. The dimensions are a set as far as meaning goes; their order is the order of
     storage, the last innermost. A tensor has a kind (real, int, bool) and a storage (support/Storage.h), of which the
     kind follows. The text says the kind where the storage is the one that is computed with (f32, int32, uint8), else the
-    storage: bf16, f16, int8, int4, q4_k, q5_k, q6_k, q4_1, q5_1 and q4_z are reals in fewer bits. Nothing computes with bf16: operations that move or pick values
+    storage: bf16, f16, int8, int4, q4_k, q5_k, q6_k, q8_k, q4_1, q5_1 and q4_z are reals in fewer bits. Nothing computes with bf16: operations that move or pick values
     take it, `narrow` makes it of f32, `widen` gives f32. i8 is an int of one byte: `narrow` makes it of int, `rescale` gives f32. int8 and int4 are codes, of which groups of 32 along one dimension
     share a scale, q4_k to q4_z codes in super-blocks (support/CodedGroups.h): `quantize` makes them, `dequantize`
     gives f32, and rows of them may be gathered.

@@ -22,6 +22,8 @@
 //   [1][tile] d, e above it    [groups / 2][tile] scale, minimum, and those of the next group
 //   [groups]( [group / 8][tile] the low four bits of eight codes    [group * (bits - 4) / 32][tile] their high bits )
 //
+// Where codes have eight bits, the high ones of eight codes are a word; else those of a group.
+//
 // A last super-block of fewer numbers is filled up with codes of 0.
 #ifndef QUERN_SUPPORT_CODEDGROUPS_H
 #define QUERN_SUPPORT_CODEDGROUPS_H
@@ -56,7 +58,8 @@ struct SuperBlocks {
   constexpr int groups() const { return length / group; }
   constexpr int lowWords() const { return group / 8; }
   constexpr int highBits() const { return bits - 4; }
-  constexpr int wordsOfGroup() const { return lowWords() + group * highBits() / 32; }
+  constexpr int highWords() const { return group * highBits() / 32; } ///< one, or as many as lowWords()
+  constexpr int wordsOfGroup() const { return lowWords() + highWords(); }
   constexpr int headWords() const { return 1 + (groups() + 1) / 2; }
   constexpr int words() const { return headWords() + groups() * wordsOfGroup(); }
   constexpr int least() const { return hasSign ? -(1 << (bits - 1)) : 0; }

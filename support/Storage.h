@@ -18,7 +18,7 @@ enum class Kind : uint8_t { Real, Int, Bool };
 /// picks numbers takes them, `narrow`, `widen`, `rescale`, `quantize` and `dequantize` convert. BF16 and F16: numbers of two
 /// bytes (SmallFloats.h). I8: ints of one byte, whose scales are a tensor of their own. Int8 and Int4: codes in groups that share a scale; Q4K to Q4Z: codes in super-blocks
 /// (CodedGroups.h). A new one is a line of the table below.
-enum class Storage : uint8_t { F32, I32, U8, BF16, F16, Int8, Int4, Q4K, Q5K, Q6K, Q41, Q51, Q4Z, I8 };
+enum class Storage : uint8_t { F32, I32, U8, BF16, F16, Int8, Int4, Q4K, Q5K, Q6K, Q8K, Q41, Q51, Q4Z, I8 };
 
 struct StorageForm {
   const char *name;
@@ -38,6 +38,7 @@ inline constexpr StorageForm storageForms[] = {
     {"q4_k", Kind::Real, 4, true, {4, 32, false}},
     {"q5_k", Kind::Real, 5, true, {5, 32, false}},
     {"q6_k", Kind::Real, 6, true, {6, 16, true}},
+    {"q8_k", Kind::Real, 8, true, {8, 32, true}}, // the values of a table of codes
     {"q4_1", Kind::Real, 4, true, {4, 32, false, 32}},
     {"q5_1", Kind::Real, 5, true, {5, 32, false, 32}},
     {"q4_z", Kind::Real, 4, true, {4, 32, false, 128}}, // a zero for 128 numbers

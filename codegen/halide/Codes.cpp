@@ -90,12 +90,16 @@ static Expr codeOfBlock(const CodedColumns &columns, const CodePlace &place) {
   Expr low = wordAt(columns, words + place.step) >> cast<uint32_t>(byte + four * 4) & constant(15);
   if (!form.highBits())
     return cast<float>(reinterpret<int32_t>(low));
-  // A group's high bits are one word. Where they are is counted without a sign: Halide's simplifier does not end where it
-  // puts a place's parts together again.
+  // Where high bits are is counted without a sign: Halide's simplifier does not end where it puts a place's parts together
+  // again.
   const uint32_t each = static_cast<uint32_t>(form.highBits());
-  Expr up = constant(32 - each) - cast<uint32_t>(place.step) * constant(2 * each) - cast<uint32_t>(byte) -
-            cast<uint32_t>(four) * constant(each);
-  Expr high = wordAt(columns, words + form.lowWords()) << up;
+  Expr up = constant(32 - each) - cast<uint32_t>(byte) - cast<uint32_t>(four) * constant(each),
+       word = words + form.lowWords();
+  if (form.highWords() == 1)
+    up -= cast<uint32_t>(place.step) * constant(2 * each);
+  else
+    word += place.step;
+  Expr high = wordAt(columns, word) << up;
   const int down = 32 - form.bits;
   high = form.hasSign ? reinterpret<uint32_t>(reinterpret<int32_t>(high) >> down) : high >> constant(down);
   return cast<float>(reinterpret<int32_t>((high & constant(~15u)) | low));
@@ -109,7 +113,9 @@ static Expr unsignedOfBlock(const CodedColumns &columns, const Expr &group, cons
   if (!form.highBits())
     return low;
   const int mask = (1 << form.bits) - 16, sign = form.hasSign ? 1 << (form.bits - 1) : 0;
-  Expr high = byteOfWord(columns, words + form.lowWords(), part) << cast<int8_t>(4 - four * form.highBits());
+  const int inWord = 8 / form.highBits(); // fours
+  Expr high = byteOfWord(columns, words + form.lowWords() + four / inWord, part)
+              << cast<int8_t>(4 - four % inWord * form.highBits());
   return ((high & cast<uint8_t>(mask)) ^ cast<uint8_t>(sign)) | low;
 }
 

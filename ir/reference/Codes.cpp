@@ -137,7 +137,7 @@ void packBlock(const SuperBlocks &form, const std::vector<float> &numbers, int64
     const uint32_t code = static_cast<uint32_t>(block.codes[i]) & ((1u << form.bits) - 1);
     add(words + within / 8, (code & 15) << support::lowBitOf(within));
     if (form.highBits())
-      add(words + form.lowWords(), (code >> 4) << support::highBitOf(form, within));
+      add(words + support::highWordOf(form, within), (code >> 4) << support::highBitOf(form, within));
   }
 }
 

@@ -78,7 +78,7 @@ WeightFormats WeightFormats::parse(StringRef quantize, Storage precision) {
 }
 
 /// What holds the numbers of both: f32 for bf16 and f16, as each lacks some of the other's, and for super-blocks beside
-/// anything but others of their length, of which those with more bits have the smaller groups, too.
+/// anything but others of their length; of these the ones with more bits, unless their groups are larger.
 static Storage ofMostBits(Storage a, Storage b) {
   auto lengthOf = [](Storage storage) {
     const quern::support::SuperBlocks *form = quern::support::superBlocksOf(storage);
@@ -86,7 +86,9 @@ static Storage ofMostBits(Storage a, Storage b) {
   };
   if (lengthOf(a) != lengthOf(b) || (a != b && isNarrow(a) && isNarrow(b)))
     return Storage::F32;
-  return quern::support::formOf(a).bits >= quern::support::formOf(b).bits ? a : b;
+  const auto [more, less] =
+      quern::support::formOf(a).bits >= quern::support::formOf(b).bits ? std::pair(a, b) : std::pair(b, a);
+  return groupOf(more) <= groupOf(less) ? more : Storage::F32;
 }
 
 /// Whether the glob fits one of the names that a parameter may have in an iteration.
@@ -112,7 +114,7 @@ std::optional<ProductFormat> WeightFormats::named(ParamOp table) const {
 
 ProductFormat WeightFormats::of(ArrayRef<ParamOp> params, bool sensitive) const {
   ProductFormat start = usual;
-  if (sensitive && bitsOfCode(start.weight))
+  if (int bits = bitsOfCode(start.weight); sensitive && bits && bits < 6)
     start.weight = quern::support::superBlocksOf(start.weight) ? Storage::Q6K : Storage::Int8;
   std::optional<ProductFormat> most;
   for (ParamOp param : params)

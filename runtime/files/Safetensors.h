@@ -41,8 +41,8 @@ public:
                                uint8_t * /*room*/) const {
     return nullptr;
   }
-  /// The type whose blocks hold all of its numbers ("Q8_0"), where that is another one than its own; else null. It may look at
-  /// all scales.
+  /// The type that holds all of its numbers, in blocks ("Q8_0") or each by itself ("BF16"), where that is another one than its own;
+  /// else null. It may look at all scales.
   virtual const char *heldBy() const { return nullptr; }
 };
 

@@ -167,6 +167,17 @@ struct ByteFloats : TensorReader {
     }
   }
 
+  /// bf16 where products of the scales and of four bits are exact there: powers of two, as DeepSeek V3.1 has them.
+  const char *heldBy() const override {
+    auto exact = [](float scale) {
+      for (int mantissa = 1; mantissa < 16; ++mantissa)
+        if (float product = scale * float(mantissa); support::bf16ToFloat(support::floatToBF16(product)) != product)
+          return false;
+      return std::fabs(scale) > 0x1p-90f && std::fabs(scale) < 0x1p90f; // and no product leaves bf16's range
+    };
+    return std::all_of(scales.begin(), scales.end(), exact) ? dtypeName(Dtype::BF16) : nullptr;
+  }
+
   float scale(int64_t row, int64_t column) const {
     return scales[size_t(block ? row / block * ((columns + block - 1) / block) + column / block : perRow ? row : 0)];
   }

@@ -72,7 +72,7 @@ void packWords(const SuperBlocks &form, const SuperCodes &from, uint32_t *words)
     const uint32_t code = uint32_t(from.codes[i]) & ((1u << form.bits) - 1);
     group[within / 8] |= (code & 15) << support::lowBitOf(within);
     if (form.highBits())
-      group[form.lowWords()] |= code >> 4 << support::highBitOf(form, within);
+      group[support::highWordOf(form, within)] |= code >> 4 << support::highBitOf(form, within);
   }
 }
 

@@ -1,7 +1,7 @@
 // Codes in super-blocks (support/CodedGroups.h) as `quern quantize` stores them in safetensors (docs/formats.md).
 //
 // A tensor NAME of shape [.., n, ..], whose super-blocks are along the dimension of length n, is
-// - NAME: U32, ceil(n / 256) times the words of a super-block in the place of n: 37 (q4_k), 45 (q5_k) or 57 (q6_k) words;
+// - NAME: U32, ceil(n / 256) times the words of a super-block in the place of n: 37 (q4_k), 45 (q5_k), 57 (q6_k) or 69 (q8_k) words;
 // - NAME.shape: I64, the shape, and after it which dimension that is.
 // Of shorter super-blocks NAME.shape ends with their length: 32 (q4_1, q5_1: 6 or 7 words) or 128 (q4_z: 19).
 #ifndef QUERN_RUNTIME_FORMATS_SUPERWORDS_H

@@ -11,6 +11,7 @@ namespace quern::runtime {
 namespace {
 
 constexpr const char *bytes[] = {"Q8_0"}, *nibbles[] = {"Q4_0"};
+constexpr const char *eightBits[] = {"q8_k", "IQ4_XS", "q5_k", "Q5_K", "q4_k", "Q4_K"}; // groups of 32
 constexpr const char *sixBits[] = {"q6_k", "Q6_K", "q5_k", "Q5_K", "q4_k", "Q4_K", "Q3_K", "Q2_K"};
 constexpr const char *fiveBits[] = {"q5_k", "Q5_K", "q4_k", "Q4_K"}; // codes without a sign, groups of 32
 constexpr const char *fourBits[] = {"q4_k", "Q4_K"};
@@ -57,6 +58,8 @@ std::span<const char *const> blockNamesOf(Storage storage) {
     return bytes;
   case Storage::Int4:
     return nibbles;
+  case Storage::Q8K:
+    return eightBits;
   case Storage::Q6K:
     return sixBits;
   case Storage::Q5K:

@@ -1,5 +1,5 @@
 // Where the bits of a code stand in the words of its group in a super-block (CodedGroups.h): the low four in a word of eight codes,
-// the rest in the group's one word of high bits. Products of bytes take codes 4 i to 4 i + 3 at a time, so those are a
+// the rest in a word of high bits, after those of the group. Products of bytes take codes 4 i to 4 i + 3 at a time, so those are a
 // shift away from being the four bytes of a word, their low bits as well as their high ones.
 #ifndef QUERN_SUPPORT_NUMBERS_SUPERWORDS_H
 #define QUERN_SUPPORT_NUMBERS_SUPERWORDS_H
@@ -16,7 +16,11 @@ constexpr int lowBitOf(int within) {
   return within % 4 * 8 + within / 4 % 2 * 4;
 }
 constexpr int highBitOf(const SuperBlocks &form, int within) {
-  return within % 4 * 8 + within / 4 * form.highBits();
+  return within % 4 * 8 + within / 4 * form.highBits() % 8;
+}
+/// From the group's beginning on.
+constexpr int highWordOf(const SuperBlocks &form, int within) {
+  return form.lowWords() + within / 4 * form.highBits() / 8;
 }
 
 /// The `i`th code of a super-block. `wordAt(w)`: a word of it.
@@ -24,7 +28,7 @@ template <typename Word> int superCodeIn(const SuperBlocks &form, Word wordAt, i
   const int within = i % form.group, group = form.headWords() + i / form.group * form.wordsOfGroup();
   uint32_t code = wordAt(group + within / 8) >> lowBitOf(within) & 15;
   if (form.highBits())
-    code |= (wordAt(group + form.lowWords()) >> highBitOf(form, within) & ((1u << form.highBits()) - 1)) << 4;
+    code |= (wordAt(group + highWordOf(form, within)) >> highBitOf(form, within) & ((1u << form.highBits()) - 1)) << 4;
   return form.hasSign && code >> (form.bits - 1) ? int(code) - (1 << form.bits) : int(code);
 }
 

@@ -189,10 +189,10 @@ TEST(Elementwise, QuantizesInSuperBlocks) {
                         "[D = 300]>) -> !quern.tensor<real[D = 300]>",
                     "real[D = 300]");
   };
-  for (const char *kind : {"q4_k", "q5_k", "q6_k", "q4_1", "q5_1", "q4_z"}) {
+  for (const char *kind : {"q4_k", "q5_k", "q6_k", "q8_k", "q4_1", "q5_1", "q4_z"}) {
     Evaluated once = run(kind, given);
     ASSERT_EQ(once.numbers.size(), size_t(depth)) << once.said;
-    const double steps = kind[1] == '4' ? 15 : kind[1] == '5' ? 31 : 32;
+    const double steps = kind[1] == '4' ? 15 : kind[1] == '5' ? 31 : kind[1] == '6' ? 32 : 128;
     for (int i = 0; i < depth; ++i)
       EXPECT_NEAR(once.numbers[i], given[i], i < 32 ? 10 / steps : i < 64 ? 0 : 1.2 / steps + 0.05) << kind << " " << i;
     EXPECT_EQ(run(kind, once.numbers).numbers, once.numbers) << kind;

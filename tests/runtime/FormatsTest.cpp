@@ -290,6 +290,28 @@ TEST_F(Packed, EightBitFloatsHaveAScaleForEach128By128) {
     ASSERT_EQ(got[i], table[codes.data[i]] * scales[i / 132 / 128 * 2 + i % 132 / 128]) << i;
 }
 
+/// Scales that are powers of two leave four bits to a product, which bf16 has.
+TEST_F(Packed, EightBitFloatsWithSuchScalesAreNumbersOfBF16) {
+  EXPECT_EQ(tensors.at("f8.weight").reader->heldBy(), nullptr);
+  for (auto [scale, held] :
+       {std::pair{0.25f, true}, {-1.0f, true}, {0.1875f, true}, {0.296875f, false}, {0x1p-100f, false}}) {
+    Tensors changed = expected;
+    StoredTensor &scales = changed.at("f8.weight_scale_inv");
+    const std::vector<float> equal(size_t(scales.elements()), scale);
+    scales.file = MappedFile::copy({reinterpret_cast<const char *>(equal.data()), equal.size() * 4}, "scales");
+    scales.data = scales.file->data();
+    scales.dtype = Dtype::F32;
+    joinPackedTensors(changed);
+    const StoredTensor &tensor = changed.at("f8.weight");
+    EXPECT_EQ(tensor.reader->heldBy() != nullptr, held) << scale;
+    if (!held)
+      continue;
+    EXPECT_STREQ(tensor.reader->heldBy(), "BF16");
+    for (float number : numbers(tensor))
+      ASSERT_EQ(quern::support::bf16ToFloat(quern::support::floatToBF16(number)), number);
+  }
+}
+
 TEST_F(Packed, PartsThatDoNotFitAreNamed) {
   Tensors broken = expected;
   broken.at("awq.qzeros").shape = {3, 2};

@@ -19,8 +19,8 @@ TEST(StoredFormats, BlocksThatPacksHaveAreMoved) {
       formatsOf(
           {{"a", "Q8_0"}, {"b", "Q4_0"}, {"c", "Q5_1"}, {"d", "F16"}, {"e", "F8_E4M3"}, {"f", "AWQ"}, {"g", "q4_z"}}),
       "f32,a=int8,b=int4,c=q5_1,d=f16,g=q4_z");
-  EXPECT_EQ(formatsOf({{"a", "Q4_K"}, {"b", "Q5_K"}, {"c", "Q6_K"}, {"d", "Q3_K"}, {"e", "Q2_K"}}),
-            "f32,a=q4_k,b=q5_k,c=q6_k,d=q6_k,e=q6_k");
+  EXPECT_EQ(formatsOf({{"a", "Q4_K"}, {"b", "Q5_K"}, {"c", "Q6_K"}, {"d", "Q3_K"}, {"e", "Q2_K"}, {"f", "IQ4_XS"}}),
+            "f32,a=q4_k,b=q5_k,c=q6_k,d=q6_k,e=q6_k,f=q8_k");
 }
 
 TEST(StoredFormats, AllOfF32SaysNothing) {
@@ -29,8 +29,8 @@ TEST(StoredFormats, AllOfF32SaysNothing) {
 
 TEST(StoredFormats, WhatF32TakesMoreBytesFor) {
   EXPECT_THAT(quern::tools::widenedTypes(
-                  {{"a", "Q8_0"}, {"b", "Q6_K"}, {"c", "IQ4_XS"}, {"d", "F32"}, {"e", "F8_E4M3"}, {"f", "F16"}}),
-              testing::ElementsAre("F8_E4M3", "IQ4_XS"));
+                  {{"a", "Q8_0"}, {"b", "Q6_K"}, {"c", "TQ1_0"}, {"d", "F32"}, {"e", "F8_E4M3"}, {"f", "F16"}}),
+              testing::ElementsAre("F8_E4M3", "TQ1_0"));
 }
 
 /// As mixes of GGUF have it: some layers with more bits.

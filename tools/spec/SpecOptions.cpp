@@ -62,8 +62,9 @@ void quern::tools::addQuantize(po::options_description &options, SpecOptions &sp
       po::value(&spec.quantize)->notifier([&spec](const std::string &given) { spec.quantize = quantizeText(given); }),
       "FORMAT[,GLOB=FORMAT]... or a FILE of lines GLOB = FORMAT: the weights of products in int8 or int4, groups of 32 "
       "with a scale each; int4 keeps int8 for those outside of layers (the head). q4_k, q5_k, q6_k: super-blocks of "
-      "256 as GGUF's K-quants; the first two keep q6_k for the head. q4_1, q5_1, q4_z: what files with these or with "
-      "zero points have. FORMAT+a8 of these, w8a8, w4a8: what they multiply "
+      "256 as GGUF's K-quants; the first two keep q6_k for the head. q8_k, q4_1, q5_1, q4_z: what files with IQ4_XS, "
+      "with "
+      "Q4_1, Q5_1 or with zero points have. FORMAT+a8 of these, w8a8, w4a8: what they multiply "
       "becomes int8, too; w16a16: both in bf16 (the default of --target cuda). The last GLOB that fits a weight's name "
       "decides (formats: also bf16, f16, f32)");
 }

@@ -162,7 +162,7 @@ private:
     };
     auto words = [&](llvm::Value *word) { return load(wordOf(block, word, column)); };
     llvm::Value *low = load(bytesAt(part, k, column)),
-                *high = super->highBits() ? words(add(firstWordOfGroup(k), super->lowWords())) : nullptr,
+                *high = super->highBits() ? words(highWord(*super, firstWordOfGroup(k), step)) : nullptr,
                 *units = words(number(0)), *pairs = words(add(divide(group, 2), 1));
     std::vector<llvm::Value *> x, sumOfX;
     for (int r = 0; r < s.most; ++r)

@@ -76,6 +76,8 @@ protected:
     llvm::Value *scale, *minimum;
   };
   SuperGroup levelsOf(llvm::Value *units, llvm::Value *pair, llvm::Value *group);
+  /// The number of the word with the high bits of eight codes. `first`: that of the group's first word.
+  llvm::Value *highWord(const support::SuperBlocks &form, llvm::Value *first, llvm::Value *step);
   /// The code 4 * `four` + `part` of a group, as a float.
   llvm::Value *codeOf(const support::SuperBlocks &form, llvm::Value *low, llvm::Value *high, llvm::Value *four,
                       int part);

@@ -22,12 +22,18 @@ llvm::Value *KernelIr::codeOf(const support::SuperBlocks &form, llvm::Value *low
                               int part) {
   llvm::Value *code = b.CreateAnd(b.CreateLShr(low, add(mul(rest(four, 2), 4), 8 * part)), number(15));
   if (form.highBits()) {
-    llvm::Value *bits = b.CreateLShr(high, add(mul(four, form.highBits()), 8 * part));
+    llvm::Value *inWord = form.highWords() == 1 ? four : rest(four, 2);
+    llvm::Value *bits = b.CreateLShr(high, add(mul(inWord, form.highBits()), 8 * part));
     code = b.CreateOr(code, b.CreateShl(b.CreateAnd(bits, number((1 << form.highBits()) - 1)), 4));
   }
   if (form.hasSign)
     code = b.CreateAShr(b.CreateShl(code, uint64_t(32 - form.bits)), uint64_t(32 - form.bits));
   return b.CreateSIToFP(code, b.getFloatTy());
+}
+
+llvm::Value *KernelIr::highWord(const support::SuperBlocks &form, llvm::Value *first, llvm::Value *step) {
+  llvm::Value *word = add(first, form.lowWords());
+  return form.highWords() == 1 ? word : add(word, step);
 }
 
 llvm::Value *KernelIr::superCode(int buffer, const std::vector<int> &positions) {
@@ -51,7 +57,7 @@ llvm::Value *KernelIr::superCode(int buffer, const std::vector<int> &positions) 
   };
   llvm::Value *group = divide(rest(k, form.length), form.group), *within = rest(k, form.group);
   llvm::Value *first = add(mul(group, form.wordsOfGroup()), form.headWords());
-  llvm::Value *high = form.highBits() ? word(add(first, form.lowWords())) : nullptr;
+  llvm::Value *high = form.highBits() ? word(highWord(form, first, divide(within, 8))) : nullptr;
   // The byte within a word follows from the position, so the words are shifted to it.
   llvm::Value *byte = mul(rest(within, 4), 8), *low = b.CreateLShr(word(add(first, divide(within, 8))), byte);
   llvm::Value *code = codeOf(form, low, high ? b.CreateLShr(high, byte) : nullptr, divide(within, 4), 0);

@@ -95,7 +95,8 @@ TEST(Tiles, OfCodes) {
   for (auto [storage, depth, columns, tile, amx] :
        {std::tuple(Storage::Int8, 96, 128, 64, 1), std::tuple(Storage::Int8, 75, 71, 32, 2),
         std::tuple(Storage::Int4, 160, 100, 64, 1), std::tuple(Storage::Q4K, 512, 100, 64, 1),
-        std::tuple(Storage::Q5K, 331, 40, 16, 1), std::tuple(Storage::Q6K, 331, 71, 64, 1)}) {
+        std::tuple(Storage::Q5K, 331, 40, 16, 1), std::tuple(Storage::Q6K, 331, 71, 64, 1),
+        std::tuple(Storage::Q8K, 331, 71, 64, 1)}) {
     GraphMaker g;
     KernelGraph &graph = product(g, storage, depth, columns, tile);
     SCOPED_TRACE(quern::support::storageName(storage));

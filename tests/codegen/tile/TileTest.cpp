@@ -176,7 +176,7 @@ static void checkDots(const KernelGraph &graph) {
 
 /// K-quants: codes with scales of two levels, also where the last super-block is not full.
 TEST(Tile, SuperBlocks) {
-  for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K, Storage::Q51, Storage::Q4Z})
+  for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K, Storage::Q8K, Storage::Q51, Storage::Q4Z})
     for (int64_t depth : {512, 300}) {
       Maker g;
       int x = g.argument(Storage::F32, {dim("M"), dim("K", depth)}),

@@ -1,4 +1,5 @@
-"""GPTQ and AWQ as published: kept in codes of int4, q4_1 or q4_z, a program computes what one computes that decodes them to f32."""
+"""GPTQ and AWQ as published, kept in codes of int4, q4_1 or q4_z, and 8-bit floats, kept in bf16: a program computes what one computes that decodes them to
+f32."""
 import json
 import random
 import struct
@@ -40,14 +41,21 @@ def integers(source, outer, inner, symmetric, group, order=None, awq=False):
     return parts
 
 
+def byte_floats(source, outer, inner):
+    """The parts of one weight with a scale for each 128 x 128, powers of two, as DeepSeek V3.1 has them."""
+    blocks = [-(-outer // 128), -(-inner // 128)]
+    return {"weight": Tensor("F8_E4M3", [outer, inner], [source.randrange(2) << 7 | source.randrange(0x78) for _ in range(outer * inner)]),
+            "weight_scale_inv": Tensor("F32", blocks, [2.0 ** -source.randrange(8, 11) for _ in range(blocks[0] * blocks[1])])}
+
+
 class Groups(Case):
-    def write_model(self, awq=False, group=GROUP, **odd):
+    def write_model(self, method="gptq", group=GROUP, **odd):
         """A llama of such weights; of those that `odd` names zeros may be anywhere ("zeros") or neighbours have other groups ("order")."""
         folder, source = self.scratch / "model", random.Random(3)
         folder.mkdir(exist_ok=True)
         config = json.loads((DATA / "llama" / "config.json").read_text())
         config |= {"hidden_size": WIDTH, "intermediate_size": INNER, "vocab_size": WORDS, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
-                   "quantization_config": {"quant_method": "awq" if awq else "gptq", "bits": 4, "group_size": group}}
+                   "quantization_config": {"quant_method": method, "bits": 4, "group_size": group}}
         (folder / "config.json").write_text(json.dumps(config))
         tensors = {"model.embed_tokens.weight": random_tensor(source, [WORDS, WIDTH], 1), "lm_head.weight": random_tensor(source, [WORDS, WIDTH]),
                    "model.norm.weight": Tensor("F32", [WIDTH], [1] * WIDTH)}
@@ -57,7 +65,8 @@ class Groups(Case):
             for name, (outer, inner) in SHAPES.items():
                 kind = odd.get(name.split(".")[1])
                 order = source.sample([g for g in range(inner // GROUP) for _ in range(GROUP)], inner) if kind == "order" else None
-                for part, tensor in integers(source, outer, inner, kind != "zeros", min(group, inner), order, awq).items():
+                parts = byte_floats(source, outer, inner) if method == "fp8" else integers(source, outer, inner, kind != "zeros", min(group, inner), order, method == "awq")
+                for part, tensor in parts.items():
                     tensors[f"model.layers.{i}.{name}.{part}"] = tensor
         write_safetensors(folder / "model.safetensors", tensors)
         return folder
@@ -88,12 +97,16 @@ class Groups(Case):
         self.check(self.write_model(v_proj="zeros", down_proj="order"), (r"quern.quantize .*q4_1\[", r"quern.quantize .*int4\["))
 
     def test_awq(self):
-        self.check(self.write_model(awq=True, gate_proj="zeros", up_proj="zeros"), (r"quern.quantize .*q4_1\[", r"quern.quantize .*int4\["))
+        self.check(self.write_model("awq", gate_proj="zeros", up_proj="zeros"), (r"quern.quantize .*q4_1\[", r"quern.quantize .*int4\["))
 
     def test_zeros_of_long_groups(self):
         """Groups of 128, as AWQ has by default: 4.75 bits instead of 6."""
         everywhere = {name.split(".")[1]: "zeros" for name in SHAPES}
-        self.check(self.write_model(awq=True, group=128, **everywhere), (r"quern.quantize .*q4_z\[",))
+        self.check(self.write_model("awq", group=128, **everywhere), (r"quern.quantize .*q4_z\[",))
+
+    def test_eight_bit_floats(self):
+        """Times powers of two they are numbers of bf16."""
+        self.check(self.write_model("fp8"), (r"!quern.tensor<bf16\[F = 128, D = 64\]|!quern.tensor<bf16\[D = 64, F = 128\]",))
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ from tests.e2e.harness import DATA, EXAMPLES, LESSER_TARGET, QUERN, Case, random
 # The type's number in GGUF; a super-block of any codes and scales whose numbers are about 0.05 large, around 0.
 LEVELS = {2: (10, lambda bits: bits(80) + struct.pack("<ee", 2**-8, 2**-7.5)), 3: (11, lambda bits: bits(108) + struct.pack("<e", 2**-10)),
           4: (12, lambda bits: struct.pack("<ee", 2**-12, 2**-9) + bits(140)), 5: (13, lambda bits: struct.pack("<ee", 2**-13, 2**-9) + bits(172)),
-          6: (14, lambda bits: bits(208) + struct.pack("<e", 2**-14))}
+          6: (14, lambda bits: bits(208) + struct.pack("<e", 2**-14)), "iq4_xs": (23, lambda bits: struct.pack("<e", 2**-16) + bits(134))}
 WIDTH, INNER, LAYERS, WORDS = 256, 512, 3, 300
 
 
 def write_model(path, types, tied=False):
-    """A llama whose matrices are of the types that `types(name, layer)` says (2 to 6), its vectors in f32. `tied`: the head is the table."""
+    """A llama whose matrices are of the types that `types(name, layer)` says (keys of LEVELS), its vectors in f32. `tied`: the head is the table."""
     source = random.Random(5)
     shapes = {"token_embd": (WORDS, WIDTH), "output_norm": (WIDTH,)} | ({} if tied else {"output": (WORDS, WIDTH)})
     for i in range(LAYERS):
@@ -77,6 +77,10 @@ class Files(Case):
 
     def test_few_bits_are_kept_in_six(self):
         self.check(lambda name, layer: 2 if name in ("attn_q", "attn_k", "ffn_gate") else 3, ("q6_k",), 0.24)
+
+    def test_codes_of_a_table_are_its_values(self):
+        """IQ4_XS, beside what such files have of other types."""
+        self.check(lambda name, layer: 6 if name == "output" else 5 if name == "attn_v" else "iq4_xs", ("q8_k", "q5_k", "q6_k"), 0.31)
 
     def test_a_tied_table_is_there_once(self):
         """Rows are looked up in the codes that the head multiplies; in f32 they are beside its tiles."""

@@ -40,7 +40,9 @@ float packedNumber(const SuperBlocks &form, const void *packed, int64_t row, int
   // Written out anew, not by SuperWords.h: four codes beside each other in the bytes of a word.
   const int group = form.headWords() + g * form.wordsOfGroup(), byte = i % 4 * 8;
   int code = int(word(group + i / 8) >> (byte + i % 8 / 4 * 4) & 15);
-  if (form.highBits())
+  if (form.bits == 8) // high halves are stored as the low ones
+    code |= int(word(group + form.lowWords() + i / 8) >> (byte + i % 8 / 4 * 4) & 15) << 4;
+  else if (form.highBits())
     code |= int(word(group + form.lowWords()) >> (byte + i / 4 * form.highBits()) & ((1u << form.highBits()) - 1)) << 4;
   if (code > form.most())
     code -= 1 << form.bits;
@@ -64,6 +66,7 @@ TEST(SuperBlocks, TakeTheBytesThatTheySay) {
   EXPECT_EQ(quern::support::bytesOf(Storage::Q4K, 256), 148);
   EXPECT_EQ(quern::support::bytesOf(Storage::Q5K, 256), 180);
   EXPECT_EQ(quern::support::bytesOf(Storage::Q6K, 257), 2 * 228) << "the last super-block is filled up";
+  EXPECT_EQ(quern::support::bytesOf(Storage::Q8K, 256), 276);
   EXPECT_EQ(quern::support::bytesOf(Storage::Q41, 256), 8 * 24);
   EXPECT_EQ(quern::support::bytesOf(Storage::Q51, 33), 2 * 28);
   EXPECT_EQ(quern::support::bytesOf(Storage::Q4Z, 256), 2 * 76);
@@ -73,8 +76,9 @@ TEST(SuperBlocks, TakeTheBytesThatTheySay) {
 TEST(SuperBlocks, BlocksOfAFileStandForTheSameBits) {
   std::mt19937 random(7);
   for (auto [type, storages] :
-       {std::pair{"Q4_K", std::vector{Storage::Q4K, Storage::Q5K, Storage::Q6K}},
-        std::pair{"Q5_K", std::vector{Storage::Q5K, Storage::Q6K}}, std::pair{"Q6_K", std::vector{Storage::Q6K}},
+       {std::pair{"Q4_K", std::vector{Storage::Q4K, Storage::Q5K, Storage::Q6K, Storage::Q8K}},
+        std::pair{"Q5_K", std::vector{Storage::Q5K, Storage::Q6K, Storage::Q8K}},
+        std::pair{"IQ4_XS", std::vector{Storage::Q8K}}, std::pair{"Q6_K", std::vector{Storage::Q6K}},
         std::pair{"Q3_K", std::vector{Storage::Q6K}}, std::pair{"Q2_K", std::vector{Storage::Q6K}},
         std::pair{"Q4_1", std::vector{Storage::Q41, Storage::Q51}}, std::pair{"Q5_1", std::vector{Storage::Q51}}}) {
     const BlockFormat &format = *findBlockFormat(type);
@@ -107,7 +111,8 @@ TEST(SuperBlocks, BlocksOfAFileStandForTheSameBits) {
 TEST(SuperBlocks, NumbersAreRoundedToTheNearest) {
   std::mt19937 random(8);
   std::normal_distribution<float> normal;
-  for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K, Storage::Q41, Storage::Q51, Storage::Q4Z}) {
+  for (Storage storage :
+       {Storage::Q4K, Storage::Q5K, Storage::Q6K, Storage::Q8K, Storage::Q41, Storage::Q51, Storage::Q4Z}) {
     const SuperBlocks &form = *superBlocksOf(storage);
     for (int trial = 0; trial < 200; ++trial) {
       const int64_t count = trial % 3 ? form.length : 1 + int64_t(random() % form.length);
@@ -154,7 +159,7 @@ TEST(SuperBlocks, NumbersOfAFileAreEncoded) {
     numbers[i] = normal(random);
     transposed[i % size_t(depth) * size_t(rows) + i / size_t(depth)] = numbers[i];
   }
-  for (Storage storage : {Storage::Q4K, Storage::Q6K}) {
+  for (Storage storage : {Storage::Q4K, Storage::Q6K, Storage::Q8K}) {
     const SuperBlocks &form = *superBlocksOf(storage);
     for (bool byColumns : {false, true}) {
       Description d = described(storage);
@@ -234,7 +239,8 @@ std::map<std::string, StoredTensor> tablesOf(const std::string &file) {
 } // namespace
 
 TEST(SuperBlocks, WordsOfAFileAreTheCodesThatWerePacked) {
-  for (Storage storage : {Storage::Q4K, Storage::Q5K, Storage::Q6K, Storage::Q41, Storage::Q51, Storage::Q4Z})
+  for (Storage storage :
+       {Storage::Q4K, Storage::Q5K, Storage::Q6K, Storage::Q8K, Storage::Q41, Storage::Q51, Storage::Q4Z})
     for (int64_t axis : {0, 1}) {
       const Words made(storage, axis);
       const SuperBlocks &form = *superBlocksOf(storage);
