@@ -1,7 +1,7 @@
 """`./dev bench accuracy`: every golden model in every number format, in two tables: how far its program is from the interpreter, which does the same arithmetic
 in double precision, and how far its logits are from those that PyTorch computed in f32. Both are the largest difference, relative to the largest logit.
 
-The bounds that tests hold these to are in tests/e2e/weights/formats_test.py. All models in the usual six formats take twenty minutes on two cores."""
+The bounds that tests hold these to are in tests/e2e/weights/formats_test.py. All models in all six formats take half an hour on two cores."""
 import argparse
 import json
 import statistics
@@ -10,10 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.e2e.models.models_test import SPECS, ZOO
 from tests.e2e.weights import formats_test
-from tests.e2e.weights.formats_test import FORMATS
+from tests.e2e.weights.formats_test import FORMATS, SHOWN, USUAL
 
-SHOWN = ("bf16", "int8", "int4", "q4_k", "w8a8", "w4a8")
-BESIDE = 2  # models in a line of the table
+COLUMNS = 14  # at most: models stand beside each other in the table
 
 
 def measure(fixture, formats):
@@ -34,22 +33,23 @@ def report(measured, formats):
     """Of each format what is farthest; then each model's distances from f32."""
     def farthest(name, which):
         fixture = max(measured, key=lambda one: measured[one][name][which])
-        return f"{measured[fixture][name][which]:.1e} ({fixture})"
+        return f"{measured[fixture][name][which]:.2g} ({fixture})"
 
-    lines = [[name, farthest(name, 0), f"{FORMATS[name][1]:.0e}", f"{min(one[name][1] for one in measured.values()):.1g}",
-              f"{statistics.median(one[name][1] for one in measured.values()):.1g}", farthest(name, 1)] for name in formats]
+    lines = [[name, farthest(name, 0), f"{FORMATS[name][1]:.0e}", f"{min(one[name][1] for one in measured.values()):.2g}",
+              f"{statistics.median(one[name][1] for one in measured.values()):.2g}", farthest(name, 1)] for name in formats]
     print(table(["format", "from the interpreter at most", "bound", "from f32 at least", "median", "at most"], lines) + "\n")
     cells = [[fixture, *(f"{measured[fixture][name][1]:.1g}" for name in formats)] for fixture in sorted(measured)]
-    height = -(-len(cells) // BESIDE)
+    beside = max(1, COLUMNS // (1 + len(formats)))
+    height = -(-len(cells) // beside)
     empty = [""] * (1 + len(formats))
-    rows = [sum((cells[at] if at < len(cells) else empty for at in range(row, BESIDE * height, height)), []) for row in range(height)]
-    print(table(["model", *formats] * BESIDE, rows))
+    rows = [sum((cells[at] if at < len(cells) else empty for at in range(row, beside * height, height)), []) for row in range(height)]
+    print(table(["model", *formats] * beside, rows))
 
 
 def main():
     parser = argparse.ArgumentParser(prog="./dev bench accuracy", description="every golden model in every number format: how far from the interpreter and from f32")
     parser.add_argument("--models", default=",".join(sorted(SPECS | ZOO)), help="which, by the folders of tests/data (all)")
-    parser.add_argument("--formats", default=",".join(SHOWN), help=f"which of {','.join(FORMATS)} ({','.join(SHOWN)})")
+    parser.add_argument("--formats", default=",".join(USUAL + SHOWN), help=f"which of {','.join(FORMATS)} ({','.join(USUAL + SHOWN)})")
     parser.add_argument("--jobs", type=int, default=2, help="models at a time (2)")
     parser.add_argument("--json", action="store_true", help="all distances, by model and format")
     options = parser.parse_args()

@@ -158,7 +158,7 @@ class Weights(Case):
         program = self.compile(spec, *options)
         got = self.evaluate(program, weights, inputs)["logits"]
         want = self.interpret(spec, weights, inputs, *options, "--after", "narrow-storage")["logits"]
-        self.assertLess(relative_error(got, want), 5e-5)
+        self.assertLess(relative_error(got, want), 1e-5)
         apart = relative_error(got, expected["logits"])
         self.assertGreater(apart, 1e-4)  # else nothing was rounded
         self.assertLess(apart, 3e-2)
