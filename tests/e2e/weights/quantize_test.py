@@ -64,6 +64,7 @@ class RoundTrip(Quantized):
         """Along either dimension, joined, of experts; a table that a pattern names."""
         self.check("gpt2", "gpt2", "q6_k,*c_proj*=q5_k")
         self.check("llama", "llama", "q4_k,*k_proj*=q5_k,*embed_tokens*=q6_k")
+        self.check("llama", "llama", "q8_k")
         self.check("mixtral", "mixtral", "q4_k")
 
     def test_tables(self):
