@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Codes, groups);
 INSTANTIATE_TEST_SUITE_P(Kinds, RowsInCodes, groups);
 const auto superBlocks =
     testing::Values(std::tuple(Storage::Q4K, 331), std::tuple(Storage::Q4K, 512), std::tuple(Storage::Q5K, 512),
-                    std::tuple(Storage::Q6K, 331), std::tuple(Storage::Q8K, 331), std::tuple(Storage::Q8K, 512),
+                    std::tuple(Storage::Q6K, 331), std::tuple(Storage::Q8K, 331), std::tuple(Storage::Q8K, 256),
                     std::tuple(Storage::Q41, 331), std::tuple(Storage::Q51, 96), std::tuple(Storage::Q4Z, 331),
                     std::tuple(Storage::Q4Z, 512));
 INSTANTIATE_TEST_SUITE_P(SuperBlocks, Codes, superBlocks);
