@@ -377,7 +377,7 @@ class Codes(Case):
     def test_mistakes(self):
         for options, words in ((("--quantize", "int3"), "'int3' is no format"), (("--quantize", "int8,head"), "is no GLOB=FORMAT"),
                                (("--quantize", "bf16+a8"), "'bf16+a8' is no format"), (("--activations", "int4"), "exact or int8 is needed"),
-                               (("--quantize", "bf16", "--activations", "int8"), "none are"), (("--quantize", "int8", "--train"), "not trained")):
+                               (("--quantize", "bf16", "--activations", "int8"), "none are"), (("--quantize", "int8", "--train"), "--train does not change")):
             refused = run(QUERN, "compile", EXAMPLES / "gpt2.quern", *options, "-o", self.scratch / "never", status=1)
             self.assert_refused(refused, words)
 
