@@ -22,7 +22,7 @@ struct ProgramOptions {
   int64_t segmentIterations = 0;    ///< iterations of a loop that a gradient runs again together; 0: none
   int64_t chunkRows = 0;            ///< the most rows of a chunk of a loss; 0: what its logits' bytes allow
 
-  /// What it was given is trained, or adapters alone, and that is frozen.
+  /// Adapters alone are trained, and all that a checkpoint has is frozen.
   bool trainsAdapters() const { return train && !lora.empty(); }
   bool trainsNarrow() const { return train && precision == Storage::BF16; }
 };

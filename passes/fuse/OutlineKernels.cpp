@@ -248,7 +248,6 @@ KernelBody Outliner::cutOut(const Roots &roots, FusionGroups &groups) {
   return body;
 }
 
-/// Weights of contractions are read in tiles of rows: [stacked ..., O, I] with I contracted.
 /// Buffers are read along their unit stride: that dimension comes last.
 void Outliner::unitStrideLast(KernelBody &body) {
   for (auto [i, buffer] : llvm::enumerate(body.inputs)) {

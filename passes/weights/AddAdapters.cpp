@@ -15,7 +15,7 @@
 #include "ir/analysis/Options.h"
 #include "passes/Passes.h"
 #include "passes/weights/Adapters.h"
-#include "support/Glob.h"
+#include "passes/weights/WeightFormats.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
@@ -42,11 +42,7 @@ bool AdapterChoice::fits(ParamOp param, bool inLayers) const {
   if (globs.empty())
     return inLayers;
   return llvm::any_of(param.getPaths(), [&](Attribute iteration) {
-    return llvm::any_of(cast<ArrayAttr>(iteration), [&](Attribute name) {
-      return llvm::any_of(globs, [&](const std::string &glob) {
-        return quern::support::matchGlob(glob, cast<StringAttr>(name).getValue());
-      });
-    });
+    return llvm::any_of(globs, [&](const std::string &glob) { return fitsOneName(glob, iteration); });
   });
 }
 
@@ -148,7 +144,7 @@ private:
   /// Parameters of both, once for all products of a body with the matrix.
   FailureOr<Halves> halvesOf(Product p) {
     if (auto known = made.find(p.param); known != made.end()) {
-      if (known->second.depth.getSize() == p.depth.getSize() && known->second.depth == p.depth)
+      if (known->second.depth == p.depth)
         return known->second;
       return p.contract.emitError(
           "--lora: the matrix of this product is summed over another of its dimensions elsewhere; "

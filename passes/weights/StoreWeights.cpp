@@ -107,7 +107,7 @@ static std::optional<StringRef> groupedAlong(const Read &read) {
   return depth;
 }
 
-/// Which dimensions of a parameter's type `label` of `value` is, an other view of the parameter.
+/// Which dimensions of a parameter's type `label` is, of `value`, a view of the parameter.
 static SmallVector<unsigned> placesIn(ParamOp param, Value value, StringRef label) {
   SmallVector<StringRef> labels = {label};
   for (; value != param.getResult(); value = value.getDefiningOp()->getOperand(0))

@@ -91,8 +91,7 @@ static Storage ofMostBits(Storage a, Storage b) {
   return groupOf(more) <= groupOf(less) ? more : Storage::F32;
 }
 
-/// Whether the glob fits one of the names that a parameter may have in an iteration.
-static bool fits(const std::string &glob, Attribute iteration) {
+bool quern::passes::fitsOneName(const std::string &glob, Attribute iteration) {
   return llvm::any_of(cast<ArrayAttr>(iteration), [&](Attribute name) {
     return quern::support::matchGlob(glob, cast<StringAttr>(name).getValue());
   });
@@ -112,7 +111,7 @@ std::optional<ProductFormat> WeightFormats::named(ParamOp table) const {
   std::optional<ProductFormat> format;
   for (Attribute iteration : table.getPaths())
     for (const Rule &rule : rules)
-      if (rule.glob != "*" && fits(rule.glob, iteration))
+      if (rule.glob != "*" && fitsOneName(rule.glob, iteration))
         format = rule.format;
   return table.getIterations() == 1 ? format : std::nullopt;
 }
@@ -126,7 +125,7 @@ ProductFormat WeightFormats::of(ArrayRef<ParamOp> params, bool sensitive) const 
     for (Attribute iteration : param.getPaths()) {
       ProductFormat own = start;
       for (const Rule &rule : rules)
-        if (fits(rule.glob, iteration))
+        if (fitsOneName(rule.glob, iteration))
           own = rule.format;
       if (!most)
         most = own;

@@ -25,6 +25,9 @@ inline constexpr llvm::StringLiteral codedRowsSuffix = "+a8";
 /// `quantize` with rows in int8 wherever weights are in codes.
 std::string withCodedRows(llvm::StringRef quantize);
 
+/// Whether the glob fits one of the names that a parameter may have in an iteration (an entry of its paths).
+bool fitsOneName(const std::string &glob, mlir::Attribute iteration);
+
 class WeightFormats {
 public:
   /// `quantize`: "FORMAT[,GLOB=FORMAT]...", or empty for `precision` everywhere. Throws std::runtime_error.
