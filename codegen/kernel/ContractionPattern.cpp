@@ -247,6 +247,31 @@ bool hasPairsAlone(const KernelGraph &graph, const ContractionPattern &p) {
          graph.nodes[pickOf(graph, p.w)].op != Op::Gather && graph.nodes[p.x].op == Op::Widen;
 }
 
+const Dim &longestDepth(const ContractionPattern &p) {
+  auto length = [](const Dim &dim) { return dim.fixed().value_or(int64_t(1) << 40); };
+  const Dim *longest = &p.reduced.front();
+  for (const Dim &dim : p.reduced)
+    if (length(dim) >= length(*longest))
+      longest = &dim;
+  return *longest;
+}
+
+/// Whether all numbers of an operand are such as bf16 has.
+static bool isOfBF16(const KernelGraph &graph, int operand) {
+  const Node *node = &graph.nodes[operand];
+  while ((node->op >= Op::Rename && node->op <= Op::Squeeze && node->op != Op::Concat) || node->op == Op::Expand ||
+         node->op == Op::Permute)
+    node = &graph.nodes[node->operands[0]];
+  return node->op == Op::Widen && graph.nodes[node->operands[0]].storage == Storage::BF16;
+}
+
+bool hasStoredPairs(const KernelGraph &graph, const ContractionPattern &p) {
+  if (!p.isDense() || !p.row)
+    return false;
+  const std::string &last = graph.nodes[p.x].dims.back().name;
+  return (last == p.row->name || last == longestDepth(p).name) && isOfBF16(graph, p.x) && isOfBF16(graph, p.w);
+}
+
 bool liesAlongDepth(const KernelGraph &graph, const ContractionPattern &p) {
   const int stored = graph.nodes[p.x].operands[0];
   if (!p.row || p.reduced.size() != 1 || graph.nodes[stored].dims.back().name != p.reduced[0].name)

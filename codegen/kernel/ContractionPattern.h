@@ -44,6 +44,10 @@ ContractionPattern matchContraction(const KernelGraph &graph, int node, int vect
 bool hasCodesAlone(const KernelGraph &graph, const ContractionPattern &pattern);
 /// The same of bf16, in pairs along the depth.
 bool hasPairsAlone(const KernelGraph &graph, const ContractionPattern &pattern);
+/// Of a dense product: of what is summed the longest, whose parts are packed; and whether it multiplies bf16 alone, such that
+/// a row's pairs along that depth are read at once: rows are side by side, or their depth is.
+const Dim &longestDepth(const ContractionPattern &pattern);
+bool hasStoredPairs(const KernelGraph &graph, const ContractionPattern &pattern);
 /// Whether such rows run along their depth in memory.
 bool liesAlongDepth(const KernelGraph &graph, const ContractionPattern &pattern);
 

@@ -22,9 +22,12 @@ static Storage storedAs(const KernelGraph &graph, int operand) {
   return widensStored(node.op) && node.op != Op::Rescale ? graph.nodes[node.operands[0]].storage : node.storage;
 }
 
-/// Whether AMX's registers can hold what is multiplied: rows along their depth, which has whole steps of 64 bytes.
+/// Whether AMX's registers can hold what is multiplied: rows along their depth, which has whole steps of 64 bytes. What is not
+/// packed is copied to that form.
 static bool fitTiles(const KernelGraph &graph, const ContractionPattern &p) {
   constexpr int64_t pairsOfStep = 32;
+  if (p.isDense())
+    return hasStoredPairs(graph, p);
   bool whole = hasCodesAlone(graph, p) || (hasPairsAlone(graph, p) && *p.reduced[0].fixed() % pairsOfStep == 0);
   return whole && liesAlongDepth(graph, p);
 }
@@ -50,11 +53,7 @@ static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, co
   } else if (p.form == ContractionForm::Dense) {
     anchor.family = "dense";
     anchor.facts["heads"] = p.perHead;
-    // The longest of what is summed is packed in parts.
-    int64_t longest = -1;
-    for (const Dim &dim : p.reduced)
-      longest = std::max(longest, dim.fixed().value_or(int64_t(1) << 40));
-    anchor.facts["depth"] = longest == int64_t(1) << 40 ? 0 : longest;
+    anchor.facts["depth"] = longestDepth(p).fixed().value_or(0);
   } else {
     anchor.family = "contract";
   }

@@ -208,21 +208,22 @@ double Estimate::packed(const PlanPart &part) const {
 
 /// A strip of some tiles of columns and a part of the depth is copied for each block of rows.
 double Estimate::dense(const PlanPart &part) const {
-  double rows = part["rows"], columns = part["columns"], vectors = std::ceil(columns / core.vector);
+  const double amx = amxOf(part), size = amx ? 2 : 4; // bytes of what is copied
+  double rows = amx ? 16 * amx : part["rows"], columns = part["columns"], vectors = std::ceil(columns / core.vector);
   double length = double(known("rows", support::assumed::rows)), group = part["group"], depth = part["depth"];
   double tiles = std::max(1.0, std::ceil(length / rows)), block = std::min<double>(part["row_block"], tiles);
   double groups = std::max(1.0, std::ceil(std::ceil(outer / columns) / group));
   double whole = double(known("depth", 1 << 12)), parts = std::ceil(whole / depth);
   // A strip's lines are side by side as far as the group goes: the first of them is waited for.
-  double line = group * columns * 4, copied = (line / fromMemory + 20) / (group * vectors);
-  if (2 * core.vector * std::min(depth, whole) * 4 >
+  double line = group * columns * size, copied = (line / fromMemory + 20) / (group * vectors);
+  if (2 * core.vector * std::min(depth, whole) * size >
       core.first) // transposed on the way: what is read and written of a vector of columns
     copied *= 2;
   double perBlock = copied / (rows * tiles) * std::ceil(tiles / block);
-  double rowsAgain = 4 / fromThird / (group * vectors); // a group of columns reads all rows
+  double rowsAgain = size / fromThird / (group * vectors); // a group of columns reads all rows
   double totals = 4 / depth;                            // read and written for each part, or the result at the end
   const bool direct = parts <= part["shallow"];         // a strip of the whole depth, no totals
-  double held = (group * columns + rows * part["row_block"]) * (direct ? whole : depth) * 4;
+  double held = (group * columns + rows * part["row_block"]) * (direct ? whole : depth) * size;
   if (!direct)
     held += rows * part["row_block"] * group * columns * 4;
   double beyond = std::max(0.0, held / core.second - 1);
@@ -232,7 +233,8 @@ double Estimate::dense(const PlanPart &part) const {
   double rounds = std::max(1.0, std::ceil(full / core.threads) * block * core.threads / all) - 1;
   double waits = rounds + unevenTasks / 4 * (core.threads - 1) / full;
   double fed = fromFirst ? 0 : exposed * core.vector * 4 / fromSecond * ahead / rows;
-  return ofTile(part) + ofUnrolling(part, rows, vectors) + rereading * beyond + waits +
+  const double products = ofTile(part) + (amx ? 0 : ofUnrolling(part, rows, vectors));
+  return products + (amx ? products : 1) * (rereading * beyond + waits) +
          core.products * (perBlock + rowsAgain + totals + fed);
 }
 
@@ -319,7 +321,7 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
   if (name == "depth" && family == "contract")
     return {256, 512, 1024, 2048, parameter.most};
   if (name == "depth")
-    return twice(64, 1024);
+    return twice(64, known("amx") ? 4096 : 1024);
   if (name == "step")
     return twice(1, 16);
   if (name == "keys")

@@ -81,6 +81,17 @@ int64_t codesOfPart(int64_t bits) {
   return bits && bits < 16 ? 256 : 1;
 }
 
+/// AMX's registers.
+static std::optional<std::string> refuseTiles(const PlanPart &part, const Facts &facts) {
+  const int64_t amx = part["amx"];
+  if (amx && !known(facts, "amx"))
+    return "amx " + text(amx) +
+           ", but only rows and columns in bf16, or both in codes, are multiplied so, on processors that have it";
+  if (amx && part["columns"] % 16)
+    return "amx " + text(amx) + ", but columns " + text(part["columns"]) + " are no multiple of 16";
+  return std::nullopt;
+}
+
 static std::optional<std::string> refusePacked(const PlanPart &part, const Facts &facts) {
   if (int64_t side = part["side"]; !fitsSide(side, part["columns"], facts))
     return "side " + text(side) + " does not divide the tiles of columns, or their sums do not fit the target's " +
@@ -93,11 +104,8 @@ static std::optional<std::string> refusePacked(const PlanPart &part, const Facts
     return "depth " + text(depth) + " is no multiple of the " + text(of) + " codes that share scales";
   if (int64_t unroll = part["unroll"]; unroll > 1 && inner && depth < inner && (inner % depth || depth % unroll))
     return "unroll " + text(unroll) + " does not divide whole parts of the depth";
-  if (int64_t amx = part["amx"]; amx && !known(facts, "amx"))
-    return "amx " + text(amx) +
-           ", but only rows and columns in bf16, or both in codes, are multiplied so, on processors that have it";
-  if (int64_t amx = part["amx"]; amx && part["columns"] % 16)
-    return "amx " + text(amx) + ", but columns " + text(part["columns"]) + " are no multiple of 16";
+  if (std::optional<std::string> refused = refuseTiles(part, facts))
+    return refused;
   return refuseTile(part, facts);
 }
 
@@ -115,6 +123,10 @@ static std::optional<std::string> refuseDense(const PlanPart &part, const Facts 
     return refused;
   if (unroll > 1 && (!whole || whole % depth || depth % unroll))
     return "unroll " + text(unroll) + " does not divide whole parts of the depth";
+  if (std::optional<std::string> refused = refuseTiles(part, facts))
+    return refused;
+  if (part["amx"] && depth % numbersOfStep)
+    return "depth " + text(depth) + ", but AMX multiplies " + text(numbersOfStep) + " steps at a time";
   if (part["few"] && (!known(facts, "heads") || known(facts, "rows") > part["few"]))
     return "few " + std::to_string(part["few"]) +
            ": only few rows of weights for each head are read where they are stored";
@@ -238,7 +250,8 @@ const std::vector<Family> &families() {
       block{"row_block", "tiles of rows per task, whose inputs stay in the second cache", 1, 4096},
       beside{"beside", "groups of rows that are copied side by side, as they share lines of memory", 1, 64},
       dot{"dot", "vectors that a step of a dot product takes at once", 1, 16, 0},
-      group{"group", "tiles of columns of a task", 1, 64};
+      group{"group", "tiles of columns of a task", 1, 64},
+      amx{"amx", "tiles of 16 rows that AMX multiplies at a time, in place of `rows`; 0: it is not used", 0, 4};
   static const std::vector<Family> table = {
       {"attend",
        "attention, and sums of its gradient, by tensor cores",
@@ -277,7 +290,7 @@ const std::vector<Family> &families() {
         {"tiles", "with fewer tiles of columns, other dimensions are tasks too", 1, 1 << 16},
         {"alone", "up to so many rows are multiplied one by one; 0: none", 0, 64},
         {"side", "tiles of columns that such a row is multiplied with at a time", 1, 16},
-        {"amx", "tiles of 16 rows that AMX multiplies at a time, in place of `rows`; 0: it is not used", 0, 4}},
+        amx},
        ofProduct,
        refusePacked},
       {"dense",
@@ -292,7 +305,8 @@ const std::vector<Family> &families() {
         group,
         {"few", "up to so many rows read the weights of each head where they are stored; 0: none", 0, 64},
         dot,
-        beside},
+        beside,
+        amx},
        ofProduct,
        refuseDense},
       {"experts",

@@ -48,7 +48,8 @@ struct Place {
   std::string buffer;
   Type type; ///< of a number
   Expr first, apart;
-  Expr memory{}; ///< where that is no buffer's name
+  Expr memory{};                ///< where that is no buffer's name
+  Expr nextTile{}, nextStep{}; ///< of rows: 16 rows further, and 64 bytes of the depth
 };
 
 Expr bytes(const Expr &numbers, const Type &type) {
@@ -110,15 +111,23 @@ public:
     rows = placeOf(row, sums.row), columns = placeOf(column, sums.step);
     out = {store->name, product->type, at(store->index), strideOf(store->index, sums.row)};
     left = at(product->args[2]);
-    length = extentOf(sums.within) * extentOf(sums.step) * rows.type.bytes();
     const int count = extentOf(sums.row);
     groups = extentOf(sums.group);
-    if ((length % tileBytes || groups > 1) && length > tileBytes)
-      throw std::logic_error("tiles of a depth that ends within one");
+    measureDepth();
+    columnGroup = strideOf(column->index, sums.group), outGroup = strideOf(store->index, sums.group);
+    const int within = extentOf(sums.within);
+    rows.nextTile = simplify(at(row->index, sums.row, tileRows) - rows.first);
+    rows.nextStep = steps.defined()
+                        ? simplify(at(row->index, sums.step, tileBytes / rows.type.bytes() / within) - rows.first)
+                        : Expr(0);
+    // Rows of which all are there may lie in any way.
+    if (can_prove(left >= count))
+      return blocks(rows, count);
+    if (!length)
+      throw std::logic_error("rows of tiles are missing along a depth that only the run knows");
     // One loop for rows where they are and for copies of them: where two ended alike, LLVM would join their tiles.
     const std::string copy = prefix + "rows";
     const int ofGroup = length / rows.type.bytes(), depth = groups * ofGroup;
-    columnGroup = strideOf(column->index, sums.group), outGroup = strideOf(store->index, sums.group);
     // Rows of codes follow each other along the depth. Of 64 bits Halide leaves some differences as they are.
     std::optional<int64_t> known = as_const_int(strideOf(row->index, sums.group));
     if (groups > 1 && known && *known != ofGroup)
@@ -132,6 +141,8 @@ public:
     const Type index = rows.first.type();
     Place from{copy, rows.type, either("first", make_zero(index), rows.first),
                either("apart", make_const(index, depth), cast(index, rows.apart))};
+    from.nextTile = from.apart * tileRows;
+    from.nextStep = tileBytes / rows.type.bytes();
     from.memory = either("from", Variable::make(Handle(), copy), Variable::make(Handle(), rows.buffer));
     Stmt all = blocks(from, count);
     for (auto let = chosen.rbegin(); let != chosen.rend(); ++let)
@@ -157,7 +168,8 @@ private:
   const Call *product;
   Place rows, columns, out;
   Expr left;
-  int length = 0, groups = 1, rowGroup = 0; ///< bytes of the depth; such sums; how far the next one's numbers are
+  int length = 0, groups = 1, rowGroup = 0; ///< bytes of the depth, 0: only the run knows; such sums; how far the next one's numbers are
+  Expr steps;                               ///< of 64 bytes, where the depth has more than one
   Expr columnGroup, outGroup;
   std::vector<std::pair<std::string, Expr>> chosen;
 
@@ -175,6 +187,23 @@ private:
     if (!extent)
       throw std::logic_error("a tile's loop over " + loop + " has no known length");
     return static_cast<int>(*extent);
+  }
+  /// Whole steps of 64 bytes, or what is within one.
+  void measureDepth() {
+    const int within = extentOf(sums.within), words = tileBytes / rows.type.bytes() / within;
+    auto found = loops.find(sums.step);
+    const Expr extent = found == loops.end() ? Expr(1) : simplify(found->second->extent);
+    if (std::optional<int64_t> known = as_const_int(extent)) {
+      length = within * static_cast<int>(*known) * rows.type.bytes();
+      if ((length % tileBytes || groups > 1) && length > tileBytes)
+        throw std::logic_error("tiles of a depth that ends within one");
+      if (length > tileBytes)
+        steps = length / tileBytes;
+    } else if (groups > 1) {
+      throw std::logic_error("groups of tiles of a depth that only the run knows");
+    } else { // whole ones, as TileSums asks: the length itself may be computed further out
+      steps = extent / words;
+    }
   }
   /// At the first iteration of all loops, but so many further of one.
   Expr at(Expr value, const std::string &further = "", int by = 0) const {
@@ -223,7 +252,7 @@ private:
 
   Stmt block(const Place &from, int row, int rowTiles, int column, int columnTiles) const {
     const std::string name = prefix + "tile.", step = prefix + "tile_step";
-    const int inWord = 4 / rows.type.bytes(), inTile = tileBytes / rows.type.bytes();
+    const int inWord = 4 / rows.type.bytes();
     auto tile = [&](int i, int j) { return name + std::to_string(i * atOnce + j); };
     auto ofAll = [&](const std::function<Stmt(int i, int j)> &one) {
       std::vector<Stmt> all;
@@ -235,8 +264,8 @@ private:
     const Type all = out.type.with_lanes(256);
     const Expr zero = Call::make(all, "tile_zero", {number(tileRows), number(tileColumns * 4)}, Call::Intrinsic);
     auto product = [&](int i, int j, const Expr &sum, const Expr &at, int group) {
-      const int bytes = std::min(length, tileBytes);
-      Expr left = loadTile(from, (row + i * tileRows) * from.apart + at * inTile + group * rowGroup, bytes, tileRows);
+      const int bytes = steps.defined() ? tileBytes : length;
+      Expr left = loadTile(from, (row / tileRows + i) * from.nextTile + at * from.nextStep + group * rowGroup, bytes, tileRows);
       Expr right = loadTile(
           columns, at * (tileBytes / 4) * columns.apart + (column + j * tileColumns) * inWord + group * columnGroup,
           tileColumns * 4, bytes / 4);
@@ -250,7 +279,7 @@ private:
                                         bytes(place, out.type), bytes(out.apart, out.type), sum},
                                        Call::Intrinsic));
     };
-    if (length <= tileBytes) // what LLVM would keep in memory as well, had it a place there
+    if (!steps.defined()) // what LLVM would keep in memory as well, had it a place there
       return ofAll([&](int i, int j) {
         auto sum = [&](int g) { return Variable::make(all, name + std::to_string(g)); };
         std::vector<Stmt> stores;
@@ -266,7 +295,7 @@ private:
     });
     Stmt body = Block::make(
         {ofAll([&](int i, int j) { return setTile(tile(i, j), zero); }),
-         For::make(step, 0, length / tileBytes, ForType::Serial, Partition::Auto, DeviceAPI::None, products),
+         For::make(step, 0, steps, ForType::Serial, Partition::Auto, DeviceAPI::None, products),
          ofAll([&](int i, int j) { return stored(i, j, tileOf(tile(i, j), out.type), 0); })});
     for (int i = 0; i < rowTiles; ++i)
       for (int j = 0; j < columnTiles; ++j)

@@ -12,9 +12,11 @@ namespace quern::codegen {
 
 /// Rows of a tile, columns of four bytes; what a tile's row has of the depth.
 inline constexpr int tileRows = 16, tileColumns = 16, tileBytes = 64;
+inline constexpr int numbersOfTile = 32; ///< of bf16, along the depth
 
 /// The update of `sums(lane, row, ...)` by `tileProduct`, alone in serial loops over these two and the depth: `within`
-/// is what four bytes hold, `step` the rest. Rows of numbers run along the depth, columns are [step][lane][within].
+/// is what four bytes hold, `step` the rest: whole steps of 64 bytes, where it is longer than one or only the run knows it. Rows
+/// of numbers run along the depth, in each of these steps, columns are [step][lane][within].
 struct TileSums {
   Halide::Func sums;
   std::string lane, row, within, step; ///< names of loops

@@ -34,11 +34,7 @@ namespace quern::codegen {
 
 /// The dimension whose parts follow each other, the longest, comes last.
 static ContractionPattern longestLast(ContractionPattern p) {
-  auto length = [](const Dim &dim) { return dim.fixed().value_or(int64_t(1) << 40); };
-  auto longest = p.reduced.begin();
-  for (auto dim = p.reduced.begin(); dim != p.reduced.end(); ++dim)
-    if (length(*dim) >= length(*longest))
-      longest = dim;
+  auto longest = p.reduced.begin() + (&longestDepth(p) - p.reduced.data());
   std::rotate(longest, longest + 1, p.reduced.end());
   return p;
 }
@@ -46,25 +42,19 @@ static ContractionPattern longestLast(ContractionPattern p) {
 static constexpr int inPair = 2;
 static const Var pairVar("pair");
 
-/// Whether all numbers of an operand are such as bf16 has.
-static bool isOfBF16(const KernelGraph &graph, int operand) {
-  const Node *node = &graph.nodes[operand];
-  while ((node->op >= Op::Rename && node->op <= Op::Squeeze && node->op != Op::Concat) || node->op == Op::Expand ||
-         node->op == Op::Permute)
-    node = &graph.nodes[node->operands[0]];
-  return node->op == Op::Widen && graph.nodes[node->operands[0]].storage == Storage::BF16;
-}
-
 DenseContraction::DenseContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
     : Contraction(builder, longestLast(pattern), plan), plan(plan), unroll(plan["unroll"]), group(plan["group"]),
-      partDepth(plan["depth"]), shallowParts(plan["shallow"]), narrow(prepareOperands(builder, pattern)),
-      wholeParts(reduced.back().fixed() && *reduced.back().fixed() % partDepth == 0), pairs(canPair()) {}
+      partDepth(plan["depth"]), shallowParts(plan["shallow"]), amx(plan["amx"]),
+      narrow(prepareOperands(builder, pattern)),
+      wholeParts(reduced.back().fixed() && *reduced.back().fixed() % partDepth == 0),
+      pairs(amx || (multipliesBF16(b.target) && partDepth % inPair == 0 && hasStoredPairs(b.graph, *this))) {
+  if (amx)
+    rows = amx * tileRows;
+}
 
-/// Pairs are read at once: rows are side by side, and are copied, or the depth does.
-bool DenseContraction::canPair() const {
-  const std::string &last = b.graph.nodes[x].dims.back().name;
-  return multipliesBF16(b.target) && partDepth % inPair == 0 && (last == row->name || last == reduced.back().name) &&
-         isOfBF16(b.graph, x) && isOfBF16(b.graph, w);
+/// What a copy has of the depth at a time: behind its end 0.
+int DenseContraction::stepOfDepth() const {
+  return amx ? numbersOfTile : pairs ? inPair : 1;
 }
 
 Expr DenseContraction::asBF16(const Expr &number) {
@@ -74,7 +64,7 @@ Expr DenseContraction::asBF16(const Expr &number) {
 /// What an operand has at a position of the depth, in bf16; behind its end 0.
 Expr DenseContraction::bf16At(int operand, Index index, const Expr &position) const {
   const Dim &depth = reduced.back();
-  const bool inside = wholeParts && *depth.fixed() % inPair == 0;
+  const bool inside = wholeParts && *depth.fixed() % stepOfDepth() == 0;
   index[depth.name] = inside ? position : min(likely(position), b.extent(depth.size) - 1);
   Expr number = operand == w ? loadWeight(w, lane, Var("tile"), index) : b.real(operand, index);
   return asBF16(inside ? number : select(position < b.extent(depth.size), number, 0.0f));
@@ -82,7 +72,9 @@ Expr DenseContraction::bf16At(int operand, Index index, const Expr &position) co
 
 /// A loop over so much of the depth.
 RDom DenseContraction::depthOf(const Expr &length, const std::string &name) const {
-  return pairs ? RDom(Region{{0, inPair}, {0, (length + (inPair - 1)) / inPair}}, name) : RDom(0, length, name);
+  const int step = stepOfDepth();
+  return pairs ? RDom(Region{{0, inPair}, {0, (length + (step - 1)) / step * (step / inPair)}}, name)
+               : RDom(0, length, name);
 }
 
 /// Names of a copy's loops: the depth, then all of an operand's dimensions but `own` and the depth.
@@ -159,8 +151,15 @@ DenseContraction::Products DenseContraction::productsOver(const RDom &k, const E
   std::vector<Expr> call = copyCall(lane, b.graph.nodes[w], *column, reduced.back(), Var("tile"), ofColumns);
   if (pairs)
     call.insert(call.begin(), out.pair);
-  Expr left = rowsAt(out, step, index);
   out.sums = b.newFunc("sums", node);
+  if (amx) {
+    Var m = KernelBuilder::var(row->name);
+    out.sums(args) = undef<float>();
+    out.sums(args) += tileProduct(tiledRowsAt(out, step, index), out.strip(call),
+                                  groups.defined() ? Expr(rows) : b.extent(row->size) - m);
+    return out;
+  }
+  Expr left = rowsAt(out, step, index);
   out.sums(args) = 0.0f;
   out.sums(args) += pairs ? cast<float>(out.strip(call)) * cast<float>(left) : left * out.strip(call);
   return out;
@@ -170,7 +169,10 @@ void DenseContraction::accumulate() {
   const Node &input = b.graph.nodes[x];
   const Dim &depth = reduced.back();
   Var part("part"), group("group");
-  if (input.dims.back().name == row->name) { // its rows are side by side
+  if (amx) {
+    if (!liesInTiles())
+      copyTiles();
+  } else if (input.dims.back().name == row->name) { // its rows are side by side
     groups = b.newFunc("groups", node);
     Index index = KernelBuilder::varsOf(input.dims);
     index[row->name] = min(group * rows + groupLane, b.extent(row->size) - 1);
@@ -200,7 +202,7 @@ void DenseContraction::accumulate() {
   args.push_back(part);
   RDom k = depthOf(partDepth, "k");
   Expr step = pairs ? part * (partDepth / inPair) + k.y : part * partDepth + k.x;
-  if (!wholeParts)
+  if (!wholeParts && !amx)
     k.where((pairs ? step * inPair : step) < b.extent(depth.size));
   for (const Dim &dim : between)
     index[dim.name] = KernelBuilder::var(dim.name);
@@ -227,9 +229,25 @@ Expr DenseContraction::sumAt(const std::vector<Expr> &call) const {
   return shallow.defined() ? select(shallow, whole.sums(call), totals(call)) : Expr(totals(call));
 }
 
+void DenseContraction::scheduleStrip(Products &out, const LoopLevel &copies) {
+  Var depth = KernelBuilder::var(reduced.back().name);
+  const int vector = vectorOfTile();
+  out.strip.compute_at(copies).bound_extent(lane, tile).bound_extent(Var("tile"), group);
+  if (b.graph.nodes[w].dims.back().name == reduced.back().name) // lines of memory run along the depth
+    out.strip.reorder(depth, lane);
+  else
+    out.strip.reorder(lane, Var("tile"), depth);
+  if (pairs)
+    out.strip.bound_extent(pairVar, inPair).reorder(pairVar, lane).unroll(pairVar);
+  out.strip.vectorize(lane, vector);
+}
+
 /// The innermost loops: sums within the loop over `tiles` of rows; columns are packed at `copies`.
 void DenseContraction::scheduleProducts(Products &out, const LoopLevel &tiles, const LoopLevel &copies) {
-  Var m = KernelBuilder::var(row->name), depth = KernelBuilder::var(reduced.back().name);
+  scheduleStrip(out, copies);
+  if (amx)
+    return scheduleTiledProducts(out, tiles);
+  Var m = KernelBuilder::var(row->name);
   int vector = vectorOfTile();
   out.sums.compute_at(tiles).bound_extent(lane, tile).bound_extent(m, rows).bound_extent(Var("tile"), 1);
   out.sums.vectorize(lane, vector).unroll(lane).unroll(m);
@@ -242,14 +260,6 @@ void DenseContraction::scheduleProducts(Products &out, const LoopLevel &tiles, c
   out.sums.update().vectorize(lane, vector).unroll(lane).unroll(m);
   if (int times = pairs ? unroll / inPair : unroll; times > 1)
     out.sums.update().unroll(out.over, times);
-  out.strip.compute_at(copies).bound_extent(lane, tile).bound_extent(Var("tile"), group);
-  if (b.graph.nodes[w].dims.back().name == reduced.back().name) // lines of memory run along the depth
-    out.strip.reorder(depth, lane);
-  else
-    out.strip.reorder(lane, Var("tile"), depth);
-  if (pairs)
-    out.strip.bound_extent(pairVar, inPair).reorder(pairVar, lane).unroll(pairVar);
-  out.strip.vectorize(lane, vector);
   if (out.copy.defined())
     out.copy.compute_at(copies).vectorize(KernelBuilder::var(b.graph.nodes[x].dims.back().name), vector,
                                           TailStrategy::GuardWithIf);
@@ -289,7 +299,7 @@ void DenseContraction::schedule(Stage &target) {
       task = next;
     }
     stage.parallel(parallel).vectorize(inner, vector).unroll(inner);
-    if (direct)
+    if (direct && !amx) // sums that are no registers' are read in a loop
       stage.unroll(within);
   };
   if (shallow.defined())
@@ -301,7 +311,9 @@ void DenseContraction::schedule(Stage &target) {
     LoopLevel ofSums = scheduleTotals(totals, parts, LoopLevel(out, parallel), group);
     scheduleProducts(products, ofSums, LoopLevel(totals, parts[0]));
   }
-  if (groups.defined()) {
+  if (groups.defined() && amx) {
+    scheduleCopiedTiles();
+  } else if (groups.defined()) {
     Var depth = KernelBuilder::var(reduced.back().name);
     // The last part, and the last block of rows, end with them: nothing beyond is copied.
     groups

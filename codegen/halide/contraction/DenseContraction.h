@@ -2,6 +2,7 @@
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_DENSECONTRACTION_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_DENSECONTRACTION_H
 
+#include "codegen/halide/amx/TileProducts.h"
 #include "codegen/halide/contraction/Contraction.h"
 
 namespace quern::codegen {
@@ -20,7 +21,7 @@ private:
   };
   /// `number`, which bf16 has, as that.
   static Expr asBF16(const Expr &number);
-  bool canPair() const;
+  int stepOfDepth() const;
   Expr bf16At(int operand, Index index, const Expr &position) const;
   Halide::RDom depthOf(const Expr &length, const std::string &name) const;
   void copyColumns(Products &out);
@@ -29,17 +30,25 @@ private:
   Products productsOver(const Halide::RDom &k, const Expr &step, std::vector<Var> args, const Index &index);
   Expr sumAt(const std::vector<Expr> &call) const;
   void scheduleProducts(Products &out, const Halide::LoopLevel &tiles, const Halide::LoopLevel &copies);
+  void scheduleStrip(Products &out, const Halide::LoopLevel &copies);
+  /// By AMX's registers (DenseTiles.cpp).
+  bool liesInTiles() const;
+  void copyTiles();
+  void scheduleCopiedTiles();
+  Expr tiledRowsAt(const Products &out, const Expr &step, Index index) const;
+  void scheduleTiledProducts(Products &out, const Halide::LoopLevel &tiles);
   void schedule(Stage &target);
 
   const PlanPart &plan;
   int unroll, group, partDepth, shallowParts; ///< the last: of the depth, that need no totals
+  int amx;                                    ///< AMX's tiles of rows at a time; 0: none
   bool narrow;                                ///< x is bf16 in memory
   bool wholeParts;
   bool pairs;               ///< both are in bf16, and the target multiplies these in pairs
   Func totals;              ///< what results read
   Products products, whole; ///< in parts of the depth, and over all of it
   Expr shallow;             ///< whether the depth is short enough for `whole`, where only the run knows
-  Func groups;              ///< a copy of x
+  Func groups;              ///< a copy of x; for AMX in whole tiles
   Halide::RDom parts;
 };
 
