@@ -143,7 +143,23 @@ static Var fuseOuter(Definition definition, const std::vector<Dim> &dims, size_t
   return loop;
 }
 
+/// Numbers one after the other: tasks of so many. Returns false where there are less, or what is summed runs along them.
+bool StageScheduler::cutIntoTasks(Stage &stage) {
+  const int64_t work = b.part("map")["work"] / b.target.vector * b.target.vector;
+  if (stage.dims.size() != 1 || !stage.over.empty() || stage.vectorOver || stage.lanes.defined() || !work ||
+      stage.dims[0].fixed().value_or(work + 1) <= work)
+    return false;
+  Var vectors("vectors"), lane("lane"), task("task"), within("within");
+  stage.func.split(KernelBuilder::var(stage.dims[0].name), vectors, lane, b.target.vector, TailStrategy::GuardWithIf)
+      .vectorize(lane)
+      .split(vectors, task, within, static_cast<int>(work) / b.target.vector, TailStrategy::GuardWithIf)
+      .parallel(task);
+  return true;
+}
+
 void StageScheduler::atRoot(Stage &stage) {
+  if (cutIntoTasks(stage))
+    return;
   vectorizeInner(stage);
   if (stage.dims.size() >= 2) {
     // All outer loops in one, unless an update runs along one of them.

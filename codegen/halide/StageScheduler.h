@@ -20,6 +20,7 @@ private:
   bool rowDims(const Stage &target, const std::vector<Stage *> &inside, std::vector<Dim> &rows);
   void asRows(Stage &target, const std::vector<Stage *> &inside, const std::vector<Dim> &rows);
   void prologues();
+  bool cutIntoTasks(Stage &stage);
   void atRoot(Stage &stage);
   void vectorizeInner(Stage &stage);
 
