@@ -221,8 +221,8 @@ double Estimate::dense(const PlanPart &part) const {
     copied *= 2;
   double perBlock = copied / (rows * tiles) * std::ceil(tiles / block);
   double rowsAgain = size / fromThird / (group * vectors); // a group of columns reads all rows
-  double totals = 4 / depth;                            // read and written for each part, or the result at the end
-  const bool direct = parts <= part["shallow"];         // a strip of the whole depth, no totals
+  double totals = 4 / depth;                               // read and written for each part, or the result at the end
+  const bool direct = parts <= part["shallow"];            // a strip of the whole depth, no totals
   double held = (group * columns + rows * part["row_block"]) * (direct ? whole : depth) * size;
   if (!direct)
     held += rows * part["row_block"] * group * columns * 4;

@@ -162,6 +162,29 @@ TEST(Plan, PartsOfTheDepthSumUp) {
   }
 }
 
+/// The gradient of a weight over two dimensions: its last block has more tiles than there are rows for.
+TEST(Plan, BlocksThatReachBeyondTheRows) {
+  for (int64_t block : {1, 5, 16}) {
+    CpuTarget target = cpuTarget("native");
+    GraphMaker g;
+    int x = g.argument(Storage::F32, {dim("B", 3), dim("M"), dim("I", 97)}),
+        dy = g.argument(Storage::F32, {dim("B", 3), dim("M"), dim("O", 71)});
+    g.yield(g.contract(x, dy, {"B", "M"}));
+    KernelGraph &graph = g.finish("blocks");
+    ScheduleTable table = ScheduleTable::standard();
+    table.add("dense : rows 4, depth 16, group 1, row_block " + std::to_string(block), "mine.txt");
+    KernelPlan plan = halideProducer().choose(graph, target, table);
+    EXPECT_EQ(plan.parts[0]["row_block"], block);
+    Lengths lengths = {{"M", 37}};
+    std::vector<DenseTensor> arguments = {randomTensor(graph.nodes[x], lengths, 1),
+                                          randomTensor(graph.nodes[dy], lengths, 2)};
+    KernelRunner runner(graph, target, plan);
+    runner.bind(lengths, arguments);
+    ASSERT_EQ(runner.run(), 0) << plan.text();
+    compareTensors(runner.result(0), evaluate(graph, lengths, arguments)[graph.results[0]], 1e-5, plan.text());
+  }
+}
+
 TEST(Plan, SchedulesOfAttentionThatCannotBeAreRefused) {
   GraphMaker g;
   Dim t = dim("T"), s = dim("S"), h = dim("H", 1), k = dim("K", 8);

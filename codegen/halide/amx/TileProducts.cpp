@@ -48,7 +48,7 @@ struct Place {
   std::string buffer;
   Type type; ///< of a number
   Expr first, apart;
-  Expr memory{};                ///< where that is no buffer's name
+  Expr memory{};               ///< where that is no buffer's name
   Expr nextTile{}, nextStep{}; ///< of rows: 16 rows further, and 64 bytes of the depth
 };
 
@@ -168,8 +168,9 @@ private:
   const Call *product;
   Place rows, columns, out;
   Expr left;
-  int length = 0, groups = 1, rowGroup = 0; ///< bytes of the depth, 0: only the run knows; such sums; how far the next one's numbers are
-  Expr steps;                               ///< of 64 bytes, where the depth has more than one
+  int length = 0, groups = 1,
+      rowGroup = 0; ///< bytes of the depth, 0: only the run knows; such sums; how far the next one's numbers are
+  Expr steps;       ///< of 64 bytes, where the depth has more than one
   Expr columnGroup, outGroup;
   std::vector<std::pair<std::string, Expr>> chosen;
 
@@ -265,7 +266,8 @@ private:
     const Expr zero = Call::make(all, "tile_zero", {number(tileRows), number(tileColumns * 4)}, Call::Intrinsic);
     auto product = [&](int i, int j, const Expr &sum, const Expr &at, int group) {
       const int bytes = steps.defined() ? tileBytes : length;
-      Expr left = loadTile(from, (row / tileRows + i) * from.nextTile + at * from.nextStep + group * rowGroup, bytes, tileRows);
+      Expr left =
+          loadTile(from, (row / tileRows + i) * from.nextTile + at * from.nextStep + group * rowGroup, bytes, tileRows);
       Expr right = loadTile(
           columns, at * (tileBytes / 4) * columns.apart + (column + j * tileColumns) * inWord + group * columnGroup,
           tileColumns * 4, bytes / 4);
@@ -293,10 +295,9 @@ private:
     Stmt products = ofAll([&](int i, int j) {
       return setTile(tile(i, j), product(i, j, tileOf(tile(i, j), out.type), Variable::make(Int(32), step), 0));
     });
-    Stmt body = Block::make(
-        {ofAll([&](int i, int j) { return setTile(tile(i, j), zero); }),
-         For::make(step, 0, steps, ForType::Serial, Partition::Auto, DeviceAPI::None, products),
-         ofAll([&](int i, int j) { return stored(i, j, tileOf(tile(i, j), out.type), 0); })});
+    Stmt body = Block::make({ofAll([&](int i, int j) { return setTile(tile(i, j), zero); }),
+                             For::make(step, 0, steps, ForType::Serial, Partition::Auto, DeviceAPI::None, products),
+                             ofAll([&](int i, int j) { return stored(i, j, tileOf(tile(i, j), out.type), 0); })});
     for (int i = 0; i < rowTiles; ++i)
       for (int j = 0; j < columnTiles; ++j)
         body = Allocate::make(tile(i, j), out.type, MemoryType::AMXTile, {256}, const_true(), body);

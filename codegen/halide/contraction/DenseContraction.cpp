@@ -50,6 +50,15 @@ DenseContraction::DenseContraction(KernelBuilder &builder, ContractionPattern pa
       pairs(amx || (multipliesBF16(b.target) && partDepth % inPair == 0 && hasStoredPairs(b.graph, *this))) {
   if (amx)
     rows = amx * tileRows;
+  if (row->fixed()) // a block ends with the rows
+    rowBlock = static_cast<int>(std::min<int64_t>(rowBlock, (*row->fixed() + rows - 1) / rows));
+}
+
+/// Tiles of rows that are read: as many as there are rows for, or, as sums over several dimensions are made for whole blocks,
+/// as many as these have.
+Expr DenseContraction::tilesOfRows() const {
+  const int tiles = reduced.size() > 1 ? rowBlock : 1, block = rows * tiles;
+  return (b.extent(row->size) + (block - 1)) / block * tiles;
 }
 
 /// What a copy has of the depth at a time: behind its end 0.
@@ -315,11 +324,11 @@ void DenseContraction::schedule(Stage &target) {
     scheduleCopiedTiles();
   } else if (groups.defined()) {
     Var depth = KernelBuilder::var(reduced.back().name);
-    // The last part, and the last block of rows, end with them: nothing beyond is copied.
+    // The last part ends with the depth: nothing beyond is copied.
     groups
         .bound(depth, 0,
                pairs ? (b.extent(reduced.back().size) + (inPair - 1)) / inPair : b.extent(reduced.back().size))
-        .bound(Var("group"), 0, (b.extent(row->size) + (rows - 1)) / rows);
+        .bound(Var("group"), 0, tilesOfRows());
     scheduleGroups(groups, depth, plan["beside"]);
     if (pairs)
       groups.bound(pairVar, 0, inPair).reorder(pairVar, groupLane).unroll(pairVar);

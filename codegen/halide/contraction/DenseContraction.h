@@ -22,6 +22,7 @@ private:
   /// `number`, which bf16 has, as that.
   static Expr asBF16(const Expr &number);
   int stepOfDepth() const;
+  Expr tilesOfRows() const;
   Expr bf16At(int operand, Index index, const Expr &position) const;
   Halide::RDom depthOf(const Expr &length, const std::string &name) const;
   void copyColumns(Products &out);

@@ -59,7 +59,7 @@ Expr DenseContraction::tiledRowsAt(const Products &out, const Expr &step, Index 
 }
 
 void DenseContraction::scheduleCopiedTiles() {
-  Expr depth = b.extent(reduced.back().size), count = b.extent(row->size);
+  Expr depth = b.extent(reduced.back().size);
   Expr ofParts = (depth + (partDepth - 1)) / partDepth * (partDepth / numbersOfTile),
        steps = (depth + (numbersOfTile - 1)) / numbersOfTile;
   if (totals.defined())
@@ -68,7 +68,7 @@ void DenseContraction::scheduleCopiedTiles() {
       .bound(ofStep, 0, numbersOfTile)
       .bound(ofTile, 0, tileRows)
       .bound(stepVar, 0, steps)
-      .bound(tileVar, 0, (count + (rows - 1)) / rows * amx);
+      .bound(tileVar, 0, tilesOfRows() * amx);
   groups.vectorize(ofStep).parallel(tileVar);
 }
 

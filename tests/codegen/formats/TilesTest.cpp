@@ -33,14 +33,46 @@ KernelGraph &product(GraphMaker &g, Storage storage, int64_t depth, int64_t colu
   return g.finish("tiles");
 }
 
-ScheduleTable withNumbers(const std::string &numbers) {
+/// What a training step does with weights: factors in bf16 as they are stored, either way; sums over rows, over several
+/// dimensions, along a depth that ends within a step; matrices beside each other; rows that the kernel makes.
+struct StoredForm {
+  const char *what;
+  std::vector<Dim> x, w;
+  std::vector<std::string> over;
+  bool made = false;
+};
+
+std::vector<StoredForm> storedForms() {
+  Dim b = dim("B", 3), m = dim("M"), h = dim("H", 3), i = dim("I", 96), odd = dim("J", 75), o = dim("O", 200),
+      few = dim("P", 71);
+  return {{"x w", {m, i}, {i, o}, {"I"}},
+          {"x w'", {m, i}, {few, i}, {"I"}},
+          {"odd depth", {m, odd}, {odd, o}, {"J"}},
+          {"odd depth, w'", {m, odd}, {few, odd}, {"J"}},
+          {"dw", {m, i}, {m, o}, {"M"}},
+          {"dw of batches", {b, m, i}, {b, m, few}, {"B", "M"}},
+          {"heads", {m, h, i}, {h, i, o}, {"I"}},
+          {"made", {m, i}, {i, few}, {"I"}, true}};
+}
+
+KernelGraph &storedProduct(GraphMaker &g, const StoredForm &form) {
+  int x = g.argument(form.made ? Storage::F32 : Storage::BF16, form.x), w = g.argument(Storage::BF16, form.w);
+  if (form.made)
+    x = g.elementwise(Op::Narrow, {g.elementwise(Op::Tanh, {x})});
+  int sum = g.contract(g.elementwise(Op::Widen, {x}), g.elementwise(Op::Widen, {w}), form.over);
+  g.yield(g.elementwise(Op::Tanh, {sum}));
+  return g.finish("stored");
+}
+
+ScheduleTable withNumbers(const std::string &numbers, const std::string &family = "contract") {
   ScheduleTable table = ScheduleTable::standard();
-  table.add("contract : " + numbers, "mine.txt");
+  table.add(family + " : " + numbers, "mine.txt");
   return table;
 }
 
 /// With a plan, at all lengths, the result over an argument too.
-void check(const KernelGraph &graph, const KernelPlan &plan, const std::vector<int64_t> &rows) {
+void check(const KernelGraph &graph, const KernelPlan &plan, const std::vector<int64_t> &rows, bool shared = true,
+           double tolerance = 1e-5) {
   SCOPED_TRACE(plan.text());
   KernelRunner runner(graph, withTiles(), plan);
   if (!machineRuns(withTiles()))
@@ -51,20 +83,20 @@ void check(const KernelGraph &graph, const KernelPlan &plan, const std::vector<i
     for (int i = 0; i < graph.argumentCount(); ++i)
       arguments.push_back(randomTensor(graph.nodes[i], lengths, i + 1));
     std::vector<DenseTensor> want = evaluate(graph, lengths, arguments);
-    for (int over : {-1, graph.argumentCount() - 1}) {
+    for (int over : shared ? std::vector{-1, graph.argumentCount() - 1} : std::vector{-1}) {
       runner.bind(lengths, arguments);
       if (over >= 0)
         runner.shareResult(over);
       ASSERT_EQ(runner.run(), 0);
-      compareTensors(runner.result(0), want[graph.results[0]], 1e-5, "M=" + std::to_string(length));
+      compareTensors(runner.result(0), want[graph.results[0]], tolerance, "M=" + std::to_string(length));
       EXPECT_LE(runner.used().caller, runner.planned().caller) << length;
       EXPECT_LE(runner.used().worker, runner.planned().worker) << length;
     }
   }
 }
 
-KernelPlan planOf(const KernelGraph &graph, const std::string &numbers) {
-  return halideProducer().choose(graph, withTiles(), withNumbers(numbers));
+KernelPlan planOf(const KernelGraph &graph, const std::string &numbers, const std::string &family = "contract") {
+  return halideProducer().choose(graph, withTiles(), withNumbers(numbers, family));
 }
 
 const std::vector<int64_t> manyRows = {1, 2, 15, 16, 17, 31, 33, 64, 101};
@@ -78,6 +110,22 @@ TEST(Tiles, OfBF16) {
     GraphMaker g;
     KernelGraph &graph = product(g, Storage::BF16, depth, columns, tile);
     check(graph, planOf(graph, "alone 0, amx " + std::to_string(amx)), manyRows);
+  }
+}
+
+/// The whole depth at a time and in parts; one tile of rows and several; whatever the plan.
+TEST(Tiles, OfNumbersAsTheyAreStored) {
+  std::mt19937 random(5);
+  for (const StoredForm &form : storedForms()) {
+    SCOPED_TRACE(form.what);
+    GraphMaker g;
+    KernelGraph &graph = storedProduct(g, form);
+    std::vector<KernelPlan> plans = {planOf(graph, "amx 2", "dense"),
+                                     planOf(graph, "amx 1, depth 32, shallow 0, group 1", "dense")};
+    plans.push_back(drawnPlan(graph, withTiles(), ScheduleTable::standard(), [&](size_t n) { return random() % n; }));
+    EXPECT_EQ(plans[0].parts[0]["amx"], 2);
+    for (const KernelPlan &plan : plans) // what the kernel rounds may fall to either side
+      check(graph, plan, {1, 16, 33, 101}, false, form.made ? 1e-2 : 1e-5);
   }
 }
 
@@ -156,6 +204,14 @@ TEST(Tiles, AreInstructionsOfTheTargetAlone) {
     std::string found = foreignInstructions(graph, withTiles(), without);
     for (const char *instruction : {product16, "ldtilecfg", "tileloadd", "tilestored", "tilerelease"})
       EXPECT_THAT(found, testing::HasSubstr(instruction));
+  }
+  for (const StoredForm &form : storedForms()) {
+    SCOPED_TRACE(form.what);
+    GraphMaker g;
+    KernelGraph &graph = storedProduct(g, form);
+    EXPECT_EQ(foreignInstructions(graph, withTiles(), withTiles()), "");
+    EXPECT_THAT(foreignInstructions(graph, withTiles(), cpuTarget("sapphirerapids-noamx")),
+                testing::HasSubstr("tdpbf16ps"));
   }
 }
 
