@@ -206,11 +206,19 @@ double Estimate::packed(const PlanPart &part) const {
   return many + (steps ? exposed * exposed * fewRows(part) : 0); // rows of tiles are chosen for many
 }
 
-/// A strip of some tiles of columns and a part of the depth is copied for each block of rows.
+/// As many rows as a step of training has at least, and twice as many: with AMX copying a strip takes longer than a short
+/// block's products, so blocks are as long as the cache lets them be.
 double Estimate::dense(const PlanPart &part) const {
+  if (known("rows") || !known("amx"))
+    return dense(part, double(known("rows", support::assumed::rows)));
+  return dense(part, support::assumed::rows) + dense(part, 2 * support::assumed::rows);
+}
+
+/// A strip of some tiles of columns and a part of the depth is copied for each block of rows.
+double Estimate::dense(const PlanPart &part, double length) const {
   const double amx = amxOf(part), size = amx ? 2 : 4; // bytes of what is copied
   double rows = amx ? 16 * amx : part["rows"], columns = part["columns"], vectors = std::ceil(columns / core.vector);
-  double length = double(known("rows", support::assumed::rows)), group = part["group"], depth = part["depth"];
+  double group = part["group"], depth = part["depth"];
   double tiles = std::max(1.0, std::ceil(length / rows)), block = std::min<double>(part["row_block"], tiles);
   double groups = std::max(1.0, std::ceil(std::ceil(outer / columns) / group));
   double whole = double(known("depth", 1 << 12)), parts = std::ceil(whole / depth);

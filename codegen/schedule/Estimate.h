@@ -45,6 +45,7 @@ private:
   static double amxOf(const PlanPart &part);
   double packed(const PlanPart &part) const;
   double dense(const PlanPart &part) const;
+  double dense(const PlanPart &part, double length) const;
   double lanes(const PlanPart &part) const;
   double blocks(const PlanPart &part, double length) const;
   double fewRows(const PlanPart &part) const;
