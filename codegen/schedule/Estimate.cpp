@@ -242,8 +242,8 @@ double Estimate::dense(const PlanPart &part, double length) const {
   double waits = rounds + unevenTasks / 4 * (core.threads - 1) / full;
   double fed = fromFirst ? 0 : exposed * core.vector * 4 / fromSecond * ahead / rows;
   const double products = ofTile(part) + (amx ? 0 : ofUnrolling(part, rows, vectors));
-  return products + (amx ? products : 1) * (rereading * beyond + waits) +
-         core.products * (perBlock + rowsAgain + totals + fed);
+  const double copies = core.products * (perBlock + rowsAgain + totals + fed);
+  return products + copies + (amx ? products + copies : 1) * (rereading * beyond + waits);
 }
 
 /// Attention and its gradient: rows in lanes, steps of keys or columns beside them. Rows of a tile see keys up to the last

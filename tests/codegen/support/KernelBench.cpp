@@ -421,10 +421,11 @@ int main(int argc, char **argv) {
         for (int64_t rows : {512, 64, 9})
           tiles(storage, in, out, rows);
   if (wanted("training")) {
-    for (Storage storage : {Storage::F32, Storage::BF16}) {
-      training(768, 3072, 256, storage);
-      training(3072, 768, 256, storage);
-    }
+    for (Storage storage : {Storage::F32, Storage::BF16})
+      for (int64_t rows : {256, 1024}) {
+        training(768, 3072, rows, storage);
+        training(3072, 768, rows, storage);
+      }
   }
   if (wanted("experts") || wanted("experts-training")) {
     trainedExperts(8, 2, 512, 1792, 256);
