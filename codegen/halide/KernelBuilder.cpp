@@ -272,6 +272,7 @@ BuiltKernel KernelBuilder::build() {
     funcs.push_back(stage.func);
   built.pipeline = Pipeline(funcs);
   useTiles(built.pipeline, tileSums);
+  turnWords(built.pipeline, turnedWords);
   for (const std::string &symbol : graph.symbols)
     built.arguments.push_back(symbols.at(symbol));
   for (const ImageParam &buffer : arguments)

@@ -8,6 +8,7 @@
 
 #include "codegen/halide/Family.h"
 #include "codegen/halide/amx/TileProducts.h"
+#include "codegen/halide/amx/TurnWords.h"
 #include "codegen/kernel/KernelMatch.h"
 #include "codegen/kernel/KernelPlan.h"
 #include "codegen/kernel/Storage.h"
@@ -139,6 +140,7 @@ public:
   std::vector<int> prologues;                          ///< nodes that are made for a contraction: norms
   bool integers = false;                               ///< whether products of integers are made
   std::vector<TileSums> tileSums;                      ///< by AMX's registers
+  std::vector<TurnedWords> turnedWords;                ///< rows for columns
 
 private:
   // Arguments and results (KernelBuilder.cpp)

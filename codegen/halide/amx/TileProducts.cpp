@@ -15,9 +15,10 @@
 // more than one step has whole steps alone.
 #include "codegen/halide/amx/TileProducts.h"
 
+#include "codegen/halide/amx/PlainLoops.h"
+
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <stdexcept>
 
 using namespace Halide;
@@ -27,6 +28,7 @@ namespace quern::codegen {
 namespace {
 
 constexpr char productName[] = "quern_tile_product";
+constexpr int wordBytes = 4, wordsOfStep = tileBytes / wordBytes; ///< what an instruction sums within; along the depth
 constexpr int atOnce = 2; ///< tiles of rows, and of columns: with theirs all eight registers
 
 Expr number(int value) {
@@ -58,7 +60,7 @@ Expr bytes(const Expr &numbers, const Type &type) {
 
 Expr loadTile(const Place &from, const Expr &start, int length, int rows) {
   // Of a tile the type only says which instruction takes it.
-  Type element = from.type.bytes() == 2 ? BFloat(16) : Int(8);
+  Type element = from.type.bytes() == 1 ? Int(8) : BFloat(16);
   return Call::make(element.with_lanes(1024 / element.bytes()), "tile_load",
                     {number(rows), number(length),
                      from.memory.defined() ? from.memory : Variable::make(Handle(), from.buffer),
@@ -84,23 +86,10 @@ private:
 /// The loops of one sum of products, taken apart.
 class Nest {
 public:
-  Nest(const TileSums &sums, const For *outermost) : sums(sums), prefix(prefixOf(sums)) {
-    Stmt body = outermost;
-    while (true) {
-      if (const For *loop = body.as<For>()) {
-        loops[nameOf(loop->name, prefix)] = loop;
-        body = loop->body;
-      } else if (const LetStmt *let = body.as<LetStmt>()) {
-        lets.emplace_back(let->name, let->value);
-        body = let->body;
-      } else {
-        break;
-      }
-    }
-    store = body.as<Store>();
+  Nest(const TileSums &sums, const For *outermost)
+      : sums(sums), prefix(prefixOf(sums)), loops(prefix, outermost), store(loops.store()) {
     Loads loads;
-    if (store)
-      store->value.accept(&loads);
+    store->value.accept(&loads);
     product = loads.product;
     if (!product)
       throw std::logic_error("a sum of tiles is no product alone");
@@ -115,11 +104,8 @@ public:
     groups = extentOf(sums.group);
     measureDepth();
     columnGroup = strideOf(column->index, sums.group), outGroup = strideOf(store->index, sums.group);
-    const int within = extentOf(sums.within);
-    rows.nextTile = simplify(at(row->index, sums.row, tileRows) - rows.first);
-    rows.nextStep = steps.defined()
-                        ? simplify(at(row->index, sums.step, tileBytes / rows.type.bytes() / within) - rows.first)
-                        : Expr(0);
+    rows.nextTile = loops.strideOf(row->index, sums.row, tileRows);
+    rows.nextStep = steps.defined() ? loops.strideOf(row->index, sums.step, wordsOfStep) : Expr(0);
     // Rows of which all are there may lie in any way.
     if (can_prove(left >= count))
       return blocks(rows, count);
@@ -153,17 +139,11 @@ public:
   }
 
   static std::string prefixOf(const TileSums &sums) { return sums.sums.name() + ".s1."; }
-  /// Halide begins some loops at 0, and says so in their names.
-  static std::string nameOf(const std::string &loop, const std::string &prefix) {
-    std::string name = loop.substr(prefix.size());
-    return name.substr(0, name.find(".rebased"));
-  }
 
 private:
   const TileSums &sums;
   const std::string prefix;
-  std::map<std::string, const For *> loops;
-  std::vector<std::pair<std::string, Expr>> lets;
+  const PlainLoops loops;
   const Store *store;
   const Call *product;
   Place rows, columns, out;
@@ -181,21 +161,11 @@ private:
       throw std::logic_error("a factor of tiles is no number in memory");
     return loads.load;
   }
-  /// A loop of one iteration is none.
-  int extentOf(const std::string &loop) const {
-    auto found = loops.find(loop);
-    std::optional<int64_t> extent = found == loops.end() ? 1 : as_const_int(simplify(found->second->extent));
-    if (!extent)
-      throw std::logic_error("a tile's loop over " + loop + " has no known length");
-    return static_cast<int>(*extent);
-  }
   /// Whole steps of 64 bytes, or what is within one.
   void measureDepth() {
-    const int within = extentOf(sums.within), words = tileBytes / rows.type.bytes() / within;
-    auto found = loops.find(sums.step);
-    const Expr extent = found == loops.end() ? Expr(1) : simplify(found->second->extent);
+    const Expr extent = loops.extent(sums.step);
     if (std::optional<int64_t> known = as_const_int(extent)) {
-      length = within * static_cast<int>(*known) * rows.type.bytes();
+      length = static_cast<int>(*known) * wordBytes;
       if ((length % tileBytes || groups > 1) && length > tileBytes)
         throw std::logic_error("tiles of a depth that ends within one");
       if (length > tileBytes)
@@ -203,18 +173,12 @@ private:
     } else if (groups > 1) {
       throw std::logic_error("groups of tiles of a depth that only the run knows");
     } else { // whole ones, as TileSums asks: the length itself may be computed further out
-      steps = extent / words;
+      steps = extent / wordsOfStep;
     }
   }
-  /// At the first iteration of all loops, but so many further of one.
-  Expr at(Expr value, const std::string &further = "", int by = 0) const {
-    for (auto let = lets.rbegin(); let != lets.rend(); ++let)
-      value = substitute(let->first, let->second, value);
-    for (const auto &[name, loop] : loops)
-      value = substitute(loop->name, name == further ? loop->min + by : loop->min, value);
-    return simplify(value);
-  }
-  Expr strideOf(const Expr &index, const std::string &loop) const { return simplify(at(index, loop, 1) - at(index)); }
+  Expr at(const Expr &value) const { return loops.at(value); }
+  Expr strideOf(const Expr &index, const std::string &loop) const { return loops.strideOf(index, loop); }
+  int extentOf(const std::string &loop) const { return loops.extentOf(loop); }
   Place placeOf(const Load *load, const std::string &loop) const {
     return {load->name, load->type, at(load->index), strideOf(load->index, loop)};
   }
@@ -253,7 +217,7 @@ private:
 
   Stmt block(const Place &from, int row, int rowTiles, int column, int columnTiles) const {
     const std::string name = prefix + "tile.", step = prefix + "tile_step";
-    const int inWord = 4 / rows.type.bytes();
+    const int inWord = wordBytes / columns.type.bytes();
     auto tile = [&](int i, int j) { return name + std::to_string(i * atOnce + j); };
     auto ofAll = [&](const std::function<Stmt(int i, int j)> &one) {
       std::vector<Stmt> all;
@@ -269,8 +233,8 @@ private:
       Expr left =
           loadTile(from, (row / tileRows + i) * from.nextTile + at * from.nextStep + group * rowGroup, bytes, tileRows);
       Expr right = loadTile(
-          columns, at * (tileBytes / 4) * columns.apart + (column + j * tileColumns) * inWord + group * columnGroup,
-          tileColumns * 4, bytes / 4);
+          columns, at * wordsOfStep * columns.apart + (column + j * tileColumns) * inWord + group * columnGroup,
+          tileColumns * 4, bytes / wordBytes);
       return Call::make(all, "tile_matmul",
                         {number(tileRows), number(tileColumns * 4), number(bytes), sum, left, right}, Call::Intrinsic);
     };
@@ -318,7 +282,7 @@ private:
       const std::string prefix = Nest::prefixOf(one);
       if (loop->name.rfind(prefix, 0) != 0)
         continue;
-      const std::string name = Nest::nameOf(loop->name, prefix);
+      const std::string name = PlainLoops::nameOf(loop->name, prefix);
       if (name == one.lane || name == one.row || name == one.within || name == one.step || name == one.group)
         return Nest(one, loop).byTiles();
     }
@@ -329,7 +293,7 @@ private:
 } // namespace
 
 Expr tileProduct(const Expr &row, const Expr &column, const Expr &left) {
-  Type type = row.type().bytes() == 2 ? Float(32) : Int(32);
+  Type type = row.type().bytes() == 1 ? Int(32) : Float(32);
   return Call::make(type, productName, {row, column, left}, Call::PureExtern);
 }
 

@@ -15,16 +15,17 @@ inline constexpr int tileRows = 16, tileColumns = 16, tileBytes = 64;
 inline constexpr int numbersOfTile = 32; ///< of bf16, along the depth
 
 /// The update of `sums(lane, row, ...)` by `tileProduct`, alone in serial loops over these two and the depth: `within`
-/// is what four bytes hold, `step` the rest: whole steps of 64 bytes, where it is longer than one or only the run knows it. Rows
-/// of numbers run along the depth, in each of these steps, columns are [step][lane][within].
+/// is what four bytes hold, if there is a loop for it, `step` goes over four bytes at a time: whole steps of 64, where it is longer
+/// than one or only the run knows it. Rows of numbers run along the depth, in each of these steps, columns are
+/// [step][lane][within].
 struct TileSums {
   Halide::Func sums;
   std::string lane, row, within, step; ///< names of loops
   std::string group{};                 ///< of several such sums beside each other along the depth, each of one step
 };
 
-/// A row's number times a column's, both read from memory; `left`: rows from this one on. Of bf16 the product is f32, of
-/// int8 it is int32.
+/// A row's number times a column's, both read from memory; `left`: rows from this one on. Of int8 the product is int32. Of bf16
+/// it is f32: of numbers, or of words of two, where `step` is the only loop over the depth and numbers stand for their words.
 Halide::Expr tileProduct(const Halide::Expr &row, const Halide::Expr &column, const Halide::Expr &left);
 /// A position among `count`, whose rows beyond are not read: tiles ask `left` first.
 Halide::Expr tileRow(const Halide::Expr &position, const Halide::Expr &count);

@@ -47,7 +47,7 @@ DenseContraction::DenseContraction(KernelBuilder &builder, ContractionPattern pa
       partDepth(plan["depth"]), shallowParts(plan["shallow"]), amx(plan["amx"]),
       narrow(prepareOperands(builder, pattern)),
       wholeParts(reduced.back().fixed() && *reduced.back().fixed() % partDepth == 0),
-      pairs(amx || (multipliesBF16(b.target) && partDepth % inPair == 0 && hasStoredPairs(b.graph, *this))) {
+      pairs(!amx && multipliesBF16(b.target) && partDepth % inPair == 0 && hasStoredPairs(b.graph, *this)) {
   if (amx)
     rows = amx * tileRows;
   if (row->fixed()) // a block ends with the rows
@@ -81,9 +81,9 @@ Expr DenseContraction::bf16At(int operand, Index index, const Expr &position) co
 
 /// A loop over so much of the depth.
 RDom DenseContraction::depthOf(const Expr &length, const std::string &name) const {
-  const int step = stepOfDepth();
-  return pairs ? RDom(Region{{0, inPair}, {0, (length + (step - 1)) / step * (step / inPair)}}, name)
-               : RDom(0, length, name);
+  if (amx)
+    return RDom(0, wordsOf(length), name);
+  return pairs ? RDom(Region{{0, inPair}, {0, (length + (inPair - 1)) / inPair}}, name) : RDom(0, length, name);
 }
 
 /// Names of a copy's loops: the depth, then all of an operand's dimensions but `own` and the depth.
@@ -115,6 +115,8 @@ void DenseContraction::copyColumns(Products &out) {
   std::vector<Var> args = copyArgs(lane, weight, *column, depth, tileIndex, KernelBuilder::var);
   Index own = KernelBuilder::varsOf(weight.dims);
   out.strip = b.newFunc("strip", node);
+  if (amx)
+    return copyWordsOfColumns(out, args);
   if (!pairs) {
     out.strip(args) = loadWeight(w, lane, tileIndex, own);
     return;
@@ -162,10 +164,8 @@ DenseContraction::Products DenseContraction::productsOver(const RDom &k, const E
     call.insert(call.begin(), out.pair);
   out.sums = b.newFunc("sums", node);
   if (amx) {
-    Var m = KernelBuilder::var(row->name);
     out.sums(args) = undef<float>();
-    out.sums(args) += tileProduct(tiledRowsAt(out, step, index), out.strip(call),
-                                  groups.defined() ? Expr(rows) : b.extent(row->size) - m);
+    out.sums(args) += tileProduct(wordOfRow(step, index), out.strip(call), rowsLeft());
     return out;
   }
   Expr left = rowsAt(out, step, index);
@@ -180,7 +180,7 @@ void DenseContraction::accumulate() {
   Var part("part"), group("group");
   if (amx) {
     if (!liesInTiles())
-      copyTiles();
+      copyTilesOfRows();
   } else if (input.dims.back().name == row->name) { // its rows are side by side
     groups = b.newFunc("groups", node);
     Index index = KernelBuilder::varsOf(input.dims);
@@ -210,7 +210,7 @@ void DenseContraction::accumulate() {
     args.push_back(KernelBuilder::var(dim.name));
   args.push_back(part);
   RDom k = depthOf(partDepth, "k");
-  Expr step = pairs ? part * (partDepth / inPair) + k.y : part * partDepth + k.x;
+  Expr step = pairs ? part * (partDepth / inPair) + k.y : part * (amx ? partDepth / inPair : partDepth) + k.x;
   if (!wholeParts && !amx)
     k.where((pairs ? step * inPair : step) < b.extent(depth.size));
   for (const Dim &dim : between)
@@ -239,6 +239,8 @@ Expr DenseContraction::sumAt(const std::vector<Expr> &call) const {
 }
 
 void DenseContraction::scheduleStrip(Products &out, const LoopLevel &copies) {
+  if (amx)
+    return scheduleWordsOfColumns(out, copies);
   Var depth = KernelBuilder::var(reduced.back().name);
   const int vector = vectorOfTile();
   out.strip.compute_at(copies).bound_extent(lane, tile).bound_extent(Var("tile"), group);
@@ -321,7 +323,7 @@ void DenseContraction::schedule(Stage &target) {
     scheduleProducts(products, ofSums, LoopLevel(totals, parts[0]));
   }
   if (groups.defined() && amx) {
-    scheduleCopiedTiles();
+    scheduleTilesOfRows();
   } else if (groups.defined()) {
     Var depth = KernelBuilder::var(reduced.back().name);
     // The last part ends with the depth: nothing beyond is copied.

@@ -17,6 +17,7 @@ private:
     Func strip, sums; ///< columns over a part of the depth; sums of a tile in registers
     Func
         copy; ///< rows over a part of the depth, widened where they are stored in bf16, rounded where they are made here
+    Func turned;     ///< for AMX: 16 x 16 words of columns that lie along the depth
     RVar over, pair; ///< the steps of the depth; of pairs also which of the two
   };
   /// `number`, which bf16 has, as that.
@@ -34,9 +35,14 @@ private:
   void scheduleStrip(Products &out, const Halide::LoopLevel &copies);
   /// By AMX's registers (DenseTiles.cpp).
   bool liesInTiles() const;
-  void copyTiles();
-  void scheduleCopiedTiles();
-  Expr tiledRowsAt(const Products &out, const Expr &step, Index index) const;
+  Expr wordsOf(const Expr &depth) const;
+  Expr wordAt(int operand, const Index &index, const Expr &word) const;
+  void copyTilesOfRows();
+  Expr wordOfRow(const Expr &word, Index index) const;
+  Expr rowsLeft() const;
+  void copyWordsOfColumns(Products &out, const std::vector<Var> &args);
+  void scheduleTilesOfRows();
+  void scheduleWordsOfColumns(Products &out, const Halide::LoopLevel &copies);
   void scheduleTiledProducts(Products &out, const Halide::LoopLevel &tiles);
   void schedule(Stage &target);
 
@@ -45,11 +51,12 @@ private:
   int amx;                                    ///< AMX's tiles of rows at a time; 0: none
   bool narrow;                                ///< x is bf16 in memory
   bool wholeParts;
-  bool pairs;               ///< both are in bf16, and the target multiplies these in pairs
+  bool pairs;               ///< both are in bf16, and vectors multiply these in pairs
   Func totals;              ///< what results read
   Products products, whole; ///< in parts of the depth, and over all of it
   Expr shallow;             ///< whether the depth is short enough for `whole`, where only the run knows
   Func groups;              ///< a copy of x; for AMX in whole tiles
+  Func turnedRows;          ///< 16 x 16 words of that, where rows are side by side
   Halide::RDom parts;
 };
 

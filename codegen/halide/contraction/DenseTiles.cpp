@@ -1,19 +1,24 @@
 // Takes: a product of values as they are stored, all of bf16. Gives: its sums by AMX's registers of 16 rows and 16 columns, as
-// loops that TileProducts.cpp replaces.
+// loops that TileProducts.cpp replaces. A word is two numbers beside each other along the depth, behind whose end they are 0.
 //
-//   tiles[32 of the depth][16 rows][depth / 32][rows / 16] = x      once: a kilobyte each, which lies together; behind the depth 0.
-//                                                                 Where rows lie along a depth of whole steps, x as it is
-//   strip[2][columns][depth / 2] = w                              for a block of rows, as DenseContraction.cpp has it
+//   tiles[16 words][16 rows][depth / 32][rows / 16] = x      once: a kilobyte each, which lies together. Where rows lie along
+//                                                          a depth of whole steps they are read as they are
+//   strip[columns][words of the depth] = w                 for a block of rows, as DenseContraction.cpp has it
 //   for each tile of rows: sums[rows x columns] = products over the whole depth, or a part of it
+//
+// What lies across is turned in blocks of 16 x 16 words (TurnWords.cpp): rows that are side by side, columns along their depth.
 #include "codegen/halide/contraction/DenseContraction.h"
 
 #include <algorithm>
+#include <functional>
 
 using namespace Halide;
 
 namespace quern::codegen {
 
-static const Var ofStep("ofStep"), ofTile("ofTile"), stepVar("step"), tileVar("group");
+static constexpr int inWord = 2, wordsOfTile = numbersOfTile / inWord;
+static const Var word("word"), ofTile("ofTile"), step("step"), tileOfRows("group"), wordBlock("words"),
+    laneBlock("lanes"), wordOfBlock("word"), laneOfBlock("lane");
 
 /// Whether tiles can be loaded from where x is stored.
 bool DenseContraction::liesInTiles() const {
@@ -27,57 +32,129 @@ bool DenseContraction::liesInTiles() const {
          b.graph.argumentLayouts[stored].strides.back() == 1;
 }
 
-void DenseContraction::copyTiles() {
-  const Node &input = b.graph.nodes[x];
-  std::vector<Var> args = {ofStep, ofTile, stepVar};
-  for (auto dim = input.dims.rbegin(); dim != input.dims.rend(); ++dim)
-    if (dim->name != row->name && dim->name != reduced.back().name)
-      args.push_back(KernelBuilder::var(dim->name));
-  args.push_back(tileVar);
-  Index index = KernelBuilder::varsOf(input.dims);
-  index[row->name] = min(tileVar * tileRows + ofTile, b.extent(row->size) - 1);
-  groups = b.newFunc("tiles", node);
-  groups(args) = bf16At(x, index, stepVar * numbersOfTile + ofStep);
+/// Of whole steps of a tile.
+Expr DenseContraction::wordsOf(const Expr &depth) const {
+  return (depth + (numbersOfTile - 1)) / numbersOfTile * wordsOfTile;
 }
 
-/// `step`: of pairs along the depth.
-Expr DenseContraction::tiledRowsAt(const Products &out, const Expr &step, Index index) const {
+Expr DenseContraction::wordAt(int operand, const Index &index, const Expr &word) const {
+  auto half = [&](int which) {
+    return cast<uint32_t>(reinterpret<uint16_t>(bf16At(operand, index, word * inWord + which)));
+  };
+  return half(0) | half(1) << 16;
+}
+
+/// The dimensions of an operand beside its own and the depth.
+template <typename Of>
+static void addOthers(std::vector<Of> &list, const Node &operand, const Dim &own, const Dim &depth,
+                      const std::function<Of(const std::string &)> &of) {
+  for (auto dim = operand.dims.rbegin(); dim != operand.dims.rend(); ++dim)
+    if (dim->name != own.name && dim->name != depth.name)
+      list.push_back(of(dim->name));
+}
+
+void DenseContraction::copyTilesOfRows() {
+  const Node &input = b.graph.nodes[x];
+  std::vector<Var> args = {word, ofTile, step};
+  addOthers<Var>(args, input, *row, reduced.back(), KernelBuilder::var);
+  args.push_back(tileOfRows);
+  Index index = KernelBuilder::varsOf(input.dims);
+  index[row->name] = min(tileOfRows * tileRows + ofTile, b.extent(row->size) - 1);
+  Expr value = wordAt(x, index, step * wordsOfTile + word);
+  groups = b.newFunc("tiles", node);
+  if (input.dims.back().name == row->name) {
+    std::vector<Var> across = args;
+    std::swap(across[0], across[1]);
+    turnedRows = b.newFunc("words", node);
+    turnedRows(across) = value;
+    value = turnedWord(turnedRows(std::vector<Expr>(across.begin(), across.end())));
+  }
+  groups(args) = value;
+}
+
+/// Where its rows are in place, the first number stands for a word.
+Expr DenseContraction::wordOfRow(const Expr &at, Index index) const {
   const Node &input = b.graph.nodes[x];
   Var m = KernelBuilder::var(row->name);
-  constexpr int inPair = 2, pairsOfTile = numbersOfTile / inPair;
   if (!groups.defined()) {
     index[row->name] = tileRow(m, b.extent(row->size));
-    index[reduced.back().name] = step * inPair + out.pair;
+    index[reduced.back().name] = at * inWord;
     return asBF16(b.real(x, index));
   }
-  std::vector<Expr> call = {step % pairsOfTile * inPair + out.pair, m % tileRows, step / pairsOfTile};
-  for (auto dim = input.dims.rbegin(); dim != input.dims.rend(); ++dim)
-    if (dim->name != row->name && dim->name != reduced.back().name)
-      call.push_back(index.at(dim->name));
+  std::vector<Expr> call = {at % wordsOfTile, m % tileRows, at / wordsOfTile};
+  addOthers<Expr>(call, input, *row, reduced.back(), [&](const std::string &name) { return index.at(name); });
   call.push_back(m / tileRows);
   return groups(call);
 }
 
-void DenseContraction::scheduleCopiedTiles() {
-  Expr depth = b.extent(reduced.back().size);
-  Expr ofParts = (depth + (partDepth - 1)) / partDepth * (partDepth / numbersOfTile),
-       steps = (depth + (numbersOfTile - 1)) / numbersOfTile;
+/// From a tile's row on; copies have whole tiles.
+Expr DenseContraction::rowsLeft() const {
+  return groups.defined() ? Expr(rows) : b.extent(row->size) - KernelBuilder::var(row->name);
+}
+
+/// Columns behind the last are what the last one is: their sums are stored nowhere.
+void DenseContraction::copyWordsOfColumns(Products &out, const std::vector<Var> &args) {
+  const Node &weight = b.graph.nodes[w];
+  const Dim &depth = reduced.back();
+  Index own = KernelBuilder::varsOf(weight.dims);
+  Expr at = Var("tile") * tile + lane;
+  own[column->name] = column->fixed() && *column->fixed() % tile == 0 ? at : min(at, b.extent(column->size) - 1);
+  Expr value = wordAt(w, own, own.at(depth.name));
+  if (weight.dims.back().name == depth.name) {
+    std::vector<Var> across = args;
+    std::swap(across[0], across[1]);
+    out.turned = b.newFunc("words", node);
+    out.turned(across) = value;
+    value = turnedWord(out.turned(std::vector<Expr>(across.begin(), across.end())));
+  }
+  out.strip(args) = value;
+}
+
+void DenseContraction::scheduleTilesOfRows() {
+  Expr depth = b.extent(reduced.back().size), steps = wordsOf(depth) / wordsOfTile,
+       ofParts = (depth + (partDepth - 1)) / partDepth * (partDepth / numbersOfTile);
   if (totals.defined())
     steps = shallow.defined() ? select(shallow, steps, ofParts) : ofParts;
   groups.compute_root()
-      .bound(ofStep, 0, numbersOfTile)
+      .bound(word, 0, wordsOfTile)
       .bound(ofTile, 0, tileRows)
-      .bound(stepVar, 0, steps)
-      .bound(tileVar, 0, tilesOfRows() * amx);
-  groups.vectorize(ofStep).parallel(tileVar);
+      .bound(step, 0, steps)
+      .bound(tileOfRows, 0, tilesOfRows() * amx)
+      .parallel(tileOfRows);
+  if (!turnedRows.defined()) {
+    groups.vectorize(word);
+    return;
+  }
+  turnedRows.compute_at(groups, step).bound_extent(word, wordsOfTile).bound_extent(ofTile, tileRows).vectorize(ofTile);
+  b.turnedWords.push_back({groups, word.name(), ofTile.name()});
+}
+
+void DenseContraction::scheduleWordsOfColumns(Products &out, const LoopLevel &copies) {
+  Var depth = KernelBuilder::var(reduced.back().name);
+  out.strip.compute_at(copies).bound_extent(lane, tile).bound_extent(Var("tile"), group);
+  if (!out.turned.defined()) {
+    out.strip.reorder(lane, Var("tile"), depth).vectorize(lane, tileColumns);
+    return;
+  }
+  out.strip.align_bounds(depth, wordsTurned);
+  out.strip
+      .tile(lane, depth, laneBlock, wordBlock, laneOfBlock, wordOfBlock, wordsTurned, wordsTurned,
+            TailStrategy::RoundUp)
+      .reorder(laneOfBlock, wordOfBlock, wordBlock, laneBlock);
+  out.turned.compute_at(out.strip, wordBlock)
+      .bound_extent(lane, wordsTurned)
+      .bound_extent(depth, wordsTurned)
+      .vectorize(depth);
+  b.turnedWords.push_back(
+      {out.strip, lane.name() + "." + laneOfBlock.name(), depth.name() + "." + wordOfBlock.name()}); // parts of loops
 }
 
 /// Plain loops, in memory of known size.
 void DenseContraction::scheduleTiledProducts(Products &out, const LoopLevel &tiles) {
   Var m = KernelBuilder::var(row->name), beside("tile");
   out.sums.compute_at(tiles).bound_extent(lane, tile).bound_extent(m, rows).bound_extent(beside, 1);
-  out.sums.update().reorder({out.pair, out.over, lane, m});
-  b.tileSums.push_back({out.sums, lane.name(), m.name(), out.pair.name(), out.over.name()});
+  out.sums.update().reorder({out.over, lane, m});
+  b.tileSums.push_back({out.sums, lane.name(), m.name(), "", out.over.name()});
 }
 
 } // namespace quern::codegen

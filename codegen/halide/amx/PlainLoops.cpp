@@ -1,0 +1,60 @@
+// Takes: the outermost of a stage's loops. Gives: their lengths, and where what they read and write is.
+#include "codegen/halide/amx/PlainLoops.h"
+
+#include <optional>
+#include <stdexcept>
+
+using namespace Halide;
+using namespace Halide::Internal;
+
+namespace quern::codegen {
+
+PlainLoops::PlainLoops(std::string prefix, const For *outermost) {
+  Stmt body = outermost;
+  while (true) {
+    if (const For *loop = body.as<For>()) {
+      loops[nameOf(loop->name, prefix)] = loop;
+      body = loop->body;
+    } else if (const LetStmt *let = body.as<LetStmt>()) {
+      lets.emplace_back(let->name, let->value);
+      body = let->body;
+    } else {
+      break;
+    }
+  }
+  stored = body.as<Store>();
+  if (!stored)
+    throw std::logic_error("loops of " + prefix + " that do more than store");
+}
+
+/// Halide begins some loops at 0, and says so in their names.
+std::string PlainLoops::nameOf(const std::string &loop, const std::string &prefix) {
+  std::string name = loop.substr(prefix.size());
+  return name.substr(0, name.find(".rebased"));
+}
+
+Expr PlainLoops::extent(const std::string &loop) const {
+  auto found = loops.find(loop);
+  return found == loops.end() ? Expr(1) : simplify(found->second->extent);
+}
+
+int PlainLoops::extentOf(const std::string &loop) const {
+  std::optional<int64_t> known = as_const_int(extent(loop));
+  if (!known)
+    throw std::logic_error("a loop over " + loop + " has no known length");
+  return static_cast<int>(*known);
+}
+
+Expr PlainLoops::at(Expr value, const std::string &further, int by) const {
+  for (auto let = lets.rbegin(); let != lets.rend(); ++let)
+    value = substitute(let->first, let->second, value);
+  for (const auto &[name, loop] : loops)
+    value = substitute(loop->name, name == further ? loop->min + by : loop->min, value);
+  return simplify(value);
+}
+
+Expr PlainLoops::strideOf(const Expr &index, const std::string &loop, int by) const {
+  return simplify(at(index, loop, by) - at(index));
+}
+
+} // namespace quern::codegen

@@ -1,0 +1,109 @@
+// Takes: a lowered kernel in which blocks of 16 x 16 words are copied number by number, rows for columns. Gives: the same by
+// vectors.
+//
+//   for row, column: turned[column, row] = words[row, column]   =>   16 vectors; four times: each two are interleaved; 16 stores
+//
+// Interleaving vectors i and i + 8 to 2 i and 2 i + 1 moves a bit of the vector's number to the lane's, so that after four
+// times each has taken the place of the other.
+#include "codegen/halide/amx/TurnWords.h"
+
+#include "codegen/halide/amx/PlainLoops.h"
+
+#include <stdexcept>
+
+using namespace Halide;
+using namespace Halide::Internal;
+
+namespace quern::codegen {
+namespace {
+
+constexpr char wordName[] = "quern_turned_word";
+constexpr int half = wordsTurned / 2;
+
+std::string prefixOf(const TurnedWords &turned) {
+  return turned.func.name() + ".s0.";
+}
+
+Expr vectorAt(const Expr &first) {
+  return Ramp::make(first, make_one(first.type()), wordsTurned);
+}
+
+/// Every other lane is of `b`; of either the upper or the lower half.
+Expr interleaved(const Expr &a, const Expr &b, bool upper) {
+  std::vector<int> lanes;
+  for (int i = upper ? half : 0, end = i + half; i < end; ++i) {
+    lanes.push_back(i);
+    lanes.push_back(wordsTurned + i);
+  }
+  return Shuffle::make({a, b}, lanes);
+}
+
+Stmt byVectors(const TurnedWords &turned, const For *outermost) {
+  PlainLoops loops(prefixOf(turned), outermost);
+  const Store *store = loops.store();
+  const Call *word = store->value.as<Call>();
+  const Load *load = word && word->name == wordName ? word->args[0].as<Load>() : nullptr;
+  if (!load || load->type != UInt(32) || loops.extentOf(turned.column) != wordsTurned ||
+      loops.extentOf(turned.row) != wordsTurned || !is_const_one(loops.strideOf(load->index, turned.row)) ||
+      !is_const_one(loops.strideOf(store->index, turned.column)))
+    throw std::logic_error("words of " + turned.func.name() + " that cannot be turned");
+  std::vector<std::pair<std::string, Expr>> lets;
+  std::vector<Expr> vectors;
+  auto keep = [&](const Expr &value) {
+    lets.emplace_back(unique_name(turned.func.name() + ".turned"), value);
+    return Variable::make(value.type(), lets.back().first);
+  };
+  for (int i = 0; i < wordsTurned; ++i)
+    vectors.push_back(
+        keep(Load::make(UInt(32, wordsTurned), load->name, vectorAt(loops.at(load->index, turned.column, i)),
+                        load->image, load->param, const_true(wordsTurned), ModulusRemainder())));
+  for (int width = 1; width < wordsTurned; width *= 2) {
+    std::vector<Expr> next;
+    for (int i = 0; i < half; ++i)
+      for (bool upper : {false, true})
+        next.push_back(keep(interleaved(vectors[i], vectors[i + half], upper)));
+    vectors = next;
+  }
+  std::vector<Stmt> stores;
+  for (int i = 0; i < wordsTurned; ++i)
+    stores.push_back(Store::make(store->name, vectors[i], vectorAt(loops.at(store->index, turned.row, i)), store->param,
+                                 const_true(wordsTurned), ModulusRemainder()));
+  Stmt all = Block::make(stores);
+  for (auto let = lets.rbegin(); let != lets.rend(); ++let)
+    all = LetStmt::make(let->first, let->second, all);
+  return all;
+}
+
+class Turn : public IRMutator {
+public:
+  explicit Turn(std::vector<TurnedWords> turned) : turned(std::move(turned)) {}
+
+private:
+  std::vector<TurnedWords> turned;
+
+  using IRMutator::visit;
+  Stmt visit(const For *loop) override {
+    for (const TurnedWords &one : turned) {
+      const std::string prefix = prefixOf(one);
+      if (loop->name.rfind(prefix, 0) != 0)
+        continue;
+      const std::string name = PlainLoops::nameOf(loop->name, prefix);
+      if (name == one.column || name == one.row)
+        return byVectors(one, loop);
+    }
+    return IRMutator::visit(loop);
+  }
+};
+
+} // namespace
+
+Expr turnedWord(const Expr &word) {
+  return Call::make(UInt(32), wordName, {word}, Call::PureExtern);
+}
+
+void turnWords(Pipeline &pipeline, const std::vector<TurnedWords> &turned) {
+  if (!turned.empty())
+    pipeline.add_custom_lowering_pass(new Turn(turned));
+}
+
+} // namespace quern::codegen

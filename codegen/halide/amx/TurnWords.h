@@ -1,0 +1,27 @@
+// 16 x 16 words, rows for columns, in registers: Halide 21 has no schedule for it, and gathers number by number.
+#ifndef QUERN_CODEGEN_HALIDE_AMX_TURNWORDS_H
+#define QUERN_CODEGEN_HALIDE_AMX_TURNWORDS_H
+
+#include <Halide.h>
+
+#include <string>
+#include <vector>
+
+namespace quern::codegen {
+
+inline constexpr int wordsTurned = 16;
+
+/// `func(column, row, ...) = turnedWord(other(row, column, ...))`, in two serial loops of 16 iterations alone.
+struct TurnedWords {
+  Halide::Func func;
+  std::string column, row; ///< names of loops
+};
+
+/// A word of 32 bits read from memory; what no pass replaces does not link.
+Halide::Expr turnedWord(const Halide::Expr &word);
+
+/// Replaces these loops in what the pipeline becomes.
+void turnWords(Halide::Pipeline &pipeline, const std::vector<TurnedWords> &turned);
+
+} // namespace quern::codegen
+#endif
