@@ -9,6 +9,7 @@
 
 #include "codegen/halide/amx/PlainLoops.h"
 
+#include <optional>
 #include <stdexcept>
 
 using namespace Halide;
@@ -43,9 +44,14 @@ Stmt byVectors(const TurnedWords &turned, const For *outermost) {
   const Store *store = loops.store();
   const Call *word = store->value.as<Call>();
   const Load *load = word && word->name == wordName ? word->args[0].as<Load>() : nullptr;
+  // Of offsets of 64 bits Halide leaves some differences as they are.
+  auto liesAlong = [&](const Expr &index, const std::string &loop) {
+    std::optional<int64_t> apart = as_const_int(loops.strideOf(index, loop));
+    return !apart || *apart == 1;
+  };
   if (!load || load->type != UInt(32) || loops.extentOf(turned.column) != wordsTurned ||
-      loops.extentOf(turned.row) != wordsTurned || !is_const_one(loops.strideOf(load->index, turned.row)) ||
-      !is_const_one(loops.strideOf(store->index, turned.column)))
+      loops.extentOf(turned.row) != wordsTurned || !liesAlong(load->index, turned.row) ||
+      !liesAlong(store->index, turned.column))
     throw std::logic_error("words of " + turned.func.name() + " that cannot be turned");
   std::vector<std::pair<std::string, Expr>> lets;
   std::vector<Expr> vectors;

@@ -131,6 +131,13 @@ TEST(Tiles, OfNumbersAsTheyAreStored) {
 
 /// Offsets of 64 bits.
 TEST(Tiles, OfLargeTensors) {
+  for (const StoredForm &form : {StoredForm{"x w'", {dim("M"), dim("I", 64)}, {dim("P", 20001), dim("I", 64)}, {"I"}},
+                                 StoredForm{"dw", {dim("M"), dim("P", 20001)}, {dim("M"), dim("I", 64)}, {"M"}}}) {
+    SCOPED_TRACE(form.what);
+    GraphMaker g;
+    KernelGraph &graph = storedProduct(g, form);
+    check(graph, planOf(graph, "amx 2", "dense"), {17}, false);
+  }
   for (Storage storage : {Storage::BF16, Storage::Int8}) {
     GraphMaker g;
     KernelGraph &graph = product(g, storage, 64, 20000, 64);
