@@ -312,6 +312,11 @@ void DenseContraction::schedule(Stage &target) {
     stage.parallel(parallel).vectorize(inner, vector).unroll(inner);
     if (direct && !amx) // sums that are no registers' are read in a loop
       stage.unroll(within);
+    // A loop of its own for the last tile would end as the others' does, and LLVM would join their tiles.
+    if (amx && direct)
+      stage.never_partition({tiles, side, parallel});
+    else if (amx)
+      stage.never_partition({side, parallel});
   };
   if (shallow.defined())
     loops(out.specialize(shallow), true);
@@ -320,6 +325,8 @@ void DenseContraction::schedule(Stage &target) {
     scheduleProducts(whole, LoopLevel(out, tiles), LoopLevel(out, parallel));
   if (totals.defined()) {
     LoopLevel ofSums = scheduleTotals(totals, parts, LoopLevel(out, parallel), group);
+    if (amx)
+      totals.update().never_partition({tiles, Var("tile"), parts[0]});
     scheduleProducts(products, ofSums, LoopLevel(totals, parts[0]));
   }
   if (groups.defined() && amx) {

@@ -44,7 +44,7 @@ struct StoredForm {
 
 std::vector<StoredForm> storedForms() {
   Dim b = dim("B", 3), m = dim("M"), h = dim("H", 3), i = dim("I", 96), odd = dim("J", 75), o = dim("O", 200),
-      few = dim("P", 71);
+      few = dim("P", 71), step = dim("K", 32), part = dim("L", 24);
   return {{"x w", {m, i}, {i, o}, {"I"}},
           {"x w'", {m, i}, {few, i}, {"I"}},
           {"odd depth", {m, odd}, {odd, o}, {"J"}},
@@ -52,7 +52,13 @@ std::vector<StoredForm> storedForms() {
           {"dw", {m, i}, {m, o}, {"M"}},
           {"dw of batches", {b, m, i}, {b, m, few}, {"B", "M"}},
           {"heads", {m, h, i}, {h, i, o}, {"I"}},
-          {"made", {m, i}, {i, few}, {"I"}, true}};
+          {"made", {m, i}, {i, few}, {"I"}, true},
+          {"one step", {m, step}, {step, few}, {"K"}},
+          {"one step, w'", {m, step}, {few, step}, {"K"}},
+          {"within a step", {m, part}, {part, few}, {"L"}},
+          {"within a step, w'", {m, part}, {few, part}, {"L"}},
+          {"few columns", {m, i}, {part, i}, {"I"}},
+          {"small dw", {m, part}, {m, step}, {"M"}}};
 }
 
 KernelGraph &storedProduct(GraphMaker &g, const StoredForm &form) {
@@ -123,6 +129,7 @@ TEST(Tiles, OfNumbersAsTheyAreStored) {
     std::vector<KernelPlan> plans = {planOf(graph, "amx 2", "dense"),
                                      planOf(graph, "amx 1, depth 32, shallow 0, group 1", "dense")};
     plans.push_back(drawnPlan(graph, withTiles(), ScheduleTable::standard(), [&](size_t n) { return random() % n; }));
+    plans.push_back(halideProducer().choose(graph, withTiles(), ScheduleTable::standard()));
     EXPECT_EQ(plans[0].parts[0]["amx"], 2);
     for (const KernelPlan &plan : plans) // what the kernel rounds may fall to either side
       check(graph, plan, {1, 16, 33, 101}, false, form.made ? 1e-2 : 1e-5);
