@@ -10,7 +10,7 @@ from tests.e2e.generation import profile_test
 from tests.e2e.training import gradients_test
 from tests.e2e.training import precision_test
 from tests.e2e.training import train_test
-from tests.e2e.harness import DATA, QUERN, Case, Tensor, exactly, random_tensor, random_tokens, read_safetensors, relative_error, run, write_safetensors
+from tests.e2e.harness import DATA, QUERN, Case, exactly, random_tensor, random_tokens, read_safetensors, relative_error, run, write_safetensors
 from tests.e2e.models.models_test import COMPILED, CONTRASTS, ENCODERS, IMAGES, INPUTS, PAIRS, SPECS, SPEECH, ZOO
 
 
@@ -178,13 +178,6 @@ class TrainingSteps(train_test.Beside):
 class Lost(train_test.Beside):
     """A device that is lost while a model is trained: the run ends with a sentence, and goes on from its last checkpoint to the bits of
     a run that nothing happened to."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        batches = read_safetensors(cls.data)["tokens"]  # short texts will do
-        short = [row[:9] for batch in range(batches.shape[0]) for row in batches.row(batch).rows()]
-        write_safetensors(cls.data, {"tokens": Tensor(batches.dtype, [*batches.shape[:2], 9], [token for row in short for token in row])})
 
     def lost_after(self, launches):
         """The variables that make it so."""
