@@ -18,8 +18,9 @@ function(quern_test_tier name)
     set(labels "fast;full")
   endif()
   # Kernels one by one on devices (e2e.opencl, e2e.cuda and e2e.vulkan run whole models in `full`); every model in every number format;
-  # the manual's exercises and what they train; every family on other processors, plans drawn with more seeds; suites that begin with `More`: where `full` has one of each kind.
-  if(name MATCHES "^(opencl|cuda|vulkan)\\.|^e2e\\.(formats|labs)\\.|^e2e\\.(precision\\.Specs|worked\\.(Deeper|Learning))$|^(codegen|passes)\\.More")
+  # the manual's exercises and what they train; every family on other processors, plans drawn with more seeds; suites that begin with `More`, of C++ or of Python:
+  # where `full` has one of each kind.
+  if(name MATCHES "^(opencl|cuda|vulkan)\\.|^e2e\\.(formats|labs)\\.|^e2e\\.(precision\\.Specs|worked\\.(Deeper|Learning))$|^(codegen|passes|tile|e2e\\.[a-z]+)\\.More")
     set(labels nightly)
   endif()
   set_tests_properties("${name}" PROPERTIES COST ${cost} LABELS "${labels}" TIMEOUT 1800)

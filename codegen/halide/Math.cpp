@@ -163,6 +163,12 @@ static Expr withSign(const Expr &magnitude, const Expr &x) {
 static Expr magnitude(const Expr &x) {
   return reinterpret<float>(reinterpret<uint32_t>(x) & Expr(0x7fffffffu));
 }
+/// At most `high`, also of NaN. By the bits, which are in the same order; and Halide, which knows the bounds of a clamped
+/// real, would spend seconds on those of a polynomial in it.
+static Expr magnitudeUpTo(const Expr &x, float high) {
+  Expr bits = reinterpret<uint32_t>(x) & Expr(0x7fffffffu);
+  return reinterpret<float>(Halide::min(bits, Expr(std::bit_cast<uint32_t>(high))));
+}
 
 /// Halide 21 writes a double into SPIR-V and OpenCL with the digits of a float; its bits keep theirs.
 static Expr wideConstant(double value) {
@@ -199,7 +205,7 @@ Expr cosine(Expr x, bool calls) {
 }
 
 Expr tanh(Expr x) {
-  Expr a = clampStrict(magnitude(x), 0.0f, 10.0f), z = a * a;
+  Expr a = magnitudeUpTo(x, 10.0f), z = a * a;
   Expr near = a + a * z *
                       polynomial(z, {-3.333332843e-01f, 1.333271885e-01f, -5.384326318e-02f, 2.096132911e-02f,
                                      -6.045165098e-03f}); // a < 0.63
@@ -213,7 +219,7 @@ Expr sigmoid(Expr x) {
 }
 
 Expr erf(Expr x) {
-  Expr a = clampStrict(magnitude(x), 0.0f, 4.0f), z = a * a;
+  Expr a = magnitudeUpTo(x, 4.0f), z = a * a;
   Expr near = a * polynomial(z, {1.128379167e+00f, -3.761263847e-01f, 1.128378250e-01f, -2.686543073e-02f,
                                  5.221031807e-03f, -8.484080394e-04f, 1.126595895e-04f, -9.667044352e-06f}); // a < 1
   // The logarithm of 1 - erf(a) for 1 <= a <= 4.

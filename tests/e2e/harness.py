@@ -160,6 +160,15 @@ class Case(unittest.TestCase):
         shutil.rmtree(cls.scratch, ignore_errors=True)
 
     @classmethod
+    def own_cache(cls, name):
+        """For --cache-dir: nothing but the kernels of all tests, which need not be compiled again to see what else is kept."""
+        cache, kernels = cls.scratch / name, BUILD / "e2e" / "cache" / "quern" / "kernels"
+        kernels.mkdir(parents=True, exist_ok=True)
+        cache.mkdir()
+        (cache / "kernels").symlink_to(kernels)
+        return cache
+
+    @classmethod
     def write_spec(cls, name, text):
         """A spec of this text in the scratch folder; its path."""
         path = cls.scratch / f"{name}.quern"

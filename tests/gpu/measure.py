@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from tests.e2e.harness import BUILD, read_safetensors, relative_error, write_safetensors  # noqa: E402
 from tests.e2e.models.models_test import INPUTS  # noqa: E402
 from tests.e2e.training import gradients_test  # noqa: E402
-from tests.gpu.programs import AHEAD, GPT2, SMALL_GPT2, Programs  # noqa: E402
+from tests.gpu.programs import GPT2, SMALL_GPT2, Programs, ahead  # noqa: E402
 
 # What is wanted of an H100 (issue 15, docs/design/gpu.md): the step, its number, at least. `bench` gives a ratio to what the same run measured.
 WANTED = (("product 8192", "tflops", 600), ("product 8192, tuned", "of_pytorch", 0.95), ("decode 1B", "ratio", 0.68), ("decode 1B, dependent", "ratio", 0.80),
@@ -223,7 +223,7 @@ class Run:
         self.step("product 8192, tuned", self.tuned_product)
         self.step("decode 1B", self.decode)
         self.step("decode 1B, dependent", lambda: self.decode(QUERN_CUDA_DEPENDENT="1"))
-        for steps in AHEAD:
+        for steps in ahead(self.quick):
             self.step(f"decode 1B, dependent, ahead {steps}", lambda steps=steps: self.decode(f"decode-ahead-{steps}", QUERN_CUDA_DEPENDENT="1"))
         self.step("decode 1B, f32", lambda: self.decode("decode-f32", 64))
         self.step("decode 1B, by kernels", self.decode_kernels)

@@ -40,7 +40,11 @@ BILLION = dict(vocab_size=128256, hidden_size=2048, intermediate_size=8192, num_
 SMALL = dict(vocab_size=320, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16, tie_word_embeddings=True)
 GPT2 = dict(vocab_size=50257, n_positions=1024, n_embd=768, n_layer=12, n_head=12)
 SMALL_GPT2 = dict(vocab_size=96, n_positions=64, n_embd=32, n_layer=2, n_head=2)
-AHEAD = (0, 4, 32)  # steps of weights that a product of few rows fetches before it waits, beside the default
+
+
+def ahead(quick):
+    """Steps of weights that a product of few rows fetches before it waits, beside the default."""
+    return (4,) if quick else (0, 4, 32)
 
 
 class Programs:
@@ -71,7 +75,7 @@ class Programs:
         llama = (EXAMPLES / "llama.quern", "--config", self.config("decode", SMALL if self.quick else BILLION))
         self.compile("decode", *llama)
         self.compile("decode-f32", *llama, "--precision", "f32")
-        for steps in AHEAD:
+        for steps in ahead(self.quick):
             schedules = self.folder / f"ahead-{steps}.txt"
             schedules.write_text(f"tile : ahead {steps}\n")
             self.compile(f"decode-ahead-{steps}", *llama, "--schedules", schedules)

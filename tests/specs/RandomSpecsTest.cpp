@@ -32,11 +32,11 @@ TEST_P(RandomSpecs, CompiledAndInterpreted) {
       << spec.text;
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomSpecs, testing::Range(1, 13));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomSpecs, testing::Range(1, 9));
 
 /// Any plan of a kernel's space computes the same. `quern_random_specs --plans` draws for thousands.
 TEST(RandomPlans, ComputeTheSame) {
-  for (uint64_t seed = 7000; seed < 7003; ++seed) {
+  for (uint64_t seed = 7000; seed < 7002; ++seed) {
     Choices choices(seed);
     RandomSpec spec = makeSpec(choices);
     CheckOptions drawn = options("");

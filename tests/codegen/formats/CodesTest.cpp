@@ -13,9 +13,32 @@ protected:
   Storage storage() const { return std::get<0>(GetParam()); }
   Dim depth() const { return dim("I", std::get<1>(GetParam())); }
   static int real(GraphMaker &g, int codes) { return g.elementwise(Op::Dequantize, {codes}); }
+
+  void checkColumns(const std::vector<const char *> &targets) {
+    for (const char *name : targets) {
+      CpuTarget target = cpuTarget(name);
+      GraphMaker g;
+      int x = g.argument(Storage::F32, {dim("M"), depth()});
+      int w = g.weight({dim("O", 100), depth()}, target.vector == 16 ? 64 : 2 * target.vector, storage());
+      g.yield(g.elementwise(Op::Tanh, {g.contract(real(g, g.quantize(x, "I")), real(g, w), {"I"})}));
+      SCOPED_TRACE(name);
+      checkKernel(g.finish("integers"), rows, 1e-5, target);
+    }
+  }
+  void checkGradient(const char *name, int64_t outputs) {
+    CpuTarget target = cpuTarget(name);
+    GraphMaker g;
+    int slope = g.argument(Storage::F32, {dim("M"), dim("O", outputs)});
+    int w = g.weight({dim("O", outputs), depth()}, 4 * target.vector, storage());
+    g.yield(g.contract(slope, real(g, w), {"O"}));
+    SCOPED_TRACE(name);
+    checkKernel(g.finish("gradient"), rows, outputs > 1000 ? 1e-4 : 1e-5, target); // sums of so many nearly cancel
+  }
 };
 
 class RowsInCodes : public Codes {};
+class RowsOnEveryTarget : public Codes {};
+class MoreCodes : public Codes {}; // `More`: in the tier `nightly`
 
 } // namespace
 
@@ -66,15 +89,11 @@ TEST_P(Codes, Experts) {
 
 /// Rows in codes, too: products of integers where the target has them, and the same numbers in f32 elsewhere.
 TEST_P(RowsInCodes, OfColumns) {
-  for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "icelake-server", "znver4", "sapphirerapids"}) {
-    CpuTarget target = cpuTarget(name);
-    GraphMaker g;
-    int x = g.argument(Storage::F32, {dim("M"), depth()});
-    int w = g.weight({dim("O", 100), depth()}, target.vector == 16 ? 64 : 2 * target.vector, storage());
-    g.yield(g.elementwise(Op::Tanh, {g.contract(real(g, g.quantize(x, "I")), real(g, w), {"I"})}));
-    SCOPED_TRACE(name);
-    checkKernel(g.finish("integers"), rows, 1e-5, target);
-  }
+  checkColumns({"x86-64-v3", "icelake-server"});
+}
+
+TEST_P(RowsOnEveryTarget, OfColumns) {
+  checkColumns({"x86-64-v2", "x86-64-v4", "znver4", "sapphirerapids"});
 }
 
 TEST_P(RowsInCodes, ForHeadsAndParts) {
@@ -95,21 +114,17 @@ TEST_P(RowsInCodes, ForHeadsAndParts) {
 
 /// The gradient of what the columns multiply sums over the rows of the packed weight: few and many, in parts and alone.
 TEST_P(Codes, GradientOfRows) {
-  for (const char *name : {"x86-64-v2", "x86-64-v4"}) {
-    CpuTarget target = cpuTarget(name);
-    for (int64_t outputs : {71, 1100}) {
-      GraphMaker g;
-      int slope = g.argument(Storage::F32, {dim("M"), dim("O", outputs)});
-      int w = g.weight({dim("O", outputs), depth()}, 4 * target.vector, storage());
-      g.yield(g.contract(slope, real(g, w), {"O"}));
-      SCOPED_TRACE(name);
-      checkKernel(g.finish("gradient"), rows, outputs > 1000 ? 1e-4 : 1e-5, target); // sums of so many nearly cancel
-    }
-  }
+  checkGradient("x86-64-v2", 71);
+  checkGradient("x86-64-v4", 1100);
   GraphMaker g;
   int slope = g.argument(Storage::F32, {dim("M"), dim("H", 3), dim("O", 40)});
   g.yield(g.contract(slope, real(g, g.weight({dim("H", 3), dim("O", 40), depth()}, 16, storage())), {"O"}));
   checkKernel(g.finish("heads"), rows, 1e-5);
+}
+
+TEST_P(MoreCodes, GradientOfRows) {
+  checkGradient("x86-64-v2", 1100);
+  checkGradient("x86-64-v4", 71);
 }
 
 /// A kernel that no family makes of packed columns reads them number by number.
@@ -121,13 +136,14 @@ TEST_P(Codes, SummedOverRowsToo) {
   checkKernel(g.finish("sums"), rows, 1e-5);
 }
 
-// `More`: in the tier `nightly`.
 const auto groups = testing::Values(std::tuple(Storage::Int8, 75), std::tuple(Storage::Int4, 96));
 const auto moreGroups = testing::Values(std::tuple(Storage::Int8, 96), std::tuple(Storage::Int4, 75));
 INSTANTIATE_TEST_SUITE_P(Kinds, Codes, groups);
 INSTANTIATE_TEST_SUITE_P(Kinds, RowsInCodes, groups);
 INSTANTIATE_TEST_SUITE_P(MoreKinds, Codes, moreGroups);
 INSTANTIATE_TEST_SUITE_P(MoreKinds, RowsInCodes, moreGroups);
+INSTANTIATE_TEST_SUITE_P(MoreKinds, MoreCodes, groups);
+INSTANTIATE_TEST_SUITE_P(MoreGroups, MoreCodes, moreGroups);
 const auto superBlocks = testing::Values(std::tuple(Storage::Q4K, 331), std::tuple(Storage::Q6K, 331),
                                          std::tuple(Storage::Q8K, 256), std::tuple(Storage::Q4Z, 512));
 const auto moreSuperBlocks =
@@ -137,3 +153,12 @@ INSTANTIATE_TEST_SUITE_P(SuperBlocks, Codes, superBlocks);
 INSTANTIATE_TEST_SUITE_P(SuperBlocks, RowsInCodes, superBlocks);
 INSTANTIATE_TEST_SUITE_P(MoreSuperBlocks, Codes, moreSuperBlocks);
 INSTANTIATE_TEST_SUITE_P(MoreSuperBlocks, RowsInCodes, moreSuperBlocks);
+INSTANTIATE_TEST_SUITE_P(MoreSuperBlocks, MoreCodes, superBlocks);
+INSTANTIATE_TEST_SUITE_P(MoreOfSuperBlocks, MoreCodes, moreSuperBlocks);
+INSTANTIATE_TEST_SUITE_P(Each, RowsOnEveryTarget,
+                         testing::Values(std::tuple(Storage::Int8, 75), std::tuple(Storage::Q4K, 331)));
+INSTANTIATE_TEST_SUITE_P(MoreKinds, RowsOnEveryTarget,
+                         testing::Values(std::tuple(Storage::Int4, 96), std::tuple(Storage::Q6K, 331),
+                                         std::tuple(Storage::Q8K, 256), std::tuple(Storage::Q4Z, 512)));
+INSTANTIATE_TEST_SUITE_P(MoreGroups, RowsOnEveryTarget, moreGroups);
+INSTANTIATE_TEST_SUITE_P(MoreSuperBlocks, RowsOnEveryTarget, moreSuperBlocks);

@@ -43,14 +43,21 @@ std::string assembleFor(const CpuTarget &target, const std::string &assembly, co
                                        target.name + " hold " + std::to_string(target.vector);
 }
 
-std::string foreignInstructions(const KernelGraph &graph, const CpuTarget &target, const CpuTarget &allowed) {
+std::vector<std::string> foreignToEach(const KernelGraph &graph, const CpuTarget &target,
+                                       const std::vector<CpuTarget> &allowed) {
   char folder[] = "/tmp/quern_assembly_XXXXXX";
   std::string path = mkdtemp(folder);
   KernelPlan plan = halideProducer().choose(graph, target, ScheduleTable::standard());
   halideProducer().make(graph, plan, target, "k", EmitForm::Assembly, path + "/k.s");
-  std::string wrong = assembleFor(allowed, path + "/k.s", path + "/k.o");
+  std::vector<std::string> wrong;
+  for (const CpuTarget &one : allowed)
+    wrong.push_back(assembleFor(one, path + "/k.s", path + "/k.o"));
   std::filesystem::remove_all(path);
   return wrong;
+}
+
+std::string foreignInstructions(const KernelGraph &graph, const CpuTarget &target, const CpuTarget &allowed) {
+  return foreignToEach(graph, target, {allowed})[0];
 }
 
 } // namespace quern::codegen

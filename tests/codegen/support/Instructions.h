@@ -6,6 +6,7 @@
 #include "codegen/kernel/KernelGraph.h"
 
 #include <string>
+#include <vector>
 
 namespace quern::codegen {
 
@@ -15,6 +16,9 @@ std::string assembleFor(const CpuTarget &target, const std::string &assembly, co
 
 /// Compiles the kernel for `target`, and looks at its instructions as if for `allowed`; runs nothing.
 std::string foreignInstructions(const KernelGraph &graph, const CpuTarget &target, const CpuTarget &allowed);
+/// Compiled once, as if for each.
+std::vector<std::string> foreignToEach(const KernelGraph &graph, const CpuTarget &target,
+                                       const std::vector<CpuTarget> &allowed);
 
 } // namespace quern::codegen
 #endif

@@ -101,7 +101,7 @@ class Run(Checkpoints):
 
     def test_weights_are_packed_once(self):
         """The second run maps what the first one packed; a checkpoint that changes is packed anew, and a broken pack, which is named."""
-        cache, model = self.scratch / "packs", self.folder("packing")
+        cache, model = self.own_cache("packs"), self.folder("packing")
         weights = model / "model.safetensors"
         words = ["--cache-dir", cache]
         first, want = self.greedy(model, "llama", *words)
@@ -137,7 +137,8 @@ class Run(Checkpoints):
         """The second time the compiler is not asked; after a change it is. Shown by a start of `quern` that has no compiler beside it."""
         start, model = self.scratch / "start", self.folder("remembered")
         shutil.copy(QUERN, start)
-        words = ["run", model, "--cache-dir", self.scratch / "remembering", "--tokens", "1,2,3", "-n", 4, "--temp", 0, "--json"]
+        cache = self.own_cache("remembering")
+        words = ["run", model, "--cache-dir", cache, "--tokens", "1,2,3", "-n", 4, "--temp", 0, "--json"]
         self.assert_refused(run(start, *words, status=2), "start-compiler")
         first = run(QUERN, *words)
         again = run(start, *words)
@@ -151,19 +152,20 @@ class Run(Checkpoints):
             run(start, *words, status=2)
             run(QUERN, *words)
             self.assertEqual(tokens(run(start, *words)), tokens(first))
-        [packed] = self.packs(self.scratch / "remembering")
+        [packed] = self.packs(cache)
         packed.unlink()
         run(start, *words, status=2)
 
     def test_packed_weights_are_bounded(self):
-        cache, words = self.scratch / "bounded", ["--tokens", "1,2,3", "-n", 2]
+        cache, words = self.own_cache("bounded"), ["--tokens", "1,2,3", "-n", 2]
         for name, limit, most in (("one", 16384, 1), ("two", 16384, 2), ("three", 2, 1)):
             self.quern_run(self.folder(name, "stories260K"), "--cache-dir", cache, *words, QUERN_PACKED_SIZE=limit)
             packed = self.packs(cache)
             self.assertEqual(len(packed), most, "each is about 1 MB")
             self.assertLessEqual(sum(file.stat().st_size for file in packed), limit << 20)
-        self.quern_run(self.folder("four", "gpt2"), "--cache-dir", self.scratch / "none", *words, QUERN_PACKED_SIZE=0)
-        self.assertEqual(self.packs(self.scratch / "none"), [])
+        none = self.own_cache("none")
+        self.quern_run(self.folder("four", "gpt2"), "--cache-dir", none, *words, QUERN_PACKED_SIZE=0)
+        self.assertEqual(self.packs(none), [])
         self.assert_refused(self.quern_run(self.folder("one", "gpt2"), *words, status=1, QUERN_PACKED_SIZE="much"), "QUERN_PACKED_SIZE")
 
     def test_shards(self):
@@ -233,7 +235,7 @@ class Run(Checkpoints):
     # ---- the cache of programs
 
     def test_compiles_once(self):
-        folder, cache = self.folder("once"), self.scratch / "own"
+        folder, cache = self.folder("once"), self.own_cache("own")
         first = self.quern_run(folder, "--cache-dir", cache, "info")
         self.assertIn("compiling llama.quern", first.err)
         made = {path.name: path.stat().st_ino for path in (cache / "programs").iterdir()}

@@ -5,6 +5,7 @@ import unittest
 
 from tests.e2e.tools.chromium import Browser
 from tests.e2e.harness import DATA, EXAMPLES, QUERN, Case, run
+from tests.e2e.tools.outputs_test import WORDS
 
 SPEC = EXAMPLES / "llama.quern"
 MACHINE = ("--machine", "400,20")
@@ -255,8 +256,8 @@ class Page(InBrowser):
         self.assertLess(b.count(".line"), 200)
 
     def test_a_training_program_opens_at_its_gradient(self):
-        page = self.scratch / "train.html"
-        run(QUERN, "dump", SPEC, "--config", DATA / "llama" / "config.json", "--train", "--html", page, *MACHINE)
+        spec, page = self.write_spec("words", WORDS), self.scratch / "train.html"
+        run(QUERN, "dump", spec, "--train", "--html", page, *MACHINE)
         b = self.browser
         b.open(page)
         self.assertEqual(b.js("state.symbol"), "loss.grad")
@@ -356,9 +357,10 @@ class Measured(InBrowser):
 
 class Options(Case):
     def test_what_cannot_be_written_or_read(self):
-        missing = run(QUERN, "dump", SPEC, "--html", self.scratch / "nowhere" / "page.html", *MACHINE, status=1)
+        spec = self.write_spec("words", WORDS)
+        missing = run(QUERN, "dump", spec, "--html", self.scratch / "nowhere" / "page.html", *MACHINE, status=1)
         self.assert_refused(missing, "cannot write", "nowhere")
-        wrong = run(QUERN, "dump", SPEC, "--html", self.scratch / "page.html", "--machine", "fast", status=1)
+        wrong = run(QUERN, "dump", spec, "--html", self.scratch / "page.html", "--machine", "fast", status=1)
         self.assert_refused(wrong, "--machine fast", "GFLOP/s")
 
 

@@ -130,8 +130,7 @@ class Tune(Case):
         return path.read_bytes()
 
     def test_bad_input(self):
-        broken = self.scratch / "cache-broken"
-        broken.mkdir()
+        broken = self.own_cache("cache-broken")
         (broken / "tuning.sqlite").write_text("no database " * 500)
         done = self.tune("--list", "--cache-dir", broken, status=1)
         self.assertIn("file is not a database; it is broken or something else: name another with --database, or remove it", done.err)

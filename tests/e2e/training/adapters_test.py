@@ -32,6 +32,7 @@ class Adapters(Case):
         folder = self.scratch / name
         folder.mkdir(exist_ok=True)
         write_safetensors(folder / "adapter_model.safetensors", tensors)
+        tensors = read_safetensors(folder / "adapter_model.safetensors")  # rounded to f32
         config = {"peft_type": "LORA", "r": rank, "lora_alpha": alpha, "fan_in_fan_out": inputs_first, "target_modules": ["any"]}
         (folder / "adapter_config.json").write_text(json.dumps(config))
         return folder, tensors
@@ -40,17 +41,19 @@ class Adapters(Case):
 class Gradients(Adapters):
     """Against the interpreter on the module with the same codes, in double precision, and that against differences of its loss."""
 
-    def check(self, fixture, form, *more, inputs_first=False):
-        folder, tensors = self.write_adapter("adapter", fixture, 3, 6, inputs_first=inputs_first)
-        options = ("--train", "--lora", 3, *coded(form), "--config", DATA / fixture / "config.json")
+    def check(self, fixture, form, *more, spec=None, inputs_first=False):
+        """Of rank 4 and scale 3, so that the stories' kernels are those of Learning."""
+        spec = spec or fixture
+        folder, tensors = self.write_adapter("adapter", fixture, 4, 12, inputs_first=inputs_first)
+        options = ("--train", "--lora", 4, "--lora-scale", 3, *coded(form), "--config", DATA / fixture / "config.json")
         weights, vocabulary = DATA / fixture / "model.safetensors", json.loads((DATA / fixture / "config.json").read_text())["vocab_size"]
         rows = random_tokens(3, 2, 10, vocabulary).rows()
         inputs = {"tokens": ints([row[:-1] for row in rows]), "labels": ints([row[1:] for row in rows])}
-        program = self.compile(fixture, *options, *more, name=f"{fixture}-{form}")
+        program = self.compile(spec, *options, *more, name=f"{fixture}-{form}")
         got = self._evaluate([program, "grad", "--adapter", folder], weights, inputs, ())
         interpreted = (*options, "--after", "narrow-storage")
         file = folder / "adapter_model.safetensors"
-        want = self.interpret(fixture, weights, inputs, *interpreted, "--adapter", file)
+        want = self.interpret(spec, weights, inputs, *interpreted, "--adapter", file)
         self.assertLess(abs(got["loss"].data[0] - want["loss"].data[0]), 1e-5)
         names = sorted("grad." + name.removeprefix(PREFIX) for name in tensors)
         self.assertEqual(sorted(name for name in want if name.startswith("grad.")), names)
@@ -60,7 +63,7 @@ class Gradients(Adapters):
             self.assertLess(relative_error(got[name], want[name]), 2e-4, name)
         return interpreted, weights, inputs, tensors, want
 
-    def difference(self, fixture, interpreted, weights, inputs, tensors, want):
+    def difference(self, spec, interpreted, weights, inputs, tensors, want):
         """Along a random direction that changes all numbers."""
         source, step = random.Random(11), 1e-4
         along = {name: [source.gauss(0, 0.1) for _ in tensor.data] for name, tensor in tensors.items()}
@@ -70,14 +73,14 @@ class Gradients(Adapters):
             moved = {name: Tensor("F64", tensor.shape, [x + steps * step * d for x, d in zip(tensor.data, along[name])])
                      for name, tensor in tensors.items()}
             write_safetensors(self.scratch / "moved.safetensors", moved)
-            return self.interpret(fixture, weights, inputs, *interpreted, "--adapter", self.scratch / "moved.safetensors", "--function", "loss")["loss"].data[0]
+            return self.interpret(spec, weights, inputs, *interpreted, "--adapter", self.scratch / "moved.safetensors", "--function", "loss")["loss"].data[0]
 
         self.assertLess(abs((8 * (loss(1) - loss(-1)) - (loss(2) - loss(-2))) / (12 * step) - slope), 1e-7 * max(1, abs(slope)))
 
     def test_formats(self):
         for form in FORMATS:
             with self.subTest(form):
-                found = self.check("llama", form)
+                found = self.check(STORY.name, form, spec="llama")
                 if form in ("f32", "int4"):
                     self.difference("llama", *found)
 
@@ -92,11 +95,10 @@ class Gradients(Adapters):
 
     def test_names(self):
         """Globs choose; what has no adapter is frozen."""
-        folder, tensors = self.write_adapter("some", "llama", 2, 4, keep=lambda name: "q_proj" in name or "down_proj" in name)
-        config = ("--config", DATA / "llama" / "config.json")
-        program = self.compile("llama", "--train", "--lora", "2,*q_proj*,*down_proj*", "--quantize", "int8", *config, name="chosen")
-        inputs = {"tokens": random_tokens(3, 2, 10, 96)}
-        got = self._evaluate([program, "grad", "--adapter", folder], DATA / "llama", inputs, ())
+        folder, tensors = self.write_adapter("some", STORY.name, 4, 12, keep=lambda name: "q_proj" in name or "down_proj" in name)
+        program = self.compile("llama", "--train", "--lora", "4,*q_proj*,*down_proj*", "--lora-scale", 3, "--quantize", "int8", "--config", STORY / "config.json", name="chosen")
+        inputs = {"tokens": random_tokens(3, 2, 10, 512)}
+        got = self._evaluate([program, "grad", "--adapter", folder], STORY, inputs, ())
         self.assertEqual(sorted(got), sorted(["loss", *("grad." + name.removeprefix(PREFIX) for name in tensors)]))
 
     def test_segments_and_chunks(self):

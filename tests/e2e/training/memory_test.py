@@ -77,7 +77,7 @@ class Memory(Case):
     def test_vocabulary(self):
         """A vocabulary whose weights and logits are most of it, read in chunks of tokens."""
         config = self.scratch / "wide.json"
-        config.write_text(json.dumps({"n_embd": 64, "n_layer": 1, "n_head": 2, "vocab_size": 20000}))
+        config.write_text(json.dumps({"n_embd": 48, "n_layer": 1, "n_head": 4, "vocab_size": 20000}))
         options = ("--config", config, "--train")
         program = self.compile(EXAMPLES / "gpt2.quern", *options)
         for tokens in (100, 1000):

@@ -305,7 +305,24 @@ class Caches(Case):
         self.assert_refused(refused, "--kv-cache int4", "f32, bf16 or int8")
 
 
-class Codes(Case):
+class Rows(Case):
+    def check_rows(self, *cases):
+        """Products of integers: as the interpreter of the same module, but for rows near the middle between two codes; alone and in a batch the same text."""
+        for fixture, kind in cases:
+            options = ("--config", DATA / fixture / "config.json", "--quantize", kind)
+            weights, expected = DATA / fixture / "model.safetensors", read_safetensors(DATA / fixture / "expected.safetensors")
+            inputs = {"tokens": expected["input_ids"]}
+            program = self.compile(fixture, *options, name=f"{fixture}-{kind}")
+            got = self.evaluate(program, weights, inputs)["logits"]
+            want = self.interpret(fixture, weights, inputs, *options, "--after", "narrow-storage")["logits"]
+            self.assertLess(relative_error(got, want), 3e-2, kind)
+            plain = self.interpret(fixture, weights, inputs, *options[:2], "--quantize", {"w8a8": "int8", "w4a8": "int4", "w16a16": "bf16"}.get(kind, kind.removesuffix("+a8")), "--after", "narrow-storage")["logits"]
+            self.assertLess(relative_error(got, want), 0.5 * relative_error(got, plain), kind)  # rows were rounded, and as they should be
+            prompt = inputs["tokens"].rows()[0][:5]
+            self.assertEqual(self.generate(program, weights, prompt, 12), self.generate(program, weights, prompt, 12, "--no-cache"))
+
+
+class Codes(Rows):
     """Weights in int8 and int4 codes: whole and step by step, from either kind of file, in the formats that were asked for."""
 
     def check(self, fixture, spec, kind):
@@ -339,19 +356,7 @@ class Codes(Case):
         self.assertLess(relative_error(got, want), 1e-5)
 
     def test_rows_in_codes(self):
-        """Products of integers: as the interpreter of the same module, but for rows near the middle between two codes; alone and in a batch the same text."""
-        for fixture, kind in (("qwen2", "w8a8"), ("gpt2", "w4a8"), ("llama", "w16a16"), ("phi3", "q4_k+a8"), ("llama", "q6_k+a8")):
-            options = ("--config", DATA / fixture / "config.json", "--quantize", kind)
-            weights, expected = DATA / fixture / "model.safetensors", read_safetensors(DATA / fixture / "expected.safetensors")
-            inputs = {"tokens": expected["input_ids"]}
-            program = self.compile(fixture, *options, name=f"{fixture}-{kind}")
-            got = self.evaluate(program, weights, inputs)["logits"]
-            want = self.interpret(fixture, weights, inputs, *options, "--after", "narrow-storage")["logits"]
-            self.assertLess(relative_error(got, want), 3e-2, kind)
-            plain = self.interpret(fixture, weights, inputs, *options[:2], "--quantize", {"w8a8": "int8", "w4a8": "int4", "w16a16": "bf16"}.get(kind, kind.removesuffix("+a8")), "--after", "narrow-storage")["logits"]
-            self.assertLess(relative_error(got, want), 0.5 * relative_error(got, plain), kind)  # rows were rounded, and as they should be
-            prompt = inputs["tokens"].rows()[0][:5]
-            self.assertEqual(self.generate(program, weights, prompt, 12), self.generate(program, weights, prompt, 12, "--no-cache"))
+        self.check_rows(("qwen2", "w8a8"), ("gpt2", "w4a8"), ("llama", "w16a16"), ("llama", "q6_k+a8"))
 
     def test_activations(self):
         """--activations int8: rows in int8 for every weight in codes, whoever chose these; the rest as it was."""
@@ -380,6 +385,13 @@ class Codes(Case):
                                (("--quantize", "bf16", "--activations", "int8"), "none are"), (("--quantize", "int8", "--train"), "--train does not change")):
             refused = run(QUERN, "compile", EXAMPLES / "gpt2.quern", *options, "-o", self.scratch / "never", status=1)
             self.assert_refused(refused, words)
+
+
+class MoreCodes(Rows):
+    """`More`: in the tier `nightly`."""
+
+    def test_rows_in_codes(self):
+        self.check_rows(("phi3", "q4_k+a8"))
 
 
 class Experts(Case):

@@ -1,7 +1,7 @@
 """Memory that a packed program has while it writes: its codes and scales, mapped once, its caches and its plan, within 5%.
 
 What is resident is what the system counts of the process, page by page. A process also has its own code, its stacks and the tokens: the same program
-of a tiny model says how much that is."""
+of fewer layers says how much that is."""
 import fcntl
 import json
 import os
@@ -27,7 +27,7 @@ def llama(width, inner, layers, **more):
                 vocab_size=VOCABULARY, **more)
 
 
-MODELS = {"large": llama(512, 1536, 10), "tiny": llama(64, 64, 1)}
+MODELS = {"large": llama(512, 1536, 10), "tiny": llama(512, 1536, 2)}  # of the same kernels
 MODELS |= {f"{name}_tied": dict(config, tie_word_embeddings=True) for name, config in MODELS.items()}
 # Options; bytes of a number in layers, in the head.
 FORMATS = {"f32": ((), 4, 4), "bf16": (("--precision", "bf16"), 2, 2), "int8": (("--quantize", "int8"), 34 / 32, 34 / 32),

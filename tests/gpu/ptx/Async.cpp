@@ -262,10 +262,7 @@ void Async::land() {
   barrier.settle();
 }
 
-void Async::touches(size_t warp, const Instruction &at) const {
-  const WarpProducts &products = warps[warp];
-  if (!products.any())
-    return;
+void Async::touches(const WarpProducts &products, const Instruction &at) {
   for (const Operand &operand : at.operands)
     if (operand.reg >= 0 && size_t(operand.reg) < products.held.size() && products.held[size_t(operand.reg)])
       throw std::runtime_error("a sum that a product still writes");

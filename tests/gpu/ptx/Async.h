@@ -48,7 +48,13 @@ struct Async {
   void begin(BoxCopy copy);
   void land();
   /// Whether registers of the warp are held by a product, and this instruction touches one.
-  void touches(size_t warp, const Instruction &at) const;
+  void touches(size_t warp, const Instruction &at) const {
+    if (warps[warp].any())
+      touches(warps[warp], at);
+  }
+
+private:
+  static void touches(const WarpProducts &products, const Instruction &at);
 };
 
 /// Null: none of these.

@@ -173,13 +173,11 @@ template <bool left> void funnel(Thread &t, const Instruction &at) {
 template <typename T> void extract(Thread &t, const Instruction &at) {
   T value = get<T>(t, at, 1);
   uint32_t from = get<uint32_t>(t, at, 2) & 255, many = get<uint32_t>(t, at, 3) & 255, bits = 8 * sizeof(T);
-  T got = 0;
+  // What lies beyond the word is 0; beyond those that are taken is the last one's sign.
+  uint64_t taken = many < 64 ? (uint64_t(1) << many) - 1 : ~uint64_t(0),
+           got = (from < bits ? uint64_t(Unsigned<T>(value)) >> from : 0) & taken;
   bool sign = std::is_signed_v<T> && many && ((value >> std::min(from + many - 1, bits - 1)) & 1);
-  for (uint32_t i = 0; i < bits; ++i) {
-    bool bit = i < many ? from + i < bits && ((value >> (from + i)) & 1) : sign;
-    got |= T(Unsigned<T>(bit) << i);
-  }
-  put(t, at, got);
+  put(t, at, T(sign ? got | ~taken : got));
 }
 /// prmt: each byte of the result picks one of the eight of two words, or that one's sign.
 inline void permute(Thread &t, const Instruction &at) {

@@ -100,11 +100,15 @@ public:
     }
     size_t space = text.find_first_of(" \t\n");
     std::string name = text.substr(0, space), rest = space == std::string::npos ? "" : trimmed(text.substr(space));
-    if (name == "bra" || name == "bra.uni") {
+    made.flow = name == "bra" || name == "bra.uni" ? Flow::Branch
+                : name == "bar.sync"               ? Flow::Barrier
+                : name == "ret" || name == "exit"  ? Flow::End
+                                                   : Flow::Next;
+    if (made.flow == Flow::Branch) {
       branches.emplace_back(function.code.size(), rest);
     } else if (name == "call.uni" || name == "call") {
       call(made, separated(rest));
-    } else if (name != "ret" && name != "exit" && name != "bar.sync") {
+    } else if (made.flow == Flow::Next) {
       operands(made, name, separated(rest));
       made.together = togetherOf(name);
       if (!made.together)

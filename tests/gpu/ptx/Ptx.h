@@ -34,12 +34,16 @@ struct Operand {
   uint64_t bits = 0; ///< of a number; of an address what is added to the register
 };
 
+/// What comes after an instruction that has no step.
+enum class Flow : uint8_t { Next, Branch, Barrier, End };
+
 struct Instruction {
   Step step = nullptr;
   Together together = nullptr;
   std::vector<Operand> operands; ///< results first
   int guard = -1;                ///< the predicate that it waits for
   bool unless = false;
+  Flow flow = Flow::Next;
   size_t target = 0; ///< of a branch
   const struct Function *callee = nullptr;
   std::vector<Operand> passed; ///< of a call

@@ -57,13 +57,13 @@ void go(Thread &thread, const Function &function) {
       }
     } else if (at.callee) {
       call(thread, at);
-    } else if (at.text.find("bar.sync") != std::string::npos) {
+    } else if (at.flow == Flow::Barrier) {
       thread.atBarrier = true;
       return;
-    } else if (at.text.find("bra") != std::string::npos) {
+    } else if (at.flow == Flow::Branch) {
       thread.next = at.target;
     } else {
-      break; // ret
+      break;
     }
     if (steps > mostSteps)
       throw std::runtime_error(function.name + ": a loop without end");
