@@ -1,4 +1,4 @@
-// Where a generator's decisions come from: bytes of a fuzzer, or a seed. The same bytes make the same decisions.
+// Where a generator's decisions come from: given bytes, or a seed. The same bytes make the same decisions.
 #ifndef QUERN_TESTS_SPECS_CHOICES_H
 #define QUERN_TESTS_SPECS_CHOICES_H
 
