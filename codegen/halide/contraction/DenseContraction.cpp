@@ -26,7 +26,6 @@
 #include "codegen/halide/contraction/FewRows.h"
 
 #include <algorithm>
-#include <functional>
 
 using namespace Halide;
 
@@ -86,25 +85,28 @@ RDom DenseContraction::depthOf(const Expr &length, const std::string &name) cons
   return pairs ? RDom(Region{{0, inPair}, {0, (length + (inPair - 1)) / inPair}}, name) : RDom(0, length, name);
 }
 
-/// Names of a copy's loops: the depth, then all of an operand's dimensions but `own` and the depth.
-static std::vector<Var> copyArgs(const Var &first, const Node &operand, const Dim &own, const Dim &depth,
-                                 const Var &last, const std::function<Var(const std::string &)> &var) {
-  std::vector<Var> args = {first, var(depth.name)};
-  for (auto dim = operand.dims.rbegin(); dim != operand.dims.rend(); ++dim)
-    if (dim->name != own.name && dim->name != depth.name)
-      args.push_back(var(dim->name));
-  args.push_back(last);
-  return args;
+/// A copy of an operand has the loops of all its dimensions: `first`, of its own one, the depth, the others, `last`.
+std::vector<Var> DenseContraction::copyArgs(std::vector<Var> first, int operand, const Var &last) const {
+  for (const Dim &dim : besideDepth(operand))
+    first.push_back(KernelBuilder::var(dim.name));
+  first.push_back(last);
+  return first;
 }
 
-static std::vector<Expr> copyCall(const Expr &first, const Node &operand, const Dim &own, const Dim &depth,
-                                  const Expr &last, const Index &index) {
-  std::vector<Expr> call = {first, index.at(depth.name)};
-  for (auto dim = operand.dims.rbegin(); dim != operand.dims.rend(); ++dim)
-    if (dim->name != own.name && dim->name != depth.name)
-      call.push_back(index.at(dim->name));
-  call.push_back(last);
-  return call;
+std::vector<Expr> DenseContraction::copyCall(std::vector<Expr> first, int operand, const Expr &last,
+                                             const Index &index) const {
+  for (const Dim &dim : besideDepth(operand))
+    first.push_back(index.at(dim.name));
+  first.push_back(last);
+  return first;
+}
+
+/// Dimensions of an operand but its own one and the depth, innermost first.
+std::vector<Dim> DenseContraction::besideDepth(int operand) const {
+  const std::string &own = operand == w ? column->name : row->name;
+  std::vector<Dim> dims(b.graph.nodes[operand].dims.rbegin(), b.graph.nodes[operand].dims.rend());
+  std::erase_if(dims, [&](const Dim &dim) { return dim.name == own || dim.name == reduced.back().name; });
+  return dims;
 }
 
 /// Columns over a part of the depth, one after the other for each step of it.
@@ -112,7 +114,7 @@ void DenseContraction::copyColumns(Products &out) {
   const Node &weight = b.graph.nodes[w];
   const Dim &depth = reduced.back();
   Var tileIndex("tile");
-  std::vector<Var> args = copyArgs(lane, weight, *column, depth, tileIndex, KernelBuilder::var);
+  std::vector<Var> args = copyArgs({lane, KernelBuilder::var(depth.name)}, w, tileIndex);
   Index own = KernelBuilder::varsOf(weight.dims);
   out.strip = b.newFunc("strip", node);
   if (amx)
@@ -131,8 +133,7 @@ Expr DenseContraction::rowsAt(Products &out, const Expr &step, Index index) {
   const Dim &depth = reduced.back();
   Var rowVar = KernelBuilder::var(row->name);
   if (groups.defined()) {
-    index[depth.name] = step;
-    std::vector<Expr> call = copyCall(rowVar % rows, input, *row, depth, rowVar / rows, index);
+    std::vector<Expr> call = copyCall({rowVar % rows, step}, x, rowVar / rows, index);
     if (pairs)
       call.insert(call.begin(), out.pair);
     return groups(call);
@@ -157,9 +158,7 @@ DenseContraction::Products DenseContraction::productsOver(const RDom &k, const E
   out.over = pairs ? k.y : k.x;
   out.pair = pairs ? k.x : RVar();
   copyColumns(out);
-  Index ofColumns = index;
-  ofColumns[reduced.back().name] = step;
-  std::vector<Expr> call = copyCall(lane, b.graph.nodes[w], *column, reduced.back(), Var("tile"), ofColumns);
+  std::vector<Expr> call = copyCall({lane, step}, w, Var("tile"), index);
   if (pairs)
     call.insert(call.begin(), out.pair);
   out.sums = b.newFunc("sums", node);
@@ -185,7 +184,7 @@ void DenseContraction::accumulate() {
     groups = b.newFunc("groups", node);
     Index index = KernelBuilder::varsOf(input.dims);
     index[row->name] = min(group * rows + groupLane, b.extent(row->size) - 1);
-    std::vector<Var> args = copyArgs(groupLane, input, *row, depth, group, KernelBuilder::var);
+    std::vector<Var> args = copyArgs({groupLane, KernelBuilder::var(depth.name)}, x, group);
     if (pairs)
       args.insert(args.begin(), pairVar);
     groups(args) = pairs ? bf16At(x, index, index.at(depth.name) * inPair + pairVar) : b.real(x, index);

@@ -9,9 +9,6 @@
 // What lies across is turned in blocks of 16 x 16 words (TurnWords.cpp): rows that are side by side, columns along their depth.
 #include "codegen/halide/contraction/DenseContraction.h"
 
-#include <algorithm>
-#include <functional>
-
 using namespace Halide;
 
 namespace quern::codegen {
@@ -44,20 +41,9 @@ Expr DenseContraction::wordAt(int operand, const Index &index, const Expr &word)
   return half(0) | half(1) << 16;
 }
 
-/// The dimensions of an operand beside its own and the depth.
-template <typename Of>
-static void addOthers(std::vector<Of> &list, const Node &operand, const Dim &own, const Dim &depth,
-                      const std::function<Of(const std::string &)> &of) {
-  for (auto dim = operand.dims.rbegin(); dim != operand.dims.rend(); ++dim)
-    if (dim->name != own.name && dim->name != depth.name)
-      list.push_back(of(dim->name));
-}
-
 void DenseContraction::copyTilesOfRows() {
   const Node &input = b.graph.nodes[x];
-  std::vector<Var> args = {word, ofTile, step};
-  addOthers<Var>(args, input, *row, reduced.back(), KernelBuilder::var);
-  args.push_back(tileOfRows);
+  std::vector<Var> args = copyArgs({word, ofTile, step}, x, tileOfRows);
   Index index = KernelBuilder::varsOf(input.dims);
   index[row->name] = min(tileOfRows * tileRows + ofTile, b.extent(row->size) - 1);
   Expr value = wordAt(x, index, step * wordsOfTile + word);
@@ -81,10 +67,7 @@ Expr DenseContraction::wordOfRow(const Expr &at, Index index) const {
     index[reduced.back().name] = at * inWord;
     return asBF16(b.real(x, index));
   }
-  std::vector<Expr> call = {at % wordsOfTile, m % tileRows, at / wordsOfTile};
-  addOthers<Expr>(call, input, *row, reduced.back(), [&](const std::string &name) { return index.at(name); });
-  call.push_back(m / tileRows);
-  return groups(call);
+  return groups(copyCall({at % wordsOfTile, m % tileRows, at / wordsOfTile}, x, m / tileRows, index));
 }
 
 /// From a tile's row on; copies have whole tiles.
