@@ -264,3 +264,21 @@ TEST(Contract, RowsThatTokensLookedUpAreAdded) { // a tied matrix
   g.yield(g.elementwise(Op::Add, {g.contract(dy, h, {"M"}), g.scatterAdd(ds, at, {"M"}, dim("V", 50))}));
   checkKernel(g.finish("tied"), {{{"M", 1}}, {{"M", 64}}, {{"M", 700}}}, 2e-5);
 }
+
+/// Of a product a part alone is read, which does not begin where its tiles do: columns, rows; x + (W x)[K = 1].
+TEST(Contract, ReadInPart) {
+  for (bool packed : {true, false}) {
+    SCOPED_TRACE(packed ? "packed" : "as it is stored");
+    GraphMaker g;
+    Dim d = dim("D", 18);
+    int x = g.argument(Storage::F32, {dim("M"), d}),
+        w = packed ? g.weight({dim("O", 72), d}, 16) : g.argument(Storage::F32, {d, dim("O", 72)});
+    int both = g.split(g.contract(x, w, {"D"}), "O", {d, dim("K", 4)});
+    g.yield(g.elementwise(Op::Add, {x, g.squeeze(g.cut(both, "K", quern::ir::Size(1), dim("P", 1)), "P")}));
+    checkKernel(g.finish("columns"), rows, 1e-5);
+  }
+  GraphMaker g;
+  int x = g.argument(Storage::F32, {dim("M"), dim("I", 50)}), y = g.argument(Storage::F32, {dim("M"), dim("O", 40)});
+  g.yield(g.cut(g.contract(x, y, {"M"}), "I", quern::ir::Size(3), dim("J", 20)));
+  checkKernel(g.finish("rows"), rows, 1e-5);
+}

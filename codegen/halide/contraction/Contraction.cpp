@@ -313,6 +313,10 @@ void Contraction::write(const std::function<Expr(const Index &)> &value, const s
   Stage copy{b.newFunc("product", node), c.dims, {}, false, {}, false, node};
   copy.func(KernelBuilder::pureArgs(c.dims)) = b.values[node](KernelBuilder::varsOf(c.dims));
   copy.func.compute_root();
+  // Tiles begin at multiples of their size, whatever is read of the product.
+  for (const std::optional<Dim> *dim : {&row, &column})
+    if (*dim && has(c.dims, (*dim)->name))
+      copy.func.bound(KernelBuilder::var((*dim)->name), 0, b.extent((*dim)->size));
   schedule(copy);
   b.readFrom(node, copy.func);
   b.addStage(copy);
