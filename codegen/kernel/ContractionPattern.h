@@ -17,6 +17,9 @@ enum class ContractionForm {
   ByExpert, ///< the gradient of such a weight: for each expert a sum over the rows routed to it
 };
 
+/// Numbers of bf16 along the depth that AMX multiplies at a time.
+inline constexpr int depthOfTile = 32;
+
 struct ContractionPattern {
   ContractionForm form = ContractionForm::Dots;
   int node = 0;

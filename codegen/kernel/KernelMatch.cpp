@@ -25,10 +25,9 @@ static Storage storedAs(const KernelGraph &graph, int operand) {
 /// Whether AMX's registers can hold what is multiplied: rows along their depth, which has whole steps of 64 bytes. What is not
 /// packed is copied to that form.
 static bool fitTiles(const KernelGraph &graph, const ContractionPattern &p) {
-  constexpr int64_t pairsOfStep = 32;
   if (p.isDense())
     return hasStoredPairs(graph, p);
-  bool whole = hasCodesAlone(graph, p) || (hasPairsAlone(graph, p) && *p.reduced[0].fixed() % pairsOfStep == 0);
+  bool whole = hasCodesAlone(graph, p) || (hasPairsAlone(graph, p) && *p.reduced[0].fixed() % depthOfTile == 0);
   return whole && liesAlongDepth(graph, p);
 }
 

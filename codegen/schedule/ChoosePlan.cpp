@@ -54,9 +54,9 @@ static int64_t fitted(const std::string &name, int64_t given, const PlanPart &pa
     if (packed && (known(facts, "row_bits") < 32 || given >= depth)) // fewer bits: summed over the whole depth
       return depth;
     int64_t parts = (depth + given - 1) / given, each = (depth + parts - 1) / parts,
-            of = packed                                                   ? codesOfPart(known(facts, "bits"))
-                 : part.numbers.contains("amx") && part.numbers.at("amx") ? numbersOfStep
-                                                                          : 1;
+            of = packed        ? codesOfPart(known(facts, "bits"))
+                 : part["amx"] ? depthOfTile
+                               : 1;
     return packed ? std::min(depth, (each + of - 1) / of * of) : (each + of - 1) / of * of;
   }
   if (name == "unroll" && product) {

@@ -125,8 +125,8 @@ static std::optional<std::string> refuseDense(const PlanPart &part, const Facts 
     return "unroll " + text(unroll) + " does not divide whole parts of the depth";
   if (std::optional<std::string> refused = refuseTiles(part, facts))
     return refused;
-  if (part["amx"] && depth % numbersOfStep)
-    return "depth " + text(depth) + ", but AMX multiplies " + text(numbersOfStep) + " steps at a time";
+  if (part["amx"] && depth % depthOfTile)
+    return "depth " + text(depth) + ", but AMX multiplies " + text(depthOfTile) + " steps at a time";
   if (part["few"] && (!known(facts, "heads") || known(facts, "rows") > part["few"]))
     return "few " + std::to_string(part["few"]) +
            ": only few rows of weights for each head are read where they are stored";

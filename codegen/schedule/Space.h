@@ -49,8 +49,6 @@ bool fitsRegisters(int64_t rows, int64_t columns, const Facts &facts);
 bool fitsSide(int64_t side, int64_t columns, const Facts &facts);
 /// Parts of a packed weight's depth begin at multiples of this: where codes that share scales begin.
 int64_t codesOfPart(int64_t bits);
-/// Numbers of bf16 along the depth that AMX multiplies at a time.
-inline constexpr int64_t numbersOfStep = 32;
 
 /// `a, b and c`.
 std::string listed(std::vector<std::string> names);

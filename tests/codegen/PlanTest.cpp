@@ -69,21 +69,32 @@ TEST(Plan, WhatCannotBeIsRefusedByName) {
             "its parts are contract and row; the kernel has contract, row and map");
 }
 
-static void checkDrawn(const KernelGraph &graph, const Lengths &lengths, double tolerance) {
-  std::mt19937 random(7);
-  CpuTarget target = cpuTarget("native");
+/// What a plan's kernel computes, beside plain loops.
+static void checkPlan(const KernelGraph &graph, const KernelPlan &plan, const Lengths &lengths, double tolerance) {
   std::vector<DenseTensor> arguments;
   for (int i = 0; i < graph.argumentCount(); ++i)
     arguments.push_back(randomTensor(graph.nodes[i], lengths, i + 1));
   std::vector<DenseTensor> want = evaluate(graph, lengths, arguments);
+  KernelRunner runner(graph, cpuTarget("native"), plan);
+  runner.bind(lengths, arguments);
+  ASSERT_EQ(runner.run(), 0) << plan.text();
+  for (size_t r = 0; r < graph.results.size(); ++r)
+    compareTensors(runner.result(r), want[graph.results[r]], tolerance, plan.text());
+}
+
+static KernelPlan planBy(const std::string &schedule, const KernelGraph &graph) {
+  ScheduleTable table = ScheduleTable::standard();
+  table.add(schedule, "mine.txt");
+  return halideProducer().choose(graph, cpuTarget("native"), table);
+}
+
+static void checkDrawn(const KernelGraph &graph, const Lengths &lengths, double tolerance) {
+  std::mt19937 random(7);
+  CpuTarget target = cpuTarget("native");
   for (int i = 0; i < 4; ++i) {
     KernelPlan plan = drawnPlan(graph, target, ScheduleTable::standard(), [&](size_t n) { return random() % n; });
     ASSERT_EQ(halideProducer().refuses(plan, graph, target).value_or(""), "") << plan.text();
-    KernelRunner runner(graph, target, plan);
-    runner.bind(lengths, arguments);
-    ASSERT_EQ(runner.run(), 0) << plan.text();
-    for (size_t r = 0; r < graph.results.size(); ++r)
-      compareTensors(runner.result(r), want[graph.results[r]], tolerance, plan.text());
+    checkPlan(graph, plan, lengths, tolerance);
   }
 }
 
@@ -114,20 +125,9 @@ TEST(Plan, AnyPointOfASpaceComputesTheSame) {
 /// tiles; weights for each head, stored in f32, bf16 and codes.
 TEST(Plan, PartsOfTheDepthSumUp) {
   auto check = [](const KernelGraph &graph, int64_t depth, double tolerance) {
-    CpuTarget target = cpuTarget("native");
-    Lengths lengths = {{"M", 29}};
-    std::vector<DenseTensor> arguments;
-    for (int i = 0; i < graph.argumentCount(); ++i)
-      arguments.push_back(randomTensor(graph.nodes[i], lengths, i + 1));
-    ScheduleTable table = ScheduleTable::standard();
-    table.add("contract : row_block 2, depth " + std::to_string(depth), "mine.txt");
-    KernelPlan plan = halideProducer().choose(graph, target, table);
+    KernelPlan plan = planBy("contract : row_block 2, depth " + std::to_string(depth), graph);
     EXPECT_LE(plan.parts[0]["depth"], depth);
-    KernelRunner runner(graph, target, plan);
-    runner.bind(lengths, arguments);
-    ASSERT_EQ(runner.run(), 0) << plan.text();
-    std::vector<DenseTensor> want = evaluate(graph, lengths, arguments);
-    compareTensors(runner.result(0), want[graph.results[0]], tolerance, plan.text());
+    checkPlan(graph, plan, {{"M", 29}}, tolerance);
   };
   for (int64_t depth : {16, 20, 47}) {
     GraphMaker g;
@@ -164,24 +164,15 @@ TEST(Plan, PartsOfTheDepthSumUp) {
 
 /// The gradient of a weight over two dimensions: its last block has more tiles than there are rows for.
 TEST(Plan, BlocksThatReachBeyondTheRows) {
+  GraphMaker g;
+  int x = g.argument(Storage::F32, {dim("B", 3), dim("M"), dim("I", 97)}),
+      dy = g.argument(Storage::F32, {dim("B", 3), dim("M"), dim("O", 71)});
+  g.yield(g.contract(x, dy, {"B", "M"}));
+  KernelGraph &graph = g.finish("blocks");
   for (int64_t block : {1, 5, 16}) {
-    CpuTarget target = cpuTarget("native");
-    GraphMaker g;
-    int x = g.argument(Storage::F32, {dim("B", 3), dim("M"), dim("I", 97)}),
-        dy = g.argument(Storage::F32, {dim("B", 3), dim("M"), dim("O", 71)});
-    g.yield(g.contract(x, dy, {"B", "M"}));
-    KernelGraph &graph = g.finish("blocks");
-    ScheduleTable table = ScheduleTable::standard();
-    table.add("dense : rows 4, depth 16, group 1, row_block " + std::to_string(block), "mine.txt");
-    KernelPlan plan = halideProducer().choose(graph, target, table);
+    KernelPlan plan = planBy("dense : rows 4, depth 16, group 1, row_block " + std::to_string(block), graph);
     EXPECT_EQ(plan.parts[0]["row_block"], block);
-    Lengths lengths = {{"M", 37}};
-    std::vector<DenseTensor> arguments = {randomTensor(graph.nodes[x], lengths, 1),
-                                          randomTensor(graph.nodes[dy], lengths, 2)};
-    KernelRunner runner(graph, target, plan);
-    runner.bind(lengths, arguments);
-    ASSERT_EQ(runner.run(), 0) << plan.text();
-    compareTensors(runner.result(0), evaluate(graph, lengths, arguments)[graph.results[0]], 1e-5, plan.text());
+    checkPlan(graph, plan, {{"M", 37}}, 1e-5);
   }
 }
 

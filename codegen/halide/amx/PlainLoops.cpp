@@ -1,6 +1,7 @@
 // Takes: the outermost of a stage's loops. Gives: their lengths, and where what they read and write is.
 #include "codegen/halide/amx/PlainLoops.h"
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 
@@ -9,7 +10,13 @@ using namespace Halide::Internal;
 
 namespace quern::codegen {
 
-PlainLoops::PlainLoops(std::string prefix, const For *outermost) {
+/// Halide begins some loops at 0, and says so in their names.
+static std::string nameOf(const std::string &loop, const std::string &prefix) {
+  std::string name = loop.substr(prefix.size());
+  return name.substr(0, name.find(".rebased"));
+}
+
+PlainLoops::PlainLoops(const std::string &prefix, const For *outermost) {
   Stmt body = outermost;
   while (true) {
     if (const For *loop = body.as<For>()) {
@@ -25,12 +32,6 @@ PlainLoops::PlainLoops(std::string prefix, const For *outermost) {
   stored = body.as<Store>();
   if (!stored)
     throw std::logic_error("loops of " + prefix + " that do more than store");
-}
-
-/// Halide begins some loops at 0, and says so in their names.
-std::string PlainLoops::nameOf(const std::string &loop, const std::string &prefix) {
-  std::string name = loop.substr(prefix.size());
-  return name.substr(0, name.find(".rebased"));
 }
 
 Expr PlainLoops::extent(const std::string &loop) const {
@@ -55,6 +56,30 @@ Expr PlainLoops::at(Expr value, const std::string &further, int by) const {
 
 Expr PlainLoops::strideOf(const Expr &index, const std::string &loop, int by) const {
   return simplify(at(index, loop, by) - at(index));
+}
+
+namespace {
+class Replace : public IRMutator {
+public:
+  explicit Replace(std::vector<MarkedLoops> marked) : marked(std::move(marked)) {}
+
+private:
+  std::vector<MarkedLoops> marked;
+
+  using IRMutator::visit;
+  Stmt visit(const For *loop) override {
+    for (const MarkedLoops &one : marked)
+      if (loop->name.rfind(one.prefix, 0) == 0 &&
+          std::find(one.names.begin(), one.names.end(), nameOf(loop->name, one.prefix)) != one.names.end())
+        return one.replace(loop);
+    return IRMutator::visit(loop);
+  }
+};
+} // namespace
+
+void replaceLoops(Pipeline &pipeline, std::vector<MarkedLoops> marked) {
+  if (!marked.empty())
+    pipeline.add_custom_lowering_pass(new Replace(std::move(marked)));
 }
 
 } // namespace quern::codegen

@@ -4,6 +4,7 @@
 
 #include <Halide.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -15,8 +16,7 @@ namespace quern::codegen {
 class PlainLoops {
 public:
   /// `prefix`: of the loops' names in what Halide lowered, `FUNC.s0.` or `FUNC.s1.` for its update.
-  PlainLoops(std::string prefix, const Halide::Internal::For *outermost);
-  static std::string nameOf(const std::string &loop, const std::string &prefix);
+  PlainLoops(const std::string &prefix, const Halide::Internal::For *outermost);
 
   const Halide::Internal::Store *store() const { return stored; }
   Halide::Expr extent(const std::string &loop) const; ///< 1 where there is no such loop: one of one iteration is none
@@ -30,6 +30,16 @@ private:
   std::vector<std::pair<std::string, Halide::Expr>> lets;
   const Halide::Internal::Store *stored = nullptr;
 };
+
+/// Loops of a stage, by their names in the schedule, and what takes the place of the outermost of them.
+struct MarkedLoops {
+  std::string prefix; ///< as of PlainLoops
+  std::vector<std::string> names;
+  std::function<Halide::Internal::Stmt(const Halide::Internal::For *)> replace;
+};
+
+/// Replaces them in what the pipeline becomes.
+void replaceLoops(Halide::Pipeline &pipeline, std::vector<MarkedLoops> marked);
 
 } // namespace quern::codegen
 #endif

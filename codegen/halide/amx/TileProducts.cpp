@@ -227,23 +227,26 @@ private:
       return Block::make(all);
     };
     const Type all = out.type.with_lanes(256);
-    const Expr zero = Call::make(all, "tile_zero", {number(tileRows), number(tileColumns * 4)}, Call::Intrinsic);
+    const Expr zero =
+        Call::make(all, "tile_zero", {number(tileRows), number(tileColumns * wordBytes)}, Call::Intrinsic);
     auto product = [&](int i, int j, const Expr &sum, const Expr &at, int group) {
       const int bytes = steps.defined() ? tileBytes : length;
       Expr left =
           loadTile(from, (row / tileRows + i) * from.nextTile + at * from.nextStep + group * rowGroup, bytes, tileRows);
       Expr right = loadTile(
           columns, at * wordsOfStep * columns.apart + (column + j * tileColumns) * inWord + group * columnGroup,
-          tileColumns * 4, bytes / wordBytes);
+          tileColumns * wordBytes, bytes / wordBytes);
       return Call::make(all, "tile_matmul",
-                        {number(tileRows), number(tileColumns * 4), number(bytes), sum, left, right}, Call::Intrinsic);
+                        {number(tileRows), number(tileColumns * wordBytes), number(bytes), sum, left, right},
+                        Call::Intrinsic);
     };
     auto stored = [&](int i, int j, const Expr &sum, int group) {
       Expr place = out.first + (row + i * tileRows) * out.apart + (column + j * tileColumns) + group * outGroup;
-      return Evaluate::make(Call::make(Int(32), "tile_store",
-                                       {number(tileRows), number(tileColumns * 4), Variable::make(Handle(), out.buffer),
-                                        bytes(place, out.type), bytes(out.apart, out.type), sum},
-                                       Call::Intrinsic));
+      return Evaluate::make(
+          Call::make(Int(32), "tile_store",
+                     {number(tileRows), number(tileColumns * wordBytes), Variable::make(Handle(), out.buffer),
+                      bytes(place, out.type), bytes(out.apart, out.type), sum},
+                     Call::Intrinsic));
     };
     if (!steps.defined()) // what LLVM would keep in memory as well, had it a place there
       return ofAll([&](int i, int j) {
@@ -269,27 +272,6 @@ private:
   }
 };
 
-class UseTiles : public IRMutator {
-public:
-  explicit UseTiles(std::vector<TileSums> sums) : sums(std::move(sums)) {}
-
-private:
-  std::vector<TileSums> sums;
-
-  using IRMutator::visit;
-  Stmt visit(const For *loop) override {
-    for (const TileSums &one : sums) {
-      const std::string prefix = Nest::prefixOf(one);
-      if (loop->name.rfind(prefix, 0) != 0)
-        continue;
-      const std::string name = PlainLoops::nameOf(loop->name, prefix);
-      if (name == one.lane || name == one.row || name == one.within || name == one.step || name == one.group)
-        return Nest(one, loop).byTiles();
-    }
-    return IRMutator::visit(loop);
-  }
-};
-
 } // namespace
 
 Expr tileProduct(const Expr &row, const Expr &column, const Expr &left) {
@@ -302,8 +284,12 @@ Expr tileRow(const Expr &position, const Expr &count) {
 }
 
 void useTiles(Pipeline &pipeline, const std::vector<TileSums> &sums) {
-  if (!sums.empty())
-    pipeline.add_custom_lowering_pass(new UseTiles(sums));
+  std::vector<MarkedLoops> marked;
+  for (const TileSums &one : sums)
+    marked.push_back({Nest::prefixOf(one),
+                      {one.lane, one.row, one.within, one.step, one.group},
+                      [one](const For *outermost) { return Nest(one, outermost).byTiles(); }});
+  replaceLoops(pipeline, std::move(marked));
 }
 
 } // namespace quern::codegen

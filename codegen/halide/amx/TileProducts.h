@@ -12,7 +12,6 @@ namespace quern::codegen {
 
 /// Rows of a tile, columns of four bytes; what a tile's row has of the depth.
 inline constexpr int tileRows = 16, tileColumns = 16, tileBytes = 64;
-inline constexpr int numbersOfTile = 32; ///< of bf16, along the depth
 
 /// The update of `sums(lane, row, ...)` by `tileProduct`, alone in serial loops over these two and the depth: `within`
 /// is what four bytes hold, if there is a loop for it, `step` goes over four bytes at a time: whole steps of 64, where it is longer

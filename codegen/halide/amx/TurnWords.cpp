@@ -80,27 +80,6 @@ Stmt byVectors(const TurnedWords &turned, const For *outermost) {
   return all;
 }
 
-class Turn : public IRMutator {
-public:
-  explicit Turn(std::vector<TurnedWords> turned) : turned(std::move(turned)) {}
-
-private:
-  std::vector<TurnedWords> turned;
-
-  using IRMutator::visit;
-  Stmt visit(const For *loop) override {
-    for (const TurnedWords &one : turned) {
-      const std::string prefix = prefixOf(one);
-      if (loop->name.rfind(prefix, 0) != 0)
-        continue;
-      const std::string name = PlainLoops::nameOf(loop->name, prefix);
-      if (name == one.column || name == one.row)
-        return byVectors(one, loop);
-    }
-    return IRMutator::visit(loop);
-  }
-};
-
 } // namespace
 
 Expr turnedWord(const Expr &word) {
@@ -108,8 +87,11 @@ Expr turnedWord(const Expr &word) {
 }
 
 void turnWords(Pipeline &pipeline, const std::vector<TurnedWords> &turned) {
-  if (!turned.empty())
-    pipeline.add_custom_lowering_pass(new Turn(turned));
+  std::vector<MarkedLoops> marked;
+  for (const TurnedWords &one : turned)
+    marked.push_back(
+        {prefixOf(one), {one.column, one.row}, [one](const For *outermost) { return byVectors(one, outermost); }});
+  replaceLoops(pipeline, std::move(marked));
 }
 
 } // namespace quern::codegen

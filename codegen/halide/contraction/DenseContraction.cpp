@@ -60,22 +60,16 @@ Expr DenseContraction::tilesOfRows() const {
   return (b.extent(row->size) + (block - 1)) / block * tiles;
 }
 
-/// What a copy has of the depth at a time: behind its end 0.
-int DenseContraction::stepOfDepth() const {
-  return amx ? numbersOfTile : pairs ? inPair : 1;
-}
-
 Expr DenseContraction::asBF16(const Expr &number) {
   return reinterpret(BFloat(16), cast<uint16_t>(reinterpret<uint32_t>(number) >> cast<uint32_t>(16)));
 }
 
-/// What an operand has at a position of the depth, in bf16; behind its end 0.
+/// What an operand has at a position of the depth, in bf16; behind its end 0. Parts have whole pairs, and whole steps of tiles.
 Expr DenseContraction::bf16At(int operand, Index index, const Expr &position) const {
   const Dim &depth = reduced.back();
-  const bool inside = wholeParts && *depth.fixed() % stepOfDepth() == 0;
-  index[depth.name] = inside ? position : min(likely(position), b.extent(depth.size) - 1);
+  index[depth.name] = wholeParts ? position : min(likely(position), b.extent(depth.size) - 1);
   Expr number = operand == w ? loadWeight(w, lane, Var("tile"), index) : b.real(operand, index);
-  return asBF16(inside ? number : select(position < b.extent(depth.size), number, 0.0f));
+  return asBF16(wholeParts ? number : select(position < b.extent(depth.size), number, 0.0f));
 }
 
 /// A loop over so much of the depth.
@@ -312,10 +306,9 @@ void DenseContraction::schedule(Stage &target) {
     if (direct && !amx) // sums that are no registers' are read in a loop
       stage.unroll(within);
     // A loop of its own for the last tile would end as the others' does, and LLVM would join their tiles.
-    if (amx && direct)
-      stage.never_partition({tiles, side, parallel});
-    else if (amx)
-      stage.never_partition({side, parallel});
+    if (amx)
+      stage.never_partition(direct ? std::vector<VarOrRVar>{tiles, side, parallel}
+                                   : std::vector<VarOrRVar>{side, parallel});
   };
   if (shallow.defined())
     loops(out.specialize(shallow), true);

@@ -22,7 +22,6 @@ private:
   };
   /// `number`, which bf16 has, as that.
   static Expr asBF16(const Expr &number);
-  int stepOfDepth() const;
   Expr tilesOfRows() const;
   Expr bf16At(int operand, Index index, const Expr &position) const;
   Halide::RDom depthOf(const Expr &length, const std::string &name) const;
@@ -40,6 +39,7 @@ private:
   bool liesInTiles() const;
   Expr wordsOf(const Expr &depth) const;
   Expr wordAt(int operand, const Index &index, const Expr &word) const;
+  void defineTurned(Func &copy, Func &across, std::vector<Var> args, const Expr &value);
   void copyTilesOfRows();
   Expr wordOfRow(const Expr &word, Index index) const;
   Expr rowsLeft() const;

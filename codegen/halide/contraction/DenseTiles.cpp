@@ -13,25 +13,22 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-static constexpr int inWord = 2, wordsOfTile = numbersOfTile / inWord;
+static constexpr int inWord = 2, wordsOfTile = depthOfTile / inWord;
 static const Var word("word"), ofTile("ofTile"), step("step"), tileOfRows("group"), wordBlock("words"),
     laneBlock("lanes"), wordOfBlock("word"), laneOfBlock("lane");
 
 /// Whether tiles can be loaded from where x is stored.
 bool DenseContraction::liesInTiles() const {
   const Node &input = b.graph.nodes[x];
-  const Dim &depth = reduced.back();
-  if (input.op != Op::Widen || input.dims.back().name != depth.name || !wholeParts ||
-      *depth.fixed() % numbersOfTile != 0)
+  if (input.op != Op::Widen || input.dims.back().name != reduced.back().name || !wholeParts)
     return false;
   const int stored = input.operands[0];
-  return b.graph.nodes[stored].op == Op::Argument && b.graph.nodes[stored].storage == Storage::BF16 &&
-         b.graph.argumentLayouts[stored].strides.back() == 1;
+  return b.graph.nodes[stored].op == Op::Argument && b.graph.argumentLayouts[stored].strides.back() == 1;
 }
 
 /// Of whole steps of a tile.
 Expr DenseContraction::wordsOf(const Expr &depth) const {
-  return (depth + (numbersOfTile - 1)) / numbersOfTile * wordsOfTile;
+  return (depth + (depthOfTile - 1)) / depthOfTile * wordsOfTile;
 }
 
 Expr DenseContraction::wordAt(int operand, const Index &index, const Expr &word) const {
@@ -41,6 +38,16 @@ Expr DenseContraction::wordAt(int operand, const Index &index, const Expr &word)
   return half(0) | half(1) << 16;
 }
 
+/// Defines a copy whose words lie across in memory: `across` has them as they are read there, its first two loops exchanged.
+void DenseContraction::defineTurned(Func &copy, Func &across, std::vector<Var> args, const Expr &value) {
+  std::swap(args[0], args[1]);
+  across = b.newFunc("words", node);
+  across(args) = value;
+  Expr word = turnedWord(across(std::vector<Expr>(args.begin(), args.end())));
+  std::swap(args[0], args[1]);
+  copy(args) = word;
+}
+
 void DenseContraction::copyTilesOfRows() {
   const Node &input = b.graph.nodes[x];
   std::vector<Var> args = copyArgs({word, ofTile, step}, x, tileOfRows);
@@ -48,14 +55,10 @@ void DenseContraction::copyTilesOfRows() {
   index[row->name] = min(tileOfRows * tileRows + ofTile, b.extent(row->size) - 1);
   Expr value = wordAt(x, index, step * wordsOfTile + word);
   groups = b.newFunc("tiles", node);
-  if (input.dims.back().name == row->name) {
-    std::vector<Var> across = args;
-    std::swap(across[0], across[1]);
-    turnedRows = b.newFunc("words", node);
-    turnedRows(across) = value;
-    value = turnedWord(turnedRows(std::vector<Expr>(across.begin(), across.end())));
-  }
-  groups(args) = value;
+  if (input.dims.back().name == row->name)
+    defineTurned(groups, turnedRows, args, value);
+  else
+    groups(args) = value;
 }
 
 /// Where its rows are in place, the first number stands for a word.
@@ -83,19 +86,15 @@ void DenseContraction::copyWordsOfColumns(Products &out, const std::vector<Var> 
   Expr at = Var("tile") * tile + lane;
   own[column->name] = column->fixed() && *column->fixed() % tile == 0 ? at : min(at, b.extent(column->size) - 1);
   Expr value = wordAt(w, own, own.at(depth.name));
-  if (weight.dims.back().name == depth.name) {
-    std::vector<Var> across = args;
-    std::swap(across[0], across[1]);
-    out.turned = b.newFunc("words", node);
-    out.turned(across) = value;
-    value = turnedWord(out.turned(std::vector<Expr>(across.begin(), across.end())));
-  }
-  out.strip(args) = value;
+  if (weight.dims.back().name == depth.name)
+    defineTurned(out.strip, out.turned, args, value);
+  else
+    out.strip(args) = value;
 }
 
 void DenseContraction::scheduleTilesOfRows() {
   Expr depth = b.extent(reduced.back().size), steps = wordsOf(depth) / wordsOfTile,
-       ofParts = (depth + (partDepth - 1)) / partDepth * (partDepth / numbersOfTile);
+       ofParts = (depth + (partDepth - 1)) / partDepth * (partDepth / depthOfTile);
   if (totals.defined())
     steps = shallow.defined() ? select(shallow, steps, ofParts) : ofParts;
   groups.compute_root()

@@ -6,17 +6,10 @@ import re
 import shutil
 import unittest
 
-from tests.e2e.harness import DATA, EXAMPLES, QUERN, Case, Tensor, run, write_safetensors
+from tests.e2e.harness import DATA, EXAMPLES, QUERN, SCALED, Case, Tensor, run, write_safetensors
 
 LLAMA = DATA / "llama"
 SPEC = EXAMPLES / "llama.quern"
-SMALL = """quern 1
-model small {
-  dim D = 64
-  param scale: [D] @ "scale"
-  forward(x: [B, T, D]) -> [B, T, D] { return x * scale }
-}
-"""
 
 
 class Program(Case):
@@ -129,14 +122,14 @@ class Program(Case):
 
     def test_denormal_numbers_are_zero(self):
         """On every thread: they would make kernels slow."""
-        program, weights = self.compile(self.write_spec("small", SMALL), name="small"), self.scratch / "small.safetensors"
+        program, weights = self.compile(self.write_spec("small", SCALED), name="small"), self.scratch / "small.safetensors"
         write_safetensors(weights, {"scale": Tensor("F32", [64], [1e-20] * 64)})
         for x, y in ((1e-19, 0.0), (-1e-19, 0.0), (1e-10, 1e-30)):
             (result,) = self.evaluate(program, weights, {"x": Tensor("F32", [4, 500, 64], [x] * 128000)}).values()
             self.assertLessEqual(max(abs(got - y) for got in result.data), 1e-7 * y)
 
     def test_emit(self):
-        spec = self.write_spec("small", SMALL)
+        spec = self.write_spec("small", SCALED)
         for kind in ("obj", "llvm", "asm", "mlir"):
             output = self.scratch / f"out.{kind}"
             run(QUERN, "compile", spec, "--emit", kind, "-o", output)

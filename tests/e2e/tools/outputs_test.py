@@ -5,7 +5,7 @@ import stat
 import threading
 import unittest
 
-from tests.e2e.harness import DATA, EXAMPLES, QUERN, Case, ints, no_file_over, run, write_safetensors
+from tests.e2e.harness import DATA, EXAMPLES, QUERN, SCALED, Case, ints, no_file_over, run, write_safetensors
 
 GPT2 = DATA / "gpt2"
 STORIES = DATA / "stories260K"
@@ -17,20 +17,11 @@ model words {
 """
 
 
-PLAIN = """quern 1
-model plain {
-  dim D = 16
-  param scale: [D] @ "scale"
-  forward(x: [B, T, D]) -> [B, T, D] { return x * scale }
-}
-"""
-
-
 class Outputs(Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.spec, cls.plain = cls.write_spec("words", WORDS), cls.write_spec("plain", PLAIN)  # few plans make a bundle of the latter
+        cls.spec, cls.plain = cls.write_spec("words", WORDS), cls.write_spec("scaled", SCALED)  # few plans make a bundle of the latter
         cls.program = cls.compile(cls.spec, "--train", name="program")
         cls.gpt2 = cls.compile("gpt2", "--config", GPT2 / "config.json", name="gpt2")
         cls.inputs, cls.weights = cls.scratch / "inputs.safetensors", cls.scratch / "weights.safetensors"
