@@ -1,6 +1,7 @@
 // Takes: the planned module and the host program's tables. Gives: what the runtime must know, as JSON.
 #include "codegen/host/Description.h"
 #include "codegen/kernel/PlanText.h"
+#include "codegen/kernel/TileTerms.h"
 #include "ir/Attributes.h"
 #include "ir/analysis/Functions.h"
 #include "ir/analysis/Least.h"
@@ -141,8 +142,8 @@ static bool isBF16(Value value) {
   }
 }
 
-/// Whether a kernel's plan asks for AMX.
-static bool plansTiles(ModuleOp planned) {
+/// Products of bf16 that one of the numbers is where a kernel's plan asks for AMX, the least of all kernels; 0: none asks.
+static int termsOfTiles(ModuleOp planned) {
   auto asks = [](KernelOp kernel) {
     auto text = kernel->getAttrOfType<StringAttr>(planAttr);
     if (!text)
@@ -153,7 +154,15 @@ static bool plansTiles(ModuleOp planned) {
       return amx != part.numbers.end() && amx->second > 0;
     });
   };
-  return llvm::any_of(planned.getOps<KernelOp>(), asks);
+  int least = 0;
+  for (KernelOp kernel : planned.getOps<KernelOp>())
+    if (asks(kernel))
+      kernel.walk([&](ContractOp product) {
+        auto pieces = [](Value factor) { return isBF16(factor) ? 1 : quern::codegen::piecesOfF32; };
+        const int terms = static_cast<int>(quern::codegen::termsOf(pieces(product.getA()), pieces(product.getB())).size());
+        least = least ? std::min(least, terms) : terms;
+      });
+  return least;
 }
 
 static bool hasProductsOfBF16(ModuleOp planned) {
@@ -193,8 +202,8 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
     root["multiplies_bf16"] = true;
   if (planned.walk([](QuantizeOp) { return WalkResult::interrupt(); }).wasInterrupted())
     root["multiplies_bytes"] = true;
-  if (plansTiles(planned))
-    root["multiplies_tiles"] = true;
+  if (const int terms = termsOfTiles(planned))
+    root["multiplies_tiles"] = terms;
   if (ProgramOptions options = optionsOf(planned); !options.lora.empty())
     root["adapter_scale"] = options.loraScale;
   if (auto globs = planned->getAttrOfType<ArrayAttr>(ignoreAttr))

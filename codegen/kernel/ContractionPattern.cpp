@@ -239,12 +239,16 @@ bool hasCodesAlone(const KernelGraph &graph, const ContractionPattern &p) {
          graph.nodes[rows.operands[0]].op == Op::Quantize;
 }
 
-bool hasPairsAlone(const KernelGraph &graph, const ContractionPattern &p) {
+bool hasPairs(const KernelGraph &graph, const ContractionPattern &p) {
   if (p.form != ContractionForm::Packed || p.reduced.size() != 1)
     return false;
   std::optional<int64_t> depth = p.reduced[0].fixed();
   return depth && *depth % 2 == 0 && graph.nodes[tableOf(graph, p, p.w)].storage == Storage::BF16 &&
-         graph.nodes[pickOf(graph, p.w)].op != Op::Gather && graph.nodes[p.x].op == Op::Widen;
+         graph.nodes[pickOf(graph, p.w)].op != Op::Gather;
+}
+
+bool hasPairsAlone(const KernelGraph &graph, const ContractionPattern &p) {
+  return hasPairs(graph, p) && graph.nodes[p.x].op == Op::Widen;
 }
 
 const Dim &longestDepth(const ContractionPattern &p) {
@@ -265,11 +269,19 @@ static bool isOfBF16(const KernelGraph &graph, int operand) {
   return node->op == Op::Widen && graph.nodes[node->operands[0]].storage == Storage::BF16;
 }
 
-bool hasStoredPairs(const KernelGraph &graph, const ContractionPattern &p) {
+int piecesOf(const KernelGraph &graph, int operand) {
+  return isOfBF16(graph, operand) ? 1 : piecesOfF32;
+}
+
+bool hasWords(const KernelGraph &graph, const ContractionPattern &p) {
   if (!p.isDense() || !p.row)
     return false;
   const std::string &last = graph.nodes[p.x].dims.back().name;
-  return (last == p.row->name || last == longestDepth(p).name) && isOfBF16(graph, p.x) && isOfBF16(graph, p.w);
+  return last == p.row->name || last == longestDepth(p).name;
+}
+
+bool hasStoredPairs(const KernelGraph &graph, const ContractionPattern &p) {
+  return hasWords(graph, p) && isOfBF16(graph, p.x) && isOfBF16(graph, p.w);
 }
 
 bool liesAlongDepth(const KernelGraph &graph, const ContractionPattern &p) {

@@ -3,6 +3,7 @@
 #define QUERN_CODEGEN_KERNEL_CONTRACTIONPATTERN_H
 
 #include "codegen/kernel/KernelGraph.h"
+#include "codegen/kernel/TileTerms.h"
 
 #include <optional>
 
@@ -45,12 +46,16 @@ ContractionPattern matchContraction(const KernelGraph &graph, int node, int vect
 
 /// Whether a product with a packed weight reads codes alone, of rows (which the kernel quantises) and of columns.
 bool hasCodesAlone(const KernelGraph &graph, const ContractionPattern &pattern);
-/// The same of bf16, in pairs along the depth.
+/// Whether one reads a weight in bf16, whose pairs along the depth an instruction multiplies; and rows in bf16, too.
+bool hasPairs(const KernelGraph &graph, const ContractionPattern &pattern);
 bool hasPairsAlone(const KernelGraph &graph, const ContractionPattern &pattern);
 /// Of a dense product: of what is summed the longest, whose parts are packed; and whether it multiplies bf16 alone, such that
 /// a row's pairs along that depth are read at once: rows are side by side, or their depth is.
 const Dim &longestDepth(const ContractionPattern &pattern);
 bool hasStoredPairs(const KernelGraph &graph, const ContractionPattern &pattern);
+/// The same of whatever is stored, for AMX; and how many numbers of bf16 one of an operand is.
+bool hasWords(const KernelGraph &graph, const ContractionPattern &pattern);
+int piecesOf(const KernelGraph &graph, int operand);
 /// Whether such rows run along their depth in memory.
 bool liesAlongDepth(const KernelGraph &graph, const ContractionPattern &pattern);
 

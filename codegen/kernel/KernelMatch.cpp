@@ -22,11 +22,13 @@ static Storage storedAs(const KernelGraph &graph, int operand) {
   return widensStored(node.op) && node.op != Op::Rescale ? graph.nodes[node.operands[0]].storage : node.storage;
 }
 
-/// Whether AMX's registers can hold what is multiplied: rows along their depth, which has whole steps of 64 bytes. What is not
-/// packed is copied to that form.
-static bool fitTiles(const KernelGraph &graph, const ContractionPattern &p) {
+/// Products of AMX's registers that one of the numbers' is; 0 where these cannot hold what is multiplied: rows along their
+/// depth, which has whole steps of 64 bytes. What is not packed is copied to that form.
+static int64_t termsOfTiles(const KernelGraph &graph, const ContractionPattern &p) {
   if (p.isDense())
-    return hasStoredPairs(graph, p);
+    return hasWords(graph, p) ? termsOf(piecesOf(graph, p.x), piecesOf(graph, p.w)).size() : 0;
+  if (p.row && hasPairs(graph, p) && !hasPairsAlone(graph, p))
+    return *p.reduced[0].fixed() % depthOfTile ? 0 : termsOf(piecesOf(graph, p.x), 1).size();
   bool whole = hasCodesAlone(graph, p) || (hasPairsAlone(graph, p) && *p.reduced[0].fixed() % depthOfTile == 0);
   return whole && liesAlongDepth(graph, p);
 }
@@ -43,7 +45,7 @@ static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, co
   anchor.facts["levels"] = support::superBlocksOf(weight) ? 2 : bitsOfCode(weight) ? 1 : 0; // of scales
   anchor.facts["row_bits"] = support::formOf(storedAs(graph, p.x)).bits;
   anchor.facts["bytes"] = byteProducts(target) == ByteProducts::Fours ? 4 : 2;
-  anchor.facts["amx"] = multipliesTiles(target) && fitTiles(graph, p);
+  anchor.facts["amx"] = multipliesTiles(target) ? termsOfTiles(graph, p) : 0;
   if (p.form == ContractionForm::ByExpert) {
     anchor.family = "experts";
     anchor.facts["inner"] = 0; // as many as an expert has

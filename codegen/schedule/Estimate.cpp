@@ -24,8 +24,9 @@ static constexpr double fromSecond = 32, fromThird = 16, fromMemory = 10;
 static constexpr double ahead = 0.5;
 /// What a core does not hide of the work beside its slowest part.
 static constexpr double exposed = 0.1;
-/// Instructions that a core looks ahead, and the bytes ahead with which it waits for memory as long as it reads.
-static constexpr double window = 320, halfway = 600;
+/// Instructions that a core looks ahead, bytes that it fetches ahead of a stream (of a second one, too), and the bytes ahead with
+/// which it waits for memory as long as it reads.
+static constexpr double window = 320, fetchedAhead = 2048, halfway = 600;
 /// Of reading one more stream of memory, each time there are twice as many.
 static constexpr double perStream = 0.015;
 /// Of an instruction of a loop's body, each time it stands there: fetching and decoding, in slots of instructions.
@@ -101,7 +102,7 @@ double Estimate::ofTiles(double tiles, double vectors) const {
   const double spilled = formats.rowBits < 16 && tiles > 1 ? size * 2 : 0; // sums of a tile fill half of the registers
   // Of groups of codes each product is a sum of its own.
   const double chained = formats.rowBits < 16 ? 0 : tileLatency / (across * held);
-  const double cycles = together({size, loads, chained, scaled + spilled});
+  const double cycles = double(known("amx", 1)) * together({size, loads, chained, scaled + spilled}); // of each term
   const double length = double(known("rows", support::assumed::rows)), rows = size * tiles;
   const double empty = std::ceil(length / rows) * rows / length;
   return cycles / (size * inWord * words) * core.products * empty;
@@ -157,13 +158,16 @@ double Estimate::blocks(const PlanPart &part, double length) const {
   double products = family == "grouped" ? 8 : 1; // experts
   double tasks = std::max(1.0, products * tiles / block * std::ceil(outer / columns));
   double fetched = columns * formats.bits / 8 / fromThird * ahead;
+  const bool pieces = amx && known("amx") > 1; // streams of tiles wait less
   double perBlock = (fetched + vectors * unpacking()) * core.products / (rows * block * vectors);
   double depth = family == "contract" ? std::min<double>(part["depth"], inner) : inner;
   double totals = depth < inner ? 4 / depth * core.products : 0; // read and written for each part
-  double held = (part["row_block"] * rows + columns) * depth * (amx ? formats.rowBits / 8 : 4);
+  const double size = !amx ? 4 : pieces ? 6 : formats.rowBits / 8; // three pieces of f32
+  double held = (part["row_block"] * rows + columns) * depth * size;
   double beyond = std::max(0.0, held / core.second - 1);
   double share = amx ? ofTiles(amx, vectors) : 1; // of what the products take
-  return perBlock + totals + share * (unevenTasks * (core.threads - 1) / tasks + rereading * beyond);
+  return perBlock + totals +
+         share * (unevenTasks * (core.threads - 1) / tasks + (pieces ? rereading / 4 : rereading) * beyond);
 }
 
 /// A row or a few against a weight from memory: each by itself, or all in a tile. Of the time that reading takes.
@@ -174,7 +178,7 @@ double Estimate::fewRows(const PlanPart &part) const {
   const bool integers = formats.rowBits < 16 && formats.bits <= 8;
   const double share = integers ? (formats.bytes == 4 ? 0.25 : 0.5) : 1;
   double each = integers ? share * (formats.bits == 8 ? 1 : 1.5) + 1.4 : (core.fused ? 1 : 3) + decoding();
-  double aheadAlone = window * bytes / (each + 1 / (side * vectors));
+  double aheadAlone = window * bytes / (each + 1 / (side * vectors)) + fetchedAhead * std::min(side, 2.0);
   double step = together({each / core.operations, share / core.products}), chained = share * latency / (side * vectors);
   double alone =
       together({reading * (1 + halfway / aheadAlone), std::max(step, chained)}) * (1 + perStream * std::log2(side));
@@ -216,7 +220,8 @@ double Estimate::dense(const PlanPart &part) const {
 
 /// A strip of some tiles of columns and a part of the depth is copied for each block of rows.
 double Estimate::dense(const PlanPart &part, double length) const {
-  const double amx = amxOf(part), size = amx ? 2 : 4; // bytes of what is copied
+  // Bytes of what is copied; pieces of f32 are made on the way.
+  const double amx = amxOf(part), size = !amx ? 4 : std::max(formats.bits, formats.rowBits) > 16 ? 6 : 2;
   double rows = amx ? 16 * amx : part["rows"], columns = part["columns"], vectors = std::ceil(columns / core.vector);
   double group = part["group"], depth = part["depth"];
   double tiles = std::max(1.0, std::ceil(length / rows)), block = std::min<double>(part["row_block"], tiles);

@@ -86,7 +86,8 @@ static std::optional<std::string> refuseTiles(const PlanPart &part, const Facts 
   const int64_t amx = part["amx"];
   if (amx && !known(facts, "amx"))
     return "amx " + text(amx) +
-           ", but only rows and columns in bf16, or both in codes, are multiplied so, on processors that have it";
+           ", but only weights in bf16, rows and weights in codes, and what is not packed but lies along its depth or "
+           "its rows are multiplied so, on processors that have it";
   if (amx && part["columns"] % 16)
     return "amx " + text(amx) + ", but columns " + text(part["columns"]) + " are no multiple of 16";
   return std::nullopt;
@@ -98,8 +99,8 @@ static std::optional<std::string> refusePacked(const PlanPart &part, const Facts
            text(known(facts, "registers")) + " registers of " + text(known(facts, "vector")) + " floats";
   const int64_t depth = part["depth"], inner = known(facts, "inner"), bits = known(facts, "bits"),
                 of = codesOfPart(bits);
-  if (inner && depth < inner && known(facts, "row_bits") < 32)
-    return "depth " + text(depth) + ", but rows in fewer bits are summed over the whole depth of " + text(inner);
+  if (inner && depth < inner && (known(facts, "row_bits") < 32 || part["amx"]))
+    return "depth " + text(depth) + ", but rows in fewer bits, and AMX's, are summed over the whole depth of " + text(inner);
   if (inner && depth < inner && depth % of)
     return "depth " + text(depth) + " is no multiple of the " + text(of) + " codes that share scales";
   if (int64_t unroll = part["unroll"]; unroll > 1 && inner && depth < inner && (inner % depth || depth % unroll))

@@ -33,7 +33,8 @@ public:
     result.spec = string(root, "spec", "");
     result.device = string(root, "device", "");
     result.multipliesBytes = root.contains("multiplies_bytes");
-    result.multipliesTiles = root.contains("multiplies_tiles");
+    if (root.contains("multiplies_tiles"))
+      result.multipliesTiles = static_cast<int>(integer(root, "multiplies_tiles"));
     result.multipliesBF16 = root.contains("multiplies_bf16");
     for (const Json &feature : list(root, "cpu"))
       result.cpu.push_back(feature.get<std::string>());

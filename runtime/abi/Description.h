@@ -144,7 +144,7 @@ struct Description {
   std::string model, spec;
   std::vector<std::string> cpu;
   bool multipliesBytes = false; // kernels multiply integers of 8 bits
-  bool multipliesTiles = false; // kernels multiply in AMX's registers: bytes, or else bf16
+  int multipliesTiles = 0;      // kernels multiply in AMX's registers: bytes, or so many products of bf16 for one of numbers
   bool multipliesBF16 = false;  // kernels for a device multiply bf16 by bf16
   std::string device;           // whose kernels these are ("opencl", "cuda", "vulkan"); empty: the processor's
   std::vector<std::string> symbols;

@@ -36,7 +36,7 @@ PlainLoops::PlainLoops(const std::string &prefix, const For *outermost) {
 
 Expr PlainLoops::extent(const std::string &loop) const {
   auto found = loops.find(loop);
-  return found == loops.end() ? Expr(1) : simplify(found->second->extent);
+  return found == loops.end() ? Expr(1) : at(found->second->extent);
 }
 
 int PlainLoops::extentOf(const std::string &loop) const {

@@ -102,6 +102,11 @@ public:
     left = at(product->args[2]);
     const int count = extentOf(sums.row);
     groups = extentOf(sums.group);
+    const int terms = extentOf(sums.term);
+    for (int t = 0; t < terms; ++t) {
+      rowTerms.push_back(loops.strideOf(row->index, sums.term, t));
+      columnTerms.push_back(loops.strideOf(column->index, sums.term, t));
+    }
     measureDepth();
     columnGroup = strideOf(column->index, sums.group), outGroup = strideOf(store->index, sums.group);
     rows.nextTile = loops.strideOf(row->index, sums.row, tileRows);
@@ -152,6 +157,7 @@ private:
       rowGroup = 0; ///< bytes of the depth, 0: only the run knows; such sums; how far the next one's numbers are
   Expr steps;       ///< of 64 bytes, where the depth has more than one
   Expr columnGroup, outGroup;
+  std::vector<Expr> rowTerms, columnTerms; ///< how far the pieces of a term are behind the first one's
   std::vector<std::pair<std::string, Expr>> chosen;
 
   static const Load *loadOf(const Expr &value) {
@@ -166,9 +172,9 @@ private:
     const Expr extent = loops.extent(sums.step);
     if (std::optional<int64_t> known = as_const_int(extent)) {
       length = static_cast<int>(*known) * wordBytes;
-      if ((length % tileBytes || groups > 1) && length > tileBytes)
+      if ((length % tileBytes || groups > 1) && (length > tileBytes || rowTerms.size() > 1))
         throw std::logic_error("tiles of a depth that ends within one");
-      if (length > tileBytes)
+      if (length > tileBytes || rowTerms.size() > 1)
         steps = length / tileBytes;
     } else if (groups > 1) {
       throw std::logic_error("groups of tiles of a depth that only the run knows");
@@ -215,6 +221,12 @@ private:
     return Block::make(all);
   }
 
+  /// With the term before it. One that does not begins a loop of its own over the depth: of what comes back within a loop LLVM
+  /// would keep more tiles than there are registers.
+  bool sharesTile(size_t term) const {
+    return can_prove(rowTerms[term] == rowTerms[term - 1]) || can_prove(columnTerms[term] == columnTerms[term - 1]);
+  }
+
   Stmt block(const Place &from, int row, int rowTiles, int column, int columnTiles) const {
     const std::string name = prefix + "tile.", step = prefix + "tile_step";
     const int inWord = wordBytes / columns.type.bytes();
@@ -226,17 +238,20 @@ private:
           all.push_back(one(i, j));
       return Block::make(all);
     };
-    const Type all = out.type.with_lanes(256);
+    const Type ofTile = out.type.with_lanes(256);
     const Expr zero =
-        Call::make(all, "tile_zero", {number(tileRows), number(tileColumns * wordBytes)}, Call::Intrinsic);
-    auto product = [&](int i, int j, const Expr &sum, const Expr &at, int group) {
+        Call::make(ofTile, "tile_zero", {number(tileRows), number(tileColumns * wordBytes)}, Call::Intrinsic);
+    auto product = [&](int i, int j, const Expr &sum, const Expr &at, int group, size_t term) {
       const int bytes = steps.defined() ? tileBytes : length;
-      Expr left =
-          loadTile(from, (row / tileRows + i) * from.nextTile + at * from.nextStep + group * rowGroup, bytes, tileRows);
-      Expr right = loadTile(
-          columns, at * wordsOfStep * columns.apart + (column + j * tileColumns) * inWord + group * columnGroup,
-          tileColumns * wordBytes, bytes / wordBytes);
-      return Call::make(all, "tile_matmul",
+      Expr left = loadTile(from,
+                           (row / tileRows + i) * from.nextTile + at * from.nextStep + group * rowGroup +
+                               cast(from.first.type(), rowTerms[term]),
+                           bytes, tileRows);
+      Expr right = loadTile(columns,
+                            at * wordsOfStep * columns.apart + (column + j * tileColumns) * inWord +
+                                group * columnGroup + columnTerms[term],
+                            tileColumns * wordBytes, bytes / wordBytes);
+      return Call::make(ofTile, "tile_matmul",
                         {number(tileRows), number(tileColumns * wordBytes), number(bytes), sum, left, right},
                         Call::Intrinsic);
     };
@@ -250,21 +265,29 @@ private:
     };
     if (!steps.defined()) // what LLVM would keep in memory as well, had it a place there
       return ofAll([&](int i, int j) {
-        auto sum = [&](int g) { return Variable::make(all, name + std::to_string(g)); };
+        auto sum = [&](int g) { return Variable::make(ofTile, name + std::to_string(g)); };
         std::vector<Stmt> stores;
         for (int g = 0; g < groups; ++g)
           stores.push_back(stored(i, j, sum(g), g));
         Stmt body = Block::make(stores);
         for (int g = groups; g-- > 0;)
-          body = LetStmt::make(name + std::to_string(g), product(i, j, zero, 0, g), body);
+          body = LetStmt::make(name + std::to_string(g), product(i, j, zero, 0, g, 0), body);
         return body;
       });
-    Stmt products = ofAll([&](int i, int j) {
-      return setTile(tile(i, j), product(i, j, tileOf(tile(i, j), out.type), Variable::make(Int(32), step), 0));
-    });
-    Stmt body = Block::make({ofAll([&](int i, int j) { return setTile(tile(i, j), zero); }),
-                             For::make(step, 0, steps, ForType::Serial, Partition::Auto, DeviceAPI::None, products),
-                             ofAll([&](int i, int j) { return stored(i, j, tileOf(tile(i, j), out.type), 0); })});
+    std::vector<Stmt> all = {ofAll([&](int i, int j) { return setTile(tile(i, j), zero); })};
+    for (size_t term = 0; term < rowTerms.size();) {
+      const std::string loop = step + std::to_string(term);
+      std::vector<Stmt> products;
+      do
+        products.push_back(ofAll([&](int i, int j) {
+          return setTile(tile(i, j), product(i, j, tileOf(tile(i, j), out.type), Variable::make(Int(32), loop), 0, term));
+        }));
+      while (++term < rowTerms.size() && sharesTile(term));
+      all.push_back(
+          For::make(loop, 0, steps, ForType::Serial, Partition::Auto, DeviceAPI::None, Block::make(products)));
+    }
+    all.push_back(ofAll([&](int i, int j) { return stored(i, j, tileOf(tile(i, j), out.type), 0); }));
+    Stmt body = Block::make(all);
     for (int i = 0; i < rowTiles; ++i)
       for (int j = 0; j < columnTiles; ++j)
         body = Allocate::make(tile(i, j), out.type, MemoryType::AMXTile, {256}, const_true(), body);
@@ -287,7 +310,7 @@ void useTiles(Pipeline &pipeline, const std::vector<TileSums> &sums) {
   std::vector<MarkedLoops> marked;
   for (const TileSums &one : sums)
     marked.push_back({Nest::prefixOf(one),
-                      {one.lane, one.row, one.within, one.step, one.group},
+                      {one.lane, one.row, one.within, one.step, one.group, one.term},
                       [one](const For *outermost) { return Nest(one, outermost).byTiles(); }});
   replaceLoops(pipeline, std::move(marked));
 }

@@ -21,6 +21,7 @@ struct TileSums {
   Halide::Func sums;
   std::string lane, row, within, step; ///< names of loops
   std::string group{};                 ///< of several such sums beside each other along the depth, each of one step
+  std::string term{};                  ///< of the products of pieces that a product of f32 is, over whole steps
 };
 
 /// A row's number times a column's, both read from memory; `left`: rows from this one on. Of int8 the product is int32. Of bf16

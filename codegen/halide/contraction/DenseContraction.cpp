@@ -44,6 +44,7 @@ static const Var pairVar("pair");
 DenseContraction::DenseContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
     : Contraction(builder, longestLast(pattern), plan), plan(plan), unroll(plan["unroll"]), group(plan["group"]),
       partDepth(plan["depth"]), shallowParts(plan["shallow"]), amx(plan["amx"]),
+      terms(termsOf(pieces(x), pieces(w))),
       narrow(prepareOperands(builder, pattern)),
       wholeParts(reduced.back().fixed() && *reduced.back().fixed() % partDepth == 0),
       pairs(!amx && multipliesBF16(b.target) && partDepth % inPair == 0 && hasStoredPairs(b.graph, *this)) {
@@ -64,18 +65,18 @@ Expr DenseContraction::asBF16(const Expr &number) {
   return reinterpret(BFloat(16), cast<uint16_t>(reinterpret<uint32_t>(number) >> cast<uint32_t>(16)));
 }
 
-/// What an operand has at a position of the depth, in bf16; behind its end 0. Parts have whole pairs, and whole steps of tiles.
-Expr DenseContraction::bf16At(int operand, Index index, const Expr &position) const {
+/// What an operand has at a position of the depth; behind its end 0. Parts have whole pairs, and whole steps of tiles.
+Expr DenseContraction::numberAt(int operand, Index index, const Expr &position) const {
   const Dim &depth = reduced.back();
   index[depth.name] = wholeParts ? position : min(likely(position), b.extent(depth.size) - 1);
   Expr number = operand == w ? loadWeight(w, lane, Var("tile"), index) : b.real(operand, index);
-  return asBF16(wholeParts ? number : select(position < b.extent(depth.size), number, 0.0f));
+  return wholeParts ? number : select(position < b.extent(depth.size), number, 0.0f);
 }
 
 /// A loop over so much of the depth.
 RDom DenseContraction::depthOf(const Expr &length, const std::string &name) const {
   if (amx)
-    return RDom(0, wordsOf(length), name);
+    return RDom(Region{{0, wordsOf(length)}, {0, static_cast<int32_t>(terms.size())}}, name);
   return pairs ? RDom(Region{{0, inPair}, {0, (length + (inPair - 1)) / inPair}}, name) : RDom(0, length, name);
 }
 
@@ -108,11 +109,11 @@ void DenseContraction::copyColumns(Products &out) {
   const Node &weight = b.graph.nodes[w];
   const Dim &depth = reduced.back();
   Var tileIndex("tile");
-  std::vector<Var> args = copyArgs({lane, KernelBuilder::var(depth.name)}, w, tileIndex);
-  Index own = KernelBuilder::varsOf(weight.dims);
   out.strip = b.newFunc("strip", node);
   if (amx)
-    return copyWordsOfColumns(out, args);
+    return copyWordsOfColumns(out);
+  std::vector<Var> args = copyArgs({lane, KernelBuilder::var(depth.name)}, w, tileIndex);
+  Index own = KernelBuilder::varsOf(weight.dims);
   if (!pairs) {
     out.strip(args) = loadWeight(w, lane, tileIndex, own);
     return;
@@ -151,14 +152,18 @@ DenseContraction::Products DenseContraction::productsOver(const RDom &k, const E
   Products out;
   out.over = pairs ? k.y : k.x;
   out.pair = pairs ? k.x : RVar();
+  out.term = amx ? k.y : RVar();
   copyColumns(out);
-  std::vector<Expr> call = copyCall({lane, step}, w, Var("tile"), index);
+  std::vector<Expr> first = {lane, step};
   if (pairs)
-    call.insert(call.begin(), out.pair);
+    first.insert(first.begin(), out.pair);
+  if (amx)
+    first.push_back(columnPiece(terms, out.term));
+  std::vector<Expr> call = copyCall(first, w, Var("tile"), index);
   out.sums = b.newFunc("sums", node);
   if (amx) {
     out.sums(args) = undef<float>();
-    out.sums(args) += tileProduct(wordOfRow(step, index), out.strip(call), rowsLeft());
+    out.sums(args) += tileProduct(wordOfRow(step, rowPiece(terms, out.term), index), out.strip(call), rowsLeft());
     return out;
   }
   Expr left = rowsAt(out, step, index);

@@ -2,6 +2,7 @@
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_DENSECONTRACTION_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_DENSECONTRACTION_H
 
+#include "codegen/halide/amx/Pieces.h"
 #include "codegen/halide/amx/TileProducts.h"
 #include "codegen/halide/contraction/Contraction.h"
 
@@ -18,12 +19,15 @@ private:
     Func
         copy; ///< rows over a part of the depth, widened where they are stored in bf16, rounded where they are made here
     Func turned;     ///< for AMX: 16 x 16 words of columns that lie along the depth
-    RVar over, pair; ///< the steps of the depth; of pairs also which of the two
+    RVar over, pair, term; ///< the steps of the depth; of pairs also which of the two; for AMX also which pieces of f32
   };
   /// `number`, which bf16 has, as that.
   static Expr asBF16(const Expr &number);
   Expr tilesOfRows() const;
-  Expr bf16At(int operand, Index index, const Expr &position) const;
+  Expr numberAt(int operand, Index index, const Expr &position) const;
+  Expr bf16At(int operand, const Index &index, const Expr &position) const {
+    return asBF16(numberAt(operand, index, position));
+  }
   Halide::RDom depthOf(const Expr &length, const std::string &name) const;
   std::vector<Dim> besideDepth(int operand) const;
   std::vector<Var> copyArgs(std::vector<Var> first, int operand, const Var &last) const;
@@ -38,12 +42,13 @@ private:
   /// By AMX's registers (DenseTiles.cpp).
   bool liesInTiles() const;
   Expr wordsOf(const Expr &depth) const;
-  Expr wordAt(int operand, const Index &index, const Expr &word) const;
+  int pieces(int operand) const { return piecesOf(b.graph, operand); }
+  Expr wordAt(int operand, const Index &index, const Expr &word, const Expr &piece) const;
   void defineTurned(Func &copy, Func &across, std::vector<Var> args, const Expr &value);
   void copyTilesOfRows();
-  Expr wordOfRow(const Expr &word, Index index) const;
+  Expr wordOfRow(const Expr &word, const Expr &piece, Index index) const;
   Expr rowsLeft() const;
-  void copyWordsOfColumns(Products &out, const std::vector<Var> &args);
+  void copyWordsOfColumns(Products &out);
   void scheduleTilesOfRows();
   void scheduleWordsOfColumns(Products &out, const Halide::LoopLevel &copies);
   void scheduleTiledProducts(Products &out, const Halide::LoopLevel &tiles);
@@ -52,6 +57,7 @@ private:
   const PlanPart &plan;
   int unroll, group, partDepth, shallowParts; ///< the last: of the depth, that need no totals
   int amx;                                    ///< AMX's tiles of rows at a time; 0: none
+  std::vector<TileTerm> terms;                ///< of its products
   bool narrow;                                ///< x is bf16 in memory
   bool wholeParts;
   bool pairs;               ///< both are in bf16, and vectors multiply these in pairs

@@ -1,9 +1,10 @@
-// Takes: a product of values as they are stored, all of bf16. Gives: its sums by AMX's registers of 16 rows and 16 columns, as
-// loops that TileProducts.cpp replaces. A word is two numbers beside each other along the depth, behind whose end they are 0.
+// Takes: a product of values as they are stored. Gives: its sums by AMX's registers of 16 rows and 16 columns, as loops that
+// TileProducts.cpp replaces. A word is two numbers beside each other along the depth, behind whose end they are 0. Numbers of
+// f32 are three pieces of bf16 each, and their product six (codegen/kernel/TileTerms.h).
 //
-//   tiles[16 words][16 rows][depth / 32][rows / 16] = x      once: a kilobyte each, which lies together. Where rows lie along
-//                                                          a depth of whole steps they are read as they are
-//   strip[columns][words of the depth] = w                 for a block of rows, as DenseContraction.cpp has it
+//   tiles[16 words][16 rows][pieces][depth / 32][rows / 16] = x    once: a kilobyte each, which lies together. Rows of bf16
+//                                                                along a depth of whole steps are read as they are
+//   strip[columns][words of the depth][pieces] = w               for a block of rows, as DenseContraction.cpp has it
 //   for each tile of rows: sums[rows x columns] = products over the whole depth, or a part of it
 //
 // What lies across is turned in blocks of 16 x 16 words (TurnWords.cpp): rows that are side by side, columns along their depth.
@@ -14,7 +15,7 @@ using namespace Halide;
 namespace quern::codegen {
 
 static constexpr int inWord = 2, wordsOfTile = depthOfTile / inWord;
-static const Var word("word"), ofTile("ofTile"), step("step"), tileOfRows("group"), wordBlock("words"),
+static const Var word("word"), ofTile("ofTile"), piece("piece"), step("step"), tileOfRows("group"), wordBlock("words"),
     laneBlock("lanes"), wordOfBlock("word"), laneOfBlock("lane");
 
 /// Whether tiles can be loaded from where x is stored.
@@ -31,11 +32,9 @@ Expr DenseContraction::wordsOf(const Expr &depth) const {
   return (depth + (depthOfTile - 1)) / depthOfTile * wordsOfTile;
 }
 
-Expr DenseContraction::wordAt(int operand, const Index &index, const Expr &word) const {
-  auto half = [&](int which) {
-    return cast<uint32_t>(reinterpret<uint16_t>(bf16At(operand, index, word * inWord + which)));
-  };
-  return half(0) | half(1) << 16;
+Expr DenseContraction::wordAt(int operand, const Index &index, const Expr &word, const Expr &piece) const {
+  auto half = [&](int which) { return numberAt(operand, index, word * inWord + which); };
+  return wordOf(half(0), half(1), pieces(operand) > 1 ? piece : 0);
 }
 
 /// Defines a copy whose words lie across in memory: `across` has them as they are read there, its first two loops exchanged.
@@ -50,10 +49,10 @@ void DenseContraction::defineTurned(Func &copy, Func &across, std::vector<Var> a
 
 void DenseContraction::copyTilesOfRows() {
   const Node &input = b.graph.nodes[x];
-  std::vector<Var> args = copyArgs({word, ofTile, step}, x, tileOfRows);
+  std::vector<Var> args = copyArgs({word, ofTile, piece, step}, x, tileOfRows);
   Index index = KernelBuilder::varsOf(input.dims);
   index[row->name] = min(tileOfRows * tileRows + ofTile, b.extent(row->size) - 1);
-  Expr value = wordAt(x, index, step * wordsOfTile + word);
+  Expr value = wordAt(x, index, step * wordsOfTile + word, piece);
   groups = b.newFunc("tiles", node);
   if (input.dims.back().name == row->name)
     defineTurned(groups, turnedRows, args, value);
@@ -62,7 +61,7 @@ void DenseContraction::copyTilesOfRows() {
 }
 
 /// Where its rows are in place, the first number stands for a word.
-Expr DenseContraction::wordOfRow(const Expr &at, Index index) const {
+Expr DenseContraction::wordOfRow(const Expr &at, const Expr &piece, Index index) const {
   const Node &input = b.graph.nodes[x];
   Var m = KernelBuilder::var(row->name);
   if (!groups.defined()) {
@@ -70,7 +69,7 @@ Expr DenseContraction::wordOfRow(const Expr &at, Index index) const {
     index[reduced.back().name] = at * inWord;
     return asBF16(b.real(x, index));
   }
-  return groups(copyCall({at % wordsOfTile, m % tileRows, at / wordsOfTile}, x, m / tileRows, index));
+  return groups(copyCall({at % wordsOfTile, m % tileRows, piece, at / wordsOfTile}, x, m / tileRows, index));
 }
 
 /// From a tile's row on; copies have whole tiles.
@@ -79,13 +78,14 @@ Expr DenseContraction::rowsLeft() const {
 }
 
 /// Columns behind the last are what the last one is: their sums are stored nowhere.
-void DenseContraction::copyWordsOfColumns(Products &out, const std::vector<Var> &args) {
+void DenseContraction::copyWordsOfColumns(Products &out) {
   const Node &weight = b.graph.nodes[w];
   const Dim &depth = reduced.back();
+  const std::vector<Var> args = copyArgs({lane, KernelBuilder::var(depth.name), piece}, w, Var("tile"));
   Index own = KernelBuilder::varsOf(weight.dims);
   Expr at = Var("tile") * tile + lane;
   own[column->name] = column->fixed() && *column->fixed() % tile == 0 ? at : min(at, b.extent(column->size) - 1);
-  Expr value = wordAt(w, own, own.at(depth.name));
+  Expr value = wordAt(w, own, own.at(depth.name), piece);
   if (weight.dims.back().name == depth.name)
     defineTurned(out.strip, out.turned, args, value);
   else
@@ -100,33 +100,46 @@ void DenseContraction::scheduleTilesOfRows() {
   groups.compute_root()
       .bound(word, 0, wordsOfTile)
       .bound(ofTile, 0, tileRows)
+      .bound(piece, 0, pieces(x))
       .bound(step, 0, steps)
       .bound(tileOfRows, 0, tilesOfRows() * amx)
       .parallel(tileOfRows);
   if (!turnedRows.defined()) {
-    groups.vectorize(word);
+    groups.reorder(word, piece, ofTile).vectorize(word).unroll(piece);
     return;
   }
-  turnedRows.compute_at(groups, step).bound_extent(word, wordsOfTile).bound_extent(ofTile, tileRows).vectorize(ofTile);
+  turnedRows.compute_at(groups, step)
+      .bound_extent(word, wordsOfTile)
+      .bound_extent(ofTile, tileRows)
+      .bound_extent(piece, pieces(x))
+      .reorder(ofTile, piece, word)
+      .vectorize(ofTile)
+      .unroll(piece);
   b.turnedWords.push_back({groups, word.name(), ofTile.name()});
 }
 
 void DenseContraction::scheduleWordsOfColumns(Products &out, const LoopLevel &copies) {
   Var depth = KernelBuilder::var(reduced.back().name);
-  out.strip.compute_at(copies).bound_extent(lane, tile).bound_extent(Var("tile"), group);
+  out.strip.compute_at(copies)
+      .bound_extent(lane, tile)
+      .bound_extent(Var("tile"), group)
+      .bound_extent(piece, pieces(w));
   if (!out.turned.defined()) {
-    out.strip.reorder(lane, Var("tile"), depth).vectorize(lane, tileColumns);
+    out.strip.vectorize(lane, tileColumns).reorder(lane, piece, Var("tile"), depth).unroll(piece);
     return;
   }
   out.strip.align_bounds(depth, wordsTurned);
   out.strip
       .tile(lane, depth, laneBlock, wordBlock, laneOfBlock, wordOfBlock, wordsTurned, wordsTurned,
             TailStrategy::RoundUp)
-      .reorder(laneOfBlock, wordOfBlock, wordBlock, laneBlock);
+      .reorder(laneOfBlock, wordOfBlock, piece, wordBlock, laneBlock);
   out.turned.compute_at(out.strip, wordBlock)
       .bound_extent(lane, wordsTurned)
       .bound_extent(depth, wordsTurned)
-      .vectorize(depth);
+      .bound_extent(piece, pieces(w))
+      .reorder(depth, piece, lane)
+      .vectorize(depth)
+      .unroll(piece);
   b.turnedWords.push_back(
       {out.strip, lane.name() + "." + laneOfBlock.name(), depth.name() + "." + wordOfBlock.name()}); // parts of loops
 }
@@ -135,8 +148,8 @@ void DenseContraction::scheduleWordsOfColumns(Products &out, const LoopLevel &co
 void DenseContraction::scheduleTiledProducts(Products &out, const LoopLevel &tiles) {
   Var m = KernelBuilder::var(row->name), beside("tile");
   out.sums.compute_at(tiles).bound_extent(lane, tile).bound_extent(m, rows).bound_extent(beside, 1);
-  out.sums.update().reorder({out.over, lane, m});
-  b.tileSums.push_back({out.sums, lane.name(), m.name(), "", out.over.name()});
+  out.sums.update().reorder({out.over, out.term, lane, m});
+  b.tileSums.push_back({out.sums, lane.name(), m.name(), "", out.over.name(), "", out.term.name()});
 }
 
 } // namespace quern::codegen

@@ -198,6 +198,8 @@ Var PackedContraction::scheduleLoops(Loops out, const std::vector<Dim> &outside,
       !single && tiles.byTiles && !tiles.ofGroup.defined(); // sums that are no registers' are read in a loop
   if (!stored)
     out.unroll(single ? beside : within);
+  if (!single && copied.defined()) // as in DenseContraction.cpp: LLVM would join two loops' tiles
+    out.never_partition(blockInner, task);
   return task;
 }
 
@@ -226,7 +228,7 @@ void PackedContraction::scheduleStrip(const LoopLevel &level) {
 void PackedContraction::scheduleSums(Sums &sums, const LoopLevel &level, const std::vector<Dim> &outside,
                                      int rowsAtOnce, int tilesAtOnce) {
   if (sums.byTiles && !sums.ofGroup.defined())
-    return scheduleTiled(sums.func, level, sums.over);
+    return scheduleTiled(sums, level);
   Var beside("tile");
   std::vector<VarOrRVar> loops = {lane, beside};
   if (sums.pairs)
@@ -308,6 +310,8 @@ void PackedContraction::schedule(Stage &target) {
         scheduleStrip(levelOf(task, outside, out));
       scheduleSums(tiles, LoopLevel(out, Var(manyColumns() < tile ? "ct" : "rt")), outside, rows, 1);
     }
+    if (copied.defined())
+      scheduleCopiedRows();
   }
   target.scheduled = true;
 }

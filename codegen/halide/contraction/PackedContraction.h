@@ -2,6 +2,7 @@
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_PACKEDCONTRACTION_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_PACKEDCONTRACTION_H
 
+#include "codegen/halide/amx/Pieces.h"
 #include "codegen/halide/amx/TileProducts.h"
 #include "codegen/halide/contraction/Contraction.h"
 
@@ -15,7 +16,7 @@ public:
 private:
   struct Sums {
     Func func;
-    std::vector<RVar> over;
+    std::vector<RVar> over; ///< of pairs: within one, the pairs, for AMX the pieces of rows
     Func ofGroup; ///< of codes: the sums over a group, before its scale multiplies them; else undefined
     std::vector<RVar> overGroup;
     bool integers = false; ///< `ofGroup` sums integers, the first of `overGroup` within an instruction
@@ -40,10 +41,12 @@ private:
   Sums integerSums(const std::string &name, const Expr &at);
   Sums pairSums(const std::string &name, const Expr &at);
   Sums tiledPairs();
+  Expr copiedRow(const Expr &at, const Expr &piece, const Index &index);
+  void scheduleCopiedRows();
   Sums tiledIntegers();
   Expr pairsOfStrip(const Index &index, const Expr &which, const Expr &at);
   void scheduleTiledGroups(Sums &sums);
-  void scheduleTiled(Func sums, const Halide::LoopLevel &level, std::vector<RVar> over);
+  void scheduleTiled(const Sums &sums, const Halide::LoopLevel &level);
   /// Columns of a tile of sums: of codes only as many as AMX's registers hold, beside whose sums f32's stay in registers.
   int manyColumns() const { return tiles.byTiles && tiles.ofGroup.defined() ? tileColumns : tile; }
   bool widensCodes() const;
@@ -74,6 +77,7 @@ private:
   Func stripScale, stripMinimum; ///< of the runs of such bytes
   int partDepth;                 ///< steps of the depth that all tiles of rows of a task take before the next ones
   Func totals;                   ///< of the parts of the depth, where there are several; else undefined
+  Func copied;                   ///< for AMX: pieces of rows that are not stored in bf16; else undefined
   Halide::RDom parts;
   Sums tiles, singles; ///< of a tile of rows and columns in registers; of one row. Undefined where they never run
 };

@@ -1,8 +1,10 @@
-// Takes: a contraction of rows and columns that are both in bf16, or both in codes. Gives: sums of their products by AMX's
-// registers of 16 rows and 16 columns, as loops that TileProducts.cpp replaces.
+// Takes: a contraction of columns in bf16, or of rows and columns in codes. Gives: sums of their products by AMX's registers
+// of 16 rows and 16 columns, as loops that TileProducts.cpp replaces.
 //
-//   pairs     strip[depth / 2][columns][2] = w                   once for a block of rows, as PackedPairs.cpp has it
-//             for each tile of rows: sums[rows x columns] = products over the whole depth
+//   pairs     copied[32][16 rows][pieces][depth / 32][rows / 16] = x   once, where rows are in f32: pieces of bf16 whose sum a
+//                                                              number is (codegen/kernel/TileTerms.h)
+//             strip[depth / 2][columns][2] = w                   once for a block of rows, as PackedPairs.cpp has it
+//             for each tile of rows: sums[rows x columns] = products over the whole depth, of each piece
 //   codes     strip[groups][steps][columns][4] = code            with a sign, in bytes, whatever they are stored in
 //             for each tile of rows, for each 16 columns, for each group of codes
 //               whole[rows x 16] = products of integers          out of the tile registers into the first cache
@@ -16,21 +18,57 @@ using namespace Halide;
 namespace quern::codegen {
 
 static constexpr int inWord = 4, inPair = 2;
-static const Var ofStrip("group"), part("part"), step("step");
+static const Var ofStrip("group"), part("part"), step("step"), ofTile("ofTile"), piece("piece"), tileOfRows("rowTile");
 
 PackedContraction::Sums PackedContraction::tiledPairs() {
   Var m = KernelBuilder::var(row->name);
   Expr count = b.extent(row->size);
-  RDom k(0, inPair, 0, static_cast<int32_t>(*reduced[0].fixed() / inPair));
+  const std::vector<TileTerm> terms = termsOf(piecesOf(b.graph, x), 1);
+  RDom k(0, inPair, 0, static_cast<int32_t>(*reduced[0].fixed() / inPair), 0, static_cast<int32_t>(terms.size()));
   Index index = start(tileRow(m, count));
-  Expr columns = pairsOfStrip(index, k.x, k.y);
-  index[reduced[0].name] = k.y * inPair + k.x;
-  Expr rows = b.at(b.graph.nodes[x].operands[0], index);
-  Sums sums{b.newFunc("sums", node), {k.x, k.y}, {}, {}};
+  Expr columns = pairsOfStrip(index, k.x, k.y), at = k.y * inPair + k.x;
+  index[reduced[0].name] = at;
+  const bool inPlace = hasPairsAlone(b.graph, *this);
+  Expr number = inPlace ? b.at(b.graph.nodes[x].operands[0], index) : copiedRow(at, rowPiece(terms, k.z), index);
+  Sums sums{b.newFunc("sums", node), {k.x, k.y, k.z}, {}, {}};
   sums.pairs = sums.byTiles = true;
   sums.func(tileArgs()) = undef<float>();
-  sums.func(tileArgs()) += tileProduct(rows, columns, count - m);
+  sums.func(tileArgs()) += tileProduct(number, columns, inPlace ? count - m : Expr(rows));
   return sums;
+}
+
+/// Rows in whole tiles, a kilobyte each; those behind the last are what the last one is.
+Expr PackedContraction::copiedRow(const Expr &at, const Expr &which, const Index &index) {
+  const std::vector<Dim> &dims = b.graph.nodes[x].dims;
+  Var m = KernelBuilder::var(row->name);
+  Index own = KernelBuilder::varsOf(dims);
+  own[row->name] = min(tileOfRows * tileRows + ofTile, b.extent(row->size) - 1);
+  own[reduced[0].name] = step * depthOfTile + part;
+  std::vector<Var> args = {part, ofTile, piece, step};
+  std::vector<Expr> call = {at % depthOfTile, m % tileRows, which, at / depthOfTile};
+  for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim)
+    if (dim->name != row->name && dim->name != reduced[0].name) {
+      args.push_back(KernelBuilder::var(dim->name));
+      call.push_back(index.at(dim->name));
+    }
+  args.push_back(tileOfRows);
+  call.push_back(m / tileRows);
+  copied = b.newFunc("tiles", node);
+  copied(args) = pieceOf(b.real(x, own), piece);
+  return copied(call);
+}
+
+void PackedContraction::scheduleCopiedRows() {
+  copied.compute_root()
+      .bound(part, 0, depthOfTile)
+      .bound(ofTile, 0, tileRows)
+      .bound(piece, 0, piecesOf(b.graph, x))
+      .bound(step, 0, static_cast<int32_t>(*reduced[0].fixed() / depthOfTile))
+      .bound(tileOfRows, 0, (b.extent(row->size) + (rows - 1)) / rows * amx)
+      .reorder(part, piece, ofTile)
+      .vectorize(part)
+      .unroll(piece)
+      .parallel(tileOfRows);
 }
 
 PackedContraction::Sums PackedContraction::tiledIntegers() {
@@ -110,24 +148,27 @@ void PackedContraction::scheduleTiledGroups(Sums &sums) {
     some /= 2;
   RVar outer("go"), inner("gi");
   sums.func.update().split(sums.over[0], outer, inner, some).unroll(inner);
-  scheduleTiled(sums.ofGroup, LoopLevel(sums.func, outer), sums.overGroup);
+  scheduleTiled(sums, LoopLevel(sums.func, outer));
   sums.ofGroup.bound_extent(ofStrip, some);
 }
 
 /// Plain loops, in memory of known size.
-void PackedContraction::scheduleTiled(Func sums, const LoopLevel &level, std::vector<RVar> over) {
+void PackedContraction::scheduleTiled(const Sums &sums, const LoopLevel &level) {
+  const bool groups = sums.ofGroup.defined();
+  Func func = groups ? sums.ofGroup : sums.func;
+  const std::vector<RVar> &over = groups ? sums.overGroup : sums.over;
   Var m = KernelBuilder::var(row->name), beside("tile");
-  sums.compute_at(level).bound_extent(lane, manyColumns()).bound_extent(beside, 1).bound_extent(m, rows);
-  std::vector<VarOrRVar> loops = {over[0], over[1], lane, m};
-  const bool groups = tiles.ofGroup.defined();
+  func.compute_at(level).bound_extent(lane, manyColumns()).bound_extent(beside, 1).bound_extent(m, rows);
+  std::vector<VarOrRVar> loops(over.begin(), over.end());
+  loops.insert(loops.end(), {lane, m});
   if (groups)
     loops.emplace_back(ofStrip);
   loops.emplace_back(beside);
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
     loops.push_back(KernelBuilder::var(dim->name));
-  sums.update().reorder(loops);
-  b.tileSums.push_back(
-      {sums, lane.name(), m.name(), over[0].name(), over[1].name(), groups ? ofStrip.name() : std::string()});
+  func.update().reorder(loops);
+  b.tileSums.push_back({func, lane.name(), m.name(), over[0].name(), over[1].name(),
+                        groups ? ofStrip.name() : std::string(), groups ? std::string() : over[2].name()});
 }
 
 } // namespace quern::codegen

@@ -22,13 +22,13 @@ int real(GraphMaker &g, int value) {
   return g.elementwise(bitsOfCode(g.graph.nodes[value].storage) ? Op::Dequantize : Op::Widen, {value});
 }
 
-/// tanh(rows * weight + bias + what the result may overlap), rows and weight in bf16 or both in codes.
-KernelGraph &product(GraphMaker &g, Storage storage, int64_t depth, int64_t columns, int64_t tile) {
+/// tanh(rows * weight + bias + what the result may overlap), rows and weight in bf16 or both in codes; `exact`: rows in f32.
+KernelGraph &product(GraphMaker &g, Storage storage, int64_t depth, int64_t columns, int64_t tile, bool exact = false) {
   Dim m = dim("M"), i = dim("I", depth), o = dim("O", columns);
   const bool coded = bitsOfCode(storage);
-  int x = g.argument(coded ? Storage::F32 : Storage::BF16, {m, i}), w = g.weight({o, i}, tile, storage),
+  int x = g.argument(coded || exact ? Storage::F32 : Storage::BF16, {m, i}), w = g.weight({o, i}, tile, storage),
       over = g.argument(Storage::F32, {m, o});
-  int sum = g.contract(real(g, coded ? g.quantize(x, "I") : x), real(g, w), {"I"});
+  int sum = g.contract(exact ? x : real(g, coded ? g.quantize(x, "I") : x), real(g, w), {"I"});
   g.yield(g.elementwise(Op::Tanh, {g.elementwise(Op::Add, {sum, over})}));
   return g.finish("tiles");
 }
@@ -61,11 +61,18 @@ std::vector<StoredForm> storedForms() {
           {"small dw", {m, part}, {m, step}, {"M"}}};
 }
 
-KernelGraph &storedProduct(GraphMaker &g, const StoredForm &form) {
-  int x = g.argument(form.made ? Storage::F32 : Storage::BF16, form.x), w = g.argument(Storage::BF16, form.w);
+/// `rows`, `columns`: how these are stored. What is made of f32 is rounded to them.
+KernelGraph &storedProduct(GraphMaker &g, const StoredForm &form, Storage rows = Storage::BF16,
+                           Storage columns = Storage::BF16) {
+  int x = g.argument(form.made ? Storage::F32 : rows, form.x), w = g.argument(columns, form.w);
   if (form.made)
-    x = g.elementwise(Op::Narrow, {g.elementwise(Op::Tanh, {x})});
-  int sum = g.contract(g.elementwise(Op::Widen, {x}), g.elementwise(Op::Widen, {w}), form.over);
+    x = g.elementwise(Op::Tanh, {x});
+  if (form.made && rows == Storage::BF16)
+    x = g.elementwise(Op::Narrow, {x});
+  auto real = [&](int value, Storage stored) {
+    return stored == Storage::BF16 ? g.elementwise(Op::Widen, {value}) : value;
+  };
+  int sum = g.contract(real(x, rows), real(w, columns), form.over);
   g.yield(g.elementwise(Op::Tanh, {sum}));
   return g.finish("stored");
 }
@@ -117,6 +124,36 @@ TEST(Tiles, OfBF16) {
     KernelGraph &graph = product(g, Storage::BF16, depth, columns, tile);
     check(graph, planOf(graph, "alone 0, amx " + std::to_string(amx)), manyRows);
   }
+}
+
+/// Rows in f32: three pieces of bf16 each, to the last bits of f32.
+TEST(Tiles, OfRowsInF32) {
+  for (auto [depth, columns, tile, amx] :
+       {std::tuple(64, 128, 64, 2), std::tuple(160, 100, 64, 1), std::tuple(96, 40, 16, 4)}) {
+    GraphMaker g;
+    KernelGraph &graph = product(g, Storage::BF16, depth, columns, tile, true);
+    KernelPlan plan = planOf(graph, "alone 1, amx " + std::to_string(amx));
+    EXPECT_EQ(plan.parts[0]["amx"], amx);
+    check(graph, plan, manyRows, true, 1e-6);
+  }
+}
+
+/// Both factors in f32, or one of them: six products of pieces, or three.
+TEST(Tiles, OfStoredNumbersInF32) {
+  for (const StoredForm &form : storedForms())
+    for (auto [rows, columns] : {std::pair(Storage::F32, Storage::F32), std::pair(Storage::BF16, Storage::F32),
+                                 std::pair(Storage::F32, Storage::BF16)}) {
+      if (form.made && rows == Storage::BF16)
+        continue; // as the one above
+      SCOPED_TRACE(form.what);
+      GraphMaker g;
+      KernelGraph &graph = storedProduct(g, form, rows, columns);
+      for (const char *numbers : {"amx 2", "amx 1, depth 32, shallow 0, group 1"}) {
+        KernelPlan plan = planOf(graph, numbers, "dense");
+        EXPECT_GT(plan.parts[0]["amx"], 0);
+        check(graph, plan, {1, 33, 101}, false, 2e-6);
+      }
+    }
 }
 
 /// The whole depth at a time and in parts; one tile of rows and several; whatever the plan.
@@ -248,8 +285,8 @@ TEST(Tiles, AreRefusedElsewhere) {
   EXPECT_EQ(halideProducer().choose(graph, without, withNumbers("amx 1")).parts[0]["amx"], 0);
   EXPECT_EQ(
       halideProducer().refuses(plan, graph, without).value_or(""),
-      "contract: amx 1, but only rows and columns in bf16, or both in codes, are multiplied so, on processors that "
-      "have it");
+      "contract: amx 1, but only weights in bf16, rows and weights in codes, and what is not packed but lies along "
+      "its depth or its rows are multiplied so, on processors that have it");
   plan.parts[0].numbers.erase("amx"); // of a version that did not know it
   EXPECT_THAT(halideProducer().refuses(plan, graph, withTiles()).value_or(""),
               testing::HasSubstr("contract: 'amx' is missing"));

@@ -119,13 +119,15 @@ static void format(Storage storage, bool coded, int64_t in, int64_t out, std::ve
 
 /// Many rows by AMX's tiles and by vectors, in turns, as other work on the machine slows both; the best times. Rows in bf16
 /// or in codes, beside what AMX does in registers.
-static void tiles(Storage storage, int64_t in, int64_t out, int64_t rows) {
+static void tiles(Storage ofRows, Storage storage, int64_t in, int64_t out, int64_t rows) {
   const bool coded = bitsOfCode(storage);
   GraphMaker g;
-  int x = g.argument(coded ? Storage::F32 : Storage::BF16, {run("M"), fixed("I", in)}),
+  int x = g.argument(ofRows, {run("M"), fixed("I", in)}),
       w = g.weight({fixed("O", out), fixed("I", in)}, tile(out, in), storage);
-  auto real = [&](int value) { return g.elementwise(coded ? Op::Dequantize : Op::Widen, {value}); };
-  g.yield(g.contract(real(coded ? g.quantize(x, "I") : x), real(w), {"I"}));
+  auto real = [&](int value, Storage storage) {
+    return storage == Storage::F32 ? value : g.elementwise(coded ? Op::Dequantize : Op::Widen, {value});
+  };
+  g.yield(g.contract(coded ? g.elementwise(Op::Dequantize, {g.quantize(x, "I")}) : real(x, ofRows), real(w, storage), {"I"}));
   KernelGraph &graph = g.finish("tiles");
   ScheduleTable without = schedules;
   without.add("contract : amx 0", "vectors");
@@ -419,7 +421,11 @@ int main(int argc, char **argv) {
     for (Storage storage : {Storage::BF16, Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q5K, Storage::Q6K})
       for (auto [in, out] : {std::pair(768, 2048), std::pair(2048, 768), std::pair(2048, 11264)})
         for (int64_t rows : {512, 64, 9})
-          tiles(storage, in, out, rows);
+          tiles(storage == Storage::BF16 ? storage : Storage::F32, storage, in, out, rows);
+  if (wanted("pieces")) // rows in f32
+    for (auto [in, out] : {std::pair(768, 2048), std::pair(2048, 768), std::pair(2048, 11264)})
+      for (int64_t rows : {512, 64, 9, 1})
+        tiles(Storage::F32, Storage::BF16, in, out, rows);
   if (wanted("training")) {
     for (Storage storage : {Storage::F32, Storage::BF16})
       for (int64_t rows : {256, 1024}) {
