@@ -11,6 +11,13 @@ namespace quern::codegen {
 
 static constexpr int inStep = 4; // bytes
 
+/// The bits of an f16 as a real, also one below f16's least normal number: programs take such an f32 for zero, so none may stand
+/// on the way.
+static Expr half(const CodedColumns &columns, const Expr &bits) {
+  const bool byIntegers = !columns.target.device.empty() || columns.target.vector < 8; // processors with AVX have F16C
+  return math::widen(Storage::F16, bits, byIntegers);
+}
+
 CodePlace codePlace(Storage storage, const Expr &position) {
   int each = stepOf(storage), group = groupOf(storage);
   return {position % each, position / each % (group / each), position / group};
@@ -46,13 +53,9 @@ static Expr codeOfGroup(const CodedColumns &columns, const CodePlace &place) {
 static Expr scaleOfGroup(const CodedColumns &columns, const CodePlace &place) {
   std::vector<Expr> args = columns.args;
   args[1] = place.group * static_cast<int>(bytesOfGroup(bitsOfCode(columns.storage)));
-  Expr low = cast<uint32_t>(columns.buffer(args));
+  Expr low = cast<uint16_t>(columns.buffer(args));
   args[1] = args[1] + 1;
-  // f16, whose exponent's bits come where f32's are: that is 2^112 too small. Not every target has an instruction for it.
-  Expr half = low | cast<uint32_t>(columns.buffer(args)) << cast<uint32_t>(8),
-       magnitude = (half & cast<uint32_t>(0x7fff)) << cast<uint32_t>(13);
-  Expr scale = reinterpret<uint32_t>(reinterpret<float>(magnitude) * 0x1p112f);
-  return reinterpret<float>(scale | (half & cast<uint32_t>(0x8000)) << cast<uint32_t>(16));
+  return half(columns, low | cast<uint16_t>(columns.buffer(args)) << cast<uint16_t>(8));
 }
 
 // ---- super-blocks
@@ -122,8 +125,7 @@ static Expr unsignedOfBlock(const CodedColumns &columns, const Expr &group, cons
 Expr unitAt(const CodedColumns &columns, const Expr &group, bool minimum) {
   const SuperBlocks &form = *superBlocksOf(columns.storage);
   Expr units = wordAt(columns, group / form.groups() * form.words());
-  const bool byIntegers = !columns.target.device.empty() || columns.target.vector < 8; // processors with AVX have F16C
-  return math::widen(Storage::F16, cast<uint16_t>(minimum ? units >> constant(16) : units), byIntegers);
+  return half(columns, cast<uint16_t>(minimum ? units >> constant(16) : units));
 }
 
 Expr countAt(const CodedColumns &columns, const Expr &group, bool minimum) {

@@ -5,7 +5,7 @@ import random
 import struct
 import unittest
 
-from tests.e2e.harness import DATA, QUERN, Case, Tensor, random_tensor, random_tokens, relative_error, run, write_safetensors
+from tests.e2e.harness import DATA, LESSER_TARGET, QUERN, Case, Tensor, random_tensor, random_tokens, read_safetensors, relative_error, run, write_safetensors
 
 WIDTH, INNER, WORDS, LAYERS, GROUP = 64, 128, 96, 2, 32
 SHAPES = {"self_attn.q_proj": (64, WIDTH), "self_attn.k_proj": (32, WIDTH), "self_attn.v_proj": (32, WIDTH), "self_attn.o_proj": (WIDTH, 64),
@@ -107,6 +107,24 @@ class Groups(Case):
     def test_eight_bit_floats(self):
         """Times powers of two they are numbers of bf16."""
         self.check(self.write_model("fp8"), (r"!quern.tensor<bf16\[F = 128, D = 64\]|!quern.tensor<bf16\[D = 64, F = 128\]",))
+
+
+class SmallScales(Case):
+    def test_below_the_least_normal_number_of_f16(self):
+        """Values are small, and what multiplies them is large: their scales are such that an f32 of the same exponent would be taken for 0."""
+        stories = DATA / "stories260K"
+        tensors = read_safetensors(stories / "model.safetensors")
+        for name, tensor in tensors.items():
+            factor = {"v_proj": 2.0**-12, "o_proj": 2.0**12}.get(name.split(".")[-2], 1)
+            tensors[name] = Tensor(tensor.dtype, tensor.shape, [x * factor for x in tensor.data])
+        weights, inputs = self.scratch / "small.safetensors", {"tokens": random_tokens(1, 2, 9, 500)}
+        write_safetensors(weights, tensors)
+        for kind in ("int8", "int4"):
+            options = ("--config", stories / "config.json", "--quantize", f"f32,*v_proj*={kind}")
+            want = self.interpret("llama", weights, inputs, *options, "--after", "narrow-storage")["logits"]
+            for target in ((), ("--target", LESSER_TARGET)):
+                got = self.evaluate(self.compile("llama", *options, *target), weights, inputs)["logits"]
+                self.assertLess(relative_error(got, want), 1e-5, kind)
 
 
 if __name__ == "__main__":
