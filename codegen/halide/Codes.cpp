@@ -58,6 +58,29 @@ static Expr scaleOfGroup(const CodedColumns &columns, const CodePlace &place) {
   return half(columns, low | cast<uint16_t>(columns.buffer(args)) << cast<uint16_t>(8));
 }
 
+// ---- floats of one byte
+
+static Expr byteOfFloats(const CodedColumns &columns, const Expr &group, const Expr &row) {
+  std::vector<Expr> args = columns.args;
+  args[1] = group * static_cast<int>(bytesOf(columns.storage, floatGroup)) + row;
+  return columns.buffer(args);
+}
+
+/// The shift leaves copies of the sign above it; the mask takes away what is not f16's.
+static Expr codeOfFloats(const CodedColumns &columns, const CodePlace &place) {
+  const FloatCodes &form = *floatCodesOf(columns.storage);
+  Expr code = byteOfFloats(columns, place.group, place.step * stepOf(columns.storage) + place.code + 4);
+  Expr bits = cast<uint16_t>(reinterpret<int8_t>(code)) << cast<uint16_t>(form.shift);
+  return half(columns, bits & cast<uint16_t>(form.mask));
+}
+
+static Expr scaleOfFloats(const CodedColumns &columns, const CodePlace &place) {
+  Expr bits = cast<uint32_t>(byteOfFloats(columns, place.group, 0));
+  for (int i = 1; i < 4; ++i)
+    bits = bits | cast<uint32_t>(byteOfFloats(columns, place.group, i)) << cast<uint32_t>(8 * i);
+  return reinterpret<float>(bits);
+}
+
 // ---- super-blocks
 
 static Expr constant(uint32_t value) {
@@ -140,7 +163,7 @@ static Expr ofLevels(const CodedColumns &columns, const CodePlace &place, bool m
   return unitAt(columns, place.group, minimum) * countAt(columns, place.group, minimum);
 }
 
-// ---- either
+// ---- all
 
 Expr unsignedCodeAt(const CodedColumns &columns, const Expr &group, const Expr &four, const Expr &part) {
   if (superBlocksOf(columns.storage))
@@ -156,11 +179,15 @@ int addedToCodes(Storage storage) {
 }
 
 Expr codeAt(const CodedColumns &columns, const CodePlace &place) {
-  return superBlocksOf(columns.storage) ? codeOfBlock(columns, place) : codeOfGroup(columns, place);
+  return superBlocksOf(columns.storage)  ? codeOfBlock(columns, place)
+         : floatCodesOf(columns.storage) ? codeOfFloats(columns, place)
+                                         : codeOfGroup(columns, place);
 }
 
 Expr scaleAt(const CodedColumns &columns, const CodePlace &place) {
-  return superBlocksOf(columns.storage) ? ofLevels(columns, place, false) : scaleOfGroup(columns, place);
+  return superBlocksOf(columns.storage)  ? ofLevels(columns, place, false)
+         : floatCodesOf(columns.storage) ? scaleOfFloats(columns, place)
+                                         : scaleOfGroup(columns, place);
 }
 
 Expr minimumAt(const CodedColumns &columns, const CodePlace &place) {

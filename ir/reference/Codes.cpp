@@ -2,14 +2,17 @@
 // that read codes do.
 #include "ir/reference/Codes.h"
 
+#include "support/numbers/SmallFloats.h"
 #include "support/numbers/SuperWords.h"
 
 #include "llvm/ADT/APFloat.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 using namespace quern;
 using namespace quern::ir;
@@ -63,6 +66,45 @@ void packGroup(int bits, const std::vector<float> &numbers, int64_t tile, int64_
     uint8_t *byte = to + 2 * tile + i / each * 4 * tile + column * 4 + i % 4;
     *byte = static_cast<uint8_t>(*byte | (group.codes[i] + (1 << (bits - 1))) << i % each / 4 * 4);
   }
+}
+
+// ---- floats of one byte
+
+struct CodedFloats {
+  float scale = 0; ///< a number that bf16 has
+  std::vector<APFloat> codes;
+  double number(size_t i) const { return double(scale) * codes[i].convertToFloat(); } // exact in f32
+};
+
+const llvm::fltSemantics &semanticsOf(Storage storage) {
+  return storage == Storage::F8E4M3 ? APFloat::Float8E4M3FN() : APFloat::Float8E5M2();
+}
+
+CodedFloats codedFloats(Storage storage, const std::vector<float> &numbers) {
+  const llvm::fltSemantics &semantics = semanticsOf(storage);
+  const float most = APFloat::getLargest(semantics).convertToFloat();
+  CodedFloats group{0, std::vector<APFloat>(support::floatGroup, APFloat::getZero(semantics))};
+  float largest = 0;
+  for (float x : numbers)
+    largest = std::isnan(x) ? x : std::max(largest, std::fabs(x));
+  group.scale = support::bf16ToFloat(support::floatToBF16(largest / most));
+  if (!std::isfinite(group.scale))
+    group.scale = std::numeric_limits<float>::quiet_NaN();
+  for (size_t i = 0; i < numbers.size() && group.scale > 0; ++i) {
+    bool inexact;
+    group.codes[i] = APFloat(std::clamp(numbers[i] / group.scale, -most, most));
+    group.codes[i].convert(semantics, APFloat::rmNearestTiesToEven, &inexact);
+  }
+  return group;
+}
+
+void packFloats(Storage storage, const std::vector<float> &numbers, int64_t tile, int64_t column, uint8_t *to) {
+  const CodedFloats group = codedFloats(storage, numbers);
+  const uint32_t scale = std::bit_cast<uint32_t>(group.scale * support::floatCodesOf(storage)->unit);
+  for (int64_t i = 0; i < 4; ++i)
+    to[i * tile + column] = static_cast<uint8_t>(scale >> 8 * i);
+  for (int64_t i = 0; i < support::floatGroup; ++i)
+    to[(4 + i) * tile + column] = static_cast<uint8_t>(group.codes[i].bitcastToAPInt().getZExtValue());
 }
 
 // ---- super-blocks
@@ -151,6 +193,8 @@ std::vector<double> quern::ir::codedNumbers(Storage storage, const std::vector<f
   };
   if (const SuperBlocks *form = support::superBlocksOf(storage))
     numbersOf(codedBlock(*form, numbers));
+  else if (support::floatCodesOf(storage))
+    numbersOf(codedFloats(storage, numbers));
   else
     numbersOf(codedGroup(bitsOfCode(storage), numbers));
   return result;
@@ -171,6 +215,8 @@ void quern::ir::packCodes(Storage storage, const std::vector<int64_t> &shape, in
       std::vector<float> some(from, from + std::min(each, depth - first));
       if (const SuperBlocks *form = support::superBlocksOf(storage))
         packBlock(*form, some, tile, within % tile, place);
+      else if (support::floatCodesOf(storage))
+        packFloats(storage, some, tile, within % tile, place);
       else
         packGroup(bitsOfCode(storage), some, tile, within % tile, place);
     }
