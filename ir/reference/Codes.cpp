@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 using namespace quern;
 using namespace quern::ir;
@@ -71,31 +72,51 @@ void packGroup(int bits, const std::vector<float> &numbers, int64_t tile, int64_
 // ---- floats of one byte
 
 struct CodedFloats {
-  float scale = 0; ///< a number that bf16 has
+  float scale = 0;
   std::vector<APFloat> codes;
-  double number(size_t i) const { return double(scale) * codes[i].convertToFloat(); } // exact in f32
+  float number(size_t i) const { return scale * codes[i].convertToFloat(); }
 };
 
 const llvm::fltSemantics &semanticsOf(Storage storage) {
   return storage == Storage::F8E4M3 ? APFloat::Float8E4M3FN() : APFloat::Float8E5M2();
 }
 
+/// The nearest codes for a scale; nothing where they must be exact and are not.
+std::optional<CodedFloats> inScale(const llvm::fltSemantics &semantics, const std::vector<float> &numbers, float scale,
+                                   bool exactly) {
+  const float most = APFloat::getLargest(semantics).convertToFloat();
+  CodedFloats group{scale, std::vector<APFloat>(support::floatGroup, APFloat::getZero(semantics))};
+  for (size_t i = 0; i < numbers.size() && scale > 0; ++i) {
+    bool inexact;
+    group.codes[i] = APFloat(std::clamp(numbers[i] / scale, -most, most));
+    group.codes[i].convert(semantics, APFloat::rmNearestTiesToEven, &inexact);
+    if (exactly && group.number(i) != numbers[i])
+      return std::nullopt;
+  }
+  return group;
+}
+
 CodedFloats codedFloats(Storage storage, const std::vector<float> &numbers) {
   const llvm::fltSemantics &semantics = semanticsOf(storage);
   const float most = APFloat::getLargest(semantics).convertToFloat();
-  CodedFloats group{0, std::vector<APFloat>(support::floatGroup, APFloat::getZero(semantics))};
   float largest = 0;
   for (float x : numbers)
     largest = std::isnan(x) ? x : std::max(largest, std::fabs(x));
-  group.scale = support::bf16ToFloat(support::floatToBF16(largest / most));
-  if (!std::isfinite(group.scale))
-    group.scale = std::numeric_limits<float>::quiet_NaN();
-  for (size_t i = 0; i < numbers.size() && group.scale > 0; ++i) {
-    bool inexact;
-    group.codes[i] = APFloat(std::clamp(numbers[i] / group.scale, -most, most));
-    group.codes[i].convert(semantics, APFloat::rmNearestTiesToEven, &inexact);
+  float usual = support::bf16ToFloat(support::floatToBF16(largest / most));
+  if (!std::isfinite(usual))
+    usual = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> scales = {usual};
+  const int mantissas = 1 << (APFloat::semanticsPrecision(semantics) - 1);
+  for (int mantissa = mantissas; mantissa < 2 * mantissas && usual > 0; ++mantissa) {
+    const float scale = largest / std::ldexp(static_cast<float>(mantissa),
+                                             static_cast<int>(std::floor(std::log2(most / static_cast<float>(mantissa)))));
+    for (int away : {0, 1, -1, 2, -2})
+      scales.push_back(std::bit_cast<float>(std::bit_cast<uint32_t>(scale) + static_cast<uint32_t>(away)));
   }
-  return group;
+  for (float scale : scales)
+    if (std::optional<CodedFloats> exact = inScale(semantics, numbers, scale, true))
+      return std::move(*exact);
+  return *inScale(semantics, numbers, usual, false);
 }
 
 void packFloats(Storage storage, const std::vector<float> &numbers, int64_t tile, int64_t column, uint8_t *to) {

@@ -6,6 +6,7 @@
 #include "support/numbers/SmallFloats.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -102,6 +103,33 @@ std::optional<int64_t> sharedBy(int64_t length, int64_t scales) {
   return scales == (length + floatGroup - 1) / floatGroup ? std::optional<int64_t>(floatGroup) : std::nullopt;
 }
 
+/// Whether all numbers are codes times the scale.
+bool isScaleOf(const support::FloatCodes &form, const float *numbers, int64_t count, float scale) {
+  return std::all_of(numbers, numbers + count, [&](float x) {
+    return support::numberOfCode(form, support::codeOfFloat(form, x / scale)) * scale == x;
+  });
+}
+
+/// One that loses nothing, if there is any: then the largest number is one of the codes' mantissas times it, but for a rounding.
+float scaleOf(const support::FloatCodes &form, const float *numbers, int64_t count, float largest) {
+  const float usual = support::bf16ToFloat(support::floatToBF16(largest / form.most));
+  if (!std::isfinite(usual))
+    return std::numeric_limits<float>::quiet_NaN();
+  if (usual == 0 || isScaleOf(form, numbers, count, usual))
+    return usual;
+  const int mantissas = 1 << (10 - form.shift);
+  for (int mantissa = mantissas; mantissa < 2 * mantissas; ++mantissa) {
+    float code = float(mantissa);
+    while (2 * code <= form.most)
+      code *= 2;
+    for (uint32_t away : {0u, 1u, ~0u, 2u, ~1u})
+      if (const float scale = std::bit_cast<float>(std::bit_cast<uint32_t>(largest / code) + away);
+          isScaleOf(form, numbers, count, scale))
+        return scale;
+  }
+  return usual;
+}
+
 } // namespace
 
 void encodeFloatGroup(Storage storage, const float *numbers, int64_t count, uint8_t *to) {
@@ -109,12 +137,11 @@ void encodeFloatGroup(Storage storage, const float *numbers, int64_t count, uint
   float largest = 0;
   for (int64_t i = 0; i < count; ++i)
     largest = std::isnan(numbers[i]) ? numbers[i] : std::max(largest, std::fabs(numbers[i])); // NaN stays
-  float scale = support::bf16ToFloat(support::floatToBF16(largest / form.most));
+  const float scale = scaleOf(form, numbers, count, largest), inUnits = scale * form.unit;
   std::memset(to, 0, size_t(bytesOfFloatGroup));
-  for (int64_t i = 0; i < count && scale > 0 && std::isfinite(scale); ++i)
+  for (int64_t i = 0; i < count && scale > 0; ++i)
     to[4 + i] = support::codeOfFloat(form, numbers[i] / scale);
-  scale = std::isfinite(scale) ? scale * form.unit : std::numeric_limits<float>::quiet_NaN();
-  std::memcpy(to, &scale, 4);
+  std::memcpy(to, &inUnits, 4);
 }
 
 Dtype dtypeOfCodes(Storage storage) {

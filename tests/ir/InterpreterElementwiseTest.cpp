@@ -225,6 +225,10 @@ TEST(Elementwise, QuantizesInFloats) {
       EXPECT_EQ(once.numbers[i + 1], want[i] / 4) << kind << " " << i;
     EXPECT_NEAR(once.numbers[129], 3, 3.0 / 256) << kind;
     EXPECT_EQ(run(kind, once.numbers).numbers, once.numbers) << kind;
+    std::vector<double> others; // codes times a scale that bf16 has not
+    for (int i = 0; i < depth; ++i)
+      others.push_back(double(0x1.23456p-3f * float((4 + i * 5 % 4) << i % 3) * (i % 7 ? 1 : -1)));
+    EXPECT_EQ(run(kind, others).numbers, others) << kind;
     numbers[7] = notANumber;
     EXPECT_TRUE(std::isnan(run(kind, numbers).numbers[0])) << "a group with NaN";
     EXPECT_NEAR(run(kind, numbers).numbers[129], 3, 3.0 / 256) << "beside it";

@@ -48,12 +48,8 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
       "nothing (what quern run "
       "CHECKPOINT does)");
   addQuantize(options, spec);
+  addLora(options, spec);
   options.add_options()(
-      "lora", po::value(&spec.lora),
-      "RANK[,GLOB]...: low-rank adapters beside the matrices of the layers, or those that a GLOB names; with --train "
-      "they are all that is trained, and --quantize may keep the rest in codes; programs that are not trained add them "
-      "without merging")("lora-scale", po::value(&spec.loraScale)->default_value(2, "2"),
-                         "what an adapter's product is multiplied by in a program to be trained")(
       "activations", po::value(&spec.activations),
       "exact, or int8: what multiplies weights in codes becomes int8 with a scale for each 32, however "
       "the weights came to be in codes (+a8 after each of their formats; default: exact)")(
@@ -62,6 +58,15 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
       "16 bits or fewer, but f32 where a whole text is read at once, as by eval; else f32); int8: codes with a scale "
       "for "
       "each head and position");
+}
+
+void quern::tools::addLora(po::options_description &options, SpecOptions &spec) {
+  options.add_options()(
+      "lora", po::value(&spec.lora),
+      "RANK[,GLOB]...: low-rank adapters beside the matrices of the layers, or those that a GLOB names; with --train "
+      "they are all that is trained, and --quantize may keep the rest in codes; programs that are not trained add them "
+      "without merging")("lora-scale", po::value(&spec.loraScale)->default_value(2, "2"),
+                         "what an adapter's product is multiplied by in a program to be trained");
 }
 
 void quern::tools::addQuantize(po::options_description &options, SpecOptions &spec) {

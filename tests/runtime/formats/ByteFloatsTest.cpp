@@ -297,7 +297,9 @@ TEST(ByteFloats, NumbersAreEncoded) {
       scale /= form.unit;
       for (float number : numbers)
         largest = std::max(largest, std::fabs(number));
-      ASSERT_NEAR(scale, largest / form.most, largest / form.most / 256);
+      if (count > 1) {
+        ASSERT_NEAR(scale, largest / form.most, largest / form.most / 256);
+      }
       std::vector<float> rounded(128);
       for (int64_t i = 0; i < 128; ++i) {
         rounded[size_t(i)] = scale * numberOfCode(form, group[4 + i]);
@@ -305,6 +307,19 @@ TEST(ByteFloats, NumbersAreEncoded) {
       }
       encodeFloatGroup(storage, rounded.data(), count, again);
       ASSERT_EQ(std::memcmp(group, again, sizeof group), 0) << trial << ": what was rounded changes";
+    }
+    for (int trial = 0; trial < 200; ++trial) { // codes times any scale, as files have them
+      const std::vector<uint8_t> codes = anyCodes(128, storage, unsigned(trial));
+      const float scale = anyScales(200)[size_t(trial)];
+      std::vector<float> numbers(128);
+      for (size_t i = 0; i < 128; ++i)
+        numbers[i] = i < 100 || trial % 2 ? scale * numberOfCode(form, codes[i]) : 0;
+      uint8_t group[bytesOfFloatGroup];
+      encodeFloatGroup(storage, numbers.data(), 128, group);
+      float own;
+      std::memcpy(&own, group, 4);
+      for (size_t i = 0; i < 128; ++i)
+        ASSERT_EQ(own / form.unit * numberOfCode(form, group[4 + i]), numbers[i]) << trial << " " << i;
     }
     for (float odd : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       const std::vector<float> numbers = {1, odd, 2};
