@@ -18,7 +18,25 @@ enum class Kind : uint8_t { Real, Int, Bool };
 /// picks numbers takes them, `narrow`, `widen`, `rescale`, `quantize` and `dequantize` convert. BF16 and F16: numbers of two
 /// bytes (SmallFloats.h). I8: ints of one byte, whose scales are a tensor of their own. Int8 and Int4: codes in groups that share a scale; Q4K to Q4Z: codes in super-blocks;
 /// F8E4M3 and F8E5M2: codes that are floats, in groups (CodedGroups.h). A new one is a line of the table below.
-enum class Storage : uint8_t { F32, I32, U8, BF16, F16, Int8, Int4, Q4K, Q5K, Q6K, Q8K, Q41, Q51, Q4Z, I8, F8E4M3, F8E5M2 };
+enum class Storage : uint8_t {
+  F32,
+  I32,
+  U8,
+  BF16,
+  F16,
+  Int8,
+  Int4,
+  Q4K,
+  Q5K,
+  Q6K,
+  Q8K,
+  Q41,
+  Q51,
+  Q4Z,
+  I8,
+  F8E4M3,
+  F8E5M2
+};
 
 struct StorageForm {
   const char *name;

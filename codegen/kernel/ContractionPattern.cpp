@@ -235,9 +235,8 @@ ContractionPattern matchByExpert(const KernelGraph &graph, int scatter) {
 bool hasCodesAlone(const KernelGraph &graph, const ContractionPattern &p) {
   const Node &rows = graph.nodes[p.x];
   const Storage weight = p.form == ContractionForm::Packed ? graph.nodes[tableOf(graph, p, p.w)].storage : Storage::F32;
-  return bitsOfCode(weight) && !support::floatCodesOf(weight) &&
-         graph.nodes[pickOf(graph, p.w)].op != Op::Gather && rows.op == Op::Dequantize &&
-         graph.nodes[rows.operands[0]].op == Op::Quantize;
+  return bitsOfCode(weight) && !support::floatCodesOf(weight) && graph.nodes[pickOf(graph, p.w)].op != Op::Gather &&
+         rows.op == Op::Dequantize && graph.nodes[rows.operands[0]].op == Op::Quantize;
 }
 
 bool hasPairsAlone(const KernelGraph &graph, const ContractionPattern &p) {

@@ -108,8 +108,9 @@ CodedFloats codedFloats(Storage storage, const std::vector<float> &numbers) {
   std::vector<float> scales = {usual};
   const int mantissas = 1 << (APFloat::semanticsPrecision(semantics) - 1);
   for (int mantissa = mantissas; mantissa < 2 * mantissas && usual > 0; ++mantissa) {
-    const float scale = largest / std::ldexp(static_cast<float>(mantissa),
-                                             static_cast<int>(std::floor(std::log2(most / static_cast<float>(mantissa)))));
+    const float scale =
+        largest / std::ldexp(static_cast<float>(mantissa),
+                             static_cast<int>(std::floor(std::log2(most / static_cast<float>(mantissa)))));
     for (int away : {0, 1, -1, 2, -2})
       scales.push_back(std::bit_cast<float>(std::bit_cast<uint32_t>(scale) + static_cast<uint32_t>(away)));
   }

@@ -44,7 +44,8 @@ void warnOfAnotherBase(const TensorSource &base, const std::string &folder) {
   try {
     if (file.at("fingerprint").get<std::string>() != fingerprintOf(base))
       printWarning("the adapter " + folder + " was trained over " + file.at("base").get<std::string>() + ", but " +
-                   base.path() + " has other numbers, so their sum may mean nothing; give the model that it was trained over");
+                   base.path() +
+                   " has other numbers, so their sum may mean nothing; give the model that it was trained over");
   } catch (const nlohmann::json::exception &error) {
     throw UserError(path + " does not say which model the adapter is of: " + support::jsonReason(error.what()));
   }

@@ -210,7 +210,8 @@ TEST(Elementwise, QuantizesInFloats) {
                     "real[D = 130]");
   };
   for (const auto &[kind, most, given, want] :
-       {std::tuple("f8_e4m3", 448.0, std::vector{17.0, -19.0, 0.0011, -0.0009, 3.5}, std::vector{16.0, -20.0, 0x1p-9, 0.0, 3.5}),
+       {std::tuple("f8_e4m3", 448.0, std::vector{17.0, -19.0, 0.0011, -0.0009, 3.5},
+                   std::vector{16.0, -20.0, 0x1p-9, 0.0, 3.5}),
         std::tuple("f8_e5m2", 57344.0, std::vector{9.0, -11.0, 0x1.1p-17, -0x0.fp-17, 3.5},
                    std::vector{8.0, -12.0, 0x1p-16, 0.0, 3.5})}) {
     std::vector<double> numbers(depth);

@@ -91,13 +91,15 @@ void keepBlocks(StoredForm &form) {
   if (form.storage != Storage::F32 || !form.source->reader || shape.empty())
     return;
   const int64_t length = shape.back(), rows = form.source->elements() / length;
-  for (Storage storage : {Storage::Int4, Storage::Int8, Storage::F8E4M3, Storage::F8E5M2}) { // the smallest that holds all
+  for (Storage storage :
+       {Storage::Int4, Storage::Int8, Storage::F8E4M3, Storage::F8E5M2}) { // the smallest that holds all
     uint8_t room[bytesOfFloatGroup];
     const int64_t each = support::blockOf(storage);
     bool all = floatCodesOf(storage) || length % each == 0;
     for (int64_t row = 0; all && row < rows; ++row)
       for (int64_t i = 0; all && i < length; i += each)
-        all = form.source->reader->block(blockNamesOf(storage)[0], row * length + i, 1, std::min(each, length - i), room);
+        all =
+            form.source->reader->block(blockNamesOf(storage)[0], row * length + i, 1, std::min(each, length - i), room);
     if (!all)
       continue;
     form.storage = storage;

@@ -22,7 +22,8 @@ class DotsIr : public KernelIr {
 public:
   DotsIr(const Program &program, const Stage &stage, const std::string &name, Module &module)
       : KernelIr(program, stage, name, module), weight(program.buffers[size_t(stage.w[0].buffer)]),
-        super(support::superBlocksOf(weight.storage)), floats(support::floatCodesOf(weight.storage)), bits(bitsOfCode(weight.storage)), tile(int(weight.layout.tile)) {
+        super(support::superBlocksOf(weight.storage)), floats(support::floatCodesOf(weight.storage)),
+        bits(bitsOfCode(weight.storage)), tile(int(weight.layout.tile)) {
     columns = bits ? 4 : weight.storage == Storage::F32 ? 4 : 8;
     depths = bits ? support::stepOf(weight.storage) : 1;
   }
@@ -32,7 +33,7 @@ private:
   const support::SuperBlocks *super;
   const support::FloatCodes *floats;
   int bits, tile;
-  int columns, depths; ///< that a lane's 16 bytes hold; of floats of one byte eight times four
+  int columns, depths;                   ///< that a lane's 16 bytes hold; of floats of one byte eight times four
   std::vector<llvm::Value *> matrixBase; ///< of codes, by parts
 
   size_t parts() const { return s.w.size(); }

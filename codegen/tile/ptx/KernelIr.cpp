@@ -273,8 +273,7 @@ llvm::Value *KernelIr::code(int buffer, const std::vector<int> &positions) {
   int bits = bitsOfCode(of.storage);
   const int64_t tile = of.layout.tile, each = support::codesInStep(bits), length = support::groupOf(of.storage);
   auto wide = [&](llvm::Value *x) { return b.CreateSExt(x, b.getInt64Ty()); };
-  llvm::Value *n = get(positions[rank - 2]), *k = get(positions[rank - 1]), *row = rest(n, tile),
-              *in = rest(k, length);
+  llvm::Value *n = get(positions[rank - 2]), *k = get(positions[rank - 1]), *row = rest(n, tile), *in = rest(k, length);
   llvm::Value *index = b.getInt64(0);
   for (size_t d = 0; d + 2 < rank; ++d)
     index = b.CreateAdd(b.CreateMul(index, wide(sizeOf(of.dims[d].size))), wide(get(positions[d])));
@@ -282,8 +281,9 @@ llvm::Value *KernelIr::code(int buffer, const std::vector<int> &positions) {
               *groups = divide(add(sizeOf(of.dims[rank - 1].size), length - 1), length);
   index = b.CreateAdd(b.CreateMul(index, wide(tiles)), wide(divide(n, tile)));
   index = b.CreateAdd(b.CreateMul(index, wide(groups)), wide(divide(k, length)));
-  llvm::Value *group = b.CreateGEP(b.getInt8Ty(), pointers.at(buffer),
-                                   b.CreateMul(index, b.getInt64(uint64_t(tile * support::bytesOf(of.storage, length)))));
+  llvm::Value *group =
+      b.CreateGEP(b.getInt8Ty(), pointers.at(buffer),
+                  b.CreateMul(index, b.getInt64(uint64_t(tile * support::bytesOf(of.storage, length)))));
   auto byte = [&](llvm::Value *at) {
     return b.CreateZExt(b.CreateLoad(b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), group, at)), b.getInt32Ty());
   };

@@ -81,8 +81,8 @@ struct Example {
         codes(anyCodes(size_t(countOf(this->shape)), storage, 3)), scales(anyScales(size_t(countOf(this->ofScales)))) {}
   std::string write(const char *ending = "_scale_inv") const {
     const std::string path = temporaryPath("floats.safetensors"), scaleName = name + std::string(ending);
-    writeSafetensors(path, {{name, dtypeOfCodes(storage), shape, codes.data()},
-                            {scaleName, Dtype::F32, ofScales, scales.data()}});
+    writeSafetensors(
+        path, {{name, dtypeOfCodes(storage), shape, codes.data()}, {scaleName, Dtype::F32, ofScales, scales.data()}});
     return path;
   }
   Tensors open(const char *ending = "_scale_inv") const {
@@ -153,19 +153,19 @@ TEST(ByteFloats, NumbersAreRoundedToTheNearest) {
 TEST(ByteFloats, HaveScalesOfEveryPublishedShape) {
   for (Storage storage : kinds) {
     const std::vector<float> table = tableOf(storage);
-    for (const auto &[shape, scales] : std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>>{
-             {{130, 132}, {}},
-             {{130, 132}, {1}},
-             {{130, 132}, {1, 1}},
-             {{130, 132}, {130}},
-             {{130, 132}, {130, 1}},
-             {{130, 132}, {2, 2}},
-             {{130, 132}, {130, 2}},
-             {{130, 132}, {2, 132}},
-             {{3, 130, 132}, {3}},
-             {{3, 130, 132}, {3, 1, 1}},
-             {{3, 130, 132}, {3, 130, 1}},
-             {{3, 130, 132}, {3, 2, 2}}}) {
+    for (const auto &[shape, scales] :
+         std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>>{{{130, 132}, {}},
+                                                                            {{130, 132}, {1}},
+                                                                            {{130, 132}, {1, 1}},
+                                                                            {{130, 132}, {130}},
+                                                                            {{130, 132}, {130, 1}},
+                                                                            {{130, 132}, {2, 2}},
+                                                                            {{130, 132}, {130, 2}},
+                                                                            {{130, 132}, {2, 132}},
+                                                                            {{3, 130, 132}, {3}},
+                                                                            {{3, 130, 132}, {3, 1, 1}},
+                                                                            {{3, 130, 132}, {3, 130, 1}},
+                                                                            {{3, 130, 132}, {3, 2, 2}}}) {
       const Example made(storage, shape, scales);
       const Tensors tensors = made.open(scales.size() % 2 ? "_scale" : "_scale_inv");
       const StoredTensor &tensor = tensors.at(name);
@@ -192,14 +192,16 @@ TEST(ByteFloats, HaveScalesOfEveryPublishedShape) {
 }
 
 TEST(ByteFloats, ScalesThatDoNotFitAreNamed) {
-  for (const std::vector<int64_t> &scales : std::vector<std::vector<int64_t>>{{4, 1}, {3}, {1, 1, 2}, {130, 3}, {132}}) {
+  for (const std::vector<int64_t> &scales :
+       std::vector<std::vector<int64_t>>{{4, 1}, {3}, {1, 1, 2}, {130, 3}, {132}}) {
     const std::string path = Example(Storage::F8E4M3, {130, 132}, scales).write();
     Tensors tensors = readSafetensors(MappedFile::open(path));
     try {
       joinPackedTensors(tensors);
       FAIL() << shapeText(scales);
     } catch (const UserError &error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr(name), HasSubstr("has scales of shape"), HasSubstr("one for each 128")));
+      EXPECT_THAT(error.what(),
+                  AllOf(HasSubstr(name), HasSubstr("has scales of shape"), HasSubstr("one for each 128")));
     }
   }
 }
@@ -220,8 +222,8 @@ TEST(ByteFloats, CodesOfAFileAreMoved) {
       for (bool along : {false, true}) {
         if (!(along ? one.columns : one.rows))
           continue; // each number of a group has its own scale
-        const PackedLayout layout = along ? PackedLayout{depth, rows, 1, depth, tile, 0}
-                                          : PackedLayout{rows, depth, depth, 1, tile, 0};
+        const PackedLayout layout =
+            along ? PackedLayout{depth, rows, 1, depth, tile, 0} : PackedLayout{rows, depth, depth, 1, tile, 0};
         auto weights = Weights::load(described(storage, {rows, depth}, layout), TensorSource::open(path));
         const void *packed = weights->slots()[0][0];
         for (int64_t o = 0; o < layout.outer; ++o)
@@ -242,8 +244,8 @@ TEST(ByteFloats, NaNStaysNaN) {
     made.codes[5 * depth + 130] = 0x7f;
     made.codes[7 * depth + 1] = 0xff;
     const std::string path = made.write();
-    auto weights = Weights::load(described(storage, {rows, depth}, {rows, depth, depth, 1, tile, 0}),
-                                 TensorSource::open(path));
+    auto weights =
+        Weights::load(described(storage, {rows, depth}, {rows, depth, depth, 1, tile, 0}), TensorSource::open(path));
     const FloatCodes &form = *floatCodesOf(storage);
     auto isNaN = [&](int64_t row, int64_t column) {
       const auto [scale, code] = packedAt(weights->slots()[0][0], depth, row, column);

@@ -101,9 +101,8 @@ Hostile written(Storage storage) {
                           {std::string(name) + ".shape", Dtype::I64, {int64_t(shape.size())}, longs(shape)}});
     }
     if (floatCodesOf(storage))
-      return safetensors(
-          {{name, dtypeOfCodes(storage), {2, depth}, bytes(size_t(2 * depth))},
-           {std::string(name) + "_scale", Dtype::F32, {2, 3}, floats({1, 0.5f, 0.037f, 2, -1, 1e-3f})}});
+      return safetensors({{name, dtypeOfCodes(storage), {2, depth}, bytes(size_t(2 * depth))},
+                          {std::string(name) + "_scale", Dtype::F32, {2, 3}, floats({1, 0.5f, 0.037f, 2, -1, 1e-3f})}});
     const int64_t groups = (depth + 31) / 32;
     const bool wide = bitsOfCode(storage) == 8;
     std::vector<Part> parts = {
