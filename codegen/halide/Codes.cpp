@@ -11,11 +11,17 @@ namespace quern::codegen {
 
 static constexpr int inStep = 4; // bytes
 
+/// What its bits are put together in: a vector of 16 bits where there is an instruction that widens it.
+static Type wordOfHalf(const CodedColumns &columns) {
+  return !columns.target.device.empty() || columns.target.vector < 8 ? UInt(32)
+                                                                     : UInt(16); // processors with AVX have F16C
+}
+
 /// The bits of an f16 as a real, also one below f16's least normal number: programs take such an f32 for zero, so none may stand
 /// on the way.
 static Expr half(const CodedColumns &columns, const Expr &bits) {
-  const bool byIntegers = !columns.target.device.empty() || columns.target.vector < 8; // processors with AVX have F16C
-  return math::widen(Storage::F16, bits, byIntegers);
+  const bool byIntegers = wordOfHalf(columns).bits() == 32;
+  return math::widen(Storage::F16, byIntegers ? bits : cast<uint16_t>(bits), byIntegers);
 }
 
 CodePlace codePlace(Storage storage, const Expr &position) {
@@ -53,9 +59,10 @@ static Expr codeOfGroup(const CodedColumns &columns, const CodePlace &place) {
 static Expr scaleOfGroup(const CodedColumns &columns, const CodePlace &place) {
   std::vector<Expr> args = columns.args;
   args[1] = place.group * static_cast<int>(bytesOfGroup(bitsOfCode(columns.storage)));
-  Expr low = cast<uint16_t>(columns.buffer(args));
+  const Type word = wordOfHalf(columns);
+  Expr low = cast(word, columns.buffer(args));
   args[1] = args[1] + 1;
-  return half(columns, low | cast<uint16_t>(columns.buffer(args)) << cast<uint16_t>(8));
+  return half(columns, low | cast(word, columns.buffer(args)) << Internal::make_const(word, 8));
 }
 
 // ---- floats of one byte
@@ -66,12 +73,13 @@ static Expr byteOfFloats(const CodedColumns &columns, const Expr &group, const E
   return columns.buffer(args);
 }
 
-/// The shift leaves copies of the sign above it; the mask takes away what is not f16's.
+/// The sign is spread above the code; the mask takes away what is not f16's.
 static Expr codeOfFloats(const CodedColumns &columns, const CodePlace &place) {
   const FloatCodes &form = *floatCodesOf(columns.storage);
+  const Type word = wordOfHalf(columns);
   Expr code = byteOfFloats(columns, place.group, place.step * stepOf(columns.storage) + place.code + 4);
-  Expr bits = cast<uint16_t>(reinterpret<int8_t>(code)) << cast<uint16_t>(form.shift);
-  return half(columns, bits & cast<uint16_t>(form.mask));
+  Expr bits = cast(word, cast(Int(word.bits()), reinterpret<int8_t>(code))) << Internal::make_const(word, form.shift);
+  return half(columns, bits & Internal::make_const(word, form.mask));
 }
 
 static Expr scaleOfFloats(const CodedColumns &columns, const CodePlace &place) {
@@ -148,7 +156,7 @@ static Expr unsignedOfBlock(const CodedColumns &columns, const Expr &group, cons
 Expr unitAt(const CodedColumns &columns, const Expr &group, bool minimum) {
   const SuperBlocks &form = *superBlocksOf(columns.storage);
   Expr units = wordAt(columns, group / form.groups() * form.words());
-  return half(columns, cast<uint16_t>(minimum ? units >> constant(16) : units));
+  return half(columns, minimum ? units >> constant(16) : units & constant(0xffff));
 }
 
 Expr countAt(const CodedColumns &columns, const Expr &group, bool minimum) {
