@@ -98,6 +98,11 @@ def Quern_QuantizeOp : Quern_Op<"quantize", [Pure]> {
     number of the largest magnitude, s = a / -32, code = floor(x / s + 0.5), at most 31. q8_k: the same
     of groups of 32, s = a / -128, at most 127. q4_1, q5_1 and q4_z are
     quantised as q4_k is, in super-blocks of 32, 32 and 128. Weights alone have them.
+
+    f8_e4m3 and f8_e5m2 are floats of one byte (OCP's), groups of 128 with a scale s in f32: s = max|x| / 448 (57344), rounded to bf16,
+    so that code * s is exact; code = x / s to the nearest, halves to the even one, at most 448 (57344). Where all numbers of a group
+    are codes times another scale, rounded, as a published file's are, that is the scale. A group with an infinity or NaN is
+    NaN. Weights alone have them.
   }];
   let arguments = (ins Quern_TensorType:$x, Quern_Label:$dim);
   let results = (outs Quern_TensorType:$result);

@@ -25,6 +25,15 @@
 // Where codes have eight bits, the high ones of eight codes are a word; else those of a group.
 //
 // A last super-block of fewer numbers is filled up with codes of 0.
+//
+// Codes that are floats of eight bits (OCP's E4M3 and E5M2) share a scale in f32 with 127 neighbours: number = code * scale, rounded
+// once. A byte of each column beside each other, so that a load gives one code of every column; the same of the scales' bytes,
+// the lowest first:
+//
+//   [ceil(rows / tile)][groups]( [4][tile] scale    [128][tile] codes )
+//
+// A code's bits, moved a little, are those of an f16, which processors widen in one instruction. What that is too small by is in
+// the scale already, so nothing multiplies by it.
 #ifndef QUERN_SUPPORT_CODEDGROUPS_H
 #define QUERN_SUPPORT_CODEDGROUPS_H
 
@@ -64,6 +73,17 @@ struct SuperBlocks {
   constexpr int words() const { return headWords() + groups() * wordsOfGroup(); }
   constexpr int least() const { return hasSign ? -(1 << (bits - 1)) : 0; }
   constexpr int most() const { return least() + (1 << bits) - 1; }
+};
+
+/// Numbers that share a scale where codes are floats.
+constexpr int floatGroup = 128;
+
+struct FloatCodes {
+  int shift = 0;     ///< of a code, with its sign spread above it, to the bits of an f16; 0: codes are no floats
+  uint16_t mask = 0; ///< of these bits
+  float unit = 1;    ///< what the f16 is too small by
+  float most = 0;    ///< the largest number of a code
+  uint8_t nan = 0;   ///< the code of NaN whose f16 is a number; 0: none is
 };
 
 } // namespace quern::support

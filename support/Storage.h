@@ -16,9 +16,27 @@ enum class Kind : uint8_t { Real, Int, Bool };
 
 /// How its numbers are stored. Each kind has one that is computed with; nothing computes with the others: what moves or
 /// picks numbers takes them, `narrow`, `widen`, `rescale`, `quantize` and `dequantize` convert. BF16 and F16: numbers of two
-/// bytes (SmallFloats.h). I8: ints of one byte, whose scales are a tensor of their own. Int8 and Int4: codes in groups that share a scale; Q4K to Q4Z: codes in super-blocks
-/// (CodedGroups.h). A new one is a line of the table below.
-enum class Storage : uint8_t { F32, I32, U8, BF16, F16, Int8, Int4, Q4K, Q5K, Q6K, Q8K, Q41, Q51, Q4Z, I8 };
+/// bytes (SmallFloats.h). I8: ints of one byte, whose scales are a tensor of their own. Int8 and Int4: codes in groups that share a scale; Q4K to Q4Z: codes in super-blocks;
+/// F8E4M3 and F8E5M2: codes that are floats, in groups (CodedGroups.h). A new one is a line of the table below.
+enum class Storage : uint8_t {
+  F32,
+  I32,
+  U8,
+  BF16,
+  F16,
+  Int8,
+  Int4,
+  Q4K,
+  Q5K,
+  Q6K,
+  Q8K,
+  Q41,
+  Q51,
+  Q4Z,
+  I8,
+  F8E4M3,
+  F8E5M2
+};
 
 struct StorageForm {
   const char *name;
@@ -26,6 +44,7 @@ struct StorageForm {
   int bits; ///< of a number, or of a code
   bool coded;
   SuperBlocks super = {}; ///< of codes with scales of two levels
+  FloatCodes floats = {}; ///< of codes that are floats
 };
 inline constexpr StorageForm storageForms[] = {
     {"f32", Kind::Real, 32, false},
@@ -43,6 +62,8 @@ inline constexpr StorageForm storageForms[] = {
     {"q5_1", Kind::Real, 5, true, {5, 32, false, 32}},
     {"q4_z", Kind::Real, 4, true, {4, 32, false, 128}}, // a zero for 128 numbers
     {"i8", Kind::Int, 8, false},
+    {"f8_e4m3", Kind::Real, 8, true, {}, {7, 0xbfff, 256, 448, 0x7f}},
+    {"f8_e5m2", Kind::Real, 8, true, {}, {8, 0xffff, 1, 57344}},
 };
 
 constexpr const StorageForm &formOf(Storage storage) {
@@ -70,15 +91,21 @@ constexpr int bitsOfCode(Storage storage) {
 constexpr const SuperBlocks *superBlocksOf(Storage storage) {
   return formOf(storage).super.bits ? &formOf(storage).super : nullptr;
 }
+/// How codes that are floats become numbers; null for all else.
+constexpr const FloatCodes *floatCodesOf(Storage storage) {
+  return formOf(storage).floats.shift ? &formOf(storage).floats : nullptr;
+}
 /// Of codes: how many are read together, share a scale, are made together.
 constexpr int stepOf(Storage storage) {
-  return superBlocksOf(storage) ? 8 : static_cast<int>(codesInStep(bitsOfCode(storage)));
+  return superBlocksOf(storage) || floatCodesOf(storage) ? 8 : static_cast<int>(codesInStep(bitsOfCode(storage)));
 }
 constexpr int groupOf(Storage storage) {
-  return superBlocksOf(storage) ? formOf(storage).super.group : static_cast<int>(codedGroup);
+  return superBlocksOf(storage)  ? formOf(storage).super.group
+         : floatCodesOf(storage) ? floatGroup
+                                 : static_cast<int>(codedGroup);
 }
 constexpr int blockOf(Storage storage) {
-  return superBlocksOf(storage) ? formOf(storage).super.length : static_cast<int>(codedGroup);
+  return superBlocksOf(storage) ? formOf(storage).super.length : groupOf(storage);
 }
 /// Bytes of a number in a buffer; of codes, whose buffers hold bytes of groups or words of super-blocks, those.
 constexpr int64_t bytesOf(Storage storage) {
@@ -88,6 +115,8 @@ constexpr int64_t bytesOf(Storage storage) {
 constexpr int64_t bytesOf(Storage storage, int64_t length) {
   if (const SuperBlocks *super = superBlocksOf(storage))
     return (length + super->length - 1) / super->length * super->words() * 4;
+  if (floatCodesOf(storage))
+    return (length + floatGroup - 1) / floatGroup * (4 + floatGroup);
   return formOf(storage).coded ? codedBytes(formOf(storage).bits, length) : length * bytesOf(storage);
 }
 

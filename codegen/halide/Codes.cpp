@@ -11,6 +11,19 @@ namespace quern::codegen {
 
 static constexpr int inStep = 4; // bytes
 
+/// What its bits are put together in: a vector of 16 bits where there is an instruction that widens it.
+static Type wordOfHalf(const CodedColumns &columns) {
+  return !columns.target.device.empty() || columns.target.vector < 8 ? UInt(32)
+                                                                     : UInt(16); // processors with AVX have F16C
+}
+
+/// The bits of an f16 as a real, also one below f16's least normal number: programs take such an f32 for zero, so none may stand
+/// on the way.
+static Expr half(const CodedColumns &columns, const Expr &bits) {
+  const bool byIntegers = wordOfHalf(columns).bits() == 32;
+  return math::widen(Storage::F16, byIntegers ? bits : cast<uint16_t>(bits), byIntegers);
+}
+
 CodePlace codePlace(Storage storage, const Expr &position) {
   int each = stepOf(storage), group = groupOf(storage);
   return {position % each, position / each % (group / each), position / group};
@@ -46,13 +59,34 @@ static Expr codeOfGroup(const CodedColumns &columns, const CodePlace &place) {
 static Expr scaleOfGroup(const CodedColumns &columns, const CodePlace &place) {
   std::vector<Expr> args = columns.args;
   args[1] = place.group * static_cast<int>(bytesOfGroup(bitsOfCode(columns.storage)));
-  Expr low = cast<uint32_t>(columns.buffer(args));
+  const Type word = wordOfHalf(columns);
+  Expr low = cast(word, columns.buffer(args));
   args[1] = args[1] + 1;
-  // f16, whose exponent's bits come where f32's are: that is 2^112 too small. Not every target has an instruction for it.
-  Expr half = low | cast<uint32_t>(columns.buffer(args)) << cast<uint32_t>(8),
-       magnitude = (half & cast<uint32_t>(0x7fff)) << cast<uint32_t>(13);
-  Expr scale = reinterpret<uint32_t>(reinterpret<float>(magnitude) * 0x1p112f);
-  return reinterpret<float>(scale | (half & cast<uint32_t>(0x8000)) << cast<uint32_t>(16));
+  return half(columns, low | cast(word, columns.buffer(args)) << Internal::make_const(word, 8));
+}
+
+// ---- floats of one byte
+
+static Expr byteOfFloats(const CodedColumns &columns, const Expr &group, const Expr &row) {
+  std::vector<Expr> args = columns.args;
+  args[1] = group * static_cast<int>(bytesOf(columns.storage, floatGroup)) + row;
+  return columns.buffer(args);
+}
+
+/// The sign is spread above the code; the mask takes away what is not f16's.
+static Expr codeOfFloats(const CodedColumns &columns, const CodePlace &place) {
+  const FloatCodes &form = *floatCodesOf(columns.storage);
+  const Type word = wordOfHalf(columns);
+  Expr code = byteOfFloats(columns, place.group, place.step * stepOf(columns.storage) + place.code + 4);
+  Expr bits = cast(word, cast(Int(word.bits()), reinterpret<int8_t>(code))) << Internal::make_const(word, form.shift);
+  return half(columns, bits & Internal::make_const(word, form.mask));
+}
+
+static Expr scaleOfFloats(const CodedColumns &columns, const CodePlace &place) {
+  Expr bits = cast<uint32_t>(byteOfFloats(columns, place.group, 0));
+  for (int i = 1; i < 4; ++i)
+    bits = bits | cast<uint32_t>(byteOfFloats(columns, place.group, i)) << cast<uint32_t>(8 * i);
+  return reinterpret<float>(bits);
 }
 
 // ---- super-blocks
@@ -122,8 +156,7 @@ static Expr unsignedOfBlock(const CodedColumns &columns, const Expr &group, cons
 Expr unitAt(const CodedColumns &columns, const Expr &group, bool minimum) {
   const SuperBlocks &form = *superBlocksOf(columns.storage);
   Expr units = wordAt(columns, group / form.groups() * form.words());
-  const bool byIntegers = !columns.target.device.empty() || columns.target.vector < 8; // processors with AVX have F16C
-  return math::widen(Storage::F16, cast<uint16_t>(minimum ? units >> constant(16) : units), byIntegers);
+  return half(columns, minimum ? units >> constant(16) : units & constant(0xffff));
 }
 
 Expr countAt(const CodedColumns &columns, const Expr &group, bool minimum) {
@@ -138,7 +171,7 @@ static Expr ofLevels(const CodedColumns &columns, const CodePlace &place, bool m
   return unitAt(columns, place.group, minimum) * countAt(columns, place.group, minimum);
 }
 
-// ---- either
+// ---- all
 
 Expr unsignedCodeAt(const CodedColumns &columns, const Expr &group, const Expr &four, const Expr &part) {
   if (superBlocksOf(columns.storage))
@@ -154,11 +187,15 @@ int addedToCodes(Storage storage) {
 }
 
 Expr codeAt(const CodedColumns &columns, const CodePlace &place) {
-  return superBlocksOf(columns.storage) ? codeOfBlock(columns, place) : codeOfGroup(columns, place);
+  return superBlocksOf(columns.storage)  ? codeOfBlock(columns, place)
+         : floatCodesOf(columns.storage) ? codeOfFloats(columns, place)
+                                         : codeOfGroup(columns, place);
 }
 
 Expr scaleAt(const CodedColumns &columns, const CodePlace &place) {
-  return superBlocksOf(columns.storage) ? ofLevels(columns, place, false) : scaleOfGroup(columns, place);
+  return superBlocksOf(columns.storage)  ? ofLevels(columns, place, false)
+         : floatCodesOf(columns.storage) ? scaleOfFloats(columns, place)
+                                         : scaleOfGroup(columns, place);
 }
 
 Expr minimumAt(const CodedColumns &columns, const CodePlace &place) {

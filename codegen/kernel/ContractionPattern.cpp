@@ -234,9 +234,9 @@ ContractionPattern matchByExpert(const KernelGraph &graph, int scatter) {
 
 bool hasCodesAlone(const KernelGraph &graph, const ContractionPattern &p) {
   const Node &rows = graph.nodes[p.x];
-  return p.form == ContractionForm::Packed && bitsOfCode(graph.nodes[tableOf(graph, p, p.w)].storage) &&
-         graph.nodes[pickOf(graph, p.w)].op != Op::Gather && rows.op == Op::Dequantize &&
-         graph.nodes[rows.operands[0]].op == Op::Quantize;
+  const Storage weight = p.form == ContractionForm::Packed ? graph.nodes[tableOf(graph, p, p.w)].storage : Storage::F32;
+  return bitsOfCode(weight) && !support::floatCodesOf(weight) && graph.nodes[pickOf(graph, p.w)].op != Op::Gather &&
+         rows.op == Op::Dequantize && graph.nodes[rows.operands[0]].op == Op::Quantize;
 }
 
 bool hasPairs(const KernelGraph &graph, const ContractionPattern &p) {

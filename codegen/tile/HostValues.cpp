@@ -4,6 +4,7 @@
 #include "support/numbers/SmallFloats.h"
 #include "support/numbers/SuperWords.h"
 
+#include <bit>
 #include <cmath>
 #include <stdexcept>
 
@@ -78,13 +79,20 @@ double HostValues::load(int buffer, const std::vector<int> &positions) {
 double HostValues::code(const Buffer &b, const uint8_t *memory, const std::vector<int> &positions) {
   size_t rank = positions.size();
   int bits = bitsOfCode(b.storage);
-  int64_t tile = b.layout.tile, groups = (size(b.dims[rank - 1].size) + 31) / 32, index = 0;
+  const int64_t length = support::groupOf(b.storage);
+  int64_t tile = b.layout.tile, groups = (size(b.dims[rank - 1].size) + length - 1) / length, index = 0;
   for (size_t d = 0; d + 2 < rank; ++d)
     index = index * size(b.dims[d].size) + int64_t(get(positions[d]));
   int64_t n = int64_t(get(positions[rank - 2])), k = int64_t(get(positions[rank - 1]));
-  index = (index * ((size(b.dims[rank - 2].size) + tile - 1) / tile) + n / tile) * groups + k / 32;
-  const uint8_t *group = memory + index * tile * support::bytesOfGroup(bits);
-  int64_t row = n % tile, each = support::codesInStep(bits), in = k % 32;
+  index = (index * ((size(b.dims[rank - 2].size) + tile - 1) / tile) + n / tile) * groups + k / length;
+  const uint8_t *group = memory + index * tile * support::bytesOf(b.storage, length);
+  int64_t row = n % tile, each = support::codesInStep(bits), in = k % length;
+  if (const support::FloatCodes *form = support::floatCodesOf(b.storage)) {
+    uint32_t scale = 0;
+    for (int i = 0; i < 4; ++i)
+      scale |= uint32_t(group[i * tile + row]) << 8 * i;
+    return std::bit_cast<float>(scale) * support::halfToFloat(halfOfCode(*form, group[(4 + in) * tile + row]));
+  }
   float scale = support::halfToFloat(uint16_t(group[row] | group[tile + row] << 8));
   uint8_t byte = group[2 * tile + (in / each * tile + row) * 4 + in % 4];
   return scale * (bits == 8 ? byte - 128 : (in % 8 / 4 ? byte >> 4 : byte & 15) - 8);

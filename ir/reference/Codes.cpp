@@ -2,14 +2,18 @@
 // that read codes do.
 #include "ir/reference/Codes.h"
 
+#include "support/numbers/SmallFloats.h"
 #include "support/numbers/SuperWords.h"
 
 #include "llvm/ADT/APFloat.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <optional>
 
 using namespace quern;
 using namespace quern::ir;
@@ -63,6 +67,66 @@ void packGroup(int bits, const std::vector<float> &numbers, int64_t tile, int64_
     uint8_t *byte = to + 2 * tile + i / each * 4 * tile + column * 4 + i % 4;
     *byte = static_cast<uint8_t>(*byte | (group.codes[i] + (1 << (bits - 1))) << i % each / 4 * 4);
   }
+}
+
+// ---- floats of one byte
+
+struct CodedFloats {
+  float scale = 0;
+  std::vector<APFloat> codes;
+  float number(size_t i) const { return scale * codes[i].convertToFloat(); }
+};
+
+const llvm::fltSemantics &semanticsOf(Storage storage) {
+  return storage == Storage::F8E4M3 ? APFloat::Float8E4M3FN() : APFloat::Float8E5M2();
+}
+
+/// The nearest codes for a scale; nothing where they must be exact and are not.
+std::optional<CodedFloats> inScale(const llvm::fltSemantics &semantics, const std::vector<float> &numbers, float scale,
+                                   bool exactly) {
+  const float most = APFloat::getLargest(semantics).convertToFloat();
+  CodedFloats group{scale, std::vector<APFloat>(support::floatGroup, APFloat::getZero(semantics))};
+  for (size_t i = 0; i < numbers.size() && scale > 0; ++i) {
+    bool inexact;
+    group.codes[i] = APFloat(std::clamp(numbers[i] / scale, -most, most));
+    group.codes[i].convert(semantics, APFloat::rmNearestTiesToEven, &inexact);
+    if (exactly && group.number(i) != numbers[i])
+      return std::nullopt;
+  }
+  return group;
+}
+
+CodedFloats codedFloats(Storage storage, const std::vector<float> &numbers) {
+  const llvm::fltSemantics &semantics = semanticsOf(storage);
+  const float most = APFloat::getLargest(semantics).convertToFloat();
+  float largest = 0;
+  for (float x : numbers)
+    largest = std::isnan(x) ? x : std::max(largest, std::fabs(x));
+  float usual = support::bf16ToFloat(support::floatToBF16(largest / most));
+  if (!std::isfinite(usual))
+    usual = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> scales = {usual};
+  const int mantissas = 1 << (APFloat::semanticsPrecision(semantics) - 1);
+  for (int mantissa = mantissas; mantissa < 2 * mantissas && usual > 0; ++mantissa) {
+    const float scale =
+        largest / std::ldexp(static_cast<float>(mantissa),
+                             static_cast<int>(std::floor(std::log2(most / static_cast<float>(mantissa)))));
+    for (int away : {0, 1, -1, 2, -2})
+      scales.push_back(std::bit_cast<float>(std::bit_cast<uint32_t>(scale) + static_cast<uint32_t>(away)));
+  }
+  for (float scale : scales)
+    if (std::optional<CodedFloats> exact = inScale(semantics, numbers, scale, true))
+      return std::move(*exact);
+  return *inScale(semantics, numbers, usual, false);
+}
+
+void packFloats(Storage storage, const std::vector<float> &numbers, int64_t tile, int64_t column, uint8_t *to) {
+  const CodedFloats group = codedFloats(storage, numbers);
+  const uint32_t scale = std::bit_cast<uint32_t>(group.scale * support::floatCodesOf(storage)->unit);
+  for (int64_t i = 0; i < 4; ++i)
+    to[i * tile + column] = static_cast<uint8_t>(scale >> 8 * i);
+  for (int64_t i = 0; i < support::floatGroup; ++i)
+    to[(4 + i) * tile + column] = static_cast<uint8_t>(group.codes[i].bitcastToAPInt().getZExtValue());
 }
 
 // ---- super-blocks
@@ -151,6 +215,8 @@ std::vector<double> quern::ir::codedNumbers(Storage storage, const std::vector<f
   };
   if (const SuperBlocks *form = support::superBlocksOf(storage))
     numbersOf(codedBlock(*form, numbers));
+  else if (support::floatCodesOf(storage))
+    numbersOf(codedFloats(storage, numbers));
   else
     numbersOf(codedGroup(bitsOfCode(storage), numbers));
   return result;
@@ -171,6 +237,8 @@ void quern::ir::packCodes(Storage storage, const std::vector<int64_t> &shape, in
       std::vector<float> some(from, from + std::min(each, depth - first));
       if (const SuperBlocks *form = support::superBlocksOf(storage))
         packBlock(*form, some, tile, within % tile, place);
+      else if (support::floatCodesOf(storage))
+        packFloats(storage, some, tile, within % tile, place);
       else
         packGroup(bitsOfCode(storage), some, tile, within % tile, place);
     }

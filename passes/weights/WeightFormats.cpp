@@ -19,7 +19,7 @@ constexpr std::pair<const char *, ProductFormat> namedFormats[] = {
 static std::optional<ProductFormat> findFormat(StringRef word) {
   if (word.consume_back(codedRowsSuffix)) { // rows in int8, of any weight in codes
     std::optional<ProductFormat> format = findFormat(word);
-    if (!format || !bitsOfCode(format->weight))
+    if (!format || !bitsOfCode(format->weight) || quern::support::floatCodesOf(format->weight))
       return std::nullopt;
     return ProductFormat{format->weight, Storage::Int8};
   }
@@ -77,14 +77,16 @@ WeightFormats WeightFormats::parse(StringRef quantize, Storage precision) {
   return result;
 }
 
-/// What holds the numbers of both: f32 for bf16 and f16, as each lacks some of the other's, and for super-blocks beside
-/// anything but others of their length; of these the ones with more bits, unless their groups are larger.
+/// What holds the numbers of both: f32 for bf16 and f16, as each lacks some of the other's, for codes that are floats beside
+/// anything else, and for super-blocks beside anything but others of their length; of these the ones with more bits, unless their
+/// groups are larger.
 static Storage ofMostBits(Storage a, Storage b) {
   auto lengthOf = [](Storage storage) {
     const quern::support::SuperBlocks *form = quern::support::superBlocksOf(storage);
     return form ? form->length : 0;
   };
-  if (lengthOf(a) != lengthOf(b) || (a != b && isNarrow(a) && isNarrow(b)))
+  auto isFloats = [](Storage storage) { return quern::support::floatCodesOf(storage) != nullptr; };
+  if (lengthOf(a) != lengthOf(b) || (a != b && ((isNarrow(a) && isNarrow(b)) || isFloats(a) || isFloats(b))))
     return Storage::F32;
   const auto [more, less] =
       quern::support::formOf(a).bits >= quern::support::formOf(b).bits ? std::pair(a, b) : std::pair(b, a);

@@ -17,7 +17,7 @@ struct ProductFormat {
 bool isFormat(llvm::StringRef word);
 std::string nameOf(ProductFormat format);
 constexpr const char *formatNames = "int8, int4, q4_k, q5_k, q6_k, q8_k, q4_1, q5_1, q4_z (each perhaps with +a8), "
-                                    "w8a8, w4a8, w16a16, bf16, f16 or f32";
+                                    "f8_e4m3, f8_e5m2, w8a8, w4a8, w16a16, bf16, f16 or f32";
 
 /// What a format of weights in codes ends with where the rows that they multiply become int8: "q4_k+a8". "w8a8" and "w4a8"
 /// are short for "int8+a8" and "int4+a8".

@@ -3,8 +3,8 @@
 
 #include "runtime/Error.h"
 #include "runtime/formats/BlockFormat.h"
+#include "runtime/formats/ByteFloats.h"
 #include "runtime/formats/GroupedCodes.h"
-#include "runtime/formats/SmallFloats.h"
 #include "runtime/formats/SuperWords.h"
 #include "support/numbers/SmallFloats.h"
 
@@ -150,39 +150,6 @@ struct IntegerCodes : TensorReader {
   }
 };
 
-/// 8-bit floats times a scale: one in all, one a row, or one for each `block` x `block` (0: none of these).
-struct ByteFloats : TensorReader {
-  StoredTensor codes;
-  std::vector<float> scales; // none: 1
-  int64_t columns = 1, block = 0;
-  bool perRow = false;
-
-  const char *type() const override { return dtypeName(codes.dtype); }
-
-  void read(int64_t first, int64_t count, float *to) const override {
-    const bool wide = codes.dtype == Dtype::F8_E5M2;
-    for (int64_t at = first; at < first + count; ++at) {
-      const float value = wide ? e5m2ToFloat(codes.data[at]) : e4m3ToFloat(codes.data[at]);
-      *to++ = scales.empty() ? value : value * scale(at / columns, at % columns);
-    }
-  }
-
-  /// bf16 where products of the scales and of four bits are exact there: powers of two, as DeepSeek V3.1 has them.
-  const char *heldBy() const override {
-    auto exact = [](float scale) {
-      for (int mantissa = 1; mantissa < 16; ++mantissa)
-        if (float product = scale * float(mantissa); support::bf16ToFloat(support::floatToBF16(product)) != product)
-          return false;
-      return std::fabs(scale) > 0x1p-90f && std::fabs(scale) < 0x1p90f; // and no product leaves bf16's range
-    };
-    return std::all_of(scales.begin(), scales.end(), exact) ? dtypeName(Dtype::BF16) : nullptr;
-  }
-
-  float scale(int64_t row, int64_t column) const {
-    return scales[size_t(block ? row / block * ((columns + block - 1) / block) + column / block : perRow ? row : 0)];
-  }
-};
-
 /// gpt-oss: codes [expert, output, group, 16 bytes] and exponents [expert, output, group] as a tensor [expert, input,
 /// output]; the lower four bits of a byte come first.
 struct ExpertFloats : TensorReader {
@@ -279,30 +246,6 @@ void joinIntegers(Tensors &tensors, const std::string &name) {
   reader->zeros = *zeros;
   reader->scales = numbersOf(*scales);
   tensors[name + ".weight"] = coded(codes, shape, reader);
-}
-
-void joinByteFloats(Tensors &tensors, const std::string &name) {
-  auto reader = std::make_shared<ByteFloats>();
-  reader->codes = tensors.at(name);
-  const std::vector<int64_t> shape = reader->codes.shape;
-  reader->columns = shape.empty() ? 1 : std::max<int64_t>(1, shape.back());
-  std::optional<StoredTensor> found = take(tensors, name + "_scale_inv");
-  if (!found)
-    found = take(tensors, name + "_scale");
-  if (found) {
-    const StoredTensor &scales = *found;
-    const int64_t rows = reader->codes.elements() / reader->columns;
-    auto blocks = [](int64_t length) { return (length + 127) / 128; };
-    reader->perRow = scales.elements() == rows && rows > 1;
-    reader->block =
-        scales.shape == std::vector{blocks(rows), blocks(reader->columns)} && scales.elements() > 1 ? 128 : 0;
-    if (!isReal(scales.dtype) || (!reader->block && !reader->perRow && scales.elements() != 1))
-      misfit(reader->codes, name,
-             "of shape " + shapeText(shape) + " has scales of shape " + shapeText(scales.shape) +
-                 ": neither one, one a row nor one for each 128 x 128");
-    reader->scales = numbersOf(scales);
-  }
-  tensors[name] = coded(reader->codes, shape, reader);
 }
 
 void joinExperts(Tensors &tensors, const std::string &name) {

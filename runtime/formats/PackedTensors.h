@@ -8,8 +8,7 @@ namespace quern::runtime {
 
 /// Puts one tensor of real numbers, under the name that the same model in f32 has, in the place of
 /// - NAME.qweight, .qzeros, .scales (, .g_idx): codes as AutoGPTQ (2, 4 or 8 bits) or AutoAWQ (4 bits) pack them;
-/// - NAME of 8-bit floats, with NAME_scale_inv or NAME_scale beside it (one number, one a row, or one for each
-///   128 x 128) or without;
+/// - NAME of 8-bit floats, with NAME_scale_inv or NAME_scale beside it (ByteFloats.h) or without;
 /// - NAME_blocks, NAME_scales: MXFP4 as gpt-oss has it;
 /// - NAME, NAME.scales (, NAME.shape): what `quern quantize` writes (GroupedCodes.h, SuperWords.h).
 /// Throws UserError, naming tensor and file, where parts do not fit each other.

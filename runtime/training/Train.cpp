@@ -17,6 +17,7 @@
 #include "runtime/training/RunFolder.h"
 #include "runtime/training/Settings.h"
 #include "runtime/weights/Adapter.h"
+#include "runtime/weights/AdapterBase.h"
 #include "support/CheckpointFiles.h"
 
 #include <algorithm>
@@ -57,6 +58,7 @@ private:
   RunFolder folder;
   Trainer trainer;
   TrainTokenizer tokenizer;
+  std::string base; // what the adapters are beside, as a hash
   std::unique_ptr<Data> data, valid;
   std::vector<int> prompt;
   std::unique_ptr<RunLog> log;
@@ -83,6 +85,8 @@ void Run::loadParameters(const Options &options) {
   bool whole = s.resume && !trainer.trainsAdapters();
   if (std::string path = whole ? checkpoint : options.text("--weights"); !path.empty()) {
     std::unique_ptr<TensorSource> source = TensorSource::open(path);
+    if (trainer.trainsAdapters())
+      base = fingerprintOf(*source);
     std::string adapter = whole ? "" : s.resume ? checkpoint : options.text("--adapter");
     trainer.load(adapter.empty() ? std::move(source) : withAdapter(std::move(source), adapter, d));
   }
@@ -301,6 +305,8 @@ void Run::save(bool last) {
     for (const OutputTensor &tensor : trainer.tensors())
       names.push_back(tensor.name);
     files["adapter_config.json"] = adapterConfig(d, names, s.weights);
+    if (!base.empty())
+      files[adapterBaseFile] = adapterBase(s.weights, base);
   }
   try {
     folder.save(trainer, files, size_t(s.keep), bestStep);

@@ -3,6 +3,7 @@
 #include "runtime/weights/Adapter.h"
 
 #include "runtime/Error.h"
+#include "runtime/weights/AdapterBase.h"
 #include "runtime/weights/PackedFile.h"
 #include "support/Files.h"
 #include "support/Json.h"
@@ -126,29 +127,31 @@ std::vector<float> transposed(const std::vector<float> &from, int64_t rows, int6
 class AdaptedSource : public TensorSource {
 public:
   AdaptedSource(std::unique_ptr<TensorSource> given, const std::string &folder, const Description &description)
-      : base(std::move(given)), description(description) {
+      : below(std::move(given)), description(description) {
     const std::string config = folder + "/adapter_config.json", file = folder + "/adapter_model.safetensors";
     if (!support::fileExists(config) || !support::fileExists(file))
       throw UserError(folder + " holds no adapter: adapter_config.json and adapter_model.safetensors are needed");
-    label = base->path() + " with " + folder;
+    label = below->path() + " with " + folder;
     settings = readSettings(config);
+    warnOfAnotherBase(base(), folder);
     adapter = TensorSource::open(file);
     for (bool products : {false, true}) // an embedding may be replaced and then changed
       for (const std::string &name : adapter->names())
         take(name, products);
-    for (const std::string &name : base->names())
+    for (const std::string &name : below->names())
       all.insert(name);
   }
 
   const std::string &path() const override { return label; }
+  const TensorSource &base() const override { return below->base(); }
   std::vector<std::string> names() const override { return {all.begin(), all.end()}; }
   const StoredTensor *find(const std::string &name) const override {
     auto found = changed.find(name);
-    return found == changed.end() ? base->find(name) : &found->second;
+    return found == changed.end() ? below->find(name) : &found->second;
   }
 
 private:
-  std::unique_ptr<TensorSource> base, adapter;
+  std::unique_ptr<TensorSource> below, adapter;
   const Description &description;
   std::string label;
   Settings settings;
@@ -161,10 +164,10 @@ private:
 
   /// The base's name of a tensor. Published checkpoints may leave out the first part of it ("transformer.").
   std::string nameInBase(const std::string &name) const {
-    if (base->find(name))
+    if (below->find(name))
       return name;
     std::vector<std::string> near;
-    for (const std::string &own : base->names())
+    for (const std::string &own : below->names())
       if (name.ends_with("." + own) || own.ends_with("." + name))
         near.push_back(own);
     return near.size() == 1 ? near[0] : "";
@@ -255,8 +258,8 @@ private:
       return addBeside(module, nameOfA, a, b, *own, *parameterOf(module + ".lora_B.weight"));
     std::string name = nameInBase(module + ".weight");
     if (name.empty())
-      fail(nameOfA, "changes " + quote(module + ".weight") + ", which " + base->path() + " does not have" +
-                        support::didYouMean(module + ".weight", base->names()));
+      fail(nameOfA, "changes " + quote(module + ".weight") + ", which " + below->path() + " does not have" +
+                        support::didYouMean(module + ".weight", below->names()));
     const StoredTensor &matrix = *find(name);
     checkHalves(nameOfA, a, b);
     const bool flipped = embedding || settings.inputsFirst; // the matrix is stored as [inputs, outputs]

@@ -2,6 +2,7 @@
 // numbers are those of its formats, so what a file has in these is only moved.
 #include "runtime/weights/PackCodes.h"
 
+#include "runtime/formats/ByteFloats.h"
 #include "runtime/formats/SuperWords.h"
 
 #include <cstring>
@@ -17,6 +18,7 @@ constexpr const char *fiveBits[] = {"q5_k", "Q5_K", "q4_k", "Q4_K"}; // codes wi
 constexpr const char *fourBits[] = {"q4_k", "Q4_K"};
 constexpr const char *shortFour[] = {"q4_1", "Q4_1"}, *shortFive[] = {"q5_1", "Q5_1", "q4_1", "Q4_1"};
 constexpr const char *withZeros[] = {"q4_z"};
+constexpr const char *floats[] = {"f8_e4m3"}, *wideFloats[] = {"f8_e5m2"};
 
 void packGroup(bool wide, const uint8_t *block, const float *numbers, int64_t tile, int64_t row, uint8_t *to) {
   uint8_t made[2 + support::codedGroup];
@@ -38,6 +40,17 @@ void packGroup(bool wide, const uint8_t *block, const float *numbers, int64_t ti
 void spreadWords(const support::SuperBlocks &form, const uint32_t *words, int64_t tile, int64_t row, uint8_t *to) {
   for (int word = 0; word < form.words(); ++word)
     std::memcpy(to + (word * tile + row) * 4, &words[word], 4);
+}
+
+void packFloats(Storage storage, const uint8_t *block, const float *numbers, int64_t count, int64_t tile, int64_t row,
+                uint8_t *to) {
+  uint8_t made[bytesOfFloatGroup];
+  if (!block) {
+    encodeFloatGroup(storage, numbers, count, made);
+    block = made;
+  }
+  for (int64_t i = 0; i < bytesOfFloatGroup; ++i)
+    to[i * tile + row] = block[i];
 }
 
 /// A super-block that is in a format of GGUF, or in words of its own.
@@ -70,6 +83,10 @@ std::span<const char *const> blockNamesOf(Storage storage) {
     return shortFive;
   case Storage::Q4Z:
     return withZeros;
+  case Storage::F8E4M3:
+    return floats;
+  case Storage::F8E5M2:
+    return wideFloats;
   default:
     return fourBits;
   }
@@ -77,6 +94,8 @@ std::span<const char *const> blockNamesOf(Storage storage) {
 
 void packBlock(Storage storage, FoundBlock stored, const float *numbers, int64_t count, int64_t tile, int64_t row,
                uint8_t *to) {
+  if (support::floatCodesOf(storage))
+    return packFloats(storage, stored.bytes, numbers, count, tile, row, to);
   const support::SuperBlocks *form = support::superBlocksOf(storage);
   if (!form)
     return packGroup(storage == Storage::Int8, stored.bytes, numbers, tile, row, to);

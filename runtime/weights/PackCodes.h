@@ -9,7 +9,8 @@
 
 namespace quern::runtime {
 
-/// The formats whose numbers the storage holds: "Q8_0"; "Q4_0"; of super-blocks GGUF's and own ones with as many bits or fewer.
+/// The formats whose numbers the storage holds: "Q8_0"; "Q4_0"; of super-blocks GGUF's and own ones with as many bits or fewer; of
+/// floats its own.
 std::span<const char *const> blockNamesOf(Storage storage);
 
 /// Where a block is, and in which of these formats; or nowhere.

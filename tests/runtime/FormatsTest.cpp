@@ -2,7 +2,6 @@
 #include "runtime/Error.h"
 #include "runtime/formats/BlockFormat.h"
 #include "runtime/formats/PackedTensors.h"
-#include "runtime/formats/SmallFloats.h"
 #include "runtime/formats/SuperWords.h"
 #include "runtime/weights/Checkpoint.h"
 #include "runtime/weights/Weights.h"
@@ -115,20 +114,6 @@ TEST(BlockFormat, EncodesAsGgmlDoes) {
   }
 }
 
-TEST(SmallFloats, EightBits) {
-  Tensors tensors = file("ggml");
-  for (auto [type, decode] : {std::pair{"F8_E4M3", &e4m3ToFloat}, std::pair{"F8_E5M2", &e5m2ToFloat}}) {
-    std::vector<float> want = numbers(tensors.at(std::string("decode.") + type + ".values"));
-    for (int bits = 0; bits < 256; ++bits) {
-      float got = decode(uint8_t(bits));
-      if (std::isnan(want[size_t(bits)]))
-        EXPECT_TRUE(std::isnan(got)) << type << " " << bits;
-      else
-        EXPECT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(want[size_t(bits)])) << type << " " << bits;
-    }
-  }
-}
-
 TEST(SmallFloats, HalvesComeBackAndRoundToTheNearest) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     float value = quern::support::halfToFloat(uint16_t(bits));
@@ -185,6 +170,13 @@ std::vector<float> numbersOf(const char *type, const uint8_t *block, int64_t cou
     decodeBlocks(*findBlockFormat(type), block, 0, count, result.data());
     return result;
   }
+  if (const quern::support::FloatCodes *floats = floatCodesOf(*storage)) {
+    float scale;
+    std::memcpy(&scale, block, 4);
+    for (int64_t i = 0; i < count; ++i)
+      result[size_t(i)] = scale / floats->unit * numberOfCode(*floats, block[4 + i]);
+    return result;
+  }
   const quern::support::SuperBlocks &form = *superBlocksOf(*storage);
   uint32_t words[quern::support::longestSuperBlock];
   std::memcpy(words, block, size_t(form.words()) * 4);
@@ -228,6 +220,7 @@ TEST_F(Packed, CodesWithAScaleForGroupsAreKept) {
   EXPECT_EQ(held.at("gptq.weight"), "q4_1");
   EXPECT_EQ(held.at("awq.weight"), "q4_1");
   EXPECT_EQ(held.at("experts"), "Q8_0");
+  EXPECT_EQ(held.at("f8.weight"), "f8_e4m3");
 }
 
 /// Zeros in the middle, as symmetric quantisation has them: codes of four bits.
@@ -269,7 +262,7 @@ TEST(PackedFiles, SurviveDamage) {
         tensor.reader->heldBy();
         uint8_t room[1024];
         for (int64_t at = 0; at + 32 <= tensor.elements(); at += 32)
-          for (const char *type : {"Q8_0", "Q4_0", "q4_1"})
+          for (const char *type : {"Q8_0", "Q4_0", "q4_1", "f8_e4m3"})
             tensor.reader->block(type, at, 1, 32, room);
       }
     } catch (const UserError &) { // NOLINT: either is right
@@ -281,46 +274,12 @@ TEST(PackedFiles, SurviveDamage) {
     EXPECT_THROW(readSafetensors(MappedFile::copy(whole.substr(0, size), "cut")), UserError) << size;
 }
 
-TEST_F(Packed, EightBitFloatsHaveAScaleForEach128By128) {
-  std::vector<float> table = numbers(file("ggml").at("decode.F8_E4M3.values")),
-                     scales = numbers(expected.at("f8.weight_scale_inv")), got = numbers(tensors.at("f8.weight"));
-  const StoredTensor &codes = expected.at("f8.weight");
-  ASSERT_EQ(codes.shape, (std::vector<int64_t>{130, 132}));
-  for (size_t i = 0; i < got.size(); ++i)
-    ASSERT_EQ(got[i], table[codes.data[i]] * scales[i / 132 / 128 * 2 + i % 132 / 128]) << i;
-}
-
-/// Scales that are powers of two leave four bits to a product, which bf16 has.
-TEST_F(Packed, EightBitFloatsWithSuchScalesAreNumbersOfBF16) {
-  EXPECT_EQ(tensors.at("f8.weight").reader->heldBy(), nullptr);
-  for (auto [scale, held] :
-       {std::pair{0.25f, true}, {-1.0f, true}, {0.1875f, true}, {0.296875f, false}, {0x1p-100f, false}}) {
-    Tensors changed = expected;
-    StoredTensor &scales = changed.at("f8.weight_scale_inv");
-    const std::vector<float> equal(size_t(scales.elements()), scale);
-    scales.file = MappedFile::copy({reinterpret_cast<const char *>(equal.data()), equal.size() * 4}, "scales");
-    scales.data = scales.file->data();
-    scales.dtype = Dtype::F32;
-    joinPackedTensors(changed);
-    const StoredTensor &tensor = changed.at("f8.weight");
-    EXPECT_EQ(tensor.reader->heldBy() != nullptr, held) << scale;
-    if (!held)
-      continue;
-    EXPECT_STREQ(tensor.reader->heldBy(), "BF16");
-    for (float number : numbers(tensor))
-      ASSERT_EQ(quern::support::bf16ToFloat(quern::support::floatToBF16(number)), number);
-  }
-}
-
 TEST_F(Packed, PartsThatDoNotFitAreNamed) {
   Tensors broken = expected;
   broken.at("awq.qzeros").shape = {3, 2};
   EXPECT_THROW(joinPackedTensors(broken), UserError);
   broken = expected;
   broken.erase("gptq.scales");
-  EXPECT_THROW(joinPackedTensors(broken), UserError);
-  broken = expected;
-  broken.at("f8.weight_scale_inv").shape = {4, 1};
   EXPECT_THROW(joinPackedTensors(broken), UserError);
 }
 

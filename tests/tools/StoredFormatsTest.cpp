@@ -15,10 +15,15 @@ TEST(StoredFormats, LayersShareAPattern) {
 }
 
 TEST(StoredFormats, BlocksThatPacksHaveAreMoved) {
-  EXPECT_EQ(
-      formatsOf(
-          {{"a", "Q8_0"}, {"b", "Q4_0"}, {"c", "Q5_1"}, {"d", "F16"}, {"e", "F8_E4M3"}, {"f", "AWQ"}, {"g", "q4_z"}}),
-      "f32,a=int8,b=int4,c=q5_1,d=f16,g=q4_z");
+  EXPECT_EQ(formatsOf({{"a", "Q8_0"},
+                       {"b", "Q4_0"},
+                       {"c", "Q5_1"},
+                       {"d", "F16"},
+                       {"e", "F8_E4M3"},
+                       {"f", "AWQ"},
+                       {"g", "q4_z"},
+                       {"h", "f8_e4m3"}}),
+            "f32,a=int8,b=int4,c=q5_1,d=f16,g=q4_z,h=f8_e4m3");
   EXPECT_EQ(formatsOf({{"a", "Q4_K"}, {"b", "Q5_K"}, {"c", "Q6_K"}, {"d", "Q3_K"}, {"e", "Q2_K"}, {"f", "IQ4_XS"}}),
             "f32,a=q4_k,b=q5_k,c=q6_k,d=q6_k,e=q6_k,f=q8_k");
 }

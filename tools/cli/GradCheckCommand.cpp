@@ -22,7 +22,9 @@ int quern::tools::gradcheckCommand(const Arguments &arguments) {
   bool quiet = false;
   po::options_description options("options");
   addSpecOptions(options, spec);
-  options.add_options()("weights", po::value(&weights), "safetensors file or folder (default: made-up numbers)")(
+  addLora(options, spec);
+  options.add_options()("weights", po::value(&weights),
+                        "safetensors file or folder (default: made-up numbers, as adapters have in any case)")(
       "batch", po::value(&check.batch), "rows of the made-up text (default: 2)")("length", po::value(&check.length),
                                                                                  "its positions (default: 5)")(
       "directions", po::value(&check.directions), "random directions for each tensor (default: 2)")(

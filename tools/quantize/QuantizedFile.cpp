@@ -2,7 +2,9 @@
 // Why the loader makes the codes: they are then those that a program would have made, whatever the checkpoint's format.
 #include "tools/quantize/QuantizedFile.h"
 
+#include "runtime/formats/ByteFloats.h"
 #include "runtime/formats/GroupedCodes.h"
+#include "runtime/formats/PackedTensors.h"
 #include "runtime/formats/SuperWords.h"
 #include "runtime/machine/Terminal.h"
 #include "runtime/machine/ThreadPool.h"
@@ -45,6 +47,7 @@ struct Stored {
   std::vector<OutputTensor> parts; ///< whose data is below, or in the source
   std::vector<uint8_t> codes;
   std::vector<uint16_t> scales;
+  std::vector<float> wideScales;
   std::vector<int64_t> shape;
 };
 
@@ -61,6 +64,9 @@ std::vector<OutputTensor> partsOf(const StoredForm &form) {
              Dtype::I64,
              {int64_t(shapeBesideWords(shape, form.axis, form.storage).size())},
              nullptr}};
+  if (floatCodesOf(form.storage))
+    return {{form.name, dtypeOfCodes(form.storage), shape, nullptr},
+            {form.name + "_scale", Dtype::F32, shapeOfFloatScales(shape, form.axis), nullptr}};
   std::vector<OutputTensor> parts = {{form.name, form.storage == Storage::Int8 ? Dtype::I8 : Dtype::U8,
                                       shapeOfCodes(shape, form.axis, form.storage), nullptr},
                                      {form.name + ".scales", Dtype::F16, shapeOfScales(shape, form.axis), nullptr}};
@@ -152,6 +158,42 @@ Stored inSuperBlocks(const StoredForm &form) {
   return stored;
 }
 
+/// Floats of one byte and their scales in the order of the tensor, from where kernels read them.
+Stored inFloats(const StoredForm &form) {
+  Stored stored;
+  stored.parts = partsOf(form);
+  stored.codes.resize(size_t(stored.parts[0].bytes()));
+  stored.wideScales.resize(size_t(stored.parts[1].bytes() / 4));
+  const int64_t length = form.source->shape[form.axis], groups = stored.parts[1].shape[form.axis];
+  const float unit = floatCodesOf(form.storage)->unit;
+  int64_t after = 1;
+  for (size_t d = form.axis + 1; d < form.source->shape.size(); ++d)
+    after *= form.source->shape[d];
+  for (const PackedLayout &layout : form.layouts) {
+    const std::unique_ptr<Weights> laid = laidOut(form, layout);
+    const uint8_t *packed = static_cast<const uint8_t *>(laid->pieces()[0].data);
+    for (int64_t o = 0; o < layout.outer; ++o) {
+      const int64_t first = layout.offset + o * layout.outerStride, before = first / (after * length),
+                    behind = first % after;
+      const uint8_t *from = packed + o / layout.tile * layout.tileBytes() + o % layout.tile;
+      for (int64_t g = 0; g < groups; ++g, from += bytesOfFloatGroup * layout.tile) {
+        uint8_t scale[4];
+        for (int64_t i = 0; i < 4; ++i)
+          scale[i] = from[i * layout.tile];
+        float value;
+        std::memcpy(&value, scale, 4);
+        stored.wideScales[size_t((before * groups + g) * after + behind)] = value / unit;
+        const int64_t at = g * support::floatGroup, count = std::min<int64_t>(support::floatGroup, length - at);
+        for (int64_t i = 0; i < count; ++i)
+          stored.codes[size_t((before * length + at + i) * after + behind)] = from[(4 + i) * layout.tile];
+      }
+    }
+  }
+  stored.parts[0].data = stored.codes.data();
+  stored.parts[1].data = stored.wideScales.data();
+  return stored;
+}
+
 std::vector<float> numbersOf(const StoredTensor &tensor) {
   std::vector<float> numbers(static_cast<size_t>(tensor.elements()));
   toFloat(tensor, 0, tensor.elements(), numbers.data());
@@ -205,10 +247,7 @@ StoredTensor readBack(const Stored &stored, const StoredForm &form) {
   for (const OutputTensor &part : stored.parts)
     table[part.name] = {part.dtype, part.shape, static_cast<const uint8_t *>(part.data), part.bytes(),
                         form.source->file};
-  if (superBlocksOf(form.storage))
-    joinSuperWords(table, form.name + ".shape");
-  else if (bitsOfCode(form.storage))
-    joinGroupedCodes(table, form.name + ".scales");
+  joinPackedTensors(table);
   return table.at(form.name);
 }
 
@@ -283,7 +322,9 @@ std::vector<QuantizedTensor> writeQuantized(const std::string &path, const std::
         stored.parts = partsOf(form);
         stored.parts[0].data = narrow->pieces()[0].data;
       } else {
-        stored = superBlocksOf(form.storage) ? inSuperBlocks(form) : coded(form);
+        stored = superBlocksOf(form.storage)  ? inSuperBlocks(form)
+                 : floatCodesOf(form.storage) ? inFloats(form)
+                                              : coded(form);
       }
       for (const OutputTensor &part : stored.parts)
         file.write(part.data, part.bytes());

@@ -3,6 +3,7 @@
 // decide.
 #include "tools/quantize/StoredForms.h"
 
+#include "runtime/formats/ByteFloats.h"
 #include "runtime/weights/PackCodes.h"
 #include "runtime/weights/Weights.h"
 #include "support/CodedGroups.h"
@@ -83,18 +84,22 @@ void choose(StoredForm &form, const std::vector<WeightLayout> &uses) {
   form.axis = *axis;
 }
 
-/// What stays as it is, but is in blocks with the numbers of int8 or int4 (of a GGUF file, GPTQ, AWQ): in the same codes.
+/// What stays as it is, but is in blocks with the numbers of int8 or int4 (of a GGUF file, GPTQ, AWQ), or in floats of one byte: in the
+/// same codes.
 void keepBlocks(StoredForm &form) {
   const std::vector<int64_t> &shape = form.source->shape;
   if (form.storage != Storage::F32 || !form.source->reader || shape.empty())
     return;
   const int64_t length = shape.back(), rows = form.source->elements() / length;
-  for (Storage storage : {Storage::Int4, Storage::Int8}) { // the smaller, if it holds all
-    uint8_t room[2 + support::codedGroup];
-    bool all = true;
-    for (int64_t at = 0; all && at < rows * length; at += support::codedGroup)
-      all = length % support::codedGroup == 0 &&
-            form.source->reader->block(blockNamesOf(storage)[0], at, 1, support::codedGroup, room);
+  for (Storage storage :
+       {Storage::Int4, Storage::Int8, Storage::F8E4M3, Storage::F8E5M2}) { // the smallest that holds all
+    uint8_t room[bytesOfFloatGroup];
+    const int64_t each = support::blockOf(storage);
+    bool all = floatCodesOf(storage) || length % each == 0;
+    for (int64_t row = 0; all && row < rows; ++row)
+      for (int64_t i = 0; all && i < length; i += each)
+        all =
+            form.source->reader->block(blockNamesOf(storage)[0], row * length + i, 1, std::min(each, length - i), room);
     if (!all)
       continue;
     form.storage = storage;

@@ -11,7 +11,7 @@ namespace quern::tools {
 struct StoredForm {
   std::string name;
   const runtime::StoredTensor *source = nullptr;
-  /// Int8 or Int4: codes in groups along `axis`; BF16 and F16: rounded; F32: as the checkpoint has it.
+  /// Codes: in groups along `axis`; BF16 and F16: rounded; F32: as the checkpoint has it.
   support::Storage storage = support::Storage::F32;
   size_t axis = 0;
   std::vector<runtime::PackedLayout> layouts = {}; ///< of codes: matrices that together are the tensor

@@ -48,12 +48,8 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
       "nothing (what quern run "
       "CHECKPOINT does)");
   addQuantize(options, spec);
+  addLora(options, spec);
   options.add_options()(
-      "lora", po::value(&spec.lora),
-      "RANK[,GLOB]...: low-rank adapters beside the matrices of the layers, or those that a GLOB names; with --train "
-      "they are all that is trained, and --quantize may keep the rest in codes; programs that are not trained add them "
-      "without merging")("lora-scale", po::value(&spec.loraScale)->default_value(2, "2"),
-                         "what an adapter's product is multiplied by in a program to be trained")(
       "activations", po::value(&spec.activations),
       "exact, or int8: what multiplies weights in codes becomes int8 with a scale for each 32, however "
       "the weights came to be in codes (+a8 after each of their formats; default: exact)")(
@@ -64,6 +60,15 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
       "each head and position");
 }
 
+void quern::tools::addLora(po::options_description &options, SpecOptions &spec) {
+  options.add_options()(
+      "lora", po::value(&spec.lora),
+      "RANK[,GLOB]...: low-rank adapters beside the matrices of the layers, or those that a GLOB names; with --train "
+      "they are all that is trained, and --quantize may keep the rest in codes; programs that are not trained add them "
+      "without merging")("lora-scale", po::value(&spec.loraScale)->default_value(2, "2"),
+                         "what an adapter's product is multiplied by in a program to be trained");
+}
+
 void quern::tools::addQuantize(po::options_description &options, SpecOptions &spec) {
   options.add_options()(
       "quantize",
@@ -72,7 +77,8 @@ void quern::tools::addQuantize(po::options_description &options, SpecOptions &sp
       "with a scale each; int4 keeps int8 for those outside of layers (the head). q4_k, q5_k, q6_k: super-blocks of "
       "256 as GGUF's K-quants; the first two keep q6_k for the head. q8_k, q4_1, q5_1, q4_z: what files with IQ4_XS, "
       "with Q4_1, Q5_1 or with zero points have. FORMAT+a8 of these, w8a8, w4a8: what they multiply becomes int8, too; "
-      "w16a16: both in bf16 (the default of --target cuda). The last GLOB that fits a weight's name decides (formats: "
+      "w16a16: both in bf16 (the default of --target cuda). f8_e4m3, f8_e5m2: floats of one byte, groups of 128. The "
+      "last GLOB that fits a weight's name decides (formats: "
       "also bf16, f16, f32)");
 }
 
@@ -208,7 +214,7 @@ static std::string codedRows(const std::string &formats) {
   std::string result = quern::passes::withCodedRows(formats);
   if (result == formats)
     throw std::runtime_error(
-        "--activations int8 is of what multiplies weights in codes, and none are: --quantize int8, int4 "
+        "--activations int8 is of what multiplies weights in codes of integers, and none are: --quantize int8, int4 "
         "or q4_k, or a checkpoint that has codes, is needed");
   return result;
 }

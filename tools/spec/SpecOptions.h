@@ -38,6 +38,9 @@ void takeConfig(SpecOptions &spec, const std::string &weights);
 /// Adds --quantize. A file's name that it was given becomes the file's formats when the options are parsed.
 void addQuantize(boost::program_options::options_description &options, SpecOptions &spec);
 
+/// Adds --lora and --lora-scale.
+void addLora(boost::program_options::options_description &options, SpecOptions &spec);
+
 /// Adds --train, --lora, --precision, --quantize, --activations and --kv-cache.
 void addTrain(boost::program_options::options_description &options, SpecOptions &spec);
 

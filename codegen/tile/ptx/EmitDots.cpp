@@ -22,7 +22,8 @@ class DotsIr : public KernelIr {
 public:
   DotsIr(const Program &program, const Stage &stage, const std::string &name, Module &module)
       : KernelIr(program, stage, name, module), weight(program.buffers[size_t(stage.w[0].buffer)]),
-        super(support::superBlocksOf(weight.storage)), bits(bitsOfCode(weight.storage)), tile(int(weight.layout.tile)) {
+        super(support::superBlocksOf(weight.storage)), floats(support::floatCodesOf(weight.storage)),
+        bits(bitsOfCode(weight.storage)), tile(int(weight.layout.tile)) {
     columns = bits ? 4 : weight.storage == Storage::F32 ? 4 : 8;
     depths = bits ? support::stepOf(weight.storage) : 1;
   }
@@ -30,8 +31,9 @@ public:
 private:
   const Buffer &weight;
   const support::SuperBlocks *super;
+  const support::FloatCodes *floats;
   int bits, tile;
-  int columns, depths;                   ///< that a lane's 16 bytes hold
+  int columns, depths;                   ///< that a lane's 16 bytes hold; of floats of one byte eight times four
   std::vector<llvm::Value *> matrixBase; ///< of codes, by parts
 
   size_t parts() const { return s.w.size(); }
@@ -44,8 +46,7 @@ private:
 
   /// Where the tile's codes of the group, or super-block, that has the depth k begin.
   llvm::Value *codesOf(size_t part, llvm::Value *k) {
-    const int64_t length = super ? super->length : support::codedGroup,
-                  bytes = super ? 4 * super->words() : support::bytesOfGroup(bits);
+    const int64_t length = support::blockOf(weight.storage), bytes = support::bytesOf(weight.storage, length);
     llvm::Value *block = b.CreateZExt(divide(k, length), b.getInt64Ty());
     return b.CreateGEP(b.getInt8Ty(), matrixBase[part], b.CreateMul(block, b.getInt64(uint64_t(bytes * tile))));
   }
@@ -58,12 +59,19 @@ private:
     return add(mul(group, super->wordsOfGroup()), super->headWords());
   }
 
-  /// Where a lane's 16 bytes of the step at k begin: numbers, or codes.
+  /// Four bytes of a group of floats, in the lane's columns.
+  llvm::Value *bytesOfRow(llvm::Value *group, llvm::Value *row, llvm::Value *column) {
+    return b.CreateGEP(b.getInt8Ty(), group, add(mul(row, tile), rest(column, tile)));
+  }
+
+  /// Where a lane's bytes of the step at k begin: numbers, or codes.
   llvm::Value *bytesAt(size_t part, llvm::Value *k, llvm::Value *column) {
     if (super) {
       llvm::Value *step = divide(rest(rest(k, super->length), super->group), depths);
       return wordOf(codesOf(part, k), add(firstWordOfGroup(k), step), column);
     }
+    if (floats)
+      return bytesOfRow(codesOf(part, k), add(rest(k, support::floatGroup), 4), column);
     if (bits) {
       llvm::Value *row = add(mul(divide(rest(k, 32), depths), tile), rest(column, tile));
       return b.CreateGEP(b.getInt8Ty(), codesOf(part, k), add(mul(row, 4), 2 * tile));
@@ -89,12 +97,12 @@ private:
   std::vector<llvm::Value *> numbersAt(size_t part, llvm::Value *k, llvm::Value *column) {
     llvm::Value *from = bytesAt(part, k, column);
     std::vector<llvm::Value *> numbers;
-    bool floats = weight.storage == Storage::F32;
+    const bool whole = weight.storage == Storage::F32;
     llvm::Value *four = b.CreateAlignedLoad(
-        FixedVectorType::get(floats ? b.getFloatTy() : static_cast<Type *>(b.getInt32Ty()), 4), from, Align(16));
+        FixedVectorType::get(whole ? b.getFloatTy() : static_cast<Type *>(b.getInt32Ty()), 4), from, Align(16));
     for (int i = 0; i < 4; ++i) {
       llvm::Value *word = b.CreateExtractElement(four, uint64_t(i));
-      if (floats) {
+      if (whole) {
         numbers.push_back(word);
         continue;
       }
@@ -123,6 +131,8 @@ private:
     }
     if (super)
       return multiplyBlocks(acc, part, k, inChunk, column);
+    if (floats)
+      return multiplyFloats(acc, part, k, inChunk, column);
     // [tile] low bytes of scales, [tile] high bytes, then for each step [tile][4] bytes of codes (support/CodedGroups.h).
     llvm::Value *base = codesOf(part, k), *inTile = rest(column, tile);
     auto at = [&](llvm::Value *bytes) { return b.CreateGEP(b.getInt8Ty(), base, bytes); };
@@ -187,6 +197,41 @@ private:
         made = fma(ofStep, levels.scale, made);
         made = fma(b.CreateFNeg(sumOfX[size_t(r)]), levels.minimum, made);
       }
+    }
+  }
+  /// The same of floats of one byte: a word has one of each column.
+  void multiplyFloats(std::vector<llvm::Value *> &acc, size_t part, llvm::Value *k, llvm::Value *inChunk,
+                      llvm::Value *column) {
+    llvm::Value *group = codesOf(part, k);
+    auto rowAt = [&](llvm::Value *row) {
+      return b.CreateAlignedLoad(b.getInt32Ty(), bytesOfRow(group, row, column), Align(4));
+    };
+    std::vector<llvm::Value *> ofScale, words;
+    for (int i = 0; i < 4; ++i)
+      ofScale.push_back(rowAt(number(i)));
+    for (int d = 0; d < depths; ++d)
+      words.push_back(rowAt(add(rest(k, support::floatGroup), 4 + d)));
+    std::vector<llvm::Value *> steps(size_t(s.most * columns), ConstantFP::get(b.getFloatTy(), 0));
+    for (int d = 0; d < depths; ++d) {
+      std::vector<llvm::Value *> codes;
+      for (int c = 0; c < columns; ++c)
+        codes.push_back(floatOf(*floats, b.CreateLShr(words[size_t(d)], uint64_t(8 * c))));
+      for (int r = 0; r < s.most; ++r) {
+        llvm::Value *x = xAt(r, add(inChunk, d));
+        for (int c = 0; c < columns; ++c) {
+          llvm::Value *&step = steps[size_t(r * columns + c)];
+          step = fma(x, codes[size_t(c)], step);
+        }
+      }
+    }
+    for (int c = 0; c < columns; ++c) {
+      llvm::Value *scale = number(0);
+      for (int i = 0; i < 4; ++i)
+        scale = b.CreateOr(
+            scale, b.CreateShl(b.CreateAnd(b.CreateLShr(ofScale[size_t(i)], uint64_t(8 * c)), 255), uint64_t(8 * i)));
+      scale = b.CreateBitCast(scale, b.getFloatTy());
+      for (int r = 0; r < s.most; ++r)
+        sum(acc, part, r, c) = fma(steps[size_t(r * columns + c)], scale, sum(acc, part, r, c));
     }
   }
   llvm::Value *fma(llvm::Value *x, llvm::Value *y, llvm::Value *z) {

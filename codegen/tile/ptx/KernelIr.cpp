@@ -260,26 +260,40 @@ llvm::Value *KernelIr::address(int buffer, const std::vector<int> &positions) {
   return b.CreateGEP(storedType(b, of.storage), pointers.at(buffer), offset);
 }
 
+/// A float of one byte, the lowest of a word, but for its unit.
+llvm::Value *KernelIr::floatOf(const support::FloatCodes &form, llvm::Value *word) {
+  llvm::Value *bits = b.CreateSExt(b.CreateTrunc(word, b.getInt8Ty()), b.getInt32Ty());
+  return halfOf(b.CreateAnd(b.CreateShl(bits, uint64_t(form.shift)), number(form.mask)), 0);
+}
+
 /// A code times its scale (support/CodedGroups.h has the layout).
 llvm::Value *KernelIr::code(int buffer, const std::vector<int> &positions) {
   const Buffer &of = p.buffers[size_t(buffer)];
   size_t rank = positions.size();
   int bits = bitsOfCode(of.storage);
-  int64_t tile = of.layout.tile, each = support::codesInStep(bits);
+  const int64_t tile = of.layout.tile, each = support::codesInStep(bits), length = support::groupOf(of.storage);
   auto wide = [&](llvm::Value *x) { return b.CreateSExt(x, b.getInt64Ty()); };
-  llvm::Value *n = get(positions[rank - 2]), *k = get(positions[rank - 1]), *row = rest(n, tile), *in = rest(k, 32);
+  llvm::Value *n = get(positions[rank - 2]), *k = get(positions[rank - 1]), *row = rest(n, tile), *in = rest(k, length);
   llvm::Value *index = b.getInt64(0);
   for (size_t d = 0; d + 2 < rank; ++d)
     index = b.CreateAdd(b.CreateMul(index, wide(sizeOf(of.dims[d].size))), wide(get(positions[d])));
   llvm::Value *tiles = divide(add(sizeOf(of.dims[rank - 2].size), tile - 1), tile),
-              *groups = divide(add(sizeOf(of.dims[rank - 1].size), 31), 32);
+              *groups = divide(add(sizeOf(of.dims[rank - 1].size), length - 1), length);
   index = b.CreateAdd(b.CreateMul(index, wide(tiles)), wide(divide(n, tile)));
-  index = b.CreateAdd(b.CreateMul(index, wide(groups)), wide(divide(k, 32)));
-  llvm::Value *group = b.CreateGEP(b.getInt8Ty(), pointers.at(buffer),
-                                   b.CreateMul(index, b.getInt64(uint64_t(tile * support::bytesOfGroup(bits)))));
+  index = b.CreateAdd(b.CreateMul(index, wide(groups)), wide(divide(k, length)));
+  llvm::Value *group =
+      b.CreateGEP(b.getInt8Ty(), pointers.at(buffer),
+                  b.CreateMul(index, b.getInt64(uint64_t(tile * support::bytesOf(of.storage, length)))));
   auto byte = [&](llvm::Value *at) {
     return b.CreateZExt(b.CreateLoad(b.getInt8Ty(), b.CreateGEP(b.getInt8Ty(), group, at)), b.getInt32Ty());
   };
+  if (const support::FloatCodes *form = support::floatCodesOf(of.storage)) {
+    llvm::Value *scale = byte(row);
+    for (int i = 1; i < 4; ++i)
+      scale = b.CreateOr(scale, b.CreateShl(byte(add(row, i * tile)), uint64_t(8 * i)));
+    return b.CreateFMul(b.CreateBitCast(scale, b.getFloatTy()),
+                        floatOf(*form, byte(add(add(mul(in, tile), 4 * tile), row))));
+  }
   llvm::Value *half = b.CreateOr(byte(row), b.CreateShl(byte(add(row, tile)), 8));
   llvm::Value *scale =
       b.CreateFPExt(b.CreateBitCast(b.CreateTrunc(half, b.getInt16Ty()), b.getHalfTy()), b.getFloatTy());

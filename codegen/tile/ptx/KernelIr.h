@@ -70,6 +70,7 @@ protected:
   llvm::Value *tensorAt(size_t operand) { return tensors.at(operand); } ///< in 64 bits
   llvm::Value *widened(llvm::Value *bits);                              ///< of bf16 in an integer of 16 bits
   llvm::Value *halfOf(llvm::Value *word, int shift);                    ///< of f16 in 16 bits of a word
+  llvm::Value *floatOf(const support::FloatCodes &form, llvm::Value *word);
 
   // Codes in super-blocks (support/CodedGroups.h, SuperCodes.cpp). `units`: the word of the block's d and e.
   struct SuperGroup {

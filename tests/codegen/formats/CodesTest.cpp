@@ -1,5 +1,8 @@
 // Kernels that read weights in codes of few bits: rows by themselves and in tiles, parts beside each other, experts.
+#include "support/numbers/SmallFloats.h"
 #include "tests/codegen/support/Check.h"
+
+#include <cmath>
 
 using namespace quern::codegen;
 
@@ -136,6 +139,34 @@ TEST_P(Codes, SummedOverRowsToo) {
   checkKernel(g.finish("sums"), rows, 1e-5);
 }
 
+/// Every code that is a number, to the last bit: by rows that take it alone.
+class Floats : public testing::TestWithParam<Storage> {};
+TEST_P(Floats, EveryCodeOnEveryTarget) {
+  const quern::support::FloatCodes &form = *quern::support::floatCodesOf(GetParam());
+  std::vector<double> numbers;
+  for (int code = 0; code < 256; ++code)
+    if (float number = numberOfCode(form, uint8_t(code)); std::isfinite(number))
+      for (int i = 0; i < 2; ++i) // the second is the largest, which says the scale
+        numbers.push_back(i ? form.most * 0.25 : number * 0.25);
+  const int64_t count = int64_t(numbers.size()) / 2;
+  for (const char *name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
+    CpuTarget target = cpuTarget(name);
+    GraphMaker g;
+    int x = g.argument(Storage::F32, {dim("M"), dim("I", 2)});
+    int w = g.weight({dim("O", count), dim("I", 2)}, 16, GetParam());
+    g.yield(g.contract(x, g.elementwise(Op::Dequantize, {w}), {"I"}));
+    SCOPED_TRACE(name);
+    for (int64_t length : {1, 16}) {
+      std::vector<double> ones(size_t(2 * length));
+      for (int64_t i = 0; i < length; ++i)
+        ones[size_t(2 * i)] = 1;
+      const std::vector<DenseTensor> given = {{{length, 2}, ones}, {{count, 2}, numbers}};
+      checkKernel(g.finish("numbers"), {{{"M", length}}}, 0, target, &given);
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Kinds, Floats, testing::Values(Storage::F8E4M3, Storage::F8E5M2));
+
 const auto groups = testing::Values(std::tuple(Storage::Int8, 75), std::tuple(Storage::Int4, 96));
 const auto moreGroups = testing::Values(std::tuple(Storage::Int8, 96), std::tuple(Storage::Int4, 75));
 INSTANTIATE_TEST_SUITE_P(Kinds, Codes, groups);
@@ -155,6 +186,12 @@ INSTANTIATE_TEST_SUITE_P(MoreSuperBlocks, Codes, moreSuperBlocks);
 INSTANTIATE_TEST_SUITE_P(MoreSuperBlocks, RowsInCodes, moreSuperBlocks);
 INSTANTIATE_TEST_SUITE_P(MoreSuperBlocks, MoreCodes, superBlocks);
 INSTANTIATE_TEST_SUITE_P(MoreOfSuperBlocks, MoreCodes, moreSuperBlocks);
+const auto floats = testing::Values(std::tuple(Storage::F8E4M3, 331));
+const auto moreFloats = testing::Values(std::tuple(Storage::F8E4M3, 256), std::tuple(Storage::F8E5M2, 75));
+INSTANTIATE_TEST_SUITE_P(Floats, Codes, floats);
+INSTANTIATE_TEST_SUITE_P(MoreFloats, Codes, moreFloats);
+INSTANTIATE_TEST_SUITE_P(MoreFloats, MoreCodes, floats);
+INSTANTIATE_TEST_SUITE_P(MoreOfFloats, MoreCodes, moreFloats);
 INSTANTIATE_TEST_SUITE_P(Each, RowsOnEveryTarget,
                          testing::Values(std::tuple(Storage::Int8, 75), std::tuple(Storage::Q4K, 331)));
 INSTANTIATE_TEST_SUITE_P(MoreKinds, RowsOnEveryTarget,

@@ -413,9 +413,10 @@ int main(int argc, char **argv) {
   if (wanted("long"))
     attention(0, {{2048, 0}});
   if (wanted("formats"))
-    for (Storage storage : {Storage::BF16, Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q5K, Storage::Q6K})
+    for (Storage storage :
+         {Storage::BF16, Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q5K, Storage::Q6K, Storage::F8E4M3})
       for (bool coded : {false, true})
-        if (!coded || bitsOfCode(storage))
+        if (!coded || (bitsOfCode(storage) && !quern::support::floatCodesOf(storage)))
           format(storage, coded, 768, 12288, {512, 1, 2, 3, 4, 6, 8});
   if (wanted("tiles"))
     for (Storage storage : {Storage::BF16, Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q5K, Storage::Q6K})

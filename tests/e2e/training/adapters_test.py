@@ -128,6 +128,28 @@ class Learning(Adapters):
         return run(program, "train", "--data", self.sentence, "--weights", weights, "--output", self.scratch / name, "--batch", 4, "--length", 32,
                    "--sample-every", 0, "--rate", 3e-3, *options, status=status)
 
+    def check_base(self, program, adapter):
+        """Over its own base nothing is said; over another one both are named."""
+        tensors = read_safetensors(STORY / "model.safetensors")
+        name = next(name for name in tensors if "down_proj" in name)
+        tensors[name].data[-1] += 0.5
+        another = self.scratch / "another.safetensors"
+        write_safetensors(another, tensors)
+
+        def said(weights):
+            return run(program, "eval", "--weights", weights, "--adapter", adapter, "--input", self.scratch / "in.safetensors", "--output", self.scratch / "out.safetensors").err
+
+        self.assertNotIn("trained over", said(STORY))
+        told = said(another)
+        for word in ("warning", str(adapter), f"trained over {STORY}", str(another)):
+            self.assertIn(word, told)
+        copy = self.scratch / "odd"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(adapter, copy)
+        (copy / "adapter_base.json").write_text("{}")
+        self.assert_refused(run(program, "eval", "--weights", STORY, "--adapter", copy, "--input", self.scratch / "in.safetensors", "--output", self.scratch / "out.safetensors", status=1),
+                            "adapter_base.json", "which model")
+
     def check(self, form):
         model = ("--lora", 4, *coded(form), "--config", STORY / "config.json")
         program = self.compile("llama", "--train", "--lora-scale", 3, *model, name=f"train-{form}")
@@ -138,7 +160,7 @@ class Learning(Adapters):
         self.assertLess(log(folder, "valid_loss")[45], 0.1)
         end = folder / "checkpoint-45"
         self.assertEqual(sorted(path.name for path in end.iterdir()),
-                         ["adapter_config.json", "adapter_model.safetensors", "checksums.xxh128", "config.json", "optimizer.safetensors", "tokenizer.json", "train.json"])
+                         ["adapter_base.json", "adapter_config.json", "adapter_model.safetensors", "checksums.xxh128", "config.json", "optimizer.safetensors", "tokenizer.json", "train.json"])
         # Beside the same base in a program that is not trained, though that multiplies by another scale; and as the interpreter has it.
         inputs = {"tokens": random_tokens(1, 2, 24, 512)}
         other = self.compile("llama", *model, name=f"use-{form}")
@@ -146,6 +168,7 @@ class Learning(Adapters):
         got = self.evaluate(other, STORY, inputs, "--adapter", end)["logits"]
         self.assertLess(relative_error(got, want), 1e-5)
         self.assertGreater(relative_error(self.evaluate(other, STORY, inputs)["logits"], want), 0.1)
+        self.check_base(other, end)
         exact = self.interpret("llama", STORY / "model.safetensors", inputs, *model, "--lora-scale", 3, "--adapter", end / "adapter_model.safetensors",
                                "--after", "narrow-storage")["logits"]
         self.assertLess(relative_error(got, exact), 5e-5)

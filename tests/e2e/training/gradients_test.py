@@ -126,6 +126,18 @@ class Differences(Case):
     def check(self, spec, *options):
         run(QUERN, "gradcheck", EXAMPLES / f"{spec}.quern", "--quiet", "--directions", "1", *options)
 
+    def test_adapters(self):
+        """They alone are checked, and all of them, beside matrices stored either way; the base may be a checkpoint's."""
+        for fixture, matrices in (("llama", ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")), ("gpt2", ("c_attn", "c_proj", "c_fc"))):
+            folder = DATA / fixture
+            options = ("--config", folder / "config.json", "--weights", folder / "model.safetensors", "--lora", "2", "--directions", "1")
+            *tensors, verdict = run(QUERN, "gradcheck", EXAMPLES / f"{fixture}.quern", *options).out.strip().splitlines()
+            self.assertIn("gradients agree", verdict)
+            for half in "AB":
+                for matrix in matrices:
+                    self.assertTrue(any(line.endswith(f"{matrix}.lora_{half}.weight") for line in tensors), f"{matrix} {half}")
+            self.assertEqual([line for line in tensors if "lora_" not in line], [])
+
 
 def golden(fixture):
     return lambda self: self.check(fixture)

@@ -1,11 +1,10 @@
-"""GPTQ and AWQ as published, kept in codes of int4, q4_1 or q4_z, and 8-bit floats, kept in bf16: a program computes what one computes that decodes them to
-f32."""
+"""GPTQ and AWQ as published, kept in codes of int4, q4_1 or q4_z: a program computes what one computes that decodes them to f32. Scales that are small."""
 import json
 import random
 import struct
 import unittest
 
-from tests.e2e.harness import DATA, QUERN, Case, Tensor, random_tensor, random_tokens, relative_error, run, write_safetensors
+from tests.e2e.harness import DATA, LESSER_TARGET, QUERN, Case, Tensor, random_tensor, random_tokens, read_safetensors, relative_error, run, write_safetensors
 
 WIDTH, INNER, WORDS, LAYERS, GROUP = 64, 128, 96, 2, 32
 SHAPES = {"self_attn.q_proj": (64, WIDTH), "self_attn.k_proj": (32, WIDTH), "self_attn.v_proj": (32, WIDTH), "self_attn.o_proj": (WIDTH, 64),
@@ -41,13 +40,6 @@ def integers(source, outer, inner, symmetric, group, order=None, awq=False):
     return parts
 
 
-def byte_floats(source, outer, inner):
-    """The parts of one weight with a scale for each 128 x 128, powers of two, as DeepSeek V3.1 has them."""
-    blocks = [-(-outer // 128), -(-inner // 128)]
-    return {"weight": Tensor("F8_E4M3", [outer, inner], [source.randrange(2) << 7 | source.randrange(0x78) for _ in range(outer * inner)]),
-            "weight_scale_inv": Tensor("F32", blocks, [2.0 ** -source.randrange(8, 11) for _ in range(blocks[0] * blocks[1])])}
-
-
 class Groups(Case):
     def write_model(self, method="gptq", group=GROUP, **odd):
         """A llama of such weights; of those that `odd` names zeros may be anywhere ("zeros") or neighbours have other groups ("order")."""
@@ -65,8 +57,7 @@ class Groups(Case):
             for name, (outer, inner) in SHAPES.items():
                 kind = odd.get(name.split(".")[1])
                 order = source.sample([g for g in range(inner // GROUP) for _ in range(GROUP)], inner) if kind == "order" else None
-                parts = byte_floats(source, outer, inner) if method == "fp8" else integers(source, outer, inner, kind != "zeros", min(group, inner), order, method == "awq")
-                for part, tensor in parts.items():
+                for part, tensor in integers(source, outer, inner, kind != "zeros", min(group, inner), order, method == "awq").items():
                     tensors[f"model.layers.{i}.{name}.{part}"] = tensor
         write_safetensors(folder / "model.safetensors", tensors)
         return folder
@@ -104,9 +95,23 @@ class Groups(Case):
         everywhere = {name.split(".")[1]: "zeros" for name in SHAPES}
         self.check(self.write_model("awq", group=128, **everywhere), (r"quern.quantize .*q4_z\[",))
 
-    def test_eight_bit_floats(self):
-        """Times powers of two they are numbers of bf16."""
-        self.check(self.write_model("fp8"), (r"!quern.tensor<bf16\[F = 128, D = 64\]|!quern.tensor<bf16\[D = 64, F = 128\]",))
+
+class SmallScales(Case):
+    def test_below_the_least_normal_number_of_f16(self):
+        """Values are small, and what multiplies them is large: their scales are such that an f32 of the same exponent would be taken for 0."""
+        stories = DATA / "stories260K"
+        tensors = read_safetensors(stories / "model.safetensors")
+        for name, tensor in tensors.items():
+            factor = {"v_proj": 2.0**-12, "o_proj": 2.0**12}.get(name.split(".")[-2], 1)
+            tensors[name] = Tensor(tensor.dtype, tensor.shape, [x * factor for x in tensor.data])
+        weights, inputs = self.scratch / "small.safetensors", {"tokens": random_tokens(1, 2, 9, 500)}
+        write_safetensors(weights, tensors)
+        for kind in ("int8", "int4"):
+            options = ("--config", stories / "config.json", "--quantize", f"f32,*v_proj*={kind}")
+            want = self.interpret("llama", weights, inputs, *options, "--after", "narrow-storage")["logits"]
+            for target in ((), ("--target", LESSER_TARGET)):
+                got = self.evaluate(self.compile("llama", *options, *target), weights, inputs)["logits"]
+                self.assertLess(relative_error(got, want), 1e-5, kind)
 
 
 if __name__ == "__main__":

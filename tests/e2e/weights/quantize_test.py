@@ -40,7 +40,7 @@ class Quantized(Case):
         self.assertEqual(self.packed(program, written, "b"), self.packed(again, written, "c"))
         published, stored = read_header(folder / "model.safetensors"), read_header(written / "model.safetensors")
         for name in stored:
-            self.assertIn(re.sub(r"\.(scales|shape)$", "", name), published)
+            self.assertIn(re.sub(r"(\.scales|\.shape|_scale)$", "", name), published)
         return program, again, written
 
     def check_published_order(self, quantize):
@@ -66,6 +66,11 @@ class RoundTrip(Quantized):
         """Along either dimension, joined; a table that a pattern names."""
         self.check("gpt2", "gpt2", "q6_k,*c_proj*=q5_k")
         self.check("llama", "llama", "q4_k,*k_proj*=q5_k,*embed_tokens*=q6_k")
+
+    def test_floats(self):
+        """Along either dimension, joined; a table that a pattern names; experts."""
+        self.check("gpt2", "gpt2", "f8_e4m3,*c_proj*=f8_e5m2,*wte*=f8_e4m3")
+        self.check("mixtral", "mixtral", "f8_e4m3")
 
     def test_tables(self):
         """Rows are looked up in codes, those of the tied head, which then are in memory once."""

@@ -2,6 +2,7 @@
 // the codes are read. A program that loads such a file, whatever its kernels want, ends in an error or has other numbers.
 #include "runtime/Error.h"
 #include "runtime/formats/BlockFormat.h"
+#include "runtime/formats/ByteFloats.h"
 #include "runtime/weights/Weights.h"
 #include "tests/runtime/Damage.h"
 #include "tests/runtime/GgufBuilder.h"
@@ -99,6 +100,9 @@ Hostile written(Storage storage) {
       return safetensors({{name, Dtype::U32, {2, words}, bytes(size_t(8 * words))},
                           {std::string(name) + ".shape", Dtype::I64, {int64_t(shape.size())}, longs(shape)}});
     }
+    if (floatCodesOf(storage))
+      return safetensors({{name, dtypeOfCodes(storage), {2, depth}, bytes(size_t(2 * depth))},
+                          {std::string(name) + "_scale", Dtype::F32, {2, 3}, floats({1, 0.5f, 0.037f, 2, -1, 1e-3f})}});
     const int64_t groups = (depth + 31) / 32;
     const bool wide = bitsOfCode(storage) == 8;
     std::vector<Part> parts = {

@@ -130,6 +130,29 @@ module attributes {quern.quantize = "q8_k,k=q5_k,o=q6_k"} {
 
 // -----
 
+// Floats of one byte hold nothing but themselves: joined to bf16 or to int8 they become f32.
+module attributes {quern.quantize = "f8_e4m3,k=bf16,o=int8"} {
+  // CHECK-LABEL: @forward
+  // CHECK-NOT: quern.quantize {{.*}}[G = 6
+  // CHECK-NOT: quern.quantize {{.*}}[H = 6
+  // CHECK: quern.quantize {{.*}} -> !quern.tensor<f8_e4m3[V = 9, D = 4]>
+  func.func @forward(%x: !quern.tensor<real[T, D = 4]>) -> (!quern.tensor<real[T, G = 6]>, !quern.tensor<real[T, H = 6]>, !quern.tensor<real[T, V = 9]>) {
+    %k = quern.param [["k"]] : !quern.tensor<real[K = 3, D = 4]>
+    %v = quern.param [["v"]] : !quern.tensor<real[K = 3, D = 4]>
+    %kv = quern.concat %k, %v ["K", "K"] into <G = 6> {quern.weight} : (!quern.tensor<real[K = 3, D = 4]>, !quern.tensor<real[K = 3, D = 4]>) -> !quern.tensor<real[G = 6, D = 4]>
+    %0 = quern.contract %x, %kv over ["D"] : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[G = 6, D = 4]>) -> !quern.tensor<real[T, G = 6]>
+    %u = quern.param [["u"]] : !quern.tensor<real[K = 3, D = 4]>
+    %o = quern.param [["o"]] : !quern.tensor<real[K = 3, D = 4]>
+    %uo = quern.concat %u, %o ["K", "K"] into <H = 6> {quern.weight} : (!quern.tensor<real[K = 3, D = 4]>, !quern.tensor<real[K = 3, D = 4]>) -> !quern.tensor<real[H = 6, D = 4]>
+    %1 = quern.contract %x, %uo over ["D"] : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[H = 6, D = 4]>) -> !quern.tensor<real[T, H = 6]>
+    %h = quern.param [["head"]] : !quern.tensor<real[V = 9, D = 4]>
+    %2 = quern.contract %x, %h over ["D"] : (!quern.tensor<real[T, D = 4]>, !quern.tensor<real[V = 9, D = 4]>) -> !quern.tensor<real[T, V = 9]>
+    return %0, %1, %2 : !quern.tensor<real[T, G = 6]>, !quern.tensor<real[T, H = 6]>, !quern.tensor<real[T, V = 9]>
+  }
+}
+
+// -----
+
 // "w8a8": the rows that a weight multiplies become codes, too; not where the last pattern says int8.
 module attributes {quern.quantize = "w8a8,*.2.*=int8"} {
   // CHECK-LABEL: @forward
