@@ -159,7 +159,8 @@ static int termsOfTiles(ModuleOp planned) {
     if (asks(kernel))
       kernel.walk([&](ContractOp product) {
         auto pieces = [](Value factor) { return isBF16(factor) ? 1 : quern::codegen::piecesOfF32; };
-        const int terms = static_cast<int>(quern::codegen::termsOf(pieces(product.getA()), pieces(product.getB())).size());
+        const int terms =
+            static_cast<int>(quern::codegen::termsOf(pieces(product.getA()), pieces(product.getB())).size());
         least = least ? std::min(least, terms) : terms;
       });
   return least;

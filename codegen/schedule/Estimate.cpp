@@ -24,9 +24,9 @@ static constexpr double fromSecond = 32, fromThird = 16, fromMemory = 10;
 static constexpr double ahead = 0.5;
 /// What a core does not hide of the work beside its slowest part.
 static constexpr double exposed = 0.1;
-/// Instructions that a core looks ahead, bytes that it fetches ahead of a stream (of a second one, too), and the bytes ahead with
-/// which it waits for memory as long as it reads.
-static constexpr double window = 320, fetchedAhead = 2048, halfway = 600;
+/// Instructions that a core looks ahead, bytes that it fetches ahead of each stream, of so many columns in all, and the bytes
+/// ahead with which it waits for memory as long as it reads.
+static constexpr double window = 320, fetchedAhead = 2048, besideEachOther = 128, halfway = 600;
 /// Of reading one more stream of memory, each time there are twice as many.
 static constexpr double perStream = 0.015;
 /// Of an instruction of a loop's body, each time it stands there: fetching and decoding, in slots of instructions.
@@ -161,7 +161,7 @@ double Estimate::blocks(const PlanPart &part, double length) const {
   const bool pieces = amx && known("amx") > 1; // streams of tiles wait less
   double perBlock = (fetched + vectors * unpacking()) * core.products / (rows * block * vectors);
   double depth = family == "contract" ? std::min<double>(part["depth"], inner) : inner;
-  double totals = depth < inner ? 4 / depth * core.products : 0; // read and written for each part
+  double totals = depth < inner ? 4 / depth * core.products : 0;   // read and written for each part
   const double size = !amx ? 4 : pieces ? 6 : formats.rowBits / 8; // three pieces of f32
   double held = (part["row_block"] * rows + columns) * depth * size;
   double beyond = std::max(0.0, held / core.second - 1);
@@ -178,10 +178,11 @@ double Estimate::fewRows(const PlanPart &part) const {
   const bool integers = formats.rowBits < 16 && formats.bits <= 8;
   const double share = integers ? (formats.bytes == 4 ? 0.25 : 0.5) : 1;
   double each = integers ? share * (formats.bits == 8 ? 1 : 1.5) + 1.4 : (core.fused ? 1 : 3) + decoding();
-  double aheadAlone = window * bytes / (each + 1 / (side * vectors)) + fetchedAhead * std::min(side, 2.0);
+  double aheadAlone =
+      window * bytes / (each + 1 / (side * vectors)) + fetchedAhead * std::min(side, besideEachOther / part["columns"]);
   double step = together({each / core.operations, share / core.products}), chained = share * latency / (side * vectors);
-  double alone =
-      together({reading * (1 + halfway / aheadAlone), std::max(step, chained)}) * (1 + perStream * std::log2(side));
+  double waiting = reading * halfway / aheadAlone; // whatever the instructions take
+  double alone = (together({reading, std::max(step, chained)}) + waiting) * (1 + perStream * std::log2(side));
   double again = std::max({step, chained, bytes / fromSecond});
   // In a tile, products of rows that are not there delay what is read next; codes are unpacked first, then multiplied.
   double products =

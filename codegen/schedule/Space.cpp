@@ -100,7 +100,8 @@ static std::optional<std::string> refusePacked(const PlanPart &part, const Facts
   const int64_t depth = part["depth"], inner = known(facts, "inner"), bits = known(facts, "bits"),
                 of = codesOfPart(bits);
   if (inner && depth < inner && (known(facts, "row_bits") < 32 || part["amx"]))
-    return "depth " + text(depth) + ", but rows in fewer bits, and AMX's, are summed over the whole depth of " + text(inner);
+    return "depth " + text(depth) + ", but rows in fewer bits, and AMX's, are summed over the whole depth of " +
+           text(inner);
   if (inner && depth < inner && depth % of)
     return "depth " + text(depth) + " is no multiple of the " + text(of) + " codes that share scales";
   if (int64_t unroll = part["unroll"]; unroll > 1 && inner && depth < inner && (inner % depth || depth % unroll))

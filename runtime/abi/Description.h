@@ -144,9 +144,9 @@ struct Description {
   std::string model, spec;
   std::vector<std::string> cpu;
   bool multipliesBytes = false; // kernels multiply integers of 8 bits
-  int multipliesTiles = 0;      // kernels multiply in AMX's registers: bytes, or so many products of bf16 for one of numbers
-  bool multipliesBF16 = false;  // kernels for a device multiply bf16 by bf16
-  std::string device;           // whose kernels these are ("opencl", "cuda", "vulkan"); empty: the processor's
+  int multipliesTiles = 0; // kernels multiply in AMX's registers: bytes, or so many products of bf16 for one of numbers
+  bool multipliesBF16 = false; // kernels for a device multiply bf16 by bf16
+  std::string device;          // whose kernels these are ("opencl", "cuda", "vulkan"); empty: the processor's
   std::vector<std::string> symbols;
   int batch = -1, time = -1, past = -1, cap = -1; // numbers of symbols, -1: the program has none
   nlohmann::json config, fileConfig;

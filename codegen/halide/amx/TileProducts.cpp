@@ -280,7 +280,8 @@ private:
       std::vector<Stmt> products;
       do
         products.push_back(ofAll([&](int i, int j) {
-          return setTile(tile(i, j), product(i, j, tileOf(tile(i, j), out.type), Variable::make(Int(32), loop), 0, term));
+          return setTile(tile(i, j),
+                         product(i, j, tileOf(tile(i, j), out.type), Variable::make(Int(32), loop), 0, term));
         }));
       while (++term < rowTerms.size() && sharesTile(term));
       all.push_back(

@@ -43,8 +43,7 @@ static const Var pairVar("pair");
 
 DenseContraction::DenseContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
     : Contraction(builder, longestLast(pattern), plan), plan(plan), unroll(plan["unroll"]), group(plan["group"]),
-      partDepth(plan["depth"]), shallowParts(plan["shallow"]), amx(plan["amx"]),
-      terms(termsOf(pieces(x), pieces(w))),
+      partDepth(plan["depth"]), shallowParts(plan["shallow"]), amx(plan["amx"]), terms(termsOf(pieces(x), pieces(w))),
       narrow(prepareOperands(builder, pattern)),
       wholeParts(reduced.back().fixed() && *reduced.back().fixed() % partDepth == 0),
       pairs(!amx && multipliesBF16(b.target) && partDepth % inPair == 0 && hasStoredPairs(b.graph, *this)) {

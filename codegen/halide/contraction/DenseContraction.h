@@ -18,7 +18,7 @@ private:
     Func strip, sums; ///< columns over a part of the depth; sums of a tile in registers
     Func
         copy; ///< rows over a part of the depth, widened where they are stored in bf16, rounded where they are made here
-    Func turned;     ///< for AMX: 16 x 16 words of columns that lie along the depth
+    Func turned;           ///< for AMX: 16 x 16 words of columns that lie along the depth
     RVar over, pair, term; ///< the steps of the depth; of pairs also which of the two; for AMX also which pieces of f32
   };
   /// `number`, which bf16 has, as that.

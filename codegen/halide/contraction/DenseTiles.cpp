@@ -120,10 +120,7 @@ void DenseContraction::scheduleTilesOfRows() {
 
 void DenseContraction::scheduleWordsOfColumns(Products &out, const LoopLevel &copies) {
   Var depth = KernelBuilder::var(reduced.back().name);
-  out.strip.compute_at(copies)
-      .bound_extent(lane, tile)
-      .bound_extent(Var("tile"), group)
-      .bound_extent(piece, pieces(w));
+  out.strip.compute_at(copies).bound_extent(lane, tile).bound_extent(Var("tile"), group).bound_extent(piece, pieces(w));
   if (!out.turned.defined()) {
     out.strip.vectorize(lane, tileColumns).reorder(lane, piece, Var("tile"), depth).unroll(piece);
     return;

@@ -17,7 +17,7 @@ private:
   struct Sums {
     Func func;
     std::vector<RVar> over; ///< of pairs: within one, the pairs, for AMX the pieces of rows
-    Func ofGroup; ///< of codes: the sums over a group, before its scale multiplies them; else undefined
+    Func ofGroup;           ///< of codes: the sums over a group, before its scale multiplies them; else undefined
     std::vector<RVar> overGroup;
     bool integers = false; ///< `ofGroup` sums integers, the first of `overGroup` within an instruction
     Func halves{}; ///< of integers: two sums for each of `ofGroup`, where an instruction sums pairs; else undefined

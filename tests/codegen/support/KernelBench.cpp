@@ -127,7 +127,8 @@ static void tiles(Storage ofRows, Storage storage, int64_t in, int64_t out, int6
   auto real = [&](int value, Storage storage) {
     return storage == Storage::F32 ? value : g.elementwise(coded ? Op::Dequantize : Op::Widen, {value});
   };
-  g.yield(g.contract(coded ? g.elementwise(Op::Dequantize, {g.quantize(x, "I")}) : real(x, ofRows), real(w, storage), {"I"}));
+  g.yield(g.contract(coded ? g.elementwise(Op::Dequantize, {g.quantize(x, "I")}) : real(x, ofRows), real(w, storage),
+                     {"I"}));
   KernelGraph &graph = g.finish("tiles");
   ScheduleTable without = schedules;
   without.add("contract : amx 0", "vectors");
