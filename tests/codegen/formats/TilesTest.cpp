@@ -140,6 +140,7 @@ TEST(Tiles, OfRowsInF32) {
 
 /// Both factors in f32, or one of them: six products of pieces, or three.
 TEST(Tiles, OfStoredNumbersInF32) {
+  int plansOf = 0;
   for (const StoredForm &form : storedForms())
     for (auto [rows, columns] : {std::pair(Storage::F32, Storage::F32), std::pair(Storage::BF16, Storage::F32),
                                  std::pair(Storage::F32, Storage::BF16)}) {
@@ -149,9 +150,11 @@ TEST(Tiles, OfStoredNumbersInF32) {
       GraphMaker g;
       KernelGraph &graph = storedProduct(g, form, rows, columns);
       for (const char *numbers : {"amx 2", "amx 1, depth 32, shallow 0, group 1"}) {
+        if (rows != columns && plansOf++ % 2) // in turns
+          continue;
         KernelPlan plan = planOf(graph, numbers, "dense");
         EXPECT_GT(plan.parts[0]["amx"], 0);
-        check(graph, plan, {1, 33, 101}, false, 2e-6);
+        check(graph, plan, {1, 101}, false, 2e-6);
       }
     }
 }
