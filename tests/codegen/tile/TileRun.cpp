@@ -33,12 +33,12 @@ public:
     auto next = ranges.upper_bound(address);
     if (next == ranges.begin() || address + bytes > std::prev(next)->first + std::prev(next)->second)
       throw std::runtime_error("an address that is in no buffer");
-    if (bytes == 16)
+    if (bytes >= 4)
       asked.erase(reinterpret_cast<uint8_t *>(address));
     return reinterpret_cast<uint8_t *>(address);
   }
   void askedFor(const uint8_t *place) override { asked.insert(place); }
-  /// What was fetched ahead must be 16 bytes that somebody reads then.
+  /// What was fetched ahead must begin 16 bytes, or of floats of one byte a word, that somebody reads then.
   void checkAsked() {
     if (!asked.empty())
       throw std::runtime_error("memory is fetched ahead that nobody reads");
