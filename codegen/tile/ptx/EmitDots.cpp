@@ -215,11 +215,11 @@ private:
     for (int d = 0; d < depths; ++d) {
       std::vector<llvm::Value *> codes;
       for (int c = 0; c < columns; ++c)
-        codes.push_back(floatOf(*floats, b.CreateLShr(words[size_t(d)], uint64_t(8 * c))));
+        codes.push_back(floatOf(*floats, b.CreateLShr(words[size_t(d)], 8 * uint64_t(c))));
       for (int r = 0; r < s.most; ++r) {
         llvm::Value *x = xAt(r, add(inChunk, d));
         for (int c = 0; c < columns; ++c) {
-          llvm::Value *&step = steps[size_t(r * columns + c)];
+          llvm::Value *&step = steps[size_t(r) * size_t(columns) + size_t(c)];
           step = fma(x, codes[size_t(c)], step);
         }
       }
@@ -228,10 +228,10 @@ private:
       llvm::Value *scale = number(0);
       for (int i = 0; i < 4; ++i)
         scale = b.CreateOr(
-            scale, b.CreateShl(b.CreateAnd(b.CreateLShr(ofScale[size_t(i)], uint64_t(8 * c)), 255), uint64_t(8 * i)));
+            scale, b.CreateShl(b.CreateAnd(b.CreateLShr(ofScale[size_t(i)], 8 * uint64_t(c)), 255), 8 * uint64_t(i)));
       scale = b.CreateBitCast(scale, b.getFloatTy());
       for (int r = 0; r < s.most; ++r)
-        sum(acc, part, r, c) = fma(steps[size_t(r * columns + c)], scale, sum(acc, part, r, c));
+        sum(acc, part, r, c) = fma(steps[size_t(r) * size_t(columns) + size_t(c)], scale, sum(acc, part, r, c));
     }
   }
   llvm::Value *fma(llvm::Value *x, llvm::Value *y, llvm::Value *z) {

@@ -290,7 +290,7 @@ llvm::Value *KernelIr::code(int buffer, const std::vector<int> &positions) {
   if (const support::FloatCodes *form = support::floatCodesOf(of.storage)) {
     llvm::Value *scale = byte(row);
     for (int i = 1; i < 4; ++i)
-      scale = b.CreateOr(scale, b.CreateShl(byte(add(row, i * tile)), uint64_t(8 * i)));
+      scale = b.CreateOr(scale, b.CreateShl(byte(add(row, i * tile)), 8 * uint64_t(i)));
     return b.CreateFMul(b.CreateBitCast(scale, b.getFloatTy()),
                         floatOf(*form, byte(add(add(mul(in, tile), 4 * tile), row))));
   }
