@@ -19,6 +19,16 @@ std::vector<double> unary(const std::string &op, std::vector<double> x, const st
   return done.numbers;
 }
 
+/// Quantised along D and back; `shape` is the dimensions as types write them.
+Evaluated throughCodes(const std::string &kind, const std::string &shape, const std::vector<NamedSize> &dims,
+                       const std::vector<double> &numbers) {
+  const std::string given = "real" + shape, coded = kind + shape;
+  return evaluate({{given, reals(dims, numbers)}},
+                  "%q = quern.quantize %a along \"D\" : (!quern.tensor<" + given + ">) -> !quern.tensor<" + coded +
+                      ">\n%r = quern.dequantize %q : (!quern.tensor<" + coded + ">) -> !quern.tensor<" + given + ">",
+                  given);
+}
+
 std::vector<double> integers(const std::string &op, std::vector<int64_t> a, std::vector<int64_t> b,
                              const std::string &to = "int") {
   std::string type = "[N = " + std::to_string(a.size()) + "]";
@@ -155,11 +165,7 @@ TEST(Elementwise, QuantizesInGroups) {
     given[40 + i] = i == 5 ? 4 : i == 33 ? -16 : -0.25 * i; // int4: steps of -0.5, and of 2
   }
   auto run = [&](const std::string &kind) {
-    return evaluate({{"real[R = 2, D = 40]", reals({{"R", 2}, {"D", 40}}, given)}},
-                    "%q = quern.quantize %a along \"D\" : (!quern.tensor<real[R = 2, D = 40]>) -> !quern.tensor<" +
-                        kind + "[R = 2, D = 40]>\n%r = quern.dequantize %q : (!quern.tensor<" + kind +
-                        "[R = 2, D = 40]>) -> !quern.tensor<real[R = 2, D = 40]>",
-                    "real[R = 2, D = 40]");
+    return throughCodes(kind, "[R = 2, D = 40]", {{"R", 2}, {"D", 40}}, given);
   };
   Evaluated wide = run("int8"), narrow = run("int4");
   ASSERT_EQ(wide.numbers.size(), 80u) << wide.said;
@@ -179,16 +185,12 @@ TEST(Elementwise, QuantizesInGroups) {
 /// Scales and minimums are counted in units of f16; a shorter super-block at the end; quantising again changes nothing.
 TEST(Elementwise, QuantizesInSuperBlocks) {
   constexpr int depth = 300;
+  auto run = [](const std::string &kind, const std::vector<double> &numbers) {
+    return throughCodes(kind, "[D = 300]", {{"D", depth}}, numbers);
+  };
   std::vector<double> given(depth);
   for (int i = 0; i < depth; ++i)
     given[i] = i < 32 ? i % 16 - 5 : i < 64 ? 0 : 0.01 * ((i * 37) % 101 - 40);
-  auto run = [&](const std::string &kind, const std::vector<double> &numbers) {
-    return evaluate({{"real[D = 300]", reals({{"D", depth}}, numbers)}},
-                    "%q = quern.quantize %a along \"D\" : (!quern.tensor<real[D = 300]>) -> !quern.tensor<" + kind +
-                        "[D = 300]>\n%r = quern.dequantize %q : (!quern.tensor<" + kind +
-                        "[D = 300]>) -> !quern.tensor<real[D = 300]>",
-                    "real[D = 300]");
-  };
   for (const char *kind : {"q4_k", "q5_k", "q6_k", "q8_k", "q4_1", "q5_1", "q4_z"}) {
     Evaluated once = run(kind, given);
     ASSERT_EQ(once.numbers.size(), size_t(depth)) << once.said;
@@ -202,12 +204,8 @@ TEST(Elementwise, QuantizesInSuperBlocks) {
 /// Groups of 128; the scale is a quarter. Halves go to the even code, the least step is 2^-9 or 2^-16.
 TEST(Elementwise, QuantizesInFloats) {
   constexpr int depth = 130;
-  auto run = [&](const std::string &kind, const std::vector<double> &numbers) {
-    return evaluate({{"real[D = 130]", reals({{"D", depth}}, numbers)}},
-                    "%q = quern.quantize %a along \"D\" : (!quern.tensor<real[D = 130]>) -> !quern.tensor<" + kind +
-                        "[D = 130]>\n%r = quern.dequantize %q : (!quern.tensor<" + kind +
-                        "[D = 130]>) -> !quern.tensor<real[D = 130]>",
-                    "real[D = 130]");
+  auto run = [](const std::string &kind, const std::vector<double> &numbers) {
+    return throughCodes(kind, "[D = 130]", {{"D", depth}}, numbers);
   };
   for (const auto &[kind, most, given, want] :
        {std::tuple("f8_e4m3", 448.0, std::vector{17.0, -19.0, 0.0011, -0.0009, 3.5},

@@ -132,27 +132,42 @@ void unpack(const PackedLayout &layout, const uint8_t *packed, const CodedRows &
   }
 }
 
+/// What stands at a place along the grouped dimension, of so many, in the row that `before` and `behind` it say: its index in the order
+/// of the tensor.
+struct RowOfTensor {
+  int64_t before, behind, after;
+  size_t at(int64_t place, int64_t count) const { return size_t((before * count + place) * after + behind); }
+};
+
+/// Calls `take` with the tile's bytes from a row's first on, the tile's rows and where the row is in the tensor, for each row along the
+/// grouped dimension. `beside`: bytes of a row beside those of its neighbours.
+template <typename Take> void eachPackedRow(const StoredForm &form, int64_t beside, const Take &take) {
+  const std::vector<int64_t> &shape = form.source->shape;
+  int64_t after = 1;
+  for (size_t d = form.axis + 1; d < shape.size(); ++d)
+    after *= shape[d];
+  for (const PackedLayout &layout : form.layouts) {
+    const std::unique_ptr<Weights> laid = laidOut(form, layout);
+    const uint8_t *packed = static_cast<const uint8_t *>(laid->pieces()[0].data);
+    for (int64_t o = 0; o < layout.outer; ++o) {
+      const int64_t first = layout.offset + o * layout.outerStride;
+      take(packed + o / layout.tile * layout.tileBytes() + o % layout.tile * beside, layout.tile,
+           RowOfTensor{first / (after * shape[form.axis]), first % after, after});
+    }
+  }
+}
+
 /// Words of super-blocks in the order of the tensor, from where kernels read them.
 Stored inSuperBlocks(const StoredForm &form) {
   Stored stored;
   stored.parts = partsOf(form);
   stored.codes.resize(size_t(stored.parts[0].bytes()));
   stored.shape = shapeBesideWords(form.source->shape, form.axis, form.storage);
-  const int64_t length = form.source->shape[form.axis], words = stored.parts[0].shape[form.axis];
-  int64_t after = 1;
-  for (size_t d = form.axis + 1; d < form.source->shape.size(); ++d)
-    after *= form.source->shape[d];
-  for (const PackedLayout &layout : form.layouts) {
-    const std::unique_ptr<Weights> laid = laidOut(form, layout);
-    const uint8_t *packed = static_cast<const uint8_t *>(laid->pieces()[0].data);
-    for (int64_t o = 0; o < layout.outer; ++o) {
-      const int64_t first = layout.offset + o * layout.outerStride, before = first / (after * length),
-                    behind = first % after;
-      const uint8_t *from = packed + o / layout.tile * layout.tileBytes() + o % layout.tile * 4;
-      for (int64_t w = 0; w < words; ++w)
-        std::memcpy(&stored.codes[size_t((before * words + w) * after + behind) * 4], from + w * layout.tile * 4, 4);
-    }
-  }
+  const int64_t words = stored.parts[0].shape[form.axis];
+  eachPackedRow(form, 4, [&](const uint8_t *from, int64_t tile, const RowOfTensor &row) {
+    for (int64_t w = 0; w < words; ++w)
+      std::memcpy(&stored.codes[row.at(w, words) * 4], from + w * tile * 4, 4);
+  });
   stored.parts[0].data = stored.codes.data();
   stored.parts[1].data = stored.shape.data();
   return stored;
@@ -166,29 +181,19 @@ Stored inFloats(const StoredForm &form) {
   stored.wideScales.resize(size_t(stored.parts[1].bytes() / 4));
   const int64_t length = form.source->shape[form.axis], groups = stored.parts[1].shape[form.axis];
   const float unit = floatCodesOf(form.storage)->unit;
-  int64_t after = 1;
-  for (size_t d = form.axis + 1; d < form.source->shape.size(); ++d)
-    after *= form.source->shape[d];
-  for (const PackedLayout &layout : form.layouts) {
-    const std::unique_ptr<Weights> laid = laidOut(form, layout);
-    const uint8_t *packed = static_cast<const uint8_t *>(laid->pieces()[0].data);
-    for (int64_t o = 0; o < layout.outer; ++o) {
-      const int64_t first = layout.offset + o * layout.outerStride, before = first / (after * length),
-                    behind = first % after;
-      const uint8_t *from = packed + o / layout.tile * layout.tileBytes() + o % layout.tile;
-      for (int64_t g = 0; g < groups; ++g, from += bytesOfFloatGroup * layout.tile) {
-        uint8_t scale[4];
-        for (int64_t i = 0; i < 4; ++i)
-          scale[i] = from[i * layout.tile];
-        float value;
-        std::memcpy(&value, scale, 4);
-        stored.wideScales[size_t((before * groups + g) * after + behind)] = value / unit;
-        const int64_t at = g * support::floatGroup, count = std::min<int64_t>(support::floatGroup, length - at);
-        for (int64_t i = 0; i < count; ++i)
-          stored.codes[size_t((before * length + at + i) * after + behind)] = from[(4 + i) * layout.tile];
-      }
+  eachPackedRow(form, 1, [&](const uint8_t *from, int64_t tile, const RowOfTensor &row) {
+    for (int64_t g = 0; g < groups; ++g, from += bytesOfFloatGroup * tile) {
+      uint8_t scale[4];
+      for (int64_t i = 0; i < 4; ++i)
+        scale[i] = from[i * tile];
+      float value;
+      std::memcpy(&value, scale, 4);
+      stored.wideScales[row.at(g, groups)] = value / unit;
+      const int64_t first = g * support::floatGroup, count = std::min<int64_t>(support::floatGroup, length - first);
+      for (int64_t i = 0; i < count; ++i)
+        stored.codes[row.at(first + i, length)] = from[(4 + i) * tile];
     }
-  }
+  });
   stored.parts[0].data = stored.codes.data();
   stored.parts[1].data = stored.wideScales.data();
   return stored;

@@ -172,10 +172,11 @@ private:
     const Expr extent = loops.extent(sums.step);
     if (std::optional<int64_t> known = as_const_int(extent)) {
       length = static_cast<int>(*known) * wordBytes;
-      if ((length % tileBytes || groups > 1) && (length > tileBytes || rowTerms.size() > 1))
-        throw std::logic_error("tiles of a depth that ends within one");
-      if (length > tileBytes || rowTerms.size() > 1)
+      if (length > tileBytes || rowTerms.size() > 1) {
+        if (length % tileBytes || groups > 1)
+          throw std::logic_error("tiles of a depth that ends within one");
         steps = length / tileBytes;
+      }
     } else if (groups > 1) {
       throw std::logic_error("groups of tiles of a depth that only the run knows");
     } else { // whole ones, as TileSums asks: the length itself may be computed further out

@@ -203,6 +203,29 @@ void Contraction::setReduced(Index &index, const RDom &k) const {
     index[reduced[reduced.size() - 1 - i].name] = k[static_cast<int>(i)];
 }
 
+std::vector<Var> Contraction::copyArgs(std::vector<Var> first, int operand, const Var &last) const {
+  for (const Dim &dim : besideDepth(operand))
+    first.push_back(KernelBuilder::var(dim.name));
+  first.push_back(last);
+  return first;
+}
+
+std::vector<Expr> Contraction::copyCall(std::vector<Expr> first, int operand, const Expr &last,
+                                        const Index &index) const {
+  for (const Dim &dim : besideDepth(operand))
+    first.push_back(index.at(dim.name));
+  first.push_back(last);
+  return first;
+}
+
+/// Dimensions of an operand but its own one and the depth, innermost first.
+std::vector<Dim> Contraction::besideDepth(int operand) const {
+  const std::string &own = operand == w ? column->name : row->name;
+  std::vector<Dim> dims(b.graph.nodes[operand].dims.rbegin(), b.graph.nodes[operand].dims.rend());
+  std::erase_if(dims, [&](const Dim &dim) { return dim.name == own || dim.name == reduced.back().name; });
+  return dims;
+}
+
 /// Copies of rows: several groups beside each other, which share lines of memory, then the next step `along` their
 /// depth.
 void Contraction::scheduleGroups(Func &groups, const Var &along, int beside) const {

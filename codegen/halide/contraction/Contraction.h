@@ -43,6 +43,11 @@ protected:
   /// Where a tile of sums has the element at a position.
   std::vector<Expr> tileCall(const Index &position) const { return tileCall(position, tile); }
   std::vector<Expr> tileCall(const Index &position, int columns) const;
+  std::vector<Dim> besideDepth(int operand) const;
+  /// A copy of an operand has the loops of all its dimensions: `first`, of its own one and the depth, the others, `last`. Its variables,
+  /// and a call.
+  std::vector<Var> copyArgs(std::vector<Var> first, int operand, const Var &last) const;
+  std::vector<Expr> copyCall(std::vector<Expr> first, int operand, const Expr &last, const Index &index) const;
   void scheduleGroups(Func &groups, const Var &along, int beside) const;
   /// Sums over parts of the depth, in memory for a block of rows and some tiles of columns at `level`. Returns the loop over tiles
   /// of rows within a part, where a tile's sums belong.

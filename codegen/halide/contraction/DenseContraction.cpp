@@ -79,30 +79,6 @@ RDom DenseContraction::depthOf(const Expr &length, const std::string &name) cons
   return pairs ? RDom(Region{{0, inPair}, {0, (length + (inPair - 1)) / inPair}}, name) : RDom(0, length, name);
 }
 
-/// A copy of an operand has the loops of all its dimensions: `first`, of its own one, the depth, the others, `last`.
-std::vector<Var> DenseContraction::copyArgs(std::vector<Var> first, int operand, const Var &last) const {
-  for (const Dim &dim : besideDepth(operand))
-    first.push_back(KernelBuilder::var(dim.name));
-  first.push_back(last);
-  return first;
-}
-
-std::vector<Expr> DenseContraction::copyCall(std::vector<Expr> first, int operand, const Expr &last,
-                                             const Index &index) const {
-  for (const Dim &dim : besideDepth(operand))
-    first.push_back(index.at(dim.name));
-  first.push_back(last);
-  return first;
-}
-
-/// Dimensions of an operand but its own one and the depth, innermost first.
-std::vector<Dim> DenseContraction::besideDepth(int operand) const {
-  const std::string &own = operand == w ? column->name : row->name;
-  std::vector<Dim> dims(b.graph.nodes[operand].dims.rbegin(), b.graph.nodes[operand].dims.rend());
-  std::erase_if(dims, [&](const Dim &dim) { return dim.name == own || dim.name == reduced.back().name; });
-  return dims;
-}
-
 /// Columns over a part of the depth, one after the other for each step of it.
 void DenseContraction::copyColumns(Products &out) {
   const Node &weight = b.graph.nodes[w];

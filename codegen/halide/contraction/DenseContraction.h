@@ -29,9 +29,6 @@ private:
     return asBF16(numberAt(operand, index, position));
   }
   Halide::RDom depthOf(const Expr &length, const std::string &name) const;
-  std::vector<Dim> besideDepth(int operand) const;
-  std::vector<Var> copyArgs(std::vector<Var> first, int operand, const Var &last) const;
-  std::vector<Expr> copyCall(std::vector<Expr> first, int operand, const Expr &last, const Index &index) const;
   void copyColumns(Products &out);
   Expr rowsAt(Products &out, const Expr &step, Index index);
   void accumulate();

@@ -92,6 +92,17 @@ void DenseContraction::copyWordsOfColumns(Products &out) {
     out.strip(args) = value;
 }
 
+/// A block of what defineTurned has read, its vectors along `inner`.
+static void scheduleAcross(Func &across, const LoopLevel &level, const Var &inner, const Var &outer, int pieces) {
+  across.compute_at(level)
+      .bound_extent(inner, wordsTurned)
+      .bound_extent(outer, wordsTurned)
+      .bound_extent(piece, pieces)
+      .reorder(inner, piece, outer)
+      .vectorize(inner)
+      .unroll(piece);
+}
+
 void DenseContraction::scheduleTilesOfRows() {
   Expr depth = b.extent(reduced.back().size), steps = wordsOf(depth) / wordsOfTile,
        ofParts = (depth + (partDepth - 1)) / partDepth * (partDepth / depthOfTile);
@@ -108,13 +119,8 @@ void DenseContraction::scheduleTilesOfRows() {
     groups.reorder(word, piece, ofTile).vectorize(word).unroll(piece);
     return;
   }
-  turnedRows.compute_at(groups, step)
-      .bound_extent(word, wordsOfTile)
-      .bound_extent(ofTile, tileRows)
-      .bound_extent(piece, pieces(x))
-      .reorder(ofTile, piece, word)
-      .vectorize(ofTile)
-      .unroll(piece);
+  static_assert(wordsTurned == wordsOfTile && wordsTurned == tileRows);
+  scheduleAcross(turnedRows, LoopLevel(groups, step), ofTile, word, pieces(x));
   b.turnedWords.push_back({groups, word.name(), ofTile.name()});
 }
 
@@ -130,13 +136,7 @@ void DenseContraction::scheduleWordsOfColumns(Products &out, const LoopLevel &co
       .tile(lane, depth, laneBlock, wordBlock, laneOfBlock, wordOfBlock, wordsTurned, wordsTurned,
             TailStrategy::RoundUp)
       .reorder(laneOfBlock, wordOfBlock, piece, wordBlock, laneBlock);
-  out.turned.compute_at(out.strip, wordBlock)
-      .bound_extent(lane, wordsTurned)
-      .bound_extent(depth, wordsTurned)
-      .bound_extent(piece, pieces(w))
-      .reorder(depth, piece, lane)
-      .vectorize(depth)
-      .unroll(piece);
+  scheduleAcross(out.turned, LoopLevel(out.strip, wordBlock), depth, lane, pieces(w));
   b.turnedWords.push_back(
       {out.strip, lane.name() + "." + laneOfBlock.name(), depth.name() + "." + wordOfBlock.name()}); // parts of loops
 }

@@ -39,23 +39,13 @@ PackedContraction::Sums PackedContraction::tiledPairs() {
 
 /// Rows in whole tiles, a kilobyte each; those behind the last are what the last one is.
 Expr PackedContraction::copiedRow(const Expr &at, const Expr &which, const Index &index) {
-  const std::vector<Dim> &dims = b.graph.nodes[x].dims;
   Var m = KernelBuilder::var(row->name);
-  Index own = KernelBuilder::varsOf(dims);
+  Index own = KernelBuilder::varsOf(b.graph.nodes[x].dims);
   own[row->name] = min(tileOfRows * tileRows + ofTile, b.extent(row->size) - 1);
   own[reduced[0].name] = step * depthOfTile + part;
-  std::vector<Var> args = {part, ofTile, piece, step};
-  std::vector<Expr> call = {at % depthOfTile, m % tileRows, which, at / depthOfTile};
-  for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim)
-    if (dim->name != row->name && dim->name != reduced[0].name) {
-      args.push_back(KernelBuilder::var(dim->name));
-      call.push_back(index.at(dim->name));
-    }
-  args.push_back(tileOfRows);
-  call.push_back(m / tileRows);
   copied = b.newFunc("tiles", node);
-  copied(args) = pieceOf(b.real(x, own), piece);
-  return copied(call);
+  copied(copyArgs({part, ofTile, piece, step}, x, tileOfRows)) = pieceOf(b.real(x, own), piece);
+  return copied(copyCall({at % depthOfTile, m % tileRows, which, at / depthOfTile}, x, m / tileRows, index));
 }
 
 void PackedContraction::scheduleCopiedRows() {
