@@ -212,28 +212,31 @@ TEST(Tiles, OfCodes) {
     GraphMaker g;
     KernelGraph &graph = product(g, storage, depth, columns, tile);
     SCOPED_TRACE(quern::support::storageName(storage));
-    check(graph, planOf(graph, "alone 0, amx " + std::to_string(amx)), manyRows);
+    const std::string parts = depth % 256 ? "" : ", depth 256";
+    check(graph, planOf(graph, "alone 0, amx " + std::to_string(amx) + parts), manyRows);
   }
 }
 
 /// Rows in f32, or stored in bf16, with columns in codes: three products of each group, or one; of a group's part where it is
-/// longer than a tile.
+/// longer than a tile; the whole depth at a time and in parts.
 TEST(Tiles, OfCodesAndRealRows) {
-  for (auto [storage, depth, columns, tile, amx] :
-       {std::tuple(Storage::Int8, 96, 128, 64, 1), std::tuple(Storage::Int8, 75, 71, 32, 2),
-        std::tuple(Storage::Int4, 160, 100, 64, 1), std::tuple(Storage::Q4K, 512, 100, 64, 1),
-        std::tuple(Storage::Q5K, 331, 40, 16, 1), std::tuple(Storage::Q6K, 331, 71, 64, 1),
-        std::tuple(Storage::Q8K, 331, 71, 64, 1), std::tuple(Storage::Q41, 96, 71, 32, 2),
-        std::tuple(Storage::Q4Z, 300, 71, 32, 1), std::tuple(Storage::F8E4M3, 300, 71, 32, 1),
-        std::tuple(Storage::F8E5M2, 256, 71, 32, 2)})
-    for (bool exact : {true, false}) {
-      SCOPED_TRACE(quern::support::storageName(storage));
-      GraphMaker g;
-      KernelGraph &graph = realProduct(g, storage, depth, columns, tile, exact);
-      KernelPlan plan = planOf(graph, "alone 1, amx " + std::to_string(amx));
-      EXPECT_EQ(plan.parts[0]["amx"], amx);
-      check(graph, plan, manyRows, true, quern::support::superBlocksOf(storage) ? 1e-5 : 2e-6);
-    }
+  for (auto [storage, depth, columns, tile, numbers, exact] :
+       {std::tuple(Storage::Int8, 96, 128, 64, "amx 1", true), std::tuple(Storage::Int8, 75, 71, 32, "amx 2", true),
+        std::tuple(Storage::Int8, 512, 100, 64, "amx 1, depth 128, row_block 2", true),
+        std::tuple(Storage::Int8, 160, 100, 64, "amx 1", false), std::tuple(Storage::Int4, 160, 100, 64, "amx 1", true),
+        std::tuple(Storage::Q4K, 512, 100, 64, "amx 1, depth 256", true),
+        std::tuple(Storage::Q4K, 256, 71, 32, "amx 2, depth 128", false),
+        std::tuple(Storage::Q5K, 331, 40, 16, "amx 1", true), std::tuple(Storage::Q6K, 331, 71, 64, "amx 1", true),
+        std::tuple(Storage::Q8K, 331, 71, 64, "amx 1", false), std::tuple(Storage::Q41, 96, 71, 32, "amx 2", true),
+        std::tuple(Storage::Q4Z, 300, 71, 32, "amx 1", true), std::tuple(Storage::F8E4M3, 300, 71, 32, "amx 1", true),
+        std::tuple(Storage::F8E5M2, 256, 71, 32, "amx 2, depth 128", false)}) {
+    SCOPED_TRACE(quern::support::storageName(storage));
+    GraphMaker g;
+    KernelGraph &graph = realProduct(g, storage, depth, columns, tile, exact);
+    KernelPlan plan = planOf(graph, std::string("alone 1, ") + numbers);
+    EXPECT_GT(plan.parts[0]["amx"], 0);
+    check(graph, plan, manyRows, true, quern::support::superBlocksOf(storage) ? 1e-5 : 2e-6);
+  }
 }
 
 /// Rows as the kernel makes them, and matrices beside each other; all that a batch has.

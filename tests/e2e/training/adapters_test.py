@@ -192,12 +192,6 @@ class Learning(Adapters):
         self.train(program, "more", "--adapter", end, "--steps", 1)
         self.assertLess(log(self.scratch / "more", "loss")[1], 0.1)
 
-    def test_int8(self):
-        self.check("int8")
-
-    def test_int4(self):
-        self.check("int4")
-
     def test_q4_k(self):
         self.check("q4_k")
 
@@ -225,6 +219,16 @@ class Learning(Adapters):
         self.assertEqual(len(adapters), 2 * layers)
         self.assertEqual(sum(math.prod(t.shape) for t in adapters.values()), layers * 2 * 4 * width)
         self.assertEqual(sorted(moments), sorted(["step", *(moment + name.removeprefix(PREFIX) for name in adapters for moment in ("m.", "v."))]))
+
+
+class MoreLearning(Learning):
+    test_f32_and_merged = test_q4_k = test_bf16 = test_moments_of_adapters_alone = None
+
+    def test_int8(self):
+        self.check("int8")
+
+    def test_int4(self):
+        self.check("int4")
 
 
 class Refusals(Adapters):
