@@ -98,8 +98,8 @@ static std::optional<std::string> refuseTiles(const PlanPart &part, const Facts 
   const int64_t amx = part["amx"];
   if (amx && !known(facts, "amx"))
     return "amx " + text(amx) +
-           ", but only weights in bf16, rows and weights in codes, and what is not packed but lies along its depth or "
-           "its rows are multiplied so, on processors that have it";
+           ", but only weights in bf16 or in codes, and what is not packed but lies along its depth or its rows are "
+           "multiplied so, on processors that have it";
   if (amx && part["columns"] % 16)
     return "amx " + text(amx) + ", but columns " + text(part["columns"]) + " are no multiple of 16";
   return std::nullopt;

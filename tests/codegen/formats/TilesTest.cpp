@@ -301,6 +301,10 @@ TEST(Tiles, AreInstructionsOfTheTargetAlone) {
     for (const char *instruction : {product16, "ldtilecfg", "tileloadd", "tilestored", "tilerelease"})
       EXPECT_THAT(found[1], testing::HasSubstr(instruction));
   }
+  GraphMaker codes;
+  EXPECT_THAT(foreignInstructions(realProduct(codes, Storage::Int8, 256, 128, 64, /*exact=*/true), withTiles(),
+                                  cpuTarget("sapphirerapids-noamx")),
+              testing::HasSubstr("tdpbf16ps"));
   for (const StoredForm &form : storedForms()) {
     SCOPED_TRACE(form.what);
     GraphMaker g;
@@ -321,8 +325,8 @@ TEST(Tiles, AreRefusedElsewhere) {
   EXPECT_EQ(halideProducer().choose(graph, without, withNumbers("amx 1")).parts[0]["amx"], 0);
   EXPECT_EQ(
       halideProducer().refuses(plan, graph, without).value_or(""),
-      "contract: amx 1, but only weights in bf16, rows and weights in codes, and what is not packed but lies along "
-      "its depth or its rows are multiplied so, on processors that have it");
+      "contract: amx 1, but only weights in bf16 or in codes, and what is not packed but lies along its depth or its "
+      "rows are multiplied so, on processors that have it");
   plan.parts[0].numbers.erase("amx"); // of a version that did not know it
   EXPECT_THAT(halideProducer().refuses(plan, graph, withTiles()).value_or(""),
               testing::HasSubstr("contract: 'amx' is missing"));
