@@ -197,7 +197,10 @@ double Estimate::fewRows(const PlanPart &part) const {
   double aheadTiled = window * vectors * bytes / instructions(rows, vectors);
   double tiled;
   const bool strip = formats.bits < 32 && !(integers && formats.bits == 8 && formats.bytes == 4);
-  if (double amx = amxOf(part))
+  if (double amx = amxOf(part); amx && formats.levels > 0 && !integers)
+    tiled = reading + 2 * unpacking() +
+            16 * amx * ofTiles(amx, vectors); // codes become words of two, then all waits for them
+  else if (amx)
     tiled = together({reading, unpacking() + 16 * amx * ofTiles(amx, vectors)});
   else
     tiled = !strip     ? together({reading * (1 + halfway / aheadTiled), products})
