@@ -21,6 +21,8 @@ struct PassOptions {
   /// What choices between computing and memory count with.
   support::Machine machine = support::assumedMachine();
   PackingRule packing = [](int64_t, int64_t) { return 0; };
+  /// Whether what experts multiply is rounded where that of other products is (narrow-storage): where the target gains by it.
+  bool roundsRowsOfExperts = false;
   /// The default leaves kernels without plans, which are then chosen when they are compiled.
   PlanningRule planning = [](mlir::ModuleOp) { return mlir::success(); };
   Without without;

@@ -36,7 +36,7 @@ int main(int argc, char **argv) {
   auto tiles = [](int64_t rows, int64_t) { return int64_t(rows < 16 ? 0 : 8); };
   mlir::registerPass([=] { return quern::passes::createPackProjectionsPass(tiles); });
   mlir::registerPass([=] { return quern::passes::createOutlineKernelsPass(tiles); });
-  mlir::registerPass(quern::passes::createNarrowStoragePass);
+  mlir::registerPass([] { return quern::passes::createNarrowStoragePass(); });
   mlir::registerPass(quern::passes::createCheckPositionsPass);
   mlir::registerPass([] { return quern::passes::createPlanMemoryPass(); });
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Quern's optimizer driver\n", registry));

@@ -136,7 +136,7 @@ static bool isBF16(Value value) {
     if (typeOf(value).getStorage() == Storage::BF16)
       return true;
     Operation *op = value.getDefiningOp();
-    if (!op || !(isa<WidenOp>(op) || isViewLike(op)))
+    if (!op || !(isa<WidenOp, GatherOp>(op) || isViewLike(op)))
       return false;
     value = op->getOperand(0);
   }

@@ -237,10 +237,20 @@ bool hasCodes(const KernelGraph &graph, const ContractionPattern &p) {
          graph.nodes[pickOf(graph, p.w)].op != Op::Gather;
 }
 
-bool hasCodesAlone(const KernelGraph &graph, const ContractionPattern &p) {
+/// Of a packed weight in codes that have integers: whether its rows are in codes, too.
+static bool readsCodes(const KernelGraph &graph, const ContractionPattern &p) {
   const Node &rows = graph.nodes[p.x];
-  return hasCodes(graph, p) && !support::floatCodesOf(graph.nodes[tableOf(graph, p, p.w)].storage) &&
-         rows.op == Op::Dequantize && graph.nodes[rows.operands[0]].op == Op::Quantize;
+  const Storage weight = graph.nodes[tableOf(graph, p, p.w)].storage;
+  return bitsOfCode(weight) && !support::floatCodesOf(weight) && rows.op == Op::Dequantize &&
+         graph.nodes[rows.operands[0]].op == Op::Quantize;
+}
+
+bool hasCodesAlone(const KernelGraph &graph, const ContractionPattern &p) {
+  return hasCodes(graph, p) && readsCodes(graph, p);
+}
+
+bool hasRoutedCodes(const KernelGraph &graph, const ContractionPattern &p) {
+  return p.form == ContractionForm::Grouped && p.packed && readsCodes(graph, p);
 }
 
 bool hasPairs(const KernelGraph &graph, const ContractionPattern &p) {
@@ -275,6 +285,14 @@ static bool isOfBF16(const KernelGraph &graph, int operand) {
 
 int piecesOf(const KernelGraph &graph, int operand) {
   return isOfBF16(graph, operand) ? 1 : piecesOfF32;
+}
+
+bool hasRoutedWords(const KernelGraph &graph, const ContractionPattern &p) {
+  return p.form == ContractionForm::Grouped && p.reduced.size() == 1 && p.reduced[0].fixed() && isOfBF16(graph, p.w);
+}
+
+bool hasRoutedFactors(const KernelGraph &graph, const ContractionPattern &p) {
+  return p.form == ContractionForm::ByExpert && p.reduced.empty() && isOfBF16(graph, p.x) && isOfBF16(graph, p.w);
 }
 
 bool hasWords(const KernelGraph &graph, const ContractionPattern &p) {

@@ -50,6 +50,11 @@ bool hasCodesAlone(const KernelGraph &graph, const ContractionPattern &pattern);
 /// Whether one reads a weight in bf16, whose pairs along the depth an instruction multiplies; and rows in bf16, too.
 bool hasPairs(const KernelGraph &graph, const ContractionPattern &pattern);
 bool hasPairsAlone(const KernelGraph &graph, const ContractionPattern &pattern);
+/// Of experts: whether these are in bf16, along one known depth; whether rows and experts are in codes.
+bool hasRoutedWords(const KernelGraph &graph, const ContractionPattern &pattern);
+bool hasRoutedCodes(const KernelGraph &graph, const ContractionPattern &pattern);
+/// Whether the gradient of experts multiplies bf16 alone, along the rows routed to each.
+bool hasRoutedFactors(const KernelGraph &graph, const ContractionPattern &pattern);
 /// Of a dense product: of what is summed the longest, whose parts are packed; and whether it multiplies bf16 alone, such that
 /// a row's pairs along that depth are read at once: rows are side by side, or their depth is.
 const Dim &longestDepth(const ContractionPattern &pattern);

@@ -23,10 +23,12 @@ static Storage storedAs(const KernelGraph &graph, int operand) {
 }
 
 /// Products of AMX's registers that one of the numbers' is; 0 where these cannot hold what is multiplied: rows along their
-/// depth, which has whole steps of 64 bytes. What is not packed is copied to that form.
+/// depth, which has whole steps of 64 bytes. What is not packed, and rows of experts, are copied to that form.
 static int64_t termsOfTiles(const KernelGraph &graph, const ContractionPattern &p) {
-  if (p.isDense())
-    return hasWords(graph, p) ? termsOf(piecesOf(graph, p.x), piecesOf(graph, p.w)).size() : 0;
+  if (p.isDense() || p.isGrouped()) {
+    const bool words = hasWords(graph, p) || hasRoutedWords(graph, p) || hasRoutedFactors(graph, p);
+    return words ? termsOf(piecesOf(graph, p.x), piecesOf(graph, p.w)).size() : hasRoutedCodes(graph, p);
+  }
   if (p.row && hasPairs(graph, p) && !hasPairsAlone(graph, p))
     return *p.reduced[0].fixed() % depthOfTile ? 0 : termsOf(piecesOf(graph, p.x), 1).size();
   if (p.row && hasCodes(graph, p) && !hasCodesAlone(graph, p))

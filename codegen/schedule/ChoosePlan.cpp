@@ -42,7 +42,7 @@ static int64_t fitted(const std::string &name, int64_t given, const PlanPart &pa
       --given;
   if (name == "amx" && (!known(facts, "amx") || part.numbers.at("columns") % 16))
     return 0;
-  if (name == "few" && (!known(facts, "heads") || rows > given))
+  if (name == "few" && dense && (!known(facts, "heads") || rows > given))
     return 0;
   if (name == "group" && dense && outer) {
     int64_t columns = part.numbers.at("columns"), tiles = (outer + columns - 1) / columns;

@@ -221,6 +221,15 @@ double Estimate::packed(const PlanPart &part) const {
   return many + (steps ? exposed * exposed * fewRows(part) : 0); // rows of tiles are chosen for many
 }
 
+/// With AMX few rows keep the loops of vectors, which are chosen as without.
+double Estimate::grouped(const PlanPart &part) const {
+  if (!amxOf(part))
+    return packed(part);
+  PlanPart few = part, many = part;
+  few.numbers["amx"] = 0, many.numbers["row_block"] = part["blocks"];
+  return packed(many) + exposed * exposed * packed(few);
+}
+
 /// As many rows as a step of training has at least, and twice as many: with AMX copying a strip takes longer than a short
 /// block's products, so blocks are as long as the cache lets them be.
 double Estimate::dense(const PlanPart &part) const {
@@ -286,8 +295,10 @@ double Estimate::lanes(const PlanPart &part) const {
 }
 
 double Estimate::operator()(const PlanPart &part) const {
-  if (family == "contract" || family == "grouped")
+  if (family == "contract")
     return packed(part);
+  if (family == "grouped")
+    return grouped(part);
   if (family == "dense")
     return dense(part);
   if (family == "experts")
@@ -331,6 +342,8 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
     return lanes ? std::vector<int64_t>{4} : twice(1, 8);
   if (name == "row_block" && family == "experts") // of few rows each
     return {16};
+  if (name == "blocks") // a chunk of slots is an expert's at least
+    return {4};
   if (name == "row_block") // an eighth more or less is the same
     return {1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64};
   if (name == "alone")
@@ -358,6 +371,8 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
     return {int64_t(latency) * vector};
   if (name == "dot")
     return {int64_t(latency)};
+  if (name == "few" && family == "grouped") // measured: of codes, whose vectors are slow, one row is worth a tile
+    return {formats.rowBits < 16 ? 0 : known("amx") > 1 ? 16 : 12};
   if (name == "few") // weights of each head, in place
     return {known("heads") && known("rows") <= 8 ? 8 : 0};
   // What takes a task long enough that handing it over (about a microsecond) is a tenth of it.

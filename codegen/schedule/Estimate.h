@@ -45,6 +45,7 @@ private:
   static double amxOf(const PlanPart &part);
   bool hasShortGroups() const { return formats.levels > 1 && formats.bits == 6; } ///< of 16 codes, as q6_k's
   double packed(const PlanPart &part) const;
+  double grouped(const PlanPart &part) const;
   double dense(const PlanPart &part) const;
   double dense(const PlanPart &part, double length) const;
   double lanes(const PlanPart &part) const;

@@ -150,7 +150,14 @@ static std::optional<std::string> refuseDense(const PlanPart &part, const Facts 
   return std::nullopt;
 }
 
+static std::optional<std::string> refuseGrouped(const PlanPart &part, const Facts &facts) {
+  std::optional<std::string> refused = refuseTiles(part, facts);
+  return refused ? refused : refuseTile(part, facts);
+}
+
 static std::optional<std::string> refuseExperts(const PlanPart &part, const Facts &facts) {
+  if (std::optional<std::string> refused = refuseTiles(part, facts))
+    return refused;
   PlanPart tile = part;
   tile.numbers["unroll"] = 1;
   return refuseTile(tile, facts);
@@ -329,7 +336,7 @@ const std::vector<Family> &families() {
       {"experts",
        "the gradient of weights that rows are routed to",
        "contract",
-       {rows, columns, block, group, beside},
+       {rows, columns, block, group, beside, amx},
        ofProduct,
        refuseExperts},
       {"gradient",
@@ -345,9 +352,15 @@ const std::vector<Family> &families() {
       {"grouped",
        "a product whose weight is routed for each row",
        "contract",
-       {rows, columns, unroll, block},
+       {rows,
+        columns,
+        unroll,
+        block,
+        amx,
+        {"blocks", "such tiles per task", 1, 64},
+        {"few", "up to so many rows of an expert, on average, go by `rows` without AMX; 0: none", 0, 64}},
        ofProduct,
-       refuseTile},
+       refuseGrouped},
       {"map",
        "stages of their own: elementwise, and whatever no other family takes",
        "",

@@ -37,7 +37,8 @@ namespace {
 
 class Narrowing {
 public:
-  explicit Narrowing(func::FuncOp function) : function(function), b(function.getContext()) {}
+  Narrowing(func::FuncOp function, bool ofExperts)
+      : function(function), ofExperts(ofExperts), b(function.getContext()) {}
   void run();
 
 private:
@@ -47,13 +48,14 @@ private:
   void readNarrow(Value value, Value narrow);
   void findStream();
   void narrowStacks();
-  void narrowOperands(Operation *op);
+  void narrowOperands(ArrayRef<OpOperand *> reads);
   void narrowRows(RepeatOp repeat);
   void sinkWidens();
   void dropDead();
   void takeNarrow(BlockArgument argument, Value stack, OpOperand &use);
 
   func::FuncOp function;
+  bool ofExperts;
   OpBuilder b;
   llvm::DenseMap<Value, Value> narrowOf, widenOf;
   llvm::DenseSet<Value> stream; ///< what loops carry, and what is added up to it
@@ -201,8 +203,8 @@ void Narrowing::narrowStacks() {
   });
 }
 
-void Narrowing::narrowOperands(Operation *op) {
-  for (OpOperand *read : productOperands(op)) {
+void Narrowing::narrowOperands(ArrayRef<OpOperand *> reads) {
+  for (OpOperand *read : reads) {
     Value operand = read->get(), from = operand;
     if (GatherOp pick = routedWeight(operand)) {
       (void)narrowed(pick.getX()); // the pick follows (sinkWidens)
@@ -270,13 +272,15 @@ void Narrowing::dropDead() {
 void Narrowing::run() {
   findStream();
   narrowStacks();
-  SmallVector<Operation *> products;
+  SmallVector<OpOperand *> reads;
   function.walk([&](Operation *op) {
-    if (isa<ContractOp, AttentionOp, AttentionGradientOp>(op))
-      products.push_back(op);
+    llvm::append_range(reads, productOperands(op));
+    auto scatter = dyn_cast<ScatterAddOp>(op);
+    if (MulOp product = scatter && ofExperts ? summedByRoute(scatter) : MulOp())
+      for (OpOperand &factor : product->getOpOperands())
+        reads.push_back(&factor);
   });
-  for (Operation *op : products)
-    narrowOperands(op);
+  narrowOperands(reads);
   function.walk([&](RepeatOp repeat) { narrowRows(repeat); });
   sinkWidens();
   dropDead();
@@ -320,6 +324,8 @@ public:
     return "Store in bf16 the weights of products, and what training reads again";
   }
 
+  explicit NarrowStoragePass(bool ofExperts) : ofExperts(ofExperts) {}
+
   void runOnOperation() final {
     ModuleOp module = getOperation();
     ProgramOptions options = optionsOf(module);
@@ -328,7 +334,7 @@ public:
       CodedParameters ofLoss;
       for (auto function : module.getOps<func::FuncOp>())
         if (!function.isExternal() && roleOf(function) != Role::Gradient) {
-          CodedParameters coded = storeWeights(function, formats);
+          CodedParameters coded = storeWeights(function, formats, ofExperts);
           if (function.getSymName() == "loss")
             ofLoss = std::move(coded);
         }
@@ -344,15 +350,18 @@ public:
       return;
     for (auto function : module.getOps<func::FuncOp>()) {
       if (function.getSymName() == "loss" || roleOf(function) == Role::Gradient)
-        Narrowing(function).run();
+        Narrowing(function, ofExperts).run();
       if (roleOf(function) == Role::Update)
         giveNarrow(function);
     }
   }
+
+private:
+  bool ofExperts;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> quern::passes::createNarrowStoragePass() {
-  return std::make_unique<NarrowStoragePass>();
+std::unique_ptr<Pass> quern::passes::createNarrowStoragePass(bool ofExperts) {
+  return std::make_unique<NarrowStoragePass>(ofExperts);
 }

@@ -40,14 +40,17 @@ struct Read {
 
 class Storing {
 public:
-  Storing(func::FuncOp function, const WeightFormats &formats)
-      : function(function), formats(formats), b(function.getContext()) {}
+  Storing(func::FuncOp function, const WeightFormats &formats, bool ofExperts = false)
+      : function(function), formats(formats), ofExperts(ofExperts), b(function.getContext()) {}
   void run();
   /// What `run` stored in codes; or, given, what a gradient reads so.
   CodedParameters coded;
   void runOfGradient();
 
 private:
+  bool roundsRows(const Read &read) const {
+    return (ofExperts || !read.pick) && !read.contract->getParentOfType<ScanOp>();
+  }
   SmallVector<Read> findReads();
   void dropDead();
   std::optional<Read> readOf(ContractOp contract, unsigned operand);
@@ -61,6 +64,7 @@ private:
 
   func::FuncOp function;
   const WeightFormats &formats;
+  bool ofExperts;
   OpBuilder b;
   llvm::DenseMap<Value, Value> narrowOf[2], narrowRowsOf; ///< the first in bf16 and f16
 };
@@ -265,12 +269,10 @@ void Storing::run() {
     if (bitsOfCode(format)) {
       std::optional<StringRef> along = groupedAlong(read);
       if (along && !choosesExperts(contract.getResult())) {
-        if (!read.pick && !contract->getParentOfType<ScanOp>()) {
-          if (rows == Storage::Int8)
-            quantizeRows(read, *along);
-          else if (rows == Storage::BF16)
-            narrowRows(read);
-        }
+        if (rows == Storage::Int8 && roundsRows(read))
+          quantizeRows(read, *along);
+        else if (rows == Storage::BF16 && !read.pick && roundsRows(read)) // experts in codes have no products of bf16
+          narrowRows(read);
         if (ParamOp param = read.params.front(); parameterOf(read.weight) == param)
           for (Attribute iteration : param.getPaths())
             coded[iteration] = {format, placesIn(param, read.weight, *along)};
@@ -281,8 +283,7 @@ void Storing::run() {
     }
     if (!isNarrow(format))
       continue;
-    if (rows == Storage::BF16 && !read.pick && !contract->getParentOfType<ScanOp>() &&
-        !choosesExperts(contract.getResult()))
+    if (rows == Storage::BF16 && roundsRows(read) && !choosesExperts(contract.getResult()))
       narrowRows(read);
     setOperand(read, narrowed(read.weight, format));
   }
@@ -314,8 +315,8 @@ void Storing::dropDead() {
       op->erase();
 }
 
-CodedParameters quern::passes::storeWeights(func::FuncOp function, const WeightFormats &formats) {
-  Storing storing(function, formats);
+CodedParameters quern::passes::storeWeights(func::FuncOp function, const WeightFormats &formats, bool ofExperts) {
+  Storing storing(function, formats, ofExperts);
   storing.run();
   return std::move(storing.coded);
 }

@@ -68,8 +68,8 @@ struct CodedParameter {
 using CodedParameters = llvm::DenseMap<mlir::Attribute, CodedParameter>;
 
 /// Weights of products are stored as `formats` say; what reads them widens or dequantises them first. Returns which are in
-/// codes.
-CodedParameters storeWeights(mlir::func::FuncOp function, const WeightFormats &formats);
+/// codes. `ofExperts`: rows that are routed to weights are rounded as others are.
+CodedParameters storeWeights(mlir::func::FuncOp function, const WeightFormats &formats, bool ofExperts);
 /// The same of a gradient, whose loss `coded` is of: products that sum over the weights' other dimension read the same codes.
 void storeWeightsOfGradient(mlir::func::FuncOp gradient, const WeightFormats &formats, const CodedParameters &coded);
 

@@ -450,6 +450,7 @@ quern::passes::PassOptions quern::tools::passOptions(const std::string &target, 
   passes::PassOptions options;
   options.machine = cpu.machine;
   options.packing = [cpu, table](int64_t rows, int64_t inner) { return codegen::weightTile(rows, inner, table, cpu); };
+  options.roundsRowsOfExperts = codegen::multipliesTiles(cpu);
   options.planning = [cpu, table](mlir::ModuleOp module) { return codegen::planKernels(module, {cpu, table}); };
   Arguments words = {"--target", target};
   if (!schedules.empty())

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <stdexcept>
 
 using namespace Halide;
@@ -59,6 +60,56 @@ Expr PlainLoops::strideOf(const Expr &index, const std::string &loop, int by) co
 }
 
 namespace {
+class Buffers : public IRVisitor {
+public:
+  std::set<std::string> read, written;
+
+private:
+  using IRVisitor::visit;
+  void visit(const Load *load) override {
+    read.insert(load->name);
+    IRVisitor::visit(load);
+  }
+  void visit(const Store *store) override {
+    written.insert(store->name);
+    IRVisitor::visit(store);
+  }
+};
+
+/// What a loop asks at each iteration, and no iteration changes, is asked once before it: Halide leaves conditions that read
+/// memory within. Loops that are replaced then have none, and copies that nobody needs cost no loop.
+class AskFirst : public IRMutator {
+  using IRMutator::visit;
+
+  static Stmt outOf(const Stmt &body, const std::string &bound, const std::function<Stmt(const Stmt &)> &around) {
+    const IfThenElse *test = body.as<IfThenElse>();
+    if (!test || test->else_case.defined() || expr_uses_var(test->condition, bound))
+      return around(body);
+    return IfThenElse::make(test->condition, around(test->then_case));
+  }
+  static bool isRewritten(const Expr &condition, const Stmt &within) {
+    Buffers asked, loops;
+    condition.accept(&asked);
+    within.accept(&loops);
+    return std::any_of(asked.read.begin(), asked.read.end(),
+                       [&](const std::string &name) { return loops.written.contains(name); });
+  }
+
+  Stmt visit(const LetStmt *let) override {
+    return outOf(mutate(let->body), let->name,
+                 [&](const Stmt &body) { return LetStmt::make(let->name, mutate(let->value), body); });
+  }
+  Stmt visit(const For *loop) override {
+    Stmt body = mutate(loop->body);
+    auto around = [&](const Stmt &inner) {
+      return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api,
+                       inner);
+    };
+    const IfThenElse *test = body.as<IfThenElse>();
+    return test && isRewritten(test->condition, test->then_case) ? around(body) : outOf(body, loop->name, around);
+  }
+};
+
 class Replace : public IRMutator {
 public:
   explicit Replace(std::vector<MarkedLoops> marked) : marked(std::move(marked)) {}
@@ -78,8 +129,10 @@ private:
 } // namespace
 
 void replaceLoops(Pipeline &pipeline, std::vector<MarkedLoops> marked) {
-  if (!marked.empty())
-    pipeline.add_custom_lowering_pass(new Replace(std::move(marked)));
+  if (marked.empty())
+    return;
+  pipeline.add_custom_lowering_pass(new AskFirst);
+  pipeline.add_custom_lowering_pass(new Replace(std::move(marked)));
 }
 
 } // namespace quern::codegen

@@ -171,7 +171,9 @@ private:
   /// Whole steps of 64 bytes, or what is within one.
   void measureDepth() {
     const Expr extent = loops.extent(sums.step);
-    if (std::optional<int64_t> known = as_const_int(extent)) {
+    if (product->args.size() > 3) {
+      steps = at(product->args[3]) / wordsOfStep;
+    } else if (std::optional<int64_t> known = as_const_int(extent)) {
       length = static_cast<int>(*known) * wordBytes;
       // One step by pieces of both factors alone would ask for more registers than there are, were it no loop.
       if (length > tileBytes || (length == tileBytes && rowTerms.size() > 1 && groups == 1)) {
@@ -305,9 +307,12 @@ private:
 
 } // namespace
 
-Expr tileProduct(const Expr &row, const Expr &column, const Expr &left) {
+Expr tileProduct(const Expr &row, const Expr &column, const Expr &left, const Expr &words) {
   Type type = row.type().bytes() == 1 ? Int(32) : Float(32);
-  return Call::make(type, productName, {row, column, left}, Call::PureExtern);
+  std::vector<Expr> arguments = {row, column, left};
+  if (words.defined())
+    arguments.push_back(words);
+  return Call::make(type, productName, arguments, Call::PureExtern);
 }
 
 Expr tileRow(const Expr &position, const Expr &count) {

@@ -24,8 +24,9 @@ static bool has(const std::vector<Dim> &dims, const std::string &name) {
   return std::any_of(dims.begin(), dims.end(), [&](const Dim &dim) { return dim.name == name; });
 }
 
-bool prepareOperands(KernelBuilder &b, const ContractionPattern &p) {
-  bool byExpert = p.form == ContractionForm::ByExpert, narrow = false;
+bool prepareOperands(KernelBuilder &b, const ContractionPattern &p, bool sorted) {
+  bool narrow = false;
+  sorted |= p.form == ContractionForm::ByExpert;
   for (int operand : {p.x, p.w}) {
     if (operand == p.x && b.multipliesIntegers(p))
       continue;                                   // their codes are stored
@@ -43,7 +44,7 @@ bool prepareOperands(KernelBuilder &b, const ContractionPattern &p) {
     while (view && !b.isStage[source] && b.graph.nodes[source].op != Op::Argument) {
       Op op = b.graph.nodes[source].op;
       // On its way from memory to the loops: rounded and widened there.
-      bool copied = byExpert || (!p.isGrouped() && (operand == p.w ? !p.packed : p.isDense()));
+      bool copied = sorted || (!p.isGrouped() && (operand == p.w ? !p.packed : p.isDense()));
       view = op == Op::Rename || op == Op::Permute || op == Op::Squeeze || op == Op::Unit || op == Op::Cut ||
              op == Op::Expand || ((widensStored(op) || op == Op::Narrow) && copied);
       widened |= widensStored(op);

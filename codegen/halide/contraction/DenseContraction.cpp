@@ -60,16 +60,11 @@ Expr DenseContraction::tilesOfRows() const {
   return (b.extent(row->size) + (block - 1)) / block * tiles;
 }
 
-Expr DenseContraction::asBF16(const Expr &number) {
-  return reinterpret(BFloat(16), cast<uint16_t>(reinterpret<uint32_t>(number) >> cast<uint32_t>(16)));
-}
-
-/// What an operand has at a position of the depth; behind its end 0. Parts have whole pairs, and whole steps of tiles.
-Expr DenseContraction::numberAt(int operand, Index index, const Expr &position) const {
-  const Dim &depth = reduced.back();
-  index[depth.name] = wholeParts ? position : min(likely(position), b.extent(depth.size) - 1);
-  Expr number = operand == w ? loadWeight(w, lane, Var("tile"), index) : b.real(operand, index);
-  return wholeParts ? number : select(position < b.extent(depth.size), number, 0.0f);
+/// What an operand has at a position of the depth. Parts have whole pairs, and whole steps of tiles.
+Expr DenseContraction::numberOf(int operand, const Index &index, const Expr &position) const {
+  return orZero(index, position, wholeParts, [&](const Index &at) {
+    return operand == w ? loadWeight(w, lane, Var("tile"), at) : b.real(operand, at);
+  });
 }
 
 /// A loop over so much of the depth.
@@ -213,7 +208,7 @@ Expr DenseContraction::sumAt(const std::vector<Expr> &call) const {
 
 void DenseContraction::scheduleStrip(Products &out, const LoopLevel &copies) {
   if (amx)
-    return scheduleWordsOfColumns(out, copies);
+    return scheduleWords(out.strip, out.turned, copies, group, pieces(w));
   Var depth = KernelBuilder::var(reduced.back().name);
   const int vector = vectorOfTile();
   out.strip.compute_at(copies).bound_extent(lane, tile).bound_extent(Var("tile"), group);

@@ -2,7 +2,6 @@
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_DENSECONTRACTION_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_DENSECONTRACTION_H
 
-#include "codegen/halide/amx/TileProducts.h"
 #include "codegen/halide/contraction/Contraction.h"
 #include "codegen/halide/contraction/Pieces.h"
 
@@ -21,12 +20,10 @@ private:
     Func turned;           ///< for AMX: 16 x 16 words of columns that lie along the depth
     RVar over, pair, term; ///< the steps of the depth; of pairs also which of the two; for AMX also which pieces of f32
   };
-  /// `number`, which bf16 has, as that.
-  static Expr asBF16(const Expr &number);
   Expr tilesOfRows() const;
-  Expr numberAt(int operand, Index index, const Expr &position) const;
+  Expr numberOf(int operand, const Index &index, const Expr &position) const;
   Expr bf16At(int operand, const Index &index, const Expr &position) const {
-    return asBF16(numberAt(operand, index, position));
+    return asBF16(numberOf(operand, index, position));
   }
   Halide::RDom depthOf(const Expr &length, const std::string &name) const;
   void copyColumns(Products &out);
@@ -38,16 +35,12 @@ private:
   void scheduleStrip(Products &out, const Halide::LoopLevel &copies);
   /// By AMX's registers (DenseTiles.cpp).
   bool liesInTiles() const;
-  Expr wordsOf(const Expr &depth) const;
-  int pieces(int operand) const { return piecesOf(b.graph, operand); }
   Expr wordAt(int operand, const Index &index, const Expr &word, const Expr &piece) const;
-  void defineTurned(Func &copy, Func &across, std::vector<Var> args, const Expr &value);
   void copyTilesOfRows();
   Expr wordOfRow(const Expr &word, const Expr &piece, Index index) const;
   Expr rowsLeft() const;
   void copyWordsOfColumns(Products &out);
   void scheduleTilesOfRows();
-  void scheduleWordsOfColumns(Products &out, const Halide::LoopLevel &copies);
   void scheduleTiledProducts(Products &out, const Halide::LoopLevel &tiles);
   void schedule(Stage &target);
 

@@ -14,9 +14,8 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-static constexpr int inWord = 2, wordsOfTile = depthOfTile / inWord;
-static const Var word("word"), ofTile("ofTile"), piece("piece"), step("step"), tileOfRows("group"), wordBlock("words"),
-    laneBlock("lanes"), wordOfBlock("word"), laneOfBlock("lane");
+static constexpr int inWord = 2;
+static const Var word("word"), ofTile("ofTile"), step("step"), tileOfRows("group");
 
 /// Whether tiles can be loaded from where x is stored.
 bool DenseContraction::liesInTiles() const {
@@ -27,24 +26,9 @@ bool DenseContraction::liesInTiles() const {
   return b.graph.nodes[stored].op == Op::Argument && b.graph.argumentLayouts[stored].strides.back() == 1;
 }
 
-/// Of whole steps of a tile.
-Expr DenseContraction::wordsOf(const Expr &depth) const {
-  return (depth + (depthOfTile - 1)) / depthOfTile * wordsOfTile;
-}
-
 Expr DenseContraction::wordAt(int operand, const Index &index, const Expr &word, const Expr &piece) const {
-  auto half = [&](int which) { return numberAt(operand, index, word * inWord + which); };
+  auto half = [&](int which) { return numberOf(operand, index, word * inWord + which); };
   return wordOf(half(0), half(1), pieces(operand) > 1 ? piece : 0);
-}
-
-/// Defines a copy whose words lie across in memory: `across` has them as they are read there, its first two loops exchanged.
-void DenseContraction::defineTurned(Func &copy, Func &across, std::vector<Var> args, const Expr &value) {
-  std::swap(args[0], args[1]);
-  across = b.newFunc("words", node);
-  across(args) = value;
-  Expr word = turnedWord(across(std::vector<Expr>(args.begin(), args.end())));
-  std::swap(args[0], args[1]);
-  copy(args) = word;
 }
 
 void DenseContraction::copyTilesOfRows() {
@@ -62,7 +46,6 @@ void DenseContraction::copyTilesOfRows() {
 
 /// Where its rows are in place, the first number stands for a word.
 Expr DenseContraction::wordOfRow(const Expr &at, const Expr &piece, Index index) const {
-  const Node &input = b.graph.nodes[x];
   Var m = KernelBuilder::var(row->name);
   if (!groups.defined()) {
     index[row->name] = tileRow(m, b.extent(row->size));
@@ -92,17 +75,6 @@ void DenseContraction::copyWordsOfColumns(Products &out) {
     out.strip(args) = value;
 }
 
-/// A block of what defineTurned has read, its vectors along `inner`.
-static void scheduleAcross(Func &across, const LoopLevel &level, const Var &inner, const Var &outer, int pieces) {
-  across.compute_at(level)
-      .bound_extent(inner, wordsTurned)
-      .bound_extent(outer, wordsTurned)
-      .bound_extent(piece, pieces)
-      .reorder(inner, piece, outer)
-      .vectorize(inner)
-      .unroll(piece);
-}
-
 void DenseContraction::scheduleTilesOfRows() {
   Expr depth = b.extent(reduced.back().size), steps = wordsOf(depth) / wordsOfTile,
        ofParts = (depth + (partDepth - 1)) / partDepth * (partDepth / depthOfTile);
@@ -122,23 +94,6 @@ void DenseContraction::scheduleTilesOfRows() {
   static_assert(wordsTurned == wordsOfTile && wordsTurned == tileRows);
   scheduleAcross(turnedRows, LoopLevel(groups, step), ofTile, word, pieces(x));
   b.turnedWords.push_back({groups, word.name(), ofTile.name()});
-}
-
-void DenseContraction::scheduleWordsOfColumns(Products &out, const LoopLevel &copies) {
-  Var depth = KernelBuilder::var(reduced.back().name);
-  out.strip.compute_at(copies).bound_extent(lane, tile).bound_extent(Var("tile"), group).bound_extent(piece, pieces(w));
-  if (!out.turned.defined()) {
-    out.strip.vectorize(lane, tileColumns).reorder(lane, piece, Var("tile"), depth).unroll(piece);
-    return;
-  }
-  out.strip.align_bounds(depth, wordsTurned);
-  out.strip
-      .tile(lane, depth, laneBlock, wordBlock, laneOfBlock, wordOfBlock, wordsTurned, wordsTurned,
-            TailStrategy::RoundUp)
-      .reorder(laneOfBlock, wordOfBlock, piece, wordBlock, laneBlock);
-  scheduleAcross(out.turned, LoopLevel(out.strip, wordBlock), depth, lane, pieces(w));
-  b.turnedWords.push_back(
-      {out.strip, lane.name() + "." + laneOfBlock.name(), depth.name() + "." + wordOfBlock.name()}); // parts of loops
 }
 
 /// Plain loops, in memory of known size.

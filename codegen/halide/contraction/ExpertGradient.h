@@ -17,10 +17,17 @@ private:
   std::vector<Dim> sortedDims(int factor, const Dim &own) const;
   void accumulate();
   void schedule(Stage &target);
+  /// By AMX's registers.
+  Func sortedWords(const std::string &name, int factor, std::vector<Var> args, const Var &tileIndex, const Dim &own,
+                   Func *across, const std::function<Expr(const Index &)> &value);
+  void accumulateTiles();
+  void scheduleTiles(const Halide::LoopLevel &level);
 
   int group, beside;
+  int amx;            ///< AMX's tiles of rows at a time; 0: none
   Func sums;          ///< of a tile in registers
   Func strip, groups; ///< copies of w and x, sorted by expert
+  Func turned;        ///< for AMX: 16 x 16 words of x, where its rows are side by side
   std::vector<RVar> over;
 };
 

@@ -21,20 +21,6 @@ using namespace Halide;
 
 namespace quern::codegen {
 
-/// One expert for each chunk of slots; and the loops over them.
-void GroupedContraction::findLeaders() {
-  int positions = b.graph.nodes[pickOf(w)].operands[1];
-  leader = b.newFunc("leader", node);
-  Var number("chunk");
-  Index index;
-  setPair(index, number * (rows * rowBlock));
-  leader(number) = clamp(b.at(positions, index), 0, experts - 1);
-  leader.compute_root();
-  slots = RDom(0, rows, 0, slotCount / rows);
-  slots.where(pairAt(slots.y * rows) >= 0);
-  slots.where(pairAt(slots.y * rows + slots.x) >= 0);
-}
-
 /// A weight as it is stored in memory: a tile of columns of the expert that a chunk is routed to, copied where the chunk's rows
 /// use it; bf16 is widened on the way.
 void GroupedContraction::stripOfExpert(const Node &gather) {
@@ -108,17 +94,8 @@ void GroupedContraction::accumulate() {
   single(own) += products(l, block * rows);
 }
 
-/// Every pair's result goes to its own place.
-void GroupedContraction::writePairs(Stage &target, int value) {
-  const Node &result = b.graph.nodes[value];
-  Index index = KernelBuilder::varsOf(result.dims);
-  setPair(index, slots.y * rows + slots.x);
-  target.func(KernelBuilder::pureArgs(result.dims)) = undef(storedType(result.storage));
-  target.func(KernelBuilder::call(result.dims, index)) = KernelBuilder::stored(b.at(value, index), result.storage);
-}
-
 void GroupedContraction::schedule(Stage &target) {
-  Halide::Stage out = target.func.update();
+  Halide::Stage out = target.func.update(0);
   int vector = vectorOfTile();
   Var o = KernelBuilder::var(column->name), outer("co"), inner("ci");
   RVar blockOuter("rb"), blockInner("rt"), task("task");
@@ -167,37 +144,79 @@ void GroupedContraction::schedule(Stage &target) {
 }
 
 GroupedContraction::GroupedContraction(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan)
-    : RoutedPairs(builder, std::move(pattern), plan), unroll(plan["unroll"]) {}
+    : RoutedPairs(builder, std::move(pattern), plan), plan(plan), unroll(plan["unroll"]) {}
+
+/// Whether an expert has few pairs, on average: the run knows. In 64 bits: Halide would lift the product of lengths that the count
+/// of slots is made of out of both, and then see a condition that depends on the loops.
+Expr GroupedContraction::fewPairs(const Dim &among) const {
+  if (!plan["amx"])
+    return Internal::const_true();
+  Expr count = cast<int64_t>(1);
+  for (const Dim &pair : pairs)
+    count = count * cast<int64_t>(b.extent(pair.size));
+  return Internal::simplify(count <= cast<int64_t>(b.extent(among.size)) * static_cast<int32_t>(plan["few"]));
+}
+
+Expr GroupedContraction::sumAt(const Index &position) const {
+  Expr at = position.at(column->name);
+  std::vector<Expr> call = {at % tile, slots.x, slots.y}, own = {at % tile, slots.y};
+  for (auto dim = others.rbegin(); dim != others.rend(); ++dim) {
+    call.push_back(position.at(dim->name));
+    own.push_back(position.at(dim->name));
+  }
+  call.push_back(at / tile);
+  own.push_back(at / tile);
+  return sums(call) + single(own);
+}
+
+/// By vectors first, then by tiles: what is computed from the sum is written out for both. Where the loops stand a sum is; the pair
+/// follows from that.
+void GroupedContraction::writeBoth(Stage &target, int value) {
+  const Node &result = b.graph.nodes[value];
+  target.func(KernelBuilder::pureArgs(result.dims)) = undef(storedType(result.storage));
+  if (sums.defined()) {
+    b.values[node] = [self = *this](const Index &position) { return self.sumAt(position); };
+    writePairs(target, value, isFew);
+  }
+  if (many)
+    many->write(target, value, sums.defined() ? !isFew : Internal::const_true());
+}
+
+void GroupedContraction::scheduleBoth(Stage &target) {
+  if (sums.defined())
+    schedule(target);
+  if (many)
+    many->schedule(target, sums.defined());
+  target.scheduled = true;
+}
 
 void GroupedContraction::define() {
-  prepareOperands(b, *this);
   const Node &gather = b.graph.nodes[pickOf(w)], &table = b.graph.nodes[gather.operands[0]];
-  sortPairs(gather.operands[1], table.dims[table.find(gather.names[0])], rows * rowBlock);
-  findLeaders();
-  accumulate();
+  const Dim &among = table.dims[table.find(gather.names[0])];
+  isFew = fewPairs(among);
+  if (!Internal::is_const_one(isFew)) {
+    prepareOperands(b, *this, true);
+    many.emplace(b, static_cast<const ContractionPattern &>(*this), plan, b.values[x]);
+    many->define(gather.operands[1], among);
+  }
+  prepareOperands(b, *this);
+  if (!Internal::is_const_zero(isFew)) {
+    sortPairs(gather.operands[1], among, rows * rowBlock);
+    findLeaders(gather.operands[1]);
+    accumulate();
+  }
   b.isStage[node] = 1;
-  b.values[node] = [this_ = *this](const Index &position) { // where the loops stand; the pair follows from that
-    Expr at = position.at(this_.column->name);
-    std::vector<Expr> call = {at % this_.tile, this_.slots.x, this_.slots.y}, own = {at % this_.tile, this_.slots.y};
-    for (auto dim = this_.others.rbegin(); dim != this_.others.rend(); ++dim) {
-      call.push_back(position.at(dim->name));
-      own.push_back(position.at(dim->name));
-    }
-    call.push_back(at / this_.tile);
-    own.push_back(at / this_.tile);
-    return this_.sums(call) + this_.single(own);
-  };
-  auto run = [self = *this](Stage &out) mutable { self.schedule(out); };
+  auto run = [self = *this](Stage &out) mutable { self.scheduleBoth(out); };
   int result = fusedResult();
   if (result >= 0 && b.fusedInto(result, run)) {
     b.written[result] = [self = *this, value = b.graph.results[result]](Stage &out) mutable {
-      self.writePairs(out, value);
+      self.writeBoth(out, value);
     };
     return;
   }
   const Node &c = b.graph.nodes[node];
   Stage copy{b.newFunc("product", node), c.dims, {}, false, {}, false, node};
-  writePairs(copy, node);
+  writeBoth(copy, node);
   copy.func.compute_root();
   run(copy);
   b.memo[node].clear();

@@ -2,7 +2,9 @@
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_GROUPEDCONTRACTION_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_GROUPEDCONTRACTION_H
 
-#include "codegen/halide/contraction/RoutedPairs.h"
+#include "codegen/halide/contraction/GroupedTiles.h"
+
+#include <optional>
 
 namespace quern::codegen {
 
@@ -12,20 +14,23 @@ public:
   void define();
 
 private:
-  void findLeaders();
   void stripOfExpert(const Node &gather);
   void accumulate();
-  void writePairs(Stage &target, int value);
   void schedule(Stage &target);
+  Expr fewPairs(const Dim &among) const;
+  Expr sumAt(const Index &position) const;
+  void writeBoth(Stage &target, int value);
+  void scheduleBoth(Stage &target);
 
+  const PlanPart &plan;
   int unroll;
   Func sums;   ///< of a tile in registers
   Func single; ///< sums of a block that has one pair
   Func strip;  ///< a copy of w, of one expert for each chunk
-  Func leader; ///< the expert of a chunk: as many blocks as share a task
   std::vector<RVar> over;
   std::vector<RVar> singleOver;
-  Halide::RDom slots; ///< within a block, blocks
+  Expr isFew;                       ///< whether these loops run, else the tiles'
+  std::optional<GroupedTiles> many; ///< where AMX multiplies many pairs
 };
 
 } // namespace quern::codegen

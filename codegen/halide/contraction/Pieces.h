@@ -8,6 +8,8 @@
 
 namespace quern::codegen {
 
+/// `number`, which bf16 has, as that.
+Halide::Expr asBF16(const Halide::Expr &number);
 /// The bits of a number's piece. Of an infinity, as of NaN, not all are numbers.
 Halide::Expr pieceOf(const Halide::Expr &number, const Halide::Expr &piece);
 /// A word of two numbers' pieces, `first` in its low bits.

@@ -78,4 +78,25 @@ void RoutedPairs::sortPairs(int positions, const Dim &among, int chunk) {
   placePairs();
 }
 
+void RoutedPairs::findLeaders(int positions) {
+  leader = b.newFunc("leader", node);
+  Var number("chunk");
+  Index index;
+  setPair(index, number * (rows * rowBlock));
+  leader(number) = clamp(b.at(positions, index), 0, experts - 1);
+  leader.compute_root();
+  slots = RDom(0, rows, 0, slotCount / rows);
+}
+
+void RoutedPairs::writePairs(Stage &target, int value, const Expr &asked) {
+  const Node &result = b.graph.nodes[value];
+  if (!Internal::is_const_one(asked))
+    slots.where(asked);
+  slots.where(pairAt(slots.y * rows) >= 0);
+  slots.where(pairAt(slots.y * rows + slots.x) >= 0);
+  Index index = KernelBuilder::varsOf(result.dims);
+  setPair(index, slots.y * rows + slots.x);
+  target.func(KernelBuilder::call(result.dims, index)) = KernelBuilder::stored(b.at(value, index), result.storage);
+}
+
 } // namespace quern::codegen

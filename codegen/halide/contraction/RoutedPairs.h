@@ -14,11 +14,17 @@ protected:
   /// The pair in a slot, or -1.
   Expr pairAt(const Expr &slot) const { return order(experts + slot); }
   void setPair(Index &index, const Expr &slot) const;
+  /// One expert for each chunk of slots, `rowBlock` blocks of `rows`; and the loops over blocks that have a pair.
+  void findLeaders(int positions);
+  /// Every pair's result goes to its own location, in an update of its own. `asked`: whether it runs.
+  void writePairs(Stage &target, int value, const Expr &asked);
 
-  Expr experts;   ///< how many
-  Expr slotCount; ///< pairs, and what is empty between
-  Func first;     ///< the first slot of each expert
-  Func order;     ///< where the next pair of each expert goes; then the pair in each slot, or -1
+  Expr experts;       ///< how many
+  Expr slotCount;     ///< pairs, and what is empty between
+  Func first;         ///< the first slot of each expert
+  Func order;         ///< where the next pair of each expert goes; then the pair in each slot, or -1
+  Func leader;        ///< the expert of a chunk: as many blocks as share a task
+  Halide::RDom slots; ///< within a block, blocks
 
 private:
   void placePairs();

@@ -87,6 +87,43 @@ KernelGraph &storedProduct(GraphMaker &g, const StoredForm &form, Storage rows =
   return g.finish("stored");
 }
 
+/// Rows that are each routed to two of five weights: packed, or stored either way; along an odd depth, with two parts in one
+/// weight, with heads.
+struct RoutedForm {
+  const char *what;
+  std::vector<Dim> x, w;
+  bool packed;
+};
+
+std::vector<RoutedForm> routedForms() {
+  Dim m = dim("M"), e = dim("E", 5), i = dim("I", 96), odd = dim("J", 75), o = dim("O", 71), u = dim("U", 2),
+      h = dim("H", 3), even = dim("K", 256), narrow = dim("P", 40);
+  return {{"packed", {m, i}, {e, o, i}, true},
+          {"packed, odd depth", {m, odd}, {e, o, odd}, true},
+          {"packed, gate and up", {m, i}, {u, e, o, i}, true},
+          {"packed, heads", {m, h, i}, {e, o, i}, true},
+          {"stored", {m, i}, {e, i, o}, false},
+          {"stored, odd depth", {m, odd}, {e, odd, o}, false},
+          {"stored along the depth", {m, i}, {e, o, i}, false},
+          {"stored along an odd depth", {m, odd}, {e, o, odd}, false},
+          {"packed, groups at a time", {m, even}, {e, narrow, even}, true}};
+}
+
+KernelGraph &routed(GraphMaker &g, const RoutedForm &form, Storage storage, Storage rows) {
+  const bool coded = bitsOfCode(storage);
+  const std::string depth = form.x.back().name;
+  int x = g.argument(rows, form.x), w = form.packed ? g.weight(form.w, 32, storage) : g.argument(storage, form.w),
+      chosen = g.argument(Storage::I32, {form.x.front(), dim("C", 2)});
+  int numbers = coded ? real(g, g.quantize(x, depth)) : rows == Storage::F32 ? x : real(g, x);
+  int y = g.contract(numbers, real(g, g.gather(w, chosen, "E")), {depth});
+  if (form.w.size() > 3) {
+    int gate = g.squeeze(g.cut(y, "U", 0, dim("G", 1)), "G"), up = g.squeeze(g.cut(y, "U", 1, dim("V", 1)), "V");
+    y = g.elementwise(Op::Mul, {g.elementwise(Op::Sigmoid, {gate}), up});
+  }
+  g.yield(g.elementwise(Op::Tanh, {y}));
+  return g.finish("routed");
+}
+
 ScheduleTable withNumbers(const std::string &numbers, const std::string &family = "contract") {
   ScheduleTable table = ScheduleTable::standard();
   table.add(family + " : " + numbers, "mine.txt");
@@ -183,6 +220,82 @@ TEST(Tiles, OfNumbersAsTheyAreStored) {
     EXPECT_EQ(plans[0].parts[0]["amx"], 2);
     for (const KernelPlan &plan : plans) // what the kernel rounds may fall to either side
       check(graph, plan, {1, 16, 33, 101}, false, form.made ? 1e-2 : 1e-5);
+  }
+}
+
+/// Experts of no rows, of one, of some tiles' rows; by tiles alone, and few rows by vectors in the same kernel.
+TEST(Tiles, OfRoutedRows) {
+  int formsOf = 0;
+  for (const RoutedForm &form : routedForms())
+    for (Storage rows : {Storage::BF16, Storage::F32}) {
+      SCOPED_TRACE(std::string(form.what) + ", " + quern::support::storageName(rows));
+      GraphMaker g;
+      KernelGraph &graph = routed(g, form, Storage::BF16, rows);
+      const bool both = rows == Storage::BF16 || formsOf++ % 2; // of f32 in turns
+      KernelPlan plan = planOf(graph, both ? "amx 1, blocks 1, few 4" : "amx 2, blocks 2, few 0", "grouped");
+      EXPECT_EQ(plan.parts[0]["amx"], both ? 1 : 2);
+      check(graph, plan, {1, 4, 10, 11, 16, 101, 512}, false);
+      if (rows == Storage::BF16)
+        check(graph, planOf(graph, "amx 2, blocks 2, few 0", "grouped"), {1, 2, 16, 101}, false);
+    }
+}
+
+/// Groups of a scale, a last one that is short; super-blocks; codes of fewer bits.
+TEST(Tiles, OfRoutedCodes) {
+  const std::vector<RoutedForm> forms = routedForms();
+  for (auto [storage, form, amx] :
+       {std::tuple(Storage::Int8, 0, 1), std::tuple(Storage::Int8, 1, 2), std::tuple(Storage::Int4, 2, 1),
+        std::tuple(Storage::Q4K, 3, 1), std::tuple(Storage::Int8, 8, 1), std::tuple(Storage::Q4K, 8, 1)}) {
+    SCOPED_TRACE(std::string(quern::support::storageName(storage)) + ", " + forms[form].what);
+    GraphMaker g;
+    KernelGraph &graph = routed(g, forms[form], storage, Storage::F32);
+    KernelPlan plan = planOf(graph, "blocks 2, few 0, amx " + std::to_string(amx), "grouped");
+    EXPECT_EQ(plan.parts[0]["amx"], amx);
+    check(graph, plan, {1, 2, 16, 101}, false);
+    check(graph, planOf(graph, "few 4, amx " + std::to_string(amx), "grouped"), {1, 4, 16, 512}, false);
+  }
+}
+
+/// A known number of rows has one of the two alone; whatever the plan.
+TEST(Tiles, OfRoutedRowsByAnyPlan) {
+  std::mt19937 random(7);
+  for (int64_t rows : {0, 4, 300}) {
+    Dim m = rows ? dim("M", rows) : dim("M");
+    const RoutedForm form = {"packed", {m, dim("I", 96)}, {dim("E", 5), dim("O", 71), dim("I", 96)}, true};
+    for (Storage storage : {Storage::BF16, Storage::Int8}) {
+      SCOPED_TRACE(std::to_string(rows) + ", " + quern::support::storageName(storage));
+      GraphMaker g;
+      KernelGraph &graph = routed(g, form, storage, Storage::F32);
+      std::vector<KernelPlan> plans = {halideProducer().choose(graph, withTiles(), ScheduleTable::standard()),
+                                       planOf(graph, "amx 0", "grouped")};
+      EXPECT_EQ(plans[1].parts[0]["amx"], 0);
+      for (int draw = 0; draw < 3; ++draw)
+        plans.push_back(
+            drawnPlan(graph, withTiles(), ScheduleTable::standard(), [&](size_t n) { return random() % n; }));
+      for (const KernelPlan &plan : plans)
+        check(graph, plan, rows ? std::vector<int64_t>{rows} : std::vector<int64_t>{1, 4, 16, 512}, false);
+    }
+  }
+}
+
+/// Gradients of the weights that rows are routed to: experts of no rows, rows of the gradient that end within a tile, factors
+/// of a pair or of its row, with heads.
+TEST(Tiles, OfGradientsByExpert) {
+  Dim m = dim("M"), c = dim("C", 2), o = dim("O", 71), i = dim("I", 40), h = dim("H", 3);
+  struct Factors {
+    std::vector<Dim> left, right;
+  };
+  for (const Factors &form :
+       {Factors{{m, c, o}, {m, i}}, Factors{{m, i}, {m, c, o}}, Factors{{m, c, h, o}, {m, h, i}}}) {
+    GraphMaker g;
+    int left = g.argument(Storage::BF16, form.left), right = g.argument(Storage::BF16, form.right),
+        chosen = g.argument(Storage::I32, {m, c});
+    g.yield(g.scatterAdd(g.elementwise(Op::Mul, {real(g, left), real(g, right)}), chosen, {"M", "C"}, dim("E", 9)));
+    KernelGraph &graph = g.finish("by expert");
+    KernelPlan plan = planOf(graph, "amx 2, row_block 1, group 1", "experts");
+    EXPECT_EQ(plan.parts[0]["amx"], 2);
+    check(graph, plan, {1, 2, 40, 101}, false);
+    check(graph, planOf(graph, "amx 1, row_block 2, group 2", "experts"), {33}, false);
   }
 }
 

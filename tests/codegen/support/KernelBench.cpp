@@ -117,26 +117,27 @@ static void format(Storage storage, bool coded, int64_t in, int64_t out, std::ve
   }
 }
 
-/// Many rows by AMX's tiles and by vectors, in turns, as other work on the machine slows both; the best times. Rows as they are
-/// stored or, `quantized`, in codes, beside what AMX does in registers.
-static void tiles(Storage ofRows, bool quantized, Storage storage, int64_t in, int64_t out, int64_t rows) {
-  GraphMaker g;
-  int x = g.argument(ofRows, {run("M"), fixed("I", in)}),
-      w = g.weight({fixed("O", out), fixed("I", in)}, tile(out, in), storage);
-  auto real = [&](int value, Storage storage) {
-    return storage == Storage::F32 ? value : g.elementwise(bitsOfCode(storage) ? Op::Dequantize : Op::Widen, {value});
-  };
-  g.yield(g.contract(quantized ? g.elementwise(Op::Dequantize, {g.quantize(x, "I")}) : real(x, ofRows),
-                     real(w, storage), {"I"}));
-  KernelGraph &graph = g.finish("tiles");
+/// Of random numbers; pairs are routed to `experts`, if there are some.
+static std::vector<DenseTensor> routedInputs(const KernelGraph &graph, const Lengths &lengths, int64_t experts) {
+  std::vector<DenseTensor> given = inputs(graph, lengths);
+  for (int i = 0; i < graph.argumentCount(); ++i)
+    for (size_t k = 0; graph.nodes[i].storage == Storage::I32 && k < given[i].data.size(); ++k)
+      given[i].data[k] = double((k * 2654435761u >> 7) % experts);
+  return given;
+}
+
+/// By AMX's tiles and by vectors, in turns, as other work on the machine slows both; the best times, beside what AMX does in
+/// registers.
+static void inTurns(const std::string &name, const KernelGraph &graph, const char *family, const Lengths &lengths,
+                    double work, bool coded, int64_t experts = 0) {
   ScheduleTable without = schedules;
-  without.add("contract : amx 0", "vectors");
+  without.add(std::string(family) + " : amx 0", "vectors");
   std::unique_ptr<KernelRunner> runners[] = {std::make_unique<KernelRunner>(graph, target, schedules),
                                              std::make_unique<KernelRunner>(graph, target, without)};
-  Lengths lengths = {{"M", rows}};
-  double best[] = {1e9, 1e9}, end = now() + 1;
+  double best[] = {1e9, 1e9};
   for (auto &runner : runners)
-    runner->bind(lengths, inputs(graph, lengths));
+    runner->bind(lengths, routedInputs(graph, lengths, experts));
+  double end = now() + 1;
   for (int iterations = 0; iterations < 5 || now() < end; ++iterations)
     for (int i = 0; i < 2; ++i) {
       double start = now();
@@ -144,12 +145,33 @@ static void tiles(Storage ofRows, bool quantized, Storage storage, int64_t in, i
         std::abort();
       best[i] = std::min(best[i], now() - start);
     }
-  double work = 2e-9 * double(rows * in * out), limit = quern::runtime::measureFlops({quantized, true}) / 1e9;
-  std::printf(
-      "%-6s %-4s %5ld x %5ld x %5ld: tiles %9.1f us %8.1f of %.1f GFLOP/s, vectors %9.1f us: %5.2f times as fast\n",
-      quern::support::storageName(storage), quantized ? "+a8" : quern::support::storageName(ofRows), long(rows),
-      long(in), long(out), best[0] * 1e6, work / best[0], limit, best[1] * 1e6, best[1] / best[0]);
+  double limit = quern::runtime::measureFlops({coded, true}) / 1e9;
+  std::printf("%-48s: tiles %9.1f us %8.1f of %.1f GFLOP/s, vectors %9.1f us: %5.2f times as fast\n", name.c_str(),
+              best[0] * 1e6, work / best[0] / 1e9, limit, best[1] * 1e6, best[1] / best[0]);
   std::fflush(stdout);
+}
+
+/// Rows as they are stored or, `quantized`, in codes, with a packed weight; of experts each row is routed to `chosen`.
+static void tiles(Storage ofRows, bool quantized, Storage storage, int64_t in, int64_t out, int64_t rows,
+                  int64_t experts = 0, int64_t chosen = 0) {
+  GraphMaker g;
+  std::vector<Dim> dims = {fixed("O", out), fixed("I", in)};
+  if (experts)
+    dims.insert(dims.begin(), fixed("E", experts));
+  int x = g.argument(ofRows, {run("M"), fixed("I", in)}), w = g.weight(dims, tile(out, in), storage);
+  if (experts)
+    w = g.gather(w, g.argument(Storage::I32, {run("M"), fixed("C", chosen)}), "E");
+  auto real = [&](int value, Storage storage) {
+    return storage == Storage::F32 ? value : g.elementwise(bitsOfCode(storage) ? Op::Dequantize : Op::Widen, {value});
+  };
+  g.yield(g.contract(quantized ? g.elementwise(Op::Dequantize, {g.quantize(x, "I")}) : real(x, ofRows),
+                     real(w, storage), {"I"}));
+  char name[80];
+  std::snprintf(name, sizeof name, "%-6s %-4s %5ld x %5ld x %5ld", quern::support::storageName(storage),
+                quantized ? "+a8" : quern::support::storageName(ofRows), long(rows), long(in), long(out));
+  std::string of = experts ? ", " + std::to_string(chosen) + " of " + std::to_string(experts) + " experts" : "";
+  inTurns(name + of, g.finish("tiles"), experts ? "grouped" : "contract", {{"M", rows}},
+          2.0 * double(rows * in * out * std::max<int64_t>(1, chosen)), quantized, experts);
 }
 
 /// What a training step does with each weight [in, out], as it is stored: the product, and the gradients of both factors.
@@ -213,25 +235,28 @@ static void gated() {
 }
 
 /// Experts: each row is routed to some; as fast as plain rows, as many as there are pairs, would be the best.
-static void experts(int64_t count, int64_t chosen, int64_t in, int64_t out, std::vector<int64_t> rows) {
+static void experts(Storage storage, int64_t count, int64_t chosen, int64_t in, int64_t out,
+                    std::vector<int64_t> rows) {
   GraphMaker g;
-  int x = g.argument(Storage::F32, {run("M"), fixed("I", in)});
-  int w = g.weight({fixed("E", count), fixed("O", out), fixed("I", in)}, tile(out, in));
+  const bool narrow = storage == Storage::BF16, coded = bitsOfCode(storage);
+  int x = g.argument(narrow ? storage : Storage::F32, {run("M"), fixed("I", in)});
+  int w = g.weight({fixed("E", count), fixed("O", out), fixed("I", in)}, tile(out, in), storage);
   int picked = g.argument(Storage::I32, {run("M"), fixed("C", chosen)});
-  g.yield(g.contract(x, g.gather(w, picked, "E"), {"I"}));
+  auto real = [&](int value) {
+    return narrow ? g.elementwise(Op::Widen, {value}) : coded ? g.elementwise(Op::Dequantize, {value}) : value;
+  };
+  g.yield(g.contract(real(coded ? g.quantize(x, "I") : x), real(g.gather(w, picked, "E")), {"I"}));
   KernelRunner runner(g.finish("experts"), target, schedules);
   for (int64_t m : rows) {
     Lengths lengths = {{"M", m}};
-    std::vector<DenseTensor> given = inputs(g.graph, lengths);
-    for (size_t i = 0; i < given[picked].data.size(); ++i)
-      given[picked].data[i] = double((i * 2654435761u >> 7) % count);
+    std::vector<DenseTensor> given = routedInputs(g.graph, lengths, count);
     std::vector<char> used(count);
     for (double e : given[picked].data)
       used[size_t(e)] = 1;
     runner.bind(lengths, given);
     char name[80];
-    std::snprintf(name, sizeof name, "experts %ld of %ld, %ld x %ld x %ld", long(chosen), long(count), long(m),
-                  long(in), long(out));
+    std::snprintf(name, sizeof name, "experts %s %ld of %ld, %ld x %ld x %ld", quern::support::storageName(storage),
+                  long(chosen), long(count), long(m), long(in), long(out));
     bool flops = m > 16;
     report(name, runner,
            flops ? 2.0 * m * chosen * in * out : 4.0 * in * out * double(std::count(used.begin(), used.end(), 1)),
@@ -240,27 +265,25 @@ static void experts(int64_t count, int64_t chosen, int64_t in, int64_t out, std:
 }
 
 /// What a training step does with the weights of experts [E, out, in], as they are stored.
-static void trainedExperts(int64_t count, int64_t chosen, int64_t in, int64_t out, int64_t rows) {
+static void trainedExperts(Storage storage, int64_t count, int64_t chosen, int64_t in, int64_t out, int64_t rows) {
   Dim m = run("M"), c = fixed("C", chosen), e = fixed("E", count), i = fixed("I", in), o = fixed("O", out);
   for (const char *form : {"product", "rows' gradient", "weights' gradient"}) {
     GraphMaker g;
     bool ofRows = form[0] == 'r', ofWeights = form[0] == 'w';
-    int y = g.argument(Storage::F32, ofRows || ofWeights ? std::vector<Dim>{m, c, o} : std::vector<Dim>{m, i});
-    int other = g.argument(Storage::F32, ofWeights ? std::vector<Dim>{m, i} : std::vector<Dim>{e, o, i});
+    auto real = [&](int x) { return storage == Storage::F32 ? x : g.elementwise(Op::Widen, {x}); };
+    int y = g.argument(storage, ofRows || ofWeights ? std::vector<Dim>{m, c, o} : std::vector<Dim>{m, i});
+    int other = g.argument(storage, ofWeights ? std::vector<Dim>{m, i} : std::vector<Dim>{e, o, i});
     int picked = g.argument(Storage::I32, {m, c});
     if (ofWeights)
-      g.yield(g.scatterAdd(g.elementwise(Op::Mul, {y, other}), picked, {"M", "C"}, e));
+      g.yield(g.scatterAdd(g.elementwise(Op::Mul, {real(y), real(other)}), picked, {"M", "C"}, e));
     else
-      g.yield(g.contract(y, g.gather(other, picked, "E"), {ofRows ? "O" : "I"}));
+      g.yield(g.contract(real(y), real(g.gather(other, picked, "E")), {ofRows ? "O" : "I"}));
     KernelRunner runner(g.finish("experts"), target, schedules);
     Lengths lengths = {{"M", rows}};
-    std::vector<DenseTensor> given = inputs(g.graph, lengths);
-    for (size_t k = 0; k < given[picked].data.size(); ++k)
-      given[picked].data[k] = double((k * 2654435761u >> 7) % count);
-    runner.bind(lengths, given);
+    runner.bind(lengths, routedInputs(g.graph, lengths, count));
     char name[80];
-    std::snprintf(name, sizeof name, "%s of experts %ld of %ld, %ld x %ld x %ld", form, long(chosen), long(count),
-                  long(rows), long(in), long(out));
+    std::snprintf(name, sizeof name, "%s of experts %s %ld of %ld, %ld x %ld x %ld", form,
+                  quern::support::storageName(storage), long(chosen), long(count), long(rows), long(in), long(out));
     report(name, runner, 2.0 * rows * chosen * in * out, true, true);
   }
 }
@@ -432,6 +455,13 @@ int main(int argc, char **argv) {
           if (storage != Storage::BF16)
             tiles(Storage::BF16, false, storage, in, out, rows);
         }
+  if (wanted("tiles") || wanted("expert-tiles"))
+    for (auto [ofRows, storage] : {std::pair(Storage::BF16, Storage::BF16), std::pair(Storage::F32, Storage::BF16),
+                                   std::pair(Storage::F32, Storage::Int8), std::pair(Storage::F32, Storage::Int4),
+                                   std::pair(Storage::F32, Storage::Q4K)})
+      for (auto [in, out] : {std::pair(512, 1792), std::pair(1792, 512)})
+        for (int64_t rows : {512, 64, 16, 9, 4, 1})
+          tiles(ofRows, bitsOfCode(storage), storage, in, out, rows, 8, 2);
   if (wanted("training")) {
     for (Storage storage : {Storage::F32, Storage::BF16})
       for (int64_t rows : {256, 1024}) {
@@ -440,13 +470,17 @@ int main(int argc, char **argv) {
       }
   }
   if (wanted("experts") || wanted("experts-training")) {
-    trainedExperts(8, 2, 512, 1792, 256);
-    trainedExperts(8, 2, 1792, 512, 256);
+    for (Storage storage : {Storage::F32, Storage::BF16}) {
+      trainedExperts(storage, 8, 2, 512, 1792, 256);
+      trainedExperts(storage, 8, 2, 1792, 512, 256);
+    }
   }
   if (wanted("experts")) {
-    experts(8, 2, 512, 1792, {512, 64, 1, 4});
-    experts(8, 2, 1792, 512, {512, 1});
-    experts(64, 4, 512, 512, {512, 1});
+    for (Storage storage : {Storage::F32, Storage::BF16, Storage::Int8}) {
+      experts(storage, 8, 2, 512, 1792, {512, 64, 16, 1, 4});
+      experts(storage, 8, 2, 1792, 512, {512, 1});
+      experts(storage, 64, 4, 512, 512, {512, 64, 1});
+    }
     contraction(512, 1792, {1024});
     contraction(1792, 512, {1024});
   }

@@ -435,6 +435,17 @@ class Experts(Case):
         run(program, "train", "--resume", "--output", self.scratch / "again")
         self.assertEqual(log(self.scratch / "bf16", "loss"), log(self.scratch / "again", "loss"))
 
+    def test_rows(self):
+        """Texts long enough that experts have many rows: as the interpreter, which rounds what they multiply where this machine has products for that."""
+        config, weights = ("--config", DATA / "mixtral" / "config.json"), DATA / "mixtral" / "model.safetensors"
+        ids = [token for row in read_safetensors(DATA / "mixtral" / "expected.safetensors")["input_ids"].rows() for token in row]
+        inputs = {"tokens": ints([[ids[(7 * row + at * at) % len(ids)] for at in range(40)] for row in range(3)])}
+        for kind in ("w16a16", "w8a8", "q4_k+a8"):
+            options = (*config, "--quantize", kind)
+            got = self.evaluate(self.compile("mixtral", *options, name=kind), weights, inputs)["logits"]
+            want = self.interpret("mixtral", weights, inputs, *options, "--after", "narrow-storage")["logits"]
+            self.assertLess(relative_error(got, want), 3e-2, kind)
+
     def test_memory(self):
         """Nothing that a row picks from is stored as real, and the plan falls."""
         dumped = run(QUERN, "dump", EXAMPLES / "mixtral.quern", *BF16, "--after", "narrow-storage").out
