@@ -46,6 +46,8 @@ private:
   Sums tiledCodes();
   int runOfTiles() const; ///< codes that a scale multiplies, as far as a tile has them
   Expr codesOfColumns(const CodedColumns &from) const;
+  Expr ofSlices(Func &func, const char *name, std::vector<Var> args, std::vector<Expr> call, const Expr &value) const;
+  void multiplyRuns(Sums &sums, const std::vector<Var> &whole, const CodedColumns &from);
   Expr sumOfRow(int run, const Expr &at, Index index);
   Expr pairsOfStrip(const Index &index, const Expr &which, const Expr &at);
   void scheduleTiledGroups(Sums &sums);
