@@ -109,10 +109,11 @@ double Estimate::ofTiles(double tiles, double vectors) const {
 }
 
 double Estimate::ofTile(const PlanPart &part) const {
+  if (family == "attention" || family == "gradient")
+    return lanes(part);
   if (double amx = amxOf(part))
     return ofTiles(amx, std::ceil(part["columns"] / core.vector));
-  return family == "attention" || family == "gradient" ? lanes(part)
-                                                       : ofRows(part["rows"], std::ceil(part["columns"] / core.vector));
+  return ofRows(part["rows"], std::ceil(part["columns"] / core.vector));
 }
 
 double Estimate::ofPackedTile(int64_t columns) const {

@@ -30,6 +30,10 @@ void AttentionFamily::makeScores() {
   Index where = blockIndex();
   std::vector<Expr> args = headArgs({row, key, tile});
   for (const AttentionDot &dot : p.dots) {
+    if (tiles) {
+      dots.push_back(tiledDot(dot, where));
+      continue;
+    }
     Func copy = b.newFunc("queries", dot.node), keyCopy = b.newFunc("keys", dot.node),
          product = b.newFunc("dot", dot.node);
     std::vector<Expr> copyArgs = {row}, call = {row}, keyArgs, keyCall;
@@ -58,7 +62,15 @@ void AttentionFamily::makeScores() {
     dots.push_back(product);
   }
   score = b.newFunc("score", p.result);
-  score(asVars(args)) = scoreAt(where, key, [&](const AttentionDot &, size_t i) { return Expr(dots[i](args)); });
+  std::vector<Expr> call = tiles ? headArgs({row, key % step, key / step, tile}) : args;
+  score(asVars(args)) = scoreAt(where, key, [&](const AttentionDot &, size_t i) { return Expr(dots[i](call)); });
+}
+
+Expr AttentionFamily::valueAt(const Expr &column, const Expr &key) {
+  Index index = KernelBuilder::varsOf(p.heads);
+  index[p.column.name] = column;
+  index[b.graph.nodes[p.result].names[0]] = min(key, b.extent(p.key.size) - 1);
+  return b.real(p.v, index);
 }
 
 void AttentionFamily::makeBlocks() {
@@ -82,15 +94,18 @@ void AttentionFamily::makeBlocks() {
   total(asVars(rowArgs)) = 0.0f;
   total(rowArgs) += factor;
   values = b.newFunc("values", p.result), sums = b.newFunc("sums", p.result);
-  Index index = KernelBuilder::varsOf(p.heads);
-  index[p.column.name] = column;
-  index[b.graph.nodes[p.result].names[0]] = min(key, length - 1);
-  values(asVars(headArgs({column, key}))) = b.real(p.v, index);
-  sums(asVars(args)) = 0.0f;
-  sums(args) += factor * values(headArgs({columnOf(columns), seen}));
+  std::vector<Expr> summed = args;
+  if (tiles) {
+    defineTiledSums(args);
+    summed = headArgs({row, min(column, columns - 1), part, tile});
+  } else {
+    values(asVars(headArgs({column, key}))) = valueAt(column, key);
+    sums(asVars(args)) = 0.0f;
+    sums(args) += factor * values(headArgs({columnOf(columns), seen}));
+  }
   partial = b.newFunc("partial", p.result);
   partial(asVars(args)) =
-      math::choose(column < columns, sums(args), math::choose(column == columns, most(rowArgs), total(rowArgs)));
+      math::choose(column < columns, sums(summed), math::choose(column == columns, most(rowArgs), total(rowArgs)));
 
   AttentionParts parts{[this, columns](const Expr &n, AttentionParts::Field field, const Expr &at) {
                          Expr where = field == AttentionParts::Sum ? at : columns + (field == AttentionParts::Total);
@@ -101,11 +116,7 @@ void AttentionFamily::makeBlocks() {
 }
 
 void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
-  // Names of their own: a loop that keeps its name when it is split must begin at 0.
-  Var rowTile("rt"), keyTile("kt"), columnTile("ct"), inRow("ri"), inKey("ki"), inColumn("ci");
   schedulePlaces(level);
-  for (Func &copy : queries)
-    copy.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
   attended.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
   for (Func &f : blockRows) {
     f.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
@@ -114,12 +125,29 @@ void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
   }
 
   partial.compute_at(level).bound_extent(row, lanes);
+  score.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes);
+  weight.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
+  for (Func *f : {&most, &total}) {
+    f->compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
+    f->update().reorder(row, inGroup, overGroups).vectorize(row, width).unroll(row).unroll(inGroup, std::min(step, 16));
+  }
+  if (tiles)
+    scheduleTiles(level);
+  else
+    scheduleVectors(level);
+  partial.never_partition_all(); // else all of it would stand in the kernel twice
+}
+
+void AttentionFamily::scheduleVectors(const LoopLevel &level) {
+  // Names of their own: a loop that keeps its name when it is split must begin at 0.
+  Var rowTile("rt"), keyTile("kt"), columnTile("ct"), inRow("ri"), inKey("ki"), inColumn("ci");
+  for (Func &copy : queries)
+    copy.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
   partial.split(row, rowTile, inRow, span).split(column, columnTile, inColumn, step, TailStrategy::RoundUp);
   partial.reorder(inRow, inColumn, rowTile, columnTile, tile, part)
       .vectorize(inRow, width)
       .unroll(inRow)
       .unroll(inColumn);
-  partial.never_partition_all(); // else all of it would stand in the kernel twice
   sums.compute_at(partial, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(column, step);
   sums.vectorize(row, width).unroll(row).unroll(column);
   sums.update()
@@ -138,7 +166,6 @@ void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
   copied(values, column, *p.column.fixed());
   for (size_t i = 0; i < keys.size(); ++i)
     copied(keys[i], keys[i].args()[0], *p.dots[i].depth.back().fixed());
-  score.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes);
   score.split(row, rowTile, inRow, span).split(key, keyTile, inKey, step, TailStrategy::RoundUp);
   score.reorder(inRow, inKey, rowTile, keyTile).vectorize(inRow, width).unroll(inRow).unroll(inKey);
   size_t next = 0;
@@ -151,11 +178,6 @@ void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
     dots[i].update().reorder(loops).vectorize(row, width).unroll(row).unroll(key);
     if (*p.dots[i].depth[0].fixed() % unroll == 0)
       dots[i].update().unroll(loops[2].rvar, unroll);
-  }
-  weight.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
-  for (Func *f : {&most, &total}) {
-    f->compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
-    f->update().reorder(row, inGroup, overGroups).vectorize(row, width).unroll(row).unroll(inGroup);
   }
 }
 
