@@ -81,6 +81,7 @@ void AttentionFamily::makeBlocks() {
   std::vector<Expr> rowArgs = headArgs({row, part, tile}), args = headArgs({row, column, part, tile});
   int columns = static_cast<int>(*p.column.fixed());
   Expr seen = seenKeys();
+  ofMost = {inGroup, overGroups};
   most = b.newFunc("most", p.result);
   most(asVars(rowArgs)) = math::negativeInfinity();
   most(rowArgs) = math::max(most(rowArgs), score(headArgs({row, seen, tile})));
@@ -89,16 +90,15 @@ void AttentionFamily::makeBlocks() {
   weight = b.newFunc("weight", p.result);
   weight(asVars(headArgs({row, key, part, tile}))) =
       math::expOfDifference(math::sub(score(headArgs({row, key, tile})), shift));
-  Expr factor = weight(headArgs({row, seen, part, tile}));
-  total = b.newFunc("total", p.result);
+  total = b.newFunc("total", p.result), values = b.newFunc("values", p.result), sums = b.newFunc("sums", p.result);
   total(asVars(rowArgs)) = 0.0f;
-  total(rowArgs) += factor;
-  values = b.newFunc("values", p.result), sums = b.newFunc("sums", p.result);
   std::vector<Expr> summed = args;
   if (tiles) {
-    defineTiledSums(args);
+    makeTiledSums(args);
     summed = headArgs({row, min(column, columns - 1), part, tile});
   } else {
+    Expr factor = weight(headArgs({row, seen, part, tile}));
+    total(rowArgs) += factor;
     values(asVars(headArgs({column, key}))) = valueAt(column, key);
     sums(asVars(args)) = 0.0f;
     sums(args) += factor * values(headArgs({columnOf(columns), seen}));
@@ -126,10 +126,10 @@ void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
 
   partial.compute_at(level).bound_extent(row, lanes);
   score.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes);
-  weight.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
-  for (Func *f : {&most, &total}) {
-    f->compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
-    f->update().reorder(row, inGroup, overGroups).vectorize(row, width).unroll(row).unroll(inGroup, std::min(step, 16));
+  for (auto &[f, in, over] : {std::tuple(most, ofMost[0], ofMost[1]), std::tuple(total, inGroup, overGroups)}) {
+    Func func = f;
+    func.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
+    func.update().reorder(row, in, over).vectorize(row, width).unroll(row).unroll(in, std::min(step, 16));
   }
   if (tiles)
     scheduleTiles(level);
@@ -148,6 +148,7 @@ void AttentionFamily::scheduleVectors(const LoopLevel &level) {
       .vectorize(inRow, width)
       .unroll(inRow)
       .unroll(inColumn);
+  weight.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
   sums.compute_at(partial, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(column, step);
   sums.vectorize(row, width).unroll(row).unroll(column);
   sums.update()

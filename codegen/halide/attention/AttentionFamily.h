@@ -39,7 +39,7 @@ private:
   void scheduleVectors(const Halide::LoopLevel &level);
   // Their products by AMX (AttentionTiles.cpp)
   Func tiledDot(const AttentionDot &dot, const Index &where);
-  void defineTiledSums(const std::vector<Expr> &args);
+  void makeTiledSums(const std::vector<Expr> &args);
   void scheduleTiles(const Halide::LoopLevel &level);
   // One query (AttentionSingle.cpp)
   void makeSingle();
@@ -48,7 +48,7 @@ private:
   // Blocks: rows are queries (and what shares their keys), one per lane.
   Func score, most, weight, total, sums, partial, attended, values;
   std::vector<Func> queries, keys, dots, blockRows;
-  std::vector<RVar> depths;
+  std::vector<RVar> depths, ofMost; ///< `ofMost`: inGroup and overGroups of the largest scores
   /// By AMX: weights in words; what is read to be turned; loops over words and terms.
   Func words, valuesAcross;
   std::vector<Func> queriesAcross;

@@ -6,7 +6,7 @@
 //     keys[depth in 32][16 keys][pieces], values[words of 32 keys][16 columns][pieces]      copies in tiles, values turned
 //     for each block
 //       dot[key][row], of 32 keys at a time: keys' tiles x queries
-//       words[row][words of 32 keys][pieces] of the weights
+//       words[row][words of 32 keys][pieces] of the weights; beside the pieces, the two weights' sum
 //       sums[column][row]: values' tiles x words, over the keys that the block sees
 //
 // Keys come in steps of 32: those behind a bound are scored as the mask says, so their weights are 0.
@@ -72,7 +72,7 @@ Func AttentionFamily::tiledDot(const AttentionDot &dot, const Index &where) {
   return sum;
 }
 
-void AttentionFamily::defineTiledSums(const std::vector<Expr> &args) {
+void AttentionFamily::makeTiledSums(const std::vector<Expr> &args) {
   const int columns = static_cast<int>(*p.column.fixed()), ofValues = piecesOf(b.graph, p.v);
   const std::vector<TileTerm> products = termsOf(ofValues, piecesOfF32);
   valuesAcross = b.newFunc("words", p.result);
@@ -83,8 +83,12 @@ void AttentionFamily::defineTiledSums(const std::vector<Expr> &args) {
                wordOf(valueAt(at, first), valueAt(at, first + 1), pieceAmong(ofValues)));
   words = b.newFunc("weights", p.result);
   auto weightAt = [&](const Expr &of) { return weight(headArgs({row, of, part, tile})); };
+  Expr one = weightAt(first), other = weightAt(first + 1);
   words(asVars(headArgs({row, word, piece, stepOfKeys, part, tile}))) =
-      wordOf(weightAt(first), weightAt(first + 1), piece);
+      select(piece == piecesOfF32, reinterpret<uint32_t>(one + other), wordOf(one, other, piece));
+  Expr seen = seenSteps(wordsOfTile);
+  total(headArgs({row, part, tile})) +=
+      reinterpret<float>(words(headArgs({row, inGroup, piecesOfF32, seen, part, tile})));
 
   const int perPart = chunk / step;
   RDom r(0, perPart * wordsOfTile, 0, static_cast<int32_t>(products.size()));
@@ -157,11 +161,12 @@ void AttentionFamily::scheduleTiles(const LoopLevel &level) {
       .bound_extent(tile, 1)
       .bound_extent(row, lanes)
       .bound(word, 0, wordsOfTile)
-      .bound(piece, 0, piecesOfF32)
+      .bound(piece, 0, piecesOfF32 + 1)
       .reorder(row, piece, word, stepOfKeys)
       .vectorize(row, width)
       .unroll(row)
       .unroll(piece);
+  weight.compute_at(words, word).bound_extent(row, lanes).vectorize(row, width).unroll(row).unroll(key);
   sums.compute_at(partial, rowTile)
       .bound_extent(tile, 1)
       .bound_extent(row, span)
