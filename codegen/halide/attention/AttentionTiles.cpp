@@ -115,7 +115,7 @@ void AttentionFamily::scheduleTiles(const LoopLevel &level) {
   partial.reorder(inRow, column, rowTile, tile, part).vectorize(inRow, width).unroll(inRow);
   score.align_bounds(key, step);
   score.split(row, rowTile, inRow, span).split(key, stepTile, inKey, step, TailStrategy::RoundUp);
-  score.reorder(inRow, inKey, rowTile, stepTile).vectorize(inRow, width).unroll(inRow).unroll(inKey, unroll);
+  score.reorder(inRow, inKey, rowTile, stepTile).vectorize(inRow, width).unroll(inRow).unroll(inKey, std::min(unroll, step));
   for (size_t i = 0; i < dots.size(); ++i) {
     const int ofQueries = piecesOf(b.graph, p.dots[i].q), ofKeys = piecesOf(b.graph, p.dots[i].k);
     const int32_t ofDepth = tilesOf(*p.dots[i].depth[0].fixed(), depthOfTile);

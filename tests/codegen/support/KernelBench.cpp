@@ -52,7 +52,6 @@ static bool tooSlow = false; ///< something promised was not reached
 /// Runs for about half a second; the best time counts.
 /// `cold`: what it reads comes from memory each time, as in a program whose weights exceed the last cache.
 static void report(const char *name, KernelRunner &runner, double work, bool flops, bool cold = false) {
-  if (getenv("ONE")) runner.useOneThread();
   double before = flops ? peak() : bandwidth(), best = 1e9, end = now() + 0.5;
   for (int iterations = 0; iterations < 3 || now() < end; ++iterations) {
     if (cold)
@@ -456,7 +455,6 @@ int main(int argc, char **argv) {
   if (wanted("queries")) // few and many, keys and values as caches store them
     for (Storage cache : {Storage::F32, Storage::BF16})
       attention(0, {{9, 500}, {16, 500}, {32, 500}, {128, 0}, {512, 0}, {2048, 0}}, cache);
-  if (wanted("q5")) for (Storage cache : {Storage::F32, Storage::BF16}) attention(0, {{512, 0}, {2048, 0}}, cache);
   if (wanted("masks")) {
     masks(2048, 0, 1.8);
     masks(4096, 256, 10);

@@ -138,7 +138,7 @@ KernelRunner::~KernelRunner() {
       shutdown();
     dlclose(library);
   }
-  if (!getenv("KEEP")) std::filesystem::remove_all(folder);
+  std::filesystem::remove_all(folder);
 }
 
 void KernelRunner::bind(const Lengths &now, const std::vector<DenseTensor> &arguments) {
