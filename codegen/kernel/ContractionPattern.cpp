@@ -232,10 +232,14 @@ ContractionPattern matchByExpert(const KernelGraph &graph, int scatter) {
   return p;
 }
 
+bool hasCodes(const KernelGraph &graph, const ContractionPattern &p) {
+  return p.form == ContractionForm::Packed && bitsOfCode(graph.nodes[tableOf(graph, p, p.w)].storage) &&
+         graph.nodes[pickOf(graph, p.w)].op != Op::Gather;
+}
+
 bool hasCodesAlone(const KernelGraph &graph, const ContractionPattern &p) {
   const Node &rows = graph.nodes[p.x];
-  const Storage weight = p.form == ContractionForm::Packed ? graph.nodes[tableOf(graph, p, p.w)].storage : Storage::F32;
-  return bitsOfCode(weight) && !support::floatCodesOf(weight) && graph.nodes[pickOf(graph, p.w)].op != Op::Gather &&
+  return hasCodes(graph, p) && !support::floatCodesOf(graph.nodes[tableOf(graph, p, p.w)].storage) &&
          rows.op == Op::Dequantize && graph.nodes[rows.operands[0]].op == Op::Quantize;
 }
 

@@ -44,7 +44,8 @@ int tableOf(const KernelGraph &graph, const ContractionPattern &pattern, int ope
 /// `vector`: floats in a register of the target; a narrower dimension makes no columns.
 ContractionPattern matchContraction(const KernelGraph &graph, int node, int vector);
 
-/// Whether a product with a packed weight reads codes alone, of rows (which the kernel quantises) and of columns.
+/// Whether a product with a packed weight reads codes of columns; and of rows, too, which the kernel quantises.
+bool hasCodes(const KernelGraph &graph, const ContractionPattern &pattern);
 bool hasCodesAlone(const KernelGraph &graph, const ContractionPattern &pattern);
 /// Whether one reads a weight in bf16, whose pairs along the depth an instruction multiplies; and rows in bf16, too.
 bool hasPairs(const KernelGraph &graph, const ContractionPattern &pattern);

@@ -29,6 +29,8 @@ static int64_t termsOfTiles(const KernelGraph &graph, const ContractionPattern &
     return hasWords(graph, p) ? termsOf(piecesOf(graph, p.x), piecesOf(graph, p.w)).size() : 0;
   if (p.row && hasPairs(graph, p) && !hasPairsAlone(graph, p))
     return *p.reduced[0].fixed() % depthOfTile ? 0 : termsOf(piecesOf(graph, p.x), 1).size();
+  if (p.row && hasCodes(graph, p) && !hasCodesAlone(graph, p))
+    return termsOf(piecesOf(graph, p.x), 1).size();
   bool whole = hasCodesAlone(graph, p) || (hasPairsAlone(graph, p) && *p.reduced[0].fixed() % depthOfTile == 0);
   return whole && liesAlongDepth(graph, p);
 }

@@ -92,20 +92,21 @@ double Estimate::amxOf(const PlanPart &part) {
 
 /// A product of tiles takes 16 cycles, whatever it holds, and its sum is there after 52; its operands come by 16 loads each, of
 /// which half a cycle is one.
-/// Tiles of codes are then scaled in vectors, a group at a time: stored, loaded, converted, multiplied by two scales, added.
+/// Tiles of codes are then scaled in vectors, a group at a time: stored, loaded, multiplied by a scale, added; of integers
+/// converted, and multiplied by the row's scale, too; with minimums one more product. Each group is a sum of its own.
 double Estimate::ofTiles(double tiles, double vectors) const {
-  const double size = 16, inWord = formats.rowBits < 16 ? 4 : 2, words = formats.rowBits < 16 ? 8 : 16;
-  const double held = formats.rowBits < 16 ? 1 : std::min(2.0, vectors); // tiles of columns at a time
-  const double across = std::min(2.0, tiles);
-  const double loads = size / loaded * (across + held) / (across * held);
-  const double scaled = formats.rowBits < 16 ? size * (1 + 3 / core.operations) : 0;
-  const double spilled = formats.rowBits < 16 && tiles > 1 ? size * 2 : 0; // sums of a tile fill half of the registers
-  // Of groups of codes each product is a sum of its own.
-  const double chained = formats.rowBits < 16 ? 0 : tileLatency / (across * held);
-  const double cycles = double(known("amx", 1)) * together({size, loads, chained, scaled + spilled}); // of each term
+  const bool integers = formats.rowBits < 16, coded = formats.levels > 0;
+  const double size = 16, terms = double(known("amx", 1)), depth = hasShortGroups() ? 16 : 32;
+  const double held = coded ? 1 : std::min(2.0, vectors), across = coded ? 1 : std::min(2.0, tiles);
+  const double loads = size / loaded * (coded ? terms + 1 : terms * (across + held) / (across * held));
+  const double operations = (integers ? 3 : 1) + (formats.levels > 1 ? 1 : 0);
+  const double scaled = coded ? size * (1 + operations / core.operations) : 0;
+  const double spilled = coded && tiles > 1 ? size * 2 : 0; // sums of a tile fill half of the registers
+  const double chained = coded ? 0 : terms * tileLatency / (across * held);
+  const double cycles = together({terms * size, loads, chained, scaled + spilled});
   const double length = double(known("rows", support::assumed::rows)), rows = size * tiles;
   const double empty = std::ceil(length / rows) * rows / length;
-  return cycles / (size * inWord * words) * core.products * empty;
+  return cycles / (size * depth) * core.products * empty;
 }
 
 double Estimate::ofTile(const PlanPart &part) const {
@@ -345,9 +346,8 @@ std::vector<int64_t> Estimate::values(const Parameter &parameter) const {
     return {0, 1, 2, 3, 4, 5, 6, 7, 8};
   if (name == "side")
     return {1, 2, 3, 4};
-  if (name == "amx") // groups of 16 codes (q6_k) leave too little to a tile between two scales
-    return known("amx") && !(formats.levels > 1 && formats.bits == 6) ? std::vector<int64_t>{0, 1, 2}
-                                                                      : std::vector<int64_t>{0};
+  if (name == "amx") // short groups leave too little to a tile between two scales
+    return known("amx") && !hasShortGroups() ? std::vector<int64_t>{0, 1, 2} : std::vector<int64_t>{0};
   if (name == "group" && family == "dense")
     return twice(1, 8);
   if (name == "depth" && family == "contract")

@@ -43,6 +43,7 @@ private:
   /// By AMX, of so many tiles of rows: cycles for each product of a vector, what is empty included.
   double ofTiles(double tiles, double vectors) const;
   static double amxOf(const PlanPart &part);
+  bool hasShortGroups() const { return formats.levels > 1 && formats.bits == 6; } ///< of 16 codes, as q6_k's
   double packed(const PlanPart &part) const;
   double dense(const PlanPart &part) const;
   double dense(const PlanPart &part, double length) const;

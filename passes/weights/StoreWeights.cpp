@@ -6,6 +6,7 @@
 //                                                         %y = contract %x, (dequantize %q)
 //                                            or ("int8+a8"): %y = contract (dequantize (quantize %x along D)), (dequantize %q)
 //                                          or ("w16a16"): %y = contract (widen (narrow %x)), (widen %n)
+//                                        or ("int8+a16"): %y = contract (widen (narrow %x)), (dequantize %q)
 //
 // A `quantize` of parameters is the loader's work, as the concatenation of a joined weight is; the interpreter computes
 // it. Vectors and what chooses experts keep what they have, tables that are looked up, too, unless a rule names them. Of experts the matrices that
@@ -264,8 +265,12 @@ void Storing::run() {
     if (bitsOfCode(format)) {
       std::optional<StringRef> along = groupedAlong(read);
       if (along && !choosesExperts(contract.getResult())) {
-        if (rows == Storage::Int8 && !read.pick && !contract->getParentOfType<ScanOp>())
-          quantizeRows(read, *along);
+        if (!read.pick && !contract->getParentOfType<ScanOp>()) {
+          if (rows == Storage::Int8)
+            quantizeRows(read, *along);
+          else if (rows == Storage::BF16)
+            narrowRows(read);
+        }
         if (ParamOp param = read.params.front(); parameterOf(read.weight) == param)
           for (Attribute iteration : param.getPaths())
             coded[iteration] = {format, placesIn(param, read.weight, *along)};

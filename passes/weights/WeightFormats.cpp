@@ -9,20 +9,36 @@ using namespace mlir;
 using namespace quern::ir;
 using namespace quern::passes;
 
-/// Any other is the name of a storage of reals.
+/// Any other is the name of a storage of reals, perhaps with what rows become.
 constexpr std::pair<const char *, ProductFormat> namedFormats[] = {
-    {"w4a8", {Storage::Int4, Storage::Int8}},
-    {"w8a8", {Storage::Int8, Storage::Int8}},
+    {"w4a8", {Storage::Int4, Storage::Int8}},   {"w8a8", {Storage::Int8, Storage::Int8}},
+    {"w4a16", {Storage::Int4, Storage::BF16}},  {"w8a16", {Storage::Int8, Storage::BF16}},
     {"w16a16", {Storage::BF16, Storage::BF16}},
 };
+constexpr std::pair<llvm::StringLiteral, Storage> rowSuffixes[] = {{"+a8", Storage::Int8}, {"+a16", Storage::BF16}};
+
+static StringRef suffixOf(Storage rows) {
+  for (const auto &[suffix, rounded] : rowSuffixes)
+    if (rows == rounded)
+      return suffix;
+  return "";
+}
+
+/// Whether rows that a weight multiplies can become so: codes of integers are multiplied with integers.
+static bool canRound(Storage weight, Storage rows) {
+  const bool codes = bitsOfCode(weight);
+  return rows == Storage::BF16 ? codes || weight == Storage::BF16
+                               : codes && !quern::support::floatCodesOf(weight);
+}
 
 static std::optional<ProductFormat> findFormat(StringRef word) {
-  if (word.consume_back(codedRowsSuffix)) { // rows in int8, of any weight in codes
-    std::optional<ProductFormat> format = findFormat(word);
-    if (!format || !bitsOfCode(format->weight) || quern::support::floatCodesOf(format->weight))
-      return std::nullopt;
-    return ProductFormat{format->weight, Storage::Int8};
-  }
+  for (const auto &[suffix, rows] : rowSuffixes)
+    if (word.consume_back(suffix)) {
+      std::optional<ProductFormat> format = findFormat(word);
+      if (!format || format->rows != Storage::F32 || !canRound(format->weight, rows))
+        return std::nullopt;
+      return ProductFormat{format->weight, rows};
+    }
   for (const auto &[name, format] : namedFormats)
     if (word == name)
       return format;
@@ -34,22 +50,22 @@ std::string quern::passes::nameOf(ProductFormat format) {
   for (const auto &[name, known] : namedFormats)
     if (known == format)
       return name;
-  std::string weight = quern::support::storageName(format.weight);
-  return format.rows == Storage::F32 ? weight : weight + codedRowsSuffix.str();
+  return quern::support::storageName(format.weight) + suffixOf(format.rows).str();
 }
 
 bool quern::passes::isFormat(StringRef word) {
   return findFormat(word).has_value();
 }
 
-std::string quern::passes::withCodedRows(StringRef quantize) {
+std::string quern::passes::withRows(StringRef quantize, Storage rows) {
   std::string result;
   SmallVector<StringRef> parts;
   quantize.split(parts, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  const StringRef suffix = suffixOf(rows);
   for (StringRef part : parts) {
-    std::string coded = part.str() + codedRowsSuffix.str();
-    result += (result.empty() ? "" : ",") +
-              (isFormat(StringRef(coded).rsplit('=').second) || isFormat(coded) ? coded : part.str());
+    std::optional<ProductFormat> format = findFormat(part.contains('=') ? part.rsplit('=').second : part);
+    const bool rounds = format && format->rows == Storage::F32 && canRound(format->weight, rows);
+    result += (result.empty() ? "" : ",") + part.str() + (rounds ? suffix.str() : "");
   }
   return result;
 }

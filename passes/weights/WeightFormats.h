@@ -7,7 +7,7 @@
 namespace quern::passes {
 
 /// How a product is computed: what its weight is stored in, and what the rows that it multiplies become first: int8 codes
-/// ("q4_k+a8", "w8a8"), bf16 ("w16a16"), or nothing else.
+/// ("q4_k+a8", "w8a8"), bf16 ("q4_k+a16", "w16a16"), or nothing else.
 struct ProductFormat {
   ir::Storage weight = ir::Storage::F32, rows = ir::Storage::F32;
   bool operator==(const ProductFormat &) const = default;
@@ -16,14 +16,13 @@ struct ProductFormat {
 /// Whether `word` is the name of a format, the name of one, and all of these names for messages.
 bool isFormat(llvm::StringRef word);
 std::string nameOf(ProductFormat format);
-constexpr const char *formatNames = "int8, int4, q4_k, q5_k, q6_k, q8_k, q4_1, q5_1, q4_z (each perhaps with +a8), "
-                                    "f8_e4m3, f8_e5m2, w8a8, w4a8, w16a16, bf16, f16 or f32";
+constexpr const char *formatNames = "int8, int4, q4_k, q5_k, q6_k, q8_k, q4_1, q5_1, q4_z (each perhaps with +a8 or +a16), "
+                                    "f8_e4m3, f8_e5m2 (perhaps with +a16), w8a8, w4a8, w8a16, w4a16, w16a16, bf16, "
+                                    "f16 or f32";
 
-/// What a format of weights in codes ends with where the rows that they multiply become int8: "q4_k+a8". "w8a8" and "w4a8"
-/// are short for "int8+a8" and "int4+a8".
-inline constexpr llvm::StringLiteral codedRowsSuffix = "+a8";
-/// `quantize` with rows in int8 wherever weights are in codes.
-std::string withCodedRows(llvm::StringRef quantize);
+/// `quantize` with rows in int8 wherever weights are in codes of integers ("q4_k+a8"); or in bf16 where they are in codes or
+/// in bf16 ("q4_k+a16"). "w8a8", "w8a16" and the like are short for "int8+a8", "int8+a16".
+std::string withRows(llvm::StringRef quantize, ir::Storage rows);
 
 /// Whether the glob fits one of the names that a parameter may have in an iteration (an entry of its paths).
 bool fitsOneName(const std::string &glob, mlir::Attribute iteration);

@@ -125,7 +125,7 @@ TEST(Plan, AnyPointOfASpaceComputesTheSame) {
 /// tiles; weights for each head, stored in f32, bf16 and codes.
 TEST(Plan, PartsOfTheDepthSumUp) {
   auto check = [](const KernelGraph &graph, int64_t depth, double tolerance) {
-    KernelPlan plan = planBy("contract : row_block 2, depth " + std::to_string(depth), graph);
+    KernelPlan plan = planBy("contract : amx 0, row_block 2, depth " + std::to_string(depth), graph);
     EXPECT_LE(plan.parts[0]["depth"], depth);
     checkPlan(graph, plan, {{"M", 29}}, tolerance);
   };

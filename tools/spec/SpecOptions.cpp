@@ -51,8 +51,9 @@ void quern::tools::addTrain(po::options_description &options, SpecOptions &spec)
   addLora(options, spec);
   options.add_options()(
       "activations", po::value(&spec.activations),
-      "exact, or int8: what multiplies weights in codes becomes int8 with a scale for each 32, however "
-      "the weights came to be in codes (+a8 after each of their formats; default: exact)")(
+      "exact; int8: what multiplies weights in codes becomes int8 with a scale for each 32 (+a8 after each of "
+      "their formats), however these came to be in codes; bf16: what multiplies weights in codes or in bf16 is "
+      "rounded to that (+a16; default: exact)")(
       "kv-cache", po::value(&spec.kvCache),
       "f32, bf16 or int8: what generation keeps of each position, keys and values (default: bf16 where weights are in "
       "16 bits or fewer, but f32 where a whole text is read at once, as by eval; else f32); int8: codes with a scale "
@@ -77,7 +78,7 @@ void quern::tools::addQuantize(po::options_description &options, SpecOptions &sp
       "with a scale each; int4 keeps int8 for those outside of layers (the head). q4_k, q5_k, q6_k: super-blocks of "
       "256 as GGUF's K-quants; the first two keep q6_k for the head. q8_k, q4_1, q5_1, q4_z: what files with IQ4_XS, "
       "with Q4_1, Q5_1 or with zero points have. FORMAT+a8 of these, w8a8, w4a8: what they multiply becomes int8, too; "
-      "w16a16: both in bf16 (the default of --target cuda). f8_e4m3, f8_e5m2: floats of one byte, groups of 128. The "
+      "FORMAT+a16, w8a16, w4a16: bf16. w16a16: weights, too, in bf16 (the default of --target cuda). f8_e4m3, f8_e5m2: floats of one byte, groups of 128. The "
       "last GLOB that fits a weight's name decides (formats: "
       "also bf16, f16, f32)");
 }
@@ -209,13 +210,18 @@ static quern::ir::Storage precisionAsked(const std::string &name, bool written) 
   return *quern::support::storageByName(name);
 }
 
-/// --activations int8: the same formats, with rows in int8 for all that are codes.
-static std::string codedRows(const std::string &formats) {
-  std::string result = quern::passes::withCodedRows(formats);
-  if (result == formats)
+/// --activations: the same formats, with rows that are rounded for all weights beside which they can be.
+static std::string withActivations(const quern::ir::ProgramOptions &asked, const std::string &activations) {
+  const quern::ir::Storage rows = *quern::support::storageByName(activations);
+  const bool inPairs = asked.quantize.empty() && asked.precision == quern::ir::Storage::BF16;
+  std::string result = quern::passes::withRows(inPairs ? "bf16" : asked.quantize, rows);
+  if (!quern::passes::WeightFormats::parse(result, asked.precision).roundsRows())
     throw std::runtime_error(
-        "--activations int8 is of what multiplies weights in codes of integers, and none are: --quantize int8, int4 "
-        "or q4_k, or a checkpoint that has codes, is needed");
+        activations == "int8"
+            ? "--activations int8 is of what multiplies weights in codes of integers, and none are: --quantize int8, "
+              "int4 or q4_k, or a checkpoint that has codes, is needed"
+            : "--activations bf16 is of what multiplies weights in codes or in bf16, and none are: --precision bf16, "
+              "--quantize int8 or q4_k, or a checkpoint that has codes, is needed");
   return result;
 }
 
@@ -251,7 +257,7 @@ static void checkAdapters(const SpecOptions &options) {
   if (options.activations != "exact" ||
       quern::passes::WeightFormats::parse(options.quantize, quern::ir::Storage::F32).roundsRows())
     throw std::runtime_error(
-        "--train: rows that are rounded (+a8, w8a8, w4a8, w16a16, --activations int8) have no gradient; "
+        "--train: rows that are rounded (+a8, +a16, w8a8, w4a8, w8a16, w4a16, w16a16, --activations) have no gradient; "
         "--quantize with a format of weights alone is needed");
 }
 
@@ -290,8 +296,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
   checkCaches(options.kvCache);
   checkAdapters(options);
   quern::passes::WeightFormats::parse(options.quantize, precision);
-  if (options.activations != "exact" && options.activations != "int8")
-    throw std::runtime_error("--activations " + options.activations + ": exact or int8 is needed");
+  if (options.activations != "exact" && options.activations != "int8" && options.activations != "bf16")
+    throw std::runtime_error("--activations " + options.activations + ": exact, int8 or bf16 is needed");
   if (llvm::StringRef(options.spec).ends_with(".mlir")) {
     if (!options.quantize.empty())
       throw std::runtime_error("--quantize belongs to a spec; " + options.spec + " has its own already");
@@ -341,8 +347,8 @@ mlir::OwningOpRef<mlir::ModuleOp> quern::tools::readModule(mlir::MLIRContext &co
                            : options.quantize;
       asked.lora = options.lora;
       asked.loraScale = options.loraScale;
-      if (options.activations == "int8")
-        asked.quantize = codedRows(asked.quantize);
+      if (options.activations != "exact")
+        asked.quantize = withActivations(asked, options.activations);
       takeCaches(asked, options.kvCache);
       quern::ir::setOptions(*module, asked);
     }

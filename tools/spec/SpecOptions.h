@@ -26,7 +26,7 @@ struct SpecOptions {
   std::string quantize;          // of weights: FORMAT[,GLOB=FORMAT]...; empty: as a quantised folder's config says
   std::string lora;              // "RANK[,GLOB]...": adapters beside products with weights
   double loraScale = 2;          // what their products are multiplied by
-  std::string activations = "exact"; // exact, or int8: of what multiplies weights in codes
+  std::string activations = "exact"; // exact, int8 or bf16: of what multiplies weights in codes, or in bf16
 };
 
 /// Adds --config, --set and the positional SPEC.

@@ -115,8 +115,10 @@ public:
     if (product->args.size() > 3)
       firstStep = at(product->args[3]), steps = at(product->args[4]);
     // Rows of which all are there may lie in any way.
-    if (can_prove(left >= count))
+    if (can_prove(left >= count)) {
+      rowGroup = strideOf(row->index, sums.group);
       return blocks(rows, count);
+    }
     if (!length)
       throw std::logic_error("rows of tiles are missing along a depth that only the run knows");
     // One loop for rows where they are and for copies of them: where two ended alike, LLVM would join their tiles.
@@ -126,7 +128,7 @@ public:
     std::optional<int64_t> known = as_const_int(strideOf(row->index, sums.group));
     if (groups > 1 && known && *known != ofGroup)
       throw std::logic_error("groups of tiles that do not follow each other");
-    rowGroup = groups > 1 ? ofGroup : 0;
+    rowGroup = make_const(rows.first.type(), groups > 1 ? ofGroup : 0);
     const Expr few = left < count;
     auto either = [&](const char *what, const Expr &yes, const Expr &no) {
       chosen.emplace_back(prefix + what, Select::make(few, yes, no));
@@ -156,11 +158,9 @@ private:
   const Call *product;
   Place rows, columns, out;
   Expr left;
-  int length = 0, groups = 1,
-      rowGroup = 0; ///< bytes of the depth, 0: only the run knows; such sums; how far the next one's numbers are
-  Expr steps;       ///< of 64 bytes, where the depth has more than one
-  Expr firstStep = 0;
-  Expr columnGroup, outGroup;
+  int length = 0, groups = 1;              ///< bytes of the depth, 0: only the run knows; such sums
+  Expr firstStep = 0, steps;               ///< of 64 bytes, where the depth has more than one
+  Expr rowGroup, columnGroup, outGroup;    ///< how far the next sum's numbers are
   std::vector<Expr> rowTerms, columnTerms; ///< how far the pieces of a term are behind the first one's
   std::vector<std::pair<std::string, Expr>> chosen;
 
@@ -176,7 +176,8 @@ private:
     const Expr extent = loops.extent(sums.step);
     if (std::optional<int64_t> known = as_const_int(extent)) {
       length = static_cast<int>(*known) * wordBytes;
-      if (length > tileBytes || rowTerms.size() > 1) {
+      // One step by pieces of both factors alone would ask for more registers than there are, were it no loop.
+      if (length > tileBytes || (length == tileBytes && rowTerms.size() > 1 && groups == 1)) {
         if (length % tileBytes || groups > 1)
           throw std::logic_error("tiles of a depth that ends within one");
         steps = length / tileBytes;
@@ -275,8 +276,12 @@ private:
         for (int g = 0; g < groups; ++g)
           stores.push_back(stored(i, j, sum(g), g));
         Stmt body = Block::make(stores);
-        for (int g = groups; g-- > 0;)
-          body = LetStmt::make(name + std::to_string(g), product(i, j, zero, 0, g, 0), body);
+        for (int g = groups; g-- > 0;) {
+          Expr products = zero;
+          for (size_t term = 0; term < rowTerms.size(); ++term)
+            products = product(i, j, products, 0, g, term);
+          body = LetStmt::make(name + std::to_string(g), products, body);
+        }
         return body;
       });
     std::vector<Stmt> all = {ofAll([&](int i, int j) { return setTile(tile(i, j), zero); })};

@@ -212,7 +212,7 @@ LoopLevel PackedContraction::levelOf(const Var &task, const std::vector<Dim> &ou
 
 void PackedContraction::scheduleStrip(const LoopLevel &level) {
   if (stripScale.defined())
-    return scheduleIntegerStrip(level);
+    return scheduleCodedStrip(level);
   if (tiles.pairs)
     return schedulePairStrip(level);
   auto depth = KernelBuilder::var(reduced[0].name);
@@ -252,6 +252,8 @@ void PackedContraction::scheduleSums(Sums &sums, const LoopLevel &level, const s
   if (row)
     sums.func.update().unroll(KernelBuilder::var(row->name));
   unrollParts(sums.func, outside);
+  if (sums.byTiles)
+    return scheduleTiledGroups(sums);
   if (sums.integers)
     return scheduleIntegers(sums, rowsAtOnce, tilesAtOnce);
   if (sums.ofGroup.defined())
@@ -324,7 +326,7 @@ void PackedContraction::define() {
     singles = integers ? integerSums("single", at) : bits ? codedSums("single", at) : sumsOf("single", at);
   Expr last = row ? min(KernelBuilder::var(row->name), b.extent(row->size) - 1) : Expr();
   if (!Internal::is_const_one(isAlone))
-    tiles = amx && integers                                  ? tiledIntegers()
+    tiles = amx && bits                                      ? tiledCodes()
             : amx                                            ? tiledPairs()
             : integers                                       ? integerSums("sums", last)
             : b.multipliesPairs(*this)                       ? pairSums("sums", last)

@@ -41,9 +41,12 @@ private:
   Sums integerSums(const std::string &name, const Expr &at);
   Sums pairSums(const std::string &name, const Expr &at);
   Sums tiledPairs();
-  Expr copiedRow(const Expr &at, const Expr &piece, const Index &index);
+  Expr copiedRow(const Expr &at, const Expr &ofRun, int run, const Expr &piece, const Index &index);
   void scheduleCopiedRows();
-  Sums tiledIntegers();
+  Sums tiledCodes();
+  int runOfTiles() const; ///< codes that a scale multiplies, as far as a tile has them
+  Expr codesOfColumns(const CodedColumns &from) const;
+  Expr sumOfRow(int run, const Expr &at, Index index);
   Expr pairsOfStrip(const Index &index, const Expr &which, const Expr &at);
   void scheduleTiledGroups(Sums &sums);
   void scheduleTiled(const Sums &sums, const Halide::LoopLevel &level);
@@ -63,7 +66,7 @@ private:
   void scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce);
   Halide::LoopLevel levelOf(const Var &task, const std::vector<Dim> &outside, const Func &out) const;
   void scheduleStrip(const Halide::LoopLevel &level);
-  void scheduleIntegerStrip(const Halide::LoopLevel &level);
+  void scheduleCodedStrip(const Halide::LoopLevel &level);
   void schedulePairStrip(const Halide::LoopLevel &level);
   void scheduleSums(Sums &sums, const Halide::LoopLevel &level, const std::vector<Dim> &outside, int rowsAtOnce,
                     int tilesAtOnce);
@@ -78,6 +81,7 @@ private:
   int partDepth;                 ///< steps of the depth that all tiles of rows of a task take before the next ones
   Func totals;                   ///< of the parts of the depth, where there are several; else undefined
   Func copied;                   ///< for AMX: pieces of rows that are not stored in bf16; else undefined
+  Func rowSums;                  ///< beside these, for columns with minimums; else undefined
   Halide::RDom parts;
   Sums tiles, singles; ///< of a tile of rows and columns in registers; of one row. Undefined where they never run
 };

@@ -188,8 +188,6 @@ void PackedContraction::sumsOfBlocks(Sums &sums, Index index, int runs) {
 
 /// One run at a time, in registers; of pairs first all halves, then what they come to for each row.
 void PackedContraction::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce) {
-  if (sums.byTiles)
-    return scheduleTiledGroups(sums);
   Var beside("tile"), m = row ? KernelBuilder::var(row->name) : Var();
   auto place = [&](Func &func, const LoopLevel &level, int atOnce) {
     func.compute_at(level).bound_extent(lane, tile).bound_extent(beside, tilesAtOnce);
@@ -256,12 +254,17 @@ void PackedContraction::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAt
   update(sums.halves, sums.overHalves, half);
 }
 
-void PackedContraction::scheduleIntegerStrip(const LoopLevel &level) {
+void PackedContraction::scheduleCodedStrip(const LoopLevel &level) {
   if (strip.defined()) {
-    const int each = widensCodes() ? inPair : inStep;
-    strip.compute_at(level).bound_extent(part, each).bound_extent(lane, tile);
-    strip.bound_extent(Var("tile"), 1).bound_extent(step, codesOfRun() / each).unroll(step);
-    strip.vectorize(part).vectorize(lane, vectorOfTile()).unroll(lane);
+    strip.compute_at(level).bound_extent(lane, tile).bound_extent(Var("tile"), 1);
+    if (tiles.integers) {
+      const int each = !tiles.byTiles && widensCodes() ? inPair : inStep;
+      strip.bound_extent(part, each).bound_extent(step, (tiles.byTiles ? runOfTiles() : codesOfRun()) / each);
+      strip.unroll(step).vectorize(part);
+    } else {
+      strip.bound_extent(step, runOfTiles() / inPair).unroll(step);
+    }
+    strip.vectorize(lane, vectorOfTile()).unroll(lane);
   }
   for (Func *levels : {&stripScale, &stripMinimum})
     if (levels->defined()) {

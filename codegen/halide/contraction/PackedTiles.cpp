@@ -29,7 +29,8 @@ PackedContraction::Sums PackedContraction::tiledPairs() {
   Expr columns = pairsOfStrip(index, k.x, k.y), at = k.y * inPair + k.x;
   index[reduced[0].name] = at;
   const bool inPlace = hasPairsAlone(b.graph, *this);
-  Expr number = inPlace ? b.at(b.graph.nodes[x].operands[0], index) : copiedRow(at, rowPiece(terms, k.z), index);
+  Expr number = inPlace ? b.at(b.graph.nodes[x].operands[0], index)
+                        : copiedRow(at % depthOfTile, at / depthOfTile, depthOfTile, rowPiece(terms, k.z), index);
   Sums sums{b.newFunc("sums", node), {k.x, k.y, k.z}, {}, {}};
   sums.pairs = sums.byTiles = true;
   sums.func(tileArgs()) = undef<float>();
@@ -37,38 +38,81 @@ PackedContraction::Sums PackedContraction::tiledPairs() {
   return sums;
 }
 
-/// Rows in whole tiles, a kilobyte each; those behind the last are what the last one is.
-Expr PackedContraction::copiedRow(const Expr &at, const Expr &which, const Index &index) {
+/// Rows in whole tiles, `run` numbers of the depth each; those behind the last are what the last one is.
+Expr PackedContraction::copiedRow(const Expr &at, const Expr &ofRun, int run, const Expr &which, const Index &index) {
   Var m = KernelBuilder::var(row->name);
+  const int depth = static_cast<int>(*reduced[0].fixed());
   Index own = KernelBuilder::varsOf(b.graph.nodes[x].dims);
   own[row->name] = min(tileOfRows * tileRows + ofTile, b.extent(row->size) - 1);
-  own[reduced[0].name] = step * depthOfTile + part;
+  Expr position = step * run + part;
+  own[reduced[0].name] = depth % run ? min(position, depth - 1) : position;
   copied = b.newFunc("tiles", node);
   copied(copyArgs({part, ofTile, piece, step}, x, tileOfRows)) = pieceOf(b.real(x, own), piece);
-  return copied(copyCall({at % depthOfTile, m % tileRows, which, at / depthOfTile}, x, m / tileRows, index));
+  copied.bound(part, 0, run).bound(step, 0, (depth + run - 1) / run).vectorize(part);
+  return copied(copyCall({at, m % tileRows, which, ofRun}, x, m / tileRows, index));
 }
 
 void PackedContraction::scheduleCopiedRows() {
   copied.compute_root()
-      .bound(part, 0, depthOfTile)
       .bound(ofTile, 0, tileRows)
       .bound(piece, 0, piecesOf(b.graph, x))
-      .bound(step, 0, static_cast<int32_t>(*reduced[0].fixed() / depthOfTile))
       .bound(tileOfRows, 0, (b.extent(row->size) + (rows - 1)) / rows * amx)
       .reorder(part, piece, ofTile)
-      .vectorize(part)
       .unroll(piece)
       .parallel(tileOfRows);
 }
 
-PackedContraction::Sums PackedContraction::tiledIntegers() {
-  b.integers = true;
-  const CodedRows &rows = *b.codedRows(x);
+/// A row's sums over runs of the depth, which columns' minimums multiply, beside those of its neighbours: [rows][runs].
+Expr PackedContraction::sumOfRow(int run, const Expr &at, Index index) {
+  const int depth = static_cast<int>(*reduced[0].fixed());
+  Var m = KernelBuilder::var(row->name);
+  std::vector<Var> args = {m, step};
+  std::vector<Expr> call = {index.at(row->name), at};
+  for (const Dim &dim : besideDepth(x)) {
+    args.push_back(KernelBuilder::var(dim.name));
+    call.push_back(index.at(dim.name));
+  }
+  Index own = KernelBuilder::varsOf(b.graph.nodes[x].dims);
+  RDom k(0, run);
+  Expr position = step * run + k;
+  own[reduced[0].name] = depth % run ? min(position, depth - 1) : position;
+  Expr number = b.real(x, own);
+  rowSums = b.newFunc("row_sums", node);
+  rowSums(args) = 0.0f;
+  rowSums(args) += depth % run ? select(position < depth, number, 0.0f) : number;
+  rowSums.compute_root().bound(step, 0, (depth + run - 1) / run).parallel(args.back());
+  rowSums.update().reorder(k.x, m).atomic().vectorize(k.x, std::min(run, b.target.vector)).parallel(args.back());
+  return rowSums(call);
+}
+
+/// A column's codes of a run as AMX takes them: bytes with a sign, or words of two numbers of bf16, which has all of them.
+Expr PackedContraction::codesOfColumns(const CodedColumns &from) const {
+  if (b.multipliesIntegers(*this))
+    return cast<int8_t>(unsignedCodeAt(from, ofStrip, step, part)) - cast<int8_t>(addedToCodes(storage));
+  const int perGroup = support::groupOf(storage) / runOfTiles();
+  auto bits = [&](int which) {
+    CodePlace place = codePlace(storage, ofStrip % perGroup * runOfTiles() + step * inPair + which);
+    place.group = ofStrip / perGroup;
+    return reinterpret<uint32_t>(codeAt(from, place));
+  };
+  return bits(0) >> cast<uint32_t>(16) | bits(1);
+}
+
+int PackedContraction::runOfTiles() const {
+  return std::min(support::groupOf(storage), depthOfTile);
+}
+
+PackedContraction::Sums PackedContraction::tiledCodes() {
+  const bool integers = b.multipliesIntegers(*this);
+  b.integers |= integers;
+  const CodedRows *coded = integers ? b.codedRows(x) : nullptr;
   const std::string &depth = reduced[0].name, groupOfRow = depth + "_group";
-  const int run = support::groupOf(storage), inGroup = static_cast<int>(support::codedGroup);
-  const int runs = static_cast<int>((*reduced[0].fixed() + inGroup - 1) / inGroup * (inGroup / run));
+  const int run = runOfTiles(), inGroup = static_cast<int>(support::codedGroup);
+  const int length = static_cast<int>(*reduced[0].fixed()), perGroup = support::groupOf(storage) / run;
+  const int runs = integers ? (length + inGroup - 1) / inGroup * (inGroup / run) : (length + run - 1) / run;
   const int perTile = tile / tileColumns;
   const bool lowered = support::superBlocksOf(storage);
+  const std::vector<TileTerm> terms = integers ? termsOf(1, 1) : termsOf(piecesOf(b.graph, x), 1);
   Var m = KernelBuilder::var(row->name), columnTile("tile");
   Expr count = b.extent(row->size);
   Index index = start(tileRow(m, count));
@@ -87,19 +131,29 @@ PackedContraction::Sums PackedContraction::tiledIntegers() {
     return Expr(func(call));
   };
   CodedColumns from = columnsAt(lane, Var("tile"), own);
-  RDom k(0, inWord, 0, run / inWord), g(0, runs);
-  Expr code = cast<int8_t>(unsignedCodeAt(from, ofStrip, step, part)) - cast<int8_t>(addedToCodes(storage));
-  Expr column = ofStripAt(strip, "strip", {part, lane, step, ofStrip}, {k.x, ofPacked, k.y, ofStrip}, code);
-
-  Index ofRow = index;
-  ofRow[depth] = ofStrip * run + k.y * inWord + k.x;
-  Sums sums{b.newFunc("sums", node), {g.x}, b.newFunc("whole", node), {k.x, k.y}, true};
+  RDom g(0, runs);
+  Sums sums{b.newFunc("sums", node), {g.x}, b.newFunc("whole", node), {}, integers};
   sums.byTiles = true;
   sums.runs = runs;
   std::vector<Var> args = tileArgs(), whole = args;
   whole.push_back(ofStrip);
-  sums.ofGroup(whole) = undef<int32_t>();
-  sums.ofGroup(whole) += tileProduct(rows.codes(KernelBuilder::call(rows.dims, ofRow)), column, count - m);
+  Expr codes = codesOfColumns(from);
+  if (integers) {
+    RDom k(0, inWord, 0, run / inWord);
+    sums.overGroup = {k.x, k.y};
+    Expr column = ofStripAt(strip, "strip", {part, lane, step, ofStrip}, {k.x, ofPacked, k.y, ofStrip}, codes);
+    Index ofRow = index;
+    ofRow[depth] = ofStrip * run + k.y * inWord + k.x;
+    sums.ofGroup(whole) = undef<int32_t>();
+    sums.ofGroup(whole) += tileProduct(coded->codes(KernelBuilder::call(coded->dims, ofRow)), column, count - m);
+  } else {
+    RDom k(0, run / inPair, 0, static_cast<int32_t>(terms.size()));
+    sums.overGroup = {k.x, k.y};
+    Expr column = ofStripAt(strip, "strip", {lane, step, ofStrip}, {ofPacked, k.x, ofStrip}, codes);
+    sums.ofGroup(whole) = undef<float>();
+    sums.ofGroup(whole) +=
+        tileProduct(copiedRow(k.x * inPair, ofStrip, run, rowPiece(terms, k.y), index), column, Expr(rows));
+  }
 
   // A row's scales stand beside those of its neighbours: then all rows of a tile have one address.
   auto besideRows = [&](Func func) {
@@ -115,16 +169,18 @@ PackedContraction::Sums PackedContraction::tiledIntegers() {
   Index last = start(min(likely(m), count - 1));
   auto ofRows = [&](const Func &func, const Expr &place) {
     last[groupOfRow] = place;
-    return func(KernelBuilder::call(rows.groups, last));
+    return func(KernelBuilder::call(coded->groups, last));
   };
-  CodePlace place{Expr(), Expr(), ofStrip};
+  CodePlace place{Expr(), Expr(), ofStrip / perGroup};
   std::vector<Expr> call(args.begin(), args.end());
   call.emplace_back(g.x);
   Expr scale = ofStripAt(stripScale, "strip_scale", {lane, ofStrip}, {ofPacked, g.x}, scaleAt(from, place));
-  Expr sum = cast<float>(sums.ofGroup(call)) * (scale * ofRows(besideRows(rows.scale), g.x / (inGroup / run)));
+  if (integers)
+    scale *= ofRows(besideRows(coded->scale), g.x / (inGroup / run));
+  Expr sum = cast<float>(sums.ofGroup(call)) * scale;
   if (lowered)
     sum -= ofStripAt(stripMinimum, "strip_minimum", {lane, ofStrip}, {ofPacked, g.x}, minimumAt(from, place)) *
-           ofRows(besideRows(b.sharesOfRows(x, run)), g.x);
+           (integers ? ofRows(besideRows(b.sharesOfRows(x, run)), g.x) : sumOfRow(run, g.x, last));
   sums.func(args) = 0.0f;
   sums.func(args) += sum;
   return sums;
@@ -157,8 +213,14 @@ void PackedContraction::scheduleTiled(const Sums &sums, const LoopLevel &level) 
   for (auto dim = others.rbegin(); dim != others.rend(); ++dim)
     loops.push_back(KernelBuilder::var(dim->name));
   func.update().reorder(loops);
-  b.tileSums.push_back({func, lane.name(), m.name(), over[0].name(), over[1].name(),
-                        groups ? ofStrip.name() : std::string(), groups ? std::string() : over[2].name()});
+  TileSums tiles{func, lane.name(), m.name(), "", over[0].name()};
+  if (!groups || sums.integers) // numbers, of which a word has several
+    tiles.within = over[0].name(), tiles.step = over[1].name();
+  if (!sums.integers)
+    tiles.term = over.back().name();
+  if (groups)
+    tiles.group = ofStrip.name();
+  b.tileSums.push_back(std::move(tiles));
 }
 
 } // namespace quern::codegen

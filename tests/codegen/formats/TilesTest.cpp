@@ -33,6 +33,16 @@ KernelGraph &product(GraphMaker &g, Storage storage, int64_t depth, int64_t colu
   return g.finish("tiles");
 }
 
+/// The same of rows that stay real numbers beside columns in codes, in f32 or in bf16.
+KernelGraph &realProduct(GraphMaker &g, Storage storage, int64_t depth, int64_t columns, int64_t tile, bool exact) {
+  Dim m = dim("M"), i = dim("I", depth), o = dim("O", columns);
+  int x = g.argument(exact ? Storage::F32 : Storage::BF16, {m, i}), w = g.weight({o, i}, tile, storage),
+      over = g.argument(Storage::F32, {m, o});
+  int sum = g.contract(exact ? x : real(g, x), real(g, w), {"I"});
+  g.yield(g.elementwise(Op::Tanh, {g.elementwise(Op::Add, {sum, over})}));
+  return g.finish("tiles");
+}
+
 /// What a training step does with weights: factors in bf16 as they are stored, either way; sums over rows, over several
 /// dimensions, along a depth that ends within a step; matrices beside each other; rows that the kernel makes.
 struct StoredForm {
@@ -204,6 +214,26 @@ TEST(Tiles, OfCodes) {
     SCOPED_TRACE(quern::support::storageName(storage));
     check(graph, planOf(graph, "alone 0, amx " + std::to_string(amx)), manyRows);
   }
+}
+
+/// Rows in f32, or stored in bf16, with columns in codes: three products of each group, or one; of a group's part where it is
+/// longer than a tile.
+TEST(Tiles, OfCodesAndRealRows) {
+  for (auto [storage, depth, columns, tile, amx] :
+       {std::tuple(Storage::Int8, 96, 128, 64, 1), std::tuple(Storage::Int8, 75, 71, 32, 2),
+        std::tuple(Storage::Int4, 160, 100, 64, 1), std::tuple(Storage::Q4K, 512, 100, 64, 1),
+        std::tuple(Storage::Q5K, 331, 40, 16, 1), std::tuple(Storage::Q6K, 331, 71, 64, 1),
+        std::tuple(Storage::Q8K, 331, 71, 64, 1), std::tuple(Storage::Q41, 96, 71, 32, 2),
+        std::tuple(Storage::Q4Z, 300, 71, 32, 1), std::tuple(Storage::F8E4M3, 300, 71, 32, 1),
+        std::tuple(Storage::F8E5M2, 256, 71, 32, 2)})
+    for (bool exact : {true, false}) {
+      SCOPED_TRACE(quern::support::storageName(storage));
+      GraphMaker g;
+      KernelGraph &graph = realProduct(g, storage, depth, columns, tile, exact);
+      KernelPlan plan = planOf(graph, "alone 1, amx " + std::to_string(amx));
+      EXPECT_EQ(plan.parts[0]["amx"], amx);
+      check(graph, plan, manyRows, true, quern::support::superBlocksOf(storage) ? 1e-5 : 2e-6);
+    }
 }
 
 /// Rows as the kernel makes them, and matrices beside each other; all that a batch has.

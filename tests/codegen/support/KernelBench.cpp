@@ -117,18 +117,17 @@ static void format(Storage storage, bool coded, int64_t in, int64_t out, std::ve
   }
 }
 
-/// Many rows by AMX's tiles and by vectors, in turns, as other work on the machine slows both; the best times. Rows in bf16
-/// or in codes, beside what AMX does in registers.
-static void tiles(Storage ofRows, Storage storage, int64_t in, int64_t out, int64_t rows) {
-  const bool coded = bitsOfCode(storage);
+/// Many rows by AMX's tiles and by vectors, in turns, as other work on the machine slows both; the best times. Rows as they are
+/// stored or, `quantized`, in codes, beside what AMX does in registers.
+static void tiles(Storage ofRows, bool quantized, Storage storage, int64_t in, int64_t out, int64_t rows) {
   GraphMaker g;
   int x = g.argument(ofRows, {run("M"), fixed("I", in)}),
       w = g.weight({fixed("O", out), fixed("I", in)}, tile(out, in), storage);
   auto real = [&](int value, Storage storage) {
-    return storage == Storage::F32 ? value : g.elementwise(coded ? Op::Dequantize : Op::Widen, {value});
+    return storage == Storage::F32 ? value : g.elementwise(bitsOfCode(storage) ? Op::Dequantize : Op::Widen, {value});
   };
-  g.yield(g.contract(coded ? g.elementwise(Op::Dequantize, {g.quantize(x, "I")}) : real(x, ofRows), real(w, storage),
-                     {"I"}));
+  g.yield(g.contract(quantized ? g.elementwise(Op::Dequantize, {g.quantize(x, "I")}) : real(x, ofRows),
+                     real(w, storage), {"I"}));
   KernelGraph &graph = g.finish("tiles");
   ScheduleTable without = schedules;
   without.add("contract : amx 0", "vectors");
@@ -145,10 +144,11 @@ static void tiles(Storage ofRows, Storage storage, int64_t in, int64_t out, int6
         std::abort();
       best[i] = std::min(best[i], now() - start);
     }
-  double work = 2e-9 * double(rows * in * out), limit = quern::runtime::measureFlops({coded, true}) / 1e9;
-  std::printf("%-6s %5ld x %5ld x %5ld: tiles %9.1f us %8.1f of %.1f GFLOP/s, vectors %9.1f us: %5.2f times as fast\n",
-              quern::support::storageName(storage), long(rows), long(in), long(out), best[0] * 1e6, work / best[0],
-              limit, best[1] * 1e6, best[1] / best[0]);
+  double work = 2e-9 * double(rows * in * out), limit = quern::runtime::measureFlops({quantized, true}) / 1e9;
+  std::printf(
+      "%-6s %-4s %5ld x %5ld x %5ld: tiles %9.1f us %8.1f of %.1f GFLOP/s, vectors %9.1f us: %5.2f times as fast\n",
+      quern::support::storageName(storage), quantized ? "+a8" : quern::support::storageName(ofRows), long(rows),
+      long(in), long(out), best[0] * 1e6, work / best[0], limit, best[1] * 1e6, best[1] / best[0]);
   std::fflush(stdout);
 }
 
@@ -426,11 +426,15 @@ int main(int argc, char **argv) {
     for (Storage storage : {Storage::BF16, Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q5K, Storage::Q6K})
       for (auto [in, out] : {std::pair(768, 2048), std::pair(2048, 768), std::pair(2048, 11264)})
         for (int64_t rows : {512, 64, 9})
-          tiles(storage == Storage::BF16 ? storage : Storage::F32, storage, in, out, rows);
-  if (wanted("pieces")) // rows in f32
-    for (auto [in, out] : {std::pair(768, 2048), std::pair(2048, 768), std::pair(2048, 11264)})
-      for (int64_t rows : {512, 64, 9, 1})
-        tiles(Storage::F32, Storage::BF16, in, out, rows);
+          tiles(storage == Storage::BF16 ? storage : Storage::F32, bitsOfCode(storage), storage, in, out, rows);
+  if (wanted("pieces")) // rows in f32; in bf16, beside codes
+    for (Storage storage : {Storage::BF16, Storage::Int8, Storage::Int4, Storage::Q4K, Storage::Q6K, Storage::F8E4M3})
+      for (auto [in, out] : {std::pair(768, 2048), std::pair(2048, 768), std::pair(2048, 11264)})
+        for (int64_t rows : {512, 64, 9, 1}) {
+          tiles(Storage::F32, false, storage, in, out, rows);
+          if (storage != Storage::BF16)
+            tiles(Storage::BF16, false, storage, in, out, rows);
+        }
   if (wanted("training")) {
     for (Storage storage : {Storage::F32, Storage::BF16})
       for (int64_t rows : {256, 1024}) {

@@ -316,7 +316,7 @@ class Rows(Case):
             got = self.evaluate(program, weights, inputs)["logits"]
             want = self.interpret(fixture, weights, inputs, *options, "--after", "narrow-storage")["logits"]
             self.assertLess(relative_error(got, want), 3e-2, kind)
-            plain = self.interpret(fixture, weights, inputs, *options[:2], "--quantize", {"w8a8": "int8", "w4a8": "int4", "w16a16": "bf16"}.get(kind, kind.removesuffix("+a8")), "--after", "narrow-storage")["logits"]
+            plain = self.interpret(fixture, weights, inputs, *options[:2], "--quantize", {"w8a8": "int8", "w4a8": "int4", "w8a16": "int8", "w16a16": "bf16"}.get(kind, kind.split("+")[0]), "--after", "narrow-storage")["logits"]
             self.assertLess(relative_error(got, want), 0.5 * relative_error(got, plain), kind)  # rows were rounded, and as they should be
             prompt = inputs["tokens"].rows()[0][:5]
             self.assertEqual(self.generate(program, weights, prompt, 12), self.generate(program, weights, prompt, 12, "--no-cache"))
@@ -356,10 +356,11 @@ class Codes(Rows):
         self.assertLess(relative_error(got, want), 1e-5)
 
     def test_rows_in_codes(self):
-        self.check_rows(("qwen2", "w8a8"), ("gpt2", "w4a8"), ("llama", "w16a16"), ("llama", "q6_k+a8"))
+        self.check_rows(("qwen2", "w8a8"), ("gpt2", "w4a8"), ("llama", "w16a16"), ("llama", "q6_k+a8"),
+                        ("qwen2", "w8a16"), ("llama", "q4_k+a16"), ("llama", "f8_e4m3+a16"))
 
     def test_activations(self):
-        """--activations int8: rows in int8 for every weight in codes, whoever chose these; the rest as it was."""
+        """--activations int8: rows in int8 for every weight in codes, whoever chose these; the rest as it was. bf16: beside bf16, too."""
         config = ("--config", DATA / "llama" / "config.json")
         dumps = [run(QUERN, "dump", EXAMPLES / "llama.quern", *config, "--quantize", *options, "--after", "narrow-storage").out
                  for options in (("q4_k,*.down_proj.*=bf16", "--activations", "int8"), ("q4_k+a8,*.down_proj.*=bf16",), ("q4_k,*.down_proj.*=bf16",))]
@@ -369,8 +370,12 @@ class Codes(Rows):
         self.assertRegex(dumps[0], r"quern.quantize .*-> !quern.tensor<int8\[B, T")
         self.assertNotRegex(dumps[2], r"quern.quantize .*-> !quern.tensor<int8\[B, T")
         weights = DATA / "formats" / "llama-gguf" / "model-q8_0.gguf"
-        stored = run(QUERN, "compile", EXAMPLES / "llama.quern", "--weights", weights, "--precision", "stored", "--activations", "int8", "--emit", "mlir", "-o", "/dev/stdout").out
-        self.assertRegex(stored, r"quern.quantize = \"f32(,[^\"]*=int8\+a8)+\"")
+        for activations, suffix in ("int8", r"\+a8"), ("bf16", r"\+a16"):
+            stored = run(QUERN, "compile", EXAMPLES / "llama.quern", "--weights", weights, "--precision", "stored", "--activations", activations, "--emit", "mlir", "-o", "/dev/stdout").out
+            self.assertRegex(stored, rf"quern.quantize = \"f32(,[^\"]*=int8{suffix})+\"")
+        for options in ("--precision", "bf16"), ("--quantize", "bf16"), ("--quantize", "w16a16"):
+            dumped = run(QUERN, "dump", EXAMPLES / "llama.quern", *config, *options, "--activations", "bf16", "--after", "narrow-storage").out
+            self.assertRegex(dumped, r"quern.quantize = \"(bf16\+a16|w16a16)\"")
 
     def test_formats_by_name(self):
         config = ("--config", DATA / "llama" / "config.json")
@@ -381,7 +386,8 @@ class Codes(Rows):
 
     def test_mistakes(self):
         for options, words in ((("--quantize", "int3"), "'int3' is no format"), (("--quantize", "int8,head"), "is no GLOB=FORMAT"),
-                               (("--quantize", "bf16+a8"), "'bf16+a8' is no format"), (("--activations", "int4"), "exact or int8 is needed"),
+                               (("--quantize", "bf16+a8"), "'bf16+a8' is no format"), (("--activations", "int4"), "exact, int8 or bf16 is needed"),
+                               (("--quantize", "f16+a16"), "'f16+a16' is no format"), (("--quantize", "int8+a8+a16"), "is no format"), (("--precision", "f16", "--activations", "bf16"), "none are"),
                                (("--quantize", "bf16", "--activations", "int8"), "none are"), (("--quantize", "int8", "--train"), "--train does not change")):
             refused = run(QUERN, "compile", EXAMPLES / "gpt2.quern", *options, "-o", self.scratch / "never", status=1)
             self.assert_refused(refused, words)
