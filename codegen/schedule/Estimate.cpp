@@ -283,7 +283,8 @@ double Estimate::lanes(const PlanPart &part) const {
 /// several times, so few keys at a time are held; copies are in pieces, and values are turned.
 double Estimate::lanesByTiles(const PlanPart &part) const {
   const double rows = 16 * amxOf(part), keys = part["keys"], block = part["block"];
-  const double depth = double(known("depth", 64)), values = double(known("values", 64)), bytes = known("amx") > 3 ? 6 : 2;
+  const double depth = double(known("depth", 64)), values = double(known("values", 64)),
+               bytes = known("amx") > 3 ? 6 : 2;
   const double padded = (std::ceil(depth / 32) * 32 + std::ceil(values / 16) * 16) / (depth + values);
   const double masked = rows / double(support::assumed::queries);
   const double ofBlock = keys * rows * (4 + 8), held = ofBlock + keys * (depth + values) * bytes;

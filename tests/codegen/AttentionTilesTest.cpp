@@ -116,8 +116,7 @@ TEST(AttentionTiles, SeveralProducts) {
   Attention g(2, 3, 48, 8,
               {{Storage::F32, {dim("B"), dim("T"), dim("G", 2), dim("R", 3), dim("P", 6)}},
                {Storage::BF16, {dim("B"), dim("S", Size::symbol("past") + Size::symbol("T")), dim("P", 6)}}});
-  g.score = g.elementwise(Op::Add,
-                          {g.score, g.contract(g.extra[0], g.elementwise(Op::Widen, {g.extra[1]}), {"P"})});
+  g.score = g.elementwise(Op::Add, {g.score, g.contract(g.extra[0], g.elementwise(Op::Widen, {g.extra[1]}), {"P"})});
   g.finishWith(g.masked());
   check(g.finish("latent"), lengths, "amx 2");
 }

@@ -254,8 +254,8 @@ private:
                                cast(from.first.type(), rowTerms[term]),
                            bytes, tileRows);
       Expr right = loadTile(columns,
-                            at * columns.nextStep + (column + j * tileColumns) * inWord +
-                                group * columnGroup + columnTerms[term],
+                            at * columns.nextStep + (column + j * tileColumns) * inWord + group * columnGroup +
+                                columnTerms[term],
                             tileColumns * wordBytes, bytes / wordBytes);
       return Call::make(ofTile, "tile_matmul",
                         {number(tileRows), number(tileColumns * wordBytes), number(bytes), sum, left, right},

@@ -43,8 +43,8 @@ protected:
   int together = 1; ///< rows per query
   int width;        ///< floats in a vector
   int positions, lanes, span, step, unroll,
-      chunk;  ///< queries per block, rows with padding, rows and keys per register tile ...
-  int blocks; ///< of a task: they share its copies of keys and values
+      chunk;          ///< queries per block, rows with padding, rows and keys per register tile ...
+  int blocks;         ///< of a task: they share its copies of keys and values
   bool tiles = false; ///< whether AMX multiplies: a step is then what its tiles hold of keys
   Var row{"tr"}, key{"s"}, column{"c"}, tile{"tb"}, part{"sb"};
   Expr firstKey, lastKey;

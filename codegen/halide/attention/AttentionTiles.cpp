@@ -12,7 +12,7 @@
 // Keys come in steps of 32: those behind a bound are scored as the mask says, so their weights are 0.
 #include "codegen/halide/attention/AttentionFamily.h"
 
-#include "codegen/halide/contraction/Pieces.h"
+#include "codegen/halide/amx/Pieces.h"
 #include "codegen/kernel/ContractionPattern.h"
 
 #include <algorithm>
@@ -22,8 +22,8 @@ using namespace Halide;
 namespace quern::codegen {
 
 static constexpr int inWord = 2, wordsOfTile = depthOfTile / inWord;
-static const Var word("word"), number("number"), ofTile("ofTile"), piece("piece"), depthStep("step"), keyTile("keyTile"),
-    columnTile("columnTile"), inStep("inStep"), stepOfKeys("stepOfKeys");
+static const Var word("word"), number("number"), ofTile("ofTile"), piece("piece"), depthStep("step"),
+    keyTile("keyTile"), columnTile("columnTile"), inStep("inStep"), stepOfKeys("stepOfKeys");
 
 static int32_t tilesOf(int64_t length, int64_t tile) {
   return static_cast<int32_t>((length + tile - 1) / tile);
@@ -115,7 +115,10 @@ void AttentionFamily::scheduleTiles(const LoopLevel &level) {
   partial.reorder(inRow, column, rowTile, tile, part).vectorize(inRow, width).unroll(inRow);
   score.align_bounds(key, step);
   score.split(row, rowTile, inRow, span).split(key, stepTile, inKey, step, TailStrategy::RoundUp);
-  score.reorder(inRow, inKey, rowTile, stepTile).vectorize(inRow, width).unroll(inRow).unroll(inKey, std::min(unroll, step));
+  score.reorder(inRow, inKey, rowTile, stepTile)
+      .vectorize(inRow, width)
+      .unroll(inRow)
+      .unroll(inKey, std::min(unroll, step));
   for (size_t i = 0; i < dots.size(); ++i) {
     const int ofQueries = piecesOf(b.graph, p.dots[i].q), ofKeys = piecesOf(b.graph, p.dots[i].k);
     const int32_t ofDepth = tilesOf(*p.dots[i].depth[0].fixed(), depthOfTile);

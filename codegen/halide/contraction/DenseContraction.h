@@ -4,7 +4,7 @@
 
 #include "codegen/halide/amx/TileProducts.h"
 #include "codegen/halide/contraction/Contraction.h"
-#include "codegen/halide/contraction/Pieces.h"
+#include "codegen/halide/amx/Pieces.h"
 
 namespace quern::codegen {
 

@@ -36,8 +36,7 @@ struct Attention : GraphMaker {
     int mask = compare(Predicate::Le, index(S), queryPosition());
     if (window)
       mask = elementwise(
-          Op::And,
-          {mask, compare(Predicate::Gt, index(S), elementwise(Op::Sub, {queryPosition(), integer(window)}))});
+          Op::And, {mask, compare(Predicate::Gt, index(S), elementwise(Op::Sub, {queryPosition(), integer(window)}))});
     return elementwise(Op::Where, {mask, score, constant(-INFINITY)});
   }
 };

@@ -294,8 +294,8 @@ static void attention(int64_t window, std::vector<std::pair<int64_t, int64_t>> s
     Lengths lengths = {{"B", 1}, {"T", t}, {"past", before}};
     runner.bind(lengths, inputs(graph, lengths));
     char name[80];
-    std::snprintf(name, sizeof name, "attention 12 x 64 in %s, %ld after %ld, %s",
-                  quern::support::storageName(cache), long(t), long(before),
+    std::snprintf(name, sizeof name, "attention 12 x 64 in %s, %ld after %ld, %s", quern::support::storageName(cache),
+                  long(t), long(before),
                   window < 0 ? "no mask"
                   : window   ? ("window " + std::to_string(window)).c_str()
                              : "causal");
