@@ -142,6 +142,14 @@ static bool isBF16(Value value) {
   }
 }
 
+/// Whether a number is what a code stands for.
+static bool isCode(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (op && isViewLike(op))
+    op = op->getOperand(0).getDefiningOp();
+  return isa_and_nonnull<DequantizeOp>(op);
+}
+
 /// Products of bf16 that one of the numbers is where a kernel's plan asks for AMX, the least of all kernels; 0: none asks.
 /// Attention does not count: what it multiplies is a small part, which says nothing about the limit of the rest.
 static int termsOfTiles(ModuleOp planned) {
@@ -159,7 +167,7 @@ static int termsOfTiles(ModuleOp planned) {
   for (KernelOp kernel : planned.getOps<KernelOp>())
     if (asks(kernel))
       kernel.walk([&](ContractOp product) {
-        auto pieces = [](Value factor) { return isBF16(factor) ? 1 : quern::codegen::piecesOfF32; };
+        auto pieces = [](Value factor) { return isBF16(factor) || isCode(factor) ? 1 : quern::codegen::piecesOfF32; };
         const int terms =
             static_cast<int>(quern::codegen::termsOf(pieces(product.getA()), pieces(product.getB())).size());
         least = least ? std::min(least, terms) : terms;
@@ -167,10 +175,11 @@ static int termsOfTiles(ModuleOp planned) {
   return least;
 }
 
-static bool hasProductsOfBF16(ModuleOp planned) {
+/// Whether there is a product of such numbers alone.
+static bool hasProductsOf(bool (*kind)(Value), ModuleOp planned) {
   return planned
-      .walk([](ContractOp product) {
-        return isBF16(product.getA()) && isBF16(product.getB()) ? WalkResult::interrupt() : WalkResult::advance();
+      .walk([&](ContractOp product) {
+        return kind(product.getA()) && kind(product.getB()) ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();
 }
@@ -200,9 +209,9 @@ std::string quern::codegen::describe(ModuleOp planned, const HostProgram &progra
                {"recompute", false}};
   if (!target.device.empty())
     root["device"] = target.device;
-  if (!target.device.empty() && hasProductsOfBF16(planned))
+  if (!target.device.empty() && hasProductsOf(isBF16, planned))
     root["multiplies_bf16"] = true;
-  if (planned.walk([](QuantizeOp) { return WalkResult::interrupt(); }).wasInterrupted())
+  if (hasProductsOf(isCode, planned))
     root["multiplies_bytes"] = true;
   if (const int terms = termsOfTiles(planned))
     root["multiplies_tiles"] = terms;

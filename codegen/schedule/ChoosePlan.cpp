@@ -51,7 +51,9 @@ static int64_t fitted(const std::string &name, int64_t given, const PlanPart &pa
   }
   if (name == "depth" && depth) { // parts of one size
     const bool packed = part.family == "contract";
-    if (packed && (known(facts, "row_bits") < 32 || part["amx"] || given >= depth)) // summed over the whole depth
+    if (packed && part["amx"])
+      return codesOfTiledPart(given, facts);
+    if (packed && (known(facts, "row_bits") < 32 || given >= depth)) // summed over the whole depth
       return depth;
     int64_t parts = (depth + given - 1) / given, each = (depth + parts - 1) / parts,
             of = packed        ? codesOfPart(known(facts, "bits"))

@@ -35,6 +35,8 @@ static constexpr double perCopy = 0.004;
 static constexpr double unevenTasks = 0.5;
 /// Of what does not stay in the second cache, by its part.
 static constexpr double rereading = 0.2;
+/// Of products by AMX, by the part of their tiles that the first cache does not hold.
+static constexpr double fromFar = 0.25;
 /// Rows are at addresses of their own, and of 16 general registers some count loops and hold columns.
 static constexpr int64_t addresses = 12;
 
@@ -168,8 +170,12 @@ double Estimate::blocks(const PlanPart &part, double length) const {
   double held = (part["row_block"] * rows + columns) * depth * size;
   double beyond = std::max(0.0, held / core.second - 1);
   double share = amx ? ofTiles(amx, vectors) : 1; // of what the products take
+  // Tiles of codes' rows and columns, where they come from the second cache.
+  const double near = (rows * size + columns * 2) * depth;
+  const double far = amx && formats.levels > 0 && formats.rowBits >= 16 ? std::max(0.0, 1 - core.first / near) : 0;
   return perBlock + totals +
-         share * (unevenTasks * (core.threads - 1) / tasks + (pieces ? rereading / 4 : rereading) * beyond);
+         share *
+             (fromFar * far + unevenTasks * (core.threads - 1) / tasks + (pieces ? rereading / 4 : rereading) * beyond);
 }
 
 /// A row or a few against a weight from memory: each by itself, or all in a tile. Of the time that reading takes.

@@ -81,6 +81,18 @@ int64_t codesOfPart(int64_t bits) {
   return bits && bits < 16 ? 256 : 1;
 }
 
+/// By AMX: a few groups of codes, and no part that ends within one.
+int64_t codesOfTiledPart(int64_t given, const Facts &facts) {
+  constexpr int64_t least = 128;
+  const int64_t depth = known(facts, "inner");
+  if (!known(facts, "levels") || given >= depth || depth % least)
+    return depth;
+  for (int64_t part = (given + least - 1) / least * least; part < depth; part += least)
+    if (depth % part == 0)
+      return part;
+  return depth;
+}
+
 /// AMX's registers.
 static std::optional<std::string> refuseTiles(const PlanPart &part, const Facts &facts) {
   const int64_t amx = part["amx"];
@@ -99,10 +111,13 @@ static std::optional<std::string> refusePacked(const PlanPart &part, const Facts
            text(known(facts, "registers")) + " registers of " + text(known(facts, "vector")) + " floats";
   const int64_t depth = part["depth"], inner = known(facts, "inner"), bits = known(facts, "bits"),
                 of = codesOfPart(bits);
-  if (inner && depth < inner && (known(facts, "row_bits") < 32 || part["amx"]))
-    return "depth " + text(depth) + ", but rows in fewer bits, and AMX's, are summed over the whole depth of " +
+  const bool tiled = part["amx"] && known(facts, "levels");
+  if (inner && depth < inner && !tiled && (known(facts, "row_bits") < 32 || part["amx"]))
+    return "depth " + text(depth) + ", but rows in fewer bits, and bf16 by AMX, are summed over the whole depth of " +
            text(inner);
-  if (inner && depth < inner && depth % of)
+  if (inner && tiled && depth < inner && depth != codesOfTiledPart(depth, facts))
+    return "depth " + text(depth) + ", but AMX sums whole parts of 128 codes each, of " + text(inner);
+  if (inner && !tiled && depth < inner && depth % of)
     return "depth " + text(depth) + " is no multiple of the " + text(of) + " codes that share scales";
   if (int64_t unroll = part["unroll"]; unroll > 1 && inner && depth < inner && (inner % depth || depth % unroll))
     return "unroll " + text(unroll) + " does not divide whole parts of the depth";

@@ -27,8 +27,7 @@ static StringRef suffixOf(Storage rows) {
 /// Whether rows that a weight multiplies can become so: codes of integers are multiplied with integers.
 static bool canRound(Storage weight, Storage rows) {
   const bool codes = bitsOfCode(weight);
-  return rows == Storage::BF16 ? codes || weight == Storage::BF16
-                               : codes && !quern::support::floatCodesOf(weight);
+  return rows == Storage::BF16 ? codes || weight == Storage::BF16 : codes && !quern::support::floatCodesOf(weight);
 }
 
 static std::optional<ProductFormat> findFormat(StringRef word) {

@@ -5,7 +5,7 @@
 //   for each tile of columns, block of rows (parallel)    tiles of rows within the block share the columns in L2
 //     strip[columns x depth] = w                          only of what is stored in fewer bits: widened once for all of them
 //     for each tile of rows                               of rows in codes, too: PackedIntegers.cpp; a deep one by parts:
-//                                                         PackedParts.cpp; by AMX's tiles: PackedTiles.cpp
+//                                                         PackedParts.cpp; by AMX's: PackedTiles.cpp, CodedTiles.cpp
 //       sums[rows x columns] = 0
 //       for k: sums += x[rows, k] * w[k, columns]         rows beyond the last repeat it, and are not stored
 //       result[tile] = epilogue(sums)
@@ -194,8 +194,8 @@ Var PackedContraction::scheduleLoops(Loops out, const std::vector<Dim> &outside,
       task = next;
     }
   out.parallel(task).vectorize(inner, vectorOfTile()).unroll(inner);
-  const bool stored =
-      !single && tiles.byTiles && !tiles.ofGroup.defined(); // sums that are no registers' are read in a loop
+  const bool stored = !single && tiles.byTiles &&
+                      (!tiles.ofGroup.defined() || totals.defined()); // sums that are no registers' are read in a loop
   if (!stored)
     out.unroll(single ? beside : within);
   if (!single && copied.defined()) // as in DenseContraction.cpp: LLVM would join two loops' tiles
@@ -211,8 +211,10 @@ LoopLevel PackedContraction::levelOf(const Var &task, const std::vector<Dim> &ou
 }
 
 void PackedContraction::scheduleStrip(const LoopLevel &level) {
+  if (tiles.byTiles && bits)
+    return scheduleTiledStrip(level);
   if (stripScale.defined())
-    return scheduleCodedStrip(level);
+    return scheduleIntegerStrip(level);
   if (tiles.pairs)
     return schedulePairStrip(level);
   auto depth = KernelBuilder::var(reduced[0].name);
@@ -303,7 +305,8 @@ void PackedContraction::schedule(Stage &target) {
   if (tiles.func.defined()) {
     Var task = scheduleLoops(out, outside, false);
     if (totals.defined()) {
-      LoopLevel ofSums = scheduleTotals(totals, parts, levelOf(task, outside, out), 1);
+      const LoopLevel level = levelOf(task, outside, out);
+      LoopLevel ofSums = tiles.byTiles ? scheduleTiledTotals(level) : scheduleTotals(totals, parts, level, 1);
       if (strip.defined())
         scheduleStrip(LoopLevel(totals, parts.x));
       scheduleSums(tiles, ofSums, outside, rows, 1);

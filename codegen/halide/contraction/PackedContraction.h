@@ -49,6 +49,9 @@ private:
   Expr sumOfRow(int run, const Expr &at, Index index);
   Expr pairsOfStrip(const Index &index, const Expr &which, const Expr &at);
   void scheduleTiledGroups(Sums &sums);
+  void scheduleTiledStrip(const Halide::LoopLevel &level);
+  Halide::LoopLevel scheduleTiledTotals(const Halide::LoopLevel &level);
+  void addParts(const Func &sums, const std::vector<Var> &args, int count);
   void scheduleTiled(const Sums &sums, const Halide::LoopLevel &level);
   /// Columns of a tile of sums: of codes only as many as AMX's registers hold, beside whose sums f32's stay in registers.
   int manyColumns() const { return tiles.byTiles && tiles.ofGroup.defined() ? tileColumns : tile; }
@@ -66,7 +69,7 @@ private:
   void scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAtOnce);
   Halide::LoopLevel levelOf(const Var &task, const std::vector<Dim> &outside, const Func &out) const;
   void scheduleStrip(const Halide::LoopLevel &level);
-  void scheduleCodedStrip(const Halide::LoopLevel &level);
+  void scheduleIntegerStrip(const Halide::LoopLevel &level);
   void schedulePairStrip(const Halide::LoopLevel &level);
   void scheduleSums(Sums &sums, const Halide::LoopLevel &level, const std::vector<Dim> &outside, int rowsAtOnce,
                     int tilesAtOnce);

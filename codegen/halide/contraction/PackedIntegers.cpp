@@ -254,17 +254,12 @@ void PackedContraction::scheduleIntegers(Sums &sums, int rowsAtOnce, int tilesAt
   update(sums.halves, sums.overHalves, half);
 }
 
-void PackedContraction::scheduleCodedStrip(const LoopLevel &level) {
+void PackedContraction::scheduleIntegerStrip(const LoopLevel &level) {
   if (strip.defined()) {
-    strip.compute_at(level).bound_extent(lane, tile).bound_extent(Var("tile"), 1);
-    if (tiles.integers) {
-      const int each = !tiles.byTiles && widensCodes() ? inPair : inStep;
-      strip.bound_extent(part, each).bound_extent(step, (tiles.byTiles ? runOfTiles() : codesOfRun()) / each);
-      strip.unroll(step).vectorize(part);
-    } else {
-      strip.bound_extent(step, runOfTiles() / inPair).unroll(step);
-    }
-    strip.vectorize(lane, vectorOfTile()).unroll(lane);
+    const int each = widensCodes() ? inPair : inStep;
+    strip.compute_at(level).bound_extent(part, each).bound_extent(lane, tile);
+    strip.bound_extent(Var("tile"), 1).bound_extent(step, codesOfRun() / each).unroll(step);
+    strip.vectorize(part).vectorize(lane, vectorOfTile()).unroll(lane);
   }
   for (Func *levels : {&stripScale, &stripMinimum})
     if (levels->defined()) {

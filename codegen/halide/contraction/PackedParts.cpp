@@ -33,14 +33,18 @@ PackedContraction::Sums PackedContraction::sumsOfParts(const Expr &at) {
   Expr column = storage == Storage::F32 ? loadWeight(w, lane, Var("tile"), index) : widened(index);
   sums.func(args) = 0.0f;
   sums.func(args) += b.real(x, index) * column;
+  addParts(sums.func, totalArgs, static_cast<int>((whole + partDepth - 1) / partDepth));
+  return sums;
+}
 
-  parts = RDom(0, int32_t((whole + partDepth - 1) / partDepth), "parts");
-  std::vector<Expr> call(totalArgs.begin(), totalArgs.end());
+/// `sums`: of a part, which is its last argument behind `args`.
+void PackedContraction::addParts(const Func &sums, const std::vector<Var> &args, int count) {
+  parts = RDom(0, count, "parts");
+  std::vector<Expr> call(args.begin(), args.end());
   call.push_back(parts.x);
   totals = b.newFunc("totals", node);
-  totals(totalArgs) = 0.0f;
-  totals(totalArgs) += sums.func(call);
-  return sums;
+  totals(args) = 0.0f;
+  totals(args) += sums(call);
 }
 
 } // namespace quern::codegen
