@@ -2,9 +2,9 @@
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_DENSECONTRACTION_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_DENSECONTRACTION_H
 
+#include "codegen/halide/amx/Pieces.h"
 #include "codegen/halide/amx/TileProducts.h"
 #include "codegen/halide/contraction/Contraction.h"
-#include "codegen/halide/contraction/Pieces.h"
 
 namespace quern::codegen {
 
@@ -41,7 +41,6 @@ private:
   Expr wordsOf(const Expr &depth) const;
   int pieces(int operand) const { return piecesOf(b.graph, operand); }
   Expr wordAt(int operand, const Index &index, const Expr &word, const Expr &piece) const;
-  void defineTurned(Func &copy, Func &across, std::vector<Var> args, const Expr &value);
   void copyTilesOfRows();
   Expr wordOfRow(const Expr &word, const Expr &piece, Index index) const;
   Expr rowsLeft() const;

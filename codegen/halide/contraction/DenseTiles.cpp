@@ -37,16 +37,6 @@ Expr DenseContraction::wordAt(int operand, const Index &index, const Expr &word,
   return wordOf(half(0), half(1), pieces(operand) > 1 ? piece : 0);
 }
 
-/// Defines a copy whose words lie across in memory: `across` has them as they are read there, its first two loops exchanged.
-void DenseContraction::defineTurned(Func &copy, Func &across, std::vector<Var> args, const Expr &value) {
-  std::swap(args[0], args[1]);
-  across = b.newFunc("words", node);
-  across(args) = value;
-  Expr word = turnedWord(across(std::vector<Expr>(args.begin(), args.end())));
-  std::swap(args[0], args[1]);
-  copy(args) = word;
-}
-
 void DenseContraction::copyTilesOfRows() {
   const Node &input = b.graph.nodes[x];
   std::vector<Var> args = copyArgs({word, ofTile, piece, step}, x, tileOfRows);
@@ -55,14 +45,13 @@ void DenseContraction::copyTilesOfRows() {
   Expr value = wordAt(x, index, step * wordsOfTile + word, piece);
   groups = b.newFunc("tiles", node);
   if (input.dims.back().name == row->name)
-    defineTurned(groups, turnedRows, args, value);
+    defineTurned(groups, turnedRows = b.newFunc("words", node), args, value);
   else
     groups(args) = value;
 }
 
 /// Where its rows are in place, the first number stands for a word.
 Expr DenseContraction::wordOfRow(const Expr &at, const Expr &piece, Index index) const {
-  const Node &input = b.graph.nodes[x];
   Var m = KernelBuilder::var(row->name);
   if (!groups.defined()) {
     index[row->name] = tileRow(m, b.extent(row->size));
@@ -87,20 +76,9 @@ void DenseContraction::copyWordsOfColumns(Products &out) {
   own[column->name] = column->fixed() && *column->fixed() % tile == 0 ? at : min(at, b.extent(column->size) - 1);
   Expr value = wordAt(w, own, own.at(depth.name), piece);
   if (weight.dims.back().name == depth.name)
-    defineTurned(out.strip, out.turned, args, value);
+    defineTurned(out.strip, out.turned = b.newFunc("words", node), args, value);
   else
     out.strip(args) = value;
-}
-
-/// A block of what defineTurned has read, its vectors along `inner`.
-static void scheduleAcross(Func &across, const LoopLevel &level, const Var &inner, const Var &outer, int pieces) {
-  across.compute_at(level)
-      .bound_extent(inner, wordsTurned)
-      .bound_extent(outer, wordsTurned)
-      .bound_extent(piece, pieces)
-      .reorder(inner, piece, outer)
-      .vectorize(inner)
-      .unroll(piece);
 }
 
 void DenseContraction::scheduleTilesOfRows() {
@@ -120,7 +98,7 @@ void DenseContraction::scheduleTilesOfRows() {
     return;
   }
   static_assert(wordsTurned == wordsOfTile && wordsTurned == tileRows);
-  scheduleAcross(turnedRows, LoopLevel(groups, step), ofTile, word, pieces(x));
+  scheduleAcross(turnedRows, LoopLevel(groups, step), ofTile, word, piece, pieces(x));
   b.turnedWords.push_back({groups, word.name(), ofTile.name()});
 }
 
@@ -136,7 +114,7 @@ void DenseContraction::scheduleWordsOfColumns(Products &out, const LoopLevel &co
       .tile(lane, depth, laneBlock, wordBlock, laneOfBlock, wordOfBlock, wordsTurned, wordsTurned,
             TailStrategy::RoundUp)
       .reorder(laneOfBlock, wordOfBlock, piece, wordBlock, laneBlock);
-  scheduleAcross(out.turned, LoopLevel(out.strip, wordBlock), depth, lane, pieces(w));
+  scheduleAcross(out.turned, LoopLevel(out.strip, wordBlock), depth, lane, piece, pieces(w));
   b.turnedWords.push_back(
       {out.strip, lane.name() + "." + laneOfBlock.name(), depth.name() + "." + wordOfBlock.name()}); // parts of loops
 }

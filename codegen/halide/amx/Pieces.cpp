@@ -1,8 +1,6 @@
 // Takes: numbers of f32. Gives: their pieces in bf16. Why cut off and not rounded: each piece then has the next 8 bits, so
 // three are the number exactly, and the largest is never beyond what bf16 has.
-#include "codegen/halide/contraction/Pieces.h"
-
-#include "codegen/halide/Math.h"
+#include "codegen/halide/amx/Pieces.h"
 
 using namespace Halide;
 using Halide::Internal::UIntImm;
@@ -13,8 +11,8 @@ Expr pieceOf(const Expr &number, const Expr &piece) {
   auto upper = [](const Expr &value) {
     return reinterpret<float>(reinterpret<uint32_t>(value) & UIntImm::make(UInt(32), 0xffff0000u));
   };
-  const Expr first = upper(number), rest = math::sub(number, first), second = upper(rest);
-  const Expr chosen = select(piece == 0, first, piece == 1, second, math::sub(rest, second));
+  const Expr first = upper(number), rest = strict_float(number - first), second = upper(rest);
+  const Expr chosen = select(piece == 0, first, piece == 1, second, strict_float(rest - second));
   return cast<uint16_t>(reinterpret<uint32_t>(chosen) >> cast<uint32_t>(16));
 }
 
