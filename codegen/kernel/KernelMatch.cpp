@@ -65,6 +65,18 @@ static Anchor anchorOf(const KernelGraph &graph, const ContractionPattern &p, co
   return anchor;
 }
 
+/// The same of an attention of several queries: the most of its products'.
+static int64_t termsOfTiles(const KernelGraph &graph, const AttentionPattern &p) {
+  size_t most = p.query.fixed() == 1 ? 0 : termsOf(piecesOf(graph, p.v), piecesOfF32).size();
+  for (const AttentionDot &dot : p.dots) {
+    if (dot.depth.size() != 1 || !dot.depth[0].fixed())
+      return 0;
+    if (most)
+      most = std::max(most, termsOf(piecesOf(graph, dot.k), piecesOf(graph, dot.q)).size());
+  }
+  return static_cast<int64_t>(most);
+}
+
 static Anchor anchorOf(const AttentionPattern &p, const CpuTarget &target, const std::string &family, int node) {
   Anchor anchor{family, node, factsOf(target)};
   for (const AttentionDot &dot : p.dots)
@@ -105,7 +117,9 @@ KernelMatch matchKernel(const KernelGraph &graph, const CpuTarget &target) {
       if (statistic >= 0)
         match.inside[statistic] = 1;
     match.inside[pattern.result] = 1;
-    families.emplace(pattern.result, anchorOf(pattern, target, "attention", pattern.result));
+    Anchor anchor = anchorOf(pattern, target, "attention", pattern.result);
+    anchor.facts["amx"] = multipliesTiles(target) ? termsOfTiles(graph, pattern) : 0;
+    families.emplace(pattern.result, std::move(anchor));
   }
   match.gradient = readAttentionGradient(graph);
   if (match.gradient) {

@@ -40,7 +40,7 @@ static int64_t fitted(const std::string &name, int64_t given, const PlanPart &pa
   if (name == "side")
     while (given > 1 && !fitsSide(given, part.numbers.at("columns"), facts))
       --given;
-  if (name == "amx" && (!known(facts, "amx") || part.numbers.at("columns") % 16))
+  if (name == "amx" && (!known(facts, "amx") || (product && part.numbers.at("columns") % 16)))
     return 0;
   if (name == "few" && dense && (!known(facts, "heads") || rows > given))
     return 0;

@@ -112,10 +112,11 @@ double Estimate::ofTiles(double tiles, double vectors) const {
 }
 
 double Estimate::ofTile(const PlanPart &part) const {
+  if (family == "attention" || family == "gradient")
+    return lanes(part);
   if (double amx = amxOf(part))
     return ofTiles(amx, std::ceil(part["columns"] / core.vector));
-  return family == "attention" || family == "gradient" ? lanes(part)
-                                                       : ofRows(part["rows"], std::ceil(part["columns"] / core.vector));
+  return ofRows(part["rows"], std::ceil(part["columns"] / core.vector));
 }
 
 double Estimate::ofPackedTile(int64_t columns) const {
@@ -274,6 +275,8 @@ double Estimate::dense(const PlanPart &part, double length) const {
 /// Attention and its gradient: rows in lanes, steps of keys or columns beside them. Rows of a tile see keys up to the last
 /// one's.
 double Estimate::lanes(const PlanPart &part) const {
+  if (amxOf(part))
+    return lanesByTiles(part);
   bool gradient = family == "gradient";
   double vectors = part["rows"] / core.vector, step = part["step"];
   double queries = double(gradient ? support::assumed::gradientQueries : support::assumed::queries),
@@ -292,6 +295,22 @@ double Estimate::lanes(const PlanPart &part) const {
   double block = part["block"];
   double copies = 25 / block + block / 2 / 1024; // shared by a block, which a mask leaves ragged as a whole
   return tile * ragged * (1 + masked) + spilled + beyond + perPart + copies;
+}
+
+/// The same by AMX: steps of 32 numbers of the depth and of keys, 16 columns. Scores and words of weights pass the first cache
+/// several times, so few keys at a time are held; copies are in pieces, and values are turned.
+double Estimate::lanesByTiles(const PlanPart &part) const {
+  const double rows = 16 * amxOf(part), keys = part["keys"], block = part["block"];
+  const double depth = double(known("depth", 64)), values = double(known("values", 64)),
+               bytes = known("amx") > 3 ? 6 : 2;
+  const double padded = (std::ceil(depth / 32) * 32 + std::ceil(values / 16) * 16) / (depth + values);
+  const double masked = rows / double(support::assumed::queries);
+  const double ofBlock = keys * rows * (4 + 8), held = ofBlock + keys * (depth + values) * bytes;
+  const double beyondFirst = std::max(0.0, std::log2(ofBlock / core.first));
+  const double beyond = std::max(0.0, held / (0.75 * core.second) - 1);
+  const double perPart = 4 * (values + 2) / (keys * (depth + values)) * core.products * latency;
+  const double copies = 50 / block + block / 2 / 1024;
+  return ofTiles(amxOf(part), 2) * padded * (1 + masked) + exposed / 4 * beyondFirst + beyond + perPart + copies;
 }
 
 double Estimate::operator()(const PlanPart &part) const {

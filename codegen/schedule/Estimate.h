@@ -49,6 +49,7 @@ private:
   double dense(const PlanPart &part) const;
   double dense(const PlanPart &part, double length) const;
   double lanes(const PlanPart &part) const;
+  double lanesByTiles(const PlanPart &part) const;
   double blocks(const PlanPart &part, double length) const;
   double fewRows(const PlanPart &part) const;
   double ofUnrolling(const PlanPart &part, double rows, double vectors) const;

@@ -177,6 +177,12 @@ static std::optional<std::string> refuseLanes(const PlanPart &part, const Facts 
 }
 
 static std::optional<std::string> refuseAttention(const PlanPart &part, const Facts &facts) {
+  if (int64_t amx = part["amx"]; amx && !known(facts, "amx"))
+    return "amx " + text(amx) +
+           ", but only several queries whose products sum over one fixed dimension are multiplied so, on processors "
+           "that have it";
+  if (int64_t keys = part["keys"]; part["amx"] && keys < depthOfTile)
+    return "keys " + text(keys) + ", but AMX multiplies " + text(depthOfTile) + " at a time";
   if (int64_t vector = known(facts, "vector"), split = part["split"]; split % vector)
     return "split " + text(split) + " is no multiple of the target's vector of " + text(vector) + " floats";
   return refuseLanes(part, facts);
@@ -267,7 +273,9 @@ const std::vector<Family> &families() {
                                                           "second", "outer",     "inner",    "rows",    "tile",
                                                           "bits",   "levels",    "row_bits", "bytes",   "amx"},
                                              ofAttention = {"vector", "registers", "fused", "threads",
-                                                            "first",  "second",    "depth", "values"};
+                                                            "first",  "second",    "depth", "values"},
+                                             ofForward = {"vector", "registers", "fused",  "threads", "first",
+                                                          "second", "depth",     "values", "amx"};
   static const Parameter rows{"rows", "rows of a register tile", 1, 64},
       columns{"columns", "columns of a register tile", 1, 512},
       unroll{"unroll", "steps of the reduction per iteration", 1, 64, 0},
@@ -299,8 +307,9 @@ const std::vector<Family> &families() {
         {"block", "rows of a task, which share copies of keys and values", 1, 1 << 16},
         {"split", "keys per task of a single query, at most", 1, 1 << 16},
         {"parts", "tasks of a single query, if each has a vector of keys", 1, 256},
-        dot},
-       ofAttention,
+        dot,
+        amx},
+       ofForward,
        refuseAttention},
       {"contract",
        "a product with packed columns",

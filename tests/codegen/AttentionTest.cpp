@@ -1,33 +1,10 @@
 // Attention as models write it: masks, windows, biases, grouped queries, caches, sinks.
 #include "codegen/kernel/AttentionPattern.h"
+#include "tests/codegen/support/AttentionMaker.h"
 #include "tests/codegen/support/Check.h"
 
 using namespace quern::codegen;
 using quern::ir::Size;
-
-namespace {
-/// q [B, T, G, R, K], k and v [B, S, G, K] with S = past + T; K may differ for v.
-struct Attention : GraphMaker {
-  Size past = Size::symbol("past"), length = Size::symbol("T") + past;
-  Dim B = dim("B"), T = dim("T"), S = dim("S", length), G, R, K, V;
-  int q, k, v, score;
-
-  Attention(int64_t groups, int64_t each, int64_t depth, int64_t columns,
-            std::vector<std::pair<Storage, std::vector<Dim>>> more = {})
-      : G(dim("G", groups)), R(dim("R", each)), K(dim("K", depth)), V(dim("V", columns)) {
-    q = argument(Storage::F32, {B, T, G, R, K});
-    int64_t row = groups * depth, vrow = groups * columns;
-    k = argument(Storage::F32, {B, S, G, K}, {row * 600, row, depth, 1}); // in a cache of 600 positions
-    v = argument(Storage::F32, {B, S, G, V}, {vrow * 600, vrow, columns, 1});
-    for (auto &[storage, dims] : more)
-      extra.push_back(argument(storage, dims));
-    score = elementwise(Op::Mul, {contract(q, k, {"K"}), constant(0.3)});
-  }
-  std::vector<int> extra;
-  int queryPosition() { return elementwise(Op::Add, {index(T), size(past)}); }
-  void finishWith(int scores) { yield(attention(scores, v, "S")); }
-};
-} // namespace
 
 static const std::vector<Lengths> lengths = {{{"B", 1}, {"T", 1}, {"past", 0}},
                                              {{"B", 2}, {"T", 1}, {"past", 76}},

@@ -51,7 +51,7 @@ struct Place {
   Type type; ///< of a number
   Expr first, apart;
   Expr memory{};               ///< where that is no buffer's name
-  Expr nextTile{}, nextStep{}; ///< of rows: 16 rows further, and 64 bytes of the depth
+  Expr nextTile{}, nextStep{}; ///< of rows: 16 rows further; 64 bytes of the depth
 };
 
 Expr bytes(const Expr &numbers, const Type &type) {
@@ -111,6 +111,9 @@ public:
     columnGroup = strideOf(column->index, sums.group), outGroup = strideOf(store->index, sums.group);
     rows.nextTile = loops.strideOf(row->index, sums.row, tileRows);
     rows.nextStep = steps.defined() ? loops.strideOf(row->index, sums.step, wordsOfStep) : Expr(0);
+    columns.nextStep = steps.defined() ? loops.strideOf(column->index, sums.step, wordsOfStep) : Expr(0);
+    if (product->args.size() > 3)
+      firstStep = at(product->args[3]), steps = at(product->args[4]);
     // Rows of which all are there may lie in any way.
     if (can_prove(left >= count)) {
       rowGroup = strideOf(row->index, sums.group);
@@ -156,7 +159,7 @@ private:
   Place rows, columns, out;
   Expr left;
   int length = 0, groups = 1;              ///< bytes of the depth, 0: only the run knows; such sums
-  Expr steps;                              ///< of 64 bytes, where the depth has more than one
+  Expr firstStep = 0, steps;               ///< of 64 bytes, where the depth has more than one
   Expr rowGroup, columnGroup, outGroup;    ///< how far the next sum's numbers are
   std::vector<Expr> rowTerms, columnTerms; ///< how far the pieces of a term are behind the first one's
   std::vector<std::pair<std::string, Expr>> chosen;
@@ -171,9 +174,7 @@ private:
   /// Whole steps of 64 bytes, or what is within one.
   void measureDepth() {
     const Expr extent = loops.extent(sums.step);
-    if (product->args.size() > 3) {
-      steps = at(product->args[3]) / wordsOfStep;
-    } else if (std::optional<int64_t> known = as_const_int(extent)) {
+    if (std::optional<int64_t> known = as_const_int(extent)) {
       length = static_cast<int>(*known) * wordBytes;
       // One step by pieces of both factors alone would ask for more registers than there are, were it no loop.
       if (length > tileBytes || (length == tileBytes && rowTerms.size() > 1 && groups == 1)) {
@@ -253,8 +254,8 @@ private:
                                cast(from.first.type(), rowTerms[term]),
                            bytes, tileRows);
       Expr right = loadTile(columns,
-                            at * wordsOfStep * columns.apart + (column + j * tileColumns) * inWord +
-                                group * columnGroup + columnTerms[term],
+                            at * columns.nextStep + (column + j * tileColumns) * inWord + group * columnGroup +
+                                columnTerms[term],
                             tileColumns * wordBytes, bytes / wordBytes);
       return Call::make(ofTile, "tile_matmul",
                         {number(tileRows), number(tileColumns * wordBytes), number(bytes), sum, left, right},
@@ -294,25 +295,26 @@ private:
         }));
       while (++term < rowTerms.size() && sharesTile(term));
       all.push_back(
-          For::make(loop, 0, steps, ForType::Serial, Partition::Auto, DeviceAPI::None, Block::make(products)));
+          For::make(loop, firstStep, steps, ForType::Serial, Partition::Auto, DeviceAPI::None, Block::make(products)));
     }
     all.push_back(ofAll([&](int i, int j) { return stored(i, j, tileOf(tile(i, j), out.type), 0); }));
     Stmt body = Block::make(all);
+    // A type of their own, so that no tile has the place of an array before it: LLVM would keep that in memory.
     for (int i = 0; i < rowTiles; ++i)
       for (int j = 0; j < columnTiles; ++j)
-        body = Allocate::make(tile(i, j), out.type, MemoryType::AMXTile, {256}, const_true(), body);
+        body = Allocate::make(tile(i, j), ofTile, MemoryType::AMXTile, {1}, const_true(), body);
     return body;
   }
 };
 
 } // namespace
 
-Expr tileProduct(const Expr &row, const Expr &column, const Expr &left, const Expr &words) {
+Expr tileProduct(const Expr &row, const Expr &column, const Expr &left, const Expr &first, const Expr &count) {
   Type type = row.type().bytes() == 1 ? Int(32) : Float(32);
-  std::vector<Expr> arguments = {row, column, left};
-  if (words.defined())
-    arguments.push_back(words);
-  return Call::make(type, productName, arguments, Call::PureExtern);
+  std::vector<Expr> args = {row, column, left};
+  if (first.defined())
+    args.insert(args.end(), {first, count});
+  return Call::make(type, productName, args, Call::PureExtern);
 }
 
 Expr tileRow(const Expr &position, const Expr &count) {

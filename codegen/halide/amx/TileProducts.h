@@ -26,9 +26,9 @@ struct TileSums {
 
 /// A row's number times a column's, both read from memory; `left`: rows from this one on. Of int8 the product is int32. Of bf16
 /// it is f32: of numbers, or of words of two, where `step` is the only loop over the depth and numbers stand for their words.
-/// `words`: of the loop over the depth so many are summed, perhaps none; whole steps, which the run knows.
+/// `first`, `count`: of the steps of 64 bytes, those that are summed, where not all are; the others need not be there.
 Halide::Expr tileProduct(const Halide::Expr &row, const Halide::Expr &column, const Halide::Expr &left,
-                         const Halide::Expr &words = {});
+                         const Halide::Expr &first = {}, const Halide::Expr &count = {});
 /// A position among `count`, whose rows beyond are not read: tiles ask `left` first.
 Halide::Expr tileRow(const Halide::Expr &position, const Halide::Expr &count);
 

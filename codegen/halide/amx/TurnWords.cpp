@@ -86,6 +86,25 @@ Expr turnedWord(const Expr &word) {
   return Call::make(UInt(32), wordName, {word}, Call::PureExtern);
 }
 
+void defineTurned(Func copy, Func across, std::vector<Var> args, const Expr &value) {
+  std::swap(args[0], args[1]);
+  across(args) = value;
+  Expr word = turnedWord(across(std::vector<Expr>(args.begin(), args.end())));
+  std::swap(args[0], args[1]);
+  copy(args) = word;
+}
+
+void scheduleAcross(Func across, const LoopLevel &level, const Var &inner, const Var &outer, const Var &piece,
+                    int pieces) {
+  across.compute_at(level)
+      .bound_extent(inner, wordsTurned)
+      .bound_extent(outer, wordsTurned)
+      .bound_extent(piece, pieces)
+      .reorder(inner, piece, outer)
+      .vectorize(inner)
+      .unroll(piece);
+}
+
 void turnWords(Pipeline &pipeline, const std::vector<TurnedWords> &turned) {
   std::vector<MarkedLoops> marked;
   for (const TurnedWords &one : turned)

@@ -20,6 +20,12 @@ struct TurnedWords {
 /// A word of 32 bits read from memory; what no pass replaces does not link.
 Halide::Expr turnedWord(const Halide::Expr &word);
 
+/// Defines a copy whose words lie across in memory: `across` has them as they are read there, its first two loops exchanged.
+void defineTurned(Halide::Func copy, Halide::Func across, std::vector<Halide::Var> args, const Halide::Expr &value);
+/// A block of these words for each iteration of `level`, their vectors along `inner`.
+void scheduleAcross(Halide::Func across, const Halide::LoopLevel &level, const Halide::Var &inner,
+                    const Halide::Var &outer, const Halide::Var &piece, int pieces);
+
 /// Replaces these loops in what the pipeline becomes.
 void turnWords(Halide::Pipeline &pipeline, const std::vector<TurnedWords> &turned);
 

@@ -30,6 +30,10 @@ void AttentionFamily::makeScores() {
   Index where = blockIndex();
   std::vector<Expr> args = headArgs({row, key, tile});
   for (const AttentionDot &dot : p.dots) {
+    if (tiles) {
+      dots.push_back(tiledDot(dot, where));
+      continue;
+    }
     Func copy = b.newFunc("queries", dot.node), keyCopy = b.newFunc("keys", dot.node),
          product = b.newFunc("dot", dot.node);
     std::vector<Expr> copyArgs = {row}, call = {row}, keyArgs, keyCall;
@@ -58,7 +62,15 @@ void AttentionFamily::makeScores() {
     dots.push_back(product);
   }
   score = b.newFunc("score", p.result);
-  score(asVars(args)) = scoreAt(where, key, [&](const AttentionDot &, size_t i) { return Expr(dots[i](args)); });
+  std::vector<Expr> call = tiles ? headArgs({row, key % step, key / step, tile}) : args;
+  score(asVars(args)) = scoreAt(where, key, [&](const AttentionDot &, size_t i) { return Expr(dots[i](call)); });
+}
+
+Expr AttentionFamily::valueAt(const Expr &column, const Expr &key) {
+  Index index = KernelBuilder::varsOf(p.heads);
+  index[p.column.name] = column;
+  index[b.graph.nodes[p.result].names[0]] = min(key, b.extent(p.key.size) - 1);
+  return b.real(p.v, index);
 }
 
 void AttentionFamily::makeBlocks() {
@@ -69,6 +81,7 @@ void AttentionFamily::makeBlocks() {
   std::vector<Expr> rowArgs = headArgs({row, part, tile}), args = headArgs({row, column, part, tile});
   int columns = static_cast<int>(*p.column.fixed());
   Expr seen = seenKeys();
+  ofMost = {inGroup, overGroups};
   most = b.newFunc("most", p.result);
   most(asVars(rowArgs)) = math::negativeInfinity();
   most(rowArgs) = math::max(most(rowArgs), score(headArgs({row, seen, tile})));
@@ -77,20 +90,22 @@ void AttentionFamily::makeBlocks() {
   weight = b.newFunc("weight", p.result);
   weight(asVars(headArgs({row, key, part, tile}))) =
       math::expOfDifference(math::sub(score(headArgs({row, key, tile})), shift));
-  Expr factor = weight(headArgs({row, seen, part, tile}));
-  total = b.newFunc("total", p.result);
+  total = b.newFunc("total", p.result), values = b.newFunc("values", p.result), sums = b.newFunc("sums", p.result);
   total(asVars(rowArgs)) = 0.0f;
-  total(rowArgs) += factor;
-  values = b.newFunc("values", p.result), sums = b.newFunc("sums", p.result);
-  Index index = KernelBuilder::varsOf(p.heads);
-  index[p.column.name] = column;
-  index[b.graph.nodes[p.result].names[0]] = min(key, length - 1);
-  values(asVars(headArgs({column, key}))) = b.real(p.v, index);
-  sums(asVars(args)) = 0.0f;
-  sums(args) += factor * values(headArgs({columnOf(columns), seen}));
+  std::vector<Expr> summed = args;
+  if (tiles) {
+    makeTiledSums(args);
+    summed = headArgs({row, min(column, columns - 1), part, tile});
+  } else {
+    Expr factor = weight(headArgs({row, seen, part, tile}));
+    total(rowArgs) += factor;
+    values(asVars(headArgs({column, key}))) = valueAt(column, key);
+    sums(asVars(args)) = 0.0f;
+    sums(args) += factor * values(headArgs({columnOf(columns), seen}));
+  }
   partial = b.newFunc("partial", p.result);
   partial(asVars(args)) =
-      math::choose(column < columns, sums(args), math::choose(column == columns, most(rowArgs), total(rowArgs)));
+      math::choose(column < columns, sums(summed), math::choose(column == columns, most(rowArgs), total(rowArgs)));
 
   AttentionParts parts{[this, columns](const Expr &n, AttentionParts::Field field, const Expr &at) {
                          Expr where = field == AttentionParts::Sum ? at : columns + (field == AttentionParts::Total);
@@ -101,11 +116,7 @@ void AttentionFamily::makeBlocks() {
 }
 
 void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
-  // Names of their own: a loop that keeps its name when it is split must begin at 0.
-  Var rowTile("rt"), keyTile("kt"), columnTile("ct"), inRow("ri"), inKey("ki"), inColumn("ci");
   schedulePlaces(level);
-  for (Func &copy : queries)
-    copy.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
   attended.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
   for (Func &f : blockRows) {
     f.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
@@ -114,12 +125,30 @@ void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
   }
 
   partial.compute_at(level).bound_extent(row, lanes);
+  score.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes);
+  for (auto &[f, in, over] : {std::tuple(most, ofMost[0], ofMost[1]), std::tuple(total, inGroup, overGroups)}) {
+    Func func = f;
+    func.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
+    func.update().reorder(row, in, over).vectorize(row, width).unroll(row).unroll(in, std::min(step, 16));
+  }
+  if (tiles)
+    scheduleTiles(level);
+  else
+    scheduleVectors(level);
+  partial.never_partition_all(); // else all of it would stand in the kernel twice
+}
+
+void AttentionFamily::scheduleVectors(const LoopLevel &level) {
+  // Names of their own: a loop that keeps its name when it is split must begin at 0.
+  Var rowTile("rt"), keyTile("kt"), columnTile("ct"), inRow("ri"), inKey("ki"), inColumn("ci");
+  for (Func &copy : queries)
+    copy.compute_at(level).bound_extent(row, lanes).vectorize(row, width);
   partial.split(row, rowTile, inRow, span).split(column, columnTile, inColumn, step, TailStrategy::RoundUp);
   partial.reorder(inRow, inColumn, rowTile, columnTile, tile, part)
       .vectorize(inRow, width)
       .unroll(inRow)
       .unroll(inColumn);
-  partial.never_partition_all(); // else all of it would stand in the kernel twice
+  weight.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
   sums.compute_at(partial, rowTile).bound_extent(tile, 1).bound_extent(row, span).bound_extent(column, step);
   sums.vectorize(row, width).unroll(row).unroll(column);
   sums.update()
@@ -138,7 +167,6 @@ void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
   copied(values, column, *p.column.fixed());
   for (size_t i = 0; i < keys.size(); ++i)
     copied(keys[i], keys[i].args()[0], *p.dots[i].depth.back().fixed());
-  score.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes);
   score.split(row, rowTile, inRow, span).split(key, keyTile, inKey, step, TailStrategy::RoundUp);
   score.reorder(inRow, inKey, rowTile, keyTile).vectorize(inRow, width).unroll(inRow).unroll(inKey);
   size_t next = 0;
@@ -151,11 +179,6 @@ void AttentionFamily::scheduleBlocks(const LoopLevel &level) {
     dots[i].update().reorder(loops).vectorize(row, width).unroll(row).unroll(key);
     if (*p.dots[i].depth[0].fixed() % unroll == 0)
       dots[i].update().unroll(loops[2].rvar, unroll);
-  }
-  weight.compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
-  for (Func *f : {&most, &total}) {
-    f->compute_at(partial, tile).bound_extent(tile, 1).bound_extent(row, lanes).vectorize(row, width).unroll(row);
-    f->update().reorder(row, inGroup, overGroups).vectorize(row, width).unroll(row).unroll(inGroup);
   }
 }
 

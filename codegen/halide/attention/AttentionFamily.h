@@ -34,7 +34,13 @@ private:
   // Many queries (AttentionBlocks.cpp)
   void makeBlocks();
   void makeScores();
+  Expr valueAt(const Expr &column, const Expr &key);
   void scheduleBlocks(const Halide::LoopLevel &level);
+  void scheduleVectors(const Halide::LoopLevel &level);
+  // Their products by AMX (AttentionTiles.cpp)
+  Func tiledDot(const AttentionDot &dot, const Index &where);
+  void makeTiledSums(const std::vector<Expr> &args);
+  void scheduleTiles(const Halide::LoopLevel &level);
   // One query (AttentionSingle.cpp)
   void makeSingle();
   void scheduleSingle(const Halide::LoopLevel &level);
@@ -42,7 +48,11 @@ private:
   // Blocks: rows are queries (and what shares their keys), one per lane.
   Func score, most, weight, total, sums, partial, attended, values;
   std::vector<Func> queries, keys, dots, blockRows;
-  std::vector<RVar> depths;
+  std::vector<RVar> depths, ofMost; ///< `ofMost`: inGroup and overGroups of the largest scores
+  /// By AMX: weights in words; what is read to be turned; loops over words and terms.
+  Func words, valuesAcross;
+  std::vector<Func> queriesAcross;
+  std::vector<RVar> steps, terms;
 
   // Single: parts of keys in parallel, all heads of a key together.
   int split;      ///< keys per part at most

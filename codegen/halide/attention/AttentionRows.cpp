@@ -16,6 +16,8 @@ AttentionRows::AttentionRows(KernelBuilder &builder, AttentionPattern pattern, c
   for (const Dim &dim : p.together)
     together *= static_cast<int>(*dim.fixed());
   width = b.target.vector, span = plan["rows"], step = plan["step"], unroll = plan["unroll"];
+  if (auto number = plan.numbers.find("amx"); number != plan.numbers.end() && number->second)
+    tiles = true, span = tileColumns * static_cast<int>(number->second), step = depthOfTile;
   chunk = plan["keys"] / step * step;
   positions = std::max(1, span / together);
   lanes = (positions * together + span - 1) / span * span;
@@ -106,16 +108,21 @@ Index AttentionRows::blockIndex() const {
   return index;
 }
 
-Expr AttentionRows::seenKeys() {
+Expr AttentionRows::seenSteps(int within) {
   int perPart = chunk / step;
-  RDom r(0, step, 0, perPart);
+  RDom r(0, within, 0, perPart);
   Expr begin = part * perPart, group = begin + r.y;
   // A block that sees nothing of a part stays within it, so that copies are of the part alone.
-  auto within = [&](const Expr &at) { return clamp(at, begin, begin + (perPart - 1)); };
-  Expr seen = clamp(group, within(firstKey / step), within(lastKey / step)) * step + r.x;
+  auto inPart = [&](const Expr &at) { return clamp(at, begin, begin + (perPart - 1)); };
+  Expr seen = clamp(group, inPart(firstKey / step), inPart(lastKey / step));
   r.where(group >= firstKey / step && group <= lastKey / step);
   inGroup = r.x, overGroups = r.y;
   return seen;
+}
+
+Expr AttentionRows::seenKeys() {
+  Expr seen = seenSteps(step);
+  return seen * step + inGroup;
 }
 
 std::pair<Expr, Expr> AttentionRows::numberAndScale(int node, const Index &index, const std::vector<Dim> &along) {

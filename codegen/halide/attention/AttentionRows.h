@@ -30,8 +30,9 @@ protected:
   void schedulePlaces(const Halide::LoopLevel &level);
   /// The positions of a row of a block. What is looked up says again how far it reaches.
   Index blockIndex() const;
-  /// A key of a part that the block can see, over steps of keys: `inGroup` within a step, `overGroups` the steps.
-  Expr seenKeys();
+  /// A step of keys of a part that the block can see: `overGroups` are the steps, `inGroup` is what is `within` one.
+  Expr seenSteps(int within);
+  Expr seenKeys(); ///< `inGroup` are its keys
   /// What is read of a key's row: numbers; or codes, and the scale that all of `along` share. Without one it is undefined.
   std::pair<Expr, Expr> numberAndScale(int node, const Index &index, const std::vector<Dim> &along);
   /// The column that a place in a tile stands for.
@@ -42,8 +43,9 @@ protected:
   int together = 1; ///< rows per query
   int width;        ///< floats in a vector
   int positions, lanes, span, step, unroll,
-      chunk;  ///< queries per block, rows with padding, rows and keys per register tile ...
-  int blocks; ///< of a task: they share its copies of keys and values
+      chunk;          ///< queries per block, rows with padding, rows and keys per register tile ...
+  int blocks;         ///< of a task: they share its copies of keys and values
+  bool tiles = false; ///< whether AMX multiplies: a step is then what its tiles hold of keys
   Var row{"tr"}, key{"s"}, column{"c"}, tile{"tb"}, part{"sb"};
   Expr firstKey, lastKey;
   Func place, which;

@@ -60,94 +60,95 @@ int PackedContraction::runOfTiles() const {
   return std::min(support::groupOf(storage), depthOfTile);
 }
 
+/// What is made of a packed tile of columns, once for a task, in slices of 16 columns, at a tile of sums.
+Expr PackedContraction::ofSlices(Func &func, const char *name, std::vector<Var> args, std::vector<Expr> call,
+                                 const Expr &value) const {
+  const int slices = tile / tileColumns;
+  const Var columnTile("tile");
+  Index index = start(KernelBuilder::var(row->name));
+  auto [around, aroundCall] = besideStrip(index);
+  aroundCall.back() = columnTile / slices;
+  args.push_back(slice), call.push_back(columnTile % slices);
+  args.insert(args.end(), around.begin(), around.end());
+  call.insert(call.end(), aroundCall.begin(), aroundCall.end());
+  func = b.newFunc(name, node);
+  func(args) = value;
+  return func(call);
+}
+
+/// The products of a run, `ofStrip`, of whole sums.
+void PackedContraction::multiplyRuns(Sums &sums, const std::vector<Var> &whole, const CodedColumns &from) {
+  const int run = runOfTiles();
+  Var m = KernelBuilder::var(row->name);
+  Expr count = b.extent(row->size), codes = codesOfColumns(from);
+  Index index = start(tileRow(m, count));
+  index[reduced[0].name] = 0; // columns say where they are by their run
+  if (sums.integers) {
+    RDom k(0, inWord, 0, run / inWord);
+    sums.overGroup = {k.x, k.y};
+    Expr column = ofSlices(strip, "strip", {part, lane, step, ofStrip}, {k.x, lane, k.y, ofStrip}, codes);
+    index[reduced[0].name] = ofStrip * run + k.y * inWord + k.x;
+    const CodedRows &coded = *b.codedRows(x);
+    sums.ofGroup(whole) = undef<int32_t>();
+    sums.ofGroup(whole) += tileProduct(coded.codes(KernelBuilder::call(coded.dims, index)), column, count - m);
+    return;
+  }
+  const std::vector<TileTerm> terms = termsOf(piecesOf(b.graph, x), 1);
+  RDom k(0, run / inPair, 0, static_cast<int32_t>(terms.size()));
+  sums.overGroup = {k.x, k.y};
+  Expr column = ofSlices(strip, "strip", {lane, step, ofStrip}, {lane, k.x, ofStrip}, codes);
+  sums.ofGroup(whole) = undef<float>();
+  sums.ofGroup(whole) +=
+      tileProduct(copiedRow(k.x * inPair, ofStrip, run, rowPiece(terms, k.y), index), column, Expr(rows));
+}
+
 PackedContraction::Sums PackedContraction::tiledCodes() {
-  const bool integers = b.multipliesIntegers(*this);
+  const bool integers = b.multipliesIntegers(*this), lowered = support::superBlocksOf(storage);
   b.integers |= integers;
-  const CodedRows *coded = integers ? b.codedRows(x) : nullptr;
-  const std::string &depth = reduced[0].name, groupOfRow = depth + "_group";
   const int run = runOfTiles(), inGroup = static_cast<int>(support::codedGroup);
   const int length = static_cast<int>(*reduced[0].fixed()), perGroup = support::groupOf(storage) / run;
   const int runs = integers ? (length + inGroup - 1) / inGroup * (inGroup / run) : (length + run - 1) / run;
-  const int perTile = tile / tileColumns;
-  const bool lowered = support::superBlocksOf(storage);
-  const std::vector<TileTerm> terms = integers ? termsOf(1, 1) : termsOf(piecesOf(b.graph, x), 1);
-  Var m = KernelBuilder::var(row->name), columnTile("tile");
-  Expr count = b.extent(row->size);
-  Index index = start(tileRow(m, count));
-  index[depth] = 0; // columns say where they are by their run
-
-  // Strips are those of whole packed tiles; sums know tiles of 16 columns, of which each is a slice of a strip.
-  Index own = KernelBuilder::varsOf(b.graph.nodes[tableOf(w)].dims);
-  auto [around, aroundCall] = besideStrip(index);
-  aroundCall.back() = columnTile / perTile;
-  around.insert(around.begin(), slice);
-  aroundCall.insert(aroundCall.begin(), columnTile % perTile);
-  auto ofStripAt = [&](Func &func, const char *name, std::vector<Var> args, std::vector<Expr> call, const Expr &value) {
-    args.insert(args.end(), around.begin(), around.end());
-    call.insert(call.end(), aroundCall.begin(), aroundCall.end());
-    func = b.newFunc(name, node);
-    func(args) = value;
-    return Expr(func(call));
-  };
-  CodedColumns from = columnsAt(slice * tileColumns + lane, Var("tile"), own);
   const bool inParts = partDepth < length;
-  const int ofPart = inParts ? partDepth / run : runs;
-  RDom g(0, ofPart);
-  Var ofDepth("depth");
-  Expr at = inParts ? Expr(ofDepth * ofPart + g.x) : Expr(g.x);
-  Sums sums{b.newFunc("sums", node), {g.x}, b.newFunc("whole", node), {}, integers};
+  Var m = KernelBuilder::var(row->name), ofDepth("depth");
+  Sums sums{b.newFunc("sums", node), {}, b.newFunc("whole", node), {}, integers};
   sums.byTiles = true;
-  sums.runs = ofPart;
+  sums.runs = inParts ? partDepth / run : runs;
+  RDom g(0, sums.runs);
+  sums.over = {g.x};
+  Expr at = inParts ? Expr(ofDepth * sums.runs + g.x) : Expr(g.x);
+
   const std::vector<Var> all = tileArgs();
   std::vector<Var> args = all;
   if (inParts)
     args.push_back(ofDepth);
   std::vector<Var> whole = args;
   whole.push_back(ofStrip);
-  Expr codes = codesOfColumns(from);
-  if (integers) {
-    RDom k(0, inWord, 0, run / inWord);
-    sums.overGroup = {k.x, k.y};
-    Expr column = ofStripAt(strip, "strip", {part, lane, step, ofStrip}, {k.x, lane, k.y, ofStrip}, codes);
-    Index ofRow = index;
-    ofRow[depth] = ofStrip * run + k.y * inWord + k.x;
-    sums.ofGroup(whole) = undef<int32_t>();
-    sums.ofGroup(whole) += tileProduct(coded->codes(KernelBuilder::call(coded->dims, ofRow)), column, count - m);
-  } else {
-    RDom k(0, run / inPair, 0, static_cast<int32_t>(terms.size()));
-    sums.overGroup = {k.x, k.y};
-    Expr column = ofStripAt(strip, "strip", {lane, step, ofStrip}, {lane, k.x, ofStrip}, codes);
-    sums.ofGroup(whole) = undef<float>();
-    sums.ofGroup(whole) +=
-        tileProduct(copiedRow(k.x * inPair, ofStrip, run, rowPiece(terms, k.y), index), column, Expr(rows));
-  }
+  CodedColumns from =
+      columnsAt(slice * tileColumns + lane, Var("tile"), KernelBuilder::varsOf(b.graph.nodes[tableOf(w)].dims));
+  multiplyRuns(sums, whole, from);
 
-  // A row's scales stand beside those of its neighbours: then all rows of a tile have one address.
-  auto besideRows = [&](Func func) {
+  // Rows beyond the last are summed and not stored: with the scale of the last, so that nothing is read behind it. What a
+  // row has stands beside that of its neighbours: then all rows of a tile have one address.
+  Index last = start(min(likely(m), b.extent(row->size) - 1));
+  auto ofRows = [&](Func func, const Expr &place) {
     std::vector<Var> order = {m};
     for (const Var &arg : func.args())
       if (arg.name() != m.name())
         order.push_back(arg);
     func.reorder_storage(order);
-    return func;
-  };
-
-  // Rows beyond the last are summed and not stored: with the scale of the last, so that nothing is read behind it.
-  Index last = start(min(likely(m), count - 1));
-  auto ofRows = [&](const Func &func, const Expr &place) {
-    last[groupOfRow] = place;
-    return func(KernelBuilder::call(coded->groups, last));
+    last[reduced[0].name + "_group"] = place;
+    return Expr(func(KernelBuilder::call(b.codedRows(x)->groups, last)));
   };
   CodePlace place{Expr(), Expr(), ofStrip / perGroup};
   std::vector<Expr> call(args.begin(), args.end());
   call.emplace_back(at);
-  Expr scale = ofStripAt(stripScale, "strip_scale", {lane, ofStrip}, {lane, at}, scaleAt(from, place));
+  Expr scale = ofSlices(stripScale, "strip_scale", {lane, ofStrip}, {lane, at}, scaleAt(from, place));
   if (integers)
-    scale *= ofRows(besideRows(coded->scale), at / (inGroup / run));
+    scale *= ofRows(b.codedRows(x)->scale, at / (inGroup / run));
   Expr sum = cast<float>(sums.ofGroup(call)) * scale;
   if (lowered)
-    sum -= ofStripAt(stripMinimum, "strip_minimum", {lane, ofStrip}, {lane, at}, minimumAt(from, place)) *
-           (integers ? ofRows(besideRows(b.sharesOfRows(x, run)), at) : sumOfRow(run, at, last));
+    sum -= ofSlices(stripMinimum, "strip_minimum", {lane, ofStrip}, {lane, at}, minimumAt(from, place)) *
+           (integers ? ofRows(b.sharesOfRows(x, run), at) : sumOfRow(run, at, last));
   sums.func(args) = 0.0f;
   sums.func(args) += sum;
   if (inParts)
@@ -171,13 +172,10 @@ LoopLevel PackedContraction::scheduleTiledTotals(const LoopLevel &level) {
 void PackedContraction::scheduleTiledStrip(const LoopLevel &level) {
   strip.compute_at(level).bound_extent(lane, tileColumns).bound_extent(slice, tile / tileColumns);
   strip.bound_extent(Var("tile"), 1);
-  if (tiles.integers)
-    strip.bound_extent(part, inWord).bound_extent(step, runOfTiles() / inWord);
-  else
-    strip.bound_extent(step, runOfTiles() / inPair);
+  strip.bound_extent(step, runOfTiles() / (tiles.integers ? inWord : inPair));
   strip.reorder(lane, step, slice, ofStrip).unroll(step);
   if (tiles.integers)
-    strip.reorder(part, lane).vectorize(part);
+    strip.bound_extent(part, inWord).reorder(part, lane).vectorize(part);
   strip.vectorize(lane);
   for (Func *levels : {&stripScale, &stripMinimum})
     if (levels->defined())

@@ -54,15 +54,12 @@ protected:
   /// of rows within a part, where a tile's sums belong.
   Halide::LoopLevel scheduleTotals(Func &totals, const Halide::RDom &parts, const Halide::LoopLevel &level,
                                    int tilesAtOnce) const;
-  /// Copies for AMX, of words of two numbers along the depth, and of pieces of f32 (Pieces.cpp).
+  /// Copies for AMX, of words of two numbers along the depth, and of pieces of f32 (CopiedWords.cpp).
   static constexpr int wordsOfTile = depthOfTile / 2;
   static inline const Var piece{"piece"};
   int pieces(int operand) const { return piecesOf(b.graph, operand); }
   static Expr wordsOf(const Expr &depth);
   Expr orZero(Index index, const Expr &position, bool whole, const std::function<Expr(const Index &)> &number) const;
-  void defineTurned(Func &copy, Func &across, std::vector<Var> args, const Expr &value);
-  static void scheduleAcross(Func &across, const Halide::LoopLevel &level, const Var &inner, const Var &outer,
-                             int pieces);
   void scheduleWords(Func &strip, Func &turned, const Halide::LoopLevel &level, int tilesAtOnce, int pieces);
   int fusedResult() const;
   std::vector<Dim> aroundOf(const std::vector<Dim> &result) const;

@@ -39,7 +39,7 @@ void DenseContraction::copyTilesOfRows() {
   Expr value = wordAt(x, index, step * wordsOfTile + word, piece);
   groups = b.newFunc("tiles", node);
   if (input.dims.back().name == row->name)
-    defineTurned(groups, turnedRows, args, value);
+    defineTurned(groups, turnedRows = b.newFunc("words", node), args, value);
   else
     groups(args) = value;
 }
@@ -70,7 +70,7 @@ void DenseContraction::copyWordsOfColumns(Products &out) {
   own[column->name] = column->fixed() && *column->fixed() % tile == 0 ? at : min(at, b.extent(column->size) - 1);
   Expr value = wordAt(w, own, own.at(depth.name), piece);
   if (weight.dims.back().name == depth.name)
-    defineTurned(out.strip, out.turned, args, value);
+    defineTurned(out.strip, out.turned = b.newFunc("words", node), args, value);
   else
     out.strip(args) = value;
 }
@@ -92,7 +92,7 @@ void DenseContraction::scheduleTilesOfRows() {
     return;
   }
   static_assert(wordsTurned == wordsOfTile && wordsTurned == tileRows);
-  scheduleAcross(turnedRows, LoopLevel(groups, step), ofTile, word, pieces(x));
+  scheduleAcross(turnedRows, LoopLevel(groups, step), ofTile, word, piece, pieces(x));
   b.turnedWords.push_back({groups, word.name(), ofTile.name()});
 }
 

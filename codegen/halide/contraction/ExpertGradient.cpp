@@ -12,7 +12,7 @@
 //       result[expert, tile] = epilogue(sums)
 #include "codegen/halide/contraction/ExpertGradient.h"
 
-#include "codegen/halide/contraction/Pieces.h"
+#include "codegen/halide/amx/Pieces.h"
 
 #include <algorithm>
 
@@ -74,7 +74,7 @@ Func ExpertGradient::sortedWords(const std::string &name, int factor, std::vecto
   };
   Func copy = b.newFunc(name, node);
   if (across)
-    defineTurned(copy, *across, args, wordOf(half(0), half(1), 0));
+    defineTurned(copy, *across = b.newFunc("words", node), args, wordOf(half(0), half(1), 0));
   else
     copy(args) = wordOf(half(0), half(1), 0);
   return copy;
@@ -95,7 +95,7 @@ void ExpertGradient::accumulateTiles() {
       });
 
   RDom k(0, steps * wordsOfTile, "k");
-  Expr own = (order(expert) - first(expert) + (depthOfTile - 1)) / depthOfTile * wordsOfTile;
+  Expr own = (order(expert) - first(expert) + (depthOfTile - 1)) / depthOfTile;
   Expr at = unsafe_promise_clamped(first(expert) / depthOfTile + k.x / wordsOfTile, 0, steps - 1);
   std::vector<Expr> ofRow = {k.x % wordsOfTile, m % tileRows, at}, ofColumn = {lane, k.x % wordsOfTile, at};
   for (const Dim &dim : sortedDims(x, *row))
@@ -106,7 +106,7 @@ void ExpertGradient::accumulateTiles() {
   ofColumn.emplace_back(tileIndex);
   sums = b.newFunc("sums", node);
   sums(tileArgs()) = undef<float>();
-  sums(tileArgs()) += tileProduct(groups(ofRow), strip(ofColumn), rows, own); // copies have whole tiles
+  sums(tileArgs()) += tileProduct(groups(ofRow), strip(ofColumn), rows, 0, own); // copies have whole tiles
   over.push_back(k.x);
 }
 

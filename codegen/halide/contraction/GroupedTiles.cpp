@@ -89,7 +89,7 @@ void GroupedTiles::stripOfWords() {
   });
   strip = b.newFunc("strip", node);
   if (!packed && table.dims.back().name == reduced[0].name)
-    defineTurned(strip, turned, args, value);
+    defineTurned(strip, turned = b.newFunc("words", node), args, value);
   else
     strip(args) = value;
 }

@@ -2,7 +2,7 @@
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_GROUPEDTILES_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_GROUPEDTILES_H
 
-#include "codegen/halide/contraction/Pieces.h"
+#include "codegen/halide/amx/Pieces.h"
 #include "codegen/halide/contraction/RoutedPairs.h"
 
 namespace quern::codegen {

@@ -2,9 +2,9 @@
 #ifndef QUERN_CODEGEN_HALIDE_CONTRACTION_PACKEDCONTRACTION_H
 #define QUERN_CODEGEN_HALIDE_CONTRACTION_PACKEDCONTRACTION_H
 
+#include "codegen/halide/amx/Pieces.h"
 #include "codegen/halide/amx/TileProducts.h"
 #include "codegen/halide/contraction/Contraction.h"
-#include "codegen/halide/contraction/Pieces.h"
 
 namespace quern::codegen {
 
@@ -46,6 +46,8 @@ private:
   Sums tiledCodes();
   int runOfTiles() const; ///< codes that a scale multiplies, as far as a tile has them
   Expr codesOfColumns(const CodedColumns &from) const;
+  Expr ofSlices(Func &func, const char *name, std::vector<Var> args, std::vector<Expr> call, const Expr &value) const;
+  void multiplyRuns(Sums &sums, const std::vector<Var> &whole, const CodedColumns &from);
   Expr sumOfRow(int run, const Expr &at, Index index);
   Expr pairsOfStrip(const Index &index, const Expr &which, const Expr &at);
   void scheduleTiledGroups(Sums &sums);

@@ -41,15 +41,11 @@ inline std::vector<int> inPlaceArguments(const KernelGraph &graph) {
   return found;
 }
 
-/// Compiles once, runs at all lengths; then again with the result over each argument that it may overlap. A kernel for a
-/// target that this machine cannot run is compiled, and its instructions are looked at. `sizedByData`: some blocks'
-/// sizes are data, so that the scratch plan leaves them out.
-inline void checkKernel(const KernelGraph &graph, const std::vector<Lengths> &lengths, double tolerance = 2e-6,
-                        const CpuTarget &target = cpuTarget("native"), const std::vector<DenseTensor> *given = nullptr,
-                        bool sizedByData = false) {
-  KernelRunner runner(graph, target);
-  if (!machineRuns(target))
-    return;
+/// Runs at all lengths; then again with the result over each argument that it may overlap. `sizedByData`: some blocks' sizes
+/// are data, so that the scratch plan leaves them out.
+inline void checkRuns(KernelRunner &runner, const KernelGraph &graph, const std::vector<Lengths> &lengths,
+                      double tolerance = 2e-6, const std::vector<DenseTensor> *given = nullptr,
+                      bool sizedByData = false) {
   for (const Lengths &now : lengths) {
     std::string what = graph.name;
     for (const auto &[symbol, length] : now)
@@ -74,6 +70,16 @@ inline void checkKernel(const KernelGraph &graph, const std::vector<Lengths> &le
                      what + " over argument " + std::to_string(argument));
     }
   }
+}
+
+/// The same of what is compiled once. A kernel for a target that this machine cannot run is compiled, and its instructions are
+/// looked at.
+inline void checkKernel(const KernelGraph &graph, const std::vector<Lengths> &lengths, double tolerance = 2e-6,
+                        const CpuTarget &target = cpuTarget("native"), const std::vector<DenseTensor> *given = nullptr,
+                        bool sizedByData = false) {
+  KernelRunner runner(graph, target);
+  if (machineRuns(target))
+    checkRuns(runner, graph, lengths, tolerance, given, sizedByData);
 }
 
 } // namespace quern::codegen

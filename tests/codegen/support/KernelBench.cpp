@@ -288,15 +288,17 @@ static void trainedExperts(Storage storage, int64_t count, int64_t chosen, int64
   }
 }
 
-/// `window`: keys that a query sees, counted from itself; 0: all before it; -1: all.
-static KernelGraph attentionOver(int64_t window) {
+/// `window`: keys that a query sees, counted from itself; 0: all before it; -1: all. `cache`: how keys and values are stored.
+static KernelGraph attentionOver(int64_t window, Storage cache = Storage::F32) {
   using quern::ir::Size;
   GraphMaker g;
   Size past = Size::symbol("past");
   Dim S{"S", Size::symbol("T") + past};
   int q = g.argument(Storage::F32, {run("B"), run("T"), fixed("H", 12), fixed("K", 64)});
-  int k = g.argument(Storage::F32, {run("B"), S, fixed("H", 12), fixed("K", 64)}),
-      v = g.argument(Storage::F32, {run("B"), S, fixed("H", 12), fixed("V", 64)});
+  int k = g.argument(cache, {run("B"), S, fixed("H", 12), fixed("K", 64)}),
+      v = g.argument(cache, {run("B"), S, fixed("H", 12), fixed("V", 64)});
+  if (cache == Storage::BF16)
+    k = g.elementwise(Op::Widen, {k}), v = g.elementwise(Op::Widen, {v});
   int score = g.elementwise(Op::Mul, {g.contract(q, k, {"K"}), g.constant(0.125)});
   int t = g.elementwise(Op::Add, {g.index(run("T")), g.size(past)}), mask = g.compare(Predicate::Le, g.index(S), t);
   if (window > 0)
@@ -308,14 +310,15 @@ static KernelGraph attentionOver(int64_t window) {
   return g.finish("attention");
 }
 
-static void attention(int64_t window, std::vector<std::pair<int64_t, int64_t>> sizes) {
-  KernelGraph graph = attentionOver(window);
+static void attention(int64_t window, std::vector<std::pair<int64_t, int64_t>> sizes, Storage cache = Storage::F32) {
+  KernelGraph graph = attentionOver(window, cache);
   KernelRunner runner(graph, target, schedules);
   for (auto [t, before] : sizes) {
     Lengths lengths = {{"B", 1}, {"T", t}, {"past", before}};
     runner.bind(lengths, inputs(graph, lengths));
     char name[80];
-    std::snprintf(name, sizeof name, "attention 12 x 64, %ld after %ld, %s", long(t), long(before),
+    std::snprintf(name, sizeof name, "attention 12 x 64 in %s, %ld after %ld, %s", quern::support::storageName(cache),
+                  long(t), long(before),
                   window < 0 ? "no mask"
                   : window   ? ("window " + std::to_string(window)).c_str()
                              : "causal");
@@ -487,6 +490,9 @@ int main(int argc, char **argv) {
   if (wanted("attention")) {
     attention(0, {{512, 0}, {1024, 0}, {2048, 0}, {4096, 0}, {1, 511}, {1, 2047}});
   }
+  if (wanted("queries")) // few and many, keys and values as caches store them
+    for (Storage cache : {Storage::F32, Storage::BF16})
+      attention(0, {{9, 500}, {16, 500}, {32, 500}, {128, 0}, {512, 0}, {2048, 0}}, cache);
   if (wanted("masks")) {
     masks(2048, 0, 1.8);
     masks(4096, 256, 10);
