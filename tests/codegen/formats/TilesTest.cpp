@@ -224,7 +224,7 @@ TEST(Tiles, OfNumbersAsTheyAreStored) {
 }
 
 /// Experts of no rows, of one, of some tiles' rows; by tiles alone, and few rows by vectors in the same kernel.
-TEST(Tiles, OfRoutedRows) {
+TEST(RoutedTiles, OfRows) {
   int formsOf = 0;
   for (const RoutedForm &form : routedForms())
     for (Storage rows : {Storage::BF16, Storage::F32}) {
@@ -241,7 +241,7 @@ TEST(Tiles, OfRoutedRows) {
 }
 
 /// Groups of a scale, a last one that is short; super-blocks; codes of fewer bits.
-TEST(Tiles, OfRoutedCodes) {
+TEST(RoutedTiles, OfCodes) {
   const std::vector<RoutedForm> forms = routedForms();
   for (auto [storage, form, amx] :
        {std::tuple(Storage::Int8, 0, 1), std::tuple(Storage::Int8, 1, 2), std::tuple(Storage::Int4, 2, 1),
@@ -257,7 +257,7 @@ TEST(Tiles, OfRoutedCodes) {
 }
 
 /// A known number of rows has one of the two alone; whatever the plan.
-TEST(Tiles, OfRoutedRowsByAnyPlan) {
+TEST(MoreTiles, OfRoutedRowsByAnyPlan) {
   std::mt19937 random(7);
   for (int64_t rows : {0, 4, 300}) {
     Dim m = rows ? dim("M", rows) : dim("M");
@@ -280,7 +280,7 @@ TEST(Tiles, OfRoutedRowsByAnyPlan) {
 
 /// Gradients of the weights that rows are routed to: experts of no rows, rows of the gradient that end within a tile, factors
 /// of a pair or of its row, with heads.
-TEST(Tiles, OfGradientsByExpert) {
+TEST(RoutedTiles, OfGradients) {
   Dim m = dim("M"), c = dim("C", 2), o = dim("O", 71), i = dim("I", 40), h = dim("H", 3);
   struct Factors {
     std::vector<Dim> left, right;
