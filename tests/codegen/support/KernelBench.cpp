@@ -465,31 +465,25 @@ int main(int argc, char **argv) {
       for (auto [in, out] : {std::pair(512, 1792), std::pair(1792, 512)})
         for (int64_t rows : {512, 64, 16, 9, 4, 1})
           tiles(ofRows, bitsOfCode(storage), storage, in, out, rows, 8, 2);
-  if (wanted("training")) {
+  if (wanted("training"))
     for (Storage storage : {Storage::F32, Storage::BF16})
       for (int64_t rows : {256, 1024}) {
         training(768, 3072, rows, storage);
         training(3072, 768, rows, storage);
       }
-  }
-  if (wanted("experts") || wanted("experts-training")) {
+  if (wanted("experts") || wanted("experts-training"))
     for (Storage storage : {Storage::F32, Storage::BF16}) {
       trainedExperts(storage, 8, 2, 512, 1792, 256);
       trainedExperts(storage, 8, 2, 1792, 512, 256);
     }
-  }
-  if (wanted("experts")) {
+  if (wanted("experts"))
     for (Storage storage : {Storage::F32, Storage::BF16, Storage::Int8}) {
       experts(storage, 8, 2, 512, 1792, {512, 64, 16, 1, 4});
       experts(storage, 8, 2, 1792, 512, {512, 1});
       experts(storage, 64, 4, 512, 512, {512, 64, 1});
     }
-    contraction(512, 1792, {1024});
-    contraction(1792, 512, {1024});
-  }
-  if (wanted("attention")) {
+  if (wanted("attention"))
     attention(0, {{512, 0}, {1024, 0}, {2048, 0}, {4096, 0}, {1, 511}, {1, 2047}});
-  }
   if (wanted("queries")) // few and many, keys and values as caches store them
     for (Storage cache : {Storage::F32, Storage::BF16})
       attention(0, {{9, 500}, {16, 500}, {32, 500}, {128, 0}, {512, 0}, {2048, 0}}, cache);
