@@ -179,7 +179,7 @@ void GroupedContraction::writeBoth(Stage &target, int value) {
     writePairs(target, value, isFew);
   }
   if (many)
-    many->write(target, value, sums.defined() ? !isFew : Internal::const_true());
+    many->write(target, value);
 }
 
 void GroupedContraction::scheduleBoth(Stage &target) {
@@ -196,7 +196,8 @@ void GroupedContraction::define() {
   isFew = fewPairs(among);
   if (!Internal::is_const_one(isFew)) {
     prepareOperands(b, *this, true);
-    many.emplace(b, static_cast<const ContractionPattern &>(*this), plan, b.values[x]);
+    many.emplace(b, static_cast<const ContractionPattern &>(*this), plan, b.values[x],
+                 Internal::is_const_zero(isFew) ? Internal::const_true() : !isFew);
     many->define(gather.operands[1], among);
   }
   prepareOperands(b, *this);

@@ -14,9 +14,10 @@ namespace quern::codegen {
 static const Var word("word"), ofTile("ofTile"), step("step"), tileOfSlots("group"), chunk("chunk"), tileIndex("tile"),
     within("within"), block("block");
 
-GroupedTiles::GroupedTiles(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan, Numbers numbers)
-    : RoutedPairs(builder, std::move(pattern), plan), numbers(std::move(numbers)), amx(plan["amx"]),
-      terms(termsOf(pieces(x), pieces(w))) {
+GroupedTiles::GroupedTiles(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan, Numbers numbers,
+                           Expr asked)
+    : RoutedPairs(builder, std::move(pattern), plan), numbers(std::move(numbers)), asked(std::move(asked)),
+      amx(plan["amx"]), terms(termsOf(pieces(x), pieces(w))) {
   rows = amx * tileRows;
   rowBlock = plan["blocks"];
 }
@@ -49,13 +50,13 @@ Expr GroupedTiles::wordAt(const Index &index, const Expr &word, const Expr &piec
   return wordOf(half(0), half(1), piece);
 }
 
-/// Of tiles that have a pair: an update, as these are known by data.
+/// Of tiles that have a pair, where tiles multiply: an update, as these are known by data.
 void GroupedTiles::sortWords() {
   const Expr steps = wordsOf(b.extent(reduced[0].size)) / wordsOfTile;
   Index index = KernelBuilder::varsOf(besidePairs());
   setPair(index, tileOfSlots * tileRows + ofTile);
   RDom r(0, steps, "r");
-  r.where(pairAt(tileOfSlots * tileRows) >= 0);
+  r.where(asked && pairAt(tileOfSlots * tileRows) >= 0);
   std::vector<Var> args = {word, ofTile, piece, step};
   std::vector<VarOrRVar> loops = {word, piece, r.x, ofTile};
   for (const Dim &dim : besidePairs()) {
@@ -145,7 +146,7 @@ Expr GroupedTiles::sumAt(const Index &position) const {
   return sums(call);
 }
 
-void GroupedTiles::write(Stage &target, int value, const Expr &asked) {
+void GroupedTiles::write(Stage &target, int value) {
   b.values[node] = [self = *this](const Index &position) { return self.sumAt(position); };
   writePairs(target, value, asked);
 }

@@ -11,10 +11,10 @@ namespace quern::codegen {
 class GroupedTiles : RoutedPairs {
 public:
   using Numbers = std::function<Expr(const Index &)>;
-  /// `numbers`: of rows, as they are in memory.
-  GroupedTiles(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan, Numbers numbers);
+  /// `numbers`: of rows, as they are in memory. `asked`: whether these loops run.
+  GroupedTiles(KernelBuilder &builder, ContractionPattern pattern, const PlanPart &plan, Numbers numbers, Expr asked);
   void define(int positions, const Dim &among);
-  void write(Stage &target, int value, const Expr &asked);
+  void write(Stage &target, int value);
   /// `update`: which of the result's.
   void schedule(Stage &target, int update);
 
@@ -39,6 +39,7 @@ private:
   void scheduleCodes(const Halide::LoopLevel &ofColumns, const Halide::LoopLevel &ofTask);
 
   Numbers numbers;
+  Expr asked;
   int amx;                     ///< AMX's tiles of rows at a time
   std::vector<TileTerm> terms; ///< of its products
   Func sorted;                 ///< a copy of x in whole tiles, in the order of slots
